@@ -1,0 +1,53 @@
+// One validated description of a job on this node: what the YAML file, the environment and the
+// flags say, merged. Everything behind this struct has been checked; code that uses it re-checks
+// nothing. yaml-cpp and CLI11 stop in this folder.
+#ifndef DDPRUN_LAUNCHER_CONFIG_JOB_CONFIG_H_
+#define DDPRUN_LAUNCHER_CONFIG_JOB_CONFIG_H_
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+struct NodesConfig {
+  int min = 1;  // the job starts, and goes on after a loss, with at least this many nodes
+  int max = 1;  // further nodes wait as spares
+};
+
+struct RendezvousConfig {
+  // host:port of a running `ddprun rendezvous`. Empty: standalone, the rendezvous runs inside this
+  // process on a Unix socket.
+  std::string endpoint;
+  std::string id = "none";  // names the job; one daemon serves many
+  std::chrono::milliseconds join_timeout{600'000};  // first join → enough nodes
+  std::chrono::milliseconds last_call{5'000};       // from `min` nodes joined until the round closes
+  std::chrono::milliseconds connect_timeout{60'000};  // until the endpoint must have answered
+};
+
+struct RestartConfig {
+  int max_restarts = 0;  // for the whole job; 0 as in torchrun
+};
+
+struct JobConfig {
+  NodesConfig nodes;
+  int nproc_per_node = 1;  // `auto`, `gpu` and `cpu` are resolved to a number by now
+  RendezvousConfig rendezvous;
+  RestartConfig restart;
+  std::chrono::milliseconds stop_grace{10'000};  // from SIGTERM to SIGKILL
+  std::string role = "default";
+  std::string local_addr;      // address of this node for the others; empty: chosen by the route
+  std::string log_dir;         // absolute; default ./logs
+  std::string checkpoint_dir;  // absolute; empty: workers are given none
+  std::string report;          // file for the JSON report; empty: none
+  std::vector<std::string> command;        // argv of a worker; interpreter already in front
+  std::map<std::string, std::string> env;  // set for the workers, over the inherited environment
+  int verbosity = 0;  // -1 quiet, 0 normal, 1 verbose
+
+  bool standalone() const { return rendezvous.endpoint.empty(); }
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONFIG_JOB_CONFIG_H_

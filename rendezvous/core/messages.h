@@ -1,0 +1,161 @@
+// What agents and the rendezvous say to each other, as plain structs. The wire form is
+// proto/ddprun/v1/rendezvous.proto; rendezvous/service and rendezvous/client translate, and nothing
+// else knows protobuf.
+#ifndef DDPRUN_RENDEZVOUS_CORE_MESSAGES_H_
+#define DDPRUN_RENDEZVOUS_CORE_MESSAGES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/core/exit_status.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+// On every message, both ways. A receiver drops what does not fit its own, once, on entry.
+struct Header {
+  std::string job;          // --rdzv-id
+  std::uint32_t epoch = 0;  // 0, or Slurm's restart count
+  Generation generation;    // the one the sender acts in
+  Incarnation incarnation;  // the agent's, whichever way the message goes
+
+  bool operator==(const Header&) const = default;
+};
+
+// ---- agent → rendezvous ----
+
+// What all agents of a job must agree on; the first to join decides, others are compared with it.
+struct JobSpec {
+  int min_nodes = 1;
+  int max_nodes = 1;
+  int max_restarts = 0;
+  Duration join_timeout{};  // from the first join until min_nodes must be there
+  Duration last_call{};     // from min_nodes joined until the round closes below max_nodes
+
+  bool operator==(const JobSpec&) const = default;
+};
+
+struct NodeSpec {
+  std::string host;     // name for people
+  std::string address;  // what other nodes connect to; becomes MASTER_ADDR on node rank 0
+  int worker_count = 1;
+
+  bool operator==(const NodeSpec&) const = default;
+};
+
+// First message of a session.
+struct Join {
+  JobSpec job;
+  NodeSpec node;
+  int offered_port = 0;  // a TCP port that this agent holds for rank 0, should it be here
+
+  bool operator==(const Join&) const = default;
+};
+
+// The agent's loop is alive.
+struct Heartbeat {
+  bool operator==(const Heartbeat&) const = default;
+};
+
+// The assignment was received and everything but the spawn is done.
+struct Prepared {
+  bool operator==(const Prepared&) const = default;
+};
+
+// A worker ended by itself, with whatever result. Workers that the agent ended are not reported.
+struct WorkerExited {
+  Rank rank;
+  LocalRank local_rank;
+  int pid = 0;
+  ExitStatus status;
+  std::optional<std::int64_t> step;  // last STEP it reported
+  std::string error_kind;            // of its ERROR report (worker/contract/control.h), or empty
+  std::string error_text;            // of its ERROR report, or why it could not be started
+  std::vector<std::string> stderr_tail;  // its last lines, oldest first
+
+  bool operator==(const WorkerExited&) const = default;
+};
+
+// No worker of the generation is left on this node; the agent waits for the next assignment.
+struct Drained {
+  int offered_port = 0;
+
+  bool operator==(const Drained&) const = default;
+};
+
+// The agent is going away on purpose and its workers are gone.
+struct Leave {
+  std::string reason;  // "SIGTERM"
+  int exit_code = 0;   // what this agent will exit with
+
+  bool operator==(const Leave&) const = default;
+};
+
+using AgentMessage = std::variant<Join, Heartbeat, Prepared, WorkerExited, Drained, Leave>;
+
+// ---- rendezvous → agent ----
+
+// The agent's place in the generation that the header names. Answer: Prepared.
+struct Assignment {
+  NodeRank node_rank;
+  int node_count = 0;
+  Rank first_rank;  // of this node's workers; they are consecutive
+  int world_size = 0;
+  std::string master_addr;
+  int master_port = 0;
+  int restart_count = 0;
+  int max_restarts = 0;
+
+  bool operator==(const Assignment&) const = default;
+};
+
+// Every node has prepared: spawn the workers.
+struct Start {
+  bool operator==(const Start&) const = default;
+};
+
+// The generation is over: end its workers. Answer: Drained.
+struct Stop {
+  std::string reason;
+
+  bool operator==(const Stop&) const = default;
+};
+
+enum class Outcome { kSucceeded, kFailed, kLeft, kTimedOut };
+
+// A worker's end, with where it happened.
+struct WorkerFailure {
+  std::string host;
+  NodeRank node_rank;
+  Generation generation;
+  WorkerExited exit;
+
+  bool operator==(const WorkerFailure&) const = default;
+};
+
+// The job is over, for good. The agent ends what still runs and exits with `exit_code`.
+struct Finished {
+  Outcome outcome = Outcome::kSucceeded;
+  int exit_code = 0;
+  std::string reason;
+  int restarts_used = 0;
+  std::optional<WorkerFailure> root_cause;
+
+  bool operator==(const Finished&) const = default;
+};
+
+// This agent cannot be part of the job; the job itself is not affected.
+struct Refused {
+  std::string reason;
+
+  bool operator==(const Refused&) const = default;
+};
+
+using RendezvousMessage = std::variant<Assignment, Start, Stop, Finished, Refused>;
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CORE_MESSAGES_H_

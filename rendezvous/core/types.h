@@ -1,0 +1,34 @@
+// The words of the rendezvous as types, so that a rank is never passed where a generation is meant.
+#ifndef DDPRUN_RENDEZVOUS_CORE_TYPES_H_
+#define DDPRUN_RENDEZVOUS_CORE_TYPES_H_
+
+#include <chrono>
+#include <compare>
+#include <cstdint>
+
+namespace ddprun {
+
+template <class Tag, class Rep>
+struct StrongNumber {
+  Rep value{};
+  auto operator<=>(const StrongNumber&) const = default;
+};
+
+// Global rank of a worker, 0..world size − 1.
+using Rank = StrongNumber<struct RankTag, int>;
+// Rank of a worker on its node, 0..workers of the node − 1.
+using LocalRank = StrongNumber<struct LocalRankTag, int>;
+// Rank of a node in the job (torchrun's GROUP_RANK), 0..nodes − 1.
+using NodeRank = StrongNumber<struct NodeRankTag, int>;
+// One forming of the group; the first is 0. A forming that was abandoned has used its number.
+using Generation = StrongNumber<struct GenerationTag, int>;
+// One life of an agent: a random number drawn when the agent starts, never 0.
+using Incarnation = StrongNumber<struct IncarnationTag, std::uint64_t>;
+
+// A monotonic time that its owner passes in. The cores never read a clock.
+using TimePoint = std::chrono::steady_clock::time_point;
+using Duration = std::chrono::steady_clock::duration;
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CORE_TYPES_H_

@@ -1,0 +1,130 @@
+// Every state × event cell of Round, written down in tests/data/cells/round.txt.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/golden.h"
+#include "tests/unit/core/round_driver.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono::seconds;
+
+struct State {
+  const char* name;
+  std::function<void(RoundDriver&)> reach;
+};
+
+struct Event {
+  const char* name;
+  std::function<void(RoundDriver&)> send;
+};
+
+// Two agents of two workers; agent 'a' is in every state but the first.
+const std::vector<State>& States() {
+  static const auto* states = new std::vector<State>{
+      {"Gathering, empty", [](RoundDriver&) {}},
+      {"Gathering", [](RoundDriver& job) { job.Join('a'); }},
+      {"LastCall",
+       [](RoundDriver& job) {
+         job.Join('a');
+         job.Join('b');
+       }},
+      {"Forming",
+       [](RoundDriver& job) {
+         job.Join('a');
+         job.Join('b');
+         job.Join('c');
+       }},
+      {"Running",
+       [](RoundDriver& job) {
+         job.Join('a');
+         job.Join('b');
+         job.Join('c');
+         for (const char agent : {'a', 'b', 'c'}) job.Prepare(agent);
+       }},
+      {"Draining",
+       [](RoundDriver& job) {
+         job.Join('a');
+         job.Join('b');
+         job.Join('c');
+         for (const char agent : {'a', 'b', 'c'}) job.Prepare(agent);
+         job.Exit('b', 1, 0, ExitStatus{3, 0, false});
+         job.Drain('b');
+         job.Drain('c');
+       }},
+      {"Succeeded",
+       [](RoundDriver& job) {
+         job.Join('a');
+         job.Join('b');
+         job.Join('c');
+         for (const char agent : {'a', 'b', 'c'}) job.Prepare(agent);
+         for (const char agent : {'a', 'b', 'c'}) job.Exit(agent, agent - 'a', 0, {});
+       }},
+      {"Failed",
+       [](RoundDriver& job) {
+         job.Join('a');
+         job.Advance(seconds(600));
+       }},
+  };
+  return *states;
+}
+
+const std::vector<Event>& Events() {
+  static const auto* events = new std::vector<Event>{
+      {"Join of a new agent", [](RoundDriver& job) { job.Join('z', 1); }},
+      {"Join of a member", [](RoundDriver& job) { job.Join('a', 1); }},
+      {"Join with another spec",
+       [](RoundDriver& job) {
+         job.Receive('z', Join{RoundDriver::Spec(1, 9), {"z", "10.0.0.z", 1}, 1});
+       }},
+      {"Join without workers",
+       [](RoundDriver& job) {
+         job.Receive('z', Join{job.spec(), {"z", "10.0.0.z", 0}, 1});
+       }},
+      {"Heartbeat", [](RoundDriver& job) { job.Beat('a'); }},
+      {"Heartbeat of a stranger", [](RoundDriver& job) { job.Beat('z'); }},
+      {"Prepared", [](RoundDriver& job) { job.Prepare('a'); }},
+      {"Prepared of an earlier generation",
+       [](RoundDriver& job) { job.Receive('a', Prepared{}, Generation{-1}); }},
+      {"WorkerExited, code 0", [](RoundDriver& job) { job.Exit('a', 0, 0, {}); }},
+      {"WorkerExited, SIGSEGV",
+       [](RoundDriver& job) {
+         job.Exit('a', 0, 0, ExitStatus{0, SIGSEGV, true});
+       }},
+      {"Drained", [](RoundDriver& job) { job.Drain('a'); }},
+      {"Leave", [](RoundDriver& job) { job.Leave('a'); }},
+      {"StreamBroken", [](RoundDriver& job) { job.Break('a'); }},
+      {"StreamBroken of a stranger", [](RoundDriver& job) { job.Break('z'); }},
+      {"Tick before the deadline", [](RoundDriver& job) { job.Advance(seconds(1)); }},
+      {"Tick after the deadline", [](RoundDriver& job) { job.Advance(seconds(600)); }},
+  };
+  return *events;
+}
+
+TEST(RoundCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
+  std::string text =
+      "# state × event → next state: messages sent (agent<-generation)\n"
+      "# Three nodes at most and two at least, one worker each, one restart, no lease.\n";
+  for (const State& state : States()) {
+    absl::StrAppend(&text, "\n", state.name, "\n");
+    for (const Event& event : Events()) {
+      JobSpec spec = RoundDriver::Spec(2, 3, 1);
+      RoundDriver job(spec, RoundOptions{.lease = std::nullopt});
+      job.set_workers(1);
+      state.reach(job);
+      job.Clear();
+      event.send(job);
+      const std::string said = job.TakeText();
+      absl::StrAppend(&text, "  ", event.name, " -> ", ToString(job.round().state()),
+                      said.empty() ? "" : ": ", said, "\n");
+    }
+  }
+  ExpectGolden("tests/data/cells/round.txt", text);
+}
+
+}  // namespace
+}  // namespace ddprun

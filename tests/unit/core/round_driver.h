@@ -1,0 +1,127 @@
+// Drives a Round with a fake clock and named agents, and writes down what it says in one line each.
+#ifndef DDPRUN_TESTS_UNIT_CORE_ROUND_DRIVER_H_
+#define DDPRUN_TESTS_UNIT_CORE_ROUND_DRIVER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rendezvous/core/overloaded.h"
+#include "rendezvous/core/round.h"
+
+namespace ddprun {
+
+class RoundDriver {
+ public:
+  explicit RoundDriver(JobSpec spec, RoundOptions options = {})
+      : spec_(spec), round_("job", 0, options) {}
+
+  static JobSpec Spec(int min, int max, int max_restarts = 0) {
+    return {min, max, max_restarts, std::chrono::seconds(600), std::chrono::seconds(5)};
+  }
+
+  // Agents are named by one letter; 'a' has incarnation 'a', host "a" and address "10.0.0.a".
+  void Join(char agent) { Join(agent, workers_); }
+  void Join(char agent, int workers) {
+    Receive(agent, ddprun::Join{spec_, NodeOf(agent, workers), NextPort()});
+  }
+  // For agents that join from now on; 2 unless set.
+  void set_workers(int workers) { workers_ = workers; }
+  void Prepare(char agent) { Receive(agent, Prepared{}); }
+  void Drain(char agent) { Receive(agent, Drained{NextPort()}); }
+  void Beat(char agent) { Receive(agent, Heartbeat{}); }
+  void Exit(char agent, int rank, int local_rank, ExitStatus status, std::string kind = "") {
+    WorkerExited exit;
+    exit.rank = Rank{rank};
+    exit.local_rank = LocalRank{local_rank};
+    exit.pid = 100 + rank;
+    exit.status = status;
+    exit.error_kind = kind;
+    Receive(agent, exit);
+  }
+  void Leave(char agent) { Receive(agent, ddprun::Leave{"SIGTERM", 143}); }
+  void Break(char agent) { Step(Round::StreamBroken{Incarnation{Number(agent)}}); }
+  void Advance(Duration by) {
+    now_ += by;
+    Step(Round::Tick{});
+  }
+  void Receive(char agent, AgentMessage message, std::optional<Generation> generation = {}) {
+    const Header header{"job", 0, generation.value_or(round_.generation()),
+                        Incarnation{Number(agent)}};
+    Step(Round::Received{header, std::move(message)});
+  }
+
+  // Two agents with two workers each, running generation 0.
+  void RunTwoNodes() {
+    Join('a');
+    Join('b');
+    Prepare('a');
+    Prepare('b');
+    Clear();
+  }
+
+  // What the Round said since the last call, oldest first; notes only where asked for.
+  std::vector<std::string> Take() { return std::exchange(log_, {}); }
+  std::string TakeText() { return absl::StrJoin(Take(), "; "); }
+  void Clear() { log_.clear(); }
+  std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
+
+  const Round& round() const { return round_; }
+  TimePoint now() const { return now_; }
+  const JobSpec& spec() const { return spec_; }
+
+ private:
+  static std::uint64_t Number(char agent) { return static_cast<unsigned char>(agent); }
+  static NodeSpec NodeOf(char agent, int workers) {
+    const std::string name(1, agent);
+    return {name, "10.0.0." + name, workers};
+  }
+  int NextPort() { return ++port_; }
+
+  void Step(const Round::Event& event) {
+    for (const Round::Action& action : round_.Step(event, now_)) {
+      std::visit(Overloaded{
+                     [&](const Round::Send& send) { log_.push_back(Describe(send)); },
+                     [&](const Round::Note& note) { notes_.push_back(note.text); },
+                 },
+                 action);
+    }
+  }
+
+  static std::string Describe(const Round::Send& send) {
+    const std::string to(1, static_cast<char>(send.header.incarnation.value));
+    const std::string prefix = absl::StrCat(to, "<-g", send.header.generation.value, " ");
+    return prefix +
+           std::visit(
+               Overloaded{
+                   [](const Assignment& a) {
+                     return absl::StrCat("Assignment node ", a.node_rank.value, "/", a.node_count,
+                                         " first ", a.first_rank.value, " world ", a.world_size,
+                                         " ", a.master_addr, ":", a.master_port, " restart ",
+                                         a.restart_count, "/", a.max_restarts);
+                   },
+                   [](const Start&) { return std::string("Start"); },
+                   [](const Stop&) { return std::string("Stop"); },
+                   [](const Finished& f) {
+                     return absl::StrCat(
+                         "Finished ", f.exit_code,
+                         f.root_cause ? absl::StrCat(" rank ", f.root_cause->exit.rank.value) : "");
+                   },
+                   [](const Refused& r) { return absl::StrCat("Refused: ", r.reason); },
+               },
+               send.message);
+  }
+
+  JobSpec spec_;
+  Round round_;
+  TimePoint now_{std::chrono::hours(1)};
+  int port_ = 1000;
+  int workers_ = 2;
+  std::vector<std::string> log_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_TESTS_UNIT_CORE_ROUND_DRIVER_H_

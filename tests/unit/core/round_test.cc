@@ -1,0 +1,312 @@
+#include "rendezvous/core/round.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/unit/core/round_driver.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr ExitStatus kKilled{0, SIGKILL, false};
+constexpr ExitStatus kCode3{3, 0, false};
+constexpr ExitStatus kOk{};
+
+TEST(RoundTest, AssignsRanksWhenTheLastNodeJoins) {
+  RoundDriver job(RoundDriver::Spec(2, 2, 3));
+  job.Join('b', 4);
+  EXPECT_THAT(job.Take(), IsEmpty());
+  job.Join('a', 2);
+  EXPECT_THAT(job.Take(),
+              ElementsAre("a<-g0 Assignment node 0/2 first 0 world 6 10.0.0.a:1002 restart 0/3",
+                          "b<-g0 Assignment node 1/2 first 2 world 6 10.0.0.a:1002 restart 0/3"));
+}
+
+TEST(RoundTest, StartsNobodyBeforeEveryNodeHasPrepared) {
+  RoundDriver job(RoundDriver::Spec(2, 2));
+  job.Join('a');
+  job.Join('b');
+  job.Clear();
+  job.Prepare('b');
+  EXPECT_THAT(job.Take(), IsEmpty());
+  job.Prepare('a');
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Start", "b<-g0 Start"));
+  EXPECT_EQ(job.round().state(), RoundState::kRunning);
+}
+
+TEST(RoundTest, SucceedsWhenEveryWorkerOfEveryNodeExitedWithZero) {
+  RoundDriver job(RoundDriver::Spec(2, 2));
+  job.RunTwoNodes();
+  job.Exit('a', 0, 0, kOk);
+  job.Exit('a', 0, 0, kOk);  // said twice, counted once
+  job.Exit('b', 2, 0, kOk);
+  job.Exit('b', 3, 1, kOk);
+  EXPECT_THAT(job.Take(), IsEmpty());
+  job.Exit('a', 1, 1, kOk);
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Finished 0", "b<-g0 Finished 0"));
+  EXPECT_EQ(job.round().state(), RoundState::kSucceeded);
+}
+
+TEST(RoundTest, AFailureStopsEveryNodeAndRestartsWithTheSameRanksAndAFreshPort) {
+  RoundDriver job(RoundDriver::Spec(2, 2, 3));
+  job.RunTwoNodes();
+  job.Exit('b', 3, 1, kKilled);
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Stop", "b<-g0 Stop"));
+  job.Drain('b');
+  EXPECT_THAT(job.Take(), IsEmpty());
+  job.Drain('a');
+  EXPECT_THAT(job.Take(),
+              ElementsAre("a<-g1 Assignment node 0/2 first 0 world 4 10.0.0.a:1004 restart 1/3",
+                          "b<-g1 Assignment node 1/2 first 2 world 4 10.0.0.a:1004 restart 1/3"));
+}
+
+TEST(RoundTest, ANodeWhoseWorkersHadFinishedRunsAgainAfterAFailureElsewhere) {
+  RoundDriver job(RoundDriver::Spec(2, 2, 1));
+  job.RunTwoNodes();
+  job.Exit('a', 0, 0, kOk);
+  job.Exit('a', 1, 1, kOk);
+  job.Exit('b', 2, 0, kCode3);
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Stop", "b<-g0 Stop"));
+  job.Drain('a');
+  job.Drain('b');
+  job.Clear();
+  job.Prepare('a');
+  job.Prepare('b');
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g1 Start", "b<-g1 Start"));
+  job.Exit('b', 2, 0, kOk);
+  job.Exit('b', 3, 1, kOk);
+  EXPECT_THAT(job.Take(), IsEmpty()) << "node a's results of generation 0 count no more";
+}
+
+TEST(RoundTest, WithoutBudgetEveryNodeGetsTheRootCausesCode) {
+  RoundDriver job(RoundDriver::Spec(2, 2, 0));
+  job.RunTwoNodes();
+  job.Exit('b', 3, 1, kKilled);
+  job.Exit('a', 0, 0, kCode3);
+  job.Clear();
+  job.Drain('a');
+  job.Drain('b');
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Finished 137 rank 3", "b<-g0 Finished 137 rank 3"));
+  EXPECT_EQ(job.round().state(), RoundState::kFailed);
+}
+
+TEST(RoundTest, AVictimThatIsHeardFirstIsNotTheRootCause) {
+  RoundDriver job(RoundDriver::Spec(2, 2, 0));
+  job.RunTwoNodes();
+  job.Exit('a', 0, 0, kCode3, "collective");
+  job.Exit('b', 3, 1, kKilled);
+  job.Clear();
+  job.Drain('a');
+  job.Drain('b');
+  EXPECT_THAT(job.Take(), Contains("a<-g0 Finished 137 rank 3"));
+}
+
+TEST(RoundTest, TheBudgetIsTheJobsNotTheNodes) {
+  RoundDriver job(RoundDriver::Spec(2, 2, 2));
+  job.RunTwoNodes();
+  for (const char agent : {'a', 'b'}) {
+    job.Exit(agent, agent == 'a' ? 0 : 2, 0, kCode3);
+    job.Drain('a');
+    job.Drain('b');
+    job.Prepare('a');
+    job.Prepare('b');
+  }
+  EXPECT_EQ(job.round().restarts_used(), 2);
+  job.Exit('a', 0, 0, kCode3);
+  job.Drain('a');
+  job.Drain('b');
+  EXPECT_EQ(job.round().state(), RoundState::kFailed);
+}
+
+TEST(RoundTest, ACommandThatCannotBeExecutedIsNotTriedAgain) {
+  RoundDriver job(RoundDriver::Spec(1, 1, 3));
+  job.Join('a');
+  job.Prepare('a');
+  job.Clear();
+  job.Exit('a', 0, 0, ExitStatus{127, 0, false}, "exec");
+  job.Drain('a');
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Stop", "a<-g0 Finished 127 rank 0"));
+}
+
+TEST(RoundTest, BelowMaxItWaitsForTheLastCall) {
+  RoundDriver job(RoundDriver::Spec(1, 2));
+  job.Join('a');
+  EXPECT_EQ(job.round().state(), RoundState::kLastCall);
+  EXPECT_EQ(job.round().NextDeadline(), job.now() + seconds(3)) << "the lease comes first";
+  for (int second = 0; second < 4; ++second) {
+    job.Advance(seconds(1));
+    job.Beat('a');
+  }
+  EXPECT_THAT(job.Take(), IsEmpty());
+  job.Advance(seconds(1));
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("node 0/1 first 0 world 2")));
+}
+
+TEST(RoundTest, AReformingRoundHoldsNoLastCall) {
+  RoundDriver job(RoundDriver::Spec(1, 3, 1));
+  job.Join('a');
+  job.Join('b');
+  for (int second = 0; second < 5; ++second) {
+    job.Beat('a');
+    job.Beat('b');
+    job.Advance(seconds(1));
+  }
+  job.Prepare('a');
+  job.Prepare('b');
+  job.Exit('a', 0, 0, kCode3);
+  job.Drain('a');
+  job.Clear();
+  job.Drain('b');
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("a<-g1 Assignment node 0/2"),
+                                      HasSubstr("b<-g1 Assignment node 1/2")));
+}
+
+TEST(RoundTest, TooFewNodesWithinTheJoinTimeoutEndTheJobWithWhoIsThere) {
+  RoundDriver job(RoundDriver::Spec(2, 2), RoundOptions{.lease = std::nullopt});
+  job.Join('a');
+  job.Advance(seconds(599));
+  EXPECT_THAT(job.Take(), IsEmpty());
+  job.Advance(seconds(1));
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g-1 Finished 69"));
+  EXPECT_THAT(job.TakeNotes(),
+              Contains("ended: only 1 of at least 2 nodes joined within 600 s: a"));
+}
+
+TEST(RoundTest, ExtraAgentsWaitAndReplaceALostNodeInTheNextGeneration) {
+  RoundDriver job(RoundDriver::Spec(2, 2, 0));
+  job.RunTwoNodes();
+  job.Join('c');
+  EXPECT_THAT(job.Take(), IsEmpty());
+  job.Break('a');
+  EXPECT_THAT(job.Take(), IsEmpty()) << "within the lease nothing is given away";
+  job.Advance(milliseconds(2999));
+  job.Beat('b');
+  job.Beat('c');
+  EXPECT_THAT(job.Take(), IsEmpty());
+  job.Advance(milliseconds(1));
+  EXPECT_THAT(job.Take(), ElementsAre("b<-g0 Stop"));
+  job.Drain('b');
+  EXPECT_THAT(job.Take(),
+              ElementsAre("b<-g1 Assignment node 0/2 first 0 world 4 10.0.0.b:1004 restart 0/0",
+                          "c<-g1 Assignment node 1/2 first 2 world 4 10.0.0.b:1004 restart 0/0"));
+}
+
+TEST(RoundTest, PeersThatFailBecauseANodeWasLostSpendNoBudget) {
+  RoundDriver job(RoundDriver::Spec(1, 2, 0));
+  job.RunTwoNodes();
+  job.Break('b');
+  job.Exit('a', 0, 0, kCode3, "collective");
+  job.Drain('a');
+  EXPECT_EQ(job.round().state(), RoundState::kDraining) << "b's workers may still run";
+  job.Clear();
+  job.Advance(seconds(2));
+  job.Beat('a');
+  job.Advance(seconds(1));
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("a<-g1 Assignment node 0/1 first 0 world 2")));
+  EXPECT_EQ(job.round().restarts_used(), 0);
+}
+
+TEST(RoundTest, ASilentNodeIsLostWhenItsLeaseRunsOut) {
+  RoundDriver job(RoundDriver::Spec(2, 2, 0));
+  job.RunTwoNodes();
+  job.Advance(seconds(2));
+  job.Beat('a');
+  job.Advance(seconds(1));
+  EXPECT_THAT(job.Take(),
+              ElementsAre("b<-g0 Refused: out of the job: nothing heard for 3 s", "a<-g0 Stop"));
+}
+
+TEST(RoundTest, AFinishedNodeMayGoSilentWithoutHarm) {
+  RoundDriver job(RoundDriver::Spec(2, 2, 0));
+  job.RunTwoNodes();
+  job.Exit('a', 0, 0, kOk);
+  job.Exit('a', 1, 1, kOk);
+  job.Advance(seconds(2));
+  job.Beat('b');
+  job.Advance(seconds(1));
+  EXPECT_EQ(job.round().state(), RoundState::kRunning);
+  EXPECT_EQ(job.round().NextDeadline(), job.now() + seconds(2)) << "only b's lease is left";
+  job.Clear();
+  job.Exit('b', 2, 0, kOk);
+  job.Exit('b', 3, 1, kOk);
+  EXPECT_THAT(job.Take(), ElementsAre("b<-g0 Finished 0"));
+}
+
+TEST(RoundTest, ANodeLostWhileFormingAbandonsTheFormingAndUsesUpItsNumber) {
+  RoundDriver job(RoundDriver::Spec(1, 2));
+  job.Join('a');
+  job.Join('b');
+  job.Prepare('a');
+  job.Clear();
+  job.Break('b');
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("a<-g1 Assignment node 0/1")));
+  job.Receive('a', Prepared{}, Generation{0});  // crossed ours on the way
+  EXPECT_THAT(job.Take(), IsEmpty());
+  job.Prepare('a');
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g1 Start"));
+}
+
+TEST(RoundTest, AnAgentThatDoesNotPrepareIsLost) {
+  RoundDriver job(RoundDriver::Spec(1, 2), RoundOptions{.lease = std::nullopt});
+  job.Join('a');
+  job.Join('b');
+  job.Prepare('a');
+  job.Clear();
+  job.Advance(seconds(30));
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("b<-g0 Refused: out of the job: it did not"),
+                                      HasSubstr("a<-g1 Assignment node 0/1")));
+}
+
+TEST(RoundTest, ALeavingNodeEndsTheJobOnlyBelowMin) {
+  RoundDriver enough(RoundDriver::Spec(1, 2));
+  enough.RunTwoNodes();
+  enough.Leave('b');
+  EXPECT_THAT(enough.Take(), ElementsAre("a<-g0 Stop"));
+  RoundDriver too_few(RoundDriver::Spec(2, 2));
+  too_few.RunTwoNodes();
+  too_few.Leave('b');
+  EXPECT_THAT(too_few.Take(), ElementsAre("a<-g0 Stop", "a<-g0 Finished 143"));
+}
+
+TEST(RoundTest, AnAgentStartedWithAnotherCommandIsRefusedAndToldWhy) {
+  RoundDriver job(RoundDriver::Spec(2, 2));
+  job.Join('a');
+  JobSpec other = job.spec();
+  other.max_restarts = 9;
+  job.Receive('b', Join{other, {"b", "10.0.0.b", 2}, 1});
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("b<-g-1 Refused: --max-restarts is 9 here, but the "
+                                                "job began with 0")));
+}
+
+TEST(RoundTest, AMessageForAnotherJobOrEpochIsRefused) {
+  RoundDriver job(RoundDriver::Spec(1, 1));
+  Round round("job", 7);
+  const auto actions = round.Step(
+      Round::Received{{"job", 6, Generation{0}, Incarnation{1}}, Heartbeat{}}, job.now());
+  ASSERT_EQ(actions.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<Refused>(std::get<Round::Send>(actions[0]).message));
+}
+
+TEST(RoundTest, SameEventsGiveSameActions) {
+  const auto play = [] {
+    RoundDriver job(RoundDriver::Spec(2, 2, 3));
+    job.RunTwoNodes();
+    job.Exit('b', 3, 1, kKilled);
+    job.Drain('a');
+    job.Drain('b');
+    return job.TakeText();
+  };
+  EXPECT_EQ(play(), play());
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,113 @@
+// Every state × event cell of Supervisor, written down in tests/data/cells/supervisor.txt.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/golden.h"
+#include "tests/unit/core/supervisor_driver.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono::seconds;
+
+struct State {
+  const char* name;
+  bool workers;  // some are alive: they can end
+  std::function<void(SupervisorDriver&)> reach;
+};
+
+struct Event {
+  const char* name;
+  bool of_a_worker;
+  std::function<void(SupervisorDriver&)> send;
+};
+
+const std::vector<State>& States() {
+  static const auto* states = new std::vector<State>{
+      {"Joining", false, [](SupervisorDriver&) {}},
+      {"Spawning", false, [](SupervisorDriver& node) { node.Assign(0); }},
+      {"Running", true, [](SupervisorDriver& node) { node.Run(); }},
+      {"Stopping", true,
+       [](SupervisorDriver& node) {
+         node.Run();
+         node.End(1, ExitStatus{3, 0, false});
+       }},
+      {"Leaving", true,
+       [](SupervisorDriver& node) {
+         node.Run();
+         node.Signal(SIGTERM);
+         node.End(1, ExitStatus{0, SIGTERM, false});
+       }},
+      {"Done", false, [](SupervisorDriver& node) { node.Finish(Outcome::kSucceeded, 0); }},
+      {"Failed", false, [](SupervisorDriver& node) { node.Lose(); }},
+  };
+  return *states;
+}
+
+const std::vector<Event>& Events() {
+  static const auto* events = new std::vector<Event>{
+      {"Assignment of the next generation", false, [](SupervisorDriver& node) { node.Assign(1); }},
+      {"Assignment of an earlier generation", false,
+       [](SupervisorDriver& node) { node.Assign(-1); }},
+      {"Start", false, [](SupervisorDriver& node) { node.Start(0); }},
+      {"Start of another generation", false, [](SupervisorDriver& node) { node.Start(9); }},
+      {"Stop", false, [](SupervisorDriver& node) { node.Stop(0); }},
+      {"Stop of another generation", false, [](SupervisorDriver& node) { node.Stop(9); }},
+      {"Finished, succeeded", false,
+       [](SupervisorDriver& node) { node.Finish(Outcome::kSucceeded, 0); }},
+      {"Finished, failed", false, [](SupervisorDriver& node) { node.Finish(Outcome::kFailed, 3); }},
+      {"Refused", false, [](SupervisorDriver& node) { node.Refuse(); }},
+      {"SessionLost", false, [](SupervisorDriver& node) { node.Lose(); }},
+      {"StepReported", false,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::StepReported{LocalRank{0}, 5});
+       }},
+      {"ErrorReported", false,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::ErrorReported{LocalRank{0}, "user", "text"});
+       }},
+      {"WorkerEnded, code 0", true, [](SupervisorDriver& node) { node.End(0); }},
+      {"WorkerEnded, SIGSEGV", true,
+       [](SupervisorDriver& node) {
+         node.End(0, ExitStatus{0, SIGSEGV, true});
+       }},
+      {"SIGTERM", false, [](SupervisorDriver& node) { node.Signal(SIGTERM); }},
+      {"SIGINT", false, [](SupervisorDriver& node) { node.Signal(SIGINT); }},
+      {"SIGUSR1", false, [](SupervisorDriver& node) { node.Signal(SIGUSR1); }},
+      {"Tick before the deadline", false, [](SupervisorDriver& node) { node.Advance(seconds(1)); }},
+      {"Tick after the deadline", false, [](SupervisorDriver& node) { node.Advance(seconds(11)); }},
+  };
+  return *events;
+}
+
+TEST(SupervisorCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
+  std::string text =
+      "# state × event → next state: actions. Two workers; in Stopping and Leaving worker 1 is "
+      "gone.\n"
+      "# AgentStarted comes once, first; WorkerSpawned and SpawnFailed only answer Spawn.\n";
+  for (const State& state : States()) {
+    absl::StrAppend(&text, "\n", state.name, "\n");
+    for (const Event& event : Events()) {
+      if (event.of_a_worker && !state.workers) continue;  // impossible: checked by the Supervisor
+      SupervisorDriver node;
+      state.reach(node);
+      node.Take();
+      event.send(node);
+      const std::string said = node.TakeText();
+      absl::StrAppend(&text, "  ", event.name, " -> ", ToString(node.supervisor().state()),
+                      said.empty() ? "" : ": ", said, "\n");
+    }
+  }
+  ExpectGolden("tests/data/cells/supervisor.txt", text);
+}
+
+TEST(SupervisorCellsTest, AnImpossibleEventEndsTheProcessLoudly) {
+  SupervisorDriver node;
+  EXPECT_DEATH(node.End(0), "only a running worker can end");
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,142 @@
+// Drives a Supervisor with a fake clock and fake workers, and writes down what it does in one line
+// each. Workers are spawned with pid 100 + local rank as soon as the Supervisor asks for them.
+#ifndef DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
+#define DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "launcher/core/supervisor.h"
+#include "rendezvous/core/overloaded.h"
+
+namespace ddprun {
+
+class SupervisorDriver {
+ public:
+  SupervisorDriver() : supervisor_(Options()) { Step(Supervisor::AgentStarted{}); }
+
+  // From the rendezvous.
+  void Assign(int generation, int first_rank = 2) {
+    Assignment assignment;
+    assignment.node_rank = NodeRank{1};
+    assignment.node_count = 2;
+    assignment.first_rank = Rank{first_rank};
+    assignment.world_size = 4;
+    assignment.master_addr = "10.0.0.a";
+    assignment.master_port = 1001;
+    Receive(generation, assignment);
+  }
+  void Start(int generation) { Receive(generation, ddprun::Start{}); }
+  void Stop(int generation) { Receive(generation, ddprun::Stop{"a peer failed"}); }
+  void Finish(Outcome outcome, int code) {
+    Receive(supervisor_.header().generation.value, Finished{outcome, code, "because", 0, {}});
+  }
+  void Refuse() { Receive(supervisor_.header().generation.value, Refused{"not you"}); }
+  void Receive(int generation, RendezvousMessage message) {
+    Step(Supervisor::Received{{"job", 0, Generation{generation}, Incarnation{7}}, message});
+  }
+  void Lose() { Step(Supervisor::SessionLost{"connection refused"}); }
+
+  // From this node.
+  void End(int local_rank, ExitStatus status = {}) {
+    Step(Supervisor::WorkerEnded{LocalRank{local_rank}, status, {"last words"}});
+  }
+  void Signal(int signo) { Step(Supervisor::SignalReceived{signo}); }
+  void Advance(Duration by) {
+    now_ += by;
+    Step(Supervisor::Tick{});
+  }
+  void Step(const Supervisor::Event& event) {
+    for (const Supervisor::Action& action : supervisor_.Step(event, now_)) {
+      std::visit(Overloaded{
+                     [&](const Supervisor::Send& send) { log_.push_back(Describe(send)); },
+                     [&](const Supervisor::SpawnWorkers& spawn) { Spawn(spawn); },
+                     [&](const Supervisor::SignalWorkers& signal) {
+                       log_.push_back(absl::StrCat(SignalName(signal.signo), " to ",
+                                                   absl::StrJoin(signal.local_ranks, ",",
+                                                                 [](std::string* out, LocalRank r) {
+                                                                   absl::StrAppend(out, r.value);
+                                                                 })));
+                     },
+                     [&](const Supervisor::Note& note) { notes_.push_back(note.text); },
+                     [&](const Supervisor::Exit& exit) {
+                       log_.push_back(absl::StrCat("Exit ", exit.verdict.exit_code, " ",
+                                                   exit.verdict.outcome));
+                       verdict_ = exit.verdict;
+                     },
+                 },
+                 action);
+    }
+  }
+  // The command cannot be executed for this local rank.
+  void FailSpawnOf(int local_rank) { unspawnable_ = local_rank; }
+
+  void Run(int generation = 0) {
+    Assign(generation);
+    Start(generation);
+    log_.clear();
+  }
+
+  std::vector<std::string> Take() { return std::exchange(log_, {}); }
+  std::string TakeText() { return absl::StrJoin(Take(), "; "); }
+  std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
+  const Supervisor& supervisor() const { return supervisor_; }
+  const WorkerExited& last_exit() const { return last_exit_; }
+  const Verdict& verdict() const { return verdict_; }
+  TimePoint now() const { return now_; }
+
+ private:
+  static SupervisorOptions Options() {
+    SupervisorOptions options;
+    options.job = "job";
+    options.incarnation = Incarnation{7};
+    options.spec = {2, 2, 3, std::chrono::seconds(600), std::chrono::seconds(5)};
+    options.node = {"b", "10.0.0.b", 2};
+    options.stop_grace = std::chrono::seconds(10);
+    options.kill_grace = std::chrono::seconds(2);
+    return options;
+  }
+
+  void Spawn(const Supervisor::SpawnWorkers& spawn) {
+    log_.push_back(absl::StrCat("Spawn g", spawn.generation.value));
+    for (int i = 0; i < Options().node.worker_count; ++i) {
+      if (i == unspawnable_) {
+        Step(Supervisor::SpawnFailed{LocalRank{i}, 127, "./trian: no such file"});
+        return;
+      }
+      Step(Supervisor::WorkerSpawned{LocalRank{i}, 100 + i});
+    }
+  }
+
+  std::string Describe(const Supervisor::Send& send) {
+    return absl::StrCat(
+        "g", send.header.generation.value, "-> ",
+        std::visit(Overloaded{
+                       [](const Join&) { return std::string("Join"); },
+                       [](const Heartbeat&) { return std::string("Heartbeat"); },
+                       [](const Prepared&) { return std::string("Prepared"); },
+                       [&](const WorkerExited& exit) {
+                         last_exit_ = exit;
+                         return absl::StrCat("WorkerExited ", exit.rank.value, " ",
+                                             exit.status.Describe());
+                       },
+                       [](const Drained&) { return std::string("Drained"); },
+                       [](const Leave& leave) { return absl::StrCat("Leave ", leave.exit_code); },
+                   },
+                   send.message));
+  }
+
+  Supervisor supervisor_;
+  TimePoint now_{std::chrono::hours(1)};
+  int unspawnable_ = -1;
+  std::vector<std::string> log_;
+  std::vector<std::string> notes_;
+  WorkerExited last_exit_;
+  Verdict verdict_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_

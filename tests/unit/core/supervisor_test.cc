@@ -1,0 +1,219 @@
+#include "launcher/core/supervisor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/unit/core/supervisor_driver.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr ExitStatus kKilled{0, SIGKILL, false};
+constexpr ExitStatus kTerminated{0, SIGTERM, false};
+
+TEST(SupervisorTest, SpawnsOnlyWhenTheRendezvousSaysStart) {
+  SupervisorDriver node;
+  EXPECT_THAT(node.Take(), ElementsAre("g-1-> Join"));
+  node.Assign(0);
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Prepared"));
+  node.Start(0);
+  EXPECT_THAT(node.Take(), ElementsAre("Spawn g0"));
+}
+
+TEST(SupervisorTest, FollowsTheNextAssignmentWhenAFormingIsAbandoned) {
+  SupervisorDriver node;
+  node.Assign(0);
+  node.Assign(1);
+  node.Take();
+  node.Start(0);
+  EXPECT_THAT(node.Take(), IsEmpty()) << "generation 0 never started";
+  node.Start(1);
+  EXPECT_THAT(node.Take(), ElementsAre("Spawn g1"));
+}
+
+TEST(SupervisorTest, AFailureIsReportedAndTheOtherWorkersEndWithoutWaitingForTheRendezvous) {
+  SupervisorDriver node;
+  node.Run();
+  node.Step(Supervisor::StepReported{LocalRank{1}, 120});
+  node.Step(Supervisor::ErrorReported{LocalRank{1}, "user", "loss is NaN"});
+  node.End(1, kKilled);
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> WorkerExited 3 SIGKILL", "SIGTERM to 0"));
+  EXPECT_EQ(node.last_exit().pid, 101);
+  EXPECT_EQ(node.last_exit().step, 120);
+  EXPECT_EQ(node.last_exit().error_kind, "user");
+  EXPECT_EQ(node.last_exit().error_text, "loss is NaN");
+  EXPECT_THAT(node.last_exit().stderr_tail, ElementsAre("last words"));
+  node.End(0, kTerminated);
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
+  EXPECT_EQ(node.supervisor().state(), SupervisorState::kJoining);
+}
+
+TEST(SupervisorTest, AWorkerThatExitsWithZeroIsReportedAndTheOthersGoOn) {
+  SupervisorDriver node;
+  node.Run();
+  node.End(0);
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> WorkerExited 2 exit code 0"));
+  EXPECT_EQ(node.supervisor().NextDeadline(), std::nullopt) << "no timeout on the others' tail";
+  node.End(1);
+  node.Take();
+  node.Finish(Outcome::kSucceeded, 0);
+  EXPECT_THAT(node.Take(), ElementsAre("Exit 0 succeeded"));
+}
+
+TEST(SupervisorTest, StopEndsTheWorkersWithSigtermAndAfterTheGraceWithSigkill) {
+  SupervisorDriver node;
+  node.Run();
+  node.Stop(0);
+  EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 0,1"));
+  node.End(0, kTerminated);
+  node.Advance(milliseconds(9'999));
+  EXPECT_THAT(node.Take(), IsEmpty());
+  node.Advance(milliseconds(1));
+  EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 1"));
+  node.End(1, kKilled);
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
+}
+
+TEST(SupervisorTest, AWorkerThatSurvivesSigkillIsNamedAndDoesNotHoldUpTheOthers) {
+  SupervisorDriver node;
+  node.Run();
+  node.Stop(0);
+  node.Advance(seconds(10));
+  node.End(0, kKilled);
+  node.Take();
+  node.Advance(seconds(2));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
+  EXPECT_THAT(node.TakeNotes(), Contains(HasSubstr("rank 3 (pid 101) did not end after SIGKILL")));
+}
+
+TEST(SupervisorTest, WorkersThatFinishedRunAgainInTheNextGeneration) {
+  SupervisorDriver node;
+  node.Run();
+  node.End(0);
+  node.End(1);
+  node.Take();
+  node.Stop(0);
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
+  node.Assign(1);
+  node.Start(1);
+  EXPECT_THAT(node.Take(), ElementsAre("g1-> Prepared", "Spawn g1"));
+}
+
+TEST(SupervisorTest, ACommandThatCannotBeExecutedIsReportedAndEndsWhatWasSpawned) {
+  SupervisorDriver node;
+  node.FailSpawnOf(1);
+  node.Assign(0);
+  node.Take();
+  node.Start(0);
+  EXPECT_THAT(node.Take(),
+              ElementsAre("Spawn g0", "g0-> WorkerExited 3 exit code 127", "SIGTERM to 0"));
+  EXPECT_EQ(node.last_exit().error_kind, "exec");
+  EXPECT_EQ(node.last_exit().error_text, "./trian: no such file");
+}
+
+TEST(SupervisorTest, TheJobsEndEndsWhatStillRunsAndGivesItsCode) {
+  SupervisorDriver node;
+  node.Run();
+  node.Finish(Outcome::kFailed, 137);
+  EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 0,1"));
+  node.End(0, kTerminated);
+  node.End(1, kTerminated);
+  EXPECT_THAT(node.Take(), ElementsAre("Exit 137 failed"));
+  EXPECT_EQ(node.supervisor().state(), SupervisorState::kDone);
+}
+
+TEST(SupervisorTest, WithoutTheRendezvousTheWorkersAreKilledAtOnce) {
+  SupervisorDriver node;
+  node.Run();
+  node.Lose();
+  EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 0,1"));
+  node.End(0, kKilled);
+  node.End(1, kKilled);
+  EXPECT_THAT(node.Take(), ElementsAre("Exit 69 unreachable"));
+  EXPECT_EQ(node.verdict().reason, "connection refused");
+}
+
+TEST(SupervisorTest, ASessionThatEndsAfterTheVerdictChangesNothing) {
+  SupervisorDriver node;
+  node.Run();
+  node.Finish(Outcome::kFailed, 3);
+  node.Lose();
+  node.End(0, kTerminated);
+  node.End(1, kTerminated);
+  EXPECT_EQ(node.verdict().exit_code, 3);
+}
+
+TEST(SupervisorTest, AnAgentThatIsRefusedEndsWithTheReason) {
+  SupervisorDriver node;
+  node.Take();
+  node.Refuse();
+  EXPECT_THAT(node.Take(), ElementsAre("Exit 77 refused"));
+  EXPECT_EQ(node.verdict().reason, "not you");
+}
+
+TEST(SupervisorTest, AMemberThatIsGivenUpKillsItsWorkersBecauseItsRanksAreNotItsOwnAnyMore) {
+  SupervisorDriver node;
+  node.Run();
+  node.Refuse();
+  EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 0,1"));
+  node.End(0, kKilled);
+  node.End(1, kKilled);
+  EXPECT_THAT(node.Take(), ElementsAre("Exit 69 unreachable"));
+}
+
+TEST(SupervisorTest, SigtermAndSigintAreForwardedAndTheNodeLeaves) {
+  for (const int signo : {SIGTERM, SIGINT, SIGQUIT, SIGHUP}) {
+    SupervisorDriver node;
+    node.Run();
+    node.Signal(signo);
+    EXPECT_THAT(node.Take(), ElementsAre(SignalName(signo) + " to 0,1"));
+    node.End(0, ExitStatus{0, signo, false});
+    node.End(1, ExitStatus{0, signo, false});
+    EXPECT_THAT(node.Take(), ElementsAre("g0-> Leave " + std::to_string(128 + signo),
+                                         "Exit " + std::to_string(128 + signo) + " left"));
+  }
+}
+
+TEST(SupervisorTest, ASecondSignalEndsTheGrace) {
+  SupervisorDriver node;
+  node.Run();
+  node.Signal(SIGINT);
+  node.Take();
+  node.Signal(SIGINT);
+  EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 0,1"));
+  node.End(0, kKilled);
+  node.End(1, kKilled);
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Leave 130", "Exit 130 left"));
+}
+
+TEST(SupervisorTest, UserSignalsGoToTheWorkersAndChangeNothing) {
+  SupervisorDriver node;
+  node.Run();
+  node.Signal(SIGUSR1);
+  node.End(0);
+  node.Signal(SIGUSR2);
+  EXPECT_THAT(node.Take(),
+              ElementsAre("SIGUSR1 to 0,1", "g0-> WorkerExited 2 exit code 0", "SIGUSR2 to 1"));
+  EXPECT_EQ(node.supervisor().state(), SupervisorState::kRunning);
+}
+
+TEST(SupervisorTest, MessagesForAnotherLifeOfTheAgentAreDropped) {
+  SupervisorDriver node;
+  node.Run();
+  node.Step(Supervisor::Received{{"job", 0, Generation{0}, Incarnation{6}}, Stop{"old"}});
+  node.Step(Supervisor::Received{{"other", 0, Generation{0}, Incarnation{7}}, Stop{"old"}});
+  node.Step(Supervisor::Received{{"job", 1, Generation{0}, Incarnation{7}}, Stop{"old"}});
+  EXPECT_THAT(node.Take(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,71 @@
+// What a worker may tell its agent over the control socket.
+//
+// DDPRUN_CONTROL_SOCKET names a Unix socket of type SOCK_SEQPACKET. One message is one packet of
+// `KEY=VALUE` lines, so that ten lines of Python can speak it:
+//
+//     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+//     s.connect(os.environ["DDPRUN_CONTROL_SOCKET"])
+//     s.send(b"STEP=17")
+//
+// Everything here is optional: a worker that never connects is launched and supervised all the
+// same. The agent takes the sender's identity from SO_PEERCRED, never from a message.
+//
+// Standard library only, header only: shared by the launcher and the worker library.
+#ifndef DDPRUN_WORKER_CONTRACT_CONTROL_H_
+#define DDPRUN_WORKER_CONTRACT_CONTROL_H_
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun::control {
+
+// A longer packet is cut by the kernel at this size and refused by the agent.
+inline constexpr std::size_t kMaxPacketBytes = 8192;
+
+// Worker → agent.
+inline constexpr char kReady[] = "READY";            // READY=1: the process group is up
+inline constexpr char kStep[] = "STEP";              // STEP=n: training step n is finished
+inline constexpr char kCheckpoint[] = "CHECKPOINT";  // CHECKPOINT=step path: durable on disk
+inline constexpr char kPhase[] = "PHASE";            // PHASE=name: what the worker is doing
+inline constexpr char kError[] = "ERROR";            // ERROR=kind text, just before it exits
+inline constexpr char kBye[] = "BYE";                // BYE=1: about to exit 0
+
+// Kinds of ERROR. A `collective` error usually means that a peer died: such a worker is a victim.
+inline constexpr char kErrorUser[] = "user";
+inline constexpr char kErrorCollective[] = "collective";
+inline constexpr char kErrorBind[] = "bind";  // MASTER_PORT was taken
+inline constexpr char kErrorCheckpoint[] = "checkpoint";
+
+struct Line {
+  std::string_view key;
+  std::string_view value;
+};
+
+// Takes the first line off `packet` and returns it, or nullopt when the packet is at its end.
+// A line without `=` or with an empty key comes back with an empty key; the caller refuses it.
+inline std::optional<Line> NextLine(std::string_view* packet) {
+  if (packet->empty()) return std::nullopt;
+  const std::size_t end = packet->find('\n');
+  const std::string_view line = packet->substr(0, end);
+  packet->remove_prefix(end == std::string_view::npos ? packet->size() : end + 1);
+  const std::size_t equals = line.find('=');
+  if (equals == std::string_view::npos) return Line{{}, line};
+  return Line{line.substr(0, equals), line.substr(equals + 1)};
+}
+
+// A non-negative decimal number that fills the whole of `text`, or nullopt.
+inline std::optional<std::int64_t> ParseNumber(std::string_view text) {
+  std::int64_t value = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error != std::errc() || end != last || value < 0) return std::nullopt;
+  return value;
+}
+
+}  // namespace ddprun::control
+
+#endif  // DDPRUN_WORKER_CONTRACT_CONTROL_H_
