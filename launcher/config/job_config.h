@@ -20,9 +20,9 @@ struct RendezvousConfig {
   // host:port of a running `ddprun rendezvous`. Empty: standalone, the rendezvous runs inside this
   // process on a Unix socket.
   std::string endpoint;
-  std::string id = "none";  // names the job; one daemon serves many
+  std::string id = "none";                          // names the job; one daemon serves many
   std::chrono::milliseconds join_timeout{600'000};  // first join → enough nodes
-  std::chrono::milliseconds last_call{5'000};       // from `min` nodes joined until the round closes
+  std::chrono::milliseconds last_call{5'000};  // from `min` nodes joined until the round closes
   std::chrono::milliseconds connect_timeout{60'000};  // until the endpoint must have answered
 };
 
@@ -43,7 +43,7 @@ struct JobConfig {
   std::string report;          // file for the JSON report; empty: none
   std::vector<std::string> command;        // argv of a worker; interpreter already in front
   std::map<std::string, std::string> env;  // set for the workers, over the inherited environment
-  int verbosity = 0;  // -1 quiet, 0 normal, 1 verbose
+  int verbosity = 0;                       // -1 quiet, 0 normal, 1 verbose
 
   bool standalone() const { return rendezvous.endpoint.empty(); }
 };

@@ -319,11 +319,11 @@ void Round::AdvanceDraining(TimePoint now) {
     const WorkerFailure& cause = failures_[ChooseRootCause(failures_)];
     const bool permanent = IsPermanent(cause);
     if (permanent || restarts_used_ >= spec_->max_restarts) {
-      std::string why = permanent ? "a restart cannot cure it"
-                                  : absl::StrCat("no restart is left (", restarts_used_, " of ",
-                                                 spec_->max_restarts, " used)");
       Finish(Outcome::kFailed, cause.exit.status.ShellCode(),
-             absl::StrCat(Describe(cause), "; ", why), cause);
+             permanent ? "a restart cannot cure it"
+                       : absl::StrCat("no restart is left (", restarts_used_, " of ",
+                                      spec_->max_restarts, " used)"),
+             cause);
       return;
     }
     ++restarts_used_;
@@ -416,7 +416,8 @@ void Round::Finish(Outcome outcome, int exit_code, std::string reason,
                    std::optional<WorkerFailure> root_cause) {
   Enter(outcome == Outcome::kSucceeded ? RoundState::kSucceeded : RoundState::kFailed);
   deadline_.reset();
-  Say(absl::StrCat(outcome == Outcome::kSucceeded ? "succeeded: " : "ended: ", reason));
+  Say(absl::StrCat(outcome == Outcome::kSucceeded ? "succeeded: " : "ended: ",
+                   root_cause ? Describe(*root_cause) + "; " : "", reason));
   const Finished finished{outcome, exit_code, std::move(reason), restarts_used_,
                           std::move(root_cause)};
   for (const Node& node : nodes_) {

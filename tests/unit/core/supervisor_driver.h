@@ -35,7 +35,10 @@ class SupervisorDriver {
   }
   void Refuse() { Receive(supervisor_.header().generation.value, Refused{"not you"}); }
   void Receive(int generation, RendezvousMessage message) {
-    Step(Supervisor::Received{{"job", 0, Generation{generation}, Incarnation{7}}, message});
+    Receive(Header{"job", 0, Generation{generation}, Incarnation{7}}, std::move(message));
+  }
+  void Receive(const Header& header, RendezvousMessage message) {
+    Step(Supervisor::Event(Supervisor::Received{header, std::move(message)}));
   }
   void Lose() { Step(Supervisor::SessionLost{"connection refused"}); }
 

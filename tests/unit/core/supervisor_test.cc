@@ -209,9 +209,9 @@ TEST(SupervisorTest, UserSignalsGoToTheWorkersAndChangeNothing) {
 TEST(SupervisorTest, MessagesForAnotherLifeOfTheAgentAreDropped) {
   SupervisorDriver node;
   node.Run();
-  node.Step(Supervisor::Received{{"job", 0, Generation{0}, Incarnation{6}}, Stop{"old"}});
-  node.Step(Supervisor::Received{{"other", 0, Generation{0}, Incarnation{7}}, Stop{"old"}});
-  node.Step(Supervisor::Received{{"job", 1, Generation{0}, Incarnation{7}}, Stop{"old"}});
+  node.Receive(Header{"job", 0, Generation{0}, Incarnation{6}}, Stop{"old"});
+  node.Receive(Header{"other", 0, Generation{0}, Incarnation{7}}, Stop{"old"});
+  node.Receive(Header{"job", 1, Generation{0}, Incarnation{7}}, Stop{"old"});
   EXPECT_THAT(node.Take(), IsEmpty());
 }
 

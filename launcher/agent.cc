@@ -1,0 +1,263 @@
+#include "launcher/agent.h"
+
+#include <sys/epoll.h>
+
+#include <csignal>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "launcher/log.h"
+#include "launcher/worker_environment.h"
+#include "rendezvous/core/overloaded.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::chrono::seconds kHeartbeatInterval{1};
+// At the end of the job: for log files on a slow disk, and for a terminal that does not keep up.
+constexpr std::chrono::seconds kFileFlushTimeout{30};
+constexpr std::chrono::seconds kConsoleFlushTimeout{2};
+
+SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
+  const JobConfig& config = options.config;
+  SupervisorOptions supervisor;
+  supervisor.job = config.rendezvous.id;
+  supervisor.incarnation = options.incarnation;
+  supervisor.spec = {config.nodes.min, config.nodes.max, config.restart.max_restarts,
+                     config.rendezvous.join_timeout, config.rendezvous.last_call};
+  supervisor.node = {options.host, options.address, config.nproc_per_node};
+  supervisor.stop_grace = config.stop_grace;
+  return supervisor;
+}
+
+// As a shell would exit for a command that it cannot start.
+int SpawnExitCode(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ? 127 : 126;
+}
+
+}  // namespace
+
+Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, RendezvousClient* client,
+             Console console, RunDirectory* run)
+    : options_(std::move(options)),
+      loop_(loop),
+      runner_(runner),
+      client_(client),
+      console_(std::move(console)),
+      run_(run),
+      supervisor_(MakeSupervisorOptions(options_)),
+      files_(loop, [](const absl::Status& status) { LogWarning(status.message()); }),
+      workers_(options_.config.nproc_per_node) {}
+
+Agent::~Agent() { client_->Close(); }
+
+absl::StatusOr<Verdict> Agent::Run() {
+  auto control = ControlSocket::Listen(
+      loop_, run_->sockets(),
+      [this](pid_t peer, const ControlMessage& message) { OnControlMessage(peer, message); },
+      [](pid_t peer, const std::string& reason) {
+        LogWarning(absl::StrCat("control socket, process ", peer, ": ", reason));
+      });
+  if (!control.ok()) return control.status();
+  control_ = *std::move(control);
+
+  client_->Open([this](RendezvousClient::Event event) {
+    loop_->Post([this, event = std::move(event)] { OnRendezvousEvent(event); });
+  });
+  Feed(Supervisor::AgentStarted{});
+  if (!options_.config.standalone()) Heartbeat();
+  loop_->Run();
+  client_->Close();
+
+  const auto now = EventLoop::Clock::now();
+  if (!files_.Flush(now + kFileFlushTimeout)) {
+    LogWarning(absl::StrCat("the disk did not keep up: the end of some log files in ", run_->path(),
+                            " is missing"));
+  }
+  console_.out->Flush(now + kConsoleFlushTimeout);
+  console_.err->Flush(now + kConsoleFlushTimeout);
+  return *verdict_;
+}
+
+void Agent::OnSignal(int signo) { Feed(Supervisor::SignalReceived{signo}); }
+
+// ---- deciding ----
+
+void Agent::Feed(const Supervisor::Event& event) {
+  Queue(supervisor_.Step(event, EventLoop::Clock::now()));
+}
+
+// Actions are performed in the order in which they were decided, also when performing one leads to
+// the next decision.
+void Agent::Queue(std::vector<Supervisor::Action> actions) {
+  for (Supervisor::Action& action : actions) actions_.push_back(std::move(action));
+  if (performing_) return;
+  performing_ = true;
+  while (!actions_.empty()) {
+    Supervisor::Action action = std::move(actions_.front());
+    actions_.pop_front();
+    std::visit([this](auto& chosen) { Perform(chosen); }, action);
+  }
+  performing_ = false;
+  ArmDeadline();
+}
+
+void Agent::ArmDeadline() {
+  loop_->SetDeadline(supervisor_.NextDeadline(), [this] { Feed(Supervisor::Tick{}); });
+}
+
+// ---- acting ----
+
+void Agent::Perform(Supervisor::Send& send) {
+  if (auto* join = std::get_if<Join>(&send.message)) join->offered_port = HoldFreshPort();
+  if (auto* drained = std::get_if<Drained>(&send.message)) drained->offered_port = HoldFreshPort();
+  client_->Send(send.header, send.message);
+}
+
+void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
+  const Assignment& assignment = spawn.assignment;
+  LogInfo(absl::StrCat("generation ", spawn.generation.value, ": node ", assignment.node_rank.value,
+                       " of ", assignment.node_count, ", ranks ", assignment.first_rank.value, "-",
+                       assignment.first_rank.value + options_.config.nproc_per_node - 1, " of ",
+                       assignment.world_size, ", master ", assignment.master_addr, ":",
+                       assignment.master_port, ", restart ", assignment.restart_count, " of ",
+                       assignment.max_restarts));
+  for (int i = 0; i < options_.config.nproc_per_node; ++i) {
+    const LocalRank local_rank{i};
+    const absl::Status status = Spawn(spawn, local_rank);
+    if (!status.ok()) {
+      Feed(Supervisor::SpawnFailed{local_rank, SpawnExitCode(status),
+                                   std::string(status.message())});
+      return;
+    }
+    Feed(Supervisor::WorkerSpawned{local_rank, workers_[i]->process.pid});
+  }
+}
+
+absl::Status Agent::Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank) {
+  WorkerPlace place;
+  place.job = options_.config.rendezvous.id;
+  place.role = options_.config.role;
+  place.generation = spawn.generation;
+  place.assignment = spawn.assignment;
+  place.local_rank = local_rank;
+  place.local_world_size = options_.config.nproc_per_node;
+  const auto folder = run_->WorkerFolder(spawn.generation, local_rank, place.rank());
+  if (!folder.ok()) return folder.status();
+  place.run_dir = run_->path();
+  place.error_file = absl::StrCat(*folder, "/error.json");
+  place.checkpoint_dir = options_.config.checkpoint_dir;
+  place.snapshot_dir = run_->snapshots();
+  place.control_socket = control_->path();
+
+  SpawnRequest request;
+  request.argv = WorkerArguments(options_.config.command, local_rank);
+  request.env = WorkerEnvironment(place, options_.environ, options_.config.env);
+  auto process = runner_->Spawn(request);
+  if (!process.ok()) return process.status();
+
+  auto worker = std::make_unique<Worker>();
+  LogPump::Options pump;
+  pump.directory = *folder;
+  pump.prefix = absl::StrCat("[", options_.config.role, place.rank().value, "]:");
+  pump.console = console_;
+  worker->pump =
+      std::make_unique<LogPump>(loop_, &files_, std::move(pump), std::move(process->stdout_pipe),
+                                std::move(process->stderr_pipe));
+  worker->process = *std::move(process);
+  loop_->Watch(worker->process.pidfd.get(), EPOLLIN,
+               [this, local_rank](std::uint32_t) { OnWorkerEnded(local_rank); });
+  LogDebug(absl::StrCat("rank ", place.rank().value, " is pid ", worker->process.pid));
+  workers_[local_rank.value] = std::move(worker);
+  return absl::OkStatus();
+}
+
+void Agent::Perform(const Supervisor::SignalWorkers& signal) {
+  for (const LocalRank local_rank : signal.local_ranks) {
+    const Worker* worker = workers_[local_rank.value].get();
+    if (worker == nullptr) continue;  // its end is being handled
+    if (const absl::Status status = runner_->SignalGroup(worker->process.pid, signal.signo);
+        !status.ok() && !absl::IsNotFound(status)) {
+      LogWarning(status.message());
+    }
+  }
+}
+
+void Agent::Perform(const Supervisor::Note& note) { LogInfo(note.text); }
+
+void Agent::Perform(const Supervisor::Exit& exit) {
+  verdict_ = exit.verdict;
+  loop_->Quit();
+}
+
+// ---- what happened ----
+
+void Agent::OnWorkerEnded(LocalRank local_rank) {
+  const int pidfd = workers_[local_rank.value]->process.pidfd.get();
+  const pid_t pid = workers_[local_rank.value]->process.pid;
+  // The zombie keeps the group's number ours: end what the worker left behind, then hear its last
+  // words, and only then let it go.
+  if (const absl::Status status = runner_->SignalGroup(pid, SIGKILL);
+      !status.ok() && !absl::IsNotFound(status)) {
+    LogWarning(status.message());
+  }
+  control_->DrainPeer(pid);
+  const std::unique_ptr<Worker> worker = std::move(workers_[local_rank.value]);
+  worker->pump->Drain();
+  loop_->Unwatch(pidfd);
+  const auto status = runner_->Reap(pidfd);
+  if (!status.ok()) LogError(status.status().message());
+  Feed(Supervisor::WorkerEnded{local_rank, status.value_or(ExitStatus{255}),
+                               worker->pump->StderrTail()});
+}
+
+void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i] == nullptr || workers_[i]->process.pid != peer) continue;
+    const LocalRank local_rank{static_cast<int>(i)};
+    std::visit(Overloaded{
+                   [&](const StepMsg& step) {
+                     Feed(Supervisor::StepReported{local_rank, step.step});
+                   },
+                   [&](const ErrorMsg& error) {
+                     Feed(Supervisor::ErrorReported{local_rank, error.kind, error.text});
+                   },
+                   [](const ReadyMsg&) {},       // what these are for comes with warm standby and
+                   [](const CheckpointMsg&) {},  // snapshots; a worker may send them all the same
+                   [](const PhaseMsg&) {},
+                   [](const ByeMsg&) {},
+               },
+               message);
+    return;
+  }
+}
+
+void Agent::OnRendezvousEvent(const RendezvousClient::Event& event) {
+  std::visit(Overloaded{
+                 [this](const RendezvousClient::Received& received) {
+                   Feed(Supervisor::Received{received.header, received.message});
+                 },
+                 [this](const RendezvousClient::Lost& lost) {
+                   Feed(Supervisor::SessionLost{lost.reason});
+                 },
+             },
+             event);
+}
+
+void Agent::Heartbeat() {
+  client_->Send(supervisor_.header(), ddprun::Heartbeat{});
+  loop_->AddTimer(EventLoop::Clock::now() + kHeartbeatInterval, [this] { Heartbeat(); });
+}
+
+int Agent::HoldFreshPort() {
+  // A fresh one each time: what is left of the last generation must not reach the next one's store.
+  auto port = PortHolder::Bind();
+  if (!port.ok()) {
+    LogWarning(absl::StrCat("no free port to offer: ", port.status().message()));
+    return 0;
+  }
+  port_.emplace(*std::move(port));
+  return port_->port();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,101 @@
+// The agent: one node's part of a job, from Join to the last worker's end.
+//
+// It carries out what the Supervisor decides: spawns and signals workers, moves their output, talks
+// to the rendezvous; and it feeds back what happened. It decides nothing itself.
+//
+// Everything runs on the thread that calls Run(), on one event loop. gRPC's threads only post to
+// it; writing to disks and terminals has threads of its own (launcher/os).
+#ifndef DDPRUN_LAUNCHER_AGENT_H_
+#define DDPRUN_LAUNCHER_AGENT_H_
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "launcher/config/job_config.h"
+#include "launcher/core/supervisor.h"
+#include "launcher/os/console_writer.h"
+#include "launcher/os/control_socket.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/os/log_pump.h"
+#include "launcher/os/port_holder.h"
+#include "launcher/os/process_runner.h"
+#include "launcher/os/writer_thread.h"
+#include "launcher/run_directory.h"
+#include "rendezvous/client/rendezvous_client.h"
+
+namespace ddprun {
+
+class Agent {
+ public:
+  struct Options {
+    JobConfig config;
+    std::string host;                  // this node's name, for people
+    std::string address;               // this node's address, for the other nodes
+    Incarnation incarnation;           // random, not 0
+    std::vector<std::string> environ;  // NAME=value: what workers inherit
+  };
+
+  // All pointers must outlive the agent. `client` is not open yet.
+  Agent(Options options, EventLoop* loop, ProcessRunner* runner, RendezvousClient* client,
+        Console console, RunDirectory* run);
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  // Runs this node's part of the job to its end. When it returns, no worker of ours is left and
+  // every log file is written. The error is for what the agent cannot do without: its sockets.
+  absl::StatusOr<Verdict> Run();
+
+  // On the loop: a signal that the user or Slurm sent to the agent.
+  void OnSignal(int signo);
+
+ private:
+  struct Worker {
+    SpawnedProcess process;
+    std::unique_ptr<LogPump> pump;
+  };
+
+  void Feed(const Supervisor::Event& event);
+  void Queue(std::vector<Supervisor::Action> actions);
+  void ArmDeadline();
+
+  void Perform(Supervisor::Send& send);
+  void Perform(const Supervisor::SpawnWorkers& spawn);
+  void Perform(const Supervisor::SignalWorkers& signal);
+  void Perform(const Supervisor::Note& note);
+  void Perform(const Supervisor::Exit& exit);
+
+  // Spawns one worker; the error says what is wrong with its command or its folders.
+  absl::Status Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank);
+  void OnWorkerEnded(LocalRank local_rank);
+  void OnControlMessage(pid_t peer, const ControlMessage& message);
+  void OnRendezvousEvent(const RendezvousClient::Event& event);
+  void Heartbeat();
+  int HoldFreshPort();
+
+  // Constant after construction.
+  const Options options_;
+  EventLoop* const loop_;
+  ProcessRunner* const runner_;
+  RendezvousClient* const client_;
+  const Console console_;
+  RunDirectory* const run_;
+
+  Supervisor supervisor_;
+  WriterThread files_;
+  std::unique_ptr<ControlSocket> control_;
+  std::vector<std::unique_ptr<Worker>> workers_;  // by local rank; null: not running
+  std::optional<PortHolder> port_;                // offered to the round; free for rank 0's store
+  std::deque<Supervisor::Action> actions_;        // decided and not yet performed
+  bool performing_ = false;
+  std::optional<Verdict> verdict_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_AGENT_H_

@@ -1,0 +1,27 @@
+// The subcommands: one function each, from a parsed command line to an exit code.
+//
+// Called once, from main, on the main thread.
+#ifndef DDPRUN_LAUNCHER_COMMANDS_COMMANDS_H_
+#define DDPRUN_LAUNCHER_COMMANDS_COMMANDS_H_
+
+#include "launcher/config/cli.h"
+#include "launcher/config/host.h"
+
+namespace ddprun {
+
+// Exit codes of ddprun beside a worker's own; 64 and 65 are in launcher/config/cli.h.
+inline constexpr int kExitUnavailable = 69;  // the rendezvous cannot be reached
+inline constexpr int kExitInternal = 70;     // what the agent cannot do without has failed
+
+// ddprun [OPTIONS] COMMAND: runs this node's part of a job.
+int RunJob(const RunCommand& command);
+
+// ddprun rendezvous: serves until SIGTERM or SIGINT.
+int ServeRendezvous(const RendezvousCommand& command);
+
+// ddprun validate FILE: prints the resolved job.
+int ValidateJob(const ValidateCommand& command, const Host& host);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_COMMANDS_COMMANDS_H_

@@ -1,0 +1,77 @@
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "launcher/commands/commands.h"
+#include "launcher/log.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/os/file_util.h"
+#include "launcher/os/signal_source.h"
+#include "rendezvous/service/rendezvous_server.h"
+
+namespace ddprun {
+namespace {
+
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+}
+
+std::string Endpoint(const std::string& host, int port) {
+  const bool ipv6 = absl::StrContains(host, ':');
+  return absl::StrCat(ipv6 ? "[" : "", host, ipv6 ? "]:" : ":", port);
+}
+
+}  // namespace
+
+int ServeRendezvous(const RendezvousCommand& command) {
+  if (!IsLoopback(command.host) && !command.insecure) {
+    std::fprintf(stderr,
+                 "ddprun rendezvous: --listen %s: whoever can reach this address could join or end "
+                 "jobs; listen on 127.0.0.1, or say --insecure where the network is trusted\n",
+                 command.host.c_str());
+    return kExitUsage;
+  }
+  // Before any thread is started: they inherit the blocked signals.
+  EventLoop loop;
+  SignalSource signals(&loop, [&loop](int signo, pid_t) {
+    if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT) loop.Quit();
+  });
+  const Console console = OpenConsole(1, 2, {});
+  InitLog(console.err, command.verbosity);
+
+  RendezvousServer::Options options;
+  options.listen = Endpoint(command.host, command.port);
+  options.log = [](std::string_view job, std::string_view text) {
+    LogInfo(absl::StrCat(job.empty() ? "" : absl::StrCat("job ", std::string(job), ": "),
+                         std::string(text)));
+  };
+  auto server = RendezvousServer::Start(std::move(options));
+  if (!server.ok()) {
+    LogError(server.status().message());
+    console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
+    return absl::IsInvalidArgument(server.status()) ? kExitUsage : kExitUnavailable;
+  }
+  const std::string endpoint = Endpoint(command.host, (*server)->port());
+  if (!IsLoopback(command.host)) {
+    LogWarning(absl::StrCat("--insecure: anybody who reaches ", endpoint, " can end every job"));
+  } else {
+    LogDebug("on loopback, without credentials: every user of this machine can end every job");
+  }
+  if (!command.port_file.empty()) {
+    const absl::Status status =
+        WriteFileAtomic(command.port_file, absl::StrCat((*server)->port(), "\n"));
+    if (!status.ok()) {
+      LogError(status.message());
+      console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
+      return kExitInternal;
+    }
+  }
+  console.out->Write("", absl::StrCat("ddprun rendezvous: listening on ", endpoint, "\n"));
+  loop.Run();
+  (*server)->Shutdown();
+  console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
+  return 0;
+}
+
+}  // namespace ddprun

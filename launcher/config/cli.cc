@@ -1,0 +1,181 @@
+#include "launcher/config/cli.h"
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "launcher/config/flags.h"
+#include "launcher/config/run_options.h"
+#include "launcher/config/values.h"
+
+namespace ddprun {
+namespace {
+
+constexpr absl::string_view kRunUsage =
+    "Starts a data-parallel training job on this node, and restarts it when a worker fails.\n"
+    "\n"
+    "  ddprun [OPTIONS] [--] COMMAND [ARGS...]        start a job on this node\n"
+    "  ddprun -c job.yaml [OPTIONS] [-- COMMAND...]   the same, from a file\n"
+    "  ddprun rendezvous --listen HOST:PORT           where the nodes of a job meet\n"
+    "  ddprun validate job.yaml                       print the resolved job, or what is wrong\n"
+    "  ddprun version\n"
+    "  ddprun help [SUBCOMMAND]\n"
+    "\n"
+    "What follows COMMAND belongs to COMMAND. COMMAND runs under python3 (or $PYTHON_EXEC) if it\n"
+    "is called *.py. Names take dashes or underscores. A flag wins over the environment, that\n"
+    "over the file. --nnodes, for one, is DDPRUN_NNODES or PET_NNODES in the environment.\n"
+    "\n";
+
+constexpr absl::string_view kRendezvousUsage =
+    "Runs the rendezvous, where the agents of a job's nodes meet and get their ranks. One serves\n"
+    "many jobs.\n"
+    "\n"
+    "  ddprun rendezvous --listen HOST:PORT [OPTIONS]\n"
+    "\n";
+
+constexpr absl::string_view kValidateUsage =
+    "Prints the job that a file describes, with every default, as a job file. When something is\n"
+    "wrong with it: FILE:LINE:COLUMN: KEY: what was expected, and exit code 65.\n"
+    "\n"
+    "  ddprun validate FILE [OPTIONS]\n"
+    "\n";
+
+// A word that is a subcommand when it is the very first argument.
+enum class Subcommand { kRendezvous, kValidate, kVersion, kHelp, kPlanned };
+
+struct SubcommandName {
+  absl::string_view name;
+  Subcommand subcommand;
+};
+
+constexpr SubcommandName kSubcommands[] = {
+    {"rendezvous", Subcommand::kRendezvous}, {"validate", Subcommand::kValidate},
+    {"version", Subcommand::kVersion},       {"help", Subcommand::kHelp},
+    {"status", Subcommand::kPlanned},        {"stop", Subcommand::kPlanned},
+    {"drain", Subcommand::kPlanned},         {"events", Subcommand::kPlanned},
+    {"slurm", Subcommand::kPlanned},         {"doctor", Subcommand::kPlanned},
+    {"certs", Subcommand::kPlanned},         {"completion", Subcommand::kPlanned},
+};
+
+std::optional<Subcommand> FindSubcommand(absl::string_view word) {
+  for (const SubcommandName& entry : kSubcommands) {
+    if (entry.name == word) return entry.subcommand;
+  }
+  return std::nullopt;
+}
+
+HelpCommand HelpFor(absl::string_view usage, absl::Span<const FlagSpec> flags) {
+  return {absl::StrCat(usage, DescribeFlags(flags))};
+}
+
+CommandLineError Usage(const std::vector<std::string>& errors) {
+  return {kExitUsage, absl::StrJoin(errors, "\n")};
+}
+
+// What --help, --version and misread flags lead to, whatever the subcommand.
+std::optional<Command> EarlyEnd(const FlagReading& reading, absl::string_view usage,
+                                absl::Span<const FlagSpec> flags) {
+  if (reading.immediate_help) return HelpFor(usage, flags);
+  if (reading.immediate_version) return VersionCommand{};
+  if (!reading.errors.empty()) return Usage(reading.errors);
+  return std::nullopt;
+}
+
+Command ParseRun(const std::vector<std::string>& arguments, const Host& host) {
+  const FlagReading reading = ReadFlags(RunFlags(), arguments, Positionals::kEndOptions, host);
+  if (auto end = EarlyEnd(reading, kRunUsage, RunFlags())) return *std::move(end);
+  return MakeRunCommand(reading, host);
+}
+
+Command ParseRendezvous(const std::vector<std::string>& arguments, const Host& host) {
+  const FlagReading reading = ReadFlags(RendezvousFlags(), arguments, Positionals::kAnywhere, host);
+  if (auto end = EarlyEnd(reading, kRendezvousUsage, RendezvousFlags())) return *std::move(end);
+  std::vector<std::string> errors;
+  for (const std::string& argument : reading.rest) {
+    errors.push_back(
+        absl::StrCat("rendezvous: expected options only (found ", Quoted(argument), ")"));
+  }
+  if (std::string conflict = VerbosityConflict(reading); !conflict.empty()) {
+    errors.push_back(std::move(conflict));
+  }
+  RendezvousCommand command;
+  const GivenFlag* const listen = reading.Find("listen");
+  const auto endpoint =
+      listen == nullptr ? std::nullopt : ParseEndpoint(listen->value, 0, std::nullopt);
+  if (endpoint.has_value()) {
+    command.host = endpoint->host;
+    command.port = endpoint->port;
+  } else {
+    errors.push_back(
+        absl::StrCat(listen == nullptr ? "--listen" : listen->origin.place,
+                     ": expected HOST:PORT, the port from 0 (any free one) to 65535, such as "
+                     "127.0.0.1:29400 (found ",
+                     listen == nullptr ? "none" : Quoted(listen->value), ")"));
+  }
+  if (!errors.empty()) return Usage(errors);
+  if (const GivenFlag* const file = reading.Find("port-file"); file != nullptr) {
+    command.port_file =
+        (std::filesystem::path(host.CurrentDirectory()) / file->value).lexically_normal().string();
+  }
+  command.insecure = reading.IsOn("insecure");
+  command.verbosity = Verbosity(reading);
+  return command;
+}
+
+Command ParseValidate(const std::vector<std::string>& arguments, const Host& host) {
+  const FlagReading reading = ReadFlags(ValidateFlags(), arguments, Positionals::kAnywhere, host);
+  if (auto end = EarlyEnd(reading, kValidateUsage, ValidateFlags())) return *std::move(end);
+  if (const std::string conflict = VerbosityConflict(reading); !conflict.empty()) {
+    return Usage({conflict});
+  }
+  if (reading.rest.size() != 1) {
+    return Usage({absl::StrCat("validate: expected one job file (found ", reading.rest.size(),
+                               "); ddprun validate FILE")});
+  }
+  return ValidateCommand{reading.rest.front(), reading.IsOn("json"), Verbosity(reading)};
+}
+
+// `arguments` are what follows `ddprun help`.
+Command ParseHelp(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) return HelpFor(kRunUsage, RunFlags());
+  if (arguments.size() == 1) {
+    const auto topic = FindSubcommand(arguments.front());
+    if (topic == Subcommand::kRendezvous) return HelpFor(kRendezvousUsage, RendezvousFlags());
+    if (topic == Subcommand::kValidate) return HelpFor(kValidateUsage, ValidateFlags());
+  }
+  return Usage({absl::StrCat("help: expected nothing, rendezvous or validate (found ",
+                             Quoted(absl::StrJoin(arguments, " ")), ")")});
+}
+
+}  // namespace
+
+Command ParseCommandLine(int argc, const char* const* argv, const Host& host) {
+  const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  const auto subcommand = arguments.empty() ? std::nullopt : FindSubcommand(arguments.front());
+  if (!subcommand.has_value()) return ParseRun(arguments, host);
+  const std::string& name = arguments.front();
+  const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+  switch (*subcommand) {
+    case Subcommand::kRendezvous:
+      return ParseRendezvous(rest, host);
+    case Subcommand::kValidate:
+      return ParseValidate(rest, host);
+    case Subcommand::kVersion:
+      if (!rest.empty()) {
+        return Usage({absl::StrCat("version: expected nothing after it (found ",
+                                   Quoted(rest.front()), ")")});
+      }
+      return VersionCommand{};
+    case Subcommand::kHelp:
+      return ParseHelp(rest);
+    case Subcommand::kPlanned:
+      break;
+  }
+  return Usage({absl::StrCat(name, ": not supported yet by this version; to run a program of that ",
+                             "name: ddprun -- ", name)});
+}
+
+}  // namespace ddprun

@@ -1,0 +1,72 @@
+// The command line of `ddprun`: from arguments, environment and job file to one command that is
+// ready to run. Nothing is printed, started or written here. Call it once, from main.
+//
+//     std::visit([](const auto& command) { return Execute(command); },
+//                ParseCommandLine(argc, argv, PosixHost()));
+//
+// A setting is taken from the flag, else the environment (DDPRUN_<FLAG>, else PET_<FLAG>), else the
+// job file, else its default.
+#ifndef DDPRUN_LAUNCHER_CONFIG_CLI_H_
+#define DDPRUN_LAUNCHER_CONFIG_CLI_H_
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/config/host.h"
+#include "launcher/config/job_config.h"
+
+namespace ddprun {
+
+// Exit codes of a command line that cannot be carried out.
+inline constexpr int kExitUsage = 64;      // flags, variables or subcommand
+inline constexpr int kExitBadConfig = 65;  // the job file
+
+// ddprun [OPTIONS] [--] COMMAND [ARGS...]
+struct RunCommand {
+  JobConfig config;
+  bool dry_run = false;  // print `config` and start nothing
+  bool json = false;     // print as JSON
+  // What was accepted but has no effect, one line each; for verbosity 1 and above.
+  std::vector<std::string> notes;
+};
+
+// ddprun rendezvous --listen HOST:PORT
+struct RendezvousCommand {
+  std::string host;       // without the brackets of an IPv6 address
+  int port = 0;           // 0: any free one
+  std::string port_file;  // absolute; empty: none
+  bool insecure = false;  // may listen beyond this host without credentials
+  int verbosity = 0;      // -1 quiet, 0 normal, 1 verbose
+};
+
+// ddprun validate FILE: LoadJobFile(), then ToYaml() or ToJson().
+struct ValidateCommand {
+  std::string path;  // as given
+  bool json = false;
+  int verbosity = 0;
+};
+
+// ddprun version, ddprun --version
+struct VersionCommand {};
+
+// ddprun help, --help: print `text` to stdout, exit 0.
+struct HelpCommand {
+  std::string text;
+};
+
+// Print `message` (one error a line, no newline at the end) to stderr, exit with `exit_code`.
+struct CommandLineError {
+  int exit_code = kExitUsage;
+  std::string message;
+};
+
+using Command = std::variant<RunCommand, RendezvousCommand, ValidateCommand, VersionCommand,
+                             HelpCommand, CommandLineError>;
+
+// `argv[0]` is the program's name, as in main. Reads the job file that -c names.
+Command ParseCommandLine(int argc, const char* const* argv, const Host& host);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONFIG_CLI_H_

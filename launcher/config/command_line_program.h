@@ -1,0 +1,30 @@
+// What is executed for a worker when the user names a program. Pure.
+#ifndef DDPRUN_LAUNCHER_CONFIG_COMMAND_LINE_PROGRAM_H_
+#define DDPRUN_LAUNCHER_CONFIG_COMMAND_LINE_PROGRAM_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace ddprun {
+
+enum class ProgramKind {
+  kByName,  // a name that ends in .py runs under Python, anything else is executed as it is
+  kModule,  // -m: the name of a Python module
+  kAsIs,    // --no-python: executed as it is, whatever its name
+};
+
+// The argv of a worker for the program `command[0]` with the arguments that follow it; `command`
+// is not empty. Python runs unbuffered, as under torchrun: `python -u train.py ...`,
+// `python -u -m package.train ...`. `python` is one word, found on PATH when it has no slash.
+// `${local_rank}` in arguments is left alone: it is expanded when a worker is started.
+std::vector<std::string> WorkerCommand(const std::vector<std::string>& command, ProgramKind kind,
+                                       const std::string& python);
+
+// Whether kByName would run `program` under Python.
+bool IsPythonScript(absl::string_view program);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONFIG_COMMAND_LINE_PROGRAM_H_

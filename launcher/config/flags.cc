@@ -1,0 +1,156 @@
+#include "launcher/config/flags.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+
+namespace ddprun {
+namespace {
+
+// Rows of the tables.
+
+// Takes a value that becomes the value of `key`.
+constexpr FlagSpec Sets(absl::string_view name, char letter, absl::string_view value,
+                        absl::string_view key, absl::string_view help) {
+  return {name, letter, value, FlagEffect::kSetsKey, key, "", help};
+}
+
+// Takes none and sets `key` to `fixed`.
+constexpr FlagSpec SetsTo(absl::string_view name, absl::string_view key, absl::string_view fixed,
+                          absl::string_view help) {
+  return {name, 0, "", FlagEffect::kSetsKey, key, fixed, help};
+}
+
+constexpr FlagSpec SetsSeconds(absl::string_view name, absl::string_view key,
+                               absl::string_view help) {
+  return {name, 0, "SECONDS", FlagEffect::kSetsSeconds, key, "", help};
+}
+
+constexpr FlagSpec Option(absl::string_view name, char letter, absl::string_view value,
+                          absl::string_view help) {
+  return {name, letter, value, FlagEffect::kOption, "", "", help};
+}
+
+constexpr FlagSpec Immediate(absl::string_view name, char letter, absl::string_view help) {
+  return {name, letter, "", FlagEffect::kImmediate, "", "", help};
+}
+
+constexpr FlagSpec Refused(absl::string_view name, char letter, absl::string_view value,
+                           absl::string_view reason) {
+  return {name, letter, value, FlagEffect::kRefused, "", "", reason};
+}
+
+constexpr absl::string_view kNoTls =
+    "connections are not encrypted yet; keep the rendezvous on a network you trust";
+
+constexpr FlagSpec kRunFlags[] = {
+    Option("config", 'c', "FILE", "read the job from this YAML file; flags win over it"),
+    Sets("nnodes", 0, "N|MIN:MAX", "nodes", "nodes of the job (default 1)"),
+    Sets("nproc-per-node", 0, "N|auto|gpu|cpu", "nproc_per_node",
+         "workers on this node (default 1, as in torchrun)"),
+    SetsTo("standalone", "rendezvous.endpoint", "",
+           "this node alone, no daemon; the default when there is no endpoint"),
+    Sets("rdzv-endpoint", 0, "HOST:PORT", "rendezvous.endpoint",
+         "where `ddprun rendezvous` listens (port 29400 if left out)"),
+    Sets("rdzv-id", 0, "NAME", "rendezvous.id", "name of the job, the same on every node"),
+    Option("rdzv-backend", 0, "NAME", "c10d or ddprun; both are ddprun's own rendezvous"),
+    Option("rdzv-conf", 0, "K=V,...",
+           "join_timeout, last_call_timeout, timeout (or connect_timeout), in seconds"),
+    Sets("max-restarts", 0, "N", "restart.max_restarts",
+         "restarts of the whole job before it fails (default 0)"),
+    Option("monitor-interval", 0, "SECONDS", "accepted; there is no polling"),
+    Option("start-method", 0, "NAME", "accepted: spawn, fork or forkserver"),
+    Sets("role", 0, "NAME", "role", "role of the workers (default \"default\")"),
+    Option("module", 'm', "", "COMMAND is a Python module"),
+    SetsTo("no-python", "no_python", "true", "execute COMMAND as it is, even if it is called *.py"),
+    Sets("local-addr", 0, "ADDRESS", "local_addr", "address of this node for the others"),
+    Sets("stop-grace", 0, "DURATION", "stop_grace", "from SIGTERM to SIGKILL (default 10s)"),
+    SetsSeconds("shutdown-timeout", "stop_grace", "the same, as torchrun calls it"),
+    Sets("log-dir", 0, "DIR", "log_dir", "folder for the workers' output (default logs)"),
+    Sets("checkpoint-dir", 0, "DIR", "checkpoint_dir", "folder for checkpoints"),
+    Sets("report", 0, "FILE", "report", "write how the job ended to this file, as JSON"),
+    Option("insecure", 0, "", "accepted; an agent has no credentials to leave out yet"),
+    Option("dry-run", 0, "", "print the resolved job and start nothing"),
+    Option("json", 0, "", "with --dry-run: print it as JSON"),
+    Option("verbose", 'v', "", "say more"),
+    Option("quiet", 'q', "", "say only what went wrong"),
+    Immediate("help", 'h', "print this text"),
+    Immediate("version", 0, "print the version"),
+
+    Refused("run-path", 0, "", "give the script's path as COMMAND"),
+    Refused("redirects", 'r', "SPEC", "each worker's output goes to its own files in --log-dir"),
+    Refused("tee", 't', "SPEC", "output goes to the terminal and to files in --log-dir"),
+    Refused("local-ranks-filter", 0, "RANKS", "read the files of one rank in --log-dir"),
+    Refused("duplicate-stdout-filters", 0, "LIST", "search the files in --log-dir"),
+    Refused("duplicate-stderr-filters", 0, "LIST", "search the files in --log-dir"),
+    Refused("logs-specs", 0, "NAME", "logs have one layout, under --log-dir"),
+    Refused("event-log-handler", 0, "NAME", "--report writes how the job ended"),
+    Refused("numa-binding", 0, "KIND", "put numactl in front of COMMAND"),
+    Refused("node-rank", 0, "N", "the rendezvous gives ranks to nodes; use --rdzv-endpoint"),
+    Refused("master-addr", 0, "ADDRESS", "the rendezvous chooses it; use --rdzv-endpoint"),
+    Refused("master-port", 0, "PORT", "the rendezvous chooses it; use --rdzv-endpoint"),
+    Refused("signals-to-handle", 0, "LIST", "the signals that ddprun acts on are fixed"),
+    Refused("virtual-local-rank", 0, "", "LOCAL_RANK counts the workers of a node"),
+    Refused("warm", 0, "", "workers are started when they are needed"),
+    Refused("hang-timeout", 0, "DURATION", "a worker that hangs is not noticed; end it yourself"),
+    Refused("save-timeout", 0, "DURATION", "workers are not asked to save before they are stopped"),
+    Refused("daemon-grace", 0, "DURATION", "a job ends when its rendezvous does"),
+    Refused("restart-window", 0, "DURATION", "--max-restarts counts over the whole job"),
+    Refused("token-file", 0, "FILE", "the rendezvous asks for no token"),
+    Refused("tls-ca", 0, "FILE", kNoTls),
+    Refused("tls-cert", 0, "FILE", kNoTls),
+    Refused("tls-key", 0, "FILE", kNoTls),
+};
+
+constexpr FlagSpec kRendezvousFlags[] = {
+    Option("listen", 0, "HOST:PORT", "address to listen on; port 0 takes any free one"),
+    Option("port-file", 0, "FILE", "write the number of the port to this file"),
+    Option("insecure", 0, "", "listen beyond this host without credentials"),
+    Option("verbose", 'v', "", "say more"),
+    Option("quiet", 'q', "", "say only what went wrong"),
+    Immediate("help", 'h', "print this text"),
+    Immediate("version", 0, "print the version"),
+
+    Refused("state-dir", 0, "DIR", "the state of jobs is kept in memory"),
+    Refused("token-file", 0, "FILE", "the rendezvous asks for no token"),
+    Refused("tls-ca", 0, "FILE", kNoTls),
+    Refused("tls-cert", 0, "FILE", kNoTls),
+    Refused("tls-key", 0, "FILE", kNoTls),
+};
+
+constexpr FlagSpec kValidateFlags[] = {
+    Option("json", 0, "", "print the job as JSON"),     Option("verbose", 'v', "", "say more"),
+    Option("quiet", 'q', "", "say only what is wrong"), Immediate("help", 'h', "print this text"),
+    Immediate("version", 0, "print the version"),
+};
+
+}  // namespace
+
+absl::Span<const FlagSpec> RunFlags() { return kRunFlags; }
+absl::Span<const FlagSpec> RendezvousFlags() { return kRendezvousFlags; }
+absl::Span<const FlagSpec> ValidateFlags() { return kValidateFlags; }
+
+std::string DescribeFlags(absl::Span<const FlagSpec> flags) {
+  constexpr std::size_t kHelpColumn = 40;
+  std::string text;
+  std::vector<std::string> refused;
+  for (const FlagSpec& flag : flags) {
+    if (flag.effect == FlagEffect::kRefused) {
+      refused.push_back(absl::StrCat("--", flag.name));
+      continue;
+    }
+    std::string line =
+        flag.letter == 0 ? "      " : absl::StrCat("  -", std::string(1, flag.letter), ", ");
+    absl::StrAppend(&line, "--", flag.name, flag.value.empty() ? "" : " ", flag.value);
+    line.resize(std::max(line.size() + 2, kHelpColumn), ' ');
+    absl::StrAppend(&text, line, flag.help, "\n");
+  }
+  if (!refused.empty()) {
+    absl::StrAppend(&text, "\nNot supported yet: ", absl::StrJoin(refused, ", "), "\n");
+  }
+  return text;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,43 @@
+// What the configuration asks of the machine it runs on, behind an interface so that the same
+// flags and files resolve the same way in a test. Read-only; any thread may call it, as long as
+// nobody changes the environment meanwhile.
+#ifndef DDPRUN_LAUNCHER_CONFIG_HOST_H_
+#define DDPRUN_LAUNCHER_CONFIG_HOST_H_
+
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+class Host {
+ public:
+  virtual ~Host() = default;
+
+  // The environment variable `name`, or nullopt when it is not set. Set but empty is "".
+  virtual std::optional<std::string> Environment(const std::string& name) const = 0;
+
+  // CPUs this process may run on (its affinity mask), at least 1.
+  virtual int CpuCount() const = 0;
+
+  // GPUs that have a device file (/dev/nvidia0, /dev/nvidia1, ...).
+  virtual int GpuDeviceCount() const = 0;
+
+  // Absolute path that relative paths start from.
+  virtual std::string CurrentDirectory() const = 0;
+};
+
+class PosixHost : public Host {
+ public:
+  std::optional<std::string> Environment(const std::string& name) const override;
+  int CpuCount() const override;
+  int GpuDeviceCount() const override;
+  std::string CurrentDirectory() const override;
+};
+
+// GPUs that a worker started from here would see: the entries of CUDA_VISIBLE_DEVICES up to the
+// first that is not valid, as CUDA counts them ("" and "-1" hide all), else the device files.
+int VisibleGpuCount(const Host& host);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONFIG_HOST_H_

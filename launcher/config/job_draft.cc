@@ -1,0 +1,106 @@
+#include "launcher/config/job_draft.h"
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "launcher/config/command_line_program.h"
+#include "launcher/config/values.h"
+
+namespace ddprun {
+namespace {
+
+std::string Absolute(const std::string& path, const Host& host) {
+  if (path.empty()) return "";
+  return (std::filesystem::path(host.CurrentDirectory()) / path).lexically_normal().string();
+}
+
+class Finisher {
+ public:
+  Finisher(const JobDraft& draft, const Origin& where, const Host& host)
+      : draft_(draft), where_(where), host_(host), config_(draft.config) {}
+
+  std::variant<JobConfig, std::vector<JobProblem>> Finish() {
+    ResolveProcesses();
+    CheckNodes();
+    ResolveCommand();
+    config_.log_dir = Absolute(config_.log_dir, host_);
+    config_.checkpoint_dir = Absolute(config_.checkpoint_dir, host_);
+    config_.report = Absolute(config_.report, host_);
+    if (!problems_.empty()) return std::move(problems_);
+    return std::move(config_);
+  }
+
+ private:
+  const Origin& OriginOf(const std::string& key) const {
+    const auto it = draft_.origins.find(key);
+    return it == draft_.origins.end() ? where_ : it->second;
+  }
+
+  void AddProblem(const Origin& origin, const std::string& what) {
+    problems_.push_back({origin.source, absl::StrCat(origin.place, ": ", what)});
+  }
+
+  void ResolveProcesses() {
+    const std::string& text = draft_.nproc_per_node;
+    if (const auto number = ParseWholeNumber(text); number.has_value()) {
+      config_.nproc_per_node = static_cast<int>(*number);  // in range: checked when it was set
+      return;
+    }
+    const int gpus = text == "cpu" ? 0 : VisibleGpuCount(host_);
+    if (text == "gpu" && gpus == 0) {
+      const bool hidden = host_.Environment("CUDA_VISIBLE_DEVICES").has_value();
+      AddProblem(OriginOf("nproc_per_node"),
+                 absl::StrCat("gpu: this node has no GPU (",
+                              hidden ? "CUDA_VISIBLE_DEVICES hides them all" : "no /dev/nvidia0",
+                              "); give a number, cpu or auto"));
+      return;
+    }
+    config_.nproc_per_node = gpus > 0 ? gpus : host_.CpuCount();
+  }
+
+  void CheckNodes() {
+    if (config_.nodes.max == 1 || !config_.standalone()) return;
+    const auto endpoint = draft_.origins.find("rendezvous.endpoint");
+    AddProblem(
+        OriginOf("nodes"),
+        absl::StrCat("more than one node needs a rendezvous (found ", FormatNodes(config_.nodes),
+                     " and ",
+                     endpoint == draft_.origins.end() ? "no endpoint" : endpoint->second.place,
+                     "); give --rdzv-endpoint HOST:PORT, or rendezvous.endpoint in the job "
+                     "file"));
+  }
+
+  void ResolveCommand() {
+    if (draft_.module && draft_.no_python) {
+      AddProblem(OriginOf("no_python"), "a module (-m) runs under Python; leave one of them out");
+      return;
+    }
+    if (draft_.config.command.empty()) {
+      AddProblem(where_, "expected the program that a worker runs (found none)");
+      return;
+    }
+    const ProgramKind kind = draft_.module      ? ProgramKind::kModule
+                             : draft_.no_python ? ProgramKind::kAsIs
+                                                : ProgramKind::kByName;
+    const std::string python = host_.Environment("PYTHON_EXEC").value_or("");
+    config_.command =
+        WorkerCommand(draft_.config.command, kind, python.empty() ? "python3" : python);
+  }
+
+  const JobDraft& draft_;
+  const Origin& where_;
+  const Host& host_;
+  JobConfig config_;
+  std::vector<JobProblem> problems_;
+};
+
+}  // namespace
+
+std::variant<JobConfig, std::vector<JobProblem>> FinishJob(const JobDraft& draft,
+                                                           const Origin& where, const Host& host) {
+  return Finisher(draft, where, host).Finish();
+}
+
+}  // namespace ddprun

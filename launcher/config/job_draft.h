@@ -1,0 +1,51 @@
+// A job while it is being put together from the file, the environment and the flags. A stronger
+// source wins: flag > environment > file > default. FinishJob() makes the validated JobConfig of
+// it. Pure; owned by whoever parses, never kept.
+#ifndef DDPRUN_LAUNCHER_CONFIG_JOB_DRAFT_H_
+#define DDPRUN_LAUNCHER_CONFIG_JOB_DRAFT_H_
+
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/config/host.h"
+#include "launcher/config/job_config.h"
+
+namespace ddprun {
+
+// Ordered from weak to strong.
+enum class Source { kFile, kEnvironment, kFlag };
+
+// Where a setting was written; `place` opens every message about it.
+struct Origin {
+  Source source = Source::kFile;
+  std::string place;  // "job.yaml:3:8: nodes", "PET_NNODES" or "--nnodes"
+};
+
+struct JobDraft {
+  JobDraft() { config.log_dir = "logs"; }
+
+  JobConfig config;
+  std::string nproc_per_node = "1";  // also auto, gpu or cpu, until the job is finished
+  bool no_python = false;
+  bool module = false;  // -m
+
+  std::map<std::string, Origin> origins;  // by key path; what is missing has its default
+};
+
+// What is wrong with a job as a whole.
+struct JobProblem {
+  Source source;        // where to repair it
+  std::string message;  // "PLACE: what was expected"
+};
+
+// Checks what no single setting shows, resolves `auto`, `gpu` and `cpu` to a number, puts the
+// interpreter in front of the command, and makes paths absolute. `where` is the source and place
+// that a missing command is blamed on. `verbosity` is the caller's to set.
+std::variant<JobConfig, std::vector<JobProblem>> FinishJob(const JobDraft& draft,
+                                                           const Origin& where, const Host& host);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONFIG_JOB_DRAFT_H_

@@ -1,0 +1,81 @@
+// The one table of what can be set for a job. The loader of job files, the flags, the printed job
+// and the JSON Schema all read it, so that a new key is one row here (and `DDPRUN_REWRITE=1
+// config_test` for the schema). Pure.
+#ifndef DDPRUN_LAUNCHER_CONFIG_JOB_KEYS_H_
+#define DDPRUN_LAUNCHER_CONFIG_JOB_KEYS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "launcher/config/job_draft.h"
+
+namespace ddprun {
+
+enum class KeyType {
+  kBoolean,
+  kInteger,      // min..max
+  kName,         // see IsName()
+  kAddress,      // a host name or an IP address; "" is none
+  kPath,         // relative to the current directory, as on the command line; "" is none
+  kDuration,     // min..max milliseconds
+  kEndpoint,     // host:port; "" is none
+  kNodes,        // N or MIN:MAX, each min..max
+  kProcesses,    // min..max, auto, gpu or cpu
+  kCommand,      // a list of arguments, or one string that is split as a shell would
+  kEnvironment,  // names and values
+};
+
+// The member of a draft that a key sets.
+using Field = std::variant<bool*, int*, std::string*, std::chrono::milliseconds*, NodesConfig*,
+                           std::vector<std::string>*, std::map<std::string, std::string>*>;
+
+struct JobKey {
+  absl::string_view section;  // the map it is in; empty: the top level
+  absl::string_view name;
+  KeyType type;
+  std::int64_t min;
+  std::int64_t max;
+  Field (*field)(JobDraft&);
+  absl::string_view description;  // for the schema: one sentence or two, with the unit
+
+  std::string Path() const;  // "rendezvous.endpoint"
+};
+
+struct JobSection {
+  absl::string_view name;
+  absl::string_view description;
+};
+
+// In the order in which a job is printed; the keys of one section are neighbours.
+absl::Span<const JobKey> JobKeys();
+absl::Span<const JobSection> JobSections();
+
+// The key with this path; nullptr when there is none. Points into the table.
+const JobKey* FindJobKey(absl::string_view path);
+
+// What a value of `key` must be: "a whole number from 0 to 1000000".
+std::string Expected(const JobKey& key);
+
+// The error for a value that is not what it must be: "expected ... (found ...)".
+absl::Status UnexpectedValue(const JobKey& key, absl::string_view found);
+
+// Sets the member of `draft` for `key` from the text of a scalar value, or says what was expected.
+// For every type but kEnvironment.
+absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* draft);
+
+// The value of a scalar key (neither kCommand nor kEnvironment) as a job file would have it.
+std::string FormatValue(const JobKey& key, const JobDraft& draft);
+
+// Why a job file may not set this variable for its workers; empty when it may.
+std::string WhyVariableIsRefused(absl::string_view name);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONFIG_JOB_KEYS_H_

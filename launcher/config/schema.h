@@ -1,0 +1,16 @@
+// The JSON Schema of job files, made from the table of keys. For the test that keeps
+// configs/ddprun.schema.json equal to it; no part of `ddprun` itself.
+#ifndef DDPRUN_LAUNCHER_CONFIG_SCHEMA_H_
+#define DDPRUN_LAUNCHER_CONFIG_SCHEMA_H_
+
+#include <string>
+
+namespace ddprun {
+
+// JSON Schema, draft 07 (the newest that editors' YAML plugins know well), indented, with a newline
+// at the end.
+std::string SchemaJson();
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONFIG_SCHEMA_H_

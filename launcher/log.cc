@@ -1,0 +1,53 @@
+#include "launcher/log.h"
+
+#define SPDLOG_HEADER_ONLY
+#define FMT_HEADER_ONLY
+#include <spdlog/details/null_mutex.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+// ConsoleWriter has its own lock, so the sink needs none.
+class ConsoleSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  explicit ConsoleSink(std::shared_ptr<ConsoleWriter> console) : console_(std::move(console)) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    console_->Write("", std::string_view(line.data(), line.size()));
+  }
+  void flush_() override {}
+
+ private:
+  const std::shared_ptr<ConsoleWriter> console_;
+};
+
+void Log(spdlog::level::level_enum level, absl::string_view text) {
+  spdlog::default_logger_raw()->log(level, spdlog::string_view_t(text.data(), text.size()));
+}
+
+}  // namespace
+
+void InitLog(std::shared_ptr<ConsoleWriter> console, int verbosity) {
+  auto logger =
+      std::make_shared<spdlog::logger>("ddprun", std::make_shared<ConsoleSink>(std::move(console)));
+  logger->set_pattern("ddprun %H:%M:%S.%e %L %v");
+  logger->set_level(verbosity < 0    ? spdlog::level::warn
+                    : verbosity == 0 ? spdlog::level::info
+                                     : spdlog::level::debug);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+void LogDebug(absl::string_view text) { Log(spdlog::level::debug, text); }
+void LogInfo(absl::string_view text) { Log(spdlog::level::info, text); }
+void LogWarning(absl::string_view text) { Log(spdlog::level::warn, text); }
+void LogError(absl::string_view text) { Log(spdlog::level::err, text); }
+
+}  // namespace ddprun

@@ -1,0 +1,31 @@
+// ddprun: starts a data-parallel training job on this node, and keeps it running.
+#include <cstdio>
+#include <variant>
+
+#include "launcher/commands/commands.h"
+#include "launcher/config/cli.h"
+#include "launcher/config/host.h"
+#include "rendezvous/core/overloaded.h"
+
+int main(int argc, char** argv) {
+  using namespace ddprun;
+  const PosixHost host;
+  return std::visit(Overloaded{
+                        [](const RunCommand& command) { return RunJob(command); },
+                        [](const RendezvousCommand& command) { return ServeRendezvous(command); },
+                        [&](const ValidateCommand& command) { return ValidateJob(command, host); },
+                        [](const VersionCommand&) {
+                          std::puts("ddprun " DDPRUN_VERSION);
+                          return 0;
+                        },
+                        [](const HelpCommand& command) {
+                          std::fputs(command.text.c_str(), stdout);
+                          return 0;
+                        },
+                        [](const CommandLineError& error) {
+                          std::fprintf(stderr, "%s\n", error.message.c_str());
+                          return error.exit_code;
+                        },
+                    },
+                    ParseCommandLine(argc, argv, host));
+}

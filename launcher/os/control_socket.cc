@@ -1,0 +1,183 @@
+#include "launcher/os/control_socket.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "worker/contract/control.h"
+
+namespace ddprun {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr int kPacketsPerTurn = 64;  // then the other descriptors have their turn
+// A dead worker's connection holds far fewer; one that a grandchild still feeds has no end.
+constexpr int kPacketsPerDrain = 4096;
+
+UniqueFd OpenSpare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+// The worker behind a connection: the leader of its process group. 0 when the kernel does not know
+// (a process of another pid namespace).
+pid_t PeerOf(int fd) {
+  ucred credentials{};
+  socklen_t size = sizeof(credentials);
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return 0;
+  if (credentials.pid <= 0) return 0;
+  const pid_t group = ::getpgid(credentials.pid);
+  return group > 0 ? group : credentials.pid;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ControlSocket>> ControlSocket::Listen(EventLoop* loop,
+                                                                     const std::string& directory,
+                                                                     MessageHandler on_message,
+                                                                     ErrorHandler on_error) {
+  const std::string path = absl::StrCat(directory, "/control.sock");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError(absl::StrCat("control socket ", path, ": the path has ",
+                                                   path.size(), " bytes, a Unix socket's can have ",
+                                                   sizeof(address.sun_path) - 1,
+                                                   "; choose a shorter directory"));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+
+  UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener.valid()) return absl::ErrnoToStatus(errno, "cannot make the control socket");
+  // Linux gives the file the mode of the socket it is bound to: there is no moment in which others
+  // may connect, and no umask to change under other threads.
+  ::fchmod(listener.get(), 0600);
+  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      ::listen(listener.get(), kBacklog) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen at control socket ", path));
+  }
+  return std::unique_ptr<ControlSocket>(new ControlSocket(
+      loop, path, std::move(listener), std::move(on_message), std::move(on_error)));
+}
+
+ControlSocket::ControlSocket(EventLoop* loop, std::string path, UniqueFd listener,
+                             MessageHandler on_message, ErrorHandler on_error)
+    : loop_(loop),
+      path_(std::move(path)),
+      on_message_(std::move(on_message)),
+      on_error_(std::move(on_error)),
+      listener_(std::move(listener)),
+      spare_(OpenSpare()) {
+  loop_->Watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { AcceptAll(); });
+}
+
+ControlSocket::~ControlSocket() {
+  loop_->Unwatch(listener_.get());
+  while (!connections_.empty()) Close(connections_.begin()->first);
+  ::unlink(path_.c_str());
+}
+
+void ControlSocket::AcceptAll() {
+  for (int i = 0; i < kBacklog && AcceptOne(); ++i) {
+  }
+}
+
+// False when nobody is waiting.
+bool ControlSocket::AcceptOne() {
+  UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd.valid() && (errno == EMFILE || errno == ENFILE) && spare_.valid()) {
+    // Left in the queue it would wake the loop for ever.
+    spare_.reset();
+    fd.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    const bool waiting = fd.valid();
+    const pid_t peer = waiting ? PeerOf(fd.get()) : 0;
+    fd.reset();
+    spare_ = OpenSpare();
+    if (!waiting) return false;
+    on_error_(peer, "control connection refused: the agent has no descriptors left (ulimit -n)");
+    return true;
+  }
+  if (!fd.valid()) return errno == EINTR || errno == ECONNABORTED;
+
+  const pid_t peer = PeerOf(fd.get());
+  if (peer == 0) {
+    on_error_(peer, "control connection refused: its process is unknown (another pid namespace?)");
+    return true;
+  }
+  if (connections_.size() >= kMaxConnections) {
+    on_error_(peer,
+              absl::StrCat("control connection refused: there are ", kMaxConnections, " already"));
+    return true;
+  }
+  const std::uint64_t id = next_id_++;
+  loop_->Watch(fd.get(), EPOLLIN, [this, id](std::uint32_t) { Read(id, kPacketsPerTurn); });
+  connections_.emplace(id, Connection{std::move(fd), peer});
+  return true;
+}
+
+void ControlSocket::Read(std::uint64_t id, int max_packets) {
+  for (int i = 0; i < max_packets; ++i) {
+    switch (ReadPacket(id)) {
+      case Received::kPacket:
+        break;
+      case Received::kNothing:
+        return;
+      case Received::kClosed:
+        return Close(id);
+    }
+  }
+}
+
+ControlSocket::Received ControlSocket::ReadPacket(std::uint64_t id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return Received::kNothing;
+  const pid_t peer = found->second.peer;
+  char buffer[control::kMaxPacketBytes];
+  iovec data{buffer, sizeof(buffer)};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  // There is no room for descriptors: the kernel closes any that are sent.
+  const ssize_t size = ::recvmsg(found->second.fd.get(), &header, MSG_CMSG_CLOEXEC);
+  if (size < 0 && errno == EINTR) return Received::kPacket;
+  if (size < 0 && errno == EAGAIN) return Received::kNothing;
+  if (size <= 0) return Received::kClosed;  // an empty packet looks like the end, and ends it
+  if ((header.msg_flags & MSG_TRUNC) != 0) {
+    on_error_(peer, absl::StrCat("control packet refused: more than ", control::kMaxPacketBytes,
+                                 " bytes; the connection is closed"));
+    return Received::kClosed;
+  }
+  const absl::StatusOr<std::vector<ControlMessage>> messages =
+      ParseControl(std::string_view(buffer, static_cast<std::size_t>(size)));
+  if (!messages.ok()) {
+    on_error_(peer, absl::StrCat(messages.status().message(), "; the connection is closed"));
+    return Received::kClosed;
+  }
+  for (const ControlMessage& message : *messages) on_message_(peer, message);
+  return Received::kPacket;
+}
+
+void ControlSocket::Close(std::uint64_t id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  loop_->Unwatch(found->second.fd.get());
+  connections_.erase(found);
+}
+
+void ControlSocket::DrainPeer(pid_t peer) {
+  AcceptAll();
+  std::vector<std::uint64_t> ids;
+  for (const auto& [id, connection] : connections_) {
+    if (connection.peer == peer) ids.push_back(id);
+  }
+  for (const std::uint64_t id : ids) Read(id, kPacketsPerDrain);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,88 @@
+// The agent's end of the control socket: workers connect and say what they are doing.
+//
+// Belongs to the agent and its loop's thread, where all callbacks run. Who a worker is comes from
+// the kernel (SO_PEERCRED), never from a message: `peer` is the leader of the process group of the
+// process that connected, which is the worker's pid even when the worker is a shell and one of its
+// children speaks. A process that left its worker's group is reported with its own pid; one that
+// has been collected by its parent before the agent accepted it likewise.
+//
+// A packet that is malformed or larger than control::kMaxPacketBytes closes that connection, with a
+// reason to the error handler; nothing a worker sends can end the agent.
+#ifndef DDPRUN_LAUNCHER_OS_CONTROL_SOCKET_H_
+#define DDPRUN_LAUNCHER_OS_CONTROL_SOCKET_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/os/parse_control.h"
+#include "launcher/os/unique_fd.h"
+
+namespace ddprun {
+
+class ControlSocket {
+ public:
+  // At once; the next one is closed again, with a reason to the error handler.
+  static constexpr std::size_t kMaxConnections = 1024;
+
+  using MessageHandler = std::function<void(pid_t peer, const ControlMessage& message)>;
+  using ErrorHandler = std::function<void(pid_t peer, const std::string& reason)>;
+
+  // Listens at `directory`/control.sock, mode 0600. `loop` must outlive the socket, and the
+  // handlers must not destroy it. Errors: InvalidArgument when the path is too long for a Unix
+  // socket (107 bytes), otherwise errno's.
+  static absl::StatusOr<std::unique_ptr<ControlSocket>> Listen(EventLoop* loop,
+                                                               const std::string& directory,
+                                                               MessageHandler on_message,
+                                                               ErrorHandler on_error);
+
+  // Closes all connections and removes the socket's file.
+  ~ControlSocket();
+  ControlSocket(const ControlSocket&) = delete;
+  ControlSocket& operator=(const ControlSocket&) = delete;
+
+  // For DDPRUN_CONTROL_SOCKET.
+  const std::string& path() const { return path_; }
+
+  // Handles what `peer` has sent until now, even if it connected a moment ago. Call it when a
+  // worker has died and before its death is acted upon: its last words are in here.
+  void DrainPeer(pid_t peer);
+
+  std::size_t connections() const { return connections_.size(); }
+
+ private:
+  struct Connection {
+    UniqueFd fd;
+    pid_t peer;
+  };
+  enum class Received { kPacket, kNothing, kClosed };
+
+  ControlSocket(EventLoop* loop, std::string path, UniqueFd listener, MessageHandler on_message,
+                ErrorHandler on_error);
+
+  void AcceptAll();
+  bool AcceptOne();
+  void Read(std::uint64_t id, int max_packets);
+  Received ReadPacket(std::uint64_t id);
+  void Close(std::uint64_t id);
+
+  EventLoop* const loop_;
+  const std::string path_;
+  const MessageHandler on_message_;
+  const ErrorHandler on_error_;
+  UniqueFd listener_;
+  UniqueFd spare_;  // given up for a moment to refuse a connection when descriptors have run out
+  std::uint64_t next_id_ = 1;
+  std::map<std::uint64_t, Connection> connections_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_OS_CONTROL_SOCKET_H_

@@ -1,0 +1,54 @@
+#include "launcher/os/file_util.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "launcher/os/unique_fd.h"
+
+namespace ddprun {
+namespace {
+
+absl::Status WriteAndClose(int fd, std::string_view content) {
+  const UniqueFd owned(fd);
+  while (!content.empty()) {
+    const ssize_t size = ::write(fd, content.data(), content.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return absl::ErrnoToStatus(errno, "");
+    content.remove_prefix(static_cast<std::size_t>(size));
+  }
+  if (::fchmod(fd, 0644) != 0) return absl::ErrnoToStatus(errno, "");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status MakeDirs(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error) return absl::OkStatus();
+  return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make folder ", path));
+}
+
+absl::Status WriteFileAtomic(const std::string& path, std::string_view content) {
+  const std::string what = absl::StrCat("cannot write ", path);
+  std::string temporary = absl::StrCat(path, ".XXXXXX");
+  const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
+  if (fd < 0) return absl::ErrnoToStatus(errno, what);
+  absl::Status written = WriteAndClose(fd, content);
+  if (written.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    written = absl::ErrnoToStatus(errno, "");
+  }
+  if (written.ok()) return written;
+  ::unlink(temporary.c_str());
+  return absl::Status(written.code(), absl::StrCat(what, written.message()));
+}
+
+}  // namespace ddprun

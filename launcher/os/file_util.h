@@ -1,0 +1,21 @@
+// Folders and small files. Any thread; may block on the disk. Errors name the path.
+#ifndef DDPRUN_LAUNCHER_OS_FILE_UTIL_H_
+#define DDPRUN_LAUNCHER_OS_FILE_UTIL_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace ddprun {
+
+// Makes `path` and the folders above it that are missing. OK when it is a folder already.
+absl::Status MakeDirs(const std::string& path);
+
+// Gives `path` this content, mode 0644. Who reads it sees the old file or the new one, never a
+// part: it is written beside its place and renamed. Not synced: it may be gone after a power loss.
+absl::Status WriteFileAtomic(const std::string& path, std::string_view content);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_OS_FILE_UTIL_H_

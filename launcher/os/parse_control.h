@@ -1,0 +1,48 @@
+// What a worker says over the control socket (worker/contract/control.h), as typed values.
+//
+// Pure: a packet in, messages or an error out; any thread.
+#ifndef DDPRUN_LAUNCHER_OS_PARSE_CONTROL_H_
+#define DDPRUN_LAUNCHER_OS_PARSE_CONTROL_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace ddprun {
+
+struct ReadyMsg {};  // the process group is up
+
+struct StepMsg {
+  std::int64_t step = 0;  // finished
+};
+
+struct CheckpointMsg {
+  std::int64_t step = 0;
+  std::string path;  // durable
+};
+
+struct PhaseMsg {
+  std::string name;
+};
+
+struct ErrorMsg {
+  std::string kind;  // one of control::kErrorUser, kErrorCollective, kErrorBind, kErrorCheckpoint
+  std::string text;  // may be empty
+};
+
+struct ByeMsg {};  // about to exit 0
+
+using ControlMessage = std::variant<ReadyMsg, StepMsg, CheckpointMsg, PhaseMsg, ErrorMsg, ByeMsg>;
+
+// The messages of one packet, in order. A key that this version does not know is skipped, so that a
+// newer worker library can talk to an older agent. InvalidArgument when the packet has a line
+// without KEY=, or a value that its key does not allow; nothing of such a packet is to be used.
+absl::StatusOr<std::vector<ControlMessage>> ParseControl(std::string_view packet);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_OS_PARSE_CONTROL_H_

@@ -1,0 +1,231 @@
+#include "launcher/os/posix_process_runner.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "launcher/os/child_process.h"
+#include "launcher/os/program_path.h"
+
+// glibc's clone() by its other name. ThreadSanitizer intercepts `clone`, takes every call for a
+// fork() and runs its own bookkeeping in the child, in memory that here is still the agent's.
+extern "C" int __clone(int (*function)(void*), void* stack, int flags, void* argument, ...);
+
+namespace ddprun {
+namespace {
+
+constexpr int kPipeBytes = 1 << 20;
+constexpr std::size_t kStackBytes = 64 << 10;
+
+// The child's stack, with the lowest page inaccessible.
+class ChildStack {
+ public:
+  ChildStack()
+      : base_(::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0)) {
+    if (valid()) ::mprotect(base_, 4096, PROT_NONE);
+  }
+  ~ChildStack() {
+    if (valid()) ::munmap(base_, kStackBytes);
+  }
+  ChildStack(const ChildStack&) = delete;
+  ChildStack& operator=(const ChildStack&) = delete;
+
+  bool valid() const { return base_ != MAP_FAILED; }
+  void* top() const { return static_cast<char*>(base_) + kStackBytes; }
+
+ private:
+  void* const base_;
+};
+
+// Blocks every signal, also those that glibc keeps from pthread_sigmask, for the calling thread.
+class BlockAllSignals {
+ public:
+  BlockAllSignals() {
+    const std::uint64_t all = ~std::uint64_t{0};
+    ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &previous_, sizeof(all));
+  }
+  ~BlockAllSignals() {
+    ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &previous_, nullptr, sizeof(previous_));
+  }
+  BlockAllSignals(const BlockAllSignals&) = delete;
+  BlockAllSignals& operator=(const BlockAllSignals&) = delete;
+
+ private:
+  std::uint64_t previous_ = 0;
+};
+
+// Moves a descriptor out of 0..2, where the child's dup2 would run into it. That happens when the
+// agent itself was started with one of them closed.
+absl::Status MoveAboveStdio(UniqueFd* fd) {
+  if (fd->get() > 2) return absl::OkStatus();
+  UniqueFd moved(::fcntl(fd->get(), F_DUPFD_CLOEXEC, 3));
+  if (!moved.valid()) return absl::ErrnoToStatus(errno, "cannot duplicate a descriptor");
+  *fd = std::move(moved);
+  return absl::OkStatus();
+}
+
+struct Pipe {
+  UniqueFd read_end;
+  UniqueFd write_end;
+};
+
+absl::StatusOr<Pipe> MakePipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot make a pipe for a worker's output (ulimit -n)");
+  }
+  Pipe pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  if (absl::Status moved = MoveAboveStdio(&pipe.write_end); !moved.ok()) return moved;
+  ::fcntl(pipe.read_end.get(), F_SETFL, O_NONBLOCK);
+  ::fcntl(pipe.read_end.get(), F_SETPIPE_SZ, kPipeBytes);  // best effort
+  return pipe;
+}
+
+absl::StatusOr<std::vector<char*>> ToPointers(const std::vector<std::string>& strings,
+                                              const char* what) {
+  std::vector<char*> pointers;
+  pointers.reserve(strings.size() + 1);
+  for (const std::string& string : strings) {
+    if (string.find('\0') != std::string::npos) {
+      return absl::InvalidArgumentError(absl::StrCat(what, " contains a NUL byte"));
+    }
+    // execve's type is historical: it writes to none of them.
+    pointers.push_back(const_cast<char*>(string.c_str()));
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+absl::Status ExplainChildFailure(const ChildPlan& plan, const std::string& cwd) {
+  switch (plan.failed_at) {
+    case ChildStep::kChangeDirectory:
+      return ExplainChdirFailure(cwd, plan.error);
+    case ChildStep::kExec:
+      return ExplainExecFailure(plan.path, cwd, plan.error);
+    default:
+      return absl::ErrnoToStatus(plan.error, absl::StrCat("cannot prepare ", plan.path, ": ",
+                                                          ChildStepName(plan.failed_at)));
+  }
+}
+
+void WaitFor(int pidfd) {
+  siginfo_t info;
+  while (::waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED) != 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace
+
+PosixProcessRunner::PosixProcessRunner() {
+  struct sigaction action;
+  if (::sigaction(SIGCHLD, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) {
+    action.sa_handler = SIG_DFL;
+    ::sigaction(SIGCHLD, &action, nullptr);
+  }
+}
+
+absl::StatusOr<SpawnedProcess> PosixProcessRunner::Spawn(const SpawnRequest& request) {
+  if (request.argv.empty()) return absl::InvalidArgumentError("there is no command to run");
+  absl::StatusOr<std::vector<char*>> argv = ToPointers(request.argv, "an argument");
+  if (!argv.ok()) return argv.status();
+  absl::StatusOr<std::vector<char*>> envp = ToPointers(request.env, "an environment variable");
+  if (!envp.ok()) return envp.status();
+
+  absl::StatusOr<std::string> path = FindProgram(request.argv[0], request.env, request.cwd);
+  if (!path.ok()) {
+    // A wrong directory hides the program: say that, not that the program is missing.
+    if (!request.cwd.empty() && ::access(request.cwd.c_str(), X_OK) != 0) {
+      return ExplainChdirFailure(request.cwd, errno);
+    }
+    return path.status();
+  }
+
+  UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!null.valid()) return absl::ErrnoToStatus(errno, "cannot open /dev/null");
+  if (absl::Status moved = MoveAboveStdio(&null); !moved.ok()) return moved;
+  absl::StatusOr<Pipe> out = MakePipe();
+  if (!out.ok()) return out.status();
+  absl::StatusOr<Pipe> err = MakePipe();
+  if (!err.ok()) return err.status();
+  const ChildStack stack;
+  if (!stack.valid()) return absl::ErrnoToStatus(errno, "no memory for a worker's first stack");
+
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  ChildPlan plan{};
+  plan.path = path->c_str();
+  plan.argv = argv->data();
+  plan.envp = envp->data();
+  plan.cwd = request.cwd.empty() ? nullptr : request.cwd.c_str();
+  plan.stdin_fd = null.get();
+  plan.stdout_fd = out->write_end.get();
+  plan.stderr_fd = err->write_end.get();
+  plan.expected_parent = ::getpid();
+  plan.max_descriptors = static_cast<unsigned>(files.rlim_cur);
+
+  int pidfd = -1;
+  int clone_error = 0;
+  pid_t pid;
+  {
+    const BlockAllSignals blocked;
+    // Returns when the child has executed the program or ended.
+    pid = ::__clone(&ChildMain, stack.top(), CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan,
+                    &pidfd);
+    clone_error = errno;
+  }
+  if (pid < 0) {
+    if (clone_error == EAGAIN) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "cannot start ", *path, ": no more processes (ulimit -u, or the cgroup's pids.max)"));
+    }
+    return absl::ErrnoToStatus(clone_error, absl::StrCat("cannot start ", *path));
+  }
+
+  SpawnedProcess process{pid, UniqueFd(pidfd), std::move(out->read_end), std::move(err->read_end)};
+  if (plan.error != 0) {
+    WaitFor(pidfd);
+    return ExplainChildFailure(plan, request.cwd);
+  }
+  return process;
+}
+
+absl::Status PosixProcessRunner::SignalGroup(pid_t pid, int signo) {
+  // kill(-1) and kill(0) would reach everybody, and us.
+  if (pid <= 1) {
+    return absl::InvalidArgumentError(absl::StrCat("no worker's process group: ", pid));
+  }
+  if (::kill(-pid, signo) == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(
+      errno, absl::StrCat("cannot send ", SignalName(signo), " to process group ", pid));
+}
+
+absl::StatusOr<ExitStatus> PosixProcessRunner::Reap(int pidfd) {
+  siginfo_t info{};
+  if (::waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED | WNOHANG) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot collect a worker's exit status");
+  }
+  if (info.si_pid == 0) return absl::FailedPreconditionError("the worker is still running");
+  ExitStatus status;
+  if (info.si_code == CLD_EXITED) {
+    status.code = info.si_status;
+  } else {
+    status.signal = info.si_status;
+    status.core_dumped = info.si_code == CLD_DUMPED;
+  }
+  return status;
+}
+
+}  // namespace ddprun

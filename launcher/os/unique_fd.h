@@ -1,0 +1,43 @@
+// UniqueFd owns one file descriptor and closes it when it goes.
+//
+// Move-only; not thread-safe, as an int is not. Closing never reports an error: where a failed
+// close() matters (a file on NFS), fsync first.
+#ifndef DDPRUN_LAUNCHER_OS_UNIQUE_FD_H_
+#define DDPRUN_LAUNCHER_OS_UNIQUE_FD_H_
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace ddprun {
+
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    if (this != &other) reset(other.release());
+    return *this;
+  }
+  ~UniqueFd() { reset(); }
+
+  int get() const { return fd_; }  // -1 when it owns nothing
+  bool valid() const { return fd_ >= 0; }
+
+  // Gives the descriptor up without closing it.
+  [[nodiscard]] int release() { return std::exchange(fd_, -1); }
+
+  // Closes the descriptor and owns `fd` instead.
+  void reset(int fd = -1) {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = fd;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_OS_UNIQUE_FD_H_

@@ -1,0 +1,85 @@
+#include "launcher/run_directory.h"
+
+#include <stdlib.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status FolderError(const std::string& path, const std::error_code& error) {
+  return absl::UnavailableError(
+      absl::StrCat("cannot make the folder ", path, ": ", error.message()));
+}
+
+// `prefix` and six random characters, mode 0700.
+absl::StatusOr<std::string> MakeUnique(const std::string& prefix) {
+  std::string path = absl::StrCat(prefix, "XXXXXX");
+  if (mkdtemp(path.data()) == nullptr) {
+    return FolderError(path, std::error_code(errno, std::generic_category()));
+  }
+  return path;
+}
+
+}  // namespace
+
+absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& log_dir,
+                                                  const std::string& job) {
+  RunDirectory run;
+  std::error_code error;
+  fs::create_directories(log_dir, error);
+  if (error) return FolderError(log_dir, error);
+  auto path = MakeUnique(absl::StrCat(log_dir, "/", absl::StrReplaceAll(job, {{"/", "_"}}), "_"));
+  if (!path.ok()) return path.status();
+  run.path_ = *std::move(path);
+  fs::permissions(run.path_, fs::perms(0755), error);  // logs are for the whole team
+
+  fs::path temporary = fs::temp_directory_path(error);
+  if (error) temporary = "/tmp";
+  auto sockets = MakeUnique((temporary / "ddprun-").string());
+  if (!sockets.ok()) return sockets.status();
+  run.sockets_ = *std::move(sockets);
+
+  if (auto snapshots = MakeUnique("/dev/shm/ddprun-"); snapshots.ok()) {
+    run.snapshots_ = *std::move(snapshots);
+  }
+  return run;
+}
+
+RunDirectory::RunDirectory(RunDirectory&& other) noexcept
+    : path_(std::move(other.path_)),
+      sockets_(std::exchange(other.sockets_, {})),
+      snapshots_(std::exchange(other.snapshots_, {})) {}
+
+RunDirectory::~RunDirectory() {
+  std::error_code ignored;  // nothing more can be done about it
+  for (const std::string& folder : {sockets_, snapshots_}) {
+    if (!folder.empty()) fs::remove_all(folder, ignored);
+  }
+}
+
+absl::StatusOr<std::string> RunDirectory::WorkerFolder(Generation generation, LocalRank local_rank,
+                                                       Rank rank) {
+  const std::string attempt = absl::StrCat(path_, "/attempt_", generation.value);
+  const std::string folder = absl::StrCat(attempt, "/", local_rank.value);
+  const std::string links = absl::StrCat(attempt, "/by_rank");
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return FolderError(folder, error);
+  fs::create_directories(links, error);
+  if (error) return FolderError(links, error);
+  const std::string link = absl::StrCat(links, "/", rank.value);
+  fs::create_symlink(absl::StrCat("../", local_rank.value), link, error);
+  if (error) return FolderError(link, error);
+  return folder;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,48 @@
+// The folders of one run on this node.
+//
+//     <log-dir>/<rdzv-id>_<unique>/attempt_<generation>/<local rank>/{stdout,stderr}.log,
+//     error.json
+//                                                      /by_rank/<rank> -> ../<local rank>
+//     <temporary>/ddprun-<unique>/    sockets; removed when the run ends
+//     /dev/shm/ddprun-<unique>/       snapshots; removed when the run ends
+//
+// The first is torchrun's layout and stays. Used from the agent's thread only.
+#ifndef DDPRUN_LAUNCHER_RUN_DIRECTORY_H_
+#define DDPRUN_LAUNCHER_RUN_DIRECTORY_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+class RunDirectory {
+ public:
+  // Makes the folders. The error names the folder that cannot be made and why. Where there is no
+  // room for snapshots, snapshots() is empty and the run goes on.
+  static absl::StatusOr<RunDirectory> Create(const std::string& log_dir, const std::string& job);
+
+  RunDirectory(RunDirectory&& other) noexcept;
+  RunDirectory& operator=(RunDirectory&&) = delete;
+  ~RunDirectory();  // removes sockets() and snapshots()
+
+  const std::string& path() const { return path_; }
+  const std::string& sockets() const { return sockets_; }
+  const std::string& snapshots() const { return snapshots_; }
+
+  // Makes the folder of one worker of one generation and its by_rank link; returns its path.
+  absl::StatusOr<std::string> WorkerFolder(Generation generation, LocalRank local_rank, Rank rank);
+
+ private:
+  RunDirectory() = default;
+
+  std::string path_;
+  std::string sockets_;
+  std::string snapshots_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_RUN_DIRECTORY_H_

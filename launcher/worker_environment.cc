@@ -1,0 +1,72 @@
+#include "launcher/worker_environment.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "worker/contract/environment.h"
+
+namespace ddprun {
+
+std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
+                                           const std::vector<std::string>& inherited,
+                                           const std::map<std::string, std::string>& configured) {
+  std::map<std::string, std::string> variables;
+  for (const std::string& entry : inherited) {
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string::npos || equals == 0) continue;  // not a variable
+    variables[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  for (const auto& [name, value] : configured) variables[name] = value;
+
+  const Assignment& assignment = place.assignment;
+  const std::string rank = absl::StrCat(place.rank().value);
+  const std::string world_size = absl::StrCat(assignment.world_size);
+  variables[env::kRank] = rank;
+  variables[env::kLocalRank] = absl::StrCat(place.local_rank.value);
+  variables[env::kGroupRank] = absl::StrCat(assignment.node_rank.value);
+  variables[env::kRoleName] = place.role;
+  variables[env::kRoleRank] = rank;  // a job has one role
+  variables[env::kRoleWorldSize] = world_size;
+  variables[env::kWorldSize] = world_size;
+  variables[env::kLocalWorldSize] = absl::StrCat(place.local_world_size);
+  variables[env::kGroupWorldSize] = absl::StrCat(assignment.node_count);
+  variables[env::kMasterAddr] = assignment.master_addr;
+  variables[env::kMasterPort] = absl::StrCat(assignment.master_port);
+  variables[env::kRestartCount] = absl::StrCat(assignment.restart_count);
+  variables[env::kMaxRestarts] = absl::StrCat(assignment.max_restarts);
+  variables[env::kRunId] = place.job;
+  variables[env::kUseAgentStore] = "False";
+  variables[env::kErrorFile] = place.error_file;
+  variables.try_emplace(env::kNcclAsyncErrorHandling, "1");
+  if (place.local_world_size > 1) variables.try_emplace(env::kOmpNumThreads, "1");
+
+  variables[env::kGeneration] = absl::StrCat(place.generation.value);
+  variables[env::kRunDir] = place.run_dir;
+  variables[env::kControlSocket] = place.control_socket;
+  const auto set_or_remove = [&](const char* name, const std::string& value) {
+    if (value.empty()) {
+      variables.erase(name);  // an outer job's must not be taken for ours
+    } else {
+      variables[name] = value;
+    }
+  };
+  set_or_remove(env::kCheckpointDir, place.checkpoint_dir);
+  set_or_remove(env::kSnapshotDir, place.snapshot_dir);
+
+  std::vector<std::string> environment;
+  environment.reserve(variables.size());
+  for (const auto& [name, value] : variables) environment.push_back(absl::StrCat(name, "=", value));
+  return environment;
+}
+
+std::vector<std::string> WorkerArguments(const std::vector<std::string>& command,
+                                         LocalRank local_rank) {
+  const std::string number = absl::StrCat(local_rank.value);
+  std::vector<std::string> arguments;
+  arguments.reserve(command.size());
+  for (const std::string& argument : command) {
+    arguments.push_back(absl::StrReplaceAll(argument, {{"${local_rank}", number}}));
+  }
+  return arguments;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,86 @@
+#!/bin/bash
+# What a reviewer should not have to look for. Names every finding; exits 1 if there is one.
+#   format     clang-format agrees with every C++ file
+#   layers     no #include breaks the arrows of docs/architecture.md
+#   tests      every test source is named by its folder's CMakeLists.txt
+#   warnings   every target of ours is compiled with -Wall -Wextra -Werror
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+failed=0
+finding() { # check, text
+  echo "check.sh: $1: $2" >&2
+  failed=1
+}
+sources() { git ls-files --cached --others --exclude-standard -- "$@" | grep -E '\.(h|cc)$' || true; }
+
+# ---- format ----
+command -v clang-format >/dev/null || scripts/install_packages.sh --no-worker clang-format
+while read -r file; do
+  clang-format --dry-run --Werror "$file" 2>/dev/null || finding format "$file: run clang-format -i"
+done < <(sources '*.h' '*.cc')
+
+# ---- layers ----
+# folder | what its files may not include
+no_grpc='(grpc|grpcpp|google/protobuf|ddprun/v1)/'
+no_torch='(torch|ATen|c10|gloo)/'
+impure="$no_grpc|(spdlog|yaml-cpp|CLI)/|<(thread|mutex|condition_variable|fstream|filesystem|random|unistd\\.h|sys/.*)>"
+arrows=(
+  "rendezvous/core|$no_torch|$impure|\"(launcher|rendezvous/(service|client|wire))/"
+  "launcher/core|$no_torch|$impure|\"(launcher/(os|config|commands)|rendezvous/(service|client|wire))/"
+  "launcher/config|$no_torch|$no_grpc|\"(rendezvous|launcher/(os|core|commands))/"
+  "launcher/os|$no_torch|$no_grpc|\"(launcher/(core|config|commands)|rendezvous/(service|client|wire))/"
+  "launcher|$no_torch|$no_grpc|\"rendezvous/wire/|\"worker/(include|src)/"
+  "rendezvous|$no_torch|\"launcher/"
+  "rendezvous/client|\"rendezvous/service/"
+  "rendezvous/service|\"rendezvous/client/"
+  "worker|$no_grpc|\"(launcher|rendezvous)/"
+  "worker/contract|$no_torch"
+)
+for arrow in "${arrows[@]}"; do
+  folder=${arrow%%|*}
+  while IFS= read -r line; do
+    finding layers "$line"
+  done < <(sources "$folder" | xargs -r grep -HnE "#include.*(${arrow#*|})" || true)
+done
+# yaml-cpp and CLI11 stop in launcher/config (CLI11 also parses the example's flags).
+while IFS= read -r line; do
+  finding layers "$line: yaml-cpp and CLI11 stop in launcher/config"
+done < <(sources launcher rendezvous | grep -v '^launcher/config/' |
+  xargs -r grep -HnE '#include *<(yaml-cpp|CLI)/' || true)
+# Nothing clocks or draws random numbers inside a core.
+while IFS= read -r line; do
+  finding layers "$line: a core gets time and randomness as arguments"
+done < <(sources rendezvous/core launcher/core |
+  xargs -r grep -HnE '_clock::now|random_device|std::rand\b|getenv' || true)
+
+# ---- tests ----
+while read -r file; do
+  folder=$(dirname "$file")
+  grep -qs "\b$(basename "$file")\b" "$folder/CMakeLists.txt" ||
+    finding tests "$file is not in $folder/CMakeLists.txt"
+done < <(sources tests | grep -E '_(test|bench)\.cc$')
+
+# ---- warnings ----
+database=build/compile_commands.json
+if [[ -f $database ]]; then
+  while IFS= read -r line; do
+    finding warnings "$line"
+  done < <(python3 - "$database" "$PWD" <<'EOF'
+import json, sys
+database, root = sys.argv[1:]
+for entry in json.load(open(database)):
+    file = entry["file"]
+    if not file.startswith(root) or "/build/" in file[len(root):]:
+        continue
+    for flag in ("-Wall", "-Wextra", "-Werror"):
+        if f" {flag} " not in entry["command"] + " ":
+            print(f"{file[len(root) + 1:]} is compiled without {flag}")
+EOF
+  )
+else
+  finding warnings "no $database: run scripts/test.sh or cmake --preset release first"
+fi
+
+((failed)) || echo "check.sh: format, layers, tests and warnings are clean"
+exit $failed

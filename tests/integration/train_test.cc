@@ -1,0 +1,184 @@
+// Real training on real MNIST under ddprun: workers are killed and the job ends as if they had not
+// been.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "tests/support/job.h"
+
+namespace ddprun {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::chrono::minutes kTraining{5};
+
+// A line of a rank's step log; see worker/examples/mnist/step_log.h.
+struct Step {
+  int generation = 0;
+  int epoch = 0;
+  int step = 0;
+  int first_sample = 0;
+};
+
+std::vector<Step> ReadSteps(const std::string& path) {
+  std::vector<Step> steps;
+  for (const std::string& line : ReadLines(path)) {
+    std::istringstream fields(line);
+    Step step;
+    fields >> step.generation >> step.epoch >> step.step >> step.first_sample;
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+// The last "test accuracy" that was printed; 0 when none was.
+double Accuracy(const std::string& text) {
+  static const std::regex pattern("test accuracy (0\\.[0-9]+)");
+  double accuracy = 0;
+  for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it) {
+    accuracy = std::stod((*it)[1]);
+  }
+  return accuracy;
+}
+
+class TrainTest : public testing::Test {
+ protected:
+  // The command of a shipped job file, with this build's trainer, and more arguments.
+  static std::vector<std::string> CommandOf(const std::string& config,
+                                            std::vector<std::string> more) {
+    Program validate({DdprunPath(), "validate", "--json", config}, {}, SourceDir());
+    EXPECT_EQ(validate.ExitCode(), 0) << validate.err();
+    std::vector<std::string> command = nlohmann::json::parse(validate.out())["command"];
+    command[0] = DDPRUN_BIN_DIR "/mnist_ddp";
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+
+  // One more node of the job of `config`.
+  Program& AddNode(const std::string& config, const std::vector<std::string>& flags,
+                   const std::vector<std::string>& command) {
+    std::vector<std::string> arguments = {"-c", config, "--checkpoint-dir",
+                                          folder_ / "checkpoints"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    arguments.push_back("--");
+    arguments.insert(arguments.end(), command.begin(), command.end());
+    return job_.AddNode(arguments);
+  }
+
+  std::string step_log(int rank) const {
+    return folder_.path() + "/steps/rank" + std::to_string(rank) + ".log";
+  }
+
+  // Four workers on two nodes; `victim` gets SIGKILL in the second epoch.
+  void KillInMidEpochAndFinish(int victim) {
+    const std::string config = "configs/mnist_two_nodes.yaml";
+    Daemon daemon(folder_.path());
+    const std::string steps = folder_ / "steps";
+    const auto command = CommandOf(config, {"--step-log", steps});
+    const int checkpoint_every =
+        std::stoi(*(std::find(command.begin(), command.end(), "--checkpoint-every") + 1));
+    Program& a = AddNode(config, {"--rdzv-endpoint", daemon.endpoint()}, command);
+    Program& b = AddNode(config, {"--rdzv-endpoint", daemon.endpoint()}, command);
+
+    // Between two checkpoints, some steps after the first one of the second epoch.
+    ASSERT_TRUE(WaitForChange(
+        steps,
+        [&] {
+          const auto done = ReadSteps(step_log(victim));
+          return !done.empty() && done.back().epoch == 1 &&
+                 done.back().step % checkpoint_every == 10;
+        },
+        kTraining))
+        << a.err() << b.err();
+    const pid_t pid = job_.Worker(victim);
+    ASSERT_GT(pid, 0);
+    ASSERT_EQ(kill(pid, SIGKILL), 0);
+
+    EXPECT_EQ(a.ExitCode(kTraining), 0) << a.err();
+    EXPECT_EQ(b.ExitCode(kTraining), 0) << b.err();
+    EXPECT_GE(Accuracy(a.out() + b.out()), 0.97);
+    for (const Program* node : {&a, &b}) {
+      EXPECT_THAT(node->err(), HasSubstr("restart 1 of 3"));
+      EXPECT_THAT(node->err(), Not(HasSubstr("restart 2 of 3")));
+    }
+    for (int rank = 0; rank < 4; ++rank) ExpectNoStepSkipped(rank, checkpoint_every);
+    EXPECT_THAT(job_.Survivors(), IsEmpty());
+  }
+
+  // Steps of each generation follow each other; the second one goes back to a checkpoint at most
+  // `checkpoint_every` steps before the kill, and repeats the same batches.
+  void ExpectNoStepSkipped(int rank, int checkpoint_every) {
+    const auto steps = ReadSteps(step_log(rank));
+    ASSERT_FALSE(steps.empty());
+    EXPECT_EQ(steps.front().step, 1);
+    std::map<int, int> first_sample_of;
+    int repeated = 0;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const auto [known, is_new] = first_sample_of.emplace(steps[i].step, steps[i].first_sample);
+      EXPECT_EQ(known->second, steps[i].first_sample)
+          << "rank " << rank << " step " << steps[i].step;
+      if (!is_new) ++repeated;
+      if (i == 0) continue;
+      if (steps[i].generation == steps[i - 1].generation) {
+        EXPECT_EQ(steps[i].step, steps[i - 1].step + 1) << "rank " << rank;
+      } else {
+        EXPECT_EQ(steps[i].generation, 1);
+        EXPECT_LE(steps[i].step, steps[i - 1].step + 1) << "rank " << rank << " skipped steps";
+      }
+    }
+    EXPECT_EQ(steps.back().generation, 1);
+    EXPECT_LE(repeated, checkpoint_every) << "rank " << rank;
+    EXPECT_GT(repeated, 0) << "the kill was between two checkpoints";
+    EXPECT_EQ(first_sample_of.size(), static_cast<std::size_t>(steps.back().step));
+  }
+
+  TempDir folder_;
+  Job job_{folder_.path()};
+};
+
+TEST_F(TrainTest, OneNodeReachesTheAccuracy) {
+  const std::string config = "configs/mnist_local.yaml";
+  Program& node = AddNode(config, {}, CommandOf(config, {}));
+  EXPECT_EQ(node.ExitCode(kTraining), 0) << node.err();
+  EXPECT_GE(Accuracy(node.out()), 0.97) << node.out();
+}
+
+TEST_F(TrainTest, KillingRankZeroInMidEpochRepeatsAtMostOneCheckpointsSteps) {
+  KillInMidEpochAndFinish(0);
+}
+
+TEST_F(TrainTest, KillingAWorkerOfTheOtherNodeRepeatsAtMostOneCheckpointsSteps) {
+  KillInMidEpochAndFinish(3);
+}
+
+TEST_F(TrainTest, TwoNodesOfFourWorkersTrain) {
+  const std::string config = "configs/mnist_hpc.yaml";
+  Daemon daemon(folder_.path());
+  const auto command = CommandOf(config, {"--step-log", folder_ / "steps", "--max-steps", "5"});
+  Program& a = AddNode(config, {"--rdzv-endpoint", daemon.endpoint()}, command);
+  Program& b = AddNode(config, {"--rdzv-endpoint", daemon.endpoint()}, command);
+  EXPECT_EQ(a.ExitCode(kTraining), 0) << a.err();
+  EXPECT_EQ(b.ExitCode(kTraining), 0) << b.err();
+  EXPECT_GT(Accuracy(a.out() + b.out()), 0);
+  for (int rank = 0; rank < 8; ++rank) EXPECT_EQ(ReadSteps(step_log(rank)).size(), 5u) << rank;
+}
+
+TEST_F(TrainTest, ATruncatedDataFileEndsTheJobWithOneClearError) {
+  const std::string data = folder_ / "data";
+  std::filesystem::copy(SourceDir() + "/tests/data/mnist", data);
+  std::filesystem::resize_file(data + "/train-images-idx3-ubyte.gz", 1000);
+  Program& node =
+      job_.AddNode({"--nproc-per-node", "2", DDPRUN_BIN_DIR "/mnist_ddp", "--data", data});
+  EXPECT_EQ(node.ExitCode(), 1) << node.err();
+  EXPECT_THAT(node.err(), HasSubstr("train-images-idx3-ubyte.gz"));
+  EXPECT_THAT(job_.Survivors(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace ddprun

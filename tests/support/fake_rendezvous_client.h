@@ -1,0 +1,63 @@
+// A RendezvousClient whose rendezvous is the test: it records what the agent sends and passes on
+// what the test says. Everything happens on the test's thread.
+#ifndef DDPRUN_TESTS_SUPPORT_FAKE_RENDEZVOUS_CLIENT_H_
+#define DDPRUN_TESTS_SUPPORT_FAKE_RENDEZVOUS_CLIENT_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/client/rendezvous_client.h"
+#include "rendezvous/core/check.h"
+
+namespace ddprun {
+
+class FakeRendezvousClient final : public RendezvousClient {
+ public:
+  struct Sent {
+    Header header;
+    AgentMessage message;
+  };
+
+  void Open(Handler handler) override {
+    DDPRUN_CHECK(!opened_, "a client is opened once");
+    opened_ = true;
+    handler_ = std::move(handler);
+  }
+
+  void Send(const Header& header, const AgentMessage& message) override {
+    DDPRUN_CHECK(opened_, "a client is opened before it is used");
+    if (!closed_ && !lost_) sent_.push_back({header, message});
+  }
+
+  void Close() override { closed_ = true; }
+
+  // ---- for the test ----
+
+  void Deliver(const Header& header, RendezvousMessage message) {
+    DDPRUN_CHECK(opened_ && !closed_ && !lost_, "only an open session delivers");
+    handler_(Received{header, std::move(message)});
+  }
+
+  void Lose(std::string reason) {
+    DDPRUN_CHECK(opened_ && !closed_ && !lost_, "only an open session is lost");
+    lost_ = true;
+    handler_(Lost{std::move(reason)});
+  }
+
+  bool opened() const { return opened_; }
+  bool closed() const { return closed_; }
+  // Everything that was sent so far, oldest first.
+  const std::vector<Sent>& sent() const { return sent_; }
+
+ private:
+  Handler handler_;
+  std::vector<Sent> sent_;
+  bool opened_ = false;
+  bool closed_ = false;
+  bool lost_ = false;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_TESTS_SUPPORT_FAKE_RENDEZVOUS_CLIENT_H_

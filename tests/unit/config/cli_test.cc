@@ -1,0 +1,420 @@
+#include "launcher/config/cli.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/config/fake_host.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+Command Parse(const std::vector<std::string>& arguments, const FakeHost& host = {}) {
+  std::vector<const char*> argv = {"ddprun"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  return ParseCommandLine(static_cast<int>(argv.size()), argv.data(), host);
+}
+
+// The command that `arguments` must lead to.
+template <typename Expected>
+Expected ParseAs(const std::vector<std::string>& arguments, const FakeHost& host = {}) {
+  const Command command = Parse(arguments, host);
+  if (const auto* error = std::get_if<CommandLineError>(&command)) {
+    if (!std::is_same_v<Expected, CommandLineError>) ADD_FAILURE() << error->message;
+  }
+  const auto* expected = std::get_if<Expected>(&command);
+  if (expected == nullptr) ADD_FAILURE() << "another command: " << command.index();
+  return expected == nullptr ? Expected() : *expected;
+}
+
+RunCommand RunOf(const std::vector<std::string>& arguments, const FakeHost& host = {}) {
+  return ParseAs<RunCommand>(arguments, host);
+}
+
+// The message; the exit code must be `code`.
+std::string ErrorOf(const std::vector<std::string>& arguments, int code = kExitUsage,
+                    const FakeHost& host = {}) {
+  const auto error = ParseAs<CommandLineError>(arguments, host);
+  EXPECT_EQ(error.exit_code, code) << error.message;
+  return error.message;
+}
+
+// A job file that lives as long as the object.
+class JobFile {
+ public:
+  explicit JobFile(const std::string& text) {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    path_ = testing::TempDir() + "/" + test->test_suite_name() + "." + test->name() + ".yaml";
+    std::ofstream(path_) << text;
+  }
+  ~JobFile() { std::filesystem::remove(path_); }
+  JobFile(const JobFile&) = delete;
+  JobFile& operator=(const JobFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST(CliRunTest, ProgramAloneIsAStandaloneJob) {
+  const RunCommand run = RunOf({"./train", "--epochs", "3"});
+  EXPECT_THAT(run.config.command, ElementsAre("./train", "--epochs", "3"));
+  EXPECT_TRUE(run.config.standalone());
+  EXPECT_EQ(run.config.nproc_per_node, 1);
+  EXPECT_EQ(run.config.restart.max_restarts, 0);
+  EXPECT_EQ(run.config.verbosity, 0);
+  EXPECT_FALSE(run.dry_run);
+  EXPECT_THAT(run.notes, IsEmpty());
+}
+
+TEST(CliRunTest, EveryFlagReachesItsField) {
+  const RunCommand run = RunOf({"--nnodes",
+                                "1:4",
+                                "--nproc-per-node=3",
+                                "--rdzv-endpoint",
+                                "node1:29500",
+                                "--rdzv-id",
+                                "job7",
+                                "--rdzv-backend",
+                                "c10d",
+                                "--rdzv-conf",
+                                "join_timeout=30,last_call_timeout=2, timeout=7",
+                                "--max-restarts",
+                                "5",
+                                "--role",
+                                "trainer",
+                                "--log-dir",
+                                "out",
+                                "--local-addr",
+                                "10.0.0.7",
+                                "--stop-grace",
+                                "500ms",
+                                "--checkpoint-dir",
+                                "/ckpt",
+                                "--report",
+                                "r.json",
+                                "-v",
+                                "--dry-run",
+                                "--json",
+                                "./train"});
+  const JobConfig& config = run.config;
+  EXPECT_EQ(config.nodes.min, 1);
+  EXPECT_EQ(config.nodes.max, 4);
+  EXPECT_EQ(config.nproc_per_node, 3);
+  EXPECT_EQ(config.rendezvous.endpoint, "node1:29500");
+  EXPECT_EQ(config.rendezvous.id, "job7");
+  EXPECT_EQ(config.rendezvous.join_timeout, seconds(30));
+  EXPECT_EQ(config.rendezvous.last_call, seconds(2));
+  EXPECT_EQ(config.rendezvous.connect_timeout, seconds(7));
+  EXPECT_EQ(config.restart.max_restarts, 5);
+  EXPECT_EQ(config.role, "trainer");
+  EXPECT_EQ(config.log_dir, "/home/user/out");
+  EXPECT_EQ(config.local_addr, "10.0.0.7");
+  EXPECT_EQ(config.stop_grace, milliseconds(500));
+  EXPECT_EQ(config.checkpoint_dir, "/ckpt");
+  EXPECT_EQ(config.report, "/home/user/r.json");
+  EXPECT_EQ(config.verbosity, 1);
+  EXPECT_TRUE(run.dry_run);
+  EXPECT_TRUE(run.json);
+}
+
+TEST(CliRunTest, TorchrunsOwnExampleIsTaken) {
+  const RunCommand run =
+      RunOf({"--nnodes=2", "--nproc_per_node=8", "--rdzv_id=100", "--rdzv_backend=c10d",
+             "--rdzv_endpoint=node1:29400", "train.py", "--arg1", "--nnodes=3"});
+  EXPECT_EQ(run.config.nodes.max, 2);
+  EXPECT_EQ(run.config.nproc_per_node, 8);
+  EXPECT_EQ(run.config.rendezvous.id, "100");
+  EXPECT_THAT(run.config.command, ElementsAre("python3", "-u", "train.py", "--arg1", "--nnodes=3"));
+}
+
+TEST(CliRunTest, FlagWinsOverEnvironmentOverFileOverDefault) {
+  const JobFile file("{command: a, role: of_file}");
+  FakeHost host;
+  host.variables["PET_ROLE"] = "of_environment";
+  EXPECT_EQ(RunOf({"-c", file.path(), "--role", "of_flag"}, host).config.role, "of_flag");
+  EXPECT_EQ(RunOf({"-c", file.path()}, host).config.role, "of_environment");
+  EXPECT_EQ(RunOf({"-c", file.path()}).config.role, "of_file");
+  EXPECT_EQ(RunOf({"a"}).config.role, "default");
+}
+
+TEST(CliRunTest, CommandOnTheCommandLineWinsOverTheFile) {
+  const JobFile file("{command: [a, b], nproc_per_node: 2}");
+  EXPECT_THAT(RunOf({"-c", file.path()}).config.command, ElementsAre("a", "b"));
+  const RunCommand run = RunOf({"-c", file.path(), "--", "c", "-v"});
+  EXPECT_THAT(run.config.command, ElementsAre("c", "-v"));
+  EXPECT_EQ(run.config.nproc_per_node, 2);
+}
+
+TEST(CliRunTest, FileMayLeaveTheCommandToTheCommandLine) {
+  const JobFile file("nproc_per_node: 2");
+  EXPECT_THAT(RunOf({"-c", file.path(), "--", "c"}).config.command, ElementsAre("c"));
+  EXPECT_THAT(ErrorOf({"-c", file.path()}, kExitBadConfig),
+              StartsWith(file.path() + ":1:1: command: expected the program"));
+}
+
+TEST(CliRunTest, FileCanBeNamedByTheEnvironment) {
+  const JobFile file("command: a");
+  FakeHost host;
+  host.variables["DDPRUN_CONFIG"] = file.path();
+  EXPECT_THAT(RunOf({}, host).config.command, ElementsAre("a"));
+}
+
+TEST(CliRunTest, FlagsAndEnvironmentRepairWhatTheFileLeavesOpen) {
+  const JobFile file("{command: a, nodes: 2, nproc_per_node: gpu}");
+  const RunCommand run =
+      RunOf({"-c", file.path(), "--rdzv-endpoint", "node1", "--nproc-per-node", "2"});
+  EXPECT_EQ(run.config.rendezvous.endpoint, "node1:29400");
+  EXPECT_EQ(run.config.nproc_per_node, 2);
+}
+
+TEST(CliRunTest, ErrorsOfTheFileEndWithBadConfig) {
+  const JobFile file("command: a\nrole: /\nzebra: 1\n");
+  const std::string error = ErrorOf({"-c", file.path()}, kExitBadConfig);
+  EXPECT_THAT(error, HasSubstr(file.path() + ":2:7: role: "));
+  EXPECT_THAT(error, HasSubstr(file.path() + ":3:1: zebra: "));
+  EXPECT_THAT(ErrorOf({"-c", "/no/such/file"}, kExitBadConfig), StartsWith("/no/such/file: "));
+}
+
+TEST(CliRunTest, StandaloneFlagSetsTheFilesEndpointAside) {
+  const JobFile file("{command: a, rendezvous: {endpoint: 'node1:29400'}}");
+  EXPECT_FALSE(RunOf({"-c", file.path()}).config.standalone());
+  EXPECT_TRUE(RunOf({"-c", file.path(), "--standalone"}).config.standalone());
+}
+
+TEST(CliRunTest, StandaloneAndEndpointConflict) {
+  EXPECT_EQ(ErrorOf({"--standalone", "--rdzv-endpoint", "a:1", "./a"}),
+            "--rdzv-endpoint: conflicts with --standalone, which sets the same; give one of them");
+  FakeHost host;
+  host.variables = {{"PET_STANDALONE", "1"}, {"PET_RDZV_ENDPOINT", "a:1"}};
+  EXPECT_THAT(ErrorOf({"./a"}, kExitUsage, host), StartsWith("PET_RDZV_ENDPOINT: conflicts with"));
+  EXPECT_EQ(RunOf({"--rdzv-endpoint", "b:1", "./a"}, host).config.rendezvous.endpoint, "b:1");
+}
+
+TEST(CliRunTest, SeveralNodesNeedAnEndpoint) {
+  for (const char* const nodes : {"2", "1:2"}) {
+    const std::string error = ErrorOf({"--nnodes", nodes, "./a"});
+    EXPECT_THAT(error, StartsWith("--nnodes: more than one node needs a rendezvous"));
+    EXPECT_THAT(error, HasSubstr("--rdzv-endpoint"));
+  }
+  EXPECT_THAT(ErrorOf({"--nnodes", "2", "--standalone", "./a"}),
+              StartsWith("--nnodes: more than one node needs a rendezvous (found 2 and "
+                         "--standalone)"));
+  const JobFile file("command: a\nnodes: 2");
+  EXPECT_THAT(ErrorOf({"-c", file.path()}, kExitBadConfig),
+              StartsWith(file.path() + ":2:8: nodes: more than one node"));
+}
+
+TEST(CliRunTest, GpuCountNeedsAGpu) {
+  FakeHost host;
+  EXPECT_THAT(ErrorOf({"--nproc-per-node", "gpu", "./a"}, kExitUsage, host),
+              StartsWith("--nproc-per-node: gpu: this node has no GPU (no /dev/nvidia0)"));
+  host.variables["CUDA_VISIBLE_DEVICES"] = "";
+  EXPECT_THAT(ErrorOf({"--nproc-per-node", "gpu", "./a"}, kExitUsage, host),
+              HasSubstr("CUDA_VISIBLE_DEVICES hides them all"));
+  host.variables["CUDA_VISIBLE_DEVICES"] = "0,3";
+  EXPECT_EQ(RunOf({"--nproc-per-node", "gpu", "./a"}, host).config.nproc_per_node, 2);
+  EXPECT_EQ(RunOf({"--nproc-per-node", "auto", "./a"}, host).config.nproc_per_node, 2);
+}
+
+TEST(CliRunTest, ModuleRunsUnderPython) {
+  EXPECT_THAT(RunOf({"-m", "pkg.train", "--lr"}).config.command,
+              ElementsAre("python3", "-u", "-m", "pkg.train", "--lr"));
+  EXPECT_THAT(RunOf({"--no-python", "./train.py"}).config.command, ElementsAre("./train.py"));
+  EXPECT_THAT(ErrorOf({"--no-python", "-m", "pkg"}),
+              StartsWith("--no-python: a module (-m) runs under Python"));
+  const JobFile file("no_python: true");
+  EXPECT_THAT(RunOf({"-c", file.path(), "-m", "pkg"}).config.command,
+              ElementsAre("python3", "-u", "-m", "pkg"));
+}
+
+TEST(CliRunTest, ShutdownTimeoutIsStopGraceAndTakesTorchrunsSeconds) {
+  EXPECT_EQ(RunOf({"--shutdown-timeout", "30", "a"}).config.stop_grace, seconds(30));
+  EXPECT_EQ(RunOf({"--shutdown-timeout", "1500ms", "a"}).config.stop_grace, milliseconds(1500));
+  EXPECT_THAT(ErrorOf({"--stop-grace", "30", "a"}),
+              StartsWith("--stop-grace: expected a duration"));
+  EXPECT_THAT(ErrorOf({"--stop-grace", "1s", "--shutdown-timeout", "2", "a"}),
+              StartsWith("--shutdown-timeout: conflicts with --stop-grace"));
+}
+
+TEST(CliRunTest, RendezvousSettingsAreCheckedByName) {
+  EXPECT_EQ(RunOf({"--rdzv-conf", "connect_timeout=500ms", "a"}).config.rendezvous.connect_timeout,
+            milliseconds(500));
+  EXPECT_THAT(ErrorOf({"--rdzv-conf", "join_timout=3", "a"}),
+              testing::AllOf(StartsWith("--rdzv-conf: join_timout: expected one of join_timeout"),
+                             HasSubstr("did you mean join_timeout?")));
+  EXPECT_THAT(ErrorOf({"--rdzv-conf", "is_host=1", "a"}), HasSubstr("unknown setting"));
+  EXPECT_THAT(ErrorOf({"--rdzv-conf", "join_timeout", "a"}),
+              StartsWith("--rdzv-conf: join_timeout: expected a duration"));
+  EXPECT_THAT(ErrorOf({"--rdzv-conf", "timeout=1,connect_timeout=2", "a"}),
+              HasSubstr("conflicts with --rdzv-conf: timeout"));
+}
+
+TEST(CliRunTest, OtherBackendsAreRefusedWithTheReason) {
+  EXPECT_EQ(RunOf({"--rdzv-backend", "ddprun", "a"}).config.command.size(), 1U);
+  for (const char* const name : {"etcd", "etcd-v2", "static", "zeus"}) {
+    EXPECT_THAT(ErrorOf({"--rdzv-backend", name, "a"}),
+                StartsWith("--rdzv-backend: expected c10d or ddprun, both of which are ddprun's "
+                           "own rendezvous"));
+  }
+}
+
+TEST(CliRunTest, FlagsWithoutEffectAreCheckedAndNoted) {
+  const RunCommand run = RunOf({"--monitor-interval", "0.1", "--start-method", "fork", "a"});
+  EXPECT_THAT(run.notes, ElementsAre(StartsWith("--monitor-interval has no effect"),
+                                     StartsWith("--start-method has no effect")));
+  for (const char* const value : {"soon", "-1", "nan", "inf", ""}) {
+    EXPECT_THAT(ErrorOf({"--monitor-interval", value, "a"}),
+                StartsWith("--monitor-interval: expected a number of seconds"));
+  }
+  EXPECT_THAT(ErrorOf({"--start-method", "thread", "a"}),
+              StartsWith("--start-method: expected spawn or fork or forkserver (found "));
+}
+
+TEST(CliRunTest, VerboseAndQuietConflict) {
+  EXPECT_EQ(RunOf({"-q", "a"}).config.verbosity, -1);
+  EXPECT_EQ(RunOf({"-v", "-v", "a"}).config.verbosity, 1);
+  EXPECT_EQ(ErrorOf({"-v", "-q", "a"}), "--quiet: conflicts with --verbose; give one of them");
+}
+
+TEST(CliRunTest, JsonIsForADryRun) {
+  EXPECT_EQ(ErrorOf({"--json", "a"}), "--json: expected together with --dry-run");
+}
+
+TEST(CliRunTest, WrongValuesNameTheirFlagOrVariable) {
+  EXPECT_THAT(ErrorOf({"--nproc-per-node", "0", "a"}),
+              StartsWith("--nproc-per-node: expected a number of workers from 1 to 1024"));
+  EXPECT_THAT(ErrorOf({"--nnodes", "4:2", "a"}),
+              StartsWith("--nnodes: expected a number of nodes"));
+  EXPECT_THAT(ErrorOf({"--max-restarts", "-1", "a"}), StartsWith("--max-restarts: expected"));
+  EXPECT_THAT(ErrorOf({"--rdzv-endpoint", "a:0", "a"}), StartsWith("--rdzv-endpoint: expected"));
+  FakeHost host;
+  host.variables["PET_NNODES"] = "many";
+  EXPECT_THAT(ErrorOf({"a"}, kExitUsage, host), StartsWith("PET_NNODES: expected"));
+  EXPECT_THAT(RunOf({"--nnodes", "1", "a"}, host).config.command, ElementsAre("a"));
+}
+
+TEST(CliRunTest, AllErrorsOfTheCommandLineAreReported) {
+  const std::string error = ErrorOf({"--nnodes", "x", "--role", "/", "a"});
+  EXPECT_THAT(error, testing::MatchesRegex("--nnodes: [^\n]*\n--role: [^\n]*"));
+}
+
+TEST(CliRunTest, WithoutACommandThereIsNothingToStart) {
+  EXPECT_THAT(ErrorOf({}), StartsWith("COMMAND: expected the program that a worker runs"));
+  EXPECT_THAT(ErrorOf({"--nnodes", "1", "--"}), StartsWith("COMMAND: expected the program"));
+  EXPECT_THAT(ErrorOf({"--", ""}), StartsWith("COMMAND: expected the program"));
+}
+
+TEST(CliRunTest, SubcommandNamesAreSuchOnlyAsTheFirstWord) {
+  EXPECT_THAT(RunOf({"--", "rendezvous", "x"}).config.command, ElementsAre("rendezvous", "x"));
+  EXPECT_THAT(RunOf({"-v", "version"}).config.command, ElementsAre("version"));
+  EXPECT_THAT(RunOf({"./a", "help"}).config.command, ElementsAre("./a", "help"));
+}
+
+TEST(CliRendezvousTest, ListensWhereItIsTold) {
+  const auto command =
+      ParseAs<RendezvousCommand>({"rendezvous", "--listen", "0.0.0.0:29400", "--insecure", "-v"});
+  EXPECT_EQ(command.host, "0.0.0.0");
+  EXPECT_EQ(command.port, 29400);
+  EXPECT_TRUE(command.insecure);
+  EXPECT_EQ(command.verbosity, 1);
+  EXPECT_EQ(command.port_file, "");
+}
+
+TEST(CliRendezvousTest, PortZeroTakesAnyAndGoesToTheFile) {
+  const auto command =
+      ParseAs<RendezvousCommand>({"rendezvous", "--port_file=port", "--listen=[::1]:0"});
+  EXPECT_EQ(command.host, "::1");
+  EXPECT_EQ(command.port, 0);
+  EXPECT_EQ(command.port_file, "/home/user/port");
+  EXPECT_FALSE(command.insecure);
+}
+
+TEST(CliRendezvousTest, RefusesWhatItCannotListenOn) {
+  EXPECT_THAT(ErrorOf({"rendezvous"}), StartsWith("--listen: expected HOST:PORT"));
+  for (const char* const text : {"node1", ":29400", "node1:70000", "29400"}) {
+    EXPECT_THAT(ErrorOf({"rendezvous", "--listen", text}), StartsWith("--listen: expected"));
+  }
+  EXPECT_THAT(ErrorOf({"rendezvous", "--listen", "a:1", "b"}),
+              StartsWith("rendezvous: expected options only (found \"b\")"));
+  EXPECT_THAT(ErrorOf({"rendezvous", "--lisen", "a:1"}), HasSubstr("did you mean --listen?"));
+}
+
+TEST(CliRendezvousTest, WhatIsNotThereYetIsRefused) {
+  for (const char* const flag :
+       {"--state-dir", "--token-file", "--tls-ca", "--tls-cert", "--tls-key"}) {
+    EXPECT_THAT(ErrorOf({"rendezvous", "--listen", "a:1", flag, "x"}),
+                StartsWith(std::string(flag) + ": not supported yet by this version; "));
+  }
+}
+
+TEST(CliRunTest, WhatIsNotThereYetIsRefused) {
+  for (const char* const flag :
+       {"--node-rank", "--master-addr", "--master-port", "--redirects", "--tee",
+        "--local-ranks-filter", "--signals-to-handle", "--hang-timeout", "--tls-ca", "--tls-cert",
+        "--tls-key", "--token-file", "--save-timeout", "--daemon-grace", "--restart-window"}) {
+    EXPECT_THAT(ErrorOf({flag, "1", "./a"}),
+                StartsWith(std::string(flag) + ": not supported yet by this version; "));
+  }
+  for (const char* const flag : {"--run-path", "--virtual-local-rank", "--warm"}) {
+    EXPECT_THAT(ErrorOf({flag, "./a"}),
+                StartsWith(std::string(flag) + ": not supported yet by this version; "));
+  }
+}
+
+TEST(CliValidateTest, TakesOneFile) {
+  const auto command = ParseAs<ValidateCommand>({"validate", "job.yaml", "--json"});
+  EXPECT_EQ(command.path, "job.yaml");
+  EXPECT_TRUE(command.json);
+  EXPECT_THAT(ErrorOf({"validate"}), StartsWith("validate: expected one job file (found 0)"));
+  EXPECT_THAT(ErrorOf({"validate", "a", "b"}), HasSubstr("(found 2)"));
+}
+
+TEST(CliHelpTest, IsThereForEachSubcommand) {
+  EXPECT_THAT(ParseAs<HelpCommand>({"--help"}).text, HasSubstr("--nproc-per-node"));
+  EXPECT_EQ(ParseAs<HelpCommand>({"help"}).text, ParseAs<HelpCommand>({"-h"}).text);
+  EXPECT_THAT(ParseAs<HelpCommand>({"rendezvous", "--help"}).text, HasSubstr("--port-file"));
+  EXPECT_EQ(ParseAs<HelpCommand>({"help", "validate"}).text,
+            ParseAs<HelpCommand>({"validate", "-h"}).text);
+  EXPECT_THAT(ErrorOf({"help", "zebra"}), StartsWith("help: expected nothing, rendezvous or"));
+}
+
+TEST(CliHelpTest, IsGivenEvenIfOtherFlagsAreWrong) {
+  EXPECT_THAT(ParseAs<HelpCommand>({"--zebra", "--help"}).text, HasSubstr("ddprun [OPTIONS]"));
+}
+
+TEST(CliHelpTest, HelpOfTheCommandIsTheCommands) {
+  EXPECT_THAT(RunOf({"./train", "--help"}).config.command, ElementsAre("./train", "--help"));
+}
+
+TEST(CliVersionTest, IsAWordOrAFlag) {
+  ParseAs<VersionCommand>({"version"});
+  ParseAs<VersionCommand>({"--version"});
+  EXPECT_THAT(ErrorOf({"version", "x"}), StartsWith("version: expected nothing"));
+}
+
+TEST(CliPlannedTest, SubcommandsThatAreNotThereYetSaySo) {
+  for (const char* const name :
+       {"status", "stop", "drain", "events", "slurm", "doctor", "certs", "completion"}) {
+    EXPECT_EQ(ErrorOf({name}), std::string(name) +
+                                   ": not supported yet by this version; to run a program of that "
+                                   "name: ddprun -- " +
+                                   name);
+  }
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,39 @@
+#include "launcher/config/command_line_program.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ddprun {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(WorkerCommandTest, PythonScriptRunsUnbufferedUnderPython) {
+  EXPECT_THAT(WorkerCommand({"dir/train.py", "--lr", "1"}, ProgramKind::kByName, "python3"),
+              ElementsAre("python3", "-u", "dir/train.py", "--lr", "1"));
+}
+
+TEST(WorkerCommandTest, AnyOtherProgramIsExecutedAsItIs) {
+  for (const char* const program : {"./train", "python3", "py", "train.pyc", "train.PY"}) {
+    EXPECT_THAT(WorkerCommand({program, "x.py"}, ProgramKind::kByName, "python3"),
+                ElementsAre(program, "x.py"));
+  }
+}
+
+TEST(WorkerCommandTest, ModuleRunsUnderPython) {
+  EXPECT_THAT(WorkerCommand({"pkg.train", "--lr"}, ProgramKind::kModule, "/opt/py/bin/python"),
+              ElementsAre("/opt/py/bin/python", "-u", "-m", "pkg.train", "--lr"));
+}
+
+TEST(WorkerCommandTest, AsIsLeavesAPythonScriptToItsFirstLine) {
+  EXPECT_THAT(WorkerCommand({"./train.py"}, ProgramKind::kAsIs, "python3"),
+              ElementsAre("./train.py"));
+}
+
+TEST(WorkerCommandTest, LocalRankIsExpandedLater) {
+  EXPECT_THAT(WorkerCommand({"./a", "--gpu=${local_rank}"}, ProgramKind::kByName, "python3"),
+              ElementsAre("./a", "--gpu=${local_rank}"));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,31 @@
+// A Host whose answers the test sets.
+#ifndef DDPRUN_TESTS_UNIT_CONFIG_FAKE_HOST_H_
+#define DDPRUN_TESTS_UNIT_CONFIG_FAKE_HOST_H_
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "launcher/config/host.h"
+
+namespace ddprun {
+
+struct FakeHost : Host {
+  std::map<std::string, std::string> variables;
+  int cpus = 6;
+  int gpu_devices = 0;
+  std::string directory = "/home/user";
+
+  std::optional<std::string> Environment(const std::string& name) const override {
+    const auto it = variables.find(name);
+    if (it == variables.end()) return std::nullopt;
+    return it->second;
+  }
+  int CpuCount() const override { return cpus; }
+  int GpuDeviceCount() const override { return gpu_devices; }
+  std::string CurrentDirectory() const override { return directory; }
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_TESTS_UNIT_CONFIG_FAKE_HOST_H_

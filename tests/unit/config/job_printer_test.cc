@@ -1,0 +1,114 @@
+#include "launcher/config/job_printer.h"
+
+#include <chrono>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "launcher/config/yaml_config.h"
+#include "nlohmann/json.hpp"
+#include "tests/unit/config/fake_host.h"
+
+namespace ddprun {
+namespace {
+
+// Every field off its default, with text that a careless printer would break.
+JobConfig UnusualJob() {
+  JobConfig job;
+  job.nodes = {2, 5};
+  job.nproc_per_node = 7;
+  job.rendezvous = {"[::1]:29401", "12345", std::chrono::milliseconds(1500), std::chrono::hours(1),
+                    std::chrono::minutes(3)};
+  job.restart.max_restarts = 4;
+  job.stop_grace = std::chrono::milliseconds(0);
+  job.role = "true";
+  job.local_addr = "::1";
+  job.log_dir = "/logs/a b#c";
+  job.checkpoint_dir = "/ckpt: d";
+  job.report = "/r\"'";
+  job.command = {"python3", "-u", "x.py",          "",
+                 "3",       "~",  "a: b",          "line\nline\ttab",
+                 "ü",       "{}", "${local_rank}", std::string(300, 'x')};
+  job.env = {{"A", ""}, {"B", "null"}, {"C", "1\n2"}};
+  return job;
+}
+
+void ExpectEqual(const JobConfig& a, const JobConfig& b) {
+  EXPECT_EQ(a.nodes.min, b.nodes.min);
+  EXPECT_EQ(a.nodes.max, b.nodes.max);
+  EXPECT_EQ(a.nproc_per_node, b.nproc_per_node);
+  EXPECT_EQ(a.rendezvous.endpoint, b.rendezvous.endpoint);
+  EXPECT_EQ(a.rendezvous.id, b.rendezvous.id);
+  EXPECT_EQ(a.rendezvous.join_timeout, b.rendezvous.join_timeout);
+  EXPECT_EQ(a.rendezvous.last_call, b.rendezvous.last_call);
+  EXPECT_EQ(a.rendezvous.connect_timeout, b.rendezvous.connect_timeout);
+  EXPECT_EQ(a.restart.max_restarts, b.restart.max_restarts);
+  EXPECT_EQ(a.stop_grace, b.stop_grace);
+  EXPECT_EQ(a.role, b.role);
+  EXPECT_EQ(a.local_addr, b.local_addr);
+  EXPECT_EQ(a.log_dir, b.log_dir);
+  EXPECT_EQ(a.checkpoint_dir, b.checkpoint_dir);
+  EXPECT_EQ(a.report, b.report);
+  EXPECT_EQ(a.command, b.command);
+  EXPECT_EQ(a.env, b.env);
+}
+
+TEST(ToYamlTest, LoadsToTheSameJob) {
+  const JobConfig job = UnusualJob();
+  const auto again = ParseJob(ToYaml(job), "printed.yaml", FakeHost());
+  ASSERT_TRUE(again.ok()) << again.status() << "\n" << ToYaml(job);
+  ExpectEqual(job, *again);
+}
+
+TEST(ToYamlTest, ScriptThatRunsWithoutPythonStaysSo) {
+  JobConfig job = UnusualJob();
+  job.command = {"./train.py"};
+  const auto again = ParseJob(ToYaml(job), "printed.yaml", FakeHost());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->command, job.command);
+}
+
+TEST(ToYamlTest, ReadsAsAJobFileDoes) {
+  const auto job = ParseJob("{command: [./train, --lr, 0.1], env: {A: b}}", "f", FakeHost());
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(ToYaml(*job), R"(command: ["./train", "--lr", "0.1"]
+no_python: false
+nodes: 1
+nproc_per_node: 1
+role: "default"
+local_addr: ""
+log_dir: "/home/user/logs"
+checkpoint_dir: ""
+report: ""
+stop_grace: 10s
+env:
+  A: "b"
+rendezvous:
+  endpoint: ""
+  id: "none"
+  join_timeout: 10min
+  last_call: 5s
+  connect_timeout: 1min
+restart:
+  max_restarts: 0
+)");
+}
+
+TEST(ToJsonTest, IsOneLineWithTheSameKeysAndValues) {
+  const JobConfig job = UnusualJob();
+  const std::string text = ToJson(job);
+  EXPECT_EQ(text.find('\n'), text.size() - 1);
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["command"], nlohmann::json(job.command));
+  EXPECT_EQ(json["env"], nlohmann::json(job.env));
+  EXPECT_EQ(json["nodes"], "2:5");
+  EXPECT_EQ(json["nproc_per_node"], 7);
+  EXPECT_EQ(json["no_python"], false);
+  EXPECT_EQ(json["rendezvous"]["join_timeout"], "1500ms");
+  EXPECT_EQ(json["restart"]["max_restarts"], 4);
+  const auto again = ParseJob(text, "printed.json", FakeHost());
+  ASSERT_TRUE(again.ok()) << again.status();
+  ExpectEqual(job, *again);
+}
+
+}  // namespace
+}  // namespace ddprun

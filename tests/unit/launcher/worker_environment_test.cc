@@ -1,0 +1,89 @@
+#include "launcher/worker_environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsSupersetOf;
+using testing::Not;
+using testing::StartsWith;
+
+// Local rank 1 of two workers on the second of two nodes.
+WorkerPlace Place() {
+  WorkerPlace place;
+  place.job = "exp7";
+  place.role = "trainer";
+  place.generation = Generation{4};
+  place.assignment.node_rank = NodeRank{1};
+  place.assignment.node_count = 2;
+  place.assignment.first_rank = Rank{4};
+  place.assignment.world_size = 6;
+  place.assignment.master_addr = "10.0.0.1";
+  place.assignment.master_port = 4711;
+  place.assignment.restart_count = 2;
+  place.assignment.max_restarts = 3;
+  place.local_rank = LocalRank{1};
+  place.local_world_size = 2;
+  place.run_dir = "/logs/exp7_x";
+  place.error_file = "/logs/exp7_x/attempt_4/1/error.json";
+  place.checkpoint_dir = "/ckpt";
+  place.snapshot_dir = "/dev/shm/ddprun-x";
+  place.control_socket = "/tmp/ddprun-x/control.sock";
+  return place;
+}
+
+TEST(WorkerEnvironmentTest, HoldsEveryVariableOfTheContract) {
+  EXPECT_THAT(
+      WorkerEnvironment(Place(), {}, {}),
+      ElementsAre("DDPRUN_CHECKPOINT_DIR=/ckpt", "DDPRUN_CONTROL_SOCKET=/tmp/ddprun-x/control.sock",
+                  "DDPRUN_GENERATION=4", "DDPRUN_RUN_DIR=/logs/exp7_x",
+                  "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2",
+                  "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4711",
+                  "OMP_NUM_THREADS=1", "RANK=5", "ROLE_NAME=trainer", "ROLE_RANK=5",
+                  "ROLE_WORLD_SIZE=6",
+                  "TORCHELASTIC_ERROR_FILE=/logs/exp7_x/attempt_4/1/error.json",
+                  "TORCHELASTIC_MAX_RESTARTS=3", "TORCHELASTIC_RESTART_COUNT=2",
+                  "TORCHELASTIC_RUN_ID=exp7", "TORCHELASTIC_USE_AGENT_STORE=False",
+                  "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "WORLD_SIZE=6"));
+}
+
+TEST(WorkerEnvironmentTest, OursWinOverTheJobFilesAndThoseOverInheritedOnes) {
+  const auto environment =
+      WorkerEnvironment(Place(), {"RANK=9", "A=inherited", "B=inherited", "=C:=odd", "odd"},
+                        {{"A", "configured"}, {"WORLD_SIZE", "1"}});
+  EXPECT_THAT(environment, IsSupersetOf({"RANK=5", "A=configured", "B=inherited", "WORLD_SIZE=6"}));
+  EXPECT_THAT(environment, Not(Contains("RANK=9")));
+}
+
+TEST(WorkerEnvironmentTest, WhatIsSetUnlessSetIsLeftAlone) {
+  EXPECT_THAT(
+      WorkerEnvironment(Place(), {"OMP_NUM_THREADS=8"}, {{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"}}),
+      IsSupersetOf({"OMP_NUM_THREADS=8", "TORCH_NCCL_ASYNC_ERROR_HANDLING=0"}));
+}
+
+TEST(WorkerEnvironmentTest, AWorkerThatIsAloneOnItsNodeMayUseAllThreads) {
+  WorkerPlace place = Place();
+  place.local_world_size = 1;
+  EXPECT_THAT(WorkerEnvironment(place, {}, {}), Not(Contains(StartsWith("OMP_NUM_THREADS"))));
+}
+
+TEST(WorkerEnvironmentTest, AnOuterJobsFoldersAreNotTakenForOurs) {
+  WorkerPlace place = Place();
+  place.checkpoint_dir = "";
+  EXPECT_THAT(WorkerEnvironment(place, {"DDPRUN_CHECKPOINT_DIR=/outer"}, {}),
+              Not(Contains(StartsWith("DDPRUN_CHECKPOINT_DIR"))));
+}
+
+TEST(WorkerArgumentsTest, LocalRankIsReplacedWhereverItStands) {
+  EXPECT_THAT(WorkerArguments(
+                  {"./train", "--device=${local_rank}", "${local_rank}${local_rank}", "${rank}"},
+                  LocalRank{3}),
+              ElementsAre("./train", "--device=3", "33", "${rank}"));
+}
+
+}  // namespace
+}  // namespace ddprun
