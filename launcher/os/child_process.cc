@@ -1,13 +1,11 @@
 #include "launcher/os/child_process.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
 #include <cstdint>
 
 // The sanitizers keep books about the thread that runs; here it is a borrowed one. Raw syscall()

@@ -1,7 +1,6 @@
 #include "launcher/os/local_address.h"
 
 #include <netdb.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

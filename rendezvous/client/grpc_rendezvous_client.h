@@ -1,0 +1,38 @@
+// RendezvousClient over gRPC.
+#ifndef DDPRUN_RENDEZVOUS_CLIENT_GRPC_RENDEZVOUS_CLIENT_H_
+#define DDPRUN_RENDEZVOUS_CLIENT_GRPC_RENDEZVOUS_CLIENT_H_
+
+#include <memory>
+#include <string>
+
+#include "rendezvous/client/rendezvous_client.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+// Every client has a connection of its own. Environment variables that redirect gRPC to a proxy are
+// not honoured: agents talk to the rendezvous inside a cluster.
+class GrpcRendezvousClient final : public RendezvousClient {
+ public:
+  struct Options {
+    std::string endpoint;  // "HOST:PORT", "[IPV6]:PORT" or "unix:/path"
+    // For the first connection, however often it is refused meanwhile; then Lost says why.
+    Duration connect_timeout = std::chrono::seconds(60);
+  };
+
+  explicit GrpcRendezvousClient(Options options);
+  // Closes.
+  ~GrpcRendezvousClient() override;
+
+  void Open(Handler handler) override;
+  void Send(const Header& header, const AgentMessage& message) override;
+  void Close() override;
+
+ private:
+  const Options options_;
+  std::unique_ptr<class AgentSession> session_;  // from Open
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CLIENT_GRPC_RENDEZVOUS_CLIENT_H_

@@ -1,0 +1,50 @@
+// The agent's side of a session with the rendezvous.
+#ifndef DDPRUN_RENDEZVOUS_CLIENT_RENDEZVOUS_CLIENT_H_
+#define DDPRUN_RENDEZVOUS_CLIENT_RENDEZVOUS_CLIENT_H_
+
+#include <functional>
+#include <string>
+#include <variant>
+
+#include "rendezvous/core/messages.h"
+
+namespace ddprun {
+
+// One session: opened once, closed once. To connect again, make another client.
+//
+// Open, Send and Close belong to one thread, the agent's.
+class RendezvousClient {
+ public:
+  struct Received {
+    Header header;
+    RendezvousMessage message;
+  };
+  // The session could not be opened, or it ended without our Close. It comes at most once, and
+  // nothing comes after it. `reason` is a sentence for people that names the endpoint.
+  struct Lost {
+    std::string reason;
+  };
+  using Event = std::variant<Received, Lost>;
+
+  // Called on a thread of the client, one call at a time. Must only enqueue: it must not block, and
+  // must not call the client.
+  using Handler = std::function<void(Event)>;
+
+  virtual ~RendezvousClient() = default;
+
+  // Starts to connect, and returns at once.
+  virtual void Open(Handler handler) = 0;
+
+  // Queues a message; messages are written in this order once the session is open. Dropped when the
+  // session is lost or closed, so an agent that has not read its Lost yet needs no care.
+  virtual void Send(const Header& header, const AgentMessage& message) = 0;
+
+  // Writes what is queued, ends the session, and waits until the handler will not be called again:
+  // at most about one second, and not at all when no connection was made. No Lost comes because of
+  // it. Idempotent.
+  virtual void Close() = 0;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CLIENT_RENDEZVOUS_CLIENT_H_

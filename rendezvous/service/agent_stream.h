@@ -1,0 +1,34 @@
+// The rendezvous's end of one agent's session, as RoundLoop sees it.
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_AGENT_STREAM_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_AGENT_STREAM_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "rendezvous/core/messages.h"
+
+namespace ddprun {
+
+// Called from RoundLoop's thread only. None of the calls blocks or calls back.
+class AgentStream {
+ public:
+  virtual ~AgentStream() = default;
+
+  // Queues a message; messages arrive in this order. Dropped when the stream is broken or closed.
+  // A stream whose agent does not read breaks itself once too much is queued.
+  virtual void Send(const Header& header, const RendezvousMessage& message) = 0;
+
+  // Asks for the next message of the agent, which comes as RoundLoop::OnMessage, or OnEnd if there
+  // is none. At most one is outstanding, so an agent cannot fill the loop's queue.
+  virtual void RequestMessage() = 0;
+
+  // Ends the session with `status` after everything that was sent has been written. The last call.
+  virtual void Close(const absl::Status& status) = 0;
+
+  // Where the agent connects from, for the log: "ipv4:10.0.0.7:41822".
+  virtual std::string Peer() const = 0;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_AGENT_STREAM_H_

@@ -1,0 +1,30 @@
+// Where a server listens: parsing, and why it cannot.
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_LISTEN_ADDRESS_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_LISTEN_ADDRESS_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace ddprun {
+
+struct ListenAddress {
+  std::string host;  // without the brackets of an IPv6 address; empty for a Unix socket
+  int port = 0;      // 0: any free one
+  std::string path;  // of a Unix socket, else empty
+
+  bool is_unix() const { return !path.empty(); }
+};
+
+// Takes "HOST:PORT", "[IPV6]:PORT" or "unix:/path". Error: InvalidArgument.
+absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text);
+
+// Binds `address` for a moment to learn what gRPC does not tell: why it would fail. Port 0 and a
+// Unix path that no process listens on succeed, a stale socket file too. Error: AlreadyExists when
+// another process listens there, else Unavailable; the message is the system's, in lower case.
+absl::Status TryListen(const ListenAddress& address);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_LISTEN_ADDRESS_H_

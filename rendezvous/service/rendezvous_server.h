@@ -1,0 +1,61 @@
+// RendezvousServer: the rendezvous as a gRPC server in this process, with threads of its own.
+//
+//     absl::StatusOr<std::unique_ptr<RendezvousServer>> server = RendezvousServer::Start(
+//         {.listen = "127.0.0.1:0", .round = {}, .log = log});
+//     if (!server.ok()) ...  // "cannot listen on 127.0.0.1:29400: address already in use"
+//     (*server)->port();
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_RENDEZVOUS_SERVER_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_RENDEZVOUS_SERVER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "rendezvous/core/round.h"
+#include "rendezvous/service/round_loop.h"
+
+namespace ddprun {
+
+class RendezvousServer {
+ public:
+  struct Options {
+    // "HOST:PORT" (port 0: any free one), "[IPV6]:PORT" or "unix:/path". The socket of a path gets
+    // mode 0600, but only after it exists: put it into a folder of mode 0700. It is removed at the
+    // end.
+    std::string listen;
+    RoundOptions round;
+    JobLog log;
+  };
+
+  // Returns when connections are accepted. Errors: InvalidArgument for a malformed address,
+  // AlreadyExists when it is taken, Unavailable otherwise; each says which address and why.
+  static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(Options options);
+
+  // Shuts down.
+  ~RendezvousServer();
+  RendezvousServer(const RendezvousServer&) = delete;
+  RendezvousServer& operator=(const RendezvousServer&) = delete;
+
+  // The TCP port, 0 for a Unix socket.
+  int port() const { return port_; }
+
+  // Writes what the jobs have sent, ends every session, and returns when no thread of the server
+  // runs any more: after at most about one second, when an agent does not read. Idempotent; not
+  // from the log callback.
+  void Shutdown();
+
+ private:
+  class Service;
+
+  RendezvousServer() = default;
+
+  std::shared_ptr<RoundLoop> loop_;
+  std::unique_ptr<Service> service_;
+  struct GrpcServer;  // keeps gRPC out of this header
+  std::unique_ptr<GrpcServer> server_;
+  int port_ = 0;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_RENDEZVOUS_SERVER_H_

@@ -1,0 +1,90 @@
+#include "rendezvous/service/session.h"
+
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "rendezvous/wire/grpc_handoff.h"
+#include "rendezvous/wire/translate.h"
+
+namespace ddprun {
+
+Session* Session::Begin(std::shared_ptr<RoundLoop> loop, grpc::CallbackServerContext* context) {
+  const std::shared_ptr<Session> session(new Session(std::move(loop), context));
+  session->self_ = session;
+  // Tells the agent that it is connected, before there is a message for it.
+  wire::HandToGrpc(session.get());
+  session->StartSendInitialMetadata();
+  session->loop_->OnOpen(session);
+  return session.get();
+}
+
+Session::Session(std::shared_ptr<RoundLoop> loop, grpc::CallbackServerContext* context)
+    : loop_(std::move(loop)), context_(context), peer_(context->peer()) {}
+
+void Session::Send(const Header& header, const RendezvousMessage& message) {
+  const std::lock_guard lock(mutex_);
+  if (broken_ || end_ || ended_) return;
+  if (outgoing_.size() >= kMaxQueuedMessages) {
+    broken_ = true;
+    if (!ended_) context_->TryCancel();  // the read fails, and the loop hears OnEnd
+    return;
+  }
+  outgoing_.push_back(wire::ToProto(header, message));
+  Continue();
+}
+
+void Session::RequestMessage() {
+  const std::lock_guard lock(mutex_);
+  if (!end_ && !ended_) StartRead(&incoming_);
+}
+
+void Session::Close(const absl::Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (end_) return;
+  end_ = grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+  Continue();
+}
+
+void Session::Continue() {
+  if (writing_ || ended_) return;
+  if (!outgoing_.empty() && !broken_) {
+    writing_ = true;
+    StartWrite(&outgoing_.front());
+  } else if (end_) {
+    ended_ = true;
+    Finish(*end_);
+  }
+}
+
+void Session::OnReadDone(bool ok) {
+  wire::TakeFromGrpc(this);
+  if (!ok) {
+    loop_->OnEnd(shared_from_this(), absl::OkStatus());
+    return;
+  }
+  absl::StatusOr<wire::FromAgent> message = wire::FromProto(incoming_);
+  if (message.ok()) {
+    loop_->OnMessage(shared_from_this(), std::move(message->header), std::move(message->message));
+  } else {
+    loop_->OnEnd(shared_from_this(), std::move(message).status());
+  }
+}
+
+void Session::OnWriteDone(bool ok) {
+  wire::TakeFromGrpc(this);
+  const std::lock_guard lock(mutex_);
+  writing_ = false;
+  outgoing_.pop_front();
+  if (!ok) broken_ = true;
+  Continue();
+}
+
+void Session::OnDone() {
+  wire::TakeFromGrpc(this);
+  std::shared_ptr<Session> self;  // the last owner, perhaps; outlives the lock
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  self = std::move(self_);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,68 @@
+// One Session call of proto/ddprun/v1/rendezvous.proto on the server: an AgentStream over gRPC.
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_SESSION_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_SESSION_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "ddprun/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/service/agent_stream.h"
+#include "rendezvous/service/round_loop.h"
+
+namespace ddprun {
+
+// Owned by itself until gRPC is done with the call, and by the RoundLoop until it has closed it.
+// gRPC's callbacks translate a message and hand it to the loop, nothing else.
+class Session final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::RendezvousMessage>,
+                      public AgentStream,
+                      public std::enable_shared_from_this<Session> {
+ public:
+  // Begins to serve the call of `context`, which gRPC keeps alive until OnDone. Returns the reactor
+  // for gRPC.
+  static Session* Begin(std::shared_ptr<RoundLoop> loop, grpc::CallbackServerContext* context);
+
+  // AgentStream, from the loop's thread.
+  void Send(const Header& header, const RendezvousMessage& message) override;
+  void RequestMessage() override;
+  void Close(const absl::Status& status) override;
+  std::string Peer() const override { return peer_; }
+
+  // From gRPC's threads, at most one of each kind at a time.
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnDone() override;
+
+ private:
+  // So many messages may wait for a slow agent; a healthy one has a handful in a generation.
+  static constexpr std::size_t kMaxQueuedMessages = 256;
+
+  Session(std::shared_ptr<RoundLoop> loop, grpc::CallbackServerContext* context);
+
+  // Starts what is next: a write, or the end after the last one. With mutex_ held.
+  void Continue();
+
+  const std::shared_ptr<RoundLoop> loop_;
+  grpc::CallbackServerContext* const context_;  // valid until OnDone
+  const std::string peer_;
+
+  v1::AgentMessage incoming_;  // gRPC's while a read is outstanding, else OnReadDone's
+
+  std::mutex mutex_;
+  std::deque<v1::RendezvousMessage> outgoing_;  // the front one is gRPC's while `writing_`
+  bool writing_ = false;
+  bool broken_ = false;              // a write failed or the queue was full: nothing more is sent
+  std::optional<grpc::Status> end_;  // set by Close
+  bool ended_ = false;               // Finish was called, or gRPC is done
+
+  std::shared_ptr<Session> self_;  // until OnDone
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_SESSION_H_

@@ -1,0 +1,32 @@
+// Bounds of what travels between agents and the rendezvous; proto/ddprun/v1/rendezvous.proto states
+// them to its readers. Whoever receives more refuses it.
+#ifndef DDPRUN_RENDEZVOUS_WIRE_LIMITS_H_
+#define DDPRUN_RENDEZVOUS_WIRE_LIMITS_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace ddprun::wire {
+
+inline constexpr int kMaxMessageBytes = 1 << 20;
+
+inline constexpr std::size_t kMaxJobBytes = 256;
+inline constexpr std::size_t kMaxHostBytes = 255;  // as DNS; addresses too
+inline constexpr std::size_t kMaxTextBytes = 4096;
+inline constexpr std::size_t kMaxErrorKindBytes = 64;
+inline constexpr std::size_t kMaxTailLines = 64;
+inline constexpr std::size_t kMaxTailBytes = 16384;  // of all lines together
+
+inline constexpr std::int64_t kMaxNodes = 65536;
+inline constexpr std::int64_t kMaxWorkersPerNode = 4096;
+inline constexpr std::int64_t kMaxWorldSize = kMaxNodes * kMaxWorkersPerNode;
+inline constexpr std::int64_t kMaxRestarts = 1000000;
+inline constexpr std::int64_t kMaxPort = 65535;
+inline constexpr std::int64_t kMaxExitCode = 255;
+inline constexpr std::int64_t kMaxSignal = 64;
+inline constexpr std::chrono::milliseconds kMaxTimeout = std::chrono::hours(24 * 366);
+
+}  // namespace ddprun::wire
+
+#endif  // DDPRUN_RENDEZVOUS_WIRE_LIMITS_H_

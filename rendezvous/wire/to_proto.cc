@@ -1,0 +1,136 @@
+#include <chrono>
+#include <variant>
+
+#include "rendezvous/core/exit_status.h"
+#include "rendezvous/wire/limits.h"
+#include "rendezvous/wire/text.h"
+#include "rendezvous/wire/translate.h"
+
+namespace ddprun::wire {
+namespace {
+
+// Rounded up, so that a timeout never becomes shorter.
+std::int64_t Milliseconds(Duration duration) {
+  return std::chrono::ceil<std::chrono::milliseconds>(duration).count();
+}
+
+void Fill(const Header& from, v1::Header* to) {
+  to->set_job(CleanText(from.job, kMaxMessageBytes));
+  to->set_epoch(from.epoch);
+  to->set_generation(from.generation.value);
+  to->set_incarnation(from.incarnation.value);
+}
+
+void Fill(const WorkerExited& from, v1::WorkerExited* to) {
+  to->set_rank(from.rank.value);
+  to->set_local_rank(from.local_rank.value);
+  to->set_pid(from.pid);
+  to->mutable_status()->set_code(from.status.code);
+  to->mutable_status()->set_signal(from.status.signal);
+  to->mutable_status()->set_core_dumped(from.status.core_dumped);
+  if (from.step) to->set_step(*from.step);
+  to->set_error_kind(CleanText(from.error_kind, kMaxErrorKindBytes));
+  to->set_error_text(CleanText(from.error_text, kMaxTextBytes));
+  for (std::string& line : NewestLines(from.stderr_tail, kMaxTailLines, kMaxTailBytes)) {
+    to->add_stderr_tail(std::move(line));
+  }
+}
+
+v1::Outcome OutcomeToProto(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kSucceeded:
+      return v1::OUTCOME_SUCCEEDED;
+    case Outcome::kFailed:
+      return v1::OUTCOME_FAILED;
+    case Outcome::kLeft:
+      return v1::OUTCOME_LEFT;
+    case Outcome::kTimedOut:
+      return v1::OUTCOME_TIMED_OUT;
+  }
+  return v1::OUTCOME_UNSPECIFIED;
+}
+
+// Sets the body of `to` from one alternative of AgentMessage.
+struct AgentBody {
+  v1::AgentMessage* to;
+
+  void operator()(const Join& join) const {
+    v1::Join* const body = to->mutable_join();
+    v1::JobSpec* const job = body->mutable_job();
+    job->set_min_nodes(join.job.min_nodes);
+    job->set_max_nodes(join.job.max_nodes);
+    job->set_max_restarts(join.job.max_restarts);
+    job->set_join_timeout_ms(Milliseconds(join.job.join_timeout));
+    job->set_last_call_ms(Milliseconds(join.job.last_call));
+    v1::NodeSpec* const node = body->mutable_node();
+    node->set_host(CleanText(join.node.host, kMaxMessageBytes));
+    node->set_address(CleanText(join.node.address, kMaxMessageBytes));
+    node->set_worker_count(join.node.worker_count);
+    body->set_offered_port(join.offered_port);
+  }
+  void operator()(const Heartbeat&) const { to->mutable_heartbeat(); }
+  void operator()(const Prepared&) const { to->mutable_prepared(); }
+  void operator()(const WorkerExited& exit) const { Fill(exit, to->mutable_worker_exited()); }
+  void operator()(const Drained& drained) const {
+    to->mutable_drained()->set_offered_port(drained.offered_port);
+  }
+  void operator()(const Leave& leave) const {
+    to->mutable_leave()->set_reason(CleanText(leave.reason, kMaxTextBytes));
+    to->mutable_leave()->set_exit_code(leave.exit_code);
+  }
+};
+
+// Sets the body of `to` from one alternative of RendezvousMessage.
+struct RendezvousBody {
+  v1::RendezvousMessage* to;
+
+  void operator()(const Assignment& assignment) const {
+    v1::Assignment* const body = to->mutable_assignment();
+    body->set_node_rank(assignment.node_rank.value);
+    body->set_node_count(assignment.node_count);
+    body->set_first_rank(assignment.first_rank.value);
+    body->set_world_size(assignment.world_size);
+    body->set_master_addr(CleanText(assignment.master_addr, kMaxMessageBytes));
+    body->set_master_port(assignment.master_port);
+    body->set_restart_count(assignment.restart_count);
+    body->set_max_restarts(assignment.max_restarts);
+  }
+  void operator()(const Start&) const { to->mutable_start(); }
+  void operator()(const Stop& stop) const {
+    to->mutable_stop()->set_reason(CleanText(stop.reason, kMaxTextBytes));
+  }
+  void operator()(const Finished& finished) const {
+    v1::Finished* const body = to->mutable_finished();
+    body->set_outcome(OutcomeToProto(finished.outcome));
+    body->set_exit_code(finished.exit_code);
+    body->set_reason(CleanText(finished.reason, kMaxTextBytes));
+    body->set_restarts_used(finished.restarts_used);
+    if (!finished.root_cause) return;
+    v1::WorkerFailure* const cause = body->mutable_root_cause();
+    cause->set_host(CleanText(finished.root_cause->host, kMaxMessageBytes));
+    cause->set_node_rank(finished.root_cause->node_rank.value);
+    cause->set_generation(finished.root_cause->generation.value);
+    Fill(finished.root_cause->exit, cause->mutable_exit());
+  }
+  void operator()(const Refused& refused) const {
+    to->mutable_refused()->set_reason(CleanText(refused.reason, kMaxTextBytes));
+  }
+};
+
+}  // namespace
+
+v1::AgentMessage ToProto(const Header& header, const AgentMessage& message) {
+  v1::AgentMessage proto;
+  Fill(header, proto.mutable_header());
+  std::visit(AgentBody{&proto}, message);
+  return proto;
+}
+
+v1::RendezvousMessage ToProto(const Header& header, const RendezvousMessage& message) {
+  v1::RendezvousMessage proto;
+  Fill(header, proto.mutable_header());
+  std::visit(RendezvousBody{&proto}, message);
+  return proto;
+}
+
+}  // namespace ddprun::wire

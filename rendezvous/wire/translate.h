@@ -1,0 +1,36 @@
+// core/messages.h to and from the wire messages of proto/ddprun/v1/rendezvous.proto.
+//
+// Thread-safe: plain functions without state.
+#ifndef DDPRUN_RENDEZVOUS_WIRE_TRANSLATE_H_
+#define DDPRUN_RENDEZVOUS_WIRE_TRANSLATE_H_
+
+#include "absl/status/statusor.h"
+#include "ddprun/v1/rendezvous.pb.h"
+#include "rendezvous/core/messages.h"
+
+namespace ddprun::wire {
+
+struct FromAgent {
+  Header header;
+  AgentMessage message;
+};
+
+struct FromRendezvous {
+  Header header;
+  RendezvousMessage message;
+};
+
+// Text for people is made valid UTF-8 and cut to its bound, and of the stderr tail the newest lines
+// that fit are kept: a report must arrive, whatever a worker printed. Names and numbers are passed
+// on as they are; the other side refuses them if they are out of bounds.
+v1::AgentMessage ToProto(const Header& header, const AgentMessage& message);
+v1::RendezvousMessage ToProto(const Header& header, const RendezvousMessage& message);
+
+// Checks every field against its bounds (limits.h). Error: InvalidArgument that names the first
+// field that is out of them, as "NodeSpec.worker_count is 0, expected 1 to 4096".
+absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message);
+absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message);
+
+}  // namespace ddprun::wire
+
+#endif  // DDPRUN_RENDEZVOUS_WIRE_TRANSLATE_H_

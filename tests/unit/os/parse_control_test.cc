@@ -1,0 +1,90 @@
+#include "launcher/os/parse_control.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <variant>
+
+namespace ddprun {
+namespace {
+
+template <typename T>
+T ParseOne(const std::string& packet) {
+  const auto messages = ParseControl(packet);
+  EXPECT_TRUE(messages.ok()) << messages.status();
+  if (!messages.ok() || messages->size() != 1 || !std::holds_alternative<T>(messages->front())) {
+    ADD_FAILURE() << packet << " is not one message of the expected type";
+    return T();
+  }
+  return std::get<T>(messages->front());
+}
+
+TEST(ParseControlTest, UnderstandsEveryMessage) {
+  ParseOne<ReadyMsg>("READY=1");
+  ParseOne<ByeMsg>("BYE=1\n");
+  EXPECT_EQ(ParseOne<StepMsg>("STEP=17").step, 17);
+  EXPECT_EQ(ParseOne<StepMsg>("STEP=9223372036854775807").step, INT64_MAX);
+  EXPECT_EQ(ParseOne<PhaseMsg>("PHASE=init").name, "init");
+  const auto checkpoint = ParseOne<CheckpointMsg>("CHECKPOINT=200 /ck/a b=c.safetensors");
+  EXPECT_EQ(checkpoint.step, 200);
+  EXPECT_EQ(checkpoint.path, "/ck/a b=c.safetensors");
+  const auto error = ParseOne<ErrorMsg>("ERROR=collective peer closed: a=b");
+  EXPECT_EQ(error.kind, "collective");
+  EXPECT_EQ(error.text, "peer closed: a=b");
+  for (const char* kind : {"user", "bind", "checkpoint"}) {
+    EXPECT_EQ(ParseOne<ErrorMsg>(std::string("ERROR=") + kind).kind, kind);
+  }
+}
+
+TEST(ParseControlTest, KeepsTheOrderOfAPacketsLinesAndSkipsKeysFromTheFuture) {
+  const auto messages = ParseControl("STEP=1\nSNAPSHOT=1\nSTEP=2\nPHASE=eval\n");
+  ASSERT_TRUE(messages.ok()) << messages.status();
+  ASSERT_EQ(messages->size(), 3u);
+  EXPECT_EQ(std::get<StepMsg>((*messages)[0]).step, 1);
+  EXPECT_EQ(std::get<StepMsg>((*messages)[1]).step, 2);
+  EXPECT_EQ(std::get<PhaseMsg>((*messages)[2]).name, "eval");
+}
+
+TEST(ParseControlTest, RefusesWhatIsMalformedAndQuotesIt) {
+  for (const std::string& packet : {std::string("hello"),
+                                    std::string("=1"),
+                                    std::string("\n"),
+                                    std::string("STEP=1\n\n"),
+                                    std::string("STEP="),
+                                    std::string("STEP=-1"),
+                                    std::string("STEP=1x"),
+                                    std::string("STEP= 1"),
+                                    std::string("STEP=9223372036854775808"),
+                                    std::string("READY=0"),
+                                    std::string("READY="),
+                                    std::string("BYE=yes"),
+                                    std::string("PHASE="),
+                                    "PHASE=" + std::string(65, 'x'),
+                                    std::string("CHECKPOINT=5"),
+                                    std::string("CHECKPOINT=5 "),
+                                    std::string("CHECKPOINT= /x"),
+                                    std::string("CHECKPOINT=x /x"),
+                                    std::string("ERROR="),
+                                    std::string("ERROR=cuda out of memory"),
+                                    std::string("STEP=1\0", 7),
+                                    std::string("\xff\xfe\0", 3)}) {
+    EXPECT_EQ(ParseControl(packet).status().code(), absl::StatusCode::kInvalidArgument) << packet;
+  }
+  EXPECT_EQ(ParseControl("STEP=1\x01").status().message(),
+            "malformed control message \"STEP=1\\001\": expected STEP=<number>, 0 or more");
+  EXPECT_EQ(ParseControl("ERROR=cuda oom").status().message(),
+            "malformed control message \"ERROR=cuda oom\": expected "
+            "ERROR=<user|collective|bind|checkpoint> <text>");
+}
+
+TEST(ParseControlTest, NoneOfAMalformedPacketIsUsed) {
+  EXPECT_FALSE(ParseControl("STEP=1\nSTEP=x").ok());
+}
+
+TEST(ParseControlTest, AnEmptyPacketHasNoMessages) {
+  ASSERT_TRUE(ParseControl("").ok());
+  EXPECT_TRUE(ParseControl("")->empty());
+}
+
+}  // namespace
+}  // namespace ddprun

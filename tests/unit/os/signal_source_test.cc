@@ -1,0 +1,71 @@
+#include "launcher/os/signal_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/os/test_support.h"
+
+namespace ddprun {
+namespace {
+
+using test::RunUntil;
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+struct Recorder {
+  EventLoop loop;
+  std::vector<std::pair<int, pid_t>> seen;
+  SignalSource source{&loop, [this](int signo, pid_t sender) { seen.emplace_back(signo, sender); }};
+};
+
+class SignalSourceTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(SignalSourceTest, DeliversTheSignalAndItsSenderOnTheLoop) {
+  Recorder recorder;
+  ASSERT_EQ(::kill(::getpid(), GetParam()), 0);
+  EXPECT_TRUE(recorder.seen.empty());  // not before the loop turns
+  ASSERT_TRUE(RunUntil(&recorder.loop, [&] { return !recorder.seen.empty(); }));
+  EXPECT_THAT(recorder.seen, ElementsAre(Pair(GetParam(), ::getpid())));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SignalSourceTest,
+                         ::testing::Values(SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2));
+
+TEST(SignalSourceMoreTest, LeavesSighupIgnoredUnderNohup) {
+  ::signal(SIGHUP, SIG_IGN);
+  {
+    Recorder recorder;
+    ASSERT_EQ(::kill(::getpid(), SIGHUP), 0);
+    ASSERT_EQ(::kill(::getpid(), SIGUSR1), 0);
+    ASSERT_TRUE(RunUntil(&recorder.loop, [&] { return !recorder.seen.empty(); }));
+    EXPECT_THAT(recorder.seen, ElementsAre(Pair(SIGUSR1, ::getpid())));
+  }
+  ::signal(SIGHUP, SIG_DFL);
+}
+
+TEST(SignalSourceMoreTest, ABrokenPipeIsAnErrorAndNotADeath) {
+  const Recorder recorder;
+  test::PipeEnds pipe = test::MakePipe();
+  pipe.read_end.reset();
+  EXPECT_EQ(::write(pipe.write_end.get(), "x", 1), -1);
+  EXPECT_EQ(errno, EPIPE);
+}
+
+TEST(SignalSourceMoreTest, PutsMaskAndDispositionBack) {
+  { const Recorder recorder; }
+  sigset_t mask;
+  ::sigprocmask(SIG_BLOCK, nullptr, &mask);
+  EXPECT_FALSE(sigismember(&mask, SIGTERM));
+  struct sigaction action;
+  ::sigaction(SIGPIPE, nullptr, &action);
+  EXPECT_EQ(action.sa_handler, SIG_DFL);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,73 @@
+// What the tests of launcher/os share. Nothing here sleeps: waiting is done by turning the loop.
+#ifndef DDPRUN_TESTS_UNIT_OS_TEST_SUPPORT_H_
+#define DDPRUN_TESTS_UNIT_OS_TEST_SUPPORT_H_
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "launcher/os/event_loop.h"
+#include "launcher/os/posix_process_runner.h"
+#include "launcher/os/unique_fd.h"
+
+namespace ddprun::test {
+
+inline constexpr std::chrono::seconds kPatience{60};
+
+// A folder that is removed, with what is in it, at the end.
+class TempDir {
+ public:
+  TempDir();
+  ~TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+struct PipeEnds {
+  UniqueFd read_end;  // nonblocking
+  UniqueFd write_end;
+};
+PipeEnds MakePipe();
+
+// Fills a pipe, so that the next write to it blocks. Returns how many bytes it took.
+std::size_t FillPipe(const PipeEnds& pipe);
+
+// Turns the loop until `done` (asked every millisecond), for at most kPatience. Returns done().
+bool RunUntil(EventLoop* loop, const std::function<bool()>& done);
+
+// Turns the loop until the process has ended.
+bool RunUntilDead(EventLoop* loop, int pidfd);
+
+// Appends what is in a nonblocking descriptor to `text`. False at the end of the stream.
+bool ReadAvailable(int fd, std::string* text);
+
+std::string ReadFile(const std::string& path);
+void WriteFile(const std::string& path, const std::string& content, int mode);
+
+std::vector<std::string> SplitLines(const std::string& text);
+
+// `sh -c script` with a plain PATH.
+SpawnRequest Shell(const std::string& script);
+
+// os_test_child with these arguments.
+SpawnRequest Child(const std::vector<std::string>& arguments);
+
+// One process run to its end.
+struct Finished {
+  ExitStatus status;
+  std::string out;
+  std::string err;
+};
+Finished RunToEnd(const SpawnRequest& request);
+
+}  // namespace ddprun::test
+
+#endif  // DDPRUN_TESTS_UNIT_OS_TEST_SUPPORT_H_

@@ -1,0 +1,186 @@
+// GrpcRendezvousClient where the rendezvous is late, absent, gone or odd.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/client/grpc_rendezvous_client.h"
+#include "rendezvous/service/rendezvous_server.h"
+#include "tests/unit/rendezvous/event_inbox.h"
+#include "tests/unit/rendezvous/messages_for_test.h"
+
+namespace ddprun {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+
+// A loopback port that nobody else gets as long as this lives, on which nobody listens unless
+// Listen is called. As the agent holds its MASTER_PORT.
+class HeldPort {
+ public:
+  HeldPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int on = 1;
+    EXPECT_EQ(setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
+    socklen_t length = sizeof name;
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&name), &length), 0);
+    endpoint_ = absl::StrCat("127.0.0.1:", ntohs(name.sin_port));
+  }
+  ~HeldPort() { close(fd_); }
+
+  // Accepts connections into the backlog, where nobody answers them.
+  void Listen() { EXPECT_EQ(listen(fd_, 16), 0); }
+  const std::string& endpoint() const { return endpoint_; }
+
+ private:
+  const int fd_;
+  std::string endpoint_;
+};
+
+std::unique_ptr<RendezvousServer> StartServer(const std::string& listen) {
+  auto server = RendezvousServer::Start({.listen = listen,
+                                         .round = {.lease = std::nullopt},
+                                         .log = [](std::string_view, std::string_view) {}});
+  EXPECT_TRUE(server.ok()) << server.status();
+  return *std::move(server);
+}
+
+TEST(GrpcRendezvousClientTest, ARefusedConnectionIsExplainedAfterTheTimeout) {
+  const HeldPort port;
+  EventInbox inbox;
+  GrpcRendezvousClient client(
+      {.endpoint = port.endpoint(), .connect_timeout = std::chrono::milliseconds(300)});
+  client.Open(inbox.Handler());
+  client.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  EXPECT_EQ(inbox.ExpectLost(), "cannot reach the rendezvous at " + port.endpoint() +
+                                    " within 0.3s: connection refused");
+  client.Send(HeaderOf("job", 1), Heartbeat{});
+  client.Close();
+  EXPECT_TRUE(inbox.empty()) << "Lost comes once";
+}
+
+TEST(GrpcRendezvousClientTest, ARendezvousThatDoesNotAnswerIsExplainedAfterTheTimeout) {
+  HeldPort port;
+  port.Listen();
+  EventInbox inbox;
+  GrpcRendezvousClient client(
+      {.endpoint = port.endpoint(), .connect_timeout = std::chrono::milliseconds(100)});
+  client.Open(inbox.Handler());
+  EXPECT_EQ(inbox.ExpectLost(),
+            "cannot reach the rendezvous at " + port.endpoint() + " within 0.1s: no answer");
+}
+
+TEST(GrpcRendezvousClientTest, ASocketThatDoesNotExistIsExplained) {
+  EventInbox inbox;
+  GrpcRendezvousClient client({.endpoint = "unix:/nonexistent-folder/rdzv",
+                               .connect_timeout = std::chrono::milliseconds(50)});
+  client.Open(inbox.Handler());
+  EXPECT_THAT(inbox.ExpectLost(), HasSubstr("no such file or directory"));
+}
+
+TEST(GrpcRendezvousClientTest, AClientOpenedBeforeTheServerListensConnectsOnceItDoes) {
+  const HeldPort port;
+  EventInbox early_inbox;
+  GrpcRendezvousClient early({.endpoint = port.endpoint()});
+  early.Open(early_inbox.Handler());
+  early.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  // Another client has been refused by now, so the early one was refused too.
+  EventInbox refused_inbox;
+  GrpcRendezvousClient refused(
+      {.endpoint = port.endpoint(), .connect_timeout = std::chrono::milliseconds(200)});
+  refused.Open(refused_inbox.Handler());
+  refused_inbox.ExpectLost();
+  const auto server = StartServer(port.endpoint());
+  EXPECT_EQ(early_inbox.Expect<Assignment>().world_size, 1);
+  early.Close();
+}
+
+TEST(GrpcRendezvousClientTest, AServerThatGoesAwayIsLostOnce) {
+  auto server = StartServer("127.0.0.1:0");
+  EventInbox inbox;
+  GrpcRendezvousClient client({.endpoint = absl::StrCat("127.0.0.1:", server->port())});
+  client.Open(inbox.Handler());
+  client.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  inbox.Expect<Assignment>();
+  server.reset();
+  EXPECT_THAT(inbox.ExpectLost(), HasSubstr("the rendezvous is shutting down"));
+  client.Send(HeaderOf("job", 1), Heartbeat{});
+  client.Close();
+  EXPECT_TRUE(inbox.empty());
+}
+
+// Seen red with a Close that cancels at once.
+TEST(GrpcRendezvousClientTest, CloseWritesWhatIsQueued) {
+  const auto server = StartServer("127.0.0.1:0");
+  const std::string endpoint = absl::StrCat("127.0.0.1:", server->port());
+  EventInbox inbox_of_leaver;
+  EventInbox inbox;
+  GrpcRendezvousClient leaver({.endpoint = endpoint});
+  GrpcRendezvousClient other({.endpoint = endpoint});
+  leaver.Open(inbox_of_leaver.Handler());
+  other.Open(inbox.Handler());
+  leaver.Send(HeaderOf("job", 1), JoinOf("n1", 2));
+  other.Send(HeaderOf("job", 2), JoinOf("n2", 2));
+  inbox_of_leaver.Expect<Assignment>();
+  inbox.Expect<Assignment>();
+  for (int i = 0; i < 500; ++i) leaver.Send(HeaderOf("job", 1), Heartbeat{});
+  leaver.Send(HeaderOf("job", 1), Leave{"SIGTERM", 143});
+  leaver.Close();
+  EXPECT_THAT(inbox.Expect<Finished>().reason, HasSubstr("n1 left (SIGTERM)"));
+}
+
+TEST(GrpcRendezvousClientTest, CloseWithoutAConnectionReturnsAtOnceAndIsNoLost) {
+  const HeldPort port;
+  EventInbox inbox;
+  GrpcRendezvousClient client({.endpoint = port.endpoint()});
+  client.Open(inbox.Handler());
+  client.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  client.Close();
+  client.Close();
+  EXPECT_TRUE(inbox.empty());
+}
+
+TEST(GrpcRendezvousClientTest, AClientThatWasNeverOpenedIsClosedQuietly) {
+  GrpcRendezvousClient client({.endpoint = "127.0.0.1:1"});
+  client.Close();
+}
+
+// Seen red without GRPC_ARG_ENABLE_HTTP_PROXY=0.
+TEST(GrpcRendezvousClientTest, AProxyOfTheEnvironmentIsNotUsed) {
+  const HeldPort proxy;  // would refuse
+  setenv("http_proxy", ("http://" + proxy.endpoint()).c_str(), 1);
+  const auto server = StartServer("127.0.0.1:0");
+  EventInbox inbox;
+  GrpcRendezvousClient client({.endpoint = absl::StrCat("127.0.0.1:", server->port())});
+  client.Open(inbox.Handler());
+  client.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  inbox.Expect<Assignment>();
+  unsetenv("http_proxy");
+}
+
+TEST(GrpcRendezvousClientTest, TooManyWaitingMessagesEndTheSession) {
+  HeldPort port;
+  port.Listen();
+  EventInbox inbox;
+  GrpcRendezvousClient client({.endpoint = port.endpoint()});
+  client.Open(inbox.Handler());
+  for (int i = 0; i < 1025; ++i) client.Send(HeaderOf("job", 1), Heartbeat{});
+  EXPECT_EQ(inbox.ExpectLost(),
+            "the rendezvous at " + port.endpoint() + " does not read: 1024 messages wait for it");
+}
+
+}  // namespace
+}  // namespace ddprun

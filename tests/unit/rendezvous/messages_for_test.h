@@ -1,0 +1,31 @@
+// Messages that are valid, for tests to send or to spoil.
+#ifndef DDPRUN_TESTS_UNIT_RENDEZVOUS_MESSAGES_FOR_TEST_H_
+#define DDPRUN_TESTS_UNIT_RENDEZVOUS_MESSAGES_FOR_TEST_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "rendezvous/core/messages.h"
+
+namespace ddprun {
+
+inline Header HeaderOf(const std::string& job, std::uint64_t incarnation, int generation = 0) {
+  return {job, 0, Generation{generation}, Incarnation{incarnation}};
+}
+
+// Of a job with exactly `nodes` nodes, whose last call is not waited for.
+inline Join JoinOf(const std::string& host, int nodes, int workers = 1) {
+  Join join;
+  join.job.min_nodes = nodes;
+  join.job.max_nodes = nodes;
+  join.job.join_timeout = std::chrono::seconds(60);
+  join.job.last_call = std::chrono::seconds(30);
+  join.node = {host, host + ".example", workers};
+  join.offered_port = 29500;
+  return join;
+}
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_TESTS_UNIT_RENDEZVOUS_MESSAGES_FOR_TEST_H_

@@ -1,0 +1,217 @@
+#include "rendezvous/service/round_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/rendezvous/event_inbox.h"
+#include "tests/unit/rendezvous/messages_for_test.h"
+
+namespace ddprun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Records what the loop does with a stream.
+class FakeStream final : public AgentStream {
+ public:
+  void Send(const Header&, const RendezvousMessage& message) override {
+    Change([&] { sent_.push_back(message); });
+  }
+  void RequestMessage() override {
+    Change([&] { ++requested_; });
+  }
+  void Close(const absl::Status& status) override {
+    Change([&] { closed_ = status; });
+  }
+  std::string Peer() const override { return "test:1"; }
+
+  template <class M>
+  bool WaitFor() {
+    return Wait([&] { return !sent_.empty() && std::holds_alternative<M>(sent_.back()); });
+  }
+  bool WaitForRequests(int count) {
+    return Wait([&] { return requested_ >= count; });
+  }
+  absl::Status WaitForClose() {
+    EXPECT_TRUE(Wait([&] { return closed_.has_value(); }));
+    const std::lock_guard lock(mutex_);
+    return closed_.value_or(absl::InternalError("not closed"));
+  }
+  std::vector<RendezvousMessage> sent() const {
+    const std::lock_guard lock(mutex_);
+    return sent_;
+  }
+
+ private:
+  template <class F>
+  void Change(F change) {
+    const std::lock_guard lock(mutex_);
+    change();
+    changed_.notify_all();
+  }
+  template <class F>
+  bool Wait(F condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kTestDeadline, condition);
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<RendezvousMessage> sent_;
+  int requested_ = 0;
+  std::optional<absl::Status> closed_;
+};
+
+class RoundLoopTest : public testing::Test {
+ protected:
+  std::shared_ptr<FakeStream> Open() {
+    auto stream = std::make_shared<FakeStream>();
+    loop_->OnOpen(stream);
+    return stream;
+  }
+  std::shared_ptr<FakeStream> Joined(const std::string& job, std::uint64_t incarnation,
+                                     int nodes = 1) {
+    std::shared_ptr<FakeStream> stream = Open();
+    loop_->OnMessage(stream, HeaderOf(job, incarnation),
+                     JoinOf(absl::StrCat("n", incarnation), nodes));
+    return stream;
+  }
+  void Restart(RoundOptions options) { loop_ = std::make_unique<RoundLoop>(options, Log()); }
+  JobLog Log() {
+    return [this](std::string_view job, std::string_view text) {
+      const std::lock_guard lock(log_mutex_);
+      log_.append(job).append(": ").append(text).append("\n");
+    };
+  }
+  std::string log() {
+    const std::lock_guard lock(log_mutex_);
+    return log_;
+  }
+
+  std::mutex log_mutex_;
+  std::string log_;
+  // No lease: nothing here depends on how busy the machine is.
+  std::unique_ptr<RoundLoop> loop_ =
+      std::make_unique<RoundLoop>(RoundOptions{.lease = std::nullopt}, Log());
+};
+
+TEST_F(RoundLoopTest, PassesTheRoundsMessagesToTheStreamOfEachAgent) {
+  const auto first = Joined("job", 1, 2);
+  const auto second = Joined("job", 2, 2);
+  ASSERT_TRUE(first->WaitFor<Assignment>());
+  ASSERT_TRUE(second->WaitFor<Assignment>());
+  EXPECT_EQ(std::get<Assignment>(first->sent()[0]).node_rank, NodeRank{0});
+  EXPECT_EQ(std::get<Assignment>(second->sent()[0]).node_rank, NodeRank{1});
+  EXPECT_THAT(log(), HasSubstr("job: n1 joined"));
+}
+
+TEST_F(RoundLoopTest, AsksForTheNextMessageOnlyWhenTheLastOneIsHandled) {
+  const auto stream = Joined("job", 1);
+  ASSERT_TRUE(stream->WaitForRequests(2));  // one for the Join, one after it
+  loop_->OnMessage(stream, HeaderOf("job", 1), Heartbeat{});
+  EXPECT_TRUE(stream->WaitForRequests(3));
+}
+
+TEST_F(RoundLoopTest, AFirstMessageThatIsNoJoinEndsTheSession) {
+  const auto stream = Open();
+  loop_->OnMessage(stream, HeaderOf("job", 1), Heartbeat{});
+  const absl::Status status = stream->WaitForClose();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("must be a Join"));
+  EXPECT_THAT(log(), HasSubstr("closed the session of test:1"));
+}
+
+TEST_F(RoundLoopTest, ASessionCannotSpeakForAnotherAgent) {
+  const auto victim = Joined("job", 1, 2);
+  const auto impostor = Joined("job", 2, 2);
+  ASSERT_TRUE(impostor->WaitFor<Assignment>());
+  loop_->OnMessage(impostor, HeaderOf("job", 1), Leave{"SIGTERM", 143});
+  EXPECT_EQ(impostor->WaitForClose().code(), absl::StatusCode::kInvalidArgument);
+  loop_->OnMessage(victim, HeaderOf("job", 1), Heartbeat{});
+  EXPECT_TRUE(victim->WaitForRequests(3));
+}
+
+TEST_F(RoundLoopTest, ANewerSessionOfTheSameAgentReplacesTheOlder) {
+  const auto older = Joined("job", 1);
+  const auto newer = Joined("job", 1);
+  EXPECT_EQ(older->WaitForClose().code(), absl::StatusCode::kAborted);
+  loop_->OnEnd(older, absl::OkStatus());  // its own end, which says nothing about the agent
+  ASSERT_TRUE(newer->WaitForRequests(2));
+  loop_->Shutdown();  // everything is handled by then
+  EXPECT_THAT(log(), Not(HasSubstr("lost")));
+}
+
+TEST_F(RoundLoopTest, TheEndOfAStreamReachesTheRound) {
+  const auto stays = Joined("job", 1, 2);
+  const auto goes = Joined("job", 2, 2);
+  ASSERT_TRUE(stays->WaitFor<Assignment>());
+  for (const auto& [stream, incarnation] : {std::pair(stays, 1), std::pair(goes, 2)}) {
+    loop_->OnMessage(stream, HeaderOf("job", incarnation), Prepared{});
+  }
+  ASSERT_TRUE(stays->WaitFor<Start>());
+  loop_->OnEnd(goes, absl::OkStatus());
+  EXPECT_TRUE(stays->WaitFor<Stop>());
+  EXPECT_TRUE(goes->WaitForClose().ok());
+}
+
+TEST_F(RoundLoopTest, JobsAreIndependent) {
+  const auto one = Joined("one", 1);
+  const auto two = Joined("two", 1, 2);  // the same incarnation, in another job
+  ASSERT_TRUE(one->WaitFor<Assignment>());
+  loop_->OnMessage(one, HeaderOf("one", 1), Leave{"SIGTERM", 143});
+  ASSERT_TRUE(one->WaitForRequests(3));
+  EXPECT_THAT(two->sent(), IsEmpty());
+  Joined("two", 2, 2);
+  EXPECT_TRUE(two->WaitFor<Assignment>());
+}
+
+TEST_F(RoundLoopTest, TheNameOfAFinishedJobCanBeUsedAgainWhileOldStreamsAreOpen) {
+  const auto first = Joined("job", 1);
+  ASSERT_TRUE(first->WaitFor<Assignment>());
+  loop_->OnMessage(first, HeaderOf("job", 1), Prepared{});
+  loop_->OnMessage(first, HeaderOf("job", 1), WorkerExited{});
+  ASSERT_TRUE(first->WaitFor<Finished>());
+  const auto second = Joined("job", 2);
+  ASSERT_TRUE(second->WaitFor<Assignment>());
+  // What the old agent still says reaches nobody.
+  loop_->OnMessage(first, HeaderOf("job", 1), Drained{29500});
+  loop_->OnEnd(first, absl::OkStatus());
+  EXPECT_TRUE(first->WaitForClose().ok());
+  loop_->OnMessage(second, HeaderOf("job", 2), Prepared{});
+  EXPECT_TRUE(second->WaitFor<Start>());
+}
+
+TEST_F(RoundLoopTest, TimePassesByItself) {
+  Restart({.lease = std::chrono::milliseconds(20)});
+  const auto stream = Joined("job", 1, 2);
+  // Nothing is heard of the agent any more, and nobody else is there.
+  ASSERT_TRUE(stream->WaitFor<Refused>());
+  loop_->Shutdown();
+  EXPECT_THAT(log(), HasSubstr("nothing heard"));
+}
+
+TEST_F(RoundLoopTest, ShutdownHandlesWhatIsQueuedAndThenClosesEveryStream) {
+  const auto silent = Open();
+  const auto joined = Joined("job", 1);
+  loop_->Shutdown();
+  EXPECT_THAT(joined->sent(), ElementsAre(testing::VariantWith<Assignment>(testing::_)));
+  EXPECT_EQ(joined->WaitForClose().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(silent->WaitForClose().code(), absl::StatusCode::kUnavailable);
+  const auto late = Open();
+  EXPECT_EQ(late->WaitForClose().code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace ddprun

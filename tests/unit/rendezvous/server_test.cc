@@ -1,0 +1,256 @@
+// RendezvousServer and GrpcRendezvousClient together, over real sockets.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/client/grpc_rendezvous_client.h"
+#include "rendezvous/service/rendezvous_server.h"
+#include "tests/unit/rendezvous/event_inbox.h"
+#include "tests/unit/rendezvous/messages_for_test.h"
+
+namespace ddprun {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+absl::StatusOr<std::unique_ptr<RendezvousServer>> StartServer(const std::string& listen) {
+  return RendezvousServer::Start({.listen = listen,
+                                  .round = {.lease = std::nullopt},
+                                  .log = [](std::string_view, std::string_view) {}});
+}
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() { EXPECT_NE(mkdtemp(path_), nullptr); }
+  ~TemporaryFolder() { rmdir(path_); }
+  std::string operator/(const std::string& name) const { return std::string(path_) + "/" + name; }
+
+ private:
+  char path_[32] = "/tmp/ddprun_test.XXXXXX";
+};
+
+// A client with its inbox.
+struct Agent {
+  explicit Agent(const std::string& endpoint)
+      : client(std::make_unique<GrpcRendezvousClient>(
+            GrpcRendezvousClient::Options{.endpoint = endpoint})) {
+    client->Open(inbox.Handler());
+  }
+  EventInbox inbox;
+  std::unique_ptr<GrpcRendezvousClient> client;  // goes first: it calls the inbox
+};
+
+class RendezvousServerTest : public testing::TestWithParam<const char*> {
+ protected:
+  RendezvousServerTest() {
+    const bool is_unix = std::string(GetParam()) == "unix";
+    auto server = StartServer(is_unix ? "unix:" + folder_ / "rdzv" : "127.0.0.1:0");
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    endpoint_ = is_unix ? "unix:" + folder_ / "rdzv" : absl::StrCat("127.0.0.1:", server_->port());
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<RendezvousServer> server_;
+  std::string endpoint_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Over, RendezvousServerTest, testing::Values("tcp", "unix"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(RendezvousServerTest, TwoAgentsGoFromJoinToFinished) {
+  Agent a(endpoint_);
+  Agent b(endpoint_);
+  a.client->Send(HeaderOf("job", 1), JoinOf("n1", 2, 2));
+  b.client->Send(HeaderOf("job", 2), JoinOf("n2", 2, 3));
+  Header header_a;
+  Header header_b;
+  const Assignment of_a = a.inbox.Expect<Assignment>(&header_a);
+  const Assignment of_b = b.inbox.Expect<Assignment>(&header_b);
+  EXPECT_EQ(header_a, HeaderOf("job", 1, 0));
+  EXPECT_EQ(header_b, HeaderOf("job", 2, 0));
+  EXPECT_EQ(of_a.first_rank, Rank{0});
+  EXPECT_EQ(of_b.first_rank, Rank{2});
+  EXPECT_EQ(of_b.world_size, 5);
+  EXPECT_EQ(of_b.master_addr, "n1.example");
+  a.client->Send(header_a, Prepared{});
+  b.client->Send(header_b, Prepared{});
+  a.inbox.Expect<Start>();
+  b.inbox.Expect<Start>();
+  for (int i = 0; i < 2; ++i)
+    a.client->Send(header_a, WorkerExited{{i}, {i}, 10 + i, {}, {}, {}, {}, {}});
+  for (int i = 0; i < 3; ++i)
+    b.client->Send(header_b, WorkerExited{{2 + i}, {i}, 20 + i, {}, {}, {}, {}, {}});
+  EXPECT_EQ(a.inbox.Expect<Finished>().outcome, Outcome::kSucceeded);
+  EXPECT_EQ(b.inbox.Expect<Finished>().outcome, Outcome::kSucceeded);
+  a.client->Close();
+  b.client->Close();
+  EXPECT_TRUE(a.inbox.empty()) << "a Close by ourselves is no Lost";
+}
+
+TEST_P(RendezvousServerTest, AnAgentThatGoesAwayIsNoticedByTheOthers) {
+  Agent a(endpoint_);
+  Agent b(endpoint_);
+  a.client->Send(HeaderOf("job", 1), JoinOf("n1", 2));
+  b.client->Send(HeaderOf("job", 2), JoinOf("n2", 2));
+  a.inbox.Expect<Assignment>();
+  b.inbox.Expect<Assignment>();
+  a.client->Send(HeaderOf("job", 1), Prepared{});
+  b.client->Send(HeaderOf("job", 2), Prepared{});
+  a.inbox.Expect<Start>();
+  b.inbox.Expect<Start>();
+  b.client.reset();
+  EXPECT_THAT(a.inbox.Expect<Stop>().reason, HasSubstr("n2"));
+}
+
+TEST_P(RendezvousServerTest, ManyJobsAtOnceAreIndependent) {
+  std::vector<std::unique_ptr<Agent>> agents;
+  for (int job = 0; job < 8; ++job) {
+    for (const std::uint64_t incarnation : {1, 2}) {
+      agents.push_back(std::make_unique<Agent>(endpoint_));
+      agents.back()->client->Send(HeaderOf(absl::StrCat("job", job), incarnation),
+                                  JoinOf(absl::StrCat("n", incarnation), 2, job + 1));
+    }
+  }
+  for (int i = 0; i < 16; ++i) {
+    Header header;
+    EXPECT_EQ(agents[i]->inbox.Expect<Assignment>(&header).world_size, 2 * (i / 2 + 1));
+    EXPECT_EQ(header.job, absl::StrCat("job", i / 2));
+  }
+}
+
+TEST_P(RendezvousServerTest, AFinishedJobsNameCanBeUsedAgain) {
+  for (const std::uint64_t incarnation : {1, 2, 3}) {
+    Agent agent(endpoint_);
+    agent.client->Send(HeaderOf("job", incarnation), JoinOf("n1", 1));
+    agent.inbox.Expect<Assignment>();
+    agent.client->Send(HeaderOf("job", incarnation), Prepared{});
+    agent.inbox.Expect<Start>();
+    agent.client->Send(HeaderOf("job", incarnation), WorkerExited{});
+    EXPECT_EQ(agent.inbox.Expect<Finished>().outcome, Outcome::kSucceeded);
+  }
+}
+
+TEST_P(RendezvousServerTest, AFirstMessageThatIsNoJoinIsRefused) {
+  Agent agent(endpoint_);
+  agent.client->Send(HeaderOf("job", 1), Heartbeat{});
+  EXPECT_EQ(agent.inbox.ExpectLost(),
+            absl::StrCat("the session with the rendezvous at ", endpoint_,
+                         " ended: the first message of a session must be a Join"));
+}
+
+TEST_P(RendezvousServerTest, AFieldOutOfBoundsIsRefusedByName) {
+  Agent agent(endpoint_);
+  agent.client->Send(HeaderOf(std::string(300, 'j'), 1), JoinOf("n1", 1));
+  EXPECT_THAT(agent.inbox.ExpectLost(),
+              HasSubstr("Header.job has 300 bytes, expected at most 256"));
+}
+
+TEST_P(RendezvousServerTest, AMessageThatIsTooLongEndsOnlyItsOwnSession) {
+  Agent agent(endpoint_);
+  Join join = JoinOf("n1", 1);
+  join.node.host = std::string(2 << 20, 'h');
+  agent.client->Send(HeaderOf("job", 1), join);
+  EXPECT_THAT(agent.inbox.ExpectLost(),
+              HasSubstr("the session with the rendezvous at " + endpoint_));
+  Agent other(endpoint_);
+  other.client->Send(HeaderOf("job", 2), JoinOf("n2", 1));
+  other.inbox.Expect<Assignment>();
+}
+
+TEST_P(RendezvousServerTest, ShutdownWritesWhatWasSentAndEndsTheSessions) {
+  auto server = std::move(server_);
+  Agent a(endpoint_);
+  Agent b(endpoint_);
+  a.client->Send(HeaderOf("job", 1), JoinOf("n1", 2));
+  b.client->Send(HeaderOf("job", 2), JoinOf("n2", 2));
+  a.inbox.Expect<Assignment>();
+  b.inbox.Expect<Assignment>();
+  a.client->Send(HeaderOf("job", 1), Leave{"SIGTERM", 143});
+  // Whether the Leave came in time or not, every session ends, and Finished is not lost on its way.
+  server->Shutdown();
+  const auto event = b.inbox.Next();
+  ASSERT_TRUE(event.has_value());
+  if (std::holds_alternative<RendezvousClient::Received>(*event)) {
+    EXPECT_EQ(b.inbox.ExpectLost(),
+              "lost the rendezvous at " + endpoint_ + ": the rendezvous is shutting down");
+  } else {
+    EXPECT_THAT(std::get<RendezvousClient::Lost>(*event).reason, HasSubstr("shutting down"));
+  }
+  server->Shutdown();
+}
+
+TEST_P(RendezvousServerTest, AnAgentThatDoesNotReadCannotHoldUpTheShutdown) {
+  // The handler of this one does not return before the server is down.
+  std::promise<void> entered;
+  std::promise<void> release;
+  GrpcRendezvousClient stuck({.endpoint = endpoint_});
+  stuck.Open([&, first = true](RendezvousClient::Event) mutable {
+    if (!std::exchange(first, false)) return;
+    entered.set_value();
+    release.get_future().wait();
+  });
+  stuck.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  entered.get_future().wait();
+  const auto begin = std::chrono::steady_clock::now();
+  server_->Shutdown();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  release.set_value();
+}
+
+TEST(RendezvousServerStartTest, APortThatIsTakenIsExplained) {
+  const auto first = StartServer("127.0.0.1:0");
+  ASSERT_TRUE(first.ok()) << first.status();
+  const std::string address = absl::StrCat("127.0.0.1:", (*first)->port());
+  const auto second = StartServer(address);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(std::string(second.status().message()),
+            "cannot listen on " + address + ": address already in use");
+}
+
+TEST(RendezvousServerStartTest, APortCanBeUsedAgainAtOnce) {
+  std::string address = "127.0.0.1:0";
+  for (int i = 0; i < 3; ++i) {
+    const auto server = StartServer(address);
+    ASSERT_TRUE(server.ok()) << server.status();
+    address = absl::StrCat("127.0.0.1:", (*server)->port());
+    Agent agent(address);
+    agent.client->Send(HeaderOf("job", 1), JoinOf("n1", 1));
+    agent.inbox.Expect<Assignment>();
+  }
+}
+
+TEST(RendezvousServerStartTest, ASocketFileIsPrivateAndRemovedAtTheEnd) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "rdzv";
+  {
+    const auto server = StartServer("unix:" + path);
+    ASSERT_TRUE(server.ok()) << server.status();
+    EXPECT_EQ((*server)->port(), 0);
+    struct stat info {};
+    ASSERT_EQ(stat(path.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0600u);
+    const auto second = StartServer("unix:" + path);
+    EXPECT_THAT(std::string(second.status().message()),
+                MatchesRegex("cannot listen on unix:.*: address already in use"));
+    EXPECT_EQ(access(path.c_str(), F_OK), 0) << "the second must leave it alone";
+  }
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
+TEST(RendezvousServerStartTest, AMalformedAddressIsRefused) {
+  EXPECT_EQ(std::string(StartServer("29400").status().message()),
+            "cannot listen on 29400: '29400' is not HOST:PORT, [IPV6]:PORT or unix:/path");
+}
+
+}  // namespace
+}  // namespace ddprun

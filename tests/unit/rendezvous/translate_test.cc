@@ -1,0 +1,211 @@
+#include "rendezvous/wire/translate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/exit_status.h"
+#include "rendezvous/wire/limits.h"
+#include "tests/unit/rendezvous/messages_for_test.h"
+
+namespace ddprun::wire {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+WorkerExited FullWorkerExited() {
+  return {.rank = {7},
+          .local_rank = {3},
+          .pid = 4242,
+          .status = {.code = 0, .signal = 11, .core_dumped = true},
+          .step = 120,
+          .error_kind = "collective",
+          .error_text = "connection reset by n2",
+          .stderr_tail = {"first", "", "not UTF-8: \xFF\xFE"}};
+}
+
+// Through the bytes, as on the wire.
+template <class Proto>
+Proto ThroughBytes(const Proto& proto) {
+  Proto parsed;
+  EXPECT_TRUE(parsed.ParseFromString(proto.SerializeAsString()));
+  return parsed;
+}
+
+class AgentRoundTripTest : public testing::TestWithParam<AgentMessage> {};
+
+TEST_P(AgentRoundTripTest, ComesBackEqual) {
+  const Header header{"job-1", 2, Generation{-1}, Incarnation{0xFFFFFFFFFFFFFFFFu}};
+  const absl::StatusOr<FromAgent> back = FromProto(ThroughBytes(ToProto(header, GetParam())));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->header, header);
+  EXPECT_EQ(back->message, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, AgentRoundTripTest,
+                         testing::Values(JoinOf("n1", 4, 8), Heartbeat{}, Prepared{},
+                                         FullWorkerExited(), WorkerExited{}, Drained{29501},
+                                         Leave{"SIGTERM", 143}));
+
+class RendezvousRoundTripTest : public testing::TestWithParam<RendezvousMessage> {};
+
+TEST_P(RendezvousRoundTripTest, ComesBackEqual) {
+  const Header header = HeaderOf("job-1", 9, 3);
+  const absl::StatusOr<FromRendezvous> back = FromProto(ThroughBytes(ToProto(header, GetParam())));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->header, header);
+  EXPECT_EQ(back->message, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Every, RendezvousRoundTripTest,
+    testing::Values(Assignment{.node_rank = {1},
+                               .node_count = 2,
+                               .first_rank = {4},
+                               .world_size = 8,
+                               .master_addr = "10.0.0.1",
+                               .master_port = 29500,
+                               .restart_count = 1,
+                               .max_restarts = 3},
+                    Start{}, Stop{"rank 3 died"}, Finished{Outcome::kSucceeded, 0, "done", 0, {}},
+                    Finished{Outcome::kFailed, 139, "rank 7: SIGSEGV", 3,
+                             WorkerFailure{"n2", {1}, {3}, FullWorkerExited()}},
+                    Finished{Outcome::kLeft, 143, "n1 left", 1, {}},
+                    Finished{Outcome::kTimedOut, 69, "only 1 of 2 nodes", 0, {}},
+                    Refused{"--nnodes differs"}));
+
+// A Join, spoiled, and what is said about it.
+struct BadJoin {
+  std::function<void(v1::AgentMessage&)> spoil;
+  const char* expected;
+};
+
+class BadJoinTest : public testing::TestWithParam<BadJoin> {};
+
+TEST_P(BadJoinTest, IsRefusedWithTheNameOfTheField) {
+  v1::AgentMessage proto = ToProto(HeaderOf("job-1", 9), JoinOf("n1", 2));
+  ASSERT_TRUE(FromProto(proto).ok());
+  GetParam().spoil(proto);
+  const absl::StatusOr<FromAgent> result = FromProto(proto);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(std::string(result.status().message()), GetParam().expected);
+}
+
+using Message = v1::AgentMessage;
+INSTANTIATE_TEST_SUITE_P(
+    Every, BadJoinTest,
+    testing::Values(
+        BadJoin{[](Message& m) { m.clear_header(); }, "Header.job is empty"},
+        BadJoin{[](Message& m) { m.mutable_header()->set_job(std::string(257, 'j')); },
+                "Header.job has 257 bytes, expected at most 256"},
+        BadJoin{[](Message& m) { m.mutable_header()->set_job("a\nb"); },
+                "Header.job contains a control character"},
+        BadJoin{[](Message& m) { m.mutable_header()->set_generation(-2); },
+                "Header.generation is -2, expected -1 to 2147483647"},
+        BadJoin{[](Message& m) { m.mutable_header()->set_incarnation(0); },
+                "Header.incarnation is 0, expected a random number"},
+        BadJoin{[](Message& m) { m.clear_join(); },
+                "AgentMessage.body is not set, or is one that this version does not know"},
+        BadJoin{[](Message& m) { m.mutable_join()->clear_job(); },
+                "JobSpec.min_nodes is 0, expected 1 to 65536"},
+        BadJoin{[](Message& m) { m.mutable_join()->mutable_job()->set_max_nodes(1); },
+                "JobSpec.max_nodes is 1, expected 2 to 65536"},
+        BadJoin{[](Message& m) { m.mutable_join()->mutable_job()->set_max_nodes(65537); },
+                "JobSpec.max_nodes is 65537, expected 2 to 65536"},
+        BadJoin{[](Message& m) { m.mutable_join()->mutable_job()->set_max_restarts(1000001); },
+                "JobSpec.max_restarts is 1000001, expected 0 to 1000000"},
+        BadJoin{[](Message& m) { m.mutable_join()->mutable_job()->set_join_timeout_ms(-1); },
+                "JobSpec.join_timeout_ms is -1, expected 0 to 31622400000"},
+        BadJoin{[](Message& m) { m.mutable_join()->mutable_job()->set_last_call_ms(INT64_MAX); },
+                "JobSpec.last_call_ms is 9223372036854775807, expected 0 to 31622400000"},
+        BadJoin{[](Message& m) { m.mutable_join()->mutable_node()->clear_host(); },
+                "NodeSpec.host is empty"},
+        BadJoin{[](Message& m) {
+                  m.mutable_join()->mutable_node()->set_address(std::string(256, 'a'));
+                },
+                "NodeSpec.address has 256 bytes, expected at most 255"},
+        BadJoin{[](Message& m) { m.mutable_join()->mutable_node()->set_worker_count(0); },
+                "NodeSpec.worker_count is 0, expected 1 to 4096"},
+        BadJoin{[](Message& m) { m.mutable_join()->mutable_node()->set_worker_count(4097); },
+                "NodeSpec.worker_count is 4097, expected 1 to 4096"},
+        BadJoin{[](Message& m) { m.mutable_join()->set_offered_port(65536); },
+                "Join.offered_port is 65536, expected 1 to 65535"}));
+
+std::string RefusalOf(const v1::AgentMessage& proto) {
+  return std::string(FromProto(proto).status().message());
+}
+
+TEST(FromProtoTest, RefusesAReportThatIsOutOfBounds) {
+  const auto spoiled = [](const std::function<void(v1::WorkerExited&)>& spoil) {
+    v1::AgentMessage proto = ToProto(HeaderOf("job-1", 9), FullWorkerExited());
+    spoil(*proto.mutable_worker_exited());
+    return RefusalOf(proto);
+  };
+  EXPECT_THAT(spoiled([](v1::WorkerExited& w) { w.mutable_status()->set_code(3); }),
+              HasSubstr("a code and a signal"));
+  EXPECT_THAT(spoiled([](v1::WorkerExited& w) { w.mutable_status()->set_signal(65); }),
+              HasSubstr("ExitStatus.signal is 65"));
+  EXPECT_THAT(spoiled([](v1::WorkerExited& w) { w.set_rank(UINT32_MAX); }),
+              HasSubstr("WorkerExited.rank"));
+  EXPECT_THAT(spoiled([](v1::WorkerExited& w) { w.set_step(-1); }), HasSubstr("WorkerExited.step"));
+  EXPECT_THAT(spoiled([](v1::WorkerExited& w) { w.set_error_text(std::string(4097, 'x')); }),
+              HasSubstr("WorkerExited.error_text has 4097 bytes"));
+  EXPECT_THAT(spoiled([](v1::WorkerExited& w) { w.add_stderr_tail(std::string(16385, 'x')); }),
+              HasSubstr("stderr_tail: number of bytes"));
+  EXPECT_THAT(spoiled([](v1::WorkerExited& w) {
+                for (int i = 0; i < 65; ++i) w.add_stderr_tail("");
+              }),
+              HasSubstr("stderr_tail: number of lines is 68"));
+}
+
+TEST(FromProtoTest, RefusesAnAssignmentWhoseNumbersContradictEachOther) {
+  Assignment assignment;
+  assignment.node_count = 2;
+  assignment.world_size = 8;
+  assignment.master_addr = "n1";
+  assignment.master_port = 29500;
+  v1::RendezvousMessage proto = ToProto(HeaderOf("job-1", 9), assignment);
+  ASSERT_TRUE(FromProto(proto).ok());
+  proto.mutable_assignment()->set_node_rank(2);
+  EXPECT_EQ(std::string(FromProto(proto).status().message()),
+            "Assignment.node_rank is 2, expected 0 to 1");
+  proto.mutable_assignment()->set_node_rank(1);
+  proto.mutable_assignment()->set_first_rank(8);
+  EXPECT_EQ(std::string(FromProto(proto).status().message()),
+            "Assignment.first_rank is 8, expected 0 to 7");
+}
+
+TEST(FromProtoTest, RefusesAnOutcomeThatItDoesNotKnow) {
+  v1::RendezvousMessage proto = ToProto(HeaderOf("job-1", 9), Finished{});
+  proto.mutable_finished()->set_outcome(v1::OUTCOME_UNSPECIFIED);
+  EXPECT_THAT(std::string(FromProto(proto).status().message()), HasSubstr("Finished.outcome is 0"));
+}
+
+TEST(ToProtoTest, WhateverAWorkerPrintedTheReportArrives) {
+  WorkerExited exit = FullWorkerExited();
+  exit.error_text = std::string(100000, '\xFF');
+  exit.error_kind = std::string(1000, 'k');
+  exit.stderr_tail.assign(5000, std::string(1000, '\xFE'));
+  exit.stderr_tail.push_back("the last line");
+  const absl::StatusOr<FromAgent> back =
+      FromProto(ThroughBytes(ToProto(HeaderOf("job-1", 9), exit)));
+  ASSERT_TRUE(back.ok()) << back.status();
+  const auto& received = std::get<WorkerExited>(back->message);
+  EXPECT_THAT(received.stderr_tail, SizeIs(17));
+  EXPECT_EQ(received.stderr_tail.back(), "the last line");
+  EXPECT_LE(received.error_text.size(), kMaxTextBytes);
+}
+
+TEST(ToProtoTest, ATimeoutIsNeverShortened) {
+  Join join = JoinOf("n1", 1);
+  join.job.last_call = std::chrono::microseconds(1);
+  const v1::AgentMessage proto = ToProto(HeaderOf("job-1", 9), join);
+  EXPECT_EQ(proto.join().job().last_call_ms(), 1);
+}
+
+}  // namespace
+}  // namespace ddprun::wire
