@@ -1,0 +1,179 @@
+#include <ddp/collectives.h>
+#include <ddp/context.h>
+#include <ddp/errors.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/worker/multi_rank.h"
+
+namespace ddp {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::StartedRanks;
+
+void SetRank(int rank, int world_size, const std::string& port) {
+  setenv("RANK", std::to_string(rank).c_str(), 1);
+  setenv("LOCAL_RANK", std::to_string(rank).c_str(), 1);
+  setenv("WORLD_SIZE", std::to_string(world_size).c_str(), 1);
+  unsetenv("LOCAL_WORLD_SIZE");
+  setenv("MASTER_ADDR", "127.0.0.1", 1);
+  setenv("MASTER_PORT", port.c_str(), 1);
+}
+
+template <typename Exception>
+std::string InitError(const Options& options) {
+  try {
+    init(options);
+  } catch (const Exception& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(ContextTest, KnowsItsPlaceInTheJob) {
+  if (StartedRanks(2, {{"DDPRUN_GENERATION", "3"}, {"TORCHELASTIC_RESTART_COUNT", "2"}})) return;
+  const Context ctx = init();
+  EXPECT_EQ(std::to_string(ctx.rank()), getenv("RANK"));
+  EXPECT_EQ(ctx.world_size(), 2);
+  EXPECT_EQ(ctx.local_rank(), ctx.rank());
+  EXPECT_EQ(ctx.local_world_size(), 2);
+  EXPECT_EQ(ctx.generation(), 3);
+  EXPECT_EQ(ctx.restart_count(), 2);
+  EXPECT_EQ(ctx.backend(), "gloo");
+  EXPECT_TRUE(ctx.device().is_cpu());
+}
+
+TEST(ContextTest, WithoutALauncherIsAloneAndEverythingWorks) {
+  if (StartedRanks(1)) return;
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}) {
+    unsetenv(name);
+  }
+  const Context ctx = init();
+  EXPECT_EQ(ctx.world_size(), 1);
+  EXPECT_EQ(all_reduce_sum(ctx, 2.5), 2.5);
+  EXPECT_EQ(broadcast(ctx, std::string("text")), "text");
+  barrier(ctx);
+}
+
+// libtorch 1.13's own client needs more than 1000 ms if it comes before rank 0 listens.
+TEST(ContextTest, ARankThatComesFirstNeedNotWaitASecond) {
+  if (StartedRanks(2)) return;
+  if (std::string(getenv("RANK")) == "0") {
+    // Until rank 1 has tried in vain, and so must try again.
+    const long refused_before = testing::RefusedConnections();
+    while (testing::RefusedConnections() == refused_before) std::this_thread::yield();
+    init();
+    return;
+  }
+  const auto start = steady_clock::now();
+  init();
+  EXPECT_LT(steady_clock::now() - start, milliseconds(700));
+}
+
+TEST(ContextTest, UnknownAndUnavailableBackendsAreRefused) {
+  Options options;
+  options.backend = "mpi";
+  EXPECT_THAT(InitError<ConfigError>(options), HasSubstr("'mpi', expected auto, gloo or nccl"));
+  if (torch::cuda::is_available()) return;
+  options.backend = "nccl";
+  EXPECT_THAT(InitError<ConfigError>(options), HasSubstr("backend nccl was asked for"));
+}
+
+TEST(ContextTest, ATakenMasterPortIsABindErrorThatNamesIt) {
+  if (StartedRanks(1)) return;
+  testing::HeldPort port;
+  port.Listen();
+  SetRank(0, 2, port.text());
+  EXPECT_THAT(InitError<BindError>({}), HasSubstr("MASTER_PORT " + port.text()));
+}
+
+TEST(ContextTest, AnUnreachableRank0IsNamedWithTheTimeWaited) {
+  if (StartedRanks(1)) return;
+  const testing::HeldPort port;
+  SetRank(1, 2, port.text());
+  Options options;
+  options.init_timeout = milliseconds(300);
+  EXPECT_THAT(InitError<CollectiveError>(options),
+              AllOf(HasSubstr("127.0.0.1:" + port.text()), HasSubstr("within 0.3 s")));
+}
+
+TEST(ContextTest, MissingRanksAreNamed) {
+  if (StartedRanks(1)) return;
+  const testing::HeldPort port;
+  SetRank(0, 3, port.text());
+  Options options;
+  options.init_timeout = milliseconds(300);
+  EXPECT_THAT(InitError<CollectiveError>(options), HasSubstr("missing: rank 1, 2"));
+}
+
+TEST(CollectivesTest, SumMeanAndBroadcastReachAllRanks) {
+  if (StartedRanks(3)) return;
+  const Context ctx = init();
+  EXPECT_EQ(all_reduce_sum(ctx, std::int64_t{ctx.rank()}), 3);
+  EXPECT_DOUBLE_EQ(all_reduce_mean(ctx, ctx.rank() + 0.5), 1.5);
+  torch::Tensor tensor = torch::full({2, 3}, static_cast<float>(ctx.rank()));
+  torch::Tensor column = tensor.select(1, 1);  // not contiguous
+  all_reduce_mean(ctx, column);
+  EXPECT_TRUE(torch::equal(tensor.select(1, 1), torch::ones(2)));
+  broadcast(ctx, tensor, 2);
+  EXPECT_EQ(tensor[0][0].item<float>(), 2);
+  EXPECT_EQ(broadcast(ctx, "from " + std::to_string(ctx.rank()), 1), "from 1");
+  EXPECT_EQ(broadcast(ctx, std::string()), "");
+  torch::Tensor integers = torch::ones(2, torch::kInt64);
+  EXPECT_THROW(all_reduce_mean(ctx, integers), ConfigError);
+  EXPECT_THROW(broadcast(ctx, integers, 3), ConfigError);
+  barrier(ctx);
+}
+
+TEST(CollectivesTest, ABarrierThatAPeerDoesNotReachTimesOut) {
+  if (StartedRanks(2)) return;
+  const Context ctx = init();
+  if (ctx.rank() == 0) {
+    EXPECT_THROW(barrier(ctx, milliseconds(100)), CollectiveError);
+    _exit(::testing::Test::HasFailure() ? 1 : 0);  // the group is not usable any more
+  }
+  // Comes only when rank 0 has gone.
+  try {
+    std::vector<torch::Tensor> none;
+    while (true) broadcast(ctx, std::string("x"), 1), barrier(ctx);
+  } catch (const CollectiveError&) {
+  }
+}
+
+TEST(CollectivesTest, AnErrorOfOneRankIsRaisedOnAllByItsName) {
+  if (StartedRanks(3)) return;
+  const Context ctx = init();
+  throw_if_any_failed(ctx, "");
+  try {
+    throw_if_any_failed(ctx, ctx.rank() == 0 ? "" : "no data on " + std::to_string(ctx.rank()));
+    FAIL() << "expected an AgreedError";
+  } catch (const AgreedError& e) {
+    EXPECT_STREQ(e.what(), "rank 1: no data on 1");
+    EXPECT_EQ(e.failing_rank(), 1);
+    EXPECT_EQ(e.failed_here(), ctx.rank() != 0);
+  }
+}
+
+TEST(SeedTest, SameSeedSameNumbersUnlessAnOffsetIsGiven) {
+  seed_everything(5);
+  const torch::Tensor first = torch::rand(3);
+  seed_everything(5);
+  EXPECT_TRUE(torch::equal(torch::rand(3), first));
+  seed_everything(5, 1);
+  EXPECT_FALSE(torch::equal(torch::rand(3), first));
+}
+
+}  // namespace
+}  // namespace ddp

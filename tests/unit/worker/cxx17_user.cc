@@ -1,0 +1,45 @@
+// A user's program in C++17: only has to compile.
+#include <ddp/ddp.h>
+#include <torch/torch.h>
+
+static_assert(__cplusplus < 202002L, "this file is here to be compiled as C++17");
+
+namespace {
+
+struct NetImpl : torch::nn::Module {
+  NetImpl() : layer(register_module("layer", torch::nn::Linear(4, 1))) {}
+  std::pair<torch::Tensor, int> forward(const torch::Tensor& x, int times) {
+    return {layer(x) * times, times};
+  }
+  torch::nn::Linear layer;
+};
+TORCH_MODULE(Net);
+
+}  // namespace
+
+int cxx17_user() {
+  return ddp::run([] {
+    ddp::Options options;
+    options.backend = "gloo";
+    const ddp::Context ctx = ddp::init(options);
+    Net net;
+    ddp::DistributedDataParallel<NetImpl> model(ctx, net);
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+    ddp::Checkpointer checkpointer(ctx, "checkpoints");
+    ddp::State state;
+    if (const std::optional<ddp::State> found =
+            checkpointer.load_latest(model.module(), optimizer)) {
+      state = *found;
+    }
+    ddp::DistributedSampler sampler(100, ctx.world_size(), ctx.rank());
+    sampler.set_epoch(static_cast<std::size_t>(state.epoch));
+    while (const auto indices = sampler.next(10)) {
+      model.zero_grad();
+      const auto [y, times] = model(torch::ones({static_cast<long>(indices->size()), 4}), 2);
+      (y.mean() * times).backward();
+      optimizer.step();
+    }
+    ddp::barrier(ctx);
+    return 0;
+  });
+}

@@ -1,0 +1,49 @@
+#include "worker/examples/mnist/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "worker/contract/environment.h"
+
+namespace mnist {
+namespace {
+
+constexpr int kUsageError = 64;  // EX_USAGE of sysexits.h
+
+}  // namespace
+
+bool ParseFlags(int argc, char** argv, Flags* flags, int* exit_code) {
+  CLI::App app(
+      "Trains a small convolutional net on MNIST, on as many workers as the launcher says.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--data", flags->data, "folder with MNIST's four IDX files, plain or .gz");
+  app.add_option("--epochs", flags->epochs, "passes over the training set")
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--batch-size", flags->batch_size, "images per step and worker")
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--lr", flags->lr, "learning rate at the start; falls to 0 linearly")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--checkpoint-every", flags->checkpoint_every, "steps; 0: no checkpoints")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--checkpoint-dir", flags->checkpoint_dir, "no checkpoints if not given")
+      ->envname(ddprun::env::kCheckpointDir);
+  app.add_option("--backend", flags->backend, "how gradients travel")
+      ->check(CLI::IsMember({"auto", "gloo", "nccl"}));
+  app.add_option("--seed", flags->seed, "of weights, shuffling and dropout");
+  app.add_option("--max-steps", flags->max_steps, "stop after so many steps in total; 0: no limit")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--step-log", flags->step_log,
+                 "folder for rank<R>.log: a line `generation epoch step first_sample_index loss` "
+                 "for each finished step");
+  app.add_option("--limit-train", flags->limit_train, "only the first N training images; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  try {
+    app.parse(argc, argv);
+    return true;
+  } catch (const CLI::ParseError& e) {
+    *exit_code = app.exit(e) == 0 ? 0 : kUsageError;
+    return false;
+  }
+}
+
+}  // namespace mnist

@@ -1,0 +1,252 @@
+#include "worker/examples/mnist/trainer.h"
+
+#include <ddp/ddp.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "worker/examples/mnist/dataset.h"
+#include "worker/examples/mnist/net.h"
+#include "worker/examples/mnist/progress.h"
+#include "worker/examples/mnist/step_log.h"
+
+namespace mnist {
+namespace {
+
+constexpr int kLossInterval = 10;  // steps between two averages of the loss over all ranks
+constexpr std::int64_t kEvaluationBatch = 250;
+constexpr char kBatchSizeKey[] = "batch_size";  // in State::user
+
+// Everything that may be wrong on one rank alone, before the first collective that needs it.
+struct Inputs {
+  Dataset train;
+  Dataset test;
+  std::unique_ptr<StepLog> log;
+};
+
+Inputs LoadInputs(const ddp::Context& ctx, const Flags& flags) {
+  Inputs inputs;
+  std::string problem;
+  try {
+    inputs.train = Load(flags.data, "train", flags.limit_train);
+    inputs.test = Load(flags.data, "t10k", 0);
+    inputs.log = std::make_unique<StepLog>(flags.step_log, ctx.rank(), ctx.generation());
+  } catch (const std::exception& e) {
+    problem = e.what();
+  }
+  ddp::throw_if_any_failed(ctx, problem);
+  return inputs;
+}
+
+class Trainer {
+ public:
+  Trainer(const ddp::Context& ctx, const Flags& flags, const Inputs& inputs)
+      : ctx_(ctx),
+        flags_(flags),
+        inputs_(inputs),
+        model_(ctx, MakeNet(), ModelOptions()),
+        optimizer_(model_->parameters(), torch::optim::AdamOptions(flags.lr)),
+        sampler_(static_cast<std::size_t>(inputs.train.size()), ctx.world_size(), ctx.rank(),
+                 SamplerOptions()),
+        steps_per_epoch_((static_cast<std::int64_t>(sampler_.size()) + flags.batch_size - 1) /
+                         flags.batch_size) {
+    // From here on dropout is to differ between ranks.
+    ddp::seed_everything(flags.seed, static_cast<std::uint64_t>(ctx.rank()) + 1);
+    if (flags.checkpoint_every > 0 && !flags.checkpoint_dir.empty()) {
+      checkpointer_.emplace(ctx, flags.checkpoint_dir);
+    }
+  }
+
+  void Run() {
+    Resume();
+    ctx_.report_phase("training");
+    progress_.emplace(StepsLeft(), std::int64_t{flags_.batch_size} * ctx_.world_size());
+    while (state_.epoch < flags_.epochs && !Finished()) RunEpoch();
+    Save();  // so that a job that is started again ends at once
+    ctx_.report_phase("evaluating");
+    const double accuracy = Evaluate();
+    if (ctx_.rank() == 0) std::printf("test accuracy %.4f\n", accuracy);
+  }
+
+ private:
+  std::shared_ptr<Net> MakeNet() const {
+    ddp::seed_everything(flags_.seed);
+    auto net = std::make_shared<Net>();
+    net->to(ctx_.device());
+    return net;
+  }
+
+  static ddp::DataParallelOptions ModelOptions() {
+    ddp::DataParallelOptions options;
+    options.gradient_as_bucket_view = true;
+    return options;
+  }
+
+  ddp::SamplerOptions SamplerOptions() const {
+    ddp::SamplerOptions options;
+    options.seed = flags_.seed;
+    return options;
+  }
+
+  bool Finished() const { return flags_.max_steps > 0 && state_.step >= flags_.max_steps; }
+
+  std::int64_t StepsLeft() const {
+    const std::int64_t left = (flags_.epochs - state_.epoch) * steps_per_epoch_ - state_.batch;
+    return flags_.max_steps > 0 ? std::min(left, flags_.max_steps - state_.step) : left;
+  }
+
+  void Resume() {
+    if (!checkpointer_) return;
+    const std::optional<ddp::State> found = checkpointer_->load_latest(model_.module(), optimizer_);
+    if (!found) return;
+    state_ = *found;
+    last_saved_ = state_.step;
+    if (ctx_.rank() == 0) {
+      std::printf("resumed from step %lld (%s)\n", static_cast<long long>(state_.step),
+                  state_.path.c_str());
+      std::fflush(stdout);
+    }
+    // With other batches than those of the checkpoint, go on at the last boundary before the place
+    // it stands for: no sample is left out, a few may be seen twice.
+    const std::int64_t saved_batch_size = std::stoll(state_.user.at(kBatchSizeKey));
+    const std::int64_t done = state_.batch * saved_batch_size * state_.world_size;
+    state_.batch = done / (std::int64_t{flags_.batch_size} * ctx_.world_size());
+  }
+
+  void RunEpoch() {
+    model_->train();
+    sampler_.set_epoch(static_cast<std::size_t>(state_.epoch));
+    sampler_.start_at(
+        std::min(sampler_.size(), static_cast<std::size_t>(state_.batch * flags_.batch_size)));
+    while (!Finished()) {
+      const auto indices = sampler_.next(static_cast<std::size_t>(flags_.batch_size));
+      if (!indices) {
+        FinishEpoch();
+        return;
+      }
+      Step(*indices);
+      if (flags_.checkpoint_every > 0 && state_.step % flags_.checkpoint_every == 0) Save();
+    }
+  }
+
+  void FinishEpoch() {
+    ++state_.epoch;
+    state_.batch = 0;
+    if (state_.epoch == flags_.epochs) return;  // the final evaluation is about to follow
+    const double accuracy = Evaluate();
+    if (ctx_.rank() != 0) return;
+    std::printf("epoch %lld/%d done at step %lld  accuracy %.4f on the test set\n",
+                static_cast<long long>(state_.epoch), flags_.epochs,
+                static_cast<long long>(state_.step), accuracy);
+    std::fflush(stdout);
+  }
+
+  void Step(const std::vector<std::size_t>& indices) {
+    SetLearningRate();
+    const Batch batch = inputs_.train.Get(indices, ctx_.device());
+    model_.zero_grad();
+    const torch::Tensor loss = torch::nll_loss(model_(batch.images), batch.labels);
+    loss.backward();
+    optimizer_.step();
+
+    ++state_.step;
+    ++state_.batch;
+    const double value = loss.item<double>();
+    inputs_.log->Append(state_.epoch, state_.step, indices.front(), value);
+    ctx_.report_step(state_.step);
+    loss_sum_ += value;
+    if (++loss_count_ < kLossInterval) return;
+    const double mean = ddp::all_reduce_mean(ctx_, loss_sum_ / loss_count_);
+    if (ctx_.rank() == 0) progress_->Advance(loss_count_, state_.step, state_.epoch, mean);
+    loss_sum_ = 0;
+    loss_count_ = 0;
+  }
+
+  // A function of the place in the training alone, so that it needs not be saved.
+  void SetLearningRate() {
+    const double epochs_done =
+        static_cast<double>(state_.epoch) +
+        static_cast<double>(state_.batch) / static_cast<double>(steps_per_epoch_);
+    const double lr = flags_.lr * (1 - epochs_done / flags_.epochs);
+    for (auto& group : optimizer_.param_groups()) group.options().set_lr(lr);
+  }
+
+  void Save() {
+    if (!checkpointer_ || state_.step == last_saved_) return;
+    state_.user[kBatchSizeKey] = std::to_string(flags_.batch_size);
+    checkpointer_->save(state_, model_.module(), optimizer_);
+    last_saved_ = state_.step;
+  }
+
+  // The share of the test images that the model gets right. Rank r looks at images r, r +
+  // world_size, ...: each image once, whatever the world size.
+  double Evaluate() {
+    model_.sync_buffers();
+    model_->eval();
+    const torch::NoGradGuard no_grad;
+    std::int64_t seen = 0;
+    std::int64_t correct = 0;
+    std::vector<std::size_t> indices;
+    const auto flush = [&] {
+      if (indices.empty()) return;
+      const Batch batch = inputs_.test.Get(indices, ctx_.device());
+      const torch::Tensor digits = model_.module().forward(batch.images).argmax(1);
+      correct += digits.eq(batch.labels).sum().item<std::int64_t>();
+      seen += static_cast<std::int64_t>(indices.size());
+      indices.clear();
+    };
+    for (std::int64_t i = ctx_.rank(); i < inputs_.test.size(); i += ctx_.world_size()) {
+      indices.push_back(static_cast<std::size_t>(i));
+      if (std::ssize(indices) == kEvaluationBatch) flush();
+    }
+    flush();
+    seen = ddp::all_reduce_sum(ctx_, seen);
+    correct = ddp::all_reduce_sum(ctx_, correct);
+    TORCH_CHECK(seen == inputs_.test.size(), "evaluated ", seen, " test images of ",
+                inputs_.test.size());
+    return static_cast<double>(correct) / static_cast<double>(seen);
+  }
+
+  // Constant after construction; the references are Train()'s, and outlive this object.
+  const ddp::Context& ctx_;
+  const Flags& flags_;
+  const Inputs& inputs_;
+
+  ddp::DistributedDataParallel<Net> model_;
+  torch::optim::Adam optimizer_;
+  ddp::DistributedSampler sampler_;
+  const std::int64_t steps_per_epoch_;
+  std::optional<ddp::Checkpointer> checkpointer_;
+  std::optional<Progress> progress_;
+
+  ddp::State state_;
+  std::int64_t last_saved_ = 0;  // step of the newest checkpoint
+  double loss_sum_ = 0;          // since the last average over all ranks
+  int loss_count_ = 0;
+};
+
+}  // namespace
+
+int Train(const Flags& flags) {
+  ddp::Options options;
+  options.backend = flags.backend;
+  const ddp::Context ctx = ddp::init(options);
+  ctx.report_phase("loading data");
+  const Inputs inputs = LoadInputs(ctx, flags);
+  if (ctx.rank() == 0) {
+    std::printf("training on %lld images with %d workers over %s, %d per batch\n",
+                static_cast<long long>(inputs.train.size()), ctx.world_size(),
+                ctx.backend().c_str(), flags.batch_size);
+    std::fflush(stdout);
+  }
+  Trainer(ctx, flags, inputs).Run();
+  return 0;
+}
+
+}  // namespace mnist

@@ -1,0 +1,57 @@
+// Small collectives, and seeding. Every function here except seed_everything is a collective:
+// all ranks must call it, in the same order. Each blocks until its result is there, from one
+// thread at a time, and throws CollectiveError when a peer is gone or the timeout is over.
+//
+// Tensors may be on the CPU or on Context::device(); they are moved to where the backend can
+// reach them, and back.
+#ifndef DDP_COLLECTIVES_H_
+#define DDP_COLLECTIVES_H_
+
+#include <ddp/context.h>
+#include <torch/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace ddp {
+
+// The sum, or the mean, of `value` over all ranks.
+double all_reduce_sum(const Context& ctx, double value);
+std::int64_t all_reduce_sum(const Context& ctx, std::int64_t value);
+double all_reduce_mean(const Context& ctx, double value);
+
+// Replaces `tensor` on every rank by its sum, or mean, over all ranks. Shape and dtype must be
+// the same on all ranks; the mean needs a floating-point dtype (ConfigError otherwise).
+void all_reduce_sum(const Context& ctx, torch::Tensor& tensor);
+void all_reduce_mean(const Context& ctx, torch::Tensor& tensor);
+
+// Replaces `tensor` on every rank by that of `root`. Same shape and dtype on all ranks.
+void broadcast(const Context& ctx, torch::Tensor& tensor, int root = 0);
+
+// The text of `root`, of any length, on every rank.
+std::string broadcast(const Context& ctx, const std::string& text, int root = 0);
+
+// Returns once every rank has called it. After CollectiveError for the timeout the group is not
+// usable any more. Without `timeout`: Options::timeout.
+void barrier(const Context& ctx);
+void barrier(const Context& ctx, std::chrono::milliseconds timeout);
+
+// Turns an error of some ranks into the same error on all of them, so that none goes on into a
+// collective that the failed one will never enter. `local_error`: empty if this rank is well.
+// Returns if it is empty on all ranks; else throws, on every rank, AgreedError with the text
+// `rank <lowest failing>: <its local_error>`.
+//
+//   std::string problem;
+//   try { data = read(path); } catch (const std::exception& e) { problem = e.what(); }
+//   ddp::throw_if_any_failed(ctx, problem);
+void throw_if_any_failed(const Context& ctx, const std::string& local_error);
+
+// Seeds libtorch's default generators (CPU, and CUDA where there is one) with
+// seed + per_rank_offset. Give the same seed on all ranks to start from the same weights, then
+// seed again with ctx.rank() as the offset to let dropout differ between ranks. Not a collective.
+void seed_everything(std::uint64_t seed, std::uint64_t per_rank_offset = 0);
+
+}  // namespace ddp
+
+#endif  // DDP_COLLECTIVES_H_

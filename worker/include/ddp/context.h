@@ -1,0 +1,95 @@
+// A worker's place in the job: who it is, its process group, and its line to the agent.
+#ifndef DDP_CONTEXT_H_
+#define DDP_CONTEXT_H_
+
+#include <c10/core/Device.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace c10d {
+class ProcessGroup;  // include <torch/csrc/distributed/c10d/ProcessGroup.hpp> to use it
+}
+
+namespace ddp {
+
+struct Options {
+  // "gloo", "nccl", or "auto": nccl where this library was built with it and a CUDA device is
+  // there, else gloo.
+  std::string backend = "auto";
+
+  // How long one collective may take before it fails. PyTorch's default
+  // (torch/distributed/constants.py: default_pg_timeout).
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+
+  // How long init() waits for rank 0's port and then for the other ranks.
+  std::chrono::milliseconds init_timeout = std::chrono::minutes(5);
+};
+
+// Made by ddp::init(), one in a process. Movable, not copyable. It must outlive everything that
+// was given a reference to it (DistributedDataParallel, Checkpointer).
+//
+// The accessors may be called from any thread, the report_ functions from one thread at a time,
+// the destructor from the thread that called init().
+class Context {
+ public:
+  Context(Context&&) noexcept;
+  Context& operator=(Context&&) = delete;
+
+  // Leaves the group and says goodbye to the agent. It waits for no peer. While an exception is
+  // unwinding the stack the process group is abandoned instead of being taken down, because its
+  // destructor would wait for collectives that can no longer finish.
+  ~Context();
+
+  int rank() const;              // in the job, 0 <= rank() < world_size()
+  int world_size() const;        // workers in the job
+  int local_rank() const;        // on this node
+  int local_world_size() const;  // workers on this node; 1 if the launcher did not say
+  int generation() const;        // which forming of the group this is, from 0 (DDPRUN_GENERATION)
+  int restart_count() const;     // TORCHELASTIC_RESTART_COUNT
+
+  // Where this rank's model belongs: cpu with gloo, cuda:LOCAL_RANK with nccl.
+  c10::Device device() const;
+
+  const std::string& backend() const;  // "gloo" or "nccl"
+
+  // For collectives that this library does not wrap. Never null.
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group() const;
+
+  // Messages to the agent over DDPRUN_CONTROL_SOCKET. They never throw, never block, and do
+  // nothing where there is no agent or it is gone.
+  void report_step(std::int64_t step) const;  // training step `step` is finished
+  void report_checkpoint(std::int64_t step, const std::string& path) const;  // durable on disk
+  void report_phase(const std::string& name) const;                          // for people
+  // `kind`: user, collective, bind or checkpoint. Only needed without ddp::run().
+  void report_error(const std::string& kind, const std::string& text) const;
+
+ private:
+  friend Context init(const Options& options);
+  struct State;
+  explicit Context(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+// Joins the job described by the environment, as torch.distributed.init_process_group("env://")
+// does: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, and LOCAL_WORLD_SIZE,
+// DDPRUN_GENERATION and TORCHELASTIC_RESTART_COUNT where they are set. With neither RANK nor
+// WORLD_SIZE set, this process is a job of its own, with world size 1.
+//
+// Rank 0 listens on MASTER_PORT and the other ranks connect to it; returns on every rank once all
+// are connected, and has then told the agent READY. Installs no signal handlers.
+//
+// Gloo talks over the local address that routes to MASTER_ADDR, so the host's own name need not
+// resolve; GLOO_SOCKET_IFNAME (interface names, separated by commas) overrides that.
+//
+// Throws ConfigError (environment or options), BindError (rank 0's port), CollectiveError (rank 0
+// not reachable, or ranks missing, within init_timeout: the text says which and where).
+Context init(const Options& options = Options());
+
+}  // namespace ddp
+
+#endif  // DDP_CONTEXT_H_

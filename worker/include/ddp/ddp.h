@@ -1,0 +1,30 @@
+// Everything of the ddp library: DistributedDataParallel training for libtorch programs in C++17.
+//
+//   int main() {
+//     return ddp::run([] {
+//       ddp::Context ctx = ddp::init();
+//       ddp::seed_everything(17);
+//       auto net = std::make_shared<Net>();
+//       net->to(ctx.device());
+//       ddp::DistributedDataParallel<Net> model(ctx, net);
+//       torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1));
+//       for (...) {
+//         model.zero_grad();
+//         loss(model(input), target).backward();  // gradients are averaged over all ranks here
+//         optimizer.step();
+//       }
+//       return 0;
+//     });
+//   }
+#ifndef DDP_DDP_H_
+#define DDP_DDP_H_
+
+#include <ddp/checkpointer.h>
+#include <ddp/collectives.h>
+#include <ddp/context.h>
+#include <ddp/distributed_data_parallel.h>
+#include <ddp/distributed_sampler.h>
+#include <ddp/errors.h>
+#include <ddp/run.h>
+
+#endif  // DDP_DDP_H_

@@ -1,0 +1,63 @@
+// What this library throws. Every type derives from ddp::Error, and that from std::runtime_error;
+// what() is one or more complete sentences for the person who reads the log of the job.
+//
+// Standard library only.
+#ifndef DDP_ERRORS_H_
+#define DDP_ERRORS_H_
+
+#include <stdexcept>
+#include <string>
+
+namespace ddp {
+
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The launcher's environment variables, or options, are missing, malformed or contradict each
+// other. what() names each of them.
+class ConfigError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Rank 0 could not listen on MASTER_PORT. The job can be tried again with another port.
+class BindError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A collective operation, or the forming of the process group, failed or timed out. Most often a
+// peer has ended: this rank is then a victim, not the cause. The process group is not usable
+// any more; end the process.
+class CollectiveError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A checkpoint could not be written, or does not fit the model or the optimizer.
+class CheckpointError : public Error {
+ public:
+  using Error::Error;
+};
+
+// At least one rank failed, and all ranks agreed to stop: each of them throws this one, with the
+// same text, which names the failing rank. See ddp::throw_if_any_failed().
+class AgreedError : public Error {
+ public:
+  // `failing_rank`: the lowest rank that failed. `failed_here`: whether this rank is one of those.
+  AgreedError(const std::string& text, int failing_rank, bool failed_here)
+      : Error(text), failing_rank_(failing_rank), failed_here_(failed_here) {}
+
+  int failing_rank() const { return failing_rank_; }
+  bool failed_here() const { return failed_here_; }
+
+ private:
+  int failing_rank_;
+  bool failed_here_;
+};
+
+}  // namespace ddp
+
+#endif  // DDP_ERRORS_H_

@@ -1,0 +1,26 @@
+// The body of main() with errors ended well: reported once, by name, and without a hang.
+#ifndef DDP_RUN_H_
+#define DDP_RUN_H_
+
+#include <functional>
+
+namespace ddp {
+
+// Calls `body` on this thread and returns its result, the exit code of the process.
+//
+// When `body` throws, run() does not return. It
+//   - writes one line to stderr: `[rank 3] error: <what()>` (for an AgreedError only the lowest
+//     failing rank does, so that the job prints the error once),
+//   - tells the agent (`ERROR=kind text` on the control socket; kind is collective, bind,
+//     checkpoint or user),
+//   - writes $TORCHELASTIC_ERROR_FILE, if set, in the format of torchrun
+//     (torch/distributed/elastic/multiprocessing/errors/error_handler.py),
+//   - and ends the process with code 1 by std::_Exit, after flushing stdout: no static destructor
+//     runs, because one that waits for a peer that has died would hang.
+//
+// Create the Context inside `body`. Call run() once, from the main thread.
+int run(const std::function<int()>& body);
+
+}  // namespace ddp
+
+#endif  // DDP_RUN_H_

@@ -1,0 +1,134 @@
+#include <ATen/core/Generator.h>
+#include <ddp/collectives.h>
+#include <ddp/errors.h>
+#include <torch/utils.h>
+
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <utility>
+#include <vector>
+
+#include "worker/src/failure.h"
+
+namespace ddp {
+namespace {
+
+constexpr std::chrono::milliseconds kGroupTimeout = kNoTimeout;  // c10d's word for "the group's"
+
+// Runs `operation(tensors)` of the process group on `tensor`, wherever it is, and waits.
+template <typename Operation>
+void InPlace(const Context& ctx, const char* what, torch::Tensor& tensor, Operation operation) {
+  internal::Collective(what, ctx.rank(), ctx.world_size(), [&] {
+    const torch::NoGradGuard no_grad;
+    torch::Tensor wire = tensor.detach().to(ctx.device()).contiguous();
+    std::vector<torch::Tensor> tensors = {wire};
+    operation(tensors)->wait(kGroupTimeout);
+    if (wire.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(wire);
+  });
+}
+
+void Sum(const Context& ctx, const char* what, torch::Tensor& tensor) {
+  InPlace(ctx, what, tensor, [&](std::vector<torch::Tensor>& tensors) {
+    return ctx.process_group()->allreduce(tensors);
+  });
+}
+
+// NCCL and Gloo both know these bytes; chars are the widest common ground for text.
+torch::Tensor Bytes(const std::string& text) {
+  torch::Tensor bytes = torch::empty({static_cast<std::int64_t>(text.size())}, torch::kUInt8);
+  std::memcpy(bytes.data_ptr(), text.data(), text.size());
+  return bytes;
+}
+
+std::string Text(const torch::Tensor& bytes) {
+  const torch::Tensor local = bytes.cpu();
+  return std::string(static_cast<const char*>(local.data_ptr()),
+                     static_cast<std::size_t>(local.numel()));
+}
+
+}  // namespace
+
+double all_reduce_sum(const Context& ctx, double value) {
+  torch::Tensor tensor = torch::full({1}, value, torch::kFloat64);
+  Sum(ctx, "all_reduce_sum", tensor);
+  return tensor.item<double>();
+}
+
+std::int64_t all_reduce_sum(const Context& ctx, std::int64_t value) {
+  torch::Tensor tensor = torch::full({1}, value, torch::kInt64);
+  Sum(ctx, "all_reduce_sum", tensor);
+  return tensor.item<std::int64_t>();
+}
+
+double all_reduce_mean(const Context& ctx, double value) {
+  return all_reduce_sum(ctx, value) / ctx.world_size();
+}
+
+void all_reduce_sum(const Context& ctx, torch::Tensor& tensor) {
+  Sum(ctx, "all_reduce_sum", tensor);
+}
+
+void all_reduce_mean(const Context& ctx, torch::Tensor& tensor) {
+  if (!tensor.is_floating_point()) {
+    throw ConfigError(std::string("all_reduce_mean needs a floating-point tensor, not ") +
+                      std::string(tensor.dtype().name()));
+  }
+  Sum(ctx, "all_reduce_mean", tensor);
+  const torch::NoGradGuard no_grad;
+  tensor.div_(ctx.world_size());
+}
+
+void broadcast(const Context& ctx, torch::Tensor& tensor, int root) {
+  if (root < 0 || root >= ctx.world_size()) {
+    throw ConfigError("broadcast from rank " + std::to_string(root) + " in a job of " +
+                      std::to_string(ctx.world_size()) + " ranks");
+  }
+  InPlace(ctx, "broadcast", tensor, [&](std::vector<torch::Tensor>& tensors) {
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    return ctx.process_group()->broadcast(tensors, options);
+  });
+}
+
+std::string broadcast(const Context& ctx, const std::string& text, int root) {
+  torch::Tensor size = torch::full({1}, static_cast<std::int64_t>(text.size()), torch::kInt64);
+  broadcast(ctx, size, root);
+  if (size.item<std::int64_t>() == 0) return "";
+  torch::Tensor bytes =
+      ctx.rank() == root ? Bytes(text) : torch::empty({size.item<std::int64_t>()}, torch::kUInt8);
+  broadcast(ctx, bytes, root);
+  return Text(bytes);
+}
+
+void barrier(const Context& ctx) { barrier(ctx, kGroupTimeout); }
+
+void barrier(const Context& ctx, std::chrono::milliseconds timeout) {
+  internal::Collective("barrier", ctx.rank(), ctx.world_size(), [&] {
+    // A sum of one number instead of the backends' own barriers: Gloo's has no timeout of its own
+    // and NCCL's wants a device.
+    const torch::Tensor token = torch::ones({1}, torch::dtype(torch::kInt64).device(ctx.device()));
+    std::vector<torch::Tensor> tensors = {token};
+    ctx.process_group()->allreduce(tensors)->wait(timeout);
+    token.item<std::int64_t>();  // on CUDA, waits for the stream
+  });
+}
+
+void throw_if_any_failed(const Context& ctx, const std::string& local_error) {
+  // One slot for each rank, so that a single sum says who failed.
+  torch::Tensor failed = torch::zeros({ctx.world_size()}, torch::kInt32);
+  failed[ctx.rank()] = local_error.empty() ? 0 : 1;
+  Sum(ctx, "throw_if_any_failed", failed);
+  const torch::Tensor ranks = failed.nonzero();
+  if (ranks.numel() == 0) return;
+  const int first = static_cast<int>(ranks[0].item<std::int64_t>());
+  const std::string text = broadcast(ctx, local_error, first);
+  throw AgreedError("rank " + std::to_string(first) + ": " + text, first, !local_error.empty());
+}
+
+void seed_everything(std::uint64_t seed, std::uint64_t per_rank_offset) {
+  torch::manual_seed(seed + per_rank_offset);  // all default generators, CUDA's included
+}
+
+}  // namespace ddp

@@ -1,0 +1,103 @@
+// The differences between versions of libtorch that matter here, in one place. Each is chosen by
+// what the installed headers can do, never by a version number. Known: 1.13, 2.6, 2.14.
+#ifndef DDPRUN_WORKER_SRC_COMPAT_H_
+#define DDPRUN_WORKER_SRC_COMPAT_H_
+
+#include <torch/optim/optimizer.h>
+
+#include <cstdint>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace ddp::compat {
+
+// 2.x builds without libuv (Debian's) throw unless it is switched off; 1.13 has no such field.
+template <typename StoreOptions>
+void UseBuiltinStoreServer(StoreOptions* options) {
+  if constexpr (requires { options->useLibUV; }) options->useLibUV = false;
+}
+
+// 1.13: Gloo's and NCCL's classes are process groups. 2.x: they are backends inside of one.
+// `Group` is c10d::ProcessGroup, a parameter so that the branch not taken need not compile.
+template <typename Group, typename Backend, typename Store>
+c10::intrusive_ptr<Group> AsProcessGroup(c10::intrusive_ptr<Backend> backend,
+                                         const c10::intrusive_ptr<Store>& store,
+                                         c10::DeviceType device, bool is_nccl) {
+  if constexpr (std::is_convertible_v<Backend*, Group*>) {
+    return backend;
+  } else {
+    const int rank = backend->getRank();
+    const int size = backend->getSize();
+    c10::intrusive_ptr<Group> group;
+    if constexpr (std::is_constructible_v<Group, c10::intrusive_ptr<Store>, int, int>) {
+      group = c10::make_intrusive<Group>(store, rank, size);
+    } else {
+      group = c10::make_intrusive<Group>(store, rank, size,
+                                         Group::Options::create(is_nccl ? "nccl" : "gloo"));
+    }
+    const auto type = is_nccl ? Group::BackendType::NCCL : Group::BackendType::GLOO;
+    group->setBackend(device, type, backend);
+    if constexpr (requires { group->setDefaultBackend(type); }) group->setDefaultBackend(type);
+    return group;
+  }
+}
+
+struct ReducerArguments {
+  std::vector<at::Tensor> parameters;
+  std::vector<std::vector<size_t>> buckets;
+  std::vector<size_t> bucket_limits;
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  std::int64_t first_bucket_bytes;
+  std::int64_t bucket_bytes;
+  bool find_unused_parameters;
+  bool gradient_as_bucket_view;
+  std::unordered_map<size_t, std::string> names;
+};
+
+template <typename Reducer>
+std::unique_ptr<Reducer> MakeReducer(ReducerArguments a) {
+  using Buckets = std::vector<std::vector<size_t>>;
+  using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
+  using Names = std::unordered_map<size_t, std::string>;
+  using Tensors = std::vector<at::Tensor>;
+  const std::vector<bool> sparse(a.parameters.size(), false);
+  if constexpr (std::is_constructible_v<Reducer, Tensors, Buckets, std::vector<size_t>, Group,
+                                        std::vector<bool>, std::int64_t, bool, bool, Names,
+                                        std::int64_t>) {
+    return std::make_unique<Reducer>(
+        std::move(a.parameters), std::move(a.buckets), std::move(a.bucket_limits),
+        std::move(a.group), sparse, a.bucket_bytes, a.find_unused_parameters,
+        a.gradient_as_bucket_view, std::move(a.names), a.first_bucket_bytes);
+  } else {
+    // 2.14: no size limits; at the end skip_all_reduce_unused_params, use_python_reducer and a
+    // list of bucket caps.
+    return std::make_unique<Reducer>(
+        std::move(a.parameters), std::move(a.buckets), std::move(a.group), sparse, a.bucket_bytes,
+        a.find_unused_parameters, a.gradient_as_bucket_view, std::move(a.names),
+        a.first_bucket_bytes, false, false, std::vector<std::int64_t>());
+  }
+}
+
+// The key of a parameter in Optimizer::state(): a string in 1.13, a pointer in 2.x.
+template <typename StateMap>
+typename StateMap::key_type OptimizerStateKey(const StateMap&, const at::Tensor& parameter) {
+  if constexpr (std::is_same_v<typename StateMap::key_type, std::string>) {
+    std::ostringstream address;
+    address << parameter.unsafeGetTensorImpl();
+    return address.str();
+  } else {
+    return parameter.unsafeGetTensorImpl();
+  }
+}
+
+}  // namespace ddp::compat
+
+#endif  // DDPRUN_WORKER_SRC_COMPAT_H_

@@ -1,0 +1,87 @@
+#include <ddp/collectives.h>
+#include <ddp/context.h>
+#include <ddp/errors.h>
+
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
+
+#include "worker/contract/control.h"
+#include "worker/src/control_client.h"
+#include "worker/src/launch_environment.h"
+#include "worker/src/process_group.h"
+
+namespace ddp {
+
+namespace control = ddprun::control;
+using internal::ControlClient;
+
+struct Context::State {
+  internal::LaunchEnvironment env;
+  std::string backend;
+  c10::Device device{c10::kCPU};
+  c10::intrusive_ptr<c10d::Store> store;
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  int exceptions_at_start = std::uncaught_exceptions();
+};
+
+Context::Context(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Context::Context(Context&&) noexcept = default;
+
+Context::~Context() {
+  if (state_ == nullptr) return;  // moved from
+  if (std::uncaught_exceptions() > state_->exceptions_at_start) {
+    // Keeps the last references for ever: see the header.
+    state_->group.release();
+    state_->store.release();
+    return;
+  }
+  state_->group.reset();
+  state_->store.reset();
+  ControlClient::Process().Send(control::kBye, "1");
+}
+
+int Context::rank() const { return state_->env.rank; }
+int Context::world_size() const { return state_->env.world_size; }
+int Context::local_rank() const { return state_->env.local_rank; }
+int Context::local_world_size() const { return state_->env.local_world_size; }
+int Context::generation() const { return state_->env.generation; }
+int Context::restart_count() const { return state_->env.restart_count; }
+c10::Device Context::device() const { return state_->device; }
+const std::string& Context::backend() const { return state_->backend; }
+c10::intrusive_ptr<c10d::ProcessGroup> Context::process_group() const { return state_->group; }
+
+void Context::report_step(std::int64_t step) const {
+  ControlClient::Process().Send(control::kStep, std::to_string(step));
+}
+
+void Context::report_checkpoint(std::int64_t step, const std::string& path) const {
+  ControlClient::Process().Send(control::kCheckpoint, std::to_string(step) + " " + path);
+}
+
+void Context::report_phase(const std::string& name) const {
+  ControlClient::Process().Send(control::kPhase, name);
+}
+
+void Context::report_error(const std::string& kind, const std::string& text) const {
+  ControlClient::Process().Send(control::kError, kind + " " + text);
+}
+
+Context init(const Options& options) {
+  auto state = std::make_unique<Context::State>();
+  state->env = internal::ReadLaunchEnvironment([](const char* name) { return std::getenv(name); });
+  state->backend = internal::ChooseBackend(options.backend);
+  state->device = internal::ChooseDevice(state->backend, state->env);
+  state->store = internal::MakeStore(state->env, options);
+  internal::WaitForAllRanks(state->env, options, state->store.get());
+  state->group =
+      internal::MakeProcessGroup(state->env, options, state->backend, state->device, state->store);
+  ControlClient::Process().Send(control::kReady, "1");
+  return Context(std::move(state));
+}
+
+}  // namespace ddp

@@ -1,0 +1,39 @@
+// The worker's end of the control socket (worker/contract/control.h). No libtorch.
+#ifndef DDPRUN_WORKER_SRC_CONTROL_CLIENT_H_
+#define DDPRUN_WORKER_SRC_CONTROL_CLIENT_H_
+
+#include <string>
+#include <string_view>
+
+namespace ddp::internal {
+
+// Sends messages to the agent. Never throws, blocks, or raises SIGPIPE: training must go on
+// when the agent is slow, gone, or was never there. What cannot be sent at once is dropped.
+//
+// One thread at a time.
+class ControlClient {
+ public:
+  // `path`: of the agent's socket; empty: every Send() does nothing.
+  explicit ControlClient(std::string path) : path_(std::move(path)) {}
+  ~ControlClient();
+  ControlClient(const ControlClient&) = delete;
+  ControlClient& operator=(const ControlClient&) = delete;
+
+  // One packet with the line key=value. Line breaks in `value` become spaces, and it is cut where
+  // the packet would exceed control::kMaxPacketBytes.
+  void Send(std::string_view key, std::string_view value);
+
+  // The client of this process, for DDPRUN_CONTROL_SOCKET. Never destroyed, so that errors can
+  // be reported until the very end.
+  static ControlClient& Process();
+
+ private:
+  bool Connect();
+
+  const std::string path_;
+  int fd_ = -1;
+};
+
+}  // namespace ddp::internal
+
+#endif  // DDPRUN_WORKER_SRC_CONTROL_CLIENT_H_

@@ -1,0 +1,35 @@
+// What an exception means for the job, and telling the world about it.
+#ifndef DDPRUN_WORKER_SRC_FAILURE_H_
+#define DDPRUN_WORKER_SRC_FAILURE_H_
+
+#include <exception>
+#include <functional>
+#include <string>
+
+namespace ddp::internal {
+
+struct Failure {
+  std::string kind;   // one of the kErrors of worker/contract/control.h
+  std::string type;   // name of the exception's type, as far as it is known
+  std::string text;   // for a person; one line
+  bool print = true;  // false: another rank prints it
+};
+
+// The text of an exception without libtorch's stack trace.
+std::string TextOf(const std::exception& error);
+
+// `rank` is this process's own; it decides which of several failing ranks prints.
+Failure Describe(const std::exception_ptr& error, int rank);
+
+// Writes `{"message": {"message": "Type: text", "extraInfo": {...}}}` to `path`, as torchrun does.
+// Never throws; a file that cannot be written is reported on stderr.
+void WriteErrorFile(const std::string& path, const Failure& failure, int rank);
+
+// Calls `operation`; what it throws comes out as ddp::CollectiveError with the text
+// `<what> failed on rank <rank> of <world_size>: ...`. Errors of this library pass unchanged.
+void Collective(const std::string& what, int rank, int world_size,
+                const std::function<void()>& operation);
+
+}  // namespace ddp::internal
+
+#endif  // DDPRUN_WORKER_SRC_FAILURE_H_

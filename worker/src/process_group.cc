@@ -1,0 +1,201 @@
+#include "worker/src/process_group.h"
+
+#include <ddp/errors.h>
+#include <torch/cuda.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <vector>
+#ifdef USE_C10D_NCCL
+#include <c10/cuda/CUDAFunctions.h>
+
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#endif
+
+#include "worker/src/compat.h"
+#include "worker/src/failure.h"
+#include "worker/src/tcp.h"
+
+namespace ddp::internal {
+namespace {
+
+constexpr int kMissingRanksNamed = 16;
+
+// Of one exchange with the store, at least; some versions of libtorch count in whole seconds. How
+// long ranks wait for each other is Options::init_timeout.
+constexpr std::chrono::seconds kStoreTimeout(30);
+
+#ifdef USE_C10D_NCCL
+constexpr bool kHasNccl = true;
+#else
+constexpr bool kHasNccl = false;
+#endif
+
+std::string JoinedKey(int rank) { return "joined/" + std::to_string(rank); }
+
+// Whether c10d says that it could not listen, rather than that it could not connect to itself.
+bool IsListenError(const std::string& reason) {
+  return reason.find("server socket") != std::string::npos ||
+         reason.find("ddress already in use") != std::string::npos;
+}
+
+// "rank 3 and 5 more", from what the store still can say.
+std::string MissingRanks(const LaunchEnvironment& env, c10d::Store* store) {
+  std::string named;
+  int missing = 0;
+  for (int rank = 0; rank < env.world_size; ++rank) {
+    if (store->check({JoinedKey(rank)})) continue;
+    if (++missing > kMissingRanksNamed) continue;
+    named += (named.empty() ? "rank " : ", ") + std::to_string(rank);
+  }
+  if (missing > kMissingRanksNamed) {
+    named += " and " + std::to_string(missing - kMissingRanksNamed) + " more";
+  }
+  return named;
+}
+
+std::vector<std::shared_ptr<gloo::transport::Device>> GlooDevices(const LaunchEnvironment& env) {
+  using c10d::ProcessGroupGloo;
+  std::vector<std::shared_ptr<gloo::transport::Device>> devices;
+  if (const char* const interfaces = std::getenv("GLOO_SOCKET_IFNAME")) {
+    std::istringstream names(interfaces);
+    for (std::string name; std::getline(names, name, ',');) {
+      devices.push_back(ProcessGroupGloo::createDeviceForInterface(name));
+    }
+  }
+  if (devices.empty()) {
+    const std::string master = env.master_addr.empty() ? "127.0.0.1" : env.master_addr;
+    devices.push_back(ProcessGroupGloo::createDeviceForHostname(LocalAddressTowards(master)));
+  }
+  return devices;
+}
+
+}  // namespace
+
+std::string ChooseBackend(const std::string& wanted) {
+  if (wanted == "auto") return kHasNccl && torch::cuda::is_available() ? "nccl" : "gloo";
+  if (wanted == "gloo") return wanted;
+  if (wanted != "nccl") {
+    throw ConfigError("unknown backend '" + wanted + "', expected auto, gloo or nccl");
+  }
+  if (!kHasNccl) {
+    throw ConfigError(
+        "backend nccl was asked for, but this program was built without it: its libtorch has no "
+        "CUDA or NCCL (CMake option DDPRUN_NCCL). Use gloo or auto");
+  }
+  if (!torch::cuda::is_available()) {
+    throw ConfigError("backend nccl was asked for, but this node has no usable CUDA device");
+  }
+  return wanted;
+}
+
+c10::Device ChooseDevice(const std::string& backend, const LaunchEnvironment& env) {
+  if (backend != "nccl") return c10::Device(c10::kCPU);
+  const auto count = static_cast<int>(torch::cuda::device_count());
+  if (env.local_rank >= count) {
+    throw ConfigError("LOCAL_RANK=" + std::to_string(env.local_rank) + " but this node has only " +
+                      std::to_string(count) +
+                      " usable CUDA device(s). Start at most that many workers per node");
+  }
+  const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(env.local_rank));
+#ifdef USE_C10D_NCCL
+  c10::cuda::set_device(device.index());
+#endif
+  return device;
+}
+
+c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Options& options) {
+  c10::intrusive_ptr<c10d::Store> store;
+  if (env.world_size == 1) {
+    store = c10::make_intrusive<c10d::HashStore>();
+  } else {
+    const bool hosts = env.rank == 0 && !env.agent_hosts_store;
+    c10d::TCPStoreOptions store_options;
+    store_options.port = env.master_port;
+    store_options.isServer = hosts;
+    store_options.waitWorkers = false;
+    store_options.timeout =
+        std::max<std::chrono::milliseconds>(options.init_timeout, kStoreTimeout);
+    compat::UseBuiltinStoreServer(&store_options);
+    if (!hosts) WaitForListener(env.master_addr, env.master_port, options.init_timeout);
+    try {
+      store = c10::make_intrusive<c10d::TCPStore>(env.master_addr, store_options);
+    } catch (const std::exception& e) {
+      const std::string where = env.master_addr + ":" + std::to_string(env.master_port);
+      const std::string reason = TextOf(e);
+      if (hosts && IsListenError(reason)) {
+        throw BindError("rank 0 cannot listen on MASTER_PORT " + std::to_string(env.master_port) +
+                        " (MASTER_ADDR " + env.master_addr + "): " + reason +
+                        " Another process may have the port; choose another one");
+      }
+      throw CollectiveError("cannot join rank 0 at " + where + ": " + reason);
+    }
+  }
+  return c10::make_intrusive<c10d::PrefixStore>("ddp/generation_" + std::to_string(env.generation),
+                                                store);
+}
+
+void WaitForAllRanks(const LaunchEnvironment& env, const Options& options, c10d::Store* store) {
+  static const char kAll[] = "joined/all";
+  try {
+    store->set(JoinedKey(env.rank), std::vector<std::uint8_t>{1});
+    if (store->add("joined/count", 1) == env.world_size) {
+      store->set(kAll, std::vector<std::uint8_t>{1});
+    }
+  } catch (const std::exception& e) {
+    throw CollectiveError("lost rank 0 at " + env.master_addr + ":" +
+                          std::to_string(env.master_port) + " while joining it: " + TextOf(e));
+  }
+  try {
+    store->wait({kAll}, options.init_timeout);
+  } catch (const std::exception& e) {
+    std::string missing;
+    try {
+      missing = MissingRanks(env, store);
+    } catch (const std::exception&) {
+      missing = "unknown, because rank 0 is gone as well";
+    }
+    const auto seconds = std::chrono::duration<double>(options.init_timeout).count();
+    std::ostringstream text;
+    text << "not all " << env.world_size << " ranks joined rank 0 at " << env.master_addr << ":"
+         << env.master_port << " within " << seconds << " s; missing: " << missing << " ("
+         << TextOf(e) << ")";
+    throw CollectiveError(text.str());
+  }
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(
+    const LaunchEnvironment& env, const Options& options, const std::string& backend,
+    c10::Device device, const c10::intrusive_ptr<c10d::Store>& store) {
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  Collective("connecting the ranks", env.rank, env.world_size, [&] {
+    if (backend == "nccl") {
+#ifdef USE_C10D_NCCL
+      auto nccl_options = c10d::ProcessGroupNCCL::Options::create();
+      nccl_options->timeout = options.timeout;
+      group = compat::AsProcessGroup<c10d::ProcessGroup>(
+          c10::make_intrusive<c10d::ProcessGroupNCCL>(store, env.rank, env.world_size,
+                                                      nccl_options),
+          store, device.type(), /*is_nccl=*/true);
+#endif
+    } else {
+      auto gloo_options = c10d::ProcessGroupGloo::Options::create(options.timeout);
+      gloo_options->devices = GlooDevices(env);
+      gloo_options->threads = 2 * static_cast<int>(gloo_options->devices.size());
+      group = compat::AsProcessGroup<c10d::ProcessGroup>(
+          c10::make_intrusive<c10d::ProcessGroupGloo>(store, env.rank, env.world_size,
+                                                      gloo_options),
+          store, device.type(), /*is_nccl=*/false);
+    }
+  });
+  return group;
+}
+
+}  // namespace ddp::internal

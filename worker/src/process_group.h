@@ -1,0 +1,36 @@
+// Store and process group of one job: who is there, and how they talk.
+#ifndef DDPRUN_WORKER_SRC_PROCESS_GROUP_H_
+#define DDPRUN_WORKER_SRC_PROCESS_GROUP_H_
+
+#include <c10/core/Device.h>
+#include <ddp/context.h>
+
+#include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "worker/src/launch_environment.h"
+
+namespace ddp::internal {
+
+// "gloo" or "nccl" for Options::backend, and the device that goes with it. Throws ConfigError for
+// an unknown name, for nccl where it was not built in or there is no CUDA device, and for a
+// LOCAL_RANK beyond this node's devices.
+std::string ChooseBackend(const std::string& wanted);
+c10::Device ChooseDevice(const std::string& backend, const LaunchEnvironment& env);
+
+// The store of this generation: at rank 0's MASTER_PORT, or inside the process for a job of one.
+// Throws BindError on rank 0, CollectiveError elsewhere.
+c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Options& options);
+
+// Returns once all ranks have called it; throws CollectiveError, which names the missing ranks.
+void WaitForAllRanks(const LaunchEnvironment& env, const Options& options, c10d::Store* store);
+
+// Connects the ranks, which are all there.
+c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(
+    const LaunchEnvironment& env, const Options& options, const std::string& backend,
+    c10::Device device, const c10::intrusive_ptr<c10d::Store>& store);
+
+}  // namespace ddp::internal
+
+#endif  // DDPRUN_WORKER_SRC_PROCESS_GROUP_H_

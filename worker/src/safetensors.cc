@@ -1,0 +1,199 @@
+#include "worker/src/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace ddp::internal {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kMetadata[] = "__metadata__";
+constexpr char kTensorHashes[] = "xxh3";
+constexpr char kHeaderHash[] = "header_xxh3";
+constexpr std::size_t kPrefixBytes = 8;
+constexpr std::size_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+constexpr std::size_t kAlignment = 8;
+
+std::string Hash(const void* data, std::size_t size) {
+  static const char kDigits[] = "0123456789abcdef";
+  XXH64_hash_t hash = XXH3_64bits(data, size);
+  std::string text(16, '0');
+  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, hash >>= 4) {
+    *digit = kDigits[hash & 15];
+  }
+  return text;
+}
+
+// Over the header without this hash; json sorts its keys, so the text is always the same.
+std::string HeaderHash(json header) {
+  header[kMetadata].erase(kHeaderHash);
+  const std::string text = header.dump();
+  return Hash(text.data(), text.size());
+}
+
+// Product of shape and element size, or FormatError for what cannot be.
+std::size_t ExpectedBytes(const TensorInfo& info) {
+  std::size_t bytes = DtypeSize(info.dtype);
+  if (bytes == 0) throw FormatError("tensor " + info.name + " has unknown dtype " + info.dtype);
+  for (const std::int64_t extent : info.shape) {
+    if (extent < 0 || (extent > 0 && bytes > std::numeric_limits<std::size_t>::max() / 2 /
+                                                 static_cast<std::size_t>(extent))) {
+      throw FormatError("tensor " + info.name + " has an impossible shape");
+    }
+    bytes *= static_cast<std::size_t>(extent);
+  }
+  return bytes;
+}
+
+TensorInfo ParseInfo(const std::string& name, const json& entry) {
+  return {name, entry.at("dtype").get<std::string>(),
+          entry.at("shape").get<std::vector<std::int64_t>>()};
+}
+
+}  // namespace
+
+std::size_t DtypeSize(const std::string& dtype) {
+  static const std::map<std::string, std::size_t> kSizes = {
+      {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+      {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1}};
+  const auto found = kSizes.find(dtype);
+  return found == kSizes.end() ? 0 : found->second;
+}
+
+std::string BuildHeader(std::vector<TensorBytes>* tensors, Metadata metadata) {
+  std::sort(tensors->begin(), tensors->end(), [](const TensorBytes& a, const TensorBytes& b) {
+    const std::size_t size_a = DtypeSize(a.info.dtype);
+    const std::size_t size_b = DtypeSize(b.info.dtype);
+    return std::tie(size_b, a.info.name) < std::tie(size_a, b.info.name);
+  });
+  json header = json::object();
+  json hashes = json::object();
+  std::size_t offset = 0;
+  for (const TensorBytes& tensor : *tensors) {
+    header[tensor.info.name] = {{"dtype", tensor.info.dtype},
+                                {"shape", tensor.info.shape},
+                                {"data_offsets", {offset, offset + tensor.size}}};
+    hashes[tensor.info.name] = Hash(tensor.data, tensor.size);
+    offset += tensor.size;
+  }
+  metadata[kFormatKey] = kFormatVersion;
+  metadata[kTensorHashes] = hashes.dump();
+  header[kMetadata] = metadata;
+  header[kMetadata][kHeaderHash] = HeaderHash(header);
+
+  std::string text = header.dump();
+  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  std::string prefix(kPrefixBytes, '\0');
+  for (std::size_t i = 0; i < kPrefixBytes; ++i) {
+    prefix[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
+  }
+  return prefix + text;
+}
+
+SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
+    : map_(std::exchange(other.map_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      tensors_(std::move(other.tensors_)),
+      metadata_(std::move(other.metadata_)) {}
+
+SafetensorsFile::~SafetensorsFile() {
+  if (map_ != nullptr) munmap(map_, size_);
+}
+
+SafetensorsFile SafetensorsFile::Open(const std::string& path) {
+  SafetensorsFile file;
+  file.Map(path);
+  try {
+    file.Parse();
+  } catch (const json::exception& e) {
+    throw FormatError(std::string("its header is not what it should be: ") + e.what());
+  }
+  return file;
+}
+
+void SafetensorsFile::Map(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw FormatError(std::string("cannot open it: ") + std::strerror(errno));
+  struct stat status = {};
+  const bool known = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  size_ = known ? static_cast<std::size_t>(status.st_size) : 0;
+  void* map = MAP_FAILED;
+  if (size_ > kPrefixBytes) map = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
+  const int error = errno;
+  close(fd);
+  if (size_ <= kPrefixBytes) {
+    throw FormatError("it is too short (" + std::to_string(size_) + " bytes)");
+  }
+  if (map == MAP_FAILED) throw FormatError(std::string("cannot map it: ") + std::strerror(error));
+  map_ = map;
+}
+
+void SafetensorsFile::Parse() {
+  const auto* const bytes = static_cast<const unsigned char*>(map_);
+  std::uint64_t header_size = 0;
+  for (std::size_t i = 0; i < kPrefixBytes; ++i) {
+    header_size |= static_cast<std::uint64_t>(bytes[i]) << (8 * i);
+  }
+  if (header_size > kMaxHeaderBytes || header_size > size_ - kPrefixBytes) {
+    throw FormatError("it is too short for its header of " + std::to_string(header_size) +
+                      " bytes, or no safetensors file");
+  }
+  const unsigned char* const data = bytes + kPrefixBytes + header_size;
+  const std::size_t data_size = size_ - kPrefixBytes - header_size;
+  const json header = json::parse(bytes + kPrefixBytes, data);
+  metadata_ = header.at(kMetadata).get<Metadata>();
+  if (const auto version = metadata_.find(kFormatKey);
+      version == metadata_.end() || version->second != kFormatVersion) {
+    throw FormatError("its format version is " +
+                      (version == metadata_.end() ? "missing" : version->second) + ", expected " +
+                      kFormatVersion);
+  }
+  if (metadata_[kHeaderHash] != HeaderHash(header)) {
+    throw FormatError("its header has a wrong hash");
+  }
+  const json hashes = json::parse(metadata_[kTensorHashes]);
+
+  std::size_t total = 0;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == kMetadata) continue;
+    TensorBytes tensor{ParseInfo(name, entry), nullptr, 0};
+    tensor.size = ExpectedBytes(tensor.info);
+    const auto [begin, end] = entry.at("data_offsets").get<std::pair<std::size_t, std::size_t>>();
+    if (begin > end || end - begin != tensor.size) {
+      throw FormatError("tensor " + name + " has offsets that do not fit its shape");
+    }
+    if (end > data_size) {
+      throw FormatError("it is too short: tensor " + name + " ends at byte " + std::to_string(end) +
+                        " of " + std::to_string(data_size));
+    }
+    tensor.data = data + begin;
+    if (hashes.at(name).get<std::string>() != Hash(tensor.data, tensor.size)) {
+      throw FormatError("tensor " + name + " has a wrong hash");
+    }
+    total += tensor.size;
+    tensors_.push_back(std::move(tensor));
+  }
+  if (total != data_size) {
+    throw FormatError("its tensors have " + std::to_string(total) + " bytes, but the file has " +
+                      std::to_string(data_size));
+  }
+}
+
+}  // namespace ddp::internal
