@@ -11,30 +11,30 @@
 namespace ddprun::env {
 
 // torchrun's.
-inline constexpr char kRank[] = "RANK";                          // global rank, 0..WORLD_SIZE-1
-inline constexpr char kLocalRank[] = "LOCAL_RANK";               // rank on this node
-inline constexpr char kGroupRank[] = "GROUP_RANK";               // rank of the node
-inline constexpr char kRoleRank[] = "ROLE_RANK";                 // rank within the role
-inline constexpr char kRoleName[] = "ROLE_NAME";                 // --role, "default" unless given
-inline constexpr char kWorldSize[] = "WORLD_SIZE";               // workers in the job
-inline constexpr char kLocalWorldSize[] = "LOCAL_WORLD_SIZE";    // workers on this node
-inline constexpr char kGroupWorldSize[] = "GROUP_WORLD_SIZE";    // nodes in the job
-inline constexpr char kRoleWorldSize[] = "ROLE_WORLD_SIZE";      // workers with this role
-inline constexpr char kMasterAddr[] = "MASTER_ADDR";             // address of rank 0's node
-inline constexpr char kMasterPort[] = "MASTER_PORT";             // a port that rank 0 may listen on
+inline constexpr char kRank[] = "RANK";                        // global rank, 0..WORLD_SIZE-1
+inline constexpr char kLocalRank[] = "LOCAL_RANK";             // rank on this node
+inline constexpr char kGroupRank[] = "GROUP_RANK";             // rank of the node
+inline constexpr char kRoleRank[] = "ROLE_RANK";               // rank within the role
+inline constexpr char kRoleName[] = "ROLE_NAME";               // --role, "default" unless given
+inline constexpr char kWorldSize[] = "WORLD_SIZE";             // workers in the job
+inline constexpr char kLocalWorldSize[] = "LOCAL_WORLD_SIZE";  // workers on this node
+inline constexpr char kGroupWorldSize[] = "GROUP_WORLD_SIZE";  // nodes in the job
+inline constexpr char kRoleWorldSize[] = "ROLE_WORLD_SIZE";    // workers with this role
+inline constexpr char kMasterAddr[] = "MASTER_ADDR";           // address of rank 0's node
+inline constexpr char kMasterPort[] = "MASTER_PORT";           // a port that rank 0 may listen on
 inline constexpr char kRestartCount[] = "TORCHELASTIC_RESTART_COUNT";
 inline constexpr char kMaxRestarts[] = "TORCHELASTIC_MAX_RESTARTS";
-inline constexpr char kRunId[] = "TORCHELASTIC_RUN_ID";          // the job's name (--rdzv-id)
+inline constexpr char kRunId[] = "TORCHELASTIC_RUN_ID";  // the job's name (--rdzv-id)
 inline constexpr char kUseAgentStore[] = "TORCHELASTIC_USE_AGENT_STORE";  // always "False"
 inline constexpr char kErrorFile[] = "TORCHELASTIC_ERROR_FILE";  // where to write an error as JSON
 inline constexpr char kNcclAsyncErrorHandling[] = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
 inline constexpr char kOmpNumThreads[] = "OMP_NUM_THREADS";
 
 // ddprun's.
-inline constexpr char kGeneration[] = "DDPRUN_GENERATION";       // which forming of the group, from 0
-inline constexpr char kRunDir[] = "DDPRUN_RUN_DIR";              // this run's log folder on this node
+inline constexpr char kGeneration[] = "DDPRUN_GENERATION";  // which forming of the group, from 0
+inline constexpr char kRunDir[] = "DDPRUN_RUN_DIR";         // this run's log folder on this node
 inline constexpr char kCheckpointDir[] = "DDPRUN_CHECKPOINT_DIR";  // durable; only rank 0 writes
-inline constexpr char kSnapshotDir[] = "DDPRUN_SNAPSHOT_DIR";    // in memory; outlives the worker
+inline constexpr char kSnapshotDir[] = "DDPRUN_SNAPSHOT_DIR";      // in memory; outlives the worker
 inline constexpr char kControlSocket[] = "DDPRUN_CONTROL_SOCKET";  // see control.h
 
 }  // namespace ddprun::env
