@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "launcher/log.h"
 #include "launcher/worker_environment.h"
 #include "rendezvous/core/overloaded.h"
@@ -17,22 +18,52 @@ constexpr std::chrono::seconds kHeartbeatInterval{1};
 // At the end of the job: for log files on a slow disk, and for a terminal that does not keep up.
 constexpr std::chrono::seconds kFileFlushTimeout{30};
 constexpr std::chrono::seconds kConsoleFlushTimeout{2};
+// For what workers left behind. It is dead within microseconds of its SIGKILL, or it takes its time
+// (a process with much memory), or it cannot be ended; the loop goes on meanwhile.
+constexpr std::chrono::milliseconds kClearWait{5};
+constexpr std::chrono::milliseconds kClearAgain{20};
+constexpr std::chrono::seconds kClearLimit{2};
+constexpr int kExitInternal = 70;  // EX_SOFTWARE
 
 SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   const JobConfig& config = options.config;
   SupervisorOptions supervisor;
   supervisor.job = config.rendezvous.id;
   supervisor.incarnation = options.incarnation;
-  supervisor.spec = {config.nodes.min, config.nodes.max, config.restart.max_restarts,
-                     config.rendezvous.join_timeout, config.rendezvous.last_call};
+  supervisor.spec.min_nodes = config.nodes.min;
+  supervisor.spec.max_nodes = config.nodes.max;
+  supervisor.spec.max_restarts = config.restart.max_restarts;
+  if (config.restart.window.count() > 0) supervisor.spec.restart_window = config.restart.window;
+  supervisor.spec.never_restart_on = config.restart.never_on;
+  supervisor.spec.join_timeout = config.rendezvous.join_timeout;
+  supervisor.spec.last_call = config.rendezvous.last_call;
+  supervisor.spec.master_addr = config.rendezvous.master_addr;
+  supervisor.spec.master_port = config.rendezvous.master_port;
   supervisor.node = {options.host, options.address, config.nproc_per_node};
+  if (config.rendezvous.node_rank >= 0) {
+    supervisor.node.requested_rank = NodeRank{config.rendezvous.node_rank};
+  }
   supervisor.stop_grace = config.stop_grace;
   return supervisor;
+}
+
+// The command cannot be executed, however often it is tried.
+bool IsPermanent(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ||
+         absl::IsPermissionDenied(status);
 }
 
 // As a shell would exit for a command that it cannot start.
 int SpawnExitCode(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ? 127 : 126;
+}
+
+// After these nobody expects a process of this generation any more.
+bool SaysThatNodeIsClear(const Supervisor::Action& action) {
+  if (std::holds_alternative<Supervisor::Exit>(action)) return true;
+  const auto* send = std::get_if<Supervisor::Send>(&action);
+  return send != nullptr && (std::holds_alternative<Drained>(send->message) ||
+                             std::holds_alternative<Leave>(send->message));
 }
 
 }  // namespace
@@ -47,6 +78,8 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
       run_(run),
       supervisor_(MakeSupervisorOptions(options_)),
       files_(loop, [](const absl::Status& status) { LogWarning(status.message()); }),
+      logs_({options_.config.logs, options_.config.role, PrefixTemplate(options_.environ)}, loop,
+            &files_, console_),
       workers_(options_.config.nproc_per_node) {}
 
 Agent::~Agent() { client_->Close(); }
@@ -74,12 +107,25 @@ absl::StatusOr<Verdict> Agent::Run() {
     LogWarning(absl::StrCat("the disk did not keep up: the end of some log files in ", run_->path(),
                             " is missing"));
   }
+  logs_.Flush();
   console_.out->Flush(now + kConsoleFlushTimeout);
   console_.err->Flush(now + kConsoleFlushTimeout);
   return *verdict_;
 }
 
 void Agent::OnSignal(int signo) { Feed(Supervisor::SignalReceived{signo}); }
+
+void Agent::OnSuspend() {
+  for (const auto& worker : workers_) {
+    if (worker != nullptr) SignalWorker(*worker, SIGSTOP);
+  }
+}
+
+void Agent::OnContinue() {
+  for (const auto& worker : workers_) {
+    if (worker != nullptr) SignalWorker(*worker, SIGCONT);
+  }
+}
 
 // ---- deciding ----
 
@@ -91,15 +137,51 @@ void Agent::Feed(const Supervisor::Event& event) {
 // the next decision.
 void Agent::Queue(std::vector<Supervisor::Action> actions) {
   for (Supervisor::Action& action : actions) actions_.push_back(std::move(action));
+  PerformQueued();
+}
+
+void Agent::PerformQueued() {
   if (performing_) return;
   performing_ = true;
-  while (!actions_.empty()) {
+  while (!actions_.empty() && !verdict_) {
+    if (SaysThatNodeIsClear(actions_.front()) && !ClearNode()) break;
     Supervisor::Action action = std::move(actions_.front());
     actions_.pop_front();
     std::visit([this](auto& chosen) { Perform(chosen); }, action);
   }
   performing_ = false;
   ArmDeadline();
+}
+
+bool Agent::ClearNode() {
+  bool waited_long_enough = false;
+  for (std::unique_ptr<Worker>& worker : workers_) {
+    if (worker == nullptr) continue;
+    AbandonWorker(*worker);  // the supervisor gave it up: it had its time
+    worker.reset();
+    waited_long_enough = true;
+  }
+  loop_->CancelTimer(clear_again_);
+  const auto left = runner_->EndOrphans(kClearWait);
+  if (absl::IsUnavailable(left.status())) {
+    OnWorkersLost(left.status());
+    return false;
+  }
+  const auto now = EventLoop::Clock::now();
+  if (!clearing_until_) clearing_until_ = now + kClearLimit;
+  if (!left.ok()) {
+    LogWarning(absl::StrCat("cannot end what workers left behind: ", left.status().message()));
+  } else if (!left->empty() && !waited_long_enough && now < *clearing_until_) {
+    clear_again_ = loop_->AddTimer(now + kClearAgain, [this] { PerformQueued(); });
+    return false;
+  } else if (!left->empty()) {
+    LogWarning(
+        absl::StrCat("what workers left behind did not end after SIGKILL; going on without "
+                     "waiting for it: ",
+                     absl::StrJoin(*left, ", ")));
+  }
+  clearing_until_.reset();
+  return true;
 }
 
 void Agent::ArmDeadline() {
@@ -125,9 +207,10 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
     const LocalRank local_rank{i};
     const absl::Status status = Spawn(spawn, local_rank);
+    if (verdict_) return;  // the guardian was killed meanwhile
     if (!status.ok()) {
-      Feed(Supervisor::SpawnFailed{local_rank, SpawnExitCode(status),
-                                   std::string(status.message())});
+      Feed(Supervisor::SpawnFailed{local_rank, SpawnExitCode(status), std::string(status.message()),
+                                   IsPermanent(status)});
       return;
     }
     Feed(Supervisor::WorkerSpawned{local_rank, workers_[i]->process.pid});
@@ -141,6 +224,7 @@ absl::Status Agent::Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local
   place.generation = spawn.generation;
   place.assignment = spawn.assignment;
   place.local_rank = local_rank;
+  place.virtual_local_rank = options_.config.virtual_local_rank;
   place.local_world_size = options_.config.nproc_per_node;
   const auto folder = run_->WorkerFolder(spawn.generation, local_rank, place.rank());
   if (!folder.ok()) return folder.status();
@@ -154,17 +238,13 @@ absl::Status Agent::Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local
   request.argv = WorkerArguments(options_.config.command, local_rank);
   request.env = WorkerEnvironment(place, options_.environ, options_.config.env);
   auto process = runner_->Spawn(request);
+  if (absl::IsUnavailable(process.status())) OnWorkersLost(process.status());
   if (!process.ok()) return process.status();
 
   auto worker = std::make_unique<Worker>();
-  LogPump::Options pump;
-  pump.directory = *folder;
-  pump.prefix = absl::StrCat("[", options_.config.role, place.rank().value, "]:");
-  pump.console = console_;
-  worker->pump =
-      std::make_unique<LogPump>(loop_, &files_, std::move(pump), std::move(process->stdout_pipe),
-                                std::move(process->stderr_pipe));
+  worker->pump = logs_.Pump(*folder, place.rank(), local_rank, &*process);
   worker->process = *std::move(process);
+  worker->error_file = place.error_file;
   loop_->Watch(worker->process.pidfd.get(), EPOLLIN,
                [this, local_rank](std::uint32_t) { OnWorkerEnded(local_rank); });
   LogDebug(absl::StrCat("rank ", place.rank().value, " is pid ", worker->process.pid));
@@ -175,12 +255,13 @@ absl::Status Agent::Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local
 void Agent::Perform(const Supervisor::SignalWorkers& signal) {
   for (const LocalRank local_rank : signal.local_ranks) {
     const Worker* worker = workers_[local_rank.value].get();
-    if (worker == nullptr) continue;  // its end is being handled
-    if (const absl::Status status = runner_->SignalGroup(worker->process.pid, signal.signo);
-        !status.ok() && !absl::IsNotFound(status)) {
-      LogWarning(status.message());
-    }
+    if (worker != nullptr) SignalWorker(*worker, signal.signo);  // else its end is being handled
   }
+}
+
+void Agent::SignalWorker(const Worker& worker, int signo) {
+  const absl::Status status = runner_->SignalGroup(worker.process.pid, signo);
+  if (!status.ok() && !absl::IsNotFound(status)) LogWarning(status.message());
 }
 
 void Agent::Perform(const Supervisor::Note& note) { LogInfo(note.text); }
@@ -197,18 +278,47 @@ void Agent::OnWorkerEnded(LocalRank local_rank) {
   const pid_t pid = workers_[local_rank.value]->process.pid;
   // The zombie keeps the group's number ours: end what the worker left behind, then hear its last
   // words, and only then let it go.
-  if (const absl::Status status = runner_->SignalGroup(pid, SIGKILL);
-      !status.ok() && !absl::IsNotFound(status)) {
-    LogWarning(status.message());
-  }
+  SignalWorker(*workers_[local_rank.value], SIGKILL);
   control_->DrainPeer(pid);
   const std::unique_ptr<Worker> worker = std::move(workers_[local_rank.value]);
   worker->pump->Drain();
   loop_->Unwatch(pidfd);
   const auto status = runner_->Reap(pidfd);
+  if (absl::IsUnavailable(status.status())) return OnWorkersLost(status.status());
   if (!status.ok()) LogError(status.status().message());
-  Feed(Supervisor::WorkerEnded{local_rank, status.value_or(ExitStatus{255}),
-                               worker->pump->StderrTail()});
+
+  Supervisor::WorkerEnded ended;
+  ended.local_rank = local_rank;
+  ended.status = status.value_or(ExitStatus{255});
+  ended.stderr_tail = worker->pump->StderrTail();
+  ended.error_file_text = ReadErrorFile(worker->error_file);
+  ended.ended_at_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                          std::chrono::system_clock::now().time_since_epoch())
+                          .count();
+  ended.oom_killed = ended.status.signal == SIGKILL &&
+                     supervisor_.state() == SupervisorState::kRunning && oom_.WasKilled(pid);
+  Feed(ended);
+}
+
+void Agent::AbandonWorker(Worker& worker) {
+  control_->DrainPeer(worker.process.pid);
+  worker.pump->Drain();
+  loop_->Unwatch(worker.process.pidfd.get());
+}
+
+void Agent::OnWorkersLost(const absl::Status& why) {
+  if (verdict_) return;
+  for (std::unique_ptr<Worker>& worker : workers_) {
+    if (worker != nullptr) AbandonWorker(*worker);
+    worker.reset();
+  }
+  const std::string reason(why.message());
+  client_->Send(supervisor_.header(), Leave{reason, kExitInternal});
+  verdict_ = Verdict{};
+  verdict_->outcome = "left";
+  verdict_->exit_code = kExitInternal;
+  verdict_->reason = reason;
+  loop_->Quit();
 }
 
 void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {

@@ -26,6 +26,8 @@
 #include "launcher/os/process_runner.h"
 #include "launcher/os/writer_thread.h"
 #include "launcher/run_directory.h"
+#include "launcher/worker_logs.h"
+#include "launcher/worker_postmortem.h"
 #include "rendezvous/client/rendezvous_client.h"
 
 namespace ddprun {
@@ -54,14 +56,28 @@ class Agent {
   // On the loop: a signal that the user or Slurm sent to the agent.
   void OnSignal(int signo);
 
+  // On the loop: this process is about to stop (Ctrl-Z), or goes on. Workers are in process groups
+  // of their own, and do what the agent does.
+  void OnSuspend();
+  void OnContinue();
+
+  // On the loop: the workers are out of reach (ProcessRunner's Unavailable). They are dead, and
+  // this node leaves the job with exit code 70.
+  void OnWorkersLost(const absl::Status& why);
+
  private:
   struct Worker {
     SpawnedProcess process;
     std::unique_ptr<LogPump> pump;
+    std::string error_file;
   };
 
   void Feed(const Supervisor::Event& event);
   void Queue(std::vector<Supervisor::Action> actions);
+  void PerformQueued();
+  // Before the rendezvous may believe that no process of ours is left: ends what workers left
+  // behind. False: it is not gone yet, and PerformQueued is called again soon.
+  bool ClearNode();
   void ArmDeadline();
 
   void Perform(Supervisor::Send& send);
@@ -73,6 +89,8 @@ class Agent {
   // Spawns one worker; the error says what is wrong with its command or its folders.
   absl::Status Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank);
   void OnWorkerEnded(LocalRank local_rank);
+  void SignalWorker(const Worker& worker, int signo);
+  void AbandonWorker(Worker& worker);
   void OnControlMessage(pid_t peer, const ControlMessage& message);
   void OnRendezvousEvent(const RendezvousClient::Event& event);
   void Heartbeat();
@@ -87,12 +105,16 @@ class Agent {
   RunDirectory* const run_;
 
   Supervisor supervisor_;
+  OomProbe oom_;
   WriterThread files_;
+  WorkerLogs logs_;
   std::unique_ptr<ControlSocket> control_;
   std::vector<std::unique_ptr<Worker>> workers_;  // by local rank; null: not running
   std::optional<PortHolder> port_;                // offered to the round; free for rank 0's store
   std::deque<Supervisor::Action> actions_;        // decided and not yet performed
   bool performing_ = false;
+  std::optional<EventLoop::Clock::time_point> clearing_until_;  // while ClearNode says false
+  EventLoop::TimerId clear_again_ = 0;
   std::optional<Verdict> verdict_;
 };
 

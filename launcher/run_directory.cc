@@ -42,9 +42,14 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& log_dir,
   run.path_ = *std::move(path);
   fs::permissions(run.path_, fs::perms(0755), error);  // logs are for the whole team
 
-  fs::path temporary = fs::temp_directory_path(error);
-  if (error) temporary = "/tmp";
-  auto sockets = MakeUnique((temporary / "ddprun-").string());
+  // A path of a Unix socket has at most 107 bytes, and a TMPDIR may be longer or not writable.
+  constexpr std::size_t kMaxTemporaryBytes = 70;
+  const fs::path temporary = fs::temp_directory_path(error);
+  absl::StatusOr<std::string> sockets = absl::UnavailableError("");
+  if (!error && temporary.native().size() <= kMaxTemporaryBytes) {
+    sockets = MakeUnique((temporary / "ddprun-").string());
+  }
+  if (!sockets.ok()) sockets = MakeUnique("/tmp/ddprun-");
   if (!sockets.ok()) return sockets.status();
   run.sockets_ = *std::move(sockets);
 
@@ -59,7 +64,9 @@ RunDirectory::RunDirectory(RunDirectory&& other) noexcept
       sockets_(std::exchange(other.sockets_, {})),
       snapshots_(std::exchange(other.snapshots_, {})) {}
 
-RunDirectory::~RunDirectory() {
+RunDirectory::~RunDirectory() { RemoveTemporary(); }
+
+void RunDirectory::RemoveTemporary() {
   std::error_code ignored;  // nothing more can be done about it
   for (const std::string& folder : {sockets_, snapshots_}) {
     if (!folder.empty()) fs::remove_all(folder, ignored);

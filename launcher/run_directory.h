@@ -26,7 +26,10 @@ class RunDirectory {
 
   RunDirectory(RunDirectory&& other) noexcept;
   RunDirectory& operator=(RunDirectory&&) = delete;
-  ~RunDirectory();  // removes sockets() and snapshots()
+  ~RunDirectory();  // RemoveTemporary()
+
+  // Removes sockets() and snapshots(), which the agent's guardian does when the agent cannot.
+  void RemoveTemporary();
 
   const std::string& path() const { return path_; }
   const std::string& sockets() const { return sockets_; }

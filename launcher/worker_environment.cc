@@ -1,10 +1,24 @@
 #include "launcher/worker_environment.h"
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "worker/contract/environment.h"
 
 namespace ddprun {
+namespace {
+
+// The entry `index` of the GPUs that are visible, or GPU `index` where all are.
+void TakeOneGpu(int index, std::map<std::string, std::string>* variables) {
+  const auto [gpu, all] = variables->emplace("CUDA_VISIBLE_DEVICES", absl::StrCat(index));
+  if (all) return;
+  const std::vector<std::string> visible = absl::StrSplit(gpu->second, ',');
+  if (index >= static_cast<int>(visible.size())) return;  // the configuration has refused that
+  gpu->second = std::string(absl::StripAsciiWhitespace(visible[index]));
+}
+
+}  // namespace
 
 std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
                                            const std::vector<std::string>& inherited,
@@ -21,7 +35,9 @@ std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
   const std::string rank = absl::StrCat(place.rank().value);
   const std::string world_size = absl::StrCat(assignment.world_size);
   variables[env::kRank] = rank;
-  variables[env::kLocalRank] = absl::StrCat(place.local_rank.value);
+  variables[env::kLocalRank] =
+      place.virtual_local_rank ? "0" : absl::StrCat(place.local_rank.value);
+  if (place.virtual_local_rank) TakeOneGpu(place.local_rank.value, &variables);
   variables[env::kGroupRank] = absl::StrCat(assignment.node_rank.value);
   variables[env::kRoleName] = place.role;
   variables[env::kRoleRank] = rank;  // a job has one role

@@ -18,6 +18,7 @@ struct WorkerPlace {
   Generation generation;
   Assignment assignment;  // of this node
   LocalRank local_rank;
+  bool virtual_local_rank = false;  // LOCAL_RANK is 0, CUDA_VISIBLE_DEVICES this worker's own GPU
   int local_world_size = 1;
   std::string run_dir;
   std::string error_file;

@@ -8,6 +8,7 @@ cmake --preset release >/dev/null
 cmake --build --preset release
 
 tests/bench/launch_bench.py
+tests/bench/restart_bench.py
 for bench in build/bin/*_bench; do
   [[ -x $bench ]] && "$bench"
 done

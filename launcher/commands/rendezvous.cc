@@ -1,4 +1,6 @@
+#include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -7,15 +9,38 @@
 #include "launcher/log.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/file_util.h"
+#include "launcher/os/local_address.h"
 #include "launcher/os/signal_source.h"
 #include "rendezvous/service/rendezvous_server.h"
 
 namespace ddprun {
 namespace {
 
-bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
-}
+// --until-idle: quits `loop` when no session and no job is left, at once after a job, else after
+// `patience`. An agent that comes while we end is told so, and starts the next rendezvous.
+class IdleWatch {
+ public:
+  IdleWatch(EventLoop* loop, std::chrono::milliseconds patience)
+      : loop_(loop), patience_(patience) {
+    OnLoad({});
+  }
+
+  // On the loop.
+  void OnLoad(const RoundLoopLoad& load) {
+    loop_->CancelTimer(timer_);
+    if (load.sessions != 0 || load.jobs != 0) return;
+    const auto wait = load.jobs_begun > 0 ? std::chrono::milliseconds(0) : patience_;
+    timer_ = loop_->AddTimer(EventLoop::Clock::now() + wait, [this] {
+      LogInfo("no job is left: ending");
+      loop_->Quit();
+    });
+  }
+
+ private:
+  EventLoop* const loop_;
+  const std::chrono::milliseconds patience_;
+  EventLoop::TimerId timer_ = 0;
+};
 
 std::string Endpoint(const std::string& host, int port) {
   const bool ipv6 = absl::StrContains(host, ':');
@@ -46,6 +71,13 @@ int ServeRendezvous(const RendezvousCommand& command) {
     LogInfo(absl::StrCat(job.empty() ? "" : absl::StrCat("job ", std::string(job), ": "),
                          std::string(text)));
   };
+  std::optional<IdleWatch> idle;
+  if (command.until_idle) {
+    idle.emplace(&loop, *command.until_idle);
+    options.load = [&loop, &idle](const RoundLoopLoad& load) {
+      loop.Post([&idle, load] { idle->OnLoad(load); });
+    };
+  }
   auto server = RendezvousServer::Start(std::move(options));
   if (!server.ok()) {
     LogError(server.status().message());

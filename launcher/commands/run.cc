@@ -1,4 +1,6 @@
+#include <sys/epoll.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -9,20 +11,23 @@
 #include "absl/strings/str_cat.h"
 #include "launcher/agent.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/connection.h"
 #include "launcher/config/job_printer.h"
 #include "launcher/log.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/file_util.h"
+#include "launcher/os/guarded_process_runner.h"
 #include "launcher/os/local_address.h"
-#include "launcher/os/posix_process_runner.h"
 #include "launcher/os/signal_source.h"
 #include "launcher/report.h"
 #include "launcher/run_directory.h"
-#include "rendezvous/client/grpc_rendezvous_client.h"
-#include "rendezvous/service/rendezvous_server.h"
+#include "rendezvous/client/report_gone.h"
 
 namespace ddprun {
 namespace {
+
+// Shorter than an agent's lease, which ends the wait of the others anyway.
+constexpr std::chrono::seconds kReportLimit{2};
 
 Incarnation DrawIncarnation() {
   Incarnation incarnation;
@@ -39,34 +44,57 @@ std::vector<std::string> InheritedEnvironment() {
   return environment;
 }
 
-// "[::1]:29400" → "::1"
-std::string HostOf(const std::string& endpoint) {
-  std::string host = endpoint.substr(0, endpoint.rfind(':'));
-  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
-  return host;
+// What a command line that lacks --insecure is, and an endpoint that cannot be found.
+int ExitCodeOf(const absl::Status& status) {
+  if (absl::IsFailedPrecondition(status)) return kExitUsage;
+  return absl::IsInternal(status) ? kExitInternal : kExitUnavailable;
 }
 
-// The address of this node for the others.
-absl::StatusOr<std::string> NodeAddress(const JobConfig& config) {
-  if (!config.local_addr.empty()) return config.local_addr;
-  if (config.standalone()) return std::string("127.0.0.1");
-  return LocalAddressTowards(HostOf(config.rendezvous.endpoint), 1);
+// What the guardian does for an agent that was killed, when its workers are gone. `run`, which is
+// the guardian's own copy then, must outlive the guardian's start.
+GuardianOptions LastDuties(const JobConfig& config, Incarnation incarnation, RunDirectory* run) {
+  GuardianOptions options;
+  options.on_agent_killed = [&config, incarnation, run](const std::vector<pid_t>& left) {
+    // Else, and with one that cannot be reached, the agent's lease decides.
+    if (left.empty() && !config.standalone()) {
+      const Header agent{config.rendezvous.id, 0, Generation{-1}, incarnation};
+      ReportGone(config.rendezvous.endpoint, agent, kReportLimit).IgnoreError();
+    }
+    run->RemoveTemporary();
+  };
+  return options;
 }
 
-int Fail(const absl::Status& status, int exit_code, const Console& console) {
-  LogError(status.message());
+// Each worker takes a few descriptors of the agent; the usual soft limit of 1024 is for programs
+// that use select().
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);  // as it was, if that fails
+}
+
+// Says how it ended, to the person and in --report, and returns the exit code.
+int Conclude(const Verdict& verdict, const ReportContext& context, const JobConfig& config,
+             const Console& console) {
+  for (const std::string& line : DescribeVerdict(verdict, context)) {
+    verdict.outcome == "succeeded" ? LogInfo(line) : LogError(line);
+  }
+  if (!config.report.empty()) {
+    const absl::Status status = WriteFileAtomic(config.report, VerdictToJson(verdict, context));
+    if (!status.ok()) LogError(status.message());  // the job's own code matters more
+  }
   console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
-  return exit_code;
+  return verdict.exit_code;
 }
 
-// The rendezvous of a job on one node, in this process. It stops and goes on together with its only
-// agent (Ctrl-Z), so silence means nothing: no lease.
-absl::StatusOr<std::unique_ptr<RendezvousServer>> StartOwnRendezvous(const std::string& listen) {
-  RendezvousServer::Options options;
-  options.listen = listen;
-  options.round.lease = std::nullopt;
-  options.log = [](std::string_view, std::string_view text) { LogDebug(std::string(text)); };
-  return RendezvousServer::Start(std::move(options));
+// The end of a job that did not begin on this node.
+Verdict NotStarted(const absl::Status& status, int exit_code) {
+  Verdict verdict;
+  verdict.outcome = exit_code == kExitUnavailable ? "unreachable" : "failed";
+  verdict.exit_code = exit_code;
+  verdict.reason = std::string(status.message());
+  return verdict;
 }
 
 }  // namespace
@@ -80,44 +108,36 @@ int RunJob(const RunCommand& command) {
   // Before any thread is started: they inherit the blocked signals.
   Agent* running = nullptr;
   EventLoop loop;
-  SignalSource signals(&loop, [&running](int signo, pid_t) { running->OnSignal(signo); });
+  SignalSource signals(
+      &loop, [&running](int signo, pid_t) { running->OnSignal(signo); },
+      {[&running] { running->OnSuspend(); }, [&running] { running->OnContinue(); }});
   auto run = RunDirectory::Create(config.log_dir, config.rendezvous.id);
+  const Incarnation incarnation = DrawIncarnation();
+  auto runner = run.ok() ? GuardedProcessRunner::Start(LastDuties(config, incarnation, &*run))
+                         : absl::StatusOr<std::unique_ptr<GuardedProcessRunner>>(run.status());
+  RaiseDescriptorLimit();  // after the guardian: workers get the limit that the user has set
   ConsoleWriter::Options console_options;
   if (run.ok()) console_options.log_directory = run->path();
   const Console console = OpenConsole(STDOUT_FILENO, STDERR_FILENO, console_options);
   InitLog(console.err, config.verbosity);
-  if (!run.ok()) return Fail(run.status(), kExitInternal, console);
+  const ReportContext context{config.rendezvous.id, HostName(), run.ok() ? run->path() : ""};
+  const auto fail = [&](const absl::Status& status, int exit_code) {
+    return Conclude(NotStarted(status, exit_code), context, config, console);
+  };
+  if (!runner.ok()) return fail(runner.status(), kExitInternal);
   for (const std::string& note : command.notes) LogDebug(note);
 
-  const auto address = NodeAddress(config);
-  if (!address.ok()) return Fail(address.status(), kExitUnavailable, console);
-  std::unique_ptr<RendezvousServer> server;
-  GrpcRendezvousClient::Options connection{config.rendezvous.endpoint,
-                                           config.rendezvous.connect_timeout};
-  if (config.standalone()) {
-    connection.endpoint = absl::StrCat("unix:", run->sockets(), "/rendezvous.sock");
-    auto own = StartOwnRendezvous(connection.endpoint);
-    if (!own.ok()) return Fail(own.status(), kExitInternal, console);
-    server = *std::move(own);
-  }
-  GrpcRendezvousClient client(connection);
-  PosixProcessRunner runner;
-  const ReportContext context{config.rendezvous.id, HostName(), run->path()};
-  Agent agent({config, context.host, *address, DrawIncarnation(), InheritedEnvironment()}, &loop,
-              &runner, &client, console, &*run);
+  const auto connection = PrepareConnection(config, *run, &loop);
+  if (!connection.ok()) return fail(connection.status(), ExitCodeOf(connection.status()));
+  Agent agent({config, context.host, connection->node_address, incarnation, InheritedEnvironment()},
+              &loop, runner->get(), connection->client.get(), console, &*run);
   running = &agent;
+  loop.Watch((*runner)->guardian_pidfd(), EPOLLIN,
+             [&](std::uint32_t) { agent.OnWorkersLost((*runner)->Lost()); });
   const auto verdict = agent.Run();
-  if (!verdict.ok()) return Fail(verdict.status(), kExitInternal, console);
-
-  for (const std::string& line : DescribeVerdict(*verdict, context)) {
-    verdict->outcome == "succeeded" ? LogInfo(line) : LogError(line);
-  }
-  console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
-  if (!config.report.empty()) {
-    const absl::Status status = WriteFileAtomic(config.report, VerdictToJson(*verdict, context));
-    if (!status.ok()) Fail(status, 0, console);  // the job's own code matters more
-  }
-  return verdict->exit_code;
+  loop.Unwatch((*runner)->guardian_pidfd());
+  if (!verdict.ok()) return fail(verdict.status(), kExitInternal);
+  return Conclude(*verdict, context, config, console);
 }
 
 }  // namespace ddprun

@@ -115,6 +115,13 @@ Command ParseRendezvous(const std::vector<std::string>& arguments, const Host& h
                      "127.0.0.1:29400 (found ",
                      listen == nullptr ? "none" : Quoted(listen->value), ")"));
   }
+  if (const GivenFlag* const idle = reading.Find("until-idle"); idle != nullptr) {
+    command.until_idle = ParseDuration(idle->value);
+    if (!command.until_idle.has_value()) {
+      errors.push_back(absl::StrCat(idle->origin.place, ": expected a duration such as 60s (found ",
+                                    Quoted(idle->value), ")"));
+    }
+  }
   if (!errors.empty()) return Usage(errors);
   if (const GivenFlag* const file = reading.Find("port-file"); file != nullptr) {
     command.port_file =

@@ -9,6 +9,8 @@
 #ifndef DDPRUN_LAUNCHER_CONFIG_CLI_H_
 #define DDPRUN_LAUNCHER_CONFIG_CLI_H_
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -37,7 +39,9 @@ struct RendezvousCommand {
   int port = 0;           // 0: any free one
   std::string port_file;  // absolute; empty: none
   bool insecure = false;  // may listen beyond this host without credentials
-  int verbosity = 0;      // -1 quiet, 0 normal, 1 verbose
+  // End when the last job is over, or after this long without one; nullopt: serve until a signal.
+  std::optional<std::chrono::milliseconds> until_idle;
+  int verbosity = 0;  // -1 quiet, 0 normal, 1 verbose
 };
 
 // ddprun validate FILE: LoadJobFile(), then ToYaml() or ToJson().

@@ -10,7 +10,11 @@ bool IsPythonScript(absl::string_view program) { return absl::EndsWith(program, 
 std::vector<std::string> WorkerCommand(const std::vector<std::string>& command, ProgramKind kind,
                                        const std::string& python) {
   std::vector<std::string> argv;
-  if (kind == ProgramKind::kModule) {
+  if (kind == ProgramKind::kRunPath) {
+    argv = {python, "-u", "-c",
+            "import runpy, sys; sys.argv = sys.argv[1:]; "
+            "runpy.run_path(sys.argv[0], run_name='__main__')"};
+  } else if (kind == ProgramKind::kModule) {
     argv = {python, "-u", "-m"};
   } else if (kind == ProgramKind::kByName && IsPythonScript(command.front())) {
     argv = {python, "-u"};

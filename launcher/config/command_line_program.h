@@ -10,9 +10,10 @@
 namespace ddprun {
 
 enum class ProgramKind {
-  kByName,  // a name that ends in .py runs under Python, anything else is executed as it is
-  kModule,  // -m: the name of a Python module
-  kAsIs,    // --no-python: executed as it is, whatever its name
+  kByName,   // a name that ends in .py runs under Python, anything else is executed as it is
+  kModule,   // -m: the name of a Python module
+  kAsIs,     // --no-python: executed as it is, whatever its name
+  kRunPath,  // --run-path: whatever its name, run by Python's runpy.run_path() as __main__
 };
 
 // The argv of a worker for the program `command[0]` with the arguments that follow it; `command`

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/config/log_options.h"
+
 namespace ddprun {
 
 struct NodesConfig {
@@ -24,10 +26,18 @@ struct RendezvousConfig {
   std::chrono::milliseconds join_timeout{600'000};  // first join → enough nodes
   std::chrono::milliseconds last_call{5'000};  // from `min` nodes joined until the round closes
   std::chrono::milliseconds connect_timeout{60'000};  // until the endpoint must have answered
+  // Where nobody listens on the endpoint and its address is this host's: start the rendezvous.
+  bool autostart = false;
+  // Static mode: what the workers get as MASTER_ADDR and MASTER_PORT. Empty, 0: chosen.
+  std::string master_addr{};
+  int master_port = 0;
+  int node_rank = -1;  // the rank this node asks for; −1: any
 };
 
 struct RestartConfig {
-  int max_restarts = 0;  // for the whole job; 0 as in torchrun
+  int max_restarts = 0;                 // for the whole job; 0 as in torchrun
+  std::chrono::milliseconds window{0};  // max_restarts counts those this recent; 0: all
+  std::vector<int> never_on;            // a worker's exit codes that end the job at once
 };
 
 struct JobConfig {
@@ -39,11 +49,14 @@ struct JobConfig {
   std::string role = "default";
   std::string local_addr;      // address of this node for the others; empty: chosen by the route
   std::string log_dir;         // absolute; default ./logs
+  LogsConfig logs;             // what of the output is shown
   std::string checkpoint_dir;  // absolute; empty: workers are given none
   std::string report;          // file for the JSON report; empty: none
   std::vector<std::string> command;        // argv of a worker; interpreter already in front
   std::map<std::string, std::string> env;  // set for the workers, over the inherited environment
-  int verbosity = 0;                       // -1 quiet, 0 normal, 1 verbose
+  bool virtual_local_rank = false;         // each worker has LOCAL_RANK 0 and sees only its own GPU
+  bool insecure = false;  // a rendezvous may listen beyond this host without credentials
+  int verbosity = 0;      // -1 quiet, 0 normal, 1 verbose
 
   bool standalone() const { return rendezvous.endpoint.empty(); }
 };

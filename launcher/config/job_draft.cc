@@ -1,5 +1,6 @@
 #include "launcher/config/job_draft.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -24,6 +25,7 @@ class Finisher {
   std::variant<JobConfig, std::vector<JobProblem>> Finish() {
     ResolveProcesses();
     CheckNodes();
+    CheckGpus();
     ResolveCommand();
     config_.log_dir = Absolute(config_.log_dir, host_);
     config_.checkpoint_dir = Absolute(config_.checkpoint_dir, host_);
@@ -72,7 +74,26 @@ class Finisher {
                      "file"));
   }
 
+  // With virtual local ranks each worker takes one entry of CUDA_VISIBLE_DEVICES, where it is set.
+  void CheckGpus() {
+    if (!config_.virtual_local_rank) return;
+    const auto configured = config_.env.find("CUDA_VISIBLE_DEVICES");
+    const auto visible = configured == config_.env.end()
+                             ? host_.Environment("CUDA_VISIBLE_DEVICES")
+                             : std::optional<std::string>(configured->second);
+    if (!visible.has_value()) return;
+    const auto entries = static_cast<int>(std::count(visible->begin(), visible->end(), ',')) + 1;
+    if (entries >= config_.nproc_per_node) return;
+    AddProblem(OriginOf("virtual_local_rank"),
+               absl::StrCat("each worker needs a GPU of its own (found ", config_.nproc_per_node,
+                            " workers and CUDA_VISIBLE_DEVICES=", *visible, ")"));
+  }
+
   void ResolveCommand() {
+    if (draft_.module && draft_.run_path) {
+      AddProblem(where_, "-m names a module and --run-path a file; leave one of them out");
+      return;
+    }
     if (draft_.module && draft_.no_python) {
       AddProblem(OriginOf("no_python"), "a module (-m) runs under Python; leave one of them out");
       return;
@@ -81,7 +102,8 @@ class Finisher {
       AddProblem(where_, "expected the program that a worker runs (found none)");
       return;
     }
-    const ProgramKind kind = draft_.module      ? ProgramKind::kModule
+    const ProgramKind kind = draft_.run_path    ? ProgramKind::kRunPath
+                             : draft_.module    ? ProgramKind::kModule
                              : draft_.no_python ? ProgramKind::kAsIs
                                                 : ProgramKind::kByName;
     const std::string python = host_.Environment("PYTHON_EXEC").value_or("");

@@ -29,7 +29,8 @@ struct JobDraft {
   JobConfig config;
   std::string nproc_per_node = "1";  // also auto, gpu or cpu, until the job is finished
   bool no_python = false;
-  bool module = false;  // -m
+  bool module = false;    // -m
+  bool run_path = false;  // --run-path
 
   std::map<std::string, Origin> origins;  // by key path; what is missing has its default
 };

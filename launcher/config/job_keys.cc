@@ -3,8 +3,11 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "launcher/config/values.h"
 #include "worker/contract/environment.h"
@@ -39,6 +42,9 @@ constexpr JobKey kKeys[] = {
      "process may use; auto, gpu where there is one, else cpu."},
     {"", "role", KeyType::kName, 0, 0, [](JobDraft& d) -> Field { return &d.config.role; },
      "Name of the workers' role: the prefix of their lines on the terminal, and ROLE_NAME."},
+    {"", "virtual_local_rank", KeyType::kBoolean, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.virtual_local_rank; },
+     "Give every worker LOCAL_RANK=0, and in CUDA_VISIBLE_DEVICES the one GPU that is its own."},
     {"", "local_addr", KeyType::kAddress, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.local_addr; },
      "Address or host name at which the other nodes reach this one. Empty: the address from which "
@@ -63,6 +69,17 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.rendezvous.id; },
      "Names the job, equally on every node; one rendezvous serves many jobs. `none`: a standalone "
      "job gets a name of its own."},
+    {"rendezvous", "autostart", KeyType::kBoolean, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.rendezvous.autostart; },
+     "Where nobody listens on the endpoint: the agent on whose host its address lives starts the "
+     "rendezvous, which ends by itself after the job."},
+    {"rendezvous", "master_addr", KeyType::kAddress, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.rendezvous.master_addr; },
+     "MASTER_ADDR for every worker: an address of node rank 0. Empty: chosen."},
+    {"rendezvous", "master_port", KeyType::kInteger, 0, 65535,
+     [](JobDraft& d) -> Field { return &d.config.rendezvous.master_port; },
+     "MASTER_PORT for every worker: a port that is free on node rank 0. 0: chosen, a fresh one for "
+     "each start of the workers."},
     {"rendezvous", "join_timeout", KeyType::kDuration, 1, kYear,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.join_timeout; },
      "How long the first node waits for enough others."},
@@ -75,6 +92,28 @@ constexpr JobKey kKeys[] = {
     {"restart", "max_restarts", KeyType::kInteger, 0, kMostRestarts,
      [](JobDraft& d) -> Field { return &d.config.restart.max_restarts; },
      "How many times the whole job may start its workers again after one of them failed."},
+    {"restart", "window", KeyType::kDuration, 0, kYear,
+     [](JobDraft& d) -> Field { return &d.config.restart.window; },
+     "Let max_restarts count only the restarts this recent: a job of weeks then outlives more "
+     "failures than that. 0: all of them count."},
+    {"restart", "never_on", KeyType::kNumbers, 1, 255,
+     [](JobDraft& d) -> Field { return &d.config.restart.never_on; },
+     "Exit codes of a worker that end the job at once, however many restarts are left."},
+    {"logs", "redirects", KeyType::kStreams, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.logs.redirects; },
+     "Streams of the workers that go to their files only: 0 none, 1 stdout, 2 stderr, 3 both; or "
+     "by local rank, such as \"0:1,1:3\". The others are shown on the console too."},
+    {"logs", "tee", KeyType::kStreams, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.logs.tee; },
+     "Streams that go to the files and to the console, whatever redirects says; written like it."},
+    {"logs", "local_ranks_filter", KeyType::kLocalRanks, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.logs.local_ranks_filter; },
+     "Only these local ranks are shown on the console, such as \"0,2\". Empty: all. The files have "
+     "everything."},
+    {"logs", "collapse", KeyType::kBoolean, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.logs.collapse; },
+     "Show a line that several workers of a node write at the same time once, with their ranks in "
+     "front. A line may be shown 50 ms late."},
     {"", "env", KeyType::kEnvironment, 0, 0, [](JobDraft& d) -> Field { return &d.config.env; },
      "Variables for the workers, over the environment that ddprun itself has."},
 };
@@ -82,6 +121,7 @@ constexpr JobKey kKeys[] = {
 constexpr JobSection kSections[] = {
     {"rendezvous", "How the nodes of a job find each other."},
     {"restart", "What happens when a worker fails."},
+    {"logs", "What of the workers' output is shown on the console."},
 };
 
 std::string Range(const JobKey& key) { return absl::StrCat("from ", key.min, " to ", key.max); }
@@ -101,6 +141,23 @@ absl::Status SetCommand(const JobKey& key, absl::string_view text, JobDraft* dra
     return UnexpectedValue(key, Quoted(text));
   }
   return Store(key, draft, *std::move(words));
+}
+
+// `value` is what ParseStreamChoice() or ParseLocalRanks() made of the text.
+template <typename T>
+absl::Status StoreParsed(const JobKey& key, JobDraft* draft, absl::StatusOr<T> value) {
+  if (!value.ok()) return UnexpectedValue(key, value.status().message());
+  return Store(key, draft, *std::move(value));
+}
+
+absl::Status SetNumbers(const JobKey& key, absl::string_view text, JobDraft* draft) {
+  std::vector<int> numbers;
+  for (const absl::string_view item : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    const auto value = ParseWholeNumber(absl::StripAsciiWhitespace(item));
+    if (!value || !InRange(key, *value)) return UnexpectedValue(key, Quoted(text));
+    numbers.push_back(static_cast<int>(*value));
+  }
+  return Store(key, draft, std::move(numbers));
 }
 
 absl::Status SetEndpoint(const JobKey& key, absl::string_view text, JobDraft* draft) {
@@ -143,6 +200,8 @@ std::string Expected(const JobKey& key) {
       return absl::StrCat("a duration with its unit, such as 500ms, 10s, 5min or 2h, from ",
                           FormatDuration(milliseconds(key.min)), " to ",
                           FormatDuration(milliseconds(key.max)));
+    case KeyType::kNumbers:
+      return absl::StrCat("a list of whole numbers, each ", Range(key));
     case KeyType::kEndpoint:
       return absl::StrCat("HOST:PORT, the port ", Range(key), ", such as node1:29400");
     case KeyType::kNodes:
@@ -153,6 +212,11 @@ std::string Expected(const JobKey& key) {
       return "a program and its arguments: a list of strings, or one string with closed quotes";
     case KeyType::kEnvironment:
       return "a map of variable names and values";
+    case KeyType::kStreams:
+      return "0 (none), 1 (stdout), 2 (stderr) or 3 (both), or one of these for each local rank, "
+             "such as 0:1,1:3";
+    case KeyType::kLocalRanks:
+      return "local ranks, such as 0,2";
   }
   return "";
 }
@@ -187,6 +251,8 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
         return Store(key, draft, *value);
       }
       break;
+    case KeyType::kNumbers:
+      return SetNumbers(key, text, draft);
     case KeyType::kEndpoint:
       return SetEndpoint(key, text, draft);
     case KeyType::kNodes:
@@ -203,6 +269,10 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
     }
     case KeyType::kCommand:
       return SetCommand(key, text, draft);
+    case KeyType::kStreams:
+      return StoreParsed(key, draft, ParseStreamChoice(text));
+    case KeyType::kLocalRanks:
+      return StoreParsed(key, draft, ParseLocalRanks(text));
     case KeyType::kEnvironment:
       break;
   }
@@ -217,6 +287,11 @@ std::string FormatValue(const JobKey& key, const JobDraft& draft) {
   if (const auto* value = std::get_if<std::string*>(&field)) return **value;
   if (const auto* value = std::get_if<milliseconds*>(&field)) return FormatDuration(**value);
   if (const auto* value = std::get_if<NodesConfig*>(&field)) return FormatNodes(**value);
+  if (const auto* value = std::get_if<std::vector<int>*>(&field)) {
+    return absl::StrJoin(**value, ",");
+  }
+  if (const auto* value = std::get_if<StreamChoice*>(&field)) return FormatStreamChoice(**value);
+  if (const auto* value = std::get_if<std::set<int>*>(&field)) return FormatLocalRanks(**value);
   return "";
 }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -25,16 +26,20 @@ enum class KeyType {
   kAddress,      // a host name or an IP address; "" is none
   kPath,         // relative to the current directory, as on the command line; "" is none
   kDuration,     // min..max milliseconds
+  kNumbers,      // whole numbers, each min..max: a list, or text with commas; "" is none
   kEndpoint,     // host:port; "" is none
   kNodes,        // N or MIN:MAX, each min..max
   kProcesses,    // min..max, auto, gpu or cpu
   kCommand,      // a list of arguments, or one string that is split as a shell would
   kEnvironment,  // names and values
+  kStreams,      // see ParseStreamChoice()
+  kLocalRanks,   // see ParseLocalRanks()
 };
 
 // The member of a draft that a key sets.
 using Field = std::variant<bool*, int*, std::string*, std::chrono::milliseconds*, NodesConfig*,
-                           std::vector<std::string>*, std::map<std::string, std::string>*>;
+                           std::vector<int>*, std::vector<std::string>*,
+                           std::map<std::string, std::string>*, StreamChoice*, std::set<int>*>;
 
 struct JobKey {
   absl::string_view section;  // the map it is in; empty: the top level

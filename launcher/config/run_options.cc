@@ -1,17 +1,21 @@
 #include "launcher/config/run_options.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "launcher/config/job_draft.h"
 #include "launcher/config/job_keys.h"
 #include "launcher/config/suggestion.h"
@@ -50,6 +54,8 @@ class RunOptions {
     }
     for (const GivenFlag& flag : reading_.given) Apply(flag);
     CheckOptions();
+    ResolveBackend();
+    if (draft_.config.standalone()) draft_.config.rendezvous.autostart = false;
     if (!reading_.rest.empty()) TakeCommand();
     if (!errors_.empty()) return CommandLineError{kExitUsage, absl::StrJoin(errors_, "\n")};
     const Origin where = config == nullptr
@@ -66,7 +72,13 @@ class RunOptions {
   void Apply(const GivenFlag& flag) {
     const FlagSpec& spec = *flag.spec;
     if (spec.effect == FlagEffect::kSetsKey) {
-      const absl::string_view text = spec.value.empty() ? spec.fixed : flag.value;
+      absl::string_view text = spec.value.empty() ? spec.fixed : flag.value;
+      if (spec.name == "rdzv-endpoint" && absl::EndsWith(text, ":0")) {
+        any_port_ = &flag;  // torchrun's way to say: this node alone, on any port
+        text = "";
+      } else if (spec.name == "master-addr" && absl::ConsumePrefix(&text, "[")) {
+        absl::ConsumeSuffix(&text, "]");  // torchrun writes IPv6 addresses so
+      }
       SetKey(spec.key, text, flag.origin);
     } else if (spec.effect == FlagEffect::kSetsSeconds) {
       SetKey(spec.key, WithUnit(flag.value), flag.origin);
@@ -128,9 +140,8 @@ class RunOptions {
   }
 
   void CheckOptions() {
-    CheckChoice("rdzv-backend", {"c10d", "ddprun"},
-                ", both of which are ddprun's own rendezvous; it needs no etcd, and it gives "
-                "the ranks to nodes");
+    CheckChoice("rdzv-backend", {"c10d", "static", "ddprun"},
+                ", all of which are ddprun's own rendezvous; it needs no etcd");
     CheckChoice("start-method", {"spawn", "fork", "forkserver"}, "");
     if (const GivenFlag* const interval = reading_.Find("monitor-interval"); interval != nullptr) {
       double seconds = 0;
@@ -149,11 +160,90 @@ class RunOptions {
     }
     Note("monitor-interval", "the end of a worker is noticed at once, without polling");
     Note("start-method", "every worker is a program of its own");
-    Note("insecure", "an agent has no credentials to leave out yet");
+    CheckSignals();
     ApplyModule();
   }
 
+  // All that can be listed is handled anyway. Another name would be silently ignored.
+  void CheckSignals() {
+    const GivenFlag* const flag = reading_.Find("signals-to-handle");
+    if (flag == nullptr) return;
+    static constexpr absl::string_view kHandled[] = {"SIGTERM", "SIGINT",  "SIGHUP",
+                                                     "SIGQUIT", "SIGUSR1", "SIGUSR2"};
+    for (absl::string_view name : absl::StrSplit(flag->value, ',')) {
+      name = absl::StripAsciiWhitespace(name);
+      if (std::find(std::begin(kHandled), std::end(kHandled), name) != std::end(kHandled)) continue;
+      AddError(flag->origin, absl::StrCat("expected names among ", absl::StrJoin(kHandled, ","),
+                                          " (found ", Quoted(name), ")"));
+    }
+  }
+
+  // Who starts the rendezvous, and in static mode who has which rank: torchrun's rules, where the
+  // backend is static unless it is named.
+  void ResolveBackend() {
+    RendezvousConfig& rendezvous = draft_.config.rendezvous;
+    const NodesConfig& nodes = draft_.config.nodes;
+    const GivenFlag* const backend = reading_.Find("rdzv-backend");
+    const GivenFlag* const node_rank = reading_.Find("node-rank");
+    if (any_port_ != nullptr && nodes.max > 1) {
+      AddError(any_port_->origin, "port 0 is for one node; give the nodes a port to meet at");
+    }
+    if (backend != nullptr) rendezvous.autostart = backend->value != "ddprun";
+    if (backend != nullptr && backend->value == "c10d") {
+      Note("node-rank", "with c10d the rendezvous gives the ranks; --rdzv-backend=static asks");
+      Note("master-addr", "it is for --rdzv-backend=static");
+      Note("master-port", "it is for --rdzv-backend=static");
+      rendezvous.master_addr.clear();
+      rendezvous.master_port = 0;
+      return;
+    }
+    const bool is_static = backend != nullptr && backend->value == "static";
+    const bool no_endpoint = rendezvous.endpoint.empty();
+    // A port alone can go with ranks that a rendezvous gives, an address cannot.
+    const bool has_master =
+        !rendezvous.master_addr.empty() || (rendezvous.master_port != 0 && no_endpoint);
+    if (!is_static && !has_master && node_rank == nullptr) return;
+    if (backend == nullptr) rendezvous.autostart = true;
+    if (nodes.min != nodes.max) {
+      const Origin& where = node_rank != nullptr ? node_rank->origin : draft_.origins["nodes"];
+      AddError(where, "static mode has a fixed number of nodes; --rdzv-backend=c10d takes MIN:MAX");
+      return;
+    }
+    TakeNodeRank(node_rank);
+    if (has_master || is_static || (no_endpoint && nodes.max > 1)) TakeMaster(no_endpoint);
+  }
+
+  void TakeNodeRank(const GivenFlag* flag) {
+    const int most = draft_.config.nodes.max - 1;
+    draft_.config.rendezvous.node_rank = 0;
+    if (flag == nullptr) return;
+    const auto rank = ParseWholeNumber(flag->value);
+    if (!rank.has_value() || *rank > most) {
+      AddError(flag->origin, absl::StrCat("expected a whole number from 0 to ", most,
+                                          ", below --nnodes (found ", Quoted(flag->value), ")"));
+      return;
+    }
+    draft_.config.rendezvous.node_rank = static_cast<int>(*rank);
+  }
+
+  // torchrun's defaults, and the endpoint of a job that names none: the port after MASTER_PORT,
+  // which the workers need for themselves.
+  void TakeMaster(bool no_endpoint) {
+    RendezvousConfig& rendezvous = draft_.config.rendezvous;
+    if (rendezvous.master_addr.empty() && no_endpoint) rendezvous.master_addr = "127.0.0.1";
+    if (rendezvous.master_port == 0) rendezvous.master_port = 29500;
+    if (!no_endpoint || draft_.config.nodes.max == 1) return;
+    if (draft_.origins.count("rendezvous.endpoint") != 0) return;  // --standalone: said so
+    if (rendezvous.master_port == 65535) {
+      AddError(draft_.origins["rendezvous.master_port"],
+               "65535 has no next port for the rendezvous; give --rdzv-endpoint");
+      return;
+    }
+    rendezvous.endpoint = FormatEndpoint({rendezvous.master_addr, rendezvous.master_port + 1});
+  }
+
   void ApplyModule() {
+    draft_.run_path = reading_.IsOn("run-path");
     const GivenFlag* const module = reading_.Find("module");
     if (module == nullptr) return;
     draft_.module = true;
@@ -185,6 +275,7 @@ class RunOptions {
     RunCommand run;
     run.config = std::get<JobConfig>(std::move(result));
     run.config.verbosity = Verbosity(reading_);
+    run.config.insecure = reading_.IsOn("insecure");
     run.dry_run = reading_.IsOn("dry-run");
     run.json = reading_.IsOn("json");
     run.notes = std::move(notes_);
@@ -194,6 +285,7 @@ class RunOptions {
   const FlagReading& reading_;
   const Host& host_;
   JobDraft draft_;
+  const GivenFlag* any_port_ = nullptr;  // the endpoint, where its port is 0
   std::vector<std::string> errors_;
   std::vector<std::string> notes_;
 };

@@ -42,6 +42,11 @@ Json Shape(const JobKey& key) {
     case KeyType::kDuration:
       if (key.min > 0) return Text("^[0-9]+(ms|s|min|h)$");
       return {{"anyOf", {Text("^([0-9]+(ms|s|min|h)|0)$"), {{"const", 0}}}}};
+    case KeyType::kNumbers:
+      return {{"anyOf",
+               {Number(key),
+                Text("^([0-9]+(, *[0-9]+)*)?$"),
+                {{"type", "array"}, {"items", Number(key)}}}}};
     case KeyType::kEndpoint:
       return Text("^(|[A-Za-z0-9._-]+(:[0-9]+)?|\\[[A-Za-z0-9._:%-]+\\](:[0-9]+)?)$");
     case KeyType::kNodes:
@@ -56,6 +61,13 @@ Json Shape(const JobKey& key) {
       return {{"type", "object"},
               {"propertyNames", {{"pattern", "^[A-Za-z_][A-Za-z0-9_]*$"}}},
               {"additionalProperties", {{"type", kScalar}}}};
+    case KeyType::kStreams:
+      return {
+          {"anyOf", {{{"enum", {0, 1, 2, 3}}}, Text("^([0-3]|[0-9]+:[0-3](,[0-9]+:[0-3])*)$")}}};
+    case KeyType::kLocalRanks:
+      return {{"type", {"string", "integer"}},
+              {"minimum", 0},
+              {"pattern", "^( *[0-9]+ *(, *[0-9]+ *)*)?$"}};
   }
   return {};
 }

@@ -147,6 +147,8 @@ class Reader {
       ReadEnvironment(key, value);
     } else if (key.type == KeyType::kCommand && value.IsSequence()) {
       ReadArguments(key, value);
+    } else if (key.type == KeyType::kNumbers && value.IsSequence()) {
+      ReadNumbers(key, value);
     } else {
       ReadScalar(key, value);
     }
@@ -163,6 +165,25 @@ class Reader {
     const absl::Status status =
         fits ? SetFromText(key, value.Scalar(), draft_) : UnexpectedValue(key, Describe(value));
     if (!status.ok()) AddError(value, key.Path(), status.message());
+  }
+
+  void ReadNumbers(const JobKey& key, const YAML::Node& list) {
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      JobDraft scratch;
+      const YAML::Node& item = list[i];
+      const bool fits = item.IsScalar() && SetFromText(key, item.Scalar(), &scratch).ok() &&
+                        std::get<std::vector<int>*>(key.field(scratch))->size() == 1;
+      if (fits) {
+        texts.push_back(item.Scalar());
+      } else {
+        AddError(item, absl::StrCat(key.Path(), "[", i, "]"),
+                 absl::StrCat("expected a whole number from ", key.min, " to ", key.max, " (found ",
+                              Describe(item), ")"));
+      }
+    }
+    const absl::Status status = SetFromText(key, absl::StrJoin(texts, ","), draft_);
+    if (!status.ok()) AddError(list, key.Path(), status.message());
   }
 
   void ReadArguments(const JobKey& key, const YAML::Node& list) {

@@ -1,5 +1,6 @@
 #include "launcher/core/supervisor.h"
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -27,6 +28,15 @@ const char* OutcomeName(Outcome outcome) {
       return "unreachable";
   }
   return "?";
+}
+
+// An end that this agent came to by itself, without the rendezvous.
+Verdict OwnVerdict(std::string outcome, int exit_code, std::string reason) {
+  Verdict verdict;
+  verdict.outcome = std::move(outcome);
+  verdict.exit_code = exit_code;
+  verdict.reason = std::move(reason);
+  return verdict;
 }
 
 }  // namespace
@@ -94,6 +104,7 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
     return;  // meant for another agent, or for an earlier life of this one
   }
   std::visit(Overloaded{
+                 [&](const Waiting& waiting) { OnWaiting(waiting); },
                  [&](const Assignment& assignment) { OnAssignment(header, assignment); },
                  [&](const Start&) { OnStart(header); },
                  [&](const Stop& stop) { OnStop(header, stop, now); },
@@ -101,6 +112,10 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
                  [&](const Refused& refused) { OnRefused(refused, now); },
              },
              received.message);
+}
+
+void Supervisor::OnWaiting(const Waiting& waiting) {
+  if (state_ == SupervisorState::kJoining) Say(waiting.reason);
 }
 
 void Supervisor::OnAssignment(const Header& header, const Assignment& assignment) {
@@ -130,8 +145,9 @@ void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
 
 void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
   if (state_ == SupervisorState::kLeaving) return;  // this node's own end is decided
-  verdict_ = Verdict{OutcomeName(finished.outcome), finished.exit_code, finished.reason,
-                     finished.restarts_used, finished.root_cause};
+  if (generation_.value < 0) Say("the job is over; this node has started nothing");
+  verdict_ = Verdict{OutcomeName(finished.outcome), finished.exit_code,  finished.reason,
+                     finished.restarts_used,        finished.root_cause, finished.earlier};
   if (state_ == SupervisorState::kStopping) return;  // when the workers are gone
   StopWorkers(SupervisorState::kStopping, SIGTERM, now);
 }
@@ -140,18 +156,15 @@ void Supervisor::OnRefused(const Refused& refused, TimePoint now) {
   if (state_ == SupervisorState::kLeaving) return;
   // Once it was part of the job, a refusal means that its ranks are given to others by now.
   const bool was_member = generation_.value >= 0;
-  verdict_ = Verdict{was_member ? "unreachable" : "refused",
-                     was_member ? kExitUnavailable : kExitRefused,
-                     refused.reason,
-                     0,
-                     {}};
+  verdict_ = OwnVerdict(was_member ? "unreachable" : "refused",
+                        was_member ? kExitUnavailable : kExitRefused, refused.reason);
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);
 }
 
 void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
   if (state_ == SupervisorState::kLeaving || verdict_) return;  // nothing more was to be heard
   // Without the rendezvous nobody can tell whether our ranks are still ours: no grace.
-  verdict_ = Verdict{"unreachable", kExitUnavailable, lost.reason, 0, {}};
+  verdict_ = OwnVerdict("unreachable", kExitUnavailable, lost.reason);
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);
 }
 
@@ -167,7 +180,7 @@ void Supervisor::OnWorkerSpawned(const WorkerSpawned& spawned) {
 void Supervisor::OnSpawnFailed(const SpawnFailed& failed, TimePoint now) {
   DDPRUN_CHECK(state_ == SupervisorState::kRunning, "not asked to spawn");
   WorkerExited report = ExitReport(failed.local_rank, ExitStatus{failed.exit_code});
-  report.error_kind = kErrorExec;
+  report.error_kind = failed.permanent ? kErrorExec : kErrorSpawn;
   report.error_text = failed.reason;
   SendUp(std::move(report));
   StopWorkers(SupervisorState::kStopping, SIGTERM, now);
@@ -183,9 +196,17 @@ void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
   }
   WorkerExited report = ExitReport(ended.local_rank, ended.status);
   report.stderr_tail = ended.stderr_tail;
-  SendUp(std::move(report));
-  // Exit code 0 while others run: wait for them, however long they take.
-  if (!ended.status.ok()) StopWorkers(SupervisorState::kStopping, SIGTERM, now);
+  report.ended_at_ms = ended.ended_at_ms;
+  report.oom_killed = ended.oom_killed;
+  if (report.error_text.empty()) report.error_text = ended.error_file_text;
+  if (!ended.status.ok()) {
+    Say(Describe(WorkerFailure{options_.node.host, assignment_.node_rank, generation_, report}));
+  }
+  SendUp(report);
+  // Exit code 0 while others run: wait for them, however long they take. A victim: the cause may be
+  // on this node too and yet to be heard of; the rendezvous says when to stop waiting for it.
+  if (ended.status.ok() || IsVictim(report)) return;
+  StopWorkers(SupervisorState::kStopping, SIGTERM, now);
 }
 
 // ---- the user and time ----
@@ -197,13 +218,17 @@ void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
     }
     return;
   }
-  if (state_ == SupervisorState::kLeaving) {  // asked twice: now
-    StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
+  if (state_ == SupervisorState::kLeaving) {
+    const bool from_a_keyboard = signal.signo == SIGINT || signal.signo == SIGQUIT;
+    if (from_a_keyboard && now >= signalled_at_ + options_.repeat_guard) {  // asked twice: now
+      StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
+    }
     return;
   }
+  signalled_at_ = now;
   const std::string name = SignalName(signal.signo);
   Say(absl::StrCat("got ", name, ": ending this node's workers"));
-  verdict_ = Verdict{"left", 128 + signal.signo, absl::StrCat("this agent got ", name), 0, {}};
+  verdict_ = OwnVerdict("left", 128 + signal.signo, absl::StrCat("this agent got ", name));
   StopWorkers(SupervisorState::kLeaving, signal.signo, now);
 }
 
@@ -247,7 +272,10 @@ void Supervisor::SettleIfGone() {
     End(over ? SupervisorState::kDone : SupervisorState::kFailed, *std::move(verdict_));
   } else {
     Enter(SupervisorState::kJoining);
-    SendUp(Drained{});
+    Drained drained;
+    for (const Worker& worker : workers_)
+      drained.last_step = std::max(drained.last_step, worker.step);
+    SendUp(drained);
   }
 }
 

@@ -33,7 +33,8 @@ struct Verdict {
   int exit_code = 0;
   std::string reason;
   int restarts_used = 0;
-  std::optional<WorkerFailure> root_cause;
+  std::optional<RootCause> root_cause;
+  std::vector<RootCause> earlier;  // of the generations before, oldest first
 
   bool operator==(const Verdict&) const = default;
 };
@@ -47,6 +48,9 @@ struct SupervisorOptions {
   Duration stop_grace = std::chrono::seconds(10);  // from the first signal to SIGKILL
   // After SIGKILL: a worker that is still there (in an uninterruptible wait) is named and left.
   Duration kill_grace = std::chrono::seconds(2);
+  // A second SIGINT or SIGQUIT ends the grace, unless it comes with the first: some senders signal
+  // the process and its group.
+  Duration repeat_guard = std::chrono::milliseconds(300);
 };
 
 class Supervisor {
@@ -66,8 +70,9 @@ class Supervisor {
   };
   struct SpawnFailed {
     LocalRank local_rank;
-    int exit_code = 0;   // 126 or 127, as a shell would give
-    std::string reason;  // "./trian: no such file"
+    int exit_code = 0;       // 126 or 127, as a shell would give
+    std::string reason;      // "./trian: no such file"
+    bool permanent = false;  // the command itself cannot be executed, today or tomorrow
   };
   // The worker reported it over the control socket.
   struct StepReported {
@@ -83,6 +88,9 @@ class Supervisor {
     LocalRank local_rank;
     ExitStatus status;
     std::vector<std::string> stderr_tail;
+    std::string error_file_text;   // what it wrote to TORCHELASTIC_ERROR_FILE, or empty
+    std::int64_t ended_at_ms = 0;  // wall clock, for people
+    bool oom_killed = false;
   };
   struct SignalReceived {
     int signo = 0;
@@ -151,6 +159,7 @@ class Supervisor {
   void OnAssignment(const Header& header, const Assignment& assignment);
   void OnStart(const Header& header);
   void OnStop(const Header& header, const Stop& stop, TimePoint now);
+  void OnWaiting(const Waiting& waiting);
   void OnFinished(const Finished& finished, TimePoint now);
   void OnRefused(const Refused& refused, TimePoint now);
   void OnSessionLost(const SessionLost& lost, TimePoint now);
@@ -179,6 +188,7 @@ class Supervisor {
   Assignment assignment_;
   std::vector<Worker> workers_;        // by local rank; of the current generation
   std::optional<Verdict> verdict_;     // what to end with when the workers are gone
+  TimePoint signalled_at_;             // when Leaving began
   int stop_signal_ = 0;                // what the workers were sent last
   std::optional<TimePoint> deadline_;  // of Stopping and Leaving
 

@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "launcher/os/terminal_screen.h"
 
 namespace ddprun {
 namespace {
@@ -39,7 +41,13 @@ std::string_view FirstLines(std::string_view text) {
   if (text.size() <= PIPE_BUF) return text;
   const std::size_t last = text.rfind('\n', PIPE_BUF - 1);
   if (last != std::string_view::npos) return text.substr(0, last + 1);
-  return text.substr(0, text.find('\n') + 1);  // all of it, should there be no newline
+  const std::size_t first = text.find('\n');
+  return first == std::string_view::npos ? text : text.substr(0, first + 1);
+}
+
+std::string_view Variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
 }
 
 // False when the reader is gone. Someone may have made the descriptor nonblocking: it is shared
@@ -71,6 +79,7 @@ struct ConsoleWriter::State {
   std::condition_variable work;
   std::condition_variable idle;
   // Guarded by mutex.
+  TerminalScreen screen;  // as it will be when all of `pending` is written
   std::string pending;
   std::size_t queued = 0;  // pending, and what is being written
   std::uint64_t dropped = 0;
@@ -85,7 +94,11 @@ struct ConsoleWriter::State {
 
 void ConsoleWriter::State::Append(std::string_view prefix, std::string_view lines) {
   const std::size_t before = pending.size();
-  AppendWithPrefix(prefix, lines, &pending);
+  if (options.style.terminal) {
+    screen.Lines(prefix, lines, &pending);
+  } else {
+    AppendWithPrefix(prefix, lines, &pending);
+  }
   queued += pending.size() - before;
   work.notify_one();
 }
@@ -125,7 +138,8 @@ void ConsoleWriter::State::Main() {
 }
 
 ConsoleWriter::ConsoleWriter(int fd, Options options)
-    : state_(std::make_shared<State>(fd, std::move(options))),
+    : style_(options.style),
+      state_(std::make_shared<State>(fd, std::move(options))),
       thread_("ddprun-console", [state = state_] { state->Main(); }) {}
 
 ConsoleWriter::~ConsoleWriter() {
@@ -150,6 +164,18 @@ void ConsoleWriter::Write(std::string_view prefix, std::string_view lines) {
   state_->Append(prefix, lines);
 }
 
+void ConsoleWriter::ShowBar(int id, std::string_view prefix, std::string_view text) {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->broken) return;
+  // That a bar is gone is small and never left out; else it would stay for ever.
+  const bool slow = state_->dropped_untold > 0 || state_->queued >= state_->options.capacity;
+  if (slow && !text.empty()) return;
+  const std::size_t before = state_->pending.size();
+  state_->screen.Bar(id, prefix, text, &state_->pending);
+  state_->queued += state_->pending.size() - before;
+  state_->work.notify_one();
+}
+
 bool ConsoleWriter::Flush(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(state_->mutex);
   return state_->idle.wait_until(lock, deadline,
@@ -162,13 +188,18 @@ std::uint64_t ConsoleWriter::DroppedLines() const {
 }
 
 Console OpenConsole(int out_fd, int err_fd, const ConsoleWriter::Options& options) {
+  const auto open = [&](int fd) {
+    ConsoleWriter::Options own = options;
+    own.style = StyleFor(::isatty(fd) == 1, Variable("TERM"), Variable("NO_COLOR"));
+    return std::make_shared<ConsoleWriter>(fd, std::move(own));
+  };
   Console console;
-  console.out = std::make_shared<ConsoleWriter>(out_fd, options);
+  console.out = open(out_fd);
   struct stat out {};
   struct stat err {};
   const bool same = ::fstat(out_fd, &out) == 0 && ::fstat(err_fd, &err) == 0 &&
                     out.st_dev == err.st_dev && out.st_ino == err.st_ino;
-  console.err = same ? console.out : std::make_shared<ConsoleWriter>(err_fd, options);
+  console.err = same ? console.out : open(err_fd);
   return console;
 }
 

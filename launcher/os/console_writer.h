@@ -6,6 +6,8 @@
 //     ddprun: 12034 lines not shown: the terminal did not keep up (they are in /logs/job_1)
 // A reader that has gone away (EPIPE, a closed terminal) is given up silently: the job goes on.
 //
+// On a terminal, one worker's progress bar stands below the lines (terminal_screen.h).
+//
 // Lines of different workers are never torn or mixed: each line is within one write(), and lines
 // that fit into PIPE_BUF together share one, which the kernel keeps whole for other processes too.
 //
@@ -21,6 +23,7 @@
 #include <string_view>
 
 #include "launcher/os/helper_thread.h"
+#include "launcher/os/log_format.h"
 
 namespace ddprun {
 
@@ -31,6 +34,7 @@ class ConsoleWriter {
   struct Options {
     std::string log_directory;                // named in the line about dropped lines; may be ""
     std::size_t capacity = kDefaultCapacity;  // bytes that may wait; one call may go beyond it
+    ConsoleStyle style = {};
   };
 
   // `fd` must stay open until the process ends: a thread that hangs in a write still has it.
@@ -45,6 +49,12 @@ class ConsoleWriter {
   // Shown whole or dropped whole.
   void Write(std::string_view prefix, std::string_view lines);
 
+  // Only where style().terminal: shows `text` as the progress bar of `id`; blank text takes it
+  // away. Of several bars the one with the lowest id is shown. Left out when the terminal is slow.
+  void ShowBar(int id, std::string_view prefix, std::string_view text);
+
+  ConsoleStyle style() const { return style_; }
+
   // Blocks until everything is shown, or the reader is gone, or until `deadline`. Returns false in
   // the last case.
   bool Flush(std::chrono::steady_clock::time_point deadline);
@@ -55,13 +65,14 @@ class ConsoleWriter {
  private:
   struct State;
 
+  const ConsoleStyle style_;
   const std::shared_ptr<State> state_;  // shared with the thread
   HelperThread thread_;
 };
 
 // The agent's two. Where both descriptors are the same file (a terminal, `2>&1 | tee`), they are
 // one ConsoleWriter, so that lines of stdout and stderr keep their order and do not tear each
-// other.
+// other. The style of each is that of its descriptor, with TERM and NO_COLOR of the environment.
 struct Console {
   std::shared_ptr<ConsoleWriter> out;
   std::shared_ptr<ConsoleWriter> err;

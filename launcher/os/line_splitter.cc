@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "launcher/os/log_format.h"
+
 namespace ddprun {
 namespace {
 
@@ -15,6 +17,11 @@ std::size_t CutBefore(std::string_view text, std::size_t limit) {
 }  // namespace
 
 void LineSplitter::Feed(std::string_view bytes) {
+  FeedLines(bytes);
+  if (bar_sink_ && !partial_.empty()) ShowBar();
+}
+
+void LineSplitter::FeedLines(std::string_view bytes) {
   if (!partial_.empty()) {
     const std::size_t first = bytes.find('\n');
     const std::size_t size = first == std::string_view::npos ? bytes.size() : first + 1;
@@ -43,6 +50,15 @@ void LineSplitter::CutPieces() {
   }
 }
 
+void LineSplitter::ShowBar() {
+  const std::string_view text = AfterCarriageReturn(partial_);
+  const std::size_t start = static_cast<std::size_t>(text.data() - partial_.data());
+  if (start == 0 && partial_.back() != '\r') return;  // the beginning of a plain line
+  bar_sink_(text);
+  // What was overwritten is of no use any more. One carriage return stays: it marks a bar.
+  if (start > 1) partial_.erase(0, start - 1);
+}
+
 void LineSplitter::Finish() {
   if (partial_.empty()) return;
   sink_(std::exchange(partial_, {}));
@@ -65,7 +81,7 @@ void LineTail::Add(std::string_view lines) {
 }
 
 void LineTail::AddLine(std::string_view line) {
-  line = line.substr(0, kMaxBytes);
+  line = AfterCarriageReturn(line).substr(0, kMaxBytes);
   lines_.emplace_back(line);
   bytes_ += line.size();
   while (lines_.size() > kMaxLines || bytes_ > kMaxBytes) {

@@ -2,6 +2,9 @@
 //
 // Only '\n' ends a line; every other byte, NUL and invalid UTF-8 included, passes through. A line
 // longer than kMaxLineBytes comes in pieces, cut between UTF-8 characters where there are any.
+//
+// For a terminal, what stands on an unfinished line with carriage returns in it, a progress bar, is
+// handed out too, each time it changes; the line itself comes all the same when it ends.
 #ifndef DDPRUN_LAUNCHER_OS_LINE_SPLITTER_H_
 #define DDPRUN_LAUNCHER_OS_LINE_SPLITTER_H_
 
@@ -22,7 +25,11 @@ class LineSplitter {
   // Is given one or more lines, each with its '\n', or one piece without. Valid during the call.
   using Sink = std::function<void(std::string_view lines)>;
 
-  explicit LineSplitter(Sink sink) : sink_(std::move(sink)) {}
+  // Is given what a terminal would show of the unfinished line, without carriage returns.
+  using BarSink = std::function<void(std::string_view text)>;
+
+  explicit LineSplitter(Sink sink, BarSink bar_sink = nullptr)
+      : sink_(std::move(sink)), bar_sink_(std::move(bar_sink)) {}
 
   void Feed(std::string_view bytes);
 
@@ -30,9 +37,12 @@ class LineSplitter {
   void Finish();
 
  private:
+  void FeedLines(std::string_view bytes);
   void CutPieces();
+  void ShowBar();
 
   const Sink sink_;
+  const BarSink bar_sink_;
   std::string partial_;  // the beginning of a line, at most kMaxLineBytes
 };
 
@@ -42,7 +52,8 @@ class LineTail {
   static constexpr std::size_t kMaxLines = 20;
   static constexpr std::size_t kMaxBytes = 8 << 10;
 
-  // Takes what LineSplitter hands out. A line that alone is over kMaxBytes is cut at its end.
+  // Takes what LineSplitter hands out. Of a line with carriage returns it keeps what a terminal
+  // would. A line that alone is over kMaxBytes is cut at its end.
   void Add(std::string_view lines);
 
   // Oldest first, without newlines.

@@ -5,6 +5,7 @@
 #define DDPRUN_LAUNCHER_OS_LOCAL_ADDRESS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -15,6 +16,22 @@ namespace ddprun {
 // that MASTER_ADDR should have for the others. No packet is sent. NotFound when the name does not
 // resolve, Unavailable when there is no route.
 absl::StatusOr<std::string> LocalAddressTowards(const std::string& host, std::uint16_t port);
+
+// Which of the addresses that `host` (a name or an address) stands for is this host's own, an
+// interface's or loopback: the first one, numeric; nullopt when none is. NotFound when the name
+// does not resolve. May block on a name server.
+absl::StatusOr<std::optional<std::string>> OwnAddress(const std::string& host);
+
+// Whether `host` says that it means this host for itself alone: localhost, 127.x.y.z or ::1. A name
+// that merely resolves to such an address, as Debian has it for a host's own name, does not.
+bool IsLoopback(const std::string& host);
+
+// An address of an interface that is up and not loopback, IPv4 before IPv6; nullopt: none.
+std::optional<std::string> OutsideAddress();
+
+// Whether somebody listens on the port of this address, which must be this host's own. Waits for an
+// answer, which the kernel gives at once, for at most a second.
+bool SomebodyListens(const std::string& address, std::uint16_t port);
 
 // This host's name, as `hostname` prints it.
 std::string HostName();

@@ -24,17 +24,35 @@ constexpr int kReadsPerTurn = 4;  // then the other descriptors have their turn
 // One pipe. It is read while its file's queue has room.
 class LogPump::Stream {
  public:
-  Stream(EventLoop* loop, WriterThread* files, const Options& options, const char* file_name,
-         std::shared_ptr<ConsoleWriter> console, LineTail* tail, UniqueFd pipe)
+  // What is different between a worker's two streams.
+  struct Kind {
+    const char* file_name;
+    int number;  // 0: stdout, 1: stderr
+    std::shared_ptr<ConsoleWriter> console;
+    CollapsingConsole* collapse;
+    LineTail* tail;  // may be null
+  };
+
+  Stream(EventLoop* loop, WriterThread* files, const Options& options, Kind kind, UniqueFd pipe)
       : loop_(loop),
         files_(files),
-        prefix_(options.prefix),
-        console_(std::move(console)),
-        tail_(tail),
+        console_(std::move(kind.console)),
+        collapse_(kind.collapse),
+        tail_(kind.tail),
+        local_rank_(options.local_rank),
+        bar_id_(2 * options.local_rank + kind.number),
+        prefix_(console_ != nullptr && console_->style().colour
+                    ? ColourPrefix(options.prefix, options.rank)
+                    : options.prefix),
         pipe_(std::move(pipe)),
-        splitter_([this](std::string_view lines) { ShowLines(lines); }) {
+        splitter_([this](std::string_view lines) { ShowLines(lines); },
+                  console_ != nullptr && console_->style().terminal
+                      ? [this](std::string_view text) { ShowBar(text); }
+                      : LineSplitter::BarSink()) {
+    if (collapse_ != nullptr) collapse_->Enter(local_rank_);
     if (!options.directory.empty()) {
-      file_ = files_->Open(absl::StrCat(options.directory, "/", file_name), [this] { Resume(); });
+      file_ =
+          files_->Open(absl::StrCat(options.directory, "/", kind.file_name), [this] { Resume(); });
     }
     Resume();
   }
@@ -90,33 +108,52 @@ class LogPump::Stream {
 
   void ShowLines(std::string_view lines) {
     if (tail_ != nullptr) tail_->Add(lines);
-    if (console_ != nullptr) console_->Write(prefix_, lines);
+    if (std::exchange(bar_shown_, false)) console_->ShowBar(bar_id_, "", "");
+    if (collapse_ != nullptr) {
+      collapse_->Write(local_rank_, lines);
+    } else if (console_ != nullptr) {
+      console_->Write(prefix_, lines);
+    }
+  }
+
+  void ShowBar(std::string_view text) {
+    console_->ShowBar(bar_id_, prefix_, text);
+    bar_shown_ = true;
   }
 
   void Finish() {
     Pause();
     pipe_.reset();
     splitter_.Finish();
+    if (collapse_ != nullptr) collapse_->Leave(local_rank_);
     if (file_) files_->Close(*std::exchange(file_, std::nullopt));
   }
 
   EventLoop* const loop_;
   WriterThread* const files_;
-  const std::string prefix_;
   const std::shared_ptr<ConsoleWriter> console_;
+  CollapsingConsole* const collapse_;  // null: lines go straight to the console
   LineTail* const tail_;
+  const int local_rank_;
+  const int bar_id_;
+  const std::string prefix_;
   UniqueFd pipe_;
   LineSplitter splitter_;
   std::optional<WriterThread::FileId> file_;
   bool watching_ = false;
+  bool bar_shown_ = false;
 };
 
 LogPump::LogPump(EventLoop* loop, WriterThread* files, Options options, UniqueFd stdout_pipe,
                  UniqueFd stderr_pipe)
-    : out_(std::make_unique<Stream>(loop, files, options, "stdout.log", options.console.out,
-                                    nullptr, std::move(stdout_pipe))),
-      err_(std::make_unique<Stream>(loop, files, options, "stderr.log", options.console.err,
-                                    &stderr_tail_, std::move(stderr_pipe))) {}
+    : out_(std::make_unique<Stream>(
+          loop, files, options,
+          Stream::Kind{"stdout.log", 0, options.console.out, options.collapse_out, nullptr},
+          std::move(stdout_pipe))),
+      err_(std::make_unique<Stream>(
+          loop, files, options,
+          Stream::Kind{"stderr.log", 1, options.console.err, options.collapse_err, &stderr_tail_},
+          std::move(stderr_pipe))) {}
 
 LogPump::~LogPump() = default;
 

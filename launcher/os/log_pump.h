@@ -3,8 +3,9 @@
 // The files get every byte as it came, and nothing is ever lost: when the disk is slow, the pump
 // stops reading, the pipe fills and the worker waits. The console gets whole lines with a prefix
 // ("[default3]:step 17"), the worker's stdout on our stdout and its stderr on our stderr; when the
-// terminal is slow, lines are left out there (console_writer.h). Memory is bounded whatever the
-// worker writes.
+// terminal is slow, lines are left out there (console_writer.h). On a terminal the prefix is
+// coloured, and a line with carriage returns is shown as a progress bar until it ends. Memory is
+// bounded whatever the worker writes.
 //
 // Belongs to the agent and its loop's thread; one pump per worker and generation.
 #ifndef DDPRUN_LAUNCHER_OS_LOG_PUMP_H_
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/os/collapsing_console.h"
 #include "launcher/os/console_writer.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/line_splitter.h"
@@ -28,6 +30,12 @@ class LogPump {
     std::string directory;  // gets stdout.log and stderr.log, appended to; "" for no files
     std::string prefix;     // of every line on the console, for example "[default3]:"
     Console console;        // either may be null: that stream is not shown
+    int rank = 0;           // chooses the colour of the prefix
+    int local_rank = 0;
+    // Where one is given, lines go through it instead of straight to the console. Must outlive this
+    // object.
+    CollapsingConsole* collapse_out = nullptr;
+    CollapsingConsole* collapse_err = nullptr;
   };
 
   // Reads from now on. `loop` and `files` must outlive this object. The pipes are the nonblocking

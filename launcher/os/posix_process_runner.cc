@@ -5,16 +5,15 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "launcher/os/block_signals.h"
 #include "launcher/os/child_process.h"
 #include "launcher/os/program_path.h"
 
@@ -47,23 +46,6 @@ class ChildStack {
 
  private:
   void* const base_;
-};
-
-// Blocks every signal, also those that glibc keeps from pthread_sigmask, for the calling thread.
-class BlockAllSignals {
- public:
-  BlockAllSignals() {
-    const std::uint64_t all = ~std::uint64_t{0};
-    ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &previous_, sizeof(all));
-  }
-  ~BlockAllSignals() {
-    ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &previous_, nullptr, sizeof(previous_));
-  }
-  BlockAllSignals(const BlockAllSignals&) = delete;
-  BlockAllSignals& operator=(const BlockAllSignals&) = delete;
-
- private:
-  std::uint64_t previous_ = 0;
 };
 
 // Moves a descriptor out of 0..2, where the child's dup2 would run into it. That happens when the
@@ -201,14 +183,28 @@ absl::StatusOr<SpawnedProcess> PosixProcessRunner::Spawn(const SpawnRequest& req
   return process;
 }
 
-absl::Status PosixProcessRunner::SignalGroup(pid_t pid, int signo) {
+absl::Status SignalProcessGroup(pid_t pid, int signo) {
   // kill(-1) and kill(0) would reach everybody, and us.
   if (pid <= 1) {
     return absl::InvalidArgumentError(absl::StrCat("no worker's process group: ", pid));
   }
-  if (::kill(-pid, signo) == 0) return absl::OkStatus();
-  return absl::ErrnoToStatus(
-      errno, absl::StrCat("cannot send ", SignalName(signo), " to process group ", pid));
+  if (::kill(-pid, signo) != 0) {
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat("cannot send ", SignalName(signo), " to process group ", pid));
+  }
+  // A stopped process would not hear of it before somebody continues it.
+  const bool asks_to_end =
+      signo == SIGTERM || signo == SIGINT || signo == SIGQUIT || signo == SIGHUP;
+  if (asks_to_end) ::kill(-pid, SIGCONT);
+  return absl::OkStatus();
+}
+
+absl::Status PosixProcessRunner::SignalGroup(pid_t pid, int signo) {
+  return SignalProcessGroup(pid, signo);
+}
+
+absl::StatusOr<std::vector<pid_t>> PosixProcessRunner::EndOrphans(std::chrono::microseconds) {
+  return std::vector<pid_t>{};
 }
 
 absl::StatusOr<ExitStatus> PosixProcessRunner::Reap(int pidfd) {

@@ -2,9 +2,9 @@
 //
 // A worker that it starts
 //   - leads a process group of its own, so that its children can be signalled with it;
-//   - is killed (SIGKILL) when the thread that called Spawn() ends, however it ends: call Spawn()
-//     from a thread that lives as long as the agent. The kernel clears this for set-user-ID
-//     programs; and a worker's own children do not inherit it;
+//   - is killed (SIGKILL) when the thread that called Spawn() ends, however it ends: in ddprun that
+//     is the guardian's only one (guardian.h). The kernel clears this for set-user-ID programs; and
+//     a worker's own children do not inherit it;
 //   - has /dev/null as stdin, the pipes as stdout and stderr, and no other descriptor;
 //   - has no blocked and no ignored signals, whatever the agent has.
 //
@@ -19,12 +19,18 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "launcher/os/process_runner.h"
 #include "rendezvous/core/exit_status.h"
 
 namespace ddprun {
+
+// ProcessRunner::SignalGroup, for any caller of the same user.
+absl::Status SignalProcessGroup(pid_t pid, int signo);
 
 class PosixProcessRunner final : public ProcessRunner {
  public:
@@ -35,6 +41,8 @@ class PosixProcessRunner final : public ProcessRunner {
   absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest& request) override;
   absl::Status SignalGroup(pid_t pid, int signo) override;
   absl::StatusOr<ExitStatus> Reap(int pidfd) override;
+  // Nothing falls to a process that is no subreaper: finds nothing.
+  absl::StatusOr<std::vector<pid_t>> EndOrphans(std::chrono::microseconds limit) override;
 };
 
 }  // namespace ddprun

@@ -1,8 +1,8 @@
 // ProcessRunner starts worker processes, signals them and collects how they ended.
 //
-// The agent talks to this interface; PosixProcessRunner is the real one, and a fake in the tests
-// lets a supervisor be driven without processes. A runner is passive: it watches nothing. Its
-// caller watches `pidfd` on its loop, and does this when it becomes readable:
+// The agent talks to this interface. GuardedProcessRunner is what ddprun uses: it lets a guardian
+// process start the workers, by PosixProcessRunner, which is the mechanism. A runner is passive: it
+// watches nothing. Its caller watches `pidfd` on its loop, and does this when it becomes readable:
 //
 //     runner->SignalGroup(pid, SIGKILL);    // grandchildren; the zombie keeps the pid ours
 //     control_socket->DrainPeer(pid);       // what it said just before
@@ -10,13 +10,17 @@
 //     loop->Unwatch(pidfd);
 //     StatusOr<ExitStatus> status = runner->Reap(pidfd);   // from here on the pid may be anyone's
 //
-// Called from one thread, the same one for the whole life of the workers: a worker is killed by the
-// kernel when the thread that spawned it ends (PR_SET_PDEATHSIG).
+// Called from one thread, the same one for the whole life of the workers. The kernel kills a worker
+// when the thread that is its parent ends (PR_SET_PDEATHSIG): the guardian's only one.
+//
+// Unavailable, from any call: the workers are out of reach, because the guardian was killed. They
+// are dead, how they ended is lost, and no other call will succeed.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_RUNNER_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_RUNNER_H_
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -55,12 +59,18 @@ class ProcessRunner {
   virtual absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest& request) = 0;
 
   // Sends `signo` to every process in the worker's group. NotFound when nothing is left of it.
+  // SIGTERM, SIGINT, SIGQUIT and SIGHUP also continue what is stopped, so that it can end in order.
   // Call it only before Reap(): afterwards the number may belong to somebody else.
   virtual absl::Status SignalGroup(pid_t pid, int signo) = 0;
 
   // Collects the status of a process that has ended. FailedPrecondition while it is running:
   // it never waits.
   virtual absl::StatusOr<ExitStatus> Reap(int pidfd) = 0;
+
+  // Kills and collects what ended workers have left behind, also where it has left their group and
+  // session. Waits at most `limit` for it to die, and returns who is still there. Call it when no
+  // worker runs: a worker that is not reaped yet, and what is below it, is not touched.
+  virtual absl::StatusOr<std::vector<pid_t>> EndOrphans(std::chrono::microseconds limit) = 0;
 };
 
 }  // namespace ddprun

@@ -12,22 +12,27 @@
 namespace ddprun {
 namespace {
 
-sigset_t SignalsToTake() {
+// A blocked signal is queued even when it is ignored, so nohup has to be asked for.
+bool IsIgnored(int signo) {
+  struct sigaction action;
+  CheckSyscall(sigaction(signo, nullptr, &action), "sigaction");
+  return action.sa_handler == SIG_IGN;
+}
+
+sigset_t SignalsToTake(bool with_suspension) {
   sigset_t set;
   sigemptyset(&set);
   for (const int signo : {SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2}) sigaddset(&set, signo);
-  // A blocked signal is queued even when it is ignored, so nohup has to be asked for.
-  struct sigaction hangup;
-  CheckSyscall(sigaction(SIGHUP, nullptr, &hangup), "sigaction SIGHUP");
-  if (hangup.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);
+  if (!IsIgnored(SIGHUP)) sigaddset(&set, SIGHUP);
+  if (with_suspension && !IsIgnored(SIGTSTP)) sigaddset(&set, SIGTSTP);
   return set;
 }
 
 }  // namespace
 
-SignalSource::SignalSource(EventLoop* loop, Handler handler)
-    : loop_(loop), handler_(std::move(handler)) {
-  const sigset_t set = SignalsToTake();
+SignalSource::SignalSource(EventLoop* loop, Handler handler, Suspension suspension)
+    : loop_(loop), handler_(std::move(handler)), suspension_(std::move(suspension)) {
+  const sigset_t set = SignalsToTake(static_cast<bool>(suspension_.before_stop));
   Check(pthread_sigmask(SIG_BLOCK, &set, &previous_mask_) == 0, "pthread_sigmask");
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
@@ -46,8 +51,23 @@ void SignalSource::OnReadable() {
   // One signal a turn: the handler may do anything, destroying this object included.
   signalfd_siginfo info;
   if (::read(signal_fd_.get(), &info, sizeof(info)) != sizeof(info)) return;
+  if (info.ssi_signo == SIGTSTP) return Suspend();
   const Handler handler = handler_;
   handler(static_cast<int>(info.ssi_signo), static_cast<pid_t>(info.ssi_pid));
+}
+
+void SignalSource::Suspend() {
+  suspension_.before_stop();
+  // The real signal with its default action, so that the shell sees a job that Ctrl-Z has stopped.
+  // Where nobody could continue us (an orphaned process group) the kernel discards it.
+  sigset_t stop;
+  sigset_t previous;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  ::kill(::getpid(), SIGTSTP);
+  pthread_sigmask(SIG_UNBLOCK, &stop, &previous);  // stops here, and goes on with SIGCONT
+  pthread_sigmask(SIG_SETMASK, &previous, nullptr);
+  suspension_.after_continue();
 }
 
 }  // namespace ddprun

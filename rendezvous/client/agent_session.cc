@@ -1,44 +1,19 @@
 #include "rendezvous/client/agent_session.h"
 
 #include <utility>
+#include <variant>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "rendezvous/client/channel.h"
 #include "rendezvous/core/check.h"
 #include "rendezvous/wire/grpc_handoff.h"
-#include "rendezvous/wire/limits.h"
 #include "rendezvous/wire/translate.h"
 
 namespace ddprun {
 namespace {
-
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& endpoint) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(wire::kMaxMessageBytes);
-  arguments.SetMaxSendMessageSize(wire::kMaxMessageBytes);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  // Clusters set http_proxy for the outside world, and gRPC would obey.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  // The rendezvous often starts a moment after its agents. gRPC waits at least 100 ms.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // for one attempt to connect
-  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
-  if (!absl::StartsWith(endpoint, "unix:")) {
-    // A rendezvous whose node lost its power or its network is noticed after 1 s + 2 s. The server
-    // is set up for so many pings.
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 1000);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 2000);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  }
-  return grpc::CreateCustomChannel(endpoint, grpc::InsecureChannelCredentials(), arguments);
-}
 
 // gRPC's "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:29400: Failed to
 // connect to remote host: Connection refused" as "connection refused".
@@ -111,6 +86,8 @@ void AgentSession::Open() {
 void AgentSession::Send(const Header& header, const AgentMessage& message) {
   const std::lock_guard lock(mutex_);
   if (closing_ || read_ended_ || !failure_.empty()) return;
+  // A heartbeat says that the agent lives now: one that has to wait says nothing.
+  if (std::holds_alternative<Heartbeat>(message) && !outgoing_.empty()) return;
   if (outgoing_.size() >= kMaxQueuedMessages) {
     Fail(absl::StrCat("the rendezvous at ", endpoint_, " does not read: ", kMaxQueuedMessages,
                       " messages wait for it"));

@@ -34,6 +34,12 @@ struct JobSpec {
   int max_restarts = 0;
   Duration join_timeout{};  // from the first join until min_nodes must be there
   Duration last_call{};     // from min_nodes joined until the round closes below max_nodes
+  std::optional<Duration> restart_window;  // max_restarts counts those this recent; nullopt: all
+  std::vector<int> never_restart_on;       // exit codes of a worker that end the job at once
+  // What every worker is told as MASTER_ADDR and MASTER_PORT. Empty, 0: node rank 0's address, the
+  // port that its agent offers.
+  std::string master_addr{};
+  int master_port = 0;
 
   bool operator==(const JobSpec&) const = default;
 };
@@ -42,6 +48,8 @@ struct NodeSpec {
   std::string host;     // name for people
   std::string address;  // what other nodes connect to; becomes MASTER_ADDR on node rank 0
   int worker_count = 1;
+  // The node rank that this agent asks for (--node-rank). In a job either every agent does or none.
+  std::optional<NodeRank> requested_rank{};
 
   bool operator==(const NodeSpec&) const = default;
 };
@@ -73,8 +81,10 @@ struct WorkerExited {
   ExitStatus status;
   std::optional<std::int64_t> step;  // last STEP it reported
   std::string error_kind;            // of its ERROR report (worker/contract/control.h), or empty
-  std::string error_text;            // of its ERROR report, or why it could not be started
+  std::string error_text;            // of that, of its error file, or why it did not start
   std::vector<std::string> stderr_tail;  // its last lines, oldest first
+  std::int64_t ended_at_ms = 0;          // by its node's wall clock, Unix time; for people only
+  bool oom_killed = false;               // by the kernel, for want of memory
 
   bool operator==(const WorkerExited&) const = default;
 };
@@ -82,6 +92,7 @@ struct WorkerExited {
 // No worker of the generation is left on this node; the agent waits for the next assignment.
 struct Drained {
   int offered_port = 0;
+  std::optional<std::int64_t> last_step;  // the newest that its workers reported in the generation
 
   bool operator==(const Drained&) const = default;
 };
@@ -97,6 +108,13 @@ struct Leave {
 using AgentMessage = std::variant<Join, Heartbeat, Prepared, WorkerExited, Drained, Leave>;
 
 // ---- rendezvous → agent ----
+
+// The agent has joined, and nothing happens yet. No answer.
+struct Waiting {
+  std::string reason;  // for people: who is missing, or that the job has all its nodes
+
+  bool operator==(const Waiting&) const = default;
+};
 
 // The agent's place in the generation that the header names. Answer: Prepared.
 struct Assignment {
@@ -136,13 +154,32 @@ struct WorkerFailure {
   bool operator==(const WorkerFailure&) const = default;
 };
 
+// What ended a generation. There is exactly one for each that did not succeed.
+struct RootCause {
+  enum class Kind {
+    kWorkerFailed,     // a worker died, or could not be started
+    kWorkerLeftEarly,  // a worker exited 0 while its peers still needed it
+    kNodeLost,         // an agent was killed, or was not heard for the length of the lease
+    kNodeLeft,         // an agent was told to end
+  };
+  Kind kind = Kind::kWorkerFailed;
+  WorkerFailure failure;  // for a node: its host, rank and generation, and no worker
+  std::string reason;     // for a node: why
+  // Workers that failed because of it, in the order in which the rendezvous heard of them; the
+  // first 64, without their stderr_tail.
+  std::vector<WorkerFailure> victims;
+
+  bool operator==(const RootCause&) const = default;
+};
+
 // The job is over, for good. The agent ends what still runs and exits with `exit_code`.
 struct Finished {
   Outcome outcome = Outcome::kSucceeded;
   int exit_code = 0;
   std::string reason;
   int restarts_used = 0;
-  std::optional<WorkerFailure> root_cause;
+  std::optional<RootCause> root_cause;  // of the last generation, unless it succeeded
+  std::vector<RootCause> earlier;       // of the generations before, oldest first; the last 64
 
   bool operator==(const Finished&) const = default;
 };
@@ -154,7 +191,7 @@ struct Refused {
   bool operator==(const Refused&) const = default;
 };
 
-using RendezvousMessage = std::variant<Assignment, Start, Stop, Finished, Refused>;
+using RendezvousMessage = std::variant<Waiting, Assignment, Start, Stop, Finished, Refused>;
 
 }  // namespace ddprun
 

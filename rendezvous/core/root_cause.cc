@@ -1,35 +1,166 @@
 #include "rendezvous/core/root_cause.h"
 
 #include <algorithm>
+#include <array>
+#include <csignal>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "rendezvous/core/check.h"
+#include "absl/strings/string_view.h"
 #include "worker/contract/control.h"
 
 namespace ddprun {
+namespace {
 
-std::size_t ChooseRootCause(const std::vector<WorkerFailure>& failures) {
-  DDPRUN_CHECK(!failures.empty(), "a root cause needs a failure");
-  const auto cause = std::find_if(failures.begin(), failures.end(), [](const WorkerFailure& f) {
-    return f.exit.error_kind != control::kErrorCollective;
-  });
-  return cause == failures.end() ? 0 : cause - failures.begin();
+// What Gloo, NCCL and sockets say when a peer has gone. For workers that report no kind.
+constexpr std::array kLastWordsOfVictims = {
+    "connection closed by peer",
+    "connection reset by peer",
+    "broken pipe",
+    "connection refused",
+    "socket timeout",
+    "ncclremoteerror",
+    "nccl communicator was aborted",
+    "watchdog caught collective",
+    "application timeout",
+};
+
+// All of a job of thousands may be victims of one; a report needs no more.
+constexpr std::size_t kMaxVictims = 64;
+
+bool HasLastWordsOfVictim(absl::string_view text) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  return std::any_of(kLastWordsOfVictims.begin(), kLastWordsOfVictims.end(),
+                     [&](const char* words) { return absl::StrContains(lower, words); });
 }
 
-bool IsPermanent(const WorkerFailure& failure) { return failure.exit.error_kind == kErrorExec; }
+bool OfAWorker(const RootCause& cause) {
+  return cause.kind == RootCause::Kind::kWorkerFailed ||
+         cause.kind == RootCause::Kind::kWorkerLeftEarly;
+}
+
+}  // namespace
+
+bool IsVictim(const WorkerExited& exit) {
+  if (!exit.error_kind.empty()) return exit.error_kind == control::kErrorCollective;
+  // Nobody else's death makes a process crash or be killed.
+  if (exit.status.signal != 0 && exit.status.signal != SIGABRT) return false;
+  return HasLastWordsOfVictim(exit.error_text) ||
+         std::any_of(exit.stderr_tail.begin(), exit.stderr_tail.end(), HasLastWordsOfVictim);
+}
+
+void Incidents::AddExit(const std::string& host, NodeRank node_rank, const WorkerExited& exit) {
+  WorkerFailure failure{host, node_rank, generation_, exit};
+  if (exit.status.ok()) {
+    if (!first_success_) first_success_ = std::move(failure);
+    return;
+  }
+  incidents_.push_back({{RootCause::Kind::kWorkerFailed, std::move(failure), "", {}}, {}, false});
+}
+
+void Incidents::AddSuspicion(Incarnation incarnation, const std::string& host, NodeRank node_rank) {
+  RootCause cause{RootCause::Kind::kNodeLost, {host, node_rank, generation_, {}}, "", {}};
+  incidents_.push_back({std::move(cause), incarnation, true});
+}
+
+void Incidents::AddNode(Incarnation incarnation, RootCause::Kind kind, const std::string& host,
+                        NodeRank node_rank, const std::string& reason) {
+  for (Incident& incident : incidents_) {
+    if (!incident.suspected || incident.incarnation != incarnation) continue;
+    incident.suspected = false;
+    incident.cause.kind = kind;
+    incident.cause.reason = reason;
+    return;
+  }
+  RootCause cause{kind, {host, node_rank, generation_, {}}, reason, {}};
+  incidents_.push_back({std::move(cause), incarnation, false});
+}
+
+bool Incidents::any() const {
+  return std::any_of(incidents_.begin(), incidents_.end(),
+                     [](const Incident& incident) { return !incident.suspected; });
+}
+
+bool Incidents::OnlyVictims() const {
+  return any() && std::all_of(incidents_.begin(), incidents_.end(), [](const Incident& incident) {
+           return OfAWorker(incident.cause) && IsVictim(incident.cause.failure.exit);
+         });
+}
+
+std::optional<RootCause> Incidents::FindRootCause() const {
+  const Incident* first = nullptr;
+  const Incident* chosen = nullptr;
+  for (const Incident& incident : incidents_) {
+    if (incident.suspected) continue;
+    if (first == nullptr) first = &incident;
+    if (OfAWorker(incident.cause) && IsVictim(incident.cause.failure.exit)) continue;
+    chosen = &incident;
+    break;
+  }
+  if (first == nullptr) return std::nullopt;
+  RootCause cause;
+  if (chosen == nullptr && first_success_) {
+    cause = {RootCause::Kind::kWorkerLeftEarly, *first_success_, "", {}};
+  } else {
+    if (chosen == nullptr) chosen = first;
+    cause = chosen->cause;
+  }
+  for (const Incident& incident : incidents_) {
+    if (&incident == chosen || !OfAWorker(incident.cause)) continue;
+    if (cause.victims.size() == kMaxVictims) break;
+    cause.victims.push_back(incident.cause.failure);
+    cause.victims.back().exit.stderr_tail.clear();
+  }
+  return cause;
+}
+
+bool IsPermanent(const RootCause& cause) { return cause.failure.exit.error_kind == kErrorExec; }
+
+bool IsMembershipChange(const RootCause& cause) { return !OfAWorker(cause); }
+
+int ExitCodeOf(const RootCause& cause) {
+  constexpr int kExitUnavailable = 69;  // EX_UNAVAILABLE
+  switch (cause.kind) {
+    case RootCause::Kind::kWorkerFailed:
+      return cause.failure.exit.status.ShellCode();
+    case RootCause::Kind::kWorkerLeftEarly:
+      return cause.victims.empty() ? 1 : cause.victims.front().exit.status.ShellCode();
+    case RootCause::Kind::kNodeLost:
+    case RootCause::Kind::kNodeLeft:
+      return kExitUnavailable;
+  }
+  return kExitUnavailable;
+}
 
 std::string Describe(const WorkerFailure& failure) {
   const WorkerExited& exit = failure.exit;
-  if (IsPermanent(failure)) {
+  if (exit.error_kind == kErrorExec || exit.error_kind == kErrorSpawn) {
     return absl::StrCat("cannot start rank ", exit.rank.value, " on ", failure.host, ": ",
                         exit.error_text);
   }
   std::string text =
       absl::StrCat("rank ", exit.rank.value, " (local rank ", exit.local_rank.value, ", pid ",
                    exit.pid, ") on ", failure.host, ": ", exit.status.Describe());
+  if (exit.oom_killed) absl::StrAppend(&text, " by the kernel: out of memory");
   if (exit.step) absl::StrAppend(&text, " after step ", *exit.step);
   if (!exit.error_text.empty()) absl::StrAppend(&text, ": ", exit.error_text);
   return text;
+}
+
+std::string Describe(const RootCause& cause) {
+  switch (cause.kind) {
+    case RootCause::Kind::kWorkerFailed:
+      return Describe(cause.failure);
+    case RootCause::Kind::kWorkerLeftEarly:
+      return absl::StrCat(Describe(cause.failure),
+                          ", while its peers still needed it: it left early");
+    case RootCause::Kind::kNodeLost:
+      return absl::StrCat(cause.failure.host, " was lost: ", cause.reason);
+    case RootCause::Kind::kNodeLeft:
+      return absl::StrCat(cause.failure.host, " left: ", cause.reason);
+  }
+  return "?";
 }
 
 }  // namespace ddprun

@@ -1,8 +1,13 @@
-// Which of several failures of one generation was the cause of the others.
+// What ended a generation: one root cause out of all that was reported.
+//
+// When one worker dies, the collectives of its peers fail within milliseconds, and so do they.
+// Which of them was first cannot be told by clocks: nodes' clocks differ by more than that. It is
+// told by what each failure says of itself, and only then by the order in which the rendezvous
+// heard of them.
 #ifndef DDPRUN_RENDEZVOUS_CORE_ROOT_CAUSE_H_
 #define DDPRUN_RENDEZVOUS_CORE_ROOT_CAUSE_H_
 
-#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,19 +15,65 @@
 
 namespace ddprun {
 
-// ERROR kind that agents give to a worker that could not be started at all.
+// ERROR kinds that agents give to a worker that could not be started: its command cannot be
+// executed; or there was no room for it this time (processes, descriptors, its folder for logs).
 inline constexpr char kErrorExec[] = "exec";
+inline constexpr char kErrorSpawn[] = "spawn";
 
-// Index of the root cause in `failures`, which stand in the order in which the rendezvous saw them
-// and must not be empty. A worker that says its collective failed lost a peer: it is a victim as
-// long as there is any failure of another kind. Clocks of nodes are not compared.
-std::size_t ChooseRootCause(const std::vector<WorkerFailure>& failures);
+// The worker says `ERROR=collective`, or its last words are those of a lost connection and it ended
+// by exit() or abort(): it failed because a peer did.
+bool IsVictim(const WorkerExited& exit);
+
+// What went wrong in one generation, in the order in which the rendezvous saw it. A value: the
+// Round has one, and makes a new one for each generation.
+class Incidents {
+ public:
+  explicit Incidents(Generation generation = {}) : generation_(generation) {}
+
+  // A worker ended by itself, with whatever result.
+  void AddExit(const std::string& host, NodeRank node_rank, const WorkerExited& exit);
+  // A node's connection broke. Counts from now if the node is lost later.
+  void AddSuspicion(Incarnation incarnation, const std::string& host, NodeRank node_rank);
+  // A node is out; `kind` is kNodeLost or kNodeLeft.
+  void AddNode(Incarnation incarnation, RootCause::Kind kind, const std::string& host,
+               NodeRank node_rank, const std::string& reason);
+
+  // Something failed: the generation cannot succeed.
+  bool any() const;
+  // Something failed, but so far only victims are known, and no node is suspected either: the cause
+  // is still to be heard of.
+  bool OnlyVictims() const;
+
+  // The first that is not a victim, else a worker that left early, else the first of all; nullopt
+  // when nothing failed.
+  std::optional<RootCause> FindRootCause() const;
+
+ private:
+  struct Incident {
+    RootCause cause;          // without victims
+    Incarnation incarnation;  // of a node
+    bool suspected = false;   // not lost yet
+  };
+
+  Generation generation_;
+  std::vector<Incident> incidents_;
+  std::optional<WorkerFailure> first_success_;
+};
 
 // True for failures that a restart cannot cure: the command cannot be executed.
-bool IsPermanent(const WorkerFailure& failure);
+bool IsPermanent(const RootCause& cause);
 
-// "rank 3 (local rank 1, pid 4242) on n2: SIGKILL at step 120".
+// True when the membership changed: such a cause spends no restart.
+bool IsMembershipChange(const RootCause& cause);
+
+// What the job ends with when this cause ends it: the worker's code or 128 + signal; for one that
+// left early its first victim's; for a node 69.
+int ExitCodeOf(const RootCause& cause);
+
+// "rank 3 (local rank 1, pid 4242) on n2: SIGKILL after step 120", "n2 was lost: its agent was
+// killed".
 std::string Describe(const WorkerFailure& failure);
+std::string Describe(const RootCause& cause);
 
 }  // namespace ddprun
 

@@ -18,6 +18,13 @@ std::string Seconds(Duration duration) {
   return absl::StrCat(std::chrono::duration<double>(duration).count(), " s");
 }
 
+// FNV-1a: the jitter of a job's restarts depends on which job it is, and on nothing else.
+std::uint64_t Seed(const std::string& job, std::uint32_t epoch) {
+  std::uint64_t hash = 0xcbf29ce484222325 ^ epoch;
+  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
 std::string Nodes(int count) { return absl::StrCat(count, count == 1 ? " node" : " nodes"); }
 
 // Why `theirs` cannot be in a job that began with `ours`, or "" when it can.
@@ -39,6 +46,23 @@ std::string Difference(const JobSpec& ours, const JobSpec& theirs) {
   if (theirs.last_call != ours.last_call) {
     return differ("last_call", Seconds(ours.last_call), Seconds(theirs.last_call));
   }
+  if (theirs.restart_window != ours.restart_window) {
+    const auto text = [](const JobSpec& spec) {
+      return spec.restart_window ? Seconds(*spec.restart_window) : std::string("not set");
+    };
+    return differ("--restart-window", text(ours), text(theirs));
+  }
+  if (theirs.never_restart_on != ours.never_restart_on) {
+    return differ("restart.never_on", absl::StrJoin(ours.never_restart_on, ","),
+                  absl::StrJoin(theirs.never_restart_on, ","));
+  }
+  if (theirs.master_addr != ours.master_addr || theirs.master_port != ours.master_port) {
+    const auto text = [](const JobSpec& spec) {
+      return absl::StrCat(spec.master_addr.empty() ? "(chosen)" : spec.master_addr, ":",
+                          spec.master_port == 0 ? "(chosen)" : absl::StrCat(spec.master_port));
+    };
+    return differ("--master-addr and --master-port", text(ours), text(theirs));
+  }
   return "";
 }
 
@@ -56,6 +80,8 @@ const char* ToString(RoundState state) {
       return "Running";
     case RoundState::kDraining:
       return "Draining";
+    case RoundState::kBackoff:
+      return "Backoff";
     case RoundState::kSucceeded:
       return "Succeeded";
     case RoundState::kFailed:
@@ -73,6 +99,7 @@ std::vector<Round::Action> Round::Step(const Event& event, TimePoint now) {
   std::visit(Overloaded{
                  [&](const Received& received) { OnReceived(received, now); },
                  [&](const StreamBroken& broken) { OnStreamBroken(broken, now); },
+                 [&](const AgentGone& gone) { OnAgentGone(gone, now); },
                  [&](const Tick&) { OnTick(now); },
              },
              event);
@@ -127,9 +154,16 @@ void Round::OnJoin(const Header& header, const Join& join, TimePoint now) {
   }
   if (!spec_) {
     spec_ = join.job;
+    governor_.emplace(
+        RestartPolicy{spec_->max_restarts, spec_->restart_window, spec_->never_restart_on},
+        Seed(job_, epoch_));
     Gather(now);
   } else if (const std::string difference = Difference(*spec_, join.job); !difference.empty()) {
     Refuse(header, difference);
+    return;
+  }
+  if (const std::string why = WhyRankIsRefused(join.node); !why.empty()) {
+    Refuse(header, why);
     return;
   }
   Node node;
@@ -137,25 +171,56 @@ void Round::OnJoin(const Header& header, const Join& join, TimePoint now) {
   node.spec = join.node;
   node.offered_port = join.offered_port;
   node.heard = now;
-  // Members keep their place; newcomers stand behind them by host name, then by arrival, so that
-  // the ranks of a job do not depend on which node booted first.
+  const auto place = nodes_.insert(PlaceFor(node), std::move(node));
+  const int missing = spec_->max_nodes - CountFree();
+  const bool gathering = state_ == RoundState::kGathering || state_ == RoundState::kLastCall;
+  if (gathering && missing <= 0) {
+    Say(absl::StrCat(join.node.host, " joined with ", join.node.worker_count,
+                     " workers; complete"));
+    return;
+  }
+  const std::string waiting =
+      gathering ? absl::StrCat("waiting for ", Nodes(missing), "; here: ", FreeHosts())
+                : "the job has its nodes and runs; this one waits as a spare, and takes the place "
+                  "of one that is lost";
+  Say(absl::StrCat(join.node.host, " joined with ", join.node.worker_count, " workers; ", waiting));
+  SendTo(*place, Waiting{waiting});
+}
+
+std::string Round::WhyRankIsRefused(const NodeSpec& node) const {
+  const auto& wanted = node.requested_rank;
+  if (!nodes_.empty() && nodes_.front().spec.requested_rank.has_value() != wanted.has_value()) {
+    return absl::StrCat("this agent ", wanted ? "asks" : "does not ask",
+                        " for a node rank, and the others ", wanted ? "do not" : "do",
+                        ": give --node-rank on every node, or on none");
+  }
+  if (!wanted) return "";
+  if (wanted->value < 0 || wanted->value >= spec_->max_nodes) {
+    return absl::StrCat("--node-rank is ", wanted->value, ", and a job of ",
+                        Nodes(spec_->max_nodes), " has 0 to ", spec_->max_nodes - 1);
+  }
+  for (const Node& other : nodes_) {
+    // One whose connection broke is on its way out: its successor may wait for that.
+    if (other.suspect || other.spec.requested_rank != wanted) continue;
+    return absl::StrCat("node rank ", wanted->value, " is taken by ", other.spec.host,
+                        ": give every node a --node-rank of its own");
+  }
+  return "";
+}
+
+// By the rank that the agents ask for. Where they ask for none, members keep their place, and
+// newcomers stand behind them by host name, then by arrival, so that the ranks of a job do not
+// depend on which node booted first.
+std::vector<Round::Node>::iterator Round::PlaceFor(const Node& node) {
+  if (node.spec.requested_rank) {
+    return std::upper_bound(nodes_.begin(), nodes_.end(), node, [](const Node& a, const Node& b) {
+      return a.spec.requested_rank < b.spec.requested_rank;
+    });
+  }
   const auto newcomers = std::find_if(nodes_.begin(), nodes_.end(),
                                       [](const Node& other) { return other.rank.value < 0; });
-  const auto place =
-      std::upper_bound(newcomers, nodes_.end(), node,
-                       [](const Node& a, const Node& b) { return a.spec.host < b.spec.host; });
-  nodes_.insert(place, std::move(node));
-  const int missing = spec_->max_nodes - CountFree();
-  switch (state_) {
-    case RoundState::kGathering:
-    case RoundState::kLastCall:
-      Say(absl::StrCat(join.node.host, " joined with ", join.node.worker_count, " workers; ",
-                       missing > 0 ? absl::StrCat("waiting for ", Nodes(missing)) : "complete"));
-      break;
-    default:
-      Say(absl::StrCat(join.node.host, " joined while ", ToString(state_),
-                       "; it waits for the next generation"));
-  }
+  return std::upper_bound(newcomers, nodes_.end(), node,
+                          [](const Node& a, const Node& b) { return a.spec.host < b.spec.host; });
 }
 
 void Round::OnPrepared(Node& node) {
@@ -166,12 +231,14 @@ void Round::OnPrepared(Node& node) {
 void Round::OnWorkerExited(Node& node, const WorkerExited& exit) {
   if (state_ != RoundState::kRunning && state_ != RoundState::kDraining) return;
   if (node.phase != Phase::kStarted) return;  // drained before: its workers are accounted for
+  if (exit.step) made_step_ = true;
+  node.ended.insert(exit.local_rank);
+  incidents_.AddExit(node.spec.host, node.rank, exit);
   if (exit.status.ok()) {
     node.succeeded.insert(exit.local_rank);
-    return;
+  } else {
+    Say(Describe(WorkerFailure{node.spec.host, node.rank, generation_, exit}));
   }
-  failures_.push_back({node.spec.host, node.rank, generation_, exit});
-  Say(Describe(failures_.back()));
 }
 
 void Round::OnDrained(Node& node, const Drained& drained) {
@@ -179,13 +246,15 @@ void Round::OnDrained(Node& node, const Drained& drained) {
   if (state_ != RoundState::kDraining || node.phase != Phase::kStarted) return;
   node.phase = Phase::kWaiting;
   node.offered_port = drained.offered_port;
+  if (drained.last_step) made_step_ = true;
 }
 
 void Round::OnLeave(Node& node, const Leave& leave, TimePoint now) {
   const std::string host = node.spec.host;
-  Lose(node.incarnation, absl::StrCat("left: ", leave.reason), now);
+  const bool done = node.done();
+  Lose(node.incarnation, RootCause::Kind::kNodeLeft, leave.reason, now);
   const int remaining = static_cast<int>(nodes_.size());
-  if (generation_.value >= 0 && remaining < spec_->min_nodes) {
+  if (!done && generation_.value >= 0 && remaining < spec_->min_nodes) {
     Finish(Outcome::kLeft, leave.exit_code,
            absl::StrCat(host, " left (", leave.reason, ") and ", Nodes(remaining), " of at least ",
                         spec_->min_nodes, " remain"));
@@ -197,10 +266,24 @@ void Round::OnStreamBroken(const StreamBroken& broken, TimePoint now) {
   if (node == nullptr || node->suspect) return;
   if (HoldsLease(*node)) {
     node->suspect = true;
+    if (!node->done()) {
+      incidents_.AddSuspicion(node->incarnation, node->spec.host, node->rank);
+    }
     Say(absl::StrCat("lost the connection to ", node->spec.host, "; its ranks are kept for ",
                      Seconds(*options_.lease)));
   } else {
-    Lose(node->incarnation, "its connection broke", now);
+    Lose(node->incarnation, RootCause::Kind::kNodeLost, "its connection broke", now);
+  }
+}
+
+void Round::OnAgentGone(const AgentGone& gone, TimePoint now) {
+  Node* node = Find(gone.incarnation);
+  if (node == nullptr) return;  // it had left, or its lease was over
+  if (state_ == RoundState::kRunning && node->done()) {
+    node->suspect = true;  // its part is finished; it is missed only if the group re-forms
+  } else {
+    Lose(gone.incarnation, RootCause::Kind::kNodeLost, "its agent was killed; its workers are gone",
+         now);
   }
 }
 
@@ -217,11 +300,11 @@ void Round::OnTick(TimePoint now) {
     if (state_ == RoundState::kRunning && node->done()) {
       node->suspect = true;  // its part is finished; it is missed only if the group re-forms
     } else {
-      Lose(incarnation, why, now);
+      Lose(incarnation, RootCause::Kind::kNodeLost, why, now);
     }
   }
   if (!deadline_ || now < *deadline_) return;
-  deadline_.reset();
+  if (state_ != RoundState::kRunning) deadline_.reset();
   switch (state_) {
     case RoundState::kGathering:
       Finish(Outcome::kTimedOut, kExitUnavailable,
@@ -233,6 +316,11 @@ void Round::OnTick(TimePoint now) {
       break;
     case RoundState::kForming:
       LoseUnprepared(now);
+      break;
+    case RoundState::kRunning:
+      break;  // Advance drains
+    case RoundState::kBackoff:
+      Gather(now);
       break;
     default:
       DDPRUN_CHECK(false, "a state without a deadline has one");
@@ -248,7 +336,8 @@ void Round::LoseUnprepared(TimePoint now) {
     unprepared.push_back(node.incarnation);
     Refuse(HeaderFor(node), absl::StrCat("out of the job: ", why));
   }
-  for (const Incarnation incarnation : unprepared) Lose(incarnation, why, now);
+  for (const Incarnation incarnation : unprepared)
+    Lose(incarnation, RootCause::Kind::kNodeLost, why, now);
 }
 
 // ---- transitions ----
@@ -265,19 +354,15 @@ void Round::Advance(TimePoint now) {
       AdvanceGathering(now);
       break;
     case RoundState::kForming:
-      AdvanceForming();
+      AdvanceForming(now);
       break;
     case RoundState::kRunning:
-      if (!failures_.empty()) {
-        Drain(Describe(failures_.front()), now);
-      } else if (std::all_of(nodes_.begin(), nodes_.end(),
-                             [](const Node& node) { return !node.member() || node.done(); })) {
-        Finish(Outcome::kSucceeded, 0, "every worker exited with code 0");
-      }
+      AdvanceRunning(now);
       break;
     case RoundState::kDraining:
       AdvanceDraining(now);
       break;
+    case RoundState::kBackoff:
     case RoundState::kSucceeded:
     case RoundState::kFailed:
       break;
@@ -298,12 +383,13 @@ void Round::AdvanceGathering(TimePoint now) {
   }
 }
 
-void Round::AdvanceForming() {
+void Round::AdvanceForming(TimePoint now) {
   for (const Node& node : nodes_) {
     if (node.phase == Phase::kAssigned) return;
   }
   Enter(RoundState::kRunning);
   deadline_.reset();
+  started_at_ = now;
   for (Node& node : nodes_) {
     if (!node.member()) continue;
     node.phase = Phase::kStarted;
@@ -311,24 +397,50 @@ void Round::AdvanceForming() {
   }
 }
 
+void Round::AdvanceRunning(TimePoint now) {
+  const auto all = [this](auto predicate) {
+    return std::all_of(nodes_.begin(), nodes_.end(),
+                       [&](const Node& node) { return !node.member() || predicate(node); });
+  };
+  if (!incidents_.any()) {
+    if (all([](const Node& node) { return node.done(); })) {
+      Finish(Outcome::kSucceeded, 0, "every worker exited with code 0");
+    }
+    return;
+  }
+  const bool more_to_hear = !all([](const Node& node) {
+    return static_cast<int>(node.ended.size()) == node.spec.worker_count;
+  });
+  if (incidents_.OnlyVictims() && more_to_hear) {
+    if (!deadline_) deadline_ = now + options_.victim_grace;
+    if (now < *deadline_) return;
+  }
+  Drain(Describe(*incidents_.FindRootCause()), now);
+}
+
 void Round::AdvanceDraining(TimePoint now) {
   for (const Node& node : nodes_) {
     if (node.member()) return;
   }
-  if (!membership_changed_ && !failures_.empty()) {
-    const WorkerFailure& cause = failures_[ChooseRootCause(failures_)];
-    const bool permanent = IsPermanent(cause);
-    if (permanent || restarts_used_ >= spec_->max_restarts) {
-      Finish(Outcome::kFailed, cause.exit.status.ShellCode(),
-             permanent ? "a restart cannot cure it"
-                       : absl::StrCat("no restart is left (", restarts_used_, " of ",
-                                      spec_->max_restarts, " used)"),
-             cause);
-      return;
-    }
-    ++restarts_used_;
-    Say(absl::StrCat("restart ", restarts_used_, " of ", spec_->max_restarts, ": ",
-                     Describe(cause)));
+  OnGenerationEnded(now);
+}
+
+// No worker of the generation can be alive any more: what ended it, and does the job go on?
+void Round::OnGenerationEnded(TimePoint now) {
+  DDPRUN_CHECK(incidents_.any(), "a generation drains for a reason");
+  RecordCause();
+  const RootCause& cause = causes_.back();
+  const auto decision = governor_->OnGenerationEnded({cause, made_step_, ran_}, now);
+  if (!decision.restart) {
+    Finish(Outcome::kFailed, ExitCodeOf(cause), decision.reason);
+    return;
+  }
+  Say(absl::StrCat(decision.reason, ": ", Describe(cause)));
+  if (decision.delay > Duration{}) {
+    Enter(RoundState::kBackoff);
+    deadline_ = now + decision.delay;
+    Say(absl::StrCat("no step was made: starting again in ", Seconds(decision.delay)));
+    return;
   }
   Gather(now);
   AdvanceGathering(now);
@@ -347,6 +459,8 @@ void Round::Enter(RoundState next) {
       case kRunning:
         return next == kDraining || next == kSucceeded || next == kFailed;
       case kDraining:
+        return next == kGathering || next == kBackoff || next == kFailed;
+      case kBackoff:
         return next == kGathering || next == kFailed;
       case kSucceeded:
       case kFailed:
@@ -367,8 +481,8 @@ void Round::Form(TimePoint now) {
   Enter(RoundState::kForming);
   deadline_ = now + options_.forming_timeout;
   ++generation_.value;
-  failures_.clear();
-  membership_changed_ = false;
+  incidents_ = Incidents(generation_);
+  made_step_ = false;
   std::vector<Node*> members;
   int world_size = 0;
   for (Node& node : nodes_) {
@@ -377,22 +491,25 @@ void Round::Form(TimePoint now) {
     node.first_rank = Rank{world_size};
     node.phase = Phase::kAssigned;
     node.succeeded.clear();
+    node.ended.clear();
     world_size += node.spec.worker_count;
     members.push_back(&node);
   }
   const Node& first = *members.front();
+  const std::string& master_addr =
+      spec_->master_addr.empty() ? first.spec.address : spec_->master_addr;
+  const int master_port = spec_->master_port == 0 ? first.offered_port : spec_->master_port;
   Say(absl::StrCat("generation ", generation_.value, ": ", Nodes(static_cast<int>(members.size())),
-                   ", ", world_size, " workers, master ", first.spec.address, ":",
-                   first.offered_port));
+                   ", ", world_size, " workers, master ", master_addr, ":", master_port));
   for (const Node* member : members) {
     Assignment assignment;
     assignment.node_rank = member->rank;
     assignment.node_count = static_cast<int>(members.size());
     assignment.first_rank = member->first_rank;
     assignment.world_size = world_size;
-    assignment.master_addr = first.spec.address;
-    assignment.master_port = first.offered_port;
-    assignment.restart_count = restarts_used_;
+    assignment.master_addr = master_addr;
+    assignment.master_port = master_port;
+    assignment.restart_count = restarts_used();
     assignment.max_restarts = spec_->max_restarts;
     SendTo(*member, std::move(assignment));
   }
@@ -401,6 +518,7 @@ void Round::Form(TimePoint now) {
 void Round::Drain(const std::string& reason, TimePoint now) {
   Enter(RoundState::kDraining);
   deadline_.reset();
+  ran_ = now - started_at_;
   for (const Node& node : nodes_) {
     if (node.phase == Phase::kStarted && !node.suspect) SendTo(node, Stop{reason});
   }
@@ -409,37 +527,55 @@ void Round::Drain(const std::string& reason, TimePoint now) {
   for (const Node& node : nodes_) {
     if (node.suspect && node.done()) gone.push_back(node.incarnation);
   }
-  for (const Incarnation incarnation : gone) Lose(incarnation, "its connection broke", now);
+  for (const Incarnation incarnation : gone)
+    Lose(incarnation, RootCause::Kind::kNodeLost, "its connection broke", now);
 }
 
-void Round::Finish(Outcome outcome, int exit_code, std::string reason,
-                   std::optional<WorkerFailure> root_cause) {
+void Round::RecordCause() {
+  if (std::optional<RootCause> cause = incidents_.FindRootCause()) {
+    causes_.push_back(*std::move(cause));
+  }
+  incidents_ = Incidents(generation_);
+  constexpr std::size_t kMaxCauses = 64;
+  if (causes_.size() > kMaxCauses) causes_.erase(causes_.begin());
+}
+
+void Round::Finish(Outcome outcome, int exit_code, std::string reason) {
   Enter(outcome == Outcome::kSucceeded ? RoundState::kSucceeded : RoundState::kFailed);
   deadline_.reset();
+  RecordCause();
+  Finished finished{outcome, exit_code, std::move(reason), restarts_used(), std::nullopt, causes_};
+  if (outcome != Outcome::kSucceeded && !causes_.empty()) {
+    finished.root_cause = std::move(finished.earlier.back());
+    finished.earlier.pop_back();
+  }
+  for (RootCause& cause : finished.earlier) {  // one message must hold them all
+    cause.victims.clear();
+    cause.failure.exit.stderr_tail.clear();
+  }
   Say(absl::StrCat(outcome == Outcome::kSucceeded ? "succeeded: " : "ended: ",
-                   root_cause ? Describe(*root_cause) + "; " : "", reason));
-  const Finished finished{outcome, exit_code, std::move(reason), restarts_used_,
-                          std::move(root_cause)};
+                   finished.root_cause ? Describe(*finished.root_cause) + "; " : "",
+                   finished.reason));
   for (const Node& node : nodes_) {
     if (!node.suspect) SendTo(node, finished);
   }
 }
 
-void Round::Lose(Incarnation incarnation, const std::string& why, TimePoint now) {
+void Round::Lose(Incarnation incarnation, RootCause::Kind kind, const std::string& why,
+                 TimePoint now) {
   const auto node = std::find_if(nodes_.begin(), nodes_.end(),
                                  [&](const Node& n) { return n.incarnation == incarnation; });
   DDPRUN_CHECK(node != nodes_.end(), "only a known node can be lost");
-  const std::string text = absl::StrCat("lost ", node->spec.host, ": ", why);
-  const bool member = node->member();
+  const Node lost = std::move(*node);
   nodes_.erase(node);
-  Say(text);
-  if (!member) return;
-  membership_changed_ = true;
+  Say(absl::StrCat(kind == RootCause::Kind::kNodeLeft ? "" : "lost ", lost.spec.host,
+                   kind == RootCause::Kind::kNodeLeft ? " left: " : ": ", why));
+  if (!lost.member() || lost.done()) return;  // nobody needs it now
   if (state_ == RoundState::kForming) {
     for (Node& other : nodes_) other.phase = Phase::kWaiting;  // nobody was told to start
     Gather(now);
-  } else if (state_ == RoundState::kRunning) {
-    Drain(text, now);
+  } else {
+    incidents_.AddNode(incarnation, kind, lost.spec.host, lost.rank, why);  // Advance drains
   }
 }
 

@@ -5,9 +5,9 @@
 // owner (rendezvous/service) calls it from one thread.
 //
 //     Gathering ──▶ LastCall ──▶ Forming ──▶ Running ──▶ Succeeded
-//         ▲ └──────────────────────▲ │          │
-//         │                        └─┼── Draining ──▶ Failed
-//         └──────────────────────────┴──────┘
+//      ▲  ▲  └──────────────────────▲ │          │
+//      │  └───────────────────────────┘          ▼
+//      └── Backoff ◀───────────────────────── Draining ──▶ Failed
 //
 // docs/architecture.md has the diagram with every event.
 #ifndef DDPRUN_RENDEZVOUS_CORE_ROUND_H_
@@ -21,11 +21,22 @@
 #include <vector>
 
 #include "rendezvous/core/messages.h"
+#include "rendezvous/core/restart_governor.h"
+#include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
 
-enum class RoundState { kGathering, kLastCall, kForming, kRunning, kDraining, kSucceeded, kFailed };
+enum class RoundState {
+  kGathering,
+  kLastCall,
+  kForming,
+  kRunning,
+  kDraining,
+  kBackoff,
+  kSucceeded,
+  kFailed
+};
 const char* ToString(RoundState state);
 
 struct RoundOptions {
@@ -34,6 +45,9 @@ struct RoundOptions {
   std::optional<Duration> lease = std::chrono::seconds(3);
   // An agent that does not prepare its assignment for this long is lost.
   Duration forming_timeout = std::chrono::seconds(30);
+  // A worker failed because a peer did, and the peer is not known: so long its own failure is
+  // waited for, before everybody is stopped.
+  Duration victim_grace = std::chrono::seconds(1);
 };
 
 class Round {
@@ -46,8 +60,12 @@ class Round {
   struct StreamBroken {
     Incarnation incarnation;
   };
+  // Its agent was killed, and so were all of its workers.
+  struct AgentGone {
+    Incarnation incarnation;
+  };
   struct Tick {};
-  using Event = std::variant<Received, StreamBroken, Tick>;
+  using Event = std::variant<Received, StreamBroken, AgentGone, Tick>;
 
   // ---- actions ----
   struct Send {
@@ -77,7 +95,7 @@ class Round {
     return state_ == RoundState::kSucceeded || state_ == RoundState::kFailed;
   }
   Generation generation() const { return generation_; }
-  int restarts_used() const { return restarts_used_; }
+  int restarts_used() const { return governor_ ? governor_->restarts_used() : 0; }
 
  private:
   // How far an agent is in the current generation.
@@ -97,34 +115,42 @@ class Round {
     NodeRank rank{-1};     // −1: never assigned; kept from one generation to the next
     Rank first_rank;
     std::set<LocalRank> succeeded;  // workers that exited 0 in this generation
+    std::set<LocalRank> ended;      // workers that exited with whatever result
     bool done() const { return static_cast<int>(succeeded.size()) == spec.worker_count; }
     bool member() const { return phase != Phase::kWaiting; }
   };
 
   void OnReceived(const Received& received, TimePoint now);
   void OnJoin(const Header& header, const Join& join, TimePoint now);
+  // Why a node cannot have the rank it asks for, or "" when it can.
+  std::string WhyRankIsRefused(const NodeSpec& node) const;
+  std::vector<Node>::iterator PlaceFor(const Node& node);  // in nodes_
   void OnPrepared(Node& node);
   void OnWorkerExited(Node& node, const WorkerExited& exit);
   void OnDrained(Node& node, const Drained& drained);
   void OnLeave(Node& node, const Leave& leave, TimePoint now);
   void OnStreamBroken(const StreamBroken& broken, TimePoint now);
+  void OnAgentGone(const AgentGone& gone, TimePoint now);
   void OnTick(TimePoint now);
   void LoseUnprepared(TimePoint now);
 
   // Takes every transition whose condition holds by now.
   void Advance(TimePoint now);
   void AdvanceGathering(TimePoint now);
-  void AdvanceForming();
+  void AdvanceForming(TimePoint now);
+  void AdvanceRunning(TimePoint now);
   void AdvanceDraining(TimePoint now);
 
   void Enter(RoundState next);
   void Gather(TimePoint now);
   void Form(TimePoint now);
   void Drain(const std::string& reason, TimePoint now);
-  void Finish(Outcome outcome, int exit_code, std::string reason,
-              std::optional<WorkerFailure> root_cause = std::nullopt);
+  void OnGenerationEnded(TimePoint now);
+  void RecordCause();  // of the current generation, if something failed in it
+  // Tells every agent; the causes of the generations that have ended go with it.
+  void Finish(Outcome outcome, int exit_code, std::string reason);
   // `node` is out: its workers are gone, or no longer ours. Invalidates references to nodes.
-  void Lose(Incarnation incarnation, const std::string& why, TimePoint now);
+  void Lose(Incarnation incarnation, RootCause::Kind kind, const std::string& why, TimePoint now);
 
   Node* Find(Incarnation incarnation);
   int CountFree() const;  // live nodes that can be assigned
@@ -144,10 +170,13 @@ class Round {
   std::optional<JobSpec> spec_;  // from the first Join
   std::vector<Node> nodes_;      // members first, by node rank; then by host and arrival
   Generation generation_{-1};    // before the first forming
-  int restarts_used_ = 0;
-  std::optional<TimePoint> deadline_;    // of the current state
-  std::vector<WorkerFailure> failures_;  // of the current generation, as they arrived
-  bool membership_changed_ = false;      // a member was lost or left in this generation
+  std::optional<RestartGovernor> governor_;  // from the first Join
+  std::optional<TimePoint> deadline_;        // of the current state
+  Incidents incidents_;                      // of the current generation
+  bool made_step_ = false;                   // so was a step in it
+  TimePoint started_at_;                     // when it was
+  Duration ran_{};                           // from then until it began to drain
+  std::vector<RootCause> causes_;            // of the generations that have ended; the last 64
 
   std::vector<Action> actions_;  // of the Step in progress
 };

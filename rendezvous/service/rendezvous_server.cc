@@ -14,6 +14,7 @@
 #include "rendezvous/service/session.h"
 #include "rendezvous/wire/grpc_handoff.h"
 #include "rendezvous/wire/limits.h"
+#include "rendezvous/wire/translate.h"
 
 namespace ddprun {
 namespace {
@@ -49,6 +50,20 @@ class RendezvousServer::Service final : public v1::Rendezvous::CallbackService {
     return ddprun::Session::Begin(loop_, context);
   }
 
+  grpc::ServerUnaryReactor* ReportGone(grpc::CallbackServerContext* context,
+                                       const v1::GoneReport* report, v1::GoneReceived*) override {
+    wire::TakeFromGrpc(this);
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    absl::StatusOr<Header> header = wire::FromProto(*report);
+    if (header.ok()) {
+      loop_->OnAgentGone(*std::move(header));
+      reactor->Finish(grpc::Status::OK);
+    } else {
+      reactor->Finish({grpc::StatusCode::INVALID_ARGUMENT, std::string(header.status().message())});
+    }
+    return reactor;
+  }
+
  private:
   const std::shared_ptr<RoundLoop> loop_;
 };
@@ -67,7 +82,8 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
   if (const absl::Status status = TryListen(*address); !status.ok()) return cannot_listen(status);
 
   std::unique_ptr<RendezvousServer> result(new RendezvousServer);
-  result->loop_ = std::make_shared<RoundLoop>(options.round, std::move(options.log));
+  result->loop_ =
+      std::make_shared<RoundLoop>(options.round, std::move(options.log), std::move(options.load));
   result->service_ = std::make_unique<Service>(result->loop_);
   grpc::ServerBuilder builder;
   Configure(builder, address->is_unix());

@@ -25,6 +25,7 @@ class RendezvousServer {
     std::string listen;
     RoundOptions round;
     JobLog log;
+    LoadObserver load{};  // may be empty
   };
 
   // Returns when connections are accepted. Errors: InvalidArgument for a malformed address,

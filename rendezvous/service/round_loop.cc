@@ -12,8 +12,11 @@ absl::Status ShutDownStatus() { return absl::UnavailableError("the rendezvous is
 
 }  // namespace
 
-RoundLoop::RoundLoop(RoundOptions options, JobLog log)
-    : options_(options), log_(std::move(log)), thread_([this] { Run(); }) {}
+RoundLoop::RoundLoop(RoundOptions options, JobLog log, LoadObserver observer)
+    : options_(options),
+      log_(std::move(log)),
+      observer_(std::move(observer)),
+      thread_([this] { Run(); }) {}
 
 RoundLoop::~RoundLoop() { Shutdown(); }
 
@@ -29,6 +32,8 @@ void RoundLoop::OnMessage(std::shared_ptr<AgentStream> stream, Header header,
 void RoundLoop::OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why) {
   Enqueue(Ended{std::move(stream), std::move(why)});
 }
+
+void RoundLoop::OnAgentGone(Header header) { Enqueue(Gone{std::move(header)}); }
 
 void RoundLoop::Shutdown() {
   {
@@ -72,6 +77,9 @@ void RoundLoop::Run() {
     events.clear();
     if (last) break;
     Tick();
+    const RoundLoopLoad load{sessions_.size(), jobs_.size(), jobs_begun_};
+    if (load != load_ && observer_) observer_(load);
+    load_ = load;
   }
   while (!sessions_.empty()) Close(sessions_.begin()->first, ShutDownStatus());
 }
@@ -107,6 +115,7 @@ void RoundLoop::Admit(Session& session, const Header& header) {
   std::shared_ptr<Job>& job = jobs_[header.job];
   if (job == nullptr) {
     job = std::make_shared<Job>(Job{Round(header.job, header.epoch, options_), {}});
+    ++jobs_begun_;
   }
   session.job = job;
   session.job_name = header.job;
@@ -137,6 +146,13 @@ void RoundLoop::Handle(Ended& event) {
   if (job != nullptr) {
     Step(job, name, Round::StreamBroken{incarnation});
   }
+}
+
+void RoundLoop::Handle(Gone& event) {
+  const auto found = jobs_.find(event.header.job);
+  if (found == jobs_.end()) return;
+  const std::shared_ptr<Job> job = found->second;  // Step may take it out of jobs_
+  Step(job, event.header.job, Round::AgentGone{event.header.incarnation});
 }
 
 void RoundLoop::Close(AgentStream* stream, const absl::Status& why) {

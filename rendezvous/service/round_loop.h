@@ -35,10 +35,19 @@ namespace ddprun {
 // one. Called from RoundLoop's thread; must not block.
 using JobLog = std::function<void(std::string_view job, std::string_view text)>;
 
+// What is open now. Called from RoundLoop's thread whenever it has changed; must not block.
+struct RoundLoopLoad {
+  std::size_t sessions = 0;
+  std::size_t jobs = 0;
+  std::size_t jobs_begun = 0;  // since the start
+  bool operator==(const RoundLoopLoad&) const = default;
+};
+using LoadObserver = std::function<void(const RoundLoopLoad&)>;
+
 class RoundLoop {
  public:
-  // Starts the thread.
-  RoundLoop(RoundOptions options, JobLog log);
+  // Starts the thread. `observer` may be empty.
+  RoundLoop(RoundOptions options, JobLog log, LoadObserver observer = {});
   // Shuts down.
   ~RoundLoop();
   RoundLoop(const RoundLoop&) = delete;
@@ -51,6 +60,10 @@ class RoundLoop {
   void OnMessage(std::shared_ptr<AgentStream> stream, Header header, AgentMessage message);
   // `why`: OK when the agent closed its half or is gone, else what is wrong with it.
   void OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why);
+
+  // From any thread: the agent was killed, and no process of it is left. Ignored when there is no
+  // such job or agent.
+  void OnAgentGone(Header header);
 
   // Handles what is queued, closes every stream with Unavailable, and ends the thread. What was
   // sent before is still written. Idempotent; not from the loop's own thread.
@@ -69,7 +82,10 @@ class RoundLoop {
     std::shared_ptr<AgentStream> stream;
     absl::Status why;
   };
-  using Event = std::variant<Opened, Message, Ended>;
+  struct Gone {
+    Header header;
+  };
+  using Event = std::variant<Opened, Message, Ended, Gone>;
 
   struct Job {
     Round round;
@@ -88,6 +104,7 @@ class RoundLoop {
   void Handle(Opened& event);
   void Handle(Message& event);
   void Handle(Ended& event);
+  void Handle(Gone& event);
   // Takes the session into its job, which begins if there is none, on its first message.
   void Admit(Session& session, const Header& header);
   // Ends a session for what its agent sent.
@@ -100,6 +117,7 @@ class RoundLoop {
 
   const RoundOptions options_;
   const JobLog log_;
+  const LoadObserver observer_;
 
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -107,7 +125,9 @@ class RoundLoop {
   bool shutdown_ = false;     // guarded by mutex_
 
   // The thread's own.
-  TimePoint now_;  // when the events in progress were taken out of queue_
+  TimePoint now_;       // when the events in progress were taken out of queue_
+  RoundLoopLoad load_;  // as it was told last
+  std::size_t jobs_begun_ = 0;
   std::map<std::string, std::shared_ptr<Job>> jobs_;
   std::unordered_map<AgentStream*, Session> sessions_;
 

@@ -43,6 +43,11 @@ class FieldChecker {
     return value;
   }
 
+  std::int64_t Step(const char* field, std::int64_t value) {
+    if (value < 0) Fail(absl::StrCat(field, " is ", value, ", expected 0 or more"));
+    return value;
+  }
+
   Duration Timeout(const char* field, std::int64_t value_ms) {
     if (value_ms < 0 || value_ms > kMaxTimeout.count()) {
       Fail(absl::StrCat(field, " is ", value_ms, ", expected 0 to ", kMaxTimeout.count()));
@@ -84,11 +89,28 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
   to.job.max_restarts = check.Number("JobSpec.max_restarts", job.max_restarts(), 0, kMaxRestarts);
   to.job.join_timeout = check.Timeout("JobSpec.join_timeout_ms", job.join_timeout_ms());
   to.job.last_call = check.Timeout("JobSpec.last_call_ms", job.last_call_ms());
+  if (job.has_restart_window_ms()) {
+    to.job.restart_window = check.Timeout("JobSpec.restart_window_ms", job.restart_window_ms());
+  }
+  check.Number("JobSpec.never_restart_on: number of codes", job.never_restart_on_size(), 0,
+               kMaxNeverRestartOn);
+  for (const std::uint32_t code : job.never_restart_on()) {
+    to.job.never_restart_on.push_back(
+        check.Number("JobSpec.never_restart_on", code, 0, kMaxExitCode));
+  }
+  to.job.master_port = check.Number("JobSpec.master_port", job.master_port(), 0, kMaxPort);
+  if (!job.master_addr().empty()) {
+    to.job.master_addr = check.Name("JobSpec.master_addr", job.master_addr(), kMaxHostBytes);
+  }
   const v1::NodeSpec& node = from.node();
   to.node.host = check.Name("NodeSpec.host", node.host(), kMaxHostBytes);
   to.node.address = check.Name("NodeSpec.address", node.address(), kMaxHostBytes);
   to.node.worker_count =
       check.Number("NodeSpec.worker_count", node.worker_count(), 1, kMaxWorkersPerNode);
+  if (node.has_requested_rank()) {
+    to.node.requested_rank = NodeRank{
+        check.Number("NodeSpec.requested_rank", node.requested_rank(), 0, to.job.max_nodes - 1)};
+  }
   to.offered_port = ReadPort("Join.offered_port", from.offered_port(), check);
   return to;
 }
@@ -105,10 +127,7 @@ WorkerExited ReadWorkerExited(const v1::WorkerExited& from, FieldChecker& check)
   if (to.status.signal != 0 && to.status.code != 0) {
     check.Fail("ExitStatus has a code and a signal, expected one of them");
   }
-  if (from.has_step()) {
-    if (from.step() < 0) check.Fail(absl::StrCat("WorkerExited.step is ", from.step()));
-    to.step = from.step();
-  }
+  if (from.has_step()) to.step = check.Step("WorkerExited.step", from.step());
   to.error_kind = check.Text("WorkerExited.error_kind", from.error_kind(), kMaxErrorKindBytes);
   to.error_text = check.Text("WorkerExited.error_text", from.error_text(), kMaxTextBytes);
   check.Number("WorkerExited.stderr_tail: number of lines", from.stderr_tail_size(), 0,
@@ -117,6 +136,15 @@ WorkerExited ReadWorkerExited(const v1::WorkerExited& from, FieldChecker& check)
   for (const std::string& line : from.stderr_tail()) tail_bytes += line.size();
   check.Number("WorkerExited.stderr_tail: number of bytes", tail_bytes, 0, kMaxTailBytes);
   to.stderr_tail.assign(from.stderr_tail().begin(), from.stderr_tail().end());
+  to.ended_at_ms = from.ended_at_ms();
+  to.oom_killed = from.oom_killed();
+  return to;
+}
+
+Drained ReadDrained(const v1::Drained& from, FieldChecker& check) {
+  Drained to;
+  to.offered_port = ReadPort("Drained.offered_port", from.offered_port(), check);
+  if (from.has_last_step()) to.last_step = check.Step("Drained.last_step", from.last_step());
   return to;
 }
 
@@ -161,13 +189,45 @@ WorkerFailure ReadWorkerFailure(const v1::WorkerFailure& from, FieldChecker& che
   return to;
 }
 
+RootCause ReadRootCause(const v1::RootCause& from, FieldChecker& check) {
+  RootCause to;
+  switch (from.kind()) {
+    case v1::ROOT_CAUSE_KIND_WORKER_FAILED:
+      to.kind = RootCause::Kind::kWorkerFailed;
+      break;
+    case v1::ROOT_CAUSE_KIND_WORKER_LEFT_EARLY:
+      to.kind = RootCause::Kind::kWorkerLeftEarly;
+      break;
+    case v1::ROOT_CAUSE_KIND_NODE_LOST:
+      to.kind = RootCause::Kind::kNodeLost;
+      break;
+    case v1::ROOT_CAUSE_KIND_NODE_LEFT:
+      to.kind = RootCause::Kind::kNodeLeft;
+      break;
+    default:
+      check.Fail(absl::StrCat("RootCause.kind is ", static_cast<int>(from.kind()),
+                              ", expected one that this version knows"));
+  }
+  to.failure = ReadWorkerFailure(from.failure(), check);
+  to.reason = check.Text("RootCause.reason", from.reason(), kMaxTextBytes);
+  check.Number("RootCause.victims: number", from.victims_size(), 0, kMaxVictims);
+  for (const v1::WorkerFailure& victim : from.victims()) {
+    to.victims.push_back(ReadWorkerFailure(victim, check));
+  }
+  return to;
+}
+
 Finished ReadFinished(const v1::Finished& from, FieldChecker& check) {
   Finished to;
   to.outcome = ReadOutcome(from.outcome(), check);
   to.exit_code = check.Number("Finished.exit_code", from.exit_code(), 0, kMaxExitCode);
   to.reason = check.Text("Finished.reason", from.reason(), kMaxTextBytes);
   to.restarts_used = check.Number("Finished.restarts_used", from.restarts_used(), 0, kMaxRestarts);
-  if (from.has_root_cause()) to.root_cause = ReadWorkerFailure(from.root_cause(), check);
+  if (from.has_root_cause()) to.root_cause = ReadRootCause(from.root_cause(), check);
+  check.Number("Finished.earlier: number", from.earlier_size(), 0, kMaxEarlierCauses);
+  for (const v1::RootCause& cause : from.earlier()) {
+    to.earlier.push_back(ReadRootCause(cause, check));
+  }
   return to;
 }
 
@@ -190,8 +250,7 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {
       result.message = ReadWorkerExited(message.worker_exited(), check);
       break;
     case v1::AgentMessage::kDrained:
-      result.message =
-          Drained{ReadPort("Drained.offered_port", message.drained().offered_port(), check)};
+      result.message = ReadDrained(message.drained(), check);
       break;
     case v1::AgentMessage::kLeave:
       result.message =
@@ -206,10 +265,21 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {
   return result;
 }
 
+absl::StatusOr<Header> FromProto(const v1::GoneReport& report) {
+  FieldChecker check;
+  Header header = ReadHeader(report.header(), check);
+  if (!check.status().ok()) return check.status();
+  return header;
+}
+
 absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message) {
   FieldChecker check;
   FromRendezvous result{ReadHeader(message.header(), check), Start{}};
   switch (message.body_case()) {
+    case v1::RendezvousMessage::kWaiting:
+      result.message =
+          Waiting{check.Text("Waiting.reason", message.waiting().reason(), kMaxTextBytes)};
+      break;
     case v1::RendezvousMessage::kAssignment:
       result.message = ReadAssignment(message.assignment(), check);
       break;

@@ -18,6 +18,10 @@ inline constexpr std::size_t kMaxErrorKindBytes = 64;
 inline constexpr std::size_t kMaxTailLines = 64;
 inline constexpr std::size_t kMaxTailBytes = 16384;  // of all lines together
 
+inline constexpr std::size_t kMaxVictims = 64;
+inline constexpr std::size_t kMaxEarlierCauses = 64;
+inline constexpr std::size_t kMaxNeverRestartOn = 256;
+
 inline constexpr std::int64_t kMaxNodes = 65536;
 inline constexpr std::int64_t kMaxWorkersPerNode = 4096;
 inline constexpr std::int64_t kMaxWorldSize = kMaxNodes * kMaxWorkersPerNode;

@@ -34,6 +34,36 @@ void Fill(const WorkerExited& from, v1::WorkerExited* to) {
   for (std::string& line : NewestLines(from.stderr_tail, kMaxTailLines, kMaxTailBytes)) {
     to->add_stderr_tail(std::move(line));
   }
+  to->set_ended_at_ms(from.ended_at_ms);
+  to->set_oom_killed(from.oom_killed);
+}
+
+void Fill(const WorkerFailure& from, v1::WorkerFailure* to) {
+  to->set_host(CleanText(from.host, kMaxMessageBytes));
+  to->set_node_rank(from.node_rank.value);
+  to->set_generation(from.generation.value);
+  Fill(from.exit, to->mutable_exit());
+}
+
+v1::RootCauseKind KindToProto(RootCause::Kind kind) {
+  switch (kind) {
+    case RootCause::Kind::kWorkerFailed:
+      return v1::ROOT_CAUSE_KIND_WORKER_FAILED;
+    case RootCause::Kind::kWorkerLeftEarly:
+      return v1::ROOT_CAUSE_KIND_WORKER_LEFT_EARLY;
+    case RootCause::Kind::kNodeLost:
+      return v1::ROOT_CAUSE_KIND_NODE_LOST;
+    case RootCause::Kind::kNodeLeft:
+      return v1::ROOT_CAUSE_KIND_NODE_LEFT;
+  }
+  return v1::ROOT_CAUSE_KIND_UNSPECIFIED;
+}
+
+void Fill(const RootCause& from, v1::RootCause* to) {
+  to->set_kind(KindToProto(from.kind));
+  Fill(from.failure, to->mutable_failure());
+  to->set_reason(CleanText(from.reason, kMaxTextBytes));
+  for (const WorkerFailure& victim : from.victims) Fill(victim, to->add_victims());
 }
 
 v1::Outcome OutcomeToProto(Outcome outcome) {
@@ -62,10 +92,17 @@ struct AgentBody {
     job->set_max_restarts(join.job.max_restarts);
     job->set_join_timeout_ms(Milliseconds(join.job.join_timeout));
     job->set_last_call_ms(Milliseconds(join.job.last_call));
+    if (join.job.restart_window) {
+      job->set_restart_window_ms(Milliseconds(*join.job.restart_window));
+    }
+    for (const int code : join.job.never_restart_on) job->add_never_restart_on(code);
+    job->set_master_addr(CleanText(join.job.master_addr, kMaxMessageBytes));
+    job->set_master_port(join.job.master_port);
     v1::NodeSpec* const node = body->mutable_node();
     node->set_host(CleanText(join.node.host, kMaxMessageBytes));
     node->set_address(CleanText(join.node.address, kMaxMessageBytes));
     node->set_worker_count(join.node.worker_count);
+    if (join.node.requested_rank) node->set_requested_rank(join.node.requested_rank->value);
     body->set_offered_port(join.offered_port);
   }
   void operator()(const Heartbeat&) const { to->mutable_heartbeat(); }
@@ -73,6 +110,7 @@ struct AgentBody {
   void operator()(const WorkerExited& exit) const { Fill(exit, to->mutable_worker_exited()); }
   void operator()(const Drained& drained) const {
     to->mutable_drained()->set_offered_port(drained.offered_port);
+    if (drained.last_step) to->mutable_drained()->set_last_step(*drained.last_step);
   }
   void operator()(const Leave& leave) const {
     to->mutable_leave()->set_reason(CleanText(leave.reason, kMaxTextBytes));
@@ -84,6 +122,9 @@ struct AgentBody {
 struct RendezvousBody {
   v1::RendezvousMessage* to;
 
+  void operator()(const Waiting& waiting) const {
+    to->mutable_waiting()->set_reason(CleanText(waiting.reason, kMaxTextBytes));
+  }
   void operator()(const Assignment& assignment) const {
     v1::Assignment* const body = to->mutable_assignment();
     body->set_node_rank(assignment.node_rank.value);
@@ -105,12 +146,8 @@ struct RendezvousBody {
     body->set_exit_code(finished.exit_code);
     body->set_reason(CleanText(finished.reason, kMaxTextBytes));
     body->set_restarts_used(finished.restarts_used);
-    if (!finished.root_cause) return;
-    v1::WorkerFailure* const cause = body->mutable_root_cause();
-    cause->set_host(CleanText(finished.root_cause->host, kMaxMessageBytes));
-    cause->set_node_rank(finished.root_cause->node_rank.value);
-    cause->set_generation(finished.root_cause->generation.value);
-    Fill(finished.root_cause->exit, cause->mutable_exit());
+    if (finished.root_cause) Fill(*finished.root_cause, body->mutable_root_cause());
+    for (const RootCause& cause : finished.earlier) Fill(cause, body->add_earlier());
   }
   void operator()(const Refused& refused) const {
     to->mutable_refused()->set_reason(CleanText(refused.reason, kMaxTextBytes));
@@ -123,6 +160,12 @@ v1::AgentMessage ToProto(const Header& header, const AgentMessage& message) {
   v1::AgentMessage proto;
   Fill(header, proto.mutable_header());
   std::visit(AgentBody{&proto}, message);
+  return proto;
+}
+
+v1::GoneReport ToGoneReport(const Header& header) {
+  v1::GoneReport proto;
+  Fill(header, proto.mutable_header());
   return proto;
 }
 

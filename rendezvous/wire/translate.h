@@ -24,11 +24,13 @@ struct FromRendezvous {
 // that fit are kept: a report must arrive, whatever a worker printed. Names and numbers are passed
 // on as they are; the other side refuses them if they are out of bounds.
 v1::AgentMessage ToProto(const Header& header, const AgentMessage& message);
+v1::GoneReport ToGoneReport(const Header& header);
 v1::RendezvousMessage ToProto(const Header& header, const RendezvousMessage& message);
 
 // Checks every field against its bounds (limits.h). Error: InvalidArgument that names the first
 // field that is out of them, as "NodeSpec.worker_count is 0, expected 1 to 4096".
 absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message);
+absl::StatusOr<Header> FromProto(const v1::GoneReport& report);
 absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message);
 
 }  // namespace ddprun::wire

@@ -142,7 +142,7 @@ TEST_F(OneNodeTest, RestartsUntilTheBudgetIsSpentAndSaysWhatBroke) {
   EXPECT_EQ(json["root_cause"]["host"], host);
   const int pid = json["root_cause"]["pid"];
   EXPECT_THAT(err(), HasSubstr("root cause: rank 1 (local rank 1, pid " + std::to_string(pid) +
-                               ") on " + host + ": SIGKILL (generation 2)"));
+                               ") on " + host + ": SIGKILL (generation 2, at "));
   EXPECT_THAT(err(), HasSubstr("no restart is left (2 of 2 used)"));
   for (const std::string attempt : {"0", "1", "2"}) {
     EXPECT_EQ(ReadFile(job_->run(0) + "/attempt_" + attempt + "/1/stderr.log"),
@@ -233,7 +233,11 @@ TEST_F(OneNodeTest, KillingTheAgentKillsItsWorkers) {
 
 TEST_F(OneNodeTest, TheSearchForSurvivorsFindsOne) {
   Job job(folder_.path());
-  Program planted({"sleep", "1000"}, {{"DDPRUN_TEST_MARK", job.mark()}});
+  Program planted({"sh", "-c", "echo up; exec sleep 1000"}, {{"DDPRUN_TEST_MARK", job.mark()}});
+  ASSERT_TRUE(planted.WaitForOut("up"));
+  // While it executes `sleep` its environment is out of sight for a moment.
+  const auto deadline = std::chrono::steady_clock::now() + kHang;
+  while (job.Survivors().empty() && std::chrono::steady_clock::now() < deadline) continue;
   EXPECT_THAT(job.Survivors(), ElementsAre(planted.pid()));
 }
 
@@ -263,10 +267,29 @@ TEST_F(OneNodeTest, FlagsWinOverTheFile) {
 
 TEST_F(OneNodeTest, AnUnknownFlagIsAUsageError) { EXPECT_EQ(Run({"--nproc", "2", "true"}), 64); }
 
-TEST_F(OneNodeTest, ALogFolderThatCannotBeMadeIsNamed) {
-  Program node({DdprunPath(), "--log-dir", "/proc/nowhere", "true"});
+TEST_F(OneNodeTest, ALogFolderThatCannotBeMadeIsNamedAlsoInTheReport) {
+  const std::string report = folder_ / "report.json";
+  Program node({DdprunPath(), "--log-dir", "/proc/nowhere", "--report", report, "true"});
   EXPECT_EQ(node.ExitCode(), 70);
   EXPECT_THAT(node.err(), HasSubstr("cannot make the folder /proc/nowhere"));
+  const auto json = nlohmann::json::parse(ReadFile(report));
+  EXPECT_EQ(json["outcome"], "failed");
+  EXPECT_EQ(json["exit_code"], 70);
+}
+
+TEST_F(OneNodeTest, ALongTmpdirIsNotUsedForSockets) {
+  const std::string longer = folder_ / std::string(100, 'x');
+  std::filesystem::create_directories(longer);
+  EXPECT_EQ(Run({"true"}, {{"TMPDIR", longer}}), 0) << err();
+}
+
+TEST_F(OneNodeTest, ManyWorkersStartWithTheUsualLimitOfDescriptors) {
+  Job job(folder_.path());
+  Program node({"sh", "-c",
+                "ulimit -Sn 256; exec " + DdprunPath() + " --log-dir " + folder_.path() +
+                    "/logs --nproc-per-node 100 sh -c 'ulimit -Sn'"});
+  EXPECT_EQ(node.ExitCode(), 0) << node.err();
+  EXPECT_THAT(node.out(), HasSubstr("[default99]:256\n")) << "workers get the user's limit";
 }
 
 }  // namespace

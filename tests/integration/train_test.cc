@@ -13,10 +13,13 @@
 namespace ddprun {
 namespace {
 
+using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr std::chrono::minutes kTraining{5};
+constexpr char kTrainImages[] = "train-images-idx3-ubyte.gz";
 
 // A line of a rank's step log; see worker/examples/mnist/step_log.h.
 struct Step {
@@ -138,6 +141,50 @@ class TrainTest : public testing::Test {
     EXPECT_EQ(first_sample_of.size(), static_cast<std::size_t>(steps.back().step));
   }
 
+  // A copy of the shipped data; a damaged one has lost most of the training images.
+  void CopyData(const std::string& name, bool damaged) const {
+    std::filesystem::copy(SourceDir() + "/tests/data/mnist", folder_ / name);
+    if (!damaged) return;
+    std::filesystem::resize_file((folder_ / name) + "/" + kTrainImages, 1000);
+  }
+
+  // Two ranks, each with its own data. SIGTERM is ignored: each rank has to end by itself.
+  Program& RunOnData() {
+    return job_.AddNode({"--nproc-per-node", "2", "--report", folder_ / "report.json", "sh", "-c",
+                         "trap '' TERM; exec \"$0\" \"$@\"", DDPRUN_BIN_DIR "/mnist_ddp", "--data",
+                         folder_ / "data${local_rank}"});
+  }
+
+  // `rank` has found its data damaged: the job has ended, and says so once, in its name.
+  void ExpectTheErrorOf(int rank, Program& node) {
+    EXPECT_EQ(node.ExitCode(), 1) << node.err();
+    EXPECT_THAT(job_.Survivors(), IsEmpty());
+    const std::string number = std::to_string(rank);
+    const std::string error =
+        "rank " + number + ": data file " + (folder_ / "data") + number + "/" + kTrainImages;
+    EXPECT_THAT(WorkersErrorLines(node),
+                ElementsAre(AllOf(HasSubstr("[rank " + number + "] error: " + error),
+                                  HasSubstr("truncated"))));
+    const auto report = nlohmann::json::parse(ReadFile(folder_ / "report.json"));
+    EXPECT_EQ(report["root_cause"]["rank"], rank) << report;
+    EXPECT_EQ(report["root_cause"]["exit_code"], 1) << report;
+    // What ddp::run() writes just before it ends a process with code 1.
+    for (const char* each : {"0", "1"}) {
+      EXPECT_THAT(ReadFile(job_.run(0) + "/attempt_0/" + each + "/error.json"), HasSubstr(error));
+    }
+  }
+
+  // Lines of errors on the terminal, without those of ddprun, which quotes them.
+  static std::vector<std::string> WorkersErrorLines(const Program& node) {
+    std::vector<std::string> lines;
+    std::istringstream output(node.out() + node.err());
+    for (std::string line; std::getline(output, line);) {
+      if (line.starts_with("ddprun ")) continue;
+      if (line.find("error:") != std::string::npos) lines.push_back(line);
+    }
+    return lines;
+  }
+
   TempDir folder_;
   Job job_{folder_.path()};
 };
@@ -170,14 +217,15 @@ TEST_F(TrainTest, TwoNodesOfFourWorkersTrain) {
 }
 
 TEST_F(TrainTest, ATruncatedDataFileEndsTheJobWithOneClearError) {
-  const std::string data = folder_ / "data";
-  std::filesystem::copy(SourceDir() + "/tests/data/mnist", data);
-  std::filesystem::resize_file(data + "/train-images-idx3-ubyte.gz", 1000);
-  Program& node =
-      job_.AddNode({"--nproc-per-node", "2", DDPRUN_BIN_DIR "/mnist_ddp", "--data", data});
-  EXPECT_EQ(node.ExitCode(), 1) << node.err();
-  EXPECT_THAT(node.err(), HasSubstr("train-images-idx3-ubyte.gz"));
-  EXPECT_THAT(job_.Survivors(), IsEmpty());
+  CopyData("data0", true);
+  CopyData("data1", true);
+  ExpectTheErrorOf(0, RunOnData());
+}
+
+TEST_F(TrainTest, ATruncatedDataFileOfOneRankEndsAllRanksWithOneErrorThatNamesIt) {
+  CopyData("data0", false);
+  CopyData("data1", true);
+  ExpectTheErrorOf(1, RunOnData());
 }
 
 }  // namespace

@@ -2,20 +2,16 @@
 #include <ddp/collectives.h>
 #include <ddp/errors.h>
 
-#include <algorithm>
-#include <cstdio>
-#include <filesystem>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "worker/src/checkpoint_folder.h"
 #include "worker/src/durable_file.h"
 #include "worker/src/failure.h"
 #include "worker/src/model_sync.h"
@@ -26,8 +22,6 @@
 namespace ddp {
 namespace {
 
-namespace fs = std::filesystem;
-using internal::FormatError;
 using internal::Metadata;
 using internal::NamedTensor;
 using internal::SafetensorsFile;
@@ -38,8 +32,6 @@ using nlohmann::json;
 constexpr char kModelPrefix[] = "model.";
 constexpr char kOptimizerPrefix[] = "optim.";
 constexpr char kWrapperPrefix[] = "module.";  // put there by Python's DistributedDataParallel
-constexpr char kFilePrefix[] = "step-";
-constexpr char kFileSuffix[] = ".safetensors";
 
 const std::vector<std::pair<torch::ScalarType, std::string>>& Dtypes() {
   static const auto* const kDtypes = new std::vector<std::pair<torch::ScalarType, std::string>>{
@@ -63,33 +55,6 @@ torch::ScalarType DtypeOf(const TensorInfo& info) {
     if (known == info.dtype) return type;
   }
   throw CheckpointError("tensor " + info.name + " has unknown dtype " + info.dtype);
-}
-
-std::string FileName(std::int64_t step) {
-  char name[64];
-  std::snprintf(name, sizeof(name), "%s%012lld%s", kFilePrefix, static_cast<long long>(step),
-                kFileSuffix);
-  return name;
-}
-
-// All files in `directory` with our kind of name and `suffix` behind it, newest first; the step is
-// in the name with leading zeros, so the names' order is that of the steps. Throws
-// CheckpointError; a folder that is not there is an empty one.
-std::vector<std::string> ListFiles(const std::string& directory, const std::string& suffix) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename();
-    const std::string ending = kFileSuffix + suffix;
-    if (name.starts_with(kFilePrefix) && name.ends_with(ending)) names.push_back(name);
-  }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    throw CheckpointError("cannot read the checkpoint folder " + directory + ": " +
-                          error.message());
-  }
-  std::sort(names.rbegin(), names.rend());
-  return names;
 }
 
 // Rank 0's save().
@@ -118,39 +83,8 @@ void WriteFile(const std::string& directory, const State& state, Metadata metada
   for (const TensorBytes& tensor : tensors) {
     pieces.emplace_back(static_cast<const char*>(tensor.data), tensor.size);
   }
-  internal::WriteDurably(directory, FileName(state.step), pieces);
-}
-
-// Removes all but the newest files, and what a writer that was killed left half done. The files
-// removed are not missed, so a failure is only a warning.
-void RemoveOldFiles(const std::string& directory, int keep) {
-  std::vector<std::string> remove = ListFiles(directory, "");
-  remove.erase(remove.begin(), remove.begin() + std::min<std::ptrdiff_t>(keep, std::ssize(remove)));
-  for (const std::string& name : ListFiles(directory, internal::kTemporarySuffix)) {
-    remove.push_back(name);
-  }
-  for (const std::string& name : remove) {
-    std::error_code error;
-    fs::remove(directory + "/" + name, error);
-    if (error) {
-      std::cerr << "[rank 0] warning: cannot remove the old checkpoint " << directory << "/" << name
-                << ": " << error.message() << std::endl;
-    }
-  }
-}
-
-// Rank 0's half of load_latest(): the newest file that is whole, and its path.
-std::unique_ptr<SafetensorsFile> OpenNewest(const std::string& directory, std::string* path) {
-  for (const std::string& name : ListFiles(directory, "")) {
-    *path = directory + "/" + name;
-    try {
-      return std::make_unique<SafetensorsFile>(SafetensorsFile::Open(*path));
-    } catch (const FormatError& e) {
-      std::cerr << "[rank 0] warning: skipping checkpoint " << *path << ": " << e.what()
-                << ". Taking the next older one" << std::endl;
-    }
-  }
-  return nullptr;
+  internal::RemoveAbandonedCheckpoints(directory);  // first: they may take the space we need
+  internal::WriteDurably(directory, internal::CheckpointName(state.step), pieces);
 }
 
 // What the other ranks must know of the file, as text.
@@ -281,12 +215,12 @@ std::string Checkpointer::save(const State& state, const torch::nn::Module& modu
     metadata["rng_cuda"] = internal::GatherRngStates(ctx_, ctx_.device());
   }
   metadata["world_size"] = std::to_string(ctx_.world_size());
-  const std::string path = directory_ + "/" + FileName(state.step);
+  const std::string path = directory_ + "/" + internal::CheckpointName(state.step);
   Together(ctx_, "checkpoint of step " + std::to_string(state.step) + ": ", [&] {
     if (state.step < 0) throw CheckpointError("a step cannot be negative");
     if (ctx_.rank() != 0) return;
     WriteFile(directory_, state, metadata, module, optimizer);
-    RemoveOldFiles(directory_, options_.keep_last);
+    internal::RemoveOldCheckpoints(directory_, state.step, options_.keep_last);
   });
   if (ctx_.rank() == 0) ctx_.report_checkpoint(state.step, path);
   return path;
@@ -299,7 +233,7 @@ std::optional<State> Checkpointer::load_latest(torch::nn::Module& module,
   Together(ctx_, "", [&] {
     if (ctx_.rank() != 0) return;
     std::string path;
-    file = OpenNewest(directory_, &path);
+    file = internal::OpenNewestCheckpoint(directory_, &path);
     text = Summarize(file.get(), path);
   });
   text = broadcast(ctx_, text);

@@ -2,10 +2,13 @@
 
 #include <ddp/errors.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -14,9 +17,15 @@
 #include <system_error>
 #include <vector>
 
+#include "worker/contract/control.h"
+
 namespace ddp::internal {
 namespace {
 
+namespace fs = std::filesystem;
+
+constexpr std::string_view kTemporarySuffix = ".tmp";
+constexpr std::chrono::hours kAbandonedAfter{24};
 constexpr std::size_t kWriteBytes = std::size_t{1} << 30;  // Linux writes at most 2 GiB at once
 
 [[noreturn]] void Fail(const std::string& what, const std::string& path, int error) {
@@ -60,21 +69,94 @@ class Descriptor {
   int fd_;
 };
 
+// A file under construction, removed unless it was moved to its place.
+class Temporary {
+ public:
+  explicit Temporary(const std::string& path) : path_(TemporaryPath(path)) {}
+  ~Temporary() {
+    if (!moved_) unlink(path_.c_str());
+  }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+
+  void Write(const std::vector<std::string_view>& pieces) const {
+    Descriptor file(path_, O_WRONLY | O_CREAT | O_TRUNC);
+    for (const std::string_view piece : pieces) file.Write(piece);
+    file.Sync();
+    file.Close();
+  }
+
+  void MoveTo(const std::string& path) {
+    if (std::rename(path_.c_str(), path.c_str()) != 0) Fail("rename to", path, errno);
+    moved_ = true;
+  }
+
+ private:
+  const std::string path_;
+  bool moved_ = false;
+};
+
+// Where a pid means the same process as here: host and PID namespace (containers of one host may
+// share its name, but not its pids).
+std::string PidScope() {
+  char host[HOST_NAME_MAX + 1] = {};
+  gethostname(host, sizeof(host) - 1);
+  char pid_namespace[64] = {};  // "pid:[4026531836]"
+  const ssize_t size = readlink("/proc/self/ns/pid", pid_namespace, sizeof(pid_namespace));
+  std::string scope = std::string(host) + "-";
+  for (ssize_t i = 0; i < size; ++i) {
+    if (pid_namespace[i] >= '0' && pid_namespace[i] <= '9') scope += pid_namespace[i];
+  }
+  return scope + "-";
+}
+
+// Whether the writer that chose this temporary name ran in our scope, and is gone. We ourselves
+// write nothing now, so our own pid is that of a process before us.
+bool WriterIsGone(std::string_view name) {
+  name.remove_suffix(kTemporarySuffix.size());
+  const std::size_t digits = name.find_last_not_of("0123456789") + 1;
+  if (!name.substr(0, digits).ends_with("." + PidScope())) return false;
+  const auto pid = ddprun::control::ParseNumber(name.substr(digits));
+  if (!pid || *pid <= 0 || *pid > INT_MAX) return false;
+  return *pid == getpid() || (kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH);
+}
+
+bool IsAbandoned(const fs::path& path) {
+  std::error_code error;
+  const auto written = fs::last_write_time(path, error);
+  if (!error && fs::file_time_type::clock::now() - written > kAbandonedAfter) return true;
+  return WriterIsGone(path.filename().string());
+}
+
 }  // namespace
 
 void WriteDurably(const std::string& directory, const std::string& name,
                   const std::vector<std::string_view>& pieces) {
   std::error_code error;
-  std::filesystem::create_directories(directory, error);
+  fs::create_directories(directory, error);
   if (error) Fail("create directory", directory, error.value());
   const std::string path = directory + "/" + name;
-  const std::string temporary = path + kTemporarySuffix;
-  Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-  for (const std::string_view piece : pieces) file.Write(piece);
-  file.Sync();
-  file.Close();
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) Fail("rename to", path, errno);
+  Temporary temporary(path);
+  temporary.Write(pieces);
+  temporary.MoveTo(path);
   Descriptor(directory, O_RDONLY | O_DIRECTORY).Sync();
+}
+
+std::string TemporaryPath(const std::string& path) {
+  return path + "." + PidScope() + std::to_string(getpid()) + std::string(kTemporarySuffix);
+}
+
+std::vector<std::string> AbandonedTemporaries(const std::string& directory,
+                                              const std::string& prefix) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    if (!name.starts_with(prefix) || !name.ends_with(kTemporarySuffix)) continue;
+    if (IsAbandoned(entry->path())) paths.push_back(directory + "/" + name);
+  }
+  return paths;
 }
 
 }  // namespace ddp::internal

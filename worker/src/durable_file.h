@@ -9,14 +9,23 @@
 
 namespace ddp::internal {
 
-// What a file under construction is called: its name with this behind it.
-inline constexpr char kTemporarySuffix[] = ".tmp";
-
 // Writes `pieces`, one after the other, to directory/name: under a temporary name, fsync, rename,
 // fsync of the directory, which is created if it is missing. Replaces a file of that name. Throws
-// ddp::CheckpointError with path and reason; nothing is left behind then but perhaps the temporary.
+// ddp::CheckpointError with path and reason; the temporary is removed then, so that a disk that
+// was full has its space back.
 void WriteDurably(const std::string& directory, const std::string& name,
                   const std::vector<std::string_view>& pieces);
+
+// What this process calls a file under construction: `<path>.<host>-<PID namespace>-<pid>.tmp`, so
+// that two jobs with one folder do not get into each other's way.
+std::string TemporaryPath(const std::string& path);
+
+// The temporaries in `directory`, of files whose names begin with `prefix`, that nobody is writing
+// any more: their process is gone, as far as can be told from here, or nobody wrote to them for a
+// day. Those of running processes, here or elsewhere, are not among them. A folder that
+// cannot be read has none.
+std::vector<std::string> AbandonedTemporaries(const std::string& directory,
+                                              const std::string& prefix);
 
 }  // namespace ddp::internal
 

@@ -48,8 +48,9 @@ void Classify(const std::exception& error, int rank, Failure* failure) {
   failure->text = TextOf(error);
   failure->kind = control::kErrorUser;
   if (const auto* agreed = dynamic_cast<const AgreedError*>(&error)) {
+    // One rank is named as the cause, even if several failed: the one whose stderr has the line.
     failure->print = agreed->failing_rank() == rank;
-    if (!agreed->failed_here()) failure->kind = control::kErrorCollective;
+    if (!failure->print) failure->kind = control::kErrorCollective;
   } else if (dynamic_cast<const BindError*>(&error) != nullptr) {
     failure->kind = control::kErrorBind;
   } else if (dynamic_cast<const CheckpointError*>(&error) != nullptr) {

@@ -18,7 +18,8 @@ struct Failure {
 // The text of an exception without libtorch's stack trace.
 std::string TextOf(const std::exception& error);
 
-// `rank` is this process's own; it decides which of several failing ranks prints.
+// `rank` is this process's own; it decides which of several failing ranks prints, and which
+// report themselves as victims.
 Failure Describe(const std::exception_ptr& error, int rank);
 
 // Writes `{"message": {"message": "Type: text", "extraInfo": {...}}}` to `path`, as torchrun does.

@@ -34,10 +34,18 @@ struct TensorBytes {
 // Bytes of an element, or 0 for a name that the format does not have.
 std::size_t DtypeSize(const std::string& dtype);
 
-// A file that is not one of ours, or not whole any more. what() says why, without the path.
+// A file that cannot be read: it is not one of ours, of another version, or does not open. what()
+// says why, without the path.
 class FormatError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+// A file that is not whole any more, and will not be again: short, or with contents that contradict
+// each other or their hashes.
+class DamagedError : public FormatError {
+ public:
+  using FormatError::FormatError;
 };
 
 // Everything in front of the tensors' bytes. Reorders `tensors` into the order in which their bytes
@@ -48,8 +56,13 @@ std::string BuildHeader(std::vector<TensorBytes>* tensors, Metadata metadata);
 // A file mapped into memory, read-only. Movable.
 class SafetensorsFile {
  public:
-  // Maps `path` and checks all of it: structure, sizes, version and hashes. Throws FormatError.
-  static SafetensorsFile Open(const std::string& path);
+  enum class Check {
+    kAll,        // structure, sizes, version and all hashes: reads the whole file
+    kStructure,  // all but the tensors' hashes: reads the header only
+  };
+
+  // Maps `path` and checks it. Throws FormatError.
+  static SafetensorsFile Open(const std::string& path, Check check = Check::kAll);
 
   SafetensorsFile(SafetensorsFile&& other) noexcept;
   SafetensorsFile& operator=(SafetensorsFile&&) = delete;
@@ -61,7 +74,7 @@ class SafetensorsFile {
  private:
   SafetensorsFile() = default;
   void Map(const std::string& path);
-  void Parse();
+  void Parse(Check check);
 
   void* map_ = nullptr;
   std::size_t size_ = 0;

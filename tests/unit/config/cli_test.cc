@@ -265,10 +265,10 @@ TEST(CliRunTest, RendezvousSettingsAreCheckedByName) {
 
 TEST(CliRunTest, OtherBackendsAreRefusedWithTheReason) {
   EXPECT_EQ(RunOf({"--rdzv-backend", "ddprun", "a"}).config.command.size(), 1U);
-  for (const char* const name : {"etcd", "etcd-v2", "static", "zeus"}) {
+  for (const char* const name : {"etcd", "etcd-v2", "zeus"}) {
     EXPECT_THAT(ErrorOf({"--rdzv-backend", name, "a"}),
-                StartsWith("--rdzv-backend: expected c10d or ddprun, both of which are ddprun's "
-                           "own rendezvous"));
+                StartsWith("--rdzv-backend: expected c10d or static or ddprun, all of which are "
+                           "ddprun's own rendezvous"));
   }
 }
 
@@ -300,7 +300,8 @@ TEST(CliRunTest, WrongValuesNameTheirFlagOrVariable) {
   EXPECT_THAT(ErrorOf({"--nnodes", "4:2", "a"}),
               StartsWith("--nnodes: expected a number of nodes"));
   EXPECT_THAT(ErrorOf({"--max-restarts", "-1", "a"}), StartsWith("--max-restarts: expected"));
-  EXPECT_THAT(ErrorOf({"--rdzv-endpoint", "a:0", "a"}), StartsWith("--rdzv-endpoint: expected"));
+  EXPECT_THAT(ErrorOf({"--rdzv-endpoint", "a:65536", "a"}),
+              StartsWith("--rdzv-endpoint: expected"));
   FakeHost host;
   host.variables["PET_NNODES"] = "many";
   EXPECT_THAT(ErrorOf({"a"}, kExitUsage, host), StartsWith("PET_NNODES: expected"));
@@ -332,6 +333,15 @@ TEST(CliRendezvousTest, ListensWhereItIsTold) {
   EXPECT_TRUE(command.insecure);
   EXPECT_EQ(command.verbosity, 1);
   EXPECT_EQ(command.port_file, "");
+  EXPECT_FALSE(command.until_idle.has_value());
+}
+
+TEST(CliRendezvousTest, EndsWhenIdleWhereItIsTold) {
+  EXPECT_EQ(
+      ParseAs<RendezvousCommand>({"rendezvous", "--listen=a:1", "--until-idle", "2s"}).until_idle,
+      seconds(2));
+  EXPECT_THAT(ErrorOf({"rendezvous", "--listen=a:1", "--until-idle", "soon"}),
+              StartsWith("--until-idle: expected a duration such as 60s (found \"soon\")"));
 }
 
 TEST(CliRendezvousTest, PortZeroTakesAnyAndGoesToTheFile) {
@@ -362,14 +372,12 @@ TEST(CliRendezvousTest, WhatIsNotThereYetIsRefused) {
 }
 
 TEST(CliRunTest, WhatIsNotThereYetIsRefused) {
-  for (const char* const flag :
-       {"--node-rank", "--master-addr", "--master-port", "--redirects", "--tee",
-        "--local-ranks-filter", "--signals-to-handle", "--hang-timeout", "--tls-ca", "--tls-cert",
-        "--tls-key", "--token-file", "--save-timeout", "--daemon-grace", "--restart-window"}) {
+  for (const char* const flag : {"--hang-timeout", "--tls-ca", "--tls-cert", "--tls-key",
+                                 "--token-file", "--save-timeout", "--daemon-grace"}) {
     EXPECT_THAT(ErrorOf({flag, "1", "./a"}),
                 StartsWith(std::string(flag) + ": not supported yet by this version; "));
   }
-  for (const char* const flag : {"--run-path", "--virtual-local-rank", "--warm"}) {
+  for (const char* const flag : {"--warm"}) {
     EXPECT_THAT(ErrorOf({flag, "./a"}),
                 StartsWith(std::string(flag) + ": not supported yet by this version; "));
   }

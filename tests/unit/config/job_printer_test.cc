@@ -18,11 +18,21 @@ JobConfig UnusualJob() {
   job.nproc_per_node = 7;
   job.rendezvous = {"[::1]:29401", "12345", std::chrono::milliseconds(1500), std::chrono::hours(1),
                     std::chrono::minutes(3)};
+  job.rendezvous.autostart = true;
+  job.rendezvous.master_addr = "n1";
+  job.rendezvous.master_port = 29500;
+  job.virtual_local_rank = true;
   job.restart.max_restarts = 4;
+  job.restart.window = std::chrono::hours(1);
+  job.restart.never_on = {3, 42};
   job.stop_grace = std::chrono::milliseconds(0);
   job.role = "true";
   job.local_addr = "::1";
   job.log_dir = "/logs/a b#c";
+  job.logs.redirects = Streams{true, true};
+  job.logs.tee = std::map<int, Streams>{{0, {true, false}}, {10, {false, true}}};
+  job.logs.local_ranks_filter = {0, 12};
+  job.logs.collapse = true;
   job.checkpoint_dir = "/ckpt: d";
   job.report = "/r\"'";
   job.command = {"python3", "-u", "x.py",          "",
@@ -42,10 +52,20 @@ void ExpectEqual(const JobConfig& a, const JobConfig& b) {
   EXPECT_EQ(a.rendezvous.last_call, b.rendezvous.last_call);
   EXPECT_EQ(a.rendezvous.connect_timeout, b.rendezvous.connect_timeout);
   EXPECT_EQ(a.restart.max_restarts, b.restart.max_restarts);
+  EXPECT_EQ(a.restart.window, b.restart.window);
+  EXPECT_EQ(a.restart.never_on, b.restart.never_on);
   EXPECT_EQ(a.stop_grace, b.stop_grace);
+  EXPECT_EQ(a.rendezvous.autostart, b.rendezvous.autostart);
+  EXPECT_EQ(a.rendezvous.master_addr, b.rendezvous.master_addr);
+  EXPECT_EQ(a.rendezvous.master_port, b.rendezvous.master_port);
+  EXPECT_EQ(a.virtual_local_rank, b.virtual_local_rank);
   EXPECT_EQ(a.role, b.role);
   EXPECT_EQ(a.local_addr, b.local_addr);
   EXPECT_EQ(a.log_dir, b.log_dir);
+  EXPECT_EQ(a.logs.redirects, b.logs.redirects);
+  EXPECT_EQ(a.logs.tee, b.logs.tee);
+  EXPECT_EQ(a.logs.local_ranks_filter, b.logs.local_ranks_filter);
+  EXPECT_EQ(a.logs.collapse, b.logs.collapse);
   EXPECT_EQ(a.checkpoint_dir, b.checkpoint_dir);
   EXPECT_EQ(a.report, b.report);
   EXPECT_EQ(a.command, b.command);
@@ -75,6 +95,7 @@ no_python: false
 nodes: 1
 nproc_per_node: 1
 role: "default"
+virtual_local_rank: false
 local_addr: ""
 log_dir: "/home/user/logs"
 checkpoint_dir: ""
@@ -85,11 +106,21 @@ env:
 rendezvous:
   endpoint: ""
   id: "none"
+  autostart: false
+  master_addr: ""
+  master_port: 0
   join_timeout: 10min
   last_call: 5s
   connect_timeout: 1min
 restart:
   max_restarts: 0
+  window: 0s
+  never_on: ""
+logs:
+  redirects: "0"
+  tee: "0"
+  local_ranks_filter: ""
+  collapse: false
 )");
 }
 

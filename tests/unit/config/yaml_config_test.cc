@@ -235,12 +235,31 @@ TEST(YamlConfigTest, EveryScalarKeyRefusesAListAndAMap) {
   for (const JobKey& key : JobKeys()) {
     if (key.type == KeyType::kCommand || key.type == KeyType::kEnvironment) continue;
     for (const std::string value : {"[1]", "{a: 1}", "~"}) {
+      if (key.type == KeyType::kNumbers && value == "[1]") continue;  // it is a list
       const std::string entry = std::string(key.name) + ": " + value;
       const std::string text =
           key.section.empty() ? entry : std::string(key.section) + ": {" + entry + "}";
       EXPECT_THAT(ErrorOf("command: a\n" + text), HasSubstr(": " + key.Path() + ": expected "));
     }
   }
+}
+
+TEST(YamlConfigTest, ExitCodesAreAListOrTextWithCommas) {
+  for (const std::string codes : {"[3, 42]", "\"3, 42\""}) {
+    const auto config = Parse("{command: a, restart: {never_on: " + codes + "}}");
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_THAT(config->restart.never_on, testing::ElementsAre(3, 42));
+  }
+  EXPECT_THAT(ErrorOf("command: a\nrestart: {never_on: [3, 256, x]}"),
+              testing::AllOf(HasSubstr("restart.never_on[1]: expected a whole number from 1 to 255 "
+                                       "(found \"256\")"),
+                             HasSubstr("restart.never_on[2]: expected a whole number")));
+}
+
+TEST(YamlConfigTest, AWindowForRestartsIsADuration) {
+  const auto config = Parse("{command: a, restart: {window: 2h}}");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->restart.window, std::chrono::hours(2));
 }
 
 TEST(YamlConfigTest, AnchorsCanBeUsed) {

@@ -56,6 +56,17 @@ const std::vector<State>& States() {
          job.Drain('b');
          job.Drain('c');
        }},
+      {"Backoff",
+       [](RoundDriver& job) {
+         job.Join('a');
+         job.Join('b');
+         job.Join('c');
+         for (int generation = 0; generation < 2; ++generation) {
+           for (const char agent : {'a', 'b', 'c'}) job.Prepare(agent);
+           job.Exit('b', 1, 0, ExitStatus{3, 0, false});
+           for (const char agent : {'a', 'b', 'c'}) job.Drain(agent);
+         }
+       }},
       {"Succeeded",
        [](RoundDriver& job) {
          job.Join('a');
@@ -99,6 +110,8 @@ const std::vector<Event>& Events() {
       {"Leave", [](RoundDriver& job) { job.Leave('a'); }},
       {"StreamBroken", [](RoundDriver& job) { job.Break('a'); }},
       {"StreamBroken of a stranger", [](RoundDriver& job) { job.Break('z'); }},
+      {"AgentGone", [](RoundDriver& job) { job.Gone('a'); }},
+      {"AgentGone of a stranger", [](RoundDriver& job) { job.Gone('z'); }},
       {"Tick before the deadline", [](RoundDriver& job) { job.Advance(seconds(1)); }},
       {"Tick after the deadline", [](RoundDriver& job) { job.Advance(seconds(600)); }},
   };
@@ -108,11 +121,11 @@ const std::vector<Event>& Events() {
 TEST(RoundCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
   std::string text =
       "# state × event → next state: messages sent (agent<-generation)\n"
-      "# Three nodes at most and two at least, one worker each, one restart, no lease.\n";
+      "# Three nodes at most and two at least, one worker each, two restarts, no lease.\n";
   for (const State& state : States()) {
     absl::StrAppend(&text, "\n", state.name, "\n");
     for (const Event& event : Events()) {
-      JobSpec spec = RoundDriver::Spec(2, 3, 1);
+      JobSpec spec = RoundDriver::Spec(2, 3, 2);
       RoundDriver job(spec, RoundOptions{.lease = std::nullopt});
       job.set_workers(1);
       state.reach(job);

@@ -18,7 +18,13 @@ class RoundDriver {
       : spec_(spec), round_("job", 0, options) {}
 
   static JobSpec Spec(int min, int max, int max_restarts = 0) {
-    return {min, max, max_restarts, std::chrono::seconds(600), std::chrono::seconds(5)};
+    JobSpec spec;
+    spec.min_nodes = min;
+    spec.max_nodes = max;
+    spec.max_restarts = max_restarts;
+    spec.join_timeout = std::chrono::seconds(600);
+    spec.last_call = std::chrono::seconds(5);
+    return spec;
   }
 
   // Agents are named by one letter; 'a' has incarnation 'a', host "a" and address "10.0.0.a".
@@ -29,7 +35,9 @@ class RoundDriver {
   // For agents that join from now on; 2 unless set.
   void set_workers(int workers) { workers_ = workers; }
   void Prepare(char agent) { Receive(agent, Prepared{}); }
-  void Drain(char agent) { Receive(agent, Drained{NextPort()}); }
+  void Drain(char agent, std::optional<std::int64_t> last_step = {}) {
+    Receive(agent, Drained{NextPort(), last_step});
+  }
   void Beat(char agent) { Receive(agent, Heartbeat{}); }
   void Exit(char agent, int rank, int local_rank, ExitStatus status, std::string kind = "") {
     WorkerExited exit;
@@ -42,6 +50,7 @@ class RoundDriver {
   }
   void Leave(char agent) { Receive(agent, ddprun::Leave{"SIGTERM", 143}); }
   void Break(char agent) { Step(Round::StreamBroken{Incarnation{Number(agent)}}); }
+  void Gone(char agent) { Step(Round::AgentGone{Incarnation{Number(agent)}}); }
   void Advance(Duration by) {
     now_ += by;
     Step(Round::Tick{});
@@ -67,6 +76,7 @@ class RoundDriver {
   void Clear() { log_.clear(); }
   std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
 
+  const Finished& last_finished() const { return finished_; }
   const Round& round() const { return round_; }
   TimePoint now() const { return now_; }
   const JobSpec& spec() const { return spec_; }
@@ -82,35 +92,61 @@ class RoundDriver {
   void Step(const Round::Event& event) {
     for (const Round::Action& action : round_.Step(event, now_)) {
       std::visit(Overloaded{
-                     [&](const Round::Send& send) { log_.push_back(Describe(send)); },
+                     [&](const Round::Send& send) {
+                       log_.push_back(Describe(send));
+                       if (const auto* end = std::get_if<Finished>(&send.message)) finished_ = *end;
+                     },
                      [&](const Round::Note& note) { notes_.push_back(note.text); },
                  },
                  action);
     }
   }
 
+  // " rank 3", " early rank 3", " lost b" or " left b", and the ranks of the victims.
+  static std::string Cause(const RootCause& cause) {
+    std::string text;
+    switch (cause.kind) {
+      case RootCause::Kind::kWorkerFailed:
+        text = absl::StrCat(" rank ", cause.failure.exit.rank.value);
+        break;
+      case RootCause::Kind::kWorkerLeftEarly:
+        text = absl::StrCat(" early rank ", cause.failure.exit.rank.value);
+        break;
+      case RootCause::Kind::kNodeLost:
+        text = " lost " + cause.failure.host;
+        break;
+      case RootCause::Kind::kNodeLeft:
+        text = " left " + cause.failure.host;
+        break;
+    }
+    for (const WorkerFailure& victim : cause.victims) {
+      absl::StrAppend(&text, " victim ", victim.exit.rank.value);
+    }
+    return text;
+  }
+
   static std::string Describe(const Round::Send& send) {
     const std::string to(1, static_cast<char>(send.header.incarnation.value));
     const std::string prefix = absl::StrCat(to, "<-g", send.header.generation.value, " ");
     return prefix +
-           std::visit(
-               Overloaded{
-                   [](const Assignment& a) {
-                     return absl::StrCat("Assignment node ", a.node_rank.value, "/", a.node_count,
-                                         " first ", a.first_rank.value, " world ", a.world_size,
-                                         " ", a.master_addr, ":", a.master_port, " restart ",
-                                         a.restart_count, "/", a.max_restarts);
-                   },
-                   [](const Start&) { return std::string("Start"); },
-                   [](const Stop&) { return std::string("Stop"); },
-                   [](const Finished& f) {
-                     return absl::StrCat(
-                         "Finished ", f.exit_code,
-                         f.root_cause ? absl::StrCat(" rank ", f.root_cause->exit.rank.value) : "");
-                   },
-                   [](const Refused& r) { return absl::StrCat("Refused: ", r.reason); },
-               },
-               send.message);
+           std::visit(Overloaded{
+                          [](const Assignment& a) {
+                            return absl::StrCat("Assignment node ", a.node_rank.value, "/",
+                                                a.node_count, " first ", a.first_rank.value,
+                                                " world ", a.world_size, " ", a.master_addr, ":",
+                                                a.master_port, " restart ", a.restart_count, "/",
+                                                a.max_restarts);
+                          },
+                          [](const Waiting&) { return std::string("Waiting"); },
+                          [](const Start&) { return std::string("Start"); },
+                          [](const Stop&) { return std::string("Stop"); },
+                          [](const Finished& f) {
+                            return absl::StrCat("Finished ", f.exit_code,
+                                                f.root_cause ? Cause(*f.root_cause) : "");
+                          },
+                          [](const Refused& r) { return absl::StrCat("Refused: ", r.reason); },
+                      },
+                      send.message);
   }
 
   JobSpec spec_;
@@ -120,6 +156,7 @@ class RoundDriver {
   int workers_ = 2;
   std::vector<std::string> log_;
   std::vector<std::string> notes_;
+  Finished finished_;
 };
 
 }  // namespace ddprun

@@ -24,7 +24,7 @@ constexpr ExitStatus kOk{};
 TEST(RoundTest, AssignsRanksWhenTheLastNodeJoins) {
   RoundDriver job(RoundDriver::Spec(2, 2, 3));
   job.Join('b', 4);
-  EXPECT_THAT(job.Take(), IsEmpty());
+  job.Clear();
   job.Join('a', 2);
   EXPECT_THAT(job.Take(),
               ElementsAre("a<-g0 Assignment node 0/2 first 0 world 6 10.0.0.a:1002 restart 0/3",
@@ -95,7 +95,8 @@ TEST(RoundTest, WithoutBudgetEveryNodeGetsTheRootCausesCode) {
   job.Clear();
   job.Drain('a');
   job.Drain('b');
-  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Finished 137 rank 3", "b<-g0 Finished 137 rank 3"));
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Finished 137 rank 3 victim 0",
+                                      "b<-g0 Finished 137 rank 3 victim 0"));
   EXPECT_EQ(job.round().state(), RoundState::kFailed);
 }
 
@@ -107,7 +108,60 @@ TEST(RoundTest, AVictimThatIsHeardFirstIsNotTheRootCause) {
   job.Clear();
   job.Drain('a');
   job.Drain('b');
-  EXPECT_THAT(job.Take(), Contains("a<-g0 Finished 137 rank 3"));
+  EXPECT_THAT(job.Take(), Contains("a<-g0 Finished 137 rank 3 victim 0"));
+}
+
+TEST(RoundTest, WhileOnlyVictimsAreKnownTheCauseIsWaitedForASecond) {
+  RoundDriver job(RoundDriver::Spec(2, 2, 0));
+  job.RunTwoNodes();
+  job.Exit('a', 0, 0, kCode3, "collective");
+  EXPECT_THAT(job.Take(), IsEmpty()) << "a Stop would silence the cause";
+  job.Advance(milliseconds(500));
+  job.Exit('b', 3, 1, kKilled);
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Stop", "b<-g0 Stop"));
+
+  RoundDriver silent(RoundDriver::Spec(2, 2, 0));
+  silent.RunTwoNodes();
+  silent.Exit('a', 0, 0, kCode3, "collective");
+  silent.Advance(milliseconds(999));
+  EXPECT_THAT(silent.Take(), IsEmpty());
+  silent.Advance(milliseconds(1));
+  EXPECT_THAT(silent.Take(), ElementsAre("a<-g0 Stop", "b<-g0 Stop"));
+}
+
+TEST(RoundTest, WhenEveryWorkerHasEndedNothingMoreIsWaitedFor) {
+  RoundDriver job(RoundDriver::Spec(1, 1, 0));
+  job.Join('a');
+  job.Prepare('a');
+  job.Clear();
+  job.Exit('a', 0, 0, kCode3, "collective");
+  EXPECT_THAT(job.Take(), IsEmpty());
+  job.Exit('a', 1, 1, kCode3, "collective");
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Stop"));
+}
+
+TEST(RoundTest, AReportThatComesAfterTheNodeHasDrainedChangesNothing) {
+  RoundDriver job(RoundDriver::Spec(2, 2, 0));
+  job.RunTwoNodes();
+  job.Exit('b', 2, 0, kCode3, "collective");
+  job.Advance(seconds(1));
+  job.Drain('a');
+  job.Exit('a', 0, 0, kKilled);
+  job.Clear();
+  job.Drain('b');
+  EXPECT_THAT(job.Take(), Contains("a<-g0 Finished 3 rank 2"));
+}
+
+TEST(RoundTest, AnAgentThatHasToWaitIsToldWhy) {
+  RoundDriver job(RoundDriver::Spec(2, 2));
+  job.Join('a');
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g-1 Waiting"));
+  job.Join('b');
+  job.Prepare('a');
+  job.Prepare('b');
+  job.Clear();
+  job.Join('c');
+  EXPECT_THAT(job.Take(), ElementsAre("c<-g0 Waiting"));
 }
 
 TEST(RoundTest, TheBudgetIsTheJobsNotTheNodes) {
@@ -115,7 +169,7 @@ TEST(RoundTest, TheBudgetIsTheJobsNotTheNodes) {
   job.RunTwoNodes();
   for (const char agent : {'a', 'b'}) {
     job.Exit(agent, agent == 'a' ? 0 : 2, 0, kCode3);
-    job.Drain('a');
+    job.Drain('a', 17);
     job.Drain('b');
     job.Prepare('a');
     job.Prepare('b');
@@ -140,6 +194,7 @@ TEST(RoundTest, ACommandThatCannotBeExecutedIsNotTriedAgain) {
 TEST(RoundTest, BelowMaxItWaitsForTheLastCall) {
   RoundDriver job(RoundDriver::Spec(1, 2));
   job.Join('a');
+  job.Clear();
   EXPECT_EQ(job.round().state(), RoundState::kLastCall);
   EXPECT_EQ(job.round().NextDeadline(), job.now() + seconds(3)) << "the lease comes first";
   for (int second = 0; second < 4; ++second) {
@@ -173,6 +228,7 @@ TEST(RoundTest, AReformingRoundHoldsNoLastCall) {
 TEST(RoundTest, TooFewNodesWithinTheJoinTimeoutEndTheJobWithWhoIsThere) {
   RoundDriver job(RoundDriver::Spec(2, 2), RoundOptions{.lease = std::nullopt});
   job.Join('a');
+  job.Clear();
   job.Advance(seconds(599));
   EXPECT_THAT(job.Take(), IsEmpty());
   job.Advance(seconds(1));
@@ -185,7 +241,7 @@ TEST(RoundTest, ExtraAgentsWaitAndReplaceALostNodeInTheNextGeneration) {
   RoundDriver job(RoundDriver::Spec(2, 2, 0));
   job.RunTwoNodes();
   job.Join('c');
-  EXPECT_THAT(job.Take(), IsEmpty());
+  job.Clear();
   job.Break('a');
   EXPECT_THAT(job.Take(), IsEmpty()) << "within the lease nothing is given away";
   job.Advance(milliseconds(2999));
@@ -274,12 +330,64 @@ TEST(RoundTest, ALeavingNodeEndsTheJobOnlyBelowMin) {
   RoundDriver too_few(RoundDriver::Spec(2, 2));
   too_few.RunTwoNodes();
   too_few.Leave('b');
-  EXPECT_THAT(too_few.Take(), ElementsAre("a<-g0 Stop", "a<-g0 Finished 143"));
+  EXPECT_THAT(too_few.Take(), ElementsAre("a<-g0 Finished 143 left b"));
+}
+
+TEST(RoundTest, AfterAGenerationWithoutAStepTheNextOneIsDelayed) {
+  RoundDriver job(RoundDriver::Spec(1, 1, 5), RoundOptions{.lease = std::nullopt});
+  job.Join('a');
+  job.Prepare('a');
+  job.Exit('a', 0, 0, kCode3);
+  job.Drain('a');  // the first restart is immediate
+  job.Prepare('a');
+  job.Clear();
+  job.Exit('a', 0, 0, kCode3);
+  job.Drain('a');
+  EXPECT_EQ(job.round().state(), RoundState::kBackoff);
+  const auto deadline = job.round().NextDeadline();
+  ASSERT_TRUE(deadline.has_value());
+  EXPECT_GE(*deadline - job.now(), milliseconds(100));
+  EXPECT_LE(*deadline - job.now(), milliseconds(200));
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g1 Stop"));
+  job.Advance(milliseconds(200));
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("a<-g2 Assignment")));
+}
+
+TEST(RoundTest, TheCausesOfEarlierGenerationsAreToldAtTheEnd) {
+  RoundDriver job(RoundDriver::Spec(2, 2, 1));
+  job.RunTwoNodes();
+  job.Exit('a', 1, 1, kKilled);
+  job.Drain('a', 5);
+  job.Drain('b', 5);
+  job.Prepare('a');
+  job.Prepare('b');
+  job.Exit('b', 2, 0, kCode3);
+  job.Drain('a');
+  job.Drain('b');
+  ASSERT_TRUE(job.last_finished().root_cause.has_value());
+  EXPECT_EQ(job.last_finished().root_cause->failure.exit.rank, Rank{2});
+  EXPECT_EQ(job.last_finished().root_cause->failure.generation, Generation{1});
+  ASSERT_EQ(job.last_finished().earlier.size(), 1u);
+  EXPECT_EQ(job.last_finished().earlier[0].failure.exit.rank, Rank{1});
+  EXPECT_EQ(job.last_finished().earlier[0].failure.generation, Generation{0});
+}
+
+TEST(RoundTest, AFinishedNodeThatLeavesDoesNotEndTheJob) {
+  RoundDriver job(RoundDriver::Spec(2, 2));
+  job.RunTwoNodes();
+  job.Exit('a', 0, 0, kOk);
+  job.Exit('a', 1, 1, kOk);
+  job.Leave('a');
+  EXPECT_EQ(job.round().state(), RoundState::kRunning);
+  job.Exit('b', 2, 0, kOk);
+  job.Exit('b', 3, 1, kOk);
+  EXPECT_THAT(job.Take(), ElementsAre("b<-g0 Finished 0"));
 }
 
 TEST(RoundTest, AnAgentStartedWithAnotherCommandIsRefusedAndToldWhy) {
   RoundDriver job(RoundDriver::Spec(2, 2));
   job.Join('a');
+  job.Clear();
   JobSpec other = job.spec();
   other.max_restarts = 9;
   job.Receive('b', Join{other, {"b", "10.0.0.b", 2}, 1});
@@ -306,6 +414,31 @@ TEST(RoundTest, SameEventsGiveSameActions) {
     return job.TakeText();
   };
   EXPECT_EQ(play(), play());
+}
+
+TEST(RoundGoneTest, TheRanksOfAnAgentWhoseWorkersAreGoneAreGivenAwayAtOnce) {
+  RoundDriver job(RoundDriver::Spec(2, 2));
+  job.RunTwoNodes();
+  job.Join('c');  // a spare
+  job.Break('a');
+  EXPECT_EQ(job.round().state(), RoundState::kRunning) << "suspect: its lease runs";
+  job.Gone('a');
+  EXPECT_EQ(job.round().state(), RoundState::kDraining);
+  job.Drain('b');
+  EXPECT_EQ(job.round().state(), RoundState::kForming);
+  EXPECT_EQ(job.round().generation(), Generation{1});
+}
+
+TEST(RoundGoneTest, ANodeWhosePartIsFinishedIsNotMissed) {
+  RoundDriver job(RoundDriver::Spec(2, 2));
+  job.RunTwoNodes();
+  job.Exit('a', 0, 0, {});
+  job.Exit('a', 1, 1, {});
+  job.Gone('a');
+  EXPECT_EQ(job.round().state(), RoundState::kRunning);
+  job.Exit('b', 2, 0, {});
+  job.Exit('b', 3, 1, {});
+  EXPECT_EQ(job.round().state(), RoundState::kSucceeded);
 }
 
 }  // namespace

@@ -41,6 +41,12 @@ const std::vector<State>& States() {
          node.Signal(SIGTERM);
          node.End(1, ExitStatus{0, SIGTERM, false});
        }},
+      {"Stopping, with a verdict", true,
+       [](SupervisorDriver& node) {
+         node.Run();
+         node.Finish(Outcome::kFailed, 3);
+         node.End(1, ExitStatus{0, SIGTERM, false});
+       }},
       {"Done", false, [](SupervisorDriver& node) { node.Finish(Outcome::kSucceeded, 0); }},
       {"Failed", false, [](SupervisorDriver& node) { node.Lose(); }},
   };
@@ -49,6 +55,17 @@ const std::vector<State>& States() {
 
 const std::vector<Event>& Events() {
   static const auto* events = new std::vector<Event>{
+      {"Waiting", false, [](SupervisorDriver& node) { node.Receive(-1, Waiting{"for b"}); }},
+      {"WorkerEnded, a victim", true,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::ErrorReported{LocalRank{0}, "collective", ""});
+         node.End(0, ExitStatus{1, 0, false});
+       }},
+      {"Tick after the second deadline", false,
+       [](SupervisorDriver& node) {
+         node.Advance(seconds(11));
+         node.Advance(seconds(3));
+       }},
       {"Assignment of the next generation", false, [](SupervisorDriver& node) { node.Assign(1); }},
       {"Assignment of an earlier generation", false,
        [](SupervisorDriver& node) { node.Assign(-1); }},
@@ -76,6 +93,8 @@ const std::vector<Event>& Events() {
        }},
       {"SIGTERM", false, [](SupervisorDriver& node) { node.Signal(SIGTERM); }},
       {"SIGINT", false, [](SupervisorDriver& node) { node.Signal(SIGINT); }},
+      {"SIGHUP", false, [](SupervisorDriver& node) { node.Signal(SIGHUP); }},
+      {"SIGQUIT", false, [](SupervisorDriver& node) { node.Signal(SIGQUIT); }},
       {"SIGUSR1", false, [](SupervisorDriver& node) { node.Signal(SIGUSR1); }},
       {"Tick before the deadline", false, [](SupervisorDriver& node) { node.Advance(seconds(1)); }},
       {"Tick after the deadline", false, [](SupervisorDriver& node) { node.Advance(seconds(11)); }},

@@ -31,7 +31,7 @@ class SupervisorDriver {
   void Start(int generation) { Receive(generation, ddprun::Start{}); }
   void Stop(int generation) { Receive(generation, ddprun::Stop{"a peer failed"}); }
   void Finish(Outcome outcome, int code) {
-    Receive(supervisor_.header().generation.value, Finished{outcome, code, "because", 0, {}});
+    Receive(supervisor_.header().generation.value, Finished{outcome, code, "because", 0, {}, {}});
   }
   void Refuse() { Receive(supervisor_.header().generation.value, Refused{"not you"}); }
   void Receive(int generation, RendezvousMessage message) {
@@ -44,7 +44,7 @@ class SupervisorDriver {
 
   // From this node.
   void End(int local_rank, ExitStatus status = {}) {
-    Step(Supervisor::WorkerEnded{LocalRank{local_rank}, status, {"last words"}});
+    Step(Supervisor::WorkerEnded{LocalRank{local_rank}, status, {"last words"}, "", 0, false});
   }
   void Signal(int signo) { Step(Supervisor::SignalReceived{signo}); }
   void Advance(Duration by) {
@@ -95,7 +95,7 @@ class SupervisorDriver {
     SupervisorOptions options;
     options.job = "job";
     options.incarnation = Incarnation{7};
-    options.spec = {2, 2, 3, std::chrono::seconds(600), std::chrono::seconds(5)};
+    options.spec.min_nodes = options.spec.max_nodes = 2;
     options.node = {"b", "10.0.0.b", 2};
     options.stop_grace = std::chrono::seconds(10);
     options.kill_grace = std::chrono::seconds(2);
@@ -106,7 +106,7 @@ class SupervisorDriver {
     log_.push_back(absl::StrCat("Spawn g", spawn.generation.value));
     for (int i = 0; i < Options().node.worker_count; ++i) {
       if (i == unspawnable_) {
-        Step(Supervisor::SpawnFailed{LocalRank{i}, 127, "./trian: no such file"});
+        Step(Supervisor::SpawnFailed{LocalRank{i}, 127, "./trian: no such file", true});
         return;
       }
       Step(Supervisor::WorkerSpawned{LocalRank{i}, 100 + i});

@@ -57,6 +57,46 @@ TEST(SupervisorTest, AFailureIsReportedAndTheOtherWorkersEndWithoutWaitingForThe
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kJoining);
 }
 
+TEST(SupervisorTest, AVictimDoesNotSilenceTheCause) {
+  SupervisorDriver node;
+  node.Run();
+  node.Step(Supervisor::ErrorReported{LocalRank{0}, "collective", "a peer is gone"});
+  node.End(0, ExitStatus{1, 0, false});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> WorkerExited 2 exit code 1"));
+  EXPECT_EQ(node.supervisor().state(), SupervisorState::kRunning);
+  node.End(1, ExitStatus{5, 0, false});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> WorkerExited 3 exit code 5", "g0-> Drained"));
+}
+
+TEST(SupervisorTest, WhatAWorkerSaidIsForgottenWithItsGeneration) {
+  SupervisorDriver node;
+  node.Run();
+  node.Step(Supervisor::StepReported{LocalRank{0}, 120});
+  node.Step(Supervisor::ErrorReported{LocalRank{0}, "user", "old"});
+  node.Stop(0);
+  node.End(0, kTerminated);
+  node.End(1, kTerminated);
+  node.Run(1);
+  node.End(0, kKilled);
+  EXPECT_EQ(node.last_exit().step, std::nullopt);
+  EXPECT_EQ(node.last_exit().error_text, "");
+}
+
+TEST(SupervisorTest, OwnFailuresAreToldToThePersonOnThisNode) {
+  SupervisorDriver node;
+  node.Run();
+  node.TakeNotes();
+  node.End(1, kKilled);
+  EXPECT_THAT(node.TakeNotes(), ElementsAre("rank 3 (local rank 1, pid 101) on b: SIGKILL"));
+}
+
+TEST(SupervisorTest, ASpareIsToldThatItWaitsAndThatItRanNothing) {
+  SupervisorDriver node;
+  node.Receive(-1, Waiting{"the job runs"});
+  node.Finish(Outcome::kSucceeded, 0);
+  EXPECT_THAT(node.TakeNotes(), ElementsAre("the job runs", HasSubstr("has started nothing")));
+}
+
 TEST(SupervisorTest, AWorkerThatExitsWithZeroIsReportedAndTheOthersGoOn) {
   SupervisorDriver node;
   node.Run();
@@ -188,6 +228,12 @@ TEST(SupervisorTest, ASecondSignalEndsTheGrace) {
   node.Run();
   node.Signal(SIGINT);
   node.Take();
+  node.Signal(SIGINT);
+  node.Signal(SIGTERM);
+  EXPECT_THAT(node.Take(), IsEmpty()) << "some senders signal the process and its group";
+  node.Advance(seconds(1));
+  node.Signal(SIGTERM);
+  EXPECT_THAT(node.Take(), IsEmpty()) << "SIGTERM leaves the grace to the workers";
   node.Signal(SIGINT);
   EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 0,1"));
   node.End(0, kKilled);

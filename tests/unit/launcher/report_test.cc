@@ -14,34 +14,66 @@ using testing::IsEmpty;
 
 const ReportContext kContext{"exp7", "n1", "/logs/exp7_x"};
 
-Verdict Failed() {
+WorkerFailure Failure(int rank, ExitStatus status) {
   WorkerFailure failure;
   failure.host = "n2";
   failure.node_rank = NodeRank{1};
   failure.generation = Generation{3};
-  failure.exit.rank = Rank{5};
+  failure.exit.rank = Rank{rank};
   failure.exit.local_rank = LocalRank{1};
   failure.exit.pid = 4242;
-  failure.exit.status = ExitStatus{0, SIGSEGV, true};
-  failure.exit.step = 120;
-  failure.exit.stderr_tail = {"first", "last"};
-  return {"failed", 139, "no restart is left (3 of 3 used)", 3, failure};
+  failure.exit.status = status;
+  return failure;
+}
+
+Verdict Failed() {
+  Verdict verdict;
+  verdict.outcome = "failed";
+  verdict.exit_code = 139;
+  verdict.reason = "no restart is left (3 of 3 used)";
+  verdict.restarts_used = 3;
+  RootCause cause;
+  cause.failure = Failure(5, ExitStatus{0, SIGSEGV, true});
+  cause.failure.exit.step = 120;
+  cause.failure.exit.ended_at_ms = 1'700'000'000'123;
+  cause.failure.exit.stderr_tail = {"first", "last"};
+  cause.victims = {Failure(4, ExitStatus{1, 0, false})};
+  cause.victims[0].exit.error_kind = "collective";
+  verdict.root_cause = cause;
+  return verdict;
+}
+
+Verdict Succeeded(int restarts) {
+  Verdict verdict;
+  verdict.outcome = "succeeded";
+  verdict.restarts_used = restarts;
+  for (int i = 0; i < restarts; ++i) {
+    RootCause cause;
+    cause.kind = RootCause::Kind::kNodeLost;
+    cause.failure.host = "n7";
+    cause.failure.generation = Generation{i};
+    cause.reason = "its agent was killed";
+    verdict.earlier.push_back(cause);
+  }
+  return verdict;
 }
 
 TEST(ReportTest, NamesTheRootCauseAndItsLastWords) {
   EXPECT_THAT(
       DescribeVerdict(Failed(), kContext),
       ElementsAre("root cause: rank 5 (local rank 1, pid 4242) on n2: SIGSEGV (core dumped) after "
-                  "step 120 (generation 3)",
+                  "step 120 (generation 3, at 2023-11-14T22:13:20.123Z)",
                   "the last lines of its stderr:", "    first", "    last",
+                  "victims, not the cause: rank 4 on n2 (exit code 1)",
                   "job exp7 failed: no restart is left (3 of 3 used)",
                   "exit code 139; logs of n1 in /logs/exp7_x"));
 }
 
 TEST(ReportTest, SaysNothingAboutAJobWithoutTrouble) {
-  EXPECT_THAT(DescribeVerdict({"succeeded", 0, "", 0, {}}, kContext), IsEmpty());
-  EXPECT_THAT(DescribeVerdict({"succeeded", 0, "", 2, {}}, kContext),
-              ElementsAre("job exp7 succeeded after 2 restarts"));
+  EXPECT_THAT(DescribeVerdict(Succeeded(0), kContext), IsEmpty());
+  EXPECT_THAT(DescribeVerdict(Succeeded(1), kContext),
+              ElementsAre("generation 0 ended: n7 was lost: its agent was killed",
+                          "job exp7 succeeded after 1 restart"));
 }
 
 TEST(ReportTest, JsonHoldsWhatAScriptNeeds) {
@@ -53,11 +85,26 @@ TEST(ReportTest, JsonHoldsWhatAScriptNeeds) {
   EXPECT_TRUE(json["root_cause"]["exit_code"].is_null());
   EXPECT_EQ(json["root_cause"]["core_dumped"], true);
   EXPECT_EQ(json["root_cause"]["step"], 120);
+  EXPECT_EQ(json["root_cause"]["kind"], "worker_failed");
+  EXPECT_EQ(json["root_cause"]["time"], "2023-11-14T22:13:20.123Z");
+  ASSERT_EQ(json["root_cause"]["victims"].size(), 1u);
+  EXPECT_EQ(json["root_cause"]["victims"][0]["rank"], 4);
+  EXPECT_EQ(json["root_cause"]["victims"][0]["why"],
+            "its collective failed after rank 5 had ended");
+}
+
+TEST(ReportTest, JsonTellsTheCausesOfEarlierGenerations) {
+  const auto json = nlohmann::json::parse(VerdictToJson(Succeeded(2), kContext));
+  EXPECT_TRUE(json["root_cause"].is_null());
+  ASSERT_EQ(json["earlier_generations"].size(), 2u);
+  EXPECT_EQ(json["earlier_generations"][1]["kind"], "node_lost");
+  EXPECT_EQ(json["earlier_generations"][1]["host"], "n7");
+  EXPECT_EQ(json["earlier_generations"][1]["generation"], 1);
 }
 
 TEST(ReportTest, JsonIsValidWhateverTheWorkerPrinted) {
   Verdict verdict = Failed();
-  verdict.root_cause->exit.stderr_tail = {std::string("\xff\x00\"x", 4)};
+  verdict.root_cause->failure.exit.stderr_tail = {std::string("\xff\x00\"x", 4)};
   const auto json = nlohmann::json::parse(VerdictToJson(verdict, kContext));
   EXPECT_EQ(json["root_cause"]["stderr_tail"].size(), 1u);
 }

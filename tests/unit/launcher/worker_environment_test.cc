@@ -59,6 +59,25 @@ TEST(WorkerEnvironmentTest, OursWinOverTheJobFilesAndThoseOverInheritedOnes) {
   EXPECT_THAT(environment, Not(Contains("RANK=9")));
 }
 
+TEST(WorkerEnvironmentTest, AVirtualLocalRankIsZeroAndSeesOneGpu) {
+  WorkerPlace place = Place();
+  place.virtual_local_rank = true;
+  EXPECT_THAT(WorkerEnvironment(place, {}, {}),
+              IsSupersetOf({"LOCAL_RANK=0", "CUDA_VISIBLE_DEVICES=1", "RANK=5"}));
+  EXPECT_THAT(WorkerEnvironment(place, {"CUDA_VISIBLE_DEVICES=7, 5 ,3"}, {}),
+              Contains("CUDA_VISIBLE_DEVICES=5"));
+  EXPECT_THAT(
+      WorkerEnvironment(place, {"CUDA_VISIBLE_DEVICES=7"}, {{"CUDA_VISIBLE_DEVICES", "2,4"}}),
+      Contains("CUDA_VISIBLE_DEVICES=4"));
+}
+
+TEST(WorkerEnvironmentTest, VisibleGpusAreLeftAloneOtherwise) {
+  EXPECT_THAT(WorkerEnvironment(Place(), {"CUDA_VISIBLE_DEVICES=7,5"}, {}),
+              Contains("CUDA_VISIBLE_DEVICES=7,5"));
+  EXPECT_THAT(WorkerEnvironment(Place(), {}, {}),
+              Not(Contains(StartsWith("CUDA_VISIBLE_DEVICES"))));
+}
+
 TEST(WorkerEnvironmentTest, WhatIsSetUnlessSetIsLeftAlone) {
   EXPECT_THAT(
       WorkerEnvironment(Place(), {"OMP_NUM_THREADS=8"}, {{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"}}),

@@ -141,6 +141,42 @@ TEST(ConsoleWriterTest, LinesOfAnotherProcessOnTheSameConsoleAreNotTorn) {
   EXPECT_EQ(next[1], kLines);
 }
 
+TEST(ConsoleWriterTest, OnATerminalTheBarStaysBelowTheLines) {
+  const PipeEnds pipe = MakePipe();
+  ConsoleWriter console(pipe.write_end.get(), {.log_directory = "", .style = {true, false}});
+  console.ShowBar(0, "[r0]:", "45%");
+  console.Write("[r1]:", "hello\n");
+  console.ShowBar(0, "", "");
+  console.Write("[r0]:", "100%\n");
+  ASSERT_TRUE(console.Flush(Clock::now() + test::kPatience));
+  std::string text;
+  test::ReadAvailable(pipe.read_end.get(), &text);
+  EXPECT_EQ(text,
+            "\r\x1b[?7l[r0]:45%\x1b[K\x1b[?7h"
+            "\r\x1b[K[r1]:hello\n\r\x1b[?7l[r0]:45%\x1b[K\x1b[?7h"
+            "\r\x1b[K[r0]:100%\n");
+}
+
+TEST(ConsoleWriterTest, ABarOfAnEagerWorkerIsBoundedOnASlowTerminalAndComesToItsEnd) {
+  const PipeEnds pipe = MakePipe();
+  const std::size_t in_the_way = test::FillPipe(pipe);
+  ConsoleWriter console(pipe.write_end.get(),
+                        {.log_directory = "", .capacity = 16 << 10, .style = {true, false}});
+  for (int i = 0; i < 100000; ++i) console.ShowBar(0, "[r0]:", std::to_string(i) + "%");
+  console.ShowBar(0, "", "");
+  EventLoop loop;
+  std::string text;
+  ASSERT_TRUE(RunUntil(&loop, [&] {
+    test::ReadAvailable(pipe.read_end.get(), &text);
+    return console.Flush(Clock::now());
+  }));
+  test::ReadAvailable(pipe.read_end.get(), &text);
+  text.erase(0, in_the_way);
+  EXPECT_LT(text.size(), std::size_t{20} << 10);
+  EXPECT_TRUE(text.ends_with("\r\x1b[K"));
+  EXPECT_EQ(console.DroppedLines(), 0u) << "a redraw that is left out is no line";
+}
+
 TEST(ConsoleTest, StdoutAndStderrOnTheSameFileShareOneWriterSoThatOrderIsKept) {
   const PipeEnds one = MakePipe();
   const UniqueFd same(::dup(one.write_end.get()));

@@ -29,6 +29,52 @@ TEST(LineSplitterTest, GivesWholeLinesTogetherAndKeepsTheHalfOne) {
   EXPECT_EQ(c.parts.size(), 4u);
 }
 
+struct CollectedBars {
+  std::vector<std::string> lines;
+  std::vector<std::string> bars;
+  LineSplitter splitter{[this](std::string_view text) { lines.emplace_back(text); },
+                        [this](std::string_view text) { bars.emplace_back(text); }};
+};
+
+TEST(LineSplitterTest, AnUnfinishedLineWithCarriageReturnsIsABarEachTimeItChanges) {
+  CollectedBars c;
+  c.splitter.Feed("hello\n\r  0%|");
+  c.splitter.Feed("\r 50%|\r 51%|");
+  c.splitter.Feed("#");  // the rest of a torn write
+  c.splitter.Feed("\r100%|");
+  EXPECT_THAT(c.bars, ElementsAre("  0%|", " 51%|", " 51%|#", "100%|"));
+  EXPECT_THAT(c.lines, ElementsAre("hello\n"));
+  c.splitter.Feed("\nbye\n");
+  EXPECT_EQ(c.bars.size(), 4u);
+  EXPECT_THAT(c.lines, ElementsAre("hello\n", "\r100%|\n", "bye\n"));
+}
+
+TEST(LineSplitterTest, ABarMayHaveItsCarriageReturnsBehind) {
+  CollectedBars c;
+  c.splitter.Feed("50%\r");
+  c.splitter.Feed("51%");
+  c.splitter.Feed("\r");
+  c.splitter.Feed("   \r");  // wiped out
+  EXPECT_THAT(c.bars, ElementsAre("50%", "51%", "51%", "   "));
+  c.splitter.Finish();
+  EXPECT_EQ(c.lines.size(), 1u);
+}
+
+TEST(LineSplitterTest, AHalfLineWithoutCarriageReturnsIsNoBarAndLineEndsOfDosAreNone) {
+  CollectedBars c;
+  c.splitter.Feed("Loading...");
+  c.splitter.Feed(" done\r\nx");
+  EXPECT_TRUE(c.bars.empty());
+  EXPECT_THAT(c.lines, ElementsAre("Loading... done\r\n"));
+}
+
+TEST(LineSplitterTest, ABarThatIsDrawnForEverTakesNoMemoryAndIsNeverCutIntoALine) {
+  CollectedBars c;
+  for (int i = 0; i < 20000; ++i) c.splitter.Feed("\r step " + std::to_string(i) + " of many");
+  EXPECT_TRUE(c.lines.empty());
+  EXPECT_EQ(c.bars.back(), " step 19999 of many");
+}
+
 TEST(LineSplitterTest, EveryCutOfTheStreamGivesTheSameLines) {
   const std::string text("a\n\nbc\r\n\0\xff\xfe x\nlast", 17);
   for (std::size_t cut = 0; cut <= text.size(); ++cut) {
@@ -81,6 +127,12 @@ std::string Numbered(int from, int to) {
   std::string text;
   for (int i = from; i < to; ++i) text += std::to_string(i) + "\n";
   return text;
+}
+
+TEST(LineTailTest, KeepsOfAProgressBarWhatATerminalWould) {
+  LineTail tail;
+  tail.Add("\r  0%\r 50%\r100%\nfailed\r\n");
+  EXPECT_THAT(tail.Lines(), ElementsAre("100%", "failed"));
 }
 
 TEST(LineTailTest, KeepsTheLastTwentyLinesWhateverTheChunks) {

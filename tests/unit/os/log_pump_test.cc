@@ -115,6 +115,67 @@ TEST_F(LogPumpTest, BytesThatAreNotTextPassThrough) {
   EXPECT_EQ(out, std::string("[r0]:a\0b\xff\r\n", 11));
 }
 
+TEST_F(LogPumpTest, OnATerminalABarIsDrawnAndEndsAsALineWhileTheFileHasTheBytes) {
+  const auto terminal = std::make_shared<ConsoleWriter>(
+      out_.write_end.get(), ConsoleWriter::Options{.log_directory = "", .style = {true, true}});
+  LogPump::Options options{dir_.path(), "[r1]:", {terminal, terminal}};
+  options.rank = 1;
+  ASSERT_EQ(::mkfifo((dir_ / "go").c_str(), 0600), 0);
+  Worker worker = Start(
+      Shell("printf '\\r 50%%'; read line < " + (dir_ / "go") + "; printf '\\r100%%\\nbye\\n'"),
+      options);
+  std::string text;
+  const std::string bar = "\r\x1b[?7l\x1b[32m[r1]:\x1b[0m 50%\x1b[K\x1b[?7h";
+  ASSERT_TRUE(RunUntil(&loop_, [&] {
+    test::ReadAvailable(out_.read_end.get(), &text);
+    return text.size() >= bar.size();
+  })) << "a bar is shown as it is written, not with the next one";
+  EXPECT_EQ(text, bar);
+  std::ofstream(dir_ / "go") << "on\n";
+  End(&worker);
+  Flush({terminal});
+  test::ReadAvailable(out_.read_end.get(), &text);
+  EXPECT_EQ(text.substr(bar.size()), "\r\x1b[K\x1b[32m[r1]:\x1b[0m100%\n\x1b[32m[r1]:\x1b[0mbye\n");
+  EXPECT_EQ(test::ReadFile(dir_ / "stdout.log"), "\r 50%\r100%\nbye\n");
+}
+
+TEST_F(LogPumpTest, AStreamWithoutAConsoleIsNotShownAndIsInItsFile) {
+  Worker worker =
+      Start(Shell("echo out; echo err >&2"), {dir_.path(), "[r0]:", {nullptr, console_.err}});
+  End(&worker);
+  Flush({console_.out, console_.err});
+  std::string out;
+  std::string err;
+  test::ReadAvailable(out_.read_end.get(), &out);
+  test::ReadAvailable(err_.read_end.get(), &err);
+  EXPECT_EQ(out, "");
+  EXPECT_EQ(err, "[r0]:err\n");
+  EXPECT_EQ(test::ReadFile(dir_ / "stdout.log"), "out\n");
+}
+
+TEST_F(LogPumpTest, TwoWorkersBehindOneCollapsingConsoleAreOneLine) {
+  CollapsingConsole collapse(&loop_, console_.out, [](const std::vector<int>& ranks) {
+    return "[r" + FormatRanks(ranks) + "]:";
+  });
+  const auto options = [&](int rank) {
+    LogPump::Options result{dir_ / std::to_string(rank), "", {console_.out, console_.out}};
+    result.local_rank = rank;
+    result.collapse_out = result.collapse_err = &collapse;
+    return result;
+  };
+  Worker a = Start(Shell("echo same; echo a >&2"), options(0));
+  Worker b = Start(Shell("echo same; echo b >&2"), options(1));
+  End(&a);
+  End(&b);
+  Flush({console_.out});
+  std::string out;
+  test::ReadAvailable(out_.read_end.get(), &out);
+  // On a machine that is so slow that one is over before the other writes, they are two.
+  EXPECT_THAT(out,
+              ::testing::AnyOf("[r0-1]:same\n[r0]:a\n[r1]:b\n", "[r0-1]:same\n[r1]:b\n[r0]:a\n",
+                               "[r0]:same\n[r0]:a\n[r1]:same\n[r1]:b\n"));
+}
+
 TEST_F(LogPumpTest, WithoutAFolderOrAConsoleTheWorkerIsStillRead) {
   Worker worker = Start(Shell("seq 100000; echo last >&2"), {"", "", {}});
   End(&worker);

@@ -15,7 +15,10 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/os/event_loop.h"
+#include "launcher/os/guarded_process_runner.h"
 #include "launcher/os/posix_process_runner.h"
+#include "launcher/os/signal_source.h"
 #include "tests/unit/os/pattern.h"
 
 namespace {
@@ -89,6 +92,33 @@ int Spawner(const Arguments&) {
   for (;;) ::pause();
 }
 
+// agent FILE: starts a worker under a guardian, prints its pid, and waits to be killed. The
+// guardian's last duty writes FILE.
+int Agent(const Arguments& arguments) {
+  ddprun::GuardianOptions options;
+  options.on_agent_killed = [file = arguments[0]](const std::vector<pid_t>& left) {
+    const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    WriteAll(fd, "left: " + std::to_string(left.size()));
+  };
+  auto runner = ddprun::GuardedProcessRunner::Start(options);
+  if (!runner.ok()) return 6;
+  const auto process = (*runner)->Spawn({{"/bin/sleep", "100000"}, {}, ""});
+  if (!process.ok()) return 7;
+  WriteAll(STDOUT_FILENO, std::to_string(process->pid) + "\n");
+  for (;;) ::pause();
+}
+
+// suspend: says what SIGTSTP makes it do; ends with SIGTERM.
+int Suspend(const Arguments&) {
+  ddprun::EventLoop loop;
+  const ddprun::SignalSource signals(
+      &loop, [&loop](int, pid_t) { loop.Quit(); },
+      {[] { WriteAll(STDOUT_FILENO, "stop\n"); }, [] { WriteAll(STDOUT_FILENO, "go\n"); }});
+  WriteAll(STDOUT_FILENO, "up\n");
+  loop.Run();
+  return 0;
+}
+
 // closed-stdio: starts a process while 0, 1 and 2 are closed. Exits 0 when its output comes.
 int ClosedStdio(const Arguments&) {
   for (int fd = 0; fd < 3; ++fd) ::close(fd);
@@ -107,6 +137,7 @@ int ClosedStdio(const Arguments&) {
 const std::map<std::string, std::function<int(const Arguments&)>> kModes = {
     {"flood", Flood},     {"lines", Lines},     {"fds", Descriptors},
     {"control", Control}, {"spawner", Spawner}, {"closed-stdio", ClosedStdio},
+    {"agent", Agent},     {"suspend", Suspend},
 };
 
 }  // namespace

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -55,6 +57,33 @@ TEST(SignalSourceMoreTest, ABrokenPipeIsAnErrorAndNotADeath) {
   pipe.read_end.reset();
   EXPECT_EQ(::write(pipe.write_end.get(), "x", 1), -1);
   EXPECT_EQ(errno, EPIPE);
+}
+
+TEST(SignalSourceMoreTest, SigtstpStopsTheProcessAfterTellingAndSigcontTellsAgain) {
+  EventLoop loop;
+  PosixProcessRunner runner;
+  const auto process = runner.Spawn(test::Child({"suspend"}));
+  ASSERT_TRUE(process.ok()) << process.status();
+  std::string said;
+  const auto says = [&](const std::string& text) {
+    return RunUntil(&loop, [&] {
+      test::ReadAvailable(process->stdout_pipe.get(), &said);
+      return said == text;
+    });
+  };
+  ASSERT_TRUE(says("up\n"));
+  for (const char* text : {"up\nstop\n", "up\nstop\ngo\nstop\n"}) {
+    ::kill(process->pid, SIGTSTP);
+    ASSERT_TRUE(says(text)) << said;
+    siginfo_t info{};
+    ASSERT_EQ(::waitid(P_PID, process->pid, &info, WSTOPPED), 0);
+    EXPECT_EQ(info.si_status, SIGTSTP) << "what a shell with job control waits for";
+    ::kill(process->pid, SIGCONT);
+    ASSERT_TRUE(says(std::string(text) + "go\n")) << said;
+  }
+  ::kill(process->pid, SIGTERM);
+  ASSERT_TRUE(test::RunUntilDead(&loop, process->pidfd.get()));
+  EXPECT_EQ(*runner.Reap(process->pidfd.get()), ExitStatus());
 }
 
 TEST(SignalSourceMoreTest, PutsMaskAndDispositionBack) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -148,10 +149,12 @@ TEST_F(WriterThreadTest, EndsInTimeThoughAFileHangs) {
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
   // Lets the thread that was left behind end, so that it does not outlive the test.
   const UniqueFd reader = UnhangReader(path);
+  loop_.Watch(reader.get(), EPOLLIN, [](std::uint32_t) {});  // the condition is looked at again
   std::string text;
   EXPECT_TRUE(RunUntil(&loop_, [&] {
     return !test::ReadAvailable(reader.get(), &text) && text == "never written";
   }));
+  loop_.Unwatch(reader.get());
 }
 
 }  // namespace

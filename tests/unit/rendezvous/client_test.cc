@@ -136,7 +136,7 @@ TEST(GrpcRendezvousClientTest, CloseWritesWhatIsQueued) {
   other.Send(HeaderOf("job", 2), JoinOf("n2", 2));
   inbox_of_leaver.Expect<Assignment>();
   inbox.Expect<Assignment>();
-  for (int i = 0; i < 500; ++i) leaver.Send(HeaderOf("job", 1), Heartbeat{});
+  for (int i = 0; i < 500; ++i) leaver.Send(HeaderOf("job", 1), Prepared{});
   leaver.Send(HeaderOf("job", 1), Leave{"SIGTERM", 143});
   leaver.Close();
   EXPECT_THAT(inbox.Expect<Finished>().reason, HasSubstr("n1 left (SIGTERM)"));
@@ -177,7 +177,9 @@ TEST(GrpcRendezvousClientTest, TooManyWaitingMessagesEndTheSession) {
   EventInbox inbox;
   GrpcRendezvousClient client({.endpoint = port.endpoint()});
   client.Open(inbox.Handler());
-  for (int i = 0; i < 1025; ++i) client.Send(HeaderOf("job", 1), Heartbeat{});
+  for (int i = 0; i < 2000; ++i) client.Send(HeaderOf("job", 1), Heartbeat{});
+  EXPECT_TRUE(inbox.empty()) << "heartbeats that have to wait do not pile up";
+  for (int i = 0; i < 1025; ++i) client.Send(HeaderOf("job", 1), Prepared{});
   EXPECT_EQ(inbox.ExpectLost(),
             "the rendezvous at " + port.endpoint() + " does not read: 1024 messages wait for it");
 }

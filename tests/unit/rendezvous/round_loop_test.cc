@@ -27,6 +27,7 @@ using ::testing::IsEmpty;
 class FakeStream final : public AgentStream {
  public:
   void Send(const Header&, const RendezvousMessage& message) override {
+    if (std::holds_alternative<Waiting>(message)) return;  // depends on who came first
     Change([&] { sent_.push_back(message); });
   }
   void RequestMessage() override {
@@ -107,6 +108,30 @@ class RoundLoopTest : public testing::Test {
       std::make_unique<RoundLoop>(RoundOptions{.lease = std::nullopt}, Log());
 };
 
+TEST_F(RoundLoopTest, TellsHowMuchIsOpenAndThatAJobHasBeen) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  RoundLoopLoad load;
+  const auto becomes = [&](const RoundLoopLoad& expected) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, kTestDeadline, [&] { return load == expected; });
+  };
+  loop_ = std::make_unique<RoundLoop>(RoundOptions{.lease = std::nullopt}, Log(),
+                                      [&](const RoundLoopLoad& now) {
+                                        const std::lock_guard lock(mutex);
+                                        load = now;
+                                        changed.notify_all();
+                                      });
+  const auto stranger = Open();
+  EXPECT_TRUE(becomes({1, 0, 0}));
+  const auto agent = Joined("job", 1, 2);
+  EXPECT_TRUE(becomes({2, 1, 1}));
+  loop_->OnEnd(stranger, absl::OkStatus());
+  loop_->OnEnd(agent, absl::OkStatus());
+  EXPECT_TRUE(becomes({0, 0, 1}));
+  loop_.reset();  // it calls us until then
+}
+
 TEST_F(RoundLoopTest, PassesTheRoundsMessagesToTheStreamOfEachAgent) {
   const auto first = Joined("job", 1, 2);
   const auto second = Joined("job", 2, 2);
@@ -186,7 +211,7 @@ TEST_F(RoundLoopTest, TheNameOfAFinishedJobCanBeUsedAgainWhileOldStreamsAreOpen)
   const auto second = Joined("job", 2);
   ASSERT_TRUE(second->WaitFor<Assignment>());
   // What the old agent still says reaches nobody.
-  loop_->OnMessage(first, HeaderOf("job", 1), Drained{29500});
+  loop_->OnMessage(first, HeaderOf("job", 1), Drained{29500, std::nullopt});
   loop_->OnEnd(first, absl::OkStatus());
   EXPECT_TRUE(first->WaitForClose().ok());
   loop_->OnMessage(second, HeaderOf("job", 2), Prepared{});

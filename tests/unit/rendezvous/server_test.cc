@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
+#include "rendezvous/client/report_gone.h"
 #include "rendezvous/service/rendezvous_server.h"
 #include "tests/unit/rendezvous/event_inbox.h"
 #include "tests/unit/rendezvous/messages_for_test.h"
@@ -66,6 +67,37 @@ class RendezvousServerTest : public testing::TestWithParam<const char*> {
 
 INSTANTIATE_TEST_SUITE_P(Over, RendezvousServerTest, testing::Values("tcp", "unix"),
                          [](const auto& info) { return std::string(info.param); });
+
+TEST_P(RendezvousServerTest, AnAgentThatIsReportedGoneIsLostAtOnce) {
+  Agent a(endpoint_);
+  Agent b(endpoint_);
+  a.client->Send(HeaderOf("job", 1), JoinOf("n1", 2, 1));
+  b.client->Send(HeaderOf("job", 2), JoinOf("n2", 2, 1));
+  Header header_a;
+  Header header_b;
+  a.inbox.Expect<Assignment>(&header_a);
+  b.inbox.Expect<Assignment>(&header_b);
+  a.client->Send(header_a, Prepared{});
+  b.client->Send(header_b, Prepared{});
+  b.inbox.Expect<Start>();
+  const Duration limit = std::chrono::seconds(60);
+  EXPECT_TRUE(ReportGone(endpoint_, HeaderOf("job", 3), limit).ok()) << "a stranger is ignored";
+  EXPECT_TRUE(ReportGone(endpoint_, HeaderOf("no such job", 1), limit).ok());
+  EXPECT_TRUE(ReportGone(endpoint_, HeaderOf("job", 1), limit).ok());
+  EXPECT_THAT(b.inbox.Expect<Stop>().reason, HasSubstr("its agent was killed"));
+}
+
+TEST_P(RendezvousServerTest, AReportThatNamesNoAgentIsRefused) {
+  const absl::Status status = ReportGone(endpoint_, HeaderOf("job", 0), std::chrono::seconds(60));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("Header.incarnation is 0"));
+}
+
+TEST(ReportGoneTest, GivesUpInTimeAndNamesTheEndpoint) {
+  const absl::Status status =
+      ReportGone("127.0.0.1:1", HeaderOf("job", 1), std::chrono::milliseconds(50));
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("127.0.0.1:1"));
+}
 
 TEST_P(RendezvousServerTest, TwoAgentsGoFromJoinToFinished) {
   Agent a(endpoint_);

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +27,40 @@ WorkerExited FullWorkerExited() {
           .step = 120,
           .error_kind = "collective",
           .error_text = "connection reset by n2",
-          .stderr_tail = {"first", "", "not UTF-8: \xFF\xFE"}};
+          .stderr_tail = {"first", "", "not UTF-8: \xFF\xFE"},
+          .ended_at_ms = 1'700'000'000'123,
+          .oom_killed = true};
+}
+
+RootCause FullRootCause() {
+  RootCause cause;
+  cause.kind = RootCause::Kind::kWorkerLeftEarly;
+  cause.failure = {"n2", {1}, {3}, FullWorkerExited()};
+  cause.victims = {{"n1", {0}, {3}, FullWorkerExited()}, {"n3", {2}, {3}, WorkerExited{}}};
+  return cause;
+}
+
+RootCause LostNode() {
+  RootCause cause;
+  cause.kind = RootCause::Kind::kNodeLost;
+  cause.failure.host = "n4";
+  cause.reason = "nothing heard for 3 s";
+  return cause;
+}
+
+Join FullJoin() {
+  Join join = JoinOf("n1", 4, 8);
+  join.job.restart_window = std::chrono::hours(1);
+  join.job.never_restart_on = {3, 42};
+  return join;
+}
+
+Join StaticJoin() {
+  Join join = JoinOf("n1", 4, 8);
+  join.job.master_addr = "n0";
+  join.job.master_port = 29500;
+  join.node.requested_rank = NodeRank{3};
+  return join;
 }
 
 // Through the bytes, as on the wire.
@@ -47,8 +82,9 @@ TEST_P(AgentRoundTripTest, ComesBackEqual) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, AgentRoundTripTest,
-                         testing::Values(JoinOf("n1", 4, 8), Heartbeat{}, Prepared{},
-                                         FullWorkerExited(), WorkerExited{}, Drained{29501},
+                         testing::Values(JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{},
+                                         Prepared{}, FullWorkerExited(), WorkerExited{},
+                                         Drained{29501, std::nullopt}, Drained{29501, 17},
                                          Leave{"SIGTERM", 143}));
 
 class RendezvousRoundTripTest : public testing::TestWithParam<RendezvousMessage> {};
@@ -71,11 +107,16 @@ INSTANTIATE_TEST_SUITE_P(
                                .master_port = 29500,
                                .restart_count = 1,
                                .max_restarts = 3},
-                    Start{}, Stop{"rank 3 died"}, Finished{Outcome::kSucceeded, 0, "done", 0, {}},
-                    Finished{Outcome::kFailed, 139, "rank 7: SIGSEGV", 3,
-                             WorkerFailure{"n2", {1}, {3}, FullWorkerExited()}},
-                    Finished{Outcome::kLeft, 143, "n1 left", 1, {}},
-                    Finished{Outcome::kTimedOut, 69, "only 1 of 2 nodes", 0, {}},
+                    Waiting{"for 1 node"}, Start{}, Stop{"rank 3 died"},
+                    Finished{Outcome::kSucceeded, 0, "done", 0, {}, {}},
+                    Finished{Outcome::kFailed,
+                             139,
+                             "rank 7: SIGSEGV",
+                             3,
+                             FullRootCause(),
+                             {FullRootCause(), LostNode()}},
+                    Finished{Outcome::kLeft, 143, "n1 left", 1, LostNode(), {}},
+                    Finished{Outcome::kTimedOut, 69, "only 1 of 2 nodes", 0, {}, {}},
                     Refused{"--nnodes differs"}));
 
 // A Join, spoiled, and what is said about it.
@@ -132,6 +173,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "NodeSpec.worker_count is 0, expected 1 to 4096"},
         BadJoin{[](Message& m) { m.mutable_join()->mutable_node()->set_worker_count(4097); },
                 "NodeSpec.worker_count is 4097, expected 1 to 4096"},
+        BadJoin{[](Message& m) { m.mutable_join()->mutable_node()->set_requested_rank(2); },
+                "NodeSpec.requested_rank is 2, expected 0 to 1"},
+        BadJoin{[](Message& m) { m.mutable_join()->mutable_job()->set_master_port(65536); },
+                "JobSpec.master_port is 65536, expected 0 to 65535"},
+        BadJoin{[](Message& m) { m.mutable_join()->mutable_job()->set_master_addr("a\nb"); },
+                "JobSpec.master_addr contains a control character"},
         BadJoin{[](Message& m) { m.mutable_join()->set_offered_port(65536); },
                 "Join.offered_port is 65536, expected 1 to 65535"}));
 

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +16,7 @@
 
 #include "tests/support/temp_dir.h"
 #include "tests/unit/worker/multi_rank.h"
+#include "worker/src/durable_file.h"
 
 namespace ddp {
 namespace {
@@ -109,15 +109,6 @@ State At(std::int64_t step) {
   return state;
 }
 
-std::vector<std::string> Files(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    names.push_back(entry.path().filename());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 class CheckpointerTest : public ::testing::Test {
  protected:
   bool Started(int ranks) { return StartedRanks(ranks, {{"DDP_TEST_FOLDER", folder_.path()}}); }
@@ -193,7 +184,7 @@ TEST_F(CheckpointerTest, ADamagedNewestFileIsReportedAndTheOlderOneTakenOnAllRan
   }
   const auto ranks = testing::RunRanks({2, {}, {{"DDP_TEST_FOLDER", folder_.path()}}});
   for (const auto& rank : ranks) EXPECT_EQ(rank.exit_code, 0) << rank.out << rank.err;
-  EXPECT_THAT(ranks[0].err, AllOf(HasSubstr("step-000000000002.safetensors: tensor"),
+  EXPECT_THAT(ranks[0].err, AllOf(HasSubstr("step-000000000002.safetensors is damaged: tensor"),
                                   HasSubstr("has a wrong hash"), HasSubstr("too short")));
   EXPECT_EQ(ranks[1].err, "");
 }
@@ -205,17 +196,44 @@ TEST_F(CheckpointerTest, KeepsTheNewestFilesAndRemovesWhatAKilledWriterLeft) {
   CheckpointerOptions options;
   options.keep_last = 2;
   Checkpointer checkpointer(ctx, OwnFolder(ctx), options);
-  for (const std::int64_t step : {5, 1000, 20}) {
+  for (const std::int64_t step : {5, 10, 20}) {
     checkpointer.save(At(step), *training.net, *training.optimizer);
   }
-  std::ofstream(OwnFolder(ctx) + "/step-000000000030.safetensors.tmp") << "half";
+  // The name of this very process: a job that is started again in a container has the old pid.
+  std::ofstream(internal::TemporaryPath(OwnFolder(ctx) + "/step-000000000030.safetensors"))
+      << "half";
+  const std::string other_job = "step-000000000031.safetensors.elsewhere-1-1.tmp";
+  std::ofstream(OwnFolder(ctx) + "/" + other_job) << "half";
   std::ofstream(OwnFolder(ctx) + "/notes.txt") << "the user's";
   checkpointer.save(At(40), *training.net, *training.optimizer);
-  EXPECT_THAT(Files(OwnFolder(ctx)), ElementsAre("notes.txt", "step-000000000040.safetensors",
-                                                 "step-000000001000.safetensors"));
-  EXPECT_EQ(checkpointer.load_latest(*training.net, *training.optimizer)->step, 1000);
+  EXPECT_THAT(testing::FilesIn(OwnFolder(ctx)),
+              ElementsAre("notes.txt", "step-000000000020.safetensors", other_job,
+                          "step-000000000040.safetensors"));
   options.keep_last = 0;
   EXPECT_THROW(Checkpointer(ctx, "x", options), ConfigError);
+}
+
+// The job starts afresh below them: what it saves must be there when it is started again.
+TEST_F(CheckpointerTest, UnreadableNewerFilesDoNotCostTheFilesJustSaved) {
+  if (Started(1)) return;
+  const Context ctx = init();
+  Training training(ctx, 1, kSgd);
+  Checkpointer checkpointer(ctx, OwnFolder(ctx));
+  for (const std::int64_t step : {800, 900}) {
+    const std::string path = checkpointer.save(At(step), *training.net, *training.optimizer);
+    fs::resize_file(path, 100);
+  }
+  // Without load_latest(), nobody has looked at them.
+  checkpointer.save(At(1), *training.net, *training.optimizer);
+  checkpointer.save(At(2), *training.net, *training.optimizer);
+  const auto state = checkpointer.load_latest(*training.net, *training.optimizer);
+  ASSERT_TRUE(state);
+  EXPECT_EQ(state->step, 2);
+  checkpointer.save(At(3), *training.net, *training.optimizer);
+  EXPECT_THAT(testing::FilesIn(OwnFolder(ctx)),
+              ElementsAre("step-000000000002.safetensors", "step-000000000003.safetensors",
+                          "step-000000000800.safetensors.corrupt",
+                          "step-000000000900.safetensors.corrupt"));
 }
 
 TEST_F(CheckpointerTest, AnErrorOfRank0IsRaisedOnEveryRank) {

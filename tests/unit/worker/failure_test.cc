@@ -167,6 +167,31 @@ TEST(FailureTest, AnAgreedErrorIsPrintedByTheFailingRankAlone) {
   EXPECT_EQ(ranks[0].err + ranks[2].err, "");
 }
 
+// Else a launcher may name a rank whose stderr is empty.
+TEST(FailureTest, OfSeveralRanksThatFailOnlyTheOneThatPrintsReportsItselfAsTheCause) {
+  if (InRank()) {
+    const std::string socket = std::string(std::getenv("DDPRUN_CONTROL_SOCKET"));
+    setenv("DDPRUN_CONTROL_SOCKET", (socket + std::getenv("RANK")).c_str(), 1);  // one for each
+    exit(run([] {
+      const Context ctx = init();
+      throw_if_any_failed(ctx, ctx.rank() == 0 ? "" : "my disk is gone");
+      return 0;
+    }));
+  }
+  const ddprun::TempDir folder;
+  Agent agent0(folder / "s0");
+  Agent agent1(folder / "s1");
+  Agent agent2(folder / "s2");
+  const auto ranks = RunRanks({3, {}, {{"DDPRUN_CONTROL_SOCKET", folder / "s"}}});
+  for (const RankResult& rank : ranks) EXPECT_EQ(rank.exit_code, 1);
+  EXPECT_EQ(ranks[1].err, "[rank 1] error: rank 1: my disk is gone\n");
+  EXPECT_EQ(ranks[0].err + ranks[2].err, "");
+  const std::string text = " rank 1: my disk is gone";
+  EXPECT_THAT(agent0.Packets(), ElementsAre("READY=1", "ERROR=collective" + text));
+  EXPECT_THAT(agent1.Packets(), ElementsAre("READY=1", "ERROR=user" + text));
+  EXPECT_THAT(agent2.Packets(), ElementsAre("READY=1", "ERROR=collective" + text));
+}
+
 TEST(FailureTest, SigtermEndsARankInACollectiveAtOnce) {
   if (InRank()) {
     const Context ctx = init();

@@ -147,8 +147,19 @@ TEST_F(MnistTest, AWrongMagicNumberIsNamed) {
   EXPECT_THAT(ranks[0].err, HasSubstr("wrong magic number 0x00000801, expected 0x00000803"));
 }
 
-TEST_F(MnistTest, AnUnknownFlagIsAUsageError) {
-  EXPECT_EQ(Mnist(1, {"--no-such-flag"})[0].exit_code, 64);
+TEST_F(MnistTest, AUsageErrorNamesTheFlag) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--no-such-flag"},   {"--epochs", "0"},     {"--epochs", "many"},
+      {"--batch-size=-1"},  {"--lr", "0"},         {"--checkpoint-every", "1.5"},
+      {"--backend", "mpi"}, {"--max-steps", "-1"}, {"--limit-train=x"},
+      {"--seed", "x"},      {"--step-log"},        {"unexpected"}};
+  for (const auto& flags : wrong) {
+    const RankResult rank = Mnist(1, flags)[0];
+    EXPECT_EQ(rank.exit_code, 64) << flags[0];
+    EXPECT_THAT(rank.err, HasSubstr(flags[0].substr(0, flags[0].find('=')))) << flags[0];
+    EXPECT_LT(rank.err.size(), 120u) << rank.err;  // for a person, not a page of digits
+    EXPECT_EQ(rank.out, "");
+  }
 }
 
 }  // namespace

@@ -71,6 +71,9 @@ long RefusedConnections();
 
 std::string ReadFile(const std::string& path);
 
+// The names in `folder`, sorted.
+std::vector<std::string> FilesIn(const std::string& folder);
+
 // How many times `text` occurs in what all ranks wrote to stderr.
 int CountInErr(const std::vector<RankResult>& ranks, const std::string& text);
 

@@ -1,6 +1,5 @@
 #include "worker/src/safetensors.h"
 
-#include <ddp/errors.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,6 +19,16 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+
+bool IsDamaged(const std::string& path) {
+  try {
+    SafetensorsFile::Open(path);
+  } catch (const DamagedError&) {
+    return true;
+  } catch (const FormatError&) {
+  }
+  return false;
+}
 
 class SafetensorsTest : public ::testing::Test {
  protected:
@@ -44,9 +53,9 @@ class SafetensorsTest : public ::testing::Test {
   }
 
   // Why the file cannot be opened.
-  std::string Reason() const {
+  std::string Reason(SafetensorsFile::Check check = SafetensorsFile::Check::kAll) const {
     try {
-      SafetensorsFile::Open(path());
+      SafetensorsFile::Open(path(), check);
     } catch (const FormatError& e) {
       return e.what();
     }
@@ -91,8 +100,18 @@ TEST_F(SafetensorsTest, FollowsThePublishedFormat) {
 TEST_F(SafetensorsTest, RefusesEveryTruncation) {
   for (std::size_t size = 0; size < whole_.size(); ++size) {
     Rewrite(whole_.substr(0, size));
+    ASSERT_THROW(SafetensorsFile::Open(path()), DamagedError) << size << " bytes";
     ASSERT_THAT(Reason(), HasSubstr("too short")) << size << " bytes";
+    ASSERT_THAT(Reason(SafetensorsFile::Check::kStructure), HasSubstr("too short")) << size;
   }
+}
+
+TEST_F(SafetensorsTest, TheCheckOfTheStructureDoesNotReadTheTensors) {
+  std::string damaged = whole_;
+  damaged.back() ^= 1;
+  Rewrite(damaged);
+  EXPECT_EQ(Reason(SafetensorsFile::Check::kStructure), "it is fine");
+  EXPECT_THROW(SafetensorsFile::Open(path()), DamagedError);
 }
 
 TEST_F(SafetensorsTest, RefusesEveryFlippedBit) {
@@ -111,37 +130,23 @@ TEST_F(SafetensorsTest, RefusesBytesBehindTheEnd) {
   EXPECT_THAT(Reason(), HasSubstr("but the file has"));
 }
 
-TEST_F(SafetensorsTest, RefusesAnotherFormatVersion) {
+// Whoever wrote it can read it: it must not be taken for damaged.
+TEST_F(SafetensorsTest, RefusesAnotherFormatVersionWhichIsNoDamage) {
   std::string other = whole_;
   const std::string key = std::string("\"") + kFormatKey + "\":\"";
   other[other.find(key) + key.size()] = '2';
   Rewrite(other);
   EXPECT_EQ(Reason(), "its format version is 2, expected 1");
+  Rewrite(std::string("\2\0\0\0\0\0\0\0{}", 10));  // of another program
+  EXPECT_EQ(Reason(), "its format version is missing, expected 1");
+  EXPECT_FALSE(IsDamaged(path()));
 }
 
-TEST_F(SafetensorsTest, RefusesAFolderAndAMissingFile) {
+TEST_F(SafetensorsTest, RefusesAFolderAndAMissingFileWhichIsNoDamage) {
   EXPECT_THROW(SafetensorsFile::Open(folder_.path()), FormatError);
   EXPECT_THROW(SafetensorsFile::Open(folder_ / "none"), FormatError);
-}
-
-TEST(WriteDurablyTest, CreatesTheFolderAndLeavesNoTemporary) {
-  const ddprun::TempDir folder;
-  WriteDurably(folder / "a/b", "name", {"one", "", "two"});
-  WriteDurably(folder / "a/b", "name", {"three"});
-  EXPECT_EQ(testing::ReadFile(folder / "a/b/name"), "three");
-  EXPECT_FALSE(std::filesystem::exists(folder / "a/b/name.tmp"));
-}
-
-TEST(WriteDurablyTest, AFullDiskIsAnErrorThatNamesThePath) {
-  const ddprun::TempDir folder;
-  std::filesystem::create_symlink("/dev/full", folder / "name.tmp");
-  try {
-    WriteDurably(folder.path(), "name", {"content"});
-    FAIL() << "expected a CheckpointError";
-  } catch (const CheckpointError& e) {
-    EXPECT_THAT(e.what(), HasSubstr(folder / "name.tmp: No space left on device"));
-  }
-  EXPECT_FALSE(std::filesystem::exists(folder / "name"));
+  EXPECT_FALSE(IsDamaged(folder_.path()));
+  EXPECT_FALSE(IsDamaged(folder_ / "none"));
 }
 
 }  // namespace

@@ -10,6 +10,25 @@ namespace {
 
 constexpr int kUsageError = 64;  // EX_USAGE of sysexits.h
 
+// CLI11's own PositiveNumber and NonNegativeNumber name the largest double, with all its digits.
+CLI::Validator Number(const std::string& what, bool (*fits)(double)) {
+  return CLI::Validator(
+      [what, fits](const std::string& text) -> std::string {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && fits(value)) return "";
+        return text + " is not " + what;
+      },
+      "");
+}
+
+CLI::Validator Positive() {
+  return Number("a number above 0", [](double value) { return value > 0; });
+}
+
+CLI::Validator NotNegative() {
+  return Number("0 or a number above it", [](double value) { return value >= 0; });
+}
+
 }  // namespace
 
 bool ParseFlags(int argc, char** argv, Flags* flags, int* exit_code) {
@@ -22,21 +41,21 @@ bool ParseFlags(int argc, char** argv, Flags* flags, int* exit_code) {
   app.add_option("--batch-size", flags->batch_size, "images per step and worker")
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--lr", flags->lr, "learning rate at the start; falls to 0 linearly")
-      ->check(CLI::PositiveNumber);
+      ->check(Positive());
   app.add_option("--checkpoint-every", flags->checkpoint_every, "steps; 0: no checkpoints")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NotNegative());
   app.add_option("--checkpoint-dir", flags->checkpoint_dir, "no checkpoints if not given")
       ->envname(ddprun::env::kCheckpointDir);
   app.add_option("--backend", flags->backend, "how gradients travel")
       ->check(CLI::IsMember({"auto", "gloo", "nccl"}));
   app.add_option("--seed", flags->seed, "of weights, shuffling and dropout");
   app.add_option("--max-steps", flags->max_steps, "stop after so many steps in total; 0: no limit")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NotNegative());
   app.add_option("--step-log", flags->step_log,
                  "folder for rank<R>.log: a line `generation epoch step first_sample_index loss` "
                  "for each finished step");
   app.add_option("--limit-train", flags->limit_train, "only the first N training images; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NotNegative());
   try {
     app.parse(argc, argv);
     return true;

@@ -13,7 +13,9 @@
 //                    spaces
 //
 // A file appears under its name only when it is whole and on disk: it is written under a
-// temporary name, synced, renamed, and the folder synced.
+// temporary name (`<name>.<host>-<PID namespace>-<pid>.tmp`), synced, renamed, and the folder
+// synced. What a writer that was killed left half done is removed by the next save() on that host,
+// or by any after a day; never while its writer runs.
 #ifndef DDP_CHECKPOINTER_H_
 #define DDP_CHECKPOINTER_H_
 
@@ -41,8 +43,9 @@ struct State {
 };
 
 struct CheckpointerOptions {
-  // After a save, remove all but this many of the newest files. At least 1 (ConfigError): the
-  // newest is never removed.
+  // After a save, the file just saved and the keep_last - 1 next older ones stay. Files of a higher
+  // step, and those that this version cannot read, do not count and are never removed. At least 1
+  // (ConfigError).
   int keep_last = 2;
 };
 
@@ -66,10 +69,11 @@ class Checkpointer {
 
   // Fills module and optimizer, on every rank, from the newest file that is whole, and sets the
   // default generators back; nullopt, changing nothing, if there is no file. A file that is
-  // short, has a wrong hash or an unknown format is reported on rank 0's stderr and the next
-  // older one is taken. A whole file that does not fit the module or the optimizer throws
-  // AgreedError: going back to an older file, or to none, would lose work in silence. A leading
-  // `module.` in its parameter names is dropped.
+  // short or has a wrong hash is renamed to `<name>.corrupt`; one of an unknown format version is
+  // left alone. Either is reported on rank 0's stderr, and the next older one is taken. A whole
+  // file that does not fit the module or the optimizer throws AgreedError: going back to an older
+  // file, or to none, would lose work in silence. A leading `module.` in its parameter names is
+  // dropped.
   std::optional<State> load_latest(torch::nn::Module& module, torch::optim::Optimizer& optimizer);
 
  private:

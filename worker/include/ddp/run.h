@@ -12,7 +12,8 @@ namespace ddp {
 //   - writes one line to stderr: `[rank 3] error: <what()>` (for an AgreedError only the lowest
 //     failing rank does, so that the job prints the error once),
 //   - tells the agent (`ERROR=kind text` on the control socket; kind is collective, bind,
-//     checkpoint or user),
+//     checkpoint or user; for an AgreedError, user on the rank that prints it and collective, the
+//     kind of a victim, on all others),
 //   - writes $TORCHELASTIC_ERROR_FILE, if set, in the format of torchrun
 //     (torch/distributed/elastic/multiprocessing/errors/error_handler.py),
 //   - and ends the process with code 1 by std::_Exit, after flushing stdout: no static destructor

@@ -1,0 +1,96 @@
+#include "launcher/commands/connection.h"
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "launcher/log.h"
+#include "launcher/os/local_address.h"
+#include "launcher/persistent_rendezvous_client.h"
+#include "rendezvous/client/grpc_rendezvous_client.h"
+
+namespace ddprun {
+namespace {
+
+// "[::1]:29400" → "::1"
+std::string HostOf(const std::string& endpoint) {
+  std::string host = endpoint.substr(0, endpoint.rfind(':'));
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  return host;
+}
+
+int PortOf(const std::string& endpoint) {
+  int port = 0;
+  const bool number = absl::SimpleAtoi(endpoint.substr(endpoint.rfind(':') + 1), &port);
+  return number ? port : 0;
+}
+
+absl::StatusOr<std::string> NodeAddress(const JobConfig& config) {
+  if (!config.local_addr.empty()) return config.local_addr;
+  if (config.standalone()) return std::string("127.0.0.1");
+  const std::string host = HostOf(config.rendezvous.endpoint);
+  auto address = LocalAddressTowards(host, 1);
+  // Debian has the own name of a host in /etc/hosts as 127.0.1.1: nothing for the other nodes.
+  if (address.ok() && IsLoopback(*address) && !IsLoopback(host)) {
+    if (const auto outside = OutsideAddress(); outside.has_value()) return *outside;
+  }
+  return address;
+}
+
+// The rendezvous of a job on one node, in this process. It stops and goes on together with its only
+// agent (Ctrl-Z), so silence means nothing: no lease.
+absl::StatusOr<std::unique_ptr<RendezvousServer>> StartOwnRendezvous(const std::string& listen) {
+  RendezvousServer::Options options;
+  options.listen = listen;
+  options.round.lease = std::nullopt;
+  options.log = [](std::string_view, std::string_view text) { LogDebug(std::string(text)); };
+  auto server = RendezvousServer::Start(std::move(options));
+  if (!server.ok()) return absl::InternalError(server.status().message());
+  return server;
+}
+
+}  // namespace
+
+absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,
+                                             EventLoop* loop) {
+  Connection connection;
+  auto address = NodeAddress(config);
+  if (!address.ok()) return address.status();
+  connection.node_address = *std::move(address);
+  const Duration timeout = config.rendezvous.connect_timeout;
+
+  if (config.standalone()) {
+    const std::string endpoint = absl::StrCat("unix:", run.sockets(), "/rendezvous.sock");
+    auto server = StartOwnRendezvous(endpoint);
+    if (!server.ok()) return server.status();
+    connection.server = *std::move(server);
+    connection.client =
+        std::make_unique<GrpcRendezvousClient>(GrpcRendezvousClient::Options{endpoint, timeout});
+    return connection;
+  }
+  const std::string& endpoint = config.rendezvous.endpoint;
+  if (!config.rendezvous.autostart) {
+    connection.client =
+        std::make_unique<GrpcRendezvousClient>(GrpcRendezvousClient::Options{endpoint, timeout});
+    return connection;
+  }
+  auto host = RendezvousHost::Create({HostOf(endpoint), PortOf(endpoint), config.insecure,
+                                      absl::StrCat(run.path(), "/rendezvous.log")});
+  if (!host.ok()) return host.status();
+  connection.host = *std::move(host);
+  PersistentRendezvousClient::Options persistent;
+  persistent.connect_timeout = timeout;
+  persistent.make_client = [endpoint](Duration left) {
+    return std::make_unique<GrpcRendezvousClient>(GrpcRendezvousClient::Options{endpoint, left});
+  };
+  persistent.ensure_running = [host = connection.host.get()] {
+    if (host != nullptr) host->EnsureRunning();
+  };
+  connection.client = std::make_unique<PersistentRendezvousClient>(loop, std::move(persistent));
+  return connection;
+}
+
+}  // namespace ddprun

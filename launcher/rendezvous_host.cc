@@ -1,0 +1,67 @@
+#include "launcher/rendezvous_host.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "launcher/log.h"
+#include "launcher/os/local_address.h"
+
+namespace ddprun {
+namespace {
+
+constexpr char kPatience[] = "60s";  // for the first agent
+
+std::string Endpoint(const std::string& host, int port) {
+  const bool ipv6 = absl::StrContains(host, ':');
+  return absl::StrCat(ipv6 ? "[" : "", host, ipv6 ? "]:" : ":", port);
+}
+
+// A name of this host that stands for loopback, as Debian has it for a host's own name, means
+// another address to the other nodes: then every address.
+std::string ListenAddress(const std::string& host, const std::string& address) {
+  if (IsLoopback(host) || !IsLoopback(address)) return address;
+  return address == "::1" ? "::" : "0.0.0.0";
+}
+
+}  // namespace
+
+RendezvousHost::RendezvousHost(Options options, std::string address, std::string listen_address)
+    : options_(std::move(options)),
+      address_(std::move(address)),
+      listen_address_(std::move(listen_address)) {}
+
+absl::StatusOr<std::unique_ptr<RendezvousHost>> RendezvousHost::Create(Options options) {
+  const auto address = OwnAddress(options.host);
+  if (!address.ok()) return address.status();
+  if (!address->has_value()) return nullptr;
+  const std::string listen_address = ListenAddress(options.host, **address);
+  if (!IsLoopback(listen_address) && !options.insecure &&
+      !SomebodyListens(**address, options.port)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the rendezvous of this job is to run on this node, at ",
+        Endpoint(options.host, options.port),
+        ", where whoever can reach the address could join or end the job: say --insecure where the "
+        "network is trusted"));
+  }
+  return std::unique_ptr<RendezvousHost>(
+      new RendezvousHost(std::move(options), **address, listen_address));
+}
+
+void RendezvousHost::EnsureRunning() {
+  if (process_.running() || SomebodyListens(address_, options_.port)) return;
+  std::vector<std::string> arguments = {"rendezvous", "--listen",
+                                        Endpoint(listen_address_, options_.port), "--until-idle",
+                                        kPatience};
+  if (options_.insecure) arguments.emplace_back("--insecure");
+  if (const absl::Status status = process_.StartSelf(arguments, options_.log_file); !status.ok()) {
+    LogWarning(status.message());
+    return;
+  }
+  LogInfo(absl::StrCat("nobody listens on ", Endpoint(options_.host, options_.port),
+                       ": starting the rendezvous there, which says more in ", options_.log_file));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,51 @@
+// RendezvousHost: has the rendezvous of a job run on this host, as a process of its own, where the
+// address of the endpoint is this host's.
+//
+// That process is `ddprun rendezvous --until-idle`. It is detached: when this agent is killed, the
+// other nodes do not lose their rendezvous with it; and it ends by itself after the job. When
+// several agents of this host start one at once, binding decides: one listens, the others end.
+//
+// The agent's thread only.
+#ifndef DDPRUN_LAUNCHER_RENDEZVOUS_HOST_H_
+#define DDPRUN_LAUNCHER_RENDEZVOUS_HOST_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "launcher/os/detached_process.h"
+
+namespace ddprun {
+
+class RendezvousHost {
+ public:
+  struct Options {
+    std::string host;  // of the endpoint, without brackets
+    int port = 0;
+    bool insecure = false;  // it may listen beyond this host
+    std::string log_file;   // for what the rendezvous says
+  };
+
+  // nullptr when the endpoint lives elsewhere. May block on a name server. Errors: NotFound when
+  // the name does not resolve; FailedPrecondition when nobody listens, and a rendezvous here would
+  // be open to others without --insecure.
+  static absl::StatusOr<std::unique_ptr<RendezvousHost>> Create(Options options);
+
+  // Starts the rendezvous, unless somebody listens on the endpoint or the one that was started last
+  // is about to. Call it again while no connection comes about: the rendezvous of an earlier job
+  // may have been listening for the last time.
+  void EnsureRunning();
+
+ private:
+  RendezvousHost(Options options, std::string address, std::string listen_address);
+
+  const Options options_;
+  const std::string address_;         // this host's own, numeric: where to look for a listener
+  const std::string listen_address_;  // the same, or every address
+  DetachedProcess process_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_RENDEZVOUS_HOST_H_

@@ -1,0 +1,33 @@
+#include "rendezvous/client/channel.h"
+
+#include "absl/strings/match.h"
+#include "rendezvous/wire/limits.h"
+
+namespace ddprun {
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& endpoint) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(wire::kMaxMessageBytes);
+  arguments.SetMaxSendMessageSize(wire::kMaxMessageBytes);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  // Clusters set http_proxy for the outside world, and gRPC would obey.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  // The rendezvous often starts a moment after its agents. gRPC waits at least 100 ms.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // for one attempt to connect
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
+  if (!absl::StartsWith(endpoint, "unix:")) {
+    // A rendezvous whose node lost its power or its network is noticed after 1 s + 2 s. The server
+    // is set up for so many pings.
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 1000);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 2000);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  }
+  return grpc::CreateCustomChannel(endpoint, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,262 @@
+// torchrun's ways to meet: --rdzv-backend=c10d, whose rendezvous an agent starts, and static mode,
+// whose ranks and master the command line gives.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "launcher/os/local_address.h"
+#include "launcher/os/unique_fd.h"
+#include "tests/support/job.h"
+
+namespace ddprun {
+namespace {
+
+using testing::AnyOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+bool CanBind(int port) {
+  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  return bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+}
+
+// A port that nobody has, and the next one neither. They are not held: what is tested is who takes
+// them first. So they are below those that the kernel gives to connections, any of which, of any
+// program here, could be in the way.
+int TwoFreePorts() {
+  static std::minstd_rand random(getpid());
+  std::uniform_int_distribution<int> below(10'000, 32'000);
+  for (;;) {
+    const int port = below(random);
+    if (CanBind(port) && CanBind(port + 1)) return port;
+  }
+}
+
+// Waits until no process of the job is left, the rendezvous that it started included.
+std::vector<pid_t> SurvivorsInTheEnd(const Job& job) {
+  for (const pid_t pid : job.Survivors()) {
+    const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    pollfd ended{process.get(), POLLIN, 0};
+    if (process.valid()) poll(&ended, 1, 10'000);
+  }
+  return job.Survivors();
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+class C10dTest : public testing::Test {
+ protected:
+  std::vector<std::string> Flags(const std::string& nodes, const std::string& script,
+                                 std::vector<std::string> more = {}) const {
+    std::vector<std::string> flags = {"--rdzv-backend=c10d", "--rdzv-endpoint=" + endpoint_,
+                                      "--nnodes=" + nodes};
+    flags.insert(flags.end(), more.begin(), more.end());
+    flags.insert(flags.end(), {"sh", "-c", script});
+    return flags;
+  }
+
+  TempDir folder_;
+  std::string endpoint_ = "127.0.0.1:" + std::to_string(TwoFreePorts());
+};
+
+TEST_F(C10dTest, FourAgentsThatStartTogetherFindOneRendezvousAndLeaveNothing) {
+  for (int run = 0; run < 20; ++run) {
+    endpoint_ = "127.0.0.1:" + std::to_string(TwoFreePorts());
+    Job job(folder_ / std::to_string(run));
+    for (int node = 0; node < 4; ++node) job.AddNode(Flags("4", "echo rank $RANK"));
+    std::set<std::string> ranks;
+    for (int node = 0; node < 4; ++node) {
+      EXPECT_EQ(job.node(node).ExitCode(), 0) << "run " << run << ": " << job.node(node).err();
+      ranks.insert(job.node(node).out());
+    }
+    EXPECT_EQ(ranks.size(), 4u) << "run " << run;
+    EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty()) << "run " << run;
+  }
+}
+
+TEST_F(C10dTest, AJobRightAfterAnotherMeetsAtTheSameEndpoint) {
+  Job job(folder_.path());
+  for (int run = 0; run < 8; ++run) {
+    Program& a = job.AddNode(Flags("2", "exit 0"));
+    Program& b = job.AddNode(Flags("2", "exit 0"));
+    EXPECT_EQ(a.ExitCode(), 0) << "run " << run << ": " << a.err();
+    EXPECT_EQ(b.ExitCode(), 0) << "run " << run << ": " << b.err();
+  }
+  EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
+}
+
+TEST_F(C10dTest, TheRendezvousOutlivesTheAgentThatStartedIt) {
+  const std::string script = "[ $DDPRUN_GENERATION = 1 ] && exit 0; echo up; exec sleep 1000";
+  Job job(folder_.path());
+  Program& starter = job.AddNode(Flags("2", script));
+  ASSERT_TRUE(starter.WaitForErr("starting the rendezvous"));
+  ASSERT_TRUE(WaitForChange(job.run(0), [&] {
+    return ReadFile(job.run(0) + "/rendezvous.log").find("waiting for 1 node") != std::string::npos;
+  }));
+  Program& second = job.AddNode(Flags("2", script));
+  ASSERT_TRUE(second.WaitForOut("up"));
+  starter.Signal(SIGKILL);
+  Program& third = job.AddNode(Flags("2", script));
+  EXPECT_EQ(second.ExitCode(), 0) << second.err();
+  EXPECT_EQ(third.ExitCode(), 0) << third.err();
+  EXPECT_THAT(second.err(), Not(HasSubstr("starting the rendezvous")));
+  EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
+}
+
+TEST_F(C10dTest, ARendezvousThatTheUserStartedIsUsedAndLeftRunning) {
+  Daemon daemon(folder_.path());
+  endpoint_ = daemon.endpoint();
+  Job job(folder_.path());
+  job.AddNode(Flags("2", "exit 0"));
+  job.AddNode(Flags("2", "exit 0"));
+  for (const int node : {0, 1}) {
+    EXPECT_EQ(job.node(node).ExitCode(), 0) << job.node(node).err();
+    EXPECT_FALSE(std::filesystem::exists(job.run(node) + "/rendezvous.log"));
+  }
+  daemon.program().Signal(SIGTERM);
+  EXPECT_EQ(daemon.program().ExitCode(), 0);
+}
+
+TEST_F(C10dTest, NnodesFromOneToTwoStartsWithOne) {
+  Job job(folder_.path());
+  job.AddNode(Flags("1:2", "echo $WORLD_SIZE", {"--rdzv-conf=last_call_timeout=0"}));
+  EXPECT_EQ(job.node(0).ExitCode(), 0) << job.node(0).err();
+  EXPECT_EQ(job.node(0).out(), "[default0]:1\n");
+  EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
+}
+
+TEST_F(C10dTest, BeyondLoopbackTheAgentThatHostsTheRendezvousNeedsInsecure) {
+  endpoint_ = OutsideAddress().value_or(HostName()) + ":" + std::to_string(TwoFreePorts());
+  Job job(folder_.path());
+  Program& refused = job.AddNode(Flags("1", "exit 0"));
+  EXPECT_EQ(refused.ExitCode(), 64);
+  EXPECT_THAT(refused.err(), HasSubstr("is to run on this node, at " + endpoint_));
+  EXPECT_THAT(refused.err(), HasSubstr("say --insecure where the network is trusted"));
+  Program& open = job.AddNode(Flags("1", "exit 0", {"--insecure"}));
+  EXPECT_EQ(open.ExitCode(), 0) << open.err();
+  EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
+}
+
+TEST_F(C10dTest, PortZeroIsOneNodeAlone) {
+  endpoint_ = "localhost:0";
+  Job job(folder_.path());
+  job.AddNode(Flags("1", "echo $WORLD_SIZE"));
+  EXPECT_EQ(job.node(0).ExitCode(), 0) << job.node(0).err();
+  EXPECT_THAT(job.node(0).err(), Not(HasSubstr("starting the rendezvous")));
+}
+
+class StaticTest : public testing::Test {
+ protected:
+  std::vector<std::string> Flags(int node_rank, const std::string& script,
+                                 std::vector<std::string> more = {}) const {
+    std::vector<std::string> flags = {"--nnodes=2", "--node_rank=" + std::to_string(node_rank),
+                                      "--master_addr=127.0.0.1",
+                                      "--master_port=" + std::to_string(port_)};
+    flags.insert(flags.end(), more.begin(), more.end());
+    flags.insert(flags.end(), {"sh", "-c", script});
+    return flags;
+  }
+
+  TempDir folder_;
+  Job job_{folder_.path()};
+  const int port_ = TwoFreePorts();
+};
+
+TEST_F(StaticTest, RanksFollowNodeRankAndEveryWorkerGetsTheGivenMaster) {
+  const std::string script = "echo $RANK $GROUP_RANK $MASTER_ADDR:$MASTER_PORT";
+  job_.AddNode(Flags(1, script, {"--nproc_per_node=1"}));
+  job_.AddNode(Flags(0, script, {"--nproc_per_node=2"}));
+  EXPECT_EQ(job_.node(0).ExitCode(), 0) << job_.node(0).err();
+  EXPECT_EQ(job_.node(1).ExitCode(), 0) << job_.node(1).err();
+  const std::string master = " 127.0.0.1:" + std::to_string(port_);
+  EXPECT_THAT(Lines(job_.node(0).out()), ElementsAre("[default2]:2 1" + master));
+  EXPECT_THAT(Lines(job_.node(1).out()),
+              testing::UnorderedElementsAre("[default0]:0 0" + master, "[default1]:1 0" + master));
+  EXPECT_THAT(SurvivorsInTheEnd(job_), IsEmpty());
+}
+
+TEST_F(StaticTest, TheMasterStaysWhereItIsAfterARestart) {
+  const std::string script =
+      "echo $MASTER_PORT $TORCHELASTIC_RESTART_COUNT; "
+      "[ $RANK$TORCHELASTIC_RESTART_COUNT = 10 ] && exit 3; "
+      "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep 1000";
+  job_.AddNode(Flags(0, script, {"--max_restarts=1"}));
+  job_.AddNode(Flags(1, script, {"--max_restarts=1"}));
+  EXPECT_EQ(job_.node(0).ExitCode(), 0) << job_.node(0).err();
+  EXPECT_EQ(job_.node(1).ExitCode(), 0) << job_.node(1).err();
+  const std::string port = std::to_string(port_);
+  EXPECT_THAT(Lines(job_.node(1).out()),
+              ElementsAre("[default1]:" + port + " 0", "[default1]:" + port + " 1"));
+}
+
+TEST_F(StaticTest, TheSecondAgentWithANodeRankIsRefusedAndTheJobGoesOn) {
+  Program& first = job_.AddNode(Flags(0, "exit 0"));
+  ASSERT_TRUE(first.WaitForErr("starting the rendezvous"));
+  ASSERT_TRUE(WaitForChange(job_.run(0), [&] {
+    return ReadFile(job_.run(0) + "/rendezvous.log").find("waiting for 1 node") !=
+           std::string::npos;
+  }));
+  Program& second = job_.AddNode(Flags(0, "exit 0"));
+  EXPECT_EQ(second.ExitCode(), 77);
+  EXPECT_THAT(second.err(), HasSubstr("node rank 0 is taken by " + HostName()));
+  Program& other = job_.AddNode(Flags(1, "exit 0"));
+  EXPECT_EQ(first.ExitCode(), 0) << first.err();
+  EXPECT_EQ(other.ExitCode(), 0) << other.err();
+}
+
+TEST_F(StaticTest, OneNodeGetsTheGivenPortWithoutARendezvousOfItsOwn) {
+  Program node({DdprunPath(), "--log-dir", folder_.path(), "--master_port=" + std::to_string(port_),
+                "sh", "-c", "echo $MASTER_ADDR:$MASTER_PORT"});
+  EXPECT_EQ(node.ExitCode(), 0) << node.err();
+  EXPECT_EQ(node.out(), "[default0]:127.0.0.1:" + std::to_string(port_) + "\n");
+  EXPECT_THAT(node.err(), Not(HasSubstr("starting the rendezvous")));
+}
+
+TEST(RunPathTest, RunsAScriptOfAnyNameAsMainWithItsArguments) {
+  TempDir folder;
+  std::ofstream(folder / "script") << "import sys; print(__name__, sys.argv[1:])\n";
+  Program node(
+      {DdprunPath(), "--log-dir", folder.path(), "--run-path", folder / "script", "-a", "b"});
+  EXPECT_EQ(node.ExitCode(), 0) << node.err();
+  EXPECT_EQ(node.out(), "[default0]:__main__ ['-a', 'b']\n");
+}
+
+TEST(VirtualLocalRankTest, EveryWorkerIsLocalRankZeroOfItsOwnGpu) {
+  TempDir folder;
+  Program node({DdprunPath(), "--log-dir", folder.path(), "--virtual-local-rank",
+                "--nproc-per-node=2", "sh", "-c", "echo $LOCAL_RANK $CUDA_VISIBLE_DEVICES"},
+               {{"CUDA_VISIBLE_DEVICES", "5,7"}});
+  EXPECT_EQ(node.ExitCode(), 0) << node.err();
+  EXPECT_THAT(Lines(node.out()), testing::UnorderedElementsAre("[default0]:0 5", "[default1]:0 7"));
+}
+
+TEST(UntilIdleTest, ARendezvousThatNobodyUsesEnds) {
+  TempDir folder;
+  Program daemon({DdprunPath(), "rendezvous", "--listen=127.0.0.1:0", "--until-idle=50ms"});
+  EXPECT_EQ(daemon.ExitCode(), 0) << daemon.err();
+}
+
+}  // namespace
+}  // namespace ddprun

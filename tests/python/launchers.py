@@ -1,0 +1,89 @@
+"""Runs a script under ddprun and, as the reference, under torchrun.
+
+    under = launchers.both(self, "scripts/gather_objects.py", nproc=2)
+    self.assertEqual(under["ddprun"].files, under["torchrun"].files)
+
+A script gets a folder as its first argument, and leaves its results there as JSON files.
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+TORCHRUN = "/usr/bin/torchrun"
+HANG = 120  # seconds: reached only when something hangs
+
+# What a launcher sets must come from the one under test.
+OURS = ("PET_", "DDPRUN_", "TORCHELASTIC_")
+WORKERS = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS"}
+
+
+class Result:
+    """How a run ended. `files`: what the script left, by name. `report`: ddprun's, else None."""
+
+    def __init__(self, code, out, err, folder, report):
+        self.code = code
+        self.out = out
+        self.err = err
+        self.folder = folder
+        self.logs = folder / "logs"
+        self.report = report
+        self.files = {
+            path.name: json.loads(path.read_text()) for path in (folder / "out").glob("*.json")
+        }
+
+
+def require_torch(test):
+    """Fails the test where python3-torch is missing: these tests are not to be skipped."""
+    if importlib.util.find_spec("torch") is None or not os.path.exists(TORCHRUN):
+        test.fail("python3-torch is missing: apt-get install python3-torch")
+
+
+def _environment(extra):
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(OURS) and name not in WORKERS
+    }
+    environment["GLOO_SOCKET_IFNAME"] = "lo"
+    environment["PYTHON_EXEC"] = "/usr/bin/python3"  # that torch is installed for
+    environment.update(extra)
+    return environment
+
+
+def _command(launcher, logs, report):
+    if launcher == "ddprun":
+        return [os.environ["DDPRUN"], "--report", report, "--log-dir", logs]
+    # -r 1 -t 1: this version crashes on the default with Python 3.11. Port 0: any free one.
+    return [TORCHRUN, "-r", "1", "-t", "1", "--monitor_interval", "0.1", "--log_dir", logs,
+            "--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0"]
+
+
+def run(test, launcher, script, nproc=2, flags=(), arguments=(), environment=None):
+    """`script`: a path from this folder, or what follows -m. Waits for the end."""
+    require_torch(test)
+    temporary = tempfile.TemporaryDirectory(prefix="ddprun-python-")
+    if isinstance(test, type):
+        test.addClassCleanup(temporary.cleanup)
+    else:
+        test.addCleanup(temporary.cleanup)
+    folder = pathlib.Path(temporary.name)
+    (folder / "out").mkdir()
+    report = folder / "report.json"
+    command = _command(launcher, str(folder / "logs"), str(report))
+    command += ["--nproc_per_node", str(nproc), *flags]
+    command.append(str(HERE / script) if script.endswith(".py") else script)
+    command += [str(folder / "out"), *arguments]
+    done = subprocess.run(command, env=_environment(environment or {}), stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=HANG, check=False)
+    written = json.loads(report.read_text()) if report.exists() else None
+    return Result(done.returncode, done.stdout, done.stderr, folder, written)
+
+
+def both(test, script, **options):
+    """The results by launcher."""
+    return {name: run(test, name, script, **options) for name in ("ddprun", "torchrun")}

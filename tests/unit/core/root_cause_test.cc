@@ -1,0 +1,153 @@
+#include "rendezvous/core/root_cause.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace ddprun {
+namespace {
+
+using Kind = RootCause::Kind;
+using testing::ElementsAre;
+
+WorkerExited Exit(int rank, ExitStatus status, std::string kind = "",
+                  std::vector<std::string> tail = {}) {
+  WorkerExited exit;
+  exit.rank = Rank{rank};
+  exit.status = status;
+  exit.error_kind = std::move(kind);
+  exit.stderr_tail = std::move(tail);
+  return exit;
+}
+
+constexpr ExitStatus kOk{};
+constexpr ExitStatus kCode1{1, 0, false};
+constexpr ExitStatus kKilled{0, SIGKILL, false};
+constexpr ExitStatus kAborted{0, SIGABRT, false};
+constexpr ExitStatus kCrashed{0, SIGSEGV, true};
+
+class RootCauseTest : public testing::Test {
+ protected:
+  void AddExit(int rank, ExitStatus status, std::string kind = "",
+               std::vector<std::string> tail = {}) {
+    incidents_.AddExit("n" + std::to_string(rank / 2), NodeRank{rank / 2},
+                       Exit(rank, status, std::move(kind), std::move(tail)));
+  }
+  std::vector<int> Victims() {
+    std::vector<int> ranks;
+    const RootCause cause = *incidents_.FindRootCause();
+    for (const WorkerFailure& victim : cause.victims) {
+      ranks.push_back(victim.exit.rank.value);
+    }
+    return ranks;
+  }
+  int Rank() { return incidents_.FindRootCause()->failure.exit.rank.value; }
+  Kind CauseKind() { return incidents_.FindRootCause()->kind; }
+
+  Incidents incidents_{Generation{4}};
+};
+
+TEST_F(RootCauseTest, NothingFailedNothingIsToBlame) {
+  AddExit(0, kOk);
+  EXPECT_FALSE(incidents_.any());
+  EXPECT_EQ(incidents_.FindRootCause(), std::nullopt);
+}
+
+TEST_F(RootCauseTest, TheFirstFailureThatIsNoVictimIsToBlame) {
+  AddExit(0, kCode1, "collective");
+  AddExit(3, kKilled);
+  AddExit(1, kCode1, "collective");
+  AddExit(2, kCrashed);
+  EXPECT_EQ(Rank(), 3);
+  EXPECT_THAT(Victims(), ElementsAre(0, 1, 2));
+  EXPECT_EQ(incidents_.FindRootCause()->failure.generation, Generation{4});
+}
+
+TEST_F(RootCauseTest, OneThatLeftEarlyIsToBlameForItsPeersCollectives) {
+  AddExit(1, kOk);
+  AddExit(0, kCode1, "collective");
+  EXPECT_EQ(CauseKind(), Kind::kWorkerLeftEarly);
+  EXPECT_EQ(Rank(), 1);
+  EXPECT_THAT(Victims(), ElementsAre(0));
+  EXPECT_EQ(ExitCodeOf(*incidents_.FindRootCause()), 1) << "the job has failed all the same";
+}
+
+TEST_F(RootCauseTest, OneThatFinishedInOrderIsNotBlamedForAnothersFailure) {
+  AddExit(1, kOk);
+  AddExit(0, kCode1);
+  EXPECT_EQ(CauseKind(), Kind::kWorkerFailed);
+  EXPECT_EQ(Rank(), 0);
+}
+
+TEST_F(RootCauseTest, WithVictimsOnlyTheFirstIsToBlame) {
+  AddExit(2, kCode1, "collective");
+  AddExit(1, kCode1, "collective");
+  EXPECT_EQ(Rank(), 2);
+  EXPECT_THAT(Victims(), ElementsAre(1));
+}
+
+TEST_F(RootCauseTest, APythonWorkersLastWordsShowThatItIsAVictim) {
+  AddExit(0, kCode1, "",
+          {"Traceback (most recent call last):",
+           "RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed by peer"});
+  AddExit(1, kAborted, "", {"NCCL communicator was aborted on rank 1."});
+  AddExit(2, kCode1);
+  EXPECT_EQ(Rank(), 2);
+}
+
+TEST_F(RootCauseTest, AKilledWorkerIsNoVictimWhateverItPrinted) {
+  AddExit(0, kKilled, "", {"Connection reset by peer (retrying)"});
+  AddExit(1, kCode1, "collective");
+  EXPECT_EQ(Rank(), 0);
+}
+
+TEST_F(RootCauseTest, ALostNodeCountsFromTheMomentItsConnectionBroke) {
+  incidents_.AddSuspicion(Incarnation{9}, "n1", NodeRank{1});
+  EXPECT_FALSE(incidents_.any()) << "it may come back";
+  AddExit(0, kCode1);
+  incidents_.AddNode(Incarnation{9}, Kind::kNodeLost, "n1", NodeRank{1}, "its agent was killed");
+  EXPECT_EQ(CauseKind(), Kind::kNodeLost);
+  EXPECT_EQ(incidents_.FindRootCause()->failure.host, "n1");
+  EXPECT_EQ(Describe(*incidents_.FindRootCause()), "n1 was lost: its agent was killed");
+}
+
+TEST_F(RootCauseTest, ANodeThatIsOnlySuspectedIsNotBlamed) {
+  incidents_.AddSuspicion(Incarnation{9}, "n1", NodeRank{1});
+  AddExit(0, kCode1);
+  EXPECT_EQ(CauseKind(), Kind::kWorkerFailed);
+}
+
+TEST_F(RootCauseTest, AFailureBeforeANodeWasLostIsToBlame) {
+  AddExit(0, kCrashed);
+  incidents_.AddNode(Incarnation{9}, Kind::kNodeLost, "n1", NodeRank{1}, "gone");
+  EXPECT_EQ(Rank(), 0);
+}
+
+TEST_F(RootCauseTest, TheListOfVictimsIsBoundedAndLeavesOutTheirLastWords) {
+  AddExit(0, kKilled);
+  for (int rank = 1; rank < 1000; ++rank) AddExit(rank, kCode1, "collective", {"long text"});
+  const auto victims = incidents_.FindRootCause()->victims;
+  EXPECT_EQ(victims.size(), 64u);
+  EXPECT_THAT(victims[0].exit.stderr_tail, testing::IsEmpty());
+}
+
+TEST(DescribeTest, SaysWhoWhereAndHow) {
+  WorkerFailure failure{"n2", NodeRank{1}, Generation{0}, Exit(3, kCrashed)};
+  failure.exit.local_rank = LocalRank{1};
+  failure.exit.pid = 4242;
+  failure.exit.step = 120;
+  EXPECT_EQ(Describe(failure),
+            "rank 3 (local rank 1, pid 4242) on n2: SIGSEGV (core dumped) after step 120");
+  failure.exit.status = kKilled;
+  failure.exit.oom_killed = true;
+  failure.exit.step.reset();
+  EXPECT_EQ(Describe(failure),
+            "rank 3 (local rank 1, pid 4242) on n2: SIGKILL by the kernel: out of memory");
+  failure.exit.error_kind = kErrorExec;
+  failure.exit.error_text = "./trian: no such file";
+  EXPECT_EQ(Describe(failure), "cannot start rank 3 on n2: ./trian: no such file");
+}
+
+}  // namespace
+}  // namespace ddprun

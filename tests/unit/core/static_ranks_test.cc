@@ -1,0 +1,119 @@
+// Jobs whose agents ask for their node rank, and whose master is given (torchrun's static mode).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/round.h"
+#include "tests/unit/core/round_driver.h"
+
+namespace ddprun {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class StaticRanksTest : public testing::Test {
+ protected:
+  static JobSpec Spec() {
+    JobSpec spec = RoundDriver::Spec(2, 2);
+    spec.master_addr = "n0";
+    spec.master_port = 29500;
+    return spec;
+  }
+  // As agent `agent`, which asks for `rank`.
+  void Join(char agent, std::optional<int> rank, const JobSpec& spec = Spec()) {
+    ddprun::Join join;
+    join.job = spec;
+    join.node.host = std::string(1, agent);
+    join.node.address = "10.0.0." + join.node.host;
+    join.node.worker_count = 2;
+    if (rank) join.node.requested_rank = NodeRank{*rank};
+    join.offered_port = 1000 + agent;
+    job_.Receive(agent, join);
+  }
+  void RunAsRanksOneAndZero() {
+    Join('a', 1);
+    Join('b', 0);
+    job_.Prepare('a');
+    job_.Prepare('b');
+    job_.Clear();
+  }
+
+  RoundDriver job_{Spec()};
+};
+
+TEST_F(StaticRanksTest, RanksFollowTheRequestsAndTheMasterIsTheGivenOne) {
+  Join('a', 1);
+  job_.Clear();
+  Join('b', 0);
+  EXPECT_THAT(job_.Take(),
+              ElementsAre("b<-g0 Assignment node 0/2 first 0 world 4 n0:29500 restart 0/0",
+                          "a<-g0 Assignment node 1/2 first 2 world 4 n0:29500 restart 0/0"));
+}
+
+TEST_F(StaticRanksTest, APortAloneGoesWithTheAddressOfNodeRankZero) {
+  JobSpec spec = Spec();
+  spec.master_addr.clear();
+  Join('a', 1, spec);
+  Join('b', 0, spec);
+  EXPECT_THAT(job_.TakeText(), HasSubstr("world 4 10.0.0.b:29500"));
+}
+
+TEST_F(StaticRanksTest, TheSecondThatAsksForARankIsRefusedAndTheJobGoesOn) {
+  Join('a', 0);
+  job_.Clear();
+  Join('b', 0);
+  EXPECT_THAT(job_.Take(), ElementsAre("b<-g-1 Refused: node rank 0 is taken by a: give every node "
+                                       "a --node-rank of its own"));
+  Join('c', 1);
+  EXPECT_THAT(job_.TakeText(), HasSubstr("c<-g0 Assignment node 1/2"));
+}
+
+TEST_F(StaticRanksTest, AnAgentThatAsksForNoRankIsRefusedWhereOthersDoAndTheOtherWayRound) {
+  Join('a', 0);
+  Join('b', {});
+  EXPECT_THAT(job_.TakeText(), HasSubstr("does not ask for a node rank, and the others do"));
+  job_.Break('a');
+  RoundDriver other(Spec());
+  other.Join('a');
+  other.Clear();
+  ddprun::Join join{Spec(), {"b", "10.0.0.b", 2, NodeRank{1}}, 1};
+  other.Receive('b', join);
+  EXPECT_THAT(other.TakeText(), HasSubstr("asks for a node rank, and the others do not"));
+}
+
+TEST_F(StaticRanksTest, ARankThatTheJobDoesNotHaveIsRefused) {
+  Join('a', 0);
+  Join('b', 2);
+  EXPECT_THAT(job_.TakeText(),
+              HasSubstr("Refused: --node-rank is 2, and a job of 2 nodes has 0 to 1"));
+}
+
+TEST_F(StaticRanksTest, AnotherMasterIsAnotherCommandLine) {
+  Join('a', 0);
+  JobSpec spec = Spec();
+  spec.master_port = 29501;
+  Join('b', 1, spec);
+  EXPECT_THAT(job_.TakeText(),
+              HasSubstr("--master-addr and --master-port is n0:29501 here, but the job began with "
+                        "n0:29500"));
+}
+
+TEST_F(StaticRanksTest, TheSuccessorOfALostNodeTakesItsRank) {
+  RunAsRanksOneAndZero();
+  job_.Break('b');  // its workers may run until the lease is over
+  Join('c', 0);
+  EXPECT_THAT(job_.TakeText(), testing::Not(HasSubstr("Refused")));
+  for (int second = 0; second < 4; ++second) {
+    job_.Beat('a');
+    job_.Beat('c');
+    job_.Advance(std::chrono::seconds(1));
+  }
+  job_.Drain('a');
+  const std::string text = job_.TakeText();
+  EXPECT_THAT(text, HasSubstr("c<-g1 Assignment node 0/2 first 0"));
+  EXPECT_THAT(text, HasSubstr("a<-g1 Assignment node 1/2 first 2"));
+}
+
+}  // namespace
+}  // namespace ddprun
