@@ -15,10 +15,10 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxFileBytes = 1 << 20;
+constexpr std::size_t kMaxFileBytes = 64 << 10;
 constexpr std::size_t kMaxTextBytes = 2000;
 
-// The first MiB of a file, or "".
+// The beginning of a file, or "".
 std::string ReadSmallFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return "";

@@ -5,65 +5,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "rendezvous/core/admission.h"
 #include "rendezvous/core/check.h"
 #include "rendezvous/core/overloaded.h"
 #include "rendezvous/core/root_cause.h"
+#include "rendezvous/core/words.h"
 
 namespace ddprun {
 namespace {
 
 constexpr int kExitUnavailable = 69;  // EX_UNAVAILABLE
 
-std::string Seconds(Duration duration) {
-  return absl::StrCat(std::chrono::duration<double>(duration).count(), " s");
-}
-
 // FNV-1a: the jitter of a job's restarts depends on which job it is, and on nothing else.
 std::uint64_t Seed(const std::string& job, std::uint32_t epoch) {
   std::uint64_t hash = 0xcbf29ce484222325 ^ epoch;
   for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;
-}
-
-std::string Nodes(int count) { return absl::StrCat(count, count == 1 ? " node" : " nodes"); }
-
-// Why `theirs` cannot be in a job that began with `ours`, or "" when it can.
-std::string Difference(const JobSpec& ours, const JobSpec& theirs) {
-  const auto differ = [](const char* what, auto ours, auto theirs) {
-    return absl::StrCat(what, " is ", theirs, " here, but the job began with ", ours,
-                        ": start every node with the same command");
-  };
-  if (theirs.min_nodes != ours.min_nodes || theirs.max_nodes != ours.max_nodes) {
-    return differ("--nnodes", absl::StrCat(ours.min_nodes, ":", ours.max_nodes),
-                  absl::StrCat(theirs.min_nodes, ":", theirs.max_nodes));
-  }
-  if (theirs.max_restarts != ours.max_restarts) {
-    return differ("--max-restarts", ours.max_restarts, theirs.max_restarts);
-  }
-  if (theirs.join_timeout != ours.join_timeout) {
-    return differ("join_timeout", Seconds(ours.join_timeout), Seconds(theirs.join_timeout));
-  }
-  if (theirs.last_call != ours.last_call) {
-    return differ("last_call", Seconds(ours.last_call), Seconds(theirs.last_call));
-  }
-  if (theirs.restart_window != ours.restart_window) {
-    const auto text = [](const JobSpec& spec) {
-      return spec.restart_window ? Seconds(*spec.restart_window) : std::string("not set");
-    };
-    return differ("--restart-window", text(ours), text(theirs));
-  }
-  if (theirs.never_restart_on != ours.never_restart_on) {
-    return differ("restart.never_on", absl::StrJoin(ours.never_restart_on, ","),
-                  absl::StrJoin(theirs.never_restart_on, ","));
-  }
-  if (theirs.master_addr != ours.master_addr || theirs.master_port != ours.master_port) {
-    const auto text = [](const JobSpec& spec) {
-      return absl::StrCat(spec.master_addr.empty() ? "(chosen)" : spec.master_addr, ":",
-                          spec.master_port == 0 ? "(chosen)" : absl::StrCat(spec.master_port));
-    };
-    return differ("--master-addr and --master-port", text(ours), text(theirs));
-  }
-  return "";
 }
 
 }  // namespace
@@ -147,9 +104,8 @@ void Round::OnJoin(const Header& header, const Join& join, TimePoint now) {
     Refuse(header, "this agent has joined already");
     return;
   }
-  if (join.node.worker_count < 1 || join.job.min_nodes < 1 ||
-      join.job.max_nodes < join.job.min_nodes) {
-    Refuse(header, "a node needs at least one worker, and a job 1 ≤ MIN ≤ MAX nodes");
+  if (const std::string why = WhyMalformed(join); !why.empty()) {
+    Refuse(header, why);
     return;
   }
   if (!spec_) {
@@ -158,7 +114,7 @@ void Round::OnJoin(const Header& header, const Join& join, TimePoint now) {
         RestartPolicy{spec_->max_restarts, spec_->restart_window, spec_->never_restart_on},
         Seed(job_, epoch_));
     Gather(now);
-  } else if (const std::string difference = Difference(*spec_, join.job); !difference.empty()) {
+  } else if (const std::string difference = WhyJobDiffers(*spec_, join.job); !difference.empty()) {
     Refuse(header, difference);
     return;
   }

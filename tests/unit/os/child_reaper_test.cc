@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -28,7 +28,10 @@ bool Exists(pid_t pid) { return ::kill(pid, 0) == 0 || errno != ESRCH; }
 class ChildReaperTest : public ::testing::Test {
  protected:
   ChildReaperTest() { BecomeSubreaper(); }
-  ~ChildReaperTest() override { EndChildren({}, seconds(10)); }
+  ~ChildReaperTest() override {
+    EndChildren({}, seconds(10));
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);  // what other tests leave behind is not for us
+  }
 
   // Runs the script until it has printed so many numbers, and returns them.
   std::vector<pid_t> PidsOf(const std::string& script, std::size_t count) {

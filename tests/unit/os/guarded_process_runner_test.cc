@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -34,6 +34,10 @@ class GuardedProcessRunnerTest : public ::testing::Test {
     auto runner = GuardedProcessRunner::Start({});
     EXPECT_TRUE(runner.ok()) << runner.status();
     runner_ = *std::move(runner);
+  }
+  ~GuardedProcessRunnerTest() override {
+    runner_.reset();
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);  // what other tests leave behind is not for us
   }
 
   SpawnedProcess Spawn(const std::string& script) {

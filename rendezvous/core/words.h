@@ -1,0 +1,22 @@
+// Amounts in words, for messages to people.
+#ifndef DDPRUN_RENDEZVOUS_CORE_WORDS_H_
+#define DDPRUN_RENDEZVOUS_CORE_WORDS_H_
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+// "3 s", "0.25 s".
+inline std::string Seconds(Duration duration) {
+  return absl::StrCat(std::chrono::duration<double>(duration).count(), " s");
+}
+
+// "1 node", "2 nodes".
+inline std::string Nodes(int count) { return absl::StrCat(count, count == 1 ? " node" : " nodes"); }
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CORE_WORDS_H_
