@@ -99,7 +99,10 @@ void Act(const std::string& action) {
     std::_Exit(1);
   }
   if (action == "kill") raise(SIGKILL);
-  if (action == "segv") raise(SIGSEGV);
+  if (action == "segv") {
+    signal(SIGSEGV, SIG_DFL);  // a sanitizer would handle it
+    raise(SIGSEGV);
+  }
   if (action == "abrt") raise(SIGABRT);
   if (action == "stop") {
     std::printf("stopping\n");

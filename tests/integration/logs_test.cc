@@ -208,7 +208,12 @@ TEST_F(LogsTest, AFloodIsWholeInTheFileWithinBoundedMemoryOfTheAgent) {
   close(reader);
   ASSERT_EQ(node.ExitCode(), 0) << node.err();
   EXPECT_GT(peak, 0);
-  EXPECT_LT(peak, 40 << 10) << "KiB";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr long kBoundKib = 300 << 10;  // a sanitizer keeps several bytes for each
+#else
+  constexpr long kBoundKib = 40 << 10;
+#endif
+  EXPECT_LT(peak, kBoundKib);
   const std::string file = RunBelow(folder_ / "logs") + "/attempt_0/0/stdout.log";
   EXPECT_GT(std::filesystem::file_size(file), 290'000'000u);
   Program compare({"sh", "-c", "seq " + numbers + " | cmp - \"$0\"", file});
