@@ -46,7 +46,11 @@ Streams StreamsOf(const StreamChoice& choice, int local_rank) {
 }  // namespace
 
 absl::StatusOr<StreamChoice> ParseStreamChoice(absl::string_view text) {
-  if (const auto all = ParseStreams(text)) return StreamChoice(*all);
+  StreamChoice choice;
+  if (const auto all = ParseStreams(text)) {
+    choice = *all;
+    return choice;
+  }
   std::map<int, Streams> by_rank;
   for (const absl::string_view part : absl::StrSplit(text, ',')) {
     const std::pair<absl::string_view, absl::string_view> pair =
@@ -56,7 +60,8 @@ absl::StatusOr<StreamChoice> ParseStreamChoice(absl::string_view text) {
     if (!rank || !streams) return BadPart(part, text);
     by_rank[*rank] = *streams;
   }
-  return StreamChoice(std::move(by_rank));
+  choice = std::move(by_rank);
+  return choice;
 }
 
 std::string FormatStreamChoice(const StreamChoice& choice) {

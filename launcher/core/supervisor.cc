@@ -254,8 +254,8 @@ void Supervisor::StopWorkers(SupervisorState next, int signo, TimePoint now) {
   if (state_ != next) Enter(next);
   stop_signal_ = signo;
   deadline_ = now + (signo == SIGKILL ? options_.kill_grace : options_.stop_grace);
-  if (auto alive = Alive(); !alive.empty()) {
-    actions_.push_back(SignalWorkers{signo, std::move(alive)});
+  if (const auto alive = Alive(); !alive.empty()) {
+    actions_.emplace_back(SignalWorkers{signo, alive});
   }
   SettleIfGone();
 }
