@@ -26,6 +26,8 @@ const char* OutcomeName(Outcome outcome) {
       return "left";
     case Outcome::kTimedOut:
       return "unreachable";
+    case Outcome::kPreempted:
+      return "preempted";
   }
   return "?";
 }
@@ -105,6 +107,9 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
   }
   std::visit(Overloaded{
                  [&](const Waiting& waiting) { OnWaiting(waiting); },
+                 [](const HeartbeatAck&) {},
+                 [](const Save&) {},
+                 [](const Fenced&) {},
                  [&](const Assignment& assignment) { OnAssignment(header, assignment); },
                  [&](const Start&) { OnStart(header); },
                  [&](const Stop& stop) { OnStop(header, stop, now); },

@@ -93,6 +93,8 @@ void Round::OnReceived(const Received& received, TimePoint now) {
                  [](const Heartbeat&) {},  // its arrival was its meaning
                  [&](const Prepared&) { OnPrepared(*node); },
                  [&](const WorkerExited& exit) { OnWorkerExited(*node, exit); },
+                 [](const Checkpointed&) {},
+                 [](const CannotSave&) {},
                  [&](const Drained& drained) { OnDrained(*node, drained); },
                  [&](const Leave& leave) { OnLeave(*node, leave, now); },
              },

@@ -48,9 +48,11 @@ class FieldChecker {
     return value;
   }
 
-  Duration Timeout(const char* field, std::int64_t value_ms) {
-    if (value_ms < 0 || value_ms > kMaxTimeout.count()) {
-      Fail(absl::StrCat(field, " is ", value_ms, ", expected 0 to ", kMaxTimeout.count()));
+  Duration Timeout(const char* field, std::int64_t value_ms,
+                   std::chrono::milliseconds min = std::chrono::milliseconds(0),
+                   std::chrono::milliseconds max = kMaxTimeout) {
+    if (value_ms < min.count() || value_ms > max.count()) {
+      Fail(absl::StrCat(field, " is ", value_ms, ", expected ", min.count(), " to ", max.count()));
       return {};
     }
     return std::chrono::milliseconds(value_ms);
@@ -70,7 +72,7 @@ Header ReadHeader(const v1::Header& from, FieldChecker& check) {
   Header to;
   to.job = check.Name("Header.job", from.job(), kMaxJobBytes);
   to.epoch = from.epoch();
-  to.generation.value = check.Number("Header.generation", from.generation(), -1, kMaxInt32);
+  to.generation.value = check.Number("Header.generation", from.generation(), -1, kMaxGeneration);
   to.incarnation.value = from.incarnation();
   if (to.incarnation.value == 0) check.Fail("Header.incarnation is 0, expected a random number");
   return to;
@@ -89,6 +91,10 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
   to.job.max_restarts = check.Number("JobSpec.max_restarts", job.max_restarts(), 0, kMaxRestarts);
   to.job.join_timeout = check.Timeout("JobSpec.join_timeout_ms", job.join_timeout_ms());
   to.job.last_call = check.Timeout("JobSpec.last_call_ms", job.last_call_ms());
+  to.job.heartbeat =
+      check.Timeout("JobSpec.heartbeat_ms", job.heartbeat_ms(), kMinHeartbeat, kMaxHeartbeat);
+  to.job.lease = check.Timeout("JobSpec.lease_ms", job.lease_ms(), 3 * kMinHeartbeat, kMaxLease);
+  to.job.save_timeout = check.Timeout("JobSpec.save_timeout_ms", job.save_timeout_ms());
   if (job.has_restart_window_ms()) {
     to.job.restart_window = check.Timeout("JobSpec.restart_window_ms", job.restart_window_ms());
   }
@@ -112,6 +118,13 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
         check.Number("NodeSpec.requested_rank", node.requested_rank(), 0, to.job.max_nodes - 1)};
   }
   to.offered_port = ReadPort("Join.offered_port", from.offered_port(), check);
+  to.workers_running = from.workers_running();
+  return to;
+}
+
+Heartbeat ReadHeartbeat(const v1::Heartbeat& from, FieldChecker& check) {
+  Heartbeat to{from.sent_at(), {}};
+  if (from.has_step()) to.step = check.Step("Heartbeat.step", from.step());
   return to;
 }
 
@@ -145,6 +158,7 @@ Drained ReadDrained(const v1::Drained& from, FieldChecker& check) {
   Drained to;
   to.offered_port = ReadPort("Drained.offered_port", from.offered_port(), check);
   if (from.has_last_step()) to.last_step = check.Step("Drained.last_step", from.last_step());
+  to.fenced_at_ms = from.fenced_at_ms();
   return to;
 }
 
@@ -173,6 +187,8 @@ Outcome ReadOutcome(v1::Outcome outcome, FieldChecker& check) {
       return Outcome::kLeft;
     case v1::OUTCOME_TIMED_OUT:
       return Outcome::kTimedOut;
+    case v1::OUTCOME_PREEMPTED:
+      return Outcome::kPreempted;
     default:
       check.Fail(absl::StrCat("Finished.outcome is ", static_cast<int>(outcome),
                               ", expected one that this version knows"));
@@ -241,13 +257,19 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {
       result.message = ReadJoin(message.join(), check);
       break;
     case v1::AgentMessage::kHeartbeat:
-      result.message = Heartbeat{};
+      result.message = ReadHeartbeat(message.heartbeat(), check);
       break;
     case v1::AgentMessage::kPrepared:
       result.message = Prepared{};
       break;
     case v1::AgentMessage::kWorkerExited:
       result.message = ReadWorkerExited(message.worker_exited(), check);
+      break;
+    case v1::AgentMessage::kCheckpointed:
+      result.message = Checkpointed{check.Step("Checkpointed.step", message.checkpointed().step())};
+      break;
+    case v1::AgentMessage::kCannotSave:
+      result.message = CannotSave{};
       break;
     case v1::AgentMessage::kDrained:
       result.message = ReadDrained(message.drained(), check);
@@ -285,6 +307,16 @@ absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message) {
       break;
     case v1::RendezvousMessage::kStart:
       result.message = Start{};
+      break;
+    case v1::RendezvousMessage::kHeartbeatAck:
+      result.message = HeartbeatAck{message.heartbeat_ack().sent_at()};
+      break;
+    case v1::RendezvousMessage::kSave:
+      result.message = Save{};
+      break;
+    case v1::RendezvousMessage::kFenced:
+      result.message =
+          Fenced{check.Text("Fenced.reason", message.fenced().reason(), kMaxTextBytes)};
       break;
     case v1::RendezvousMessage::kStop:
       result.message = Stop{check.Text("Stop.reason", message.stop().reason(), kMaxTextBytes)};

@@ -29,6 +29,11 @@ inline constexpr std::int64_t kMaxRestarts = 1000000;
 inline constexpr std::int64_t kMaxPort = 65535;
 inline constexpr std::int64_t kMaxExitCode = 255;
 inline constexpr std::int64_t kMaxSignal = 64;
+inline constexpr std::chrono::milliseconds kMinHeartbeat{10};
+inline constexpr std::chrono::milliseconds kMaxHeartbeat{60'000};
+inline constexpr std::chrono::milliseconds kMaxLease{3'600'000};
+// Each forming takes one number: no job gets here, but one number that is made up would use up all.
+inline constexpr std::int64_t kMaxGeneration = 1'000'000'000;
 inline constexpr std::chrono::milliseconds kMaxTimeout = std::chrono::hours(24 * 366);
 
 }  // namespace ddprun::wire

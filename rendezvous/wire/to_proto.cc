@@ -76,6 +76,8 @@ v1::Outcome OutcomeToProto(Outcome outcome) {
       return v1::OUTCOME_LEFT;
     case Outcome::kTimedOut:
       return v1::OUTCOME_TIMED_OUT;
+    case Outcome::kPreempted:
+      return v1::OUTCOME_PREEMPTED;
   }
   return v1::OUTCOME_UNSPECIFIED;
 }
@@ -92,6 +94,9 @@ struct AgentBody {
     job->set_max_restarts(join.job.max_restarts);
     job->set_join_timeout_ms(Milliseconds(join.job.join_timeout));
     job->set_last_call_ms(Milliseconds(join.job.last_call));
+    job->set_heartbeat_ms(Milliseconds(join.job.heartbeat));
+    job->set_lease_ms(Milliseconds(join.job.lease));
+    job->set_save_timeout_ms(Milliseconds(join.job.save_timeout));
     if (join.job.restart_window) {
       job->set_restart_window_ms(Milliseconds(*join.job.restart_window));
     }
@@ -104,14 +109,23 @@ struct AgentBody {
     node->set_worker_count(join.node.worker_count);
     if (join.node.requested_rank) node->set_requested_rank(join.node.requested_rank->value);
     body->set_offered_port(join.offered_port);
+    body->set_workers_running(join.workers_running);
   }
-  void operator()(const Heartbeat&) const { to->mutable_heartbeat(); }
+  void operator()(const Heartbeat& heartbeat) const {
+    to->mutable_heartbeat()->set_sent_at(heartbeat.sent_at);
+    if (heartbeat.step) to->mutable_heartbeat()->set_step(*heartbeat.step);
+  }
   void operator()(const Prepared&) const { to->mutable_prepared(); }
   void operator()(const WorkerExited& exit) const { Fill(exit, to->mutable_worker_exited()); }
   void operator()(const Drained& drained) const {
     to->mutable_drained()->set_offered_port(drained.offered_port);
     if (drained.last_step) to->mutable_drained()->set_last_step(*drained.last_step);
+    to->mutable_drained()->set_fenced_at_ms(drained.fenced_at_ms);
   }
+  void operator()(const Checkpointed& checkpointed) const {
+    to->mutable_checkpointed()->set_step(checkpointed.step);
+  }
+  void operator()(const CannotSave&) const { to->mutable_cannot_save(); }
   void operator()(const Leave& leave) const {
     to->mutable_leave()->set_reason(CleanText(leave.reason, kMaxTextBytes));
     to->mutable_leave()->set_exit_code(leave.exit_code);
@@ -136,7 +150,11 @@ struct RendezvousBody {
     body->set_restart_count(assignment.restart_count);
     body->set_max_restarts(assignment.max_restarts);
   }
+  void operator()(const HeartbeatAck& ack) const {
+    to->mutable_heartbeat_ack()->set_sent_at(ack.sent_at);
+  }
   void operator()(const Start&) const { to->mutable_start(); }
+  void operator()(const Save&) const { to->mutable_save(); }
   void operator()(const Stop& stop) const {
     to->mutable_stop()->set_reason(CleanText(stop.reason, kMaxTextBytes));
   }
@@ -148,6 +166,9 @@ struct RendezvousBody {
     body->set_restarts_used(finished.restarts_used);
     if (finished.root_cause) Fill(*finished.root_cause, body->mutable_root_cause());
     for (const RootCause& cause : finished.earlier) Fill(cause, body->add_earlier());
+  }
+  void operator()(const Fenced& fenced) const {
+    to->mutable_fenced()->set_reason(CleanText(fenced.reason, kMaxTextBytes));
   }
   void operator()(const Refused& refused) const {
     to->mutable_refused()->set_reason(CleanText(refused.reason, kMaxTextBytes));

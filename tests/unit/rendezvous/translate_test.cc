@@ -51,6 +51,10 @@ RootCause LostNode() {
 Join FullJoin() {
   Join join = JoinOf("n1", 4, 8);
   join.job.restart_window = std::chrono::hours(1);
+  join.job.heartbeat = std::chrono::milliseconds(200);
+  join.job.lease = std::chrono::seconds(7);
+  join.job.save_timeout = std::chrono::minutes(5);
+  join.workers_running = true;
   join.job.never_restart_on = {3, 42};
   return join;
 }
@@ -83,7 +87,9 @@ TEST_P(AgentRoundTripTest, ComesBackEqual) {
 
 INSTANTIATE_TEST_SUITE_P(Every, AgentRoundTripTest,
                          testing::Values(JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{},
-                                         Prepared{}, FullWorkerExited(), WorkerExited{},
+                                         Heartbeat{-5, 17}, Checkpointed{40}, CannotSave{},
+                                         Drained{29501, 3, 1700000000123}, Prepared{},
+                                         FullWorkerExited(), WorkerExited{},
                                          Drained{29501, std::nullopt}, Drained{29501, 17},
                                          Leave{"SIGTERM", 143}));
 
@@ -107,7 +113,9 @@ INSTANTIATE_TEST_SUITE_P(
                                .master_port = 29500,
                                .restart_count = 1,
                                .max_restarts = 3},
-                    Waiting{"for 1 node"}, Start{}, Stop{"rank 3 died"},
+                    Waiting{"for 1 node"}, HeartbeatAck{INT64_MIN}, Start{}, Save{},
+                    Fenced{"not heard for 3 s"},
+                    Finished{Outcome::kPreempted, 75, "stopped", 0, {}, {}}, Stop{"rank 3 died"},
                     Finished{Outcome::kSucceeded, 0, "done", 0, {}, {}},
                     Finished{Outcome::kFailed,
                              139,
