@@ -45,7 +45,7 @@ absl::StatusOr<std::string> NodeAddress(const JobConfig& config) {
 absl::StatusOr<std::unique_ptr<RendezvousServer>> StartOwnRendezvous(const std::string& listen) {
   RendezvousServer::Options options;
   options.listen = listen;
-  options.round.lease = std::nullopt;
+  options.round.leases = false;
   options.log = [](std::string_view, std::string_view text) { LogDebug(std::string(text)); };
   auto server = RendezvousServer::Start(std::move(options));
   if (!server.ok()) return absl::InternalError(server.status().message());

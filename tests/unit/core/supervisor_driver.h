@@ -119,6 +119,8 @@ class SupervisorDriver {
         std::visit(Overloaded{
                        [](const Join&) { return std::string("Join"); },
                        [](const Heartbeat&) { return std::string("Heartbeat"); },
+                       [](const Checkpointed& c) { return absl::StrCat("Checkpointed ", c.step); },
+                       [](const CannotSave&) { return std::string("CannotSave"); },
                        [](const Prepared&) { return std::string("Prepared"); },
                        [&](const WorkerExited& exit) {
                          last_exit_ = exit;

@@ -105,7 +105,7 @@ class RoundLoopTest : public testing::Test {
   std::string log_;
   // No lease: nothing here depends on how busy the machine is.
   std::unique_ptr<RoundLoop> loop_ =
-      std::make_unique<RoundLoop>(RoundOptions{.lease = std::nullopt}, Log());
+      std::make_unique<RoundLoop>(RoundOptions{.leases = false}, Log());
 };
 
 TEST_F(RoundLoopTest, TellsHowMuchIsOpenAndThatAJobHasBeen) {
@@ -116,7 +116,7 @@ TEST_F(RoundLoopTest, TellsHowMuchIsOpenAndThatAJobHasBeen) {
     std::unique_lock lock(mutex);
     return changed.wait_for(lock, kTestDeadline, [&] { return load == expected; });
   };
-  loop_ = std::make_unique<RoundLoop>(RoundOptions{.lease = std::nullopt}, Log(),
+  loop_ = std::make_unique<RoundLoop>(RoundOptions{.leases = false}, Log(),
                                       [&](const RoundLoopLoad& now) {
                                         const std::lock_guard lock(mutex);
                                         load = now;

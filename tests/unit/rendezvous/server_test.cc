@@ -25,7 +25,7 @@ using ::testing::MatchesRegex;
 
 absl::StatusOr<std::unique_ptr<RendezvousServer>> StartServer(const std::string& listen) {
   return RendezvousServer::Start({.listen = listen,
-                                  .round = {.lease = std::nullopt},
+                                  .round = {.leases = false},
                                   .log = [](std::string_view, std::string_view) {}});
 }
 
