@@ -155,7 +155,8 @@ void Round::OnJoin(const Header& header, const Join& join) {
     spec_ = join.job;
     governor_.emplace(PolicyOf(*spec_), Seed(job_, epoch_));
     Gather();
-    if (epoch_ > 0) actions_.push_back(Persist{Record()});  // so that no earlier one ever comes back
+    if (epoch_ > 0)
+      actions_.push_back(Persist{Record()});  // so that no earlier one ever comes back
   }
   floor_ = std::max(floor_, header.generation);
   if (join.workers_running) {
@@ -170,7 +171,10 @@ void Round::OnJoin(const Header& header, const Join& join) {
   const Node& added = roster_.Add(std::move(node), now_);
   Tell(
       {.kind = JobEvent::Kind::kJoined, .host = join.node.host, .workers = join.node.worker_count});
-  if (gathering()) return;  // told what it waits for if that takes long
+  if (gathering()) {  // told what it waits for if that takes long
+    Say(absl::StrCat(join.node.host, " joined with ", join.node.worker_count, " workers"));
+    return;
+  }
   const bool room = roster_.member_count() < spec_->max_nodes;
   std::string waiting =
       state_ == RoundState::kBackoff

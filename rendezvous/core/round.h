@@ -120,6 +120,10 @@ class Round {
   bool finished() const { return finished_.has_value(); }
   Generation generation() const { return generation_; }
   std::uint32_t epoch() const { return epoch_; }
+  // An agent has joined that was not refused.
+  bool begun() const { return spec_.has_value(); }
+  // Whether an agent has this host name or address.
+  bool HasHost(const std::string& host) const;
   bool Knows(Incarnation incarnation) { return roster_.Find(incarnation) != nullptr; }
   int restarts_used() const { return governor_ ? governor_->restarts_used() : 0; }
   JobStatus Status(TimePoint now) const;

@@ -147,6 +147,12 @@ std::string Round::StateReason() const {
   return "";
 }
 
+bool Round::HasHost(const std::string& host) const {
+  return std::any_of(roster_.nodes().begin(), roster_.nodes().end(), [&](const Node& node) {
+    return node.spec.host == host || node.spec.address == host;
+  });
+}
+
 NodeStatus Round::StatusOf(const Node& node, TimePoint now) const {
   const auto activity = [&]() -> const char* {
     switch (node.phase) {

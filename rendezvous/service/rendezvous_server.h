@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "rendezvous/core/round.h"
 #include "rendezvous/service/round_loop.h"
+#include "rendezvous/store/store.h"
 
 namespace ddprun {
 
@@ -23,19 +24,26 @@ class RendezvousServer {
     // mode 0600, but only after it exists: put it into a folder of mode 0700. It is removed at the
     // end.
     std::string listen;
-    RoundOptions round;
-    JobLog log;
+    RoundOptions round{};
+    JobLog log{};
     LoadObserver load{};  // may be empty
+    EventSink events{};   // may be empty
+    // What outlives this process; nullptr: nothing does. Loaded by Start; the server owns it.
+    std::shared_ptr<Store> store{};
   };
 
   // Returns when connections are accepted. Errors: InvalidArgument for a malformed address,
-  // AlreadyExists when it is taken, Unavailable otherwise; each says which address and why.
+  // AlreadyExists when it is taken, Unavailable otherwise; each says which address and why. Those
+  // of the store's Load, and DataLoss for a record in it that cannot be one.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(Options options);
 
   // Shuts down.
   ~RendezvousServer();
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
+
+  // For operators' questions; lives as long as the server.
+  RoundLoop& loop() { return *loop_; }
 
   // The TCP port, 0 for a Unix socket.
   int port() const { return port_; }
@@ -50,6 +58,7 @@ class RendezvousServer {
 
   RendezvousServer() = default;
 
+  std::shared_ptr<Store> store_;  // outlives the loop
   std::shared_ptr<RoundLoop> loop_;
   std::unique_ptr<Service> service_;
   struct GrpcServer;  // keeps gRPC out of this header

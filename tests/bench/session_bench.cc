@@ -36,7 +36,7 @@ int Run(const std::string& folder) {
   const Clock clock;
   const std::string endpoint = "unix:" + folder + "/rdzv";
   absl::StatusOr<std::unique_ptr<RendezvousServer>> server = RendezvousServer::Start(
-      {endpoint, RoundOptions{}, [](std::string_view, std::string_view) {}});
+      {.listen = endpoint, .log = [](std::string_view, std::string_view) {}});
   if (!server.ok()) {
     std::fprintf(stderr, "%s\n", std::string(server.status().message()).c_str());
     return 1;
