@@ -64,7 +64,7 @@ TEST(GrpcRendezvousClientTest, ARefusedConnectionIsExplainedAfterTheTimeout) {
   GrpcRendezvousClient client(
       {.endpoint = port.endpoint(), .connect_timeout = std::chrono::milliseconds(300)});
   client.Open(inbox.Handler());
-  client.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  client.Send(HeaderOf("job", 1, -1), JoinOf("n1", 1));
   EXPECT_EQ(inbox.ExpectLost(), "cannot reach the rendezvous at " + port.endpoint() +
                                     " within 0.3s: connection refused");
   client.Send(HeaderOf("job", 1), Heartbeat{});
@@ -96,7 +96,7 @@ TEST(GrpcRendezvousClientTest, AClientOpenedBeforeTheServerListensConnectsOnceIt
   EventInbox early_inbox;
   GrpcRendezvousClient early({.endpoint = port.endpoint()});
   early.Open(early_inbox.Handler());
-  early.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  early.Send(HeaderOf("job", 1, -1), JoinOf("n1", 1));
   // Another client has been refused by now, so the early one was refused too.
   EventInbox refused_inbox;
   GrpcRendezvousClient refused(
@@ -113,7 +113,7 @@ TEST(GrpcRendezvousClientTest, AServerThatGoesAwayIsLostOnce) {
   EventInbox inbox;
   GrpcRendezvousClient client({.endpoint = absl::StrCat("127.0.0.1:", server->port())});
   client.Open(inbox.Handler());
-  client.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  client.Send(HeaderOf("job", 1, -1), JoinOf("n1", 1));
   inbox.Expect<Assignment>();
   server.reset();
   EXPECT_THAT(inbox.ExpectLost(), HasSubstr("the rendezvous is shutting down"));
@@ -132,8 +132,8 @@ TEST(GrpcRendezvousClientTest, CloseWritesWhatIsQueued) {
   GrpcRendezvousClient other({.endpoint = endpoint});
   leaver.Open(inbox_of_leaver.Handler());
   other.Open(inbox.Handler());
-  leaver.Send(HeaderOf("job", 1), JoinOf("n1", 2));
-  other.Send(HeaderOf("job", 2), JoinOf("n2", 2));
+  leaver.Send(HeaderOf("job", 1, -1), JoinOf("n1", 2));
+  other.Send(HeaderOf("job", 2, -1), JoinOf("n2", 2));
   inbox_of_leaver.Expect<Assignment>();
   inbox.Expect<Assignment>();
   for (int i = 0; i < 500; ++i) leaver.Send(HeaderOf("job", 1), Prepared{});
@@ -147,7 +147,7 @@ TEST(GrpcRendezvousClientTest, CloseWithoutAConnectionReturnsAtOnceAndIsNoLost) 
   EventInbox inbox;
   GrpcRendezvousClient client({.endpoint = port.endpoint()});
   client.Open(inbox.Handler());
-  client.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  client.Send(HeaderOf("job", 1, -1), JoinOf("n1", 1));
   client.Close();
   client.Close();
   EXPECT_TRUE(inbox.empty());
@@ -166,7 +166,7 @@ TEST(GrpcRendezvousClientTest, AProxyOfTheEnvironmentIsNotUsed) {
   EventInbox inbox;
   GrpcRendezvousClient client({.endpoint = absl::StrCat("127.0.0.1:", server->port())});
   client.Open(inbox.Handler());
-  client.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  client.Send(HeaderOf("job", 1, -1), JoinOf("n1", 1));
   inbox.Expect<Assignment>();
   unsetenv("http_proxy");
 }

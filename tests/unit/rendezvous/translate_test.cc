@@ -11,6 +11,7 @@
 
 #include "rendezvous/core/exit_status.h"
 #include "rendezvous/wire/limits.h"
+#include "rendezvous/wire/record.h"
 #include "tests/unit/rendezvous/messages_for_test.h"
 
 namespace ddprun::wire {
@@ -154,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadJoin{[](Message& m) { m.mutable_header()->set_job("a\nb"); },
                 "Header.job contains a control character"},
         BadJoin{[](Message& m) { m.mutable_header()->set_generation(-2); },
-                "Header.generation is -2, expected -1 to 2147483647"},
+                "Header.generation is -2, expected -1 to 1000000000"},
         BadJoin{[](Message& m) { m.mutable_header()->set_incarnation(0); },
                 "Header.incarnation is 0, expected a random number"},
         BadJoin{[](Message& m) { m.clear_join(); },
@@ -260,6 +261,47 @@ TEST(ToProtoTest, ATimeoutIsNeverShortened) {
   join.job.last_call = std::chrono::microseconds(1);
   const v1::AgentMessage proto = ToProto(HeaderOf("job-1", 9), join);
   EXPECT_EQ(proto.join().job().last_call_ms(), 1);
+}
+
+JobRecord FullRecord() {
+  JobRecord record;
+  record.epoch = 3;
+  record.spec = FullJoin().job;
+  record.generation = Generation{7};
+  record.master_addr = "10.0.0.1";
+  record.master_port = 29501;
+  record.members = {{Incarnation{5}, {"n1", "10.0.0.1", 2}, 29501, NodeRank{0}, Rank{0}},
+                    {Incarnation{9}, {"n3", "10.0.0.3", 1}, 29502, NodeRank{2}, Rank{4}}};
+  record.governor = {2, {std::chrono::seconds(90), std::chrono::seconds(3)}, true, 1, 2, 0xABCDEF};
+  record.causes = {FullRootCause(), LostNode()};
+  record.reports_checkpoints = true;
+  record.checkpoint = 400;
+  return record;
+}
+
+TEST(RecordTest, ComesBackEqual) {
+  JobRecord ended = FullRecord();
+  ended.finished = Finished{Outcome::kFailed, 139, "rank 7: SIGSEGV", 3, FullRootCause(), {}};
+  for (const JobRecord& record : {FullRecord(), ended}) {
+    const auto back = DecodeRecord(EncodeRecord("uid:1000", record));
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->owner, "uid:1000");
+    EXPECT_EQ(back->record, record);
+  }
+}
+
+TEST(RecordTest, WhatCannotBeOneIsDataLoss) {
+  EXPECT_EQ(DecodeRecord("\xff\xff").status().code(), absl::StatusCode::kDataLoss);
+  JobRecord overlapping = FullRecord();
+  overlapping.members[1].rank = NodeRank{0};
+  const auto back = DecodeRecord(EncodeRecord("", overlapping));
+  EXPECT_EQ(back.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(std::string(back.status().message()), "NodeRecord.node_rank is 0, expected 1 to 3");
+}
+
+TEST(RecordTest, KeysNameTheirJob) {
+  EXPECT_EQ(JobOfKey(JobKey("a/b")), "a/b");
+  EXPECT_EQ(JobOfKey("node/a"), std::nullopt);
 }
 
 }  // namespace
