@@ -7,15 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rendezvous/core/check.h"
+#include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/lease.h"
 #include "rendezvous/core/overloaded.h"
 #include "rendezvous/core/root_cause.h"
 
 namespace ddprun {
 namespace {
-
-constexpr int kExitUnavailable = 69;  // EX_UNAVAILABLE: the rendezvous cannot be reached
-constexpr int kExitRefused = 77;      // EX_NOPERM
 
 const char* OutcomeName(Outcome outcome) {
   switch (outcome) {
@@ -33,8 +31,10 @@ const char* OutcomeName(Outcome outcome) {
   return "?";
 }
 
+// To the millisecond.
 std::string Seconds(Duration duration) {
-  return absl::StrCat(std::chrono::duration<double>(duration).count(), " s");
+  const auto rounded = std::chrono::round<std::chrono::milliseconds>(duration);
+  return absl::StrCat(std::chrono::duration<double>(rounded).count(), " s");
 }
 
 // An end that this agent came to by itself, without the rendezvous.
