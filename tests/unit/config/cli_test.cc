@@ -372,8 +372,8 @@ TEST(CliRendezvousTest, WhatIsNotThereYetIsRefused) {
 }
 
 TEST(CliRunTest, WhatIsNotThereYetIsRefused) {
-  for (const char* const flag : {"--hang-timeout", "--tls-ca", "--tls-cert", "--tls-key",
-                                 "--token-file", "--save-timeout", "--daemon-grace"}) {
+  for (const char* const flag :
+       {"--hang-timeout", "--tls-ca", "--tls-cert", "--tls-key", "--token-file"}) {
     EXPECT_THAT(ErrorOf({flag, "1", "./a"}),
                 StartsWith(std::string(flag) + ": not supported yet by this version; "));
   }

@@ -243,13 +243,13 @@ TEST(SupervisorTest, EachCheckpointIsToldOncePerNode) {
   node.Step(Supervisor::CheckpointReported{LocalRank{0}, 50});
   node.Step(Supervisor::CheckpointReported{LocalRank{1}, 50});
   node.Step(Supervisor::CheckpointReported{LocalRank{0}, 100});
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Checkpointed", "g0-> Checkpointed"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Checkpointed 50", "g0-> Checkpointed 100"));
   node.Stop(0);
   node.End(0, kTerminated);
   node.End(1, kTerminated);
   node.Run(1);
   node.Step(Supervisor::CheckpointReported{LocalRank{0}, 100});
-  EXPECT_THAT(node.Take(), ElementsAre("g1-> Checkpointed")) << "of this generation";
+  EXPECT_THAT(node.Take(), ElementsAre("g1-> Checkpointed 100")) << "of this generation";
 }
 
 TEST(SupervisorTest, APlannedStopWithACheckpointIsPreempted) {
