@@ -1,5 +1,6 @@
 #include "launcher/commands/connection.h"
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -55,40 +56,41 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> StartOwnRendezvous(const std::
 }  // namespace
 
 absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,
-                                             EventLoop* loop) {
+                                             std::uint64_t seed, EventLoop* loop) {
   Connection connection;
   auto address = NodeAddress(config);
   if (!address.ok()) return address.status();
   connection.node_address = *std::move(address);
-  const Duration timeout = config.rendezvous.connect_timeout;
 
   if (config.standalone()) {
     const std::string endpoint = absl::StrCat("unix:", run.sockets(), "/rendezvous.sock");
     auto server = StartOwnRendezvous(endpoint);
     if (!server.ok()) return server.status();
     connection.server = *std::move(server);
-    connection.client =
-        std::make_unique<GrpcRendezvousClient>(GrpcRendezvousClient::Options{endpoint, timeout});
+    connection.client = std::make_unique<GrpcRendezvousClient>(
+        GrpcRendezvousClient::Options{endpoint, config.rendezvous.connect_timeout});
     return connection;
   }
   const std::string& endpoint = config.rendezvous.endpoint;
-  if (!config.rendezvous.autostart) {
-    connection.client =
-        std::make_unique<GrpcRendezvousClient>(GrpcRendezvousClient::Options{endpoint, timeout});
-    return connection;
+  if (config.rendezvous.autostart) {
+    auto host = RendezvousHost::Create({HostOf(endpoint), PortOf(endpoint), config.insecure,
+                                        absl::StrCat(run.path(), "/rendezvous.log")});
+    if (!host.ok()) return host.status();
+    connection.host = *std::move(host);
   }
-  auto host = RendezvousHost::Create({HostOf(endpoint), PortOf(endpoint), config.insecure,
-                                      absl::StrCat(run.path(), "/rendezvous.log")});
-  if (!host.ok()) return host.status();
-  connection.host = *std::move(host);
   PersistentRendezvousClient::Options persistent;
-  persistent.connect_timeout = timeout;
-  persistent.make_client = [endpoint](Duration left) {
-    return std::make_unique<GrpcRendezvousClient>(GrpcRendezvousClient::Options{endpoint, left});
+  persistent.make_client = [endpoint](Duration limit) {
+    return std::make_unique<GrpcRendezvousClient>(
+        GrpcRendezvousClient::Options{endpoint, limit, /*retry=*/false});
   };
   persistent.ensure_running = [host = connection.host.get()] {
     if (host != nullptr) host->EnsureRunning();
   };
+  // So that a lease sees at least one attempt, however short it is.
+  const Duration third = config.rendezvous.lease / 3;
+  persistent.longest_backoff = std::min(persistent.longest_backoff, third);
+  persistent.shortest_attempt = std::min(persistent.shortest_attempt, third);
+  persistent.seed = seed;
   connection.client = std::make_unique<PersistentRendezvousClient>(loop, std::move(persistent));
   return connection;
 }

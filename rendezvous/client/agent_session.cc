@@ -1,10 +1,13 @@
 #include "rendezvous/client/agent_session.h"
 
+#include <cerrno>
+#include <cstring>
 #include <utility>
 #include <variant>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "rendezvous/client/channel.h"
@@ -22,6 +25,9 @@ std::string RootOfError(absl::string_view message) {
   if (colon != absl::string_view::npos) message.remove_prefix(colon + 2);
   return absl::AsciiStrToLower(message);
 }
+
+// For addresses that neither take nor refuse a connection; then it is no refusal.
+constexpr std::chrono::milliseconds kRefusalCheckLimit{300};
 
 std::string Seconds(Duration duration) {
   return absl::StrCat(std::chrono::duration<double>(duration).count(), "s");
@@ -58,22 +64,23 @@ class AgentSession::Probe final
   grpc::ClientContext context_;
 };
 
-AgentSession::AgentSession(std::string endpoint, Duration connect_timeout,
+AgentSession::AgentSession(std::string endpoint, Duration connect_timeout, bool retry,
                            RendezvousClient::Handler handler)
     : endpoint_(std::move(endpoint)),
       connect_timeout_(connect_timeout),
+      retry_(retry),
       handler_(std::move(handler)),
       stub_(v1::Rendezvous::NewStub(MakeChannel(endpoint_))) {}
 
 AgentSession::~AgentSession() { DDPRUN_CHECK(callers_ == 0, "Close comes before the end"); }
 
 void AgentSession::Open() {
-  context_.set_wait_for_ready(true);
+  started_at_ = std::chrono::steady_clock::now();
+  context_.set_wait_for_ready(retry_);
   stub_->async()->Session(&context_, this);
   // Send and Close start operations from outside of the callbacks: the call must not be over before
-  // OnReadDone has said that it ends.
+  // OnReadInitialMetadataDone or OnReadDone has said that it ends.
   AddHold();
-  StartRead(&incoming_);
   callers_ = 2;
   wire::HandToGrpc(this);
   const auto deadline =
@@ -109,6 +116,7 @@ void AgentSession::Close() {
   }
   if (!left_alone()) context_.TryCancel();
   callers_changed_.wait(lock, left_alone);
+  if (refusal_check_ != nullptr) refusal_check_->Cancel();
 }
 
 void AgentSession::RemoveCaller() {
@@ -136,11 +144,15 @@ void AgentSession::Fail(std::string reason) {
 void AgentSession::OnConnectAlarm(bool expired) {
   wire::TakeFromGrpc(this);
   const std::lock_guard lock(mutex_);
-  if (expired && !connected_ && !read_ended_ && !closing_) {
+  if (!expired || connected_ || read_ended_ || closing_) {
+    RemoveCaller();
+  } else if (!retry_) {
+    Fail(absl::StrCat("cannot reach the rendezvous at ", endpoint_, ": no answer within ",
+                      Seconds(connect_timeout_)));
+    RemoveCaller();
+  } else {
     probe_ = std::make_unique<Probe>(this);
     probe_->Start();  // calls instead of the alarm from now on
-  } else {
-    RemoveCaller();
   }
 }
 
@@ -157,10 +169,20 @@ void AgentSession::OnProbed(const grpc::Status& status) {
 
 void AgentSession::OnReadInitialMetadataDone(bool ok) {
   wire::TakeFromGrpc(this);
-  if (!ok) return;
+  if (ok) {
+    {
+      const std::lock_guard lock(mutex_);
+      connected_ = true;
+    }
+    connect_alarm_.Cancel();
+    handler_(RendezvousClient::Opened{});  // before the first read: nothing is received earlier
+    const std::lock_guard lock(mutex_);
+    StartRead(&incoming_);
+    return;
+  }
   const std::lock_guard lock(mutex_);
-  connected_ = true;
-  connect_alarm_.Cancel();
+  read_ended_ = true;
+  RemoveHold();
 }
 
 void AgentSession::OnReadDone(bool ok) {
@@ -205,15 +227,34 @@ std::string AgentSession::LostReason(const grpc::Status& status) const {
                       RootOfError(status.error_message()));
 }
 
+bool AgentSession::WasRefused(const grpc::Status& status) const {
+  // gRPC says so in words only. What it says of others' words (a proxy's, a server's) never is the
+  // reason for a connection that was not made.
+  return !connected_ && failure_.empty() && status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+         absl::StrContains(status.error_message(), "Failed to connect to remote host") &&
+         RootOfError(status.error_message()) == RootOfError(strerror(ECONNREFUSED));
+}
+
 void AgentSession::OnDone(const grpc::Status& status) {
   wire::TakeFromGrpc(this);
   connect_alarm_.Cancel();
   std::string reason;
+  bool refused = false;
   {
     const std::lock_guard lock(mutex_);
     if (!closing_) reason = LostReason(status);
+    refused = WasRefused(status);
+    if (!reason.empty() && refused && !IsOneAddress(endpoint_)) {
+      // gRPC tells of the last address that it tried: the others may have been silent.
+      refusal_check_ = RefusalCheck::Start(
+          endpoint_, kRefusalCheckLimit,
+          [handler = handler_, reason, started_at = started_at_](bool everywhere) {
+            handler(RendezvousClient::Lost{reason, everywhere, started_at});
+          });
+      reason.clear();
+    }
   }
-  if (!reason.empty()) handler_(RendezvousClient::Lost{std::move(reason)});
+  if (!reason.empty()) handler_(RendezvousClient::Lost{std::move(reason), refused, started_at_});
   const std::lock_guard lock(mutex_);
   RemoveCaller();
 }

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "ddprun/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/client/refusal_check.h"
 #include "rendezvous/client/rendezvous_client.h"
 #include "rendezvous/core/types.h"
 
@@ -23,7 +24,8 @@ namespace ddprun {
 // thread of its own (it would join itself). So after Open, Close comes before the destructor.
 class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::RendezvousMessage> {
  public:
-  AgentSession(std::string endpoint, Duration connect_timeout, RendezvousClient::Handler handler);
+  AgentSession(std::string endpoint, Duration connect_timeout, bool retry,
+               RendezvousClient::Handler handler);
   ~AgentSession() override;
 
   // From the agent's thread; see RendezvousClient. After Close, gRPC knows nothing of us.
@@ -51,11 +53,15 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   void OnConnectAlarm(bool expired);
   void OnProbed(const grpc::Status& status);
   std::string LostReason(const grpc::Status& status) const;  // with mutex_ held
-  void RemoveCaller();                                       // with mutex_ held
+  // Whether `status` says that the connection was refused. With mutex_ held.
+  bool WasRefused(const grpc::Status& status) const;
+  void RemoveCaller();  // with mutex_ held
 
   const std::string endpoint_;
   const Duration connect_timeout_;
+  const bool retry_;
   const RendezvousClient::Handler handler_;
+  TimePoint started_at_;  // from Open
 
   const std::unique_ptr<v1::Rendezvous::Stub> stub_;
   grpc::ClientContext context_;
@@ -72,6 +78,8 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   bool closing_ = false;  // Close was called
   bool half_closed_ = false;
   bool read_ended_ = false;  // the call is ending: nothing more may be started
+  // Looks whether every address refuses us, where gRPC tells of one. Shared with its thread.
+  std::shared_ptr<RefusalCheck> refusal_check_;
   // Who of gRPC's will still call us: the call itself, the alarm, and the probe. The last one
   // leaves nothing behind that touches the session.
   int callers_ = 0;

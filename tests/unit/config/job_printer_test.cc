@@ -101,6 +101,7 @@ log_dir: "/home/user/logs"
 checkpoint_dir: ""
 report: ""
 stop_grace: 10s
+save_timeout: 1min
 env:
   A: "b"
 rendezvous:
@@ -112,6 +113,9 @@ rendezvous:
   join_timeout: 10min
   last_call: 5s
   connect_timeout: 1min
+  heartbeat: 1s
+  lease: 3s
+  daemon_grace: 5min
 restart:
   max_restarts: 0
   window: 0s

@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
+#include "rendezvous/client/refusal_check.h"
 #include "rendezvous/service/rendezvous_server.h"
 #include "tests/unit/rendezvous/event_inbox.h"
 #include "tests/unit/rendezvous/messages_for_test.h"
@@ -44,6 +46,10 @@ class HeldPort {
   // Accepts connections into the backlog, where nobody answers them.
   void Listen() { EXPECT_EQ(listen(fd_, 16), 0); }
   const std::string& endpoint() const { return endpoint_; }
+  // The same, by a name that may have several addresses.
+  std::string endpoint_by_name() const {
+    return absl::StrCat("localhost", endpoint_.substr(endpoint_.rfind(':')));
+  }
 
  private:
   const int fd_;
@@ -106,6 +112,81 @@ TEST(GrpcRendezvousClientTest, AClientOpenedBeforeTheServerListensConnectsOnceIt
   const auto server = StartServer(port.endpoint());
   EXPECT_EQ(early_inbox.Expect<Assignment>().world_size, 1);
   early.Close();
+}
+
+TEST(GrpcRendezvousClientTest, OpenedComesBeforeAnythingIsSentOrReceived) {
+  const auto server = StartServer("127.0.0.1:0");
+  std::promise<bool> first_is_opened;
+  GrpcRendezvousClient client({.endpoint = absl::StrCat("127.0.0.1:", server->port())});
+  client.Open([&, first = true](const RendezvousClient::Event& event) mutable {
+    if (!std::exchange(first, false)) return;
+    first_is_opened.set_value(std::holds_alternative<RendezvousClient::Opened>(event));
+  });
+  EXPECT_TRUE(first_is_opened.get_future().get());
+  client.Close();
+}
+
+TEST(GrpcRendezvousClientTest, OneAttemptThatIsRefusedSaysSoAtOnceAndWhenItBegan) {
+  const HeldPort port;
+  for (const std::string& endpoint : {port.endpoint(), port.endpoint_by_name()}) {
+    EventInbox inbox;
+    const auto before = std::chrono::steady_clock::now();
+    GrpcRendezvousClient client({.endpoint = endpoint, .retry = false});
+    client.Open(inbox.Handler());
+    const auto opened = std::chrono::steady_clock::now();
+    const RendezvousClient::Lost lost = inbox.TakeLost();
+    EXPECT_EQ(lost.reason, "cannot reach the rendezvous at " + endpoint + ": connection refused");
+    EXPECT_TRUE(lost.refused);
+    EXPECT_GE(lost.attempt_started_at, before);
+    EXPECT_LE(lost.attempt_started_at, opened);
+  }
+}
+
+TEST(GrpcRendezvousClientTest, SilenceIsNoRefusal) {
+  HeldPort port;
+  port.Listen();
+  EventInbox inbox;
+  GrpcRendezvousClient client({.endpoint = port.endpoint(),
+                               .connect_timeout = std::chrono::milliseconds(100),
+                               .retry = false});
+  client.Open(inbox.Handler());
+  const RendezvousClient::Lost lost = inbox.TakeLost();
+  EXPECT_FALSE(lost.refused);
+  EXPECT_EQ(lost.reason,
+            "cannot reach the rendezvous at " + port.endpoint() + ": no answer within 0.1s");
+}
+
+TEST(GrpcRendezvousClientTest, ASessionThatEndsIsNoRefusal) {
+  auto server = StartServer("127.0.0.1:0");
+  EventInbox inbox;
+  GrpcRendezvousClient client({.endpoint = absl::StrCat("127.0.0.1:", server->port())});
+  client.Open(inbox.Handler());
+  client.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  inbox.Expect<Assignment>();
+  server.reset();
+  EXPECT_FALSE(inbox.TakeLost().refused);
+}
+
+TEST(RefusalCheckTest, OneAddressThatIsNotRefusedIsEnoughToDoubt) {
+  HeldPort port;
+  EXPECT_TRUE(EveryAddressRefuses(port.endpoint(), kTestDeadline));
+  EXPECT_TRUE(EveryAddressRefuses(port.endpoint_by_name(), kTestDeadline));
+  port.Listen();
+  EXPECT_FALSE(EveryAddressRefuses(port.endpoint(), kTestDeadline));
+  EXPECT_FALSE(EveryAddressRefuses(port.endpoint_by_name(), kTestDeadline))
+      << "where localhost is ::1 too, that one refuses and 127.0.0.1 does not";
+}
+
+TEST(RefusalCheckTest, ANameWithoutAnAddressRefusesNothing) {
+  EXPECT_FALSE(EveryAddressRefuses("no-such-host.invalid:1", kTestDeadline));
+}
+
+TEST(RefusalCheckTest, KnowsWhereThereIsOneAddressOnly) {
+  for (const char* one : {"127.0.0.1:1", "[::1]:29400", "unix:/tmp/socket"}) {
+    EXPECT_TRUE(IsOneAddress(one)) << one;
+  }
+  EXPECT_FALSE(IsOneAddress("localhost:1"));
+  EXPECT_FALSE(IsOneAddress("node1.cluster:29400"));
 }
 
 TEST(GrpcRendezvousClientTest, AServerThatGoesAwayIsLostOnce) {

@@ -226,7 +226,8 @@ TEST_P(RendezvousServerTest, AnAgentThatDoesNotReadCannotHoldUpTheShutdown) {
   std::promise<void> entered;
   std::promise<void> release;
   GrpcRendezvousClient stuck({.endpoint = endpoint_});
-  stuck.Open([&, first = true](RendezvousClient::Event) mutable {
+  stuck.Open([&, first = true](const RendezvousClient::Event& event) mutable {
+    if (!std::holds_alternative<RendezvousClient::Received>(event)) return;
     if (!std::exchange(first, false)) return;
     entered.set_value();
     release.get_future().wait();
