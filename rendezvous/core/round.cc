@@ -320,7 +320,14 @@ void Round::OnCannotSave(Node& node) {
 }
 
 void Round::OnDrained(Node& node, const Drained& drained) {
-  if (node.phase == Phase::kWaiting || state_ == RoundState::kForming) return;  // a duplicate
+  if (node.phase == Phase::kWaiting) return;  // a duplicate
+  if (state_ == RoundState::kForming) {
+    // Its lease has ended on its side alone: it will not start in this generation. Nobody has.
+    for (Node& other : roster_.nodes()) roster_.SetPhase(other, Phase::kWaiting);
+    node.offered_port = drained.offered_port;
+    Gather();
+    return;
+  }
   if (drained.last_step) {
     made_step_ = true;
     node.step = std::max(node.step, drained.last_step);
