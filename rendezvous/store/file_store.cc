@@ -54,6 +54,7 @@ struct FileStore::State {
   void Run();
   // False: told to stop, and the last try failed.
   bool WriteUntilDurable();
+  void Compact();
   void Say(std::string_view text);
   void CallAll(const std::vector<std::function<void()>>& dones);
 
@@ -171,12 +172,7 @@ void FileStore::State::Run() {
     const bool durable = WriteUntilDurable();
     if (durable) {
       CallAll(group.dones);
-      if (const absl::Status compacted = writer->CompactIfWorthwhile(); compacted.ok()) {
-        compaction_fails = false;
-      } else if (!std::exchange(compaction_fails, true)) {
-        Say(absl::StrCat("cannot compact the journal, which goes on growing: ",
-                         compacted.message()));
-      }
+      if (writer->WorthCompacting()) Compact();
     }
 
     lock.lock();
@@ -213,6 +209,16 @@ bool FileStore::State::WriteUntilDurable() {
     if (stop || wake.wait_for(lock, pause, [this] { return stop; })) return false;
     pause = std::min(2 * pause, options.last_retry);
   }
+}
+
+void FileStore::State::Compact() {
+  const absl::Status status = writer->Compact();
+  if (!status.ok() && !compaction_fails) {
+    Say(absl::StrCat("cannot compact the journal, which goes on growing: ", status.message()));
+  } else if (status.ok() && compaction_fails) {
+    Say(absl::StrCat(writer->path(), ": compacted at last"));
+  }
+  compaction_fails = !status.ok();
 }
 
 }  // namespace ddprun

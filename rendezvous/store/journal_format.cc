@@ -90,8 +90,9 @@ std::size_t PaddedBytes(std::size_t body_bytes) {
   return (body_bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+// Not the seed of headers: a checksum followed by a body of a header's size would be one.
 std::uint64_t BodyChecksum(std::uint64_t file_id, std::string_view padded_body) {
-  return Checksum(file_id, padded_body);
+  return Checksum(~file_id, padded_body);
 }
 
 std::size_t EncodedBytes(std::string_view key, std::size_t value_bytes) {
@@ -123,7 +124,7 @@ void AppendBatch(std::uint64_t file_id, std::uint64_t sequence, std::uint64_t sy
   header.sequence = sequence;
   header.synced = synced;
   header.body_checksum =
-      Checksum(file_id, std::string_view(*out).substr(start + kRecordHeaderBytes));
+      BodyChecksum(file_id, std::string_view(*out).substr(start + kRecordHeaderBytes));
   out->replace(start, kRecordHeaderBytes, EncodeRecordHeader(file_id, header));
 }
 
@@ -133,7 +134,7 @@ void AppendMark(std::uint64_t file_id, std::uint64_t sequence, std::uint64_t syn
   header.type = static_cast<std::uint32_t>(RecordType::kMark);
   header.sequence = sequence;
   header.synced = synced;
-  header.body_checksum = Checksum(file_id, {});
+  header.body_checksum = BodyChecksum(file_id, {});
   out->append(EncodeRecordHeader(file_id, header));
 }
 

@@ -137,11 +137,12 @@ void JournalWriter::Mark() {
   }
 }
 
-absl::Status JournalWriter::CompactIfWorthwhile() {
-  if (size_ <= compact_above_ ||
-      static_cast<double>(size_) <= options_.compact_ratio * static_cast<double>(entries_bytes_)) {
-    return absl::OkStatus();
-  }
+bool JournalWriter::WorthCompacting() const {
+  return size_ > compact_above_ &&
+         static_cast<double>(size_) > options_.compact_ratio * static_cast<double>(entries_bytes_);
+}
+
+absl::Status JournalWriter::Compact() {
   absl::Status status = BeginNewFile();
   if (status.ok()) status = SyncName();  // else the next Write does
   compact_above_ = status.ok() ? options_.compact_above_bytes : size_ + size_ / 4;

@@ -48,9 +48,11 @@ class JournalWriter {
   // After a Write that succeeded, when nothing else is to be written now: notes in the journal that
   // what it holds is on disk, so that damage to its end can be told from an interrupted write.
   void Mark();
-  // After a Write that succeeded: writes the journal anew if it has grown enough. An error is
-  // for people: the journal is as good as before, and it is tried again when it has grown more.
-  absl::Status CompactIfWorthwhile();
+  // The journal has grown enough to be written anew.
+  bool WorthCompacting() const;
+  // After a Write that succeeded. An error is for people: the journal is as good as before, and is
+  // worth compacting again when it has grown more.
+  absl::Status Compact();
 
  private:
   JournalWriter(FileSystem* files, Options options);
