@@ -41,6 +41,9 @@ class CrashFileSystem : public FileSystem {
   bool crashed() const;
   int operations() const;
 
+  // While the lock is held, every operation waits.
+  [[nodiscard]] std::unique_lock<std::mutex> Pause() const { return std::unique_lock(mutex_); }
+
   // After the crash: what the next process finds. `power_loss`: after one; else after SIGKILL.
   void Restart(bool power_loss);
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
@@ -67,12 +68,14 @@ Life Live(const std::shared_ptr<CrashFileSystem>& files, std::uint32_t seed, int
   }
   life.prefixes.push_back(*loaded);
   for (int burst = 0; burst < kBursts && !files->crashed(); ++burst) {
-    for (std::uint32_t i = 1 + random() % 4; i > 0; --i) {
+    std::unique_lock pause = files->Pause();  // the first is written alone, the others together
+    for (std::uint32_t i = 1 + random() % 5; i > 0; --i) {
       const Store::Batch batch = RandomBatch(random);
       life.prefixes.push_back(life.prefixes.back());
       Apply(batch, &life.prefixes.back());
       store.Commit(batch, listener.Done());
     }
+    pause.unlock();
     listener.WaitForDone(static_cast<int>(life.prefixes.size()) - 1);
   }
   life.done = listener.done();
