@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kPiece = 8;
+constexpr std::size_t kSmallestPiece = 8;
 
 }  // namespace
 
@@ -92,8 +92,9 @@ std::string CrashFileSystem::AfterPowerLoss(const Inode& inode) {
   const std::size_t larger = std::max(before.size(), after.size());
   std::string left(Coin() ? after.size() : smaller + Below(larger - smaller + 1), '\0');
   const int kinds = Coin() ? 4 : 2;  // often nothing but old and new, so that longer parts survive
-  for (std::size_t at = 0; at < left.size(); at += kPiece) {
-    const std::size_t size = std::min(kPiece, left.size() - at);
+  const std::size_t piece = kSmallestPiece << Below(5);
+  for (std::size_t at = 0; at < left.size(); at += piece) {
+    const std::size_t size = std::min(piece, left.size() - at);
     const bool same = at + size <= smaller && before.compare(at, size, after, at, size) == 0;
     switch (same ? 0 : Below(kinds)) {
       case 0:

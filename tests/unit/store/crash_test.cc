@@ -134,6 +134,7 @@ TEST_P(CrashTest, WhatIsFoundIsAPrefixWithAllThatWasDone) {
       EXPECT_EQ(LoadAfter(files, life), first);
       // And the journal is good to go on with.
       const Life next = Live(files, seed + 1);
+      ASSERT_FALSE(next.prefixes.empty());
       EXPECT_EQ(next.done, static_cast<int>(next.prefixes.size()) - 1);
       files->Restart(/*power_loss=*/true);
       EXPECT_EQ(LoadAfter(files, next), next.prefixes.back());
