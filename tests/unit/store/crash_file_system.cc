@@ -95,8 +95,7 @@ std::string CrashFileSystem::AfterPowerLoss(const Inode& inode) {
   const std::size_t piece = kSmallestPiece << Below(5);
   for (std::size_t at = 0; at < left.size(); at += piece) {
     const std::size_t size = std::min(piece, left.size() - at);
-    const bool same = at + size <= smaller && before.compare(at, size, after, at, size) == 0;
-    switch (same ? 0 : Below(kinds)) {
+    switch (Below(kinds)) {
       case 0:
         if (at < after.size()) left.replace(at, size, after.substr(at, size));
         break;
@@ -107,6 +106,10 @@ std::string CrashFileSystem::AfterPowerLoss(const Inode& inode) {
         break;
       default:
         for (std::size_t i = at; i < at + size; ++i) left[i] = static_cast<char>(random_());
+    }
+    // What was synced and has not changed since is safe.
+    for (std::size_t i = at; i < std::min(at + size, smaller); ++i) {
+      if (before[i] == after[i]) left[i] = after[i];
     }
   }
   return left;

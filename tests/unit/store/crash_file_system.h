@@ -2,7 +2,7 @@
 // program wrote, or as by a power loss, which keeps what was synced and, of the rest, anything. It
 // can also fail a call without stopping.
 //
-// What a power loss leaves of unsynced bytes is drawn from a seed, in pieces of eight bytes: the
+// What a power loss leaves of unsynced bytes is drawn from a seed, in pieces of 8 to 128 bytes: the
 // new ones, the old ones, zeros, or garbage; the size, too, may be any between. Of unsynced changes
 // of names the first ones are kept.
 //
