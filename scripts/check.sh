@@ -32,6 +32,7 @@ arrows=(
   "launcher/os|$no_torch|$no_grpc|\"(launcher/(core|config|commands)|rendezvous/(service|client|wire))/"
   "launcher|$no_torch|$no_grpc|\"rendezvous/wire/|\"worker/(include|src)/"
   "rendezvous|$no_torch|\"launcher/"
+  "rendezvous/store|$no_grpc|\"rendezvous/(service|client|wire)/"
   "rendezvous/client|\"rendezvous/service/"
   "rendezvous/service|\"rendezvous/client/"
   "worker|$no_grpc|\"(launcher|rendezvous)/"
