@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "ddprun/v1/rendezvous.grpc.pb.h"
@@ -20,6 +21,7 @@ class FloorStream;
 // What is shared by the streams.
 struct Floor {
   v1::RendezvousMessage assignment;
+  v1::RendezvousMessage start;
   v1::RendezvousMessage stop;
   std::size_t barrier = 0;
 
@@ -36,8 +38,17 @@ class FloorStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::R
     StartRead(&incoming_);
   }
 
-  // At most one write at a time: each waits for an answer of its agent.
-  void Write(const v1::RendezvousMessage& message) { StartWrite(&message); }
+  // `message` outlives the stream. An agent may answer a message before gRPC says that it is
+  // written, so one more can be waiting.
+  void Write(const v1::RendezvousMessage& message) {
+    const std::lock_guard lock(mutex_);
+    if (writing_) {
+      next_ = &message;
+      return;
+    }
+    writing_ = true;
+    StartWrite(&message);
+  }
 
   void OnReadDone(bool ok) override {
     if (!ok) {
@@ -47,18 +58,25 @@ class FloorStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::R
     const auto body = incoming_.body_case();
     StartRead(&incoming_);
     if (body == v1::AgentMessage::kJoin || body == v1::AgentMessage::kDrained) {
-      Answer();
+      Answer(floor_->assignment);
+    } else if (body == v1::AgentMessage::kPrepared) {
+      Answer(floor_->start);
     } else if (body == v1::AgentMessage::kWorkerExited) {
       const std::lock_guard lock(floor_->mutex);
       for (FloorStream* stream : floor_->streams) stream->Write(floor_->stop);
     }
   }
+  void OnWriteDone(bool) override {
+    const std::lock_guard lock(mutex_);
+    writing_ = next_ != nullptr;
+    if (writing_) StartWrite(std::exchange(next_, nullptr));
+  }
   void OnDone() override { delete this; }
 
  private:
-  void Answer() {
+  void Answer(const v1::RendezvousMessage& message) {
     if (floor_->barrier == 0) {
-      Write(floor_->assignment);
+      Write(message);
       return;
     }
     std::vector<FloorStream*> all;
@@ -68,7 +86,7 @@ class FloorStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::R
       if (floor_->waiting.size() < floor_->barrier) return;
       all.swap(floor_->waiting);
     }
-    for (FloorStream* stream : all) stream->Write(floor_->assignment);
+    for (FloorStream* stream : all) stream->Write(message);
   }
   void End() {
     {
@@ -80,6 +98,10 @@ class FloorStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::R
 
   Floor* const floor_;  // outlives the server
   v1::AgentMessage incoming_;
+
+  std::mutex mutex_;  // guards what follows
+  bool writing_ = false;
+  const v1::RendezvousMessage* next_ = nullptr;
 };
 
 class FloorService final : public v1::Rendezvous::CallbackService {
@@ -107,6 +129,10 @@ int ServeFloor(const FloorServerOptions& options) {
   v1::Assignment* const assignment = floor.assignment.mutable_assignment();
   while (floor.assignment.ByteSizeLong() < options.assignment_bytes) {
     assignment->mutable_master_addr()->push_back('x');
+  }
+  floor.start.mutable_start();
+  while (floor.start.ByteSizeLong() < options.start_bytes) {
+    floor.start.mutable_header()->mutable_job()->push_back('x');
   }
   v1::Stop* const stop = floor.stop.mutable_stop();
   while (floor.stop.ByteSizeLong() < options.stop_bytes) stop->mutable_reason()->push_back('x');

@@ -36,6 +36,7 @@ struct Flags {
   std::vector<int> channels{64};
   int agents_per_channel = 0;  // instead of `channels`
   int reps = 5;
+  int rounds = 3;
   bool barrier = false;
   std::vector<std::string> daemon_arguments;
   bool journal = false;
@@ -98,31 +99,37 @@ std::vector<std::shared_ptr<grpc::Channel>> Connect(const std::string& endpoint,
   return channels;
 }
 
+using Step = SimulatedAgents::Step;
+
 // One job from the first Join to the end.
 struct Sample {
-  SimulatedAgents::Step join, start, push, reform;
-  double join_cpu_us = 0;  // of both processes, per agent
+  std::vector<Step> join, push, reform;  // one join, and as many of the others as there were rounds
+  double join_cpu_us = 0;                // of both processes, per agent
   std::size_t assignment_bytes = 0;
+  std::size_t start_bytes = 0;
   std::size_t stop_bytes = 0;
 };
 
-Sample Measure(const Server& server, int agent_count, int channel_count, bool floor) {
+Sample Measure(const Server& server, int agent_count, int channel_count, int rounds, bool floor) {
   static int jobs = 0;
   const auto channels = Connect(server.endpoint(), channel_count);
   SimulatedAgents agents({.job = absl::StrCat("bench-", 1000 + ++jobs), .agents = agent_count},
                          channels);
   Sample sample;
   const double cpu = server.cpu_seconds() + CpuSeconds(CLOCK_PROCESS_CPUTIME_ID);
-  sample.join = agents.JoinAll();
+  sample.join.push_back(agents.JoinAll());
   sample.join_cpu_us =
       (server.cpu_seconds() + CpuSeconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e6 / agent_count;
-  sample.start = agents.PrepareAll(!floor);
-  sample.push = agents.FailOne();
-  sample.reform = agents.DrainAll();
+  for (int round = 0; round < rounds; ++round) {
+    agents.PrepareAll();
+    sample.push.push_back(agents.FailOne());
+    sample.reform.push_back(agents.DrainAll());
+  }
   sample.assignment_bytes = agents.assignment_bytes();
+  sample.start_bytes = agents.start_bytes();
   sample.stop_bytes = agents.stop_bytes();
   if (!floor) {
-    agents.PrepareAll(true);
+    agents.PrepareAll();
     agents.FinishAll();
   }
   return sample;
@@ -133,10 +140,12 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-double MedianOf(const std::vector<Sample>& samples, SimulatedAgents::Step Sample::*step,
+double MedianOf(const std::vector<Sample>& samples, std::vector<Step> Sample::*steps,
                 double quantile) {
   std::vector<double> values;
-  for (const Sample& sample : samples) values.push_back((sample.*step).at(quantile));
+  for (const Sample& sample : samples) {
+    for (const Step& step : sample.*steps) values.push_back(step.at(quantile));
+  }
   return Median(std::move(values));
 }
 
@@ -191,17 +200,17 @@ class Bench {
 
   void Compare(int agents, int channels) {
     const auto daemon = StartDaemon();
-    const Sample warm_up = Measure(*daemon, agents, channels, false);
-    Server floor({Self(), "--floor-server", "--assignment-bytes",
-                  absl::StrCat(warm_up.assignment_bytes), "--stop-bytes",
-                  absl::StrCat(warm_up.stop_bytes), "--barrier",
-                  absl::StrCat(flags_.barrier ? agents : 0)});
-    Measure(floor, agents, channels, true);
+    const Sample warm_up = Measure(*daemon, agents, channels, flags_.rounds, false);
+    Server floor(
+        {Self(), "--floor-server", "--assignment-bytes", absl::StrCat(warm_up.assignment_bytes),
+         "--start-bytes", absl::StrCat(warm_up.start_bytes), "--stop-bytes",
+         absl::StrCat(warm_up.stop_bytes), "--barrier", absl::StrCat(flags_.barrier ? agents : 0)});
+    Measure(floor, agents, channels, flags_.rounds, true);
     std::vector<Sample> ours;
     std::vector<Sample> theirs;
     for (int rep = 0; rep < flags_.reps; ++rep) {
-      theirs.push_back(Measure(floor, agents, channels, true));
-      ours.push_back(Measure(*daemon, agents, channels, false));
+      theirs.push_back(Measure(floor, agents, channels, flags_.rounds, true));
+      ours.push_back(Measure(*daemon, agents, channels, flags_.rounds, false));
     }
     Print(agents, channels, "join→assigned", ours, theirs, &Sample::join);
     Print(agents, channels, "failure push", ours, theirs, &Sample::push);
@@ -216,7 +225,7 @@ class Bench {
   }
 
   void Print(int agents, int channels, const char* what, const std::vector<Sample>& ours,
-             const std::vector<Sample>& theirs, SimulatedAgents::Step Sample::*step) {
+             const std::vector<Sample>& theirs, std::vector<Step> Sample::*step) {
     std::vector<double> own, floor, ratio;
     for (const double quantile : {0.5, 0.99, 1.0}) {
       own.push_back(MedianOf(ours, step, quantile));
@@ -234,7 +243,7 @@ class Bench {
     const auto connections = Connect(daemon->endpoint(), channels);
     SimulatedAgents job({.job = "bench-heartbeats", .agents = agents}, connections);
     job.JoinAll();
-    job.PrepareAll(true);
+    job.PrepareAll();
     job.Idle(std::chrono::seconds(2));
     const double began = daemon->cpu_seconds();
     const std::uint64_t received = job.messages_received();
@@ -279,6 +288,7 @@ int Main(int argc, char** argv) {
   app.add_option("--channels", flags.channels, "Numbers of channels for them")->delimiter(',');
   app.add_option("--agents-per-channel", flags.agents_per_channel, "Instead of --channels");
   app.add_option("--reps", flags.reps, "Jobs of each server per row");
+  app.add_option("--rounds", flags.rounds, "Failures in each job");
   app.add_flag("--wait-for-all", flags.barrier, "The floor answers when all have asked");
   app.add_option("--daemon-argument", flags.daemon_arguments, "Passed to `ddprun rendezvous`");
   app.add_flag("--journal", flags.journal, "The daemon gets a --state-dir");
@@ -287,6 +297,7 @@ int Main(int argc, char** argv) {
                  "Measures 4,096 agents that only live, for so many seconds");
   app.add_flag("--floor-server", floor_server)->group("");
   app.add_option("--assignment-bytes", floor.assignment_bytes)->group("");
+  app.add_option("--start-bytes", floor.start_bytes)->group("");
   app.add_option("--stop-bytes", floor.stop_bytes)->group("");
   app.add_option("--barrier", floor.barrier)->group("");
   app.add_option("--port-file", floor.port_file)->group("");

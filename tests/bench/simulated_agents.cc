@@ -147,17 +147,14 @@ SimulatedAgents::Step SimulatedAgents::JoinAll() {
   });
 }
 
-SimulatedAgents::Step SimulatedAgents::PrepareAll(bool answered) {
-  const auto send = [this] {
+SimulatedAgents::Step SimulatedAgents::PrepareAll() {
+  return Run(Body::kStart, [this] {
     for (const auto& agent : agents_) {
       v1::AgentMessage message;
       message.mutable_prepared();
       agent->Send(std::move(message));
     }
-  };
-  if (answered) return Run(Body::kStart, send);
-  send();
-  return {};
+  });
 }
 
 SimulatedAgents::Step SimulatedAgents::FailOne() {
@@ -231,6 +228,7 @@ void SimulatedAgents::OnMessage(SimulatedAgent* agent, const v1::RendezvousMessa
     return;  // a Waiting
   }
   if (body == Body::kAssignment) assignment_bytes_ = message.ByteSizeLong();
+  if (body == Body::kStart) start_bytes_ = message.ByteSizeLong();
   if (body == Body::kStop) stop_bytes_ = message.ByteSizeLong();
   agent->answered = BenchClock::now();
   if (--missing_ > 0) return;

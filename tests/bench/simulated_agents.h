@@ -89,17 +89,18 @@ class SimulatedAgents {
 
   // Each returns when every agent has its answer; a hang or an unexpected end ends the program with
   // a message.
-  Step JoinAll();                  // Join → Assignment
-  Step PrepareAll(bool answered);  // Prepared → Start, if the server answers it
-  Step FailOne();                  // WorkerExited of one agent → Stop to all
-  Step DrainAll();                 // Drained → Assignment
-  void FinishAll();                // WorkerExited with code 0 from all → Finished to all
+  Step JoinAll();     // Join → Assignment
+  Step PrepareAll();  // Prepared → Start
+  Step FailOne();     // WorkerExited of one agent → Stop to all
+  Step DrainAll();    // Drained → Assignment
+  void FinishAll();   // WorkerExited with code 0 from all → Finished to all
 
   // Heartbeats alone, for so long.
   void Idle(std::chrono::seconds duration);
 
   // Sizes on the wire of the last messages of each kind.
   std::size_t assignment_bytes() const { return assignment_bytes_; }
+  std::size_t start_bytes() const { return start_bytes_; }
   std::size_t stop_bytes() const { return stop_bytes_; }
   std::uint64_t messages_received() const { return received_; }
 
@@ -117,6 +118,7 @@ class SimulatedAgents {
   std::vector<std::unique_ptr<SimulatedAgent>> agents_;
   std::atomic<std::size_t> opened_ = 0;
   std::atomic<std::size_t> assignment_bytes_ = 0;
+  std::atomic<std::size_t> start_bytes_ = 0;
   std::atomic<std::size_t> stop_bytes_ = 0;
   std::atomic<std::uint64_t> received_ = 0;
 
