@@ -53,7 +53,7 @@ void SimulatedAgent::SendHeartbeat(BenchClock::time_point before) {
   const std::lock_guard lock(mutex_);
   if (sent_ >= before || writing_) return;
   v1::AgentMessage message;
-  message.mutable_heartbeat();
+  message.mutable_heartbeat()->set_sent_at(BenchClock::now().time_since_epoch().count());
   SendLocked(std::move(message));
 }
 
@@ -137,6 +137,9 @@ SimulatedAgents::Step SimulatedAgents::JoinAll() {
       join->mutable_job()->set_max_restarts(options_.max_restarts);
       join->mutable_job()->set_join_timeout_ms(600'000);
       join->mutable_job()->set_last_call_ms(5000);
+      join->mutable_job()->set_heartbeat_ms(1000);
+      join->mutable_job()->set_lease_ms(options_.lease.count());
+      join->mutable_job()->set_save_timeout_ms(60'000);
       join->mutable_node()->set_host(absl::StrCat("node-", 100000 + i));
       join->mutable_node()->set_address(absl::StrCat("10.0.", i / 256 % 256, ".", i % 256));
       join->mutable_node()->set_worker_count(1);
@@ -223,9 +226,10 @@ void SimulatedAgents::OnMessage(SimulatedAgent* agent, const v1::RendezvousMessa
   received_.fetch_add(1, std::memory_order_relaxed);
   const Body body = message.body_case();
   if (body == Body::kRefused) Die(absl::StrCat("refused: ", message.refused().reason()));
+  if (body == Body::kFenced) Die(absl::StrCat("fenced: ", message.fenced().reason()));
   if (body != expected_) {
     if (body == Body::kFinished) Die(absl::StrCat("finished: ", message.finished().reason()));
-    return;  // a Waiting
+    return;  // a Waiting or HeartbeatAck
   }
   if (body == Body::kAssignment) assignment_bytes_ = message.ByteSizeLong();
   if (body == Body::kStart) start_bytes_ = message.ByteSizeLong();

@@ -70,6 +70,8 @@ class SimulatedAgents {
     std::string job;
     int agents = 0;
     int max_restarts = 1000000;
+    // Long, because this process has two cores for what thousands of nodes do.
+    std::chrono::milliseconds lease = std::chrono::seconds(60);
   };
   // How long after the start of a step each agent had its answer, sorted.
   struct Step {
