@@ -55,6 +55,8 @@ class Server {
  public:
   explicit Server(std::vector<std::string> argv) {
     argv.insert(argv.end(), {"--port-file", folder_ / "port"});
+    // So that it does not outlive this process, however that ends.
+    argv.insert(argv.begin(), {"/usr/bin/setpriv", "--pdeathsig", "KILL", "--"});
     program_.emplace(std::move(argv));
     if (!program_->WaitForOut("listening")) {
       std::fprintf(stderr, "rendezvous_bench: the server does not start: %s\n",

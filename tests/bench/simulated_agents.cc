@@ -144,7 +144,7 @@ SimulatedAgents::Step SimulatedAgents::JoinAll() {
       join->mutable_node()->set_address(absl::StrCat("10.0.", i / 256 % 256, ".", i % 256));
       join->mutable_node()->set_worker_count(1);
       join->set_offered_port(29500);
-      agents_[i]->Open(stubs_[i % stubs_.size()].get(), std::move(message));
+      agents_[i]->Open(stubs_[i * stubs_.size() / agents_.size()].get(), std::move(message));
       opened_ = i + 1;
     }
   });

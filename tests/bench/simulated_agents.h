@@ -82,7 +82,7 @@ class SimulatedAgents {
     }
   };
 
-  // The channels are used in turn.
+  // The first channel carries the first agents, and so on.
   SimulatedAgents(Options options, const std::vector<std::shared_ptr<grpc::Channel>>& channels);
   // Ends the sessions and waits for that.
   ~SimulatedAgents();
