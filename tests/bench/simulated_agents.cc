@@ -137,8 +137,8 @@ SimulatedAgents::Step SimulatedAgents::JoinAll() {
       join->mutable_job()->set_max_restarts(options_.max_restarts);
       join->mutable_job()->set_join_timeout_ms(600'000);
       join->mutable_job()->set_last_call_ms(5000);
-      join->mutable_job()->set_heartbeat_ms(1000);
-      join->mutable_job()->set_lease_ms(options_.lease.count());
+      join->mutable_job()->set_heartbeat_ms(options_.heartbeat.count());
+      join->mutable_job()->set_lease_ms(3 * options_.heartbeat.count());
       join->mutable_job()->set_save_timeout_ms(60'000);
       join->mutable_node()->set_host(absl::StrCat("node-", 100000 + i));
       join->mutable_node()->set_address(absl::StrCat("10.0.", i / 256 % 256, ".", i % 256));
@@ -246,20 +246,20 @@ void SimulatedAgents::OnDone(const grpc::Status& status) {
   if (--open_ == 0) changed_.notify_all();
 }
 
-// Goes around all agents once a second, in slices, as agents that started at different times would.
+// Goes around all agents once in an interval, in slices, as agents that started at different times
+// would.
 void SimulatedAgents::Beat() {
   constexpr int kSlices = 100;
-  constexpr std::chrono::milliseconds kInterval(1000);
   const BenchClock::time_point began = BenchClock::now();
   for (int slice = 0;; ++slice) {
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_until(lock, began + slice * kInterval / kSlices,
+      changed_.wait_until(lock, began + slice * options_.heartbeat / kSlices,
                           [this] { return ending_.load(); });
       if (ending_) return;
     }
     const std::size_t opened = opened_;
-    const auto before = BenchClock::now() - kInterval / 2;
+    const auto before = BenchClock::now() - options_.heartbeat / 2;
     for (std::size_t i = slice % kSlices; i < opened; i += kSlices) {
       agents_[i]->SendHeartbeat(before);
     }

@@ -2,7 +2,7 @@
 //
 // They speak proto/ddprun/v1/rendezvous.proto and run no workers. An agent answers nothing by
 // itself, so that each step of the protocol can be timed alone; only heartbeats come by themselves,
-// once a second from an agent that has sent nothing else for so long.
+// from an agent that has sent nothing else for about as long.
 #ifndef DDPRUN_TESTS_BENCH_SIMULATED_AGENTS_H_
 #define DDPRUN_TESTS_BENCH_SIMULATED_AGENTS_H_
 
@@ -70,8 +70,7 @@ class SimulatedAgents {
     std::string job;
     int agents = 0;
     int max_restarts = 1000000;
-    // Long, because this process has two cores for what thousands of nodes do.
-    std::chrono::milliseconds lease = std::chrono::seconds(60);
+    std::chrono::milliseconds heartbeat = std::chrono::seconds(1);  // the lease is three of them
   };
   // How long after the start of a step each agent had its answer, sorted.
   struct Step {
