@@ -119,6 +119,8 @@ constexpr FlagSpec kRunFlags[] = {
 constexpr FlagSpec kRendezvousFlags[] = {
     Option("listen", 0, "HOST:PORT", "address to listen on; port 0 takes any free one"),
     Option("port-file", 0, "FILE", "write the number of the port to this file"),
+    Option("state-dir", 0, "DIR",
+           "keep the jobs in a journal here: they go on when this process is started again"),
     Option("insecure", 0, "", "listen beyond this host without credentials"),
     Option("until-idle", 0, "DURATION",
            "end when the last job is over, or after DURATION without one"),
@@ -127,7 +129,6 @@ constexpr FlagSpec kRendezvousFlags[] = {
     Immediate("help", 'h', "print this text"),
     Immediate("version", 0, "print the version"),
 
-    Refused("state-dir", 0, "DIR", "the state of jobs is kept in memory"),
     Refused("token-file", 0, "FILE", "the rendezvous asks for no token"),
     Refused("tls-ca", 0, "FILE", kNoTls),
     Refused("tls-cert", 0, "FILE", kNoTls),

@@ -147,6 +147,9 @@ void Round::OnJoin(const Header& header, const Join& join) {
     OnRejoin(*known, header, join);
     return;
   }
+  if (spec_ && roster_.empty() && !WhyJobDiffers(*spec_, join.job).empty()) {
+    Supersede(epoch_);  // nobody of it is left, and somebody began it anew, with other settings
+  }
   if (const std::string why = WhyJoinIsRefused(join); !why.empty()) {
     Reply(header, Refused{why});
     return;
