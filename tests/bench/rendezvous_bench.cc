@@ -39,7 +39,7 @@ struct Flags {
   int agents_per_channel = 0;        // instead of `channels`
   int reps = 5;
   int rounds = 3;
-  bool barrier = false;
+  bool echo = false;  // the floor answers each agent at once
   std::vector<std::string> daemon_arguments;
   bool journal = false;
   double bound = 0;  // 0: the contract's
@@ -212,7 +212,7 @@ class Bench {
     Server floor(
         {Self(), "--floor-server", "--assignment-bytes", absl::StrCat(warm_up.assignment_bytes),
          "--start-bytes", absl::StrCat(warm_up.start_bytes), "--stop-bytes",
-         absl::StrCat(warm_up.stop_bytes), "--barrier", absl::StrCat(flags_.barrier ? agents : 0)});
+         absl::StrCat(warm_up.stop_bytes), "--barrier", absl::StrCat(flags_.echo ? 0 : agents)});
     Measure(floor, agents, channels, flags_.rounds, true);
     std::vector<Sample> ours;
     std::vector<Sample> theirs;
@@ -299,7 +299,8 @@ int Main(int argc, char** argv) {
   app.add_option("--agents-per-channel", flags.agents_per_channel, "Instead of --channels");
   app.add_option("--reps", flags.reps, "Jobs of each server per row");
   app.add_option("--rounds", flags.rounds, "Failures in each job");
-  app.add_flag("--wait-for-all", flags.barrier, "The floor answers when all have asked");
+  app.add_flag("--echo", flags.echo,
+               "The floor answers each agent at once, instead of when all have asked");
   app.add_option("--daemon-argument", flags.daemon_arguments, "Passed to `ddprun rendezvous`");
   app.add_flag("--journal", flags.journal, "The daemon gets a --state-dir");
   app.add_option("--bound", flags.bound, "Times the floor (1.3; with the journal 1.5)");
