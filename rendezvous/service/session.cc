@@ -15,6 +15,10 @@ Session* Session::Begin(std::shared_ptr<RoundLoop> loop, grpc::CallbackServerCon
   wire::HandToGrpc(session.get());
   session->StartSendInitialMetadata();
   session->loop_->OnOpen(session);
+  {
+    const std::lock_guard lock(session->mutex_);
+    session->Read();
+  }
   return session.get();
 }
 
@@ -35,7 +39,15 @@ void Session::Send(const Header& header, const RendezvousMessage& message) {
 
 void Session::RequestMessage() {
   const std::lock_guard lock(mutex_);
-  if (!end_ && !ended_) StartRead(&incoming_);
+  ++may_read_;
+  Read();
+}
+
+void Session::Read() {
+  if (reading_ || may_read_ == 0 || end_ || ended_) return;
+  reading_ = true;
+  --may_read_;
+  StartRead(&incoming_);
 }
 
 void Session::Close(const absl::Status& status) {
@@ -63,11 +75,14 @@ void Session::OnReadDone(bool ok) {
     return;
   }
   absl::StatusOr<wire::FromAgent> message = wire::FromProto(incoming_);
-  if (message.ok()) {
-    loop_->OnMessage(shared_from_this(), std::move(message->header), std::move(message->message));
-  } else {
+  if (!message.ok()) {
     loop_->OnEnd(shared_from_this(), std::move(message).status());
+    return;  // without another read
   }
+  loop_->OnMessage(shared_from_this(), std::move(message->header), std::move(message->message));
+  const std::lock_guard lock(mutex_);
+  reading_ = false;
+  Read();
 }
 
 void Session::OnWriteDone(bool ok) {
