@@ -171,10 +171,8 @@ void Round::OnGenerationEnded() {
   Tell({.kind = JobEvent::Kind::kRestarted,
         .reason = decision.reason,
         .restarts = governor_->restarts_used()});
-  if (plan_) {
-    DismissDrained();
-    plan_.reset();
-  }
+  plan_.reset();
+  DismissDrained();
   if (decision.delay > Duration{}) {
     Enter(RoundState::kBackoff);
     deadline_ = now_ + decision.delay;

@@ -305,21 +305,19 @@ void RoundScript::RestartDaemon(const Command& command) {
 
 void RoundScript::ShowStatus() {
   const JobStatus status = round().Status(now_);
-  Print(absl::StrCat("generation ", status.generation.value, ", ", ToString(status.state), " for ",
-                     Seconds(status.since), ", world ", status.world_size, ", restarts ",
-                     status.restarts_used, " of ", status.spec.max_restarts,
-                     status.step ? absl::StrCat(", step ", *status.step) : "",
-                     status.checkpoint ? absl::StrCat(", checkpoint ", *status.checkpoint) : "",
-                     status.last_cause ? absl::StrCat(", last cause: ", Text(*status.last_cause))
-                                       : ""));
+  Print(absl::StrCat(
+      "generation ", status.generation.value, ", ", ToString(status.state), " for ",
+      Seconds(status.since), ", world ", status.world_size, ", restarts ", status.restarts_used,
+      " of ", status.spec.max_restarts, status.step ? absl::StrCat(", step ", *status.step) : "",
+      status.checkpoint ? absl::StrCat(", checkpoint ", *status.checkpoint) : "",
+      status.last_cause ? absl::StrCat(", last cause: ", Text(*status.last_cause)) : ""));
   for (const NodeStatus& node : status.nodes) {
-    Print(absl::StrCat(
-        "  ", node.host, " ", node.state,
-        node.rank.value < 0
-            ? ""
-            : absl::StrCat(", node rank ", node.rank.value, ", ranks from ", node.first_rank.value),
-        ", ", node.workers, " workers, heard ", Seconds(node.heard_ago), " ago",
-        node.step ? absl::StrCat(", step ", *node.step) : ""));
+    Print(absl::StrCat("  ", node.host, " ", node.state,
+                       node.rank.value < 0 ? ""
+                                           : absl::StrCat(", node rank ", node.rank.value,
+                                                          ", ranks from ", node.first_rank.value),
+                       ", ", node.workers, " workers, heard ", Seconds(node.heard_ago), " ago",
+                       node.step ? absl::StrCat(", step ", *node.step) : ""));
   }
 }
 
