@@ -109,8 +109,12 @@ void Round::OnReceived(const Received& received) {
     return;
   }
   if (finished_) {
-    if (join != nullptr && Knows(header.incarnation)) Reply(header, *finished_);
-    return;  // everybody was told; nothing can change any more
+    // Everybody was told; nothing can change any more. Who comes back had missed it: also one that
+    // was lost, and is not known any more.
+    if (join != nullptr && (Knows(header.incarnation) || header.generation.value >= 0)) {
+      Reply(header, *finished_);
+    }
+    return;
   }
   if (header.epoch > epoch_) {
     if (join == nullptr) return;
@@ -334,13 +338,6 @@ void Round::OnCannotSave(Node& node) {
 
 void Round::OnDrained(Node& node, const Drained& drained) {
   if (node.phase == Phase::kWaiting) return;  // a duplicate
-  if (state_ == RoundState::kForming) {
-    // Its lease has ended on its side alone: it will not start in this generation. Nobody has.
-    for (Node& other : roster_.nodes()) roster_.SetPhase(other, Phase::kWaiting);
-    node.offered_port = drained.offered_port;
-    Gather();
-    return;
-  }
   if (drained.last_step) {
     made_step_ = true;
     node.step = std::max(node.step, drained.last_step);
@@ -358,6 +355,9 @@ void Round::OnDrained(Node& node, const Drained& drained) {
   }
   roster_.SetPhase(node, Phase::kWaiting);
   node.offered_port = drained.offered_port;
+  if (state_ == RoundState::kForming) {
+    AbandonForming(absl::StrCat(node.spec.host, " gave its ranks back: it was cut off meanwhile"));
+  }
 }
 
 // It repeats that on each session until it gets an assignment, and tells of any generation: its
@@ -468,8 +468,7 @@ void Round::OnDrainAsked(const DrainAsked& asked) {
   bool member = false;
   for (Node* node : drained) member = member || node->member();
   if (state_ == RoundState::kForming && member) {
-    for (Node& node : roster_.nodes()) roster_.SetPhase(node, Phase::kWaiting);  // nobody started
-    Gather();
+    AbandonForming(absl::StrCat(asked.host, " is drained by an operator"));
     member = false;
   }
   if (!member) {
@@ -517,7 +516,8 @@ void Round::OnTick() {
                           " joined within ", Seconds(spec_->join_timeout), "; ", MissingNodes()));
       break;
     case RoundState::kLastCall:
-      Form();
+      // Some may have been lost just above; then Advance goes back to Gathering.
+      if (roster_.free() >= spec_->min_nodes) Form();
       break;
     case RoundState::kForming:
       LoseUnprepared();

@@ -116,7 +116,8 @@ class Round {
   std::optional<TimePoint> NextDeadline();
 
   RoundState state() const { return state_; }
-  // The job is over; every agent was told. One that missed it and joins again is told once more.
+  // The job is over; every agent was told. One that missed it and joins again is told once more; a
+  // Join of generation −1 by an agent that it does not Know is for another job of this name.
   bool finished() const { return finished_.has_value(); }
   Generation generation() const { return generation_; }
   std::uint32_t epoch() const { return epoch_; }
@@ -172,6 +173,8 @@ class Round {
   void Enter(RoundState next);
   void Gather();
   void Form();
+  // Nobody has started: everybody waits for the next forming.
+  void AbandonForming(const std::string& why);
   void StartPlan(Plan plan);
   void Drain(const std::string& reason);
   void OnGenerationEnded();

@@ -262,6 +262,12 @@ void Round::Gather() {
   tell_at_ = now_ + tell_interval_;
 }
 
+void Round::AbandonForming(const std::string& why) {
+  Say(absl::StrCat("generation ", generation_.value, " is not started: ", why));
+  for (Node& node : roster_.nodes()) roster_.SetPhase(node, Phase::kWaiting);
+  Gather();
+}
+
 void Round::Form() {
   Enter(RoundState::kForming);
   deadline_ = now_ + options_.forming_timeout;
@@ -343,8 +349,7 @@ void Round::Lose(Node& node, HowLost how, const std::string& why) {
   abandoned_ = how != HowLost::kSilent;
   if (!needed) return;
   if (state_ == RoundState::kForming) {
-    for (Node& other : roster_.nodes()) roster_.SetPhase(other, Phase::kWaiting);  // nobody started
-    Gather();
+    AbandonForming(absl::StrCat(host, " is gone"));
   } else {
     incidents_.AddNode(incarnation, left ? RootCause::Kind::kNodeLeft : RootCause::Kind::kNodeLost,
                        host, rank,

@@ -227,14 +227,14 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
 
 void Agent::SpawnNext() {
   const LocalRank local{static_cast<int>(workers_.size())};
-  if (!world_->healed && !world_->plan.benign && world_->random.Percent(1)) {
+  const bool no_room = !world_->healed && !world_->plan.benign && world_->random.Percent(1);
+  if (no_room || fenced_) {  // the guardian starts nothing after the fence
     spawn_.reset();
-    Step(Supervisor::SpawnFailed{local, 126, "no room", false});
+    Step(Supervisor::SpawnFailed{local, 126, no_room ? "no room" : "fenced", false});
     RunInbox();
     return;
   }
   workers_.push_back(world_->training.Start(this, *spawn_, epoch_, local, life_));
-  if (fenced_) world_->training.Signal(workers_.back(), SIGKILL);
   const bool last = static_cast<int>(workers_.size()) == world_->plan.workers_per_host;
   if (last) spawn_.reset();
   Step(Supervisor::WorkerSpawned{local, 100 + workers_.back()});
@@ -242,8 +242,9 @@ void Agent::SpawnNext() {
     RunInbox();
     return;
   }
-  const Time takes = world_->random.Percent(95) ? world_->random.Wide(1, 30) * kMillisecond
-                                                : world_->random.Wide(30, 3000) * kMillisecond;
+  const Time takes = world_->plan.benign || world_->random.Percent(95)
+                         ? world_->random.Wide(1, 30) * kMillisecond
+                         : world_->random.Wide(30, 3000) * kMillisecond;
   world_->scheduler.After(takes, [this] {
     if (alive_ && !stalled_ && spawn_) SpawnNext();
   });
@@ -322,6 +323,10 @@ void Agent::Syn(int attempt, TimePoint started) {
 void Agent::OnOpened(int attempt, const SessionPtr& session) {
   if (attempt != attempt_ || !attempting_) {  // too late: it is closed again
     world_->network.Send(session, kUp, [this, session] { world_->ServerEndLost(session); });
+    return;
+  }
+  if (session->broken) {  // meanwhile
+    AttemptFailed(attempt, {"reset", false, {}});
     return;
   }
   attempting_ = false;

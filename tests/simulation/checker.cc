@@ -84,6 +84,11 @@ void Checker::OnEvent(const Round& round, int life, const JobEvent& event) {
   }
 }
 
+void Checker::OnJobBegins() {
+  restarts_ = 0;
+  failed_ = false;
+}
+
 void Checker::OnRestored(const Round& round) {
   restarts_ = round.restarts_used();
   failed_ = false;

@@ -28,6 +28,7 @@ class Checker {
   // An assignment becomes visible to the agents.
   void OnAssigned(int life, const Header& header, const Assignment& assignment);
   void OnRestored(const Round& round);
+  void OnJobBegins();
   // An agent came back from a generation that the daemon of job `life` has no record of.
   void OnReturner(int life) { returners_.insert(life); }
   // Once, at the end.

@@ -136,6 +136,7 @@ void Daemon::OnMessage(const SessionPtr& session, Header header, AgentMessage me
                       header.epoch >= round_->epoch();
     if (round_ == nullptr || over) {  // a job begins
       ++life_;
+      world_->checker.OnJobBegins();
       round_ = std::make_unique<Round>(kJob, header.epoch, world_->plan.round);
       world_->recorder.Line(absl::StrCat("a job begins: life ", life_));
     }
