@@ -110,10 +110,12 @@ void Round::OnReceived(const Received& received) {
   }
   if (finished_) {
     // Everybody was told; nothing can change any more. Who comes back had missed it: also one that
-    // was lost, and is not known any more.
-    if (join != nullptr && (Knows(header.incarnation) || header.generation.value >= 0)) {
-      Reply(header, *finished_);
-    }
+    // was lost, is not known any more, and perhaps never noticed.
+    const bool known = Knows(header.incarnation);
+    const bool missed = join != nullptr
+                            ? known || header.generation.value >= 0
+                            : std::holds_alternative<Heartbeat>(received.message) && !known;
+    if (missed) Reply(header, *finished_);
     return;
   }
   if (header.epoch > epoch_) {

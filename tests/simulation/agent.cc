@@ -347,7 +347,10 @@ void Agent::AttemptFailed(int attempt, Supervisor::SessionLost lost) {
   if (!lost.refused) attempt_limit_ = std::min(2 * attempt_limit_, 10 * kSecond);
   Step(lost);
   const Time whole = std::max(backoff_, 50 * kMillisecond);
-  backoff_ = std::min(2 * whole, kSecond);
+  // No longer than a quarter of the lease: a refusal counts only when it is asked for.
+  const Time lease =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(world_->plan.spec.lease).count();
+  backoff_ = std::min(2 * whole, std::min(kSecond, lease / 4));
   world_->scheduler.After(world_->random.Between(whole / 2, whole),
                           [this] { Post([this] { Connect(); }); });
 }
@@ -390,14 +393,12 @@ void Agent::OnMessage(const SessionPtr& session, const Header& header,
       ack->sent_at =
           std::chrono::duration_cast<std::chrono::nanoseconds>(Now().time_since_epoch()).count();
     }
-    if (std::holds_alternative<Assignment>(message)) {
-      const SupervisorState before = supervisor_.state();
-      if (before == SupervisorState::kJoining || before == SupervisorState::kSpawning) {
-        life_ = life;
-      }
-    }
     if (std::holds_alternative<Finished>(message)) verdict_life_ = life;
     Step(Supervisor::Received{seen, std::move(heard)});
+    if (std::holds_alternative<Assignment>(message) &&
+        supervisor_.header().generation == header.generation) {
+      life_ = life;
+    }
   });
 }
 
