@@ -250,8 +250,11 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
     return;  // meant for another agent, or for an earlier life of this one
   }
   if (!joined_) return;  // said on a session that is over
-  // Whoever answers our Join has read it.
-  HadContact(joined_at_, now);
+  // Whoever answers our Join has read it; and counts on us, unless it says that it does not.
+  if (!std::holds_alternative<Refused>(received.message) &&
+      !std::holds_alternative<Fenced>(received.message)) {
+    HadContact(joined_at_, now);
+  }
   heard_ = heard_ever_ = true;
   if (!why_unreachable_.empty()) Say(absl::StrCat("connected to ", options_.rendezvous));
   why_unreachable_.clear();
@@ -360,7 +363,10 @@ void Supervisor::OnFenced(const Header& header, const Fenced& fenced, TimePoint 
 }
 
 void Supervisor::OnRefused(const Refused& refused, TimePoint now) {
-  if (state_ == SupervisorState::kLeaving) return;
+  if (state_ == SupervisorState::kLeaving) {  // as it was decided, but without grace
+    if (stop_signal_ != SIGKILL) StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
+    return;
+  }
   verdict_ = OwnVerdict("refused", kExitRefused, refused.reason);
   if (state_ == SupervisorState::kFenced) return;  // when the workers are gone
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);

@@ -284,6 +284,11 @@ void Agent::Exit(const Verdict& verdict) {
 
 // ---- the client ----
 
+// So that a lease sees at least one attempt, however short it is.
+Time Agent::ThirdOfLease() const {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(world_->plan.spec.lease).count() / 3;
+}
+
 void Agent::Connect() {
   if (!alive_) return;
   attempting_ = true;
@@ -347,10 +352,7 @@ void Agent::AttemptFailed(int attempt, Supervisor::SessionLost lost) {
   if (!lost.refused) attempt_limit_ = std::min(2 * attempt_limit_, 10 * kSecond);
   Step(lost);
   const Time whole = std::max(backoff_, 50 * kMillisecond);
-  // No longer than a quarter of the lease: a refusal counts only when it is asked for.
-  const Time lease =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(world_->plan.spec.lease).count();
-  backoff_ = std::min(2 * whole, std::min(kSecond, lease / 4));
+  backoff_ = std::min(2 * whole, std::min(kSecond, ThirdOfLease()));
   world_->scheduler.After(world_->random.Between(whole / 2, whole),
                           [this] { Post([this] { Connect(); }); });
 }
@@ -384,7 +386,7 @@ void Agent::OnMessage(const SessionPtr& session, const Header& header,
           absl::StrCat("  ", Name(), " <- s", session->id, " ", Text(header), " ", Text(message)));
     }
     backoff_ = 0;
-    attempt_limit_ = kSecond;
+    attempt_limit_ = std::min(kSecond, ThirdOfLease());
     Header seen = header;
     if (world_->bug == Bug::kNoIncarnationCheck) seen.incarnation = incarnation_;
     RendezvousMessage heard = message;

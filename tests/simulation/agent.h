@@ -66,6 +66,7 @@ class Agent {
   void Exit(const Verdict& verdict);
   void ScheduleTick();
 
+  Time ThirdOfLease() const;
   void Connect();
   void Syn(int attempt, TimePoint started);
   void AttemptFailed(int attempt, Supervisor::SessionLost lost);

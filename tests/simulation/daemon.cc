@@ -53,7 +53,7 @@ void Daemon::Kill(bool refuses) {
   // What was being written may be on the disk, in order, or may not.
   while (!writes_.empty() && world_->random.Percent(40)) {
     durable_ = writes_.front()->record;
-    durable_life_ = life_;
+    durable_life_ = writes_.front()->life;
     writes_.pop_front();
   }
   writes_.clear();
@@ -135,7 +135,7 @@ void Daemon::OnMessage(const SessionPtr& session, Header header, AgentMessage me
                       !round_->Knows(header.incarnation) && !returns &&
                       header.epoch >= round_->epoch();
     if (round_ == nullptr || over) {  // a job begins
-      ++life_;
+      life_ = ++lives_;
       world_->checker.OnJobBegins();
       round_ = std::make_unique<Round>(kJob, header.epoch, world_->plan.round);
       world_->recorder.Line(absl::StrCat("a job begins: life ", life_));
@@ -230,21 +230,21 @@ void Daemon::Persist(const JobRecord& record) {
   if (world_->plan.memory_store) return;
   auto write = std::make_shared<Write>();
   write->record = record;
+  write->life = life_;
   writes_.push_back(write);
   const int boot = boot_;
-  const int life = life_;
   const Time takes = world_->random.Wide(kMillisecond, world_->plan.longest_fsync);
-  world_->scheduler.After(takes, [this, write, boot, life] {
+  world_->scheduler.After(takes, [this, write, boot] {
     if (boot != boot_) return;
     write->durable = true;
     // In order: one that was quicker waits for those before it. It has a thread of its own, so it
-    // is done also while the daemon's loop is stopped... but a stopped process writes nothing.
-    Post([this, life] {
+    // is not held up by the loop; but a stopped process does nothing at all.
+    Post([this] {
       while (!writes_.empty() && writes_.front()->durable) {
         const std::shared_ptr<Write> done = writes_.front();
         writes_.pop_front();
         durable_ = done->record;
-        durable_life_ = life;
+        durable_life_ = done->life;
         world_->recorder.Event(kDurable, static_cast<std::uint64_t>(durable_->generation.value));
         for (const Effect& effect : done->held) effect();
       }

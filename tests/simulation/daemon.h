@@ -46,6 +46,7 @@ class Daemon {
   using Effect = std::function<void()>;
   struct Write {
     JobRecord record;
+    int life = 0;
     bool durable = false;
     std::deque<Effect> held;  // what must not be visible before
   };
@@ -64,6 +65,7 @@ class Daemon {
   bool refuses_ = true;
   bool stalled_ = false;
   int boot_ = 0;
+  int lives_ = 0;
   int life_ = 0;
   std::deque<std::function<void()>> inbox_;  // while stalled
   std::unique_ptr<Round> round_;

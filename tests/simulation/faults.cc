@@ -24,7 +24,9 @@ int AnyHost(World* world) {
 }
 
 void BreakSession(World* world, bool both_notice) {
-  const auto open = world->network.OpenSessions();
+  auto open = world->network.OpenSessions();
+  // One that breaks before it was open is an attempt without an answer: that takes its time.
+  if (world->plan.benign) std::erase_if(open, [](const auto& each) { return !each->agent_open; });
   if (open.empty()) return;
   const SessionPtr session = open[world->random.Between(0, static_cast<int>(open.size()) - 1)];
   const Time soon = world->random.Wide(1, 200) * kMillisecond;
@@ -47,9 +49,31 @@ void BreakSession(World* world, bool both_notice) {
   }
 }
 
+// Answers are held back, then nothing goes up any more, then the old answers arrive.
+void CutOneAfterTheOther(World* world, int host) {
+  const Time lease =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(world->plan.spec.lease).count();
+  const Time up_after = world->random.Between(1, lease / 2);
+  const Time up_until = up_after + world->random.Between(lease / 2, 2 * lease);
+  const Time down_until = world->random.Between(up_after, up_until);
+  world->recorder.Line(absl::StrCat(
+      "fault: ", world->hosts[host]->name, " is cut down for ", down_until / kMillisecond,
+      " ms, and up from ", up_after / kMillisecond, " to ", up_until / kMillisecond, " ms"));
+  world->network.Cut(host, kDown);
+  world->scheduler.After(up_after, [world, host] {
+    if (!world->healed) world->network.Cut(host, kUp);
+  });
+  world->scheduler.After(down_until, [world, host] { world->network.Heal(host, kDown); });
+  world->scheduler.After(up_until, [world, host] { world->network.Heal(host, kUp); });
+}
+
 void CutLink(World* world) {
   const int host = AnyHost(world);
-  const int kind = world->random.Int(0, 3);
+  const int kind = world->random.Int(0, 4);
+  if (kind == 4) {
+    CutOneAfterTheOther(world, host);
+    return;
+  }
   const Time first = world->random.Wide(100, 8000) * kMillisecond;
   const Time second = kind == 3 ? world->random.Wide(100, 8000) * kMillisecond : first;
   world->recorder.Line(absl::StrCat("fault: ", world->hosts[host]->name, " is cut, kind ", kind,

@@ -21,12 +21,12 @@ SessionPtr Network::Open(int host, int agent) {
 
 // Most are quick, some take long.
 Time Network::Delay() {
-  const Plan& plan = world_->plan;
-  if (world_->random.Percent(70)) {
-    return world_->random.Between(plan.shortest_delay,
-                                  std::max(plan.shortest_delay, plan.longest_delay / 8));
-  }
-  return world_->random.Between(plan.shortest_delay, plan.longest_delay);
+  const Time shortest = world_->plan.shortest_delay;
+  Time longest = world_->plan.longest_delay;
+  // A network that is slower than the lease is one more fault.
+  if (world_->healed) longest = std::min(longest, 40 * kMillisecond);
+  if (world_->random.Percent(70)) longest = std::max(shortest, longest / 8);
+  return world_->random.Between(shortest, longest);
 }
 
 void Network::Send(const SessionPtr& session, Direction direction, std::function<void()> deliver) {
