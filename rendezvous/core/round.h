@@ -126,6 +126,7 @@ class Round {
   // Whether an agent has this host name or address.
   bool HasHost(const std::string& host) const;
   bool Knows(Incarnation incarnation) { return roster_.Find(incarnation) != nullptr; }
+  int agent_count() const { return roster_.size(); }
   int restarts_used() const { return governor_ ? governor_->restarts_used() : 0; }
   JobStatus Status(TimePoint now) const;
   JobRecord Record() const;

@@ -144,11 +144,11 @@ void RoundLoop::Run() {
   for (const RecordedJob& recorded : options_.recorded) {
     const auto job = std::make_shared<Job>(recorded, now_, options_.round);
     jobs_[recorded.name] = job;
+    ++live_jobs_;
     if (job->round.finished()) {
-      ended_.emplace_back(now_, job);
+      OnFinished(job);
       continue;
     }
-    ++live_jobs_;
     ++jobs_begun_;
     SetDeadline(*job, job->round.NextDeadline());
     if (options_.events) {
@@ -301,7 +301,7 @@ std::optional<TimePoint> RoundLoop::NextDeadline() const {
   std::optional<TimePoint> next;
   if (!deadlines_.empty()) next = deadlines_.begin()->first;
   if (!ended_.empty()) {
-    const TimePoint forget = ended_.front().first + options_.keep_ended;
+    const TimePoint forget = ended_.front().at + options_.keep_ended;
     if (!next || forget < *next) next = forget;
   }
   return next;
@@ -399,15 +399,21 @@ void RoundLoop::Handle(Committed& event) {
 
 void RoundLoop::OnFinished(const JobPtr& job) {
   --live_jobs_;
-  ended_.emplace_back(now_, job);
+  const auto agents = static_cast<std::size_t>(job->round.agent_count());
+  ended_.push_back({now_, job, agents});
+  ended_agents_ += agents;
 }
 
 void RoundLoop::ForgetEnded() {
-  while (!ended_.empty() && (ended_.size() > options_.max_ended ||
-                             ended_.front().first + options_.keep_ended <= now_)) {
-    const JobPtr job = ended_.front().second.lock();
+  const auto too_many = [this] {
+    return ended_.size() > options_.max_ended ||
+           (ended_agents_ > options_.max_ended_agents && ended_.size() > 1);
+  };
+  while (!ended_.empty() && (too_many() || ended_.front().at + options_.keep_ended <= now_)) {
+    const JobPtr job = ended_.front().job.lock();
+    ended_agents_ -= ended_.front().agents;
     ended_.pop_front();
-    if (job == nullptr) continue;
+    if (job == nullptr) continue;  // its name was used again
     const auto found = jobs_.find(job->name);
     if (found != jobs_.end() && found->second == job) Forget(std::string(job->name));
   }

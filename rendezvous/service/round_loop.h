@@ -77,9 +77,10 @@ struct RoundLoopOptions {
   Store* store = nullptr;  // nullptr: in memory. Not owned; outlives the loop.
   std::vector<RecordedJob> recorded{};
   std::size_t max_jobs = 10'000;  // that are not over
-  // Jobs that are over are kept so long, and so many of them.
+  // Jobs that are over are kept so long, and so many of them; with so many agents in all.
   Duration keep_ended = std::chrono::hours(24);
   std::size_t max_ended = 256;
+  std::size_t max_ended_agents = 20'000;
 };
 
 class RoundLoop {
@@ -217,10 +218,16 @@ class RoundLoop {
   std::map<std::string, JobPtr> jobs_;
   std::unordered_map<AgentStream*, Session> sessions_;
   std::set<std::pair<TimePoint, Job*>> deadlines_;
-  std::deque<std::pair<TimePoint, std::weak_ptr<Job>>> ended_;  // when; the oldest first
-  std::uint64_t committed_ = 0;                                 // batches that went to the store
-  std::uint64_t durable_ = 0;                                   // of these
-  std::deque<std::pair<std::uint64_t, JobPtr>> waiting_;        // jobs with held actions, by batch
+  struct EndedJob {
+    TimePoint at;
+    std::weak_ptr<Job> job;
+    std::size_t agents;
+  };
+  std::deque<EndedJob> ended_;  // the oldest first
+  std::size_t ended_agents_ = 0;
+  std::uint64_t committed_ = 0;                           // batches that went to the store
+  std::uint64_t durable_ = 0;                             // of these
+  std::deque<std::pair<std::uint64_t, JobPtr>> waiting_;  // jobs with held actions, by batch
   std::uint64_t next_ticket_ = 0;
   std::unordered_map<std::uint64_t, AnswerCallback> answers_;  // by ticket
 

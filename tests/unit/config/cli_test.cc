@@ -366,6 +366,7 @@ TEST(CliRendezvousTest, ListensWhereItIsTold) {
   EXPECT_TRUE(command.insecure);
   EXPECT_EQ(command.verbosity, 1);
   EXPECT_EQ(command.port_file, "");
+  EXPECT_EQ(command.state_dir, "");
   EXPECT_FALSE(command.until_idle.has_value());
 }
 
@@ -378,11 +379,12 @@ TEST(CliRendezvousTest, EndsWhenIdleWhereItIsTold) {
 }
 
 TEST(CliRendezvousTest, PortZeroTakesAnyAndGoesToTheFile) {
-  const auto command =
-      ParseAs<RendezvousCommand>({"rendezvous", "--port_file=port", "--listen=[::1]:0"});
+  const auto command = ParseAs<RendezvousCommand>(
+      {"rendezvous", "--port_file=port", "--state-dir", "st", "--listen=[::1]:0"});
   EXPECT_EQ(command.host, "::1");
   EXPECT_EQ(command.port, 0);
   EXPECT_EQ(command.port_file, "/home/user/port");
+  EXPECT_EQ(command.state_dir, "/home/user/st");
   EXPECT_FALSE(command.insecure);
 }
 
@@ -397,8 +399,7 @@ TEST(CliRendezvousTest, RefusesWhatItCannotListenOn) {
 }
 
 TEST(CliRendezvousTest, WhatIsNotThereYetIsRefused) {
-  for (const char* const flag :
-       {"--state-dir", "--token-file", "--tls-ca", "--tls-cert", "--tls-key"}) {
+  for (const char* const flag : {"--token-file", "--tls-ca", "--tls-cert", "--tls-key"}) {
     EXPECT_THAT(ErrorOf({"rendezvous", "--listen", "a:1", flag, "x"}),
                 StartsWith(std::string(flag) + ": not supported yet by this version; "));
   }
