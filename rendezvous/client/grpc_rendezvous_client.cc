@@ -14,7 +14,7 @@ GrpcRendezvousClient::~GrpcRendezvousClient() { Close(); }
 void GrpcRendezvousClient::Open(Handler handler) {
   DDPRUN_CHECK(session_ == nullptr, "a client is opened once");
   session_ = std::make_unique<AgentSession>(options_.endpoint, options_.connect_timeout,
-                                            std::move(handler));
+                                            options_.credentials, std::move(handler));
   session_->Open();
 }
 

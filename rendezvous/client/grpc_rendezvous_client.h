@@ -9,6 +9,9 @@
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
+namespace auth {
+class ClientCredentials;
+}
 
 // Every client has a connection of its own. Environment variables that redirect gRPC to a proxy are
 // not honoured: agents talk to the rendezvous inside a cluster.
@@ -18,6 +21,8 @@ class GrpcRendezvousClient final : public RendezvousClient {
     std::string endpoint;  // "HOST:PORT", "[IPV6]:PORT" or "unix:/path"
     // For the first connection, however often it is refused meanwhile; then Lost says why.
     Duration connect_timeout = std::chrono::seconds(60);
+    // How this agent shows who it is (rendezvous/auth/client_credentials.h); null: not at all.
+    std::shared_ptr<const auth::ClientCredentials> credentials{};
   };
 
   explicit GrpcRendezvousClient(Options options);

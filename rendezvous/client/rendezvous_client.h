@@ -23,6 +23,9 @@ class RendezvousClient {
   // nothing comes after it. `reason` is a sentence for people that names the endpoint.
   struct Lost {
     std::string reason;
+    // The rendezvous does not take our credentials, or we do not take its: trying again is of no
+    // use before somebody has changed them.
+    bool refused = false;
   };
   using Event = std::variant<Received, Lost>;
 

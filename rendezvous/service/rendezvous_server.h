@@ -7,14 +7,22 @@
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_RENDEZVOUS_SERVER_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_RENDEZVOUS_SERVER_H_
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "rendezvous/core/round.h"
 #include "rendezvous/service/round_loop.h"
+#include "rendezvous/wire/limits.h"
 
 namespace ddprun {
+namespace auth {
+struct ServerCredentials;
+}
 
 class RendezvousServer {
  public:
@@ -26,6 +34,10 @@ class RendezvousServer {
     RoundOptions round;
     JobLog log;
     LoadObserver load{};  // may be empty
+    // What is asked of callers (rendezvous/auth/server_credentials.h); null: nothing.
+    std::shared_ptr<const auth::ServerCredentials> credentials{};
+    std::size_t max_streams_per_address = wire::kMaxStreamsPerAddress;
+    std::chrono::milliseconds time_to_join = wire::kMaxTimeToJoin;
   };
 
   // Returns when connections are accepted. Errors: InvalidArgument for a malformed address,
@@ -40,6 +52,9 @@ class RendezvousServer {
   // The TCP port, 0 for a Unix socket.
   int port() const { return port_; }
 
+  // How often what was refused, since the start (rendezvous/auth/refusal_counters.h). Any thread.
+  std::map<std::string, std::uint64_t> Refusals() const;
+
   // Writes what the jobs have sent, ends every session, and returns when no thread of the server
   // runs any more: after at most about one second, when an agent does not read. Idempotent; not
   // from the log callback.
@@ -51,6 +66,8 @@ class RendezvousServer {
   RendezvousServer() = default;
 
   std::shared_ptr<RoundLoop> loop_;
+  std::shared_ptr<class Gate> gate_;
+  std::shared_ptr<class JoinWatch> join_watch_;
   std::unique_ptr<Service> service_;
   struct GrpcServer;  // keeps gRPC out of this header
   std::unique_ptr<GrpcServer> server_;

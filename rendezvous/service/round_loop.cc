@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rendezvous/auth/principal.h"
+#include "rendezvous/auth/refusal_counters.h"
+#include "rendezvous/wire/limits.h"
 
 namespace ddprun {
 namespace {
@@ -33,7 +36,9 @@ void RoundLoop::OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why) {
   Enqueue(Ended{std::move(stream), std::move(why)});
 }
 
-void RoundLoop::OnAgentGone(Header header) { Enqueue(Gone{std::move(header)}); }
+void RoundLoop::OnAgentGone(Header header, std::string principal) {
+  Enqueue(Gone{std::move(header), std::move(principal)});
+}
 
 void RoundLoop::Shutdown() {
   {
@@ -96,14 +101,16 @@ void RoundLoop::Handle(Message& event) {
   Session& session = found->second;
   if (session.job == nullptr) {
     if (!std::holds_alternative<Join>(event.message)) {
-      Refuse(event.stream, "the first message of a session must be a Join");
+      Refuse(event.stream, refusal::kMalformed,
+             absl::InvalidArgumentError("the first message of a session must be a Join"));
       return;
     }
-    Admit(session, event.header);
+    if (!Admit(session, event.header)) return;
   }
   if (event.header.job != session.job_name || event.header.incarnation != session.incarnation) {
-    Refuse(event.stream,
-           "Header.job and Header.incarnation must stay what they were in the Join of the session");
+    Refuse(event.stream, refusal::kMalformed,
+           absl::InvalidArgumentError("Header.job and Header.incarnation must stay what they were "
+                                      "in the Join of the session"));
     return;
   }
   Step(session.job, session.job_name,
@@ -111,10 +118,30 @@ void RoundLoop::Handle(Message& event) {
   event.stream->RequestMessage();
 }
 
-void RoundLoop::Admit(Session& session, const Header& header) {
+bool RoundLoop::Admit(Session& session, const Header& header) {
+  const auto found = jobs_.find(header.job);
+  if (found == jobs_.end() && jobs_.size() >= wire::kMaxJobs) {
+    Refuse(session.stream, refusal::kTooManyJobs,
+           absl::ResourceExhaustedError(
+               absl::StrCat("this rendezvous serves ", wire::kMaxJobs, " jobs already")));
+    return false;
+  }
+  if (found != jobs_.end() && !auth::MayAct(session.stream->Principal(), found->second->owner)) {
+    Refuse(session.stream, refusal::kOtherOwner,
+           absl::PermissionDeniedError(
+               absl::StrCat("the job ", header.job, " belongs to somebody else")));
+    return false;
+  }
+  if (found != jobs_.end() && found->second->streams.size() >= wire::kMaxAgentsPerJob) {
+    Refuse(session.stream, refusal::kTooManyAgents,
+           absl::ResourceExhaustedError(absl::StrCat("the job ", header.job, " has ",
+                                                     wire::kMaxAgentsPerJob, " agents already")));
+    return false;
+  }
   std::shared_ptr<Job>& job = jobs_[header.job];
   if (job == nullptr) {
-    job = std::make_shared<Job>(Job{Round(header.job, header.epoch, options_), {}});
+    job = std::make_shared<Job>(
+        Job{Round(header.job, header.epoch, options_), session.stream->Principal(), {}});
     ++jobs_begun_;
   }
   session.job = job;
@@ -125,10 +152,13 @@ void RoundLoop::Admit(Session& session, const Header& header) {
   if (older != nullptr) {
     Close(older, absl::AbortedError("the same agent opened a newer session"));
   }
+  return true;
 }
 
-void RoundLoop::Refuse(const std::shared_ptr<AgentStream>& stream, const char* reason) {
-  Ended end{stream, absl::InvalidArgumentError(reason)};
+void RoundLoop::Refuse(const std::shared_ptr<AgentStream>& stream, const char* counter,
+                       absl::Status why) {
+  stream->CountRefusal(counter, why);
+  Ended end{stream, std::move(why)};
   Handle(end);
 }
 
@@ -152,6 +182,7 @@ void RoundLoop::Handle(Gone& event) {
   const auto found = jobs_.find(event.header.job);
   if (found == jobs_.end()) return;
   const std::shared_ptr<Job> job = found->second;  // Step may take it out of jobs_
+  if (!auth::MayAct(event.principal, job->owner)) return;
   Step(job, event.header.job, Round::AgentGone{event.header.incarnation});
 }
 

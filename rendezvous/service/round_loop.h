@@ -62,8 +62,8 @@ class RoundLoop {
   void OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why);
 
   // From any thread: the agent was killed, and no process of it is left. Ignored when there is no
-  // such job or agent.
-  void OnAgentGone(Header header);
+  // such job or agent, or the job is not `principal`'s.
+  void OnAgentGone(Header header, std::string principal = {});
 
   // Handles what is queued, closes every stream with Unavailable, and ends the thread. What was
   // sent before is still written. Idempotent; not from the loop's own thread.
@@ -84,11 +84,13 @@ class RoundLoop {
   };
   struct Gone {
     Header header;
+    std::string principal;
   };
   using Event = std::variant<Opened, Message, Ended, Gone>;
 
   struct Job {
     Round round;
+    std::string owner;                            // the principal of its first Join
     std::map<Incarnation, AgentStream*> streams;  // of the agents that have one; owned by sessions_
   };
   struct Session {
@@ -105,10 +107,11 @@ class RoundLoop {
   void Handle(Message& event);
   void Handle(Ended& event);
   void Handle(Gone& event);
-  // Takes the session into its job, which begins if there is none, on its first message.
-  void Admit(Session& session, const Header& header);
+  // Takes the session into its job, which begins if there is none, on its first message. False: it
+  // may not be in it, and was closed.
+  bool Admit(Session& session, const Header& header);
   // Ends a session for what its agent sent.
-  void Refuse(const std::shared_ptr<AgentStream>& stream, const char* reason);
+  void Refuse(const std::shared_ptr<AgentStream>& stream, const char* counter, absl::Status why);
   void Tick();
   std::optional<TimePoint> NextDeadline() const;
   void Step(const std::shared_ptr<Job>& job, const std::string& name, const Round::Event& event);
