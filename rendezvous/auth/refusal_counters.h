@@ -16,12 +16,13 @@ namespace ddprun {
 
 // The reasons. A new one needs a word in docs/security.md.
 namespace refusal {
-inline constexpr char kNoProof[] = "no_proof";        // nothing, or not what is asked for
-inline constexpr char kWrongProof[] = "wrong_proof";  // a token or credential that is not ours
-inline constexpr char kStaleProof[] = "stale_proof";  // a challenge used, expired or not ours
-inline constexpr char kOtherOwner[] = "other_owner";  // a job that belongs to somebody else
-inline constexpr char kMalformed[] = "malformed";     // a field out of its bounds, no Join first
-inline constexpr char kNoJoin[] = "no_join";          // a session without a Join for 10 s
+inline constexpr char kNoProof[] = "no_proof";            // nothing, or not what is asked for
+inline constexpr char kWrongProof[] = "wrong_proof";      // a token or credential that is not ours
+inline constexpr char kStaleProof[] = "stale_proof";      // a challenge used, expired or not ours
+inline constexpr char kTlsHandshake[] = "tls_handshake";  // no TLS, or a certificate not ours
+inline constexpr char kOtherOwner[] = "other_owner";      // a job that belongs to somebody else
+inline constexpr char kMalformed[] = "malformed";  // a field out of its bounds, no Join first
+inline constexpr char kNoJoin[] = "no_join";       // a session without a Join for 10 s
 inline constexpr char kTooManyStreams[] = "too_many_streams";  // of one address
 inline constexpr char kTooManyAgents[] = "too_many_agents";    // of one job
 inline constexpr char kTooManyJobs[] = "too_many_jobs";

@@ -63,7 +63,10 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   // Starts the time until the next probe: at the connect timeout at the latest. With mutex_ held.
   void SetConnectAlarm();
   RendezvousClient::Lost LossOf(const grpc::Status& status) const;  // with mutex_ held
-  void RemoveCaller();                                       // with mutex_ held
+  void Cancel();                                                    // with mutex_ held
+  void RemoveCaller();                                              // with mutex_ held
+
+  bool tls() const { return credentials_ != nullptr && credentials_->tls(); }
 
   const std::string endpoint_;
   const Duration connect_timeout_;
@@ -72,8 +75,7 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
 
   const std::unique_ptr<v1::Rendezvous::Stub> stub_;
   grpc::ClientContext context_;
-  grpc::Alarm connect_alarm_;
-  std::unique_ptr<Probe> probe_;  // after the connect timeout
+  std::chrono::steady_clock::time_point connect_deadline_;  // constant from Open
 
   // Of the handshake; gRPC's until OnHandshakeDone.
   grpc::ClientContext handshake_context_;
@@ -84,8 +86,12 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
 
   std::mutex mutex_;
   std::condition_variable callers_changed_;
-  std::deque<v1::AgentMessage> outgoing_;  // the front one is gRPC's while `writing_`
-  bool opened_ = false;   // the session's call was started
+  std::deque<v1::AgentMessage> outgoing_;       // the front one is gRPC's while `writing_`
+  std::unique_ptr<grpc::Alarm> connect_alarm_;  // from Open
+  std::unique_ptr<Probe> probe_;  // after the connect timeout; with TLS now and then before it
+  int closed_by_peer_ = 0;        // probes that ended so
+  bool opened_ = false;   // the session's call is what can be cancelled; before, the handshake
+  bool started_ = false;  // it was started
   bool genuine_ = false;  // the rendezvous has proven that it knows our secret
   bool writing_ = false;
   bool connected_ = false;
@@ -95,7 +101,7 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   // Who of gRPC's will still call us: the call itself, the alarm, and the probe. The last one
   // leaves nothing behind that touches the session.
   int callers_ = 0;
-  std::string failure_;  // why we cancelled the call ourselves
+  std::string failure_;   // why we cancelled the call ourselves
   bool refused_ = false;  // with it
 };
 

@@ -1,12 +1,14 @@
 #include "rendezvous/client/channel.h"
 
 #include "absl/strings/match.h"
+#include "rendezvous/auth/grpc_log.h"
 #include "rendezvous/wire/limits.h"
 
 namespace ddprun {
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& endpoint,
                                            const auth::ClientCredentials* credentials) {
+  auth::QuietGrpc();  // what fails is told by those who call
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(wire::kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(wire::kMaxMessageBytes);

@@ -74,12 +74,12 @@ absl::StatusOr<Gate::Place> Gate::Enter(const grpc::CallbackServerContext& conte
 absl::StatusOr<v1::HandshakeReply> Gate::Handshake(const grpc::CallbackServerContext& context,
                                                    const v1::HandshakeRequest& request) {
   const std::string peer = context.peer();
-  if (authenticator_ == nullptr) {
-    return Count(refusal::kNoProof, peer,
-                 absl::UnauthenticatedError("this rendezvous runs without credentials"));
-  }
-  auto reply = authenticator_->Answer(request, peer);
-  if (reply.ok()) return reply;
+  auto reply = authenticator_ == nullptr
+                   ? absl::StatusOr<v1::HandshakeReply>(
+                         absl::UnauthenticatedError("this rendezvous runs without credentials"))
+                   : authenticator_->Answer(request, peer);
+  // One of no scheme only asks whether we are there, and what we ask for.
+  if (reply.ok() || request.scheme() == v1::AUTH_SCHEME_UNSPECIFIED) return reply;
   const bool malformed = absl::IsInvalidArgument(reply.status());
   return Count(malformed ? refusal::kMalformed : refusal::kNoProof, peer, reply.status());
 }

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ddprun/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/auth/grpc_log.h"
 #include "rendezvous/auth/server_credentials.h"
 #include "rendezvous/service/gate.h"
 #include "rendezvous/service/join_watch.h"
@@ -125,6 +126,11 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
       std::make_shared<Gate>(credentials == nullptr ? nullptr : credentials->authenticator,
                              options.max_streams_per_address,
                              [log = options.log](const std::string& text) { log("", text); });
+  auth::OnTlsHandshakeFailed([gate = std::weak_ptr(result->gate_)](const std::string& reason) {
+    const auto alive = gate.lock();
+    if (alive == nullptr) return;
+    alive->refusals().Count(refusal::kTlsHandshake, absl::StrCat("a connection: TLS: ", reason));
+  });
   result->join_watch_ = std::make_shared<JoinWatch>(options.time_to_join);
   result->loop_ =
       std::make_shared<RoundLoop>(options.round, std::move(options.log), std::move(options.load));
