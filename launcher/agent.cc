@@ -348,7 +348,7 @@ void Agent::OnRendezvousEvent(const RendezvousClient::Event& event) {
                    Feed(Supervisor::Received{received.header, received.message});
                  },
                  [this](const RendezvousClient::Lost& lost) {
-                   Feed(Supervisor::SessionLost{lost.reason});
+                   Feed(Supervisor::SessionLost{lost.reason, lost.refused});
                  },
              },
              event);

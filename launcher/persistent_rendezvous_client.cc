@@ -10,6 +10,9 @@ namespace ddprun {
 namespace {
 
 constexpr std::chrono::milliseconds kRetryAfter{100};
+// The rendezvous that refuses us may be that of an earlier job, with other credentials, and about
+// to end.
+constexpr std::chrono::milliseconds kPatienceWithRefusals{1000};
 constexpr std::chrono::milliseconds kLongestWatchInterval{2000};
 
 }  // namespace
@@ -21,7 +24,8 @@ PersistentRendezvousClient::~PersistentRendezvousClient() { Close(); }
 
 void PersistentRendezvousClient::Open(Handler handler) {
   handler_ = std::move(handler);
-  deadline_ = EventLoop::Clock::now() + options_.connect_timeout;
+  begin_ = EventLoop::Clock::now();
+  deadline_ = begin_ + options_.connect_timeout;
   Connect();
   Watch();
 }
@@ -69,7 +73,9 @@ void PersistentRendezvousClient::OnEvent(int attempt, const Event& event) {
       unanswered_.clear();
       loop_->CancelTimer(watch_);
     }
-  } else if (!heard_ && EventLoop::Clock::now() + kRetryAfter < deadline_) {
+  } else if (!heard_ && EventLoop::Clock::now() + kRetryAfter <
+                            (lost->refused ? std::min(deadline_, begin_ + kPatienceWithRefusals)
+                                           : deadline_)) {
     LogDebug(absl::StrCat(lost->reason, "; trying again"));
     client_->Close();
     client_.reset();

@@ -48,6 +48,7 @@ class PersistentRendezvousClient final : public RendezvousClient {
   int attempt_ = 0;  // which client events are from
   bool heard_ = false;
   bool closed_ = false;
+  EventLoop::Clock::time_point begin_;
   EventLoop::Clock::time_point deadline_;
   std::vector<std::pair<Header, AgentMessage>> unanswered_;  // to be said again on a new session
   EventLoop::TimerId retry_ = 0;

@@ -27,7 +27,8 @@ struct Connection {
 };
 
 // `loop` must outlive the result. May block on a name server. Errors are sentences for the user:
-// FailedPrecondition for a rendezvous that would need --insecure, Internal for one that cannot run
+// FailedPrecondition for credentials that are no good and for a rendezvous that would need
+// --insecure, Internal for one that cannot run
 // in this process, others when the endpoint cannot be found.
 absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,
                                              EventLoop* loop);

@@ -164,7 +164,8 @@ void Supervisor::OnRefused(const Refused& refused, TimePoint now) {
 void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
   if (state_ == SupervisorState::kLeaving || verdict_) return;  // nothing more was to be heard
   // Without the rendezvous nobody can tell whether our ranks are still ours: no grace.
-  verdict_ = OwnVerdict("unreachable", kExitUnavailable, lost.reason);
+  verdict_ = OwnVerdict(lost.refused ? "refused" : "unreachable",
+                        lost.refused ? kExitRefused : kExitUnavailable, lost.reason);
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);
 }
 

@@ -63,6 +63,7 @@ class Supervisor {
   };
   struct SessionLost {
     std::string reason;
+    bool refused = false;  // trying again is of no use: the credentials
   };
   struct WorkerSpawned {
     LocalRank local_rank;

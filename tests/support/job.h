@@ -19,9 +19,9 @@ inline std::string SourceDir() { return DDPRUN_SOURCE_DIR; }
 // One rendezvous daemon on a free port of loopback.
 class Daemon {
  public:
-  explicit Daemon(const std::string& folder)
-      : program_({DdprunPath(), "rendezvous", "--listen", "127.0.0.1:0", "--port-file",
-                  folder + "/port"}) {
+  // `flags`: more of them.
+  explicit Daemon(const std::string& folder, const std::vector<std::string>& flags = {})
+      : program_(Arguments(folder, flags)) {
     WaitForChange(folder, [&] { return !ReadFile(folder + "/port").empty(); });
     port_ = std::stoi("0" + ReadFile(folder + "/port"));
   }
@@ -30,6 +30,14 @@ class Daemon {
   Program& program() { return program_; }
 
  private:
+  static std::vector<std::string> Arguments(const std::string& folder,
+                                            const std::vector<std::string>& flags) {
+    std::vector<std::string> argv = {DdprunPath(),  "rendezvous",  "--listen",
+                                     "127.0.0.1:0", "--port-file", folder + "/port"};
+    argv.insert(argv.end(), flags.begin(), flags.end());
+    return argv;
+  }
+
   Program program_;
   int port_ = 0;
 };

@@ -112,6 +112,12 @@ rendezvous:
   join_timeout: 10min
   last_call: 5s
   connect_timeout: 1min
+  token_file: ""
+  tls_ca: ""
+  tls_cert: ""
+  tls_key: ""
+  munge: false
+  munge_socket: ""
 restart:
   max_restarts: 0
   window: 0s
