@@ -10,11 +10,11 @@
 #include "launcher/log.h"
 #include "launcher/worker_environment.h"
 #include "rendezvous/core/overloaded.h"
+#include "worker/contract/control.h"
 
 namespace ddprun {
 namespace {
 
-constexpr std::chrono::seconds kHeartbeatInterval{1};
 // At the end of the job: for log files on a slow disk, and for a terminal that does not keep up.
 constexpr std::chrono::seconds kFileFlushTimeout{30};
 constexpr std::chrono::seconds kConsoleFlushTimeout{2};
@@ -29,6 +29,7 @@ SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   const JobConfig& config = options.config;
   SupervisorOptions supervisor;
   supervisor.job = config.rendezvous.id;
+  supervisor.epoch = config.rendezvous.epoch;
   supervisor.incarnation = options.incarnation;
   supervisor.spec.min_nodes = config.nodes.min;
   supervisor.spec.max_nodes = config.nodes.max;
@@ -37,6 +38,9 @@ SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   supervisor.spec.never_restart_on = config.restart.never_on;
   supervisor.spec.join_timeout = config.rendezvous.join_timeout;
   supervisor.spec.last_call = config.rendezvous.last_call;
+  supervisor.spec.heartbeat = config.rendezvous.heartbeat;
+  supervisor.spec.lease = config.rendezvous.lease;
+  supervisor.spec.save_timeout = config.save_timeout;
   supervisor.spec.master_addr = config.rendezvous.master_addr;
   supervisor.spec.master_port = config.rendezvous.master_port;
   supervisor.node = {options.host, options.address, config.nproc_per_node};
@@ -44,6 +48,12 @@ SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
     supervisor.node.requested_rank = NodeRank{config.rendezvous.node_rank};
   }
   supervisor.stop_grace = config.stop_grace;
+  supervisor.leases = !config.standalone();
+  if (!config.standalone()) {
+    supervisor.rendezvous = absl::StrCat("the rendezvous at ", config.rendezvous.endpoint);
+  }
+  supervisor.connect_timeout = config.rendezvous.connect_timeout;
+  supervisor.daemon_grace = config.rendezvous.daemon_grace;
   return supervisor;
 }
 
@@ -58,12 +68,17 @@ int SpawnExitCode(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ? 127 : 126;
 }
 
-// After these nobody expects a process of this generation any more.
+// After these nobody expects a process of this generation any more: of a Join, where it says that
+// none runs though the agent has been in a generation.
 bool SaysThatNodeIsClear(const Supervisor::Action& action) {
   if (std::holds_alternative<Supervisor::Exit>(action)) return true;
   const auto* send = std::get_if<Supervisor::Send>(&action);
-  return send != nullptr && (std::holds_alternative<Drained>(send->message) ||
-                             std::holds_alternative<Leave>(send->message));
+  if (send == nullptr) return false;
+  if (const auto* join = std::get_if<Join>(&send->message)) {
+    return !join->workers_running && send->header.generation.value >= 0;
+  }
+  return (std::holds_alternative<Drained>(send->message) ||
+          std::holds_alternative<Leave>(send->message));
 }
 
 }  // namespace
@@ -94,11 +109,10 @@ absl::StatusOr<Verdict> Agent::Run() {
   if (!control.ok()) return control.status();
   control_ = *std::move(control);
 
+  Feed(Supervisor::AgentStarted{});
   client_->Open([this](RendezvousClient::Event event) {
     loop_->Post([this, event = std::move(event)] { OnRendezvousEvent(event); });
   });
-  Feed(Supervisor::AgentStarted{});
-  if (!options_.config.standalone()) Heartbeat();
   loop_->Run();
   client_->Close();
 
@@ -136,7 +150,7 @@ void Agent::Feed(const Supervisor::Event& event) {
 // Actions are performed in the order in which they were decided, also when performing one leads to
 // the next decision.
 void Agent::Queue(std::vector<Supervisor::Action> actions) {
-  for (Supervisor::Action& action : actions) actions_.push_back(std::move(action));
+  for (Supervisor::Action& action : actions) actions_.push_back({session_, std::move(action)});
   PerformQueued();
 }
 
@@ -144,8 +158,13 @@ void Agent::PerformQueued() {
   if (performing_) return;
   performing_ = true;
   while (!actions_.empty() && !verdict_) {
-    if (SaysThatNodeIsClear(actions_.front()) && !ClearNode()) break;
-    Supervisor::Action action = std::move(actions_.front());
+    QueuedAction& next = actions_.front();
+    if (std::holds_alternative<Supervisor::Send>(next.action) && next.session != session_) {
+      actions_.pop_front();  // it was for a session that is over; the new one begins with its Join
+      continue;
+    }
+    if (SaysThatNodeIsClear(next.action) && !ClearNode()) break;
+    Supervisor::Action action = std::move(next.action);
     actions_.pop_front();
     std::visit([this](auto& chosen) { Perform(chosen); }, action);
   }
@@ -191,8 +210,11 @@ void Agent::ArmDeadline() {
 // ---- acting ----
 
 void Agent::Perform(Supervisor::Send& send) {
-  if (auto* join = std::get_if<Join>(&send.message)) join->offered_port = HoldFreshPort();
-  if (auto* drained = std::get_if<Drained>(&send.message)) drained->offered_port = HoldFreshPort();
+  if (auto* join = std::get_if<Join>(&send.message)) {
+    join->offered_port = OfferPort(join->workers_running);
+  } else if (auto* drained = std::get_if<Drained>(&send.message)) {
+    drained->offered_port = OfferPort(false);
+  }
   client_->Send(send.header, send.message);
 }
 
@@ -204,6 +226,7 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
                        assignment.world_size, ", master ", assignment.master_addr, ":",
                        assignment.master_port, ", restart ", assignment.restart_count, " of ",
                        assignment.max_restarts));
+  port_used_ = true;
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
     const LocalRank local_rank{i};
     const absl::Status status = Spawn(spawn, local_rank);
@@ -263,6 +286,15 @@ void Agent::SignalWorker(const Worker& worker, int signo) {
   const absl::Status status = runner_->SignalGroup(worker.process.pid, signo);
   if (!status.ok() && !absl::IsNotFound(status)) LogWarning(status.message());
 }
+
+void Agent::Perform(const Supervisor::AskWorkersToSave& ask) {
+  for (const LocalRank local_rank : ask.local_ranks) {
+    const Worker* worker = workers_[local_rank.value].get();
+    if (worker != nullptr) control_->SendTo(worker->process.pid, control::kSave, "1");
+  }
+}
+
+void Agent::Perform(const Supervisor::SetFence& fence) { runner_->SetFence(fence.at); }
 
 void Agent::Perform(const Supervisor::Note& note) { LogInfo(note.text); }
 
@@ -332,9 +364,11 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
                    [&](const ErrorMsg& error) {
                      Feed(Supervisor::ErrorReported{local_rank, error.kind, error.text});
                    },
-                   [](const ReadyMsg&) {},       // what these are for comes with warm standby and
-                   [](const CheckpointMsg&) {},  // snapshots; a worker may send them all the same
-                   [](const PhaseMsg&) {},
+                   [&](const CheckpointMsg& checkpoint) {
+                     Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
+                   },
+                   [&](const ReadyMsg&) { Feed(Supervisor::WorkerSpoke{local_rank}); },
+                   [&](const PhaseMsg&) { Feed(Supervisor::WorkerSpoke{local_rank}); },
                    [](const ByeMsg&) {},
                },
                message);
@@ -344,22 +378,25 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
 
 void Agent::OnRendezvousEvent(const RendezvousClient::Event& event) {
   std::visit(Overloaded{
+                 [this](const RendezvousClient::Opened&) {
+                   ++session_;
+                   Feed(Supervisor::SessionOpened{});
+                 },
                  [this](const RendezvousClient::Received& received) {
                    Feed(Supervisor::Received{received.header, received.message});
                  },
                  [this](const RendezvousClient::Lost& lost) {
-                   Feed(Supervisor::SessionLost{lost.reason, lost.refused});
+                   ++session_;
+                   Feed(Supervisor::SessionLost{lost.reason, lost.refused, lost.attempt_started_at,
+                                                lost.denied});
                  },
              },
              event);
 }
 
-void Agent::Heartbeat() {
-  client_->Send(supervisor_.header(), ddprun::Heartbeat{});
-  loop_->AddTimer(EventLoop::Clock::now() + kHeartbeatInterval, [this] { Heartbeat(); });
-}
-
-int Agent::HoldFreshPort() {
+int Agent::OfferPort(bool workers_running) {
+  // The one that is held may be in an assignment by now, or rank 0's store may listen on it.
+  if (port_ && (workers_running || !port_used_)) return port_->port();
   // A fresh one each time: what is left of the last generation must not reach the next one's store.
   auto port = PortHolder::Bind();
   if (!port.ok()) {
@@ -367,6 +404,7 @@ int Agent::HoldFreshPort() {
     return 0;
   }
   port_.emplace(*std::move(port));
+  port_used_ = false;
   return port_->port();
 }
 

@@ -8,6 +8,7 @@
 #ifndef DDPRUN_LAUNCHER_AGENT_H_
 #define DDPRUN_LAUNCHER_AGENT_H_
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -66,6 +67,10 @@ class Agent {
   void OnWorkersLost(const absl::Status& why);
 
  private:
+  struct QueuedAction {
+    std::uint64_t session;  // in which it was decided
+    Supervisor::Action action;
+  };
   struct Worker {
     SpawnedProcess process;
     std::unique_ptr<LogPump> pump;
@@ -83,6 +88,8 @@ class Agent {
   void Perform(Supervisor::Send& send);
   void Perform(const Supervisor::SpawnWorkers& spawn);
   void Perform(const Supervisor::SignalWorkers& signal);
+  void Perform(const Supervisor::AskWorkersToSave& ask);
+  void Perform(const Supervisor::SetFence& fence);
   void Perform(const Supervisor::Note& note);
   void Perform(const Supervisor::Exit& exit);
 
@@ -93,8 +100,7 @@ class Agent {
   void AbandonWorker(Worker& worker);
   void OnControlMessage(pid_t peer, const ControlMessage& message);
   void OnRendezvousEvent(const RendezvousClient::Event& event);
-  void Heartbeat();
-  int HoldFreshPort();
+  int OfferPort(bool workers_running);
 
   // Constant after construction.
   const Options options_;
@@ -111,7 +117,9 @@ class Agent {
   std::unique_ptr<ControlSocket> control_;
   std::vector<std::unique_ptr<Worker>> workers_;  // by local rank; null: not running
   std::optional<PortHolder> port_;                // offered to the round; free for rank 0's store
-  std::deque<Supervisor::Action> actions_;        // decided and not yet performed
+  bool port_used_ = false;                        // workers were told of it
+  std::deque<QueuedAction> actions_;              // decided and not yet performed
+  std::uint64_t session_ = 0;                     // counts what was opened and what was lost
   bool performing_ = false;
   std::optional<EventLoop::Clock::time_point> clearing_until_;  // while ClearNode says false
   EventLoop::TimerId clear_again_ = 0;

@@ -1,41 +1,39 @@
 #include "launcher/persistent_rendezvous_client.h"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
-#include "absl/strings/str_cat.h"
 #include "launcher/log.h"
 
 namespace ddprun {
 namespace {
 
-constexpr std::chrono::milliseconds kRetryAfter{100};
-// The rendezvous that refuses us may be that of an earlier job, with other credentials, and about
-// to end.
-constexpr std::chrono::milliseconds kPatienceWithRefusals{1000};
+// The rendezvous that denies us may be that of an earlier job, with other credentials, and about to
+// end.
+constexpr std::chrono::milliseconds kPatience{500};
+constexpr int kClosedOften = 3;
 constexpr std::chrono::milliseconds kLongestWatchInterval{2000};
 
 }  // namespace
 
 PersistentRendezvousClient::PersistentRendezvousClient(EventLoop* loop, Options options)
-    : loop_(loop), options_(std::move(options)) {}
+    : loop_(loop),
+      options_(std::move(options)),
+      attempt_limit_(options_.longest_attempt),
+      random_(options_.seed) {}
 
 PersistentRendezvousClient::~PersistentRendezvousClient() { Close(); }
 
 void PersistentRendezvousClient::Open(Handler handler) {
   handler_ = std::move(handler);
   begin_ = EventLoop::Clock::now();
-  deadline_ = begin_ + options_.connect_timeout;
   Connect();
   Watch();
 }
 
 void PersistentRendezvousClient::Send(const Header& header, const AgentMessage& message) {
-  if (closed_) return;
-  if (!heard_ && !std::holds_alternative<Heartbeat>(message)) {
-    unanswered_.emplace_back(header, message);
-  }
-  if (client_ != nullptr) client_->Send(header, message);
+  if (open_ && !closed_) client_->Send(header, message);
 }
 
 void PersistentRendezvousClient::Close() {
@@ -47,12 +45,18 @@ void PersistentRendezvousClient::Close() {
 
 void PersistentRendezvousClient::Connect() {
   options_.ensure_running();
-  client_ = options_.make_client(deadline_ - EventLoop::Clock::now());
+  client_ = options_.make_client(attempt_limit_);
   const int attempt = ++attempt_;
   client_->Open([this, attempt](Event event) {
     loop_->Post([this, attempt, event = std::move(event)] { OnEvent(attempt, event); });
   });
-  for (const auto& [header, message] : unanswered_) client_->Send(header, message);
+}
+
+Duration PersistentRendezvousClient::NextBackoff() {
+  const Duration whole = std::max(backoff_, options_.first_backoff);
+  backoff_ = std::min(2 * whole, options_.longest_backoff);
+  return Duration(
+      std::uniform_int_distribution<Duration::rep>(whole.count() / 2, whole.count())(random_));
 }
 
 void PersistentRendezvousClient::Watch() {
@@ -63,24 +67,26 @@ void PersistentRendezvousClient::Watch() {
   });
 }
 
-void PersistentRendezvousClient::OnEvent(int attempt, const Event& event) {
+void PersistentRendezvousClient::OnEvent(int attempt, Event event) {
   if (closed_ || attempt != attempt_) return;
-  const auto* const lost = std::get_if<Lost>(&event);
-  if (lost == nullptr) {
-    // Until it has ranks for us, a rendezvous may end, and the next one must hear our Join.
+  if (std::holds_alternative<Opened>(event)) {
+    open_ = true;
+  } else if (auto* lost = std::get_if<Lost>(&event)) {
+    LogDebug(lost->reason);
+    closed_after_tls_ = lost->closed_after_tls ? closed_after_tls_ + 1 : 0;
+    if (closed_after_tls_ >= kClosedOften) lost->denied = true;
+    if (EventLoop::Clock::now() < begin_ + kPatience) lost->denied = false;
+    open_ = false;
+    if (!lost->refused) attempt_limit_ = std::min(2 * attempt_limit_, options_.longest_attempt);
+    client_->Close();  // it is over: returns at once
+    retry_ = loop_->AddTimer(EventLoop::Clock::now() + NextBackoff(), [this] { Connect(); });
+  } else {
+    backoff_ = Duration::zero();
+    attempt_limit_ = options_.shortest_attempt;
+    // From here on Lost says when it is gone; a rendezvous that says Waiting may be about to end.
     if (!std::holds_alternative<Waiting>(std::get<Received>(event).message)) {
-      heard_ = true;
-      unanswered_.clear();
       loop_->CancelTimer(watch_);
     }
-  } else if (!heard_ && EventLoop::Clock::now() + kRetryAfter <
-                            (lost->refused ? std::min(deadline_, begin_ + kPatienceWithRefusals)
-                                           : deadline_)) {
-    LogDebug(absl::StrCat(lost->reason, "; trying again"));
-    client_->Close();
-    client_.reset();
-    retry_ = loop_->AddTimer(EventLoop::Clock::now() + kRetryAfter, [this] { Connect(); });
-    return;
   }
   handler_(event);
 }

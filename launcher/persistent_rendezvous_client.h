@@ -1,15 +1,19 @@
-// A RendezvousClient for a rendezvous that agents start and that ends by itself after each job: it
-// may be about to end when we come. Until the first word of the rendezvous, other than Waiting, a
-// session that is lost is opened anew, within the time for connecting; after it, a loss is a loss.
+// A RendezvousClient that connects again, for ever: after a failed attempt, and after a session
+// that was lost. The Supervisor decides how long that is worth it (--daemon-grace).
+//
+// Opened comes for every session, Lost for every session that ended and for every attempt that
+// failed. What is sent while no session is open is dropped: on each new one the agent says anew
+// what matters. Attempts are short and frequent, because a refused one is how an agent knows that
+// there is no rendezvous that could give its ranks away (docs/leases.md).
 //
 // Its handler is called on the loop. The loop's thread only.
 #ifndef DDPRUN_LAUNCHER_PERSISTENT_RENDEZVOUS_CLIENT_H_
 #define DDPRUN_LAUNCHER_PERSISTENT_RENDEZVOUS_CLIENT_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
-#include <utility>
-#include <vector>
+#include <random>
 
 #include "launcher/os/event_loop.h"
 #include "rendezvous/client/rendezvous_client.h"
@@ -20,12 +24,22 @@ namespace ddprun {
 class PersistentRendezvousClient final : public RendezvousClient {
  public:
   struct Options {
-    Duration connect_timeout = std::chrono::seconds(60);
-    // Makes a client that tries to connect for so long.
-    std::function<std::unique_ptr<RendezvousClient>(Duration)> make_client;
+    // Makes a client for one attempt, that connects within `limit` or is lost.
+    std::function<std::unique_ptr<RendezvousClient>(Duration limit)> make_client;
     // Called before each attempt, and now and then while the rendezvous has said nothing: has it
     // run, where that is up to this agent.
     std::function<void()> ensure_running;
+    // From a loss or a failure to the next attempt: between half of the backoff and the whole,
+    // which doubles from the first to the longest and starts anew with a session that says
+    // something.
+    Duration first_backoff = std::chrono::milliseconds(50);
+    Duration longest_backoff = std::chrono::seconds(1);
+    // How long one attempt may take. The longest at first, when thousands connect at once. After a
+    // session the shortest, so that a rendezvous that comes back is noticed within the lease; it
+    // doubles while there is no answer, which a rendezvous that is overrun may owe.
+    Duration shortest_attempt = std::chrono::seconds(1);
+    Duration longest_attempt = std::chrono::seconds(10);
+    std::uint64_t seed = 0;  // of the jitter: a different one for each agent
   };
 
   // `loop` must outlive this object.
@@ -38,19 +52,22 @@ class PersistentRendezvousClient final : public RendezvousClient {
 
  private:
   void Connect();
-  void OnEvent(int attempt, const Event& event);
+  void OnEvent(int attempt, Event event);
+  Duration NextBackoff();
   void Watch();
 
   EventLoop* const loop_;
   const Options options_;
   Handler handler_;
   std::unique_ptr<RendezvousClient> client_;
-  int attempt_ = 0;  // which client events are from
-  bool heard_ = false;
+  EventLoop::Clock::time_point begin_;  // from Open
+  int closed_after_tls_ = 0;            // attempts in a row that ended so
+  int attempt_ = 0;                     // which client events are from
+  bool open_ = false;                   // the session of client_
   bool closed_ = false;
-  EventLoop::Clock::time_point begin_;
-  EventLoop::Clock::time_point deadline_;
-  std::vector<std::pair<Header, AgentMessage>> unanswered_;  // to be said again on a new session
+  Duration backoff_{};  // the next one, before jitter; zero: the first
+  Duration attempt_limit_;
+  std::mt19937_64 random_;
   EventLoop::TimerId retry_ = 0;
   EventLoop::TimerId watch_ = 0;
   std::chrono::milliseconds watch_interval_{100};

@@ -1,5 +1,6 @@
 #include "launcher/commands/connection.h"
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -48,7 +49,7 @@ absl::StatusOr<std::string> NodeAddress(const JobConfig& config) {
 absl::StatusOr<std::unique_ptr<RendezvousServer>> StartOwnRendezvous(const std::string& listen) {
   RendezvousServer::Options options;
   options.listen = listen;
-  options.round.lease = std::nullopt;
+  options.round.leases = false;
   options.log = [](std::string_view, std::string_view text) { LogDebug(std::string(text)); };
   auto server = RendezvousServer::Start(std::move(options));
   if (!server.ok()) return absl::InternalError(server.status().message());
@@ -58,55 +59,55 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> StartOwnRendezvous(const std::
 }  // namespace
 
 absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,
-                                             EventLoop* loop) {
+                                             std::uint64_t seed, EventLoop* loop) {
   Connection connection;
   auto address = NodeAddress(config);
   if (!address.ok()) return address.status();
   connection.node_address = *std::move(address);
-  const Duration timeout = config.rendezvous.connect_timeout;
 
   if (config.standalone()) {
     const std::string endpoint = absl::StrCat("unix:", run.sockets(), "/rendezvous.sock");
     auto server = StartOwnRendezvous(endpoint);
     if (!server.ok()) return server.status();
     connection.server = *std::move(server);
-    connection.client =
-        std::make_unique<GrpcRendezvousClient>(GrpcRendezvousClient::Options{endpoint, timeout});
+    connection.client = std::make_unique<GrpcRendezvousClient>(
+        GrpcRendezvousClient::Options{endpoint, config.rendezvous.connect_timeout});
     return connection;
   }
   const std::string& endpoint = config.rendezvous.endpoint;
   const auto credentials = LoadCredentials(config.rendezvous.credentials);
   if (!credentials.ok()) return credentials.status();
   if (const std::string& warning = (*credentials)->warning(); !warning.empty()) LogWarning(warning);
-  if (!config.rendezvous.autostart) {
-    connection.client = std::make_unique<GrpcRendezvousClient>(
-        GrpcRendezvousClient::Options{endpoint, timeout, *credentials});
-    return connection;
+  if (config.rendezvous.autostart) {
+    const auth::CredentialOptions options = CredentialOptionsOf(config.rendezvous.credentials);
+    RendezvousHost::Options host_options;
+    host_options.host = HostOf(endpoint);
+    host_options.port = PortOf(endpoint);
+    host_options.insecure = config.insecure;
+    host_options.asks_who_calls = auth::AsksWhoCalls(options);
+    host_options.credentials = CredentialArguments(config.rendezvous.credentials);
+    host_options.log_file = absl::StrCat(run.path(), "/rendezvous.log");
+    auto host = RendezvousHost::Create(std::move(host_options));
+    if (!host.ok()) return host.status();
+    if (*host != nullptr) {
+      const absl::Status complete = auth::CheckServerOptions(options);
+      if (!complete.ok()) return absl::FailedPreconditionError(complete.message());
+    }
+    connection.host = *std::move(host);
   }
-  const auth::CredentialOptions options = CredentialOptionsOf(config.rendezvous.credentials);
-  RendezvousHost::Options host_options;
-  host_options.host = HostOf(endpoint);
-  host_options.port = PortOf(endpoint);
-  host_options.insecure = config.insecure;
-  host_options.asks_who_calls = auth::AsksWhoCalls(options);
-  host_options.credentials = CredentialArguments(config.rendezvous.credentials);
-  host_options.log_file = absl::StrCat(run.path(), "/rendezvous.log");
-  auto host = RendezvousHost::Create(std::move(host_options));
-  if (!host.ok()) return host.status();
-  if (*host != nullptr) {
-    const absl::Status complete = auth::CheckServerOptions(options);
-    if (!complete.ok()) return absl::FailedPreconditionError(complete.message());
-  }
-  connection.host = *std::move(host);
   PersistentRendezvousClient::Options persistent;
-  persistent.connect_timeout = timeout;
-  persistent.make_client = [endpoint, credentials = *credentials](Duration left) {
+  persistent.make_client = [endpoint, credentials = *credentials](Duration limit) {
     return std::make_unique<GrpcRendezvousClient>(
-        GrpcRendezvousClient::Options{endpoint, left, credentials});
+        GrpcRendezvousClient::Options{endpoint, limit, /*retry=*/false, credentials});
   };
   persistent.ensure_running = [host = connection.host.get()] {
     if (host != nullptr) host->EnsureRunning();
   };
+  // So that a lease sees at least one attempt, however short it is.
+  const Duration third = config.rendezvous.lease / 3;
+  persistent.longest_backoff = std::min(persistent.longest_backoff, third);
+  persistent.shortest_attempt = std::min(persistent.shortest_attempt, third);
+  persistent.seed = seed;
   connection.client = std::make_unique<PersistentRendezvousClient>(loop, std::move(persistent));
   return connection;
 }

@@ -5,6 +5,7 @@
 #ifndef DDPRUN_LAUNCHER_COMMANDS_CONNECTION_H_
 #define DDPRUN_LAUNCHER_COMMANDS_CONNECTION_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -26,12 +27,13 @@ struct Connection {
   std::unique_ptr<RendezvousClient> client;  // not open yet
 };
 
-// `loop` must outlive the result. May block on a name server. Errors are sentences for the user:
+// `seed`: of the jitter between attempts to connect, another one for each agent. `loop` must
+// outlive the result. May block on a name server. Errors are sentences for the user:
 // FailedPrecondition for credentials that are no good and for a rendezvous that would need
-// --insecure, Internal for one that cannot run
-// in this process, others when the endpoint cannot be found.
+// --insecure, Internal for one that cannot run in this process, others when the endpoint cannot be
+// found.
 absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,
-                                             EventLoop* loop);
+                                             std::uint64_t seed, EventLoop* loop);
 
 }  // namespace ddprun
 

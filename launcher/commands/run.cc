@@ -59,7 +59,8 @@ GuardianOptions LastDuties(const JobConfig& config, Incarnation incarnation, Run
   options.on_agent_killed = [&config, incarnation, run](const std::vector<pid_t>& left) {
     // Else, and with one that cannot be reached, the agent's lease decides.
     if (left.empty() && !config.standalone()) {
-      const Header agent{config.rendezvous.id, 0, Generation{-1}, incarnation};
+      const Header agent{config.rendezvous.id, config.rendezvous.epoch, Generation{-1},
+                         incarnation};
       const auto credentials = LoadCredentials(config.rendezvous.credentials);
       if (credentials.ok()) {
         ReportGone(config.rendezvous.endpoint, agent, kReportLimit, credentials->get())
@@ -133,7 +134,7 @@ int RunJob(const RunCommand& command) {
   if (!runner.ok()) return fail(runner.status(), kExitInternal);
   for (const std::string& note : command.notes) LogDebug(note);
 
-  const auto connection = PrepareConnection(config, *run, &loop);
+  const auto connection = PrepareConnection(config, *run, incarnation.value, &loop);
   if (!connection.ok()) return fail(connection.status(), ExitCodeOf(connection.status()));
   Agent agent({config, context.host, connection->node_address, incarnation, InheritedEnvironment()},
               &loop, runner->get(), connection->client.get(), console, &*run);

@@ -55,7 +55,8 @@ constexpr FlagSpec kRunFlags[] = {
     Option("rdzv-backend", 0, "NAME",
            "c10d or static: started where the endpoint lives; ddprun: you start it (default)"),
     Option("rdzv-conf", 0, "K=V,...",
-           "join_timeout, last_call_timeout, timeout (or connect_timeout), in seconds"),
+           "join_timeout, last_call_timeout, timeout (or connect_timeout), keep_alive_interval, "
+           "lease, in seconds"),
     Option("node-rank", 0, "N", "static mode: rank of this node (default 0)"),
     Sets("master-addr", 0, "ADDRESS", "rendezvous.master_addr",
          "static mode: MASTER_ADDR (default 127.0.0.1)"),
@@ -77,6 +78,10 @@ constexpr FlagSpec kRunFlags[] = {
     Sets("local-addr", 0, "ADDRESS", "local_addr", "address of this node for the others"),
     Sets("stop-grace", 0, "DURATION", "stop_grace", "from SIGTERM to SIGKILL (default 10s)"),
     SetsSeconds("shutdown-timeout", "stop_grace", "the same, as torchrun calls it"),
+    Sets("save-timeout", 0, "DURATION", "save_timeout",
+         "for a checkpoint before a planned stop (default 60s)"),
+    Sets("daemon-grace", 0, "DURATION", "rendezvous.daemon_grace",
+         "how long to go on without the rendezvous (default 5min)"),
     Sets("log-dir", 0, "DIR", "log_dir", "folder for the workers' output (default logs)"),
     Sets("redirects", 'r', "SPEC", "logs.redirects",
          "to files only: 0 none, 1 stdout, 2 stderr, 3 both, or by local rank: 0:1,1:3"),
@@ -111,8 +116,6 @@ constexpr FlagSpec kRunFlags[] = {
     Refused("numa-binding", 0, "KIND", "put numactl in front of COMMAND"),
     Refused("warm", 0, "", "workers are started when they are needed"),
     Refused("hang-timeout", 0, "DURATION", "a worker that hangs is not noticed; end it yourself"),
-    Refused("save-timeout", 0, "DURATION", "workers are not asked to save before they are stopped"),
-    Refused("daemon-grace", 0, "DURATION", "a job ends when its rendezvous does"),
 };
 
 constexpr FlagSpec kRendezvousFlags[] = {

@@ -5,6 +5,7 @@
 #define DDPRUN_LAUNCHER_CONFIG_JOB_CONFIG_H_
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -37,6 +38,11 @@ struct RendezvousConfig {
   std::chrono::milliseconds join_timeout{600'000};  // first join → enough nodes
   std::chrono::milliseconds last_call{5'000};  // from `min` nodes joined until the round closes
   std::chrono::milliseconds connect_timeout{60'000};  // until the endpoint must have answered
+  std::chrono::milliseconds heartbeat{1'000};         // how often an agent says that it lives
+  std::chrono::milliseconds lease{3'000};  // unheard for so long a node is lost; ≥ 3 heartbeats
+  std::chrono::milliseconds daemon_grace{300'000};  // how long the job goes on without a rendezvous
+  // 0, or Slurm's restart count: a job that was requeued is not disturbed by its former life.
+  std::uint32_t epoch = 0;
   // Where nobody listens on the endpoint and its address is this host's: start the rendezvous.
   bool autostart = false;
   // Static mode: what the workers get as MASTER_ADDR and MASTER_PORT. Empty, 0: chosen.
@@ -57,7 +63,8 @@ struct JobConfig {
   int nproc_per_node = 1;  // `auto`, `gpu` and `cpu` are resolved to a number by now
   RendezvousConfig rendezvous;
   RestartConfig restart;
-  std::chrono::milliseconds stop_grace{10'000};  // from SIGTERM to SIGKILL
+  std::chrono::milliseconds stop_grace{10'000};    // from SIGTERM to SIGKILL
+  std::chrono::milliseconds save_timeout{60'000};  // for the checkpoint before a planned stop
   std::string role = "default";
   std::string local_addr;      // address of this node for the others; empty: chosen by the route
   std::string log_dir;         // absolute; default ./logs

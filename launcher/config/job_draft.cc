@@ -1,7 +1,9 @@
 #include "launcher/config/job_draft.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -39,6 +41,8 @@ class Finisher {
     ResolveProcesses();
     CheckNodes();
     CheckGpus();
+    CheckLease();
+    ResolveEpoch();
     ResolveCommand();
     config_.log_dir = Absolute(config_.log_dir, host_);
     config_.checkpoint_dir = Absolute(config_.checkpoint_dir, host_);
@@ -101,6 +105,30 @@ class Finisher {
     AddProblem(OriginOf("virtual_local_rank"),
                absl::StrCat("each worker needs a GPU of its own (found ", config_.nproc_per_node,
                             " workers and CUDA_VISIBLE_DEVICES=", *visible, ")"));
+  }
+
+  void CheckLease() {
+    const RendezvousConfig& rendezvous = config_.rendezvous;
+    if (rendezvous.lease >= 3 * rendezvous.heartbeat) return;
+    const bool lease_given = draft_.origins.count("rendezvous.lease") != 0;
+    AddProblem(
+        OriginOf(lease_given ? "rendezvous.lease" : "rendezvous.heartbeat"),
+        absl::StrCat("the lease must be at least three heartbeats, or one that is late would end a "
+                     "node (found a lease of ",
+                     FormatDuration(rendezvous.lease), " and a heartbeat of ",
+                     FormatDuration(rendezvous.heartbeat), ")"));
+  }
+
+  void ResolveEpoch() {
+    const auto text = host_.Environment("SLURM_RESTART_COUNT");
+    if (!text.has_value() || text->empty()) return;
+    const auto count = ParseWholeNumber(*text);
+    if (count.has_value() && *count <= std::numeric_limits<std::uint32_t>::max()) {
+      config_.rendezvous.epoch = static_cast<std::uint32_t>(*count);
+      return;
+    }
+    AddProblem({Source::kEnvironment, "SLURM_RESTART_COUNT"},
+               absl::StrCat("expected a whole number (found ", Quoted(*text), ")"));
   }
 
   void ResolveCommand() {

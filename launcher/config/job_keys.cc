@@ -22,6 +22,10 @@ constexpr std::int64_t kMostNodes = 65'536;
 constexpr std::int64_t kMostProcesses = 1'024;
 constexpr std::int64_t kMostRestarts = 1'000'000;
 constexpr std::int64_t kYear = std::int64_t{8'760} * 3'600'000;
+// As the rendezvous takes them (rendezvous/wire/limits.h).
+constexpr std::int64_t kMinHeartbeat = 10;
+constexpr std::int64_t kMaxHeartbeat = 60'000;
+constexpr std::int64_t kMaxLease = 3'600'000;
 constexpr int kDefaultPort = 29400;  // torchrun's, for an endpoint without a port
 
 constexpr JobKey kKeys[] = {
@@ -61,6 +65,10 @@ constexpr JobKey kKeys[] = {
     {"", "stop_grace", KeyType::kDuration, 0, kYear,
      [](JobDraft& d) -> Field { return &d.config.stop_grace; },
      "How long a worker has to end after SIGTERM before SIGKILL; 0 is at once."},
+    {"", "save_timeout", KeyType::kDuration, 0, kYear,
+     [](JobDraft& d) -> Field { return &d.config.save_timeout; },
+     "How long the workers have to make a checkpoint before a planned stop (a node that is drained "
+     "or preempted, `ddprun stop --save`)."},
     {"rendezvous", "endpoint", KeyType::kEndpoint, 1, 65535,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.endpoint; },
      "host:port of a running `ddprun rendezvous`; 29400 where the port is left out; an IPv6 "
@@ -109,6 +117,20 @@ constexpr JobKey kKeys[] = {
     {"rendezvous", "munge_socket", KeyType::kPath, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.credentials.munge_socket; },
      "Socket of munged. Empty: where libmunge looks for it."},
+    {"rendezvous", "heartbeat", KeyType::kDuration, kMinHeartbeat, kMaxHeartbeat,
+     [](JobDraft& d) -> Field { return &d.config.rendezvous.heartbeat; },
+     "How often the agent of each node says that it lives. The same on every node."},
+    {"rendezvous", "lease", KeyType::kDuration, 3 * kMinHeartbeat, kMaxLease,
+     [](JobDraft& d) -> Field { return &d.config.rendezvous.lease; },
+     "A node that the rendezvous has not heard for so long is lost, and has ended its workers by "
+     "then. At least three heartbeats. The same on every node."},
+    {"rendezvous", "daemon_grace", KeyType::kDuration, 0, kYear,
+     [](JobDraft& d) -> Field { return &d.config.rendezvous.daemon_grace; },
+     "How long a node tries to reach a rendezvous that it has lost before it gives up. Where "
+     "nobody "
+     "listens on the endpoint the workers go on meanwhile; where there is no answer, not longer "
+     "than "
+     "the lease."},
     {"restart", "max_restarts", KeyType::kInteger, 0, kMostRestarts,
      [](JobDraft& d) -> Field { return &d.config.restart.max_restarts; },
      "How many times the whole job may start its workers again after one of them failed."},

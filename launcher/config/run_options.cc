@@ -35,6 +35,9 @@ constexpr RendezvousSetting kRendezvousSettings[] = {
     {"last_call_timeout", "rendezvous.last_call"},
     {"timeout", "rendezvous.connect_timeout"},
     {"connect_timeout", "rendezvous.connect_timeout"},
+    {"keep_alive_interval", "rendezvous.heartbeat"},
+    {"heartbeat", "rendezvous.heartbeat"},
+    {"lease", "rendezvous.lease"},
 };
 
 // A duration of torchrun's, where a bare number is seconds.

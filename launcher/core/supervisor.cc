@@ -7,14 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rendezvous/core/check.h"
+#include "rendezvous/core/exit_codes.h"
+#include "rendezvous/core/lease.h"
 #include "rendezvous/core/overloaded.h"
 #include "rendezvous/core/root_cause.h"
 
 namespace ddprun {
 namespace {
-
-constexpr int kExitUnavailable = 69;  // EX_UNAVAILABLE: the rendezvous cannot be reached
-constexpr int kExitRefused = 77;      // EX_NOPERM
 
 const char* OutcomeName(Outcome outcome) {
   switch (outcome) {
@@ -26,8 +25,16 @@ const char* OutcomeName(Outcome outcome) {
       return "left";
     case Outcome::kTimedOut:
       return "unreachable";
+    case Outcome::kPreempted:
+      return "preempted";
   }
   return "?";
+}
+
+// To the millisecond.
+std::string Seconds(Duration duration) {
+  const auto rounded = std::chrono::round<std::chrono::milliseconds>(duration);
+  return absl::StrCat(std::chrono::duration<double>(rounded).count(), " s");
 }
 
 // An end that this agent came to by itself, without the rendezvous.
@@ -53,6 +60,8 @@ const char* ToString(SupervisorState state) {
       return "Stopping";
     case SupervisorState::kLeaving:
       return "Leaving";
+    case SupervisorState::kFenced:
+      return "Fenced";
     case SupervisorState::kDone:
       return "Done";
     case SupervisorState::kFailed:
@@ -66,20 +75,31 @@ Supervisor::Supervisor(SupervisorOptions options) : options_(std::move(options))
 std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint now) {
   actions_.clear();
   if (ended()) return {};  // Exit was the last action
+  if (const auto fence = FenceAt(); fence && now >= *fence) {
+    Fence(absl::StrCat(options_.rendezvous, " was not heard for ", Seconds(now - last_contact_)),
+          now);
+  }
   std::visit(Overloaded{
-                 [&](const AgentStarted&) {
-                   SendUp(Join{options_.spec, options_.node, 0});
-                 },
+                 [&](const AgentStarted&) { unreachable_since_ = now; },
+                 [&](const SessionOpened&) { OnSessionOpened(now); },
                  [&](const Received& received) { OnReceived(received, now); },
                  [&](const SessionLost& lost) { OnSessionLost(lost, now); },
-                 [&](const WorkerSpawned& spawned) { OnWorkerSpawned(spawned); },
+                 [&](const WorkerSpawned& spawned) { OnWorkerSpawned(spawned, now); },
                  [&](const SpawnFailed& failed) { OnSpawnFailed(failed, now); },
+                 [&](const WorkerSpoke& spoke) {
+                   if (Worker* worker = Find(spoke.local_rank)) worker->speaks = true;
+                 },
+                 [&](const CheckpointReported& report) { OnCheckpointReported(report); },
                  [&](const StepReported& report) {
-                   if (Worker* worker = Find(report.local_rank)) worker->step = report.step;
+                   Worker* worker = Find(report.local_rank);
+                   if (worker == nullptr) return;
+                   worker->speaks = true;
+                   worker->step = report.step;
                  },
                  [&](const ErrorReported& report) {
                    Worker* worker = Find(report.local_rank);
                    if (worker == nullptr) return;
+                   worker->speaks = true;
                    worker->error_kind = report.kind;
                    worker->error_text = report.text;
                  },
@@ -88,11 +108,135 @@ std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint n
                  [&](const Tick&) { OnTick(now); },
              },
              event);
+  UpdateFence();
   return std::exchange(actions_, {});
 }
 
 Header Supervisor::header() const {
   return {options_.job, options_.epoch, generation_, options_.incarnation};
+}
+
+std::optional<TimePoint> Supervisor::NextDeadline() const {
+  if (ended()) return std::nullopt;
+  std::optional<TimePoint> next = deadline_;
+  const auto also = [&](std::optional<TimePoint> at) {
+    if (at && (!next || *at < *next)) next = at;
+  };
+  also(FenceAt());
+  also(GiveUpAt());
+  if (joined_ && options_.leases) also(next_heartbeat_);
+  return next;
+}
+
+// ---- the session ----
+
+void Supervisor::OnSessionOpened(TimePoint now) {
+  open_ = true;
+  joined_ = heard_ = false;
+  // Fenced: when the workers are gone. With a verdict of the rendezvous: there is nothing to say.
+  if (state_ == SupervisorState::kFenced) return;
+  if (verdict_ && state_ != SupervisorState::kLeaving) return;
+  Introduce(now);
+}
+
+void Supervisor::Introduce(TimePoint now) {
+  if (!joined_) joined_at_ = now;  // a later Join may cross what was said before it
+  joined_ = true;
+  next_heartbeat_ = now + options_.spec.heartbeat;
+  SendUp(Join{options_.spec, options_.node, 0, !Alive().empty()});
+  if (prepared_) SendUp(Prepared{});
+  for (const WorkerExited& exit : exits_) SendUp(exit);
+  if (drained_) SendUp(*drained_);
+}
+
+void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
+  const bool was_heard = open_ && heard_;
+  open_ = joined_ = heard_ = false;
+  if (lost.refused) HadContact(lost.attempt_started_at, now);
+  why_unreachable_ = lost.reason;
+  if (state_ == SupervisorState::kLeaving || verdict_) return;  // nothing more was to be heard
+  if (lost.denied && !heard_ever_) {
+    verdict_ = OwnVerdict("refused", kExitRefused, lost.reason);
+    StopWorkers(SupervisorState::kStopping, SIGKILL, now);
+  } else if (!options_.leases) {
+    GiveUp(now);
+  } else if (was_heard) {
+    unreachable_since_ = now;
+    Say(absl::StrCat(lost.reason, "; connecting again",
+                     Alive().empty() ? "" : ", and the workers go on meanwhile"));
+  }
+}
+
+std::optional<TimePoint> Supervisor::GiveUpAt() const {
+  if (!options_.leases || open_ || verdict_) return std::nullopt;
+  return unreachable_since_ + (heard_ever_ ? options_.daemon_grace : options_.connect_timeout);
+}
+
+void Supervisor::GiveUp(TimePoint now) {
+  std::string reason = why_unreachable_.empty()
+                           ? absl::StrCat(options_.rendezvous, " does not answer")
+                           : why_unreachable_;
+  if (options_.leases) {
+    absl::StrAppend(&reason, "; gave up after ", Seconds(now - unreachable_since_));
+  }
+  verdict_ = OwnVerdict("unreachable", kExitUnavailable, std::move(reason));
+  if (state_ == SupervisorState::kFenced) return;  // when the workers are gone
+  // Without the rendezvous nobody can tell whether our ranks are still ours: no grace.
+  StopWorkers(SupervisorState::kStopping, SIGKILL, now);
+}
+
+// ---- the lease ----
+
+bool Supervisor::NeedsLease() const {
+  if (!options_.leases) return false;
+  switch (state_) {
+    case SupervisorState::kSpawning:
+      return true;  // a Start may be on its way
+    case SupervisorState::kRunning:
+      return spawning_ > 0 || !Alive().empty();
+    case SupervisorState::kStopping:
+      return !verdict_;  // else the job is over, and so are its ranks
+    case SupervisorState::kLeaving:
+      return stop_signal_ != SIGKILL;
+    default:
+      return false;
+  }
+}
+
+std::optional<TimePoint> Supervisor::FenceAt() const {
+  if (!NeedsLease()) return std::nullopt;
+  return FenceTime(last_contact_, options_.spec.lease);
+}
+
+void Supervisor::HadContact(TimePoint at, TimePoint now) {
+  last_contact_ = std::max(last_contact_, std::min(at, now));
+}
+
+void Supervisor::Fence(const std::string& why, TimePoint now) {
+  Say(absl::StrCat("fenced: ", why,
+                   "; this node's ranks may be given to others by now, so none of its workers "
+                   "lives on"));
+  switch (state_) {
+    case SupervisorState::kSpawning:
+      Drain(0, true, now);
+      break;
+    case SupervisorState::kLeaving:
+      StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
+      break;
+    default:
+      StopWorkers(SupervisorState::kFenced, SIGKILL, now);
+  }
+}
+
+void Supervisor::UpdateFence() {
+  std::optional<TimePoint> wanted;
+  const bool over = ended() || (verdict_ && state_ == SupervisorState::kStopping);
+  if (options_.leases && !over && (spawning_ > 0 || !Alive().empty())) {
+    wanted = FenceTime(last_contact_, options_.spec.lease) + BackstopDelay(options_.spec.lease);
+  }
+  if (wanted == fence_) return;
+  fence_ = wanted;
+  actions_.push_back(SetFence{wanted});
 }
 
 // ---- the rendezvous ----
@@ -103,12 +247,21 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
       header.incarnation != options_.incarnation) {
     return;  // meant for another agent, or for an earlier life of this one
   }
+  if (!joined_) return;  // said on a session that is over
+  // Whoever answers our Join has read it.
+  HadContact(joined_at_, now);
+  heard_ = heard_ever_ = true;
+  if (!why_unreachable_.empty()) Say(absl::StrCat("connected to ", options_.rendezvous));
+  why_unreachable_.clear();
   std::visit(Overloaded{
                  [&](const Waiting& waiting) { OnWaiting(waiting); },
+                 [&](const HeartbeatAck& ack) { OnHeartbeatAck(ack, now); },
                  [&](const Assignment& assignment) { OnAssignment(header, assignment); },
                  [&](const Start&) { OnStart(header); },
+                 [&](const Save&) { OnSave(header); },
                  [&](const Stop& stop) { OnStop(header, stop, now); },
                  [&](const Finished& finished) { OnFinished(finished, now); },
+                 [&](const Fenced& fenced) { OnFenced(fenced, now); },
                  [&](const Refused& refused) { OnRefused(refused, now); },
              },
              received.message);
@@ -118,27 +271,56 @@ void Supervisor::OnWaiting(const Waiting& waiting) {
   if (state_ == SupervisorState::kJoining) Say(waiting.reason);
 }
 
+void Supervisor::OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now) {
+  // Not from now on: the answer may have been on its way for longer than the lease.
+  HadContact(TimePoint(std::chrono::nanoseconds(ack.sent_at)), now);
+}
+
 void Supervisor::OnAssignment(const Header& header, const Assignment& assignment) {
   // Spawning: the forming was abandoned because another node went away, and this is the next one.
-  // Running, Stopping: the rendezvous assigns again only after Drained. Leaving: too late.
+  // Running, Stopping, Fenced: the rendezvous assigns again only after Drained. Leaving: too late.
   if (state_ != SupervisorState::kJoining && state_ != SupervisorState::kSpawning) return;
   if (header.generation <= generation_) return;  // overtaken
   generation_ = header.generation;
   assignment_ = assignment;
+  workers_.clear();
+  exits_.clear();
+  drained_.reset();
+  checkpoint_.reset();
+  prepared_ = true;
   Enter(SupervisorState::kSpawning);
   SendUp(Prepared{});
 }
 
 void Supervisor::OnStart(const Header& header) {
   if (state_ != SupervisorState::kSpawning || header.generation != generation_) return;
+  spawning_ = options_.node.worker_count;
   workers_.assign(options_.node.worker_count, Worker{});
   Enter(SupervisorState::kRunning);
+  UpdateFence();  // before there is anything to fence
   actions_.push_back(SpawnWorkers{generation_, assignment_});
 }
 
-void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
-  // Stopping: our own failure came first, and the rendezvous tells everybody.
+void Supervisor::OnSave(const Header& header) {
+  // Not Running: there is nobody to ask, as the rendezvous hears in other words.
   if (state_ != SupervisorState::kRunning || header.generation != generation_) return;
+  std::vector<LocalRank> speakers = Alive();
+  std::erase_if(speakers, [&](LocalRank local_rank) { return !Find(local_rank)->speaks; });
+  if (speakers.empty()) {
+    SendUp(CannotSave{});
+  } else {
+    actions_.push_back(AskWorkersToSave{std::move(speakers)});
+  }
+}
+
+void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
+  if (header.generation != generation_) return;
+  if (state_ == SupervisorState::kSpawning) {  // the Start was lost with a session
+    Drain(0, false, now);
+    return;
+  }
+  // Stopping: our own failure came first, and the rendezvous tells everybody.
+  if (state_ != SupervisorState::kRunning) return;
   Say(absl::StrCat("generation ", generation_.value, " ends: ", stop.reason));
   StopWorkers(SupervisorState::kStopping, SIGTERM, now);
 }
@@ -148,51 +330,79 @@ void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
   if (generation_.value < 0) Say("the job is over; this node has started nothing");
   verdict_ = Verdict{OutcomeName(finished.outcome), finished.exit_code,  finished.reason,
                      finished.restarts_used,        finished.root_cause, finished.earlier};
-  if (state_ == SupervisorState::kStopping) return;  // when the workers are gone
+  // When the workers are gone.
+  if (state_ == SupervisorState::kStopping || state_ == SupervisorState::kFenced) return;
   StopWorkers(SupervisorState::kStopping, SIGTERM, now);
+}
+
+void Supervisor::OnFenced(const Fenced& fenced, TimePoint now) {
+  switch (state_) {
+    case SupervisorState::kJoining:  // no worker is here: as before, but the rendezvous forgot us
+      Introduce(now);
+      break;
+    case SupervisorState::kStopping:
+      if (verdict_) break;  // the job is over
+      [[fallthrough]];
+    case SupervisorState::kSpawning:
+    case SupervisorState::kRunning:
+    case SupervisorState::kLeaving:
+      Fence(fenced.reason, now);
+      break;
+    default:
+      break;  // Fenced: so we are
+  }
 }
 
 void Supervisor::OnRefused(const Refused& refused, TimePoint now) {
   if (state_ == SupervisorState::kLeaving) return;
-  // Once it was part of the job, a refusal means that its ranks are given to others by now.
-  const bool was_member = generation_.value >= 0;
-  verdict_ = OwnVerdict(was_member ? "unreachable" : "refused",
-                        was_member ? kExitUnavailable : kExitRefused, refused.reason);
-  StopWorkers(SupervisorState::kStopping, SIGKILL, now);
-}
-
-void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
-  if (state_ == SupervisorState::kLeaving || verdict_) return;  // nothing more was to be heard
-  // Without the rendezvous nobody can tell whether our ranks are still ours: no grace.
-  verdict_ = OwnVerdict(lost.refused ? "refused" : "unreachable",
-                        lost.refused ? kExitRefused : kExitUnavailable, lost.reason);
+  verdict_ = OwnVerdict("refused", kExitRefused, refused.reason);
+  if (state_ == SupervisorState::kFenced) return;  // when the workers are gone
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);
 }
 
 // ---- workers ----
 
-void Supervisor::OnWorkerSpawned(const WorkerSpawned& spawned) {
+void Supervisor::OnWorkerSpawned(const WorkerSpawned& spawned, TimePoint now) {
   Worker* worker = Find(spawned.local_rank);
-  DDPRUN_CHECK(worker != nullptr && state_ == SupervisorState::kRunning, "spawned unasked");
+  DDPRUN_CHECK(worker != nullptr && spawning_ > 0, "spawned unasked");
   worker->pid = spawned.pid;
   worker->alive = true;
+  --spawning_;
+  // Starting them took longer than the lease: the others were killed already.
+  if (state_ == SupervisorState::kFenced) StopWorkers(SupervisorState::kFenced, SIGKILL, now);
 }
 
 void Supervisor::OnSpawnFailed(const SpawnFailed& failed, TimePoint now) {
-  DDPRUN_CHECK(state_ == SupervisorState::kRunning, "not asked to spawn");
+  DDPRUN_CHECK(spawning_ > 0, "not asked to spawn");
+  spawning_ = 0;
+  if (state_ == SupervisorState::kFenced) {
+    SettleIfGone(now);
+    return;
+  }
   WorkerExited report = ExitReport(failed.local_rank, ExitStatus{failed.exit_code});
   report.error_kind = failed.permanent ? kErrorExec : kErrorSpawn;
   report.error_text = failed.reason;
+  exits_.push_back(report);
   SendUp(std::move(report));
   StopWorkers(SupervisorState::kStopping, SIGTERM, now);
+}
+
+void Supervisor::OnCheckpointReported(const CheckpointReported& report) {
+  Worker* worker = Find(report.local_rank);
+  if (worker == nullptr) return;
+  worker->speaks = true;
+  if (checkpoint_ == report.step) return;  // another rank of this node said so
+  checkpoint_ = report.step;
+  SendUp(Checkpointed{report.step});
 }
 
 void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
   Worker* worker = Find(ended.local_rank);
   DDPRUN_CHECK(worker != nullptr && worker->alive, "only a running worker can end");
   worker->alive = false;
+  last_ended_ms_ = ended.ended_at_ms;
   if (state_ != SupervisorState::kRunning) {  // we ended it, or it died of what we are ending
-    SettleIfGone();
+    SettleIfGone(now);
     return;
   }
   WorkerExited report = ExitReport(ended.local_rank, ended.status);
@@ -203,6 +413,7 @@ void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
   if (!ended.status.ok()) {
     Say(Describe(WorkerFailure{options_.node.host, assignment_.node_rank, generation_, report}));
   }
+  exits_.push_back(report);
   SendUp(report);
   // Exit code 0 while others run: wait for them, however long they take. A victim: the cause may be
   // on this node too and yet to be heard of; the rendezvous says when to stop waiting for it.
@@ -230,10 +441,22 @@ void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
   const std::string name = SignalName(signal.signo);
   Say(absl::StrCat("got ", name, ": ending this node's workers"));
   verdict_ = OwnVerdict("left", 128 + signal.signo, absl::StrCat("this agent got ", name));
-  StopWorkers(SupervisorState::kLeaving, signal.signo, now);
+  // Fenced: no grace, whoever asks.
+  StopWorkers(SupervisorState::kLeaving,
+              state_ == SupervisorState::kFenced ? SIGKILL : signal.signo, now);
 }
 
 void Supervisor::OnTick(TimePoint now) {
+  if (options_.leases && joined_ && now >= next_heartbeat_) {
+    std::optional<std::int64_t> step;
+    for (const Worker& worker : workers_) step = std::max(step, worker.step);
+    SendUp(Heartbeat{std::chrono::nanoseconds(now.time_since_epoch()).count(), step});
+    next_heartbeat_ = now + options_.spec.heartbeat;
+  }
+  if (const auto give_up = GiveUpAt(); give_up && now >= *give_up) {
+    GiveUp(now);
+    return;
+  }
   if (!deadline_ || now < *deadline_) return;
   if (stop_signal_ != SIGKILL) {
     StopWorkers(state_, SIGKILL, now);
@@ -246,7 +469,7 @@ void Supervisor::OnTick(TimePoint now) {
       });
   Say(absl::StrCat(pids, " did not end after SIGKILL; going on without waiting for it"));
   for (Worker& worker : workers_) worker.alive = false;
-  SettleIfGone();
+  SettleIfGone(now);
 }
 
 // ---- transitions ----
@@ -258,24 +481,36 @@ void Supervisor::StopWorkers(SupervisorState next, int signo, TimePoint now) {
   if (const auto alive = Alive(); !alive.empty()) {
     actions_.emplace_back(SignalWorkers{signo, alive});
   }
-  SettleIfGone();
+  SettleIfGone(now);
 }
 
-void Supervisor::SettleIfGone() {
-  if (!Alive().empty()) return;
+void Supervisor::SettleIfGone(TimePoint now) {
+  if (spawning_ > 0 || !Alive().empty()) return;
   deadline_.reset();
   if (state_ == SupervisorState::kLeaving) {
+    if (open_ && !joined_) Introduce(now);
     SendUp(Leave{verdict_->reason, verdict_->exit_code});
     End(SupervisorState::kFailed, *std::move(verdict_));
   } else if (verdict_) {
     const bool over = verdict_->outcome == "succeeded" || verdict_->outcome == "failed" ||
-                      verdict_->outcome == "left";
+                      verdict_->outcome == "left" || verdict_->outcome == "preempted";
     End(over ? SupervisorState::kDone : SupervisorState::kFailed, *std::move(verdict_));
   } else {
-    Enter(SupervisorState::kJoining);
-    Drained drained;
-    for (const Worker& worker : workers_)
-      drained.last_step = std::max(drained.last_step, worker.step);
+    const bool fenced = state_ == SupervisorState::kFenced;
+    Drain(fenced ? last_ended_ms_ : 0, fenced, now);
+  }
+}
+
+void Supervisor::Drain(std::int64_t fenced_at_ms, bool rejoin, TimePoint now) {
+  Enter(SupervisorState::kJoining);
+  Drained drained;
+  drained.fenced_at_ms = fenced_at_ms;
+  for (const Worker& worker : workers_)
+    drained.last_step = std::max(drained.last_step, worker.step);
+  drained_ = drained;
+  if (rejoin && open_) {
+    Introduce(now);
+  } else {
     SendUp(drained);
   }
 }
@@ -292,10 +527,13 @@ void Supervisor::Enter(SupervisorState next) {
       case kJoining:
         return next == kSpawning || next == kStopping || next == kLeaving;
       case kSpawning:
-        return next != kJoining && next != kDone && next != kFailed;
+        return next != kDone && next != kFailed && next != kFenced;
       case kRunning:
-        return next == kStopping || next == kLeaving;
+        return next == kStopping || next == kLeaving || next == kFenced;
       case kStopping:
+        return next == kJoining || next == kLeaving || next == kFenced || next == kDone ||
+               next == kFailed;
+      case kFenced:
         return next == kJoining || next == kLeaving || next == kDone || next == kFailed;
       case kLeaving:
         return next == kFailed;
@@ -338,6 +576,7 @@ std::vector<LocalRank> Supervisor::Alive() const {
 }
 
 void Supervisor::SendUp(AgentMessage message) {
+  if (!joined_) return;  // the next session begins with all of it
   actions_.push_back(Send{header(), std::move(message)});
 }
 

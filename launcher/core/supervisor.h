@@ -8,8 +8,13 @@
 //        │            │           │            ├──────▶ Done     (the rendezvous said: finished)
 //        └────────────┴───────────┴─▶ Leaving  ├──────▶ Failed   (no rendezvous, or refused)
 //                                        └─────┴──────▶ Failed   (128 + signal)
+//     Spawning, Running, Stopping ──▶ Fenced ──▶ Joining         (the lease is over)
 //
-// docs/architecture.md has the diagram with every event.
+// docs/architecture.md has the diagram with every event, docs/leases.md the rule of the lease.
+//
+// A session may break and be replaced at any time; workers run on meanwhile. On each session the
+// Supervisor sends Join first and then repeats what it had said in its generation; what it sends
+// while there is no session is lost, and that is all right.
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_H_
 
@@ -24,12 +29,21 @@
 
 namespace ddprun {
 
-enum class SupervisorState { kJoining, kSpawning, kRunning, kStopping, kLeaving, kDone, kFailed };
+enum class SupervisorState {
+  kJoining,
+  kSpawning,
+  kRunning,
+  kStopping,
+  kLeaving,
+  kFenced,  // the lease is over; the workers are dying of SIGKILL
+  kDone,
+  kFailed
+};
 const char* ToString(SupervisorState state);
 
 // How the job ended, as seen by this agent: what --report holds and what the exit code says.
 struct Verdict {
-  std::string outcome;  // succeeded | failed | left | refused | unreachable
+  std::string outcome;  // succeeded | failed | preempted | left | refused | unreachable
   int exit_code = 0;
   std::string reason;
   int restarts_used = 0;
@@ -51,19 +65,33 @@ struct SupervisorOptions {
   // A second SIGINT or SIGQUIT ends the grace, unless it comes with the first: some senders signal
   // the process and its group.
   Duration repeat_guard = std::chrono::milliseconds(300);
+  // False: the rendezvous is in this process. There are no heartbeats and no lease, and a session
+  // that is lost is the end.
+  bool leases = true;
+  std::string rendezvous = "the rendezvous";            // for people: with its endpoint
+  Duration connect_timeout = std::chrono::seconds(60);  // for the first word of the rendezvous
+  Duration daemon_grace = std::chrono::minutes(5);  // without a session, before the agent gives up
 };
 
 class Supervisor {
  public:
   // ---- events ----
+  // First, once: the agent begins to connect.
   struct AgentStarted {};
+  // A session is open. The one before it, if any, was lost.
+  struct SessionOpened {};
   struct Received {
     Header header;
     RendezvousMessage message;
   };
+  // The session broke, or one more attempt to open one failed.
   struct SessionLost {
     std::string reason;
-    bool refused = false;  // trying again is of no use: the credentials
+    // The connection was refused: nobody listens there. This proves that no rendezvous has lived
+    // since before `attempt_started_at`, so none has given our ranks away.
+    bool refused = false;
+    TimePoint attempt_started_at{};
+    bool denied = false;  // one side does not take the other's credentials
   };
   struct WorkerSpawned {
     LocalRank local_rank;
@@ -75,7 +103,15 @@ class Supervisor {
     std::string reason;      // "./trian: no such file"
     bool permanent = false;  // the command itself cannot be executed, today or tomorrow
   };
+  // The worker said something over the control socket that has no event of its own here.
+  struct WorkerSpoke {
+    LocalRank local_rank;
+  };
   // The worker reported it over the control socket.
+  struct CheckpointReported {
+    LocalRank local_rank;
+    std::int64_t step = 0;
+  };
   struct StepReported {
     LocalRank local_rank;
     std::int64_t step = 0;
@@ -97,11 +133,13 @@ class Supervisor {
     int signo = 0;
   };
   struct Tick {};
-  using Event = std::variant<AgentStarted, Received, SessionLost, WorkerSpawned, SpawnFailed,
-                             StepReported, ErrorReported, WorkerEnded, SignalReceived, Tick>;
+  using Event = std::variant<AgentStarted, SessionOpened, Received, SessionLost, WorkerSpawned,
+                             SpawnFailed, WorkerSpoke, CheckpointReported, StepReported,
+                             ErrorReported, WorkerEnded, SignalReceived, Tick>;
 
   // ---- actions ----
-  // To the rendezvous. `offered_port` of Join and Drained is 0: the agent fills in a port it holds.
+  // To the rendezvous, on the session that is open; never on a later one. `offered_port` of Join
+  // and Drained is 0: the agent fills in a port it holds.
   struct Send {
     Header header;
     AgentMessage message;
@@ -120,6 +158,17 @@ class Supervisor {
     std::vector<LocalRank> local_ranks;
     bool operator==(const SignalWorkers&) const = default;
   };
+  // Over the control socket, to workers that speak it: make a checkpoint now.
+  struct AskWorkersToSave {
+    std::vector<LocalRank> local_ranks;
+    bool operator==(const AskWorkersToSave&) const = default;
+  };
+  // From `at` on no worker of this node may run, whatever happens to the agent until then; nullopt:
+  // no such time. Replaces the one before. For the guardian, which kills in the agent's place.
+  struct SetFence {
+    std::optional<TimePoint> at;
+    bool operator==(const SetFence&) const = default;
+  };
   // Something a person should read.
   struct Note {
     std::string text;
@@ -130,49 +179,73 @@ class Supervisor {
     Verdict verdict;
     bool operator==(const Exit&) const = default;
   };
-  using Action = std::variant<Send, SpawnWorkers, SignalWorkers, Note, Exit>;
+  using Action =
+      std::variant<Send, SpawnWorkers, SignalWorkers, AskWorkersToSave, SetFence, Note, Exit>;
 
   explicit Supervisor(SupervisorOptions options);
 
   // Handles one event. What does not fit the state is ignored, for the reason given in the code.
+  // Where the lease is over by `now`, the workers are killed before anything else is considered.
   std::vector<Action> Step(const Event& event, TimePoint now);
 
   // When to call Step(Tick) next, or nullopt while nothing is timed.
-  std::optional<TimePoint> NextDeadline() const { return deadline_; }
+  std::optional<TimePoint> NextDeadline() const;
 
   SupervisorState state() const { return state_; }
   bool ended() const {
     return state_ == SupervisorState::kDone || state_ == SupervisorState::kFailed;
   }
-  // For messages that the agent sends by itself (heartbeats).
+  // For what the agent says without the Supervisor.
   Header header() const;
 
  private:
   struct Worker {
     int pid = 0;
     bool alive = false;
+    bool speaks = false;  // the control socket
     std::optional<std::int64_t> step;
     std::string error_kind;
     std::string error_text;
   };
 
+  void OnSessionOpened(TimePoint now);
+  void OnSessionLost(const SessionLost& lost, TimePoint now);
   void OnReceived(const Received& received, TimePoint now);
+  void OnWaiting(const Waiting& waiting);
+  void OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now);
   void OnAssignment(const Header& header, const Assignment& assignment);
   void OnStart(const Header& header);
+  void OnSave(const Header& header);
   void OnStop(const Header& header, const Stop& stop, TimePoint now);
-  void OnWaiting(const Waiting& waiting);
   void OnFinished(const Finished& finished, TimePoint now);
+  void OnFenced(const Fenced& fenced, TimePoint now);
   void OnRefused(const Refused& refused, TimePoint now);
-  void OnSessionLost(const SessionLost& lost, TimePoint now);
-  void OnWorkerSpawned(const WorkerSpawned& spawned);
+  void OnWorkerSpawned(const WorkerSpawned& spawned, TimePoint now);
   void OnSpawnFailed(const SpawnFailed& failed, TimePoint now);
+  void OnCheckpointReported(const CheckpointReported& report);
   void OnWorkerEnded(const WorkerEnded& ended, TimePoint now);
   void OnSignal(const SignalReceived& signal, TimePoint now);
   void OnTick(TimePoint now);
 
+  // ---- the lease ----
+  // Something of this node may run, or is about to, that only a lease allows.
+  bool NeedsLease() const;
+  std::optional<TimePoint> FenceAt() const;  // nullopt: not NeedsLease()
+  std::optional<TimePoint> GiveUpAt() const;
+  void HadContact(TimePoint at, TimePoint now);
+  void Fence(const std::string& why, TimePoint now);
+  void GiveUp(TimePoint now);
+  void UpdateFence();
+
+  // Join, and all that was said in this generation.
+  void Introduce(TimePoint now);
+  // To Joining. An agent that was fenced is no member any more: it has to join again, also on the
+  // session that it has.
+  void Drain(std::int64_t fenced_at_ms, bool rejoin, TimePoint now);
+
   // Ends what runs with `signo`, then goes to Joining, or with a verdict to the end.
   void StopWorkers(SupervisorState next, int signo, TimePoint now);
-  void SettleIfGone();
+  void SettleIfGone(TimePoint now);
   void End(SupervisorState next, Verdict verdict);
   void Enter(SupervisorState next);
 
@@ -191,7 +264,31 @@ class Supervisor {
   std::optional<Verdict> verdict_;     // what to end with when the workers are gone
   TimePoint signalled_at_;             // when Leaving began
   int stop_signal_ = 0;                // what the workers were sent last
-  std::optional<TimePoint> deadline_;  // of Stopping and Leaving
+  std::optional<TimePoint> deadline_;  // of Stopping, Leaving and Fenced
+
+  // What was said in this generation, to be said again on the next session.
+  bool prepared_ = false;
+  std::vector<WorkerExited> exits_;
+  std::optional<Drained> drained_;
+
+  std::optional<std::int64_t> checkpoint_;  // the newest that was reported in this generation
+  int spawning_ = 0;                // workers that the agent has yet to answer SpawnWorkers for
+  std::int64_t last_ended_ms_ = 0;  // wall clock, when a worker ended last
+
+  // The session. In what is not open nothing was sent or heard.
+  bool open_ = false;
+  bool joined_ = false;  // Join was sent on it
+  bool heard_ = false;   // something came on it
+  TimePoint joined_at_;  // when its first Join was sent
+  TimePoint next_heartbeat_;
+  TimePoint unreachable_since_;  // the agent's start, or when the last session with a word ended
+  bool heard_ever_ = false;
+  std::string why_unreachable_;
+
+  // The newest time of which it is certain that the rendezvous, should it live, counts our lease
+  // from then or later.
+  TimePoint last_contact_{};
+  std::optional<TimePoint> fence_;  // as SetFence said last
 
   std::vector<Action> actions_;  // of the Step in progress
 };

@@ -171,6 +171,20 @@ void ControlSocket::Close(std::uint64_t id) {
   connections_.erase(found);
 }
 
+int ControlSocket::SendTo(pid_t peer, std::string_view key, std::string_view value) {
+  std::string packet(key);
+  packet += '=';
+  packet += value;
+  int sent = 0;
+  for (const auto& [id, connection] : connections_) {
+    if (connection.peer != peer) continue;
+    const ssize_t size =
+        ::send(connection.fd.get(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (size >= 0) ++sent;
+  }
+  return sent;
+}
+
 void ControlSocket::DrainPeer(pid_t peer) {
   AcceptAll();
   std::vector<std::uint64_t> ids;

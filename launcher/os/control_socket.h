@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "launcher/os/event_loop.h"
@@ -54,6 +55,10 @@ class ControlSocket {
   // Handles what `peer` has sent until now, even if it connected a moment ago. Call it when a
   // worker has died and before its death is acted upon: its last words are in here.
   void DrainPeer(pid_t peer);
+
+  // Sends a packet with the line key=value on every connection of `peer`. A worker that does not
+  // read, and whose buffer is full, does not get it. Returns how many got it.
+  int SendTo(pid_t peer, std::string_view key, std::string_view value);
 
   std::size_t connections() const { return connections_.size(); }
 

@@ -49,6 +49,8 @@ absl::StatusOr<std::unique_ptr<GuardedProcessRunner>> GuardedProcessRunner::Star
   }
   UniqueFd ours(ends[0]);
   UniqueFd its(ends[1]);
+  auto fence = FenceTimer::Create();
+  if (!fence.ok()) return fence.status();
   BecomeSubreaper();
   const pid_t agent = ::getpid();
   // No signal may reach the guardian before it has blocked them.
@@ -57,7 +59,7 @@ absl::StatusOr<std::unique_ptr<GuardedProcessRunner>> GuardedProcessRunner::Star
   if (pid < 0) return absl::ErrnoToStatus(errno, "cannot start the guardian");
   if (pid == 0) {
     ours.reset();
-    RunGuardian(std::move(its), agent, options);
+    RunGuardian(std::move(its), fence->fd(), agent, options);
   }
   ::setpgid(pid, pid);  // also here: nobody knows which of us is first
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -68,11 +70,12 @@ absl::StatusOr<std::unique_ptr<GuardedProcessRunner>> GuardedProcessRunner::Star
     return absl::ErrnoToStatus(error, "cannot watch the guardian");
   }
   return std::unique_ptr<GuardedProcessRunner>(
-      new GuardedProcessRunner(pid, std::move(pidfd), std::move(ours)));
+      new GuardedProcessRunner(pid, std::move(pidfd), std::move(ours), *std::move(fence)));
 }
 
-GuardedProcessRunner::GuardedProcessRunner(pid_t pid, UniqueFd pidfd, UniqueFd socket)
-    : pid_(pid), pidfd_(std::move(pidfd)), socket_(std::move(socket)) {}
+GuardedProcessRunner::GuardedProcessRunner(pid_t pid, UniqueFd pidfd, UniqueFd socket,
+                                           FenceTimer fence)
+    : pid_(pid), pidfd_(std::move(pidfd)), socket_(std::move(socket)), fence_(std::move(fence)) {}
 
 GuardedProcessRunner::~GuardedProcessRunner() {
   if (lost_) return;
@@ -117,6 +120,10 @@ absl::StatusOr<SpawnedProcess> GuardedProcessRunner::Spawn(const SpawnRequest& s
 
 absl::Status GuardedProcessRunner::SignalGroup(pid_t pid, int signo) {
   return SignalProcessGroup(pid, signo);
+}
+
+void GuardedProcessRunner::SetFence(std::optional<std::chrono::steady_clock::time_point> at) {
+  fence_.Set(at);
 }
 
 absl::StatusOr<ExitStatus> GuardedProcessRunner::Reap(int pidfd) {

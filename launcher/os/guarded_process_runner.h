@@ -23,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "launcher/os/fence_timer.h"
 #include "launcher/os/guardian.h"
 #include "launcher/os/guardian_protocol.h"
 #include "launcher/os/process_runner.h"
@@ -46,6 +47,8 @@ class GuardedProcessRunner final : public ProcessRunner {
   absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest& request) override;
   absl::Status SignalGroup(pid_t pid, int signo) override;
   absl::StatusOr<ExitStatus> Reap(int pidfd) override;
+  // By the guardian. A worker that it has killed ends as any other does.
+  void SetFence(std::optional<std::chrono::steady_clock::time_point> at) override;
   absl::StatusOr<std::vector<pid_t>> EndOrphans(std::chrono::microseconds limit) override;
 
   pid_t guardian_pid() const { return pid_; }
@@ -59,7 +62,7 @@ class GuardedProcessRunner final : public ProcessRunner {
  private:
   using Type = guardian::Request::Type;
 
-  GuardedProcessRunner(pid_t pid, UniqueFd pidfd, UniqueFd socket);
+  GuardedProcessRunner(pid_t pid, UniqueFd pidfd, UniqueFd socket, FenceTimer fence);
 
   // One request and its reply. Unavailable: the guardian is lost. Any other error is the reply's.
   absl::StatusOr<guardian::Reply> Call(const guardian::Request& request);
@@ -67,6 +70,7 @@ class GuardedProcessRunner final : public ProcessRunner {
   const pid_t pid_;
   const UniqueFd pidfd_;
   UniqueFd socket_;
+  FenceTimer fence_;
   std::unordered_map<int, pid_t> workers_;  // by pidfd; until collected
   std::optional<absl::Status> lost_;
 };

@@ -19,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "launcher/os/check.h"
 #include "launcher/os/child_reaper.h"
+#include "launcher/os/fence_timer.h"
 #include "launcher/os/guardian_protocol.h"
 #include "launcher/os/posix_process_runner.h"
 #include "launcher/os/process_title.h"
@@ -32,9 +33,9 @@ using guardian::Request;
 // After the agent's death: what is there longer than this cannot be ended by us.
 constexpr std::chrono::seconds kEndLimit{2};
 
-// Leaves 2 and `keep` open; 0 and 1 become /dev/null, so that a pipe behind the agent's stdout sees
-// its end when the workers' are gone, and no terminal is read.
-void CloseDescriptorsBut(int keep) {
+// Leaves 2 and those of `keep` open, which are at least 3; 0 and 1 become /dev/null, so that a pipe
+// behind the agent's stdout sees its end when the workers' are gone, and no terminal is read.
+void CloseDescriptorsBut(const std::set<int>& keep) {
   const bool has_stderr = ::fcntl(2, F_GETFD) >= 0;
   const int opened = CheckSyscall(::open("/dev/null", O_RDWR | O_CLOEXEC), "open /dev/null");
   const int null = ::fcntl(opened, F_DUPFD_CLOEXEC, 3);  // the first may be 0, 1 or 2 itself
@@ -46,8 +47,12 @@ void CloseDescriptorsBut(int keep) {
     const auto end = std::min<long>(last, ::sysconf(_SC_OPEN_MAX));
     for (long fd = first; fd <= end; ++fd) ::close(static_cast<int>(fd));
   };
-  close_range(3, static_cast<unsigned>(keep) - 1);
-  close_range(static_cast<unsigned>(keep) + 1, ~0U);
+  unsigned from = 3;
+  for (const int fd : keep) {
+    close_range(from, static_cast<unsigned>(fd) - 1);
+    from = static_cast<unsigned>(fd) + 1;
+  }
+  close_range(from, ~0U);
 }
 
 // Nobody waits for the reader of our stderr: where it does not read, the text is lost.
@@ -59,7 +64,8 @@ void TryToSay(const std::string& text) {
 
 class Guardian {
  public:
-  Guardian(UniqueFd socket, pid_t agent) : socket_(std::move(socket)), agent_(agent) {
+  Guardian(UniqueFd socket, FenceTimer fence, pid_t agent)
+      : socket_(std::move(socket)), agent_(agent), fence_(std::move(fence)) {
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
@@ -69,9 +75,11 @@ class Guardian {
 
   // Returns when the agent is gone without a word.
   void Serve() {
-    pollfd watched[2] = {{socket_.get(), POLLIN, 0}, {child_signals_.get(), POLLIN, 0}};
+    pollfd watched[3] = {
+        {socket_.get(), POLLIN, 0}, {child_signals_.get(), POLLIN, 0}, {fence_.fd(), POLLIN, 0}};
     for (;;) {
-      if (::poll(watched, 2, -1) < 0 && errno != EINTR) DieWithErrno("poll");
+      if (::poll(watched, 3, -1) < 0 && errno != EINTR) DieWithErrno("poll");
+      if (watched[2].revents != 0 && fence_.Take()) EndWorkers();
       if (watched[1].revents != 0) {
         signalfd_siginfo info;
         while (::read(child_signals_.get(), &info, sizeof(info)) > 0) continue;
@@ -92,6 +100,29 @@ class Guardian {
     return EndChildren({}, limit);
   }
 
+  // The fence was reached. The workers stay zombies, for the agent to ask about.
+  void EndWorkers() {
+    fenced_ = true;
+    if (workers_.empty()) return;
+    for (const pid_t pid : workers_) runner_.SignalGroup(pid, SIGKILL).IgnoreError();
+    TryToSay(absl::StrCat("ddprun: the agent (pid ", agent_,
+                          ") has not renewed its lease in time; its ", workers_.size(),
+                          " workers are killed\n"));
+    const auto deadline = std::chrono::steady_clock::now() + kEndLimit;
+    const auto left = [&] {
+      return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(
+                          deadline - std::chrono::steady_clock::now()),
+                      std::chrono::milliseconds(0));
+    };
+    // What they started becomes ours when they are gone.
+    for (const pid_t pid : workers_) {
+      const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+      pollfd ended{pidfd.get(), POLLIN, 0};
+      if (pidfd.valid()) ::poll(&ended, 1, static_cast<int>(left().count()));
+    }
+    EndChildren(workers_, left());
+  }
+
   std::size_t worker_count() const { return workers_.size(); }
   pid_t agent() const { return agent_; }
 
@@ -103,6 +134,9 @@ class Guardian {
         if (auto process = runner_.Spawn(request.spawn); process.ok()) {
           reply.process = *std::move(process);
           workers_.insert(reply.process.pid);
+          // The fence was reached while it was started, or just before the agent asked.
+          if (fenced_ && fence_.Pending()) fenced_ = false;
+          if (fenced_) runner_.SignalGroup(reply.process.pid, SIGKILL).IgnoreError();
         } else {
           reply.status = process.status();
         }
@@ -140,13 +174,15 @@ class Guardian {
   const UniqueFd socket_;
   const pid_t agent_;
   UniqueFd child_signals_;
+  FenceTimer fence_;     // the agent sets it
+  bool fenced_ = false;  // it was reached and not set anew
   PosixProcessRunner runner_;
   std::set<pid_t> workers_;  // started and not collected; the number of each is still its own
 };
 
 }  // namespace
 
-void RunGuardian(UniqueFd socket, pid_t agent, const GuardianOptions& options) {
+void RunGuardian(UniqueFd socket, int fence, pid_t agent, const GuardianOptions& options) {
   // Ctrl-C and Ctrl-Z go to the terminal's foreground group, which is the agent's.
   ::setpgid(0, 0);
   BecomeSubreaper();
@@ -154,9 +190,10 @@ void RunGuardian(UniqueFd socket, pid_t agent, const GuardianOptions& options) {
   SetProcessTitle(absl::StrCat("ddprun-guardian of ", agent));
   const int fd = CheckSyscall(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 3), "fcntl(F_DUPFD)");
   socket.reset();
-  CloseDescriptorsBut(fd);
+  const int timer = CheckSyscall(::fcntl(fence, F_DUPFD_CLOEXEC, 3), "fcntl(F_DUPFD)");
+  CloseDescriptorsBut({fd, timer});
 
-  Guardian guardian(UniqueFd(fd), agent);
+  Guardian guardian(UniqueFd(fd), FenceTimer(UniqueFd(timer)), agent);
   guardian.Serve();
 
   const std::size_t workers = guardian.worker_count();

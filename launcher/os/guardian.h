@@ -9,6 +9,9 @@
 // child. When the agent is gone without a word it kills everything below it. docs/guardian.md says
 // what happens when which of the two is killed.
 //
+// When the fence that the agent has set is reached it kills the workers and everything below them,
+// and leaves it to the agent to collect how they ended: fence_timer.h.
+//
 // It is a fork of the agent, made before the agent has a second thread: one thread, no signal that
 // can be caught reaches it, and of the agent's descriptors it keeps stderr and its socket.
 #ifndef DDPRUN_LAUNCHER_OS_GUARDIAN_H_
@@ -31,8 +34,9 @@ struct GuardianOptions {
 };
 
 // Turns this process, a fresh fork with every signal blocked, into the guardian of its parent
-// `agent`. `socket` is its end of the pair.
-[[noreturn]] void RunGuardian(UniqueFd socket, pid_t agent, const GuardianOptions& options);
+// `agent`. `socket` is its end of the pair, `fence` the agent's timer.
+[[noreturn]] void RunGuardian(UniqueFd socket, int fence, pid_t agent,
+                              const GuardianOptions& options);
 
 }  // namespace ddprun
 

@@ -20,6 +20,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -41,6 +42,8 @@ class PosixProcessRunner final : public ProcessRunner {
   absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest& request) override;
   absl::Status SignalGroup(pid_t pid, int signo) override;
   absl::StatusOr<ExitStatus> Reap(int pidfd) override;
+  // Nobody is there to keep it: does nothing.
+  void SetFence(std::optional<std::chrono::steady_clock::time_point>) override {}
   // Nothing falls to a process that is no subreaper: finds nothing.
   absl::StatusOr<std::vector<pid_t>> EndOrphans(std::chrono::microseconds limit) override;
 };

@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,10 @@ class ProcessRunner {
   // Collects the status of a process that has ended. FailedPrecondition while it is running:
   // it never waits.
   virtual absl::StatusOr<ExitStatus> Reap(int pidfd) = 0;
+
+  // From `at` on no process that was started here runs, even if the caller is stopped or starved by
+  // then; nullopt: no such time. Replaces the time set before. A suspended machine's time counts.
+  virtual void SetFence(std::optional<std::chrono::steady_clock::time_point> at) = 0;
 
   // Kills and collects what ended workers have left behind, also where it has left their group and
   // session. Waits at most `limit` for it to die, and returns who is still there. Call it when no

@@ -1,6 +1,7 @@
 #include "rendezvous/client/agent_session.h"
 
-#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -27,6 +28,9 @@ std::string RootOfError(absl::string_view message) {
   return absl::AsciiStrToLower(message);
 }
 
+// For addresses that neither take nor refuse a connection; then it is no refusal.
+constexpr std::chrono::milliseconds kRefusalCheckLimit{300};
+
 // What is wrong with TLS, if anything is: gRPC has no code for it, only words.
 std::optional<std::string> TlsTrouble(absl::string_view message) {
   const auto has = [&](absl::string_view words) { return absl::StrContains(message, words); };
@@ -48,11 +52,6 @@ bool IsClosedByPeer(absl::string_view message) {
          absl::StrContains(message, "onnection reset");
 }
 
-constexpr std::chrono::milliseconds kProbeTime{500};
-// Trouble with TLS does not get better by waiting: it is looked for while there is no connection.
-constexpr Duration kTlsProbeInterval = std::chrono::seconds(1);
-constexpr int kClosedOften = 3;
-
 std::string Seconds(Duration duration) {
   return absl::StrCat(std::chrono::duration<double>(duration).count(), "s");
 }
@@ -61,32 +60,39 @@ std::string Seconds(Duration duration) {
 
 // A call on the same channel that, unlike the session itself, does not wait for a connection: it
 // fails with the reason why there is none.
-class AgentSession::Probe {
+class AgentSession::Probe final
+    : public grpc::ClientBidiReactor<v1::AgentMessage, v1::RendezvousMessage> {
  public:
   explicit Probe(AgentSession* session) : session_(session) {}
 
   void Start() {
-    context_.set_deadline(std::chrono::system_clock::now() + kProbeTime);
+    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
     wire::HandToGrpc(this);
-    session_->stub_->async()->Handshake(&context_, &request_, &reply_, [this](grpc::Status status) {
-      wire::TakeFromGrpc(this);
-      session_->OnProbed(status);
-    });
+    session_->stub_->async()->Session(&context_, this);
+    StartCall();
   }
   void Cancel() { context_.TryCancel(); }
+
+  void OnReadInitialMetadataDone(bool ok) override {
+    wire::TakeFromGrpc(this);
+    if (ok) Cancel();  // connected after all
+  }
+  void OnDone(const grpc::Status& status) override {
+    wire::TakeFromGrpc(this);
+    session_->OnProbed(status);
+  }
 
  private:
   AgentSession* const session_;  // owns the probe
   grpc::ClientContext context_;
-  v1::HandshakeRequest request_;  // empty: only whether it arrives matters
-  v1::HandshakeReply reply_;
 };
 
-AgentSession::AgentSession(std::string endpoint, Duration connect_timeout,
+AgentSession::AgentSession(std::string endpoint, Duration connect_timeout, bool retry,
                            std::shared_ptr<const auth::ClientCredentials> credentials,
                            RendezvousClient::Handler handler)
     : endpoint_(std::move(endpoint)),
       connect_timeout_(connect_timeout),
+      retry_(retry),
       credentials_(std::move(credentials)),
       handler_(std::move(handler)),
       stub_(v1::Rendezvous::NewStub(MakeChannel(endpoint_, credentials_.get()))) {}
@@ -94,19 +100,20 @@ AgentSession::AgentSession(std::string endpoint, Duration connect_timeout,
 AgentSession::~AgentSession() { DDPRUN_CHECK(callers_ == 0, "Close comes before the end"); }
 
 void AgentSession::Open() {
-  connect_deadline_ = std::chrono::steady_clock::now() + connect_timeout_;
+  started_at_ = std::chrono::steady_clock::now();
   const bool handshakes = credentials_ != nullptr && credentials_->handshakes();
-  {
-    const std::lock_guard lock(mutex_);
-    callers_ = 2;
-    opened_ = !handshakes;
-    SetConnectAlarm();
-  }
+  callers_ = 2;
+  opened_ = !handshakes;
+  wire::HandToGrpc(this);
+  const auto deadline =
+      std::chrono::system_clock::now() +
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(connect_timeout_);
+  connect_alarm_.Set(deadline, [this](bool expired) { OnConnectAlarm(expired); });
   handshakes ? StartHandshake() : StartSession();
 }
 
 void AgentSession::StartHandshake() {
-  handshake_context_.set_wait_for_ready(true);
+  handshake_context_.set_wait_for_ready(retry_);
   handshake_request_ = credentials_->NewHandshake();
   wire::HandToGrpc(this);
   stub_->async()->Handshake(&handshake_context_, &handshake_request_, &handshake_reply_,
@@ -117,62 +124,34 @@ void AgentSession::OnHandshakeDone(const grpc::Status& status) {
   wire::TakeFromGrpc(this);
   absl::StatusOr<std::string> proof;
   if (status.ok()) proof = credentials_->Prove(handshake_request_, handshake_reply_, "Session");
-  std::optional<RendezvousClient::Lost> lost;
   {
     const std::lock_guard lock(mutex_);
-    if (!status.ok() || closing_ || !failure_.empty()) {
-      lost = LossOf(status);
-    } else if (!proof.ok()) {
-      const std::string what = absl::StrCat("the rendezvous at ", endpoint_, " is not trusted: ");
-      lost = {absl::StrCat(what, proof.status().message()),
-              absl::IsPermissionDenied(proof.status())};
-    } else {
-      genuine_ = true;
-      opened_ = true;  // from now on, Fail and Close cancel the session's call
+    if (status.ok() && !proof.ok()) {
+      Fail(absl::StrCat("the rendezvous at ", endpoint_,
+                        " is not trusted: ", proof.status().message()),
+           absl::IsPermissionDenied(proof.status()));
     }
+    genuine_ = status.ok() && proof.ok();
+    // From now on, Fail and Close cancel the session's call.
+    opened_ = genuine_ && failure_.empty() && !closing_;
+    read_ended_ = !opened_;
   }
-  if (lost) return EndUnopened(*std::move(lost));
+  if (!opened_) return End(status);
   context_.AddMetadata(auth::kProofMetadata, *proof);
   StartSession();
 }
 
-void AgentSession::EndUnopened(RendezvousClient::Lost lost) {
-  bool tell = false;
-  {
-    const std::lock_guard lock(mutex_);
-    read_ended_ = true;
-    tell = !closing_;
-    connect_alarm_->Cancel();
-  }
-  if (tell) handler_(std::move(lost));
-  const std::lock_guard lock(mutex_);
-  RemoveCaller();
-}
-
 void AgentSession::StartSession() {
-  context_.set_wait_for_ready(true);
+  context_.set_wait_for_ready(retry_);
   stub_->async()->Session(&context_, this);
   // Send and Close start operations from outside of the callbacks: the call must not be over before
-  // OnReadDone has said that it ends.
+  // OnReadInitialMetadataDone or OnReadDone has said that it ends.
   AddHold();
-  StartRead(&incoming_);
   wire::HandToGrpc(this);
   StartCall();
   const std::lock_guard lock(mutex_);
   started_ = true;
   Continue();
-}
-
-void AgentSession::SetConnectAlarm() {
-  const auto now = std::chrono::steady_clock::now();
-  Duration wait = std::max(Duration(0), Duration(connect_deadline_ - now));
-  if (tls()) wait = std::min(wait, kTlsProbeInterval);
-  // A new one each time: an alarm is in use until its callback has returned.
-  connect_alarm_ = std::make_unique<grpc::Alarm>();
-  wire::HandToGrpc(this);
-  connect_alarm_->Set(std::chrono::system_clock::now() +
-                          std::chrono::duration_cast<std::chrono::system_clock::duration>(wait),
-                      [this](bool expired) { OnConnectAlarm(expired); });
 }
 
 void AgentSession::Send(const Header& header, const AgentMessage& message) {
@@ -190,8 +169,8 @@ void AgentSession::Send(const Header& header, const AgentMessage& message) {
 }
 
 void AgentSession::Close() {
+  connect_alarm_.Cancel();
   std::unique_lock lock(mutex_);
-  connect_alarm_->Cancel();
   closing_ = true;
   if (probe_ != nullptr) probe_->Cancel();
   const auto left_alone = [this] { return callers_ == 0; };
@@ -201,6 +180,7 @@ void AgentSession::Close() {
   }
   if (!left_alone()) Cancel();
   callers_changed_.wait(lock, left_alone);
+  if (refusal_check_ != nullptr) refusal_check_->Cancel();
 }
 
 void AgentSession::Cancel() { (opened_ ? context_ : handshake_context_).TryCancel(); }
@@ -221,60 +201,57 @@ void AgentSession::Continue() {
   }
 }
 
-void AgentSession::Fail(std::string reason, bool refused) {
+void AgentSession::Fail(std::string reason, bool denied) {
   if (!failure_.empty()) return;
   failure_ = std::move(reason);
-  refused_ = refused;
+  denied_ = denied;
   Cancel();
 }
 
 void AgentSession::OnConnectAlarm(bool expired) {
   wire::TakeFromGrpc(this);
   const std::lock_guard lock(mutex_);
-  if (expired && !connected_ && !read_ended_ && !closing_) {
+  if (!expired || connected_ || read_ended_ || closing_) {
+    RemoveCaller();
+  } else if (!retry_) {
+    Fail(absl::StrCat("cannot reach the rendezvous at ", endpoint_, ": no answer within ",
+                      Seconds(connect_timeout_)));
+    RemoveCaller();
+  } else {
     probe_ = std::make_unique<Probe>(this);
     probe_->Start();  // calls instead of the alarm from now on
-  } else {
-    RemoveCaller();
   }
 }
 
 void AgentSession::OnProbed(const grpc::Status& status) {
   const std::lock_guard lock(mutex_);
-  if (connected_ || read_ended_ || closing_) {  // at the last moment
-    RemoveCaller();
-    return;
-  }
-  const std::string text =
-      status.error_code() == grpc::StatusCode::UNAVAILABLE ? status.error_message() : std::string();
-  const bool over = std::chrono::steady_clock::now() >= connect_deadline_;
-  if (IsClosedByPeer(text)) ++closed_by_peer_;
-  if (const auto trouble = TlsTrouble(text)) {
-    Fail(absl::StrCat("no trust between us and the rendezvous at ", endpoint_, ": ", *trouble),
-         true);
-  } else if (tls() && closed_by_peer_ >= (over ? 1 : kClosedOften)) {
-    Fail(absl::StrCat("the rendezvous at ", endpoint_, " closes the connection after TLS: ",
-                      "our certificate (--tls-cert) is missing, has expired, or is not of the "
-                      "authority that it trusts"),
-         true);
-  } else if (over) {
-    Fail(absl::StrCat("cannot reach the rendezvous at ", endpoint_, " within ",
-                      Seconds(connect_timeout_), ": ",
-                      text.empty() ? "no answer" : RootOfError(text),
-                      IsClosedByPeer(text) ? "; does it ask for TLS (--tls-ca)?" : ""));
-  } else {
-    SetConnectAlarm();
-    return;
+  if (!connected_) {  // else it was at the last moment
+    const bool explained = status.error_code() == grpc::StatusCode::UNAVAILABLE;
+    Fail(absl::StrCat(
+        "cannot reach the rendezvous at ", endpoint_, " within ", Seconds(connect_timeout_), ": ",
+        explained ? RootOfError(status.error_message()) : "no answer",
+        explained && IsClosedByPeer(status.error_message()) ? "; does it ask for TLS (--tls-ca)?"
+                                                            : ""));
   }
   RemoveCaller();
 }
 
 void AgentSession::OnReadInitialMetadataDone(bool ok) {
   wire::TakeFromGrpc(this);
-  if (!ok) return;
+  if (ok) {
+    {
+      const std::lock_guard lock(mutex_);
+      connected_ = true;
+    }
+    connect_alarm_.Cancel();
+    handler_(RendezvousClient::Opened{});  // before the first read: nothing is received earlier
+    const std::lock_guard lock(mutex_);
+    StartRead(&incoming_);
+    return;
+  }
   const std::lock_guard lock(mutex_);
-  connected_ = true;
-  connect_alarm_->Cancel();
+  read_ended_ = true;
+  RemoveHold();
 }
 
 void AgentSession::OnReadDone(bool ok) {
@@ -307,35 +284,76 @@ void AgentSession::OnWriteDone(bool ok) {
 
 RendezvousClient::Lost AgentSession::LossOf(const grpc::Status& status) const {
   const std::string there = absl::StrCat("the rendezvous at ", endpoint_);
-  if (!failure_.empty()) return {failure_, refused_};
-  switch (status.error_code()) {
-    case grpc::StatusCode::OK:
-      return {absl::StrCat(there, " ended the session")};
-    case grpc::StatusCode::UNAUTHENTICATED:
-      // Where it knows our secret, all that can be wrong is that the challenge came too late, or
-      // from an earlier life of the rendezvous.
-      return {absl::StrCat(there, " refuses us: ", status.error_message()), !genuine_};
-    case grpc::StatusCode::PERMISSION_DENIED:
-      return {absl::StrCat(there, " refuses us: ", status.error_message()), true};
-    case grpc::StatusCode::UNAVAILABLE:
-      break;
-    default:
-      return {absl::StrCat("the session with ", there, " ended: ", status.error_message())};
+  const std::string& text = status.error_message();
+  RendezvousClient::Lost lost;
+  lost.attempt_started_at = started_at_;
+  const auto denied = [&](std::string reason) {
+    lost.reason = std::move(reason);
+    lost.denied = true;
+    return lost;
+  };
+  if (!failure_.empty()) {
+    lost.reason = failure_;
+    lost.denied = denied_;
+  } else if (status.ok()) {
+    lost.reason = absl::StrCat(there, " ended the session");
+  } else if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
+    return denied(absl::StrCat(there, " refuses us: ", text));
+  } else if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
+    // Where it knows our secret, all that can be wrong is that the challenge came too late, or from
+    // an earlier life of the rendezvous.
+    lost = denied(absl::StrCat(there, " refuses us: ", text));
+    lost.denied = !genuine_;
+  } else if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+    lost.reason = absl::StrCat("the session with ", there, " ended: ", text);
+  } else if (connected_) {
+    lost.reason = absl::StrCat("lost ", there, ": ", text);
+  } else if (const auto trouble = TlsTrouble(text)) {
+    return denied(absl::StrCat("no trust between us and ", there, ": ", *trouble));
+  } else if (IsClosedByPeer(text) && credentials_ != nullptr && credentials_->tls()) {
+    lost.reason = absl::StrCat(there,
+                               " closes the connection after TLS: our certificate (--tls-cert) is "
+                               "missing, has expired, or is not of the authority that it trusts");
+    lost.closed_after_tls = true;
+  } else {
+    lost.reason = absl::StrCat("cannot reach ", there, ": ", RootOfError(text),
+                               IsClosedByPeer(text) ? "; does it ask for TLS (--tls-ca)?" : "");
   }
-  if (connected_) return {absl::StrCat("lost ", there, ": ", status.error_message())};
-  if (const auto trouble = TlsTrouble(status.error_message())) {
-    return {absl::StrCat("no trust between us and ", there, ": ", *trouble), true};
-  }
-  return {absl::StrCat("cannot reach ", there, ": ", RootOfError(status.error_message()))};
+  return lost;
+}
+
+bool AgentSession::WasRefused(const grpc::Status& status) const {
+  // gRPC says so in words only. What it says of others' words (a proxy's, a server's) never is the
+  // reason for a connection that was not made.
+  return !connected_ && failure_.empty() && status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+         absl::StrContains(status.error_message(), "Failed to connect to remote host") &&
+         RootOfError(status.error_message()) == RootOfError(strerror(ECONNREFUSED));
 }
 
 void AgentSession::OnDone(const grpc::Status& status) {
   wire::TakeFromGrpc(this);
+  End(status);
+}
+
+void AgentSession::End(const grpc::Status& status) {
+  connect_alarm_.Cancel();
   std::optional<RendezvousClient::Lost> lost;
   {
     const std::lock_guard lock(mutex_);
-    connect_alarm_->Cancel();
-    if (!closing_) lost = LossOf(status);
+    if (!closing_) {
+      lost = LossOf(status);
+      lost->refused = WasRefused(status);
+    }
+    if (lost && lost->refused && !IsOneAddress(endpoint_)) {
+      // gRPC tells of the last address that it tried: the others may have been silent.
+      refusal_check_ =
+          RefusalCheck::Start(endpoint_, kRefusalCheckLimit,
+                              [handler = handler_, lost = *lost](bool everywhere) mutable {
+                                lost.refused = everywhere;
+                                handler(std::move(lost));
+                              });
+      lost.reset();
+    }
   }
   if (lost) handler_(*std::move(lost));
   const std::lock_guard lock(mutex_);

@@ -15,6 +15,7 @@
 
 #include "ddprun/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/auth/client_credentials.h"
+#include "rendezvous/client/refusal_check.h"
 #include "rendezvous/client/rendezvous_client.h"
 #include "rendezvous/core/types.h"
 
@@ -25,7 +26,7 @@ namespace ddprun {
 class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::RendezvousMessage> {
  public:
   // `credentials` may be null.
-  AgentSession(std::string endpoint, Duration connect_timeout,
+  AgentSession(std::string endpoint, Duration connect_timeout, bool retry,
                std::shared_ptr<const auth::ClientCredentials> credentials,
                RendezvousClient::Handler handler);
   ~AgentSession() override;
@@ -52,30 +53,31 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   void StartHandshake();
   void OnHandshakeDone(const grpc::Status& status);
   void StartSession();
-  // The end of a session that was not opened.
-  void EndUnopened(RendezvousClient::Lost lost);
+  // The last of the session or, when that was not opened, of the handshake: tells the handler.
+  void End(const grpc::Status& status);
+  void Cancel();  // what is going on; with mutex_ held
   // Starts what is next: a write, or the end of our half after the last one. With mutex_ held.
   void Continue();
   // Ends the call with Lost, unless it ended already. With mutex_ held.
-  void Fail(std::string reason, bool refused = false);
+  void Fail(std::string reason, bool denied = false);
   void OnConnectAlarm(bool expired);
   void OnProbed(const grpc::Status& status);
-  // Starts the time until the next probe: at the connect timeout at the latest. With mutex_ held.
-  void SetConnectAlarm();
   RendezvousClient::Lost LossOf(const grpc::Status& status) const;  // with mutex_ held
-  void Cancel();                                                    // with mutex_ held
-  void RemoveCaller();                                              // with mutex_ held
-
-  bool tls() const { return credentials_ != nullptr && credentials_->tls(); }
+  // Whether `status` says that the connection was refused. With mutex_ held.
+  bool WasRefused(const grpc::Status& status) const;
+  void RemoveCaller();  // with mutex_ held
 
   const std::string endpoint_;
   const Duration connect_timeout_;
+  const bool retry_;
   const std::shared_ptr<const auth::ClientCredentials> credentials_;
   const RendezvousClient::Handler handler_;
+  TimePoint started_at_;  // from Open
 
   const std::unique_ptr<v1::Rendezvous::Stub> stub_;
   grpc::ClientContext context_;
-  std::chrono::steady_clock::time_point connect_deadline_;  // constant from Open
+  grpc::Alarm connect_alarm_;
+  std::unique_ptr<Probe> probe_;  // after the connect timeout
 
   // Of the handshake; gRPC's until OnHandshakeDone.
   grpc::ClientContext handshake_context_;
@@ -86,10 +88,7 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
 
   std::mutex mutex_;
   std::condition_variable callers_changed_;
-  std::deque<v1::AgentMessage> outgoing_;       // the front one is gRPC's while `writing_`
-  std::unique_ptr<grpc::Alarm> connect_alarm_;  // from Open
-  std::unique_ptr<Probe> probe_;  // after the connect timeout; with TLS now and then before it
-  int closed_by_peer_ = 0;        // probes that ended so
+  std::deque<v1::AgentMessage> outgoing_;  // the front one is gRPC's while `writing_`
   bool opened_ = false;   // the session's call is what can be cancelled; before, the handshake
   bool started_ = false;  // it was started
   bool genuine_ = false;  // the rendezvous has proven that it knows our secret
@@ -98,11 +97,13 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   bool closing_ = false;  // Close was called
   bool half_closed_ = false;
   bool read_ended_ = false;  // the call is ending: nothing more may be started
+  // Looks whether every address refuses us, where gRPC tells of one. Shared with its thread.
+  std::shared_ptr<RefusalCheck> refusal_check_;
   // Who of gRPC's will still call us: the call itself, the alarm, and the probe. The last one
   // leaves nothing behind that touches the session.
   int callers_ = 0;
-  std::string failure_;   // why we cancelled the call ourselves
-  bool refused_ = false;  // with it
+  std::string failure_;  // why we cancelled the call ourselves
+  bool denied_ = false;  // with it
 };
 
 }  // namespace ddprun

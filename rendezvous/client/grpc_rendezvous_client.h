@@ -19,8 +19,11 @@ class GrpcRendezvousClient final : public RendezvousClient {
  public:
   struct Options {
     std::string endpoint;  // "HOST:PORT", "[IPV6]:PORT" or "unix:/path"
-    // For the first connection, however often it is refused meanwhile; then Lost says why.
+    // For connecting; then Lost says why there is no connection.
     Duration connect_timeout = std::chrono::seconds(60);
+    // Try again within that time, however often the connection is refused. Otherwise the first
+    // failure is the end.
+    bool retry = true;
     // How this agent shows who it is (rendezvous/auth/client_credentials.h); null: not at all.
     std::shared_ptr<const auth::ClientCredentials> credentials{};
   };

@@ -7,14 +7,19 @@
 #include <variant>
 
 #include "rendezvous/core/messages.h"
+#include "rendezvous/core/types.h"
 
 namespace ddprun {
 
-// One session: opened once, closed once. To connect again, make another client.
+// One session: opened once, closed once. To connect again, make another client, or let
+// launcher/persistent_rendezvous_client.h do so: then Opened comes for every session, and Lost for
+// every session and every failed attempt.
 //
 // Open, Send and Close belong to one thread, the agent's.
 class RendezvousClient {
  public:
+  // The rendezvous has answered: connected. Comes before anything is received.
+  struct Opened {};
   struct Received {
     Header header;
     RendezvousMessage message;
@@ -23,11 +28,18 @@ class RendezvousClient {
   // nothing comes after it. `reason` is a sentence for people that names the endpoint.
   struct Lost {
     std::string reason;
+    // No connection was made, because every address of the endpoint refused it: nobody listens
+    // there. Never said on a guess; an address that is silent or out of reach is no refusal.
+    bool refused = false;
+    TimePoint attempt_started_at{};  // before the first packet of this attempt was sent
     // The rendezvous does not take our credentials, or we do not take its: trying again is of no
     // use before somebody has changed them.
-    bool refused = false;
+    bool denied = false;
+    // It closed the connection right after TLS had shaken hands: with TLS 1.3 that is how a client
+    // sees that its certificate was not taken; or it was just ending.
+    bool closed_after_tls = false;
   };
-  using Event = std::variant<Received, Lost>;
+  using Event = std::variant<Opened, Received, Lost>;
 
   // Called on a thread of the client, one call at a time. Must only enqueue: it must not block, and
   // must not call the client.

@@ -34,6 +34,11 @@ struct JobSpec {
   int max_restarts = 0;
   Duration join_timeout{};  // from the first join until min_nodes must be there
   Duration last_call{};     // from min_nodes joined until the round closes below max_nodes
+  // How often an agent says that it lives, and how long after the last time its node is lost. The
+  // lease is at least three heartbeats: see WhyMalformed.
+  Duration heartbeat = std::chrono::seconds(1);
+  Duration lease = std::chrono::seconds(3);
+  Duration save_timeout = std::chrono::seconds(60);  // for the checkpoint before a planned stop
   std::optional<Duration> restart_window;  // max_restarts counts those this recent; nullopt: all
   std::vector<int> never_restart_on;       // exit codes of a worker that end the job at once
   // What every worker is told as MASTER_ADDR and MASTER_PORT. Empty, 0: node rank 0's address, the
@@ -54,17 +59,23 @@ struct NodeSpec {
   bool operator==(const NodeSpec&) const = default;
 };
 
-// First message of a session.
+// First message of every session, also of one that replaces a session that broke; header.generation
+// is the one the agent is in. An agent that was in a generation repeats after it what it had said
+// there (Prepared, each WorkerExited, Drained): what the rendezvous knows already, it ignores.
 struct Join {
   JobSpec job;
   NodeSpec node;
-  int offered_port = 0;  // a TCP port that this agent holds for rank 0, should it be here
+  int offered_port = 0;          // a TCP port that this agent holds for rank 0, should it be here
+  bool workers_running = false;  // of header.generation
 
   bool operator==(const Join&) const = default;
 };
 
-// The agent's loop is alive.
+// The agent's loop is alive. Answer: HeartbeatAck.
 struct Heartbeat {
+  std::int64_t sent_at = 0;          // by the agent's own clock; comes back as it is
+  std::optional<std::int64_t> step;  // the newest that its workers reported in the generation
+
   bool operator==(const Heartbeat&) const = default;
 };
 
@@ -89,10 +100,25 @@ struct WorkerExited {
   bool operator==(const WorkerExited&) const = default;
 };
 
+// A checkpoint of this step is durable.
+struct Checkpointed {
+  std::int64_t step = 0;
+
+  bool operator==(const Checkpointed&) const = default;
+};
+
+// Answers a Save where no worker of the node speaks the control socket.
+struct CannotSave {
+  bool operator==(const CannotSave&) const = default;
+};
+
 // No worker of the generation is left on this node; the agent waits for the next assignment.
 struct Drained {
   int offered_port = 0;
   std::optional<std::int64_t> last_step;  // the newest that its workers reported in the generation
+  // By its node's wall clock, Unix time: when the agent had ended its workers because it was cut
+  // off from the rendezvous. 0: they ended otherwise.
+  std::int64_t fenced_at_ms = 0;
 
   bool operator==(const Drained&) const = default;
 };
@@ -105,7 +131,8 @@ struct Leave {
   bool operator==(const Leave&) const = default;
 };
 
-using AgentMessage = std::variant<Join, Heartbeat, Prepared, WorkerExited, Drained, Leave>;
+using AgentMessage =
+    std::variant<Join, Heartbeat, Prepared, WorkerExited, Checkpointed, CannotSave, Drained, Leave>;
 
 // ---- rendezvous → agent ----
 
@@ -130,9 +157,22 @@ struct Assignment {
   bool operator==(const Assignment&) const = default;
 };
 
-// Every node has prepared: spawn the workers.
+// The heartbeat with this time was heard: the agent's lease runs from there.
+struct HeartbeatAck {
+  std::int64_t sent_at = 0;
+
+  bool operator==(const HeartbeatAck&) const = default;
+};
+
+// Every node has prepared: spawn the workers. An agent whose workers run already ignores it.
 struct Start {
   bool operator==(const Start&) const = default;
+};
+
+// A planned stop is coming: ask the workers for a checkpoint now. Answer: Checkpointed, by the node
+// that wrote it, or CannotSave.
+struct Save {
+  bool operator==(const Save&) const = default;
 };
 
 // The generation is over: end its workers. Answer: Drained.
@@ -142,7 +182,8 @@ struct Stop {
   bool operator==(const Stop&) const = default;
 };
 
-enum class Outcome { kSucceeded, kFailed, kLeft, kTimedOut };
+// kPreempted: stopped on purpose, with a checkpoint made for it.
+enum class Outcome { kSucceeded, kFailed, kLeft, kTimedOut, kPreempted };
 
 // A worker's end, with where it happened.
 struct WorkerFailure {
@@ -184,6 +225,14 @@ struct Finished {
   bool operator==(const Finished&) const = default;
 };
 
+// The rendezvous does not count on this agent: its lease ran out, or it was never heard of. Its
+// ranks may be given away by now. It ends its workers, without any grace, and joins again.
+struct Fenced {
+  std::string reason;
+
+  bool operator==(const Fenced&) const = default;
+};
+
 // This agent cannot be part of the job; the job itself is not affected.
 struct Refused {
   std::string reason;
@@ -191,7 +240,8 @@ struct Refused {
   bool operator==(const Refused&) const = default;
 };
 
-using RendezvousMessage = std::variant<Waiting, Assignment, Start, Stop, Finished, Refused>;
+using RendezvousMessage =
+    std::variant<Waiting, HeartbeatAck, Assignment, Start, Save, Stop, Finished, Fenced, Refused>;
 
 }  // namespace ddprun
 

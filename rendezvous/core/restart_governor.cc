@@ -12,6 +12,27 @@ namespace ddprun {
 RestartGovernor::RestartGovernor(RestartPolicy policy, std::uint64_t seed)
     : policy_(std::move(policy)), random_state_(seed) {}
 
+RestartGovernor::RestartGovernor(RestartPolicy policy, const GovernorRecord& record, TimePoint now)
+    : policy_(std::move(policy)),
+      random_state_(record.random_state),
+      restarts_used_(record.restarts_used),
+      reports_steps_(record.reports_steps),
+      fruitless_(record.fruitless),
+      bind_retries_(record.bind_retries) {
+  for (const Duration age : record.recent_ages) recent_.push_back(now - age);
+}
+
+GovernorRecord RestartGovernor::Record(TimePoint now) const {
+  GovernorRecord record;
+  record.restarts_used = restarts_used_;
+  for (const TimePoint restart : recent_) record.recent_ages.push_back(now - restart);
+  record.reports_steps = reports_steps_;
+  record.fruitless = fruitless_;
+  record.bind_retries = bind_retries_;
+  record.random_state = random_state_;
+  return record;
+}
+
 RestartGovernor::Decision RestartGovernor::OnGenerationEnded(const Facts& facts, TimePoint now) {
   const RootCause& cause = facts.cause;
   if (IsMembershipChange(cause)) return {true, {}, "the membership changed: no restart is spent"};

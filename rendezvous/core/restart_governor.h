@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/core/job_record.h"
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/types.h"
 
@@ -48,6 +49,10 @@ class RestartGovernor {
   static constexpr Duration kLongEnough = std::chrono::seconds(60);
 
   RestartGovernor(RestartPolicy policy, std::uint64_t seed);
+
+  // One that goes on where another one was when it made `record`.
+  RestartGovernor(RestartPolicy policy, const GovernorRecord& record, TimePoint now);
+  GovernorRecord Record(TimePoint now) const;
 
   Decision OnGenerationEnded(const Facts& facts, TimePoint now);
 

@@ -56,36 +56,52 @@ void Incidents::AddExit(const std::string& host, NodeRank node_rank, const Worke
     if (!first_success_) first_success_ = std::move(failure);
     return;
   }
-  incidents_.push_back({{RootCause::Kind::kWorkerFailed, std::move(failure), "", {}}, {}, false});
+  const bool victim = IsVictim(exit);
+  victims_ += victim;
+  incidents_.push_back(
+      {{RootCause::Kind::kWorkerFailed, std::move(failure), "", {}}, {}, false, victim});
 }
 
 void Incidents::AddSuspicion(Incarnation incarnation, const std::string& host, NodeRank node_rank) {
+  if (suspicion_of_.contains(incarnation.value)) return;
   RootCause cause{RootCause::Kind::kNodeLost, {host, node_rank, generation_, {}}, "", {}};
-  incidents_.push_back({std::move(cause), incarnation, true});
+  suspicion_of_[incarnation.value] = incidents_.size();
+  incidents_.push_back({std::move(cause), incarnation, true, false});
+  ++suspected_;
+}
+
+void Incidents::ClearSuspicion(Incarnation incarnation) {
+  const auto found = suspicion_of_.find(incarnation.value);
+  if (found == suspicion_of_.end()) return;
+  const std::size_t place = found->second;
+  suspicion_of_.erase(found);
+  if (!incidents_[place].suspected) return;
+  --suspected_;
+  incidents_.erase(incidents_.begin() + static_cast<std::ptrdiff_t>(place));
+  for (auto& [of, other] : suspicion_of_) {
+    if (other > place) --other;
+  }
 }
 
 void Incidents::AddNode(Incarnation incarnation, RootCause::Kind kind, const std::string& host,
                         NodeRank node_rank, const std::string& reason) {
-  for (Incident& incident : incidents_) {
-    if (!incident.suspected || incident.incarnation != incarnation) continue;
+  const auto found = suspicion_of_.find(incarnation.value);
+  if (found != suspicion_of_.end() && incidents_[found->second].suspected) {
+    Incident& incident = incidents_[found->second];
     incident.suspected = false;
+    --suspected_;
     incident.cause.kind = kind;
     incident.cause.reason = reason;
     return;
   }
   RootCause cause{kind, {host, node_rank, generation_, {}}, reason, {}};
-  incidents_.push_back({std::move(cause), incarnation, false});
+  incidents_.push_back({std::move(cause), incarnation, false, false});
 }
 
-bool Incidents::any() const {
-  return std::any_of(incidents_.begin(), incidents_.end(),
-                     [](const Incident& incident) { return !incident.suspected; });
-}
+bool Incidents::any() const { return static_cast<int>(incidents_.size()) > suspected_; }
 
 bool Incidents::OnlyVictims() const {
-  return any() && std::all_of(incidents_.begin(), incidents_.end(), [](const Incident& incident) {
-           return OfAWorker(incident.cause) && IsVictim(incident.cause.failure.exit);
-         });
+  return any() && static_cast<int>(incidents_.size()) == victims_;
 }
 
 std::optional<RootCause> Incidents::FindRootCause() const {
@@ -94,7 +110,7 @@ std::optional<RootCause> Incidents::FindRootCause() const {
   for (const Incident& incident : incidents_) {
     if (incident.suspected) continue;
     if (first == nullptr) first = &incident;
-    if (OfAWorker(incident.cause) && IsVictim(incident.cause.failure.exit)) continue;
+    if (incident.victim) continue;
     chosen = &incident;
     break;
   }

@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "rendezvous/core/messages.h"
@@ -34,6 +35,8 @@ class Incidents {
   void AddExit(const std::string& host, NodeRank node_rank, const WorkerExited& exit);
   // A node's connection broke. Counts from now if the node is lost later.
   void AddSuspicion(Incarnation incarnation, const std::string& host, NodeRank node_rank);
+  // It came back in time.
+  void ClearSuspicion(Incarnation incarnation);
   // A node is out; `kind` is kNodeLost or kNodeLeft.
   void AddNode(Incarnation incarnation, RootCause::Kind kind, const std::string& host,
                NodeRank node_rank, const std::string& reason);
@@ -53,11 +56,16 @@ class Incidents {
     RootCause cause;          // without victims
     Incarnation incarnation;  // of a node
     bool suspected = false;   // not lost yet
+    bool victim = false;      // a worker that failed because a peer did
   };
 
   Generation generation_;
   std::vector<Incident> incidents_;
   std::optional<WorkerFailure> first_success_;
+  // Counted, because a job may have thousands of victims.
+  int suspected_ = 0;
+  int victims_ = 0;
+  std::unordered_map<std::uint64_t, std::size_t> suspicion_of_;  // incarnation -> in incidents_
 };
 
 // True for failures that a restart cannot cure: the command cannot be executed.

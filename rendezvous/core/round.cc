@@ -1,20 +1,19 @@
+// What Round does with each event. Its transitions are in round_transitions.cc, what it says about
+// itself is in round_status.cc.
 #include "rendezvous/core/round.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "rendezvous/core/admission.h"
 #include "rendezvous/core/check.h"
+#include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/overloaded.h"
-#include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/words.h"
 
 namespace ddprun {
 namespace {
-
-constexpr int kExitUnavailable = 69;  // EX_UNAVAILABLE
 
 // FNV-1a: the jitter of a job's restarts depends on which job it is, and on nothing else.
 std::uint64_t Seed(const std::string& job, std::uint32_t epoch) {
@@ -23,129 +22,187 @@ std::uint64_t Seed(const std::string& job, std::uint32_t epoch) {
   return hash;
 }
 
-}  // namespace
-
-const char* ToString(RoundState state) {
-  switch (state) {
-    case RoundState::kGathering:
-      return "Gathering";
-    case RoundState::kLastCall:
-      return "LastCall";
-    case RoundState::kForming:
-      return "Forming";
-    case RoundState::kRunning:
-      return "Running";
-    case RoundState::kDraining:
-      return "Draining";
-    case RoundState::kBackoff:
-      return "Backoff";
-    case RoundState::kSucceeded:
-      return "Succeeded";
-    case RoundState::kFailed:
-      return "Failed";
-  }
-  return "?";
+RestartPolicy PolicyOf(const JobSpec& spec) {
+  return {spec.max_restarts, spec.restart_window, spec.never_restart_on};
 }
+
+// These are about the agent itself, whatever generation it is in.
+bool IsAboutTheAgent(const AgentMessage& message) {
+  return std::holds_alternative<Heartbeat>(message) || std::holds_alternative<Leave>(message);
+}
+
+}  // namespace
 
 Round::Round(std::string job, std::uint32_t epoch, RoundOptions options)
     : job_(std::move(job)), epoch_(epoch), options_(options) {}
 
+Round::Round(std::string job, const JobRecord& record, TimePoint now, RoundOptions options)
+    : job_(std::move(job)),
+      epoch_(record.epoch),
+      options_(options),
+      state_(RoundState::kRunning),
+      state_since_(now),
+      spec_(record.spec),
+      generation_(record.generation),
+      master_addr_(record.master_addr),
+      master_port_(record.master_port),
+      incidents_(record.generation),
+      started_at_(now),
+      causes_(record.causes),
+      reports_checkpoints_(record.reports_checkpoints),
+      checkpoint_(record.checkpoint),
+      finished_(record.finished) {
+  governor_.emplace(PolicyOf(*spec_), record.governor, now);
+  // The workers may have been told to start: it is treated as if they were, and whoever was not is
+  // told when he comes back.
+  for (const NodeRecord& member : record.members) {
+    Node node;
+    node.incarnation = member.incarnation;
+    node.spec = member.spec;
+    node.offered_port = member.offered_port;
+    node.rank = member.rank;
+    node.first_rank = member.first_rank;
+    node.phase = Phase::kStarted;
+    node.suspect = true;
+    tally_.world_size += member.spec.worker_count;
+    roster_.RestoreMember(std::move(node), now);
+  }
+  if (finished_) {
+    state_ =
+        finished_->outcome == Outcome::kSucceeded ? RoundState::kSucceeded : RoundState::kFailed;
+  } else if (generation_.value < 0) {  // recorded when an epoch began, before its first forming
+    state_ = RoundState::kGathering;
+    deadline_ = now + spec_->join_timeout;
+  }
+}
+
 std::vector<Round::Action> Round::Step(const Event& event, TimePoint now) {
   actions_.clear();
-  if (finished()) return {};  // everybody was told; nothing can change any more
+  now_ = now;
   std::visit(Overloaded{
-                 [&](const Received& received) { OnReceived(received, now); },
-                 [&](const StreamBroken& broken) { OnStreamBroken(broken, now); },
-                 [&](const AgentGone& gone) { OnAgentGone(gone, now); },
-                 [&](const Tick&) { OnTick(now); },
+                 [&](const Received& received) { OnReceived(received); },
+                 [&](const StreamBroken& broken) { OnStreamBroken(broken); },
+                 [&](const AgentGone& gone) { OnAgentGone(gone); },
+                 [&](const StopAsked& asked) { OnStopAsked(asked); },
+                 [&](const DrainAsked& asked) { OnDrainAsked(asked); },
+                 [&](const Tick&) { OnTick(); },
              },
              event);
-  Advance(now);
+  Advance();
   return std::exchange(actions_, {});
 }
 
-// ---- events ----
+// ---- messages ----
 
-void Round::OnReceived(const Received& received, TimePoint now) {
+void Round::OnReceived(const Received& received) {
   const Header& header = received.header;
-  if (header.job != job_ || header.epoch != epoch_) {
-    Refuse(header, absl::StrCat("this is job ", job_, " epoch ", epoch_, ", not job ", header.job,
-                                " epoch ", header.epoch));
+  const auto* const join = std::get_if<Join>(&received.message);
+  if (header.job != job_) {
+    Reply(header, Refused{absl::StrCat("this is job ", job_, ", not ", header.job)});
     return;
   }
-  if (const auto* join = std::get_if<Join>(&received.message)) {
-    OnJoin(header, *join, now);
+  if (header.epoch < epoch_) {
+    Reply(header, Refused{absl::StrCat("epoch ", header.epoch, " of job ", job_,
+                                       " is over: it was started again, as epoch ", epoch_)});
     return;
   }
-  Node* node = Find(header.incarnation);
+  if (finished_) {
+    if (join != nullptr && Knows(header.incarnation)) Reply(header, *finished_);
+    return;  // everybody was told; nothing can change any more
+  }
+  if (header.epoch > epoch_) {
+    if (join == nullptr) return;
+    Supersede(header.epoch);
+  }
+  if (join != nullptr) {
+    OnJoin(header, *join);
+    return;
+  }
+  Node* const node = roster_.Find(header.incarnation);
   if (node == nullptr || node->suspect) {
-    Refuse(header, "this agent is not part of the job: it has not joined, or was given up as lost");
+    if (std::holds_alternative<Leave>(received.message)) return;  // nobody counted on it
+    Reply(header, Fenced{node == nullptr ? "the rendezvous does not count on this agent: it was "
+                                           "silent for longer than its lease"
+                                         : "the session of this agent has ended"});
     return;
   }
-  node->heard = now;
-  // A message of another generation crossed ours on the way and means nothing any more; these two
-  // are about the agent itself.
-  const bool about_the_agent = std::holds_alternative<Heartbeat>(received.message) ||
-                               std::holds_alternative<Leave>(received.message);
-  if (header.generation != generation_ && !about_the_agent) return;
+  roster_.Heard(*node, now_);
+  // A message of another generation crossed ours on the way and means nothing any more.
+  if (header.generation != generation_ && !IsAboutTheAgent(received.message)) return;
   std::visit(Overloaded{
-                 [](const Join&) {},       // handled above
-                 [](const Heartbeat&) {},  // its arrival was its meaning
+                 [](const Join&) {},  // handled above
+                 [&](const Heartbeat& heartbeat) { OnHeartbeat(*node, header, heartbeat); },
                  [&](const Prepared&) { OnPrepared(*node); },
                  [&](const WorkerExited& exit) { OnWorkerExited(*node, exit); },
+                 [&](const Checkpointed& checkpointed) { OnCheckpointed(*node, checkpointed); },
+                 [&](const CannotSave&) { OnCannotSave(*node); },
                  [&](const Drained& drained) { OnDrained(*node, drained); },
-                 [&](const Leave& leave) { OnLeave(*node, leave, now); },
+                 [&](const Leave& leave) { OnLeave(*node, leave); },
              },
              received.message);
 }
 
-void Round::OnJoin(const Header& header, const Join& join, TimePoint now) {
-  if (Find(header.incarnation) != nullptr) {
-    Refuse(header, "this agent has joined already");
+void Round::OnJoin(const Header& header, const Join& join) {
+  if (Node* const known = roster_.Find(header.incarnation)) {
+    OnRejoin(*known, header, join);
     return;
   }
-  if (const std::string why = WhyMalformed(join); !why.empty()) {
-    Refuse(header, why);
+  if (const std::string why = WhyJoinIsRefused(join); !why.empty()) {
+    Reply(header, Refused{why});
     return;
   }
   if (!spec_) {
     spec_ = join.job;
-    governor_.emplace(
-        RestartPolicy{spec_->max_restarts, spec_->restart_window, spec_->never_restart_on},
-        Seed(job_, epoch_));
-    Gather(now);
-  } else if (const std::string difference = WhyJobDiffers(*spec_, join.job); !difference.empty()) {
-    Refuse(header, difference);
-    return;
+    governor_.emplace(PolicyOf(*spec_), Seed(job_, epoch_));
+    Gather();
+    if (epoch_ > 0)
+      actions_.push_back(Persist{Record()});  // so that no earlier one ever comes back
   }
-  if (const std::string why = WhyRankIsRefused(join.node); !why.empty()) {
-    Refuse(header, why);
+  floor_ = std::max(floor_, header.generation);
+  if (join.workers_running) {
+    // Of a generation that this rendezvous never knew, or has given up.
+    Reply(header, Fenced{"the rendezvous does not count on this agent's workers"});
     return;
   }
   Node node;
   node.incarnation = header.incarnation;
   node.spec = join.node;
   node.offered_port = join.offered_port;
-  node.heard = now;
-  const auto place = nodes_.insert(PlaceFor(node), std::move(node));
-  const int missing = spec_->max_nodes - CountFree();
-  const bool gathering = state_ == RoundState::kGathering || state_ == RoundState::kLastCall;
-  if (gathering && missing <= 0) {
-    Say(absl::StrCat(join.node.host, " joined with ", join.node.worker_count,
-                     " workers; complete"));
+  const Node& added = roster_.Add(std::move(node), now_);
+  Tell(
+      {.kind = JobEvent::Kind::kJoined, .host = join.node.host, .workers = join.node.worker_count});
+  if (gathering()) {  // told what it waits for if that takes long
+    Say(absl::StrCat(join.node.host, " joined with ", join.node.worker_count, " workers"));
     return;
   }
-  const std::string waiting =
-      gathering ? absl::StrCat("waiting for ", Nodes(missing), "; here: ", FreeHosts())
-                : "the job has its nodes and runs; this one waits as a spare, and takes the place "
-                  "of one that is lost";
-  Say(absl::StrCat(join.node.host, " joined with ", join.node.worker_count, " workers; ", waiting));
-  SendTo(*place, Waiting{waiting});
+  const bool room = roster_.member_count() < spec_->max_nodes;
+  std::string waiting =
+      state_ == RoundState::kBackoff
+          ? WhyItWaits()
+          : absl::StrCat(room ? "the job runs; this node is taken in "
+                              : "the job has its nodes and runs; this one waits as "
+                                "a spare, and takes the place of one that is lost",
+                         !room                  ? ""
+                         : reports_checkpoints_ ? "after its next checkpoint"
+                                                : "when its group forms anew");
+  Say(absl::StrCat(join.node.host, " joined with ", join.node.worker_count, " workers: ", waiting));
+  SendTo(added, Waiting{std::move(waiting)});
+}
+
+std::string Round::WhyJoinIsRefused(const Join& join) const {
+  if (std::string why = WhyMalformed(join); !why.empty()) return why;
+  if (!spec_) return "";
+  if (std::string why = WhyJobDiffers(*spec_, join.job); !why.empty()) return why;
+  if (roster_.size() >= options_.max_agents) {
+    return absl::StrCat("job ", job_, " has ", roster_.size(), " agents, and no more are possible");
+  }
+  return WhyRankIsRefused(join.node);
 }
 
 std::string Round::WhyRankIsRefused(const NodeSpec& node) const {
   const auto& wanted = node.requested_rank;
-  if (!nodes_.empty() && nodes_.front().spec.requested_rank.has_value() != wanted.has_value()) {
+  if (!roster_.empty() &&
+      roster_.nodes().front().spec.requested_rank.has_value() != wanted.has_value()) {
     return absl::StrCat("this agent ", wanted ? "asks" : "does not ask",
                         " for a node rank, and the others ", wanted ? "do not" : "do",
                         ": give --node-rank on every node, or on none");
@@ -155,437 +212,336 @@ std::string Round::WhyRankIsRefused(const NodeSpec& node) const {
     return absl::StrCat("--node-rank is ", wanted->value, ", and a job of ",
                         Nodes(spec_->max_nodes), " has 0 to ", spec_->max_nodes - 1);
   }
-  for (const Node& other : nodes_) {
-    // One whose connection broke is on its way out: its successor may wait for that.
-    if (other.suspect || other.spec.requested_rank != wanted) continue;
-    return absl::StrCat("node rank ", wanted->value, " is taken by ", other.spec.host,
-                        ": give every node a --node-rank of its own");
-  }
-  return "";
+  const Node* const holder = roster_.HolderOf(*wanted);
+  if (holder == nullptr) return "";
+  return absl::StrCat("node rank ", wanted->value, " is taken by ", holder->spec.host,
+                      ": give every node a --node-rank of its own");
 }
 
-// By the rank that the agents ask for. Where they ask for none, members keep their place, and
-// newcomers stand behind them by host name, then by arrival, so that the ranks of a job do not
-// depend on which node booted first.
-std::vector<Round::Node>::iterator Round::PlaceFor(const Node& node) {
-  if (node.spec.requested_rank) {
-    return std::upper_bound(nodes_.begin(), nodes_.end(), node, [](const Node& a, const Node& b) {
-      return a.spec.requested_rank < b.spec.requested_rank;
-    });
+// The session of an agent was replaced: it repeats what it said, and so do we.
+void Round::OnRejoin(Node& node, const Header& header, const Join& join) {
+  roster_.Heard(node, now_);
+  if (node.suspect) {
+    roster_.SetSuspect(node, false);
+    incidents_.ClearSuspicion(node.incarnation);
+    Tell({.kind = JobEvent::Kind::kRejoined, .host = node.spec.host});
+    Say(absl::StrCat(node.spec.host, " is back within its lease"));
   }
-  const auto newcomers = std::find_if(nodes_.begin(), nodes_.end(),
-                                      [](const Node& other) { return other.rank.value < 0; });
-  return std::upper_bound(newcomers, nodes_.end(), node,
-                          [](const Node& a, const Node& b) { return a.spec.host < b.spec.host; });
+  const bool here = header.generation == generation_;
+  if (join.workers_running && !here) {
+    Reply(header, Fenced{"its workers are of a generation that is over"});
+    return;
+  }
+  if (!node.member()) {
+    node.offered_port = join.offered_port;
+    return;
+  }
+  if (!here && state_ != RoundState::kDraining) {  // it never heard of this generation
+    roster_.SetPhase(node, Phase::kAssigned);
+    SendTo(node, AssignmentOf(node));
+    return;
+  }
+  switch (state_) {
+    case RoundState::kForming:
+      break;  // it knows, and says Prepared once more
+    case RoundState::kRunning:
+    case RoundState::kSaving:
+      SendTo(node, Start{});
+      if (state_ == RoundState::kSaving) SendTo(node, Save{});
+      break;
+    case RoundState::kDraining:
+      if (here) {
+        SendTo(node, Stop{StateReason()});
+      } else {
+        roster_.SetPhase(node, Phase::kWaiting);  // none of its workers ever ran
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+void Round::OnHeartbeat(Node& node, const Header& header, const Heartbeat& heartbeat) {
+  if (header.generation == generation_ && heartbeat.step) {
+    node.step = heartbeat.step;
+    made_step_ = true;
+  }
+  Reply(header, HeartbeatAck{heartbeat.sent_at});
 }
 
 void Round::OnPrepared(Node& node) {
-  if (state_ != RoundState::kForming || node.phase != Phase::kAssigned) return;  // answered before
-  node.phase = Phase::kPrepared;
+  if (node.phase != Phase::kAssigned) return;  // answered before
+  if (state_ == RoundState::kForming) {
+    roster_.SetPhase(node, Phase::kPrepared);
+  } else if (running()) {  // the others run already: its first session broke before it could
+    roster_.SetPhase(node, Phase::kStarted);
+    SendTo(node, Start{});
+  }
 }
 
 void Round::OnWorkerExited(Node& node, const WorkerExited& exit) {
-  if (state_ != RoundState::kRunning && state_ != RoundState::kDraining) return;
+  if (!running() && state_ != RoundState::kDraining) return;
   if (node.phase != Phase::kStarted) return;  // drained before: its workers are accounted for
-  if (exit.step) made_step_ = true;
-  node.ended.insert(exit.local_rank);
-  incidents_.AddExit(node.spec.host, node.rank, exit);
+  if (!node.ended.insert(exit.local_rank).second) return;  // repeated on a new session
+  ++tally_.workers_ended;
+  if (exit.step) {
+    made_step_ = true;
+    node.step = std::max(node.step, exit.step);
+  }
   if (exit.status.ok()) {
     node.succeeded.insert(exit.local_rank);
-  } else {
+    ++tally_.workers_succeeded;
+  }
+  if (planned_end_) return;  // it ends because all of them are to end
+  incidents_.AddExit(node.spec.host, node.rank, exit);
+  if (!exit.status.ok()) {
     Say(Describe(WorkerFailure{node.spec.host, node.rank, generation_, exit}));
   }
 }
 
+void Round::OnCheckpointed(const Node& node, const Checkpointed& checkpointed) {
+  if (!running() || node.phase != Phase::kStarted) return;
+  const bool first = !std::exchange(reports_checkpoints_, true);
+  checkpoint_ = checkpointed.step;
+  made_step_ = true;
+  if (first) actions_.push_back(Persist{Record()});
+  if (state_ == RoundState::kSaving) {
+    plan_->saved = true;
+    Tell({.kind = JobEvent::Kind::kCheckpointed, .host = node.spec.host, .step = checkpoint_});
+  } else {
+    ConsiderGrowth();
+  }
+}
+
+void Round::OnCannotSave(Node& node) {
+  if (state_ == RoundState::kSaving && !std::exchange(node.cannot_save, true)) {
+    ++tally_.cannot_save;
+  }
+}
+
 void Round::OnDrained(Node& node, const Drained& drained) {
-  // In Running it follows a failure report that made us drain, or it is a duplicate.
-  if (state_ != RoundState::kDraining || node.phase != Phase::kStarted) return;
-  node.phase = Phase::kWaiting;
+  if (node.phase == Phase::kWaiting || state_ == RoundState::kForming) return;  // a duplicate
+  if (drained.last_step) {
+    made_step_ = true;
+    node.step = std::max(node.step, drained.last_step);
+  }
+  if (drained.fenced_at_ms != 0) {
+    Tell({.kind = JobEvent::Kind::kFenced,
+          .host = node.spec.host,
+          .node_time_ms = drained.fenced_at_ms});
+  }
+  // Unasked, it follows a failure that it has reported, or its lease has ended on its side alone.
+  if (running() && !(incidents_.any() && node.ended.size() > node.succeeded.size())) {
+    incidents_.AddNode(node.incarnation, RootCause::Kind::kNodeLost, node.spec.host, node.rank,
+                       "it was cut off from the rendezvous and ended its workers");
+  }
+  roster_.SetPhase(node, Phase::kWaiting);
   node.offered_port = drained.offered_port;
-  if (drained.last_step) made_step_ = true;
 }
 
-void Round::OnLeave(Node& node, const Leave& leave, TimePoint now) {
+// ---- agents that go ----
+
+void Round::OnLeave(Node& node, const Leave& leave) {
   const std::string host = node.spec.host;
-  const bool done = node.done();
-  Lose(node.incarnation, RootCause::Kind::kNodeLeft, leave.reason, now);
-  const int remaining = static_cast<int>(nodes_.size());
-  if (!done && generation_.value >= 0 && remaining < spec_->min_nodes) {
-    Finish(Outcome::kLeft, leave.exit_code,
-           absl::StrCat(host, " left (", leave.reason, ") and ", Nodes(remaining), " of at least ",
-                        spec_->min_nodes, " remain"));
-  }
+  const bool needed = node.member() && !node.done();
+  Lose(node, HowLost::kLeft, leave.reason);
+  if (finished_ || !needed || roster_.size() >= spec_->min_nodes) return;
+  Finish(Outcome::kLeft, leave.exit_code,
+         absl::StrCat(host, " left (", leave.reason, ") and ", Nodes(roster_.size()),
+                      " of at least ", spec_->min_nodes, " remain"));
 }
 
-void Round::OnStreamBroken(const StreamBroken& broken, TimePoint now) {
-  Node* node = Find(broken.incarnation);
-  if (node == nullptr || node->suspect) return;
-  if (HoldsLease(*node)) {
-    node->suspect = true;
-    if (!node->done()) {
-      incidents_.AddSuspicion(node->incarnation, node->spec.host, node->rank);
-    }
-    Say(absl::StrCat("lost the connection to ", node->spec.host, "; its ranks are kept for ",
-                     Seconds(*options_.lease)));
+void Round::OnStreamBroken(const StreamBroken& broken) {
+  Node* const node = roster_.Find(broken.incarnation);
+  if (finished_ || node == nullptr || node->suspect) return;
+  if (!options_.leases) {
+    Lose(*node, HowLost::kKilled, "its connection broke");
+    return;
+  }
+  roster_.SetSuspect(*node, true);
+  if (running() && node->member() && !node->done()) {
+    incidents_.AddSuspicion(node->incarnation, node->spec.host, node->rank);
+  }
+  Tell({.kind = JobEvent::Kind::kDisconnected, .host = node->spec.host});
+  Say(absl::StrCat("lost the connection to ", node->spec.host, "; it has ",
+                   Seconds(spec_->lease - (now_ - node->heard)), " to come back"));
+}
+
+void Round::OnAgentGone(const AgentGone& gone) {
+  Node* const node = roster_.Find(gone.incarnation);
+  if (finished_ || node == nullptr) return;  // it had left, or its lease was over
+  if (running() && node->done()) {
+    // Its part is finished; it is missed only if the group re-forms.
+    roster_.SetSuspect(*node, true);
+    roster_.EndLease(*node);
   } else {
-    Lose(node->incarnation, RootCause::Kind::kNodeLost, "its connection broke", now);
+    Lose(*node, HowLost::kKilled, "its agent was killed; its workers are gone");
   }
 }
 
-void Round::OnAgentGone(const AgentGone& gone, TimePoint now) {
-  Node* node = Find(gone.incarnation);
-  if (node == nullptr) return;  // it had left, or its lease was over
-  if (state_ == RoundState::kRunning && node->done()) {
-    node->suspect = true;  // its part is finished; it is missed only if the group re-forms
-  } else {
-    Lose(gone.incarnation, RootCause::Kind::kNodeLost, "its agent was killed; its workers are gone",
-         now);
+// ---- operators ----
+
+void Round::OnStopAsked(const StopAsked& asked) {
+  const auto answer = [&](bool accepted, std::string text) {
+    actions_.push_back(Answer{asked.ticket, accepted, std::move(text)});
+  };
+  if (finished_) {
+    answer(false, absl::StrCat("job ", job_, " is over: ", finished_->reason));
+    return;
+  }
+  Plan plan{.stop = true, .save = asked.save, .saved = false, .reason = "stopped by an operator"};
+  switch (state_) {
+    case RoundState::kRunning:
+    case RoundState::kSaving: {
+      const bool saves = plan.save;
+      StartPlan(std::move(plan));
+      answer(true, absl::StrCat(
+                       "job ", job_, saves ? " stops after a checkpoint, at most " : " stops now",
+                       saves ? Seconds(spec_->save_timeout) : "", saves ? " from now" : ""));
+      break;
+    }
+    case RoundState::kDraining:
+      plan_ = std::move(plan);
+      answer(true, absl::StrCat("job ", job_, " stops when the workers that still run are gone"));
+      break;
+    default:
+      Finish(Outcome::kLeft, kExitTerminated, plan.reason);
+      answer(true, absl::StrCat("job ", job_, " stopped; none of its workers ran"));
   }
 }
 
-void Round::OnTick(TimePoint now) {
-  std::vector<Incarnation> silent;
-  for (const Node& node : nodes_) {
-    if (const auto end = LeaseEnd(node); end && now >= *end) silent.push_back(node.incarnation);
-  }
-  for (const Incarnation incarnation : silent) {
-    Node* node = Find(incarnation);
-    if (node == nullptr) continue;  // went with another one
-    const std::string why = absl::StrCat("nothing heard for ", Seconds(*options_.lease));
-    if (!node->suspect) Refuse(HeaderFor(*node), absl::StrCat("out of the job: ", why));
-    if (state_ == RoundState::kRunning && node->done()) {
-      node->suspect = true;  // its part is finished; it is missed only if the group re-forms
-    } else {
-      Lose(incarnation, RootCause::Kind::kNodeLost, why, now);
+void Round::OnDrainAsked(const DrainAsked& asked) {
+  const auto answer = [&](bool accepted, std::string text) {
+    actions_.push_back(Answer{asked.ticket, accepted, std::move(text)});
+  };
+  std::vector<Node*> drained;
+  int others = 0;  // that are free, or will be
+  for (Node& node : roster_.nodes()) {
+    if (node.spec.host == asked.host || node.spec.address == asked.host) {
+      drained.push_back(&node);
+    } else if (!node.dismissed && !node.suspect) {
+      ++others;
     }
   }
-  if (!deadline_ || now < *deadline_) return;
-  if (state_ != RoundState::kRunning) deadline_.reset();
+  if (finished_ || drained.empty()) {
+    answer(false, absl::StrCat("job ", job_, " has no node ", asked.host));
+    return;
+  }
+  if (others < spec_->min_nodes) {
+    answer(false, absl::StrCat("without ", asked.host, " job ", job_, " has ", Nodes(others),
+                               " and needs at least ", spec_->min_nodes,
+                               ": start another node first, or stop the job"));
+    return;
+  }
+  bool member = false;
+  for (Node* node : drained) member = member || node->member();
+  if (state_ == RoundState::kForming && member) {
+    for (Node& node : roster_.nodes()) roster_.SetPhase(node, Phase::kWaiting);  // nobody started
+    Gather();
+    member = false;
+  }
+  if (!member) {
+    for (Node* node : drained) Dismiss(*node, false);
+    answer(true, absl::StrCat(asked.host, " is out of job ", job_, "; no worker of it ran"));
+    return;
+  }
+  for (Node* node : drained) node->dismissed = true;
+  if (state_ != RoundState::kDraining) {
+    StartPlan({.stop = false,
+               .save = true,
+               .saved = false,
+               .reason = absl::StrCat(asked.host, " is drained by an operator")});
+  }
+  answer(true,
+         absl::StrCat("job ", job_, " forms anew without ", asked.host,
+                      " after a checkpoint, at most ", Seconds(spec_->save_timeout), " from now"));
+}
+
+// ---- time ----
+
+void Round::OnTick() {
+  if (finished_) return;
+  LoseSilent();
+  if (finished_) return;
+  if (tell_at_ && now_ >= *tell_at_) {
+    const std::string reason = WhyItWaits();
+    Say(reason);
+    for (const Node& node : roster_.nodes()) {
+      if (!node.member() && !node.suspect) SendTo(node, Waiting{reason});
+    }
+    tell_interval_ = std::min<Duration>(2 * tell_interval_, std::chrono::minutes(1));
+    tell_at_ = now_ + tell_interval_;
+  }
+  if (hold_until_ && now_ >= *hold_until_) hold_until_.reset();
+  if (!deadline_ || now_ < *deadline_) return;
+  deadline_.reset();
   switch (state_) {
     case RoundState::kGathering:
       Finish(Outcome::kTimedOut, kExitUnavailable,
-             absl::StrCat("only ", CountFree(), " of at least ", Nodes(spec_->min_nodes),
-                          " joined within ", Seconds(spec_->join_timeout), ": ", FreeHosts()));
+             absl::StrCat("only ", roster_.free(), " of at least ", Nodes(spec_->min_nodes),
+                          " joined within ", Seconds(spec_->join_timeout), "; ", MissingNodes()));
       break;
     case RoundState::kLastCall:
-      Form(now);
+      Form();
       break;
     case RoundState::kForming:
-      LoseUnprepared(now);
+      LoseUnprepared();
       break;
-    case RoundState::kRunning:
-      break;  // Advance drains
+    case RoundState::kSaving:
+      Say(absl::StrCat("no checkpoint came within ", Seconds(spec_->save_timeout)));
+      Drain(plan_->reason);
+      break;
     case RoundState::kBackoff:
-      Gather(now);
+      Gather();
       break;
     default:
       DDPRUN_CHECK(false, "a state without a deadline has one");
   }
 }
 
-void Round::LoseUnprepared(TimePoint now) {
+void Round::LoseSilent() {
+  if (!options_.leases || !spec_) return;
+  for (Node* node = roster_.MostSilent();
+       !finished_ && node != nullptr && now_ >= node->heard + spec_->lease;
+       node = roster_.MostSilent()) {
+    if (running() && node->done()) {
+      // Its part is finished; it is missed only if the group re-forms.
+      roster_.SetSuspect(*node, true);
+      roster_.EndLease(*node);
+    } else {
+      Lose(*node, HowLost::kSilent, absl::StrCat("nothing heard for ", Seconds(spec_->lease)));
+    }
+  }
+}
+
+void Round::LoseUnprepared() {
   const std::string why =
       absl::StrCat("it did not prepare its ranks within ", Seconds(options_.forming_timeout));
   std::vector<Incarnation> unprepared;
-  for (const Node& node : nodes_) {
-    if (node.phase != Phase::kAssigned) continue;
-    unprepared.push_back(node.incarnation);
-    Refuse(HeaderFor(node), absl::StrCat("out of the job: ", why));
+  for (const Node& node : roster_.nodes()) {
+    if (node.phase == Phase::kAssigned) unprepared.push_back(node.incarnation);
   }
-  for (const Incarnation incarnation : unprepared)
-    Lose(incarnation, RootCause::Kind::kNodeLost, why, now);
-}
-
-// ---- transitions ----
-
-void Round::Advance(TimePoint now) {
-  if (finished() || !spec_) return;
-  if (nodes_.empty()) {
-    Finish(Outcome::kFailed, kExitUnavailable, "no agent is left");
-    return;
-  }
-  switch (state_) {
-    case RoundState::kGathering:
-    case RoundState::kLastCall:
-      AdvanceGathering(now);
-      break;
-    case RoundState::kForming:
-      AdvanceForming(now);
-      break;
-    case RoundState::kRunning:
-      AdvanceRunning(now);
-      break;
-    case RoundState::kDraining:
-      AdvanceDraining(now);
-      break;
-    case RoundState::kBackoff:
-    case RoundState::kSucceeded:
-    case RoundState::kFailed:
-      break;
-  }
-}
-
-void Round::AdvanceGathering(TimePoint now) {
-  const int free = CountFree();
-  const bool reforming = generation_.value >= 0;
-  if (free >= spec_->max_nodes || (reforming && free >= spec_->min_nodes)) {
-    Form(now);
-  } else if (free >= spec_->min_nodes && state_ == RoundState::kGathering) {
-    Enter(RoundState::kLastCall);
-    deadline_ = now + spec_->last_call;
-    Say(absl::StrCat("enough nodes; last call for ", Seconds(spec_->last_call)));
-  } else if (free < spec_->min_nodes && state_ == RoundState::kLastCall) {
-    Gather(now);
-  }
-}
-
-void Round::AdvanceForming(TimePoint now) {
-  for (const Node& node : nodes_) {
-    if (node.phase == Phase::kAssigned) return;
-  }
-  Enter(RoundState::kRunning);
-  deadline_.reset();
-  started_at_ = now;
-  for (Node& node : nodes_) {
-    if (!node.member()) continue;
-    node.phase = Phase::kStarted;
-    SendTo(node, Start{});
-  }
-}
-
-void Round::AdvanceRunning(TimePoint now) {
-  const auto all = [this](auto predicate) {
-    return std::all_of(nodes_.begin(), nodes_.end(),
-                       [&](const Node& node) { return !node.member() || predicate(node); });
-  };
-  if (!incidents_.any()) {
-    if (all([](const Node& node) { return node.done(); })) {
-      Finish(Outcome::kSucceeded, 0, "every worker exited with code 0");
+  for (const Incarnation incarnation : unprepared) {
+    if (Node* const node = roster_.Find(incarnation); node != nullptr && !finished_) {
+      SendTo(*node, Fenced{absl::StrCat("out of the generation: ", why)});
+      Lose(*node, HowLost::kSilent, why);
     }
-    return;
-  }
-  const bool more_to_hear = !all([](const Node& node) {
-    return static_cast<int>(node.ended.size()) == node.spec.worker_count;
-  });
-  if (incidents_.OnlyVictims() && more_to_hear) {
-    if (!deadline_) deadline_ = now + options_.victim_grace;
-    if (now < *deadline_) return;
-  }
-  Drain(Describe(*incidents_.FindRootCause()), now);
-}
-
-void Round::AdvanceDraining(TimePoint now) {
-  for (const Node& node : nodes_) {
-    if (node.member()) return;
-  }
-  OnGenerationEnded(now);
-}
-
-// No worker of the generation can be alive any more: what ended it, and does the job go on?
-void Round::OnGenerationEnded(TimePoint now) {
-  DDPRUN_CHECK(incidents_.any(), "a generation drains for a reason");
-  RecordCause();
-  const RootCause& cause = causes_.back();
-  const auto decision = governor_->OnGenerationEnded({cause, made_step_, ran_}, now);
-  if (!decision.restart) {
-    Finish(Outcome::kFailed, ExitCodeOf(cause), decision.reason);
-    return;
-  }
-  Say(absl::StrCat(decision.reason, ": ", Describe(cause)));
-  if (decision.delay > Duration{}) {
-    Enter(RoundState::kBackoff);
-    deadline_ = now + decision.delay;
-    Say(absl::StrCat("no step was made: starting again in ", Seconds(decision.delay)));
-    return;
-  }
-  Gather(now);
-  AdvanceGathering(now);
-}
-
-void Round::Enter(RoundState next) {
-  const auto allowed = [&]() -> bool {
-    using enum RoundState;
-    switch (state_) {
-      case kGathering:
-        return next != kRunning && next != kDraining && next != kSucceeded;
-      case kLastCall:
-        return next == kGathering || next == kForming || next == kFailed;
-      case kForming:
-        return next == kGathering || next == kRunning || next == kFailed;
-      case kRunning:
-        return next == kDraining || next == kSucceeded || next == kFailed;
-      case kDraining:
-        return next == kGathering || next == kBackoff || next == kFailed;
-      case kBackoff:
-        return next == kGathering || next == kFailed;
-      case kSucceeded:
-      case kFailed:
-        return false;
-    }
-    return false;
-  };
-  DDPRUN_CHECK(allowed(), ToString(next));
-  state_ = next;
-}
-
-void Round::Gather(TimePoint now) {
-  Enter(RoundState::kGathering);
-  deadline_ = now + spec_->join_timeout;
-}
-
-void Round::Form(TimePoint now) {
-  Enter(RoundState::kForming);
-  deadline_ = now + options_.forming_timeout;
-  ++generation_.value;
-  incidents_ = Incidents(generation_);
-  made_step_ = false;
-  std::vector<Node*> members;
-  int world_size = 0;
-  for (Node& node : nodes_) {
-    if (static_cast<int>(members.size()) == spec_->max_nodes) break;
-    node.rank = NodeRank{static_cast<int>(members.size())};
-    node.first_rank = Rank{world_size};
-    node.phase = Phase::kAssigned;
-    node.succeeded.clear();
-    node.ended.clear();
-    world_size += node.spec.worker_count;
-    members.push_back(&node);
-  }
-  const Node& first = *members.front();
-  const std::string& master_addr =
-      spec_->master_addr.empty() ? first.spec.address : spec_->master_addr;
-  const int master_port = spec_->master_port == 0 ? first.offered_port : spec_->master_port;
-  Say(absl::StrCat("generation ", generation_.value, ": ", Nodes(static_cast<int>(members.size())),
-                   ", ", world_size, " workers, master ", master_addr, ":", master_port));
-  for (const Node* member : members) {
-    Assignment assignment;
-    assignment.node_rank = member->rank;
-    assignment.node_count = static_cast<int>(members.size());
-    assignment.first_rank = member->first_rank;
-    assignment.world_size = world_size;
-    assignment.master_addr = master_addr;
-    assignment.master_port = master_port;
-    assignment.restart_count = restarts_used();
-    assignment.max_restarts = spec_->max_restarts;
-    SendTo(*member, std::move(assignment));
   }
 }
 
-void Round::Drain(const std::string& reason, TimePoint now) {
-  Enter(RoundState::kDraining);
-  deadline_.reset();
-  ran_ = now - started_at_;
-  for (const Node& node : nodes_) {
-    if (node.phase == Phase::kStarted && !node.suspect) SendTo(node, Stop{reason});
-  }
-  // A node that finished its part and then went away has no workers to wait for.
-  std::vector<Incarnation> gone;
-  for (const Node& node : nodes_) {
-    if (node.suspect && node.done()) gone.push_back(node.incarnation);
-  }
-  for (const Incarnation incarnation : gone)
-    Lose(incarnation, RootCause::Kind::kNodeLost, "its connection broke", now);
-}
-
-void Round::RecordCause() {
-  if (std::optional<RootCause> cause = incidents_.FindRootCause()) {
-    causes_.push_back(*std::move(cause));
-  }
-  incidents_ = Incidents(generation_);
-  constexpr std::size_t kMaxCauses = 64;
-  if (causes_.size() > kMaxCauses) causes_.erase(causes_.begin());
-}
-
-void Round::Finish(Outcome outcome, int exit_code, std::string reason) {
-  Enter(outcome == Outcome::kSucceeded ? RoundState::kSucceeded : RoundState::kFailed);
-  deadline_.reset();
-  RecordCause();
-  Finished finished{outcome, exit_code, std::move(reason), restarts_used(), std::nullopt, causes_};
-  if (outcome != Outcome::kSucceeded && !causes_.empty()) {
-    finished.root_cause = std::move(finished.earlier.back());
-    finished.earlier.pop_back();
-  }
-  for (RootCause& cause : finished.earlier) {  // one message must hold them all
-    cause.victims.clear();
-    cause.failure.exit.stderr_tail.clear();
-  }
-  Say(absl::StrCat(outcome == Outcome::kSucceeded ? "succeeded: " : "ended: ",
-                   finished.root_cause ? Describe(*finished.root_cause) + "; " : "",
-                   finished.reason));
-  for (const Node& node : nodes_) {
-    if (!node.suspect) SendTo(node, finished);
-  }
-}
-
-void Round::Lose(Incarnation incarnation, RootCause::Kind kind, const std::string& why,
-                 TimePoint now) {
-  const auto node = std::find_if(nodes_.begin(), nodes_.end(),
-                                 [&](const Node& n) { return n.incarnation == incarnation; });
-  DDPRUN_CHECK(node != nodes_.end(), "only a known node can be lost");
-  const Node lost = std::move(*node);
-  nodes_.erase(node);
-  Say(absl::StrCat(kind == RootCause::Kind::kNodeLeft ? "" : "lost ", lost.spec.host,
-                   kind == RootCause::Kind::kNodeLeft ? " left: " : ": ", why));
-  if (!lost.member() || lost.done()) return;  // nobody needs it now
-  if (state_ == RoundState::kForming) {
-    for (Node& other : nodes_) other.phase = Phase::kWaiting;  // nobody was told to start
-    Gather(now);
-  } else {
-    incidents_.AddNode(incarnation, kind, lost.spec.host, lost.rank, why);  // Advance drains
-  }
-}
-
-// ---- helpers ----
-
-std::optional<TimePoint> Round::NextDeadline() const {
-  if (finished()) return std::nullopt;
+std::optional<TimePoint> Round::NextDeadline() {
+  if (finished_ || !spec_) return std::nullopt;
   std::optional<TimePoint> next = deadline_;
-  for (const Node& node : nodes_) {
-    if (const auto end = LeaseEnd(node); end && (!next || *end < *next)) next = end;
+  const auto consider = [&next](const std::optional<TimePoint>& time) {
+    if (time && (!next || *time < *next)) next = time;
+  };
+  consider(grace_until_);
+  consider(tell_at_);
+  consider(hold_until_);
+  if (options_.leases) {
+    if (const Node* node = roster_.MostSilent()) consider(node->heard + spec_->lease);
   }
   return next;
 }
-
-Round::Node* Round::Find(Incarnation incarnation) {
-  for (Node& node : nodes_) {
-    if (node.incarnation == incarnation) return &node;
-  }
-  return nullptr;
-}
-
-int Round::CountFree() const {
-  return static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(), [](const Node& node) {
-    return node.phase == Phase::kWaiting;
-  }));
-}
-
-std::string Round::FreeHosts() const {
-  return absl::StrJoin(nodes_, ", ",
-                       [](std::string* out, const Node& node) { out->append(node.spec.host); });
-}
-
-std::optional<TimePoint> Round::LeaseEnd(const Node& node) const {
-  if (!options_.lease || (node.suspect && node.done())) return std::nullopt;
-  return node.heard + *options_.lease;
-}
-
-// A node whose stream broke keeps its ranks while workers of it may still run.
-bool Round::HoldsLease(const Node& node) const {
-  return options_.lease && node.phase == Phase::kStarted;
-}
-
-Header Round::HeaderFor(const Node& node) const {
-  return {job_, epoch_, generation_, node.incarnation};
-}
-
-void Round::SendTo(const Node& node, RendezvousMessage message) {
-  actions_.push_back(Send{HeaderFor(node), std::move(message)});
-}
-
-void Round::Refuse(const Header& header, std::string reason) {
-  actions_.push_back(Send{header, Refused{std::move(reason)}});
-}
-
-void Round::Say(std::string text) { actions_.push_back(Note{std::move(text)}); }
 
 }  // namespace ddprun

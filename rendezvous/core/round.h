@@ -5,49 +5,43 @@
 // owner (rendezvous/service) calls it from one thread.
 //
 //     Gathering ──▶ LastCall ──▶ Forming ──▶ Running ──▶ Succeeded
-//      ▲  ▲  └──────────────────────▲ │          │
-//      │  └───────────────────────────┘          ▼
-//      └── Backoff ◀───────────────────────── Draining ──▶ Failed
+//      ▲  ▲  └──────────────────────▲ │       │   └─▶ Saving
+//      │  └───────────────────────────┘       ▼         │
+//      └── Backoff ◀───────────────────── Draining ◀────┘ ──▶ Failed
 //
-// docs/architecture.md has the diagram with every event.
+// docs/architecture.md has the diagram with every event, docs/leases.md what a lease is.
 #ifndef DDPRUN_RENDEZVOUS_CORE_ROUND_H_
 #define DDPRUN_RENDEZVOUS_CORE_ROUND_H_
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "rendezvous/core/job_event.h"
+#include "rendezvous/core/job_record.h"
+#include "rendezvous/core/job_status.h"
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/restart_governor.h"
 #include "rendezvous/core/root_cause.h"
+#include "rendezvous/core/roster.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
 
-enum class RoundState {
-  kGathering,
-  kLastCall,
-  kForming,
-  kRunning,
-  kDraining,
-  kBackoff,
-  kSucceeded,
-  kFailed
-};
-const char* ToString(RoundState state);
-
 struct RoundOptions {
-  // A node that was not heard for this long is lost. nullopt: never, for a rendezvous that lives
-  // and stops (Ctrl-Z) in the same process as its only agent.
-  std::optional<Duration> lease = std::chrono::seconds(3);
+  // False: a node whose session breaks is lost at once, and silence means nothing. For a rendezvous
+  // that lives and stops (Ctrl-Z) in the same process as its only agent. Else JobSpec::lease holds.
+  bool leases = true;
   // An agent that does not prepare its assignment for this long is lost.
   Duration forming_timeout = std::chrono::seconds(30);
   // A worker failed because a peer did, and the peer is not known: so long its own failure is
   // waited for, before everybody is stopped.
   Duration victim_grace = std::chrono::seconds(1);
+  // Agents that wait are told what for when they have waited so long; then after twice that, ...
+  Duration tell_after = std::chrono::seconds(1);
+  int max_agents = 65536;  // of one job, spares included
 };
 
 class Round {
@@ -64,121 +58,193 @@ class Round {
   struct AgentGone {
     Incarnation incarnation;
   };
+  // An operator wants the job to end, or a node out of it; with `save` after a checkpoint.
+  struct StopAsked {
+    bool save = false;
+    std::uint64_t ticket = 0;  // comes back in the Answer
+  };
+  struct DrainAsked {
+    std::string host;  // every agent with this host name or address
+    std::uint64_t ticket = 0;
+  };
   struct Tick {};
-  using Event = std::variant<Received, StreamBroken, AgentGone, Tick>;
+  using Event = std::variant<Received, StreamBroken, AgentGone, StopAsked, DrainAsked, Tick>;
 
-  // ---- actions ----
+  // ---- actions, to be performed in order ----
+  // Make this durable, in place of what was there, before any later action becomes visible; a
+  // HeartbeatAck need not wait for it.
+  struct Persist {
+    JobRecord record;
+    bool operator==(const Persist&) const = default;
+  };
   struct Send {
     Header header;  // header.incarnation is the addressee
     RendezvousMessage message;
     bool operator==(const Send&) const = default;
   };
-  // Something a person may want to read, with its reason.
+  // To the operator who asked.
+  struct Answer {
+    std::uint64_t ticket = 0;
+    bool accepted = false;
+    std::string text;
+    bool operator==(const Answer&) const = default;
+  };
+  // For the history of the job.
+  struct Happened {
+    JobEvent event;
+    bool operator==(const Happened&) const = default;
+  };
+  // Something a person may want to read in the log, with its reason.
   struct Note {
     std::string text;
     bool operator==(const Note&) const = default;
   };
-  using Action = std::variant<Send, Note>;
+  using Action = std::variant<Persist, Send, Answer, Happened, Note>;
 
   Round(std::string job, std::uint32_t epoch, RoundOptions options = {});
+  // A job that was recorded by a rendezvous that is gone. Every member has one full lease from
+  // `now` to come back; until it does nobody gets its ranks.
+  Round(std::string job, const JobRecord& record, TimePoint now, RoundOptions options = {});
+  Round(const Round&) = delete;
+  Round& operator=(const Round&) = delete;
 
   // Handles one event. Never fails: what does not fit is dropped or answered with Refused, and a
   // Note says why.
   std::vector<Action> Step(const Event& event, TimePoint now);
 
-  // When to call Step(Tick) next, or nullopt while nothing is timed.
-  std::optional<TimePoint> NextDeadline() const;
+  // When to call Step(Tick) next, or nullopt while nothing is timed. O(1).
+  std::optional<TimePoint> NextDeadline();
 
   RoundState state() const { return state_; }
-  // The job is over; every agent was told. The owner forgets the Round.
-  bool finished() const {
-    return state_ == RoundState::kSucceeded || state_ == RoundState::kFailed;
-  }
+  // The job is over; every agent was told. One that missed it and joins again is told once more.
+  bool finished() const { return finished_.has_value(); }
   Generation generation() const { return generation_; }
+  std::uint32_t epoch() const { return epoch_; }
+  // An agent has joined that was not refused.
+  bool begun() const { return spec_.has_value(); }
+  // Whether an agent has this host name or address.
+  bool HasHost(const std::string& host) const;
+  bool Knows(Incarnation incarnation) { return roster_.Find(incarnation) != nullptr; }
   int restarts_used() const { return governor_ ? governor_->restarts_used() : 0; }
+  JobStatus Status(TimePoint now) const;
+  JobRecord Record() const;
 
  private:
-  // How far an agent is in the current generation.
-  enum class Phase {
-    kWaiting,   // joined or drained: free to be assigned; no worker of it runs
-    kAssigned,  // got its assignment
-    kPrepared,  // answered it
-    kStarted,   // was told to start; its workers may run
-  };
-  struct Node {
-    Incarnation incarnation;
-    NodeSpec spec;
-    int offered_port = 0;
-    Phase phase = Phase::kWaiting;
-    bool suspect = false;  // its stream broke; its workers may still run until the lease is over
-    TimePoint heard;       // when its last message was handled
-    NodeRank rank{-1};     // −1: never assigned; kept from one generation to the next
-    Rank first_rank;
-    std::set<LocalRank> succeeded;  // workers that exited 0 in this generation
-    std::set<LocalRank> ended;      // workers that exited with whatever result
-    bool done() const { return static_cast<int>(succeeded.size()) == spec.worker_count; }
-    bool member() const { return phase != Phase::kWaiting; }
+  // What an operator or a newcomer wants done between two generations.
+  struct Plan {
+    bool stop = false;  // the job; else it forms anew
+    bool save = false;  // a checkpoint is wanted first
+    bool saved = false;
+    std::string reason;
   };
 
-  void OnReceived(const Received& received, TimePoint now);
-  void OnJoin(const Header& header, const Join& join, TimePoint now);
-  // Why a node cannot have the rank it asks for, or "" when it can.
+  void OnReceived(const Received& received);
+  void OnJoin(const Header& header, const Join& join);
+  void OnRejoin(Node& node, const Header& header, const Join& join);
+  std::string WhyJoinIsRefused(const Join& join) const;
   std::string WhyRankIsRefused(const NodeSpec& node) const;
-  std::vector<Node>::iterator PlaceFor(const Node& node);  // in nodes_
+  void OnHeartbeat(Node& node, const Header& header, const Heartbeat& heartbeat);
   void OnPrepared(Node& node);
   void OnWorkerExited(Node& node, const WorkerExited& exit);
+  void OnCheckpointed(const Node& node, const Checkpointed& checkpointed);
+  void OnCannotSave(Node& node);
   void OnDrained(Node& node, const Drained& drained);
-  void OnLeave(Node& node, const Leave& leave, TimePoint now);
-  void OnStreamBroken(const StreamBroken& broken, TimePoint now);
-  void OnAgentGone(const AgentGone& gone, TimePoint now);
-  void OnTick(TimePoint now);
-  void LoseUnprepared(TimePoint now);
+  void OnLeave(Node& node, const Leave& leave);
+  void OnStreamBroken(const StreamBroken& broken);
+  void OnAgentGone(const AgentGone& gone);
+  void OnStopAsked(const StopAsked& asked);
+  void OnDrainAsked(const DrainAsked& asked);
+  void OnTick();
+  void LoseSilent();
+  void LoseUnprepared();
+  // Another life of the whole job begins: everybody of the old one is out.
+  void Supersede(std::uint32_t epoch);
 
   // Takes every transition whose condition holds by now.
-  void Advance(TimePoint now);
-  void AdvanceGathering(TimePoint now);
-  void AdvanceForming(TimePoint now);
-  void AdvanceRunning(TimePoint now);
-  void AdvanceDraining(TimePoint now);
+  void Advance();
+  void AdvanceGathering();
+  void AdvanceForming();
+  void AdvanceRunning();
+  void AdvanceDraining();
+  void ConsiderGrowth();
 
   void Enter(RoundState next);
-  void Gather(TimePoint now);
-  void Form(TimePoint now);
-  void Drain(const std::string& reason, TimePoint now);
-  void OnGenerationEnded(TimePoint now);
+  void Gather();
+  void Form();
+  void StartPlan(Plan plan);
+  void Drain(const std::string& reason);
+  void OnGenerationEnded();
+  void CarryOutPlan();
+  void DismissDrained();
+  void Dismiss(Node& node, bool saved);
   void RecordCause();  // of the current generation, if something failed in it
   // Tells every agent; the causes of the generations that have ended go with it.
   void Finish(Outcome outcome, int exit_code, std::string reason);
-  // `node` is out: its workers are gone, or no longer ours. Invalidates references to nodes.
-  void Lose(Incarnation incarnation, RootCause::Kind kind, const std::string& why, TimePoint now);
+  enum class HowLost { kSilent, kKilled, kLeft };
+  // `node` is out: its workers are gone, or no longer ours.
+  void Lose(Node& node, HowLost how, const std::string& why);
 
-  Node* Find(Incarnation incarnation);
-  int CountFree() const;  // live nodes that can be assigned
+  // A worker of a member may run.
+  bool running() const { return state_ == RoundState::kRunning || state_ == RoundState::kSaving; }
+  bool gathering() const {
+    return state_ == RoundState::kGathering || state_ == RoundState::kLastCall;
+  }
   std::string FreeHosts() const;
-  std::optional<TimePoint> LeaseEnd(const Node& node) const;
-  bool HoldsLease(const Node& node) const;
+  std::string MissingNodes() const;
+  std::string WhyItWaits() const;
+  std::string StateReason() const;
+  NodeStatus StatusOf(const Node& node, TimePoint now) const;
+  Assignment AssignmentOf(const Node& node) const;
   Header HeaderFor(const Node& node) const;
   void SendTo(const Node& node, RendezvousMessage message);
-  void Refuse(const Header& header, std::string reason);
+  void Reply(const Header& header, RendezvousMessage message);
+  void Tell(JobEvent event);  // with the generation of now
   void Say(std::string text);
 
+  // What the generation adds up to; counted, because a job has thousands of nodes.
+  struct Tally {
+    int world_size = 0;
+    int workers_ended = 0;
+    int workers_succeeded = 0;
+    int cannot_save = 0;  // nodes
+  };
+
   const std::string job_;
-  const std::uint32_t epoch_;
+  std::uint32_t epoch_;
   const RoundOptions options_;
 
   RoundState state_ = RoundState::kGathering;
+  TimePoint state_since_;
   std::optional<JobSpec> spec_;  // from the first Join
-  std::vector<Node> nodes_;      // members first, by node rank; then by host and arrival
-  Generation generation_{-1};    // before the first forming
+  Roster roster_;
+  Generation generation_{-1};  // before the first forming
+  Generation floor_{-1};       // the highest that an agent was in: the next one is above it
+  std::string master_addr_;    // of the current generation
+  int master_port_ = 0;
   std::optional<RestartGovernor> governor_;  // from the first Join
   std::optional<TimePoint> deadline_;        // of the current state
-  Incidents incidents_;                      // of the current generation
-  bool made_step_ = false;                   // so was a step in it
-  TimePoint started_at_;                     // when it was
-  Duration ran_{};                           // from then until it began to drain
-  std::vector<RootCause> causes_;            // of the generations that have ended; the last 64
+  std::optional<TimePoint> grace_until_;     // for the cause of what has only victims so far
+  std::optional<TimePoint> tell_at_;         // those who wait
+  Duration tell_interval_{};
+  std::optional<TimePoint> hold_until_;  // a superseded epoch may act until then: nothing is formed
+  Incidents incidents_;                  // of the current generation
+  Tally tally_;                          // of it
+  bool made_step_ = false;               // so was a step in it
+  bool planned_end_ = false;             // it drains because of plan_, not of a failure
+  std::optional<Plan> plan_;
+  bool saved_for_dismissed_ = false;  // the nodes that an operator drains leave a checkpoint behind
+  bool abandoned_ = false;            // the last that went will not come back
+  std::string stop_reason_;           // of Draining
+  TimePoint started_at_;              // when it was
+  Duration ran_{};                    // from then until it began to drain
+  std::vector<std::string> lost_;     // hosts that are gone since the last forming, for people
+  std::vector<RootCause> causes_;     // of the generations that have ended; the last 64
+  bool reports_checkpoints_ = false;
+  std::optional<std::int64_t> checkpoint_;  // the newest that was reported
+  std::optional<Finished> finished_;
 
-  std::vector<Action> actions_;  // of the Step in progress
+  TimePoint now_;                // of the Step in progress
+  std::vector<Action> actions_;  // of it
 };
 
 }  // namespace ddprun

@@ -5,8 +5,10 @@
 
 #include <cerrno>
 #include <chrono>
+#include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "ddprun/v1/rendezvous.grpc.pb.h"
@@ -18,6 +20,7 @@
 #include "rendezvous/service/session.h"
 #include "rendezvous/wire/grpc_handoff.h"
 #include "rendezvous/wire/limits.h"
+#include "rendezvous/wire/record.h"
 #include "rendezvous/wire/translate.h"
 
 namespace ddprun {
@@ -59,6 +62,23 @@ void Configure(grpc::ServerBuilder& builder, bool is_unix) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // The agents do the same; without this their pings end the connection (too_many_pings).
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
+}
+
+absl::StatusOr<std::vector<RecordedJob>> LoadJobs(Store& store) {
+  const auto stored = store.Load();
+  if (!stored.ok()) return stored.status();
+  std::vector<RecordedJob> jobs;
+  for (const auto& [key, value] : *stored) {
+    std::optional<std::string> name = wire::JobOfKey(key);
+    if (!name) continue;  // of a later version
+    auto record = wire::DecodeRecord(value);
+    if (!record.ok()) {
+      return absl::DataLossError(absl::StrCat("the record of job ", *name, " cannot be read: ",
+                                              std::string(record.status().message())));
+    }
+    jobs.push_back({*std::move(name), std::move(record->owner), std::move(record->record)});
+  }
+  return jobs;
 }
 
 }  // namespace
@@ -132,8 +152,19 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
     alive->refusals().Count(refusal::kTlsHandshake, absl::StrCat("a connection: TLS: ", reason));
   });
   result->join_watch_ = std::make_shared<JoinWatch>(options.time_to_join);
-  result->loop_ =
-      std::make_shared<RoundLoop>(options.round, std::move(options.log), std::move(options.load));
+  RoundLoopOptions loop;
+  if (options.store != nullptr) {
+    auto jobs = LoadJobs(*options.store);
+    if (!jobs.ok()) return jobs.status();
+    loop.recorded = *std::move(jobs);
+  }
+  result->store_ = std::move(options.store);
+  loop.round = options.round;
+  loop.log = std::move(options.log);
+  loop.load = std::move(options.load);
+  loop.events = std::move(options.events);
+  loop.store = result->store_.get();
+  result->loop_ = std::make_shared<RoundLoop>(std::move(loop));
   result->service_ = std::make_unique<Service>(result->loop_, result->gate_, result->join_watch_);
   grpc::ServerBuilder builder;
   Configure(builder, address->is_unix());

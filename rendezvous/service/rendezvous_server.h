@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "rendezvous/core/round.h"
 #include "rendezvous/service/round_loop.h"
+#include "rendezvous/store/store.h"
 #include "rendezvous/wire/limits.h"
 
 namespace ddprun {
@@ -31,23 +32,30 @@ class RendezvousServer {
     // mode 0600, but only after it exists: put it into a folder of mode 0700. It is removed at the
     // end.
     std::string listen;
-    RoundOptions round;
-    JobLog log;
+    RoundOptions round{};
+    JobLog log{};
     LoadObserver load{};  // may be empty
     // What is asked of callers (rendezvous/auth/server_credentials.h); null: nothing.
     std::shared_ptr<const auth::ServerCredentials> credentials{};
     std::size_t max_streams_per_address = wire::kMaxStreamsPerAddress;
     std::chrono::milliseconds time_to_join = wire::kMaxTimeToJoin;
+    EventSink events{};  // may be empty
+    // What outlives this process; nullptr: nothing does. Loaded by Start; the server owns it.
+    std::shared_ptr<Store> store{};
   };
 
   // Returns when connections are accepted. Errors: InvalidArgument for a malformed address,
-  // AlreadyExists when it is taken, Unavailable otherwise; each says which address and why.
+  // AlreadyExists when it is taken, Unavailable otherwise; each says which address and why. Those
+  // of the store's Load, and DataLoss for a record in it that cannot be one.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(Options options);
 
   // Shuts down.
   ~RendezvousServer();
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
+
+  // For operators' questions; lives as long as the server.
+  RoundLoop& loop() { return *loop_; }
 
   // The TCP port, 0 for a Unix socket.
   int port() const { return port_; }
@@ -65,6 +73,7 @@ class RendezvousServer {
 
   RendezvousServer() = default;
 
+  std::shared_ptr<Store> store_;  // outlives the loop
   std::shared_ptr<RoundLoop> loop_;
   std::shared_ptr<class Gate> gate_;
   std::shared_ptr<class JoinWatch> join_watch_;

@@ -4,24 +4,30 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "rendezvous/auth/principal.h"
 #include "rendezvous/auth/refusal_counters.h"
 #include "rendezvous/wire/limits.h"
+#include "rendezvous/wire/record.h"
 
 namespace ddprun {
 namespace {
 
 absl::Status ShutDownStatus() { return absl::UnavailableError("the rendezvous is shutting down"); }
 
+bool IsHeartbeatAck(const Round::Action& action) {
+  const auto* const send = std::get_if<Round::Send>(&action);
+  return send != nullptr && std::holds_alternative<HeartbeatAck>(send->message);
+}
+
 }  // namespace
 
-RoundLoop::RoundLoop(RoundOptions options, JobLog log, LoadObserver observer)
-    : options_(options),
-      log_(std::move(log)),
-      observer_(std::move(observer)),
-      thread_([this] { Run(); }) {}
+RoundLoop::RoundLoop(RoundLoopOptions options)
+    : options_(std::move(options)), thread_([this] { Run(); }) {}
 
 RoundLoop::~RoundLoop() { Shutdown(); }
+
+// ---- from other threads ----
 
 void RoundLoop::OnOpen(std::shared_ptr<AgentStream> stream) {
   if (!Enqueue(Opened{stream})) stream->Close(ShutDownStatus());
@@ -40,6 +46,84 @@ void RoundLoop::OnAgentGone(Header header, std::string principal) {
   Enqueue(Gone{std::move(header), std::move(principal)});
 }
 
+void RoundLoop::GetStatus(std::string owner, std::string name,
+                          std::function<void(std::vector<JobStatus>)> done) {
+  const auto refuse = [done] { done({}); };
+  const bool queued = Enqueue(Asked{[this, owner = std::move(owner), name = std::move(name), done] {
+                                      std::vector<JobStatus> found;
+                                      for (const auto& [job_name, job] : jobs_) {
+                                        const bool owned = owner.empty() || job->owner == owner;
+                                        const bool meant = name.empty() || job_name == name;
+                                        if (owned && meant)
+                                          found.push_back(job->round.Status(now_));
+                                      }
+                                      done(std::move(found));
+                                    },
+                                    refuse});
+  if (!queued) refuse();
+}
+
+void RoundLoop::StopJob(std::string owner, std::string name, bool save, AnswerCallback done) {
+  const auto refuse = [done] { done(ShutDownStatus()); };
+  const bool queued =
+      Enqueue(Asked{[this, owner = std::move(owner), name = std::move(name), save, done] {
+                      const JobPtr job = FindOwned(owner, name);
+                      if (job == nullptr) {
+                        done(absl::NotFoundError(absl::StrCat("there is no job ", name)));
+                        return;
+                      }
+                      answers_[++next_ticket_] = done;
+                      Step(job, Round::StopAsked{save, next_ticket_});
+                    },
+                    refuse});
+  if (!queued) refuse();
+}
+
+void RoundLoop::DrainNode(std::string owner, std::string name, std::string host,
+                          AnswerCallback done) {
+  const auto refuse = [done] { done(ShutDownStatus()); };
+  const auto run = [this, owner = std::move(owner), name = std::move(name), host = std::move(host),
+                    done] {
+    std::vector<JobPtr> meant;
+    for (const auto& [job_name, job] : jobs_) {
+      if (job->round.finished() || (!name.empty() && job_name != name)) continue;
+      if (owner.empty() || job->owner == owner) meant.push_back(job);
+    }
+    // One answer for all: of a node that is in one job, what that job says.
+    struct Answers {
+      std::vector<std::string> accepted;
+      std::vector<std::string> refused;
+    };
+    const auto answers = std::make_shared<Answers>();
+    const auto left = std::make_shared<std::size_t>(meant.size());
+    const auto conclude = [done, answers, name, host] {
+      if (!answers->accepted.empty()) {
+        done(absl::StrJoin(answers->accepted, "; "));
+      } else if (!answers->refused.empty()) {
+        done(absl::FailedPreconditionError(absl::StrJoin(answers->refused, "; ")));
+      } else {
+        done(absl::NotFoundError(absl::StrCat("there is no node ", host,
+                                              name.empty() ? " in any job" : " in job " + name)));
+      }
+    };
+    if (meant.empty()) conclude();
+    for (const JobPtr& job : meant) {
+      const bool in_it = job->round.HasHost(host);
+      answers_[++next_ticket_] = [answers, left, conclude,
+                                  in_it](const absl::StatusOr<std::string>& answer) {
+        if (answer.ok()) {
+          answers->accepted.push_back(*answer);
+        } else if (in_it) {
+          answers->refused.emplace_back(answer.status().message());
+        }
+        if (--*left == 0) conclude();
+      };
+      Step(job, Round::DrainAsked{host, next_ticket_});
+    }
+  };
+  if (!Enqueue(Asked{run, refuse})) refuse();
+}
+
 void RoundLoop::Shutdown() {
   {
     const std::lock_guard lock(mutex_);
@@ -54,11 +138,31 @@ bool RoundLoop::Enqueue(Event event) {
   const std::lock_guard lock(mutex_);
   if (shutdown_) return false;
   queue_.push_back(std::move(event));
-  wake_.notify_one();
+  if (queue_.size() == 1) wake_.notify_one();
   return true;
 }
 
+// ---- the loop ----
+
 void RoundLoop::Run() {
+  now_ = std::chrono::steady_clock::now();
+  for (const RecordedJob& recorded : options_.recorded) {
+    const auto job = std::make_shared<Job>(recorded, now_, options_.round);
+    jobs_[recorded.name] = job;
+    if (job->round.finished()) {
+      ended_.emplace_back(now_, job);
+      continue;
+    }
+    ++live_jobs_;
+    ++jobs_begun_;
+    SetDeadline(*job, job->round.NextDeadline());
+    if (options_.events) {
+      JobEvent event{.kind = JobEvent::Kind::kRecovered};
+      event.generation = recorded.record.generation;
+      event.nodes = static_cast<int>(recorded.record.members.size());
+      options_.events(job->name, recorded.record.epoch, event);
+    }
+  }
   std::vector<Event> events;
   for (;;) {
     const std::optional<TimePoint> deadline = NextDeadline();
@@ -82,16 +186,17 @@ void RoundLoop::Run() {
     events.clear();
     if (last) break;
     Tick();
-    const RoundLoopLoad load{sessions_.size(), jobs_.size(), jobs_begun_};
-    if (load != load_ && observer_) observer_(load);
+    const RoundLoopLoad load{sessions_.size(), live_jobs_, jobs_begun_};
+    if (load != load_ && options_.load) options_.load(load);
     load_ = load;
   }
+  for (auto& [ticket, done] : std::exchange(answers_, {})) done(ShutDownStatus());
   while (!sessions_.empty()) Close(sessions_.begin()->first, ShutDownStatus());
 }
 
 void RoundLoop::Handle(Opened& event) {
   AgentStream* const stream = event.stream.get();
-  sessions_.emplace(stream, Session{std::move(event.stream), nullptr, {}, {}});
+  sessions_.emplace(stream, Session{std::move(event.stream), nullptr, {}});
   stream->RequestMessage();
 }
 
@@ -107,47 +212,53 @@ void RoundLoop::Handle(Message& event) {
     }
     if (!Admit(session, event.header)) return;
   }
-  if (event.header.job != session.job_name || event.header.incarnation != session.incarnation) {
+  if (event.header.job != session.job->name || event.header.incarnation != session.incarnation) {
     Refuse(event.stream, refusal::kMalformed,
            absl::InvalidArgumentError("Header.job and Header.incarnation must stay what they were "
                                       "in the Join of the session"));
     return;
   }
-  Step(session.job, session.job_name,
-       Round::Received{std::move(event.header), std::move(event.message)});
+  Step(session.job, Round::Received{std::move(event.header), std::move(event.message)});
   event.stream->RequestMessage();
 }
 
 bool RoundLoop::Admit(Session& session, const Header& header) {
-  const auto found = jobs_.find(header.job);
-  if (found == jobs_.end() && jobs_.size() >= wire::kMaxJobs) {
-    Refuse(session.stream, refusal::kTooManyJobs,
-           absl::ResourceExhaustedError(
-               absl::StrCat("this rendezvous serves ", wire::kMaxJobs, " jobs already")));
-    return false;
+  JobPtr job;
+  if (const auto found = jobs_.find(header.job); found != jobs_.end()) job = found->second;
+  if (job != nullptr && job->round.finished() && header.epoch >= job->round.epoch() &&
+      !job->round.Knows(header.incarnation)) {
+    Forget(header.job);  // its name is used again
+    job = nullptr;
   }
-  if (found != jobs_.end() && !auth::MayAct(session.stream->Principal(), found->second->owner)) {
+  if (job != nullptr && !auth::MayAct(session.stream->Principal(), job->owner)) {
     Refuse(session.stream, refusal::kOtherOwner,
            absl::PermissionDeniedError(
                absl::StrCat("the job ", header.job, " belongs to somebody else")));
     return false;
   }
-  if (found != jobs_.end() && found->second->streams.size() >= wire::kMaxAgentsPerJob) {
+  if (job != nullptr && job->streams.size() >= wire::kMaxAgentsPerJob) {
     Refuse(session.stream, refusal::kTooManyAgents,
            absl::ResourceExhaustedError(absl::StrCat("the job ", header.job, " has ",
                                                      wire::kMaxAgentsPerJob, " agents already")));
     return false;
   }
-  std::shared_ptr<Job>& job = jobs_[header.job];
   if (job == nullptr) {
-    job = std::make_shared<Job>(
-        Job{Round(header.job, header.epoch, options_), session.stream->Principal(), {}});
+    if (live_jobs_ >= options_.max_jobs) {
+      Refuse(session.stream, refusal::kTooManyJobs,
+             absl::ResourceExhaustedError(
+                 absl::StrCat("the rendezvous has ", live_jobs_,
+                              " jobs, and no more are possible: use another rendezvous")));
+      return false;
+    }
+    job = std::make_shared<Job>(header.job, session.stream->Principal(), header.epoch,
+                                options_.round);
+    jobs_[header.job] = job;
     ++jobs_begun_;
+    ++live_jobs_;
   }
   session.job = job;
-  session.job_name = header.job;
   session.incarnation = header.incarnation;
-  AgentStream*& place = session.job->streams[header.incarnation];
+  AgentStream*& place = job->streams[header.incarnation.value];
   AgentStream* const older = std::exchange(place, session.stream.get());
   if (older != nullptr) {
     Close(older, absl::AbortedError("the same agent opened a newer session"));
@@ -165,32 +276,29 @@ void RoundLoop::Refuse(const std::shared_ptr<AgentStream>& stream, const char* c
 void RoundLoop::Handle(Ended& event) {
   const auto found = sessions_.find(event.stream.get());
   if (found == sessions_.end()) return;
-  const std::shared_ptr<Job> job = found->second.job;
-  const std::string name = found->second.job_name;
+  const JobPtr job = found->second.job;
   const Incarnation incarnation = found->second.incarnation;
   if (!event.why.ok()) {
-    log_(name,
-         absl::StrCat("closed the session of ", event.stream->Peer(), ": ", event.why.message()));
+    options_.log(
+        job == nullptr ? "" : job->name,
+        absl::StrCat("closed the session of ", event.stream->Peer(), ": ", event.why.message()));
   }
   Close(event.stream.get(), event.why);
-  if (job != nullptr) {
-    Step(job, name, Round::StreamBroken{incarnation});
-  }
+  if (job != nullptr) Step(job, Round::StreamBroken{incarnation});
 }
 
 void RoundLoop::Handle(Gone& event) {
   const auto found = jobs_.find(event.header.job);
   if (found == jobs_.end()) return;
-  const std::shared_ptr<Job> job = found->second;  // Step may take it out of jobs_
-  if (!auth::MayAct(event.principal, job->owner)) return;
-  Step(job, event.header.job, Round::AgentGone{event.header.incarnation});
+  if (!auth::MayAct(event.principal, found->second->owner)) return;
+  Step(JobPtr(found->second), Round::AgentGone{event.header.incarnation});
 }
 
 void RoundLoop::Close(AgentStream* stream, const absl::Status& why) {
   const auto node = sessions_.extract(stream);
   const Session& session = node.mapped();
   if (session.job != nullptr) {
-    const auto place = session.job->streams.find(session.incarnation);
+    const auto place = session.job->streams.find(session.incarnation.value);
     // It may belong to the agent's newer session by now.
     if (place != session.job->streams.end() && place->second == stream) {
       session.job->streams.erase(place);
@@ -200,35 +308,138 @@ void RoundLoop::Close(AgentStream* stream, const absl::Status& why) {
 }
 
 void RoundLoop::Tick() {
-  std::vector<std::pair<std::string, std::shared_ptr<Job>>> due;  // Step may take jobs out of jobs_
-  for (const auto& [name, job] : jobs_) {
-    const std::optional<TimePoint> deadline = job->round.NextDeadline();
-    if (deadline && *deadline <= now_) due.emplace_back(name, job);
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now_) {
+    const auto found = jobs_.find(deadlines_.begin()->second->name);
+    if (found == jobs_.end() || found->second.get() != deadlines_.begin()->second) {
+      SetDeadline(*deadlines_.begin()->second, std::nullopt);  // its name is used again
+      continue;
+    }
+    Step(JobPtr(found->second), Round::Tick{});
   }
-  for (const auto& [name, job] : due) Step(job, name, Round::Tick{});
+  ForgetEnded();
 }
 
 std::optional<TimePoint> RoundLoop::NextDeadline() const {
   std::optional<TimePoint> next;
-  for (const auto& [name, job] : jobs_) {
-    const std::optional<TimePoint> deadline = job->round.NextDeadline();
-    if (deadline && (!next || *deadline < *next)) next = deadline;
+  if (!deadlines_.empty()) next = deadlines_.begin()->first;
+  if (!ended_.empty()) {
+    const TimePoint forget = ended_.front().first + options_.keep_ended;
+    if (!next || forget < *next) next = forget;
   }
   return next;
 }
 
-void RoundLoop::Step(const std::shared_ptr<Job>& job, const std::string& name,
-                     const Round::Event& event) {
-  if (job->round.finished()) return;  // its agents were told; what they still say changes nothing
-  for (const Round::Action& action : job->round.Step(event, now_)) {
-    if (const auto* send = std::get_if<Round::Send>(&action)) {
-      const auto stream = job->streams.find(send->header.incarnation);
-      if (stream != job->streams.end()) stream->second->Send(send->header, send->message);
+void RoundLoop::SetDeadline(Job& job, std::optional<TimePoint> deadline) {
+  if (job.deadline == deadline) return;
+  if (job.deadline) deadlines_.erase({*job.deadline, &job});
+  job.deadline = deadline;
+  if (deadline) deadlines_.emplace(*deadline, &job);
+}
+
+// ---- a job ----
+
+void RoundLoop::Step(const JobPtr& job, const Round::Event& event) {
+  const bool was_finished = job->round.finished();
+  std::optional<std::uint64_t> batch;  // what the following actions wait for
+  for (Round::Action& action : job->round.Step(event, now_)) {
+    if (const auto* const persist = std::get_if<Round::Persist>(&action)) {
+      batch = Commit({{wire::JobKey(job->name), wire::EncodeRecord(job->owner, persist->record)}});
+      continue;
+    }
+    if (batch && *batch <= durable_) batch.reset();
+    const bool waits = batch || !job->held.empty();
+    if (waits && !IsHeartbeatAck(action)) {
+      const std::uint64_t until = batch ? *batch : job->held.back().first;
+      job->held.emplace_back(until, std::move(action));
+      if (waiting_.empty() || waiting_.back().second != job || waiting_.back().first != until) {
+        waiting_.emplace_back(until, job);
+      }
     } else {
-      log_(name, std::get<Round::Note>(action).text);
+      Perform(*job, action);
     }
   }
-  if (job->round.finished()) jobs_.erase(name);
+  if (job->round.finished() && !was_finished) OnFinished(job);
+  SetDeadline(*job, job->round.NextDeadline());
+  if (!job->round.begun() && job->streams.size() <= 1) {
+    // Its first Join was refused: there never was such a job.
+    const auto found = jobs_.find(job->name);
+    if (found != jobs_.end() && found->second == job) {
+      jobs_.erase(found);
+      --live_jobs_;
+    }
+  }
+}
+
+void RoundLoop::Perform(Job& job, Round::Action& action) {
+  if (auto* const send = std::get_if<Round::Send>(&action)) {
+    const auto stream = job.streams.find(send->header.incarnation.value);
+    if (stream != job.streams.end()) stream->second->Send(send->header, send->message);
+  } else if (auto* const answer = std::get_if<Round::Answer>(&action)) {
+    const auto asked = answers_.extract(answer->ticket);
+    if (asked.empty()) return;
+    if (answer->accepted) {
+      asked.mapped()(std::move(answer->text));
+    } else {
+      asked.mapped()(absl::FailedPreconditionError(answer->text));
+    }
+  } else if (const auto* const happened = std::get_if<Round::Happened>(&action)) {
+    if (options_.events) options_.events(job.name, job.round.epoch(), happened->event);
+  } else if (const auto* const note = std::get_if<Round::Note>(&action)) {
+    options_.log(job.name, note->text);
+  }
+}
+
+std::uint64_t RoundLoop::Commit(Store::Batch batch) {
+  const std::uint64_t number = ++committed_;
+  if (options_.store == nullptr) {
+    durable_ = number;
+  } else {
+    // Also from the loop's own thread, by a store that is done at once: then it is heard of next.
+    options_.store->Commit(std::move(batch), [this, number] { Enqueue(Committed{number}); });
+  }
+  return number;
+}
+
+void RoundLoop::Handle(Committed& event) {
+  durable_ = event.batch;
+  while (!waiting_.empty() && waiting_.front().first <= durable_) {
+    const JobPtr job = std::move(waiting_.front().second);
+    waiting_.pop_front();
+    while (!job->held.empty() && job->held.front().first <= durable_) {
+      Round::Action action = std::move(job->held.front().second);
+      job->held.pop_front();
+      Perform(*job, action);
+    }
+  }
+}
+
+void RoundLoop::OnFinished(const JobPtr& job) {
+  --live_jobs_;
+  ended_.emplace_back(now_, job);
+}
+
+void RoundLoop::ForgetEnded() {
+  while (!ended_.empty() && (ended_.size() > options_.max_ended ||
+                             ended_.front().first + options_.keep_ended <= now_)) {
+    const JobPtr job = ended_.front().second.lock();
+    ended_.pop_front();
+    if (job == nullptr) continue;
+    const auto found = jobs_.find(job->name);
+    if (found != jobs_.end() && found->second == job) Forget(std::string(job->name));
+  }
+}
+
+void RoundLoop::Forget(const std::string& name) {
+  const auto found = jobs_.find(name);
+  SetDeadline(*found->second, std::nullopt);
+  jobs_.erase(found);
+  if (options_.store != nullptr) Commit({{wire::JobKey(name), std::nullopt}});
+}
+
+RoundLoop::JobPtr RoundLoop::FindOwned(const std::string& owner, const std::string& name) const {
+  const auto found = jobs_.find(name);
+  if (found == jobs_.end() || (!owner.empty() && found->second->owner != owner)) return nullptr;
+  return found->second;
 }
 
 }  // namespace ddprun

@@ -4,30 +4,43 @@
 // belong to, and passes the Round's messages on to the agents' streams. A Tick sees every event
 // that was queued before its time, so that a busy loop never takes an agent for silent.
 //
-// A job begins with the first Join that names it and is forgotten as soon as its Round is finished:
-// a later Join with the same name begins a new job, while the streams of the old one are left to
-// their agents to close.
+// A job begins with the first Join that names it. When its Round is finished it is kept for a
+// while: for `ddprun status`, and for agents that were cut off and come back to hear how it ended.
+// A Join of an agent that it does not know begins a new job of that name, while the streams of the
+// old one are left to their agents to close.
+//
+// What a Round wants to be durable goes to the Store, and what the Round says after it waits until
+// it is; the loop itself never does.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_ROUND_LOOP_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_ROUND_LOOP_H_
 
 #include <condition_variable>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rendezvous/core/job_event.h"
+#include "rendezvous/core/job_record.h"
+#include "rendezvous/core/job_status.h"
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/round.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/service/agent_stream.h"
+#include "rendezvous/store/store.h"
 
 namespace ddprun {
 
@@ -38,16 +51,40 @@ using JobLog = std::function<void(std::string_view job, std::string_view text)>;
 // What is open now. Called from RoundLoop's thread whenever it has changed; must not block.
 struct RoundLoopLoad {
   std::size_t sessions = 0;
-  std::size_t jobs = 0;
+  std::size_t jobs = 0;        // that are not over
   std::size_t jobs_begun = 0;  // since the start
   bool operator==(const RoundLoopLoad&) const = default;
 };
 using LoadObserver = std::function<void(const RoundLoopLoad&)>;
 
+// Takes the history of the jobs, event by event. Called from RoundLoop's thread; must not block.
+using EventSink =
+    std::function<void(std::string_view job, std::uint32_t epoch, const JobEvent& event)>;
+
+// A job that an earlier process has recorded.
+struct RecordedJob {
+  std::string name;
+  std::string owner;  // the principal of its first Join
+  JobRecord record;
+};
+
+struct RoundLoopOptions {
+  RoundOptions round{};
+  JobLog log;
+  LoadObserver load{};     // may be empty
+  EventSink events{};      // may be empty
+  Store* store = nullptr;  // nullptr: in memory. Not owned; outlives the loop.
+  std::vector<RecordedJob> recorded{};
+  std::size_t max_jobs = 10'000;  // that are not over
+  // Jobs that are over are kept so long, and so many of them.
+  Duration keep_ended = std::chrono::hours(24);
+  std::size_t max_ended = 256;
+};
+
 class RoundLoop {
  public:
-  // Starts the thread. `observer` may be empty.
-  RoundLoop(RoundOptions options, JobLog log, LoadObserver observer = {});
+  // Starts the thread.
+  explicit RoundLoop(RoundLoopOptions options);
   // Shuts down.
   ~RoundLoop();
   RoundLoop(const RoundLoop&) = delete;
@@ -64,6 +101,19 @@ class RoundLoop {
   // From any thread: the agent was killed, and no process of it is left. Ignored when there is no
   // such job or agent, or the job is not `principal`'s.
   void OnAgentGone(Header header, std::string principal = {});
+
+  // For operators, from any thread. `done` is called once, on the loop's thread, and must not
+  // block; after Shutdown it is called at once, with nothing or with Unavailable.
+  //
+  // The jobs whose owner is `owner`, or all of them where that is empty; of one name only, unless
+  // `name` is empty.
+  void GetStatus(std::string owner, std::string name,
+                 std::function<void(std::vector<JobStatus>)> done);
+  // The answer is a sentence for the operator. Errors: NotFound, FailedPrecondition.
+  using AnswerCallback = std::function<void(absl::StatusOr<std::string>)>;
+  void StopJob(std::string owner, std::string name, bool save, AnswerCallback done);
+  // `name` may be empty: then the node is drained from every job that it is in.
+  void DrainNode(std::string owner, std::string name, std::string host, AnswerCallback done);
 
   // Handles what is queued, closes every stream with Unavailable, and ends the thread. What was
   // sent before is still written. Idempotent; not from the loop's own thread.
@@ -86,17 +136,37 @@ class RoundLoop {
     Header header;
     std::string principal;
   };
-  using Event = std::variant<Opened, Message, Ended, Gone>;
+  struct Committed {
+    std::uint64_t batch;
+  };
+  // Something that somebody asked for; it is told when it is too late for it.
+  struct Asked {
+    std::function<void()> run;
+    std::function<void()> refuse;
+  };
+  using Event = std::variant<Opened, Message, Ended, Gone, Committed, Asked>;
 
   struct Job {
+    Job(std::string name, std::string owner, std::uint32_t epoch, const RoundOptions& options)
+        : name(std::move(name)), owner(std::move(owner)), round(this->name, epoch, options) {}
+    Job(const RecordedJob& recorded, TimePoint now, const RoundOptions& options)
+        : name(recorded.name),
+          owner(recorded.owner),
+          round(recorded.name, recorded.record, now, options) {}
+
+    const std::string name;
+    const std::string owner;  // the principal of its first Join; empty: nobody was asked who he is
     Round round;
-    std::string owner;                            // the principal of its first Join
-    std::map<Incarnation, AgentStream*> streams;  // of the agents that have one; owned by sessions_
+    std::unordered_map<std::uint64_t, AgentStream*> streams;  // by incarnation; of sessions_
+    std::optional<TimePoint> deadline;                        // as it is in deadlines_
+    // What waits until a batch is durable, in the order in which the Round said it.
+    std::deque<std::pair<std::uint64_t, Round::Action>> held;
   };
+  using JobPtr = std::shared_ptr<Job>;
+
   struct Session {
     std::shared_ptr<AgentStream> stream;
-    std::shared_ptr<Job> job;  // nullptr until its Join; outlives the job's place in jobs_
-    std::string job_name;
+    JobPtr job;  // nullptr until its Join; outlives the job's place in jobs_
     Incarnation incarnation;
   };
 
@@ -107,20 +177,28 @@ class RoundLoop {
   void Handle(Message& event);
   void Handle(Ended& event);
   void Handle(Gone& event);
-  // Takes the session into its job, which begins if there is none, on its first message. False: it
-  // may not be in it, and was closed.
+  void Handle(Committed& event);
+  void Handle(Asked& event) { event.run(); }
+  // Takes the session into its job, which begins if there is none, on its first message. False, and
+  // the session is closed, when it cannot.
   bool Admit(Session& session, const Header& header);
   // Ends a session for what its agent sent.
   void Refuse(const std::shared_ptr<AgentStream>& stream, const char* counter, absl::Status why);
   void Tick();
   std::optional<TimePoint> NextDeadline() const;
-  void Step(const std::shared_ptr<Job>& job, const std::string& name, const Round::Event& event);
+  void Step(const JobPtr& job, const Round::Event& event);
+  void Perform(Job& job, Round::Action& action);
+  void Schedule(const JobPtr& job);
+  void SetDeadline(Job& job, std::optional<TimePoint> deadline);
+  std::uint64_t Commit(Store::Batch batch);
+  void OnFinished(const JobPtr& job);
+  void ForgetEnded();
+  void Forget(const std::string& name);
+  JobPtr FindOwned(const std::string& owner, const std::string& name) const;
   // Forgets the session and closes its stream.
   void Close(AgentStream* stream, const absl::Status& why);
 
-  const RoundOptions options_;
-  const JobLog log_;
-  const LoadObserver observer_;
+  const RoundLoopOptions options_;
 
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -131,8 +209,16 @@ class RoundLoop {
   TimePoint now_;       // when the events in progress were taken out of queue_
   RoundLoopLoad load_;  // as it was told last
   std::size_t jobs_begun_ = 0;
-  std::map<std::string, std::shared_ptr<Job>> jobs_;
+  std::size_t live_jobs_ = 0;
+  std::map<std::string, JobPtr> jobs_;
   std::unordered_map<AgentStream*, Session> sessions_;
+  std::set<std::pair<TimePoint, Job*>> deadlines_;
+  std::deque<std::pair<TimePoint, std::weak_ptr<Job>>> ended_;  // when; the oldest first
+  std::uint64_t committed_ = 0;                                 // batches that went to the store
+  std::uint64_t durable_ = 0;                                   // of these
+  std::deque<std::pair<std::uint64_t, JobPtr>> waiting_;        // jobs with held actions, by batch
+  std::uint64_t next_ticket_ = 0;
+  std::unordered_map<std::uint64_t, AnswerCallback> answers_;  // by ticket
 
   std::mutex join_mutex_;  // held while thread_ is joined
   std::thread thread_;     // last: it uses everything above

@@ -22,7 +22,6 @@ inline constexpr std::size_t kMaxVictims = 64;
 inline constexpr std::size_t kMaxEarlierCauses = 64;
 inline constexpr std::size_t kMaxNeverRestartOn = 256;
 
-inline constexpr std::size_t kMaxJobs = 16384;               // at once, of one rendezvous
 inline constexpr std::size_t kMaxAgentsPerJob = 65536;       // with those that wait as spares
 inline constexpr std::size_t kMaxStreamsPerAddress = 20000;  // a bench's agents share one
 inline constexpr std::chrono::seconds kMaxTimeToJoin{10};    // from a session's begin
@@ -34,6 +33,11 @@ inline constexpr std::int64_t kMaxRestarts = 1000000;
 inline constexpr std::int64_t kMaxPort = 65535;
 inline constexpr std::int64_t kMaxExitCode = 255;
 inline constexpr std::int64_t kMaxSignal = 64;
+inline constexpr std::chrono::milliseconds kMinHeartbeat{10};
+inline constexpr std::chrono::milliseconds kMaxHeartbeat{60'000};
+inline constexpr std::chrono::milliseconds kMaxLease{3'600'000};
+// Each forming takes one number: no job gets here, but one number that is made up would use up all.
+inline constexpr std::int64_t kMaxGeneration = 1'000'000'000;
 inline constexpr std::chrono::milliseconds kMaxTimeout = std::chrono::hours(24 * 366);
 
 }  // namespace ddprun::wire

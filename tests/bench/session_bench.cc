@@ -36,7 +36,7 @@ int Run(const std::string& folder) {
   const Clock clock;
   const std::string endpoint = "unix:" + folder + "/rdzv";
   absl::StatusOr<std::unique_ptr<RendezvousServer>> server = RendezvousServer::Start(
-      {endpoint, RoundOptions{}, [](std::string_view, std::string_view) {}});
+      {.listen = endpoint, .log = [](std::string_view, std::string_view) {}});
   if (!server.ok()) {
     std::fprintf(stderr, "%s\n", std::string(server.status().message()).c_str());
     return 1;
@@ -48,11 +48,12 @@ int Run(const std::string& folder) {
   std::promise<void> finished;
   GrpcRendezvousClient client({.endpoint = endpoint});
   client.Open([&](RendezvousClient::Event event) {
-    auto* const received = std::get_if<RendezvousClient::Received>(&event);
-    if (received == nullptr) {
-      std::fprintf(stderr, "%s\n", std::get<RendezvousClient::Lost>(event).reason.c_str());
+    if (auto* const lost = std::get_if<RendezvousClient::Lost>(&event)) {
+      std::fprintf(stderr, "%s\n", lost->reason.c_str());
       std::exit(1);
     }
+    auto* const received = std::get_if<RendezvousClient::Received>(&event);
+    if (received == nullptr) return;
     if (std::holds_alternative<Assignment>(received->message)) {
       assigned.set_value(received->header);
     } else if (std::holds_alternative<Start>(received->message)) {

@@ -34,15 +34,20 @@ class FakeRendezvousClient final : public RendezvousClient {
 
   // ---- for the test ----
 
+  void Connect() {
+    DDPRUN_CHECK(opened_ && !closed_ && !lost_, "only a session that was asked for opens");
+    handler_(Opened{});
+  }
+
   void Deliver(const Header& header, RendezvousMessage message) {
     DDPRUN_CHECK(opened_ && !closed_ && !lost_, "only an open session delivers");
     handler_(Received{header, std::move(message)});
   }
 
-  void Lose(std::string reason) {
+  void Lose(std::string reason, bool refused = false, TimePoint attempt_started_at = {}) {
     DDPRUN_CHECK(opened_ && !closed_ && !lost_, "only an open session is lost");
     lost_ = true;
-    handler_(Lost{std::move(reason)});
+    handler_(Lost{std::move(reason), refused, attempt_started_at});
   }
 
   bool opened() const { return opened_; }

@@ -1,4 +1,4 @@
-// What a worker may tell its agent over the control socket.
+// What a worker and its agent may tell each other over the control socket.
 //
 // DDPRUN_CONTROL_SOCKET names a Unix socket of type SOCK_SEQPACKET. One message is one packet of
 // `KEY=VALUE` lines, so that ten lines of Python can speak it:
@@ -33,6 +33,9 @@ inline constexpr char kCheckpoint[] = "CHECKPOINT";  // CHECKPOINT=step path: du
 inline constexpr char kPhase[] = "PHASE";            // PHASE=name: what the worker is doing
 inline constexpr char kError[] = "ERROR";            // ERROR=kind text, just before it exits
 inline constexpr char kBye[] = "BYE";                // BYE=1: about to exit 0
+
+// Agent → worker, to workers that have sent something.
+inline constexpr char kSave[] = "SAVE";  // SAVE=1: a planned stop is coming; make a checkpoint
 
 // Kinds of ERROR. A `collective` error usually means that a peer died: such a worker is a victim.
 inline constexpr char kErrorUser[] = "user";

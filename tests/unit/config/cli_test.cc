@@ -250,6 +250,39 @@ TEST(CliRunTest, ShutdownTimeoutIsStopGraceAndTakesTorchrunsSeconds) {
               StartsWith("--shutdown-timeout: conflicts with --stop-grace"));
 }
 
+TEST(CliRunTest, TheLeaseIsAtLeastThreeHeartbeats) {
+  const RendezvousConfig rendezvous =
+      RunOf({"--rdzv-conf", "keep_alive_interval=2,lease=6", "a"}).config.rendezvous;
+  EXPECT_EQ(rendezvous.heartbeat, seconds(2));
+  EXPECT_EQ(rendezvous.lease, seconds(6));
+  EXPECT_EQ(RunOf({"--rdzv-conf", "lease=5", "a"}).config.rendezvous.lease, seconds(5));
+  EXPECT_EQ(ErrorOf({"--rdzv-conf", "keep_alive_interval=2", "a"}),
+            "--rdzv-conf: keep_alive_interval: the lease must be at least three heartbeats, or one "
+            "that is late would end a node (found a lease of 3s and a heartbeat of 2s)");
+  EXPECT_THAT(ErrorOf({"--rdzv-conf", "heartbeat=1,lease=2999ms", "a"}),
+              StartsWith("--rdzv-conf: lease: the lease must be"));
+  const JobFile file("rendezvous: {lease: 2s}");
+  EXPECT_THAT(ErrorOf({"-c", file.path(), "a"}, kExitBadConfig),
+              HasSubstr(":1:14: rendezvous.lease: the lease"));
+}
+
+TEST(CliRunTest, TheEpochIsSlurmsRestartCount) {
+  FakeHost host;
+  EXPECT_EQ(RunOf({"a"}, host).config.rendezvous.epoch, 0u);
+  host.variables["SLURM_RESTART_COUNT"] = "2";
+  EXPECT_EQ(RunOf({"a"}, host).config.rendezvous.epoch, 2u);
+  host.variables["SLURM_RESTART_COUNT"] = "two";
+  EXPECT_THAT(ErrorOf({"a"}, kExitUsage, host),
+              StartsWith("SLURM_RESTART_COUNT: expected a whole number"));
+}
+
+TEST(CliRunTest, GraceForTheDaemonAndTimeToSaveHaveFlags) {
+  EXPECT_EQ(RunOf({"--daemon-grace", "1h", "a"}).config.rendezvous.daemon_grace,
+            std::chrono::hours(1));
+  EXPECT_EQ(RunOf({"--save-timeout", "5s", "a"}).config.save_timeout, seconds(5));
+  EXPECT_EQ(RunOf({"a"}).config.rendezvous.daemon_grace, std::chrono::minutes(5));
+}
+
 TEST(CliRunTest, RendezvousSettingsAreCheckedByName) {
   EXPECT_EQ(RunOf({"--rdzv-conf", "connect_timeout=500ms", "a"}).config.rendezvous.connect_timeout,
             milliseconds(500));
@@ -418,7 +451,7 @@ TEST(CliCertsTest, SaysWhatWasExpected) {
 }
 
 TEST(CliRunTest, WhatIsNotThereYetIsRefused) {
-  for (const char* const flag : {"--hang-timeout", "--save-timeout", "--daemon-grace"}) {
+  for (const char* const flag : {"--hang-timeout"}) {
     EXPECT_THAT(ErrorOf({flag, "1", "./a"}),
                 StartsWith(std::string(flag) + ": not supported yet by this version; "));
   }
@@ -442,7 +475,8 @@ TEST(CliHelpTest, IsThereForEachSubcommand) {
   EXPECT_THAT(ParseAs<HelpCommand>({"rendezvous", "--help"}).text, HasSubstr("--port-file"));
   EXPECT_EQ(ParseAs<HelpCommand>({"help", "validate"}).text,
             ParseAs<HelpCommand>({"validate", "-h"}).text);
-  EXPECT_THAT(ErrorOf({"help", "zebra"}), StartsWith("help: expected nothing, rendezvous, validate or"));
+  EXPECT_THAT(ErrorOf({"help", "zebra"}),
+              StartsWith("help: expected nothing, rendezvous, validate or"));
 }
 
 TEST(CliHelpTest, IsGivenEvenIfOtherFlagsAreWrong) {

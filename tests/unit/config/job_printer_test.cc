@@ -101,6 +101,7 @@ log_dir: "/home/user/logs"
 checkpoint_dir: ""
 report: ""
 stop_grace: 10s
+save_timeout: 1min
 env:
   A: "b"
 rendezvous:
@@ -118,6 +119,9 @@ rendezvous:
   tls_key: ""
   munge: false
   munge_socket: ""
+  heartbeat: 1s
+  lease: 3s
+  daemon_grace: 5min
 restart:
   max_restarts: 0
   window: 0s

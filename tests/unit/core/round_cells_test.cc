@@ -126,7 +126,7 @@ TEST(RoundCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
     absl::StrAppend(&text, "\n", state.name, "\n");
     for (const Event& event : Events()) {
       JobSpec spec = RoundDriver::Spec(2, 3, 2);
-      RoundDriver job(spec, RoundOptions{.lease = std::nullopt});
+      RoundDriver job(spec, RoundOptions{.leases = false});
       job.set_workers(1);
       state.reach(job);
       job.Clear();

@@ -2,7 +2,9 @@
 #ifndef DDPRUN_TESTS_UNIT_CORE_ROUND_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_CORE_ROUND_DRIVER_H_
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,7 +17,7 @@ namespace ddprun {
 class RoundDriver {
  public:
   explicit RoundDriver(JobSpec spec, RoundOptions options = {})
-      : spec_(spec), round_("job", 0, options) {}
+      : spec_(spec), options_(options), round_(std::make_unique<Round>("job", 0, options)) {}
 
   static JobSpec Spec(int min, int max, int max_restarts = 0) {
     JobSpec spec;
@@ -39,6 +41,14 @@ class RoundDriver {
     Receive(agent, Drained{NextPort(), last_step});
   }
   void Beat(char agent) { Receive(agent, Heartbeat{}); }
+  // On a new session; `generation` is the one the agent is in.
+  void Rejoin(char agent, int generation, bool workers_running) {
+    ddprun::Join join{spec_, NodeOf(agent, workers_), NextPort(), workers_running};
+    Receive(agent, join, Generation{generation});
+  }
+  void Checkpoint(char agent, std::int64_t step) { Receive(agent, Checkpointed{step}); }
+  void AskStop(bool save) { Step(Round::StopAsked{save, 1}); }
+  void AskDrain(const std::string& host) { Step(Round::DrainAsked{host, 1}); }
   void Exit(char agent, int rank, int local_rank, ExitStatus status, std::string kind = "") {
     WorkerExited exit;
     exit.rank = Rank{rank};
@@ -56,7 +66,7 @@ class RoundDriver {
     Step(Round::Tick{});
   }
   void Receive(char agent, AgentMessage message, std::optional<Generation> generation = {}) {
-    const Header header{"job", 0, generation.value_or(round_.generation()),
+    const Header header{"job", 0, generation.value_or(round_->generation()),
                         Incarnation{Number(agent)}};
     Step(Round::Received{header, std::move(message)});
   }
@@ -74,10 +84,18 @@ class RoundDriver {
   std::vector<std::string> Take() { return std::exchange(log_, {}); }
   std::string TakeText() { return absl::StrJoin(Take(), "; "); }
   void Clear() { log_.clear(); }
+  std::vector<JobEvent> TakeEvents() { return std::exchange(events_, {}); }
+  void ShowAcks() { acks_ = true; }
   std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
 
   const Finished& last_finished() const { return finished_; }
-  const Round& round() const { return round_; }
+  Round& round() { return *round_; }
+  const std::optional<JobRecord>& record() const { return record_; }
+  // The daemon is killed, and another one reads its journal: everybody's session is broken.
+  void RestartDaemon(Duration away) {
+    now_ += away;
+    round_ = std::make_unique<Round>("job", record_.value(), now_, options_);
+  }
   TimePoint now() const { return now_; }
   const JobSpec& spec() const { return spec_; }
 
@@ -90,15 +108,23 @@ class RoundDriver {
   int NextPort() { return ++port_; }
 
   void Step(const Round::Event& event) {
-    for (const Round::Action& action : round_.Step(event, now_)) {
-      std::visit(Overloaded{
-                     [&](const Round::Send& send) {
-                       log_.push_back(Describe(send));
-                       if (const auto* end = std::get_if<Finished>(&send.message)) finished_ = *end;
-                     },
-                     [&](const Round::Note& note) { notes_.push_back(note.text); },
-                 },
-                 action);
+    for (const Round::Action& action : round_->Step(event, now_)) {
+      std::visit(
+          Overloaded{
+              [&](const Round::Send& send) {
+                if (!std::holds_alternative<HeartbeatAck>(send.message) || acks_) {
+                  log_.push_back(Describe(send));
+                }
+                if (const auto* end = std::get_if<Finished>(&send.message)) finished_ = *end;
+              },
+              [&](const Round::Persist& persist) { record_ = persist.record; },
+              [&](const Round::Answer& answer) {
+                log_.push_back(absl::StrCat(answer.accepted ? "yes: " : "no: ", answer.text));
+              },
+              [&](const Round::Happened& happened) { events_.push_back(happened.event); },
+              [&](const Round::Note& note) { notes_.push_back(note.text); },
+          },
+          action);
     }
   }
 
@@ -138,7 +164,10 @@ class RoundDriver {
                                                 a.max_restarts);
                           },
                           [](const Waiting&) { return std::string("Waiting"); },
+                          [](const HeartbeatAck& ack) { return absl::StrCat("Ack ", ack.sent_at); },
                           [](const Start&) { return std::string("Start"); },
+                          [](const Save&) { return std::string("Save"); },
+                          [](const Fenced& f) { return absl::StrCat("Fenced: ", f.reason); },
                           [](const Stop&) { return std::string("Stop"); },
                           [](const Finished& f) {
                             return absl::StrCat("Finished ", f.exit_code,
@@ -150,12 +179,16 @@ class RoundDriver {
   }
 
   JobSpec spec_;
-  Round round_;
+  RoundOptions options_;
+  std::unique_ptr<Round> round_;
   TimePoint now_{std::chrono::hours(1)};
   int port_ = 1000;
   int workers_ = 2;
   std::vector<std::string> log_;
   std::vector<std::string> notes_;
+  std::vector<JobEvent> events_;
+  bool acks_ = false;
+  std::optional<JobRecord> record_;
   Finished finished_;
 };
 

@@ -35,6 +35,25 @@ const std::vector<State>& States() {
          node.Run();
          node.End(1, ExitStatus{3, 0, false});
        }},
+      {"Fenced", true,
+       [](SupervisorDriver& node) {
+         node.Run();
+         node.Advance(seconds(25));
+         node.End(1, ExitStatus{0, SIGKILL, false});
+       }},
+      {"Joining, after a generation", false,
+       [](SupervisorDriver& node) {
+         node.Run();
+         node.Stop(0);
+         node.End(0, ExitStatus{0, SIGTERM, false});
+         node.End(1, ExitStatus{0, SIGTERM, false});
+       }},
+      {"Running, all of them exited 0", false,
+       [](SupervisorDriver& node) {
+         node.Run();
+         node.End(0);
+         node.End(1);
+       }},
       {"Leaving", true,
        [](SupervisorDriver& node) {
          node.Run();
@@ -48,7 +67,7 @@ const std::vector<State>& States() {
          node.End(1, ExitStatus{0, SIGTERM, false});
        }},
       {"Done", false, [](SupervisorDriver& node) { node.Finish(Outcome::kSucceeded, 0); }},
-      {"Failed", false, [](SupervisorDriver& node) { node.Lose(); }},
+      {"Failed", false, [](SupervisorDriver& node) { node.Refuse(); }},
   };
   return *states;
 }
@@ -77,7 +96,37 @@ const std::vector<Event>& Events() {
        [](SupervisorDriver& node) { node.Finish(Outcome::kSucceeded, 0); }},
       {"Finished, failed", false, [](SupervisorDriver& node) { node.Finish(Outcome::kFailed, 3); }},
       {"Refused", false, [](SupervisorDriver& node) { node.Refuse(); }},
+      {"Fenced", false, [](SupervisorDriver& node) { node.Receive(0, Fenced{"not heard"}); }},
       {"SessionLost", false, [](SupervisorDriver& node) { node.Lose(); }},
+      {"SessionLost, SessionOpened", false,
+       [](SupervisorDriver& node) {
+         node.Lose();
+         node.Open();
+       }},
+      {"SessionLost, Tick after the lease", false,
+       [](SupervisorDriver& node) {
+         node.Lose();
+         node.Advance(seconds(25));
+       }},
+      {"SessionLost, Tick after the grace for the daemon", false,
+       [](SupervisorDriver& node) {
+         node.Lose();
+         node.Advance(std::chrono::minutes(5));
+       }},
+      {"Tick after the lease", false, [](SupervisorDriver& node) { node.Advance(seconds(25)); }},
+      {"HeartbeatAck", false, [](SupervisorDriver& node) { node.Acknowledge(0); }},
+      {"Save", false, [](SupervisorDriver& node) { node.Receive(0, Save{}); }},
+      {"Save of another generation", false,
+       [](SupervisorDriver& node) { node.Receive(9, Save{}); }},
+      {"WorkerSpoke, Save", false,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::WorkerSpoke{LocalRank{0}});
+         node.Receive(0, Save{});
+       }},
+      {"CheckpointReported", false,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::CheckpointReported{LocalRank{0}, 5});
+       }},
       {"StepReported", false,
        [](SupervisorDriver& node) {
          node.Step(Supervisor::StepReported{LocalRank{0}, 5});
@@ -104,9 +153,11 @@ const std::vector<Event>& Events() {
 
 TEST(SupervisorCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
   std::string text =
-      "# state × event → next state: actions. Two workers; in Stopping and Leaving worker 1 is "
-      "gone.\n"
-      "# AgentStarted comes once, first; WorkerSpawned and SpawnFailed only answer Spawn.\n";
+      "# state × event → next state: actions. Two workers; in Stopping, Leaving and Fenced worker "
+      "1 "
+      "is gone.\n"
+      "# Not shown: heartbeats, and SetFence. AgentStarted and SessionOpened came first; "
+      "WorkerSpawned and SpawnFailed only answer Spawn.\n";
   for (const State& state : States()) {
     absl::StrAppend(&text, "\n", state.name, "\n");
     for (const Event& event : Events()) {

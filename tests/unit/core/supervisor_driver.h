@@ -1,8 +1,12 @@
 // Drives a Supervisor with a fake clock and fake workers, and writes down what it does in one line
-// each. Workers are spawned with pid 100 + local rank as soon as the Supervisor asks for them.
+// each, but for heartbeats and fences, which have members of their own. Workers are spawned with
+// pid 100 + local rank as soon as the Supervisor asks for them.
 #ifndef DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 
+#include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +19,28 @@ namespace ddprun {
 
 class SupervisorDriver {
  public:
-  SupervisorDriver() : supervisor_(Options()) { Step(Supervisor::AgentStarted{}); }
+  explicit SupervisorDriver(SupervisorOptions options = Options()) : supervisor_(options) {
+    Step(Supervisor::AgentStarted{});
+    Open();
+  }
+
+  static SupervisorOptions Options() {
+    SupervisorOptions options;
+    options.job = "job";
+    options.incarnation = Incarnation{7};
+    options.spec.min_nodes = options.spec.max_nodes = 2;
+    options.node = {"b", "10.0.0.b", 2};
+    options.spec.lease = std::chrono::seconds(30);  // longer than the graces; fenced after 25 s
+    options.stop_grace = std::chrono::seconds(10);
+    options.kill_grace = std::chrono::seconds(2);
+    return options;
+  }
+  // A rendezvous of the same process.
+  static SupervisorOptions WithoutLeases() {
+    SupervisorOptions options = Options();
+    options.leases = false;
+    return options;
+  }
 
   // From the rendezvous.
   void Assign(int generation, int first_rank = 2) {
@@ -40,21 +65,47 @@ class SupervisorDriver {
   void Receive(const Header& header, RendezvousMessage message) {
     Step(Supervisor::Event(Supervisor::Received{header, std::move(message)}));
   }
-  void Lose() { Step(Supervisor::SessionLost{"connection refused"}); }
+  void Open() { Step(Supervisor::SessionOpened{}); }
+  void Lose() { Step(Supervisor::SessionLost{"lost the rendezvous", false, now_}); }
+  // An attempt to connect that began `ago` was refused.
+  void BeRefused(Duration ago = {}) {
+    Step(Supervisor::SessionLost{"connection refused", true, now_ - ago});
+  }
+  // Answers the newest heartbeat.
+  void Acknowledge() { Acknowledge(heartbeats_.back().sent_at); }
+  void Acknowledge(std::int64_t sent_at) {
+    Receive(supervisor_.header().generation.value, HeartbeatAck{sent_at});
+  }
 
   // From this node.
   void End(int local_rank, ExitStatus status = {}) {
-    Step(Supervisor::WorkerEnded{LocalRank{local_rank}, status, {"last words"}, "", 0, false});
+    Step(Supervisor::WorkerEnded{LocalRank{local_rank}, status, {"last words"}, "", kWall, false});
   }
   void Signal(int signo) { Step(Supervisor::SignalReceived{signo}); }
   void Advance(Duration by) {
     now_ += by;
     Step(Supervisor::Tick{});
   }
+  // Time passes and the agent does not run: it is stopped, or starved.
+  void Sleep(Duration by) { now_ += by; }
+  // Time passes, and the Supervisor is called whenever it asked for it. With `answered` every
+  // heartbeat is acknowledged at once.
+  void Live(Duration by, bool answered) {
+    const TimePoint end = now_ + by;
+    while (!supervisor_.ended()) {
+      const auto next = supervisor_.NextDeadline();
+      if (!next || *next > end) break;
+      now_ = std::max(now_, *next);
+      const std::size_t before = heartbeats_.size();
+      Step(Supervisor::Tick{});
+      if (answered && heartbeats_.size() > before) Acknowledge();
+    }
+    now_ = end;
+  }
   void Step(const Supervisor::Event& event) {
     for (const Supervisor::Action& action : supervisor_.Step(event, now_)) {
       std::visit(Overloaded{
-                     [&](const Supervisor::Send& send) { log_.push_back(Describe(send)); },
+                     [&](const Supervisor::Send& send) { Record(send); },
                      [&](const Supervisor::SpawnWorkers& spawn) { Spawn(spawn); },
                      [&](const Supervisor::SignalWorkers& signal) {
                        log_.push_back(absl::StrCat(SignalName(signal.signo), " to ",
@@ -63,6 +114,10 @@ class SupervisorDriver {
                                                                    absl::StrAppend(out, r.value);
                                                                  })));
                      },
+                     [&](const Supervisor::AskWorkersToSave& ask) {
+                       log_.push_back(absl::StrCat("ask ", ask.local_ranks.size(), " to save"));
+                     },
+                     [&](const Supervisor::SetFence& fence) { fence_ = fence.at; },
                      [&](const Supervisor::Note& note) { notes_.push_back(note.text); },
                      [&](const Supervisor::Exit& exit) {
                        log_.push_back(absl::StrCat("Exit ", exit.verdict.exit_code, " ",
@@ -76,6 +131,9 @@ class SupervisorDriver {
   // The command cannot be executed for this local rank.
   void FailSpawnOf(int local_rank) { unspawnable_ = local_rank; }
 
+  // Each worker takes so long to start.
+  void SpawnSlowly(Duration each) { spawn_time_ = each; }
+
   void Run(int generation = 0) {
     Assign(generation);
     Start(generation);
@@ -88,18 +146,21 @@ class SupervisorDriver {
   const Supervisor& supervisor() const { return supervisor_; }
   const WorkerExited& last_exit() const { return last_exit_; }
   const Verdict& verdict() const { return verdict_; }
+  const Drained& last_drained() const { return last_drained_; }
+  const Join& last_join() const { return last_join_; }
+  const std::vector<Heartbeat>& heartbeats() const { return heartbeats_; }
+  const std::optional<TimePoint>& fence() const { return fence_; }
   TimePoint now() const { return now_; }
 
  private:
-  static SupervisorOptions Options() {
-    SupervisorOptions options;
-    options.job = "job";
-    options.incarnation = Incarnation{7};
-    options.spec.min_nodes = options.spec.max_nodes = 2;
-    options.node = {"b", "10.0.0.b", 2};
-    options.stop_grace = std::chrono::seconds(10);
-    options.kill_grace = std::chrono::seconds(2);
-    return options;
+  static constexpr std::int64_t kWall = 1'700'000'000'000;  // when workers end, by the wall clock
+
+  void Record(const Supervisor::Send& send) {
+    if (const auto* heartbeat = std::get_if<Heartbeat>(&send.message)) {
+      heartbeats_.push_back(*heartbeat);
+    } else {
+      log_.push_back(Describe(send));
+    }
   }
 
   void Spawn(const Supervisor::SpawnWorkers& spawn) {
@@ -109,6 +170,7 @@ class SupervisorDriver {
         Step(Supervisor::SpawnFailed{LocalRank{i}, 127, "./trian: no such file", true});
         return;
       }
+      now_ += spawn_time_;
       Step(Supervisor::WorkerSpawned{LocalRank{i}, 100 + i});
     }
   }
@@ -117,15 +179,24 @@ class SupervisorDriver {
     return absl::StrCat(
         "g", send.header.generation.value, "-> ",
         std::visit(Overloaded{
-                       [](const Join&) { return std::string("Join"); },
+                       [&](const Join& join) {
+                         last_join_ = join;
+                         return std::string(join.workers_running ? "Join, running" : "Join");
+                       },
                        [](const Heartbeat&) { return std::string("Heartbeat"); },
+                       [](const Checkpointed& c) { return absl::StrCat("Checkpointed ", c.step); },
+                       [](const CannotSave&) { return std::string("CannotSave"); },
                        [](const Prepared&) { return std::string("Prepared"); },
                        [&](const WorkerExited& exit) {
                          last_exit_ = exit;
                          return absl::StrCat("WorkerExited ", exit.rank.value, " ",
                                              exit.status.Describe());
                        },
-                       [](const Drained&) { return std::string("Drained"); },
+                       [&](const Drained& drained) {
+                         last_drained_ = drained;
+                         return std::string(drained.fenced_at_ms != 0 ? "Drained, fenced"
+                                                                      : "Drained");
+                       },
                        [](const Leave& leave) { return absl::StrCat("Leave ", leave.exit_code); },
                    },
                    send.message));
@@ -134,9 +205,14 @@ class SupervisorDriver {
   Supervisor supervisor_;
   TimePoint now_{std::chrono::hours(1)};
   int unspawnable_ = -1;
+  Duration spawn_time_{};
   std::vector<std::string> log_;
   std::vector<std::string> notes_;
   WorkerExited last_exit_;
+  Drained last_drained_;
+  Join last_join_;
+  std::vector<Heartbeat> heartbeats_;
+  std::optional<TimePoint> fence_;
   Verdict verdict_;
 };
 

@@ -102,7 +102,8 @@ TEST(SupervisorTest, AWorkerThatExitsWithZeroIsReportedAndTheOthersGoOn) {
   node.Run();
   node.End(0);
   EXPECT_THAT(node.Take(), ElementsAre("g0-> WorkerExited 2 exit code 0"));
-  EXPECT_EQ(node.supervisor().NextDeadline(), std::nullopt) << "no timeout on the others' tail";
+  node.Live(std::chrono::hours(1), /*answered=*/true);
+  EXPECT_THAT(node.Take(), IsEmpty()) << "no timeout on the others' tail";
   node.End(1);
   node.Take();
   node.Finish(Outcome::kSucceeded, 0);
@@ -171,15 +172,15 @@ TEST(SupervisorTest, TheJobsEndEndsWhatStillRunsAndGivesItsCode) {
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kDone);
 }
 
-TEST(SupervisorTest, WithoutTheRendezvousTheWorkersAreKilledAtOnce) {
-  SupervisorDriver node;
+TEST(SupervisorTest, WithoutLeasesASessionThatIsLostIsTheEnd) {
+  SupervisorDriver node(SupervisorDriver::WithoutLeases());
   node.Run();
   node.Lose();
   EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 0,1"));
   node.End(0, kKilled);
   node.End(1, kKilled);
   EXPECT_THAT(node.Take(), ElementsAre("Exit 69 unreachable"));
-  EXPECT_EQ(node.verdict().reason, "connection refused");
+  EXPECT_EQ(node.verdict().reason, "lost the rendezvous");
 }
 
 TEST(SupervisorTest, ASessionThatEndsAfterTheVerdictChangesNothing) {
@@ -200,14 +201,63 @@ TEST(SupervisorTest, AnAgentThatIsRefusedEndsWithTheReason) {
   EXPECT_EQ(node.verdict().reason, "not you");
 }
 
-TEST(SupervisorTest, AMemberThatIsGivenUpKillsItsWorkersBecauseItsRanksAreNotItsOwnAnyMore) {
+TEST(SupervisorTest, AMemberThatIsRefusedKillsItsWorkersAtOnce) {
   SupervisorDriver node;
   node.Run();
   node.Refuse();
   EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 0,1"));
   node.End(0, kKilled);
   node.End(1, kKilled);
-  EXPECT_THAT(node.Take(), ElementsAre("Exit 69 unreachable"));
+  EXPECT_THAT(node.Take(), ElementsAre("Exit 77 refused"));
+}
+
+TEST(SupervisorTest, AStopWhoseStartWasLostIsAnsweredToo) {
+  SupervisorDriver node;
+  node.Assign(0);
+  node.Take();
+  node.Stop(0);
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
+  node.Start(0);
+  EXPECT_THAT(node.Take(), IsEmpty()) << "that generation is over";
+}
+
+TEST(SupervisorTest, WorkersThatSpeakAreAskedToSaveAndOthersCannotBe) {
+  SupervisorDriver node;
+  node.Run();
+  node.Receive(0, Save{});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> CannotSave"));
+  node.Step(Supervisor::WorkerSpoke{LocalRank{1}});
+  node.Receive(9, Save{});
+  EXPECT_THAT(node.Take(), IsEmpty()) << "of another generation";
+  node.Receive(0, Save{});
+  EXPECT_THAT(node.Take(), ElementsAre("ask 1 to save"));
+  node.End(1);
+  node.Take();
+  node.Receive(0, Save{});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> CannotSave")) << "who could be asked has ended";
+}
+
+TEST(SupervisorTest, EachCheckpointIsToldOncePerNode) {
+  SupervisorDriver node;
+  node.Run();
+  node.Step(Supervisor::CheckpointReported{LocalRank{0}, 50});
+  node.Step(Supervisor::CheckpointReported{LocalRank{1}, 50});
+  node.Step(Supervisor::CheckpointReported{LocalRank{0}, 100});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Checkpointed 50", "g0-> Checkpointed 100"));
+  node.Stop(0);
+  node.End(0, kTerminated);
+  node.End(1, kTerminated);
+  node.Run(1);
+  node.Step(Supervisor::CheckpointReported{LocalRank{0}, 100});
+  EXPECT_THAT(node.Take(), ElementsAre("g1-> Checkpointed 100")) << "of this generation";
+}
+
+TEST(SupervisorTest, APlannedStopWithACheckpointIsPreempted) {
+  SupervisorDriver node;
+  node.Finish(Outcome::kPreempted, 75);
+  EXPECT_EQ(node.verdict().outcome, "preempted");
+  EXPECT_EQ(node.verdict().exit_code, 75);
+  EXPECT_EQ(node.supervisor().state(), SupervisorState::kDone);
 }
 
 TEST(SupervisorTest, SigtermAndSigintAreForwardedAndTheNodeLeaves) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,8 @@ constexpr std::chrono::seconds kHang{60};
 
 // What one attempt to connect did; it outlives the client that made it.
 struct Attempt {
+  Duration limit{};
+  TimePoint made_at;
   std::vector<AgentMessage> sent;
   bool closed = false;
   RendezvousClient::Handler handler;
@@ -37,22 +40,25 @@ class AttemptClient final : public RendezvousClient {
 
 class PersistentRendezvousClientTest : public testing::Test {
  protected:
-  void Open(Duration connect_timeout = kHang) {
-    PersistentRendezvousClient::Options options;
-    options.connect_timeout = connect_timeout;
-    options.make_client = [this](Duration) {
+  void Open() {
+    options_.make_client = [this](Duration limit) {
       attempts_.push_back(std::make_shared<Attempt>());
+      attempts_.back()->limit = limit;
+      attempts_.back()->made_at = EventLoop::Clock::now();
       loop_.Quit();
       return std::make_unique<AttemptClient>(attempts_.back());
     };
-    options.ensure_running = [this] {
+    options_.ensure_running = [this] {
       ++ensured_;
       if (ensured_ == wanted_ensured_) loop_.Quit();
     };
-    client_ = std::make_unique<PersistentRendezvousClient>(&loop_, options);
+    client_ = std::make_unique<PersistentRendezvousClient>(&loop_, options_);
     client_->Open([this](RendezvousClient::Event event) {
-      const auto* lost = std::get_if<RendezvousClient::Lost>(&event);
-      heard_.push_back(lost == nullptr ? "message" : "lost: " + lost->reason);
+      if (std::holds_alternative<RendezvousClient::Opened>(event)) heard_.push_back("opened");
+      if (std::holds_alternative<RendezvousClient::Received>(event)) heard_.push_back("message");
+      if (const auto* lost = std::get_if<RendezvousClient::Lost>(&event)) {
+        heard_.push_back((lost->refused ? "refused: " : "lost: ") + lost->reason);
+      }
       loop_.Quit();
     });
     loop_.Run();  // returns at once: an attempt was made
@@ -66,8 +72,18 @@ class PersistentRendezvousClientTest : public testing::Test {
     loop_.Run();
     loop_.CancelTimer(hang);
   }
+  void Say(RendezvousClient::Event event) {
+    attempts_.back()->handler(std::move(event));
+    Run();
+  }
+  // Loses the session or the attempt, and waits for the next one.
+  void LoseAndRetry(bool refused = false) {
+    Say(RendezvousClient::Lost{"gone", refused, {}});
+    Run();
+  }
 
   EventLoop loop_;
+  PersistentRendezvousClient::Options options_;
   std::vector<std::shared_ptr<Attempt>> attempts_;
   int ensured_ = 0;
   int wanted_ensured_ = -1;
@@ -75,47 +91,61 @@ class PersistentRendezvousClientTest : public testing::Test {
   std::unique_ptr<PersistentRendezvousClient> client_;
 };
 
-TEST_F(PersistentRendezvousClientTest, ASessionLostBeforeTheFirstWordIsOpenedAnewWithTheJoin) {
+TEST_F(PersistentRendezvousClientTest, EverySessionAndEveryFailedAttemptIsTheAgentsToKnow) {
   Open();
-  client_->Send({}, Join{});
-  client_->Send({}, Heartbeat{});
-  attempts_[0]->handler(RendezvousClient::Lost{"the rendezvous is shutting down"});
-  Run();
-  ASSERT_EQ(attempts_.size(), 2u);
+  LoseAndRetry(/*refused=*/true);
+  Say(RendezvousClient::Opened{});
+  Say(RendezvousClient::Received{{}, Start{}});
+  LoseAndRetry();
+  Say(RendezvousClient::Opened{});
+  EXPECT_THAT(heard_, ElementsAre("refused: gone", "opened", "message", "lost: gone", "opened"));
+  ASSERT_EQ(attempts_.size(), 3u);
   EXPECT_TRUE(attempts_[0]->closed);
-  EXPECT_THAT(attempts_[1]->sent, ElementsAre(AgentMessage(Join{})));
-  attempts_[1]->handler(RendezvousClient::Received{{}, Start{}});
-  Run();
-  EXPECT_THAT(heard_, ElementsAre("message"));
+  EXPECT_TRUE(attempts_[1]->closed);
+  EXPECT_FALSE(attempts_[2]->closed);
 }
 
-TEST_F(PersistentRendezvousClientTest, ARendezvousThatEndsWhileWeWaitForOthersIsFollowedByTheNext) {
+TEST_F(PersistentRendezvousClientTest, WhatIsSentWithoutASessionIsDropped) {
   Open();
   client_->Send({}, Join{});
-  attempts_[0]->handler(RendezvousClient::Received{{}, Waiting{}});
-  Run();
-  attempts_[0]->handler(RendezvousClient::Lost{"the rendezvous is shutting down"});
-  Run();
-  ASSERT_EQ(attempts_.size(), 2u);
+  EXPECT_TRUE(attempts_[0]->sent.empty());
+  Say(RendezvousClient::Opened{});
+  client_->Send({}, Prepared{});
+  LoseAndRetry();
+  client_->Send({}, Leave{});
+  Say(RendezvousClient::Opened{});
+  client_->Send({}, Join{});
+  EXPECT_THAT(attempts_[0]->sent, ElementsAre(AgentMessage(Prepared{})));
   EXPECT_THAT(attempts_[1]->sent, ElementsAre(AgentMessage(Join{})));
-  EXPECT_THAT(heard_, ElementsAre("message"));
 }
 
-TEST_F(PersistentRendezvousClientTest, ALossAfterTheFirstWordIsTheAgents) {
+TEST_F(PersistentRendezvousClientTest, AttemptsComeAtLeastAsOftenAsTheLongestBackoffSays) {
+  options_.first_backoff = std::chrono::milliseconds(4);
+  options_.longest_backoff = std::chrono::milliseconds(16);
   Open();
-  attempts_[0]->handler(RendezvousClient::Received{{}, Start{}});
-  Run();
-  attempts_[0]->handler(RendezvousClient::Lost{"gone"});
-  Run();
-  EXPECT_THAT(heard_, ElementsAre("message", "lost: gone"));
-  EXPECT_EQ(attempts_.size(), 1u);
+  std::vector<Duration> gaps;
+  for (int i = 0; i < 8; ++i) {
+    LoseAndRetry(/*refused=*/true);
+    gaps.push_back(attempts_.back()->made_at - attempts_[attempts_.size() - 2]->made_at);
+  }
+  EXPECT_GE(gaps[0], std::chrono::milliseconds(2)) << "half of the first";
+  for (std::size_t i = 3; i < gaps.size(); ++i) {
+    EXPECT_GE(gaps[i], std::chrono::milliseconds(8)) << "half of the longest";
+  }
+  EXPECT_EQ(std::set<Duration>(gaps.begin(), gaps.end()).size(), gaps.size()) << "jitter";
 }
 
-TEST_F(PersistentRendezvousClientTest, GivesUpWhenTheTimeForConnectingIsOver) {
-  Open(std::chrono::milliseconds(0));
-  attempts_[0]->handler(RendezvousClient::Lost{"cannot reach n1"});
-  Run();
-  EXPECT_THAT(heard_, ElementsAre("lost: cannot reach n1"));
+TEST_F(PersistentRendezvousClientTest, AttemptsAreLongAtFirstShortAfterASessionAndLongerInSilence) {
+  Open();
+  EXPECT_EQ(attempts_.back()->limit, std::chrono::seconds(10));
+  Say(RendezvousClient::Opened{});
+  Say(RendezvousClient::Received{{}, Start{}});
+  LoseAndRetry(/*refused=*/true);
+  EXPECT_EQ(attempts_.back()->limit, std::chrono::seconds(1));
+  LoseAndRetry(/*refused=*/true);
+  EXPECT_EQ(attempts_.back()->limit, std::chrono::seconds(1));
+  LoseAndRetry();
+  EXPECT_EQ(attempts_.back()->limit, std::chrono::seconds(2));
 }
 
 TEST_F(PersistentRendezvousClientTest, HasTheRendezvousRunAgainWhileNothingIsHeard) {
@@ -125,6 +155,15 @@ TEST_F(PersistentRendezvousClientTest, HasTheRendezvousRunAgainWhileNothingIsHea
   Run();
   EXPECT_EQ(ensured_, 3);
   EXPECT_EQ(attempts_.size(), 1u) << "an attempt that goes on is left alone";
+}
+
+TEST_F(PersistentRendezvousClientTest, HasTheRendezvousRunAgainWhenItIsGone) {
+  Open();
+  Say(RendezvousClient::Opened{});
+  Say(RendezvousClient::Received{{}, Start{}});
+  const int before = ensured_;
+  LoseAndRetry();
+  EXPECT_EQ(ensured_, before + 1);
 }
 
 TEST_F(PersistentRendezvousClientTest, NothingIsHeardAfterClose) {

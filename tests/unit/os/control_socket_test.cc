@@ -116,6 +116,31 @@ TEST_F(ControlSocketTest, DrainPeerReadsTheLastWordsOfADeadWorker) {
   EXPECT_TRUE(runner_.Reap(worker.pidfd.get()).ok());
 }
 
+TEST_F(ControlSocketTest, AWorkerThatHasConnectedCanBeToldSomething) {
+  EXPECT_EQ(socket_->SendTo(self_, control::kSave, "1"), 0) << "nobody is connected";
+  const UniqueFd mine = Connect();
+  const UniqueFd also_mine = Connect();
+  Send(mine, "STEP=1");
+  ASSERT_TRUE(RunUntil(&loop_, [&] { return socket_->connections() == 2; }));
+  EXPECT_EQ(socket_->SendTo(self_ + 1, control::kSave, "1"), 0) << "of another worker";
+  EXPECT_EQ(socket_->SendTo(self_, control::kSave, "1"), 2);
+  for (const UniqueFd* fd : {&mine, &also_mine}) {
+    char packet[64] = {};
+    EXPECT_EQ(::recv(fd->get(), packet, sizeof(packet), 0), 6);
+    EXPECT_STREQ(packet, "SAVE=1");
+  }
+}
+
+// A peer that reads nothing must not hold up the agent.
+TEST_F(ControlSocketTest, AWorkerThatDoesNotReadLosesWhatItIsTold) {
+  const UniqueFd mine = Connect();
+  ASSERT_TRUE(RunUntil(&loop_, [&] { return socket_->connections() == 1; }));
+  int told = 0;
+  while (told < 1'000'000 && socket_->SendTo(self_, control::kSave, "1") == 1) ++told;
+  EXPECT_GT(told, 0);
+  EXPECT_LT(told, 1'000'000);
+}
+
 TEST_F(ControlSocketTest, AWorkersChildSpeaksForTheWorker) {
   // The shell becomes a program that never collects its child, so that the agent finds the child
   // (alive or dead) when it accepts.

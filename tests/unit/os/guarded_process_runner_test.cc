@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tests/unit/os/test_support.h"
@@ -16,6 +17,7 @@
 namespace ddprun {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -199,6 +201,73 @@ TEST_F(GuardedProcessRunnerTest, AStoppedWorkerHearsSigterm) {
   ASSERT_TRUE(runner_->SignalGroup(worker.pid, SIGTERM).ok());
   ASSERT_TRUE(test::RunUntilDead(&loop_, worker.pidfd.get()));
   EXPECT_EQ(*runner_->Reap(worker.pidfd.get()), (ExitStatus{5, 0, false}));
+}
+
+// ---- the fence ----
+
+TEST_F(GuardedProcessRunnerTest, AFenceThatIsPushedForwardOrTakenAwayEndsNobody) {
+  const SpawnedProcess worker = Spawn("exec sleep 1000");
+  const auto now = EventLoop::Clock::now();
+  runner_->SetFence(now + milliseconds(50));
+  runner_->SetFence(now + seconds(1000));
+  bool later = false;
+  loop_.AddTimer(now + milliseconds(150), [&] { later = true; });
+  ASSERT_TRUE(test::RunUntil(&loop_, [&] { return later; }));
+  runner_->SetFence(EventLoop::Clock::now() + milliseconds(1));
+  runner_->SetFence(std::nullopt);
+  EXPECT_THAT(*runner_->EndOrphans({}), IsEmpty());  // the guardian is awake
+  EXPECT_EQ(runner_->Reap(worker.pidfd.get()).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(GuardedProcessRunnerTest, AtTheFenceWorkersAndTheirDaemonsAreKilledAndLeftToBeReaped) {
+  const SpawnedProcess worker = Spawn("setsid sleep 1000 & echo $!; exec sleep 1000");
+  const pid_t daemon = ReadPid(worker);
+  const SpawnedProcess other = Spawn("trap '' TERM; echo up; while :; do read x; done");
+  ReadLine(other.stdout_pipe.get());
+  runner_->SetFence(EventLoop::Clock::now());
+  ASSERT_TRUE(test::RunUntilDead(&loop_, worker.pidfd.get()));
+  ASSERT_TRUE(test::RunUntilDead(&loop_, other.pidfd.get()));
+  EXPECT_TRUE(test::RunUntil(&loop_, [&] { return !Exists(daemon); }));
+  EXPECT_EQ(*runner_->Reap(worker.pidfd.get()), (ExitStatus{0, SIGKILL, false}));
+  EXPECT_EQ(*runner_->Reap(other.pidfd.get()), (ExitStatus{0, SIGKILL, false}));
+}
+
+// Seen red without `fenced_` in the guardian.
+TEST_F(GuardedProcessRunnerTest, BehindTheFenceNothingStartsUntilItIsMoved) {
+  const SpawnedProcess first = Spawn("exec sleep 1000");
+  runner_->SetFence(EventLoop::Clock::now());
+  ASSERT_TRUE(test::RunUntilDead(&loop_, first.pidfd.get()));
+  const SpawnedProcess late = Spawn("exec sleep 1000");
+  ASSERT_TRUE(test::RunUntilDead(&loop_, late.pidfd.get()));
+  runner_->SetFence(EventLoop::Clock::now() + seconds(1000));
+  const SpawnedProcess next = Spawn("exit 3");
+  ASSERT_TRUE(test::RunUntilDead(&loop_, next.pidfd.get()));
+  EXPECT_EQ(*runner_->Reap(next.pidfd.get()), (ExitStatus{3, 0, false}));
+}
+
+// Seen red with a guardian that does not watch the timer.
+TEST_F(GuardedProcessRunnerTest, TheWorkersOfAStoppedAgentAreKilledAtItsFence) {
+  // os_test_child is the agent; it stops itself with the fence half a second ahead.
+  const auto agent = runner_->Spawn(test::Child({"fenced", "500"}));
+  ASSERT_TRUE(agent.ok()) << agent.status();
+  const std::string pids = ReadLine(agent->stdout_pipe.get());
+  const auto begin = EventLoop::Clock::now();  // the fence is set a moment later
+  const pid_t worker = std::stoi(pids);
+  const pid_t daemon = std::stoi(pids.substr(pids.find(' ')));
+  const auto state = [](pid_t pid) {
+    const std::string stat = Proc(pid, "stat");
+    return stat.empty() ? '-' : stat[stat.rfind(") ") + 2];
+  };
+  ASSERT_TRUE(test::RunUntil(&loop_, [&] { return state(agent->pid) == 'T'; }));
+  EXPECT_EQ(state(worker), 'S') << "the fence is not reached yet";
+  ASSERT_TRUE(test::RunUntil(&loop_, [&] { return state(worker) == 'Z' && !Exists(daemon); }));
+  const auto took = EventLoop::Clock::now() - begin;
+  EXPECT_GE(took, milliseconds(490));
+  EXPECT_LE(took, milliseconds(1500)) << "the fence is at 500 ms";
+  EXPECT_EQ(state(agent->pid), 'T') << "the agent itself is left alone";
+  ASSERT_EQ(::kill(agent->pid, SIGCONT), 0);
+  EXPECT_EQ(ReadLine(agent->stdout_pipe.get()), "SIGKILL");
 }
 
 TEST_F(GuardedProcessRunnerTest, AKilledAgentsWorkersAreEndedAndItsLastDutiesAreDone) {

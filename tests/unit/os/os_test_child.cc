@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -108,6 +109,26 @@ int Agent(const Arguments& arguments) {
   for (;;) ::pause();
 }
 
+// fenced MILLISECONDS: starts a worker and a daemon of it under a guardian, sets the fence, prints
+// their pids, and stops itself as by SIGSTOP. When it goes on it prints how the worker ended.
+int Fenced(const Arguments& arguments) {
+  auto runner = ddprun::GuardedProcessRunner::Start({});
+  if (!runner.ok()) return 6;
+  const auto process = (*runner)->Spawn(
+      {{"/bin/sh", "-c", "setsid sleep 100000 & echo $!; exec sleep 100000"}, {}, ""});
+  if (!process.ok()) return 7;
+  ::fcntl(process->stdout_pipe.get(), F_SETFL, 0);
+  char daemon[32] = {};
+  if (::read(process->stdout_pipe.get(), daemon, sizeof(daemon)) <= 0) return 8;
+  WriteAll(STDOUT_FILENO, std::to_string(process->pid) + " " + daemon);
+  (*runner)->SetFence(std::chrono::steady_clock::now() +
+                      std::chrono::milliseconds(std::stoi(arguments[0])));
+  ::raise(SIGSTOP);
+  const auto status = (*runner)->Reap(process->pidfd.get());
+  WriteAll(STDOUT_FILENO, (status.ok() ? status->Describe() : status.status().ToString()) + "\n");
+  return 0;
+}
+
 // suspend: says what SIGTSTP makes it do; ends with SIGTERM.
 int Suspend(const Arguments&) {
   ddprun::EventLoop loop;
@@ -137,7 +158,7 @@ int ClosedStdio(const Arguments&) {
 const std::map<std::string, std::function<int(const Arguments&)>> kModes = {
     {"flood", Flood},     {"lines", Lines},     {"fds", Descriptors},
     {"control", Control}, {"spawner", Spawner}, {"closed-stdio", ClosedStdio},
-    {"agent", Agent},     {"suspend", Suspend},
+    {"agent", Agent},     {"suspend", Suspend}, {"fenced", Fenced},
 };
 
 }  // namespace

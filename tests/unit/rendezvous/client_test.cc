@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
+#include "rendezvous/client/refusal_check.h"
 #include "rendezvous/service/rendezvous_server.h"
 #include "tests/unit/rendezvous/event_inbox.h"
 #include "tests/unit/rendezvous/messages_for_test.h"
@@ -44,6 +46,10 @@ class HeldPort {
   // Accepts connections into the backlog, where nobody answers them.
   void Listen() { EXPECT_EQ(listen(fd_, 16), 0); }
   const std::string& endpoint() const { return endpoint_; }
+  // The same, by a name that may have several addresses.
+  std::string endpoint_by_name() const {
+    return absl::StrCat("localhost", endpoint_.substr(endpoint_.rfind(':')));
+  }
 
  private:
   const int fd_;
@@ -52,7 +58,7 @@ class HeldPort {
 
 std::unique_ptr<RendezvousServer> StartServer(const std::string& listen) {
   auto server = RendezvousServer::Start({.listen = listen,
-                                         .round = {.lease = std::nullopt},
+                                         .round = {.leases = false},
                                          .log = [](std::string_view, std::string_view) {}});
   EXPECT_TRUE(server.ok()) << server.status();
   return *std::move(server);
@@ -64,7 +70,7 @@ TEST(GrpcRendezvousClientTest, ARefusedConnectionIsExplainedAfterTheTimeout) {
   GrpcRendezvousClient client(
       {.endpoint = port.endpoint(), .connect_timeout = std::chrono::milliseconds(300)});
   client.Open(inbox.Handler());
-  client.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  client.Send(HeaderOf("job", 1, -1), JoinOf("n1", 1));
   EXPECT_EQ(inbox.ExpectLost(), "cannot reach the rendezvous at " + port.endpoint() +
                                     " within 0.3s: connection refused");
   client.Send(HeaderOf("job", 1), Heartbeat{});
@@ -96,7 +102,7 @@ TEST(GrpcRendezvousClientTest, AClientOpenedBeforeTheServerListensConnectsOnceIt
   EventInbox early_inbox;
   GrpcRendezvousClient early({.endpoint = port.endpoint()});
   early.Open(early_inbox.Handler());
-  early.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  early.Send(HeaderOf("job", 1, -1), JoinOf("n1", 1));
   // Another client has been refused by now, so the early one was refused too.
   EventInbox refused_inbox;
   GrpcRendezvousClient refused(
@@ -108,12 +114,87 @@ TEST(GrpcRendezvousClientTest, AClientOpenedBeforeTheServerListensConnectsOnceIt
   early.Close();
 }
 
-TEST(GrpcRendezvousClientTest, AServerThatGoesAwayIsLostOnce) {
+TEST(GrpcRendezvousClientTest, OpenedComesBeforeAnythingIsSentOrReceived) {
+  const auto server = StartServer("127.0.0.1:0");
+  std::promise<bool> first_is_opened;
+  GrpcRendezvousClient client({.endpoint = absl::StrCat("127.0.0.1:", server->port())});
+  client.Open([&, first = true](const RendezvousClient::Event& event) mutable {
+    if (!std::exchange(first, false)) return;
+    first_is_opened.set_value(std::holds_alternative<RendezvousClient::Opened>(event));
+  });
+  EXPECT_TRUE(first_is_opened.get_future().get());
+  client.Close();
+}
+
+TEST(GrpcRendezvousClientTest, OneAttemptThatIsRefusedSaysSoAtOnceAndWhenItBegan) {
+  const HeldPort port;
+  for (const std::string& endpoint : {port.endpoint(), port.endpoint_by_name()}) {
+    EventInbox inbox;
+    const auto before = std::chrono::steady_clock::now();
+    GrpcRendezvousClient client({.endpoint = endpoint, .retry = false});
+    client.Open(inbox.Handler());
+    const auto opened = std::chrono::steady_clock::now();
+    const RendezvousClient::Lost lost = inbox.TakeLost();
+    EXPECT_EQ(lost.reason, "cannot reach the rendezvous at " + endpoint + ": connection refused");
+    EXPECT_TRUE(lost.refused);
+    EXPECT_GE(lost.attempt_started_at, before);
+    EXPECT_LE(lost.attempt_started_at, opened);
+  }
+}
+
+TEST(GrpcRendezvousClientTest, SilenceIsNoRefusal) {
+  HeldPort port;
+  port.Listen();
+  EventInbox inbox;
+  GrpcRendezvousClient client({.endpoint = port.endpoint(),
+                               .connect_timeout = std::chrono::milliseconds(100),
+                               .retry = false});
+  client.Open(inbox.Handler());
+  const RendezvousClient::Lost lost = inbox.TakeLost();
+  EXPECT_FALSE(lost.refused);
+  EXPECT_EQ(lost.reason,
+            "cannot reach the rendezvous at " + port.endpoint() + ": no answer within 0.1s");
+}
+
+TEST(GrpcRendezvousClientTest, ASessionThatEndsIsNoRefusal) {
   auto server = StartServer("127.0.0.1:0");
   EventInbox inbox;
   GrpcRendezvousClient client({.endpoint = absl::StrCat("127.0.0.1:", server->port())});
   client.Open(inbox.Handler());
   client.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  inbox.Expect<Assignment>();
+  server.reset();
+  EXPECT_FALSE(inbox.TakeLost().refused);
+}
+
+TEST(RefusalCheckTest, OneAddressThatIsNotRefusedIsEnoughToDoubt) {
+  HeldPort port;
+  EXPECT_TRUE(EveryAddressRefuses(port.endpoint(), kTestDeadline));
+  EXPECT_TRUE(EveryAddressRefuses(port.endpoint_by_name(), kTestDeadline));
+  port.Listen();
+  EXPECT_FALSE(EveryAddressRefuses(port.endpoint(), kTestDeadline));
+  EXPECT_FALSE(EveryAddressRefuses(port.endpoint_by_name(), kTestDeadline))
+      << "where localhost is ::1 too, that one refuses and 127.0.0.1 does not";
+}
+
+TEST(RefusalCheckTest, ANameWithoutAnAddressRefusesNothing) {
+  EXPECT_FALSE(EveryAddressRefuses("no-such-host.invalid:1", kTestDeadline));
+}
+
+TEST(RefusalCheckTest, KnowsWhereThereIsOneAddressOnly) {
+  for (const char* one : {"127.0.0.1:1", "[::1]:29400", "unix:/tmp/socket"}) {
+    EXPECT_TRUE(IsOneAddress(one)) << one;
+  }
+  EXPECT_FALSE(IsOneAddress("localhost:1"));
+  EXPECT_FALSE(IsOneAddress("node1.cluster:29400"));
+}
+
+TEST(GrpcRendezvousClientTest, AServerThatGoesAwayIsLostOnce) {
+  auto server = StartServer("127.0.0.1:0");
+  EventInbox inbox;
+  GrpcRendezvousClient client({.endpoint = absl::StrCat("127.0.0.1:", server->port())});
+  client.Open(inbox.Handler());
+  client.Send(HeaderOf("job", 1, -1), JoinOf("n1", 1));
   inbox.Expect<Assignment>();
   server.reset();
   EXPECT_THAT(inbox.ExpectLost(), HasSubstr("the rendezvous is shutting down"));
@@ -132,8 +213,8 @@ TEST(GrpcRendezvousClientTest, CloseWritesWhatIsQueued) {
   GrpcRendezvousClient other({.endpoint = endpoint});
   leaver.Open(inbox_of_leaver.Handler());
   other.Open(inbox.Handler());
-  leaver.Send(HeaderOf("job", 1), JoinOf("n1", 2));
-  other.Send(HeaderOf("job", 2), JoinOf("n2", 2));
+  leaver.Send(HeaderOf("job", 1, -1), JoinOf("n1", 2));
+  other.Send(HeaderOf("job", 2, -1), JoinOf("n2", 2));
   inbox_of_leaver.Expect<Assignment>();
   inbox.Expect<Assignment>();
   for (int i = 0; i < 500; ++i) leaver.Send(HeaderOf("job", 1), Prepared{});
@@ -147,7 +228,7 @@ TEST(GrpcRendezvousClientTest, CloseWithoutAConnectionReturnsAtOnceAndIsNoLost) 
   EventInbox inbox;
   GrpcRendezvousClient client({.endpoint = port.endpoint()});
   client.Open(inbox.Handler());
-  client.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  client.Send(HeaderOf("job", 1, -1), JoinOf("n1", 1));
   client.Close();
   client.Close();
   EXPECT_TRUE(inbox.empty());
@@ -166,7 +247,7 @@ TEST(GrpcRendezvousClientTest, AProxyOfTheEnvironmentIsNotUsed) {
   EventInbox inbox;
   GrpcRendezvousClient client({.endpoint = absl::StrCat("127.0.0.1:", server->port())});
   client.Open(inbox.Handler());
-  client.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  client.Send(HeaderOf("job", 1, -1), JoinOf("n1", 1));
   inbox.Expect<Assignment>();
   unsetenv("http_proxy");
 }

@@ -24,6 +24,7 @@ class EventInbox {
  public:
   RendezvousClient::Handler Handler() {
     return [this](RendezvousClient::Event event) {
+      if (std::holds_alternative<RendezvousClient::Opened>(event)) return;
       // Whether an agent had to wait depends on who came first: not what these tests are about.
       const auto* received = std::get_if<RendezvousClient::Received>(&event);
       if (received != nullptr && std::holds_alternative<Waiting>(received->message)) return;
@@ -65,7 +66,8 @@ class EventInbox {
   }
 
   // Waits for the next event, which must be Lost, and returns the reason.
-  std::string ExpectLost() {
+  std::string ExpectLost() { return TakeLost().reason; }
+  RendezvousClient::Lost TakeLost() {
     const std::optional<RendezvousClient::Event> event = Next();
     if (!event) return {};
     const auto* lost = std::get_if<RendezvousClient::Lost>(&*event);
@@ -73,7 +75,7 @@ class EventInbox {
       ADD_FAILURE() << "a message came instead of Lost";
       return {};
     }
-    return lost->reason;
+    return *lost;
   }
 
   bool empty() const {

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "rendezvous/wire/record.h"
 #include "tests/unit/rendezvous/event_inbox.h"
 #include "tests/unit/rendezvous/messages_for_test.h"
 
@@ -27,7 +30,6 @@ using ::testing::IsEmpty;
 class FakeStream final : public AgentStream {
  public:
   void Send(const Header&, const RendezvousMessage& message) override {
-    if (std::holds_alternative<Waiting>(message)) return;  // depends on who came first
     Change([&] { sent_.push_back(message); });
   }
   void RequestMessage() override {
@@ -97,16 +99,19 @@ class RoundLoopTest : public testing::Test {
   std::shared_ptr<FakeStream> Joined(const std::string& job, std::uint64_t incarnation,
                                      int nodes = 1, const std::string& principal = "") {
     std::shared_ptr<FakeStream> stream = Open(principal);
-    loop_->OnMessage(stream, HeaderOf(job, incarnation),
+    loop_->OnMessage(stream, HeaderOf(job, incarnation, -1),
                      JoinOf(absl::StrCat("n", incarnation), nodes));
     return stream;
   }
-  void Restart(RoundOptions options) { loop_ = std::make_unique<RoundLoop>(options, Log()); }
-  JobLog Log() {
-    return [this](std::string_view job, std::string_view text) {
+  void Restart(RoundOptions round) { loop_ = std::make_unique<RoundLoop>(Options(round)); }
+  RoundLoopOptions Options(RoundOptions round) {
+    RoundLoopOptions options;
+    options.round = round;
+    options.log = [this](std::string_view job, std::string_view text) {
       const std::lock_guard lock(log_mutex_);
       log_.append(job).append(": ").append(text).append("\n");
     };
+    return options;
   }
   std::string log() {
     const std::lock_guard lock(log_mutex_);
@@ -116,8 +121,7 @@ class RoundLoopTest : public testing::Test {
   std::mutex log_mutex_;
   std::string log_;
   // No lease: nothing here depends on how busy the machine is.
-  std::unique_ptr<RoundLoop> loop_ =
-      std::make_unique<RoundLoop>(RoundOptions{.lease = std::nullopt}, Log());
+  std::unique_ptr<RoundLoop> loop_ = std::make_unique<RoundLoop>(Options({.leases = false}));
 };
 
 TEST_F(RoundLoopTest, TellsHowMuchIsOpenAndThatAJobHasBeen) {
@@ -128,12 +132,13 @@ TEST_F(RoundLoopTest, TellsHowMuchIsOpenAndThatAJobHasBeen) {
     std::unique_lock lock(mutex);
     return changed.wait_for(lock, kTestDeadline, [&] { return load == expected; });
   };
-  loop_ = std::make_unique<RoundLoop>(RoundOptions{.lease = std::nullopt}, Log(),
-                                      [&](const RoundLoopLoad& now) {
-                                        const std::lock_guard lock(mutex);
-                                        load = now;
-                                        changed.notify_all();
-                                      });
+  RoundLoopOptions options = Options({.leases = false});
+  options.load = [&](const RoundLoopLoad& now) {
+    const std::lock_guard lock(mutex);
+    load = now;
+    changed.notify_all();
+  };
+  loop_ = std::make_unique<RoundLoop>(std::move(options));
   const auto stranger = Open();
   EXPECT_TRUE(becomes({1, 0, 0}));
   const auto agent = Joined("job", 1, 2);
@@ -231,7 +236,9 @@ TEST_F(RoundLoopTest, AStrangersReportThatAnAgentIsGoneIsIgnored) {
   loop_->OnAgentGone(HeaderOf("job", 1), "");
   loop_->OnMessage(b, HeaderOf("job", 2), Heartbeat{});
   ASSERT_TRUE(b->WaitForRequests(4));  // everything before it is handled
-  EXPECT_TRUE(std::holds_alternative<Start>(b->sent().back()));
+  for (const RendezvousMessage& message : b->sent()) {
+    EXPECT_FALSE(std::holds_alternative<Stop>(message));
+  }
   loop_->OnAgentGone(HeaderOf("job", 1), "token:ann");
   EXPECT_TRUE(b->WaitFor<Stop>());
 }
@@ -264,12 +271,123 @@ TEST_F(RoundLoopTest, TheNameOfAFinishedJobCanBeUsedAgainWhileOldStreamsAreOpen)
 }
 
 TEST_F(RoundLoopTest, TimePassesByItself) {
-  Restart({.lease = std::chrono::milliseconds(20)});
+  Restart({.leases = false, .tell_after = std::chrono::milliseconds(20)});
+  EXPECT_TRUE(Joined("job", 1, 2)->WaitFor<Waiting>());
+}
+
+// A store that makes nothing durable until it is told to.
+class HeldStore final : public Store {
+ public:
+  absl::StatusOr<std::map<std::string, std::string>> Load() override { return stored_; }
+  void Commit(Batch batch, std::function<void()> done) override {
+    const std::lock_guard lock(mutex_);
+    for (Write& write : batch) {
+      if (write.value) {
+        stored_[write.key] = *write.value;
+      } else {
+        stored_.erase(write.key);
+      }
+    }
+    held_.push_back(std::move(done));
+  }
+  void Release() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& done : std::exchange(held_, {})) done();
+  }
+  std::map<std::string, std::string> stored() {
+    const std::lock_guard lock(mutex_);
+    return stored_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::string> stored_;
+  std::vector<std::function<void()>> held_;
+};
+
+TEST_F(RoundLoopTest, NothingIsSaidBeforeItIsDurableButHeartbeatsAreAnswered) {
+  HeldStore store;
+  RoundLoopOptions options = Options({.leases = false});
+  options.store = &store;
+  loop_ = std::make_unique<RoundLoop>(std::move(options));
+  const auto stream = Joined("job", 1);
+  loop_->OnMessage(stream, HeaderOf("job", 1), Heartbeat{42, {}});
+  ASSERT_TRUE(stream->WaitFor<HeartbeatAck>()) << "a slow disk must not look like a lost agent";
+  EXPECT_THAT(stream->sent(), ElementsAre(testing::VariantWith<HeartbeatAck>(testing::_)));
+  const auto other = Joined("other job", 1, 2);
+  ASSERT_TRUE(other->WaitForRequests(2));
+  store.Release();
+  EXPECT_TRUE(stream->WaitFor<Assignment>());
+  loop_.reset();
+}
+
+TEST_F(RoundLoopTest, ARecordedJobGoesOnWithItsGenerationAndItsWorkers) {
+  HeldStore store;
+  RoundLoopOptions options = Options({.leases = true});
+  options.store = &store;
+  loop_ = std::make_unique<RoundLoop>(options);
+  const auto first = Joined("job", 1);
+  ASSERT_TRUE(first->WaitForRequests(2));
+  store.Release();
+  ASSERT_TRUE(first->WaitFor<Assignment>());
+  loop_.reset();
+
+  for (const auto& [key, value] : store.stored()) {
+    auto record = wire::DecodeRecord(value);
+    ASSERT_TRUE(record.ok()) << record.status();
+    options.recorded.push_back({*wire::JobOfKey(key), record->owner, record->record});
+  }
+  ASSERT_EQ(options.recorded.size(), 1u);
+  loop_ = std::make_unique<RoundLoop>(options);
+  const auto again = Open();
+  Join join = JoinOf("n1", 1);
+  join.workers_running = true;
+  loop_->OnMessage(again, HeaderOf("job", 1, 0), join);
+  EXPECT_TRUE(again->WaitFor<Start>()) << "which an agent that has started ignores";
+  loop_->OnMessage(again, HeaderOf("job", 1, 0), WorkerExited{});
+  ASSERT_TRUE(again->WaitForRequests(3));
+  store.Release();
+  EXPECT_TRUE(again->WaitFor<Finished>());
+  loop_.reset();
+}
+
+TEST_F(RoundLoopTest, OnlySoManyJobsThatAreOverAreKept) {
+  HeldStore store;
+  RoundLoopOptions options = Options({.leases = false});
+  options.max_ended = 3;
+  options.store = &store;
+  loop_ = std::make_unique<RoundLoop>(std::move(options));
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = absl::StrCat("job", i);
+    const auto stream = Joined(name, 1);
+    ASSERT_TRUE(stream->WaitForRequests(2));
+    store.Release();
+    ASSERT_TRUE(stream->WaitFor<Assignment>());
+    loop_->OnMessage(stream, HeaderOf(name, 1, 0), Prepared{});
+    loop_->OnMessage(stream, HeaderOf(name, 1, 0), WorkerExited{});
+    ASSERT_TRUE(stream->WaitForRequests(4));
+    store.Release();
+    ASSERT_TRUE(stream->WaitFor<Finished>());
+  }
+  std::promise<std::size_t> jobs;
+  loop_->GetStatus("", "", [&](std::vector<JobStatus> found) { jobs.set_value(found.size()); });
+  EXPECT_EQ(jobs.get_future().get(), 3u);
+  loop_.reset();
+  EXPECT_EQ(store.stored().size(), 3u);
+}
+
+TEST_F(RoundLoopTest, AnOperatorStopsAJobAndIsToldWhenThereIsNone) {
   const auto stream = Joined("job", 1, 2);
-  // Nothing is heard of the agent any more, and nobody else is there.
-  ASSERT_TRUE(stream->WaitFor<Refused>());
-  loop_->Shutdown();
-  EXPECT_THAT(log(), HasSubstr("nothing heard"));
+  std::promise<absl::StatusOr<std::string>> stopped;
+  loop_->StopJob("", "job", false, [&](auto answer) { stopped.set_value(answer); });
+  EXPECT_TRUE(stopped.get_future().get().ok());
+  EXPECT_TRUE(stream->WaitFor<Finished>());
+  std::promise<absl::StatusOr<std::string>> unknown;
+  loop_->StopJob("", "jobb", false, [&](auto answer) { unknown.set_value(answer); });
+  EXPECT_EQ(unknown.get_future().get().status().code(), absl::StatusCode::kNotFound);
+  std::promise<absl::StatusOr<std::string>> no_node;
+  loop_->DrainNode("", "", "n7", [&](auto answer) { no_node.set_value(answer); });
+  EXPECT_EQ(no_node.get_future().get().status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(RoundLoopTest, ShutdownHandlesWhatIsQueuedAndThenClosesEveryStream) {

@@ -25,7 +25,7 @@ using ::testing::MatchesRegex;
 
 absl::StatusOr<std::unique_ptr<RendezvousServer>> StartServer(const std::string& listen) {
   return RendezvousServer::Start({.listen = listen,
-                                  .round = {.lease = std::nullopt},
+                                  .round = {.leases = false},
                                   .log = [](std::string_view, std::string_view) {}});
 }
 
@@ -71,8 +71,8 @@ INSTANTIATE_TEST_SUITE_P(Over, RendezvousServerTest, testing::Values("tcp", "uni
 TEST_P(RendezvousServerTest, AnAgentThatIsReportedGoneIsLostAtOnce) {
   Agent a(endpoint_);
   Agent b(endpoint_);
-  a.client->Send(HeaderOf("job", 1), JoinOf("n1", 2, 1));
-  b.client->Send(HeaderOf("job", 2), JoinOf("n2", 2, 1));
+  a.client->Send(HeaderOf("job", 1, -1), JoinOf("n1", 2, 1));
+  b.client->Send(HeaderOf("job", 2, -1), JoinOf("n2", 2, 1));
   Header header_a;
   Header header_b;
   a.inbox.Expect<Assignment>(&header_a);
@@ -102,8 +102,8 @@ TEST(ReportGoneTest, GivesUpInTimeAndNamesTheEndpoint) {
 TEST_P(RendezvousServerTest, TwoAgentsGoFromJoinToFinished) {
   Agent a(endpoint_);
   Agent b(endpoint_);
-  a.client->Send(HeaderOf("job", 1), JoinOf("n1", 2, 2));
-  b.client->Send(HeaderOf("job", 2), JoinOf("n2", 2, 3));
+  a.client->Send(HeaderOf("job", 1, -1), JoinOf("n1", 2, 2));
+  b.client->Send(HeaderOf("job", 2, -1), JoinOf("n2", 2, 3));
   Header header_a;
   Header header_b;
   const Assignment of_a = a.inbox.Expect<Assignment>(&header_a);
@@ -132,8 +132,8 @@ TEST_P(RendezvousServerTest, TwoAgentsGoFromJoinToFinished) {
 TEST_P(RendezvousServerTest, AnAgentThatGoesAwayIsNoticedByTheOthers) {
   Agent a(endpoint_);
   Agent b(endpoint_);
-  a.client->Send(HeaderOf("job", 1), JoinOf("n1", 2));
-  b.client->Send(HeaderOf("job", 2), JoinOf("n2", 2));
+  a.client->Send(HeaderOf("job", 1, -1), JoinOf("n1", 2));
+  b.client->Send(HeaderOf("job", 2, -1), JoinOf("n2", 2));
   a.inbox.Expect<Assignment>();
   b.inbox.Expect<Assignment>();
   a.client->Send(HeaderOf("job", 1), Prepared{});
@@ -149,7 +149,7 @@ TEST_P(RendezvousServerTest, ManyJobsAtOnceAreIndependent) {
   for (int job = 0; job < 8; ++job) {
     for (const std::uint64_t incarnation : {1, 2}) {
       agents.push_back(std::make_unique<Agent>(endpoint_));
-      agents.back()->client->Send(HeaderOf(absl::StrCat("job", job), incarnation),
+      agents.back()->client->Send(HeaderOf(absl::StrCat("job", job), incarnation, -1),
                                   JoinOf(absl::StrCat("n", incarnation), 2, job + 1));
     }
   }
@@ -163,7 +163,7 @@ TEST_P(RendezvousServerTest, ManyJobsAtOnceAreIndependent) {
 TEST_P(RendezvousServerTest, AFinishedJobsNameCanBeUsedAgain) {
   for (const std::uint64_t incarnation : {1, 2, 3}) {
     Agent agent(endpoint_);
-    agent.client->Send(HeaderOf("job", incarnation), JoinOf("n1", 1));
+    agent.client->Send(HeaderOf("job", incarnation, -1), JoinOf("n1", 1));
     agent.inbox.Expect<Assignment>();
     agent.client->Send(HeaderOf("job", incarnation), Prepared{});
     agent.inbox.Expect<Start>();
@@ -182,7 +182,7 @@ TEST_P(RendezvousServerTest, AFirstMessageThatIsNoJoinIsRefused) {
 
 TEST_P(RendezvousServerTest, AFieldOutOfBoundsIsRefusedByName) {
   Agent agent(endpoint_);
-  agent.client->Send(HeaderOf(std::string(300, 'j'), 1), JoinOf("n1", 1));
+  agent.client->Send(HeaderOf(std::string(300, 'j'), 1, -1), JoinOf("n1", 1));
   EXPECT_THAT(agent.inbox.ExpectLost(),
               HasSubstr("Header.job has 300 bytes, expected at most 256"));
 }
@@ -191,11 +191,11 @@ TEST_P(RendezvousServerTest, AMessageThatIsTooLongEndsOnlyItsOwnSession) {
   Agent agent(endpoint_);
   Join join = JoinOf("n1", 1);
   join.node.host = std::string(2 << 20, 'h');
-  agent.client->Send(HeaderOf("job", 1), join);
+  agent.client->Send(HeaderOf("job", 1, -1), join);
   EXPECT_THAT(agent.inbox.ExpectLost(),
               HasSubstr("the session with the rendezvous at " + endpoint_));
   Agent other(endpoint_);
-  other.client->Send(HeaderOf("job", 2), JoinOf("n2", 1));
+  other.client->Send(HeaderOf("job", 2, -1), JoinOf("n2", 1));
   other.inbox.Expect<Assignment>();
 }
 
@@ -203,8 +203,8 @@ TEST_P(RendezvousServerTest, ShutdownWritesWhatWasSentAndEndsTheSessions) {
   auto server = std::move(server_);
   Agent a(endpoint_);
   Agent b(endpoint_);
-  a.client->Send(HeaderOf("job", 1), JoinOf("n1", 2));
-  b.client->Send(HeaderOf("job", 2), JoinOf("n2", 2));
+  a.client->Send(HeaderOf("job", 1, -1), JoinOf("n1", 2));
+  b.client->Send(HeaderOf("job", 2, -1), JoinOf("n2", 2));
   a.inbox.Expect<Assignment>();
   b.inbox.Expect<Assignment>();
   a.client->Send(HeaderOf("job", 1), Leave{"SIGTERM", 143});
@@ -226,12 +226,13 @@ TEST_P(RendezvousServerTest, AnAgentThatDoesNotReadCannotHoldUpTheShutdown) {
   std::promise<void> entered;
   std::promise<void> release;
   GrpcRendezvousClient stuck({.endpoint = endpoint_});
-  stuck.Open([&, first = true](RendezvousClient::Event) mutable {
+  stuck.Open([&, first = true](const RendezvousClient::Event& event) mutable {
+    if (!std::holds_alternative<RendezvousClient::Received>(event)) return;
     if (!std::exchange(first, false)) return;
     entered.set_value();
     release.get_future().wait();
   });
-  stuck.Send(HeaderOf("job", 1), JoinOf("n1", 1));
+  stuck.Send(HeaderOf("job", 1, -1), JoinOf("n1", 1));
   entered.get_future().wait();
   const auto begin = std::chrono::steady_clock::now();
   server_->Shutdown();
@@ -256,7 +257,7 @@ TEST(RendezvousServerStartTest, APortCanBeUsedAgainAtOnce) {
     ASSERT_TRUE(server.ok()) << server.status();
     address = absl::StrCat("127.0.0.1:", (*server)->port());
     Agent agent(address);
-    agent.client->Send(HeaderOf("job", 1), JoinOf("n1", 1));
+    agent.client->Send(HeaderOf("job", 1, -1), JoinOf("n1", 1));
     agent.inbox.Expect<Assignment>();
   }
 }

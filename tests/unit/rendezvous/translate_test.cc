@@ -11,6 +11,7 @@
 
 #include "rendezvous/core/exit_status.h"
 #include "rendezvous/wire/limits.h"
+#include "rendezvous/wire/record.h"
 #include "tests/unit/rendezvous/messages_for_test.h"
 
 namespace ddprun::wire {
@@ -51,6 +52,10 @@ RootCause LostNode() {
 Join FullJoin() {
   Join join = JoinOf("n1", 4, 8);
   join.job.restart_window = std::chrono::hours(1);
+  join.job.heartbeat = std::chrono::milliseconds(200);
+  join.job.lease = std::chrono::seconds(7);
+  join.job.save_timeout = std::chrono::minutes(5);
+  join.workers_running = true;
   join.job.never_restart_on = {3, 42};
   return join;
 }
@@ -83,7 +88,9 @@ TEST_P(AgentRoundTripTest, ComesBackEqual) {
 
 INSTANTIATE_TEST_SUITE_P(Every, AgentRoundTripTest,
                          testing::Values(JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{},
-                                         Prepared{}, FullWorkerExited(), WorkerExited{},
+                                         Heartbeat{-5, 17}, Checkpointed{40}, CannotSave{},
+                                         Drained{29501, 3, 1700000000123}, Prepared{},
+                                         FullWorkerExited(), WorkerExited{},
                                          Drained{29501, std::nullopt}, Drained{29501, 17},
                                          Leave{"SIGTERM", 143}));
 
@@ -107,7 +114,9 @@ INSTANTIATE_TEST_SUITE_P(
                                .master_port = 29500,
                                .restart_count = 1,
                                .max_restarts = 3},
-                    Waiting{"for 1 node"}, Start{}, Stop{"rank 3 died"},
+                    Waiting{"for 1 node"}, HeartbeatAck{INT64_MIN}, Start{}, Save{},
+                    Fenced{"not heard for 3 s"},
+                    Finished{Outcome::kPreempted, 75, "stopped", 0, {}, {}}, Stop{"rank 3 died"},
                     Finished{Outcome::kSucceeded, 0, "done", 0, {}, {}},
                     Finished{Outcome::kFailed,
                              139,
@@ -146,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadJoin{[](Message& m) { m.mutable_header()->set_job("a\nb"); },
                 "Header.job contains a control character"},
         BadJoin{[](Message& m) { m.mutable_header()->set_generation(-2); },
-                "Header.generation is -2, expected -1 to 2147483647"},
+                "Header.generation is -2, expected -1 to 1000000000"},
         BadJoin{[](Message& m) { m.mutable_header()->set_incarnation(0); },
                 "Header.incarnation is 0, expected a random number"},
         BadJoin{[](Message& m) { m.clear_join(); },
@@ -252,6 +261,47 @@ TEST(ToProtoTest, ATimeoutIsNeverShortened) {
   join.job.last_call = std::chrono::microseconds(1);
   const v1::AgentMessage proto = ToProto(HeaderOf("job-1", 9), join);
   EXPECT_EQ(proto.join().job().last_call_ms(), 1);
+}
+
+JobRecord FullRecord() {
+  JobRecord record;
+  record.epoch = 3;
+  record.spec = FullJoin().job;
+  record.generation = Generation{7};
+  record.master_addr = "10.0.0.1";
+  record.master_port = 29501;
+  record.members = {{Incarnation{5}, {"n1", "10.0.0.1", 2}, 29501, NodeRank{0}, Rank{0}},
+                    {Incarnation{9}, {"n3", "10.0.0.3", 1}, 29502, NodeRank{2}, Rank{4}}};
+  record.governor = {2, {std::chrono::seconds(90), std::chrono::seconds(3)}, true, 1, 2, 0xABCDEF};
+  record.causes = {FullRootCause(), LostNode()};
+  record.reports_checkpoints = true;
+  record.checkpoint = 400;
+  return record;
+}
+
+TEST(RecordTest, ComesBackEqual) {
+  JobRecord ended = FullRecord();
+  ended.finished = Finished{Outcome::kFailed, 139, "rank 7: SIGSEGV", 3, FullRootCause(), {}};
+  for (const JobRecord& record : {FullRecord(), ended}) {
+    const auto back = DecodeRecord(EncodeRecord("uid:1000", record));
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->owner, "uid:1000");
+    EXPECT_EQ(back->record, record);
+  }
+}
+
+TEST(RecordTest, WhatCannotBeOneIsDataLoss) {
+  EXPECT_EQ(DecodeRecord("\xff\xff").status().code(), absl::StatusCode::kDataLoss);
+  JobRecord overlapping = FullRecord();
+  overlapping.members[1].rank = NodeRank{0};
+  const auto back = DecodeRecord(EncodeRecord("", overlapping));
+  EXPECT_EQ(back.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(std::string(back.status().message()), "NodeRecord.node_rank is 0, expected 1 to 3");
+}
+
+TEST(RecordTest, KeysNameTheirJob) {
+  EXPECT_EQ(JobOfKey(JobKey("a/b")), "a/b");
+  EXPECT_EQ(JobOfKey("node/a"), std::nullopt);
 }
 
 }  // namespace

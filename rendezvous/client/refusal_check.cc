@@ -1,0 +1,116 @@
+#include "rendezvous/client/refusal_check.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+struct HostAndPort {
+  std::string host;  // without brackets
+  std::string port;
+};
+
+HostAndPort Split(const std::string& endpoint) {
+  const std::size_t colon = endpoint.rfind(':');
+  if (colon == std::string::npos) return {endpoint, ""};
+  HostAndPort result{endpoint.substr(0, colon), endpoint.substr(colon + 1)};
+  std::string& host = result.host;
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  return result;
+}
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+Addresses Resolve(const HostAndPort& where) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(where.host.c_str(), where.port.c_str(), &hints, &found) != 0) found = nullptr;
+  return {found, &::freeaddrinfo};
+}
+
+// Nobody is there: it refused, or it is a loopback address that this host does not have (::1 of a
+// host without IPv6), or one that nobody here can reach or listen on.
+bool IsRefusal(int error, const addrinfo& address) {
+  if (error == ECONNREFUSED) return true;
+  if (address.ai_family != AF_INET6) return false;
+  const auto* const name = reinterpret_cast<const sockaddr_in6*>(address.ai_addr);
+  return IN6_IS_ADDR_LOOPBACK(&name->sin6_addr) &&
+         (error == EAFNOSUPPORT || error == EADDRNOTAVAIL || error == ENETUNREACH);
+}
+
+// What came of a connection that was begun, or 0 when it was made.
+int ErrorOf(int fd) {
+  int error = 0;
+  socklen_t size = sizeof(error);
+  return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+}  // namespace
+
+bool IsOneAddress(const std::string& endpoint) {
+  if (endpoint.starts_with("unix:")) return true;
+  const std::string host = Split(endpoint).host;
+  in6_addr address{};
+  return ::inet_pton(AF_INET, host.c_str(), &address) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
+}
+
+bool EveryAddressRefuses(const std::string& endpoint, std::chrono::milliseconds limit) {
+  const Addresses addresses = Resolve(Split(endpoint));
+  std::vector<pollfd> waiting;
+  bool refused = addresses != nullptr;
+  for (const addrinfo* one = addresses.get(); one != nullptr && refused; one = one->ai_next) {
+    const int fd =
+        ::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, one->ai_protocol);
+    if (fd < 0) {
+      refused = IsRefusal(errno, *one);
+    } else if (::connect(fd, one->ai_addr, one->ai_addrlen) == 0 || errno == EINPROGRESS) {
+      waiting.push_back({fd, POLLOUT, 0});
+    } else {
+      refused = IsRefusal(errno, *one);
+      ::close(fd);
+    }
+  }
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  for (pollfd& one : waiting) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    const int wait = static_cast<int>(std::max<std::chrono::milliseconds::rep>(left.count(), 0));
+    if (refused) refused = ::poll(&one, 1, wait) == 1 && ErrorOf(one.fd) == ECONNREFUSED;
+    ::close(one.fd);
+  }
+  return refused;
+}
+
+std::shared_ptr<RefusalCheck> RefusalCheck::Start(std::string endpoint,
+                                                  std::chrono::milliseconds limit,
+                                                  std::function<void(bool)> done) {
+  const std::shared_ptr<RefusalCheck> check(new RefusalCheck(std::move(done)));
+  // Detached: a name server that does not answer must not hold up Cancel.
+  std::thread([check, endpoint = std::move(endpoint), limit] {
+    const bool everywhere = EveryAddressRefuses(endpoint, limit);
+    const std::lock_guard lock(check->mutex_);
+    if (check->done_) std::exchange(check->done_, nullptr)(everywhere);
+  }).detach();
+  return check;
+}
+
+void RefusalCheck::Cancel() {
+  const std::lock_guard lock(mutex_);
+  done_ = nullptr;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,41 @@
+// Whether every address of an endpoint refuses connections. Internal to this folder.
+//
+// gRPC tells only of the last address that it tried. A refusal by one address of a host says
+// nothing of another that is silent, behind which the rendezvous may live and count our lease.
+#ifndef DDPRUN_RENDEZVOUS_CLIENT_REFUSAL_CHECK_H_
+#define DDPRUN_RENDEZVOUS_CLIENT_REFUSAL_CHECK_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace ddprun {
+
+// The endpoint is a numeric address or a Unix socket: what one attempt was told is all there is.
+bool IsOneAddress(const std::string& endpoint);
+
+// Blocks for a name server, and for at most `limit` for the connections. False when the name has no
+// address, or any of them takes the connection, is silent or cannot be reached.
+bool EveryAddressRefuses(const std::string& endpoint, std::chrono::milliseconds limit);
+
+// The same on a thread of its own.
+class RefusalCheck {
+ public:
+  // `done` is called once on that thread, unless Cancel comes first.
+  static std::shared_ptr<RefusalCheck> Start(std::string endpoint, std::chrono::milliseconds limit,
+                                             std::function<void(bool everywhere)> done);
+  // `done` is not called from now on. Waits for a call that is running, and for nothing else.
+  void Cancel();
+
+ private:
+  explicit RefusalCheck(std::function<void(bool)> done) : done_(std::move(done)) {}
+
+  std::mutex mutex_;
+  std::function<void(bool)> done_;  // empty: cancelled
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CLIENT_REFUSAL_CHECK_H_

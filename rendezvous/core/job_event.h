@@ -1,0 +1,55 @@
+// What happened to a job, for `ddprun events`: the line of history that operators read and programs
+// parse. The owner of the Round adds the job's name and the time.
+#ifndef DDPRUN_RENDEZVOUS_CORE_JOB_EVENT_H_
+#define DDPRUN_RENDEZVOUS_CORE_JOB_EVENT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "rendezvous/core/messages.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+struct JobEvent {
+  enum class Kind {
+    kJoined,        // an agent: `host`
+    kDisconnected,  // its session broke; its lease runs
+    kRejoined,      // it came back within its lease
+    kFenced,        // it ended its workers because it was cut off; node_time_ms says when
+    kLost,          // its lease ran out, or it was killed: `reason`
+    kLeft,          // on purpose: `reason`
+    kFormed,        // a generation: `nodes`, `workers`
+    kStarted,       // its workers
+    kSaving,        // a checkpoint was asked for: `reason`
+    kCheckpointed,  // one is durable: `step`
+    kStopping,      // the generation ends: `reason`
+    kFailed,        // `cause`
+    kRestarted,     // the next generation is coming: `reason`, `restarts` used so far
+    kSuperseded,    // by a higher epoch
+    kRecovered,     // the rendezvous was restarted and knows the job again
+    kFinished,      // `reason`, `outcome`, `exit_code`, and `cause` if there is one
+  };
+  Kind kind = Kind::kJoined;
+  Generation generation{};
+  std::string host{};
+  std::string reason{};
+  int nodes = 0;
+  int workers = 0;
+  int restarts = 0;
+  std::optional<std::int64_t> step{};
+  std::int64_t node_time_ms = 0;  // by the node's wall clock
+  std::optional<RootCause> cause{};
+  std::optional<Outcome> outcome{};
+  int exit_code = 0;
+
+  bool operator==(const JobEvent&) const = default;
+};
+
+// "joined", "disconnected", ...
+const char* ToString(JobEvent::Kind kind);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CORE_JOB_EVENT_H_

@@ -1,0 +1,60 @@
+// What a job looks like now, for `ddprun status`. Plain values; made by Round::Status.
+#ifndef DDPRUN_RENDEZVOUS_CORE_JOB_STATUS_H_
+#define DDPRUN_RENDEZVOUS_CORE_JOB_STATUS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/messages.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+enum class RoundState {
+  kGathering,
+  kLastCall,
+  kForming,
+  kRunning,
+  kSaving,
+  kDraining,
+  kBackoff,
+  kSucceeded,
+  kFailed
+};
+const char* ToString(RoundState state);
+
+struct NodeStatus {
+  std::string host;
+  std::string address;
+  // waiting | spare | assigned | prepared | running | done | draining; "lost contact: " before it
+  // when its session broke and its lease runs.
+  std::string state;
+  NodeRank rank{-1};  // −1: none in this generation
+  Rank first_rank;
+  int workers = 0;
+  Duration heard_ago{};
+  std::optional<std::int64_t> step;  // the newest that its workers reported
+};
+
+struct JobStatus {
+  std::string job;
+  std::uint32_t epoch = 0;
+  Generation generation;
+  RoundState state = RoundState::kGathering;
+  std::string reason;  // why it is in this state, or what it waits for
+  Duration since{};    // in this state
+  JobSpec spec;
+  int world_size = 0;  // of the current generation
+  int restarts_used = 0;
+  std::vector<NodeStatus> nodes;  // members by rank, then the others in the order of their arrival
+  std::optional<RootCause> last_cause;  // of the newest generation that failed
+  std::optional<std::int64_t> step;     // the newest of all
+  std::optional<std::int64_t> checkpoint;
+  std::optional<Finished> finished;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CORE_JOB_STATUS_H_

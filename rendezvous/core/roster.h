@@ -1,0 +1,116 @@
+// Roster: the agents of one job, and how far each is in the current generation. Pure.
+//
+// What Round asks all the time is counted as it changes, so that one message costs O(1) with any
+// number of nodes; O(n log n) is spent once in a forming. Owned by Round.
+#ifndef DDPRUN_RENDEZVOUS_CORE_ROSTER_H_
+#define DDPRUN_RENDEZVOUS_CORE_ROSTER_H_
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "rendezvous/core/messages.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+// How far an agent is in the current generation.
+enum class Phase {
+  kWaiting,   // joined or drained: free to be assigned; no worker of it runs
+  kAssigned,  // got its assignment
+  kPrepared,  // answered it
+  kStarted,   // was told to start; its workers may run
+};
+
+struct Node {
+  Incarnation incarnation;
+  NodeSpec spec;
+  int offered_port = 0;
+  Phase phase = Phase::kWaiting;  // set by Roster::SetPhase
+  bool suspect = false;           // set by Roster::SetSuspect: no session; its lease runs
+  bool dismissed = false;         // an operator wants it out of the next generation
+  bool cannot_save = false;       // it said so, in this generation
+  TimePoint heard;                // set by Roster::Heard: when its last message was handled
+  NodeRank rank{-1};              // −1: never assigned; kept from one generation to the next
+  Rank first_rank;
+  std::set<LocalRank> succeeded;     // workers that exited 0 in this generation
+  std::set<LocalRank> ended;         // workers that exited with whatever result
+  std::optional<std::int64_t> step;  // the newest that its workers reported in it
+
+  bool done() const { return static_cast<int>(succeeded.size()) == spec.worker_count; }
+  bool member() const { return phase != Phase::kWaiting; }
+};
+
+// Orders names as people do: n2 before n10.
+bool NaturalLess(const std::string& a, const std::string& b);
+
+class Roster {
+ public:
+  Roster() = default;
+  Roster(const Roster&) = delete;
+  Roster& operator=(const Roster&) = delete;
+
+  // The live node that asks for this rank, or nullptr. One whose session broke does not count: its
+  // successor may wait for its end.
+  const Node* HolderOf(NodeRank rank) const;
+
+  // nullptr when there is no such agent. Nodes stay where they are until they are erased.
+  Node* Find(Incarnation incarnation);
+  Node& Add(Node node, TimePoint now);
+  void Erase(Node& node);
+  void Clear();
+
+  void Heard(Node& node, TimePoint now);
+  void SetPhase(Node& node, Phase phase);
+  void SetSuspect(Node& node, bool suspect);
+  // Its silence does not matter any more.
+  void EndLease(Node& node);
+
+  bool empty() const { return nodes_.empty(); }
+  int size() const { return static_cast<int>(nodes_.size()); }
+  int count(Phase phase) const { return counts_[static_cast<int>(phase)]; }
+  int free() const { return free_; }  // waiting, with a session
+  int member_count() const { return size() - count(Phase::kWaiting); }
+  // The node with a lease that was silent for longest; nullptr when none has a lease.
+  Node* MostSilent();
+
+  // In the order of their arrival.
+  std::list<Node>& nodes() { return nodes_; }
+  const std::list<Node>& nodes() const { return nodes_; }
+  // Of the last AssignRanks, by node rank; nullptr for one that was erased.
+  const std::vector<Node*>& members() const { return members_; }
+
+  // Chooses at most `max_nodes` of the free nodes, and gives each its node rank and first rank.
+  // Nodes that ask for a rank are ordered by it. Others keep the rank of the last generation if it
+  // is below their number; nodes with higher ranks, then newcomers by host name and arrival, fill
+  // the holes: so the ranks of a job do not depend on which node booted first, and a node that
+  // stays keeps its own. Those with a rank come before newcomers when there are too many. Sets the
+  // phase of the chosen to kAssigned. Returns the world size.
+  int AssignRanks(int max_nodes);
+  // The members of a generation that was formed before this process began.
+  void RestoreMember(Node node, TimePoint now);
+
+ private:
+  struct Entry {
+    std::list<Node>::iterator node;
+    std::optional<std::list<Node*>::iterator> lease;  // in leases_
+  };
+  void CountFree(const Node& node, int by);
+
+  std::list<Node> nodes_;
+  std::unordered_map<std::uint64_t, Entry> entries_;  // by incarnation
+  std::unordered_map<int, Node*> holders_;            // by the rank they ask for
+  std::list<Node*> leases_;                           // the most silent first
+  std::vector<Node*> members_;
+  std::array<int, 4> counts_{};  // by phase
+  int free_ = 0;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CORE_ROSTER_H_

@@ -1,0 +1,26 @@
+// The parts that several wire messages share. Internal to this folder; translate.h and record.h are
+// the ways in.
+#ifndef DDPRUN_RENDEZVOUS_WIRE_PARTS_H_
+#define DDPRUN_RENDEZVOUS_WIRE_PARTS_H_
+
+#include "ddprun/v1/rendezvous.pb.h"
+#include "rendezvous/core/messages.h"
+#include "rendezvous/wire/field_checker.h"
+
+namespace ddprun::wire {
+
+JobSpec ReadJobSpec(const v1::JobSpec& from, FieldChecker& check);
+NodeSpec ReadNodeSpec(const v1::NodeSpec& from, int max_nodes, FieldChecker& check);
+WorkerExited ReadWorkerExited(const v1::WorkerExited& from, FieldChecker& check);
+RootCause ReadRootCause(const v1::RootCause& from, FieldChecker& check);
+Finished ReadFinished(const v1::Finished& from, FieldChecker& check);
+
+void Fill(const JobSpec& from, v1::JobSpec* to);
+void Fill(const NodeSpec& from, v1::NodeSpec* to);
+void Fill(const WorkerExited& from, v1::WorkerExited* to);
+void Fill(const RootCause& from, v1::RootCause* to);
+void Fill(const Finished& from, v1::Finished* to);
+
+}  // namespace ddprun::wire
+
+#endif  // DDPRUN_RENDEZVOUS_WIRE_PARTS_H_

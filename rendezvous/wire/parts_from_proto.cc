@@ -1,0 +1,145 @@
+#include <algorithm>
+
+#include "rendezvous/wire/parts.h"
+
+namespace ddprun::wire {
+namespace {
+
+Outcome ReadOutcome(v1::Outcome outcome, FieldChecker& check) {
+  switch (outcome) {
+    case v1::OUTCOME_SUCCEEDED:
+      return Outcome::kSucceeded;
+    case v1::OUTCOME_FAILED:
+      return Outcome::kFailed;
+    case v1::OUTCOME_LEFT:
+      return Outcome::kLeft;
+    case v1::OUTCOME_TIMED_OUT:
+      return Outcome::kTimedOut;
+    case v1::OUTCOME_PREEMPTED:
+      return Outcome::kPreempted;
+    default:
+      check.Fail(absl::StrCat("Finished.outcome is ", static_cast<int>(outcome),
+                              ", expected one that this version knows"));
+      return Outcome::kFailed;
+  }
+}
+
+WorkerFailure ReadWorkerFailure(const v1::WorkerFailure& from, FieldChecker& check) {
+  WorkerFailure to;
+  to.host = check.Name("WorkerFailure.host", from.host(), kMaxHostBytes);
+  to.node_rank.value = check.Number("WorkerFailure.node_rank", from.node_rank(), 0, kMaxNodes - 1);
+  to.generation.value = check.Number("WorkerFailure.generation", from.generation(), 0, kMaxInt32);
+  to.exit = ReadWorkerExited(from.exit(), check);
+  return to;
+}
+
+}  // namespace
+
+JobSpec ReadJobSpec(const v1::JobSpec& from, FieldChecker& check) {
+  JobSpec to;
+  to.min_nodes = check.Number("JobSpec.min_nodes", from.min_nodes(), 1, kMaxNodes);
+  to.max_nodes = check.Number("JobSpec.max_nodes", from.max_nodes(), to.min_nodes, kMaxNodes);
+  to.max_restarts = check.Number("JobSpec.max_restarts", from.max_restarts(), 0, kMaxRestarts);
+  to.join_timeout = check.Timeout("JobSpec.join_timeout_ms", from.join_timeout_ms());
+  to.last_call = check.Timeout("JobSpec.last_call_ms", from.last_call_ms());
+  to.heartbeat =
+      check.Timeout("JobSpec.heartbeat_ms", from.heartbeat_ms(), kMinHeartbeat, kMaxHeartbeat);
+  to.lease = check.Timeout("JobSpec.lease_ms", from.lease_ms(), 3 * kMinHeartbeat, kMaxLease);
+  to.save_timeout = check.Timeout("JobSpec.save_timeout_ms", from.save_timeout_ms());
+  if (from.has_restart_window_ms()) {
+    to.restart_window = check.Timeout("JobSpec.restart_window_ms", from.restart_window_ms());
+  }
+  check.Number("JobSpec.never_restart_on: number of codes", from.never_restart_on_size(), 0,
+               kMaxNeverRestartOn);
+  for (const std::uint32_t code : from.never_restart_on()) {
+    to.never_restart_on.push_back(check.Number("JobSpec.never_restart_on", code, 0, kMaxExitCode));
+  }
+  to.master_port = check.Number("JobSpec.master_port", from.master_port(), 0, kMaxPort);
+  if (!from.master_addr().empty()) {
+    to.master_addr = check.Name("JobSpec.master_addr", from.master_addr(), kMaxHostBytes);
+  }
+  return to;
+}
+
+NodeSpec ReadNodeSpec(const v1::NodeSpec& from, int max_nodes, FieldChecker& check) {
+  NodeSpec to;
+  to.host = check.Name("NodeSpec.host", from.host(), kMaxHostBytes);
+  to.address = check.Name("NodeSpec.address", from.address(), kMaxHostBytes);
+  to.worker_count =
+      check.Number("NodeSpec.worker_count", from.worker_count(), 1, kMaxWorkersPerNode);
+  if (from.has_requested_rank()) {
+    to.requested_rank =
+        NodeRank{check.Number("NodeSpec.requested_rank", from.requested_rank(), 0, max_nodes - 1)};
+  }
+  return to;
+}
+
+WorkerExited ReadWorkerExited(const v1::WorkerExited& from, FieldChecker& check) {
+  WorkerExited to;
+  to.rank.value = check.Number("WorkerExited.rank", from.rank(), 0, kMaxWorldSize - 1);
+  to.local_rank.value =
+      check.Number("WorkerExited.local_rank", from.local_rank(), 0, kMaxWorkersPerNode - 1);
+  to.pid = check.Number("WorkerExited.pid", from.pid(), 0, kMaxInt32);
+  to.status.code = check.Number("ExitStatus.code", from.status().code(), 0, kMaxExitCode);
+  to.status.signal = check.Number("ExitStatus.signal", from.status().signal(), 0, kMaxSignal);
+  to.status.core_dumped = from.status().core_dumped();
+  if (to.status.signal != 0 && to.status.code != 0) {
+    check.Fail("ExitStatus has a code and a signal, expected one of them");
+  }
+  if (from.has_step()) to.step = check.Step("WorkerExited.step", from.step());
+  to.error_kind = check.Text("WorkerExited.error_kind", from.error_kind(), kMaxErrorKindBytes);
+  to.error_text = check.Text("WorkerExited.error_text", from.error_text(), kMaxTextBytes);
+  check.Number("WorkerExited.stderr_tail: number of lines", from.stderr_tail_size(), 0,
+               kMaxTailLines);
+  std::size_t tail_bytes = 0;
+  for (const std::string& line : from.stderr_tail()) tail_bytes += line.size();
+  check.Number("WorkerExited.stderr_tail: number of bytes", tail_bytes, 0, kMaxTailBytes);
+  to.stderr_tail.assign(from.stderr_tail().begin(), from.stderr_tail().end());
+  to.ended_at_ms = from.ended_at_ms();
+  to.oom_killed = from.oom_killed();
+  return to;
+}
+
+RootCause ReadRootCause(const v1::RootCause& from, FieldChecker& check) {
+  RootCause to;
+  switch (from.kind()) {
+    case v1::ROOT_CAUSE_KIND_WORKER_FAILED:
+      to.kind = RootCause::Kind::kWorkerFailed;
+      break;
+    case v1::ROOT_CAUSE_KIND_WORKER_LEFT_EARLY:
+      to.kind = RootCause::Kind::kWorkerLeftEarly;
+      break;
+    case v1::ROOT_CAUSE_KIND_NODE_LOST:
+      to.kind = RootCause::Kind::kNodeLost;
+      break;
+    case v1::ROOT_CAUSE_KIND_NODE_LEFT:
+      to.kind = RootCause::Kind::kNodeLeft;
+      break;
+    default:
+      check.Fail(absl::StrCat("RootCause.kind is ", static_cast<int>(from.kind()),
+                              ", expected one that this version knows"));
+  }
+  to.failure = ReadWorkerFailure(from.failure(), check);
+  to.reason = check.Text("RootCause.reason", from.reason(), kMaxTextBytes);
+  check.Number("RootCause.victims: number", from.victims_size(), 0, kMaxVictims);
+  for (const v1::WorkerFailure& victim : from.victims()) {
+    to.victims.push_back(ReadWorkerFailure(victim, check));
+  }
+  return to;
+}
+
+Finished ReadFinished(const v1::Finished& from, FieldChecker& check) {
+  Finished to;
+  to.outcome = ReadOutcome(from.outcome(), check);
+  to.exit_code = check.Number("Finished.exit_code", from.exit_code(), 0, kMaxExitCode);
+  to.reason = check.Text("Finished.reason", from.reason(), kMaxTextBytes);
+  to.restarts_used = check.Number("Finished.restarts_used", from.restarts_used(), 0, kMaxRestarts);
+  if (from.has_root_cause()) to.root_cause = ReadRootCause(from.root_cause(), check);
+  check.Number("Finished.earlier: number", from.earlier_size(), 0, kMaxEarlierCauses);
+  for (const v1::RootCause& cause : from.earlier()) {
+    to.earlier.push_back(ReadRootCause(cause, check));
+  }
+  return to;
+}
+
+}  // namespace ddprun::wire

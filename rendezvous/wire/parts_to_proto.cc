@@ -1,0 +1,110 @@
+#include <chrono>
+
+#include "rendezvous/wire/parts.h"
+#include "rendezvous/wire/text.h"
+
+namespace ddprun::wire {
+namespace {
+
+// Rounded up, so that a timeout never becomes shorter.
+std::int64_t Milliseconds(Duration duration) {
+  return std::chrono::ceil<std::chrono::milliseconds>(duration).count();
+}
+
+v1::RootCauseKind KindToProto(RootCause::Kind kind) {
+  switch (kind) {
+    case RootCause::Kind::kWorkerFailed:
+      return v1::ROOT_CAUSE_KIND_WORKER_FAILED;
+    case RootCause::Kind::kWorkerLeftEarly:
+      return v1::ROOT_CAUSE_KIND_WORKER_LEFT_EARLY;
+    case RootCause::Kind::kNodeLost:
+      return v1::ROOT_CAUSE_KIND_NODE_LOST;
+    case RootCause::Kind::kNodeLeft:
+      return v1::ROOT_CAUSE_KIND_NODE_LEFT;
+  }
+  return v1::ROOT_CAUSE_KIND_UNSPECIFIED;
+}
+
+v1::Outcome OutcomeToProto(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kSucceeded:
+      return v1::OUTCOME_SUCCEEDED;
+    case Outcome::kFailed:
+      return v1::OUTCOME_FAILED;
+    case Outcome::kLeft:
+      return v1::OUTCOME_LEFT;
+    case Outcome::kTimedOut:
+      return v1::OUTCOME_TIMED_OUT;
+    case Outcome::kPreempted:
+      return v1::OUTCOME_PREEMPTED;
+  }
+  return v1::OUTCOME_UNSPECIFIED;
+}
+
+}  // namespace
+
+void Fill(const JobSpec& from, v1::JobSpec* to) {
+  to->set_min_nodes(from.min_nodes);
+  to->set_max_nodes(from.max_nodes);
+  to->set_max_restarts(from.max_restarts);
+  to->set_join_timeout_ms(Milliseconds(from.join_timeout));
+  to->set_last_call_ms(Milliseconds(from.last_call));
+  to->set_heartbeat_ms(Milliseconds(from.heartbeat));
+  to->set_lease_ms(Milliseconds(from.lease));
+  to->set_save_timeout_ms(Milliseconds(from.save_timeout));
+  if (from.restart_window) {
+    to->set_restart_window_ms(Milliseconds(*from.restart_window));
+  }
+  for (const int code : from.never_restart_on) to->add_never_restart_on(code);
+  to->set_master_addr(CleanText(from.master_addr, kMaxMessageBytes));
+  to->set_master_port(from.master_port);
+}
+
+void Fill(const NodeSpec& from, v1::NodeSpec* to) {
+  to->set_host(CleanText(from.host, kMaxMessageBytes));
+  to->set_address(CleanText(from.address, kMaxMessageBytes));
+  to->set_worker_count(from.worker_count);
+  if (from.requested_rank) to->set_requested_rank(from.requested_rank->value);
+}
+
+void Fill(const WorkerExited& from, v1::WorkerExited* to) {
+  to->set_rank(from.rank.value);
+  to->set_local_rank(from.local_rank.value);
+  to->set_pid(from.pid);
+  to->mutable_status()->set_code(from.status.code);
+  to->mutable_status()->set_signal(from.status.signal);
+  to->mutable_status()->set_core_dumped(from.status.core_dumped);
+  if (from.step) to->set_step(*from.step);
+  to->set_error_kind(CleanText(from.error_kind, kMaxErrorKindBytes));
+  to->set_error_text(CleanText(from.error_text, kMaxTextBytes));
+  for (std::string& line : NewestLines(from.stderr_tail, kMaxTailLines, kMaxTailBytes)) {
+    to->add_stderr_tail(std::move(line));
+  }
+  to->set_ended_at_ms(from.ended_at_ms);
+  to->set_oom_killed(from.oom_killed);
+}
+
+void Fill(const WorkerFailure& from, v1::WorkerFailure* to) {
+  to->set_host(CleanText(from.host, kMaxMessageBytes));
+  to->set_node_rank(from.node_rank.value);
+  to->set_generation(from.generation.value);
+  Fill(from.exit, to->mutable_exit());
+}
+
+void Fill(const RootCause& from, v1::RootCause* to) {
+  to->set_kind(KindToProto(from.kind));
+  Fill(from.failure, to->mutable_failure());
+  to->set_reason(CleanText(from.reason, kMaxTextBytes));
+  for (const WorkerFailure& victim : from.victims) Fill(victim, to->add_victims());
+}
+
+void Fill(const Finished& from, v1::Finished* to) {
+  to->set_outcome(OutcomeToProto(from.outcome));
+  to->set_exit_code(from.exit_code);
+  to->set_reason(CleanText(from.reason, kMaxTextBytes));
+  to->set_restarts_used(from.restarts_used);
+  if (from.root_cause) Fill(*from.root_cause, to->mutable_root_cause());
+  for (const RootCause& cause : from.earlier) Fill(cause, to->add_earlier());
+}
+
+}  // namespace ddprun::wire

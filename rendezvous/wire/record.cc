@@ -1,0 +1,124 @@
+#include "rendezvous/wire/record.h"
+
+#include <chrono>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "ddprun/v1/journal.pb.h"
+#include "rendezvous/wire/limits.h"
+#include "rendezvous/wire/parts.h"
+
+namespace ddprun::wire {
+namespace {
+
+constexpr char kJobPrefix[] = "job/";
+
+std::int64_t Milliseconds(Duration duration) {
+  return std::chrono::floor<std::chrono::milliseconds>(duration).count();
+}
+
+// `rank` and `first_rank` are what they must be at this place.
+NodeRecord ReadNode(const v1::NodeRecord& from, int rank, int first_rank, int max_nodes,
+                    FieldChecker& check) {
+  NodeRecord to;
+  to.incarnation.value = from.incarnation();
+  if (from.incarnation() == 0) check.Fail("NodeRecord.incarnation is 0");
+  to.spec = ReadNodeSpec(from.spec(), max_nodes, check);
+  to.offered_port = check.Number("NodeRecord.offered_port", from.offered_port(), 1, kMaxPort);
+  // Ranks have holes where a node was lost while the record was made.
+  to.rank.value = check.Number("NodeRecord.node_rank", from.node_rank(), rank, max_nodes - 1);
+  to.first_rank.value =
+      check.Number("NodeRecord.first_rank", from.first_rank(), first_rank, kMaxWorldSize - 1);
+  return to;
+}
+
+GovernorRecord ReadGovernor(const v1::GovernorRecord& from, FieldChecker& check) {
+  GovernorRecord to;
+  to.restarts_used =
+      check.Number("GovernorRecord.restarts_used", from.restarts_used(), 0, kMaxRestarts);
+  for (const std::int64_t age : from.recent_ages_ms()) {
+    to.recent_ages.push_back(check.Timeout("GovernorRecord.recent_ages_ms", age));
+  }
+  to.reports_steps = from.reports_steps();
+  to.fruitless = check.Number("GovernorRecord.fruitless", from.fruitless(), 0, kMaxGeneration);
+  to.bind_retries =
+      check.Number("GovernorRecord.bind_retries", from.bind_retries(), 0, kMaxGeneration);
+  to.random_state = from.random_state();
+  return to;
+}
+
+}  // namespace
+
+std::string JobKey(const std::string& job) { return absl::StrCat(kJobPrefix, job); }
+
+std::optional<std::string> JobOfKey(const std::string& key) {
+  if (!absl::StartsWith(key, kJobPrefix)) return std::nullopt;
+  return key.substr(sizeof kJobPrefix - 1);
+}
+
+std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
+  v1::JobRecord proto;
+  proto.set_epoch(record.epoch);
+  proto.set_owner(owner);
+  Fill(record.spec, proto.mutable_spec());
+  proto.set_generation(record.generation.value);
+  proto.set_master_addr(record.master_addr);
+  proto.set_master_port(record.master_port);
+  for (const NodeRecord& member : record.members) {
+    v1::NodeRecord* const to = proto.add_members();
+    to->set_incarnation(member.incarnation.value);
+    Fill(member.spec, to->mutable_spec());
+    to->set_offered_port(member.offered_port);
+    to->set_node_rank(member.rank.value);
+    to->set_first_rank(member.first_rank.value);
+  }
+  v1::GovernorRecord* const governor = proto.mutable_governor();
+  governor->set_restarts_used(record.governor.restarts_used);
+  for (const Duration age : record.governor.recent_ages) {
+    governor->add_recent_ages_ms(Milliseconds(age));
+  }
+  governor->set_reports_steps(record.governor.reports_steps);
+  governor->set_fruitless(record.governor.fruitless);
+  governor->set_bind_retries(record.governor.bind_retries);
+  governor->set_random_state(record.governor.random_state);
+  for (const RootCause& cause : record.causes) Fill(cause, proto.add_causes());
+  proto.set_reports_checkpoints(record.reports_checkpoints);
+  if (record.checkpoint) proto.set_checkpoint(*record.checkpoint);
+  if (record.finished) Fill(*record.finished, proto.mutable_finished());
+  return proto.SerializeAsString();
+}
+
+absl::StatusOr<OwnedRecord> DecodeRecord(const std::string& bytes) {
+  v1::JobRecord proto;
+  if (!proto.ParseFromString(bytes)) return absl::DataLossError("it is no JobRecord");
+  FieldChecker check;
+  OwnedRecord owned;
+  owned.owner = check.Text("JobRecord.owner", proto.owner(), kMaxTextBytes);
+  JobRecord& record = owned.record;
+  record.epoch = proto.epoch();
+  record.spec = ReadJobSpec(proto.spec(), check);
+  record.generation.value =
+      check.Number("JobRecord.generation", proto.generation(), -1, kMaxGeneration);
+  record.master_addr = check.Text("JobRecord.master_addr", proto.master_addr(), kMaxHostBytes);
+  record.master_port = check.Number("JobRecord.master_port", proto.master_port(), 0, kMaxPort);
+  int rank = 0;
+  int first_rank = 0;
+  for (const v1::NodeRecord& member : proto.members()) {
+    record.members.push_back(ReadNode(member, rank, first_rank, record.spec.max_nodes, check));
+    rank = record.members.back().rank.value + 1;
+    first_rank = record.members.back().first_rank.value + record.members.back().spec.worker_count;
+  }
+  record.governor = ReadGovernor(proto.governor(), check);
+  check.Number("JobRecord.causes: number", proto.causes_size(), 0, kMaxEarlierCauses);
+  for (const v1::RootCause& cause : proto.causes()) {
+    record.causes.push_back(ReadRootCause(cause, check));
+  }
+  record.reports_checkpoints = proto.reports_checkpoints();
+  if (proto.has_checkpoint())
+    record.checkpoint = check.Step("JobRecord.checkpoint", proto.checkpoint());
+  if (proto.has_finished()) record.finished = ReadFinished(proto.finished(), check);
+  if (!check.status().ok()) return absl::DataLossError(check.status().message());
+  return owned;
+}
+
+}  // namespace ddprun::wire
