@@ -1,6 +1,11 @@
 #include "launcher/rendezvous_host.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -24,6 +29,25 @@ std::string Endpoint(const std::string& host, int port) {
 std::string ListenAddress(const std::string& host, const std::string& address) {
   if (IsLoopback(host) || !IsLoopback(address)) return address;
   return address == "::1" ? "::" : "0.0.0.0";
+}
+
+// Where the rendezvous of this port keeps its jobs, so that one that is killed can be started
+// again, by any agent of this user on this host. Empty, and they are not kept, where somebody else
+// has a folder of this name.
+std::string StateFolder(int port) {
+  std::error_code error;
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path(error);
+  if (error) return "";
+  const std::string folder =
+      (temporary / absl::StrCat("ddprun-rendezvous-", geteuid(), "-", port)).string();
+  struct stat status {};
+  const bool made = mkdir(folder.c_str(), 0700) == 0;
+  const bool ours = lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+                    status.st_uid == geteuid() && (status.st_mode & 077) == 0;
+  if (ours) return folder;
+  LogWarning(absl::StrCat(folder, made ? " vanished" : " is not a folder of this user alone",
+                          ": the rendezvous keeps its jobs in memory"));
+  return "";
 }
 
 }  // namespace
@@ -57,7 +81,13 @@ void RendezvousHost::EnsureRunning() {
                                         Endpoint(listen_address_, options_.port), "--until-idle",
                                         kPatience};
   if (options_.insecure) arguments.emplace_back("--insecure");
+<<<<<<< HEAD
   arguments.insert(arguments.end(), options_.credentials.begin(), options_.credentials.end());
+=======
+  if (const std::string state = StateFolder(options_.port); !state.empty()) {
+    arguments.insert(arguments.end(), {"--state-dir", state});
+  }
+>>>>>>> main
   if (const absl::Status status = process_.StartSelf(arguments, options_.log_file); !status.ok()) {
     LogWarning(status.message());
     return;

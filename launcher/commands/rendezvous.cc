@@ -1,7 +1,12 @@
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -14,6 +19,7 @@
 #include "launcher/os/signal_source.h"
 #include "rendezvous/auth/server_credentials.h"
 #include "rendezvous/service/rendezvous_server.h"
+#include "rendezvous/store/file_store.h"
 
 namespace ddprun {
 namespace {
@@ -27,6 +33,8 @@ class IdleWatch {
     OnLoad({});
   }
 
+  bool ended() const { return ended_; }  // because of it
+
   // On the loop.
   void OnLoad(const RoundLoopLoad& load) {
     loop_->CancelTimer(timer_);
@@ -34,6 +42,7 @@ class IdleWatch {
     const auto wait = load.jobs_begun > 0 ? std::chrono::milliseconds(0) : patience_;
     timer_ = loop_->AddTimer(EventLoop::Clock::now() + wait, [this] {
       LogInfo("no job is left: ending");
+      ended_ = true;
       loop_->Quit();
     });
   }
@@ -42,7 +51,26 @@ class IdleWatch {
   EventLoop* const loop_;
   const std::chrono::milliseconds patience_;
   EventLoop::TimerId timer_ = 0;
+  bool ended_ = false;
 };
+
+int ExitCodeOf(const absl::Status& why_it_did_not_start) {
+  switch (why_it_did_not_start.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return kExitUsage;
+    case absl::StatusCode::kDataLoss:  // the journal is damaged
+    case absl::StatusCode::kFailedPrecondition:
+      return kExitBadConfig;
+    default:
+      return kExitUnavailable;
+  }
+}
+
+void RemoveJournal(const std::string& state_dir) {
+  std::error_code ignored;
+  std::filesystem::remove(state_dir + "/journal", ignored);
+  std::filesystem::remove(state_dir, ignored);  // if it is empty
+}
 
 std::string Endpoint(const std::string& host, int port) {
   const bool ipv6 = absl::StrContains(host, ':');
@@ -83,7 +111,16 @@ int ServeRendezvous(const RendezvousCommand& command) {
     LogInfo(absl::StrCat(job.empty() ? "" : absl::StrCat("job ", std::string(job), ": "),
                          std::string(text)));
   };
+<<<<<<< HEAD
   options.credentials = *credentials;
+=======
+  if (!command.state_dir.empty()) {
+    FileStore::Options store;
+    store.journal.directory = command.state_dir;
+    options.store = std::make_shared<FileStore>(
+        std::move(store), [](std::string_view text) { LogInfo(std::string(text)); });
+  }
+>>>>>>> main
   std::optional<IdleWatch> idle;
   if (command.until_idle) {
     idle.emplace(&loop, *command.until_idle);
@@ -95,7 +132,7 @@ int ServeRendezvous(const RendezvousCommand& command) {
   if (!server.ok()) {
     LogError(server.status().message());
     console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
-    return absl::IsInvalidArgument(server.status()) ? kExitUsage : kExitUnavailable;
+    return ExitCodeOf(server.status());
   }
   const std::string endpoint = Endpoint(command.host, (*server)->port());
   if (asks) {
@@ -119,6 +156,9 @@ int ServeRendezvous(const RendezvousCommand& command) {
   console.out->Write("", absl::StrCat("ddprun rendezvous: listening on ", endpoint, "\n"));
   loop.Run();
   (*server)->Shutdown();
+  // What a rendezvous of one job leaves behind is of no use to anybody. While the server has the
+  // folder's lock: nobody else's journal is there.
+  if (idle && idle->ended() && !command.state_dir.empty()) RemoveJournal(command.state_dir);
   console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
   return 0;
 }

@@ -151,11 +151,23 @@ Command ParseRendezvous(const std::vector<std::string>& arguments, const Host& h
     }
   }
   if (!errors.empty()) return Usage(errors);
+<<<<<<< HEAD
   if (const GivenFlag* const file = reading.Find("port-file"); file != nullptr) {
     command.port_file =
         (std::filesystem::path(host.CurrentDirectory()) / file->value).lexically_normal().string();
   }
   command.credentials = Credentials(reading, host);
+=======
+  const auto path = [&](const char* flag) -> std::string {
+    const GivenFlag* const given = reading.Find(flag);
+    if (given == nullptr || given->value.empty()) return "";
+    return (std::filesystem::path(host.CurrentDirectory()) / given->value)
+        .lexically_normal()
+        .string();
+  };
+  command.port_file = path("port-file");
+  command.state_dir = path("state-dir");
+>>>>>>> main
   command.insecure = reading.IsOn("insecure");
   command.verbosity = Verbosity(reading);
   return command;

@@ -7,16 +7,19 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <sstream>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "launcher/config/job_keys.h"
 #include "launcher/config/suggestion.h"
 #include "launcher/config/values.h"
+#include "yaml-cpp/eventhandler.h"
 #include "yaml-cpp/yaml.h"
 
 namespace ddprun {
@@ -62,7 +65,8 @@ class Reader {
   }
 
   void AddError(const YAML::Node& node, absl::string_view path, absl::string_view what) {
-    errors_.push_back(absl::StrCat(At(node), path, ": ", what));
+    // A key may hold anything; an error is one line.
+    errors_.push_back(absl::StrCat(At(node), absl::Utf8SafeCEscape(path), ": ", what));
   }
 
   // Calls `visit(name, key node, value)` for every entry of `map` whose key is a name seen for the
@@ -236,25 +240,69 @@ class Reader {
   std::vector<std::string> errors_;
 };
 
+// Counts documents, and notes where the contents of the newest one begin.
+class DocumentCounter : public YAML::EventHandler {
+ public:
+  int count() const { return count_; }
+  const YAML::Mark& start() const { return start_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    ++count_;
+    start_ = mark;
+    empty_ = true;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { Note(mark); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { Note(mark); }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                const std::string&) override {
+    Note(mark);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    Note(mark);
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
+    Note(mark);
+  }
+  void OnMapEnd() override {}
+
+ private:
+  void Note(const YAML::Mark& mark) {
+    if (empty_ && !mark.is_null()) start_ = mark;
+    empty_ = false;
+  }
+
+  int count_ = 0;
+  bool empty_ = true;
+  YAML::Mark start_;
+};
+
 absl::Status ParseInto(const std::string& text, const std::string& name, JobDraft* draft) {
   Reader reader(name, draft);
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.empty() || (documents.size() == 1 && documents[0].IsNull())) {
+    // Not YAML::LoadAll: after some stray tokens ("%a\n,") it finds documents without end.
+    std::istringstream input(text);
+    YAML::Parser parser(input);
+    DocumentCounter documents;
+    while (documents.count() < 2 && parser.HandleNextDocument(documents)) continue;
+    if (documents.count() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ":", documents.start().line + 1, ":", documents.start().column + 1,
+                       ": expected one document in a job file (found a second one)"));
+    }
+    const YAML::Node root = YAML::Load(text);
+    if (documents.count() == 0 || root.IsNull()) {
       return absl::InvalidArgumentError(absl::StrCat(
           name, ":1:1: expected a map with keys such as command (found an empty file)"));
     }
-    if (documents.size() > 1) {
-      const YAML::Mark mark = documents[1].Mark();
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ":", mark.line + 1, ":", mark.column + 1,
-                       ": expected one document in a job file (found ", documents.size(), ")"));
-    }
-    reader.Read(documents[0]);
+    reader.Read(root);
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(absl::StrCat(name, ":", error.mark.line + 1, ":",
                                                    error.mark.column + 1, ": expected YAML (",
-                                                   error.msg, ")"));
+                                                   absl::Utf8SafeCEscape(error.msg), ")"));
   }
   if (reader.errors().empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrJoin(reader.errors(), "\n"));

@@ -261,7 +261,7 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
                  [&](const Save&) { OnSave(header); },
                  [&](const Stop& stop) { OnStop(header, stop, now); },
                  [&](const Finished& finished) { OnFinished(finished, now); },
-                 [&](const Fenced& fenced) { OnFenced(fenced, now); },
+                 [&](const Fenced& fenced) { OnFenced(header, fenced, now); },
                  [&](const Refused& refused) { OnRefused(refused, now); },
              },
              received.message);
@@ -335,7 +335,9 @@ void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
   StopWorkers(SupervisorState::kStopping, SIGTERM, now);
 }
 
-void Supervisor::OnFenced(const Fenced& fenced, TimePoint now) {
+void Supervisor::OnFenced(const Header& header, const Fenced& fenced, TimePoint now) {
+  // It answers what this agent said in an earlier generation, and crossed our Join on its way.
+  if (header.generation != generation_) return;
   switch (state_) {
     case SupervisorState::kJoining:  // no worker is here: as before, but the rendezvous forgot us
       Introduce(now);

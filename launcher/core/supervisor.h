@@ -218,7 +218,7 @@ class Supervisor {
   void OnSave(const Header& header);
   void OnStop(const Header& header, const Stop& stop, TimePoint now);
   void OnFinished(const Finished& finished, TimePoint now);
-  void OnFenced(const Fenced& fenced, TimePoint now);
+  void OnFenced(const Header& header, const Fenced& fenced, TimePoint now);
   void OnRefused(const Refused& refused, TimePoint now);
   void OnWorkerSpawned(const WorkerSpawned& spawned, TimePoint now);
   void OnSpawnFailed(const SpawnFailed& failed, TimePoint now);

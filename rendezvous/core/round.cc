@@ -147,6 +147,9 @@ void Round::OnJoin(const Header& header, const Join& join) {
     OnRejoin(*known, header, join);
     return;
   }
+  if (spec_ && roster_.empty() && !WhyJobDiffers(*spec_, join.job).empty()) {
+    Supersede(epoch_);  // nobody of it is left, and somebody began it anew, with other settings
+  }
   if (const std::string why = WhyJoinIsRefused(join); !why.empty()) {
     Reply(header, Refused{why});
     return;
@@ -320,7 +323,14 @@ void Round::OnCannotSave(Node& node) {
 }
 
 void Round::OnDrained(Node& node, const Drained& drained) {
-  if (node.phase == Phase::kWaiting || state_ == RoundState::kForming) return;  // a duplicate
+  if (node.phase == Phase::kWaiting) return;  // a duplicate
+  if (state_ == RoundState::kForming) {
+    // Its lease has ended on its side alone: it will not start in this generation. Nobody has.
+    for (Node& other : roster_.nodes()) roster_.SetPhase(other, Phase::kWaiting);
+    node.offered_port = drained.offered_port;
+    Gather();
+    return;
+  }
   if (drained.last_step) {
     made_step_ = true;
     node.step = std::max(node.step, drained.last_step);

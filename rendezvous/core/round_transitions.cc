@@ -356,8 +356,10 @@ void Round::Lose(Node& node, HowLost how, const std::string& why) {
 
 void Round::Supersede(std::uint32_t epoch) {
   if (spec_) {
-    const std::string reason = absl::StrCat("job ", job_, " was started again: epoch ", epoch,
-                                            " takes the place of epoch ", epoch_);
+    const std::string reason =
+        epoch == epoch_ ? absl::StrCat("job ", job_, " was started again, with other settings")
+                        : absl::StrCat("job ", job_, " was started again: epoch ", epoch,
+                                       " takes the place of epoch ", epoch_);
     Say(reason);
     Tell({.kind = JobEvent::Kind::kSuperseded, .reason = reason});
     for (const Node& node : roster_.nodes()) {

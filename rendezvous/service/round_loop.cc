@@ -341,7 +341,9 @@ void RoundLoop::SetDeadline(Job& job, std::optional<TimePoint> deadline) {
 void RoundLoop::Step(const JobPtr& job, const Round::Event& event) {
   const bool was_finished = job->round.finished();
   std::optional<std::uint64_t> batch;  // what the following actions wait for
-  for (Round::Action& action : job->round.Step(event, now_)) {
+  std::vector<Round::Action> actions = job->round.Step(event, now_);
+  BurstGate::Burst burst(&gate_, actions.size());
+  for (Round::Action& action : actions) {
     if (const auto* const persist = std::get_if<Round::Persist>(&action)) {
       batch = Commit({{wire::JobKey(job->name), wire::EncodeRecord(job->owner, persist->record)}});
       continue;
@@ -356,6 +358,7 @@ void RoundLoop::Step(const JobPtr& job, const Round::Event& event) {
       }
     } else {
       Perform(*job, action);
+      burst.Written();
     }
   }
   if (job->round.finished() && !was_finished) OnFinished(job);
@@ -405,10 +408,12 @@ void RoundLoop::Handle(Committed& event) {
   while (!waiting_.empty() && waiting_.front().first <= durable_) {
     const JobPtr job = std::move(waiting_.front().second);
     waiting_.pop_front();
+    BurstGate::Burst burst(&gate_, job->held.size());
     while (!job->held.empty() && job->held.front().first <= durable_) {
       Round::Action action = std::move(job->held.front().second);
       job->held.pop_front();
       Perform(*job, action);
+      burst.Written();
     }
   }
 }

@@ -40,6 +40,7 @@
 #include "rendezvous/core/round.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/service/agent_stream.h"
+#include "rendezvous/service/burst_gate.h"
 #include "rendezvous/store/store.h"
 
 namespace ddprun {
@@ -114,6 +115,9 @@ class RoundLoop {
   void StopJob(std::string owner, std::string name, bool save, AnswerCallback done);
   // `name` may be empty: then the node is drained from every job that it is in.
   void DrainNode(std::string owner, std::string name, std::string host, AnswerCallback done);
+
+  // Closed while many messages are written; the streams' callbacks pass it.
+  BurstGate& gate() { return gate_; }
 
   // Handles what is queued, closes every stream with Unavailable, and ends the thread. What was
   // sent before is still written. Idempotent; not from the loop's own thread.
@@ -199,6 +203,7 @@ class RoundLoop {
   void Close(AgentStream* stream, const absl::Status& why);
 
   const RoundLoopOptions options_;
+  BurstGate gate_;
 
   std::mutex mutex_;
   std::condition_variable wake_;

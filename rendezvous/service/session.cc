@@ -87,6 +87,7 @@ void Session::OnReadDone(bool ok) {
 }
 
 void Session::OnWriteDone(bool ok) {
+  loop_->gate().Pass();
   wire::TakeFromGrpc(this);
   const std::lock_guard lock(mutex_);
   writing_ = false;

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,20 +17,39 @@ namespace ddprun {
 inline std::string DdprunPath() { return DDPRUN_BIN_DIR "/ddprun"; }
 inline std::string SourceDir() { return DDPRUN_SOURCE_DIR; }
 
-// One rendezvous daemon on a free port of loopback.
+// A rendezvous daemon on a free port of loopback, with a journal. Restart starts another one in its
+// place, on the same port.
 class Daemon {
  public:
+<<<<<<< HEAD
   // `flags`: more of them.
   explicit Daemon(const std::string& folder, const std::vector<std::string>& flags = {})
       : program_(Arguments(folder, flags)) {
     WaitForChange(folder, [&] { return !ReadFile(folder + "/port").empty(); });
     port_ = std::stoi("0" + ReadFile(folder + "/port"));
   }
+=======
+  explicit Daemon(const std::string& folder) : folder_(folder) { Start(); }
+>>>>>>> main
   int port() const { return port_; }
   std::string endpoint() const { return "127.0.0.1:" + std::to_string(port_); }
-  Program& program() { return program_; }
+  Program& program() { return *program_; }
+
+  void Kill() {
+    program_->Signal(SIGKILL);
+    program_->ExitCode();
+  }
+  void Start() {
+    const std::string port_file = folder_ + "/port" + std::to_string(++starts_);
+    program_ = std::make_unique<Program>(
+        std::vector<std::string>{DdprunPath(), "rendezvous", "--listen", endpoint(), "--port-file",
+                                 port_file, "--state-dir", folder_ + "/state"});
+    WaitForChange(folder_, [&] { return !ReadFile(port_file).empty(); });
+    port_ = std::stoi("0" + ReadFile(port_file));
+  }
 
  private:
+<<<<<<< HEAD
   static std::vector<std::string> Arguments(const std::string& folder,
                                             const std::vector<std::string>& flags) {
     std::vector<std::string> argv = {DdprunPath(),  "rendezvous",  "--listen",
@@ -39,6 +59,11 @@ class Daemon {
   }
 
   Program program_;
+=======
+  const std::string folder_;
+  std::unique_ptr<Program> program_;
+  int starts_ = 0;
+>>>>>>> main
   int port_ = 0;
 };
 

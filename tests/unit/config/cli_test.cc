@@ -262,8 +262,12 @@ TEST(CliRunTest, TheLeaseIsAtLeastThreeHeartbeats) {
   EXPECT_THAT(ErrorOf({"--rdzv-conf", "heartbeat=1,lease=2999ms", "a"}),
               StartsWith("--rdzv-conf: lease: the lease must be"));
   const JobFile file("rendezvous: {lease: 2s}");
+<<<<<<< HEAD
   EXPECT_THAT(ErrorOf({"-c", file.path(), "a"}, kExitBadConfig),
               HasSubstr(":1:14: rendezvous.lease: the lease"));
+=======
+  EXPECT_THAT(ErrorOf({"-c", file.path(), "a"}, kExitBadConfig), HasSubstr(":1:21: rendezvous.lease: the lease"));
+>>>>>>> main
 }
 
 TEST(CliRunTest, TheEpochIsSlurmsRestartCount) {

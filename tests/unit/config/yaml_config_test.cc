@@ -215,7 +215,11 @@ constexpr ErrorCase kErrorCases[] = {
     {"---\n...\n", "job.yaml:1:1: ", "found an empty file"},
     {"- command", "job.yaml:1:1: ", "expected a map with keys such as command"},
     {"./train --epochs 3", "job.yaml:1:1: ", "expected a map with keys such as command"},
-    {"command: a\n---\ncommand: b", "job.yaml:3:1: ", "one document in a job file (found 2)"},
+    {"command: a\n---\ncommand: b",
+     "job.yaml:3:1: ", "one document in a job file (found a second one)"},
+    {"%a b\n,", "job.yaml:", "one document in a job file"},  // yaml-cpp finds documents without end
+    {"command: a\n\"b\\nc\": 1", "job.yaml:2:1: b\\nc: ", "unknown key"},
+    {"command: \"\\\n\\\x0E\"", "job.yaml:2:", "unknown escape character: \\016"},
     {"command: [a, b\nrole: c", "job.yaml:2:5: ", "expected YAML ("},
     {"command: a\n\trole: b", "job.yaml:2:1: ", "expected YAML ("},
     {"command: a\nrole: *nobody", "job.yaml:2:7: ", "expected YAML ("},

@@ -96,7 +96,14 @@ const std::vector<Event>& Events() {
        [](SupervisorDriver& node) { node.Finish(Outcome::kSucceeded, 0); }},
       {"Finished, failed", false, [](SupervisorDriver& node) { node.Finish(Outcome::kFailed, 3); }},
       {"Refused", false, [](SupervisorDriver& node) { node.Refuse(); }},
-      {"Fenced", false, [](SupervisorDriver& node) { node.Receive(0, Fenced{"not heard"}); }},
+      {"Fenced", false,
+       [](SupervisorDriver& node) {
+         node.Receive(node.supervisor().header().generation.value, Fenced{"not heard"});
+       }},
+      {"Fenced of an earlier generation", false,
+       [](SupervisorDriver& node) {
+         node.Receive(node.supervisor().header().generation.value - 1, Fenced{"not heard"});
+       }},
       {"SessionLost", false, [](SupervisorDriver& node) { node.Lose(); }},
       {"SessionLost, SessionOpened", false,
        [](SupervisorDriver& node) {

@@ -1,0 +1,72 @@
+// BurstGate: lets RoundLoop write to thousands of streams without waking gRPC's threads for each.
+//
+// gRPC reports each write that is done to one of its threads, and wakes it if it sleeps: on a
+// machine of few cores two switches of threads per message, half of what a message costs. While a
+// Burst lasts, the threads that come with such a report wait here; further reports queue up behind
+// them, and are taken together once the gate is open again.
+//
+//     BurstGate::Burst burst(&gate, messages);   // the loop's thread
+//     gate.Pass();                               // first in a callback
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_BURST_GATE_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_BURST_GATE_H_
+
+#include <cstddef>
+#include <mutex>
+#include <shared_mutex>
+
+namespace ddprun {
+
+class BurstGate {
+ public:
+  // Closes the gate for as long as it lives, if `writes` are so many that it pays. One thread, one
+  // at a time.
+  class Burst {
+   public:
+    Burst(BurstGate* gate, std::size_t writes) : gate_(writes < kFewest ? nullptr : gate) {
+      if (gate_ != nullptr) gate_->Close();
+    }
+    ~Burst() {
+      if (gate_ != nullptr) gate_->Open();
+    }
+    Burst(const Burst&) = delete;
+    Burst& operator=(const Burst&) = delete;
+
+    // After each write. Opens the gate for a moment now and then: gRPC's threads also answer the
+    // pings of every connection, and must not be away for long.
+    void Written() {
+      if (gate_ == nullptr || ++written_ % kAtATime != 0) return;
+      gate_->Open();
+      gate_->Close();
+    }
+
+   private:
+    static constexpr std::size_t kFewest = 16;
+    static constexpr std::size_t kAtATime = 512;  // about 5 ms
+
+    BurstGate* const gate_;  // outlives the burst; nullptr: not closed
+    std::size_t written_ = 0;
+  };
+
+  // Returns when the gate is open; at once on the thread that has closed it.
+  void Pass() {
+    if (closed_here_) return;
+    const std::shared_lock lock(mutex_);
+  }
+
+ private:
+  void Close() {
+    mutex_.lock();
+    closed_here_ = true;
+  }
+  void Open() {
+    closed_here_ = false;
+    mutex_.unlock();
+  }
+
+  static inline thread_local bool closed_here_ = false;
+  std::shared_mutex mutex_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_BURST_GATE_H_

@@ -1,0 +1,224 @@
+#include "rendezvous/store/file_store.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/check.h"
+#include "rendezvous/store/posix_file_system.h"
+
+namespace ddprun {
+namespace {
+
+std::size_t BytesOf(const Store::Batch& batch) {
+  std::size_t bytes = 0;
+  for (const Store::Write& write : batch) {
+    bytes += sizeof(write) + write.key.size() + (write.value ? write.value->size() : 0);
+  }
+  return bytes;
+}
+
+// One batch with the same effect as all of them, in their order.
+Store::Batch Merge(std::vector<Store::Batch>& batches) {
+  std::map<std::string, std::optional<std::string>> last;
+  for (Store::Batch& batch : batches) {
+    for (Store::Write& write : batch) last[std::move(write.key)] = std::move(write.value);
+  }
+  Store::Batch merged;
+  merged.reserve(last.size());
+  while (!last.empty()) {
+    auto node = last.extract(last.begin());
+    merged.push_back({std::move(node.key()), std::move(node.mapped())});
+  }
+  return merged;
+}
+
+}  // namespace
+
+struct FileStore::State {
+  struct Group {
+    std::vector<Batch> batches;
+    std::vector<std::function<void()>> dones;
+    std::size_t bytes = 0;
+  };
+
+  State(Options options, Log log, std::shared_ptr<FileSystem> files)
+      : options(std::move(options)), files(std::move(files)), log(std::move(log)) {}
+
+  void Run();
+  // False: told to stop, and the last try failed.
+  bool WriteUntilDurable();
+  void Compact();
+  void Say(std::string_view text);
+  void CallAll(const std::vector<std::function<void()>>& dones);
+
+  const Options options;
+  const std::shared_ptr<FileSystem> files;
+
+  // Until Load starts the thread its caller's; then the thread's.
+  std::unique_ptr<JournalWriter> writer;
+  bool compaction_fails = false;
+
+  // Held while the owner is called back, and to end that: taken before `mutex`, never after it.
+  std::mutex callback_mutex;
+  Log log;              // guarded by callback_mutex
+  bool silent = false;  // guarded by callback_mutex
+
+  mutable std::mutex mutex;
+  std::condition_variable wake;
+  std::condition_variable ended_changed;
+  // Guarded by mutex.
+  Group queue;
+  std::size_t merge_above = 0;
+  bool stop = false;
+  bool ended = false;
+
+  std::thread thread;  // the owner's
+};
+
+FileStore::FileStore(Options options, Log log, std::shared_ptr<FileSystem> files)
+    : state_(std::make_shared<State>(
+          std::move(options), std::move(log),
+          files != nullptr ? std::move(files) : std::make_shared<PosixFileSystem>())) {
+  state_->merge_above = state_->options.merge_above_bytes;
+}
+
+FileStore::~FileStore() {
+  {
+    const std::lock_guard lock(state_->callback_mutex);
+    state_->silent = true;
+  }
+  if (!state_->thread.joinable()) return;
+  std::unique_lock lock(state_->mutex);
+  state_->stop = true;
+  state_->wake.notify_one();
+  const bool ended = state_->ended_changed.wait_for(lock, state_->options.close_grace,
+                                                    [this] { return state_->ended; });
+  lock.unlock();
+  if (ended) {
+    state_->thread.join();
+  } else {
+    state_->thread.detach();
+  }
+}
+
+absl::StatusOr<std::map<std::string, std::string>> FileStore::Load() {
+  DDPRUN_CHECK(state_->writer == nullptr, "FileStore::Load is called once");
+  auto writer = JournalWriter::Open(state_->files.get(), state_->options.journal);
+  if (!writer.ok()) return writer.status();
+  state_->writer = *std::move(writer);
+  if (const std::uint64_t torn = state_->writer->torn_bytes(); torn > 0) {
+    state_->Say(absl::StrCat(state_->writer->path(), ": cut ", torn,
+                             " bytes off its end, of a write that was interrupted"));
+  }
+  std::map<std::string, std::string> entries = state_->writer->entries();
+  state_->thread = std::thread([state = state_] { state->Run(); });
+  return entries;
+}
+
+void FileStore::Commit(Batch batch, std::function<void()> done) {
+  DDPRUN_CHECK(state_->thread.joinable(), "FileStore::Commit comes after Load");
+  const std::size_t bytes = BytesOf(batch);
+  const std::lock_guard lock(state_->mutex);
+  State::Group& queue = state_->queue;
+  queue.batches.push_back(std::move(batch));
+  queue.dones.push_back(std::move(done));
+  queue.bytes += bytes;
+  if (queue.bytes > state_->merge_above) {
+    Batch merged = Merge(queue.batches);
+    queue.bytes = BytesOf(merged);
+    queue.batches.clear();
+    queue.batches.push_back(std::move(merged));
+    // Twice as much until the next time: merging stays cheap for whoever commits.
+    state_->merge_above = std::max(state_->options.merge_above_bytes, 2 * queue.bytes);
+  }
+  state_->wake.notify_one();
+}
+
+std::size_t FileStore::QueuedBytes() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->queue.bytes;
+}
+
+void FileStore::State::Say(std::string_view text) {
+  const std::lock_guard lock(callback_mutex);
+  if (!silent && log) log(text);
+}
+
+void FileStore::State::CallAll(const std::vector<std::function<void()>>& dones) {
+  const std::lock_guard lock(callback_mutex);
+  for (const auto& done : dones) {
+    if (!silent && done) done();
+  }
+}
+
+void FileStore::State::Run() {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    wake.wait(lock, [this] { return stop || !queue.batches.empty(); });
+    if (queue.batches.empty()) break;
+    Group group = std::exchange(queue, {});
+    merge_above = options.merge_above_bytes;
+    lock.unlock();
+
+    for (const Batch& batch : group.batches) writer->Add(batch);
+    group.batches = {};
+    const bool durable = WriteUntilDurable();
+    if (durable) {
+      CallAll(group.dones);
+      if (writer->WorthCompacting()) Compact();
+    }
+
+    lock.lock();
+    if (!durable) break;
+    if (queue.batches.empty()) {
+      lock.unlock();
+      writer->Mark();
+      lock.lock();
+    }
+  }
+  lock.unlock();
+  writer.reset();  // gives the folder's lock back
+  lock.lock();
+  ended = true;
+  ended_changed.notify_all();
+}
+
+bool FileStore::State::WriteUntilDurable() {
+  std::chrono::milliseconds pause = options.first_retry;
+  for (int tries = 1;; ++tries) {
+    const absl::Status status = writer->Write();
+    if (status.ok()) {
+      if (tries > 1) {
+        Say(absl::StrCat(writer->path(), ": can be written again, after ", tries, " tries"));
+      }
+      return true;
+    }
+    if (tries == 1) {
+      Say(absl::StrCat(status.message(),
+                       ": nothing new is decided until the journal can be written again; "
+                       "trying on. Make room on the disk, or repair it"));
+    }
+    std::unique_lock lock(mutex);
+    if (stop || wake.wait_for(lock, pause, [this] { return stop; })) return false;
+    pause = std::min(2 * pause, options.last_retry);
+  }
+}
+
+void FileStore::State::Compact() {
+  const absl::Status status = writer->Compact();
+  if (!status.ok() && !compaction_fails) {
+    Say(absl::StrCat("cannot compact the journal, which goes on growing: ", status.message()));
+  } else if (status.ok() && compaction_fails) {
+    Say(absl::StrCat(writer->path(), ": compacted at last"));
+  }
+  compaction_fails = !status.ok();
+}
+
+}  // namespace ddprun

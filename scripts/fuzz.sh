@@ -1,0 +1,59 @@
+#!/bin/bash
+# Builds the fuzz targets of tests/fuzz with clang, in build/fuzz, and runs each of them.
+# usage: scripts/fuzz.sh [SECONDS] [TARGET...]
+#   SECONDS   for each target; 60 by default
+#   TARGET    control, journal, wire, yaml; all by default
+# What they find lies in build/fuzz/found, and the exit code is 1. The inputs that reached new code
+# are kept in build/fuzz/corpus, where the next run begins.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seconds=${1:-60}
+[[ $seconds =~ ^[1-9][0-9]*$ ]] || {
+  echo "fuzz.sh: SECONDS is '$seconds', expected a number from 1 on" >&2
+  exit 64
+}
+shift || true
+targets=("$@")
+((${#targets[@]})) || targets=(control journal wire yaml)
+
+# Larger inputs find nothing that smaller ones do not, and take longer.
+declare -A longest=([control]=8192 [journal]=8192 [wire]=16384 [yaml]=4096)
+for target in "${targets[@]}"; do
+  [[ -n ${longest[$target]:-} ]] || {
+    echo "fuzz.sh: no target '$target', expected one of ${!longest[*]}" >&2
+    exit 64
+  }
+done
+
+has_fuzzer() {
+  command -v clang++ >/dev/null &&
+    compgen -G "$(clang++ -print-resource-dir)/lib/*/libclang_rt.fuzzer-*.a" >/dev/null
+}
+has_fuzzer || scripts/install_packages.sh --no-worker clang libclang-rt-dev
+cmake --preset fuzz >/dev/null
+cmake --build --preset fuzz
+
+# Leaks: looking for them after each input takes longer than the input, and the unit tests run under
+# asan look too. The deadline: libFuzzer's report of an input that takes all memory may hang where
+# ptrace is not allowed.
+export ASAN_OPTIONS=detect_leaks=0
+failed=0
+found=build/fuzz/found
+mkdir -p "$found"
+for target in "${targets[@]}"; do
+  corpus=build/fuzz/corpus/$target
+  log=build/fuzz/$target.log
+  mkdir -p "$corpus"
+  if timeout -k 10 $((seconds + 60)) "build/fuzz/bin/${target}_fuzz" -max_total_time="$seconds" -max_len="${longest[$target]}" \
+    -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$found/$target-" \
+    "$corpus" "tests/fuzz/corpus/$target" >"$log" 2>&1; then
+    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    echo "fuzz.sh: $target: $runs inputs in $seconds s, nothing found"
+  else
+    failed=1
+    grep -v '^#[0-9]' "$log" | head -60 >&2
+    echo "fuzz.sh: $target: failed; the input lies in $found, all of the output in $log" >&2
+  fi
+done
+exit $failed

@@ -1,0 +1,160 @@
+#include "tests/bench/floor_server.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "ddprun/v1/rendezvous.grpc.pb.h"
+
+namespace ddprun {
+namespace {
+
+class FloorStream;
+
+// What is shared by the streams.
+struct Floor {
+  v1::RendezvousMessage assignment;
+  v1::RendezvousMessage start;
+  v1::RendezvousMessage stop;
+  std::size_t barrier = 0;
+
+  std::mutex mutex;
+  std::unordered_set<FloorStream*> streams;  // open; guarded by mutex
+  std::vector<FloorStream*> waiting;         // for the barrier; guarded by mutex
+};
+
+class FloorStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::RendezvousMessage> {
+ public:
+  explicit FloorStream(Floor* floor) : floor_(floor) {
+    const std::lock_guard lock(floor_->mutex);
+    floor_->streams.insert(this);
+    StartRead(&incoming_);
+  }
+
+  // `message` outlives the stream. An agent may answer a message before gRPC says that it is
+  // written, so one more can be waiting.
+  void Write(const v1::RendezvousMessage& message) {
+    const std::lock_guard lock(mutex_);
+    if (writing_) {
+      next_ = &message;
+      return;
+    }
+    writing_ = true;
+    StartWrite(&message);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      End();
+      return;
+    }
+    const auto body = incoming_.body_case();
+    StartRead(&incoming_);
+    if (body == v1::AgentMessage::kJoin || body == v1::AgentMessage::kDrained) {
+      Answer(floor_->assignment);
+    } else if (body == v1::AgentMessage::kPrepared) {
+      Answer(floor_->start);
+    } else if (body == v1::AgentMessage::kWorkerExited) {
+      const std::lock_guard lock(floor_->mutex);
+      for (FloorStream* stream : floor_->streams) stream->Write(floor_->stop);
+    }
+  }
+  void OnWriteDone(bool) override {
+    const std::lock_guard lock(mutex_);
+    writing_ = next_ != nullptr;
+    if (writing_) StartWrite(std::exchange(next_, nullptr));
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  void Answer(const v1::RendezvousMessage& message) {
+    if (floor_->barrier == 0) {
+      Write(message);
+      return;
+    }
+    std::vector<FloorStream*> all;
+    {
+      const std::lock_guard lock(floor_->mutex);
+      floor_->waiting.push_back(this);
+      if (floor_->waiting.size() < floor_->barrier) return;
+      all.swap(floor_->waiting);
+    }
+    for (FloorStream* stream : all) stream->Write(message);
+  }
+  void End() {
+    {
+      const std::lock_guard lock(floor_->mutex);
+      floor_->streams.erase(this);
+    }
+    Finish(grpc::Status::OK);
+  }
+
+  Floor* const floor_;  // outlives the server
+  v1::AgentMessage incoming_;
+
+  std::mutex mutex_;  // guards what follows
+  bool writing_ = false;
+  const v1::RendezvousMessage* next_ = nullptr;
+};
+
+class FloorService final : public v1::Rendezvous::CallbackService {
+ public:
+  explicit FloorService(Floor* floor) : floor_(floor) {}
+  grpc::ServerBidiReactor<v1::AgentMessage, v1::RendezvousMessage>* Session(
+      grpc::CallbackServerContext*) override {
+    return new FloorStream(floor_);
+  }
+
+ private:
+  Floor* const floor_;
+};
+
+}  // namespace
+
+int ServeFloor(const FloorServerOptions& options) {
+  sigset_t end;
+  sigemptyset(&end);
+  sigaddset(&end, SIGTERM);
+  sigprocmask(SIG_BLOCK, &end, nullptr);  // before any thread is started
+
+  Floor floor;
+  floor.barrier = static_cast<std::size_t>(options.barrier);
+  v1::Assignment* const assignment = floor.assignment.mutable_assignment();
+  while (floor.assignment.ByteSizeLong() < options.assignment_bytes) {
+    assignment->mutable_master_addr()->push_back('x');
+  }
+  floor.start.mutable_start();
+  while (floor.start.ByteSizeLong() < options.start_bytes) {
+    floor.start.mutable_header()->mutable_job()->push_back('x');
+  }
+  v1::Stop* const stop = floor.stop.mutable_stop();
+  while (floor.stop.ByteSizeLong() < options.stop_bytes) stop->mutable_reason()->push_back('x');
+
+  FloorService service(&floor);
+  grpc::ServerBuilder builder;
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  // The agents' keepalive pings must not end their connections.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr) return 1;
+  std::ofstream(options.port_file) << port << "\n";
+  std::printf("listening\n");
+  std::fflush(stdout);
+  int signo = 0;
+  sigwait(&end, &signo);
+  server->Shutdown(std::chrono::system_clock::now());
+  return 0;
+}
+
+}  // namespace ddprun

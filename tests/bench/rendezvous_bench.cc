@@ -1,0 +1,318 @@
+// What the rendezvous costs at scale: `ddprun rendezvous` in a process of its own, N simulated
+// agents in this one, over gRPC on loopback; beside it, in the same run and in turn with it, the
+// floor: a bare gRPC server that does nothing but answer with messages of the same size.
+//
+//     build/bin/rendezvous_bench                      all sizes, as in docs/benchmarks.md
+//     build/bin/rendezvous_bench --agents 256 --channels 64,256 --reps 3
+//
+// Exits 1 when a bound is broken.
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/client/channel.h"
+#include "tests/bench/floor_server.h"
+#include "tests/bench/simulated_agents.h"
+#include "tests/support/program.h"
+#include "tests/support/temp_dir.h"
+
+namespace ddprun {
+namespace {
+
+struct Flags {
+  std::vector<int> agents{256, 1024, 4096, 16384};
+  std::vector<int> channels{64};
+  int agents_per_channel = 0;  // instead of `channels`
+  int reps = 5;
+  int rounds = 3;
+  bool barrier = false;
+  std::vector<std::string> daemon_arguments;
+  bool journal = false;
+  double bound = 0;  // 0: the contract's
+  int heartbeat_seconds = 0;
+};
+
+double CpuSeconds(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+// A server under load: the daemon or the floor.
+class Server {
+ public:
+  explicit Server(std::vector<std::string> argv) {
+    argv.insert(argv.end(), {"--port-file", folder_ / "port"});
+    // So that it does not outlive this process, however that ends.
+    argv.insert(argv.begin(), {"/usr/bin/setpriv", "--pdeathsig", "KILL", "--"});
+    program_.emplace(std::move(argv));
+    if (!program_->WaitForOut("listening")) {
+      std::fprintf(stderr, "rendezvous_bench: the server does not start: %s\n",
+                   program_->err().c_str());
+      std::exit(1);
+    }
+    std::ifstream(folder_ / "port") >> port_;
+    clock_getcpuclockid(program_->pid(), &clock_);
+  }
+  ~Server() {
+    program_->Signal(SIGTERM);
+    program_->Wait();
+  }
+
+  std::string endpoint() const { return absl::StrCat("127.0.0.1:", port_); }
+  double cpu_seconds() const { return CpuSeconds(clock_); }
+  double rss_mib() const {
+    std::ifstream statm(absl::StrCat("/proc/", program_->pid(), "/statm"));
+    long size = 0;
+    long resident = 0;
+    statm >> size >> resident;
+    return static_cast<double>(resident * sysconf(_SC_PAGESIZE)) / (1 << 20);
+  }
+
+ private:
+  TempDir folder_;
+  std::optional<Program> program_;
+  int port_ = 0;
+  clockid_t clock_{};
+};
+
+std::vector<std::shared_ptr<grpc::Channel>> Connect(const std::string& endpoint, int count) {
+  std::vector<std::shared_ptr<grpc::Channel>> channels;
+  for (int i = 0; i < count; ++i) channels.push_back(MakeChannel(endpoint));
+  for (const auto& channel : channels) channel->GetState(/*try_to_connect=*/true);
+  for (const auto& channel : channels) {
+    if (!channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(60))) {
+      std::fprintf(stderr, "rendezvous_bench: cannot connect to %s\n", endpoint.c_str());
+      std::exit(1);
+    }
+  }
+  return channels;
+}
+
+using Step = SimulatedAgents::Step;
+
+// One job from the first Join to the end.
+struct Sample {
+  std::vector<Step> join, push, reform;  // one join, and as many of the others as there were rounds
+  double join_cpu_us = 0;                // of both processes, per agent
+  std::size_t assignment_bytes = 0;
+  std::size_t start_bytes = 0;
+  std::size_t stop_bytes = 0;
+};
+
+Sample Measure(const Server& server, int agent_count, int channel_count, int rounds, bool floor) {
+  static int jobs = 0;
+  const auto channels = Connect(server.endpoint(), channel_count);
+  // No heartbeats in what is timed: 16,384 agents in one process would want both cores for them.
+  SimulatedAgents agents({.job = absl::StrCat("bench-", 1000 + ++jobs),
+                          .agents = agent_count,
+                          .heartbeat = std::chrono::seconds(60)},
+                         channels);
+  Sample sample;
+  const double cpu = server.cpu_seconds() + CpuSeconds(CLOCK_PROCESS_CPUTIME_ID);
+  sample.join.push_back(agents.JoinAll());
+  sample.join_cpu_us =
+      (server.cpu_seconds() + CpuSeconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e6 / agent_count;
+  for (int round = 0; round < rounds; ++round) {
+    agents.PrepareAll();
+    sample.push.push_back(agents.FailOne());
+    sample.reform.push_back(agents.DrainAll());
+  }
+  sample.assignment_bytes = agents.assignment_bytes();
+  sample.start_bytes = agents.start_bytes();
+  sample.stop_bytes = agents.stop_bytes();
+  if (!floor) {
+    agents.PrepareAll();
+    agents.FinishAll();
+  }
+  return sample;
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+double MedianOf(const std::vector<Sample>& samples, std::vector<Step> Sample::*steps,
+                double quantile) {
+  std::vector<double> values;
+  for (const Sample& sample : samples) {
+    for (const Step& step : sample.*steps) values.push_back(step.at(quantile));
+  }
+  return Median(std::move(values));
+}
+
+double MedianCpu(const std::vector<Sample>& samples) {
+  std::vector<double> values;
+  for (const Sample& sample : samples) values.push_back(sample.join_cpu_us);
+  return Median(std::move(values));
+}
+
+std::string Self() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
+class Bench {
+ public:
+  explicit Bench(Flags flags) : flags_(std::move(flags)) {
+    if (flags_.bound == 0) flags_.bound = flags_.journal ? 1.5 : 1.3;
+  }
+
+  int Run() {
+    std::printf("%-7s %-8s %-14s %26s %26s %20s\n", "agents", "channels", "",
+                "rendezvous p50/p99/max ms", "floor p50/p99/max ms", "× floor");
+    for (const int agents : flags_.agents) {
+      if (flags_.agents_per_channel > 0) {
+        Compare(agents, std::max(1, agents / flags_.agents_per_channel));
+        continue;
+      }
+      for (const int channels : flags_.channels) {
+        if (channels <= agents) Compare(agents, channels);
+      }
+    }
+    if (cpu_per_agent_.size() > 1) {
+      const auto [few, few_cpu] = *cpu_per_agent_.begin();
+      const auto [many, many_cpu] = *cpu_per_agent_.rbegin();
+      std::printf(
+          "join round, CPU of both sides per agent: %.1f µs at %d, %.1f µs at %d: ×%.2f %s\n",
+          few_cpu, few, many_cpu, many, many_cpu / few_cpu, Verdict(many_cpu / few_cpu, 1.5));
+    }
+    if (flags_.heartbeat_seconds > 0) Heartbeats(4096, 64);
+    return passed_ ? 0 : 1;
+  }
+
+ private:
+  std::unique_ptr<Server> StartDaemon() {
+    std::vector<std::string> argv = {std::string(DDPRUN_BIN_DIR) + "/ddprun", "rendezvous",
+                                     "--listen", "127.0.0.1:0"};
+    argv.insert(argv.end(), flags_.daemon_arguments.begin(), flags_.daemon_arguments.end());
+    if (flags_.journal) {
+      state_.emplace_back(std::make_unique<TempDir>());
+      argv.insert(argv.end(), {"--state-dir", *state_.back() / "state"});
+    }
+    return std::make_unique<Server>(std::move(argv));
+  }
+
+  void Compare(int agents, int channels) {
+    const auto daemon = StartDaemon();
+    const Sample warm_up = Measure(*daemon, agents, channels, flags_.rounds, false);
+    Server floor(
+        {Self(), "--floor-server", "--assignment-bytes", absl::StrCat(warm_up.assignment_bytes),
+         "--start-bytes", absl::StrCat(warm_up.start_bytes), "--stop-bytes",
+         absl::StrCat(warm_up.stop_bytes), "--barrier", absl::StrCat(flags_.barrier ? agents : 0)});
+    Measure(floor, agents, channels, flags_.rounds, true);
+    std::vector<Sample> ours;
+    std::vector<Sample> theirs;
+    for (int rep = 0; rep < flags_.reps; ++rep) {
+      theirs.push_back(Measure(floor, agents, channels, flags_.rounds, true));
+      ours.push_back(Measure(*daemon, agents, channels, flags_.rounds, false));
+    }
+    Print(agents, channels, "join→assigned", ours, theirs, &Sample::join);
+    Print(agents, channels, "failure push", ours, theirs, &Sample::push);
+    Print(agents, channels, "re-form", ours, theirs, &Sample::reform);
+    std::printf(
+        "%-7d %-8d CPU of join per agent, both sides: %.1f µs, floor %.1f µs, ×%.2f; "
+        "daemon's memory %.0f MiB, floor's %.0f MiB\n",
+        agents, channels, MedianCpu(ours), MedianCpu(theirs), MedianCpu(ours) / MedianCpu(theirs),
+        daemon->rss_mib(), floor.rss_mib());
+    std::fflush(stdout);
+    cpu_per_agent_[agents] = MedianCpu(ours);
+  }
+
+  void Print(int agents, int channels, const char* what, const std::vector<Sample>& ours,
+             const std::vector<Sample>& theirs, std::vector<Step> Sample::*step) {
+    std::vector<double> own, floor, ratio;
+    for (const double quantile : {0.5, 0.99, 1.0}) {
+      own.push_back(MedianOf(ours, step, quantile));
+      floor.push_back(MedianOf(theirs, step, quantile));
+      ratio.push_back(own.back() / floor.back());
+    }
+    const double worst = *std::max_element(ratio.begin(), ratio.end());
+    std::printf("%-7d %-8d %-14s  %8.1f %8.1f %8.1f  %8.1f %8.1f %8.1f  %.2f %.2f %.2f %s\n",
+                agents, channels, what, own[0], own[1], own[2], floor[0], floor[1], floor[2],
+                ratio[0], ratio[1], ratio[2], Verdict(worst, flags_.bound));
+  }
+
+  void Heartbeats(int agents, int channels) {
+    const auto daemon = StartDaemon();
+    const auto connections = Connect(daemon->endpoint(), channels);
+    SimulatedAgents job({.job = "bench-heartbeats", .agents = agents}, connections);
+    job.JoinAll();
+    job.PrepareAll();
+    job.Idle(std::chrono::seconds(2));
+    const double began = daemon->cpu_seconds();
+    const std::uint64_t received = job.messages_received();
+    job.Idle(std::chrono::seconds(flags_.heartbeat_seconds));
+    const double share = (daemon->cpu_seconds() - began) / flags_.heartbeat_seconds;
+    const double answers =
+        static_cast<double>(job.messages_received() - received) / flags_.heartbeat_seconds;
+    const double rss = daemon->rss_mib();
+    std::printf(
+        "%d agents, 1 heartbeat/s each for %d s: %.1f%% of a core %s, %.0f MiB %s; "
+        "%.0f answers/s\n",
+        agents, flags_.heartbeat_seconds, share * 100, Verdict(share, 0.2), rss, Verdict(rss, 120),
+        answers);
+    job.FinishAll();
+  }
+
+  const char* Verdict(double value, double bound) {
+    if (value <= bound) return "PASS";
+    passed_ = false;
+    return "FAIL";
+  }
+
+  Flags flags_;
+  bool passed_ = true;
+  std::map<int, double> cpu_per_agent_;
+  std::vector<std::unique_ptr<TempDir>> state_;  // of the daemons
+};
+
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("What the rendezvous costs at scale, beside a bare gRPC server.");
+  Flags flags;
+  FloorServerOptions floor;
+  bool floor_server = false;
+  app.add_option("--agents", flags.agents, "Numbers of agents")->delimiter(',');
+  app.add_option("--channels", flags.channels, "Numbers of channels for them")->delimiter(',');
+  app.add_option("--agents-per-channel", flags.agents_per_channel, "Instead of --channels");
+  app.add_option("--reps", flags.reps, "Jobs of each server per row");
+  app.add_option("--rounds", flags.rounds, "Failures in each job");
+  app.add_flag("--wait-for-all", flags.barrier, "The floor answers when all have asked");
+  app.add_option("--daemon-argument", flags.daemon_arguments, "Passed to `ddprun rendezvous`");
+  app.add_flag("--journal", flags.journal, "The daemon gets a --state-dir");
+  app.add_option("--bound", flags.bound, "Times the floor (1.3; with the journal 1.5)");
+  app.add_option("--heartbeats", flags.heartbeat_seconds,
+                 "Measures 4,096 agents that only live, for so many seconds");
+  app.add_flag("--floor-server", floor_server)->group("");
+  app.add_option("--assignment-bytes", floor.assignment_bytes)->group("");
+  app.add_option("--start-bytes", floor.start_bytes)->group("");
+  app.add_option("--stop-bytes", floor.stop_bytes)->group("");
+  app.add_option("--barrier", floor.barrier)->group("");
+  app.add_option("--port-file", floor.port_file)->group("");
+  CLI11_PARSE(app, argc, argv);
+  RaiseDescriptorLimit();
+  if (floor_server) return ServeFloor(floor);
+  return Bench(std::move(flags)).Run();
+}
+
+}  // namespace
+}  // namespace ddprun
+
+int main(int argc, char** argv) { return ddprun::Main(argc, argv); }

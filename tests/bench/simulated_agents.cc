@@ -1,0 +1,269 @@
+#include "tests/bench/simulated_agents.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::chrono::seconds kHang(120);
+
+[[noreturn]] void Die(const std::string& what) {
+  std::fprintf(stderr, "rendezvous_bench: %s\n", what.c_str());
+  std::fflush(nullptr);
+  std::_Exit(1);
+}
+
+}  // namespace
+
+SimulatedAgent::SimulatedAgent(SimulatedAgents* owner, v1::Header header)
+    : owner_(owner), header_(std::move(header)) {}
+
+void SimulatedAgent::Open(v1::Rendezvous::Stub* stub, v1::AgentMessage join) {
+  stub->async()->Session(&context_, this);
+  AddHold();  // for Send from outside of the callbacks; until OnReadDone has said that it ends
+  StartRead(&incoming_);
+  Send(std::move(join));
+  StartCall();
+}
+
+void SimulatedAgent::Send(v1::AgentMessage message) {
+  const std::lock_guard lock(mutex_);
+  SendLocked(std::move(message));
+}
+
+void SimulatedAgent::SendLocked(v1::AgentMessage message) {
+  if (closed_) return;
+  *message.mutable_header() = header_;
+  sent_ = BenchClock::now();
+  if (writing_) {
+    waiting_.push_back(std::move(message));
+    return;
+  }
+  writing_ = true;
+  outgoing_ = std::move(message);
+  StartWrite(&outgoing_);
+}
+
+void SimulatedAgent::SendHeartbeat(BenchClock::time_point before) {
+  const std::lock_guard lock(mutex_);
+  if (sent_ >= before || writing_) return;
+  v1::AgentMessage message;
+  message.mutable_heartbeat()->set_sent_at(BenchClock::now().time_since_epoch().count());
+  SendLocked(std::move(message));
+}
+
+void SimulatedAgent::Close() {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return;
+  closed_ = true;
+  if (!writing_) StartWritesDone();
+}
+
+void SimulatedAgent::OnReadDone(bool ok) {
+  if (!ok) {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    RemoveHold();
+    return;
+  }
+  if (incoming_.has_assignment()) {
+    const std::lock_guard lock(mutex_);
+    first_rank = static_cast<int>(incoming_.assignment().first_rank());
+    header_.set_generation(incoming_.header().generation());
+  }
+  owner_->OnMessage(this, incoming_);
+  StartRead(&incoming_);
+}
+
+void SimulatedAgent::OnWriteDone(bool ok) {
+  const std::lock_guard lock(mutex_);
+  writing_ = false;
+  if (!ok) return;
+  if (!waiting_.empty()) {
+    writing_ = true;
+    outgoing_ = std::move(waiting_.front());
+    waiting_.erase(waiting_.begin());
+    StartWrite(&outgoing_);
+  } else if (closed_) {
+    StartWritesDone();
+  }
+}
+
+void SimulatedAgent::OnDone(const grpc::Status& status) { owner_->OnDone(status); }
+
+SimulatedAgents::SimulatedAgents(Options options,
+                                 const std::vector<std::shared_ptr<grpc::Channel>>& channels)
+    : options_(std::move(options)) {
+  for (const auto& channel : channels) stubs_.push_back(v1::Rendezvous::NewStub(channel));
+  for (int i = 0; i < options_.agents; ++i) {
+    v1::Header header;
+    header.set_job(options_.job);
+    header.set_generation(-1);
+    // As random ones, for whoever sorts or hashes them; never 0, and no two are equal.
+    header.set_incarnation(static_cast<std::uint64_t>(i + 1) * 0x9E3779B97F4A7C15u);
+    agents_.push_back(std::make_unique<SimulatedAgent>(this, std::move(header)));
+  }
+  heart_ = std::thread([this] { Beat(); });
+}
+
+SimulatedAgents::~SimulatedAgents() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    changed_.notify_all();
+  }
+  heart_.join();
+  for (std::size_t i = 0; i < opened_; ++i) agents_[i]->Close();
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait_for(lock, kHang, [this] { return open_ == 0; })) Die("a session does not end");
+}
+
+SimulatedAgents::Step SimulatedAgents::JoinAll() {
+  {
+    const std::lock_guard lock(mutex_);
+    open_ = agents_.size();
+  }
+  return Run(Body::kAssignment, [this] {
+    for (std::size_t i = 0; i < agents_.size(); ++i) {
+      v1::AgentMessage message;
+      v1::Join* const join = message.mutable_join();
+      join->mutable_job()->set_min_nodes(options_.agents);
+      join->mutable_job()->set_max_nodes(options_.agents);
+      join->mutable_job()->set_max_restarts(options_.max_restarts);
+      join->mutable_job()->set_join_timeout_ms(600'000);
+      join->mutable_job()->set_last_call_ms(5000);
+      join->mutable_job()->set_heartbeat_ms(options_.heartbeat.count());
+      join->mutable_job()->set_lease_ms(3 * options_.heartbeat.count());
+      join->mutable_job()->set_save_timeout_ms(60'000);
+      join->mutable_node()->set_host(absl::StrCat("node-", 100000 + i));
+      join->mutable_node()->set_address(absl::StrCat("10.0.", i / 256 % 256, ".", i % 256));
+      join->mutable_node()->set_worker_count(1);
+      join->set_offered_port(29500);
+      agents_[i]->Open(stubs_[i * stubs_.size() / agents_.size()].get(), std::move(message));
+      opened_ = i + 1;
+    }
+  });
+}
+
+SimulatedAgents::Step SimulatedAgents::PrepareAll() {
+  return Run(Body::kStart, [this] {
+    for (const auto& agent : agents_) {
+      v1::AgentMessage message;
+      message.mutable_prepared();
+      agent->Send(std::move(message));
+    }
+  });
+}
+
+SimulatedAgents::Step SimulatedAgents::FailOne() {
+  return Run(Body::kStop, [this] {
+    v1::AgentMessage message;
+    v1::WorkerExited* const exit = message.mutable_worker_exited();
+    exit->set_rank(static_cast<std::uint32_t>(agents_[0]->first_rank));
+    exit->set_pid(4242);
+    exit->mutable_status()->set_code(1);
+    exit->set_step(100);
+    agents_[0]->Send(std::move(message));
+  });
+}
+
+SimulatedAgents::Step SimulatedAgents::DrainAll() {
+  return Run(Body::kAssignment, [this] {
+    for (const auto& agent : agents_) {
+      v1::AgentMessage message;
+      message.mutable_drained()->set_offered_port(29501);
+      message.mutable_drained()->set_last_step(100);
+      agent->Send(std::move(message));
+    }
+  });
+}
+
+void SimulatedAgents::FinishAll() {
+  Run(Body::kFinished, [this] {
+    for (const auto& agent : agents_) {
+      v1::AgentMessage message;
+      v1::WorkerExited* const exit = message.mutable_worker_exited();
+      exit->set_rank(static_cast<std::uint32_t>(agent->first_rank));
+      exit->set_pid(4242);
+      exit->mutable_status();
+      agent->Send(std::move(message));
+    }
+  });
+}
+
+void SimulatedAgents::Idle(std::chrono::seconds duration) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, duration, [this] { return ending_.load(); });
+}
+
+SimulatedAgents::Step SimulatedAgents::Run(Body expected, const std::function<void()>& start) {
+  missing_ = agents_.size();
+  expected_ = expected;
+  const BenchClock::time_point began = BenchClock::now();
+  start();
+  {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, kHang, [this] { return missing_ == 0; })) {
+      Die(absl::StrCat(missing_.load(), " of ", agents_.size(), " agents have no message ",
+                       static_cast<int>(expected)));
+    }
+  }
+  expected_ = v1::RendezvousMessage::BODY_NOT_SET;
+  Step step;
+  for (const auto& agent : agents_) {
+    step.latencies_ms.push_back(Milliseconds(agent->answered - began).count());
+  }
+  std::sort(step.latencies_ms.begin(), step.latencies_ms.end());
+  return step;
+}
+
+void SimulatedAgents::OnMessage(SimulatedAgent* agent, const v1::RendezvousMessage& message) {
+  received_.fetch_add(1, std::memory_order_relaxed);
+  const Body body = message.body_case();
+  if (body == Body::kRefused) Die(absl::StrCat("refused: ", message.refused().reason()));
+  if (body == Body::kFenced) Die(absl::StrCat("fenced: ", message.fenced().reason()));
+  if (body != expected_) {
+    if (body == Body::kFinished) Die(absl::StrCat("finished: ", message.finished().reason()));
+    return;  // a Waiting or HeartbeatAck
+  }
+  if (body == Body::kAssignment) assignment_bytes_ = message.ByteSizeLong();
+  if (body == Body::kStart) start_bytes_ = message.ByteSizeLong();
+  if (body == Body::kStop) stop_bytes_ = message.ByteSizeLong();
+  agent->answered = BenchClock::now();
+  if (--missing_ > 0) return;
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
+}
+
+void SimulatedAgents::OnDone(const grpc::Status& status) {
+  if (!ending_) Die(absl::StrCat("a session ended: ", status.error_message()));
+  const std::lock_guard lock(mutex_);
+  if (--open_ == 0) changed_.notify_all();
+}
+
+// Goes around all agents once in an interval, in slices, as agents that started at different times
+// would.
+void SimulatedAgents::Beat() {
+  constexpr int kSlices = 100;
+  const BenchClock::time_point began = BenchClock::now();
+  for (int slice = 0;; ++slice) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_until(lock, began + slice * options_.heartbeat / kSlices,
+                          [this] { return ending_.load(); });
+      if (ending_) return;
+    }
+    const std::size_t opened = opened_;
+    const auto before = BenchClock::now() - options_.heartbeat / 2;
+    for (std::size_t i = slice % kSlices; i < opened; i += kSlices) {
+      agents_[i]->SendHeartbeat(before);
+    }
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,138 @@
+// N agents of one job in this process, over real gRPC: what rendezvous_bench loads a server with.
+//
+// They speak proto/ddprun/v1/rendezvous.proto and run no workers. An agent answers nothing by
+// itself, so that each step of the protocol can be timed alone; only heartbeats come by themselves,
+// from an agent that has sent nothing else for about as long.
+#ifndef DDPRUN_TESTS_BENCH_SIMULATED_AGENTS_H_
+#define DDPRUN_TESTS_BENCH_SIMULATED_AGENTS_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ddprun/v1/rendezvous.grpc.pb.h"
+
+namespace ddprun {
+
+using BenchClock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::duration<double, std::milli>;
+
+class SimulatedAgents;
+
+class SimulatedAgent final
+    : public grpc::ClientBidiReactor<v1::AgentMessage, v1::RendezvousMessage> {
+ public:
+  SimulatedAgent(SimulatedAgents* owner, v1::Header header);
+
+  // Opens the session with `join`.
+  void Open(v1::Rendezvous::Stub* stub, v1::AgentMessage join);
+  // Sends `message` under the agent's newest header. Any thread, after Open.
+  void Send(v1::AgentMessage message);
+  // Sends a heartbeat if nothing was sent since `before`.
+  void SendHeartbeat(BenchClock::time_point before);
+  void Close();
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnDone(const grpc::Status& status) override;
+
+  BenchClock::time_point answered{};  // when the last expected message came
+  int first_rank = 0;                 // of the last Assignment
+
+ private:
+  void SendLocked(v1::AgentMessage message);
+
+  SimulatedAgents* const owner_;
+  grpc::ClientContext context_;
+  v1::RendezvousMessage incoming_;
+
+  std::mutex mutex_;  // guards what follows
+  v1::Header header_;
+  v1::AgentMessage outgoing_;              // gRPC's while writing_
+  std::vector<v1::AgentMessage> waiting_;  // for that
+  bool writing_ = false;
+  bool closed_ = false;  // by us or by the server
+  BenchClock::time_point sent_{};
+};
+
+class SimulatedAgents {
+ public:
+  struct Options {
+    std::string job;
+    int agents = 0;
+    int max_restarts = 1000000;
+    std::chrono::milliseconds heartbeat = std::chrono::seconds(1);  // the lease is three of them
+  };
+  // How long after the start of a step each agent had its answer, sorted.
+  struct Step {
+    std::vector<double> latencies_ms;
+    double at(double quantile) const {
+      return latencies_ms[static_cast<std::size_t>(
+          quantile * static_cast<double>(latencies_ms.size() - 1) + 0.5)];
+    }
+  };
+
+  // The first channel carries the first agents, and so on.
+  SimulatedAgents(Options options, const std::vector<std::shared_ptr<grpc::Channel>>& channels);
+  // Ends the sessions and waits for that.
+  ~SimulatedAgents();
+  SimulatedAgents(const SimulatedAgents&) = delete;
+  SimulatedAgents& operator=(const SimulatedAgents&) = delete;
+
+  // Each returns when every agent has its answer; a hang or an unexpected end ends the program with
+  // a message.
+  Step JoinAll();     // Join → Assignment
+  Step PrepareAll();  // Prepared → Start
+  Step FailOne();     // WorkerExited of one agent → Stop to all
+  Step DrainAll();    // Drained → Assignment
+  void FinishAll();   // WorkerExited with code 0 from all → Finished to all
+
+  // Heartbeats alone, for so long.
+  void Idle(std::chrono::seconds duration);
+
+  // Sizes on the wire of the last messages of each kind.
+  std::size_t assignment_bytes() const { return assignment_bytes_; }
+  std::size_t start_bytes() const { return start_bytes_; }
+  std::size_t stop_bytes() const { return stop_bytes_; }
+  std::uint64_t messages_received() const { return received_; }
+
+ private:
+  friend class SimulatedAgent;
+  using Body = v1::RendezvousMessage::BodyCase;
+
+  Step Run(Body expected, const std::function<void()>& start);
+  void OnMessage(SimulatedAgent* agent, const v1::RendezvousMessage& message);
+  void OnDone(const grpc::Status& status);
+  void Beat();
+
+  const Options options_;
+  std::vector<std::unique_ptr<v1::Rendezvous::Stub>> stubs_;
+  std::vector<std::unique_ptr<SimulatedAgent>> agents_;
+  std::atomic<std::size_t> opened_ = 0;
+  std::atomic<std::size_t> assignment_bytes_ = 0;
+  std::atomic<std::size_t> start_bytes_ = 0;
+  std::atomic<std::size_t> stop_bytes_ = 0;
+  std::atomic<std::uint64_t> received_ = 0;
+
+  std::atomic<Body> expected_{v1::RendezvousMessage::BODY_NOT_SET};
+  std::atomic<std::size_t> missing_ = 0;  // agents that have not received it
+  std::atomic<bool> ending_ = false;
+  std::mutex mutex_;
+  std::condition_variable changed_;  // missing_ became 0, open_ became 0, or ending_
+  std::size_t open_ = 0;             // sessions; guarded by mutex_
+
+  std::thread heart_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_TESTS_BENCH_SIMULATED_AGENTS_H_

@@ -1,0 +1,64 @@
+// Any packet on the control socket is understood or refused; what is understood can be said again.
+#include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "launcher/os/parse_control.h"
+#include "tests/fuzz/require.h"
+
+namespace ddprun {
+namespace {
+
+struct ToPacket {
+  std::string operator()(const ReadyMsg&) const { return "READY=1"; }
+  std::string operator()(const StepMsg& m) const { return absl::StrCat("STEP=", m.step); }
+  std::string operator()(const CheckpointMsg& m) const {
+    return absl::StrCat("CHECKPOINT=", m.step, " ", m.path);
+  }
+  std::string operator()(const PhaseMsg& m) const { return "PHASE=" + m.name; }
+  std::string operator()(const ErrorMsg& m) const {
+    return absl::StrCat("ERROR=", m.kind, m.text.empty() ? "" : " ", m.text);
+  }
+  std::string operator()(const ByeMsg&) const { return "BYE=1"; }
+};
+
+std::string Packet(const std::vector<ControlMessage>& messages) {
+  std::string packet;
+  for (const ControlMessage& message : messages) {
+    packet += std::visit(ToPacket{}, message);
+    packet += '\n';
+  }
+  return packet;
+}
+
+void Check(const std::string& packet) {
+  const absl::StatusOr<std::vector<ControlMessage>> messages = ParseControl(packet);
+  if (!messages.ok()) {
+    const std::string error(messages.status().message());
+    Require(absl::IsInvalidArgument(messages.status()), "a refusal is InvalidArgument", error);
+    Require(error.size() < 512, "a refusal is short", error);
+    for (const char c : error) {
+      Require(std::isprint(static_cast<unsigned char>(c)) != 0, "a refusal is one line of text",
+              error);
+    }
+    return;
+  }
+  const std::string said = Packet(*messages);
+  const absl::StatusOr<std::vector<ControlMessage>> again = ParseControl(said);
+  Require(again.ok(), "what was understood is understood again", said);
+  Require(again->size() == messages->size(), "no message is lost", said);
+  Require(Packet(*again) == said, "messages come back equal", said);
+}
+
+}  // namespace
+}  // namespace ddprun
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  ddprun::Check(std::string(reinterpret_cast<const char*>(data), size));
+  return 0;
+}

@@ -1,0 +1,107 @@
+// Writes the seeds of the targets whose inputs are binary: `make_corpus tests/fuzz/corpus`. Run it
+// again when the messages or the journal's format change, and commit what it wrote.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/store/journal_format.h"
+#include "rendezvous/wire/translate.h"
+#include "tests/unit/rendezvous/messages_for_test.h"
+
+namespace ddprun {
+namespace {
+
+void WriteSeed(const std::string& folder, const std::string& name, const std::string& bytes) {
+  std::filesystem::create_directories(folder);
+  std::ofstream(absl::StrCat(folder, "/", name), std::ios::binary) << bytes;
+}
+
+WorkerExited Exited() {
+  WorkerExited exited;
+  exited.rank = {3};
+  exited.local_rank = {1};
+  exited.pid = 4242;
+  exited.status.signal = 9;
+  exited.step = 17;
+  exited.error_kind = "user";
+  exited.error_text = "boom";
+  exited.stderr_tail = {"a line", "\xFF"};
+  exited.ended_at_ms = 1'700'000'000'000;
+  exited.oom_killed = true;
+  return exited;
+}
+
+void WriteWireSeeds(const std::string& folder) {
+  Join join = JoinOf("n1", 2, 8);
+  join.job.restart_window = std::chrono::hours(1);
+  join.job.never_restart_on = {3, 42};
+  join.job.master_addr = "n0";
+  join.job.master_port = 29500;
+  join.node.requested_rank = NodeRank{1};
+  Assignment assignment;
+  assignment.node_count = 2;
+  assignment.world_size = 8;
+  assignment.first_rank = {4};
+  assignment.node_rank = {1};
+  assignment.master_addr = "n0";
+  assignment.master_port = 29500;
+  RootCause cause;
+  cause.failure = {"n1", {1}, {2}, Exited()};
+  cause.victims = {cause.failure};
+  cause.reason = "it was killed";
+  const Finished finished{Outcome::kFailed, 137, "rank 3 died", 2, cause, {cause}};
+
+  const std::vector<AgentMessage> from_agents = {
+      join,         Heartbeat{},        Prepared{},           Exited(), Checkpointed{5},
+      CannotSave{}, Drained{29501, 17}, Leave{"SIGTERM", 143}};
+  const std::vector<RendezvousMessage> from_rendezvous = {
+      Waiting{"for n2"}, HeartbeatAck{7}, assignment,        Start{},      Save{},
+      Stop{"a failure"}, finished,        Fenced{"a lease"}, Refused{"no"}};
+  const Header header = HeaderOf("job", 7, 2);
+  for (const AgentMessage& message : from_agents) {
+    WriteSeed(folder, absl::StrCat("agent_", message.index()),
+              std::string(1, '\0') + wire::ToProto(header, message).SerializeAsString());
+  }
+  for (const RendezvousMessage& message : from_rendezvous) {
+    WriteSeed(folder, absl::StrCat("rendezvous_", message.index()),
+              "\1" + wire::ToProto(header, message).SerializeAsString());
+  }
+  WriteSeed(folder, "gone", "\2" + wire::ToGoneReport(header).SerializeAsString());
+}
+
+void WriteJournalSeeds(const std::string& folder) {
+  journal::FileHeader header;
+  header.file_id = 0x0123456789ABCDEF;
+  header.named_bytes = journal::kFileHeaderBytes;
+  std::string file = journal::EncodeFileHeader(header);
+  WriteSeed(folder, "empty", std::string(1, '\0') + file);
+  journal::AppendBatch(header.file_id, 1, 48, {{"a", "1"}, {"b", "two"}}, &file);
+  WriteSeed(folder, "one_batch", "\1" + file);
+  std::size_t synced = file.size();
+  journal::AppendBatch(header.file_id, 2, synced, {{"a", std::nullopt}}, &file);
+  journal::AppendBatch(header.file_id, 3, synced, {{"c", ""}, {"", std::string(30, 'x')}}, &file);
+  WriteSeed(folder, "group", "\1" + file);
+  synced = file.size();
+  journal::AppendMark(header.file_id, 3, synced, &file);
+  WriteSeed(folder, "mark", std::string(1, '\0') + file);
+  WriteSeed(folder, "torn", std::string(1, '\0') + file + std::string(100, '\0'));
+  file[60] ^= 1;
+  WriteSeed(folder, "damaged", std::string(1, '\0') + file);
+}
+
+}  // namespace
+}  // namespace ddprun
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: make_corpus FOLDER\n");
+    return 64;
+  }
+  const std::string folder = argv[1];
+  ddprun::WriteWireSeeds(folder + "/wire");
+  ddprun::WriteJournalSeeds(folder + "/journal");
+  return 0;
+}

@@ -1,0 +1,82 @@
+// Any message from the network is translated or refused; what is translated comes back equal from
+// the other translation.
+//
+// The first byte of an input chooses the kind: 0 from an agent, 1 from the rendezvous, 2 a
+// guardian's report. The rest are the bytes of the message.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "google/protobuf/stubs/logging.h"
+#include "rendezvous/wire/translate.h"
+#include "tests/fuzz/require.h"
+
+namespace ddprun::wire {
+namespace {
+
+void CheckRefusal(const absl::Status& status) {
+  const std::string text(status.message());
+  Require(absl::IsInvalidArgument(status), "a refusal is InvalidArgument", text);
+  Require(!text.empty() && text.size() < 256, "a refusal names a field in a line", text);
+}
+
+template <class Proto>
+Proto ThroughBytes(const Proto& message) {
+  Proto parsed;
+  Require(parsed.ParseFromString(message.SerializeAsString()), "what we send is a message",
+          message.ShortDebugString());
+  return parsed;
+}
+
+// `Proto`: v1::AgentMessage or v1::RendezvousMessage.
+template <class Proto>
+void CheckMessage(const std::string& bytes) {
+  Proto proto;
+  if (!proto.ParseFromString(bytes)) return;  // gRPC refuses it
+  const auto first = FromProto(proto);
+  if (!first.ok()) return CheckRefusal(first.status());
+  const auto second = FromProto(ThroughBytes(ToProto(first->header, first->message)));
+  Require(second.ok(), "what was accepted is accepted again", second.status().ToString());
+  Require(second->header == first->header, "a header comes back equal", proto.ShortDebugString());
+  Require(second->message == first->message, "a message comes back equal",
+          proto.ShortDebugString());
+}
+
+void CheckReport(const std::string& bytes) {
+  v1::GoneReport proto;
+  if (!proto.ParseFromString(bytes)) return;
+  const absl::StatusOr<Header> first = FromProto(proto);
+  if (!first.ok()) return CheckRefusal(first.status());
+  const absl::StatusOr<Header> second = FromProto(ThroughBytes(ToGoneReport(*first)));
+  Require(second.ok() && *second == *first, "a report comes back equal", proto.ShortDebugString());
+}
+
+}  // namespace
+}  // namespace ddprun::wire
+
+// protobuf says on stderr that a string is not UTF-8, which most inputs are not.
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  google::protobuf::SetLogHandler(nullptr);
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0]) {
+    case 0:
+      ddprun::wire::CheckMessage<ddprun::v1::AgentMessage>(bytes);
+      break;
+    case 1:
+      ddprun::wire::CheckMessage<ddprun::v1::RendezvousMessage>(bytes);
+      break;
+    case 2:
+      ddprun::wire::CheckReport(bytes);
+      break;
+    default:
+      break;
+  }
+  return 0;
+}

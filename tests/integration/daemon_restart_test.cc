@@ -1,0 +1,133 @@
+// A rendezvous that is killed while jobs run, and another one that reads its journal.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/job.h"
+#include "tests/support/temp_dir.h"
+
+namespace ddprun {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class DaemonRestartTest : public testing::Test {
+ protected:
+  // A short lease, so that an absence is several of them.
+  std::vector<std::string> Flags(const std::string& script, int max_restarts = 0) {
+    return {"--rdzv-endpoint",
+            daemon_.endpoint(),
+            "--rdzv-id",
+            "job",
+            "--nnodes",
+            "2",
+            "--rdzv-conf",
+            "lease=1500ms,heartbeat=200ms",
+            "--max-restarts",
+            std::to_string(max_restarts),
+            "sh",
+            "-c",
+            script};
+  }
+  void StartTwo(const std::string& script, int max_restarts = 0) {
+    for (int node = 0; node < 2; ++node) job_.AddNode(Flags(script, max_restarts));
+    for (int node = 0; node < 2; ++node) ASSERT_TRUE(job_.node(node).WaitForOut("up"));
+  }
+  std::string go() const { return folder_ / "go"; }
+
+  TempDir folder_;
+  Daemon daemon_{folder_.path()};
+  Job job_{folder_.path()};
+};
+
+void WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+// Not synchronization: the absence itself is what is tested.
+void BeAway(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
+
+TEST_F(DaemonRestartTest, WorkersTrainOnAndNothingRestarts) {
+  StartTwo("echo up; while [ ! -e " + go() + " ]; do sleep 0.05; done; echo done");
+  const pid_t first = job_.Worker(0);
+  const pid_t second = job_.Worker(1);
+  for (int times = 0; times < 3; ++times) {
+    daemon_.Kill();
+    BeAway(std::chrono::milliseconds(times == 0 ? 4000 : 200));
+    daemon_.Start();
+    ASSERT_TRUE(daemon_.program().WaitForErr("is back within its lease"));
+  }
+  EXPECT_EQ(job_.Worker(0), first);
+  EXPECT_EQ(job_.Worker(1), second);
+  WriteFile(go(), "");
+  for (int node = 0; node < 2; ++node) {
+    EXPECT_EQ(job_.node(node).ExitCode(), 0) << job_.node(node).err();
+    EXPECT_THAT(job_.node(node).err(), Not(HasSubstr("generation 1")));
+  }
+}
+
+TEST_F(DaemonRestartTest, AFailureWhileItIsAwayIsHandledWhenItIsBack) {
+  StartTwo(
+      "[ $DDPRUN_GENERATION = 1 ] && exit 0; echo up; [ $RANK = 1 ] && "
+      "while [ ! -e " +
+          go() + " ]; do sleep 0.05; done && exit 3; exec sleep 1000",
+      1);
+  daemon_.Kill();
+  WriteFile(go(), "");
+  BeAway(std::chrono::milliseconds(1000));
+  daemon_.Start();
+  for (int node = 0; node < 2; ++node) {
+    EXPECT_EQ(job_.node(node).ExitCode(), 0) << job_.node(node).err();
+    EXPECT_THAT(job_.node(node).err(), HasSubstr("restart 1 of 1"));
+  }
+}
+
+TEST_F(DaemonRestartTest, AnAgentThatDiesMeanwhileIsMissedAfterOneLease) {
+  StartTwo("[ $DDPRUN_GENERATION = 1 ] && exit 0; echo up; exec sleep 1000");
+  daemon_.Kill();
+  job_.node(1).Signal(SIGKILL);
+  BeAway(std::chrono::milliseconds(300));
+  daemon_.Start();
+  ASSERT_TRUE(daemon_.program().WaitForErr("lost "));
+  Program& successor = job_.AddNode(Flags("exit 0"));
+  EXPECT_EQ(job_.node(0).ExitCode(), 0) << job_.node(0).err();
+  EXPECT_EQ(successor.ExitCode(), 0) << successor.err();
+  EXPECT_THAT(job_.Survivors(), IsEmpty());
+}
+
+TEST_F(DaemonRestartTest, AJobThatEndedWhileItWasAwayIsToldToThoseWhoComeBack) {
+  StartTwo("echo up; while [ ! -e " + go() + " ]; do sleep 0.05; done; exit 5");
+  daemon_.Kill();
+  WriteFile(go(), "");
+  BeAway(std::chrono::milliseconds(500));
+  daemon_.Start();
+  for (int node = 0; node < 2; ++node) EXPECT_EQ(job_.node(node).ExitCode(), 5);
+}
+
+TEST_F(DaemonRestartTest, AJournalInUseAndOneThatIsDamagedAreNamed) {
+  const std::string state = folder_ / "state";
+  Program second({DdprunPath(), "rendezvous", "--listen", "127.0.0.1:0", "--state-dir", state});
+  EXPECT_EQ(second.ExitCode(), 69);
+  EXPECT_THAT(second.err(), HasSubstr(state));
+  StartTwo("echo up; exit 0");
+  for (int node = 0; node < 2; ++node) EXPECT_EQ(job_.node(node).ExitCode(), 0);
+  daemon_.Kill();
+  std::string journal = ReadFile(state + "/journal");
+  journal[journal.size() / 3] ^= 1;
+  WriteFile(state + "/journal", journal);
+  Program damaged({DdprunPath(), "rendezvous", "--listen", "127.0.0.1:0", "--state-dir", state});
+  EXPECT_EQ(damaged.ExitCode(), 65) << damaged.err();
+  EXPECT_THAT(damaged.err(), HasSubstr(state + "/journal"));
+  EXPECT_THAT(damaged.err(), HasSubstr("damaged at byte "));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,93 @@
+// A file system in memory that can be stopped at any call: as by SIGKILL, which keeps what the
+// program wrote, or as by a power loss, which keeps what was synced and, of the rest, anything. It
+// can also fail a call without stopping.
+//
+// What a power loss leaves of unsynced bytes is drawn from a seed, in pieces of 8 to 128 bytes: the
+// new ones, the old ones, zeros, or garbage; the size, too, may be any between. Of unsynced changes
+// of names the first ones are kept.
+//
+// Any thread may call it.
+#ifndef DDPRUN_TESTS_UNIT_STORE_CRASH_FILE_SYSTEM_H_
+#define DDPRUN_TESTS_UNIT_STORE_CRASH_FILE_SYSTEM_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/store/file_system.h"
+
+namespace ddprun {
+
+class CrashFileSystem : public FileSystem {
+ public:
+  enum class Op { kSyncDirectory, kCreate, kRename, kRemove, kAppend, kSync, kTruncate };
+
+  // Called before each operation that changes something, with its number, from 1 on. An error fails
+  // the operation: an append after writing a part of its bytes, drawn from the seed.
+  using Fault = std::function<absl::Status(Op op, int number)>;
+
+  explicit CrashFileSystem(std::uint32_t seed) : random_(seed) {}
+
+  void SetFault(Fault fault);
+  // The operation with this number, and all after it, fail. It may be carried out in part.
+  // `on_crash` is called then; it must only notify.
+  void CrashAt(int number, std::function<void()> on_crash = {});
+  bool crashed() const;
+  int operations() const;
+
+  // While the lock is held, every operation waits.
+  [[nodiscard]] std::unique_lock<std::mutex> Pause() const { return std::unique_lock(mutex_); }
+
+  // After the crash: what the next process finds. `power_loss`: after one; else after SIGKILL.
+  void Restart(bool power_loss);
+
+  // The current bytes of a file, "" when there is none; and a way to damage them.
+  std::string Bytes(const std::string& path) const;
+  void SetBytes(const std::string& path, std::string bytes);
+  std::vector<std::string> Names() const;
+
+  absl::Status MakeDirectory(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<DirectoryLock>> Lock(const std::string& directory) override;
+  absl::Status SyncDirectory(const std::string& path) override;
+  absl::StatusOr<std::string> Read(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<JournalFile>> Create(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<JournalFile>> Open(const std::string& path) override;
+  absl::Status Rename(const std::string& from, const std::string& to) override;
+  absl::Status Remove(const std::string& path) override;
+
+ private:
+  class File;
+  struct Inode {
+    std::string current;
+    std::string synced;
+  };
+  using Directory = std::map<std::string, std::shared_ptr<Inode>>;
+
+  // With the mutex held. An error: the operation fails; *partly: it may be carried out all the
+  // same.
+  absl::Status Begin(Op op, bool* partly);
+  bool Coin() { return (random_() & 1) != 0; }
+  std::size_t Below(std::size_t bound) { return bound == 0 ? 0 : random_() % bound; }
+  std::string AfterPowerLoss(const Inode& inode);
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  std::mt19937 random_;
+  Fault fault_;
+  int operations_ = 0;
+  int crash_at_ = 0;
+  std::function<void()> on_crash_;
+  bool crashed_ = false;
+  Directory names_;
+  std::vector<Directory> unsynced_names_;  // the folder as it was synced, and after each change
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_TESTS_UNIT_STORE_CRASH_FILE_SYSTEM_H_

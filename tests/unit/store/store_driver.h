@@ -1,0 +1,80 @@
+// Drives a FileStore in tests: commits and waits, without a clock.
+#ifndef DDPRUN_TESTS_UNIT_STORE_STORE_DRIVER_H_
+#define DDPRUN_TESTS_UNIT_STORE_STORE_DRIVER_H_
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/store/store.h"
+
+namespace ddprun {
+
+using Entries = std::map<std::string, std::string>;
+
+inline void Apply(const Store::Batch& batch, Entries* entries) {
+  for (const Store::Write& write : batch) {
+    if (write.value) {
+      (*entries)[write.key] = *write.value;
+    } else {
+      entries->erase(write.key);
+    }
+  }
+}
+
+// What a store says, from whichever thread. Outlives the store.
+class Listener {
+ public:
+  std::function<void()> Done() {
+    return [this] {
+      const std::lock_guard lock(mutex_);
+      ++done_;
+      changed_.notify_all();
+    };
+  }
+  std::function<void(std::string_view)> Log() {
+    return [this](std::string_view text) {
+      const std::lock_guard lock(mutex_);
+      lines_.emplace_back(text);
+      changed_.notify_all();
+    };
+  }
+  void Stop() {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
+  }
+  // Until `count` were done, or Stop.
+  void WaitForDone(int count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stopped_ || done_ >= count; });
+  }
+  void WaitForLines(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return lines_.size() >= count; });
+  }
+  int done() const {
+    const std::lock_guard lock(mutex_);
+    return done_;
+  }
+  std::vector<std::string> lines() const {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  int done_ = 0;
+  bool stopped_ = false;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_TESTS_UNIT_STORE_STORE_DRIVER_H_
