@@ -81,13 +81,10 @@ void RendezvousHost::EnsureRunning() {
                                         Endpoint(listen_address_, options_.port), "--until-idle",
                                         kPatience};
   if (options_.insecure) arguments.emplace_back("--insecure");
-<<<<<<< HEAD
   arguments.insert(arguments.end(), options_.credentials.begin(), options_.credentials.end());
-=======
   if (const std::string state = StateFolder(options_.port); !state.empty()) {
     arguments.insert(arguments.end(), {"--state-dir", state});
   }
->>>>>>> main
   if (const absl::Status status = process_.StartSelf(arguments, options_.log_file); !status.ok()) {
     LogWarning(status.message());
     return;

@@ -32,11 +32,8 @@ arrows=(
   "launcher/os|$no_torch|$no_grpc|\"(launcher/(core|config|commands)|rendezvous/(auth|service|client|wire))/"
   "launcher|$no_torch|$no_grpc|\"rendezvous/wire/|\"worker/(include|src)/"
   "rendezvous|$no_torch|\"launcher/"
-<<<<<<< HEAD
   "rendezvous/auth|\"rendezvous/(service|client|wire|store)/"
-=======
   "rendezvous/store|$no_grpc|\"rendezvous/(service|client|wire)/"
->>>>>>> main
   "rendezvous/client|\"rendezvous/service/"
   "rendezvous/service|\"rendezvous/client/"
   "worker|$no_grpc|\"(launcher|rendezvous)/"

@@ -111,16 +111,13 @@ int ServeRendezvous(const RendezvousCommand& command) {
     LogInfo(absl::StrCat(job.empty() ? "" : absl::StrCat("job ", std::string(job), ": "),
                          std::string(text)));
   };
-<<<<<<< HEAD
   options.credentials = *credentials;
-=======
   if (!command.state_dir.empty()) {
     FileStore::Options store;
     store.journal.directory = command.state_dir;
     options.store = std::make_shared<FileStore>(
         std::move(store), [](std::string_view text) { LogInfo(std::string(text)); });
   }
->>>>>>> main
   std::optional<IdleWatch> idle;
   if (command.until_idle) {
     idle.emplace(&loop, *command.until_idle);

@@ -151,13 +151,6 @@ Command ParseRendezvous(const std::vector<std::string>& arguments, const Host& h
     }
   }
   if (!errors.empty()) return Usage(errors);
-<<<<<<< HEAD
-  if (const GivenFlag* const file = reading.Find("port-file"); file != nullptr) {
-    command.port_file =
-        (std::filesystem::path(host.CurrentDirectory()) / file->value).lexically_normal().string();
-  }
-  command.credentials = Credentials(reading, host);
-=======
   const auto path = [&](const char* flag) -> std::string {
     const GivenFlag* const given = reading.Find(flag);
     if (given == nullptr || given->value.empty()) return "";
@@ -167,7 +160,7 @@ Command ParseRendezvous(const std::vector<std::string>& arguments, const Host& h
   };
   command.port_file = path("port-file");
   command.state_dir = path("state-dir");
->>>>>>> main
+  command.credentials = Credentials(reading, host);
   command.insecure = reading.IsOn("insecure");
   command.verbosity = Verbosity(reading);
   return command;

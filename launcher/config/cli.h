@@ -38,11 +38,8 @@ struct RendezvousCommand {
   std::string host;       // without the brackets of an IPv6 address
   int port = 0;           // 0: any free one
   std::string port_file;  // absolute; empty: none
-<<<<<<< HEAD
   CredentialsConfig credentials;
-=======
   std::string state_dir;  // absolute; empty: the jobs are forgotten with the process
->>>>>>> main
   bool insecure = false;  // may listen beyond this host without credentials
   // End when the last job is over, or after this long without one; nullopt: serve until a signal.
   std::optional<std::chrono::milliseconds> until_idle;

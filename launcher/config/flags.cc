@@ -121,17 +121,14 @@ constexpr FlagSpec kRunFlags[] = {
 constexpr FlagSpec kRendezvousFlags[] = {
     Option("listen", 0, "HOST:PORT", "address to listen on; port 0 takes any free one"),
     Option("port-file", 0, "FILE", "write the number of the port to this file"),
-<<<<<<< HEAD
     Option("token-file", 0, "FILE", "ask every agent for a token of this file; docs/security.md"),
     Option("tls-ca", 0, "FILE", "ask every agent for a certificate of this authority"),
     Option("tls-cert", 0, "FILE", "encrypt, with this certificate (`ddprun certs` makes one)"),
     Option("tls-key", 0, "FILE", "its key"),
     Option("munge", 0, "", "ask by MUNGE who an agent's user is"),
     Option("munge-socket", 0, "PATH", "of munged, where it is another"),
-=======
     Option("state-dir", 0, "DIR",
            "keep the jobs in a journal here: they go on when this process is started again"),
->>>>>>> main
     Option("insecure", 0, "", "listen beyond this host without credentials"),
     Option("until-idle", 0, "DURATION",
            "end when the last job is over, or after DURATION without one"),
@@ -139,15 +136,6 @@ constexpr FlagSpec kRendezvousFlags[] = {
     Option("quiet", 'q', "", "say only what went wrong"),
     Immediate("help", 'h', "print this text"),
     Immediate("version", 0, "print the version"),
-
-<<<<<<< HEAD
-    Refused("state-dir", 0, "DIR", "the state of jobs is kept in memory"),
-=======
-    Refused("token-file", 0, "FILE", "the rendezvous asks for no token"),
-    Refused("tls-ca", 0, "FILE", kNoTls),
-    Refused("tls-cert", 0, "FILE", kNoTls),
-    Refused("tls-key", 0, "FILE", kNoTls),
->>>>>>> main
 };
 
 constexpr FlagSpec kValidateFlags[] = {

@@ -262,12 +262,8 @@ TEST(CliRunTest, TheLeaseIsAtLeastThreeHeartbeats) {
   EXPECT_THAT(ErrorOf({"--rdzv-conf", "heartbeat=1,lease=2999ms", "a"}),
               StartsWith("--rdzv-conf: lease: the lease must be"));
   const JobFile file("rendezvous: {lease: 2s}");
-<<<<<<< HEAD
   EXPECT_THAT(ErrorOf({"-c", file.path(), "a"}, kExitBadConfig),
-              HasSubstr(":1:14: rendezvous.lease: the lease"));
-=======
-  EXPECT_THAT(ErrorOf({"-c", file.path(), "a"}, kExitBadConfig), HasSubstr(":1:21: rendezvous.lease: the lease"));
->>>>>>> main
+              HasSubstr(":1:21: rendezvous.lease: the lease"));
 }
 
 TEST(CliRunTest, TheEpochIsSlurmsRestartCount) {
@@ -398,13 +394,6 @@ TEST(CliRendezvousTest, RefusesWhatItCannotListenOn) {
   EXPECT_THAT(ErrorOf({"rendezvous", "--listen", "a:1", "b"}),
               StartsWith("rendezvous: expected options only (found \"b\")"));
   EXPECT_THAT(ErrorOf({"rendezvous", "--lisen", "a:1"}), HasSubstr("did you mean --listen?"));
-}
-
-TEST(CliRendezvousTest, WhatIsNotThereYetIsRefused) {
-  for (const char* const flag : {"--state-dir"}) {
-    EXPECT_THAT(ErrorOf({"rendezvous", "--listen", "a:1", flag, "x"}),
-                StartsWith(std::string(flag) + ": not supported yet by this version; "));
-  }
 }
 
 TEST(CliRendezvousTest, TakesCredentialsWithAbsolutePaths) {
