@@ -39,7 +39,8 @@ using Stub = v1::Rendezvous::Stub;
 using grpc::StatusCode;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kPatience{20};
+// Whatever else fails to notice it, a connection without a call is closed after a minute.
+constexpr std::chrono::seconds kPatience{75};
 // Of the second half, against the first: the same for 500 tries and for 2,500 (1 and 2 MiB).
 constexpr long kMaxGrowthKib = 4096;
 constexpr long kMaxLogLines = 500;
