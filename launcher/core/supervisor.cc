@@ -140,13 +140,18 @@ void Supervisor::OnSessionOpened(TimePoint now) {
 }
 
 void Supervisor::Introduce(TimePoint now) {
-  if (!joined_) joined_at_ = now;  // a later Join may cross what was said before it
-  joined_ = true;
-  next_heartbeat_ = now + options_.spec.heartbeat;
+  const bool again = std::exchange(joined_, true);
+  if (!again) {
+    joined_at_ = now;
+    next_heartbeat_ = now + options_.spec.heartbeat;
+  }
   SendUp(Join{options_.spec, options_.node, 0, !Alive().empty()});
   if (prepared_) SendUp(Prepared{});
   for (const WorkerExited& exit : exits_) SendUp(exit);
   if (drained_) SendUp(*drained_);
+  // What answers a later Join may have crossed it: only an acknowledgement shows that it was read,
+  // and it has to come before the next assignment, or the lease would be over again.
+  if (again && options_.leases) SendHeartbeat(now);
 }
 
 void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
@@ -248,8 +253,11 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
     return;  // meant for another agent, or for an earlier life of this one
   }
   if (!joined_) return;  // said on a session that is over
-  // Whoever answers our Join has read it.
-  HadContact(joined_at_, now);
+  // Whoever answers our Join has read it; and counts on us, unless it says that it does not.
+  if (!std::holds_alternative<Refused>(received.message) &&
+      !std::holds_alternative<Fenced>(received.message)) {
+    HadContact(joined_at_, now);
+  }
   heard_ = heard_ever_ = true;
   if (!why_unreachable_.empty()) Say(absl::StrCat("connected to ", options_.rendezvous));
   why_unreachable_.clear();
@@ -278,8 +286,10 @@ void Supervisor::OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now) {
 
 void Supervisor::OnAssignment(const Header& header, const Assignment& assignment) {
   // Spawning: the forming was abandoned because another node went away, and this is the next one.
-  // Running, Stopping, Fenced: the rendezvous assigns again only after Drained. Leaving: too late.
-  if (state_ != SupervisorState::kJoining && state_ != SupervisorState::kSpawning) return;
+  // Running without a worker: they have all ended, and the rendezvous went on without hearing how.
+  // Else Running, Stopping, Fenced: it assigns again only after Drained. Leaving: too late.
+  const bool idle = state_ == SupervisorState::kRunning && spawning_ == 0 && Alive().empty();
+  if (state_ != SupervisorState::kJoining && state_ != SupervisorState::kSpawning && !idle) return;
   if (header.generation <= generation_) return;  // overtaken
   generation_ = header.generation;
   assignment_ = assignment;
@@ -356,7 +366,10 @@ void Supervisor::OnFenced(const Header& header, const Fenced& fenced, TimePoint 
 }
 
 void Supervisor::OnRefused(const Refused& refused, TimePoint now) {
-  if (state_ == SupervisorState::kLeaving) return;
+  if (state_ == SupervisorState::kLeaving) {  // as it was decided, but without grace
+    if (stop_signal_ != SIGKILL) StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
+    return;
+  }
   verdict_ = OwnVerdict("refused", kExitRefused, refused.reason);
   if (state_ == SupervisorState::kFenced) return;  // when the workers are gone
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);
@@ -448,13 +461,15 @@ void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
               state_ == SupervisorState::kFenced ? SIGKILL : signal.signo, now);
 }
 
+void Supervisor::SendHeartbeat(TimePoint now) {
+  std::optional<std::int64_t> step;
+  for (const Worker& worker : workers_) step = std::max(step, worker.step);
+  SendUp(Heartbeat{std::chrono::nanoseconds(now.time_since_epoch()).count(), step});
+  next_heartbeat_ = now + options_.spec.heartbeat;
+}
+
 void Supervisor::OnTick(TimePoint now) {
-  if (options_.leases && joined_ && now >= next_heartbeat_) {
-    std::optional<std::int64_t> step;
-    for (const Worker& worker : workers_) step = std::max(step, worker.step);
-    SendUp(Heartbeat{std::chrono::nanoseconds(now.time_since_epoch()).count(), step});
-    next_heartbeat_ = now + options_.spec.heartbeat;
-  }
+  if (options_.leases && joined_ && now >= next_heartbeat_) SendHeartbeat(now);
   if (const auto give_up = GiveUpAt(); give_up && now >= *give_up) {
     GiveUp(now);
     return;
@@ -531,7 +546,7 @@ void Supervisor::Enter(SupervisorState next) {
       case kSpawning:
         return next != kDone && next != kFailed && next != kFenced;
       case kRunning:
-        return next == kStopping || next == kLeaving || next == kFenced;
+        return next == kSpawning || next == kStopping || next == kLeaving || next == kFenced;
       case kStopping:
         return next == kJoining || next == kLeaving || next == kFenced || next == kDone ||
                next == kFailed;

@@ -225,6 +225,7 @@ class Supervisor {
   void OnCheckpointReported(const CheckpointReported& report);
   void OnWorkerEnded(const WorkerEnded& ended, TimePoint now);
   void OnSignal(const SignalReceived& signal, TimePoint now);
+  void SendHeartbeat(TimePoint now);
   void OnTick(TimePoint now);
 
   // ---- the lease ----

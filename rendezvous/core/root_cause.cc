@@ -98,6 +98,13 @@ void Incidents::AddNode(Incarnation incarnation, RootCause::Kind kind, const std
   incidents_.push_back({std::move(cause), incarnation, false, false});
 }
 
+void Incidents::AddFollower(Incarnation incarnation, const std::string& host, NodeRank node_rank,
+                            const std::string& reason) {
+  RootCause cause{RootCause::Kind::kNodeLost, {host, node_rank, generation_, {}}, reason, {}};
+  incidents_.push_back({std::move(cause), incarnation, false, true});
+  ++victims_;
+}
+
 bool Incidents::any() const { return static_cast<int>(incidents_.size()) > suspected_; }
 
 bool Incidents::OnlyVictims() const {
@@ -116,7 +123,7 @@ std::optional<RootCause> Incidents::FindRootCause() const {
   }
   if (first == nullptr) return std::nullopt;
   RootCause cause;
-  if (chosen == nullptr && first_success_) {
+  if (chosen == nullptr && first_success_ && OfAWorker(first->cause)) {
     cause = {RootCause::Kind::kWorkerLeftEarly, *first_success_, "", {}};
   } else {
     if (chosen == nullptr) chosen = first;

@@ -41,6 +41,11 @@ class Incidents {
   void AddNode(Incarnation incarnation, RootCause::Kind kind, const std::string& host,
                NodeRank node_rank, const std::string& reason);
 
+  // A node has ended its workers because of something that is still to be heard of: it is the cause
+  // only if nothing else turns out to be.
+  void AddFollower(Incarnation incarnation, const std::string& host, NodeRank node_rank,
+                   const std::string& reason);
+
   // Something failed: the generation cannot succeed.
   bool any() const;
   // Something failed, but so far only victims are known, and no node is suspected either: the cause
@@ -56,7 +61,7 @@ class Incidents {
     RootCause cause;          // without victims
     Incarnation incarnation;  // of a node
     bool suspected = false;   // not lost yet
-    bool victim = false;      // a worker that failed because a peer did
+    bool victim = false;      // it failed, or its workers were ended, because of something else
   };
 
   Generation generation_;

@@ -73,6 +73,8 @@ Round::Round(std::string job, const JobRecord& record, TimePoint now, RoundOptio
   } else if (generation_.value < 0) {  // recorded when an epoch began, before its first forming
     state_ = RoundState::kGathering;
     deadline_ = now + spec_->join_timeout;
+    // Workers of the epoch before may live as long as any that this rendezvous has not heard of.
+    if (options_.leases) hold_until_ = now + spec_->lease;
   }
 }
 
@@ -107,8 +109,14 @@ void Round::OnReceived(const Received& received) {
     return;
   }
   if (finished_) {
-    if (join != nullptr && Knows(header.incarnation)) Reply(header, *finished_);
-    return;  // everybody was told; nothing can change any more
+    // Everybody was told; nothing can change any more. Who comes back had missed it: also one that
+    // was lost, is not known any more, and perhaps never noticed.
+    const bool known = Knows(header.incarnation);
+    const bool missed = join != nullptr
+                            ? known || header.generation.value >= 0
+                            : std::holds_alternative<Heartbeat>(received.message) && !known;
+    if (missed) Reply(header, *finished_);
+    return;
   }
   if (header.epoch > epoch_) {
     if (join == nullptr) return;
@@ -127,6 +135,9 @@ void Round::OnReceived(const Received& received) {
     return;
   }
   roster_.Heard(*node, now_);
+  if (const auto* drained = std::get_if<Drained>(&received.message)) {
+    TellOfFence(*node, header, *drained);
+  }
   // A message of another generation crossed ours on the way and means nothing any more.
   if (header.generation != generation_ && !IsAboutTheAgent(received.message)) return;
   std::visit(Overloaded{
@@ -161,6 +172,14 @@ void Round::OnJoin(const Header& header, const Join& join) {
     if (epoch_ > 0)
       actions_.push_back(Persist{Record()});  // so that no earlier one ever comes back
   }
+  if (floor_.value < 0 && generation_.value < 0 && header.generation.value >= 0) {
+    // There was a rendezvous before this one, and it left no record. Whoever has not come back may
+    // have workers for as long as their lease lasts.
+    if (options_.leases && gathering()) {
+      hold_until_ = now_ + spec_->lease;
+      if (state_ == RoundState::kLastCall) Gather();
+    }
+  }
   floor_ = std::max(floor_, header.generation);
   if (join.workers_running) {
     // Of a generation that this rendezvous never knew, or has given up.
@@ -178,16 +197,16 @@ void Round::OnJoin(const Header& header, const Join& join) {
     Say(absl::StrCat(join.node.host, " joined with ", join.node.worker_count, " workers"));
     return;
   }
-  const bool room = roster_.member_count() < spec_->max_nodes;
+  const bool room = !running() || roster_.member_count() < spec_->max_nodes;
   std::string waiting =
       state_ == RoundState::kBackoff
           ? WhyItWaits()
           : absl::StrCat(room ? "the job runs; this node is taken in "
                               : "the job has its nodes and runs; this one waits as "
                                 "a spare, and takes the place of one that is lost",
-                         !room                  ? ""
-                         : reports_checkpoints_ ? "after its next checkpoint"
-                                                : "when its group forms anew");
+                         !room                               ? ""
+                         : running() && reports_checkpoints_ ? "after its next checkpoint"
+                                                             : "when its group forms anew");
   Say(absl::StrCat(join.node.host, " joined with ", join.node.worker_count, " workers: ", waiting));
   SendTo(added, Waiting{std::move(waiting)});
 }
@@ -324,29 +343,37 @@ void Round::OnCannotSave(Node& node) {
 
 void Round::OnDrained(Node& node, const Drained& drained) {
   if (node.phase == Phase::kWaiting) return;  // a duplicate
-  if (state_ == RoundState::kForming) {
-    // Its lease has ended on its side alone: it will not start in this generation. Nobody has.
-    for (Node& other : roster_.nodes()) roster_.SetPhase(other, Phase::kWaiting);
-    node.offered_port = drained.offered_port;
-    Gather();
-    return;
-  }
   if (drained.last_step) {
     made_step_ = true;
     node.step = std::max(node.step, drained.last_step);
   }
-  if (drained.fenced_at_ms != 0) {
-    Tell({.kind = JobEvent::Kind::kFenced,
-          .host = node.spec.host,
-          .node_time_ms = drained.fenced_at_ms});
-  }
-  // Unasked, it follows a failure that it has reported, or its lease has ended on its side alone.
+  // Unasked, it follows a failure that it has reported; or its lease has ended on its side alone;
+  // or the rendezvous before this one had told it to stop, for a reason that others will repeat.
   if (running() && !(incidents_.any() && node.ended.size() > node.succeeded.size())) {
-    incidents_.AddNode(node.incarnation, RootCause::Kind::kNodeLost, node.spec.host, node.rank,
-                       "it was cut off from the rendezvous and ended its workers");
+    if (drained.fenced_at_ms != 0) {
+      incidents_.AddNode(node.incarnation, RootCause::Kind::kNodeLost, node.spec.host, node.rank,
+                         "it was cut off from the rendezvous and ended its workers");
+    } else {
+      incidents_.AddFollower(node.incarnation, node.spec.host, node.rank,
+                             "it had ended its workers before it came back");
+    }
   }
   roster_.SetPhase(node, Phase::kWaiting);
   node.offered_port = drained.offered_port;
+  if (state_ == RoundState::kForming) {
+    AbandonForming(absl::StrCat(node.spec.host, " gave its ranks back: it was cut off meanwhile"));
+  }
+}
+
+// It repeats that on each session until it gets an assignment, and tells of any generation: its
+// ranks may have been given away long ago.
+void Round::TellOfFence(Node& node, const Header& header, const Drained& drained) {
+  if (drained.fenced_at_ms == std::exchange(node.fenced_at_ms, drained.fenced_at_ms)) return;
+  if (drained.fenced_at_ms == 0) return;
+  JobEvent event{.kind = JobEvent::Kind::kFenced, .host = node.spec.host};
+  event.generation = header.generation;
+  event.node_time_ms = drained.fenced_at_ms;
+  actions_.push_back(Happened{std::move(event)});
 }
 
 // ---- agents that go ----
@@ -446,8 +473,7 @@ void Round::OnDrainAsked(const DrainAsked& asked) {
   bool member = false;
   for (Node* node : drained) member = member || node->member();
   if (state_ == RoundState::kForming && member) {
-    for (Node& node : roster_.nodes()) roster_.SetPhase(node, Phase::kWaiting);  // nobody started
-    Gather();
+    AbandonForming(absl::StrCat(asked.host, " is drained by an operator"));
     member = false;
   }
   if (!member) {
@@ -456,12 +482,15 @@ void Round::OnDrainAsked(const DrainAsked& asked) {
     return;
   }
   for (Node* node : drained) node->dismissed = true;
-  if (state_ != RoundState::kDraining) {
-    StartPlan({.stop = false,
-               .save = true,
-               .saved = false,
-               .reason = absl::StrCat(asked.host, " is drained by an operator")});
+  if (state_ == RoundState::kDraining) {
+    answer(true, absl::StrCat("job ", job_, " forms anew without ", asked.host,
+                              "; the workers are being ended already"));
+    return;
   }
+  StartPlan({.stop = false,
+             .save = true,
+             .saved = false,
+             .reason = absl::StrCat(asked.host, " is drained by an operator")});
   answer(true,
          absl::StrCat("job ", job_, " forms anew without ", asked.host,
                       " after a checkpoint, at most ", Seconds(spec_->save_timeout), " from now"));
@@ -492,7 +521,8 @@ void Round::OnTick() {
                           " joined within ", Seconds(spec_->join_timeout), "; ", MissingNodes()));
       break;
     case RoundState::kLastCall:
-      Form();
+      // Some may have been lost just above; then Advance goes back to Gathering.
+      if (roster_.free() >= spec_->min_nodes) Form();
       break;
     case RoundState::kForming:
       LoseUnprepared();

@@ -116,7 +116,8 @@ class Round {
   std::optional<TimePoint> NextDeadline();
 
   RoundState state() const { return state_; }
-  // The job is over; every agent was told. One that missed it and joins again is told once more.
+  // The job is over; every agent was told. One that missed it and joins again is told once more; a
+  // Join of generation −1 by an agent that it does not Know is for another job of this name.
   bool finished() const { return finished_.has_value(); }
   Generation generation() const { return generation_; }
   std::uint32_t epoch() const { return epoch_; }
@@ -149,6 +150,7 @@ class Round {
   void OnCheckpointed(const Node& node, const Checkpointed& checkpointed);
   void OnCannotSave(Node& node);
   void OnDrained(Node& node, const Drained& drained);
+  void TellOfFence(Node& node, const Header& header, const Drained& drained);
   void OnLeave(Node& node, const Leave& leave);
   void OnStreamBroken(const StreamBroken& broken);
   void OnAgentGone(const AgentGone& gone);
@@ -171,6 +173,8 @@ class Round {
   void Enter(RoundState next);
   void Gather();
   void Form();
+  // Nobody has started: everybody waits for the next forming.
+  void AbandonForming(const std::string& why);
   void StartPlan(Plan plan);
   void Drain(const std::string& reason);
   void OnGenerationEnded();
@@ -226,11 +230,12 @@ class Round {
   std::optional<TimePoint> grace_until_;     // for the cause of what has only victims so far
   std::optional<TimePoint> tell_at_;         // those who wait
   Duration tell_interval_{};
-  std::optional<TimePoint> hold_until_;  // a superseded epoch may act until then: nothing is formed
-  Incidents incidents_;                  // of the current generation
-  Tally tally_;                          // of it
-  bool made_step_ = false;               // so was a step in it
-  bool planned_end_ = false;             // it drains because of plan_, not of a failure
+  std::optional<TimePoint>
+      hold_until_;            // workers that are not ours may live until then: nothing is formed
+  Incidents incidents_;       // of the current generation
+  Tally tally_;               // of it
+  bool made_step_ = false;    // so was a step in it
+  bool planned_end_ = false;  // it drains because of plan_, not of a failure
   std::optional<Plan> plan_;
   bool saved_for_dismissed_ = false;  // the nodes that an operator drains leave a checkpoint behind
   bool abandoned_ = false;            // the last that went will not come back

@@ -111,7 +111,7 @@ std::string Round::MissingNodes() const {
 
 std::string Round::WhyItWaits() const {
   if (hold_until_) {
-    return absl::StrCat("waiting until the workers of the earlier epoch can be sure to be gone; ",
+    return absl::StrCat("waiting until the workers of an earlier group are sure to be gone; ",
                         MissingNodes());
   }
   if (state_ == RoundState::kBackoff) return "waiting before the next restart";

@@ -171,10 +171,8 @@ void Round::OnGenerationEnded() {
   Tell({.kind = JobEvent::Kind::kRestarted,
         .reason = decision.reason,
         .restarts = governor_->restarts_used()});
-  if (plan_) {
-    DismissDrained();
-    plan_.reset();
-  }
+  plan_.reset();
+  DismissDrained();
   if (decision.delay > Duration{}) {
     Enter(RoundState::kBackoff);
     deadline_ = now_ + decision.delay;
@@ -264,6 +262,12 @@ void Round::Gather() {
   tell_at_ = now_ + tell_interval_;
 }
 
+void Round::AbandonForming(const std::string& why) {
+  Say(absl::StrCat("generation ", generation_.value, " is not started: ", why));
+  for (Node& node : roster_.nodes()) roster_.SetPhase(node, Phase::kWaiting);
+  Gather();
+}
+
 void Round::Form() {
   Enter(RoundState::kForming);
   deadline_ = now_ + options_.forming_timeout;
@@ -345,8 +349,7 @@ void Round::Lose(Node& node, HowLost how, const std::string& why) {
   abandoned_ = how != HowLost::kSilent;
   if (!needed) return;
   if (state_ == RoundState::kForming) {
-    for (Node& other : roster_.nodes()) roster_.SetPhase(other, Phase::kWaiting);  // nobody started
-    Gather();
+    AbandonForming(absl::StrCat(host, " is gone"));
   } else {
     incidents_.AddNode(incarnation, left ? RootCause::Kind::kNodeLeft : RootCause::Kind::kNodeLost,
                        host, rank,

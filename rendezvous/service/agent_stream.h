@@ -18,8 +18,9 @@ class AgentStream {
   // A stream whose agent does not read breaks itself once too much is queued.
   virtual void Send(const Header& header, const RendezvousMessage& message) = 0;
 
-  // Asks for the next message of the agent, which comes as RoundLoop::OnMessage, or OnEnd if there
-  // is none. At most one is outstanding, so an agent cannot fill the loop's queue.
+  // Asks for one more message of the agent, which comes as RoundLoop::OnMessage, or OnEnd if there
+  // is none. Once for the first, then after each that was handled; a few may come before they are
+  // asked for, and no more, so an agent cannot fill the loop's queue.
   virtual void RequestMessage() = 0;
 
   // Ends the session with `status` after everything that was sent has been written. The last call.

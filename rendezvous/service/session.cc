@@ -17,6 +17,10 @@ std::shared_ptr<Session> Session::Begin(std::shared_ptr<RoundLoop> loop, Gate::P
   wire::HandToGrpc(session.get());
   session->StartSendInitialMetadata();
   session->loop_->OnOpen(session);
+  {
+    const std::lock_guard lock(session->mutex_);
+    session->Read();
+  }
   return session;
 }
 
@@ -49,7 +53,15 @@ void Session::Send(const Header& header, const RendezvousMessage& message) {
 
 void Session::RequestMessage() {
   const std::lock_guard lock(mutex_);
-  if (!end_ && !ended_) StartRead(&incoming_);
+  ++may_read_;
+  Read();
+}
+
+void Session::Read() {
+  if (reading_ || may_read_ == 0 || end_ || ended_) return;
+  reading_ = true;
+  --may_read_;
+  StartRead(&incoming_);
 }
 
 void Session::Close(const absl::Status& status) {
@@ -78,12 +90,15 @@ void Session::OnReadDone(bool ok) {
   }
   heard_ = true;
   absl::StatusOr<wire::FromAgent> message = wire::FromProto(incoming_);
-  if (message.ok()) {
-    loop_->OnMessage(shared_from_this(), std::move(message->header), std::move(message->message));
-  } else {
+  if (!message.ok()) {
     CountRefusal(refusal::kMalformed, message.status());
     loop_->OnEnd(shared_from_this(), std::move(message).status());
+    return;  // without another read
   }
+  loop_->OnMessage(shared_from_this(), std::move(message->header), std::move(message->message));
+  const std::lock_guard lock(mutex_);
+  reading_ = false;
+  Read();
 }
 
 void Session::OnWriteDone(bool ok) {

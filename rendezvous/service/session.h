@@ -50,8 +50,14 @@ class Session final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::Rende
   // So many messages may wait for a slow agent; a healthy one has a handful in a generation.
   static constexpr std::size_t kMaxQueuedMessages = 256;
 
+  // So many messages may be on their way to the loop, which asks for each of them. Reading ahead is
+  // done by gRPC's own thread; waiting for the loop each time would cost a switch of threads.
+  static constexpr int kMaxUnhandledMessages = 4;
+
   Session(std::shared_ptr<RoundLoop> loop, Gate::Place place, grpc::CallbackServerContext* context);
 
+  // Starts the next read if there may be one. With mutex_ held.
+  void Read();
   // Starts what is next: a write, or the end after the last one. With mutex_ held.
   void Continue();
 
@@ -60,11 +66,13 @@ class Session final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::Rende
   const std::string peer_;
   Gate::Place place_;
 
-  v1::AgentMessage incoming_;  // gRPC's while a read is outstanding, else OnReadDone's
+  v1::AgentMessage incoming_;  // gRPC's while `reading_`, else OnReadDone's
 
   std::atomic<bool> heard_ = false;  // a whole message has come
 
   std::mutex mutex_;
+  bool reading_ = false;
+  int may_read_ = kMaxUnhandledMessages - 1;    // the loop's first request makes it complete
   std::deque<v1::RendezvousMessage> outgoing_;  // the front one is gRPC's while `writing_`
   bool writing_ = false;
   bool broken_ = false;              // a write failed or the queue was full: nothing more is sent

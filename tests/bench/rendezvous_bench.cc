@@ -31,13 +31,15 @@
 namespace ddprun {
 namespace {
 
+constexpr int kMostChannels = 4096;  // a descriptor on each side
+
 struct Flags {
   std::vector<int> agents{256, 1024, 4096, 16384};
-  std::vector<int> channels{64};
-  int agents_per_channel = 0;  // instead of `channels`
+  std::vector<int> channels{64, 0};  // 0: one for each agent
+  int agents_per_channel = 0;        // instead of `channels`
   int reps = 5;
   int rounds = 3;
-  bool barrier = false;
+  bool echo = false;  // the floor answers each agent at once
   std::vector<std::string> daemon_arguments;
   bool journal = false;
   double bound = 0;  // 0: the contract's
@@ -177,10 +179,11 @@ class Bench {
         continue;
       }
       for (const int channels : flags_.channels) {
-        if (channels <= agents) Compare(agents, channels);
+        const int count = channels == 0 ? agents : channels;
+        if (count <= kMostChannels) Compare(agents, std::min(count, agents));
       }
     }
-    if (cpu_per_agent_.size() > 1) {
+    if (flags_.agents_per_channel > 0 && cpu_per_agent_.size() > 1) {
       const auto [few, few_cpu] = *cpu_per_agent_.begin();
       const auto [many, many_cpu] = *cpu_per_agent_.rbegin();
       std::printf(
@@ -209,7 +212,7 @@ class Bench {
     Server floor(
         {Self(), "--floor-server", "--assignment-bytes", absl::StrCat(warm_up.assignment_bytes),
          "--start-bytes", absl::StrCat(warm_up.start_bytes), "--stop-bytes",
-         absl::StrCat(warm_up.stop_bytes), "--barrier", absl::StrCat(flags_.barrier ? agents : 0)});
+         absl::StrCat(warm_up.stop_bytes), "--barrier", absl::StrCat(flags_.echo ? 0 : agents)});
     Measure(floor, agents, channels, flags_.rounds, true);
     std::vector<Sample> ours;
     std::vector<Sample> theirs;
@@ -290,11 +293,14 @@ int Main(int argc, char** argv) {
   FloorServerOptions floor;
   bool floor_server = false;
   app.add_option("--agents", flags.agents, "Numbers of agents")->delimiter(',');
-  app.add_option("--channels", flags.channels, "Numbers of channels for them")->delimiter(',');
+  app.add_option("--channels", flags.channels,
+                 "Numbers of channels for them; 0: a channel each, up to 4,096 agents")
+      ->delimiter(',');
   app.add_option("--agents-per-channel", flags.agents_per_channel, "Instead of --channels");
   app.add_option("--reps", flags.reps, "Jobs of each server per row");
   app.add_option("--rounds", flags.rounds, "Failures in each job");
-  app.add_flag("--wait-for-all", flags.barrier, "The floor answers when all have asked");
+  app.add_flag("--echo", flags.echo,
+               "The floor answers each agent at once, instead of when all have asked");
   app.add_option("--daemon-argument", flags.daemon_arguments, "Passed to `ddprun rendezvous`");
   app.add_flag("--journal", flags.journal, "The daemon gets a --state-dir");
   app.add_option("--bound", flags.bound, "Times the floor (1.3; with the journal 1.5)");

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rendezvous/store/journal_format.h"
+#include "rendezvous/wire/record.h"
 #include "rendezvous/wire/translate.h"
 #include "tests/unit/rendezvous/messages_for_test.h"
 
@@ -69,6 +70,19 @@ void WriteWireSeeds(const std::string& folder) {
     WriteSeed(folder, absl::StrCat("rendezvous_", message.index()),
               "\1" + wire::ToProto(header, message).SerializeAsString());
   }
+  JobRecord record;
+  record.spec = join.job;
+  record.generation = {2};
+  record.master_addr = "n0";
+  record.master_port = 29500;
+  record.members = {{Incarnation{7}, join.node, 29501, NodeRank{1}, Rank{8}}};
+  record.governor.restarts_used = 1;
+  record.governor.recent_ages = {std::chrono::seconds(5)};
+  record.causes = {cause};
+  record.checkpoint = 12;
+  WriteSeed(folder, "record", "\3" + wire::EncodeRecord("uid 1000", record));
+  record.finished = finished;
+  WriteSeed(folder, "record_finished", "\3" + wire::EncodeRecord("", record));
   WriteSeed(folder, "gone", "\2" + wire::ToGoneReport(header).SerializeAsString());
 }
 

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "google/protobuf/stubs/logging.h"
+#include "rendezvous/wire/record.h"
 #include "rendezvous/wire/translate.h"
 #include "tests/fuzz/require.h"
 
@@ -53,6 +54,19 @@ void CheckReport(const std::string& bytes) {
   Require(second.ok() && *second == *first, "a report comes back equal", proto.ShortDebugString());
 }
 
+void CheckRecord(const std::string& bytes) {
+  const absl::StatusOr<OwnedRecord> first = DecodeRecord(bytes);
+  if (!first.ok()) {
+    Require(absl::IsDataLoss(first.status()), "a refused record is DataLoss");
+    return;
+  }
+  const absl::StatusOr<OwnedRecord> second =
+      DecodeRecord(EncodeRecord(first->owner, first->record));
+  Require(second.ok(), "a record that was read is read again", second.status().ToString());
+  Require(second->owner == first->owner && second->record == first->record,
+          "a record comes back equal");
+}
+
 }  // namespace
 }  // namespace ddprun::wire
 
@@ -74,6 +88,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 2:
       ddprun::wire::CheckReport(bytes);
+      break;
+    case 3:
+      ddprun::wire::CheckRecord(bytes);
       break;
     default:
       break;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 class NodesTest : public testing::Test {
  protected:
@@ -156,7 +158,9 @@ TEST_F(NodesTest, AKilledAgentIsReplacedByANewOneAndNoRestartIsSpent) {
   Program& c = job_.AddNode(Flags(2, 1, {}, script));
   EXPECT_EQ(b.ExitCode(), 0) << b.err();
   EXPECT_EQ(c.ExitCode(), 0) << c.err();
-  EXPECT_THAT(b.err(), HasSubstr("generation 1: node "));
+  const bool first = b.err().find("generation 0: node 0 of 2") != std::string::npos;
+  EXPECT_THAT(b.err(), HasSubstr(first ? "generation 1: node 0 of 2" : "generation 1: node 1 of 2"))
+      << "who stays keeps its rank";
   EXPECT_THAT(b.err(), HasSubstr("restart 0 of 0"));
 }
 
@@ -194,13 +198,32 @@ TEST_F(NodesTest, AnAgentWithAnotherCommandLineIsRefusedAndTheJobGoesOn) {
   EXPECT_EQ(b.ExitCode(), 0) << b.err();
 }
 
-TEST_F(NodesTest, WhenTheDaemonStaysAwayTheAgentsEndTheirWorkersAndSaySo) {
+TEST_F(NodesTest, WorkersGoOnWithoutTheDaemonUntilItsGraceIsOverAndThenTheAgentSaysSo) {
   const std::string script = "echo up; exec sleep 1000";
-  Program& a = job_.AddNode(Flags(1, 1, {"--daemon-grace", "1s"}, script));
+  Program& a = job_.AddNode(Flags(1, 1, {"--daemon-grace", "4s"}, script));
   ASSERT_TRUE(a.WaitForOut("up"));
   daemon_.program().Signal(SIGKILL);
+  ASSERT_TRUE(a.WaitForErr("connecting again, and the workers go on meanwhile"));
+  const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(a.ExitCode(), 69) << a.err();
-  EXPECT_THAT(a.err(), HasSubstr(daemon_.endpoint()));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(3900))
+      << "longer than the lease: nobody listens, so nobody gives its ranks away";
+  EXPECT_THAT(a.err(), HasSubstr("cannot reach the rendezvous at " + daemon_.endpoint() +
+                                 ": connection refused; gave up after 4 s"));
+  EXPECT_THAT(a.err(), Not(HasSubstr("fenced")));
+  EXPECT_THAT(job_.Survivors(), IsEmpty());
+}
+
+// A daemon that is stopped is silent, as one behind a network that is cut: no refusal.
+TEST_F(NodesTest, ASilentDaemonIsNotWaitedForLongerThanTheLease) {
+  const std::string script = "echo up; exec sleep 1000";
+  Program& a = job_.AddNode(Flags(1, 1, {"--daemon-grace", "8s"}, script));
+  ASSERT_TRUE(a.WaitForOut("up"));
+  const auto begin = std::chrono::steady_clock::now();
+  daemon_.program().Signal(SIGSTOP);
+  ASSERT_TRUE(a.WaitForErr("fenced: the rendezvous at " + daemon_.endpoint() + " was not heard"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3)) << "the lease";
+  EXPECT_EQ(a.ExitCode(), 69) << a.err();
   EXPECT_THAT(job_.Survivors(), IsEmpty());
 }
 

@@ -204,6 +204,57 @@ TEST_F(TrainTest, KillingAWorkerOfTheOtherNodeRepeatsAtMostOneCheckpointsSteps) 
   KillInMidEpochAndFinish(3);
 }
 
+// Everything that the last checkpoint holds, to the last bit.
+TEST_F(TrainTest, ADaemonThatIsKilledTwentyTimesChangesNothing) {
+  constexpr int kKills = 20;
+  constexpr int kStepsBetween = 18;
+  const std::string config = "configs/mnist_two_nodes.yaml";
+  std::vector<std::string> checkpoints;
+  std::vector<std::size_t> steps_made;
+  for (const int kills : {0, kKills}) {
+    const std::string folder = folder_ / std::to_string(kills);
+    std::filesystem::create_directories(folder);
+    const std::string steps = folder + "/steps";
+    Daemon daemon(folder);
+    Job job(folder);
+    const auto command = CommandOf(config, {"--step-log", steps, "--seed", "7"});
+    for (int node = 0; node < 2; ++node) {
+      std::vector<std::string> arguments = {"-c",
+                                            config,
+                                            "--checkpoint-dir",
+                                            folder + "/checkpoints",
+                                            "--rdzv-endpoint",
+                                            daemon.endpoint(),
+                                            "--"};
+      arguments.insert(arguments.end(), command.begin(), command.end());
+      job.AddNode(arguments);
+    }
+    for (int kill = 1; kill <= kills; ++kill) {
+      const auto due = static_cast<std::size_t>(kill * kStepsBetween);
+      ASSERT_TRUE(WaitForChange(
+          steps, [&] { return ReadSteps(steps + "/rank0.log").size() >= due; }, kTraining))
+          << "before kill " << kill << ": " << job.node(0).err();
+      daemon.Kill();
+      daemon.Start();
+    }
+    for (int node = 0; node < 2; ++node) {
+      ASSERT_EQ(job.node(node).ExitCode(kTraining), 0) << job.node(node).err();
+      EXPECT_THAT(job.node(node).err(), Not(HasSubstr("generation 1"))) << "nothing restarts";
+    }
+    EXPECT_GE(Accuracy(job.node(0).out() + job.node(1).out()), 0.97);
+    steps_made.push_back(ReadSteps(steps + "/rank0.log").size());
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(folder + "/checkpoints")) {
+      if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+    }
+    ASSERT_FALSE(files.empty());
+    checkpoints.push_back(ReadFile(*std::max_element(files.begin(), files.end())));
+  }
+  EXPECT_GT(steps_made[1], static_cast<std::size_t>(kKills * kStepsBetween));
+  EXPECT_EQ(steps_made[0], steps_made[1]);
+  EXPECT_TRUE(checkpoints[0] == checkpoints[1]) << "the final parameters differ";
+}
+
 TEST_F(TrainTest, TwoNodesOfFourWorkersTrain) {
   const std::string config = "configs/mnist_hpc.yaml";
   Daemon daemon(folder_.path());

@@ -1,0 +1,418 @@
+#include "tests/simulation/agent.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/overloaded.h"
+#include "rendezvous/core/root_cause.h"
+#include "tests/simulation/text.h"
+#include "tests/simulation/world.h"
+
+namespace ddprun::sim {
+namespace {
+
+SupervisorOptions OptionsOf(const World& world, int host, std::uint32_t epoch,
+                            Incarnation incarnation) {
+  SupervisorOptions options;
+  options.job = "job";
+  options.epoch = epoch;
+  options.incarnation = incarnation;
+  options.spec = world.plan.spec;
+  options.node.host = world.hosts[host]->name;
+  options.node.address = options.node.host;
+  options.node.worker_count = world.plan.workers_per_host;
+  options.stop_grace = world.plan.stop_grace;
+  options.kill_grace = world.plan.kill_grace;
+  options.daemon_grace = world.plan.daemon_grace;
+  options.connect_timeout = world.plan.connect_timeout;
+  return options;
+}
+
+}  // namespace
+
+Agent::Agent(World* world, int id, int host, std::uint32_t epoch, Incarnation incarnation)
+    : world_(world),
+      id_(id),
+      host_(host),
+      epoch_(epoch),
+      incarnation_(incarnation),
+      supervisor_(OptionsOf(*world, host, epoch, incarnation)) {}
+
+std::string Agent::Name() const {
+  return absl::StrCat(world_->hosts[host_]->name, "/", incarnation_.value);
+}
+
+TimePoint Agent::Now() const { return world_->hosts[host_]->clock.Local(world_->scheduler.now()); }
+
+// ---- the process ----
+
+void Agent::Start() {
+  world_->recorder.Line(absl::StrCat(Name(), " starts, epoch ", epoch_));
+  Feed(Supervisor::AgentStarted{});
+  Connect();
+}
+
+void Agent::Kill() {
+  if (!alive_) return;
+  world_->recorder.Line(Name() + " is killed");
+  alive_ = false;
+  CloseSession();
+  // The guardian: most often at once, in the worst case as late as it promises.
+  const Time takes = world_->random.Percent(70) ? world_->random.Wide(1, 50) * kMillisecond
+                                                : world_->random.Wide(50, 2000) * kMillisecond;
+  world_->scheduler.After(takes, [this] {
+    if (!world_->hosts[host_]->powered) return;
+    EndWorkers();
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      if (world_->random.Percent(30)) continue;  // lost
+      world_->scheduler.After(attempt * 500 * kMillisecond, [this] {
+        world_->network.SendOnce(host_, kUp, [this] {
+          world_->daemon.Post([this] { world_->daemon.OnAgentGone(incarnation_); });
+        });
+      });
+    }
+  });
+}
+
+void Agent::PowerOff() {
+  if (alive_) world_->recorder.Line(Name() + " loses power");
+  alive_ = false;
+  EndWorkers();
+  if (session_ == nullptr) return;
+  world_->network.Break(
+      session_, -1,
+      world_->random.Percent(85) ? world_->random.Between(2000, 3000) * kMillisecond : -1);
+  session_->agent_open = false;
+  session_.reset();
+}
+
+void Agent::Stall(Time duration) {
+  if (!alive_ || stalled_) return;
+  world_->recorder.Line(absl::StrCat(Name(), " is stopped for ", duration / kMillisecond, " ms"));
+  stalled_ = true;
+  const int stall = ++stalls_;
+  if (session_ != nullptr && world_->random.Percent(85)) {
+    const Time noticed = world_->random.Between(2000, 3000) * kMillisecond;
+    world_->scheduler.After(noticed, [this, stall, session = session_] {
+      if (alive_ && stalled_ && stall == stalls_) world_->ServerEndLost(session);
+    });
+  }
+  world_->scheduler.After(duration, [this] {
+    stalled_ = false;
+    if (!alive_) return;
+    world_->recorder.Line(Name() + " continues");
+    RunInbox();
+  });
+}
+
+void Agent::Signal(int signo) { Feed(Supervisor::SignalReceived{signo}); }
+
+void Agent::Post(std::function<void()> task) {
+  if (!alive_) return;
+  if (stalled_ || spawn_ || !inbox_.empty()) {
+    inbox_.push_back(std::move(task));
+  } else {
+    task();
+  }
+}
+
+void Agent::RunInbox() {
+  if (spawn_ && !stalled_) {  // it was stopped between two workers
+    SpawnNext();
+    return;
+  }
+  while (alive_ && !stalled_ && !spawn_ && !inbox_.empty()) {
+    const std::function<void()> task = std::move(inbox_.front());
+    inbox_.pop_front();
+    task();
+  }
+}
+
+void Agent::Feed(Supervisor::Event event) {
+  Post([this, event = std::move(event)] { Step(event); });
+}
+
+void Agent::Step(const Supervisor::Event& event) {
+  if (!alive_) return;
+  const SupervisorState before = supervisor_.state();
+  const std::vector<Supervisor::Action> actions = supervisor_.Step(event, Now());
+  if (supervisor_.state() != before) {
+    if (supervisor_.state() == SupervisorState::kFenced) ++world_->result.fences;
+    if (world_->recorder.tracing()) {
+      world_->recorder.Line(absl::StrCat("  ", Name(), ": ", ToString(before), " -> ",
+                                         ToString(supervisor_.state())));
+    }
+  }
+  for (const Supervisor::Action& action : actions) Perform(action);
+  ScheduleTick();
+}
+
+void Agent::ScheduleTick() {
+  if (!alive_) return;
+  const std::optional<TimePoint> deadline = supervisor_.NextDeadline();
+  if (!deadline) return;
+  const Time at = std::max(world_->scheduler.now(), world_->hosts[host_]->clock.True(*deadline));
+  if (tick_at_ >= 0 && tick_at_ <= at) return;
+  tick_at_ = at + world_->random.Between(0, 2000) * 1000;
+  world_->scheduler.At(tick_at_, [this, at = tick_at_] {
+    if (tick_at_ != at) return;
+    Post([this] {
+      tick_at_ = -1;
+      Step(Supervisor::Tick{});
+    });
+  });
+}
+
+// ---- what the Supervisor wants ----
+
+void Agent::Perform(const Supervisor::Action& action) {
+  std::visit(Overloaded{
+                 [&](const Supervisor::Send& send) { Perform(send); },
+                 [&](const Supervisor::SpawnWorkers& spawn) { Perform(spawn); },
+                 [&](const Supervisor::SignalWorkers& signal) {
+                   for (const LocalRank local : signal.local_ranks) {
+                     world_->training.Signal(workers_[local.value], signal.signo);
+                   }
+                 },
+                 [&](const Supervisor::AskWorkersToSave& ask) {
+                   for (const LocalRank local : ask.local_ranks) {
+                     world_->training.AskToSave(workers_[local.value]);
+                   }
+                 },
+                 [&](const Supervisor::SetFence& fence) { Perform(fence); },
+                 [&](const Supervisor::Note& note) {
+                   world_->recorder.Line(absl::StrCat("  ", Name(), ": ", note.text));
+                 },
+                 [&](const Supervisor::Exit& exit) { Exit(exit.verdict); },
+             },
+             action);
+}
+
+void Agent::Perform(const Supervisor::Send& send) {
+  if (session_ == nullptr) return;
+  const auto deliver = [this, session = session_, header = send.header, message = send.message] {
+    if (!session->server_open) {  // nobody is there: the other machine says so
+      if (!session->broken && (world_->daemon.up() || world_->daemon.refuses())) {
+        world_->network.SendOnce(host_, kDown,
+                                 [this, session] { world_->AgentEndLost(session, "reset"); });
+      }
+      return;
+    }
+    world_->daemon.Post(
+        [this, session, header, message] { world_->daemon.OnMessage(session, header, message); });
+  };
+  const bool twice = world_->plan.duplicates && !std::holds_alternative<Join>(send.message) &&
+                     world_->random.Percent(5);
+  if (!twice) {
+    world_->network.Send(session_, kUp, deliver);
+    return;
+  }
+  const Time later = world_->random.Between(0, 300) * kMillisecond;
+  world_->network.Send(session_, kUp, [this, deliver, later] {
+    deliver();
+    world_->scheduler.After(later, deliver);
+  });
+}
+
+// One worker after the other; nothing else is handled meanwhile.
+void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
+  spawn_ = spawn;
+  workers_.clear();
+  world_->scheduler.After(world_->random.Wide(1, 30) * kMillisecond, [this] {
+    if (alive_ && !stalled_ && spawn_) SpawnNext();
+  });
+}
+
+void Agent::SpawnNext() {
+  const LocalRank local{static_cast<int>(workers_.size())};
+  const bool no_room = !world_->healed && !world_->plan.benign && world_->random.Percent(1);
+  if (no_room || fenced_) {  // the guardian starts nothing after the fence
+    spawn_.reset();
+    Step(Supervisor::SpawnFailed{local, 126, no_room ? "no room" : "fenced", false});
+    RunInbox();
+    return;
+  }
+  workers_.push_back(world_->training.Start(this, *spawn_, epoch_, local, life_));
+  const bool last = static_cast<int>(workers_.size()) == world_->plan.workers_per_host;
+  if (last) spawn_.reset();
+  Step(Supervisor::WorkerSpawned{local, 100 + workers_.back()});
+  if (last) {
+    RunInbox();
+    return;
+  }
+  const Time takes = world_->plan.benign || world_->random.Percent(95)
+                         ? world_->random.Wide(1, 30) * kMillisecond
+                         : world_->random.Wide(30, 3000) * kMillisecond;
+  world_->scheduler.After(takes, [this] {
+    if (alive_ && !stalled_ && spawn_) SpawnNext();
+  });
+}
+
+void Agent::Perform(const Supervisor::SetFence& fence) {
+  fence_ = fence.at;
+  const int set = ++fences_set_;
+  if (!fence_) return;
+  if (*fence_ > Now()) fenced_ = false;
+  const Time at = world_->hosts[host_]->clock.True(*fence_);
+  world_->scheduler.At(at + world_->random.Between(0, 3) * kMillisecond, [this, set] {
+    if (set != fences_set_ || !fence_) return;
+    fenced_ = true;
+    if (world_->training.AliveOf(workers_) > 0) {
+      world_->recorder.Line(Name() + ": its guardian keeps the fence");
+    }
+    EndWorkers();
+  });
+}
+
+void Agent::EndWorkers() {
+  for (const int worker : workers_) world_->training.Signal(worker, SIGKILL);
+}
+
+void Agent::Exit(const Verdict& verdict) {
+  world_->recorder.Event(kAgentEnded, id_, verdict.exit_code);
+  world_->recorder.Line(absl::StrCat(Name(), " exits ", verdict.exit_code, " ", verdict.outcome,
+                                     ": ", verdict.reason));
+  if (world_->training.AliveOf(workers_) > 0) {
+    world_->Violation(Name() + " exits and leaves workers behind");
+  }
+  verdict_ = verdict;
+  alive_ = false;
+  CloseSession();
+}
+
+// ---- the client ----
+
+// So that a lease sees at least one attempt, however short it is.
+Time Agent::ThirdOfLease() const {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(world_->plan.spec.lease).count() / 3;
+}
+
+void Agent::Connect() {
+  if (!alive_) return;
+  attempting_ = true;
+  const int attempt = ++attempt_;
+  world_->scheduler.After(attempt_limit_, [this, attempt] {
+    Post([this, attempt] { AttemptFailed(attempt, {"no answer", false, {}}); });
+  });
+  Syn(attempt, Now());
+}
+
+void Agent::Syn(int attempt, TimePoint started) {
+  if (!alive_ || !attempting_ || attempt != attempt_) return;
+  if (!world_->network.IsCut(host_, kUp)) {
+    world_->network.SendOnce(host_, kUp, [this, attempt, started] {
+      Daemon& daemon = world_->daemon;
+      if (!daemon.up()) {
+        if (!daemon.refuses()) return;
+        world_->network.SendOnce(host_, kDown, [this, attempt, started] {
+          Post([this, attempt, started] { OnRefused(attempt, started); });
+        });
+        return;
+      }
+      daemon.Post([this, attempt] {
+        const SessionPtr session = world_->network.Open(host_, id_);
+        session->server_open = true;
+        session->boot = world_->daemon.boot();
+        world_->network.Send(session, kDown, [this, attempt, session] {
+          Post([this, attempt, session] { OnOpened(attempt, session); });
+        });
+      });
+    });
+    return;
+  }
+  world_->scheduler.After(kSecond, [this, attempt, started] { Syn(attempt, started); });
+}
+
+void Agent::OnOpened(int attempt, const SessionPtr& session) {
+  if (attempt != attempt_ || !attempting_) {  // too late: it is closed again
+    world_->network.Send(session, kUp, [this, session] { world_->ServerEndLost(session); });
+    return;
+  }
+  if (session->broken) {  // meanwhile
+    AttemptFailed(attempt, {"reset", false, {}});
+    return;
+  }
+  attempting_ = false;
+  session->agent_open = true;
+  session_ = session;
+  world_->recorder.Event(kSessionOpened, session->id, id_);
+  world_->recorder.Line(absl::StrCat(Name(), " has session s", session->id));
+  Step(Supervisor::SessionOpened{});
+}
+
+void Agent::OnRefused(int attempt, TimePoint started) {
+  AttemptFailed(attempt, {"connection refused", true, started});
+}
+
+void Agent::AttemptFailed(int attempt, Supervisor::SessionLost lost) {
+  if (attempt != attempt_ || !attempting_) return;
+  attempting_ = false;
+  if (!lost.refused) attempt_limit_ = std::min(2 * attempt_limit_, 10 * kSecond);
+  Step(lost);
+  const Time whole = std::max(backoff_, 50 * kMillisecond);
+  backoff_ = std::min(2 * whole, std::min(kSecond, ThirdOfLease()));
+  world_->scheduler.After(world_->random.Between(whole / 2, whole),
+                          [this] { Post([this] { Connect(); }); });
+}
+
+void Agent::OnSessionLost(const SessionPtr& session, const char* why) {
+  Post([this, session, why] {
+    if (session_ != session) return;
+    world_->recorder.Event(kSessionLost, session->id, 0);
+    world_->recorder.Line(absl::StrCat(Name(), " lost session s", session->id, ": ", why));
+    CloseSession();
+    attempting_ = true;
+    AttemptFailed(attempt_, {why, false, {}});
+  });
+}
+
+void Agent::CloseSession() {
+  if (session_ == nullptr) return;
+  const SessionPtr session = std::exchange(session_, nullptr);
+  session->agent_open = false;
+  world_->network.Send(session, kUp, [this, session] { world_->ServerEndLost(session); });
+}
+
+void Agent::OnMessage(const SessionPtr& session, const Header& header,
+                      const RendezvousMessage& message, int life) {
+  Post([this, session, header, message, life] {
+    if (session_ != session) return;
+    world_->recorder.Event(kToAgent, session->id, message.index(),
+                           static_cast<std::uint64_t>(header.generation.value));
+    if (world_->recorder.tracing()) {
+      world_->recorder.Line(
+          absl::StrCat("  ", Name(), " <- s", session->id, " ", Text(header), " ", Text(message)));
+    }
+    backoff_ = 0;
+    attempt_limit_ = std::min(kSecond, ThirdOfLease());
+    Header seen = header;
+    if (world_->bug == Bug::kNoIncarnationCheck) seen.incarnation = incarnation_;
+    RendezvousMessage heard = message;
+    if (auto* ack = std::get_if<HeartbeatAck>(&heard);
+        ack != nullptr && world_->bug == Bug::kLeaseFromAckArrival) {
+      ack->sent_at =
+          std::chrono::duration_cast<std::chrono::nanoseconds>(Now().time_since_epoch()).count();
+    }
+    if (std::holds_alternative<Finished>(message)) verdict_life_ = life;
+    Step(Supervisor::Received{seen, std::move(heard)});
+    if (std::holds_alternative<Assignment>(message) &&
+        supervisor_.header().generation == header.generation) {
+      life_ = life;
+    }
+  });
+}
+
+// ---- workers ----
+
+void Agent::OnWorkerEnded(LocalRank local_rank, ExitStatus status, const std::string& last_words) {
+  Supervisor::WorkerEnded ended;
+  ended.local_rank = local_rank;
+  ended.status = status;
+  if (!last_words.empty()) ended.stderr_tail = {last_words};
+  ended.ended_at_ms = 1 + world_->scheduler.now() / kMillisecond;
+  Feed(std::move(ended));
+}
+
+}  // namespace ddprun::sim

@@ -1,0 +1,111 @@
+// The process of an agent with its guardian: the shipped Supervisor, a client that connects again
+// and again, worker processes, and a guardian that outlives it.
+#ifndef DDPRUN_TESTS_SIMULATION_AGENT_H_
+#define DDPRUN_TESTS_SIMULATION_AGENT_H_
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/core/supervisor.h"
+#include "tests/simulation/network.h"
+#include "tests/simulation/scheduler.h"
+
+namespace ddprun::sim {
+
+class Agent {
+ public:
+  Agent(World* world, int id, int host, std::uint32_t epoch, Incarnation incarnation);
+
+  int id() const { return id_; }
+  int host() const { return host_; }
+  bool alive() const { return alive_; }
+  bool stalled() const { return stalled_; }
+  Incarnation incarnation() const { return incarnation_; }
+  std::uint32_t epoch() const { return epoch_; }
+  SupervisorState state() const { return supervisor_.state(); }
+  const std::optional<Verdict>& verdict() const { return verdict_; }
+  int verdict_life() const { return verdict_life_; }
+  std::string Name() const;
+
+  void Start();
+  // SIGKILL: the guardian ends the workers and may tell the rendezvous.
+  void Kill();
+  // The machine is off: everything at once, and nobody hears of it.
+  void PowerOff();
+  // SIGSTOP for so long.
+  void Stall(Time duration);
+  void Signal(int signo);
+
+  // ---- from the network ----
+  void OnOpened(int attempt, const SessionPtr& session);
+  void OnRefused(int attempt, TimePoint started);
+  void OnSessionLost(const SessionPtr& session, const char* why);
+  // `life`: which job of this name the rendezvous means.
+  void OnMessage(const SessionPtr& session, const Header& header, const RendezvousMessage& message,
+                 int life);
+
+  // ---- from its workers ----
+  void OnWorkerEnded(LocalRank local_rank, ExitStatus status, const std::string& last_words);
+  void Feed(Supervisor::Event event);
+
+ private:
+  TimePoint Now() const;
+  // On the agent's loop: later, while it is stopped or starts workers.
+  void Post(std::function<void()> task);
+  void RunInbox();
+  void Step(const Supervisor::Event& event);
+  void Perform(const Supervisor::Action& action);
+  void Perform(const Supervisor::Send& send);
+  void Perform(const Supervisor::SpawnWorkers& spawn);
+  void Perform(const Supervisor::SetFence& fence);
+  void SpawnNext();
+  void Exit(const Verdict& verdict);
+  void ScheduleTick();
+
+  Time ThirdOfLease() const;
+  void Connect();
+  void Syn(int attempt, TimePoint started);
+  void AttemptFailed(int attempt, Supervisor::SessionLost lost);
+  void CloseSession();
+
+  void EndWorkers();  // by the guardian
+
+  World* const world_;  // outlives this
+  const int id_;
+  const int host_;
+  const std::uint32_t epoch_;
+  const Incarnation incarnation_;
+  bool alive_ = true;
+  bool stalled_ = false;
+  int stalls_ = 0;
+  std::deque<std::function<void()>> inbox_;
+  Supervisor supervisor_;
+  Time tick_at_ = -1;
+  std::optional<Verdict> verdict_;
+  int verdict_life_ = 0;
+
+  // The client.
+  SessionPtr session_;  // open, or nullptr
+  int attempt_ = 0;
+  bool attempting_ = false;
+  Time backoff_ = 0;
+  Time attempt_limit_ = 10 * kSecond;
+
+  // Workers: ids of Training, by local rank.
+  std::vector<int> workers_;
+  std::optional<Supervisor::SpawnWorkers> spawn_;  // in progress
+  int life_ = 0;                                   // of the newest assignment
+
+  // The guardian.
+  std::optional<TimePoint> fence_;
+  int fences_set_ = 0;
+  bool fenced_ = false;  // the fence was reached and not set anew
+};
+
+}  // namespace ddprun::sim
+
+#endif  // DDPRUN_TESTS_SIMULATION_AGENT_H_

@@ -1,0 +1,205 @@
+#include "tests/simulation/checker.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/root_cause.h"
+#include "tests/simulation/world.h"
+#include "worker/contract/control.h"
+
+namespace ddprun::sim {
+namespace {
+
+std::string Text(const Worker& worker) {
+  return absl::StrCat("worker ", worker.id, " of ", worker.agent->Name(), ", epoch ",
+                      worker.group->epoch, " generation ", worker.group->generation.value, " rank ",
+                      worker.rank.value);
+}
+
+}  // namespace
+
+bool Checker::Excludes(int older, int newer) const {
+  return older == newer || returners_.contains(newer);
+}
+
+void Checker::OnWorkerStarted(const Worker& started) {
+  for (const int id : world_->training.alive()) {
+    const Worker& other = world_->training.worker(id);
+    if (other.id == started.id) continue;
+    if (other.group == started.group) {
+      if (other.rank == started.rank) {
+        world_->Violation(
+            absl::StrCat("one rank, two workers: ", Text(started), " starts beside ", Text(other)));
+      }
+      continue;
+    }
+    if (!Excludes(other.group->life, started.group->life)) continue;
+    world_->Violation(absl::StrCat("two generations run at once: ", Text(started),
+                                   " starts beside ", Text(other)));
+  }
+}
+
+void Checker::CheckNobodyRuns(const Round& round, int life) {
+  for (const int id : world_->training.alive()) {
+    const Worker& worker = world_->training.worker(id);
+    if (!Excludes(worker.group->life, life)) continue;
+    world_->Violation(absl::StrCat("ranks are given away for generation ", round.generation().value,
+                                   " while there is still ", Text(worker)));
+  }
+}
+
+void Checker::OnEvent(const Round& round, int life, const JobEvent& event) {
+  const std::string generation =
+      absl::StrCat("epoch ", round.epoch(), " generation ", event.generation.value);
+  switch (event.kind) {
+    case JobEvent::Kind::kFormed:
+      CheckNobodyRuns(round, life);
+      failed_ = false;
+      break;
+    case JobEvent::Kind::kFailed:
+      failed_ = true;
+      spends_ = !IsMembershipChange(*event.cause) &&
+                event.cause->failure.exit.error_kind != control::kErrorBind;
+      break;
+    case JobEvent::Kind::kRestarted: {
+      const int expected = restarts_ + (failed_ && spends_ ? 1 : 0);
+      if (event.restarts != expected) {
+        world_->Violation(absl::StrCat(generation, " ended and ", event.restarts,
+                                       " restarts are used, not ", expected));
+      }
+      restarts_ = event.restarts;
+      failed_ = false;
+      break;
+    }
+    case JobEvent::Kind::kSuperseded:
+      restarts_ = 0;
+      failed_ = false;
+      break;
+    default:
+      break;
+  }
+  if (round.restarts_used() > world_->plan.spec.max_restarts) {
+    world_->Violation(absl::StrCat("budget exceeded: ", round.restarts_used(), " restarts of ",
+                                   world_->plan.spec.max_restarts));
+  }
+}
+
+void Checker::OnJobBegins() {
+  restarts_ = 0;
+  failed_ = false;
+}
+
+void Checker::OnRestored(const Round& round) {
+  restarts_ = round.restarts_used();
+  failed_ = false;
+}
+
+// Ranks of nodes and of workers are consecutive from 0.
+void Checker::OnRecord(int life, const JobRecord& record) {
+  if (record.finished || record.generation.value < 0) {
+    if (record.generation.value < 0) restarts_ = 0;
+    return;
+  }
+  int node = 0;
+  int rank = 0;
+  std::set<std::uint64_t> incarnations;
+  for (const NodeRecord& member : record.members) {
+    if (member.rank.value != node++ || member.first_rank.value != rank) {
+      // A node that is gone leaves a hole until the next forming.
+      if (member.rank.value < node - 1) {
+        world_->Violation(absl::StrCat("node rank ", member.rank.value, " twice in generation ",
+                                       record.generation.value, " of life ", life));
+      }
+      node = member.rank.value + 1;
+    }
+    rank = member.first_rank.value + member.spec.worker_count;
+    if (!incarnations.insert(member.incarnation.value).second) {
+      world_->Violation(
+          absl::StrCat("one agent has two ranks in generation ", record.generation.value));
+    }
+  }
+}
+
+void Checker::OnAssigned(int life, const Header& header, const Assignment& assignment) {
+  const Key key{life, header.epoch, header.generation.value};
+  Formed& formed = formed_[key];
+  const std::string where =
+      absl::StrCat("epoch ", header.epoch, " generation ", header.generation.value, " node ",
+                   assignment.node_rank.value);
+  const auto [place, fresh] = formed.by_node.emplace(assignment.node_rank.value, assignment);
+  if (!fresh && place->second != assignment) {
+    world_->Violation(absl::StrCat("a generation's number is used twice: ", where));
+  }
+  const auto [owner, first] = members_.emplace(
+      Key{life * 1000 + assignment.node_rank.value, header.epoch, header.generation.value},
+      header.incarnation.value);
+  if (!first && owner->second != header.incarnation.value &&
+      world_->bug != Bug::kNoIncarnationCheck) {
+    world_->Violation(absl::StrCat("a rank is given to two agents: ", where));
+  }
+  // Where all of them are known: exactly 0..W−1.
+  int rank = 0;
+  int node = 0;
+  for (const auto& [number, known] : formed.by_node) {
+    if (known.world_size != assignment.world_size || known.node_count != assignment.node_count ||
+        known.master_addr != assignment.master_addr ||
+        known.master_port != assignment.master_port) {
+      world_->Violation(absl::StrCat("nodes of one generation are told different things: ", where));
+    }
+    if (number != node++ || known.first_rank.value != rank) {
+      if (static_cast<int>(formed.by_node.size()) == assignment.node_count) {
+        world_->Violation(absl::StrCat("ranks are not 0..W-1: ", where));
+      }
+      return;
+    }
+    rank += world_->plan.workers_per_host;
+  }
+  if (node == assignment.node_count && rank != assignment.world_size) {
+    world_->Violation(
+        absl::StrCat("ranks are not 0..W-1: ", where, ", world ", assignment.world_size));
+  }
+  // The budget never grows again, whatever the daemon forgets.
+  auto& [generation, restarts] = visible_[{life, header.epoch}];
+  if (header.generation.value > generation && assignment.restart_count < restarts) {
+    world_->Violation(absl::StrCat("restarts are forgotten: ", where, " has ",
+                                   assignment.restart_count, ", and there were ", restarts));
+  }
+  generation = std::max(generation, header.generation.value);
+  restarts = std::max(restarts, assignment.restart_count);
+}
+
+void Checker::OnEnd(bool in_time) {
+  const Round* round = world_->daemon.round();
+  std::string outcome;
+  for (const auto& agent : world_->agents) {
+    if (agent->alive()) {
+      world_->Violation(absl::StrCat(
+          "no end within the bound: ", agent->Name(), " is ", ToString(agent->state()),
+          agent->state() == SupervisorState::kJoining ? "" : "!", ", the job is ",
+          round == nullptr ? "unknown" : ToString(round->state()), in_time ? "" : " (late)"));
+      return;
+    }
+    const std::optional<Verdict>& verdict = agent->verdict();
+    if (!verdict || round == nullptr || !round->finished()) continue;
+    if (agent->verdict_life() != world_->daemon.life() || agent->epoch() != round->epoch()) {
+      continue;
+    }
+    // Drained, sent away, or refused: its end is its own.
+    if (verdict->outcome != "succeeded" && verdict->outcome != "failed") continue;
+    if (outcome.empty()) outcome = verdict->outcome;
+    if (outcome != verdict->outcome) {
+      world_->Violation(absl::StrCat(agent->Name(), " ended with ", verdict->outcome,
+                                     ", another one with ", outcome));
+    }
+  }
+  if (round != nullptr && round->finished() && round->state() == RoundState::kSucceeded &&
+      !world_->training.complete() && world_->plan.checkpoint_every > 0) {
+    world_->Violation("the job succeeded without its last step");
+  }
+  if (world_->plan.benign && world_->result.generations > 1) {
+    world_->Violation(absl::StrCat("nothing happened that needs a restart, and there were ",
+                                   world_->result.generations, " generations"));
+  }
+}
+
+}  // namespace ddprun::sim

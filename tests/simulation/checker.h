@@ -1,0 +1,61 @@
+// What must hold after every event of a simulated run. docs/simulation.md has the list.
+#ifndef DDPRUN_TESTS_SIMULATION_CHECKER_H_
+#define DDPRUN_TESTS_SIMULATION_CHECKER_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "rendezvous/core/round.h"
+#include "tests/simulation/scheduler.h"
+
+namespace ddprun::sim {
+
+struct World;
+struct Worker;
+
+class Checker {
+ public:
+  explicit Checker(World* world) : world_(world) {}
+
+  void OnWorkerStarted(const Worker& started);
+  // The Round of job `life` said that this happened.
+  void OnEvent(const Round& round, int life, const JobEvent& event);
+  void OnRecord(int life, const JobRecord& record);
+  // An assignment becomes visible to the agents.
+  void OnAssigned(int life, const Header& header, const Assignment& assignment);
+  void OnRestored(const Round& round);
+  void OnJobBegins();
+  // An agent came back from a generation that the daemon of job `life` has no record of.
+  void OnReturner(int life) { returners_.insert(life); }
+  // Once, at the end.
+  void OnEnd(bool in_time);
+
+ private:
+  // A number of a generation of one epoch of one job.
+  using Key = std::tuple<int, std::uint32_t, int>;
+  struct Formed {
+    std::map<int, Assignment> by_node;
+  };
+
+  // Workers of `older` must be gone before those of `newer` start; not so where the daemon lost its
+  // memory and nobody told it, or where a job of the same name was begun after the end.
+  bool Excludes(int older, int newer) const;
+  void CheckNobodyRuns(const Round& round, int life);
+
+  World* const world_;  // outlives this
+  std::set<int> returners_;
+  std::map<Key, Formed> formed_;
+  std::map<Key, std::uint64_t> members_;  // hash of incarnations and ranks, from the record
+  int restarts_ = 0;
+  bool failed_ = false;  // the generation that ended last did
+  bool spends_ = false;  // a restart, by its cause
+  std::map<std::pair<int, std::uint32_t>, std::pair<int, int>> visible_;  // generation, restarts
+};
+
+}  // namespace ddprun::sim
+
+#endif  // DDPRUN_TESTS_SIMULATION_CHECKER_H_

@@ -1,0 +1,82 @@
+// The process of the rendezvous: the shipped Round, with a journal whose writes take time, sessions
+// as rendezvous/service keeps them, kills, restarts and pauses.
+#ifndef DDPRUN_TESTS_SIMULATION_DAEMON_H_
+#define DDPRUN_TESTS_SIMULATION_DAEMON_H_
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/round.h"
+#include "tests/simulation/network.h"
+#include "tests/simulation/scheduler.h"
+
+namespace ddprun::sim {
+
+class Daemon {
+ public:
+  explicit Daemon(World* world);
+
+  bool up() const { return up_; }
+  bool stalled() const { return stalled_; }
+  bool refuses() const { return refuses_; }  // its machine answers that nobody listens
+  int boot() const { return boot_; }
+  // A number for each job that began without a record of it.
+  int life() const { return life_; }
+  const Round* round() const { return round_.get(); }
+
+  void Boot();
+  // kill -9; `refuses`: its machine lives on and refuses connections.
+  void Kill(bool refuses);
+  void Stall(Time duration);
+  // Runs in the daemon: later, when it is stopped; never, when it is killed before.
+  void Post(std::function<void()> task);
+
+  void OnMessage(const SessionPtr& session, Header header, AgentMessage message);
+  // Its end of the session is over.
+  void OnEnd(const SessionPtr& session);
+  void OnAgentGone(Incarnation incarnation);
+  void Ask(const Round::Event& event);  // of an operator
+
+ private:
+  using Effect = std::function<void()>;
+  struct Write {
+    JobRecord record;
+    int life = 0;
+    bool durable = false;
+    std::deque<Effect> held;  // what must not be visible before
+  };
+
+  void Step(const Round::Event& event);
+  void Perform(const Round::Action& action);
+  void Persist(const JobRecord& record);
+  void SendNow(const Header& header, const RendezvousMessage& message, int life);
+  void ScheduleTick();
+  // What the planted bugs do to an incarnation.
+  Incarnation Seen(const SessionPtr& session, Incarnation incarnation);
+
+  World* const world_;  // outlives this
+  Clock clock_;
+  bool up_ = false;
+  bool refuses_ = true;
+  bool stalled_ = false;
+  int boot_ = 0;
+  int lives_ = 0;
+  int life_ = 0;
+  std::deque<std::function<void()>> inbox_;  // while stalled
+  std::unique_ptr<Round> round_;
+  std::map<std::uint64_t, SessionPtr> streams_;  // by incarnation, as the service has them
+  std::optional<JobRecord> durable_;
+  int durable_life_ = 0;
+  std::deque<std::shared_ptr<Write>> writes_;           // not durable yet, oldest first
+  Time tick_at_ = -1;                                   // the next tick; −1: none
+  std::map<std::uint64_t, Incarnation> first_on_host_;  // for Bug::kNoIncarnationCheck
+};
+
+}  // namespace ddprun::sim
+
+#endif  // DDPRUN_TESTS_SIMULATION_DAEMON_H_

@@ -1,0 +1,14 @@
+// What goes wrong in a run, and when. All of it is drawn at the beginning.
+#ifndef DDPRUN_TESTS_SIMULATION_FAULTS_H_
+#define DDPRUN_TESTS_SIMULATION_FAULTS_H_
+
+namespace ddprun::sim {
+
+struct World;
+
+// Starts the daemon and the agents, plans the faults, and their end. `world` outlives the run.
+void Populate(World* world);
+
+}  // namespace ddprun::sim
+
+#endif  // DDPRUN_TESTS_SIMULATION_FAULTS_H_

@@ -1,0 +1,124 @@
+#include "tests/simulation/network.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/simulation/world.h"
+
+namespace ddprun::sim {
+
+Network::Network(World* world, int hosts) : world_(world), links_(hosts) {}
+
+SessionPtr Network::Open(int host, int agent) {
+  auto session = std::make_shared<Session>();
+  session->id = ++world_->result.sessions;
+  session->host = host;
+  session->agent = agent;
+  std::erase_if(sessions_, [](const auto& other) { return other.expired(); });
+  sessions_.push_back(session);
+  return session;
+}
+
+// Most are quick, some take long.
+Time Network::Delay() {
+  const Time shortest = world_->plan.shortest_delay;
+  Time longest = world_->plan.longest_delay;
+  // A network that is slower than the lease is one more fault.
+  if (world_->healed) longest = std::min(longest, 40 * kMillisecond);
+  if (world_->random.Percent(70)) longest = std::max(shortest, longest / 8);
+  return world_->random.Between(shortest, longest);
+}
+
+void Network::Send(const SessionPtr& session, Direction direction, std::function<void()> deliver) {
+  if (session->broken) return;
+  const Time at = std::max(world_->scheduler.now() + Delay(), session->last[direction] + 1);
+  session->last[direction] = at;
+  session->queue[direction].push_back(std::move(deliver));
+  world_->scheduler.At(at, [this, session, direction] { Arrive(session, direction); });
+}
+
+void Network::SendOnce(int host, Direction direction, std::function<void()> arrived) {
+  world_->scheduler.After(Delay(), [this, host, direction, arrived = std::move(arrived)] {
+    if (!IsCut(host, direction)) arrived();
+  });
+}
+
+void Network::Arrive(const SessionPtr& session, Direction direction) {
+  Link& link = links_[session->host];
+  if (link.cut[direction]) {
+    link.stuck[direction].push_back(session);
+    return;
+  }
+  const std::function<void()> deliver = std::move(session->queue[direction].front());
+  session->queue[direction].pop_front();
+  if (session->broken && session->loses_in_flight) return;
+  deliver();
+}
+
+void Network::Cut(int host, Direction direction) {
+  Link& link = links_[host];
+  if (link.cut[direction]) return;
+  link.cut[direction] = true;
+  const int cut = ++link.cuts[direction];
+  // Keepalive: each end has had no answer for 2 to 3 s; now and then a middlebox answers for it.
+  for (const SessionPtr& session : OpenSessions()) {
+    if (session->host != host) continue;
+    for (const bool agent : {true, false}) {
+      if (world_->random.Percent(15)) continue;
+      const Time after = world_->random.Between(2000, 3000) * kMillisecond;
+      world_->scheduler.After(after, [this, session, host, direction, cut, agent] {
+        const Link& link = links_[host];
+        if (!link.cut[direction] || link.cuts[direction] != cut) return;
+        if (agent) {
+          world_->AgentEndLost(session, "keepalive");
+        } else {
+          world_->ServerEndLost(session);
+        }
+      });
+    }
+  }
+}
+
+void Network::Heal(int host, Direction direction) {
+  Link& link = links_[host];
+  if (!link.cut[direction]) return;
+  link.cut[direction] = false;
+  // What was sent meanwhile is sent again, by TCP, when its timers say so.
+  const Time again = world_->scheduler.now() + world_->random.Wide(1, 400) * kMillisecond;
+  for (const SessionPtr& session : std::exchange(link.stuck[direction], {})) {
+    session->last[direction] = std::max(session->last[direction], again);
+    world_->scheduler.At(again, [this, session, direction] { Arrive(session, direction); });
+  }
+}
+
+void Network::HealAll() {
+  for (int host = 0; host < static_cast<int>(links_.size()); ++host) {
+    Heal(host, kUp);
+    Heal(host, kDown);
+  }
+}
+
+void Network::Break(const SessionPtr& session, Time agent_after, Time server_after) {
+  session->broken = true;
+  session->loses_in_flight = world_->random.Percent(50);
+  if (agent_after >= 0) {
+    world_->scheduler.After(agent_after,
+                            [this, session] { world_->AgentEndLost(session, "reset"); });
+  }
+  if (server_after >= 0) {
+    world_->scheduler.After(server_after, [this, session] { world_->ServerEndLost(session); });
+  }
+}
+
+std::vector<SessionPtr> Network::OpenSessions() const {
+  std::vector<SessionPtr> open;
+  for (const auto& weak : sessions_) {
+    SessionPtr session = weak.lock();
+    if (session != nullptr && (session->agent_open || session->server_open)) {
+      open.push_back(std::move(session));
+    }
+  }
+  return open;
+}
+
+}  // namespace ddprun::sim

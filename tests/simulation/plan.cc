@@ -1,0 +1,69 @@
+#include "tests/simulation/plan.h"
+
+#include <algorithm>
+
+namespace ddprun::sim {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+Plan MakePlan(Random& random) {
+  Plan plan;
+  plan.benign = random.Percent(12);
+  plan.hosts = random.Percent(60) ? random.Int(2, 3) : random.Int(2, 8);
+  plan.workers_per_host = random.Percent(70) ? 1 : random.Int(1, 3);
+  JobSpec& spec = plan.spec;
+  spec.min_nodes = random.Int(1, plan.hosts);
+  spec.max_nodes = random.Int(spec.min_nodes, plan.hosts);
+  if (plan.benign) spec.min_nodes = spec.max_nodes = plan.hosts;  // or growth would restart them
+  spec.max_restarts = random.Int(0, 6);
+  spec.join_timeout = seconds(15);
+  spec.last_call = milliseconds(random.Int(0, 2) * 500);
+  if (random.Percent(25)) {
+    spec.heartbeat = milliseconds(500);
+    spec.lease = milliseconds(1500);
+  }
+  spec.save_timeout = seconds(4);
+  plan.round.forming_timeout = seconds(5);
+  plan.stop_grace = seconds(2);
+  plan.kill_grace = seconds(2);
+  plan.daemon_grace = seconds(60);
+  plan.connect_timeout = seconds(60);
+
+  plan.total_steps = random.Int(4, 20);
+  plan.step_time = random.Between(50, 600) * kMillisecond;
+  plan.workers_speak = random.Percent(80);
+  plan.checkpoint_every = plan.workers_speak && random.Percent(75) ? random.Int(1, 8) : 0;
+
+  plan.shortest_delay = random.Between(50, 2000) * kMillisecond / 1000;
+  plan.longest_delay =
+      random.Percent(80) ? random.Wide(1, 40) * kMillisecond : random.Wide(40, 600) * kMillisecond;
+  if (plan.benign) plan.longest_delay = std::min(plan.longest_delay, 100 * kMillisecond);
+  plan.longest_delay = std::max(plan.longest_delay, plan.shortest_delay);
+  plan.duplicates = !plan.benign && random.Percent(25);
+  plan.longest_fsync = random.Wide(1, 400) * kMillisecond;
+  plan.memory_store = !plan.benign && random.Percent(15);
+
+  plan.faults = random.Percent(5) ? 0 : random.Int(1, 9);
+  plan.faults_end = random.Between(3, 16) * kSecond;
+  return plan;
+}
+
+Time LivenessBound(const Plan& plan) {
+  const auto time = [](Duration duration) -> Time {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+  };
+  const Time notice = 11 * kSecond;  // an attempt to connect that was silent, and the backoff
+  const Time end_of_generation = time(plan.spec.lease + plan.round.victim_grace +
+                                      plan.spec.save_timeout + plan.stop_grace + plan.kill_grace);
+  const Time forming = time(plan.spec.last_call + plan.round.forming_timeout);
+  const Time training = plan.step_time * (plan.total_steps + 2);
+  // Two generations may still be ended by what happened before: by the last failure, and for the
+  // nodes that came after it.
+  const Time all = notice + 2 * (end_of_generation + forming + training) +
+                   time(plan.spec.lease + plan.spec.join_timeout) + training + forming +
+                   5 * kSecond;  // the pauses before restarts
+  return all + all / 25;         // clocks are slow by 3 % at most
+}
+
+}  // namespace ddprun::sim

@@ -1,0 +1,47 @@
+// What kind of run a seed makes: the job, the machines, the network, and which faults happen.
+#ifndef DDPRUN_TESTS_SIMULATION_PLAN_H_
+#define DDPRUN_TESTS_SIMULATION_PLAN_H_
+
+#include "rendezvous/core/messages.h"
+#include "rendezvous/core/round.h"
+#include "tests/simulation/random.h"
+#include "tests/simulation/scheduler.h"
+
+namespace ddprun::sim {
+
+struct Plan {
+  JobSpec spec;
+  RoundOptions round;
+  Duration stop_grace{};
+  Duration kill_grace{};
+  Duration daemon_grace{};
+  Duration connect_timeout{};
+
+  int hosts = 2;
+  int workers_per_host = 1;
+  int total_steps = 10;
+  Time step_time = 0;
+  int checkpoint_every = 0;   // steps; 0: the workers report none
+  bool workers_speak = true;  // the control socket
+
+  Time shortest_delay = 0;  // of a message
+  Time longest_delay = 0;
+  bool duplicates = false;  // messages other than Join may arrive twice
+  Time longest_fsync = 0;
+  bool memory_store = false;  // a restarted daemon knows nothing
+
+  // No fault that may cost a generation: sessions break and are noticed, the daemon is killed and
+  // comes back from its journal. The workers must never be restarted.
+  bool benign = false;
+  int faults = 0;
+  Time faults_end = 0;  // all is healed then
+};
+
+Plan MakePlan(Random& random);
+
+// How long after the last fault a job may take to end; docs/simulation.md explains each term.
+Time LivenessBound(const Plan& plan);
+
+}  // namespace ddprun::sim
+
+#endif  // DDPRUN_TESTS_SIMULATION_PLAN_H_

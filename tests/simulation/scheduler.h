@@ -1,0 +1,86 @@
+// The one clock of a simulation, and what is to happen when. No threads, no real time.
+#ifndef DDPRUN_TESTS_SIMULATION_SCHEDULER_H_
+#define DDPRUN_TESTS_SIMULATION_SCHEDULER_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/core/types.h"
+
+namespace ddprun::sim {
+
+// True time: nanoseconds since the simulation began. No process sees it; each has a Clock.
+using Time = std::int64_t;
+
+constexpr Time kMillisecond = 1'000'000;
+constexpr Time kSecond = 1'000'000'000;
+
+class Scheduler {
+ public:
+  using Task = std::function<void()>;
+
+  Time now() const { return now_; }
+  std::uint64_t ran() const { return ran_; }
+
+  // What is due at the same time runs in the order in which it was asked for.
+  void At(Time time, Task task) {
+    heap_.push_back({std::max(time, now_), next_++, std::move(task)});
+    std::push_heap(heap_.begin(), heap_.end(), Later);
+  }
+  void After(Time delay, Task task) { At(now_ + delay, std::move(task)); }
+
+  // False when nothing is left to do until `end`.
+  bool RunOne(Time end) {
+    if (heap_.empty() || heap_.front().time > end) return false;
+    std::pop_heap(heap_.begin(), heap_.end(), Later);
+    const Entry entry = std::move(heap_.back());
+    heap_.pop_back();
+    now_ = entry.time;
+    ++ran_;
+    entry.task();
+    return true;
+  }
+
+ private:
+  struct Entry {
+    Time time;
+    std::uint64_t order;
+    Task task;
+  };
+  static bool Later(const Entry& a, const Entry& b) {
+    return a.time != b.time ? a.time > b.time : a.order > b.order;
+  }
+
+  Time now_ = 0;
+  std::uint64_t next_ = 0;
+  std::uint64_t ran_ = 0;
+  std::vector<Entry> heap_;
+};
+
+// The steady clock of one machine: it began at some time, and its rate is a little off.
+struct Clock {
+  Time offset = 0;
+  Time ppm = 0;  // how much faster than true time
+
+  TimePoint Local(Time time) const {
+    return TimePoint(std::chrono::nanoseconds(offset + time + time / 1'000'000 * ppm +
+                                              time % 1'000'000 * ppm / 1'000'000));
+  }
+  // The first true time at which Local() is `local` or later.
+  Time True(TimePoint local) const {
+    const Time target =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(local.time_since_epoch()).count() -
+        offset;
+    Time time = static_cast<Time>(static_cast<long double>(target) * 1'000'000 /
+                                  static_cast<long double>(1'000'000 + ppm));
+    while (Local(time) < local) ++time;
+    return time;
+  }
+};
+
+}  // namespace ddprun::sim
+
+#endif  // DDPRUN_TESTS_SIMULATION_SCHEDULER_H_

@@ -1,0 +1,114 @@
+// simulate --seeds FROM:TO [--bug NAME]      runs each seed once; 1 if something did not hold
+// simulate --trace SEED [--bug NAME]         one run, with a line for each event
+//
+// A bug is planted: no_incarnation_check, lease_from_ack_arrival or ranks_before_lease; then 0
+// means that it was found.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "tests/simulation/simulation.h"
+
+namespace {
+
+using ddprun::sim::Bug;
+using ddprun::sim::Result;
+
+int Usage() {
+  std::fprintf(stderr,
+               "usage: simulate --seeds FROM:TO | --trace SEED  [--bug no_incarnation_check | "
+               "lease_from_ack_arrival | ranks_before_lease]\n");
+  return 64;
+}
+
+int Trace(std::uint64_t seed, Bug bug) {
+  std::string trace;
+  const Result result = ddprun::sim::Run(seed, bug, &trace);
+  std::fputs(trace.c_str(), stdout);
+  std::printf("seed %llu: %s; outcome %s, %llu events, hash %016llx\n",
+              static_cast<unsigned long long>(seed),
+              result.violation.empty() ? "everything held" : result.violation.c_str(),
+              result.outcome.c_str(), static_cast<unsigned long long>(result.events),
+              static_cast<unsigned long long>(result.hash));
+  return result.violation.empty() ? 0 : 1;
+}
+
+int Campaign(std::uint64_t from, std::uint64_t to, Bug bug, const char* bug_name) {
+  const auto began = std::chrono::steady_clock::now();
+  std::uint64_t runs = 0;
+  std::uint64_t events = 0;
+  std::uint64_t hash = 0;
+  long faults = 0;
+  long fences = 0;
+  long daemon_restarts = 0;
+  long generations = 0;
+  long sessions = 0;
+  int found = 0;
+  std::map<std::string, long> outcomes;
+  for (std::uint64_t seed = from; seed < to; ++seed) {
+    const Result result = ddprun::sim::Run(seed, bug);
+    ++runs;
+    events += result.events;
+    hash = hash * 31 + result.hash;
+    faults += result.faults;
+    fences += result.fences;
+    daemon_restarts += result.daemon_restarts;
+    generations += result.generations;
+    sessions += result.sessions;
+    ++outcomes[result.outcome];
+    if (result.violation.empty()) continue;
+    ++found;
+    std::printf("seed %llu: %s\n  replay: simulate --trace %llu%s%s\n",
+                static_cast<unsigned long long>(seed), result.violation.c_str(),
+                static_cast<unsigned long long>(seed), bug == Bug::kNone ? "" : " --bug ",
+                bug == Bug::kNone ? "" : bug_name);
+    std::fflush(stdout);
+    if (bug != Bug::kNone || found == 20) break;
+  }
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  std::printf(
+      "%llu runs, %llu events, %.1f s, %.0f runs/s; faults %ld, fenced %ld, daemon "
+      "restarts %ld, generations %ld, sessions %ld; hash %016llx\n",
+      static_cast<unsigned long long>(runs), static_cast<unsigned long long>(events), seconds,
+      static_cast<double>(runs) / seconds, faults, fences, daemon_restarts, generations, sessions,
+      static_cast<unsigned long long>(hash));
+  for (const auto& [outcome, count] : outcomes) {
+    std::printf("  %s: %ld\n", outcome.c_str(), count);
+  }
+  const bool wanted = bug != Bug::kNone;
+  if (wanted) std::printf("bug %s: %s\n", bug_name, found > 0 ? "found" : "NOT FOUND");
+  return (found > 0) == wanted ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Bug bug = Bug::kNone;
+  const char* bug_name = "";
+  const char* seeds = nullptr;
+  const char* trace = nullptr;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (std::strcmp(argv[i], "--seeds") == 0) {
+      seeds = argv[i + 1];
+    } else if (std::strcmp(argv[i], "--trace") == 0) {
+      trace = argv[i + 1];
+    } else if (std::strcmp(argv[i], "--bug") == 0) {
+      const auto named = ddprun::sim::BugNamed(argv[i + 1]);
+      if (!named) return Usage();
+      bug = *named;
+      bug_name = argv[i + 1];
+    } else {
+      return Usage();
+    }
+  }
+  if (argc % 2 == 0 || (seeds == nullptr) == (trace == nullptr)) return Usage();
+  if (trace != nullptr) return Trace(std::strtoull(trace, nullptr, 10), bug);
+  char* rest = nullptr;
+  const std::uint64_t from = std::strtoull(seeds, &rest, 10);
+  if (*rest != ':') return Usage();
+  return Campaign(from, std::strtoull(rest + 1, nullptr, 10), bug, bug_name);
+}

@@ -1,0 +1,98 @@
+#include "tests/simulation/simulation.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/faults.h"
+#include "tests/simulation/world.h"
+
+namespace ddprun::sim {
+
+std::optional<Bug> BugNamed(const std::string& name) {
+  if (name == "no_incarnation_check") return Bug::kNoIncarnationCheck;
+  if (name == "lease_from_ack_arrival") return Bug::kLeaseFromAckArrival;
+  if (name == "ranks_before_lease") return Bug::kRanksBeforeLease;
+  return std::nullopt;
+}
+
+World::World(std::uint64_t seed, Bug bug, std::string* trace)
+    : random(seed),
+      plan(MakePlan(random)),
+      bug(bug),
+      recorder(&scheduler, trace),
+      network(this, 2 * plan.hosts),
+      checker(this),
+      daemon(this),
+      training(this) {
+  result.seed = seed;
+}
+
+Host& World::AddHost() {
+  auto host = std::make_unique<Host>();
+  host->name = absl::StrCat("n", hosts.size());
+  host->clock.offset = random.Between(0, 100'000) * kSecond / 10;
+  host->clock.ppm = random.Between(-30'000, 30'000);
+  hosts.push_back(std::move(host));
+  return *hosts.back();
+}
+
+Agent& World::StartAgent(int host, std::uint32_t epoch) {
+  const int id = static_cast<int>(agents.size());
+  agents.push_back(std::make_unique<Agent>(this, id, host, epoch, Incarnation{agents.size() + 1}));
+  agents.back()->Start();
+  return *agents.back();
+}
+
+Agent* World::AgentOn(int host) {
+  for (auto agent = agents.rbegin(); agent != agents.rend(); ++agent) {
+    if ((*agent)->host() == host && (*agent)->alive()) return agent->get();
+  }
+  return nullptr;
+}
+
+void World::AgentEndLost(const SessionPtr& session, const char* why) {
+  if (!session->agent_open) return;
+  agents[session->agent]->OnSessionLost(session, why);
+}
+
+void World::ServerEndLost(const SessionPtr& session) {
+  if (!session->server_open) return;
+  daemon.Post([this, session] { daemon.OnEnd(session); });
+}
+
+void World::Violation(const std::string& what) {
+  if (!result.violation.empty()) return;
+  recorder.Line("VIOLATION: " + what);
+  result.violation = what;
+}
+
+Result Run(std::uint64_t seed, Bug bug, std::string* trace) {
+  World world(seed, bug, trace);
+  Populate(&world);
+  const Time end = world.plan.faults_end + LivenessBound(world.plan);
+  const auto ended = [&] {
+    if (!world.healed) return false;
+    for (const auto& agent : world.agents) {
+      if (agent->alive()) return false;
+    }
+    return true;
+  };
+  bool in_time = true;
+  while (world.result.violation.empty() && !ended()) {
+    if (!world.scheduler.RunOne(end)) {
+      in_time = false;
+      break;
+    }
+  }
+  if (world.result.violation.empty()) world.checker.OnEnd(in_time);
+  world.result.hash = world.recorder.hash();
+  world.result.events = world.scheduler.ran();
+  world.result.outcome = "none";
+  for (const auto& agent : world.agents) {
+    if (agent->verdict()) world.result.outcome = agent->verdict()->outcome;
+    if (agent->verdict() && agent->verdict()->outcome == "succeeded") break;
+  }
+  return world.result;
+}
+
+}  // namespace ddprun::sim

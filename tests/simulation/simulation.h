@@ -1,0 +1,42 @@
+// One run of a simulated job: the shipped Round and the shipped Supervisors, with everything around
+// them simulated: network, disk, clocks, workers, kills, partitions, operators. All of it follows
+// from the seed. docs/simulation.md says what is modelled and what must always hold.
+#ifndef DDPRUN_TESTS_SIMULATION_SIMULATION_H_
+#define DDPRUN_TESTS_SIMULATION_SIMULATION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ddprun::sim {
+
+// Mistakes that a campaign must find. They are made around the cores, not in them.
+enum class Bug {
+  kNone,
+  kNoIncarnationCheck,   // the rendezvous takes a restarted agent for the one before
+  kLeaseFromAckArrival,  // the agent counts its lease from when an acknowledgement arrived
+  kRanksBeforeLease,     // the rendezvous gives ranks away after half of the lease
+};
+// nullopt: no such bug.
+std::optional<Bug> BugNamed(const std::string& name);
+
+struct Result {
+  std::uint64_t seed = 0;
+  std::string violation;  // empty: everything held
+  std::uint64_t hash = 0;
+  std::uint64_t events = 0;
+  // What the run was like, so that a campaign can show that it was not empty.
+  std::string outcome;  // of the job: succeeded | failed | left | ...; or "none"
+  int generations = 0;  // that were started
+  int faults = 0;
+  int fences = 0;  // agents that ended their workers because they were cut off
+  int daemon_restarts = 0;
+  int sessions = 0;
+};
+
+// `trace`: where a line for each event goes, or nullptr.
+Result Run(std::uint64_t seed, Bug bug = Bug::kNone, std::string* trace = nullptr);
+
+}  // namespace ddprun::sim
+
+#endif  // DDPRUN_TESTS_SIMULATION_SIMULATION_H_

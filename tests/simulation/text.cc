@@ -1,0 +1,66 @@
+#include "tests/simulation/text.h"
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/overloaded.h"
+
+namespace ddprun::sim {
+
+std::string Text(const Header& header) {
+  return absl::StrCat("[e", header.epoch, " g", header.generation.value, " ",
+                      header.incarnation.value, "]");
+}
+
+std::string Text(const AgentMessage& message) {
+  return std::visit(
+      Overloaded{
+          [](const Join& join) {
+            return absl::StrCat("Join ", join.node.host, join.workers_running ? " running" : "");
+          },
+          [](const Heartbeat& heartbeat) {
+            return absl::StrCat("Heartbeat ", heartbeat.sent_at,
+                                heartbeat.step ? absl::StrCat(" step ", *heartbeat.step) : "");
+          },
+          [](const Prepared&) { return std::string("Prepared"); },
+          [](const WorkerExited& exit) {
+            return absl::StrCat("WorkerExited rank ", exit.rank.value, ": ",
+                                exit.status.Describe());
+          },
+          [](const Checkpointed& checkpointed) {
+            return absl::StrCat("Checkpointed ", checkpointed.step);
+          },
+          [](const CannotSave&) { return std::string("CannotSave"); },
+          [](const Drained& drained) {
+            return absl::StrCat("Drained", drained.fenced_at_ms != 0 ? ", fenced" : "");
+          },
+          [](const Leave& leave) { return absl::StrCat("Leave ", leave.exit_code); },
+      },
+      message);
+}
+
+std::string Text(const RendezvousMessage& message) {
+  return std::visit(
+      Overloaded{
+          [](const Waiting&) { return std::string("Waiting"); },
+          [](const HeartbeatAck& ack) { return absl::StrCat("HeartbeatAck ", ack.sent_at); },
+          [](const Assignment& assignment) {
+            return absl::StrCat("Assignment node ", assignment.node_rank.value, " of ",
+                                assignment.node_count, ", ranks from ", assignment.first_rank.value,
+                                " of ", assignment.world_size);
+          },
+          [](const Start&) { return std::string("Start"); },
+          [](const Save&) { return std::string("Save"); },
+          [](const Stop& stop) { return absl::StrCat("Stop: ", stop.reason); },
+          [](const Finished& end) { return absl::StrCat("Finished ", end.exit_code); },
+          [](const Fenced& fenced) { return absl::StrCat("Fenced: ", fenced.reason); },
+          [](const Refused& refused) { return absl::StrCat("Refused: ", refused.reason); },
+      },
+      message);
+}
+
+std::string Text(const JobEvent& event) {
+  return absl::StrCat(ToString(event.kind), " generation ", event.generation.value,
+                      event.host.empty() ? "" : " ", event.host, event.reason.empty() ? "" : ": ",
+                      event.reason);
+}
+
+}  // namespace ddprun::sim

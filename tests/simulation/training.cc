@@ -1,0 +1,142 @@
+#include "tests/simulation/training.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/world.h"
+
+namespace ddprun::sim {
+
+Training::Training(World* world) : world_(world) {}
+
+int Training::Start(Agent* agent, const Supervisor::SpawnWorkers& spawn, std::uint32_t epoch,
+                    LocalRank local_rank, int life) {
+  Group* group = nullptr;
+  for (Group& other : groups_) {
+    if (other.life == life && other.epoch == epoch && other.generation == spawn.generation) {
+      group = &other;
+    }
+  }
+  if (group == nullptr) {
+    groups_.push_back({});
+    group = &groups_.back();
+    group->life = life;
+    group->epoch = epoch;
+    group->generation = spawn.generation;
+    group->world_size = spawn.assignment.world_size;
+    group->step = world_->plan.checkpoint_every > 0 ? durable_step_ : 0;
+    ++world_->result.generations;
+  }
+  const int id = static_cast<int>(workers_.size());
+  const Rank rank{spawn.assignment.first_rank.value + local_rank.value};
+  workers_.push_back({id, agent, group, rank, local_rank, true});
+  alive_.push_back(id);
+  ++group->started;
+  ++group->alive;
+  world_->recorder.Event(kWorkerStarted, id, rank.value, spawn.generation.value);
+  if (world_->recorder.tracing()) {
+    world_->recorder.Line(absl::StrCat("    worker ", id, " starts: ", agent->Name(), " epoch ",
+                                       epoch, " generation ", spawn.generation.value, " rank ",
+                                       rank.value));
+  }
+  world_->checker.OnWorkerStarted(workers_.back());
+  if (group->alive == group->world_size && !group->broken && !group->steps) {
+    group->steps = true;
+    world_->scheduler.After(world_->plan.step_time, [this, group] { StepGroup(group); });
+  }
+  return id;
+}
+
+int Training::AliveOf(const std::vector<int>& workers) const {
+  return static_cast<int>(
+      std::count_if(workers.begin(), workers.end(), [&](int id) { return workers_[id].alive; }));
+}
+
+bool Training::complete() const { return durable_step_ >= world_->plan.total_steps; }
+
+void Training::Signal(int id, int signo) {
+  if (!workers_[id].alive) return;
+  if (signo == SIGKILL) {
+    End(id, ExitStatus{0, SIGKILL, false}, "");
+    return;
+  }
+  if (world_->random.Percent(5)) return;  // it ignores it
+  world_->scheduler.After(world_->random.Wide(1, 500) * kMillisecond, [this, id, signo] {
+    End(id, ExitStatus{0, signo, false}, "");
+  });
+}
+
+void Training::AskToSave(int id) {
+  if (world_->plan.workers_speak) workers_[id].group->save = true;
+}
+
+void Training::FailOne() {
+  if (alive_.empty()) return;
+  const int id = alive_[world_->random.Between(0, static_cast<int>(alive_.size()) - 1)];
+  End(id, world_->random.Percent(50) ? ExitStatus{3} : ExitStatus{0, SIGSEGV, false}, "");
+}
+
+void Training::End(int id, ExitStatus status, const std::string& kind) {
+  Worker& worker = workers_[id];
+  if (!worker.alive) return;
+  worker.alive = false;
+  std::erase(alive_, id);
+  --worker.group->alive;
+  world_->recorder.Event(kWorkerEnded, id, status.code, status.signal);
+  if (world_->recorder.tracing()) {
+    world_->recorder.Line(absl::StrCat("    worker ", id, " (", worker.agent->Name(), " rank ",
+                                       worker.rank.value, ") ends: ", status.Describe(), kind));
+  }
+  if (!status.ok()) Break(worker.group);
+  // Its agent hears of it a little later.
+  const bool victim = !kind.empty();
+  world_->scheduler.After(
+      world_->random.Between(10, 1500) * 1000,
+      [this, agent = worker.agent, local = worker.local_rank, status, victim] {
+        if (victim && world_->plan.workers_speak) {
+          agent->Feed(Supervisor::ErrorReported{local, "collective", "a peer is gone"});
+        }
+        agent->OnWorkerEnded(local, status, victim ? "Connection closed by peer" : "");
+      });
+}
+
+// A peer is gone: most fail within a second, some hang until they are ended.
+void Training::Break(Group* group) {
+  if (group->broken) return;
+  group->broken = true;
+  for (const int id : alive_) {
+    if (workers_[id].group != group || world_->random.Percent(30)) continue;
+    world_->scheduler.After(world_->random.Wide(1, 900) * kMillisecond,
+                            [this, id] { End(id, ExitStatus{1}, " (collective)"); });
+  }
+}
+
+void Training::StepGroup(Group* group) {
+  if (group->broken || group->alive < group->world_size) return;
+  const Plan& plan = world_->plan;
+  if (group->step < plan.total_steps) ++group->step;
+  const bool last = group->step >= plan.total_steps;
+  const bool checkpoint = group->save || (plan.checkpoint_every > 0 &&
+                                          (last || group->step % plan.checkpoint_every == 0));
+  group->save = false;
+  if (checkpoint) durable_step_ = std::max(durable_step_, group->step);
+  for (const int id : std::vector<int>(alive_)) {
+    const Worker& worker = workers_[id];
+    if (worker.group != group) continue;
+    if (plan.workers_speak && worker.local_rank.value == 0) {
+      worker.agent->Feed(Supervisor::StepReported{worker.local_rank, group->step});
+    }
+    if (checkpoint && worker.rank.value == 0) {
+      worker.agent->Feed(Supervisor::CheckpointReported{worker.local_rank, group->step});
+    }
+    if (last) {
+      world_->scheduler.After(world_->random.Wide(1, 300) * kMillisecond,
+                              [this, id] { End(id, ExitStatus{}, ""); });
+    }
+  }
+  if (last) return;
+  world_->scheduler.After(plan.step_time, [this, group] { StepGroup(group); });
+}
+
+}  // namespace ddprun::sim

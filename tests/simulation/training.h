@@ -1,0 +1,74 @@
+// The workers: processes that step together, write checkpoints, fail, and end.
+#ifndef DDPRUN_TESTS_SIMULATION_TRAINING_H_
+#define DDPRUN_TESTS_SIMULATION_TRAINING_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/core/supervisor.h"
+#include "tests/simulation/scheduler.h"
+
+namespace ddprun::sim {
+
+struct World;
+class Agent;
+
+// What workers of one generation have in common.
+struct Group {
+  int life = 0;
+  std::uint32_t epoch = 0;
+  Generation generation;
+  int world_size = 0;
+  int started = 0;
+  int alive = 0;
+  std::int64_t step = 0;
+  bool steps = false;   // all were there, and it goes on
+  bool broken = false;  // one of them failed
+  bool save = false;    // it was asked for a checkpoint
+};
+
+struct Worker {
+  int id = 0;
+  Agent* agent = nullptr;
+  Group* group = nullptr;
+  Rank rank;
+  LocalRank local_rank;
+  bool alive = false;
+};
+
+class Training {
+ public:
+  explicit Training(World* world);
+
+  // A worker runs from now on. Returns its id.
+  int Start(Agent* agent, const Supervisor::SpawnWorkers& spawn, std::uint32_t epoch,
+            LocalRank local_rank, int life);
+  void Signal(int worker, int signo);
+  void AskToSave(int worker);
+  // One of those that run fails by itself.
+  void FailOne();
+
+  const Worker& worker(int id) const { return workers_[id]; }
+  int AliveOf(const std::vector<int>& workers) const;
+  // Ids, in the order of their start.
+  const std::vector<int>& alive() const { return alive_; }
+  bool complete() const;  // every step was made, and is in a checkpoint if there are any
+
+ private:
+  void End(int worker, ExitStatus status, const std::string& kind);
+  void Break(Group* group);
+  void StepGroup(Group* group);
+
+  World* const world_;          // outlives this
+  std::deque<Worker> workers_;  // by id
+  std::deque<Group> groups_;
+  std::vector<int> alive_;
+  std::int64_t durable_step_ = 0;
+};
+
+}  // namespace ddprun::sim
+
+#endif  // DDPRUN_TESTS_SIMULATION_TRAINING_H_

@@ -1,0 +1,78 @@
+// Everything of one simulated run, and how its parts find each other.
+#ifndef DDPRUN_TESTS_SIMULATION_WORLD_H_
+#define DDPRUN_TESTS_SIMULATION_WORLD_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/agent.h"
+#include "tests/simulation/checker.h"
+#include "tests/simulation/daemon.h"
+#include "tests/simulation/network.h"
+#include "tests/simulation/plan.h"
+#include "tests/simulation/random.h"
+#include "tests/simulation/recorder.h"
+#include "tests/simulation/scheduler.h"
+#include "tests/simulation/simulation.h"
+#include "tests/simulation/training.h"
+
+namespace ddprun::sim {
+
+// What Recorder::Event's first number means.
+enum What : std::uint64_t {
+  kToDaemon,
+  kToAgent,
+  kSessionOpened,
+  kSessionLost,
+  kRoundStepped,
+  kWorkerStarted,
+  kWorkerEnded,
+  kFault,
+  kAgentEnded,
+  kDurable,
+};
+
+struct Host {
+  std::string name;
+  Clock clock;
+  bool powered = true;
+};
+
+struct World {
+  World(std::uint64_t seed, Bug bug, std::string* trace);
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  Host& AddHost();
+  // Another process, with a new incarnation.
+  Agent& StartAgent(int host, std::uint32_t epoch);
+  // The newest agent of a host that lives, or nullptr.
+  Agent* AgentOn(int host);
+
+  // An end of a session noticed that it is over.
+  void AgentEndLost(const SessionPtr& session, const char* why);
+  void ServerEndLost(const SessionPtr& session);
+
+  // The first one ends the run.
+  void Violation(const std::string& what);
+
+  Random random;
+  Plan plan;
+  const Bug bug;
+  Result result;
+  Scheduler scheduler;
+  Recorder recorder;
+  std::vector<std::unique_ptr<Host>> hosts;
+  Network network;
+  Checker checker;
+  Daemon daemon;
+  Training training;
+  std::vector<std::unique_ptr<Agent>> agents;  // all that ever were
+  std::uint32_t epoch = 0;                     // of the newest agents
+  bool healed = false;                         // the time of faults is over
+};
+
+}  // namespace ddprun::sim
+
+#endif  // DDPRUN_TESTS_SIMULATION_WORLD_H_
