@@ -377,21 +377,21 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
 }
 
 void Agent::OnRendezvousEvent(const RendezvousClient::Event& event) {
-  std::visit(
-      Overloaded{
-          [this](const RendezvousClient::Opened&) {
-            ++session_;
-            Feed(Supervisor::SessionOpened{});
-          },
-          [this](const RendezvousClient::Received& received) {
-            Feed(Supervisor::Received{received.header, received.message});
-          },
-          [this](const RendezvousClient::Lost& lost) {
-            ++session_;
-            Feed(Supervisor::SessionLost{lost.reason, lost.refused, lost.attempt_started_at});
-          },
-      },
-      event);
+  std::visit(Overloaded{
+                 [this](const RendezvousClient::Opened&) {
+                   ++session_;
+                   Feed(Supervisor::SessionOpened{});
+                 },
+                 [this](const RendezvousClient::Received& received) {
+                   Feed(Supervisor::Received{received.header, received.message});
+                 },
+                 [this](const RendezvousClient::Lost& lost) {
+                   ++session_;
+                   Feed(Supervisor::SessionLost{lost.reason, lost.refused, lost.attempt_started_at,
+                                                lost.denied});
+                 },
+             },
+             event);
 }
 
 int Agent::OfferPort(bool workers_running) {

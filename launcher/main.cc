@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
                         [](const RunCommand& command) { return RunJob(command); },
                         [](const RendezvousCommand& command) { return ServeRendezvous(command); },
                         [&](const ValidateCommand& command) { return ValidateJob(command, host); },
+                        [](const CertsCommand& command) { return MakeCerts(command); },
                         [](const VersionCommand&) {
                           std::puts("ddprun " DDPRUN_VERSION);
                           return 0;

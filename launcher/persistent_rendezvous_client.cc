@@ -9,6 +9,10 @@
 namespace ddprun {
 namespace {
 
+// The rendezvous that denies us may be that of an earlier job, with other credentials, and about to
+// end.
+constexpr std::chrono::milliseconds kPatience{500};
+constexpr int kClosedOften = 3;
 constexpr std::chrono::milliseconds kLongestWatchInterval{2000};
 
 }  // namespace
@@ -23,6 +27,7 @@ PersistentRendezvousClient::~PersistentRendezvousClient() { Close(); }
 
 void PersistentRendezvousClient::Open(Handler handler) {
   handler_ = std::move(handler);
+  begin_ = EventLoop::Clock::now();
   Connect();
   Watch();
 }
@@ -62,12 +67,15 @@ void PersistentRendezvousClient::Watch() {
   });
 }
 
-void PersistentRendezvousClient::OnEvent(int attempt, const Event& event) {
+void PersistentRendezvousClient::OnEvent(int attempt, Event event) {
   if (closed_ || attempt != attempt_) return;
   if (std::holds_alternative<Opened>(event)) {
     open_ = true;
-  } else if (const auto* lost = std::get_if<Lost>(&event)) {
+  } else if (auto* lost = std::get_if<Lost>(&event)) {
     LogDebug(lost->reason);
+    closed_after_tls_ = lost->closed_after_tls ? closed_after_tls_ + 1 : 0;
+    if (closed_after_tls_ >= kClosedOften) lost->denied = true;
+    if (EventLoop::Clock::now() < begin_ + kPatience) lost->denied = false;
     open_ = false;
     if (!lost->refused) attempt_limit_ = std::min(2 * attempt_limit_, options_.longest_attempt);
     client_->Close();  // it is over: returns at once

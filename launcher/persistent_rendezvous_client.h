@@ -52,7 +52,7 @@ class PersistentRendezvousClient final : public RendezvousClient {
 
  private:
   void Connect();
-  void OnEvent(int attempt, const Event& event);
+  void OnEvent(int attempt, Event event);
   Duration NextBackoff();
   void Watch();
 
@@ -60,8 +60,10 @@ class PersistentRendezvousClient final : public RendezvousClient {
   const Options options_;
   Handler handler_;
   std::unique_ptr<RendezvousClient> client_;
-  int attempt_ = 0;    // which client events are from
-  bool open_ = false;  // the session of client_
+  EventLoop::Clock::time_point begin_;  // from Open
+  int closed_after_tls_ = 0;            // attempts in a row that ended so
+  int attempt_ = 0;                     // which client events are from
+  bool open_ = false;                   // the session of client_
   bool closed_ = false;
   Duration backoff_{};  // the next one, before jitter; zero: the first
   Duration attempt_limit_;

@@ -62,13 +62,14 @@ absl::StatusOr<std::unique_ptr<RendezvousHost>> RendezvousHost::Create(Options o
   if (!address.ok()) return address.status();
   if (!address->has_value()) return nullptr;
   const std::string listen_address = ListenAddress(options.host, **address);
-  if (!IsLoopback(listen_address) && !options.insecure &&
+  if (!IsLoopback(listen_address) && !options.insecure && !options.asks_who_calls &&
       !SomebodyListens(**address, options.port)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the rendezvous of this job is to run on this node, at ",
         Endpoint(options.host, options.port),
-        ", where whoever can reach the address could join or end the job: say --insecure where the "
-        "network is trusted"));
+        ", where whoever can reach the address could join or end the job: give all nodes the same "
+        "--token-file or certificates (--tls-ca, --tls-cert, --tls-key), or say --insecure where "
+        "the network is trusted; docs/security.md"));
   }
   return std::unique_ptr<RendezvousHost>(
       new RendezvousHost(std::move(options), **address, listen_address));
@@ -80,6 +81,7 @@ void RendezvousHost::EnsureRunning() {
                                         Endpoint(listen_address_, options_.port), "--until-idle",
                                         kPatience};
   if (options_.insecure) arguments.emplace_back("--insecure");
+  arguments.insert(arguments.end(), options_.credentials.begin(), options_.credentials.end());
   if (const std::string state = StateFolder(options_.port); !state.empty()) {
     arguments.insert(arguments.end(), {"--state-dir", state});
   }

@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,13 +24,15 @@ class RendezvousHost {
   struct Options {
     std::string host;  // of the endpoint, without brackets
     int port = 0;
-    bool insecure = false;  // it may listen beyond this host
-    std::string log_file;   // for what the rendezvous says
+    bool insecure = false;        // it may listen beyond this host although it asks nobody
+    bool asks_who_calls = false;  // with `credentials`
+    std::vector<std::string> credentials{};  // flags for it; file names, nothing secret
+    std::string log_file;                    // for what the rendezvous says
   };
 
   // nullptr when the endpoint lives elsewhere. May block on a name server. Errors: NotFound when
   // the name does not resolve; FailedPrecondition when nobody listens, and a rendezvous here would
-  // be open to others without --insecure.
+  // be open to others without credentials.
   static absl::StatusOr<std::unique_ptr<RendezvousHost>> Create(Options options);
 
   // Starts the rendezvous, unless somebody listens on the endpoint or the one that was started last

@@ -1,9 +1,12 @@
 #include "launcher/worker_environment.h"
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "worker/contract/environment.h"
 
 namespace ddprun {
@@ -18,6 +21,13 @@ void TakeOneGpu(int index, std::map<std::string, std::string>* variables) {
   gpu->second = std::string(absl::StripAsciiWhitespace(visible[index]));
 }
 
+// The agent's flags as variables. They hold no secret, but where to find one: no worker's business.
+bool IsAboutCredentials(absl::string_view name) {
+  if (!absl::ConsumePrefix(&name, "DDPRUN_") && !absl::ConsumePrefix(&name, "PET_")) return false;
+  return absl::StartsWith(name, "TOKEN") || absl::StartsWith(name, "TLS_") ||
+         absl::StartsWith(name, "MUNGE");
+}
+
 }  // namespace
 
 std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
@@ -27,7 +37,8 @@ std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
   for (const std::string& entry : inherited) {
     const std::size_t equals = entry.find('=');
     if (equals == std::string::npos || equals == 0) continue;  // not a variable
-    variables[entry.substr(0, equals)] = entry.substr(equals + 1);
+    std::string name = entry.substr(0, equals);
+    if (!IsAboutCredentials(name)) variables[std::move(name)] = entry.substr(equals + 1);
   }
   for (const auto& [name, value] : configured) variables[name] = value;
 

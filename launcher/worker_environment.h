@@ -31,7 +31,8 @@ struct WorkerPlace {
 
 // NAME=value for every variable, sorted by name: `inherited` (as in environ), over it `configured`
 // (the job file's env), over it what worker/contract/environment.h promises. What is promised
-// "unless set" is left to the other two.
+// "unless set" is left to the other two. What ddprun itself reads of `inherited` about credentials
+// is left out.
 std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
                                            const std::vector<std::string>& inherited,
                                            const std::map<std::string, std::string>& configured);

@@ -26,12 +26,13 @@ no_grpc='(grpc|grpcpp|google/protobuf|ddprun/v1)/'
 no_torch='(torch|ATen|c10|gloo)/'
 impure="$no_grpc|(spdlog|yaml-cpp|CLI)/|<(thread|mutex|condition_variable|fstream|filesystem|random|unistd\\.h|sys/.*)>"
 arrows=(
-  "rendezvous/core|$no_torch|$impure|\"(launcher|rendezvous/(service|client|wire))/"
-  "launcher/core|$no_torch|$impure|\"(launcher/(os|config|commands)|rendezvous/(service|client|wire))/"
+  "rendezvous/core|$no_torch|$impure|\"(launcher|rendezvous/(auth|service|client|wire))/"
+  "launcher/core|$no_torch|$impure|\"(launcher/(os|config|commands)|rendezvous/(auth|service|client|wire))/"
   "launcher/config|$no_torch|$no_grpc|\"(rendezvous|launcher/(os|core|commands))/"
-  "launcher/os|$no_torch|$no_grpc|\"(launcher/(core|config|commands)|rendezvous/(service|client|wire))/"
+  "launcher/os|$no_torch|$no_grpc|\"(launcher/(core|config|commands)|rendezvous/(auth|service|client|wire))/"
   "launcher|$no_torch|$no_grpc|\"rendezvous/wire/|\"worker/(include|src)/"
   "rendezvous|$no_torch|\"launcher/"
+  "rendezvous/auth|\"rendezvous/(service|client|wire|store)/"
   "rendezvous/store|$no_grpc|\"rendezvous/(service|client|wire)/"
   "rendezvous/client|\"rendezvous/service/"
   "rendezvous/service|\"rendezvous/client/"

@@ -22,6 +22,9 @@ int ServeRendezvous(const RendezvousCommand& command);
 // ddprun validate FILE: prints the resolved job.
 int ValidateJob(const ValidateCommand& command, const Host& host);
 
+// ddprun certs DIR: writes the files and prints their names.
+int MakeCerts(const CertsCommand& command);
+
 }  // namespace ddprun
 
 #endif  // DDPRUN_LAUNCHER_COMMANDS_COMMANDS_H_

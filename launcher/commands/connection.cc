@@ -8,9 +8,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "launcher/commands/credentials.h"
 #include "launcher/log.h"
 #include "launcher/os/local_address.h"
 #include "launcher/persistent_rendezvous_client.h"
+#include "rendezvous/auth/client_credentials.h"
+#include "rendezvous/auth/server_credentials.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
 
 namespace ddprun {
@@ -72,16 +75,30 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
     return connection;
   }
   const std::string& endpoint = config.rendezvous.endpoint;
+  const auto credentials = LoadCredentials(config.rendezvous.credentials);
+  if (!credentials.ok()) return credentials.status();
+  if (const std::string& warning = (*credentials)->warning(); !warning.empty()) LogWarning(warning);
   if (config.rendezvous.autostart) {
-    auto host = RendezvousHost::Create({HostOf(endpoint), PortOf(endpoint), config.insecure,
-                                        absl::StrCat(run.path(), "/rendezvous.log")});
+    const auth::CredentialOptions options = CredentialOptionsOf(config.rendezvous.credentials);
+    RendezvousHost::Options host_options;
+    host_options.host = HostOf(endpoint);
+    host_options.port = PortOf(endpoint);
+    host_options.insecure = config.insecure;
+    host_options.asks_who_calls = auth::AsksWhoCalls(options);
+    host_options.credentials = CredentialArguments(config.rendezvous.credentials);
+    host_options.log_file = absl::StrCat(run.path(), "/rendezvous.log");
+    auto host = RendezvousHost::Create(std::move(host_options));
     if (!host.ok()) return host.status();
+    if (*host != nullptr) {
+      const absl::Status complete = auth::CheckServerOptions(options);
+      if (!complete.ok()) return absl::FailedPreconditionError(complete.message());
+    }
     connection.host = *std::move(host);
   }
   PersistentRendezvousClient::Options persistent;
-  persistent.make_client = [endpoint](Duration limit) {
+  persistent.make_client = [endpoint, credentials = *credentials](Duration limit) {
     return std::make_unique<GrpcRendezvousClient>(
-        GrpcRendezvousClient::Options{endpoint, limit, /*retry=*/false});
+        GrpcRendezvousClient::Options{endpoint, limit, /*retry=*/false, credentials});
   };
   persistent.ensure_running = [host = connection.host.get()] {
     if (host != nullptr) host->EnsureRunning();

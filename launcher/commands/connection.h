@@ -29,8 +29,9 @@ struct Connection {
 
 // `seed`: of the jitter between attempts to connect, another one for each agent. `loop` must
 // outlive the result. May block on a name server. Errors are sentences for the user:
-// FailedPrecondition for a rendezvous that would need --insecure, Internal for one that cannot run
-// in this process, others when the endpoint cannot be found.
+// FailedPrecondition for credentials that are no good and for a rendezvous that would need
+// --insecure, Internal for one that cannot run in this process, others when the endpoint cannot be
+// found.
 absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,
                                              std::uint64_t seed, EventLoop* loop);
 

@@ -11,11 +11,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/credentials.h"
 #include "launcher/log.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/file_util.h"
 #include "launcher/os/local_address.h"
 #include "launcher/os/signal_source.h"
+#include "rendezvous/auth/server_credentials.h"
 #include "rendezvous/service/rendezvous_server.h"
 #include "rendezvous/store/file_store.h"
 
@@ -78,11 +80,21 @@ std::string Endpoint(const std::string& host, int port) {
 }  // namespace
 
 int ServeRendezvous(const RendezvousCommand& command) {
-  if (!IsLoopback(command.host) && !command.insecure) {
+  const auth::CredentialOptions credential_options = CredentialOptionsOf(command.credentials);
+  const bool asks = auth::AsksWhoCalls(credential_options);
+  if (!IsLoopback(command.host) && !command.insecure && !asks) {
     std::fprintf(stderr,
                  "ddprun rendezvous: --listen %s: whoever can reach this address could join or end "
-                 "jobs; listen on 127.0.0.1, or say --insecure where the network is trusted\n",
+                 "jobs; give --token-file, certificates (--tls-ca, --tls-cert, --tls-key) or "
+                 "--munge, listen on 127.0.0.1, or say --insecure where the network is trusted; "
+                 "docs/security.md\n",
                  command.host.c_str());
+    return kExitUsage;
+  }
+  const auto credentials = auth::LoadServerCredentials(credential_options);
+  if (!credentials.ok()) {
+    std::fprintf(stderr, "ddprun rendezvous: %s\n",
+                 std::string(credentials.status().message()).c_str());
     return kExitUsage;
   }
   // Before any thread is started: they inherit the blocked signals.
@@ -99,6 +111,7 @@ int ServeRendezvous(const RendezvousCommand& command) {
     LogInfo(absl::StrCat(job.empty() ? "" : absl::StrCat("job ", std::string(job), ": "),
                          std::string(text)));
   };
+  options.credentials = *credentials;
   if (!command.state_dir.empty()) {
     FileStore::Options store;
     store.journal.directory = command.state_dir;
@@ -119,7 +132,11 @@ int ServeRendezvous(const RendezvousCommand& command) {
     return ExitCodeOf(server.status());
   }
   const std::string endpoint = Endpoint(command.host, (*server)->port());
-  if (!IsLoopback(command.host)) {
+  if (asks) {
+    LogInfo(absl::StrCat("asks every agent for ", (*credentials)->description,
+                         credential_options.tls() ? "" : "; connections are not encrypted"));
+    if (!(*credentials)->warning.empty()) LogWarning((*credentials)->warning);
+  } else if (!IsLoopback(command.host)) {
     LogWarning(absl::StrCat("--insecure: anybody who reaches ", endpoint, " can end every job"));
   } else {
     LogDebug("on loopback, without credentials: every user of this machine can end every job");

@@ -12,6 +12,7 @@
 #include "launcher/agent.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/connection.h"
+#include "launcher/commands/credentials.h"
 #include "launcher/config/job_printer.h"
 #include "launcher/log.h"
 #include "launcher/os/event_loop.h"
@@ -21,6 +22,7 @@
 #include "launcher/os/signal_source.h"
 #include "launcher/report.h"
 #include "launcher/run_directory.h"
+#include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/client/report_gone.h"
 
 namespace ddprun {
@@ -59,7 +61,11 @@ GuardianOptions LastDuties(const JobConfig& config, Incarnation incarnation, Run
     if (left.empty() && !config.standalone()) {
       const Header agent{config.rendezvous.id, config.rendezvous.epoch, Generation{-1},
                          incarnation};
-      ReportGone(config.rendezvous.endpoint, agent, kReportLimit).IgnoreError();
+      const auto credentials = LoadCredentials(config.rendezvous.credentials);
+      if (credentials.ok()) {
+        ReportGone(config.rendezvous.endpoint, agent, kReportLimit, credentials->get())
+            .IgnoreError();
+      }
     }
     run->RemoveTemporary();
   };

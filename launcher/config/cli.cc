@@ -1,11 +1,13 @@
 #include "launcher/config/cli.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "launcher/config/flags.h"
 #include "launcher/config/run_options.h"
@@ -21,6 +23,7 @@ constexpr absl::string_view kRunUsage =
     "  ddprun -c job.yaml [OPTIONS] [-- COMMAND...]   the same, from a file\n"
     "  ddprun rendezvous --listen HOST:PORT           where the nodes of a job meet\n"
     "  ddprun validate job.yaml                       print the resolved job, or what is wrong\n"
+    "  ddprun certs DIR [--host NAME]...              make a job CA and node certificates\n"
     "  ddprun version\n"
     "  ddprun help [SUBCOMMAND]\n"
     "\n"
@@ -43,8 +46,17 @@ constexpr absl::string_view kValidateUsage =
     "  ddprun validate FILE [OPTIONS]\n"
     "\n";
 
+constexpr absl::string_view kCertsUsage =
+    "Makes a certificate authority in DIR (ca.crt, ca.key), unless it has one, and a certificate "
+    "of\n"
+    "it for each node (NODE.crt, NODE.key), for --tls-ca, --tls-cert and --tls-key. Nothing is\n"
+    "written over. Keep ca.key to yourself; a node needs ca.crt and its own two files.\n"
+    "\n"
+    "  ddprun certs DIR [--host NAME[,NAME...]]... [--name NAME] [--days N]\n"
+    "\n";
+
 // A word that is a subcommand when it is the very first argument.
-enum class Subcommand { kRendezvous, kValidate, kVersion, kHelp, kPlanned };
+enum class Subcommand { kRendezvous, kValidate, kCerts, kVersion, kHelp, kPlanned };
 
 struct SubcommandName {
   absl::string_view name;
@@ -57,8 +69,10 @@ constexpr SubcommandName kSubcommands[] = {
     {"status", Subcommand::kPlanned},        {"stop", Subcommand::kPlanned},
     {"drain", Subcommand::kPlanned},         {"events", Subcommand::kPlanned},
     {"slurm", Subcommand::kPlanned},         {"doctor", Subcommand::kPlanned},
-    {"certs", Subcommand::kPlanned},         {"completion", Subcommand::kPlanned},
+    {"certs", Subcommand::kCerts},           {"completion", Subcommand::kPlanned},
 };
+
+constexpr std::int64_t kMostDays = 36'500;
 
 std::optional<Subcommand> FindSubcommand(absl::string_view word) {
   for (const SubcommandName& entry : kSubcommands) {
@@ -88,6 +102,20 @@ Command ParseRun(const std::vector<std::string>& arguments, const Host& host) {
   const FlagReading reading = ReadFlags(RunFlags(), arguments, Positionals::kEndOptions, host);
   if (auto end = EarlyEnd(reading, kRunUsage, RunFlags())) return *std::move(end);
   return MakeRunCommand(reading, host);
+}
+
+CredentialsConfig Credentials(const FlagReading& reading, const Host& host) {
+  CredentialsConfig credentials;
+  const auto take = [&](absl::string_view name, std::string* value) {
+    if (const GivenFlag* const flag = reading.Find(name); flag != nullptr) *value = flag->value;
+  };
+  take("token-file", &credentials.token_file);
+  take("tls-ca", &credentials.tls_ca);
+  take("tls-cert", &credentials.tls_cert);
+  take("tls-key", &credentials.tls_key);
+  take("munge-socket", &credentials.munge_socket);
+  credentials.munge = reading.IsOn("munge");
+  return AbsolutePaths(std::move(credentials), host);
 }
 
 Command ParseRendezvous(const std::vector<std::string>& arguments, const Host& host) {
@@ -132,6 +160,7 @@ Command ParseRendezvous(const std::vector<std::string>& arguments, const Host& h
   };
   command.port_file = path("port-file");
   command.state_dir = path("state-dir");
+  command.credentials = Credentials(reading, host);
   command.insecure = reading.IsOn("insecure");
   command.verbosity = Verbosity(reading);
   return command;
@@ -150,15 +179,47 @@ Command ParseValidate(const std::vector<std::string>& arguments, const Host& hos
   return ValidateCommand{reading.rest.front(), reading.IsOn("json"), Verbosity(reading)};
 }
 
+Command ParseCerts(const std::vector<std::string>& arguments, const Host& host) {
+  const FlagReading reading = ReadFlags(CertsFlags(), arguments, Positionals::kAnywhere, host);
+  if (auto end = EarlyEnd(reading, kCertsUsage, CertsFlags())) return *std::move(end);
+  std::vector<std::string> errors;
+  CertsCommand command;
+  if (reading.rest.size() != 1 || reading.rest.front().empty()) {
+    errors.push_back(absl::StrCat("certs: expected one folder (found ", reading.rest.size(),
+                                  "); ddprun certs DIR"));
+  } else {
+    command.folder =
+        (std::filesystem::path(host.CurrentDirectory()) / reading.rest.front()).lexically_normal();
+  }
+  const GivenFlag* const name = reading.Find("name");
+  const std::string user = host.Environment("USER").value_or("");
+  command.name = name != nullptr ? name->value : user.empty() ? "ddprun" : user;
+  for (const std::string& node : reading.FindAll("host")) {
+    command.nodes.push_back(absl::StrSplit(node, ','));
+  }
+  if (const GivenFlag* const days = reading.Find("days"); days != nullptr) {
+    const auto number = ParseWholeNumber(days->value);
+    if (!number.has_value() || *number < 1 || *number > kMostDays) {
+      errors.push_back(absl::StrCat(days->origin.place, ": expected a whole number from 1 to ",
+                                    kMostDays, " (found ", Quoted(days->value), ")"));
+    } else {
+      command.days = static_cast<int>(*number);
+    }
+  }
+  if (!errors.empty()) return Usage(errors);
+  return command;
+}
+
 // `arguments` are what follows `ddprun help`.
 Command ParseHelp(const std::vector<std::string>& arguments) {
   if (arguments.empty()) return HelpFor(kRunUsage, RunFlags());
   if (arguments.size() == 1) {
     const auto topic = FindSubcommand(arguments.front());
     if (topic == Subcommand::kRendezvous) return HelpFor(kRendezvousUsage, RendezvousFlags());
+    if (topic == Subcommand::kCerts) return HelpFor(kCertsUsage, CertsFlags());
     if (topic == Subcommand::kValidate) return HelpFor(kValidateUsage, ValidateFlags());
   }
-  return Usage({absl::StrCat("help: expected nothing, rendezvous or validate (found ",
+  return Usage({absl::StrCat("help: expected nothing, rendezvous, validate or certs (found ",
                              Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
 
@@ -175,6 +236,8 @@ Command ParseCommandLine(int argc, const char* const* argv, const Host& host) {
       return ParseRendezvous(rest, host);
     case Subcommand::kValidate:
       return ParseValidate(rest, host);
+    case Subcommand::kCerts:
+      return ParseCerts(rest, host);
     case Subcommand::kVersion:
       if (!rest.empty()) {
         return Usage({absl::StrCat("version: expected nothing after it (found ",

@@ -38,6 +38,7 @@ struct RendezvousCommand {
   std::string host;       // without the brackets of an IPv6 address
   int port = 0;           // 0: any free one
   std::string port_file;  // absolute; empty: none
+  CredentialsConfig credentials;
   std::string state_dir;  // absolute; empty: the jobs are forgotten with the process
   bool insecure = false;  // may listen beyond this host without credentials
   // End when the last job is over, or after this long without one; nullopt: serve until a signal.
@@ -50,6 +51,15 @@ struct ValidateCommand {
   std::string path;  // as given
   bool json = false;
   int verbosity = 0;
+};
+
+// ddprun certs DIR
+struct CertsCommand {
+  std::string folder;  // absolute
+  std::string name;    // the common name
+  // Names and addresses of each node; empty: this host's.
+  std::vector<std::vector<std::string>> nodes;
+  int days = 365;
 };
 
 // ddprun version, ddprun --version
@@ -66,8 +76,8 @@ struct CommandLineError {
   std::string message;
 };
 
-using Command = std::variant<RunCommand, RendezvousCommand, ValidateCommand, VersionCommand,
-                             HelpCommand, CommandLineError>;
+using Command = std::variant<RunCommand, RendezvousCommand, ValidateCommand, CertsCommand,
+                             VersionCommand, HelpCommand, CommandLineError>;
 
 // `argv[0]` is the program's name, as in main. Reads the job file that -c names.
 Command ParseCommandLine(int argc, const char* const* argv, const Host& host);

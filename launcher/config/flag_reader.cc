@@ -79,7 +79,13 @@ class FlagReader {
     for (const FlagSpec& flag : flags_) {
       CLI::Option* const option = flag.value.empty() ? app.add_flag(CliName(flag))
                                                      : app.add_option(CliName(flag))->expected(1);
-      options[&flag] = option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      if (flag.effect == FlagEffect::kList) {
+        option->expected(1, CLI::detail::expected_max_vector_size)
+            ->allow_extra_args(false);  // one value each time
+      } else {
+        option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      }
+      options[&flag] = option;
     }
     try {
       // CLI11 takes the arguments from the back.
@@ -104,7 +110,13 @@ class FlagReader {
         continue;
       }
       const Origin origin{Source::kFlag, absl::StrCat("--", flag.name)};
-      Take(flag, Unmarked(option.results().back()), origin, &from_arguments);
+      if (flag.effect == FlagEffect::kList) {
+        for (const std::string& value : option.results()) {
+          Take(flag, Unmarked(value), origin, &from_arguments);
+        }
+      } else {
+        Take(flag, Unmarked(option.results().back()), origin, &from_arguments);
+      }
     }
     std::move(from_arguments.begin(), from_arguments.end(), std::back_inserter(reading_.given));
     return std::move(reading_);
@@ -193,6 +205,14 @@ const GivenFlag* FlagReading::Find(absl::string_view name) const {
     if (flag.spec->name == name) return &flag;
   }
   return nullptr;
+}
+
+std::vector<std::string> FlagReading::FindAll(absl::string_view name) const {
+  std::vector<std::string> values;
+  for (const GivenFlag& flag : given) {
+    if (flag.spec->name == name) values.push_back(flag.value);
+  }
+  return values;
 }
 
 bool FlagReading::IsOn(absl::string_view name) const { return Find(name) != nullptr; }

@@ -42,9 +42,6 @@ constexpr FlagSpec Refused(absl::string_view name, char letter, absl::string_vie
   return {name, letter, value, FlagEffect::kRefused, "", "", reason};
 }
 
-constexpr absl::string_view kNoTls =
-    "connections are not encrypted yet; keep the rendezvous on a network you trust";
-
 constexpr FlagSpec kRunFlags[] = {
     Option("config", 'c', "FILE", "read the job from this YAML file; flags win over it"),
     Sets("nnodes", 0, "N|MIN:MAX", "nodes", "nodes of the job (default 1)"),
@@ -95,7 +92,16 @@ constexpr FlagSpec kRunFlags[] = {
            "show a line that many workers of this node write once"),
     Sets("checkpoint-dir", 0, "DIR", "checkpoint_dir", "folder for checkpoints"),
     Sets("report", 0, "FILE", "report", "write how the job ended to this file, as JSON"),
-    Option("insecure", 0, "", "the rendezvous started here may listen beyond this host"),
+    Sets("token-file", 0, "FILE", "rendezvous.token_file",
+         "the token that the rendezvous asks for; docs/security.md"),
+    Sets("tls-ca", 0, "FILE", "rendezvous.tls_ca",
+         "encrypt, and trust certificates of this authority (`ddprun certs`)"),
+    Sets("tls-cert", 0, "FILE", "rendezvous.tls_cert", "this node's certificate"),
+    Sets("tls-key", 0, "FILE", "rendezvous.tls_key", "its key"),
+    SetsTo("munge", "rendezvous.munge", "true", "show by MUNGE who you are"),
+    Sets("munge-socket", 0, "PATH", "rendezvous.munge_socket", "of munged, where it is another"),
+    Option("insecure", 0, "",
+           "the rendezvous started here may listen beyond this host without credentials"),
     Option("dry-run", 0, "", "print the resolved job and start nothing"),
     Option("json", 0, "", "with --dry-run: print it as JSON"),
     Option("verbose", 'v', "", "say more"),
@@ -110,15 +116,17 @@ constexpr FlagSpec kRunFlags[] = {
     Refused("numa-binding", 0, "KIND", "put numactl in front of COMMAND"),
     Refused("warm", 0, "", "workers are started when they are needed"),
     Refused("hang-timeout", 0, "DURATION", "a worker that hangs is not noticed; end it yourself"),
-    Refused("token-file", 0, "FILE", "the rendezvous asks for no token"),
-    Refused("tls-ca", 0, "FILE", kNoTls),
-    Refused("tls-cert", 0, "FILE", kNoTls),
-    Refused("tls-key", 0, "FILE", kNoTls),
 };
 
 constexpr FlagSpec kRendezvousFlags[] = {
     Option("listen", 0, "HOST:PORT", "address to listen on; port 0 takes any free one"),
     Option("port-file", 0, "FILE", "write the number of the port to this file"),
+    Option("token-file", 0, "FILE", "ask every agent for a token of this file; docs/security.md"),
+    Option("tls-ca", 0, "FILE", "ask every agent for a certificate of this authority"),
+    Option("tls-cert", 0, "FILE", "encrypt, with this certificate (`ddprun certs` makes one)"),
+    Option("tls-key", 0, "FILE", "its key"),
+    Option("munge", 0, "", "ask by MUNGE who an agent's user is"),
+    Option("munge-socket", 0, "PATH", "of munged, where it is another"),
     Option("state-dir", 0, "DIR",
            "keep the jobs in a journal here: they go on when this process is started again"),
     Option("insecure", 0, "", "listen beyond this host without credentials"),
@@ -128,11 +136,6 @@ constexpr FlagSpec kRendezvousFlags[] = {
     Option("quiet", 'q', "", "say only what went wrong"),
     Immediate("help", 'h', "print this text"),
     Immediate("version", 0, "print the version"),
-
-    Refused("token-file", 0, "FILE", "the rendezvous asks for no token"),
-    Refused("tls-ca", 0, "FILE", kNoTls),
-    Refused("tls-cert", 0, "FILE", kNoTls),
-    Refused("tls-key", 0, "FILE", kNoTls),
 };
 
 constexpr FlagSpec kValidateFlags[] = {
@@ -141,11 +144,21 @@ constexpr FlagSpec kValidateFlags[] = {
     Immediate("version", 0, "print the version"),
 };
 
+constexpr FlagSpec kCertsFlags[] = {
+    {"host", 0, "NAME[,NAME...]", FlagEffect::kList, "", "",
+     "a node's names and addresses; once for each node (default: this host)"},
+    Option("name", 0, "NAME", "whose jobs these are, the same for all nodes (default $USER)"),
+    Option("days", 0, "N", "how long the certificates are good (default 365)"),
+    Immediate("help", 'h', "print this text"),
+    Immediate("version", 0, "print the version"),
+};
+
 }  // namespace
 
 absl::Span<const FlagSpec> RunFlags() { return kRunFlags; }
 absl::Span<const FlagSpec> RendezvousFlags() { return kRendezvousFlags; }
 absl::Span<const FlagSpec> ValidateFlags() { return kValidateFlags; }
+absl::Span<const FlagSpec> CertsFlags() { return kCertsFlags; }
 
 std::string DescribeFlags(absl::Span<const FlagSpec> flags) {
   constexpr std::size_t kHelpColumn = 40;

@@ -17,6 +17,7 @@ enum class FlagEffect {
   kSetsKey,      // its value, or `fixed` for a switch, becomes the value of a key of the job
   kSetsSeconds,  // the same for a duration; a bare number is seconds, as torchrun has it
   kOption,       // read under its name by the subcommand
+  kList,         // the same, and may be given several times
   kImmediate,    // --help and --version: not read from the environment
   kRefused,      // torchrun's or planned, and not there yet; `help` says why, or what instead
 };
@@ -34,6 +35,7 @@ struct FlagSpec {
 absl::Span<const FlagSpec> RunFlags();
 absl::Span<const FlagSpec> RendezvousFlags();
 absl::Span<const FlagSpec> ValidateFlags();
+absl::Span<const FlagSpec> CertsFlags();
 
 // One line for each flag, and the refused ones by name at the end.
 std::string DescribeFlags(absl::Span<const FlagSpec> flags);
@@ -54,6 +56,7 @@ struct FlagReading {
 
   // nullptr when the flag was given nowhere.
   const GivenFlag* Find(absl::string_view name) const;
+  std::vector<std::string> FindAll(absl::string_view name) const;  // the values, in order
   bool IsOn(absl::string_view name) const;  // a switch that was given and is on
 };
 

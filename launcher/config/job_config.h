@@ -19,6 +19,17 @@ struct NodesConfig {
   int max = 1;  // further nodes wait as spares
 };
 
+// How this node shows who it is, and what a rendezvous that it starts asks for. Paths are absolute;
+// nothing here is secret. Empty: not used.
+struct CredentialsConfig {
+  std::string token_file{};
+  std::string tls_ca{};
+  std::string tls_cert{};
+  std::string tls_key{};
+  bool munge = false;
+  std::string munge_socket{};  // empty: where libmunge looks for it
+};
+
 struct RendezvousConfig {
   // host:port of a running `ddprun rendezvous`. Empty: standalone, the rendezvous runs inside this
   // process on a Unix socket.
@@ -38,6 +49,7 @@ struct RendezvousConfig {
   std::string master_addr{};
   int master_port = 0;
   int node_rank = -1;  // the rank this node asks for; −1: any
+  CredentialsConfig credentials{};
 };
 
 struct RestartConfig {

@@ -19,6 +19,19 @@ std::string Absolute(const std::string& path, const Host& host) {
   return (std::filesystem::path(host.CurrentDirectory()) / path).lexically_normal().string();
 }
 
+}  // namespace
+
+CredentialsConfig AbsolutePaths(CredentialsConfig credentials, const Host& host) {
+  for (std::string* const path :
+       {&credentials.token_file, &credentials.tls_ca, &credentials.tls_cert, &credentials.tls_key,
+        &credentials.munge_socket}) {
+    *path = Absolute(*path, host);
+  }
+  return credentials;
+}
+
+namespace {
+
 class Finisher {
  public:
   Finisher(const JobDraft& draft, const Origin& where, const Host& host)
@@ -34,6 +47,7 @@ class Finisher {
     config_.log_dir = Absolute(config_.log_dir, host_);
     config_.checkpoint_dir = Absolute(config_.checkpoint_dir, host_);
     config_.report = Absolute(config_.report, host_);
+    config_.rendezvous.credentials = AbsolutePaths(config_.rendezvous.credentials, host_);
     if (!problems_.empty()) return std::move(problems_);
     return std::move(config_);
   }

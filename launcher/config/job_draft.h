@@ -47,6 +47,9 @@ struct JobProblem {
 std::variant<JobConfig, std::vector<JobProblem>> FinishJob(const JobDraft& draft,
                                                            const Origin& where, const Host& host);
 
+// The same with paths that do not depend on the current directory.
+CredentialsConfig AbsolutePaths(CredentialsConfig credentials, const Host& host);
+
 }  // namespace ddprun
 
 #endif  // DDPRUN_LAUNCHER_CONFIG_JOB_DRAFT_H_

@@ -160,7 +160,10 @@ void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
   if (lost.refused) HadContact(lost.attempt_started_at, now);
   why_unreachable_ = lost.reason;
   if (state_ == SupervisorState::kLeaving || verdict_) return;  // nothing more was to be heard
-  if (!options_.leases) {
+  if (lost.denied && !heard_ever_) {
+    verdict_ = OwnVerdict("refused", kExitRefused, lost.reason);
+    StopWorkers(SupervisorState::kStopping, SIGKILL, now);
+  } else if (!options_.leases) {
     GiveUp(now);
   } else if (was_heard) {
     unreachable_since_ = now;

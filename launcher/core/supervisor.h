@@ -91,6 +91,7 @@ class Supervisor {
     // since before `attempt_started_at`, so none has given our ranks away.
     bool refused = false;
     TimePoint attempt_started_at{};
+    bool denied = false;  // one side does not take the other's credentials
   };
   struct WorkerSpawned {
     LocalRank local_rank;

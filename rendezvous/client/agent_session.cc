@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -10,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "rendezvous/auth/transcript.h"
 #include "rendezvous/client/channel.h"
 #include "rendezvous/core/check.h"
 #include "rendezvous/wire/grpc_handoff.h"
@@ -28,6 +30,27 @@ std::string RootOfError(absl::string_view message) {
 
 // For addresses that neither take nor refuse a connection; then it is no refusal.
 constexpr std::chrono::milliseconds kRefusalCheckLimit{300};
+
+// What is wrong with TLS, if anything is: gRPC has no code for it, only words.
+std::optional<std::string> TlsTrouble(absl::string_view message) {
+  const auto has = [&](absl::string_view words) { return absl::StrContains(message, words); };
+  if (has("wrong version number")) {
+    return "it does not speak TLS: start it with --tls-cert and --tls-key, or leave --tls-ca out";
+  }
+  if (has("Hostname Verification") || has("not in peer certificate") || has("Cannot check peer")) {
+    return "its certificate is for another host: name this one in `ddprun certs DIR --host`";
+  }
+  if (has("certificate verify failed")) {
+    return "its certificate has expired, or is not of the authority in --tls-ca";
+  }
+  if (has("Ssl handshake failed") || has("SSL_ERROR")) return std::string(message);
+  return std::nullopt;
+}
+
+bool IsClosedByPeer(absl::string_view message) {
+  return absl::StrContains(message, "Socket closed") ||
+         absl::StrContains(message, "onnection reset");
+}
 
 std::string Seconds(Duration duration) {
   return absl::StrCat(std::chrono::duration<double>(duration).count(), "s");
@@ -65,29 +88,70 @@ class AgentSession::Probe final
 };
 
 AgentSession::AgentSession(std::string endpoint, Duration connect_timeout, bool retry,
+                           std::shared_ptr<const auth::ClientCredentials> credentials,
                            RendezvousClient::Handler handler)
     : endpoint_(std::move(endpoint)),
       connect_timeout_(connect_timeout),
       retry_(retry),
+      credentials_(std::move(credentials)),
       handler_(std::move(handler)),
-      stub_(v1::Rendezvous::NewStub(MakeChannel(endpoint_))) {}
+      stub_(v1::Rendezvous::NewStub(MakeChannel(endpoint_, credentials_.get()))) {}
 
 AgentSession::~AgentSession() { DDPRUN_CHECK(callers_ == 0, "Close comes before the end"); }
 
 void AgentSession::Open() {
   started_at_ = std::chrono::steady_clock::now();
-  context_.set_wait_for_ready(retry_);
-  stub_->async()->Session(&context_, this);
-  // Send and Close start operations from outside of the callbacks: the call must not be over before
-  // OnReadInitialMetadataDone or OnReadDone has said that it ends.
-  AddHold();
+  const bool handshakes = credentials_ != nullptr && credentials_->handshakes();
   callers_ = 2;
+  opened_ = !handshakes;
   wire::HandToGrpc(this);
   const auto deadline =
       std::chrono::system_clock::now() +
       std::chrono::duration_cast<std::chrono::system_clock::duration>(connect_timeout_);
   connect_alarm_.Set(deadline, [this](bool expired) { OnConnectAlarm(expired); });
+  handshakes ? StartHandshake() : StartSession();
+}
+
+void AgentSession::StartHandshake() {
+  handshake_context_.set_wait_for_ready(retry_);
+  handshake_request_ = credentials_->NewHandshake();
+  wire::HandToGrpc(this);
+  stub_->async()->Handshake(&handshake_context_, &handshake_request_, &handshake_reply_,
+                            [this](grpc::Status status) { OnHandshakeDone(status); });
+}
+
+void AgentSession::OnHandshakeDone(const grpc::Status& status) {
+  wire::TakeFromGrpc(this);
+  absl::StatusOr<std::string> proof;
+  if (status.ok()) proof = credentials_->Prove(handshake_request_, handshake_reply_, "Session");
+  {
+    const std::lock_guard lock(mutex_);
+    if (status.ok() && !proof.ok()) {
+      Fail(absl::StrCat("the rendezvous at ", endpoint_,
+                        " is not trusted: ", proof.status().message()),
+           absl::IsPermissionDenied(proof.status()));
+    }
+    genuine_ = status.ok() && proof.ok();
+    // From now on, Fail and Close cancel the session's call.
+    opened_ = genuine_ && failure_.empty() && !closing_;
+    read_ended_ = !opened_;
+  }
+  if (!opened_) return End(status);
+  context_.AddMetadata(auth::kProofMetadata, *proof);
+  StartSession();
+}
+
+void AgentSession::StartSession() {
+  context_.set_wait_for_ready(retry_);
+  stub_->async()->Session(&context_, this);
+  // Send and Close start operations from outside of the callbacks: the call must not be over before
+  // OnReadInitialMetadataDone or OnReadDone has said that it ends.
+  AddHold();
+  wire::HandToGrpc(this);
   StartCall();
+  const std::lock_guard lock(mutex_);
+  started_ = true;
+  Continue();
 }
 
 void AgentSession::Send(const Header& header, const AgentMessage& message) {
@@ -114,10 +178,12 @@ void AgentSession::Close() {
     Continue();
     callers_changed_.wait_for(lock, kCloseGrace, left_alone);
   }
-  if (!left_alone()) context_.TryCancel();
+  if (!left_alone()) Cancel();
   callers_changed_.wait(lock, left_alone);
   if (refusal_check_ != nullptr) refusal_check_->Cancel();
 }
+
+void AgentSession::Cancel() { (opened_ ? context_ : handshake_context_).TryCancel(); }
 
 void AgentSession::RemoveCaller() {
   --callers_;
@@ -125,7 +191,7 @@ void AgentSession::RemoveCaller() {
 }
 
 void AgentSession::Continue() {
-  if (writing_ || read_ended_ || half_closed_) return;
+  if (!started_ || writing_ || read_ended_ || half_closed_) return;
   if (!outgoing_.empty()) {
     writing_ = true;
     StartWrite(&outgoing_.front());
@@ -135,10 +201,11 @@ void AgentSession::Continue() {
   }
 }
 
-void AgentSession::Fail(std::string reason) {
+void AgentSession::Fail(std::string reason, bool denied) {
   if (!failure_.empty()) return;
   failure_ = std::move(reason);
-  context_.TryCancel();
+  denied_ = denied;
+  Cancel();
 }
 
 void AgentSession::OnConnectAlarm(bool expired) {
@@ -160,9 +227,11 @@ void AgentSession::OnProbed(const grpc::Status& status) {
   const std::lock_guard lock(mutex_);
   if (!connected_) {  // else it was at the last moment
     const bool explained = status.error_code() == grpc::StatusCode::UNAVAILABLE;
-    Fail(absl::StrCat("cannot reach the rendezvous at ", endpoint_, " within ",
-                      Seconds(connect_timeout_), ": ",
-                      explained ? RootOfError(status.error_message()) : "no answer"));
+    Fail(absl::StrCat(
+        "cannot reach the rendezvous at ", endpoint_, " within ", Seconds(connect_timeout_), ": ",
+        explained ? RootOfError(status.error_message()) : "no answer",
+        explained && IsClosedByPeer(status.error_message()) ? "; does it ask for TLS (--tls-ca)?"
+                                                            : ""));
   }
   RemoveCaller();
 }
@@ -213,18 +282,44 @@ void AgentSession::OnWriteDone(bool ok) {
   if (ok) Continue();  // else the call is over, as the read will say
 }
 
-std::string AgentSession::LostReason(const grpc::Status& status) const {
-  if (!failure_.empty()) return failure_;
-  if (status.ok()) return absl::StrCat("the rendezvous at ", endpoint_, " ended the session");
-  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
-    return absl::StrCat("the session with the rendezvous at ", endpoint_,
-                        " ended: ", status.error_message());
+RendezvousClient::Lost AgentSession::LossOf(const grpc::Status& status) const {
+  const std::string there = absl::StrCat("the rendezvous at ", endpoint_);
+  const std::string& text = status.error_message();
+  RendezvousClient::Lost lost;
+  lost.attempt_started_at = started_at_;
+  const auto denied = [&](std::string reason) {
+    lost.reason = std::move(reason);
+    lost.denied = true;
+    return lost;
+  };
+  if (!failure_.empty()) {
+    lost.reason = failure_;
+    lost.denied = denied_;
+  } else if (status.ok()) {
+    lost.reason = absl::StrCat(there, " ended the session");
+  } else if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
+    return denied(absl::StrCat(there, " refuses us: ", text));
+  } else if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
+    // Where it knows our secret, all that can be wrong is that the challenge came too late, or from
+    // an earlier life of the rendezvous.
+    lost = denied(absl::StrCat(there, " refuses us: ", text));
+    lost.denied = !genuine_;
+  } else if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+    lost.reason = absl::StrCat("the session with ", there, " ended: ", text);
+  } else if (connected_) {
+    lost.reason = absl::StrCat("lost ", there, ": ", text);
+  } else if (const auto trouble = TlsTrouble(text)) {
+    return denied(absl::StrCat("no trust between us and ", there, ": ", *trouble));
+  } else if (IsClosedByPeer(text) && credentials_ != nullptr && credentials_->tls()) {
+    lost.reason = absl::StrCat(there,
+                               " closes the connection after TLS: our certificate (--tls-cert) is "
+                               "missing, has expired, or is not of the authority that it trusts");
+    lost.closed_after_tls = true;
+  } else {
+    lost.reason = absl::StrCat("cannot reach ", there, ": ", RootOfError(text),
+                               IsClosedByPeer(text) ? "; does it ask for TLS (--tls-ca)?" : "");
   }
-  if (connected_) {
-    return absl::StrCat("lost the rendezvous at ", endpoint_, ": ", status.error_message());
-  }
-  return absl::StrCat("cannot reach the rendezvous at ", endpoint_, ": ",
-                      RootOfError(status.error_message()));
+  return lost;
 }
 
 bool AgentSession::WasRefused(const grpc::Status& status) const {
@@ -237,24 +332,30 @@ bool AgentSession::WasRefused(const grpc::Status& status) const {
 
 void AgentSession::OnDone(const grpc::Status& status) {
   wire::TakeFromGrpc(this);
+  End(status);
+}
+
+void AgentSession::End(const grpc::Status& status) {
   connect_alarm_.Cancel();
-  std::string reason;
-  bool refused = false;
+  std::optional<RendezvousClient::Lost> lost;
   {
     const std::lock_guard lock(mutex_);
-    if (!closing_) reason = LostReason(status);
-    refused = WasRefused(status);
-    if (!reason.empty() && refused && !IsOneAddress(endpoint_)) {
+    if (!closing_) {
+      lost = LossOf(status);
+      lost->refused = WasRefused(status);
+    }
+    if (lost && lost->refused && !IsOneAddress(endpoint_)) {
       // gRPC tells of the last address that it tried: the others may have been silent.
-      refusal_check_ = RefusalCheck::Start(
-          endpoint_, kRefusalCheckLimit,
-          [handler = handler_, reason, started_at = started_at_](bool everywhere) {
-            handler(RendezvousClient::Lost{reason, everywhere, started_at});
-          });
-      reason.clear();
+      refusal_check_ =
+          RefusalCheck::Start(endpoint_, kRefusalCheckLimit,
+                              [handler = handler_, lost = *lost](bool everywhere) mutable {
+                                lost.refused = everywhere;
+                                handler(std::move(lost));
+                              });
+      lost.reset();
     }
   }
-  if (!reason.empty()) handler_(RendezvousClient::Lost{std::move(reason), refused, started_at_});
+  if (lost) handler_(*std::move(lost));
   const std::lock_guard lock(mutex_);
   RemoveCaller();
 }

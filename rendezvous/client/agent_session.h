@@ -14,6 +14,7 @@
 #include <string>
 
 #include "ddprun/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/client/refusal_check.h"
 #include "rendezvous/client/rendezvous_client.h"
 #include "rendezvous/core/types.h"
@@ -24,7 +25,9 @@ namespace ddprun {
 // thread of its own (it would join itself). So after Open, Close comes before the destructor.
 class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::RendezvousMessage> {
  public:
+  // `credentials` may be null.
   AgentSession(std::string endpoint, Duration connect_timeout, bool retry,
+               std::shared_ptr<const auth::ClientCredentials> credentials,
                RendezvousClient::Handler handler);
   ~AgentSession() override;
 
@@ -46,13 +49,20 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   // So many messages may wait for the connection or for a rendezvous that does not read.
   static constexpr std::size_t kMaxQueuedMessages = 1024;
 
+  // Where the rendezvous asks who we are: the call that comes before the session.
+  void StartHandshake();
+  void OnHandshakeDone(const grpc::Status& status);
+  void StartSession();
+  // The last of the session or, when that was not opened, of the handshake: tells the handler.
+  void End(const grpc::Status& status);
+  void Cancel();  // what is going on; with mutex_ held
   // Starts what is next: a write, or the end of our half after the last one. With mutex_ held.
   void Continue();
   // Ends the call with Lost, unless it ended already. With mutex_ held.
-  void Fail(std::string reason);
+  void Fail(std::string reason, bool denied = false);
   void OnConnectAlarm(bool expired);
   void OnProbed(const grpc::Status& status);
-  std::string LostReason(const grpc::Status& status) const;  // with mutex_ held
+  RendezvousClient::Lost LossOf(const grpc::Status& status) const;  // with mutex_ held
   // Whether `status` says that the connection was refused. With mutex_ held.
   bool WasRefused(const grpc::Status& status) const;
   void RemoveCaller();  // with mutex_ held
@@ -60,6 +70,7 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   const std::string endpoint_;
   const Duration connect_timeout_;
   const bool retry_;
+  const std::shared_ptr<const auth::ClientCredentials> credentials_;
   const RendezvousClient::Handler handler_;
   TimePoint started_at_;  // from Open
 
@@ -68,11 +79,19 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   grpc::Alarm connect_alarm_;
   std::unique_ptr<Probe> probe_;  // after the connect timeout
 
+  // Of the handshake; gRPC's until OnHandshakeDone.
+  grpc::ClientContext handshake_context_;
+  v1::HandshakeRequest handshake_request_;
+  v1::HandshakeReply handshake_reply_;
+
   v1::RendezvousMessage incoming_;  // gRPC's while a read is outstanding, else OnReadDone's
 
   std::mutex mutex_;
   std::condition_variable callers_changed_;
   std::deque<v1::AgentMessage> outgoing_;  // the front one is gRPC's while `writing_`
+  bool opened_ = false;   // the session's call is what can be cancelled; before, the handshake
+  bool started_ = false;  // it was started
+  bool genuine_ = false;  // the rendezvous has proven that it knows our secret
   bool writing_ = false;
   bool connected_ = false;
   bool closing_ = false;  // Close was called
@@ -84,6 +103,7 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   // leaves nothing behind that touches the session.
   int callers_ = 0;
   std::string failure_;  // why we cancelled the call ourselves
+  bool denied_ = false;  // with it
 };
 
 }  // namespace ddprun

@@ -1,11 +1,14 @@
 #include "rendezvous/client/channel.h"
 
 #include "absl/strings/match.h"
+#include "rendezvous/auth/grpc_log.h"
 #include "rendezvous/wire/limits.h"
 
 namespace ddprun {
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& endpoint) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& endpoint,
+                                           const auth::ClientCredentials* credentials) {
+  auth::QuietGrpc();  // what fails is told by those who call
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(wire::kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(wire::kMaxMessageBytes);
@@ -28,7 +31,10 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& endpoint) {
     arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   }
-  return grpc::CreateCustomChannel(endpoint, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(
+      endpoint,
+      credentials == nullptr ? grpc::InsecureChannelCredentials() : credentials->transport(),
+      arguments);
 }
 
 }  // namespace ddprun

@@ -7,10 +7,14 @@
 #include <memory>
 #include <string>
 
+#include "rendezvous/auth/client_credentials.h"
+
 namespace ddprun {
 
 // A connection of its own, made with the first call. Proxies of the environment are not honoured.
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& endpoint);
+// `credentials` may be null: not encrypted.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& endpoint,
+                                           const auth::ClientCredentials* credentials = nullptr);
 
 }  // namespace ddprun
 

@@ -9,6 +9,9 @@
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
+namespace auth {
+class ClientCredentials;
+}
 
 // Every client has a connection of its own. Environment variables that redirect gRPC to a proxy are
 // not honoured: agents talk to the rendezvous inside a cluster.
@@ -21,6 +24,8 @@ class GrpcRendezvousClient final : public RendezvousClient {
     // Try again within that time, however often the connection is refused. Otherwise the first
     // failure is the end.
     bool retry = true;
+    // How this agent shows who it is (rendezvous/auth/client_credentials.h); null: not at all.
+    std::shared_ptr<const auth::ClientCredentials> credentials{};
   };
 
   explicit GrpcRendezvousClient(Options options);

@@ -32,6 +32,12 @@ class RendezvousClient {
     // there. Never said on a guess; an address that is silent or out of reach is no refusal.
     bool refused = false;
     TimePoint attempt_started_at{};  // before the first packet of this attempt was sent
+    // The rendezvous does not take our credentials, or we do not take its: trying again is of no
+    // use before somebody has changed them.
+    bool denied = false;
+    // It closed the connection right after TLS had shaken hands: with TLS 1.3 that is how a client
+    // sees that its certificate was not taken; or it was just ending.
+    bool closed_after_tls = false;
   };
   using Event = std::variant<Opened, Received, Lost>;
 

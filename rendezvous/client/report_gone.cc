@@ -11,17 +11,26 @@
 
 namespace ddprun {
 
-absl::Status ReportGone(const std::string& endpoint, const Header& agent, Duration limit) {
-  const auto stub = v1::Rendezvous::NewStub(MakeChannel(endpoint));
+absl::Status ReportGone(const std::string& endpoint, const Header& agent, Duration limit,
+                        const auth::ClientCredentials* credentials) {
+  const auto stub = v1::Rendezvous::NewStub(MakeChannel(endpoint, credentials));
+  const auto deadline = std::chrono::system_clock::now() +
+                        std::chrono::duration_cast<std::chrono::system_clock::duration>(limit);
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::duration_cast<std::chrono::system_clock::duration>(limit));
-  v1::GoneReceived received;
-  const grpc::Status status = stub->ReportGone(&context, wire::ToGoneReport(agent), &received);
-  if (status.ok()) return absl::OkStatus();
+  context.set_deadline(deadline);
+  absl::Status status;
+  if (credentials != nullptr) {
+    status = credentials->Authorize(*stub, "ReportGone", deadline, &context);
+  }
+  if (status.ok()) {
+    v1::GoneReceived received;
+    const grpc::Status result = stub->ReportGone(&context, wire::ToGoneReport(agent), &received);
+    if (result.ok()) return absl::OkStatus();
+    status = absl::UnavailableError(result.error_message());
+  }
   return absl::UnavailableError(
-      absl::StrCat("cannot tell the rendezvous at ", endpoint, ": ", status.error_message()));
+      absl::StrCat("cannot tell the rendezvous at ", endpoint, ": ", status.message()));
 }
 
 }  // namespace ddprun

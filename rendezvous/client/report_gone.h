@@ -11,11 +11,16 @@
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
+namespace auth {
+class ClientCredentials;
+}
 
 // `agent`: the header of the agent's messages; its generation means nothing. Tries to connect again
 // until `limit` is over. The error says why the rendezvous could not be told; then it learns by the
 // end of the agent's lease.
-absl::Status ReportGone(const std::string& endpoint, const Header& agent, Duration limit);
+// `credentials`: the agent's; null: none.
+absl::Status ReportGone(const std::string& endpoint, const Header& agent, Duration limit,
+                        const auth::ClientCredentials* credentials = nullptr);
 
 }  // namespace ddprun
 

@@ -28,6 +28,13 @@ class AgentStream {
 
   // Where the agent connects from, for the log: "ipv4:10.0.0.7:41822".
   virtual std::string Peer() const = 0;
+
+  // Who the agent has shown to be (rendezvous/auth/principal.h); "" where nobody is asked. Does not
+  // change.
+  virtual const std::string& Principal() const = 0;
+
+  // Counts that the session is about to be closed for this reason (refusal_counters.h).
+  virtual void CountRefusal(const char* reason, const absl::Status& why) = 0;
 };
 
 }  // namespace ddprun

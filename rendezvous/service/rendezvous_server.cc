@@ -12,6 +12,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "ddprun/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/auth/grpc_log.h"
+#include "rendezvous/auth/server_credentials.h"
+#include "rendezvous/service/gate.h"
+#include "rendezvous/service/join_watch.h"
 #include "rendezvous/service/listen_address.h"
 #include "rendezvous/service/session.h"
 #include "rendezvous/wire/grpc_handoff.h"
@@ -23,6 +27,21 @@ namespace ddprun {
 namespace {
 
 constexpr std::chrono::seconds kShutdownGrace(1);
+constexpr int kHandshakeTimeoutMs = 10'000;
+constexpr int kIdleTimeoutMs = 60'000;
+constexpr int kMaxMetadataBytes = 16'384;
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+}
+
+// Ends a session that was not let in.
+class RefusedSession final
+    : public grpc::ServerBidiReactor<v1::AgentMessage, v1::RendezvousMessage> {
+ public:
+  explicit RefusedSession(const absl::Status& why) { Finish(ToGrpc(why)); }
+  void OnDone() override { delete this; }
+};
 
 void Configure(grpc::ServerBuilder& builder, bool is_unix) {
   builder.SetMaxReceiveMessageSize(wire::kMaxMessageBytes);
@@ -31,6 +50,10 @@ void Configure(grpc::ServerBuilder& builder, bool is_unix) {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Probing for bandwidth costs a third of the CPU of a heartbeat, and our messages are small.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  // Who connects and says nothing: until TLS and HTTP/2 have shaken hands, and without any call.
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   if (is_unix) return;  // the kernel tells at once when the other side is gone
   // Ends the connection of a node that lost its power or its network; its lease is over long
   // before. Not short: when thousands of agents come at once, answers to pings are read late.
@@ -63,30 +86,46 @@ absl::StatusOr<std::vector<RecordedJob>> LoadJobs(Store& store) {
 
 class RendezvousServer::Service final : public v1::Rendezvous::CallbackService {
  public:
-  explicit Service(std::shared_ptr<RoundLoop> loop) : loop_(std::move(loop)) {}
+  Service(std::shared_ptr<RoundLoop> loop, std::shared_ptr<Gate> gate,
+          std::shared_ptr<JoinWatch> join_watch)
+      : loop_(std::move(loop)), gate_(std::move(gate)), join_watch_(std::move(join_watch)) {}
 
   grpc::ServerBidiReactor<v1::AgentMessage, v1::RendezvousMessage>* Session(
       grpc::CallbackServerContext* context) override {
     wire::TakeFromGrpc(this);
-    return ddprun::Session::Begin(loop_, context);
+    absl::StatusOr<Gate::Place> place = gate_->Enter(*context);
+    if (!place.ok()) return new RefusedSession(place.status());
+    const auto session = ddprun::Session::Begin(loop_, *std::move(place), context);
+    join_watch_->Add(session);
+    return session.get();
   }
 
   grpc::ServerUnaryReactor* ReportGone(grpc::CallbackServerContext* context,
                                        const v1::GoneReport* report, v1::GoneReceived*) override {
     wire::TakeFromGrpc(this);
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    absl::StatusOr<Header> header = wire::FromProto(*report);
-    if (header.ok()) {
-      loop_->OnAgentGone(*std::move(header));
-      reactor->Finish(grpc::Status::OK);
-    } else {
-      reactor->Finish({grpc::StatusCode::INVALID_ARGUMENT, std::string(header.status().message())});
-    }
+    const absl::StatusOr<auth::Principal> principal = gate_->Check(*context, "ReportGone");
+    absl::StatusOr<Header> header = principal.ok() ? wire::FromProto(*report) : principal.status();
+    if (header.ok()) loop_->OnAgentGone(*std::move(header), *principal);
+    reactor->Finish(ToGrpc(header.status()));
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* Handshake(grpc::CallbackServerContext* context,
+                                      const v1::HandshakeRequest* request,
+                                      v1::HandshakeReply* reply) override {
+    wire::TakeFromGrpc(this);
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    absl::StatusOr<v1::HandshakeReply> answer = gate_->Handshake(*context, *request);
+    if (answer.ok()) *reply = *std::move(answer);
+    reactor->Finish(ToGrpc(answer.status()));
     return reactor;
   }
 
  private:
   const std::shared_ptr<RoundLoop> loop_;
+  const std::shared_ptr<Gate> gate_;
+  const std::shared_ptr<JoinWatch> join_watch_;
 };
 
 struct RendezvousServer::GrpcServer {
@@ -103,6 +142,17 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
   if (const absl::Status status = TryListen(*address); !status.ok()) return cannot_listen(status);
 
   std::unique_ptr<RendezvousServer> result(new RendezvousServer);
+  const auto& credentials = options.credentials;
+  result->gate_ =
+      std::make_shared<Gate>(credentials == nullptr ? nullptr : credentials->authenticator,
+                             options.max_streams_per_address,
+                             [log = options.log](const std::string& text) { log("", text); });
+  auth::OnTlsHandshakeFailed([gate = std::weak_ptr(result->gate_)](const std::string& reason) {
+    const auto alive = gate.lock();
+    if (alive == nullptr) return;
+    alive->refusals().Count(refusal::kTlsHandshake, absl::StrCat("a connection: TLS: ", reason));
+  });
+  result->join_watch_ = std::make_shared<JoinWatch>(options.time_to_join);
   RoundLoopOptions loop;
   if (options.store != nullptr) {
     auto jobs = LoadJobs(*options.store);
@@ -116,11 +166,13 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
   loop.events = std::move(options.events);
   loop.store = result->store_.get();
   result->loop_ = std::make_shared<RoundLoop>(std::move(loop));
-  result->service_ = std::make_unique<Service>(result->loop_);
+  result->service_ = std::make_unique<Service>(result->loop_, result->gate_, result->join_watch_);
   grpc::ServerBuilder builder;
   Configure(builder, address->is_unix());
   int port = 0;
-  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(
+      options.listen,
+      credentials == nullptr ? grpc::InsecureServerCredentials() : credentials->transport, &port);
   builder.RegisterService(result->service_.get());
   wire::HandToGrpc(result->service_.get());
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
@@ -139,9 +191,14 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
   return result;
 }
 
+std::map<std::string, std::uint64_t> RendezvousServer::Refusals() const {
+  return gate_->refusals().Snapshot();
+}
+
 RendezvousServer::~RendezvousServer() { Shutdown(); }
 
 void RendezvousServer::Shutdown() {
+  if (join_watch_ != nullptr) join_watch_->Stop();
   if (loop_ != nullptr) loop_->Shutdown();
   if (server_ == nullptr) return;
   // Waits for the sessions, which the loop has told to end, and cancels those that do not.

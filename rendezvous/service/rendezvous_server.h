@@ -7,6 +7,10 @@
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_RENDEZVOUS_SERVER_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_RENDEZVOUS_SERVER_H_
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -14,8 +18,12 @@
 #include "rendezvous/core/round.h"
 #include "rendezvous/service/round_loop.h"
 #include "rendezvous/store/store.h"
+#include "rendezvous/wire/limits.h"
 
 namespace ddprun {
+namespace auth {
+struct ServerCredentials;
+}
 
 class RendezvousServer {
  public:
@@ -27,7 +35,11 @@ class RendezvousServer {
     RoundOptions round{};
     JobLog log{};
     LoadObserver load{};  // may be empty
-    EventSink events{};   // may be empty
+    // What is asked of callers (rendezvous/auth/server_credentials.h); null: nothing.
+    std::shared_ptr<const auth::ServerCredentials> credentials{};
+    std::size_t max_streams_per_address = wire::kMaxStreamsPerAddress;
+    std::chrono::milliseconds time_to_join = wire::kMaxTimeToJoin;
+    EventSink events{};  // may be empty
     // What outlives this process; nullptr: nothing does. Loaded by Start; the server owns it.
     std::shared_ptr<Store> store{};
   };
@@ -48,6 +60,9 @@ class RendezvousServer {
   // The TCP port, 0 for a Unix socket.
   int port() const { return port_; }
 
+  // How often what was refused, since the start (rendezvous/auth/refusal_counters.h). Any thread.
+  std::map<std::string, std::uint64_t> Refusals() const;
+
   // Writes what the jobs have sent, ends every session, and returns when no thread of the server
   // runs any more: after at most about one second, when an agent does not read. Idempotent; not
   // from the log callback.
@@ -60,6 +75,8 @@ class RendezvousServer {
 
   std::shared_ptr<Store> store_;  // outlives the loop
   std::shared_ptr<RoundLoop> loop_;
+  std::shared_ptr<class Gate> gate_;
+  std::shared_ptr<class JoinWatch> join_watch_;
   std::unique_ptr<Service> service_;
   struct GrpcServer;  // keeps gRPC out of this header
   std::unique_ptr<GrpcServer> server_;

@@ -5,6 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "rendezvous/auth/principal.h"
+#include "rendezvous/auth/refusal_counters.h"
+#include "rendezvous/wire/limits.h"
 #include "rendezvous/wire/record.h"
 
 namespace ddprun {
@@ -39,7 +42,9 @@ void RoundLoop::OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why) {
   Enqueue(Ended{std::move(stream), std::move(why)});
 }
 
-void RoundLoop::OnAgentGone(Header header) { Enqueue(Gone{std::move(header)}); }
+void RoundLoop::OnAgentGone(Header header, std::string principal) {
+  Enqueue(Gone{std::move(header), std::move(principal)});
+}
 
 void RoundLoop::GetStatus(std::string owner, std::string name,
                           std::function<void(std::vector<JobStatus>)> done) {
@@ -201,14 +206,14 @@ void RoundLoop::Handle(Message& event) {
   Session& session = found->second;
   if (session.job == nullptr) {
     if (!std::holds_alternative<Join>(event.message)) {
-      Refuse(event.stream,
+      Refuse(event.stream, refusal::kMalformed,
              absl::InvalidArgumentError("the first message of a session must be a Join"));
       return;
     }
     if (!Admit(session, event.header)) return;
   }
   if (event.header.job != session.job->name || event.header.incarnation != session.incarnation) {
-    Refuse(event.stream,
+    Refuse(event.stream, refusal::kMalformed,
            absl::InvalidArgumentError("Header.job and Header.incarnation must stay what they were "
                                       "in the Join of the session"));
     return;
@@ -225,14 +230,28 @@ bool RoundLoop::Admit(Session& session, const Header& header) {
     Forget(header.job);  // its name is used again
     job = nullptr;
   }
+  if (job != nullptr && !auth::MayAct(session.stream->Principal(), job->owner)) {
+    Refuse(session.stream, refusal::kOtherOwner,
+           absl::PermissionDeniedError(
+               absl::StrCat("the job ", header.job, " belongs to somebody else")));
+    return false;
+  }
+  if (job != nullptr && job->streams.size() >= wire::kMaxAgentsPerJob) {
+    Refuse(session.stream, refusal::kTooManyAgents,
+           absl::ResourceExhaustedError(absl::StrCat("the job ", header.job, " has ",
+                                                     wire::kMaxAgentsPerJob, " agents already")));
+    return false;
+  }
   if (job == nullptr) {
     if (live_jobs_ >= options_.max_jobs) {
-      Refuse(session.stream, absl::ResourceExhaustedError(absl::StrCat(
-                                 "the rendezvous has ", live_jobs_,
-                                 " jobs, and no more are possible: use another rendezvous")));
+      Refuse(session.stream, refusal::kTooManyJobs,
+             absl::ResourceExhaustedError(
+                 absl::StrCat("the rendezvous has ", live_jobs_,
+                              " jobs, and no more are possible: use another rendezvous")));
       return false;
     }
-    job = std::make_shared<Job>(header.job, "", header.epoch, options_.round);
+    job = std::make_shared<Job>(header.job, session.stream->Principal(), header.epoch,
+                                options_.round);
     jobs_[header.job] = job;
     ++jobs_begun_;
     ++live_jobs_;
@@ -247,7 +266,9 @@ bool RoundLoop::Admit(Session& session, const Header& header) {
   return true;
 }
 
-void RoundLoop::Refuse(const std::shared_ptr<AgentStream>& stream, absl::Status why) {
+void RoundLoop::Refuse(const std::shared_ptr<AgentStream>& stream, const char* counter,
+                       absl::Status why) {
+  stream->CountRefusal(counter, why);
   Ended end{stream, std::move(why)};
   Handle(end);
 }
@@ -269,6 +290,7 @@ void RoundLoop::Handle(Ended& event) {
 void RoundLoop::Handle(Gone& event) {
   const auto found = jobs_.find(event.header.job);
   if (found == jobs_.end()) return;
+  if (!auth::MayAct(event.principal, found->second->owner)) return;
   Step(JobPtr(found->second), Round::AgentGone{event.header.incarnation});
 }
 

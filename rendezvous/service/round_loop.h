@@ -101,8 +101,8 @@ class RoundLoop {
   void OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why);
 
   // From any thread: the agent was killed, and no process of it is left. Ignored when there is no
-  // such job or agent.
-  void OnAgentGone(Header header);
+  // such job or agent, or the job is not `principal`'s.
+  void OnAgentGone(Header header, std::string principal = {});
 
   // For operators, from any thread. `done` is called once, on the loop's thread, and must not
   // block; after Shutdown it is called at once, with nothing or with Unavailable.
@@ -139,6 +139,7 @@ class RoundLoop {
   };
   struct Gone {
     Header header;
+    std::string principal;
   };
   struct Committed {
     std::uint64_t batch;
@@ -187,7 +188,7 @@ class RoundLoop {
   // the session is closed, when it cannot.
   bool Admit(Session& session, const Header& header);
   // Ends a session for what its agent sent.
-  void Refuse(const std::shared_ptr<AgentStream>& stream, absl::Status why);
+  void Refuse(const std::shared_ptr<AgentStream>& stream, const char* counter, absl::Status why);
   void Tick();
   std::optional<TimePoint> NextDeadline() const;
   void Step(const JobPtr& job, const Round::Event& event);

@@ -3,13 +3,15 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "rendezvous/auth/refusal_counters.h"
 #include "rendezvous/wire/grpc_handoff.h"
 #include "rendezvous/wire/translate.h"
 
 namespace ddprun {
 
-Session* Session::Begin(std::shared_ptr<RoundLoop> loop, grpc::CallbackServerContext* context) {
-  const std::shared_ptr<Session> session(new Session(std::move(loop), context));
+std::shared_ptr<Session> Session::Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
+                                        grpc::CallbackServerContext* context) {
+  const std::shared_ptr<Session> session(new Session(std::move(loop), std::move(place), context));
   session->self_ = session;
   // Tells the agent that it is connected, before there is a message for it.
   wire::HandToGrpc(session.get());
@@ -19,11 +21,23 @@ Session* Session::Begin(std::shared_ptr<RoundLoop> loop, grpc::CallbackServerCon
     const std::lock_guard lock(session->mutex_);
     session->Read();
   }
-  return session.get();
+  return session;
 }
 
-Session::Session(std::shared_ptr<RoundLoop> loop, grpc::CallbackServerContext* context)
-    : loop_(std::move(loop)), context_(context), peer_(context->peer()) {}
+Session::Session(std::shared_ptr<RoundLoop> loop, Gate::Place place,
+                 grpc::CallbackServerContext* context)
+    : loop_(std::move(loop)), context_(context), peer_(context->peer()), place_(std::move(place)) {}
+
+void Session::OnTimeToJoinOver() {
+  if (heard_) return;
+  const absl::Status why = absl::DeadlineExceededError("no Join came in time");
+  CountRefusal(refusal::kNoJoin, why);
+  loop_->OnEnd(shared_from_this(), why);
+}
+
+void Session::CountRefusal(const char* reason, const absl::Status& why) {
+  place_.CountRefusal(reason, peer_, why);
+}
 
 void Session::Send(const Header& header, const RendezvousMessage& message) {
   const std::lock_guard lock(mutex_);
@@ -74,8 +88,10 @@ void Session::OnReadDone(bool ok) {
     loop_->OnEnd(shared_from_this(), absl::OkStatus());
     return;
   }
+  heard_ = true;
   absl::StatusOr<wire::FromAgent> message = wire::FromProto(incoming_);
   if (!message.ok()) {
+    CountRefusal(refusal::kMalformed, message.status());
     loop_->OnEnd(shared_from_this(), std::move(message).status());
     return;  // without another read
   }
@@ -100,6 +116,7 @@ void Session::OnDone() {
   std::shared_ptr<Session> self;  // the last owner, perhaps; outlives the lock
   const std::lock_guard lock(mutex_);
   ended_ = true;
+  place_.Leave();
   self = std::move(self_);
 }
 

@@ -4,6 +4,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -13,6 +14,7 @@
 
 #include "ddprun/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/service/agent_stream.h"
+#include "rendezvous/service/gate.h"
 #include "rendezvous/service/round_loop.h"
 
 namespace ddprun {
@@ -23,15 +25,21 @@ class Session final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::Rende
                       public AgentStream,
                       public std::enable_shared_from_this<Session> {
  public:
-  // Begins to serve the call of `context`, which gRPC keeps alive until OnDone. Returns the reactor
-  // for gRPC.
-  static Session* Begin(std::shared_ptr<RoundLoop> loop, grpc::CallbackServerContext* context);
+  // Begins to serve the call of `context`, which gRPC keeps alive until OnDone, and which `place`
+  // was given to. Returns the reactor for gRPC.
+  static std::shared_ptr<Session> Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
+                                        grpc::CallbackServerContext* context);
+
+  // From any thread: the time to join is over. Ends the session unless its agent has said anything.
+  void OnTimeToJoinOver();
 
   // AgentStream, from the loop's thread.
   void Send(const Header& header, const RendezvousMessage& message) override;
   void RequestMessage() override;
   void Close(const absl::Status& status) override;
   std::string Peer() const override { return peer_; }
+  const std::string& Principal() const override { return place_.principal(); }
+  void CountRefusal(const char* reason, const absl::Status& why) override;
 
   // From gRPC's threads, at most one of each kind at a time.
   void OnReadDone(bool ok) override;
@@ -46,7 +54,7 @@ class Session final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::Rende
   // done by gRPC's own thread; waiting for the loop each time would cost a switch of threads.
   static constexpr int kMaxUnhandledMessages = 4;
 
-  Session(std::shared_ptr<RoundLoop> loop, grpc::CallbackServerContext* context);
+  Session(std::shared_ptr<RoundLoop> loop, Gate::Place place, grpc::CallbackServerContext* context);
 
   // Starts the next read if there may be one. With mutex_ held.
   void Read();
@@ -56,8 +64,11 @@ class Session final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::Rende
   const std::shared_ptr<RoundLoop> loop_;
   grpc::CallbackServerContext* const context_;  // valid until OnDone
   const std::string peer_;
+  Gate::Place place_;
 
   v1::AgentMessage incoming_;  // gRPC's while `reading_`, else OnReadDone's
+
+  std::atomic<bool> heard_ = false;  // a whole message has come
 
   std::mutex mutex_;
   bool reading_ = false;

@@ -21,7 +21,11 @@ inline std::string SourceDir() { return DDPRUN_SOURCE_DIR; }
 // place, on the same port.
 class Daemon {
  public:
-  explicit Daemon(const std::string& folder) : folder_(folder) { Start(); }
+  // `flags`: more of them.
+  explicit Daemon(const std::string& folder, std::vector<std::string> flags = {})
+      : folder_(folder), flags_(std::move(flags)) {
+    Start();
+  }
   int port() const { return port_; }
   std::string endpoint() const { return "127.0.0.1:" + std::to_string(port_); }
   Program& program() { return *program_; }
@@ -32,15 +36,18 @@ class Daemon {
   }
   void Start() {
     const std::string port_file = folder_ + "/port" + std::to_string(++starts_);
-    program_ = std::make_unique<Program>(
-        std::vector<std::string>{DdprunPath(), "rendezvous", "--listen", endpoint(), "--port-file",
-                                 port_file, "--state-dir", folder_ + "/state"});
+    std::vector<std::string> argv = {DdprunPath(),  "rendezvous",      "--listen",
+                                     endpoint(),    "--port-file",     port_file,
+                                     "--state-dir", folder_ + "/state"};
+    argv.insert(argv.end(), flags_.begin(), flags_.end());
+    program_ = std::make_unique<Program>(argv);
     WaitForChange(folder_, [&] { return !ReadFile(port_file).empty(); });
     port_ = std::stoi("0" + ReadFile(port_file));
   }
 
  private:
   const std::string folder_;
+  const std::vector<std::string> flags_;
   std::unique_ptr<Program> program_;
   int starts_ = 0;
   int port_ = 0;

@@ -398,16 +398,55 @@ TEST(CliRendezvousTest, RefusesWhatItCannotListenOn) {
   EXPECT_THAT(ErrorOf({"rendezvous", "--lisen", "a:1"}), HasSubstr("did you mean --listen?"));
 }
 
-TEST(CliRendezvousTest, WhatIsNotThereYetIsRefused) {
-  for (const char* const flag : {"--token-file", "--tls-ca", "--tls-cert", "--tls-key"}) {
-    EXPECT_THAT(ErrorOf({"rendezvous", "--listen", "a:1", flag, "x"}),
-                StartsWith(std::string(flag) + ": not supported yet by this version; "));
-  }
+TEST(CliRendezvousTest, TakesCredentialsWithAbsolutePaths) {
+  FakeHost host;
+  host.variables["DDPRUN_TOKEN_FILE"] = "token";
+  const auto command = Parse({"rendezvous", "--listen", "a:1", "--tls-ca", "/ca", "--tls-cert",
+                              "c/x", "--tls-key", "k", "--munge", "--munge-socket", "s"},
+                             host);
+  const auto& credentials = std::get<RendezvousCommand>(command).credentials;
+  EXPECT_EQ(credentials.token_file, host.CurrentDirectory() + "/token");
+  EXPECT_EQ(credentials.tls_ca, "/ca");
+  EXPECT_EQ(credentials.tls_cert, host.CurrentDirectory() + "/c/x");
+  EXPECT_EQ(credentials.tls_key, host.CurrentDirectory() + "/k");
+  EXPECT_EQ(credentials.munge_socket, host.CurrentDirectory() + "/s");
+  EXPECT_TRUE(credentials.munge);
+}
+
+TEST(CliRunTest, TakesCredentialsWithAbsolutePaths) {
+  const FakeHost host;
+  const auto command = Parse({"--token-file", "t", "--munge-socket", "", "./a"}, host);
+  const auto& credentials = std::get<RunCommand>(command).config.rendezvous.credentials;
+  EXPECT_EQ(credentials.token_file, host.CurrentDirectory() + "/t");
+  EXPECT_EQ(credentials.tls_ca, "");
+  EXPECT_EQ(credentials.munge_socket, "");
+  EXPECT_FALSE(credentials.munge);
+}
+
+TEST(CliCertsTest, TakesAFolderAndOneHostForEachNode) {
+  FakeHost host;
+  host.variables["USER"] = "ann";
+  const auto command = Parse(
+      {"certs", "--host", "a,10.0.0.7", "out", "--days", "7", "--host", "b", "--host=c"}, host);
+  const auto& certs = std::get<CertsCommand>(command);
+  EXPECT_EQ(certs.folder, host.CurrentDirectory() + "/out");
+  EXPECT_EQ(certs.name, "ann");
+  EXPECT_EQ(certs.days, 7);
+  EXPECT_THAT(certs.nodes,
+              testing::ElementsAre(testing::ElementsAre("a", "10.0.0.7"), testing::ElementsAre("b"),
+                                   testing::ElementsAre("c")));
+  EXPECT_EQ(std::get<CertsCommand>(Parse({"certs", "out", "--name", "bob"}, host)).name, "bob");
+}
+
+TEST(CliCertsTest, SaysWhatWasExpected) {
+  EXPECT_THAT(ErrorOf({"certs"}), StartsWith("certs: expected one folder (found 0)"));
+  EXPECT_THAT(ErrorOf({"certs", "a", "b"}), StartsWith("certs: expected one folder (found 2)"));
+  EXPECT_THAT(ErrorOf({"certs", "a", "--days", "0"}),
+              StartsWith("--days: expected a whole number"));
 }
 
 TEST(CliRunTest, WhatIsNotThereYetIsRefused) {
-  for (const char* const flag :
-       {"--hang-timeout", "--tls-ca", "--tls-cert", "--tls-key", "--token-file"}) {
+  for (const char* const flag : {"--hang-timeout"}) {
     EXPECT_THAT(ErrorOf({flag, "1", "./a"}),
                 StartsWith(std::string(flag) + ": not supported yet by this version; "));
   }
@@ -431,7 +470,8 @@ TEST(CliHelpTest, IsThereForEachSubcommand) {
   EXPECT_THAT(ParseAs<HelpCommand>({"rendezvous", "--help"}).text, HasSubstr("--port-file"));
   EXPECT_EQ(ParseAs<HelpCommand>({"help", "validate"}).text,
             ParseAs<HelpCommand>({"validate", "-h"}).text);
-  EXPECT_THAT(ErrorOf({"help", "zebra"}), StartsWith("help: expected nothing, rendezvous or"));
+  EXPECT_THAT(ErrorOf({"help", "zebra"}),
+              StartsWith("help: expected nothing, rendezvous, validate or"));
 }
 
 TEST(CliHelpTest, IsGivenEvenIfOtherFlagsAreWrong) {
@@ -450,7 +490,7 @@ TEST(CliVersionTest, IsAWordOrAFlag) {
 
 TEST(CliPlannedTest, SubcommandsThatAreNotThereYetSaySo) {
   for (const char* const name :
-       {"status", "stop", "drain", "events", "slurm", "doctor", "certs", "completion"}) {
+       {"status", "stop", "drain", "events", "slurm", "doctor", "completion"}) {
     EXPECT_EQ(ErrorOf({name}), std::string(name) +
                                    ": not supported yet by this version; to run a program of that "
                                    "name: ddprun -- " +

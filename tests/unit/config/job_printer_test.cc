@@ -113,6 +113,12 @@ rendezvous:
   join_timeout: 10min
   last_call: 5s
   connect_timeout: 1min
+  token_file: ""
+  tls_ca: ""
+  tls_cert: ""
+  tls_key: ""
+  munge: false
+  munge_socket: ""
   heartbeat: 1s
   lease: 3s
   daemon_grace: 5min

@@ -39,6 +39,12 @@ class FakeStream final : public AgentStream {
     Change([&] { closed_ = status; });
   }
   std::string Peer() const override { return "test:1"; }
+  const std::string& Principal() const override { return principal_; }
+  void CountRefusal(const char* reason, const absl::Status&) override {
+    Change([&] { refused_for_ = reason; });
+  }
+
+  explicit FakeStream(std::string principal = "") : principal_(std::move(principal)) {}
 
   template <class M>
   bool WaitFor() {
@@ -51,6 +57,10 @@ class FakeStream final : public AgentStream {
     EXPECT_TRUE(Wait([&] { return closed_.has_value(); }));
     const std::lock_guard lock(mutex_);
     return closed_.value_or(absl::InternalError("not closed"));
+  }
+  std::string refused_for() const {
+    const std::lock_guard lock(mutex_);
+    return refused_for_;
   }
   std::vector<RendezvousMessage> sent() const {
     const std::lock_guard lock(mutex_);
@@ -70,8 +80,10 @@ class FakeStream final : public AgentStream {
     return changed_.wait_for(lock, kTestDeadline, condition);
   }
 
+  const std::string principal_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::string refused_for_;
   std::vector<RendezvousMessage> sent_;
   int requested_ = 0;
   std::optional<absl::Status> closed_;
@@ -79,14 +91,14 @@ class FakeStream final : public AgentStream {
 
 class RoundLoopTest : public testing::Test {
  protected:
-  std::shared_ptr<FakeStream> Open() {
-    auto stream = std::make_shared<FakeStream>();
+  std::shared_ptr<FakeStream> Open(const std::string& principal = "") {
+    auto stream = std::make_shared<FakeStream>(principal);
     loop_->OnOpen(stream);
     return stream;
   }
   std::shared_ptr<FakeStream> Joined(const std::string& job, std::uint64_t incarnation,
-                                     int nodes = 1) {
-    std::shared_ptr<FakeStream> stream = Open();
+                                     int nodes = 1, const std::string& principal = "") {
+    std::shared_ptr<FakeStream> stream = Open(principal);
     loop_->OnMessage(stream, HeaderOf(job, incarnation, -1),
                      JoinOf(absl::StrCat("n", incarnation), nodes));
     return stream;
@@ -194,6 +206,41 @@ TEST_F(RoundLoopTest, TheEndOfAStreamReachesTheRound) {
   loop_->OnEnd(goes, absl::OkStatus());
   EXPECT_TRUE(stays->WaitFor<Stop>());
   EXPECT_TRUE(goes->WaitForClose().ok());
+}
+
+TEST_F(RoundLoopTest, AJobBelongsToWhoBeganIt) {
+  const auto owner = Joined("job", 1, 2, "token:ann");
+  const auto stranger = Joined("job", 2, 2, "token:bob");
+  EXPECT_EQ(stranger->WaitForClose().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(stranger->refused_for(), "other_owner");
+  EXPECT_THAT(stranger->sent(), IsEmpty());
+  const auto nobody = Joined("job", 3, 2);
+  EXPECT_EQ(nobody->WaitForClose().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(owner->sent(), IsEmpty()) << "they have not made the job complete";
+  const auto friends = Joined("job", 4, 2, "token:ann");
+  ASSERT_TRUE(owner->WaitFor<Assignment>());
+  ASSERT_TRUE(friends->WaitFor<Assignment>());
+  // Another name is free for others.
+  EXPECT_TRUE(Joined("bobs job", 2, 1, "token:bob")->WaitFor<Assignment>());
+}
+
+// Seen red with an OnAgentGone that asks nobody.
+TEST_F(RoundLoopTest, AStrangersReportThatAnAgentIsGoneIsIgnored) {
+  const auto a = Joined("job", 1, 2, "token:ann");
+  const auto b = Joined("job", 2, 2, "token:ann");
+  ASSERT_TRUE(b->WaitFor<Assignment>());
+  loop_->OnMessage(a, HeaderOf("job", 1), Prepared{});
+  loop_->OnMessage(b, HeaderOf("job", 2), Prepared{});
+  ASSERT_TRUE(b->WaitFor<Start>());
+  loop_->OnAgentGone(HeaderOf("job", 1), "token:bob");
+  loop_->OnAgentGone(HeaderOf("job", 1), "");
+  loop_->OnMessage(b, HeaderOf("job", 2), Heartbeat{});
+  ASSERT_TRUE(b->WaitForRequests(4));  // everything before it is handled
+  for (const RendezvousMessage& message : b->sent()) {
+    EXPECT_FALSE(std::holds_alternative<Stop>(message));
+  }
+  loop_->OnAgentGone(HeaderOf("job", 1), "token:ann");
+  EXPECT_TRUE(b->WaitFor<Stop>());
 }
 
 TEST_F(RoundLoopTest, JobsAreIndependent) {

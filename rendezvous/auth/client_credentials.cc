@@ -1,0 +1,147 @@
+#include "rendezvous/auth/client_credentials.h"
+
+#include <unistd.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/auth/crypto.h"
+#include "rendezvous/auth/tls_files.h"
+#include "rendezvous/auth/transcript.h"
+
+namespace ddprun::auth {
+namespace {
+
+absl::Status CheckClientOptions(const CredentialOptions& options) {
+  if (options.munge && !options.token_file.empty()) {
+    return absl::InvalidArgumentError("--munge and --token-file: an agent shows one of them");
+  }
+  if (options.tls() && options.tls_ca.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls-cert and --tls-key also need --tls-ca, which says whose certificates to trust");
+  }
+  if (options.tls_cert.empty() != options.tls_key.empty()) {
+    return absl::InvalidArgumentError("--tls-cert and --tls-key belong together");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const ClientCredentials>> ClientCredentials::Load(
+    const CredentialOptions& options) {
+  if (const absl::Status status = CheckClientOptions(options); !status.ok()) return status;
+  std::shared_ptr<ClientCredentials> credentials(new ClientCredentials);
+  if (!options.token_file.empty()) {
+    auto tokens = LoadTokens(options.token_file);
+    if (!tokens.ok()) return tokens.status();
+    if (tokens->size() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("token file ", options.token_file, ": has ", tokens->size(),
+                       " tokens; an agent shows one: give it a file with its own line"));
+    }
+    credentials->token_ = std::move(tokens->front());
+  }
+  if (options.munge) {
+    auto munge = Munge::Load(options.munge_socket);
+    if (!munge.ok()) return munge.status();
+    credentials->munge_ = *std::move(munge);
+  }
+  credentials->transport_ = grpc::InsecureChannelCredentials();
+  if (options.tls()) {
+    auto pem = LoadTlsFiles(options.tls_ca, options.tls_cert, options.tls_key,
+                            std::chrono::system_clock::now());
+    if (!pem.ok()) return pem.status();
+    credentials->tls_ = true;
+    credentials->warning_ = std::move(pem->warning);
+    grpc::SslCredentialsOptions ssl;
+    ssl.pem_root_certs = std::move(pem->ca);
+    ssl.pem_cert_chain = std::move(pem->cert);
+    ssl.pem_private_key = std::move(pem->key);
+    credentials->transport_ = grpc::SslCredentials(ssl);
+  }
+  return credentials;
+}
+
+v1::HandshakeRequest ClientCredentials::NewHandshake() const {
+  v1::HandshakeRequest request;
+  request.set_scheme(token_ ? v1::AUTH_SCHEME_TOKEN : v1::AUTH_SCHEME_MUNGE);
+  if (token_) request.set_name(token_->name);
+  request.set_client_nonce(RandomBytes(kNonceBytes));
+  return request;
+}
+
+absl::Status ClientCredentials::CheckServer(const v1::HandshakeReply& reply,
+                                            const std::string& transcript) const {
+  if (token_) {
+    if (EqualInConstantTime(HmacSha256(token_->secret, transcript), reply.server_proof())) {
+      return absl::OkStatus();
+    }
+    return absl::PermissionDeniedError(absl::StrCat("it does not know our token",
+                                                    token_->name == "token" ? "" : " named ",
+                                                    token_->name == "token" ? "" : token_->name,
+                                                    ": is the token file the same on both sides?"));
+  }
+  const auto decoded = munge_->Decode(reply.server_proof());
+  if (!decoded.ok()) {
+    return absl::IsUnauthenticated(decoded.status())
+               ? absl::PermissionDeniedError(decoded.status().message())
+               : decoded.status();
+  }
+  if (!EqualInConstantTime(decoded->payload, Sha256(transcript))) {
+    return absl::PermissionDeniedError("its MUNGE credential was made for something else");
+  }
+  if (decoded->uid != geteuid() && decoded->uid != 0) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "it runs as user ", decoded->uid, ", expected root or our own user, ", geteuid()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ClientCredentials::Prove(const v1::HandshakeRequest& request,
+                                                     const v1::HandshakeReply& reply,
+                                                     const std::string& method) const {
+  if (reply.server_nonce().empty() || reply.server_nonce().size() > kMaxServerNonceBytes) {
+    return absl::PermissionDeniedError("it sent no challenge that this version understands");
+  }
+  const Exchange exchange{request.scheme(), request.name(), request.client_nonce(),
+                          reply.server_nonce()};
+  const absl::Status genuine = CheckServer(reply, Transcript(Side::kServer, exchange, "Handshake"));
+  if (!genuine.ok()) return genuine;
+  v1::AuthProof proof;
+  proof.set_scheme(request.scheme());
+  proof.set_name(request.name());
+  proof.set_client_nonce(request.client_nonce());
+  proof.set_server_nonce(reply.server_nonce());
+  const std::string transcript = Transcript(Side::kClient, exchange, method);
+  if (token_) {
+    proof.set_client_proof(HmacSha256(token_->secret, transcript));
+  } else {
+    auto credential = munge_->Encode(Sha256(transcript));
+    if (!credential.ok()) return credential.status();
+    proof.set_client_proof(*std::move(credential));
+  }
+  return proof.SerializeAsString();
+}
+
+absl::Status ClientCredentials::Authorize(v1::Rendezvous::Stub& stub, const std::string& method,
+                                          std::chrono::system_clock::time_point deadline,
+                                          grpc::ClientContext* call) const {
+  if (!handshakes()) return absl::OkStatus();
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  context.set_deadline(deadline);
+  const v1::HandshakeRequest request = NewHandshake();
+  v1::HandshakeReply reply;
+  const grpc::Status status = stub.Handshake(&context, request, &reply);
+  if (!status.ok()) {
+    return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  }
+  auto proof = Prove(request, reply, method);
+  if (!proof.ok()) return proof.status();
+  call->AddMetadata(kProofMetadata, *proof);
+  return absl::OkStatus();
+}
+
+}  // namespace ddprun::auth

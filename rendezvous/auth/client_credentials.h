@@ -1,0 +1,73 @@
+// The caller's side of Handshake: how an agent or an operator's command shows who it is, and makes
+// sure that the rendezvous knows the same secret before it says anything.
+//
+// Immutable; any thread. With MUNGE, Prove asks munged, which takes about a millisecond.
+#ifndef DDPRUN_RENDEZVOUS_AUTH_CLIENT_CREDENTIALS_H_
+#define DDPRUN_RENDEZVOUS_AUTH_CLIENT_CREDENTIALS_H_
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/security/credentials.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ddprun/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/auth/credential_options.h"
+#include "rendezvous/auth/munge.h"
+#include "rendezvous/auth/tokens.h"
+
+namespace ddprun::auth {
+
+class ClientCredentials {
+ public:
+  // Reads the files and loads libmunge. Options of all empty give those of nobody. Blocks on the
+  // disk. Errors are sentences for the user, InvalidArgument where the options do not fit together.
+  static absl::StatusOr<std::shared_ptr<const ClientCredentials>> Load(
+      const CredentialOptions& options);
+
+  // For the channel.
+  const std::shared_ptr<grpc::ChannelCredentials>& transport() const { return transport_; }
+  bool tls() const { return tls_; }
+  // What will have to be done soon, or "".
+  const std::string& warning() const { return warning_; }
+
+  // Whether a call needs a Handshake on its channel before it, and its outcome as metadata:
+  //
+  //     request = NewHandshake();  // ... stub->Handshake(request) → reply
+  //     metadata = Prove(request, reply, "Session");
+  //     context.AddMetadata(kProofMetadata, *metadata);
+  bool handshakes() const { return token_.has_value() || munge_ != nullptr; }
+  v1::HandshakeRequest NewHandshake() const;
+
+  // Checks the server's proof, and makes ours for one call. Errors: PermissionDenied when the
+  // server does not know the secret (nothing may be sent to it then), Unavailable when MUNGE fails.
+  absl::StatusOr<std::string> Prove(const v1::HandshakeRequest& request,
+                                    const v1::HandshakeReply& reply,
+                                    const std::string& method) const;
+
+  // All of that, for a caller that may block until `deadline`: the Handshake, and its outcome added
+  // to `call`, which is about to call `method` on the same stub. Nothing to do without
+  // handshakes().
+  absl::Status Authorize(v1::Rendezvous::Stub& stub, const std::string& method,
+                         std::chrono::system_clock::time_point deadline,
+                         grpc::ClientContext* call) const;
+
+ private:
+  ClientCredentials() = default;
+  absl::Status CheckServer(const v1::HandshakeReply& reply, const std::string& transcript) const;
+
+  std::shared_ptr<grpc::ChannelCredentials> transport_;
+  bool tls_ = false;
+  std::string warning_;
+  // At most one of them.
+  std::optional<Token> token_;
+  std::shared_ptr<const Munge> munge_;
+};
+
+}  // namespace ddprun::auth
+
+#endif  // DDPRUN_RENDEZVOUS_AUTH_CLIENT_CREDENTIALS_H_

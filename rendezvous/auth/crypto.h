@@ -1,0 +1,22 @@
+// The few primitives that authentication is made of, by OpenSSL. Thread-safe: no state.
+//
+// They abort when OpenSSL itself fails (no random numbers, no memory): going on would be unsafe.
+#ifndef DDPRUN_RENDEZVOUS_AUTH_CRYPTO_H_
+#define DDPRUN_RENDEZVOUS_AUTH_CRYPTO_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ddprun::auth {
+
+std::string RandomBytes(std::size_t count);
+std::string Sha256(std::string_view data);                            // 32 bytes
+std::string HmacSha256(std::string_view key, std::string_view data);  // 32 bytes
+
+// In a time that depends on the lengths only.
+bool EqualInConstantTime(std::string_view a, std::string_view b);
+
+}  // namespace ddprun::auth
+
+#endif  // DDPRUN_RENDEZVOUS_AUTH_CRYPTO_H_

@@ -1,0 +1,127 @@
+#include "rendezvous/auth/munge.h"
+
+#include <dlfcn.h>
+#include <munge.h>
+
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace ddprun::auth {
+
+// The functions of libmunge that we use. Never unloaded.
+struct Munge::Library {
+  decltype(&munge_encode) encode = nullptr;
+  decltype(&munge_decode) decode = nullptr;
+  decltype(&munge_strerror) error_text = nullptr;
+  decltype(&munge_ctx_create) make_context = nullptr;
+  decltype(&munge_ctx_destroy) free_context = nullptr;
+  decltype(&munge_ctx_set) set = nullptr;
+};
+
+namespace {
+
+template <class Function>
+bool Find(void* library, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(library, name));
+  return *function != nullptr;
+}
+
+struct FreeMemory {
+  void operator()(void* memory) const { std::free(memory); }
+};
+
+// One for each call: libmunge's contexts are not for several threads.
+template <class Library>
+class Context {
+ public:
+  Context(const Library& library, const std::string& socket)
+      : library_(library), context_(library.make_context()) {
+    if (!socket.empty()) library_.set(context_, MUNGE_OPT_SOCKET, socket.c_str());
+  }
+  ~Context() { library_.free_context(context_); }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  munge_ctx_t get() const { return context_; }
+
+ private:
+  const Library& library_;
+  const munge_ctx_t context_;
+};
+
+// That munged looked at the credential and does not take it; else it could not say.
+bool IsVerdict(munge_err_t error) {
+  switch (error) {
+    case EMUNGE_BAD_CRED:
+    case EMUNGE_BAD_VERSION:
+    case EMUNGE_BAD_CIPHER:
+    case EMUNGE_BAD_MAC:
+    case EMUNGE_BAD_ZIP:
+    case EMUNGE_BAD_REALM:
+    case EMUNGE_CRED_INVALID:
+    case EMUNGE_CRED_EXPIRED:
+    case EMUNGE_CRED_REWOUND:
+    case EMUNGE_CRED_REPLAYED:
+    case EMUNGE_CRED_UNAUTHORIZED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Munge::Munge(std::unique_ptr<const Library> library, std::string socket)
+    : library_(std::move(library)), socket_(std::move(socket)) {}
+
+Munge::~Munge() = default;
+
+absl::StatusOr<std::shared_ptr<const Munge>> Munge::Load(const std::string& socket) {
+  void* const handle = dlopen("libmunge.so.2", RTLD_NOW | RTLD_LOCAL);
+  auto library = std::make_unique<Library>();
+  const bool complete = handle != nullptr && Find(handle, "munge_encode", &library->encode) &&
+                        Find(handle, "munge_decode", &library->decode) &&
+                        Find(handle, "munge_strerror", &library->error_text) &&
+                        Find(handle, "munge_ctx_create", &library->make_context) &&
+                        Find(handle, "munge_ctx_destroy", &library->free_context) &&
+                        Find(handle, "munge_ctx_set", &library->set);
+  if (!complete) {
+    const char* const why = dlerror();
+    return absl::FailedPreconditionError(
+        absl::StrCat("--munge: cannot load libmunge.so.2 (Debian's package libmunge2): ",
+                     why == nullptr ? "" : why));
+  }
+  return std::shared_ptr<const Munge>(new Munge(std::move(library), socket));
+}
+
+absl::StatusOr<std::string> Munge::Encode(const std::string& payload) const {
+  const Context context(*library_, socket_);
+  char* text = nullptr;
+  const munge_err_t error =
+      library_->encode(&text, context.get(), payload.data(), static_cast<int>(payload.size()));
+  const std::unique_ptr<char, FreeMemory> owner(text);
+  if (error == EMUNGE_SUCCESS) return std::string(text);
+  return absl::UnavailableError(absl::StrCat("munge on this host: ", library_->error_text(error)));
+}
+
+absl::StatusOr<Munge::Decoded> Munge::Decode(const std::string& credential) const {
+  const Context context(*library_, socket_);
+  void* data = nullptr;
+  int size = 0;
+  uid_t uid = 0;
+  gid_t gid = 0;
+  const munge_err_t error =
+      library_->decode(credential.c_str(), context.get(), &data, &size, &uid, &gid);
+  const std::unique_ptr<void, FreeMemory> owner(data);
+  if (error == EMUNGE_SUCCESS) {
+    return Decoded{std::string(static_cast<const char*>(data), static_cast<std::size_t>(size)),
+                   uid};
+  }
+  const std::string why = absl::StrCat("munge: ", library_->error_text(error));
+  return IsVerdict(error) ? absl::UnauthenticatedError(why) : absl::UnavailableError(why);
+}
+
+}  // namespace ddprun::auth

@@ -1,0 +1,19 @@
+// Who calls: "token:NAME", "uid:N", "cert:CN", or "" where nobody is asked. Pure.
+#ifndef DDPRUN_RENDEZVOUS_AUTH_PRINCIPAL_H_
+#define DDPRUN_RENDEZVOUS_AUTH_PRINCIPAL_H_
+
+#include <string>
+#include <string_view>
+
+namespace ddprun::auth {
+
+using Principal = std::string;
+
+// Whether `caller` may join, read and end what belongs to `owner`. root of MUNGE may do all.
+inline bool MayAct(std::string_view caller, std::string_view owner) {
+  return caller == owner || caller == "uid:0";
+}
+
+}  // namespace ddprun::auth
+
+#endif  // DDPRUN_RENDEZVOUS_AUTH_PRINCIPAL_H_

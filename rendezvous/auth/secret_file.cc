@@ -1,0 +1,68 @@
+#include "rendezvous/auth/secret_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace ddprun::auth {
+namespace {
+
+constexpr off_t kMaxBytes = 1 << 20;
+
+class OpenFile {
+ public:
+  // Without waiting for the other end of a FIFO.
+  explicit OpenFile(const std::string& path)
+      : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  ~OpenFile() {
+    if (fd_ >= 0) close(fd_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadCredentialFile(const std::string& what, const std::string& path,
+                                               Readers readers) {
+  const OpenFile file(path);
+  const auto failed = [&] { return absl::ErrnoToStatus(errno, absl::StrCat(what, " ", path)); };
+  struct stat info {};
+  if (file.fd() < 0 || fstat(file.fd(), &info) != 0) return failed();
+  const auto refused = [&](const std::string& why) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " ", path, ": ", why));
+  };
+  if (!S_ISREG(info.st_mode)) return refused("expected a regular file");
+  if (readers == Readers::kOwner) {
+    if ((info.st_mode & 077) != 0) {
+      return refused(absl::StrFormat("others than its owner may use it (mode %04o): chmod 600 %s",
+                                     info.st_mode & 07777, path));
+    }
+    if (info.st_uid != geteuid() && info.st_uid != 0) {
+      return refused(absl::StrCat("it belongs to user ", info.st_uid, ", who knows what is in it"));
+    }
+  }
+  if (info.st_size > kMaxBytes) return refused("it is larger than 1 MiB");
+  std::string text;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t count = read(file.fd(), buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return failed();
+    if (count == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(count));
+    if (static_cast<off_t>(text.size()) > kMaxBytes) return refused("it is larger than 1 MiB");
+  }
+}
+
+}  // namespace ddprun::auth

@@ -1,0 +1,38 @@
+// What a rendezvous asks of those who connect, ready to be used: loaded once, at its start.
+#ifndef DDPRUN_RENDEZVOUS_AUTH_SERVER_CREDENTIALS_H_
+#define DDPRUN_RENDEZVOUS_AUTH_SERVER_CREDENTIALS_H_
+
+#include <grpcpp/security/server_credentials.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rendezvous/auth/authenticator.h"
+#include "rendezvous/auth/credential_options.h"
+
+namespace ddprun::auth {
+
+struct ServerCredentials {
+  std::shared_ptr<grpc::ServerCredentials> transport;
+  std::shared_ptr<Authenticator> authenticator;
+  std::string description;  // "token and TLS", for the log; nothing secret
+  std::string warning;      // what will have to be done soon, or ""
+};
+
+// OK when nobody could join or end a job without showing who it is; else what is missing:
+// InvalidArgument, for people. Looks at no file.
+absl::Status CheckServerOptions(const CredentialOptions& options);
+
+// Whether `options` ask every caller who it is.
+bool AsksWhoCalls(const CredentialOptions& options);
+
+// Reads the files and loads libmunge. Options of all empty give a server that asks nobody. Blocks
+// on the disk.
+absl::StatusOr<std::shared_ptr<const ServerCredentials>> LoadServerCredentials(
+    const CredentialOptions& options);
+
+}  // namespace ddprun::auth
+
+#endif  // DDPRUN_RENDEZVOUS_AUTH_SERVER_CREDENTIALS_H_

@@ -1,0 +1,87 @@
+#include "rendezvous/service/gate.h"
+
+#include <grpcpp/server_context.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace ddprun {
+
+std::string_view AddressOf(std::string_view peer) {
+  const bool has_port = peer.substr(0, 2) == "ip";  // a Unix socket has none
+  return has_port ? peer.substr(0, peer.rfind(':')) : peer;
+}
+
+Gate::Place::Place(std::shared_ptr<Gate> gate, auth::Principal principal, std::string address)
+    : gate_(std::move(gate)), principal_(std::move(principal)), address_(std::move(address)) {}
+
+void Gate::Place::Leave() {
+  if (gate_ == nullptr || std::exchange(left_, true)) return;
+  const std::lock_guard lock(gate_->mutex_);
+  const auto streams = gate_->streams_.find(address_);
+  if (--streams->second == 0) gate_->streams_.erase(streams);
+}
+
+void Gate::Place::CountRefusal(const char* reason, std::string_view peer,
+                               const absl::Status& why) const {
+  if (gate_ != nullptr) gate_->Count(reason, peer, why).IgnoreError();
+}
+
+Gate::Gate(std::shared_ptr<auth::Authenticator> authenticator, std::size_t max_streams_per_address,
+           RefusalCounters::Log log)
+    : authenticator_(std::move(authenticator)),
+      max_streams_per_address_(max_streams_per_address),
+      refusals_(std::move(log)) {}
+
+absl::Status Gate::Count(const char* reason, std::string_view peer, absl::Status why) {
+  refusals_.Count(reason, absl::StrCat(std::string(peer), ": ", why.message()));
+  return why;
+}
+
+absl::StatusOr<auth::Principal> Gate::Check(const grpc::CallbackServerContext& context,
+                                            std::string_view method) {
+  return Check(context, method, context.peer());
+}
+
+absl::StatusOr<auth::Principal> Gate::Check(const grpc::CallbackServerContext& context,
+                                            std::string_view method, const std::string& peer) {
+  auth::Principal principal;
+  if (authenticator_ == nullptr) return principal;
+  auth::Authenticator::Refusal refusal = authenticator_->Check(context, method, &principal);
+  if (refusal.counter != nullptr) return Count(refusal.counter, peer, std::move(refusal.status));
+  return principal;
+}
+
+absl::StatusOr<Gate::Place> Gate::Enter(const grpc::CallbackServerContext& context) {
+  const std::string peer = context.peer();
+  absl::StatusOr<auth::Principal> principal = Check(context, "Session", peer);
+  if (!principal.ok()) return principal.status();
+  std::string address(AddressOf(peer));
+  {
+    const std::lock_guard lock(mutex_);
+    std::size_t& streams = streams_[address];
+    if (streams < max_streams_per_address_) {
+      ++streams;
+      return Place(shared_from_this(), *std::move(principal), std::move(address));
+    }
+  }
+  return Count(refusal::kTooManyStreams, peer,
+               absl::ResourceExhaustedError(absl::StrCat("there are ", max_streams_per_address_,
+                                                         " sessions from ", address, " already")));
+}
+
+absl::StatusOr<v1::HandshakeReply> Gate::Handshake(const grpc::CallbackServerContext& context,
+                                                   const v1::HandshakeRequest& request) {
+  const std::string peer = context.peer();
+  auto reply = authenticator_ == nullptr
+                   ? absl::StatusOr<v1::HandshakeReply>(
+                         absl::UnauthenticatedError("this rendezvous runs without credentials"))
+                   : authenticator_->Answer(request, peer);
+  // One of no scheme only asks whether we are there, and what we ask for.
+  if (reply.ok() || request.scheme() == v1::AUTH_SCHEME_UNSPECIFIED) return reply;
+  const bool malformed = absl::IsInvalidArgument(reply.status());
+  return Count(malformed ? refusal::kMalformed : refusal::kNoProof, peer, reply.status());
+}
+
+}  // namespace ddprun

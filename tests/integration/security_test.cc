@@ -1,0 +1,243 @@
+// Credentials as users give them: real agents, real daemons, real munged.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "launcher/os/local_address.h"
+#include "tests/support/job.h"
+#include "tests/support/munged.h"
+
+namespace ddprun {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr char kSecret[] = "s3cret-that-must-not-be-seen-anywhere";
+
+class SecurityTest : public testing::Test {
+ protected:
+  std::string Token(const std::string& name, const std::string& line, mode_t mode = 0600) {
+    const std::string path = folder_ / name;
+    std::ofstream(path) << line << "\n";
+    chmod(path.c_str(), mode);
+    return path;
+  }
+  // Makes certificates in folder_/`folder`, and gives the flags for the node `host` of it.
+  std::vector<std::string> Certificates(const std::string& folder, const std::string& host,
+                                        const std::string& name = "ann") {
+    const std::string path = folder_ / folder;
+    Program certs({DdprunPath(), "certs", path, "--host", host, "--name", name});
+    EXPECT_EQ(certs.ExitCode(), 0) << certs.err();
+    return {"--tls-ca",  path + "/ca.crt",          "--tls-cert", path + "/" + host + ".crt",
+            "--tls-key", path + "/" + host + ".key"};
+  }
+  Program& AddNode(Job& job, const std::string& endpoint, std::vector<std::string> flags,
+                   const std::string& script, const std::string& name = "job") {
+    flags.insert(
+        flags.end(),
+        {"--rdzv-endpoint", endpoint, "--rdzv-id", name, "--nnodes", "2", "--report",
+         job.folder() + "/report" + std::to_string(job.size()) + ".json", "sh", "-c", script});
+    return job.AddNode(flags);
+  }
+  static nlohmann::json Report(const Job& job, int node) {
+    return nlohmann::json::parse(
+        ReadFile(job.folder() + "/report" + std::to_string(node) + ".json"));
+  }
+  // Two agents with these flags do a job at this daemon.
+  void ExpectAJobRuns(const Daemon& daemon, const std::vector<std::string>& flags) {
+    Job job(folder_.path());
+    AddNode(job, daemon.endpoint(), flags, "exit 0");
+    AddNode(job, daemon.endpoint(), flags, "exit 0");
+    EXPECT_EQ(job.node(0).ExitCode(), 0) << job.node(0).err();
+    EXPECT_EQ(job.node(1).ExitCode(), 0) << job.node(1).err();
+  }
+  // An agent with these flags ends with 77, and the report says why.
+  void ExpectRefused(const Daemon& daemon, const std::vector<std::string>& flags,
+                     const std::string& why, const std::string& name = "job") {
+    Job job(folder_ / "refused");
+    mkdir(job.folder().c_str(), 0700);
+    AddNode(job, daemon.endpoint(), flags, "exit 0", name);
+    EXPECT_EQ(job.node(0).ExitCode(), 77) << job.node(0).err();
+    EXPECT_THAT(job.node(0).err(), HasSubstr(why));
+    EXPECT_EQ(Report(job, 0)["outcome"], "refused");
+  }
+
+  TempDir folder_;
+};
+
+TEST_F(SecurityTest, ATokenLetsAgentsIn) {
+  const std::string token = Token("token", kSecret);
+  const Daemon daemon(folder_.path(), {"--token-file", token});
+  ExpectAJobRuns(daemon, {"--token-file", token});
+  ExpectRefused(daemon, {}, "asks for a token (--token-file)");
+  ExpectRefused(daemon, {"--token-file", Token("wrong", "another secret 16")},
+                "does not know our token");
+}
+
+TEST_F(SecurityTest, CertificatesLetAgentsIn) {
+  const Daemon daemon(folder_.path(), Certificates("ours", "head"));
+  ExpectAJobRuns(daemon, Certificates("ours", "node"));
+  auto flags = Certificates("theirs", "node");
+  ExpectRefused(daemon, flags, "not of the authority in --tls-ca");
+  flags[1] = folder_ / "ours/ca.crt";
+  ExpectRefused(daemon, flags, "our certificate (--tls-cert) is missing, has expired");
+}
+
+TEST_F(SecurityTest, MungeLetsAgentsInAndKnowsTheirUser) {
+  const Munged munged(folder_ / "munge");
+  const std::vector<std::string> flags = {"--munge", "--munge-socket", munged.socket()};
+  const Daemon daemon(folder_.path(), flags);
+  ExpectAJobRuns(daemon, flags);
+  const Munged theirs(folder_ / "theirs", std::string(64, 'x'));
+  ExpectRefused(daemon, {"--munge", "--munge-socket", theirs.socket()}, "munge: ");
+  ExpectRefused(daemon, {}, "asks for MUNGE (--munge)");
+}
+
+TEST_F(SecurityTest, JobsBelongToTheirToken) {
+  const Daemon daemon(folder_.path(),
+                      {"--token-file", Token("all", "ann:0123456789abcdef\nbob:fedcba9876543210")});
+  const std::string ann = Token("ann", "ann:0123456789abcdef");
+  const std::string bob = Token("bob", "bob:fedcba9876543210");
+  Job job(folder_.path());
+  Program& first = AddNode(job, daemon.endpoint(), {"--token-file", ann}, "exit 0");
+  ASSERT_TRUE(first.WaitForErr("waiting for 1 node"));
+  ExpectRefused(daemon, {"--token-file", bob}, "the job job belongs to somebody else");
+  AddNode(job, daemon.endpoint(), {"--token-file", ann}, "exit 0");
+  EXPECT_EQ(job.node(0).ExitCode(), 0) << job.node(0).err();
+  EXPECT_EQ(job.node(1).ExitCode(), 0) << job.node(1).err();
+}
+
+TEST_F(SecurityTest, AKilledAgentsGuardianShowsItsTokenToo) {
+  const std::string token = Token("token", kSecret);
+  const Daemon daemon(folder_.path(), {"--token-file", token});
+  Job job(folder_.path());
+  const std::string script = "[ $DDPRUN_GENERATION = 1 ] && exit 0; echo up; exec sleep 1000";
+  Program& a = AddNode(job, daemon.endpoint(), {"--token-file", token}, script);
+  Program& b = AddNode(job, daemon.endpoint(), {"--token-file", token}, script);
+  ASSERT_TRUE(a.WaitForOut("up"));
+  ASSERT_TRUE(b.WaitForOut("up"));
+  a.Signal(SIGKILL);
+  // Only the guardian can know that.
+  ASSERT_TRUE(b.WaitForErr("its agent was killed")) << b.err();
+  AddNode(job, daemon.endpoint(), {"--token-file", token}, script);
+  EXPECT_EQ(b.ExitCode(), 0) << b.err();
+}
+
+TEST_F(SecurityTest, CredentialsThatAreNoGoodAreExplainedBeforeAnythingStarts) {
+  const Daemon daemon(folder_.path());
+  const auto error = [&](std::vector<std::string> flags) {
+    Job job(folder_ / "early");
+    mkdir(job.folder().c_str(), 0700);
+    AddNode(job, daemon.endpoint(), flags, "exit 0");
+    EXPECT_EQ(job.node(0).ExitCode(), 64) << job.node(0).err();
+    flags.insert(flags.begin(), {DdprunPath(), "rendezvous", "--listen", "127.0.0.1:0"});
+    Program server(flags);
+    EXPECT_EQ(server.ExitCode(), 64) << server.err();
+    return job.node(0).err() + server.err();
+  };
+  const std::string open = Token("open", kSecret, 0644);
+  EXPECT_THAT(error({"--token-file", open}), HasSubstr("chmod 600 " + open));
+  EXPECT_THAT(error({"--token-file", folder_ / "none"}), HasSubstr(folder_ / "none"));
+  auto flags = Certificates("ours", "node");
+  chmod(flags[5].c_str(), 0644);
+  EXPECT_THAT(error(flags), HasSubstr("chmod 600 " + flags[5]));
+  flags[5] = Certificates("ours", "other")[5];
+  EXPECT_THAT(error(flags), HasSubstr("does not belong to the certificate " + flags[3]));
+}
+
+TEST_F(SecurityTest, ARendezvousThatAnAgentStartsAsksForTheSame) {
+  const auto outside = OutsideAddress();
+  if (!outside.has_value()) GTEST_SKIP() << "this host has no address but loopback";
+  std::string port;
+  { port = std::to_string(Daemon(folder_.path()).port()); }  // free again
+  const std::string endpoint = *outside + ":" + port;
+  const std::string token = Token("token", kSecret);
+  Job job(folder_.path());
+  const std::vector<std::string> flags = {"--rdzv-backend", "c10d", "--token-file", token};
+  Program& a = AddNode(job, endpoint, flags, "exit 0");
+  ASSERT_TRUE(a.WaitForErr("waiting for 1 node")) << a.err();
+  Job stranger(folder_ / "stranger");
+  mkdir(stranger.folder().c_str(), 0700);
+  AddNode(stranger, endpoint, {}, "exit 0");
+  EXPECT_EQ(stranger.node(0).ExitCode(), 77) << stranger.node(0).err();
+  AddNode(job, endpoint, flags, "exit 0");
+  EXPECT_EQ(job.node(0).ExitCode(), 0) << job.node(0).err();
+  EXPECT_EQ(job.node(1).ExitCode(), 0) << job.node(1).err();
+  Job bare(folder_ / "bare");
+  mkdir(bare.folder().c_str(), 0700);
+  AddNode(bare, endpoint, {"--rdzv-backend", "c10d"}, "exit 0");
+  EXPECT_EQ(bare.node(0).ExitCode(), 64);
+  EXPECT_THAT(bare.node(0).err(), HasSubstr("--token-file"));
+}
+
+TEST_F(SecurityTest, ListensBeyondThisHostWithCredentialsAlone) {
+  Program daemon({DdprunPath(), "rendezvous", "--listen", "0.0.0.0:0", "--token-file",
+                  Token("token", kSecret)});
+  ASSERT_TRUE(daemon.WaitForOut("listening on")) << daemon.err();
+  EXPECT_THAT(daemon.err(), Not(HasSubstr("--insecure")));
+  auto tls_alone = Certificates("ours", "head");
+  tls_alone.erase(tls_alone.begin(), tls_alone.begin() + 2);
+  tls_alone.insert(tls_alone.begin(), {DdprunPath(), "rendezvous", "--listen", "0.0.0.0:0"});
+  EXPECT_EQ(Program(tls_alone).ExitCode(), 64) << "encrypted, but anybody may join";
+  Program insecure({DdprunPath(), "rendezvous", "--listen", "0.0.0.0:0", "--insecure"});
+  ASSERT_TRUE(insecure.WaitForOut("listening on")) << insecure.err();
+  EXPECT_TRUE(insecure.WaitForErr("--insecure: anybody who reaches"));
+}
+
+// Seen red with a worker environment that keeps the agent's variables, and with a message that
+// quotes the line of a token file.
+TEST_F(SecurityTest, NothingSecretIsSeenAnywhere) {
+  const std::string token = Token("token", kSecret);
+  Daemon daemon(folder_.path(), {"--token-file", token, "--verbose"});
+  Job job(folder_.path(), {{"DDPRUN_TOKEN_FILE", token}});
+  const std::string script = "env; cat /proc/$PPID/cmdline; echo up; exec sleep 1000";
+  Program& a = AddNode(job, daemon.endpoint(), {"--verbose"}, script);
+  Program& b = AddNode(job, daemon.endpoint(), {"--verbose"}, script);
+  ASSERT_TRUE(a.WaitForOut("up"));
+  ASSERT_TRUE(b.WaitForOut("up"));
+  std::string seen;
+  for (const pid_t pid : job.Survivors()) {
+    seen += ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
+    seen += ReadFile("/proc/" + std::to_string(pid) + "/environ");
+  }
+  const std::string worker = ReadFile("/proc/" + std::to_string(job.Worker(0)) + "/environ");
+  EXPECT_THAT(worker, HasSubstr("MASTER_PORT"));
+  EXPECT_THAT(worker, Not(HasSubstr("TOKEN")));
+  EXPECT_THAT(a.out(), Not(HasSubstr("TOKEN")));
+  a.Signal(SIGTERM);
+  EXPECT_EQ(a.ExitCode(), 143);
+  EXPECT_EQ(b.ExitCode(), 143);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {
+    if (entry.is_regular_file() && entry.path() != token) seen += ReadFile(entry.path());
+  }
+  seen += a.out() + a.err() + b.out() + b.err() + daemon.program().out() + daemon.program().err();
+  EXPECT_THAT(seen, HasSubstr("MASTER_PORT"));
+  EXPECT_THAT(seen, Not(HasSubstr(kSecret)));
+  std::ofstream(token, std::ios::app) << kSecret << "\n";
+  Program broken({DdprunPath(), "rendezvous", "--listen", "127.0.0.1:0", "--token-file", token});
+  EXPECT_EQ(broken.ExitCode(), 64);
+  EXPECT_THAT(broken.err(), Not(HasSubstr(kSecret)));
+}
+
+TEST_F(SecurityTest, CertsSaysWhatItWroteAndWritesOverNothing) {
+  const std::vector<std::string> argv = {
+      DdprunPath(), "certs", folder_ / "c", "--host", "a,10.0.0.7", "--host", "b"};
+  Program first(argv);
+  EXPECT_EQ(first.ExitCode(), 0) << first.err();
+  for (const char* name : {"ca.crt", "ca.key", "a.crt", "a.key", "b.crt", "b.key"}) {
+    EXPECT_THAT(first.out(), HasSubstr("/c/" + std::string(name)));
+  }
+  Program second(argv);
+  EXPECT_EQ(second.ExitCode(), 1);
+  EXPECT_THAT(second.err(), HasSubstr("a.crt is there already"));
+}
+
+}  // namespace
+}  // namespace ddprun

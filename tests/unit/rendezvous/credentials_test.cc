@@ -1,0 +1,280 @@
+// Agents and a rendezvous with credentials, over real connections.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/auth/certificates.h"
+#include "rendezvous/auth/client_credentials.h"
+#include "rendezvous/auth/server_credentials.h"
+#include "rendezvous/client/grpc_rendezvous_client.h"
+#include "rendezvous/client/report_gone.h"
+#include "rendezvous/service/rendezvous_server.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/rendezvous/event_inbox.h"
+#include "tests/unit/rendezvous/messages_for_test.h"
+
+namespace ddprun {
+namespace {
+
+using auth::ClientCredentials;
+using auth::CredentialOptions;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr char kSecret[] = "0123456789abcdef0123456789abcdef";
+
+class CredentialsTest : public testing::Test {
+ protected:
+  std::string Write(const std::string& name, const std::string& text) {
+    const std::string path = folder_ / name;
+    std::ofstream(path) << text;
+    EXPECT_EQ(chmod(path.c_str(), 0600), 0);
+    return path;
+  }
+  CredentialOptions Token(const std::string& name, const std::string& text) {
+    CredentialOptions options;
+    options.token_file = Write(name, text + "\n");
+    return options;
+  }
+  // Of a node of the authority in this folder.
+  CredentialOptions Certificates(const std::string& folder, const std::string& host = "node",
+                                 int days = 30, const std::string& name = "ann") {
+    EXPECT_TRUE(auth::MakeCertificates({folder_ / folder, name, {{host}}, days}).ok());
+    CredentialOptions options;
+    options.tls_ca = folder_ / (folder + "/ca.crt");
+    options.tls_cert = folder_ / (folder + "/" + host + ".crt");
+    options.tls_key = folder_ / (folder + "/" + host + ".key");
+    return options;
+  }
+
+  void Serve(const CredentialOptions& options) {
+    auto credentials = auth::LoadServerCredentials(options);
+    ASSERT_TRUE(credentials.ok()) << credentials.status();
+    RendezvousServer::Options server;
+    server.listen = host_ + ":0";
+    server.round.leases = false;
+    server.log = [](std::string_view, std::string_view) {};
+    server.credentials = *credentials;
+    server.time_to_join = time_to_join_;
+    server.max_streams_per_address = max_streams_;
+    auto started = RendezvousServer::Start(std::move(server));
+    ASSERT_TRUE(started.ok()) << started.status();
+    server_ = *std::move(started);
+    endpoint_ = absl::StrCat(host_, ":", server_->port());
+  }
+
+  static std::shared_ptr<const ClientCredentials> Load(const CredentialOptions& options) {
+    auto credentials = ClientCredentials::Load(options);
+    EXPECT_TRUE(credentials.ok()) << credentials.status();
+    return *credentials;
+  }
+
+  struct Agent {
+    EventInbox inbox;
+    std::unique_ptr<GrpcRendezvousClient> client;  // goes first: it calls the inbox
+  };
+  std::unique_ptr<Agent> Open(const CredentialOptions& options,
+                              Duration timeout = std::chrono::seconds(20)) {
+    auto agent = std::make_unique<Agent>();
+    agent->client = std::make_unique<GrpcRendezvousClient>(
+        GrpcRendezvousClient::Options{endpoint_, timeout, /*retry=*/false, Load(options)});
+    agent->client->Open(agent->inbox.Handler());
+    return agent;
+  }
+  std::unique_ptr<Agent> Join(const CredentialOptions& options, const std::string& job = "job",
+                              std::uint64_t incarnation = 1, int nodes = 1) {
+    auto agent = Open(options);
+    agent->client->Send(HeaderOf(job, incarnation), JoinOf(absl::StrCat("n", incarnation), nodes));
+    return agent;
+  }
+  // That an agent with these is refused, and what it is told.
+  std::string Refusal(const CredentialOptions& options) {
+    const auto agent = Join(options);
+    const auto event = agent->inbox.Next();
+    if (!event) return "";
+    const auto* lost = std::get_if<RendezvousClient::Lost>(&*event);
+    if (lost == nullptr) {
+      ADD_FAILURE() << "a message came instead of Lost";
+      return "";
+    }
+    EXPECT_TRUE(lost->denied || lost->closed_after_tls) << lost->reason;
+    EXPECT_FALSE(lost->refused) << "that says that nobody listens";
+    return lost->reason;
+  }
+  std::uint64_t Refused(const std::string& reason) { return server_->Refusals()[reason]; }
+
+  std::chrono::milliseconds time_to_join_{std::chrono::seconds(20)};
+  std::size_t max_streams_ = 100;
+  std::string host_ = "127.0.0.1";
+  TempDir folder_;
+  std::string endpoint_;
+  std::unique_ptr<RendezvousServer> server_;
+};
+
+TEST_F(CredentialsTest, AnAgentWithTheTokenIsInTheJob) {
+  Serve(Token("server", kSecret));
+  EXPECT_EQ(Join(Token("client", kSecret))->inbox.Expect<Assignment>().world_size, 1);
+  EXPECT_TRUE(server_->Refusals().empty());
+}
+
+TEST_F(CredentialsTest, AnAgentWithAnotherTokenSeesThatTheRendezvousDoesNotKnowIt) {
+  Serve(Token("server", kSecret));
+  EXPECT_THAT(Refusal(Token("client", "fedcba9876543210")), HasSubstr("does not know our token"));
+}
+
+TEST_F(CredentialsTest, AnAgentWithoutATokenIsToldWhatIsAskedFor) {
+  Serve(Token("server", kSecret));
+  EXPECT_THAT(Refusal({}), HasSubstr("asks for a token (--token-file)"));
+  EXPECT_EQ(Refused("no_proof"), 1u);
+}
+
+TEST_F(CredentialsTest, AnAgentWithATokenDoesNotJoinWhereNobodyIsAsked) {
+  Serve({});
+  EXPECT_THAT(Refusal(Token("client", kSecret)), HasSubstr("runs without credentials"));
+}
+
+TEST_F(CredentialsTest, NamesOfTokensSeparateTheJobs) {
+  Serve(Token("server", "ann: 0123456789abcdef0\nbob: 0123456789abcdef1\n"));
+  const auto ann = Token("ann", "ann: 0123456789abcdef0");
+  const auto bob = Token("bob", "bob: 0123456789abcdef1");
+  const auto first = Join(ann, "job", 1, 2);
+  const auto second = Join(ann, "job", 2, 2);
+  first->inbox.Expect<Assignment>();
+  const auto stranger = Join(bob, "job", 3, 2);
+  EXPECT_THAT(stranger->inbox.ExpectLost(), HasSubstr("belongs to somebody else"));
+  EXPECT_EQ(Refused("other_owner"), 1u);
+  Join(bob, "another", 1)->inbox.Expect<Assignment>();
+  EXPECT_THAT(Refusal(Token("eve", "eve: 0123456789abcdef1")),
+              HasSubstr("does not know our token"));
+}
+
+TEST_F(CredentialsTest, ReportGoneNeedsTheTokenToo) {
+  const auto token = Token("token", kSecret);
+  Serve(token);
+  const auto a = Join(token, "job", 1, 2);
+  const auto b = Join(token, "job", 2, 2);
+  Header header_a;
+  Header header_b;
+  a->inbox.Expect<Assignment>(&header_a);
+  b->inbox.Expect<Assignment>(&header_b);
+  a->client->Send(header_a, Prepared{});
+  b->client->Send(header_b, Prepared{});
+  b->inbox.Expect<Start>();
+  const Duration limit = std::chrono::seconds(20);
+  EXPECT_THAT(std::string(ReportGone(endpoint_, HeaderOf("job", 1), limit).message()),
+              HasSubstr("asks for a token"));
+  EXPECT_TRUE(b->inbox.empty());
+  const auto credentials = Load(token);
+  EXPECT_TRUE(ReportGone(endpoint_, HeaderOf("job", 1), limit, credentials.get()).ok());
+  EXPECT_THAT(b->inbox.Expect<Stop>().reason, HasSubstr("its agent was killed"));
+}
+
+TEST_F(CredentialsTest, ASessionThatDoesNotJoinIsEnded) {
+  time_to_join_ = std::chrono::milliseconds(50);
+  Serve({});
+  const auto joined = Join({});
+  joined->inbox.Expect<Assignment>();
+  const auto silent = Open({});
+  EXPECT_THAT(silent->inbox.ExpectLost(), HasSubstr("no Join came in time"));
+  EXPECT_EQ(Refused("no_join"), 1u);
+  EXPECT_TRUE(joined->inbox.empty()) << "one that has joined may be silent";
+}
+
+TEST_F(CredentialsTest, SessionsFromOneAddressAreBounded) {
+  max_streams_ = 2;
+  Serve({});
+  const auto a = Join({}, "a");
+  const auto b = Join({}, "b");
+  a->inbox.Expect<Assignment>();
+  b->inbox.Expect<Assignment>();
+  EXPECT_THAT(Join({}, "c")->inbox.ExpectLost(), HasSubstr("there are 2 sessions from"));
+  EXPECT_EQ(Refused("too_many_streams"), 1u);
+  a->client->Close();
+  // Its place is free as soon as the rendezvous has seen the end of the session.
+  for (;;) {
+    const auto c = Join({}, "c");
+    const auto event = c->inbox.Next();
+    ASSERT_TRUE(event.has_value());
+    if (std::holds_alternative<RendezvousClient::Received>(*event)) break;
+  }
+}
+
+TEST_F(CredentialsTest, CertificatesOfOneAuthorityTrustEachOther) {
+  Serve(Certificates("ours", "head"));
+  Join(Certificates("ours", "node"))->inbox.Expect<Assignment>();
+}
+
+TEST_F(CredentialsTest, CommonNamesSeparateTheJobs) {
+  Serve(Certificates("ours", "head"));
+  const auto ann = Join(Certificates("ours", "node"), "job", 1, 2);
+  const auto more = Join(Certificates("ours", "node2"), "job", 2, 2);
+  ann->inbox.Expect<Assignment>();
+  const auto bob = Join(Certificates("ours", "node3", 30, "bob"), "job", 3, 2);
+  EXPECT_THAT(bob->inbox.ExpectLost(), HasSubstr("belongs to somebody else"));
+}
+
+TEST_F(CredentialsTest, ATokenOverTls) {
+  CredentialOptions server = Certificates("ours", "head");
+  CredentialOptions client;
+  client.tls_ca = std::exchange(server.tls_ca, "");
+  server.token_file = client.token_file = Write("token", kSecret);
+  Serve(server);
+  Join(client)->inbox.Expect<Assignment>();
+  client.token_file.clear();
+  EXPECT_THAT(Refusal(client), HasSubstr("asks for a token"));
+}
+
+TEST_F(CredentialsTest, AnAgentThatTrustsAnotherAuthorityIsNotFooled) {
+  Serve(Certificates("ours", "head"));
+  auto options = Certificates("ours", "node");
+  options.tls_ca = Certificates("theirs").tls_ca;
+  EXPECT_THAT(Refusal(options), HasSubstr("not of the authority in --tls-ca"));
+}
+
+TEST_F(CredentialsTest, AnAgentOfAnotherAuthorityIsRefusedAndCounted) {
+  Serve(Certificates("ours", "head"));
+  auto options = Certificates("theirs", "node");
+  options.tls_ca = folder_ / "ours/ca.crt";
+  EXPECT_THAT(Refusal(options), HasSubstr("our certificate (--tls-cert) is missing, has expired"));
+  EXPECT_GE(Refused("tls_handshake"), 1u);
+}
+
+TEST_F(CredentialsTest, AnAgentWithoutACertificateIsRefused) {
+  Serve(Certificates("ours", "head"));
+  CredentialOptions options;
+  options.tls_ca = folder_ / "ours/ca.crt";
+  EXPECT_THAT(Refusal(options), HasSubstr("our certificate (--tls-cert) is missing"));
+}
+
+TEST_F(CredentialsTest, AnAgentWithoutTlsIsToldThatItMayBeAskedFor) {
+  Serve(Certificates("ours", "head"));
+  const auto agent = Open({}, std::chrono::milliseconds(300));
+  EXPECT_THAT(agent->inbox.ExpectLost(), HasSubstr("does it ask for TLS (--tls-ca)?"));
+}
+
+TEST_F(CredentialsTest, AnAgentWithTlsIsRefusedWhereThereIsNone) {
+  Serve({});
+  EXPECT_THAT(Refusal(Certificates("ours", "head")), HasSubstr("does not speak TLS"));
+}
+
+TEST_F(CredentialsTest, ACertificateForAnotherHostIsNotTrusted) {
+  host_ = "127.0.0.2";  // which ours are not for
+  Serve(Certificates("ours", "head"));
+  EXPECT_THAT(Refusal(Certificates("ours", "node")), HasSubstr("is for another host"));
+}
+
+TEST_F(CredentialsTest, OneWithTheHostsAddressIs) {
+  host_ = "127.0.0.2";
+  Serve(Certificates("ours", "127.0.0.2"));
+  Join(Certificates("ours", "node"))->inbox.Expect<Assignment>();
+}
+
+}  // namespace
+}  // namespace ddprun
