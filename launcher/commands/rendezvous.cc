@@ -91,17 +91,17 @@ int ServeRendezvous(const RendezvousCommand& command) {
                  command.host.c_str());
     return kExitUsage;
   }
+  // Before any thread is started, as gRPC does for credentials: they inherit the blocked signals.
+  EventLoop loop;
+  SignalSource signals(&loop, [&loop](int signo, pid_t) {
+    if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT) loop.Quit();
+  });
   const auto credentials = auth::LoadServerCredentials(credential_options);
   if (!credentials.ok()) {
     std::fprintf(stderr, "ddprun rendezvous: %s\n",
                  std::string(credentials.status().message()).c_str());
     return kExitUsage;
   }
-  // Before any thread is started: they inherit the blocked signals.
-  EventLoop loop;
-  SignalSource signals(&loop, [&loop](int signo, pid_t) {
-    if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT) loop.Quit();
-  });
   const Console console = OpenConsole(1, 2, {});
   InitLog(console.err, command.verbosity);
 
