@@ -30,8 +30,8 @@ Plan MakePlan(Random& random) {
   plan.daemon_grace = seconds(60);
   plan.connect_timeout = seconds(60);
 
-  plan.total_steps = random.Int(4, 20);
-  plan.step_time = random.Between(50, 600) * kMillisecond;
+  plan.total_steps = random.Int(5, 40);
+  plan.step_time = random.Between(100, 600) * kMillisecond;
   plan.workers_speak = random.Percent(80);
   plan.checkpoint_every = plan.workers_speak && random.Percent(75) ? random.Int(1, 8) : 0;
 
