@@ -19,7 +19,7 @@ Plan MakePlan(Random& random) {
   spec.max_restarts = random.Int(0, 6);
   spec.join_timeout = seconds(15);
   spec.last_call = milliseconds(random.Int(0, 2) * 500);
-  if (random.Percent(25)) {
+  if (random.Percent(25) && !plan.benign) {
     spec.heartbeat = milliseconds(500);
     spec.lease = milliseconds(1500);
   }
