@@ -469,6 +469,10 @@ void Round::OnDrainAsked(const DrainAsked& asked) {
                                ": start another node first, or stop the job"));
     return;
   }
+  if (plan_ && plan_->stop) {
+    answer(true, absl::StrCat("job ", job_, " stops anyway: ", plan_->reason));
+    return;
+  }
   bool member = false;
   for (Node* node : drained) member = member || node->member();
   if (state_ == RoundState::kForming && member) {
