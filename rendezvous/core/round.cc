@@ -347,16 +347,15 @@ void Round::OnDrained(Node& node, const Drained& drained) {
     made_step_ = true;
     node.step = std::max(node.step, drained.last_step);
   }
-  // Unasked, it follows a failure that it has reported; or its lease has ended on its side alone;
-  // or the rendezvous before this one had told it to stop, for a reason that others will repeat.
-  if (running() && !(incidents_.any() && node.ended.size() > node.succeeded.size())) {
-    if (drained.fenced_at_ms != 0) {
-      incidents_.AddNode(node.incarnation, RootCause::Kind::kNodeLost, node.spec.host, node.rank,
-                         "it was cut off from the rendezvous and ended its workers");
-    } else {
-      incidents_.AddFollower(node.incarnation, node.spec.host, node.rank,
-                             "it had ended its workers before it came back");
-    }
+  const bool failed_itself = incidents_.any() && node.ended.size() > node.succeeded.size();
+  if (drained.fenced_at_ms != 0 && !planned_end_) {
+    // Its lease has ended on its side alone: what its peers report may have been for want of it.
+    incidents_.AddNode(node.incarnation, RootCause::Kind::kNodeLost, node.spec.host, node.rank,
+                       "it was cut off from the rendezvous and ended its workers");
+  } else if (running() && !failed_itself) {
+    // The rendezvous before this one had told it to stop, for a reason that others will repeat.
+    incidents_.AddFollower(node.incarnation, node.spec.host, node.rank,
+                           "it had ended its workers before it came back");
   }
   roster_.SetPhase(node, Phase::kWaiting);
   node.offered_port = drained.offered_port;
@@ -468,6 +467,10 @@ void Round::OnDrainAsked(const DrainAsked& asked) {
     answer(false, absl::StrCat("without ", asked.host, " job ", job_, " has ", Nodes(others),
                                " and needs at least ", spec_->min_nodes,
                                ": start another node first, or stop the job"));
+    return;
+  }
+  if (plan_ && plan_->stop) {
+    answer(true, absl::StrCat("job ", job_, " stops anyway: ", plan_->reason));
     return;
   }
   bool member = false;

@@ -69,8 +69,8 @@ void CutOneAfterTheOther(World* world, int host) {
 
 void CutLink(World* world) {
   const int host = AnyHost(world);
-  const int kind = world->random.Int(0, 4);
-  if (kind == 4) {
+  const int kind = world->random.Int(0, 5);
+  if (kind >= 4) {
     CutOneAfterTheOther(world, host);
     return;
   }

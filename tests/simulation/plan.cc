@@ -19,7 +19,7 @@ Plan MakePlan(Random& random) {
   spec.max_restarts = random.Int(0, 6);
   spec.join_timeout = seconds(15);
   spec.last_call = milliseconds(random.Int(0, 2) * 500);
-  if (random.Percent(25)) {
+  if (random.Percent(25) && !plan.benign) {
     spec.heartbeat = milliseconds(500);
     spec.lease = milliseconds(1500);
   }
@@ -30,8 +30,8 @@ Plan MakePlan(Random& random) {
   plan.daemon_grace = seconds(60);
   plan.connect_timeout = seconds(60);
 
-  plan.total_steps = random.Int(4, 20);
-  plan.step_time = random.Between(50, 600) * kMillisecond;
+  plan.total_steps = random.Int(5, 40);
+  plan.step_time = random.Between(100, 600) * kMillisecond;
   plan.workers_speak = random.Percent(80);
   plan.checkpoint_every = plan.workers_speak && random.Percent(75) ? random.Int(1, 8) : 0;
 

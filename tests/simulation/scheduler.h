@@ -69,13 +69,14 @@ struct Clock {
     return TimePoint(std::chrono::nanoseconds(offset + time + time / 1'000'000 * ppm +
                                               time % 1'000'000 * ppm / 1'000'000));
   }
-  // The first true time at which Local() is `local` or later.
+  // The first true time at which Local() is `local` or later. Integers only: the same everywhere.
   Time True(TimePoint local) const {
-    const Time target =
-        std::chrono::duration_cast<std::chrono::nanoseconds>(local.time_since_epoch()).count() -
-        offset;
-    Time time = static_cast<Time>(static_cast<long double>(target) * 1'000'000 /
-                                  static_cast<long double>(1'000'000 + ppm));
+    Time time = (local - Local(0)).count();
+    for (Time error = 2; error > 1 || error < -1;) {  // a thirtieth of the one before, each time
+      error = (local - Local(time)).count();
+      time += error;
+    }
+    while (Local(time - 1) >= local) --time;
     while (Local(time) < local) ++time;
     return time;
   }

@@ -26,7 +26,7 @@ int Usage() {
 
 int Trace(std::uint64_t seed, Bug bug) {
   std::string trace;
-  const Result result = ddprun::sim::Run(seed, bug, &trace);
+  const Result result = ddprun::sim::Simulate(seed, bug, &trace);
   std::fputs(trace.c_str(), stdout);
   std::printf("seed %llu: %s; outcome %s, %llu events, hash %016llx\n",
               static_cast<unsigned long long>(seed),
@@ -49,7 +49,7 @@ int Campaign(std::uint64_t from, std::uint64_t to, Bug bug, const char* bug_name
   int found = 0;
   std::map<std::string, long> outcomes;
   for (std::uint64_t seed = from; seed < to; ++seed) {
-    const Result result = ddprun::sim::Run(seed, bug);
+    const Result result = ddprun::sim::Simulate(seed, bug);
     ++runs;
     events += result.events;
     hash = hash * 31 + result.hash;

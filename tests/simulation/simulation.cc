@@ -66,7 +66,7 @@ void World::Violation(const std::string& what) {
   result.violation = what;
 }
 
-Result Run(std::uint64_t seed, Bug bug, std::string* trace) {
+Result Simulate(std::uint64_t seed, Bug bug, std::string* trace) {
   World world(seed, bug, trace);
   Populate(&world);
   const Time end = world.plan.faults_end + LivenessBound(world.plan);

@@ -35,7 +35,7 @@ struct Result {
 };
 
 // `trace`: where a line for each event goes, or nullptr.
-Result Run(std::uint64_t seed, Bug bug = Bug::kNone, std::string* trace = nullptr);
+Result Simulate(std::uint64_t seed, Bug bug = Bug::kNone, std::string* trace = nullptr);
 
 }  // namespace ddprun::sim
 

@@ -13,6 +13,8 @@ namespace {
 
 using std::chrono::seconds;
 
+constexpr std::uint32_t kEpoch = 1;
+
 struct State {
   const char* name;
   std::function<void(RoundDriver&)> reach;
@@ -45,6 +47,14 @@ const std::vector<State>& States() {
          job.Join('b');
          job.Join('c');
          for (const char agent : {'a', 'b', 'c'}) job.Prepare(agent);
+       }},
+      {"Saving",
+       [](RoundDriver& job) {
+         job.Join('a');
+         job.Join('b');
+         job.Join('c');
+         for (const char agent : {'a', 'b', 'c'}) job.Prepare(agent);
+         job.AskStop(true);
        }},
       {"Draining",
        [](RoundDriver& job) {
@@ -112,6 +122,37 @@ const std::vector<Event>& Events() {
       {"StreamBroken of a stranger", [](RoundDriver& job) { job.Break('z'); }},
       {"AgentGone", [](RoundDriver& job) { job.Gone('a'); }},
       {"AgentGone of a stranger", [](RoundDriver& job) { job.Gone('z'); }},
+      {"Join of a member on a new session, its workers run",
+       [](RoundDriver& job) { job.Rejoin('a', job.round().generation().value, true); }},
+      {"Join of a member on a new session, a generation behind",
+       [](RoundDriver& job) { job.Rejoin('a', job.round().generation().value - 1, false); }},
+      {"Join of a member with workers of another generation",
+       [](RoundDriver& job) { job.Rejoin('a', job.round().generation().value - 1, true); }},
+      {"Join of a stranger with workers",
+       [](RoundDriver& job) { job.Rejoin('z', job.round().generation().value, true); }},
+      {"Join of a lower epoch", [](RoundDriver& job) { job.JoinOfEpoch('z', kEpoch - 1); }},
+      {"Join of a higher epoch", [](RoundDriver& job) { job.JoinOfEpoch('z', kEpoch + 1); }},
+      {"Heartbeat of a lower epoch", [](RoundDriver& job) { job.BeatOfEpoch('a', kEpoch - 1); }},
+      {"Checkpointed", [](RoundDriver& job) { job.Checkpoint('a', 7); }},
+      {"CannotSave", [](RoundDriver& job) { job.Receive('a', CannotSave{}); }},
+      {"CannotSave of everybody",
+       [](RoundDriver& job) {
+         for (const char agent : {'a', 'b', 'c'}) job.Receive(agent, CannotSave{});
+       }},
+      {"Drained, fenced",
+       [](RoundDriver& job) {
+         job.Receive('a', Drained{1000, {}, 5000});
+       }},
+      {"StopAsked", [](RoundDriver& job) { job.AskStop(false); }},
+      {"StopAsked, with a checkpoint", [](RoundDriver& job) { job.AskStop(true); }},
+      {"DrainAsked of a member", [](RoundDriver& job) { job.AskDrain("a"); }},
+      {"DrainAsked of a newcomer",
+       [](RoundDriver& job) {
+         job.Join('z', 1);
+         job.Clear();
+         job.AskDrain("z");
+       }},
+      {"DrainAsked of a stranger", [](RoundDriver& job) { job.AskDrain("y"); }},
       {"Tick before the deadline", [](RoundDriver& job) { job.Advance(seconds(1)); }},
       {"Tick after the deadline", [](RoundDriver& job) { job.Advance(seconds(600)); }},
   };
@@ -126,7 +167,7 @@ TEST(RoundCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
     absl::StrAppend(&text, "\n", state.name, "\n");
     for (const Event& event : Events()) {
       JobSpec spec = RoundDriver::Spec(2, 3, 2);
-      RoundDriver job(spec, RoundOptions{.leases = false});
+      RoundDriver job(spec, RoundOptions{.leases = false}, kEpoch);
       job.set_workers(1);
       state.reach(job);
       job.Clear();

@@ -16,8 +16,11 @@ namespace ddprun {
 
 class RoundDriver {
  public:
-  explicit RoundDriver(JobSpec spec, RoundOptions options = {})
-      : spec_(spec), options_(options), round_(std::make_unique<Round>("job", 0, options)) {}
+  explicit RoundDriver(JobSpec spec, RoundOptions options = {}, std::uint32_t epoch = 0)
+      : spec_(spec),
+        options_(options),
+        epoch_(epoch),
+        round_(std::make_unique<Round>("job", epoch, options)) {}
 
   static JobSpec Spec(int min, int max, int max_restarts = 0) {
     JobSpec spec;
@@ -46,6 +49,17 @@ class RoundDriver {
     ddprun::Join join{spec_, NodeOf(agent, workers_), NextPort(), workers_running};
     Receive(agent, join, Generation{generation});
   }
+  // From another life of the job.
+  void JoinOfEpoch(char agent, std::uint32_t epoch) {
+    const std::uint32_t ours = std::exchange(epoch_, epoch);
+    Receive(agent, ddprun::Join{spec_, NodeOf(agent, workers_), NextPort()}, Generation{-1});
+    epoch_ = ours;
+  }
+  void BeatOfEpoch(char agent, std::uint32_t epoch) {
+    const std::uint32_t ours = std::exchange(epoch_, epoch);
+    Beat(agent);
+    epoch_ = ours;
+  }
   void Checkpoint(char agent, std::int64_t step) { Receive(agent, Checkpointed{step}); }
   void AskStop(bool save) { Step(Round::StopAsked{save, 1}); }
   void AskDrain(const std::string& host) { Step(Round::DrainAsked{host, 1}); }
@@ -66,9 +80,12 @@ class RoundDriver {
     Step(Round::Tick{});
   }
   void Receive(char agent, AgentMessage message, std::optional<Generation> generation = {}) {
-    const Header header{"job", 0, generation.value_or(round_->generation()),
-                        Incarnation{Number(agent)}};
-    Step(Round::Received{header, std::move(message)});
+    Round::Event event;
+    auto& received = std::get<Round::Received>(event);
+    received.header = {"job", epoch_, generation.value_or(round_->generation()),
+                       Incarnation{Number(agent)}};
+    received.message = std::move(message);
+    Step(event);
   }
 
   // Two agents with two workers each, running generation 0.
@@ -180,6 +197,7 @@ class RoundDriver {
 
   JobSpec spec_;
   RoundOptions options_;
+  std::uint32_t epoch_ = 0;
   std::unique_ptr<Round> round_;
   TimePoint now_{std::chrono::hours(1)};
   int port_ = 1000;

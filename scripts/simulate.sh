@@ -1,0 +1,34 @@
+#!/bin/bash
+# The campaign of simulated jobs: scripts/simulate.sh [RUNS [FIRST_SEED]]
+# 100,000 runs from seed 0 unless told otherwise, on every core, then the planted bugs, which must be
+# found. A seed that fails is printed with the command that replays it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+runs=${1:-100000}
+first=${2:-0}
+
+[[ -f build/build.ninja ]] || cmake --preset release >/dev/null
+cmake --build --preset release --target simulate >/dev/null
+
+cores=$(nproc)
+outputs=$(mktemp -d)
+trap 'rm -rf "$outputs"' EXIT
+began=$(date +%s.%N)
+pids=()
+for ((core = 0; core < cores; ++core)); do
+  from=$((first + runs * core / cores))
+  to=$((first + runs * (core + 1) / cores))
+  build/bin/simulate --seeds "$from:$to" >"$outputs/$core" &
+  pids+=($!)
+done
+failed=0
+for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+cat "$outputs"/*
+echo "simulate.sh: $runs runs in $(awk "BEGIN { print $(date +%s.%N) - $began }") s on $cores cores"
+
+for bug in no_incarnation_check lease_from_ack_arrival ranks_before_lease; do
+  build/bin/simulate --seeds "$first:$((first + 20000))" --bug "$bug" >"$outputs/bug" || failed=1
+  grep -E '^(seed|bug)' "$outputs/bug"
+done
+((failed)) && echo "simulate.sh: FAILED" || echo "simulate.sh: everything held, every bug was found"
+exit $failed

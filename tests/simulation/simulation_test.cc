@@ -1,0 +1,79 @@
+// A slice of scripts/simulate.sh. A failure names its seed: `simulate --trace SEED` shows the run.
+#include "tests/simulation/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace ddprun::sim {
+namespace {
+
+// Enough for every kind of fault to happen many times.
+constexpr std::uint64_t kRuns = 2000;
+// A bug that is planted must show within so many.
+constexpr std::uint64_t kRunsForABug = 1000;
+
+std::string Replay(std::uint64_t seed) {
+  return "replay: simulate --trace " + std::to_string(seed);
+}
+
+TEST(SimulationTest, EverythingHoldsWhateverHappens) {
+  Result all;
+  int succeeded = 0;
+  for (std::uint64_t seed = 0; seed < kRuns; ++seed) {
+    const Result result = Simulate(seed);
+    ASSERT_EQ(result.violation, "") << Replay(seed);
+    all.fences += result.fences;
+    all.daemon_restarts += result.daemon_restarts;
+    all.generations += result.generations;
+    all.faults += result.faults;
+    succeeded += result.outcome == "succeeded";
+  }
+  // It was not held because nothing happened, or because nothing was finished.
+  EXPECT_GT(all.faults, 3 * static_cast<int>(kRuns));
+  EXPECT_GT(all.fences, static_cast<int>(kRuns) / 10);
+  EXPECT_GT(all.daemon_restarts, static_cast<int>(kRuns) / 4);
+  EXPECT_GT(all.generations, static_cast<int>(kRuns));
+  EXPECT_GT(succeeded, static_cast<int>(kRuns) * 3 / 4);
+}
+
+TEST(SimulationTest, ASeedReplaysToTheSameTrace) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    std::string first;
+    std::string second;
+    const Result a = Simulate(seed, Bug::kNone, &first);
+    const Result b = Simulate(seed, Bug::kNone, &second);
+    const Result without = Simulate(seed);
+    ASSERT_FALSE(first.empty());
+    ASSERT_EQ(first, second) << Replay(seed);
+    ASSERT_EQ(a.hash, b.hash) << Replay(seed);
+    // To watch it changes nothing.
+    ASSERT_EQ(a.hash, without.hash) << Replay(seed);
+    ASSERT_EQ(a.events, without.events) << Replay(seed);
+  }
+}
+
+TEST(SimulationTest, SeedsDiffer) { EXPECT_NE(Simulate(1).hash, Simulate(2).hash); }
+
+class PlantedBugTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(PlantedBugTest, IsFound) {
+  const std::optional<Bug> bug = BugNamed(GetParam());
+  ASSERT_TRUE(bug);
+  std::uint64_t seed = 0;
+  while (seed < kRunsForABug && Simulate(seed, *bug).violation.empty()) ++seed;
+  ASSERT_LT(seed, kRunsForABug) << "not found";
+  // And it is the bug that was found.
+  EXPECT_EQ(Simulate(seed).violation, "") << Replay(seed);
+  RecordProperty("seed", std::to_string(seed));
+}
+
+INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest,
+                         testing::Values("no_incarnation_check", "lease_from_ack_arrival",
+                                         "ranks_before_lease"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(BugNameTest, OthersHaveNone) { EXPECT_FALSE(BugNamed("none_of_them")); }
+
+}  // namespace
+}  // namespace ddprun::sim
