@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/client/channel.h"
 #include "tests/bench/floor_server.h"
 #include "tests/bench/simulated_agents.h"
@@ -31,6 +32,7 @@
 namespace ddprun {
 namespace {
 
+constexpr double kNoBound = 1e9;
 constexpr int kMostChannels = 4096;  // a descriptor on each side
 
 struct Flags {
@@ -42,6 +44,7 @@ struct Flags {
   bool echo = false;  // the floor answers each agent at once
   std::vector<std::string> daemon_arguments;
   bool journal = false;
+  bool mtls = false;
   double bound = 0;  // 0: the contract's
   int heartbeat_seconds = 0;
 };
@@ -90,9 +93,34 @@ class Server {
   clockid_t clock_{};
 };
 
-std::vector<std::shared_ptr<grpc::Channel>> Connect(const std::string& endpoint, int count) {
+// With --mtls: what the daemon's clients show it. The floor has no credentials.
+struct MutualTls {
+  TempDir folder;
+  std::shared_ptr<const auth::ClientCredentials> credentials;
+
+  std::vector<std::string> DaemonArguments() const {
+    return {"--tls-ca",  folder / "certs/ca.crt",  "--tls-cert", folder / "certs/node.crt",
+            "--tls-key", folder / "certs/node.key"};
+  }
+  void Make() {
+    Program certs({DDPRUN_BIN_DIR "/ddprun", "certs", folder / "certs", "--host", "node,127.0.0.1",
+                   "--name", "bench"});
+    if (certs.ExitCode() != 0) {
+      std::fprintf(stderr, "rendezvous_bench: %s\n", certs.err().c_str());
+      std::exit(1);
+    }
+    auth::CredentialOptions options;
+    options.tls_ca = folder / "certs/ca.crt";
+    options.tls_cert = folder / "certs/node.crt";
+    options.tls_key = folder / "certs/node.key";
+    credentials = auth::ClientCredentials::Load(options).value();
+  }
+};
+
+std::vector<std::shared_ptr<grpc::Channel>> Connect(const std::string& endpoint, int count,
+                                                    const auth::ClientCredentials* credentials) {
   std::vector<std::shared_ptr<grpc::Channel>> channels;
-  for (int i = 0; i < count; ++i) channels.push_back(MakeChannel(endpoint));
+  for (int i = 0; i < count; ++i) channels.push_back(MakeChannel(endpoint, credentials));
   for (const auto& channel : channels) channel->GetState(/*try_to_connect=*/true);
   for (const auto& channel : channels) {
     if (!channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(60))) {
@@ -114,9 +142,10 @@ struct Sample {
   std::size_t stop_bytes = 0;
 };
 
-Sample Measure(const Server& server, int agent_count, int channel_count, int rounds, bool floor) {
+Sample Measure(const Server& server, int agent_count, int channel_count, int rounds, bool floor,
+               const auth::ClientCredentials* credentials) {
   static int jobs = 0;
-  const auto channels = Connect(server.endpoint(), channel_count);
+  const auto channels = Connect(server.endpoint(), channel_count, floor ? nullptr : credentials);
   // No heartbeats in what is timed: 16,384 agents in one process would want both cores for them.
   SimulatedAgents agents({.job = absl::StrCat("bench-", 1000 + ++jobs),
                           .agents = agent_count,
@@ -168,6 +197,10 @@ class Bench {
  public:
   explicit Bench(Flags flags) : flags_(std::move(flags)) {
     if (flags_.bound == 0) flags_.bound = flags_.journal ? 1.5 : 1.3;
+    if (flags_.mtls) {  // shown beside the others; the floor encrypts nothing
+      flags_.bound = kNoBound;
+      tls_.Make();
+    }
   }
 
   int Run() {
@@ -199,6 +232,10 @@ class Bench {
     std::vector<std::string> argv = {std::string(DDPRUN_BIN_DIR) + "/ddprun", "rendezvous",
                                      "--listen", "127.0.0.1:0"};
     argv.insert(argv.end(), flags_.daemon_arguments.begin(), flags_.daemon_arguments.end());
+    if (flags_.mtls) {
+      const auto tls = tls_.DaemonArguments();
+      argv.insert(argv.end(), tls.begin(), tls.end());
+    }
     if (flags_.journal) {
       state_.emplace_back(std::make_unique<TempDir>());
       argv.insert(argv.end(), {"--state-dir", *state_.back() / "state"});
@@ -208,17 +245,19 @@ class Bench {
 
   void Compare(int agents, int channels) {
     const auto daemon = StartDaemon();
-    const Sample warm_up = Measure(*daemon, agents, channels, flags_.rounds, false);
+    const Sample warm_up =
+        Measure(*daemon, agents, channels, flags_.rounds, false, tls_.credentials.get());
     Server floor(
         {Self(), "--floor-server", "--assignment-bytes", absl::StrCat(warm_up.assignment_bytes),
          "--start-bytes", absl::StrCat(warm_up.start_bytes), "--stop-bytes",
          absl::StrCat(warm_up.stop_bytes), "--barrier", absl::StrCat(flags_.echo ? 0 : agents)});
-    Measure(floor, agents, channels, flags_.rounds, true);
+    Measure(floor, agents, channels, flags_.rounds, true, nullptr);
     std::vector<Sample> ours;
     std::vector<Sample> theirs;
     for (int rep = 0; rep < flags_.reps; ++rep) {
-      theirs.push_back(Measure(floor, agents, channels, flags_.rounds, true));
-      ours.push_back(Measure(*daemon, agents, channels, flags_.rounds, false));
+      theirs.push_back(Measure(floor, agents, channels, flags_.rounds, true, nullptr));
+      ours.push_back(
+          Measure(*daemon, agents, channels, flags_.rounds, false, tls_.credentials.get()));
     }
     Print(agents, channels, "join→assigned", ours, theirs, &Sample::join);
     Print(agents, channels, "failure push", ours, theirs, &Sample::push);
@@ -248,7 +287,7 @@ class Bench {
 
   void Heartbeats(int agents, int channels) {
     const auto daemon = StartDaemon();
-    const auto connections = Connect(daemon->endpoint(), channels);
+    const auto connections = Connect(daemon->endpoint(), channels, tls_.credentials.get());
     SimulatedAgents job({.job = "bench-heartbeats", .agents = agents}, connections);
     job.JoinAll();
     job.PrepareAll();
@@ -269,6 +308,7 @@ class Bench {
   }
 
   const char* Verdict(double value, double bound) {
+    if (bound == kNoBound) return "";
     if (value <= bound) return "PASS";
     passed_ = false;
     return "FAIL";
@@ -278,6 +318,7 @@ class Bench {
   bool passed_ = true;
   std::map<int, double> cpu_per_agent_;
   std::vector<std::unique_ptr<TempDir>> state_;  // of the daemons
+  MutualTls tls_;
 };
 
 void RaiseDescriptorLimit() {
@@ -303,6 +344,7 @@ int Main(int argc, char** argv) {
                "The floor answers each agent at once, instead of when all have asked");
   app.add_option("--daemon-argument", flags.daemon_arguments, "Passed to `ddprun rendezvous`");
   app.add_flag("--journal", flags.journal, "The daemon gets a --state-dir");
+  app.add_flag("--mtls", flags.mtls, "The daemon asks every agent for a certificate");
   app.add_option("--bound", flags.bound, "Times the floor (1.3; with the journal 1.5)");
   app.add_option("--heartbeats", flags.heartbeat_seconds,
                  "Measures 4,096 agents that only live, for so many seconds");
