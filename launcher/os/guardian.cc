@@ -131,11 +131,17 @@ class Guardian {
     Reply reply;
     switch (request.type) {
       case Request::Type::kSpawn:
+        if (fence_.Take()) EndWorkers();
+        if (fenced_ && fence_.Pending()) fenced_ = false;
+        if (fenced_) {  // nothing runs after it, however briefly
+          reply.status = absl::DeadlineExceededError("the agent has not renewed its lease in time");
+          break;
+        }
         if (auto process = runner_.Spawn(request.spawn); process.ok()) {
           reply.process = *std::move(process);
           workers_.insert(reply.process.pid);
-          // The fence was reached while it was started, or just before the agent asked.
-          if (fenced_ && fence_.Pending()) fenced_ = false;
+          // The fence was reached while it was started.
+          if (fence_.Take()) EndWorkers();
           if (fenced_) runner_.SignalGroup(reply.process.pid, SIGKILL).IgnoreError();
         } else {
           reply.status = process.status();

@@ -94,6 +94,12 @@ std::vector<Round::Action> Round::Step(const Event& event, TimePoint now) {
   return std::exchange(actions_, {});
 }
 
+// An agent that was in a generation comes back to the job that it knows, if it was not requeued.
+bool Round::BeginsAnother(const Header& join) {
+  if (!finished_ || join.epoch < epoch_ || Knows(join.incarnation)) return false;
+  return join.generation.value < 0 || join.epoch > epoch_;
+}
+
 // ---- messages ----
 
 void Round::OnReceived(const Received& received) {

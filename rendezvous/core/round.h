@@ -116,9 +116,10 @@ class Round {
   std::optional<TimePoint> NextDeadline();
 
   RoundState state() const { return state_; }
-  // The job is over; every agent was told. One that missed it and joins again is told once more; a
-  // Join of generation −1 by an agent that it does not Know is for another job of this name.
+  // The job is over; every agent was told. One that missed it and joins again is told once more.
   bool finished() const { return finished_.has_value(); }
+  // After the end: a Join with this header is for another job of the same name.
+  bool BeginsAnother(const Header& join);
   Generation generation() const { return generation_; }
   std::uint32_t epoch() const { return epoch_; }
   // An agent has joined that was not refused.

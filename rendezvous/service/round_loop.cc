@@ -225,8 +225,7 @@ void RoundLoop::Handle(Message& event) {
 bool RoundLoop::Admit(Session& session, const Header& header) {
   JobPtr job;
   if (const auto found = jobs_.find(header.job); found != jobs_.end()) job = found->second;
-  if (job != nullptr && job->round.finished() && header.epoch >= job->round.epoch() &&
-      !job->round.Knows(header.incarnation)) {
+  if (job != nullptr && job->round.BeginsAnother(header)) {
     Forget(header.job);  // its name is used again
     job = nullptr;
   }

@@ -406,13 +406,18 @@ void Agent::OnMessage(const SessionPtr& session, const Header& header,
 
 // ---- workers ----
 
-void Agent::OnWorkerEnded(LocalRank local_rank, ExitStatus status, const std::string& last_words) {
+void Agent::OnWorkerEnded(int worker, LocalRank local_rank, ExitStatus status,
+                          const std::string& last_words) {
   Supervisor::WorkerEnded ended;
   ended.local_rank = local_rank;
   ended.status = status;
   if (!last_words.empty()) ended.stderr_tail = {last_words};
   ended.ended_at_ms = 1 + world_->scheduler.now() / kMillisecond;
-  Feed(std::move(ended));
+  Post([this, worker, ended = std::move(ended)] {
+    // By then others may be in the place of one that was given up.
+    const auto place = static_cast<std::size_t>(ended.local_rank.value);
+    if (place < workers_.size() && workers_[place] == worker) Step(ended);
+  });
 }
 
 }  // namespace ddprun::sim

@@ -49,7 +49,8 @@ class Agent {
                  int life);
 
   // ---- from its workers ----
-  void OnWorkerEnded(LocalRank local_rank, ExitStatus status, const std::string& last_words);
+  void OnWorkerEnded(int worker, LocalRank local_rank, ExitStatus status,
+                     const std::string& last_words);
   void Feed(Supervisor::Event event);
 
  private:

@@ -131,10 +131,7 @@ void Daemon::OnMessage(const SessionPtr& session, Header header, AgentMessage me
   if (auto* join = std::get_if<Join>(&message)) {
     if (world_->bug == Bug::kRanksBeforeLease) join->job.lease /= 2;
     const bool returns = header.generation.value >= 0;
-    const bool over = round_ != nullptr && round_->finished() &&
-                      !round_->Knows(header.incarnation) && !returns &&
-                      header.epoch >= round_->epoch();
-    if (round_ == nullptr || over) {  // a job begins
+    if (round_ == nullptr || round_->BeginsAnother(header)) {
       life_ = ++lives_;
       world_->checker.OnJobBegins();
       round_ = std::make_unique<Round>(kJob, header.epoch, world_->plan.round);

@@ -4,6 +4,7 @@
 // A bug is planted: no_incarnation_check, lease_from_ack_arrival or ranks_before_lease; then 0
 // means that it was found.
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,15 @@ namespace {
 
 using ddprun::sim::Bug;
 using ddprun::sim::Result;
+
+// A check of the cores failed: the seed is what it takes to see it again.
+volatile std::uint64_t running_seed = 0;
+void OnAbort(int) {
+  char line[64];
+  const int length = std::snprintf(line, sizeof line, "seed %llu: aborted\n",
+                                   static_cast<unsigned long long>(running_seed));
+  std::fwrite(line, 1, static_cast<std::size_t>(length), stderr);
+}
 
 int Usage() {
   std::fprintf(stderr,
@@ -49,6 +59,7 @@ int Campaign(std::uint64_t from, std::uint64_t to, Bug bug, const char* bug_name
   int found = 0;
   std::map<std::string, long> outcomes;
   for (std::uint64_t seed = from; seed < to; ++seed) {
+    running_seed = seed;
     const Result result = ddprun::sim::Simulate(seed, bug);
     ++runs;
     events += result.events;
@@ -87,6 +98,7 @@ int Campaign(std::uint64_t from, std::uint64_t to, Bug bug, const char* bug_name
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGABRT, OnAbort);
   Bug bug = Bug::kNone;
   const char* bug_name = "";
   const char* seeds = nullptr;

@@ -93,11 +93,11 @@ void Training::End(int id, ExitStatus status, const std::string& kind) {
   const bool victim = !kind.empty();
   world_->scheduler.After(
       world_->random.Between(10, 1500) * 1000,
-      [this, agent = worker.agent, local = worker.local_rank, status, victim] {
+      [this, id, agent = worker.agent, local = worker.local_rank, status, victim] {
         if (victim && world_->plan.workers_speak) {
           agent->Feed(Supervisor::ErrorReported{local, "collective", "a peer is gone"});
         }
-        agent->OnWorkerEnded(local, status, victim ? "Connection closed by peer" : "");
+        agent->OnWorkerEnded(id, local, status, victim ? "Connection closed by peer" : "");
       });
 }
 

@@ -183,7 +183,7 @@ TEST(SupervisorCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
 
 TEST(SupervisorCellsTest, AnImpossibleEventEndsTheProcessLoudly) {
   SupervisorDriver node;
-  EXPECT_DEATH(node.End(0), "only a running worker can end");
+  EXPECT_DEATH(node.Step(Supervisor::WorkerSpawned{LocalRank{0}, 1}), "spawned unasked");
 }
 
 }  // namespace

@@ -358,6 +358,50 @@ TEST_F(SupervisorLeaseTest, AnAgentWithoutWorkersThatIsForgottenJoinsAgain) {
   EXPECT_THAT(node.Take(), ElementsAre("g-1-> Join"));
 }
 
+// Its Join may have crossed what it answers: without a heartbeat behind it nothing would be known to
+// be heard, and the next assignment would find the lease over again, for ever.
+TEST_F(SupervisorLeaseTest, AnAgentThatJoinsAgainOnItsSessionAsksForAnAcknowledgementAtOnce) {
+  Running();
+  node.Sleep(seconds(3));
+  const std::size_t before = node.heartbeats().size();
+  KillAll();
+  EXPECT_EQ(node.heartbeats().size(), before + 1);
+}
+
+TEST_F(SupervisorLeaseTest, ARefusalIsNoContactAndEndsTheGraceOfALeavingAgent) {
+  Running();
+  node.Signal(SIGTERM);
+  EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 0,1"));
+  node.Refuse();
+  EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 0,1"));
+  KillAll();
+  EXPECT_THAT(node.Take(), Contains("Exit 143 left"));
+}
+
+// Seen in a simulation: the agent was stopped while its workers died.
+TEST_F(SupervisorLeaseTest, AWorkerThatWasGivenUpMayEndLater) {
+  Running();
+  node.Lose();
+  node.Live(kFence, false);
+  node.Take();
+  node.Sleep(seconds(10));  // past the time that SIGKILL is given
+  KillAll();
+  EXPECT_EQ(node.supervisor().state(), SupervisorState::kJoining);
+}
+
+// It was lost while nothing of it ran, and the rendezvous gave it new ranks.
+TEST_F(SupervisorLeaseTest, AnAgentWhoseWorkersHaveAllEndedTakesTheNextAssignment) {
+  Running();
+  node.End(0);
+  node.Assign(1);
+  EXPECT_THAT(node.Take(), testing::Not(Contains("g1-> Prepared"))) << "one still runs";
+  node.End(1);
+  node.Take();
+  node.Assign(1);
+  node.Start(1);
+  EXPECT_THAT(node.Take(), ElementsAre("g1-> Prepared", "Spawn g1"));
+}
+
 TEST_F(SupervisorLeaseTest, ASignalToAFencedAgentGivesNoGrace) {
   Running();
   node.Live(kFence, false);

@@ -238,8 +238,8 @@ TEST_F(GuardedProcessRunnerTest, BehindTheFenceNothingStartsUntilItIsMoved) {
   const SpawnedProcess first = Spawn("exec sleep 1000");
   runner_->SetFence(EventLoop::Clock::now());
   ASSERT_TRUE(test::RunUntilDead(&loop_, first.pidfd.get()));
-  const SpawnedProcess late = Spawn("exec sleep 1000");
-  ASSERT_TRUE(test::RunUntilDead(&loop_, late.pidfd.get()));
+  const auto late = runner_->Spawn(test::Shell("exec sleep 1000"));
+  EXPECT_EQ(late.status().code(), absl::StatusCode::kDeadlineExceeded);
   runner_->SetFence(EventLoop::Clock::now() + seconds(1000));
   const SpawnedProcess next = Spawn("exit 3");
   ASSERT_TRUE(test::RunUntilDead(&loop_, next.pidfd.get()));
