@@ -9,6 +9,7 @@
 //        └────────────┴───────────┴─▶ Leaving  ├──────▶ Failed   (no rendezvous, or refused)
 //                                        └─────┴──────▶ Failed   (128 + signal)
 //     Spawning, Running, Stopping ──▶ Fenced ──▶ Joining         (the lease is over)
+//     Running ──▶ Spawning   (no worker was left, and the rendezvous went on without hearing of it)
 //
 // docs/architecture.md has the diagram with every event, docs/leases.md the rule of the lease.
 //

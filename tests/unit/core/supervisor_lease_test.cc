@@ -358,8 +358,8 @@ TEST_F(SupervisorLeaseTest, AnAgentWithoutWorkersThatIsForgottenJoinsAgain) {
   EXPECT_THAT(node.Take(), ElementsAre("g-1-> Join"));
 }
 
-// Its Join may have crossed what it answers: without a heartbeat behind it nothing would be known to
-// be heard, and the next assignment would find the lease over again, for ever.
+// Its Join may have crossed what it answers: without a heartbeat behind it nothing would be known
+// to be heard, and the next assignment would find the lease over again, for ever.
 TEST_F(SupervisorLeaseTest, AnAgentThatJoinsAgainOnItsSessionAsksForAnAcknowledgementAtOnce) {
   Running();
   node.Sleep(seconds(3));
