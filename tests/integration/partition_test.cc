@@ -1,0 +1,424 @@
+// Cuts in a real network: real agents, a real rendezvous and workers that write down when they live,
+// in network namespaces. All of them read one clock, so what is claimed of times is exact: no worker
+// of a node that was given up lives when the first worker of the next generation does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/job.h"
+#include "tests/support/network.h"
+#include "tests/support/temp_dir.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using Direction = Network::Direction;
+
+constexpr char kDefaultLease[] = "";  // 3 s, with a heartbeat every second
+constexpr char kShortLease[] = "lease=1500ms,heartbeat=200ms";
+constexpr milliseconds kShort{1500};
+// What of a cut is survived by the arithmetic: lease − lease / 6 − heartbeat. TCP sends again what was
+// lost 0.2 s, 0.6 s and 1.4 s after it, so a bit less.
+constexpr milliseconds kBriefCut{500};
+
+// The cut itself is what lasts: not synchronization.
+void Last(milliseconds time) { std::this_thread::sleep_for(time); }
+
+nanoseconds Now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::chrono::seconds(now.tv_sec) + nanoseconds(now.tv_nsec);
+}
+
+// A worker's life, as it wrote it down.
+struct Life {
+  std::string host;
+  int generation = 0;
+  int rank = 0;
+  std::set<pid_t> pids;
+  nanoseconds first{};
+  nanoseconds last{};
+};
+
+class PartitionTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* const without = getenv("DDPRUN_TESTS_WITHOUT_NETNS");
+    if (without != nullptr && std::string(without) == "1") {
+      GTEST_SKIP() << "SKIPPED, because DDPRUN_TESTS_WITHOUT_NETNS=1: NOTHING IS KNOWN OF HOW "
+                      "ddprun BEHAVES WHEN THE NETWORK IS CUT";
+    }
+    std::string why_not;
+    network_ = std::make_unique<Network>(3, &why_not);
+    ASSERT_EQ(why_not, "");
+    alive_ = folder_ / "alive";
+    std::filesystem::create_directory(alive_);
+    StartDaemon();
+  }
+
+  void TearDown() override {
+    if (HasFailure()) {
+      if (daemon_ != nullptr) fprintf(stderr, "---- daemon\n%s", daemon_->err().c_str());
+      for (std::size_t i = 0; i < agents_.size(); ++i) {
+        if (agents_[i] != nullptr) {
+          fprintf(stderr, "---- node%zu\n%s", i, agents_[i]->err().c_str());
+        }
+      }
+      for (const Life& life : Lives()) {
+        fprintf(stderr, "%s generation %d rank %d: %.3f to %.3f\n", life.host.c_str(),
+                life.generation, life.rank, static_cast<double>(life.first.count()) / 1e9,
+                static_cast<double>(life.last.count()) / 1e9);
+      }
+    }
+  }
+
+  void StartDaemon() {
+    const std::string port_file = folder_ / "port";
+    daemon_ = std::make_unique<Program>(network_->OnDaemon(
+        {DdprunPath(), "rendezvous", "--insecure", "--listen", Network::DaemonAddress() + ":0",
+         "--port-file", port_file, "--state-dir", folder_ / "state"}));
+    ASSERT_TRUE(WaitForChange(folder_.path(), [&] { return !ReadFile(port_file).empty(); }));
+    port_ = std::to_string(std::stoi(ReadFile(port_file)));
+  }
+
+  void StartAgent(int node, const std::string& nnodes, const std::string& conf) {
+    std::vector<std::string> argv = {DdprunPath(),
+                                     "--log-dir",
+                                     folder_ / ("logs" + std::to_string(node)),
+                                     "--rdzv-endpoint",
+                                     Network::DaemonAddress() + ":" + port_,
+                                     "--rdzv-id",
+                                     "job",
+                                     "--nnodes",
+                                     nnodes,
+                                     "--max-restarts",
+                                     "0"};
+    if (!conf.empty()) argv.insert(argv.end(), {"--rdzv-conf", conf});
+    argv.insert(argv.end(), {ALIVE_WORKER, alive_});
+    if (agents_.size() <= static_cast<std::size_t>(node)) agents_.resize(node + 1);
+    agents_[node] =
+        std::make_unique<Program>(network_->OnNode(node, argv), environment_, SourceDir());
+  }
+
+  // Nodes 0 and 1, both in generation 0, some heartbeats later.
+  void StartTwo(const std::string& nnodes, const std::string& conf) {
+    StartAgent(0, nnodes, conf);
+    StartAgent(1, nnodes, conf);
+    ASSERT_TRUE(WaitForLife(0, "node0"));
+    ASSERT_TRUE(WaitForLife(0, "node1"));
+    const milliseconds heartbeats(conf == kDefaultLease ? 1200 : 500);
+    ASSERT_TRUE(WaitForLifeAfter(0, "node1", Now() + heartbeats));
+  }
+
+  Program& agent(int node) { return *agents_[node]; }
+  Program& daemon() { return *daemon_; }
+  Network& network() { return *network_; }
+  // A file of a worker's life, "" when there is none.
+  std::string FileOf(int generation, const std::string& host) const {
+    const std::string start = host + ".g" + std::to_string(generation) + ".r";
+    for (const auto& entry : std::filesystem::directory_iterator(alive_)) {
+      if (entry.path().filename().string().starts_with(start)) return entry.path();
+    }
+    return "";
+  }
+
+  // Blocks until a worker of this generation lives there.
+  bool WaitForLife(int generation, const std::string& host) {
+    return WaitForChange(alive_, [&] {
+      const std::string file = FileOf(generation, host);
+      return !file.empty() && std::filesystem::file_size(file) > 0;
+    });
+  }
+  // Blocks until the newest sign of life there is later than `time`.
+  bool WaitForLifeAfter(int generation, const std::string& host, nanoseconds time) {
+    return WaitForChange(alive_, [&] {
+      const std::string file = FileOf(generation, host);
+      return !file.empty() && Read(file).last > time;
+    });
+  }
+
+  Life Read(const std::string& path) const {
+    Life life;
+    const std::string name = std::filesystem::path(path).filename();
+    const std::size_t generation = name.rfind(".g");
+    const std::size_t rank = name.rfind(".r");
+    life.host = name.substr(0, generation);
+    life.generation = std::stoi(name.substr(generation + 2));
+    life.rank = std::stoi(name.substr(rank + 2));
+    std::istringstream text(ReadFile(path));
+    long pid = 0;
+    long long time = 0;
+    while (text >> pid >> time) {
+      if (life.pids.empty()) life.first = nanoseconds(time);
+      life.pids.insert(static_cast<pid_t>(pid));
+      life.last = nanoseconds(time);
+    }
+    return life;
+  }
+  std::vector<Life> Lives() const {
+    std::vector<Life> lives;
+    for (const auto& entry : std::filesystem::directory_iterator(alive_)) {
+      lives.push_back(Read(entry.path()));
+    }
+    return lives;
+  }
+
+  // From the last sign of life on `host` in `generation` to the first of anybody in the next one
+  // that began. Below zero: they lived at the same time. To be asked when the job is over.
+  // (`ddprun events` tells the same: fenced's time by the node, started's by the rendezvous.)
+  milliseconds Gap(const std::string& host, int generation) {
+    nanoseconds last{0};
+    nanoseconds first = nanoseconds::max();
+    for (const Life& life : Lives()) {
+      if (life.generation == generation && life.host == host) last = std::max(last, life.last);
+      if (life.generation > generation) first = std::min(first, life.first);
+    }
+    EXPECT_GT(last.count(), 0) << host << " had no worker in generation " << generation;
+    EXPECT_LT(first, nanoseconds::max()) << "no later generation began";
+    return duration_cast<milliseconds>(first - last);
+  }
+  void Print(const std::string& what, milliseconds gap) {
+    printf("[ FIGURE   ] %s: %ld ms from the last sign of life to the next generation's first\n",
+           what.c_str(), static_cast<long>(gap.count()));
+    RecordProperty("gap_ms", static_cast<int>(gap.count()));
+  }
+  void ExpectGap(const std::string& what, const std::string& host, int generation = 0) {
+    const milliseconds gap = Gap(host, generation);
+    Print(what, gap);
+    EXPECT_GT(gap.count(), 0) << "two generations lived at the same time";
+  }
+
+  void EndAll() {
+    std::ofstream(alive_ + ".go") << "";
+    for (const auto& agent : agents_) {
+      EXPECT_EQ(agent->ExitCode(), 0) << agent->err();
+    }
+    EXPECT_TRUE(daemon_->WaitForErr("succeeded: every worker exited with code 0"));
+    EXPECT_THAT(ProcessesWith(environment_), IsEmpty());
+  }
+
+  // Zero restarts: nobody was lost, and each rank is the process that it was.
+  void ExpectUndisturbed(std::size_t nodes) {
+    const std::vector<Life> lives = Lives();
+    EXPECT_EQ(lives.size(), nodes);
+    for (const Life& life : lives) {
+      EXPECT_EQ(life.generation, 0) << life.host;
+      EXPECT_EQ(life.pids.size(), 1u) << life.host;
+    }
+    EXPECT_THAT(daemon_->err(), Not(HasSubstr("lost node")));
+    for (const auto& agent : agents_) EXPECT_THAT(agent->err(), Not(HasSubstr("fenced")));
+  }
+
+  // A cut that is shorter than the lease, and one lease after it.
+  void BriefCut(Direction direction, milliseconds cut, milliseconds lease) {
+    network().Cut(1, direction);
+    Last(cut);
+    EXPECT_GT(network().Heal(), 0) << "nothing was cut";
+    const nanoseconds healed = Now();
+    ASSERT_TRUE(WaitForLifeAfter(0, "node0", healed + lease));
+    ASSERT_TRUE(WaitForLifeAfter(0, "node1", healed + lease));
+    EndAll();
+    ExpectUndisturbed(2);
+  }
+
+  // A cut until the others go on without node 1; then it is taken in again.
+  void LongCut(const std::string& what, Direction direction, Network::Verdict verdict) {
+    network().Cut(1, direction, verdict);
+    ASSERT_TRUE(agent(1).WaitForErr("fenced: "));
+    ASSERT_TRUE(WaitForLife(1, "node0"));
+    EXPECT_GT(network().Heal(), 0) << "nothing was cut";
+    EXPECT_THAT(daemon().err(), HasSubstr("lost node1: nothing heard for "));
+    EXPECT_THAT(daemon().err(), HasSubstr("generation 1: 1 node, 1 workers"));
+    ASSERT_TRUE(WaitForLife(2, "node1"));
+    ASSERT_TRUE(WaitForLife(2, "node0"));
+    EndAll();
+    ExpectGap(what, "node1");
+    EXPECT_THAT(agent(1).err(), HasSubstr("was not heard for "));
+    EXPECT_THAT(agent(0).err(), Not(HasSubstr("fenced")));
+    EXPECT_EQ(FileOf(1, "node1"), "") << "it was not in generation 1";
+  }
+
+  TempDir folder_;
+  std::string alive_;
+  std::unique_ptr<Network> network_;
+  std::string port_;
+  std::map<std::string, std::string> environment_ = {
+      {"DDPRUN_TEST_MARK", "partition-" + std::to_string(getpid())}};
+  std::unique_ptr<Program> daemon_;
+  std::vector<std::unique_ptr<Program>> agents_;
+};
+
+// ---- shorter than the lease ----
+
+TEST_F(PartitionTest, ABriefCutRestartsNothing) {
+  StartTwo("2", kDefaultLease);
+  BriefCut(Direction::kBoth, milliseconds(1200), milliseconds(3000));
+}
+
+TEST_F(PartitionTest, BriefLossOfHeartbeatsRestartsNothing) {
+  StartTwo("2", kShortLease);
+  BriefCut(Direction::kFromNode, kBriefCut, kShort);
+}
+
+TEST_F(PartitionTest, BriefLossOfAnswersRestartsNothing) {
+  StartTwo("2", kShortLease);
+  BriefCut(Direction::kToNode, kBriefCut, kShort);
+}
+
+// ---- longer than the lease ----
+
+TEST_F(PartitionTest, ACutOffNodeHasNoWorkerWhenTheOthersGoOn) {
+  StartTwo("1:2", kDefaultLease);
+  LongCut("two-way, lease 3 s", Direction::kBoth, Network::Verdict::kDrop);
+}
+
+TEST_F(PartitionTest, ANodeWhoseHeartbeatsAreLostHasNoWorkerWhenTheOthersGoOn) {
+  StartTwo("1:2", kShortLease);
+  LongCut("node to daemon, lease 1.5 s", Direction::kFromNode, Network::Verdict::kDrop);
+}
+
+TEST_F(PartitionTest, ANodeThatHearsNoAnswersHasNoWorkerWhenTheOthersGoOn) {
+  StartTwo("1:2", kShortLease);
+  LongCut("daemon to node, lease 1.5 s", Direction::kToNode, Network::Verdict::kDrop);
+}
+
+TEST_F(PartitionTest, ASpareTakesThePlaceOfANodeThatIsCutOff) {
+  StartTwo("2", kShortLease);
+  StartAgent(2, "2", kShortLease);
+  ASSERT_TRUE(agent(2).WaitForErr("this one waits as a spare"));
+  network().Cut(0, Direction::kBoth);
+  ASSERT_TRUE(WaitForLife(1, "node1"));
+  ASSERT_TRUE(WaitForLife(1, "node2"));
+  EXPECT_GT(network().Heal(), 0);
+  // Now it is the spare.
+  ASSERT_TRUE(agent(0).WaitForErr("this one waits as a spare"));
+  EndAll();
+  ExpectGap("two-way with a spare, lease 1.5 s", "node0");
+  EXPECT_EQ(Read(FileOf(1, "node1")).rank, Read(FileOf(0, "node1")).rank)
+      << "who stays has the rank he had";
+  EXPECT_EQ(Read(FileOf(1, "node2")).rank, Read(FileOf(0, "node0")).rank);
+  EXPECT_EQ(FileOf(2, "node1"), "") << "a spare that comes restarts nothing";
+}
+
+// ---- nobody says good-bye ----
+
+TEST_F(PartitionTest, ANodeThatLosesItsPowerIsLostByItsLease) {
+  StartTwo("1:2", kShortLease);
+  network().Unplug(1);
+  network().PowerOff(1);
+  const nanoseconds off = Now();
+  ASSERT_TRUE(WaitForLife(1, "node0"));
+  EXPECT_EQ(network().DaemonConnections(1), 1) << "no FIN and no RST came: the daemon's end is open";
+  EXPECT_THAT(daemon().err(), HasSubstr("lost node1: nothing heard for 1.5 s"));
+  agents_.pop_back();
+  EndAll();
+  // Not before its lease: nobody could know.
+  const milliseconds after = duration_cast<milliseconds>(Read(FileOf(1, "node0")).first - off);
+  EXPECT_GT(after, kShort - milliseconds(400));
+  ExpectGap("power off, lease 1.5 s", "node1");
+}
+
+// ---- while a generation forms ----
+
+// Node 0 is there and cut off when node 1 makes the round complete. Its Assignment or its Prepared
+// is lost.
+TEST_F(PartitionTest, ABriefCutWhileAGenerationFormsOnlyDelaysIt) {
+  StartAgent(0, "2", kDefaultLease);
+  ASSERT_TRUE(daemon().WaitForErr("node0 joined"));
+  network().Cut(0, Direction::kBoth);
+  StartAgent(1, "2", kDefaultLease);
+  ASSERT_TRUE(daemon().WaitForErr("generation 0: 2 nodes"));
+  EXPECT_GT(network().Heal(), 0);
+  ASSERT_TRUE(WaitForLife(0, "node0"));
+  ASSERT_TRUE(WaitForLife(0, "node1"));
+  EndAll();
+  ExpectUndisturbed(2);
+}
+
+class FormingTest : public PartitionTest, public testing::WithParamInterface<Direction> {};
+
+TEST_P(FormingTest, ANodeThatIsCutOffWhileItsGenerationFormsHoldsUpTheOthersForItsLease) {
+  StartAgent(0, "2", kDefaultLease);
+  ASSERT_TRUE(daemon().WaitForErr("node0 joined"));
+  network().Cut(0, GetParam());
+  StartAgent(1, "2", kDefaultLease);
+  ASSERT_TRUE(daemon().WaitForErr("generation 0: 2 nodes"));
+  ASSERT_TRUE(daemon().WaitForErr("lost node0: nothing heard for 3 s"));
+  EXPECT_GT(network().Heal(), 0);
+  // Nobody started in it, and its number is used up.
+  ASSERT_TRUE(WaitForLife(1, "node0"));
+  ASSERT_TRUE(WaitForLife(1, "node1"));
+  EndAll();
+  EXPECT_EQ(FileOf(0, "node0"), "");
+  EXPECT_EQ(FileOf(0, "node1"), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Cut, FormingTest,
+                         testing::Values(Direction::kFromNode, Direction::kToNode),
+                         [](const auto& param) {
+                           return param.param == Direction::kFromNode ? "PreparedIsLost"
+                                                                      : "AssignmentIsLost";
+                         });
+
+// ---- firewalls ----
+
+TEST_F(PartitionTest, AFirewallThatProhibitsIsSilence) {
+  StartTwo("1:2", kShortLease);
+  LongCut("REJECT by icmp, lease 1.5 s", Direction::kBoth, Network::Verdict::kReject);
+}
+
+// The one case that leases do not cover, as docs/leases.md has it: a reset in the daemon's name looks
+// like a daemon that is gone. What the node does while it lasts is its workers' own; it ends when the
+// firewall does, and nothing of the old generation comes back.
+TEST_F(PartitionTest, AFirewallThatAnswersForTheDaemonHidesTheLossUntilItIsGone) {
+  StartTwo("1:2", kShortLease);
+  network().Cut(1, Direction::kBoth, Network::Verdict::kRejectReset);
+  ASSERT_TRUE(WaitForLife(1, "node0"));
+  EXPECT_THAT(daemon().err(), HasSubstr("lost node1: nothing heard for 1.5 s"));
+  EXPECT_THAT(agent(1).err(), HasSubstr("connecting again, and the workers go on meanwhile"));
+  EXPECT_THAT(agent(1).err(), Not(HasSubstr("fenced")));
+  EXPECT_GT(network().Heal(), 0);
+  ASSERT_TRUE(agent(1).WaitForErr("fenced: "));
+  ASSERT_TRUE(WaitForLife(2, "node1"));
+  EndAll();
+  Print("REJECT by tcp reset (not covered), lease 1.5 s", Gap("node1", 0));
+  nanoseconds last = Read(FileOf(0, "node1")).last;
+  EXPECT_LT(last, Read(FileOf(2, "node1")).first);
+  EXPECT_LT(last, Read(FileOf(2, "node0")).first);
+}
+
+// ---- an agent that cannot act ----
+
+TEST_F(PartitionTest, TheGuardianEndsTheWorkersOfAnAgentThatIsStopped) {
+  StartTwo("1:2", kShortLease);
+  agent(1).Signal(SIGSTOP);
+  ASSERT_TRUE(WaitForLife(1, "node0"));
+  EXPECT_THAT(daemon().err(), HasSubstr("lost node1: nothing heard for 1.5 s"));
+  agent(1).Signal(SIGCONT);
+  ASSERT_TRUE(WaitForLife(2, "node1"));
+  EXPECT_THAT(agent(1).err(), HasSubstr("fenced: "));
+  EndAll();
+  ExpectGap("stopped agent, lease 1.5 s", "node1");
+}
+
+}  // namespace
+}  // namespace ddprun

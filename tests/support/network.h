@@ -1,0 +1,62 @@
+// A network of its own for one test: a daemon's host and nodes, each a network namespace, behind a
+// router (one more) that can drop or reject what passes between them. All share this host's clock.
+//
+// Needs root, iproute2, nftables and a kernel with both. The namespaces are named with the pid of the
+// test. They and every process in them end with the Network; a guard does it when the test is killed,
+// and the next Network for one whose guard was killed too.
+//
+// One thread.
+#ifndef DDPRUN_TESTS_SUPPORT_NETWORK_H_
+#define DDPRUN_TESTS_SUPPORT_NETWORK_H_
+
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+class Network {
+ public:
+  // Which packets between a node and everybody else the router does not let through.
+  enum class Direction { kFromNode, kToNode, kBoth };
+  enum class Verdict {
+    kDrop,        // a cut: silence
+    kReject,      // a firewall that says so: an ICMP "prohibited"
+    kRejectReset  // a firewall that answers in the other's name: a TCP reset
+  };
+
+  // `why_not` is set where it cannot be made: what failed, and what is needed.
+  Network(int nodes, std::string* why_not);
+  ~Network();
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
+
+  static std::string DaemonAddress() { return "10.77.0.2"; }
+  static std::string NodeName(int node) { return "node" + std::to_string(node); }
+
+  // `argv` as a command that runs there (and is exec'ed: the pid is its own), on a host of that name.
+  std::vector<std::string> OnDaemon(const std::vector<std::string>& argv) const;
+  std::vector<std::string> OnNode(int node, const std::vector<std::string>& argv) const;
+
+  void Cut(int node, Direction direction, Verdict verdict = Verdict::kDrop);
+  // Everything passes again. Returns how many packets did not.
+  int Heal();
+  // The cable: no packet passes, and nobody is told. For good.
+  void Unplug(int node);
+  // SIGKILL to every process of a node at once, as when its power fails.
+  void PowerOff(int node);
+  // Connections that the daemon's kernel believes to have with a node.
+  int DaemonConnections(int node) const;
+
+ private:
+  std::string Namespace(const std::string& host) const { return prefix_ + "-" + host; }
+  std::vector<std::string> On(const std::string& host, const std::vector<std::string>& argv) const;
+  void StartGuard();
+
+  const std::string prefix_;
+  std::string cleanup_;  // a shell script
+  int guard_ = -1;       // when this is closed, the guard cleans up
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_TESTS_SUPPORT_NETWORK_H_
