@@ -140,6 +140,7 @@ void Supervisor::OnSessionOpened(TimePoint now) {
 }
 
 void Supervisor::Introduce(TimePoint now) {
+  unconfirmed_.reset();  // where it holds, it is said again
   const bool again = std::exchange(joined_, true);
   if (!again) {
     joined_at_ = now;
@@ -264,7 +265,7 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
   std::visit(Overloaded{
                  [&](const Waiting& waiting) { OnWaiting(waiting); },
                  [&](const HeartbeatAck& ack) { OnHeartbeatAck(ack, now); },
-                 [&](const Assignment& assignment) { OnAssignment(header, assignment); },
+                 [&](const Assignment& assignment) { OnAssignment(header, assignment, now); },
                  [&](const Start&) { OnStart(header); },
                  [&](const Save&) { OnSave(header); },
                  [&](const Stop& stop) { OnStop(header, stop, now); },
@@ -282,17 +283,41 @@ void Supervisor::OnWaiting(const Waiting& waiting) {
 void Supervisor::OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now) {
   // Not from now on: the answer may have been on its way for longer than the lease.
   HadContact(TimePoint(std::chrono::nanoseconds(ack.sent_at)), now);
+  if (!unconfirmed_ || !MayBeAssigned()) return;
+  if (now >= FenceTime(last_contact_, options_.spec.lease)) return;  // to a heartbeat before it
+  const Unconfirmed taken = *std::exchange(unconfirmed_, std::nullopt);
+  Take(taken.generation, taken.assignment);
 }
 
-void Supervisor::OnAssignment(const Header& header, const Assignment& assignment) {
-  // Spawning: the forming was abandoned because another node went away, and this is the next one.
-  // Running without a worker: they have all ended, and the rendezvous went on without hearing how.
-  // Else Running, Stopping, Fenced: it assigns again only after Drained. Leaving: too late.
-  const bool idle = state_ == SupervisorState::kRunning && spawning_ == 0 && Alive().empty();
-  if (state_ != SupervisorState::kJoining && state_ != SupervisorState::kSpawning && !idle) return;
-  if (header.generation <= generation_) return;  // overtaken
-  generation_ = header.generation;
+bool Supervisor::MayBeAssigned() const {
+  switch (state_) {
+    case SupervisorState::kJoining:
+    case SupervisorState::kSpawning:  // another node went away, and this is the next forming
+      return true;
+    case SupervisorState::kRunning:  // without a worker: the rendezvous went on without hearing how
+      return spawning_ == 0 && Alive().empty();
+    default:  // it assigns again only after Drained; or it is too late
+      return false;
+  }
+}
+
+void Supervisor::OnAssignment(const Header& header, const Assignment& assignment, TimePoint now) {
+  if (!MayBeAssigned() || header.generation <= generation_) return;  // overtaken
+  if (options_.leases && now >= FenceTime(last_contact_, options_.spec.lease)) {
+    // After a silence, on the session that there was before: it may be from before the silence, and
+    // say nothing of now; or answer our newest Join. The answer to a heartbeat tells: until then
+    // there is no lease under which anything could be prepared.
+    unconfirmed_ = Unconfirmed{header.generation, assignment};
+    SendHeartbeat(now);
+    return;
+  }
+  Take(header.generation, assignment);
+}
+
+void Supervisor::Take(Generation generation, const Assignment& assignment) {
+  generation_ = generation;
   assignment_ = assignment;
+  unconfirmed_.reset();
   workers_.clear();
   exits_.clear();
   drained_.reset();

@@ -214,7 +214,9 @@ class Supervisor {
   void OnReceived(const Received& received, TimePoint now);
   void OnWaiting(const Waiting& waiting);
   void OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now);
-  void OnAssignment(const Header& header, const Assignment& assignment);
+  void OnAssignment(const Header& header, const Assignment& assignment, TimePoint now);
+  bool MayBeAssigned() const;
+  void Take(Generation generation, const Assignment& assignment);
   void OnStart(const Header& header);
   void OnSave(const Header& header);
   void OnStop(const Header& header, const Stop& stop, TimePoint now);
@@ -262,6 +264,12 @@ class Supervisor {
   SupervisorState state_ = SupervisorState::kJoining;
   Generation generation_{-1};  // before the first assignment
   Assignment assignment_;
+  // An assignment that came when the lease was over, until an answer says that it holds.
+  struct Unconfirmed {
+    Generation generation;
+    Assignment assignment;
+  };
+  std::optional<Unconfirmed> unconfirmed_;
   std::vector<Worker> workers_;        // by local rank; of the current generation
   std::optional<Verdict> verdict_;     // what to end with when the workers are gone
   TimePoint signalled_at_;             // when Leaving began

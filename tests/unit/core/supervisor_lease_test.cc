@@ -245,6 +245,40 @@ TEST_F(SupervisorLeaseTest, AnAgentThatIsCutOffFencesItselfAndJoinsAgainWhenItIs
   EXPECT_THAT(node.Take(), ElementsAre("g1-> Prepared", "Spawn g1"));
 }
 
+// On the session that it had: a cut that heals. Seen red without the question: it took the
+// assignment, fenced itself at once because of the old silence, and upset the generation.
+TEST_F(SupervisorLeaseTest, AfterASilenceAnAssignmentIsTakenWhenAHeartbeatIsAnswered) {
+  Running();
+  node.Live(kFence, false);
+  KillAll();
+  node.Take();
+  node.Live(seconds(2), false);
+  const std::size_t heartbeats = node.heartbeats().size();
+  node.Assign(1);
+  EXPECT_THAT(node.Take(), IsEmpty()) << "there is no lease to prepare anything under";
+  ASSERT_EQ(node.heartbeats().size(), heartbeats + 1) << "asked at once";
+  node.Acknowledge(node.heartbeats().front().sent_at);
+  EXPECT_THAT(node.Take(), IsEmpty()) << "from before the silence";
+  node.Acknowledge();
+  EXPECT_THAT(node.Take(), ElementsAre("g1-> Prepared"));
+  node.Start(1);
+  EXPECT_THAT(node.Take(), ElementsAre("Spawn g1"));
+  node.Live(kFence - kTick, false);
+  EXPECT_THAT(node.Take(), IsEmpty());
+}
+
+TEST_F(SupervisorLeaseTest, AnAssignmentFromBeforeTheSilenceIsForgottenWithTheMembership) {
+  node.Live(seconds(4), false);
+  node.Take();
+  node.Assign(0);
+  node.Receive(-1, Fenced{"not counted on"});
+  EXPECT_THAT(node.Take(), ElementsAre("g-1-> Join"));
+  node.Acknowledge();
+  EXPECT_THAT(node.Take(), IsEmpty()) << "it belonged to what was before the Join";
+  node.Assign(1);
+  EXPECT_THAT(node.Take(), ElementsAre("g1-> Prepared"));
+}
+
 TEST_F(SupervisorLeaseTest, ASessionThatOpensWhileFencedWorkersDieBeginsWhenTheyAreGone) {
   Running();
   node.Lose();
