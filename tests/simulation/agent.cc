@@ -396,11 +396,13 @@ void Agent::OnMessage(const SessionPtr& session, const Header& header,
           std::chrono::duration_cast<std::chrono::nanoseconds>(Now().time_since_epoch()).count();
     }
     if (std::holds_alternative<Finished>(message)) verdict_life_ = life;
-    Step(Supervisor::Received{seen, std::move(heard)});
     if (std::holds_alternative<Assignment>(message) &&
-        supervisor_.header().generation == header.generation) {
-      life_ = life;
+        header.generation > supervisor_.header().generation) {
+      offered_ = {header.generation, life};
     }
+    Step(Supervisor::Received{seen, std::move(heard)});
+    // Taken at once, or when a later message says that it holds.
+    if (supervisor_.header().generation == offered_.generation) life_ = offered_.life;
   });
 }
 

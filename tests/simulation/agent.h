@@ -99,7 +99,12 @@ class Agent {
   // Workers: ids of Training, by local rank.
   std::vector<int> workers_;
   std::optional<Supervisor::SpawnWorkers> spawn_;  // in progress
-  int life_ = 0;                                   // of the newest assignment
+  int life_ = 0;                                   // of the newest assignment that was taken
+  struct Offer {
+    Generation generation{-1};
+    int life = 0;
+  };
+  Offer offered_;  // the newest assignment that came
 
   // The guardian.
   std::optional<TimePoint> fence_;
