@@ -1,5 +1,6 @@
 // A worker that shows when it lives: it appends "PID NANOSECONDS" (CLOCK_MONOTONIC) to
-// FOLDER/HOST.gGENERATION.rRANK every 20 ms, until there is a file FOLDER.go. Usage: alive_worker FOLDER
+// FOLDER/HOST.gGENERATION.rRANK every 20 ms, until there is a file FOLDER.go. Usage: alive_worker
+// FOLDER
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,8 +13,8 @@ int main(int argc, char** argv) {
   char host[64] = "";
   if (argc != 2 || gethostname(host, sizeof host) != 0) return 64;
   const std::string folder = argv[1];
-  const std::string path = folder + "/" + host + ".g" + getenv("DDPRUN_GENERATION") + ".r" +
-                           getenv("RANK");
+  const std::string path =
+      folder + "/" + host + ".g" + getenv("DDPRUN_GENERATION") + ".r" + getenv("RANK");
   const std::string go = folder + ".go";
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file < 0) return 73;

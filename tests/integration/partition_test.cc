@@ -1,6 +1,6 @@
-// Cuts in a real network: real agents, a real rendezvous and workers that write down when they live,
-// in network namespaces. All of them read one clock, so what is claimed of times is exact: no worker
-// of a node that was given up lives when the first worker of the next generation does.
+// Cuts in a real network: real agents, a real rendezvous and workers that write down when they
+// live, in network namespaces. All of them read one clock, so what is claimed of times is exact: no
+// worker of a node that was given up lives when the first worker of the next generation does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,8 +36,8 @@ using Direction = Network::Direction;
 constexpr char kDefaultLease[] = "";  // 3 s, with a heartbeat every second
 constexpr char kShortLease[] = "lease=1500ms,heartbeat=200ms";
 constexpr milliseconds kShort{1500};
-// What of a cut is survived by the arithmetic: lease − lease / 6 − heartbeat. TCP sends again what was
-// lost 0.2 s, 0.6 s and 1.4 s after it, so a bit less.
+// What of a cut is survived by the arithmetic: lease − lease / 6 − heartbeat. TCP sends again what
+// was lost 0.2 s, 0.6 s and 1.4 s after it, so a bit less.
 constexpr milliseconds kBriefCut{500};
 
 // The cut itself is what lasts: not synchronization.
@@ -76,7 +76,7 @@ class PartitionTest : public testing::Test {
   }
 
   void TearDown() override {
-    if (HasFailure()) {
+    if (HasFailure() && !alive_.empty()) {
       if (daemon_ != nullptr) fprintf(stderr, "---- daemon\n%s", daemon_->err().c_str());
       for (std::size_t i = 0; i < agents_.size(); ++i) {
         if (agents_[i] != nullptr) {
@@ -343,7 +343,8 @@ TEST_F(PartitionTest, ANodeThatLosesItsPowerIsLostByItsLease) {
   network().PowerOff(1);
   const nanoseconds off = Now();
   ASSERT_TRUE(WaitForLife(1, "node0"));
-  EXPECT_EQ(network().DaemonConnections(1), 1) << "no FIN and no RST came: the daemon's end is open";
+  EXPECT_EQ(network().DaemonConnections(1), 1)
+      << "no FIN and no RST came: the daemon's end is open";
   EXPECT_THAT(daemon().err(), HasSubstr("lost node1: nothing heard for 1.5 s"));
   agents_.pop_back();
   EndAll();
@@ -401,12 +402,19 @@ INSTANTIATE_TEST_SUITE_P(Cut, FormingTest,
 
 TEST_F(PartitionTest, AFirewallThatProhibitsIsSilence) {
   StartTwo("1:2", kShortLease);
-  LongCut("REJECT by icmp, lease 1.5 s", Direction::kBoth, Network::Verdict::kReject);
+  LongCut("REJECT, prohibited, lease 1.5 s", Direction::kBoth, Network::Verdict::kReject);
 }
 
-// The one case that leases do not cover, as docs/leases.md has it: a reset in the daemon's name looks
-// like a daemon that is gone. What the node does while it lasts is its workers' own; it ends when the
-// firewall does, and nothing of the old generation comes back.
+// What a plain REJECT does. TCP does not end a connection for it, so the node hears silence; only
+// an attempt to connect would be refused, and none is made before the lease is over.
+TEST_F(PartitionTest, AFirewallThatSaysPortUnreachableIsSilenceForASessionThatIsThere) {
+  StartTwo("1:2", kShortLease);
+  LongCut("REJECT, port unreachable, lease 1.5 s", Direction::kBoth, Network::Verdict::kRejectPort);
+}
+
+// The one case that leases do not cover, as docs/leases.md has it: a reset in the daemon's name
+// looks like a daemon that is gone. What the node does while it lasts is its workers' own; it ends
+// when the firewall does, and nothing of the old generation comes back.
 TEST_F(PartitionTest, AFirewallThatAnswersForTheDaemonHidesTheLossUntilItIsGone) {
   StartTwo("1:2", kShortLease);
   network().Cut(1, Direction::kBoth, Network::Verdict::kRejectReset);
@@ -435,7 +443,8 @@ TEST_F(PartitionTest, TheGuardianEndsTheWorkersOfAnAgentThatIsStopped) {
   ASSERT_TRUE(WaitForLife(2, "node1"));
   EndAll();
   EXPECT_EQ(FencedTimes(1), 1);
-  EXPECT_THAT(agent(1).err(), HasSubstr("has not renewed its lease in time; its 1 workers are killed"));
+  EXPECT_THAT(agent(1).err(),
+              HasSubstr("has not renewed its lease in time; its 1 workers are killed"));
   ExpectNewest(2);
   ExpectGap("stopped agent, lease 1.5 s", "node1");
 }

@@ -140,22 +140,29 @@ std::vector<std::string> Network::OnDaemon(const std::vector<std::string>& argv)
 
 std::vector<std::string> Network::OnNode(int node, const std::vector<std::string>& argv) const {
   std::vector<std::string> named = {
-      "unshare", "--uts", "sh", "-c", "echo \"$0\" > /proc/sys/kernel/hostname && exec \"$@\"",
+      "unshare",     "--uts", "sh", "-c", "echo \"$0\" > /proc/sys/kernel/hostname && exec \"$@\"",
       NodeName(node)};
   named.insert(named.end(), argv.begin(), argv.end());
   return On(NodeName(node), named);
 }
 
 void Network::Cut(int node, Direction direction, Verdict verdict) {
-  const std::string what = verdict == Verdict::kDrop     ? "counter drop"
-                           : verdict == Verdict::kReject ? "counter reject with icmp type "
-                                                           "admin-prohibited"
-                                                         : "meta l4proto tcp counter reject with "
-                                                           "tcp reset";
+  const std::string what = [verdict] {
+    switch (verdict) {
+      case Verdict::kReject:
+        return "counter reject with icmp type admin-prohibited";
+      case Verdict::kRejectPort:
+        return "counter reject with icmp type port-unreachable";
+      case Verdict::kRejectReset:
+        return "meta l4proto tcp counter reject with tcp reset";
+      default:
+        return "counter drop";
+    }
+  }();
   std::string rules;  // one transaction
   const auto add = [&](const char* match) {
-    rules += std::string("add rule ip cut forward ") + match + " " + NodeName(node) + " " + what +
-             "\n";
+    rules +=
+        std::string("add rule ip cut forward ") + match + " " + NodeName(node) + " " + what + "\n";
   };
   if (direction != Direction::kToNode) add("iifname");
   if (direction != Direction::kFromNode) add("oifname");
@@ -185,8 +192,7 @@ void Network::PowerOff(int node) {
 
 int Network::DaemonConnections(int node) const {
   const std::string address = "10.77." + std::to_string(node + 1) + ".2";
-  std::istringstream lines(
-      Must(OnDaemon({"ss", "-Htn", "state", "established", "dst", address})));
+  std::istringstream lines(Must(OnDaemon({"ss", "-Htn", "state", "established", "dst", address})));
   int count = 0;
   for (std::string line; std::getline(lines, line);) ++count;
   return count;

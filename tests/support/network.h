@@ -1,9 +1,9 @@
 // A network of its own for one test: a daemon's host and nodes, each a network namespace, behind a
 // router (one more) that can drop or reject what passes between them. All share this host's clock.
 //
-// Needs root, iproute2, nftables and a kernel with both. The namespaces are named with the pid of the
-// test. They and every process in them end with the Network; a guard does it when the test is killed,
-// and the next Network for one whose guard was killed too.
+// Needs root, iproute2, nftables and a kernel with both. The namespaces are named with the pid of
+// the test. They and every process in them end with the Network; a guard does it when the test is
+// killed, and the next Network for one whose guard was killed too.
 //
 // One thread.
 #ifndef DDPRUN_TESTS_SUPPORT_NETWORK_H_
@@ -21,6 +21,7 @@ class Network {
   enum class Verdict {
     kDrop,        // a cut: silence
     kReject,      // a firewall that says so: an ICMP "prohibited"
+    kRejectPort,  // REJECT's default: an ICMP "port unreachable"
     kRejectReset  // a firewall that answers in the other's name: a TCP reset
   };
 
@@ -33,7 +34,8 @@ class Network {
   static std::string DaemonAddress() { return "10.77.0.2"; }
   static std::string NodeName(int node) { return "node" + std::to_string(node); }
 
-  // `argv` as a command that runs there (and is exec'ed: the pid is its own), on a host of that name.
+  // `argv` as a command that runs there (and is exec'ed: the pid is its own), on a host of that
+  // name.
   std::vector<std::string> OnDaemon(const std::vector<std::string>& argv) const;
   std::vector<std::string> OnNode(int node, const std::vector<std::string>& argv) const;
 
