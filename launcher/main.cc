@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
                         [](const RendezvousCommand& command) { return ServeRendezvous(command); },
                         [&](const ValidateCommand& command) { return ValidateJob(command, host); },
                         [](const CertsCommand& command) { return MakeCerts(command); },
+                        [](const OperatorCommand& command) { return Operate(command); },
                         [](const VersionCommand&) {
                           std::puts("ddprun " DDPRUN_VERSION);
                           return 0;

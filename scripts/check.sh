@@ -27,6 +27,7 @@ no_torch='(torch|ATen|c10|gloo)/'
 impure="$no_grpc|(spdlog|yaml-cpp|CLI)/|<(thread|mutex|condition_variable|fstream|filesystem|random|unistd\\.h|sys/.*)>"
 arrows=(
   "rendezvous/core|$no_torch|$impure|\"(launcher|rendezvous/(auth|service|client|wire))/"
+  "rendezvous/json|$no_torch|$impure|\"(launcher|rendezvous/(auth|service|client|wire))/"
   "launcher/core|$no_torch|$impure|\"(launcher/(os|config|commands)|rendezvous/(auth|service|client|wire))/"
   "launcher/config|$no_torch|$no_grpc|\"(rendezvous|launcher/(os|core|commands))/"
   "launcher/os|$no_torch|$no_grpc|\"(launcher/(core|config|commands)|rendezvous/(auth|service|client|wire))/"

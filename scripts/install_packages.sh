@@ -7,7 +7,7 @@ build=(g++ cmake ninja-build ccache
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libabsl-dev libre2-dev
   libc-ares-dev libssl-dev zlib1g-dev libspdlog-dev libfmt-dev libcli11-dev libyaml-cpp-dev
   nlohmann-json3-dev libxxhash-dev libmunge-dev)
-tests=(munge libgtest-dev libgmock-dev libbenchmark-dev python3 python3-torch
+tests=(munge systemd libgtest-dev libgmock-dev libbenchmark-dev python3 python3-torch
   iproute2 nftables)
 # libtorch takes whatever BLAS is there: without OpenBLAS a training step takes eight times as long.
 worker=(libtorch-dev libgloo-dev libopenblas0-pthread)

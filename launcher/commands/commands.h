@@ -6,12 +6,13 @@
 
 #include "launcher/config/cli.h"
 #include "launcher/config/host.h"
+#include "rendezvous/core/exit_codes.h"
 
 namespace ddprun {
 
-// Exit codes of ddprun beside a worker's own; 64 and 65 are in launcher/config/cli.h.
-inline constexpr int kExitUnavailable = 69;  // the rendezvous cannot be reached
-inline constexpr int kExitInternal = 70;     // what the agent cannot do without has failed
+// Exit codes of ddprun beside a worker's own; 64 and 65 are in launcher/config/cli.h, those that a
+// rendezvous decides too in rendezvous/core/exit_codes.h.
+inline constexpr int kExitInternal = 70;  // what the agent cannot do without has failed
 
 // ddprun [OPTIONS] COMMAND: runs this node's part of a job.
 int RunJob(const RunCommand& command);
@@ -21,6 +22,9 @@ int ServeRendezvous(const RendezvousCommand& command);
 
 // ddprun validate FILE: prints the resolved job.
 int ValidateJob(const ValidateCommand& command, const Host& host);
+
+// ddprun status, stop, drain, events: asks a running rendezvous.
+int Operate(const OperatorCommand& command);
 
 // ddprun certs DIR: writes the files and prints their names.
 int MakeCerts(const CertsCommand& command);

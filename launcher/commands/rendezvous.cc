@@ -1,3 +1,8 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -13,11 +18,15 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/credentials.h"
 #include "launcher/log.h"
+#include "launcher/os/descriptor_limit.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/file_util.h"
 #include "launcher/os/local_address.h"
+#include "launcher/os/service_notify.h"
 #include "launcher/os/signal_source.h"
+#include "launcher/os/unique_fd.h"
 #include "rendezvous/auth/server_credentials.h"
+#include "rendezvous/service/event_log.h"
 #include "rendezvous/service/rendezvous_server.h"
 #include "rendezvous/store/file_store.h"
 
@@ -72,6 +81,34 @@ void RemoveJournal(const std::string& state_dir) {
   std::filesystem::remove(state_dir, ignored);  // if it is empty
 }
 
+// Makes stderr this file, which is opened anew each time: it may have been renamed.
+absl::Status LogTo(const std::string& path) {
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640));
+  if (file.valid() && dup2(file.get(), STDERR_FILENO) >= 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot open the log file ", path, ": ",
+                                             std::generic_category().message(errno)));
+}
+
+// The history of the jobs; in a file, too, if the command names one.
+absl::StatusOr<std::shared_ptr<EventLog>> OpenEventLog(const RendezvousCommand& command) {
+  EventLog::Options options;
+  options.file = command.events_file;
+  options.log = [](std::string_view text) { LogWarning(std::string(text)); };
+  auto events = std::make_shared<EventLog>(std::move(options));
+  if (command.events_file.empty()) return events;
+  if (!command.state_dir.empty()) {
+    const auto parent = std::filesystem::path(command.state_dir).parent_path();
+    if (absl::Status made = MakeDirs(parent); !made.ok()) return made;
+    mkdir(command.state_dir.c_str(), 0700);  // whether there is one, opening the file will tell
+  }
+  if (absl::Status opened = events->Open(); !opened.ok()) return opened;
+  return events;
+}
+
+void Notify(const absl::Status& notified) {
+  if (!notified.ok()) LogWarning(notified.message());
+}
+
 std::string Endpoint(const std::string& host, int port) {
   const bool ipv6 = absl::StrContains(host, ':');
   return absl::StrCat(ipv6 ? "[" : "", host, ipv6 ? "]:" : ":", port);
@@ -91,10 +128,21 @@ int ServeRendezvous(const RendezvousCommand& command) {
                  command.host.c_str());
     return kExitUsage;
   }
+  RaiseDescriptorLimit();
   // Before any thread is started, as gRPC does for credentials: they inherit the blocked signals.
   EventLoop loop;
-  SignalSource signals(&loop, [&loop](int signo, pid_t) {
+  std::shared_ptr<EventLog> events;  // null until it is open
+  SignalSource signals(&loop, [&](int signo, pid_t) {
     if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT) loop.Quit();
+    if (signo != SIGHUP) return;
+    if (events != nullptr) events->ReopenFile();
+    if (!command.log_file.empty()) {
+      if (const absl::Status status = LogTo(command.log_file); !status.ok()) {
+        LogWarning(absl::StrCat(status.message(), "; the old one goes on"));
+      }
+    }
+    LogInfo("SIGHUP: opened the files anew");
+    Notify(ServiceNotifyReloaded());
   });
   const auto credentials = auth::LoadServerCredentials(credential_options);
   if (!credentials.ok()) {
@@ -102,8 +150,28 @@ int ServeRendezvous(const RendezvousCommand& command) {
                  std::string(credentials.status().message()).c_str());
     return kExitUsage;
   }
+  const UniqueFd terminal(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0));
+  if (!command.log_file.empty()) {
+    if (const absl::Status status = LogTo(command.log_file); !status.ok()) {
+      std::fprintf(stderr, "ddprun rendezvous: %s\n", std::string(status.message()).c_str());
+      return kExitUsage;
+    }
+  }
   const Console console = OpenConsole(1, 2, {});
   InitLog(console.err, command.verbosity);
+  const auto cannot_start = [&](const absl::Status& why, int exit_code) {
+    LogError(why.message());
+    console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
+    if (!command.log_file.empty() && terminal.valid()) {
+      dprintf(terminal.get(), "ddprun rendezvous: %s\n", std::string(why.message()).c_str());
+    }
+    return exit_code;
+  };
+  {
+    auto opened = OpenEventLog(command);
+    if (!opened.ok()) return cannot_start(opened.status(), kExitUsage);
+    events = *std::move(opened);
+  }
 
   RendezvousServer::Options options;
   options.listen = Endpoint(command.host, command.port);
@@ -112,6 +180,8 @@ int ServeRendezvous(const RendezvousCommand& command) {
                          std::string(text)));
   };
   options.credentials = *credentials;
+  options.events = events;
+  options.version = DDPRUN_VERSION;
   if (!command.state_dir.empty()) {
     FileStore::Options store;
     store.journal.directory = command.state_dir;
@@ -126,11 +196,7 @@ int ServeRendezvous(const RendezvousCommand& command) {
     };
   }
   auto server = RendezvousServer::Start(std::move(options));
-  if (!server.ok()) {
-    LogError(server.status().message());
-    console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
-    return ExitCodeOf(server.status());
-  }
+  if (!server.ok()) return cannot_start(server.status(), ExitCodeOf(server.status()));
   const std::string endpoint = Endpoint(command.host, (*server)->port());
   if (asks) {
     LogInfo(absl::StrCat("asks every agent for ", (*credentials)->description,
@@ -144,14 +210,12 @@ int ServeRendezvous(const RendezvousCommand& command) {
   if (!command.port_file.empty()) {
     const absl::Status status =
         WriteFileAtomic(command.port_file, absl::StrCat((*server)->port(), "\n"));
-    if (!status.ok()) {
-      LogError(status.message());
-      console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
-      return kExitInternal;
-    }
+    if (!status.ok()) return cannot_start(status, kExitInternal);
   }
   console.out->Write("", absl::StrCat("ddprun rendezvous: listening on ", endpoint, "\n"));
+  Notify(ServiceNotify(absl::StrCat("READY=1\nSTATUS=listening on ", endpoint)));
   loop.Run();
+  Notify(ServiceNotify("STOPPING=1"));
   (*server)->Shutdown();
   // What a rendezvous of one job leaves behind is of no use to anybody. While the server has the
   // folder's lock: nobody else's journal is there.

@@ -1,6 +1,5 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -15,6 +14,7 @@
 #include "launcher/commands/credentials.h"
 #include "launcher/config/job_printer.h"
 #include "launcher/log.h"
+#include "launcher/os/descriptor_limit.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/file_util.h"
 #include "launcher/os/guarded_process_runner.h"
@@ -70,15 +70,6 @@ GuardianOptions LastDuties(const JobConfig& config, Incarnation incarnation, Run
     run->RemoveTemporary();
   };
   return options;
-}
-
-// Each worker takes a few descriptors of the agent; the usual soft limit of 1024 is for programs
-// that use select().
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);  // as it was, if that fails
 }
 
 // Says how it ended, to the person and in --report, and returns the exit code.

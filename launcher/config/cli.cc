@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "launcher/config/flags.h"
+#include "launcher/config/operator_options.h"
 #include "launcher/config/run_options.h"
 #include "launcher/config/values.h"
 
@@ -23,6 +24,7 @@ constexpr absl::string_view kRunUsage =
     "  ddprun -c job.yaml [OPTIONS] [-- COMMAND...]   the same, from a file\n"
     "  ddprun rendezvous --listen HOST:PORT           where the nodes of a job meet\n"
     "  ddprun validate job.yaml                       print the resolved job, or what is wrong\n"
+    "  ddprun status | stop JOB | drain NODE | events talk to a running rendezvous\n"
     "  ddprun certs DIR [--host NAME]...              make a job CA and node certificates\n"
     "  ddprun version\n"
     "  ddprun help [SUBCOMMAND]\n"
@@ -56,7 +58,18 @@ constexpr absl::string_view kCertsUsage =
     "\n";
 
 // A word that is a subcommand when it is the very first argument.
-enum class Subcommand { kRendezvous, kValidate, kCerts, kVersion, kHelp, kPlanned };
+enum class Subcommand {
+  kRendezvous,
+  kValidate,
+  kCerts,
+  kStatus,
+  kStop,
+  kDrain,
+  kEvents,
+  kVersion,
+  kHelp,
+  kPlanned
+};
 
 struct SubcommandName {
   absl::string_view name;
@@ -66,8 +79,8 @@ struct SubcommandName {
 constexpr SubcommandName kSubcommands[] = {
     {"rendezvous", Subcommand::kRendezvous}, {"validate", Subcommand::kValidate},
     {"version", Subcommand::kVersion},       {"help", Subcommand::kHelp},
-    {"status", Subcommand::kPlanned},        {"stop", Subcommand::kPlanned},
-    {"drain", Subcommand::kPlanned},         {"events", Subcommand::kPlanned},
+    {"status", Subcommand::kStatus},         {"stop", Subcommand::kStop},
+    {"drain", Subcommand::kDrain},           {"events", Subcommand::kEvents},
     {"slurm", Subcommand::kPlanned},         {"doctor", Subcommand::kPlanned},
     {"certs", Subcommand::kCerts},           {"completion", Subcommand::kPlanned},
 };
@@ -79,6 +92,21 @@ std::optional<Subcommand> FindSubcommand(absl::string_view word) {
     if (entry.name == word) return entry.subcommand;
   }
   return std::nullopt;
+}
+
+std::optional<OperatorCommand::Kind> OperatorKind(Subcommand subcommand) {
+  switch (subcommand) {
+    case Subcommand::kStatus:
+      return OperatorCommand::Kind::kStatus;
+    case Subcommand::kStop:
+      return OperatorCommand::Kind::kStop;
+    case Subcommand::kDrain:
+      return OperatorCommand::Kind::kDrain;
+    case Subcommand::kEvents:
+      return OperatorCommand::Kind::kEvents;
+    default:
+      return std::nullopt;
+  }
 }
 
 HelpCommand HelpFor(absl::string_view usage, absl::Span<const FlagSpec> flags) {
@@ -160,6 +188,12 @@ Command ParseRendezvous(const std::vector<std::string>& arguments, const Host& h
   };
   command.port_file = path("port-file");
   command.state_dir = path("state-dir");
+  command.log_file = path("log-file");
+  command.events_file = path("events-file");
+  // A rendezvous that ends with its job leaves nothing behind.
+  if (command.events_file.empty() && !command.state_dir.empty() && !command.until_idle) {
+    command.events_file = command.state_dir + "/events.jsonl";
+  }
   command.credentials = Credentials(reading, host);
   command.insecure = reading.IsOn("insecure");
   command.verbosity = Verbosity(reading);
@@ -210,6 +244,14 @@ Command ParseCerts(const std::vector<std::string>& arguments, const Host& host) 
   return command;
 }
 
+Command ParseOperator(OperatorCommand::Kind kind, const std::vector<std::string>& arguments,
+                      const Host& host) {
+  const absl::Span<const FlagSpec> flags = OperatorFlags(kind);
+  const FlagReading reading = ReadFlags(flags, arguments, Positionals::kAnywhere, host);
+  if (auto end = EarlyEnd(reading, OperatorUsage(kind), flags)) return *std::move(end);
+  return MakeOperatorCommand(kind, reading, Credentials(reading, host));
+}
+
 // `arguments` are what follows `ddprun help`.
 Command ParseHelp(const std::vector<std::string>& arguments) {
   if (arguments.empty()) return HelpFor(kRunUsage, RunFlags());
@@ -218,9 +260,14 @@ Command ParseHelp(const std::vector<std::string>& arguments) {
     if (topic == Subcommand::kRendezvous) return HelpFor(kRendezvousUsage, RendezvousFlags());
     if (topic == Subcommand::kCerts) return HelpFor(kCertsUsage, CertsFlags());
     if (topic == Subcommand::kValidate) return HelpFor(kValidateUsage, ValidateFlags());
+    if (const auto kind = topic ? OperatorKind(*topic) : std::nullopt) {
+      return HelpFor(OperatorUsage(*kind), OperatorFlags(*kind));
+    }
   }
-  return Usage({absl::StrCat("help: expected nothing, rendezvous, validate or certs (found ",
-                             Quoted(absl::StrJoin(arguments, " ")), ")")});
+  return Usage(
+      {absl::StrCat("help: expected nothing, rendezvous, validate, certs, status, stop, "
+                    "drain or events (found ",
+                    Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
 
 }  // namespace
@@ -231,6 +278,7 @@ Command ParseCommandLine(int argc, const char* const* argv, const Host& host) {
   if (!subcommand.has_value()) return ParseRun(arguments, host);
   const std::string& name = arguments.front();
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+  if (const auto kind = OperatorKind(*subcommand)) return ParseOperator(*kind, rest, host);
   switch (*subcommand) {
     case Subcommand::kRendezvous:
       return ParseRendezvous(rest, host);
@@ -246,7 +294,7 @@ Command ParseCommandLine(int argc, const char* const* argv, const Host& host) {
       return VersionCommand{};
     case Subcommand::kHelp:
       return ParseHelp(rest);
-    case Subcommand::kPlanned:
+    default:
       break;
   }
   return Usage({absl::StrCat(name, ": not supported yet by this version; to run a program of that ",

@@ -35,9 +35,11 @@ struct RunCommand {
 
 // ddprun rendezvous --listen HOST:PORT
 struct RendezvousCommand {
-  std::string host;       // without the brackets of an IPv6 address
-  int port = 0;           // 0: any free one
-  std::string port_file;  // absolute; empty: none
+  std::string host;         // without the brackets of an IPv6 address
+  int port = 0;             // 0: any free one
+  std::string port_file;    // absolute; empty: none
+  std::string log_file;     // absolute; empty: stderr
+  std::string events_file;  // absolute; empty: none
   CredentialsConfig credentials;
   std::string state_dir;  // absolute; empty: the jobs are forgotten with the process
   bool insecure = false;  // may listen beyond this host without credentials
@@ -62,6 +64,24 @@ struct CertsCommand {
   int days = 365;
 };
 
+// ddprun status [JOB], stop JOB, drain NODE [JOB], events [JOB]
+struct OperatorCommand {
+  enum class Kind { kStatus, kStop, kDrain, kEvents };
+  Kind kind = Kind::kStatus;
+  std::string endpoint;  // HOST:PORT
+  std::chrono::milliseconds timeout{10'000};
+  CredentialsConfig credentials;
+  std::string job;                                 // empty: all
+  std::string node;                                // kDrain
+  bool json = false;                               // kStatus
+  bool watch = false;                              // kStatus
+  bool save = false;                               // kStop
+  bool wait = true;                                // kStop: until the job has ended
+  bool follow = false;                             // kEvents
+  std::optional<std::chrono::milliseconds> since;  // kEvents: nothing older
+  int verbosity = 0;
+};
+
 // ddprun version, ddprun --version
 struct VersionCommand {};
 
@@ -77,7 +97,7 @@ struct CommandLineError {
 };
 
 using Command = std::variant<RunCommand, RendezvousCommand, ValidateCommand, CertsCommand,
-                             VersionCommand, HelpCommand, CommandLineError>;
+                             OperatorCommand, VersionCommand, HelpCommand, CommandLineError>;
 
 // `argv[0]` is the program's name, as in main. Reads the job file that -c names.
 Command ParseCommandLine(int argc, const char* const* argv, const Host& host);

@@ -14,10 +14,15 @@
 #include "ddprun/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/auth/grpc_log.h"
 #include "rendezvous/auth/server_credentials.h"
+#include "rendezvous/json/status_json.h"
+#include "rendezvous/service/descriptor_guard.h"
+#include "rendezvous/service/event_log.h"
 #include "rendezvous/service/gate.h"
 #include "rendezvous/service/join_watch.h"
 #include "rendezvous/service/listen_address.h"
+#include "rendezvous/service/operator_service.h"
 #include "rendezvous/service/session.h"
+#include "rendezvous/service/tcp_acceptor.h"
 #include "rendezvous/wire/grpc_handoff.h"
 #include "rendezvous/wire/limits.h"
 #include "rendezvous/wire/record.h"
@@ -46,8 +51,6 @@ class RefusedSession final
 void Configure(grpc::ServerBuilder& builder, bool is_unix) {
   builder.SetMaxReceiveMessageSize(wire::kMaxMessageBytes);
   builder.SetMaxSendMessageSize(wire::kMaxMessageBytes);
-  // Two servers on one port would share the agents between them.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Probing for bandwidth costs a third of the CPU of a heartbeat, and our messages are small.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   // Who connects and says nothing: until TLS and HTTP/2 have shaken hands, and without any call.
@@ -87,12 +90,20 @@ absl::StatusOr<std::vector<RecordedJob>> LoadJobs(Store& store) {
 class RendezvousServer::Service final : public v1::Rendezvous::CallbackService {
  public:
   Service(std::shared_ptr<RoundLoop> loop, std::shared_ptr<Gate> gate,
-          std::shared_ptr<JoinWatch> join_watch)
-      : loop_(std::move(loop)), gate_(std::move(gate)), join_watch_(std::move(join_watch)) {}
+          std::shared_ptr<JoinWatch> join_watch, const DescriptorGuard* descriptors)
+      : loop_(std::move(loop)),
+        gate_(std::move(gate)),
+        join_watch_(std::move(join_watch)),
+        descriptors_(descriptors) {}
 
   grpc::ServerBidiReactor<v1::AgentMessage, v1::RendezvousMessage>* Session(
       grpc::CallbackServerContext* context) override {
     wire::TakeFromGrpc(this);
+    if (absl::Status room = descriptors_->CheckSession(); !room.ok()) {
+      gate_->refusals().Count(refusal::kNoDescriptors,
+                              absl::StrCat(context->peer(), ": ", room.message()));
+      return new RefusedSession(room);
+    }
     absl::StatusOr<Gate::Place> place = gate_->Enter(*context);
     if (!place.ok()) return new RefusedSession(place.status());
     const auto session = ddprun::Session::Begin(loop_, *std::move(place), context);
@@ -126,9 +137,12 @@ class RendezvousServer::Service final : public v1::Rendezvous::CallbackService {
   const std::shared_ptr<RoundLoop> loop_;
   const std::shared_ptr<Gate> gate_;
   const std::shared_ptr<JoinWatch> join_watch_;
+  const DescriptorGuard* const descriptors_;  // the server's, which outlives its service
 };
 
 struct RendezvousServer::GrpcServer {
+  // Where connections come from that we accept ourselves; ends before the server.
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
   std::unique_ptr<grpc::Server> server;
 };
 
@@ -139,9 +153,18 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
   };
   const absl::StatusOr<ListenAddress> address = ParseListenAddress(options.listen);
   if (!address.ok()) return cannot_listen(address.status());
-  if (const absl::Status status = TryListen(*address); !status.ok()) return cannot_listen(status);
-
   std::unique_ptr<RendezvousServer> result(new RendezvousServer);
+  result->descriptors_ = std::make_unique<DescriptorGuard>(options.descriptor_limit);
+  if (address->is_unix()) {
+    if (const absl::Status status = TryListen(*address); !status.ok()) return cannot_listen(status);
+  } else {
+    auto acceptor = TcpAcceptor::Bind(*address);
+    if (!acceptor.ok()) return cannot_listen(acceptor.status());
+    result->acceptor_ = *std::move(acceptor);
+  }
+  result->version_ = std::move(options.version);
+  result->started_ = std::chrono::steady_clock::now();
+  result->events_ = options.events;
   const auto& credentials = options.credentials;
   result->gate_ =
       std::make_shared<Gate>(credentials == nullptr ? nullptr : credentials->authenticator,
@@ -161,34 +184,93 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
   }
   result->store_ = std::move(options.store);
   loop.round = options.round;
-  loop.log = std::move(options.log);
-  loop.load = std::move(options.load);
-  loop.events = std::move(options.events);
+  loop.log = options.log;
+  loop.load = [server = result.get(), next = std::move(options.load)](const RoundLoopLoad& load) {
+    {
+      const std::lock_guard lock(server->load_mutex_);
+      server->load_ = load;
+    }
+    if (next) next(load);
+  };
+  if (options.events != nullptr) {
+    loop.events = [events = options.events](std::string_view job, std::string_view owner,
+                                            std::uint32_t epoch, const JobEvent& event) {
+      events->Add(job, owner, epoch, event);
+    };
+  }
   loop.store = result->store_.get();
   result->loop_ = std::make_shared<RoundLoop>(std::move(loop));
-  result->service_ = std::make_unique<Service>(result->loop_, result->gate_, result->join_watch_);
+  result->service_ = std::make_unique<Service>(result->loop_, result->gate_, result->join_watch_,
+                                               result->descriptors_.get());
+  const std::shared_ptr<grpc::ServerCredentials> transport =
+      credentials == nullptr ? grpc::InsecureServerCredentials() : credentials->transport;
   grpc::ServerBuilder builder;
   Configure(builder, address->is_unix());
-  int port = 0;
-  builder.AddListeningPort(
-      options.listen,
-      credentials == nullptr ? grpc::InsecureServerCredentials() : credentials->transport, &port);
+  auto grpc_server = std::make_unique<GrpcServer>();
+  if (address->is_unix()) {
+    builder.AddListeningPort(options.listen, transport);
+  } else {
+    using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+    grpc_server->connections =
+        builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, transport);
+  }
   builder.RegisterService(result->service_.get());
   wire::HandToGrpc(result->service_.get());
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr) {
-    return cannot_listen(absl::UnavailableError("it was taken a moment ago, or gRPC refused it"));
+  if (options.events != nullptr) {
+    result->operator_service_ = std::make_unique<OperatorService>(OperatorService::Options{
+        result->loop_, options.events, [server = result.get()] { return server->Describe(); },
+        [gate = result->gate_](const grpc::CallbackServerContext& context,
+                               std::string_view method) -> absl::StatusOr<std::string> {
+          absl::StatusOr<auth::Principal> principal = gate->Check(context, method);
+          // root of MUNGE may see and end what is everybody's.
+          if (principal.ok() && auth::MayAct(*principal, "")) return std::string();
+          return principal;
+        }});
+    builder.RegisterService(result->operator_service_.get());
+    wire::HandToGrpc(result->operator_service_.get());
   }
-  result->server_ = std::make_unique<GrpcServer>(GrpcServer{std::move(server)});
+  grpc_server->server = builder.BuildAndStart();
+  if (grpc_server->server == nullptr) {
+    return cannot_listen(absl::UnavailableError("gRPC refused it"));
+  }
+  result->server_ = std::move(grpc_server);
   if (address->is_unix()) {
     if (chmod(address->path.c_str(), 0600) != 0) {
       return cannot_listen(absl::UnavailableError(
           absl::StrCat("cannot set mode 0600: ", std::generic_category().message(errno))));
     }
-  } else {
-    result->port_ = port;
+    return result;
   }
+  result->port_ = result->acceptor_->port();
+  result->acceptor_->Start(
+      result->descriptors_.get(),
+      [connections = result->server_->connections.get()](int listener, int connection) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+        parameters.listener_fd = listener;
+        parameters.fd = connection;
+        connections->HandleNewConnection(&parameters);
+      },
+      [log = options.log](const std::string& text) { log("", text); });
   return result;
+}
+
+DaemonStatus RendezvousServer::Describe() const {
+  DaemonStatus status;
+  status.version = version_;
+  status.uptime = std::chrono::steady_clock::now() - started_;
+  {
+    const std::lock_guard lock(load_mutex_);
+    status.sessions = load_.sessions;
+    status.jobs_begun = load_.jobs_begun;
+  }
+  status.descriptors = descriptors_->InUse();
+  status.descriptor_limit = descriptors_->session_limit();
+  status.event_lines_dropped = events_ == nullptr ? 0 : events_->dropped_from_file();
+  status.refused = Refusals();
+  if (acceptor_ != nullptr && acceptor_->refused() > 0) {
+    status.refused["connections_without_descriptors"] = acceptor_->refused();
+  }
+  return status;
 }
 
 std::map<std::string, std::uint64_t> RendezvousServer::Refusals() const {
@@ -199,7 +281,9 @@ RendezvousServer::~RendezvousServer() { Shutdown(); }
 
 void RendezvousServer::Shutdown() {
   if (join_watch_ != nullptr) join_watch_->Stop();
+  if (acceptor_ != nullptr) acceptor_->Stop();
   if (loop_ != nullptr) loop_->Shutdown();
+  if (events_ != nullptr) events_->Close();
   if (server_ == nullptr) return;
   // Waits for the sessions, which the loop has told to end, and cancels those that do not.
   server_->server->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);

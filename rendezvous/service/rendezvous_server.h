@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -24,6 +25,11 @@ namespace ddprun {
 namespace auth {
 struct ServerCredentials;
 }
+class DescriptorGuard;
+class EventLog;
+class OperatorService;
+class TcpAcceptor;
+struct DaemonStatus;
 
 class RendezvousServer {
  public:
@@ -39,7 +45,10 @@ class RendezvousServer {
     std::shared_ptr<const auth::ServerCredentials> credentials{};
     std::size_t max_streams_per_address = wire::kMaxStreamsPerAddress;
     std::chrono::milliseconds time_to_join = wire::kMaxTimeToJoin;
-    EventSink events{};  // may be empty
+    // The history of the jobs; null: there is none, and operators are not served.
+    std::shared_ptr<EventLog> events{};
+    std::string version{};     // of the program, for operators
+    int descriptor_limit = 0;  // 0: RLIMIT_NOFILE; see DescriptorGuard
     // What outlives this process; nullptr: nothing does. Loaded by Start; the server owns it.
     std::shared_ptr<Store> store{};
   };
@@ -72,13 +81,22 @@ class RendezvousServer {
   class Service;
 
   RendezvousServer() = default;
+  DaemonStatus Describe() const;
 
+  std::string version_;
+  std::chrono::steady_clock::time_point started_;
+  std::shared_ptr<EventLog> events_;
+  std::unique_ptr<DescriptorGuard> descriptors_;
+  std::unique_ptr<TcpAcceptor> acceptor_;  // null for a Unix socket
+  mutable std::mutex load_mutex_;
+  RoundLoopLoad load_;            // guarded by load_mutex_
   std::shared_ptr<Store> store_;  // outlives the loop
   std::shared_ptr<RoundLoop> loop_;
   std::shared_ptr<class Gate> gate_;
   std::shared_ptr<class JoinWatch> join_watch_;
   std::unique_ptr<Service> service_;
-  struct GrpcServer;  // keeps gRPC out of this header
+  std::unique_ptr<OperatorService> operator_service_;  // null without events
+  struct GrpcServer;                                   // keeps gRPC out of this header
   std::unique_ptr<GrpcServer> server_;
   int port_ = 0;
 };

@@ -160,7 +160,7 @@ void RoundLoop::Run() {
       JobEvent event{.kind = JobEvent::Kind::kRecovered};
       event.generation = recorded.record.generation;
       event.nodes = static_cast<int>(recorded.record.members.size());
-      options_.events(job->name, recorded.record.epoch, event);
+      options_.events(job->name, job->owner, recorded.record.epoch, event);
     }
   }
   std::vector<Event> events;
@@ -386,7 +386,9 @@ void RoundLoop::Perform(Job& job, Round::Action& action) {
       asked.mapped()(absl::FailedPreconditionError(answer->text));
     }
   } else if (const auto* const happened = std::get_if<Round::Happened>(&action)) {
-    if (options_.events) options_.events(job.name, job.round.epoch(), happened->event);
+    if (options_.events) {
+      options_.events(job.name, job.owner, job.round.epoch(), happened->event);
+    }
   } else if (const auto* const note = std::get_if<Round::Note>(&action)) {
     options_.log(job.name, note->text);
   }

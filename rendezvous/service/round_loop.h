@@ -58,9 +58,10 @@ struct RoundLoopLoad {
 };
 using LoadObserver = std::function<void(const RoundLoopLoad&)>;
 
-// Takes the history of the jobs, event by event. Called from RoundLoop's thread; must not block.
-using EventSink =
-    std::function<void(std::string_view job, std::uint32_t epoch, const JobEvent& event)>;
+// Takes the history of the jobs, event by event. `owner` may see it. Called from RoundLoop's
+// thread; must not block.
+using EventSink = std::function<void(std::string_view job, std::string_view owner,
+                                     std::uint32_t epoch, const JobEvent& event)>;
 
 // A job that an earlier process has recorded.
 struct RecordedJob {

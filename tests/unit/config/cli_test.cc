@@ -17,6 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
@@ -470,8 +471,10 @@ TEST(CliHelpTest, IsThereForEachSubcommand) {
   EXPECT_THAT(ParseAs<HelpCommand>({"rendezvous", "--help"}).text, HasSubstr("--port-file"));
   EXPECT_EQ(ParseAs<HelpCommand>({"help", "validate"}).text,
             ParseAs<HelpCommand>({"validate", "-h"}).text);
+  EXPECT_EQ(ParseAs<HelpCommand>({"help", "drain"}).text,
+            ParseAs<HelpCommand>({"drain", "--help"}).text);
   EXPECT_THAT(ErrorOf({"help", "zebra"}),
-              StartsWith("help: expected nothing, rendezvous, validate or"));
+              StartsWith("help: expected nothing, rendezvous, validate,"));
 }
 
 TEST(CliHelpTest, IsGivenEvenIfOtherFlagsAreWrong) {
@@ -488,9 +491,64 @@ TEST(CliVersionTest, IsAWordOrAFlag) {
   EXPECT_THAT(ErrorOf({"version", "x"}), StartsWith("version: expected nothing"));
 }
 
+OperatorCommand OperatorOf(const std::vector<std::string>& arguments) {
+  return ParseAs<OperatorCommand>(arguments);
+}
+
+TEST(CliOperatorTest, StatusIsOfAllJobsOfTheRendezvousOnThisHost) {
+  const OperatorCommand command = OperatorOf({"status"});
+  EXPECT_EQ(command.kind, OperatorCommand::Kind::kStatus);
+  EXPECT_EQ(command.endpoint, "127.0.0.1:29400");
+  EXPECT_EQ(command.job, "");
+  EXPECT_EQ(command.timeout, std::chrono::seconds(10));
+  EXPECT_FALSE(command.json || command.watch);
+}
+
+TEST(CliOperatorTest, FlagsMayFollowTheJob) {
+  const OperatorCommand command = OperatorOf(
+      {"status", "train", "--json", "--rdzv-endpoint=head", "--timeout", "3s", "--token_file=t"});
+  EXPECT_EQ(command.job, "train");
+  EXPECT_EQ(command.endpoint, "head:29400");
+  EXPECT_EQ(command.timeout, std::chrono::seconds(3));
+  EXPECT_TRUE(command.json);
+  EXPECT_THAT(command.credentials.token_file, EndsWith("/t"));
+}
+
+TEST(CliOperatorTest, StopDrainAndEvents) {
+  EXPECT_TRUE(OperatorOf({"stop", "train"}).wait);
+  EXPECT_FALSE(OperatorOf({"stop", "train", "--no-wait"}).wait);
+  EXPECT_TRUE(OperatorOf({"stop", "--save", "train"}).save);
+  EXPECT_EQ(OperatorOf({"drain", "n7"}).node, "n7");
+  EXPECT_EQ(OperatorOf({"drain", "n7", "train"}).job, "train");
+  EXPECT_TRUE(OperatorOf({"events", "-f"}).follow);
+  EXPECT_EQ(OperatorOf({"events", "--since", "10min"}).since, std::chrono::minutes(10));
+}
+
+TEST(CliOperatorTest, WhatIsMissingOrTooMuchIsSaid) {
+  EXPECT_EQ(ErrorOf({"stop"}), "stop: expected one job (found nothing); ddprun help stop");
+  EXPECT_EQ(ErrorOf({"drain"}),
+            "drain: expected a node, and a job or none (found nothing); ddprun help drain");
+  EXPECT_THAT(ErrorOf({"status", "a", "b"}), StartsWith("status: expected one job or none"));
+  EXPECT_THAT(ErrorOf({"stop", ""}), StartsWith("stop: expected the name of a job"));
+  EXPECT_THAT(ErrorOf({"status", "--json", "--watch"}), StartsWith("--watch, --json"));
+  EXPECT_THAT(ErrorOf({"status", "--timeout", "0"}), StartsWith("--timeout: expected a duration"));
+  EXPECT_THAT(ErrorOf({"status", "--rdzv-endpoint", "h:0"}), StartsWith("--rdzv-endpoint"));
+  EXPECT_THAT(ErrorOf({"events", "--save"}), StartsWith("--save: unknown flag"));
+}
+
+TEST(CliRendezvousTest, EventsAreKeptWhereTheStateIs) {
+  const auto of = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"rendezvous", "--listen", "127.0.0.1:0"});
+    return ParseAs<RendezvousCommand>(arguments).events_file;
+  };
+  EXPECT_EQ(of({}), "");
+  EXPECT_EQ(of({"--state-dir", "/s"}), "/s/events.jsonl");
+  EXPECT_EQ(of({"--state-dir", "/s", "--events-file", "/e"}), "/e");
+  EXPECT_EQ(of({"--state-dir", "/s", "--until-idle", "1s"}), "");
+}
+
 TEST(CliPlannedTest, SubcommandsThatAreNotThereYetSaySo) {
-  for (const char* const name :
-       {"status", "stop", "drain", "events", "slurm", "doctor", "completion"}) {
+  for (const char* const name : {"slurm", "doctor", "completion"}) {
     EXPECT_EQ(ErrorOf({name}), std::string(name) +
                                    ": not supported yet by this version; to run a program of that "
                                    "name: ddprun -- " +

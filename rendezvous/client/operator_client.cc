@@ -1,0 +1,181 @@
+#include "rendezvous/client/operator_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ddprun/v1/operator.grpc.pb.h"
+#include "ddprun/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/auth/client_credentials.h"
+#include "rendezvous/client/channel.h"
+
+namespace ddprun {
+namespace {
+
+absl::Status FromGrpc(const std::string& endpoint, const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string& text = status.error_message();
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+      return absl::UnavailableError(
+          absl::StrCat("cannot reach the rendezvous at ", endpoint, " (--rdzv-endpoint): ", text));
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return absl::UnavailableError(
+          absl::StrCat("the rendezvous at ", endpoint, " does not answer"));
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return absl::UnimplementedError(
+          absl::StrCat("the rendezvous at ", endpoint,
+                       " does not answer operators: it is of an earlier version, or no ddprun"));
+    case grpc::StatusCode::UNAUTHENTICATED:
+    case grpc::StatusCode::PERMISSION_DENIED:
+      return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                          absl::StrCat("the rendezvous at ", endpoint, " refused: ", text));
+    default:
+      return absl::Status(static_cast<absl::StatusCode>(status.error_code()), text);
+  }
+}
+
+}  // namespace
+
+struct OperatorClient::Grpc {
+  explicit Grpc(const Options& options)
+      : channel(MakeChannel(options.endpoint, options.credentials.get())),
+        handshake(v1::Rendezvous::NewStub(channel)),
+        stub(v1::Operator::NewStub(channel)) {}
+
+  // Connects, or says at once why not, and shows who we are on the context of a call to `method`.
+  absl::Status Prepare(const Options& options, const std::string& method,
+                       std::chrono::system_clock::time_point deadline,
+                       grpc::ClientContext* context) {
+    {
+      // A Handshake of no scheme only asks whether somebody is there. It does not wait for a
+      // connection, as those of credentials do.
+      grpc::ClientContext first;
+      first.set_deadline(deadline);
+      v1::HandshakeReply reply;
+      const grpc::Status status = handshake->Handshake(&first, {}, &reply);
+      if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+          status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+        return FromGrpc(options.endpoint, status);
+      }
+    }
+    if (options.credentials == nullptr) return absl::OkStatus();
+    const absl::Status status =
+        options.credentials->Authorize(*handshake, method, deadline, context);
+    if (status.ok()) return status;
+    return FromGrpc(options.endpoint,
+                    {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())});
+  }
+
+  const std::shared_ptr<grpc::Channel> channel;
+  const std::unique_ptr<v1::Rendezvous::Stub> handshake;
+  const std::unique_ptr<v1::Operator::Stub> stub;
+};
+
+class OperatorClient::EventStream final : public OperatorClient::Events {
+ public:
+  explicit EventStream(std::string endpoint) : endpoint_(std::move(endpoint)) {}
+  ~EventStream() override {
+    if (reader_ == nullptr || finished_) return;
+    context_.TryCancel();
+    (void)reader_->Finish();
+  }
+
+  bool Next(std::string* line) override {
+    v1::EventLine message;
+    if (!reader_->Read(&message)) return false;
+    *line = std::move(*message.mutable_json());
+    return true;
+  }
+  absl::Status Finish() override {
+    finished_ = true;
+    return FromGrpc(endpoint_, reader_->Finish());
+  }
+  void Cancel() override { context_.TryCancel(); }
+
+  grpc::ClientContext& context() { return context_; }
+  void Begin(v1::Operator::Stub& stub, const v1::EventsRequest& request) {
+    reader_ = stub.Events(&context_, request);
+    reader_->WaitForInitialMetadata();
+  }
+
+ private:
+  const std::string endpoint_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<v1::EventLine>> reader_;
+  bool finished_ = false;
+};
+
+OperatorClient::OperatorClient(Options options)
+    : options_(std::move(options)), grpc_(std::make_unique<Grpc>(options_)) {}
+
+OperatorClient::~OperatorClient() = default;
+
+absl::StatusOr<std::string> OperatorClient::Status(const std::string& job) {
+  const auto deadline = std::chrono::system_clock::now() + options_.timeout;
+  grpc::ClientContext context;
+  context.set_deadline(deadline);
+  const absl::Status allowed = grpc_->Prepare(options_, "Status", deadline, &context);
+  if (!allowed.ok()) return allowed;
+  v1::StatusRequest request;
+  request.set_job(job);
+  const auto reader = grpc_->stub->Status(&context, request);
+  std::string text;
+  v1::StatusPiece piece;
+  while (reader->Read(&piece)) text += piece.text();
+  const absl::Status status = FromGrpc(options_.endpoint, reader->Finish());
+  if (!status.ok()) return status;
+  return text;
+}
+
+absl::StatusOr<std::string> OperatorClient::StopJob(const std::string& job, bool save) {
+  const auto deadline = std::chrono::system_clock::now() + options_.timeout;
+  grpc::ClientContext context;
+  context.set_deadline(deadline);
+  const absl::Status allowed = grpc_->Prepare(options_, "StopJob", deadline, &context);
+  if (!allowed.ok()) return allowed;
+  v1::StopRequest request;
+  request.set_job(job);
+  request.set_save(save);
+  v1::OperatorAnswer answer;
+  const absl::Status status =
+      FromGrpc(options_.endpoint, grpc_->stub->StopJob(&context, request, &answer));
+  if (!status.ok()) return status;
+  return answer.text();
+}
+
+absl::StatusOr<std::string> OperatorClient::DrainNode(const std::string& host,
+                                                      const std::string& job) {
+  const auto deadline = std::chrono::system_clock::now() + options_.timeout;
+  grpc::ClientContext context;
+  context.set_deadline(deadline);
+  const absl::Status allowed = grpc_->Prepare(options_, "DrainNode", deadline, &context);
+  if (!allowed.ok()) return allowed;
+  v1::DrainRequest request;
+  request.set_host(host);
+  request.set_job(job);
+  v1::OperatorAnswer answer;
+  const absl::Status status =
+      FromGrpc(options_.endpoint, grpc_->stub->DrainNode(&context, request, &answer));
+  if (!status.ok()) return status;
+  return answer.text();
+}
+
+absl::StatusOr<std::unique_ptr<OperatorClient::Events>> OperatorClient::Follow(
+    const EventsWanted& wanted) {
+  const auto deadline = std::chrono::system_clock::now() + options_.timeout;
+  // Without a deadline: it may be open for months.
+  auto stream = std::make_unique<EventStream>(options_.endpoint);
+  const absl::Status allowed = grpc_->Prepare(options_, "Events", deadline, &stream->context());
+  if (!allowed.ok()) return allowed;
+  v1::EventsRequest request;
+  request.set_job(wanted.job);
+  request.set_follow(wanted.follow);
+  request.set_since_ms(wanted.since_ms);
+  request.set_only_new(wanted.only_new);
+  stream->Begin(*grpc_->stub, request);
+  return stream;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,74 @@
+// Asks a rendezvous what an operator wants to know, and tells it what he wants.
+//
+// For one thread of a command, which may block. Starts gRPC in the process.
+//
+// Errors, as sentences for people that name the endpoint: Unavailable (not reachable, or it went
+// away), Unauthenticated and PermissionDenied (refused), NotFound and FailedPrecondition (what the
+// rendezvous says to that), InvalidArgument, ResourceExhausted, Unimplemented (an older version).
+#ifndef DDPRUN_RENDEZVOUS_CLIENT_OPERATOR_CLIENT_H_
+#define DDPRUN_RENDEZVOUS_CLIENT_OPERATOR_CLIENT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace ddprun {
+namespace auth {
+class ClientCredentials;
+}
+
+class OperatorClient {
+ public:
+  struct Options {
+    std::string endpoint;
+    std::chrono::milliseconds timeout = std::chrono::seconds(10);  // for each answer
+    std::shared_ptr<const auth::ClientCredentials> credentials{};  // null: none
+  };
+
+  explicit OperatorClient(Options options);
+  ~OperatorClient();
+  OperatorClient(const OperatorClient&) = delete;
+  OperatorClient& operator=(const OperatorClient&) = delete;
+
+  // The JSON document; `job` may be empty: all.
+  absl::StatusOr<std::string> Status(const std::string& job);
+  // What the rendezvous says to it.
+  absl::StatusOr<std::string> StopJob(const std::string& job, bool save);
+  absl::StatusOr<std::string> DrainNode(const std::string& host, const std::string& job);
+
+  struct EventsWanted {
+    std::string job{};  // empty: all
+    bool follow = false;
+    std::int64_t since_ms = 0;  // Unix time
+    bool only_new = false;
+  };
+
+  // Lines of history, as they come.
+  class Events {
+   public:
+    virtual ~Events() = default;
+    // Blocks. False: there are no more, and Finish says why.
+    virtual bool Next(std::string* line) = 0;
+    virtual absl::Status Finish() = 0;
+    // From any thread: ends Next.
+    virtual void Cancel() = 0;
+  };
+
+  // Returns when nothing that happens from now on will be missed. The stream must not outlive the
+  // client.
+  absl::StatusOr<std::unique_ptr<Events>> Follow(const EventsWanted& wanted);
+
+ private:
+  struct Grpc;
+  class EventStream;
+  const Options options_;
+  const std::unique_ptr<Grpc> grpc_;  // keeps gRPC out of this header
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CLIENT_OPERATOR_CLIENT_H_

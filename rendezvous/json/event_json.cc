@@ -1,0 +1,32 @@
+#include "rendezvous/json/event_json.h"
+
+#include "rendezvous/json/root_cause_json.h"
+
+namespace ddprun {
+
+std::string EventToJson(std::int64_t unix_ms, std::string_view job, std::string_view owner,
+                        std::uint32_t epoch, const JobEvent& event) {
+  using Kind = JobEvent::Kind;
+  nlohmann::ordered_json json;
+  json["time"] = IsoTime(unix_ms);
+  json["job"] = job;
+  if (!owner.empty()) json["owner"] = owner;
+  json["epoch"] = epoch;
+  json["generation"] = event.generation.value;
+  json["event"] = ToString(event.kind);
+  if (!event.host.empty()) json["host"] = event.host;
+  if (event.nodes != 0) json["nodes"] = event.nodes;
+  if (event.workers != 0) json["workers"] = event.workers;
+  if (event.kind == Kind::kRestarted) json["restarts"] = event.restarts;
+  if (event.step) json["step"] = *event.step;
+  if (event.node_time_ms != 0) json["node_time"] = IsoTime(event.node_time_ms);
+  if (event.outcome) {
+    json["outcome"] = ToString(*event.outcome);
+    json["exit_code"] = event.exit_code;
+  }
+  if (!event.reason.empty()) json["reason"] = event.reason;
+  if (event.cause) json["cause"] = ToJson(*event.cause);
+  return Dump(json, -1);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,104 @@
+#include "rendezvous/json/root_cause_json.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "rendezvous/core/root_cause.h"
+
+namespace ddprun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* KindName(RootCause::Kind kind) {
+  switch (kind) {
+    case RootCause::Kind::kWorkerFailed:
+      return "worker_failed";
+    case RootCause::Kind::kWorkerLeftEarly:
+      return "worker_left_early";
+    case RootCause::Kind::kNodeLost:
+      return "node_lost";
+    case RootCause::Kind::kNodeLeft:
+      return "node_left";
+  }
+  return "?";
+}
+
+// Why a worker that is no root cause failed all the same.
+std::string WhyVictim(const WorkerFailure& victim, const RootCause& cause) {
+  const std::string after =
+      IsMembershipChange(cause)
+          ? absl::StrCat("after ", cause.failure.host, " was gone")
+          : absl::StrCat("after rank ", cause.failure.exit.rank.value, " had ended");
+  return victim.exit.error_kind == "collective" ? "its collective failed " + after
+                                                : "it failed " + after;
+}
+
+void AddWorker(const WorkerExited& exit, Json* json) {
+  Json& to = *json;
+  to["rank"] = exit.rank.value;
+  to["local_rank"] = exit.local_rank.value;
+  to["pid"] = exit.pid;
+  to["exit_code"] = exit.status.signal == 0 ? Json(exit.status.code) : Json(nullptr);
+  to["signal"] = exit.status.signal != 0 ? Json(SignalName(exit.status.signal)) : Json(nullptr);
+  to["core_dumped"] = exit.status.core_dumped;
+  to["oom_killed"] = exit.oom_killed;
+  to["step"] = exit.step ? Json(*exit.step) : Json(nullptr);
+  to["time"] = exit.ended_at_ms != 0 ? Json(IsoTime(exit.ended_at_ms)) : Json(nullptr);
+  to["error_kind"] = exit.error_kind;
+  to["error"] = exit.error_text;
+}
+
+}  // namespace
+
+Json ToJson(const RootCause& cause) {
+  Json json = {
+      {"kind", KindName(cause.kind)},
+      {"description", Describe(cause)},
+      {"generation", cause.failure.generation.value},
+      {"host", cause.failure.host},
+      {"node_rank", cause.failure.node_rank.value},
+  };
+  if (IsMembershipChange(cause)) {
+    json["reason"] = cause.reason;
+  } else {
+    AddWorker(cause.failure.exit, &json);
+    json["stderr_tail"] = cause.failure.exit.stderr_tail;
+  }
+  json["victims"] = Json::array();
+  for (const WorkerFailure& victim : cause.victims) {
+    Json entry = {{"host", victim.host}, {"node_rank", victim.node_rank.value}};
+    AddWorker(victim.exit, &entry);
+    entry["why"] = WhyVictim(victim, cause);
+    json["victims"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+const char* ToString(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kSucceeded:
+      return "succeeded";
+    case Outcome::kFailed:
+      return "failed";
+    case Outcome::kLeft:
+      return "left";
+    case Outcome::kTimedOut:
+      return "unreachable";
+    case Outcome::kPreempted:
+      return "preempted";
+  }
+  return "?";
+}
+
+std::string IsoTime(std::int64_t unix_ms) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixMillis(unix_ms),
+                          absl::UTCTimeZone());
+}
+
+std::string Dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace ddprun

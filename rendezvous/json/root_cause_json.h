@@ -1,0 +1,29 @@
+// A root cause as JSON: the same fields in --report, `ddprun status --json` and `ddprun events`.
+// Pure.
+#ifndef DDPRUN_RENDEZVOUS_JSON_ROOT_CAUSE_JSON_H_
+#define DDPRUN_RENDEZVOUS_JSON_ROOT_CAUSE_JSON_H_
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "rendezvous/core/messages.h"
+
+namespace ddprun {
+
+// kind, description, generation, host, node_rank, then reason (of a node) or what is known of the
+// worker, and the victims.
+nlohmann::ordered_json ToJson(const RootCause& cause);
+
+// "succeeded", "failed", "left", "unreachable", "preempted".
+const char* ToString(Outcome outcome);
+
+// "2026-11-21T08:30:22.125Z"
+std::string IsoTime(std::int64_t unix_ms);
+
+// As text. `indent` −1: on one line. Workers may print anything: what is not UTF-8 is replaced.
+std::string Dump(const nlohmann::ordered_json& json, int indent);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_JSON_ROOT_CAUSE_JSON_H_

@@ -1,0 +1,87 @@
+#include "rendezvous/json/status_json.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "rendezvous/json/root_cause_json.h"
+
+namespace ddprun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::int64_t Milliseconds(Duration duration) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+}
+
+Json OrNull(const std::optional<std::int64_t>& number) {
+  return number ? Json(*number) : Json(nullptr);
+}
+
+Json ToJson(const NodeStatus& node) {
+  Json json = {{"host", node.host}, {"address", node.address}, {"state", node.state}};
+  const bool ranked = node.rank.value >= 0;
+  json["node_rank"] = ranked ? Json(node.rank.value) : Json(nullptr);
+  json["first_rank"] = ranked ? Json(node.first_rank.value) : Json(nullptr);
+  json["workers"] = node.workers;
+  json["step"] = OrNull(node.step);
+  json["heard_ms_ago"] = Milliseconds(node.heard_ago);
+  return json;
+}
+
+Json ToJson(const JobStatus& job, std::int64_t now_unix_ms) {
+  Json json = {
+      {"job", job.job},
+      {"epoch", job.epoch},
+      {"generation", job.generation.value},
+      {"state", ToString(job.state)},
+      {"reason", job.reason},
+      {"since", IsoTime(now_unix_ms - Milliseconds(job.since))},
+      {"since_ms_ago", Milliseconds(job.since)},
+      {"min_nodes", job.spec.min_nodes},
+      {"max_nodes", job.spec.max_nodes},
+      {"world_size", job.world_size},
+      {"restarts", job.restarts_used},
+      {"restarts_left", std::max(0, job.spec.max_restarts - job.restarts_used)},
+      {"max_restarts", job.spec.max_restarts},
+      {"step", OrNull(job.step)},
+      {"checkpoint", OrNull(job.checkpoint)},
+  };
+  json["outcome"] = job.finished ? Json(ToString(job.finished->outcome)) : Json(nullptr);
+  json["exit_code"] = job.finished ? Json(job.finished->exit_code) : Json(nullptr);
+  std::optional<RootCause> cause = job.last_cause;
+  if (job.finished && job.finished->root_cause) cause = job.finished->root_cause;
+  json["last_root_cause"] = cause ? ToJson(*cause) : Json(nullptr);
+  json["spares"] = Json::array();
+  json["nodes"] = Json::array();
+  for (const NodeStatus& node : job.nodes) {
+    if (node.state == "spare") json["spares"].push_back(node.host);
+    json["nodes"].push_back(ToJson(node));
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string StatusToJson(const DaemonStatus& daemon, const std::vector<JobStatus>& jobs,
+                         std::int64_t now_unix_ms) {
+  Json json = {
+      {"time", IsoTime(now_unix_ms)},
+      {"version", daemon.version},
+      {"uptime_ms", Milliseconds(daemon.uptime)},
+      {"sessions", daemon.sessions},
+      {"jobs_begun", daemon.jobs_begun},
+      {"descriptors", daemon.descriptors},
+      {"descriptor_limit", daemon.descriptor_limit},
+      {"event_lines_dropped", daemon.event_lines_dropped},
+      {"refused", Json::object()},
+      {"jobs", Json::array()},
+  };
+  for (const auto& [reason, count] : daemon.refused) json["refused"][reason] = count;
+  for (const JobStatus& job : jobs) json["jobs"].push_back(ToJson(job, now_unix_ms));
+  return Dump(json, -1);
+}
+
+}  // namespace ddprun

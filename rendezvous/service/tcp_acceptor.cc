@@ -1,0 +1,227 @@
+#include "rendezvous/service/tcp_acceptor.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace ddprun {
+namespace {
+
+constexpr int kBacklog = 4096;  // the kernel takes net.core.somaxconn of it
+constexpr int kRetryMs = 50;    // after an accept that found no room
+constexpr std::chrono::seconds kBetweenLogs(10);
+
+std::string ErrnoText(int error) {
+  return absl::AsciiStrToLower(std::generic_category().message(error));
+}
+
+void SetPort(sockaddr_storage* name, int port) {
+  const in_port_t value = htons(static_cast<std::uint16_t>(port));
+  if (name->ss_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(name)->sin6_port = value;
+  } else {
+    reinterpret_cast<sockaddr_in*>(name)->sin_port = value;
+  }
+}
+
+int PortOf(int fd) {
+  sockaddr_storage name{};
+  socklen_t size = sizeof name;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0) return 0;
+  return ntohs(name.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(name).sin6_port
+                                          : reinterpret_cast<sockaddr_in&>(name).sin_port);
+}
+
+bool IsWildcard(const addrinfo& candidate) {
+  if (candidate.ai_family == AF_INET6) {
+    return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<sockaddr_in6*>(candidate.ai_addr)->sin6_addr);
+  }
+  return reinterpret_cast<sockaddr_in*>(candidate.ai_addr)->sin_addr.s_addr == INADDR_ANY;
+}
+
+// A socket that listens, or the errno, negative.
+int Listen(const sockaddr_storage& name, socklen_t size, bool both_families) {
+  const int fd = socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -errno;
+  const int on = 1;
+  const int v6_only = both_families ? 0 : 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // connections inherit it
+  if (name.ss_family == AF_INET6) {
+    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
+  }
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&name), size) != 0 || listen(fd, kBacklog) != 0) {
+    const int error = errno;
+    close(fd);
+    return -error;
+  }
+  return fd;
+}
+
+int ListenOnEverything(int port) {
+  sockaddr_storage name{};
+  reinterpret_cast<sockaddr_in6&>(name) = {};
+  name.ss_family = AF_INET6;
+  SetPort(&name, port);
+  const int fd = Listen(name, sizeof(sockaddr_in6), true);
+  if (fd >= 0 || fd == -EADDRINUSE) return fd;
+  name = {};  // a host without IPv6
+  name.ss_family = AF_INET;
+  SetPort(&name, port);
+  return Listen(name, sizeof(sockaddr_in), false);
+}
+
+}  // namespace
+
+struct TcpAcceptor::State {
+  ~State() {
+    CloseListeners();
+    if (stop >= 0) close(stop);
+  }
+  void CloseListeners() {
+    for (const int fd : listeners) close(fd);
+    listeners.clear();
+  }
+  // Accepts what waits. False: there is no room now for what still does.
+  bool AcceptAll(int listener);
+  void Refused(const std::string& why);
+
+  std::vector<int> listeners;
+  int stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);  // readable: end
+  const DescriptorGuard* guard = nullptr;
+  Take take;
+  Log log;
+  std::atomic<std::uint64_t> refused{0};
+  std::uint64_t logged = 0;  // of refused; the thread's own, as the next
+  std::optional<std::chrono::steady_clock::time_point> logged_at;
+};
+
+absl::StatusOr<std::unique_ptr<TcpAcceptor>> TcpAcceptor::Bind(const ListenAddress& address) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const int failure =
+      getaddrinfo(address.host.c_str(), absl::StrCat(address.port).c_str(), &hints, &found);
+  if (failure != 0) return absl::UnavailableError(absl::AsciiStrToLower(gai_strerror(failure)));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  auto state = std::make_unique<State>();
+  if (state->stop < 0) return absl::UnavailableError(ErrnoText(errno));
+  int port = address.port;
+  int error = EADDRNOTAVAIL;
+  // A name may stand for several addresses, of which this host need not have all (IPv6 may be off);
+  // but one that is taken would let two servers share the name, each with some of the clients.
+  for (const addrinfo* candidate = found; candidate != nullptr; candidate = candidate->ai_next) {
+    const bool wildcard = IsWildcard(*candidate);
+    int fd = 0;
+    if (wildcard) {
+      fd = ListenOnEverything(port);
+    } else {
+      sockaddr_storage name{};
+      std::memcpy(&name, candidate->ai_addr, candidate->ai_addrlen);
+      SetPort(&name, port);
+      fd = Listen(name, candidate->ai_addrlen, false);
+    }
+    if (fd == -EADDRINUSE) return absl::AlreadyExistsError(ErrnoText(EADDRINUSE));
+    if (fd < 0) {
+      error = -fd;
+      continue;
+    }
+    state->listeners.push_back(fd);
+    if (port == 0) port = PortOf(fd);
+    if (wildcard) break;
+  }
+  if (state->listeners.empty()) return absl::UnavailableError(ErrnoText(error));
+  return std::unique_ptr<TcpAcceptor>(new TcpAcceptor(std::move(state), port));
+}
+
+TcpAcceptor::TcpAcceptor(std::unique_ptr<State> state, int port)
+    : state_(std::move(state)), port_(port) {}
+
+TcpAcceptor::~TcpAcceptor() { Stop(); }
+
+void TcpAcceptor::Start(const DescriptorGuard* guard, Take take, Log log) {
+  state_->guard = guard;
+  state_->take = std::move(take);
+  state_->log = std::move(log);
+  thread_ = std::thread([state = state_.get()] {
+    std::vector<pollfd> watched;
+    for (const int fd : state->listeners) watched.push_back({fd, POLLIN, 0});
+    watched.push_back({state->stop, POLLIN, 0});
+    for (;;) {
+      if (poll(watched.data(), watched.size(), -1) < 0) continue;  // EINTR
+      if (watched.back().revents != 0) return;
+      bool room = true;
+      for (std::size_t i = 0; i + 1 < watched.size(); ++i) {
+        if (watched[i].revents != 0 && !state->AcceptAll(watched[i].fd)) room = false;
+      }
+      // Not at once again: what waits in the kernel stays there.
+      if (!room) poll(&watched.back(), 1, kRetryMs);
+    }
+  });
+}
+
+void TcpAcceptor::Stop() {
+  if (thread_.joinable()) {
+    const std::uint64_t one = 1;
+    (void)!write(state_->stop, &one, sizeof one);
+    thread_.join();
+  }
+  state_->CloseListeners();
+}
+
+std::uint64_t TcpAcceptor::refused() const { return state_->refused; }
+
+bool TcpAcceptor::State::AcceptAll(int listener) {
+  for (;;) {
+    const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+      switch (errno) {
+        case EAGAIN:
+          return true;
+        case EMFILE:
+        case ENFILE:
+        case ENOBUFS:
+        case ENOMEM:
+          Refused(ErrnoText(errno));
+          return false;
+        default:  // this one went away before we took it, or its network did
+          continue;
+      }
+    }
+    if (guard->HasRoomFor(fd)) {
+      take(listener, fd);
+      continue;
+    }
+    const linger reset{1, 0};  // no TIME_WAIT for somebody who may come back at once
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    close(fd);
+    Refused(absl::StrCat("descriptor ", fd, " is above the limit of ", guard->connection_limit()));
+  }
+}
+
+void TcpAcceptor::State::Refused(const std::string& why) {
+  ++refused;
+  const auto now = std::chrono::steady_clock::now();
+  if (logged_at && now - *logged_at < kBetweenLogs) return;
+  log(absl::StrCat("refused ", refused - logged, " connections, for want of descriptors (", why,
+                   "): raise the limit (ulimit -Hn, LimitNOFILE= of the unit)"));
+  logged = refused;
+  logged_at = now;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,28 @@
+#!/bin/bash
+# Checks packaging/ddprun-rendezvous.service with systemd's own tools: no directive is unknown, and
+# what the service could do if it was taken over is little. Needs no running systemd.
+# usage: scripts/check_unit.sh [DDPRUN]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+ddprun=$(realpath "${1:-build/bin/ddprun}")
+
+command -v systemd-analyze >/dev/null || scripts/install_packages.sh --no-worker systemd
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+sed "s|/usr/bin/ddprun|$ddprun|; /^Documentation=/d" packaging/ddprun-rendezvous.service \
+  >"$folder/ddprun-rendezvous.service"
+# What systemd says about units of this machine is not ours to judge.
+complaints=$(systemd-analyze verify --man=no "$folder/ddprun-rendezvous.service" 2>&1 |
+  grep -F ddprun-rendezvous || true)
+if [[ -n $complaints ]]; then
+  echo "check_unit.sh: $complaints" >&2
+  exit 1
+fi
+# 0 is nothing, 10 is everything; a service without any of this has 9.6.
+systemd-analyze security --offline=true --threshold=20 --no-pager \
+  "$folder/ddprun-rendezvous.service" >"$folder/security" || {
+  cat "$folder/security" >&2
+  echo "check_unit.sh: the exposure is above 2.0" >&2
+  exit 1
+}
+tail -1 "$folder/security"

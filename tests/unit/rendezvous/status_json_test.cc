@@ -1,0 +1,114 @@
+#include "rendezvous/json/status_json.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "rendezvous/json/event_json.h"
+
+namespace ddprun {
+namespace {
+
+using Json = nlohmann::json;
+using std::chrono::seconds;
+
+RootCause Killed() {
+  RootCause cause;
+  cause.failure.host = "n2";
+  cause.failure.node_rank = NodeRank{1};
+  cause.failure.generation = Generation{4};
+  cause.failure.exit.rank = Rank{3};
+  cause.failure.exit.status = ExitStatus{0, 9, false};
+  cause.failure.exit.stderr_tail = {"bad \xff byte"};
+  return cause;
+}
+
+JobStatus RunningJob() {
+  JobStatus job;
+  job.job = "train";
+  job.generation = Generation{5};
+  job.state = RoundState::kRunning;
+  job.since = seconds(90);
+  job.spec.min_nodes = 2;
+  job.spec.max_nodes = 4;
+  job.spec.max_restarts = 3;
+  job.restarts_used = 1;
+  job.world_size = 16;
+  job.step = 120;
+  job.last_cause = Killed();
+  NodeStatus member{"n1", "10.0.0.1", "running", NodeRank{0}, Rank{0}, 8, seconds(1), 120};
+  NodeStatus spare{"n3", "10.0.0.3", "spare", NodeRank{-1}, Rank{0}, 8, seconds(2), {}};
+  job.nodes = {member, spare};
+  return job;
+}
+
+TEST(StatusJsonTest, AJobHasWhatAnOperatorAsksFor) {
+  DaemonStatus daemon;
+  daemon.version = "1.2";
+  daemon.refused["wrong_proof"] = 7;
+  const Json json = Json::parse(StatusToJson(daemon, {RunningJob()}, 1'700'000'090'000));
+  EXPECT_EQ(json["version"], "1.2");
+  EXPECT_EQ(json["refused"]["wrong_proof"], 7);
+  ASSERT_EQ(json["jobs"].size(), 1u);
+  const Json& job = json["jobs"][0];
+  EXPECT_EQ(job["state"], "Running");
+  EXPECT_EQ(job["since"], "2023-11-14T22:13:20.000Z");
+  EXPECT_EQ(job["generation"], 5);
+  EXPECT_EQ(job["restarts"], 1);
+  EXPECT_EQ(job["restarts_left"], 2);
+  EXPECT_EQ(job["step"], 120);
+  EXPECT_TRUE(job["checkpoint"].is_null());
+  EXPECT_TRUE(job["outcome"].is_null());
+  EXPECT_EQ(job["spares"], Json({"n3"}));
+  EXPECT_EQ(job["nodes"][0]["first_rank"], 0);
+  EXPECT_EQ(job["nodes"][0]["workers"], 8);
+  EXPECT_TRUE(job["nodes"][1]["node_rank"].is_null());
+  EXPECT_EQ(job["nodes"][1]["heard_ms_ago"], 2000);
+  const Json& cause = job["last_root_cause"];
+  EXPECT_EQ(cause["kind"], "worker_failed");
+  EXPECT_EQ(cause["signal"], "SIGKILL");
+  EXPECT_EQ(cause["stderr_tail"][0], "bad \xEF\xBF\xBD byte");
+}
+
+TEST(StatusJsonTest, AJobThatIsOverHasItsOutcome) {
+  JobStatus job = RunningJob();
+  job.state = RoundState::kFailed;
+  job.finished = Finished{Outcome::kPreempted, 75, "stopped by an operator", 1, {}, {}};
+  const Json json = Json::parse(StatusToJson({}, {job}, 0));
+  EXPECT_EQ(json["jobs"][0]["outcome"], "preempted");
+  EXPECT_EQ(json["jobs"][0]["exit_code"], 75);
+}
+
+TEST(StatusJsonTest, IncarnationsAreShownToNobody) {
+  const std::string text = StatusToJson({}, {RunningJob()}, 0);
+  EXPECT_EQ(text.find("incarnation"), std::string::npos);
+}
+
+TEST(EventJsonTest, AFailureHasItsCauseWithTheNamesOfTheReport) {
+  JobEvent event;
+  event.kind = JobEvent::Kind::kFailed;
+  event.generation = Generation{4};
+  event.cause = Killed();
+  const Json json = Json::parse(EventToJson(0, "train", "", 0, event));
+  EXPECT_EQ(json["event"], "failed");
+  EXPECT_EQ(json["cause"]["rank"], 3);
+  EXPECT_EQ(json["cause"]["host"], "n2");
+  EXPECT_FALSE(json.contains("owner"));
+}
+
+TEST(EventJsonTest, AnEndHasItsOutcomeAndALineIsOneLine) {
+  JobEvent event;
+  event.kind = JobEvent::Kind::kFinished;
+  event.outcome = Outcome::kSucceeded;
+  event.reason = "two\nlines";
+  const std::string text = EventToJson(0, "train", "", 0, event);
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+  const Json json = Json::parse(text);
+  EXPECT_EQ(json["outcome"], "succeeded");
+  EXPECT_EQ(json["exit_code"], 0);
+}
+
+}  // namespace
+}  // namespace ddprun
