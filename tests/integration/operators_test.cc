@@ -138,16 +138,14 @@ TEST_F(OperatorsTest, StopEndsAJobEverywhereAndSaysHow) {
 TEST_F(OperatorsTest, DrainFormsTheJobAgainWithoutTheNode) {
   Job job(folder_.path());
   AddNode(job, "train", "1:2", 0, RunForEver());
+  ASSERT_TRUE(WaitForWorkers(0, 2));
   AddNode(job, "train", "1:2", 1, RunForEver());
-  // With no last call the first node may begin alone.
-  ASSERT_TRUE(WaitForChange(folder_ / "running", [&] {
-    return Status("train").value("world_size", 0) == 4 && Status("train")["state"] == "Running";
-  }));
-  const int before = Status("train")["generation"].get<int>();
+  ASSERT_TRUE(WaitForWorkers(1, 4));
+  EXPECT_EQ(Status("train")["world_size"], 4);
   const Result result = Ddprun({"drain", "127.0.0.2"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("127.0.0.2"));
-  ASSERT_TRUE(WaitForWorkers(before + 1, 2));
+  ASSERT_TRUE(WaitForWorkers(2, 2));
   EXPECT_NE(job.node(1).ExitCode(), 0);
   const Json status = Status("train");
   EXPECT_EQ(status["world_size"], 2);
