@@ -146,7 +146,7 @@ void Supervisor::Introduce(TimePoint now) {
     joined_at_ = now;
     next_heartbeat_ = now + options_.spec.heartbeat;
   }
-  SendUp(Join{options_.spec, options_.node, 0, !Alive().empty()});
+  SendUp(Join{options_.spec, options_.node, 0, !Alive().empty(), heard_ever_});
   if (prepared_) SendUp(Prepared{});
   for (const WorkerExited& exit : exits_) SendUp(exit);
   if (drained_) SendUp(*drained_);

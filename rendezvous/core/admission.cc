@@ -7,11 +7,15 @@
 namespace ddprun {
 
 std::string WhyMalformed(const Join& join) {
-  if (join.node.worker_count >= 1 && join.job.min_nodes >= 1 &&
-      join.job.max_nodes >= join.job.min_nodes) {
-    return "";
+  if (join.node.worker_count < 1 || join.job.min_nodes < 1 ||
+      join.job.max_nodes < join.job.min_nodes) {
+    return "a node needs at least one worker, and a job 1 ≤ MIN ≤ MAX nodes";
   }
-  return "a node needs at least one worker, and a job 1 ≤ MIN ≤ MAX nodes";
+  if (join.job.lease < 3 * join.job.heartbeat) {
+    return absl::StrCat("a lease of ", Seconds(join.job.lease),
+                        " is less than three heartbeats of ", Seconds(join.job.heartbeat));
+  }
+  return "";
 }
 
 std::string WhyJobDiffers(const JobSpec& ours, const JobSpec& theirs) {
@@ -31,6 +35,15 @@ std::string WhyJobDiffers(const JobSpec& ours, const JobSpec& theirs) {
   }
   if (theirs.last_call != ours.last_call) {
     return differ("last_call", Seconds(ours.last_call), Seconds(theirs.last_call));
+  }
+  // One lease for all: each agent fences itself by its own, and the rendezvous counts by one.
+  if (theirs.lease != ours.lease)
+    return differ("lease", Seconds(ours.lease), Seconds(theirs.lease));
+  if (theirs.heartbeat != ours.heartbeat) {
+    return differ("heartbeat", Seconds(ours.heartbeat), Seconds(theirs.heartbeat));
+  }
+  if (theirs.save_timeout != ours.save_timeout) {
+    return differ("--save-timeout", Seconds(ours.save_timeout), Seconds(theirs.save_timeout));
   }
   if (theirs.restart_window != ours.restart_window) {
     const auto text = [](const JobSpec& spec) {

@@ -23,6 +23,7 @@ struct NodeRecord {
   int offered_port = 0;
   NodeRank rank;
   Rank first_rank;
+  bool dismissed = false;  // an operator wants it out of the next generation
   bool operator==(const NodeRecord&) const = default;
 };
 
@@ -39,6 +40,14 @@ struct GovernorRecord {
   bool operator==(const GovernorRecord&) const = default;
 };
 
+// What an operator was told will happen when the generation ends.
+struct PlanRecord {
+  bool stop = false;
+  bool save = false;
+  std::string reason;
+  bool operator==(const PlanRecord&) const = default;
+};
+
 struct JobRecord {
   std::uint32_t epoch = 0;
   JobSpec spec;
@@ -50,6 +59,7 @@ struct JobRecord {
   std::vector<RootCause> causes;  // of earlier generations, oldest first
   bool reports_checkpoints = false;
   std::optional<std::int64_t> checkpoint;
+  std::optional<PlanRecord> plan;
   std::optional<Finished> finished;  // the job is over; kept for agents that missed it
 
   bool operator==(const JobRecord&) const = default;

@@ -67,6 +67,7 @@ struct Join {
   NodeSpec node;
   int offered_port = 0;          // a TCP port that this agent holds for rank 0, should it be here
   bool workers_running = false;  // of header.generation
+  bool returning = false;        // this agent was heard in this job before
 
   bool operator==(const Join&) const = default;
 };

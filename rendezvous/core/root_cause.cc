@@ -59,14 +59,14 @@ void Incidents::AddExit(const std::string& host, NodeRank node_rank, const Worke
   const bool victim = IsVictim(exit);
   victims_ += victim;
   incidents_.push_back(
-      {{RootCause::Kind::kWorkerFailed, std::move(failure), "", {}}, {}, false, victim});
+      {{RootCause::Kind::kWorkerFailed, std::move(failure), "", {}}, {}, false, victim, false});
 }
 
 void Incidents::AddSuspicion(Incarnation incarnation, const std::string& host, NodeRank node_rank) {
   if (suspicion_of_.contains(incarnation.value)) return;
   RootCause cause{RootCause::Kind::kNodeLost, {host, node_rank, generation_, {}}, "", {}};
   suspicion_of_[incarnation.value] = incidents_.size();
-  incidents_.push_back({std::move(cause), incarnation, true, false});
+  incidents_.push_back({std::move(cause), incarnation, true, false, false});
   ++suspected_;
 }
 
@@ -77,10 +77,8 @@ void Incidents::ClearSuspicion(Incarnation incarnation) {
   suspicion_of_.erase(found);
   if (!incidents_[place].suspected) return;
   --suspected_;
-  incidents_.erase(incidents_.begin() + static_cast<std::ptrdiff_t>(place));
-  for (auto& [of, other] : suspicion_of_) {
-    if (other > place) --other;
-  }
+  ++cleared_;
+  incidents_[place].cleared = true;  // stays in its place: thousands may come back at once
 }
 
 void Incidents::AddNode(Incarnation incarnation, RootCause::Kind kind, const std::string& host,
@@ -95,27 +93,27 @@ void Incidents::AddNode(Incarnation incarnation, RootCause::Kind kind, const std
     return;
   }
   RootCause cause{kind, {host, node_rank, generation_, {}}, reason, {}};
-  incidents_.push_back({std::move(cause), incarnation, false, false});
+  incidents_.push_back({std::move(cause), incarnation, false, false, false});
 }
 
 void Incidents::AddFollower(Incarnation incarnation, const std::string& host, NodeRank node_rank,
                             const std::string& reason) {
   RootCause cause{RootCause::Kind::kNodeLost, {host, node_rank, generation_, {}}, reason, {}};
-  incidents_.push_back({std::move(cause), incarnation, false, true});
+  incidents_.push_back({std::move(cause), incarnation, false, true, false});
   ++victims_;
 }
 
-bool Incidents::any() const { return static_cast<int>(incidents_.size()) > suspected_; }
+bool Incidents::any() const { return static_cast<int>(incidents_.size()) > suspected_ + cleared_; }
 
 bool Incidents::OnlyVictims() const {
-  return any() && static_cast<int>(incidents_.size()) == victims_;
+  return any() && static_cast<int>(incidents_.size()) == victims_ + cleared_;
 }
 
 std::optional<RootCause> Incidents::FindRootCause() const {
   const Incident* first = nullptr;
   const Incident* chosen = nullptr;
   for (const Incident& incident : incidents_) {
-    if (incident.suspected) continue;
+    if (incident.suspected || incident.cleared) continue;
     if (first == nullptr) first = &incident;
     if (incident.victim) continue;
     chosen = &incident;

@@ -62,6 +62,7 @@ class Incidents {
     Incarnation incarnation;  // of a node
     bool suspected = false;   // not lost yet
     bool victim = false;      // it failed, or its workers were ended, because of something else
+    bool cleared = false;     // it came back: as if it were not here
   };
 
   Generation generation_;
@@ -69,6 +70,7 @@ class Incidents {
   std::optional<WorkerFailure> first_success_;
   // Counted, because a job may have thousands of victims.
   int suspected_ = 0;
+  int cleared_ = 0;
   int victims_ = 0;
   std::unordered_map<std::uint64_t, std::size_t> suspicion_of_;  // incarnation -> in incidents_
 };

@@ -64,9 +64,11 @@ Round::Round(std::string job, const JobRecord& record, TimePoint now, RoundOptio
     node.first_rank = member.first_rank;
     node.phase = Phase::kStarted;
     node.suspect = true;
+    node.dismissed = member.dismissed;
     tally_.world_size += member.spec.worker_count;
     roster_.RestoreMember(std::move(node), now);
   }
+  if (record.plan) plan_ = Plan{record.plan->stop, record.plan->save, false, record.plan->reason};
   if (finished_) {
     state_ =
         finished_->outcome == Outcome::kSucceeded ? RoundState::kSucceeded : RoundState::kFailed;
@@ -95,9 +97,11 @@ std::vector<Round::Action> Round::Step(const Event& event, TimePoint now) {
 }
 
 // An agent that was in a generation comes back to the job that it knows, if it was not requeued.
-bool Round::BeginsAnother(const Header& join) {
-  if (!finished_ || join.epoch < epoch_ || Knows(join.incarnation)) return false;
-  return join.generation.value < 0 || join.epoch > epoch_;
+bool Round::BeginsAnother(const Header& header, const Join& join) {
+  if (!finished_ || header.epoch < epoch_ || Knows(header.incarnation)) return false;
+  // A spare that was cut off must not begin anew what was finished without it.
+  const bool was_here = join.returning || header.generation.value >= 0;
+  return !was_here || header.epoch > epoch_;
 }
 
 // ---- messages ----
@@ -119,7 +123,7 @@ void Round::OnReceived(const Received& received) {
     // was lost, is not known any more, and perhaps never noticed.
     const bool known = Knows(header.incarnation);
     const bool missed = join != nullptr
-                            ? known || header.generation.value >= 0
+                            ? known || header.generation.value >= 0 || join->returning
                             : std::holds_alternative<Heartbeat>(received.message) && !known;
     if (missed) Reply(header, *finished_);
     return;
@@ -171,20 +175,25 @@ void Round::OnJoin(const Header& header, const Join& join) {
     Reply(header, Refused{why});
     return;
   }
+  if (header.generation.value > kMaxClaimedGeneration) {
+    Reply(header, Refused{absl::StrCat("this agent says that it was in generation ",
+                                       header.generation.value, ", and no job gets there")});
+    return;
+  }
   if (!spec_) {
     spec_ = join.job;
+    begun_at_ = now_;
     governor_.emplace(PolicyOf(*spec_), Seed(job_, epoch_));
     Gather();
-    if (epoch_ > 0)
-      actions_.push_back(Persist{Record()});  // so that no earlier one ever comes back
+    if (epoch_ > 0) Keep();  // so that no earlier one ever comes back
   }
-  if (floor_.value < 0 && generation_.value < 0 && header.generation.value >= 0) {
+  const bool was_here = join.returning || header.generation.value >= 0;
+  if (was_here && generation_.value < 0 && options_.leases && gathering() &&
+      now_ < begun_at_ + spec_->lease) {
     // There was a rendezvous before this one, and it left no record. Whoever has not come back may
     // have workers for as long as their lease lasts.
-    if (options_.leases && gathering()) {
-      hold_until_ = now_ + spec_->lease;
-      if (state_ == RoundState::kLastCall) Gather();
-    }
+    hold_until_ = std::max(hold_until_.value_or(now_), begun_at_ + spec_->lease);
+    if (state_ == RoundState::kLastCall) Gather();
   }
   floor_ = std::max(floor_, header.generation);
   if (join.workers_running) {
@@ -264,6 +273,17 @@ void Round::OnRejoin(Node& node, const Header& header, const Join& join) {
     node.offered_port = join.offered_port;
     return;
   }
+  if (header.generation > generation_) {
+    // The record that this rendezvous began with was older than the job: this generation is over.
+    floor_ = std::max(floor_, std::min(header.generation, Generation{kMaxClaimedGeneration}));
+    roster_.SetPhase(node, Phase::kWaiting);
+    node.offered_port = join.offered_port;
+    if (running()) {
+      incidents_.AddNode(node.incarnation, RootCause::Kind::kNodeLost, node.spec.host, node.rank,
+                         "it had gone on to a later generation than is recorded");
+    }
+    return;
+  }
   if (!here && state_ != RoundState::kDraining) {  // it never heard of this generation
     roster_.SetPhase(node, Phase::kAssigned);
     SendTo(node, AssignmentOf(node));
@@ -332,7 +352,7 @@ void Round::OnCheckpointed(const Node& node, const Checkpointed& checkpointed) {
   const bool first = !std::exchange(reports_checkpoints_, true);
   checkpoint_ = checkpointed.step;
   made_step_ = true;
-  if (first) actions_.push_back(Persist{Record()});
+  if (first) Keep();
   if (state_ == RoundState::kSaving) {
     plan_->saved = true;
     Tell({.kind = JobEvent::Kind::kCheckpointed, .host = node.spec.host, .step = checkpoint_});
@@ -444,6 +464,7 @@ void Round::OnStopAsked(const StopAsked& asked) {
     }
     case RoundState::kDraining:
       plan_ = std::move(plan);
+      Keep();
       answer(true, absl::StrCat("job ", job_, " stops when the workers that still run are gone"));
       break;
     default:
@@ -492,6 +513,7 @@ void Round::OnDrainAsked(const DrainAsked& asked) {
   }
   for (Node* node : drained) node->dismissed = true;
   if (state_ == RoundState::kDraining) {
+    Keep();
     answer(true, absl::StrCat("job ", job_, " forms anew without ", asked.host,
                               "; the workers are being ended already"));
     return;
@@ -587,6 +609,7 @@ std::optional<TimePoint> Round::NextDeadline() {
   consider(grace_until_);
   consider(tell_at_);
   consider(hold_until_);
+  consider(grow_at_);
   if (options_.leases) {
     if (const Node* node = roster_.MostSilent()) consider(node->heard + spec_->lease);
   }

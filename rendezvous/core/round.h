@@ -119,7 +119,7 @@ class Round {
   // The job is over; every agent was told. One that missed it and joins again is told once more.
   bool finished() const { return finished_.has_value(); }
   // After the end: a Join with this header is for another job of the same name.
-  bool BeginsAnother(const Header& join);
+  bool BeginsAnother(const Header& header, const Join& join);
   Generation generation() const { return generation_; }
   std::uint32_t epoch() const { return epoch_; }
   // An agent has joined that was not refused.
@@ -178,6 +178,7 @@ class Round {
   // Nobody has started: everybody waits for the next forming.
   void AbandonForming(const std::string& why);
   void StartPlan(Plan plan);
+  void CarryOnPlan();
   void Drain(const std::string& reason);
   void OnGenerationEnded();
   void CarryOutPlan();
@@ -204,6 +205,7 @@ class Round {
   Header HeaderFor(const Node& node) const;
   void SendTo(const Node& node, RendezvousMessage message);
   void Reply(const Header& header, RendezvousMessage message);
+  void Keep();                // what is so far, before what is said from now on
   void Tell(JobEvent event);  // with the generation of now
   void Say(std::string text);
 
@@ -222,6 +224,7 @@ class Round {
   RoundState state_ = RoundState::kGathering;
   TimePoint state_since_;
   std::optional<JobSpec> spec_;  // from the first Join
+  TimePoint begun_at_;           // when it was
   Roster roster_;
   Generation generation_{-1};  // before the first forming
   Generation floor_{-1};       // the highest that an agent was in: the next one is above it
@@ -230,6 +233,7 @@ class Round {
   std::optional<RestartGovernor> governor_;  // from the first Join
   std::optional<TimePoint> deadline_;        // of the current state
   std::optional<TimePoint> grace_until_;     // for the cause of what has only victims so far
+  std::optional<TimePoint> grow_at_;         // newcomers are taken in; until then more may come
   std::optional<TimePoint> tell_at_;         // those who wait
   Duration tell_interval_{};
   std::optional<TimePoint>
@@ -240,6 +244,7 @@ class Round {
   bool planned_end_ = false;  // it drains because of plan_, not of a failure
   std::optional<Plan> plan_;
   bool saved_for_dismissed_ = false;  // the nodes that an operator drains leave a checkpoint behind
+  bool lost_silently_ = false;        // a node, since the last forming: it may come back
   bool abandoned_ = false;            // the last that went will not come back
   std::string stop_reason_;           // of Draining
   TimePoint started_at_;              // when it was

@@ -216,13 +216,14 @@ JobRecord Round::Record() const {
   record.master_port = master_port_;
   for (const Node* const node : roster_.members()) {
     if (node == nullptr || (!finished_ && !node->member())) continue;
-    record.members.push_back(
-        {node->incarnation, node->spec, node->offered_port, node->rank, node->first_rank});
+    record.members.push_back({node->incarnation, node->spec, node->offered_port, node->rank,
+                              node->first_rank, node->dismissed});
   }
   record.governor = governor_->Record(now_);
   record.causes = causes_;
   record.reports_checkpoints = reports_checkpoints_;
   record.checkpoint = checkpoint_;
+  if (plan_) record.plan = {plan_->stop, plan_->save, plan_->reason};
   record.finished = finished_;
   return record;
 }
@@ -251,6 +252,8 @@ void Round::SendTo(const Node& node, RendezvousMessage message) {
 void Round::Reply(const Header& header, RendezvousMessage message) {
   actions_.push_back(Send{header, std::move(message)});
 }
+
+void Round::Keep() { actions_.emplace_back(std::in_place_type<Persist>, Persist{Record()}); }
 
 void Round::Tell(JobEvent event) {
   event.generation = generation_;

@@ -74,8 +74,11 @@ void Round::AdvanceRunning() {
       Finish(Outcome::kSucceeded, 0, "every worker exited with code 0");
     } else if (state_ == RoundState::kSaving) {
       if (plan_->saved || tally_.cannot_save >= roster_.member_count()) Drain(plan_->reason);
-    } else if (!reports_checkpoints_) {
-      ConsiderGrowth();
+    } else if (plan_) {
+      CarryOnPlan();  // of before a restart of the rendezvous
+    } else {
+      if (roster_.free() == 0) grow_at_.reset();
+      if (!reports_checkpoints_) ConsiderGrowth();
     }
     return;
   }
@@ -86,13 +89,17 @@ void Round::AdvanceRunning() {
   Drain(Describe(*incidents_.FindRootCause()));
 }
 
-// Takes in who came while the job runs. After a checkpoint, so that no work is lost; at once where
-// the workers report none.
+// Takes in who came while the job runs: after a checkpoint, so that no work is lost. Where the
+// workers report none, at the end of a last call, or at once when the job has all its nodes then.
 void Round::ConsiderGrowth() {
   if (state_ != RoundState::kRunning || plan_ || tally_.workers_succeeded > 0) return;
   const int room = spec_->max_nodes - roster_.member_count();
   const int newcomers = std::min(roster_.free(), room);
   if (newcomers <= 0) return;
+  if (!reports_checkpoints_ && newcomers < room) {
+    if (!grow_at_) grow_at_ = now_ + spec_->last_call;
+    if (now_ < *grow_at_) return;
+  }
   Plan plan;
   plan.reason = absl::StrCat(Nodes(newcomers), " more ", newcomers == 1 ? "is" : "are", " here");
   StartPlan(std::move(plan));
@@ -110,6 +117,14 @@ void Round::StartPlan(Plan plan) {
   } else {
     plan_ = std::move(plan);
   }
+  const bool asked_for =
+      plan_->stop || std::any_of(roster_.nodes().begin(), roster_.nodes().end(),
+                                 [](const Node& node) { return node.dismissed; });
+  if (asked_for) Keep();  // before the operator is told
+  CarryOnPlan();
+}
+
+void Round::CarryOnPlan() {
   if (!plan_->save) {
     Drain(plan_->reason);
   } else if (state_ == RoundState::kRunning) {
@@ -131,6 +146,7 @@ void Round::Drain(const std::string& reason) {
   planned_end_ = plan_.has_value() && !incidents_.any();
   deadline_.reset();
   grace_until_.reset();
+  grow_at_.reset();
   ran_ = now_ - started_at_;
   stop_reason_ = reason;
   Tell({.kind = JobEvent::Kind::kStopping, .reason = reason});
@@ -279,13 +295,14 @@ void Round::Form() {
   planned_end_ = false;
   plan_.reset();
   lost_.clear();
+  lost_silently_ = false;
   tally_.world_size = roster_.AssignRanks(spec_->max_nodes);
   const Node& first = *roster_.members().front();
   master_addr_ = spec_->master_addr.empty() ? first.spec.address : spec_->master_addr;
   master_port_ = spec_->master_port == 0 ? first.offered_port : spec_->master_port;
   Say(absl::StrCat("generation ", generation_.value, ": ", Nodes(roster_.member_count()), ", ",
                    tally_.world_size, " workers, master ", master_addr_, ":", master_port_));
-  actions_.push_back(Persist{Record()});
+  Keep();
   Tell({.kind = JobEvent::Kind::kFormed,
         .nodes = roster_.member_count(),
         .workers = tally_.world_size,
@@ -306,7 +323,7 @@ void Round::Finish(Outcome outcome, int exit_code, std::string reason) {
   if (!planned_end_) RecordCause();
   Enter(outcome == Outcome::kSucceeded ? RoundState::kSucceeded : RoundState::kFailed);
   for (std::optional<TimePoint>* const time :
-       {&deadline_, &grace_until_, &tell_at_, &hold_until_}) {
+       {&deadline_, &grace_until_, &grow_at_, &tell_at_, &hold_until_}) {
     time->reset();
   }
   Finished finished{outcome, exit_code, std::move(reason), restarts_used(), std::nullopt, causes_};
@@ -322,7 +339,7 @@ void Round::Finish(Outcome outcome, int exit_code, std::string reason) {
                    finished.root_cause ? Describe(*finished.root_cause) + "; " : "",
                    finished.reason));
   finished_ = finished;
-  actions_.push_back(Persist{Record()});
+  Keep();
   Tell({.kind = JobEvent::Kind::kFinished,
         .reason = finished.reason,
         .restarts = finished.restarts_used,
@@ -346,7 +363,8 @@ void Round::Lose(Node& node, HowLost how, const std::string& why) {
   constexpr std::size_t kMaxLost = 16;
   if (lost_.size() < kMaxLost) lost_.push_back(absl::StrCat(host, " (", why, ")"));
   // One that was silent may come back.
-  abandoned_ = how != HowLost::kSilent;
+  if (how == HowLost::kSilent) lost_silently_ = true;
+  abandoned_ = !lost_silently_;
   if (!needed) return;
   if (state_ == RoundState::kForming) {
     AbandonForming(absl::StrCat(host, " is gone"));
@@ -378,13 +396,15 @@ void Round::Supersede(std::uint32_t epoch) {
   governor_.reset();
   state_ = RoundState::kGathering;
   state_since_ = now_;
-  for (std::optional<TimePoint>* const time : {&deadline_, &grace_until_, &tell_at_}) time->reset();
+  for (std::optional<TimePoint>* const time : {&deadline_, &grace_until_, &grow_at_, &tell_at_}) {
+    time->reset();
+  }
   floor_ = std::max(floor_, generation_);
   generation_ = Generation{-1};
   incidents_ = Incidents();
   tally_ = Tally{};
   plan_.reset();
-  planned_end_ = abandoned_ = false;
+  planned_end_ = abandoned_ = lost_silently_ = false;
   lost_.clear();
   causes_.clear();
   reports_checkpoints_ = false;

@@ -22,6 +22,8 @@ using LocalRank = StrongNumber<struct LocalRankTag, int>;
 using NodeRank = StrongNumber<struct NodeRankTag, int>;
 // One forming of the group; the first is 0. A forming that was abandoned has used its number.
 using Generation = StrongNumber<struct GenerationTag, int>;
+// What an agent may claim to have been in; a rendezvous that goes on from there has as many left.
+inline constexpr int kMaxClaimedGeneration = 500'000'000;
 // One life of an agent: a random number drawn when the agent starts, never 0.
 using Incarnation = StrongNumber<struct IncarnationTag, std::uint64_t>;
 

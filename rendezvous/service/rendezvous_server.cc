@@ -68,7 +68,7 @@ void Configure(grpc::ServerBuilder& builder, bool is_unix) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
 }
 
-absl::StatusOr<std::vector<RecordedJob>> LoadJobs(Store& store) {
+absl::StatusOr<std::vector<RecordedJob>> LoadJobs(Store& store, const JobLog& log) {
   const auto stored = store.Load();
   if (!stored.ok()) return stored.status();
   std::vector<RecordedJob> jobs;
@@ -76,9 +76,11 @@ absl::StatusOr<std::vector<RecordedJob>> LoadJobs(Store& store) {
     std::optional<std::string> name = wire::JobOfKey(key);
     if (!name) continue;  // of a later version
     auto record = wire::DecodeRecord(value);
-    if (!record.ok()) {
-      return absl::DataLossError(absl::StrCat("the record of job ", *name, " cannot be read: ",
-                                              std::string(record.status().message())));
+    if (!record.ok()) {  // the other jobs must not wait for it; its record stays where it is
+      log(*name,
+          absl::StrCat("the record of this job cannot be read, and it is not taken up again: ",
+                       std::string(record.status().message())));
+      continue;
     }
     jobs.push_back({*std::move(name), std::move(record->owner), std::move(record->record)});
   }
@@ -178,7 +180,7 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
   result->join_watch_ = std::make_shared<JoinWatch>(options.time_to_join);
   RoundLoopOptions loop;
   if (options.store != nullptr) {
-    auto jobs = LoadJobs(*options.store);
+    auto jobs = LoadJobs(*options.store, options.log);
     if (!jobs.ok()) return jobs.status();
     loop.recorded = *std::move(jobs);
   }

@@ -210,7 +210,7 @@ void RoundLoop::Handle(Message& event) {
              absl::InvalidArgumentError("the first message of a session must be a Join"));
       return;
     }
-    if (!Admit(session, event.header)) return;
+    if (!Admit(session, event.header, std::get<Join>(event.message))) return;
   }
   if (event.header.job != session.job->name || event.header.incarnation != session.incarnation) {
     Refuse(event.stream, refusal::kMalformed,
@@ -222,10 +222,10 @@ void RoundLoop::Handle(Message& event) {
   event.stream->RequestMessage();
 }
 
-bool RoundLoop::Admit(Session& session, const Header& header) {
+bool RoundLoop::Admit(Session& session, const Header& header, const Join& join) {
   JobPtr job;
   if (const auto found = jobs_.find(header.job); found != jobs_.end()) job = found->second;
-  if (job != nullptr && job->round.BeginsAnother(header)) {
+  if (job != nullptr && job->round.BeginsAnother(header, join)) {
     Forget(header.job);  // its name is used again
     job = nullptr;
   }

@@ -187,7 +187,7 @@ class RoundLoop {
   void Handle(Asked& event) { event.run(); }
   // Takes the session into its job, which begins if there is none, on its first message. False, and
   // the session is closed, when it cannot.
-  bool Admit(Session& session, const Header& header);
+  bool Admit(Session& session, const Header& header, const Join& join);
   // Ends a session for what its agent sent.
   void Refuse(const std::shared_ptr<AgentStream>& stream, const char* counter, absl::Status why);
   void Tick();

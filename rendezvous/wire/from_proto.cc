@@ -32,6 +32,7 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
   to.node = ReadNodeSpec(from.node(), to.job.max_nodes, check);
   to.offered_port = ReadPort("Join.offered_port", from.offered_port(), check);
   to.workers_running = from.workers_running();
+  to.returning = from.returning();
   return to;
 }
 

@@ -7,6 +7,7 @@
 #include "ddprun/v1/journal.pb.h"
 #include "rendezvous/wire/limits.h"
 #include "rendezvous/wire/parts.h"
+#include "rendezvous/wire/text.h"
 
 namespace ddprun::wire {
 namespace {
@@ -29,6 +30,7 @@ NodeRecord ReadNode(const v1::NodeRecord& from, int rank, int first_rank, int ma
   to.rank.value = check.Number("NodeRecord.node_rank", from.node_rank(), rank, max_nodes - 1);
   to.first_rank.value =
       check.Number("NodeRecord.first_rank", from.first_rank(), first_rank, kMaxWorldSize - 1);
+  to.dismissed = from.dismissed();
   return to;
 }
 
@@ -71,6 +73,7 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
     to->set_offered_port(member.offered_port);
     to->set_node_rank(member.rank.value);
     to->set_first_rank(member.first_rank.value);
+    to->set_dismissed(member.dismissed);
   }
   v1::GovernorRecord* const governor = proto.mutable_governor();
   governor->set_restarts_used(record.governor.restarts_used);
@@ -84,6 +87,11 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
   for (const RootCause& cause : record.causes) Fill(cause, proto.add_causes());
   proto.set_reports_checkpoints(record.reports_checkpoints);
   if (record.checkpoint) proto.set_checkpoint(*record.checkpoint);
+  if (record.plan) {
+    proto.mutable_plan()->set_stop(record.plan->stop);
+    proto.mutable_plan()->set_save(record.plan->save);
+    proto.mutable_plan()->set_reason(CleanText(record.plan->reason, kMaxTextBytes));
+  }
   if (record.finished) Fill(*record.finished, proto.mutable_finished());
   return proto.SerializeAsString();
 }
@@ -116,6 +124,10 @@ absl::StatusOr<OwnedRecord> DecodeRecord(const std::string& bytes) {
   record.reports_checkpoints = proto.reports_checkpoints();
   if (proto.has_checkpoint())
     record.checkpoint = check.Step("JobRecord.checkpoint", proto.checkpoint());
+  if (proto.has_plan()) {
+    record.plan = {proto.plan().stop(), proto.plan().save(),
+                   check.Text("PlanRecord.reason", proto.plan().reason(), kMaxTextBytes)};
+  }
   if (proto.has_finished()) record.finished = ReadFinished(proto.finished(), check);
   if (!check.status().ok()) return absl::DataLossError(check.status().message());
   return owned;

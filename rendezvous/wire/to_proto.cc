@@ -27,6 +27,7 @@ struct AgentBody {
     Fill(join.node, body->mutable_node());
     body->set_offered_port(join.offered_port);
     body->set_workers_running(join.workers_running);
+    body->set_returning(join.returning);
   }
   void operator()(const Heartbeat& heartbeat) const {
     to->mutable_heartbeat()->set_sent_at(heartbeat.sent_at);

@@ -129,9 +129,12 @@ void Daemon::OnMessage(const SessionPtr& session, Header header, AgentMessage me
   }
   header.incarnation = Seen(session, header.incarnation);
   if (auto* join = std::get_if<Join>(&message)) {
-    if (world_->bug == Bug::kRanksBeforeLease) join->job.lease /= 2;
-    const bool returns = header.generation.value >= 0;
-    if (round_ == nullptr || round_->BeginsAnother(header)) {
+    if (world_->bug == Bug::kRanksBeforeLease) {
+      join->job.lease /= 2;
+      join->job.heartbeat /= 2;
+    }
+    const bool returns = header.generation.value >= 0 || join->returning;
+    if (round_ == nullptr || round_->BeginsAnother(header, *join)) {
       life_ = ++lives_;
       world_->checker.OnJobBegins();
       round_ = std::make_unique<Round>(kJob, header.epoch, world_->plan.round);
