@@ -225,15 +225,16 @@ void RoundLoop::Handle(Message& event) {
 bool RoundLoop::Admit(Session& session, const Header& header, const Join& join) {
   JobPtr job;
   if (const auto found = jobs_.find(header.job); found != jobs_.end()) job = found->second;
-  if (job != nullptr && job->round.BeginsAnother(header, join)) {
-    Forget(header.job);  // its name is used again
-    job = nullptr;
-  }
+  // Also of a job that is over: its name is its owner's until it is forgotten.
   if (job != nullptr && !auth::MayAct(session.stream->Principal(), job->owner)) {
     Refuse(session.stream, refusal::kOtherOwner,
            absl::PermissionDeniedError(
                absl::StrCat("the job ", header.job, " belongs to somebody else")));
     return false;
+  }
+  if (job != nullptr && job->round.BeginsAnother(header, join)) {
+    Forget(header.job);  // its name is used again
+    job = nullptr;
   }
   if (job != nullptr && job->streams.size() >= wire::kMaxAgentsPerJob) {
     Refuse(session.stream, refusal::kTooManyAgents,

@@ -270,6 +270,24 @@ TEST_F(RoundLoopTest, TheNameOfAFinishedJobCanBeUsedAgainWhileOldStreamsAreOpen)
   EXPECT_TRUE(second->WaitFor<Start>());
 }
 
+// Seen red with an Admit that forgets a job that is over before it asks whose it is.
+TEST_F(RoundLoopTest, TheNameOfAFinishedJobIsNotForStrangers) {
+  const auto first = Joined("job", 1, 1, "token:ann");
+  ASSERT_TRUE(first->WaitFor<Assignment>());
+  loop_->OnMessage(first, HeaderOf("job", 1), Prepared{});
+  loop_->OnMessage(first, HeaderOf("job", 1), WorkerExited{});
+  ASSERT_TRUE(first->WaitFor<Finished>());
+  const auto stranger = Joined("job", 2, 1, "token:bob");
+  EXPECT_EQ(stranger->WaitForClose().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(stranger->refused_for(), "other_owner");
+  // It is still known how it ended, and its owner may use the name again.
+  std::promise<std::size_t> known;
+  loop_->GetStatus("token:ann", "job",
+                   [&](const std::vector<JobStatus>& jobs) { known.set_value(jobs.size()); });
+  EXPECT_EQ(known.get_future().get(), 1U);
+  EXPECT_TRUE(Joined("job", 3, 1, "token:ann")->WaitFor<Assignment>());
+}
+
 TEST_F(RoundLoopTest, TimePassesByItself) {
   Restart({.leases = false, .tell_after = std::chrono::milliseconds(20)});
   EXPECT_TRUE(Joined("job", 1, 2)->WaitFor<Waiting>());
