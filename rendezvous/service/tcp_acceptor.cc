@@ -22,7 +22,7 @@ namespace ddprun {
 namespace {
 
 constexpr int kBacklog = 4096;  // the kernel takes net.core.somaxconn of it
-constexpr int kRetryMs = 50;    // after an accept that found no room
+constexpr int kRetryMs = 50;    // after an accept that failed
 constexpr std::chrono::seconds kBetweenLogs(10);
 
 std::string ErrnoText(int error) {
@@ -96,9 +96,10 @@ struct TcpAcceptor::State {
     for (const int fd : listeners) close(fd);
     listeners.clear();
   }
-  // Accepts what waits. False: there is no room now for what still does.
+  // Accepts what waits. False: what still does cannot be accepted now.
   bool AcceptAll(int listener);
   void Refused(const std::string& why);
+  void Failed(const std::string& why);
 
   std::vector<int> listeners;
   int stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);  // readable: end
@@ -108,6 +109,7 @@ struct TcpAcceptor::State {
   std::atomic<std::uint64_t> refused{0};
   std::uint64_t logged = 0;  // of refused; the thread's own, as the next
   std::optional<std::chrono::steady_clock::time_point> logged_at;
+  std::optional<std::chrono::steady_clock::time_point> failure_logged_at;
 };
 
 absl::StatusOr<std::unique_ptr<TcpAcceptor>> TcpAcceptor::Bind(const ListenAddress& address) {
@@ -199,8 +201,12 @@ bool TcpAcceptor::State::AcceptAll(int listener) {
         case ENOMEM:
           Refused(ErrnoText(errno));
           return false;
-        default:  // this one went away before we took it, or its network did
+        case EINTR:
+        case ECONNABORTED:  // this one went away before we took it
           continue;
+        default:  // its network did, or the listener is broken: then every try says so
+          Failed(ErrnoText(errno));
+          return false;
       }
     }
     if (guard->HasRoomFor(fd)) {
@@ -222,6 +228,13 @@ void TcpAcceptor::State::Refused(const std::string& why) {
                    "): raise the limit (ulimit -Hn, LimitNOFILE= of the unit)"));
   logged = refused;
   logged_at = now;
+}
+
+void TcpAcceptor::State::Failed(const std::string& why) {
+  const auto now = std::chrono::steady_clock::now();
+  if (failure_logged_at && now - *failure_logged_at < kBetweenLogs) return;
+  log(absl::StrCat("cannot accept a connection: ", why, "; trying again"));
+  failure_logged_at = now;
 }
 
 }  // namespace ddprun
