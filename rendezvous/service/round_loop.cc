@@ -182,10 +182,12 @@ void RoundLoop::Run() {
     }
     for (Event& event : events) {
       std::visit([this](auto& alternative) { Handle(alternative); }, event);
+      CloseRefused();
     }
     events.clear();
     if (last) break;
     Tick();
+    CloseRefused();
     const RoundLoopLoad load{sessions_.size(), live_jobs_, jobs_begun_};
     if (load != load_ && options_.load) options_.load(load);
     load_ = load;
@@ -271,6 +273,17 @@ void RoundLoop::Refuse(const std::shared_ptr<AgentStream>& stream, const char* c
   stream->CountRefusal(counter, why);
   Ended end{stream, std::move(why)};
   Handle(end);
+}
+
+void RoundLoop::CloseRefused() {
+  while (!refused_.empty()) {
+    const auto [stream, reason] = std::move(refused_.back());
+    refused_.pop_back();
+    if (!sessions_.contains(stream.get())) continue;  // refused twice
+    stream->CountRefusal(refusal::kNotInThisJob, absl::FailedPreconditionError(reason));
+    Ended end{stream, absl::OkStatus()};  // the agent knows why, and the log as well
+    Handle(end);
+  }
 }
 
 void RoundLoop::Handle(Ended& event) {
@@ -377,7 +390,11 @@ void RoundLoop::Step(const JobPtr& job, const Round::Event& event) {
 void RoundLoop::Perform(Job& job, Round::Action& action) {
   if (auto* const send = std::get_if<Round::Send>(&action)) {
     const auto stream = job.streams.find(send->header.incarnation.value);
-    if (stream != job.streams.end()) stream->second->Send(send->header, send->message);
+    if (stream == job.streams.end()) return;
+    stream->second->Send(send->header, send->message);
+    if (const auto* const refused = std::get_if<Refused>(&send->message)) {
+      refused_.emplace_back(sessions_.at(stream->second).stream, refused->reason);
+    }
   } else if (auto* const answer = std::get_if<Round::Answer>(&action)) {
     const auto asked = answers_.extract(answer->ticket);
     if (asked.empty()) return;

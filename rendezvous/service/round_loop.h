@@ -190,6 +190,8 @@ class RoundLoop {
   bool Admit(Session& session, const Header& header, const Join& join);
   // Ends a session for what its agent sent.
   void Refuse(const std::shared_ptr<AgentStream>& stream, const char* counter, absl::Status why);
+  // Ends the sessions whose agents the Round has refused: their agents have no more to say.
+  void CloseRefused();
   void Tick();
   std::optional<TimePoint> NextDeadline() const;
   void Step(const JobPtr& job, const Round::Event& event);
@@ -230,6 +232,7 @@ class RoundLoop {
   std::uint64_t committed_ = 0;                           // batches that went to the store
   std::uint64_t durable_ = 0;                             // of these
   std::deque<std::pair<std::uint64_t, JobPtr>> waiting_;  // jobs with held actions, by batch
+  std::vector<std::pair<std::shared_ptr<AgentStream>, std::string>> refused_;  // to be closed; why
   std::uint64_t next_ticket_ = 0;
   std::unordered_map<std::uint64_t, AnswerCallback> answers_;  // by ticket
 

@@ -224,6 +224,21 @@ TEST_F(RoundLoopTest, AJobBelongsToWhoBeganIt) {
   EXPECT_TRUE(Joined("bobs job", 2, 1, "token:bob")->WaitFor<Assignment>());
 }
 
+// Seen red with a loop that leaves the session to its agent.
+TEST_F(RoundLoopTest, WhoIsRefusedIsToldWhyAndHasNoSessionAnyMore) {
+  const auto agent = Joined("job", 1, 2);
+  const auto other = Joined("job", 2, 3);  // another --nnodes
+  EXPECT_TRUE(other->WaitForClose().ok());
+  ASSERT_EQ(other->sent().size(), 1U);
+  EXPECT_THAT(std::get<Refused>(other->sent()[0]).reason, HasSubstr("--nnodes is 3"));
+  EXPECT_EQ(other->refused_for(), "not_in_this_job");
+  loop_->OnEnd(other, absl::OkStatus());
+  // The job goes on with those that belong to it.
+  const auto second = Joined("job", 3, 2);
+  EXPECT_TRUE(agent->WaitFor<Assignment>());
+  EXPECT_TRUE(second->WaitFor<Assignment>());
+}
+
 // Seen red with an OnAgentGone that asks nobody.
 TEST_F(RoundLoopTest, AStrangersReportThatAnAgentIsGoneIsIgnored) {
   const auto a = Joined("job", 1, 2, "token:ann");
