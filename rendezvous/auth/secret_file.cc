@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -31,6 +34,22 @@ class OpenFile {
   const int fd_;
 };
 
+// Whether it is one of the credentials that systemd has put into a folder for this service alone
+// (LoadCredential=). Their group may read them, but it cannot get into the folder.
+bool IsServiceCredential(const std::string& path) {
+  const char* const folder = std::getenv("CREDENTIALS_DIRECTORY");
+  if (folder == nullptr || folder[0] != '/') return false;
+  struct stat info {};
+  // A folder that others can use protects nothing, whoever has set the variable.
+  if (lstat(folder, &info) != 0 || !S_ISDIR(info.st_mode) || (info.st_mode & 027) != 0) {
+    return false;
+  }
+  if (info.st_uid != 0 && info.st_uid != geteuid()) return false;
+  std::error_code error;
+  const auto parent = std::filesystem::canonical(path, error).parent_path();
+  return !error && parent == std::filesystem::canonical(folder, error) && !error;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ReadCredentialFile(const std::string& what, const std::string& path,
@@ -44,7 +63,8 @@ absl::StatusOr<std::string> ReadCredentialFile(const std::string& what, const st
   };
   if (!S_ISREG(info.st_mode)) return refused("expected a regular file");
   if (readers == Readers::kOwner) {
-    if ((info.st_mode & 077) != 0) {
+    const bool group_may_read = (info.st_mode & 077) == 040 && IsServiceCredential(path);
+    if ((info.st_mode & 077) != 0 && !group_may_read) {
       return refused(absl::StrFormat("others than its owner may use it (mode %04o): chmod 600 %s",
                                      info.st_mode & 07777, path));
     }

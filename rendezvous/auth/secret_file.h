@@ -10,7 +10,9 @@
 namespace ddprun::auth {
 
 enum class Readers {
-  kOwner,  // a secret: refused when its group or others can read or write it, or a stranger owns it
+  // A secret: refused when its group or others can read or write it, or a stranger owns it. Its
+  // group may read it where systemd has put it, in $CREDENTIALS_DIRECTORY (LoadCredential=).
+  kOwner,
   kAnybody,
 };
 

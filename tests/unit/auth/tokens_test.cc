@@ -76,6 +76,34 @@ TEST_F(TokenFileTest, IsRefusedWhereOthersMayReadOrWriteIt) {
   }
 }
 
+// As systemd leaves what LoadCredential= names: files of mode 0440 in a folder of mode 0550 or less.
+// Seen red with a rule that makes no difference between folders, and with one that trusts any.
+TEST_F(TokenFileTest, MayBeReadByItsGroupWhereSystemdHasPutIt) {
+  const std::string folder = folder_ / "credentials";
+  const std::string file = folder + "/token";
+  ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
+  std::ofstream(file) << "0123456789abcdef\n";
+  const auto error = [&](mode_t folder_mode, mode_t mode) {
+    EXPECT_EQ(chmod(folder.c_str(), folder_mode), 0);
+    EXPECT_EQ(chmod(file.c_str(), mode), 0);
+    return std::string(LoadTokens(file).status().message());
+  };
+  EXPECT_THAT(error(0500, 0440), HasSubstr("chmod 600")) << "not systemd's";
+  ASSERT_EQ(setenv("CREDENTIALS_DIRECTORY", folder.c_str(), 1), 0);
+  EXPECT_EQ(error(0500, 0440), "");
+  EXPECT_EQ(error(0550, 0440), "");
+  EXPECT_EQ(error(0500, 0400), "");
+  EXPECT_THAT(error(0500, 0444), HasSubstr("chmod 600"));
+  EXPECT_THAT(error(0500, 0460), HasSubstr("chmod 600"));
+  EXPECT_THAT(error(0755, 0440), HasSubstr("chmod 600")) << "others can get in";
+  Write(0440);
+  EXPECT_THAT(Error(), HasSubstr("chmod 600 " + path_)) << "next to the folder";
+  ASSERT_EQ(symlink(path_.c_str(), (folder_ / "credentials/link").c_str()), 0);
+  EXPECT_THAT(std::string(LoadTokens(folder + "/link").status().message()), HasSubstr("chmod 600"));
+  EXPECT_EQ(chmod(folder.c_str(), 0700), 0);  // so that it can be removed
+  ASSERT_EQ(unsetenv("CREDENTIALS_DIRECTORY"), 0);
+}
+
 TEST_F(TokenFileTest, MustBeARegularFileThatIsThere) {
   EXPECT_THAT(Error(), HasSubstr("token file " + path_));
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
