@@ -78,6 +78,7 @@ int ExitCodeOf(const absl::Status& why_it_did_not_start) {
 void RemoveJournal(const std::string& state_dir) {
   std::error_code ignored;
   std::filesystem::remove(state_dir + "/journal", ignored);
+  std::filesystem::remove(state_dir + "/lock", ignored);  // last: others lock another one from now
   std::filesystem::remove(state_dir, ignored);  // if it is empty
 }
 

@@ -96,6 +96,14 @@ std::string OwnerOf(int fd) {
   return absl::StrCat(" (process ", pid, ")");
 }
 
+// Whether the open file is the one at `path`.
+bool IsStill(int fd, const std::string& path) {
+  struct stat ours;
+  struct stat there;
+  return ::fstat(fd, &ours) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+         ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
 }  // namespace
 
 absl::Status PosixFileSystem::MakeDirectory(const std::string& path) {
@@ -120,20 +128,24 @@ absl::Status PosixFileSystem::MakeDirectory(const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<DirectoryLock>> PosixFileSystem::Lock(const std::string& directory) {
   const std::string path = absl::StrCat(directory, "/lock");
-  Descriptor fd = OpenFile(path, O_RDWR | O_CREAT | O_NOFOLLOW);
-  if (fd.get() < 0) return Failed("open", path);
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return Failed("lock", path);
-    return absl::AlreadyExistsError(
-        absl::StrCat(directory, " is in use by another rendezvous", OwnerOf(fd.get()),
-                     ": stop that one, or give this one another folder"));
+  for (;;) {
+    Descriptor fd = OpenFile(path, O_RDWR | O_CREAT | O_NOFOLLOW);
+    if (fd.get() < 0) return Failed("open", path);
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) return Failed("lock", path);
+      return absl::AlreadyExistsError(
+          absl::StrCat(directory, " is in use by another rendezvous", OwnerOf(fd.get()),
+                       ": stop that one, or give this one another folder"));
+    }
+    // Its last owner may have removed it after we opened it: then it keeps nobody out.
+    if (!IsStill(fd.get(), path)) continue;
+    // For people; the lock holds without it, on a full disk too.
+    const std::string pid = absl::StrCat(::getpid(), "\n");
+    if (::ftruncate(fd.get(), 0) == 0) {
+      [[maybe_unused]] const ssize_t written = ::pwrite(fd.get(), pid.data(), pid.size(), 0);
+    }
+    return std::make_unique<PosixDirectoryLock>(std::move(fd));
   }
-  // For people; the lock holds without it, on a full disk too.
-  const std::string pid = absl::StrCat(::getpid(), "\n");
-  if (::ftruncate(fd.get(), 0) == 0) {
-    [[maybe_unused]] const ssize_t written = ::pwrite(fd.get(), pid.data(), pid.size(), 0);
-  }
-  return std::make_unique<PosixDirectoryLock>(std::move(fd));
 }
 
 absl::Status PosixFileSystem::SyncDirectory(const std::string& path) {

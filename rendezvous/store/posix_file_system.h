@@ -1,5 +1,5 @@
 // The real file system. Its lock is flock() on DIRECTORY/lock, a file that holds the owner's
-// process id and is never removed.
+// process id. Only who holds the lock may remove it, for good.
 #ifndef DDPRUN_RENDEZVOUS_STORE_POSIX_FILE_SYSTEM_H_
 #define DDPRUN_RENDEZVOUS_STORE_POSIX_FILE_SYSTEM_H_
 
