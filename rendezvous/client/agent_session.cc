@@ -7,12 +7,12 @@
 #include <variant>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "rendezvous/auth/transcript.h"
 #include "rendezvous/client/channel.h"
+#include "rendezvous/client/connect_error.h"
 #include "rendezvous/core/check.h"
 #include "rendezvous/wire/grpc_handoff.h"
 #include "rendezvous/wire/translate.h"
@@ -20,37 +20,8 @@
 namespace ddprun {
 namespace {
 
-// gRPC's "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:29400: Failed to
-// connect to remote host: Connection refused" as "connection refused".
-std::string RootOfError(absl::string_view message) {
-  const std::size_t colon = message.rfind(": ");
-  if (colon != absl::string_view::npos) message.remove_prefix(colon + 2);
-  return absl::AsciiStrToLower(message);
-}
-
 // For addresses that neither take nor refuse a connection; then it is no refusal.
 constexpr std::chrono::milliseconds kRefusalCheckLimit{300};
-
-// What is wrong with TLS, if anything is: gRPC has no code for it, only words.
-std::optional<std::string> TlsTrouble(absl::string_view message) {
-  const auto has = [&](absl::string_view words) { return absl::StrContains(message, words); };
-  if (has("wrong version number")) {
-    return "it does not speak TLS: start it with --tls-cert and --tls-key, or leave --tls-ca out";
-  }
-  if (has("Hostname Verification") || has("not in peer certificate") || has("Cannot check peer")) {
-    return "its certificate is for another host: name this one in `ddprun certs DIR --host`";
-  }
-  if (has("certificate verify failed")) {
-    return "its certificate has expired, or is not of the authority in --tls-ca";
-  }
-  if (has("Ssl handshake failed") || has("SSL_ERROR")) return std::string(message);
-  return std::nullopt;
-}
-
-bool IsClosedByPeer(absl::string_view message) {
-  return absl::StrContains(message, "Socket closed") ||
-         absl::StrContains(message, "onnection reset");
-}
 
 std::string Seconds(Duration duration) {
   return absl::StrCat(std::chrono::duration<double>(duration).count(), "s");

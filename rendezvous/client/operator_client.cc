@@ -9,6 +9,7 @@
 #include "ddprun/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/client/channel.h"
+#include "rendezvous/client/connect_error.h"
 
 namespace ddprun {
 namespace {
@@ -18,8 +19,14 @@ absl::Status FromGrpc(const std::string& endpoint, const grpc::Status& status) {
   const std::string& text = status.error_message();
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
+      if (const auto trouble = TlsTrouble(text)) {
+        return absl::UnavailableError(absl::StrCat(
+            "no trust between us and the rendezvous at ", endpoint, ": ", *trouble));
+      }
       return absl::UnavailableError(
-          absl::StrCat("cannot reach the rendezvous at ", endpoint, " (--rdzv-endpoint): ", text));
+          absl::StrCat("cannot reach the rendezvous at ", endpoint, " (--rdzv-endpoint): ",
+                       RootOfError(text),
+                       IsClosedByPeer(text) ? "; does it ask for TLS (--tls-ca)?" : ""));
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return absl::UnavailableError(
           absl::StrCat("the rendezvous at ", endpoint, " does not answer"));

@@ -237,7 +237,8 @@ TEST_F(OperatorsTest, WhatIsNotThereIsSaid) {
   daemon_.Kill();
   const Result gone = Ddprun({"status"});
   EXPECT_EQ(gone.code, 69);
-  EXPECT_THAT(gone.err, HasSubstr("cannot reach the rendezvous at " + daemon_.endpoint()));
+  EXPECT_THAT(gone.err, HasSubstr("cannot reach the rendezvous at " + daemon_.endpoint() +
+                                  " (--rdzv-endpoint): connection refused\n"));
 }
 
 TEST(RendezvousFilesTest, SighupOpensLogAndEventsAnew) {

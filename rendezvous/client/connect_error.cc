@@ -1,0 +1,34 @@
+#include "rendezvous/client/connect_error.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+
+namespace ddprun {
+
+std::string RootOfError(absl::string_view message) {
+  const std::size_t colon = message.rfind(": ");
+  if (colon != absl::string_view::npos) message.remove_prefix(colon + 2);
+  return absl::AsciiStrToLower(message);
+}
+
+std::optional<std::string> TlsTrouble(absl::string_view message) {
+  const auto has = [&](absl::string_view words) { return absl::StrContains(message, words); };
+  if (has("wrong version number")) {
+    return "it does not speak TLS: start it with --tls-cert and --tls-key, or leave --tls-ca out";
+  }
+  if (has("Hostname Verification") || has("not in peer certificate") || has("Cannot check peer")) {
+    return "its certificate is for another host: name this one in `ddprun certs DIR --host`";
+  }
+  if (has("certificate verify failed")) {
+    return "its certificate has expired, or is not of the authority in --tls-ca";
+  }
+  if (has("Ssl handshake failed") || has("SSL_ERROR")) return std::string(message);
+  return std::nullopt;
+}
+
+bool IsClosedByPeer(absl::string_view message) {
+  return absl::StrContains(message, "Socket closed") ||
+         absl::StrContains(message, "onnection reset");
+}
+
+}  // namespace ddprun
