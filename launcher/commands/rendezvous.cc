@@ -120,7 +120,9 @@ std::string Endpoint(const std::string& host, int port) {
 int ServeRendezvous(const RendezvousCommand& command) {
   const auth::CredentialOptions credential_options = CredentialOptionsOf(command.credentials);
   const bool asks = auth::AsksWhoCalls(credential_options);
-  if (!IsLoopback(command.host) && !command.insecure && !asks) {
+  // A Unix socket is for its owner alone (mode 0600).
+  const bool reachable = command.socket.empty() && !IsLoopback(command.host);
+  if (reachable && !command.insecure && !asks) {
     std::fprintf(stderr,
                  "ddprun rendezvous: --listen %s: whoever can reach this address could join or end "
                  "jobs; give --token-file, certificates (--tls-ca, --tls-cert, --tls-key) or "
@@ -175,7 +177,8 @@ int ServeRendezvous(const RendezvousCommand& command) {
   }
 
   RendezvousServer::Options options;
-  options.listen = Endpoint(command.host, command.port);
+  options.listen = command.socket.empty() ? Endpoint(command.host, command.port)
+                                          : absl::StrCat("unix:", command.socket);
   options.log = [](std::string_view job, std::string_view text) {
     LogInfo(absl::StrCat(job.empty() ? "" : absl::StrCat("job ", std::string(job), ": "),
                          std::string(text)));
@@ -196,16 +199,21 @@ int ServeRendezvous(const RendezvousCommand& command) {
       loop.Post([&idle, load] { idle->OnLoad(load); });
     };
   }
+  // The server sets the mode of a Unix socket, but until then it has the one it was made with.
+  const mode_t mask = umask(0077);
+  if (command.socket.empty()) umask(mask);
   auto server = RendezvousServer::Start(std::move(options));
+  umask(mask);
   if (!server.ok()) return cannot_start(server.status(), ExitCodeOf(server.status()));
-  const std::string endpoint = Endpoint(command.host, (*server)->port());
+  const std::string endpoint = command.socket.empty() ? Endpoint(command.host, (*server)->port())
+                                                      : absl::StrCat("unix:", command.socket);
   if (asks) {
     LogInfo(absl::StrCat("asks every agent for ", (*credentials)->description,
                          credential_options.tls() ? "" : "; connections are not encrypted"));
     if (!(*credentials)->warning.empty()) LogWarning((*credentials)->warning);
-  } else if (!IsLoopback(command.host)) {
+  } else if (reachable) {
     LogWarning(absl::StrCat("--insecure: anybody who reaches ", endpoint, " can end every job"));
-  } else {
+  } else if (command.socket.empty()) {
     LogDebug("on loopback, without credentials: every user of this machine can end every job");
   }
   if (!command.port_file.empty()) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "launcher/config/flags.h"
 #include "launcher/config/operator_options.h"
 #include "launcher/config/run_options.h"
@@ -146,6 +147,14 @@ CredentialsConfig Credentials(const FlagReading& reading, const Host& host) {
   return AbsolutePaths(std::move(credentials), host);
 }
 
+// The absolute path of "unix:PATH"; empty for anything else.
+std::string UnixSocketOf(absl::string_view text, const Host& host) {
+  if (!absl::ConsumePrefix(&text, "unix:") || text.empty()) return "";
+  return (std::filesystem::path(host.CurrentDirectory()) / std::string(text))
+      .lexically_normal()
+      .string();
+}
+
 Command ParseRendezvous(const std::vector<std::string>& arguments, const Host& host) {
   const FlagReading reading = ReadFlags(RendezvousFlags(), arguments, Positionals::kAnywhere, host);
   if (auto end = EarlyEnd(reading, kRendezvousUsage, RendezvousFlags())) return *std::move(end);
@@ -159,17 +168,22 @@ Command ParseRendezvous(const std::vector<std::string>& arguments, const Host& h
   }
   RendezvousCommand command;
   const GivenFlag* const listen = reading.Find("listen");
-  const auto endpoint =
-      listen == nullptr ? std::nullopt : ParseEndpoint(listen->value, 0, std::nullopt);
-  if (endpoint.has_value()) {
+  const std::string listen_value = listen == nullptr ? "" : listen->value;
+  const auto endpoint = ParseEndpoint(listen_value, 0, std::nullopt);
+  if (std::string socket = UnixSocketOf(listen_value, host); !socket.empty()) {
+    command.socket = std::move(socket);
+    if (reading.Find("port-file") != nullptr) {
+      errors.push_back("--port-file: a Unix socket has no port");
+    }
+  } else if (endpoint.has_value()) {
     command.host = endpoint->host;
     command.port = endpoint->port;
   } else {
     errors.push_back(
         absl::StrCat(listen == nullptr ? "--listen" : listen->origin.place,
                      ": expected HOST:PORT, the port from 0 (any free one) to 65535, such as "
-                     "127.0.0.1:29400 (found ",
-                     listen == nullptr ? "none" : Quoted(listen->value), ")"));
+                     "127.0.0.1:29400, or unix:/PATH (found ",
+                     listen == nullptr ? "none" : Quoted(listen_value), ")"));
   }
   if (const GivenFlag* const idle = reading.Find("until-idle"); idle != nullptr) {
     command.until_idle = ParseDuration(idle->value);

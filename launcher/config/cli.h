@@ -35,6 +35,7 @@ struct RunCommand {
 
 // ddprun rendezvous --listen HOST:PORT
 struct RendezvousCommand {
+  std::string socket;       // absolute, of a Unix socket; empty: host and port say where it listens
   std::string host;         // without the brackets of an IPv6 address
   int port = 0;             // 0: any free one
   std::string port_file;    // absolute; empty: none

@@ -119,7 +119,8 @@ constexpr FlagSpec kRunFlags[] = {
 };
 
 constexpr FlagSpec kRendezvousFlags[] = {
-    Option("listen", 0, "HOST:PORT", "address to listen on; port 0 takes any free one"),
+    Option("listen", 0, "HOST:PORT",
+           "address to listen on; port 0 takes any free one; unix:/PATH: a socket of this user"),
     Option("port-file", 0, "FILE", "write the number of the port to this file"),
     Option("token-file", 0, "FILE", "ask every agent for a token of this file; docs/security.md"),
     Option("tls-ca", 0, "FILE", "ask every agent for a certificate of this authority"),

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "launcher/config/run_options.h"
@@ -130,10 +131,12 @@ Command MakeOperatorCommand(Kind kind, const FlagReading& reading, CredentialsCo
 
   command.endpoint = absl::StrCat("127.0.0.1:", kDefaultPort);
   if (const GivenFlag* const given = reading.Find("rdzv-endpoint"); given != nullptr) {
-    if (const auto endpoint = ParseEndpoint(given->value, 1, kDefaultPort)) {
+    if (absl::StartsWith(given->value, "unix:/")) {
+      command.endpoint = given->value;
+    } else if (const auto endpoint = ParseEndpoint(given->value, 1, kDefaultPort)) {
       command.endpoint = FormatEndpoint(*endpoint);
     } else {
-      expected(*given, "HOST:PORT, where `ddprun rendezvous` listens");
+      expected(*given, "HOST:PORT or unix:/PATH, where `ddprun rendezvous` listens");
     }
   }
   if (const GivenFlag* const given = reading.Find("timeout"); given != nullptr) {

@@ -389,6 +389,17 @@ TEST(CliRendezvousTest, PortZeroTakesAnyAndGoesToTheFile) {
   EXPECT_FALSE(command.insecure);
 }
 
+TEST(CliRendezvousTest, ListensOnAUnixSocket) {
+  EXPECT_EQ(ParseAs<RendezvousCommand>({"rendezvous", "--listen", "unix:/run/r.sock"}).socket,
+            "/run/r.sock");
+  const auto command = ParseAs<RendezvousCommand>({"rendezvous", "--listen=unix:r.sock"});
+  EXPECT_EQ(command.socket, "/home/user/r.sock");
+  EXPECT_EQ(command.host, "");
+  EXPECT_THAT(ErrorOf({"rendezvous", "--listen=unix:"}), StartsWith("--listen: expected"));
+  EXPECT_THAT(ErrorOf({"rendezvous", "--listen=unix:/r", "--port-file=p"}),
+              HasSubstr("--port-file: a Unix socket has no port"));
+}
+
 TEST(CliRendezvousTest, RefusesWhatItCannotListenOn) {
   EXPECT_THAT(ErrorOf({"rendezvous"}), StartsWith("--listen: expected HOST:PORT"));
   for (const char* const text : {"node1", ":29400", "node1:70000", "29400"}) {
