@@ -79,7 +79,7 @@ void RemoveJournal(const std::string& state_dir) {
   std::error_code ignored;
   std::filesystem::remove(state_dir + "/journal", ignored);
   std::filesystem::remove(state_dir + "/lock", ignored);  // last: others lock another one from now
-  std::filesystem::remove(state_dir, ignored);  // if it is empty
+  std::filesystem::remove(state_dir, ignored);            // if it is empty
 }
 
 // Makes stderr this file, which is opened anew each time: it may have been renamed.

@@ -20,13 +20,12 @@ absl::Status FromGrpc(const std::string& endpoint, const grpc::Status& status) {
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
       if (const auto trouble = TlsTrouble(text)) {
-        return absl::UnavailableError(absl::StrCat(
-            "no trust between us and the rendezvous at ", endpoint, ": ", *trouble));
+        return absl::UnavailableError(
+            absl::StrCat("no trust between us and the rendezvous at ", endpoint, ": ", *trouble));
       }
-      return absl::UnavailableError(
-          absl::StrCat("cannot reach the rendezvous at ", endpoint, " (--rdzv-endpoint): ",
-                       RootOfError(text),
-                       IsClosedByPeer(text) ? "; does it ask for TLS (--tls-ca)?" : ""));
+      return absl::UnavailableError(absl::StrCat(
+          "cannot reach the rendezvous at ", endpoint, " (--rdzv-endpoint): ", RootOfError(text),
+          IsClosedByPeer(text) ? "; does it ask for TLS (--tls-ca)?" : ""));
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return absl::UnavailableError(
           absl::StrCat("the rendezvous at ", endpoint, " does not answer"));
