@@ -224,7 +224,6 @@ TEST_F(RoundLoopTest, AJobBelongsToWhoBeganIt) {
   EXPECT_TRUE(Joined("bobs job", 2, 1, "token:bob")->WaitFor<Assignment>());
 }
 
-// Seen red with a loop that leaves the session to its agent.
 TEST_F(RoundLoopTest, WhoIsRefusedIsToldWhyAndHasNoSessionAnyMore) {
   const auto agent = Joined("job", 1, 2);
   const auto other = Joined("job", 2, 3);  // another --nnodes
