@@ -77,8 +77,7 @@ TEST_F(TokenFileTest, IsRefusedWhereOthersMayReadOrWriteIt) {
 }
 
 // As systemd leaves what LoadCredential= names: files of mode 0440 in a folder of mode 0550 or
-// less. Seen red with a rule that makes no difference between folders, and with one that trusts
-// any.
+// less.
 TEST_F(TokenFileTest, MayBeReadByItsGroupWhereSystemdHasPutIt) {
   const std::string folder = folder_ / "credentials";
   const std::string file = folder + "/token";
