@@ -4,7 +4,7 @@
 
 #include <chrono>
 #include <future>
-#include <optional>
+#include <memory>
 
 namespace ddprun {
 namespace {
@@ -19,7 +19,7 @@ std::future<void> PassOnAnotherThread(BurstGate& gate) {
 
 TEST(BurstGateTest, OthersWaitUntilTheBurstIsOver) {
   BurstGate gate;
-  std::optional<BurstGate::Burst> burst(std::in_place, &gate, kMany);
+  auto burst = std::make_unique<BurstGate::Burst>(&gate, kMany);
   const std::future<void> passed = PassOnAnotherThread(gate);
   EXPECT_EQ(passed.wait_for(kAWhile), std::future_status::timeout);
   burst.reset();
