@@ -44,8 +44,14 @@ grpc::Status ToGrpc(const absl::Status& status) {
 class RefusedSession final
     : public grpc::ServerBidiReactor<v1::AgentMessage, v1::RendezvousMessage> {
  public:
-  explicit RefusedSession(const absl::Status& why) { Finish(ToGrpc(why)); }
-  void OnDone() override { delete this; }
+  explicit RefusedSession(const absl::Status& why) {
+    Finish(ToGrpc(why));
+    wire::HandToGrpc(this);
+  }
+  void OnDone() override {
+    wire::TakeFromGrpc(this);
+    delete this;
+  }
 };
 
 void Configure(grpc::ServerBuilder& builder, bool is_unix) {

@@ -102,8 +102,8 @@ void Session::OnReadDone(bool ok) {
 }
 
 void Session::OnWriteDone(bool ok) {
-  loop_->gate().Pass();
   wire::TakeFromGrpc(this);
+  loop_->gate().Pass();
   const std::lock_guard lock(mutex_);
   writing_ = false;
   outgoing_.pop_front();
