@@ -451,6 +451,10 @@ void Round::OnStopAsked(const StopAsked& asked) {
     answer(false, absl::StrCat("job ", job_, " is over: ", finished_->reason));
     return;
   }
+  if (!spec_) {
+    answer(false, absl::StrCat("job ", job_, " has not begun"));
+    return;
+  }
   Plan plan{.stop = true, .save = asked.save, .saved = false, .reason = "stopped by an operator"};
   switch (state_) {
     case RoundState::kRunning:

@@ -37,6 +37,7 @@ void JoinWatch::Arm(Clock::time_point now) {
 void JoinWatch::OnAlarm() {
   wire::TakeFromGrpc(this);
   std::vector<std::shared_ptr<Session>> late;
+  std::unique_ptr<grpc::Alarm> over;
   {
     const auto now = Clock::now();
     const std::lock_guard lock(mutex_);
@@ -47,7 +48,11 @@ void JoinWatch::OnAlarm() {
       if (session != nullptr) late.push_back(std::move(session));
       entries_.pop_front();
     }
-    if (!entries_.empty() && !stopped_) Arm(now);
+    if (!entries_.empty() && !stopped_) {
+      Arm(now);
+    } else {
+      over = std::move(alarm_);  // it holds us
+    }
   }
   for (const auto& session : late) session->OnTimeToJoinOver();
 }
