@@ -19,6 +19,7 @@ cmake --build --preset "$preset"
 
 # What a sanitizer finds in any process, a daemon in the background too, fails the test that runs it.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-exitcode=99:detect_leaks=1}
+export LSAN_OPTIONS=${LSAN_OPTIONS:-print_suppressions=0 suppressions=$PWD/tests/lsan.supp}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-exitcode=99 suppressions=$PWD/tests/tsan.supp}
 
