@@ -74,6 +74,25 @@ struct OperatorClient::Grpc {
                     {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())});
   }
 
+  // One question, one answer: the text of it.
+  template <class Request>
+  absl::StatusOr<std::string> Ask(const Options& options, const std::string& method,
+                                  const Request& request,
+                                  grpc::Status (v1::Operator::Stub::*rpc)(grpc::ClientContext*,
+                                                                          const Request&,
+                                                                          v1::OperatorAnswer*)) {
+    const auto deadline = std::chrono::system_clock::now() + options.timeout;
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    const absl::Status allowed = Prepare(options, method, deadline, &context);
+    if (!allowed.ok()) return allowed;
+    v1::OperatorAnswer answer;
+    const absl::Status status =
+        FromGrpc(options.endpoint, ((*stub).*rpc)(&context, request, &answer));
+    if (!status.ok()) return status;
+    return answer.text();
+  }
+
   const std::shared_ptr<grpc::Channel> channel;
   const std::unique_ptr<v1::Rendezvous::Stub> handshake;
   const std::unique_ptr<v1::Operator::Stub> stub;
@@ -136,36 +155,18 @@ absl::StatusOr<std::string> OperatorClient::Status(const std::string& job) {
 }
 
 absl::StatusOr<std::string> OperatorClient::StopJob(const std::string& job, bool save) {
-  const auto deadline = std::chrono::system_clock::now() + options_.timeout;
-  grpc::ClientContext context;
-  context.set_deadline(deadline);
-  const absl::Status allowed = grpc_->Prepare(options_, "StopJob", deadline, &context);
-  if (!allowed.ok()) return allowed;
   v1::StopRequest request;
   request.set_job(job);
   request.set_save(save);
-  v1::OperatorAnswer answer;
-  const absl::Status status =
-      FromGrpc(options_.endpoint, grpc_->stub->StopJob(&context, request, &answer));
-  if (!status.ok()) return status;
-  return answer.text();
+  return grpc_->Ask(options_, "StopJob", request, &v1::Operator::Stub::StopJob);
 }
 
 absl::StatusOr<std::string> OperatorClient::DrainNode(const std::string& host,
                                                       const std::string& job) {
-  const auto deadline = std::chrono::system_clock::now() + options_.timeout;
-  grpc::ClientContext context;
-  context.set_deadline(deadline);
-  const absl::Status allowed = grpc_->Prepare(options_, "DrainNode", deadline, &context);
-  if (!allowed.ok()) return allowed;
   v1::DrainRequest request;
   request.set_host(host);
   request.set_job(job);
-  v1::OperatorAnswer answer;
-  const absl::Status status =
-      FromGrpc(options_.endpoint, grpc_->stub->DrainNode(&context, request, &answer));
-  if (!status.ok()) return status;
-  return answer.text();
+  return grpc_->Ask(options_, "DrainNode", request, &v1::Operator::Stub::DrainNode);
 }
 
 absl::StatusOr<std::unique_ptr<OperatorClient::Events>> OperatorClient::Follow(
