@@ -20,10 +20,10 @@ struct ListenAddress {
 // Takes "HOST:PORT", "[IPV6]:PORT" or "unix:/path". Error: InvalidArgument.
 absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text);
 
-// Binds `address` for a moment to learn what gRPC does not tell: why it would fail. Port 0 and a
-// Unix path that no process listens on succeed, a stale socket file too. Error: AlreadyExists when
-// another process listens there, else Unavailable; the message is the system's, in lower case.
-absl::Status TryListen(const ListenAddress& address);
+// Binds the path for a moment to learn what gRPC does not tell: why it would fail. One that no
+// process listens on succeeds, a stale socket file too. Error: AlreadyExists when another process
+// listens there, else Unavailable; the message is the system's, in lower case.
+absl::Status TryListenUnix(const std::string& path);
 
 }  // namespace ddprun
 

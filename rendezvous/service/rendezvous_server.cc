@@ -164,7 +164,8 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
   std::unique_ptr<RendezvousServer> result(new RendezvousServer);
   result->descriptors_ = std::make_unique<DescriptorGuard>(options.descriptor_limit);
   if (address->is_unix()) {
-    if (const absl::Status status = TryListen(*address); !status.ok()) return cannot_listen(status);
+    const absl::Status status = TryListenUnix(address->path);
+    if (!status.ok()) return cannot_listen(status);
   } else {
     auto acceptor = TcpAcceptor::Bind(*address);
     if (!acceptor.ok()) return cannot_listen(acceptor.status());
