@@ -15,26 +15,9 @@
 namespace ddprun {
 namespace {
 
-const char* OutcomeName(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kSucceeded:
-      return "succeeded";
-    case Outcome::kFailed:
-      return "failed";
-    case Outcome::kLeft:
-      return "left";
-    case Outcome::kTimedOut:
-      return "unreachable";
-    case Outcome::kPreempted:
-      return "preempted";
-  }
-  return "?";
-}
-
 // To the millisecond.
-std::string Seconds(Duration duration) {
-  const auto rounded = std::chrono::round<std::chrono::milliseconds>(duration);
-  return absl::StrCat(std::chrono::duration<double>(rounded).count(), " s");
+std::string Rounded(Duration duration) {
+  return Seconds(std::chrono::round<std::chrono::milliseconds>(duration));
 }
 
 // An end that this agent came to by itself, without the rendezvous.
@@ -76,7 +59,7 @@ std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint n
   actions_.clear();
   if (ended()) return {};  // Exit was the last action
   if (const auto fence = FenceAt(); fence && now >= *fence) {
-    Fence(absl::StrCat(options_.rendezvous, " was not heard for ", Seconds(now - last_contact_)),
+    Fence(absl::StrCat(options_.rendezvous, " was not heard for ", Rounded(now - last_contact_)),
           now);
   }
   std::visit(Overloaded{
@@ -183,7 +166,7 @@ void Supervisor::GiveUp(TimePoint now) {
                            ? absl::StrCat(options_.rendezvous, " does not answer")
                            : why_unreachable_;
   if (options_.leases) {
-    absl::StrAppend(&reason, "; gave up after ", Seconds(now - unreachable_since_));
+    absl::StrAppend(&reason, "; gave up after ", Rounded(now - unreachable_since_));
   }
   verdict_ = OwnVerdict("unreachable", kExitUnavailable, std::move(reason));
   if (state_ == SupervisorState::kFenced) return;  // when the workers are gone
@@ -363,8 +346,8 @@ void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
 void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
   if (state_ == SupervisorState::kLeaving) return;  // this node's own end is decided
   if (generation_.value < 0) Say("the job is over; this node has started nothing");
-  verdict_ = Verdict{OutcomeName(finished.outcome), finished.exit_code,  finished.reason,
-                     finished.restarts_used,        finished.root_cause, finished.earlier};
+  verdict_ = Verdict{ToString(finished.outcome), finished.exit_code,  finished.reason,
+                     finished.restarts_used,     finished.root_cause, finished.earlier};
   // When the workers are gone.
   if (state_ == SupervisorState::kStopping || state_ == SupervisorState::kFenced) return;
   StopWorkers(SupervisorState::kStopping, SIGTERM, now);
@@ -398,197 +381,6 @@ void Supervisor::OnRefused(const Refused& refused, TimePoint now) {
   verdict_ = OwnVerdict("refused", kExitRefused, refused.reason);
   if (state_ == SupervisorState::kFenced) return;  // when the workers are gone
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);
-}
-
-// ---- workers ----
-
-void Supervisor::OnWorkerSpawned(const WorkerSpawned& spawned, TimePoint now) {
-  Worker* worker = Find(spawned.local_rank);
-  DDPRUN_CHECK(worker != nullptr && spawning_ > 0, "spawned unasked");
-  worker->pid = spawned.pid;
-  worker->alive = true;
-  --spawning_;
-  // Starting them took longer than the lease: the others were killed already.
-  if (state_ == SupervisorState::kFenced) StopWorkers(SupervisorState::kFenced, SIGKILL, now);
-}
-
-void Supervisor::OnSpawnFailed(const SpawnFailed& failed, TimePoint now) {
-  DDPRUN_CHECK(spawning_ > 0, "not asked to spawn");
-  spawning_ = 0;
-  if (state_ == SupervisorState::kFenced) {
-    SettleIfGone(now);
-    return;
-  }
-  WorkerExited report = ExitReport(failed.local_rank, ExitStatus{failed.exit_code});
-  report.error_kind = failed.permanent ? kErrorExec : kErrorSpawn;
-  report.error_text = failed.reason;
-  exits_.push_back(report);
-  SendUp(std::move(report));
-  StopWorkers(SupervisorState::kStopping, SIGTERM, now);
-}
-
-void Supervisor::OnCheckpointReported(const CheckpointReported& report) {
-  Worker* worker = Find(report.local_rank);
-  if (worker == nullptr) return;
-  worker->speaks = true;
-  if (checkpoint_ == report.step) return;  // another rank of this node said so
-  checkpoint_ = report.step;
-  SendUp(Checkpointed{report.step});
-}
-
-void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
-  Worker* worker = Find(ended.local_rank);
-  // It did not end in time after SIGKILL, and was not waited for; or the agent itself was stopped,
-  // and its timers come before what had happened meanwhile.
-  if (worker == nullptr || !worker->alive) return;
-  worker->alive = false;
-  last_ended_ms_ = ended.ended_at_ms;
-  if (state_ != SupervisorState::kRunning) {  // we ended it, or it died of what we are ending
-    SettleIfGone(now);
-    return;
-  }
-  WorkerExited report = ExitReport(ended.local_rank, ended.status);
-  report.stderr_tail = ended.stderr_tail;
-  report.ended_at_ms = ended.ended_at_ms;
-  report.oom_killed = ended.oom_killed;
-  if (report.error_text.empty()) report.error_text = ended.error_file_text;
-  if (!ended.status.ok()) {
-    Say(Describe(WorkerFailure{options_.node.host, assignment_.node_rank, generation_, report}));
-  }
-  exits_.push_back(report);
-  SendUp(report);
-  // Exit code 0 while others run: wait for them, however long they take. A victim: the cause may be
-  // on this node too and yet to be heard of; the rendezvous says when to stop waiting for it.
-  if (ended.status.ok() || IsVictim(report)) return;
-  StopWorkers(SupervisorState::kStopping, SIGTERM, now);
-}
-
-// ---- the user and time ----
-
-void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
-  if (signal.signo == SIGUSR1 || signal.signo == SIGUSR2) {
-    if (const auto alive = Alive(); !alive.empty()) {
-      actions_.push_back(SignalWorkers{signal.signo, alive});
-    }
-    return;
-  }
-  if (state_ == SupervisorState::kLeaving) {
-    const bool from_a_keyboard = signal.signo == SIGINT || signal.signo == SIGQUIT;
-    if (from_a_keyboard && now >= signalled_at_ + options_.repeat_guard) {  // asked twice: now
-      StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
-    }
-    return;
-  }
-  signalled_at_ = now;
-  const std::string name = SignalName(signal.signo);
-  Say(absl::StrCat("got ", name, ": ending this node's workers"));
-  verdict_ = OwnVerdict("left", 128 + signal.signo, absl::StrCat("this agent got ", name));
-  // Fenced: no grace, whoever asks.
-  StopWorkers(SupervisorState::kLeaving,
-              state_ == SupervisorState::kFenced ? SIGKILL : signal.signo, now);
-}
-
-void Supervisor::SendHeartbeat(TimePoint now) {
-  std::optional<std::int64_t> step;
-  for (const Worker& worker : workers_) step = std::max(step, worker.step);
-  SendUp(Heartbeat{std::chrono::nanoseconds(now.time_since_epoch()).count(), step});
-  next_heartbeat_ = now + options_.spec.heartbeat;
-}
-
-void Supervisor::OnTick(TimePoint now) {
-  if (options_.leases && joined_ && now >= next_heartbeat_) SendHeartbeat(now);
-  if (const auto give_up = GiveUpAt(); give_up && now >= *give_up) {
-    GiveUp(now);
-    return;
-  }
-  if (!deadline_ || now < *deadline_) return;
-  if (stop_signal_ != SIGKILL) {
-    StopWorkers(state_, SIGKILL, now);
-    return;
-  }
-  const std::string pids =
-      absl::StrJoin(Alive(), ", ", [&](std::string* out, LocalRank local_rank) {
-        absl::StrAppend(out, "rank ", assignment_.first_rank.value + local_rank.value, " (pid ",
-                        workers_[local_rank.value].pid, ")");
-      });
-  Say(absl::StrCat(pids, " did not end after SIGKILL; going on without waiting for it"));
-  for (Worker& worker : workers_) worker.alive = false;
-  SettleIfGone(now);
-}
-
-// ---- transitions ----
-
-void Supervisor::StopWorkers(SupervisorState next, int signo, TimePoint now) {
-  if (state_ != next) Enter(next);
-  stop_signal_ = signo;
-  deadline_ = now + (signo == SIGKILL ? options_.kill_grace : options_.stop_grace);
-  if (const auto alive = Alive(); !alive.empty()) {
-    actions_.emplace_back(SignalWorkers{signo, alive});
-  }
-  SettleIfGone(now);
-}
-
-void Supervisor::SettleIfGone(TimePoint now) {
-  if (spawning_ > 0 || !Alive().empty()) return;
-  deadline_.reset();
-  if (state_ == SupervisorState::kLeaving) {
-    if (open_ && !joined_) Introduce(now);
-    SendUp(Leave{verdict_->reason, verdict_->exit_code});
-    End(SupervisorState::kFailed, *std::move(verdict_));
-  } else if (verdict_) {
-    const bool over = verdict_->outcome == "succeeded" || verdict_->outcome == "failed" ||
-                      verdict_->outcome == "left" || verdict_->outcome == "preempted";
-    End(over ? SupervisorState::kDone : SupervisorState::kFailed, *std::move(verdict_));
-  } else {
-    const bool fenced = state_ == SupervisorState::kFenced;
-    Drain(fenced ? last_ended_ms_ : 0, fenced, now);
-  }
-}
-
-void Supervisor::Drain(std::int64_t fenced_at_ms, bool rejoin, TimePoint now) {
-  Enter(SupervisorState::kJoining);
-  Drained drained;
-  drained.fenced_at_ms = fenced_at_ms;
-  for (const Worker& worker : workers_)
-    drained.last_step = std::max(drained.last_step, worker.step);
-  drained_ = drained;
-  if (rejoin && open_) {
-    Introduce(now);
-  } else {
-    SendUp(drained);
-  }
-}
-
-void Supervisor::End(SupervisorState next, Verdict verdict) {
-  Enter(next);
-  actions_.push_back(Exit{std::move(verdict)});
-}
-
-void Supervisor::Enter(SupervisorState next) {
-  const auto allowed = [&]() -> bool {
-    using enum SupervisorState;
-    switch (state_) {
-      case kJoining:
-        return next == kSpawning || next == kStopping || next == kLeaving;
-      case kSpawning:
-        return next != kDone && next != kFailed && next != kFenced;
-      case kRunning:
-        return next == kSpawning || next == kStopping || next == kLeaving || next == kFenced;
-      case kStopping:
-        return next == kJoining || next == kLeaving || next == kFenced || next == kDone ||
-               next == kFailed;
-      case kFenced:
-        return next == kJoining || next == kLeaving || next == kDone || next == kFailed;
-      case kLeaving:
-        return next == kFailed;
-      case kDone:
-      case kFailed:
-        return false;
-    }
-    return false;
-  };
-  DDPRUN_CHECK(allowed(), ToString(next));
-  state_ = next;
 }
 
 // ---- helpers ----

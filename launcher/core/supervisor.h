@@ -25,6 +25,7 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/core/supervisor_options.h"
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/types.h"
 
@@ -42,38 +43,6 @@ enum class SupervisorState {
 };
 const char* ToString(SupervisorState state);
 
-// How the job ended, as seen by this agent: what --report holds and what the exit code says.
-struct Verdict {
-  std::string outcome;  // succeeded | failed | preempted | left | refused | unreachable
-  int exit_code = 0;
-  std::string reason;
-  int restarts_used = 0;
-  std::optional<RootCause> root_cause;
-  std::vector<RootCause> earlier;  // of the generations before, oldest first
-
-  bool operator==(const Verdict&) const = default;
-};
-
-struct SupervisorOptions {
-  std::string job;
-  std::uint32_t epoch = 0;
-  Incarnation incarnation;
-  JobSpec spec;
-  NodeSpec node;
-  Duration stop_grace = std::chrono::seconds(10);  // from the first signal to SIGKILL
-  // After SIGKILL: a worker that is still there (in an uninterruptible wait) is named and left.
-  Duration kill_grace = std::chrono::seconds(2);
-  // A second SIGINT or SIGQUIT ends the grace, unless it comes with the first: some senders signal
-  // the process and its group.
-  Duration repeat_guard = std::chrono::milliseconds(300);
-  // False: the rendezvous is in this process. There are no heartbeats and no lease, and a session
-  // that is lost is the end.
-  bool leases = true;
-  std::string rendezvous = "the rendezvous";            // for people: with its endpoint
-  Duration connect_timeout = std::chrono::seconds(60);  // for the first word of the rendezvous
-  Duration daemon_grace = std::chrono::minutes(5);  // without a session, before the agent gives up
-};
-
 class Supervisor {
  public:
   // ---- events ----
@@ -88,8 +57,8 @@ class Supervisor {
   // The session broke, or one more attempt to open one failed.
   struct SessionLost {
     std::string reason;
-    // The connection was refused: nobody listens there. This proves that no rendezvous has lived
-    // since before `attempt_started_at`, so none has given our ranks away.
+    // The connection was refused: nobody listened there at a moment after `attempt_started_at`, so
+    // the next rendezvous gives every agent a whole lease from later than that.
     bool refused = false;
     TimePoint attempt_started_at{};
     bool denied = false;  // one side does not take the other's credentials

@@ -185,6 +185,8 @@ struct Stop {
 
 // kPreempted: stopped on purpose, with a checkpoint made for it.
 enum class Outcome { kSucceeded, kFailed, kLeft, kTimedOut, kPreempted };
+// The word of --report, `status` and events: succeeded | failed | left | unreachable | preempted.
+const char* ToString(Outcome outcome);
 
 // A worker's end, with where it happened.
 struct WorkerFailure {

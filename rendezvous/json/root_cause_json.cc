@@ -76,22 +76,6 @@ Json ToJson(const RootCause& cause) {
   return json;
 }
 
-const char* ToString(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kSucceeded:
-      return "succeeded";
-    case Outcome::kFailed:
-      return "failed";
-    case Outcome::kLeft:
-      return "left";
-    case Outcome::kTimedOut:
-      return "unreachable";
-    case Outcome::kPreempted:
-      return "preempted";
-  }
-  return "?";
-}
-
 std::string IsoTime(std::int64_t unix_ms) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixMillis(unix_ms),
                           absl::UTCTimeZone());

@@ -15,9 +15,6 @@ namespace ddprun {
 // worker, and the victims.
 nlohmann::ordered_json ToJson(const RootCause& cause);
 
-// "succeeded", "failed", "left", "unreachable", "preempted".
-const char* ToString(Outcome outcome);
-
 // "2026-11-21T08:30:22.125Z"
 std::string IsoTime(std::int64_t unix_ms);
 

@@ -1,0 +1,49 @@
+// What a Supervisor is made with, and what it ends with. Plain values.
+#ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_OPTIONS_H_
+#define DDPRUN_LAUNCHER_CORE_SUPERVISOR_OPTIONS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/messages.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+// How the job ended, as seen by this agent: what --report holds and what the exit code says.
+struct Verdict {
+  std::string outcome;  // succeeded | failed | preempted | left | refused | unreachable
+  int exit_code = 0;
+  std::string reason;
+  int restarts_used = 0;
+  std::optional<RootCause> root_cause;
+  std::vector<RootCause> earlier;  // of the generations before, oldest first
+
+  bool operator==(const Verdict&) const = default;
+};
+
+struct SupervisorOptions {
+  std::string job;
+  std::uint32_t epoch = 0;
+  Incarnation incarnation;
+  JobSpec spec;
+  NodeSpec node;
+  Duration stop_grace = std::chrono::seconds(10);  // from the first signal to SIGKILL
+  // After SIGKILL: a worker that is still there (in an uninterruptible wait) is named and left.
+  Duration kill_grace = std::chrono::seconds(2);
+  // A second SIGINT or SIGQUIT ends the grace, unless it comes with the first: some senders signal
+  // the process and its group.
+  Duration repeat_guard = std::chrono::milliseconds(300);
+  // False: the rendezvous is in this process. There are no heartbeats and no lease, and a session
+  // that is lost is the end.
+  bool leases = true;
+  std::string rendezvous = "the rendezvous";            // for people: with its endpoint
+  Duration connect_timeout = std::chrono::seconds(60);  // for the first word of the rendezvous
+  Duration daemon_grace = std::chrono::minutes(5);  // without a session, before the agent gives up
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CORE_SUPERVISOR_OPTIONS_H_

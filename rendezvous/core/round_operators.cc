@@ -1,0 +1,100 @@
+// Round: what operators ask for.
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/exit_codes.h"
+#include "rendezvous/core/round.h"
+#include "rendezvous/core/words.h"
+
+namespace ddprun {
+
+void Round::OnStopAsked(const StopAsked& asked) {
+  const auto answer = [&](bool accepted, std::string text) {
+    actions_.push_back(Answer{asked.ticket, accepted, std::move(text)});
+  };
+  if (finished_) {
+    answer(false, absl::StrCat("job ", job_, " is over: ", finished_->reason));
+    return;
+  }
+  if (!spec_) {
+    answer(false, absl::StrCat("job ", job_, " has not begun"));
+    return;
+  }
+  Plan plan{.stop = true, .save = asked.save, .saved = false, .reason = "stopped by an operator"};
+  switch (state_) {
+    case RoundState::kRunning:
+    case RoundState::kSaving: {
+      const bool saves = plan.save;
+      StartPlan(std::move(plan));
+      answer(true, absl::StrCat(
+                       "job ", job_, saves ? " stops after a checkpoint, at most " : " stops now",
+                       saves ? Seconds(spec_->save_timeout) : "", saves ? " from now" : ""));
+      break;
+    }
+    case RoundState::kDraining:
+      plan_ = std::move(plan);
+      Keep();
+      answer(true, absl::StrCat("job ", job_, " stops when the workers that still run are gone"));
+      break;
+    default:
+      Finish(Outcome::kLeft, kExitTerminated, plan.reason);
+      answer(true, absl::StrCat("job ", job_, " stopped; none of its workers ran"));
+  }
+}
+
+void Round::OnDrainAsked(const DrainAsked& asked) {
+  const auto answer = [&](bool accepted, std::string text) {
+    actions_.push_back(Answer{asked.ticket, accepted, std::move(text)});
+  };
+  std::vector<Node*> drained;
+  int others = 0;  // that are free, or will be
+  for (Node& node : roster_.nodes()) {
+    if (node.spec.host == asked.host || node.spec.address == asked.host) {
+      drained.push_back(&node);
+    } else if (!node.dismissed && !node.suspect) {
+      ++others;
+    }
+  }
+  if (finished_ || drained.empty()) {
+    answer(false, absl::StrCat("job ", job_, " has no node ", asked.host));
+    return;
+  }
+  if (others < spec_->min_nodes) {
+    answer(false, absl::StrCat("without ", asked.host, " job ", job_, " has ", Nodes(others),
+                               " and needs at least ", spec_->min_nodes,
+                               ": start another node first, or stop the job"));
+    return;
+  }
+  if (plan_ && plan_->stop) {
+    answer(true, absl::StrCat("job ", job_, " stops anyway: ", plan_->reason));
+    return;
+  }
+  bool member = false;
+  for (Node* node : drained) member = member || node->member();
+  if (state_ == RoundState::kForming && member) {
+    AbandonForming(absl::StrCat(asked.host, " is drained by an operator"));
+    member = false;
+  }
+  if (!member) {
+    for (Node* node : drained) Dismiss(*node, false);
+    answer(true, absl::StrCat(asked.host, " is out of job ", job_, "; no worker of it ran"));
+    return;
+  }
+  for (Node* node : drained) node->dismissed = true;
+  if (state_ == RoundState::kDraining) {
+    Keep();
+    answer(true, absl::StrCat("job ", job_, " forms anew without ", asked.host,
+                              "; the workers are being ended already"));
+    return;
+  }
+  StartPlan({.stop = false,
+             .save = true,
+             .saved = false,
+             .reason = absl::StrCat(asked.host, " is drained by an operator")});
+  answer(true,
+         absl::StrCat("job ", job_, " forms anew without ", asked.host,
+                      " after a checkpoint, at most ", Seconds(spec_->save_timeout), " from now"));
+}
+
+}  // namespace ddprun
