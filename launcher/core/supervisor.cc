@@ -11,6 +11,7 @@
 #include "rendezvous/core/lease.h"
 #include "rendezvous/core/overloaded.h"
 #include "rendezvous/core/root_cause.h"
+#include "rendezvous/core/words.h"
 
 namespace ddprun {
 namespace {
@@ -18,15 +19,6 @@ namespace {
 // To the millisecond.
 std::string Rounded(Duration duration) {
   return Seconds(std::chrono::round<std::chrono::milliseconds>(duration));
-}
-
-// An end that this agent came to by itself, without the rendezvous.
-Verdict OwnVerdict(std::string outcome, int exit_code, std::string reason) {
-  Verdict verdict;
-  verdict.outcome = std::move(outcome);
-  verdict.exit_code = exit_code;
-  verdict.reason = std::move(reason);
-  return verdict;
 }
 
 }  // namespace
@@ -145,7 +137,7 @@ void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
   why_unreachable_ = lost.reason;
   if (state_ == SupervisorState::kLeaving || verdict_) return;  // nothing more was to be heard
   if (lost.denied && !heard_ever_) {
-    verdict_ = OwnVerdict("refused", kExitRefused, lost.reason);
+    verdict_ = Verdict::Own("refused", kExitRefused, lost.reason);
     StopWorkers(SupervisorState::kStopping, SIGKILL, now);
   } else if (!options_.leases) {
     GiveUp(now);
@@ -168,7 +160,7 @@ void Supervisor::GiveUp(TimePoint now) {
   if (options_.leases) {
     absl::StrAppend(&reason, "; gave up after ", Rounded(now - unreachable_since_));
   }
-  verdict_ = OwnVerdict("unreachable", kExitUnavailable, std::move(reason));
+  verdict_ = Verdict::Own("unreachable", kExitUnavailable, std::move(reason));
   if (state_ == SupervisorState::kFenced) return;  // when the workers are gone
   // Without the rendezvous nobody can tell whether our ranks are still ours: no grace.
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);
@@ -378,7 +370,7 @@ void Supervisor::OnRefused(const Refused& refused, TimePoint now) {
     if (stop_signal_ != SIGKILL) StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
     return;
   }
-  verdict_ = OwnVerdict("refused", kExitRefused, refused.reason);
+  verdict_ = Verdict::Own("refused", kExitRefused, refused.reason);
   if (state_ == SupervisorState::kFenced) return;  // when the workers are gone
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/core/messages.h"
@@ -20,6 +21,15 @@ struct Verdict {
   int restarts_used = 0;
   std::optional<RootCause> root_cause;
   std::vector<RootCause> earlier;  // of the generations before, oldest first
+
+  // An end that this agent came to by itself, without the rendezvous.
+  static Verdict Own(std::string outcome, int exit_code, std::string reason) {
+    Verdict verdict;
+    verdict.outcome = std::move(outcome);
+    verdict.exit_code = exit_code;
+    verdict.reason = std::move(reason);
+    return verdict;
+  }
 
   bool operator==(const Verdict&) const = default;
 };

@@ -94,7 +94,7 @@ void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
   signalled_at_ = now;
   const std::string name = SignalName(signal.signo);
   Say(absl::StrCat("got ", name, ": ending this node's workers"));
-  verdict_ = OwnVerdict("left", 128 + signal.signo, absl::StrCat("this agent got ", name));
+  verdict_ = Verdict::Own("left", 128 + signal.signo, absl::StrCat("this agent got ", name));
   // Fenced: no grace, whoever asks.
   StopWorkers(SupervisorState::kLeaving,
               state_ == SupervisorState::kFenced ? SIGKILL : signal.signo, now);
