@@ -31,6 +31,7 @@
 #include "rendezvous/auth/grpc_log.h"
 #include "rendezvous/auth/transcript.h"
 #include "tests/support/job.h"
+#include "tests/support/sanitizer.h"
 
 namespace ddprun {
 namespace {
@@ -42,7 +43,7 @@ using Clock = std::chrono::steady_clock;
 // Whatever else fails to notice it, a connection without a call is closed after a minute.
 constexpr std::chrono::seconds kPatience{75};
 // Of the second half, against the first: the same for 500 tries and for 2,500 (1 and 2 MiB).
-constexpr long kMaxGrowthKib = 4096;
+constexpr long kMaxGrowthKib = 4096 + kSanitizerKib;
 constexpr long kMaxLogLines = 500;
 constexpr int kSlowOnes = 40;  // of those that only time ends, for each kind
 

@@ -29,6 +29,7 @@
 #include "absl/strings/str_cat.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
 #include "tests/support/program.h"
+#include "tests/support/sanitizer.h"
 
 namespace ddprun {
 namespace {
@@ -160,7 +161,7 @@ int Run(int jobs, int at_once, const std::string& ddprun) {
   daemon.Signal(SIGTERM);
   const int code = daemon.ExitCode();
   // The history in memory fills until it has 10,000 lines, which 2,000 jobs write.
-  const long allowed_kib = 4096 + (jobs < 10'000 ? 8192 : 0);
+  const long allowed_kib = 4096 + (jobs < 10'000 ? 8192 : 0) + kSanitizerKib;
   const long grown = samples.back().rss_kib - samples.front().rss_kib;
   if (code != 0 || grown > allowed_kib ||
       samples.back().descriptors > samples.front().descriptors + at_once) {

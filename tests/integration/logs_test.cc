@@ -11,6 +11,8 @@
 #include <sstream>
 
 #include "tests/support/job.h"
+#include "tests/support/program.h"
+#include "tests/support/sanitizer.h"
 
 namespace ddprun {
 namespace {
@@ -208,11 +210,7 @@ TEST_F(LogsTest, AFloodIsWholeInTheFileWithinBoundedMemoryOfTheAgent) {
   close(reader);
   ASSERT_EQ(node.ExitCode(), 0) << node.err();
   EXPECT_GT(peak, 0);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr long kBoundKib = 600 << 10;  // a sanitizer keeps 256 MiB of freed memory alone
-#else
-  constexpr long kBoundKib = 40 << 10;
-#endif
+  constexpr long kBoundKib = (40 << 10) + kSanitizerKib;
   EXPECT_LT(peak, kBoundKib);
   const std::string file = RunBelow(folder_ / "logs") + "/attempt_0/0/stdout.log";
   EXPECT_GT(std::filesystem::file_size(file), 290'000'000u);

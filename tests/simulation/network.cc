@@ -9,6 +9,14 @@ namespace ddprun::sim {
 
 Network::Network(World* world, int hosts) : world_(world), links_(hosts) {}
 
+// What is still on the way holds the session that it is on.
+Network::~Network() {
+  for (const auto& weak : sessions_) {
+    const SessionPtr session = weak.lock();
+    if (session != nullptr) session->queue = {};
+  }
+}
+
 SessionPtr Network::Open(int host, int agent) {
   auto session = std::make_shared<Session>();
   session->id = ++world_->result.sessions;

@@ -38,6 +38,7 @@ using SessionPtr = std::shared_ptr<Session>;
 class Network {
  public:
   Network(World* world, int hosts);
+  ~Network();
 
   SessionPtr Open(int host, int agent);
   // `deliver` runs when it arrives, if it does.
