@@ -77,9 +77,10 @@ absl::StatusOr<std::unique_ptr<RendezvousHost>> RendezvousHost::Create(Options o
 
 void RendezvousHost::EnsureRunning() {
   if (process_.running() || SomebodyListens(address_, options_.port)) return;
-  std::vector<std::string> arguments = {"rendezvous", "--listen",
-                                        Endpoint(listen_address_, options_.port), "--until-idle",
-                                        kPatience};
+  std::vector<std::string> arguments = {
+      "rendezvous",          "--listen", Endpoint(listen_address_, options_.port),
+      "--until-idle",        kPatience,  "--starter",
+      absl::StrCat(getpid())};
   if (options_.insecure) arguments.emplace_back("--insecure");
   arguments.insert(arguments.end(), options_.credentials.begin(), options_.credentials.end());
   if (const std::string state = StateFolder(options_.port); !state.empty()) {

@@ -23,4 +23,4 @@ export LSAN_OPTIONS=${LSAN_OPTIONS:-print_suppressions=0 suppressions=$PWD/tests
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-exitcode=99 suppressions=$PWD/tests/tsan.supp}
 
-ctest --preset "$preset" --no-tests=error "$@"
+ctest --preset "$preset" --no-tests=error --parallel 2 "$@"

@@ -1,5 +1,7 @@
 #include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -35,17 +37,34 @@ namespace {
 
 // --until-idle: quits `loop` when no session and no job is left, at once after a job, else after
 // `patience`. An agent that comes while we end is told so, and starts the next rendezvous.
+//
+// `starter` is the agent that we were started for. We may have been so slow that another rendezvous
+// has served its job meanwhile, and left us the port: then nobody comes any more.
 class IdleWatch {
  public:
-  IdleWatch(EventLoop* loop, std::chrono::milliseconds patience)
+  IdleWatch(EventLoop* loop, std::chrono::milliseconds patience, std::optional<pid_t> starter)
       : loop_(loop), patience_(patience) {
+    if (starter) {
+      starter_.reset(static_cast<int>(syscall(SYS_pidfd_open, *starter, 0)));
+      if (starter_.valid()) {
+        loop_->Watch(starter_.get(), EPOLLIN, [this](std::uint32_t) { OnStarterEnded(); });
+      } else if (errno == ESRCH) {
+        patience_ = std::chrono::milliseconds(0);
+      }
+    }
     OnLoad({});
   }
+  ~IdleWatch() {
+    if (starter_.valid()) loop_->Unwatch(starter_.get());
+  }
+  IdleWatch(const IdleWatch&) = delete;
+  IdleWatch& operator=(const IdleWatch&) = delete;
 
   bool ended() const { return ended_; }  // because of it
 
   // On the loop.
   void OnLoad(const RoundLoopLoad& load) {
+    load_ = load;
     loop_->CancelTimer(timer_);
     if (load.sessions != 0 || load.jobs != 0) return;
     const auto wait = load.jobs_begun > 0 ? std::chrono::milliseconds(0) : patience_;
@@ -57,8 +76,17 @@ class IdleWatch {
   }
 
  private:
+  void OnStarterEnded() {
+    loop_->Unwatch(starter_.get());
+    starter_.reset();
+    patience_ = std::chrono::milliseconds(0);
+    OnLoad(load_);
+  }
+
   EventLoop* const loop_;
-  const std::chrono::milliseconds patience_;
+  std::chrono::milliseconds patience_;
+  UniqueFd starter_;  // a pidfd, until it has ended
+  RoundLoopLoad load_;
   EventLoop::TimerId timer_ = 0;
   bool ended_ = false;
 };
@@ -194,7 +222,7 @@ int ServeRendezvous(const RendezvousCommand& command) {
   }
   std::optional<IdleWatch> idle;
   if (command.until_idle) {
-    idle.emplace(&loop, *command.until_idle);
+    idle.emplace(&loop, *command.until_idle, command.starter);
     options.load = [&loop, &idle](const RoundLoopLoad& load) {
       loop.Post([&idle, load] { idle->OnLoad(load); });
     };

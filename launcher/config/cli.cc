@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -191,6 +192,16 @@ Command ParseRendezvous(const std::vector<std::string>& arguments, const Host& h
       errors.push_back(absl::StrCat(idle->origin.place, ": expected a duration such as 60s (found ",
                                     Quoted(idle->value), ")"));
     }
+  }
+  if (const GivenFlag* const starter = reading.Find("starter"); starter != nullptr) {
+    int pid = 0;
+    if (!absl::SimpleAtoi(starter->value, &pid) || pid <= 0) {
+      errors.push_back(absl::StrCat(starter->origin.place, ": expected a process id (found ",
+                                    Quoted(starter->value), ")"));
+    } else if (!command.until_idle.has_value()) {
+      errors.push_back(absl::StrCat(starter->origin.place, ": goes with --until-idle only"));
+    }
+    command.starter = pid;
   }
   if (!errors.empty()) return Usage(errors);
   const auto path = [&](const char* flag) -> std::string {

@@ -46,6 +46,8 @@ struct RendezvousCommand {
   bool insecure = false;  // may listen beyond this host without credentials
   // End when the last job is over, or after this long without one; nullopt: serve until a signal.
   std::optional<std::chrono::milliseconds> until_idle;
+  // With until_idle: once this process has ended, do not wait for a first job.
+  std::optional<int> starter;
   int verbosity = 0;  // -1 quiet, 0 normal, 1 verbose
 };
 

@@ -136,6 +136,8 @@ constexpr FlagSpec kRendezvousFlags[] = {
     Option("insecure", 0, "", "listen beyond this host without credentials"),
     Option("until-idle", 0, "DURATION",
            "end when the last job is over, or after DURATION without one"),
+    Option("starter", 0, "PID",
+           "with --until-idle: do not wait for a first job without this process"),
     Option("verbose", 'v', "", "say more"),
     Option("quiet", 'q', "", "say only what went wrong"),
     Immediate("help", 'h', "print this text"),

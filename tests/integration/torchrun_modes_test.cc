@@ -258,5 +258,23 @@ TEST(UntilIdleTest, ARendezvousThatNobodyUsesEnds) {
   EXPECT_EQ(daemon.ExitCode(), 0) << daemon.err();
 }
 
+// It was so slow to start that the job of its agent is over.
+TEST(UntilIdleTest, ARendezvousWhoseStarterIsGoneWaitsForNobody) {
+  Program starter({"true"});
+  EXPECT_EQ(starter.ExitCode(), 0);
+  Program daemon({DdprunPath(), "rendezvous", "--listen=127.0.0.1:0", "--until-idle=1h",
+                  "--starter", std::to_string(starter.pid())});
+  EXPECT_EQ(daemon.ExitCode(), 0) << daemon.err();
+}
+
+TEST(UntilIdleTest, ARendezvousThatNobodyUsesEndsWithItsStarter) {
+  Program starter({"sleep", "1000"});
+  Program daemon({DdprunPath(), "rendezvous", "--listen=127.0.0.1:0", "--until-idle=1h",
+                  "--starter", std::to_string(starter.pid())});
+  ASSERT_TRUE(daemon.WaitForOut("listening"));
+  starter.Signal(SIGKILL);
+  EXPECT_EQ(daemon.ExitCode(), 0) << daemon.err();
+}
+
 }  // namespace
 }  // namespace ddprun

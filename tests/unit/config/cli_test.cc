@@ -379,6 +379,17 @@ TEST(CliRendezvousTest, EndsWhenIdleWhereItIsTold) {
               StartsWith("--until-idle: expected a duration such as 60s (found \"soon\")"));
 }
 
+TEST(CliRendezvousTest, WaitsForAJobWhileItsStarterLives) {
+  EXPECT_EQ(ParseAs<RendezvousCommand>(
+                {"rendezvous", "--listen=a:1", "--until-idle", "2s", "--starter", "17"})
+                .starter,
+            17);
+  EXPECT_THAT(ErrorOf({"rendezvous", "--listen=a:1", "--until-idle", "2s", "--starter", "me"}),
+              StartsWith("--starter: expected a process id (found \"me\")"));
+  EXPECT_THAT(ErrorOf({"rendezvous", "--listen=a:1", "--starter", "17"}),
+              StartsWith("--starter: goes with --until-idle only"));
+}
+
 TEST(CliRendezvousTest, PortZeroTakesAnyAndGoesToTheFile) {
   const auto command = ParseAs<RendezvousCommand>(
       {"rendezvous", "--port_file=port", "--state-dir", "st", "--listen=[::1]:0"});
