@@ -2,18 +2,19 @@
 
 #define SPDLOG_HEADER_ONLY
 #define FMT_HEADER_ONLY
-#include <spdlog/details/null_mutex.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <mutex>
 #include <string>
 #include <utility>
 
 namespace ddprun {
 namespace {
 
-// ConsoleWriter has its own lock, so the sink needs none.
-class ConsoleSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+// ConsoleWriter has its own lock; the formatter, which keeps the second that it formatted last,
+// needs this one.
+class ConsoleSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit ConsoleSink(std::shared_ptr<ConsoleWriter> console) : console_(std::move(console)) {}
 
