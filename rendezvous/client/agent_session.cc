@@ -15,6 +15,7 @@
 #include "rendezvous/client/connect_error.h"
 #include "rendezvous/core/check.h"
 #include "rendezvous/wire/grpc_handoff.h"
+#include "rendezvous/wire/thin_stream.h"
 #include "rendezvous/wire/translate.h"
 
 namespace ddprun {
@@ -215,6 +216,7 @@ void AgentSession::OnReadInitialMetadataDone(bool ok) {
       connected_ = true;
     }
     connect_alarm_.Cancel();
+    SendAgainSteadily();
     handler_(RendezvousClient::Opened{});  // before the first read: nothing is received earlier
     const std::lock_guard lock(mutex_);
     StartRead(&incoming_);

@@ -17,6 +17,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "rendezvous/wire/thin_stream.h"
 
 namespace ddprun {
 namespace {
@@ -60,7 +61,9 @@ int Listen(const sockaddr_storage& name, socklen_t size, bool both_families) {
   const int on = 1;
   const int v6_only = both_families ? 0 : 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // connections inherit it
+  // Connections inherit these.
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  SendAgainSteadily(fd);
   if (name.ss_family == AF_INET6) {
     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
   }
