@@ -18,6 +18,7 @@ namespace {
 using ::ddp::testing::Little;
 using ::ddp::testing::MakeZip;
 using ::ddp::testing::ZipItem;
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -194,7 +195,7 @@ TEST(TorchArchiveTest, RefusesThingsInsideOfThemselves) {
   for (char i = 0; i < 60; ++i) {
     bomb += std::string("0](h") + i + "h" + i + "eq" + static_cast<char>(i + 1);
   }
-  EXPECT_THAT(Reason(bomb + "."), HasSubstr("refers too often"));
+  EXPECT_THAT(Reason(bomb + "."), AnyOf(HasSubstr("too often"), HasSubstr("too long names")));
   const std::string loop = "\x80\x02]q" + std::string(1, '\0') + "h" + std::string(1, '\0') + "a.";
   EXPECT_THAT(Reason(loop), HasSubstr("refers too often"));
   EXPECT_THAT(Reason("\x80\x02" + std::string(100, ']') + std::string(99, 'a') + "."),
