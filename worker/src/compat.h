@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -16,6 +17,8 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "worker/src/dtype.h"
 
 namespace ddp::compat {
 
@@ -96,6 +99,55 @@ typename StateMap::key_type OptimizerStateKey(const StateMap&, const at::Tensor&
   } else {
     return parameter.unsafeGetTensorImpl();
   }
+}
+
+// libtorch's type, or none: float8 came with 2.1, the wider unsigned integers with 2.3. `Type` is
+// c10::ScalarType, a parameter so that what it lacks need not compile.
+template <typename Type = c10::ScalarType>
+std::optional<Type> ScalarTypeOf(internal::Dtype dtype) {
+  using internal::Dtype;
+  switch (dtype) {
+    case Dtype::kF64:
+      return Type::Double;
+    case Dtype::kF32:
+      return Type::Float;
+    case Dtype::kF16:
+      return Type::Half;
+    case Dtype::kBF16:
+      return Type::BFloat16;
+    case Dtype::kI64:
+      return Type::Long;
+    case Dtype::kI32:
+      return Type::Int;
+    case Dtype::kI16:
+      return Type::Short;
+    case Dtype::kI8:
+      return Type::Char;
+    case Dtype::kU8:
+      return Type::Byte;
+    case Dtype::kBool:
+      return Type::Bool;
+    case Dtype::kC64:
+      return Type::ComplexFloat;
+    case Dtype::kC128:
+      return Type::ComplexDouble;
+    case Dtype::kU16:
+      if constexpr (requires { Type::UInt16; }) return Type::UInt16;
+      break;
+    case Dtype::kU32:
+      if constexpr (requires { Type::UInt32; }) return Type::UInt32;
+      break;
+    case Dtype::kU64:
+      if constexpr (requires { Type::UInt64; }) return Type::UInt64;
+      break;
+    case Dtype::kF8E4M3:
+      if constexpr (requires { Type::Float8_e4m3fn; }) return Type::Float8_e4m3fn;
+      break;
+    case Dtype::kF8E5M2:
+      if constexpr (requires { Type::Float8_e5m2; }) return Type::Float8_e5m2;
+      break;
+  }
+  return std::nullopt;
 }
 
 }  // namespace ddp::compat

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -79,9 +80,9 @@ class Temporary {
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
 
-  void Write(const std::vector<std::string_view>& pieces) const {
+  void Write(const std::function<void(const Sink&)>& write) const {
     Descriptor file(path_, O_WRONLY | O_CREAT | O_TRUNC);
-    for (const std::string_view piece : pieces) file.Write(piece);
+    write([&](std::string_view piece) { file.Write(piece); });
     file.Sync();
     file.Close();
   }
@@ -132,12 +133,19 @@ bool IsAbandoned(const fs::path& path) {
 
 void WriteDurably(const std::string& directory, const std::string& name,
                   const std::vector<std::string_view>& pieces) {
+  WriteDurably(directory, name, [&](const Sink& sink) {
+    for (const std::string_view piece : pieces) sink(piece);
+  });
+}
+
+void WriteDurably(const std::string& directory, const std::string& name,
+                  const std::function<void(const Sink&)>& write) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) Fail("create directory", directory, error.value());
   const std::string path = directory + "/" + name;
   Temporary temporary(path);
-  temporary.Write(pieces);
+  temporary.Write(write);
   temporary.MoveTo(path);
   Descriptor(directory, O_RDONLY | O_DIRECTORY).Sync();
 }

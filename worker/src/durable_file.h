@@ -3,6 +3,7 @@
 #define DDPRUN_WORKER_SRC_DURABLE_FILE_H_
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,12 @@ namespace ddp::internal {
 // was full has its space back.
 void WriteDurably(const std::string& directory, const std::string& name,
                   const std::vector<std::string_view>& pieces);
+
+// The same for a file that is made piece by piece: `write` gives each to its argument. What `write`
+// throws is passed on, and there is no file then.
+using Sink = std::function<void(std::string_view piece)>;
+void WriteDurably(const std::string& directory, const std::string& name,
+                  const std::function<void(const Sink&)>& write);
 
 // What this process calls a file under construction: `<path>.<host>-<PID namespace>-<pid>.tmp`, so
 // that two jobs with one folder do not get into each other's way.

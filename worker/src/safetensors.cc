@@ -1,15 +1,9 @@
 #include "worker/src/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -18,6 +12,8 @@
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "worker/src/dtype.h"
 
 namespace ddp::internal {
 namespace {
@@ -70,11 +66,8 @@ TensorInfo ParseInfo(const std::string& name, const json& entry) {
 }  // namespace
 
 std::size_t DtypeSize(const std::string& dtype) {
-  static const std::map<std::string, std::size_t> kSizes = {
-      {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
-      {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1}};
-  const auto found = kSizes.find(dtype);
-  return found == kSizes.end() ? 0 : found->second;
+  const DtypeInfo* const info = FindDtype(&DtypeInfo::safetensors, dtype);
+  return info == nullptr ? 0 : info->size;
 }
 
 std::string BuildHeader(std::vector<TensorBytes>* tensors, Metadata metadata) {
@@ -107,19 +100,9 @@ std::string BuildHeader(std::vector<TensorBytes>* tensors, Metadata metadata) {
   return prefix + text;
 }
 
-SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
-    : map_(std::exchange(other.map_, nullptr)),
-      size_(std::exchange(other.size_, 0)),
-      tensors_(std::move(other.tensors_)),
-      metadata_(std::move(other.metadata_)) {}
-
-SafetensorsFile::~SafetensorsFile() {
-  if (map_ != nullptr) munmap(map_, size_);
-}
-
 SafetensorsFile SafetensorsFile::Open(const std::string& path, Check check) {
   SafetensorsFile file;
-  file.Map(path);
+  file.file_ = MappedFile(path);
   try {
     file.Parse(check);
   } catch (const json::exception& e) {
@@ -128,36 +111,22 @@ SafetensorsFile SafetensorsFile::Open(const std::string& path, Check check) {
   return file;
 }
 
-void SafetensorsFile::Map(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw FormatError(std::string("cannot open it: ") + std::strerror(errno));
-  struct stat status = {};
-  const bool regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-  size_ = regular ? static_cast<std::size_t>(status.st_size) : 0;
-  void* map = MAP_FAILED;
-  if (size_ > kPrefixBytes) map = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
-  const int error = errno;
-  close(fd);
-  if (!regular) throw FormatError("it is not a regular file");
-  if (size_ <= kPrefixBytes) {
-    throw DamagedError("it is too short (" + std::to_string(size_) + " bytes)");
-  }
-  if (map == MAP_FAILED) throw FormatError(std::string("cannot map it: ") + std::strerror(error));
-  map_ = map;
-}
-
 void SafetensorsFile::Parse(Check check) {
-  const auto* const bytes = static_cast<const unsigned char*>(map_);
+  const std::size_t size = file_.bytes().size();
+  if (size <= kPrefixBytes) {
+    throw DamagedError("it is too short (" + std::to_string(size) + " bytes)");
+  }
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(file_.bytes().data());
   std::uint64_t header_size = 0;
   for (std::size_t i = 0; i < kPrefixBytes; ++i) {
     header_size |= static_cast<std::uint64_t>(bytes[i]) << (8 * i);
   }
-  if (header_size > kMaxHeaderBytes || header_size > size_ - kPrefixBytes) {
+  if (header_size > kMaxHeaderBytes || header_size > size - kPrefixBytes) {
     throw DamagedError("it is too short for its header of " + std::to_string(header_size) +
                        " bytes, or no safetensors file");
   }
   const unsigned char* const data = bytes + kPrefixBytes + header_size;
-  const std::size_t data_size = size_ - kPrefixBytes - header_size;
+  const std::size_t data_size = size - kPrefixBytes - header_size;
   const json header = json::parse(bytes + kPrefixBytes, data);
   metadata_ = header.value(kMetadata, Metadata());
   if (const auto version = metadata_.find(kFormatKey);

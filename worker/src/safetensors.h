@@ -8,9 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "worker/src/format_error.h"
+#include "worker/src/mapped_file.h"
 
 namespace ddp::internal {
 
@@ -34,20 +36,6 @@ struct TensorBytes {
 // Bytes of an element, or 0 for a name that the format does not have.
 std::size_t DtypeSize(const std::string& dtype);
 
-// A file that cannot be read: it is not one of ours, of another version, or does not open. what()
-// says why, without the path.
-class FormatError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-// A file that is not whole any more, and will not be again: short, or with contents that contradict
-// each other or their hashes.
-class DamagedError : public FormatError {
- public:
-  using FormatError::FormatError;
-};
-
 // Everything in front of the tensors' bytes. Reorders `tensors` into the order in which their bytes
 // must follow (large elements first, so that all are aligned), and adds format version and hashes
 // to `metadata`.
@@ -64,20 +52,14 @@ class SafetensorsFile {
   // Maps `path` and checks it. Throws FormatError.
   static SafetensorsFile Open(const std::string& path, Check check = Check::kAll);
 
-  SafetensorsFile(SafetensorsFile&& other) noexcept;
-  SafetensorsFile& operator=(SafetensorsFile&&) = delete;
-  ~SafetensorsFile();
-
   const std::vector<TensorBytes>& tensors() const { return tensors_; }
   const Metadata& metadata() const { return metadata_; }
 
  private:
   SafetensorsFile() = default;
-  void Map(const std::string& path);
   void Parse(Check check);
 
-  void* map_ = nullptr;
-  std::size_t size_ = 0;
+  MappedFile file_;
   std::vector<TensorBytes> tensors_;
   Metadata metadata_;
 };

@@ -2,6 +2,9 @@
 #include <ddp/ddp.h>
 #include <torch/torch.h>
 
+#include <iostream>
+#include <string>
+
 static_assert(__cplusplus < 202002L, "this file is here to be compiled as C++17");
 
 namespace {
@@ -25,6 +28,14 @@ int cxx17_user() {
     Net net;
     ddp::DistributedDataParallel<NetImpl> model(ctx, net);
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+    if (ctx.rank() == 0) {
+      const ddp::StateDict weights = ddp::load_state_dict("pretrained.pt");
+      const ddp::IncompatibleKeys keys =
+          ddp::load_into(model.module(), ddp::with_prefix(weights, "model."), /*strict=*/false);
+      for (const std::string& name : keys.missing) std::cerr << "not loaded: " << name << '\n';
+      ddp::save_state_dict(ddp::state_dict(model.module()), "net.safetensors",
+                           ddp::StateDictFormat::kSafetensors);
+    }
     ddp::Checkpointer checkpointer(ctx, "checkpoints");
     ddp::State state;
     if (const std::optional<ddp::State> found =

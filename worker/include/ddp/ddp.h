@@ -26,5 +26,6 @@
 #include <ddp/distributed_sampler.h>
 #include <ddp/errors.h>
 #include <ddp/run.h>
+#include <ddp/state_dict.h>
 
 #endif  // DDP_DDP_H_

@@ -7,6 +7,8 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ddp {
 
@@ -36,10 +38,31 @@ class CollectiveError : public Error {
   using Error::Error;
 };
 
-// A checkpoint could not be written, or does not fit the model or the optimizer.
+// A file of tensors could not be written or read, or does not fit the model or the optimizer.
 class CheckpointError : public Error {
  public:
   using Error::Error;
+};
+
+// A state_dict does not fit a model. what() names the tensors, at most some dozens of each kind;
+// the lists have all of them. See ddp::load_into().
+class StateDictMismatch : public CheckpointError {
+ public:
+  StateDictMismatch(const std::string& text, std::vector<std::string> missing,
+                    std::vector<std::string> unexpected, std::vector<std::string> wrong_shape)
+      : CheckpointError(text),
+        missing_(std::move(missing)),
+        unexpected_(std::move(unexpected)),
+        wrong_shape_(std::move(wrong_shape)) {}
+
+  const std::vector<std::string>& missing() const { return missing_; }        // the model has them
+  const std::vector<std::string>& unexpected() const { return unexpected_; }  // the model has not
+  const std::vector<std::string>& wrong_shape() const { return wrong_shape_; }
+
+ private:
+  std::vector<std::string> missing_;
+  std::vector<std::string> unexpected_;
+  std::vector<std::string> wrong_shape_;
 };
 
 // At least one rank failed, and all ranks agreed to stop: each of them throws this one, with the

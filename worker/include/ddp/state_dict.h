@@ -1,0 +1,87 @@
+// Weights to and from other programs, Python's above all.
+//
+//   ddp::load_into(*net, ddp::load_state_dict("resnet.pt"));            // torch.save(state_dict)
+//   ddp::save_state_dict(ddp::state_dict(*net), "net.safetensors");     // Python reads it
+//
+// Loading reads a file as data: nothing in it is run, whatever it holds, and a file that claims
+// more than it has is refused before anything is allocated for it. So a file may come from
+// anywhere.
+//
+// No function here is a collective. To start a job from a file, load it on rank 0 into the module
+// that you then give to DistributedDataParallel: that gives rank 0's values to all ranks. Any
+// thread may call them, each on tensors of its own.
+#ifndef DDP_STATE_DICT_H_
+#define DDP_STATE_DICT_H_
+
+#include <torch/nn/module.h>
+#include <torch/ordered_dict.h>
+#include <torch/types.h>
+
+#include <string>
+#include <vector>
+
+namespace ddp {
+
+// Name -> tensor, in order; what Module::named_parameters() returns, too.
+using StateDict = torch::OrderedDict<std::string, torch::Tensor>;
+
+enum class StateDictFormat {
+  kByName,       // kSafetensors if the path ends in ".safetensors", else kPyTorch
+  kPyTorch,      // as torch.save(OrderedDict): torch.load reads it, also with weights_only=True
+  kSafetensors,  // https://github.com/huggingface/safetensors
+};
+
+// Reads the tensors of a file, on the CPU, with the dtypes and strides that they were saved with;
+// on which device they were does not matter. Of tensors that shared a storage in a PyTorch file
+// (views, tied weights), those loaded share one again. The file is one of
+//   - torch.save(state_dict) of Python, since PyTorch 1.6: a dict or OrderedDict;
+//   - torch.save of anything made of dicts, lists, tensors, text and numbers: names are then the
+//     keys on the way, joined by '.': "model.0.weight"; what is no tensor is left out. Numbers,
+//     None and the like inside of a state_dict ("extra state") are left out as well;
+//   - torch::save of a C++ module or list of tensors, torch::pickle_save of a dict of tensors;
+//   - safetensors, of any program; also Checkpointer's, whose names begin with "model.", "optim.".
+// Which one, the content tells. Names are as in the file: load_into() drops `module.`.
+//
+// Throws CheckpointError, which says what is wrong: the file cannot be opened, is of none of these
+// kinds, is damaged, asks for anything else than tensors, or has sparse or quantized tensors or a
+// dtype that this libtorch has not. Reference: torch/serialization.py (torch.load).
+StateDict load_state_dict(const std::string& path);
+
+// Writes `dict`, atomically: under a temporary name, which is synced and renamed, so that `path`
+// has either its old content or the new. Creates the folder. Tensors may be anywhere and of any
+// strides, but dense. Gradients and requires_grad are not saved. kPyTorch keeps views, and shared
+// storages once, as torch.save does (whole: of a small view on a large storage, all of the
+// latter); kSafetensors writes each tensor apart, and has no complex128.
+//
+// Throws CheckpointError: a tensor that the format cannot hold, by name; or the disk's error.
+void save_state_dict(const StateDict& dict, const std::string& path,
+                     StateDictFormat format = StateDictFormat::kByName);
+
+// Parameters and buffers of `module` and its children, detached, not copied, with the names and in
+// the order of Python's Module.state_dict() (torch/nn/modules/module.py): a tensor that is there
+// under two names is so here. C++ modules do not know buffers that are not persistent: all are
+// here.
+StateDict state_dict(const torch::nn::Module& module);
+
+// The entries whose names begin with `prefix`, without it; shares the tensors. For example a
+// checkpoint of Python, torch.save({"model": model.state_dict(), "epoch": 3}): with_prefix(
+// load_state_dict(path), "model.").
+StateDict with_prefix(const StateDict& dict, const std::string& prefix);
+
+// What a load that was not strict passed over.
+struct IncompatibleKeys {
+  std::vector<std::string> missing;     // in the module, not in the dict
+  std::vector<std::string> unexpected;  // in the dict, not in the module
+};
+
+// Copies the tensors of `dict` into the parameters and buffers of the same name, in place, to their
+// devices and dtypes: as Python's Module.load_state_dict, but all or nothing. The prefix "module."
+// that Python's DistributedDataParallel puts before names is dropped if every name of the dict has
+// it, unless every name of the module has it too; "my_module.x" stays what it is.
+//
+// Throws StateDictMismatch, with nothing changed: a shape differs, or, if `strict`, the names do.
+IncompatibleKeys load_into(torch::nn::Module& module, const StateDict& dict, bool strict = true);
+
+}  // namespace ddp
+
+#endif  // DDP_STATE_DICT_H_
