@@ -57,6 +57,8 @@ void WaitInStore(const Context& ctx, std::int64_t number, milliseconds timeout) 
 
 // "rank 3 has not come within 5 s; ranks 0, 1, 2 wait", as far as the store can still say.
 std::string WhoIsMissing(const Context& ctx, std::int64_t number, milliseconds waited) {
+  std::ostringstream within;
+  within << " within " << std::chrono::duration<double>(waited).count() << " s";
   std::vector<int> missing;
   std::vector<int> waiting;
   try {
@@ -65,13 +67,12 @@ std::string WhoIsMissing(const Context& ctx, std::int64_t number, milliseconds w
       (here ? waiting : missing).push_back(rank);
     }
   } catch (const std::exception&) {
-    return "who is missing is not known, because rank 0, which hosts the store, is gone";
+    return "not complete" + within.str() +
+           "; who is missing is not known, because rank 0, which hosts the store, is gone";
   }
-  std::ostringstream time;
-  time << std::chrono::duration<double>(waited).count() << " s";
-  if (missing.empty()) return "not complete within " + time.str() + ", though all have come by now";
-  return RankList(missing) + (missing.size() == 1 ? " has" : " have") + " not come within " +
-         time.str() + "; " + RankList(waiting) + (waiting.size() == 1 ? " waits" : " wait");
+  if (missing.empty()) return "not complete" + within.str() + ", though all have come by now";
+  return RankList(missing) + (missing.size() == 1 ? " has" : " have") + " not come" + within.str() +
+         "; " + RankList(waiting) + (waiting.size() == 1 ? " waits" : " wait");
 }
 
 }  // namespace

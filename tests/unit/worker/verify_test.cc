@@ -139,7 +139,8 @@ TEST(VerifyTest, ManyDifferencesAreNamedInPartAndPrintedOnce) {
       const Context ctx = init();
       torch::nn::Module module;
       for (int i = 0; i < 10; ++i) {
-        module.register_parameter("p" + std::to_string(i), torch::full({1}, 1.0 * ctx.rank()));
+        module.register_parameter({'p', static_cast<char>('0' + i)},
+                                  torch::full({1}, 1.0 * ctx.rank()));
       }
       verify_replicas(ctx, module);
       return 0;
