@@ -24,6 +24,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+// By how much libtorch's timeouts may come early: they are cut to whole milliseconds on their way.
+constexpr milliseconds kClockSlack(20);
+
 std::string ArrivalsKey(int rank) { return "ddp/barrier/arrivals/" + std::to_string(rank); }
 
 void WaitInGroup(const Context& ctx, milliseconds timeout) {
@@ -88,7 +91,9 @@ void WaitForAll(const Context& ctx, BarrierWay way, milliseconds timeout) {
     way == BarrierWay::kGroup ? WaitInGroup(ctx, timeout) : WaitInStore(ctx, number, timeout);
   } catch (const std::exception& e) {
     const auto waited = std::chrono::duration_cast<milliseconds>(steady_clock::now() - start);
-    if (waited >= timeout) throw CollectiveError("barrier: " + WhoIsMissing(ctx, number, timeout));
+    if (waited + kClockSlack >= timeout) {
+      throw CollectiveError("barrier: " + WhoIsMissing(ctx, number, timeout));
+    }
     const std::string who = WhoIsMissing(ctx, number, waited);
     Collective("barrier (" + who + ")", ctx.rank(), ctx.world_size(), [] { throw; });
   }
