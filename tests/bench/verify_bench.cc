@@ -42,12 +42,12 @@ void MeasureVerify(const ddp::Context& ctx, int width) {
   ddp::DistributedDataParallel<nn::SequentialImpl> model(ctx, net.ptr());
   torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.01));
   const torch::Tensor input = torch::rand({64, width});
-  const double step = MedianMs(7, [&] {
+  const double step = MedianMs(5, [&] {
     model.zero_grad();
     model.forward(input).sum().backward();
     optimizer.step();
   });
-  const double verify = MedianMs(15, [&] { ddp::verify_replicas(ctx, *net); });
+  const double verify = MedianMs(9, [&] { ddp::verify_replicas(ctx, *net); });
   if (ctx.rank() != 0) return;
   std::printf("%.1f M parameters: step %.1f ms, verify_replicas %.2f ms, every %d steps %.4f %%\n",
               static_cast<double>(parameters) * 1e-6, step, verify, kStepsBetween,
@@ -56,7 +56,7 @@ void MeasureVerify(const ddp::Context& ctx, int width) {
 
 void MeasureSmall(const ddp::Context& ctx) {
   const auto print = [&](const char* what, const std::function<void()>& work) {
-    const double ms = MedianMs(200, work);
+    const double ms = MedianMs(100, work);
     if (ctx.rank() == 0) std::printf("%-34s %.3f ms\n", what, ms);
   };
   print("barrier", [&] { ddp::barrier(ctx); });
@@ -69,11 +69,11 @@ void MeasureSmall(const ddp::Context& ctx) {
 
 int Rank() {
   return ddp::run([] {
+    std::setvbuf(stdout, nullptr, _IOLBF, 0);
     torch::set_num_threads(1);
     const ddp::Context ctx = ddp::init();
     for (const int width : {1000, 2900}) MeasureVerify(ctx, width);
     MeasureSmall(ctx);
-    std::fflush(stdout);
     ddp::barrier(ctx);
     return 0;
   });
