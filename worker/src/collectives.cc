@@ -4,13 +4,13 @@
 #include <torch/utils.h>
 
 #include <chrono>
-#include <cstring>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
 #include <vector>
 
 #include "worker/src/failure.h"
+#include "worker/src/text_tensor.h"
 
 namespace ddp {
 namespace {
@@ -35,17 +35,31 @@ void Sum(const Context& ctx, const char* what, torch::Tensor& tensor) {
   });
 }
 
-// NCCL and Gloo both know these bytes; chars are the widest common ground for text.
-torch::Tensor Bytes(const std::string& text) {
-  torch::Tensor bytes = torch::empty({static_cast<std::int64_t>(text.size())}, torch::kUInt8);
-  std::memcpy(bytes.data_ptr(), text.data(), text.size());
-  return bytes;
+void CheckRoot(const Context& ctx, const std::string& what, int root) {
+  if (root >= 0 && root < ctx.world_size()) return;
+  throw ConfigError(what + " rank " + std::to_string(root) + " in a job of " +
+                    std::to_string(ctx.world_size()) + " ranks");
 }
 
-std::string Text(const torch::Tensor& bytes) {
-  const torch::Tensor local = bytes.cpu();
-  return std::string(static_cast<const char*>(local.data_ptr()),
-                     static_cast<std::size_t>(local.numel()));
+void CheckMean(const char* what, const torch::Tensor& tensor) {
+  if (tensor.is_floating_point()) return;
+  throw ConfigError(std::string(what) + " needs a floating-point tensor, not " +
+                    std::string(tensor.dtype().name()));
+}
+
+void SumAt(const Context& ctx, const char* what, torch::Tensor& tensor, int root) {
+  CheckRoot(ctx, std::string(what) + " to", root);
+  torch::Tensor sum;
+  internal::Collective(what, ctx.rank(), ctx.world_size(), [&] {
+    const torch::NoGradGuard no_grad;
+    // A copy on every rank: backends use the others' tensors as working space.
+    sum = tensor.detach().to(ctx.device()).clone(at::MemoryFormat::Contiguous);
+    std::vector<torch::Tensor> tensors = {sum};
+    c10d::ReduceOptions options;
+    options.rootRank = root;
+    ctx.process_group()->reduce(tensors, options)->wait(kGroupTimeout);
+    if (ctx.rank() == root) tensor.detach().copy_(sum);
+  });
 }
 
 }  // namespace
@@ -71,20 +85,25 @@ void all_reduce_sum(const Context& ctx, torch::Tensor& tensor) {
 }
 
 void all_reduce_mean(const Context& ctx, torch::Tensor& tensor) {
-  if (!tensor.is_floating_point()) {
-    throw ConfigError(std::string("all_reduce_mean needs a floating-point tensor, not ") +
-                      std::string(tensor.dtype().name()));
-  }
+  CheckMean("all_reduce_mean", tensor);
   Sum(ctx, "all_reduce_mean", tensor);
   const torch::NoGradGuard no_grad;
   tensor.div_(ctx.world_size());
 }
 
+void reduce_sum(const Context& ctx, torch::Tensor& tensor, int root) {
+  SumAt(ctx, "reduce_sum", tensor, root);
+}
+
+void reduce_mean(const Context& ctx, torch::Tensor& tensor, int root) {
+  CheckMean("reduce_mean", tensor);
+  SumAt(ctx, "reduce_mean", tensor, root);
+  const torch::NoGradGuard no_grad;
+  if (ctx.rank() == root) tensor.div_(ctx.world_size());
+}
+
 void broadcast(const Context& ctx, torch::Tensor& tensor, int root) {
-  if (root < 0 || root >= ctx.world_size()) {
-    throw ConfigError("broadcast from rank " + std::to_string(root) + " in a job of " +
-                      std::to_string(ctx.world_size()) + " ranks");
-  }
+  CheckRoot(ctx, "broadcast from", root);
   InPlace(ctx, "broadcast", tensor, [&](std::vector<torch::Tensor>& tensors) {
     c10d::BroadcastOptions options;
     options.rootRank = root;
@@ -96,23 +115,11 @@ std::string broadcast(const Context& ctx, const std::string& text, int root) {
   torch::Tensor size = torch::full({1}, static_cast<std::int64_t>(text.size()), torch::kInt64);
   broadcast(ctx, size, root);
   if (size.item<std::int64_t>() == 0) return "";
-  torch::Tensor bytes =
-      ctx.rank() == root ? Bytes(text) : torch::empty({size.item<std::int64_t>()}, torch::kUInt8);
+  torch::Tensor bytes = ctx.rank() == root
+                            ? internal::Bytes(text)
+                            : torch::empty({size.item<std::int64_t>()}, torch::kUInt8);
   broadcast(ctx, bytes, root);
-  return Text(bytes);
-}
-
-void barrier(const Context& ctx) { barrier(ctx, kGroupTimeout); }
-
-void barrier(const Context& ctx, std::chrono::milliseconds timeout) {
-  internal::Collective("barrier", ctx.rank(), ctx.world_size(), [&] {
-    // A sum of one number instead of the backends' own barriers: Gloo's has no timeout of its own
-    // and NCCL's wants a device.
-    const torch::Tensor token = torch::ones({1}, torch::dtype(torch::kInt64).device(ctx.device()));
-    std::vector<torch::Tensor> tensors = {token};
-    ctx.process_group()->allreduce(tensors)->wait(timeout);
-    token.item<std::int64_t>();  // on CUDA, waits for the stream
-  });
+  return internal::Text(bytes);
 }
 
 void throw_if_any_failed(const Context& ctx, const std::string& local_error) {

@@ -2,6 +2,7 @@
 #include <ddp/context.h>
 #include <ddp/errors.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -24,6 +25,7 @@ struct Context::State {
   internal::LaunchEnvironment env;
   std::string backend;
   c10::Device device{c10::kCPU};
+  std::chrono::milliseconds timeout{};
   c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   int exceptions_at_start = std::uncaught_exceptions();
@@ -53,7 +55,9 @@ int Context::generation() const { return state_->env.generation; }
 int Context::restart_count() const { return state_->env.restart_count; }
 c10::Device Context::device() const { return state_->device; }
 const std::string& Context::backend() const { return state_->backend; }
+std::chrono::milliseconds Context::timeout() const { return state_->timeout; }
 c10::intrusive_ptr<c10d::ProcessGroup> Context::process_group() const { return state_->group; }
+c10::intrusive_ptr<c10d::Store> Context::store() const { return state_->store; }
 
 void Context::report_step(std::int64_t step) const {
   ControlClient::Process().Send(control::kStep, std::to_string(step));
@@ -76,6 +80,7 @@ Context init(const Options& options) {
   state->env = internal::ReadLaunchEnvironment([](const char* name) { return std::getenv(name); });
   state->backend = internal::ChooseBackend(options.backend);
   state->device = internal::ChooseDevice(state->backend, state->env);
+  state->timeout = options.timeout;
   state->store = internal::MakeStore(state->env, options);
   internal::WaitForAllRanks(state->env, options, state->store.get());
   state->group =

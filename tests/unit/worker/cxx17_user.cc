@@ -43,13 +43,19 @@ int cxx17_user() {
       state = *found;
     }
     ddp::DistributedSampler sampler(100, ctx.world_size(), ctx.rank());
+    if (state.user.count("sampler") > 0) {
+      sampler.resume(ddp::SamplerState::from_string(state.user["sampler"]));
+    }
     sampler.set_epoch(static_cast<std::size_t>(state.epoch));
+    ddp::main_first(ctx, [&] { ddp::log_rank0(ctx, sampler.state().to_string()); });
+    ddp::on_rank0(ctx, std::cout) << ddp::all_gather_object(ctx, "host").size() << "\n";
     while (const auto indices = sampler.next(10)) {
       model.zero_grad();
       const auto [y, times] = model(torch::ones({static_cast<long>(indices->size()), 4}), 2);
       (y.mean() * times).backward();
       optimizer.step();
     }
+    ddp::verify_replicas(ctx, model.module());
     ddp::barrier(ctx);
     return 0;
   });

@@ -1,11 +1,16 @@
 #include <ddp/distributed_sampler.h>
 #include <ddp/errors.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <sstream>
+#include <string>
 #include <vector>
 
 namespace ddp {
@@ -136,6 +141,178 @@ TEST(DistributedSamplerTest, ItsStateSurvivesAnArchive) {
   restored.load(in);
   EXPECT_EQ(restored.epoch(), 7u);
   EXPECT_EQ(Drain(restored, 5), Drain(sampler, 5));
+}
+
+// How often each sample was given, by all ranks of one job that goes on from `state` until each
+// rank has used `samples` more of them (at most; SIZE_MAX: to the end), and the state it leaves.
+SamplerState Use(std::size_t dataset_size, int replicas, const SamplerOptions& options,
+                 const SamplerState& state, std::size_t samples, std::vector<int>& given) {
+  SamplerState left;
+  for (int rank = 0; rank < replicas; ++rank) {
+    DistributedSampler sampler(dataset_size, replicas, rank, options);
+    sampler.resume(state);
+    sampler.set_epoch(state.epoch);
+    std::size_t used = 0;
+    while (used < samples) {
+      const auto batch = sampler.next(std::min<std::size_t>(3, samples - used));
+      if (!batch) break;
+      for (const std::size_t index : *batch) ++given.at(index);
+      used += batch->size();
+    }
+    EXPECT_EQ(used, sampler.position());
+    EXPECT_TRUE(rank == 0 || sampler.state().to_string() == left.to_string());
+    left = sampler.state();
+  }
+  return left;
+}
+
+TEST(SamplerResumeTest, EachSampleOfAnEpochIsUsedExactlyOnceWhateverTheWorldSizesWere) {
+  std::mt19937 random(20240607);
+  const auto below = [&](std::size_t limit) { return random() % limit; };
+  for (int round = 0; round < 3000; ++round) {
+    const std::size_t size = 1 + below(60);
+    SamplerOptions options;
+    options.shuffle = below(2) == 0;
+    options.seed = below(5);
+    options.drop_last = below(2) == 0;
+    DistributedSampler first(size, 1, 0, options);
+    first.set_epoch(below(4));
+    SamplerState state = first.state();
+    std::vector<int> given(size);
+    std::ostringstream story;
+    story << "round " << round << ", " << size << " samples, drop_last " << options.drop_last;
+    // Jobs that stop before the end of the epoch, then one that runs to it.
+    int replicas = 1;
+    for (std::size_t cuts = below(4); cuts > 0; --cuts) {
+      replicas = static_cast<int>(1 + below(8));
+      const std::size_t left = (size - state.consumed) / static_cast<std::size_t>(replicas);
+      if (left == 0) continue;
+      const std::size_t samples = below(left);
+      story << ", " << samples << " on each of " << replicas;
+      const std::uint64_t before = state.consumed;
+      state = Use(size, replicas, options, state, samples, given);
+      ASSERT_EQ(state.consumed, before + samples * static_cast<std::size_t>(replicas))
+          << story.str();
+      ASSERT_LE(*std::max_element(given.begin(), given.end()), 1) << story.str();
+    }
+    replicas = static_cast<int>(1 + below(8));
+    story << ", the rest on " << replicas;
+    const auto ranks = static_cast<std::size_t>(replicas);
+    const std::size_t left = size - state.consumed;
+    const SamplerState end = Use(size, replicas, options, state, SIZE_MAX, given);
+    ASSERT_EQ(end.consumed, size) << story.str();
+    const std::size_t tail = left % ranks;
+    if (options.drop_last) {
+      const auto missing = std::count(given.begin(), given.end(), 0);
+      ASSERT_EQ(static_cast<std::size_t>(missing), tail) << story.str();
+      ASSERT_LE(*std::max_element(given.begin(), given.end()), 1) << story.str();
+    } else {
+      // The padding is the front of the order, which one rank alone shows.
+      DistributedSampler whole(size, 1, 0, options);
+      whole.set_epoch(state.epoch);
+      std::vector<int> expected(size, 1);
+      for (std::size_t i = 0; tail > 0 && i < ranks - tail; ++i) {
+        ++expected[whole.indices()[i % size]];
+      }
+      ASSERT_EQ(given, expected) << story.str();
+    }
+    // An epoch that is over is over for every world size.
+    std::vector<int> again(size);
+    Use(size, 1, options, end, SIZE_MAX, again);
+    ASSERT_EQ(again, std::vector<int>(size)) << story.str();
+  }
+}
+
+TEST(SamplerResumeTest, TheSameWorldSizeGoesOnAsIfNothingHadHappened) {
+  for (const bool drop_last : {false, true}) {
+    for (int rank = 0; rank < 3; ++rank) {
+      SamplerOptions options;
+      options.drop_last = drop_last;
+      options.seed = 11;
+      DistributedSampler whole(50, 3, rank, options);
+      whole.set_epoch(2);
+      for (std::size_t cut = 0; cut <= whole.size(); ++cut) {
+        const Indices expected(whole.indices().begin() + static_cast<std::ptrdiff_t>(cut),
+                               whole.indices().end());
+        DistributedSampler resumed(50, 3, rank, options);
+        resumed.resume(whole.state(cut));
+        EXPECT_EQ(resumed.indices(), expected);
+        EXPECT_EQ(resumed.size(), expected.size());
+      }
+      EXPECT_THROW(whole.state(whole.size() + 1), ConfigError);
+    }
+  }
+}
+
+TEST(SamplerResumeTest, OnlyTheResumedEpochBeginsInItsMiddle) {
+  DistributedSampler sampler(10, 2, 1, InOrder(false));
+  sampler.set_epoch(3);
+  sampler.next(2);
+  const SamplerState state = sampler.state();
+  EXPECT_EQ(state.to_string(), "epoch=3 seed=0 dataset_size=10 shuffle=0 consumed=4");
+
+  DistributedSampler loop(10, 3, 1, InOrder(false));
+  loop.resume(state);
+  EXPECT_EQ(loop.epoch(), 3u);
+  loop.set_epoch(3);
+  loop.set_epoch(3);
+  EXPECT_EQ(Drain(loop, 8), (std::vector<Indices>{{5, 8}}));
+  loop.set_epoch(4);
+  EXPECT_EQ(Drain(loop, 8), (std::vector<Indices>{{1, 4, 7, 0}}));
+  loop.set_epoch(4);
+  EXPECT_EQ(loop.size(), 4u);
+
+  loop.resume(state);
+  loop.reset({});  // as a DataLoader does at the start of an epoch
+  EXPECT_EQ(Drain(loop, 8), (std::vector<Indices>{{5, 8}}));
+  loop.reset({});
+  EXPECT_EQ(Drain(loop, 8), (std::vector<Indices>{{1, 4, 7, 0}}));
+
+  loop.resume(state);
+  loop.set_epoch(5);
+  EXPECT_EQ(loop.size(), 4u);
+}
+
+TEST(SamplerResumeTest, AStateOfAnotherOrderIsRefusedByName) {
+  SamplerOptions options;
+  options.seed = 7;
+  SamplerState state = DistributedSampler(12, 2, 0, options).state();
+  options.seed = 8;
+  options.shuffle = false;
+  DistributedSampler other(10, 2, 0, options);
+  try {
+    other.resume(state);
+    FAIL() << "expected a ConfigError";
+  } catch (const ConfigError& e) {
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("dataset_size 12 there, 10 here, seed 7 there, 8 "
+                                               "here, shuffle 1 there, 0 here"));
+  }
+  state = other.state(1);
+  state.consumed = 11;
+  EXPECT_THROW(other.resume(state), ConfigError);
+  other.resume(other.state(1));
+  EXPECT_THROW(other.reset(std::size_t{11}), ConfigError);
+}
+
+TEST(SamplerResumeTest, ItsTextIsReadBackAndNoOtherTextIs) {
+  SamplerState state;
+  state.epoch = 3;
+  state.seed = UINT64_MAX;
+  state.dataset_size = 60000;
+  state.consumed = 1280;
+  const std::string text = state.to_string();
+  EXPECT_EQ(text, "epoch=3 seed=18446744073709551615 dataset_size=60000 shuffle=1 consumed=1280");
+  EXPECT_EQ(SamplerState::from_string(text).to_string(), text);
+  for (std::size_t size = 0; size < text.size() - 4; ++size) {
+    EXPECT_THROW(SamplerState::from_string(text.substr(0, size)), ConfigError) << size;
+  }
+  for (const char* bad : {"epoch=3 seed=1 dataset_size=9 shuffle=1 consumed=10",
+                          "epoch=3 seed=1 dataset_size=9 shuffle=2 consumed=1",
+                          "epoch=-3 seed=1 dataset_size=9 shuffle=1 consumed=1",
+                          "epoch=99999999999999999999 seed=1 dataset_size=9 shuffle=1 consumed=1",
+                          "epoch=3 seed=1 dataset_size=9 shuffle=1 consumed=1 "}) {
+    EXPECT_THROW(SamplerState::from_string(bad), ConfigError) << bad;
+  }
 }
 
 TEST(DistributedSamplerTest, AnEmptyDatasetHasNoSamples) {

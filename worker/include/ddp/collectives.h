@@ -26,14 +26,22 @@ double all_reduce_mean(const Context& ctx, double value);
 void all_reduce_sum(const Context& ctx, torch::Tensor& tensor);
 void all_reduce_mean(const Context& ctx, torch::Tensor& tensor);
 
+// The same, on rank `root` only: elsewhere `tensor` stays as it is.
+void reduce_sum(const Context& ctx, torch::Tensor& tensor, int root = 0);
+void reduce_mean(const Context& ctx, torch::Tensor& tensor, int root = 0);
+
 // Replaces `tensor` on every rank by that of `root`. Same shape and dtype on all ranks.
 void broadcast(const Context& ctx, torch::Tensor& tensor, int root = 0);
 
 // The text of `root`, of any length, on every rank.
 std::string broadcast(const Context& ctx, const std::string& text, int root = 0);
 
-// Returns once every rank has called it. After CollectiveError for the timeout the group is not
-// usable any more. Without `timeout`: Options::timeout.
+// Returns once every rank has called it; on CUDA it first waits for what this rank has queued on
+// its device. Without `timeout`: Options::timeout.
+//
+// Throws CollectiveError; the group is not usable any more then. Its text names who is missing, as
+// `barrier: rank 3 has not come within 5 s; ranks 0, 1, 2 wait`. With gloo a rank that dies ends
+// the wait of the others at once, and the text has that cause; with nccl the timeout does.
 void barrier(const Context& ctx);
 void barrier(const Context& ctx, std::chrono::milliseconds timeout);
 

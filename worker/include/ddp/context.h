@@ -12,7 +12,8 @@
 
 namespace c10d {
 class ProcessGroup;  // include <torch/csrc/distributed/c10d/ProcessGroup.hpp> to use it
-}
+class Store;         // include <torch/csrc/distributed/c10d/Store.hpp> to use it
+}  // namespace c10d
 
 namespace ddp {
 
@@ -56,8 +57,14 @@ class Context {
 
   const std::string& backend() const;  // "gloo" or "nccl"
 
+  std::chrono::milliseconds timeout() const;  // Options::timeout
+
   // For collectives that this library does not wrap. Never null.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group() const;
+
+  // The store that all ranks of this generation share, for small facts between them: a key-value
+  // table that rank 0 hosts. Keys that begin with "ddp/" are this library's. Never null.
+  c10::intrusive_ptr<c10d::Store> store() const;
 
   // Messages to the agent over DDPRUN_CONTROL_SOCKET. They never throw, never block, and do
   // nothing where there is no agent or it is gone.

@@ -25,7 +25,10 @@
 #include <ddp/distributed_data_parallel.h>
 #include <ddp/distributed_sampler.h>
 #include <ddp/errors.h>
+#include <ddp/gather.h>
+#include <ddp/main_first.h>
 #include <ddp/run.h>
 #include <ddp/state_dict.h>
+#include <ddp/verify.h>
 
 #endif  // DDP_DDP_H_

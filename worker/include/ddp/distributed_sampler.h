@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,22 @@ struct SamplerOptions {
   // true: drop the tail of the dataset so that it divides evenly. false: repeat indices from the
   // front instead, as often as needed.
   bool drop_last = false;
+};
+
+// A place in an epoch, the same on all ranks whatever their number: of the epoch's one order of the
+// whole dataset, all ranks together have used the first `consumed` samples. Save it with the model
+// (State::user of a checkpoint takes its text); any job can go on from it, of any world size.
+struct SamplerState {
+  std::uint64_t epoch = 0;
+  std::uint64_t seed = 0;
+  std::uint64_t dataset_size = 0;
+  bool shuffle = true;
+  std::uint64_t consumed = 0;  // at most dataset_size
+
+  // "epoch=3 seed=17 dataset_size=60000 shuffle=1 consumed=1280", and back. from_string() throws
+  // ConfigError for any other text.
+  std::string to_string() const;
+  static SamplerState from_string(const std::string& text);
 };
 
 namespace detail {
@@ -43,13 +60,40 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
                      const SamplerOptions& options = SamplerOptions());
 
   // Chooses the shuffle of an epoch, from its first sample on. Call it before each epoch: without
-  // it every epoch has the same order.
+  // it every epoch has the same order. Right after resume() see there.
   void set_epoch(std::size_t epoch);
 
   // Lets the epoch begin behind its first `samples` samples of this rank, to resume in the middle
   // of one: the next reset(), or a next() without one, starts there; the reset() after that starts
-  // at the front again. Throws ConfigError if `samples` exceeds size().
+  // at the front again. Throws ConfigError if `samples` exceeds size(). Right only with the world
+  // size that counted those samples; state() and resume() are right with any.
   void start_at(std::size_t samples);
+
+  // Where the epoch stands when every rank has used position() samples, or `samples` of its own
+  // counted in the same way: give the number where samples are fetched before they are used, or
+  // where a DataLoader, which works on a copy of its sampler, calls next(). Ranks that train in
+  // step are at the same position, so all have the same state; rank 0's is enough to save.
+  // An epoch of which this rank has used all its samples is used up for every world size.
+  // Throws ConfigError if `samples` exceeds size().
+  SamplerState state() const { return state(position_); }
+  SamplerState state(std::size_t samples) const;
+
+  // Goes on from `state`, which may come from a job of another world size, and that one from yet
+  // another: the samples of the epoch's order that are not used yet are dealt out one by one to the
+  // ranks of now, by the same rule as a whole epoch. Each sample of the epoch is used exactly once,
+  // but for the tail of what is left: without drop_last, up to num_replicas - 1 indices from the
+  // front of the epoch's order are used again (more only where fewer samples than ranks are in the
+  // dataset); with drop_last, up to num_replicas - 1 samples are not used. With the same world size
+  // as before, the rest is exactly what the epoch would have given.
+  //
+  // From then on "the epoch" is what was left of it, for size(), position(), indices() and
+  // start_at(), until the next set_epoch() or the second reset(). Before the first next() or
+  // reset(), set_epoch(state.epoch) changes nothing, so a loop that begins each epoch with
+  // set_epoch(epoch) goes on in the middle of its first one.
+  //
+  // Throws ConfigError if the state was made with another dataset size, seed or shuffle, and names
+  // each.
+  void resume(const SamplerState& state);
 
   // Samples of this rank in an epoch, as Python's len(); the same on all ranks.
   std::size_t size() const { return num_samples_; }
@@ -61,14 +105,16 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   const std::vector<std::size_t>& indices();
 
   // The interface of torch::data. reset() begins the epoch (with another dataset size, if one is
-  // given); next() gives up to `batch_size` indices, or nothing when the epoch is over.
+  // given: ConfigError right after resume()); next() gives up to `batch_size` indices, or nothing
+  // when the epoch is over. save() and load() are state() and resume().
   void reset(detail::OptionalSize new_size = {}) override;
   detail::OptionalBatch next(std::size_t batch_size) override;
-  void save(torch::serialize::OutputArchive& archive) const override;  // epoch and position
+  void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
  private:
-  void resize(std::size_t dataset_size);
+  // `used`: samples of the epoch's order that earlier jobs have used.
+  void begin(std::size_t dataset_size, std::size_t used);
 
   // Constant after construction.
   const std::size_t num_replicas_;
@@ -76,10 +122,12 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   const SamplerOptions options_;
 
   std::size_t dataset_size_ = 0;
+  std::size_t used_ = 0;  // by earlier jobs, of this epoch's order
   std::size_t num_samples_ = 0;
   std::size_t epoch_ = 0;
   std::size_t position_ = 0;
-  bool start_is_set_ = false;  // by start_at(), for the next reset()
+  bool start_is_set_ = false;  // by start_at() or resume(), for the next reset()
+  bool resumed_ = false;       // by resume(), and nothing has happened since
   bool indices_valid_ = false;
   std::vector<std::size_t> indices_;
 };

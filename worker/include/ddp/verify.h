@@ -1,0 +1,47 @@
+// Are the replicas still equal? DistributedDataParallel keeps them equal bit by bit; what breaks
+// that is a bug (an optimizer step on one rank only, a parameter touched outside of backward()) or
+// broken hardware, and without a check nobody notices.
+#ifndef DDP_VERIFY_H_
+#define DDP_VERIFY_H_
+
+#include <ddp/context.h>
+#include <torch/nn/module.h>
+
+#include <string>
+#include <vector>
+
+namespace ddp {
+
+struct VerifyOptions {
+  // Buffers too. BatchNorm's statistics differ by design until DistributedDataParallel's
+  // sync_buffers(), or the next forward, makes them equal.
+  bool buffers = false;
+};
+
+// A tensor of which not all ranks have the same bits, shape and dtype.
+struct ReplicaDifference {
+  std::string name;            // "parameter 'layer.weight'" or "buffer 'norm.running_mean'"
+  std::vector<int> ranks;      // those that differ, ascending
+  bool from_majority = false;  // `ranks` differ from more than half of all ranks; else from rank 0
+};
+
+// All differences, in the module's order; the same on every rank. A collective: each rank hashes
+// each tensor's bytes (XXH3-64; a CUDA tensor is copied to the host for it) and all ranks gather
+// the hashes, 8 bytes for each tensor and rank. Call it between steps.
+//
+// The cost is that of reading the parameters once: docs/worker-library.md has a figure.
+//
+// Throws AgreedError if the ranks' modules do not have the same number of tensors.
+std::vector<ReplicaDifference> find_replica_differences(
+    const Context& ctx, const torch::nn::Module& module,
+    const VerifyOptions& options = VerifyOptions());
+
+// The same as an error: returns if there is no difference, else throws AgreedError on every rank.
+// failing_rank() is the lowest rank that differs, and the text names tensors and ranks:
+//   the replicas differ: parameter 'layer.weight' on rank 2 differs from the majority
+void verify_replicas(const Context& ctx, const torch::nn::Module& module,
+                     const VerifyOptions& options = VerifyOptions());
+
+}  // namespace ddp
+
+#endif  // DDP_VERIFY_H_
