@@ -4,6 +4,7 @@
 #
 #   ddprun_torch               how our own libtorch code is compiled
 #   DDPRUN_TORCH_CXX_STANDARD  the oldest standard of C++ in which a program can use its headers
+#   DDPRUN_TORCH_VERSION       as libtorch itself says it, perhaps empty
 #   DDPRUN_TORCH_ABI           flags that code without libtorch needs, to be linked with it
 include_guard(GLOBAL)
 
@@ -24,7 +25,9 @@ file(STRINGS ${DDPRUN_TORCH_ALL_H} wanted REGEX "#error C[+][+][0-9]+ or later")
 if(wanted MATCHES "C[+][+]([0-9]+) or later" AND CMAKE_MATCH_1 GREATER 17)
   set(DDPRUN_TORCH_CXX_STANDARD ${CMAKE_MATCH_1})
 endif()
-set(DDPRUN_TORCH_CXX_STANDARD ${DDPRUN_TORCH_CXX_STANDARD} CACHE INTERNAL "")  # for tests/ too
+# For the folders beside worker/ too.
+set(DDPRUN_TORCH_CXX_STANDARD ${DDPRUN_TORCH_CXX_STANDARD} CACHE INTERNAL "")
+set(DDPRUN_TORCH_VERSION "${Torch_VERSION}" CACHE INTERNAL "")
 
 # c10d's headers of the Gloo backend include Gloo's own, which some builds of libtorch leave out.
 find_path(DDPRUN_GLOO_INCLUDE_DIR gloo/algorithm.h HINTS ${TORCH_INCLUDE_DIRS})
