@@ -286,9 +286,9 @@ Command ParseCompletion(const std::vector<std::string>& arguments) {
       return HelpFor(kCompletionUsage, {});
     }
   }
-  return Usage({absl::StrCat("completion: expected bash or zsh (found ",
-                             arguments.empty() ? "nothing" : Quoted(absl::StrJoin(arguments, " ")),
-                             ")")});
+  return Usage(
+      {absl::StrCat("completion: expected bash or zsh (found ",
+                    arguments.empty() ? "nothing" : Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
 
 Command ParseOperator(OperatorCommand::Kind kind, const std::vector<std::string>& arguments,

@@ -82,7 +82,8 @@ absl::string_view BashArgument(CompletedArgument argument) {
   return "-W ''";
 }
 
-constexpr absl::string_view kBash = R"sh(# bash completion for ddprun; made by `ddprun completion bash`.
+constexpr absl::string_view kBash =
+    R"sh(# bash completion for ddprun; made by `ddprun completion bash`.
 
 # Sets `values`, arguments of compgen, for what follows flag $1; false where nothing does.
 __ddprun_values() {

@@ -16,17 +16,16 @@ int main() {
     for (std::size_t epoch = 0; epoch < 20; ++epoch) {
       sampler.set_epoch(epoch);
       while (const auto indices = sampler.next(8)) {
-        const auto x = torch::tensor(std::vector<double>(indices->begin(), indices->end()),
-                                     torch::kFloat32)
-                           .div(64)
-                           .unsqueeze(1);
+        const auto x =
+            torch::tensor(std::vector<double>(indices->begin(), indices->end()), torch::kFloat32)
+                .div(64)
+                .unsqueeze(1);
         model.zero_grad();
         (model(x) - 3 * x).square().mean().backward();
         optimizer.step();
       }
     }
-    std::printf("rank %d of %d: %.9g\n", ctx.rank(), ctx.world_size(),
-                net->weight.item<double>());
+    std::printf("rank %d of %d: %.9g\n", ctx.rank(), ctx.world_size(), net->weight.item<double>());
     return 0;
   });
 }
