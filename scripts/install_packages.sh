@@ -1,8 +1,9 @@
 #!/bin/bash
 # Installs what building and testing need, on Debian 12 or newer. Does nothing where it is all there.
-# usage: scripts/install_packages.sh [--no-worker | --worker-only] [EXTRA_PACKAGE...]
+# usage: scripts/install_packages.sh [--no-worker | --worker-only | --worker-cuda] [EXTRA_PACKAGE...]
 #   --no-worker     no libtorch: for -DDDPRUN_WORKER=OFF
 #   --worker-only   the worker library, its examples and tests: for -DDDPRUN_LAUNCHER=OFF
+#   --worker-cuda   the same with Debian's libtorch for CUDA (from trixie on, contrib and non-free)
 set -euo pipefail
 
 build=(g++ cmake ninja-build ccache zlib1g-dev libcli11-dev nlohmann-json3-dev libxxhash-dev)
@@ -12,6 +13,8 @@ launcher=(libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   munge systemd libbenchmark-dev python3 python3-torch iproute2 nftables zsh)
 # libtorch takes whatever BLAS is there: without OpenBLAS a training step takes eight times as long.
 worker=(libtorch-dev libgloo-dev libopenblas0-pthread)
+worker_cuda=(libtorch-cuda-dev libgloo-cuda-dev libopenblas0-pthread libnccl-dev
+  nvidia-cuda-toolkit nvidia-cuda-dev)
 
 wanted=("${build[@]}" "${tests[@]}")
 case ${1:-} in
@@ -22,6 +25,10 @@ case ${1:-} in
   --worker-only)
     shift
     wanted+=("${worker[@]}")
+    ;;
+  --worker-cuda)
+    shift
+    wanted+=("${worker_cuda[@]}")
     ;;
   *) wanted+=("${launcher[@]}" "${worker[@]}") ;;
 esac
