@@ -30,7 +30,8 @@ if(DDPRUN_LAUNCHER)
     COMMAND ddprun completion zsh > ${completions}/_ddprun
     DEPENDS ddprun VERBATIM)
   add_custom_target(completions ALL DEPENDS ${completions}/ddprun ${completions}/_ddprun)
-  install(FILES ${completions}/ddprun DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${completions}/ddprun
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
   install(FILES ${completions}/_ddprun DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 
   # The unit names the program by its path, which is known when it is installed.
@@ -44,6 +45,8 @@ if(DDPRUN_LAUNCHER)
     set(folder "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/lib/systemd/system")
     message(STATUS "Installing: ${folder}/ddprun-rendezvous.service")
     file(WRITE "${folder}/ddprun-rendezvous.service" "${unit}")
+    list(APPEND CMAKE_INSTALL_MANIFEST_FILES
+      "${CMAKE_INSTALL_PREFIX}/lib/systemd/system/ddprun-rendezvous.service")
   ]])
   install(FILES packaging/ddprun-rendezvous.logrotate DESTINATION ${CMAKE_INSTALL_DATADIR}/ddprun)
 endif()
