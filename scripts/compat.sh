@@ -77,8 +77,12 @@ if [[ $name == trixie-cuda ]]; then
   scripts/install_packages.sh --worker-cuda
   "${configure[@]}" -DDDPRUN_NCCL=ON -DCMAKE_EXE_LINKER_FLAGS=-Wl,--allow-shlib-undefined
   cmake --build /build -j "$jobs"
-  # NCCL is in it, not only in the way to it.
-  nm -C /build/bin/mnist_ddp | grep -q ' U c10d::ProcessGroupNCCL::ProcessGroupNCCL('
+  # NCCL is in the program, not only on its link line.
+  symbols=$(nm -C /build/bin/mnist_ddp)
+  [[ $symbols == *' U c10d::ProcessGroupNCCL::ProcessGroupNCCL('* ]] || {
+    echo "compat.sh: mnist_ddp was built without NCCL" >&2
+    exit 1
+  }
   echo "compat.sh: the worker library with NCCL is compiled and linked; it was not run"
   exit
 fi
