@@ -4,6 +4,7 @@
 
 #include "launcher/commands/commands.h"
 #include "launcher/config/cli.h"
+#include "launcher/config/completion.h"
 #include "launcher/config/host.h"
 #include "rendezvous/core/overloaded.h"
 
@@ -16,6 +17,10 @@ int main(int argc, char** argv) {
                         [&](const ValidateCommand& command) { return ValidateJob(command, host); },
                         [](const CertsCommand& command) { return MakeCerts(command); },
                         [](const OperatorCommand& command) { return Operate(command); },
+                        [](const CompletionCommand& command) {
+                          std::fputs(CompletionScript(command.shell).c_str(), stdout);
+                          return 0;
+                        },
                         [](const VersionCommand&) {
                           std::puts("ddprun " DDPRUN_VERSION);
                           return 0;

@@ -1,23 +1,37 @@
 #!/bin/bash
 # Installs what building and testing need, on Debian 12 or newer. Does nothing where it is all there.
-# usage: scripts/install_packages.sh [--no-worker] [EXTRA_PACKAGE...]
+# usage: scripts/install_packages.sh [--no-worker | --worker-only | --worker-cuda] [EXTRA_PACKAGE...]
+#   --no-worker     no libtorch: for -DDDPRUN_WORKER=OFF
+#   --worker-only   the worker library, its examples and tests: for -DDDPRUN_LAUNCHER=OFF
+#   --worker-cuda   the same with Debian's libtorch for CUDA (from trixie on, contrib and non-free)
 set -euo pipefail
 
-build=(g++ cmake ninja-build ccache
-  libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libabsl-dev libre2-dev
-  libc-ares-dev libssl-dev zlib1g-dev libspdlog-dev libfmt-dev libcli11-dev libyaml-cpp-dev
-  nlohmann-json3-dev libxxhash-dev libmunge-dev)
-tests=(munge systemd libgtest-dev libgmock-dev libbenchmark-dev python3 python3-torch
-  iproute2 nftables)
+build=(g++ cmake ninja-build ccache zlib1g-dev libcli11-dev nlohmann-json3-dev libxxhash-dev)
+tests=(libgtest-dev libgmock-dev)
+launcher=(libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libabsl-dev
+  libre2-dev libc-ares-dev libssl-dev libspdlog-dev libfmt-dev libyaml-cpp-dev libmunge-dev
+  munge systemd libbenchmark-dev python3 python3-torch iproute2 nftables zsh)
 # libtorch takes whatever BLAS is there: without OpenBLAS a training step takes eight times as long.
 worker=(libtorch-dev libgloo-dev libopenblas0-pthread)
+worker_cuda=(libtorch-cuda-dev libgloo-cuda-dev libopenblas0-pthread libnccl-dev
+  nvidia-cuda-toolkit nvidia-cuda-dev)
 
 wanted=("${build[@]}" "${tests[@]}")
-if [[ ${1:-} == --no-worker ]]; then
-  shift
-else
-  wanted+=("${worker[@]}")
-fi
+case ${1:-} in
+  --no-worker)
+    shift
+    wanted+=("${launcher[@]}")
+    ;;
+  --worker-only)
+    shift
+    wanted+=("${worker[@]}")
+    ;;
+  --worker-cuda)
+    shift
+    wanted+=("${worker_cuda[@]}")
+    ;;
+  *) wanted+=("${launcher[@]}" "${worker[@]}") ;;
+esac
 wanted+=("$@")
 
 missing=()

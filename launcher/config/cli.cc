@@ -28,6 +28,7 @@ constexpr absl::string_view kRunUsage =
     "  ddprun validate job.yaml                       print the resolved job, or what is wrong\n"
     "  ddprun status | stop JOB | drain NODE | events talk to a running rendezvous\n"
     "  ddprun certs DIR [--host NAME]...              make a job CA and node certificates\n"
+    "  ddprun completion bash|zsh                     what a shell needs to complete ddprun\n"
     "  ddprun version\n"
     "  ddprun help [SUBCOMMAND]\n"
     "\n"
@@ -59,6 +60,13 @@ constexpr absl::string_view kCertsUsage =
     "  ddprun certs DIR [--host NAME[,NAME...]]... [--name NAME] [--days N]\n"
     "\n";
 
+constexpr absl::string_view kCompletionUsage =
+    "Prints what a shell needs to complete the flags and subcommands of ddprun. For this shell:\n"
+    "\n"
+    "  source <(ddprun completion bash)               or zsh\n"
+    "\n"
+    "An installed ddprun has it in share/bash-completion and share/zsh already.\n";
+
 // A word that is a subcommand when it is the very first argument.
 enum class Subcommand {
   kRendezvous,
@@ -68,6 +76,7 @@ enum class Subcommand {
   kStop,
   kDrain,
   kEvents,
+  kCompletion,
   kVersion,
   kHelp,
   kPlanned
@@ -84,7 +93,7 @@ constexpr SubcommandName kSubcommands[] = {
     {"status", Subcommand::kStatus},         {"stop", Subcommand::kStop},
     {"drain", Subcommand::kDrain},           {"events", Subcommand::kEvents},
     {"slurm", Subcommand::kPlanned},         {"doctor", Subcommand::kPlanned},
-    {"certs", Subcommand::kCerts},           {"completion", Subcommand::kPlanned},
+    {"certs", Subcommand::kCerts},           {"completion", Subcommand::kCompletion},
 };
 
 constexpr std::int64_t kMostDays = 36'500;
@@ -269,6 +278,19 @@ Command ParseCerts(const std::vector<std::string>& arguments, const Host& host) 
   return command;
 }
 
+Command ParseCompletion(const std::vector<std::string>& arguments) {
+  if (arguments.size() == 1) {
+    if (arguments.front() == "bash") return CompletionCommand{CompletionCommand::Shell::kBash};
+    if (arguments.front() == "zsh") return CompletionCommand{CompletionCommand::Shell::kZsh};
+    if (arguments.front() == "--help" || arguments.front() == "-h") {
+      return HelpFor(kCompletionUsage, {});
+    }
+  }
+  return Usage(
+      {absl::StrCat("completion: expected bash or zsh (found ",
+                    arguments.empty() ? "nothing" : Quoted(absl::StrJoin(arguments, " ")), ")")});
+}
+
 Command ParseOperator(OperatorCommand::Kind kind, const std::vector<std::string>& arguments,
                       const Host& host) {
   const absl::Span<const FlagSpec> flags = OperatorFlags(kind);
@@ -284,6 +306,7 @@ Command ParseHelp(const std::vector<std::string>& arguments) {
     const auto topic = FindSubcommand(arguments.front());
     if (topic == Subcommand::kRendezvous) return HelpFor(kRendezvousUsage, RendezvousFlags());
     if (topic == Subcommand::kCerts) return HelpFor(kCertsUsage, CertsFlags());
+    if (topic == Subcommand::kCompletion) return HelpFor(kCompletionUsage, {});
     if (topic == Subcommand::kValidate) return HelpFor(kValidateUsage, ValidateFlags());
     if (const auto kind = topic ? OperatorKind(*topic) : std::nullopt) {
       return HelpFor(OperatorUsage(*kind), OperatorFlags(*kind));
@@ -291,7 +314,7 @@ Command ParseHelp(const std::vector<std::string>& arguments) {
   }
   return Usage(
       {absl::StrCat("help: expected nothing, rendezvous, validate, certs, status, stop, "
-                    "drain or events (found ",
+                    "drain, events or completion (found ",
                     Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
 
@@ -311,6 +334,8 @@ Command ParseCommandLine(int argc, const char* const* argv, const Host& host) {
       return ParseValidate(rest, host);
     case Subcommand::kCerts:
       return ParseCerts(rest, host);
+    case Subcommand::kCompletion:
+      return ParseCompletion(rest);
     case Subcommand::kVersion:
       if (!rest.empty()) {
         return Usage({absl::StrCat("version: expected nothing after it (found ",

@@ -85,6 +85,12 @@ struct OperatorCommand {
   int verbosity = 0;
 };
 
+// ddprun completion bash|zsh: CompletionScript().
+struct CompletionCommand {
+  enum class Shell { kBash, kZsh };
+  Shell shell = Shell::kBash;
+};
+
 // ddprun version, ddprun --version
 struct VersionCommand {};
 
@@ -99,8 +105,9 @@ struct CommandLineError {
   std::string message;
 };
 
-using Command = std::variant<RunCommand, RendezvousCommand, ValidateCommand, CertsCommand,
-                             OperatorCommand, VersionCommand, HelpCommand, CommandLineError>;
+using Command =
+    std::variant<RunCommand, RendezvousCommand, ValidateCommand, CertsCommand, OperatorCommand,
+                 CompletionCommand, VersionCommand, HelpCommand, CommandLineError>;
 
 // `argv[0]` is the program's name, as in main. Reads the job file that -c names.
 Command ParseCommandLine(int argc, const char* const* argv, const Host& host);

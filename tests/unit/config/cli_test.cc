@@ -570,7 +570,7 @@ TEST(CliRendezvousTest, EventsAreKeptWhereTheStateIs) {
 }
 
 TEST(CliPlannedTest, SubcommandsThatAreNotThereYetSaySo) {
-  for (const char* const name : {"slurm", "doctor", "completion"}) {
+  for (const char* const name : {"slurm", "doctor"}) {
     EXPECT_EQ(ErrorOf({name}), std::string(name) +
                                    ": not supported yet by this version; to run a program of that "
                                    "name: ddprun -- " +

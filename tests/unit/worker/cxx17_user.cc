@@ -5,7 +5,8 @@
 #include <iostream>
 #include <string>
 
-static_assert(__cplusplus < 202002L, "this file is here to be compiled as C++17");
+static_assert(__cplusplus / 100 == 2000 + DDP_TEST_CXX_STANDARD,
+              "this file is here to be compiled as C++17, or the oldest that libtorch takes");
 
 namespace {
 

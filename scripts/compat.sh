@@ -1,0 +1,109 @@
+#!/bin/bash
+# Builds worker/ against the libtorch of another Debian, in a chroot, and runs the worker tests there.
+# usage: scripts/compat.sh trixie|sid|trixie-cuda [--root DIR] [--jobs N] [CTEST_OPTION...]
+#   trixie        libtorch 2.6
+#   sid           whatever is newest; 2.14 at the time of writing
+#   trixie-cuda   libtorch 2.6 with CUDA and NCCL: compiled and linked only. Downloads 2.8 GB
+#   --root DIR    where the chroot lies, or is made; build/compat/NAME by default
+# Needs root, for chroot and mounts, and a Debian machine: mirror, proxies and keys are those of its
+# own apt. A chroot that is there is used again; remove DIR for a fresh one. Mounts are made in a
+# mount namespace, so that none outlives this script, however it ends.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+fail() { # exit code, text
+  echo "compat.sh: $2" >&2
+  exit "$1"
+}
+usage() { fail 64 "$1; usage: scripts/compat.sh trixie|sid|trixie-cuda [OPTION...], see its head"; }
+
+name=${1:-}
+case $name in
+  trixie | sid) components=main ;;
+  trixie-cuda) components="main contrib non-free" ;;
+  *) usage "'$name' is none of trixie, sid, trixie-cuda" ;;
+esac
+shift
+root=build/compat/$name
+jobs=$(nproc)
+while [[ ${1:-} == --root || ${1:-} == --jobs ]]; do
+  [[ -n ${2:-} ]] || usage "$1 needs a value"
+  [[ $1 == --root ]] && root=$2 || jobs=$2
+  shift 2
+done
+[[ $(id -u) == 0 ]] || fail 77 "needs root: it mounts, and changes root to $root"
+
+# ---- the chroot ----
+suite=${name%-cuda}
+if [[ ! -d $root ]]; then
+  command -v mmdebstrap >/dev/null || scripts/install_packages.sh --worker-only mmdebstrap
+  mirror=$(apt-get indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' 'Created-By: Packages' |
+    sed -n 's/^Debian Debian //p' | head -1)
+  [[ -n $mirror ]] ||
+    fail 69 "apt-get indextargets names no mirror of Debian: run apt-get update, or on Debian"
+  apt_options=()
+  while IFS= read -r option; do
+    apt_options+=("--aptopt=$option")
+  done < <(apt-config dump | grep -E '^Acquire::(https?::|Check-Valid-Until|Check-Date|Retries)')
+  # A mirror that is not updated any more still has a sid that can be built against.
+  [[ $suite == sid ]] && apt_options+=('--aptopt=Acquire::Check-Valid-Until "false"')
+  mkdir -p "$(dirname "$root")"
+  rm -rf "$root.new"
+  echo "compat.sh: making $root: $suite ($components) from $mirror"
+  mmdebstrap --quiet --variant=minbase --components="$components" "${apt_options[@]}" \
+    "$suite" "$root.new" "$mirror"
+  mkdir -p "$root.new"/{source,build,ccache}
+  mv "$root.new" "$root"
+fi
+root=$(realpath "$root")
+
+# ---- inside ----
+# What runs in it: $1 name, $2 jobs, then CTest's options.
+inside=$(cat <<'INSIDE'
+set -euo pipefail
+name=$1 jobs=$2
+shift 2
+cd /source
+export DEBIAN_FRONTEND=noninteractive HOME=/root LC_ALL=C.UTF-8 CCACHE_DIR=/ccache
+# Less optimization: it is the headers that are tried here, and that takes long enough.
+configure=(cmake -S . -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release
+  "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG" -DDDPRUN_LAUNCHER=OFF)
+if [[ $name == trixie-cuda ]]; then
+  # cuDNN would be downloaded from elsewhere, after a licence was agreed to; neither compiling nor
+  # linking needs it. What is in it stays unresolved, and the programs cannot be run here.
+  apt-get update -qq
+  apt-get install -y -qq --no-install-recommends debconf >/dev/null
+  debconf-set-selections <<<'nvidia-cudnn nvidia-cudnn/question select I Decline'
+  scripts/install_packages.sh --worker-cuda
+  "${configure[@]}" -DDDPRUN_NCCL=ON -DCMAKE_EXE_LINKER_FLAGS=-Wl,--allow-shlib-undefined
+  cmake --build /build -j "$jobs"
+  # NCCL is in the program, not only on its link line.
+  symbols=$(nm -C /build/bin/mnist_ddp)
+  [[ $symbols == *' U c10d::ProcessGroupNCCL::ProcessGroupNCCL('* ]] || {
+    echo "compat.sh: mnist_ddp was built without NCCL" >&2
+    exit 1
+  }
+  echo "compat.sh: the worker library with NCCL is compiled and linked; it was not run"
+  exit
+fi
+scripts/install_packages.sh --worker-only
+"${configure[@]}"
+cmake --build /build -j "$jobs"
+ctest --test-dir /build -L worker --no-tests=error --output-on-failure "$@"
+INSIDE
+)
+
+export root inside
+exec unshare --mount --pid --fork --kill-child bash -c '
+  set -euo pipefail
+  mount --make-rprivate /
+  mount -t proc proc "$root/proc"
+  mount --rbind /dev "$root/dev"
+  mount --bind . "$root/source"
+  mount -o remount,bind,ro "$root/source"
+  cache=$(ccache --get-config cache_dir 2>/dev/null || true)
+  if [[ -n $cache && -d $cache ]]; then mount --bind "$cache" "$root/ccache"; fi
+  rm -f "$root/etc/resolv.conf"
+  cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
+  exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$root" bash -c "$inside" compat "$@"
+' compat "$name" "$jobs" "$@"

@@ -1,0 +1,57 @@
+#!/bin/bash
+# Installs this build into a folder, moves that elsewhere, builds the project in outside/ against it
+# with find_package(ddprun), and runs its program: under the installed ddprun with two ranks, where
+# it is part of this build, and alone.
+# usage: install_test.sh BUILD_DIR WORK_DIR CMAKE CXX_COMPILER [CMAKE_OPTION...]
+#   WORK_DIR   is removed and made anew
+set -euo pipefail
+build=$1 work=$2 cmake=$3 compiler=$4
+shift 4
+here=$(realpath "$(dirname "$0")")
+source_tree=$(realpath "$here/../..")
+
+fail() {
+  echo "install_test.sh: $*" >&2
+  exit 1
+}
+
+rm -rf "$work"
+mkdir -p "$work"
+"$cmake" --install "$build" --prefix "$work/first" >"$work/install.log"
+prefix=$work/moved
+mv "$work/first" "$prefix"
+
+files=(include/ddp/ddp.h share/doc/ddprun/LICENSE share/doc/ddprun/worker-library.md)
+launcher=$prefix/bin/ddprun
+if [[ -e $build/bin/ddprun ]]; then
+  files+=(bin/ddprun share/bash-completion/completions/ddprun share/zsh/site-functions/_ddprun
+    share/ddprun/configs/ddprun.schema.json lib/systemd/system/ddprun-rendezvous.service)
+fi
+for file in "${files[@]}"; do
+  [[ -s $prefix/$file ]] || fail "$file is not installed"
+done
+# Nothing that was installed leads back to this tree, which a user may not have.
+for file in $(find "$prefix" -name '*.cmake'); do
+  ! grep -nF -e "$source_tree/" -e "$(realpath "$build")" "$file" || fail "$file names the source tree"
+done
+
+"$cmake" -S "$here/outside" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" \
+  -DCMAKE_CXX_COMPILER="$compiler" "$@" >"$work/configure.log" ||
+  fail "outside/ cannot be configured, see $work/configure.log"
+"$cmake" --build "$work/build" >"$work/build.log" || fail "outside/ cannot be built: $(cat "$work/build.log")"
+
+# What rank 0 learned is what rank 1 learned, to the last digit, and is 3.
+check() { # ranks, output
+  local ranks=$1 output=$2
+  local weights
+  weights=$(sed -n "s/.*rank [0-9]* of $ranks: //p" <<<"$output")
+  [[ $(wc -l <<<"$weights") == "$ranks" ]] || fail "expected $ranks lines, found: $output"
+  [[ $(sort -u <<<"$weights" | wc -l) == 1 ]] || fail "the ranks differ: $output"
+  awk '{ exit !($1 > 2.9 && $1 < 3.1) }' <<<"$weights" || fail "expected 3, found: $output"
+}
+cd "$work"
+check 1 "$(timeout 60 build/train 2>&1)"
+if [[ -e $launcher ]]; then
+  check 2 "$(timeout 60 "$launcher" --nproc-per-node 2 "$work/build/train" 2>&1)"
+fi
+echo "install_test.sh: an outside project was built against $prefix and trained"
