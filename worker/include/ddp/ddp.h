@@ -22,9 +22,11 @@
 #include <ddp/checkpointer.h>
 #include <ddp/collectives.h>
 #include <ddp/context.h>
+#include <ddp/data_parallel_options.h>
 #include <ddp/distributed_data_parallel.h>
 #include <ddp/distributed_sampler.h>
 #include <ddp/errors.h>
+#include <ddp/output_tensors.h>
 #include <ddp/run.h>
 
 #endif  // DDP_DDP_H_
