@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/src/activity.h"
 #include "worker/src/compat.h"
 #include "worker/src/model_sync.h"
 #include "worker/src/output_sink.h"
@@ -34,6 +35,7 @@ struct GradientReducer::State {
   std::vector<torch::Tensor> buffers;
   std::shared_ptr<c10d::Reducer> reducer;
   std::shared_ptr<c10d::Logger> logger;
+  std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // NoteBackward's, to be removed
 
   bool synchronize = true;      // PyTorch's require_backward_grad_sync
   bool buffers_changed = true;  // PyTorch's require_forward_param_sync
@@ -110,6 +112,17 @@ std::shared_ptr<c10d::Logger> MakeLogger(const std::shared_ptr<c10d::Reducer>& r
   return logger;
 }
 
+// Called for each gradient. The engine's callbacks run in the order in which they were queued; the
+// Reducer queues its own, which waits for the all-reduces, when the last gradient is ready. So a
+// callback that is queued by a callback of the first gradient comes after that.
+void NoteBackward(const torch::Tensor&) {
+  if (!internal::AwaitsBackward()) return;
+  internal::EnterBackward();
+  torch::autograd::Engine::get_default_engine().queue_callback([] {
+    torch::autograd::Engine::get_default_engine().queue_callback([] { internal::LeaveBackward(); });
+  });
+}
+
 }  // namespace
 
 GradientReducer::GradientReducer(const Context& ctx, const torch::nn::Module& module,
@@ -139,9 +152,14 @@ GradientReducer::GradientReducer(const Context& ctx, const torch::nn::Module& mo
   state_->reducer = MakeReducer(ctx, parameters, options);
   if (options.static_graph) state_->reducer->set_static_graph();
   state_->logger = MakeLogger(state_->reducer, module.name(), options);
+  for (const NamedTensor& p : parameters) {
+    state_->hooks.emplace_back(p.tensor, p.tensor.register_hook(NoteBackward));
+  }
 }
 
-GradientReducer::~GradientReducer() = default;
+GradientReducer::~GradientReducer() {
+  for (auto& [parameter, hook] : state_->hooks) parameter.remove_hook(hook);
+}
 
 // The order of steps is that of DistributedDataParallel.forward in PyTorch
 // (torch/nn/parallel/distributed.py).
@@ -156,6 +174,7 @@ void GradientReducer::before_forward() {
       }
       state.logger->set_runtime_stats_and_log();
       ++state.steps;
+      internal::EnterForward(state.steps);
       state.reducer->prepare_for_forward();
     }
     state.reducer->rebuild_buckets();
@@ -174,6 +193,7 @@ void GradientReducer::after_forward(const Outputs& outputs) {
   }
   state.buffers_changed = gradients && state.synchronize;
   if (state.buffers_changed) {
+    internal::LeaveForward();
     state.reducer->prepare_for_backward(search ? found : std::vector<torch::Tensor>());
   }
   if (found.empty()) return;
