@@ -137,7 +137,8 @@ class DistributedDataParallel {
   // Forgets the gradients of all parameters; with false, fills them with zeros in place (the
   // default of PyTorch before 2.0), which makes optimizers count a gradient of zero for a parameter
   // that the next step does not use. Both are right with and without gradient_as_bucket_view;
-  // zeros in place are then the cheaper way.
+  // zeros in place are then the cheaper way, but a training that was resumed in between may differ
+  // from one that was not in its last bits (docs/worker-library.md).
   void zero_grad(bool set_to_none = true) { reducer_.zero_grad(set_to_none); }
 
   // Gives every rank the buffers of rank 0 now: before an evaluation, because the statistics of
