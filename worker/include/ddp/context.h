@@ -92,8 +92,8 @@ class Context {
 // resolve; GLOO_SOCKET_IFNAME (interface names, separated by commas) overrides that.
 //
 // Throws ConfigError (environment or options; also where ranks contradict each other in RANK,
-// WORLD_SIZE or backend), BindError (rank 0's port), CollectiveError (rank 0 not reachable, or ranks
-// missing, within init_timeout, or a rank that cannot join: the text says which and why).
+// WORLD_SIZE or backend), BindError (rank 0's port), CollectiveError (rank 0 not reachable, or
+// ranks missing, within init_timeout, or a rank that cannot join: the text says which and why).
 Context init(const Options& options = Options());
 
 }  // namespace ddp
