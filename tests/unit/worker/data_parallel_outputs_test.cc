@@ -118,8 +118,8 @@ void ExpectUnusedHeadIsFound(const Context& ctx, Make make, UseLeft use_left) {
   }
 }
 
-// Seen red with the pass through the sink left out (the first six hang, and are killed), and with
-// the search left out.
+// Seen red with the pass through the sink left out (gradients are then not averaged), and with the
+// search left out (the Reducer then says that a parameter was marked as ready twice).
 TEST(UnusedParametersTest, AreFoundInEveryTypeOfResult) {
   if (StartedRanks(2)) return;
   const Context ctx = init();
