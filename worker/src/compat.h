@@ -57,6 +57,7 @@ struct ReducerArguments {
   std::vector<at::Tensor> parameters;
   std::vector<std::vector<size_t>> buckets;
   std::vector<size_t> bucket_limits;
+  std::vector<bool> sparse;  // of each parameter: its gradient is a sparse tensor
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   std::int64_t first_bucket_bytes;
   std::int64_t bucket_bytes;
@@ -71,20 +72,19 @@ std::unique_ptr<Reducer> MakeReducer(ReducerArguments a) {
   using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
   using Names = std::unordered_map<size_t, std::string>;
   using Tensors = std::vector<at::Tensor>;
-  const std::vector<bool> sparse(a.parameters.size(), false);
   if constexpr (std::is_constructible_v<Reducer, Tensors, Buckets, std::vector<size_t>, Group,
                                         std::vector<bool>, std::int64_t, bool, bool, Names,
                                         std::int64_t>) {
     return std::make_unique<Reducer>(
         std::move(a.parameters), std::move(a.buckets), std::move(a.bucket_limits),
-        std::move(a.group), sparse, a.bucket_bytes, a.find_unused_parameters,
+        std::move(a.group), std::move(a.sparse), a.bucket_bytes, a.find_unused_parameters,
         a.gradient_as_bucket_view, std::move(a.names), a.first_bucket_bytes);
   } else {
     // 2.14: no size limits; at the end skip_all_reduce_unused_params, use_python_reducer and a
     // list of bucket caps.
     return std::make_unique<Reducer>(
-        std::move(a.parameters), std::move(a.buckets), std::move(a.group), sparse, a.bucket_bytes,
-        a.find_unused_parameters, a.gradient_as_bucket_view, std::move(a.names),
+        std::move(a.parameters), std::move(a.buckets), std::move(a.group), std::move(a.sparse),
+        a.bucket_bytes, a.find_unused_parameters, a.gradient_as_bucket_view, std::move(a.names),
         a.first_bucket_bytes, false, false, std::vector<std::int64_t>());
   }
 }

@@ -3,6 +3,7 @@
 #include <ddp/errors.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -10,10 +11,13 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
+#include <vector>
 
 #include "worker/contract/control.h"
+#include "worker/src/activity.h"
 #include "worker/src/control_client.h"
 #include "worker/src/launch_environment.h"
+#include "worker/src/peers.h"
 #include "worker/src/process_group.h"
 
 namespace ddp {
@@ -27,6 +31,7 @@ struct Context::State {
   c10::Device device{c10::kCPU};
   std::chrono::milliseconds timeout{};
   c10::intrusive_ptr<c10d::Store> store;
+  std::shared_ptr<internal::Peers> peers;  // null if there are none, or they cannot be reached
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   int exceptions_at_start = std::uncaught_exceptions();
 };
@@ -40,8 +45,10 @@ Context::~Context() {
     // Keeps the last references for ever: see the header.
     state_->group.release();
     state_->store.release();
-    return;
+    return;  // ProcessPeers() lives on: what is being thrown may be a collective's error
   }
+  internal::SetProcessPeers(nullptr);
+  state_->peers.reset();
   state_->group.reset();
   state_->store.reset();
   ControlClient::Process().Send(control::kBye, "1");
@@ -75,16 +82,62 @@ void Context::report_error(const std::string& kind, const std::string& text) con
   ControlClient::Process().Send(control::kError, kind + " " + text);
 }
 
+namespace {
+
+constexpr char kPeersKey[] = "peers";
+
+// Rank 0 publishes where it listens before it joins; nothing where it cannot.
+std::shared_ptr<internal::Peers> ListenForPeers(const internal::LaunchEnvironment& env,
+                                                c10d::Store* store) {
+  std::shared_ptr<internal::Peers> peers;
+  std::string contact;
+  try {
+    peers = std::make_shared<internal::Peers>(env.world_size, internal::CurrentActivity);
+    contact = peers->contact();
+  } catch (const std::exception&) {
+    // Errors will name fewer causes.
+  }
+  store->set(kPeersKey, {contact.begin(), contact.end()});
+  return peers;
+}
+
+std::shared_ptr<internal::Peers> ConnectToPeers(const internal::LaunchEnvironment& env,
+                                                c10d::Store* store) {
+  try {
+    const std::vector<std::uint8_t> contact = store->get(kPeersKey);
+    if (contact.empty()) return nullptr;
+    return std::make_shared<internal::Peers>(env.master_addr,
+                                             std::string(contact.begin(), contact.end()), env.rank,
+                                             env.world_size, internal::CurrentActivity);
+  } catch (const std::exception&) {
+    return nullptr;  // as above
+  }
+}
+
+}  // namespace
+
 Context init(const Options& options) {
   auto state = std::make_unique<Context::State>();
+  const internal::LaunchEnvironment& env = state->env;
   state->env = internal::ReadLaunchEnvironment([](const char* name) { return std::getenv(name); });
   state->backend = internal::ChooseBackend(options.backend);
-  state->device = internal::ChooseDevice(state->backend, state->env);
   state->timeout = options.timeout;
-  state->store = internal::MakeStore(state->env, options);
-  internal::WaitForAllRanks(state->env, options, state->store.get());
-  state->group =
-      internal::MakeProcessGroup(state->env, options, state->backend, state->device, state->store);
+  state->store = internal::MakeStore(env, options);
+  internal::GlooDevices gloo_devices;
+  try {  // what may fail on one rank alone
+    state->device = internal::ChooseDevice(state->backend, env);
+    if (state->backend == "gloo") gloo_devices = internal::MakeGlooDevices(env);
+  } catch (const std::exception& e) {
+    internal::RefuseToJoin(env, e.what(), state->store.get());
+    throw;
+  }
+  const bool alone = env.world_size == 1;
+  if (!alone && env.rank == 0) state->peers = ListenForPeers(env, state->store.get());
+  internal::WaitForAllRanks(env, options, state->backend, state->store.get());
+  if (!alone && env.rank != 0) state->peers = ConnectToPeers(env, state->store.get());
+  internal::SetProcessPeers(state->peers);
+  state->group = internal::MakeProcessGroup(env, options, state->backend, state->device,
+                                            std::move(gloo_devices), state->store);
   ControlClient::Process().Send(control::kReady, "1");
   return Context(std::move(state));
 }

@@ -1,18 +1,27 @@
 #include <c10/core/GradMode.h>
 #include <ddp/distributed_data_parallel.h>
 #include <ddp/errors.h>
+#include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "worker/src/activity.h"
 #include "worker/src/compat.h"
 #include "worker/src/model_sync.h"
+#include "worker/src/output_sink.h"
 
 namespace ddp::detail {
 
@@ -21,13 +30,21 @@ using internal::NamedTensor;
 struct GradientReducer::State {
   // Constant after construction.
   const Context* ctx = nullptr;  // the user's; outlives this
-  bool broadcast_buffers = true;
-  std::vector<torch::Tensor> parameters;  // those with gradients
+  DataParallelOptions options;
+  std::vector<torch::Tensor> parameters;  // all, those without gradients included
   std::vector<torch::Tensor> buffers;
-  std::unique_ptr<c10d::Reducer> reducer;
+  std::shared_ptr<c10d::Reducer> reducer;
+  std::shared_ptr<c10d::Logger> logger;
+  std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // NoteBackward's, to be removed
 
-  // PyTorch's require_forward_param_sync: buffers may have changed since the last broadcast.
-  bool buffers_changed = true;
+  bool synchronize = true;      // PyTorch's require_backward_grad_sync
+  bool buffers_changed = true;  // PyTorch's require_forward_param_sync
+  std::int64_t steps = 0;       // PyTorch's num_iterations
+  std::int64_t measured_steps = 0;
+
+  bool SearchesInEachStep() const {
+    return options.find_unused_parameters && !options.static_graph;
+  }
 };
 
 namespace {
@@ -38,25 +55,72 @@ std::vector<torch::Tensor> Tensors(const std::vector<NamedTensor>& named) {
   return tensors;
 }
 
-// Buckets in the reverse order of the parameters, which is roughly the order in which backward
-// fills them. The Reducer makes that exact after the first step.
-std::unique_ptr<c10d::Reducer> MakeReducer(const Context& ctx,
+std::int64_t BucketBytes(const DataParallelOptions& options) {
+  return static_cast<std::int64_t>(options.bucket_cap_mb * 1024 * 1024);
+}
+
+void CheckOptions(const DataParallelOptions& options) {
+  if (!(options.bucket_cap_mb <= 1e6) || BucketBytes(options) < 1 ||
+      options.first_bucket_bytes < 1) {
+    throw ConfigError(
+        "DataParallelOptions: bucket_cap_mb and first_bucket_bytes must be at least 1 byte, and "
+        "bucket_cap_mb at most 1000000");
+  }
+  if (options.statistics_sample_rate < 1) {
+    throw ConfigError("DataParallelOptions: statistics_sample_rate must be at least 1");
+  }
+}
+
+// The same buckets as PyTorch's DDP makes (_ddp_init_helper), so that the sums of three and more
+// ranks are the same to the last bit. In reverse order of the parameters, which is roughly the
+// order in which backward fills them; where the Reducer makes that exact after the first step, the
+// first step has one bucket only.
+std::shared_ptr<c10d::Reducer> MakeReducer(const Context& ctx,
                                            const std::vector<NamedTensor>& parameters,
                                            const DataParallelOptions& options) {
   compat::ReducerArguments arguments;
   arguments.parameters = Tensors(parameters);
-  std::tie(arguments.buckets, arguments.bucket_limits) = c10d::compute_bucket_assignment_by_size(
-      arguments.parameters, {static_cast<std::size_t>(options.first_bucket_bytes),
-                             static_cast<std::size_t>(options.bucket_bytes)});
+  for (const NamedTensor& p : parameters) arguments.sparse.push_back(p.sparse_gradient);
+  std::vector<std::size_t> limits = {
+      static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())};
+  if (options.find_unused_parameters && !options.static_graph) {
+    limits = {static_cast<std::size_t>(options.first_bucket_bytes),
+              static_cast<std::size_t>(BucketBytes(options))};
+  }
+  std::tie(arguments.buckets, arguments.bucket_limits) =
+      c10d::compute_bucket_assignment_by_size(arguments.parameters, limits, arguments.sparse);
   std::reverse(arguments.buckets.begin(), arguments.buckets.end());
   std::reverse(arguments.bucket_limits.begin(), arguments.bucket_limits.end());
   arguments.group = ctx.process_group();
   arguments.first_bucket_bytes = options.first_bucket_bytes;
-  arguments.bucket_bytes = options.bucket_bytes;
-  arguments.find_unused_parameters = false;
+  arguments.bucket_bytes = BucketBytes(options);
+  arguments.find_unused_parameters = options.find_unused_parameters;
   arguments.gradient_as_bucket_view = options.gradient_as_bucket_view;
   for (std::size_t i = 0; i < parameters.size(); ++i) arguments.names[i] = parameters[i].name;
   return compat::MakeReducer<c10d::Reducer>(std::move(arguments));
+}
+
+std::shared_ptr<c10d::Logger> MakeLogger(const std::shared_ptr<c10d::Reducer>& reducer,
+                                         const std::string& module_name,
+                                         const DataParallelOptions& options) {
+  auto logger = std::make_shared<c10d::Logger>(reducer);
+  reducer->set_logger(logger);
+  reducer->set_ddp_runtime_logging_sample_rate(options.statistics_sample_rate);
+  logger->set_construction_data_and_log(module_name, /*device_ids=*/{}, /*output_device=*/-1,
+                                        options.broadcast_buffers, /*has_sync_bn=*/false,
+                                        options.static_graph);
+  return logger;
+}
+
+// Called for each gradient. The engine's callbacks run in the order in which they were queued; the
+// Reducer queues its own, which waits for the all-reduces, when the last gradient is ready. So a
+// callback that is queued by a callback of the first gradient comes after that.
+void NoteBackward(const torch::Tensor&) {
+  if (!internal::AwaitsBackward()) return;
+  internal::EnterBackward();
+  torch::autograd::Engine::get_default_engine().queue_callback([] {
+    torch::autograd::Engine::get_default_engine().queue_callback([] { internal::LeaveBackward(); });
+  });
 }
 
 }  // namespace
@@ -64,17 +128,16 @@ std::unique_ptr<c10d::Reducer> MakeReducer(const Context& ctx,
 GradientReducer::GradientReducer(const Context& ctx, const torch::nn::Module& module,
                                  const DataParallelOptions& options)
     : state_(std::make_unique<State>()) {
-  if (options.first_bucket_bytes < 1 || options.bucket_bytes < 1) {
-    throw ConfigError("DataParallelOptions: bucket sizes must be at least 1 byte");
-  }
-  std::vector<NamedTensor> parameters = internal::Parameters(module);
-  const std::vector<NamedTensor> buffers = internal::Buffers(module);
+  CheckOptions(options);
+  std::vector<NamedTensor> parameters = internal::Unique(internal::Parameters(module));
+  const std::vector<NamedTensor> buffers = internal::Unique(internal::Buffers(module));
   internal::CheckSameModel(ctx, parameters, buffers);
   state_->ctx = &ctx;
-  state_->broadcast_buffers = options.broadcast_buffers;
+  state_->options = options;
+  state_->parameters = Tensors(parameters);
   state_->buffers = Tensors(buffers);
 
-  std::vector<torch::Tensor> everything = Tensors(parameters);
+  std::vector<torch::Tensor> everything = state_->parameters;
   everything.insert(everything.end(), state_->buffers.begin(), state_->buffers.end());
   internal::BroadcastFromRank0(ctx, everything);
 
@@ -86,43 +149,110 @@ GradientReducer::GradientReducer(const Context& ctx, const torch::nn::Module& mo
         "DistributedDataParallel: no parameter of the module requires a gradient, so there is "
         "nothing to average; use the module as it is");
   }
-  state_->parameters = Tensors(parameters);
   state_->reducer = MakeReducer(ctx, parameters, options);
+  if (options.static_graph) state_->reducer->set_static_graph();
+  state_->logger = MakeLogger(state_->reducer, module.name(), options);
+  for (const NamedTensor& p : parameters) {
+    state_->hooks.emplace_back(p.tensor, p.tensor.register_hook(NoteBackward));
+  }
 }
 
-GradientReducer::~GradientReducer() = default;
+GradientReducer::~GradientReducer() {
+  for (auto& [parameter, hook] : state_->hooks) parameter.remove_hook(hook);
+}
 
 // The order of steps is that of DistributedDataParallel.forward in PyTorch
 // (torch/nn/parallel/distributed.py).
 void GradientReducer::before_forward() {
+  State& state = *state_;
   if (c10::GradMode::is_enabled()) {
-    state_->reducer->prepare_for_forward();
-    state_->reducer->rebuild_buckets();
+    if (state.synchronize) {
+      // The condition is the logger's own: it does not tell how many steps its means are of.
+      if (state.steps > 0 &&
+          (state.steps <= 10 || state.steps % state.options.statistics_sample_rate == 0)) {
+        ++state.measured_steps;
+      }
+      state.logger->set_runtime_stats_and_log();
+      ++state.steps;
+      internal::EnterForward(state.steps);
+      state.reducer->prepare_for_forward();
+    }
+    state.reducer->rebuild_buckets();
   }
-  if (state_->buffers_changed && state_->broadcast_buffers) sync_buffers();
+  if (state.buffers_changed && state.options.broadcast_buffers) sync_buffers();
 }
 
-void GradientReducer::after_forward() {
-  state_->buffers_changed = c10::GradMode::is_enabled();
-  // The list of outputs only serves a search for unused parameters, which is off.
-  if (state_->buffers_changed) state_->reducer->prepare_for_backward({});
+void GradientReducer::after_forward(const Outputs& outputs) {
+  State& state = *state_;
+  const bool gradients = c10::GradMode::is_enabled();
+  const bool first_static_step = state.options.static_graph && state.steps == 1;
+  const bool search = state.SearchesInEachStep();
+  std::vector<torch::Tensor> found;
+  if (gradients && (search || first_static_step)) {
+    outputs([&](torch::Tensor& tensor) { found.push_back(tensor); });
+  }
+  state.buffers_changed = gradients && state.synchronize;
+  if (state.buffers_changed) {
+    internal::LeaveForward();
+    state.reducer->prepare_for_backward(search ? found : std::vector<torch::Tensor>());
+  }
+  if (found.empty()) return;
+
+  std::function<void()> on_backward;
+  if (first_static_step) {
+    on_backward = [weak = std::weak_ptr<c10d::Reducer>(state.reducer)] {
+      torch::autograd::Engine::get_default_engine().queue_callback([weak] {
+        if (const auto reducer = weak.lock()) reducer->delay_all_reduce();
+      });
+    };
+  }
+  internal::PassThroughSink(&found, on_backward);
+  std::size_t next = 0;
+  outputs([&](torch::Tensor& tensor) { tensor = found[next++]; });
 }
 
 void GradientReducer::sync_buffers() {
   internal::BroadcastFromRank0(*state_->ctx, state_->buffers);
 }
 
-void GradientReducer::zero_grad() {
+void GradientReducer::zero_grad(bool set_to_none) {
   for (torch::Tensor& parameter : state_->parameters) {
-    const torch::Tensor& gradient = parameter.grad();
-    if (gradient.defined()) gradient.detach().zero_();
+    torch::Tensor& gradient = parameter.mutable_grad();
+    if (!gradient.defined()) continue;
+    if (set_to_none) {
+      gradient.reset();
+    } else {
+      gradient.detach().zero_();  // not detach_(): that throws for views into a bucket
+    }
   }
+}
+
+bool* GradientReducer::synchronize() { return &state_->synchronize; }
+
+DataParallelStatistics GradientReducer::statistics() const {
+  const auto numbers = state_->logger->get_ddp_logging_data().ints_map;
+  const auto number = [&](const char* name) {
+    const auto found = numbers.find(name);
+    return found == numbers.end() ? std::int64_t{0} : std::int64_t{found->second};
+  };
+  DataParallelStatistics result;
+  result.steps = state_->steps;
+  result.measured_steps = state_->measured_steps;
+  result.forward = std::chrono::nanoseconds(number("avg_forward_compute_time"));
+  result.backward_compute = std::chrono::nanoseconds(number("avg_backward_compute_time"));
+  result.communication = std::chrono::nanoseconds(number("avg_backward_comm_time"));
+  result.overlap = std::chrono::nanoseconds(number("avg_backward_compute_comm_overlap_time"));
+  result.buckets_rebuilt = number("has_rebuilt_buckets") != 0;
+  result.bucket_bytes = bucket_sizes();
+  return result;
 }
 
 std::vector<std::size_t> GradientReducer::bucket_sizes() const {
   std::vector<std::size_t> sizes;
   for (const c10d::GradBucket& bucket : state_->reducer->get_grad_buckets(false)) {
-    sizes.push_back(bucket.getBuffer().nbytes());
+    std::size_t bytes = 0;  // not the buffer's, which a sparse bucket does not have
+    for (const torch::Tensor& parameter : bucket.getParameters()) bytes += parameter.nbytes();
+    sizes.push_back(bytes);
   }
   return sizes;
 }

@@ -19,14 +19,24 @@
 #include <typeinfo>
 
 #include "worker/contract/control.h"
+#include "worker/src/activity.h"
+#include "worker/src/peers.h"
 
 namespace ddp::internal {
 namespace {
 
 namespace control = ddprun::control;
 
+// Where the other ranks cannot be asked.
 constexpr char kPeerHint[] =
     ". A lost connection usually means that a peer has ended; the cause is then in that peer's log";
+
+// Why a collective failed, to be put behind its error.
+std::string Cause() {
+  const std::shared_ptr<Peers> peers = ProcessPeers();
+  const std::string cause = peers == nullptr ? "" : peers->Ask();
+  return cause.empty() ? kPeerHint : ". " + cause;
+}
 
 // The name of the type that was thrown, for example "gloo::IoException".
 std::string TypeName(const std::exception& error) {
@@ -59,7 +69,7 @@ void Classify(const std::exception& error, int rank, Failure* failure) {
     failure->kind = control::kErrorCollective;
   } else if (IsCollective(failure->type, failure->text)) {
     failure->kind = control::kErrorCollective;
-    failure->text = "a collective failed: " + failure->text + kPeerHint;
+    failure->text = "a collective failed: " + failure->text + Cause();
   }
 }
 
@@ -104,13 +114,14 @@ void WriteErrorFile(const std::string& path, const Failure& failure, int rank) {
 
 void Collective(const std::string& what, int rank, int world_size,
                 const std::function<void()>& operation) {
+  const InCollective here(what);
   try {
     operation();
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
     throw CollectiveError(what + " failed on rank " + std::to_string(rank) + " of " +
-                          std::to_string(world_size) + ": " + TextOf(e) + kPeerHint);
+                          std::to_string(world_size) + ": " + TextOf(e) + Cause());
   }
 }
 

@@ -18,6 +18,8 @@ struct Failure {
 // The text of an exception without libtorch's stack trace.
 std::string TextOf(const std::exception& error);
 
+// Asks the other ranks for the cause where a collective failed, which may take a second.
+//
 // `rank` is this process's own; it decides which of several failing ranks prints, and which
 // report themselves as victims.
 Failure Describe(const std::exception_ptr& error, int rank);
@@ -27,7 +29,8 @@ Failure Describe(const std::exception_ptr& error, int rank);
 void WriteErrorFile(const std::string& path, const Failure& failure, int rank);
 
 // Calls `operation`; what it throws comes out as ddp::CollectiveError with the text
-// `<what> failed on rank <rank> of <world_size>: ...`. Errors of this library pass unchanged.
+// `<what> failed on rank <rank> of <world_size>: <error>. <cause, from the other ranks>`. Errors of
+// this library pass unchanged.
 void Collective(const std::string& what, int rank, int world_size,
                 const std::function<void()>& operation);
 

@@ -68,7 +68,12 @@ LaunchEnvironment ReadLaunchEnvironment(const Getenv& getenv) {
   result.restart_count = Number(getenv, env::kRestartCount, 0, kMax, 0);
   if (getenv(env::kRank) == nullptr && getenv(env::kWorldSize) == nullptr) return result;
 
-  CheckPresent(getenv, {env::kRank, env::kWorldSize, env::kLocalRank});
+  std::vector<const char*> needed = {env::kRank, env::kWorldSize};
+  const char* const size = getenv(env::kWorldSize);
+  if (size == nullptr || std::string_view(size) != "1") {
+    needed.insert(needed.end(), {env::kLocalRank, env::kMasterAddr, env::kMasterPort});
+  }
+  CheckPresent(getenv, needed);
   result.rank = Number(getenv, env::kRank, 0, kMax, 0);
   result.world_size = Number(getenv, env::kWorldSize, 1, kMax, 1);
   result.local_rank = Number(getenv, env::kLocalRank, 0, kMax, 0);
@@ -85,7 +90,6 @@ LaunchEnvironment ReadLaunchEnvironment(const Getenv& getenv) {
     }
   }
 
-  if (result.world_size > 1) CheckPresent(getenv, {env::kMasterAddr, env::kMasterPort});
   if (const char* const address = getenv(env::kMasterAddr)) result.master_addr = address;
   result.master_port = static_cast<std::uint16_t>(Number(getenv, env::kMasterPort, 1, 65535, 0));
   if (const char* const agent_store = getenv(env::kUseAgentStore)) {

@@ -1,12 +1,16 @@
 #include "worker/src/model_sync.h"
 
 #include <ddp/collectives.h>
+#include <torch/nn/modules/embedding.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <sstream>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -17,13 +21,66 @@ namespace {
 
 constexpr std::size_t kBroadcastBytes = std::size_t{250} << 20;  // as PyTorch's DDP
 
-template <typename Dict>
-std::vector<NamedTensor> Defined(const Dict& dict) {
-  std::vector<NamedTensor> result;
-  for (const auto& item : dict) {
-    if (item.value().defined()) result.push_back({item.key(), item.value()});
+// Whether `module` makes sparse gradients, as PyTorch's DDP decides it.
+bool MakesSparseGradients(const torch::nn::Module& module) {
+  if (const auto* embedding = dynamic_cast<const torch::nn::EmbeddingImpl*>(&module)) {
+    return embedding->options.sparse();
   }
-  return result;
+  if (const auto* bag = dynamic_cast<const torch::nn::EmbeddingBagImpl*>(&module)) {
+    return bag->options.sparse();
+  }
+  return false;
+}
+
+// Adds what `own` says are a module's own tensors, those of `module` and then its children's.
+template <typename Own>
+void Collect(const torch::nn::Module& module, const std::string& prefix, const Own& own,
+             std::vector<NamedTensor>* result) {
+  const bool sparse = MakesSparseGradients(module);
+  for (const auto& item : own(module)) {
+    if (item.value().defined()) result->push_back({prefix + item.key(), item.value(), sparse});
+  }
+  for (const auto& child : module.named_children()) {
+    Collect(*child.value(), prefix + child.key() + ".", own, result);
+  }
+}
+
+std::string List(at::IntArrayRef numbers) {
+  std::ostringstream text;
+  for (std::size_t i = 0; i < numbers.size(); ++i) text << (i == 0 ? "[" : ", ") << numbers[i];
+  return numbers.empty() ? "[]" : text.str() + "]";
+}
+
+// Whether the strides are those of a new tensor of this shape.
+bool HasUsualStrides(const torch::Tensor& tensor) {
+  std::int64_t expected = 1;
+  for (std::int64_t i = tensor.dim() - 1; i >= 0; --i) {
+    if (tensor.stride(i) != expected) return false;
+    expected *= std::max<std::int64_t>(tensor.size(i), 1);
+  }
+  return true;
+}
+
+// "float [10, 5]", or "float [10, 5] strides [1, 10]" where those are not the usual ones.
+std::string DescribeLayout(const torch::Tensor& tensor) {
+  std::ostringstream text;
+  text << Describe(tensor);
+  if (tensor.layout() != torch::kStrided) {
+    text << " " << tensor.layout();
+  } else if (!HasUsualStrides(tensor)) {
+    text << " strides " << List(tensor.strides());
+  }
+  return text.str();
+}
+
+// What is wrong with this rank's model alone, or nothing.
+std::string NotOnDevice(const std::vector<NamedTensor>& parameters, c10::Device device) {
+  for (const NamedTensor& p : parameters) {
+    if (p.tensor.device() == device) continue;
+    return "parameter '" + p.name + "' is on " + p.tensor.device().str() + ", but this rank's " +
+           "device is " + device.str() + ". Call module->to(ctx.device()) first";
+  }
+  return "";
 }
 
 // What must be the same on all ranks, one line for each tensor.
@@ -31,11 +88,11 @@ std::vector<std::string> Layout(const std::vector<NamedTensor>& parameters,
                                 const std::vector<NamedTensor>& buffers) {
   std::vector<std::string> lines;
   for (const NamedTensor& p : parameters) {
-    lines.push_back("parameter '" + p.name + "' " + Describe(p.tensor) +
+    lines.push_back("parameter '" + p.name + "' " + DescribeLayout(p.tensor) +
                     (p.tensor.requires_grad() ? "" : " without gradient"));
   }
   for (const NamedTensor& b : buffers) {
-    lines.push_back("buffer '" + b.name + "' " + Describe(b.tensor));
+    lines.push_back("buffer '" + b.name + "' " + DescribeLayout(b.tensor));
   }
   return lines;
 }
@@ -62,19 +119,30 @@ std::string Difference(const std::vector<std::string>& here,
 }  // namespace
 
 std::vector<NamedTensor> Parameters(const torch::nn::Module& module) {
-  return Defined(module.named_parameters());
+  std::vector<NamedTensor> result;
+  Collect(
+      module, "", [](const torch::nn::Module& m) { return m.named_parameters(false); }, &result);
+  return result;
 }
 
 std::vector<NamedTensor> Buffers(const torch::nn::Module& module) {
-  return Defined(module.named_buffers());
+  std::vector<NamedTensor> result;
+  Collect(
+      module, "", [](const torch::nn::Module& m) { return m.named_buffers(false); }, &result);
+  return result;
+}
+
+std::vector<NamedTensor> Unique(std::vector<NamedTensor> tensors) {
+  std::unordered_set<const at::TensorImpl*> seen;
+  std::vector<NamedTensor> result;
+  for (NamedTensor& item : tensors) {
+    if (seen.insert(item.tensor.unsafeGetTensorImpl()).second) result.push_back(std::move(item));
+  }
+  return result;
 }
 
 std::string Describe(const torch::Tensor& tensor) {
-  std::ostringstream text;
-  text << tensor.dtype().name() << " [";
-  for (std::int64_t i = 0; i < tensor.dim(); ++i) text << (i == 0 ? "" : ", ") << tensor.size(i);
-  text << "]";
-  return text.str();
+  return std::string(tensor.dtype().name()) + " " + List(tensor.sizes());
 }
 
 void CheckSameModel(const Context& ctx, const std::vector<NamedTensor>& parameters,
@@ -85,7 +153,9 @@ void CheckSameModel(const Context& ctx, const std::vector<NamedTensor>& paramete
   std::istringstream rank0(broadcast(ctx, text));
   std::vector<std::string> on_rank0;
   for (std::string line; std::getline(rank0, line);) on_rank0.push_back(line);
-  throw_if_any_failed(ctx, Difference(here, on_rank0));
+  std::string problem = Difference(here, on_rank0);
+  if (problem.empty()) problem = NotOnDevice(parameters, ctx.device());
+  throw_if_any_failed(ctx, problem);
 }
 
 void BroadcastFromRank0(const Context& ctx, const std::vector<torch::Tensor>& tensors) {

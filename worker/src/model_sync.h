@@ -13,18 +13,22 @@ namespace ddp::internal {
 struct NamedTensor {
   std::string name;
   torch::Tensor tensor;
+  bool sparse_gradient = false;  // the weight of an embedding with sparse(true)
 };
 
 // The parameters, or buffers, of `module` that are defined, in the module's order, which is the
-// same on all ranks. They share storage with the module.
+// same on all ranks: a module's own before its children's. They share storage with the module.
 std::vector<NamedTensor> Parameters(const torch::nn::Module& module);
 std::vector<NamedTensor> Buffers(const torch::nn::Module& module);
+
+// Each tensor once: of those that are registered more than once, the first.
+std::vector<NamedTensor> Unique(std::vector<NamedTensor> tensors);
 
 // "float [10, 5]"
 std::string Describe(const torch::Tensor& tensor);
 
-// Throws AgreedError on every rank if number, names, dtypes or shapes differ from rank 0's.
-// A collective.
+// Throws AgreedError on every rank if number, names, dtypes, shapes or strides differ from rank
+// 0's, or if a parameter is not on ctx.device(). A collective.
 void CheckSameModel(const Context& ctx, const std::vector<NamedTensor>& parameters,
                     const std::vector<NamedTensor>& buffers);
 

@@ -8,10 +8,12 @@
 #include <cstdlib>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
 #include <vector>
 #ifdef USE_C10D_NCCL
 #include <c10/cuda/CUDAFunctions.h>
@@ -38,6 +40,13 @@ constexpr bool kHasNccl = true;
 constexpr bool kHasNccl = false;
 #endif
 
+constexpr char kAll[] = "joined/all";  // kWell once all are there, or why somebody cannot join
+constexpr char kWell[] = "well";
+constexpr char kInformed[] = "joined/informed";  // how many know that somebody cannot
+constexpr std::chrono::seconds kLongestFarewell(10);
+
+bool HostsStore(const LaunchEnvironment& env) { return env.rank == 0 && !env.agent_hosts_store; }
+
 std::string JoinedKey(int rank) { return "joined/" + std::to_string(rank); }
 
 // Whether c10d says that it could not listen, rather than that it could not connect to itself.
@@ -61,20 +70,55 @@ std::string MissingRanks(const LaunchEnvironment& env, c10d::Store* store) {
   return named;
 }
 
-std::vector<std::shared_ptr<gloo::transport::Device>> GlooDevices(const LaunchEnvironment& env) {
-  using c10d::ProcessGroupGloo;
-  std::vector<std::shared_ptr<gloo::transport::Device>> devices;
-  if (const char* const interfaces = std::getenv("GLOO_SOCKET_IFNAME")) {
-    std::istringstream names(interfaces);
-    for (std::string name; std::getline(names, name, ',');) {
-      devices.push_back(ProcessGroupGloo::createDeviceForInterface(name));
-    }
+std::vector<std::uint8_t> Bytes(const std::string& text) { return {text.begin(), text.end()}; }
+
+// To be called once by each rank that knows why the ranks cannot come together. The store ends with
+// rank 0's process: that one waits until the others know too, which may have started later.
+void LeaveStoreAfterFailure(const LaunchEnvironment& env, c10d::Store* store) {
+  if (!HostsStore(env)) {
+    store->add(kInformed, 1);
+    return;
   }
-  if (devices.empty()) {
-    const std::string master = env.master_addr.empty() ? "127.0.0.1" : env.master_addr;
-    devices.push_back(ProcessGroupGloo::createDeviceForHostname(LocalAddressTowards(master)));
+  const auto deadline = std::chrono::steady_clock::now() + kLongestFarewell;
+  while (store->add(kInformed, 0) < env.world_size - 1 &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  return devices;
+}
+
+// Throws the ConfigError that all ranks will see.
+[[noreturn]] void Contradiction(const LaunchEnvironment& env, const std::string& text,
+                                c10d::Store* store) {
+  RefuseToJoin(env, text, store);
+  throw ConfigError("rank " + std::to_string(env.rank) + " cannot join: " + text);
+}
+
+// Says that this rank is there, and checks that what it believes fits the others. Each check
+// counts first and then reads: the last rank to come sees every difference.
+void Join(const LaunchEnvironment& env, const std::string& backend, c10d::Store* store) {
+  const std::string rank = std::to_string(env.rank);
+  if (store->add(JoinedKey(env.rank), 1) != 1) {
+    Contradiction(env, "another process has RANK=" + rank + " as well", store);
+  }
+  const std::string size_key = "world_size/" + std::to_string(env.world_size);
+  const std::string backend_key = "backend/" + backend;
+  store->add(size_key, 1);
+  store->add(backend_key, 1);
+  const std::int64_t joined = store->add("joined/count", 1);
+  if (store->add(size_key, 0) < joined) {
+    Contradiction(env,
+                  "it has WORLD_SIZE=" + std::to_string(env.world_size) +
+                      ", and another rank has a different one",
+                  store);
+  }
+  if (store->add(backend_key, 0) < joined) {
+    Contradiction(env,
+                  "it is to use " + backend +
+                      ", and another rank a different backend. Set Options::backend to the same "
+                      "on all ranks; auto depends on each node's devices",
+                  store);
+  }
+  if (joined == env.world_size) store->set(kAll, Bytes(kWell));
 }
 
 }  // namespace
@@ -116,7 +160,7 @@ c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Op
   if (env.world_size == 1) {
     store = c10::make_intrusive<c10d::HashStore>();
   } else {
-    const bool hosts = env.rank == 0 && !env.agent_hosts_store;
+    const bool hosts = HostsStore(env);
     c10d::TCPStoreOptions store_options;
     store_options.port = env.master_port;
     store_options.isServer = hosts;
@@ -142,13 +186,41 @@ c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Op
                                                 store);
 }
 
-void WaitForAllRanks(const LaunchEnvironment& env, const Options& options, c10d::Store* store) {
-  static const char kAll[] = "joined/all";
-  try {
-    store->set(JoinedKey(env.rank), std::vector<std::uint8_t>{1});
-    if (store->add("joined/count", 1) == env.world_size) {
-      store->set(kAll, std::vector<std::uint8_t>{1});
+GlooDevices MakeGlooDevices(const LaunchEnvironment& env) {
+  using c10d::ProcessGroupGloo;
+  GlooDevices devices;
+  const char* const interfaces = std::getenv("GLOO_SOCKET_IFNAME");
+  if (interfaces == nullptr || *interfaces == '\0') {
+    const std::string master = env.master_addr.empty() ? "127.0.0.1" : env.master_addr;
+    return {ProcessGroupGloo::createDeviceForHostname(LocalAddressTowards(master))};
+  }
+  std::istringstream names(interfaces);
+  for (std::string name; std::getline(names, name, ',');) {
+    try {
+      devices.push_back(ProcessGroupGloo::createDeviceForInterface(name));
+    } catch (const std::exception& e) {
+      throw ConfigError("GLOO_SOCKET_IFNAME=" + std::string(interfaces) + ": interface '" + name +
+                        "' cannot be used on this host: " + TextOf(e));
     }
+  }
+  return devices;
+}
+
+void RefuseToJoin(const LaunchEnvironment& env, const std::string& reason, c10d::Store* store) {
+  try {
+    store->set(kAll, Bytes("rank " + std::to_string(env.rank) + " cannot join: " + reason));
+    LeaveStoreAfterFailure(env, store);
+  } catch (const std::exception&) {
+    // Rank 0 is gone; so are, or will be, the others.
+  }
+}
+
+void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
+                     const std::string& backend, c10d::Store* store) {
+  try {
+    Join(env, backend, store);
+  } catch (const Error&) {
+    throw;
   } catch (const std::exception& e) {
     throw CollectiveError("lost rank 0 at " + env.master_addr + ":" +
                           std::to_string(env.master_port) + " while joining it: " + TextOf(e));
@@ -169,11 +241,21 @@ void WaitForAllRanks(const LaunchEnvironment& env, const Options& options, c10d:
          << TextOf(e) << ")";
     throw CollectiveError(text.str());
   }
+  std::string all;
+  try {
+    const std::vector<std::uint8_t> bytes = store->get(kAll);
+    all.assign(bytes.begin(), bytes.end());
+    if (all != kWell) LeaveStoreAfterFailure(env, store);
+  } catch (const std::exception& e) {
+    throw CollectiveError("lost rank 0 at " + env.master_addr + ":" +
+                          std::to_string(env.master_port) + " while joining it: " + TextOf(e));
+  }
+  if (all != kWell) throw CollectiveError("the ranks do not come together: " + all);
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(
     const LaunchEnvironment& env, const Options& options, const std::string& backend,
-    c10::Device device, const c10::intrusive_ptr<c10d::Store>& store) {
+    c10::Device device, GlooDevices gloo_devices, const c10::intrusive_ptr<c10d::Store>& store) {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   Collective("connecting the ranks", env.rank, env.world_size, [&] {
     if (backend == "nccl") {
@@ -187,7 +269,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(
 #endif
     } else {
       auto gloo_options = c10d::ProcessGroupGloo::Options::create(options.timeout);
-      gloo_options->devices = GlooDevices(env);
+      gloo_options->devices = std::move(gloo_devices);
       gloo_options->threads = 2 * static_cast<int>(gloo_options->devices.size());
       group = compat::AsProcessGroup<c10d::ProcessGroup>(
           c10::make_intrusive<c10d::ProcessGroupGloo>(store, env.rank, env.world_size,

@@ -5,9 +5,12 @@
 #include <c10/core/Device.h>
 #include <ddp/context.h>
 
+#include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
 
 #include "worker/src/launch_environment.h"
 
@@ -23,13 +26,24 @@ c10::Device ChooseDevice(const std::string& backend, const LaunchEnvironment& en
 // Throws BindError on rank 0, CollectiveError elsewhere.
 c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Options& options);
 
-// Returns once all ranks have called it; throws CollectiveError, which names the missing ranks.
-void WaitForAllRanks(const LaunchEnvironment& env, const Options& options, c10d::Store* store);
+// Where Gloo is to talk: over GLOO_SOCKET_IFNAME, or else the address towards rank 0. Throws
+// ConfigError.
+using GlooDevices = std::vector<std::shared_ptr<gloo::transport::Device>>;
+GlooDevices MakeGlooDevices(const LaunchEnvironment& env);
 
-// Connects the ranks, which are all there.
+// Tells the ranks that wait, or will wait, in WaitForAllRanks() that this one cannot join.
+void RefuseToJoin(const LaunchEnvironment& env, const std::string& reason, c10d::Store* store);
+
+// Returns once all ranks have called it. Throws CollectiveError, which names the missing ranks, or
+// the one that refused and why; and ConfigError where ranks contradict each other in RANK,
+// WORLD_SIZE or backend.
+void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
+                     const std::string& backend, c10d::Store* store);
+
+// Connects the ranks, which are all there. `gloo_devices` is empty for nccl.
 c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(
     const LaunchEnvironment& env, const Options& options, const std::string& backend,
-    c10::Device device, const c10::intrusive_ptr<c10d::Store>& store);
+    c10::Device device, GlooDevices gloo_devices, const c10::intrusive_ptr<c10d::Store>& store);
 
 }  // namespace ddp::internal
 

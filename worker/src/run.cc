@@ -11,6 +11,7 @@
 #include "worker/contract/environment.h"
 #include "worker/src/control_client.h"
 #include "worker/src/failure.h"
+#include "worker/src/peers.h"
 
 namespace ddp {
 namespace {
@@ -32,6 +33,10 @@ int RankForMessages() {
     // One write, so that the lines of several ranks on one terminal do not mix.
     const std::string line = "[rank " + std::to_string(rank) + "] error: " + failure.text + "\n";
     std::cerr << line << std::flush;
+  }
+  // The others need not guess; those of a collective are victims themselves, and have asked.
+  if (failure.print && failure.kind != ddprun::control::kErrorCollective) {
+    if (const auto peers = internal::ProcessPeers()) peers->ReportError(failure.text);
   }
   internal::ControlClient::Process().Send(ddprun::control::kError,
                                           failure.kind + " " + failure.text);

@@ -19,7 +19,39 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
+struct Output {
+  torch::Tensor y;
+};
+
+struct StructNet : torch::nn::Module {
+  StructNet() : layer(register_module("layer", torch::nn::Linear(4, 1))) {}
+  Output forward(const torch::Tensor& x) { return {layer(x)}; }
+  torch::nn::Linear layer;
+};
+
 }  // namespace
+
+template <>
+struct ddp::OutputTensors<Output> {
+  template <typename Visit>
+  static void for_each(Output& output, Visit&& visit) {
+    visit(output.y);
+  }
+};
+
+ddp::DataParallelStatistics cxx17_results_and_accumulation(const ddp::Context& ctx) {
+  ddp::DataParallelOptions options;
+  options.find_unused_parameters = true;
+  options.bucket_cap_mb = 2.5;
+  ddp::DistributedDataParallel<StructNet> model(ctx, std::make_shared<StructNet>(), options);
+  {
+    const auto no_sync = model.no_sync();
+    model(torch::ones({1, 4})).y.sum().backward();
+  }
+  model(torch::ones({1, 4})).y.sum().backward();
+  model.zero_grad(/*set_to_none=*/false);
+  return model.statistics();
+}
 
 int cxx17_user() {
   return ddp::run([] {

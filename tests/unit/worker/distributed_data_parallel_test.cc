@@ -66,7 +66,7 @@ torch::Tensor Flat(const Net& net) {
 DataParallelOptions SmallBuckets(bool gradient_as_bucket_view) {
   DataParallelOptions options;
   options.first_bucket_bytes = 512;
-  options.bucket_bytes = 4096;
+  options.bucket_cap_mb = 4096.0 / (1 << 20);
   options.gradient_as_bucket_view = gradient_as_bucket_view;
   return options;
 }
@@ -205,7 +205,7 @@ TEST(DistributedDataParallelTest, ForwardWithoutGradientsLeavesTheReducerAlone) 
     const torch::NoGradGuard no_grad;
     Loss(model, step, ctx.rank());
   }
-  model.zero_grad();
+  model.zero_grad(/*set_to_none=*/false);
   for (const torch::Tensor& p : net->parameters()) EXPECT_EQ(p.grad().abs().sum().item<float>(), 0);
 }
 

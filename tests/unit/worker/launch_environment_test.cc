@@ -70,13 +70,13 @@ TEST(LaunchEnvironmentTest, KnowsThatTorchrunsAgentMayHostTheStore) {
 
 TEST(LaunchEnvironmentTest, NamesEveryMissingVariable) {
   EXPECT_THAT(ErrorOf({{"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}}),
-              HasSubstr("not in the environment: RANK, LOCAL_RANK."));
+              HasSubstr("not in the environment: RANK, LOCAL_RANK, MASTER_ADDR."));
   EXPECT_THAT(ErrorOf({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}}),
               HasSubstr("not in the environment: MASTER_ADDR, MASTER_PORT."));
 }
 
 TEST(LaunchEnvironmentTest, AJobOfOneNeedsNoMaster) {
-  EXPECT_EQ(Read({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}}).world_size, 1);
+  EXPECT_EQ(Read({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).world_size, 1);
 }
 
 TEST(LaunchEnvironmentTest, RefusesContradictions) {

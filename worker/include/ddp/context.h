@@ -85,16 +85,22 @@ class Context {
 // Joins the job described by the environment, as torch.distributed.init_process_group("env://")
 // does: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, and LOCAL_WORLD_SIZE,
 // DDPRUN_GENERATION and TORCHELASTIC_RESTART_COUNT where they are set. With neither RANK nor
-// WORLD_SIZE set, this process is a job of its own, with world size 1.
+// WORLD_SIZE set, or with RANK=0 and WORLD_SIZE=1 alone, this process is a job of its own.
 //
 // Rank 0 listens on MASTER_PORT and the other ranks connect to it; returns on every rank once all
-// are connected, and has then told the agent READY. Installs no signal handlers.
+// are connected, and has then told the agent READY. Installs no signal handlers: SIGTERM ends a
+// process that waits in a collective at once.
+//
+// The ranks also keep a connection each to another port of rank 0, any that is free, at
+// MASTER_ADDR. Nothing is said on it until a collective fails; then it tells which rank is missing,
+// and why. Where it cannot be made, errors say less, and all else works.
 //
 // Gloo talks over the local address that routes to MASTER_ADDR, so the host's own name need not
 // resolve; GLOO_SOCKET_IFNAME (interface names, separated by commas) overrides that.
 //
-// Throws ConfigError (environment or options), BindError (rank 0's port), CollectiveError (rank 0
-// not reachable, or ranks missing, within init_timeout: the text says which and where).
+// Throws ConfigError (environment or options; also where ranks contradict each other in RANK,
+// WORLD_SIZE or backend), BindError (rank 0's port), CollectiveError (rank 0 not reachable, or
+// ranks missing, within init_timeout, or a rank that cannot join: the text says which and why).
 Context init(const Options& options = Options());
 
 }  // namespace ddp

@@ -22,11 +22,13 @@
 #include <ddp/checkpointer.h>
 #include <ddp/collectives.h>
 #include <ddp/context.h>
+#include <ddp/data_parallel_options.h>
 #include <ddp/distributed_data_parallel.h>
 #include <ddp/distributed_sampler.h>
 #include <ddp/errors.h>
 #include <ddp/gather.h>
 #include <ddp/main_first.h>
+#include <ddp/output_tensors.h>
 #include <ddp/run.h>
 #include <ddp/state_dict.h>
 #include <ddp/verify.h>

@@ -8,30 +8,34 @@
 #define DDP_DISTRIBUTED_DATA_PARALLEL_H_
 
 #include <ddp/context.h>
+#include <ddp/data_parallel_options.h>
+#include <ddp/output_tensors.h>
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace ddp {
 
-// Names and defaults are those of the Python class (torch/nn/parallel/distributed.py).
-struct DataParallelOptions {
-  // Broadcast rank 0's buffers (BatchNorm's statistics) before a forward that follows one with
-  // gradients.
-  bool broadcast_buffers = true;
+// Gradients are not synchronized while one of these lives: see DistributedDataParallel::no_sync().
+class [[nodiscard]] NoSync {
+ public:
+  explicit NoSync(bool* synchronize) : synchronize_(synchronize), before_(*synchronize) {
+    *synchronize_ = false;
+  }
+  ~NoSync() { *synchronize_ = before_; }
+  NoSync(const NoSync&) = delete;
+  NoSync& operator=(const NoSync&) = delete;
 
-  // Let gradients be views into the buckets: saves a copy of all gradients. Clear them with
-  // DistributedDataParallel::zero_grad() then; Optimizer::zero_grad() of libtorch 1.13 throws.
-  bool gradient_as_bucket_view = false;
-
-  // Size of a bucket in bytes. The first one is small, so that communication starts early.
-  std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
-  std::int64_t bucket_bytes = std::int64_t{25} << 20;
+ private:
+  bool* const synchronize_;  // of the model, which outlives this
+  const bool before_;
 };
 
 namespace detail {
@@ -39,6 +43,9 @@ namespace detail {
 // The part that does not depend on the module's type. One thread, as DistributedDataParallel.
 class GradientReducer {
  public:
+  // Calls a visitor for each tensor of forward's result.
+  using Outputs = std::function<void(const TensorVisitor& visit)>;
+
   GradientReducer(const Context& ctx, const torch::nn::Module& module,
                   const DataParallelOptions& options);
   ~GradientReducer();
@@ -46,9 +53,11 @@ class GradientReducer {
   GradientReducer& operator=(const GradientReducer&) = delete;
 
   void before_forward();
-  void after_forward();
+  void after_forward(const Outputs& outputs);
   void sync_buffers();
-  void zero_grad();
+  void zero_grad(bool set_to_none);
+  bool* synchronize();
+  DataParallelStatistics statistics() const;
   std::vector<std::size_t> bucket_sizes() const;
 
  private:
@@ -66,11 +75,15 @@ class DistributedDataParallel {
  public:
   // `module` must be on ctx.device() already, and its set of parameters must not change
   // afterwards; parameters that do not require a gradient now are left alone later too.
-  // `ctx` must outlive this object.
+  // `ctx` must outlive this object, and this object every backward() from its results.
   //
-  // Compares the parameters and buffers (number, names, shapes, dtypes) with rank 0's, then gives
-  // every rank the values of rank 0. A difference throws AgreedError on every rank; its text
-  // names the first parameter that differs, and the rank.
+  // Compares the parameters and buffers (number, names, shapes, dtypes, strides) with rank 0's,
+  // then gives every rank the values of rank 0. A difference throws AgreedError on every rank; its
+  // text names the first tensor that differs, and the rank.
+  //
+  // A tensor that is registered more than once counts once, under the first of its names in the
+  // order of named_parameters(): a module's own before its children's, each as registered. The
+  // weights of torch::nn::Embedding and EmbeddingBag with sparse(true) get sparse gradients.
   DistributedDataParallel(const Context& ctx, std::shared_ptr<Module> module,
                           const DataParallelOptions& options = DataParallelOptions())
       : module_(std::move(module)), reducer_(ctx, *module_, options) {}
@@ -81,32 +94,59 @@ class DistributedDataParallel {
       : DistributedDataParallel(ctx, holder.ptr(), options) {}
 
   // Runs module->forward(args...). With gradients enabled it must be followed by one backward()
-  // from its result before the next forward, in which every parameter takes part (libtorch's
-  // message says so if one did not). A CollectiveError of a peer that died may come out of
-  // backward() as libtorch's own exception; ddp::run() knows those.
+  // from its result before the next forward, in which every parameter takes part, unless
+  // find_unused_parameters or static_graph is on (libtorch's message says so if one did not).
+  //
+  // A peer that died, or did not come within Options::timeout, makes backward() throw libtorch's
+  // own exception; ddp::run() knows those, and names the rank that is missing.
   template <typename... Args>
   auto forward(Args&&... args) {
+    using Result = decltype(module_->forward(std::forward<Args>(args)...));
     reducer_.before_forward();
-    auto result = module_->forward(std::forward<Args>(args)...);
-    reducer_.after_forward();
-    return result;
+    if constexpr (std::is_void_v<Result>) {
+      module_->forward(std::forward<Args>(args)...);
+      reducer_.after_forward([](const auto&) { detail::ThrowUnknownOutput(typeid(void)); });
+    } else {
+      std::decay_t<Result> result = module_->forward(std::forward<Args>(args)...);
+      reducer_.after_forward(
+          [&](const detail::TensorVisitor& visit) { detail::ForEachTensor(result, visit); });
+      return result;
+    }
   }
   template <typename... Args>
   auto operator()(Args&&... args) {
     return forward(std::forward<Args>(args)...);
   }
 
+  // Forwards made while the result lives are not synchronized: their backward() adds to the local
+  // gradients only, and the first step afterwards averages the sum over all ranks. Nests.
+  //
+  //   {
+  //     const auto no_sync = model.no_sync();
+  //     for (...) loss(model(x), y).backward();
+  //   }
+  //   loss(model(x), y).backward();  // averaged here
+  //   optimizer.step();
+  NoSync no_sync() { return NoSync(reducer_.synchronize()); }
+
   // The wrapped module. Running it directly does no communication: right for evaluation.
   Module& module() { return *module_; }
   const Module& module() const { return *module_; }
   Module* operator->() { return module_.get(); }
 
-  // Sets gradients to zero in place, which is right with and without gradient_as_bucket_view.
-  void zero_grad() { reducer_.zero_grad(); }
+  // Forgets the gradients of all parameters; with false, fills them with zeros in place (the
+  // default of PyTorch before 2.0), which makes optimizers count a gradient of zero for a parameter
+  // that the next step does not use. Both are right with and without gradient_as_bucket_view;
+  // zeros in place are then the cheaper way, but a training that was resumed in between may differ
+  // from one that was not in its last bits (docs/worker-library.md).
+  void zero_grad(bool set_to_none = true) { reducer_.zero_grad(set_to_none); }
 
   // Gives every rank the buffers of rank 0 now: before an evaluation, because the statistics of
   // BatchNorm differ between ranks after a training step. A collective.
   void sync_buffers() { reducer_.sync_buffers(); }
+
+  // Where the time goes. Not a collective: each rank's own.
+  DataParallelStatistics statistics() const { return reducer_.statistics(); }
 
   // Bytes of each gradient bucket, in the order in which they are reduced.
   std::vector<std::size_t> bucket_sizes() const { return reducer_.bucket_sizes(); }

@@ -1,0 +1,73 @@
+// What DistributedDataParallel can be told, and what it tells about its run time.
+//
+// Standard library only.
+#ifndef DDP_DATA_PARALLEL_OPTIONS_H_
+#define DDP_DATA_PARALLEL_OPTIONS_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ddp {
+
+// Names, defaults and meanings are those of the Python class (torch/nn/parallel/distributed.py).
+struct DataParallelOptions {
+  // Broadcast rank 0's buffers (BatchNorm's statistics) before a forward that follows one with
+  // gradients and without no_sync().
+  bool broadcast_buffers = true;
+
+  // Size of a gradient bucket in MiB. After the first step the buckets are made anew, in the order
+  // in which gradients became ready (not with find_unused_parameters, unless static_graph).
+  double bucket_cap_mb = 25;
+
+  // Size of the first bucket in bytes; small, so that communication starts early
+  // (dist._DEFAULT_FIRST_BUCKET_BYTES in Python).
+  std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
+
+  // Before each backward, search the graph from forward's result for parameters that take no part,
+  // so that nobody waits for their gradients. Needed where some parameter gets no gradient in some
+  // step; costs a walk over the graph and one small all-reduce. <ddp/output_tensors.h> says in
+  // which results tensors are found.
+  bool find_unused_parameters = false;
+
+  // Let gradients be views into the buckets: saves a copy of all gradients. Clear them with
+  // DistributedDataParallel::zero_grad() then; Optimizer::zero_grad() of libtorch 1.13 throws.
+  bool gradient_as_bucket_view = false;
+
+  // The promise that every step uses the same parameters in the same way. Unused parameters are
+  // then found in the first step alone, parameters may be used several times by reentrant backward
+  // passes, and find_unused_parameters has no effect.
+  bool static_graph = false;
+
+  // Steps between two of which the times are taken for statistics(), beyond the first ten, of
+  // which all are (_set_ddp_runtime_logging_sample_rate in Python). 1: every step.
+  int statistics_sample_rate = 100;
+};
+
+// Where a step's time goes, as c10d::Logger measures it (torch/csrc/distributed/c10d/logger.hpp;
+// model._get_ddp_logging_data() in Python). Means over the steps that were measured; a step is
+// measured when the next one begins.
+struct DataParallelStatistics {
+  std::int64_t steps = 0;           // forwards that were to be followed by a synchronized backward
+  std::int64_t measured_steps = 0;  // of these, in the means below
+
+  std::chrono::nanoseconds forward{0};           // from forward's start to its end
+  std::chrono::nanoseconds backward_compute{0};  // from forward's end to the last gradient
+  std::chrono::nanoseconds communication{0};  // from the first all-reduce's start to the last's end
+  std::chrono::nanoseconds overlap{0};        // of communication, while gradients were computed
+
+  // The share of communication that cost no time, 0 to 1; 0 before anything was measured.
+  double hidden_share() const {
+    return communication.count() == 0
+               ? 0
+               : static_cast<double>(overlap.count()) / static_cast<double>(communication.count());
+  }
+
+  bool buckets_rebuilt = false;           // in the order in which gradients became ready
+  std::vector<std::size_t> bucket_bytes;  // of each bucket, in the order of reduction
+};
+
+}  // namespace ddp
+
+#endif  // DDP_DATA_PARALLEL_OPTIONS_H_

@@ -1,0 +1,130 @@
+// Finds the tensors in what a module's forward() returned.
+//
+// DistributedDataParallel needs them where it searches for parameters that a step does not use
+// (find_unused_parameters, static_graph). It looks into tensors, IValues, std::optional, pair,
+// tuple, array, variant, smart pointers, and any container with begin() and end() (of a map: the
+// values), nested in any way. Of the same kind is _find_tensors of PyTorch
+// (torch/nn/parallel/distributed.py), which knows list, tuple and dict.
+//
+// A type of your own says where its tensors are:
+//
+//   struct Output { torch::Tensor logits; std::vector<torch::Tensor> hidden; };
+//
+//   template <>
+//   struct ddp::OutputTensors<Output> {
+//     template <typename Visit>
+//     static void for_each(Output& output, Visit&& visit) {
+//       visit(output.logits);
+//       visit(output.hidden);
+//     }
+//   };
+#ifndef DDP_OUTPUT_TENSORS_H_
+#define DDP_OUTPUT_TENSORS_H_
+
+#include <ATen/core/ivalue.h>
+#include <torch/types.h>
+
+#include <functional>
+#include <iterator>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <variant>
+
+namespace ddp {
+
+// To be specialized for types of your own, in any namespace's place: see above.
+template <typename T, typename Enable = void>
+struct OutputTensors;
+
+namespace detail {
+
+using TensorVisitor = std::function<void(torch::Tensor&)>;
+
+// Calls `visit` for each tensor in `value` and puts back what it made of it. Lists, tuples and
+// dicts are rebuilt, so that nobody else who holds them sees that. Throws ConfigError for objects
+// of TorchScript classes, into which this does not look.
+void VisitIValue(c10::IValue& value, const TensorVisitor& visit);
+
+// Throws the ConfigError that says how to make `type` known.
+[[noreturn]] void ThrowUnknownOutput(const std::type_info& type);
+
+template <typename T, typename = void>
+struct IsSpecialized : std::false_type {};
+template <typename T>
+struct IsSpecialized<T, std::void_t<decltype(sizeof(OutputTensors<T>))>> : std::true_type {};
+
+template <typename T, typename = void>
+struct IsRange : std::false_type {};
+template <typename T>
+struct IsRange<T, std::void_t<decltype(std::begin(std::declval<T&>())),
+                              decltype(std::end(std::declval<T&>()))>> : std::true_type {};
+
+// Map-like: iterating gives pairs whose first half is const, or items with key() and value()
+// (torch::OrderedDict).
+template <typename T, typename = void>
+struct HasKeyAndValue : std::false_type {};
+template <typename T>
+struct HasKeyAndValue<
+    T, std::void_t<decltype(std::declval<T&>().key()), decltype(std::declval<T&>().value())>>
+    : std::true_type {};
+
+template <typename T, typename = void>
+struct IsTupleLike : std::false_type {};
+template <typename T>
+struct IsTupleLike<T, std::void_t<decltype(std::tuple_size<T>::value)>> : std::true_type {};
+
+// std::optional, c10::optional, std::unique_ptr, std::shared_ptr, plain pointers.
+template <typename T, typename = void>
+struct IsNullable : std::false_type {};
+template <typename T>
+struct IsNullable<
+    T, std::void_t<decltype(static_cast<bool>(std::declval<T&>())), decltype(*std::declval<T&>())>>
+    : std::true_type {};
+
+template <typename T>
+struct IsVariant : std::false_type {};
+template <typename... Options>
+struct IsVariant<std::variant<Options...>> : std::true_type {};
+
+// What can hold no tensor.
+template <typename T>
+struct IsPlain
+    : std::bool_constant<std::is_arithmetic_v<T> || std::is_enum_v<T> ||
+                         std::is_same_v<T, std::monostate> || std::is_same_v<T, std::nullptr_t> ||
+                         std::is_convertible_v<T, std::string>> {};
+
+template <typename T>
+void ForEachTensor(T& value, const TensorVisitor& visit) {
+  using Value = std::remove_const_t<T>;
+  if constexpr (std::is_same_v<Value, torch::Tensor>) {
+    static_assert(!std::is_const_v<T>,
+                  "a const tensor in a result of forward() cannot be prepared "
+                  "for the search for unused parameters");
+    visit(value);
+  } else if constexpr (IsSpecialized<Value>::value) {
+    OutputTensors<Value>::for_each(value, [&](auto& part) { ForEachTensor(part, visit); });
+  } else if constexpr (IsPlain<Value>::value) {
+  } else if constexpr (std::is_same_v<Value, c10::IValue>) {
+    VisitIValue(value, visit);
+  } else if constexpr (IsVariant<Value>::value) {
+    std::visit([&](auto& option) { ForEachTensor(option, visit); }, value);
+  } else if constexpr (HasKeyAndValue<Value>::value) {
+    ForEachTensor(value.value(), visit);
+  } else if constexpr (IsRange<Value>::value) {
+    for (auto& item : value) ForEachTensor(item, visit);
+  } else if constexpr (IsTupleLike<Value>::value) {
+    std::apply([&](auto&... parts) { (ForEachTensor(parts, visit), ...); }, value);
+  } else if constexpr (IsNullable<Value>::value) {
+    if (value) ForEachTensor(*value, visit);
+  } else {
+    ThrowUnknownOutput(typeid(Value));
+  }
+}
+
+}  // namespace detail
+}  // namespace ddp
+
+#endif  // DDP_OUTPUT_TENSORS_H_
