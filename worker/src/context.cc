@@ -97,7 +97,7 @@ std::shared_ptr<internal::Peers> ListenForPeers(const internal::LaunchEnvironmen
   } catch (const std::exception&) {
     // Errors will name fewer causes.
   }
-  store->set(kPeersKey, {contact.begin(), contact.end()});
+  store->set(kPeersKey, std::vector<std::uint8_t>(contact.begin(), contact.end()));
   return peers;
 }
 
