@@ -14,6 +14,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "worker/src/activity.h"
 #include "worker/src/failure.h"
 #include "worker/src/rank_list.h"
 
@@ -87,15 +88,14 @@ void WaitForAll(const Context& ctx, BarrierWay way, milliseconds timeout) {
   std::int64_t number = 0;
   Collective("barrier", ctx.rank(), ctx.world_size(),
              [&] { number = ctx.store()->add(ArrivalsKey(ctx.rank()), 1); });
+  const InCollective here("barrier");
   try {
     way == BarrierWay::kGroup ? WaitInGroup(ctx, timeout) : WaitInStore(ctx, number, timeout);
   } catch (const std::exception& e) {
     const auto waited = std::chrono::duration_cast<milliseconds>(steady_clock::now() - start);
-    if (waited + kClockSlack >= timeout) {
-      throw CollectiveError("barrier: " + WhoIsMissing(ctx, number, timeout));
-    }
-    const std::string who = WhoIsMissing(ctx, number, waited);
-    Collective("barrier (" + who + ")", ctx.rank(), ctx.world_size(), [] { throw; });
+    const bool in_time = waited + kClockSlack < timeout;
+    throw CollectiveError("barrier: " + WhoIsMissing(ctx, number, in_time ? waited : timeout) +
+                          (in_time ? ": " + TextOf(e) : "") + Cause());
   }
 }
 

@@ -31,13 +31,6 @@ namespace control = ddprun::control;
 constexpr char kPeerHint[] =
     ". A lost connection usually means that a peer has ended; the cause is then in that peer's log";
 
-// Why a collective failed, to be put behind its error.
-std::string Cause() {
-  const std::shared_ptr<Peers> peers = ProcessPeers();
-  const std::string cause = peers == nullptr ? "" : peers->Ask();
-  return cause.empty() ? kPeerHint : ". " + cause;
-}
-
 // The name of the type that was thrown, for example "gloo::IoException".
 std::string TypeName(const std::exception& error) {
   int status = 0;
@@ -74,6 +67,12 @@ void Classify(const std::exception& error, int rank, Failure* failure) {
 }
 
 }  // namespace
+
+std::string Cause() {
+  const std::shared_ptr<Peers> peers = ProcessPeers();
+  const std::string cause = peers == nullptr ? "" : peers->Ask();
+  return cause.empty() ? kPeerHint : ". " + cause;
+}
 
 std::string TextOf(const std::exception& error) {
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);

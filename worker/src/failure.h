@@ -18,6 +18,10 @@ struct Failure {
 // The text of an exception without libtorch's stack trace.
 std::string TextOf(const std::exception& error);
 
+// What the other ranks know of a collective that failed here, to be put behind its error: ". Rank 1
+// ended.", or who may know. May take a second.
+std::string Cause();
+
 // Asks the other ranks for the cause where a collective failed, which may take a second.
 //
 // `rank` is this process's own; it decides which of several failing ranks prints, and which
