@@ -106,7 +106,7 @@ void ExpectUnusedHeadIsFound(const Context& ctx, Make make, UseLeft use_left) {
     auto expected_result = expected_net->forward(Input(step, ctx.rank()));
     use_left(expected_result).sum().backward();
     for (const auto& item : expected_net->named_parameters()) {
-      const torch::Tensor& actual = net->named_parameters()[item.key()].grad();
+      const torch::Tensor actual = net->named_parameters()[item.key()].grad();
       if (item.key().find("right") == 0) {
         EXPECT_FALSE(actual.defined()) << item.key();
         continue;
