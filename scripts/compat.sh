@@ -88,7 +88,7 @@ if [[ $name == trixie-cuda ]]; then
 fi
 scripts/install_packages.sh --worker-only
 "${configure[@]}"
-cmake --build /build -j "$jobs"
+cmake --build /build -j "$jobs" -- -k 0  # every error at once
 ctest --test-dir /build -L worker --no-tests=error --output-on-failure "$@"
 INSIDE
 )
