@@ -3,6 +3,7 @@
 #ifndef DDPRUN_WORKER_SRC_COMPAT_H_
 #define DDPRUN_WORKER_SRC_COMPAT_H_
 
+#include <torch/csrc/autograd/function.h>
 #include <torch/optim/optimizer.h>
 
 #include <cstdint>
@@ -98,6 +99,19 @@ typename StateMap::key_type OptimizerStateKey(const StateMap&, const at::Tensor&
     return address.str();
   } else {
     return parameter.unsafeGetTensorImpl();
+  }
+}
+
+// A node of the autograd graph, as create_gradient_edge() takes it: a shared_ptr in 1.13 and 2.6,
+// an intrusive_ptr in 2.14. `Base` is a parameter so that the branch not taken need not compile.
+template <typename Node, typename Base = torch::autograd::Node, typename... Arguments>
+auto MakeNode(Arguments&&... arguments) {
+  if constexpr (std::is_base_of_v<c10::intrusive_ptr_target, Base>) {
+    return c10::intrusive_ptr<Base>(
+        c10::make_intrusive<Node>(std::forward<Arguments>(arguments)...));
+  } else {
+    return std::shared_ptr<Base>(new Node(std::forward<Arguments>(arguments)...),
+                                 [](Base* node) { deleteNode(node); });
   }
 }
 

@@ -5,10 +5,11 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "worker/src/compat.h"
 
 namespace ddp::internal {
 namespace {
@@ -40,8 +41,7 @@ void PassThroughSink(std::vector<torch::Tensor>* tensors, std::function<void()> 
     inputs.push_back(tensor);
   }
   if (connected.empty()) return;
-  const std::shared_ptr<torch::autograd::Node> sink(new Sink(std::move(on_backward)),
-                                                    torch::autograd::deleteNode);
+  const auto sink = compat::MakeNode<Sink>(std::move(on_backward));
   sink->set_next_edges(torch::autograd::collect_next_edges(inputs));
   for (torch::Tensor* tensor : connected) {
     const c10::NoGradGuard no_grad;
