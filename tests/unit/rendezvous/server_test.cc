@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
 #include "rendezvous/client/report_gone.h"
+#include "rendezvous/service/call_queues.h"
 #include "rendezvous/service/rendezvous_server.h"
 #include "tests/unit/rendezvous/event_inbox.h"
 #include "tests/unit/rendezvous/messages_for_test.h"
@@ -157,6 +158,24 @@ TEST_P(RendezvousServerTest, ManyJobsAtOnceAreIndependent) {
     Header header;
     EXPECT_EQ(agents[i]->inbox.Expect<Assignment>(&header).world_size, 2 * (i / 2 + 1));
     EXPECT_EQ(header.job, absl::StrCat("job", i / 2));
+  }
+}
+
+// Their sessions are in several completion queues.
+TEST_P(RendezvousServerTest, MoreAgentsThanOneQueueTakesFormAJob) {
+  constexpr int kAgents = CallQueues::kCallsBeforeAnother + 50;
+  std::vector<std::unique_ptr<Agent>> agents;
+  for (int i = 0; i < kAgents; ++i) {
+    agents.push_back(std::make_unique<Agent>(endpoint_));
+    agents.back()->client->Send(HeaderOf("job", i + 1, -1),
+                                JoinOf(absl::StrCat("n", i), kAgents));
+  }
+  for (const auto& agent : agents) {
+    EXPECT_EQ(agent->inbox.Expect<Assignment>().world_size, kAgents);
+  }
+  server_->Shutdown();
+  for (const auto& agent : agents) {
+    EXPECT_THAT(agent->inbox.ExpectLost(), HasSubstr("shutting down"));
   }
 }
 
