@@ -37,9 +37,8 @@ void CallQueues::StartThread(Queue& queue) {
 CallQueues::Place CallQueues::Enter() {
   const std::lock_guard lock(mutex_);
   // The first that has room: calls that come together are then served together, by one thread.
-  auto best = std::find_if(queues_.begin(), queues_.end(), [](const auto& queue) {
-    return queue->calls < kCallsBeforeAnother;
-  });
+  auto best = std::find_if(queues_.begin(), queues_.end(),
+                           [this](const auto& queue) { return queue->calls < calls_per_queue_; });
   if (best == queues_.end() && queues_.size() < kMostQueues) {
     best = queues_.insert(queues_.end(),
                           std::make_unique<Queue>(std::make_unique<grpc::CompletionQueue>()));
@@ -73,7 +72,8 @@ void CallQueues::Shutdown() {
     }
     void* tag = nullptr;
     bool ok = false;
-    while (queue->completions->Next(&tag, &ok)) {  // it was never started: nothing, and gRPC wants to say
+    while (queue->completions->Next(&tag,
+                                    &ok)) {  // it was never started: nothing, and gRPC wants to say
     }
   }
 }

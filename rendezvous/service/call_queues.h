@@ -4,7 +4,7 @@
 // gRPC's callback interface has one completion queue in the whole process, and gRPC as Debian
 // builds it looks for each operation that ends in a list of all that its queue waits for: the cost
 // of a message grows with the number of calls. Here it does not, and a server of few calls has few
-// threads: a queue beyond the first ones is made when those have kCallsBeforeAnother calls each.
+// threads: a queue beyond the first ones is made when each of those has its share of calls.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_CALL_QUEUES_H_
@@ -35,8 +35,7 @@ class CallTag {
 class CallQueues {
  private:
   struct Queue {
-    explicit Queue(std::unique_ptr<grpc::CompletionQueue> queue)
-        : completions(std::move(queue)) {}
+    explicit Queue(std::unique_ptr<grpc::CompletionQueue> queue) : completions(std::move(queue)) {}
 
     const std::unique_ptr<grpc::CompletionQueue> completions;
     std::size_t calls = 0;  // guarded by mutex_
@@ -45,7 +44,6 @@ class CallQueues {
 
  public:
   static constexpr std::size_t kMostQueues = 16;
-  static constexpr std::size_t kCallsBeforeAnother = 256;
 
   // A call's place in a queue. Held until the call is destroyed, and no operation of it is left.
   class Place {
@@ -64,7 +62,8 @@ class CallQueues {
     Queue* const queue_;
   };
 
-  CallQueues() = default;
+  // A queue gets so many calls before there is another, until there are kMostQueues.
+  explicit CallQueues(std::size_t calls_per_queue) : calls_per_queue_(calls_per_queue) {}
   ~CallQueues() { Shutdown(); }
   CallQueues(const CallQueues&) = delete;
   CallQueues& operator=(const CallQueues&) = delete;
@@ -87,6 +86,7 @@ class CallQueues {
   void StartThread(Queue& queue);
   void Leave(Queue* queue);
 
+  const std::size_t calls_per_queue_;
   std::vector<grpc::ServerCompletionQueue*> accepting_;  // of queues_
 
   std::mutex mutex_;

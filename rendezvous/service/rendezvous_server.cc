@@ -145,8 +145,9 @@ class RendezvousServer::Service final : public RendezvousService {
 };
 
 struct RendezvousServer::GrpcServer {
-  // Of the sessions; outlives the server.
-  CallQueues queues;
+  explicit GrpcServer(std::size_t sessions_per_thread) : queues(sessions_per_thread) {}
+
+  CallQueues queues;  // of the sessions; outlives the server
   // Where connections come from that we accept ourselves; ends before the server.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
   std::unique_ptr<grpc::Server> server;
@@ -213,7 +214,7 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
       credentials == nullptr ? grpc::InsecureServerCredentials() : credentials->transport;
   grpc::ServerBuilder builder;
   Configure(builder, address->is_unix());
-  auto grpc_server = std::make_unique<GrpcServer>();
+  auto grpc_server = std::make_unique<GrpcServer>(options.sessions_per_thread);
   if (address->is_unix()) {
     builder.AddListeningPort(options.listen, transport);
   } else {

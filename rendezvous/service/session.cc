@@ -107,8 +107,7 @@ void Session::OnRead(bool ok) {
     heard_ = true;
     absl::StatusOr<wire::FromAgent> message = wire::FromProto(incoming_);
     if (message.ok()) {
-      loop_->OnMessage(shared_from_this(), std::move(message->header),
-                       std::move(message->message));
+      loop_->OnMessage(shared_from_this(), std::move(message->header), std::move(message->message));
       another = true;
     } else {
       CountRefusal(refusal::kMalformed, message.status());

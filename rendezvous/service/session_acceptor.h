@@ -14,8 +14,8 @@
 
 namespace ddprun {
 
-using RendezvousService = v1::Rendezvous::WithAsyncMethod_Session<
-    v1::Rendezvous::WithCallbackMethod_Handshake<
+using RendezvousService =
+    v1::Rendezvous::WithAsyncMethod_Session<v1::Rendezvous::WithCallbackMethod_Handshake<
         v1::Rendezvous::WithCallbackMethod_ReportGone<v1::Rendezvous::Service>>>;
 
 // A Session call as gRPC's asynchronous interface has it.

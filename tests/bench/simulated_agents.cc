@@ -111,7 +111,9 @@ SimulatedAgents::SimulatedAgents(Options options,
     header.set_incarnation(static_cast<std::uint64_t>(i + 1) * 0x9E3779B97F4A7C15u);
     agents_.push_back(std::make_unique<SimulatedAgent>(this, std::move(header)));
   }
-  for (std::size_t i = 0; i < std::min(channels.size(), kMostQueues); ++i) {
+  const std::size_t queues = std::clamp<std::size_t>(agents_.size() / kAgentsPerQueue, 1,
+                                                     std::min(channels.size(), kMostQueues));
+  while (queues_.size() < queues) {
     Queue& queue = *queues_.emplace_back(std::make_unique<Queue>());
     queue.thread = std::thread([completions = &queue.completions] {
       void* tag = nullptr;

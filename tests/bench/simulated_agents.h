@@ -128,6 +128,7 @@ class SimulatedAgents {
 
   // gRPC's callbacks would all come through one queue, and a queue costs the more for each message
   // the more calls it has (see rendezvous/service/call_queues.h): that is not to be measured.
+  static constexpr std::size_t kAgentsPerQueue = 1024;
   static constexpr std::size_t kMostQueues = 16;
   struct Queue {
     grpc::CompletionQueue completions;

@@ -14,7 +14,8 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kAll = CallQueues::kMostQueues * CallQueues::kCallsBeforeAnother;
+constexpr std::size_t kPerQueue = 8;
+constexpr std::size_t kAll = CallQueues::kMostQueues * kPerQueue;
 
 std::vector<CallQueues::Place> Enter(CallQueues& queues, std::size_t count) {
   std::vector<CallQueues::Place> places;
@@ -29,24 +30,24 @@ std::map<grpc::CompletionQueue*, std::size_t> Load(const std::vector<CallQueues:
 }
 
 TEST(CallQueuesTest, FewCallsShareAQueue) {
-  CallQueues queues;
-  auto places = Enter(queues, CallQueues::kCallsBeforeAnother);
+  CallQueues queues(kPerQueue);
+  auto places = Enter(queues, kPerQueue);
   EXPECT_EQ(Load(places).size(), 1u);
   places.push_back(queues.Enter());
   EXPECT_EQ(Load(places).size(), 2u);
 }
 
 TEST(CallQueuesTest, ManyCallsAreSpreadEvenlyOverABoundedNumber) {
-  CallQueues queues;
+  CallQueues queues(kPerQueue);
   const auto places = Enter(queues, 2 * kAll);
   const auto load = Load(places);
   EXPECT_EQ(load.size(), CallQueues::kMostQueues);
-  for (const auto& [queue, calls] : load) EXPECT_EQ(calls, 2 * CallQueues::kCallsBeforeAnother);
+  for (const auto& [queue, calls] : load) EXPECT_EQ(calls, 2 * kPerQueue);
 }
 
 TEST(CallQueuesTest, APlaceThatIsGivenBackIsGivenAgain) {
-  CallQueues queues;
-  auto first = Enter(queues, CallQueues::kCallsBeforeAnother);
+  CallQueues queues(kPerQueue);
+  auto first = Enter(queues, kPerQueue);
   const auto second = Enter(queues, 1);
   grpc::CompletionQueue* const queue = first.back().queue();
   first.pop_back();
@@ -63,8 +64,8 @@ struct Tag final : public CallTag {
 };
 
 TEST(CallQueuesTest, EachQueueIsServedByAThread) {
-  CallQueues queues;
-  const auto places = Enter(queues, 3 * CallQueues::kCallsBeforeAnother);
+  CallQueues queues(kPerQueue);
+  const auto places = Enter(queues, 3 * kPerQueue);
   std::set<std::thread::id> threads;
   for (const auto& [queue, calls] : Load(places)) {
     Tag tag;
@@ -76,7 +77,7 @@ TEST(CallQueuesTest, EachQueueIsServedByAThread) {
 }
 
 TEST(CallQueuesTest, ShutdownWaitsForTheLastCall) {
-  std::optional<CallQueues> queues(std::in_place);
+  std::optional<CallQueues> queues(std::in_place, kPerQueue);
   std::optional<CallQueues::Place> place(queues->Enter());
   std::future<void> shutdown = std::async(std::launch::async, [&] { queues->Shutdown(); });
   EXPECT_EQ(shutdown.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);

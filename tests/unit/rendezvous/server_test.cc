@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
 #include "rendezvous/client/report_gone.h"
-#include "rendezvous/service/call_queues.h"
 #include "rendezvous/service/rendezvous_server.h"
 #include "tests/unit/rendezvous/event_inbox.h"
 #include "tests/unit/rendezvous/messages_for_test.h"
@@ -161,24 +160,6 @@ TEST_P(RendezvousServerTest, ManyJobsAtOnceAreIndependent) {
   }
 }
 
-// Their sessions are in several completion queues.
-TEST_P(RendezvousServerTest, MoreAgentsThanOneQueueTakesFormAJob) {
-  constexpr int kAgents = CallQueues::kCallsBeforeAnother + 50;
-  std::vector<std::unique_ptr<Agent>> agents;
-  for (int i = 0; i < kAgents; ++i) {
-    agents.push_back(std::make_unique<Agent>(endpoint_));
-    agents.back()->client->Send(HeaderOf("job", i + 1, -1),
-                                JoinOf(absl::StrCat("n", i), kAgents));
-  }
-  for (const auto& agent : agents) {
-    EXPECT_EQ(agent->inbox.Expect<Assignment>().world_size, kAgents);
-  }
-  server_->Shutdown();
-  for (const auto& agent : agents) {
-    EXPECT_THAT(agent->inbox.ExpectLost(), HasSubstr("shutting down"));
-  }
-}
-
 TEST_P(RendezvousServerTest, AFinishedJobsNameCanBeUsedAgain) {
   for (const std::uint64_t incarnation : {1, 2, 3}) {
     Agent agent(endpoint_);
@@ -257,6 +238,28 @@ TEST_P(RendezvousServerTest, AnAgentThatDoesNotReadCannotHoldUpTheShutdown) {
   server_->Shutdown();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
   release.set_value();
+}
+
+TEST(RendezvousServerThreadsTest, TheSessionsOfAJobMayBeServedByManyThreads) {
+  auto server = RendezvousServer::Start({.listen = "127.0.0.1:0",
+                                         .round = {.leases = false},
+                                         .log = [](std::string_view, std::string_view) {},
+                                         .sessions_per_thread = 2});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string endpoint = absl::StrCat("127.0.0.1:", (*server)->port());
+  constexpr int kAgents = 50;
+  std::vector<std::unique_ptr<Agent>> agents;
+  for (int i = 0; i < kAgents; ++i) {
+    agents.push_back(std::make_unique<Agent>(endpoint));
+    agents.back()->client->Send(HeaderOf("job", i + 1, -1), JoinOf(absl::StrCat("n", i), kAgents));
+  }
+  for (const auto& agent : agents) {
+    EXPECT_EQ(agent->inbox.Expect<Assignment>().world_size, kAgents);
+  }
+  (*server)->Shutdown();
+  for (const auto& agent : agents) {
+    EXPECT_THAT(agent->inbox.ExpectLost(), HasSubstr("shutting down"));
+  }
 }
 
 TEST(RendezvousServerStartTest, APortThatIsTakenIsExplained) {
