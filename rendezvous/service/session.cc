@@ -9,39 +9,24 @@
 
 namespace ddprun {
 
-void Session::Operation::OnOperationDone(bool ok) {
-  wire::TakeFromGrpc(session);
-  (session->*handler)(ok);
-}
-
 std::shared_ptr<Session> Session::Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
-                                        std::unique_ptr<SessionCall> call) {
-  const std::shared_ptr<Session> session(
-      new Session(std::move(loop), std::move(place), std::move(call)));
+                                        grpc::CallbackServerContext* context) {
+  const std::shared_ptr<Session> session(new Session(std::move(loop), std::move(place), context));
+  session->self_ = session;
+  // Tells the agent that it is connected, before there is a message for it.
+  wire::HandToGrpc(session.get());
+  session->StartSendInitialMetadata();
+  session->loop_->OnOpen(session);
   {
     const std::lock_guard lock(session->mutex_);
-    session->self_ = session;
-    // Tells the agent that it is connected, before there is a message for it.
-    session->call_->stream.SendInitialMetadata(session->Begin(session->metadata_));
+    session->Read();
   }
-  session->loop_->OnOpen(session);
-  const std::lock_guard lock(session->mutex_);
-  session->Read();
   return session;
 }
 
 Session::Session(std::shared_ptr<RoundLoop> loop, Gate::Place place,
-                 std::unique_ptr<SessionCall> call)
-    : loop_(std::move(loop)),
-      peer_(call->context.peer()),
-      place_(std::move(place)),
-      call_(std::move(call)) {}
-
-void* Session::Begin(Operation& operation) {
-  ++pending_;
-  wire::HandToGrpc(this);
-  return static_cast<CallTag*>(&operation);
-}
+                 grpc::CallbackServerContext* context)
+    : loop_(std::move(loop)), context_(context), peer_(context->peer()), place_(std::move(place)) {}
 
 void Session::OnTimeToJoinOver() {
   if (heard_) return;
@@ -59,7 +44,7 @@ void Session::Send(const Header& header, const RendezvousMessage& message) {
   if (broken_ || end_ || ended_) return;
   if (outgoing_.size() >= kMaxQueuedMessages) {
     broken_ = true;
-    call_->context.TryCancel();  // the read fails, and the loop hears OnEnd
+    if (!ended_) context_->TryCancel();  // the read fails, and the loop hears OnEnd
     return;
   }
   outgoing_.push_back(wire::ToProto(header, message));
@@ -76,7 +61,7 @@ void Session::Read() {
   if (reading_ || may_read_ == 0 || end_ || ended_) return;
   reading_ = true;
   --may_read_;
-  call_->stream.Read(&incoming_, Begin(read_));
+  StartRead(&incoming_);
 }
 
 void Session::Close(const absl::Status& status) {
@@ -90,57 +75,49 @@ void Session::Continue() {
   if (writing_ || ended_) return;
   if (!outgoing_.empty() && !broken_) {
     writing_ = true;
-    call_->stream.Write(outgoing_.front(), Begin(write_));
+    StartWrite(&outgoing_.front());
   } else if (end_) {
     ended_ = true;
-    call_->stream.Finish(*end_, Begin(finish_));
+    Finish(*end_);
   }
 }
 
-void Session::OnMetadataSent(bool) { Done(std::unique_lock(mutex_)); }
-
-void Session::OnRead(bool ok) {
-  bool another = false;
+void Session::OnReadDone(bool ok) {
+  wire::TakeFromGrpc(this);
   if (!ok) {
     loop_->OnEnd(shared_from_this(), absl::OkStatus());
-  } else {
-    heard_ = true;
-    absl::StatusOr<wire::FromAgent> message = wire::FromProto(incoming_);
-    if (message.ok()) {
-      loop_->OnMessage(shared_from_this(), std::move(message->header), std::move(message->message));
-      another = true;
-    } else {
-      CountRefusal(refusal::kMalformed, message.status());
-      loop_->OnEnd(shared_from_this(), std::move(message).status());
-    }
+    return;
   }
-  std::unique_lock lock(mutex_);
-  if (another) {
-    reading_ = false;
-    Read();
+  heard_ = true;
+  absl::StatusOr<wire::FromAgent> message = wire::FromProto(incoming_);
+  if (!message.ok()) {
+    CountRefusal(refusal::kMalformed, message.status());
+    loop_->OnEnd(shared_from_this(), std::move(message).status());
+    return;  // without another read
   }
-  Done(std::move(lock));
+  loop_->OnMessage(shared_from_this(), std::move(message->header), std::move(message->message));
+  const std::lock_guard lock(mutex_);
+  reading_ = false;
+  Read();
 }
 
-void Session::OnWritten(bool ok) {
+void Session::OnWriteDone(bool ok) {
+  wire::TakeFromGrpc(this);
   loop_->gate().Pass();
-  std::unique_lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   writing_ = false;
   outgoing_.pop_front();
   if (!ok) broken_ = true;
   Continue();
-  Done(std::move(lock));
 }
 
-void Session::OnFinished(bool) { Done(std::unique_lock(mutex_)); }
-
-void Session::Done(std::unique_lock<std::mutex> lock) {
-  if (--pending_ > 0 || !ended_) return;
+void Session::OnDone() {
+  wire::TakeFromGrpc(this);
+  std::shared_ptr<Session> self;  // the last owner, perhaps; outlives the lock
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
   place_.Leave();
-  // Not with the lock, which may go with the last owner.
-  const std::shared_ptr<Session> self = std::move(self_);
-  const std::unique_ptr<SessionCall> call = std::move(call_);
-  lock.unlock();
+  self = std::move(self_);
 }
 
 }  // namespace ddprun
