@@ -315,7 +315,9 @@ TEST(GuardianReportTest, ANodeWhoseGuardianWasKilledLeavesTheJob) {
   Program& b = job.AddNode(arguments);
   ASSERT_TRUE(a.WaitForOut("up"));
   ASSERT_TRUE(b.WaitForOut("up"));
-  kill(GuardianOf(a.pid()), SIGKILL);
+  const pid_t guardian = GuardianOf(a.pid());
+  ASSERT_GT(guardian, 0);
+  kill(guardian, SIGKILL);
   EXPECT_EQ(a.ExitCode(), 70) << a.err();
   EXPECT_EQ(b.ExitCode(), 0) << b.err();
   EXPECT_THAT(daemon.program().err(), HasSubstr("left: the guardian"));

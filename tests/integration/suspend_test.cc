@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <functional>
+#include <system_error>
 
 #include "tests/support/job.h"
 
@@ -48,6 +50,8 @@ class Terminal {
     for (std::string& word : argv) pointers.push_back(word.data());
     pointers.push_back(nullptr);
     shell_ = forkpty(&master_, nullptr, nullptr, nullptr);
+    // The process −1 must never be signalled: that is everybody.
+    if (shell_ < 0) throw std::system_error(errno, std::generic_category(), "forkpty");
     if (shell_ == 0) BeShell(pointers.data());
   }
   ~Terminal() {
