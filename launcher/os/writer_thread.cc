@@ -173,7 +173,7 @@ void WriterThread::Main(State* state) {
   std::unique_lock lock(state->mutex);
   for (;;) {
     state->work.wait(lock, [state] { return !state->ready.empty() || state->stop; });
-    if (state->stop) return;
+    if (state->ready.empty()) return;  // told to stop, and all is written
     const FileId id = state->ready.front();
     state->ready.pop_front();
     state->busy = true;

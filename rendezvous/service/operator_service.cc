@@ -58,7 +58,7 @@ class StatusCall final : public grpc::ServerWriteReactor<v1::StatusPiece> {
   void OnSendInitialMetadataDone(bool ok) override {
     wire::TakeFromGrpc(this);
     if (!ok) {
-      Finish(grpc::Status::CANCELLED);
+      End(grpc::Status::CANCELLED);
       return;
     }
     text_ = StatusToJson(daemon_(), jobs_, UnixMs());
@@ -70,7 +70,7 @@ class StatusCall final : public grpc::ServerWriteReactor<v1::StatusPiece> {
     if (ok) {
       WriteNext();
     } else {
-      Finish(grpc::Status::CANCELLED);
+      End(grpc::Status::CANCELLED);
     }
   }
   void OnDone() override {
@@ -79,9 +79,13 @@ class StatusCall final : public grpc::ServerWriteReactor<v1::StatusPiece> {
   }
 
  private:
+  void End(const grpc::Status& status) {
+    wire::HandToGrpc(this);
+    Finish(status);
+  }
   void WriteNext() {
     if (sent_ == text_.size()) {
-      Finish(grpc::Status::OK);
+      End(grpc::Status::OK);
       return;
     }
     const std::size_t size = std::min(kPieceBytes, text_.size() - sent_);
