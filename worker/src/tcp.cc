@@ -4,7 +4,6 @@
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +13,8 @@
 #include <memory>
 #include <string>
 #include <thread>
+
+#include "worker/src/file_descriptor.h"
 
 namespace ddp::internal {
 namespace {
@@ -25,19 +26,9 @@ constexpr milliseconds kFirstPause(1);
 constexpr milliseconds kLongestPause(16);      // thousands of ranks may be asking one host
 constexpr milliseconds kLongestConnect(2000);  // a lost SYN is sent again by the kernel after 1 s
 
-class Socket {
- public:
-  Socket(int family, int type) : fd_(socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {}
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  const int fd_;
-};
+FileDescriptor OpenSocket(int family, int type) {
+  return FileDescriptor(socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
@@ -53,16 +44,16 @@ AddressList Resolve(const std::string& host, std::uint16_t port, int type, int* 
 
 // Connects, and closes again. Returns 0 or the system's error number.
 int TryConnect(const addrinfo& address, milliseconds patience) {
-  const Socket socket(address.ai_family, SOCK_STREAM);
-  if (socket.fd() < 0) return errno;
-  if (connect(socket.fd(), address.ai_addr, address.ai_addrlen) == 0) return 0;
+  const FileDescriptor socket = OpenSocket(address.ai_family, SOCK_STREAM);
+  if (!socket.valid()) return errno;
+  if (connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
-  pollfd ready = {socket.fd(), POLLOUT, 0};
+  pollfd ready = {socket.get(), POLLOUT, 0};
   const int count = poll(&ready, 1, static_cast<int>(std::max(patience, kFirstPause).count()));
   if (count <= 0) return ETIMEDOUT;
   int error = 0;
   socklen_t size = sizeof(error);
-  getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+  getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
   return error;
 }
 
@@ -102,11 +93,11 @@ std::string LocalAddressTowards(const std::string& host) {
   const AddressList list = Resolve(host, 9, SOCK_DGRAM, &resolve_error);
   std::string last_error = resolve_error != 0 ? gai_strerror(resolve_error) : "no address";
   for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
-    const Socket socket(address->ai_family, SOCK_DGRAM);
+    const FileDescriptor socket = OpenSocket(address->ai_family, SOCK_DGRAM);
     sockaddr_storage local = {};
     socklen_t size = sizeof(local);
-    if (socket.fd() < 0 || connect(socket.fd(), address->ai_addr, address->ai_addrlen) != 0 ||
-        getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&local), &size) != 0) {
+    if (!socket.valid() || connect(socket.get(), address->ai_addr, address->ai_addrlen) != 0 ||
+        getsockname(socket.get(), reinterpret_cast<sockaddr*>(&local), &size) != 0) {
       last_error = std::strerror(errno);
       continue;
     }

@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "tests/unit/worker/heads.h"
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp {
@@ -25,19 +26,8 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::Heads;
 using testing::StartedRanks;
-using torch::nn::Linear;
-
-// Two heads on one trunk; which heads a step uses is up to the caller.
-struct Heads : torch::nn::Module {
-  Heads()
-      : trunk(register_module("trunk", Linear(3, 4))),
-        left(register_module("left", Linear(4, 2))),
-        right(register_module("right", Linear(4, 2))) {}
-  Linear trunk;
-  Linear left;
-  Linear right;
-};
 
 struct UserOutput {
   torch::Tensor left;
