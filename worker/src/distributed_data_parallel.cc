@@ -227,6 +227,10 @@ void GradientReducer::zero_grad(bool set_to_none) {
   }
 }
 
+const std::vector<torch::Tensor>& GradientReducer::parameters() const {
+  return state_->parameters;
+}
+
 bool* GradientReducer::synchronize() { return &state_->synchronize; }
 
 DataParallelStatistics GradientReducer::statistics() const {

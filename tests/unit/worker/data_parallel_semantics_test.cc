@@ -114,6 +114,11 @@ TEST(SharedParametersTest, CountOnceUnderTheirFirstName) {
   model(x).sum().backward();
   EXPECT_TRUE(torch::allclose(net->embedding->weight.grad(), expected));
 
+  // Python's optimizers get each once too; Module::parameters() has the shared ones again.
+  EXPECT_EQ(net->parameters().size(), 6u);
+  EXPECT_EQ(model.parameters().size(), 3u);
+  EXPECT_TRUE(model.parameters()[0].is_same(net->tied));
+
   // One rank that does not share is a difference. A module's own tensors come first.
   const auto other = std::make_shared<Tied>(ctx.rank() == 0);
   try {

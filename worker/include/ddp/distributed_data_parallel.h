@@ -56,6 +56,7 @@ class GradientReducer {
   void after_forward(const Outputs& outputs);
   void sync_buffers();
   void zero_grad(bool set_to_none);
+  const std::vector<torch::Tensor>& parameters() const;
   bool* synchronize();
   DataParallelStatistics statistics() const;
   std::vector<std::size_t> bucket_sizes() const;
@@ -133,6 +134,11 @@ class DistributedDataParallel {
   Module& module() { return *module_; }
   const Module& module() const { return *module_; }
   Module* operator->() { return module_.get(); }
+
+  // All parameters of the module, each once, in the order of named_parameters(): for the optimizer,
+  // as in Python. Module::parameters() of C++ has a tensor that is registered under two names
+  // twice, and an optimizer would take two steps on it.
+  std::vector<torch::Tensor> parameters() const { return reducer_.parameters(); }
 
   // Forgets the gradients of all parameters; with false, fills them with zeros in place (the
   // default of PyTorch before 2.0), which makes optimizers count a gradient of zero for a parameter
