@@ -1,0 +1,104 @@
+"""The cases of parity_cases.json under Python's DistributedDataParallel: see parity_trainer.cc."""
+
+import contextlib
+import json
+import pathlib
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from parity_models import MODELS
+
+STEPS = 50
+BATCH = 8
+OPTIMIZERS = {
+    "plain_sgd": lambda p: torch.optim.SGD(p, lr=0.05),
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3, nesterov=True),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.01, weight_decay=1e-4, amsgrad=True),
+}
+OPTIONS = ("broadcast_buffers", "bucket_cap_mb", "find_unused_parameters",
+           "gradient_as_bucket_view", "static_graph")
+FIRST_BUCKET_BYTES = dist._DEFAULT_FIRST_BUCKET_BYTES
+
+
+def start_model(case, folder):
+    torch.manual_seed(100 + dist.get_rank())  # what the other ranks begin with must not matter
+    model = MODELS[case["model"]]()
+    if dist.get_rank() == 0:
+        model.load_state_dict(torch.load(folder / (case["model"] + ".pt")))
+    for name in case.get("frozen", ()):
+        model.get_parameter(name).requires_grad_(False)
+    if case.get("channels_last"):
+        model.to(memory_format=torch.channels_last)
+    return model
+
+
+def batch_loss(case, model, batch):
+    generator = torch.Generator().manual_seed(1000 * batch + dist.get_rank())
+    x = torch.randn((BATCH, 1, 8, 8), generator=generator)
+    y = torch.randint(0, 10, (BATCH,), generator=generator)
+    turn = dist.get_rank() + (0 if case.get("turn_by_rank") else batch)
+    return F.cross_entropy(model(x, turn), y)
+
+
+def train(case, model, optimizer):
+    micro_batches = case.get("micro_batches", 1)
+    evaluate_every = case.get("evaluate_every", STEPS + 1)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad(set_to_none=case.get("set_to_none", True))
+        for i in range(micro_batches):
+            last = i + 1 == micro_batches
+            with contextlib.nullcontext() if last else model.no_sync():
+                loss = batch_loss(case, model, step * micro_batches + i)
+                losses.append(loss.item())
+                loss.backward()
+        optimizer.step()
+        if step % evaluate_every == evaluate_every - 1:
+            with torch.no_grad():
+                losses.append(batch_loss(case, model, step).item())
+    return losses
+
+
+def bucket_sizes(model):
+    logged = model._get_ddp_logging_data()
+    sizes = logged.get("rebuilt_bucket_sizes") or logged["bucket_sizes"]
+    return [int(size) for size in sizes.split(", ")]
+
+
+def run(case, optimizer_name, folder, results):
+    module = start_model(case, folder)
+    dist._DEFAULT_FIRST_BUCKET_BYTES = case.get("first_bucket_bytes", FIRST_BUCKET_BYTES)
+    model = torch.nn.parallel.DistributedDataParallel(
+        module, **{name: case[name] for name in OPTIONS if name in case})
+    optimizer = OPTIMIZERS[optimizer_name](model.parameters())
+    torch.manual_seed(5 + dist.get_rank())
+    losses = train(case, model, optimizer)
+
+    prefix = f"{case['name']}.{optimizer_name}."
+    for name, tensor in module.state_dict().items():
+        results[f"{prefix}state.{name}"] = tensor.detach().clone()
+    for name, parameter in module.named_parameters():
+        if parameter.grad is not None:
+            gradient = parameter.grad
+            gradient = gradient.to_dense() if gradient.is_sparse else gradient
+            results[f"{prefix}gradient.{name}"] = gradient.clone()
+    results[prefix + "losses"] = torch.tensor(losses, dtype=torch.float64)
+    results[prefix + "buckets"] = torch.tensor(bucket_sizes(model))
+
+
+def main():
+    out, cases, start = map(pathlib.Path, sys.argv[1:])
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    results = {}
+    for case in json.loads(cases.read_text()):
+        for optimizer in case.get("optimizers", ["sgd", "adam"]):
+            run(case, optimizer, start, results)
+    torch.save(results, out / f"rank{dist.get_rank()}.pt")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

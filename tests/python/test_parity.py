@@ -1,0 +1,112 @@
+"""The same training under ddp:: and under Python's DistributedDataParallel, to the last bit.
+
+Every case of parity_cases.json with each optimizer: 50 steps from the same weights on the same
+data, with one job of C++ ranks and one of Python ranks for each world size. Parameters, buffers,
+the gradients of the last step, the losses of all steps and the sizes of the buckets must be equal,
+bit for bit, rank for rank. Both use the same libtorch, so nothing but DistributedDataParallel, the
+optimizers and the order of operations can make a difference.
+
+$PARITY_TRAINER: parity_trainer.cc.
+"""
+
+import collections
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import launchers
+
+CASES = launchers.HERE / "parity_cases.json"
+# Each rank has its own after a step: they are made equal before the next.
+BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
+
+
+def bits(tensor):
+    """Dtype, shape, strides, and the bytes of the elements: 0.0 is not -0.0, and a NaN is itself."""
+    return (str(tensor.dtype), tuple(tensor.shape), tensor.stride(),
+            tensor.contiguous().numpy().tobytes())
+
+
+class ParityTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        launchers.require_torch(cls())
+        import torch
+        sys.path.insert(0, str(launchers.HERE / "scripts"))
+        cls.addClassCleanup(sys.path.pop, 0)
+        from parity_models import MODELS
+        temporary = tempfile.TemporaryDirectory(prefix="ddprun-parity-")
+        cls.addClassCleanup(temporary.cleanup)
+        cls.start = pathlib.Path(temporary.name)
+        torch.manual_seed(3)
+        for name, make in MODELS.items():
+            torch.save(make().state_dict(), cls.start / f"{name}.pt")
+        cls.torch = torch
+
+    def results(self, world_size, program, flags=()):
+        """For each rank, what it left: {"case.optimizer": {name: tensor}}."""
+        done = launchers.run(self, "ddprun", program, nproc=world_size, flags=flags,
+                             arguments=[str(CASES), str(self.start)],
+                             environment={"OMP_NUM_THREADS": "1"})
+        self.assertEqual(done.code, 0, done.err)
+        ranks = []
+        for rank in range(world_size):
+            runs = collections.defaultdict(dict)
+            for key, tensor in self.torch.load(done.folder / "out" / f"rank{rank}.pt").items():
+                case, optimizer, name = key.split(".", 2)
+                runs[f"{case}.{optimizer}"][name] = tensor
+            ranks.append(dict(runs))
+        return ranks
+
+    def check_world_size(self, world_size):
+        cpp = self.results(world_size, os.environ["PARITY_TRAINER"], flags=["--no_python"])
+        python = self.results(world_size, "scripts/parity_trainer.py")
+        expected = {f"{case['name']}.{optimizer}" for case in json.loads(CASES.read_text())
+                    for optimizer in case.get("optimizers", ["sgd", "adam"])}
+        for rank in range(world_size):
+            self.assertEqual(set(cpp[rank]), expected)
+            self.assertEqual(set(python[rank]), expected)
+        for run in sorted(expected):
+            with self.subTest(run, world_size=world_size):
+                for rank in range(world_size):
+                    self.assert_equal(cpp[rank][run], python[rank][run], f"rank {rank}")
+                    self.assert_replica(cpp[rank][run], cpp[0][run], f"rank {rank}")
+
+    def assert_equal(self, cpp, python, where):
+        self.assertEqual(set(cpp), set(python), where)
+        different = [
+            f"{name}: {self.distance(cpp[name], python[name])}"
+            for name in python if bits(cpp[name]) != bits(python[name])
+        ]
+        self.assertEqual(different, [], f"{where}: C++ and Python differ")
+
+    def assert_replica(self, mine, of_rank0, where):
+        different = [
+            name for name in mine
+            if name.startswith("state.") and not name.endswith(BUFFERS)
+            and bits(mine[name]) != bits(of_rank0[name])
+        ]
+        self.assertEqual(different, [], f"{where} has drifted from rank 0")
+
+    def distance(self, a, b):
+        if a.shape != b.shape or a.dtype != b.dtype or a.stride() != b.stride():
+            return f"{a.dtype} {list(a.shape)} {a.stride()}, {b.dtype} {list(b.shape)} {b.stride()}"
+        count = int((a != b).sum())
+        return f"{count} of {a.numel()} elements, by up to {float((a - b).abs().max()):.3g}"
+
+
+def add(world_size):
+    def test(self):
+        self.check_world_size(world_size)
+    setattr(ParityTest, f"test_world_size_{world_size}_equals_python_to_the_last_bit", test)
+
+
+for size in (1, 2, 3, 4):
+    add(size)
+
+
+if __name__ == "__main__":
+    unittest.main()
