@@ -212,7 +212,13 @@ void GradientReducer::after_forward(const Outputs& outputs) {
 }
 
 void GradientReducer::sync_buffers() {
-  internal::BroadcastFromRank0(*state_->ctx, state_->buffers);
+  // The same memory without autograd's count of changes, so that two forwards may share one
+  // backward: BatchNorm saves its statistics for backward, which reads them only in evaluation
+  // mode. Nothing real is hidden: what rank 0 sends is what all had at the last broadcast, but for
+  // changes in between, which count themselves where they matter.
+  std::vector<torch::Tensor> data;
+  for (const torch::Tensor& buffer : state_->buffers) data.push_back(buffer.variable_data());
+  internal::BroadcastFromRank0(*state_->ctx, data);
 }
 
 void GradientReducer::zero_grad(bool set_to_none) {
@@ -227,9 +233,7 @@ void GradientReducer::zero_grad(bool set_to_none) {
   }
 }
 
-const std::vector<torch::Tensor>& GradientReducer::parameters() const {
-  return state_->parameters;
-}
+const std::vector<torch::Tensor>& GradientReducer::parameters() const { return state_->parameters; }
 
 bool* GradientReducer::synchronize() { return &state_->synchronize; }
 
