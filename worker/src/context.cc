@@ -1,6 +1,7 @@
 #include <ddp/collectives.h>
 #include <ddp/context.h>
 #include <ddp/errors.h>
+#include <torch/csrc/distributed/c10d/debug.h>
 
 #include <chrono>
 #include <cstdint>
@@ -124,7 +125,8 @@ Context init(const Options& options) {
   state->timeout = options.timeout;
   state->store = internal::MakeStore(env, options);
   internal::GlooDevices gloo_devices;
-  try {  // what may fail on one rank alone
+  try {                                    // what may fail on one rank alone
+    c10d::setDebugLevelFromEnvironment();  // as `import torch.distributed` does
     state->device = internal::ChooseDevice(state->backend, env);
     if (state->backend == "gloo") gloo_devices = internal::MakeGlooDevices(env);
   } catch (const std::exception& e) {
