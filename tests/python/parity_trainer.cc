@@ -89,7 +89,7 @@ std::vector<double> Train(const ddp::Context& ctx, const json& c, Parallel& mode
   const int evaluate_every = c.value("evaluate_every", kSteps + 1);
   std::vector<double> losses;
   for (int step = 0; step < kSteps; ++step) {
-    model.zero_grad(c.value("set_to_none", true));
+    if (step % c.value("zero_grad_every", 1) == 0) model.zero_grad(c.value("set_to_none", true));
     for (int i = 0; i < micro_batches; ++i) {
       const bool last = i + 1 == micro_batches;
       const std::unique_ptr<ddp::NoSync> no_sync(last ? nullptr : new ddp::NoSync(model.no_sync()));

@@ -1,10 +1,10 @@
 """The same training under ddp:: and under Python's DistributedDataParallel, to the last bit.
 
-Every case of parity_cases.json with each optimizer: 50 steps from the same weights on the same
-data, with one job of C++ ranks and one of Python ranks for each world size. Parameters, buffers,
-the gradients of the last step, the losses of all steps and the sizes of the buckets must be equal,
-bit for bit, rank for rank. Both use the same libtorch, so nothing but DistributedDataParallel, the
-optimizers and the order of operations can make a difference.
+Every case of parity_cases.json, with both optimizers or the one that it names: 50 steps from the
+same weights on the same data, with one job of C++ ranks and one of Python ranks for each world
+size. Parameters, buffers, the gradients of the last step, the losses of all steps and the sizes of
+the buckets must be equal, bit for bit, rank for rank. Both use the same libtorch, so nothing but
+DistributedDataParallel, the optimizers and the order of operations can make a difference.
 
 $PARITY_TRAINER: parity_trainer.cc.
 """

@@ -47,7 +47,8 @@ def train(case, model, optimizer):
     evaluate_every = case.get("evaluate_every", STEPS + 1)
     losses = []
     for step in range(STEPS):
-        optimizer.zero_grad(set_to_none=case.get("set_to_none", True))
+        if step % case.get("zero_grad_every", 1) == 0:
+            optimizer.zero_grad(set_to_none=case.get("set_to_none", True))
         for i in range(micro_batches):
             last = i + 1 == micro_batches
             with contextlib.nullcontext() if last else model.no_sync():
