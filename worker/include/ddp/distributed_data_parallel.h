@@ -94,9 +94,11 @@ class DistributedDataParallel {
                           const DataParallelOptions& options = DataParallelOptions())
       : DistributedDataParallel(ctx, holder.ptr(), options) {}
 
-  // Runs module->forward(args...). With gradients enabled it must be followed by one backward()
-  // from its result before the next forward, in which every parameter takes part, unless
-  // find_unused_parameters or static_graph is on (libtorch's message says so if one did not).
+  // Runs module->forward(args...). With gradients enabled, what follows must reach every parameter
+  // exactly once, unless find_unused_parameters or static_graph is on (libtorch's message says so
+  // if it did not; with TORCH_DISTRIBUTED_DEBUG=INFO it names the parameter): one backward() from
+  // the result, or from the results of several forwards; or one from each of several tensors of the
+  // result that have no parameter in common. A result may also be ignored.
   //
   // A peer that died, or did not come within Options::timeout, makes backward() throw libtorch's
   // own exception; ddp::run() knows those, and names the rank that is missing.
