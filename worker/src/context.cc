@@ -141,7 +141,7 @@ Context init(const Options& options) {
   {
     const internal::ShortSlice of_gloos_threads;
     state->group = internal::MakeProcessGroup(env, options, state->backend, state->device,
-                                              std::move(gloo_devices), state->store);
+                                              gloo_devices, state->store);
   }
   ControlClient::Process().Send(control::kReady, "1");
   return Context(std::move(state));
