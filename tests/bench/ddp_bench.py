@@ -69,6 +69,14 @@ def run_job(arguments, model, name):
     return json.loads(lines[0][lines[0].index("{"):])
 
 
+def check_same(model, turns):
+    """Ends the program unless all contestants have come to the same loss."""
+    losses = {name: turns[name][-1]["loss"] for name in turns if name not in ALONE}
+    right = losses["C++ ddp"]
+    if any(abs(loss - right) > 1e-5 * abs(right) for loss in losses.values()):
+        sys.exit(f"{model}: not the same training: {losses}")
+
+
 def measure(arguments, model):
     """For each contestant its turns, one for each round."""
     turns = {name: [] for name in CONTESTANTS}
@@ -79,12 +87,8 @@ def measure(arguments, model):
             turn = run_job(arguments, model, name)
             turn["ms"] = statistics.median(turn["steps_ms"])
             turns[name].append(turn)
+        check_same(model, turns)
         print(f"{model}: round {i + 1} of {arguments.rounds}", file=sys.stderr)
-    losses = {name: turn["loss"] for name in names if name not in ALONE for turn in turns[name]}
-    right = losses["C++ ddp"]
-    for name, loss in losses.items():
-        if abs(loss - right) > 1e-5 * abs(right):
-            sys.exit(f"{model}: not the same training: {losses}")
     return turns
 
 

@@ -155,12 +155,16 @@ Turn Train(const ddp::Context& ctx, const std::shared_ptr<Module>& net, const st
   return turn;
 }
 
+// One after the other: arguments are made in any order, and would take other random numbers.
 std::shared_ptr<torch::nn::SequentialImpl> MakePerceptron(std::int64_t width) {
-  namespace nn = torch::nn;
-  return nn::Sequential(nn::Linear(width, width), nn::ReLU(), nn::Linear(width, width), nn::ReLU(),
-                        nn::Linear(width, width), nn::ReLU(), nn::Linear(width, 10),
-                        nn::LogSoftmax(1))
-      .ptr();
+  torch::nn::Sequential net;
+  for (int layer = 0; layer < 3; ++layer) {
+    net->push_back(torch::nn::Linear(width, width));
+    net->push_back(torch::nn::ReLU());
+  }
+  net->push_back(torch::nn::Linear(width, 10));
+  net->push_back(torch::nn::LogSoftmax(1));
+  return net.ptr();
 }
 
 Turn TrainModel(const ddp::Context& ctx, const std::string& model, const std::string& contestant,
