@@ -97,8 +97,8 @@ TEST_F(UnreachableTest, AMasterBehindAFirewallIsNamedWithWhatThatSaid) {
 }
 
 // As where a host's own name stands for its loopback address. Gloo lets one of the two connect, and
-// the other one wait for as long as a collective may take. Seen red (a hang) without ConnectGloo()
-// looking around.
+// the other one wait for as long as a collective may take: such a pair was seen to hang before
+// ConnectGloo() looked around.
 TEST_F(UnreachableTest, AnAddressOfGlooThatRefusesEndsBothRanksAtOnceAndIsNamed) {
   for (int rank : {0, 1}) Start(rank, kLong, {"env", "GLOO_SOCKET_IFNAME=lo"});
   ExpectAllFail();

@@ -87,8 +87,6 @@ TEST(ContextTest, ARankThatComesFirstNeedNotWaitASecond) {
   EXPECT_LT(steady_clock::now() - start, milliseconds(700));
 }
 
-// Seen red without the ShortSlice around each of the two places in init() where Gloo starts
-// threads.
 TEST(ContextTest, GloosThreadsInterruptThoseThatComputeAndTheProgramsOwnAreAsBefore) {
   if (StartedRanks(2)) return;
   const std::uint64_t usual = internal::SliceOf();

@@ -123,7 +123,6 @@ TEST(DataParallelFailureTest, ARankThatDiesInAnAllReduceIsNamedByTheOthers) {
   }
 }
 
-// Seen red with explain() giving the exception's own text.
 TEST(DataParallelFailureTest, AProgramWithoutRunCanAskForTheCause) {
   if (InRank()) {
     try {

@@ -97,7 +97,6 @@ TEST(VerifyTest, ReplicasThatTrainStayEqualAndABitIsEnoughToBeFound) {
   barrier(ctx);
 }
 
-// Seen red with the check left out of the member.
 TEST(VerifyTest, TheModelChecksItselfParametersAloneUnlessTold) {
   if (StartedRanks(3)) return;
   const Context ctx = init();
