@@ -20,6 +20,7 @@
 #include "worker/src/launch_environment.h"
 #include "worker/src/peers.h"
 #include "worker/src/process_group.h"
+#include "worker/src/short_slice.h"
 
 namespace ddp {
 
@@ -128,6 +129,7 @@ Context init(const Options& options) {
   try {                                    // what may fail on one rank alone
     c10d::setDebugLevelFromEnvironment();  // as `import torch.distributed` does
     state->device = internal::ChooseDevice(state->backend, env);
+    const internal::ShortSlice of_gloos_threads;
     if (state->backend == "gloo") gloo_devices = internal::MakeGlooDevices(env);
   } catch (const std::exception& e) {
     internal::RefuseToJoin(env, e.what(), state->store.get());
@@ -138,8 +140,11 @@ Context init(const Options& options) {
   internal::WaitForAllRanks(env, options, state->backend, state->store.get());
   if (!alone && env.rank != 0) state->peers = ConnectToPeers(env, state->store.get());
   internal::SetProcessPeers(state->peers);
-  state->group = internal::MakeProcessGroup(env, options, state->backend, state->device,
-                                            std::move(gloo_devices), state->store);
+  {
+    const internal::ShortSlice of_gloos_threads;
+    state->group = internal::MakeProcessGroup(env, options, state->backend, state->device,
+                                              gloo_devices, state->store);
+  }
   ControlClient::Process().Send(control::kReady, "1");
   return Context(std::move(state));
 }

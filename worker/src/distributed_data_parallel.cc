@@ -37,6 +37,7 @@ struct GradientReducer::State {
   std::shared_ptr<c10d::Logger> logger;
   std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // NoteBackward's, to be removed
 
+  internal::PackedBroadcast broadcast_of_buffers;
   bool synchronize = true;      // PyTorch's require_backward_grad_sync
   bool buffers_changed = true;  // PyTorch's require_forward_param_sync
   std::int64_t steps = 0;       // PyTorch's num_iterations
@@ -218,7 +219,7 @@ void GradientReducer::sync_buffers() {
   // changes in between, which count themselves where they matter.
   std::vector<torch::Tensor> data;
   for (const torch::Tensor& buffer : state_->buffers) data.push_back(buffer.variable_data());
-  internal::BroadcastFromRank0(*state_->ctx, data);
+  state_->broadcast_of_buffers.FromRank0(*state_->ctx, data);
 }
 
 void GradientReducer::zero_grad(bool set_to_none) {

@@ -82,18 +82,24 @@ std::string TextOf(const std::exception& error) {
   return text;
 }
 
-Failure Describe(const std::exception_ptr& error, int rank) {
+Failure Describe(const std::exception& error, int rank) {
   Failure failure;
+  Classify(error, rank, &failure);
+  return failure;
+}
+
+Failure Describe(const std::exception_ptr& error, int rank) {
   try {
     std::rethrow_exception(error);
   } catch (const std::exception& e) {
-    Classify(e, rank, &failure);
+    return Describe(e, rank);
   } catch (...) {
+    Failure failure;
     failure.kind = control::kErrorUser;
     failure.type = "unknown";
     failure.text = "an exception that is not a std::exception";
+    return failure;
   }
-  return failure;
 }
 
 void WriteErrorFile(const std::string& path, const Failure& failure, int rank) {

@@ -27,6 +27,7 @@ std::string Cause();
 // `rank` is this process's own; it decides which of several failing ranks prints, and which
 // report themselves as victims.
 Failure Describe(const std::exception_ptr& error, int rank);
+Failure Describe(const std::exception& error, int rank);
 
 // Writes `{"message": {"message": "Type: text", "extraInfo": {...}}}` to `path`, as torchrun does.
 // Never throws; a file that cannot be written is reported on stderr.

@@ -1,5 +1,6 @@
 #include "worker/src/model_sync.h"
 
+#include <c10/core/InferenceMode.h>
 #include <ddp/collectives.h>
 #include <torch/nn/modules/embedding.h>
 
@@ -20,6 +21,7 @@ namespace ddp::internal {
 namespace {
 
 constexpr std::size_t kBroadcastBytes = std::size_t{250} << 20;  // as PyTorch's DDP
+constexpr std::int64_t kAlignment = 16;  // of a tensor in a packed message: that of complex double
 
 // Whether `module` makes sparse gradients, as PyTorch's DDP decides it.
 bool MakesSparseGradients(const torch::nn::Module& module) {
@@ -163,11 +165,49 @@ void BroadcastFromRank0(const Context& ctx, const std::vector<torch::Tensor>& te
   Collective("broadcast of the model from rank 0", ctx.rank(), ctx.world_size(), [&] {
     const torch::NoGradGuard no_grad;
     std::vector<torch::Tensor> wire;
-    for (const torch::Tensor& tensor : tensors) wire.push_back(tensor.detach().to(ctx.device()));
+    // As bytes: Gloo knows neither bool nor complex numbers.
+    for (const torch::Tensor& tensor : tensors) {
+      wire.push_back(tensor.detach().to(ctx.device()).reshape({-1}).view(torch::kUInt8));
+    }
     c10d::broadcast_coalesced(ctx.process_group(), wire, kBroadcastBytes, 0);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (wire[i].data_ptr() != tensors[i].data_ptr()) tensors[i].detach().copy_(wire[i]);
+      const torch::Tensor& to = tensors[i];
+      if (wire[i].data_ptr() == to.data_ptr()) continue;
+      to.detach().copy_(wire[i].view(to.scalar_type()).view(to.sizes()));
     }
+  });
+}
+
+void PackedBroadcast::FromRank0(const Context& ctx, const std::vector<torch::Tensor>& tensors) {
+  if (tensors.empty() || ctx.world_size() == 1) return;
+  std::vector<std::int64_t> places;
+  std::int64_t size = 0;
+  for (const torch::Tensor& tensor : tensors) {
+    places.push_back(size);
+    const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
+    size += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  Collective("broadcast of the buffers from rank 0", ctx.rank(), ctx.world_size(), [&] {
+    // What is made in inference mode cannot be written to outside of it: the wire is for both.
+    const c10::InferenceMode normal(false);
+    const torch::NoGradGuard no_grad;
+    if (!wire_.defined() || wire_.numel() != size) {
+      wire_ = torch::empty({size}, torch::TensorOptions(torch::kUInt8).device(ctx.device()));
+    }
+    // The place of a tensor in the message, as a tensor like it.
+    const auto place = [&](std::size_t i) {
+      const torch::Tensor& like = tensors[i];
+      return wire_.narrow(0, places[i], static_cast<std::int64_t>(like.nbytes()))
+          .view(like.scalar_type())
+          .view(like.sizes());
+    };
+    if (ctx.rank() == 0) {
+      for (std::size_t i = 0; i < tensors.size(); ++i) place(i).copy_(tensors[i].detach());
+    }
+    std::vector<torch::Tensor> message = {wire_};
+    ctx.process_group()->broadcast(message)->wait();
+    if (ctx.rank() == 0) return;
+    for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].detach().copy_(place(i));
   });
 }
 

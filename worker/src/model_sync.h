@@ -36,6 +36,19 @@ void CheckSameModel(const Context& ctx, const std::vector<NamedTensor>& paramete
 // the tensors must be alike on all ranks. They may be anywhere the process can copy from.
 void BroadcastFromRank0(const Context& ctx, const std::vector<torch::Tensor>& tensors);
 
+// The same for small tensors, in each step: they travel as bytes in one message, whatever their
+// dtypes. A message makes each rank change threads several times, which takes longer than the bytes
+// of BatchNorm's statistics do.
+//
+// One thread.
+class PackedBroadcast {
+ public:
+  void FromRank0(const Context& ctx, const std::vector<torch::Tensor>& tensors);
+
+ private:
+  torch::Tensor wire_;  // bytes, on ctx.device(); kept from call to call
+};
+
 }  // namespace ddp::internal
 
 #endif  // DDPRUN_WORKER_SRC_MODEL_SYNC_H_

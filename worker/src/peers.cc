@@ -196,6 +196,11 @@ std::string Peers::Ask() {
   return cause_.value_or("");
 }
 
+std::string Peers::KnownCause() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return cause_.value_or("");
+}
+
 void Peers::ReportError(const std::string& text) {
   if (!IsHub()) {
     SendToHub("ERROR " + text);

@@ -41,7 +41,7 @@ inline constexpr std::size_t kMaxPeerLine = 2000;
 // How long rank 0 waits for answers; a rank that has none by then is called silent.
 inline constexpr std::chrono::milliseconds kPeerPatience(1000);
 
-// One rank's end. Ask() and ReportError() from any thread; the rest from its owner's.
+// One rank's end. Ask(), KnownCause() and ReportError() from any thread; the rest from its owner's.
 class Peers {
  public:
   using Where = std::function<Activity()>;  // called on a thread of this class
@@ -62,6 +62,9 @@ class Peers {
   // Takes little more than kPeerPatience at most, and far less when every rank answers or has
   // ended.
   std::string Ask();
+
+  // What is known without asking: what another rank found out, or the end of rank 0.
+  std::string KnownCause();
 
   // Tells the others why this process is about to end.
   void ReportError(const std::string& text);

@@ -13,7 +13,6 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
-#include <utility>
 #include <vector>
 #ifdef USE_C10D_NCCL
 #include <c10/cuda/CUDAFunctions.h>
@@ -255,7 +254,8 @@ void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
 
 c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(
     const LaunchEnvironment& env, const Options& options, const std::string& backend,
-    c10::Device device, GlooDevices gloo_devices, const c10::intrusive_ptr<c10d::Store>& store) {
+    [[maybe_unused]] c10::Device device, const GlooDevices& gloo_devices,
+    const c10::intrusive_ptr<c10d::Store>& store) {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   Collective("connecting the ranks", env.rank, env.world_size, [&] {
     if (backend == "nccl") {
@@ -268,13 +268,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(
           store, device.type(), /*is_nccl=*/true);
 #endif
     } else {
-      auto gloo_options = c10d::ProcessGroupGloo::Options::create(options.timeout);
-      gloo_options->devices = std::move(gloo_devices);
-      gloo_options->threads = 2 * static_cast<int>(gloo_options->devices.size());
-      group = compat::AsProcessGroup<c10d::ProcessGroup>(
-          c10::make_intrusive<c10d::ProcessGroupGloo>(store, env.rank, env.world_size,
-                                                      gloo_options),
-          store, device.type(), /*is_nccl=*/false);
+      group = ConnectGloo(env, options, gloo_devices, store);
     }
   });
   return group;

@@ -5,13 +5,11 @@
 #include <c10/core/Device.h>
 #include <ddp/context.h>
 
-#include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
-#include <vector>
 
+#include "worker/src/gloo_group.h"
 #include "worker/src/launch_environment.h"
 
 namespace ddp::internal {
@@ -28,7 +26,6 @@ c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Op
 
 // Where Gloo is to talk: over GLOO_SOCKET_IFNAME, or else the address towards rank 0. Throws
 // ConfigError.
-using GlooDevices = std::vector<std::shared_ptr<gloo::transport::Device>>;
 GlooDevices MakeGlooDevices(const LaunchEnvironment& env);
 
 // Tells the ranks that wait, or will wait, in WaitForAllRanks() that this one cannot join.
@@ -43,7 +40,8 @@ void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
 // Connects the ranks, which are all there. `gloo_devices` is empty for nccl.
 c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(
     const LaunchEnvironment& env, const Options& options, const std::string& backend,
-    c10::Device device, GlooDevices gloo_devices, const c10::intrusive_ptr<c10d::Store>& store);
+    c10::Device device, const GlooDevices& gloo_devices,
+    const c10::intrusive_ptr<c10d::Store>& store);
 
 }  // namespace ddp::internal
 

@@ -56,4 +56,8 @@ int run(const std::function<int()>& body) {
   }
 }
 
+std::string explain(const std::exception& error) {
+  return internal::Describe(error, RankForMessages()).text;
+}
+
 }  // namespace ddp

@@ -68,6 +68,7 @@ void WaitForListener(const std::string& host, std::uint16_t port, milliseconds t
   const auto deadline = steady_clock::now() + timeout;
   milliseconds pause = kFirstPause;
   std::string last_error;
+  std::string last_answer;  // the last error that is more than silence
   for (;;) {
     int resolve_error = 0;
     const AddressList list = Resolve(host, port, SOCK_STREAM, &resolve_error);
@@ -77,11 +78,14 @@ void WaitForListener(const std::string& host, std::uint16_t port, milliseconds t
       const int error = TryConnect(*address, std::min(left, kLongestConnect));
       if (error == 0) return;
       last_error = std::strerror(error);
+      // Firewalls limit how often they answer, and the last attempt has little time.
+      if (error != ETIMEDOUT) last_answer = last_error;
     }
     if (steady_clock::now() + pause >= deadline) break;
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kLongestPause);
   }
+  if (!last_answer.empty() && last_answer != last_error) last_error += "; before: " + last_answer;
   throw CollectiveError("rank 0 did not listen at MASTER_ADDR:MASTER_PORT = " + host + ":" +
                         std::to_string(port) + " within " + Seconds(timeout) + " (last error: " +
                         last_error + "). Did rank 0 start, and can this host reach that address?");

@@ -8,11 +8,15 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/unit/worker/multi_rank.h"
+#include "worker/src/short_slice.h"
 
 namespace ddp {
 namespace {
@@ -81,6 +85,33 @@ TEST(ContextTest, ARankThatComesFirstNeedNotWaitASecond) {
   const auto start = steady_clock::now();
   init();
   EXPECT_LT(steady_clock::now() - start, milliseconds(700));
+}
+
+TEST(ContextTest, GloosThreadsInterruptThoseThatComputeAndTheProgramsOwnAreAsBefore) {
+  if (StartedRanks(2)) return;
+  const std::uint64_t usual = internal::SliceOf();
+  if (usual == 0) return;  // this kernel has no slices of threads' own
+  const auto threads = [] {
+    std::set<std::string> names;
+    for (const auto& one : std::filesystem::directory_iterator("/proc/self/task")) {
+      names.insert(one.path().filename());
+    }
+    return names;
+  };
+  const auto before = threads();
+  const Context ctx = init();
+  EXPECT_EQ(internal::SliceOf(), usual);
+  int of_gloo = 0;
+  for (const std::string& thread : threads()) {
+    const std::uint64_t slice = internal::SliceOf(std::stoi(thread));
+    if (before.count(thread) != 0) {
+      EXPECT_EQ(slice, usual);
+    } else if (slice != 0 && slice < usual) {
+      ++of_gloo;
+    }
+  }
+  EXPECT_EQ(of_gloo, 3);  // one waits for the network, two run the collectives
+  barrier(ctx);
 }
 
 TEST(ContextTest, UnknownAndUnavailableBackendsAreRefused) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -118,6 +119,26 @@ TEST(DataParallelFailureTest, ARankThatDiesInAnAllReduceIsNamedByTheOthers) {
   for (const int rank : {0, 1}) {
     EXPECT_EQ(ranks[rank].exit_code, 1) << ranks[rank].signal;
     EXPECT_THAT(ranks[rank].err, AllOf(StartsWith("[rank " + std::to_string(rank)),
+                                       HasSubstr("Rank 2 has ended without a word")));
+  }
+}
+
+TEST(DataParallelFailureTest, AProgramWithoutRunCanAskForTheCause) {
+  if (InRank()) {
+    try {
+      const Context ctx = init();
+      TrainForever(ctx, Nothing, [&](int step) {
+        if (ctx.rank() == 2 && step == 3) kill(getpid(), SIGKILL);
+      });
+    } catch (const std::exception& e) {
+      std::cerr << explain(e) << std::endl;
+      std::_Exit(3);
+    }
+  }
+  const auto ranks = RunRanks({3, {}, {}});
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(ranks[rank].exit_code, 3) << ranks[rank].signal;
+    EXPECT_THAT(ranks[rank].err, AllOf(StartsWith("a collective failed: "),
                                        HasSubstr("Rank 2 has ended without a word")));
   }
 }

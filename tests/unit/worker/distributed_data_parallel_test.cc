@@ -195,6 +195,48 @@ TEST(DistributedDataParallelTest, BuffersAreThoseOfRank0BeforeEachForwardUnlessS
   }
 }
 
+// Buffers of every kind are in one message.
+struct ManyBuffersNet : torch::nn::Module {
+  ManyBuffersNet() : layer(register_module("layer", torch::nn::Linear(1, 1))) {
+    for (const torch::Dtype dtype : {torch::kFloat, torch::kBool, torch::kDouble, torch::kLong,
+                                     torch::kHalf, torch::kComplexDouble, torch::kByte}) {
+      const std::string name = c10::toString(dtype);
+      register_buffer("vector" + name, torch::zeros({3}, dtype));
+      register_buffer("scalar" + name, torch::zeros({}, dtype));
+      register_buffer("empty" + name, torch::zeros({2, 0}, dtype));
+    }
+    register_buffer("transposed", torch::zeros({2, 3}).t());
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return layer(x); }
+  torch::nn::Linear layer;
+};
+
+// Seen red while each dtype was sent as such: Gloo refuses bool.
+TEST(DistributedDataParallelTest, BuffersOfAllDtypesAndShapesAreRank0s) {
+  if (StartedRanks(2)) return;
+  const Context ctx = init();
+  const auto net = std::make_shared<ManyBuffersNet>();
+  DistributedDataParallel<ManyBuffersNet> model(ctx, net);
+  for (const bool inference : {true, false}) {
+    seed_everything(inference, static_cast<std::uint64_t>(ctx.rank()));
+    for (torch::Tensor& buffer : net->buffers()) {
+      buffer.copy_(torch::rand(buffer.sizes(), torch::kDouble).mul(100).add(1));
+    }
+    seed_everything(inference);
+    std::vector<torch::Tensor> expected;
+    for (const torch::Tensor& buffer : net->buffers()) {
+      expected.push_back(torch::empty_like(buffer).copy_(
+          torch::rand(buffer.sizes(), torch::kDouble).mul(100).add(1)));
+    }
+    const c10::InferenceMode mode(inference);
+    model.sync_buffers();
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(torch::equal(net->buffers()[i], expected[i])) << net->named_buffers()[i].key();
+    }
+  }
+  barrier(ctx);
+}
+
 TEST(DistributedDataParallelTest, ForwardWithoutGradientsLeavesTheReducerAlone) {
   if (StartedRanks(2)) return;
   const Context ctx = init();

@@ -108,6 +108,23 @@ TEST_F(MnistTest, AResumedTrainingEqualsOneThatWasNeverStopped) {
   }
 }
 
+// Three steps of 64 images on each of two ranks leave 256 of 640: two steps of 100 on each. Seen
+// red when the place was counted in batches: it then went back to the last whole one.
+TEST_F(MnistTest, ANewBatchSizeGoesOnWithTheImagesThatAreLeft) {
+  const std::vector<std::string> common = {
+      "--limit-train",         "640",        "--epochs", "2", "--checkpoint-dir",
+      folder_ / "checkpoints", "--max-steps"};
+  const auto with = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), common.begin(), common.end());
+    return flags;
+  };
+  ExpectSuccess(Mnist(2, with({"3"})));
+  ExpectSuccess(Mnist(2, with({"6", "--batch-size", "100", "--step-log", folder_ / "log"})));
+  std::vector<std::string> epochs;
+  for (const std::string& step : Steps(folder_ / "log", 0)) epochs.push_back(step.substr(0, 3));
+  EXPECT_EQ(epochs, (std::vector<std::string>{"0 4", "0 5", "1 6"}));
+}
+
 // 2,000 images do not divide by 3: an image left out or counted twice would show.
 TEST_F(MnistTest, AccuracyDoesNotDependOnTheNumberOfRanks) {
   const std::vector<std::string> flags = {

@@ -97,6 +97,32 @@ TEST(VerifyTest, ReplicasThatTrainStayEqualAndABitIsEnoughToBeFound) {
   barrier(ctx);
 }
 
+TEST(VerifyTest, TheModelChecksItselfParametersAloneUnlessTold) {
+  if (StartedRanks(3)) return;
+  const Context ctx = init();
+  seed_everything(1, static_cast<std::uint64_t>(ctx.rank()));  // the model has rank 0's values
+  DistributedDataParallel<NetImpl> model(ctx, Net());
+  model.verify_replicas();
+  if (ctx.rank() == 1) model->norm->running_var[3] += 1;
+  model.verify_replicas();
+  const auto error = [&](const VerifyOptions& options) -> std::string {
+    try {
+      model.verify_replicas(options);
+    } catch (const AgreedError& e) {
+      return e.what();
+    }
+    return "equal";
+  };
+  VerifyOptions with_buffers;
+  with_buffers.buffers = true;
+  EXPECT_EQ(error(with_buffers),
+            "the replicas differ: buffer 'norm.running_var' on rank 1 differs from the majority");
+  if (ctx.rank() == 2) FlipABit(model->first->weight, 5);
+  EXPECT_EQ(error({}),
+            "the replicas differ: parameter 'first.weight' on rank 2 differs from the majority");
+  barrier(ctx);
+}
+
 TEST(VerifyTest, OfTwoRanksTheSecondDiffersFromTheFirst) {
   if (StartedRanks(2)) return;
   const Context ctx = init();

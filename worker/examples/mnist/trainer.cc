@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kLossInterval = 10;  // steps between two averages of the loss over all ranks
 constexpr std::int64_t kEvaluationBatch = 250;
-constexpr char kBatchSizeKey[] = "batch_size";  // in State::user
+constexpr char kSamplerKey[] = "sampler";  // in State::user
 
 // Everything that may be wrong on one rank alone, before the first collective that needs it.
 struct Inputs {
@@ -54,8 +54,7 @@ class Trainer {
         optimizer_(model_->parameters(), torch::optim::AdamOptions(flags.lr)),
         sampler_(static_cast<std::size_t>(inputs.train.size()), ctx.world_size(), ctx.rank(),
                  SamplerOptions()),
-        steps_per_epoch_((static_cast<std::int64_t>(sampler_.size()) + flags.batch_size - 1) /
-                         flags.batch_size) {
+        steps_per_epoch_(StepsOf(sampler_.size())) {
     // From here on dropout is to differ between ranks.
     ddp::seed_everything(flags.seed, static_cast<std::uint64_t>(ctx.rank()) + 1);
     if (flags.checkpoint_every > 0 && !flags.checkpoint_dir.empty()) {
@@ -96,8 +95,15 @@ class Trainer {
 
   bool Finished() const { return flags_.max_steps > 0 && state_.step >= flags_.max_steps; }
 
+  std::int64_t StepsOf(std::size_t samples) const {
+    return (static_cast<std::int64_t>(samples) + flags_.batch_size - 1) / flags_.batch_size;
+  }
+
+  // Right after Resume(): the sampler's size is what is left of this epoch.
   std::int64_t StepsLeft() const {
-    const std::int64_t left = (flags_.epochs - state_.epoch) * steps_per_epoch_ - state_.batch;
+    if (state_.epoch >= flags_.epochs) return 0;
+    const std::int64_t left =
+        StepsOf(sampler_.size()) + (flags_.epochs - state_.epoch - 1) * steps_per_epoch_;
     return flags_.max_steps > 0 ? std::min(left, flags_.max_steps - state_.step) : left;
   }
 
@@ -112,19 +118,13 @@ class Trainer {
                   state_.path.c_str());
       std::fflush(stdout);
     }
-    // With other batches than those of the checkpoint, go on at the last boundary before the place
-    // it stands for: no sample is left out, a few may be seen twice.
-    const std::int64_t saved_batch_size = std::stoll(state_.user.at(kBatchSizeKey));
-    const std::int64_t done = state_.batch * saved_batch_size * state_.world_size;
-    state_.batch = done / (std::int64_t{flags_.batch_size} * ctx_.world_size());
+    sampler_.resume(ddp::SamplerState::from_string(state_.user.at(kSamplerKey)));
   }
 
   void RunEpoch() {
     model_->train();
-    sampler_.set_epoch(static_cast<std::size_t>(state_.epoch));
-    sampler_.start_at(
-        std::min(sampler_.size(), static_cast<std::size_t>(state_.batch * flags_.batch_size)));
     while (!Finished()) {
+      SetLearningRate();
       const auto indices = sampler_.next(static_cast<std::size_t>(flags_.batch_size));
       if (!indices) {
         FinishEpoch();
@@ -138,6 +138,7 @@ class Trainer {
   void FinishEpoch() {
     ++state_.epoch;
     state_.batch = 0;
+    sampler_.set_epoch(static_cast<std::size_t>(state_.epoch));
     if (state_.epoch == flags_.epochs) return;  // the final evaluation is about to follow
     const double accuracy = Evaluate();
     if (ctx_.rank() != 0) return;
@@ -148,7 +149,6 @@ class Trainer {
   }
 
   void Step(const std::vector<std::size_t>& indices) {
-    SetLearningRate();
     const Batch batch = inputs_.train.Get(indices, ctx_.device());
     model_.zero_grad();
     const torch::Tensor loss = torch::nll_loss(model_(batch.images), batch.labels);
@@ -170,16 +170,17 @@ class Trainer {
 
   // A function of the place in the training alone, so that it needs not be saved.
   void SetLearningRate() {
+    const ddp::SamplerState place = sampler_.state();
     const double epochs_done =
         static_cast<double>(state_.epoch) +
-        static_cast<double>(state_.batch) / static_cast<double>(steps_per_epoch_);
+        static_cast<double>(place.consumed) / static_cast<double>(place.dataset_size);
     const double lr = flags_.lr * (1 - epochs_done / flags_.epochs);
     for (auto& group : optimizer_.param_groups()) group.options().set_lr(lr);
   }
 
   void Save() {
     if (!checkpointer_ || state_.step == last_saved_) return;
-    state_.user[kBatchSizeKey] = std::to_string(flags_.batch_size);
+    state_.user[kSamplerKey] = sampler_.state().to_string();
     checkpointer_->save(state_, model_.module(), optimizer_);
     last_saved_ = state_.step;
   }

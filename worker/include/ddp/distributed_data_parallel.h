@@ -10,6 +10,7 @@
 #include <ddp/context.h>
 #include <ddp/data_parallel_options.h>
 #include <ddp/output_tensors.h>
+#include <ddp/verify.h>
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
 
@@ -87,7 +88,7 @@ class DistributedDataParallel {
   // weights of torch::nn::Embedding and EmbeddingBag with sparse(true) get sparse gradients.
   DistributedDataParallel(const Context& ctx, std::shared_ptr<Module> module,
                           const DataParallelOptions& options = DataParallelOptions())
-      : module_(std::move(module)), reducer_(ctx, *module_, options) {}
+      : ctx_(ctx), module_(std::move(module)), reducer_(ctx, *module_, options) {}
 
   // The same for a holder made by TORCH_MODULE(Net): DistributedDataParallel<NetImpl>(ctx, net).
   DistributedDataParallel(const Context& ctx, const torch::nn::ModuleHolder<Module>& holder,
@@ -153,6 +154,12 @@ class DistributedDataParallel {
   // BatchNorm differ between ranks after a training step. A collective.
   void sync_buffers() { reducer_.sync_buffers(); }
 
+  // Returns if all ranks have the same parameters to the last bit, else throws AgreedError on every
+  // rank: <ddp/verify.h>. A collective, between steps.
+  void verify_replicas(const VerifyOptions& options = VerifyOptions()) const {
+    ddp::verify_replicas(ctx_, *module_, options);
+  }
+
   // Where the time goes. Not a collective: each rank's own.
   DataParallelStatistics statistics() const { return reducer_.statistics(); }
 
@@ -160,6 +167,7 @@ class DistributedDataParallel {
   std::vector<std::size_t> bucket_sizes() const { return reducer_.bucket_sizes(); }
 
  private:
+  const Context& ctx_;  // the user's; outlives this
   std::shared_ptr<Module> module_;
   detail::GradientReducer reducer_;
 };

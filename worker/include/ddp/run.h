@@ -2,7 +2,9 @@
 #ifndef DDP_RUN_H_
 #define DDP_RUN_H_
 
+#include <exception>
 #include <functional>
+#include <string>
 
 namespace ddp {
 
@@ -21,6 +23,18 @@ namespace ddp {
 //
 // Create the Context inside `body`. Call run() once, from the main thread.
 int run(const std::function<int()>& body);
+
+// What run() would print of `error`, for programs that end in a way of their own. Where a
+// collective failed it has the cause, for which it asks the other ranks: libtorch's exceptions out
+// of backward() say only that a connection ended or that time was over. It may take a second.
+//
+//   } catch (const std::exception& e) {
+//     std::cerr << ddp::explain(e) << std::endl;
+//     std::_Exit(1);  // a static destructor that waits for a peer that has died would hang
+//   }
+//
+// Call it where the Context still lives, or where `error` has ended its life.
+std::string explain(const std::exception& error);
 
 }  // namespace ddp
 

@@ -1,0 +1,150 @@
+#!/usr/bin/python3
+"""How long a training step takes: ddp::DistributedDataParallel, Python's, and simpler ways.
+
+Two ranks on this machine under ddprun, Gloo over the loopback device, one thread each, batches of
+64 for each rank, SGD, gradients forgotten before each step, the same data and the same start in
+all contestants; each shows by its last loss that it computed the same as the others. A round is
+one job of each contestant, in an order that turns from round to round; of a job's steps after the
+warm-up the median counts. The table has the median over the rounds and the extremes, and
+ratios: medians of the rounds' own, since what disturbs a round disturbs both sides.
+
+Contestants (view: with gradient_as_bucket_view):
+  C++ ddp, ddp view        this library
+  Python ddp, ddp view     torch.nn.parallel.DistributedDataParallel of python3-torch 1.13, which
+                           uses the same libtorch
+  C++ naive                one all_reduce for each parameter after backward
+  C++ master               gradients gathered on rank 0, averaged there, and sent back
+  C++ compute              no communication; two ranks, each on its own
+  C++ single               the same in one process alone
+
+usage: tests/bench/ddp_bench.py [--models mnist,mlp-3m,mlp-25m] [--rounds N] [--bin build/bin]
+Needs python3-torch. Exit code 1 if a goal is missed.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PYTHON = ["/usr/bin/python3", os.path.join(HERE, "ddp_bench_worker.py")]
+RANKS = 2
+
+# (warm-up, measured) steps of a job. Buckets are made anew before the second step.
+STEPS = {"mnist": (10, 100), "mlp-3m": (5, 30), "mlp-25m": (3, 7)}
+
+# name: (language, contestant of the worker, processes)
+CONTESTANTS = {
+    "C++ ddp": ("cpp", "ddp", RANKS),
+    "Python ddp": ("python", "ddp", RANKS),
+    "C++ ddp view": ("cpp", "ddp-view", RANKS),
+    "Python ddp view": ("python", "ddp-view", RANKS),
+    "C++ naive": ("cpp", "naive", RANKS),
+    "C++ master": ("cpp", "master", RANKS),
+    "C++ compute": ("cpp", "compute", RANKS),
+    "C++ single": ("cpp", "compute", 1),
+}
+ALONE = ("C++ compute", "C++ single")  # their loss is of their own data only
+
+OURS, PYTHONS = ("C++ ddp", "C++ ddp view"), ("Python ddp", "Python ddp view")
+
+
+def run_job(arguments, model, name):
+    """What rank 0 prints in one job; ends the program when the job fails."""
+    language, contestant, ranks = CONTESTANTS[name]
+    worker = PYTHON if language == "python" else [os.path.join(arguments.bin, "ddp_bench_worker")]
+    warmup, steps = STEPS[model]
+    environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",
+                       GLOO_SOCKET_IFNAME="lo")
+    with tempfile.TemporaryDirectory() as logs:
+        job = subprocess.run(
+            [os.path.join(arguments.bin, "ddprun"), "--log-dir", logs, "--nproc-per-node",
+             str(ranks), "--"] + worker + [model, contestant, str(warmup), str(steps)],
+            env=environment, capture_output=True, text=True, timeout=300)
+    lines = [line for line in job.stdout.splitlines() if '{"steps_ms"' in line]
+    if job.returncode != 0 or len(lines) != 1:
+        sys.exit(f"{name}, {model}: exit code {job.returncode}\n{job.stdout}{job.stderr}")
+    return json.loads(lines[0][lines[0].index("{"):])
+
+
+def check_same(model, turns):
+    """Ends the program unless all contestants have come to the same loss."""
+    losses = {name: turns[name][-1]["loss"] for name in turns if name not in ALONE}
+    right = losses["C++ ddp"]
+    if any(abs(loss - right) > 1e-5 * abs(right) for loss in losses.values()):
+        sys.exit(f"{model}: not the same training: {losses}")
+
+
+def measure(arguments, model):
+    """For each contestant its turns, one for each round."""
+    turns = {name: [] for name in CONTESTANTS}
+    names = list(CONTESTANTS)
+    for i in range(arguments.rounds):
+        first = i % len(names)
+        for name in names[first:] + names[:first]:
+            turn = run_job(arguments, model, name)
+            turn["ms"] = statistics.median(turn["steps_ms"])
+            turns[name].append(turn)
+        check_same(model, turns)
+        print(f"{model}: round {i + 1} of {arguments.rounds}", file=sys.stderr)
+    return turns
+
+
+def ratio(turns, above, below):
+    """The median of the rounds' ratios; each side the better of its contestants in the round."""
+    def best(names, i):
+        return min(turns[name][i]["ms"] for name in names)
+    return statistics.median(best(above, i) / best(below, i) for i in range(len(turns[above[0]])))
+
+
+def print_table(model, turns):
+    parameters = turns["C++ ddp"][0]["parameters"]
+    print(f"{model}, {parameters:,} parameters; {len(turns['C++ ddp'])} rounds of "
+          f"{STEPS[model][1]} steps")
+    print(f"    {'':18} {'ms/step':>9} {'min':>9} {'max':>9} {'× C++ ddp':>10}   "
+          "communication hidden")
+    for name, measured in turns.items():
+        times = [turn["ms"] for turn in measured]
+        comm = statistics.median(turn["comm_ms"] for turn in measured)
+        hidden = statistics.median(turn["hidden_ms"] for turn in measured)
+        share = f"{hidden / comm:6.0%} of {comm:.2f} ms" if comm > 0 else ""
+        print(f"    {name:18} {statistics.median(times):9.3f} {min(times):9.3f} {max(times):9.3f} "
+              f"{ratio(turns, [name], ['C++ ddp']):10.2f}   {share}")
+
+
+def check_goals(model, turns):
+    """Prints each goal with what was measured; True if all are met."""
+    limit = 0.85 if model == "mnist" else 1.0
+    goals = [
+        ("C++ ddp / Python ddp", ratio(turns, OURS[:1], PYTHONS[:1]), "<=", limit),
+        ("C++ ddp view / Python ddp view", ratio(turns, OURS[1:], PYTHONS[1:]), "<=", limit),
+        ("better of C++ / better of Python", ratio(turns, OURS, PYTHONS), "<=", limit),
+        ("C++ naive / C++ ddp", ratio(turns, ["C++ naive"], OURS[:1]), ">=", 1.1),
+    ]
+    met = True
+    for what, value, sign, bound in goals:
+        good = value <= bound if sign == "<=" else value >= bound
+        met = met and good
+        print(f"    {what:34} {value:6.3f}  {sign} {bound:<5} {'PASS' if good else 'FAIL'}")
+    return met
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--bin", default="build/bin")
+    parser.add_argument("--models", default=",".join(STEPS))
+    parser.add_argument("--rounds", type=int, default=7)
+    arguments = parser.parse_args()
+    met = True
+    for model in arguments.models.split(","):
+        turns = measure(arguments, model)
+        print_table(model, turns)
+        met = check_goals(model, turns) and met
+        sys.stdout.flush()
+    sys.exit(0 if met else 1)
+
+
+if __name__ == "__main__":
+    main()

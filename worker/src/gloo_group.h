@@ -1,0 +1,33 @@
+// Connecting the ranks over Gloo, with errors that say who cannot reach whom.
+#ifndef DDPRUN_WORKER_SRC_GLOO_GROUP_H_
+#define DDPRUN_WORKER_SRC_GLOO_GROUP_H_
+
+#include <ddp/context.h>
+
+#include <memory>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
+
+#include "worker/src/launch_environment.h"
+
+namespace ddp::internal {
+
+using GlooDevices = std::vector<std::shared_ptr<gloo::transport::Device>>;
+
+// Makes the process group, with all other ranks. Of each two ranks, Gloo lets one connect and the
+// other one wait, for as long as a collective may take; so where one cannot reach the other, that
+// one fails at once, and the other one knows nothing of it. Here that rank tells the others over
+// ProcessPeers(), and no rank waits longer than Options::init_timeout.
+//
+// Throws CollectiveError. What is still waiting then is left behind on a thread of its own: the
+// process has to end.
+c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
+                                                   const Options& options,
+                                                   const GlooDevices& devices,
+                                                   const c10::intrusive_ptr<c10d::Store>& store);
+
+}  // namespace ddp::internal
+
+#endif  // DDPRUN_WORKER_SRC_GLOO_GROUP_H_
