@@ -21,7 +21,7 @@
 #include "rendezvous/auth/transcript.h"
 
 namespace grpc {
-class CallbackServerContext;
+class ServerContextBase;
 }
 
 namespace ddprun::auth {
@@ -59,7 +59,7 @@ class Authenticator {
   // Who makes the call: `principal` is set unless it is refused. A proof is good once.
   Refusal Check(const Call& call, Principal* principal);
   // The same of gRPC's context.
-  Refusal Check(const grpc::CallbackServerContext& context, std::string_view method,
+  Refusal Check(const grpc::ServerContextBase& context, std::string_view method,
                 Principal* principal);
 
  private:

@@ -3,10 +3,12 @@
 #include <grpcpp/grpcpp.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <optional>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "rendezvous/auth/grpc_log.h"
 #include "rendezvous/auth/server_credentials.h"
 #include "rendezvous/json/status_json.h"
+#include "rendezvous/service/call_queues.h"
 #include "rendezvous/service/descriptor_guard.h"
 #include "rendezvous/service/event_log.h"
 #include "rendezvous/service/gate.h"
@@ -22,6 +25,7 @@
 #include "rendezvous/service/listen_address.h"
 #include "rendezvous/service/operator_service.h"
 #include "rendezvous/service/session.h"
+#include "rendezvous/service/session_acceptor.h"
 #include "rendezvous/service/tcp_acceptor.h"
 #include "rendezvous/wire/grpc_handoff.h"
 #include "rendezvous/wire/limits.h"
@@ -39,20 +43,6 @@ constexpr int kMaxMetadataBytes = 16'384;
 grpc::Status ToGrpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
 }
-
-// Ends a session that was not let in.
-class RefusedSession final
-    : public grpc::ServerBidiReactor<v1::AgentMessage, v1::RendezvousMessage> {
- public:
-  explicit RefusedSession(const absl::Status& why) {
-    Finish(ToGrpc(why));
-    wire::HandToGrpc(this);
-  }
-  void OnDone() override {
-    wire::TakeFromGrpc(this);
-    delete this;
-  }
-};
 
 void Configure(grpc::ServerBuilder& builder, bool is_unix) {
   builder.SetMaxReceiveMessageSize(wire::kMaxMessageBytes);
@@ -72,6 +62,12 @@ void Configure(grpc::ServerBuilder& builder, bool is_unix) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // The agents do the same; without this their pings end the connection (too_many_pings).
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
+}
+
+// New calls may have to wait for MUNGE, so more than one thread takes them; gRPC's own rule.
+std::size_t AcceptingQueues() {
+  return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 2, 2,
+                                 CallQueues::kMostQueues);
 }
 
 absl::StatusOr<std::vector<RecordedJob>> LoadJobs(Store& store, const JobLog& log) {
@@ -95,7 +91,7 @@ absl::StatusOr<std::vector<RecordedJob>> LoadJobs(Store& store, const JobLog& lo
 
 }  // namespace
 
-class RendezvousServer::Service final : public v1::Rendezvous::CallbackService {
+class RendezvousServer::Service final : public RendezvousService {
  public:
   Service(std::shared_ptr<RoundLoop> loop, std::shared_ptr<Gate> gate,
           std::shared_ptr<JoinWatch> join_watch, const DescriptorGuard* descriptors)
@@ -104,19 +100,19 @@ class RendezvousServer::Service final : public v1::Rendezvous::CallbackService {
         join_watch_(std::move(join_watch)),
         descriptors_(descriptors) {}
 
-  grpc::ServerBidiReactor<v1::AgentMessage, v1::RendezvousMessage>* Session(
-      grpc::CallbackServerContext* context) override {
-    wire::TakeFromGrpc(this);
+  void BeginSession(std::unique_ptr<SessionCall> call) {
     if (absl::Status room = descriptors_->CheckSession(); !room.ok()) {
       gate_->refusals().Count(refusal::kNoDescriptors,
-                              absl::StrCat(context->peer(), ": ", room.message()));
-      return new RefusedSession(room);
+                              absl::StrCat(call->context.peer(), ": ", room.message()));
+      Refuse(std::move(call), room);
+      return;
     }
-    absl::StatusOr<Gate::Place> place = gate_->Enter(*context);
-    if (!place.ok()) return new RefusedSession(place.status());
-    const auto session = ddprun::Session::Begin(loop_, *std::move(place), context);
-    join_watch_->Add(session);
-    return session.get();
+    absl::StatusOr<Gate::Place> place = gate_->Enter(call->context);
+    if (!place.ok()) {
+      Refuse(std::move(call), place.status());
+      return;
+    }
+    join_watch_->Add(Session::Begin(loop_, *std::move(place), std::move(call)));
   }
 
   grpc::ServerUnaryReactor* ReportGone(grpc::CallbackServerContext* context,
@@ -149,6 +145,9 @@ class RendezvousServer::Service final : public v1::Rendezvous::CallbackService {
 };
 
 struct RendezvousServer::GrpcServer {
+  explicit GrpcServer(std::size_t sessions_per_thread) : queues(sessions_per_thread) {}
+
+  CallQueues queues;  // of the sessions; outlives the server
   // Where connections come from that we accept ourselves; ends before the server.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
   std::unique_ptr<grpc::Server> server;
@@ -215,7 +214,7 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
       credentials == nullptr ? grpc::InsecureServerCredentials() : credentials->transport;
   grpc::ServerBuilder builder;
   Configure(builder, address->is_unix());
-  auto grpc_server = std::make_unique<GrpcServer>();
+  auto grpc_server = std::make_unique<GrpcServer>(options.sessions_per_thread);
   if (address->is_unix()) {
     builder.AddListeningPort(options.listen, transport);
   } else {
@@ -223,6 +222,7 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
     grpc_server->connections =
         builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, transport);
   }
+  grpc_server->queues.AddTo(builder, address->is_unix() ? 1 : AcceptingQueues());
   builder.RegisterService(result->service_.get());
   wire::HandToGrpc(result->service_.get());
   if (options.events != nullptr) {
@@ -242,6 +242,11 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
   if (grpc_server->server == nullptr) {
     return cannot_listen(absl::UnavailableError("gRPC refused it"));
   }
+  grpc_server->queues.Start();
+  AcceptSessions(result->service_.get(), &grpc_server->queues,
+                 [service = result->service_.get()](std::unique_ptr<SessionCall> call) {
+                   service->BeginSession(std::move(call));
+                 });
   result->server_ = std::move(grpc_server);
   if (address->is_unix()) {
     if (chmod(address->path.c_str(), 0600) != 0) {
@@ -296,6 +301,7 @@ void RendezvousServer::Shutdown() {
   if (server_ == nullptr) return;
   // Waits for the sessions, which the loop has told to end, and cancels those that do not.
   server_->server->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+  server_->queues.Shutdown();
   server_.reset();
 }
 
