@@ -21,7 +21,6 @@
 #include "rendezvous/service/descriptor_guard.h"
 #include "rendezvous/service/event_log.h"
 #include "rendezvous/service/gate.h"
-#include "rendezvous/service/join_watch.h"
 #include "rendezvous/service/listen_address.h"
 #include "rendezvous/service/operator_service.h"
 #include "rendezvous/service/session.h"
@@ -94,11 +93,8 @@ absl::StatusOr<std::vector<RecordedJob>> LoadJobs(Store& store, const JobLog& lo
 class RendezvousServer::Service final : public RendezvousService {
  public:
   Service(std::shared_ptr<RoundLoop> loop, std::shared_ptr<Gate> gate,
-          std::shared_ptr<JoinWatch> join_watch, const DescriptorGuard* descriptors)
-      : loop_(std::move(loop)),
-        gate_(std::move(gate)),
-        join_watch_(std::move(join_watch)),
-        descriptors_(descriptors) {}
+          const DescriptorGuard* descriptors)
+      : loop_(std::move(loop)), gate_(std::move(gate)), descriptors_(descriptors) {}
 
   void BeginSession(std::unique_ptr<SessionCall> call) {
     if (absl::Status room = descriptors_->CheckSession(); !room.ok()) {
@@ -112,7 +108,7 @@ class RendezvousServer::Service final : public RendezvousService {
       Refuse(std::move(call), place.status());
       return;
     }
-    join_watch_->Add(Session::Begin(loop_, *std::move(place), std::move(call)));
+    Session::Begin(loop_, *std::move(place), std::move(call));
   }
 
   grpc::ServerUnaryReactor* ReportGone(grpc::CallbackServerContext* context,
@@ -140,7 +136,6 @@ class RendezvousServer::Service final : public RendezvousService {
  private:
   const std::shared_ptr<RoundLoop> loop_;
   const std::shared_ptr<Gate> gate_;
-  const std::shared_ptr<JoinWatch> join_watch_;
   const DescriptorGuard* const descriptors_;  // the server's, which outlives its service
 };
 
@@ -183,7 +178,6 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
     if (alive == nullptr) return;
     alive->refusals().Count(refusal::kTlsHandshake, absl::StrCat("a connection: TLS: ", reason));
   });
-  result->join_watch_ = std::make_shared<JoinWatch>(options.time_to_join);
   RoundLoopOptions loop;
   if (options.store != nullptr) {
     auto jobs = LoadJobs(*options.store, options.log);
@@ -192,6 +186,7 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
   }
   result->store_ = std::move(options.store);
   loop.round = options.round;
+  loop.time_to_join = options.time_to_join;
   loop.log = options.log;
   loop.load = [server = result.get(), next = std::move(options.load)](const RoundLoopLoad& load) {
     {
@@ -208,7 +203,7 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
   }
   loop.store = result->store_.get();
   result->loop_ = std::make_shared<RoundLoop>(std::move(loop));
-  result->service_ = std::make_unique<Service>(result->loop_, result->gate_, result->join_watch_,
+  result->service_ = std::make_unique<Service>(result->loop_, result->gate_,
                                                result->descriptors_.get());
   const std::shared_ptr<grpc::ServerCredentials> transport =
       credentials == nullptr ? grpc::InsecureServerCredentials() : credentials->transport;
@@ -294,7 +289,6 @@ std::map<std::string, std::uint64_t> RendezvousServer::Refusals() const {
 RendezvousServer::~RendezvousServer() { Shutdown(); }
 
 void RendezvousServer::Shutdown() {
-  if (join_watch_ != nullptr) join_watch_->Stop();
   if (acceptor_ != nullptr) acceptor_->Stop();
   if (loop_ != nullptr) loop_->Shutdown();
   if (events_ != nullptr) events_->Close();

@@ -95,7 +95,6 @@ class RendezvousServer {
   std::shared_ptr<Store> store_;  // outlives the loop
   std::shared_ptr<RoundLoop> loop_;
   std::shared_ptr<class Gate> gate_;
-  std::shared_ptr<class JoinWatch> join_watch_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<OperatorService> operator_service_;  // null without events
   struct GrpcServer;                                   // keeps gRPC out of this header

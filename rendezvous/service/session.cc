@@ -14,8 +14,8 @@ void Session::Operation::OnOperationDone(bool ok) {
   (session->*handler)(ok);
 }
 
-std::shared_ptr<Session> Session::Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
-                                        std::unique_ptr<SessionCall> call) {
+void Session::Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
+                    std::unique_ptr<SessionCall> call) {
   const std::shared_ptr<Session> session(
       new Session(std::move(loop), std::move(place), std::move(call)));
   {
@@ -27,7 +27,6 @@ std::shared_ptr<Session> Session::Begin(std::shared_ptr<RoundLoop> loop, Gate::P
   session->loop_->OnOpen(session);
   const std::lock_guard lock(session->mutex_);
   session->Read();
-  return session;
 }
 
 Session::Session(std::shared_ptr<RoundLoop> loop, Gate::Place place,
@@ -41,13 +40,6 @@ void* Session::Begin(Operation& operation) {
   ++pending_;
   wire::HandToGrpc(this);
   return static_cast<CallTag*>(&operation);
-}
-
-void Session::OnTimeToJoinOver() {
-  if (heard_) return;
-  const absl::Status why = absl::DeadlineExceededError("no Join came in time");
-  CountRefusal(refusal::kNoJoin, why);
-  loop_->OnEnd(shared_from_this(), why);
 }
 
 void Session::CountRefusal(const char* reason, const absl::Status& why) {
@@ -104,7 +96,6 @@ void Session::OnRead(bool ok) {
   if (!ok) {
     loop_->OnEnd(shared_from_this(), absl::OkStatus());
   } else {
-    heard_ = true;
     absl::StatusOr<wire::FromAgent> message = wire::FromProto(incoming_);
     if (message.ok()) {
       loop_->OnMessage(shared_from_this(), std::move(message->header), std::move(message->message));

@@ -4,7 +4,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -27,11 +26,8 @@ namespace ddprun {
 class Session final : public AgentStream, public std::enable_shared_from_this<Session> {
  public:
   // Begins to serve the call, which `place` was given to.
-  static std::shared_ptr<Session> Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
-                                        std::unique_ptr<SessionCall> call);
-
-  // From any thread: the time to join is over. Ends the session unless its agent has said anything.
-  void OnTimeToJoinOver();
+  static void Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
+                    std::unique_ptr<SessionCall> call);
 
   // AgentStream, from the loop's thread.
   void Send(const Header& header, const RendezvousMessage& message) override;
@@ -84,8 +80,6 @@ class Session final : public AgentStream, public std::enable_shared_from_this<Se
   Operation finish_{this, &Session::OnFinished};
 
   v1::AgentMessage incoming_;  // gRPC's while `reading_`, else OnRead's
-
-  std::atomic<bool> heard_ = false;  // a whole message has come
 
   std::mutex mutex_;                   // guards what follows
   std::unique_ptr<SessionCall> call_;  // until the session has ended
