@@ -52,6 +52,9 @@ class Authenticator {
 
   explicit Authenticator(Options options);
 
+  // Whether Answer and Check may have to wait for somebody: munged.
+  bool may_wait() const { return options_.munge != nullptr; }
+
   // Handshake. Errors as the proto has them.
   absl::StatusOr<v1::HandshakeReply> Answer(const v1::HandshakeRequest& request,
                                             std::string_view peer) const;

@@ -1,9 +1,24 @@
 #include "rendezvous/service/call_queues.h"
 
+#include <grpc/grpc.h>
+
 #include <algorithm>
 #include <utility>
 
 namespace ddprun {
+namespace {
+
+// gRPC has it in its C interface only.
+std::unique_ptr<grpc::CompletionQueue> MakeNonPollingQueue() {
+  const grpc_completion_queue_attributes attributes{GRPC_CQ_CURRENT_VERSION, GRPC_CQ_NEXT,
+                                                    GRPC_CQ_NON_POLLING, nullptr};
+  const grpc_completion_queue_factory* const factory =
+      grpc_completion_queue_factory_lookup(&attributes);
+  return std::make_unique<grpc::CompletionQueue>(
+      grpc_completion_queue_create(factory, &attributes, nullptr));
+}
+
+}  // namespace
 
 CallQueues::Place::Place(Place&& other) noexcept
     : queues_(std::exchange(other.queues_, nullptr)), queue_(other.queue_) {}
@@ -12,18 +27,16 @@ CallQueues::Place::~Place() {
   if (queues_ != nullptr) queues_->Leave(queue_);
 }
 
-void CallQueues::AddTo(grpc::ServerBuilder& builder, std::size_t count) {
+void CallQueues::AddTo(grpc::ServerBuilder& builder) {
   const std::lock_guard lock(mutex_);
-  for (std::size_t i = 0; i < count; ++i) {
-    std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
-    accepting_.push_back(queue.get());
-    queues_.push_back(std::make_unique<Queue>(std::move(queue)));
-  }
+  std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
+  accepting_ = queue.get();
+  queues_.push_back(std::make_unique<Queue>(std::move(queue)));
 }
 
 void CallQueues::Start() {
   const std::lock_guard lock(mutex_);
-  for (const auto& queue : queues_) StartThread(*queue);
+  StartThread(*queues_.front());
 }
 
 void CallQueues::StartThread(Queue& queue) {
@@ -41,7 +54,7 @@ CallQueues::Place CallQueues::Enter() {
                            [this](const auto& queue) { return queue->calls < calls_per_queue_; });
   if (best == queues_.end() && queues_.size() < kMostQueues) {
     best = queues_.insert(queues_.end(),
-                          std::make_unique<Queue>(std::make_unique<grpc::CompletionQueue>()));
+                          std::make_unique<Queue>(MakeNonPollingQueue()));
     StartThread(**best);
   } else if (best == queues_.end()) {
     best = std::min_element(queues_.begin(), queues_.end(),

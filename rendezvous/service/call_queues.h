@@ -4,7 +4,11 @@
 // gRPC's callback interface has one completion queue in the whole process, and gRPC as Debian
 // builds it looks for each operation that ends in a list of all that its queue waits for: the cost
 // of a message grows with the number of calls. Here it does not, and a server of few calls has few
-// threads: a queue beyond the first ones is made when each of those has its share of calls.
+// threads: there is another queue when the others have their share of calls.
+//
+// One thread waits for the network: the first queue's, which also takes new calls. With more of
+// them, each would have to wake another for every packet that it reads. The threads of the other
+// queues only wait for what it hands to them.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_CALL_QUEUES_H_
@@ -20,6 +24,8 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/wire/grpc_handoff.h"
+
 namespace ddprun {
 
 // What an operation of gRPC is started with.
@@ -30,6 +36,27 @@ class CallTag {
 
  protected:
   ~CallTag() = default;
+};
+
+// Calls a member function of `owner` at the end of an operation. Of one kind of operation that is
+// started once at a time.
+template <class Owner>
+struct Operation final : CallTag {
+  using Handler = void (Owner::*)(bool ok);
+  Operation(Owner* owner, Handler handler) : owner(owner), handler(handler) {}
+
+  // What gRPC is given to start it.
+  void* Tag() {
+    wire::HandToGrpc(owner);
+    return static_cast<CallTag*>(this);
+  }
+  void OnOperationDone(bool ok) override {
+    wire::TakeFromGrpc(owner);
+    (owner->*handler)(ok);
+  }
+
+  Owner* const owner;
+  const Handler handler;
 };
 
 class CallQueues {
@@ -68,14 +95,14 @@ class CallQueues {
   CallQueues(const CallQueues&) = delete;
   CallQueues& operator=(const CallQueues&) = delete;
 
-  // Adds `count` queues that also tell of calls that begin, before the server is built.
-  void AddTo(grpc::ServerBuilder& builder, std::size_t count);
-  const std::vector<grpc::ServerCompletionQueue*>& accepting() const { return accepting_; }
+  // Adds the first queue, which also tells of calls that begin, before the server is built.
+  void AddTo(grpc::ServerBuilder& builder);
+  grpc::ServerCompletionQueue* accepting() const { return accepting_; }
 
   // Once the server is built.
   void Start();
 
-  // A place in the queue that is best for one more call.
+  // A place in the queue that is best for one more call. After AddTo.
   Place Enter();
 
   // After the server's own shutdown: waits for the calls to give back their places, and ends the
@@ -87,7 +114,7 @@ class CallQueues {
   void Leave(Queue* queue);
 
   const std::size_t calls_per_queue_;
-  std::vector<grpc::ServerCompletionQueue*> accepting_;  // of queues_
+  grpc::ServerCompletionQueue* accepting_ = nullptr;  // of queues_
 
   std::mutex mutex_;
   std::condition_variable left_;                // calls_ became 0

@@ -58,6 +58,9 @@ class Gate : public std::enable_shared_from_this<Gate> {
   absl::StatusOr<v1::HandshakeReply> Handshake(const grpc::ServerContextBase& context,
                                                const v1::HandshakeRequest& request);
 
+  // Whether the calls above may wait for somebody outside of this process.
+  bool may_wait() const { return authenticator_ != nullptr && authenticator_->may_wait(); }
+
   RefusalCounters& refusals() { return refusals_; }
 
  private:

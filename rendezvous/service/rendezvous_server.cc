@@ -3,12 +3,10 @@
 #include <grpcpp/grpcpp.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <optional>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,9 +22,9 @@
 #include "rendezvous/service/listen_address.h"
 #include "rendezvous/service/operator_service.h"
 #include "rendezvous/service/session.h"
-#include "rendezvous/service/session_acceptor.h"
+#include "rendezvous/service/server_call.h"
+#include "rendezvous/service/slow_tasks.h"
 #include "rendezvous/service/tcp_acceptor.h"
-#include "rendezvous/wire/grpc_handoff.h"
 #include "rendezvous/wire/limits.h"
 #include "rendezvous/wire/record.h"
 #include "rendezvous/wire/translate.h"
@@ -38,10 +36,7 @@ constexpr std::chrono::seconds kShutdownGrace(1);
 constexpr int kHandshakeTimeoutMs = 10'000;
 constexpr int kIdleTimeoutMs = 60'000;
 constexpr int kMaxMetadataBytes = 16'384;
-
-grpc::Status ToGrpc(const absl::Status& status) {
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
-}
+constexpr int kSessionsAtATime = 8;
 
 void Configure(grpc::ServerBuilder& builder, bool is_unix) {
   builder.SetMaxReceiveMessageSize(wire::kMaxMessageBytes);
@@ -61,12 +56,6 @@ void Configure(grpc::ServerBuilder& builder, bool is_unix) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // The agents do the same; without this their pings end the connection (too_many_pings).
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
-}
-
-// New calls may have to wait for MUNGE, so more than one thread takes them; gRPC's own rule.
-std::size_t AcceptingQueues() {
-  return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 2, 2,
-                                 CallQueues::kMostQueues);
 }
 
 absl::StatusOr<std::vector<RecordedJob>> LoadJobs(Store& store, const JobLog& log) {
@@ -90,59 +79,97 @@ absl::StatusOr<std::vector<RecordedJob>> LoadJobs(Store& store, const JobLog& lo
 
 }  // namespace
 
-class RendezvousServer::Service final : public RendezvousService {
+class RendezvousServer::Service {
  public:
   Service(std::shared_ptr<RoundLoop> loop, std::shared_ptr<Gate> gate,
           const DescriptorGuard* descriptors)
       : loop_(std::move(loop)), gate_(std::move(gate)), descriptors_(descriptors) {}
 
+  grpc::Service* service() { return &service_; }
+
+  // Takes calls until the server shuts down.
+  void Serve(CallQueues* queues, SlowTasks* tasks) {
+    AcceptCalls<SessionCall>(
+        queues, kSessionsAtATime,
+        [this](SessionCall& call, auto... where) {
+          service_.RequestSession(&call.context, &call.responder, where...);
+        },
+        [this, tasks](std::unique_ptr<SessionCall> call) {
+          Do(tasks, [this, call = std::move(call)]() mutable { BeginSession(std::move(call)); });
+        });
+    AcceptCalls<GoneCall>(
+        queues, 1,
+        [this](GoneCall& call, auto... where) {
+          service_.RequestReportGone(&call.context, &call.request, &call.responder, where...);
+        },
+        [this, tasks](std::unique_ptr<GoneCall> call) {
+          Do(tasks, [this, call = std::move(call)]() mutable { ReportGone(std::move(call)); });
+        });
+    AcceptCalls<HandshakeCall>(
+        queues, kSessionsAtATime,
+        [this](HandshakeCall& call, auto... where) {
+          service_.RequestHandshake(&call.context, &call.request, &call.responder, where...);
+        },
+        [this, tasks](std::unique_ptr<HandshakeCall> call) {
+          Do(tasks, [this, call = std::move(call)]() mutable {
+            auto answer = gate_->Handshake(call->context, call->request);
+            HandshakeCall::Finish(std::move(call), answer);
+          });
+        });
+  }
+
+ private:
+  using GoneCall = UnaryCall<v1::GoneReport, v1::GoneReceived>;
+  using HandshakeCall = UnaryCall<v1::HandshakeRequest, v1::HandshakeReply>;
+
+  // Elsewhere only if it may take long: that costs a switch of threads.
+  void Do(SlowTasks* tasks, SlowTasks::Task task) {
+    if (gate_->may_wait()) {
+      tasks->Post(std::move(task));
+    } else {
+      task();
+    }
+  }
+
   void BeginSession(std::unique_ptr<SessionCall> call) {
     if (absl::Status room = descriptors_->CheckSession(); !room.ok()) {
       gate_->refusals().Count(refusal::kNoDescriptors,
                               absl::StrCat(call->context.peer(), ": ", room.message()));
-      Refuse(std::move(call), room);
+      RefuseCall(std::move(call), room);
       return;
     }
     absl::StatusOr<Gate::Place> place = gate_->Enter(call->context);
     if (!place.ok()) {
-      Refuse(std::move(call), place.status());
+      RefuseCall(std::move(call), place.status());
       return;
     }
     Session::Begin(loop_, *std::move(place), std::move(call));
   }
 
-  grpc::ServerUnaryReactor* ReportGone(grpc::CallbackServerContext* context,
-                                       const v1::GoneReport* report, v1::GoneReceived*) override {
-    wire::TakeFromGrpc(this);
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    const absl::StatusOr<auth::Principal> principal = gate_->Check(*context, "ReportGone");
-    absl::StatusOr<Header> header = principal.ok() ? wire::FromProto(*report) : principal.status();
-    if (header.ok()) loop_->OnAgentGone(*std::move(header), *principal);
-    reactor->Finish(ToGrpc(header.status()));
-    return reactor;
+  void ReportGone(std::unique_ptr<GoneCall> call) {
+    const absl::StatusOr<auth::Principal> principal = gate_->Check(call->context, "ReportGone");
+    absl::StatusOr<Header> header =
+        principal.ok() ? wire::FromProto(call->request) : principal.status();
+    if (!header.ok()) {
+      GoneCall::Finish(std::move(call), header.status());
+      return;
+    }
+    loop_->OnAgentGone(*std::move(header), *principal);
+    GoneCall::Finish(std::move(call), v1::GoneReceived());
   }
 
-  grpc::ServerUnaryReactor* Handshake(grpc::CallbackServerContext* context,
-                                      const v1::HandshakeRequest* request,
-                                      v1::HandshakeReply* reply) override {
-    wire::TakeFromGrpc(this);
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    absl::StatusOr<v1::HandshakeReply> answer = gate_->Handshake(*context, *request);
-    if (answer.ok()) *reply = *std::move(answer);
-    reactor->Finish(ToGrpc(answer.status()));
-    return reactor;
-  }
-
- private:
   const std::shared_ptr<RoundLoop> loop_;
   const std::shared_ptr<Gate> gate_;
   const DescriptorGuard* const descriptors_;  // the server's, which outlives its service
+  v1::Rendezvous::AsyncService service_;
 };
 
 struct RendezvousServer::GrpcServer {
   explicit GrpcServer(std::size_t sessions_per_thread) : queues(sessions_per_thread) {}
 
-  CallQueues queues;  // of the sessions; outlives the server
+  // Both outlive the server. The queues wait for the calls, so that no task is left after them.
+  SlowTasks tasks;
+  CallQueues queues;
   // Where connections come from that we accept ourselves; ends before the server.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
   std::unique_ptr<grpc::Server> server;
@@ -217,31 +244,29 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
     grpc_server->connections =
         builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, transport);
   }
-  grpc_server->queues.AddTo(builder, address->is_unix() ? 1 : AcceptingQueues());
-  builder.RegisterService(result->service_.get());
-  wire::HandToGrpc(result->service_.get());
+  grpc_server->queues.AddTo(builder);
+  builder.RegisterService(result->service_->service());
   if (options.events != nullptr) {
     result->operator_service_ = std::make_unique<OperatorService>(OperatorService::Options{
         result->loop_, options.events, [server = result.get()] { return server->Describe(); },
-        [gate = result->gate_](const grpc::CallbackServerContext& context,
+        [gate = result->gate_](const grpc::ServerContextBase& context,
                                std::string_view method) -> absl::StatusOr<std::string> {
           absl::StatusOr<auth::Principal> principal = gate->Check(context, method);
           // root of MUNGE may see and end what is everybody's.
           if (principal.ok() && auth::MayAct(*principal, "")) return std::string();
           return principal;
         }});
-    builder.RegisterService(result->operator_service_.get());
-    wire::HandToGrpc(result->operator_service_.get());
+    builder.RegisterService(result->operator_service_->service());
   }
   grpc_server->server = builder.BuildAndStart();
   if (grpc_server->server == nullptr) {
     return cannot_listen(absl::UnavailableError("gRPC refused it"));
   }
   grpc_server->queues.Start();
-  AcceptSessions(result->service_.get(), &grpc_server->queues,
-                 [service = result->service_.get()](std::unique_ptr<SessionCall> call) {
-                   service->BeginSession(std::move(call));
-                 });
+  result->service_->Serve(&grpc_server->queues, &grpc_server->tasks);
+  if (result->operator_service_ != nullptr) {
+    result->operator_service_->Serve(&grpc_server->queues, &grpc_server->tasks);
+  }
   result->server_ = std::move(grpc_server);
   if (address->is_unix()) {
     if (chmod(address->path.c_str(), 0600) != 0) {

@@ -4,15 +4,9 @@
 
 #include "absl/status/statusor.h"
 #include "rendezvous/auth/refusal_counters.h"
-#include "rendezvous/wire/grpc_handoff.h"
 #include "rendezvous/wire/translate.h"
 
 namespace ddprun {
-
-void Session::Operation::OnOperationDone(bool ok) {
-  wire::TakeFromGrpc(session);
-  (session->*handler)(ok);
-}
 
 void Session::Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
                     std::unique_ptr<SessionCall> call) {
@@ -22,7 +16,7 @@ void Session::Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
     const std::lock_guard lock(session->mutex_);
     session->self_ = session;
     // Tells the agent that it is connected, before there is a message for it.
-    session->call_->stream.SendInitialMetadata(session->Begin(session->metadata_));
+    session->call_->responder.SendInitialMetadata(session->Begin(session->metadata_));
   }
   session->loop_->OnOpen(session);
   const std::lock_guard lock(session->mutex_);
@@ -36,10 +30,9 @@ Session::Session(std::shared_ptr<RoundLoop> loop, Gate::Place place,
       place_(std::move(place)),
       call_(std::move(call)) {}
 
-void* Session::Begin(Operation& operation) {
+void* Session::Begin(Operation<Session>& operation) {
   ++pending_;
-  wire::HandToGrpc(this);
-  return static_cast<CallTag*>(&operation);
+  return operation.Tag();
 }
 
 void Session::CountRefusal(const char* reason, const absl::Status& why) {
@@ -68,13 +61,13 @@ void Session::Read() {
   if (reading_ || may_read_ == 0 || end_ || ended_) return;
   reading_ = true;
   --may_read_;
-  call_->stream.Read(&incoming_, Begin(read_));
+  call_->responder.Read(&incoming_, Begin(read_));
 }
 
 void Session::Close(const absl::Status& status) {
   const std::lock_guard lock(mutex_);
   if (end_) return;
-  end_ = grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+  end_ = ToGrpc(status);
   Continue();
 }
 
@@ -82,10 +75,10 @@ void Session::Continue() {
   if (writing_ || ended_) return;
   if (!outgoing_.empty() && !broken_) {
     writing_ = true;
-    call_->stream.Write(outgoing_.front(), Begin(write_));
+    call_->responder.Write(outgoing_.front(), Begin(write_));
   } else if (end_) {
     ended_ = true;
-    call_->stream.Finish(*end_, Begin(finish_));
+    call_->responder.Finish(*end_, Begin(finish_));
   }
 }
 

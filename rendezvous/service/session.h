@@ -13,12 +13,13 @@
 
 #include "ddprun/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/service/agent_stream.h"
-#include "rendezvous/service/call_queues.h"
 #include "rendezvous/service/gate.h"
 #include "rendezvous/service/round_loop.h"
-#include "rendezvous/service/session_acceptor.h"
+#include "rendezvous/service/server_call.h"
 
 namespace ddprun {
+
+using SessionCall = ServerCall<grpc::ServerAsyncReaderWriter<v1::RendezvousMessage, v1::AgentMessage>>;
 
 // Owned by itself while an operation of gRPC is pending and until the call has ended, and by the
 // RoundLoop until it has closed it. The threads of the call's queue translate a message and hand it
@@ -38,16 +39,6 @@ class Session final : public AgentStream, public std::enable_shared_from_this<Se
   void CountRefusal(const char* reason, const absl::Status& why) override;
 
  private:
-  // The end of an operation, as gRPC tells it: at most one of each kind is pending at a time.
-  struct Operation final : public CallTag {
-    using Handler = void (Session::*)(bool ok);
-    Operation(Session* session, Handler handler) : session(session), handler(handler) {}
-    void OnOperationDone(bool ok) override;
-
-    Session* const session;
-    const Handler handler;
-  };
-
   // So many messages may wait for a slow agent; a healthy one has a handful in a generation.
   static constexpr std::size_t kMaxQueuedMessages = 256;
 
@@ -63,7 +54,7 @@ class Session final : public AgentStream, public std::enable_shared_from_this<Se
   void OnFinished(bool ok);
 
   // Counts an operation that is about to be started, and returns the tag for it. With mutex_ held.
-  void* Begin(Operation& operation);
+  void* Begin(Operation<Session>& operation);
   // Starts the next read if there may be one. With mutex_ held.
   void Read();
   // Starts what is next: a write, or the end after the last one. With mutex_ held.
@@ -74,10 +65,10 @@ class Session final : public AgentStream, public std::enable_shared_from_this<Se
   const std::shared_ptr<RoundLoop> loop_;
   const std::string peer_;
   Gate::Place place_;
-  Operation metadata_{this, &Session::OnMetadataSent};
-  Operation read_{this, &Session::OnRead};
-  Operation write_{this, &Session::OnWritten};
-  Operation finish_{this, &Session::OnFinished};
+  Operation<Session> metadata_{this, &Session::OnMetadataSent};
+  Operation<Session> read_{this, &Session::OnRead};
+  Operation<Session> write_{this, &Session::OnWritten};
+  Operation<Session> finish_{this, &Session::OnFinished};
 
   v1::AgentMessage incoming_;  // gRPC's while `reading_`, else OnRead's
 

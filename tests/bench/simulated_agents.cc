@@ -25,10 +25,17 @@ SimulatedAgent::SimulatedAgent(SimulatedAgents* owner, v1::Header header)
 
 void SimulatedAgent::Open(v1::Rendezvous::Stub* stub, grpc::CompletionQueue* queue,
                           v1::AgentMessage join) {
-  context_.set_initial_metadata_corked(true);  // goes with the Join
+  join_ = std::move(join);
   stream_ = stub->PrepareAsyncSession(&context_, queue);
-  stream_->StartCall(nullptr);  // which is not heard of, being corked
-  Send(std::move(join));
+  stream_->StartCall(&start_);
+  // As agents do: what they have to say depends on when they are connected.
+  stream_->ReadInitialMetadata(&accept_);
+}
+
+void SimulatedAgent::OnAccepted(bool ok) {
+  // Both have come, on this thread: gRPC may tell the later one first.
+  if (++heard_ < 2) return;
+  if (ok) Send(std::move(join_));
   stream_->Read(&incoming_, &read_);
 }
 
@@ -51,7 +58,7 @@ void SimulatedAgent::SendLocked(v1::AgentMessage message) {
 
 void SimulatedAgent::SendHeartbeat(BenchClock::time_point before) {
   const std::lock_guard lock(mutex_);
-  if (sent_ >= before || writing_) return;
+  if (sent_ == BenchClock::time_point() || sent_ >= before || writing_) return;
   v1::AgentMessage message;
   message.mutable_heartbeat()->set_sent_at(BenchClock::now().time_since_epoch().count());
   SendLocked(std::move(message));

@@ -32,7 +32,7 @@ class SimulatedAgent {
  public:
   SimulatedAgent(SimulatedAgents* owner, v1::Header header);
 
-  // Opens the session with `join`; what gRPC has to say about it comes in `queue`.
+  // Opens the session, and sends `join` when it is accepted; what gRPC has to say about it comes in `queue`.
   void Open(v1::Rendezvous::Stub* stub, grpc::CompletionQueue* queue, v1::AgentMessage join);
   // Sends `message` under the agent's newest header. Any thread, after Open.
   void Send(v1::AgentMessage message);
@@ -51,6 +51,7 @@ class SimulatedAgent {
     void (SimulatedAgent::*done)(bool ok);
   };
 
+  void OnAccepted(bool ok);
   void OnReadDone(bool ok);
   void OnWriteDone(bool ok);
   void OnWritesDone(bool) {}
@@ -62,6 +63,10 @@ class SimulatedAgent {
   std::unique_ptr<grpc::ClientAsyncReaderWriter<v1::AgentMessage, v1::RendezvousMessage>> stream_;
   v1::RendezvousMessage incoming_;
   grpc::Status status_;
+  v1::AgentMessage join_;  // until the server has accepted the session
+  int heard_ = 0;          // of start_ and accept_
+  Tag start_{this, &SimulatedAgent::OnAccepted};
+  Tag accept_{this, &SimulatedAgent::OnAccepted};
   Tag read_{this, &SimulatedAgent::OnReadDone};
   Tag write_{this, &SimulatedAgent::OnWriteDone};
   Tag writes_done_{this, &SimulatedAgent::OnWritesDone};
