@@ -106,7 +106,7 @@ Authenticator::Refusal Authenticator::Check(const Call& call, Principal* princip
   return CheckProof(proof, call, principal);
 }
 
-Authenticator::Refusal Authenticator::Check(const grpc::CallbackServerContext& context,
+Authenticator::Refusal Authenticator::Check(const grpc::ServerContextBase& context,
                                             std::string_view method, Principal* principal) {
   const std::string peer = context.peer();
   std::string common_name;

@@ -21,7 +21,7 @@
 #include "rendezvous/auth/transcript.h"
 
 namespace grpc {
-class CallbackServerContext;
+class ServerContextBase;
 }
 
 namespace ddprun::auth {
@@ -52,6 +52,9 @@ class Authenticator {
 
   explicit Authenticator(Options options);
 
+  // Whether Answer and Check may have to wait for somebody: munged.
+  bool may_wait() const { return options_.munge != nullptr; }
+
   // Handshake. Errors as the proto has them.
   absl::StatusOr<v1::HandshakeReply> Answer(const v1::HandshakeRequest& request,
                                             std::string_view peer) const;
@@ -59,7 +62,7 @@ class Authenticator {
   // Who makes the call: `principal` is set unless it is refused. A proof is good once.
   Refusal Check(const Call& call, Principal* principal);
   // The same of gRPC's context.
-  Refusal Check(const grpc::CallbackServerContext& context, std::string_view method,
+  Refusal Check(const grpc::ServerContextBase& context, std::string_view method,
                 Principal* principal);
 
  private:

@@ -39,12 +39,12 @@ absl::Status Gate::Count(const char* reason, std::string_view peer, absl::Status
   return why;
 }
 
-absl::StatusOr<auth::Principal> Gate::Check(const grpc::CallbackServerContext& context,
+absl::StatusOr<auth::Principal> Gate::Check(const grpc::ServerContextBase& context,
                                             std::string_view method) {
   return Check(context, method, context.peer());
 }
 
-absl::StatusOr<auth::Principal> Gate::Check(const grpc::CallbackServerContext& context,
+absl::StatusOr<auth::Principal> Gate::Check(const grpc::ServerContextBase& context,
                                             std::string_view method, const std::string& peer) {
   auth::Principal principal;
   if (authenticator_ == nullptr) return principal;
@@ -53,7 +53,7 @@ absl::StatusOr<auth::Principal> Gate::Check(const grpc::CallbackServerContext& c
   return principal;
 }
 
-absl::StatusOr<Gate::Place> Gate::Enter(const grpc::CallbackServerContext& context) {
+absl::StatusOr<Gate::Place> Gate::Enter(const grpc::ServerContextBase& context) {
   const std::string peer = context.peer();
   absl::StatusOr<auth::Principal> principal = Check(context, "Session", peer);
   if (!principal.ok()) return principal.status();
@@ -71,7 +71,7 @@ absl::StatusOr<Gate::Place> Gate::Enter(const grpc::CallbackServerContext& conte
                                                          " sessions from ", address, " already")));
 }
 
-absl::StatusOr<v1::HandshakeReply> Gate::Handshake(const grpc::CallbackServerContext& context,
+absl::StatusOr<v1::HandshakeReply> Gate::Handshake(const grpc::ServerContextBase& context,
                                                    const v1::HandshakeRequest& request) {
   const std::string peer = context.peer();
   auto reply = authenticator_ == nullptr

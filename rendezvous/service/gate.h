@@ -50,18 +50,21 @@ class Gate : public std::enable_shared_from_this<Gate> {
        RefusalCounters::Log log);
 
   // Who makes this call. Errors as the proto has them; they are counted.
-  absl::StatusOr<auth::Principal> Check(const grpc::CallbackServerContext& context,
+  absl::StatusOr<auth::Principal> Check(const grpc::ServerContextBase& context,
                                         std::string_view method);
   // The same for a session, and takes a place for it: ResourceExhausted when there is none.
-  absl::StatusOr<Place> Enter(const grpc::CallbackServerContext& context);
+  absl::StatusOr<Place> Enter(const grpc::ServerContextBase& context);
 
-  absl::StatusOr<v1::HandshakeReply> Handshake(const grpc::CallbackServerContext& context,
+  absl::StatusOr<v1::HandshakeReply> Handshake(const grpc::ServerContextBase& context,
                                                const v1::HandshakeRequest& request);
+
+  // Whether the calls above may wait for somebody outside of this process.
+  bool may_wait() const { return authenticator_ != nullptr && authenticator_->may_wait(); }
 
   RefusalCounters& refusals() { return refusals_; }
 
  private:
-  absl::StatusOr<auth::Principal> Check(const grpc::CallbackServerContext& context,
+  absl::StatusOr<auth::Principal> Check(const grpc::ServerContextBase& context,
                                         std::string_view method, const std::string& peer);
   absl::Status Count(const char* reason, std::string_view peer, absl::Status why);
 

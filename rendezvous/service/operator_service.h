@@ -1,7 +1,7 @@
 // The Operator service of proto/ddprun/v1/operator.proto.
 //
-// gRPC's callbacks ask the RoundLoop and read the EventLog; the JSON of a status is made on a
-// thread of gRPC, because for 16,384 nodes it takes longer than the loop may.
+// Its calls ask the RoundLoop and read the EventLog, on SlowTasks' threads: who asks may have to be
+// looked up, and the JSON of a status with 16,384 nodes takes longer than others may wait.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_OPERATOR_SERVICE_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_OPERATOR_SERVICE_H_
 
@@ -15,12 +15,16 @@
 #include "absl/status/statusor.h"
 #include "ddprun/v1/operator.grpc.pb.h"
 #include "rendezvous/json/status_json.h"
+#include "rendezvous/service/call_queues.h"
 #include "rendezvous/service/event_log.h"
+#include "rendezvous/service/events_call.h"
 #include "rendezvous/service/round_loop.h"
+#include "rendezvous/service/server_call.h"
+#include "rendezvous/service/slow_tasks.h"
 
 namespace ddprun {
 
-class OperatorService final : public v1::Operator::CallbackService {
+class OperatorService {
  public:
   struct Options {
     std::shared_ptr<RoundLoop> loop;
@@ -28,27 +32,33 @@ class OperatorService final : public v1::Operator::CallbackService {
     // Of the rendezvous itself; any thread.
     std::function<DaemonStatus()> daemon;
     // Who makes this call, or why it is refused: the one place where operators are let in. An empty
-    // name is somebody who may see all jobs.
-    std::function<absl::StatusOr<std::string>(const grpc::CallbackServerContext& context,
+    // name is somebody who may see all jobs. May wait.
+    std::function<absl::StatusOr<std::string>(const grpc::ServerContextBase& context,
                                               std::string_view method)>
         authorize;
   };
 
   explicit OperatorService(Options options) : options_(std::move(options)) {}
 
-  grpc::ServerWriteReactor<v1::StatusPiece>* Status(grpc::CallbackServerContext* context,
-                                                    const v1::StatusRequest* request) override;
-  grpc::ServerUnaryReactor* StopJob(grpc::CallbackServerContext* context,
-                                    const v1::StopRequest* request,
-                                    v1::OperatorAnswer* answer) override;
-  grpc::ServerUnaryReactor* DrainNode(grpc::CallbackServerContext* context,
-                                      const v1::DrainRequest* request,
-                                      v1::OperatorAnswer* answer) override;
-  grpc::ServerWriteReactor<v1::EventLine>* Events(grpc::CallbackServerContext* context,
-                                                  const v1::EventsRequest* request) override;
+  // To be registered with the server.
+  grpc::Service* service() { return &service_; }
+
+  // Takes calls until the server shuts down. Once it runs; `queues` and `tasks` must live until
+  // they are shut down, and so must this.
+  void Serve(CallQueues* queues, SlowTasks* tasks);
 
  private:
+  using StatusCall = WriterCall<v1::StatusRequest, v1::StatusPiece>;
+  using StopCall = UnaryCall<v1::StopRequest, v1::OperatorAnswer>;
+  using DrainCall = UnaryCall<v1::DrainRequest, v1::OperatorAnswer>;
+
+  void Status(std::unique_ptr<StatusCall> call, SlowTasks* tasks);
+  void Events(std::unique_ptr<EventsCall> call);
+  void StopJob(std::unique_ptr<StopCall> call);
+  void DrainNode(std::unique_ptr<DrainCall> call);
+
   const Options options_;
+  v1::Operator::AsyncService service_;
 };
 
 }  // namespace ddprun

@@ -15,15 +15,16 @@
 #include "rendezvous/auth/grpc_log.h"
 #include "rendezvous/auth/server_credentials.h"
 #include "rendezvous/json/status_json.h"
+#include "rendezvous/service/call_queues.h"
 #include "rendezvous/service/descriptor_guard.h"
 #include "rendezvous/service/event_log.h"
 #include "rendezvous/service/gate.h"
-#include "rendezvous/service/join_watch.h"
 #include "rendezvous/service/listen_address.h"
 #include "rendezvous/service/operator_service.h"
 #include "rendezvous/service/session.h"
+#include "rendezvous/service/server_call.h"
+#include "rendezvous/service/slow_tasks.h"
 #include "rendezvous/service/tcp_acceptor.h"
-#include "rendezvous/wire/grpc_handoff.h"
 #include "rendezvous/wire/limits.h"
 #include "rendezvous/wire/record.h"
 #include "rendezvous/wire/translate.h"
@@ -35,24 +36,7 @@ constexpr std::chrono::seconds kShutdownGrace(1);
 constexpr int kHandshakeTimeoutMs = 10'000;
 constexpr int kIdleTimeoutMs = 60'000;
 constexpr int kMaxMetadataBytes = 16'384;
-
-grpc::Status ToGrpc(const absl::Status& status) {
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
-}
-
-// Ends a session that was not let in.
-class RefusedSession final
-    : public grpc::ServerBidiReactor<v1::AgentMessage, v1::RendezvousMessage> {
- public:
-  explicit RefusedSession(const absl::Status& why) {
-    Finish(ToGrpc(why));
-    wire::HandToGrpc(this);
-  }
-  void OnDone() override {
-    wire::TakeFromGrpc(this);
-    delete this;
-  }
-};
+constexpr int kSessionsAtATime = 8;
 
 void Configure(grpc::ServerBuilder& builder, bool is_unix) {
   builder.SetMaxReceiveMessageSize(wire::kMaxMessageBytes);
@@ -95,60 +79,97 @@ absl::StatusOr<std::vector<RecordedJob>> LoadJobs(Store& store, const JobLog& lo
 
 }  // namespace
 
-class RendezvousServer::Service final : public v1::Rendezvous::CallbackService {
+class RendezvousServer::Service {
  public:
   Service(std::shared_ptr<RoundLoop> loop, std::shared_ptr<Gate> gate,
-          std::shared_ptr<JoinWatch> join_watch, const DescriptorGuard* descriptors)
-      : loop_(std::move(loop)),
-        gate_(std::move(gate)),
-        join_watch_(std::move(join_watch)),
-        descriptors_(descriptors) {}
+          const DescriptorGuard* descriptors)
+      : loop_(std::move(loop)), gate_(std::move(gate)), descriptors_(descriptors) {}
 
-  grpc::ServerBidiReactor<v1::AgentMessage, v1::RendezvousMessage>* Session(
-      grpc::CallbackServerContext* context) override {
-    wire::TakeFromGrpc(this);
-    if (absl::Status room = descriptors_->CheckSession(); !room.ok()) {
-      gate_->refusals().Count(refusal::kNoDescriptors,
-                              absl::StrCat(context->peer(), ": ", room.message()));
-      return new RefusedSession(room);
-    }
-    absl::StatusOr<Gate::Place> place = gate_->Enter(*context);
-    if (!place.ok()) return new RefusedSession(place.status());
-    const auto session = ddprun::Session::Begin(loop_, *std::move(place), context);
-    join_watch_->Add(session);
-    return session.get();
-  }
+  grpc::Service* service() { return &service_; }
 
-  grpc::ServerUnaryReactor* ReportGone(grpc::CallbackServerContext* context,
-                                       const v1::GoneReport* report, v1::GoneReceived*) override {
-    wire::TakeFromGrpc(this);
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    const absl::StatusOr<auth::Principal> principal = gate_->Check(*context, "ReportGone");
-    absl::StatusOr<Header> header = principal.ok() ? wire::FromProto(*report) : principal.status();
-    if (header.ok()) loop_->OnAgentGone(*std::move(header), *principal);
-    reactor->Finish(ToGrpc(header.status()));
-    return reactor;
-  }
-
-  grpc::ServerUnaryReactor* Handshake(grpc::CallbackServerContext* context,
-                                      const v1::HandshakeRequest* request,
-                                      v1::HandshakeReply* reply) override {
-    wire::TakeFromGrpc(this);
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    absl::StatusOr<v1::HandshakeReply> answer = gate_->Handshake(*context, *request);
-    if (answer.ok()) *reply = *std::move(answer);
-    reactor->Finish(ToGrpc(answer.status()));
-    return reactor;
+  // Takes calls until the server shuts down.
+  void Serve(CallQueues* queues, SlowTasks* tasks) {
+    AcceptCalls<SessionCall>(
+        queues, kSessionsAtATime,
+        [this](SessionCall& call, auto... where) {
+          service_.RequestSession(&call.context, &call.responder, where...);
+        },
+        [this, tasks](std::unique_ptr<SessionCall> call) {
+          Do(tasks, [this, call = std::move(call)]() mutable { BeginSession(std::move(call)); });
+        });
+    AcceptCalls<GoneCall>(
+        queues, 1,
+        [this](GoneCall& call, auto... where) {
+          service_.RequestReportGone(&call.context, &call.request, &call.responder, where...);
+        },
+        [this, tasks](std::unique_ptr<GoneCall> call) {
+          Do(tasks, [this, call = std::move(call)]() mutable { ReportGone(std::move(call)); });
+        });
+    AcceptCalls<HandshakeCall>(
+        queues, kSessionsAtATime,
+        [this](HandshakeCall& call, auto... where) {
+          service_.RequestHandshake(&call.context, &call.request, &call.responder, where...);
+        },
+        [this, tasks](std::unique_ptr<HandshakeCall> call) {
+          Do(tasks, [this, call = std::move(call)]() mutable {
+            auto answer = gate_->Handshake(call->context, call->request);
+            HandshakeCall::Finish(std::move(call), answer);
+          });
+        });
   }
 
  private:
+  using GoneCall = UnaryCall<v1::GoneReport, v1::GoneReceived>;
+  using HandshakeCall = UnaryCall<v1::HandshakeRequest, v1::HandshakeReply>;
+
+  // Elsewhere only if it may take long: that costs a switch of threads.
+  void Do(SlowTasks* tasks, SlowTasks::Task task) {
+    if (gate_->may_wait()) {
+      tasks->Post(std::move(task));
+    } else {
+      task();
+    }
+  }
+
+  void BeginSession(std::unique_ptr<SessionCall> call) {
+    if (absl::Status room = descriptors_->CheckSession(); !room.ok()) {
+      gate_->refusals().Count(refusal::kNoDescriptors,
+                              absl::StrCat(call->context.peer(), ": ", room.message()));
+      RefuseCall(std::move(call), room);
+      return;
+    }
+    absl::StatusOr<Gate::Place> place = gate_->Enter(call->context);
+    if (!place.ok()) {
+      RefuseCall(std::move(call), place.status());
+      return;
+    }
+    Session::Begin(loop_, *std::move(place), std::move(call));
+  }
+
+  void ReportGone(std::unique_ptr<GoneCall> call) {
+    const absl::StatusOr<auth::Principal> principal = gate_->Check(call->context, "ReportGone");
+    absl::StatusOr<Header> header =
+        principal.ok() ? wire::FromProto(call->request) : principal.status();
+    if (!header.ok()) {
+      GoneCall::Finish(std::move(call), header.status());
+      return;
+    }
+    loop_->OnAgentGone(*std::move(header), *principal);
+    GoneCall::Finish(std::move(call), v1::GoneReceived());
+  }
+
   const std::shared_ptr<RoundLoop> loop_;
   const std::shared_ptr<Gate> gate_;
-  const std::shared_ptr<JoinWatch> join_watch_;
   const DescriptorGuard* const descriptors_;  // the server's, which outlives its service
+  v1::Rendezvous::AsyncService service_;
 };
 
 struct RendezvousServer::GrpcServer {
+  explicit GrpcServer(std::size_t sessions_per_thread) : queues(sessions_per_thread) {}
+
+  // Both outlive the server. The queues wait for the calls, so that no task is left after them.
+  SlowTasks tasks;
+  CallQueues queues;
   // Where connections come from that we accept ourselves; ends before the server.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
   std::unique_ptr<grpc::Server> server;
@@ -184,7 +205,6 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
     if (alive == nullptr) return;
     alive->refusals().Count(refusal::kTlsHandshake, absl::StrCat("a connection: TLS: ", reason));
   });
-  result->join_watch_ = std::make_shared<JoinWatch>(options.time_to_join);
   RoundLoopOptions loop;
   if (options.store != nullptr) {
     auto jobs = LoadJobs(*options.store, options.log);
@@ -193,6 +213,7 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
   }
   result->store_ = std::move(options.store);
   loop.round = options.round;
+  loop.time_to_join = options.time_to_join;
   loop.log = options.log;
   loop.load = [server = result.get(), next = std::move(options.load)](const RoundLoopLoad& load) {
     {
@@ -209,13 +230,13 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
   }
   loop.store = result->store_.get();
   result->loop_ = std::make_shared<RoundLoop>(std::move(loop));
-  result->service_ = std::make_unique<Service>(result->loop_, result->gate_, result->join_watch_,
+  result->service_ = std::make_unique<Service>(result->loop_, result->gate_,
                                                result->descriptors_.get());
   const std::shared_ptr<grpc::ServerCredentials> transport =
       credentials == nullptr ? grpc::InsecureServerCredentials() : credentials->transport;
   grpc::ServerBuilder builder;
   Configure(builder, address->is_unix());
-  auto grpc_server = std::make_unique<GrpcServer>();
+  auto grpc_server = std::make_unique<GrpcServer>(options.sessions_per_thread);
   if (address->is_unix()) {
     builder.AddListeningPort(options.listen, transport);
   } else {
@@ -223,24 +244,28 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
     grpc_server->connections =
         builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, transport);
   }
-  builder.RegisterService(result->service_.get());
-  wire::HandToGrpc(result->service_.get());
+  grpc_server->queues.AddTo(builder);
+  builder.RegisterService(result->service_->service());
   if (options.events != nullptr) {
     result->operator_service_ = std::make_unique<OperatorService>(OperatorService::Options{
         result->loop_, options.events, [server = result.get()] { return server->Describe(); },
-        [gate = result->gate_](const grpc::CallbackServerContext& context,
+        [gate = result->gate_](const grpc::ServerContextBase& context,
                                std::string_view method) -> absl::StatusOr<std::string> {
           absl::StatusOr<auth::Principal> principal = gate->Check(context, method);
           // root of MUNGE may see and end what is everybody's.
           if (principal.ok() && auth::MayAct(*principal, "")) return std::string();
           return principal;
         }});
-    builder.RegisterService(result->operator_service_.get());
-    wire::HandToGrpc(result->operator_service_.get());
+    builder.RegisterService(result->operator_service_->service());
   }
   grpc_server->server = builder.BuildAndStart();
   if (grpc_server->server == nullptr) {
     return cannot_listen(absl::UnavailableError("gRPC refused it"));
+  }
+  grpc_server->queues.Start();
+  result->service_->Serve(&grpc_server->queues, &grpc_server->tasks);
+  if (result->operator_service_ != nullptr) {
+    result->operator_service_->Serve(&grpc_server->queues, &grpc_server->tasks);
   }
   result->server_ = std::move(grpc_server);
   if (address->is_unix()) {
@@ -289,13 +314,13 @@ std::map<std::string, std::uint64_t> RendezvousServer::Refusals() const {
 RendezvousServer::~RendezvousServer() { Shutdown(); }
 
 void RendezvousServer::Shutdown() {
-  if (join_watch_ != nullptr) join_watch_->Stop();
   if (acceptor_ != nullptr) acceptor_->Stop();
   if (loop_ != nullptr) loop_->Shutdown();
   if (events_ != nullptr) events_->Close();
   if (server_ == nullptr) return;
   // Waits for the sessions, which the loop has told to end, and cancels those that do not.
   server_->server->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+  server_->queues.Shutdown();
   server_.reset();
 }
 

@@ -49,6 +49,8 @@ class RendezvousServer {
     std::shared_ptr<EventLog> events{};
     std::string version{};     // of the program, for operators
     int descriptor_limit = 0;  // 0: RLIMIT_NOFILE; see DescriptorGuard
+    // For so many sessions there is a thread that serves them, up to a number (CallQueues).
+    std::size_t sessions_per_thread = 1200;
     // What outlives this process; nullptr: nothing does. Loaded by Start; the server owns it.
     std::shared_ptr<Store> store{};
   };
@@ -93,7 +95,6 @@ class RendezvousServer {
   std::shared_ptr<Store> store_;  // outlives the loop
   std::shared_ptr<RoundLoop> loop_;
   std::shared_ptr<class Gate> gate_;
-  std::shared_ptr<class JoinWatch> join_watch_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<OperatorService> operator_service_;  // null without events
   struct GrpcServer;                                   // keeps gRPC out of this header

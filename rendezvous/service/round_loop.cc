@@ -7,7 +7,6 @@
 #include "absl/strings/str_join.h"
 #include "rendezvous/auth/principal.h"
 #include "rendezvous/auth/refusal_counters.h"
-#include "rendezvous/wire/limits.h"
 #include "rendezvous/wire/record.h"
 
 namespace ddprun {
@@ -198,6 +197,7 @@ void RoundLoop::Run() {
 
 void RoundLoop::Handle(Opened& event) {
   AgentStream* const stream = event.stream.get();
+  unjoined_.emplace_back(now_ + options_.time_to_join, event.stream);
   sessions_.emplace(stream, Session{std::move(event.stream), nullptr, {}});
   stream->RequestMessage();
 }
@@ -320,7 +320,22 @@ void RoundLoop::Close(AgentStream* stream, const absl::Status& why) {
   session.stream->Close(why);
 }
 
+void RoundLoop::CloseSilent() {
+  while (!unjoined_.empty()) {
+    const auto& [deadline, weak] = unjoined_.front();
+    const std::shared_ptr<AgentStream> stream = weak.lock();
+    const auto session = stream == nullptr ? sessions_.end() : sessions_.find(stream.get());
+    const bool silent = session != sessions_.end() && session->second.job == nullptr;
+    if (silent && deadline > now_) return;
+    unjoined_.pop_front();
+    if (silent) {
+      Refuse(stream, refusal::kNoJoin, absl::DeadlineExceededError("no Join came in time"));
+    }
+  }
+}
+
 void RoundLoop::Tick() {
+  CloseSilent();
   while (!deadlines_.empty() && deadlines_.begin()->first <= now_) {
     const auto found = jobs_.find(deadlines_.begin()->second->name);
     if (found == jobs_.end() || found->second.get() != deadlines_.begin()->second) {
@@ -338,6 +353,9 @@ std::optional<TimePoint> RoundLoop::NextDeadline() const {
   if (!ended_.empty()) {
     const TimePoint forget = ended_.front().at + options_.keep_ended;
     if (!next || forget < *next) next = forget;
+  }
+  if (!unjoined_.empty() && (!next || unjoined_.front().first < *next)) {
+    next = unjoined_.front().first;
   }
   return next;
 }

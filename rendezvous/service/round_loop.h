@@ -42,6 +42,7 @@
 #include "rendezvous/service/agent_stream.h"
 #include "rendezvous/service/burst_gate.h"
 #include "rendezvous/store/store.h"
+#include "rendezvous/wire/limits.h"
 
 namespace ddprun {
 
@@ -78,6 +79,7 @@ struct RoundLoopOptions {
   Store* store = nullptr;  // nullptr: in memory. Not owned; outlives the loop.
   std::vector<RecordedJob> recorded{};
   std::size_t max_jobs = 10'000;  // that are not over
+  Duration time_to_join = wire::kMaxTimeToJoin;  // a session that says nothing is ended then
   // Jobs that are over are kept so long, and so many of them; with so many agents in all.
   Duration keep_ended = std::chrono::hours(24);
   std::size_t max_ended = 256;
@@ -192,6 +194,7 @@ class RoundLoop {
   void Refuse(const std::shared_ptr<AgentStream>& stream, const char* counter, absl::Status why);
   // Ends the sessions whose agents the Round has refused: their agents have no more to say.
   void CloseRefused();
+  void CloseSilent();
   void Tick();
   std::optional<TimePoint> NextDeadline() const;
   void Step(const JobPtr& job, const Round::Event& event);
@@ -221,6 +224,8 @@ class RoundLoop {
   std::size_t live_jobs_ = 0;
   std::map<std::string, JobPtr> jobs_;
   std::unordered_map<AgentStream*, Session> sessions_;
+  // When a session must have joined its job; in the order in which they came.
+  std::deque<std::pair<TimePoint, std::weak_ptr<AgentStream>>> unjoined_;
   std::set<std::pair<TimePoint, Job*>> deadlines_;
   struct EndedJob {
     TimePoint at;

@@ -4,35 +4,35 @@
 
 #include "absl/status/statusor.h"
 #include "rendezvous/auth/refusal_counters.h"
-#include "rendezvous/wire/grpc_handoff.h"
 #include "rendezvous/wire/translate.h"
 
 namespace ddprun {
 
-std::shared_ptr<Session> Session::Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
-                                        grpc::CallbackServerContext* context) {
-  const std::shared_ptr<Session> session(new Session(std::move(loop), std::move(place), context));
-  session->self_ = session;
-  // Tells the agent that it is connected, before there is a message for it.
-  wire::HandToGrpc(session.get());
-  session->StartSendInitialMetadata();
-  session->loop_->OnOpen(session);
+void Session::Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
+                    std::unique_ptr<SessionCall> call) {
+  const std::shared_ptr<Session> session(
+      new Session(std::move(loop), std::move(place), std::move(call)));
   {
     const std::lock_guard lock(session->mutex_);
-    session->Read();
+    session->self_ = session;
+    // Tells the agent that it is connected, before there is a message for it.
+    session->call_->responder.SendInitialMetadata(session->Begin(session->metadata_));
   }
-  return session;
+  session->loop_->OnOpen(session);
+  const std::lock_guard lock(session->mutex_);
+  session->Read();
 }
 
 Session::Session(std::shared_ptr<RoundLoop> loop, Gate::Place place,
-                 grpc::CallbackServerContext* context)
-    : loop_(std::move(loop)), context_(context), peer_(context->peer()), place_(std::move(place)) {}
+                 std::unique_ptr<SessionCall> call)
+    : loop_(std::move(loop)),
+      peer_(call->context.peer()),
+      place_(std::move(place)),
+      call_(std::move(call)) {}
 
-void Session::OnTimeToJoinOver() {
-  if (heard_) return;
-  const absl::Status why = absl::DeadlineExceededError("no Join came in time");
-  CountRefusal(refusal::kNoJoin, why);
-  loop_->OnEnd(shared_from_this(), why);
+void* Session::Begin(Operation<Session>& operation) {
+  ++pending_;
+  return operation.Tag();
 }
 
 void Session::CountRefusal(const char* reason, const absl::Status& why) {
@@ -44,7 +44,7 @@ void Session::Send(const Header& header, const RendezvousMessage& message) {
   if (broken_ || end_ || ended_) return;
   if (outgoing_.size() >= kMaxQueuedMessages) {
     broken_ = true;
-    if (!ended_) context_->TryCancel();  // the read fails, and the loop hears OnEnd
+    call_->context.TryCancel();  // the read fails, and the loop hears OnEnd
     return;
   }
   outgoing_.push_back(wire::ToProto(header, message));
@@ -61,13 +61,13 @@ void Session::Read() {
   if (reading_ || may_read_ == 0 || end_ || ended_) return;
   reading_ = true;
   --may_read_;
-  StartRead(&incoming_);
+  call_->responder.Read(&incoming_, Begin(read_));
 }
 
 void Session::Close(const absl::Status& status) {
   const std::lock_guard lock(mutex_);
   if (end_) return;
-  end_ = grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+  end_ = ToGrpc(status);
   Continue();
 }
 
@@ -75,49 +75,56 @@ void Session::Continue() {
   if (writing_ || ended_) return;
   if (!outgoing_.empty() && !broken_) {
     writing_ = true;
-    StartWrite(&outgoing_.front());
+    call_->responder.Write(outgoing_.front(), Begin(write_));
   } else if (end_) {
     ended_ = true;
-    Finish(*end_);
+    call_->responder.Finish(*end_, Begin(finish_));
   }
 }
 
-void Session::OnReadDone(bool ok) {
-  wire::TakeFromGrpc(this);
+void Session::OnMetadataSent(bool) { Done(std::unique_lock(mutex_)); }
+
+void Session::OnRead(bool ok) {
+  bool another = false;
   if (!ok) {
     loop_->OnEnd(shared_from_this(), absl::OkStatus());
-    return;
+  } else {
+    absl::StatusOr<wire::FromAgent> message = wire::FromProto(incoming_);
+    if (message.ok()) {
+      loop_->OnMessage(shared_from_this(), std::move(message->header), std::move(message->message));
+      another = true;
+    } else {
+      CountRefusal(refusal::kMalformed, message.status());
+      loop_->OnEnd(shared_from_this(), std::move(message).status());
+    }
   }
-  heard_ = true;
-  absl::StatusOr<wire::FromAgent> message = wire::FromProto(incoming_);
-  if (!message.ok()) {
-    CountRefusal(refusal::kMalformed, message.status());
-    loop_->OnEnd(shared_from_this(), std::move(message).status());
-    return;  // without another read
+  std::unique_lock lock(mutex_);
+  if (another) {
+    reading_ = false;
+    Read();
   }
-  loop_->OnMessage(shared_from_this(), std::move(message->header), std::move(message->message));
-  const std::lock_guard lock(mutex_);
-  reading_ = false;
-  Read();
+  Done(std::move(lock));
 }
 
-void Session::OnWriteDone(bool ok) {
-  wire::TakeFromGrpc(this);
+void Session::OnWritten(bool ok) {
   loop_->gate().Pass();
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   writing_ = false;
   outgoing_.pop_front();
   if (!ok) broken_ = true;
   Continue();
+  Done(std::move(lock));
 }
 
-void Session::OnDone() {
-  wire::TakeFromGrpc(this);
-  std::shared_ptr<Session> self;  // the last owner, perhaps; outlives the lock
-  const std::lock_guard lock(mutex_);
-  ended_ = true;
+void Session::OnFinished(bool) { Done(std::unique_lock(mutex_)); }
+
+void Session::Done(std::unique_lock<std::mutex> lock) {
+  if (--pending_ > 0 || !ended_) return;
   place_.Leave();
-  self = std::move(self_);
+  // Not with the lock, which may go with the last owner.
+  const std::shared_ptr<Session> self = std::move(self_);
+  const std::unique_ptr<SessionCall> call = std::move(call_);
+  lock.unlock();
 }
 
 }  // namespace ddprun

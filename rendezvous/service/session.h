@@ -4,7 +4,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -16,22 +15,20 @@
 #include "rendezvous/service/agent_stream.h"
 #include "rendezvous/service/gate.h"
 #include "rendezvous/service/round_loop.h"
+#include "rendezvous/service/server_call.h"
 
 namespace ddprun {
 
-// Owned by itself until gRPC is done with the call, and by the RoundLoop until it has closed it.
-// gRPC's callbacks translate a message and hand it to the loop, nothing else.
-class Session final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::RendezvousMessage>,
-                      public AgentStream,
-                      public std::enable_shared_from_this<Session> {
- public:
-  // Begins to serve the call of `context`, which gRPC keeps alive until OnDone, and which `place`
-  // was given to. Returns the reactor for gRPC.
-  static std::shared_ptr<Session> Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
-                                        grpc::CallbackServerContext* context);
+using SessionCall = ServerCall<grpc::ServerAsyncReaderWriter<v1::RendezvousMessage, v1::AgentMessage>>;
 
-  // From any thread: the time to join is over. Ends the session unless its agent has said anything.
-  void OnTimeToJoinOver();
+// Owned by itself while an operation of gRPC is pending and until the call has ended, and by the
+// RoundLoop until it has closed it. The threads of the call's queue translate a message and hand it
+// to the loop, nothing else.
+class Session final : public AgentStream, public std::enable_shared_from_this<Session> {
+ public:
+  // Begins to serve the call, which `place` was given to.
+  static void Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
+                    std::unique_ptr<SessionCall> call);
 
   // AgentStream, from the loop's thread.
   void Send(const Header& header, const RendezvousMessage& message) override;
@@ -41,11 +38,6 @@ class Session final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::Rende
   const std::string& Principal() const override { return place_.principal(); }
   void CountRefusal(const char* reason, const absl::Status& why) override;
 
-  // From gRPC's threads, at most one of each kind at a time.
-  void OnReadDone(bool ok) override;
-  void OnWriteDone(bool ok) override;
-  void OnDone() override;
-
  private:
   // So many messages may wait for a slow agent; a healthy one has a handful in a generation.
   static constexpr std::size_t kMaxQueuedMessages = 256;
@@ -54,32 +46,44 @@ class Session final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::Rende
   // done by gRPC's own thread; waiting for the loop each time would cost a switch of threads.
   static constexpr int kMaxUnhandledMessages = 4;
 
-  Session(std::shared_ptr<RoundLoop> loop, Gate::Place place, grpc::CallbackServerContext* context);
+  Session(std::shared_ptr<RoundLoop> loop, Gate::Place place, std::unique_ptr<SessionCall> call);
 
+  void OnMetadataSent(bool ok);
+  void OnRead(bool ok);
+  void OnWritten(bool ok);
+  void OnFinished(bool ok);
+
+  // Counts an operation that is about to be started, and returns the tag for it. With mutex_ held.
+  void* Begin(Operation<Session>& operation);
   // Starts the next read if there may be one. With mutex_ held.
   void Read();
   // Starts what is next: a write, or the end after the last one. With mutex_ held.
   void Continue();
+  // An operation is done, and nothing follows from it any more: the last one ends the session.
+  void Done(std::unique_lock<std::mutex> lock);
 
   const std::shared_ptr<RoundLoop> loop_;
-  grpc::CallbackServerContext* const context_;  // valid until OnDone
   const std::string peer_;
   Gate::Place place_;
+  Operation<Session> metadata_{this, &Session::OnMetadataSent};
+  Operation<Session> read_{this, &Session::OnRead};
+  Operation<Session> write_{this, &Session::OnWritten};
+  Operation<Session> finish_{this, &Session::OnFinished};
 
-  v1::AgentMessage incoming_;  // gRPC's while `reading_`, else OnReadDone's
+  v1::AgentMessage incoming_;  // gRPC's while `reading_`, else OnRead's
 
-  std::atomic<bool> heard_ = false;  // a whole message has come
-
-  std::mutex mutex_;
+  std::mutex mutex_;                   // guards what follows
+  std::unique_ptr<SessionCall> call_;  // until the session has ended
+  int pending_ = 0;                    // operations
   bool reading_ = false;
   int may_read_ = kMaxUnhandledMessages - 1;    // the loop's first request makes it complete
   std::deque<v1::RendezvousMessage> outgoing_;  // the front one is gRPC's while `writing_`
   bool writing_ = false;
   bool broken_ = false;              // a write failed or the queue was full: nothing more is sent
   std::optional<grpc::Status> end_;  // set by Close
-  bool ended_ = false;               // Finish was called, or gRPC is done
+  bool ended_ = false;               // Finish was called
 
-  std::shared_ptr<Session> self_;  // until OnDone
+  std::shared_ptr<Session> self_;  // until the session has ended
 };
 
 }  // namespace ddprun

@@ -35,6 +35,7 @@ class FloorStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::R
   explicit FloorStream(Floor* floor) : floor_(floor) {
     const std::lock_guard lock(floor_->mutex);
     floor_->streams.insert(this);
+    StartSendInitialMetadata();  // an agent waits for it
     StartRead(&incoming_);
   }
 

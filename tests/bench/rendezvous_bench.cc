@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/client/channel.h"
 #include "tests/bench/floor_server.h"
@@ -329,6 +330,8 @@ void RaiseDescriptorLimit() {
 }
 
 int Main(int argc, char** argv) {
+  // As in launcher/main.cc, for the floor and the agents too.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   CLI::App app("What the rendezvous costs at scale, beside a bare gRPC server.");
   Flags flags;
   FloorServerOptions floor;

@@ -23,12 +23,20 @@ constexpr std::chrono::seconds kHang(120);
 SimulatedAgent::SimulatedAgent(SimulatedAgents* owner, v1::Header header)
     : owner_(owner), header_(std::move(header)) {}
 
-void SimulatedAgent::Open(v1::Rendezvous::Stub* stub, v1::AgentMessage join) {
-  stub->async()->Session(&context_, this);
-  AddHold();  // for Send from outside of the callbacks; until OnReadDone has said that it ends
-  StartRead(&incoming_);
-  Send(std::move(join));
-  StartCall();
+void SimulatedAgent::Open(v1::Rendezvous::Stub* stub, grpc::CompletionQueue* queue,
+                          v1::AgentMessage join) {
+  join_ = std::move(join);
+  stream_ = stub->PrepareAsyncSession(&context_, queue);
+  stream_->StartCall(&start_);
+  // As agents do: what they have to say depends on when they are connected.
+  stream_->ReadInitialMetadata(&accept_);
+}
+
+void SimulatedAgent::OnAccepted(bool ok) {
+  // Both have come, on this thread: gRPC may tell the later one first.
+  if (++heard_ < 2) return;
+  if (ok) Send(std::move(join_));
+  stream_->Read(&incoming_, &read_);
 }
 
 void SimulatedAgent::Send(v1::AgentMessage message) {
@@ -45,13 +53,12 @@ void SimulatedAgent::SendLocked(v1::AgentMessage message) {
     return;
   }
   writing_ = true;
-  outgoing_ = std::move(message);
-  StartWrite(&outgoing_);
+  stream_->Write(message, &write_);
 }
 
 void SimulatedAgent::SendHeartbeat(BenchClock::time_point before) {
   const std::lock_guard lock(mutex_);
-  if (sent_ >= before || writing_) return;
+  if (sent_ == BenchClock::time_point() || sent_ >= before || writing_) return;
   v1::AgentMessage message;
   message.mutable_heartbeat()->set_sent_at(BenchClock::now().time_since_epoch().count());
   SendLocked(std::move(message));
@@ -61,14 +68,17 @@ void SimulatedAgent::Close() {
   const std::lock_guard lock(mutex_);
   if (closed_) return;
   closed_ = true;
-  if (!writing_) StartWritesDone();
+  if (!writing_) stream_->WritesDone(&writes_done_);
 }
 
 void SimulatedAgent::OnReadDone(bool ok) {
   if (!ok) {
-    const std::lock_guard lock(mutex_);
-    closed_ = true;
-    RemoveHold();
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+      over_ = true;
+    }
+    stream_->Finish(&status_, &finish_);
     return;
   }
   if (incoming_.has_assignment()) {
@@ -77,24 +87,24 @@ void SimulatedAgent::OnReadDone(bool ok) {
     header_.set_generation(incoming_.header().generation());
   }
   owner_->OnMessage(this, incoming_);
-  StartRead(&incoming_);
+  stream_->Read(&incoming_, &read_);
 }
 
 void SimulatedAgent::OnWriteDone(bool ok) {
   const std::lock_guard lock(mutex_);
   writing_ = false;
-  if (!ok) return;
+  if (!ok || over_) return;
   if (!waiting_.empty()) {
     writing_ = true;
-    outgoing_ = std::move(waiting_.front());
+    const v1::AgentMessage message = std::move(waiting_.front());
     waiting_.erase(waiting_.begin());
-    StartWrite(&outgoing_);
+    stream_->Write(message, &write_);
   } else if (closed_) {
-    StartWritesDone();
+    stream_->WritesDone(&writes_done_);
   }
 }
 
-void SimulatedAgent::OnDone(const grpc::Status& status) { owner_->OnDone(status); }
+void SimulatedAgent::OnFinished(bool) { owner_->OnDone(status_); }
 
 SimulatedAgents::SimulatedAgents(Options options,
                                  const std::vector<std::shared_ptr<grpc::Channel>>& channels)
@@ -108,6 +118,19 @@ SimulatedAgents::SimulatedAgents(Options options,
     header.set_incarnation(static_cast<std::uint64_t>(i + 1) * 0x9E3779B97F4A7C15u);
     agents_.push_back(std::make_unique<SimulatedAgent>(this, std::move(header)));
   }
+  const std::size_t queues = std::clamp<std::size_t>(agents_.size() / kAgentsPerQueue, 1,
+                                                     std::min(channels.size(), kMostQueues));
+  while (queues_.size() < queues) {
+    Queue& queue = *queues_.emplace_back(std::make_unique<Queue>());
+    queue.thread = std::thread([completions = &queue.completions] {
+      void* tag = nullptr;
+      bool ok = false;
+      while (completions->Next(&tag, &ok)) {
+        const auto& [agent, done] = *static_cast<SimulatedAgent::Tag*>(tag);
+        (agent->*done)(ok);
+      }
+    });
+  }
   heart_ = std::thread([this] { Beat(); });
 }
 
@@ -119,8 +142,14 @@ SimulatedAgents::~SimulatedAgents() {
   }
   heart_.join();
   for (std::size_t i = 0; i < opened_; ++i) agents_[i]->Close();
-  std::unique_lock lock(mutex_);
-  if (!changed_.wait_for(lock, kHang, [this] { return open_ == 0; })) Die("a session does not end");
+  {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, kHang, [this] { return open_ == 0; })) {
+      Die("a session does not end");
+    }
+  }
+  for (const auto& queue : queues_) queue->completions.Shutdown();
+  for (const auto& queue : queues_) queue->thread.join();
 }
 
 SimulatedAgents::Step SimulatedAgents::JoinAll() {
@@ -144,7 +173,10 @@ SimulatedAgents::Step SimulatedAgents::JoinAll() {
       join->mutable_node()->set_address(absl::StrCat("10.0.", i / 256 % 256, ".", i % 256));
       join->mutable_node()->set_worker_count(1);
       join->set_offered_port(29500);
-      agents_[i]->Open(stubs_[i * stubs_.size() / agents_.size()].get(), std::move(message));
+      const std::size_t channel = i * stubs_.size() / agents_.size();
+      agents_[i]->Open(stubs_[channel].get(),
+                       &queues_[channel * queues_.size() / stubs_.size()]->completions,
+                       std::move(message));
       opened_ = i + 1;
     }
   });

@@ -28,39 +28,56 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 
 class SimulatedAgents;
 
-class SimulatedAgent final
-    : public grpc::ClientBidiReactor<v1::AgentMessage, v1::RendezvousMessage> {
+class SimulatedAgent {
  public:
   SimulatedAgent(SimulatedAgents* owner, v1::Header header);
 
-  // Opens the session with `join`.
-  void Open(v1::Rendezvous::Stub* stub, v1::AgentMessage join);
+  // Opens the session, and sends `join` when it is accepted; what gRPC has to say about it comes in `queue`.
+  void Open(v1::Rendezvous::Stub* stub, grpc::CompletionQueue* queue, v1::AgentMessage join);
   // Sends `message` under the agent's newest header. Any thread, after Open.
   void Send(v1::AgentMessage message);
   // Sends a heartbeat if nothing was sent since `before`.
   void SendHeartbeat(BenchClock::time_point before);
   void Close();
 
-  void OnReadDone(bool ok) override;
-  void OnWriteDone(bool ok) override;
-  void OnDone(const grpc::Status& status) override;
-
   BenchClock::time_point answered{};  // when the last expected message came
   int first_rank = 0;                 // of the last Assignment
 
  private:
+  friend class SimulatedAgents;
+  // What an operation of gRPC is started with.
+  struct Tag {
+    SimulatedAgent* agent;
+    void (SimulatedAgent::*done)(bool ok);
+  };
+
+  void OnAccepted(bool ok);
+  void OnReadDone(bool ok);
+  void OnWriteDone(bool ok);
+  void OnWritesDone(bool) {}
+  void OnFinished(bool ok);
   void SendLocked(v1::AgentMessage message);
 
   SimulatedAgents* const owner_;
   grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientAsyncReaderWriter<v1::AgentMessage, v1::RendezvousMessage>> stream_;
   v1::RendezvousMessage incoming_;
+  grpc::Status status_;
+  v1::AgentMessage join_;  // until the server has accepted the session
+  int heard_ = 0;          // of start_ and accept_
+  Tag start_{this, &SimulatedAgent::OnAccepted};
+  Tag accept_{this, &SimulatedAgent::OnAccepted};
+  Tag read_{this, &SimulatedAgent::OnReadDone};
+  Tag write_{this, &SimulatedAgent::OnWriteDone};
+  Tag writes_done_{this, &SimulatedAgent::OnWritesDone};
+  Tag finish_{this, &SimulatedAgent::OnFinished};
 
   std::mutex mutex_;  // guards what follows
   v1::Header header_;
-  v1::AgentMessage outgoing_;              // gRPC's while writing_
-  std::vector<v1::AgentMessage> waiting_;  // for that
+  std::vector<v1::AgentMessage> waiting_;  // for the end of a write
   bool writing_ = false;
   bool closed_ = false;  // by us or by the server
+  bool over_ = false;    // by the server: nothing may be started
   BenchClock::time_point sent_{};
 };
 
@@ -114,7 +131,17 @@ class SimulatedAgents {
   void OnDone(const grpc::Status& status);
   void Beat();
 
+  // gRPC's callbacks would all come through one queue, and a queue costs the more for each message
+  // the more calls it has (see rendezvous/service/call_queues.h): that is not to be measured.
+  static constexpr std::size_t kAgentsPerQueue = 1024;
+  static constexpr std::size_t kMostQueues = 16;
+  struct Queue {
+    grpc::CompletionQueue completions;
+    std::thread thread;
+  };
+
   const Options options_;
+  std::vector<std::unique_ptr<Queue>> queues_;  // each for some channels
   std::vector<std::unique_ptr<v1::Rendezvous::Stub>> stubs_;
   std::vector<std::unique_ptr<SimulatedAgent>> agents_;
   std::atomic<std::size_t> opened_ = 0;

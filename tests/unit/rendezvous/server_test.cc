@@ -240,6 +240,28 @@ TEST_P(RendezvousServerTest, AnAgentThatDoesNotReadCannotHoldUpTheShutdown) {
   release.set_value();
 }
 
+TEST(RendezvousServerThreadsTest, TheSessionsOfAJobMayBeServedByManyThreads) {
+  auto server = RendezvousServer::Start({.listen = "127.0.0.1:0",
+                                         .round = {.leases = false},
+                                         .log = [](std::string_view, std::string_view) {},
+                                         .sessions_per_thread = 2});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string endpoint = absl::StrCat("127.0.0.1:", (*server)->port());
+  constexpr int kAgents = 50;
+  std::vector<std::unique_ptr<Agent>> agents;
+  for (int i = 0; i < kAgents; ++i) {
+    agents.push_back(std::make_unique<Agent>(endpoint));
+    agents.back()->client->Send(HeaderOf("job", i + 1, -1), JoinOf(absl::StrCat("n", i), kAgents));
+  }
+  for (const auto& agent : agents) {
+    EXPECT_EQ(agent->inbox.Expect<Assignment>().world_size, kAgents);
+  }
+  (*server)->Shutdown();
+  for (const auto& agent : agents) {
+    EXPECT_THAT(agent->inbox.ExpectLost(), HasSubstr("shutting down"));
+  }
+}
+
 TEST(RendezvousServerStartTest, APortThatIsTakenIsExplained) {
   const auto first = StartServer("127.0.0.1:0");
   ASSERT_TRUE(first.ok()) << first.status();

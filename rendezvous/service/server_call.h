@@ -1,0 +1,132 @@
+// Calls that a gRPC server takes and answers with its asynchronous interface, on CallQueues.
+//
+//     using StopCall = UnaryCall<v1::StopRequest, v1::OperatorAnswer>;
+//     AcceptCalls<StopCall>(queues, 1, [service](StopCall& call, auto... where) {
+//       service->RequestStopJob(&call.context, &call.request, &call.responder, where...);
+//     }, [](std::unique_ptr<StopCall> call) { StopCall::Finish(std::move(call), answer); });
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_SERVER_CALL_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_SERVER_CALL_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rendezvous/service/call_queues.h"
+#include "rendezvous/wire/grpc_handoff.h"
+
+namespace ddprun {
+
+inline grpc::Status ToGrpc(const absl::Status& status) {
+  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+}
+
+// A call without its request. Lives until no operation of it is left.
+template <class ResponderType>
+struct ServerCall {
+  explicit ServerCall(CallQueues& queues) : place(queues.Enter()) {}
+
+  CallQueues::Place place;  // given back last
+  grpc::ServerContext context;
+  ResponderType responder{&context};
+};
+
+// Answers one request with a stream of messages.
+template <class Request, class Message>
+struct WriterCall : ServerCall<grpc::ServerAsyncWriter<Message>> {
+  using ServerCall<grpc::ServerAsyncWriter<Message>>::ServerCall;
+
+  Request request;
+};
+
+// Answers one request with one reply.
+template <class Request, class Reply>
+struct UnaryCall final : ServerCall<grpc::ServerAsyncResponseWriter<Reply>>, CallTag {
+  using ServerCall<grpc::ServerAsyncResponseWriter<Reply>>::ServerCall;
+
+  // Ends the call, from any thread.
+  static void Finish(std::unique_ptr<UnaryCall> owned, const absl::StatusOr<Reply>& reply) {
+    UnaryCall* const call = owned.release();  // until OnOperationDone
+    wire::HandToGrpc(call);
+    if (reply.ok()) {
+      call->responder.Finish(*reply, grpc::Status::OK, static_cast<CallTag*>(call));
+    } else {
+      call->responder.FinishWithError(ToGrpc(reply.status()), static_cast<CallTag*>(call));
+    }
+  }
+  void OnOperationDone(bool) override {
+    wire::TakeFromGrpc(this);
+    delete this;
+  }
+
+  Request request;
+};
+
+// Ends a call that streams, before its first message.
+template <class Call>
+void RefuseCall(std::unique_ptr<Call> call, const absl::Status& why) {
+  struct Refusal final : CallTag {
+    explicit Refusal(std::unique_ptr<Call> call) : call(std::move(call)) {}
+    void OnOperationDone(bool) override {
+      wire::TakeFromGrpc(this);
+      delete this;
+    }
+    const std::unique_ptr<Call> call;
+  };
+  auto* const refusal = new Refusal(std::move(call));  // until OnOperationDone
+  wire::HandToGrpc(refusal);
+  refusal->call->responder.Finish(ToGrpc(why), static_cast<CallTag*>(refusal));
+}
+
+// Waits for calls of one method, one after the other. Deletes itself when the server shuts down.
+template <class Call>
+class CallAcceptor final : public CallTag {
+ public:
+  // Asks gRPC for a call: the Request... of an AsyncService.
+  using Ask = std::function<void(Call& call, grpc::CompletionQueue* queue,
+                                 grpc::ServerCompletionQueue* accepting, void* tag)>;
+  // Serves it; on the accepting thread, which is not to wait for anything.
+  using Serve = std::function<void(std::unique_ptr<Call> call)>;
+
+  CallAcceptor(CallQueues* queues, Ask ask, Serve serve)
+      : queues_(queues), ask_(std::move(ask)), serve_(std::move(serve)) {}
+
+  void Wait() {
+    call_ = std::make_unique<Call>(*queues_);
+    wire::HandToGrpc(this);
+    ask_(*call_, call_->place.queue(), queues_->accepting(), static_cast<CallTag*>(this));
+  }
+  void OnOperationDone(bool ok) override {
+    wire::TakeFromGrpc(this);
+    std::unique_ptr<Call> call = std::move(call_);
+    if (!ok) {
+      delete this;
+      return;
+    }
+    Wait();  // first: another call is not to wait for this one
+    serve_(std::move(call));
+  }
+
+ private:
+  CallQueues* const queues_;
+  const Ask ask_;
+  const Serve serve_;
+  std::unique_ptr<Call> call_;  // gRPC's
+};
+
+// Has each call of a method served, from now until the server shuts down. Once the queues are
+// started; everything must live until they are shut down. gRPC may begin `at_a_time` calls before
+// the first of them is taken, others wait a little longer.
+template <class Call>
+void AcceptCalls(CallQueues* queues, int at_a_time, typename CallAcceptor<Call>::Ask ask,
+                 typename CallAcceptor<Call>::Serve serve) {
+  for (int i = 0; i < at_a_time; ++i) (new CallAcceptor<Call>(queues, ask, serve))->Wait();
+}
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_SERVER_CALL_H_
