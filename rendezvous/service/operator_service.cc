@@ -66,10 +66,15 @@ class StatusWriter {
 // The end of a call that the loop answers with a sentence, on its thread.
 template <class Call>
 RoundLoop::AnswerCallback AnswerTo(std::unique_ptr<Call> owned) {
-  return [call = owned.release()](const absl::StatusOr<std::string>& result) {  // called once
-    absl::StatusOr<v1::OperatorAnswer> answer = result.status();
-    if (result.ok()) answer.emplace().set_text(*result);
-    Call::Finish(std::unique_ptr<Call>(call), answer);
+  return [released = owned.release()](const absl::StatusOr<std::string>& result) {  // called once
+    std::unique_ptr<Call> call(released);
+    if (!result.ok()) {
+      Call::Finish(std::move(call), result.status());
+      return;
+    }
+    v1::OperatorAnswer answer;
+    answer.set_text(*result);
+    Call::Finish(std::move(call), answer);
   };
 }
 
