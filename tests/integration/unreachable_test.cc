@@ -115,11 +115,11 @@ TEST_F(UnreachableTest, AnAddressOfGlooThatRefusesEndsBothRanksAtOnceAndIsNamed)
 TEST_F(UnreachableTest, AnAddressOfGlooThatIsSilentEndsBothRanksAfterTheInitTimeout) {
   for (int rank : {0, 1}) Start(rank, "3000", {"sh", "-c", kBlackHole});
   ExpectAllFail();
+  // The first one tells the other, which may be about to say the same of itself.
   for (const std::string rank : {"0", "1"}) {
     EXPECT_THAT(ranks_[std::stoul(rank)]->err(),
-                HasSubstr("connecting the ranks failed on rank " + rank +
-                          " of 2: not connected to all within 3 s, waiting for others at [10.99." +
-                          rank + ".1]"));
+                AllOf(HasSubstr("connecting the ranks failed on rank " + rank + " of 2: "),
+                      HasSubstr("not connected to all within 3 s, waiting for others at [10.99.")));
   }
 }
 

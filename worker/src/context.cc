@@ -17,6 +17,7 @@
 #include "worker/contract/control.h"
 #include "worker/src/activity.h"
 #include "worker/src/control_client.h"
+#include "worker/src/kept_memory.h"
 #include "worker/src/launch_environment.h"
 #include "worker/src/peers.h"
 #include "worker/src/process_group.h"
@@ -125,6 +126,9 @@ Context init(const Options& options) {
   state->backend = internal::ChooseBackend(options.backend);
   state->timeout = options.timeout;
   state->store = internal::MakeStore(env, options);
+  if (options.keep_freed_memory) {
+    internal::KeepFreedMemory([](const char* name) { return std::getenv(name); });
+  }
   internal::GlooDevices gloo_devices;
   try {                                    // what may fail on one rank alone
     c10d::setDebugLevelFromEnvironment();  // as `import torch.distributed` does

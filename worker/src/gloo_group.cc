@@ -153,8 +153,9 @@ c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
                            " of " + std::to_string(env.world_size) + ": ";
   if (done) throw CollectiveError(what + Complaint(error));
   if (!cause.empty()) throw CollectiveError(what + "another rank gave up. " + cause);
-  throw CollectiveError(what + "not connected to all within " + Seconds(options.init_timeout) +
-                        ", waiting for others at " + address + Cause());
+  throw CollectiveError(what +
+                        Complaint("not connected to all within " + Seconds(options.init_timeout) +
+                                  ", waiting for others at " + address));
 }
 
 }  // namespace ddp::internal

@@ -28,6 +28,12 @@ struct Options {
 
   // How long init() waits for rank 0's port and then for the other ranks.
   std::chrono::milliseconds init_timeout = std::chrono::minutes(5);
+
+  // Has the C library keep the memory that this process frees for what it allocates next, as one
+  // training step after the other does, instead of giving it back to the system each time. Nothing
+  // is changed where the environment has MALLOC_ variables for it. Holds for the whole process and
+  // for good.
+  bool keep_freed_memory = true;
 };
 
 // Made by ddp::init(), one in a process. Movable, not copyable. It must outlive everything that

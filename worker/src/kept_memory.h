@@ -1,0 +1,25 @@
+// Memory that is freed stays with the process. No libtorch.
+#ifndef DDPRUN_WORKER_SRC_KEPT_MEMORY_H_
+#define DDPRUN_WORKER_SRC_KEPT_MEMORY_H_
+
+#include <functional>
+
+namespace ddp::internal {
+
+// From now on, the C library keeps what this process frees for its next allocations, instead of
+// giving it back to the system. Returns whether it does.
+//
+// Each training step frees its activations and gradients, and the next one allocates the same
+// sizes: what was given back has to be taken again, page by page, each filled with zeros by the
+// kernel. That was 14 % of the computing of a small network (docs/benchmarks.md). The most that the
+// process ever used stays what it is.
+//
+// Does nothing where the environment, which `get_environment` looks up, sets the C library's own
+// variables for it (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_, MALLOC_MMAP_MAX_,
+// MALLOC_TOP_PAD_, glibc.malloc in GLIBC_TUNABLES), or where the C library is not glibc. Another
+// allocator that was preloaded (jemalloc, tcmalloc) has its own settings, and is not affected.
+bool KeepFreedMemory(const std::function<const char*(const char* name)>& get_environment);
+
+}  // namespace ddp::internal
+
+#endif  // DDPRUN_WORKER_SRC_KEPT_MEMORY_H_
