@@ -41,16 +41,18 @@ if [[ ! -d $root ]]; then
     sed -n 's/^Debian Debian //p' | head -1)
   [[ -n $mirror ]] ||
     fail 69 "apt-get indextargets names no mirror of Debian: run apt-get update, or on Debian"
-  apt_options=()
+  options=()
   while IFS= read -r option; do
-    apt_options+=("--aptopt=$option")
+    options+=("--aptopt=$option")
   done < <(apt-config dump | grep -E '^Acquire::(https?::|Check-Valid-Until|Check-Date|Retries)')
+  # dpkg need not wait for the disk: after a power failure the chroot is made anew.
+  options+=('--dpkgopt=force-unsafe-io')
   # A mirror that is not updated any more still has a sid that can be built against.
-  [[ $suite == sid ]] && apt_options+=('--aptopt=Acquire::Check-Valid-Until "false"')
+  [[ $suite == sid ]] && options+=('--aptopt=Acquire::Check-Valid-Until "false"')
   mkdir -p "$(dirname "$root")"
   rm -rf "$root.new"
   echo "compat.sh: making $root: $suite ($components) from $mirror"
-  mmdebstrap --quiet --variant=minbase --components="$components" "${apt_options[@]}" \
+  mmdebstrap --quiet --variant=minbase --components="$components" "${options[@]}" \
     "$suite" "$root.new" "$mirror"
   mkdir -p "$root.new"/{source,build,ccache}
   mv "$root.new" "$root"
@@ -101,9 +103,14 @@ exec unshare --mount --pid --fork --kill-child bash -c '
   mount --rbind /dev "$root/dev"
   mount --bind . "$root/source"
   mount -o remount,bind,ro "$root/source"
+  # The compiler cache is the one outside, and so is its limit: a smaller one would empty it.
+  environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin)
   cache=$(ccache --get-config cache_dir 2>/dev/null || true)
-  if [[ -n $cache && -d $cache ]]; then mount --bind "$cache" "$root/ccache"; fi
+  if [[ -n $cache && -d $cache ]]; then
+    mount --bind "$cache" "$root/ccache"
+    environment+=("CCACHE_MAXSIZE=$(ccache --get-config max_size)")
+  fi
   rm -f "$root/etc/resolv.conf"
   cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
-  exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$root" bash -c "$inside" compat "$@"
+  exec env -i "${environment[@]}" chroot "$root" bash -c "$inside" compat "$@"
 ' compat "$name" "$jobs" "$@"
