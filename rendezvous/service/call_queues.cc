@@ -43,7 +43,11 @@ void CallQueues::StartThread(Queue& queue) {
   queue.thread = std::thread([completions = queue.completions.get()] {
     void* tag = nullptr;
     bool ok = false;
-    while (completions->Next(&tag, &ok)) static_cast<CallTag*>(tag)->OnOperationDone(ok);
+    while (completions->Next(&tag, &ok)) {
+      auto* const operation = static_cast<CallTag*>(tag);
+      wire::TakeFromGrpc(operation);
+      operation->OnOperationDone(ok);
+    }
   });
 }
 

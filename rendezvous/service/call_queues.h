@@ -31,6 +31,11 @@ namespace ddprun {
 // What an operation of gRPC is started with.
 class CallTag {
  public:
+  // What gRPC is given to start it.
+  void* Tag() {
+    wire::HandToGrpc(this);
+    return this;
+  }
   // Its end; on a thread of its call's queue.
   virtual void OnOperationDone(bool ok) = 0;
 
@@ -45,15 +50,7 @@ struct Operation final : CallTag {
   using Handler = void (Owner::*)(bool ok);
   Operation(Owner* owner, Handler handler) : owner(owner), handler(handler) {}
 
-  // What gRPC is given to start it.
-  void* Tag() {
-    wire::HandToGrpc(owner);
-    return static_cast<CallTag*>(this);
-  }
-  void OnOperationDone(bool ok) override {
-    wire::TakeFromGrpc(owner);
-    (owner->*handler)(ok);
-  }
+  void OnOperationDone(bool ok) override { (owner->*handler)(ok); }
 
   Owner* const owner;
   const Handler handler;

@@ -17,7 +17,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "rendezvous/service/call_queues.h"
-#include "rendezvous/wire/grpc_handoff.h"
 
 namespace ddprun {
 
@@ -51,17 +50,13 @@ struct UnaryCall final : ServerCall<grpc::ServerAsyncResponseWriter<Reply>>, Cal
   // Ends the call, from any thread.
   static void Finish(std::unique_ptr<UnaryCall> owned, const absl::StatusOr<Reply>& reply) {
     UnaryCall* const call = owned.release();  // until OnOperationDone
-    wire::HandToGrpc(call);
     if (reply.ok()) {
-      call->responder.Finish(*reply, grpc::Status::OK, static_cast<CallTag*>(call));
+      call->responder.Finish(*reply, grpc::Status::OK, call->Tag());
     } else {
-      call->responder.FinishWithError(ToGrpc(reply.status()), static_cast<CallTag*>(call));
+      call->responder.FinishWithError(ToGrpc(reply.status()), call->Tag());
     }
   }
-  void OnOperationDone(bool) override {
-    wire::TakeFromGrpc(this);
-    delete this;
-  }
+  void OnOperationDone(bool) override { delete this; }
 
   Request request;
 };
@@ -71,15 +66,11 @@ template <class Call>
 void RefuseCall(std::unique_ptr<Call> call, const absl::Status& why) {
   struct Refusal final : CallTag {
     explicit Refusal(std::unique_ptr<Call> call) : call(std::move(call)) {}
-    void OnOperationDone(bool) override {
-      wire::TakeFromGrpc(this);
-      delete this;
-    }
+    void OnOperationDone(bool) override { delete this; }
     const std::unique_ptr<Call> call;
   };
   auto* const refusal = new Refusal(std::move(call));  // until OnOperationDone
-  wire::HandToGrpc(refusal);
-  refusal->call->responder.Finish(ToGrpc(why), static_cast<CallTag*>(refusal));
+  refusal->call->responder.Finish(ToGrpc(why), refusal->Tag());
 }
 
 // Waits for calls of one method, one after the other. Deletes itself when the server shuts down.
@@ -97,11 +88,9 @@ class CallAcceptor final : public CallTag {
 
   void Wait() {
     call_ = std::make_unique<Call>(*queues_);
-    wire::HandToGrpc(this);
-    ask_(*call_, call_->place.queue(), queues_->accepting(), static_cast<CallTag*>(this));
+    ask_(*call_, call_->place.queue(), queues_->accepting(), Tag());
   }
   void OnOperationDone(bool ok) override {
-    wire::TakeFromGrpc(this);
     std::unique_ptr<Call> call = std::move(call_);
     if (!ok) {
       delete this;

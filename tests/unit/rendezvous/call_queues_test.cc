@@ -55,7 +55,7 @@ TEST(CallQueuesTest, APlaceThatIsGivenBackIsGivenAgain) {
 }
 
 // Says on which thread its operation ended.
-struct Tag final : public CallTag {
+struct Done final : public CallTag {
   void OnOperationDone(bool ok) override {
     EXPECT_TRUE(ok);
     thread.set_value(std::this_thread::get_id());
@@ -68,9 +68,9 @@ TEST(CallQueuesTest, EachQueueIsServedByAThread) {
   const auto places = Enter(queues, 3 * kPerQueue);
   std::set<std::thread::id> threads;
   for (const auto& [queue, calls] : Load(places)) {
-    Tag tag;
+    Done tag;
     grpc::Alarm alarm;
-    alarm.Set(queue, std::chrono::system_clock::now(), static_cast<CallTag*>(&tag));
+    alarm.Set(queue, std::chrono::system_clock::now(), tag.Tag());
     threads.insert(tag.thread.get_future().get());
   }
   EXPECT_EQ(threads.size(), 3u);
