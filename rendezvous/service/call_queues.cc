@@ -57,8 +57,7 @@ CallQueues::Place CallQueues::Enter() {
   auto best = std::find_if(queues_.begin(), queues_.end(),
                            [this](const auto& queue) { return queue->calls < calls_per_queue_; });
   if (best == queues_.end() && queues_.size() < kMostQueues) {
-    best = queues_.insert(queues_.end(),
-                          std::make_unique<Queue>(MakeNonPollingQueue()));
+    best = queues_.insert(queues_.end(), std::make_unique<Queue>(MakeNonPollingQueue()));
     StartThread(**best);
   } else if (best == queues_.end()) {
     best = std::min_element(queues_.begin(), queues_.end(),

@@ -1,4 +1,5 @@
-// EventsCall: one Events call of proto/ddprun/v1/operator.proto, which writes lines of the EventLog.
+// EventsCall: one Events call of proto/ddprun/v1/operator.proto, which writes lines of the
+// EventLog.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_EVENTS_CALL_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_EVENTS_CALL_H_
 

@@ -87,9 +87,8 @@ void OperatorService::Serve(CallQueues* queues, SlowTasks* tasks) {
         service_.RequestStatus(&call.context, &call.request, &call.responder, where...);
       },
       [this, tasks](std::unique_ptr<StatusCall> call) {
-        tasks->Post([this, tasks, call = std::move(call)]() mutable {
-          Status(std::move(call), tasks);
-        });
+        tasks->Post(
+            [this, tasks, call = std::move(call)]() mutable { Status(std::move(call), tasks); });
       });
   AcceptCalls<EventsCall>(
       queues, 1,

@@ -21,8 +21,8 @@
 #include "rendezvous/service/gate.h"
 #include "rendezvous/service/listen_address.h"
 #include "rendezvous/service/operator_service.h"
-#include "rendezvous/service/session.h"
 #include "rendezvous/service/server_call.h"
+#include "rendezvous/service/session.h"
 #include "rendezvous/service/slow_tasks.h"
 #include "rendezvous/service/tcp_acceptor.h"
 #include "rendezvous/wire/limits.h"
@@ -230,8 +230,8 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
   }
   loop.store = result->store_.get();
   result->loop_ = std::make_shared<RoundLoop>(std::move(loop));
-  result->service_ = std::make_unique<Service>(result->loop_, result->gate_,
-                                               result->descriptors_.get());
+  result->service_ =
+      std::make_unique<Service>(result->loop_, result->gate_, result->descriptors_.get());
   const std::shared_ptr<grpc::ServerCredentials> transport =
       credentials == nullptr ? grpc::InsecureServerCredentials() : credentials->transport;
   grpc::ServerBuilder builder;

@@ -78,7 +78,7 @@ struct RoundLoopOptions {
   EventSink events{};      // may be empty
   Store* store = nullptr;  // nullptr: in memory. Not owned; outlives the loop.
   std::vector<RecordedJob> recorded{};
-  std::size_t max_jobs = 10'000;  // that are not over
+  std::size_t max_jobs = 10'000;                 // that are not over
   Duration time_to_join = wire::kMaxTimeToJoin;  // a session that says nothing is ended then
   // Jobs that are over are kept so long, and so many of them; with so many agents in all.
   Duration keep_ended = std::chrono::hours(24);

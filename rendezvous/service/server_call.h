@@ -88,7 +88,9 @@ class CallAcceptor final : public CallTag {
 
   void Wait() {
     call_ = std::make_unique<Call>(*queues_);
-    ask_(*call_, call_->place.queue(), queues_->accepting(), Tag());
+    Call& call = *call_;
+    grpc::CompletionQueue* const queue = call.place.queue();
+    ask_(call, queue, queues_->accepting(), Tag());
   }
   void OnOperationDone(bool ok) override {
     std::unique_ptr<Call> call = std::move(call_);

@@ -19,7 +19,8 @@
 
 namespace ddprun {
 
-using SessionCall = ServerCall<grpc::ServerAsyncReaderWriter<v1::RendezvousMessage, v1::AgentMessage>>;
+using SessionCall =
+    ServerCall<grpc::ServerAsyncReaderWriter<v1::RendezvousMessage, v1::AgentMessage>>;
 
 // Owned by itself while an operation of gRPC is pending and until the call has ended, and by the
 // RoundLoop until it has closed it. The threads of the call's queue translate a message and hand it

@@ -32,7 +32,8 @@ class SimulatedAgent {
  public:
   SimulatedAgent(SimulatedAgents* owner, v1::Header header);
 
-  // Opens the session, and sends `join` when it is accepted; what gRPC has to say about it comes in `queue`.
+  // Opens the session, and sends `join` when it is accepted; what gRPC has to say about it comes in
+  // `queue`.
   void Open(v1::Rendezvous::Stub* stub, grpc::CompletionQueue* queue, v1::AgentMessage join);
   // Sends `message` under the agent's newest header. Any thread, after Open.
   void Send(v1::AgentMessage message);
