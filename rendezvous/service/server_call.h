@@ -88,9 +88,12 @@ class CallAcceptor final : public CallTag {
 
   void Wait() {
     call_ = std::make_unique<Call>(*queues_);
+    // Once gRPC has the tag, another thread may serve the call, and delete this.
     Call& call = *call_;
+    const Ask ask = ask_;
     grpc::CompletionQueue* const queue = call.place.queue();
-    ask_(call, queue, queues_->accepting(), Tag());
+    grpc::ServerCompletionQueue* const accepting = queues_->accepting();
+    ask(call, queue, accepting, Tag());
   }
   void OnOperationDone(bool ok) override {
     std::unique_ptr<Call> call = std::move(call_);
