@@ -1,5 +1,6 @@
 #include "rendezvous/service/round_loop.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -29,7 +30,8 @@ RoundLoop::~RoundLoop() { Shutdown(); }
 // ---- from other threads ----
 
 void RoundLoop::OnOpen(std::shared_ptr<AgentStream> stream) {
-  if (!Enqueue(Opened{stream})) stream->Close(ShutDownStatus());
+  // There is nothing to do until its first message comes, or the time for that is over.
+  if (!Enqueue(Opened{stream}, false)) stream->Close(ShutDownStatus());
 }
 
 void RoundLoop::OnMessage(std::shared_ptr<AgentStream> stream, Header header,
@@ -133,11 +135,11 @@ void RoundLoop::Shutdown() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool RoundLoop::Enqueue(Event event) {
+bool RoundLoop::Enqueue(Event event, bool urgent) {
   const std::lock_guard lock(mutex_);
   if (shutdown_) return false;
   queue_.push_back(std::move(event));
-  if (queue_.size() == 1) wake_.notify_one();
+  if (urgent && !std::exchange(woken_, true)) wake_.notify_one();
   return true;
 }
 
@@ -164,16 +166,14 @@ void RoundLoop::Run() {
   }
   std::vector<Event> events;
   for (;;) {
-    const std::optional<TimePoint> deadline = NextDeadline();
+    // The last of these for sessions that open meanwhile.
+    const TimePoint deadline =
+        std::min(NextDeadline().value_or(TimePoint::max()), now_ + options_.time_to_join);
     bool last = false;
     {
       std::unique_lock lock(mutex_);
-      const auto ready = [this] { return shutdown_ || !queue_.empty(); };
-      if (deadline) {
-        wake_.wait_until(lock, *deadline, ready);
-      } else {
-        wake_.wait(lock, ready);
-      }
+      wake_.wait_until(lock, deadline, [this] { return shutdown_ || woken_; });
+      woken_ = false;
       // Read before the queue is taken: what is queued later belongs to a later time.
       now_ = std::chrono::steady_clock::now();
       events.swap(queue_);

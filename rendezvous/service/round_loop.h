@@ -178,8 +178,9 @@ class RoundLoop {
     Incarnation incarnation;
   };
 
-  // Returns false after Shutdown.
-  bool Enqueue(Event event);
+  // Returns false after Shutdown. What is not urgent does not wake the loop, and is handled with
+  // what does, or within time_to_join.
+  bool Enqueue(Event event, bool urgent = true);
   void Run();
   void Handle(Opened& event);
   void Handle(Message& event);
@@ -215,6 +216,7 @@ class RoundLoop {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<Event> queue_;  // guarded by mutex_
+  bool woken_ = false;        // something in queue_ is urgent; guarded by mutex_
   bool shutdown_ = false;     // guarded by mutex_
 
   // The thread's own.
