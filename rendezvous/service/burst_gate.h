@@ -6,7 +6,7 @@
 // them, and are taken together once the gate is open again.
 //
 //     BurstGate::Burst burst(&gate, messages);   // the loop's thread
-//     gate.Pass();                               // first in a callback
+//     gate.Pass();                               // first when a write is done
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_BURST_GATE_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_BURST_GATE_H_
 

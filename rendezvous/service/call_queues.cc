@@ -86,11 +86,10 @@ void CallQueues::Shutdown() {
       queue->thread.join();
       continue;
     }
+    // It was never started, and has nothing to tell but that it is over, which gRPC wants heard.
     void* tag = nullptr;
     bool ok = false;
-    while (queue->completions->Next(&tag,
-                                    &ok)) {  // it was never started: nothing, and gRPC wants to say
-    }
+    while (queue->completions->Next(&tag, &ok)) continue;
   }
 }
 

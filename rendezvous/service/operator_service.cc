@@ -81,42 +81,27 @@ RoundLoop::AnswerCallback AnswerTo(std::unique_ptr<Call> owned) {
 }  // namespace
 
 void OperatorService::Serve(CallQueues* queues, SlowTasks* tasks) {
-  AcceptCalls<StatusCall>(
-      queues, 1,
-      [this](StatusCall& call, auto... where) {
-        service_.RequestStatus(&call.context, &call.request, &call.responder, where...);
-      },
-      [this, tasks](std::unique_ptr<StatusCall> call) {
-        tasks->Post(
-            [this, tasks, call = std::move(call)]() mutable { Status(std::move(call), tasks); });
-      });
-  AcceptCalls<EventsCall>(
-      queues, 1,
-      [this](EventsCall& call, auto... where) {
-        service_.RequestEvents(&call.context, &call.request, &call.responder, where...);
-      },
-      [this, tasks](std::unique_ptr<EventsCall> call) {
-        tasks->Post([this, call = std::move(call)]() mutable { Events(std::move(call)); });
-      });
-  AcceptCalls<StopCall>(
-      queues, 1,
-      [this](StopCall& call, auto... where) {
-        service_.RequestStopJob(&call.context, &call.request, &call.responder, where...);
-      },
-      [this, tasks](std::unique_ptr<StopCall> call) {
-        tasks->Post([this, call = std::move(call)]() mutable { StopJob(std::move(call)); });
-      });
-  AcceptCalls<DrainCall>(
-      queues, 1,
-      [this](DrainCall& call, auto... where) {
-        service_.RequestDrainNode(&call.context, &call.request, &call.responder, where...);
-      },
-      [this, tasks](std::unique_ptr<DrainCall> call) {
-        tasks->Post([this, call = std::move(call)]() mutable { DrainNode(std::move(call)); });
-      });
+  tasks_ = tasks;
+  const auto accept = [&]<class Call>(auto request,
+                                      void (OperatorService::*serve)(std::unique_ptr<Call>)) {
+    AcceptCalls<Call>(
+        queues, 1,
+        [this, request](Call& call, auto... where) {
+          (service_.*request)(&call.context, &call.request, &call.responder, where...);
+        },
+        [this, serve](std::unique_ptr<Call> call) {
+          tasks_->Post(
+              [this, serve, call = std::move(call)]() mutable { (this->*serve)(std::move(call)); });
+        });
+  };
+  using Service = v1::Operator::AsyncService;
+  accept(&Service::RequestStatus, &OperatorService::Status);
+  accept(&Service::RequestEvents, &OperatorService::Events);
+  accept(&Service::RequestStopJob, &OperatorService::StopJob);
+  accept(&Service::RequestDrainNode, &OperatorService::DrainNode);
 }
 
-void OperatorService::Status(std::unique_ptr<StatusCall> call, SlowTasks* tasks) {
+void OperatorService::Status(std::unique_ptr<StatusCall> call) {
   absl::StatusOr<std::string> owner = options_.authorize(call->context, "Status");
   absl::Status status = owner.status();
   const std::string job = call->request.job();
@@ -127,8 +112,8 @@ void OperatorService::Status(std::unique_ptr<StatusCall> call, SlowTasks* tasks)
   }
   options_.loop->GetStatus(
       *std::move(owner), job,
-      [this, tasks, call = call.release()](std::vector<JobStatus> jobs) {  // called once
-        tasks->Post([this, call, jobs = std::move(jobs)] {
+      [this, call = call.release()](std::vector<JobStatus> jobs) {  // called once
+        tasks_->Post([this, call, jobs = std::move(jobs)] {
           auto* const writer = new StatusWriter(std::unique_ptr<StatusCall>(call),
                                                 StatusToJson(options_.daemon(), jobs, UnixMs()));
           writer->WriteNext();

@@ -52,13 +52,14 @@ class OperatorService {
   using StopCall = UnaryCall<v1::StopRequest, v1::OperatorAnswer>;
   using DrainCall = UnaryCall<v1::DrainRequest, v1::OperatorAnswer>;
 
-  void Status(std::unique_ptr<StatusCall> call, SlowTasks* tasks);
+  void Status(std::unique_ptr<StatusCall> call);
   void Events(std::unique_ptr<EventsCall> call);
   void StopJob(std::unique_ptr<StopCall> call);
   void DrainNode(std::unique_ptr<DrainCall> call);
 
   const Options options_;
   v1::Operator::AsyncService service_;
+  SlowTasks* tasks_ = nullptr;  // since Serve
 };
 
 }  // namespace ddprun

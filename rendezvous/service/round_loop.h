@@ -1,6 +1,6 @@
 // RoundLoop: one thread that owns the Round of every job.
 //
-// gRPC's callbacks only put events into its queue. The thread takes them out, steps the Round they
+// Other threads only put events into its queue. The thread takes them out, steps the Round they
 // belong to, and passes the Round's messages on to the agents' streams. A Tick sees every event
 // that was queued before its time, so that a busy loop never takes an agent for silent.
 //
@@ -120,7 +120,7 @@ class RoundLoop {
   // `name` may be empty: then the node is drained from every job that it is in.
   void DrainNode(std::string owner, std::string name, std::string host, AnswerCallback done);
 
-  // Closed while many messages are written; the streams' callbacks pass it.
+  // Closed while many messages are written; who hears that a write is done passes it.
   BurstGate& gate() { return gate_; }
 
   // Handles what is queued, closes every stream with Unavailable, and ends the thread. What was

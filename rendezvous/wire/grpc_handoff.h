@@ -1,5 +1,5 @@
-// Tells ThreadSanitizer what gRPC does: a reactor is handed to gRPC by one thread, and its
-// callbacks come on others, after it. The order is made inside of a library that is not
+// Tells ThreadSanitizer what gRPC does: a reactor or a tag is handed to gRPC by one thread, and
+// what becomes of it is told on others, after it. The order is made inside of a library that is not
 // instrumented, so ThreadSanitizer cannot see it by itself. Without ThreadSanitizer this is
 // nothing.
 #ifndef DDPRUN_RENDEZVOUS_WIRE_GRPC_HANDOFF_H_
@@ -11,17 +11,17 @@
 
 namespace ddprun::wire {
 
-// Before an operation is started on `reactor`.
-inline void HandToGrpc([[maybe_unused]] void* reactor) {
+// Before an operation is started with `handed`.
+inline void HandToGrpc([[maybe_unused]] void* handed) {
 #ifdef __SANITIZE_THREAD__
-  __tsan_release(reactor);
+  __tsan_release(handed);
 #endif
 }
 
-// First in each callback of `reactor`.
-inline void TakeFromGrpc([[maybe_unused]] void* reactor) {
+// First in each callback of `handed`, or when it comes out of a queue.
+inline void TakeFromGrpc([[maybe_unused]] void* handed) {
 #ifdef __SANITIZE_THREAD__
-  __tsan_acquire(reactor);
+  __tsan_acquire(handed);
 #endif
 }
 

@@ -62,8 +62,7 @@ struct Life {
 class PartitionTest : public testing::Test {
  protected:
   void SetUp() override {
-    const char* const without = getenv("DDPRUN_TESTS_WITHOUT_NETNS");
-    if (without != nullptr && std::string(without) == "1") {
+    if (Network::Unwanted()) {
       GTEST_SKIP() << "SKIPPED, because DDPRUN_TESTS_WITHOUT_NETNS=1: NOTHING IS KNOWN OF HOW "
                       "ddprun BEHAVES WHEN THE NETWORK IS CUT";
     }

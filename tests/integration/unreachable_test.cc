@@ -35,8 +35,7 @@ constexpr char kBlackHole[] =
 class UnreachableTest : public testing::Test {
  protected:
   void SetUp() override {
-    const char* const without = getenv("DDPRUN_TESTS_WITHOUT_NETNS");
-    if (without != nullptr && std::string(without) == "1") {
+    if (Network::Unwanted()) {
       GTEST_SKIP() << "SKIPPED, because DDPRUN_TESTS_WITHOUT_NETNS=1: NOTHING IS KNOWN OF HOW "
                       "RANKS END THAT CANNOT REACH EACH OTHER";
     }

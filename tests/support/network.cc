@@ -64,6 +64,11 @@ std::string NewPrefix() {
 
 }  // namespace
 
+bool Network::Unwanted() {
+  const char* const without = getenv("DDPRUN_TESTS_WITHOUT_NETNS");
+  return without != nullptr && std::string(without) == "1";
+}
+
 Network::Network(int nodes, std::string* why_not) : prefix_(NewPrefix()) {
   std::vector<std::string> hosts = {"daemon"};
   for (int node = 0; node < nodes; ++node) hosts.push_back(NodeName(node));
