@@ -54,6 +54,16 @@ c10::intrusive_ptr<Group> AsProcessGroup(c10::intrusive_ptr<Backend> backend,
   }
 }
 
+class Reducer : public c10d::Reducer {
+ public:
+  using c10d::Reducer::Reducer;
+
+  // Before the first hook of a static graph's first averaging backward. 2.x counts a backward before
+  // it as well, be it under no_sync() or past DistributedDataParallel, and would wait for as many
+  // hooks in each step: gradients would silently not be averaged. 1.13 has counted nothing yet.
+  void ForgetEarlierBackwards() { numGradHooksTriggeredMap_.clear(); }
+};
+
 struct ReducerArguments {
   std::vector<at::Tensor> parameters;
   std::vector<std::vector<size_t>> buckets;

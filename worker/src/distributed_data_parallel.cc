@@ -33,7 +33,7 @@ struct GradientReducer::State {
   DataParallelOptions options;
   std::vector<torch::Tensor> parameters;  // all, those without gradients included
   std::vector<torch::Tensor> buffers;
-  std::shared_ptr<c10d::Reducer> reducer;
+  std::shared_ptr<compat::Reducer> reducer;
   std::shared_ptr<c10d::Logger> logger;
   std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // NoteBackward's, to be removed
 
@@ -76,9 +76,9 @@ void CheckOptions(const DataParallelOptions& options) {
 // ranks are the same to the last bit. In reverse order of the parameters, which is roughly the
 // order in which backward fills them; where the Reducer makes that exact after the first step, the
 // first step has one bucket only.
-std::shared_ptr<c10d::Reducer> MakeReducer(const Context& ctx,
-                                           const std::vector<NamedTensor>& parameters,
-                                           const DataParallelOptions& options) {
+std::shared_ptr<compat::Reducer> MakeReducer(const Context& ctx,
+                                             const std::vector<NamedTensor>& parameters,
+                                             const DataParallelOptions& options) {
   compat::ReducerArguments arguments;
   arguments.parameters = Tensors(parameters);
   for (const NamedTensor& p : parameters) arguments.sparse.push_back(p.sparse_gradient);
@@ -98,7 +98,7 @@ std::shared_ptr<c10d::Reducer> MakeReducer(const Context& ctx,
   arguments.find_unused_parameters = options.find_unused_parameters;
   arguments.gradient_as_bucket_view = options.gradient_as_bucket_view;
   for (std::size_t i = 0; i < parameters.size(); ++i) arguments.names[i] = parameters[i].name;
-  return compat::MakeReducer<c10d::Reducer>(std::move(arguments));
+  return compat::MakeReducer<compat::Reducer>(std::move(arguments));
 }
 
 std::shared_ptr<c10d::Logger> MakeLogger(const std::shared_ptr<c10d::Reducer>& reducer,
@@ -186,7 +186,8 @@ void GradientReducer::before_forward() {
 void GradientReducer::after_forward(const Outputs& outputs) {
   State& state = *state_;
   const bool gradients = c10::GradMode::is_enabled();
-  const bool first_static_step = state.options.static_graph && state.steps == 1;
+  const bool first_static_step =
+      state.options.static_graph && state.synchronize && state.steps == 1;
   const bool search = state.SearchesInEachStep();
   std::vector<torch::Tensor> found;
   if (gradients && (search || first_static_step)) {
@@ -201,7 +202,8 @@ void GradientReducer::after_forward(const Outputs& outputs) {
 
   std::function<void()> on_backward;
   if (first_static_step) {
-    on_backward = [weak = std::weak_ptr<c10d::Reducer>(state.reducer)] {
+    on_backward = [weak = std::weak_ptr<compat::Reducer>(state.reducer)] {
+      if (const auto reducer = weak.lock()) reducer->ForgetEarlierBackwards();
       torch::autograd::Engine::get_default_engine().queue_callback([weak] {
         if (const auto reducer = weak.lock()) reducer->delay_all_reduce();
       });

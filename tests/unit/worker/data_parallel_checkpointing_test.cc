@@ -17,6 +17,7 @@
 namespace ddp {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using testing::StartedRanks;
 
@@ -113,9 +114,10 @@ TEST(ActivationCheckpointingTest, WithoutOneItIsAllowedOnceAndWithNothingUnused)
     EXPECT_EQ(Train(ctx, all_used(1), options), "");
     const auto twice = HasSubstr("Expected to mark a variable ready only once");
     EXPECT_THAT(Train(ctx, all_used(2), options), twice);
-    // The search cannot see the parameters of the part that runs again.
+    // The search cannot see the parameters of the part that runs again. 2.x says so in other words.
     options.find_unused_parameters = true;
-    EXPECT_THAT(Train(ctx, all_used(1), options), twice);
+    EXPECT_THAT(Train(ctx, all_used(1), options),
+                AnyOf(twice, HasSubstr("gradient which is undefined, but still allreduced")));
   }
 }
 
