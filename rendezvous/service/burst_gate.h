@@ -5,7 +5,7 @@
 // Burst lasts, the threads that come with such a report wait here; further reports queue up behind
 // them, and are taken together once the gate is open again.
 //
-//     BurstGate::Burst burst(&gate, messages);   // the loop's thread
+//     BurstGate::Burst burst(&gate, messages);   // within the loop
 //     gate.Pass();                               // first when a write is done
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_BURST_GATE_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_BURST_GATE_H_

@@ -6,9 +6,9 @@
 // of a message grows with the number of calls. Here it does not, and a server of few calls has few
 // threads: there is another queue when the others have their share of calls.
 //
-// One thread waits for the network: the first queue's, which also takes new calls. With more of
-// them, each would have to wake another for every packet that it reads. The threads of the other
-// queues only wait for what it hands to them.
+// One thread waits for the network, and takes new calls. With more of them, each would have to wake
+// another for every packet that it reads. The threads of the queues only wait for what it hands to
+// them, and may take their time: whatever they do, connections are read, and pings answered.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_CALL_QUEUES_H_
@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -92,7 +93,7 @@ class CallQueues {
   CallQueues(const CallQueues&) = delete;
   CallQueues& operator=(const CallQueues&) = delete;
 
-  // Adds the first queue, which also tells of calls that begin, before the server is built.
+  // Adds the queue that tells of calls that begin, before the server is built.
   void AddTo(grpc::ServerBuilder& builder);
   grpc::ServerCompletionQueue* accepting() const { return accepting_; }
 
@@ -111,7 +112,8 @@ class CallQueues {
   void Leave(Queue* queue);
 
   const std::size_t calls_per_queue_;
-  grpc::ServerCompletionQueue* accepting_ = nullptr;  // of queues_
+  std::optional<Queue> accepting_queue_;              // has no calls
+  grpc::ServerCompletionQueue* accepting_ = nullptr;  // its own
 
   std::mutex mutex_;
   std::condition_variable left_;                // calls_ became 0

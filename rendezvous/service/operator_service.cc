@@ -63,7 +63,7 @@ class StatusWriter {
   Operation<StatusWriter> finish_{this, &StatusWriter::OnFinished};
 };
 
-// The end of a call that the loop answers with a sentence, on its thread.
+// The end of a call that the loop answers with a sentence.
 template <class Call>
 RoundLoop::AnswerCallback AnswerTo(std::unique_ptr<Call> owned) {
   return [released = owned.release()](const absl::StatusOr<std::string>& result) {  // called once

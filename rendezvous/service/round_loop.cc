@@ -31,16 +31,16 @@ RoundLoop::~RoundLoop() { Shutdown(); }
 
 void RoundLoop::OnOpen(std::shared_ptr<AgentStream> stream) {
   // There is nothing to do until its first message comes, or the time for that is over.
-  if (!Enqueue(Opened{stream}, false)) stream->Close(ShutDownStatus());
+  if (!Enqueue(Opened{stream}, By::kWhoeverIsNext)) stream->Close(ShutDownStatus());
 }
 
 void RoundLoop::OnMessage(std::shared_ptr<AgentStream> stream, Header header,
                           AgentMessage message) {
-  Enqueue(Message{std::move(stream), std::move(header), std::move(message)});
+  Enqueue(Message{std::move(stream), std::move(header), std::move(message)}, By::kCaller);
 }
 
 void RoundLoop::OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why) {
-  Enqueue(Ended{std::move(stream), std::move(why)});
+  Enqueue(Ended{std::move(stream), std::move(why)}, By::kCaller);
 }
 
 void RoundLoop::OnAgentGone(Header header, std::string principal) {
@@ -135,11 +135,15 @@ void RoundLoop::Shutdown() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool RoundLoop::Enqueue(Event event, bool urgent) {
-  const std::lock_guard lock(mutex_);
+bool RoundLoop::Enqueue(Event event, By by) {
+  std::unique_lock lock(mutex_);
   if (shutdown_) return false;
   queue_.push_back(std::move(event));
-  if (urgent && !std::exchange(woken_, true)) wake_.notify_one();
+  if (by == By::kCaller && !handling_) {
+    HandleQueue(lock);
+  } else if (by != By::kWhoeverIsNext && !std::exchange(woken_, true) && !handling_) {
+    wake_.notify_one();
+  }
   return true;
 }
 
@@ -147,6 +151,31 @@ bool RoundLoop::Enqueue(Event event, bool urgent) {
 
 void RoundLoop::Run() {
   now_ = std::chrono::steady_clock::now();
+  TakeRecordedJobs();
+  std::unique_lock lock(mutex_);
+  EndHandling();
+  while (AwaitWork(lock)) HandleQueue(lock);
+  wake_.wait(lock, [this] { return !handling_; });
+  HandleQueue(lock);
+  lock.unlock();
+  for (auto& [ticket, done] : std::exchange(answers_, {})) done(ShutDownStatus());
+  while (!sessions_.empty()) Close(sessions_.begin()->first, ShutDownStatus());
+}
+
+bool RoundLoop::AwaitWork(std::unique_lock<std::mutex>& lock) {
+  while (!shutdown_ && (handling_ || !woken_)) {
+    if (woken_) {
+      wake_.wait(lock);  // for who handles what there was
+      continue;
+    }
+    const TimePoint until = sleeps_until_ = next_deadline_;
+    const bool over = wake_.wait_until(lock, until) == std::cv_status::timeout;
+    if (over && until >= next_deadline_) woken_ = true;
+  }
+  return !shutdown_;
+}
+
+void RoundLoop::TakeRecordedJobs() {
   for (const RecordedJob& recorded : options_.recorded) {
     const auto job = std::make_shared<Job>(recorded, now_, options_.round);
     jobs_[recorded.name] = job;
@@ -164,35 +193,38 @@ void RoundLoop::Run() {
       options_.events(job->name, job->owner, recorded.record.epoch, event);
     }
   }
-  std::vector<Event> events;
-  for (;;) {
-    // The last of these for sessions that open meanwhile.
-    const TimePoint deadline =
-        std::min(NextDeadline().value_or(TimePoint::max()), now_ + options_.time_to_join);
-    bool last = false;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait_until(lock, deadline, [this] { return shutdown_ || woken_; });
-      woken_ = false;
-      // Read before the queue is taken: what is queued later belongs to a later time.
-      now_ = std::chrono::steady_clock::now();
-      events.swap(queue_);
-      last = shutdown_;
-    }
-    for (Event& event : events) {
-      std::visit([this](auto& alternative) { Handle(alternative); }, event);
-      CloseRefused();
-    }
-    events.clear();
-    if (last) break;
+}
+
+void RoundLoop::HandleQueue(std::unique_lock<std::mutex>& lock) {
+  handling_ = true;
+  woken_ = false;
+  const bool last = shutdown_;
+  // Read before the queue is taken: what is queued later belongs to a later time.
+  now_ = std::chrono::steady_clock::now();
+  events_.swap(queue_);
+  lock.unlock();
+  for (Event& event : events_) {
+    std::visit([this](auto& alternative) { Handle(alternative); }, event);
+    CloseRefused();
+  }
+  events_.clear();
+  if (!last) {
     Tick();
     CloseRefused();
     const RoundLoopLoad load{sessions_.size(), live_jobs_, jobs_begun_};
     if (load != load_ && options_.load) options_.load(load);
     load_ = load;
   }
-  for (auto& [ticket, done] : std::exchange(answers_, {})) done(ShutDownStatus());
-  while (!sessions_.empty()) Close(sessions_.begin()->first, ShutDownStatus());
+  lock.lock();
+  EndHandling();
+}
+
+void RoundLoop::EndHandling() {
+  handling_ = false;
+  // The last of these for sessions that open meanwhile.
+  next_deadline_ =
+      std::min(NextDeadline().value_or(TimePoint::max()), now_ + options_.time_to_join);
+  if (woken_ || shutdown_ || next_deadline_ < sleeps_until_) wake_.notify_one();
 }
 
 void RoundLoop::Handle(Opened& event) {

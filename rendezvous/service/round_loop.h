@@ -1,8 +1,10 @@
-// RoundLoop: one thread that owns the Round of every job.
+// RoundLoop: owns the Round of every job.
 //
-// Other threads only put events into its queue. The thread takes them out, steps the Round they
-// belong to, and passes the Round's messages on to the agents' streams. A Tick sees every event
-// that was queued before its time, so that a busy loop never takes an agent for silent.
+// Events go into a queue. One thread at a time takes them out, steps the Round they belong to, and
+// passes the Round's messages on to the agents' streams: the thread that brings an agent's message,
+// so that most are answered without waking another; the loop's own where that is busy, and when it
+// is time for something. A Tick sees every event that was queued before its time, so that a busy
+// loop never takes an agent for silent.
 //
 // A job begins with the first Join that names it. When its Round is finished it is kept for a
 // while: for `ddprun status`, and for agents that were cut off and come back to hear how it ended.
@@ -47,10 +49,10 @@
 namespace ddprun {
 
 // Takes what a person may want to read about a job; `job` is empty while a session has not named
-// one. Called from RoundLoop's thread; must not block.
+// one. As all that RoundLoop calls: by one thread at a time, from within it; must not block.
 using JobLog = std::function<void(std::string_view job, std::string_view text)>;
 
-// What is open now. Called from RoundLoop's thread whenever it has changed; must not block.
+// What is open now. Called whenever it has changed; must not block.
 struct RoundLoopLoad {
   std::size_t sessions = 0;
   std::size_t jobs = 0;        // that are not over
@@ -59,8 +61,7 @@ struct RoundLoopLoad {
 };
 using LoadObserver = std::function<void(const RoundLoopLoad&)>;
 
-// Takes the history of the jobs, event by event. `owner` may see it. Called from RoundLoop's
-// thread; must not block.
+// Takes the history of the jobs, event by event. `owner` may see it. Must not block.
 using EventSink = std::function<void(std::string_view job, std::string_view owner,
                                      std::uint32_t epoch, const JobEvent& event)>;
 
@@ -95,8 +96,9 @@ class RoundLoop {
   RoundLoop(const RoundLoop&) = delete;
   RoundLoop& operator=(const RoundLoop&) = delete;
 
-  // Events of a stream, from any thread; they return at once. The loop shares the ownership of
-  // `stream` from OnOpen until it has closed it. For each stream: one OnOpen, then an OnMessage for
+  // Events of a stream, from any thread that holds nothing which the streams need: it may have to
+  // handle the event itself. The loop shares the ownership of `stream` from OnOpen until it has
+  // closed it. For each stream: one OnOpen, then an OnMessage for
   // each RequestMessage until one OnEnd. After Shutdown a new stream is closed by OnOpen itself.
   void OnOpen(std::shared_ptr<AgentStream> stream);
   void OnMessage(std::shared_ptr<AgentStream> stream, Header header, AgentMessage message);
@@ -107,7 +109,7 @@ class RoundLoop {
   // such job or agent, or the job is not `principal`'s.
   void OnAgentGone(Header header, std::string principal = {});
 
-  // For operators, from any thread. `done` is called once, on the loop's thread, and must not
+  // For operators, from any thread. `done` is called once, from within the loop, and must not
   // block; after Shutdown it is called at once, with nothing or with Unavailable.
   //
   // The jobs whose owner is `owner`, or all of them where that is empty; of one name only, unless
@@ -124,7 +126,7 @@ class RoundLoop {
   BurstGate& gate() { return gate_; }
 
   // Handles what is queued, closes every stream with Unavailable, and ends the thread. What was
-  // sent before is still written. Idempotent; not from the loop's own thread.
+  // sent before is still written. Idempotent; not from within the loop.
   void Shutdown();
 
  private:
@@ -178,10 +180,23 @@ class RoundLoop {
     Incarnation incarnation;
   };
 
-  // Returns false after Shutdown. What is not urgent does not wake the loop, and is handled with
-  // what does, or within time_to_join.
-  bool Enqueue(Event event, bool urgent = true);
+  // Who handles an event.
+  enum class By {
+    kWhoeverIsNext,  // it has time: nobody is woken for it; within time_to_join at the latest
+    kThread,         // the loop's own
+    kCaller,         // it and all else that is queued, unless another thread is at it
+  };
+  // Returns false after Shutdown.
+  bool Enqueue(Event event, By by = By::kThread);
   void Run();
+  void TakeRecordedJobs();
+  // Waits until there is something for the thread, and nobody is at it. False: it is to end. With
+  // mutex_ held before and after.
+  bool AwaitWork(std::unique_lock<std::mutex>& lock);
+  // Handles what is queued, and what it is time for. With mutex_ held before and after.
+  void HandleQueue(std::unique_lock<std::mutex>& lock);
+  // Leaves the rest to the thread, if there is any. With mutex_ held.
+  void EndHandling();
   void Handle(Opened& event);
   void Handle(Message& event);
   void Handle(Ended& event);
@@ -214,14 +229,19 @@ class RoundLoop {
   BurstGate gate_;
 
   std::mutex mutex_;
-  std::condition_variable wake_;
-  std::vector<Event> queue_;  // guarded by mutex_
-  bool woken_ = false;        // something in queue_ is urgent; guarded by mutex_
-  bool shutdown_ = false;     // guarded by mutex_
+  std::condition_variable wake_;  // the thread's
+  // Guarded by mutex_.
+  std::vector<Event> queue_;
+  bool handling_ = true;  // a thread is at what follows further below; first, the loop's own
+  bool woken_ = false;    // there is something for the thread
+  bool shutdown_ = false;
+  TimePoint next_deadline_;  // when there is something to do though nothing comes
+  TimePoint sleeps_until_;   // the thread; at the latest
 
-  // The thread's own.
-  TimePoint now_;       // when the events in progress were taken out of queue_
-  RoundLoopLoad load_;  // as it was told last
+  // Of who has set handling_.
+  TimePoint now_;              // when the events in progress were taken out of queue_
+  std::vector<Event> events_;  // in progress
+  RoundLoopLoad load_;         // as it was told last
   std::size_t jobs_begun_ = 0;
   std::size_t live_jobs_ = 0;
   std::map<std::string, JobPtr> jobs_;

@@ -23,15 +23,15 @@ using SessionCall =
     ServerCall<grpc::ServerAsyncReaderWriter<v1::RendezvousMessage, v1::AgentMessage>>;
 
 // Owned by itself while an operation of gRPC is pending and until the call has ended, and by the
-// RoundLoop until it has closed it. The threads of the call's queue translate a message and hand it
-// to the loop, nothing else.
+// RoundLoop until it has closed it. The thread of the call's queue translates a message and brings
+// it to the loop.
 class Session final : public AgentStream, public std::enable_shared_from_this<Session> {
  public:
   // Begins to serve the call, which `place` was given to.
   static void Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
                     std::unique_ptr<SessionCall> call);
 
-  // AgentStream, from the loop's thread.
+  // AgentStream, from within the loop.
   void Send(const Header& header, const RendezvousMessage& message) override;
   void RequestMessage() override;
   void Close(const absl::Status& status) override;
@@ -43,8 +43,8 @@ class Session final : public AgentStream, public std::enable_shared_from_this<Se
   // So many messages may wait for a slow agent; a healthy one has a handful in a generation.
   static constexpr std::size_t kMaxQueuedMessages = 256;
 
-  // So many messages may be on their way to the loop, which asks for each of them. Reading ahead is
-  // done by gRPC's own thread; waiting for the loop each time would cost a switch of threads.
+  // So many messages may be on their way to the loop, which asks for each of them: where it is busy,
+  // reading goes on without it.
   static constexpr int kMaxUnhandledMessages = 4;
 
   Session(std::shared_ptr<RoundLoop> loop, Gate::Place place, std::unique_ptr<SessionCall> call);

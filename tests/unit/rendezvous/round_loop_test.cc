@@ -3,14 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,6 +33,7 @@ using ::testing::IsEmpty;
 class FakeStream final : public AgentStream {
  public:
   void Send(const Header&, const RendezvousMessage& message) override {
+    if (on_send) on_send();
     Change([&] { sent_.push_back(message); });
   }
   void RequestMessage() override {
@@ -45,6 +49,9 @@ class FakeStream final : public AgentStream {
   }
 
   explicit FakeStream(std::string principal = "") : principal_(std::move(principal)) {}
+
+  // Called by Send, by whatever thread. Set while nothing is sent.
+  std::function<void()> on_send;
 
   template <class M>
   bool WaitFor() {
@@ -303,8 +310,44 @@ TEST_F(RoundLoopTest, TheNameOfAFinishedJobIsNotForStrangers) {
 }
 
 TEST_F(RoundLoopTest, TimePassesByItself) {
-  Restart({.leases = false, .tell_after = std::chrono::milliseconds(20)});
+  RoundLoopOptions options =
+      Options({.leases = false, .tell_after = std::chrono::milliseconds(20)});
+  options.time_to_join = std::chrono::hours(1);  // nothing else wakes its thread
+  loop_ = std::make_unique<RoundLoop>(std::move(options));
   EXPECT_TRUE(Joined("job", 1, 2)->WaitFor<Waiting>());
+}
+
+TEST_F(RoundLoopTest, WhoBringsAMessageAnswersItUnlessAnotherThreadIsAtWork) {
+  const auto stream = Joined("job", 1);
+  ASSERT_TRUE(stream->WaitFor<Assignment>());
+  std::atomic<bool> answered = false;
+  stream->on_send = [&, here = std::this_thread::get_id()] {
+    if (std::this_thread::get_id() == here) answered = true;
+  };
+  // The loop's thread may still be at what came before.
+  for (int i = 0; i < 1000 && !answered; ++i) {
+    loop_->OnMessage(stream, HeaderOf("job", 1), Heartbeat{});
+    ASSERT_TRUE(stream->WaitForRequests(i + 3));
+  }
+  EXPECT_TRUE(answered);
+}
+
+TEST_F(RoundLoopTest, WhoBringsAMessageDoesNotWaitForAnother) {
+  const auto slow = Joined("slow", 1);
+  const auto other = Joined("other", 2);
+  ASSERT_TRUE(slow->WaitFor<Assignment>() && other->WaitFor<Assignment>());
+  std::promise<void> began, end;
+  slow->on_send = [&] {
+    began.set_value();
+    end.get_future().wait();
+  };
+  std::thread first([&] { loop_->OnMessage(slow, HeaderOf("slow", 1), Heartbeat{}); });
+  began.get_future().wait();
+  loop_->OnMessage(other, HeaderOf("other", 2), Heartbeat{});
+  EXPECT_FALSE(std::holds_alternative<HeartbeatAck>(other->sent().back()));
+  end.set_value();
+  EXPECT_TRUE(other->WaitFor<HeartbeatAck>());
+  first.join();
 }
 
 // A store that makes nothing durable until it is told to.
