@@ -79,7 +79,8 @@ class ControlSocketTest : public ::testing::Test {
   }
 
   // This process is a peer too; its group's leader may be the shell that started it.
-  const pid_t self_ = ::getpgid(0);
+  // As the socket sees it. 0: the leader of the group is of another PID namespace.
+  const pid_t self_ = ::getpgid(0) > 0 ? ::getpgid(0) : ::getpid();
   const test::TempDir dir_;
   EventLoop loop_;
   PosixProcessRunner runner_;
