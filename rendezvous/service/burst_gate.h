@@ -1,9 +1,9 @@
 // BurstGate: lets RoundLoop write to thousands of streams without waking gRPC's threads for each.
 //
-// gRPC reports each write that is done to one of its threads, and wakes it if it sleeps: on a
-// machine of few cores two switches of threads per message, half of what a message costs. While a
-// Burst lasts, the threads that come with such a report wait here; further reports queue up behind
-// them, and are taken together once the gate is open again.
+// gRPC reports each write that is done to the thread of the call's queue, and wakes it if it
+// sleeps: on a machine of few cores two switches of threads per message, half of what a message
+// costs. While a Burst lasts, the threads that come with such a report wait here; further reports
+// queue up behind them, and are taken together once the gate is open again.
 //
 //     BurstGate::Burst burst(&gate, messages);   // within the loop
 //     gate.Pass();                               // first when a write is done
@@ -31,20 +31,10 @@ class BurstGate {
     Burst(const Burst&) = delete;
     Burst& operator=(const Burst&) = delete;
 
-    // After each write. Opens the gate for a moment now and then: gRPC's threads also answer the
-    // pings of every connection, and must not be away for long.
-    void Written() {
-      if (gate_ == nullptr || ++written_ % kAtATime != 0) return;
-      gate_->Open();
-      gate_->Close();
-    }
-
    private:
     static constexpr std::size_t kFewest = 16;
-    static constexpr std::size_t kAtATime = 512;  // about 5 ms
 
     BurstGate* const gate_;  // outlives the burst; nullptr: not closed
-    std::size_t written_ = 0;
   };
 
   // Returns when the gate is open; at once on the thread that has closed it.

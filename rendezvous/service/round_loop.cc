@@ -405,7 +405,7 @@ void RoundLoop::Step(const JobPtr& job, const Round::Event& event) {
   const bool was_finished = job->round.finished();
   std::optional<std::uint64_t> batch;  // what the following actions wait for
   std::vector<Round::Action> actions = job->round.Step(event, now_);
-  BurstGate::Burst burst(&gate_, actions.size());
+  const BurstGate::Burst burst(&gate_, actions.size());
   for (Round::Action& action : actions) {
     if (const auto* const persist = std::get_if<Round::Persist>(&action)) {
       if (options_.store == nullptr) continue;  // to encode 16,384 nodes takes a while
@@ -422,7 +422,6 @@ void RoundLoop::Step(const JobPtr& job, const Round::Event& event) {
       }
     } else {
       Perform(*job, action);
-      burst.Written();
     }
   }
   if (job->round.finished() && !was_finished) OnFinished(job);
@@ -478,12 +477,11 @@ void RoundLoop::Handle(Committed& event) {
   while (!waiting_.empty() && waiting_.front().first <= durable_) {
     const JobPtr job = std::move(waiting_.front().second);
     waiting_.pop_front();
-    BurstGate::Burst burst(&gate_, job->held.size());
+    const BurstGate::Burst burst(&gate_, job->held.size());
     while (!job->held.empty() && job->held.front().first <= durable_) {
       Round::Action action = std::move(job->held.front().second);
       job->held.pop_front();
       Perform(*job, action);
-      burst.Written();
     }
   }
 }
