@@ -9,7 +9,8 @@
 
 namespace ddprun {
 
-// Called from within RoundLoop only, by one thread at a time. None of the calls blocks or calls back.
+// Called from within RoundLoop only, by one thread at a time. None of the calls blocks or calls
+// back.
 class AgentStream {
  public:
   virtual ~AgentStream() = default;

@@ -43,8 +43,8 @@ class Session final : public AgentStream, public std::enable_shared_from_this<Se
   // So many messages may wait for a slow agent; a healthy one has a handful in a generation.
   static constexpr std::size_t kMaxQueuedMessages = 256;
 
-  // So many messages may be on their way to the loop, which asks for each of them: where it is busy,
-  // reading goes on without it.
+  // So many messages may be on their way to the loop, which asks for each of them: where it is
+  // busy, reading goes on without it.
   static constexpr int kMaxUnhandledMessages = 4;
 
   Session(std::shared_ptr<RoundLoop> loop, Gate::Place place, std::unique_ptr<SessionCall> call);

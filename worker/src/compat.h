@@ -58,9 +58,10 @@ class Reducer : public c10d::Reducer {
  public:
   using c10d::Reducer::Reducer;
 
-  // Before the first hook of a static graph's first averaging backward. 2.x counts a backward before
-  // it as well, be it under no_sync() or past DistributedDataParallel, and would wait for as many
-  // hooks in each step: gradients would silently not be averaged. 1.13 has counted nothing yet.
+  // Before the first hook of a static graph's first averaging backward. 2.x counts a backward
+  // before it as well, be it under no_sync() or past DistributedDataParallel, and would wait for as
+  // many hooks in each step: gradients would silently not be averaged. 1.13 has counted nothing
+  // yet.
   void ForgetEarlierBackwards() { numGradHooksTriggeredMap_.clear(); }
 };
 
