@@ -20,7 +20,7 @@ struct JobEvent {
     kFenced,        // it ended its workers because it was cut off; node_time_ms says when
     kLost,          // its lease ran out, or it was killed: `reason`
     kLeft,          // on purpose: `reason`
-    kFormed,        // a generation: `nodes`, `workers`
+    kFormed,        // a generation: `nodes`, `workers`, `restore` if there is a plan
     kStarted,       // its workers
     kSaving,        // a checkpoint was asked for: `reason`
     kCheckpointed,  // one is durable: `step`
@@ -43,6 +43,7 @@ struct JobEvent {
   std::optional<RootCause> cause{};
   std::optional<Outcome> outcome{};
   int exit_code = 0;
+  std::optional<RestorePlan> restore{};
 
   bool operator==(const JobEvent&) const = default;
 };

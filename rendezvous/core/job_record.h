@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "rendezvous/core/messages.h"
+#include "rendezvous/core/timeline.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
@@ -60,7 +61,9 @@ struct JobRecord {
   bool reports_checkpoints = false;
   std::optional<std::int64_t> checkpoint;
   std::optional<PlanRecord> plan;
-  std::optional<Finished> finished;  // the job is over; kept for agents that missed it
+  std::optional<RestorePlan> restore{};  // what the generation began with
+  std::vector<ResumePoint> timeline{};   // of those that ran before it
+  std::optional<Finished> finished;      // the job is over; kept for agents that missed it
 
   bool operator==(const JobRecord&) const = default;
 };

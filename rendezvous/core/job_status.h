@@ -35,7 +35,8 @@ struct NodeStatus {
   Rank first_rank;
   int workers = 0;
   Duration heard_ago{};
-  std::optional<std::int64_t> step;  // the newest that its workers reported
+  std::optional<std::int64_t> step;          // the newest that its workers reported
+  std::optional<SavedState> newest_state{};  // that it holds, and that is not of a dead timeline
 };
 
 struct JobStatus {
@@ -52,6 +53,7 @@ struct JobStatus {
   std::optional<RootCause> last_cause;  // of the newest generation that failed
   std::optional<std::int64_t> step;     // the newest of all
   std::optional<std::int64_t> checkpoint;
+  std::optional<RestorePlan> restore{};  // what the generation began with
   std::optional<Finished> finished;
 };
 

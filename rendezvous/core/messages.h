@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "rendezvous/core/exit_status.h"
+#include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
@@ -68,6 +69,8 @@ struct Join {
   int offered_port = 0;          // a TCP port that this agent holds for rank 0, should it be here
   bool workers_running = false;  // of header.generation
   bool returning = false;        // this agent was heard in this job before
+  // What this node holds of the training: complete states, the newest first.
+  std::vector<SavedState> states{};
 
   bool operator==(const Join&) const = default;
 };
@@ -76,6 +79,7 @@ struct Join {
 struct Heartbeat {
   std::int64_t sent_at = 0;          // by the agent's own clock; comes back as it is
   std::optional<std::int64_t> step;  // the newest that its workers reported in the generation
+  std::vector<SavedState> states{};  // as in Join, where it has changed; empty: as it was
 
   bool operator==(const Heartbeat&) const = default;
 };
@@ -120,6 +124,7 @@ struct Drained {
   // By its node's wall clock, Unix time: when the agent had ended its workers because it was cut
   // off from the rendezvous. 0: they ended otherwise.
   std::int64_t fenced_at_ms = 0;
+  std::vector<SavedState> states{};  // as in Join: what the next generation can begin with
 
   bool operator==(const Drained&) const = default;
 };
@@ -154,6 +159,8 @@ struct Assignment {
   int master_port = 0;
   int restart_count = 0;
   int max_restarts = 0;
+  // The same for all; nullopt: no agent has ever told of a state, and rank 0 loads what it finds.
+  std::optional<RestorePlan> restore{};
 
   bool operator==(const Assignment&) const = default;
 };

@@ -52,7 +52,11 @@ Round::Round(std::string job, const JobRecord& record, TimePoint now, RoundOptio
       causes_(record.causes),
       reports_checkpoints_(record.reports_checkpoints),
       checkpoint_(record.checkpoint),
+      told_of_states_(record.restore.has_value()),
+      timeline_(record.timeline),
+      restore_(record.restore),
       finished_(record.finished) {
+  if (restore_) timeline_.Resume({epoch_, generation_, restore_->step()});
   governor_.emplace(PolicyOf(*spec_), record.governor, now);
   // The workers may have been told to start: it is treated as if they were, and whoever was not is
   // told when he comes back.
@@ -206,6 +210,7 @@ void Round::OnJoin(const Header& header, const Join& join) {
   node.incarnation = header.incarnation;
   node.spec = join.node;
   node.offered_port = join.offered_port;
+  TakeStates(node, join.states);
   const Node& added = roster_.Add(std::move(node), now_);
   Tell(
       {.kind = JobEvent::Kind::kJoined, .host = join.node.host, .workers = join.node.worker_count});
@@ -259,6 +264,7 @@ std::string Round::WhyRankIsRefused(const NodeSpec& node) const {
 // The session of an agent was replaced: it repeats what it said, and so do we.
 void Round::OnRejoin(Node& node, const Header& header, const Join& join) {
   roster_.Heard(node, now_);
+  TakeStates(node, join.states);
   if (node.suspect) {
     roster_.SetSuspect(node, false);
     incidents_.ClearSuspicion(node.incarnation);
@@ -315,6 +321,7 @@ void Round::OnHeartbeat(Node& node, const Header& header, const Heartbeat& heart
     node.step = heartbeat.step;
     made_step_ = true;
   }
+  if (!heartbeat.states.empty()) TakeStates(node, heartbeat.states);
   Reply(header, HeartbeatAck{heartbeat.sent_at});
 }
 
@@ -370,6 +377,7 @@ void Round::OnCannotSave(Node& node) {
 
 void Round::OnDrained(Node& node, const Drained& drained) {
   if (node.phase == Phase::kWaiting) return;  // a duplicate
+  TakeStates(node, drained.states);
   if (drained.last_step) {
     made_step_ = true;
     node.step = std::max(node.step, drained.last_step);

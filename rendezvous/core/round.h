@@ -26,6 +26,7 @@
 #include "rendezvous/core/restart_governor.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/roster.h"
+#include "rendezvous/core/timeline.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
@@ -175,6 +176,12 @@ class Round {
   void Enter(RoundState next);
   void Gather();
   void Form();
+  // What this node says that it holds.
+  void TakeStates(Node& node, const std::vector<SavedState>& states);
+  // The newest that is held and that it holds; nullptr: none.
+  const SavedState* NewestOf(const Node& node, Generation newest) const;
+  // Of the generation that is being formed; `newest` is the one before it.
+  void PlanRestore(Generation newest);
   // Nobody has started: everybody waits for the next forming.
   void AbandonForming(const std::string& why);
   void StartPlan(Plan plan);
@@ -253,6 +260,9 @@ class Round {
   std::vector<RootCause> causes_;     // of the generations that have ended; the last 64
   bool reports_checkpoints_ = false;
   std::optional<std::int64_t> checkpoint_;  // the newest that was reported
+  bool told_of_states_ = false;             // so was a state, in this epoch
+  Timeline timeline_;                       // of the generations that may have started
+  std::optional<RestorePlan> restore_;      // of the current generation
   std::optional<Finished> finished_;
 
   TimePoint now_;                // of the Step in progress

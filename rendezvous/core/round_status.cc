@@ -180,6 +180,9 @@ NodeStatus Round::StatusOf(const Node& node, TimePoint now) const {
   status.workers = node.spec.worker_count;
   status.heard_ago = now - node.heard;
   status.step = node.step;
+  if (const SavedState* const newest = NewestOf(node, std::max(generation_, floor_))) {
+    status.newest_state = *newest;
+  }
   return status;
 }
 
@@ -203,6 +206,7 @@ JobStatus Round::Status(TimePoint now) const {
   for (const Node& node : roster_.nodes()) status.step = std::max(status.step, node.step);
   if (!causes_.empty()) status.last_cause = causes_.back();
   status.checkpoint = checkpoint_;
+  status.restore = restore_;
   status.finished = finished_;
   return status;
 }
@@ -224,6 +228,8 @@ JobRecord Round::Record() const {
   record.reports_checkpoints = reports_checkpoints_;
   record.checkpoint = checkpoint_;
   if (plan_) record.plan = {plan_->stop, plan_->save, plan_->reason};
+  record.restore = restore_;
+  record.timeline = timeline_.points();
   record.finished = finished_;
   return record;
 }
@@ -238,6 +244,7 @@ Assignment Round::AssignmentOf(const Node& node) const {
   assignment.master_port = master_port_;
   assignment.restart_count = restarts_used();
   assignment.max_restarts = spec_->max_restarts;
+  assignment.restore = restore_;
   return assignment;
 }
 

@@ -56,6 +56,7 @@ void Round::AdvanceGathering() {
 void Round::AdvanceForming() {
   if (roster_.count(Phase::kAssigned) > 0) return;
   Enter(RoundState::kRunning);
+  if (restore_) timeline_.Resume({epoch_, generation_, restore_->step()});
   deadline_.reset();
   started_at_ = now_;
   Tell({.kind = JobEvent::Kind::kStarted,
@@ -288,7 +289,8 @@ void Round::Form() {
   Enter(RoundState::kForming);
   deadline_ = now_ + options_.forming_timeout;
   tell_at_.reset();
-  generation_.value = std::max(generation_.value, floor_.value) + 1;
+  const Generation newest = std::max(generation_, floor_);
+  generation_ = Generation{newest.value + 1};
   incidents_ = Incidents(generation_);
   tally_ = Tally{};
   made_step_ = false;
@@ -300,13 +302,16 @@ void Round::Form() {
   const Node& first = *roster_.members().front();
   master_addr_ = spec_->master_addr.empty() ? first.spec.address : spec_->master_addr;
   master_port_ = spec_->master_port == 0 ? first.offered_port : spec_->master_port;
+  PlanRestore(newest);
   Say(absl::StrCat("generation ", generation_.value, ": ", Nodes(roster_.member_count()), ", ",
-                   tally_.world_size, " workers, master ", master_addr_, ":", master_port_));
+                   tally_.world_size, " workers, master ", master_addr_, ":", master_port_,
+                   restore_ ? "; " + Describe(*restore_) : ""));
   Keep();
   Tell({.kind = JobEvent::Kind::kFormed,
         .nodes = roster_.member_count(),
         .workers = tally_.world_size,
-        .restarts = restarts_used()});
+        .restarts = restarts_used(),
+        .restore = restore_});
   for (const Node* const member : roster_.members()) SendTo(*member, AssignmentOf(*member));
 }
 
@@ -409,6 +414,8 @@ void Round::Supersede(std::uint32_t epoch) {
   causes_.clear();
   reports_checkpoints_ = false;
   checkpoint_.reset();
+  told_of_states_ = false;  // timeline_ stays: states of the life before are still found on disks
+  restore_.reset();
 }
 
 }  // namespace ddprun

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -60,7 +61,8 @@ std::string Text(const RendezvousMessage& message) {
             return absl::StrCat("Assignment node ", a.node_rank.value, " of ", a.node_count,
                                 ", ranks from ", a.first_rank.value, " of ", a.world_size,
                                 ", master ", a.master_addr, ":", a.master_port, ", restarts ",
-                                a.restart_count, " of ", a.max_restarts);
+                                a.restart_count, " of ", a.max_restarts,
+                                a.restore ? "; " + Describe(*a.restore) : "");
           },
           [](const Start&) { return std::string("Start"); },
           [](const Save&) { return std::string("Save"); },
@@ -79,6 +81,7 @@ std::string Text(const JobEvent& event) {
     absl::StrAppend(&text, " generation ", event.generation.value, ": ", Nodes(event.nodes), ", ",
                     event.workers, " workers");
   }
+  if (event.restore) absl::StrAppend(&text, "; ", Describe(*event.restore));
   if (event.step) absl::StrAppend(&text, " step ", *event.step);
   if (event.outcome) {
     absl::StrAppend(&text, " ", OutcomeName(*event.outcome), " ", event.exit_code);
@@ -171,7 +174,10 @@ void RoundScript::Execute(const Command& command) {
   } else if (name == "beat") {
     Heartbeat heartbeat;
     if (command.values.contains("step")) heartbeat.step = command.Int("step", 0);
-    each(heartbeat);
+    for (const std::string& agent : command.Agents()) {
+      if (command.values.contains("states")) heartbeat.states = States(command, Get(agent));
+      Receive(command, Get(agent), heartbeat);
+    }
   } else if (name == "prepare") {
     each(Prepared{});
   } else if (name == "exit") {
@@ -181,10 +187,13 @@ void RoundScript::Execute(const Command& command) {
   } else if (name == "cannot-save") {
     each(CannotSave{});
   } else if (name == "drained") {
-    for (const std::string& agent : command.Agents()) Get(agent).running = false;
     Drained drained{1000, {}, command.Int("fenced-at", 0)};
     if (command.values.contains("step")) drained.last_step = command.Int("step", 0);
-    each(drained);
+    for (const std::string& agent : command.Agents()) {
+      Get(agent).running = false;
+      drained.states = States(command, Get(agent));
+      Receive(command, Get(agent), drained);
+    }
   } else if (name == "leave") {
     each(Leave{"SIGTERM", 143});
   } else if (name == "break") {
@@ -239,6 +248,7 @@ void RoundScript::JoinAs(const Command& command) {
     if (command.Has("running")) agent.running = true;
     if (command.Has("idle")) agent.running = false;
     Join join{spec_, agent.node, 1000, agent.running};
+    join.states = States(command, agent);
     if (command.values.contains("nodes")) {
       const std::vector<std::string> nodes = absl::StrSplit(command.values.at("nodes"), ':');
       join.job.min_nodes = std::stoi(nodes.front());
@@ -247,6 +257,29 @@ void RoundScript::JoinAs(const Command& command) {
     join.job.max_restarts = command.Int("restarts", join.job.max_restarts);
     Receive(command, agent, join);
   }
+}
+
+// "states=memory:3:1200,durable:3:1000" (generation, step; or epoch, generation, step) is what the
+// agent holds from now on; "states=none".
+std::vector<SavedState> RoundScript::States(const Command& command, Agent& agent) {
+  const auto found = command.values.find("states");
+  if (found == command.values.end()) return agent.states;
+  agent.states.clear();
+  if (found->second == "none") return {};
+  for (const auto text : absl::StrSplit(found->second, ',')) {
+    const std::vector<std::string> parts = absl::StrSplit(text, ':');
+    const std::size_t count = parts.size();
+    if (count < 3 || count > 4 || (parts[0] != "memory" && parts[0] != "durable")) {
+      throw std::invalid_argument(absl::StrCat(text, " is no state: memory:GENERATION:STEP"));
+    }
+    SavedState state;
+    state.tier = parts[0] == "memory" ? Tier::kMemory : Tier::kDurable;
+    state.epoch = count == 4 ? std::stoul(parts[1]) : agent.epoch;
+    state.generation = Generation{std::stoi(parts[count - 2])};
+    state.step = std::stoll(parts[count - 1]);
+    agent.states.push_back(state);
+  }
+  return agent.states;
 }
 
 void RoundScript::Exit(const Command& command) {
@@ -312,12 +345,17 @@ void RoundScript::ShowStatus() {
       status.checkpoint ? absl::StrCat(", checkpoint ", *status.checkpoint) : "",
       status.last_cause ? absl::StrCat(", last cause: ", Text(*status.last_cause)) : ""));
   for (const NodeStatus& node : status.nodes) {
-    Print(absl::StrCat("  ", node.host, " ", node.state,
-                       node.rank.value < 0 ? ""
-                                           : absl::StrCat(", node rank ", node.rank.value,
-                                                          ", ranks from ", node.first_rank.value),
-                       ", ", node.workers, " workers, heard ", Seconds(node.heard_ago), " ago",
-                       node.step ? absl::StrCat(", step ", *node.step) : ""));
+    Print(absl::StrCat(
+        "  ", node.host, " ", node.state,
+        node.rank.value < 0
+            ? ""
+            : absl::StrCat(", node rank ", node.rank.value, ", ranks from ", node.first_rank.value),
+        ", ", node.workers, " workers, heard ", Seconds(node.heard_ago), " ago",
+        node.step ? absl::StrCat(", step ", *node.step) : "",
+        node.newest_state ? absl::StrCat(", holds step ", node.newest_state->step,
+                                         " of generation ", node.newest_state->generation.value,
+                                         " (", ToString(node.newest_state->tier), ")")
+                          : ""));
   }
 }
 
@@ -363,7 +401,10 @@ void RoundScript::Step(const Round::Event& event) {
                      Print(absl::StrCat("> ", answer.accepted ? "yes: " : "no: ", answer.text));
                    },
                    [&](const Round::Happened& happened) { Print("* " + Text(happened.event)); },
-                   [](const Round::Note&) {},
+                   // What else is in the log stands in other words above.
+                   [&](const Round::Note& note) {
+                     if (absl::StartsWith(note.text, "discarded")) Print("(" + note.text + ")");
+                   },
                },
                action);
   }

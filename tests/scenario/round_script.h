@@ -52,6 +52,7 @@ class RoundScript {
     Generation generation{-1};
     Rank first_rank;
     bool running = false;
+    std::vector<SavedState> states;  // that its node holds
   };
 
   static Command Parse(const std::string& line);
@@ -60,6 +61,7 @@ class RoundScript {
   void Execute(const Command& command);
   void Job(const Command& command);
   void JoinAs(const Command& command);
+  std::vector<SavedState> States(const Command& command, Agent& agent);
   void Exit(const Command& command);
   void Wait(const Command& command);
   void RestartDaemon(const Command& command);

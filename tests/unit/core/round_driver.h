@@ -174,11 +174,12 @@ class RoundDriver {
     return prefix +
            std::visit(Overloaded{
                           [](const Assignment& a) {
-                            return absl::StrCat("Assignment node ", a.node_rank.value, "/",
-                                                a.node_count, " first ", a.first_rank.value,
-                                                " world ", a.world_size, " ", a.master_addr, ":",
-                                                a.master_port, " restart ", a.restart_count, "/",
-                                                a.max_restarts);
+                            return absl::StrCat(
+                                "Assignment node ", a.node_rank.value, "/", a.node_count, " first ",
+                                a.first_rank.value, " world ", a.world_size, " ", a.master_addr,
+                                ":", a.master_port, " restart ", a.restart_count, "/",
+                                a.max_restarts,
+                                a.restore ? "; " + ddprun::Describe(*a.restore) : "");
                           },
                           [](const Waiting&) { return std::string("Waiting"); },
                           [](const HeartbeatAck& ack) { return absl::StrCat("Ack ", ack.sent_at); },

@@ -1,0 +1,24 @@
+#include "rendezvous/core/saved_state.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace ddprun {
+
+const char* ToString(Tier tier) {
+  switch (tier) {
+    case Tier::kMemory:
+      return "memory";
+    case Tier::kDurable:
+      return "durable";
+  }
+  return "?";
+}
+
+std::string Describe(const RestorePlan& plan) {
+  if (!plan.state) return "starts at step 0: no node holds a state that is valid";
+  return absl::StrCat("resumes at step ", plan.state->step, " from rank ", plan.source.value, " (",
+                      plan.state->tier == Tier::kMemory ? "memory" : "disk", " of node ", plan.host,
+                      ")");
+}
+
+}  // namespace ddprun

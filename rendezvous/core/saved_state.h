@@ -1,0 +1,48 @@
+// A state of the training that a node holds, and the one that a generation begins with.
+//
+// A state is named by (epoch, generation, step): the generation that made it, and the step after
+// which. Its tier says where it is: in memory (DDPRUN_SNAPSHOT_DIR) or durable, on a disk.
+#ifndef DDPRUN_RENDEZVOUS_CORE_SAVED_STATE_H_
+#define DDPRUN_RENDEZVOUS_CORE_SAVED_STATE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+enum class Tier { kMemory, kDurable };
+// memory | durable
+const char* ToString(Tier tier);
+
+struct SavedState {
+  std::uint32_t epoch = 0;
+  Generation generation;  // −1: made before this job, or by nobody knows whom
+  std::int64_t step = 0;
+  Tier tier = Tier::kMemory;
+
+  bool operator==(const SavedState&) const = default;
+};
+
+// An agent names so many at most: the newest of each tier, and those before them.
+inline constexpr std::size_t kMaxSavedStates = 8;
+
+// What every rank of a generation begins with. Decided once, by Round, when it is formed.
+struct RestorePlan {
+  std::optional<SavedState> state;  // nullopt: none is valid; the training starts at step 0
+  Rank source;                      // holds it, and gives it to the others
+  std::string host;                 // of the source, for people
+
+  std::int64_t step() const { return state ? state->step : 0; }
+  bool operator==(const RestorePlan&) const = default;
+};
+
+// "resumes at step 1200 from rank 2 (memory of node b)", "starts at step 0: no node holds ..."
+std::string Describe(const RestorePlan& plan);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CORE_SAVED_STATE_H_
