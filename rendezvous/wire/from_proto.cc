@@ -33,12 +33,15 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
   to.offered_port = ReadPort("Join.offered_port", from.offered_port(), check);
   to.workers_running = from.workers_running();
   to.returning = from.returning();
+  to.states = ReadStates(from.states(), check);
   return to;
 }
 
 Heartbeat ReadHeartbeat(const v1::Heartbeat& from, FieldChecker& check) {
-  Heartbeat to{from.sent_at(), {}};
+  Heartbeat to;
+  to.sent_at = from.sent_at();
   if (from.has_step()) to.step = check.Step("Heartbeat.step", from.step());
+  to.states = ReadStates(from.states(), check);
   return to;
 }
 
@@ -47,6 +50,7 @@ Drained ReadDrained(const v1::Drained& from, FieldChecker& check) {
   to.offered_port = ReadPort("Drained.offered_port", from.offered_port(), check);
   if (from.has_last_step()) to.last_step = check.Step("Drained.last_step", from.last_step());
   to.fenced_at_ms = from.fenced_at_ms();
+  to.states = ReadStates(from.states(), check);
   return to;
 }
 
@@ -62,6 +66,7 @@ Assignment ReadAssignment(const v1::Assignment& from, FieldChecker& check) {
   to.restart_count =
       check.Number("Assignment.restart_count", from.restart_count(), 0, kMaxRestarts);
   to.max_restarts = check.Number("Assignment.max_restarts", from.max_restarts(), 0, kMaxRestarts);
+  if (from.has_restore()) to.restore = ReadRestorePlan(from.restore(), to.world_size, check);
   return to;
 }
 

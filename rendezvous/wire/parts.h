@@ -3,6 +3,11 @@
 #ifndef DDPRUN_RENDEZVOUS_WIRE_PARTS_H_
 #define DDPRUN_RENDEZVOUS_WIRE_PARTS_H_
 
+#include <google/protobuf/repeated_field.h>
+
+#include <cstdint>
+#include <vector>
+
 #include "ddprun/v1/rendezvous.pb.h"
 #include "rendezvous/core/messages.h"
 #include "rendezvous/wire/field_checker.h"
@@ -14,12 +19,19 @@ NodeSpec ReadNodeSpec(const v1::NodeSpec& from, int max_nodes, FieldChecker& che
 WorkerExited ReadWorkerExited(const v1::WorkerExited& from, FieldChecker& check);
 RootCause ReadRootCause(const v1::RootCause& from, FieldChecker& check);
 Finished ReadFinished(const v1::Finished& from, FieldChecker& check);
+std::vector<SavedState> ReadStates(const google::protobuf::RepeatedPtrField<v1::SavedState>& from,
+                                   FieldChecker& check);
+RestorePlan ReadRestorePlan(const v1::RestorePlan& from, std::int64_t world_size,
+                            FieldChecker& check);
 
 void Fill(const JobSpec& from, v1::JobSpec* to);
 void Fill(const NodeSpec& from, v1::NodeSpec* to);
 void Fill(const WorkerExited& from, v1::WorkerExited* to);
 void Fill(const RootCause& from, v1::RootCause* to);
 void Fill(const Finished& from, v1::Finished* to);
+void Fill(const std::vector<SavedState>& from,
+          google::protobuf::RepeatedPtrField<v1::SavedState>* to);
+void Fill(const RestorePlan& from, v1::RestorePlan* to);
 
 }  // namespace ddprun::wire
 

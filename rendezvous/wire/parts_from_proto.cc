@@ -33,6 +33,26 @@ WorkerFailure ReadWorkerFailure(const v1::WorkerFailure& from, FieldChecker& che
   return to;
 }
 
+SavedState ReadState(const v1::SavedState& from, FieldChecker& check) {
+  SavedState to;
+  to.epoch = from.epoch();
+  to.generation.value =
+      check.Number("SavedState.generation", from.generation(), -1, kMaxGeneration);
+  to.step = check.Step("SavedState.step", from.step());
+  switch (from.tier()) {
+    case v1::TIER_MEMORY:
+      to.tier = Tier::kMemory;
+      break;
+    case v1::TIER_DURABLE:
+      to.tier = Tier::kDurable;
+      break;
+    default:
+      check.Fail(absl::StrCat("SavedState.tier is ", static_cast<int>(from.tier()),
+                              ", expected one that this version knows"));
+  }
+  return to;
+}
+
 }  // namespace
 
 JobSpec ReadJobSpec(const v1::JobSpec& from, FieldChecker& check) {
@@ -139,6 +159,26 @@ Finished ReadFinished(const v1::Finished& from, FieldChecker& check) {
   for (const v1::RootCause& cause : from.earlier()) {
     to.earlier.push_back(ReadRootCause(cause, check));
   }
+  return to;
+}
+
+std::vector<SavedState> ReadStates(const google::protobuf::RepeatedPtrField<v1::SavedState>& from,
+                                   FieldChecker& check) {
+  std::vector<SavedState> to;
+  check.Number("SavedState: number", from.size(), 0, kMaxSavedStates);
+  for (const v1::SavedState& state : from) {
+    if (to.size() == kMaxSavedStates) break;
+    to.push_back(ReadState(state, check));
+  }
+  return to;
+}
+
+RestorePlan ReadRestorePlan(const v1::RestorePlan& from, std::int64_t world_size,
+                            FieldChecker& check) {
+  RestorePlan to;
+  if (from.has_state()) to.state = ReadState(from.state(), check);
+  to.source.value = check.Number("RestorePlan.source_rank", from.source_rank(), 0, world_size - 1);
+  to.host = check.Text("RestorePlan.source_host", from.source_host(), kMaxHostBytes);
   return to;
 }
 

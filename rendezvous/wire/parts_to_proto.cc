@@ -41,6 +41,13 @@ v1::Outcome OutcomeToProto(Outcome outcome) {
   return v1::OUTCOME_UNSPECIFIED;
 }
 
+void Fill(const SavedState& from, v1::SavedState* to) {
+  to->set_epoch(from.epoch);
+  to->set_generation(from.generation.value);
+  to->set_step(from.step);
+  to->set_tier(from.tier == Tier::kMemory ? v1::TIER_MEMORY : v1::TIER_DURABLE);
+}
+
 }  // namespace
 
 void Fill(const JobSpec& from, v1::JobSpec* to) {
@@ -105,6 +112,17 @@ void Fill(const Finished& from, v1::Finished* to) {
   to->set_restarts_used(from.restarts_used);
   if (from.root_cause) Fill(*from.root_cause, to->mutable_root_cause());
   for (const RootCause& cause : from.earlier) Fill(cause, to->add_earlier());
+}
+
+void Fill(const std::vector<SavedState>& from,
+          google::protobuf::RepeatedPtrField<v1::SavedState>* to) {
+  for (const SavedState& state : from) Fill(state, to->Add());
+}
+
+void Fill(const RestorePlan& from, v1::RestorePlan* to) {
+  if (from.state) Fill(*from.state, to->mutable_state());
+  to->set_source_rank(from.source.value);
+  to->set_source_host(CleanText(from.host, kMaxHostBytes));
 }
 
 }  // namespace ddprun::wire

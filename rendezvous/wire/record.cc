@@ -92,6 +92,13 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
     proto.mutable_plan()->set_save(record.plan->save);
     proto.mutable_plan()->set_reason(CleanText(record.plan->reason, kMaxTextBytes));
   }
+  if (record.restore) Fill(*record.restore, proto.mutable_restore());
+  for (const ResumePoint& point : record.timeline) {
+    v1::ResumePoint* const to = proto.add_timeline();
+    to->set_epoch(point.epoch);
+    to->set_generation(point.generation.value);
+    to->set_step(point.step);
+  }
   if (record.finished) Fill(*record.finished, proto.mutable_finished());
   return proto.SerializeAsString();
 }
@@ -127,6 +134,16 @@ absl::StatusOr<OwnedRecord> DecodeRecord(const std::string& bytes) {
   if (proto.has_plan()) {
     record.plan = {proto.plan().stop(), proto.plan().save(),
                    check.Text("PlanRecord.reason", proto.plan().reason(), kMaxTextBytes)};
+  }
+  if (proto.has_restore()) {
+    record.restore = ReadRestorePlan(proto.restore(), kMaxWorldSize, check);
+  }
+  check.Number("JobRecord.timeline: number", proto.timeline_size(), 0, Timeline::kMaxPoints);
+  for (const v1::ResumePoint& point : proto.timeline()) {
+    record.timeline.push_back(
+        {point.epoch(),
+         Generation{check.Number("ResumePoint.generation", point.generation(), 0, kMaxGeneration)},
+         check.Step("ResumePoint.step", point.step())});
   }
   if (proto.has_finished()) record.finished = ReadFinished(proto.finished(), check);
   if (!check.status().ok()) return absl::DataLossError(check.status().message());

@@ -28,10 +28,12 @@ struct AgentBody {
     body->set_offered_port(join.offered_port);
     body->set_workers_running(join.workers_running);
     body->set_returning(join.returning);
+    Fill(join.states, body->mutable_states());
   }
   void operator()(const Heartbeat& heartbeat) const {
     to->mutable_heartbeat()->set_sent_at(heartbeat.sent_at);
     if (heartbeat.step) to->mutable_heartbeat()->set_step(*heartbeat.step);
+    Fill(heartbeat.states, to->mutable_heartbeat()->mutable_states());
   }
   void operator()(const Prepared&) const { to->mutable_prepared(); }
   void operator()(const WorkerExited& exit) const { Fill(exit, to->mutable_worker_exited()); }
@@ -39,6 +41,7 @@ struct AgentBody {
     to->mutable_drained()->set_offered_port(drained.offered_port);
     if (drained.last_step) to->mutable_drained()->set_last_step(*drained.last_step);
     to->mutable_drained()->set_fenced_at_ms(drained.fenced_at_ms);
+    Fill(drained.states, to->mutable_drained()->mutable_states());
   }
   void operator()(const Checkpointed& checkpointed) const {
     to->mutable_checkpointed()->set_step(checkpointed.step);
@@ -67,6 +70,7 @@ struct RendezvousBody {
     body->set_master_port(assignment.master_port);
     body->set_restart_count(assignment.restart_count);
     body->set_max_restarts(assignment.max_restarts);
+    if (assignment.restore) Fill(*assignment.restore, body->mutable_restore());
   }
   void operator()(const HeartbeatAck& ack) const {
     to->mutable_heartbeat_ack()->set_sent_at(ack.sent_at);

@@ -49,6 +49,10 @@ RootCause LostNode() {
   return cause;
 }
 
+std::vector<SavedState> FullStates() {
+  return {{1, Generation{4}, 1200, Tier::kMemory}, {0, Generation{-1}, 0, Tier::kDurable}};
+}
+
 Join FullJoin() {
   Join join = JoinOf("n1", 4, 8);
   join.job.restart_window = std::chrono::hours(1);
@@ -57,6 +61,7 @@ Join FullJoin() {
   join.job.save_timeout = std::chrono::minutes(5);
   join.workers_running = true;
   join.job.never_restart_on = {3, 42};
+  join.states = FullStates();
   return join;
 }
 
@@ -92,7 +97,18 @@ INSTANTIATE_TEST_SUITE_P(Every, AgentRoundTripTest,
                                          Drained{29501, 3, 1700000000123}, Prepared{},
                                          FullWorkerExited(), WorkerExited{},
                                          Drained{29501, std::nullopt}, Drained{29501, 17},
-                                         Leave{"SIGTERM", 143}));
+                                         Drained{29501, 17, 0, FullStates()},
+                                         Heartbeat{-5, 17, FullStates()}, Leave{"SIGTERM", 143}));
+
+Assignment WithPlan(const RestorePlan& plan) {
+  Assignment assignment;
+  assignment.node_count = 1;
+  assignment.world_size = 8;
+  assignment.master_addr = "10.0.0.1";
+  assignment.master_port = 29500;
+  assignment.restore = plan;
+  return assignment;
+}
 
 class RendezvousRoundTripTest : public testing::TestWithParam<RendezvousMessage> {};
 
@@ -114,6 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
                                .master_port = 29500,
                                .restart_count = 1,
                                .max_restarts = 3},
+                    WithPlan(RestorePlan{FullStates()[0], Rank{7}, "n2"}), WithPlan(RestorePlan{}),
                     Waiting{"for 1 node"}, HeartbeatAck{INT64_MIN}, Start{}, Save{},
                     Fenced{"not heard for 3 s"},
                     Finished{Outcome::kPreempted, 75, "stopped", 0, {}, {}}, Stop{"rank 3 died"},
@@ -188,6 +205,16 @@ INSTANTIATE_TEST_SUITE_P(
                 "JobSpec.master_port is 65536, expected 0 to 65535"},
         BadJoin{[](Message& m) { m.mutable_join()->mutable_job()->set_master_addr("a\nb"); },
                 "JobSpec.master_addr contains a control character"},
+        BadJoin{[](Message& m) { m.mutable_join()->add_states()->set_step(5); },
+                "SavedState.tier is 0, expected one that this version knows"},
+        BadJoin{[](Message& m) { m.mutable_join()->add_states()->set_step(-1); },
+                "SavedState.step is -1, expected 0 or more"},
+        BadJoin{[](Message& m) { m.mutable_join()->add_states()->set_generation(-2); },
+                "SavedState.generation is -2, expected -1 to 1000000000"},
+        BadJoin{[](Message& m) {
+                  for (int i = 0; i < 9; ++i) m.mutable_join()->add_states();
+                },
+                "SavedState: number is 9, expected 0 to 8"},
         BadJoin{[](Message& m) { m.mutable_join()->set_offered_port(65536); },
                 "Join.offered_port is 65536, expected 1 to 65535"}));
 
@@ -233,6 +260,10 @@ TEST(FromProtoTest, RefusesAnAssignmentWhoseNumbersContradictEachOther) {
   proto.mutable_assignment()->set_first_rank(8);
   EXPECT_EQ(std::string(FromProto(proto).status().message()),
             "Assignment.first_rank is 8, expected 0 to 7");
+  proto.mutable_assignment()->set_first_rank(0);
+  proto.mutable_assignment()->mutable_restore()->set_source_rank(8);
+  EXPECT_EQ(std::string(FromProto(proto).status().message()),
+            "RestorePlan.source_rank is 8, expected 0 to 7");
 }
 
 TEST(FromProtoTest, RefusesAnOutcomeThatItDoesNotKnow) {
@@ -276,6 +307,8 @@ JobRecord FullRecord() {
   record.causes = {FullRootCause(), LostNode()};
   record.reports_checkpoints = true;
   record.checkpoint = 400;
+  record.restore = RestorePlan{FullStates()[0], Rank{4}, "n3"};
+  record.timeline = {{0, Generation{3}, 100}, {3, Generation{7}, 390}};
   return record;
 }
 
@@ -288,6 +321,16 @@ TEST(RecordTest, ComesBackEqual) {
     EXPECT_EQ(back->owner, "uid:1000");
     EXPECT_EQ(back->record, record);
   }
+}
+
+// As a rendezvous of before there were plans wrote it.
+TEST(RecordTest, AnOlderOneHasNoPlanAndNoTimeline) {
+  JobRecord older = FullRecord();
+  older.restore.reset();
+  older.timeline.clear();
+  const auto back = DecodeRecord(EncodeRecord("", older));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->record, older);
 }
 
 TEST(RecordTest, WhatCannotBeOneIsDataLoss) {
