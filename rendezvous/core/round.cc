@@ -321,7 +321,9 @@ void Round::OnHeartbeat(Node& node, const Header& header, const Heartbeat& heart
     node.step = heartbeat.step;
     made_step_ = true;
   }
-  if (!heartbeat.states.empty()) TakeStates(node, heartbeat.states);
+  // After Drained nothing changes: one that says otherwise is older, and late.
+  const bool may_change = header.generation == generation_ && node.phase == Phase::kStarted;
+  if (may_change && !heartbeat.states.empty()) TakeStates(node, heartbeat.states);
   Reply(header, HeartbeatAck{heartbeat.sent_at});
 }
 

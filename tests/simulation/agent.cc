@@ -192,7 +192,9 @@ void Agent::Perform(const Supervisor::Action& action) {
 
 void Agent::Perform(const Supervisor::Send& send) {
   if (session_ == nullptr) return;
-  const auto deliver = [this, session = session_, header = send.header, message = send.message] {
+  AgentMessage filled = send.message;
+  if (world_->plan.states) FillIn(&filled);
+  const auto deliver = [this, session = session_, header = send.header, message = filled] {
     if (!session->server_open) {  // nobody is there: the other machine says so
       if (!session->broken && (world_->daemon.up() || world_->daemon.refuses())) {
         world_->network.SendOnce(host_, kDown,
@@ -216,8 +218,35 @@ void Agent::Perform(const Supervisor::Send& send) {
   });
 }
 
+void Agent::FillIn(AgentMessage* message) {
+  const auto* join = std::get_if<Join>(message);
+  const bool looks =
+      join != nullptr ? !join->workers_running : std::holds_alternative<Drained>(*message);
+  if (looks) states_.OnFound(world_->Disk(host_));
+  states_.FillIn(message);
+  if (world_->bug != Bug::kTimelineForgotten || world_->daemon.round() == nullptr) return;
+  std::vector<SavedState>* states = nullptr;
+  if (auto* said = std::get_if<Join>(message)) states = &said->states;
+  if (auto* said = std::get_if<Drained>(message)) states = &said->states;
+  if (states == nullptr) return;
+  for (SavedState& state : *states) state.generation = world_->daemon.round()->generation();
+}
+
+void Agent::OnSaved(LocalRank local_rank, const SavedState& state, const std::string& path) {
+  Post([this, local_rank, state, path] {
+    if (state.tier == Tier::kMemory) {
+      states_.OnSnapshot(state.epoch, state.generation, state.step);
+      Step(Supervisor::WorkerSpoke{local_rank});
+    } else {
+      states_.OnCheckpoint(state.epoch, state.generation, state.step, path);
+      Step(Supervisor::CheckpointReported{local_rank, state.step});
+    }
+  });
+}
+
 // One worker after the other; nothing else is handled meanwhile.
 void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
+  if (spawn.assignment.restore) states_.OnStarted(*spawn.assignment.restore);
   spawn_ = spawn;
   workers_.clear();
   world_->scheduler.After(world_->random.Wide(1, 30) * kMillisecond, [this] {

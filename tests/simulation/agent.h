@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/core/node_states.h"
 #include "launcher/core/supervisor.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/scheduler.h"
@@ -52,6 +53,9 @@ class Agent {
   void OnWorkerEnded(int worker, LocalRank local_rank, ExitStatus status,
                      const std::string& last_words);
   void Feed(Supervisor::Event event);
+  // A state is whole, in memory or at `path`.
+  void OnSaved(LocalRank local_rank, const SavedState& state, const std::string& path);
+  std::vector<SavedState> holds() const { return states_.List(); }
 
  private:
   TimePoint Now() const;
@@ -63,6 +67,7 @@ class Agent {
   void Perform(const Supervisor::Send& send);
   void Perform(const Supervisor::SpawnWorkers& spawn);
   void Perform(const Supervisor::SetFence& fence);
+  void FillIn(AgentMessage* message);  // what this node holds
   void SpawnNext();
   void Exit(const Verdict& verdict);
   void ScheduleTick();
@@ -88,6 +93,7 @@ class Agent {
   Time tick_at_ = -1;
   std::optional<Verdict> verdict_;
   int verdict_life_ = 0;
+  NodeStates states_;
 
   // The client.
   SessionPtr session_;  // open, or nullptr

@@ -56,6 +56,9 @@ void Checker::OnEvent(const Round& round, int life, const JobEvent& event) {
       CheckNobodyRuns(round, life);
       failed_ = false;
       break;
+    case JobEvent::Kind::kStarted:
+      if (planned_) resumed_.push_back({round.epoch(), event.generation, planned_->step()});
+      break;
     case JobEvent::Kind::kFailed:
       failed_ = true;
       spends_ = !IsMembershipChange(*event.cause) &&
@@ -89,7 +92,10 @@ void Checker::OnJobBegins() {
   failed_ = false;
 }
 
-void Checker::OnRestored(const Round& round) {
+// The workers of a generation that was recorded may have been told to start.
+void Checker::OnRestored(const Round& round, const JobRecord& record) {
+  planned_ = record.restore;
+  if (planned_) resumed_.push_back({record.epoch, record.generation, planned_->step()});
   restarts_ = round.restarts_used();
   failed_ = false;
 }
@@ -99,6 +105,12 @@ void Checker::OnRecord(int life, const JobRecord& record) {
   if (record.finished || record.generation.value < 0) {
     if (record.generation.value < 0) restarts_ = 0;
     return;
+  }
+  planned_ = record.restore;
+  // Of a job that is begun again, or whose rendezvous forgets, less is known.
+  if (life == 1 && !world_->plan.memory_store && record.generation > checked_) {
+    checked_ = record.generation;
+    CheckPlan(record);
   }
   int node = 0;
   int rank = 0;
@@ -116,6 +128,50 @@ void Checker::OnRecord(int life, const JobRecord& record) {
     if (!incarnations.insert(member.incarnation.value).second) {
       world_->Violation(
           absl::StrCat("one agent has two ranks in generation ", record.generation.value));
+    }
+  }
+}
+
+bool Checker::IsDead(const SavedState& state) const {
+  return std::any_of(resumed_.begin(), resumed_.end(), [&](const ResumePoint& point) {
+    return std::tie(point.epoch, point.generation) > std::tie(state.epoch, state.generation) &&
+           point.step < state.step;
+  });
+}
+
+void Checker::CheckPlan(const JobRecord& record) {
+  if (!world_->plan.states) return;
+  if (world_->bug == Bug::kNoIncarnationCheck) return;  // members are not who they seem
+  const std::string where =
+      absl::StrCat("epoch ", record.epoch, " generation ", record.generation.value, " begins with ",
+                   record.restore ? Describe(*record.restore) : "no plan");
+  const auto& plan = record.restore;
+  for (const NodeRecord& member : record.members) {
+    const Agent& agent = *world_->agents[member.incarnation.value - 1];
+    if (!agent.alive()) continue;
+    for (const SavedState& state : agent.holds()) {
+      if (IsDead(state)) {
+        ++world_->result.dead_states;
+        continue;
+      }
+      if (!plan) {
+        world_->Violation(absl::StrCat(where, ", and ", agent.Name(), " holds one"));
+      } else if (state.step > plan->step()) {
+        world_->Violation(absl::StrCat("training goes back: ", where, ", and ", agent.Name(),
+                                       " holds step ", state.step));
+      }
+    }
+    if (!plan || !plan->state || member.first_rank != plan->source) continue;
+    ++world_->result.restores;
+    if (member.rank.value != 0) ++world_->result.restores_elsewhere;
+    const std::vector<SavedState> states = agent.holds();
+    const bool held = std::any_of(states.begin(), states.end(), [&](const SavedState& state) {
+      return state.step == plan->state->step && state.tier == plan->state->tier && !IsDead(state);
+    });
+    if (!held) {
+      world_->Violation(absl::StrCat(where,
+                                     ", and its source does not hold that, or it is of a "
+                                     "dead timeline"));
     }
   }
 }
@@ -143,7 +199,7 @@ void Checker::OnAssigned(int life, const Header& header, const Assignment& assig
   for (const auto& [number, known] : formed.by_node) {
     if (known.world_size != assignment.world_size || known.node_count != assignment.node_count ||
         known.master_addr != assignment.master_addr ||
-        known.master_port != assignment.master_port) {
+        known.master_port != assignment.master_port || known.restore != assignment.restore) {
       world_->Violation(absl::StrCat("nodes of one generation are told different things: ", where));
     }
     if (number != node++ || known.first_rank.value != rank) {

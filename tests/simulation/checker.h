@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -27,7 +28,7 @@ class Checker {
   void OnRecord(int life, const JobRecord& record);
   // An assignment becomes visible to the agents.
   void OnAssigned(int life, const Header& header, const Assignment& assignment);
-  void OnRestored(const Round& round);
+  void OnRestored(const Round& round, const JobRecord& record);
   void OnJobBegins();
   // An agent came back from a generation that the daemon of job `life` has no record of.
   void OnReturner(int life) { returners_.insert(life); }
@@ -45,11 +46,18 @@ class Checker {
   // memory and nobody told it, or where a job of the same name was begun after the end.
   bool Excludes(int older, int newer) const;
   void CheckNobodyRuns(const Round& round, int life);
+  // A generation is being formed: what it begins with.
+  void CheckPlan(const JobRecord& record);
+  // By all generations that may have started, one by one.
+  bool IsDead(const SavedState& state) const;
 
   World* const world_;  // outlives this
   std::set<int> returners_;
   std::map<Key, Formed> formed_;
   std::map<Key, std::uint64_t> members_;  // hash of incarnations and ranks, from the record
+  std::vector<ResumePoint> resumed_;
+  std::optional<RestorePlan> planned_;  // by the newest record
+  Generation checked_{-1};              // its plan
   int restarts_ = 0;
   bool failed_ = false;  // the generation that ended last did
   bool spends_ = false;  // a restart, by its cause

@@ -32,7 +32,7 @@ void Daemon::Boot() {
     round_ = std::make_unique<Round>(kJob, *durable_, clock_.Local(world_->scheduler.now()),
                                      world_->plan.round);
     life_ = durable_life_;
-    world_->checker.OnRestored(*round_);
+    world_->checker.OnRestored(*round_, *durable_);
     world_->recorder.Line(
         absl::StrCat("daemon boots with the record of generation ", durable_->generation.value));
     ScheduleTick();

@@ -111,6 +111,7 @@ void KillAgent(World* world) {
   }
   world->hosts[host]->powered = false;
   agent->PowerOff();
+  if (!world->plan.shared_disk && world->state_random.Percent(50)) world->hosts[host]->disk.clear();
   if (world->random.Percent(70) && agent->epoch() == world->epoch) {
     StartLater(world, host, world->random.Wide(1000, 8000) * kMillisecond);
   }

@@ -49,6 +49,12 @@ Plan MakePlan(Random& random) {
   return plan;
 }
 
+void PlanStates(Random& random, Plan* plan) {
+  plan->states = plan->checkpoint_every > 0 && random.Percent(85);
+  plan->snapshot_every = plan->states && random.Percent(75) ? random.Int(1, 2) : 0;
+  plan->shared_disk = random.Percent(25);
+}
+
 Time LivenessBound(const Plan& plan) {
   const auto time = [](Duration duration) -> Time {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();

@@ -23,6 +23,9 @@ struct Plan {
   Time step_time = 0;
   int checkpoint_every = 0;   // steps; 0: the workers report none
   bool workers_speak = true;  // the control socket
+  bool states = false;        // agents tell what their node holds; else workers find it themselves
+  int snapshot_every = 0;     // steps, in memory, on every node; some fail. 0: none
+  bool shared_disk = false;   // for checkpoints; else each host has its own
 
   Time shortest_delay = 0;  // of a message
   Time longest_delay = 0;
@@ -38,6 +41,8 @@ struct Plan {
 };
 
 Plan MakePlan(Random& random);
+// From a generator of its own: what states there are moves no fault.
+void PlanStates(Random& random, Plan* plan);
 
 // How long after the last fault a job may take to end; docs/simulation.md explains each term.
 Time LivenessBound(const Plan& plan);

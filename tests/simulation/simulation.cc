@@ -12,11 +12,13 @@ std::optional<Bug> BugNamed(const std::string& name) {
   if (name == "no_incarnation_check") return Bug::kNoIncarnationCheck;
   if (name == "lease_from_ack_arrival") return Bug::kLeaseFromAckArrival;
   if (name == "ranks_before_lease") return Bug::kRanksBeforeLease;
+  if (name == "timeline_forgotten") return Bug::kTimelineForgotten;
   return std::nullopt;
 }
 
 World::World(std::uint64_t seed, Bug bug, std::string* trace)
     : random(seed),
+      state_random(~seed),
       plan(MakePlan(random)),
       bug(bug),
       recorder(&scheduler, trace),
@@ -25,6 +27,7 @@ World::World(std::uint64_t seed, Bug bug, std::string* trace)
       daemon(this),
       training(this) {
   result.seed = seed;
+  PlanStates(state_random, &plan);
 }
 
 Host& World::AddHost() {

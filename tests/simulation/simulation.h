@@ -16,6 +16,7 @@ enum class Bug {
   kNoIncarnationCheck,   // the rendezvous takes a restarted agent for the one before
   kLeaseFromAckArrival,  // the agent counts its lease from when an acknowledgement arrived
   kRanksBeforeLease,     // the rendezvous gives ranks away after half of the lease
+  kTimelineForgotten,    // an agent says that the newest generation made what it holds
 };
 // nullopt: no such bug.
 std::optional<Bug> BugNamed(const std::string& name);
@@ -32,6 +33,9 @@ struct Result {
   int fences = 0;  // agents that ended their workers because they were cut off
   int daemon_restarts = 0;
   int sessions = 0;
+  int restores = 0;            // generations that began with a state
+  int restores_elsewhere = 0;  // of them from another node than the first
+  int dead_states = 0;         // that a member held when a generation was formed
 };
 
 // `trace`: where a line for each event goes, or nullptr.

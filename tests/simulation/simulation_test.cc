@@ -27,6 +27,9 @@ TEST(SimulationTest, EverythingHoldsWhateverHappens) {
     all.daemon_restarts += result.daemon_restarts;
     all.generations += result.generations;
     all.faults += result.faults;
+    all.restores += result.restores;
+    all.restores_elsewhere += result.restores_elsewhere;
+    all.dead_states += result.dead_states;
     succeeded += result.outcome == "succeeded";
   }
   // It was not held because nothing happened, or because nothing was finished.
@@ -34,6 +37,9 @@ TEST(SimulationTest, EverythingHoldsWhateverHappens) {
   EXPECT_GT(all.fences, static_cast<int>(kRuns) / 10);
   EXPECT_GT(all.daemon_restarts, static_cast<int>(kRuns) / 4);
   EXPECT_GT(all.generations, static_cast<int>(kRuns));
+  EXPECT_GT(all.restores, static_cast<int>(kRuns) / 5);
+  EXPECT_GT(all.restores_elsewhere, static_cast<int>(kRuns) / 40);
+  EXPECT_GT(all.dead_states, static_cast<int>(kRuns) / 200);
   EXPECT_GT(succeeded, static_cast<int>(kRuns) * 3 / 4);
 }
 
@@ -70,7 +76,7 @@ TEST_P(PlantedBugTest, IsFound) {
 
 INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest,
                          testing::Values("no_incarnation_check", "lease_from_ack_arrival",
-                                         "ranks_before_lease"),
+                                         "ranks_before_lease", "timeline_forgotten"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(BugNameTest, OthersHaveNone) { EXPECT_FALSE(BugNamed("none_of_them")); }

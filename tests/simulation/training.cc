@@ -25,8 +25,15 @@ int Training::Start(Agent* agent, const Supervisor::SpawnWorkers& spawn, std::ui
     group->epoch = epoch;
     group->generation = spawn.generation;
     group->world_size = spawn.assignment.world_size;
-    group->step = world_->plan.checkpoint_every > 0 ? durable_step_ : 0;
+    group->restore = spawn.assignment.restore;
+    group->step = group->restore                      ? group->restore->step()
+                  : world_->plan.checkpoint_every > 0 ? durable_step_
+                                                      : 0;
     ++world_->result.generations;
+  }
+  if (group->restore != spawn.assignment.restore) {
+    world_->Violation(absl::StrCat(agent->Name(), " begins generation ", spawn.generation.value,
+                                   " with another state than its peers"));
   }
   const int id = static_cast<int>(workers_.size());
   const Rank rank{spawn.assignment.first_rank.value + local_rank.value};
@@ -112,6 +119,27 @@ void Training::Break(Group* group) {
   }
 }
 
+void Training::Save(const Group& group, Tier tier) {
+  const SavedState state{group.epoch, group.generation, group.step, tier};
+  const std::string path = absl::StrCat("step-", group.step);
+  for (const int id : std::vector<int>(alive_)) {
+    const Worker& worker = workers_[id];
+    const bool saves =
+        tier == Tier::kMemory ? worker.local_rank.value == 0 : worker.rank.value == 0;
+    if (worker.group != &group || !saves) continue;
+    if (tier == Tier::kDurable) {
+      durable_step_ = std::max(durable_step_, group.step);
+      std::vector<SavedFile>& disk = world_->Disk(worker.agent->host());
+      std::erase_if(disk, [&](const SavedFile& file) { return file.path == path; });
+      disk.insert(disk.begin(), {state, path});
+      if (disk.size() > 3) disk.pop_back();
+    } else if (world_->state_random.Percent(50)) {
+      continue;  // not every node is as quick
+    }
+    worker.agent->OnSaved(worker.local_rank, state, path);
+  }
+}
+
 void Training::StepGroup(Group* group) {
   if (group->broken || group->alive < group->world_size) return;
   const Plan& plan = world_->plan;
@@ -120,15 +148,15 @@ void Training::StepGroup(Group* group) {
   const bool checkpoint = group->save || (plan.checkpoint_every > 0 &&
                                           (last || group->step % plan.checkpoint_every == 0));
   group->save = false;
-  if (checkpoint) durable_step_ = std::max(durable_step_, group->step);
+  if (checkpoint) Save(*group, Tier::kDurable);
+  if (plan.snapshot_every > 0 && group->step % plan.snapshot_every == 0) {
+    Save(*group, Tier::kMemory);
+  }
   for (const int id : std::vector<int>(alive_)) {
     const Worker& worker = workers_[id];
     if (worker.group != group) continue;
     if (plan.workers_speak && worker.local_rank.value == 0) {
       worker.agent->Feed(Supervisor::StepReported{worker.local_rank, group->step});
-    }
-    if (checkpoint && worker.rank.value == 0) {
-      worker.agent->Feed(Supervisor::CheckpointReported{worker.local_rank, group->step});
     }
     if (last) {
       world_->scheduler.After(world_->random.Wide(1, 300) * kMillisecond,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct Group {
   int world_size = 0;
   int started = 0;
   int alive = 0;
+  std::optional<RestorePlan> restore;
   std::int64_t step = 0;
   bool steps = false;   // all were there, and it goes on
   bool broken = false;  // one of them failed
@@ -61,6 +63,8 @@ class Training {
   void End(int worker, ExitStatus status, const std::string& kind);
   void Break(Group* group);
   void StepGroup(Group* group);
+  // This step is to be kept: in memory, or on the disk of rank 0.
+  void Save(const Group& group, Tier tier);
 
   World* const world_;          // outlives this
   std::deque<Worker> workers_;  // by id

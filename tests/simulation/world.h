@@ -37,6 +37,7 @@ struct Host {
   std::string name;
   Clock clock;
   bool powered = true;
+  std::vector<SavedFile> disk;  // its checkpoints, the newest first
 };
 
 struct World {
@@ -54,10 +55,14 @@ struct World {
   void AgentEndLost(const SessionPtr& session, const char* why);
   void ServerEndLost(const SessionPtr& session);
 
+  // Where checkpoints of this host are.
+  std::vector<SavedFile>& Disk(int host) { return hosts[plan.shared_disk ? 0 : host]->disk; }
+
   // The first one ends the run.
   void Violation(const std::string& what);
 
   Random random;
+  Random state_random;  // for what nodes hold
   Plan plan;
   const Bug bug;
   Result result;
