@@ -1,5 +1,6 @@
 #include "rendezvous/json/event_json.h"
 
+#include "rendezvous/json/restore_json.h"
 #include "rendezvous/json/root_cause_json.h"
 
 namespace ddprun {
@@ -19,6 +20,7 @@ std::string EventToJson(std::int64_t unix_ms, std::string_view job, std::string_
   if (event.workers != 0) json["workers"] = event.workers;
   if (event.kind == Kind::kRestarted) json["restarts"] = event.restarts;
   if (event.step) json["step"] = *event.step;
+  if (event.restore) json["restore"] = ToJson(*event.restore);
   if (event.node_time_ms != 0) json["node_time"] = IsoTime(event.node_time_ms);
   if (event.outcome) {
     json["outcome"] = ToString(*event.outcome);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "rendezvous/json/restore_json.h"
 #include "rendezvous/json/root_cause_json.h"
 
 namespace ddprun {
@@ -27,6 +28,7 @@ Json ToJson(const NodeStatus& node) {
   json["first_rank"] = ranked ? Json(node.first_rank.value) : Json(nullptr);
   json["workers"] = node.workers;
   json["step"] = OrNull(node.step);
+  json["newest_state"] = node.newest_state ? ToJson(*node.newest_state) : Json(nullptr);
   json["heard_ms_ago"] = Milliseconds(node.heard_ago);
   return json;
 }
@@ -49,6 +51,7 @@ Json ToJson(const JobStatus& job, std::int64_t now_unix_ms) {
       {"step", OrNull(job.step)},
       {"checkpoint", OrNull(job.checkpoint)},
   };
+  json["restore"] = job.restore ? ToJson(*job.restore) : Json(nullptr);
   json["outcome"] = job.finished ? Json(ToString(job.finished->outcome)) : Json(nullptr);
   json["exit_code"] = job.finished ? Json(job.finished->exit_code) : Json(nullptr);
   std::optional<RootCause> cause = job.last_cause;

@@ -40,6 +40,8 @@ JobStatus RunningJob() {
   job.last_cause = Killed();
   NodeStatus member{"n1", "10.0.0.1", "running", NodeRank{0}, Rank{0}, 8, seconds(1), 120};
   NodeStatus spare{"n3", "10.0.0.3", "spare", NodeRank{-1}, Rank{0}, 8, seconds(2), {}};
+  member.newest_state = SavedState{0, Generation{4}, 110, Tier::kMemory};
+  job.restore = RestorePlan{SavedState{0, Generation{-1}, 90, Tier::kDurable}, Rank{8}, "n2"};
   job.nodes = {member, spare};
   return job;
 }
@@ -66,6 +68,15 @@ TEST(StatusJsonTest, AJobHasWhatAnOperatorAsksFor) {
   EXPECT_EQ(job["nodes"][0]["workers"], 8);
   EXPECT_TRUE(job["nodes"][1]["node_rank"].is_null());
   EXPECT_EQ(job["nodes"][1]["heard_ms_ago"], 2000);
+  EXPECT_EQ(job["nodes"][0]["newest_state"],
+            Json({{"step", 110}, {"epoch", 0}, {"generation", 4}, {"tier", "memory"}}));
+  EXPECT_TRUE(job["nodes"][1]["newest_state"].is_null());
+  EXPECT_EQ(job["restore"], Json({{"step", 90},
+                                  {"epoch", 0},
+                                  {"generation", nullptr},
+                                  {"tier", "durable"},
+                                  {"rank", 8},
+                                  {"host", "n2"}}));
   const Json& cause = job["last_root_cause"];
   EXPECT_EQ(cause["kind"], "worker_failed");
   EXPECT_EQ(cause["signal"], "SIGKILL");
@@ -96,6 +107,21 @@ TEST(EventJsonTest, AFailureHasItsCauseWithTheNamesOfTheReport) {
   EXPECT_EQ(json["cause"]["rank"], 3);
   EXPECT_EQ(json["cause"]["host"], "n2");
   EXPECT_FALSE(json.contains("owner"));
+}
+
+TEST(EventJsonTest, AGenerationSaysWhatItBeginsWith) {
+  JobEvent event;
+  event.kind = JobEvent::Kind::kFormed;
+  EXPECT_FALSE(Json::parse(EventToJson(0, "train", "", 0, event)).contains("restore"));
+  event.restore = RestorePlan{SavedState{0, Generation{3}, 1200, Tier::kMemory}, Rank{2}, "b"};
+  const Json json = Json::parse(EventToJson(0, "train", "", 0, event));
+  EXPECT_EQ(json["restore"]["step"], 1200);
+  EXPECT_EQ(json["restore"]["rank"], 2);
+  EXPECT_EQ(json["restore"]["tier"], "memory");
+  EXPECT_EQ(json["restore"]["host"], "b");
+  event.restore = RestorePlan{};
+  EXPECT_EQ(Json::parse(EventToJson(0, "train", "", 0, event))["restore"],
+            Json({{"step", 0}, {"tier", "none"}}));
 }
 
 TEST(EventJsonTest, AnEndHasItsOutcomeAndALineIsOneLine) {
