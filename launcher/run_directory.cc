@@ -32,7 +32,7 @@ absl::StatusOr<std::string> MakeUnique(const std::string& prefix) {
 }  // namespace
 
 absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& log_dir,
-                                                  const std::string& job) {
+                                                  const std::string& job, std::uint32_t epoch) {
   RunDirectory run;
   std::error_code error;
   fs::create_directories(log_dir, error);
@@ -53,8 +53,10 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& log_dir,
   if (!sockets.ok()) return sockets.status();
   run.sockets_ = *std::move(sockets);
 
-  if (auto snapshots = MakeUnique("/dev/shm/ddprun-"); snapshots.ok()) {
-    run.snapshots_ = *std::move(snapshots);
+  if (auto snapshots = SnapshotFolder::Create(job, epoch); snapshots.ok()) {
+    run.snapshots_.emplace(*std::move(snapshots));
+  } else {
+    run.why_no_snapshots_ = std::string(snapshots.status().message());
   }
   return run;
 }
@@ -62,15 +64,17 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& log_dir,
 RunDirectory::RunDirectory(RunDirectory&& other) noexcept
     : path_(std::move(other.path_)),
       sockets_(std::exchange(other.sockets_, {})),
-      snapshots_(std::exchange(other.snapshots_, {})) {}
+      snapshots_(std::move(other.snapshots_)),
+      why_no_snapshots_(std::move(other.why_no_snapshots_)) {
+  other.snapshots_.reset();  // nothing is left for it to remove
+}
 
 RunDirectory::~RunDirectory() { RemoveTemporary(); }
 
 void RunDirectory::RemoveTemporary() {
   std::error_code ignored;  // nothing more can be done about it
-  for (const std::string& folder : {sockets_, snapshots_}) {
-    if (!folder.empty()) fs::remove_all(folder, ignored);
-  }
+  if (!sockets_.empty()) fs::remove_all(sockets_, ignored);
+  if (snapshots_) snapshots_->Remove();
 }
 
 absl::StatusOr<std::string> RunDirectory::WorkerFolder(Generation generation, LocalRank local_rank,

@@ -4,16 +4,19 @@
 //     error.json
 //                                                      /by_rank/<rank> -> ../<local rank>
 //     <temporary>/ddprun-<unique>/    sockets; removed when the run ends
-//     /dev/shm/ddprun-<unique>/       snapshots; removed when the run ends
+//     /dev/shm/ddprun-<...>/          snapshots; removed when the run ends: snapshot_folder.h
 //
 // The first is torchrun's layout and stays. Used from the agent's thread only.
 #ifndef DDPRUN_LAUNCHER_RUN_DIRECTORY_H_
 #define DDPRUN_LAUNCHER_RUN_DIRECTORY_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "launcher/snapshot_folder.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
@@ -21,8 +24,9 @@ namespace ddprun {
 class RunDirectory {
  public:
   // Makes the folders. The error names the folder that cannot be made and why. Where there is no
-  // room for snapshots, snapshots() is empty and the run goes on.
-  static absl::StatusOr<RunDirectory> Create(const std::string& log_dir, const std::string& job);
+  // room for snapshots, snapshots() is empty, why_no_snapshots() says so, and the run goes on.
+  static absl::StatusOr<RunDirectory> Create(const std::string& log_dir, const std::string& job,
+                                             std::uint32_t epoch);
 
   RunDirectory(RunDirectory&& other) noexcept;
   RunDirectory& operator=(RunDirectory&&) = delete;
@@ -33,7 +37,8 @@ class RunDirectory {
 
   const std::string& path() const { return path_; }
   const std::string& sockets() const { return sockets_; }
-  const std::string& snapshots() const { return snapshots_; }
+  std::string snapshots() const { return snapshots_ ? snapshots_->path() : ""; }
+  const std::string& why_no_snapshots() const { return why_no_snapshots_; }
 
   // Makes the folder of one worker of one generation and its by_rank link; returns its path.
   absl::StatusOr<std::string> WorkerFolder(Generation generation, LocalRank local_rank, Rank rank);
@@ -43,7 +48,8 @@ class RunDirectory {
 
   std::string path_;
   std::string sockets_;
-  std::string snapshots_;
+  std::optional<SnapshotFolder> snapshots_;
+  std::string why_no_snapshots_;
 };
 
 }  // namespace ddprun

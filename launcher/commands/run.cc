@@ -109,7 +109,7 @@ int RunJob(const RunCommand& command) {
   SignalSource signals(
       &loop, [&running](int signo, pid_t) { running->OnSignal(signo); },
       {[&running] { running->OnSuspend(); }, [&running] { running->OnContinue(); }});
-  auto run = RunDirectory::Create(config.log_dir, config.rendezvous.id);
+  auto run = RunDirectory::Create(config.log_dir, config.rendezvous.id, config.rendezvous.epoch);
   const Incarnation incarnation = DrawIncarnation();
   auto runner = run.ok() ? GuardedProcessRunner::Start(LastDuties(config, incarnation, &*run))
                          : absl::StatusOr<std::unique_ptr<GuardedProcessRunner>>(run.status());
@@ -124,6 +124,10 @@ int RunJob(const RunCommand& command) {
   };
   if (!runner.ok()) return fail(runner.status(), kExitInternal);
   for (const std::string& note : command.notes) LogDebug(note);
+  if (!run->why_no_snapshots().empty()) {
+    LogWarning(absl::StrCat("no snapshots in memory, only durable checkpoints: ",
+                            run->why_no_snapshots()));
+  }
 
   const auto connection = PrepareConnection(config, *run, incarnation.value, &loop);
   if (!connection.ok()) return fail(connection.status(), ExitCodeOf(connection.status()));
