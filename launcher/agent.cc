@@ -23,6 +23,8 @@ constexpr std::chrono::seconds kConsoleFlushTimeout{2};
 constexpr std::chrono::milliseconds kClearWait{5};
 constexpr std::chrono::milliseconds kClearAgain{20};
 constexpr std::chrono::seconds kClearLimit{2};
+// For a folder of checkpoints that does not answer: long for a disk, short beside a lease.
+constexpr std::chrono::milliseconds kScanLimit{500};
 constexpr int kExitInternal = 70;  // EX_SOFTWARE
 
 SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
@@ -68,6 +70,15 @@ int SpawnExitCode(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ? 127 : 126;
 }
 
+// What tells the rendezvous which states this node holds, when no worker runs.
+bool TellsWhatIsHeld(const Supervisor::Action& action) {
+  const auto* send = std::get_if<Supervisor::Send>(&action);
+  if (send == nullptr) return false;
+  if (std::holds_alternative<Drained>(send->message)) return true;
+  const auto* join = std::get_if<Join>(&send->message);
+  return join != nullptr && !join->workers_running;
+}
+
 // After these nobody expects a process of this generation any more: of a Join, where it says that
 // none runs though the agent has been in a generation.
 bool SaysThatNodeIsClear(const Supervisor::Action& action) {
@@ -109,6 +120,7 @@ absl::StatusOr<Verdict> Agent::Run() {
   if (!control.ok()) return control.status();
   control_ = *std::move(control);
 
+  LookForCheckpoints();  // while it connects
   Feed(Supervisor::AgentStarted{});
   client_->Open([this](RendezvousClient::Event event) {
     loop_->Post([this, event = std::move(event)] { OnRendezvousEvent(event); });
@@ -164,6 +176,7 @@ void Agent::PerformQueued() {
       continue;
     }
     if (SaysThatNodeIsClear(next.action) && !ClearNode()) break;
+    if (TellsWhatIsHeld(next.action) && !LookForCheckpoints()) break;
     Supervisor::Action action = std::move(next.action);
     actions_.pop_front();
     std::visit([this](auto& chosen) { Perform(chosen); }, action);
@@ -203,6 +216,35 @@ bool Agent::ClearNode() {
   return true;
 }
 
+bool Agent::LookForCheckpoints() {
+  if (!states_stale_) return true;
+  if (scan_) return false;
+  ScanRequest request{options_.config.rendezvous.id, options_.config.checkpoint_dir,
+                      states_.files()};
+  if (request.folder.empty() && request.named.empty()) {
+    states_stale_ = false;
+    return true;
+  }
+  scan_.emplace(loop_, std::move(request),
+                [this](std::vector<SavedFile> found) { StopLooking(std::move(found)); });
+  scan_limit_ = loop_->AddTimer(EventLoop::Clock::now() + kScanLimit, [this] {
+    LogWarning(absl::StrCat("the folder of checkpoints does not answer",
+                            options_.config.checkpoint_dir.empty() ? "" : ": ",
+                            options_.config.checkpoint_dir,
+                            "; going on with what the workers have reported"));
+    StopLooking(std::nullopt);
+  });
+  return false;
+}
+
+void Agent::StopLooking(std::optional<std::vector<SavedFile>> found) {
+  loop_->CancelTimer(scan_limit_);
+  scan_.reset();
+  states_stale_ = false;
+  if (found) states_.OnFound(*std::move(found));
+  PerformQueued();
+}
+
 void Agent::ArmDeadline() {
   loop_->SetDeadline(supervisor_.NextDeadline(), [this] { Feed(Supervisor::Tick{}); });
 }
@@ -215,6 +257,7 @@ void Agent::Perform(Supervisor::Send& send) {
   } else if (auto* drained = std::get_if<Drained>(&send.message)) {
     drained->offered_port = OfferPort(false);
   }
+  states_.FillIn(&send.message);
   client_->Send(send.header, send.message);
 }
 
@@ -225,8 +268,10 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
                        assignment.first_rank.value + options_.config.nproc_per_node - 1, " of ",
                        assignment.world_size, ", master ", assignment.master_addr, ":",
                        assignment.master_port, ", restart ", assignment.restart_count, " of ",
-                       assignment.max_restarts));
-  port_used_ = true;
+                       assignment.max_restarts,
+                       assignment.restore ? "; " + Describe(*assignment.restore) : ""));
+  port_used_ = states_stale_ = true;
+  if (assignment.restore) states_.OnStarted(*assignment.restore);
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
     const LocalRank local_rank{i};
     const absl::Status status = Spawn(spawn, local_rank);
@@ -244,6 +289,7 @@ absl::Status Agent::Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local
   WorkerPlace place;
   place.job = options_.config.rendezvous.id;
   place.role = options_.config.role;
+  place.epoch = options_.config.rendezvous.epoch;
   place.generation = spawn.generation;
   place.assignment = spawn.assignment;
   place.local_rank = local_rank;
@@ -365,7 +411,15 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
                      Feed(Supervisor::ErrorReported{local_rank, error.kind, error.text});
                    },
                    [&](const CheckpointMsg& checkpoint) {
+                     const Header here = supervisor_.header();
+                     states_.OnCheckpoint(here.epoch, here.generation, checkpoint.step,
+                                          checkpoint.path);
                      Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
+                   },
+                   [&](const SnapshotMsg& snapshot) {
+                     const Header here = supervisor_.header();
+                     states_.OnSnapshot(here.epoch, here.generation, snapshot.step);
+                     Feed(Supervisor::WorkerSpoke{local_rank});
                    },
                    [&](const ReadyMsg&) { Feed(Supervisor::WorkerSpoke{local_rank}); },
                    [&](const PhaseMsg&) { Feed(Supervisor::WorkerSpoke{local_rank}); },

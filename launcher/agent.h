@@ -17,7 +17,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "launcher/checkpoint_scan.h"
 #include "launcher/config/job_config.h"
+#include "launcher/core/node_states.h"
 #include "launcher/core/supervisor.h"
 #include "launcher/os/console_writer.h"
 #include "launcher/os/control_socket.h"
@@ -83,6 +85,10 @@ class Agent {
   // Before the rendezvous may believe that no process of ours is left: ends what workers left
   // behind. False: it is not gone yet, and PerformQueued is called again soon.
   bool ClearNode();
+  // Before the rendezvous is told what this node holds: looks at the disk once no worker runs.
+  // False: that takes its time, and PerformQueued is called again when it is done.
+  bool LookForCheckpoints();
+  void StopLooking(std::optional<std::vector<SavedFile>> found);
   void ArmDeadline();
 
   void Perform(Supervisor::Send& send);
@@ -123,6 +129,10 @@ class Agent {
   bool performing_ = false;
   std::optional<EventLoop::Clock::time_point> clearing_until_;  // while ClearNode says false
   EventLoop::TimerId clear_again_ = 0;
+  NodeStates states_;
+  bool states_stale_ = true;            // workers ran since it was looked what is on the disk
+  std::optional<CheckpointScan> scan_;  // in progress
+  EventLoop::TimerId scan_limit_ = 0;
   std::optional<Verdict> verdict_;
 };
 

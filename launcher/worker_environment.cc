@@ -67,6 +67,7 @@ std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
   if (place.local_world_size > 1) variables.try_emplace(env::kOmpNumThreads, "1");
 
   variables[env::kGeneration] = absl::StrCat(place.generation.value);
+  variables[env::kEpoch] = absl::StrCat(place.epoch);
   variables[env::kRunDir] = place.run_dir;
   variables[env::kControlSocket] = place.control_socket;
   const auto set_or_remove = [&](const char* name, const std::string& value) {
@@ -78,6 +79,20 @@ std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
   };
   set_or_remove(env::kCheckpointDir, place.checkpoint_dir);
   set_or_remove(env::kSnapshotDir, place.snapshot_dir);
+
+  for (const char* const name : {env::kRestoreStep, env::kRestoreTier, env::kRestoreRank,
+                                 env::kRestoreEpoch, env::kRestoreGeneration}) {
+    variables.erase(name);
+  }
+  if (const auto& plan = assignment.restore) {
+    variables[env::kRestoreStep] = absl::StrCat(plan->step());
+    variables[env::kRestoreTier] = plan->state ? ToString(plan->state->tier) : env::kTierNone;
+    if (plan->state) {
+      variables[env::kRestoreRank] = absl::StrCat(plan->source.value);
+      variables[env::kRestoreEpoch] = absl::StrCat(plan->state->epoch);
+      variables[env::kRestoreGeneration] = absl::StrCat(plan->state->generation.value);
+    }
+  }
 
   std::vector<std::string> environment;
   environment.reserve(variables.size());

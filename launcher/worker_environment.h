@@ -2,6 +2,7 @@
 #ifndef DDPRUN_LAUNCHER_WORKER_ENVIRONMENT_H_
 #define DDPRUN_LAUNCHER_WORKER_ENVIRONMENT_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@ namespace ddprun {
 struct WorkerPlace {
   std::string job;
   std::string role;
+  std::uint32_t epoch = 0;
   Generation generation;
   Assignment assignment;  // of this node
   LocalRank local_rank;

@@ -345,7 +345,8 @@ std::string WhyVariableIsRefused(absl::string_view name) {
       env::kWorldSize,     env::kLocalWorldSize, env::kGroupWorldSize, env::kRoleWorldSize,
       env::kMasterAddr,    env::kMasterPort,     env::kRestartCount,   env::kMaxRestarts,
       env::kUseAgentStore, env::kErrorFile,      env::kGeneration,     env::kRunDir,
-      env::kSnapshotDir,   env::kControlSocket};
+      env::kSnapshotDir,   env::kControlSocket,  env::kEpoch,          env::kRestoreStep,
+      env::kRestoreTier,   env::kRestoreRank,    env::kRestoreEpoch,   env::kRestoreGeneration};
   struct OwnKey {
     const char* name;
     absl::string_view key;

@@ -67,6 +67,11 @@ absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& lin
     if (!step) return malformed("STEP=<number>, 0 or more");
     return StepMsg{*step};
   }
+  if (line.key == control::kSnapshot) {
+    const std::optional<std::int64_t> step = control::ParseNumber(line.value);
+    if (!step) return malformed("SNAPSHOT=<number>, 0 or more");
+    return SnapshotMsg{*step};
+  }
   if (line.key == control::kPhase) {
     if (line.value.empty() || line.value.size() > kMaxPhaseBytes) {
       return malformed("PHASE=<name of 1 to 64 bytes>");

@@ -25,6 +25,10 @@ struct CheckpointMsg {
   std::string path;  // durable
 };
 
+struct SnapshotMsg {
+  std::int64_t step = 0;  // whole, in memory
+};
+
 struct PhaseMsg {
   std::string name;
 };
@@ -36,7 +40,8 @@ struct ErrorMsg {
 
 struct ByeMsg {};  // about to exit 0
 
-using ControlMessage = std::variant<ReadyMsg, StepMsg, CheckpointMsg, PhaseMsg, ErrorMsg, ByeMsg>;
+using ControlMessage =
+    std::variant<ReadyMsg, StepMsg, CheckpointMsg, SnapshotMsg, PhaseMsg, ErrorMsg, ByeMsg>;
 
 // The messages of one packet, in order. A key that this version does not know is skipped, so that a
 // newer worker library can talk to an older agent. InvalidArgument when the packet has a line

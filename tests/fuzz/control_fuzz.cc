@@ -20,6 +20,9 @@ struct ToPacket {
   std::string operator()(const CheckpointMsg& m) const {
     return absl::StrCat("CHECKPOINT=", m.step, " ", m.path);
   }
+  std::string operator()(const SnapshotMsg& m) const {
+    return "SNAPSHOT=" + std::to_string(m.step);
+  }
   std::string operator()(const PhaseMsg& m) const { return "PHASE=" + m.name; }
   std::string operator()(const ErrorMsg& m) const {
     return absl::StrCat("ERROR=", m.kind, m.text.empty() ? "" : " ", m.text);

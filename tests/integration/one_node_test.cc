@@ -74,6 +74,7 @@ TEST_F(OneNodeTest, WorkersHaveTorchrunsEnvironmentAndOurs) {
                                 "TORCHELASTIC_ERROR_FILE=" + worker + "/error.json",
                                 "TORCH_NCCL_ASYNC_ERROR_HANDLING=1",
                                 "OMP_NUM_THREADS=1",
+                                "DDPRUN_EPOCH=0",
                                 "DDPRUN_GENERATION=0",
                                 "DDPRUN_RUN_DIR=" + job_->run(0),
                                 "DDPRUN_CHECKPOINT_DIR=" + SourceDir() + "/ckpt"}) {
@@ -82,6 +83,7 @@ TEST_F(OneNodeTest, WorkersHaveTorchrunsEnvironmentAndOurs) {
   EXPECT_THAT(lines, Contains(testing::MatchesRegex("MASTER_PORT=[1-9][0-9]*")));
   EXPECT_THAT(lines, Contains(StartsWith("DDPRUN_CONTROL_SOCKET=/")));
   EXPECT_THAT(lines, Contains(StartsWith("DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-")));
+  EXPECT_THAT(lines, Not(Contains(StartsWith("DDPRUN_RESTORE_"))));
 }
 
 TEST_F(OneNodeTest, WhatIsPromisedUnlessSetIsLeftToTheUser) {

@@ -32,10 +32,27 @@ inline constexpr char kOmpNumThreads[] = "OMP_NUM_THREADS";
 
 // ddprun's.
 inline constexpr char kGeneration[] = "DDPRUN_GENERATION";  // which forming of the group, from 0
-inline constexpr char kRunDir[] = "DDPRUN_RUN_DIR";         // this run's log folder on this node
+inline constexpr char kEpoch[] = "DDPRUN_EPOCH";     // which life of the job: Slurm's restarts
+inline constexpr char kRunDir[] = "DDPRUN_RUN_DIR";  // this run's log folder on this node
 inline constexpr char kCheckpointDir[] = "DDPRUN_CHECKPOINT_DIR";  // durable; only rank 0 writes
 inline constexpr char kSnapshotDir[] = "DDPRUN_SNAPSHOT_DIR";      // in memory; outlives the worker
 inline constexpr char kControlSocket[] = "DDPRUN_CONTROL_SOCKET";  // see control.h
+
+// What this generation begins with: the same values for every rank. None of them is set where no
+// agent has been told of a state; rank 0 loads the newest that it finds then. A state is named by
+// the epoch and generation that made it and its step: see checkpoint_file.h. With the tier "none"
+// the training starts at step 0: there is no state, or only such as must not be loaded, and the
+// others of these are not set.
+inline constexpr char kRestoreStep[] = "DDPRUN_RESTORE_STEP";  // 0 with "none"
+inline constexpr char kRestoreTier[] = "DDPRUN_RESTORE_TIER";  // memory | durable | none
+inline constexpr char kRestoreRank[] = "DDPRUN_RESTORE_RANK";  // holds it, and gives it to all
+inline constexpr char kRestoreEpoch[] = "DDPRUN_RESTORE_EPOCH";
+// -1: the file does not say, or it was made by another job.
+inline constexpr char kRestoreGeneration[] = "DDPRUN_RESTORE_GENERATION";
+
+inline constexpr char kTierMemory[] = "memory";    // in the source's DDPRUN_SNAPSHOT_DIR
+inline constexpr char kTierDurable[] = "durable";  // where the source said CHECKPOINT, or finds it
+inline constexpr char kTierNone[] = "none";
 
 }  // namespace ddprun::env
 

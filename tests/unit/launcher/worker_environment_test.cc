@@ -17,6 +17,7 @@ WorkerPlace Place() {
   WorkerPlace place;
   place.job = "exp7";
   place.role = "trainer";
+  place.epoch = 1;
   place.generation = Generation{4};
   place.assignment.node_rank = NodeRank{1};
   place.assignment.node_count = 2;
@@ -40,7 +41,7 @@ TEST(WorkerEnvironmentTest, HoldsEveryVariableOfTheContract) {
   EXPECT_THAT(
       WorkerEnvironment(Place(), {}, {}),
       ElementsAre("DDPRUN_CHECKPOINT_DIR=/ckpt", "DDPRUN_CONTROL_SOCKET=/tmp/ddprun-x/control.sock",
-                  "DDPRUN_GENERATION=4", "DDPRUN_RUN_DIR=/logs/exp7_x",
+                  "DDPRUN_EPOCH=1", "DDPRUN_GENERATION=4", "DDPRUN_RUN_DIR=/logs/exp7_x",
                   "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2",
                   "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4711",
                   "OMP_NUM_THREADS=1", "RANK=5", "ROLE_NAME=trainer", "ROLE_RANK=5",
@@ -49,6 +50,29 @@ TEST(WorkerEnvironmentTest, HoldsEveryVariableOfTheContract) {
                   "TORCHELASTIC_MAX_RESTARTS=3", "TORCHELASTIC_RESTART_COUNT=2",
                   "TORCHELASTIC_RUN_ID=exp7", "TORCHELASTIC_USE_AGENT_STORE=False",
                   "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "WORLD_SIZE=6"));
+}
+
+TEST(WorkerEnvironmentTest, APlanNamesTheStateAndWhoHoldsIt) {
+  WorkerPlace place = Place();
+  place.assignment.restore =
+      RestorePlan{SavedState{2, Generation{3}, 1200, Tier::kMemory}, Rank{4}, "n2"};
+  EXPECT_THAT(WorkerEnvironment(place, {}, {}),
+              IsSupersetOf({"DDPRUN_RESTORE_STEP=1200", "DDPRUN_RESTORE_RANK=4",
+                            "DDPRUN_RESTORE_TIER=memory", "DDPRUN_RESTORE_EPOCH=2",
+                            "DDPRUN_RESTORE_GENERATION=3"}));
+}
+
+TEST(WorkerEnvironmentTest, WhereNothingIsValidOnlyThatIsSaid) {
+  WorkerPlace place = Place();
+  place.assignment.restore = RestorePlan{};
+  const auto environment = WorkerEnvironment(place, {"DDPRUN_RESTORE_RANK=9"}, {});
+  EXPECT_THAT(environment, IsSupersetOf({"DDPRUN_RESTORE_STEP=0", "DDPRUN_RESTORE_TIER=none"}));
+  EXPECT_THAT(environment, Not(Contains(StartsWith("DDPRUN_RESTORE_RANK"))));
+}
+
+TEST(WorkerEnvironmentTest, AnOuterJobsPlanIsNotTakenForOurs) {
+  EXPECT_THAT(WorkerEnvironment(Place(), {"DDPRUN_RESTORE_STEP=7"}, {}),
+              Not(Contains(StartsWith("DDPRUN_RESTORE"))));
 }
 
 TEST(WorkerEnvironmentTest, OursWinOverTheJobFilesAndThoseOverInheritedOnes) {

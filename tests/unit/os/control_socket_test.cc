@@ -38,6 +38,9 @@ std::string Show(const ControlMessage& message) {
     std::string operator()(const CheckpointMsg& m) const {
       return "checkpoint " + std::to_string(m.step) + " " + m.path;
     }
+    std::string operator()(const SnapshotMsg& m) const {
+      return "snapshot " + std::to_string(m.step);
+    }
     std::string operator()(const PhaseMsg& m) const { return "phase " + m.name; }
     std::string operator()(const ErrorMsg& m) const { return "error " + m.kind + " " + m.text; }
     std::string operator()(const ByeMsg&) const { return "bye"; }

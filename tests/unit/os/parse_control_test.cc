@@ -24,6 +24,7 @@ TEST(ParseControlTest, UnderstandsEveryMessage) {
   ParseOne<ByeMsg>("BYE=1\n");
   EXPECT_EQ(ParseOne<StepMsg>("STEP=17").step, 17);
   EXPECT_EQ(ParseOne<StepMsg>("STEP=9223372036854775807").step, INT64_MAX);
+  EXPECT_EQ(ParseOne<SnapshotMsg>("SNAPSHOT=90").step, 90);
   EXPECT_EQ(ParseOne<PhaseMsg>("PHASE=init").name, "init");
   const auto checkpoint = ParseOne<CheckpointMsg>("CHECKPOINT=200 /ck/a b=c.safetensors");
   EXPECT_EQ(checkpoint.step, 200);
@@ -37,7 +38,7 @@ TEST(ParseControlTest, UnderstandsEveryMessage) {
 }
 
 TEST(ParseControlTest, KeepsTheOrderOfAPacketsLinesAndSkipsKeysFromTheFuture) {
-  const auto messages = ParseControl("STEP=1\nSNAPSHOT=1\nSTEP=2\nPHASE=eval\n");
+  const auto messages = ParseControl("STEP=1\nHOLOGRAM=1\nSTEP=2\nPHASE=eval\n");
   ASSERT_TRUE(messages.ok()) << messages.status();
   ASSERT_EQ(messages->size(), 3u);
   EXPECT_EQ(std::get<StepMsg>((*messages)[0]).step, 1);

@@ -1,0 +1,23 @@
+// What an agent reads of a durable checkpoint, without loading it, to tell what its node holds.
+//
+// It looks at `step-<number>.safetensors` in DDPRUN_CHECKPOINT_DIR, and at what workers have named
+// with CHECKPOINT=. A safetensors file is whole where its length is what its header says; hashes
+// are checked by who loads it. These entries of `__metadata__` say who made it; a file without
+// them, or of another job, counts as made before this job.
+//
+// Standard library only: shared by the launcher and the worker library.
+#ifndef DDPRUN_WORKER_CONTRACT_CHECKPOINT_FILE_H_
+#define DDPRUN_WORKER_CONTRACT_CHECKPOINT_FILE_H_
+
+namespace ddprun::checkpoint_file {
+
+inline constexpr char kPrefix[] = "step-";
+inline constexpr char kSuffix[] = ".safetensors";
+
+inline constexpr char kJob[] = "ddprun_job";                // TORCHELASTIC_RUN_ID
+inline constexpr char kEpoch[] = "ddprun_epoch";            // DDPRUN_EPOCH, decimal
+inline constexpr char kGeneration[] = "ddprun_generation";  // DDPRUN_GENERATION, decimal
+
+}  // namespace ddprun::checkpoint_file
+
+#endif  // DDPRUN_WORKER_CONTRACT_CHECKPOINT_FILE_H_
