@@ -1,0 +1,64 @@
+"""A worker that holds states of a training, and no training: for restore_test.cc.
+
+Generation 0: local rank 0 of a node writes its slot in memory and, where it is rank 0, a checkpoint;
+it tells the agent, prints `saved`, and waits. Later: every rank prints what it is told to restore;
+the source looks whether it has it. argv: the step of the slot on node 0, on node 1 and so on; 0: none.
+"""
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+
+env = os.environ
+rank, node = int(env["RANK"]), int(env["GROUP_RANK"])
+generation = int(env["DDPRUN_GENERATION"])
+snapshots = env.get("DDPRUN_SNAPSHOT_DIR", "")
+checkpoints = env.get("DDPRUN_CHECKPOINT_DIR", "")
+
+
+def tell(text):
+    agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    agent.connect(env["DDPRUN_CONTROL_SOCKET"])
+    agent.send(text.encode())
+
+
+def slot(step, made_by):
+    return os.path.join(snapshots, f"slot-{made_by}-{step}")
+
+
+def save_checkpoint(step):
+    os.makedirs(checkpoints, exist_ok=True)
+    path = os.path.join(checkpoints, f"step-{step:012d}.safetensors")
+    header = json.dumps({
+        "__metadata__": {"ddprun_job": env["TORCHELASTIC_RUN_ID"], "ddprun_epoch": env["DDPRUN_EPOCH"],
+                         "ddprun_generation": env["DDPRUN_GENERATION"]},
+        "w": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}}).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header + b"1234")
+    tell(f"CHECKPOINT={step} {path}")
+
+
+def main():
+    told = {name: env.get("DDPRUN_RESTORE_" + name, "-")
+            for name in ("STEP", "RANK", "TIER", "EPOCH", "GENERATION")}
+    print("restore", *told.values(), flush=True)
+    if generation == 0 and told["STEP"] == "-":
+        if env["LOCAL_RANK"] == "0":
+            step = int(sys.argv[1 + node])
+            if step:
+                with open(slot(step, generation), "w") as file:
+                    file.write("state")
+                tell(f"SNAPSHOT={step}")
+            if rank == 0 and checkpoints:
+                save_checkpoint(step - 2)
+            print("saved", snapshots, flush=True)
+        signal.pause()
+    if told["RANK"] == str(rank):
+        path = (slot(told["STEP"], told["GENERATION"]) if told["TIER"] == "memory" else
+                os.path.join(checkpoints, f"step-{int(told['STEP']):012d}.safetensors"))
+        print("source has it:", os.path.exists(path), flush=True)
+
+
+main()
