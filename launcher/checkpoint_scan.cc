@@ -89,11 +89,20 @@ SavedState NameOf(const Json& header, const std::string& job, std::int64_t step)
   return state;
 }
 
-bool IsWhole(const fs::path& path) {
+// Whether what a worker has named is there, and by whom it was made, should the file say so: a
+// later generation may have written it anew, and ended before it could tell.
+bool IsThere(const std::string& job, SavedFile* file) {
+  const fs::path path = file->path;
   std::error_code error;
-  if (path.extension() == checkpoint_file::kSuffix) return !HeaderOfWhole(path).is_null();
-  return fs::is_regular_file(path, error) ? fs::file_size(path, error) > 0
-                                          : fs::is_directory(path, error);
+  if (path.extension() != checkpoint_file::kSuffix) {
+    return fs::is_regular_file(path, error) ? fs::file_size(path, error) > 0
+                                            : fs::is_directory(path, error);
+  }
+  const Json header = HeaderOfWhole(path);
+  if (header.is_null()) return false;
+  const SavedState by_itself = NameOf(header, job, file->state.step);
+  if (by_itself.generation.value >= 0) file->state = by_itself;
+  return true;
 }
 
 fs::path Normal(const fs::path& path) {
@@ -106,8 +115,8 @@ fs::path Normal(const fs::path& path) {
 
 std::vector<SavedFile> FindCheckpoints(const ScanRequest& request) {
   std::vector<SavedFile> found;
-  for (const SavedFile& file : request.named) {
-    if (IsWhole(file.path)) found.push_back(file);
+  for (SavedFile file : request.named) {
+    if (IsThere(request.job, &file)) found.push_back(std::move(file));
   }
   const auto is_named = [&](const fs::path& path) {
     return std::any_of(found.begin(), found.end(),

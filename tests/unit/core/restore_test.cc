@@ -81,6 +81,14 @@ TEST_F(RestoreTest, AHeartbeatWithoutStatesTakesNothingBack) {
   EXPECT_EQ(job_.round().Status(job_.now()).nodes[0].newest_state, Memory(0, 50));
 }
 
+TEST_F(RestoreTest, AHeartbeatThatComesAfterDrainedTakesNothingBack) {
+  job_.Exit('b', 3, 1, kCode3);
+  job_.Receive('a', Drained{2000, {}, 0, {Memory(0, 50)}});
+  job_.Receive('a', Heartbeat{1, 60, {Memory(0, 70)}});
+  job_.Receive('b', Drained{2001, {}, 0, {}});
+  EXPECT_EQ(Planned(), "resumes at step 50 from rank 0 (memory of node a)");
+}
+
 TEST_F(RestoreTest, EveryAssignmentHasThePlan) {
   PlanFor({}, {Memory(0, 110)});
   for (const std::string& line : job_.Take()) {
@@ -134,6 +142,24 @@ TEST_F(RestoreTest, TheRecordHasThePlanAndTheTimeline) {
   job_.Receive('b', Drained{2001, {}, 0, {Durable(0, 90)}});
   EXPECT_EQ(Planned(), "resumes at step 90 from rank 2 (disk of node b)");
   EXPECT_THAT(job_.record()->timeline, testing::ElementsAre(ResumePoint{0, Generation{1}, 100}));
+}
+
+TEST_F(RestoreTest, WhatWasResumedBeforeIsRememberedThroughTwoRestartsOfTheDaemon) {
+  PlanFor({Memory(0, 100)}, {});
+  job_.Prepare('a');
+  job_.Prepare('b');
+  job_.Exit('b', 3, 1, kCode3);
+  job_.Receive('a', Drained{2000, 160, 0, {Memory(1, 150)}});
+  job_.Receive('b', Drained{2001, {}, 0, {}});
+  job_.RestartDaemon(seconds(1));
+  job_.RestartDaemon(seconds(1));
+  job_.Rejoin('a', 2, true);
+  job_.Rejoin('b', 2, true);
+  job_.Exit('b', 3, 1, kCode3);
+  // Generation 2 resumed at 150, but generation 1 at 100.
+  job_.Receive('a', Drained{2000, 170, 0, {Memory(0, 140), Durable(0, 90)}});
+  job_.Receive('b', Drained{2001, {}, 0, {}});
+  EXPECT_EQ(Planned(), "resumes at step 90 from rank 0 (disk of node a)");
 }
 
 TEST_F(RestoreTest, AnAgentThatNamesTooManyIsHeardAsFarAsTheBound) {

@@ -86,6 +86,12 @@ TEST_F(CheckpointScanTest, AFileThatIsNamedAndFoundIsOne) {
               ElementsAre(State(0, 2, 100)));
 }
 
+TEST_F(CheckpointScanTest, AFileThatWasWrittenAnewIsOfTheGenerationThatItNames) {
+  Write("step-000000000100.safetensors", By("job", 0, 3));
+  EXPECT_THAT(Find({{State(0, 2, 100), folder_ / "step-000000000100.safetensors"}}),
+              ElementsAre(State(0, 3, 100)));
+}
+
 TEST_F(CheckpointScanTest, AFolderThatIsNotThereHoldsNothing) {
   EXPECT_THAT(FindCheckpoints({"job", folder_ / "none", {}}), IsEmpty());
 }
