@@ -33,9 +33,23 @@ inline constexpr char kCheckpoint[] = "CHECKPOINT";  // CHECKPOINT=step path: du
 inline constexpr char kPhase[] = "PHASE";            // PHASE=name: what the worker is doing
 inline constexpr char kError[] = "ERROR";            // ERROR=kind text, just before it exits
 inline constexpr char kBye[] = "BYE";                // BYE=1: about to exit 0
+// STANDBY=able: were this program started with DDPRUN_STANDBY=1, it would wait for GO=1.
+// STANDBY=waiting: it was, and it does.
+inline constexpr char kStandby[] = "STANDBY";
+inline constexpr char kAble[] = "able";
+inline constexpr char kWaiting[] = "waiting";
+
+// Names of phases that the agent knows: it measures how long each takes after a restart.
+inline constexpr char kPhaseInit[] = "init";        // ddp::init() has begun
+inline constexpr char kPhaseRestore[] = "restore";  // a checkpoint is looked for and loaded
+inline constexpr char kPhaseTrain[] = "train";      // that is done
 
 // Agent → worker, to workers that have sent something.
 inline constexpr char kSave[] = "SAVE";  // SAVE=1: a planned stop is coming; make a checkpoint
+// GO=1, to a standby: be a worker. Three descriptors come with it (SCM_RIGHTS): a file that holds
+// the whole environment from now on, NAME=value entries that each end with a NUL; stdout; stderr.
+inline constexpr char kGo[] = "GO";
+inline constexpr int kGoDescriptors = 3;
 
 // Kinds of ERROR. A `collective` error usually means that a peer died: such a worker is a victim.
 inline constexpr char kErrorUser[] = "user";

@@ -41,6 +41,7 @@ std::string Show(const ControlMessage& message) {
     std::string operator()(const PhaseMsg& m) const { return "phase " + m.name; }
     std::string operator()(const ErrorMsg& m) const { return "error " + m.kind + " " + m.text; }
     std::string operator()(const ByeMsg&) const { return "bye"; }
+    std::string operator()(const StandbyMsg& m) const { return m.waiting ? "waiting" : "able"; }
   };
   return std::visit(Visitor(), message);
 }
