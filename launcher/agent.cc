@@ -25,7 +25,8 @@ constexpr std::chrono::seconds kConsoleFlushTimeout{2};
 constexpr std::chrono::milliseconds kClearWait{5};
 constexpr std::chrono::milliseconds kClearAgain{20};
 constexpr std::chrono::seconds kClearLimit{2};
-constexpr int kExitInternal = 70;  // EX_SOFTWARE
+constexpr std::size_t kMostRestartTimes = 64;  // as many as there are earlier causes in a report
+constexpr int kExitInternal = 70;              // EX_SOFTWARE
 
 SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   const JobConfig& config = options.config;
@@ -100,6 +101,7 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
       console_(std::move(console)),
       run_(run),
       supervisor_(MakeSupervisorOptions(options_)),
+      clock_(options_.config.nproc_per_node),
       files_(loop, [](const absl::Status& status) { LogWarning(status.message()); }),
       logs_({options_.config.logs, options_.config.role, PrefixTemplate(options_.environ)}, loop,
             &files_, console_),
@@ -134,6 +136,9 @@ absl::StatusOr<Verdict> Agent::Run() {
   logs_.Flush();
   console_.out->Flush(now + kConsoleFlushTimeout);
   console_.err->Flush(now + kConsoleFlushTimeout);
+  clock_.Close();
+  TellRestart();
+  verdict_->restart_times.assign(restart_times_.begin(), restart_times_.end());
   return *verdict_;
 }
 
@@ -157,11 +162,14 @@ void Agent::OnContinue() {
 
 void Agent::Feed(const Supervisor::Event& event) {
   const bool was_running = supervisor_.state() == SupervisorState::kRunning;
-  std::vector<Supervisor::Action> actions = supervisor_.Step(event, EventLoop::Clock::now());
+  const auto now = EventLoop::Clock::now();
+  std::vector<Supervisor::Action> actions = supervisor_.Step(event, now);
   if (was_running && supervisor_.state() != SupervisorState::kRunning) {
+    clock_.GenerationEnded(now);
     standbys_->Feed(StandbyPool::GenerationEnded{});
   }
   Queue(std::move(actions));
+  TellRestart();  // one that this event has cut short
 }
 
 // Actions are performed in the order in which they were decided, also when performing one leads to
@@ -232,6 +240,7 @@ void Agent::Perform(Supervisor::Send& send) {
     join->offered_port = OfferPort(join->workers_running);
   } else if (auto* drained = std::get_if<Drained>(&send.message)) {
     drained->offered_port = OfferPort(false);
+    clock_.NoWorkerLeft(EventLoop::Clock::now());
   }
   client_->Send(send.header, send.message);
 }
@@ -245,6 +254,8 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
                        assignment.master_port, ", restart ", assignment.restart_count, " of ",
                        assignment.max_restarts));
   port_used_ = true;
+  clock_.GenerationStarted(spawn.generation, EventLoop::Clock::now());
+  int warm = 0;
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
     const LocalRank local_rank{i};
     const absl::Status status = Spawn(spawn, local_rank);
@@ -254,8 +265,10 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
                                    IsPermanent(status)});
       return;
     }
+    if (workers_[i]->standby_pump != nullptr) ++warm;
     Feed(Supervisor::WorkerSpawned{local_rank, workers_[i]->process.pid});
   }
+  clock_.WorkersSpawned(warm, EventLoop::Clock::now());
   if (supervisor_.state() == SupervisorState::kRunning) {
     standbys_->Feed(StandbyPool::GenerationStarted{});
   }
@@ -412,12 +425,25 @@ void Agent::OnWorkersLost(const absl::Status& why) {
   loop_->Quit();
 }
 
+void Agent::TellRestart() {
+  const std::optional<RestartTimes> times = clock_.Take();
+  if (!times) return;
+  LogInfo(Describe(*times, options_.config.nproc_per_node));
+  restart_times_.push_back(*times);
+  if (restart_times_.size() > kMostRestartTimes) restart_times_.pop_front();
+  if (verdict_ || times->generation != supervisor_.header().generation) return;
+  Queue({Supervisor::Send{supervisor_.header(), RestartTimed{*times}}});
+}
+
 void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
+  const auto now = EventLoop::Clock::now();
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (workers_[i] == nullptr || workers_[i]->process.pid != peer) continue;
     const LocalRank local_rank{static_cast<int>(i)};
     std::visit(Overloaded{
                    [&](const StepMsg& step) {
+                     clock_.StepMade(local_rank, now);
+                     TellRestart();
                      standbys_->Feed(StandbyPool::WorkerStepped{local_rank});
                      Feed(Supervisor::StepReported{local_rank, step.step});
                    },
@@ -427,8 +453,14 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
                    [&](const CheckpointMsg& checkpoint) {
                      Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
                    },
-                   [&](const ReadyMsg&) { Feed(Supervisor::WorkerSpoke{local_rank}); },
-                   [&](const PhaseMsg&) { Feed(Supervisor::WorkerSpoke{local_rank}); },
+                   [&](const ReadyMsg&) {
+                     clock_.PhaseBegan(local_rank, "ready", now);
+                     Feed(Supervisor::WorkerSpoke{local_rank});
+                   },
+                   [&](const PhaseMsg& phase) {
+                     clock_.PhaseBegan(local_rank, phase.name, now);
+                     Feed(Supervisor::WorkerSpoke{local_rank});
+                   },
                    [](const ByeMsg&) {},
                    [&](const StandbyMsg& standby) {
                      if (!standby.waiting) standbys_->Feed(StandbyPool::WorkerCanStandBy{});

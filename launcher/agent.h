@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "launcher/config/job_config.h"
+#include "launcher/core/restart_clock.h"
 #include "launcher/core/supervisor.h"
 #include "launcher/os/console_writer.h"
 #include "launcher/os/control_socket.h"
@@ -106,6 +107,8 @@ class Agent {
   void SignalWorker(const Worker& worker, int signo);
   void AbandonWorker(Worker& worker);
   void OnControlMessage(pid_t peer, const ControlMessage& message);
+  // Tells of a restart that is over, where one is.
+  void TellRestart();
   void OnRendezvousEvent(const RendezvousClient::Event& event);
   int OfferPort(bool workers_running);
 
@@ -118,6 +121,8 @@ class Agent {
   RunDirectory* const run_;
 
   Supervisor supervisor_;
+  RestartClock clock_;
+  std::deque<RestartTimes> restart_times_;  // the last ones, for the report
   OomProbe oom_;
   WriterThread files_;
   WorkerLogs logs_;

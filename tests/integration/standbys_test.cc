@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "tests/support/job.h"
@@ -103,6 +104,40 @@ TEST_F(StandbysTest, TakeTheWorkersPlacesWithTheirEnvironmentAndLogFiles) {
   }
   EXPECT_THAT(agent().out(), HasSubstr("[default1]:after"));
   EXPECT_THAT(agent().out(), Not(HasSubstr("before")));
+}
+
+TEST_F(StandbysTest, TheTimesOfARestartAreInTheReportTheEventsAndTheLog) {
+  Daemon daemon(folder_.path());
+  Start("train", {"--warm", "--rdzv-endpoint", daemon.endpoint(), "--report", folder_ / "report"});
+  const auto first = Worker(0, 1);
+  Worker(0, 0);
+  Waiting(2);
+  kill(PidOf(first), SIGKILL);
+  ASSERT_TRUE(agent().WaitForErr("restart into generation 1, to the first step: "));
+  EXPECT_THAT(agent().err(), HasSubstr("2 of 2 workers from standbys"));
+  ASSERT_TRUE(WaitForChange(folder_ / "state", [&] {
+    return ReadFile(folder_ / "state/events.jsonl").find("resumed") != std::string::npos;
+  }));
+  EndByTerm();
+  nlohmann::json resumed;
+  for (const std::string& line : ReadLines(folder_ / "state/events.jsonl")) {
+    const auto event = nlohmann::json::parse(line);
+    if (event["event"] == "resumed") resumed = event;
+  }
+  const auto report = nlohmann::json::parse(ReadFile(folder_ / "report"));
+  ASSERT_EQ(report["restart_times"].size(), 1U);
+  for (const nlohmann::json& times : {resumed, report["restart_times"][0]}) {
+    EXPECT_EQ(times["generation"], 1);
+    EXPECT_EQ(times["warm_workers"], 2);
+    EXPECT_EQ(times["to_first_step"], true);
+    double sum = 0;
+    for (const char* const phase : {"stop", "round", "spawn", "load"}) {
+      EXPECT_GT(times["phases_ms"][phase], 0) << phase;
+      sum += times["phases_ms"][phase].get<double>();
+    }
+    EXPECT_NEAR(times["total_ms"], sum, 0.01);
+  }
+  EXPECT_FALSE(resumed["host"].get<std::string>().empty());
 }
 
 TEST_F(StandbysTest, AreRefilledAfterEachRestart) {

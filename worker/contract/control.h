@@ -39,10 +39,9 @@ inline constexpr char kStandby[] = "STANDBY";
 inline constexpr char kAble[] = "able";
 inline constexpr char kWaiting[] = "waiting";
 
-// Names of phases that the agent knows: it measures how long each takes after a restart.
-inline constexpr char kPhaseInit[] = "init";        // ddp::init() has begun
-inline constexpr char kPhaseRestore[] = "restore";  // a checkpoint is looked for and loaded
-inline constexpr char kPhaseTrain[] = "train";      // that is done
+// PHASE=init: ddp::init() has begun. After a restart the agent measures how long each phase takes,
+// from one PHASE, or READY, to the next, until the first STEP.
+inline constexpr char kPhaseInit[] = "init";
 
 // Agent → worker, to workers that have sent something.
 inline constexpr char kSave[] = "SAVE";  // SAVE=1: a planned stop is coming; make a checkpoint
