@@ -7,8 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "launcher/config/command_line_program.h"
 #include "launcher/log.h"
-#include "launcher/worker_environment.h"
+#include "launcher/os/file_util.h"
+#include "launcher/python/standby_source.h"
 #include "rendezvous/core/overloaded.h"
 #include "worker/contract/control.h"
 
@@ -25,7 +27,8 @@ constexpr std::chrono::milliseconds kClearAgain{20};
 constexpr std::chrono::seconds kClearLimit{2};
 // For a folder of checkpoints that does not answer: long for a disk, short beside a lease.
 constexpr std::chrono::milliseconds kScanLimit{500};
-constexpr int kExitInternal = 70;  // EX_SOFTWARE
+constexpr std::size_t kMostRestartTimes = 64;  // as many as there are earlier causes in a report
+constexpr int kExitInternal = 70;              // EX_SOFTWARE
 
 SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   const JobConfig& config = options.config;
@@ -79,17 +82,23 @@ bool TellsWhatIsHeld(const Supervisor::Action& action) {
   return join != nullptr && !join->workers_running;
 }
 
+// After these nobody expects a process of this node any more.
+bool SaysThatThisIsTheEnd(const Supervisor::Action& action) {
+  if (std::holds_alternative<Supervisor::Exit>(action)) return true;
+  const auto* send = std::get_if<Supervisor::Send>(&action);
+  return send != nullptr && std::holds_alternative<Leave>(send->message);
+}
+
 // After these nobody expects a process of this generation any more: of a Join, where it says that
 // none runs though the agent has been in a generation.
 bool SaysThatNodeIsClear(const Supervisor::Action& action) {
-  if (std::holds_alternative<Supervisor::Exit>(action)) return true;
+  if (SaysThatThisIsTheEnd(action)) return true;
   const auto* send = std::get_if<Supervisor::Send>(&action);
   if (send == nullptr) return false;
   if (const auto* join = std::get_if<Join>(&send->message)) {
     return !join->workers_running && send->header.generation.value >= 0;
   }
-  return (std::holds_alternative<Drained>(send->message) ||
-          std::holds_alternative<Leave>(send->message));
+  return std::holds_alternative<Drained>(send->message);
 }
 
 }  // namespace
@@ -103,6 +112,7 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
       console_(std::move(console)),
       run_(run),
       supervisor_(MakeSupervisorOptions(options_)),
+      clock_(options_.config.nproc_per_node),
       files_(loop, [](const absl::Status& status) { LogWarning(status.message()); }),
       logs_({options_.config.logs, options_.config.role, PrefixTemplate(options_.environ)}, loop,
             &files_, console_),
@@ -119,6 +129,8 @@ absl::StatusOr<Verdict> Agent::Run() {
       });
   if (!control.ok()) return control.status();
   control_ = *std::move(control);
+  standbys_ =
+      std::make_unique<Standbys>(StandbyOptions(), loop_, runner_, &files_, control_.get(), run_);
 
   LookForCheckpoints();  // while it connects
   Feed(Supervisor::AgentStarted{});
@@ -136,6 +148,9 @@ absl::StatusOr<Verdict> Agent::Run() {
   logs_.Flush();
   console_.out->Flush(now + kConsoleFlushTimeout);
   console_.err->Flush(now + kConsoleFlushTimeout);
+  clock_.Close();
+  TellRestart();
+  verdict_->restart_times.assign(restart_times_.begin(), restart_times_.end());
   return *verdict_;
 }
 
@@ -145,18 +160,28 @@ void Agent::OnSuspend() {
   for (const auto& worker : workers_) {
     if (worker != nullptr) SignalWorker(*worker, SIGSTOP);
   }
+  standbys_->Signal(SIGSTOP);
 }
 
 void Agent::OnContinue() {
   for (const auto& worker : workers_) {
     if (worker != nullptr) SignalWorker(*worker, SIGCONT);
   }
+  standbys_->Signal(SIGCONT);
 }
 
 // ---- deciding ----
 
 void Agent::Feed(const Supervisor::Event& event) {
-  Queue(supervisor_.Step(event, EventLoop::Clock::now()));
+  const bool was_running = supervisor_.state() == SupervisorState::kRunning;
+  const auto now = EventLoop::Clock::now();
+  std::vector<Supervisor::Action> actions = supervisor_.Step(event, now);
+  if (was_running && supervisor_.state() != SupervisorState::kRunning) {
+    clock_.GenerationEnded(now);
+    standbys_->Feed(StandbyPool::GenerationEnded{});
+  }
+  Queue(std::move(actions));
+  TellRestart();  // one that this event has cut short
 }
 
 // Actions are performed in the order in which they were decided, also when performing one leads to
@@ -175,6 +200,7 @@ void Agent::PerformQueued() {
       actions_.pop_front();  // it was for a session that is over; the new one begins with its Join
       continue;
     }
+    if (SaysThatThisIsTheEnd(next.action)) standbys_->Feed(StandbyPool::JobEnded{});
     if (SaysThatNodeIsClear(next.action) && !ClearNode()) break;
     if (TellsWhatIsHeld(next.action) && !LookForCheckpoints()) break;
     Supervisor::Action action = std::move(next.action);
@@ -256,6 +282,7 @@ void Agent::Perform(Supervisor::Send& send) {
     join->offered_port = OfferPort(join->workers_running);
   } else if (auto* drained = std::get_if<Drained>(&send.message)) {
     drained->offered_port = OfferPort(false);
+    clock_.NoWorkerLeft(EventLoop::Clock::now());
   }
   states_.FillIn(&send.message);
   client_->Send(send.header, send.message);
@@ -272,6 +299,8 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
                        assignment.restore ? "; " + Describe(*assignment.restore) : ""));
   port_used_ = states_stale_ = true;
   if (assignment.restore) states_.OnStarted(*assignment.restore);
+  clock_.GenerationStarted(spawn.generation, EventLoop::Clock::now());
+  int warm = 0;
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
     const LocalRank local_rank{i};
     const absl::Status status = Spawn(spawn, local_rank);
@@ -281,42 +310,84 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
                                    IsPermanent(status)});
       return;
     }
+    if (workers_[i]->standby_pump != nullptr) ++warm;
     Feed(Supervisor::WorkerSpawned{local_rank, workers_[i]->process.pid});
+  }
+  clock_.WorkersSpawned(warm, EventLoop::Clock::now());
+  if (supervisor_.state() == SupervisorState::kRunning) {
+    standbys_->Feed(StandbyPool::GenerationStarted{});
   }
 }
 
-absl::Status Agent::Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank) {
+WorkerPlace Agent::Place(LocalRank local_rank) const {
   WorkerPlace place;
   place.job = options_.config.rendezvous.id;
   place.role = options_.config.role;
   place.epoch = options_.config.rendezvous.epoch;
-  place.generation = spawn.generation;
-  place.assignment = spawn.assignment;
   place.local_rank = local_rank;
   place.virtual_local_rank = options_.config.virtual_local_rank;
   place.local_world_size = options_.config.nproc_per_node;
-  const auto folder = run_->WorkerFolder(spawn.generation, local_rank, place.rank());
-  if (!folder.ok()) return folder.status();
   place.run_dir = run_->path();
-  place.error_file = absl::StrCat(*folder, "/error.json");
   place.checkpoint_dir = options_.config.checkpoint_dir;
   place.snapshot_dir = run_->snapshots();
   place.control_socket = control_->path();
+  return place;
+}
+
+Standbys::Options Agent::StandbyOptions() const {
+  Standbys::Options standbys;
+  standbys.pool.wanted = options_.config.restart.warm;
+  standbys.pool.workers = options_.config.nproc_per_node;
+  standbys.pool.waits_in = "ddp::init()";
+  std::vector<std::string> command = options_.config.command;
+  if (!options_.config.restart.preload.empty()) {
+    const std::string program = run_->sockets() + "/standby.py";
+    if (const auto written = WriteFileAtomic(program, kPythonStandby); !written.ok()) {
+      LogWarning(absl::StrCat("there will be no warm standbys: ", written.message()));
+      standbys.pool.wanted = 0;
+    }
+    // The configuration has checked that there is a program.
+    const auto at = command.begin() + static_cast<std::ptrdiff_t>(*FindPythonProgram(command));
+    command.insert(at, {program, absl::StrJoin(options_.config.restart.preload, ",")});
+    standbys.pool.always_able = true;
+    standbys.pool.waits_in = "the end of its imports";
+  }
+  standbys.request = [this, command](LocalRank local_rank) {
+    SpawnRequest request;
+    request.argv = WorkerArguments(command, local_rank);
+    request.env = StandbyEnvironment(Place(local_rank), options_.environ, options_.config.env);
+    return request;
+  };
+  return standbys;
+}
+
+absl::Status Agent::Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank) {
+  WorkerPlace place = Place(local_rank);
+  place.generation = spawn.generation;
+  place.assignment = spawn.assignment;
+  const auto folder = run_->WorkerFolder(spawn.generation, local_rank, place.rank());
+  if (!folder.ok()) return folder.status();
+  place.error_file = absl::StrCat(*folder, "/error.json");
 
   SpawnRequest request;
   request.argv = WorkerArguments(options_.config.command, local_rank);
   request.env = WorkerEnvironment(place, options_.environ, options_.config.env);
-  auto process = runner_->Spawn(request);
-  if (absl::IsUnavailable(process.status())) OnWorkersLost(process.status());
-  if (!process.ok()) return process.status();
-
   auto worker = std::make_unique<Worker>();
-  worker->pump = logs_.Pump(*folder, place.rank(), local_rank, &*process);
-  worker->process = *std::move(process);
+  if (auto standby = standbys_->HandOver(local_rank, request.env, *folder)) {
+    worker->process = std::move(standby->process);
+    worker->standby_pump = std::move(standby->before);
+  } else {
+    auto process = runner_->Spawn(request);
+    if (absl::IsUnavailable(process.status())) OnWorkersLost(process.status());
+    if (!process.ok()) return process.status();
+    worker->process = *std::move(process);
+  }
+  worker->pump = logs_.Pump(*folder, place.rank(), local_rank, &worker->process);
   worker->error_file = place.error_file;
   loop_->Watch(worker->process.pidfd.get(), EPOLLIN,
                [this, local_rank](std::uint32_t) { OnWorkerEnded(local_rank); });
-  LogDebug(absl::StrCat("rank ", place.rank().value, " is pid ", worker->process.pid));
+  LogDebug(absl::StrCat("rank ", place.rank().value, " is pid ", worker->process.pid,
+                        worker->standby_pump ? ", which was a warm standby" : ""));
   workers_[local_rank.value] = std::move(worker);
   return absl::OkStatus();
 }
@@ -390,6 +461,7 @@ void Agent::OnWorkersLost(const absl::Status& why) {
     if (worker != nullptr) AbandonWorker(*worker);
     worker.reset();
   }
+  standbys_->Lose();
   const std::string reason(why.message());
   client_->Send(supervisor_.header(), Leave{reason, kExitInternal});
   verdict_ = Verdict{};
@@ -399,12 +471,26 @@ void Agent::OnWorkersLost(const absl::Status& why) {
   loop_->Quit();
 }
 
+void Agent::TellRestart() {
+  const std::optional<RestartTimes> times = clock_.Take();
+  if (!times) return;
+  LogInfo(Describe(*times, options_.config.nproc_per_node));
+  restart_times_.push_back(*times);
+  if (restart_times_.size() > kMostRestartTimes) restart_times_.pop_front();
+  if (verdict_ || times->generation != supervisor_.header().generation) return;
+  Queue({Supervisor::Send{supervisor_.header(), RestartTimed{*times}}});
+}
+
 void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
+  const auto now = EventLoop::Clock::now();
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (workers_[i] == nullptr || workers_[i]->process.pid != peer) continue;
     const LocalRank local_rank{static_cast<int>(i)};
     std::visit(Overloaded{
                    [&](const StepMsg& step) {
+                     clock_.StepMade(local_rank, now);
+                     TellRestart();
+                     standbys_->Feed(StandbyPool::WorkerStepped{local_rank});
                      Feed(Supervisor::StepReported{local_rank, step.step});
                    },
                    [&](const ErrorMsg& error) {
@@ -421,13 +507,24 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
                      states_.OnSnapshot(here.epoch, here.generation, snapshot.step);
                      Feed(Supervisor::WorkerSpoke{local_rank});
                    },
-                   [&](const ReadyMsg&) { Feed(Supervisor::WorkerSpoke{local_rank}); },
-                   [&](const PhaseMsg&) { Feed(Supervisor::WorkerSpoke{local_rank}); },
+                   [&](const ReadyMsg&) {
+                     clock_.PhaseBegan(local_rank, "ready", now);
+                     Feed(Supervisor::WorkerSpoke{local_rank});
+                   },
+                   [&](const PhaseMsg& phase) {
+                     clock_.PhaseBegan(local_rank, phase.name, now);
+                     Feed(Supervisor::WorkerSpoke{local_rank});
+                   },
                    [](const ByeMsg&) {},
+                   [&](const StandbyMsg& standby) {
+                     if (!standby.waiting) standbys_->Feed(StandbyPool::WorkerCanStandBy{});
+                   },
                },
                message);
     return;
   }
+  const auto* standby = std::get_if<StandbyMsg>(&message);
+  if (standby != nullptr && standby->waiting) standbys_->OnWaiting(peer);
 }
 
 void Agent::OnRendezvousEvent(const RendezvousClient::Event& event) {

@@ -20,6 +20,7 @@
 #include "launcher/checkpoint_scan.h"
 #include "launcher/config/job_config.h"
 #include "launcher/core/node_states.h"
+#include "launcher/core/restart_clock.h"
 #include "launcher/core/supervisor.h"
 #include "launcher/os/console_writer.h"
 #include "launcher/os/control_socket.h"
@@ -29,6 +30,8 @@
 #include "launcher/os/process_runner.h"
 #include "launcher/os/writer_thread.h"
 #include "launcher/run_directory.h"
+#include "launcher/standbys.h"
+#include "launcher/worker_environment.h"
 #include "launcher/worker_logs.h"
 #include "launcher/worker_postmortem.h"
 #include "rendezvous/client/rendezvous_client.h"
@@ -76,6 +79,7 @@ class Agent {
   struct Worker {
     SpawnedProcess process;
     std::unique_ptr<LogPump> pump;
+    std::unique_ptr<LogPump> standby_pump;  // of what it wrote as a standby; null: it was none
     std::string error_file;
   };
 
@@ -99,12 +103,18 @@ class Agent {
   void Perform(const Supervisor::Note& note);
   void Perform(const Supervisor::Exit& exit);
 
-  // Spawns one worker; the error says what is wrong with its command or its folders.
+  // Where this node's worker with this local rank is: what is the same in every generation.
+  WorkerPlace Place(LocalRank local_rank) const;
+  Standbys::Options StandbyOptions() const;
+  // Spawns one worker, or makes one of a standby; the error says what is wrong with its command or
+  // its folders.
   absl::Status Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank);
   void OnWorkerEnded(LocalRank local_rank);
   void SignalWorker(const Worker& worker, int signo);
   void AbandonWorker(Worker& worker);
   void OnControlMessage(pid_t peer, const ControlMessage& message);
+  // Tells of a restart that is over, where one is.
+  void TellRestart();
   void OnRendezvousEvent(const RendezvousClient::Event& event);
   int OfferPort(bool workers_running);
 
@@ -117,10 +127,13 @@ class Agent {
   RunDirectory* const run_;
 
   Supervisor supervisor_;
+  RestartClock clock_;
+  std::deque<RestartTimes> restart_times_;  // the last ones, for the report
   OomProbe oom_;
   WriterThread files_;
   WorkerLogs logs_;
   std::unique_ptr<ControlSocket> control_;
+  std::unique_ptr<Standbys> standbys_;            // from Run() on
   std::vector<std::unique_ptr<Worker>> workers_;  // by local rank; null: not running
   std::optional<PortHolder> port_;                // offered to the round; free for rank 0's store
   bool port_used_ = false;                        // workers were told of it

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rendezvous/core/root_cause.h"
+#include "rendezvous/json/restart_times_json.h"
 #include "rendezvous/json/root_cause_json.h"
 
 namespace ddprun {
@@ -65,9 +66,13 @@ std::string VerdictToJson(const Verdict& verdict, const ReportContext& context) 
       {"run_dir", context.run_dir},
       {"root_cause", verdict.root_cause ? ToJson(*verdict.root_cause) : Json(nullptr)},
       {"earlier_generations", Json::array()},
+      {"restart_times", Json::array()},
   };
   for (const RootCause& cause : verdict.earlier) {
     json["earlier_generations"].push_back(ToJson(cause));
+  }
+  for (const RestartTimes& times : verdict.restart_times) {
+    json["restart_times"].push_back(ToJson(times));
   }
   return Dump(json, 2) + "\n";
 }

@@ -93,4 +93,17 @@ absl::StatusOr<std::string> RunDirectory::WorkerFolder(Generation generation, Lo
   return folder;
 }
 
+absl::StatusOr<std::string> RunDirectory::StandbyFolder(int standby) {
+  const std::string folder = absl::StrCat(path_, "/standby/", standby);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return FolderError(folder, error);
+  return folder;
+}
+
+void RunDirectory::LinkStandby(const std::string& worker_folder, int standby) {
+  std::error_code ignored;  // it helps people, and nothing depends on it
+  fs::create_symlink(absl::StrCat("../../standby/", standby), worker_folder + "/standby", ignored);
+}
+
 }  // namespace ddprun

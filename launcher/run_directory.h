@@ -3,6 +3,8 @@
 //     <log-dir>/<rdzv-id>_<unique>/attempt_<generation>/<local rank>/{stdout,stderr}.log,
 //     error.json
 //                                                      /by_rank/<rank> -> ../<local rank>
+//     <log-dir>/<rdzv-id>_<unique>/standby/<n>/{stdout,stderr}.log    what a warm standby wrote
+//     before it became a worker; attempt_<generation>/<local rank>/standby points there
 //     <temporary>/ddprun-<unique>/    sockets; removed when the run ends
 //     /dev/shm/ddprun-<...>/          snapshots; removed when the run ends: snapshot_folder.h
 //
@@ -42,6 +44,11 @@ class RunDirectory {
 
   // Makes the folder of one worker of one generation and its by_rank link; returns its path.
   absl::StatusOr<std::string> WorkerFolder(Generation generation, LocalRank local_rank, Rank rank);
+
+  // Makes the folder of standby number `standby` and returns its path; and shows in the folder of
+  // the worker that it has become where that was.
+  absl::StatusOr<std::string> StandbyFolder(int standby);
+  void LinkStandby(const std::string& worker_folder, int standby);
 
  private:
   RunDirectory() = default;

@@ -28,12 +28,11 @@ bool IsAboutCredentials(absl::string_view name) {
          absl::StartsWith(name, "MUNGE");
 }
 
-}  // namespace
+using Variables = std::map<std::string, std::string>;
 
-std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
-                                           const std::vector<std::string>& inherited,
-                                           const std::map<std::string, std::string>& configured) {
-  std::map<std::string, std::string> variables;
+Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>& inherited,
+                        const Variables& configured) {
+  Variables variables;
   for (const std::string& entry : inherited) {
     const std::size_t equals = entry.find('=');
     if (equals == std::string::npos || equals == 0) continue;  // not a variable
@@ -79,7 +78,7 @@ std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
   };
   set_or_remove(env::kCheckpointDir, place.checkpoint_dir);
   set_or_remove(env::kSnapshotDir, place.snapshot_dir);
-
+  variables.erase(env::kStandby);  // of an outer job
   for (const char* const name : {env::kRestoreStep, env::kRestoreTier, env::kRestoreRank,
                                  env::kRestoreEpoch, env::kRestoreGeneration}) {
     variables.erase(name);
@@ -93,11 +92,36 @@ std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
       variables[env::kRestoreGeneration] = absl::StrCat(plan->state->generation.value);
     }
   }
+  return variables;
+}
 
+std::vector<std::string> ToEntries(const Variables& variables) {
   std::vector<std::string> environment;
   environment.reserve(variables.size());
   for (const auto& [name, value] : variables) environment.push_back(absl::StrCat(name, "=", value));
   return environment;
+}
+
+}  // namespace
+
+std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
+                                           const std::vector<std::string>& inherited,
+                                           const Variables& configured) {
+  return ToEntries(MakeVariables(place, inherited, configured));
+}
+
+std::vector<std::string> StandbyEnvironment(const WorkerPlace& place,
+                                            const std::vector<std::string>& inherited,
+                                            const Variables& configured) {
+  Variables variables = MakeVariables(place, inherited, configured);
+  for (const char* const unknown :
+       {env::kRank, env::kGroupRank, env::kRoleRank, env::kWorldSize, env::kGroupWorldSize,
+        env::kRoleWorldSize, env::kMasterAddr, env::kMasterPort, env::kRestartCount,
+        env::kMaxRestarts, env::kErrorFile, env::kGeneration}) {
+    variables.erase(unknown);
+  }
+  variables[env::kStandby] = "1";
+  return ToEntries(variables);
 }
 
 std::vector<std::string> WorkerArguments(const std::vector<std::string>& command,

@@ -39,6 +39,13 @@ std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
                                            const std::vector<std::string>& inherited,
                                            const std::map<std::string, std::string>& configured);
 
+// Of a warm standby for the local rank of `place`: the same without what is known only when it
+// becomes a worker (ranks, sizes of the job, master, generation, error file), and DDPRUN_STANDBY=1.
+// `place.assignment` is not used.
+std::vector<std::string> StandbyEnvironment(const WorkerPlace& place,
+                                            const std::vector<std::string>& inherited,
+                                            const std::map<std::string, std::string>& configured);
+
 // `command` with every "${local_rank}" replaced by the local rank, as torchrun does.
 std::vector<std::string> WorkerArguments(const std::vector<std::string>& command,
                                          LocalRank local_rank);

@@ -9,6 +9,7 @@ cmake --build --preset release
 
 tests/bench/launch_bench.py
 tests/bench/restart_bench.py
+tests/bench/recovery_bench.py
 tests/bench/many_workers_bench.py
 tests/bench/ddp_bench.py
 for bench in build/bin/*_bench; do

@@ -2,6 +2,8 @@
 #ifndef DDPRUN_LAUNCHER_CONFIG_COMMAND_LINE_PROGRAM_H_
 #define DDPRUN_LAUNCHER_CONFIG_COMMAND_LINE_PROGRAM_H_
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,13 @@ enum class ProgramKind {
 // `${local_rank}` in arguments is left alone: it is expanded when a worker is started.
 std::vector<std::string> WorkerCommand(const std::vector<std::string>& command, ProgramKind kind,
                                        const std::string& python);
+
+// Whether argv[0] of a worker is a Python interpreter, by its name: python, python3, pypy3.10.
+bool IsPythonInterpreter(absl::string_view program);
+
+// Where an interpreter's command line `argv` names its program: the index of a script, of -m or of
+// -c. nullopt: it names none, or it has an option that is not known here.
+std::optional<std::size_t> FindPythonProgram(const std::vector<std::string>& argv);
 
 // Whether kByName would run `program` under Python.
 bool IsPythonScript(absl::string_view program);

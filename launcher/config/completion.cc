@@ -45,7 +45,7 @@ void AddBash(absl::string_view subcommand, absl::Span<const FlagSpec> flags, std
   for (const FlagSpec& flag : flags) {
     if (flag.effect == FlagEffect::kRefused) continue;
     names.push_back(absl::StrCat("--", flag.name));
-    if (flag.value.empty()) continue;
+    if (flag.IsSwitch()) continue;
     if (const auto words = Words(flag.value); !words.empty()) {
       absl::StrAppend(&values, "        ", Pattern(flag), ") values=(-W '",
                       absl::StrJoin(words, " "), "') ;;\n");
@@ -183,7 +183,7 @@ std::string ZshSpecs(absl::Span<const FlagSpec> flags) {
     std::string value;
     if (const auto words = Words(flag.value); !words.empty()) {
       value = absl::StrCat(":", ZshText(flag.value), ":(", absl::StrJoin(words, " "), ")");
-    } else if (!flag.value.empty()) {
+    } else if (!flag.IsSwitch()) {
       value = absl::StrCat(":", ZshText(flag.value), ":",
                            IsFile(flag)     ? "_files"
                            : IsFolder(flag) ? "_files -/"

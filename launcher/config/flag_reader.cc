@@ -77,8 +77,8 @@ class FlagReader {
     app.prefix_command(positionals_ == Positionals::kEndOptions);
     std::map<const FlagSpec*, CLI::Option*> options;
     for (const FlagSpec& flag : flags_) {
-      CLI::Option* const option = flag.value.empty() ? app.add_flag(CliName(flag))
-                                                     : app.add_option(CliName(flag))->expected(1);
+      CLI::Option* const option = flag.IsSwitch() ? app.add_flag(CliName(flag))
+                                                  : app.add_option(CliName(flag))->expected(1);
       if (flag.effect == FlagEffect::kList) {
         option->expected(1, CLI::detail::expected_max_vector_size)
             ->allow_extra_args(false);  // one value each time
@@ -171,7 +171,9 @@ class FlagReader {
             std::vector<GivenFlag>* given) {
     const bool is_switch = flag.value.empty();
     const std::optional<bool> on = is_switch ? ParseSwitch(value) : std::nullopt;
-    if (is_switch && !on.has_value()) {
+    if (flag.effect == FlagEffect::kMaySetKey && (value.empty() || value == "true")) {
+      given->push_back({&flag, std::string(flag.fixed), origin});
+    } else if (is_switch && !on.has_value()) {
       AddError(origin, absl::StrCat("expected true or false (found ", Quoted(value), ")"));
     } else if (is_switch && !*on) {
       return;  // as if it were not there

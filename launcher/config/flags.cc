@@ -23,6 +23,12 @@ constexpr FlagSpec SetsTo(absl::string_view name, absl::string_view key, absl::s
   return {name, 0, "", FlagEffect::kSetsKey, key, fixed, help};
 }
 
+// May be given a value, as --name=VALUE, and sets `key` to `fixed` without.
+constexpr FlagSpec MaySet(absl::string_view name, absl::string_view value, absl::string_view key,
+                          absl::string_view fixed, absl::string_view help) {
+  return {name, 0, value, FlagEffect::kMaySetKey, key, fixed, help};
+}
+
 constexpr FlagSpec SetsSeconds(absl::string_view name, absl::string_view key,
                                absl::string_view help) {
   return {name, 0, "SECONDS", FlagEffect::kSetsSeconds, key, "", help};
@@ -66,6 +72,10 @@ constexpr FlagSpec kRunFlags[] = {
          "restarts of the whole job before it fails (default 0)"),
     Sets("restart-window", 0, "DURATION", "restart.window",
          "let --max-restarts count only the restarts this recent"),
+    MaySet("warm", "[=N]", "restart.warm", "auto",
+           "keep N processes (default one for each worker) ready in ddp::init() for a restart"),
+    Sets("preload", 0, "MODULE,...", "restart.preload",
+         "with --warm and a Python program: modules that waiting interpreters have imported"),
     Option("monitor-interval", 0, "SECONDS", "accepted; there is no polling"),
     Option("start-method", 0, "NAME", "accepted: spawn, fork or forkserver"),
     Sets("role", 0, "NAME", "role", "role of the workers (default \"default\")"),
@@ -114,7 +124,6 @@ constexpr FlagSpec kRunFlags[] = {
     Refused("logs-specs", 0, "NAME", "logs have one layout, under --log-dir"),
     Refused("event-log-handler", 0, "NAME", "--report writes how the job ended"),
     Refused("numa-binding", 0, "KIND", "put numactl in front of COMMAND"),
-    Refused("warm", 0, "", "workers are started when they are needed"),
     Refused("hang-timeout", 0, "DURATION", "a worker that hangs is not noticed; end it yourself"),
 };
 
@@ -177,7 +186,7 @@ std::string DescribeFlags(absl::Span<const FlagSpec> flags) {
     }
     std::string line =
         flag.letter == 0 ? "      " : absl::StrCat("  -", std::string(1, flag.letter), ", ");
-    absl::StrAppend(&line, "--", flag.name, flag.value.empty() ? "" : " ", flag.value);
+    absl::StrAppend(&line, "--", flag.name, flag.IsSwitch() ? "" : " ", flag.value);
     line.resize(std::max(line.size() + 2, kHelpColumn), ' ');
     absl::StrAppend(&text, line, flag.help, "\n");
   }

@@ -15,6 +15,8 @@ namespace ddprun {
 
 enum class FlagEffect {
   kSetsKey,      // its value, or `fixed` for a switch, becomes the value of a key of the job
+  kMaySetKey,    // as kSetsKey, and its value may be left out (--name, --name=VALUE): then it is
+                 // `fixed`
   kSetsSeconds,  // the same for a duration; a bare number is seconds, as torchrun has it
   kOption,       // read under its name by the subcommand
   kList,         // the same, and may be given several times
@@ -28,7 +30,10 @@ struct FlagSpec {
   absl::string_view value;  // how help calls its value; empty: a switch
   FlagEffect effect;
   absl::string_view key;    // kSetsKey, kSetsSeconds: the path of the key
-  absl::string_view fixed;  // kSetsKey, a switch: the value
+  absl::string_view fixed;  // kSetsKey, a switch, and kMaySetKey: the value
+
+  // May stand without a value.
+  bool IsSwitch() const { return value.empty() || effect == FlagEffect::kMaySetKey; }
   absl::string_view help;
 };
 

@@ -56,6 +56,8 @@ struct RestartConfig {
   int max_restarts = 0;                 // for the whole job; 0 as in torchrun
   std::chrono::milliseconds window{0};  // max_restarts counts those this recent; 0: all
   std::vector<int> never_on;            // a worker's exit codes that end the job at once
+  int warm = 0;                         // standbys that are kept on this node; 0: none
+  std::vector<std::string> preload;  // with standbys under Python: the modules they have imported
 };
 
 struct JobConfig {

@@ -44,6 +44,7 @@ class Finisher {
     CheckLease();
     ResolveEpoch();
     ResolveCommand();
+    ResolveStandbys();
     config_.log_dir = Absolute(config_.log_dir, host_);
     config_.checkpoint_dir = Absolute(config_.checkpoint_dir, host_);
     config_.report = Absolute(config_.report, host_);
@@ -151,6 +152,31 @@ class Finisher {
     const std::string python = host_.Environment("PYTHON_EXEC").value_or("");
     config_.command =
         WorkerCommand(draft_.config.command, kind, python.empty() ? "python3" : python);
+  }
+
+  void ResolveStandbys() {
+    RestartConfig& restart = config_.restart;
+    const auto number = ParseWholeNumber(draft_.warm);
+    restart.warm = number.has_value() ? static_cast<int>(*number) : config_.nproc_per_node;
+    if (config_.command.empty()) return;  // a problem of its own
+    const bool python = IsPythonInterpreter(config_.command.front());
+    if (restart.preload.empty()) {
+      if (restart.warm == 0 || !python) return;
+      AddProblem(OriginOf("restart.warm"),
+                 "a Python program needs --preload (restart.preload) with the modules that a "
+                 "waiting interpreter has imported, such as --preload torch");
+    } else if (restart.warm == 0) {
+      AddProblem(OriginOf("restart.preload"),
+                 "without warm standbys nothing is imported ahead of time; give --warm "
+                 "(restart.warm) too");
+    } else if (!python) {
+      AddProblem(OriginOf("restart.preload"),
+                 absl::StrCat("modules are for a Python program (found the command ",
+                              Quoted(config_.command.front()), ")"));
+    } else if (!FindPythonProgram(config_.command).has_value()) {
+      AddProblem(OriginOf("restart.preload"),
+                 "expected a command of the form python3 [-u] SCRIPT, -m MODULE or -c CODE");
+    }
   }
 
   const JobDraft& draft_;

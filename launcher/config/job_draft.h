@@ -28,6 +28,7 @@ struct JobDraft {
 
   JobConfig config;
   std::string nproc_per_node = "1";  // also auto, gpu or cpu, until the job is finished
+  std::string warm = "0";            // also auto, until the job is finished
   bool no_python = false;
   bool module = false;    // -m
   bool run_path = false;  // --run-path

@@ -141,6 +141,16 @@ constexpr JobKey kKeys[] = {
     {"restart", "never_on", KeyType::kNumbers, 1, 255,
      [](JobDraft& d) -> Field { return &d.config.restart.never_on; },
      "Exit codes of a worker that end the job at once, however many restarts are left."},
+    {"restart", "warm", KeyType::kStandbys, 0, kMostProcesses,
+     [](JobDraft& d) -> Field { return &d.warm; },
+     "Warm standbys to keep on this node: processes of the command that have loaded their "
+     "libraries "
+     "and wait in ddp::init() to take a worker's place at a restart. auto is one for each worker. "
+     "The command runs up to ddp::init() ahead of time."},
+    {"restart", "preload", KeyType::kModules, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.restart.preload; },
+     "For warm standbys of a Python program: the modules that waiting interpreters have imported, "
+     "such as \"torch,numpy\". The program itself is run at the restart, unchanged."},
     {"logs", "redirects", KeyType::kStreams, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.logs.redirects; },
      "Streams of the workers that go to their files only: 0 none, 1 stdout, 2 stderr, 3 both; or "
@@ -183,6 +193,18 @@ absl::Status SetCommand(const JobKey& key, absl::string_view text, JobDraft* dra
     return UnexpectedValue(key, Quoted(text));
   }
   return Store(key, draft, *std::move(words));
+}
+
+absl::Status SetModules(const JobKey& key, absl::string_view text, JobDraft* draft) {
+  std::vector<std::string> modules;
+  for (absl::string_view name : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+    name = absl::StripAsciiWhitespace(name);
+    for (const absl::string_view part : absl::StrSplit(name, '.')) {
+      if (!IsVariableName(part)) return UnexpectedValue(key, Quoted(text));
+    }
+    modules.emplace_back(name);
+  }
+  return Store(key, draft, std::move(modules));
 }
 
 // `value` is what ParseStreamChoice() or ParseLocalRanks() made of the text.
@@ -250,6 +272,10 @@ std::string Expected(const JobKey& key) {
       return absl::StrCat("a number of nodes N, or MIN:MAX with MIN not above MAX, ", Range(key));
     case KeyType::kProcesses:
       return absl::StrCat("a number of workers ", Range(key), ", or auto, gpu or cpu");
+    case KeyType::kStandbys:
+      return absl::StrCat("a number of standbys ", Range(key), ", or auto");
+    case KeyType::kModules:
+      return "names of Python modules, such as torch,numpy";
     case KeyType::kCommand:
       return "a program and its arguments: a list of strings, or one string with closed quotes";
     case KeyType::kEnvironment:
@@ -309,6 +335,15 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
       if (word || (value && InRange(key, *value))) return Store(key, draft, std::string(text));
       break;
     }
+    case KeyType::kStandbys: {
+      const auto value = ParseWholeNumber(text);
+      if (text == "auto" || (value && InRange(key, *value))) {
+        return Store(key, draft, std::string(text));
+      }
+      break;
+    }
+    case KeyType::kModules:
+      return SetModules(key, text, draft);
     case KeyType::kCommand:
       return SetCommand(key, text, draft);
     case KeyType::kStreams:
@@ -332,6 +367,9 @@ std::string FormatValue(const JobKey& key, const JobDraft& draft) {
   if (const auto* value = std::get_if<std::vector<int>*>(&field)) {
     return absl::StrJoin(**value, ",");
   }
+  if (const auto* value = std::get_if<std::vector<std::string>*>(&field)) {
+    return absl::StrJoin(**value, ",");
+  }
   if (const auto* value = std::get_if<StreamChoice*>(&field)) return FormatStreamChoice(**value);
   if (const auto* value = std::get_if<std::set<int>*>(&field)) return FormatLocalRanks(**value);
   return "";
@@ -346,7 +384,8 @@ std::string WhyVariableIsRefused(absl::string_view name) {
       env::kMasterAddr,    env::kMasterPort,     env::kRestartCount,   env::kMaxRestarts,
       env::kUseAgentStore, env::kErrorFile,      env::kGeneration,     env::kRunDir,
       env::kSnapshotDir,   env::kControlSocket,  env::kEpoch,          env::kRestoreStep,
-      env::kRestoreTier,   env::kRestoreRank,    env::kRestoreEpoch,   env::kRestoreGeneration};
+      env::kRestoreTier,   env::kRestoreRank,    env::kRestoreEpoch,   env::kRestoreGeneration,
+      env::kStandby};
   struct OwnKey {
     const char* name;
     absl::string_view key;

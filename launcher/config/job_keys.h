@@ -30,6 +30,8 @@ enum class KeyType {
   kEndpoint,     // host:port; "" is none
   kNodes,        // N or MIN:MAX, each min..max
   kProcesses,    // min..max, auto, gpu or cpu
+  kStandbys,     // min..max, or auto
+  kModules,      // names of Python modules: a list, or text with commas; "" is none
   kCommand,      // a list of arguments, or one string that is split as a shell would
   kEnvironment,  // names and values
   kStreams,      // see ParseStreamChoice()

@@ -20,6 +20,7 @@ JobDraft DraftOf(const JobConfig& config) {
   JobDraft draft;
   draft.config = config;
   draft.nproc_per_node = absl::StrCat(config.nproc_per_node);
+  draft.warm = absl::StrCat(config.restart.warm);
   // The interpreter is in front of the command by now; it must not be put there again.
   draft.no_python = !config.command.empty() && IsPythonScript(config.command.front());
   return draft;
@@ -84,6 +85,8 @@ class Printer {
       out_ << draft_.config.nodes.min;
     } else if (key.type == KeyType::kProcesses) {
       out_ << draft_.config.nproc_per_node;
+    } else if (key.type == KeyType::kStandbys) {
+      out_ << draft_.config.restart.warm;
     } else if (key.type == KeyType::kDuration && !json_) {
       out_ << FormatValue(key, draft_);
     } else {

@@ -83,6 +83,8 @@ class RunOptions {
         absl::ConsumeSuffix(&text, "]");  // torchrun writes IPv6 addresses so
       }
       SetKey(spec.key, text, flag.origin);
+    } else if (spec.effect == FlagEffect::kMaySetKey) {
+      SetKey(spec.key, flag.value, flag.origin);
     } else if (spec.effect == FlagEffect::kSetsSeconds) {
       SetKey(spec.key, WithUnit(flag.value), flag.origin);
     } else if (spec.name == "rdzv-conf") {

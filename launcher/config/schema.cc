@@ -53,6 +53,14 @@ Json Shape(const JobKey& key) {
       return NumberOr(key, "^[0-9]+(:[0-9]+)?$");
     case KeyType::kProcesses:
       return NumberOr(key, "^(auto|gpu|cpu|[0-9]+)$");
+    case KeyType::kStandbys:
+      return NumberOr(key, "^(auto|[0-9]+)$");
+    case KeyType::kModules: {
+      const std::string name = "[A-Za-z_][A-Za-z0-9_]*(\\.[A-Za-z_][A-Za-z0-9_]*)*";
+      return {{"anyOf",
+               {Text(absl::StrCat("^ *(", name, " *(, *", name, " *)*)?$")),
+                {{"type", "array"}, {"items", Text(absl::StrCat("^", name, "$"))}}}}};
+    }
     case KeyType::kCommand:
       return {{"anyOf",
                {{{"type", "string"}, {"minLength", 1}},
@@ -79,6 +87,7 @@ Json Default(const JobKey& key, const JobDraft& draft) {
     case KeyType::kInteger:
     case KeyType::kNodes:
     case KeyType::kProcesses:
+    case KeyType::kStandbys:
       return Json::parse(text);
     case KeyType::kEnvironment:
       return Json::object();

@@ -151,8 +151,9 @@ class Reader {
       ReadEnvironment(key, value);
     } else if (key.type == KeyType::kCommand && value.IsSequence()) {
       ReadArguments(key, value);
-    } else if (key.type == KeyType::kNumbers && value.IsSequence()) {
-      ReadNumbers(key, value);
+    } else if ((key.type == KeyType::kNumbers || key.type == KeyType::kModules) &&
+               value.IsSequence()) {
+      ReadList(key, value);
     } else {
       ReadScalar(key, value);
     }
@@ -171,19 +172,28 @@ class Reader {
     if (!status.ok()) AddError(value, key.Path(), status.message());
   }
 
-  void ReadNumbers(const JobKey& key, const YAML::Node& list) {
+  // How many values the member of a draft holds for a key that takes a list.
+  static std::size_t Count(const JobKey& key, JobDraft* draft) {
+    const Field field = key.field(*draft);
+    if (const auto* numbers = std::get_if<std::vector<int>*>(&field)) return (*numbers)->size();
+    return std::get<std::vector<std::string>*>(field)->size();
+  }
+
+  void ReadList(const JobKey& key, const YAML::Node& list) {
+    const std::string one = key.type == KeyType::kModules
+                                ? "the name of a Python module"
+                                : absl::StrCat("a whole number from ", key.min, " to ", key.max);
     std::vector<std::string> texts;
     for (std::size_t i = 0; i < list.size(); ++i) {
       JobDraft scratch;
       const YAML::Node& item = list[i];
       const bool fits = item.IsScalar() && SetFromText(key, item.Scalar(), &scratch).ok() &&
-                        std::get<std::vector<int>*>(key.field(scratch))->size() == 1;
+                        Count(key, &scratch) == 1;
       if (fits) {
         texts.push_back(item.Scalar());
       } else {
         AddError(item, absl::StrCat(key.Path(), "[", i, "]"),
-                 absl::StrCat("expected a whole number from ", key.min, " to ", key.max, " (found ",
-                              Describe(item), ")"));
+                 absl::StrCat("expected ", one, " (found ", Describe(item), ")"));
       }
     }
     const absl::Status status = SetFromText(key, absl::StrJoin(texts, ","), draft_);

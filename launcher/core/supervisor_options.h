@@ -20,7 +20,8 @@ struct Verdict {
   std::string reason;
   int restarts_used = 0;
   std::optional<RootCause> root_cause;
-  std::vector<RootCause> earlier;  // of the generations before, oldest first
+  std::vector<RootCause> earlier;             // of the generations before, oldest first
+  std::vector<RestartTimes> restart_times{};  // on this node, oldest first; the agent adds them
 
   // An end that this agent came to by itself, without the rendezvous.
   static Verdict Own(std::string outcome, int exit_code, std::string reason) {

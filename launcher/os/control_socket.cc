@@ -171,16 +171,29 @@ void ControlSocket::Close(std::uint64_t id) {
   connections_.erase(found);
 }
 
-int ControlSocket::SendTo(pid_t peer, std::string_view key, std::string_view value) {
+int ControlSocket::SendTo(pid_t peer, std::string_view key, std::string_view value,
+                          std::span<const int> descriptors) {
   std::string packet(key);
   packet += '=';
   packet += value;
+  iovec data{packet.data(), packet.size()};
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * control::kGoDescriptors)] = {};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    header.msg_control = ancillary;
+    header.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+    std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
+  }
   int sent = 0;
   for (const auto& [id, connection] : connections_) {
     if (connection.peer != peer) continue;
-    const ssize_t size =
-        ::send(connection.fd.get(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (size >= 0) ++sent;
+    if (::sendmsg(connection.fd.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) ++sent;
   }
   return sent;
 }

@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -58,7 +59,9 @@ class ControlSocket {
 
   // Sends a packet with the line key=value on every connection of `peer`. A worker that does not
   // read, and whose buffer is full, does not get it. Returns how many got it.
-  int SendTo(pid_t peer, std::string_view key, std::string_view value);
+  // `descriptors`, at most control::kGoDescriptors, go with it and stay the caller's too.
+  int SendTo(pid_t peer, std::string_view key, std::string_view value,
+             std::span<const int> descriptors = {});
 
   std::size_t connections() const { return connections_.size(); }
 

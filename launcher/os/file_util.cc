@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,14 +17,19 @@
 namespace ddprun {
 namespace {
 
-absl::Status WriteAndClose(int fd, std::string_view content) {
-  const UniqueFd owned(fd);
+absl::Status WriteAll(int fd, std::string_view content) {
   while (!content.empty()) {
     const ssize_t size = ::write(fd, content.data(), content.size());
     if (size < 0 && errno == EINTR) continue;
     if (size < 0) return absl::ErrnoToStatus(errno, "");
     content.remove_prefix(static_cast<std::size_t>(size));
   }
+  return absl::OkStatus();
+}
+
+absl::Status WriteAndClose(int fd, std::string_view content) {
+  const UniqueFd owned(fd);
+  if (absl::Status written = WriteAll(fd, content); !written.ok()) return written;
   if (::fchmod(fd, 0644) != 0) return absl::ErrnoToStatus(errno, "");
   return absl::OkStatus();
 }
@@ -49,6 +55,14 @@ absl::Status WriteFileAtomic(const std::string& path, std::string_view content) 
   if (written.ok()) return written;
   ::unlink(temporary.c_str());
   return absl::Status(written.code(), absl::StrCat(what, written.message()));
+}
+
+absl::StatusOr<UniqueFd> MemoryFile(std::string_view content) {
+  UniqueFd file(::memfd_create("ddprun", MFD_CLOEXEC));
+  if (!file.valid()) return absl::ErrnoToStatus(errno, "memfd_create");
+  if (absl::Status written = WriteAll(file.get(), content); !written.ok()) return written;
+  if (::lseek(file.get(), 0, SEEK_SET) != 0) return absl::ErrnoToStatus(errno, "lseek");
+  return file;
 }
 
 }  // namespace ddprun

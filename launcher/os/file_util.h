@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "launcher/os/unique_fd.h"
 
 namespace ddprun {
 
@@ -15,6 +17,10 @@ absl::Status MakeDirs(const std::string& path);
 // Gives `path` this content, mode 0644. Who reads it sees the old file or the new one, never a
 // part: it is written beside its place and renamed. Not synced: it may be gone after a power loss.
 absl::Status WriteFileAtomic(const std::string& path, std::string_view content);
+
+// A file in memory with this content, open for reading from its start; it has no name and is gone
+// when its last descriptor is closed.
+absl::StatusOr<UniqueFd> MemoryFile(std::string_view content);
 
 }  // namespace ddprun
 

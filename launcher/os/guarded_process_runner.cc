@@ -107,10 +107,7 @@ absl::StatusOr<SpawnedProcess> GuardedProcessRunner::Spawn(const SpawnRequest& s
   absl::StatusOr<guardian::Reply> reply = Call(request);
   if (!reply.ok()) return reply.status();
   if (!reply->process.pidfd.valid()) {
-    request = {};
-    request.type = Type::kDiscard;
-    request.pid = reply->process.pid;
-    if (const auto discarded = Call(request); !discarded.ok()) return discarded.status();
+    if (absl::Status discarded = DiscardPid(reply->process.pid); !discarded.ok()) return discarded;
     return absl::ResourceExhaustedError(
         "cannot take a worker's output: the agent has no descriptors left (ulimit -n)");
   }
@@ -136,6 +133,18 @@ absl::StatusOr<ExitStatus> GuardedProcessRunner::Reap(int pidfd) {
   if (!reply.ok()) return reply.status();
   workers_.erase(worker);
   return reply->exit;
+}
+
+absl::Status GuardedProcessRunner::Discard(const SpawnedProcess& process) {
+  workers_.erase(process.pidfd.get());
+  return DiscardPid(process.pid);
+}
+
+absl::Status GuardedProcessRunner::DiscardPid(pid_t pid) {
+  guardian::Request request{};
+  request.type = Type::kDiscard;
+  request.pid = pid;
+  return Call(request).status();
 }
 
 absl::StatusOr<std::vector<pid_t>> GuardedProcessRunner::EndOrphans(

@@ -47,6 +47,7 @@ class GuardedProcessRunner final : public ProcessRunner {
   absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest& request) override;
   absl::Status SignalGroup(pid_t pid, int signo) override;
   absl::StatusOr<ExitStatus> Reap(int pidfd) override;
+  absl::Status Discard(const SpawnedProcess& process) override;
   // By the guardian. A worker that it has killed ends as any other does.
   void SetFence(std::optional<std::chrono::steady_clock::time_point> at) override;
   absl::StatusOr<std::vector<pid_t>> EndOrphans(std::chrono::microseconds limit) override;
@@ -66,6 +67,7 @@ class GuardedProcessRunner final : public ProcessRunner {
 
   // One request and its reply. Unavailable: the guardian is lost. Any other error is the reply's.
   absl::StatusOr<guardian::Reply> Call(const guardian::Request& request);
+  absl::Status DiscardPid(pid_t pid);
 
   const pid_t pid_;
   const UniqueFd pidfd_;

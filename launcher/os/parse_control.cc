@@ -78,6 +78,12 @@ absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& lin
     }
     return PhaseMsg{std::string(line.value)};
   }
+  if (line.key == control::kStandby) {
+    if (line.value != control::kAble && line.value != control::kWaiting) {
+      return malformed("STANDBY=<able|waiting>");
+    }
+    return StandbyMsg{line.value == control::kWaiting};
+  }
   if (line.key == control::kCheckpoint) return ParseCheckpoint(line);
   if (line.key == control::kError) return ParseError(line);
   return std::nullopt;

@@ -40,8 +40,12 @@ struct ErrorMsg {
 
 struct ByeMsg {};  // about to exit 0
 
-using ControlMessage =
-    std::variant<ReadyMsg, StepMsg, CheckpointMsg, SnapshotMsg, PhaseMsg, ErrorMsg, ByeMsg>;
+struct StandbyMsg {
+  bool waiting = false;  // else: it could be a standby
+};
+
+using ControlMessage = std::variant<ReadyMsg, StepMsg, CheckpointMsg, SnapshotMsg, PhaseMsg,
+                                    ErrorMsg, ByeMsg, StandbyMsg>;
 
 // The messages of one packet, in order. A key that this version does not know is skipped, so that a
 // newer worker library can talk to an older agent. InvalidArgument when the packet has a line

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "launcher/os/block_signals.h"
 #include "launcher/os/child_process.h"
+#include "launcher/os/output_pipe.h"
 #include "launcher/os/program_path.h"
 
 // glibc's clone() by its other name. ThreadSanitizer intercepts `clone`, takes every call for a
@@ -24,7 +25,6 @@ extern "C" int __clone(int (*function)(void*), void* stack, int flags, void* arg
 namespace ddprun {
 namespace {
 
-constexpr int kPipeBytes = 1 << 20;
 constexpr std::size_t kStackBytes = 64 << 10;
 
 // The child's stack, with the lowest page inaccessible.
@@ -47,33 +47,6 @@ class ChildStack {
  private:
   void* const base_;
 };
-
-// Moves a descriptor out of 0..2, where the child's dup2 would run into it. That happens when the
-// agent itself was started with one of them closed.
-absl::Status MoveAboveStdio(UniqueFd* fd) {
-  if (fd->get() > 2) return absl::OkStatus();
-  UniqueFd moved(::fcntl(fd->get(), F_DUPFD_CLOEXEC, 3));
-  if (!moved.valid()) return absl::ErrnoToStatus(errno, "cannot duplicate a descriptor");
-  *fd = std::move(moved);
-  return absl::OkStatus();
-}
-
-struct Pipe {
-  UniqueFd read_end;
-  UniqueFd write_end;
-};
-
-absl::StatusOr<Pipe> MakePipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return absl::ErrnoToStatus(errno, "cannot make a pipe for a worker's output (ulimit -n)");
-  }
-  Pipe pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-  if (absl::Status moved = MoveAboveStdio(&pipe.write_end); !moved.ok()) return moved;
-  ::fcntl(pipe.read_end.get(), F_SETFL, O_NONBLOCK);
-  ::fcntl(pipe.read_end.get(), F_SETPIPE_SZ, kPipeBytes);  // best effort
-  return pipe;
-}
 
 absl::StatusOr<std::vector<char*>> ToPointers(const std::vector<std::string>& strings,
                                               const char* what) {
@@ -137,9 +110,9 @@ absl::StatusOr<SpawnedProcess> PosixProcessRunner::Spawn(const SpawnRequest& req
   UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null.valid()) return absl::ErrnoToStatus(errno, "cannot open /dev/null");
   if (absl::Status moved = MoveAboveStdio(&null); !moved.ok()) return moved;
-  absl::StatusOr<Pipe> out = MakePipe();
+  absl::StatusOr<OutputPipe> out = OutputPipe::Make();
   if (!out.ok()) return out.status();
-  absl::StatusOr<Pipe> err = MakePipe();
+  absl::StatusOr<OutputPipe> err = OutputPipe::Make();
   if (!err.ok()) return err.status();
   const ChildStack stack;
   if (!stack.valid()) return absl::ErrnoToStatus(errno, "no memory for a worker's first stack");
@@ -201,6 +174,12 @@ absl::Status SignalProcessGroup(pid_t pid, int signo) {
 
 absl::Status PosixProcessRunner::SignalGroup(pid_t pid, int signo) {
   return SignalProcessGroup(pid, signo);
+}
+
+absl::Status PosixProcessRunner::Discard(const SpawnedProcess& process) {
+  const absl::Status killed = SignalGroup(process.pid, SIGKILL);
+  if (killed.ok()) WaitFor(process.pidfd.get());
+  return killed;
 }
 
 absl::StatusOr<std::vector<pid_t>> PosixProcessRunner::EndOrphans(std::chrono::microseconds) {

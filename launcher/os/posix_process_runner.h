@@ -42,6 +42,8 @@ class PosixProcessRunner final : public ProcessRunner {
   absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest& request) override;
   absl::Status SignalGroup(pid_t pid, int signo) override;
   absl::StatusOr<ExitStatus> Reap(int pidfd) override;
+  // Waits for its end: nobody else would collect it.
+  absl::Status Discard(const SpawnedProcess& process) override;
   // Nobody is there to keep it: does nothing.
   void SetFence(std::optional<std::chrono::steady_clock::time_point>) override {}
   // Nothing falls to a process that is no subreaper: finds nothing.

@@ -68,6 +68,10 @@ class ProcessRunner {
   // it never waits.
   virtual absl::StatusOr<ExitStatus> Reap(int pidfd) = 0;
 
+  // Kills a process and what is in its group, and forgets it: it is not to be reaped. Whoever needs
+  // to know that it is gone calls EndOrphans.
+  virtual absl::Status Discard(const SpawnedProcess& process) = 0;
+
   // From `at` on no process that was started here runs, even if the caller is stopped or starved by
   // then; nullopt: no such time. Replaces the time set before. A suspended machine's time counts.
   virtual void SetFence(std::optional<std::chrono::steady_clock::time_point> at) = 0;

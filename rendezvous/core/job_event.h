@@ -29,6 +29,7 @@ struct JobEvent {
     kRestarted,     // the next generation is coming: `reason`, `restarts` used so far
     kSuperseded,    // by a higher epoch
     kRecovered,     // the rendezvous was restarted and knows the job again
+    kResumed,       // on `host` every worker has made a step after a restart: `times`
     kFinished,      // `reason`, `outcome`, `exit_code`, and `cause` if there is one
   };
   Kind kind = Kind::kJoined;
@@ -41,6 +42,7 @@ struct JobEvent {
   std::optional<std::int64_t> step{};
   std::int64_t node_time_ms = 0;  // by the node's wall clock
   std::optional<RootCause> cause{};
+  std::optional<RestartTimes> times{};
   std::optional<Outcome> outcome{};
   int exit_code = 0;
   std::optional<RestorePlan> restore{};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "rendezvous/core/exit_status.h"
+#include "rendezvous/core/restart_times.h"
 #include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"
 
@@ -129,6 +130,13 @@ struct Drained {
   bool operator==(const Drained&) const = default;
 };
 
+// The restart into the header's generation is over on this node. No answer.
+struct RestartTimed {
+  RestartTimes times;  // its generation is the header's
+
+  bool operator==(const RestartTimed&) const = default;
+};
+
 // The agent is going away on purpose and its workers are gone.
 struct Leave {
   std::string reason;  // "SIGTERM"
@@ -137,8 +145,8 @@ struct Leave {
   bool operator==(const Leave&) const = default;
 };
 
-using AgentMessage =
-    std::variant<Join, Heartbeat, Prepared, WorkerExited, Checkpointed, CannotSave, Drained, Leave>;
+using AgentMessage = std::variant<Join, Heartbeat, Prepared, WorkerExited, Checkpointed, CannotSave,
+                                  Drained, Leave, RestartTimed>;
 
 // ---- rendezvous → agent ----
 

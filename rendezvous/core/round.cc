@@ -164,6 +164,12 @@ void Round::OnReceived(const Received& received) {
                  [&](const CannotSave&) { OnCannotSave(*node); },
                  [&](const Drained& drained) { OnDrained(*node, drained); },
                  [&](const Leave& leave) { OnLeave(*node, leave); },
+                 [&](const RestartTimed& restart) {
+                   if (!restart.times.to_first_step) return;  // the next one's cause tells why
+                   Tell({.kind = JobEvent::Kind::kResumed,
+                         .host = node->spec.host,
+                         .times = restart.times});
+                 },
              },
              received.message);
 }

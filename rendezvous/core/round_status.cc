@@ -77,6 +77,8 @@ const char* ToString(JobEvent::Kind kind) {
       return "superseded";
     case JobEvent::Kind::kRecovered:
       return "recovered";
+    case JobEvent::Kind::kResumed:
+      return "resumed";
     case JobEvent::Kind::kFinished:
       return "finished";
   }

@@ -1,5 +1,6 @@
 #include "rendezvous/json/event_json.h"
 
+#include "rendezvous/json/restart_times_json.h"
 #include "rendezvous/json/restore_json.h"
 #include "rendezvous/json/root_cause_json.h"
 
@@ -22,6 +23,7 @@ std::string EventToJson(std::int64_t unix_ms, std::string_view job, std::string_
   if (event.step) json["step"] = *event.step;
   if (event.restore) json["restore"] = ToJson(*event.restore);
   if (event.node_time_ms != 0) json["node_time"] = IsoTime(event.node_time_ms);
+  if (event.times) json.update(ToJson(*event.times));
   if (event.outcome) {
     json["outcome"] = ToString(*event.outcome);
     json["exit_code"] = event.exit_code;

@@ -70,6 +70,23 @@ Assignment ReadAssignment(const v1::Assignment& from, FieldChecker& check) {
   return to;
 }
 
+RestartTimed ReadRestartTimed(const v1::RestartTimed& from, Generation generation,
+                              FieldChecker& check) {
+  RestartTimed to;
+  to.times.generation = generation;
+  to.times.warm_workers =
+      check.Number("RestartTimed.warm_workers", from.warm_workers(), 0, kMaxWorkersPerNode);
+  to.times.to_first_step = from.to_first_step();
+  check.Number("RestartTimed.phases", from.phases_size(), 0, kMaxPhases);
+  for (const v1::RestartTimed::Phase& phase : from.phases()) {
+    if (!check.status().ok()) break;
+    to.times.phases.push_back(
+        {check.Text("RestartTimed.phases.name", phase.name(), kMaxPhaseBytes),
+         check.Step("RestartTimed.phases.microseconds", phase.microseconds())});
+  }
+  return to;
+}
+
 }  // namespace
 
 absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {
@@ -93,6 +110,9 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {
       break;
     case v1::AgentMessage::kCannotSave:
       result.message = CannotSave{};
+      break;
+    case v1::AgentMessage::kRestartTimed:
+      result.message = ReadRestartTimed(message.restart_timed(), result.header.generation, check);
       break;
     case v1::AgentMessage::kDrained:
       result.message = ReadDrained(message.drained(), check);

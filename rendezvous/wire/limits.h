@@ -15,6 +15,8 @@ inline constexpr std::size_t kMaxJobBytes = 256;
 inline constexpr std::size_t kMaxHostBytes = 255;  // as DNS; addresses too
 inline constexpr std::size_t kMaxTextBytes = 4096;
 inline constexpr std::size_t kMaxErrorKindBytes = 64;
+inline constexpr std::size_t kMaxPhaseBytes = 64;
+inline constexpr int kMaxPhases = 32;
 inline constexpr std::size_t kMaxTailLines = 64;
 inline constexpr std::size_t kMaxTailBytes = 16384;  // of all lines together
 

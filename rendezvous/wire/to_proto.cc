@@ -47,6 +47,16 @@ struct AgentBody {
     to->mutable_checkpointed()->set_step(checkpointed.step);
   }
   void operator()(const CannotSave&) const { to->mutable_cannot_save(); }
+  void operator()(const RestartTimed& restart) const {
+    v1::RestartTimed& timed = *to->mutable_restart_timed();
+    timed.set_warm_workers(restart.times.warm_workers);
+    timed.set_to_first_step(restart.times.to_first_step);
+    for (const PhaseTime& phase : restart.times.phases) {
+      v1::RestartTimed::Phase& entry = *timed.add_phases();
+      entry.set_name(CleanText(phase.name, kMaxPhaseBytes));
+      entry.set_microseconds(phase.microseconds);
+    }
+  }
   void operator()(const Leave& leave) const {
     to->mutable_leave()->set_reason(CleanText(leave.reason, kMaxTextBytes));
     to->mutable_leave()->set_exit_code(leave.exit_code);

@@ -28,6 +28,9 @@ struct ToPacket {
     return absl::StrCat("ERROR=", m.kind, m.text.empty() ? "" : " ", m.text);
   }
   std::string operator()(const ByeMsg&) const { return "BYE=1"; }
+  std::string operator()(const StandbyMsg& m) const {
+    return m.waiting ? "STANDBY=waiting" : "STANDBY=able";
+  }
 };
 
 std::string Packet(const std::vector<ControlMessage>& messages) {

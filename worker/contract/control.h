@@ -34,9 +34,22 @@ inline constexpr char kSnapshot[] = "SNAPSHOT";      // SNAPSHOT=step: whole, in
 inline constexpr char kPhase[] = "PHASE";            // PHASE=name: what the worker is doing
 inline constexpr char kError[] = "ERROR";            // ERROR=kind text, just before it exits
 inline constexpr char kBye[] = "BYE";                // BYE=1: about to exit 0
+// STANDBY=able: were this program started with DDPRUN_STANDBY=1, it would wait for GO=1.
+// STANDBY=waiting: it was, and it does.
+inline constexpr char kStandby[] = "STANDBY";
+inline constexpr char kAble[] = "able";
+inline constexpr char kWaiting[] = "waiting";
+
+// PHASE=init: ddp::init() has begun. After a restart the agent measures how long each phase takes,
+// from one PHASE, or READY, to the next, until the first STEP.
+inline constexpr char kPhaseInit[] = "init";
 
 // Agent → worker, to workers that have sent something.
 inline constexpr char kSave[] = "SAVE";  // SAVE=1: a planned stop is coming; make a checkpoint
+// GO=1, to a standby: be a worker. Three descriptors come with it (SCM_RIGHTS): a file that holds
+// the whole environment from now on, NAME=value entries that each end with a NUL; stdout; stderr.
+inline constexpr char kGo[] = "GO";
+inline constexpr int kGoDescriptors = 3;
 
 // Kinds of ERROR. A `collective` error usually means that a peer died: such a worker is a victim.
 inline constexpr char kErrorUser[] = "user";

@@ -37,6 +37,9 @@ inline constexpr char kRunDir[] = "DDPRUN_RUN_DIR";  // this run's log folder on
 inline constexpr char kCheckpointDir[] = "DDPRUN_CHECKPOINT_DIR";  // durable; only rank 0 writes
 inline constexpr char kSnapshotDir[] = "DDPRUN_SNAPSHOT_DIR";      // in memory; outlives the worker
 inline constexpr char kControlSocket[] = "DDPRUN_CONTROL_SOCKET";  // see control.h
+// 1: this process is a warm standby. It has no rank yet: it says STANDBY=waiting on the control
+// socket and waits for GO=1, whose environment does not have this variable.
+inline constexpr char kStandby[] = "DDPRUN_STANDBY";
 
 // What this generation begins with: the same values for every rank. None of them is set where no
 // agent has been told of a state; rank 0 loads the newest that it finds then. A state is named by

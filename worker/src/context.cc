@@ -22,6 +22,8 @@
 #include "worker/src/peers.h"
 #include "worker/src/process_group.h"
 #include "worker/src/short_slice.h"
+#include "worker/src/standby.h"
+#include "worker/src/warm_up.h"
 
 namespace ddp {
 
@@ -120,6 +122,11 @@ std::shared_ptr<internal::Peers> ConnectToPeers(const internal::LaunchEnvironmen
 }  // namespace
 
 Context init(const Options& options) {
+  if (internal::IsStandby()) {
+    internal::WarmUp(options);
+    internal::WaitAsStandby(&ControlClient::Process());
+  }
+  ControlClient::Process().Send(control::kPhase, control::kPhaseInit);
   auto state = std::make_unique<Context::State>();
   const internal::LaunchEnvironment& env = state->env;
   state->env = internal::ReadLaunchEnvironment([](const char* name) { return std::getenv(name); });
@@ -150,6 +157,7 @@ Context init(const Options& options) {
                                               gloo_devices, state->store);
   }
   ControlClient::Process().Send(control::kReady, "1");
+  ControlClient::Process().Send(control::kStandby, control::kAble);
   return Context(std::move(state));
 }
 

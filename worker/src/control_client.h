@@ -4,10 +4,13 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "worker/src/file_descriptor.h"
 
 namespace ddp::internal {
 
-// Sends messages to the agent. Never throws, blocks, or raises SIGPIPE: training must go on
+// Sends messages to the agent. Send() never throws, blocks, or raises SIGPIPE: training must go on
 // when the agent is slow, gone, or was never there. What cannot be sent at once is dropped.
 //
 // One thread at a time.
@@ -22,6 +25,11 @@ class ControlClient {
   // One packet with the line key=value. Line breaks in `value` become spaces, and it is cut where
   // the packet would exceed control::kMaxPacketBytes.
   void Send(std::string_view key, std::string_view value);
+
+  // For a warm standby: says STANDBY=waiting, and waits for GO=1 and the descriptors that come with
+  // it, which it returns. Ends the process, with exit code 0, when the agent goes away. Throws
+  // std::runtime_error when the agent cannot be reached at all. This call blocks.
+  std::vector<FileDescriptor> WaitForGo();
 
   // The client of this process, for DDPRUN_CONTROL_SOCKET. Never destroyed, so that errors can
   // be reported until the very end.

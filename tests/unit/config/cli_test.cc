@@ -473,10 +473,43 @@ TEST(CliRunTest, WhatIsNotThereYetIsRefused) {
     EXPECT_THAT(ErrorOf({flag, "1", "./a"}),
                 StartsWith(std::string(flag) + ": not supported yet by this version; "));
   }
-  for (const char* const flag : {"--warm"}) {
-    EXPECT_THAT(ErrorOf({flag, "./a"}),
-                StartsWith(std::string(flag) + ": not supported yet by this version; "));
-  }
+}
+
+TEST(CliRunTest, WarmIsOneStandbyForEachWorkerOrAsManyAsAreSaid) {
+  EXPECT_EQ(RunOf({"--nproc-per-node=3", "./a"}).config.restart.warm, 0);
+  EXPECT_EQ(RunOf({"--nproc-per-node=3", "--warm", "./a"}).config.restart.warm, 3);
+  EXPECT_EQ(RunOf({"--nproc-per-node=3", "--warm=2", "./a"}).config.restart.warm, 2);
+  EXPECT_EQ(RunOf({"--nproc-per-node=3", "--warm=auto", "./a"}).config.restart.warm, 3);
+  EXPECT_EQ(RunOf({"--warm", "2"}).config.command, std::vector<std::string>{"2"})
+      << "a value needs the =, or it would be the program";
+  EXPECT_THAT(ErrorOf({"--warm=many", "./a"}),
+              HasSubstr("--warm: expected a number of standbys from 0 to 1024, or auto (found "
+                        "\"many\")"));
+  FakeHost host;
+  host.variables["DDPRUN_WARM"] = "1";
+  EXPECT_EQ(RunOf({"--nproc-per-node=3", "./a"}, host).config.restart.warm, 1);
+  const JobFile file("{command: a, nproc_per_node: 2, restart: {warm: auto}}");
+  EXPECT_EQ(RunOf({"-c", file.path()}).config.restart.warm, 2);
+  EXPECT_EQ(RunOf({"-c", file.path(), "--warm=5"}).config.restart.warm, 5);
+}
+
+TEST(CliRunTest, PreloadGoesWithWarmAndPython) {
+  const JobConfig job = RunOf({"--warm", "--preload", "torch,a.b", "train.py"}).config;
+  EXPECT_THAT(job.restart.preload, testing::ElementsAre("torch", "a.b"));
+  EXPECT_EQ(job.restart.warm, 1);
+  RunOf({"--warm", "--preload", "torch", "-m", "pkg.train"});
+  RunOf({"--warm", "--preload", "torch", "--", "/usr/bin/python3.11", "-X", "dev", "-uB", "t.py"});
+  EXPECT_THAT(ErrorOf({"--warm", "train.py"}),
+              HasSubstr("--warm: a Python program needs --preload"));
+  EXPECT_THAT(ErrorOf({"--preload", "torch", "train.py"}),
+              HasSubstr("--preload: without warm standbys nothing is imported"));
+  EXPECT_THAT(ErrorOf({"--warm", "--preload", "torch", "./train"}),
+              HasSubstr("--preload: modules are for a Python program (found the command "
+                        "\"./train\")"));
+  EXPECT_THAT(ErrorOf({"--warm", "--preload", "torch", "--", "python3", "-i"}),
+              HasSubstr("--preload: expected a command of the form python3 [-u] SCRIPT"));
+  EXPECT_THAT(ErrorOf({"--warm", "--preload", "torch;rm", "train.py"}),
+              HasSubstr("--preload: expected names of Python modules, such as torch,numpy"));
 }
 
 TEST(CliValidateTest, TakesOneFile) {

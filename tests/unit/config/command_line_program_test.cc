@@ -30,6 +30,26 @@ TEST(WorkerCommandTest, AsIsLeavesAPythonScriptToItsFirstLine) {
               ElementsAre("./train.py"));
 }
 
+TEST(FindPythonProgramTest, FindsScriptModuleOrCodeBehindTheInterpretersOptions) {
+  EXPECT_EQ(FindPythonProgram({"python3", "train.py", "-m"}), 1U);
+  EXPECT_EQ(FindPythonProgram({"python3", "-u", "-m", "pkg"}), 2U);
+  EXPECT_EQ(FindPythonProgram({"python3", "-uB", "-W", "error", "-Xdev", "-c", "x"}), 5U);
+  EXPECT_EQ(FindPythonProgram({"python3", "-X", "dev", "dir"}), 3U);
+  EXPECT_EQ(FindPythonProgram({"python3"}), std::nullopt);
+  EXPECT_EQ(FindPythonProgram({"python3", "-"}), std::nullopt) << "reads its program from stdin";
+  EXPECT_EQ(FindPythonProgram({"python3", "-i", "a.py"}), std::nullopt);
+  EXPECT_EQ(FindPythonProgram({"python3", "--version"}), std::nullopt);
+}
+
+TEST(IsPythonInterpreterTest, GoesByTheName) {
+  for (const char* const name : {"python", "python3", "/usr/bin/python3.11", "./pypy3"}) {
+    EXPECT_TRUE(IsPythonInterpreter(name)) << name;
+  }
+  for (const char* const name : {"python-config", "train.py", "./python/train", "pythonw.sh", ""}) {
+    EXPECT_FALSE(IsPythonInterpreter(name)) << name;
+  }
+}
+
 TEST(WorkerCommandTest, LocalRankIsExpandedLater) {
   EXPECT_THAT(WorkerCommand({"./a", "--gpu=${local_rank}"}, ProgramKind::kByName, "python3"),
               ElementsAre("./a", "--gpu=${local_rank}"));

@@ -42,8 +42,9 @@ TEST(FlagTableTest, NamesAndLettersAreUnique) {
 
 TEST(FlagTableTest, EveryKeyThatAFlagSetsExists) {
   for (const FlagSpec& flag : RunFlags()) {
-    const bool sets =
-        flag.effect == FlagEffect::kSetsKey || flag.effect == FlagEffect::kSetsSeconds;
+    const bool sets = flag.effect == FlagEffect::kSetsKey ||
+                      flag.effect == FlagEffect::kMaySetKey ||
+                      flag.effect == FlagEffect::kSetsSeconds;
     EXPECT_EQ(FindJobKey(flag.key) != nullptr, sets) << flag.name;
   }
 }
@@ -52,7 +53,7 @@ TEST(FlagReaderTest, EveryFlagIsTakenWithDashesOrUnderscores) {
   for (const FlagSpec& flag : RunFlags()) {
     for (const std::string& name : {std::string(flag.name), Underscored(flag)}) {
       std::vector<std::string> arguments = {"--" + name};
-      if (!flag.value.empty()) arguments.push_back("1");
+      if (!flag.IsSwitch()) arguments.push_back("1");
       arguments.push_back("./train");
       const FlagReading reading = ReadRun(arguments);
       if (flag.effect == FlagEffect::kRefused) {

@@ -25,6 +25,8 @@ JobConfig UnusualJob() {
   job.restart.max_restarts = 4;
   job.restart.window = std::chrono::hours(1);
   job.restart.never_on = {3, 42};
+  job.restart.warm = 9;
+  job.restart.preload = {"torch", "a.b"};
   job.stop_grace = std::chrono::milliseconds(0);
   job.role = "true";
   job.local_addr = "::1";
@@ -54,6 +56,8 @@ void ExpectEqual(const JobConfig& a, const JobConfig& b) {
   EXPECT_EQ(a.restart.max_restarts, b.restart.max_restarts);
   EXPECT_EQ(a.restart.window, b.restart.window);
   EXPECT_EQ(a.restart.never_on, b.restart.never_on);
+  EXPECT_EQ(a.restart.warm, b.restart.warm);
+  EXPECT_EQ(a.restart.preload, b.restart.preload);
   EXPECT_EQ(a.stop_grace, b.stop_grace);
   EXPECT_EQ(a.rendezvous.autostart, b.rendezvous.autostart);
   EXPECT_EQ(a.rendezvous.master_addr, b.rendezvous.master_addr);
@@ -82,6 +86,8 @@ TEST(ToYamlTest, LoadsToTheSameJob) {
 TEST(ToYamlTest, ScriptThatRunsWithoutPythonStaysSo) {
   JobConfig job = UnusualJob();
   job.command = {"./train.py"};
+  job.restart.preload.clear();
+  job.restart.warm = 0;
   const auto again = ParseJob(ToYaml(job), "printed.yaml", FakeHost());
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->command, job.command);
@@ -126,6 +132,8 @@ restart:
   max_restarts: 0
   window: 0s
   never_on: ""
+  warm: 0
+  preload: []
 logs:
   redirects: "0"
   tee: "0"

@@ -119,8 +119,8 @@ TEST(SchemaTest, RangesEndWhereTheLoadersDo) {
     EXPECT_THAT(ErrorOf(property.File(property.name, min - 1)), HasSubstr("expected a"));
     EXPECT_THAT(ErrorOf(property.File(property.name, max + 1)), HasSubstr("expected a"));
   }
-  EXPECT_EQ(ranges, 5) << "nodes, nproc_per_node, rendezvous.master_port, restart.max_restarts and "
-                          "restart.never_on";
+  EXPECT_EQ(ranges, 6) << "nodes, nproc_per_node, rendezvous.master_port, restart.max_restarts, "
+                          "restart.never_on and restart.warm";
 }
 
 TEST(SchemaTest, EveryKeyIsDescribed) {

@@ -92,6 +92,21 @@ env: {A: b, EMPTY: "", NUMBER: 1, BOOLEAN: yes}
                                        Pair("NUMBER", "1")));
 }
 
+TEST(YamlConfigTest, StandbysAndTheirModules) {
+  const auto config =
+      Parse("{command: train.py, nproc_per_node: 4, restart: {warm: auto, preload: [torch, a.b]}}");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->restart.warm, 4);
+  EXPECT_THAT(config->restart.preload, ElementsAre("torch", "a.b"));
+  EXPECT_THAT(ErrorOf("command: a\nrestart:\n  warm: -1"),
+              HasSubstr("job.yaml:3:9: restart.warm: expected a number of standbys from 0 to 1024, "
+                        "or auto"));
+  EXPECT_THAT(ErrorOf("command: a.py\nrestart:\n  warm: 1\n  preload: [torch, a b]"),
+              HasSubstr("job.yaml:4:20: restart.preload[1]: expected the name of a Python module"));
+  EXPECT_THAT(ErrorOf("command: a.py\nrestart:\n  warm: 1"),
+              HasSubstr("job.yaml:3:9: restart.warm: a Python program needs --preload"));
+}
+
 TEST(YamlConfigTest, PythonScriptGetsItsInterpreterUnlessRefused) {
   EXPECT_THAT(Parse("command: [train.py]")->command, ElementsAre("python3", "-u", "train.py"));
   EXPECT_THAT(Parse("{command: [train.py], no_python: true}")->command, ElementsAre("train.py"));
@@ -239,7 +254,8 @@ TEST(YamlConfigTest, EveryScalarKeyRefusesAListAndAMap) {
   for (const JobKey& key : JobKeys()) {
     if (key.type == KeyType::kCommand || key.type == KeyType::kEnvironment) continue;
     for (const std::string value : {"[1]", "{a: 1}", "~"}) {
-      if (key.type == KeyType::kNumbers && value == "[1]") continue;  // it is a list
+      const bool list = key.type == KeyType::kNumbers || key.type == KeyType::kModules;
+      if (list && value == "[1]") continue;
       const std::string entry = std::string(key.name) + ": " + value;
       const std::string text =
           key.section.empty() ? entry : std::string(key.section) + ": {" + entry + "}";

@@ -135,6 +135,10 @@ const std::vector<Event>& Events() {
       {"Heartbeat of a lower epoch", [](RoundDriver& job) { job.BeatOfEpoch('a', kEpoch - 1); }},
       {"Checkpointed", [](RoundDriver& job) { job.Checkpoint('a', 7); }},
       {"CannotSave", [](RoundDriver& job) { job.Receive('a', CannotSave{}); }},
+      {"RestartTimed",
+       [](RoundDriver& job) {
+         job.Receive('a', RestartTimed{{Generation{0}, 1, true, {{"stop", 5}}}});
+       }},
       {"CannotSave of everybody",
        [](RoundDriver& job) {
          for (const char agent : {'a', 'b', 'c'}) job.Receive(agent, CannotSave{});

@@ -186,6 +186,7 @@ class SupervisorDriver {
                        [](const Heartbeat&) { return std::string("Heartbeat"); },
                        [](const Checkpointed& c) { return absl::StrCat("Checkpointed ", c.step); },
                        [](const CannotSave&) { return std::string("CannotSave"); },
+                       [](const RestartTimed&) { return std::string("RestartTimed"); },
                        [](const Prepared&) { return std::string("Prepared"); },
                        [&](const WorkerExited& exit) {
                          last_exit_ = exit;

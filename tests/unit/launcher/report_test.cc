@@ -38,6 +38,7 @@ Verdict Failed() {
   cause.failure.exit.ended_at_ms = 1'700'000'000'123;
   cause.failure.exit.stderr_tail = {"first", "last"};
   cause.victims = {Failure(4, ExitStatus{1, 0, false})};
+  verdict.restart_times = {{Generation{3}, 2, true, {{"stop", 2100}, {"round", 900}}}};
   cause.victims[0].exit.error_kind = "collective";
   verdict.root_cause = cause;
   return verdict;
@@ -81,6 +82,9 @@ TEST(ReportTest, JsonHoldsWhatAScriptNeeds) {
   EXPECT_EQ(json["outcome"], "failed");
   EXPECT_EQ(json["exit_code"], 139);
   EXPECT_EQ(json["restarts"], 3);
+  EXPECT_EQ(json["restart_times"][0]["generation"], 3);
+  EXPECT_EQ(json["restart_times"][0]["total_ms"], 3.0);
+  EXPECT_EQ(json["restart_times"][0]["phases_ms"]["stop"], 2.1);
   EXPECT_EQ(json["root_cause"]["signal"], "SIGSEGV");
   EXPECT_TRUE(json["root_cause"]["exit_code"].is_null());
   EXPECT_EQ(json["root_cause"]["core_dumped"], true);

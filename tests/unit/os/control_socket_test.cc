@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/os/file_util.h"
 #include "launcher/os/posix_process_runner.h"
 #include "tests/unit/os/test_support.h"
 #include "worker/contract/control.h"
@@ -44,6 +45,7 @@ std::string Show(const ControlMessage& message) {
     std::string operator()(const PhaseMsg& m) const { return "phase " + m.name; }
     std::string operator()(const ErrorMsg& m) const { return "error " + m.kind + " " + m.text; }
     std::string operator()(const ByeMsg&) const { return "bye"; }
+    std::string operator()(const StandbyMsg& m) const { return m.waiting ? "waiting" : "able"; }
   };
   return std::visit(Visitor(), message);
 }
@@ -133,6 +135,35 @@ TEST_F(ControlSocketTest, AWorkerThatHasConnectedCanBeToldSomething) {
     EXPECT_EQ(::recv(fd->get(), packet, sizeof(packet), 0), 6);
     EXPECT_STREQ(packet, "SAVE=1");
   }
+}
+
+TEST_F(ControlSocketTest, DescriptorsGoWithAMessage) {
+  const UniqueFd mine = Connect();
+  ASSERT_TRUE(RunUntil(&loop_, [&] { return socket_->connections() == 1; }));
+  const auto file = MemoryFile("A=b");
+  ASSERT_TRUE(file.ok()) << file.status();
+  const int descriptors[] = {file->get(), file->get()};
+  EXPECT_EQ(socket_->SendTo(self_, control::kGo, "1", descriptors), 1);
+  char packet[64] = {};
+  iovec data{packet, sizeof(packet)};
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * control::kGoDescriptors)];
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = ancillary;
+  header.msg_controllen = sizeof(ancillary);
+  EXPECT_EQ(::recvmsg(mine.get(), &header, MSG_CMSG_CLOEXEC), 4);
+  EXPECT_STREQ(packet, "GO=1");
+  const cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+  ASSERT_NE(rights, nullptr);
+  ASSERT_EQ(rights->cmsg_len, CMSG_LEN(sizeof(int) * 2));
+  int received[2];
+  std::memcpy(received, CMSG_DATA(rights), sizeof(received));
+  const UniqueFd first(received[0]);
+  const UniqueFd second(received[1]);
+  char text[8] = {};
+  EXPECT_EQ(::read(first.get(), text, sizeof(text)), 3);
+  EXPECT_STREQ(text, "A=b");
 }
 
 // A peer that reads nothing must not hold up the agent.

@@ -80,6 +80,18 @@ TEST_F(GuardedProcessRunnerTest, AZombieKeepsItsNumberUntilItIsReaped) {
   EXPECT_EQ(runner_->Reap(worker.pidfd.get()).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(GuardedProcessRunnerTest, WhatIsDiscardedIsGoneWithItsGroupWhenNoOrphanIsLeft) {
+  const SpawnedProcess worker = Spawn("sleep 1000 & echo $!; exec sleep 1000");
+  const pid_t child = ReadPid(worker);
+  const SpawnedProcess other = Spawn("exec sleep 1000");
+  EXPECT_TRUE(runner_->Discard(worker).ok());
+  EXPECT_THAT(*runner_->EndOrphans(seconds(1)), IsEmpty());
+  EXPECT_FALSE(Exists(worker.pid));
+  EXPECT_FALSE(Exists(child));
+  EXPECT_TRUE(Exists(other.pid));
+  EXPECT_EQ(runner_->Reap(worker.pidfd.get()).status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(GuardedProcessRunnerTest, ReapDoesNotWait) {
   const SpawnedProcess worker = Spawn("exec sleep 1000");
   EXPECT_EQ(runner_->Reap(worker.pidfd.get()).status().code(),

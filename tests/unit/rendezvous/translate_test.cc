@@ -91,14 +91,15 @@ TEST_P(AgentRoundTripTest, ComesBackEqual) {
   EXPECT_EQ(back->message, GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, AgentRoundTripTest,
-                         testing::Values(JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{},
-                                         Heartbeat{-5, 17}, Checkpointed{40}, CannotSave{},
-                                         Drained{29501, 3, 1700000000123}, Prepared{},
-                                         FullWorkerExited(), WorkerExited{},
-                                         Drained{29501, std::nullopt}, Drained{29501, 17},
-                                         Drained{29501, 17, 0, FullStates()},
-                                         Heartbeat{-5, 17, FullStates()}, Leave{"SIGTERM", 143}));
+INSTANTIATE_TEST_SUITE_P(
+    Every, AgentRoundTripTest,
+    testing::Values(JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{}, Heartbeat{-5, 17},
+                    Checkpointed{40}, CannotSave{},
+                    RestartTimed{{Generation{-1}, 2, true, {{"stop", 5}, {"load data", 0}}}},
+                    Drained{29501, 3, 1700000000123}, Prepared{}, FullWorkerExited(),
+                    WorkerExited{}, Drained{29501, std::nullopt}, Drained{29501, 17},
+                    Drained{29501, 17, 0, FullStates()}, Heartbeat{-5, 17, FullStates()},
+                    Leave{"SIGTERM", 143}));
 
 Assignment WithPlan(const RestorePlan& plan) {
   Assignment assignment;

@@ -34,6 +34,11 @@ struct Options {
   // is changed where the environment has MALLOC_ variables for it. Holds for the whole process and
   // for good.
   bool keep_freed_memory = true;
+
+  // A warm standby (`ddprun --warm`) makes its CUDA context while it waits, so that a restart need
+  // not wait for that. Takes some hundred MB of each GPU beside the worker that runs there. Without
+  // a GPU it has no effect.
+  bool warm_device = false;
 };
 
 // Made by ddp::init(), one in a process. Movable, not copyable. It must outlive everything that
@@ -92,6 +97,11 @@ class Context {
 // does: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, and LOCAL_WORLD_SIZE,
 // DDPRUN_GENERATION and TORCHELASTIC_RESTART_COUNT where they are set. With neither RANK nor
 // WORLD_SIZE set, or with RANK=0 and WORLD_SIZE=1 alone, this process is a job of its own.
+//
+// In a process that ddprun has started as a warm standby (DDPRUN_STANDBY=1; `ddprun --warm`) this
+// call first waits until the agent needs a worker, and then replaces the environment and stdout and
+// stderr by the worker's. So what a program reads of them before, ranks above all, is not there or
+// is not its own yet.
 //
 // Rank 0 listens on MASTER_PORT and the other ranks connect to it; returns on every rank once all
 // are connected, and has then told the agent READY. Installs no signal handlers: SIGTERM ends a

@@ -1,0 +1,103 @@
+#include "launcher/core/restart_clock.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMaxPhases = 16;  // what a program names beyond is part of the one before
+
+}  // namespace
+
+void RestartClock::GenerationEnded(TimePoint now) {
+  Close();
+  measuring_ = true;
+  times_ = {};
+  phases_.clear();
+  stepped_.clear();
+  Begin("stop", now);
+}
+
+void RestartClock::NoWorkerLeft(TimePoint now) {
+  if (measuring_ && phases_.back().name == "stop") Begin("round", now);
+}
+
+void RestartClock::GenerationStarted(Generation generation, TimePoint now) {
+  times_.generation = generation;
+  Begin("spawn", now);
+}
+
+void RestartClock::WorkersSpawned(int warm, TimePoint now) {
+  times_.warm_workers = warm;
+  Begin("load", now);
+}
+
+void RestartClock::PhaseBegan(LocalRank, const std::string& name, TimePoint now) {
+  const std::string known = name == "init" ? "process_group" : name == "ready" ? "setup" : name;
+  const auto begun = std::find_if(phases_.begin(), phases_.end(),
+                                  [&](const Phase& phase) { return phase.name == known; });
+  if (!measuring_ || !stepped_.empty()) return;
+  if (begun == phases_.end()) return Begin(known, now);
+  if (begun + 1 == phases_.end()) begun->begin = seen_ = now;  // another worker, later
+}
+
+void RestartClock::StepMade(LocalRank local_rank, TimePoint now) {
+  if (!measuring_) return;
+  stepped_.insert(local_rank);
+  if (stepped_.size() == static_cast<std::size_t>(workers_)) Complete(now, true);
+}
+
+std::optional<RestartTimes> RestartClock::Take() { return std::exchange(complete_, std::nullopt); }
+
+void RestartClock::Close() {
+  const bool started = std::any_of(phases_.begin(), phases_.end(),
+                                   [](const Phase& phase) { return phase.name == "load"; });
+  if (measuring_ && started) Complete(seen_, false);
+  measuring_ = false;
+}
+
+void RestartClock::Begin(const std::string& name, TimePoint now) {
+  if (!measuring_ || phases_.size() >= kMaxPhases) return;
+  phases_.push_back({name, now});
+  seen_ = now;
+}
+
+void RestartClock::Complete(TimePoint end, bool to_first_step) {
+  times_.to_first_step = to_first_step;
+  for (std::size_t i = 0; i < phases_.size(); ++i) {
+    const bool last = i + 1 == phases_.size();
+    if (last && !to_first_step) break;  // nobody knows how long it took
+    const TimePoint until = last ? end : phases_[i + 1].begin;
+    times_.phases.push_back(
+        {phases_[i].name,
+         std::chrono::duration_cast<std::chrono::microseconds>(until - phases_[i].begin).count()});
+  }
+  complete_ = std::move(times_);
+  measuring_ = false;
+}
+
+std::string Describe(const RestartTimes& times, int workers) {
+  const auto ms = [](std::int64_t microseconds) {
+    return absl::StrFormat("%.1f", static_cast<double>(microseconds) / 1000);
+  };
+  std::string text = absl::StrCat("restart into generation ", times.generation.value,
+                                  times.to_first_step ? ", to the first step" : "", ": ",
+                                  ms(times.total_microseconds()), " ms (");
+  const char* separator = "";
+  for (const PhaseTime& phase : times.phases) {
+    absl::StrAppend(&text, separator, phase.name, " ", ms(phase.microseconds));
+    separator = ", ";
+  }
+  absl::StrAppend(&text, ")");
+  if (times.warm_workers > 0) {
+    absl::StrAppend(&text, ", ", times.warm_workers, " of ", workers, " workers from standbys");
+  }
+  return text;
+}
+
+}  // namespace ddprun

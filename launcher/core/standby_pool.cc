@@ -1,0 +1,175 @@
+#include "launcher/core/standby_pool.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/overloaded.h"
+#include "rendezvous/core/words.h"
+
+namespace ddprun {
+
+using State = StandbyPoolState;
+
+const char* ToString(StandbyPoolState state) {
+  switch (state) {
+    case State::kIdle:
+      return "Idle";
+    case State::kSettling:
+      return "Settling";
+    case State::kFilling:
+      return "Filling";
+    case State::kGivenUp:
+      return "GivenUp";
+    case State::kClosed:
+      return "Closed";
+  }
+  return "?";
+}
+
+std::vector<StandbyPool::Action> StandbyPool::Step(const Event& event, TimePoint now) {
+  actions_.clear();
+  if (state_ == State::kClosed || options_.wanted == 0) return {};
+  std::visit(Overloaded{
+                 [&](const GenerationStarted&) { OnStarted(now); },
+                 [&](const WorkerCanStandBy&) { able_ = true; },
+                 [&](const WorkerStepped& stepped) {
+                   stepped_.insert(stepped.local_rank);
+                   Settle();
+                 },
+                 [&](const GenerationEnded&) {
+                   if (state_ != State::kGivenUp) state_ = State::kIdle;
+                   EndThose(false);  // they would take time from those that start now
+                 },
+                 [&](const StandbyWaiting& waiting) { OnWaiting(waiting.id, now); },
+                 [&](const StandbyEnded& ended) { OnEnded(ended, now); },
+                 [&](const JobEnded&) {
+                   state_ = State::kClosed;
+                   EndThose(true);
+                 },
+                 [&](const Tick&) { OnTick(now); },
+             },
+             event);
+  Fill(now);
+  return std::exchange(actions_, {});
+}
+
+std::optional<TimePoint> StandbyPool::NextDeadline() const {
+  std::optional<TimePoint> next;
+  const auto also = [&](TimePoint at) { next = next ? std::min(*next, at) : at; };
+  if (state_ == State::kSettling) also(settled_at_);
+  if (const Standby* loading = Loading()) {
+    also(loading->started_at + options_.start_limit);
+  } else if (state_ == State::kFilling && (able_ || options_.always_able) && Wanted()) {
+    also(not_before_);
+  }
+  return next;
+}
+
+std::optional<StandbyPool::Id> StandbyPool::Take(LocalRank local_rank) {
+  for (const auto& [id, standby] : standbys_) {
+    if (!standby.waiting_since || standby.local_rank != local_rank) continue;
+    const Id taken = id;
+    standbys_.erase(taken);
+    return taken;
+  }
+  return std::nullopt;
+}
+
+void StandbyPool::OnStarted(TimePoint now) {
+  ++generations_;
+  stepped_.clear();
+  if (state_ == State::kGivenUp) return;
+  state_ = State::kSettling;
+  settled_at_ = now + options_.settle;
+  if (generations_ == 1 || able_ || options_.always_able || said_unable_) return;
+  said_unable_ = true;
+  actions_.emplace_back(Note{absl::StrCat(
+      "there is no warm standby: no worker has come to ", options_.waits_in,
+      ", and a program that does not would do its work twice; workers are started cold")});
+}
+
+void StandbyPool::OnWaiting(Id id, TimePoint now) {
+  const auto found = standbys_.find(id);
+  if (found != standbys_.end() && !found->second.waiting_since) found->second.waiting_since = now;
+}
+
+void StandbyPool::OnEnded(const StandbyEnded& ended, TimePoint now) {
+  const auto found = standbys_.find(ended.id);
+  if (found == standbys_.end()) return;
+  const auto waiting_since = found->second.waiting_since;
+  standbys_.erase(found);
+  if (waiting_since && now - *waiting_since >= options_.steady) {
+    early_ends_ = 0;
+    return;
+  }
+  not_before_ = now + options_.backoff * (1 << early_ends_);
+  if (++early_ends_ < options_.give_up_after) return;
+  GiveUp(
+      absl::StrCat(early_ends_, " standbys in a row have ended early, the last one ", ended.how));
+}
+
+void StandbyPool::OnTick(TimePoint now) {
+  if (state_ == State::kSettling && now >= settled_at_) state_ = State::kFilling;
+  const Standby* const loading = Loading();
+  if (loading == nullptr || now < loading->started_at + options_.start_limit) return;
+  EndThose(false);
+  GiveUp(
+      absl::StrCat("a standby has not come to ", options_.waits_in, " within ",
+                   Seconds(std::chrono::round<std::chrono::milliseconds>(options_.start_limit))));
+}
+
+void StandbyPool::Settle() {
+  const bool all = stepped_.size() >= static_cast<std::size_t>(options_.workers);
+  if (state_ == State::kSettling && all) state_ = State::kFilling;
+}
+
+// One at a time: what loads its libraries keeps a core busy.
+void StandbyPool::Fill(TimePoint now) {
+  if (state_ != State::kFilling || now < not_before_ || Loading() != nullptr) return;
+  if (!able_ && !options_.always_able) return;
+  const auto local_rank = Wanted();
+  if (!local_rank) return;
+  const Id id = next_id_++;
+  standbys_[id] = Standby{*local_rank, now, std::nullopt};
+  actions_.emplace_back(StartStandby{id, *local_rank});
+}
+
+void StandbyPool::GiveUp(const std::string& why) {
+  state_ = State::kGivenUp;
+  actions_.emplace_back(Note{absl::StrCat("no more warm standbys are started: ", why,
+                                          "; workers are started cold from now on")});
+}
+
+void StandbyPool::EndThose(bool that_wait_too) {
+  for (auto it = standbys_.begin(); it != standbys_.end();) {
+    if (it->second.waiting_since && !that_wait_too) {
+      ++it;
+      continue;
+    }
+    actions_.emplace_back(EndStandby{it->first});
+    it = standbys_.erase(it);
+  }
+}
+
+std::optional<LocalRank> StandbyPool::Wanted() const {
+  for (int rank = 0; rank < options_.workers; ++rank) {
+    const int target =
+        options_.wanted / options_.workers + (rank < options_.wanted % options_.workers ? 1 : 0);
+    const auto there = std::count_if(standbys_.begin(), standbys_.end(), [&](const auto& entry) {
+      return entry.second.local_rank.value == rank;
+    });
+    if (there < target) return LocalRank{rank};
+  }
+  return std::nullopt;
+}
+
+const StandbyPool::Standby* StandbyPool::Loading() const {
+  for (const auto& [id, standby] : standbys_) {
+    if (!standby.waiting_since) return &standby;
+  }
+  return nullptr;
+}
+
+}  // namespace ddprun

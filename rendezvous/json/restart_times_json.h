@@ -1,0 +1,18 @@
+// The JSON of RestartTimes, the same in the report and in events: generation, warm_workers,
+// to_first_step, total_ms, and in phases_ms each phase by its name, in order.
+//
+// Pure.
+#ifndef DDPRUN_RENDEZVOUS_JSON_RESTART_TIMES_JSON_H_
+#define DDPRUN_RENDEZVOUS_JSON_RESTART_TIMES_JSON_H_
+
+#include <nlohmann/json.hpp>
+
+#include "rendezvous/core/restart_times.h"
+
+namespace ddprun {
+
+nlohmann::ordered_json ToJson(const RestartTimes& times);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_JSON_RESTART_TIMES_JSON_H_

@@ -1,0 +1,283 @@
+// StandbyPool: what it does over a job's life, and every state × event cell in
+// tests/data/cells/standby_pool.txt.
+#include "launcher/core/standby_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rendezvous/core/overloaded.h"
+#include "tests/support/golden.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+// Two workers, two standbys; a clock that the test sets.
+class Driver {
+ public:
+  explicit Driver(int wanted = 2, bool always_able = false)
+      : pool_({.wanted = wanted,
+               .workers = 2,
+               .always_able = always_able,
+               .waits_in = "ddp::init()"}) {}
+
+  // What came of it: "start 0 for rank 0, end 1, note: ...".
+  std::string Step(const StandbyPool::Event& event) {
+    return absl::StrJoin(pool_.Step(event, now_), ", ", [](std::string* out, const auto& action) {
+      std::visit(
+          Overloaded{
+              [&](const StandbyPool::StartStandby& start) {
+                absl::StrAppend(out, "start ", start.id, " for rank ", start.local_rank.value);
+              },
+              [&](const StandbyPool::EndStandby& end) { absl::StrAppend(out, "end ", end.id); },
+              [&](const StandbyPool::Note& note) { absl::StrAppend(out, "note: ", note.text); },
+          },
+          action);
+    });
+  }
+  // Time passes; a timer that is due by then rings at its time.
+  std::string Advance(Duration duration) {
+    const TimePoint until = now_ + duration;
+    std::vector<std::string> said;
+    while (pool_.NextDeadline() && *pool_.NextDeadline() <= until) {
+      now_ = std::max(now_, *pool_.NextDeadline());
+      said.push_back(Step(StandbyPool::Tick{}));
+    }
+    now_ = until;
+    return absl::StrJoin(said, ", ");
+  }
+  // A generation that can stand by and has settled: 0 is being started.
+  std::string Settle() {
+    Step(StandbyPool::GenerationStarted{});
+    Step(StandbyPool::WorkerCanStandBy{});
+    Step(StandbyPool::WorkerStepped{LocalRank{0}});
+    return Step(StandbyPool::WorkerStepped{LocalRank{1}});
+  }
+  // Settled, and as many standbys wait as are wanted.
+  void Fill() {
+    Settle();
+    Step(StandbyPool::StandbyWaiting{0});
+    Step(StandbyPool::StandbyWaiting{1});
+  }
+  StandbyPool& pool() { return pool_; }
+
+ private:
+  StandbyPool pool_;
+  TimePoint now_{};
+};
+
+TEST(StandbyPoolTest, StartsOneAfterTheOtherWhenEveryWorkerHasMadeAStep) {
+  Driver node;
+  EXPECT_EQ(node.Step(StandbyPool::GenerationStarted{}), "");
+  EXPECT_EQ(node.Step(StandbyPool::WorkerCanStandBy{}), "");
+  EXPECT_EQ(node.Step(StandbyPool::WorkerStepped{LocalRank{1}}), "");
+  EXPECT_EQ(node.Step(StandbyPool::WorkerStepped{LocalRank{1}}), "");
+  EXPECT_EQ(node.Step(StandbyPool::WorkerStepped{LocalRank{0}}), "start 0 for rank 0");
+  EXPECT_EQ(node.Step(StandbyPool::WorkerStepped{LocalRank{0}}), "");
+  EXPECT_EQ(node.Step(StandbyPool::StandbyWaiting{0}), "start 1 for rank 1");
+  EXPECT_EQ(node.Step(StandbyPool::StandbyWaiting{1}), "");
+}
+
+TEST(StandbyPoolTest, AJobThatTellsNoStepsSettlesAfterAWhile) {
+  Driver node;
+  node.Step(StandbyPool::GenerationStarted{});
+  node.Step(StandbyPool::WorkerCanStandBy{});
+  EXPECT_EQ(node.Advance(seconds(3) - Duration(1)), "");
+  EXPECT_EQ(node.Advance(Duration(1)), "start 0 for rank 0");
+}
+
+// Break: without the question for able_ a program that is no user of the library is run again.
+TEST(StandbyPoolTest, NeverStartsAProgramThatHasNotShownThatItWaits) {
+  Driver node;
+  node.Step(StandbyPool::GenerationStarted{});
+  node.Step(StandbyPool::WorkerStepped{LocalRank{0}});
+  node.Step(StandbyPool::WorkerStepped{LocalRank{1}});
+  EXPECT_EQ(node.Advance(minutes(60)), "");
+  node.Step(StandbyPool::GenerationEnded{});
+  EXPECT_THAT(node.Step(StandbyPool::GenerationStarted{}),
+              HasSubstr("note: there is no warm standby: no worker has come to ddp::init()"));
+  EXPECT_EQ(node.Advance(minutes(60)), "");
+  node.Step(StandbyPool::GenerationEnded{});
+  EXPECT_EQ(node.Step(StandbyPool::GenerationStarted{}), "") << "said once";
+}
+
+TEST(StandbyPoolTest, AnInterpreterNeedNotShowAnything) {
+  Driver node(2, true);
+  node.Step(StandbyPool::GenerationStarted{});
+  EXPECT_EQ(node.Advance(seconds(3)), "start 0 for rank 0");
+}
+
+TEST(StandbyPoolTest, HandsOutWhatWaitsForThisRankOnce) {
+  Driver node;
+  node.Settle();
+  EXPECT_EQ(node.pool().Take(LocalRank{0}), std::nullopt) << "it does not wait yet";
+  node.Step(StandbyPool::StandbyWaiting{0});
+  node.Step(StandbyPool::StandbyWaiting{1});
+  EXPECT_EQ(node.pool().Take(LocalRank{1}), 1);
+  EXPECT_EQ(node.pool().Take(LocalRank{1}), std::nullopt);
+  EXPECT_EQ(node.pool().Take(LocalRank{0}), 0);
+}
+
+TEST(StandbyPoolTest, RefillsAfterARestartWhenTheNewGenerationHasSettled) {
+  Driver node;
+  node.Fill();
+  EXPECT_EQ(node.Step(StandbyPool::GenerationEnded{}), "");
+  node.pool().Take(LocalRank{0});
+  node.pool().Take(LocalRank{1});
+  EXPECT_EQ(node.Step(StandbyPool::GenerationStarted{}), "");
+  EXPECT_EQ(node.Step(StandbyPool::WorkerStepped{LocalRank{0}}), "");
+  EXPECT_EQ(node.Step(StandbyPool::WorkerStepped{LocalRank{1}}), "start 2 for rank 0");
+}
+
+TEST(StandbyPoolTest, WhatIsStillLoadingAtARestartIsEndedAndStartedAgainLater) {
+  Driver node;
+  node.Settle();
+  EXPECT_EQ(node.Step(StandbyPool::GenerationEnded{}), "end 0");
+  EXPECT_EQ(node.Settle(), "start 1 for rank 0");
+}
+
+TEST(StandbyPoolTest, SpreadsOverTheLocalRanks) {
+  Driver node(3);
+  EXPECT_EQ(node.Settle(), "start 0 for rank 0");
+  EXPECT_EQ(node.Step(StandbyPool::StandbyWaiting{0}), "start 1 for rank 0");
+  EXPECT_EQ(node.Step(StandbyPool::StandbyWaiting{1}), "start 2 for rank 1");
+  EXPECT_EQ(node.Step(StandbyPool::StandbyWaiting{2}), "");
+}
+
+TEST(StandbyPoolTest, ReplacesAtOnceWhatHadWaitedForLong) {
+  Driver node;
+  node.Fill();
+  node.Advance(minutes(1));
+  EXPECT_EQ(node.Step(StandbyPool::StandbyEnded{1, "SIGTERM"}), "start 2 for rank 1");
+}
+
+TEST(StandbyPoolTest, GivesUpWithOneLineAfterEarlyEndsWithDoublingPauses) {
+  Driver node;
+  node.Settle();
+  EXPECT_EQ(node.Step(StandbyPool::StandbyEnded{0, "x"}), "");
+  EXPECT_EQ(node.Advance(seconds(1) - Duration(1)), "");
+  EXPECT_EQ(node.Advance(Duration(1)), "start 1 for rank 0");
+  node.Step(StandbyPool::StandbyEnded{1, "x"});
+  EXPECT_EQ(node.Advance(seconds(1)), "");
+  EXPECT_EQ(node.Advance(seconds(1)), "start 2 for rank 0");
+  node.Step(StandbyPool::StandbyEnded{2, "x"});
+  EXPECT_EQ(node.Advance(seconds(4)), "start 3 for rank 0");
+  EXPECT_EQ(node.Step(StandbyPool::StandbyEnded{3, "exited with code 1"}),
+            "note: no more warm standbys are started: 4 standbys in a row have ended early, the "
+            "last one exited with code 1; workers are started cold from now on");
+  EXPECT_EQ(node.Advance(minutes(60)), "");
+  EXPECT_EQ(node.Settle(), "");
+}
+
+TEST(StandbyPoolTest, OneThatDoesNotComeToWaitIsEndedAndNoOtherIsTried) {
+  Driver node;
+  node.Settle();
+  EXPECT_EQ(node.Advance(minutes(5) - Duration(1)), "");
+  EXPECT_EQ(node.Advance(Duration(1)),
+            "end 0, note: no more warm standbys are started: a standby has not come to "
+            "ddp::init() within 300 s; workers are started cold from now on");
+  EXPECT_EQ(node.Advance(minutes(60)), "");
+}
+
+TEST(StandbyPoolTest, WhatWaitsIsStillUsedAfterGivingUp) {
+  Driver node;
+  node.Settle();
+  node.Step(StandbyPool::StandbyWaiting{0});
+  node.Advance(minutes(5));
+  ASSERT_EQ(node.pool().state(), StandbyPoolState::kGivenUp);
+  EXPECT_EQ(node.pool().Take(LocalRank{0}), 0);
+}
+
+TEST(StandbyPoolTest, NothingIsLeftWhenTheJobEnds) {
+  Driver node;
+  node.Settle();
+  node.Step(StandbyPool::StandbyWaiting{0});
+  EXPECT_EQ(node.Step(StandbyPool::JobEnded{}), "end 0, end 1");
+  EXPECT_EQ(node.Settle(), "");
+  EXPECT_EQ(node.pool().Take(LocalRank{0}), std::nullopt);
+}
+
+struct State {
+  const char* name;
+  std::function<void(Driver&)> reach;
+};
+
+struct Event {
+  const char* name;
+  StandbyPool::Event event;
+};
+
+TEST(StandbyPoolCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
+  const std::vector<State> states = {
+      {"Idle", [](Driver&) {}},
+      {"Idle, one waits",
+       [](Driver& node) {
+         node.Settle();
+         node.Step(StandbyPool::StandbyWaiting{0});
+         node.Step(StandbyPool::GenerationEnded{});
+       }},
+      {"Settling",
+       [](Driver& node) {
+         node.Step(StandbyPool::GenerationStarted{});
+         node.Step(StandbyPool::WorkerCanStandBy{});
+         node.Step(StandbyPool::WorkerStepped{LocalRank{0}});
+       }},
+      {"Filling, not able",
+       [](Driver& node) {
+         node.Step(StandbyPool::GenerationStarted{});
+         node.Advance(seconds(3));
+       }},
+      {"Filling, one loads", [](Driver& node) { node.Settle(); }},
+      {"Filling, one waits, one loads",
+       [](Driver& node) {
+         node.Settle();
+         node.Step(StandbyPool::StandbyWaiting{0});
+       }},
+      {"Filling, two wait", [](Driver& node) { node.Fill(); }},
+      {"GivenUp, one waits",
+       [](Driver& node) {
+         node.Settle();
+         node.Step(StandbyPool::StandbyWaiting{0});
+         node.Advance(minutes(5));
+       }},
+      {"Closed",
+       [](Driver& node) {
+         node.Fill();
+         node.Step(StandbyPool::JobEnded{});
+       }},
+  };
+  const std::vector<Event> events = {
+      {"GenerationStarted", StandbyPool::GenerationStarted{}},
+      {"WorkerCanStandBy", StandbyPool::WorkerCanStandBy{}},
+      {"WorkerStepped, rank 1", StandbyPool::WorkerStepped{LocalRank{1}}},
+      {"GenerationEnded", StandbyPool::GenerationEnded{}},
+      {"StandbyWaiting 0", StandbyPool::StandbyWaiting{0}},
+      {"StandbyWaiting of none", StandbyPool::StandbyWaiting{9}},
+      {"StandbyEnded 0", StandbyPool::StandbyEnded{0, "exited with code 1"}},
+      {"StandbyEnded of none", StandbyPool::StandbyEnded{9, "exited with code 1"}},
+      {"JobEnded", StandbyPool::JobEnded{}},
+      {"Tick", StandbyPool::Tick{}},
+  };
+  std::string text = "# state × event → next state: actions. Two workers, two standbys wanted.\n";
+  for (const State& state : states) {
+    absl::StrAppend(&text, "\n", state.name, "\n");
+    for (const Event& event : events) {
+      Driver node;
+      state.reach(node);
+      const std::string said = node.Step(event.event);
+      absl::StrAppend(&text, "  ", event.name, " -> ", ToString(node.pool().state()),
+                      said.empty() ? "" : ": ", said, "\n");
+    }
+  }
+  ExpectGolden("tests/data/cells/standby_pool.txt", text);
+}
+
+}  // namespace
+}  // namespace ddprun
