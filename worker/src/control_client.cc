@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -45,6 +46,7 @@ bool ControlClient::Connect() {
 }
 
 void ControlClient::Send(std::string_view key, std::string_view value) {
+  const std::lock_guard<std::mutex> lock(mutex_);
   if (!Connect()) return;
   std::string packet(key);
   packet += '=';
