@@ -78,6 +78,12 @@ class TrainTest : public testing::Test {
     return folder_.path() + "/steps/rank" + std::to_string(rank) + ".log";
   }
 
+  std::string Checkpoint(int step) const {
+    const std::string digits = std::to_string(step);
+    return folder_.path() + "/checkpoints/step-" + std::string(12 - digits.size(), '0') + digits +
+           ".safetensors";
+  }
+
   // Four workers on two nodes; `victim` gets SIGKILL in the second epoch.
   void KillInMidEpochAndFinish(int victim) {
     const std::string config = "configs/mnist_two_nodes.yaml";
@@ -89,13 +95,16 @@ class TrainTest : public testing::Test {
     Program& a = AddNode(config, {"--rdzv-endpoint", daemon.endpoint()}, command);
     Program& b = AddNode(config, {"--rdzv-endpoint", daemon.endpoint()}, command);
 
-    // Between two checkpoints, some steps after the first one of the second epoch.
+    // Between two checkpoints, some steps after the first one of the second epoch that is on disk:
+    // it is written while training goes on.
     ASSERT_TRUE(WaitForChange(
         steps,
         [&] {
           const auto done = ReadSteps(step_log(victim));
-          return !done.empty() && done.back().epoch == 1 &&
-                 done.back().step % checkpoint_every == 10;
+          if (done.empty() || done.back().epoch != 1) return false;
+          const int since = done.back().step % checkpoint_every;
+          return since >= 10 && since <= checkpoint_every - 10 &&
+                 std::filesystem::exists(Checkpoint(done.back().step - since));
         },
         kTraining))
         << a.err() << b.err();

@@ -30,10 +30,13 @@ inline constexpr std::size_t kMaxPacketBytes = 8192;
 inline constexpr char kReady[] = "READY";            // READY=1: the process group is up
 inline constexpr char kStep[] = "STEP";              // STEP=n: training step n is finished
 inline constexpr char kCheckpoint[] = "CHECKPOINT";  // CHECKPOINT=step path: durable on disk
-inline constexpr char kSnapshot[] = "SNAPSHOT";      // SNAPSHOT=step: whole, in DDPRUN_SNAPSHOT_DIR
-inline constexpr char kPhase[] = "PHASE";            // PHASE=name: what the worker is doing
-inline constexpr char kError[] = "ERROR";            // ERROR=kind text, just before it exits
-inline constexpr char kBye[] = "BYE";                // BYE=1: about to exit 0
+// CHECKPOINT_FAILED=step count reason: that checkpoint is not on disk, training goes on; `count`
+// such failures in this process so far, so that a message which is lost is not missing in the sum.
+inline constexpr char kCheckpointFailed[] = "CHECKPOINT_FAILED";
+inline constexpr char kSnapshot[] = "SNAPSHOT";  // SNAPSHOT=step: whole, in DDPRUN_SNAPSHOT_DIR
+inline constexpr char kPhase[] = "PHASE";        // PHASE=name: what the worker is doing
+inline constexpr char kError[] = "ERROR";        // ERROR=kind text, just before it exits
+inline constexpr char kBye[] = "BYE";            // BYE=1: about to exit 0
 // STANDBY=able: were this program started with DDPRUN_STANDBY=1, it would wait for GO=1.
 // STANDBY=waiting: it was, and it does.
 inline constexpr char kStandby[] = "STANDBY";

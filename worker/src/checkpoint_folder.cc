@@ -22,15 +22,12 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr char kCorruptSuffix[] = ".corrupt";
+constexpr char kStepKey[] = "step";
 
 struct StepFile {
   std::int64_t step = 0;
   std::string path;
 };
-
-void Warn(const std::string& text) {
-  std::cerr << "[rank 0] warning: " + text + "\n" << std::flush;
-}
 
 // Nothing for a name that CheckpointName() does not give.
 std::optional<std::int64_t> StepOf(std::string_view name) {
@@ -64,10 +61,10 @@ void SetAside(const std::string& path, const std::string& reason) {
   const std::string aside = path + kCorruptSuffix;
   std::error_code error;
   fs::rename(path, aside, error);
-  Warn("checkpoint " + path + " is damaged: " + reason + ". " +
-       (error ? "It cannot be renamed to " + aside + " (" + error.message() + ")"
-              : "Renamed it to " + aside) +
-       "; looking for an older one");
+  WarnOnRank0("checkpoint " + path + " is damaged: " + reason + ". " +
+              (error ? "It cannot be renamed to " + aside + " (" + error.message() + ")"
+                     : "Renamed it to " + aside) +
+              "; looking for an older one");
 }
 
 bool IsReadable(const std::string& path) {
@@ -82,10 +79,39 @@ bool IsReadable(const std::string& path) {
 void Remove(const std::string& path) {
   std::error_code error;
   fs::remove(path, error);
-  if (error) Warn("cannot remove the old checkpoint " + path + ": " + error.message());
+  if (error) WarnOnRank0("cannot remove the old checkpoint " + path + ": " + error.message());
+}
+
+// A file that was copied or renamed over another one is whole, and yet not what its name says.
+void CheckStep(const SafetensorsFile& file, std::int64_t step) {
+  const auto held = file.metadata().find(kStepKey);
+  if (held != file.metadata().end() && held->second == std::to_string(step)) return;
+  throw DamagedError("it holds " +
+                     (held == file.metadata().end() ? "no step" : "step " + Quoted(held->second)) +
+                     ", not the one that its name says");
+}
+
+// Neighbours in memory as one piece: a file of thousands of small tensors is one write.
+std::vector<std::string_view> Pieces(const std::string& header,
+                                     const std::vector<TensorBytes>& tensors) {
+  std::vector<std::string_view> pieces = {header};
+  for (const TensorBytes& tensor : tensors) {
+    const auto* const data = static_cast<const char*>(tensor.data);
+    std::string_view& last = pieces.back();
+    if (pieces.size() > 1 && last.data() + last.size() == data) {
+      last = {last.data(), last.size() + tensor.size};
+    } else {
+      pieces.emplace_back(data, tensor.size);
+    }
+  }
+  return pieces;
 }
 
 }  // namespace
+
+void WarnOnRank0(const std::string& text) {
+  std::cerr << "[rank 0] warning: " + text + "\n" << std::flush;
+}
 
 std::string CheckpointName(std::int64_t step) {
   char name[64];
@@ -99,22 +125,35 @@ std::unique_ptr<SafetensorsFile> OpenNewestCheckpoint(const std::string& directo
   for (const StepFile& file : ListSteps(directory)) {
     *path = file.path;
     try {
-      return std::make_unique<SafetensorsFile>(SafetensorsFile::Open(file.path));
+      auto opened = std::make_unique<SafetensorsFile>(SafetensorsFile::Open(file.path));
+      CheckStep(*opened, file.step);
+      return opened;
     } catch (const DamagedError& e) {
       SetAside(file.path, e.what());
     } catch (const FormatError& e) {
-      Warn("skipping checkpoint " + file.path + ": " + e.what() +
-           ". It is left as it is; looking for an older one");
+      WarnOnRank0("skipping checkpoint " + file.path + ": " + e.what() +
+                  ". It is left as it is; looking for an older one");
     }
   }
   return nullptr;
 }
 
-void RemoveOldCheckpoints(const std::string& directory, std::int64_t saved_step, int keep) {
+std::string SaveCheckpoint(const std::string& directory, CheckpointImage image) {
+  image.metadata[kStepKey] = std::to_string(image.step);
+  const std::string header = BuildHeader(&image.tensors, std::move(image.metadata));
+  RemoveAbandonedCheckpoints(directory);  // first: they may take the space we need
+  const std::string name = CheckpointName(image.step);
+  WriteDurably(directory, name, Pieces(header, image.tensors));
+  return directory + "/" + name;
+}
+
+void RemoveOldCheckpoints(const std::string& directory, std::int64_t saved_step,
+                          const Retention& retention) {
   int kept = 1;  // the one just saved
   for (const StepFile& file : ListSteps(directory)) {
     if (file.step >= saved_step || !IsReadable(file.path)) continue;
-    if (++kept > keep) Remove(file.path);
+    const bool milestone = retention.keep_every > 0 && file.step % retention.keep_every == 0;
+    if (++kept > retention.keep_last && !milestone) Remove(file.path);
   }
 }
 

@@ -7,85 +7,28 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "worker/src/checkpoint_folder.h"
-#include "worker/src/durable_file.h"
+#include "worker/src/checkpoint_writer.h"
 #include "worker/src/failure.h"
-#include "worker/src/model_sync.h"
-#include "worker/src/optimizer_state.h"
 #include "worker/src/rng_state.h"
 #include "worker/src/safetensors.h"
+#include "worker/src/staging_buffer.h"
+#include "worker/src/state_image.h"
+#include "worker/src/training_state.h"
 
 namespace ddp {
 namespace {
 
 using internal::Metadata;
-using internal::NamedTensor;
 using internal::SafetensorsFile;
+using internal::StateImage;
 using internal::TensorBytes;
 using internal::TensorInfo;
+using internal::TensorMap;
 using nlohmann::json;
-
-constexpr char kModelPrefix[] = "model.";
-constexpr char kOptimizerPrefix[] = "optim.";
-constexpr char kWrapperPrefix[] = "module.";  // put there by Python's DistributedDataParallel
-
-const std::vector<std::pair<torch::ScalarType, std::string>>& Dtypes() {
-  static const auto* const kDtypes = new std::vector<std::pair<torch::ScalarType, std::string>>{
-      {torch::kFloat64, "F64"},   {torch::kFloat32, "F32"}, {torch::kFloat16, "F16"},
-      {torch::kBFloat16, "BF16"}, {torch::kInt64, "I64"},   {torch::kInt32, "I32"},
-      {torch::kInt16, "I16"},     {torch::kInt8, "I8"},     {torch::kUInt8, "U8"},
-      {torch::kBool, "BOOL"}};
-  return *kDtypes;
-}
-
-std::string DtypeName(const std::string& tensor, torch::ScalarType type) {
-  for (const auto& [known, name] : Dtypes()) {
-    if (known == type) return name;
-  }
-  throw CheckpointError("tensor " + tensor +
-                        " has a dtype that a checkpoint cannot hold: " + c10::toString(type));
-}
-
-torch::ScalarType DtypeOf(const TensorInfo& info) {
-  for (const auto& [type, known] : Dtypes()) {
-    if (known == info.dtype) return type;
-  }
-  throw CheckpointError("tensor " + info.name + " has unknown dtype " + info.dtype);
-}
-
-// Rank 0's save().
-void WriteFile(const std::string& directory, const State& state, Metadata metadata,
-               const torch::nn::Module& module, const torch::optim::Optimizer& optimizer) {
-  std::vector<torch::Tensor> alive;  // keeps what TensorBytes points to
-  std::vector<TensorBytes> tensors;
-  const auto add = [&](const std::string& name, const torch::Tensor& tensor) {
-    alive.push_back(tensor.detach().cpu().contiguous());
-    const torch::Tensor& kept = alive.back();
-    tensors.push_back({{name, DtypeName(name, kept.scalar_type()), kept.sizes().vec()},
-                       kept.data_ptr(),
-                       static_cast<std::size_t>(kept.nbytes())});
-  };
-  for (const NamedTensor& p : internal::Parameters(module)) add(kModelPrefix + p.name, p.tensor);
-  for (const NamedTensor& b : internal::Buffers(module)) add(kModelPrefix + b.name, b.tensor);
-  for (const NamedTensor& s : internal::ExportOptimizerState(optimizer)) {
-    add(kOptimizerPrefix + s.name, s.tensor);
-  }
-  metadata["step"] = std::to_string(state.step);
-  metadata["epoch"] = std::to_string(state.epoch);
-  metadata["batch"] = std::to_string(state.batch);
-  metadata["user"] = json(state.user).dump();
-  const std::string header = internal::BuildHeader(&tensors, std::move(metadata));
-  std::vector<std::string_view> pieces = {header};
-  for (const TensorBytes& tensor : tensors) {
-    pieces.emplace_back(static_cast<const char*>(tensor.data), tensor.size);
-  }
-  internal::RemoveAbandonedCheckpoints(directory);  // first: they may take the space we need
-  internal::WriteDurably(directory, internal::CheckpointName(state.step), pieces);
-}
 
 // What the other ranks must know of the file, as text.
 std::string Summarize(const SafetensorsFile* file, const std::string& path) {
@@ -98,75 +41,20 @@ std::string Summarize(const SafetensorsFile* file, const std::string& path) {
 }
 
 // The tensors of a file on this rank: rank 0's have the file's values, the others' are empty.
-using TensorMap = std::map<std::string, torch::Tensor>;
-
 TensorMap MakeTensors(const json& summary, const SafetensorsFile* file) {
   TensorMap result;
   for (std::size_t i = 0; i < summary["tensors"].size(); ++i) {
     const json& entry = summary["tensors"][i];
     const TensorInfo info{entry[0], entry[1], entry[2]};
     if (file == nullptr) {
-      result[info.name] = torch::empty(info.shape, DtypeOf(info));
+      result[info.name] = torch::empty(info.shape, internal::DtypeOf(info));
     } else {
       // Only read from: the mapping is read-only.
       void* const data = const_cast<void*>(file->tensors()[i].data);
-      result[info.name] = torch::from_blob(data, info.shape, DtypeOf(info));
+      result[info.name] = torch::from_blob(data, info.shape, internal::DtypeOf(info));
     }
   }
   return result;
-}
-
-// Where the values of a file go.
-struct Plan {
-  std::vector<std::pair<torch::Tensor, torch::Tensor>> model;  // from the file, into the module
-  TensorMap optimizer;
-};
-
-// Throws CheckpointError if the file does not fit.
-Plan MakePlan(const TensorMap& tensors, const torch::nn::Module& module,
-              const torch::optim::Optimizer& optimizer) {
-  std::map<std::string, torch::Tensor> wanted;
-  for (const NamedTensor& p : internal::Parameters(module)) wanted[p.name] = p.tensor;
-  for (const NamedTensor& b : internal::Buffers(module)) wanted[b.name] = b.tensor;
-  Plan plan;
-  for (const auto& [full_name, tensor] : tensors) {
-    if (full_name.starts_with(kOptimizerPrefix)) {
-      plan.optimizer[full_name.substr(sizeof(kOptimizerPrefix) - 1)] = tensor;
-      continue;
-    }
-    if (!full_name.starts_with(kModelPrefix)) continue;
-    std::string name = full_name.substr(sizeof(kModelPrefix) - 1);
-    if (name.starts_with(kWrapperPrefix) && wanted.count(name) == 0) {
-      name = name.substr(sizeof(kWrapperPrefix) - 1);
-    }
-    const auto target = wanted.find(name);
-    if (target == wanted.end()) throw CheckpointError("it holds " + name + ", the model has none");
-    if (internal::Describe(tensor) != internal::Describe(target->second)) {
-      throw CheckpointError("it holds " + name + " as " + internal::Describe(tensor) +
-                            ", the model has " + internal::Describe(target->second));
-    }
-    plan.model.emplace_back(tensor, target->second);
-    wanted.erase(target);
-  }
-  if (!wanted.empty()) throw CheckpointError("it lacks " + wanted.begin()->first);
-  const std::string mismatch = internal::OptimizerStateMismatch(optimizer, plan.optimizer);
-  if (!mismatch.empty()) throw CheckpointError(mismatch);
-  return plan;
-}
-
-void Apply(const Context& ctx, Plan plan, torch::optim::Optimizer& optimizer) {
-  const torch::NoGradGuard no_grad;
-  std::vector<torch::Tensor> targets;
-  for (auto& [from, into] : plan.model) {
-    if (ctx.rank() == 0) into.copy_(from);
-    targets.push_back(into);
-  }
-  for (auto& [name, tensor] : plan.optimizer) {
-    if (ctx.rank() == 0) tensor = tensor.clone();  // out of the mapping
-    targets.push_back(tensor);
-  }
-  internal::BroadcastFromRank0(ctx, targets);
-  internal::ImportOptimizerState(optimizer, plan.optimizer);
 }
 
 State StateOf(const json& summary) {
@@ -179,6 +67,23 @@ State StateOf(const json& summary) {
   state.user = json::parse(metadata.at("user")).get<std::map<std::string, std::string>>();
   state.path = summary["path"];
   return state;
+}
+
+void AddPlace(const Context& ctx, const State& state, Metadata* metadata) {
+  if (state.step < 0) throw CheckpointError("a step cannot be negative");
+  (*metadata)["epoch"] = std::to_string(state.epoch);
+  (*metadata)["batch"] = std::to_string(state.batch);
+  (*metadata)["world_size"] = std::to_string(ctx.world_size());
+  (*metadata)["user"] = json(state.user).dump();  // throws for what is not UTF-8
+}
+
+// Rank 0's status on every rank. A collective.
+SaveStatus Share(const Context& ctx, const SaveStatus& s) {
+  const json mine = {s.saved,        s.failed,       s.skipped, s.writing,
+                     s.durable_step, s.durable_path, s.error};
+  const std::string text = mine.dump(-1, ' ', false, json::error_handler_t::replace);
+  const json j = json::parse(broadcast(ctx, text));
+  return {j[0], j[1], j[2], j[3], j[4], j[5], j[6]};
 }
 
 // Calls `action`; whatever it throws becomes AgreedError on all ranks. A collective.
@@ -197,66 +102,141 @@ void Together(const Context& ctx, const std::string& what, const Action& action)
 
 }  // namespace
 
+struct Checkpointer::Impl {
+  // Constant after construction.
+  const Context& ctx;  // the user's; outlives this
+  const std::string directory;
+  const CheckpointerOptions options;
+
+  SaveStatus known;  // what rank 0 said last
+
+  // Rank 0's. The writer reads from the buffer, so it must end first.
+  internal::StagingBuffer staging;
+  internal::CheckpointWriter writer;
+
+  Impl(const Context& context, std::string folder, const CheckpointerOptions& given)
+      : ctx(context),
+        directory(std::move(folder)),
+        options(given),
+        writer(directory, {given.keep_last, given.keep_every},
+               {[this](std::int64_t step, const std::string& path) {
+                  ctx.report_checkpoint(step, path);
+                },
+                [this](std::int64_t step, std::int64_t failures, const std::string& reason) {
+                  ctx.report_checkpoint_failed(step, failures, reason);
+                }}) {}
+
+  // Whether there is to be a checkpoint now.
+  bool Ready() {
+    if (options.when_busy == WhenBusy::kSkip && writer.busy()) {
+      writer.CountSkipped();
+      return false;
+    }
+    writer.Wait();
+    return true;
+  }
+
+  void Begin(std::int64_t step, const StateImage& image, Metadata metadata) {
+    try {
+      std::byte* const memory = staging.Reserve(image.bytes(), image.has_gpu_tensors());
+      writer.Start({step, image.CopyTo(memory), std::move(metadata)});
+    } catch (const std::exception& e) {
+      writer.Fail(step, internal::TextOf(e));
+    }
+  }
+};
+
 Checkpointer::Checkpointer(const Context& ctx, std::string directory,
-                           const CheckpointerOptions& options)
-    : ctx_(ctx), directory_(std::move(directory)), options_(options) {
-  if (directory_.empty()) throw ConfigError("Checkpointer: the directory is empty");
-  if (options_.keep_last < 1) {
-    throw ConfigError("CheckpointerOptions::keep_last is " + std::to_string(options_.keep_last) +
+                           const CheckpointerOptions& options) {
+  if (directory.empty()) throw ConfigError("Checkpointer: the directory is empty");
+  if (options.keep_last < 1) {
+    throw ConfigError("CheckpointerOptions::keep_last is " + std::to_string(options.keep_last) +
                       ", it must be at least 1");
   }
+  if (options.keep_every < 0) {
+    throw ConfigError("CheckpointerOptions::keep_every is " + std::to_string(options.keep_every) +
+                      ", it must be 0 or more");
+  }
+  impl_ = std::make_unique<Impl>(ctx, std::move(directory), options);
 }
 
-std::string Checkpointer::save(const State& state, const torch::nn::Module& module,
-                               const torch::optim::Optimizer& optimizer) {
+Checkpointer::~Checkpointer() = default;
+
+std::string Checkpointer::save(const State& state, torch::nn::Module& module,
+                               torch::optim::Optimizer& optimizer) {
+  return save(state, CheckpointParts(module, optimizer));
+}
+
+std::string Checkpointer::save(const State& state, const CheckpointParts& parts) {
+  Impl& impl = *impl_;
+  const Context& ctx = impl.ctx;
   Metadata metadata;
-  metadata["rng"] = internal::GatherRngStates(ctx_, torch::Device(torch::kCPU));
-  if (ctx_.device().is_cuda()) {
-    metadata["rng_cuda"] = internal::GatherRngStates(ctx_, ctx_.device());
-  }
-  metadata["world_size"] = std::to_string(ctx_.world_size());
-  const std::string path = directory_ + "/" + internal::CheckpointName(state.step);
-  Together(ctx_, "checkpoint of step " + std::to_string(state.step) + ": ", [&] {
-    if (state.step < 0) throw CheckpointError("a step cannot be negative");
-    if (ctx_.rank() != 0) return;
-    WriteFile(directory_, state, metadata, module, optimizer);
-    internal::RemoveOldCheckpoints(directory_, state.step, options_.keep_last);
+  std::optional<StateImage> image;  // rank 0's, unless the save is skipped
+  Together(ctx, "checkpoint of step " + std::to_string(state.step) + ": ", [&] {
+    metadata = internal::TextsOf(parts);  // on all ranks: it may be a collective
+    AddPlace(ctx, state, &metadata);
+    if (ctx.rank() == 0 && impl.Ready()) image.emplace(internal::TensorsOf(parts));
   });
-  if (ctx_.rank() == 0) ctx_.report_checkpoint(state.step, path);
-  return path;
+  metadata["rng"] = internal::GatherRngStates(ctx, torch::Device(torch::kCPU));
+  if (ctx.device().is_cuda()) metadata["rng_cuda"] = internal::GatherRngStates(ctx, ctx.device());
+  const std::int64_t skipped_before = impl.known.skipped;
+  impl.known = Share(ctx, impl.writer.status());
+  if (impl.known.skipped > skipped_before) return "";
+  impl.known.writing = true;
+  if (image) impl.Begin(state.step, *image, std::move(metadata));
+  return impl.directory + "/" + internal::CheckpointName(state.step);
+}
+
+SaveStatus Checkpointer::flush() {
+  Impl& impl = *impl_;
+  impl.writer.Wait();
+  impl.known = Share(impl.ctx, impl.writer.status());
+  return impl.known;
+}
+
+SaveStatus Checkpointer::status() const {
+  return impl_->ctx.rank() == 0 ? impl_->writer.status() : impl_->known;
 }
 
 std::optional<State> Checkpointer::load_latest(torch::nn::Module& module,
                                                torch::optim::Optimizer& optimizer) {
+  return load_latest(CheckpointParts(module, optimizer));
+}
+
+std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
+  const Context& ctx = impl_->ctx;
   std::unique_ptr<SafetensorsFile> file;
   std::string text;
-  Together(ctx_, "", [&] {
-    if (ctx_.rank() != 0) return;
+  Together(ctx, "", [&] {
+    if (ctx.rank() != 0) return;
+    impl_->writer.Wait();
     std::string path;
-    file = internal::OpenNewestCheckpoint(directory_, &path);
+    file = internal::OpenNewestCheckpoint(impl_->directory, &path);
     text = Summarize(file.get(), path);
   });
-  text = broadcast(ctx_, text);
+  text = broadcast(ctx, text);
   if (text.empty()) return std::nullopt;
 
   State state;
   json summary;
-  Plan plan;
-  Together(ctx_, "a checkpoint does not fit this program: ", [&] {
+  TensorMap tensors;
+  internal::RestorePlan plan;
+  Together(ctx, "a checkpoint does not fit this program: ", [&] {
     summary = json::parse(text);
     state = StateOf(summary);
     try {
-      plan = MakePlan(MakeTensors(summary, file.get()), module, optimizer);
+      tensors = MakeTensors(summary, file.get());
+      plan = internal::RestorePlan(parts, tensors, summary["metadata"].get<Metadata>());
     } catch (const CheckpointError& e) {
       throw CheckpointError(state.path + ": " + e.what() +
                             ". Give another checkpoint folder to start afresh");
     }
   });
-  Apply(ctx_, std::move(plan), optimizer);
+  plan.Apply(ctx);
   const json& metadata = summary["metadata"];
-  internal::RestoreRngState(ctx_, torch::Device(torch::kCPU), metadata.value("rng", ""));
-  if (ctx_.device().is_cuda() && metadata.contains("rng_cuda")) {
-    internal::RestoreRngState(ctx_, ctx_.device(), metadata["rng_cuda"]);
+  internal::RestoreRngState(ctx, torch::Device(torch::kCPU), metadata.value("rng", ""));
+  if (ctx.device().is_cuda() && metadata.contains("rng_cuda")) {
+    internal::RestoreRngState(ctx, ctx.device(), metadata["rng_cuda"]);
   }
   return state;
 }

@@ -63,6 +63,24 @@ class Reducer : public c10d::Reducer {
   // many hooks in each step: gradients would silently not be averaged. 1.13 has counted nothing
   // yet.
   void ForgetEarlierBackwards() { numGradHooksTriggeredMap_.clear(); }
+
+  // Whether the buckets are in the order in which a first step's gradients became ready.
+  bool HasRebuiltBuckets() const { return has_rebuilt_bucket_; }
+
+  // Numbers of the parameters in each bucket, in the order of reduction.
+  std::vector<std::vector<size_t>> Buckets() const {
+    std::vector<std::vector<size_t>> result;
+    for (const Bucket& bucket : buckets_) result.push_back(bucket.variable_indices);
+    return result;
+  }
+
+  // As if a first step had led to these. Between steps.
+  void UseRebuiltBuckets(std::vector<std::vector<size_t>> buckets) {
+    initialize_buckets(std::move(buckets));
+    rebuilt_params_.clear();
+    rebuilt_param_indices_.clear();
+    has_rebuilt_bucket_ = true;
+  }
 };
 
 struct ReducerArguments {

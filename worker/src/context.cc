@@ -79,6 +79,13 @@ void Context::report_checkpoint(std::int64_t step, const std::string& path) cons
   ControlClient::Process().Send(control::kCheckpoint, std::to_string(step) + " " + path);
 }
 
+void Context::report_checkpoint_failed(std::int64_t step, std::int64_t failures,
+                                       const std::string& reason) const {
+  ControlClient::Process().Send(
+      control::kCheckpointFailed,
+      std::to_string(step) + " " + std::to_string(failures) + " " + reason);
+}
+
 void Context::report_phase(const std::string& name) const {
   ControlClient::Process().Send(control::kPhase, name);
 }

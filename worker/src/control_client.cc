@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -52,6 +53,7 @@ bool ControlClient::Connect() {
 }
 
 void ControlClient::Send(std::string_view key, std::string_view value) {
+  const std::lock_guard<std::mutex> lock(mutex_);
   if (!Connect()) return;
   std::string packet(key);
   packet += '=';

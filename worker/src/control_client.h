@@ -2,6 +2,7 @@
 #ifndef DDPRUN_WORKER_SRC_CONTROL_CLIENT_H_
 #define DDPRUN_WORKER_SRC_CONTROL_CLIENT_H_
 
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +14,7 @@ namespace ddp::internal {
 // Sends messages to the agent. Send() never throws, blocks, or raises SIGPIPE: training must go on
 // when the agent is slow, gone, or was never there. What cannot be sent at once is dropped.
 //
-// One thread at a time.
+// Any thread.
 class ControlClient {
  public:
   // `path`: of the agent's socket; empty: every Send() does nothing.
@@ -39,6 +40,7 @@ class ControlClient {
   bool Connect();
 
   const std::string path_;
+  std::mutex mutex_;  // guards what follows; held while nothing blocks
   int fd_ = -1;
 };
 

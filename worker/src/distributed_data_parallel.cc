@@ -9,6 +9,8 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
@@ -18,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/contract/control.h"
 #include "worker/src/activity.h"
 #include "worker/src/compat.h"
 #include "worker/src/model_sync.h"
@@ -33,6 +36,7 @@ struct GradientReducer::State {
   DataParallelOptions options;
   std::vector<torch::Tensor> parameters;  // all, those without gradients included
   std::vector<torch::Tensor> buffers;
+  std::vector<NamedTensor> reduced;  // the parameters with gradients: the Reducer's numbers
   std::shared_ptr<compat::Reducer> reducer;
   std::shared_ptr<c10d::Logger> logger;
   std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // NoteBackward's, to be removed
@@ -49,6 +53,8 @@ struct GradientReducer::State {
 };
 
 namespace {
+
+using Buckets = std::vector<std::vector<std::size_t>>;
 
 std::vector<torch::Tensor> Tensors(const std::vector<NamedTensor>& named) {
   std::vector<torch::Tensor> tensors;
@@ -124,6 +130,48 @@ void NoteBackward(const torch::Tensor&) {
   });
 }
 
+// What else decides on the buckets.
+std::string BucketLimits(const DataParallelOptions& options) {
+  return std::to_string(options.first_bucket_bytes) + "," + std::to_string(BucketBytes(options));
+}
+
+// Nothing for what is not such a list.
+std::optional<Buckets> ParseBuckets(const std::string& text) {
+  Buckets buckets;
+  std::istringstream lists(text);
+  for (std::string list; std::getline(lists, list, ';');) {
+    std::istringstream numbers(list);
+    buckets.emplace_back();
+    for (std::string number; std::getline(numbers, number, ',');) {
+      const auto value = ddprun::control::ParseNumber(number);
+      if (!value) return std::nullopt;
+      buckets.back().push_back(static_cast<std::size_t>(*value));
+    }
+  }
+  return buckets;
+}
+
+// Whether each parameter is in one bucket, with others of its dtype and device; sparse ones alone.
+bool Fits(const Buckets& buckets, const std::vector<NamedTensor>& parameters) {
+  std::vector<bool> seen(parameters.size(), false);
+  std::size_t count = 0;
+  for (const std::vector<std::size_t>& bucket : buckets) {
+    if (bucket.empty()) return false;
+    for (const std::size_t index : bucket) {
+      if (index >= parameters.size() || seen[index]) return false;
+      seen[index] = true;
+      ++count;
+      const torch::Tensor& first = parameters[bucket.front()].tensor;
+      const torch::Tensor& tensor = parameters[index].tensor;
+      if (tensor.scalar_type() != first.scalar_type() || tensor.device() != first.device()) {
+        return false;
+      }
+      if (parameters[index].sparse_gradient && bucket.size() > 1) return false;
+    }
+  }
+  return count == parameters.size();
+}
+
 }  // namespace
 
 GradientReducer::GradientReducer(const Context& ctx, const torch::nn::Module& module,
@@ -156,6 +204,7 @@ GradientReducer::GradientReducer(const Context& ctx, const torch::nn::Module& mo
   for (const NamedTensor& p : parameters) {
     state_->hooks.emplace_back(p.tensor, p.tensor.register_hook(NoteBackward));
   }
+  state_->reduced = std::move(parameters);
 }
 
 GradientReducer::~GradientReducer() {
@@ -266,6 +315,31 @@ std::vector<std::size_t> GradientReducer::bucket_sizes() const {
     sizes.push_back(bytes);
   }
   return sizes;
+}
+
+std::string GradientReducer::bucket_order() {
+  compat::Reducer& reducer = *state_->reducer;
+  reducer.rebuild_buckets();
+  if (!reducer.HasRebuiltBuckets()) return "";
+  std::string text = BucketLimits(state_->options);
+  char separator = ':';
+  for (const std::vector<std::size_t>& bucket : reducer.Buckets()) {
+    for (const std::size_t index : bucket) {
+      text += separator + std::to_string(index);
+      separator = ',';
+    }
+    separator = ';';
+  }
+  return text;
+}
+
+void GradientReducer::set_bucket_order(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos || text.substr(0, colon) != BucketLimits(state_->options)) return;
+  std::optional<Buckets> buckets = ParseBuckets(text.substr(colon + 1));
+  if (!buckets || !Fits(*buckets, state_->reduced)) return;
+  if (!state_->reducer->should_rebuild_buckets()) return;
+  state_->reducer->UseRebuiltBuckets(std::move(*buckets));
 }
 
 }  // namespace ddp::detail

@@ -3,6 +3,7 @@
 #include <ddp/errors.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -70,12 +73,43 @@ class Descriptor {
   int fd_;
 };
 
+// What this process is writing, by path: its temporaries are not abandoned, though they carry the
+// pid that an ended process may have had before us.
+class InProgress {
+ public:
+  static InProgress& Process() {
+    static auto* const files = new InProgress;
+    return *files;
+  }
+  bool Add(const std::string& path) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return paths_.insert(path).second;
+  }
+  void Remove(const std::string& path) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    paths_.erase(path);
+  }
+  bool Has(const std::string& path) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return paths_.count(path) > 0;
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards what follows
+  std::set<std::string> paths_;
+};
+
 // A file under construction, removed unless it was moved to its place.
 class Temporary {
  public:
-  explicit Temporary(const std::string& path) : path_(TemporaryPath(path)) {}
+  explicit Temporary(const std::string& path) : path_(TemporaryPath(path)) {
+    if (!InProgress::Process().Add(path_)) {
+      throw CheckpointError("cannot write " + path + ": this process is writing it already");
+    }
+  }
   ~Temporary() {
     if (!moved_) unlink(path_.c_str());
+    InProgress::Process().Remove(path_);
   }
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
@@ -111,22 +145,41 @@ std::string PidScope() {
   return scope + "-";
 }
 
-// Whether the writer that chose this temporary name ran in our scope, and is gone. We ourselves
-// write nothing now, so our own pid is that of a process before us.
-bool WriterIsGone(std::string_view name) {
+// Whether the writer that chose the name of this temporary ran in our scope, and is gone.
+bool WriterIsGone(const fs::path& path) {
+  const std::string filename = path.filename();
+  std::string_view name = filename;
   name.remove_suffix(kTemporarySuffix.size());
   const std::size_t digits = name.find_last_not_of("0123456789") + 1;
   if (!name.substr(0, digits).ends_with("." + PidScope())) return false;
   const auto pid = ddprun::control::ParseNumber(name.substr(digits));
   if (!pid || *pid <= 0 || *pid > INT_MAX) return false;
-  return *pid == getpid() || (kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH);
+  if (*pid == getpid()) return !InProgress::Process().Has(path);
+  return kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;
 }
 
 bool IsAbandoned(const fs::path& path) {
   std::error_code error;
   const auto written = fs::last_write_time(path, error);
   if (!error && fs::file_time_type::clock::now() - written > kAbandonedAfter) return true;
-  return WriterIsGone(path.filename().string());
+  return WriterIsGone(path);
+}
+
+// With its parents. The entry of each is synced too, where its parent may be read: a file in a
+// folder that is gone after a power failure is gone as well.
+void MakeDirectory(const fs::path& directory) {
+  std::error_code ignored;
+  if (directory.empty() || fs::is_directory(directory, ignored)) return;
+  const fs::path parent = directory.parent_path();
+  MakeDirectory(parent);
+  if (mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) {
+    Fail("create directory", directory, errno);
+  }
+  try {
+    Descriptor(parent.empty() ? "." : parent.string(), O_RDONLY | O_DIRECTORY).Sync();
+  } catch (const CheckpointError&) {
+    // The new folder is there for now; a parent that only lets us pass cannot be synced.
+  }
 }
 
 }  // namespace
@@ -140,9 +193,7 @@ void WriteDurably(const std::string& directory, const std::string& name,
 
 void WriteDurably(const std::string& directory, const std::string& name,
                   const std::function<void(const Sink&)>& write) {
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) Fail("create directory", directory, error.value());
+  MakeDirectory(directory);
   const std::string path = directory + "/" + name;
   Temporary temporary(path);
   temporary.Write(write);

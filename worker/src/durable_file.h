@@ -1,4 +1,4 @@
-// A file that is there whole or not at all, whatever dies in between. No libtorch.
+// A file that is there whole or not at all, whatever dies in between. Any thread. No libtorch.
 #ifndef DDPRUN_WORKER_SRC_DURABLE_FILE_H_
 #define DDPRUN_WORKER_SRC_DURABLE_FILE_H_
 
@@ -11,9 +11,9 @@
 namespace ddp::internal {
 
 // Writes `pieces`, one after the other, to directory/name: under a temporary name, fsync, rename,
-// fsync of the directory, which is created if it is missing. Replaces a file of that name. Throws
-// ddp::CheckpointError with path and reason; the temporary is removed then, so that a disk that
-// was full has its space back.
+// fsync of the directory, which is created if it is missing (and synced in its parent). Replaces a
+// file of that name. Throws ddp::CheckpointError with path and reason; the temporary is removed
+// then, so that a disk that was full has its space back.
 void WriteDurably(const std::string& directory, const std::string& name,
                   const std::vector<std::string_view>& pieces);
 
@@ -24,7 +24,8 @@ void WriteDurably(const std::string& directory, const std::string& name,
                   const std::function<void(const Sink&)>& write);
 
 // What this process calls a file under construction: `<path>.<host>-<PID namespace>-<pid>.tmp`, so
-// that two jobs with one folder do not get into each other's way.
+// that two jobs with one folder do not get into each other's way. Two threads of one process that
+// write the same file at once do: one of them throws.
 std::string TemporaryPath(const std::string& path);
 
 // The temporaries in `directory`, of files whose names begin with `prefix`, that nobody is writing

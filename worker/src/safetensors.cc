@@ -70,12 +70,15 @@ std::size_t DtypeSize(const std::string& dtype) {
   return info == nullptr ? 0 : info->size;
 }
 
+bool ComesFirst(const TensorInfo& a, const TensorInfo& b) {
+  const std::size_t size_a = DtypeSize(a.dtype);
+  const std::size_t size_b = DtypeSize(b.dtype);
+  return std::tie(size_b, a.name) < std::tie(size_a, b.name);
+}
+
 std::string BuildHeader(std::vector<TensorBytes>* tensors, Metadata metadata) {
-  std::sort(tensors->begin(), tensors->end(), [](const TensorBytes& a, const TensorBytes& b) {
-    const std::size_t size_a = DtypeSize(a.info.dtype);
-    const std::size_t size_b = DtypeSize(b.info.dtype);
-    return std::tie(size_b, a.info.name) < std::tie(size_a, b.info.name);
-  });
+  std::sort(tensors->begin(), tensors->end(),
+            [](const TensorBytes& a, const TensorBytes& b) { return ComesFirst(a.info, b.info); });
   json header = json::object();
   json hashes = json::object();
   std::size_t offset = 0;

@@ -36,8 +36,12 @@ struct TensorBytes {
 // Bytes of an element, or 0 for a name that the format does not have.
 std::size_t DtypeSize(const std::string& dtype);
 
+// Whether the bytes of `a` lie before those of `b` in a file of ours: large elements first, so that
+// all are aligned; then by name.
+bool ComesFirst(const TensorInfo& a, const TensorInfo& b);
+
 // Everything in front of the tensors' bytes. Reorders `tensors` into the order in which their bytes
-// must follow (large elements first, so that all are aligned), and adds format version and hashes
+// must follow (ComesFirst), and adds format version and hashes
 // to `metadata`.
 std::string BuildHeader(std::vector<TensorBytes>* tensors, Metadata metadata);
 

@@ -77,7 +77,7 @@ TEST_F(CheckpointFolderTest, AUsersOwnFileIsNoCheckpoint) {
     fs::copy(Path(1), folder_ / name);
   }
   EXPECT_EQ(Newest(), CheckpointName(1));
-  RemoveOldCheckpoints(folder_.path(), 5, 1);
+  RemoveOldCheckpoints(folder_.path(), 5, {1, 0});
   EXPECT_THAT(Files(),
               ElementsAre("step-.safetensors", "step-2.safetensors.bak", "step-best.safetensors"));
 }
@@ -117,15 +117,32 @@ TEST_F(CheckpointFolderTest, AFileOfANewerFormatIsSkippedAndLeftAlone) {
 
 TEST_F(CheckpointFolderTest, OnlyTheNewestUpToTheOneJustSavedAreKept) {
   for (const std::int64_t step : {10, 20, 30, 40}) Save(step);
-  RemoveOldCheckpoints(folder_.path(), 40, 2);
+  RemoveOldCheckpoints(folder_.path(), 40, {2, 0});
   EXPECT_THAT(Files(), ElementsAre(CheckpointName(30), CheckpointName(40)));
-  RemoveOldCheckpoints(folder_.path(), 40, 1);
+  RemoveOldCheckpoints(folder_.path(), 40, {1, 0});
   EXPECT_THAT(Files(), ElementsAre(CheckpointName(40)));
+}
+
+// Seen red when milestones were removed once they were not among the newest.
+TEST_F(CheckpointFolderTest, MilestonesAreKeptForGood) {
+  for (const std::int64_t step : {50, 100, 150, 200, 230, 240}) Save(step);
+  RemoveOldCheckpoints(folder_.path(), 240, {2, 100});
+  EXPECT_THAT(Files(), ElementsAre(CheckpointName(100), CheckpointName(200), CheckpointName(230),
+                                   CheckpointName(240)));
+}
+
+// Each is whole: only its name is wrong. Seen red without the check: step 1's state was loaded as
+// step 2's.
+TEST_F(CheckpointFolderTest, AFileUnderTheNameOfAnotherStepIsDamaged) {
+  Save(1);
+  fs::copy(Path(1), Path(2));
+  EXPECT_EQ(Newest(), CheckpointName(1));
+  EXPECT_THAT(warnings_, HasSubstr(Path(2) + " is damaged: it holds step '1', not the one that"));
 }
 
 TEST_F(CheckpointFolderTest, FilesOfHigherStepsAreNeitherCountedNorRemoved) {
   for (const std::int64_t step : {10, 20, 30, 800, 900, 1'000}) Save(step);
-  RemoveOldCheckpoints(folder_.path(), 30, 2);
+  RemoveOldCheckpoints(folder_.path(), 30, {2, 0});
   EXPECT_THAT(Files(), ElementsAre(CheckpointName(20), CheckpointName(30), CheckpointName(800),
                                    CheckpointName(900), CheckpointName(1'000)));
 }
@@ -134,7 +151,7 @@ TEST_F(CheckpointFolderTest, UnreadableFilesAreNeitherCountedNorRemoved) {
   for (const std::int64_t step : {10, 20, 40, 60}) Save(step);
   fs::resize_file(Path(40), 20);
   SaveInNewerFormat(50);
-  RemoveOldCheckpoints(folder_.path(), 60, 2);
+  RemoveOldCheckpoints(folder_.path(), 60, {2, 0});
   EXPECT_THAT(Files(), ElementsAre(CheckpointName(20), CheckpointName(40), CheckpointName(50),
                                    CheckpointName(60)));
 }

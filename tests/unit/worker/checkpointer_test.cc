@@ -6,15 +6,18 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tests/support/temp_dir.h"
+#include "tests/unit/worker/disk.h"
 #include "tests/unit/worker/multi_rank.h"
 #include "worker/src/durable_file.h"
 
@@ -167,6 +170,7 @@ TEST_F(CheckpointerTest, ADamagedNewestFileIsReportedAndTheOlderOneTakenOnAllRan
     const auto older = training.Values();
     training.Steps(1);
     const std::string newest = checkpointer.save(At(2), *training.net, *training.optimizer);
+    EXPECT_EQ(checkpointer.flush().durable_step, 2);
     if (ctx.rank() == 0) {
       std::fstream file(newest, std::ios::in | std::ios::out | std::ios::binary);
       file.seekp(-3, std::ios::end);
@@ -199,6 +203,7 @@ TEST_F(CheckpointerTest, KeepsTheNewestFilesAndRemovesWhatAKilledWriterLeft) {
   for (const std::int64_t step : {5, 10, 20}) {
     checkpointer.save(At(step), *training.net, *training.optimizer);
   }
+  checkpointer.flush();
   // The name of this very process: a job that is started again in a container has the old pid.
   std::ofstream(internal::TemporaryPath(OwnFolder(ctx) + "/step-000000000030.safetensors"))
       << "half";
@@ -206,10 +211,14 @@ TEST_F(CheckpointerTest, KeepsTheNewestFilesAndRemovesWhatAKilledWriterLeft) {
   std::ofstream(OwnFolder(ctx) + "/" + other_job) << "half";
   std::ofstream(OwnFolder(ctx) + "/notes.txt") << "the user's";
   checkpointer.save(At(40), *training.net, *training.optimizer);
+  checkpointer.flush();
   EXPECT_THAT(testing::FilesIn(OwnFolder(ctx)),
               ElementsAre("notes.txt", "step-000000000020.safetensors", other_job,
                           "step-000000000040.safetensors"));
   options.keep_last = 0;
+  EXPECT_THROW(Checkpointer(ctx, "x", options), ConfigError);
+  options.keep_last = 1;
+  options.keep_every = -1;
   EXPECT_THROW(Checkpointer(ctx, "x", options), ConfigError);
 }
 
@@ -221,6 +230,7 @@ TEST_F(CheckpointerTest, UnreadableNewerFilesDoNotCostTheFilesJustSaved) {
   Checkpointer checkpointer(ctx, OwnFolder(ctx));
   for (const std::int64_t step : {800, 900}) {
     const std::string path = checkpointer.save(At(step), *training.net, *training.optimizer);
+    checkpointer.flush();
     fs::resize_file(path, 100);
   }
   // Without load_latest(), nobody has looked at them.
@@ -230,6 +240,7 @@ TEST_F(CheckpointerTest, UnreadableNewerFilesDoNotCostTheFilesJustSaved) {
   ASSERT_TRUE(state);
   EXPECT_EQ(state->step, 2);
   checkpointer.save(At(3), *training.net, *training.optimizer);
+  checkpointer.flush();
   EXPECT_THAT(testing::FilesIn(OwnFolder(ctx)),
               ElementsAre("step-000000000002.safetensors", "step-000000000003.safetensors",
                           "step-000000000800.safetensors.corrupt",
@@ -249,7 +260,102 @@ TEST_F(CheckpointerTest, AnErrorOfRank0IsRaisedOnEveryRank) {
   } catch (const AgreedError& e) {
     EXPECT_THAT(e.what(), AllOf(HasSubstr("rank 0"), HasSubstr("Not a directory")));
   }
-  EXPECT_THROW(checkpointer.save(At(1), *training.net, *training.optimizer), AgreedError);
+}
+
+// Seen red when save() threw AgreedError on every rank, as it did while it was synchronous.
+TEST_F(CheckpointerTest, TrainingGoesOnWhereTheDiskFailsAndEveryRankKnows) {
+  if (Started(2)) return;
+  const Context ctx = init();
+  Training training(ctx, 1, kSgd);
+  testing::WatchedDisk disk(OwnFolder(ctx));  // only rank 0 writes to its own
+  Checkpointer checkpointer(ctx, OwnFolder(ctx));
+  checkpointer.save(At(1), *training.net, *training.optimizer);
+  EXPECT_EQ(checkpointer.flush().error, "");
+  disk.Fail(testing::DiskCall::Kind::kWrite, ENOSPC);
+  for (const std::int64_t step : {2, 3}) {
+    training.Steps(1);
+    checkpointer.save(At(step), *training.net, *training.optimizer);
+  }
+  SaveStatus status = checkpointer.flush();
+  EXPECT_EQ(status.saved, 1);
+  EXPECT_EQ(status.failed, 2);
+  EXPECT_EQ(status.durable_step, 1);
+  EXPECT_THAT(status.durable_path, HasSubstr("rank0/step-000000000001.safetensors"));
+  EXPECT_THAT(status.error, HasSubstr("No space left on device"));
+  disk.Fail(testing::DiskCall::Kind::kWrite, 0);
+  checkpointer.save(At(4), *training.net, *training.optimizer);
+  status = checkpointer.flush();
+  EXPECT_EQ(status.saved, 2);
+  EXPECT_EQ(status.failed, 2);
+  EXPECT_EQ(status.error, "");
+  EXPECT_EQ(checkpointer.status().durable_step, 4);
+}
+
+// Seen red when the file was written from the tensors themselves.
+TEST_F(CheckpointerTest, TheFileHasTheStateOfTheSaveThoughTrainingGoesOn) {
+  if (Started(2)) return;
+  const Context ctx = init();
+  Training training(ctx, 1, kAdam);
+  training.Steps(1);
+  training.model.sync_buffers();
+  testing::WatchedDisk disk(OwnFolder(ctx));
+  disk.Hold(testing::DiskCall::Kind::kCreate);
+  Checkpointer checkpointer(ctx, OwnFolder(ctx));
+  checkpointer.save(At(1), *training.net, *training.optimizer);
+  EXPECT_TRUE(checkpointer.status().writing);
+  const auto saved = training.Values();
+  training.Steps(2);  // while not a byte is on disk
+  disk.Release();
+  Training resumed(ctx, 2, kAdam);
+  ASSERT_TRUE(checkpointer.load_latest(*resumed.net, *resumed.optimizer)) << "it waits";
+  EXPECT_TRUE(Equal(resumed.Values(), saved));
+}
+
+TEST_F(CheckpointerTest, ASaveThatFindsTheLastOneUnfinishedIsSkippedOnEveryRankIfSoChosen) {
+  if (Started(2)) return;
+  const Context ctx = init();
+  Training training(ctx, 1, kSgd);
+  testing::WatchedDisk disk(OwnFolder(ctx));
+  disk.Hold(testing::DiskCall::Kind::kCreate);
+  CheckpointerOptions options;
+  options.when_busy = WhenBusy::kSkip;
+  Checkpointer checkpointer(ctx, OwnFolder(ctx), options);
+  const auto save = [&](std::int64_t step) {
+    return checkpointer.save(At(step), *training.net, *training.optimizer);
+  };
+  EXPECT_THAT(save(1), HasSubstr("step-000000000001"));
+  EXPECT_EQ(save(2), "");
+  EXPECT_EQ(save(3), "");
+  disk.Release();
+  EXPECT_EQ(checkpointer.flush().skipped, 2);
+  EXPECT_THAT(save(4), HasSubstr("step-000000000004"));
+  const SaveStatus status = checkpointer.flush();
+  EXPECT_EQ(status.saved, 2);
+  EXPECT_EQ(status.skipped, 2);
+  EXPECT_EQ(status.durable_step, 4);
+}
+
+// The copy of the second may only be made when the file of the first is written.
+TEST_F(CheckpointerTest, ASaveThatFindsTheLastOneUnfinishedWaitsIfSoChosen) {
+  if (Started(1)) return;
+  const Context ctx = init();
+  Training training(ctx, 1, kSgd);
+  testing::WatchedDisk disk(OwnFolder(ctx));
+  disk.Hold(testing::DiskCall::Kind::kCreate);
+  Checkpointer checkpointer(ctx, OwnFolder(ctx));
+  checkpointer.save(At(1), *training.net, *training.optimizer);
+  const auto first = training.Values();
+  training.Steps(1);
+  auto second = std::async(std::launch::async, [&] {
+    return checkpointer.save(At(2), *training.net, *training.optimizer);
+  });
+  disk.Release();
+  EXPECT_THAT(second.get(), HasSubstr("step-000000000002"));
+  EXPECT_EQ(checkpointer.flush().saved, 2);
+  fs::remove(OwnFolder(ctx) + "/step-000000000002.safetensors");
+  Training resumed(ctx, 2, kSgd);
+  ASSERT_TRUE(checkpointer.load_latest(*resumed.net, *resumed.optimizer));
+  EXPECT_TRUE(Equal(resumed.Values(), first));
 }
 
 TEST_F(CheckpointerTest, AFileThatDoesNotFitIsRaisedOnEveryRankAndChangesNothing) {
@@ -278,15 +384,6 @@ TEST_F(CheckpointerTest, AFileThatDoesNotFitIsRaisedOnEveryRankAndChangesNothing
   } catch (const AgreedError& e) {
     EXPECT_THAT(e.what(), HasSubstr("optim.0.exp_avg"));
   }
-}
-
-TEST_F(CheckpointerTest, AnOptimizerItDoesNotKnowIsRefused) {
-  if (Started(1)) return;
-  const Context ctx = init();
-  Net net;
-  torch::optim::LBFGS optimizer(net.parameters());
-  Checkpointer checkpointer(ctx, OwnFolder(ctx));
-  EXPECT_THROW(checkpointer.save(At(1), net, optimizer), AgreedError);
 }
 
 }  // namespace

@@ -69,16 +69,13 @@ int cxx17_user() {
       ddp::save_state_dict(ddp::state_dict(model.module()), "net.safetensors",
                            ddp::StateDictFormat::kSafetensors);
     }
+    torch::optim::StepLR schedule(optimizer, 30, 0.1);
+    ddp::DistributedSampler sampler(100, ctx.world_size(), ctx.rank());
+    const ddp::CheckpointParts parts =
+        ddp::CheckpointParts(model, optimizer).with(schedule).with(sampler);
     ddp::Checkpointer checkpointer(ctx, "checkpoints");
     ddp::State state;
-    if (const std::optional<ddp::State> found =
-            checkpointer.load_latest(model.module(), optimizer)) {
-      state = *found;
-    }
-    ddp::DistributedSampler sampler(100, ctx.world_size(), ctx.rank());
-    if (state.user.count("sampler") > 0) {
-      sampler.resume(ddp::SamplerState::from_string(state.user["sampler"]));
-    }
+    if (const std::optional<ddp::State> found = checkpointer.load_latest(parts)) state = *found;
     sampler.set_epoch(static_cast<std::size_t>(state.epoch));
     ddp::main_first(ctx, [&] { ddp::log_rank0(ctx, sampler.state().to_string()); });
     ddp::on_rank0(ctx, std::cout) << ddp::all_gather_object(ctx, "host").size() << "\n";

@@ -27,9 +27,10 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 // What WriteDurably() throws.
-std::string ErrorOfWriting(const std::string& folder, const std::string& content) {
+std::string ErrorOfWriting(const std::string& folder, const std::string& content,
+                           const std::string& name = "name") {
   try {
-    WriteDurably(folder, "name", {content});
+    WriteDurably(folder, name, {content});
   } catch (const CheckpointError& e) {
     return e.what();
   }
@@ -130,6 +131,19 @@ TEST(AbandonedTemporariesTest, ThatOfAnotherHostIsOneWhenNobodyWroteToItForADay)
   EXPECT_THAT(AbandonedTemporaries(folder.path(), "step-"), IsEmpty());
   fs::last_write_time(other, now - std::chrono::hours(25));
   EXPECT_THAT(AbandonedTemporaries(folder.path(), "step-"), ElementsAre(other));
+}
+
+// Another Checkpointer of this process may be looking for abandoned files meanwhile. Seen red when
+// all files with the own pid were taken for those of a process before us.
+TEST(AbandonedTemporariesTest, WhatThisProcessIsWritingIsNone) {
+  const ddprun::TempDir folder;
+  WriteDurably(folder.path(), "step-1", [&](const Sink& sink) {
+    sink("half");
+    EXPECT_THAT(AbandonedTemporaries(folder.path(), "step-"), IsEmpty());
+    EXPECT_THAT(ErrorOfWriting(folder.path(), "other", "step-1"),
+                HasSubstr("this process is writing it already"));
+  });
+  EXPECT_EQ(testing::ReadFile(folder / "step-1"), "half");
 }
 
 TEST(AbandonedTemporariesTest, FilesWithOtherNamesAreNone) {

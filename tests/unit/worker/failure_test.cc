@@ -12,6 +12,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -82,14 +83,45 @@ TEST(FailureTest, AWorkerReportsItsLifeToTheAgent) {
       ctx.report_phase("training");
       ctx.report_step(17);
       ctx.report_checkpoint(17, "/c/step 17");
+      ctx.report_checkpoint_failed(18, 2, "disk full");
       return 0;
     }));
   }
   const ddprun::TempDir folder;
   Agent agent(folder / "s");
   EXPECT_EQ(RunRanks({1, {}, {{"DDPRUN_CONTROL_SOCKET", folder / "s"}}})[0].exit_code, 0);
-  EXPECT_THAT(agent.Packets(), ElementsAre("READY=1", "PHASE=training", "STEP=17",
-                                           "CHECKPOINT=17 /c/step 17", "BYE=1"));
+  EXPECT_THAT(agent.Packets(),
+              ElementsAre("READY=1", "PHASE=training", "STEP=17", "CHECKPOINT=17 /c/step 17",
+                          "CHECKPOINT_FAILED=18 2 disk full", "BYE=1"));
+}
+
+TEST(FailureTest, TheAgentHearsOfACheckpointWhenItIsOnDiskOrHasFailed) {
+  const ddprun::TempDir folder;
+  if (InRank()) {
+    exit(run([] {
+      const Context ctx = init();
+      torch::nn::Linear net(2, 1);
+      torch::optim::SGD optimizer(net->parameters(), 0.1);
+      const std::string folder = std::getenv("DDP_TEST_FOLDER");
+      std::ofstream(folder + "/file") << "in the way";
+      for (const char* name : {"/good", "/file"}) {
+        Checkpointer checkpointer(ctx, folder + name);
+        checkpointer.save(State(), *net, optimizer);
+      }
+      return 0;
+    }));
+  }
+  Agent agent(folder / "s");
+  EXPECT_EQ(
+      RunRanks(
+          {1, {}, {{"DDPRUN_CONTROL_SOCKET", folder / "s"}, {"DDP_TEST_FOLDER", folder.path()}}})[0]
+          .exit_code,
+      0);
+  EXPECT_THAT(agent.Packets(),
+              ElementsAre("READY=1",
+                          "CHECKPOINT=0 " + folder.path() + "/good/step-000000000000.safetensors",
+                          ::testing::MatchesRegex("CHECKPOINT_FAILED=0 1 cannot .*Not a directory"),
+                          "BYE=1"));
 }
 
 TEST(FailureTest, AUsersErrorIsOneLineOneReportAndOneFile) {

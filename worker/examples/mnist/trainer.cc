@@ -21,7 +21,6 @@ namespace {
 
 constexpr int kLossInterval = 10;  // steps between two averages of the loss over all ranks
 constexpr std::int64_t kEvaluationBatch = 250;
-constexpr char kSamplerKey[] = "sampler";  // in State::user
 
 // Everything that may be wrong on one rank alone, before the first collective that needs it.
 struct Inputs {
@@ -93,6 +92,8 @@ class Trainer {
     return options;
   }
 
+  ddp::CheckpointParts Parts() { return ddp::CheckpointParts(model_, optimizer_).with(sampler_); }
+
   bool Finished() const { return flags_.max_steps > 0 && state_.step >= flags_.max_steps; }
 
   std::int64_t StepsOf(std::size_t samples) const {
@@ -109,7 +110,7 @@ class Trainer {
 
   void Resume() {
     if (!checkpointer_) return;
-    const std::optional<ddp::State> found = checkpointer_->load_latest(model_.module(), optimizer_);
+    const std::optional<ddp::State> found = checkpointer_->load_latest(Parts());
     if (!found) return;
     state_ = *found;
     last_saved_ = state_.step;
@@ -118,7 +119,6 @@ class Trainer {
                   state_.path.c_str());
       std::fflush(stdout);
     }
-    sampler_.resume(ddp::SamplerState::from_string(state_.user.at(kSamplerKey)));
   }
 
   void RunEpoch() {
@@ -180,8 +180,7 @@ class Trainer {
 
   void Save() {
     if (!checkpointer_ || state_.step == last_saved_) return;
-    state_.user[kSamplerKey] = sampler_.state().to_string();
-    checkpointer_->save(state_, model_.module(), optimizer_);
+    checkpointer_->save(state_, Parts());
     last_saved_ = state_.step;
   }
 

@@ -6,6 +6,10 @@
 //
 //   ddprun_format    "1"
 //   step, epoch, batch, world_size       decimal numbers; see State
+//   lr               a JSON array: the learning rate of each parameter group
+//   lr_steps         decimal: steps of the scheduler, if one was given
+//   sampler          SamplerState::to_string(), if a sampler was given
+//   buckets          which parameters are in which gradient bucket, if that is known
 //   rng, rng_cuda    state of each rank's default generator, in hex, separated by commas
 //   user             a JSON object: State::user
 //   xxh3             a JSON object: XXH3-64 of each tensor's bytes, 16 hex digits
@@ -19,12 +23,15 @@
 #ifndef DDP_CHECKPOINTER_H_
 #define DDP_CHECKPOINTER_H_
 
+#include <ddp/checkpoint_parts.h>
 #include <ddp/context.h>
+#include <ddp/save_status.h>
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -42,44 +49,88 @@ struct State {
   std::string path;    // of the file, on rank 0's node
 };
 
+// What save() does while the checkpoint before it is not on disk yet. There are never two.
+enum class WhenBusy {
+  kWait,  // until it is: every checkpoint is made, and a slow disk slows training down
+  kSkip,  // nothing: this one is not made, and training never waits for a disk
+};
+
 struct CheckpointerOptions {
   // After a save, the file just saved and the keep_last - 1 next older ones stay. Files of a higher
   // step, and those that this version cannot read, do not count and are never removed. At least 1
   // (ConfigError).
   int keep_last = 2;
+
+  // Files whose step is a multiple of this stay as well, for good. 0: no others. Not negative
+  // (ConfigError).
+  std::int64_t keep_every = 0;
+
+  WhenBusy when_busy = WhenBusy::kWait;
 };
 
-// save() and load_latest() are collectives: all ranks call them, in the same order. An error of
-// rank 0 (disk full, folder not readable) throws on every rank, and no rank hangs. One thread.
+// save(), flush() and load_latest() are collectives: all ranks call them, in the same order, from
+// one thread at a time. On rank 0 files are written by a thread of this object, which calls nothing
+// of the program's. No rank hangs where another one fails.
+//
+// A disk that is full, read-only, over quota or gone never ends the training: rank 0 says on stderr
+// what happened, with path and reason, and what happens next; the agent is told
+// (CHECKPOINT_FAILED); SaveStatus counts it; older files stay as they are.
 class Checkpointer {
  public:
-  // Only rank 0 ever touches `directory`, so only its node needs it; save() creates it.
-  // `ctx` must outlive this object.
+  // Only rank 0 ever touches `directory`, so only its node needs it; save() creates it. One
+  // Checkpointer for one folder. `ctx` must outlive this object. No collective. Throws ConfigError.
   Checkpointer(const Context& ctx, std::string directory,
                const CheckpointerOptions& options = CheckpointerOptions());
 
-  // Writes a checkpoint and returns its path (the same text on all ranks) when it is on disk.
-  // Model and optimizer are rank 0's: DistributedDataParallel keeps the others equal. Tells the
-  // agent. Throws AgreedError.
-  //
-  // Optimizers: SGD, Adam, AdamW, RMSprop, Adagrad. What a checkpoint holds of one is its state
-  // (momentum, moments, step counts), not its options: set the learning rate yourself.
-  std::string save(const State& state, const torch::nn::Module& module,
-                   const torch::optim::Optimizer& optimizer);
+  // Returns when the last checkpoint is on disk, or has failed; after an exception too, so that a
+  // training which failed right after a save has it. Waits for no other rank.
+  ~Checkpointer();
+  Checkpointer(const Checkpointer&) = delete;
+  Checkpointer& operator=(const Checkpointer&) = delete;
 
-  // Fills module and optimizer, on every rank, from the newest file that is whole, and sets the
-  // default generators back; nullopt, changing nothing, if there is no file. A file that is
-  // short or has a wrong hash is renamed to `<name>.corrupt`; one of an unknown format version is
-  // left alone. Either is reported on rank 0's stderr, and the next older one is taken. A whole
-  // file that does not fit the module or the optimizer throws AgreedError: going back to an older
-  // file, or to none, would lose work in silence. A leading `module.` in its parameter names is
-  // dropped.
+  // Begins a checkpoint and returns the path that it will have in this rank's `directory`, or
+  // nothing, on all ranks alike, if it was skipped: WhenBusy. Rank 0 is held up for one copy of the
+  // state into memory that is kept for the next save (the first one also has to get that memory),
+  // the others not even for that. When the file is on disk, the agent is told; status() and flush()
+  // know.
+  //
+  // Model, optimizer, scheduler and sampler are rank 0's: DistributedDataParallel keeps the others
+  // equal, but for the buffers, of which rank 0's count. The generators are those of every rank.
+  //
+  // Optimizers: SGD, Adam, AdamW, RMSprop, Adagrad, LBFGS. What a checkpoint holds of one is its
+  // state (momentum, moments, history, step counts) and the learning rate of each parameter group;
+  // its other options are the program's.
+  //
+  // Throws, on every rank, AgreedError for what will not be better the next time: an optimizer or a
+  // dtype that cannot be saved, a negative step. Never for a disk.
+  std::string save(const State& state, const CheckpointParts& parts);
+  std::string save(const State& state, torch::nn::Module& module,
+                   torch::optim::Optimizer& optimizer);
+
+  // Returns when the last checkpoint is on disk, or has failed, and what became of it and of those
+  // before it: the same on all ranks. So `save(); flush();` is a save that is done when it returns,
+  // and `error` says whether it is. Ranks other than 0 wait for rank 0 as in any collective, at
+  // most Options::timeout.
+  SaveStatus flush();
+
+  // What is known without asking: on rank 0 how things are now, elsewhere how they were at the last
+  // save() or flush(). No collective.
+  SaveStatus status() const;
+
+  // Fills the parts, on every rank, from the newest file that is whole, and sets the default
+  // generators back; nullopt, changing nothing, if there is no file. A file that is short, has a
+  // wrong hash, or is not of the step in its name, is renamed to `<name>.corrupt`; one of an
+  // unknown format version is left alone. Either is reported on rank 0's stderr, and the next older
+  // one is taken. A whole file that does not fit the parts, or lacks what a scheduler or a sampler
+  // needs, throws AgreedError: going back to an older file, or to none, would lose work in silence;
+  // so does a folder that cannot be read. A leading `module.` in its parameter names is dropped.
+  // Waits for a save that is not finished.
+  std::optional<State> load_latest(const CheckpointParts& parts);
   std::optional<State> load_latest(torch::nn::Module& module, torch::optim::Optimizer& optimizer);
 
  private:
-  const Context& ctx_;
-  const std::string directory_;
-  const CheckpointerOptions options_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace ddp

@@ -44,8 +44,8 @@ struct Options {
 // Made by ddp::init(), one in a process. Movable, not copyable. It must outlive everything that
 // was given a reference to it (DistributedDataParallel, Checkpointer).
 //
-// The accessors may be called from any thread, the report_ functions from one thread at a time,
-// the destructor from the thread that called init().
+// The accessors and the report_ functions may be called from any thread, the destructor from the
+// thread that called init().
 class Context {
  public:
   Context(Context&&) noexcept;
@@ -81,7 +81,10 @@ class Context {
   // nothing where there is no agent or it is gone.
   void report_step(std::int64_t step) const;  // training step `step` is finished
   void report_checkpoint(std::int64_t step, const std::string& path) const;  // durable on disk
-  void report_phase(const std::string& name) const;                          // for people
+  // A checkpoint could not be saved, and training goes on; the `failures`-th time in this process.
+  void report_checkpoint_failed(std::int64_t step, std::int64_t failures,
+                                const std::string& reason) const;
+  void report_phase(const std::string& name) const;  // for people
   // `kind`: user, collective, bind or checkpoint. Only needed without ddp::run().
   void report_error(const std::string& kind, const std::string& text) const;
 

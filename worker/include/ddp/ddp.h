@@ -19,6 +19,7 @@
 #ifndef DDP_DDP_H_
 #define DDP_DDP_H_
 
+#include <ddp/checkpoint_parts.h>
 #include <ddp/checkpointer.h>
 #include <ddp/collectives.h>
 #include <ddp/context.h>

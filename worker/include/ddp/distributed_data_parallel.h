@@ -18,11 +18,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace ddp {
+
+class CheckpointParts;
 
 // Gradients are not synchronized while one of these lives: see DistributedDataParallel::no_sync().
 class [[nodiscard]] NoSync {
@@ -61,6 +64,15 @@ class GradientReducer {
   bool* synchronize();
   DataParallelStatistics statistics() const;
   std::vector<std::size_t> bucket_sizes() const;
+
+  // Which parameters are in which bucket, as text for a checkpoint; empty where that cannot be
+  // known yet or never changes. Same text on all ranks. A collective, between steps: what the first
+  // step has found out is put to use now, rather than in the next forward().
+  std::string bucket_order();
+  // Uses that order from the next step on, instead of finding one out. Does nothing if the text is
+  // empty, of another model or of other bucket sizes, or if an order is in use already. The same on
+  // all ranks; between steps.
+  void set_bucket_order(const std::string& text);
 
  private:
   struct State;
@@ -167,6 +179,8 @@ class DistributedDataParallel {
   std::vector<std::size_t> bucket_sizes() const { return reducer_.bucket_sizes(); }
 
  private:
+  friend class CheckpointParts;  // the order of the buckets
+
   const Context& ctx_;  // the user's; outlives this
   std::shared_ptr<Module> module_;
   detail::GradientReducer reducer_;

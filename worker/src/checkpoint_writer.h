@@ -1,0 +1,72 @@
+// Puts checkpoints on disk, one at a time, on a thread of its own, while training goes on. No
+// libtorch.
+//
+// What goes wrong there costs a checkpoint, never the training: it is said on stderr, counted, and
+// told to the listener, and the older files stay as they are.
+#ifndef DDPRUN_WORKER_SRC_CHECKPOINT_WRITER_H_
+#define DDPRUN_WORKER_SRC_CHECKPOINT_WRITER_H_
+
+#include <ddp/save_status.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "worker/src/checkpoint_folder.h"
+
+namespace ddp::internal {
+
+// All functions on one thread, which owns this; the events come on the writer's.
+class CheckpointWriter {
+ public:
+  struct Events {
+    std::function<void(std::int64_t step, const std::string& path)> durable;
+    // `failures`: so far, this one included.
+    std::function<void(std::int64_t step, std::int64_t failures, const std::string& reason)> failed;
+  };
+
+  CheckpointWriter(std::string directory, Retention retention, Events events);
+  ~CheckpointWriter();  // waits
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  // Begins to write; waits first if another one is not finished. What `image` points to must stay
+  // as it is until Wait() returns, or busy() is false.
+  void Start(CheckpointImage image);
+
+  bool busy() const;  // a checkpoint is not finished
+  void Wait();        // until none is
+
+  // A save that failed before there was anything to write.
+  void Fail(std::int64_t step, const std::string& reason);
+  void CountSkipped();
+
+  SaveStatus status() const;
+
+ private:
+  void Run();
+  void Write(CheckpointImage image);
+
+  // Constant after construction.
+  const std::string directory_;
+  const Retention retention_;
+  const Events events_;
+
+  bool folder_was_there_ = false;  // the writer's thread's
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::optional<CheckpointImage> next_;
+  bool ending_ = false;
+  SaveStatus status_;
+
+  std::thread thread_;  // runs from the first Start() on
+};
+
+}  // namespace ddp::internal
+
+#endif  // DDPRUN_WORKER_SRC_CHECKPOINT_WRITER_H_
