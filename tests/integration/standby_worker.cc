@@ -45,12 +45,12 @@ int main(int argc, char** argv) {
   const bool standby = ddp::internal::IsStandby();
   if (standby) {
     const char* const rank = std::getenv("RANK");
-    std::printf("before\n");  // stays in stdio's buffer
     std::cerr << "rank before: " << (rank == nullptr ? "none" : rank) << "\n";
     if (mode == "dies") {
       std::cerr << "no such dataset\n";
       return 3;
     }
+    std::printf("before\n");  // stays in stdio's buffer
     Write(folder + "/waits." + pid, std::getenv("LOCAL_RANK"));
     ddp::internal::WaitAsStandby(&agent);
   }
