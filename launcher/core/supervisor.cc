@@ -217,7 +217,7 @@ void Supervisor::UpdateFence() {
   }
   if (wanted == fence_) return;
   fence_ = wanted;
-  actions_.push_back(SetFence{wanted});
+  actions_.emplace_back(std::in_place_type<SetFence>, SetFence{wanted});
 }
 
 // ---- the rendezvous ----
@@ -308,7 +308,7 @@ void Supervisor::OnStart(const Header& header) {
   workers_.assign(options_.node.worker_count, Worker{});
   Enter(SupervisorState::kRunning);
   UpdateFence();  // before there is anything to fence
-  actions_.push_back(SpawnWorkers{generation_, assignment_});
+  actions_.emplace_back(std::in_place_type<SpawnWorkers>, SpawnWorkers{generation_, assignment_});
 }
 
 void Supervisor::OnSave(const Header& header) {
@@ -319,7 +319,8 @@ void Supervisor::OnSave(const Header& header) {
   if (speakers.empty()) {
     SendUp(CannotSave{});
   } else {
-    actions_.push_back(AskWorkersToSave{std::move(speakers)});
+    actions_.emplace_back(std::in_place_type<AskWorkersToSave>,
+                          AskWorkersToSave{std::move(speakers)});
   }
 }
 
@@ -405,9 +406,11 @@ std::vector<LocalRank> Supervisor::Alive() const {
 
 void Supervisor::SendUp(AgentMessage message) {
   if (!joined_) return;  // the next session begins with all of it
-  actions_.push_back(Send{header(), std::move(message)});
+  actions_.emplace_back(std::in_place_type<Send>, Send{header(), std::move(message)});
 }
 
-void Supervisor::Say(std::string text) { actions_.push_back(Note{std::move(text)}); }
+void Supervisor::Say(std::string text) {
+  actions_.emplace_back(std::in_place_type<Note>, Note{std::move(text)});
+}
 
 }  // namespace ddprun
