@@ -103,7 +103,7 @@ void TrainAndWrite(const Context& ctx, const std::string& part) {
 }
 
 // At three ranks the order of the buckets decides in which order the ranks are added up. Seen red
-// without set_bucket_order() (every kind), and with an order only where it was rebuilt at the time
+// without set_bucket_order() (four of six), and with an order only where it was rebuilt at the time
 // of the save (`.1` and `2.2`).
 TEST_F(CheckpointPartsTest, ThreeRanksThatStopAndResumeEndEqualToTheLastBit) {
   if (testing::InRank()) {
