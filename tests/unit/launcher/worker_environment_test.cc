@@ -126,11 +126,11 @@ TEST(StandbyEnvironmentTest, HasWhatIsKnownAheadAndNoPlaceInTheJob) {
   EXPECT_THAT(
       StandbyEnvironment(Place(), {"RANK=9", "MASTER_ADDR=x", "A=b", "DDPRUN_GENERATION=1"}, {}),
       ElementsAre("A=b", "DDPRUN_CHECKPOINT_DIR=/ckpt",
-                  "DDPRUN_CONTROL_SOCKET=/tmp/ddprun-x/control.sock", "DDPRUN_RUN_DIR=/logs/exp7_x",
-                  "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x", "DDPRUN_STANDBY=1", "LOCAL_RANK=1",
-                  "LOCAL_WORLD_SIZE=2", "OMP_NUM_THREADS=1", "ROLE_NAME=trainer",
-                  "TORCHELASTIC_RUN_ID=exp7", "TORCHELASTIC_USE_AGENT_STORE=False",
-                  "TORCH_NCCL_ASYNC_ERROR_HANDLING=1"));
+                  "DDPRUN_CONTROL_SOCKET=/tmp/ddprun-x/control.sock", "DDPRUN_EPOCH=1",
+                  "DDPRUN_RUN_DIR=/logs/exp7_x", "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x",
+                  "DDPRUN_STANDBY=1", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "OMP_NUM_THREADS=1",
+                  "ROLE_NAME=trainer", "TORCHELASTIC_RUN_ID=exp7",
+                  "TORCHELASTIC_USE_AGENT_STORE=False", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1"));
 }
 
 TEST(WorkerEnvironmentTest, AWorkerOfAnInnerJobIsNoStandby) {
