@@ -284,8 +284,7 @@ int rename(const char* from, const char* to) noexcept {
   return ddp::testing::Watched(&lock, call, [&] { return real(from, to); });
 }
 
-int unlink(const char* path) noexcept {
-  static auto* const real = ddp::testing::Real<int(const char*)>("unlink");
+static int RemoveWith(int (*real)(const char*), const char* path) {
   std::unique_lock<std::mutex> lock(ddp::testing::Mutex());
   if (ddp::testing::watch == nullptr) return real(path);
   const auto name = ddp::testing::Inside(path);
@@ -294,14 +293,14 @@ int unlink(const char* path) noexcept {
       [&] { return real(path); });
 }
 
+int unlink(const char* path) noexcept {
+  static auto* const real = ddp::testing::Real<int(const char*)>("unlink");
+  return RemoveWith(real, path);
+}
+
 int remove(const char* path) noexcept {  // of std::filesystem
   static auto* const real = ddp::testing::Real<int(const char*)>("remove");
-  std::unique_lock<std::mutex> lock(ddp::testing::Mutex());
-  if (ddp::testing::watch == nullptr) return real(path);
-  const auto name = ddp::testing::Inside(path);
-  return ddp::testing::Watched(
-      &lock, name ? std::optional<DiskCall>(DiskCall{Kind::kRemove, *name}) : std::nullopt,
-      [&] { return real(path); });
+  return RemoveWith(real, path);
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {
