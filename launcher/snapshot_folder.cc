@@ -4,23 +4,17 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <limits>
-#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "worker/contract/memory_room.h"
 
 namespace ddprun {
 namespace {
@@ -46,25 +40,6 @@ std::string NameOf(const std::string& job) {
     if (!plain) c = '_';
   }
   return name;
-}
-
-// A number in a file of one line; nullopt: there is none ("max", or no file).
-std::optional<std::uint64_t> ReadNumber(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::uint64_t number = 0;
-  if (!std::getline(file, line) || !absl::SimpleAtoi(line, &number)) return std::nullopt;
-  return number;
-}
-
-// "0::/user.slice/job" → "/user.slice/job"; empty where there is no version 2.
-std::string OwnCgroup(const SnapshotPlace& place) {
-  std::ifstream file(place.self_cgroup);
-  for (std::string line; std::getline(file, line);) {
-    absl::string_view path = line;
-    if (absl::ConsumePrefix(&path, "0::")) return std::string(path);
-  }
-  return "";
 }
 
 absl::Status Error(const std::string& what, const std::string& path) {
@@ -93,16 +68,7 @@ bool IsStale(const std::string& folder) {
 }  // namespace
 
 std::uint64_t SnapshotRoom(const SnapshotPlace& place) {
-  struct statvfs file_system;
-  if (::statvfs(place.root.c_str(), &file_system) != 0) return 0;
-  std::uint64_t room = static_cast<std::uint64_t>(file_system.f_bavail) * file_system.f_frsize;
-  for (fs::path group = OwnCgroup(place); group.has_relative_path(); group = group.parent_path()) {
-    const std::string folder = absl::StrCat(place.cgroups, group.native());
-    const auto limit = ReadNumber(folder + "/memory.max");
-    const auto used = ReadNumber(folder + "/memory.current");
-    if (limit && used) room = std::min(room, *limit - std::min(*limit, *used));
-  }
-  return room;
+  return MemoryRoom({place.root, place.cgroups, place.self_cgroup});
 }
 
 std::vector<std::string> RemoveStaleSnapshots(const SnapshotPlace& place) {

@@ -46,6 +46,9 @@ inline constexpr char kWaiting[] = "waiting";
 // PHASE=init: ddp::init() has begun. After a restart the agent measures how long each phase takes,
 // from one PHASE, or READY, to the next, until the first STEP.
 inline constexpr char kPhaseInit[] = "init";
+// PHASE=restore: ddp::Checkpointer looks for a state; PHASE=first_step: it is done.
+inline constexpr char kPhaseRestore[] = "restore";
+inline constexpr char kPhaseFirstStep[] = "first_step";
 
 // Agent → worker, to workers that have sent something.
 inline constexpr char kSave[] = "SAVE";  // SAVE=1: a planned stop is coming; make a checkpoint

@@ -24,11 +24,6 @@ constexpr std::string_view kSuffix = ".safetensors";
 constexpr char kCorruptSuffix[] = ".corrupt";
 constexpr char kStepKey[] = "step";
 
-struct StepFile {
-  std::int64_t step = 0;
-  std::string path;
-};
-
 // Nothing for a name that CheckpointName() does not give.
 std::optional<std::int64_t> StepOf(std::string_view name) {
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
@@ -55,18 +50,6 @@ std::vector<StepFile> ListSteps(const std::string& directory) {
   return files;
 }
 
-// Out of the way, so that it is neither tried again nor taken for a checkpoint; kept, so that a
-// person can look at it.
-void SetAside(const std::string& path, const std::string& reason) {
-  const std::string aside = path + kCorruptSuffix;
-  std::error_code error;
-  fs::rename(path, aside, error);
-  WarnOnRank0("checkpoint " + path + " is damaged: " + reason + ". " +
-              (error ? "It cannot be renamed to " + aside + " (" + error.message() + ")"
-                     : "Renamed it to " + aside) +
-              "; looking for an older one");
-}
-
 bool IsReadable(const std::string& path) {
   try {
     SafetensorsFile::Open(path, SafetensorsFile::Check::kStructure);
@@ -79,7 +62,7 @@ bool IsReadable(const std::string& path) {
 void Remove(const std::string& path) {
   std::error_code error;
   fs::remove(path, error);
-  if (error) WarnOnRank0("cannot remove the old checkpoint " + path + ": " + error.message());
+  if (error) Warn(0, "cannot remove the old checkpoint " + path + ": " + error.message());
 }
 
 // A file that was copied or renamed over another one is whole, and yet not what its name says.
@@ -109,8 +92,8 @@ std::vector<std::string_view> Pieces(const std::string& header,
 
 }  // namespace
 
-void WarnOnRank0(const std::string& text) {
-  std::cerr << "[rank 0] warning: " + text + "\n" << std::flush;
+void Warn(int rank, const std::string& text) {
+  std::cerr << "[rank " + std::to_string(rank) + "] warning: " + text + "\n" << std::flush;
 }
 
 std::string CheckpointName(std::int64_t step) {
@@ -120,19 +103,56 @@ std::string CheckpointName(std::int64_t step) {
   return name;
 }
 
+CheckpointSearch::CheckpointSearch(int rank, const std::vector<std::string>& folders,
+                                   std::int64_t highest_step)
+    : rank_(rank) {
+  for (const std::string& folder : folders) {
+    for (StepFile& file : ListSteps(folder)) {
+      if (file.step <= highest_step) files_.push_back(std::move(file));
+    }
+  }
+  std::stable_sort(files_.begin(), files_.end(),
+                   [](const StepFile& a, const StepFile& b) { return a.step > b.step; });
+}
+
+bool CheckpointSearch::Next() {
+  while (next_ < files_.size()) {
+    const StepFile& file = files_[next_++];
+    try {
+      file_ = std::make_unique<SafetensorsFile>(
+          SafetensorsFile::Open(file.path, SafetensorsFile::Check::kStructure));
+      CheckStep(*file_, file.step);
+      return true;
+    } catch (const DamagedError& e) {
+      SetAside(e.what());
+    } catch (const FormatError& e) {
+      Warn(rank_, "skipping checkpoint " + file.path + ": " + e.what() +
+                      ". It is left as it is; looking for an older one");
+    }
+  }
+  return false;
+}
+
+void CheckpointSearch::SetAside(const std::string& reason) {
+  const std::string aside = path() + kCorruptSuffix;
+  std::error_code error;
+  fs::rename(path(), aside, error);
+  Warn(rank_, "checkpoint " + path() + " is damaged: " + reason + ". " +
+                  (error ? "It cannot be renamed to " + aside + " (" + error.message() + ")"
+                         : "Renamed it to " + aside) +
+                  "; looking for an older one");
+}
+
 std::unique_ptr<SafetensorsFile> OpenNewestCheckpoint(const std::string& directory,
                                                       std::string* path) {
-  for (const StepFile& file : ListSteps(directory)) {
-    *path = file.path;
+  CheckpointSearch search(0, {directory});
+  while (search.Next()) {
+    *path = search.path();
     try {
-      auto opened = std::make_unique<SafetensorsFile>(SafetensorsFile::Open(file.path));
-      CheckStep(*opened, file.step);
-      return opened;
+      for (std::size_t i = 0; i < search.file().tensors().size(); ++i) search.file().Verify(i);
+      return search.Take();
     } catch (const DamagedError& e) {
-      SetAside(file.path, e.what());
-    } catch (const FormatError& e) {
-      WarnOnRank0("skipping checkpoint " + file.path + ": " + e.what() +
-                  ". It is left as it is; looking for an older one");
+      search.SetAside(e.what());
     }
   }
   return nullptr;

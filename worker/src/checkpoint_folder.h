@@ -1,5 +1,5 @@
 // The files of a checkpoint folder: what they are called, which is the newest, which are too old.
-// For rank 0 alone, on one thread at a time: warnings go to stderr and begin with `[rank 0]`. No
+// One thread at a time. Warnings go to stderr and begin with `[rank 0]`, or the rank given. No
 // libtorch.
 //
 // A checkpoint is saved in this order: what dead writers left is removed, the file is written under
@@ -14,8 +14,10 @@
 #define DDPRUN_WORKER_SRC_CHECKPOINT_FOLDER_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "worker/src/safetensors.h"
@@ -35,8 +37,8 @@ struct CheckpointImage {
   Metadata metadata;                 // with everything but hashes, version and step
 };
 
-// `[rank 0] warning: <text>` as one line on stderr.
-void WarnOnRank0(const std::string& text);
+// `[rank <rank>] warning: <text>` as one line on stderr.
+void Warn(int rank, const std::string& text);
 
 // step-000000001200.safetensors. `step` is not negative.
 std::string CheckpointName(std::int64_t step);
@@ -45,11 +47,49 @@ std::string CheckpointName(std::int64_t step);
 // then, and the older ones are as they were.
 std::string SaveCheckpoint(const std::string& directory, CheckpointImage image);
 
-// The file with the highest step that is whole, with its path in `*path`; nullptr if there is
-// none, or no folder. A damaged file on the way there, or one that is not of the step that its name
-// says, is renamed to `<name>.corrupt`; one that
-// cannot be opened, or has another format version, is skipped. Both are warned of. Throws
-// CheckpointError if the folder cannot be read.
+struct StepFile {
+  std::int64_t step = 0;  // that its name says
+  std::string path;
+};
+
+// Goes through the files of some folders, highest step first, and opens those that may be loaded:
+//
+//   CheckpointSearch search(rank, {folder});
+//   while (search.Next()) {
+//     if (<search.file() is good>) ...
+//     search.SetAside("it is not");
+//   }
+class CheckpointSearch {
+ public:
+  // Of files of the same step that of the folder that is named first comes first. A folder that is
+  // not there is an empty one. Throws CheckpointError if one cannot be read.
+  CheckpointSearch(int rank, const std::vector<std::string>& folders,
+                   std::int64_t highest_step = std::numeric_limits<std::int64_t>::max());
+
+  // Opens the next file whose structure is good and that is of the step that its name says; false
+  // if there is none. Damaged ones on the way there are set aside; one that cannot be opened, or
+  // has another format version, is skipped. Both are warned of.
+  bool Next();
+
+  // Of the last Next(), which was true. Its tensors' hashes are not checked.
+  const SafetensorsFile& file() const { return *file_; }
+  const std::string& path() const { return files_[next_ - 1].path; }
+  // Hands file() over.
+  std::unique_ptr<SafetensorsFile> Take() { return std::move(file_); }
+
+  // Renames the file to `<name>.corrupt`, so that it is neither tried again nor taken for a
+  // checkpoint, and a person can look at it. Warns.
+  void SetAside(const std::string& reason);
+
+ private:
+  const int rank_;
+  std::vector<StepFile> files_;
+  std::size_t next_ = 0;
+  std::unique_ptr<SafetensorsFile> file_;
+};
+
+// The first of a search in `directory` whose hashes are right, with its path in `*path`; nullptr if
+// there is none. Others are set aside.
 std::unique_ptr<SafetensorsFile> OpenNewestCheckpoint(const std::string& directory,
                                                       std::string* path);
 

@@ -25,36 +25,20 @@ std::string Explain(std::int64_t step, const std::string& reason, const SaveStat
 CheckpointWriter::CheckpointWriter(std::string directory, Retention retention, Events events)
     : directory_(std::move(directory)), retention_(retention), events_(std::move(events)) {}
 
-CheckpointWriter::~CheckpointWriter() {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    ending_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
 void CheckpointWriter::Start(CheckpointImage image) {
-  Wait();
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    next_ = std::move(image);
-    status_.writing = true;
-  }
-  changed_.notify_all();
-  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  thread_.Start([this, image = std::move(image)]() mutable { Write(std::move(image)); });
 }
 
-bool CheckpointWriter::busy() const { return status().writing; }
+bool CheckpointWriter::busy() const { return thread_.busy(); }
 
-void CheckpointWriter::Wait() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return !status_.writing; });
-}
+void CheckpointWriter::Wait() { thread_.Wait(); }
 
 SaveStatus CheckpointWriter::status() const {
+  const bool writing = busy();  // first: what is finished is in the status
   const std::lock_guard<std::mutex> lock(mutex_);
-  return status_;
+  SaveStatus status = status_;
+  status.writing = writing;
+  return status;
 }
 
 void CheckpointWriter::CountSkipped() {
@@ -70,29 +54,15 @@ void CheckpointWriter::Fail(std::int64_t step, const std::string& reason) {
     status_.error = reason;
     status = status_;
   }
-  WarnOnRank0(Explain(step, reason, status));
+  Warn(0, Explain(step, reason, status));
   events_.failed(step, status.failed, reason);
-}
-
-void CheckpointWriter::Run() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] { return ending_ || next_.has_value(); });
-    if (!next_) return;
-    CheckpointImage image = *std::exchange(next_, std::nullopt);
-    lock.unlock();
-    Write(std::move(image));
-    lock.lock();
-    status_.writing = false;
-    changed_.notify_all();
-  }
 }
 
 void CheckpointWriter::Write(CheckpointImage image) {
   const std::int64_t step = image.step;
   std::error_code ignored;
   if (folder_was_there_ && !std::filesystem::exists(directory_, ignored)) {
-    WarnOnRank0("the checkpoint folder " + directory_ +
+    Warn(0, "the checkpoint folder " + directory_ +
                 " has vanished, and with it the checkpoints that were there; making it anew");
   }
   std::string path;
@@ -114,7 +84,7 @@ void CheckpointWriter::Write(CheckpointImage image) {
   try {
     RemoveOldCheckpoints(directory_, step, retention_);
   } catch (const std::exception& e) {
-    WarnOnRank0(std::string("old checkpoints are not removed: ") + e.what());
+    Warn(0, std::string("old checkpoints are not removed: ") + e.what());
   }
 }
 

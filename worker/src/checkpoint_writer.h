@@ -8,14 +8,12 @@
 
 #include <ddp/save_status.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <thread>
 
+#include "worker/src/background_thread.h"
 #include "worker/src/checkpoint_folder.h"
 
 namespace ddp::internal {
@@ -29,10 +27,8 @@ class CheckpointWriter {
     std::function<void(std::int64_t step, std::int64_t failures, const std::string& reason)> failed;
   };
 
+  // The destructor waits.
   CheckpointWriter(std::string directory, Retention retention, Events events);
-  ~CheckpointWriter();  // waits
-  CheckpointWriter(const CheckpointWriter&) = delete;
-  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   // Begins to write; waits first if another one is not finished. What `image` points to must stay
   // as it is until Wait() returns, or busy() is false.
@@ -48,7 +44,6 @@ class CheckpointWriter {
   SaveStatus status() const;
 
  private:
-  void Run();
   void Write(CheckpointImage image);
 
   // Constant after construction.
@@ -58,13 +53,10 @@ class CheckpointWriter {
 
   bool folder_was_there_ = false;  // the writer's thread's
 
-  mutable std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::optional<CheckpointImage> next_;
-  bool ending_ = false;
-  SaveStatus status_;
+  mutable std::mutex mutex_;
+  SaveStatus status_;  // guarded by mutex_, but for `writing`, which is the thread's busy()
 
-  std::thread thread_;  // runs from the first Start() on
+  BackgroundThread thread_;  // the last member: ends before all others
 };
 
 }  // namespace ddp::internal

@@ -1,7 +1,12 @@
 #include <ddp/checkpointer.h>
 #include <ddp/collectives.h>
 #include <ddp/errors.h>
+#include <torch/types.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,64 +15,49 @@
 #include <utility>
 #include <vector>
 
+#include "worker/contract/control.h"
+#include "worker/contract/environment.h"
 #include "worker/src/checkpoint_folder.h"
 #include "worker/src/checkpoint_writer.h"
+#include "worker/src/control_client.h"
 #include "worker/src/failure.h"
+#include "worker/src/model_sync.h"
+#include "worker/src/restore_order.h"
 #include "worker/src/rng_state.h"
 #include "worker/src/safetensors.h"
+#include "worker/src/snapshot_schedule.h"
+#include "worker/src/snapshot_writer.h"
 #include "worker/src/staging_buffer.h"
 #include "worker/src/state_image.h"
+#include "worker/src/state_search.h"
+#include "worker/src/state_stream.h"
+#include "worker/src/step_agreement.h"
 #include "worker/src/training_state.h"
 
 namespace ddp {
 namespace {
 
+using internal::FoundState;
 using internal::Metadata;
-using internal::SafetensorsFile;
+using internal::NamedTensor;
 using internal::StateImage;
-using internal::TensorBytes;
+using internal::StatePart;
 using internal::TensorInfo;
-using internal::TensorMap;
 using nlohmann::json;
 
-// What the other ranks must know of the file, as text.
-std::string Summarize(const SafetensorsFile* file, const std::string& path) {
-  if (file == nullptr) return "";
-  json tensors = json::array();
-  for (const TensorBytes& tensor : file->tensors()) {
-    tensors.push_back({tensor.info.name, tensor.info.dtype, tensor.info.shape});
-  }
-  return json{{"path", path}, {"metadata", file->metadata()}, {"tensors", tensors}}.dump();
-}
-
-// The tensors of a file on this rank: rank 0's have the file's values, the others' are empty.
-TensorMap MakeTensors(const json& summary, const SafetensorsFile* file) {
-  TensorMap result;
-  for (std::size_t i = 0; i < summary["tensors"].size(); ++i) {
-    const json& entry = summary["tensors"][i];
-    const TensorInfo info{entry[0], entry[1], entry[2]};
-    if (file == nullptr) {
-      result[info.name] = torch::empty(info.shape, internal::DtypeOf(info));
-    } else {
-      // Only read from: the mapping is read-only.
-      void* const data = const_cast<void*>(file->tensors()[i].data);
-      result[info.name] = torch::from_blob(data, info.shape, internal::DtypeOf(info));
-    }
-  }
-  return result;
-}
-
-State StateOf(const json& summary) {
-  const auto metadata = summary["metadata"].get<Metadata>();
+State StateOf(const FoundState& found) {
+  const Metadata& metadata = found.metadata;
   State state;
   state.step = std::stoll(metadata.at("step"));
   state.epoch = std::stoll(metadata.at("epoch"));
   state.batch = std::stoll(metadata.at("batch"));
   state.world_size = std::stoi(metadata.at("world_size"));
   state.user = json::parse(metadata.at("user")).get<std::map<std::string, std::string>>();
-  state.path = summary["path"];
+  state.path = found.path;
   return state;
 }
+
+const char* GetEnvironment(const char* name) { return std::getenv(name); }
 
 void AddPlace(const Context& ctx, const State& state, Metadata* metadata) {
   if (state.step < 0) throw CheckpointError("a step cannot be negative");
@@ -83,7 +73,7 @@ SaveStatus Share(const Context& ctx, const SaveStatus& s) {
                      s.durable_step, s.durable_path, s.error};
   const std::string text = mine.dump(-1, ' ', false, json::error_handler_t::replace);
   const json j = json::parse(broadcast(ctx, text));
-  return {j[0], j[1], j[2], j[3], j[4], j[5], j[6]};
+  return {j[0], j[1], j[2], j[3], j[4], j[5], s.snapshot_step, j[6]};
 }
 
 // Calls `action`; whatever it throws becomes AgreedError on all ranks. A collective.
@@ -103,16 +93,30 @@ void Together(const Context& ctx, const std::string& what, const Action& action)
 }  // namespace
 
 struct Checkpointer::Impl {
+  using Clock = std::chrono::steady_clock;
+
   // Constant after construction.
   const Context& ctx;  // the user's; outlives this
   const std::string directory;
   const CheckpointerOptions options;
 
   SaveStatus known;  // what rank 0 said last
+  bool followed_order = false;
+  std::optional<std::int64_t> resumed_step;  // of the state that was loaded
 
   // Rank 0's. The writer reads from the buffer, so it must end first.
   internal::StagingBuffer staging;
   internal::CheckpointWriter writer;
+
+  // step()'s.
+  internal::StepAgreement agreement;
+  internal::SnapshotSchedule schedule;
+  internal::PackedBroadcast buffers_of_rank0;
+  std::optional<internal::SnapshotWriter> snapshots;  // a local rank 0's, from the first step on
+  bool began = false;
+  Clock::time_point last_step;
+  std::int64_t steps_since_snapshot = 0;
+  std::int64_t saves_done = 0;  // requests of the agent that are seen to
 
   Impl(const Context& context, std::string folder, const CheckpointerOptions& given)
       : ctx(context),
@@ -124,11 +128,13 @@ struct Checkpointer::Impl {
                 },
                 [this](std::int64_t step, std::int64_t failures, const std::string& reason) {
                   ctx.report_checkpoint_failed(step, failures, reason);
-                }}) {}
+                }}),
+        agreement(context),
+        schedule(given.snapshot_every, given.snapshot_interval) {}
 
   // Whether there is to be a checkpoint now.
-  bool Ready() {
-    if (options.when_busy == WhenBusy::kSkip && writer.busy()) {
+  bool Ready(WhenBusy when_busy) {
+    if (when_busy == WhenBusy::kSkip && writer.busy()) {
       writer.CountSkipped();
       return false;
     }
@@ -144,18 +150,42 @@ struct Checkpointer::Impl {
       writer.Fail(step, internal::TextOf(e));
     }
   }
+
+  // What a state holds beside its tensors, but for the generators.
+  Metadata TextsOf(const State& state, const CheckpointParts& parts) const {
+    Metadata metadata = internal::TextsOf(parts);
+    AddPlace(ctx, state, &metadata);
+    internal::AddMaker(GetEnvironment, &metadata);
+    return metadata;
+  }
+
+  void AddGenerators(Metadata* metadata) const {
+    (*metadata)["rng"] = internal::GatherRngStates(ctx, torch::Device(torch::kCPU));
+    if (!ctx.device().is_cuda()) return;
+    (*metadata)["rng_cuda"] = internal::GatherRngStates(ctx, ctx.device());
+  }
+
+  std::string Save(const State& state, const CheckpointParts& parts, WhenBusy when_busy);
+  void BeginSteps(const CheckpointParts& parts);
+  internal::StepAgreement::Values Wishes() const;
+  void Snapshot(const State& state, const CheckpointParts& parts);
+  std::optional<FoundState> Find();
 };
 
 Checkpointer::Checkpointer(const Context& ctx, std::string directory,
                            const CheckpointerOptions& options) {
-  if (directory.empty()) throw ConfigError("Checkpointer: the directory is empty");
-  if (options.keep_last < 1) {
-    throw ConfigError("CheckpointerOptions::keep_last is " + std::to_string(options.keep_last) +
-                      ", it must be at least 1");
-  }
-  if (options.keep_every < 0) {
-    throw ConfigError("CheckpointerOptions::keep_every is " + std::to_string(options.keep_every) +
-                      ", it must be 0 or more");
+  const auto check = [](const char* name, std::int64_t value, std::int64_t least) {
+    if (value >= least) return;
+    throw ConfigError("CheckpointerOptions::" + std::string(name) + " is " + std::to_string(value) +
+                      ", it must be at least " + std::to_string(least));
+  };
+  check("keep_last", options.keep_last, 1);
+  check("keep_every", options.keep_every, 0);
+  check("save_every", options.save_every, 0);
+  check("snapshot_every", options.snapshot_every, 0);
+  check("snapshot_interval", options.snapshot_interval.count(), 0);
+  if (directory.empty() && options.save_every > 0) {
+    throw ConfigError("Checkpointer: save_every needs a directory, and it is empty");
   }
   impl_ = std::make_unique<Impl>(ctx, std::move(directory), options);
 }
@@ -168,34 +198,98 @@ std::string Checkpointer::save(const State& state, torch::nn::Module& module,
 }
 
 std::string Checkpointer::save(const State& state, const CheckpointParts& parts) {
-  Impl& impl = *impl_;
-  const Context& ctx = impl.ctx;
+  return impl_->Save(state, parts, impl_->options.when_busy);
+}
+
+std::string Checkpointer::Impl::Save(const State& state, const CheckpointParts& parts,
+                                     WhenBusy when_busy) {
+  if (directory.empty()) throw ConfigError("Checkpointer: the directory is empty");
   Metadata metadata;
   std::optional<StateImage> image;  // rank 0's, unless the save is skipped
   Together(ctx, "checkpoint of step " + std::to_string(state.step) + ": ", [&] {
-    metadata = internal::TextsOf(parts);  // on all ranks: it may be a collective
-    AddPlace(ctx, state, &metadata);
-    if (ctx.rank() == 0 && impl.Ready()) image.emplace(internal::TensorsOf(parts));
+    metadata = TextsOf(state, parts);  // on all ranks: it may be a collective
+    if (ctx.rank() == 0 && Ready(when_busy)) image.emplace(internal::TensorsOf(parts));
   });
-  metadata["rng"] = internal::GatherRngStates(ctx, torch::Device(torch::kCPU));
-  if (ctx.device().is_cuda()) metadata["rng_cuda"] = internal::GatherRngStates(ctx, ctx.device());
-  const std::int64_t skipped_before = impl.known.skipped;
-  impl.known = Share(ctx, impl.writer.status());
-  if (impl.known.skipped > skipped_before) return "";
-  impl.known.writing = true;
-  if (image) impl.Begin(state.step, *image, std::move(metadata));
-  return impl.directory + "/" + internal::CheckpointName(state.step);
+  AddGenerators(&metadata);
+  const std::int64_t skipped_before = known.skipped;
+  known = Share(ctx, writer.status());
+  if (known.skipped > skipped_before) return "";
+  known.writing = true;
+  if (image) Begin(state.step, *image, std::move(metadata));
+  return directory + "/" + internal::CheckpointName(state.step);
+}
+
+void Checkpointer::step(const State& state, const CheckpointParts& parts) {
+  Impl& impl = *impl_;
+  impl.ctx.report_step(state.step);
+  const auto start = Impl::Clock::now();
+  if (impl.began) {
+    impl.schedule.StepTook(start - impl.last_step);
+  } else {
+    impl.BeginSteps(parts);
+  }
+  ++impl.steps_since_snapshot;
+  const auto [save_requests, snapshot_steps, anybody_snapshots] =
+      impl.agreement.Exchange(impl.Wishes());
+  const bool asked = save_requests > impl.saves_done && !impl.directory.empty();
+  impl.saves_done = std::max(impl.saves_done, save_requests);
+  const bool due = impl.options.save_every > 0 && state.step % impl.options.save_every == 0;
+  if (asked || due) impl.Save(state, parts, asked ? WhenBusy::kWait : impl.options.when_busy);
+  if (anybody_snapshots != 0 && impl.steps_since_snapshot >= snapshot_steps) {
+    impl.Snapshot(state, parts);
+  }
+  impl.last_step = Impl::Clock::now();
+}
+
+void Checkpointer::Impl::BeginSteps(const CheckpointParts& parts) {
+  began = true;
+  const char* const folder = std::getenv(ddprun::env::kSnapshotDir);
+  if (!options.snapshots || folder == nullptr || ctx.local_rank() != 0) return;
+  snapshots.emplace(folder, ctx.rank(), resumed_step, [this](std::int64_t step) {
+    internal::ControlClient::Process().Send(ddprun::control::kSnapshot, std::to_string(step));
+  });
+  snapshots->Prepare(StateImage(internal::TensorsOf(parts)).bytes());
+}
+
+// Requests to save; steps between two snapshots; whether this rank makes any.
+internal::StepAgreement::Values Checkpointer::Impl::Wishes() const {
+  constexpr std::int64_t kNotYet = std::numeric_limits<std::int64_t>::max();
+  const bool makes = snapshots && snapshots->usable();
+  const bool waits = makes && !snapshots->ready();
+  return {internal::ControlClient::Process().SaveRequests(), waits ? kNotYet : schedule.steps(),
+          makes ? 1 : 0};
+}
+
+void Checkpointer::Impl::Snapshot(const State& state, const CheckpointParts& parts) {
+  const auto start = Clock::now();
+  steps_since_snapshot = 0;
+  Metadata metadata = TextsOf(state, parts);
+  AddGenerators(&metadata);
+  // Every node's snapshot has the same bytes: rank 0's buffers, where those differ.
+  std::vector<NamedTensor> tensors = internal::TensorsOf(parts);
+  const std::vector<torch::Tensor> buffers = internal::BuffersAmong(parts, &tensors, ctx.rank());
+  buffers_of_rank0.FromRank0(ctx, buffers);
+  if (snapshots && snapshots->usable()) {
+    const StateImage image(std::move(tensors));
+    if (std::byte* const memory = snapshots->Begin(image.bytes())) {
+      snapshots->Publish({state.step, image.CopyTo(memory), std::move(metadata)});
+    }
+  }
+  schedule.SnapshotTook(Clock::now() - start,
+                        snapshots ? snapshots->background_time() : std::chrono::nanoseconds(0));
 }
 
 SaveStatus Checkpointer::flush() {
   Impl& impl = *impl_;
   impl.writer.Wait();
   impl.known = Share(impl.ctx, impl.writer.status());
-  return impl.known;
+  return status();
 }
 
 SaveStatus Checkpointer::status() const {
-  return impl_->ctx.rank() == 0 ? impl_->writer.status() : impl_->known;
+  SaveStatus status = impl_->ctx.rank() == 0 ? impl_->writer.status() : impl_->known;
+  if (impl_->snapshots) status.snapshot_step = impl_->snapshots->newest_step();
+  return status;
 }
 
 std::optional<State> Checkpointer::load_latest(torch::nn::Module& module,
@@ -203,41 +297,79 @@ std::optional<State> Checkpointer::load_latest(torch::nn::Module& module,
   return load_latest(CheckpointParts(module, optimizer));
 }
 
+std::optional<FoundState> Checkpointer::Impl::Find() {
+  internal::WhereToLook where;
+  if (!directory.empty()) where.folders = {directory};
+  const auto order = std::exchange(followed_order, true)
+                         ? std::nullopt
+                         : internal::ReadRestoreOrder(GetEnvironment, ctx.world_size());
+  if (!order) return internal::FindState(ctx, where);
+  if (order->from_the_start) return std::nullopt;
+  const char* const memory = std::getenv(ddprun::env::kSnapshotDir);
+  if (memory != nullptr) where.folders.insert(where.folders.begin(), memory);
+  where.highest_step = order->step;
+  where.allows = [&](const Metadata& metadata) { return order->Allows(GetEnvironment, metadata); };
+  where.source = order->rank;
+  std::optional<FoundState> found = internal::FindState(ctx, where);
+  if (!found && where.source != 0) {
+    where.source = 0;
+    found = internal::FindState(ctx, where);
+  }
+  if (ctx.rank() == 0 && (!found || found->metadata["step"] != std::to_string(order->step))) {
+    internal::Warn(0,
+                   "the state of step " + std::to_string(order->step) +
+                       ", with which all ranks were to begin, is not usable; " +
+                       (found ? "they begin with step " + found->metadata["step"]
+                              : std::string("no older one is either: training starts at step 0")));
+  }
+  return found;
+}
+
 std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
-  const Context& ctx = impl_->ctx;
-  std::unique_ptr<SafetensorsFile> file;
-  std::string text;
-  Together(ctx, "", [&] {
-    if (ctx.rank() != 0) return;
-    impl_->writer.Wait();
-    std::string path;
-    file = internal::OpenNewestCheckpoint(impl_->directory, &path);
-    text = Summarize(file.get(), path);
-  });
-  text = broadcast(ctx, text);
-  if (text.empty()) return std::nullopt;
+  Impl& impl = *impl_;
+  const Context& ctx = impl.ctx;
+  ctx.report_phase(ddprun::control::kPhaseRestore);
+  impl.writer.Wait();
+  std::optional<FoundState> found = impl.Find();
+  if (!found) {
+    ctx.report_phase(ddprun::control::kPhaseFirstStep);
+    return std::nullopt;
+  }
 
   State state;
-  json summary;
-  TensorMap tensors;
   internal::RestorePlan plan;
+  std::vector<StatePart> destinations;
   Together(ctx, "a checkpoint does not fit this program: ", [&] {
-    summary = json::parse(text);
-    state = StateOf(summary);
+    state = StateOf(*found);
+    std::vector<TensorInfo> infos;
+    for (const FoundState::Tensor& tensor : found->tensors) infos.push_back(tensor.info);
     try {
-      tensors = MakeTensors(summary, file.get());
-      plan = internal::RestorePlan(parts, tensors, summary["metadata"].get<Metadata>());
+      plan = internal::RestorePlan(parts, infos, found->metadata);
     } catch (const CheckpointError& e) {
       throw CheckpointError(state.path + ": " + e.what() +
                             ". Give another checkpoint folder to start afresh");
     }
+    const std::vector<torch::Tensor> tensors = plan.Destinations();
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const FoundState::Tensor& tensor = found->tensors[i];
+      destinations.push_back({tensor.info.name, tensor.hash, tensor.bytes, tensors[i]});
+    }
   });
-  plan.Apply(ctx);
-  const json& metadata = summary["metadata"];
-  internal::RestoreRngState(ctx, torch::Device(torch::kCPU), metadata.value("rng", ""));
-  if (ctx.device().is_cuda() && metadata.contains("rng_cuda")) {
-    internal::RestoreRngState(ctx, ctx.device(), metadata["rng_cuda"]);
-  }
+  const auto* const bytes =
+      found->file == nullptr || found->tensors.empty()
+          ? nullptr
+          : static_cast<const std::byte*>(found->file->tensors().front().data);
+  internal::StreamState(ctx, found->source, bytes, std::move(destinations));
+  plan.Finish();
+  const Metadata& metadata = found->metadata;
+  const auto generators = [&](const char* key, torch::Device device) {
+    const auto text = metadata.find(key);
+    if (text != metadata.end()) internal::RestoreRngState(ctx, device, text->second);
+  };
+  generators("rng", torch::Device(torch::kCPU));
+  if (ctx.device().is_cuda()) generators("rng_cuda", ctx.device());
+  impl.resumed_step = state.step;
+  ctx.report_phase(ddprun::control::kPhaseFirstStep);
   return state;
 }
 

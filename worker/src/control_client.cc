@@ -66,6 +66,18 @@ void ControlClient::Send(std::string_view key, std::string_view value) {
   fd_ = -1;
 }
 
+std::int64_t ControlClient::SaveRequests() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  char packet[control::kMaxPacketBytes];
+  for (ssize_t size; fd_ >= 0 && (size = recv(fd_, packet, sizeof(packet), MSG_DONTWAIT)) > 0;) {
+    std::string_view lines(packet, static_cast<std::size_t>(size));
+    while (const auto line = control::NextLine(&lines)) {
+      if (line->key == control::kSave && line->value == "1") ++save_requests_;
+    }
+  }
+  return save_requests_;
+}
+
 std::vector<FileDescriptor> ControlClient::WaitForGo() {
   Send(control::kStandby, control::kWaiting);
   if (fd_ < 0) {

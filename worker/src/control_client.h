@@ -27,6 +27,10 @@ class ControlClient {
   // the packet would exceed control::kMaxPacketBytes.
   void Send(std::string_view key, std::string_view value);
 
+  // How often the agent has said SAVE=1 in this process. Reads what has come, and waits for
+  // nothing.
+  std::int64_t SaveRequests();
+
   // For a warm standby: says STANDBY=waiting, and waits for GO=1 and the descriptors that come with
   // it, which it returns. Ends the process, with exit code 0, when the agent goes away. Throws
   // std::runtime_error when the agent cannot be reached at all. This call blocks.
@@ -42,6 +46,7 @@ class ControlClient {
   const std::string path_;
   std::mutex mutex_;  // guards what follows; held while nothing blocks
   int fd_ = -1;
+  std::int64_t save_requests_ = 0;
 };
 
 }  // namespace ddp::internal

@@ -27,14 +27,12 @@ constexpr std::size_t kPrefixBytes = 8;
 constexpr std::size_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 constexpr std::size_t kAlignment = 8;
 
-std::string Hash(const void* data, std::size_t size) {
-  static const char kDigits[] = "0123456789abcdef";
-  XXH64_hash_t hash = XXH3_64bits(data, size);
-  std::string text(16, '0');
-  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, hash >>= 4) {
-    *digit = kDigits[hash & 15];
+std::string Hash(const void* data, std::size_t size) { return HashText(XXH3_64bits(data, size)); }
+
+void WritePrefix(std::size_t header_size, char* to) {
+  for (std::size_t i = 0; i < kPrefixBytes; ++i) {
+    to[i] = static_cast<char>(header_size >> (8 * i) & 0xff);
   }
-  return text;
 }
 
 // Over the header without this hash; json sorts its keys, so the text is always the same.
@@ -76,6 +74,20 @@ bool ComesFirst(const TensorInfo& a, const TensorInfo& b) {
   return std::tie(size_b, a.name) < std::tie(size_a, b.name);
 }
 
+std::string HashText(std::uint64_t xxh3) {
+  static const char kDigits[] = "0123456789abcdef";
+  std::string text(16, '0');
+  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, xxh3 >>= 4) {
+    *digit = kDigits[xxh3 & 15];
+  }
+  return text;
+}
+
+void PadHeader(std::string* header, std::size_t size) {
+  header->resize(size, ' ');
+  WritePrefix(size - kPrefixBytes, header->data());
+}
+
 std::string BuildHeader(std::vector<TensorBytes>* tensors, Metadata metadata) {
   std::sort(tensors->begin(), tensors->end(),
             [](const TensorBytes& a, const TensorBytes& b) { return ComesFirst(a.info, b.info); });
@@ -97,9 +109,7 @@ std::string BuildHeader(std::vector<TensorBytes>* tensors, Metadata metadata) {
   std::string text = header.dump();
   text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
   std::string prefix(kPrefixBytes, '\0');
-  for (std::size_t i = 0; i < kPrefixBytes; ++i) {
-    prefix[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
-  }
+  WritePrefix(text.size(), prefix.data());
   return prefix + text;
 }
 
@@ -142,6 +152,7 @@ void SafetensorsFile::Parse(Check check) {
     throw DamagedError("its header has a wrong hash");
   }
   const json hashes = json::parse(metadata_[kTensorHashes]);
+  std::map<std::string, std::string> hash_of;
 
   std::size_t total = 0;
   for (const auto& [name, entry] : header.items()) {
@@ -157,10 +168,7 @@ void SafetensorsFile::Parse(Check check) {
                          std::to_string(end) + " of " + std::to_string(data_size));
     }
     tensor.data = data + begin;
-    const std::string hash = hashes.at(name);
-    if (check == Check::kAll && hash != Hash(tensor.data, tensor.size)) {
-      throw DamagedError("tensor " + name + " has a wrong hash");
-    }
+    hash_of[name] = hashes.at(name);
     total += tensor.size;
     tensors_.push_back(std::move(tensor));
   }
@@ -168,6 +176,23 @@ void SafetensorsFile::Parse(Check check) {
     throw DamagedError("its tensors have " + std::to_string(total) + " bytes, but the file has " +
                        std::to_string(data_size));
   }
+  std::sort(tensors_.begin(), tensors_.end(), [](const TensorBytes& a, const TensorBytes& b) {
+    return std::tie(a.data, a.info.name) < std::tie(b.data, b.info.name);
+  });
+  const auto* next = reinterpret_cast<const unsigned char*>(data);
+  for (const TensorBytes& tensor : tensors_) {
+    if (tensor.data != next) throw DamagedError("tensor " + tensor.info.name + " overlaps another");
+    next += tensor.size;
+    hashes_.push_back(hash_of[tensor.info.name]);
+  }
+  if (check == Check::kStructure) return;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) Verify(i);
+}
+
+void SafetensorsFile::Verify(std::size_t index) const {
+  const TensorBytes& tensor = tensors_[index];
+  if (hashes_[index] == Hash(tensor.data, tensor.size)) return;
+  throw DamagedError("tensor " + tensor.info.name + " has a wrong hash");
 }
 
 }  // namespace ddp::internal

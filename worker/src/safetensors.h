@@ -40,10 +40,17 @@ std::size_t DtypeSize(const std::string& dtype);
 // all are aligned; then by name.
 bool ComesFirst(const TensorInfo& a, const TensorInfo& b);
 
+// 16 hex digits, as the hashes in a header are written.
+std::string HashText(std::uint64_t xxh3);
+
 // Everything in front of the tensors' bytes. Reorders `tensors` into the order in which their bytes
 // must follow (ComesFirst), and adds format version and hashes
 // to `metadata`.
 std::string BuildHeader(std::vector<TensorBytes>* tensors, Metadata metadata);
+
+// Makes a header that BuildHeader() has built `size` bytes long, with spaces. `size`: a multiple of
+// 8 and no less than it has.
+void PadHeader(std::string* header, std::size_t size);
 
 // A file mapped into memory, read-only. Movable.
 class SafetensorsFile {
@@ -56,8 +63,14 @@ class SafetensorsFile {
   // Maps `path` and checks it. Throws FormatError.
   static SafetensorsFile Open(const std::string& path, Check check = Check::kAll);
 
+  // In the order of their bytes, which follow one another without gaps.
   const std::vector<TensorBytes>& tensors() const { return tensors_; }
   const Metadata& metadata() const { return metadata_; }
+
+  // The XXH3-64 that the header has for tensors()[index], as HashText().
+  const std::string& hash(std::size_t index) const { return hashes_[index]; }
+  // Throws DamagedError unless the bytes of tensors()[index] have it. Any thread.
+  void Verify(std::size_t index) const;
 
  private:
   SafetensorsFile() = default;
@@ -65,6 +78,7 @@ class SafetensorsFile {
 
   MappedFile file_;
   std::vector<TensorBytes> tensors_;
+  std::vector<std::string> hashes_;  // of the tensors, in their order
   Metadata metadata_;
 };
 

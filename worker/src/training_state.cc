@@ -11,6 +11,7 @@
 
 #include "worker/contract/control.h"
 #include "worker/src/optimizer_state.h"
+#include "worker/src/state_image.h"
 
 namespace ddp::internal {
 namespace {
@@ -86,6 +87,19 @@ std::vector<NamedTensor> TensorsOf(const CheckpointParts& parts) {
   return result;
 }
 
+std::vector<torch::Tensor> BuffersAmong(const CheckpointParts& parts,
+                                        std::vector<NamedTensor>* tensors, int rank) {
+  const std::size_t first = Parameters(parts.module()).size();
+  const std::size_t count = Buffers(parts.module()).size();
+  std::vector<torch::Tensor> buffers;
+  for (std::size_t i = first; i < first + count; ++i) {
+    torch::Tensor& tensor = (*tensors)[i].tensor;
+    if (rank != 0) tensor = torch::empty_like(tensor);
+    buffers.push_back(tensor);
+  }
+  return buffers;
+}
+
 Texts TextsOf(const CheckpointParts& parts) {
   Texts texts;
   texts[kRates] = json(LearningRates(parts.optimizer())).dump();
@@ -100,28 +114,31 @@ Texts TextsOf(const CheckpointParts& parts) {
   return texts;
 }
 
-RestorePlan::RestorePlan(const CheckpointParts& parts, const TensorMap& tensors, Texts texts)
-    : parts_(&parts), texts_(std::move(texts)) {
+RestorePlan::RestorePlan(const CheckpointParts& parts, const std::vector<TensorInfo>& tensors,
+                         Texts texts)
+    : parts_(&parts), tensors_(tensors), texts_(std::move(texts)) {
   TensorMap wanted;
   for (const NamedTensor& p : Parameters(parts.module())) wanted[p.name] = p.tensor;
   for (const NamedTensor& b : Buffers(parts.module())) wanted[b.name] = b.tensor;
-  for (const auto& [full_name, tensor] : tensors) {
-    if (full_name.starts_with(kOptimizerPrefix)) {
-      optimizer_[full_name.substr(sizeof(kOptimizerPrefix) - 1)] = tensor;
+  for (const TensorInfo& info : tensors_) {
+    const auto form =
+        torch::empty(info.shape, torch::TensorOptions(DtypeOf(info)).device(torch::kMeta));
+    if (info.name.starts_with(kOptimizerPrefix)) {
+      optimizer_[info.name.substr(sizeof(kOptimizerPrefix) - 1)] = form;
       continue;
     }
-    if (!full_name.starts_with(kModelPrefix)) continue;
-    std::string name = full_name.substr(sizeof(kModelPrefix) - 1);
+    if (!info.name.starts_with(kModelPrefix)) continue;
+    std::string name = info.name.substr(sizeof(kModelPrefix) - 1);
     if (name.starts_with(kWrapperPrefix) && wanted.count(name) == 0) {
       name = name.substr(sizeof(kWrapperPrefix) - 1);
     }
     const auto target = wanted.find(name);
     if (target == wanted.end()) throw CheckpointError("it holds " + name + ", the model has none");
-    if (Describe(tensor) != Describe(target->second)) {
-      throw CheckpointError("it holds " + name + " as " + Describe(tensor) + ", the model has " +
+    if (Describe(form) != Describe(target->second)) {
+      throw CheckpointError("it holds " + name + " as " + Describe(form) + ", the model has " +
                             Describe(target->second));
     }
-    model_.emplace_back(tensor, target->second);
+    model_[info.name] = target->second;
     wanted.erase(target);
   }
   if (!wanted.empty()) throw CheckpointError("it lacks " + wanted.begin()->first);
@@ -130,18 +147,32 @@ RestorePlan::RestorePlan(const CheckpointParts& parts, const TensorMap& tensors,
   CheckTexts(parts, texts_);
 }
 
-void RestorePlan::Apply(const Context& ctx) {
-  const torch::NoGradGuard no_grad;
-  std::vector<torch::Tensor> targets;
-  for (auto& [from, into] : model_) {
-    if (ctx.rank() == 0) into.copy_(from);
-    targets.push_back(into);
+std::vector<torch::Tensor> RestorePlan::Destinations() {
+  // What the optimizer has already is used again: memory that is touched for the first time costs
+  // more than the copy.
+  TensorMap there;
+  for (const NamedTensor& item : ExportOptimizerState(parts_->optimizer())) {
+    there[item.name] = item.tensor;
   }
   for (auto& [name, tensor] : optimizer_) {
-    if (ctx.rank() == 0) tensor = tensor.clone();  // out of the mapping
-    targets.push_back(tensor);
+    const auto old = there.find(name);
+    const bool fits = old != there.end() && Describe(old->second) == Describe(tensor);
+    tensor = fits ? old->second : torch::empty(tensor.sizes(), tensor.scalar_type());
   }
-  BroadcastFromRank0(ctx, targets);
+  std::vector<torch::Tensor> result;
+  for (const TensorInfo& info : tensors_) {
+    if (info.name.starts_with(kOptimizerPrefix)) {
+      result.push_back(optimizer_.at(info.name.substr(sizeof(kOptimizerPrefix) - 1)));
+    } else {
+      const auto target = model_.find(info.name);
+      result.push_back(target == model_.end() ? torch::Tensor() : target->second.detach());
+    }
+  }
+  return result;
+}
+
+void RestorePlan::Finish() {
+  const torch::NoGradGuard no_grad;
   ImportOptimizerState(parts_->optimizer(), optimizer_);
   SetLearningRates(parts_->optimizer(), RatesOf(texts_));
   if (parts_->scheduler() != nullptr) {

@@ -8,10 +8,10 @@
 
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "worker/src/model_sync.h"
+#include "worker/src/safetensors.h"
 
 namespace ddp::internal {
 
@@ -22,6 +22,11 @@ using TensorMap = std::map<std::string, torch::Tensor>;
 // `model.` and `optim.`. Throws CheckpointError for an optimizer whose state cannot be read.
 std::vector<NamedTensor> TensorsOf(const CheckpointParts& parts);
 
+// The module's buffers among `tensors`, which TensorsOf(parts) gave; on ranks other than 0 copies
+// of them, which take their place there: for values of rank 0.
+std::vector<torch::Tensor> BuffersAmong(const CheckpointParts& parts,
+                                        std::vector<NamedTensor>* tensors, int rank);
+
 // The rest: `lr`, `lr_steps`, `sampler`, `buckets`. A collective where the parts have a reducer.
 Texts TextsOf(const CheckpointParts& parts);
 
@@ -30,17 +35,22 @@ class RestorePlan {
  public:
   RestorePlan() = default;
 
-  // `tensors`: a file's; rank 0's have the values, the others' only the same shapes and dtypes.
-  // They and the parts must outlive the plan. Throws CheckpointError if the state does not fit.
-  RestorePlan(const CheckpointParts& parts, const TensorMap& tensors, Texts texts);
+  // `tensors`: a state's; only names, shapes and dtypes count. The parts must outlive the plan.
+  // Throws CheckpointError if the state does not fit.
+  RestorePlan(const CheckpointParts& parts, const std::vector<TensorInfo>& tensors, Texts texts);
 
-  // Gives every rank rank 0's values. A collective.
-  void Apply(const Context& ctx);
+  // Where the values of each of `tensors` are to be put, in their order: the module's own tensors,
+  // and what will be the optimizer's; undefined where nobody wants them. Makes the latter.
+  std::vector<torch::Tensor> Destinations();
+
+  // When the values are there: the rest.
+  void Finish();
 
  private:
-  const CheckpointParts* parts_ = nullptr;                      // the caller's
-  std::vector<std::pair<torch::Tensor, torch::Tensor>> model_;  // from the file, into the module
-  TensorMap optimizer_;
+  const CheckpointParts* parts_ = nullptr;  // the caller's
+  std::vector<TensorInfo> tensors_;
+  TensorMap model_;      // by the state's name of it: the module's
+  TensorMap optimizer_;  // by the name without kOptimizerPrefix; before Destinations() without data
   Texts texts_;
 };
 

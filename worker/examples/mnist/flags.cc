@@ -42,10 +42,15 @@ bool ParseFlags(int argc, char** argv, Flags* flags, int* exit_code) {
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--lr", flags->lr, "learning rate at the start; falls to 0 linearly")
       ->check(Positive());
-  app.add_option("--checkpoint-every", flags->checkpoint_every, "steps; 0: no checkpoints")
+  app.add_option("--checkpoint-every", flags->checkpoint_every, "steps; 0: none, in memory neither")
       ->check(NotNegative());
-  app.add_option("--checkpoint-dir", flags->checkpoint_dir, "no checkpoints if not given")
+  app.add_option("--checkpoint-dir", flags->checkpoint_dir,
+                 "if not given, under ddprun in memory only")
       ->envname(ddprun::env::kCheckpointDir);
+  app.add_option("--snapshot-every", flags->snapshot_every,
+                 "steps between two snapshots in memory, under ddprun; 0: as often as they cost "
+                 "less than 1% of the time")
+      ->check(NotNegative());
   app.add_option("--backend", flags->backend, "how gradients travel")
       ->check(CLI::IsMember({"auto", "gloo", "nccl"}));
   app.add_option("--seed", flags->seed, "of weights, shuffling and dropout");
@@ -54,6 +59,10 @@ bool ParseFlags(int argc, char** argv, Flags* flags, int* exit_code) {
   app.add_option("--step-log", flags->step_log,
                  "folder for rank<R>.log: a line `generation epoch step first_sample_index loss` "
                  "for each finished step");
+  app.add_option(
+      "--trace-samples", flags->trace_samples,
+      "folder for rank<R>.log: a line `generation epoch step sample...` with the numbers "
+      "of all samples of each finished step");
   app.add_option("--limit-train", flags->limit_train, "only the first N training images; 0: all")
       ->check(NotNegative());
   try {

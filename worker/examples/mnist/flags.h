@@ -13,11 +13,13 @@ struct Flags {
   int batch_size = 64;  // of each worker
   double lr = 0.002;
   int checkpoint_every = 50;   // steps; 0: never
+  int snapshot_every = 0;      // steps; 0: as often as costs next to nothing
   std::string checkpoint_dir;  // empty: no checkpoints
   std::string backend = "auto";
   std::uint64_t seed = 1;
   std::int64_t max_steps = 0;    // 0: no limit
   std::string step_log;          // empty: none
+  std::string trace_samples;     // empty: no trace
   std::int64_t limit_train = 0;  // 0: all
 };
 

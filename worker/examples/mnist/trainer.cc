@@ -14,7 +14,7 @@
 #include "worker/examples/mnist/dataset.h"
 #include "worker/examples/mnist/net.h"
 #include "worker/examples/mnist/progress.h"
-#include "worker/examples/mnist/step_log.h"
+#include "worker/examples/mnist/rank_log.h"
 
 namespace mnist {
 namespace {
@@ -26,7 +26,8 @@ constexpr std::int64_t kEvaluationBatch = 250;
 struct Inputs {
   Dataset train;
   Dataset test;
-  std::unique_ptr<StepLog> log;
+  std::unique_ptr<RankLog> steps;
+  std::unique_ptr<RankLog> samples;
 };
 
 Inputs LoadInputs(const ddp::Context& ctx, const Flags& flags) {
@@ -35,7 +36,8 @@ Inputs LoadInputs(const ddp::Context& ctx, const Flags& flags) {
   try {
     inputs.train = Load(flags.data, "train", flags.limit_train);
     inputs.test = Load(flags.data, "t10k", 0);
-    inputs.log = std::make_unique<StepLog>(flags.step_log, ctx.rank(), ctx.generation());
+    inputs.steps = std::make_unique<RankLog>(flags.step_log, ctx.rank());
+    inputs.samples = std::make_unique<RankLog>(flags.trace_samples, ctx.rank());
   } catch (const std::exception& e) {
     problem = e.what();
   }
@@ -56,9 +58,11 @@ class Trainer {
         steps_per_epoch_(StepsOf(sampler_.size())) {
     // From here on dropout is to differ between ranks.
     ddp::seed_everything(flags.seed, static_cast<std::uint64_t>(ctx.rank()) + 1);
-    if (flags.checkpoint_every > 0 && !flags.checkpoint_dir.empty()) {
-      checkpointer_.emplace(ctx, flags.checkpoint_dir);
-    }
+    if (flags.checkpoint_every == 0) return;
+    ddp::CheckpointerOptions options;
+    options.save_every = flags.checkpoint_dir.empty() ? 0 : flags.checkpoint_every;
+    options.snapshot_every = flags.snapshot_every;
+    checkpointer_.emplace(ctx, flags.checkpoint_dir, options);
   }
 
   void Run() {
@@ -66,7 +70,7 @@ class Trainer {
     ctx_.report_phase("training");
     progress_.emplace(StepsLeft(), std::int64_t{flags_.batch_size} * ctx_.world_size());
     while (state_.epoch < flags_.epochs && !Finished()) RunEpoch();
-    Save();  // so that a job that is started again ends at once
+    SaveTheEnd();
     ctx_.report_phase("evaluating");
     const double accuracy = Evaluate();
     if (ctx_.rank() == 0) std::printf("test accuracy %.4f\n", accuracy);
@@ -113,7 +117,7 @@ class Trainer {
     const std::optional<ddp::State> found = checkpointer_->load_latest(Parts());
     if (!found) return;
     state_ = *found;
-    last_saved_ = state_.step;
+    resumed_step_ = state_.step;
     if (ctx_.rank() == 0) {
       std::printf("resumed from step %lld (%s)\n", static_cast<long long>(state_.step),
                   state_.path.c_str());
@@ -131,7 +135,6 @@ class Trainer {
         return;
       }
       Step(*indices);
-      if (flags_.checkpoint_every > 0 && state_.step % flags_.checkpoint_every == 0) Save();
     }
   }
 
@@ -158,14 +161,29 @@ class Trainer {
     ++state_.step;
     ++state_.batch;
     const double value = loss.item<double>();
-    inputs_.log->Append(state_.epoch, state_.step, indices.front(), value);
-    ctx_.report_step(state_.step);
+    Log(indices, value);
+    if (checkpointer_) {
+      checkpointer_->step(state_, Parts());
+    } else {
+      ctx_.report_step(state_.step);
+    }
     loss_sum_ += value;
     if (++loss_count_ < kLossInterval) return;
     const double mean = ddp::all_reduce_mean(ctx_, loss_sum_ / loss_count_);
     if (ctx_.rank() == 0) progress_->Advance(loss_count_, state_.step, state_.epoch, mean);
     loss_sum_ = 0;
     loss_count_ = 0;
+  }
+
+  void Log(const std::vector<std::size_t>& indices, double loss) {
+    const std::string place = std::to_string(ctx_.generation()) + " " +
+                              std::to_string(state_.epoch) + " " + std::to_string(state_.step);
+    inputs_.steps->Append(place + " " + std::to_string(indices.front()) + " " +
+                          std::to_string(loss));
+    if (!inputs_.samples->enabled()) return;
+    std::string line = place;
+    for (const std::size_t index : indices) line += " " + std::to_string(index);
+    inputs_.samples->Append(line);
   }
 
   // A function of the place in the training alone, so that it needs not be saved.
@@ -178,10 +196,11 @@ class Trainer {
     for (auto& group : optimizer_.param_groups()) group.options().set_lr(lr);
   }
 
-  void Save() {
-    if (!checkpointer_ || state_.step == last_saved_) return;
-    checkpointer_->save(state_, Parts());
-    last_saved_ = state_.step;
+  // So that a job that is started again ends at once.
+  void SaveTheEnd() {
+    if (!checkpointer_ || flags_.checkpoint_dir.empty()) return;
+    const bool saved = state_.step % flags_.checkpoint_every == 0 && sampler_.state().consumed > 0;
+    if (!saved && state_.step != resumed_step_) checkpointer_->save(state_, Parts());
   }
 
   // The share of the test images that the model gets right. Rank r looks at images r, r +
@@ -226,8 +245,8 @@ class Trainer {
   std::optional<Progress> progress_;
 
   ddp::State state_;
-  std::int64_t last_saved_ = 0;  // step of the newest checkpoint
-  double loss_sum_ = 0;          // since the last average over all ranks
+  std::int64_t resumed_step_ = 0;
+  double loss_sum_ = 0;  // since the last average over all ranks
   int loss_count_ = 0;
 };
 

@@ -29,6 +29,7 @@
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -46,7 +47,7 @@ struct State {
 
   // Filled in by load_latest(), ignored by save().
   int world_size = 0;  // of the job that saved it
-  std::string path;    // of the file, on rank 0's node
+  std::string path;    // of the file, on the node of the rank that had it
 };
 
 // What save() does while the checkpoint before it is not on disk yet. There are never two.
@@ -66,19 +67,37 @@ struct CheckpointerOptions {
   std::int64_t keep_every = 0;
 
   WhenBusy when_busy = WhenBusy::kWait;
+
+  // For step(). It saves after each step that is a multiple of this. 0: only when the launcher asks
+  // for it. Not negative (ConfigError).
+  std::int64_t save_every = 0;
+
+  // For step(): how many steps are between two snapshots in memory, or, if that is 0, how much time
+  // (as many steps as fit in); if that is 0 as well, as many steps as it takes for snapshots to
+  // cost less than 1% of the training's time. Neither negative (ConfigError).
+  std::int64_t snapshot_every = 0;
+  std::chrono::milliseconds snapshot_interval{0};
+  bool snapshots = true;  // false: none
 };
 
-// save(), flush() and load_latest() are collectives: all ranks call them, in the same order, from
-// one thread at a time. On rank 0 files are written by a thread of this object, which calls nothing
+// save(), step(), flush() and load_latest() are collectives: all ranks call them, in the same
+// order, from one thread at a time. Files are written by threads of this object, which call nothing
 // of the program's. No rank hangs where another one fails.
+//
+// Under ddprun there is a second tier beside the files: snapshots in memory. step() has the local
+// rank 0 of each node make them in DDPRUN_SNAPSHOT_DIR, which outlives the workers, so that a
+// restart loses next to nothing, also where a node is lost with its disk. A snapshot is a
+// checkpoint in every respect: any node's may be loaded, by all ranks, whatever their number. A
+// process has at most one Checkpointer that makes any.
 //
 // A disk that is full, read-only, over quota or gone never ends the training: rank 0 says on stderr
 // what happened, with path and reason, and what happens next; the agent is told
 // (CHECKPOINT_FAILED); SaveStatus counts it; older files stay as they are.
 class Checkpointer {
  public:
-  // Only rank 0 ever touches `directory`, so only its node needs it; save() creates it. One
-  // Checkpointer for one folder. `ctx` must outlive this object. No collective. Throws ConfigError.
+  // Rank 0 alone writes to `directory`, so only its node needs it; save() creates it. Empty: there
+  // are snapshots in memory, and nothing else. One Checkpointer for one folder. `ctx` must outlive
+  // this object. No collective. Throws ConfigError.
   Checkpointer(const Context& ctx, std::string directory,
                const CheckpointerOptions& options = CheckpointerOptions());
 
@@ -107,6 +126,19 @@ class Checkpointer {
   std::string save(const State& state, torch::nn::Module& module,
                    torch::optim::Optimizer& optimizer);
 
+  // To be called when a step is finished, with the place after it: all that a training needs to
+  // survive. Tells the agent the step (Context::report_step()), makes a snapshot and a checkpoint
+  // where one is due, and a checkpoint, at the same step on all ranks, when the agent has asked for
+  // it (SAVE: `ddprun stop --save`, a preemption, a drain).
+  //
+  // Waits for no other rank: what the ranks must agree on travels while the next step is computed.
+  // So what one is asked for during a step is done by all after the next. A snapshot holds training
+  // up for one copy of the state and two small collectives; the hashing is another thread's.
+  //
+  // Where a node has no room for two snapshots (/dev/shm, the memory limits of its cgroup), it says
+  // so once and makes none. Throws as save() does.
+  void step(const State& state, const CheckpointParts& parts);
+
   // Returns when the last checkpoint is on disk, or has failed, and what became of it and of those
   // before it: the same on all ranks. So `save(); flush();` is a save that is done when it returns,
   // and `error` says whether it is. Ranks other than 0 wait for rank 0 as in any collective, at
@@ -117,14 +149,23 @@ class Checkpointer {
   // save() or flush(). No collective.
   SaveStatus status() const;
 
-  // Fills the parts, on every rank, from the newest file that is whole, and sets the default
-  // generators back; nullopt, changing nothing, if there is no file. A file that is short, has a
+  // Fills the parts, on every rank, from the newest state that is whole, and sets the default
+  // generators back; nullopt, changing nothing, if there is none. The first call in a process
+  // follows the launcher's restore plan, where there is one (DDPRUN_RESTORE_*): the state that it
+  // names, which any rank's node may have in memory or on disk, and no other but an older one of
+  // that rank's, or of rank 0's, if it is damaged. Else it is the newest file in rank 0's folder.
+  //
+  // The state goes straight into the parts, in chunks: one copy crosses the network to each node,
+  // whose ranks share it; beside the parts this takes at most 32 MiB of memory on a rank. In the
+  // end each rank has checked the hashes of what it has.
+  //
+  // A file that is short, has a
   // wrong hash, or is not of the step in its name, is renamed to `<name>.corrupt`; one of an
-  // unknown format version is left alone. Either is reported on rank 0's stderr, and the next older
-  // one is taken. A whole file that does not fit the parts, or lacks what a scheduler or a sampler
-  // needs, throws AgreedError: going back to an older file, or to none, would lose work in silence;
-  // so does a folder that cannot be read. A leading `module.` in its parameter names is dropped.
-  // Waits for a save that is not finished.
+  // unknown format version is left alone. Either is reported on the stderr of the rank that has it,
+  // and the next older one is taken. A whole file that does not fit the parts, or lacks what a
+  // scheduler or a sampler needs, throws AgreedError: going back to an older file, or to none,
+  // would lose work in silence; so does a folder that cannot be read. A leading `module.` in its
+  // parameter names is dropped. Waits for a save that is not finished.
   std::optional<State> load_latest(const CheckpointParts& parts);
   std::optional<State> load_latest(torch::nn::Module& module, torch::optim::Optimizer& optimizer);
 

@@ -13,8 +13,9 @@ struct SaveStatus {
   std::int64_t failed = 0;   // that could not be put there; rank 0 has warned of each
   std::int64_t skipped = 0;  // save()s that found the one before them unfinished: WhenBusy::kSkip
   bool writing = false;      // the newest is not on disk yet
-  std::int64_t durable_step = -1;  // of the newest that is on disk; -1 if none is
-  std::string durable_path;        // its file, on rank 0's node
+  std::int64_t durable_step = -1;   // of the newest that is on disk; -1 if none is
+  std::string durable_path;         // its file, on rank 0's node
+  std::int64_t snapshot_step = -1;  // of this node's newest snapshot in memory; -1 if there is none
   std::string error;  // why the newest that was finished is not on disk; empty if it is
 };
 

@@ -1,0 +1,69 @@
+// How much may still be put into a file system in memory: what the file system says, and what every
+// memory limit above this process leaves, since what is in there counts for it (cgroups, version
+// 2).
+//
+// Standard library only, header only: shared by the launcher and the worker library.
+#ifndef DDPRUN_WORKER_CONTRACT_MEMORY_ROOM_H_
+#define DDPRUN_WORKER_CONTRACT_MEMORY_ROOM_H_
+
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+struct MemoryPlace {
+  std::string root = "/dev/shm";
+  std::string cgroups = "/sys/fs/cgroup";
+  std::string self_cgroup = "/proc/self/cgroup";
+};
+
+namespace internal {
+
+// A number in a file of one line; nullopt: there is none ("max", or no file).
+inline std::optional<std::uint64_t> ReadNumber(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line)) return std::nullopt;
+  std::uint64_t number = 0;
+  const char* const last = line.data() + line.size();
+  const auto [end, error] = std::from_chars(line.data(), last, number);
+  if (error != std::errc() || end != last) return std::nullopt;
+  return number;
+}
+
+// "0::/user.slice/job" → "/user.slice/job"; empty where there is no version 2.
+inline std::string OwnCgroup(const MemoryPlace& place) {
+  std::ifstream file(place.self_cgroup);
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("0::", 0) == 0) return line.substr(3);
+  }
+  return "";
+}
+
+}  // namespace internal
+
+// In bytes; 0 where there is no such file system.
+inline std::uint64_t MemoryRoom(const MemoryPlace& place) {
+  struct statvfs file_system;
+  if (::statvfs(place.root.c_str(), &file_system) != 0) return 0;
+  std::uint64_t room = static_cast<std::uint64_t>(file_system.f_bavail) * file_system.f_frsize;
+  for (std::filesystem::path group = internal::OwnCgroup(place); group.has_relative_path();
+       group = group.parent_path()) {
+    const std::string folder = place.cgroups + group.native();
+    const auto limit = internal::ReadNumber(folder + "/memory.max");
+    const auto used = internal::ReadNumber(folder + "/memory.current");
+    if (limit && used) room = std::min(room, *limit - std::min(*limit, *used));
+  }
+  return room;
+}
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_WORKER_CONTRACT_MEMORY_ROOM_H_

@@ -1,0 +1,121 @@
+#include "worker/src/state_sink.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "worker/src/safetensors.h"
+
+namespace ddp::internal {
+namespace {
+
+constexpr std::size_t kSmallBytes = std::size_t{1} << 20;     // tensors that may share a chunk
+constexpr std::size_t kCachedBytes = std::size_t{128} << 10;  // copied, then hashed
+
+bool IsInPlace(const StatePart& part) { return part.to.is_cpu() && part.to.is_contiguous(); }
+
+}  // namespace
+
+std::vector<StateChunk> ChunksOf(const std::vector<StatePart>& parts) {
+  std::vector<StateChunk> chunks;
+  std::size_t offset = 0;
+  bool open = false;  // the last chunk may get more
+  for (const StatePart& part : parts) {
+    const bool small = part.bytes < kSmallBytes;
+    if (open && small && chunks.back().bytes + part.bytes <= kSmallBytes) {
+      chunks.back().bytes += part.bytes;
+    } else {
+      for (std::size_t done = 0; done < part.bytes;) {
+        const std::size_t size = std::min(kMaxChunkBytes, part.bytes - done);
+        chunks.push_back({offset + done, size});
+        done += size;
+      }
+      open = small && part.bytes > 0;
+    }
+    offset += part.bytes;
+  }
+  return chunks;
+}
+
+struct StateSink::Hash {
+  XXH3_state_t state;
+};
+
+StateSink::StateSink(std::vector<StatePart> parts)
+    : parts_(std::move(parts)), hash_(std::make_unique<Hash>()) {
+  for (const StatePart& part : parts_) {
+    offsets_.push_back(bytes_);
+    bytes_ += part.bytes;
+  }
+  Begin();
+}
+
+StateSink::~StateSink() = default;
+
+void StateSink::Begin() {
+  for (; next_ < parts_.size(); ++next_) {
+    const StatePart& part = parts_[next_];
+    XXH3_64bits_reset(&hash_->state);
+    taken_ = 0;
+    if (part.bytes == 0) {
+      Finish();
+      continue;
+    }
+    to_ = nullptr;
+    pieces_ = torch::Tensor();
+    if (!part.to.defined()) return;
+    pieces_ =
+        IsInPlace(part)
+            ? part.to
+            : torch::empty(part.to.sizes(),
+                           part.to.options().device(torch::kCPU).pinned_memory(part.to.is_cuda()));
+    to_ = static_cast<std::byte*>(pieces_.data_ptr());
+    return;
+  }
+}
+
+void StateSink::Finish() {
+  const StatePart& part = parts_[next_];
+  if (damaged_.empty() && HashText(XXH3_64bits_digest(&hash_->state)) != part.hash) {
+    damaged_ = part.name;
+  }
+  if (to_ != nullptr && part.bytes > 0 && !pieces_.is_same(part.to)) {
+    const torch::NoGradGuard no_grad;
+    torch::Tensor to = part.to;
+    to.copy_(pieces_);
+  }
+}
+
+std::byte* StateSink::Place(const StateChunk& chunk) const {
+  // The last part that begins there or before; those without bytes come before it.
+  const auto after = std::upper_bound(offsets_.begin(), offsets_.end(), chunk.offset);
+  if (after == offsets_.begin()) return nullptr;
+  const auto index = static_cast<std::size_t>(after - offsets_.begin()) - 1;
+  const StatePart& part = parts_[index];
+  const std::size_t begin = chunk.offset - offsets_[index];
+  if (!part.to.defined() || !IsInPlace(part) || begin + chunk.bytes > part.bytes) return nullptr;
+  return static_cast<std::byte*>(part.to.data_ptr()) + begin;
+}
+
+void StateSink::Take(const std::byte* data, std::size_t size) {
+  while (size > 0) {
+    const std::size_t piece = std::min({size, parts_[next_].bytes - taken_, kCachedBytes});
+    if (to_ != nullptr && to_ + taken_ != data) std::memcpy(to_ + taken_, data, piece);
+    XXH3_64bits_update(&hash_->state, to_ != nullptr ? to_ + taken_ : data, piece);
+    data += piece;
+    size -= piece;
+    taken_ += piece;
+    if (taken_ < parts_[next_].bytes) continue;
+    Finish();
+    ++next_;
+    Begin();
+  }
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,73 @@
+// Where the bytes of a state go on one rank: into the tensors that they are of.
+#ifndef DDPRUN_WORKER_SRC_STATE_SINK_H_
+#define DDPRUN_WORKER_SRC_STATE_SINK_H_
+
+#include <torch/types.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddp::internal {
+
+// One tensor's bytes in a state.
+struct StatePart {
+  std::string name;
+  std::string hash;  // XXH3-64, as HashText()
+  std::size_t bytes = 0;
+  torch::Tensor to;  // of so many bytes, anywhere; undefined: nobody wants them
+};
+
+// A piece of a state that travels as one message.
+struct StateChunk {
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+};
+
+// The same on all ranks: at most kMaxChunkBytes each, none with bytes of two tensors but where
+// those are small.
+inline constexpr std::size_t kMaxChunkBytes = std::size_t{4} << 20;
+std::vector<StateChunk> ChunksOf(const std::vector<StatePart>& parts);
+
+// Takes the bytes of all parts, in order, and hashes what has arrived while the cache still has it.
+// A part whose tensor is contiguous in the CPU's memory is written in place; another one is put
+// together first, one at a time.
+class StateSink {
+ public:
+  explicit StateSink(std::vector<StatePart> parts);
+  ~StateSink();
+  StateSink(const StateSink&) = delete;
+  StateSink& operator=(const StateSink&) = delete;
+
+  std::size_t bytes() const { return bytes_; }
+
+  // Where the chunk lies in the end, if that is in one piece; else null. Whoever writes there
+  // passes the same address to Take().
+  std::byte* Place(const StateChunk& chunk) const;
+
+  void Take(const std::byte* data, std::size_t size);
+
+  // The first part that is not what its hash says, or nothing. After all bytes.
+  const std::string& damaged() const { return damaged_; }
+
+ private:
+  struct Hash;
+
+  void Begin();
+  void Finish();
+
+  const std::vector<StatePart> parts_;
+  std::vector<std::size_t> offsets_;  // of the parts
+  std::size_t bytes_ = 0;
+  std::size_t next_ = 0;     // part
+  std::size_t taken_ = 0;    // of it
+  std::byte* to_ = nullptr;  // its memory; null: nobody wants it
+  torch::Tensor pieces_;     // owns that, unless it is the part's own
+  std::unique_ptr<Hash> hash_;
+  std::string damaged_;
+};
+
+}  // namespace ddp::internal
+
+#endif  // DDPRUN_WORKER_SRC_STATE_SINK_H_
