@@ -1,0 +1,335 @@
+#!/usr/bin/python3
+"""Does a job that is killed again and again end as one that is not?
+
+MNIST (BatchNorm, dropout, Adam) on two nodes with two workers and a disk each. One job runs
+undisturbed. In another one, workers are ended by a seeded plan (SIGKILL, SIGSEGV, exit code 1; any
+rank; while the group forms, the state is restored, a step is made, a state is saved), and once node
+0's agent is killed and its disk deleted, so that node 1 has to give its state to all. Then
+
+  - everything that the final checkpoints hold must be equal to the last bit, but for who made them,
+  - the samples that each rank trained on, after dropping the steps that were rolled back, must be
+    those of the undisturbed job, step by step, and each sample there exactly once per epoch.
+
+With --resize the second job loses one of its nodes in mid-epoch and goes on with half of the
+workers; later a node joins again. Each sample is used exactly once per epoch all the same. The
+parameters are others: another number of workers makes other batches.
+
+usage: tests/chaos/exactly_once_campaign.py [--seed 1] [--seeds N] [--kills 10] [--resize]
+                                            [--bin build/bin]
+Prints what was done and found; exits 1 if anything differs.
+"""
+import argparse
+import collections
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+WORKERS_PER_NODE = 2
+RANKS = 2 * WORKERS_PER_NODE
+SAMPLES = 1280
+EPOCHS = 4
+BATCH = 8
+KINDS = ("kill", "segv", "exit")
+LIMIT_S = 300
+MAKER = ("ddprun_job", "ddprun_epoch", "ddprun_generation", "header_xxh3")
+
+
+class Difference(Exception):
+    pass
+
+
+def make_plan(rng, kills):
+    """One fault for each generation: (generation, rank, point, count, kind)."""
+    plan = []
+    node_lost = rng.randrange(1, kills - 1)
+    steps_without = 0  # generations in a row that made no step
+    for generation in range(kills):
+        rank = rng.randrange(RANKS)
+        point = rng.choice(("forming", "restore", "step", "step", "save"))
+        if steps_without >= 1 or (generation == 0 and point == "restore"):
+            point = "step"
+        if point == "save":
+            rank = rng.choice((0, WORKERS_PER_NODE))  # who writes
+        steps_without = steps_without + 1 if point in ("forming", "restore") else 0
+        count = {"forming": 1, "restore": 1, "step": rng.randrange(3, 12),
+                 "save": rng.randrange(1, 3)}[point]
+        kind = rng.choice(KINDS)
+        if generation == node_lost:
+            # Late enough that node 1 has something to give.
+            rank, point, count, kind = 0, "step", rng.randrange(8, 12), "node"
+        plan.append((generation, rank, point, count, kind))
+    return plan
+
+
+class Job:
+    def __init__(self, folder, bin_folder, nnodes, plan):
+        self.folder = folder
+        self.bin = bin_folder
+        self.nnodes = nnodes
+        self.agents = []
+        os.makedirs(folder)
+        os.mkfifo(self.path("fifo"))
+        with open(self.path("plan"), "w", encoding="utf-8") as file:
+            for fault in plan:
+                file.write(" ".join(map(str, fault)) + "\n")
+        self.daemon = subprocess.Popen(
+            ["sh", "-c", 'exec "$0" rendezvous --listen 127.0.0.1:0 --port-file "$1"',
+             os.path.join(self.bin, "ddprun"), self.path("port")],
+            stdout=subprocess.DEVNULL, stderr=open(self.path("daemon.err"), "wb"))
+        wait_for_line(self.path("daemon.err"), "listen")
+        with open(self.path("port"), encoding="utf-8") as file:
+            self.endpoint = "127.0.0.1:" + file.read().strip()
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def add_node(self, node_rank):
+        number = len(self.agents)
+        environment = {
+            **os.environ, "FAULT_PLAN": self.path("plan"), "FAULT_FIFO": self.path("fifo"),
+            "FAULT_LOG": self.path("trace")}
+        self.agents.append(subprocess.Popen(
+            [os.path.join(self.bin, "ddprun"), "--rdzv-endpoint", self.endpoint, "--rdzv-id", "job",
+             "--nnodes", self.nnodes, "--nproc-per-node", str(WORKERS_PER_NODE),
+             "--node-rank", str(node_rank), "--max-restarts", "100",
+             "--rdzv-conf", "last_call_timeout=1",
+             "--checkpoint-dir", self.path(f"disk{number}"), "--log-dir", self.path(f"logs{number}"),
+             "--", "/usr/bin/env", "LD_PRELOAD=" + os.path.join(self.bin, "fault_points.so"),
+             os.path.join(self.bin, "mnist_ddp"), "--data", os.path.join(ROOT, "tests/data/mnist"),
+             "--limit-train", str(SAMPLES), "--epochs", str(EPOCHS), "--batch-size", str(BATCH),
+             "--checkpoint-every", "16", "--snapshot-every", "2", "--seed", "7",
+             "--trace-samples", self.path("trace")],
+            stdout=open(self.path(f"agent{number}.out"), "wb"),
+            stderr=open(self.path(f"agent{number}.err"), "wb"), env=environment))
+        return self.agents[-1]
+
+    def wait_for_node_fault(self):
+        with open(self.path("fifo"), encoding="utf-8") as fifo:
+            fifo.readline()
+
+    def lose(self, number):
+        self.agents[number].kill()
+        self.agents[number].wait()
+        shutil.rmtree(self.path(f"disk{number}"), ignore_errors=True)
+
+    def finish(self, numbers):
+        for number in numbers:
+            code = self.agents[number].wait(LIMIT_S)
+            if code != 0:
+                raise Difference(f"agent {number} ended with {code}; see {self.folder}")
+
+    def events(self):
+        text = subprocess.run(
+            [os.path.join(self.bin, "ddprun"), "events", "job", "--rdzv-endpoint", self.endpoint],
+            check=True, stdout=subprocess.PIPE, text=True).stdout
+        return [json.loads(line) for line in text.splitlines()]
+
+    def end(self):
+        for agent in self.agents:
+            if agent.poll() is None:
+                agent.send_signal(signal.SIGINT)
+                agent.wait()
+        self.daemon.terminate()
+        self.daemon.wait()
+
+    def final_checkpoint(self, number):
+        folder = self.path(f"disk{number}")
+        names = [name for name in os.listdir(folder) if name.endswith(".safetensors")]
+        return os.path.join(folder, max(names))
+
+    def traces(self):
+        """By rank, by step: (generation, epoch, samples), after dropping what was rolled back."""
+        first_step = {}  # of each generation
+        lines = []
+        for name in sorted(os.listdir(self.path("trace"))):
+            rank = int(name[len("rank"):-len(".log")])
+            with open(os.path.join(self.path("trace"), name), encoding="utf-8") as file:
+                for line in file:
+                    generation, epoch, step, *samples = map(int, line.split())
+                    lines.append((rank, generation, epoch, step, samples))
+                    first_step[generation] = min(step, first_step.get(generation, step))
+        kept = collections.defaultdict(dict)
+        dropped = 0
+        for rank, generation, epoch, step, samples in lines:
+            if any(later > generation and step >= first for later, first in first_step.items()):
+                dropped += 1
+                continue
+            if step in kept[rank]:
+                raise Difference(f"rank {rank} made step {step} twice in what counts")
+            kept[rank][step] = (epoch, samples)
+        return kept, dropped
+
+
+def wait_for_line(path, text):
+    """Until a file that is being written has a line with `text`."""
+    tail = subprocess.Popen(["tail", "-n", "+1", "-F", path], stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, text=True)
+    try:
+        for line in tail.stdout:
+            if text in line:
+                return
+    finally:
+        tail.kill()
+        tail.wait()
+
+
+def read_checkpoint(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + size])
+    metadata = header.pop("__metadata__")
+    return {k: v for k, v in metadata.items() if k not in MAKER}, header, data[8 + size:]
+
+
+def compare_checkpoints(one, other):
+    a, b = read_checkpoint(one), read_checkpoint(other)
+    for key in sorted(set(a[0]) | set(b[0])):
+        if a[0].get(key) != b[0].get(key):
+            raise Difference(f"the final checkpoints differ in {key}: {a[0].get(key)!r:.200} and "
+                             f"{b[0].get(key)!r:.200}")
+    if a[1] != b[1] or a[2] != b[2]:
+        raise Difference("the final checkpoints hold other tensors")
+
+
+def check_each_sample_once(traces, epochs):
+    for epoch in range(epochs):
+        used = collections.Counter(
+            sample for steps in traces.values() for at, samples in steps.values() if at == epoch
+            for sample in samples)
+        if sorted(used) != list(range(SAMPLES)) or set(used.values()) != {1}:
+            missing = [i for i in range(SAMPLES) if i not in used]
+            twice = [i for i, count in used.items() if count > 1]
+            raise Difference(f"epoch {epoch}: missing {missing[:10]}, more than once {twice[:10]}")
+
+
+def run_undisturbed(folder, bin_folder):
+    job = Job(folder, bin_folder, "2", [])
+    try:
+        job.add_node(0)
+        job.add_node(1)
+        job.finish([0, 1])
+    finally:
+        job.end()
+    traces, dropped = job.traces()
+    check_each_sample_once(traces, EPOCHS)
+    if dropped:
+        raise Difference("the undisturbed job repeated steps")
+    return job, traces
+
+
+def run_killed(folder, bin_folder, plan):
+    job = Job(folder, bin_folder, "2", plan)
+    try:
+        job.add_node(0)
+        job.add_node(1)
+        job.wait_for_node_fault()
+        job.lose(0)
+        job.add_node(0)
+        job.finish([1, 2])
+        events = job.events()
+    finally:
+        job.end()
+    return job, events
+
+
+def run_resized(folder, bin_folder, rng):
+    plan = [(0, WORKERS_PER_NODE, "step", rng.randrange(10, 30), "node"),
+            (1, 0, "step", rng.randrange(5, 30), "node")]
+    job = Job(folder, bin_folder, "1:2", plan)
+    try:
+        job.add_node(0)
+        job.add_node(1)
+        job.wait_for_node_fault()
+        job.lose(1)  # node 0 goes on alone
+        job.wait_for_node_fault()
+        job.add_node(1)
+        # The worker that waits is killed: with it the generation ends, and both nodes form the next.
+        wait_for_line(job.path("daemon.err"), "joined")
+        kill_waiting_worker(job)
+        job.finish([0, 2])
+        events = job.events()
+    finally:
+        job.end()
+    return job, events
+
+
+def kill_waiting_worker(job):
+    plan = f"FAULT_PLAN={job.path('plan')}".encode()
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                environment = file.read().split(b"\0")
+        except (FileNotFoundError, NotADirectoryError, ProcessLookupError, PermissionError):
+            continue
+        if plan in environment and b"RANK=0" in environment:
+            os.kill(int(name), signal.SIGKILL)
+
+
+def describe(events):
+    formed = [event for event in events if event["event"] == "formed"]
+    sources = [event["restore"]["rank"] for event in formed if event.get("restore", {}).get("rank")
+               is not None]
+    tiers = collections.Counter(event["restore"]["tier"] for event in formed
+                                if event.get("restore"))
+    return formed, sources, dict(tiers)
+
+
+def campaign(arguments, seed, folder):
+    rng = random.Random(seed)
+    undisturbed, expected = run_undisturbed(os.path.join(folder, "undisturbed"), arguments.bin)
+    if arguments.resize:
+        job, events = run_resized(os.path.join(folder, "resized"), arguments.bin, rng)
+        traces, dropped = job.traces()
+        check_each_sample_once(traces, EPOCHS)
+        formed, _, tiers = describe(events)
+        sizes = [event.get("workers", event.get("world_size")) for event in formed]
+        print(f"seed {seed}: world sizes {sizes}, restored from {tiers}, {dropped} steps rolled "
+              f"back: each of {SAMPLES} samples exactly once in each of {EPOCHS} epochs", flush=True)
+        return
+    plan = make_plan(rng, arguments.kills)
+    for fault in plan:
+        print("    generation {}: rank {}, {} {}, {}".format(*fault), flush=True)
+    job, events = run_killed(os.path.join(folder, "killed"), arguments.bin, plan)
+    traces, dropped = job.traces()
+    formed, sources, tiers = describe(events)
+    if traces != expected:
+        raise Difference("the samples differ from the undisturbed job's")
+    check_each_sample_once(traces, EPOCHS)
+    compare_checkpoints(undisturbed.final_checkpoint(0), job.final_checkpoint(2))
+    if len(formed) < arguments.kills + 1:
+        raise Difference(f"{len(formed)} generations only: not every fault of the plan happened")
+    if WORKERS_PER_NODE not in sources:
+        raise Difference("no restore was given by node 1")
+    print(f"seed {seed}: {len(formed) - 1} restarts, restored from ranks {sources} {tiers}, "
+          f"{dropped} lines of steps rolled back: final checkpoints equal to the last bit, each "
+          f"sample exactly once per epoch", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=1, help="so many, from --seed on")
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--resize", action="store_true")
+    parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"))
+    arguments = parser.parse_args()
+    for seed in range(arguments.seed, arguments.seed + arguments.seeds):
+        folder = tempfile.mkdtemp(prefix="exactly-once-")
+        try:
+            campaign(arguments, seed, folder)
+        except (Difference, subprocess.TimeoutExpired) as error:
+            sys.exit(f"seed {seed}: {error}\nall there is: {folder}")
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+// A library for LD_PRELOAD that ends a worker at a chosen point of its life, by a plan that it
+// finds in the file FAULT_PLAN, a line for each fault:
+//
+//   <generation> <rank> <point> <count> <kind>
+//
+//   point   forming    connects to its peers, or listens for them
+//           restore    reads a state's file, or shares it with its node
+//           step       has written a line to the log of FAULT_LOG/rank<R>.log
+//           save       gives a checkpoint, or a snapshot, its name
+//   count   the how-maniest time counts, from 1
+//   kind    kill (SIGKILL), segv (SIGSEGV), exit (code 1), or node: writes a line into the FIFO
+//           FAULT_FIFO and waits for its end, which the reader sees to
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace {
+
+struct Fault {
+  std::string point;
+  int count = 0;
+  std::string kind;
+};
+
+std::string Variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// This process's, or one that never comes.
+const Fault& Planned() {
+  static const Fault* const fault = [] {
+    auto* const found = new Fault;
+    std::ifstream plan(Variable("FAULT_PLAN"));
+    for (std::string line; std::getline(plan, line);) {
+      std::istringstream fields(line);
+      std::string generation, rank;
+      Fault one;
+      fields >> generation >> rank >> one.point >> one.count >> one.kind;
+      if (generation == Variable("DDPRUN_GENERATION") && rank == Variable("RANK")) *found = one;
+    }
+    return found;
+  }();
+  return *fault;
+}
+
+void Reach(const char* point) {
+  if (Variable("RANK").empty()) return;  // no worker yet
+  const Fault& fault = Planned();
+  static std::atomic<int> count{0};
+  if (fault.point != point || ++count != fault.count) return;
+  if (fault.kind == "segv") raise(SIGSEGV);
+  if (fault.kind == "exit") _exit(1);
+  if (fault.kind == "node") {
+    const int fifo = open(Variable("FAULT_FIFO").c_str(), O_WRONLY | O_CLOEXEC);
+    if (write(fifo, "node\n", 5) != 5) abort();
+    for (;;) pause();
+  }
+  raise(SIGKILL);
+}
+
+template <typename Function>
+Function Real(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+bool EndsWith(const std::string& text, const char* end) {
+  const std::size_t size = std::strlen(end);
+  return text.size() >= size && text.compare(text.size() - size, size, end) == 0;
+}
+
+std::atomic<int> log_fd{-1};
+
+int Opened(const char* path, int flags, int fd) {
+  const std::string name = path;
+  if (name == Variable("FAULT_LOG") + "/rank" + Variable("RANK") + ".log") log_fd = fd;
+  const bool reads_state = EndsWith(name, ".safetensors") && (flags & O_ACCMODE) == O_RDONLY;
+  if (reads_state || name.find("/.ddp-restore-") != std::string::npos) Reach("restore");
+  return fd;
+}
+
+}  // namespace
+
+extern "C" int open(const char* path, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  const auto mode = static_cast<mode_t>((flags & O_CREAT) != 0 ? va_arg(more, unsigned) : 0);
+  va_end(more);
+  static const auto real = Real<int (*)(const char*, int, mode_t)>("open");
+  return Opened(path, flags, real(path, flags, mode));
+}
+
+extern "C" ssize_t write(int fd, const void* data, size_t size) {
+  static const auto real = Real<ssize_t (*)(int, const void*, size_t)>("write");
+  const ssize_t written = real(fd, data, size);
+  if (fd == log_fd) Reach("step");
+  return written;
+}
+
+extern "C" int rename(const char* from, const char* to) noexcept {
+  static const auto real = Real<int (*)(const char*, const char*)>("rename");
+  if (EndsWith(from, ".tmp") && EndsWith(to, ".safetensors")) Reach("save");
+  return real(from, to);
+}
+
+extern "C" int connect(int fd, const sockaddr* address, socklen_t size) {
+  static const auto real = Real<int (*)(int, const sockaddr*, socklen_t)>("connect");
+  if (address->sa_family == AF_INET || address->sa_family == AF_INET6) Reach("forming");
+  return real(fd, address, size);
+}
+
+extern "C" int listen(int fd, int backlog) noexcept {
+  static const auto real = Real<int (*)(int, int)>("listen");
+  Reach("forming");
+  return real(fd, backlog);
+}
