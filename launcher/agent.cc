@@ -468,6 +468,7 @@ void Agent::OnWorkersLost(const absl::Status& why) {
   verdict_->outcome = "left";
   verdict_->exit_code = kExitInternal;
   verdict_->reason = reason;
+  verdict_->failed_checkpoints = supervisor_.failed_checkpoints();
   loop_->Quit();
 }
 
@@ -501,6 +502,10 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
                      states_.OnCheckpoint(here.epoch, here.generation, checkpoint.step,
                                           checkpoint.path);
                      Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
+                   },
+                   [&](const CheckpointFailedMsg& failed) {
+                     Feed(Supervisor::CheckpointFailureReported{local_rank, failed.step,
+                                                                failed.failures, failed.reason});
                    },
                    [&](const SnapshotMsg& snapshot) {
                      const Header here = supervisor_.header();

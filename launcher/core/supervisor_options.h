@@ -21,6 +21,7 @@ struct Verdict {
   int restarts_used = 0;
   std::optional<RootCause> root_cause;
   std::vector<RootCause> earlier;             // of the generations before, oldest first
+  FailedCheckpoints failed_checkpoints{};     // of the job; of this node, where no more is known
   std::vector<RestartTimes> restart_times{};  // on this node, oldest first; the agent adds them
 
   // An end that this agent came to by itself, without the rendezvous.

@@ -97,6 +97,19 @@ TEST(ReportTest, JsonHoldsWhatAScriptNeeds) {
             "its collective failed after rank 5 had ended");
 }
 
+TEST(ReportTest, JsonCountsTheCheckpointsThatFailed) {
+  auto json = nlohmann::json::parse(VerdictToJson(Succeeded(0), kContext));
+  EXPECT_EQ(json["failed_checkpoints"], 0);
+  EXPECT_TRUE(json["last_failed_checkpoint"].is_null());
+  Verdict verdict = Succeeded(0);
+  verdict.failed_checkpoints = {3, 120, "disk full", "n2"};
+  json = nlohmann::json::parse(VerdictToJson(verdict, kContext));
+  EXPECT_EQ(json["failed_checkpoints"], 3);
+  EXPECT_EQ(json["last_failed_checkpoint"]["step"], 120);
+  EXPECT_EQ(json["last_failed_checkpoint"]["host"], "n2");
+  EXPECT_EQ(json["last_failed_checkpoint"]["reason"], "disk full");
+}
+
 TEST(ReportTest, JsonTellsTheCausesOfEarlierGenerations) {
   const auto json = nlohmann::json::parse(VerdictToJson(Succeeded(2), kContext));
   EXPECT_TRUE(json["root_cause"].is_null());
