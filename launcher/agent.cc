@@ -151,6 +151,7 @@ absl::StatusOr<Verdict> Agent::Run() {
   clock_.Close();
   TellRestart();
   verdict_->restart_times.assign(restart_times_.begin(), restart_times_.end());
+  verdict_->restore = restore_;
   return *verdict_;
 }
 
@@ -298,7 +299,8 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
                        assignment.max_restarts,
                        assignment.restore ? "; " + Describe(*assignment.restore) : ""));
   port_used_ = states_stale_ = true;
-  if (assignment.restore) states_.OnStarted(*assignment.restore);
+  restore_ = assignment.restore;
+  if (restore_) states_.OnStarted(*restore_);
   clock_.GenerationStarted(spawn.generation, EventLoop::Clock::now());
   int warm = 0;
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
