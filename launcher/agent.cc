@@ -151,6 +151,7 @@ absl::StatusOr<Verdict> Agent::Run() {
   clock_.Close();
   TellRestart();
   verdict_->restart_times.assign(restart_times_.begin(), restart_times_.end());
+  verdict_->restore = restore_;
   return *verdict_;
 }
 
@@ -298,7 +299,8 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
                        assignment.max_restarts,
                        assignment.restore ? "; " + Describe(*assignment.restore) : ""));
   port_used_ = states_stale_ = true;
-  if (assignment.restore) states_.OnStarted(*assignment.restore);
+  restore_ = assignment.restore;
+  if (restore_) states_.OnStarted(*restore_);
   clock_.GenerationStarted(spawn.generation, EventLoop::Clock::now());
   int warm = 0;
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
@@ -468,6 +470,7 @@ void Agent::OnWorkersLost(const absl::Status& why) {
   verdict_->outcome = "left";
   verdict_->exit_code = kExitInternal;
   verdict_->reason = reason;
+  verdict_->failed_checkpoints = supervisor_.failed_checkpoints();
   loop_->Quit();
 }
 
@@ -501,6 +504,10 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
                      states_.OnCheckpoint(here.epoch, here.generation, checkpoint.step,
                                           checkpoint.path);
                      Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
+                   },
+                   [&](const CheckpointFailedMsg& failed) {
+                     Feed(Supervisor::CheckpointFailureReported{local_rank, failed.step,
+                                                                failed.failures, failed.reason});
                    },
                    [&](const SnapshotMsg& snapshot) {
                      const Header here = supervisor_.header();

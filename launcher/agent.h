@@ -128,7 +128,9 @@ class Agent {
 
   Supervisor supervisor_;
   RestartClock clock_;
-  std::deque<RestartTimes> restart_times_;  // the last ones, for the report
+  // For the report: the last ones, and what the last generation began with.
+  std::deque<RestartTimes> restart_times_;
+  std::optional<RestorePlan> restore_;
   OomProbe oom_;
   WriterThread files_;
   WorkerLogs logs_;

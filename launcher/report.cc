@@ -5,7 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rendezvous/core/root_cause.h"
+#include "rendezvous/json/failed_checkpoints_json.h"
 #include "rendezvous/json/restart_times_json.h"
+#include "rendezvous/json/restore_json.h"
 #include "rendezvous/json/root_cause_json.h"
 
 namespace ddprun {
@@ -74,6 +76,8 @@ std::string VerdictToJson(const Verdict& verdict, const ReportContext& context) 
   for (const RestartTimes& times : verdict.restart_times) {
     json["restart_times"].push_back(ToJson(times));
   }
+  json["restore"] = verdict.restore ? ToJson(*verdict.restore) : Json(nullptr);
+  AddTo(&json, verdict.failed_checkpoints);
   return Dump(json, 2) + "\n";
 }
 

@@ -19,7 +19,7 @@ struct ReportContext {
 // for a job that succeeded without a restart.
 std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportContext& context);
 
-// The JSON of --report; the fields are documented in docs/report.md.
+// The JSON of --report; the fields are documented in docs/usage.md.
 std::string VerdictToJson(const Verdict& verdict, const ReportContext& context);
 
 }  // namespace ddprun

@@ -94,6 +94,12 @@ void AddJob(const Json& job, bool all_nodes, std::string* out) {
       ", checkpoint ", OrDash(job.at("checkpoint")), "; ", job.at("restarts").get<std::int64_t>(),
       " of ", Count(job.at("max_restarts").get<std::int64_t>(), "restart"), " used, ",
       job.at("restarts_left").get<std::int64_t>(), " left\n");
+  if (const auto failed = job.at("failed_checkpoints").get<std::int64_t>(); failed > 0) {
+    const Json& last = job.at("last_failed_checkpoint");
+    absl::StrAppend(out, "  ", Count(failed, "checkpoint"), " failed, the last one at step ",
+                    last.at("step").get<std::int64_t>(), " on ", Text(last.at("host")), ": ",
+                    Text(last.at("reason")), "\n");
+  }
   if (const Json& cause = job.at("last_root_cause"); !cause.is_null()) {
     absl::StrAppend(out, "  last root cause, in generation ", cause.at("generation").get<int>(),
                     ": ", Text(cause.at("description")), "\n");

@@ -54,41 +54,49 @@ std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint n
     Fence(absl::StrCat(options_.rendezvous, " was not heard for ", Rounded(now - last_contact_)),
           now);
   }
-  std::visit(Overloaded{
-                 [&](const AgentStarted&) { unreachable_since_ = now; },
-                 [&](const SessionOpened&) { OnSessionOpened(now); },
-                 [&](const Received& received) { OnReceived(received, now); },
-                 [&](const SessionLost& lost) { OnSessionLost(lost, now); },
-                 [&](const WorkerSpawned& spawned) { OnWorkerSpawned(spawned, now); },
-                 [&](const SpawnFailed& failed) { OnSpawnFailed(failed, now); },
-                 [&](const WorkerSpoke& spoke) {
-                   if (Worker* worker = Find(spoke.local_rank)) worker->speaks = true;
-                 },
-                 [&](const CheckpointReported& report) { OnCheckpointReported(report); },
-                 [&](const StepReported& report) {
-                   Worker* worker = Find(report.local_rank);
-                   if (worker == nullptr) return;
-                   worker->speaks = true;
-                   worker->step = report.step;
-                 },
-                 [&](const ErrorReported& report) {
-                   Worker* worker = Find(report.local_rank);
-                   if (worker == nullptr) return;
-                   worker->speaks = true;
-                   worker->error_kind = report.kind;
-                   worker->error_text = report.text;
-                 },
-                 [&](const WorkerEnded& ended) { OnWorkerEnded(ended, now); },
-                 [&](const SignalReceived& signal) { OnSignal(signal, now); },
-                 [&](const Tick&) { OnTick(now); },
-             },
-             event);
+  std::visit(
+      Overloaded{
+          [&](const AgentStarted&) { unreachable_since_ = now; },
+          [&](const SessionOpened&) { OnSessionOpened(now); },
+          [&](const Received& received) { OnReceived(received, now); },
+          [&](const SessionLost& lost) { OnSessionLost(lost, now); },
+          [&](const WorkerSpawned& spawned) { OnWorkerSpawned(spawned, now); },
+          [&](const SpawnFailed& failed) { OnSpawnFailed(failed, now); },
+          [&](const WorkerSpoke& spoke) {
+            if (Worker* worker = Find(spoke.local_rank)) worker->speaks = true;
+          },
+          [&](const CheckpointReported& report) { OnCheckpointReported(report); },
+          [&](const CheckpointFailureReported& report) { OnCheckpointFailureReported(report); },
+          [&](const StepReported& report) {
+            Worker* worker = Find(report.local_rank);
+            if (worker == nullptr) return;
+            worker->speaks = true;
+            worker->step = report.step;
+          },
+          [&](const ErrorReported& report) {
+            Worker* worker = Find(report.local_rank);
+            if (worker == nullptr) return;
+            worker->speaks = true;
+            worker->error_kind = report.kind;
+            worker->error_text = report.text;
+          },
+          [&](const WorkerEnded& ended) { OnWorkerEnded(ended, now); },
+          [&](const SignalReceived& signal) { OnSignal(signal, now); },
+          [&](const Tick&) { OnTick(now); },
+      },
+      event);
   UpdateFence();
   return std::exchange(actions_, {});
 }
 
 Header Supervisor::header() const {
   return {options_.job, options_.epoch, generation_, options_.incarnation};
+}
+
+FailedCheckpoints Supervisor::failed_checkpoints() const {
+  FailedCheckpoints failed = failed_;
+  if (failed.count > 0) failed.last_host = options_.node.host;
+  return failed;
 }
 
 std::optional<TimePoint> Supervisor::NextDeadline() const {
@@ -99,7 +107,7 @@ std::optional<TimePoint> Supervisor::NextDeadline() const {
   };
   also(FenceAt());
   also(GiveUpAt());
-  if (joined_ && options_.leases) also(next_heartbeat_);
+  if (SendsHeartbeats()) also(next_heartbeat_);
   return next;
 }
 
@@ -121,7 +129,10 @@ void Supervisor::Introduce(TimePoint now) {
     joined_at_ = now;
     next_heartbeat_ = now + options_.spec.heartbeat;
   }
-  SendUp(Join{options_.spec, options_.node, 0, !Alive().empty(), heard_ever_});
+  Join join{options_.spec, options_.node, 0, !Alive().empty(), heard_ever_};
+  join.failed_checkpoints = failed_;
+  told_failures_ = failed_.count;
+  SendUp(std::move(join));
   if (prepared_) SendUp(Prepared{});
   for (const WorkerExited& exit : exits_) SendUp(exit);
   if (drained_) SendUp(*drained_);
@@ -340,7 +351,8 @@ void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
   if (state_ == SupervisorState::kLeaving) return;  // this node's own end is decided
   if (generation_.value < 0) Say("the job is over; this node has started nothing");
   verdict_ = Verdict{ToString(finished.outcome), finished.exit_code,  finished.reason,
-                     finished.restarts_used,     finished.root_cause, finished.earlier};
+                     finished.restarts_used,     finished.root_cause, finished.earlier,
+                     finished.failed_checkpoints};
   // When the workers are gone.
   if (state_ == SupervisorState::kStopping || state_ == SupervisorState::kFenced) return;
   StopWorkers(SupervisorState::kStopping, SIGTERM, now);

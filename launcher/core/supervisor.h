@@ -82,6 +82,13 @@ class Supervisor {
     LocalRank local_rank;
     std::int64_t step = 0;
   };
+  // It could not be saved; `failures` so far, as the worker counts them.
+  struct CheckpointFailureReported {
+    LocalRank local_rank;
+    std::int64_t step = 0;
+    std::int64_t failures = 0;
+    std::string reason;
+  };
   struct StepReported {
     LocalRank local_rank;
     std::int64_t step = 0;
@@ -103,9 +110,10 @@ class Supervisor {
     int signo = 0;
   };
   struct Tick {};
-  using Event = std::variant<AgentStarted, SessionOpened, Received, SessionLost, WorkerSpawned,
-                             SpawnFailed, WorkerSpoke, CheckpointReported, StepReported,
-                             ErrorReported, WorkerEnded, SignalReceived, Tick>;
+  using Event =
+      std::variant<AgentStarted, SessionOpened, Received, SessionLost, WorkerSpawned, SpawnFailed,
+                   WorkerSpoke, CheckpointReported, CheckpointFailureReported, StepReported,
+                   ErrorReported, WorkerEnded, SignalReceived, Tick>;
 
   // ---- actions ----
   // To the rendezvous, on the session that is open; never on a later one. `offered_port` of Join
@@ -167,6 +175,8 @@ class Supervisor {
   }
   // For what the agent says without the Supervisor.
   Header header() const;
+  // Of this node, since the agent's start.
+  FailedCheckpoints failed_checkpoints() const;
 
  private:
   struct Worker {
@@ -174,6 +184,7 @@ class Supervisor {
     bool alive = false;
     bool speaks = false;  // the control socket
     std::optional<std::int64_t> step;
+    std::int64_t checkpoint_failures = 0;  // the highest number that it told
     std::string error_kind;
     std::string error_text;
   };
@@ -195,9 +206,15 @@ class Supervisor {
   void OnWorkerSpawned(const WorkerSpawned& spawned, TimePoint now);
   void OnSpawnFailed(const SpawnFailed& failed, TimePoint now);
   void OnCheckpointReported(const CheckpointReported& report);
+  void OnCheckpointFailureReported(const CheckpointFailureReported& report);
   void OnWorkerEnded(const WorkerEnded& ended, TimePoint now);
   void OnSignal(const SignalReceived& signal, TimePoint now);
   void SendHeartbeat(TimePoint now);
+  // Before what may be the last word: whoever hears that has heard of all failures.
+  void TellFailures(TimePoint now);
+  bool HasUntoldFailures() const { return failed_.count > told_failures_; }
+  // Where there is no lease only news are worth one.
+  bool SendsHeartbeats() const { return joined_ && (options_.leases || HasUntoldFailures()); }
   void OnTick(TimePoint now);
 
   // ---- the lease ----
@@ -251,6 +268,8 @@ class Supervisor {
   std::optional<Drained> drained_;
 
   std::optional<std::int64_t> checkpoint_;  // the newest that was reported in this generation
+  FailedCheckpoints failed_;                // since the agent's start
+  std::int64_t told_failures_ = 0;          // of them, on this session
   int spawning_ = 0;                // workers that the agent has yet to answer SpawnWorkers for
   std::int64_t last_ended_ms_ = 0;  // wall clock, when a worker ended last
 

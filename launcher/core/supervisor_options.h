@@ -20,8 +20,11 @@ struct Verdict {
   std::string reason;
   int restarts_used = 0;
   std::optional<RootCause> root_cause;
-  std::vector<RootCause> earlier;             // of the generations before, oldest first
-  std::vector<RestartTimes> restart_times{};  // on this node, oldest first; the agent adds them
+  std::vector<RootCause> earlier;          // of the generations before, oldest first
+  FailedCheckpoints failed_checkpoints{};  // of the job; of this node, where no more is known
+  // The agent adds these. On this node, oldest first:
+  std::vector<RestartTimes> restart_times{};
+  std::optional<RestorePlan> restore{};  // of the last generation that it started
 
   // An end that this agent came to by itself, without the rendezvous.
   static Verdict Own(std::string outcome, int exit_code, std::string reason) {

@@ -48,6 +48,19 @@ void Supervisor::OnCheckpointReported(const CheckpointReported& report) {
   SendUp(Checkpointed{report.step});
 }
 
+void Supervisor::OnCheckpointFailureReported(const CheckpointFailureReported& report) {
+  Worker* worker = Find(report.local_rank);
+  if (worker == nullptr) return;
+  worker->speaks = true;
+  // What is between was not heard. A number that is no higher is of another Checkpointer.
+  const std::int64_t added =
+      std::max<std::int64_t>(report.failures - worker->checkpoint_failures, 1);
+  worker->checkpoint_failures = std::max(worker->checkpoint_failures, report.failures);
+  failed_.count = std::min(failed_.count + added, kMaxCheckpointFailures);
+  failed_.last_step = report.step;
+  failed_.last_reason = report.reason;
+}
+
 void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
   Worker* worker = Find(ended.local_rank);
   // It did not end in time after SIGKILL, and was not waited for; or the agent itself was stopped,
@@ -68,6 +81,7 @@ void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
     Say(Describe(WorkerFailure{options_.node.host, assignment_.node_rank, generation_, report}));
   }
   exits_.push_back(report);
+  TellFailures(now);
   SendUp(report);
   // Exit code 0 while others run: wait for them, however long they take. A victim: the cause may be
   // on this node too and yet to be heard of; the rendezvous says when to stop waiting for it.
@@ -103,12 +117,21 @@ void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
 void Supervisor::SendHeartbeat(TimePoint now) {
   std::optional<std::int64_t> step;
   for (const Worker& worker : workers_) step = std::max(step, worker.step);
-  SendUp(Heartbeat{std::chrono::nanoseconds(now.time_since_epoch()).count(), step});
+  Heartbeat heartbeat{std::chrono::nanoseconds(now.time_since_epoch()).count(), step};
+  if (HasUntoldFailures()) {
+    heartbeat.failed_checkpoints = failed_;
+    told_failures_ = failed_.count;
+  }
+  SendUp(std::move(heartbeat));
   next_heartbeat_ = now + options_.spec.heartbeat;
 }
 
+void Supervisor::TellFailures(TimePoint now) {
+  if (joined_ && HasUntoldFailures()) SendHeartbeat(now);
+}
+
 void Supervisor::OnTick(TimePoint now) {
-  if (options_.leases && joined_ && now >= next_heartbeat_) SendHeartbeat(now);
+  if (SendsHeartbeats() && now >= next_heartbeat_) SendHeartbeat(now);
   if (const auto give_up = GiveUpAt(); give_up && now >= *give_up) {
     GiveUp(now);
     return;
@@ -145,6 +168,7 @@ void Supervisor::SettleIfGone(TimePoint now) {
   deadline_.reset();
   if (state_ == SupervisorState::kLeaving) {
     if (open_ && !joined_) Introduce(now);
+    TellFailures(now);
     SendUp(Leave{verdict_->reason, verdict_->exit_code});
     End(SupervisorState::kFailed, *std::move(verdict_));
   } else if (verdict_) {
@@ -163,6 +187,7 @@ void Supervisor::Drain(std::int64_t fenced_at_ms, bool rejoin, TimePoint now) {
   drained.fenced_at_ms = fenced_at_ms;
   for (const Worker& worker : workers_)
     drained.last_step = std::max(drained.last_step, worker.step);
+  drained.failed_checkpoints = failed_;
   drained_ = drained;
   if (rejoin && open_) {
     Introduce(now);
@@ -173,6 +198,9 @@ void Supervisor::Drain(std::int64_t fenced_at_ms, bool rejoin, TimePoint now) {
 
 void Supervisor::End(SupervisorState next, Verdict verdict) {
   Enter(next);
+  if (verdict.failed_checkpoints.count < failed_.count) {
+    verdict.failed_checkpoints = failed_checkpoints();
+  }
   actions_.push_back(Exit{std::move(verdict)});
 }
 

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "rendezvous/core/failed_checkpoints.h"
 #include "worker/contract/control.h"
 
 namespace ddprun {
@@ -33,6 +34,34 @@ absl::StatusOr<ControlMessage> ParseCheckpoint(const control::Line& line) {
     return Malformed(ToText(line), "CHECKPOINT=<step> <path>");
   }
   return CheckpointMsg{*step, std::string(line.value.substr(space + 1))};
+}
+
+// What may be shown on a terminal, cut between two characters.
+std::string Reason(std::string_view text) {
+  if (text.size() > kMaxFailureReasonBytes) {
+    std::size_t end = kMaxFailureReasonBytes;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+    text = text.substr(0, end);
+  }
+  std::string reason(text);
+  for (char& c : reason) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  }
+  return reason;
+}
+
+absl::StatusOr<ControlMessage> ParseCheckpointFailed(const control::Line& line) {
+  const std::size_t space = line.value.find(' ');
+  const std::string_view rest =
+      space == std::string_view::npos ? std::string_view() : line.value.substr(space + 1);
+  const std::size_t second = rest.find(' ');
+  const std::optional<std::int64_t> step = control::ParseNumber(line.value.substr(0, space));
+  const std::optional<std::int64_t> failures = control::ParseNumber(rest.substr(0, second));
+  if (!step || !failures || *failures < 1 || *failures > kMaxCheckpointFailures) {
+    return Malformed(ToText(line), "CHECKPOINT_FAILED=<step> <number, 1 or more> <reason>");
+  }
+  return CheckpointFailedMsg{
+      *step, *failures, second == std::string_view::npos ? "" : Reason(rest.substr(second + 1))};
 }
 
 absl::StatusOr<ControlMessage> ParseError(const control::Line& line) {
@@ -85,6 +114,7 @@ absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& lin
     return StandbyMsg{line.value == control::kWaiting};
   }
   if (line.key == control::kCheckpoint) return ParseCheckpoint(line);
+  if (line.key == control::kCheckpointFailed) return ParseCheckpointFailed(line);
   if (line.key == control::kError) return ParseError(line);
   return std::nullopt;
 }

@@ -25,6 +25,13 @@ struct CheckpointMsg {
   std::string path;  // durable
 };
 
+// That one is not on the disk, and the worker goes on.
+struct CheckpointFailedMsg {
+  std::int64_t step = 0;
+  std::int64_t failures = 0;  // so far, as the worker counts them: 1 to kMaxCheckpointFailures
+  std::string reason;         // no control characters, at most kMaxFailureReasonBytes; may be empty
+};
+
 struct SnapshotMsg {
   std::int64_t step = 0;  // whole, in memory
 };
@@ -44,8 +51,8 @@ struct StandbyMsg {
   bool waiting = false;  // else: it could be a standby
 };
 
-using ControlMessage = std::variant<ReadyMsg, StepMsg, CheckpointMsg, SnapshotMsg, PhaseMsg,
-                                    ErrorMsg, ByeMsg, StandbyMsg>;
+using ControlMessage = std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg,
+                                    SnapshotMsg, PhaseMsg, ErrorMsg, ByeMsg, StandbyMsg>;
 
 // The messages of one packet, in order. A key that this version does not know is skipped, so that a
 // newer worker library can talk to an older agent. InvalidArgument when the packet has a line

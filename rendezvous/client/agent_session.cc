@@ -129,8 +129,11 @@ void AgentSession::StartSession() {
 void AgentSession::Send(const Header& header, const AgentMessage& message) {
   const std::lock_guard lock(mutex_);
   if (closing_ || read_ended_ || !failure_.empty()) return;
-  // A heartbeat says that the agent lives now: one that has to wait says nothing.
-  if (std::holds_alternative<Heartbeat>(message) && !outgoing_.empty()) return;
+  // A heartbeat says that the agent lives now: one that has to wait says nothing, but for its news.
+  const auto* const heartbeat = std::get_if<Heartbeat>(&message);
+  const bool news = heartbeat != nullptr &&
+                    (!heartbeat->states.empty() || heartbeat->failed_checkpoints.count > 0);
+  if (heartbeat != nullptr && !news && !outgoing_.empty()) return;
   if (outgoing_.size() >= kMaxQueuedMessages) {
     Fail(absl::StrCat("the rendezvous at ", endpoint_, " does not read: ", kMaxQueuedMessages,
                       " messages wait for it"));

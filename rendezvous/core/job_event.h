@@ -14,23 +14,24 @@ namespace ddprun {
 
 struct JobEvent {
   enum class Kind {
-    kJoined,        // an agent: `host`
-    kDisconnected,  // its session broke; its lease runs
-    kRejoined,      // it came back within its lease
-    kFenced,        // it ended its workers because it was cut off; node_time_ms says when
-    kLost,          // its lease ran out, or it was killed: `reason`
-    kLeft,          // on purpose: `reason`
-    kFormed,        // a generation: `nodes`, `workers`, `restore` if there is a plan
-    kStarted,       // its workers
-    kSaving,        // a checkpoint was asked for: `reason`
-    kCheckpointed,  // one is durable: `step`
-    kStopping,      // the generation ends: `reason`
-    kFailed,        // `cause`
-    kRestarted,     // the next generation is coming: `reason`, `restarts` used so far
-    kSuperseded,    // by a higher epoch
-    kRecovered,     // the rendezvous was restarted and knows the job again
-    kResumed,       // on `host` every worker has made a step after a restart: `times`
-    kFinished,      // `reason`, `outcome`, `exit_code`, and `cause` if there is one
+    kJoined,            // an agent: `host`
+    kDisconnected,      // its session broke; its lease runs
+    kRejoined,          // it came back within its lease
+    kFenced,            // it ended its workers because it was cut off; node_time_ms says when
+    kLost,              // its lease ran out, or it was killed: `reason`
+    kLeft,              // on purpose: `reason`
+    kFormed,            // a generation: `nodes`, `workers`, `restore` if there is a plan
+    kStarted,           // its workers
+    kSaving,            // a checkpoint was asked for: `reason`
+    kCheckpointed,      // one is durable: `step`
+    kCheckpointFailed,  // one is not, or several: `host`, `step` and `reason` of the last
+    kStopping,          // the generation ends: `reason`
+    kFailed,            // `cause`
+    kRestarted,         // the next generation is coming: `reason`, `restarts` used so far
+    kSuperseded,        // by a higher epoch
+    kRecovered,         // the rendezvous was restarted and knows the job again
+    kResumed,           // on `host` every worker has made a step after a restart: `times`
+    kFinished,          // `reason`, `outcome`, `exit_code`, and `cause` if there is one
   };
   Kind kind = Kind::kJoined;
   Generation generation{};
@@ -46,6 +47,7 @@ struct JobEvent {
   std::optional<Outcome> outcome{};
   int exit_code = 0;
   std::optional<RestorePlan> restore{};
+  std::int64_t failed_checkpoints = 0;  // of the job so far
 
   bool operator==(const JobEvent&) const = default;
 };

@@ -63,7 +63,8 @@ struct JobRecord {
   std::optional<PlanRecord> plan;
   std::optional<RestorePlan> restore{};  // what the generation began with
   std::vector<ResumePoint> timeline{};   // of those that ran before it
-  std::optional<Finished> finished;      // the job is over; kept for agents that missed it
+  FailureRecord failed_checkpoints{};
+  std::optional<Finished> finished;  // the job is over; kept for agents that missed it
 
   bool operator==(const JobRecord&) const = default;
 };

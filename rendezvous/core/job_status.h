@@ -53,7 +53,8 @@ struct JobStatus {
   std::optional<RootCause> last_cause;  // of the newest generation that failed
   std::optional<std::int64_t> step;     // the newest of all
   std::optional<std::int64_t> checkpoint;
-  std::optional<RestorePlan> restore{};  // what the generation began with
+  std::optional<RestorePlan> restore{};    // what the generation began with
+  FailedCheckpoints failed_checkpoints{};  // of all generations
   std::optional<Finished> finished;
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "rendezvous/core/exit_status.h"
+#include "rendezvous/core/failed_checkpoints.h"
 #include "rendezvous/core/restart_times.h"
 #include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"
@@ -72,15 +73,17 @@ struct Join {
   bool returning = false;        // this agent was heard in this job before
   // What this node holds of the training: complete states, the newest first.
   std::vector<SavedState> states{};
+  FailedCheckpoints failed_checkpoints{};  // in this agent's life
 
   bool operator==(const Join&) const = default;
 };
 
 // The agent's loop is alive. Answer: HeartbeatAck.
 struct Heartbeat {
-  std::int64_t sent_at = 0;          // by the agent's own clock; comes back as it is
-  std::optional<std::int64_t> step;  // the newest that its workers reported in the generation
-  std::vector<SavedState> states{};  // as in Join, where it has changed; empty: as it was
+  std::int64_t sent_at = 0;                // by the agent's own clock; comes back as it is
+  std::optional<std::int64_t> step;        // the newest that its workers reported in the generation
+  std::vector<SavedState> states{};        // as in Join, where it has changed; empty: as it was
+  FailedCheckpoints failed_checkpoints{};  // as in Join, where there are more; none: as it was
 
   bool operator==(const Heartbeat&) const = default;
 };
@@ -125,7 +128,8 @@ struct Drained {
   // By its node's wall clock, Unix time: when the agent had ended its workers because it was cut
   // off from the rendezvous. 0: they ended otherwise.
   std::int64_t fenced_at_ms = 0;
-  std::vector<SavedState> states{};  // as in Join: what the next generation can begin with
+  std::vector<SavedState> states{};        // as in Join: what the next generation can begin with
+  FailedCheckpoints failed_checkpoints{};  // as in Join
 
   bool operator==(const Drained&) const = default;
 };
@@ -237,8 +241,9 @@ struct Finished {
   int exit_code = 0;
   std::string reason;
   int restarts_used = 0;
-  std::optional<RootCause> root_cause;  // of the last generation, unless it succeeded
-  std::vector<RootCause> earlier;       // of the generations before, oldest first; the last 64
+  std::optional<RootCause> root_cause;     // of the last generation, unless it succeeded
+  std::vector<RootCause> earlier;          // of the generations before, oldest first; the last 64
+  FailedCheckpoints failed_checkpoints{};  // of the whole job
 
   bool operator==(const Finished&) const = default;
 };

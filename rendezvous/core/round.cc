@@ -55,6 +55,7 @@ Round::Round(std::string job, const JobRecord& record, TimePoint now, RoundOptio
       told_of_states_(record.restore.has_value()),
       timeline_(record.timeline),
       restore_(record.restore),
+      failures_(record.failed_checkpoints),
       finished_(record.finished) {
   if (restore_) timeline_.Resume({epoch_, generation_, restore_->step()});
   governor_.emplace(PolicyOf(*spec_), record.governor, now);
@@ -220,6 +221,7 @@ void Round::OnJoin(const Header& header, const Join& join) {
   const Node& added = roster_.Add(std::move(node), now_);
   Tell(
       {.kind = JobEvent::Kind::kJoined, .host = join.node.host, .workers = join.node.worker_count});
+  TakeFailures(added, join.failed_checkpoints);
   if (gathering()) {  // told what it waits for if that takes long
     Say(absl::StrCat(join.node.host, " joined with ", join.node.worker_count, " workers"));
     return;
@@ -277,6 +279,7 @@ void Round::OnRejoin(Node& node, const Header& header, const Join& join) {
     Tell({.kind = JobEvent::Kind::kRejoined, .host = node.spec.host});
     Say(absl::StrCat(node.spec.host, " is back within its lease"));
   }
+  TakeFailures(node, join.failed_checkpoints);
   const bool here = header.generation == generation_;
   if (join.workers_running && !here) {
     Reply(header, Fenced{"its workers are of a generation that is over"});
@@ -330,7 +333,17 @@ void Round::OnHeartbeat(Node& node, const Header& header, const Heartbeat& heart
   // After Drained nothing changes: one that says otherwise is older, and late.
   const bool may_change = header.generation == generation_ && node.phase == Phase::kStarted;
   if (may_change && !heartbeat.states.empty()) TakeStates(node, heartbeat.states);
+  TakeFailures(node, heartbeat.failed_checkpoints);
   Reply(header, HeartbeatAck{heartbeat.sent_at});
+}
+
+void Round::TakeFailures(const Node& node, const FailedCheckpoints& failed) {
+  if (failures_.Take(node.incarnation, node.spec.host, failed) == 0) return;
+  Tell({.kind = JobEvent::Kind::kCheckpointFailed,
+        .host = node.spec.host,
+        .reason = failed.last_reason,
+        .step = failed.last_step,
+        .failed_checkpoints = failures_.total().count});
 }
 
 void Round::OnPrepared(Node& node) {
@@ -386,6 +399,7 @@ void Round::OnCannotSave(Node& node) {
 void Round::OnDrained(Node& node, const Drained& drained) {
   if (node.phase == Phase::kWaiting) return;  // a duplicate
   TakeStates(node, drained.states);
+  TakeFailures(node, drained.failed_checkpoints);
   if (drained.last_step) {
     made_step_ = true;
     node.step = std::max(node.step, drained.last_step);

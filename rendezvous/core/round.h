@@ -178,6 +178,8 @@ class Round {
   void Form();
   // What this node says that it holds.
   void TakeStates(Node& node, const std::vector<SavedState>& states);
+  // And which checkpoints failed on it.
+  void TakeFailures(const Node& node, const FailedCheckpoints& failed);
   // The newest that is held and that it holds; nullptr: none.
   const SavedState* NewestOf(const Node& node, Generation newest) const;
   // Of the generation that is being formed; `newest` is the one before it.
@@ -263,6 +265,7 @@ class Round {
   bool told_of_states_ = false;             // so was a state, in this epoch
   Timeline timeline_;                       // of the generations that may have started
   std::optional<RestorePlan> restore_;      // of the current generation
+  FailureTally failures_;                   // of checkpoints, in this epoch
   std::optional<Finished> finished_;
 
   TimePoint now_;                // of the Step in progress

@@ -67,6 +67,8 @@ const char* ToString(JobEvent::Kind kind) {
       return "saving";
     case JobEvent::Kind::kCheckpointed:
       return "checkpointed";
+    case JobEvent::Kind::kCheckpointFailed:
+      return "checkpoint_failed";
     case JobEvent::Kind::kStopping:
       return "stopping";
     case JobEvent::Kind::kFailed:
@@ -209,6 +211,7 @@ JobStatus Round::Status(TimePoint now) const {
   if (!causes_.empty()) status.last_cause = causes_.back();
   status.checkpoint = checkpoint_;
   status.restore = restore_;
+  status.failed_checkpoints = failures_.total();
   status.finished = finished_;
   return status;
 }
@@ -232,6 +235,7 @@ JobRecord Round::Record() const {
   if (plan_) record.plan = {plan_->stop, plan_->save, plan_->reason};
   record.restore = restore_;
   record.timeline = timeline_.points();
+  record.failed_checkpoints = failures_.Record();
   record.finished = finished_;
   return record;
 }

@@ -237,7 +237,8 @@ void Round::Dismiss(Node& node, bool saved) {
                         reason,
                         restarts_used(),
                         {},
-                        {}});
+                        {},
+                        failures_.total()});
   Tell({.kind = JobEvent::Kind::kLeft, .host = node.spec.host, .reason = "drained by an operator"});
   Say(reason);
   roster_.Erase(node);
@@ -331,7 +332,8 @@ void Round::Finish(Outcome outcome, int exit_code, std::string reason) {
        {&deadline_, &grace_until_, &grow_at_, &tell_at_, &hold_until_}) {
     time->reset();
   }
-  Finished finished{outcome, exit_code, std::move(reason), restarts_used(), std::nullopt, causes_};
+  Finished finished{outcome,      exit_code, std::move(reason), restarts_used(),
+                    std::nullopt, causes_,   failures_.total()};
   if (outcome != Outcome::kSucceeded && !causes_.empty()) {
     finished.root_cause = std::move(finished.earlier.back());
     finished.earlier.pop_back();
@@ -416,6 +418,7 @@ void Round::Supersede(std::uint32_t epoch) {
   checkpoint_.reset();
   told_of_states_ = false;  // timeline_ stays: states of the life before are still found on disks
   restore_.reset();
+  failures_ = FailureTally();
 }
 
 }  // namespace ddprun

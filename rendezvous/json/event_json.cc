@@ -21,6 +21,7 @@ std::string EventToJson(std::int64_t unix_ms, std::string_view job, std::string_
   if (event.workers != 0) json["workers"] = event.workers;
   if (event.kind == Kind::kRestarted) json["restarts"] = event.restarts;
   if (event.step) json["step"] = *event.step;
+  if (event.failed_checkpoints != 0) json["failed_checkpoints"] = event.failed_checkpoints;
   if (event.restore) json["restore"] = ToJson(*event.restore);
   if (event.node_time_ms != 0) json["node_time"] = IsoTime(event.node_time_ms);
   if (event.times) json.update(ToJson(*event.times));

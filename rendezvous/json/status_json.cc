@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "rendezvous/json/failed_checkpoints_json.h"
 #include "rendezvous/json/restore_json.h"
 #include "rendezvous/json/root_cause_json.h"
 
@@ -51,6 +52,7 @@ Json ToJson(const JobStatus& job, std::int64_t now_unix_ms) {
       {"step", OrNull(job.step)},
       {"checkpoint", OrNull(job.checkpoint)},
   };
+  AddTo(&json, job.failed_checkpoints);
   json["restore"] = job.restore ? ToJson(*job.restore) : Json(nullptr);
   json["outcome"] = job.finished ? Json(ToString(job.finished->outcome)) : Json(nullptr);
   json["exit_code"] = job.finished ? Json(job.finished->exit_code) : Json(nullptr);

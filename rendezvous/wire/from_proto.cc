@@ -34,6 +34,9 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
   to.workers_running = from.workers_running();
   to.returning = from.returning();
   to.states = ReadStates(from.states(), check);
+  if (from.has_failed_checkpoints()) {
+    to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxCheckpointFailures, check);
+  }
   return to;
 }
 
@@ -42,6 +45,9 @@ Heartbeat ReadHeartbeat(const v1::Heartbeat& from, FieldChecker& check) {
   to.sent_at = from.sent_at();
   if (from.has_step()) to.step = check.Step("Heartbeat.step", from.step());
   to.states = ReadStates(from.states(), check);
+  if (from.has_failed_checkpoints()) {
+    to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxCheckpointFailures, check);
+  }
   return to;
 }
 
@@ -51,6 +57,9 @@ Drained ReadDrained(const v1::Drained& from, FieldChecker& check) {
   if (from.has_last_step()) to.last_step = check.Step("Drained.last_step", from.last_step());
   to.fenced_at_ms = from.fenced_at_ms();
   to.states = ReadStates(from.states(), check);
+  if (from.has_failed_checkpoints()) {
+    to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxCheckpointFailures, check);
+  }
   return to;
 }
 

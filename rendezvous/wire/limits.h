@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "rendezvous/core/failed_checkpoints.h"
+
 namespace ddprun::wire {
 
 inline constexpr int kMaxMessageBytes = 1 << 20;
@@ -38,6 +40,9 @@ inline constexpr std::int64_t kMaxSignal = 64;
 inline constexpr std::chrono::milliseconds kMinHeartbeat{10};
 inline constexpr std::chrono::milliseconds kMaxHeartbeat{60'000};
 inline constexpr std::chrono::milliseconds kMaxLease{3'600'000};
+// Of a job: what so many agents can tell of.
+inline constexpr std::int64_t kMaxFailedCheckpoints =
+    kMaxCheckpointFailures * static_cast<std::int64_t>(FailureTally::kMaxAgents);
 // Each forming takes one number: no job gets here, but one number that is made up would use up all.
 inline constexpr std::int64_t kMaxGeneration = 1'000'000'000;
 inline constexpr std::chrono::milliseconds kMaxTimeout = std::chrono::hours(24 * 366);

@@ -21,6 +21,9 @@ RootCause ReadRootCause(const v1::RootCause& from, FieldChecker& check);
 Finished ReadFinished(const v1::Finished& from, FieldChecker& check);
 std::vector<SavedState> ReadStates(const google::protobuf::RepeatedPtrField<v1::SavedState>& from,
                                    FieldChecker& check);
+// What one agent tells of, or the sum of many.
+FailedCheckpoints ReadFailed(const v1::FailedCheckpoints& from, std::int64_t max_count,
+                             FieldChecker& check);
 RestorePlan ReadRestorePlan(const v1::RestorePlan& from, std::int64_t world_size,
                             FieldChecker& check);
 
@@ -32,6 +35,12 @@ void Fill(const Finished& from, v1::Finished* to);
 void Fill(const std::vector<SavedState>& from,
           google::protobuf::RepeatedPtrField<v1::SavedState>* to);
 void Fill(const RestorePlan& from, v1::RestorePlan* to);
+void Fill(const FailedCheckpoints& from, v1::FailedCheckpoints* to);
+// Into a message that may have some.
+template <class Proto>
+void FillIfAny(const FailedCheckpoints& from, Proto* to) {
+  if (from.count > 0) Fill(from, to->mutable_failed_checkpoints());
+}
 
 }  // namespace ddprun::wire
 

@@ -159,6 +159,9 @@ Finished ReadFinished(const v1::Finished& from, FieldChecker& check) {
   for (const v1::RootCause& cause : from.earlier()) {
     to.earlier.push_back(ReadRootCause(cause, check));
   }
+  if (from.has_failed_checkpoints()) {
+    to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxFailedCheckpoints, check);
+  }
   return to;
 }
 
@@ -170,6 +173,21 @@ std::vector<SavedState> ReadStates(const google::protobuf::RepeatedPtrField<v1::
     if (to.size() == kMaxSavedStates) break;
     to.push_back(ReadState(state, check));
   }
+  return to;
+}
+
+FailedCheckpoints ReadFailed(const v1::FailedCheckpoints& from, std::int64_t max_count,
+                             FieldChecker& check) {
+  FailedCheckpoints to;
+  if (from.count() < 1 || from.count() > max_count) {
+    check.Fail(
+        absl::StrCat("FailedCheckpoints.count is ", from.count(), ", expected 1 to ", max_count));
+  }
+  to.count = from.count();
+  to.last_step = check.Step("FailedCheckpoints.last_step", from.last_step());
+  to.last_reason =
+      check.Text("FailedCheckpoints.last_reason", from.last_reason(), kMaxFailureReasonBytes);
+  to.last_host = check.Text("FailedCheckpoints.last_host", from.last_host(), kMaxHostBytes);
   return to;
 }
 

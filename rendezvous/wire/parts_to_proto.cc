@@ -112,11 +112,19 @@ void Fill(const Finished& from, v1::Finished* to) {
   to->set_restarts_used(from.restarts_used);
   if (from.root_cause) Fill(*from.root_cause, to->mutable_root_cause());
   for (const RootCause& cause : from.earlier) Fill(cause, to->add_earlier());
+  FillIfAny(from.failed_checkpoints, to);
 }
 
 void Fill(const std::vector<SavedState>& from,
           google::protobuf::RepeatedPtrField<v1::SavedState>* to) {
   for (const SavedState& state : from) Fill(state, to->Add());
+}
+
+void Fill(const FailedCheckpoints& from, v1::FailedCheckpoints* to) {
+  to->set_count(from.count);
+  to->set_last_step(from.last_step);
+  to->set_last_reason(CleanText(from.last_reason, kMaxFailureReasonBytes));
+  to->set_last_host(CleanText(from.last_host, kMaxHostBytes));
 }
 
 void Fill(const RestorePlan& from, v1::RestorePlan* to) {

@@ -99,6 +99,12 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
     to->set_generation(point.generation.value);
     to->set_step(point.step);
   }
+  FillIfAny(record.failed_checkpoints.total, &proto);
+  for (const ToldFailures& told : record.failed_checkpoints.told) {
+    v1::ToldFailures* const to = proto.add_told_failures();
+    to->set_incarnation(told.agent.value);
+    to->set_count(told.count);
+  }
   if (record.finished) Fill(*record.finished, proto.mutable_finished());
   return proto.SerializeAsString();
 }
@@ -144,6 +150,17 @@ absl::StatusOr<OwnedRecord> DecodeRecord(const std::string& bytes) {
         {point.epoch(),
          Generation{check.Number("ResumePoint.generation", point.generation(), 0, kMaxGeneration)},
          check.Step("ResumePoint.step", point.step())});
+  }
+  if (proto.has_failed_checkpoints()) {
+    record.failed_checkpoints.total =
+        ReadFailed(proto.failed_checkpoints(), kMaxFailedCheckpoints, check);
+  }
+  check.Number("JobRecord.told_failures: number", proto.told_failures_size(), 0,
+               FailureTally::kMaxAgents);
+  for (const v1::ToldFailures& told : proto.told_failures()) {
+    record.failed_checkpoints.told.push_back(
+        {Incarnation{told.incarnation()},
+         check.Number("ToldFailures.count", told.count(), 1, kMaxCheckpointFailures)});
   }
   if (proto.has_finished()) record.finished = ReadFinished(proto.finished(), check);
   if (!check.status().ok()) return absl::DataLossError(check.status().message());

@@ -29,11 +29,13 @@ struct AgentBody {
     body->set_workers_running(join.workers_running);
     body->set_returning(join.returning);
     Fill(join.states, body->mutable_states());
+    FillIfAny(join.failed_checkpoints, body);
   }
   void operator()(const Heartbeat& heartbeat) const {
     to->mutable_heartbeat()->set_sent_at(heartbeat.sent_at);
     if (heartbeat.step) to->mutable_heartbeat()->set_step(*heartbeat.step);
     Fill(heartbeat.states, to->mutable_heartbeat()->mutable_states());
+    FillIfAny(heartbeat.failed_checkpoints, to->mutable_heartbeat());
   }
   void operator()(const Prepared&) const { to->mutable_prepared(); }
   void operator()(const WorkerExited& exit) const { Fill(exit, to->mutable_worker_exited()); }
@@ -42,6 +44,7 @@ struct AgentBody {
     if (drained.last_step) to->mutable_drained()->set_last_step(*drained.last_step);
     to->mutable_drained()->set_fenced_at_ms(drained.fenced_at_ms);
     Fill(drained.states, to->mutable_drained()->mutable_states());
+    FillIfAny(drained.failed_checkpoints, to->mutable_drained());
   }
   void operator()(const Checkpointed& checkpointed) const {
     to->mutable_checkpointed()->set_step(checkpointed.step);

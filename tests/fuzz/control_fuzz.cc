@@ -20,6 +20,10 @@ struct ToPacket {
   std::string operator()(const CheckpointMsg& m) const {
     return absl::StrCat("CHECKPOINT=", m.step, " ", m.path);
   }
+  std::string operator()(const CheckpointFailedMsg& m) const {
+    return absl::StrCat("CHECKPOINT_FAILED=", m.step, " ", m.failures, m.reason.empty() ? "" : " ",
+                        m.reason);
+  }
   std::string operator()(const SnapshotMsg& m) const {
     return "SNAPSHOT=" + std::to_string(m.step);
   }

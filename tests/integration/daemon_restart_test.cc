@@ -47,6 +47,14 @@ class DaemonRestartTest : public testing::Test {
     for (int node = 0; node < 2; ++node) job_.AddNode(Flags(script, max_restarts));
     for (int node = 0; node < 2; ++node) ASSERT_TRUE(job_.node(node).WaitForOut("up"));
   }
+  // The agent of this rank knows that its worker has failed.
+  void WaitForFailureOf(int rank) {
+    const std::string name = std::to_string(rank);
+    for (int node = 0; node < 2; ++node) {
+      if (job_.node(node).out().find("[default" + name + "]:up") == std::string::npos) continue;
+      ASSERT_TRUE(job_.node(node).WaitForErr("rank " + name + " (local rank 0"));
+    }
+  }
   std::string go() const { return folder_ / "go"; }
 
   TempDir folder_;
@@ -88,7 +96,7 @@ TEST_F(DaemonRestartTest, AFailureWhileItIsAwayIsHandledWhenItIsBack) {
       1);
   daemon_.Kill();
   WriteFile(go(), "");
-  BeAway(std::chrono::milliseconds(1000));
+  WaitForFailureOf(1);
   daemon_.Start();
   for (int node = 0; node < 2; ++node) {
     EXPECT_EQ(job_.node(node).ExitCode(), 0) << job_.node(node).err();
@@ -113,7 +121,7 @@ TEST_F(DaemonRestartTest, AJobThatEndedWhileItWasAwayIsToldToThoseWhoComeBack) {
   StartTwo("echo up; while [ ! -e " + go() + " ]; do sleep 0.05; done; exit 5");
   daemon_.Kill();
   WriteFile(go(), "");
-  BeAway(std::chrono::milliseconds(500));
+  for (int rank = 0; rank < 2; ++rank) WaitForFailureOf(rank);
   daemon_.Start();
   for (int node = 0; node < 2; ++node) EXPECT_EQ(job_.node(node).ExitCode(), 5);
 }

@@ -4,6 +4,8 @@
 //
 //     fault_worker ACTION RANK     after a few barriers the worker with this rank does:
 //         exit0 exit1 kill segv abrt stop none
+//         unsaved: says that two checkpoints failed, prints "unsaved" and goes on
+//         unsaved-exit0: the same, and exits
 //
 // Once the group is up each rank prints "up".
 #include <arpa/inet.h>
@@ -93,6 +95,13 @@ void Barrier(int rank, const std::vector<int>& peers) {
 }
 
 void Act(const std::string& action) {
+  if (action == "unsaved" || action == "unsaved-exit0") {
+    Tell("CHECKPOINT_FAILED=2 1 disk full");
+    Tell("CHECKPOINT_FAILED=3 2 read-only\x1b[31m");
+    std::printf("unsaved\n");
+    std::fflush(stdout);
+  }
+  if (action == "unsaved-exit0") std::_Exit(0);
   if (action == "exit0") std::_Exit(0);
   if (action == "exit1") {
     std::fprintf(stderr, "loss is NaN\n");

@@ -75,7 +75,7 @@ class RestoreTest : public testing::Test {
 TEST_F(RestoreTest, Node0IsLostWithItsDiskAndNode1GivesItsStateToAll) {
   const std::vector<std::string> steps = {"12", "13"};
   Program& lost = AddNode(0, 2, steps);
-  Program& other = AddNode(1, 2, steps);
+  Program& other = AddNode(1, 2, steps, {"--report", folder_ / "report.json"});
   ASSERT_TRUE(lost.WaitForOut("saved")) << lost.err();
   ASSERT_TRUE(other.WaitForOut("saved")) << other.err();
   EXPECT_EQ(Said(lost, "restore"), "- - - - -");
@@ -91,6 +91,12 @@ TEST_F(RestoreTest, Node0IsLostWithItsDiskAndNode1GivesItsStateToAll) {
   for (const Program* const node : {&fresh, &other}) {
     EXPECT_THAT(node->err(), HasSubstr("resumes at step 13 from rank 2 (memory of node "));
   }
+  const auto restore = nlohmann::json::parse(ReadFile(folder_ / "report.json"))["restore"];
+  EXPECT_EQ(restore["step"], 13);
+  EXPECT_EQ(restore["tier"], "memory");
+  EXPECT_EQ(restore["rank"], 2);
+  EXPECT_EQ(restore["epoch"], 0);
+  EXPECT_EQ(restore["generation"], 0);
   const auto formed = Events("formed");
   ASSERT_EQ(formed.size(), 2u);
   EXPECT_FALSE(formed[0].contains("restore"));

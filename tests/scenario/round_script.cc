@@ -49,7 +49,10 @@ std::string Text(const RootCause& cause) {
 
 std::string Text(const Finished& end) {
   return absl::StrCat("Finished ", OutcomeName(end.outcome), " ", end.exit_code, ": ", end.reason,
-                      end.root_cause ? absl::StrCat(" [", Text(*end.root_cause), "]") : "");
+                      end.root_cause ? absl::StrCat(" [", Text(*end.root_cause), "]") : "",
+                      end.failed_checkpoints.count > 0
+                          ? absl::StrCat("; failed checkpoints: ", end.failed_checkpoints.count)
+                          : "");
 }
 
 std::string Text(const RendezvousMessage& message) {
@@ -87,6 +90,9 @@ std::string Text(const JobEvent& event) {
     absl::StrAppend(&text, " ", OutcomeName(*event.outcome), " ", event.exit_code);
   }
   if (!event.reason.empty()) absl::StrAppend(&text, ": ", event.reason);
+  if (event.failed_checkpoints > 0) {
+    absl::StrAppend(&text, " (", event.failed_checkpoints, " in all)");
+  }
   if (event.kind == JobEvent::Kind::kRestarted) {
     absl::StrAppend(&text, " (", event.restarts, " used)");
   }
@@ -176,6 +182,9 @@ void RoundScript::Execute(const Command& command) {
     if (command.values.contains("step")) heartbeat.step = command.Int("step", 0);
     for (const std::string& agent : command.Agents()) {
       if (command.values.contains("states")) heartbeat.states = States(command, Get(agent));
+      if (command.values.contains("failed")) {
+        heartbeat.failed_checkpoints = Failed(command, Get(agent));
+      }
       Receive(command, Get(agent), heartbeat);
     }
   } else if (name == "prepare") {
@@ -192,6 +201,7 @@ void RoundScript::Execute(const Command& command) {
     for (const std::string& agent : command.Agents()) {
       Get(agent).running = false;
       drained.states = States(command, Get(agent));
+      drained.failed_checkpoints = Failed(command, Get(agent));
       Receive(command, Get(agent), drained);
     }
   } else if (name == "leave") {
@@ -249,6 +259,7 @@ void RoundScript::JoinAs(const Command& command) {
     if (command.Has("idle")) agent.running = false;
     Join join{spec_, agent.node, 1000, agent.running};
     join.states = States(command, agent);
+    join.failed_checkpoints = Failed(command, agent);
     if (command.values.contains("nodes")) {
       const std::vector<std::string> nodes = absl::StrSplit(command.values.at("nodes"), ':');
       join.job.min_nodes = std::stoi(nodes.front());
@@ -280,6 +291,18 @@ std::vector<SavedState> RoundScript::States(const Command& command, Agent& agent
     agent.states.push_back(state);
   }
   return agent.states;
+}
+
+// "failed=3:120:disk-full": so many checkpoints failed in the agent's life, the last of this step.
+FailedCheckpoints RoundScript::Failed(const Command& command, Agent& agent) {
+  const auto found = command.values.find("failed");
+  if (found == command.values.end()) return agent.failed;
+  const std::vector<std::string> parts = absl::StrSplit(found->second, absl::MaxSplits(':', 2));
+  if (parts.size() != 3) {
+    throw std::invalid_argument(absl::StrCat(found->second, " is no COUNT:STEP:REASON"));
+  }
+  agent.failed = {std::stoll(parts[0]), std::stoll(parts[1]), parts[2]};
+  return agent.failed;
 }
 
 void RoundScript::Exit(const Command& command) {
@@ -343,6 +366,10 @@ void RoundScript::ShowStatus() {
       Seconds(status.since), ", world ", status.world_size, ", restarts ", status.restarts_used,
       " of ", status.spec.max_restarts, status.step ? absl::StrCat(", step ", *status.step) : "",
       status.checkpoint ? absl::StrCat(", checkpoint ", *status.checkpoint) : "",
+      status.failed_checkpoints.count > 0
+          ? absl::StrCat(", failed checkpoints ", status.failed_checkpoints.count, ", the last on ",
+                         status.failed_checkpoints.last_host)
+          : "",
       status.last_cause ? absl::StrCat(", last cause: ", Text(*status.last_cause)) : ""));
   for (const NodeStatus& node : status.nodes) {
     Print(absl::StrCat(

@@ -53,6 +53,7 @@ class RoundScript {
     Rank first_rank;
     bool running = false;
     std::vector<SavedState> states;  // that its node holds
+    FailedCheckpoints failed;        // in its life
   };
 
   static Command Parse(const std::string& line);
@@ -62,6 +63,7 @@ class RoundScript {
   void Job(const Command& command);
   void JoinAs(const Command& command);
   std::vector<SavedState> States(const Command& command, Agent& agent);
+  FailedCheckpoints Failed(const Command& command, Agent& agent);
   void Exit(const Command& command);
   void Wait(const Command& command);
   void RestartDaemon(const Command& command);

@@ -244,6 +244,11 @@ void Agent::OnSaved(LocalRank local_rank, const SavedState& state, const std::st
   });
 }
 
+void Agent::OnFailedToSave(LocalRank local_rank, std::int64_t step, int failures) {
+  ++failed_checkpoints_;
+  Feed(Supervisor::CheckpointFailureReported{local_rank, step, failures, "disk full"});
+}
+
 // One worker after the other; nothing else is handled meanwhile.
 void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   if (spawn.assignment.restore) states_.OnStarted(*spawn.assignment.restore);

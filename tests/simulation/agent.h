@@ -55,6 +55,9 @@ class Agent {
   void Feed(Supervisor::Event event);
   // A state is whole, in memory or at `path`.
   void OnSaved(LocalRank local_rank, const SavedState& state, const std::string& path);
+  void OnFailedToSave(LocalRank local_rank, std::int64_t step, int failures);
+  // That its workers have told of, whether it was there to hear of them or not.
+  int failed_checkpoints() const { return failed_checkpoints_; }
   std::vector<SavedState> holds() const { return states_.List(); }
 
  private:
@@ -91,6 +94,7 @@ class Agent {
   std::deque<std::function<void()>> inbox_;
   Supervisor supervisor_;
   Time tick_at_ = -1;
+  int failed_checkpoints_ = 0;
   std::optional<Verdict> verdict_;
   int verdict_life_ = 0;
   NodeStates states_;

@@ -64,6 +64,10 @@ void Checker::OnEvent(const Round& round, int life, const JobEvent& event) {
       spends_ = !IsMembershipChange(*event.cause) &&
                 event.cause->failure.exit.error_kind != control::kErrorBind;
       break;
+    case JobEvent::Kind::kCheckpointFailed:
+    case JobEvent::Kind::kFinished:
+      CheckFailures(round);
+      break;
     case JobEvent::Kind::kRestarted: {
       const int expected = restarts_ + (failed_ && spends_ ? 1 : 0);
       if (event.restarts != expected) {
@@ -85,6 +89,20 @@ void Checker::OnEvent(const Round& round, int life, const JobEvent& event) {
     world_->Violation(absl::StrCat("budget exceeded: ", round.restarts_used(), " restarts of ",
                                    world_->plan.spec.max_restarts));
   }
+}
+
+void Checker::CheckFailures(const Round& round) {
+  std::int64_t failed = 0;
+  for (const auto& agent : world_->agents) {
+    if (agent->epoch() == round.epoch()) failed += agent->failed_checkpoints();
+  }
+  const std::int64_t counted = round.Record().failed_checkpoints.total.count;
+  const bool all = world_->plan.benign && round.state() == RoundState::kSucceeded;
+  if (counted > failed || (all && counted < failed)) {
+    world_->Violation(
+        absl::StrCat(counted, " failed checkpoints are counted, and there were ", failed));
+  }
+  if (round.finished()) world_->result.failed_checkpoints += static_cast<int>(counted);
 }
 
 void Checker::OnJobBegins() {

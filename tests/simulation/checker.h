@@ -48,6 +48,9 @@ class Checker {
   void CheckNobodyRuns(const Round& round, int life);
   // A generation is being formed: what it begins with.
   void CheckPlan(const JobRecord& record);
+  // Each checkpoint that failed is counted once at most; each is, where no agent is ended by a
+  // fault.
+  void CheckFailures(const Round& round);
   // By all generations that may have started, one by one.
   bool IsDead(const SavedState& state) const;
 

@@ -19,6 +19,7 @@ std::optional<Bug> BugNamed(const std::string& name) {
 World::World(std::uint64_t seed, Bug bug, std::string* trace)
     : random(seed),
       state_random(~seed),
+      disk_random(seed ^ 0xD15C),
       plan(MakePlan(random)),
       bug(bug),
       recorder(&scheduler, trace),

@@ -36,6 +36,7 @@ struct Result {
   int restores = 0;            // generations that began with a state
   int restores_elsewhere = 0;  // of them from another node than the first
   int dead_states = 0;         // that a member held when a generation was formed
+  int failed_checkpoints = 0;  // that a job which was finished had counted
 };
 
 // `trace`: where a line for each event goes, or nullptr.

@@ -30,6 +30,7 @@ TEST(SimulationTest, EverythingHoldsWhateverHappens) {
     all.restores += result.restores;
     all.restores_elsewhere += result.restores_elsewhere;
     all.dead_states += result.dead_states;
+    all.failed_checkpoints += result.failed_checkpoints;
     succeeded += result.outcome == "succeeded";
   }
   // It was not held because nothing happened, or because nothing was finished.
@@ -40,6 +41,7 @@ TEST(SimulationTest, EverythingHoldsWhateverHappens) {
   EXPECT_GT(all.restores, static_cast<int>(kRuns) / 5);
   EXPECT_GT(all.restores_elsewhere, static_cast<int>(kRuns) / 40);
   EXPECT_GT(all.dead_states, static_cast<int>(kRuns) / 200);
+  EXPECT_GT(all.failed_checkpoints, static_cast<int>(kRuns));
   EXPECT_GT(succeeded, static_cast<int>(kRuns) * 3 / 4);
 }
 

@@ -140,6 +140,12 @@ void Training::Save(const Group& group, Tier tier) {
   }
 }
 
+// One more checkpoint, on a disk that does not take it.
+void Training::FailToSave(int id) {
+  Worker& worker = workers_[id];
+  worker.agent->OnFailedToSave(worker.local_rank, worker.group->step, ++worker.failed_checkpoints);
+}
+
 void Training::StepGroup(Group* group) {
   if (group->broken || group->alive < group->world_size) return;
   const Plan& plan = world_->plan;
@@ -157,6 +163,7 @@ void Training::StepGroup(Group* group) {
     if (worker.group != group) continue;
     if (plan.workers_speak && worker.local_rank.value == 0) {
       worker.agent->Feed(Supervisor::StepReported{worker.local_rank, group->step});
+      if (world_->disk_random.Percent(10)) FailToSave(id);
     }
     if (last) {
       world_->scheduler.After(world_->random.Wide(1, 300) * kMillisecond,

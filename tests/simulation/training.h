@@ -39,6 +39,7 @@ struct Worker {
   Rank rank;
   LocalRank local_rank;
   bool alive = false;
+  int failed_checkpoints = 0;
 };
 
 class Training {
@@ -63,6 +64,7 @@ class Training {
   void End(int worker, ExitStatus status, const std::string& kind);
   void Break(Group* group);
   void StepGroup(Group* group);
+  void FailToSave(int worker);
   // This step is to be kept: in memory, or on the disk of rank 0.
   void Save(const Group& group, Tier tier);
 

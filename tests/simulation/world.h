@@ -63,6 +63,7 @@ struct World {
 
   Random random;
   Random state_random;  // for what nodes hold
+  Random disk_random;   // for checkpoints that fail
   Plan plan;
   const Bug bug;
   Result result;

@@ -108,6 +108,27 @@ const std::vector<Event>& Events() {
        }},
       {"Heartbeat", [](RoundDriver& job) { job.Beat('a'); }},
       {"Heartbeat of a stranger", [](RoundDriver& job) { job.Beat('z'); }},
+      {"Heartbeat with failed checkpoints", [](RoundDriver& job) { job.BeatWithFailures('a', 2); }},
+      {"Heartbeat with failed checkpoints, and once more",
+       [](RoundDriver& job) {
+         job.BeatWithFailures('a', 2);
+         job.BeatWithFailures('a', 2);
+       }},
+      {"Heartbeat with failed checkpoints of a stranger",
+       [](RoundDriver& job) { job.BeatWithFailures('z', 2); }},
+      {"Join with failed checkpoints of a new agent",
+       [](RoundDriver& job) {
+         Join join{job.spec(), {"z", "10.0.0.z", 1}, 1};
+         join.failed_checkpoints = {2, 5, "disk full"};
+         job.Receive('z', join);
+       }},
+      {"Drained with failed checkpoints",
+       [](RoundDriver& job) {
+         Drained drained;
+         drained.offered_port = 1000;
+         drained.failed_checkpoints = {2, 5, "disk full"};
+         job.Receive('a', drained);
+       }},
       {"Prepared", [](RoundDriver& job) { job.Prepare('a'); }},
       {"Prepared of an earlier generation",
        [](RoundDriver& job) { job.Receive('a', Prepared{}, Generation{-1}); }},

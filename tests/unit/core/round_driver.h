@@ -1,4 +1,5 @@
-// Drives a Round with a fake clock and named agents, and writes down what it says in one line each.
+// Drives a Round with a fake clock and named agents, and writes down what it says in one line each;
+// of its events only checkpoint_failed.
 #ifndef DDPRUN_TESTS_UNIT_CORE_ROUND_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_CORE_ROUND_DRIVER_H_
 
@@ -42,6 +43,12 @@ class RoundDriver {
   void Prepare(char agent) { Receive(agent, Prepared{}); }
   void Drain(char agent, std::optional<std::int64_t> last_step = {}) {
     Receive(agent, Drained{NextPort(), last_step});
+  }
+  // It has lived through so many failed checkpoints, the last one of `step`.
+  void BeatWithFailures(char agent, std::int64_t count, std::int64_t step = 5) {
+    Heartbeat heartbeat;
+    heartbeat.failed_checkpoints = {count, step, "disk full"};
+    Receive(agent, heartbeat);
   }
   void Beat(char agent) { Receive(agent, Heartbeat{}); }
   // On a new session; `generation` is the one the agent is in.
@@ -138,7 +145,13 @@ class RoundDriver {
               [&](const Round::Answer& answer) {
                 log_.push_back(absl::StrCat(answer.accepted ? "yes: " : "no: ", answer.text));
               },
-              [&](const Round::Happened& happened) { events_.push_back(happened.event); },
+              [&](const Round::Happened& happened) {
+                events_.push_back(happened.event);
+                if (happened.event.kind == JobEvent::Kind::kCheckpointFailed) {
+                  log_.push_back(absl::StrCat("checkpoint_failed on ", happened.event.host, ", ",
+                                              happened.event.failed_checkpoints, " in all"));
+                }
+              },
               [&](const Round::Note& note) { notes_.push_back(note.text); },
           },
           action);

@@ -134,6 +134,16 @@ const std::vector<Event>& Events() {
        [](SupervisorDriver& node) {
          node.Step(Supervisor::CheckpointReported{LocalRank{0}, 5});
        }},
+      {"CheckpointFailureReported, Tick after a heartbeat", false,
+       [](SupervisorDriver& node) {
+         node.FailToSave(0, 5, 2);
+         node.Advance(seconds(1));
+       }},
+      {"CheckpointFailureReported, WorkerEnded", true,
+       [](SupervisorDriver& node) {
+         node.FailToSave(0, 5, 2);
+         node.End(0);
+       }},
       {"StepReported", false,
        [](SupervisorDriver& node) {
          node.Step(Supervisor::StepReported{LocalRank{0}, 5});
@@ -163,7 +173,8 @@ TEST(SupervisorCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
       "# state × event → next state: actions. Two workers; in Stopping, Leaving and Fenced worker "
       "1 "
       "is gone.\n"
-      "# Not shown: heartbeats, and SetFence. AgentStarted and SessionOpened came first; "
+      "# Not shown: heartbeats without news, and SetFence. AgentStarted and SessionOpened came "
+      "first; "
       "WorkerSpawned and SpawnFailed only answer Spawn.\n";
   for (const State& state : States()) {
     absl::StrAppend(&text, "\n", state.name, "\n");

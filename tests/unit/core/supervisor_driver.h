@@ -1,6 +1,6 @@
 // Drives a Supervisor with a fake clock and fake workers, and writes down what it does in one line
-// each, but for heartbeats and fences, which have members of their own. Workers are spawned with
-// pid 100 + local rank as soon as the Supervisor asks for them.
+// each, but for heartbeats without news and fences, which have members of their own. Workers are
+// spawned with pid 100 + local rank as soon as the Supervisor asks for them.
 #ifndef DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 
@@ -81,6 +81,10 @@ class SupervisorDriver {
   void End(int local_rank, ExitStatus status = {}) {
     Step(Supervisor::WorkerEnded{LocalRank{local_rank}, status, {"last words"}, "", kWall, false});
   }
+  void FailToSave(int local_rank, std::int64_t step, std::int64_t failures,
+                  const std::string& reason = "disk full") {
+    Step(Supervisor::CheckpointFailureReported{LocalRank{local_rank}, step, failures, reason});
+  }
   void Signal(int signo) { Step(Supervisor::SignalReceived{signo}); }
   void Advance(Duration by) {
     now_ += by;
@@ -158,6 +162,7 @@ class SupervisorDriver {
   void Record(const Supervisor::Send& send) {
     if (const auto* heartbeat = std::get_if<Heartbeat>(&send.message)) {
       heartbeats_.push_back(*heartbeat);
+      if (heartbeat->failed_checkpoints.count > 0) log_.push_back(Describe(send));
     } else {
       log_.push_back(Describe(send));
     }
@@ -175,15 +180,22 @@ class SupervisorDriver {
     }
   }
 
+  static std::string Failed(const FailedCheckpoints& failed) {
+    return failed.count == 0 ? "" : absl::StrCat(", ", failed.count, " failed");
+  }
+
   std::string Describe(const Supervisor::Send& send) {
     return absl::StrCat(
         "g", send.header.generation.value, "-> ",
         std::visit(Overloaded{
                        [&](const Join& join) {
                          last_join_ = join;
-                         return std::string(join.workers_running ? "Join, running" : "Join");
+                         return absl::StrCat(join.workers_running ? "Join, running" : "Join",
+                                             Failed(join.failed_checkpoints));
                        },
-                       [](const Heartbeat&) { return std::string("Heartbeat"); },
+                       [](const Heartbeat& heartbeat) {
+                         return absl::StrCat("Heartbeat", Failed(heartbeat.failed_checkpoints));
+                       },
                        [](const Checkpointed& c) { return absl::StrCat("Checkpointed ", c.step); },
                        [](const CannotSave&) { return std::string("CannotSave"); },
                        [](const RestartTimed&) { return std::string("RestartTimed"); },
@@ -195,8 +207,9 @@ class SupervisorDriver {
                        },
                        [&](const Drained& drained) {
                          last_drained_ = drained;
-                         return std::string(drained.fenced_at_ms != 0 ? "Drained, fenced"
-                                                                      : "Drained");
+                         return absl::StrCat(
+                             drained.fenced_at_ms != 0 ? "Drained, fenced" : "Drained",
+                             Failed(drained.failed_checkpoints));
                        },
                        [](const Leave& leave) { return absl::StrCat("Leave ", leave.exit_code); },
                    },

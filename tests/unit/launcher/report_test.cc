@@ -97,6 +97,36 @@ TEST(ReportTest, JsonHoldsWhatAScriptNeeds) {
             "its collective failed after rank 5 had ended");
 }
 
+TEST(ReportTest, JsonTellsWhatTheLastGenerationBeganWith) {
+  Verdict verdict = Succeeded(0);
+  const auto restore = [&] {
+    return nlohmann::json::parse(VerdictToJson(verdict, kContext))["restore"];
+  };
+  EXPECT_TRUE(restore().is_null()) << "there was no plan";
+  verdict.restore = RestorePlan{};
+  EXPECT_EQ(restore(), nlohmann::json({{"step", 0}, {"tier", "none"}}));
+  verdict.restore = RestorePlan{SavedState{1, Generation{3}, 1200, Tier::kMemory}, Rank{2}, "n2"};
+  EXPECT_EQ(restore(), nlohmann::json({{"step", 1200},
+                                       {"epoch", 1},
+                                       {"generation", 3},
+                                       {"tier", "memory"},
+                                       {"rank", 2},
+                                       {"host", "n2"}}));
+}
+
+TEST(ReportTest, JsonCountsTheCheckpointsThatFailed) {
+  auto json = nlohmann::json::parse(VerdictToJson(Succeeded(0), kContext));
+  EXPECT_EQ(json["failed_checkpoints"], 0);
+  EXPECT_TRUE(json["last_failed_checkpoint"].is_null());
+  Verdict verdict = Succeeded(0);
+  verdict.failed_checkpoints = {3, 120, "disk full", "n2"};
+  json = nlohmann::json::parse(VerdictToJson(verdict, kContext));
+  EXPECT_EQ(json["failed_checkpoints"], 3);
+  EXPECT_EQ(json["last_failed_checkpoint"]["step"], 120);
+  EXPECT_EQ(json["last_failed_checkpoint"]["host"], "n2");
+  EXPECT_EQ(json["last_failed_checkpoint"]["reason"], "disk full");
+}
+
 TEST(ReportTest, JsonTellsTheCausesOfEarlierGenerations) {
   const auto json = nlohmann::json::parse(VerdictToJson(Succeeded(2), kContext));
   EXPECT_TRUE(json["root_cause"].is_null());

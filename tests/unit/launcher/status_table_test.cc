@@ -79,6 +79,17 @@ TEST(StatusTableTest, AJobThatIsOverSaysHow) {
   EXPECT_THAT(text, Not(HasSubstr("NODE")));
 }
 
+TEST(StatusTableTest, FailedCheckpointsAreSaidWhereThereAreAny) {
+  JobStatus job = RunningJob(2);
+  EXPECT_THAT(TableOf(job), Not(HasSubstr("failed")));
+  job.failed_checkpoints = {1, 120, "disk full", "n1"};
+  EXPECT_THAT(TableOf(job),
+              HasSubstr("\n  1 checkpoint failed, the last one at step 120 on n1: disk full\n"));
+  job.failed_checkpoints = {12, 120, "disk\x1b[2J full", "n1"};
+  EXPECT_THAT(TableOf(job), HasSubstr("12 checkpoints failed, the last one at step 120 on n1: "
+                                      "disk?[2J full\n"));
+}
+
 TEST(StatusTableTest, ANameCannotWriteToTheTerminal) {
   JobStatus job = RunningJob(1);
   job.nodes[0].host = "n\x1b[2J";

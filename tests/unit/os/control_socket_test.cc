@@ -39,6 +39,9 @@ std::string Show(const ControlMessage& message) {
     std::string operator()(const CheckpointMsg& m) const {
       return "checkpoint " + std::to_string(m.step) + " " + m.path;
     }
+    std::string operator()(const CheckpointFailedMsg& m) const {
+      return "checkpoint failed " + std::to_string(m.step) + " " + m.reason;
+    }
     std::string operator()(const SnapshotMsg& m) const {
       return "snapshot " + std::to_string(m.step);
     }

@@ -31,6 +31,11 @@ TEST(ParseControlTest, UnderstandsEveryMessage) {
   const auto checkpoint = ParseOne<CheckpointMsg>("CHECKPOINT=200 /ck/a b=c.safetensors");
   EXPECT_EQ(checkpoint.step, 200);
   EXPECT_EQ(checkpoint.path, "/ck/a b=c.safetensors");
+  const auto failed = ParseOne<CheckpointFailedMsg>("CHECKPOINT_FAILED=300 2 /ck: disk full");
+  EXPECT_EQ(failed.step, 300);
+  EXPECT_EQ(failed.failures, 2);
+  EXPECT_EQ(failed.reason, "/ck: disk full");
+  EXPECT_EQ(ParseOne<CheckpointFailedMsg>("CHECKPOINT_FAILED=300 2").reason, "");
   const auto error = ParseOne<ErrorMsg>("ERROR=collective peer closed: a=b");
   EXPECT_EQ(error.kind, "collective");
   EXPECT_EQ(error.text, "peer closed: a=b");
@@ -68,6 +73,11 @@ TEST(ParseControlTest, RefusesWhatIsMalformedAndQuotesIt) {
                                     std::string("CHECKPOINT=5 "),
                                     std::string("CHECKPOINT= /x"),
                                     std::string("CHECKPOINT=x /x"),
+                                    std::string("CHECKPOINT_FAILED=5"),
+                                    std::string("CHECKPOINT_FAILED=5 disk full"),
+                                    std::string("CHECKPOINT_FAILED=5 0 disk full"),
+                                    std::string("CHECKPOINT_FAILED=5 1000000001 disk full"),
+                                    std::string("CHECKPOINT_FAILED= 1 disk full"),
                                     std::string("ERROR="),
                                     std::string("ERROR=cuda out of memory"),
                                     std::string("STEP=1\0", 7),
@@ -79,6 +89,17 @@ TEST(ParseControlTest, RefusesWhatIsMalformedAndQuotesIt) {
   EXPECT_EQ(ParseControl("ERROR=cuda oom").status().message(),
             "malformed control message \"ERROR=cuda oom\": expected "
             "ERROR=<user|collective|bind|checkpoint> <text>");
+}
+
+// It is shown on terminals, and told to other machines.
+TEST(ParseControlTest, TheReasonOfAFailedCheckpointIsShortAndPrintable) {
+  const auto reason = [](const std::string& text) {
+    return ParseOne<CheckpointFailedMsg>("CHECKPOINT_FAILED=5 1 " + text).reason;
+  };
+  EXPECT_EQ(reason("disk\t\x1b[2Jfull\x7f \xc3\xa9"), "disk??[2Jfull? \xc3\xa9");
+  EXPECT_EQ(reason(std::string(600, 'x')), std::string(512, 'x'));
+  EXPECT_EQ(reason(std::string(511, 'x') + "\xc3\xa9"), std::string(511, 'x'))
+      << "cut between two characters";
 }
 
 TEST(ParseControlTest, NoneOfAMalformedPacketIsUsed) {

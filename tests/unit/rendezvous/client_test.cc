@@ -265,5 +265,24 @@ TEST(GrpcRendezvousClientTest, TooManyWaitingMessagesEndTheSession) {
             "the rendezvous at " + port.endpoint() + " does not read: 1024 messages wait for it");
 }
 
+// What it says is not said again: it must not be missing until there is more of it.
+TEST(GrpcRendezvousClientTest, AHeartbeatWithNewsWaitsForItsTurn) {
+  HeldPort port;
+  port.Listen();
+  EventInbox inbox;
+  GrpcRendezvousClient client({.endpoint = port.endpoint()});
+  client.Open(inbox.Handler());
+  Heartbeat failures;
+  failures.failed_checkpoints = {1, 120, "disk full"};
+  const Heartbeat states{0, {}, {{0, Generation{0}, 120, Tier::kMemory}}};
+  for (int i = 0; i < 512; ++i) {
+    client.Send(HeaderOf("job", 1), failures);
+    client.Send(HeaderOf("job", 1), states);
+  }
+  EXPECT_TRUE(inbox.empty());
+  client.Send(HeaderOf("job", 1), Prepared{});
+  EXPECT_THAT(inbox.ExpectLost(), HasSubstr("1024 messages wait for it"));
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -83,6 +83,18 @@ TEST(StatusJsonTest, AJobHasWhatAnOperatorAsksFor) {
   EXPECT_EQ(cause["stderr_tail"][0], "bad \xEF\xBF\xBD byte");
 }
 
+TEST(StatusJsonTest, FailedCheckpointsAreAlwaysANumber) {
+  JobStatus job = RunningJob();
+  Json json = Json::parse(StatusToJson({}, {job}, 0))["jobs"][0];
+  EXPECT_EQ(json["failed_checkpoints"], 0);
+  EXPECT_TRUE(json["last_failed_checkpoint"].is_null());
+  job.failed_checkpoints = {3, 120, "disk full", "n1"};
+  json = Json::parse(StatusToJson({}, {job}, 0))["jobs"][0];
+  EXPECT_EQ(json["failed_checkpoints"], 3);
+  EXPECT_EQ(json["last_failed_checkpoint"],
+            Json({{"step", 120}, {"host", "n1"}, {"reason", "disk full"}}));
+}
+
 TEST(StatusJsonTest, AJobThatIsOverHasItsOutcome) {
   JobStatus job = RunningJob();
   job.state = RoundState::kFailed;
@@ -122,6 +134,21 @@ TEST(EventJsonTest, AGenerationSaysWhatItBeginsWith) {
   event.restore = RestorePlan{};
   EXPECT_EQ(Json::parse(EventToJson(0, "train", "", 0, event))["restore"],
             Json({{"step", 0}, {"tier", "none"}}));
+}
+
+TEST(EventJsonTest, AFailedCheckpointHasTheSumOfTheJob) {
+  JobEvent event;
+  event.kind = JobEvent::Kind::kCheckpointFailed;
+  event.host = "n1";
+  event.step = 120;
+  event.reason = "disk full";
+  event.failed_checkpoints = 3;
+  const Json json = Json::parse(EventToJson(0, "train", "", 0, event));
+  EXPECT_EQ(json["event"], "checkpoint_failed");
+  EXPECT_EQ(json["host"], "n1");
+  EXPECT_EQ(json["step"], 120);
+  EXPECT_EQ(json["reason"], "disk full");
+  EXPECT_EQ(json["failed_checkpoints"], 3);
 }
 
 TEST(EventJsonTest, AnEndHasItsOutcomeAndALineIsOneLine) {

@@ -62,7 +62,26 @@ Join FullJoin() {
   join.workers_running = true;
   join.job.never_restart_on = {3, 42};
   join.states = FullStates();
+  join.failed_checkpoints = {3, 120, "disk full"};
   return join;
+}
+
+Heartbeat HeartbeatWithFailures() {
+  Heartbeat heartbeat{-5, 17, FullStates()};
+  heartbeat.failed_checkpoints = {kMaxCheckpointFailures, 0, std::string(512, 'x')};
+  return heartbeat;
+}
+
+Drained DrainedWithFailures() {
+  Drained drained{29501, 17, 0, FullStates()};
+  drained.failed_checkpoints = {1, 120, ""};
+  return drained;
+}
+
+Finished FinishedWithFailures() {
+  Finished finished{Outcome::kSucceeded, 0, "done", 0, {}, {}};
+  finished.failed_checkpoints = {kMaxFailedCheckpoints, 120, "disk full", "n2"};
+  return finished;
 }
 
 Join StaticJoin() {
@@ -99,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Drained{29501, 3, 1700000000123}, Prepared{}, FullWorkerExited(),
                     WorkerExited{}, Drained{29501, std::nullopt}, Drained{29501, 17},
                     Drained{29501, 17, 0, FullStates()}, Heartbeat{-5, 17, FullStates()},
-                    Leave{"SIGTERM", 143}));
+                    HeartbeatWithFailures(), DrainedWithFailures(), Leave{"SIGTERM", 143}));
 
 Assignment WithPlan(const RestorePlan& plan) {
   Assignment assignment;
@@ -143,6 +162,7 @@ INSTANTIATE_TEST_SUITE_P(
                              FullRootCause(),
                              {FullRootCause(), LostNode()}},
                     Finished{Outcome::kLeft, 143, "n1 left", 1, LostNode(), {}},
+                    FinishedWithFailures(),
                     Finished{Outcome::kTimedOut, 69, "only 1 of 2 nodes", 0, {}, {}},
                     Refused{"--nnodes differs"}));
 
@@ -216,6 +236,23 @@ INSTANTIATE_TEST_SUITE_P(
                   for (int i = 0; i < 9; ++i) m.mutable_join()->add_states();
                 },
                 "SavedState: number is 9, expected 0 to 8"},
+        BadJoin{[](Message& m) { m.mutable_join()->mutable_failed_checkpoints()->set_count(0); },
+                "FailedCheckpoints.count is 0, expected 1 to 1000000000"},
+        BadJoin{[](Message& m) {
+                  m.mutable_join()->mutable_failed_checkpoints()->set_count(1000000001);
+                },
+                "FailedCheckpoints.count is 1000000001, expected 1 to 1000000000"},
+        BadJoin{[](Message& m) {
+                  m.mutable_join()->mutable_failed_checkpoints()->set_count(1);
+                  m.mutable_join()->mutable_failed_checkpoints()->set_last_step(-1);
+                },
+                "FailedCheckpoints.last_step is -1, expected 0 or more"},
+        BadJoin{[](Message& m) {
+                  m.mutable_join()->mutable_failed_checkpoints()->set_count(1);
+                  m.mutable_join()->mutable_failed_checkpoints()->set_last_reason(
+                      std::string(513, 'x'));
+                },
+                "FailedCheckpoints.last_reason has 513 bytes, expected at most 512"},
         BadJoin{[](Message& m) { m.mutable_join()->set_offered_port(65536); },
                 "Join.offered_port is 65536, expected 1 to 65535"}));
 
@@ -310,6 +347,8 @@ JobRecord FullRecord() {
   record.checkpoint = 400;
   record.restore = RestorePlan{FullStates()[0], Rank{4}, "n3"};
   record.timeline = {{0, Generation{3}, 100}, {3, Generation{7}, 390}};
+  record.failed_checkpoints = {{4, 380, "disk full", "n3"},
+                               {{Incarnation{5}, 1}, {Incarnation{9}, 3}}};
   return record;
 }
 
@@ -324,9 +363,10 @@ TEST(RecordTest, ComesBackEqual) {
   }
 }
 
-// As a rendezvous of before there were plans wrote it.
-TEST(RecordTest, AnOlderOneHasNoPlanAndNoTimeline) {
+// As a rendezvous wrote it before there were plans, or failed checkpoints were counted.
+TEST(RecordTest, AnOlderOneHasNoPlanNoTimelineAndNoFailures) {
   JobRecord older = FullRecord();
+  older.failed_checkpoints = {};
   older.restore.reset();
   older.timeline.clear();
   const auto back = DecodeRecord(EncodeRecord("", older));

@@ -1,15 +1,13 @@
-#include "launcher/config/cli.h"
+// The command lines that start a job.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "tests/unit/config/fake_host.h"
+#include "tests/unit/config/parse_command.h"
 
 namespace ddprun {
 namespace {
@@ -17,58 +15,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::ElementsAre;
-using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
-
-Command Parse(const std::vector<std::string>& arguments, const FakeHost& host = {}) {
-  std::vector<const char*> argv = {"ddprun"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  return ParseCommandLine(static_cast<int>(argv.size()), argv.data(), host);
-}
-
-// The command that `arguments` must lead to.
-template <typename Expected>
-Expected ParseAs(const std::vector<std::string>& arguments, const FakeHost& host = {}) {
-  const Command command = Parse(arguments, host);
-  if (const auto* error = std::get_if<CommandLineError>(&command)) {
-    if (!std::is_same_v<Expected, CommandLineError>) ADD_FAILURE() << error->message;
-  }
-  const auto* expected = std::get_if<Expected>(&command);
-  if (expected == nullptr) ADD_FAILURE() << "another command: " << command.index();
-  return expected == nullptr ? Expected() : *expected;
-}
-
-RunCommand RunOf(const std::vector<std::string>& arguments, const FakeHost& host = {}) {
-  return ParseAs<RunCommand>(arguments, host);
-}
-
-// The message; the exit code must be `code`.
-std::string ErrorOf(const std::vector<std::string>& arguments, int code = kExitUsage,
-                    const FakeHost& host = {}) {
-  const auto error = ParseAs<CommandLineError>(arguments, host);
-  EXPECT_EQ(error.exit_code, code) << error.message;
-  return error.message;
-}
-
-// A job file that lives as long as the object.
-class JobFile {
- public:
-  explicit JobFile(const std::string& text) {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    path_ = testing::TempDir() + "/" + test->test_suite_name() + "." + test->name() + ".yaml";
-    std::ofstream(path_) << text;
-  }
-  ~JobFile() { std::filesystem::remove(path_); }
-  JobFile(const JobFile&) = delete;
-  JobFile& operator=(const JobFile&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 TEST(CliRunTest, ProgramAloneIsAStandaloneJob) {
   const RunCommand run = RunOf({"./train", "--epochs", "3"});
@@ -359,83 +308,6 @@ TEST(CliRunTest, SubcommandNamesAreSuchOnlyAsTheFirstWord) {
   EXPECT_THAT(RunOf({"./a", "help"}).config.command, ElementsAre("./a", "help"));
 }
 
-TEST(CliRendezvousTest, ListensWhereItIsTold) {
-  const auto command =
-      ParseAs<RendezvousCommand>({"rendezvous", "--listen", "0.0.0.0:29400", "--insecure", "-v"});
-  EXPECT_EQ(command.host, "0.0.0.0");
-  EXPECT_EQ(command.port, 29400);
-  EXPECT_TRUE(command.insecure);
-  EXPECT_EQ(command.verbosity, 1);
-  EXPECT_EQ(command.port_file, "");
-  EXPECT_EQ(command.state_dir, "");
-  EXPECT_FALSE(command.until_idle.has_value());
-}
-
-TEST(CliRendezvousTest, EndsWhenIdleWhereItIsTold) {
-  EXPECT_EQ(
-      ParseAs<RendezvousCommand>({"rendezvous", "--listen=a:1", "--until-idle", "2s"}).until_idle,
-      seconds(2));
-  EXPECT_THAT(ErrorOf({"rendezvous", "--listen=a:1", "--until-idle", "soon"}),
-              StartsWith("--until-idle: expected a duration such as 60s (found \"soon\")"));
-}
-
-TEST(CliRendezvousTest, WaitsForAJobWhileItsStarterLives) {
-  EXPECT_EQ(ParseAs<RendezvousCommand>(
-                {"rendezvous", "--listen=a:1", "--until-idle", "2s", "--starter", "17"})
-                .starter,
-            17);
-  EXPECT_THAT(ErrorOf({"rendezvous", "--listen=a:1", "--until-idle", "2s", "--starter", "me"}),
-              StartsWith("--starter: expected a process id (found \"me\")"));
-  EXPECT_THAT(ErrorOf({"rendezvous", "--listen=a:1", "--starter", "17"}),
-              StartsWith("--starter: goes with --until-idle only"));
-}
-
-TEST(CliRendezvousTest, PortZeroTakesAnyAndGoesToTheFile) {
-  const auto command = ParseAs<RendezvousCommand>(
-      {"rendezvous", "--port_file=port", "--state-dir", "st", "--listen=[::1]:0"});
-  EXPECT_EQ(command.host, "::1");
-  EXPECT_EQ(command.port, 0);
-  EXPECT_EQ(command.port_file, "/home/user/port");
-  EXPECT_EQ(command.state_dir, "/home/user/st");
-  EXPECT_FALSE(command.insecure);
-}
-
-TEST(CliRendezvousTest, ListensOnAUnixSocket) {
-  EXPECT_EQ(ParseAs<RendezvousCommand>({"rendezvous", "--listen", "unix:/run/r.sock"}).socket,
-            "/run/r.sock");
-  const auto command = ParseAs<RendezvousCommand>({"rendezvous", "--listen=unix:r.sock"});
-  EXPECT_EQ(command.socket, "/home/user/r.sock");
-  EXPECT_EQ(command.host, "");
-  EXPECT_THAT(ErrorOf({"rendezvous", "--listen=unix:"}), StartsWith("--listen: expected"));
-  EXPECT_THAT(ErrorOf({"rendezvous", "--listen=unix:/r", "--port-file=p"}),
-              HasSubstr("--port-file: a Unix socket has no port"));
-}
-
-TEST(CliRendezvousTest, RefusesWhatItCannotListenOn) {
-  EXPECT_THAT(ErrorOf({"rendezvous"}), StartsWith("--listen: expected HOST:PORT"));
-  for (const char* const text : {"node1", ":29400", "node1:70000", "29400"}) {
-    EXPECT_THAT(ErrorOf({"rendezvous", "--listen", text}), StartsWith("--listen: expected"));
-  }
-  EXPECT_THAT(ErrorOf({"rendezvous", "--listen", "a:1", "b"}),
-              StartsWith("rendezvous: expected options only (found \"b\")"));
-  EXPECT_THAT(ErrorOf({"rendezvous", "--lisen", "a:1"}), HasSubstr("did you mean --listen?"));
-}
-
-TEST(CliRendezvousTest, TakesCredentialsWithAbsolutePaths) {
-  FakeHost host;
-  host.variables["DDPRUN_TOKEN_FILE"] = "token";
-  const auto command = Parse({"rendezvous", "--listen", "a:1", "--tls-ca", "/ca", "--tls-cert",
-                              "c/x", "--tls-key", "k", "--munge", "--munge-socket", "s"},
-                             host);
-  const auto& credentials = std::get<RendezvousCommand>(command).credentials;
-  EXPECT_EQ(credentials.token_file, host.CurrentDirectory() + "/token");
-  EXPECT_EQ(credentials.tls_ca, "/ca");
-  EXPECT_EQ(credentials.tls_cert, host.CurrentDirectory() + "/c/x");
-  EXPECT_EQ(credentials.tls_key, host.CurrentDirectory() + "/k");
-  EXPECT_EQ(credentials.munge_socket, host.CurrentDirectory() + "/s");
-  EXPECT_TRUE(credentials.munge);
-}
-
 TEST(CliRunTest, TakesCredentialsWithAbsolutePaths) {
   const FakeHost host;
   const auto command = Parse({"--token-file", "t", "--munge-socket", "", "./a"}, host);
@@ -444,28 +316,6 @@ TEST(CliRunTest, TakesCredentialsWithAbsolutePaths) {
   EXPECT_EQ(credentials.tls_ca, "");
   EXPECT_EQ(credentials.munge_socket, "");
   EXPECT_FALSE(credentials.munge);
-}
-
-TEST(CliCertsTest, TakesAFolderAndOneHostForEachNode) {
-  FakeHost host;
-  host.variables["USER"] = "ann";
-  const auto command = Parse(
-      {"certs", "--host", "a,10.0.0.7", "out", "--days", "7", "--host", "b", "--host=c"}, host);
-  const auto& certs = std::get<CertsCommand>(command);
-  EXPECT_EQ(certs.folder, host.CurrentDirectory() + "/out");
-  EXPECT_EQ(certs.name, "ann");
-  EXPECT_EQ(certs.days, 7);
-  EXPECT_THAT(certs.nodes,
-              testing::ElementsAre(testing::ElementsAre("a", "10.0.0.7"), testing::ElementsAre("b"),
-                                   testing::ElementsAre("c")));
-  EXPECT_EQ(std::get<CertsCommand>(Parse({"certs", "out", "--name", "bob"}, host)).name, "bob");
-}
-
-TEST(CliCertsTest, SaysWhatWasExpected) {
-  EXPECT_THAT(ErrorOf({"certs"}), StartsWith("certs: expected one folder (found 0)"));
-  EXPECT_THAT(ErrorOf({"certs", "a", "b"}), StartsWith("certs: expected one folder (found 2)"));
-  EXPECT_THAT(ErrorOf({"certs", "a", "--days", "0"}),
-              StartsWith("--days: expected a whole number"));
 }
 
 TEST(CliRunTest, WhatIsNotThereYetIsRefused) {
@@ -510,105 +360,6 @@ TEST(CliRunTest, PreloadGoesWithWarmAndPython) {
               HasSubstr("--preload: expected a command of the form python3 [-u] SCRIPT"));
   EXPECT_THAT(ErrorOf({"--warm", "--preload", "torch;rm", "train.py"}),
               HasSubstr("--preload: expected names of Python modules, such as torch,numpy"));
-}
-
-TEST(CliValidateTest, TakesOneFile) {
-  const auto command = ParseAs<ValidateCommand>({"validate", "job.yaml", "--json"});
-  EXPECT_EQ(command.path, "job.yaml");
-  EXPECT_TRUE(command.json);
-  EXPECT_THAT(ErrorOf({"validate"}), StartsWith("validate: expected one job file (found 0)"));
-  EXPECT_THAT(ErrorOf({"validate", "a", "b"}), HasSubstr("(found 2)"));
-}
-
-TEST(CliHelpTest, IsThereForEachSubcommand) {
-  EXPECT_THAT(ParseAs<HelpCommand>({"--help"}).text, HasSubstr("--nproc-per-node"));
-  EXPECT_EQ(ParseAs<HelpCommand>({"help"}).text, ParseAs<HelpCommand>({"-h"}).text);
-  EXPECT_THAT(ParseAs<HelpCommand>({"rendezvous", "--help"}).text, HasSubstr("--port-file"));
-  EXPECT_EQ(ParseAs<HelpCommand>({"help", "validate"}).text,
-            ParseAs<HelpCommand>({"validate", "-h"}).text);
-  EXPECT_EQ(ParseAs<HelpCommand>({"help", "drain"}).text,
-            ParseAs<HelpCommand>({"drain", "--help"}).text);
-  EXPECT_THAT(ErrorOf({"help", "zebra"}),
-              StartsWith("help: expected nothing, rendezvous, validate,"));
-}
-
-TEST(CliHelpTest, IsGivenEvenIfOtherFlagsAreWrong) {
-  EXPECT_THAT(ParseAs<HelpCommand>({"--zebra", "--help"}).text, HasSubstr("ddprun [OPTIONS]"));
-}
-
-TEST(CliHelpTest, HelpOfTheCommandIsTheCommands) {
-  EXPECT_THAT(RunOf({"./train", "--help"}).config.command, ElementsAre("./train", "--help"));
-}
-
-TEST(CliVersionTest, IsAWordOrAFlag) {
-  ParseAs<VersionCommand>({"version"});
-  ParseAs<VersionCommand>({"--version"});
-  EXPECT_THAT(ErrorOf({"version", "x"}), StartsWith("version: expected nothing"));
-}
-
-OperatorCommand OperatorOf(const std::vector<std::string>& arguments) {
-  return ParseAs<OperatorCommand>(arguments);
-}
-
-TEST(CliOperatorTest, StatusIsOfAllJobsOfTheRendezvousOnThisHost) {
-  const OperatorCommand command = OperatorOf({"status"});
-  EXPECT_EQ(command.kind, OperatorCommand::Kind::kStatus);
-  EXPECT_EQ(command.endpoint, "127.0.0.1:29400");
-  EXPECT_EQ(command.job, "");
-  EXPECT_EQ(command.timeout, std::chrono::seconds(10));
-  EXPECT_FALSE(command.json || command.watch);
-}
-
-TEST(CliOperatorTest, FlagsMayFollowTheJob) {
-  const OperatorCommand command = OperatorOf(
-      {"status", "train", "--json", "--rdzv-endpoint=head", "--timeout", "3s", "--token_file=t"});
-  EXPECT_EQ(command.job, "train");
-  EXPECT_EQ(command.endpoint, "head:29400");
-  EXPECT_EQ(command.timeout, std::chrono::seconds(3));
-  EXPECT_TRUE(command.json);
-  EXPECT_THAT(command.credentials.token_file, EndsWith("/t"));
-}
-
-TEST(CliOperatorTest, StopDrainAndEvents) {
-  EXPECT_TRUE(OperatorOf({"stop", "train"}).wait);
-  EXPECT_FALSE(OperatorOf({"stop", "train", "--no-wait"}).wait);
-  EXPECT_TRUE(OperatorOf({"stop", "--save", "train"}).save);
-  EXPECT_EQ(OperatorOf({"drain", "n7"}).node, "n7");
-  EXPECT_EQ(OperatorOf({"drain", "n7", "train"}).job, "train");
-  EXPECT_TRUE(OperatorOf({"events", "-f"}).follow);
-  EXPECT_EQ(OperatorOf({"events", "--since", "10min"}).since, std::chrono::minutes(10));
-}
-
-TEST(CliOperatorTest, WhatIsMissingOrTooMuchIsSaid) {
-  EXPECT_EQ(ErrorOf({"stop"}), "stop: expected one job (found nothing); ddprun help stop");
-  EXPECT_EQ(ErrorOf({"drain"}),
-            "drain: expected a node, and a job or none (found nothing); ddprun help drain");
-  EXPECT_THAT(ErrorOf({"status", "a", "b"}), StartsWith("status: expected one job or none"));
-  EXPECT_THAT(ErrorOf({"stop", ""}), StartsWith("stop: expected the name of a job"));
-  EXPECT_THAT(ErrorOf({"status", "--json", "--watch"}), StartsWith("--watch, --json"));
-  EXPECT_THAT(ErrorOf({"status", "--timeout", "0"}), StartsWith("--timeout: expected a duration"));
-  EXPECT_THAT(ErrorOf({"status", "--rdzv-endpoint", "h:0"}), StartsWith("--rdzv-endpoint"));
-  EXPECT_THAT(ErrorOf({"events", "--save"}), StartsWith("--save: unknown flag"));
-}
-
-TEST(CliRendezvousTest, EventsAreKeptWhereTheStateIs) {
-  const auto of = [](std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"rendezvous", "--listen", "127.0.0.1:0"});
-    return ParseAs<RendezvousCommand>(arguments).events_file;
-  };
-  EXPECT_EQ(of({}), "");
-  EXPECT_EQ(of({"--state-dir", "/s"}), "/s/events.jsonl");
-  EXPECT_EQ(of({"--state-dir", "/s", "--events-file", "/e"}), "/e");
-  EXPECT_EQ(of({"--state-dir", "/s", "--until-idle", "1s"}), "");
-}
-
-TEST(CliPlannedTest, SubcommandsThatAreNotThereYetSaySo) {
-  for (const char* const name : {"slurm", "doctor"}) {
-    EXPECT_EQ(ErrorOf({name}), std::string(name) +
-                                   ": not supported yet by this version; to run a program of that "
-                                   "name: ddprun -- " +
-                                   name);
-  }
 }
 
 }  // namespace

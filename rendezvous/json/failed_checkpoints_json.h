@@ -1,0 +1,17 @@
+// The last checkpoint that could not be saved, as JSON. Pure.
+#ifndef DDPRUN_RENDEZVOUS_JSON_FAILED_CHECKPOINTS_JSON_H_
+#define DDPRUN_RENDEZVOUS_JSON_FAILED_CHECKPOINTS_JSON_H_
+
+#include <nlohmann/json.hpp>
+
+#include "rendezvous/core/failed_checkpoints.h"
+
+namespace ddprun {
+
+// Sets "failed_checkpoints", the number, and "last_failed_checkpoint": step, host and reason, or
+// null where there is none.
+void AddTo(nlohmann::ordered_json* json, const FailedCheckpoints& failed);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_JSON_FAILED_CHECKPOINTS_JSON_H_

@@ -1,0 +1,83 @@
+// The other subcommands: certs, validate, help, version, and those that are not there yet.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <variant>
+
+#include "tests/unit/config/parse_command.h"
+
+namespace ddprun {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST(CliCertsTest, TakesAFolderAndOneHostForEachNode) {
+  FakeHost host;
+  host.variables["USER"] = "ann";
+  const auto command = Parse(
+      {"certs", "--host", "a,10.0.0.7", "out", "--days", "7", "--host", "b", "--host=c"}, host);
+  const auto& certs = std::get<CertsCommand>(command);
+  EXPECT_EQ(certs.folder, host.CurrentDirectory() + "/out");
+  EXPECT_EQ(certs.name, "ann");
+  EXPECT_EQ(certs.days, 7);
+  EXPECT_THAT(certs.nodes,
+              testing::ElementsAre(testing::ElementsAre("a", "10.0.0.7"), testing::ElementsAre("b"),
+                                   testing::ElementsAre("c")));
+  EXPECT_EQ(std::get<CertsCommand>(Parse({"certs", "out", "--name", "bob"}, host)).name, "bob");
+}
+
+TEST(CliCertsTest, SaysWhatWasExpected) {
+  EXPECT_THAT(ErrorOf({"certs"}), StartsWith("certs: expected one folder (found 0)"));
+  EXPECT_THAT(ErrorOf({"certs", "a", "b"}), StartsWith("certs: expected one folder (found 2)"));
+  EXPECT_THAT(ErrorOf({"certs", "a", "--days", "0"}),
+              StartsWith("--days: expected a whole number"));
+}
+
+TEST(CliValidateTest, TakesOneFile) {
+  const auto command = ParseAs<ValidateCommand>({"validate", "job.yaml", "--json"});
+  EXPECT_EQ(command.path, "job.yaml");
+  EXPECT_TRUE(command.json);
+  EXPECT_THAT(ErrorOf({"validate"}), StartsWith("validate: expected one job file (found 0)"));
+  EXPECT_THAT(ErrorOf({"validate", "a", "b"}), HasSubstr("(found 2)"));
+}
+
+TEST(CliHelpTest, IsThereForEachSubcommand) {
+  EXPECT_THAT(ParseAs<HelpCommand>({"--help"}).text, HasSubstr("--nproc-per-node"));
+  EXPECT_EQ(ParseAs<HelpCommand>({"help"}).text, ParseAs<HelpCommand>({"-h"}).text);
+  EXPECT_THAT(ParseAs<HelpCommand>({"rendezvous", "--help"}).text, HasSubstr("--port-file"));
+  EXPECT_EQ(ParseAs<HelpCommand>({"help", "validate"}).text,
+            ParseAs<HelpCommand>({"validate", "-h"}).text);
+  EXPECT_EQ(ParseAs<HelpCommand>({"help", "drain"}).text,
+            ParseAs<HelpCommand>({"drain", "--help"}).text);
+  EXPECT_THAT(ErrorOf({"help", "zebra"}),
+              StartsWith("help: expected nothing, rendezvous, validate,"));
+}
+
+TEST(CliHelpTest, IsGivenEvenIfOtherFlagsAreWrong) {
+  EXPECT_THAT(ParseAs<HelpCommand>({"--zebra", "--help"}).text, HasSubstr("ddprun [OPTIONS]"));
+}
+
+TEST(CliHelpTest, HelpOfTheCommandIsTheCommands) {
+  EXPECT_THAT(RunOf({"./train", "--help"}).config.command, ElementsAre("./train", "--help"));
+}
+
+TEST(CliVersionTest, IsAWordOrAFlag) {
+  ParseAs<VersionCommand>({"version"});
+  ParseAs<VersionCommand>({"--version"});
+  EXPECT_THAT(ErrorOf({"version", "x"}), StartsWith("version: expected nothing"));
+}
+
+TEST(CliPlannedTest, SubcommandsThatAreNotThereYetSaySo) {
+  for (const char* const name : {"slurm", "doctor"}) {
+    EXPECT_EQ(ErrorOf({name}), std::string(name) +
+                                   ": not supported yet by this version; to run a program of that "
+                                   "name: ddprun -- " +
+                                   name);
+  }
+}
+
+}  // namespace
+}  // namespace ddprun
