@@ -1,9 +1,13 @@
 // What a checkpoint costs: how long save() holds training up, against one memcpy of the same bytes,
 // and how fast the file gets to disk behind its back, against a plain sequential write with fsync
-// of the same bytes. The two sides of each comparison alternate in one run. A job of one process.
+// of the same bytes, in a job of one process. Then how long load_latest() takes for two ranks, of
+// one node and of two, against a broadcast of the same bytes by Gloo; the state lies in /dev/shm,
+// as snapshots do, and the parameters' memory is in use. The two sides of each comparison alternate
+// in one run.
 //
-//   checkpoint_bench [--folder /var/tmp] [--mib 1024] [--rounds 3]
+//   checkpoint_bench [--folder /var/tmp] [--mib 1024] [--rounds 3] [--only save|restore]
 //
+// The ranks of the second part are workers of the ddprun beside this program.
 // Prints medians and PASS or FAIL for each bound. Exits 1 if one is not met.
 #include <ddp/ddp.h>
 #include <fcntl.h>
@@ -25,8 +29,11 @@
 
 namespace {
 
-constexpr double kMostStall = 1.3;   // × one memcpy
-constexpr double kLeastWrite = 0.7;  // of a plain write
+constexpr double kMostStall = 1.3;      // × one memcpy
+constexpr double kLeastWrite = 0.7;     // of a plain write
+constexpr double kLeastOneNode = 2.0;   // × a broadcast's speed
+constexpr double kLeastTwoNodes = 0.8;  // likewise
+constexpr double kMostExtraMib = 128;   // of memory, beside the state
 constexpr std::int64_t kTensors = 64;
 constexpr std::size_t kWriteBytes = std::size_t{1} << 20;  // as `dd bs=1M`
 
@@ -34,6 +41,8 @@ struct Flags {
   std::string folder = "/var/tmp";
   std::int64_t mib = 1024;
   int rounds = 3;
+  std::string only;     // save | restore; empty: both
+  std::string restore;  // of a rank of the second part: one-node | two-nodes
 };
 
 Flags Parse(int argc, char** argv) {
@@ -43,6 +52,8 @@ Flags Parse(int argc, char** argv) {
     if (name == "--folder") flags.folder = argv[i + 1];
     if (name == "--mib") flags.mib = std::atoll(argv[i + 1]);
     if (name == "--rounds") flags.rounds = std::atoi(argv[i + 1]);
+    if (name == "--only") flags.only = argv[i + 1];
+    if (name == "--restore") flags.restore = argv[i + 1];
   }
   return flags;
 }
@@ -183,15 +194,100 @@ void MeasureSave(const ddp::Context& ctx, const Flags& flags, const std::string&
         ">=", kLeastWrite);
 }
 
+// The slower of the two ranks.
+double TogetherMs(const ddp::Context& ctx, const std::function<void()>& work) {
+  ddp::barrier(ctx);
+  const double mine = Ms(work);
+  double slowest = 0;
+  for (const torch::Tensor& one : ddp::all_gather(ctx, torch::full({1}, mine, torch::kFloat64))) {
+    slowest = std::max(slowest, one.item<double>());
+  }
+  return slowest;
+}
+
+void MeasureRestore(const ddp::Context& ctx, const Flags& flags, const std::string& folder) {
+  Net net(flags.mib);
+  torch::optim::SGD optimizer(net.parameters(), 0.1);
+  ddp::Checkpointer checkpointer(ctx, folder);
+  ddp::State state;
+  state.step = 1;
+  checkpointer.save(state, net, optimizer);
+  checkpointer.flush();
+  torch::Tensor wire = torch::ones({flags.mib << 20}, torch::kUInt8);
+  const auto restore = [&] {
+    if (!checkpointer.load_latest(net, optimizer)) throw std::runtime_error("nothing to load");
+  };
+  restore();
+  std::vector<double> restores;
+  std::vector<double> broadcasts;
+  double extra = 0;
+  for (int round = 0; round < flags.rounds; ++round) {
+    broadcasts.push_back(TogetherMs(ctx, [&] { ddp::broadcast(ctx, wire); }));
+    std::ofstream("/proc/self/clear_refs") << 5;  // VmHWM starts anew
+    const double before = StatusMib("VmRSS");
+    restores.push_back(TogetherMs(ctx, restore));
+    extra = std::max(extra, StatusMib("VmHWM") - before);
+  }
+  // A rank that reads the file has mapped it: those pages are the file's own, for all.
+  const bool one_node = flags.restore == "one-node";
+  const bool reads_file = one_node || ctx.rank() == 0;
+  if (reads_file) extra -= static_cast<double>(flags.mib);
+  for (const torch::Tensor& one : ddp::all_gather(ctx, torch::full({1}, extra, torch::kFloat64))) {
+    extra = std::max(extra, one.item<double>());
+  }
+  if (ctx.rank() != 0) return;
+  const double ratio = Median(broadcasts) / Median(restores);
+  std::printf("restore of %lld MiB to 2 ranks of %s\n", static_cast<long long>(flags.mib),
+              one_node ? "one node" : "two nodes");
+  std::printf("    load_latest, checked              %8.1f ms\n", Median(restores));
+  std::printf("    broadcast by Gloo                 %8.1f ms\n", Median(broadcasts));
+  Judge("restore, × a broadcast's speed", ratio, ">=", one_node ? kLeastOneNode : kLeastTwoNodes);
+  Judge("peak extra memory of a rank, MiB", extra, "<=", kMostExtraMib);
+}
+
+// A rank that says it is alone on its node.
+void PretendTwoNodes() {
+  setenv("LOCAL_RANK", "0", 1);
+  setenv("LOCAL_WORLD_SIZE", "1", 1);
+}
+
+int RunRestores(const Flags& flags, const std::string& program) {
+  int worst = 0;
+  const std::string ddprun = std::filesystem::path(program).parent_path() / "ddprun";
+  for (const std::string nodes : {"one-node", "two-nodes"}) {
+    const WorkFolder folder("/dev/shm");
+    const std::string command = ddprun + " --quiet --nproc-per-node 2 --log-dir " + folder.path() +
+                                "/logs -- " + program + " --restore " + nodes + " --folder " +
+                                folder.path() + "/state --mib " + std::to_string(flags.mib) +
+                                " --rounds " + std::to_string(flags.rounds);
+    std::fflush(stdout);
+    worst = std::max(worst, std::system(command.c_str()) == 0 ? 0 : 1);
+  }
+  return worst;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  const Flags flags = Parse(argc, argv);
+  torch::set_num_threads(1);
+  int code = 0;
+  if (flags.restore.empty() && flags.only != "restore") {
+    code = ddp::run([&] {
+      const ddp::Context ctx = ddp::init();
+      const WorkFolder folder(flags.folder);
+      MeasureSave(ctx, flags, folder.path());
+      return all_good ? 0 : 1;
+    });
+  }
+  if (flags.restore.empty() && flags.only != "save") {
+    return std::max(code, RunRestores(flags, std::filesystem::canonical("/proc/self/exe")));
+  }
+  if (flags.restore.empty()) return code;
+  if (flags.restore == "two-nodes") PretendTwoNodes();
   return ddp::run([&] {
-    const Flags flags = Parse(argc, argv);
-    torch::set_num_threads(1);
     const ddp::Context ctx = ddp::init();
-    const WorkFolder folder(flags.folder);
-    MeasureSave(ctx, flags, folder.path());
+    MeasureRestore(ctx, flags, flags.folder);
     return all_good ? 0 : 1;
   });
 }

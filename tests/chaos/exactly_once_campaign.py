@@ -80,10 +80,10 @@ class Job:
             for fault in plan:
                 file.write(" ".join(map(str, fault)) + "\n")
         self.daemon = subprocess.Popen(
-            ["sh", "-c", 'exec "$0" rendezvous --listen 127.0.0.1:0 --port-file "$1"',
-             os.path.join(self.bin, "ddprun"), self.path("port")],
+            [os.path.join(self.bin, "ddprun"), "rendezvous", "--listen", "127.0.0.1:0",
+             "--port-file", self.path("port")],
             stdout=subprocess.DEVNULL, stderr=open(self.path("daemon.err"), "wb"))
-        wait_for_line(self.path("daemon.err"), "listen")
+        wait_for_line(self.path("port"), "")
         with open(self.path("port"), encoding="utf-8") as file:
             self.endpoint = "127.0.0.1:" + file.read().strip()
 
