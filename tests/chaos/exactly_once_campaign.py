@@ -23,6 +23,8 @@ import collections
 import json
 import os
 import random
+import re
+import select
 import shutil
 import signal
 import struct
@@ -76,6 +78,7 @@ class Job:
         self.agents = []
         os.makedirs(folder)
         os.mkfifo(self.path("fifo"))
+        self.fifo = os.open(self.path("fifo"), os.O_RDWR)  # so that it never ends
         with open(self.path("plan"), "w", encoding="utf-8") as file:
             for fault in plan:
                 file.write(" ".join(map(str, fault)) + "\n")
@@ -90,15 +93,16 @@ class Job:
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def add_node(self, node_rank):
+    def add_node(self, rank=None):
         number = len(self.agents)
+        node_rank = [] if rank is None else ["--node-rank", str(rank)]
         environment = {
             **os.environ, "FAULT_PLAN": self.path("plan"), "FAULT_FIFO": self.path("fifo"),
             "FAULT_LOG": self.path("trace")}
         self.agents.append(subprocess.Popen(
             [os.path.join(self.bin, "ddprun"), "--rdzv-endpoint", self.endpoint, "--rdzv-id", "job",
              "--nnodes", self.nnodes, "--nproc-per-node", str(WORKERS_PER_NODE),
-             "--node-rank", str(node_rank), "--max-restarts", "100",
+             *node_rank, "--max-restarts", "100",
              "--rdzv-conf", "last_call_timeout=1",
              "--checkpoint-dir", self.path(f"disk{number}"), "--log-dir", self.path(f"logs{number}"),
              "--", "/usr/bin/env", "LD_PRELOAD=" + os.path.join(self.bin, "fault_points.so"),
@@ -111,8 +115,18 @@ class Job:
         return self.agents[-1]
 
     def wait_for_node_fault(self):
-        with open(self.path("fifo"), encoding="utf-8") as fifo:
-            fifo.readline()
+        if not select.select([self.fifo], [], [], LIMIT_S)[0]:
+            raise Difference("the fault that loses a node did not happen")
+        os.read(self.fifo, 100)
+
+    def agent_of(self, rank):
+        """The number of the agent that had this rank in the last generation that it was in."""
+        for number in range(len(self.agents)):
+            with open(self.path(f"agent{number}.err"), encoding="utf-8") as file:
+                ranks = re.findall(r"ranks (\d+)-(\d+) of", file.read())
+            if ranks and int(ranks[-1][0]) <= rank <= int(ranks[-1][1]):
+                return number
+        raise Difference(f"no agent has had rank {rank}")
 
     def lose(self, number):
         self.agents[number].kill()
@@ -138,6 +152,7 @@ class Job:
                 agent.wait()
         self.daemon.terminate()
         self.daemon.wait()
+        os.close(self.fifo)
 
     def final_checkpoint(self, number):
         folder = self.path(f"disk{number}")
@@ -167,13 +182,14 @@ class Job:
         return kept, dropped
 
 
-def wait_for_line(path, text):
-    """Until a file that is being written has a line with `text`."""
+def wait_for_line(path, text, count=1):
+    """Until a file that is being written has so many lines with `text`."""
     tail = subprocess.Popen(["tail", "-n", "+1", "-F", path], stdout=subprocess.PIPE,
                             stderr=subprocess.DEVNULL, text=True)
     try:
         for line in tail.stdout:
-            if text in line:
+            count -= text in line
+            if count == 0:
                 return
     finally:
         tail.kill()
@@ -245,16 +261,17 @@ def run_resized(folder, bin_folder, rng):
             (1, 0, "step", rng.randrange(5, 30), "node")]
     job = Job(folder, bin_folder, "1:2", plan)
     try:
-        job.add_node(0)
-        job.add_node(1)
+        job.add_node()
+        job.add_node()
         job.wait_for_node_fault()
-        job.lose(1)  # node 0 goes on alone
+        lost = job.agent_of(WORKERS_PER_NODE)
+        job.lose(lost)  # the other one goes on alone
         job.wait_for_node_fault()
-        job.add_node(1)
-        # The worker that waits is killed: with it the generation ends, and both nodes form the next.
-        wait_for_line(job.path("daemon.err"), "joined")
+        job.add_node()
+        # Rank 0 waits for its end; with that the generation ends, and both nodes form the next.
+        wait_for_line(job.path("daemon.err"), "joined", 3)
         kill_waiting_worker(job)
-        job.finish([0, 2])
+        job.finish([1 - lost, 2])
         events = job.events()
     finally:
         job.end()
