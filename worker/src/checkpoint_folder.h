@@ -74,6 +74,8 @@ class CheckpointSearch {
   // Of the last Next(), which was true. Its tensors' hashes are not checked.
   const SafetensorsFile& file() const { return *file_; }
   const std::string& path() const { return files_[next_ - 1].path; }
+  // Whether there are files that Next() has not looked at.
+  bool MayHaveMore() const { return next_ < files_.size(); }
   // Hands file() over.
   std::unique_ptr<SafetensorsFile> Take() { return std::move(file_); }
 

@@ -103,6 +103,7 @@ struct Checkpointer::Impl {
   SaveStatus known;  // what rank 0 said last
   bool followed_order = false;
   std::optional<std::int64_t> resumed_step;  // of the state that was loaded
+  std::string overwritten;  // the state that damaged the parts, until a good one is loaded
 
   // Rank 0's. The writer reads from the buffer, so it must end first.
   internal::StagingBuffer staging;
@@ -169,7 +170,9 @@ struct Checkpointer::Impl {
   void BeginSteps(const CheckpointParts& parts);
   internal::StepAgreement::Values Wishes() const;
   void Snapshot(const State& state, const CheckpointParts& parts);
-  std::optional<FoundState> Find();
+  std::optional<State> Load(const internal::WhereToLook& where, const CheckpointParts& parts);
+  std::optional<State> LoadByOrder(const internal::RestoreOrder& order, internal::WhereToLook where,
+                                   const CheckpointParts& parts);
 };
 
 Checkpointer::Checkpointer(const Context& ctx, std::string directory,
@@ -297,32 +300,70 @@ std::optional<State> Checkpointer::load_latest(torch::nn::Module& module,
   return load_latest(CheckpointParts(module, optimizer));
 }
 
-std::optional<FoundState> Checkpointer::Impl::Find() {
-  internal::WhereToLook where;
-  if (!directory.empty()) where.folders = {directory};
-  const auto order = std::exchange(followed_order, true)
-                         ? std::nullopt
-                         : internal::ReadRestoreOrder(GetEnvironment, ctx.world_size());
-  if (!order) return internal::FindState(ctx, where);
-  if (order->from_the_start) return std::nullopt;
+// Puts the newest state that is where `where` says into the parts; nothing if there is none.
+std::optional<State> Checkpointer::Impl::Load(const internal::WhereToLook& where,
+                                              const CheckpointParts& parts) {
+  internal::StateSearch search(ctx, where);
+  while (std::optional<FoundState> found = search.Next()) {
+    State state;
+    internal::RestorePlan plan;
+    std::vector<StatePart> destinations;
+    Together(ctx, "a checkpoint does not fit this program: ", [&] {
+      state = StateOf(*found);
+      std::vector<TensorInfo> infos;
+      for (const FoundState::Tensor& tensor : found->tensors) infos.push_back(tensor.info);
+      try {
+        plan = internal::RestorePlan(parts, infos, found->metadata);
+      } catch (const CheckpointError& e) {
+        throw CheckpointError(state.path + ": " + e.what() +
+                              ". Give another checkpoint folder to start afresh");
+      }
+      const std::vector<torch::Tensor> tensors = plan.Destinations();
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const FoundState::Tensor& tensor = found->tensors[i];
+        destinations.push_back({tensor.info.name, tensor.hash, tensor.bytes, tensors[i]});
+      }
+    });
+    const std::string damage = internal::StreamState(ctx, *found, std::move(destinations));
+    if (!damage.empty()) {
+      overwritten = found->path;
+      search.SetAside(damage);
+      continue;
+    }
+    plan.Finish();
+    const auto generators = [&](const char* key, torch::Device device) {
+      const auto text = found->metadata.find(key);
+      if (text != found->metadata.end()) internal::RestoreRngState(ctx, device, text->second);
+    };
+    generators("rng", torch::Device(torch::kCPU));
+    if (ctx.device().is_cuda()) generators("rng_cuda", ctx.device());
+    overwritten.clear();
+    return state;
+  }
+  return std::nullopt;
+}
+
+std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrder& order,
+                                                     internal::WhereToLook where,
+                                                     const CheckpointParts& parts) {
+  if (order.from_the_start) return std::nullopt;
   const char* const memory = std::getenv(ddprun::env::kSnapshotDir);
   if (memory != nullptr) where.folders.insert(where.folders.begin(), memory);
-  where.highest_step = order->step;
-  where.allows = [&](const Metadata& metadata) { return order->Allows(GetEnvironment, metadata); };
-  where.source = order->rank;
-  std::optional<FoundState> found = internal::FindState(ctx, where);
-  if (!found && where.source != 0) {
+  where.highest_step = order.step;
+  where.allows = [&](const Metadata& metadata) { return order.Allows(GetEnvironment, metadata); };
+  where.source = order.rank;
+  std::optional<State> state = Load(where, parts);
+  if (!state && where.source != 0) {
     where.source = 0;
-    found = internal::FindState(ctx, where);
+    state = Load(where, parts);
   }
-  if (ctx.rank() == 0 && (!found || found->metadata["step"] != std::to_string(order->step))) {
-    internal::Warn(0,
-                   "the state of step " + std::to_string(order->step) +
-                       ", with which all ranks were to begin, is not usable; " +
-                       (found ? "they begin with step " + found->metadata["step"]
-                              : std::string("no older one is either: training starts at step 0")));
+  if (ctx.rank() == 0 && (!state || state->step != order.step)) {
+    internal::Warn(0, "the state of step " + std::to_string(order.step) +
+                          ", with which all ranks were to begin, is not usable; " +
+                          (state ? "they begin with step " + std::to_string(state->step)
+                                 : std::string("no older one is either")));
   }
-  return found;
+  return state;
 }
 
 std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
@@ -330,45 +371,19 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
   const Context& ctx = impl.ctx;
   ctx.report_phase(ddprun::control::kPhaseRestore);
   impl.writer.Wait();
-  std::optional<FoundState> found = impl.Find();
-  if (!found) {
-    ctx.report_phase(ddprun::control::kPhaseFirstStep);
-    return std::nullopt;
+  internal::WhereToLook where;
+  if (!impl.directory.empty()) where.folders = {impl.directory};
+  const auto order = std::exchange(impl.followed_order, true)
+                         ? std::nullopt
+                         : internal::ReadRestoreOrder(GetEnvironment, ctx.world_size());
+  const std::optional<State> state =
+      order ? impl.LoadByOrder(*order, where, parts) : impl.Load(where, parts);
+  if (!state && !impl.overwritten.empty()) {
+    throw AgreedError("rank 0: no state is whole, and " + impl.overwritten +
+                          ", the newest, is in the model already; start again, to begin at step 0",
+                      0, ctx.rank() == 0);
   }
-
-  State state;
-  internal::RestorePlan plan;
-  std::vector<StatePart> destinations;
-  Together(ctx, "a checkpoint does not fit this program: ", [&] {
-    state = StateOf(*found);
-    std::vector<TensorInfo> infos;
-    for (const FoundState::Tensor& tensor : found->tensors) infos.push_back(tensor.info);
-    try {
-      plan = internal::RestorePlan(parts, infos, found->metadata);
-    } catch (const CheckpointError& e) {
-      throw CheckpointError(state.path + ": " + e.what() +
-                            ". Give another checkpoint folder to start afresh");
-    }
-    const std::vector<torch::Tensor> tensors = plan.Destinations();
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const FoundState::Tensor& tensor = found->tensors[i];
-      destinations.push_back({tensor.info.name, tensor.hash, tensor.bytes, tensors[i]});
-    }
-  });
-  const auto* const bytes =
-      found->file == nullptr || found->tensors.empty()
-          ? nullptr
-          : static_cast<const std::byte*>(found->file->tensors().front().data);
-  internal::StreamState(ctx, found->source, bytes, std::move(destinations));
-  plan.Finish();
-  const Metadata& metadata = found->metadata;
-  const auto generators = [&](const char* key, torch::Device device) {
-    const auto text = metadata.find(key);
-    if (text != metadata.end()) internal::RestoreRngState(ctx, device, text->second);
-  };
-  generators("rng", torch::Device(torch::kCPU));
-  if (ctx.device().is_cuda()) generators("rng_cuda", ctx.device());
-  impl.resumed_step = state.step;
+  if (state) impl.resumed_step = state->step;
   ctx.report_phase(ddprun::control::kPhaseFirstStep);
   return state;
 }

@@ -1,8 +1,5 @@
 #include "worker/src/safetensors.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +11,7 @@
 #include <vector>
 
 #include "worker/src/dtype.h"
+#include "worker/src/xxh3.h"
 
 namespace ddp::internal {
 namespace {
@@ -27,7 +25,7 @@ constexpr std::size_t kPrefixBytes = 8;
 constexpr std::size_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 constexpr std::size_t kAlignment = 8;
 
-std::string Hash(const void* data, std::size_t size) { return HashText(XXH3_64bits(data, size)); }
+std::string Hash(const void* data, std::size_t size) { return HashText(Xxh3(data, size)); }
 
 void WritePrefix(std::size_t header_size, char* to) {
   for (std::size_t i = 0; i < kPrefixBytes; ++i) {

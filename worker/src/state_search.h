@@ -8,16 +8,17 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "worker/src/checkpoint_folder.h"
+#include "worker/src/mapped_file.h"
 #include "worker/src/safetensors.h"
 
 namespace ddp::internal {
 
-// A whole state, its hashes checked. But for `file`, the same on all ranks.
+// But for `file`, the same on all ranks.
 struct FoundState {
   struct Tensor {
     TensorInfo info;
@@ -29,8 +30,15 @@ struct FoundState {
   std::string path;  // on the source's node
   Metadata metadata;
   std::vector<Tensor> tensors;  // in the order of their bytes
-  // On the source, and on the ranks of its node that can read the same file; else null.
-  std::unique_ptr<SafetensorsFile> file;
+  // The file, for the source and for the ranks of its node that can read it; elsewhere nothing.
+  MappedFile file;
+  std::size_t offset = 0;  // of the first tensor's bytes in it
+
+  // The tensors' bytes; null where there is no file.
+  const std::byte* bytes() const {
+    if (file.bytes().empty()) return nullptr;
+    return reinterpret_cast<const std::byte*>(file.bytes().data()) + offset;
+  }
 };
 
 // Where to look, on the source; the others need to know nothing but who that is.
@@ -41,10 +49,30 @@ struct WhereToLook {
   std::function<bool(const Metadata&)> allows = [](const Metadata&) { return true; };
 };
 
-// The newest state there that is whole and allowed; nothing if there is none. The ranks of the
-// source's node check the hashes together. What is damaged is set aside and the next older one
-// taken: CheckpointSearch. A collective. Throws AgreedError where a folder cannot be read.
-std::optional<FoundState> FindState(const Context& ctx, const WhereToLook& where);
+// All functions, the constructor too, are collectives.
+class StateSearch {
+ public:
+  // Throws AgreedError where a folder cannot be read.
+  StateSearch(const Context& ctx, WhereToLook where);
+
+  // The newest state that is allowed and has not been returned yet; nothing if there is none.
+  // Whether its tensors have the right hashes whoever loads it must see, and call SetAside() if
+  // they have not. Only the last one there is is checked here, by the ranks of the source's node
+  // together: it must not be written over anything in vain.
+  std::optional<FoundState> Next();
+
+  // The last one was not what its hashes say.
+  void SetAside(const std::string& reason);
+
+ private:
+  bool Leads() const { return ctx_.rank() == where_.source; }
+  std::string Propose();
+  std::string Check(const FoundState& found) const;
+
+  const Context& ctx_;
+  const WhereToLook where_;
+  std::optional<CheckpointSearch> files_;  // the source's
+};
 
 }  // namespace ddp::internal
 

@@ -1,11 +1,9 @@
 #include "worker/src/state_sink.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +13,7 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::size_t kSmallBytes = std::size_t{1} << 20;     // tensors that may share a chunk
+constexpr std::size_t kSmallBytes = std::size_t{256} << 10;   // tensors that may share a chunk
 constexpr std::size_t kCachedBytes = std::size_t{128} << 10;  // copied, then hashed
 
 bool IsInPlace(const StatePart& part) { return part.to.is_cpu() && part.to.is_contiguous(); }
@@ -43,12 +41,7 @@ std::vector<StateChunk> ChunksOf(const std::vector<StatePart>& parts) {
   return chunks;
 }
 
-struct StateSink::Hash {
-  XXH3_state_t state;
-};
-
-StateSink::StateSink(std::vector<StatePart> parts)
-    : parts_(std::move(parts)), hash_(std::make_unique<Hash>()) {
+StateSink::StateSink(std::vector<StatePart> parts) : parts_(std::move(parts)) {
   for (const StatePart& part : parts_) {
     offsets_.push_back(bytes_);
     bytes_ += part.bytes;
@@ -56,12 +49,10 @@ StateSink::StateSink(std::vector<StatePart> parts)
   Begin();
 }
 
-StateSink::~StateSink() = default;
-
 void StateSink::Begin() {
   for (; next_ < parts_.size(); ++next_) {
     const StatePart& part = parts_[next_];
-    XXH3_64bits_reset(&hash_->state);
+    hash_.Reset();
     taken_ = 0;
     if (part.bytes == 0) {
       Finish();
@@ -82,7 +73,7 @@ void StateSink::Begin() {
 
 void StateSink::Finish() {
   const StatePart& part = parts_[next_];
-  if (damaged_.empty() && HashText(XXH3_64bits_digest(&hash_->state)) != part.hash) {
+  if (damaged_.empty() && HashText(hash_.Digest()) != part.hash) {
     damaged_ = part.name;
   }
   if (to_ != nullptr && part.bytes > 0 && !pieces_.is_same(part.to)) {
@@ -107,7 +98,7 @@ void StateSink::Take(const std::byte* data, std::size_t size) {
   while (size > 0) {
     const std::size_t piece = std::min({size, parts_[next_].bytes - taken_, kCachedBytes});
     if (to_ != nullptr && to_ + taken_ != data) std::memcpy(to_ + taken_, data, piece);
-    XXH3_64bits_update(&hash_->state, to_ != nullptr ? to_ + taken_ : data, piece);
+    hash_.Update(to_ != nullptr ? to_ + taken_ : data, piece);
     data += piece;
     size -= piece;
     taken_ += piece;

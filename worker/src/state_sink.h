@@ -5,9 +5,10 @@
 #include <torch/types.h>
 
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <vector>
+
+#include "worker/src/xxh3.h"
 
 namespace ddp::internal {
 
@@ -27,7 +28,7 @@ struct StateChunk {
 
 // The same on all ranks: at most kMaxChunkBytes each, none with bytes of two tensors but where
 // those are small.
-inline constexpr std::size_t kMaxChunkBytes = std::size_t{4} << 20;
+inline constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;
 std::vector<StateChunk> ChunksOf(const std::vector<StatePart>& parts);
 
 // Takes the bytes of all parts, in order, and hashes what has arrived while the cache still has it.
@@ -36,7 +37,6 @@ std::vector<StateChunk> ChunksOf(const std::vector<StatePart>& parts);
 class StateSink {
  public:
   explicit StateSink(std::vector<StatePart> parts);
-  ~StateSink();
   StateSink(const StateSink&) = delete;
   StateSink& operator=(const StateSink&) = delete;
 
@@ -52,8 +52,6 @@ class StateSink {
   const std::string& damaged() const { return damaged_; }
 
  private:
-  struct Hash;
-
   void Begin();
   void Finish();
 
@@ -64,7 +62,7 @@ class StateSink {
   std::size_t taken_ = 0;    // of it
   std::byte* to_ = nullptr;  // its memory; null: nobody wants it
   torch::Tensor pieces_;     // owns that, unless it is the part's own
-  std::unique_ptr<Hash> hash_;
+  Xxh3Stream hash_;
   std::string damaged_;
 };
 

@@ -29,7 +29,7 @@ namespace {
 using WorkPtr = decltype(std::declval<c10d::ProcessGroup>().recv(
     std::declval<std::vector<torch::Tensor>&>(), 0, 0));
 
-constexpr std::size_t kPlaces = 4;  // chunks under way
+constexpr std::size_t kPlaces = 8;  // chunks under way
 constexpr int kTag = 0x5afe;
 
 torch::Tensor BytesAt(const std::byte* data, std::size_t size) {
@@ -140,6 +140,19 @@ class Neighbours {
   std::optional<ChunkRing> ring_;
 };
 
+// A rank's own memory for chunks under way, got as it is needed.
+class OwnPlaces {
+ public:
+  std::byte* Of(std::size_t chunk) {
+    std::unique_ptr<std::byte[]>& place = places_[chunk % kPlaces];
+    if (place == nullptr) place.reset(new std::byte[kMaxChunkBytes]);
+    return place.get();
+  }
+
+ private:
+  std::array<std::unique_ptr<std::byte[]>, kPlaces> places_;
+};
+
 // The messages to a rank's children, of which a few may be under way.
 class Sender {
  public:
@@ -172,13 +185,18 @@ class Sender {
   std::deque<Message> sent_;
 };
 
-void SendFile(const Context& ctx, const StateRoute& route, const std::byte* file,
+// The source's, and its neighbours' who read the file too: from there into their tensors, and from
+// those, where they are in one piece, to the children.
+void ReadFile(const Context& ctx, const StateRoute& route, const FoundState& state,
               const std::vector<StateChunk>& chunks, StateSink* sink) {
   Sender sender(ctx, route.children);
   for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const StateChunk& chunk = chunks[i];
+    const std::byte* const from = state.bytes() + chunk.offset;
+    const std::byte* const place = sink->Place(chunk);  // in memory that is mapped already
+    sink->Take(from, chunk.bytes);
     if (i >= kPlaces) sender.WaitBefore(i - kPlaces + 1);
-    sender.Send(i, file + chunks[i].offset, chunks[i].bytes);
-    sink->Take(file + chunks[i].offset, chunks[i].bytes);
+    sender.Send(i, place == nullptr ? from : place, chunk.bytes);
   }
   sender.WaitBefore(chunks.size());
 }
@@ -238,9 +256,7 @@ class Relay {
       if (!ring_->WaitForPlace(chunk, ctx_.timeout())) SilentNeighbour(ctx_);
       return ring_->place(chunk);
     }
-    std::unique_ptr<std::byte[]>& place = own_[chunk % kPlaces];
-    if (place == nullptr) place.reset(new std::byte[kMaxChunkBytes]);
-    return place.get();
+    return own_.Of(chunk);
   }
 
   const Context& ctx_;
@@ -250,7 +266,7 @@ class Relay {
   StateSink* const sink_;
   Sender sender_;
   std::deque<Receive> posted_;
-  std::array<std::unique_ptr<std::byte[]>, kPlaces> own_;
+  OwnPlaces own_;
 };
 
 void Follow(const Context& ctx, const std::vector<StateChunk>& chunks, ChunkRing* ring,
@@ -262,16 +278,16 @@ void Follow(const Context& ctx, const std::vector<StateChunk>& chunks, ChunkRing
   }
 }
 
-void StreamByGloo(const Context& ctx, int source, const std::byte* file,
+void StreamByGloo(const Context& ctx, const FoundState& state,
                   const std::vector<StateChunk>& chunks, StateSink* sink) {
   ChunkRing::Shape shape;
   shape.places = std::min(kPlaces, chunks.size());
   shape.place_bytes = LargestOf(chunks);
-  Neighbours neighbours(ctx, source, file != nullptr, shape);
+  Neighbours neighbours(ctx, state.source, state.bytes() != nullptr, shape);
   const StateRoute route = neighbours.route();
   Collective("restoring the state", ctx.rank(), ctx.world_size(), [&] {
     if (route.has_file) {
-      SendFile(ctx, route, file, chunks, sink);
+      ReadFile(ctx, route, state, chunks, sink);
     } else if (route.leader == ctx.rank()) {
       Relay(ctx, route, chunks, neighbours.ring(), sink).Run();
     } else {
@@ -280,7 +296,7 @@ void StreamByGloo(const Context& ctx, int source, const std::byte* file,
   });
 }
 
-void StreamByBroadcast(const Context& ctx, int source, const std::byte* file,
+void StreamByBroadcast(const Context& ctx, const FoundState& state,
                        const std::vector<StateChunk>& chunks, StateSink* sink) {
   const torch::Tensor wire = torch::empty({static_cast<std::int64_t>(LargestOf(chunks))},
                                           torch::TensorOptions(torch::kUInt8).device(ctx.device()));
@@ -288,9 +304,11 @@ void StreamByBroadcast(const Context& ctx, int source, const std::byte* file,
     for (const StateChunk& chunk : chunks) {
       const auto size = static_cast<std::int64_t>(chunk.bytes);
       std::vector<torch::Tensor> message = {wire.narrow(0, 0, size)};
-      if (ctx.rank() == source) message[0].copy_(BytesAt(file + chunk.offset, chunk.bytes));
+      if (ctx.rank() == state.source) {
+        message[0].copy_(BytesAt(state.bytes() + chunk.offset, chunk.bytes));
+      }
       c10d::BroadcastOptions options;
-      options.rootRank = source;
+      options.rootRank = state.source;
       ctx.process_group()->broadcast(message, options)->wait();
       const torch::Tensor arrived = message[0].cpu();
       sink->Take(static_cast<const std::byte*>(arrived.data_ptr()), chunk.bytes);
@@ -300,20 +318,31 @@ void StreamByBroadcast(const Context& ctx, int source, const std::byte* file,
 
 }  // namespace
 
-void StreamState(const Context& ctx, int source, const std::byte* file,
-                 std::vector<StatePart> parts) {
+std::string StreamState(const Context& ctx, const FoundState& state, std::vector<StatePart> parts) {
   const std::vector<StateChunk> chunks = ChunksOf(parts);
   StateSink sink(std::move(parts));
   if (ctx.world_size() == 1) {
-    sink.Take(file, sink.bytes());
+    sink.Take(state.bytes(), sink.bytes());
   } else if (ctx.device().is_cuda()) {
-    StreamByBroadcast(ctx, source, file, chunks, &sink);
+    StreamByBroadcast(ctx, state, chunks, &sink);
   } else {
-    StreamByGloo(ctx, source, file, chunks, &sink);
+    StreamByGloo(ctx, state, chunks, &sink);
   }
-  throw_if_any_failed(ctx, sink.damaged().empty() ? ""
-                                                  : "after the restore, " + sink.damaged() +
-                                                        " is not what the state's hash says");
+  std::string first;
+  int first_rank = 0;
+  const std::vector<std::string> all = all_gather_object(ctx, sink.damaged());
+  for (int rank = static_cast<int>(all.size()) - 1; rank >= 0; --rank) {
+    if (all[static_cast<std::size_t>(rank)].empty()) continue;
+    first = all[static_cast<std::size_t>(rank)];
+    first_rank = rank;
+  }
+  if (first.empty()) return "";
+  const std::string& at_source = all[static_cast<std::size_t>(state.source)];
+  if (!at_source.empty()) return "tensor " + at_source + " has a wrong hash";
+  throw AgreedError("rank " + std::to_string(first_rank) + ": after the restore, " + first +
+                        " is not what the state's hash says, though the file of rank " +
+                        std::to_string(state.source) + " is good",
+                    first_rank, first_rank == ctx.rank());
 }
 
 }  // namespace ddp::internal

@@ -12,10 +12,9 @@
 #include <sstream>
 #include <string>
 #include <vector>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include "worker/src/rank_list.h"
+#include "worker/src/xxh3.h"
 
 namespace ddp {
 namespace {
@@ -34,8 +33,7 @@ Hash HashOf(const std::string& name, const torch::Tensor& tensor) {
   const std::string text = form.str();
   const torch::Tensor bytes = tensor.detach().cpu().contiguous();
   const std::uint64_t hash =
-      XXH3_64bits_withSeed(bytes.numel() == 0 ? "" : bytes.data_ptr(), bytes.nbytes(),
-                           XXH3_64bits(text.data(), text.size()));
+      internal::Xxh3(bytes.data_ptr(), bytes.nbytes(), internal::Xxh3(text.data(), text.size()));
   return {name, static_cast<std::int64_t>(hash)};
 }
 

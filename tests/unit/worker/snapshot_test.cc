@@ -314,7 +314,7 @@ TEST_F(SnapshotTest, WhereNothingIsLeftTrainingStartsAnewAndSaysSo) {
     fs::remove_all(Path("durable", node));
   }
   const auto ranks = ExpectResumed(Order("memory", newest(), 2), "the start");
-  EXPECT_THAT(ranks[0].err, HasSubstr("training starts at step 0"));
+  EXPECT_THAT(ranks[0].err, HasSubstr("no older one is either"));
 }
 
 TEST_F(SnapshotTest, AnOrderForTheDiskIsFollowed) {

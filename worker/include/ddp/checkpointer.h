@@ -156,7 +156,7 @@ class Checkpointer {
   // that rank's, or of rank 0's, if it is damaged. Else it is the newest file in rank 0's folder.
   //
   // The state goes straight into the parts, in chunks: one copy crosses the network to each node,
-  // whose ranks share it; beside the parts this takes at most 32 MiB of memory on a rank. In the
+  // whose ranks share it; beside the parts this takes at most 16 MiB of memory on a rank. In the
   // end each rank has checked the hashes of what it has.
   //
   // A file that is short, has a
