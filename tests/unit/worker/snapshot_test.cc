@@ -98,7 +98,7 @@ class Training {
     ++state.step;
   }
 
-  // Differs if one bit of a parameter or of this rank's generator does.
+  // Differs if one bit of a parameter, a buffer, or this rank's generator does.
   std::string Fingerprint() const {
     std::string bytes;
     const auto add = [&](const torch::Tensor& tensor) {
@@ -106,6 +106,7 @@ class Training {
       bytes.append(static_cast<const char*>(flat.data_ptr()), flat.nbytes());
     };
     for (const torch::Tensor& parameter : net->parameters()) add(parameter);
+    for (const torch::Tensor& buffer : net->buffers()) add(buffer);
     add(torch::rand({8}));
     return std::to_string(std::hash<std::string>()(bytes));
   }
