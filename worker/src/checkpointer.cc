@@ -271,7 +271,7 @@ void Checkpointer::Impl::Snapshot(const State& state, const CheckpointParts& par
   // Every node's snapshot has the same bytes: rank 0's buffers, where those differ.
   std::vector<NamedTensor> tensors = internal::TensorsOf(parts);
   const std::vector<torch::Tensor> buffers = internal::BuffersAmong(parts, &tensors, ctx.rank());
-  buffers_of_rank0.FromRank0(ctx, buffers);
+  buffers_of_rank0.From(0, ctx, buffers);
   if (snapshots && snapshots->usable()) {
     const StateImage image(std::move(tensors));
     if (std::byte* const memory = snapshots->Begin(image.bytes())) {
