@@ -23,7 +23,7 @@ struct Connection {
   std::string node_address;  // of this node, for the others
   // In the order in which they must be made; each but the last may be null.
   std::unique_ptr<RendezvousServer> server;
-  std::unique_ptr<RendezvousHost> host;
+  std::unique_ptr<RendezvousHosts> hosts;
   std::unique_ptr<RendezvousClient> client;  // not open yet
 };
 

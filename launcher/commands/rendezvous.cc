@@ -62,6 +62,13 @@ class IdleWatch {
 
   bool ended() const { return ended_; }  // because of it
 
+  // SIGTERM: from now on it waits for nobody. Who is connected goes on: Slurm, for one, signals all
+  // processes of a step, the agents and their rendezvous, and the agents need it to end in order.
+  void EndSoon() {
+    patience_ = std::chrono::milliseconds(0);
+    OnLoad(load_);
+  }
+
   // On the loop.
   void OnLoad(const RoundLoopLoad& load) {
     load_ = load;
@@ -79,8 +86,7 @@ class IdleWatch {
   void OnStarterEnded() {
     loop_->Unwatch(starter_.get());
     starter_.reset();
-    patience_ = std::chrono::milliseconds(0);
-    OnLoad(load_);
+    EndSoon();
   }
 
   EventLoop* const loop_;
@@ -163,8 +169,13 @@ int ServeRendezvous(const RendezvousCommand& command) {
   // Before any thread is started, as gRPC does for credentials: they inherit the blocked signals.
   EventLoop loop;
   std::shared_ptr<EventLog> events;  // null until it is open
+  std::optional<IdleWatch> idle;
   SignalSource signals(&loop, [&](int signo, pid_t) {
-    if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT) loop.Quit();
+    if (signo == SIGTERM && idle) {
+      idle->EndSoon();
+    } else if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT) {
+      loop.Quit();
+    }
     if (signo != SIGHUP) return;
     if (events != nullptr) events->ReopenFile();
     if (!command.log_file.empty()) {
@@ -220,7 +231,6 @@ int ServeRendezvous(const RendezvousCommand& command) {
     options.store = std::make_shared<FileStore>(
         std::move(store), [](std::string_view text) { LogInfo(std::string(text)); });
   }
-  std::optional<IdleWatch> idle;
   if (command.until_idle) {
     idle.emplace(&loop, *command.until_idle, command.starter);
     options.load = [&loop, &idle](const RoundLoopLoad& load) {

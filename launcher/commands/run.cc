@@ -18,12 +18,14 @@
 #include "launcher/os/event_loop.h"
 #include "launcher/os/file_util.h"
 #include "launcher/os/guarded_process_runner.h"
+#include "launcher/os/keeper.h"
 #include "launcher/os/local_address.h"
 #include "launcher/os/signal_source.h"
 #include "launcher/report.h"
 #include "launcher/run_directory.h"
 #include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/client/report_gone.h"
+#include "rendezvous/client/system_resolver.h"
 
 namespace ddprun {
 namespace {
@@ -103,6 +105,9 @@ int RunJob(const RunCommand& command) {
     std::fputs((command.json ? ToJson(config) : ToYaml(config)).c_str(), stdout);
     return 0;
   }
+  if (config.slurm_task) ContinueUnderKeeper();
+  std::vector<std::string> environment = InheritedEnvironment();
+  UseSystemResolver();
   // Before any thread is started: they inherit the blocked signals.
   Agent* running = nullptr;
   EventLoop loop;
@@ -131,7 +136,7 @@ int RunJob(const RunCommand& command) {
 
   const auto connection = PrepareConnection(config, *run, incarnation.value, &loop);
   if (!connection.ok()) return fail(connection.status(), ExitCodeOf(connection.status()));
-  Agent agent({config, context.host, connection->node_address, incarnation, InheritedEnvironment()},
+  Agent agent({config, context.host, connection->node_address, incarnation, std::move(environment)},
               &loop, runner->get(), connection->client.get(), console, &*run);
   running = &agent;
   loop.Watch((*runner)->guardian_pidfd(), EPOLLIN,

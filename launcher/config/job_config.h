@@ -49,6 +49,9 @@ struct RendezvousConfig {
   std::string master_addr{};
   int master_port = 0;
   int node_rank = -1;  // the rank this node asks for; −1: any
+  // Where the endpoint's port is another program's: the rendezvous listens on the first of this
+  // many ports after it that is free, and every agent looks for it there.
+  int spare_ports = 0;
   CredentialsConfig credentials{};
 };
 
@@ -78,6 +81,9 @@ struct JobConfig {
   bool virtual_local_rank = false;         // each worker has LOCAL_RANK 0 and sees only its own GPU
   bool insecure = false;  // a rendezvous may listen beyond this host without credentials
   int verbosity = 0;      // -1 quiet, 0 normal, 1 verbose
+  // A task of a Slurm step, which ends what it began on this node as soon as this process ends: the
+  // agent is a child of this process, which outlives it for the rendezvous.
+  bool slurm_task = false;
 
   bool standalone() const { return rendezvous.endpoint.empty(); }
 };

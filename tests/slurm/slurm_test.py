@@ -1,0 +1,71 @@
+#!/usr/bin/python3
+"""ddprun under a real Slurm: real slurmctld, slurmd and srun, four nodes on this host.
+
+usage: tests/slurm/slurm_test.py SCENARIO... [--bin build/bin] [--keep]
+       tests/slurm/slurm_test.py --list
+Needs root and Slurm; exits 77 where one of them is missing.
+"""
+import argparse
+import importlib
+import inspect
+import os
+import shutil
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from slurm_cluster import ROOT, Cluster, Wrong  # noqa: E402
+
+MODULES = ("start_scenarios",)
+MISSING = 77
+
+
+def scenarios():
+    found = {}
+    for name in MODULES:
+        module = importlib.import_module(name)
+        found.update({function_name: function for function_name, function
+                      in inspect.getmembers(module, inspect.isfunction)
+                      if function.__module__ == name and not function_name.startswith("_")})
+    return found
+
+
+def run(name, function, arguments):
+    # Not in /tmp: each node has its own.
+    folder = tempfile.mkdtemp(prefix="slurm-", dir=os.path.dirname(os.path.abspath(arguments.bin)))
+    os.chmod(folder, 0o755)  # for munged
+    began = time.monotonic()
+    try:
+        with Cluster(os.path.join(folder, "c"), os.path.abspath(arguments.bin)) as cluster:
+            function(cluster)
+    except Wrong as error:
+        print(f"{name}: {error}\nFAILED; {folder} is left", file=sys.stderr)
+        return False
+    if not arguments.keep:
+        shutil.rmtree(folder)
+    print(f"{name}: as it should, in {time.monotonic() - began:.1f} s")
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("scenario", nargs="*")
+    parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"))
+    parser.add_argument("--keep", action="store_true", help="leave the cluster's folder")
+    parser.add_argument("--list", action="store_true")
+    arguments = parser.parse_args()
+    known = scenarios()
+    if arguments.list:
+        print("\n".join(known))
+        return 0
+    if os.geteuid() != 0 or any(shutil.which(program) is None for program in
+                                ("slurmctld", "slurmd", "srun", "munged", "ip")):
+        print("not root, or Slurm is not installed: skipped", file=sys.stderr)
+        return MISSING
+    results = [run(name, known[name], arguments) for name in arguments.scenario]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
