@@ -63,14 +63,14 @@ std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint n
           [&](const WorkerSpawned& spawned) { OnWorkerSpawned(spawned, now); },
           [&](const SpawnFailed& failed) { OnSpawnFailed(failed, now); },
           [&](const WorkerSpoke& spoke) {
-            if (Worker* worker = Find(spoke.local_rank)) worker->speaks = true;
+            if (Worker* worker = Find(spoke.local_rank)) worker->speaks = speaks_ = true;
           },
           [&](const CheckpointReported& report) { OnCheckpointReported(report); },
           [&](const CheckpointFailureReported& report) { OnCheckpointFailureReported(report); },
           [&](const StepReported& report) {
             Worker* worker = Find(report.local_rank);
             if (worker == nullptr) return;
-            worker->speaks = true;
+            worker->speaks = speaks_ = true;
             worker->step = report.step;
           },
           [&](const ErrorReported& report) {
@@ -107,6 +107,7 @@ std::optional<TimePoint> Supervisor::NextDeadline() const {
   };
   also(FenceAt());
   also(GiveUpAt());
+  if (state_ != SupervisorState::kLeaving) also(preempted_until_);
   if (SendsHeartbeats()) also(next_heartbeat_);
   return next;
 }
@@ -136,6 +137,7 @@ void Supervisor::Introduce(TimePoint now) {
   if (prepared_) SendUp(Prepared{});
   for (const WorkerExited& exit : exits_) SendUp(exit);
   if (drained_) SendUp(*drained_);
+  if (preempted_until_) SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
   // What answers a later Join may have crossed it: only an acknowledgement shows that it was read,
   // and it has to come before the next assignment, or the lease would be over again.
   if (again && options_.leases) SendHeartbeat(now);
@@ -303,6 +305,8 @@ void Supervisor::OnAssignment(const Header& header, const Assignment& assignment
 void Supervisor::Take(Generation generation, const Assignment& assignment) {
   generation_ = generation;
   assignment_ = assignment;
+  const std::optional<RestorePlan>& restore = assignment.restore;
+  durable_ = durable_ || (restore && restore->state && restore->state->tier == Tier::kDurable);
   unconfirmed_.reset();
   workers_.clear();
   exits_.clear();

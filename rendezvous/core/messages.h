@@ -134,6 +134,14 @@ struct Drained {
   bool operator==(const Drained&) const = default;
 };
 
+// This node is being taken away: its scheduler has sent the agent SIGTERM. Asks for a checkpoint
+// and then to be let go: with a Stop and a Finished. Repeated on each session.
+struct Preempted {
+  std::string reason;  // "n3 got SIGTERM"
+
+  bool operator==(const Preempted&) const = default;
+};
+
 // The restart into the header's generation is over on this node. No answer.
 struct RestartTimed {
   RestartTimes times;  // its generation is the header's
@@ -150,7 +158,7 @@ struct Leave {
 };
 
 using AgentMessage = std::variant<Join, Heartbeat, Prepared, WorkerExited, Checkpointed, CannotSave,
-                                  Drained, Leave, RestartTimed>;
+                                  Drained, Leave, RestartTimed, Preempted>;
 
 // ---- rendezvous → agent ----
 

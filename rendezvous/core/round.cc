@@ -29,7 +29,8 @@ RestartPolicy PolicyOf(const JobSpec& spec) {
 
 // These are about the agent itself, whatever generation it is in.
 bool IsAboutTheAgent(const AgentMessage& message) {
-  return std::holds_alternative<Heartbeat>(message) || std::holds_alternative<Leave>(message);
+  return std::holds_alternative<Heartbeat>(message) || std::holds_alternative<Leave>(message) ||
+         std::holds_alternative<Preempted>(message);
 }
 
 }  // namespace
@@ -74,7 +75,9 @@ Round::Round(std::string job, const JobRecord& record, TimePoint now, RoundOptio
     tally_.world_size += member.spec.worker_count;
     roster_.RestoreMember(std::move(node), now);
   }
-  if (record.plan) plan_ = Plan{record.plan->stop, record.plan->save, false, record.plan->reason};
+  if (record.plan)
+    plan_ =
+        Plan{.stop = record.plan->stop, .save = record.plan->save, .reason = record.plan->reason};
   if (finished_) {
     state_ =
         finished_->outcome == Outcome::kSucceeded ? RoundState::kSucceeded : RoundState::kFailed;
@@ -163,6 +166,7 @@ void Round::OnReceived(const Received& received) {
                  [&](const WorkerExited& exit) { OnWorkerExited(*node, exit); },
                  [&](const Checkpointed& checkpointed) { OnCheckpointed(*node, checkpointed); },
                  [&](const CannotSave&) { OnCannotSave(*node); },
+                 [&](const Preempted& preempted) { OnPreempted(*node, preempted); },
                  [&](const Drained& drained) { OnDrained(*node, drained); },
                  [&](const Leave& leave) { OnLeave(*node, leave); },
                  [&](const RestartTimed& restart) {
@@ -439,7 +443,7 @@ void Round::OnLeave(Node& node, const Leave& leave) {
   const bool needed = node.member() && !node.done();
   Lose(node, HowLost::kLeft, leave.reason);
   if (finished_ || !needed || roster_.size() >= spec_->min_nodes) return;
-  Finish(Outcome::kLeft, leave.exit_code,
+  Finish(leave.exit_code == kExitPreempted ? Outcome::kPreempted : Outcome::kLeft, leave.exit_code,
          absl::StrCat(host, " left (", leave.reason, ") and ", Nodes(roster_.size()),
                       " of at least ", spec_->min_nodes, " remain"));
 }

@@ -134,11 +134,12 @@ class Round {
   JobRecord Record() const;
 
  private:
-  // What an operator or a newcomer wants done between two generations.
+  // What an operator, a scheduler or a newcomer wants done between two generations.
   struct Plan {
     bool stop = false;  // the job; else it forms anew
     bool save = false;  // a checkpoint is wanted first
     bool saved = false;
+    bool preempted = false;  // by a scheduler: any durable state is worth to be started again from
     std::string reason;
   };
 
@@ -152,6 +153,7 @@ class Round {
   void OnWorkerExited(Node& node, const WorkerExited& exit);
   void OnCheckpointed(const Node& node, const Checkpointed& checkpointed);
   void OnCannotSave(Node& node);
+  void OnPreempted(Node& node, const Preempted& preempted);
   void OnDrained(Node& node, const Drained& drained);
   void TellOfFence(Node& node, const Header& header, const Drained& drained);
   void OnLeave(Node& node, const Leave& leave);
@@ -187,6 +189,11 @@ class Round {
   // Nobody has started: everybody waits for the next forming.
   void AbandonForming(const std::string& why);
   void StartPlan(Plan plan);
+  void AddToPlan(Plan plan);  // or makes it the plan
+  // Ends the job as the plan has it.
+  void FinishPlan(const Plan& plan);
+  // Of the newest durable state that a later job would begin with.
+  std::optional<std::int64_t> DurableStep() const;
   void CarryOnPlan();
   void Drain(const std::string& reason);
   void OnGenerationEnded();
@@ -252,7 +259,7 @@ class Round {
   bool made_step_ = false;    // so was a step in it
   bool planned_end_ = false;  // it drains because of plan_, not of a failure
   std::optional<Plan> plan_;
-  bool saved_for_dismissed_ = false;  // the nodes that an operator drains leave a checkpoint behind
+  bool saved_for_dismissed_ = false;  // the nodes that are to go leave a checkpoint behind
   bool lost_silently_ = false;        // a node, since the last forming: it may come back
   bool abandoned_ = false;            // the last that went will not come back
   std::string stop_reason_;           // of Draining

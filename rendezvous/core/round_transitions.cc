@@ -111,18 +111,23 @@ void Round::AdvanceDraining() {
 }
 
 void Round::StartPlan(Plan plan) {
-  if (plan_) {  // one is being saved for already
-    plan_->stop = plan_->stop || plan.stop;
-    plan_->save = plan_->save && plan.save;
-    plan_->reason = std::move(plan.reason);
-  } else {
-    plan_ = std::move(plan);
-  }
+  AddToPlan(std::move(plan));
   const bool asked_for =
       plan_->stop || std::any_of(roster_.nodes().begin(), roster_.nodes().end(),
                                  [](const Node& node) { return node.dismissed; });
   if (asked_for) Keep();  // before the operator is told
   CarryOnPlan();
+}
+
+void Round::AddToPlan(Plan plan) {
+  if (!plan_) {
+    plan_ = std::move(plan);
+    return;
+  }
+  plan_->stop = plan_->stop || plan.stop;  // one is being saved for already
+  plan_->save = plan_->save && plan.save;
+  plan_->preempted = plan_->preempted || plan.preempted;
+  plan_->reason = std::move(plan.reason);
 }
 
 void Round::CarryOnPlan() {
@@ -176,7 +181,8 @@ void Round::OnGenerationEnded() {
   const RootCause& cause = causes_.back();
   Tell({.kind = JobEvent::Kind::kFailed, .reason = Describe(cause), .cause = cause});
   if (plan_ && plan_->stop) {
-    Finish(Outcome::kLeft, kExitTerminated, plan_->reason);
+    plan_->preempted ? FinishPlan(*plan_)
+                     : Finish(Outcome::kLeft, kExitTerminated, plan_->reason);
     return;
   }
   const auto decision = governor_->OnGenerationEnded({cause, made_step_, ran_}, now_);
@@ -204,10 +210,7 @@ void Round::CarryOutPlan() {
   const Plan plan = *std::exchange(plan_, std::nullopt);
   incidents_ = Incidents(generation_);  // whatever ended, ended because of the plan
   if (plan.stop) {
-    Finish(plan.saved ? Outcome::kPreempted : Outcome::kLeft,
-           plan.saved ? kExitPreempted : kExitTerminated,
-           plan.saved ? absl::StrCat(plan.reason, "; the state of step ", *checkpoint_, " is saved")
-                      : absl::StrCat(plan.reason, "; no checkpoint was made for it"));
+    FinishPlan(plan);
     return;
   }
   saved_for_dismissed_ = plan.saved;
@@ -217,6 +220,20 @@ void Round::CarryOutPlan() {
         .restarts = restarts_used()});
   Gather();
   AdvanceGathering();
+}
+
+void Round::FinishPlan(const Plan& plan) {
+  if (plan.saved) {
+    Finish(Outcome::kPreempted, kExitPreempted,
+           absl::StrCat(plan.reason, "; the state of step ", *checkpoint_, " is saved"));
+  } else if (const auto step = DurableStep(); plan.preempted && step) {
+    Finish(Outcome::kPreempted, kExitPreempted,
+           absl::StrCat(plan.reason, "; no checkpoint was made for it, the last one is of step ",
+                        *step));
+  } else {
+    Finish(Outcome::kLeft, kExitTerminated,
+           absl::StrCat(plan.reason, "; no checkpoint was made for it"));
+  }
 }
 
 void Round::DismissDrained() {
@@ -230,7 +247,7 @@ void Round::DismissDrained() {
 
 void Round::Dismiss(Node& node, bool saved) {
   const std::string reason =
-      absl::StrCat(node.spec.host, " was drained by an operator; the job goes on without it",
+      absl::StrCat(node.spec.host, " was ", node.why_dismissed, "; the job goes on without it",
                    saved ? absl::StrCat(", from step ", *checkpoint_) : "");
   SendTo(node, Finished{saved ? Outcome::kPreempted : Outcome::kLeft,
                         saved ? kExitPreempted : kExitTerminated,
@@ -239,7 +256,7 @@ void Round::Dismiss(Node& node, bool saved) {
                         {},
                         {},
                         failures_.total()});
-  Tell({.kind = JobEvent::Kind::kLeft, .host = node.spec.host, .reason = "drained by an operator"});
+  Tell({.kind = JobEvent::Kind::kLeft, .host = node.spec.host, .reason = node.why_dismissed});
   Say(reason);
   roster_.Erase(node);
 }

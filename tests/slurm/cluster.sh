@@ -19,8 +19,8 @@ die() {
 D=$(realpath -m "$1")
 export SLURM_CONF=$D/slurm.conf
 PORT=17000
-# A job that was requeued waits as long as its credentials live, and 1 s more.
-CRED_EXPIRE=2
+# A job that was requeued waits as long as its credentials live (5 s at least), and 1 s more.
+CRED_EXPIRE=5
 KILL_WAIT=5
 
 # A pid file holds "PID STARTTIME", so that another process with the same pid is never taken for ours.

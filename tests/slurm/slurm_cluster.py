@@ -85,7 +85,10 @@ class Cluster:
             file.write("#!/bin/bash\n" + script)
         output = self.slurm("sbatch", "--parsable", f"--nodes={NODES}", "--output=job.out",
                             "--open-mode=append", *options, "job.sh")
-        return Job(self, output.strip())
+        return self.job(output.strip())
+
+    def job(self, job_id):
+        return Job(self, job_id)
 
     def pids(self, node):
         """Of what runs on this node and is not the node itself: {pid: command line}."""
@@ -132,8 +135,7 @@ class Cluster:
 
     def steps(self, rank=0):
         """The lines of this rank's step log, as numbers of steps, all generations and lives."""
-        return [int(line.split()[1]) for line in read(self.path(f"steps/rank{rank}.log")).splitlines()
-                if line.startswith("step ")]
+        return [int(line.split()[2]) for line in read(self.path(f"steps/rank{rank}.log")).splitlines()]
 
     def wait_for_step(self, step, rank=0, seconds=60):
         wait_until(lambda: step in self.steps(rank), f"step {step} of rank {rank}", seconds)

@@ -113,7 +113,7 @@ TEST_P(AgentRoundTripTest, ComesBackEqual) {
 INSTANTIATE_TEST_SUITE_P(
     Every, AgentRoundTripTest,
     testing::Values(JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{}, Heartbeat{-5, 17},
-                    Checkpointed{40}, CannotSave{},
+                    Checkpointed{40}, CannotSave{}, Preempted{"n3 got SIGTERM"},
                     RestartTimed{{Generation{-1}, 2, true, {{"stop", 5}, {"load data", 0}}}},
                     Drained{29501, 3, 1700000000123}, Prepared{}, FullWorkerExited(),
                     WorkerExited{}, Drained{29501, std::nullopt}, Drained{29501, 17},
