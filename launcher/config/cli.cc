@@ -1,5 +1,6 @@
 #include "launcher/config/cli.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -27,6 +28,7 @@ constexpr absl::string_view kRunUsage =
     "  ddprun rendezvous --listen HOST:PORT           where the nodes of a job meet\n"
     "  ddprun validate job.yaml                       print the resolved job, or what is wrong\n"
     "  ddprun status | stop JOB | drain NODE | events talk to a running rendezvous\n"
+    "  ddprun slurm job.yaml [--dry-run]              write the batch script and submit it\n"
     "  ddprun certs DIR [--host NAME]...              make a job CA and node certificates\n"
     "  ddprun completion bash|zsh                     what a shell needs to complete ddprun\n"
     "  ddprun version\n"
@@ -60,6 +62,15 @@ constexpr absl::string_view kCertsUsage =
     "  ddprun certs DIR [--host NAME[,NAME...]]... [--name NAME] [--days N]\n"
     "\n";
 
+constexpr absl::string_view kSlurmUsage =
+    "Writes the batch script of a job file and submits it to Slurm. The file's section `slurm` "
+    "says\n"
+    "what to ask for. The script makes the job survive preemption, time limits and lost nodes;\n"
+    "docs/slurm.md.\n"
+    "\n"
+    "  ddprun slurm FILE [--dry-run] [-- OPTIONS OF SBATCH...]\n"
+    "\n";
+
 constexpr absl::string_view kCompletionUsage =
     "Prints what a shell needs to complete the flags and subcommands of ddprun. For this shell:\n"
     "\n"
@@ -72,6 +83,7 @@ enum class Subcommand {
   kRendezvous,
   kValidate,
   kCerts,
+  kSlurm,
   kStatus,
   kStop,
   kDrain,
@@ -92,7 +104,7 @@ constexpr SubcommandName kSubcommands[] = {
     {"version", Subcommand::kVersion},       {"help", Subcommand::kHelp},
     {"status", Subcommand::kStatus},         {"stop", Subcommand::kStop},
     {"drain", Subcommand::kDrain},           {"events", Subcommand::kEvents},
-    {"slurm", Subcommand::kPlanned},         {"doctor", Subcommand::kPlanned},
+    {"slurm", Subcommand::kSlurm},           {"doctor", Subcommand::kPlanned},
     {"certs", Subcommand::kCerts},           {"completion", Subcommand::kCompletion},
 };
 
@@ -278,6 +290,20 @@ Command ParseCerts(const std::vector<std::string>& arguments, const Host& host) 
   return command;
 }
 
+Command ParseSlurm(const std::vector<std::string>& arguments, const Host& host) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  const FlagReading reading =
+      ReadFlags(SlurmFlags(), {arguments.begin(), dashes}, Positionals::kAnywhere, host);
+  if (auto end = EarlyEnd(reading, kSlurmUsage, SlurmFlags())) return *std::move(end);
+  if (reading.rest.size() != 1) {
+    return Usage({absl::StrCat("slurm: expected one job file (found ", reading.rest.size(),
+                               "); ddprun slurm FILE [--dry-run] [-- OPTIONS OF SBATCH...]")});
+  }
+  SlurmCommand command{reading.rest.front(), reading.IsOn("dry-run"), {}};
+  if (dashes != arguments.end()) command.sbatch_options.assign(dashes + 1, arguments.end());
+  return command;
+}
+
 Command ParseCompletion(const std::vector<std::string>& arguments) {
   if (arguments.size() == 1) {
     if (arguments.front() == "bash") return CompletionCommand{CompletionCommand::Shell::kBash};
@@ -306,6 +332,7 @@ Command ParseHelp(const std::vector<std::string>& arguments) {
     const auto topic = FindSubcommand(arguments.front());
     if (topic == Subcommand::kRendezvous) return HelpFor(kRendezvousUsage, RendezvousFlags());
     if (topic == Subcommand::kCerts) return HelpFor(kCertsUsage, CertsFlags());
+    if (topic == Subcommand::kSlurm) return HelpFor(kSlurmUsage, SlurmFlags());
     if (topic == Subcommand::kCompletion) return HelpFor(kCompletionUsage, {});
     if (topic == Subcommand::kValidate) return HelpFor(kValidateUsage, ValidateFlags());
     if (const auto kind = topic ? OperatorKind(*topic) : std::nullopt) {
@@ -313,7 +340,7 @@ Command ParseHelp(const std::vector<std::string>& arguments) {
     }
   }
   return Usage(
-      {absl::StrCat("help: expected nothing, rendezvous, validate, certs, status, stop, "
+      {absl::StrCat("help: expected nothing, rendezvous, validate, slurm, certs, status, stop, "
                     "drain, events or completion (found ",
                     Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
@@ -334,6 +361,8 @@ Command ParseCommandLine(int argc, const char* const* argv, const Host& host) {
       return ParseValidate(rest, host);
     case Subcommand::kCerts:
       return ParseCerts(rest, host);
+    case Subcommand::kSlurm:
+      return ParseSlurm(rest, host);
     case Subcommand::kCompletion:
       return ParseCompletion(rest);
     case Subcommand::kVersion:

@@ -85,6 +85,13 @@ struct OperatorCommand {
   int verbosity = 0;
 };
 
+// ddprun slurm FILE [--dry-run] [-- SBATCH_OPTIONS...]
+struct SlurmCommand {
+  std::string path;  // as given
+  bool dry_run = false;
+  std::vector<std::string> sbatch_options;
+};
+
 // ddprun completion bash|zsh: CompletionScript().
 struct CompletionCommand {
   enum class Shell { kBash, kZsh };
@@ -107,7 +114,7 @@ struct CommandLineError {
 
 using Command =
     std::variant<RunCommand, RendezvousCommand, ValidateCommand, CertsCommand, OperatorCommand,
-                 CompletionCommand, VersionCommand, HelpCommand, CommandLineError>;
+                 SlurmCommand, CompletionCommand, VersionCommand, HelpCommand, CommandLineError>;
 
 // `argv[0]` is the program's name, as in main. Reads the job file that -c names.
 Command ParseCommandLine(int argc, const char* const* argv, const Host& host);

@@ -168,12 +168,19 @@ constexpr FlagSpec kCertsFlags[] = {
     Immediate("version", 0, "print the version"),
 };
 
+constexpr FlagSpec kSlurmFlags[] = {
+    Option("dry-run", 0, "", "print the script and what it leads to, and submit nothing"),
+    Immediate("help", 'h', "print this text"),
+    Immediate("version", 0, "print the version"),
+};
+
 }  // namespace
 
 absl::Span<const FlagSpec> RunFlags() { return kRunFlags; }
 absl::Span<const FlagSpec> RendezvousFlags() { return kRendezvousFlags; }
 absl::Span<const FlagSpec> ValidateFlags() { return kValidateFlags; }
 absl::Span<const FlagSpec> CertsFlags() { return kCertsFlags; }
+absl::Span<const FlagSpec> SlurmFlags() { return kSlurmFlags; }
 
 std::string DescribeFlags(absl::Span<const FlagSpec> flags) {
   constexpr std::size_t kHelpColumn = 40;

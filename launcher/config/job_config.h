@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "launcher/config/log_options.h"
+#include "launcher/config/slurm_config.h"
 
 namespace ddprun {
 
@@ -78,9 +79,10 @@ struct JobConfig {
   std::string report;          // file for the JSON report; empty: none
   std::vector<std::string> command;        // argv of a worker; interpreter already in front
   std::map<std::string, std::string> env;  // set for the workers, over the inherited environment
-  bool virtual_local_rank = false;         // each worker has LOCAL_RANK 0 and sees only its own GPU
-  bool insecure = false;  // a rendezvous may listen beyond this host without credentials
-  int verbosity = 0;      // -1 quiet, 0 normal, 1 verbose
+  SlurmConfig slurm{};
+  bool virtual_local_rank = false;  // each worker has LOCAL_RANK 0 and sees only its own GPU
+  bool insecure = false;            // a rendezvous may listen beyond this host without credentials
+  int verbosity = 0;                // -1 quiet, 0 normal, 1 verbose
   // A task of a Slurm step, which ends what it began on this node as soon as this process ends: the
   // agent is a child of this process, which outlives it for the rendezvous.
   bool slurm_task = false;

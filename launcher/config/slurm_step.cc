@@ -1,5 +1,6 @@
 #include "launcher/config/slurm_step.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -124,7 +125,10 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
   if (!given("save_timeout")) config.save_timeout = kSaveTimeout;
   if (!given("stop_grace")) config.stop_grace = kStopGrace;
   config.slurm_task = true;
-  if (!given("nodes")) config.nodes = {step.nodes, step.nodes};
+  if (!given("nodes")) {
+    const int train = std::max(step.nodes - config.slurm.spare_nodes, 1);
+    config.nodes = {train, train};
+  }
   if (config.nodes.min > step.nodes) {
     return absl::InvalidArgumentError(
         absl::StrCat(draft->origins["nodes"].place, ": expected at most the ", step.nodes,

@@ -17,7 +17,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from slurm_cluster import ROOT, Cluster, Wrong  # noqa: E402
 
-MODULES = ("start_scenarios",)
+MODULES = ("node_scenarios", "preemption_scenarios", "start_scenarios", "submit_scenarios")
 MISSING = 77
 
 

@@ -71,7 +71,7 @@ TEST(CliVersionTest, IsAWordOrAFlag) {
 }
 
 TEST(CliPlannedTest, SubcommandsThatAreNotThereYetSaySo) {
-  for (const char* const name : {"slurm", "doctor"}) {
+  for (const char* const name : {"doctor"}) {
     EXPECT_EQ(ErrorOf({name}), std::string(name) +
                                    ": not supported yet by this version; to run a program of that "
                                    "name: ddprun -- " +

@@ -139,6 +139,21 @@ logs:
   tee: "0"
   local_ranks_filter: ""
   collapse: false
+slurm:
+  nodes: 0
+  spare_nodes: 0
+  job_name: ""
+  partition: ""
+  account: ""
+  qos: ""
+  constraint: ""
+  time: ""
+  mem: ""
+  gpus_per_node: 0
+  cpus_per_task: 0
+  warning: 2min
+  requeue: true
+  extra: []
 )");
 }
 
