@@ -91,6 +91,13 @@ int SubmitToSlurm(const SlurmCommand& command, const Host& host) {
   if (error) job.ddprun = "ddprun";
   const fs::path log_dir = (fs::path(job.directory) / job.draft.config.log_dir).lexically_normal();
 
+  if (log_dir.native().find('\\') != std::string::npos) {
+    return Fail(kExitBadConfig,
+                absl::StrCat("log_dir: Slurm writes nothing into a folder with a backslash in its "
+                             "name (found ",
+                             log_dir.native(), ")"));
+  }
+
   if (command.dry_run) {
     job.folder = (log_dir / absl::StrCat("slurm-", job.name, "-XXXXXX")).string();
     std::printf("%s\n# ---- on every node ----\n%s\n\n# ---- the workers' environment ----\n%s",

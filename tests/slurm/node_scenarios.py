@@ -14,9 +14,9 @@ def _submit(cluster, spares):
     output = cluster.slurm(cluster.ddprun(), "slurm", "job.yaml", "--", "--parsable",
                            "--output=job.out")
     job = cluster.job(output.strip())
-    for rank in range(3):
-        job.wait_for_output(f"life 0 generation 0: rank {rank} of 3 on n{rank + 1}\n")
-    return job
+    hosts = [job.wait_for_output(rf"life 0 generation 0: rank {rank} of 3 on (n\d)\n").group(1)
+             for rank in range(3)]
+    return job, hosts
 
 
 def _end_well(cluster, job, nodes):
@@ -29,18 +29,20 @@ def _end_well(cluster, job, nodes):
 def crash_with_a_spare(cluster):
     """A node with a rank loses its power: the spare takes its place; no restart is spent, and the job
     is not requeued."""
-    job = _submit(cluster, spares=1)
-    cluster.control("crash", "n3")
-    for rank, node in enumerate(("n1", "n2", "n4")):
+    job, hosts = _submit(cluster, spares=1)
+    job.wait_for_output("this one waits as a spare")
+    spare = ({"n1", "n2", "n3", "n4"} - set(hosts)).pop()
+    cluster.control("crash", hosts[2])
+    for rank, node in enumerate((hosts[0], hosts[1], spare)):
         job.wait_for_output(f"life 0 generation 1: rank {rank} of 3 on {node}\n")
-    _end_well(cluster, job, (1, 2, 4))
+    _end_well(cluster, job, [int(node[1]) for node in (hosts[0], hosts[1], spare)])
     check(job.show()["Restarts"] == "0", "it was requeued")
 
 
 def crash_of_the_batch_host(cluster):
     """The node with the script, rank 0 and the rendezvous loses its power, and there is no spare:
     Slurm puts the job back into the queue, and it starts on other nodes."""
-    job = _submit(cluster, spares=0)
+    job, _ = _submit(cluster, spares=0)
     cluster.control("crash", "n1")
     for rank in range(3):
         job.wait_for_output(f"life 1 generation 0: rank {rank} of 3 on n{rank + 2}\n")

@@ -23,7 +23,7 @@ def hostile_words(cluster):
     check(shown == "it's a \"job\" $HOME `id` \\ #1; & | > * ümlaut", shown)
     check("two words # and 'a quote'" in cluster.slurm("scontrol", "show", "job", job.id), "comment")
     job.expect_end("COMPLETED", "0:0")
-    logs = cluster.path("out dir/it's $HOME `id` #1 %j\"\\")
+    logs = cluster.path("out dir/it's $HOME `id` #1 %j\"")
     folder = next(os.path.join(logs, name) for name in os.listdir(logs) if name.startswith("slurm-"))
     said = read(os.path.join(folder, f"{job.id}.out"))
     arguments = "<a \"b\" $HOME `id` \\ !><c;d&e|f>g<h><*?[x]><><# i><ümlaut>"
