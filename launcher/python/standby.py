@@ -11,7 +11,10 @@ import io
 import os
 import socket
 import sys
+import time
 import types
+
+HEAD_START_S = 0.05
 
 
 def set_up(program, arguments):
@@ -75,6 +78,21 @@ def become_worker():
     os.environb.clear()
     os.environb.update(entries)
     os.environ.update(kept)
+
+
+def give_rank_0_a_head_start():
+    """Waits until rank 0 listens, if it does soon. Standbys start all at once, and a rank that calls
+    before rank 0 listens is made to wait for a whole second by torch.distributed."""
+    if os.environ.get("RANK", "0") == "0" or "MASTER_ADDR" not in os.environ:
+        return
+    end = time.monotonic() + HEAD_START_S
+    while time.monotonic() < end:
+        try:
+            address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+            with socket.create_connection(address, HEAD_START_S):
+                return
+        except (OSError, KeyError, ValueError):
+            time.sleep(0.002)
 
 
 def new_main():
@@ -145,6 +163,7 @@ def main():
     for module in modules.split(","):
         importlib.import_module(module)
     become_worker()
+    give_rank_0_a_head_start()
     try:
         run(program, arguments)
     except SystemExit:

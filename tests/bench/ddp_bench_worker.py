@@ -99,4 +99,5 @@ def main():
     dist.barrier()
 
 
-main()
+if __name__ == "__main__":
+    main()

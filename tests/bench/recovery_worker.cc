@@ -1,6 +1,6 @@
-// The C++ worker of recovery_bench.py: trains the model of recovery_worker.py, and tells when its
-// first step of a generation is done, by a line "generation rank pid nanoseconds" of
-// CLOCK_MONOTONIC.
+// The C++ worker of recovery_bench.py: trains MNIST's net on made-up images, goes on from the
+// newest snapshot in memory, and tells when the first step that it makes is done, by a line
+// "generation rank pid nanoseconds" of CLOCK_MONOTONIC.
 //
 //   recovery_worker FILE
 #include <ddp/ddp.h>
@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+
+#include "worker/examples/mnist/net.h"
 
 namespace {
 
@@ -28,17 +30,6 @@ void Tell(const char* path, const ddp::Context& ctx) {
   close(file);
 }
 
-struct Perceptron : torch::nn::Module {
-  Perceptron()
-      : first(register_module("first", torch::nn::Linear(784, 1024))),
-        second(register_module("second", torch::nn::Linear(1024, 1024))),
-        last(register_module("last", torch::nn::Linear(1024, 10))) {}
-  torch::Tensor forward(const torch::Tensor& images) {
-    return last(torch::relu(second(torch::relu(first(images)))));
-  }
-  torch::nn::Linear first, second, last;
-};
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -47,18 +38,24 @@ int main(int argc, char** argv) {
     const ddp::Context ctx = ddp::init();
     ctx.report_phase("model");
     torch::manual_seed(1);
-    const auto net = std::make_shared<Perceptron>();
-    ddp::DistributedDataParallel<Perceptron> model(ctx, net);
-    torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.01));
-    const torch::Tensor images = torch::randn({64, 784});
-    const torch::Tensor target = torch::zeros({64}, torch::kLong);
-    ctx.report_phase("first_step");
-    for (std::int64_t step = 1;; ++step) {
+    const auto net = std::make_shared<mnist::Net>();
+    ddp::DistributedDataParallel<mnist::Net> model(ctx, net);
+    torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
+    const torch::Tensor images = torch::randn({32, 1, 28, 28});
+    const torch::Tensor target = torch::zeros({32}, torch::kLong);
+
+    const ddp::CheckpointParts parts(model, optimizer);
+    ddp::Checkpointer checkpointer(ctx, "");
+    ddp::State state;
+    if (const auto found = checkpointer.load_latest(parts)) state = *found;
+    if (ctx.restart_count() > 0 && state.step == 0) std::abort();  // there is a snapshot
+    for (bool first = true;; first = false) {
       model.zero_grad();
-      torch::cross_entropy_loss(model.forward(images), target).backward();
+      torch::nll_loss(model.forward(images), target).backward();
       optimizer.step();
-      ctx.report_step(step);
-      if (step == 1) Tell(argv[1], ctx);
+      ++state.step;
+      if (first) Tell(argv[1], ctx);
+      checkpointer.step(state, parts);
       usleep(20'000);  // leaves the box to what is measured next
     }
     return 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The Python worker of recovery_bench.py; what it does: recovery_worker.cc.
 
-usage: recovery_worker.py FILE      under a launcher
+usage: recovery_worker.py FILE      under a launcher; its checkpoints are FILE.pt
 """
 import os
 import socket
@@ -10,38 +10,55 @@ import time
 
 import torch
 import torch.distributed as dist
-from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
+from ddp_bench_worker import MnistNet
+
 LEARNING_RATE = 0.01
+MOMENTUM = 0.9
+SAVE_EVERY = 10  # steps
+
+
+def save(path, state):
+    torch.save(state, path + ".tmp")
+    os.replace(path + ".tmp", path)
 
 
 def main():
     dist.init_process_group("gloo")
     torch.manual_seed(1)
-    net = nn.Sequential(nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(),
-                        nn.Linear(1024, 10))
-    model = DistributedDataParallel(net)
-    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-    images = torch.randn(64, 784)
-    target = torch.zeros(64, dtype=torch.long)
+    model = DistributedDataParallel(MnistNet())
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
+    images = torch.randn(32, 1, 28, 28)
+    target = torch.zeros(32, dtype=torch.long)
     agent = None
     if "DDPRUN_CONTROL_SOCKET" in os.environ:
         agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         agent.connect(os.environ["DDPRUN_CONTROL_SOCKET"])
+    checkpoint = sys.argv[1] + ".pt"
+    step = 0
+    if os.path.exists(checkpoint):
+        found = torch.load(checkpoint)
+        model.load_state_dict(found["model"])
+        optimizer.load_state_dict(found["optimizer"])
+        step = found["step"]
     first = True
     while True:
         optimizer.zero_grad()
-        functional.cross_entropy(model(images), target).backward()
+        functional.nll_loss(model(images), target).backward()
         optimizer.step()
-        if agent is not None:
-            agent.send(b"STEP=1")  # a generation without one is followed by a pause
+        step += 1
         if first:
             first = False
             generation = os.environ["TORCHELASTIC_RESTART_COUNT"]
             with open(sys.argv[1], "a", encoding="ascii") as file:
                 file.write(f"{generation} {dist.get_rank()} {os.getpid()} {time.monotonic_ns()}\n")
+        if agent is not None:
+            agent.send(f"STEP={step}".encode())  # a generation without one is followed by a pause
+        if dist.get_rank() == 0 and step % SAVE_EVERY == 0:
+            save(checkpoint, {"model": model.state_dict(), "optimizer": optimizer.state_dict(),
+                              "step": step})
         time.sleep(0.02)  # leaves the box to what is measured next
 
 

@@ -130,8 +130,10 @@ std::shared_ptr<internal::Peers> ConnectToPeers(const internal::LaunchEnvironmen
 }  // namespace
 
 Context init(const Options& options) {
+  const bool keeps_memory = options.keep_freed_memory && internal::KeepFreedMemory(std::getenv);
   if (internal::IsStandby()) {
     internal::WarmUp(options);
+    if (keeps_memory) internal::TakeMemoryAhead(options.warm_memory);
     internal::WaitAsStandby(&ControlClient::Process());
   }
   ControlClient::Process().Send(control::kPhase, control::kPhaseInit);
@@ -145,9 +147,6 @@ Context init(const Options& options) {
   state->backend = internal::ChooseBackend(options.backend);
   state->timeout = options.timeout;
   state->store = internal::MakeStore(env, options);
-  if (options.keep_freed_memory) {
-    internal::KeepFreedMemory([](const char* name) { return std::getenv(name); });
-  }
   internal::GlooDevices gloo_devices;
   try {                                    // what may fail on one rank alone
     c10d::setDebugLevelFromEnvironment();  // as `import torch.distributed` does

@@ -35,6 +35,14 @@ TEST(KeptMemoryTest, WhatIsFreedIsThereForTheNextStepWithoutTheSystem) {
   EXPECT_LT(PageFaults() - before, 1000) << "each step takes 16384 pages";
 }
 
+TEST(KeptMemoryTest, MemoryTakenAheadIsThereForTheFirstStep) {
+  ASSERT_TRUE(KeepFreedMemory([](const char*) -> const char* { return nullptr; }));
+  TakeMemoryAhead(std::size_t{96} << 20);
+  const long before = PageFaults();
+  AllocateAndFree();
+  EXPECT_LT(PageFaults() - before, 16) << "it takes 32 pages of 2 MiB, or 16384 of 4 KiB";
+}
+
 TEST(KeptMemoryTest, TheEnvironmentsOwnSettingsAreLeftAlone) {
   for (const std::string set : {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_",
                                 "MALLOC_MMAP_MAX_", "MALLOC_TOP_PAD_"}) {

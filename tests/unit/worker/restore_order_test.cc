@@ -50,10 +50,10 @@ TEST(RestoreOrderTest, MayBeToBeginAnew) {
 TEST(RestoreOrderTest, WhatIsMalformedIsNamed) {
   for (const auto& [name, value] :
        std::vector<std::pair<std::string, std::string>>{{"DDPRUN_RESTORE_TIER", "tape"},
-                                             {"DDPRUN_RESTORE_STEP", "x"},
-                                             {"DDPRUN_RESTORE_STEP", "-3"},
-                                             {"DDPRUN_RESTORE_RANK", "4"},
-                                             {"DDPRUN_RESTORE_GENERATION", "new"}}) {
+                                                        {"DDPRUN_RESTORE_STEP", "x"},
+                                                        {"DDPRUN_RESTORE_STEP", "-3"},
+                                                        {"DDPRUN_RESTORE_RANK", "4"},
+                                                        {"DDPRUN_RESTORE_GENERATION", "new"}}) {
     Variables variables = kOrder;
     variables[name] = value;
     try {

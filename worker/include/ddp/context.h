@@ -32,13 +32,18 @@ struct Options {
   // Has the C library keep the memory that this process frees for what it allocates next, as one
   // training step after the other does, instead of giving it back to the system each time. Nothing
   // is changed where the environment has MALLOC_ variables for it. Holds for the whole process and
-  // for good.
+  // for good. It also asks the kernel for large pages for the first 256 MiB of the heap.
   bool keep_freed_memory = true;
 
   // A warm standby (`ddprun --warm`) makes its CUDA context while it waits, so that a restart need
   // not wait for that. Takes some hundred MB of each GPU beside the worker that runs there. Without
   // a GPU it has no effect.
   bool warm_device = false;
+
+  // How much memory a warm standby takes from the system while it waits, in bytes, so that the
+  // restart need not take that much, page by page. Only with keep_freed_memory, which has the
+  // process keep it.
+  std::size_t warm_memory = std::size_t{64} << 20;
 };
 
 // Made by ddp::init(), one in a process. Movable, not copyable. It must outlive everything that
