@@ -82,6 +82,7 @@ std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint n
           },
           [&](const WorkerEnded& ended) { OnWorkerEnded(ended, now); },
           [&](const SignalReceived& signal) { OnSignal(signal, now); },
+          [&](const Superseded& superseded) { OnSuperseded(superseded, now); },
           [&](const Tick&) { OnTick(now); },
       },
       event);
@@ -354,8 +355,8 @@ void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
 void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
   if (state_ == SupervisorState::kLeaving) return;  // this node's own end is decided
   if (generation_.value < 0) Say("the job is over; this node has started nothing");
-  verdict_ = Verdict{ToString(finished.outcome), finished.exit_code,  finished.reason,
-                     finished.restarts_used,     finished.root_cause, finished.earlier,
+  verdict_ = Verdict{ToString(finished.outcome),  finished.exit_code,  finished.reason,
+                     finished.restarts_used,      finished.root_cause, finished.earlier,
                      finished.failed_checkpoints};
   // When the workers are gone.
   if (state_ == SupervisorState::kStopping || state_ == SupervisorState::kFenced) return;

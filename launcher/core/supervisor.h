@@ -109,11 +109,15 @@ class Supervisor {
   struct SignalReceived {
     int signo = 0;
   };
+  // A later life of this job runs, and this one did not hear of it.
+  struct Superseded {
+    std::string reason;
+  };
   struct Tick {};
   using Event =
       std::variant<AgentStarted, SessionOpened, Received, SessionLost, WorkerSpawned, SpawnFailed,
                    WorkerSpoke, CheckpointReported, CheckpointFailureReported, StepReported,
-                   ErrorReported, WorkerEnded, SignalReceived, Tick>;
+                   ErrorReported, WorkerEnded, SignalReceived, Superseded, Tick>;
 
   // ---- actions ----
   // To the rendezvous, on the session that is open; never on a later one. `offered_port` of Join
@@ -209,6 +213,7 @@ class Supervisor {
   void OnCheckpointFailureReported(const CheckpointFailureReported& report);
   void OnWorkerEnded(const WorkerEnded& ended, TimePoint now);
   void OnSignal(const SignalReceived& signal, TimePoint now);
+  void OnSuperseded(const Superseded& superseded, TimePoint now);
   void LeaveJob(int signo, TimePoint now);
   // Its workers save when they are asked, and the rendezvous can have them asked.
   bool CanBePreempted() const;

@@ -133,6 +133,17 @@ void Supervisor::LeaveJob(int signo, TimePoint now) {
   StopWorkers(SupervisorState::kLeaving, state_ == SupervisorState::kFenced ? SIGKILL : signo, now);
 }
 
+// The rendezvous of this life, should it be there, does not wait for this node.
+void Supervisor::OnSuperseded(const Superseded& superseded, TimePoint now) {
+  if (verdict_) {  // this node's end is decided, and now there is no grace
+    if (stop_signal_ != SIGKILL) StopWorkers(state_, SIGKILL, now);
+    return;
+  }
+  signalled_at_ = now;
+  verdict_ = Verdict::Own("refused", kExitRefused, superseded.reason);
+  StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
+}
+
 void Supervisor::SendHeartbeat(TimePoint now) {
   std::optional<std::int64_t> step;
   for (const Worker& worker : workers_) step = std::max(step, worker.step);

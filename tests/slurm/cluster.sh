@@ -1,8 +1,9 @@
 #!/bin/bash
 # A real Slurm of several nodes on one host, without systemd.
-# usage: tests/slurm/cluster.sh DIR start N | stop | crash nI | boot nI | cut nI | restore nI
+# usage: tests/slurm/cluster.sh DIR start N | stop | crash|boot|cut|restore|hide|unhide nI
 #   DIR      state, logs and slurm.conf; not below /tmp, of which each node has its own
 #   crash    powers a node off: slurmd and every process of the node die at once; boot is the reverse
+#   hide     keeps a node from the controller alone, and unhide ends that
 #   cut      takes a node off the network, and restore puts it back; its processes do not notice
 # Each node is a network, mount, pid and UTS namespace: 10.77.0.(10+I), /tmp and /dev/shm of its own.
 # The controller is 10.77.0.1. Needs root and the packages slurmctld slurmd slurm-client munge iproute2.
@@ -13,7 +14,7 @@ die() {
   exit 1
 }
 [[ $# -ge 2 ]] || {
-  sed -n 3,8p "$0"
+  sed -n 3,9p "$0"
   exit 2
 }
 D=$(realpath -m "$1")
@@ -211,5 +212,7 @@ case $2 in
   boot) boot "${3#n}" ;;
   cut) ip link set "slv${3#n}" down ;;
   restore) ip link set "slv${3#n}" up ;;
+  hide) ip -n "slurm-$3" route add blackhole 10.77.0.1/32 ;;
+  unhide) ip -n "slurm-$3" route del blackhole 10.77.0.1/32 ;;
   *) die "unknown: $2" ;;
 esac

@@ -110,8 +110,27 @@ def too_short_a_warning(cluster):
 
 
 def time_limit(cluster):
-    """Slurm's own warning before the time limit: every life ends with a checkpoint, until the
-    training is done."""
-    job = _submit(cluster, "--time=1", "--signal=B:USR1@54")
-    job.expect_end("COMPLETED", "0:0", 170)
-    _expect_resumed_without_loss(cluster, job)
+    """Slurm's own warning before the time limit, of a training that would go on for ever: one
+    checkpoint, requeue, and the next life makes 30 steps more."""
+    worker = " ".join(cluster.mnist("--epochs", "100000", "--batch-size", "8",
+                                    "--checkpoint-every", str(EVERY * TOTAL)))
+    command = (f"last=$(ls checkpoints | sed -n 's/^step-0*\\([0-9]*\\).*/\\1/p' | tail -n 1); "
+               f"exec {worker} --max-steps $((last ? last + 30 : 0))")
+    script = os.path.join(ROOT, "scripts/ddprun.sbatch")
+    # Slurm looks every 30 s whether it is time for a warning, and gives it that much earlier.
+    output = cluster.slurm("env", "DDPRUN=" + cluster.ddprun(), "sbatch", "--parsable", "--time=1",
+                           "--signal=B:USR1@10", f"--nodes={NODES}", "--output=job.out", script,
+                           "--checkpoint-dir", cluster.path("checkpoints"), "--", "bash", "-c",
+                           command)
+    job = cluster.job(output.strip())
+    job.expect_end("COMPLETED", "0:0", 150)
+    saved = int(re.search(r"the state of step (\d+) is saved", job.output()).group(1))
+    job.expect_output(rf"resumes at step {saved} ")
+    for rank in range(NODES):
+        lives = _lives(cluster, rank)
+        check(lives[-1][-1] == saved + 30 and len(lives) <= 2, f"rank {rank} made {lives[-1]}")
+        check(saved in lives[0] and saved + 1 in lives[-1], f"rank {rank}: {saved} of {lives}")
+    accuracy = float(re.search(r"test accuracy ([\d.]+)", job.output()).group(1))
+    check(accuracy > 0.85, f"accuracy {accuracy}")
+    check(job.show()["Restarts"] == "1", "requeued once")
+    cluster.expect_nothing_left()

@@ -26,7 +26,7 @@ def wait_until(condition, what, seconds=60):
         if result:
             return result
         time.sleep(0.01)
-    raise Wrong(f"not within {seconds} s: {what}")
+    raise Wrong(f"not within {seconds} s: {what() if callable(what) else what}")
 
 
 def read(path):
@@ -59,7 +59,7 @@ class Cluster:
         self.control("stop")
 
     def control(self, *words):
-        """cluster.sh: start, stop, crash, boot, cut, restore."""
+        """cluster.sh: start, stop, crash, boot, cut, restore, hide, unhide."""
         subprocess.run([os.path.join(HERE, "cluster.sh"), self.folder, *words], check=True)
 
     def path(self, name):
@@ -119,7 +119,7 @@ class Cluster:
             found = [pid for pid, command in self.pids(node).items()
                      if re.search(pattern, read(f"/proc/{pid}/comm").strip() + "|" + command)]
             return found[0] if len(found) == 1 else None
-        return wait_until(find, f"one process {pattern} on {node}: {self.pids(node)}", 20)
+        return wait_until(find, lambda: f"one process {pattern} on {node}: {self.pids(node)}", 20)
 
     def kill(self, node, pattern):
         os.kill(self.pid(node, pattern), signal.SIGKILL)
@@ -155,13 +155,13 @@ class Job:
         def there():
             shown = self.show()
             return all(shown[name] == value for name, value in wanted.items())
-        wait_until(there, f"job {self.id} has {wanted}: {self.show()}\n{self.output()}", seconds)
+        wait_until(there, lambda: f"job {self.id} has {wanted}: {self.show()}\n{self.output()}", seconds)
 
     def expect_end(self, state, exit_code, seconds=100):
         """As Slurm has it: COMPLETED and 0:0."""
         over = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED")
         shown = wait_until(lambda: next((s for s in [self.show()] if s["JobState"] in over), None),
-                           f"the end of job {self.id}:\n{self.output()}", seconds)
+                           lambda: f"the end of job {self.id}:\n{self.output()}", seconds)
         check((shown["JobState"], shown["ExitCode"]) == (state, exit_code),
               f"{shown['JobState']} {shown['ExitCode']}, not {state} {exit_code}:\n{self.output()}")
 
@@ -170,7 +170,7 @@ class Job:
 
     def wait_for_output(self, pattern, seconds=60):
         return wait_until(lambda: re.search(pattern, self.output()),
-                          f"{pattern} in:\n{self.output()}", seconds)
+                          lambda: f"{pattern} in:\n{self.output()}", seconds)
 
     def expect_output(self, pattern):
         check(re.search(pattern, self.output()), f"no {pattern} in:\n{self.output()}")

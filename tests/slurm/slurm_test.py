@@ -10,6 +10,7 @@ import importlib
 import inspect
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,7 +18,8 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from slurm_cluster import ROOT, Cluster, Wrong  # noqa: E402
 
-MODULES = ("node_scenarios", "preemption_scenarios", "start_scenarios", "submit_scenarios")
+MODULES = ("node_scenarios", "preemption_scenarios", "start_scenarios", "submit_scenarios",
+           "twin_scenarios")
 MISSING = 77
 
 
@@ -48,6 +50,19 @@ def run(name, function, arguments):
     return True
 
 
+def why_impossible():
+    """Why there can be no cluster on this host, or nothing."""
+    if os.geteuid() != 0:
+        return "a cluster on one host has network namespaces, which only root can make"
+    missing = [program for program in ("slurmctld", "slurmd", "srun", "munged", "ip")
+               if shutil.which(program) is None]
+    if missing:
+        return f"no {', '.join(missing)}: scripts/install_packages.sh installs them"
+    probe = subprocess.run(["unshare", "--net", "--mount", "--pid", "--uts", "--fork", "true"],
+                           text=True, capture_output=True, check=False)
+    return f"no namespaces here: {probe.stderr.strip()}" if probe.returncode != 0 else None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("scenario", nargs="*")
@@ -59,9 +74,8 @@ def main():
     if arguments.list:
         print("\n".join(known))
         return 0
-    if os.geteuid() != 0 or any(shutil.which(program) is None for program in
-                                ("slurmctld", "slurmd", "srun", "munged", "ip")):
-        print("not root, or Slurm is not installed: skipped", file=sys.stderr)
+    if (why := why_impossible()):
+        print("skipped: " + why, file=sys.stderr)
         return MISSING
     results = [run(name, known[name], arguments) for name in arguments.scenario]
     return 0 if all(results) else 1
