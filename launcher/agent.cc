@@ -41,6 +41,9 @@ SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   supervisor.spec.max_restarts = config.restart.max_restarts;
   if (config.restart.window.count() > 0) supervisor.spec.restart_window = config.restart.window;
   supervisor.spec.never_restart_on = config.restart.never_on;
+  supervisor.spec.quarantine = config.restart.quarantine;
+  supervisor.spec.quarantine_window = config.restart.quarantine_window;
+  supervisor.spec.all_nodes = config.all_nodes;
   supervisor.spec.join_timeout = config.rendezvous.join_timeout;
   supervisor.spec.last_call = config.rendezvous.last_call;
   supervisor.spec.heartbeat = config.rendezvous.heartbeat;

@@ -36,7 +36,9 @@ namespace ddprun {
 namespace {
 
 // --until-idle: quits `loop` when no session and no job is left, at once after a job, else after
-// `patience`. An agent that comes while we end is told so, and starts the next rendezvous.
+// `patience`. Of a job that knows its nodes those that have not come yet get a while to hear of its
+// end: a spare may be slower than a short job. An agent that comes while we end is told so, and
+// starts the next rendezvous.
 //
 // `starter` is the agent that we were started for. We may have been so slow that another rendezvous
 // has served its job meanwhile, and left us the port: then nobody comes any more.
@@ -65,8 +67,8 @@ class IdleWatch {
   // SIGTERM: from now on it waits for nobody. Who is connected goes on: Slurm, for one, signals all
   // processes of a step, the agents and their rendezvous, and the agents need it to end in order.
   void EndSoon() {
-    patience_ = std::chrono::milliseconds(0);
-    OnLoad(load_);
+    for_late_agents_ = std::chrono::milliseconds(0);
+    WaitForNoFirstJob();
   }
 
   // On the loop.
@@ -74,7 +76,9 @@ class IdleWatch {
     load_ = load;
     loop_->CancelTimer(timer_);
     if (load.sessions != 0 || load.jobs != 0) return;
-    const auto wait = load.jobs_begun > 0 ? std::chrono::milliseconds(0) : patience_;
+    const auto wait = load.awaited > 0      ? for_late_agents_
+                      : load.jobs_begun > 0 ? std::chrono::milliseconds(0)
+                                            : patience_;
     timer_ = loop_->AddTimer(EventLoop::Clock::now() + wait, [this] {
       LogInfo("no job is left: ending");
       ended_ = true;
@@ -86,11 +90,17 @@ class IdleWatch {
   void OnStarterEnded() {
     loop_->Unwatch(starter_.get());
     starter_.reset();
-    EndSoon();
+    WaitForNoFirstJob();
+  }
+
+  void WaitForNoFirstJob() {
+    patience_ = std::chrono::milliseconds(0);
+    OnLoad(load_);
   }
 
   EventLoop* const loop_;
   std::chrono::milliseconds patience_;
+  std::chrono::milliseconds for_late_agents_{10'000};
   UniqueFd starter_;  // a pidfd, until it has ended
   RoundLoopLoad load_;
   EventLoop::TimerId timer_ = 0;

@@ -60,7 +60,10 @@ struct RestartConfig {
   int max_restarts = 0;                 // for the whole job; 0 as in torchrun
   std::chrono::milliseconds window{0};  // max_restarts counts those this recent; 0: all
   std::vector<int> never_on;            // a worker's exit codes that end the job at once
-  int warm = 0;                         // standbys that are kept on this node; 0: none
+  // A node whose workers were the root cause so often within the window is left out; 0: never.
+  int quarantine = 0;
+  std::chrono::milliseconds quarantine_window{3'600'000};
+  int warm = 0;                      // standbys that are kept on this node; 0: none
   std::vector<std::string> preload;  // with standbys under Python: the modules they have imported
 };
 
@@ -86,6 +89,7 @@ struct JobConfig {
   // A task of a Slurm step, which ends what it began on this node as soon as this process ends: the
   // agent is a child of this process, which outlives it for the rendezvous.
   bool slurm_task = false;
+  int all_nodes = 0;  // that can ever be in the job; 0: that is not known
 
   bool standalone() const { return rendezvous.endpoint.empty(); }
 };

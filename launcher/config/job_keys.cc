@@ -142,6 +142,13 @@ constexpr JobKey kKeys[] = {
     {"restart", "never_on", KeyType::kNumbers, 1, 255,
      [](JobDraft& d) -> Field { return &d.config.restart.never_on; },
      "Exit codes of a worker that end the job at once, however many restarts are left."},
+    {"restart", "quarantine", KeyType::kInteger, 0, kMostRestarts,
+     [](JobDraft& d) -> Field { return &d.config.restart.quarantine; },
+     "Leave a node out of the job once its workers were the root cause of so many failures within "
+     "quarantine_window. 0: never."},
+    {"restart", "quarantine_window", KeyType::kDuration, 1, kYear,
+     [](JobDraft& d) -> Field { return &d.config.restart.quarantine_window; },
+     "How long a failure counts against its node."},
     {"restart", "warm", KeyType::kStandbys, 0, kMostProcesses,
      [](JobDraft& d) -> Field { return &d.warm; },
      "Warm standbys to keep on this node: processes of the command that have loaded their "

@@ -48,11 +48,22 @@ outcome=$(sed -n 's/^ *"outcome": "\([a-z]*\)",*$/\1/p' "$DDPRUN_REPORT" 2>/dev/
 
 constexpr absl::string_view kRequeue = R"SH(
 # Again what was preempted, and only that: not what failed, and not what its user has cancelled.
-state=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T)
-if [[ $outcome == preempted && $state == RUNNING ]]; then
+# Nor of a life before this one: SLURM_RESTART_COUNT tells them apart.
+read -r state life < <(squeue --noheader --jobs="$SLURM_JOB_ID" --Format=State,RestartCnt)
+if [[ $outcome == preempted && $state == RUNNING && $life == "${SLURM_RESTART_COUNT:-0}" ]]; then
   echo "preempted; the job goes back to the queue"
   trap '' TERM # the end of this script, which comes with that
-  scontrol requeue "$SLURM_JOB_ID"
+  # Nodes whose workers failed again and again (restart.quarantine). A job that waits can be told.
+  left_out=$(sed -n '/^ *"left_out": \[/,/\]/s/^ *"\([^"]*\)",*$/\1/p' "$DDPRUN_REPORT" | paste -sd,)
+  if [[ -n $left_out ]]; then
+    before=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%x)
+    [[ -z $before || $before == *null* ]] || left_out+=,$before
+    scontrol requeuehold "$SLURM_JOB_ID" &&
+      scontrol update JobId="$SLURM_JOB_ID" ExcNodeList="$left_out"
+    scontrol release "$SLURM_JOB_ID"
+  else
+    scontrol requeue "$SLURM_JOB_ID"
+  fi
 fi
 )SH";
 

@@ -125,6 +125,7 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
   if (!given("save_timeout")) config.save_timeout = kSaveTimeout;
   if (!given("stop_grace")) config.stop_grace = kStopGrace;
   config.slurm_task = true;
+  config.all_nodes = step.nodes;
   if (!given("nodes")) {
     const int train = std::max(step.nodes - config.slurm.spare_nodes, 1);
     config.nodes = {train, train};

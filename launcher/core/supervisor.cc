@@ -357,7 +357,7 @@ void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
   if (generation_.value < 0) Say("the job is over; this node has started nothing");
   verdict_ = Verdict{ToString(finished.outcome),  finished.exit_code,  finished.reason,
                      finished.restarts_used,      finished.root_cause, finished.earlier,
-                     finished.failed_checkpoints};
+                     finished.failed_checkpoints, finished.left_out};
   // When the workers are gone.
   if (state_ == SupervisorState::kStopping || state_ == SupervisorState::kFenced) return;
   StopWorkers(SupervisorState::kStopping, SIGTERM, now);

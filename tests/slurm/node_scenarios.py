@@ -48,3 +48,44 @@ def crash_of_the_batch_host(cluster):
         job.wait_for_output(f"life 1 generation 0: rank {rank} of 3 on n{rank + 2}\n")
     _end_well(cluster, job, (2, 3, 4))
     check(job.show()["Restarts"] == "1", f"restarted {job.show()['Restarts']} times")
+
+
+# On n3 every worker fails; the others have a checkpoint.
+FAILS_ON_N3 = """
+import os, socket, sys, time
+agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+agent.connect(os.environ["DDPRUN_CONTROL_SOCKET"])
+host = socket.gethostname()
+print("life", os.environ["DDPRUN_EPOCH"], "rank", os.environ["RANK"], "on", host, flush=True)
+if host == "n3":
+    sys.exit(3)
+with open("state", "w") as file:
+    file.write("x")
+agent.send(b"STEP=7")
+agent.send(b"CHECKPOINT=7 " + os.path.abspath("state").encode())
+while not os.path.exists("stop"):
+    time.sleep(0.05)
+"""
+QUARANTINE = """
+command: [worker.py]
+restart: {max_restarts: 10, quarantine: 2}
+slurm: {nodes: 3}
+"""
+
+
+def quarantine(cluster):
+    """Workers on one node fail twice: with too few nodes left the job goes back to the queue, and is
+    not started on that node again."""
+    for name, text in (("worker.py", FAILS_ON_N3), ("job.yaml", QUARANTINE)):
+        with open(cluster.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+    output = cluster.slurm(cluster.ddprun(), "slurm", "job.yaml", "--", "--parsable",
+                           "--output=job.out")
+    job = cluster.job(output.strip())
+    for node in ("n1", "n2", "n4"):
+        job.wait_for_output(rf"life 1 rank \d on {node}\n")
+    job.expect_output(r"n3 is left out, for its workers were the root cause 2 times within 3600 s, "
+                      r"and 2 nodes of at least 3 remain; the last checkpoint is of step 7")
+    _end_well(cluster, job, (1, 2, 3, 4))
+    shown = job.show()
+    check((shown["Restarts"], shown["ExcNodeList"]) == ("1", "n3"), shown)

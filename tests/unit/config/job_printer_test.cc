@@ -25,6 +25,8 @@ JobConfig UnusualJob() {
   job.restart.max_restarts = 4;
   job.restart.window = std::chrono::hours(1);
   job.restart.never_on = {3, 42};
+  job.restart.quarantine = 3;
+  job.restart.quarantine_window = std::chrono::hours(2);
   job.restart.warm = 9;
   job.restart.preload = {"torch", "a.b"};
   job.stop_grace = std::chrono::milliseconds(0);
@@ -56,6 +58,8 @@ void ExpectEqual(const JobConfig& a, const JobConfig& b) {
   EXPECT_EQ(a.restart.max_restarts, b.restart.max_restarts);
   EXPECT_EQ(a.restart.window, b.restart.window);
   EXPECT_EQ(a.restart.never_on, b.restart.never_on);
+  EXPECT_EQ(a.restart.quarantine, b.restart.quarantine);
+  EXPECT_EQ(a.restart.quarantine_window, b.restart.quarantine_window);
   EXPECT_EQ(a.restart.warm, b.restart.warm);
   EXPECT_EQ(a.restart.preload, b.restart.preload);
   EXPECT_EQ(a.stop_grace, b.stop_grace);
@@ -132,6 +136,8 @@ restart:
   max_restarts: 0
   window: 0s
   never_on: ""
+  quarantine: 0
+  quarantine_window: 1h
   warm: 0
   preload: []
 logs:
