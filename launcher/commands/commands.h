@@ -30,6 +30,9 @@ int Operate(const OperatorCommand& command);
 // submitted.
 int SubmitToSlurm(const SlurmCommand& command, const Host& host);
 
+// ddprun doctor: prints what it finds.
+int CheckNode(const DoctorCommand& command, const Host& host);
+
 // ddprun certs DIR: writes the files and prints their names.
 int MakeCerts(const CertsCommand& command);
 

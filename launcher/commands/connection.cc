@@ -18,9 +18,7 @@
 #include "rendezvous/client/grpc_rendezvous_client.h"
 
 namespace ddprun {
-namespace {
 
-// "[::1]:29400" → "::1"
 std::string HostOf(const std::string& endpoint) {
   std::string host = endpoint.substr(0, endpoint.rfind(':'));
   if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
@@ -32,6 +30,20 @@ int PortOf(const std::string& endpoint) {
   const bool number = absl::SimpleAtoi(endpoint.substr(endpoint.rfind(':') + 1), &port);
   return number ? port : 0;
 }
+
+absl::StatusOr<std::string> NodeAddress(const JobConfig& config) {
+  if (!config.local_addr.empty()) return config.local_addr;
+  if (config.standalone()) return std::string("127.0.0.1");
+  const std::string host = HostOf(config.rendezvous.endpoint);
+  auto address = LocalAddressTowards(host, 1);
+  // Debian has the own name of a host in /etc/hosts as 127.0.1.1: nothing for the other nodes.
+  if (address.ok() && IsLoopback(*address) && !IsLoopback(host)) {
+    if (const auto outside = OutsideAddress(); outside.has_value()) return *outside;
+  }
+  return address;
+}
+
+namespace {
 
 // Of the rendezvous, should it be at this place.
 std::string EndpointOf(const std::string& endpoint, int place) {
@@ -59,18 +71,6 @@ absl::StatusOr<std::unique_ptr<RendezvousHosts>> MakeHosts(const JobConfig& conf
   const absl::Status complete = auth::CheckServerOptions(options);
   if (!complete.ok()) return absl::FailedPreconditionError(complete.message());
   return std::make_unique<RendezvousHosts>(std::move(hosts));
-}
-
-absl::StatusOr<std::string> NodeAddress(const JobConfig& config) {
-  if (!config.local_addr.empty()) return config.local_addr;
-  if (config.standalone()) return std::string("127.0.0.1");
-  const std::string host = HostOf(config.rendezvous.endpoint);
-  auto address = LocalAddressTowards(host, 1);
-  // Debian has the own name of a host in /etc/hosts as 127.0.1.1: nothing for the other nodes.
-  if (address.ok() && IsLoopback(*address) && !IsLoopback(host)) {
-    if (const auto outside = OutsideAddress(); outside.has_value()) return *outside;
-  }
-  return address;
 }
 
 // The rendezvous of a job on one node, in this process. It stops and goes on together with its only

@@ -6,12 +6,17 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "launcher/agent.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/connection.h"
 #include "launcher/commands/credentials.h"
+#include "launcher/commands/node_check.h"
+#include "launcher/commands/node_facts.h"
+#include "launcher/config/host.h"
 #include "launcher/config/job_printer.h"
 #include "launcher/log.h"
 #include "launcher/os/descriptor_limit.h"
@@ -97,6 +102,21 @@ Verdict NotStarted(const absl::Status& status, int exit_code) {
   return verdict;
 }
 
+// What --preflight finds that would keep the job from running here; or "".
+std::string WhyNotReady(const JobConfig& config) {
+  std::vector<std::string> failures;
+  for (const Finding& finding : JudgeNode(config, LookAtNode(config, PosixHost()))) {
+    const std::string text = absl::StrCat("preflight: ", finding.name, ": ", finding.text);
+    if (finding.level == Finding::Level::kFailure) failures.push_back(text);
+    if (finding.level == Finding::Level::kWarning) LogWarning(text);
+  }
+  return absl::StrJoin(failures, "; ");
+}
+
+Verdict StaysOut(const std::string& why) {
+  return Verdict::Own("left", kExitUnavailable, absl::StrCat("this node stays out: ", why));
+}
+
 }  // namespace
 
 int RunJob(const RunCommand& command) {
@@ -134,6 +154,11 @@ int RunJob(const RunCommand& command) {
                             run->why_no_snapshots()));
   }
 
+  if (config.preflight) {
+    if (const std::string why = WhyNotReady(config); !why.empty()) {
+      return Conclude(StaysOut(why), context, config, console);
+    }
+  }
   const auto connection = PrepareConnection(config, *run, incarnation.value, &loop);
   if (!connection.ok()) return fail(connection.status(), ExitCodeOf(connection.status()));
   Agent agent({config, context.host, connection->node_address, incarnation, std::move(environment)},

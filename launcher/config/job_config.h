@@ -85,6 +85,7 @@ struct JobConfig {
   SlurmConfig slurm{};
   bool virtual_local_rank = false;  // each worker has LOCAL_RANK 0 and sees only its own GPU
   bool insecure = false;            // a rendezvous may listen beyond this host without credentials
+  bool preflight = false;           // check this node as `ddprun doctor` does, before the job
   int verbosity = 0;                // -1 quiet, 0 normal, 1 verbose
   // A task of a Slurm step, which ends what it began on this node as soon as this process ends: the
   // agent is a child of this process, which outlives it for the rendezvous.

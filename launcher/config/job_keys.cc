@@ -174,6 +174,10 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.logs.collapse; },
      "Show a line that several workers of a node write at the same time once, with their ranks in "
      "front. A line may be shown 50 ms late."},
+    {"", "preflight", KeyType::kBoolean, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.preflight; },
+     "Check each node as `ddprun doctor` does before it joins; one that fails stays out of the "
+     "job."},
     {"", "env", KeyType::kEnvironment, 0, 0, [](JobDraft& d) -> Field { return &d.config.env; },
      "Variables for the workers, over the environment that ddprun itself has."},
     {"slurm", "nodes", KeyType::kInteger, 0, kMostNodes,

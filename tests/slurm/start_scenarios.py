@@ -88,3 +88,22 @@ def killed_agents(cluster):
     check(not read(f"/proc/{rendezvous}/comm"), "the rendezvous outlives the job")
     check(job.output().count("starting the rendezvous there") == 1, "one rendezvous for all")
     job.expect_output(r"agent \(pid \d+\) was killed by signal 9 \(Killed\); it is started again")
+
+
+def doctor(cluster):
+    """What it says of every node; and a node that fails before the job stays out of it."""
+    job = cluster.submit(f"srun {cluster.ddprun()} doctor --json bash >doctor.json\n"
+                         f"srun -n1 -N1 {cluster.ddprun()} doctor --token-file none; echo code $?\n"
+                         "srun --wait=0 --kill-on-bad-exit=0 bash -c '[[ $(hostname) != n3 ]] || "
+                         f"ulimit -n 200; exec {cluster.ddprun()} --preflight --nnodes 3 "
+                         "bash -c \"echo rank \\$RANK of \\$WORLD_SIZE on \\$(hostname)\"'\n"
+                         "exit 0\n")
+    job.expect_end("COMPLETED", "0:0")
+    said = read(cluster.path("doctor.json"))
+    check(said.count('"ok": true') == NODES and said.count('"name": "ports"') == NODES, said)
+    job.expect_output(r"failure +credentials .*none")
+    job.expect_output(r"\ncode 1\n")
+    job.expect_output(r"this node stays out: preflight: files: at most 200 open files")
+    for rank, node in enumerate(("n1", "n2", "n4")):
+        job.expect_output(rf"rank {rank} of 3 on {node}\n")
+    cluster.expect_nothing_left()

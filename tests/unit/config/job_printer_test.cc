@@ -112,6 +112,7 @@ checkpoint_dir: ""
 report: ""
 stop_grace: 10s
 save_timeout: 1min
+preflight: false
 env:
   A: "b"
 rendezvous:
