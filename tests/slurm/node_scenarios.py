@@ -35,6 +35,7 @@ def crash_with_a_spare(cluster):
     cluster.control("crash", hosts[2])
     for rank, node in enumerate((hosts[0], hosts[1], spare)):
         job.wait_for_output(f"life 0 generation 1: rank {rank} of 3 on {node}\n")
+    cluster.declare_down(hosts[2])
     _end_well(cluster, job, [int(node[1]) for node in (hosts[0], hosts[1], spare)])
     check(job.show()["Restarts"] == "0", "it was requeued")
 

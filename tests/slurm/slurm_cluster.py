@@ -62,6 +62,15 @@ class Cluster:
         """cluster.sh: start, stop, crash, boot, cut, restore, hide, unhide."""
         subprocess.run([os.path.join(HERE, "cluster.sh"), self.folder, *words], check=True)
 
+    def declare_down(self, node):
+        """What Slurm would find out by itself, after SlurmdTimeout."""
+        self.slurm("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
+
+    def declare_up(self, node):
+        """The same for a node that is back: its slurmd says which jobs it has."""
+        self.slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        self.slurm("scontrol", "reconfigure")
+
     def path(self, name):
         return os.path.join(self.work, name)
 

@@ -37,6 +37,7 @@ def twin(cluster):
     cluster.wait_for_step(30)
     cluster.control("cut", "n1")
     job.wait_for_output(r"generation 1: node 0 of 1, ranks 0-0 of 1")  # the twin trains on
+    cluster.declare_down("n1")
     job.wait_for(Restarts="1")
     job.wait_for_output(r"epoch 0 of job \d+ is over: it was started again, and .* belongs to epoch 1")
     wait_until(lambda: not any("ddp" in read(f"/proc/{pid}/comm") for pid in cluster.pids("n1")),
@@ -44,9 +45,12 @@ def twin(cluster):
     job.expect_output(r"exit code 77; logs of n1")
 
     def saved_again():
-        lives = {name: _life_of(os.path.join(checkpoints, name)) for name in os.listdir(checkpoints)
-                 if name.endswith(".safetensors")}
-        return lives if set(lives.values()) == {1} else None
+        try:
+            lives = {_life_of(os.path.join(checkpoints, name)) for name in os.listdir(checkpoints)
+                     if name.endswith(".safetensors")}
+        except FileNotFoundError:  # a newer one has taken its place
+            return False
+        return lives == {1}
     wait_until(saved_again, "checkpoints of the next life alone")
     cluster.control("restore", "n1")
     check(read(os.path.join(checkpoints, "owner")) == f"1 0 {job.id}\n", "the owner of the folder")
@@ -57,6 +61,7 @@ def twin(cluster):
         check(steps == list(range(resumed + 1, resumed + 1 + len(steps))) and len(steps) > 1,
               f"rank {rank} resumed at {resumed} and made {steps}")
     # Slurm ends the script of the life before when it hears of n1 again.
+    cluster.declare_up("n1")
     wait_until(lambda: not cluster.pids("n1"), lambda: f"left on n1: {cluster.pids('n1')}", 90)
     shown = job.show()
     check((shown["JobState"], shown["Restarts"]) == ("RUNNING", "1"), shown)
@@ -72,6 +77,7 @@ def cut_node(cluster):
     for rank in range(3):
         job.wait_for_output(f"life 0 generation 0: rank {rank} of 3 on n{rank + 1}\n")
     cluster.control("cut", "n3")
+    cluster.declare_down("n3")
     for rank, node in enumerate(("n1", "n2", "n4")):
         job.wait_for_output(rf"life 1 generation \d: rank {rank} of 3 on {node}\n")
     check(cluster.pids("n3"), "nothing of the life before is left")
@@ -84,6 +90,7 @@ def cut_node(cluster):
     check(re.fullmatch(rf"epoch 0 of job {job.id} is over: it was started again, as epoch 1",
                        told["reason"]), told)
     cluster.control("unhide", "n3")
+    cluster.declare_up("n3")
     with open(cluster.path("stop"), "w", encoding="utf-8"):
         pass
     job.expect_end("COMPLETED", "0:0")
