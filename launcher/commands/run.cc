@@ -14,6 +14,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/connection.h"
 #include "launcher/commands/credentials.h"
+#include "launcher/commands/lost_batch_host.h"
 #include "launcher/commands/node_check.h"
 #include "launcher/commands/node_facts.h"
 #include "launcher/config/host.h"
@@ -169,7 +170,12 @@ int RunJob(const RunCommand& command) {
   const auto verdict = agent.Run();
   loop.Unwatch((*runner)->guardian_pidfd());
   if (!verdict.ok()) return fail(verdict.status(), kExitInternal);
-  return Conclude(*verdict, context, config, console);
+  const int exit_code = Conclude(*verdict, context, config, console);
+  if (config.slurm_task && verdict->outcome == "unreachable" && RequeueWithoutBatchHost()) {
+    LogWarning("the node with the batch script is gone: the job goes back to the queue");
+    console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
+  }
+  return exit_code;
 }
 
 }  // namespace ddprun

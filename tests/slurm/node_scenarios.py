@@ -5,6 +5,7 @@ JOB = """
 command: [bash, -c, 'echo life ${{SLURM_RESTART_COUNT:-0}} generation $DDPRUN_GENERATION: rank $RANK
   of $WORLD_SIZE on $(hostname); while [ ! -e stop ]; do sleep 0.05; done']
 slurm: {{nodes: 3, spare_nodes: {spares}}}
+rendezvous: {{daemon_grace: 3s}}
 """
 
 
@@ -38,6 +39,22 @@ def crash_with_a_spare(cluster):
     cluster.declare_down(hosts[2])
     _end_well(cluster, job, [int(node[1]) for node in (hosts[0], hosts[1], spare)])
     check(job.show()["Restarts"] == "0", "it was requeued")
+
+
+def crash_of_the_batch_host_with_a_spare(cluster):
+    """The same node, of a job that may lose nodes: Slurm lets it go on, without a script and without a
+    rendezvous. The nodes that are left put it back into the queue."""
+    job, _ = _submit(cluster, spares=1)
+    cluster.control("crash", "n1")
+    cluster.declare_down("n1")
+    job.wait_for(Restarts="1")
+    # It asks for four nodes.
+    cluster.control("boot", "n1")
+    cluster.declare_up("n1")
+    for rank in range(3):
+        job.wait_for_output(rf"life 1 generation \d: rank {rank} of 3 on n\d\n")
+    _end_well(cluster, job, (1, 2, 3, 4))
+    check(job.show()["Restarts"] == "1", f"restarted {job.show()['Restarts']} times")
 
 
 def crash_of_the_batch_host(cluster):
