@@ -46,6 +46,7 @@ class FolderOwnerTest : public ::testing::Test {
   ddprun::TempDir folder_;
 };
 
+// Seen red, with most of the others, when a successor was not looked for.
 TEST_F(FolderOwnerTest, ALaterLifeTakesOverAndTheEarlierOneIsRefusedForGood) {
   FolderOwner earlier = Process("17", 0, 4);
   FolderOwner later = Process("17", 1, 0);
