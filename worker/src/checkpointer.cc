@@ -21,6 +21,7 @@
 #include "worker/src/checkpoint_writer.h"
 #include "worker/src/control_client.h"
 #include "worker/src/failure.h"
+#include "worker/src/folder_owner.h"
 #include "worker/src/model_sync.h"
 #include "worker/src/restore_order.h"
 #include "worker/src/rng_state.h"
@@ -129,7 +130,8 @@ struct Checkpointer::Impl {
                 },
                 [this](std::int64_t step, std::int64_t failures, const std::string& reason) {
                   ctx.report_checkpoint_failed(step, failures, reason);
-                }}),
+                }},
+               internal::OwnerOfProcess(GetEnvironment)),
         agreement(context),
         schedule(given.snapshot_every, given.snapshot_interval) {}
 
