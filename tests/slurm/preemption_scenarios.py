@@ -109,6 +109,18 @@ def too_short_a_warning(cluster):
     cluster.expect_nothing_left()
 
 
+def another_life(cluster):
+    """A script that is left of another life of the job, as its restart count tells, does not put the job
+    back into the queue, whatever its own part was."""
+    with open(cluster.path("preempted"), "w", encoding="utf-8") as file:
+        file.write("#!/bin/bash\necho '  \"outcome\": \"preempted\",' >\"$DDPRUN_REPORT\"\nexit 75\n")
+    os.chmod(cluster.path("preempted"), 0o755)
+    script = os.path.join(ROOT, "scripts/ddprun.sbatch")
+    job = cluster.submit(f"export DDPRUN=./preempted SLURM_RESTART_COUNT=1; exec {script}\n")
+    job.expect_end("FAILED", "75:0")
+    check(job.show()["Restarts"] == "0", "it was requeued")
+
+
 def time_limit(cluster):
     """Slurm's own warning before the time limit, of a training that would go on for ever: one
     checkpoint, requeue, and the next life makes 30 steps more."""
