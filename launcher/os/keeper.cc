@@ -76,7 +76,7 @@ class Keeper {
       agent_ = 0;
       exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
       again = WasKilled(status) && !asked_to_end_ && starts_ < kMostStarts;
-      if (WIFSIGNALED(status)) {
+      if (WasKilled(status)) {
         std::fprintf(stderr, "ddprun: the agent (pid %d) was killed by signal %d (%s)%s\n",
                      static_cast<int>(pid), WTERMSIG(status), ::strsignal(WTERMSIG(status)),
                      again ? "; it is started again" : "");
