@@ -14,14 +14,16 @@ namespace {
 // to requeue raises the restart count.
 constexpr char kScript[] = R"SH(
 set -f
-for _ in $(seq 120); do
+pause=5
+for _ in $(seq 14); do
   set -- $(squeue --noheader --jobs="$SLURM_JOB_ID" --states=RUNNING \
     --Format=BatchHost:300,RestartCnt:20,NodeList:60000)
   [ $# -eq 3 ] && [ "$2" = "${SLURM_RESTART_COUNT:-0}" ] || exit 1
   if ! scontrol show hostnames "$3" | grep -qxF -e "$1"; then
-    exec scontrol requeue "$SLURM_JOB_ID"
+    exec scontrol requeue incomplete "$SLURM_JOB_ID"
   fi
-  sleep 5
+  sleep "$pause"
+  pause=$((pause < 60 ? pause * 2 : 60))
 done
 exit 1
 )SH";

@@ -171,7 +171,11 @@ int RunJob(const RunCommand& command) {
   loop.Unwatch((*runner)->guardian_pidfd());
   if (!verdict.ok()) return fail(verdict.status(), kExitInternal);
   const int exit_code = Conclude(*verdict, context, config, console);
-  if (config.slurm_task && verdict->outcome == "unreachable" && RequeueWithoutBatchHost()) {
+  // Others lose their allocation with the node, and Slurm requeues them by itself.
+  const bool may_lose_nodes =
+      config.nodes.min < config.nodes.max || config.nodes.max < config.all_nodes;
+  if (config.slurm_task && may_lose_nodes && verdict->outcome == "unreachable" &&
+      RequeueWithoutBatchHost()) {
     LogWarning("the node with the batch script is gone: the job goes back to the queue");
     console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
   }

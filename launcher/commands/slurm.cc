@@ -72,6 +72,25 @@ absl::Status FillFolder(const SlurmCommand& command, const SlurmJob& job) {
   return WriteFileAtomic(job.folder + "/job.sbatch", SlurmScript(job));
 }
 
+// Between keys that are right each for itself; or "".
+std::string Contradiction(const JobDraft& draft) {
+  const JobConfig& config = draft.config;
+  const int in_slurm = config.slurm.nodes;
+  if (draft.origins.count("nodes") != 0 && in_slurm > 0 && in_slurm != config.nodes.max) {
+    return absl::StrCat("slurm.nodes: expected ", config.nodes.max, ", the most that `nodes` says ",
+                        "(found ", in_slurm, "); one of the two is enough");
+  }
+  const int train = in_slurm > 0                        ? in_slurm
+                    : draft.origins.count("nodes") != 0 ? config.nodes.max
+                                                        : 1;
+  if (train == 1 && config.slurm.spare_nodes > 0) {
+    return "slurm.spare_nodes: a job of one node cannot have spares; it goes back to the queue "
+           "when "
+           "its node fails";
+  }
+  return "";
+}
+
 }  // namespace
 
 int SubmitToSlurm(const SlurmCommand& command, const Host& host) {
@@ -83,6 +102,9 @@ int SubmitToSlurm(const SlurmCommand& command, const Host& host) {
     return Fail(kExitBadConfig, absl::StrCat(command.path,
                                              ":1:1: command: expected the program that "
                                              "a worker runs (found none)"));
+  }
+  if (const std::string problem = Contradiction(job.draft); !problem.empty()) {
+    return Fail(kExitBadConfig, absl::StrCat(command.path, ": ", problem));
   }
   job.name = fs::path(command.path).stem();
   job.directory = host.CurrentDirectory();

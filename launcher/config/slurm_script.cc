@@ -16,30 +16,41 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// For the workers' end, and for Slurm to notice, out of the time of the warning.
-constexpr seconds kAfterSave{15};
+// For Slurm to notice the end, out of the time of the warning; and stop_grace where it is not
+// given.
+constexpr seconds kAfterTheEnd{10};
+constexpr seconds kStopGrace{5};
+
+constexpr absl::string_view kSave =
+    R"SH(# A checkpoint has to be durable, and the workers gone, before the time of the warning is over.
+export DDPRUN_SAVE_TIMEOUT=%SAVE%
+)SH";
 
 constexpr absl::string_view kBody = R"SH(set -u
 
-# A checkpoint has to be durable, and the workers gone, before the time of the warning is over.
-export DDPRUN_SAVE_TIMEOUT=%SAVE%
-# How the job ended; of each life of the job its own.
-export DDPRUN_REPORT=%FOLDER%/report.${SLURM_RESTART_COUNT:-0}.json
-
+# Of a job array this task alone.
+job=$SLURM_JOB_ID
+[[ -n ${SLURM_ARRAY_JOB_ID:-} ]] && job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 # The warning: SIGTERM to every agent, which makes one checkpoint of the whole job. Slurm's own
 # SIGTERM reaches the agents without this script, which waits for them in any case.
-trap 'scancel --signal=TERM "$SLURM_JOB_ID"' USR1
+trap 'scancel --signal=TERM "$job"' USR1
 trap : TERM
+
+# What srun would not hand on: this environment after --export=NONE, and --cpus-per-task.
+export SLURM_EXPORT_ENV=ALL
+[[ -n ${SLURM_CPUS_PER_TASK:-} ]] && export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
+%SAVE%# How the job ended; of each life of each job its own.
+export DDPRUN_REPORT=%FOLDER%/report.$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}.json
+rm -f "$DDPRUN_REPORT"
 
 # --wait and --kill-on-bad-exit: ddprun decides what the end of one node means for the others.
 %STEP% &
 step=$!
+while kill -0 "$step" 2>/dev/null; do # a signal ends the wait, and the step goes on
+  wait "$step"
+done
 wait "$step"
 code=$?
-while kill -0 "$step" 2>/dev/null; do # a signal has ended the wait, and the step goes on
-  wait "$step"
-  code=$?
-done
 
 outcome=$(sed -n 's/^ *"outcome": "\([a-z]*\)",*$/\1/p' "$DDPRUN_REPORT" 2>/dev/null)
 # For srun a node that failed is a failure, also when the job went on without it.
@@ -49,21 +60,30 @@ outcome=$(sed -n 's/^ *"outcome": "\([a-z]*\)",*$/\1/p' "$DDPRUN_REPORT" 2>/dev/
 constexpr absl::string_view kRequeue = R"SH(
 # Again what was preempted, and only that: not what failed, and not what its user has cancelled.
 # Nor of a life before this one: SLURM_RESTART_COUNT tells them apart.
-read -r state life < <(squeue --noheader --jobs="$SLURM_JOB_ID" --Format=State,RestartCnt)
+state='' life=''
+if [[ $outcome == preempted ]]; then
+  for _ in {1..12}; do # slurmctld may be away for a while
+    shown=$(squeue --noheader --jobs="$job" --Format=State,RestartCnt) && break
+    sleep 5
+  done
+  read -r state life <<<"$shown"
+fi
 if [[ $outcome == preempted && $state == RUNNING && $life == "${SLURM_RESTART_COUNT:-0}" ]]; then
   echo "preempted; the job goes back to the queue"
   trap '' TERM # the end of this script, which comes with that
   # Nodes whose workers failed again and again (restart.quarantine). A job that waits can be told.
   left_out=$(sed -n '/^ *"left_out": \[/,/\]/s/^ *"\([^"]*\)",*$/\1/p' "$DDPRUN_REPORT" | paste -sd,)
   if [[ -n $left_out ]]; then
-    before=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%x)
+    before=$(squeue --noheader --jobs="$job" --format=%x)
     [[ -z $before || $before == *null* ]] || left_out+=,$before
-    scontrol requeuehold "$SLURM_JOB_ID" &&
-      scontrol update JobId="$SLURM_JOB_ID" ExcNodeList="$left_out"
-    scontrol release "$SLURM_JOB_ID"
+    scontrol requeuehold incomplete "$job" &&
+      scontrol update JobId="$job" ExcNodeList="$left_out"
+    scontrol release "$job"
   else
-    scontrol requeue "$SLURM_JOB_ID"
+    scontrol requeue incomplete "$job"
   fi
+elif [[ $outcome == preempted ]]; then
+  echo "preempted, but not put back into the queue: squeue says '$state', restarted '$life' times"
 fi
 )SH";
 
@@ -86,9 +106,15 @@ int WorkersPerNode(const SlurmJob& job) {
 
 std::string SaveTimeout(const SlurmJob& job) {
   const milliseconds warning = job.draft.config.slurm.warning;
-  const milliseconds left = std::max<milliseconds>(warning - kAfterSave, warning / 2);
+  if (warning == milliseconds::zero()) return "";
+  const bool grace_given = job.draft.origins.count("stop_grace") != 0;
+  const milliseconds grace = grace_given ? job.draft.config.stop_grace : kStopGrace;
+  const milliseconds left =
+      std::max<milliseconds>(warning - grace - kAfterTheEnd, (warning - grace) / 2);
   const bool given = job.draft.origins.count("save_timeout") != 0;
-  return FormatDuration(given ? std::min(left, job.draft.config.save_timeout) : left);
+  return absl::StrReplaceAll(
+      kSave,
+      {{"%SAVE%", FormatDuration(given ? std::min(left, job.draft.config.save_timeout) : left)}});
 }
 
 class ScriptWriter {

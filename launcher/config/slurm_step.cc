@@ -137,7 +137,12 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
                      FormatNodes(config.nodes), "); srun --nodes=", config.nodes.min,
                      " where the allocation has them"));
   }
-  if (config.nodes.max == 1) return absl::OkStatus();
+  if (step.nodes == 1) return absl::OkStatus();
+  if (config.nodes.max == 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "one node is to train, but this Slurm step has ", step.nodes,
+        ", and each would train on its own: srun --nodes=1, without slurm.spare_nodes"));
+  }
   rendezvous.endpoint = FormatEndpoint({step.first_host, SlurmPort(step.job_id)});
   rendezvous.spare_ports = kSlurmSparePorts;
   rendezvous.autostart = true;

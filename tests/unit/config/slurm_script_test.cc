@@ -14,6 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 SlurmJob JobOf(const std::string& name) {
   SlurmJob job;
@@ -41,8 +42,13 @@ INSTANTIATE_TEST_SUITE_P(Files, SlurmScriptTest, testing::Values("plain", "hosti
 TEST(SlurmScriptTest, SaveFitsInTheWarning) {
   SlurmJob job = JobOf("plain");
   EXPECT_THAT(SlurmScript(job), HasSubstr("DDPRUN_SAVE_TIMEOUT=105s\n"));
-  job.draft.config.slurm.warning = std::chrono::seconds(20);
+  job.draft.config.slurm.warning = std::chrono::seconds(25);
   EXPECT_THAT(SlurmScript(job), HasSubstr("DDPRUN_SAVE_TIMEOUT=10s\n"));
+  job.draft.origins["stop_grace"];
+  job.draft.config.stop_grace = std::chrono::seconds(9);
+  EXPECT_THAT(SlurmScript(job), HasSubstr("DDPRUN_SAVE_TIMEOUT=8s\n"));
+  job.draft.config.slurm.warning = std::chrono::seconds(0);
+  EXPECT_THAT(SlurmScript(job), Not(HasSubstr("DDPRUN_SAVE_TIMEOUT")));
 }
 
 TEST(SlurmScriptTest, ElasticJobAsksForARangeAndOutlivesANode) {

@@ -103,6 +103,11 @@ TEST(SlurmStepTest, OneNodeNeedsNoRendezvous) {
   EXPECT_EQ(config.rendezvous.id, "4711");
 }
 
+TEST(SlurmStepTest, EachNodeOfSeveralOnItsOwnIsRefused) {
+  EXPECT_THAT(ErrorOf({"--nnodes=1", "./train"}, kExitUsage, Task()),
+              HasSubstr("each would train on its own: srun --nodes=1"));
+}
+
 TEST(SlurmStepTest, SeveralTasksOnANodeAreRefusedWithWhatToWrite) {
   FakeHost host = Task();
   host.variables["SLURM_STEP_TASKS_PER_NODE"] = "1(x3),4";
