@@ -503,45 +503,45 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (workers_[i] == nullptr || workers_[i]->process.pid != peer) continue;
     const LocalRank local_rank{static_cast<int>(i)};
-    std::visit(Overloaded{
-                   [&](const StepMsg& step) {
-                     clock_.StepMade(local_rank, now);
-                     TellRestart();
-                     standbys_->Feed(StandbyPool::WorkerStepped{local_rank});
-                     Feed(Supervisor::StepReported{local_rank, step.step});
-                   },
-                   [&](const ErrorMsg& error) {
-                     Feed(Supervisor::ErrorReported{local_rank, error.kind, error.text});
-                   },
-                   [&](const CheckpointMsg& checkpoint) {
-                     const Header here = supervisor_.header();
-                     states_.OnCheckpoint(here.epoch, here.generation, checkpoint.step,
-                                          checkpoint.path);
-                     Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
-                   },
-                   [&](const CheckpointFailedMsg& failed) {
-                     Feed(Supervisor::CheckpointFailureReported{local_rank, failed.step,
-                                                                failed.failures, failed.reason});
-                   },
-                   [&](const SnapshotMsg& snapshot) {
-                     const Header here = supervisor_.header();
-                     states_.OnSnapshot(here.epoch, here.generation, snapshot.step);
-                     Feed(Supervisor::WorkerSpoke{local_rank});
-                   },
-                   [&](const ReadyMsg&) {
-                     clock_.PhaseBegan(local_rank, "ready", now);
-                     Feed(Supervisor::WorkerSpoke{local_rank});
-                   },
-                   [&](const PhaseMsg& phase) {
-                     clock_.PhaseBegan(local_rank, phase.name, now);
-                     Feed(Supervisor::WorkerSpoke{local_rank});
-                   },
-                   [](const ByeMsg&) {},
-                   [&](const StandbyMsg& standby) {
-                     if (!standby.waiting) standbys_->Feed(StandbyPool::WorkerCanStandBy{});
-                   },
-               },
-               message);
+    std::visit(
+        Overloaded{
+            [&](const StepMsg& step) {
+              clock_.StepMade(local_rank, now);
+              TellRestart();
+              standbys_->Feed(StandbyPool::WorkerStepped{local_rank});
+              Feed(Supervisor::StepReported{local_rank, step.step});
+            },
+            [&](const ErrorMsg& error) {
+              Feed(Supervisor::ErrorReported{local_rank, error.kind, error.text});
+            },
+            [&](const CheckpointMsg& checkpoint) {
+              const Header here = supervisor_.header();
+              states_.OnCheckpoint(here.epoch, here.generation, checkpoint.step, checkpoint.path);
+              Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
+            },
+            [&](const CheckpointFailedMsg& failed) {
+              Feed(Supervisor::CheckpointFailureReported{local_rank, failed.step, failed.failures,
+                                                         failed.reason});
+            },
+            [&](const SnapshotMsg& snapshot) {
+              const Header here = supervisor_.header();
+              states_.OnSnapshot(here.epoch, here.generation, snapshot.step);
+              Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
+            },
+            [&](const ReadyMsg&) {
+              clock_.PhaseBegan(local_rank, "ready", now);
+              Feed(Supervisor::WorkerSpoke{local_rank});
+            },
+            [&](const PhaseMsg& phase) {
+              clock_.PhaseBegan(local_rank, phase.name, now);
+              Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore});
+            },
+            [](const ByeMsg&) {},
+            [&](const StandbyMsg& standby) {
+              if (!standby.waiting) standbys_->Feed(StandbyPool::WorkerCanStandBy{});
+            },
+        },
+        message);
     return;
   }
   const auto* standby = std::get_if<StandbyMsg>(&message);

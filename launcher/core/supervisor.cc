@@ -17,8 +17,10 @@ namespace ddprun {
 namespace {
 
 // To the millisecond.
+// For people: to a tenth of a second.
 std::string Rounded(Duration duration) {
-  return Seconds(std::chrono::round<std::chrono::milliseconds>(duration));
+  using Tenths = std::chrono::duration<std::int64_t, std::deci>;
+  return Seconds(std::chrono::round<Tenths>(duration));
 }
 
 }  // namespace
@@ -63,14 +65,17 @@ std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint n
           [&](const WorkerSpawned& spawned) { OnWorkerSpawned(spawned, now); },
           [&](const SpawnFailed& failed) { OnSpawnFailed(failed, now); },
           [&](const WorkerSpoke& spoke) {
-            if (Worker* worker = Find(spoke.local_rank)) worker->speaks = speaks_ = true;
+            Worker* worker = Find(spoke.local_rank);
+            if (worker == nullptr) return;
+            worker->speaks = true;
+            checkpoints_ = checkpoints_ || spoke.checkpoints;
           },
           [&](const CheckpointReported& report) { OnCheckpointReported(report); },
           [&](const CheckpointFailureReported& report) { OnCheckpointFailureReported(report); },
           [&](const StepReported& report) {
             Worker* worker = Find(report.local_rank);
             if (worker == nullptr) return;
-            worker->speaks = speaks_ = true;
+            worker->speaks = true;
             worker->step = report.step;
           },
           [&](const ErrorReported& report) {

@@ -76,6 +76,7 @@ class Supervisor {
   // The worker said something over the control socket that has no event of its own here.
   struct WorkerSpoke {
     LocalRank local_rank;
+    bool checkpoints = false;  // and it was about a state: it can be asked for a checkpoint
   };
   // The worker reported it over the control socket.
   struct CheckpointReported {
@@ -278,7 +279,7 @@ class Supervisor {
   std::optional<Drained> drained_;
 
   std::optional<std::int64_t> checkpoint_;  // the newest that was reported in this generation
-  bool speaks_ = false;                     // some worker did, since the agent's start
+  bool checkpoints_ = false;                // some worker told of a state, since the agent's start
   bool durable_ = false;                    // there is a state to begin with, on some disk
   FailedCheckpoints failed_;                // since the agent's start
   std::int64_t told_failures_ = 0;          // of them, on this session

@@ -43,7 +43,7 @@ void Supervisor::OnSpawnFailed(const SpawnFailed& failed, TimePoint now) {
 void Supervisor::OnCheckpointReported(const CheckpointReported& report) {
   Worker* worker = Find(report.local_rank);
   if (worker == nullptr) return;
-  worker->speaks = speaks_ = durable_ = true;
+  worker->speaks = checkpoints_ = durable_ = true;
   if (checkpoint_ == report.step) return;  // another rank of this node said so
   checkpoint_ = report.step;
   SendUp(Checkpointed{report.step});
@@ -118,7 +118,7 @@ void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
 }
 
 bool Supervisor::CanBePreempted() const {
-  return speaks_ && joined_ && !verdict_ && state_ != SupervisorState::kFenced;
+  return checkpoints_ && joined_ && !verdict_ && state_ != SupervisorState::kFenced;
 }
 
 void Supervisor::LeaveJob(int signo, TimePoint now) {

@@ -226,7 +226,7 @@ TEST(SupervisorTest, WorkersThatSpeakAreAskedToSaveAndOthersCannotBe) {
   node.Run();
   node.Receive(0, Save{});
   EXPECT_THAT(node.Take(), ElementsAre("g0-> CannotSave"));
-  node.Step(Supervisor::WorkerSpoke{LocalRank{1}});
+  node.Step(Supervisor::WorkerSpoke{LocalRank{1}, true});
   node.Receive(9, Save{});
   EXPECT_THAT(node.Take(), IsEmpty()) << "of another generation";
   node.Receive(0, Save{});
@@ -276,7 +276,7 @@ TEST(SupervisorTest, SigtermAndSigintAreForwardedAndTheNodeLeaves) {
 TEST(SupervisorTest, SigtermOfASchedulerAsksForACheckpointAndWaitsForTheEnd) {
   SupervisorDriver node;
   node.Run();
-  node.Step(Supervisor::WorkerSpoke{LocalRank{1}});
+  node.Step(Supervisor::WorkerSpoke{LocalRank{1}, true});
   node.Signal(SIGTERM);
   EXPECT_THAT(node.Take(), ElementsAre("g0-> Preempted"));
   node.Signal(SIGTERM);
@@ -293,11 +293,20 @@ TEST(SupervisorTest, SigtermOfASchedulerAsksForACheckpointAndWaitsForTheEnd) {
   EXPECT_EQ(node.verdict().exit_code, 75);
 }
 
+TEST(SupervisorTest, WorkersThatHaveToldOfNoStateAreNotWaitedFor) {
+  SupervisorDriver node;
+  node.Run();
+  node.Step(Supervisor::WorkerSpoke{LocalRank{1}});
+  node.Step(Supervisor::StepReported{LocalRank{1}, 7});
+  node.Signal(SIGTERM);
+  EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 0,1"));
+}
+
 TEST(SupervisorTest, WhoIsPreemptedAndHearsNothingLeavesInTime) {
   for (const bool saved_before : {false, true}) {
     SupervisorDriver node(SupervisorDriver::WithoutLeases());
     node.Run();
-    node.Step(Supervisor::WorkerSpoke{LocalRank{1}});
+    node.Step(Supervisor::WorkerSpoke{LocalRank{1}, true});
     if (saved_before) node.Step(Supervisor::CheckpointReported{LocalRank{0}, 50});
     node.Signal(SIGTERM);
     node.Take();
