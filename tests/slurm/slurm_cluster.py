@@ -20,6 +20,7 @@ def check(condition, what):
 
 
 def wait_until(condition, what, seconds=60):
+    """Polls: neither Slurm nor a process of another node tells anybody."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         result = condition()

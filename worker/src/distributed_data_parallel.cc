@@ -192,23 +192,20 @@ GradientReducer::~GradientReducer() {
 // (torch/nn/parallel/distributed.py).
 void GradientReducer::before_forward() {
   State& state = *state_;
-  if (c10::GradMode::is_enabled()) {
-    if (state.synchronize) {
-      // The condition is the logger's own: it does not tell how many steps its means are of.
-      if (state.steps > 0 &&
-          (state.steps <= 10 || state.steps % state.options.statistics_sample_rate == 0)) {
-        ++state.measured_steps;
-      }
-      state.logger->set_runtime_stats_and_log();
-      ++state.steps;
-      internal::EnterForward(state.steps);
-      state.reducer->prepare_for_forward();
+  const bool gradients = c10::GradMode::is_enabled();
+  if (gradients && state.synchronize) {
+    // The condition is the logger's own: it does not tell how many steps its means are of.
+    if (state.steps > 0 &&
+        (state.steps <= 10 || state.steps % state.options.statistics_sample_rate == 0)) {
+      ++state.measured_steps;
     }
-    if (state.join) tell_joined();
-    state.reducer->rebuild_buckets();
-  } else if (state.join) {
-    tell_joined();
+    state.logger->set_runtime_stats_and_log();
+    ++state.steps;
+    internal::EnterForward(state.steps);
+    state.reducer->prepare_for_forward();
   }
+  if (state.join) tell_joined();
+  if (gradients) state.reducer->rebuild_buckets();
   const bool will_sync = state.buffers_changed && state.options.broadcast_buffers;
   if (state.join) {
     if (will_sync) sync_buffers_from(highest_rank(true));

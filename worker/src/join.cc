@@ -32,9 +32,17 @@ torch::Tensor Flag(const Context& ctx, bool set) {
   return torch::full({1}, set ? 1 : 0, torch::TensorOptions(torch::kInt64).device(ctx.device()));
 }
 
+constexpr char kTakingPart[] = "join(): keeping step with ranks that have more inputs";
+
+void Reduce(const Context& ctx, const torch::Tensor& tensor,
+            c10d::ReduceOp operation = c10d::ReduceOp::SUM) {
+  internal::Collective(kTakingPart, ctx.rank(), ctx.world_size(),
+                       [&] { StartReduce(ctx, tensor, operation)->wait(); });
+}
+
 std::int64_t Sum(const Context& ctx, bool set) {
   const torch::Tensor flag = Flag(ctx, set);
-  StartReduce(ctx, flag)->wait();
+  Reduce(ctx, flag);
   return flag.item<std::int64_t>();
 }
 
@@ -43,7 +51,7 @@ void ThrowIfOneHasEnded(const Context& ctx, bool ended) {
   const torch::Tensor of_rank =
       torch::zeros({ctx.world_size()}, torch::TensorOptions(torch::kInt64).device(ctx.device()));
   if (ended) of_rank[ctx.rank()].fill_(1);
-  StartReduce(ctx, of_rank)->wait();
+  Reduce(ctx, of_rank);
   const torch::Tensor ranks = of_rank.nonzero();
   if (ranks.numel() == 0) return;
   const int first = static_cast<int>(ranks[0].item<std::int64_t>());
@@ -69,7 +77,7 @@ int GradientReducer::highest_rank(bool eligible) const {
   const Context& ctx = *state_->ctx;
   const torch::Tensor rank = torch::full({1}, eligible ? ctx.rank() : -1,
                                          torch::TensorOptions(torch::kInt64).device(ctx.device()));
-  StartReduce(ctx, rank, c10d::ReduceOp::MAX)->wait();
+  Reduce(ctx, rank, c10d::ReduceOp::MAX);
   return static_cast<int>(rank.item<std::int64_t>());
 }
 
@@ -84,10 +92,14 @@ void GradientReducer::shadow_step() {
   std::vector<c10::intrusive_ptr<c10::ivalue::Future>> running;
   std::vector<c10d::GradBucket> buckets =
       state.reducer->get_grad_buckets(/*return_zero_tensors=*/true);
-  for (c10d::GradBucket& bucket : buckets) running.push_back(state.reducer->run_comm_hook(bucket));
-  for (const auto& future : running) future->waitAndThrow();
+  internal::Collective(kTakingPart, state.ctx->rank(), state.ctx->world_size(), [&] {
+    for (c10d::GradBucket& bucket : buckets) {
+      running.push_back(state.reducer->run_comm_hook(bucket));
+    }
+    for (const auto& future : running) future->waitAndThrow();
+  });
   if (state.SearchesInEachStep()) {
-    StartReduce(*state.ctx, state.reducer->get_local_used_map_on_device())->wait();
+    Reduce(*state.ctx, state.reducer->get_local_used_map_on_device());
   }
   state.reducer->push_rebuilt_params_for_all_indices();
 }
@@ -109,15 +121,12 @@ void GradientReducer::join(const std::function<void()>& train, const JoinOptions
     train();
   }
   bool is_last = true;
-  internal::Collective("taking part in the steps of ranks that have more inputs", ctx.rank(),
-                       ctx.world_size(), [&] {
-                         while (Sum(ctx, false) != 0) {
-                           if (options.throw_on_early_termination) ThrowIfOneHasEnded(ctx, true);
-                           const torch::NoGradGuard no_grad;
-                           shadow_step();
-                           is_last = false;
-                         }
-                       });
+  while (Sum(ctx, false) != 0) {
+    if (options.throw_on_early_termination) ThrowIfOneHasEnded(ctx, true);
+    const torch::NoGradGuard no_grad;
+    shadow_step();
+    is_last = false;
+  }
   std::vector<torch::Tensor> everything = state.parameters;
   everything.insert(everything.end(), state.buffers.begin(), state.buffers.end());
   internal::BroadcastFrom(highest_rank(is_last), ctx, everything);
