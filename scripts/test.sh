@@ -23,4 +23,13 @@ export LSAN_OPTIONS=${LSAN_OPTIONS:-print_suppressions=0 suppressions=$PWD/tests
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-exitcode=99 suppressions=$PWD/tests/tsan.supp}
 
-ctest --preset "$preset" --no-tests=error --parallel 2 "$@"
+folder=build
+[[ $preset == release ]] || folder+=/$preset
+failed=$folder/Testing/Temporary/LastTestsFailed.log
+rm -f "$failed"
+ctest --preset "$preset" --no-tests=error --parallel 2 "$@" && exit
+[[ -s $failed ]] || exit 1
+# Most tests start real processes, and a machine that does other work can starve one: a failure counts
+# when it repeats with nothing beside it.
+echo "What failed runs again, one test at a time."
+exec ctest --preset "$preset" --no-tests=error --rerun-failed --parallel 1 --repeat until-pass:2

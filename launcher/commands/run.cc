@@ -36,9 +36,6 @@
 namespace ddprun {
 namespace {
 
-// Shorter than an agent's lease, which ends the wait of the others anyway.
-constexpr std::chrono::seconds kReportLimit{2};
-
 Incarnation DrawIncarnation() {
   Incarnation incarnation;
   while (incarnation.value == 0) {
@@ -71,7 +68,8 @@ GuardianOptions LastDuties(const JobConfig& config, Incarnation incarnation, Run
                          incarnation};
       const auto credentials = LoadCredentials(config.rendezvous.credentials);
       if (credentials.ok()) {
-        ReportGone(config.rendezvous.endpoint, agent, kReportLimit, credentials->get())
+        // When the lease is over, the others know.
+        ReportGone(config.rendezvous.endpoint, agent, config.rendezvous.lease, credentials->get())
             .IgnoreError();
       }
     }

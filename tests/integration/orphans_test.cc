@@ -278,6 +278,8 @@ TEST(GuardianReportTest, AKilledAgentsRanksAreGivenAwayWithoutWaitingForItsLease
       daemon.endpoint(),
       "--rdzv-id",
       "job",
+      "--rdzv-conf",
+      "lease=60s",
       "--nnodes",
       "2",
       "sh",

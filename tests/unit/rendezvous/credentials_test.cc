@@ -255,7 +255,7 @@ TEST_F(CredentialsTest, AnAgentWithoutACertificateIsRefused) {
 
 TEST_F(CredentialsTest, AnAgentWithoutTlsIsToldThatItMayBeAskedFor) {
   Serve(Certificates("ours", "head"));
-  const auto agent = Open({}, std::chrono::milliseconds(300));
+  const auto agent = Open({});
   EXPECT_THAT(agent->inbox.ExpectLost(), HasSubstr("does it ask for TLS (--tls-ca)?"));
 }
 
