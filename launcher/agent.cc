@@ -55,6 +55,7 @@ SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   if (config.rendezvous.node_rank >= 0) {
     supervisor.node.requested_rank = NodeRank{config.rendezvous.node_rank};
   }
+  supervisor.unfit = options.unfit;
   supervisor.stop_grace = config.stop_grace;
   supervisor.leases = !config.standalone();
   if (!config.standalone()) {
@@ -159,7 +160,9 @@ absl::StatusOr<Verdict> Agent::Run() {
   return *verdict_;
 }
 
-void Agent::OnSignal(int signo) { Feed(Supervisor::SignalReceived{signo}); }
+void Agent::OnSignal(int signo) {
+  Feed(Supervisor::SignalReceived{signo, /*durable=*/!states_.files().empty()});
+}
 
 void Agent::OnSuspend() {
   for (const auto& worker : workers_) {
@@ -480,10 +483,7 @@ void Agent::OnWorkersLost(const absl::Status& why) {
   standbys_->Lose();
   const std::string reason(why.message());
   client_->Send(supervisor_.header(), Leave{reason, kExitInternal});
-  verdict_ = Verdict{};
-  verdict_->outcome = "left";
-  verdict_->exit_code = kExitInternal;
-  verdict_->reason = reason;
+  verdict_ = Verdict::Own("left", kExitInternal, reason);
   verdict_->failed_checkpoints = supervisor_.failed_checkpoints();
   loop_->Quit();
 }

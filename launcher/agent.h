@@ -47,6 +47,7 @@ class Agent {
     std::string address;               // this node's address, for the other nodes
     Incarnation incarnation;           // random, not 0
     std::vector<std::string> environ;  // NAME=value: what workers inherit
+    std::string unfit{};               // why this node must stay out of the job; empty: it may run
   };
 
   // All pointers must outlive the agent. `client` is not open yet.

@@ -1,9 +1,11 @@
 #include "launcher/report.h"
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "launcher/os/file_util.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/json/failed_checkpoints_json.h"
 #include "rendezvous/json/restart_times_json.h"
@@ -15,6 +17,28 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// What an outcome in a report that all nodes share tells of the job.
+constexpr int kNothing = 0;
+constexpr int kOfANode = 1;
+constexpr int kPreempted = 2;  // by whoever heard it first
+constexpr int kOfTheJob = 3;
+
+int Weight(const std::string& outcome) {
+  if (outcome.empty()) return kNothing;
+  if (outcome == "left" || outcome == "refused" || outcome == "unreachable") return kOfANode;
+  return outcome == "preempted" ? kPreempted : kOfTheJob;
+}
+
+// The outcome that this report tells of, of this job and epoch; or "".
+std::string OutcomeIn(const std::string& path, const ReportContext& context) {
+  std::ifstream file(path);
+  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const bool ours = json.is_object() && json.value("job", Json()) == Json(context.job) &&
+                    json.value("epoch", Json()) == Json(context.epoch);
+  const Json outcome = ours ? json.value("outcome", Json()) : Json();
+  return outcome.is_string() ? outcome.get<std::string>() : "";
+}
+
 }  // namespace
 
 std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportContext& context) {
@@ -24,8 +48,7 @@ std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportCon
         absl::StrCat("generation ", cause.failure.generation.value, " ended: ", Describe(cause)));
   }
   if (!verdict.left_out.empty()) {
-    lines.push_back(absl::StrCat("left out, for their workers failed again and again: ",
-                                 absl::StrJoin(verdict.left_out, ", ")));
+    lines.push_back(absl::StrCat("left out of the job: ", absl::StrJoin(verdict.left_out, ", ")));
   }
   if (verdict.outcome == "succeeded") {
     if (!verdict.earlier.empty()) {
@@ -64,6 +87,7 @@ std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportCon
 std::string VerdictToJson(const Verdict& verdict, const ReportContext& context) {
   Json json = {
       {"job", context.job},
+      {"epoch", context.epoch},
       {"host", context.host},
       {"outcome", verdict.outcome},
       {"exit_code", verdict.exit_code},
@@ -84,6 +108,19 @@ std::string VerdictToJson(const Verdict& verdict, const ReportContext& context) 
   AddTo(&json, verdict.failed_checkpoints);
   if (!verdict.left_out.empty()) json["left_out"] = verdict.left_out;
   return Dump(json, 2) + "\n";
+}
+
+absl::Status WriteReport(const std::string& path, const Verdict& verdict,
+                         const ReportContext& context) {
+  const std::string text = VerdictToJson(verdict, context);
+  const int weight =
+      verdict.own && verdict.outcome != "preempted" ? kOfANode : Weight(verdict.outcome);
+  if (context.once && weight < kOfTheJob) {
+    if (WriteNewFileAtomic(path, text).ok()) return absl::OkStatus();
+    const int there = Weight(OutcomeIn(path, context));
+    if (there > weight || (there == weight && weight == kOfANode)) return absl::OkStatus();
+  }
+  return WriteFileAtomic(path, text);
 }
 
 }  // namespace ddprun

@@ -2,9 +2,11 @@
 #ifndef DDPRUN_LAUNCHER_REPORT_H_
 #define DDPRUN_LAUNCHER_REPORT_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "launcher/core/supervisor.h"
 
 namespace ddprun {
@@ -13,6 +15,8 @@ struct ReportContext {
   std::string job;
   std::string host;
   std::string run_dir;  // where the logs are
+  std::uint32_t epoch = 0;
+  bool once = false;  // nothing else is ever called so: Slurm has chosen job and epoch
 };
 
 // Lines for the terminal: what broke, where, and the last words of the worker that broke. Empty
@@ -21,6 +25,13 @@ std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportCon
 
 // The JSON of --report; the fields are documented in docs/usage.md.
 std::string VerdictToJson(const Verdict& verdict, const ReportContext& context);
+
+// Gives the file `path` that JSON, all of it at once. The nodes of a Slurm job name the same file.
+// In it the job's end counts more than "preempted", and that more than what only one node came to
+// ("left", "refused", "unreachable", or what kept it from starting): what counts less does not take
+// the place of what is there of the same job and epoch.
+absl::Status WriteReport(const std::string& path, const Verdict& verdict,
+                         const ReportContext& context);
 
 }  // namespace ddprun
 

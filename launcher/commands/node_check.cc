@@ -22,7 +22,8 @@ constexpr std::uint64_t kLittleSharedMemory = 1024 * kMiB;  // containers often 
 
 Finding Address(const JobConfig& config, const NodeFacts& facts) {
   if (!facts.address.ok()) {
-    return {Level::kFailure, "address", std::string(facts.address.status().message())};
+    return {config.standalone() ? Level::kWarning : Level::kFailure, "address",
+            std::string(facts.address.status().message())};
   }
   if (config.nodes.max > 1 && IsLoopback(*facts.address)) {
     return {Level::kFailure, "address",
@@ -43,6 +44,9 @@ Finding Rendezvous(const JobConfig& config, const NodeFacts& facts) {
 
 Finding Ports(const NodeFacts& facts) {
   if (facts.ports.empty()) return {Level::kOk, "ports", "none is chosen beforehand on this node"};
+  if (facts.rendezvous_port) {
+    return {Level::kOk, "ports", absl::StrCat("a rendezvous is at ", *facts.rendezvous_port)};
+  }
   const std::string taken =
       absl::StrCat("taken by another program: ", absl::StrJoin(facts.taken_ports, ", "));
   if (facts.taken_ports.size() == facts.ports.size()) return {Level::kFailure, "ports", taken};
@@ -121,6 +125,7 @@ Finding Command(const JobConfig& config, const NodeFacts& facts) {
                          absl::StrJoin(facts.missing_libraries, ", "),
                          ", and the loader does not find it: LD_LIBRARY_PATH")};
   }
+  if (!facts.command_warning.empty()) return {Level::kWarning, "command", facts.command_warning};
   return {Level::kOk, "command",
           absl::StrCat(config.command.front(), facts.libraries.empty() ? "" : " with ",
                        absl::StrJoin(facts.libraries, ", "))};

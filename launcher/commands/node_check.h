@@ -19,7 +19,8 @@ struct NodeFacts {
   absl::StatusOr<std::string> address = "";    // of this node, for the others
   absl::Status endpoint;                       // whether the rendezvous's name resolves
   std::vector<int> ports;                      // that the job is to listen on here
-  std::vector<int> taken_ports;                // of these
+  std::vector<int> taken_ports;                // of these, by other programs
+  std::optional<int> rendezvous_port;          // of these: a rendezvous is there already
   std::int64_t unix_seconds = 0;               // by the wall clock
   bool clock_synchronized = true;              // as the kernel has it
   std::uint64_t open_files = 0;                // hard limit of this process
@@ -31,6 +32,7 @@ struct NodeFacts {
   absl::Status command;                        // whether a worker's program can be executed
   std::vector<std::string> libraries;          // files of libtorch and NCCL that it would load
   std::vector<std::string> missing_libraries;  // that it needs
+  std::string command_warning;
   absl::Status credentials;
   std::string credentials_warning;
   std::vector<std::string> unwritable;  // folders, with the reason

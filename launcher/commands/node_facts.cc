@@ -32,10 +32,12 @@
 #include "absl/strings/strip.h"
 #include "launcher/commands/connection.h"
 #include "launcher/commands/credentials.h"
+#include "launcher/config/command_line_program.h"
 #include "launcher/os/local_address.h"
 #include "launcher/os/program_path.h"
 #include "launcher/os/unique_fd.h"
 #include "rendezvous/auth/client_credentials.h"
+#include "rendezvous/client/operator_client.h"
 #include "worker/contract/memory_room.h"
 
 namespace ddprun {
@@ -46,6 +48,7 @@ using std::chrono::steady_clock;
 
 // Importing torch from a disk on a network that nobody has read from yet.
 constexpr std::chrono::seconds kProgramLimit{60};
+constexpr std::chrono::seconds kAnswerLimit{1};  // for a rendezvous on this host
 constexpr std::size_t kMaxOutput = 1 << 20;
 
 // What the program prints to stdout; empty where it fails or takes too long.
@@ -131,6 +134,15 @@ void TakeLoaderLine(const std::string& line, NodeFacts* facts) {
   facts->libraries.push_back(error ? name : file.filename().string());
 }
 
+// That of `python3 [options] SCRIPT`.
+void LookAtScript(const JobConfig& config, NodeFacts* facts) {
+  const auto place = FindPythonProgram(config.command);
+  if (!place || absl::StartsWith(config.command[*place], "-")) return;
+  const std::string& script = config.command[*place];
+  if (::access(script.c_str(), R_OK) == 0) return;
+  facts->command = absl::UnavailableError(absl::StrCat(script, ": ", std::strerror(errno)));
+}
+
 void LookAtCommand(const JobConfig& config, NodeFacts* facts) {
   if (config.command.empty()) return;
   std::vector<std::string> environment;
@@ -138,7 +150,8 @@ void LookAtCommand(const JobConfig& config, NodeFacts* facts) {
   const auto program = FindProgram(config.command.front(), environment, "");
   facts->command = program.status();
   if (!program.ok()) return;
-  if (absl::StartsWith(fs::path(*program).filename().string(), "python")) {
+  if (IsPythonInterpreter(config.command.front())) {
+    LookAtScript(config, facts);
     // One line each: "torch 2.6.0", "NCCL 2.22.3".
     const std::string versions =
         OutputOf({*program, "-c",
@@ -147,6 +160,10 @@ void LookAtCommand(const JobConfig& config, NodeFacts* facts) {
                   "  print('NCCL', '.'.join(map(str, torch.cuda.nccl.version())))\n"});
     for (const absl::string_view line : absl::StrSplit(versions, '\n', absl::SkipEmpty())) {
       facts->libraries.emplace_back(line);
+    }
+    if (versions.empty()) {
+      facts->command_warning = absl::StrCat(*program, " cannot import torch: ", *program,
+                                            " -c 'import torch' tells why");
     }
     return;
   }
@@ -164,15 +181,46 @@ bool IsTaken(int port) {
          errno == EADDRINUSE;
 }
 
-void LookAtPorts(const JobConfig& config, NodeFacts* facts) {
+bool IsRendezvous(const std::string& endpoint,
+                  const std::shared_ptr<const auth::ClientCredentials>& credentials) {
+  OperatorClient client({endpoint, kAnswerLimit, credentials});
+  const absl::Status status = client.Status("").status();
+  return !absl::IsUnavailable(status) && !absl::IsUnimplemented(status);
+}
+
+// Any job of several nodes will need that they find this one, whatever it may be.
+absl::StatusOr<std::string> AddressForOthers(const std::string& host) {
+  const auto own = OwnAddress(host);
+  if (!own.ok()) return own.status();
+  if (!own->has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(host, " stands for an address that this host does not have: /etc/hosts, DNS"));
+  }
+  if (!IsLoopback(**own)) return **own;
+  if (auto outside = OutsideAddress()) return *std::move(outside);
+  return absl::FailedPreconditionError(
+      absl::StrCat(host, " has only ", **own, ", which other nodes cannot reach"));
+}
+
+void LookAtPorts(const JobConfig& config,
+                 const std::shared_ptr<const auth::ClientCredentials>& credentials,
+                 NodeFacts* facts) {
   const RendezvousConfig& rendezvous = config.rendezvous;
   if (config.standalone()) return;
   const auto own = OwnAddress(HostOf(rendezvous.endpoint));
   facts->endpoint = own.status();
   if (!rendezvous.autostart || !own.ok() || !own->has_value()) return;
   for (int place = 0; place <= rendezvous.spare_ports; ++place) {
-    facts->ports.push_back(PortOf(rendezvous.endpoint) + place);
-    if (IsTaken(facts->ports.back())) facts->taken_ports.push_back(facts->ports.back());
+    const int port = PortOf(rendezvous.endpoint) + place;
+    facts->ports.push_back(port);
+    if (!IsTaken(port)) continue;
+    const std::string endpoint =
+        absl::StrCat(rendezvous.endpoint.substr(0, rendezvous.endpoint.rfind(':')), ":", port);
+    if (IsRendezvous(endpoint, credentials)) {
+      facts->rendezvous_port = port;
+    } else {
+      facts->taken_ports.push_back(port);
+    }
   }
 }
 
@@ -237,8 +285,12 @@ std::vector<std::string> LoaderLines(const std::string& program) {
 NodeFacts LookAtNode(const JobConfig& config, const Host& host) {
   NodeFacts facts;
   facts.host = HostName();
-  facts.address = NodeAddress(config);
-  LookAtPorts(config, &facts);
+  const bool no_job = config.standalone() && config.command.empty();
+  facts.address = no_job ? AddressForOthers(facts.host) : NodeAddress(config);
+  const auto credentials = LoadCredentials(config.rendezvous.credentials);
+  facts.credentials = credentials.ok() ? (*credentials)->Check() : credentials.status();
+  if (credentials.ok()) facts.credentials_warning = (*credentials)->warning();
+  LookAtPorts(config, credentials.ok() ? *credentials : nullptr, &facts);
   LookAtClock(&facts);
   LookAtLimits(&facts);
   LookAtGpus(host, &facts);
@@ -246,9 +298,6 @@ NodeFacts LookAtNode(const JobConfig& config, const Host& host) {
   for (const std::string& folder : {config.log_dir, config.checkpoint_dir}) {
     LookAtFolder(folder, &facts);
   }
-  const auto credentials = LoadCredentials(config.rendezvous.credentials);
-  facts.credentials = credentials.status();
-  if (credentials.ok()) facts.credentials_warning = (*credentials)->warning();
   return facts;
 }
 

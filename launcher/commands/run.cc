@@ -85,7 +85,7 @@ int Conclude(const Verdict& verdict, const ReportContext& context, const JobConf
     verdict.outcome == "succeeded" ? LogInfo(line) : LogError(line);
   }
   if (!config.report.empty()) {
-    const absl::Status status = WriteFileAtomic(config.report, VerdictToJson(verdict, context));
+    const absl::Status status = WriteReport(config.report, verdict, context);
     if (!status.ok()) LogError(status.message());  // the job's own code matters more
   }
   console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
@@ -94,11 +94,8 @@ int Conclude(const Verdict& verdict, const ReportContext& context, const JobConf
 
 // The end of a job that did not begin on this node.
 Verdict NotStarted(const absl::Status& status, int exit_code) {
-  Verdict verdict;
-  verdict.outcome = exit_code == kExitUnavailable ? "unreachable" : "failed";
-  verdict.exit_code = exit_code;
-  verdict.reason = std::string(status.message());
-  return verdict;
+  return Verdict::Own(exit_code == kExitUnavailable ? "unreachable" : "failed", exit_code,
+                      std::string(status.message()));
 }
 
 // What --preflight finds that would keep the job from running here; or "".
@@ -110,10 +107,6 @@ std::string WhyNotReady(const JobConfig& config) {
     if (finding.level == Finding::Level::kWarning) LogWarning(text);
   }
   return absl::StrJoin(failures, "; ");
-}
-
-Verdict StaysOut(const std::string& why) {
-  return Verdict::Own("left", kExitUnavailable, absl::StrCat("this node stays out: ", why));
 }
 
 }  // namespace
@@ -142,7 +135,9 @@ int RunJob(const RunCommand& command) {
   if (run.ok()) console_options.log_directory = run->path();
   const Console console = OpenConsole(STDOUT_FILENO, STDERR_FILENO, console_options);
   InitLog(console.err, config.verbosity);
-  const ReportContext context{config.rendezvous.id, HostName(), run.ok() ? run->path() : ""};
+  const ReportContext context{
+      config.rendezvous.id, config.node_name.empty() ? HostName() : config.node_name,
+      run.ok() ? run->path() : "", config.rendezvous.epoch, config.slurm_task};
   const auto fail = [&](const absl::Status& status, int exit_code) {
     return Conclude(NotStarted(status, exit_code), context, config, console);
   };
@@ -153,15 +148,21 @@ int RunJob(const RunCommand& command) {
                             run->why_no_snapshots()));
   }
 
-  if (config.preflight) {
-    if (const std::string why = WhyNotReady(config); !why.empty()) {
-      return Conclude(StaysOut(why), context, config, console);
-    }
-  }
+  const std::string unfit = config.preflight ? WhyNotReady(config) : "";
+  const auto stay_out = [&] {
+    return Conclude(
+        Verdict::Own("left", kExitUnavailable, absl::StrCat("this node stays out: ", unfit)),
+        context, config, console);
+  };
+  if (!unfit.empty() && config.standalone()) return stay_out();
   const auto connection = PrepareConnection(config, *run, incarnation.value, &loop);
+  if (!connection.ok() && !unfit.empty()) return stay_out();
   if (!connection.ok()) return fail(connection.status(), ExitCodeOf(connection.status()));
-  Agent agent({config, context.host, connection->node_address, incarnation, std::move(environment)},
-              &loop, runner->get(), connection->client.get(), console, &*run);
+  // The others are told, who would wait for this node; it may have to run their rendezvous, too.
+  if (!unfit.empty()) LogError(absl::StrCat("this node stays out: ", unfit));
+  Agent agent(
+      {config, context.host, connection->node_address, incarnation, std::move(environment), unfit},
+      &loop, runner->get(), connection->client.get(), console, &*run);
   running = &agent;
   loop.Watch((*runner)->guardian_pidfd(), EPOLLIN,
              [&](std::uint32_t) { agent.OnWorkersLost((*runner)->Lost()); });

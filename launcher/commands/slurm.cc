@@ -8,13 +8,17 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/commands.h"
+#include "launcher/config/job_draft.h"
 #include "launcher/config/slurm_script.h"
+#include "launcher/config/values.h"
 #include "launcher/config/yaml_config.h"
 #include "launcher/os/file_util.h"
 
@@ -75,6 +79,12 @@ absl::Status FillFolder(const SlurmCommand& command, const SlurmJob& job) {
 // Between keys that are right each for itself; or "".
 std::string Contradiction(const JobDraft& draft) {
   const JobConfig& config = draft.config;
+  const auto time = ParseSlurmTime(config.slurm.time);
+  if (time && *time <= config.slurm.warning) {
+    return absl::StrCat("slurm.time: expected more than the ", FormatDuration(config.slurm.warning),
+                        " of slurm.warning, or the job is warned as it starts (found ",
+                        config.slurm.time, ")");
+  }
   const int in_slurm = config.slurm.nodes;
   if (draft.origins.count("nodes") != 0 && in_slurm > 0 && in_slurm != config.nodes.max) {
     return absl::StrCat("slurm.nodes: expected ", config.nodes.max, ", the most that `nodes` says ",
@@ -91,6 +101,29 @@ std::string Contradiction(const JobDraft& draft) {
   return "";
 }
 
+// What every node would find wrong with the file; or "". What depends on the node is left to it.
+std::string WhatNodesWouldSay(JobDraft draft, const std::string& path, const Host& host) {
+  if (!ParseWholeNumber(draft.nproc_per_node)) draft.nproc_per_node = "1";
+  draft.config.virtual_local_rank = false;
+  draft.config.rendezvous.endpoint = "of-the-step:1";
+  const auto result =
+      FinishJob(draft, Origin{Source::kFile, absl::StrCat(path, ":1:1: command")}, host);
+  std::string text;
+  if (const auto* problems = std::get_if<std::vector<JobProblem>>(&result)) {
+    for (const JobProblem& problem : *problems) {
+      absl::StrAppend(&text, text.empty() ? "" : "\n", problem.message);
+    }
+  }
+  const CredentialsConfig& credentials = draft.config.rendezvous.credentials;
+  for (const std::string& file :
+       {credentials.token_file, credentials.tls_ca, credentials.tls_cert, credentials.tls_key}) {
+    if (file.empty() || access(file.c_str(), R_OK) == 0) continue;
+    absl::StrAppend(&text, text.empty() ? "" : "\n", path, ": cannot read ", file, ": ",
+                    std::strerror(errno));
+  }
+  return text;
+}
+
 }  // namespace
 
 int SubmitToSlurm(const SlurmCommand& command, const Host& host) {
@@ -98,10 +131,9 @@ int SubmitToSlurm(const SlurmCommand& command, const Host& host) {
   if (const absl::Status status = LoadJobFileInto(command.path, &job.draft); !status.ok()) {
     return Fail(kExitBadConfig, status.message());
   }
-  if (job.draft.config.command.empty()) {
-    return Fail(kExitBadConfig, absl::StrCat(command.path,
-                                             ":1:1: command: expected the program that "
-                                             "a worker runs (found none)"));
+  if (const std::string problems = WhatNodesWouldSay(job.draft, command.path, host);
+      !problems.empty()) {
+    return Fail(kExitBadConfig, problems);
   }
   if (const std::string problem = Contradiction(job.draft); !problem.empty()) {
     return Fail(kExitBadConfig, absl::StrCat(command.path, ": ", problem));
@@ -113,17 +145,16 @@ int SubmitToSlurm(const SlurmCommand& command, const Host& host) {
   if (error) job.ddprun = "ddprun";
   const fs::path log_dir = (fs::path(job.directory) / job.draft.config.log_dir).lexically_normal();
 
-  if (log_dir.native().find('\\') != std::string::npos) {
+  if (const std::string folder = log_dir / job.name; folder.find('\\') != std::string::npos) {
     return Fail(kExitBadConfig,
-                absl::StrCat("log_dir: Slurm writes nothing into a folder with a backslash in its "
-                             "name (found ",
-                             log_dir.native(), ")"));
+                absl::StrCat("log_dir, and the name of the job file: Slurm writes nothing into a "
+                             "folder with a backslash in its name (found ",
+                             folder, ")"));
   }
 
   if (command.dry_run) {
     job.folder = (log_dir / absl::StrCat("slurm-", job.name, "-XXXXXX")).string();
-    std::printf("%s\n# ---- on every node ----\n%s\n\n# ---- the workers' environment ----\n%s",
-                SlurmScript(job).c_str(), SlurmCommandLine(job).c_str(), SlurmRanks(job).c_str());
+    std::fputs(SlurmDryRun(job).c_str(), stdout);
     return 0;
   }
   auto folder = MakeFolder(log_dir, job.name);

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "launcher/config/values.h"
 
 namespace ddprun {
@@ -221,6 +224,32 @@ std::string SbatchWord(absl::string_view text) {
   return quotes ? absl::StrCat("\"", word, "\"") : word;
 }
 
+std::optional<std::chrono::seconds> ParseSlurmTime(absl::string_view text) {
+  const std::vector<absl::string_view> halves = absl::StrSplit(text, absl::MaxSplits('-', 1));
+  std::vector<std::int64_t> numbers;
+  for (const absl::string_view part : absl::StrSplit(halves.back(), ':')) {
+    const auto number = ParseWholeNumber(part);
+    if (!number || *number > 1'000'000) return std::nullopt;
+    numbers.push_back(*number);
+  }
+  if (numbers.size() > 3) return std::nullopt;
+  const bool days = halves.size() == 2;
+  // The unit of the first number depends on what else there is.
+  const std::size_t before = days ? 0 : numbers.size() == 3 ? 0 : 1;
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    total *= 60;
+    if (i >= before && i - before < numbers.size()) total += numbers[i - before];
+  }
+  if (days) {
+    const auto number = ParseWholeNumber(halves.front());
+    if (!number || *number > 1'000'000) return std::nullopt;
+    total += *number * 24 * 3600;
+  }
+  if (total == 0) return std::nullopt;
+  return seconds(total);
+}
+
 std::string SlurmScript(const SlurmJob& job) { return ScriptWriter(job).Write(); }
 
 std::string SlurmCommandLine(const SlurmJob& job) {
@@ -239,10 +268,18 @@ std::string SlurmCommandLine(const SlurmJob& job) {
   return line;
 }
 
-std::string SlurmRanks(const SlurmJob& job) {
+std::string SlurmDryRun(const SlurmJob& job) {
   const int nodes = NodesThatTrain(job);
   const int workers = WorkersPerNode(job);
-  std::string text;
+  std::string text =
+      absl::StrCat(SlurmScript(job), "\n# ---- on every node ----\n", SlurmCommandLine(job),
+                   "\n\n# ---- the workers' environment ----\n");
+  const bool given = job.draft.origins.count("nproc_per_node") != 0;
+  if (!given || !ParseWholeNumber(job.draft.nproc_per_node)) {
+    absl::StrAppend(&text,
+                    "# Each node counts its own workers: here one for each GPU that is asked for, "
+                    "at least 1.\n");
+  }
   for (int rank = 0; rank < nodes * workers; ++rank) {
     absl::StrAppend(&text, "RANK=", rank, " LOCAL_RANK=", rank % workers,
                     " GROUP_RANK=", rank / workers, " WORLD_SIZE=", nodes * workers,

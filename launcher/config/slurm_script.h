@@ -2,6 +2,8 @@
 #ifndef DDPRUN_LAUNCHER_CONFIG_SLURM_SCRIPT_H_
 #define DDPRUN_LAUNCHER_CONFIG_SLURM_SCRIPT_H_
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,11 +25,16 @@ std::string BashWord(absl::string_view text);
 // One word on an #SBATCH line, whatever is in it but line breaks.
 std::string SbatchWord(absl::string_view text);
 
+// Of --time: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS. nullopt: without a limit, or no
+// time that we can read; sbatch judges it.
+std::optional<std::chrono::seconds> ParseSlurmTime(absl::string_view text);
+
 std::string SlurmScript(const SlurmJob& job);
 // The command that the script runs on every node.
 std::string SlurmCommandLine(const SlurmJob& job);
-// One line for each worker: what its environment says, as far as it is known before the start.
-std::string SlurmRanks(const SlurmJob& job);
+// What --dry-run prints: the script, that command, and a line for each worker with what its
+// environment says, as far as it is known before the start.
+std::string SlurmDryRun(const SlurmJob& job);
 
 }  // namespace ddprun
 

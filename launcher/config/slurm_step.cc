@@ -30,6 +30,7 @@ class StepReader {
     step.job_id = Text("SLURM_JOB_ID");
     if (step.job_id.empty() || nodes.empty()) return std::nullopt;
     Number("SLURM_JOB_ID", 0);
+    step.node_name = Text("SLURMD_NODENAME");
     step.nodes = Number("SLURM_STEP_NUM_NODES", 1);
     step.node_id = Number("SLURM_NODEID", 0);
     step.first_host = FirstHost(Text("SLURM_STEP_NODELIST"));
@@ -109,8 +110,8 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
   JobConfig& config = draft->config;
   RendezvousConfig& rendezvous = config.rendezvous;
   if (!given("nproc_per_node")) {
-    const int gpus = step.gpus_on_node > 0 ? step.gpus_on_node : VisibleGpuCount(host);
-    draft->nproc_per_node = absl::StrCat(gpus > 0 ? gpus : 1);
+    const int gpus = step.gpus_on_node ? *step.gpus_on_node : VisibleGpuCount(host);
+    draft->nproc_per_node = absl::StrCat(std::max(gpus, 1));
   }
   if (given("rendezvous.endpoint") || !rendezvous.master_addr.empty() ||
       rendezvous.node_rank >= 0) {
@@ -121,10 +122,17 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
         "this Slurm step has more than one task on a node, and each is one ddprun; ddprun starts "
         "the workers of a node itself: srun --ntasks-per-node=1 ddprun --nproc-per-node N COMMAND");
   }
+  if (step.node_id >= step.nodes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "SLURM_NODEID is ", step.node_id, " in a step of ", step.nodes,
+        step.nodes == 1 ? " node" : " nodes", ", as in a heterogeneous job: ask for all nodes in ",
+        "one part, or give --rdzv-endpoint, --rdzv-id and --nnodes"));
+  }
   if (!given("rendezvous.id")) rendezvous.id = step.job_id;
   if (!given("save_timeout")) config.save_timeout = kSaveTimeout;
   if (!given("stop_grace")) config.stop_grace = kStopGrace;
   config.slurm_task = true;
+  config.node_name = step.node_name;
   config.all_nodes = step.nodes;
   if (!given("nodes")) {
     const int train = std::max(step.nodes - config.slurm.spare_nodes, 1);

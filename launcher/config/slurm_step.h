@@ -15,11 +15,12 @@ namespace ddprun {
 
 struct SlurmStep {
   std::string job_id;
+  std::string node_name;  // Slurm's, of this node
   int nodes = 1;
   int node_id = 0;         // of this node in the step, from 0
   std::string first_host;  // of the node whose id is 0
   bool one_task_each = true;
-  int gpus_on_node = 0;  // that this step was given
+  std::optional<int> gpus_on_node;  // that this step was given, where GPUs were asked for
 };
 
 // The step that this process is a task of; nullopt outside of one, as in a batch script without

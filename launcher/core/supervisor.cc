@@ -138,6 +138,7 @@ void Supervisor::Introduce(TimePoint now) {
   }
   Join join{options_.spec, options_.node, 0, !Alive().empty(), heard_ever_};
   join.failed_checkpoints = failed_;
+  join.unfit = options_.unfit;
   told_failures_ = failed_.count;
   SendUp(std::move(join));
   if (prepared_) SendUp(Prepared{});
@@ -359,7 +360,9 @@ void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
 
 void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
   if (state_ == SupervisorState::kLeaving) return;  // this node's own end is decided
-  if (generation_.value < 0) Say("the job is over; this node has started nothing");
+  if (generation_.value < 0 && options_.unfit.empty()) {
+    Say("the job is over; this node has started nothing");
+  }
   verdict_ = Verdict{ToString(finished.outcome),  finished.exit_code,  finished.reason,
                      finished.restarts_used,      finished.root_cause, finished.earlier,
                      finished.failed_checkpoints, finished.left_out};

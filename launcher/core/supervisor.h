@@ -109,6 +109,7 @@ class Supervisor {
   };
   struct SignalReceived {
     int signo = 0;
+    bool durable = false;  // this node knows of a state on some disk
   };
   // A later life of this job runs, and this one did not hear of it.
   struct Superseded {

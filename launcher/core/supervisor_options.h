@@ -23,6 +23,7 @@ struct Verdict {
   std::vector<RootCause> earlier;          // of the generations before, oldest first
   FailedCheckpoints failed_checkpoints{};  // of the job; of this node, where no more is known
   std::vector<std::string> left_out{};     // hosts whose workers failed again and again
+  bool own = false;                        // not the rendezvous's
   // The agent adds these. On this node, oldest first:
   std::vector<RestartTimes> restart_times{};
   std::optional<RestorePlan> restore{};  // of the last generation that it started
@@ -33,6 +34,7 @@ struct Verdict {
     verdict.outcome = std::move(outcome);
     verdict.exit_code = exit_code;
     verdict.reason = std::move(reason);
+    verdict.own = true;
     return verdict;
   }
 
@@ -45,6 +47,7 @@ struct SupervisorOptions {
   Incarnation incarnation;
   JobSpec spec;
   NodeSpec node;
+  std::string unfit{};  // why this node must stay out, as the rendezvous is told; empty: it may run
   Duration stop_grace = std::chrono::seconds(10);  // from the first signal to SIGKILL
   // After SIGKILL: a worker that is still there (in an uninterruptible wait) is named and left.
   Duration kill_grace = std::chrono::seconds(2);

@@ -93,6 +93,7 @@ void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
 // ---- the user and time ----
 
 void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
+  durable_ = durable_ || signal.durable;
   if (signal.signo == SIGUSR1 || signal.signo == SIGUSR2) {
     if (const auto alive = Alive(); !alive.empty()) {
       actions_.push_back(SignalWorkers{signal.signo, alive});

@@ -34,6 +34,22 @@ absl::Status WriteAndClose(int fd, std::string_view content) {
   return absl::OkStatus();
 }
 
+// `move` gives the file its name, or sets errno.
+absl::Status WriteBeside(const std::string& path, std::string_view content,
+                         int (*move)(const char* from, const char* to)) {
+  const std::string what = absl::StrCat("cannot write ", path);
+  std::string temporary = absl::StrCat(path, ".XXXXXX");
+  const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
+  if (fd < 0) return absl::ErrnoToStatus(errno, what);
+  absl::Status written = WriteAndClose(fd, content);
+  if (written.ok() && move(temporary.c_str(), path.c_str()) != 0) {
+    written = absl::ErrnoToStatus(errno, "");
+  }
+  if (written.ok()) return written;
+  ::unlink(temporary.c_str());
+  return absl::Status(written.code(), absl::StrCat(what, written.message()));
+}
+
 }  // namespace
 
 absl::Status MakeDirs(const std::string& path) {
@@ -44,17 +60,17 @@ absl::Status MakeDirs(const std::string& path) {
 }
 
 absl::Status WriteFileAtomic(const std::string& path, std::string_view content) {
-  const std::string what = absl::StrCat("cannot write ", path);
-  std::string temporary = absl::StrCat(path, ".XXXXXX");
-  const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
-  if (fd < 0) return absl::ErrnoToStatus(errno, what);
-  absl::Status written = WriteAndClose(fd, content);
-  if (written.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    written = absl::ErrnoToStatus(errno, "");
-  }
-  if (written.ok()) return written;
-  ::unlink(temporary.c_str());
-  return absl::Status(written.code(), absl::StrCat(what, written.message()));
+  return WriteBeside(path, content, ::rename);
+}
+
+absl::Status WriteNewFileAtomic(const std::string& path, std::string_view content) {
+  return WriteBeside(path, content, [](const char* from, const char* to) {
+    const int result = ::link(from, to);
+    const int error = errno;
+    ::unlink(from);
+    errno = error;
+    return result;
+  });
 }
 
 absl::StatusOr<UniqueFd> MemoryFile(std::string_view content) {

@@ -18,6 +18,10 @@ absl::Status MakeDirs(const std::string& path);
 // part: it is written beside its place and renamed. Not synced: it may be gone after a power loss.
 absl::Status WriteFileAtomic(const std::string& path, std::string_view content);
 
+// The same where there is no such file yet, also for several who do so at once on one file system:
+// one of them does, and for the others the error is AlreadyExists.
+absl::Status WriteNewFileAtomic(const std::string& path, std::string_view content);
+
 // A file in memory with this content, open for reading from its start; it has no name and is gone
 // when its last descriptor is closed.
 absl::StatusOr<UniqueFd> MemoryFile(std::string_view content);

@@ -64,6 +64,10 @@ absl::StatusOr<std::shared_ptr<const ClientCredentials>> ClientCredentials::Load
   return credentials;
 }
 
+absl::Status ClientCredentials::Check() const {
+  return munge_ == nullptr ? absl::OkStatus() : munge_->Encode("").status();
+}
+
 v1::HandshakeRequest ClientCredentials::NewHandshake() const {
   v1::HandshakeRequest request;
   request.set_scheme(token_ ? v1::AUTH_SCHEME_TOKEN : v1::AUTH_SCHEME_MUNGE);

@@ -29,6 +29,9 @@ class ClientCredentials {
   static absl::StatusOr<std::shared_ptr<const ClientCredentials>> Load(
       const CredentialOptions& options);
 
+  // Whether what they need beside files answers: with MUNGE, that munged makes a credential.
+  absl::Status Check() const;
+
   // For the channel.
   const std::shared_ptr<grpc::ChannelCredentials>& transport() const { return transport_; }
   bool tls() const { return tls_; }

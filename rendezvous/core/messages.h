@@ -78,6 +78,8 @@ struct Join {
   // What this node holds of the training: complete states, the newest first.
   std::vector<SavedState> states{};
   FailedCheckpoints failed_checkpoints{};  // in this agent's life
+  // Why this node must not take part, as it found before the job; empty: it may. Answer: Finished.
+  std::string unfit{};
 
   bool operator==(const Join&) const = default;
 };

@@ -16,9 +16,14 @@ bool Quarantine::Count(const std::string& host, TimePoint now) {
   while (blames_.size() > kMaxBlames || now - blames_.front().at > window_) blames_.pop_front();
   const auto times = std::count_if(blames_.begin(), blames_.end(),
                                    [&](const Dated& blame) { return blame.host == host; });
-  if (times < limit_ || hosts_.size() >= kMaxHosts) return false;
-  hosts_.push_back(host);
+  if (times < limit_ || !LeaveOut(host)) return false;
   std::erase_if(blames_, [&](const Dated& blame) { return blame.host == host; });
+  return true;
+}
+
+bool Quarantine::LeaveOut(const std::string& host) {
+  if (LeavesOut(host) || hosts_.size() >= kMaxHosts) return false;
+  hosts_.push_back(host);
   return true;
 }
 

@@ -1,5 +1,5 @@
-// Which nodes are left out of a job because their workers fail again and again: a worker on such a
-// node was the root cause so many times within the window. Pure: time comes in as an argument.
+// Which nodes are left out of a job: those where a worker was the root cause so many times within
+// the window, and those that said that they are not fit. Pure: time comes in as an argument.
 #ifndef DDPRUN_RENDEZVOUS_CORE_QUARANTINE_H_
 #define DDPRUN_RENDEZVOUS_CORE_QUARANTINE_H_
 
@@ -30,12 +30,15 @@ class Quarantine {
   static constexpr std::size_t kMaxBlames = 1024;
   static constexpr std::size_t kMaxHosts = 64;
 
-  // `limit` 0: no node is ever left out.
+  // `limit` 0: no node is ever left out for its workers.
   Quarantine(int limit, Duration window) : limit_(limit), window_(window) {}
   Quarantine(int limit, Duration window, const QuarantineRecord& record, TimePoint now);
 
   // A worker on this host was the root cause. Returns whether the host is left out from now on.
   bool Count(const std::string& host, TimePoint now);
+
+  // Leaves this host out from now on. Returns whether that is new.
+  bool LeaveOut(const std::string& host);
 
   bool LeavesOut(const std::string& host) const;
   const std::vector<std::string>& hosts() const { return hosts_; }

@@ -209,6 +209,10 @@ void Round::OnJoin(const Header& header, const Join& join) {
     Gather();
     if (epoch_ > 0) Keep();  // so that no earlier one ever comes back
   }
+  if (!join.unfit.empty()) {
+    OnUnfit(header, join);
+    return;
+  }
   const bool was_here = join.returning || header.generation.value >= 0;
   if (was_here && generation_.value < 0 && options_.leases && gathering() &&
       now_ < begun_at_ + spec_->lease) {
@@ -251,11 +255,39 @@ void Round::OnJoin(const Header& header, const Join& join) {
   SendTo(added, Waiting{std::move(waiting)});
 }
 
+// Where nodes come and go it may come again, and be fit then.
+void Round::OnUnfit(const Header& header, const Join& join) {
+  const std::string& host = join.node.host;
+  const std::string why = absl::StrCat(host, " stays out: ", join.unfit);
+  Say(why);
+  Tell({.kind = JobEvent::Kind::kLeft, .host = host, .reason = join.unfit});
+  NoteLost(host, join.unfit);
+  const bool for_good = spec_->all_nodes > 0;
+  if (for_good && quarantine_->LeaveOut(host)) {
+    ++met_;
+    const auto step = std::max(DurableStep(), NewestDurable(join.states));
+    if (!CanDoWithout(host, absl::StrCat("it is not fit (", join.unfit, ")"), kExitUnavailable,
+                      step)) {
+      Reply(header, *finished_);
+      return;
+    }
+    Keep();
+  }
+  Reply(header, Finished{Outcome::kLeft,
+                         kExitUnavailable,
+                         why,
+                         restarts_used(),
+                         {},
+                         {},
+                         failures_.total(),
+                         LeftOut()});
+}
+
 std::string Round::WhyJoinIsRefused(const Join& join) const {
   if (std::string why = WhyMalformed(join); !why.empty()) return why;
   if (!spec_) return "";
   if (std::string why = WhyJobDiffers(*spec_, join.job); !why.empty()) return why;
-  if (quarantine_->LeavesOut(join.node.host)) {
+  if (join.unfit.empty() && quarantine_->LeavesOut(join.node.host)) {
     return absl::StrCat(join.node.host, " is left out of job ", job_, ": ", WhyLeftOut());
   }
   if (roster_.size() >= options_.max_agents) {

@@ -150,6 +150,7 @@ class Round {
   void OnReceived(const Received& received);
   void OnJoin(const Header& header, const Join& join);
   void OnRejoin(Node& node, const Header& header, const Join& join);
+  void OnUnfit(const Header& header, const Join& join);
   std::string WhyJoinIsRefused(const Join& join) const;
   std::string WhyRankIsRefused(const NodeSpec& node) const;
   std::string WhyLeftOut() const;
@@ -202,6 +203,7 @@ class Round {
   void FinishPlan(const Plan& plan);
   // Of the newest durable state that a later job would begin with.
   std::optional<std::int64_t> DurableStep() const;
+  std::optional<std::int64_t> NewestDurable(const std::vector<SavedState>& states) const;
   void CarryOnPlan();
   void Drain(const std::string& reason);
   void OnGenerationEnded();
@@ -211,10 +213,15 @@ class Round {
   // Those that this cause has brought into quarantine are to go. False: too few remain, for good,
   // and the job has ended.
   bool LeaveOut(const RootCause& cause);
+  // The same of a host that is left out by now. `step`: a job could begin with it.
+  bool CanDoWithout(const std::string& host, const std::string& why, int exit_code,
+                    std::optional<std::int64_t> step);
   void RecordCause();  // of the current generation, if something failed in it
   // Tells every agent; the causes of the generations that have ended go with it.
   void Finish(Outcome outcome, int exit_code, std::string reason);
   enum class HowLost { kSilent, kKilled, kLeft };
+  // For those who wait for this host meanwhile.
+  void NoteLost(const std::string& host, const std::string& why);
   // `node` is out: its workers are gone, or no longer ours.
   void Lose(Node& node, HowLost how, const std::string& why);
 

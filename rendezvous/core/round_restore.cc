@@ -1,4 +1,5 @@
 // Round: which state a generation begins with, and who gives it to the others.
+#include <algorithm>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -35,7 +36,19 @@ std::optional<std::int64_t> Round::DurableStep() const {
   if (restore_ && restore_->state && restore_->state->tier == Tier::kDurable) {
     return restore_->step();
   }
-  return std::nullopt;
+  std::optional<std::int64_t> newest;
+  for (const Node& node : roster_.nodes()) newest = std::max(newest, NewestDurable(node.states));
+  return newest;
+}
+
+std::optional<std::int64_t> Round::NewestDurable(const std::vector<SavedState>& states) const {
+  std::optional<std::int64_t> newest;
+  for (const SavedState& state : states) {
+    const bool good = state.tier == Tier::kDurable &&
+                      timeline_.Holds(state, epoch_, std::max(generation_, floor_));
+    if (good) newest = std::max<std::optional<std::int64_t>>(newest, state.step);
+  }
+  return newest;
 }
 
 void Round::PlanRestore(Generation newest) {

@@ -218,25 +218,29 @@ bool Round::LeaveOut(const RootCause& cause) {
   const bool of_the_node = cause.kind == RootCause::Kind::kWorkerFailed &&
                            cause.failure.exit.error_kind != control::kErrorBind;
   if (!of_the_node || !quarantine_->Count(host, now_)) return true;
-  const int rest = spec_->all_nodes - static_cast<int>(quarantine_->hosts().size());
-  if (spec_->all_nodes > 0 && rest < spec_->min_nodes) {
-    const std::string reason =
-        absl::StrCat(host, " is left out, for ", WhyLeftOut(), ", and ", Nodes(rest),
-                     " of at least ", spec_->min_nodes, rest == 1 ? " remains" : " remain");
-    if (const auto step = DurableStep()) {
-      Finish(Outcome::kPreempted, kExitPreempted,
-             absl::StrCat(reason, "; the last checkpoint is of step ", *step));
-    } else {
-      Finish(Outcome::kFailed, ExitCodeOf(cause), reason);
-    }
-    return false;
-  }
+  if (!CanDoWithout(host, WhyLeftOut(), ExitCodeOf(cause), DurableStep())) return false;
   for (Node& node : roster_.nodes()) {
     if (node.spec.host != host) continue;
     node.dismissed = true;
     node.why_dismissed = absl::StrCat("left out: ", WhyLeftOut());
   }
   return true;
+}
+
+bool Round::CanDoWithout(const std::string& host, const std::string& why, int exit_code,
+                         std::optional<std::int64_t> step) {
+  const int rest = spec_->all_nodes - static_cast<int>(quarantine_->hosts().size());
+  if (spec_->all_nodes == 0 || rest >= spec_->min_nodes) return true;
+  const std::string reason =
+      absl::StrCat(host, " is left out, for ", why, ", and ", Nodes(rest), " of at least ",
+                   spec_->min_nodes, rest == 1 ? " remains" : " remain");
+  if (step) {
+    Finish(Outcome::kPreempted, kExitPreempted,
+           absl::StrCat(reason, "; the last checkpoint is of step ", *step));
+  } else {
+    Finish(Outcome::kFailed, exit_code, reason);
+  }
+  return false;
 }
 
 void Round::CarryOutPlan() {
@@ -409,6 +413,11 @@ void Round::Finish(Outcome outcome, int exit_code, std::string reason) {
   }
 }
 
+void Round::NoteLost(const std::string& host, const std::string& why) {
+  constexpr std::size_t kMaxLost = 16;
+  if (lost_.size() < kMaxLost) lost_.push_back(absl::StrCat(host, " (", why, ")"));
+}
+
 void Round::Lose(Node& node, HowLost how, const std::string& why) {
   const bool left = how == HowLost::kLeft;
   const bool needed = node.member() && !node.done();
@@ -418,8 +427,7 @@ void Round::Lose(Node& node, HowLost how, const std::string& why) {
   roster_.Erase(node);
   Say(absl::StrCat(left ? "" : "lost ", host, left ? " left: " : ": ", why));
   Tell({.kind = left ? JobEvent::Kind::kLeft : JobEvent::Kind::kLost, .host = host, .reason = why});
-  constexpr std::size_t kMaxLost = 16;
-  if (lost_.size() < kMaxLost) lost_.push_back(absl::StrCat(host, " (", why, ")"));
+  NoteLost(host, why);
   // One that was silent may come back.
   if (how == HowLost::kSilent) lost_silently_ = true;
   abandoned_ = !lost_silently_;

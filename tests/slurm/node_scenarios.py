@@ -1,29 +1,34 @@
 """Nodes that lose their power."""
+import json
+
+import training
 from slurm_cluster import check
 
-JOB = """
-command: [bash, -c, 'echo life ${{SLURM_RESTART_COUNT:-0}} generation $DDPRUN_GENERATION: rank $RANK
-  of $WORLD_SIZE on $(hostname); while [ ! -e stop ]; do sleep 0.05; done']
-slurm: {{nodes: 3, spare_nodes: {spares}}}
-rendezvous: {{daemon_grace: 3s}}
-"""
+RANKS = 3
+EVERY = 20  # steps between two checkpoints
+SCRIPT = ("echo life ${SLURM_RESTART_COUNT:-0} generation $DDPRUN_GENERATION: rank $RANK of $WORLD_SIZE "
+          'on $(hostname); exec "$@"')
 
 
 def _submit(cluster, spares):
+    """MNIST, in the middle of its first epoch and some steps after a checkpoint; and where each rank is."""
+    job_file = {"command": ["bash", "-c", SCRIPT, "train", *training.worker(cluster, EVERY)],
+                "checkpoint_dir": "checkpoints", "rendezvous": {"daemon_grace": "3s"},
+                "slurm": {"nodes": RANKS, "spare_nodes": spares}}
     with open(cluster.path("job.yaml"), "w", encoding="utf-8") as file:
-        file.write(JOB.format(spares=spares))
+        json.dump(job_file, file)  # JSON is YAML
     output = cluster.slurm(cluster.ddprun(), "slurm", "job.yaml", "--", "--parsable",
                            "--output=job.out")
     job = cluster.job(output.strip())
-    hosts = [job.wait_for_output(rf"life 0 generation 0: rank {rank} of 3 on (n\d)\n").group(1)
-             for rank in range(3)]
+    hosts = [job.wait_for_output(rf"life 0 generation 0: rank {rank} of {RANKS} on (n\d)\n").group(1)
+             for rank in range(RANKS)]
+    cluster.wait_for_step(EVERY + 5)
     return job, hosts
 
 
 def _end_well(cluster, job, nodes):
-    with open(cluster.path("stop"), "w", encoding="utf-8"):
-        pass
     job.expect_end("COMPLETED", "0:0")
+    training.expect_interrupted(cluster, job, RANKS, 1, repeated=EVERY + 10)
     cluster.expect_nothing_left(nodes)
 
 
@@ -51,7 +56,7 @@ def crash_of_the_batch_host_with_a_spare(cluster):
     # It asks for four nodes.
     cluster.control("boot", "n1")
     cluster.declare_up("n1")
-    for rank in range(3):
+    for rank in range(RANKS):
         job.wait_for_output(rf"life 1 generation \d: rank {rank} of 3 on n\d\n")
     _end_well(cluster, job, (1, 2, 3, 4))
     check(job.show()["Restarts"] == "1", f"restarted {job.show()['Restarts']} times")
@@ -62,7 +67,7 @@ def crash_of_the_batch_host(cluster):
     Slurm puts the job back into the queue, and it starts on other nodes."""
     job, _ = _submit(cluster, spares=0)
     cluster.control("crash", "n1")
-    for rank in range(3):
+    for rank in range(RANKS):
         job.wait_for_output(f"life 1 generation 0: rank {rank} of 3 on n{rank + 2}\n")
     _end_well(cluster, job, (2, 3, 4))
     check(job.show()["Restarts"] == "1", f"restarted {job.show()['Restarts']} times")
@@ -104,6 +109,9 @@ def quarantine(cluster):
         job.wait_for_output(rf"life 1 rank \d on {node}\n")
     job.expect_output(r"n3 is left out, for its workers were the root cause 2 times within 3600 s, "
                       r"and 2 nodes of at least 3 remain; the last checkpoint is of step 7")
-    _end_well(cluster, job, (1, 2, 3, 4))
+    with open(cluster.path("stop"), "w", encoding="utf-8"):
+        pass
+    job.expect_end("COMPLETED", "0:0")
+    cluster.expect_nothing_left()
     shown = job.show()
     check((shown["Restarts"], shown["ExcNodeList"]) == ("1", "n3"), shown)

@@ -3,7 +3,7 @@
 
 usage: tests/slurm/slurm_test.py SCENARIO... [--bin build/bin] [--keep]
        tests/slurm/slurm_test.py --list
-Needs root and Slurm; exits 77 where one of them is missing.
+Needs root and Slurm; exits 77 where one of them is missing, or 1 with DDPRUN_TEST_SLURM=required.
 """
 import argparse
 import importlib
@@ -74,9 +74,11 @@ def main():
     if arguments.list:
         print("\n".join(known))
         return 0
+    if not arguments.scenario or set(arguments.scenario) - set(known):
+        parser.error(f"expected some of: {' '.join(known)}")
     if (why := why_impossible()):
-        print("skipped: " + why, file=sys.stderr)
-        return MISSING
+        print(why, file=sys.stderr)
+        return 1 if os.environ.get("DDPRUN_TEST_SLURM") == "required" else MISSING
     results = [run(name, known[name], arguments) for name in arguments.scenario]
     return 0 if all(results) else 1
 

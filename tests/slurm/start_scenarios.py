@@ -1,6 +1,7 @@
 """`srun ddprun COMMAND` without any flag, and who is killed while it runs."""
 import re
 
+import training
 from slurm_cluster import NODES, check, read
 
 
@@ -47,30 +48,41 @@ def several_tasks_on_a_node(cluster):
     job.expect_output(r"srun --ntasks-per-node=1 ddprun --nproc-per-node N COMMAND")
 
 
-def _endless(cluster, *flags):
-    """Four nodes whose workers make steps until the file `stop` is there."""
-    worker = ("echo started rank $RANK generation $DDPRUN_GENERATION; "
-              "while [ ! -e stop ]; do sleep 0.05; done")
-    job = cluster.submit(f"srun --wait=0 --kill-on-bad-exit=0 {cluster.ddprun()} {' '.join(flags)} "
-                         f"-- bash -c '{worker}' steps\n")
-    for rank in range(NODES):
-        job.wait_for_output(rf"started rank {rank} generation 0\n")
+def different_nodes(cluster):
+    """Nodes with different numbers of GPUs, as Slurm tells each of them."""
+    job = cluster.submit("srun bash -c 'export SLURM_GPUS_ON_NODE=$((SLURM_NODEID % 2 + 1)); exec "
+                         f"{cluster.ddprun()} bash -c \"echo rank \\$RANK of \\$WORLD_SIZE, "
+                         "local \\$LOCAL_RANK of \\$LOCAL_WORLD_SIZE, node \\$SLURM_NODEID\"'\n")
+    job.expect_end("COMPLETED", "0:0")
+    rank = 0
+    for node in range(NODES):
+        for local in range(node % 2 + 1):
+            job.expect_output(f"rank {rank} of 6, local {local} of {node % 2 + 1}, node {node}\n")
+            rank += 1
+    cluster.expect_nothing_left()
+
+
+EVERY = 20  # steps between two checkpoints
+
+
+def _train(cluster, *flags):
+    worker = " ".join(training.worker(cluster, EVERY))
+    job = cluster.submit(f"srun --wait=0 --kill-on-bad-exit=0 {cluster.ddprun()} --checkpoint-dir "
+                         f"checkpoints {' '.join(flags)} -- {worker}\n")
+    cluster.wait_for_step(EVERY + 5)
     return job
 
 
-def _end_well(cluster, job, generation):
-    for rank in range(NODES):
-        job.wait_for_output(rf"started rank {rank} generation {generation}\n")
-    with open(cluster.path("stop"), "w", encoding="utf-8"):
-        pass
+def _end_well(cluster, job, times):
     job.expect_end("COMPLETED", "0:0")
+    training.expect_interrupted(cluster, job, NODES, times, repeated=EVERY + 1)
     cluster.expect_nothing_left()
 
 
 def killed_worker(cluster):
-    """SIGKILL of a worker: one restart."""
-    job = _endless(cluster, "--max-restarts", "1")
-    cluster.kill("n3", "^bash\\|bash -c echo started")
+    """SIGKILL of a worker: one restart, from a state that all ranks have."""
+    job = _train(cluster, "--max-restarts", "1")
+    cluster.kill("n3", "^mnist_ddp\\|")
     _end_well(cluster, job, 1)
     job.expect_output(r"rank 2 .* on n3: SIGKILL")
 
@@ -78,11 +90,10 @@ def killed_worker(cluster):
 def killed_agents(cluster):
     """SIGKILL of agents, of the one beside the rendezvous too: their keepers start them again, the
     rendezvous and the job go on, and no restart of the budget is used."""
-    job = _endless(cluster)
+    job = _train(cluster)
     rendezvous = cluster.pid("n1", "\\|ddprun rendezvous")
     cluster.kill("n3", "^ddprun\\|.*/ddprun ")
-    for rank in range(NODES):
-        job.wait_for_output(rf"started rank {rank} generation 1\n")
+    training.wait_for_run(cluster, 1)
     cluster.kill("n1", "^ddprun\\|.*/ddprun ")
     _end_well(cluster, job, 2)
     check(not read(f"/proc/{rendezvous}/comm"), "the rendezvous outlives the job")
@@ -96,9 +107,9 @@ def doctor(cluster):
                          f"srun -n1 -N1 {cluster.ddprun()} doctor --token-file none; echo code $?\n"
                          "srun --wait=0 --kill-on-bad-exit=0 bash -c '[[ $(hostname) != n3 ]] || "
                          f"ulimit -n 200; exec {cluster.ddprun()} --preflight --nnodes 3 "
-                         "bash -c \"echo rank \\$RANK of \\$WORLD_SIZE on \\$(hostname)\"'\n"
-                         "exit 0\n")
-    job.expect_end("COMPLETED", "0:0")
+                         "bash -c \"echo rank \\$RANK of \\$WORLD_SIZE on \\$(hostname)\"'\n")
+    # What srun makes of the one node that stayed out.
+    job.expect_end("FAILED", "69:0")
     said = read(cluster.path("doctor.json"))
     check(said.count('"ok": true') == NODES and said.count('"name": "ports"') == NODES, said)
     job.expect_output(r"failure +credentials .*none")
@@ -106,4 +117,22 @@ def doctor(cluster):
     job.expect_output(r"this node stays out: preflight: files: at most 200 open files")
     for rank, node in enumerate(("n1", "n2", "n4")):
         job.expect_output(rf"rank {rank} of 3 on {node}\n")
+    job.expect_output(r"error: n3: task 2: Exited with exit code 69")
+    cluster.expect_nothing_left()
+
+
+def unfit_first_node(cluster):
+    """The node where the rendezvous is to run fails the preflight: it runs there all the same, and a
+    spare takes the node's place. Without a spare, all nodes end at once, and say why."""
+    unfit = ("srun --wait=0 --kill-on-bad-exit=0 bash -c '[[ $(hostname) != n1 ]] || ulimit -n 200; "
+             f"exec {cluster.ddprun()} --preflight --nnodes ")
+    job = cluster.submit(unfit + "3 bash -c \"echo rank \\$RANK of \\$WORLD_SIZE on \\$(hostname)\"'\n"
+                         "echo without a spare\n" + unfit + "4 true'\n")
+    job.expect_end("FAILED", "69:0")
+    for rank, node in enumerate(("n2", "n3", "n4")):
+        job.expect_output(rf"rank {rank} of 3 on {node}\n")
+    second = job.output().split("without a spare\n")[1]
+    why = (r"n1 is left out, for it is not fit \(preflight: files: at most 200 open files.*\), and 3 "
+           r"nodes of at least 4 remain")
+    check(len(re.findall(rf"job {job.id} failed: {why}", second)) == NODES, second)
     cluster.expect_nothing_left()

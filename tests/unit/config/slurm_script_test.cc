@@ -33,7 +33,7 @@ class SlurmScriptTest : public testing::TestWithParam<std::string> {};
 TEST_P(SlurmScriptTest, IsAsItIsWrittenDown) {
   const SlurmJob job = JobOf(GetParam());
   ExpectGolden("tests/data/slurm/" + GetParam() + ".sbatch", SlurmScript(job));
-  ExpectGolden("tests/data/slurm/" + GetParam() + ".ranks.txt", SlurmRanks(job));
+  ExpectGolden("tests/data/slurm/" + GetParam() + ".dry-run.txt", SlurmDryRun(job));
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, SlurmScriptTest, testing::Values("plain", "hostile"),
@@ -49,6 +49,23 @@ TEST(SlurmScriptTest, SaveFitsInTheWarning) {
   EXPECT_THAT(SlurmScript(job), HasSubstr("DDPRUN_SAVE_TIMEOUT=8s\n"));
   job.draft.config.slurm.warning = std::chrono::seconds(0);
   EXPECT_THAT(SlurmScript(job), Not(HasSubstr("DDPRUN_SAVE_TIMEOUT")));
+}
+
+TEST(SlurmScriptTest, TimesOfEveryFormThatSlurmTakes) {
+  const std::pair<const char*, int> times[] = {{"2", 120},
+                                               {"2:30", 150},
+                                               {"1:02:03", 3723},
+                                               {"1-1", 90'000},
+                                               {"1-1:01", 90'060},
+                                               {"1-01:01:01", 90'061},
+                                               {"0", 0},
+                                               {"UNLIMITED", 0},
+                                               {"", 0},
+                                               {"1:2:3:4", 0},
+                                               {"9999999999999999999", 0}};
+  for (const auto& [text, expected] : times) {
+    EXPECT_EQ(ParseSlurmTime(text).value_or(std::chrono::seconds(0)).count(), expected) << text;
+  }
 }
 
 TEST(SlurmScriptTest, ElasticJobAsksForARangeAndOutlivesANode) {

@@ -98,6 +98,7 @@ TEST(SlurmStepTest, WorkersAreTheGpusOfTheStepElseThoseSeenElseOne) {
 TEST(SlurmStepTest, OneNodeNeedsNoRendezvous) {
   FakeHost host = Task();
   host.variables["SLURM_STEP_NUM_NODES"] = "1";
+  host.variables["SLURM_NODEID"] = "0";
   const JobConfig config = RunOf({"./train"}, host).config;
   EXPECT_TRUE(config.standalone());
   EXPECT_EQ(config.rendezvous.id, "4711");
@@ -113,6 +114,20 @@ TEST(SlurmStepTest, SeveralTasksOnANodeAreRefusedWithWhatToWrite) {
   host.variables["SLURM_STEP_TASKS_PER_NODE"] = "1(x3),4";
   EXPECT_THAT(ErrorOf({"./train"}, kExitUsage, host),
               HasSubstr("srun --ntasks-per-node=1 ddprun --nproc-per-node N COMMAND"));
+}
+
+// Slurm counts the nodes of all parts of a heterogeneous job, and each step variable those of one.
+TEST(SlurmStepTest, ANodeOfAnotherPartIsRefusedUnlessARendezvousIsNamed) {
+  FakeHost host = Task();
+  host.variables["SLURM_NODEID"] = "4";
+  EXPECT_THAT(ErrorOf({"./train"}, kExitUsage, host), HasSubstr("as in a heterogeneous job"));
+  RunOf({"--rdzv-endpoint=n1:29400", "--nnodes=6", "./train"}, host);
+}
+
+TEST(SlurmStepTest, TheNodesNameIsSlurms) {
+  FakeHost host = Task();
+  host.variables["SLURMD_NODENAME"] = "rack2-n1";
+  EXPECT_EQ(RunOf({"./train"}, host).config.node_name, "rack2-n1");
 }
 
 TEST(SlurmStepTest, MoreNodesThanTheStepHasAreRefused) {

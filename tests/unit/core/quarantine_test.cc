@@ -138,6 +138,80 @@ TEST(RoundQuarantineTest, WhereOthersMayComeTheJobWaitsForThem) {
   EXPECT_EQ(job.round().state(), RoundState::kGathering);
 }
 
+// ---- nodes that say that they must stay out ----
+
+void JoinUnfit(RoundDriver& job, char agent, std::vector<SavedState> states = {}) {
+  Join join{job.spec(), {std::string(1, agent), "10.0.0.9", 2}, 1};
+  join.unfit = "preflight: shm: 0 MiB are free";
+  join.states = std::move(states);
+  job.Receive(agent, join, Generation{-1});
+}
+
+TEST(RoundUnfitTest, ASpareTakesThePlaceOfANodeThatMustStayOut) {
+  RoundDriver job(Spec(2, 2, 3));
+  JoinUnfit(job, 'a');
+  EXPECT_EQ(job.TakeText(), "a<-g-1 Finished 69");
+  EXPECT_EQ(job.last_finished().outcome, Outcome::kLeft);
+  EXPECT_EQ(job.last_finished().reason, "a stays out: preflight: shm: 0 MiB are free");
+  EXPECT_THAT(job.last_finished().left_out, ElementsAre("a"));
+  EXPECT_FALSE(job.round().finished());
+  job.Join('b');
+  job.Join('c');
+  EXPECT_EQ(job.round().state(), RoundState::kForming);
+}
+
+TEST(RoundUnfitTest, WithTooFewLeftForGoodTheJobEndsAtOnceForEverybody) {
+  RoundDriver job(Spec(2, 2, 2));
+  job.Join('a');
+  JoinUnfit(job, 'b');
+  EXPECT_EQ(job.TakeText(), "a<-g-1 Finished 69; b<-g-1 Finished 69");
+  EXPECT_EQ(job.last_finished().outcome, Outcome::kFailed);
+  EXPECT_EQ(job.last_finished().reason,
+            "b is left out, for it is not fit (preflight: shm: 0 MiB are free), and 1 node of at "
+            "least 2 remains");
+  EXPECT_EQ(job.round().awaited(), 0);
+}
+
+TEST(RoundUnfitTest, WhoComesAfterThatHearsOfIt) {
+  RoundDriver job(Spec(2, 2, 2));
+  JoinUnfit(job, 'b');
+  EXPECT_TRUE(job.round().finished());
+  EXPECT_EQ(job.round().awaited(), 1);
+  job.Clear();
+  job.Join('a');
+  EXPECT_EQ(job.TakeText(), "a<-g-1 Finished 69");
+}
+
+TEST(RoundUnfitTest, AJobThatCanBeginWithAStateIsToBeRunAgainElsewhere) {
+  const SavedState state{0, Generation{0}, 40, Tier::kDurable};
+  RoundDriver job(Spec(2, 2, 2), {}, 1);
+  JoinUnfit(job, 'b', {state});
+  EXPECT_EQ(job.last_finished().outcome, Outcome::kPreempted);
+  EXPECT_THAT(job.last_finished().reason, HasSubstr("; the last checkpoint is of step 40"));
+  EXPECT_THAT(job.last_finished().left_out, ElementsAre("b"));
+}
+
+TEST(RoundUnfitTest, WhereNodesComeAndGoTheWaitNamesIt) {
+  const JobSpec spec = Spec(2, 2, 0);
+  RoundOptions options;
+  options.leases = false;
+  RoundDriver job(spec, options);
+  JoinUnfit(job, 'a');
+  job.Join('b');
+  EXPECT_FALSE(job.round().finished());
+  job.Clear();
+  job.Advance(spec.join_timeout);
+  EXPECT_THAT(job.last_finished().reason, HasSubstr("gone: a (preflight: shm: 0 MiB are free)"));
+}
+
+TEST(RoundUnfitTest, WhereNodesComeAndGoItMayComeAgain) {
+  RoundDriver job(Spec(2, 2, 0));
+  JoinUnfit(job, 'a');
+  job.Join('b');
+  job.Join('a');
+  EXPECT_EQ(job.round().state(), RoundState::kForming);
+}
+
 // A short job may be over before its slowest spare has come.
 TEST(RoundLateTest, AnAgentThatComesTooLateToAJobThatKnowsItsNodesHearsOfItsEnd) {
   RoundDriver job(Spec(2, 2, 3));

@@ -321,6 +321,29 @@ TEST(SupervisorTest, WhoIsPreemptedAndHearsNothingLeavesInTime) {
   }
 }
 
+// Of a job that was started again and is preempted before it has come to a step.
+TEST(SupervisorTest, WhoIsPreemptedBeforeItsWorkersRunMayGoOnFromWhatIsOnTheDisk) {
+  for (const bool durable : {false, true}) {
+    SupervisorDriver node;
+    node.Step(Supervisor::SignalReceived{SIGTERM, durable});
+    EXPECT_EQ(node.verdict().outcome, durable ? "preempted" : "left");
+    EXPECT_EQ(node.verdict().exit_code, durable ? 75 : 143);
+    EXPECT_TRUE(node.verdict().own);
+  }
+}
+
+TEST(SupervisorTest, ANodeThatMustStayOutSaysSoAndEndsAsItIsTold) {
+  SupervisorOptions options = SupervisorDriver::Options();
+  options.unfit = "preflight: files: too few";
+  SupervisorDriver node(options);
+  EXPECT_EQ(node.last_join().unfit, "preflight: files: too few");
+  node.Take();
+  node.Finish(Outcome::kLeft, 69);
+  EXPECT_EQ(node.verdict().outcome, "left");
+  EXPECT_EQ(node.verdict().exit_code, 69);
+  EXPECT_FALSE(node.verdict().own);
+}
+
 TEST(SupervisorTest, ASecondSignalEndsTheGrace) {
   SupervisorDriver node;
   node.Run();

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/node_facts.h"
 #include "launcher/config/host.h"
+#include "launcher/os/local_address.h"
 #include "launcher/os/unique_fd.h"
 #include "tests/support/temp_dir.h"
 
@@ -96,6 +97,17 @@ TEST(NodeCheckTest, WhatIsWrongIsNamedWithWhatToDo) {
          f.taken_ports = {1};
        }},
       {"ports", Level::kOk, "none", [](auto&, auto& f) { f.ports.clear(); }},
+      {"ports", Level::kOk, "a rendezvous is at 29400",
+       [](auto&, auto& f) { f.rendezvous_port = 29400; }},
+      {"address", Level::kWarning, "which other nodes cannot reach",
+       [](auto& c, auto& f) {
+         c = JobConfig();
+         f.address = absl::FailedPreconditionError(
+             "n1 has only 127.0.1.1, which other nodes "
+             "cannot reach");
+       }},
+      {"command", Level::kWarning, "cannot import torch",
+       [](auto&, auto& f) { f.command_warning = "/usr/bin/python3 cannot import torch"; }},
       {"clock", Level::kFailure, "in the past", [](auto&, auto& f) { f.unix_seconds = 0; }},
       {"clock", Level::kWarning, "synchronized",
        [](auto&, auto& f) { f.clock_synchronized = false; }},
@@ -199,6 +211,22 @@ TEST(NodeFactsTest, APortThatIsTakenIsSeen) {
   config.rendezvous.endpoint = "192.0.2.1:29400";  // of no host here
   facts = LookAtNode(config, PosixHost());
   EXPECT_THAT(facts.ports, IsEmpty());
+}
+
+TEST(NodeFactsTest, WithoutAJobItIsTheAddressForOthersThatMatters) {
+  const NodeFacts facts = LookAtNode(JobConfig(), PosixHost());
+  if (facts.address.ok()) {
+    EXPECT_FALSE(IsLoopback(*facts.address)) << *facts.address;
+  } else {
+    EXPECT_FALSE(facts.address.status().message().empty());
+  }
+}
+
+TEST(NodeFactsTest, AScriptThatIsNotThereIsNamed) {
+  JobConfig config;
+  config.command = {"python3", "-u", "/no/such/train.py"};
+  EXPECT_EQ(LookAtNode(config, PosixHost()).command.message(),
+            "/no/such/train.py: No such file or directory");
 }
 
 TEST(NodeFactsTest, TheLoaderTellsWhatAProgramNeedsAndTheProgramDoesNotRun) {

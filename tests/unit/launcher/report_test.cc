@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/temp_dir.h"
 
 namespace ddprun {
 namespace {
@@ -141,6 +145,82 @@ TEST(ReportTest, JsonIsValidWhateverTheWorkerPrinted) {
   verdict.root_cause->failure.exit.stderr_tail = {std::string("\xff\x00\"x", 4)};
   const auto json = nlohmann::json::parse(VerdictToJson(verdict, kContext));
   EXPECT_EQ(json["root_cause"]["stderr_tail"].size(), 1u);
+}
+
+// ---- one file for all nodes of a Slurm job ----
+
+class SharedReportTest : public testing::Test {
+ protected:
+  void Write(const Verdict& verdict, std::uint32_t epoch = 0, bool once = true) {
+    ReportContext context = kContext;
+    context.epoch = epoch;
+    context.once = once;
+    EXPECT_TRUE(WriteReport(path_, verdict, context).ok());
+  }
+  static Verdict OfTheJob(const std::string& outcome) {
+    Verdict verdict;
+    verdict.outcome = outcome;
+    return verdict;
+  }
+  std::string Outcome() const {
+    std::ifstream file(path_);
+    return nlohmann::json::parse(file)["outcome"];
+  }
+
+  const TempDir folder_;
+  const std::string path_ = folder_ / "report.json";
+};
+
+TEST_F(SharedReportTest, WhatOnlyOneNodeCameToDoesNotReplaceTheJobsEnd) {
+  std::uint32_t epoch = 0;
+  for (const char* const of_the_job : {"succeeded", "failed", "preempted"}) {
+    for (const char* const own : {"left", "refused", "unreachable", "preempted", "failed"}) {
+      Write(OfTheJob(of_the_job), ++epoch);
+      Write(Verdict::Own(own, 1, ""), epoch);
+      EXPECT_EQ(Outcome(), of_the_job) << own;
+    }
+  }
+}
+
+TEST_F(SharedReportTest, TheJobsEndReplacesWhatANodeCameTo) {
+  Write(Verdict::Own("left", 143, ""));
+  Write(OfTheJob("preempted"));
+  EXPECT_EQ(Outcome(), "preempted");
+  Write(OfTheJob("succeeded"));
+  EXPECT_EQ(Outcome(), "succeeded");
+}
+
+// A node that was drained or left out, and needed its time to end, while the others came to the
+// end.
+TEST_F(SharedReportTest, WhoWentBeforeTheEndDoesNotReplaceIt) {
+  Write(OfTheJob("succeeded"));
+  Write(OfTheJob("left"));
+  Write(OfTheJob("preempted"));
+  EXPECT_EQ(Outcome(), "succeeded");
+}
+
+TEST_F(SharedReportTest, OfNodesByThemselvesPreemptedCountsMost) {
+  Write(Verdict::Own("left", 143, ""));
+  Write(Verdict::Own("unreachable", 69, ""));
+  EXPECT_EQ(Outcome(), "left");
+  Write(Verdict::Own("preempted", 75, ""));
+  Write(Verdict::Own("refused", 77, ""));
+  EXPECT_EQ(Outcome(), "preempted");
+}
+
+TEST_F(SharedReportTest, AnotherLifeOrAnotherFileIsReplaced) {
+  Write(OfTheJob("succeeded"), 0);
+  Write(Verdict::Own("left", 143, ""), 1);
+  EXPECT_EQ(Outcome(), "left");
+  std::ofstream(path_) << "no JSON";
+  Write(Verdict::Own("refused", 77, ""), 1);
+  EXPECT_EQ(Outcome(), "refused");
+}
+
+TEST_F(SharedReportTest, WhereTheNameOfAJobMayBeUsedAgainTheLastOneIsThere) {
+  Write(OfTheJob("succeeded"), 0, false);
+  Write(Verdict::Own("unreachable", 69, ""), 0, false);
+  EXPECT_EQ(Outcome(), "unreachable");
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+"""A training whose step log shows where it was interrupted, and from which step it went on."""
+import re
+
+from slurm_cluster import check, read, wait_until
+
+SAMPLES = 2000
+BATCH = 8
+EPOCHS = 2
+
+
+def steps_of(nodes):
+    """Of the whole training on so many nodes, with one rank each."""
+    return EPOCHS * -(-SAMPLES // (nodes * BATCH))
+
+
+def worker(cluster, every):
+    """MNIST; a step takes some 50 ms, so that every signal lands in mid-epoch."""
+    return cluster.mnist("--epochs", str(EPOCHS), "--batch-size", str(BATCH),
+                         "--checkpoint-every", str(every), train=SAMPLES)
+
+
+def runs(cluster, rank=0):
+    """The steps that this rank made, a list from each start to its end."""
+    lists = []
+    generation = None
+    for line in read(cluster.path(f"steps/rank{rank}.log")).splitlines():
+        now, step = (int(word) for word in line.split()[0:3:2])
+        if now != generation or step <= lists[-1][-1]:
+            lists.append([])
+        lists[-1].append(step)
+        generation = now
+    return lists
+
+
+def wait_for_run(cluster, number, rank=0):
+    """Until this rank has made a step after so many interruptions."""
+    wait_until(lambda: len(runs(cluster, rank)) > number, lambda: f"{number} interruptions")
+
+
+def expect_accuracy(job, least=0.85):
+    accuracy = float(re.findall(r"test accuracy ([\d.]+)", job.output())[-1])
+    check(accuracy > least, f"accuracy {accuracy}")
+
+
+def expect_interrupted(cluster, job, nodes, times, repeated):
+    """Every rank was interrupted so often, in mid-epoch, went on from a state and not from the start, made
+    again no more than `repeated` steps each time, and left out none."""
+    total = steps_of(nodes)
+    for rank in range(nodes):
+        lists = runs(cluster, rank)
+        check(len(lists) == times + 1, f"rank {rank} started {len(lists)} times: {lists}")
+        for before, after in zip(lists, lists[1:]):
+            check(before[-1] % (total // EPOCHS) != 0, f"step {before[-1]} is the end of an epoch")
+            check(before[-1] - repeated < after[0] <= before[-1] + 1 and after[0] > 1,
+                  f"rank {rank} went on with {after[0]} after {before[-1]}")
+        made = sorted({step for steps in lists for step in steps})
+        check(made == list(range(1, total + 1)), f"rank {rank} made {made} of {total}")
+    expect_accuracy(job)
