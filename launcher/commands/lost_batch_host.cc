@@ -16,6 +16,7 @@ constexpr char kScript[] = R"SH(
 set -f
 pause=5
 for _ in $(seq 14); do
+  # shellcheck disable=SC2046 # three words
   set -- $(squeue --noheader --jobs="$SLURM_JOB_ID" --states=RUNNING \
     --Format=BatchHost:300,RestartCnt:20,NodeList:60000)
   [ $# -eq 3 ] && [ "$2" = "${SLURM_RESTART_COUNT:-0}" ] || exit 1

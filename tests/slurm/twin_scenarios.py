@@ -10,10 +10,10 @@ SPINNER = ("echo life ${SLURM_RESTART_COUNT:-0} generation $DDPRUN_GENERATION: r
            "$WORLD_SIZE on $(hostname); while [ ! -e stop ]; do sleep 0.05; done")
 
 
-def _submit(cluster, *words):
+def _submit(cluster, *words, ddprun=None):
     """Three of the four nodes, under the wrapper."""
     script = os.path.join(ROOT, "scripts/ddprun.sbatch")
-    output = cluster.slurm("env", "DDPRUN=" + cluster.ddprun(), "sbatch", "--parsable", "--nodes=3",
+    output = cluster.slurm("env", "DDPRUN=" + (ddprun or cluster.ddprun()), "sbatch", "--parsable", "--nodes=3",
                            "--output=job.out", script, *words)
     return cluster.job(output.strip())
 
@@ -60,9 +60,14 @@ def twin(cluster):
                  for line in read(cluster.path(f"trace.1/rank{rank}.log")).splitlines()]
         check(steps == list(range(resumed + 1, resumed + 1 + len(steps))) and len(steps) > 1,
               f"rank {rank} resumed at {resumed} and made {steps}")
+    # Up to there the trace is that of the life before; nothing of it came later.
+    before = read(cluster.path("trace.0/rank0.log"))
+    check({int(line.split()[2]) for line in before.splitlines()} >= set(range(1, resumed + 1)),
+          f"steps up to {resumed} are missing:\n{before}")
     # Slurm ends the script of the life before when it hears of n1 again.
     cluster.declare_up("n1")
     wait_until(lambda: not cluster.pids("n1"), lambda: f"left on n1: {cluster.pids('n1')}", 90)
+    check(read(cluster.path("trace.0/rank0.log")) == before, "the twin has made more steps")
     shown = job.show()
     check((shown["JobState"], shown["Restarts"]) == ("RUNNING", "1"), shown)
     cluster.slurm("scancel", job.id)
@@ -73,7 +78,12 @@ def twin(cluster):
 def cut_node(cluster):
     """A node is cut off, and the job is started again without it, with the rendezvous where it was. When
     the link is back, though not yet to Slurm, that one refuses what is left of the life before."""
-    job = _submit(cluster, "--", "bash", "-c", SPINNER)
+    # Slurm hands on nothing that a node says while it is cut off: a report of each node.
+    with open(cluster.path("ddprun"), "w", encoding="utf-8") as file:
+        file.write("#!/bin/bash\nunset DDPRUN_REPORT\n"
+                   f'exec {cluster.ddprun()} --report "$(hostname).json" "$@"\n')
+    os.chmod(cluster.path("ddprun"), 0o755)
+    job = _submit(cluster, "--", "bash", "-c", SPINNER, ddprun=cluster.path("ddprun"))
     for rank in range(3):
         job.wait_for_output(f"life 0 generation 0: rank {rank} of 3 on n{rank + 1}\n")
     cluster.control("cut", "n3")
@@ -83,9 +93,7 @@ def cut_node(cluster):
     check(cluster.pids("n3"), "nothing of the life before is left")
     cluster.control("hide", "n3")
     cluster.control("restore", "n3")
-    report = cluster.path(f"slurm-{job.id}.report.0.json")
-    wait_until(lambda: '"host": "n3"' in read(report), "the report of n3's agent")
-    told = json.loads(read(report))
+    told = json.loads(wait_until(lambda: read(cluster.path("n3.json")), "the report of n3's agent"))
     check((told["outcome"], told["exit_code"]) == ("refused", 77), told)
     check(re.fullmatch(rf"epoch 0 of job {job.id} is over: it was started again, as epoch 1",
                        told["reason"]), told)
