@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "launcher/commands/connection.h"
 #include "launcher/os/local_address.h"
 
 namespace ddprun {
@@ -25,7 +26,8 @@ Finding Address(const JobConfig& config, const NodeFacts& facts) {
     return {config.standalone() ? Level::kWarning : Level::kFailure, "address",
             std::string(facts.address.status().message())};
   }
-  if (config.nodes.max > 1 && IsLoopback(*facts.address)) {
+  const bool all_here = IsLoopback(HostOf(config.rendezvous.endpoint));
+  if (config.nodes.max > 1 && !all_here && IsLoopback(*facts.address)) {
     return {Level::kFailure, "address",
             absl::StrCat(facts.host, " has only ", *facts.address,
                          ", which other nodes cannot reach: give --local-addr")};

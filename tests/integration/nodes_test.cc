@@ -273,5 +273,17 @@ TEST(RendezvousCommandTest, ListensBeyondThisHostOnlyWhenTold) {
   EXPECT_THAT(daemon.err(), HasSubstr("--insecure"));
 }
 
+TEST_F(NodesTest, ANodeThatFailsItsPreflightTellsThoseWhoWaitForIt) {
+  const std::vector<std::string> more = {"--preflight", "--rdzv-conf", "join_timeout=2"};
+  Program& waiting = job_.AddNode(Flags(2, 1, more, "exit 0"));
+  std::vector<std::string> bad = more;
+  bad.insert(bad.end(), {"--checkpoint-dir", "/proc/none"});
+  Program& unfit = job_.AddNode(Flags(2, 1, bad, "exit 0"));
+  EXPECT_EQ(unfit.ExitCode(), 69);
+  EXPECT_THAT(unfit.err(), HasSubstr("this node stays out: preflight: folders: /proc/none: "));
+  EXPECT_EQ(waiting.ExitCode(), 69);
+  EXPECT_THAT(waiting.err(), HasSubstr("(preflight: folders: /proc/none: "));
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -2,6 +2,7 @@
 import os
 import re
 import shutil
+import subprocess
 
 from slurm_cluster import ROOT, check, read
 
@@ -40,5 +41,22 @@ def dry_run(cluster):
     for line in ("#SBATCH --nodes=4\n", "#SBATCH --gpus-per-node=8\n", "\nsrun --wait=0 ",
                  "RANK=31 LOCAL_RANK=7 GROUP_RANK=3 WORLD_SIZE=32 "):
         check(line in said, f"no {line!r} in:\n{said}")
+    check(not re.search(r"\d", cluster.slurm("squeue", "-h")), "a job was submitted")
+    check(not os.path.exists(cluster.path("logs")), "a folder was made")
+
+
+def mistakes(cluster):
+    """What the nodes would find wrong with the job file is said before anything waits in the queue."""
+    wrong = {"rendezvous: {lease: 1s}": "the lease must be at least three heartbeats",
+             "rendezvous: {token_file: none}": "cannot read none: No such file or directory",
+             "slurm: {time: '2', warning: 2min}": "slurm.time: expected more than the 2min of slurm.warning",
+             "restart: {warm: 1}": "needs --preload"}
+    for text, why in wrong.items():
+        with open(cluster.path("job.yaml"), "w", encoding="utf-8") as file:
+            file.write(f"command: [train.py]\n{text}\n")
+        for options in ([], ["--dry-run"]):
+            done = subprocess.run([cluster.ddprun(), "slurm", "job.yaml", *options], cwd=cluster.work,
+                                  env=cluster.environment, text=True, capture_output=True, check=False)
+            check(done.returncode == 65 and why in done.stderr, f"{text}: {done}")
     check(not re.search(r"\d", cluster.slurm("squeue", "-h")), "a job was submitted")
     check(not os.path.exists(cluster.path("logs")), "a folder was made")
