@@ -10,15 +10,16 @@ SCRIPT = ("echo life ${SLURM_RESTART_COUNT:-0} generation $DDPRUN_GENERATION: ra
           'on $(hostname); exec "$@"')
 
 
-def _submit(cluster, spares):
+def _submit(cluster, spares, *options, **keys):
     """MNIST, in the middle of its first epoch and some steps after a checkpoint; and where each rank is."""
-    job_file = {"command": ["bash", "-c", SCRIPT, "train", *training.worker(cluster, EVERY)],
+    job_file = {**keys,
+                "command": ["bash", "-c", SCRIPT, "train", *training.worker(cluster, EVERY)],
                 "checkpoint_dir": "checkpoints", "rendezvous": {"daemon_grace": "3s"},
                 "slurm": {"nodes": RANKS, "spare_nodes": spares}}
     with open(cluster.path("job.yaml"), "w", encoding="utf-8") as file:
         json.dump(job_file, file)  # JSON is YAML
     output = cluster.slurm(cluster.ddprun(), "slurm", "job.yaml", "--", "--parsable",
-                           "--output=job.out")
+                           "--output=job.out", *options)
     job = cluster.job(output.strip())
     hosts = [job.wait_for_output(rf"life 0 generation 0: rank {rank} of {RANKS} on (n\d)\n").group(1)
              for rank in range(RANKS)]
@@ -35,7 +36,7 @@ def _end_well(cluster, job, nodes):
 def crash_with_a_spare(cluster):
     """A node with a rank loses its power: the spare takes its place; no restart is spent, and the job
     is not requeued."""
-    job, hosts = _submit(cluster, spares=1)
+    job, hosts = _submit(cluster, 1)
     job.wait_for_output("this one waits as a spare")
     spare = ({"n1", "n2", "n3", "n4"} - set(hosts)).pop()
     cluster.control("crash", hosts[2])
@@ -46,10 +47,26 @@ def crash_with_a_spare(cluster):
     check(job.show()["Restarts"] == "0", "it was requeued")
 
 
+def crash_in_a_range(cluster):
+    """The same where the job may have two nodes: they go on, from the last state."""
+    job, _ = _submit(cluster, 0, "--nodes=3", nodes="2:3")
+    cluster.control("crash", "n3")
+    for rank in range(2):
+        job.wait_for_output(f"life 0 generation 1: rank {rank} of 2 on n{rank + 1}\n")
+    cluster.declare_down("n3")
+    job.expect_end("COMPLETED", "0:0")
+    for rank in range(2):
+        before, after = training.runs(cluster, rank)
+        check(EVERY <= after[0] - 1 <= before[-1], f"rank {rank} went on with {after[0]}: {before[-1]}")
+    training.expect_accuracy(job)
+    cluster.expect_nothing_left((1, 2))
+    check(job.show()["Restarts"] == "0", "it was requeued")
+
+
 def crash_of_the_batch_host_with_a_spare(cluster):
     """The same node, of a job that may lose nodes: Slurm lets it go on, without a script and without a
     rendezvous. The nodes that are left put it back into the queue."""
-    job, _ = _submit(cluster, spares=1)
+    job, _ = _submit(cluster, 1)
     cluster.control("crash", "n1")
     cluster.declare_down("n1")
     job.wait_for(Restarts="1")
@@ -65,7 +82,7 @@ def crash_of_the_batch_host_with_a_spare(cluster):
 def crash_of_the_batch_host(cluster):
     """The node with the script, rank 0 and the rendezvous loses its power, and there is no spare:
     Slurm puts the job back into the queue, and it starts on other nodes."""
-    job, _ = _submit(cluster, spares=0)
+    job, _ = _submit(cluster, 0)
     cluster.control("crash", "n1")
     for rank in range(RANKS):
         job.wait_for_output(f"life 1 generation 0: rank {rank} of 3 on n{rank + 2}\n")

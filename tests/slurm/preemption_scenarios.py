@@ -119,7 +119,11 @@ def cancel(cluster):
     job.expect_end("CANCELLED", "75:0")
     cluster.expect_nothing_left()
     check(job.show()["Restarts"] == "0", "it was requeued")
-    check(_report(cluster, job)["outcome"] == "preempted", "nothing was saved")
+    told = _report(cluster, job)
+    check(told["outcome"] == "preempted", told)
+    saved = int(re.search(r"the state of step (\d+) is saved", told["reason"]).group(1))
+    check(20 <= saved <= TOTAL // 2, f"step {saved} was not in mid-epoch")
+    check(os.path.exists(cluster.path(f"checkpoints/step-{saved:012d}.safetensors")), told)
 
 
 def too_short_a_warning(cluster):
