@@ -1,0 +1,162 @@
+// Who is named a straggler, from the ranks' times alone.
+#include "worker/src/straggler_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <vector>
+
+namespace ddp::internal {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+RankTimes Even(double ms) {
+  const nanoseconds time(static_cast<std::int64_t>(ms * 1e6));
+  return {time, time};
+}
+
+std::vector<RankTimes> Times(const std::vector<double>& ms) {
+  std::vector<RankTimes> times;
+  for (const double time : ms) times.push_back(Even(time));
+  return times;
+}
+
+std::vector<int> Ranks(const StragglerWatch::Verdict& verdict) {
+  std::vector<int> ranks;
+  for (const Straggler& straggler : verdict.stragglers) ranks.push_back(straggler.rank);
+  return ranks;
+}
+
+TEST(StragglerWatchTest, NamesARankThatIsHalfAsSlowAgainInTwoWindows) {
+  StragglerWatch watch;
+  EXPECT_THAT(Ranks(watch.Judge(Times({10, 10, 15, 10}))), IsEmpty());
+  const auto verdict = watch.Judge(Times({10, 11, 15, 9}));
+  ASSERT_THAT(Ranks(verdict), ElementsAre(2));
+  EXPECT_EQ(verdict.stragglers[0].time, milliseconds(15));
+  EXPECT_EQ(verdict.stragglers[0].others, milliseconds(10));
+  EXPECT_EQ(verdict.stragglers[0].wait(), milliseconds(5));
+  EXPECT_DOUBLE_EQ(verdict.stragglers[0].ratio(), 1.5);
+  EXPECT_THAT(verdict.ended, IsEmpty());
+}
+
+TEST(StragglerWatchTest, NamesNoneOfAnEvenJob) {
+  StragglerWatch watch;
+  for (int window = 0; window < 20; ++window) {
+    EXPECT_THAT(Ranks(watch.Judge(Times({10, 10.5, 9.5, 12}))), IsEmpty());
+  }
+}
+
+TEST(StragglerWatchTest, OneSlowWindowIsNotEnough) {
+  StragglerWatch watch;
+  for (int window = 0; window < 4; ++window) {
+    EXPECT_THAT(Ranks(watch.Judge(Times({10, 30}))), IsEmpty());
+    EXPECT_THAT(Ranks(watch.Judge(Times({10, 10}))), IsEmpty());
+  }
+}
+
+TEST(StragglerWatchTest, EndsAfterTwoWindowsAndSaysSoOnce) {
+  StragglerWatch watch;
+  watch.Judge(Times({10, 15}));
+  EXPECT_THAT(Ranks(watch.Judge(Times({10, 15}))), ElementsAre(1));
+  auto verdict = watch.Judge(Times({10, 10}));
+  EXPECT_THAT(Ranks(verdict), ElementsAre(1));
+  EXPECT_THAT(verdict.ended, IsEmpty());
+  verdict = watch.Judge(Times({10, 10}));
+  EXPECT_THAT(Ranks(verdict), IsEmpty());
+  EXPECT_THAT(verdict.ended, ElementsAre(1));
+  EXPECT_THAT(watch.Judge(Times({10, 10})).ended, IsEmpty());
+}
+
+TEST(StragglerWatchTest, AStragglerStaysOneJustBelowTheLimitAtWhichItBecameOne) {
+  StragglerWatch watch;
+  for (int window = 0; window < 3; ++window) {
+    EXPECT_THAT(Ranks(watch.Judge(Times({10, 12}))), IsEmpty());
+  }
+  watch.Judge(Times({10, 15}));
+  watch.Judge(Times({10, 15}));
+  for (int window = 0; window < 3; ++window) {
+    EXPECT_THAT(Ranks(watch.Judge(Times({10, 12}))), ElementsAre(1));
+  }
+  watch.Judge(Times({10, 11.4}));
+  EXPECT_THAT(watch.Judge(Times({10, 11.4})).ended, ElementsAre(1));
+}
+
+// What delays most of a rank's steps, but not all: that is not the rank's own speed.
+TEST(StragglerWatchTest, ItsQuickStepsCount) {
+  StragglerWatch watch;
+  for (int window = 0; window < 3; ++window) {
+    EXPECT_THAT(Ranks(watch.Judge({Even(10), {milliseconds(11), milliseconds(20)}})), IsEmpty());
+  }
+  // And its typical ones are told.
+  watch.Judge({Even(10), {milliseconds(14), milliseconds(20)}});
+  const auto verdict = watch.Judge({Even(10), {milliseconds(14), milliseconds(20)}});
+  ASSERT_THAT(Ranks(verdict), ElementsAre(1));
+  EXPECT_EQ(verdict.stragglers[0].time, milliseconds(20));
+}
+
+TEST(StragglerWatchTest, LessThanAMillisecondIsNobodysLoss) {
+  StragglerWatch watch;
+  for (int window = 0; window < 3; ++window) {
+    EXPECT_THAT(Ranks(watch.Judge(Times({0.5, 1.49}))), IsEmpty());
+  }
+  watch.Judge(Times({0.5, 1.5}));
+  EXPECT_THAT(Ranks(watch.Judge(Times({0.5, 1.5}))), ElementsAre(1));
+}
+
+TEST(StragglerWatchTest, NamesTheSlowestFirst) {
+  StragglerWatch watch;
+  const auto times = Times({10, 20, 10, 30, 10, 10});
+  watch.Judge(times);
+  EXPECT_THAT(Ranks(watch.Judge(times)), ElementsAre(3, 1));
+}
+
+TEST(StragglerWatchTest, WhoIsAsSlowAsHalfOfTheOthersIsNone) {
+  StragglerWatch watch;
+  for (int window = 0; window < 3; ++window) {
+    EXPECT_THAT(Ranks(watch.Judge(Times({10, 15, 15}))), IsEmpty());
+    EXPECT_THAT(Ranks(watch.Judge(Times({15, 10, 20, 15, 10}))), IsEmpty());
+  }
+}
+
+TEST(StragglerWatchTest, RanksWithoutTimesAreNeitherJudgedNorCompared) {
+  StragglerWatch watch;
+  for (int window = 0; window < 3; ++window) {
+    EXPECT_THAT(Ranks(watch.Judge({RankTimes(), Even(15)})), IsEmpty());
+    EXPECT_THAT(Ranks(watch.Judge({RankTimes()})), IsEmpty());
+  }
+  StragglerWatch other;
+  other.Judge(Times({10, 15, 10}));
+  other.Judge({Even(10), RankTimes(), Even(10)});  // changes nothing
+  EXPECT_THAT(Ranks(other.Judge({Even(10), Even(15), RankTimes()})), ElementsAre(1));
+}
+
+TEST(StragglerWatchTest, SummarizesAWindow) {
+  const auto ms = [](int n) { return nanoseconds(milliseconds(n)); };
+  const RankTimes times = Summarize({ms(9), ms(1), ms(7), ms(3), ms(5), ms(2), ms(8), ms(4)});
+  EXPECT_EQ(times.first_quartile, ms(3));
+  EXPECT_EQ(times.median, ms(5));
+  EXPECT_EQ(Summarize({ms(6)}).first_quartile, ms(6));
+  EXPECT_EQ(Summarize({ms(6)}).median, ms(6));
+  EXPECT_EQ(Summarize({nanoseconds(0)}).median, nanoseconds(1));
+  EXPECT_EQ(Summarize({}).median, nanoseconds(0));
+}
+
+TEST(StragglerWatchTest, SaysWhoAndWhatItCosts) {
+  Straggler straggler;
+  straggler.rank = 3;
+  straggler.time = microseconds(15250);
+  straggler.others = microseconds(10100);
+  EXPECT_EQ(Describe(straggler, "n2", 100),
+            "rank 3 (n2) keeps the others waiting: in the last 100 steps it computed 15.2 ms "
+            "before its first gradients were ready to be reduced, the others 10.1 ms; that costs "
+            "all of them 5.2 ms a step");
+}
+
+}  // namespace
+}  // namespace ddp::internal
