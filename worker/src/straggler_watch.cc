@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 
 namespace ddp::internal {
 namespace {
@@ -13,22 +14,21 @@ constexpr double kSlower = 1.25;       // than the others, to become a straggler
 constexpr double kStillSlower = 1.15;  // to stay one
 // Below, it is the scheduler of the operating system, and nobody's loss.
 constexpr nanoseconds kLeastWait = std::chrono::milliseconds(1);
-constexpr int kWindows = 2;  // in a row, before anything changes
+constexpr int kWindows = 3;  // in a row, before anything changes
 
-// Of the medians of all ranks but one. Of two in the middle it is the longer one: who is as slow as
-// half of the others is no straggler.
+// Of a time of each rank, the median without one rank. Of two in the middle it is the longer one:
+// who is as slow as half of the others is no straggler.
 class OthersMedian {
  public:
-  explicit OthersMedian(const std::vector<RankTimes>& ranks) {
+  OthersMedian(const std::vector<RankTimes>& ranks, nanoseconds RankTimes::*time) {
     for (const RankTimes& rank : ranks) {
-      if (rank.median.count() > 0) sorted_.push_back(rank.median);
+      if (rank.IsKnown()) sorted_.push_back(rank.*time);
     }
     std::sort(sorted_.begin(), sorted_.end());
   }
 
-  // 0: there are no others. `own` is one of the medians.
+  // `own` is one of the times, and there is another one.
   nanoseconds Without(nanoseconds own) const {
-    if (sorted_.size() < 2) return nanoseconds(0);
     const auto left_out = static_cast<std::size_t>(
         std::lower_bound(sorted_.begin(), sorted_.end(), own) - sorted_.begin());
     const std::size_t middle = (sorted_.size() - 1) / 2;
@@ -39,9 +39,11 @@ class OthersMedian {
   std::vector<nanoseconds> sorted_;
 };
 
-bool IsSlow(nanoseconds time, nanoseconds others, double limit) {
-  return static_cast<double>(time.count()) > limit * static_cast<double>(others.count()) &&
-         time - others >= kLeastWait;
+bool IsSlow(const RankTimes& rank, const RankTimes& others, double limit) {
+  const nanoseconds longer = rank.first_quartile - others.first_quartile;
+  return static_cast<double>(longer.count()) >
+             (limit - 1) * static_cast<double>(others.first_quartile.count()) &&
+         longer >= kLeastWait && rank.first_quartile > others.median;
 }
 
 std::string Milliseconds(nanoseconds time) {
@@ -62,26 +64,29 @@ RankTimes Summarize(std::vector<nanoseconds> times) {
 }
 
 StragglerWatch::Verdict StragglerWatch::Judge(const std::vector<RankTimes>& ranks) {
-  ranks_.resize(ranks.size());
-  const OthersMedian medians(ranks);
   Verdict verdict;
+  ranks_.resize(ranks.size());
+  if (std::count_if(ranks.begin(), ranks.end(), std::mem_fn(&RankTimes::IsKnown)) < 2) {
+    return verdict;
+  }
+  const OthersMedian quartiles(ranks, &RankTimes::first_quartile);
+  const OthersMedian medians(ranks, &RankTimes::median);
   for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (!ranks[i].IsKnown()) continue;
     Rank& known = ranks_[i];
-    const nanoseconds others =
-        ranks[i].median.count() > 0 ? medians.Without(ranks[i].median) : nanoseconds(0);
-    if (others.count() == 0) continue;
-    const bool slow =
-        IsSlow(ranks[i].first_quartile, others, known.straggles ? kStillSlower : kSlower);
+    const RankTimes others = {quartiles.Without(ranks[i].first_quartile),
+                              medians.Without(ranks[i].median)};
+    const bool slow = IsSlow(ranks[i], others, known.straggles ? kStillSlower : kSlower);
     known.contrary_windows = slow == known.straggles ? 0 : known.contrary_windows + 1;
     if (known.contrary_windows == kWindows) {
       known = {.straggles = slow};
       if (!slow) verdict.ended.push_back(static_cast<int>(i));
     }
-    if (!known.straggles) continue;
+    if (!known.straggles || !slow) continue;
     Straggler straggler;
     straggler.rank = static_cast<int>(i);
     straggler.time = ranks[i].median;
-    straggler.others = others;
+    straggler.others = others.median;
     verdict.stragglers.push_back(straggler);
   }
   std::stable_sort(verdict.stragglers.begin(), verdict.stragglers.end(),

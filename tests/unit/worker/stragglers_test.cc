@@ -24,7 +24,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::StartedRanks;
 
-constexpr int kWindow = 10;
+constexpr int kWindow = 12;
 
 struct Sleeper : torch::nn::Module {
   explicit Sleeper(bool buffer) : layer(register_module("layer", torch::nn::Linear(4, 4))) {
@@ -39,14 +39,14 @@ struct Sleeper : torch::nn::Module {
 };
 using Model = DistributedDataParallel<Sleeper>;
 
-DataParallelOptions EveryTenSteps() {
+DataParallelOptions EveryWindow() {
   DataParallelOptions options;
   options.straggler_every = kWindow;
   return options;
 }
 
 Model MakeModel(const Context& ctx, bool buffer = false) {
-  return Model(ctx, std::make_shared<Sleeper>(buffer), EveryTenSteps());
+  return Model(ctx, std::make_shared<Sleeper>(buffer), EveryWindow());
 }
 
 void Step(Model& model, milliseconds sleep) {
@@ -67,12 +67,12 @@ TEST(StragglersTest, OneThatIsSlowedByHalfIsNamedOnAllRanksAndNoneOnceItIsNot) {
     Model model = MakeModel(ctx, buffer);
     EXPECT_EQ(model.stragglers().step, 0);
     const milliseconds slow(ctx.rank() == 1 ? 15 : 10);
-    for (int step = 0; step < 2 * kWindow; ++step) Step(model, slow);
-    EXPECT_THAT(Ranks(model.stragglers()), IsEmpty());  // of the first window only
-    EXPECT_EQ(model.stragglers().step, kWindow);
+    for (int step = 0; step < 3 * kWindow; ++step) Step(model, slow);
+    EXPECT_THAT(Ranks(model.stragglers()), IsEmpty());  // of two windows only
+    EXPECT_EQ(model.stragglers().step, 2 * kWindow);
     Step(model, slow);
     ASSERT_THAT(Ranks(model.stragglers()), ElementsAre(1));
-    EXPECT_EQ(model.stragglers().step, 2 * kWindow);
+    EXPECT_EQ(model.stragglers().step, 3 * kWindow);
     EXPECT_EQ(model.stragglers().times.size(), 3u);
     const Straggler& straggler = model.stragglers().stragglers[0];
     EXPECT_GE(straggler.time, milliseconds(15));
@@ -131,7 +131,7 @@ TEST(StragglersTest, CountsAllThatARankDoesOnItsOwn) {
   };
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
     Model model = MakeModel(ctx);
-    for (int step = 0; step < 2 * kWindow + 1; ++step) kinds[kind](model);
+    for (int step = 0; step < 3 * kWindow + 1; ++step) kinds[kind](model);
     EXPECT_THAT(Ranks(model.stragglers()), ElementsAre(1)) << "kind " << kind;
   }
 }
@@ -142,7 +142,7 @@ TEST(StragglersTest, ModelsThatTakeTurnsSeeTheSameStraggler) {
   const Context ctx = init();
   Model first = MakeModel(ctx);
   Model second = MakeModel(ctx);
-  for (int step = 0; step < 2 * kWindow + 1; ++step) {
+  for (int step = 0; step < 3 * kWindow + 1; ++step) {
     Step(first, milliseconds(ctx.rank() == 1 ? 15 : 10));
     Step(second, milliseconds(1));
   }

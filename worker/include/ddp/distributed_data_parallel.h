@@ -216,9 +216,9 @@ class DistributedDataParallel {
   // Each rank measures in each step how long it computes on its own: from the end of one backward's
   // communication to its first gradient bucket of the next, the optimizer, the loading of data,
   // steps under no_sync() and forward included, and without what this library's collectives took
-  // in between. Only averaging backwards count as steps, and none within join(). A straggler is
-  // a rank of which three of four steps took 1.25 times as long as the others' median, and a
-  // millisecond longer, in two windows in a row; it is one no more after two windows below 1.15.
+  // in between. Only averaging backwards count as steps, and none within join(). A straggler's
+  // quick steps (the first quartile) take 1.25 times as long as the others' quick ones, and longer
+  // than their median, by 1 ms at least, in three windows in a row; three below 1.15 end that.
   //
   // Rank 0 writes a line for each to stderr at the end of each window, one when it has ended, and
   // tells the agent. On CUDA the GPU's time is measured, and collectives are left out only where
