@@ -319,6 +319,7 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   restore_ = assignment.restore;
   if (restore_) states_.OnStarted(*restore_);
   clock_.GenerationStarted(spawn.generation, EventLoop::Clock::now());
+  stragglers_.Clear();
   int warm = 0;
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
     const LocalRank local_rank{i};
@@ -535,6 +536,16 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
             [&](const PhaseMsg& phase) {
               clock_.PhaseBegan(local_rank, phase.name, now);
               Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore});
+            },
+            [&](const StragglerMsg& straggler) {
+              const auto news = straggler.ended
+                                    ? stragglers_.Ended(straggler.rank)
+                                    : stragglers_.Told(straggler.rank, straggler.host,
+                                                       std::chrono::microseconds(straggler.time),
+                                                       std::chrono::microseconds(straggler.others));
+              if (news && straggler.ended) LogInfo(*news);
+              if (news && !straggler.ended) LogWarning(*news);
+              Feed(Supervisor::WorkerSpoke{local_rank});
             },
             [](const ByeMsg&) {},
             [&](const StandbyMsg& standby) {

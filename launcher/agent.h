@@ -21,6 +21,7 @@
 #include "launcher/config/job_config.h"
 #include "launcher/core/node_states.h"
 #include "launcher/core/restart_clock.h"
+#include "launcher/core/straggler_list.h"
 #include "launcher/core/supervisor.h"
 #include "launcher/os/console_writer.h"
 #include "launcher/os/control_socket.h"
@@ -134,6 +135,7 @@ class Agent {
   // For the report: the last ones, and what the last generation began with.
   std::deque<RestartTimes> restart_times_;
   std::optional<RestorePlan> restore_;
+  StragglerList stragglers_;  // of this generation
   OomProbe oom_;
   WriterThread files_;
   WorkerLogs logs_;

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxQuotedBytes = 60;
 constexpr std::size_t kMaxPhaseBytes = 64;
+constexpr std::size_t kMaxHostBytes = 255;
 
 absl::Status Malformed(std::string line, const char* expected) {
   const bool cut = line.size() > kMaxQuotedBytes;
@@ -37,17 +38,17 @@ absl::StatusOr<ControlMessage> ParseCheckpoint(const control::Line& line) {
 }
 
 // What may be shown on a terminal, cut between two characters.
-std::string Reason(std::string_view text) {
-  if (text.size() > kMaxFailureReasonBytes) {
-    std::size_t end = kMaxFailureReasonBytes;
+std::string Printable(std::string_view text, std::size_t max_bytes) {
+  if (text.size() > max_bytes) {
+    std::size_t end = max_bytes;
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
     text = text.substr(0, end);
   }
-  std::string reason(text);
-  for (char& c : reason) {
+  std::string printable(text);
+  for (char& c : printable) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
   }
-  return reason;
+  return printable;
 }
 
 absl::StatusOr<ControlMessage> ParseCheckpointFailed(const control::Line& line) {
@@ -60,8 +61,36 @@ absl::StatusOr<ControlMessage> ParseCheckpointFailed(const control::Line& line) 
   if (!step || !failures || *failures < 1 || *failures > kMaxCheckpointFailures) {
     return Malformed(ToText(line), "CHECKPOINT_FAILED=<step> <number, 1 or more> <reason>");
   }
-  return CheckpointFailedMsg{
-      *step, *failures, second == std::string_view::npos ? "" : Reason(rest.substr(second + 1))};
+  return CheckpointFailedMsg{*step, *failures,
+                             second == std::string_view::npos
+                                 ? ""
+                                 : Printable(rest.substr(second + 1), kMaxFailureReasonBytes)};
+}
+
+// Takes the text up to the next space off `rest`, and the space.
+std::string_view NextWord(std::string_view* rest) {
+  const std::size_t space = rest->find(' ');
+  const std::string_view word = rest->substr(0, space);
+  rest->remove_prefix(space == std::string_view::npos ? rest->size() : space + 1);
+  return word;
+}
+
+absl::StatusOr<ControlMessage> ParseStraggler(const control::Line& line) {
+  std::string_view rest = line.value;
+  StragglerMsg message;
+  const std::optional<std::int64_t> rank = control::ParseNumber(NextWord(&rest));
+  message.ended = line.value.find(' ') == std::string_view::npos;
+  const std::optional<std::int64_t> time = control::ParseNumber(NextWord(&rest));
+  const std::optional<std::int64_t> others = control::ParseNumber(NextWord(&rest));
+  if (!rank || (!message.ended && (!time || !others || *others < 1 || rest.empty()))) {
+    return Malformed(ToText(line), "STRAGGLER=<rank> [<µs> <µs of others, 1 or more> <host>]");
+  }
+  message.rank = *rank;
+  if (message.ended) return message;
+  message.time = *time;
+  message.others = *others;
+  message.host = Printable(rest, kMaxHostBytes);
+  return message;
 }
 
 absl::StatusOr<ControlMessage> ParseError(const control::Line& line) {
@@ -115,6 +144,7 @@ absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& lin
   }
   if (line.key == control::kCheckpoint) return ParseCheckpoint(line);
   if (line.key == control::kCheckpointFailed) return ParseCheckpointFailed(line);
+  if (line.key == control::kStraggler) return ParseStraggler(line);
   if (line.key == control::kError) return ParseError(line);
   return std::nullopt;
 }

@@ -40,6 +40,15 @@ struct PhaseMsg {
   std::string name;
 };
 
+// A rank of the job, of any node, keeps the others waiting; or no longer.
+struct StragglerMsg {
+  std::int64_t rank = 0;
+  bool ended = false;       // else all that follows is set
+  std::int64_t time = 0;    // µs of each step that it computes on its own
+  std::int64_t others = 0;  // µs that others do; more than 0
+  std::string host;         // no control characters, at most 255 bytes
+};
+
 struct ErrorMsg {
   std::string kind;  // one of control::kErrorUser, kErrorCollective, kErrorBind, kErrorCheckpoint
   std::string text;  // may be empty
@@ -51,8 +60,9 @@ struct StandbyMsg {
   bool waiting = false;  // else: it could be a standby
 };
 
-using ControlMessage = std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg,
-                                    SnapshotMsg, PhaseMsg, ErrorMsg, ByeMsg, StandbyMsg>;
+using ControlMessage =
+    std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg, SnapshotMsg, PhaseMsg,
+                 StragglerMsg, ErrorMsg, ByeMsg, StandbyMsg>;
 
 // The messages of one packet, in order. A key that this version does not know is skipped, so that a
 // newer worker library can talk to an older agent. InvalidArgument when the packet has a line

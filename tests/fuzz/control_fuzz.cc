@@ -28,6 +28,10 @@ struct ToPacket {
     return "SNAPSHOT=" + std::to_string(m.step);
   }
   std::string operator()(const PhaseMsg& m) const { return "PHASE=" + m.name; }
+  std::string operator()(const StragglerMsg& m) const {
+    if (m.ended) return absl::StrCat("STRAGGLER=", m.rank);
+    return absl::StrCat("STRAGGLER=", m.rank, " ", m.time, " ", m.others, " ", m.host);
+  }
   std::string operator()(const ErrorMsg& m) const {
     return absl::StrCat("ERROR=", m.kind, m.text.empty() ? "" : " ", m.text);
   }

@@ -35,8 +35,12 @@ inline constexpr char kCheckpoint[] = "CHECKPOINT";  // CHECKPOINT=step path: du
 inline constexpr char kCheckpointFailed[] = "CHECKPOINT_FAILED";
 inline constexpr char kSnapshot[] = "SNAPSHOT";  // SNAPSHOT=step: whole, in DDPRUN_SNAPSHOT_DIR
 inline constexpr char kPhase[] = "PHASE";        // PHASE=name: what the worker is doing
-inline constexpr char kError[] = "ERROR";        // ERROR=kind text, just before it exits
-inline constexpr char kBye[] = "BYE";            // BYE=1: about to exit 0
+// STRAGGLER=rank time others host: that rank keeps the others waiting, of whose steps each takes
+// `time` µs before its first gradients are ready, and `others` µs on other ranks; said again every
+// so many steps. STRAGGLER=rank: no longer.
+inline constexpr char kStraggler[] = "STRAGGLER";
+inline constexpr char kError[] = "ERROR";  // ERROR=kind text, just before it exits
+inline constexpr char kBye[] = "BYE";      // BYE=1: about to exit 0
 // STANDBY=able: were this program started with DDPRUN_STANDBY=1, it would wait for GO=1.
 // STANDBY=waiting: it was, and it does.
 inline constexpr char kStandby[] = "STANDBY";

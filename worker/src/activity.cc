@@ -25,6 +25,8 @@ struct Place {
 
   // Read without the mutex: most gradients are not the first.
   std::atomic<bool> awaits_backward{false};
+
+  std::atomic<std::int64_t> nanoseconds_in_collectives{0};
 };
 
 // Never destroyed: another rank may ask until the very end.
@@ -91,9 +93,19 @@ InCollective::InCollective(const std::string& name) {
 InCollective::~InCollective() {
   Place& place = TheProcess();
   const std::lock_guard<std::mutex> lock(place.mutex);
+  AddTimeInCollectives(steady_clock::now() - place.collective_since);
   place.last_collective.swap(place.collective);
   place.collective.clear();
   if (place.phase == Phase::kStart) place.since = steady_clock::now();
+}
+
+std::chrono::nanoseconds TimeInCollectives() {
+  return std::chrono::nanoseconds(
+      TheProcess().nanoseconds_in_collectives.load(std::memory_order_relaxed));
+}
+
+void AddTimeInCollectives(std::chrono::nanoseconds time) {
+  TheProcess().nanoseconds_in_collectives.fetch_add(time.count(), std::memory_order_relaxed);
 }
 
 }  // namespace ddp::internal

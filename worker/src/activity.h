@@ -33,6 +33,11 @@ class InCollective {
   InCollective& operator=(const InCollective&) = delete;
 };
 
+// How long this process has been in collectives so far, where it waits for other ranks: while
+// InCollectives lived, and what was added. Any thread.
+std::chrono::nanoseconds TimeInCollectives();
+void AddTimeInCollectives(std::chrono::nanoseconds time);
+
 }  // namespace ddp::internal
 
 #endif  // DDPRUN_WORKER_SRC_ACTIVITY_H_

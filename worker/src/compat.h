@@ -67,6 +67,12 @@ class Reducer : public c10d::Reducer {
   // Whether the buckets are in the order in which a first step's gradients became ready.
   bool HasRebuiltBuckets() const { return has_rebuilt_bucket_; }
 
+  // Whether the backward that was prepared last has reduced all gradients.
+  bool HasReducedAll() const { return !expect_autograd_hooks_; }
+
+  // Numbers of the parameters that are reduced first.
+  const std::vector<size_t>& FirstBucket() const { return buckets_.front().variable_indices; }
+
   // Numbers of the parameters in each bucket, in the order of reduction.
   std::vector<std::vector<size_t>> Buckets() const {
     std::vector<std::vector<size_t>> result;

@@ -53,6 +53,9 @@ void CheckOptions(const DataParallelOptions& options) {
   if (options.statistics_sample_rate < 1) {
     throw ConfigError("DataParallelOptions: statistics_sample_rate must be at least 1");
   }
+  if (options.straggler_every < 0) {
+    throw ConfigError("DataParallelOptions: straggler_every must be at least 0");
+  }
 }
 
 // The same buckets as PyTorch's DDP makes (_ddp_init_helper), so that the sums of three and more
@@ -94,17 +97,6 @@ std::shared_ptr<c10d::Logger> MakeLogger(const std::shared_ptr<c10d::Reducer>& r
                                         options.broadcast_buffers, /*has_sync_bn=*/false,
                                         options.static_graph);
   return logger;
-}
-
-// Called for each gradient. The engine's callbacks run in the order in which they were queued; the
-// Reducer queues its own, which waits for the all-reduces, when the last gradient is ready. So a
-// callback that is queued by a callback of the first gradient comes after that.
-void NoteBackward(const torch::Tensor&) {
-  if (!internal::AwaitsBackward()) return;
-  internal::EnterBackward();
-  torch::autograd::Engine::get_default_engine().queue_callback([] {
-    torch::autograd::Engine::get_default_engine().queue_callback([] { internal::LeaveBackward(); });
-  });
 }
 
 // What else decides on the buckets.
@@ -151,6 +143,42 @@ bool Fits(const Buckets& buckets, const std::vector<NamedTensor>& parameters) {
 
 }  // namespace
 
+// Called for each gradient, before the Reducer hears of it. The engine's callbacks run in the order
+// in which they were queued; the Reducer queues its own, which waits for the all-reduces, when the
+// last gradient is ready. So a callback that is queued by a callback of an earlier gradient comes
+// after that. Where one forward is followed by several backwards, the last of them reduces.
+void GradientReducer::State::NoteGradient(std::size_t parameter) {
+  if (stragglers != nullptr && in_first_bucket[parameter]) stragglers->clock().FirstBucketReady();
+  if (!awaits_gradient.load(std::memory_order_relaxed) || !awaits_gradient.exchange(false)) return;
+  internal::EnterBackward();
+  torch::autograd::Engine::get_default_engine().queue_callback([this] {
+    torch::autograd::Engine::get_default_engine().queue_callback([this] { NoteBackwardsEnd(); });
+  });
+}
+
+void GradientReducer::State::NoteBackwardsEnd() {
+  if (!reducer->HasReducedAll()) {
+    awaits_gradient = true;
+    return;
+  }
+  internal::LeaveBackward();
+  std::fill(in_first_bucket.begin(), in_first_bucket.end(), false);
+  if (stragglers == nullptr) return;
+  if (join) {
+    stragglers->UncountedStepEnded();
+  } else {
+    stragglers->StepEnded();
+  }
+}
+
+// From now on gradients of the first bucket are those that count.
+void GradientReducer::State::AwaitGradients() {
+  awaits_gradient = true;
+  if (stragglers == nullptr) return;
+  if (first_bucket != reducer->FirstBucket()) first_bucket = reducer->FirstBucket();
+  for (const std::size_t parameter : first_bucket) in_first_bucket[parameter] = true;
+}
+
 GradientReducer::GradientReducer(const Context& ctx, const torch::nn::Module& module,
                                  const DataParallelOptions& options)
     : state_(std::make_unique<State>()) {
@@ -178,8 +206,16 @@ GradientReducer::GradientReducer(const Context& ctx, const torch::nn::Module& mo
   state_->reducer = MakeReducer(ctx, parameters, options);
   if (options.static_graph) state_->reducer->set_static_graph();
   state_->logger = MakeLogger(state_->reducer, module.name(), options);
-  for (const NamedTensor& p : parameters) {
-    state_->hooks.emplace_back(p.tensor, p.tensor.register_hook(NoteBackward));
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const torch::Tensor& tensor = parameters[i].tensor;
+    state_->hooks.emplace_back(
+        tensor, tensor.register_hook(
+                    [state = state_.get(), i](const torch::Tensor&) { state->NoteGradient(i); }));
+  }
+  state_->in_first_bucket.resize(parameters.size());
+  if (ctx.world_size() > 1) {
+    state_->stragglers =
+        std::make_unique<internal::StragglerSummaries>(ctx, options.straggler_every);
   }
   state_->reduced = std::move(parameters);
 }
@@ -211,7 +247,9 @@ void GradientReducer::before_forward() {
     if (will_sync) sync_buffers_from(highest_rank(true));
     tell_whether_gradients_follow();
   } else if (will_sync) {
+    if (state.stragglers != nullptr) state.stragglers->clock().BroadcastBegins();
     sync_buffers();
+    if (state.stragglers != nullptr) state.stragglers->clock().BroadcastEnded();
   }
 }
 
@@ -228,6 +266,7 @@ void GradientReducer::after_forward(const Outputs& outputs) {
   state.buffers_changed = gradients && state.synchronize;
   if (state.buffers_changed) {
     internal::LeaveForward();
+    state.AwaitGradients();
     state.reducer->prepare_for_backward(search ? found : std::vector<torch::Tensor>());
   }
   if (found.empty()) return;
@@ -317,6 +356,11 @@ DataParallelStatistics GradientReducer::statistics() const {
   result.buckets_rebuilt = number("has_rebuilt_buckets") != 0;
   result.bucket_bytes = bucket_sizes();
   return result;
+}
+
+const StragglerSummary& GradientReducer::stragglers() const {
+  static const StragglerSummary none;
+  return state_->stragglers == nullptr ? none : state_->stragglers->newest();
 }
 
 std::vector<std::size_t> GradientReducer::bucket_sizes() const {

@@ -4,6 +4,8 @@
 
 #include <ddp/distributed_data_parallel.h>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,6 +16,7 @@
 
 #include "worker/src/compat.h"
 #include "worker/src/model_sync.h"
+#include "worker/src/straggler_summary.h"
 
 namespace ddp::detail {
 
@@ -27,7 +30,14 @@ struct GradientReducer::State {
       reduced;  // the parameters with gradients: the Reducer's numbers
   std::shared_ptr<compat::Reducer> reducer;
   std::shared_ptr<c10d::Logger> logger;
-  std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // NoteBackward's, to be removed
+  std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // NoteGradient's, to be removed
+
+  // A backward that averages has been prepared, and no gradient of it has come; autograd's threads
+  // ask.
+  std::atomic<bool> awaits_gradient{false};
+  std::unique_ptr<internal::StragglerSummaries> stragglers;  // null: a job of one
+  std::vector<std::size_t> first_bucket;  // as the Reducer has it, since the last forward
+  std::vector<bool> in_first_bucket;      // of each parameter that is reduced
 
   internal::PackedBroadcast broadcast_of_buffers;
   std::optional<JoinOptions> join;  // while join() runs the user's loop
@@ -36,6 +46,10 @@ struct GradientReducer::State {
   bool buffers_changed = true;  // PyTorch's require_forward_param_sync
   std::int64_t steps = 0;       // PyTorch's num_iterations
   std::int64_t measured_steps = 0;
+
+  void AwaitGradients();  // an averaging backward may follow
+  void NoteGradient(std::size_t parameter);
+  void NoteBackwardsEnd();
 
   bool SearchesInEachStep() const {
     return options.find_unused_parameters && !options.static_graph;

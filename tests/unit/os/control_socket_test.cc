@@ -46,6 +46,9 @@ std::string Show(const ControlMessage& message) {
       return "snapshot " + std::to_string(m.step);
     }
     std::string operator()(const PhaseMsg& m) const { return "phase " + m.name; }
+    std::string operator()(const StragglerMsg& m) const {
+      return "straggler " + std::to_string(m.rank);
+    }
     std::string operator()(const ErrorMsg& m) const { return "error " + m.kind + " " + m.text; }
     std::string operator()(const ByeMsg&) const { return "bye"; }
     std::string operator()(const StandbyMsg& m) const { return m.waiting ? "waiting" : "able"; }

@@ -39,6 +39,15 @@ TEST(ParseControlTest, UnderstandsEveryMessage) {
   const auto error = ParseOne<ErrorMsg>("ERROR=collective peer closed: a=b");
   EXPECT_EQ(error.kind, "collective");
   EXPECT_EQ(error.text, "peer closed: a=b");
+  const auto straggler = ParseOne<StragglerMsg>("STRAGGLER=3 15250 10100 n 2\x1b[31m");
+  EXPECT_EQ(straggler.rank, 3);
+  EXPECT_FALSE(straggler.ended);
+  EXPECT_EQ(straggler.time, 15250);
+  EXPECT_EQ(straggler.others, 10100);
+  EXPECT_EQ(straggler.host, "n 2?[31m");
+  EXPECT_EQ(ParseOne<StragglerMsg>("STRAGGLER=3 2 1 " + std::string(300, 'h')).host.size(), 255u);
+  EXPECT_EQ(ParseOne<StragglerMsg>("STRAGGLER=4").rank, 4);
+  EXPECT_TRUE(ParseOne<StragglerMsg>("STRAGGLER=4").ended);
   for (const char* kind : {"user", "bind", "checkpoint"}) {
     EXPECT_EQ(ParseOne<ErrorMsg>(std::string("ERROR=") + kind).kind, kind);
   }
@@ -73,6 +82,16 @@ TEST(ParseControlTest, RefusesWhatIsMalformedAndQuotesIt) {
                                     std::string("CHECKPOINT=5 "),
                                     std::string("CHECKPOINT= /x"),
                                     std::string("CHECKPOINT=x /x"),
+                                    std::string("STRAGGLER="),
+                                    std::string("STRAGGLER=-1"),
+                                    std::string("STRAGGLER=x"),
+                                    std::string("STRAGGLER=3 "),
+                                    std::string("STRAGGLER=3 15250"),
+                                    std::string("STRAGGLER=3 15250 10100"),
+                                    std::string("STRAGGLER=3 15250 10100 "),
+                                    std::string("STRAGGLER=3 15250 0 n2"),
+                                    std::string("STRAGGLER=3 x 10100 n2"),
+                                    std::string("STRAGGLER=3 15250 x n2"),
                                     std::string("CHECKPOINT_FAILED=5"),
                                     std::string("CHECKPOINT_FAILED=5 disk full"),
                                     std::string("CHECKPOINT_FAILED=5 0 disk full"),

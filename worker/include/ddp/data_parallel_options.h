@@ -43,6 +43,11 @@ struct DataParallelOptions {
   // Steps between two of which the times are taken for statistics(), beyond the first ten, of
   // which all are (_set_ddp_runtime_logging_sample_rate in Python). 1: every step.
   int statistics_sample_rate = 100;
+
+  // Steps between two summaries of which ranks keep the others waiting; 0: none. Costs one small
+  // all-reduce each time, for which nobody waits. Rank 0's value counts on all ranks.
+  // DistributedDataParallel::stragglers() says more.
+  int straggler_every = 100;
 };
 
 // For DistributedDataParallel::join(), as Model.join() of Python.
@@ -76,6 +81,28 @@ struct DataParallelStatistics {
 
   bool buckets_rebuilt = false;           // in the order in which gradients became ready
   std::vector<std::size_t> bucket_bytes;  // of each bucket, in the order of reduction
+};
+
+// A rank that keeps the others waiting: see DistributedDataParallel::stragglers().
+struct Straggler {
+  int rank = 0;
+
+  // Medians over the steps of a window: how long this rank computes on its own in a step, until
+  // its first gradient bucket can be reduced; and how long the others do (the median of theirs).
+  std::chrono::nanoseconds time{0};
+  std::chrono::nanoseconds others{0};
+
+  double ratio() const {
+    return static_cast<double>(time.count()) / static_cast<double>(others.count());
+  }
+  std::chrono::nanoseconds wait() const { return time - others; }  // of the others, in each step
+};
+
+// The summary of one window of DataParallelOptions::straggler_every steps.
+struct StragglerSummary {
+  std::int64_t step = 0;  // the window's last, counted from 1 in this model; 0: none has ended yet
+  std::vector<Straggler> stragglers;            // mostly empty; else the slowest first
+  std::vector<std::chrono::nanoseconds> times;  // each rank's median; 0: nothing was measured
 };
 
 }  // namespace ddp

@@ -66,6 +66,7 @@ class GradientReducer {
   const std::vector<torch::Tensor>& parameters() const;
   bool* synchronize();
   DataParallelStatistics statistics() const;
+  const StragglerSummary& stragglers() const;
   std::vector<std::size_t> bucket_sizes() const;
 
   // Which parameters are in which bucket, as text for a checkpoint; empty where that cannot be
@@ -208,6 +209,22 @@ class DistributedDataParallel {
 
   // Where the time goes. Not a collective: each rank's own.
   DataParallelStatistics statistics() const { return reducer_.statistics(); }
+
+  // Which ranks keep the others waiting, in the newest window of straggler_every steps whose times
+  // have come together; that is one step after its last. The same on all ranks; not a collective.
+  //
+  // Each rank measures in each step how long it computes on its own: from the end of one backward's
+  // communication to its first gradient bucket of the next, the optimizer, the loading of data,
+  // steps under no_sync() and forward included, and without what this library's collectives took
+  // in between. Only averaging backwards count as steps, and none within join(). A straggler's
+  // quick steps (the first quartile) take 1.25 times as long as the others' quick ones, and longer
+  // than their median, by 1 ms at least, in three windows in a row; three below 1.15 end that.
+  //
+  // Rank 0 writes a line for each to stderr at the end of each window, one when it has ended, and
+  // tells the agent. On CUDA the GPU's time is measured, and collectives are left out only where
+  // this class makes them: those of your own, or SyncBatchNorm's, between two steps' gradients make
+  // the ranks' times equal.
+  const StragglerSummary& stragglers() const { return reducer_.stragglers(); }
 
   // Bytes of each gradient bucket, in the order in which they are reduced.
   std::vector<std::size_t> bucket_sizes() const { return reducer_.bucket_sizes(); }

@@ -1,0 +1,50 @@
+// What of the stragglers that a worker tells of is news.
+#include "launcher/core/straggler_list.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace ddprun {
+namespace {
+
+using std::chrono::microseconds;
+
+std::optional<std::string> Told(StragglerList& list, std::int64_t rank) {
+  return list.Told(rank, "n2", microseconds(15250), microseconds(10100));
+}
+
+TEST(StragglerListTest, SaysOnceWhoIsSlowAndOnceThatItIsOver) {
+  StragglerList list;
+  EXPECT_EQ(list.Ended(3), std::nullopt);
+  EXPECT_EQ(Told(list, 3),
+            "rank 3 on n2 keeps the others waiting: of each step it computes 15.2 ms before its "
+            "first gradients are ready, the others 10.1 ms");
+  EXPECT_EQ(Told(list, 3), std::nullopt);
+  EXPECT_NE(Told(list, 4), std::nullopt);
+  EXPECT_EQ(list.Ended(3), "rank 3 keeps the others waiting no longer");
+  EXPECT_EQ(list.Ended(3), std::nullopt);
+  EXPECT_NE(Told(list, 3), std::nullopt);
+}
+
+TEST(StragglerListTest, KnowsNothingOfOtherWorkers) {
+  StragglerList list;
+  Told(list, 3);
+  list.Clear();
+  EXPECT_EQ(list.Ended(3), std::nullopt);
+  EXPECT_NE(Told(list, 3), std::nullopt);
+}
+
+TEST(StragglerListTest, IsBoundedWhateverAWorkerSays) {
+  StragglerList list;
+  for (std::int64_t rank = 0; rank < 1024; ++rank) EXPECT_NE(Told(list, rank), std::nullopt);
+  EXPECT_EQ(Told(list, 1024), std::nullopt);
+  EXPECT_EQ(list.Ended(1024), std::nullopt);
+  EXPECT_NE(list.Ended(0), std::nullopt);
+  EXPECT_NE(Told(list, 1024), std::nullopt);
+}
+
+}  // namespace
+}  // namespace ddprun
