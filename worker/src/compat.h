@@ -3,6 +3,7 @@
 #ifndef DDPRUN_WORKER_SRC_COMPAT_H_
 #define DDPRUN_WORKER_SRC_COMPAT_H_
 
+#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/optim/optimizer.h>
 
@@ -141,6 +142,34 @@ auto MakeNode(Arguments&&... arguments) {
   } else {
     return std::shared_ptr<Base>(new Node(std::forward<Arguments>(arguments)...),
                                  [](Base* node) { deleteNode(node); });
+  }
+}
+
+// Which of the two ways there is to switch autocast: 1.13 has functions for CUDA alone, which 2.x
+// calls deprecated in favour of one for every device. What a version lacks is found here instead.
+namespace missing_autocast {
+struct Missing {};
+template <typename... Arguments>
+Missing set_autocast_enabled(Arguments...);
+template <typename... Arguments>
+Missing set_autocast_dtype(Arguments...);
+}  // namespace missing_autocast
+namespace any_autocast {
+using namespace missing_autocast;  // NOLINT
+using namespace at::autocast;      // NOLINT
+}  // namespace any_autocast
+
+// Of this thread, from here on. `Device` is c10::DeviceType, a parameter so that the branch not
+// taken need not compile.
+template <typename Device = c10::DeviceType>
+void SetCudaAutocast(bool enabled, at::ScalarType dtype) {
+  using Result = decltype(any_autocast::set_autocast_enabled(Device::CUDA, enabled));
+  if constexpr (std::is_void_v<Result>) {
+    any_autocast::set_autocast_dtype(Device::CUDA, dtype);
+    any_autocast::set_autocast_enabled(Device::CUDA, enabled);
+  } else {
+    at::autocast::set_autocast_gpu_dtype(dtype);
+    at::autocast::set_enabled(enabled);
   }
 }
 
