@@ -41,6 +41,9 @@ SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   supervisor.spec.max_restarts = config.restart.max_restarts;
   if (config.restart.window.count() > 0) supervisor.spec.restart_window = config.restart.window;
   supervisor.spec.never_restart_on = config.restart.never_on;
+  supervisor.spec.quarantine = config.restart.quarantine;
+  supervisor.spec.quarantine_window = config.restart.quarantine_window;
+  supervisor.spec.all_nodes = config.all_nodes;
   supervisor.spec.join_timeout = config.rendezvous.join_timeout;
   supervisor.spec.last_call = config.rendezvous.last_call;
   supervisor.spec.heartbeat = config.rendezvous.heartbeat;
@@ -133,6 +136,7 @@ absl::StatusOr<Verdict> Agent::Run() {
       std::make_unique<Standbys>(StandbyOptions(), loop_, runner_, &files_, control_.get(), run_);
 
   LookForCheckpoints();  // while it connects
+  WatchOwner();
   Feed(Supervisor::AgentStarted{});
   client_->Open([this](RendezvousClient::Event event) {
     loop_->Post([this, event = std::move(event)] { OnRendezvousEvent(event); });
@@ -247,7 +251,7 @@ bool Agent::LookForCheckpoints() {
   if (!states_stale_) return true;
   if (scan_) return false;
   ScanRequest request{options_.config.rendezvous.id, options_.config.checkpoint_dir,
-                      states_.files()};
+                      states_.files(), options_.config.rendezvous.epoch};
   if (request.folder.empty() && request.named.empty()) {
     states_stale_ = false;
     return true;
@@ -270,6 +274,16 @@ void Agent::StopLooking(std::optional<std::vector<SavedFile>> found) {
   states_stale_ = false;
   if (found) states_.OnFound(*std::move(found));
   PerformQueued();
+}
+
+// Only Slurm starts a job again under its name, and says so.
+void Agent::WatchOwner() {
+  const JobConfig& config = options_.config;
+  if (!config.slurm_task || config.checkpoint_dir.empty()) return;
+  owner_watch_.emplace(
+      loop_,
+      OwnerWatch::Options{config.checkpoint_dir, config.rendezvous.id, config.rendezvous.epoch},
+      [this](std::string why) { Feed(Supervisor::Superseded{std::move(why)}); });
 }
 
 void Agent::ArmDeadline() {
@@ -489,45 +503,45 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (workers_[i] == nullptr || workers_[i]->process.pid != peer) continue;
     const LocalRank local_rank{static_cast<int>(i)};
-    std::visit(Overloaded{
-                   [&](const StepMsg& step) {
-                     clock_.StepMade(local_rank, now);
-                     TellRestart();
-                     standbys_->Feed(StandbyPool::WorkerStepped{local_rank});
-                     Feed(Supervisor::StepReported{local_rank, step.step});
-                   },
-                   [&](const ErrorMsg& error) {
-                     Feed(Supervisor::ErrorReported{local_rank, error.kind, error.text});
-                   },
-                   [&](const CheckpointMsg& checkpoint) {
-                     const Header here = supervisor_.header();
-                     states_.OnCheckpoint(here.epoch, here.generation, checkpoint.step,
-                                          checkpoint.path);
-                     Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
-                   },
-                   [&](const CheckpointFailedMsg& failed) {
-                     Feed(Supervisor::CheckpointFailureReported{local_rank, failed.step,
-                                                                failed.failures, failed.reason});
-                   },
-                   [&](const SnapshotMsg& snapshot) {
-                     const Header here = supervisor_.header();
-                     states_.OnSnapshot(here.epoch, here.generation, snapshot.step);
-                     Feed(Supervisor::WorkerSpoke{local_rank});
-                   },
-                   [&](const ReadyMsg&) {
-                     clock_.PhaseBegan(local_rank, "ready", now);
-                     Feed(Supervisor::WorkerSpoke{local_rank});
-                   },
-                   [&](const PhaseMsg& phase) {
-                     clock_.PhaseBegan(local_rank, phase.name, now);
-                     Feed(Supervisor::WorkerSpoke{local_rank});
-                   },
-                   [](const ByeMsg&) {},
-                   [&](const StandbyMsg& standby) {
-                     if (!standby.waiting) standbys_->Feed(StandbyPool::WorkerCanStandBy{});
-                   },
-               },
-               message);
+    std::visit(
+        Overloaded{
+            [&](const StepMsg& step) {
+              clock_.StepMade(local_rank, now);
+              TellRestart();
+              standbys_->Feed(StandbyPool::WorkerStepped{local_rank});
+              Feed(Supervisor::StepReported{local_rank, step.step});
+            },
+            [&](const ErrorMsg& error) {
+              Feed(Supervisor::ErrorReported{local_rank, error.kind, error.text});
+            },
+            [&](const CheckpointMsg& checkpoint) {
+              const Header here = supervisor_.header();
+              states_.OnCheckpoint(here.epoch, here.generation, checkpoint.step, checkpoint.path);
+              Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
+            },
+            [&](const CheckpointFailedMsg& failed) {
+              Feed(Supervisor::CheckpointFailureReported{local_rank, failed.step, failed.failures,
+                                                         failed.reason});
+            },
+            [&](const SnapshotMsg& snapshot) {
+              const Header here = supervisor_.header();
+              states_.OnSnapshot(here.epoch, here.generation, snapshot.step);
+              Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
+            },
+            [&](const ReadyMsg&) {
+              clock_.PhaseBegan(local_rank, "ready", now);
+              Feed(Supervisor::WorkerSpoke{local_rank});
+            },
+            [&](const PhaseMsg& phase) {
+              clock_.PhaseBegan(local_rank, phase.name, now);
+              Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore});
+            },
+            [](const ByeMsg&) {},
+            [&](const StandbyMsg& standby) {
+              if (!standby.waiting) standbys_->Feed(StandbyPool::WorkerCanStandBy{});
+            },
+        },
+        message);
     return;
   }
   const auto* standby = std::get_if<StandbyMsg>(&message);

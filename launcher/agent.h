@@ -29,6 +29,7 @@
 #include "launcher/os/port_holder.h"
 #include "launcher/os/process_runner.h"
 #include "launcher/os/writer_thread.h"
+#include "launcher/owner_watch.h"
 #include "launcher/run_directory.h"
 #include "launcher/standbys.h"
 #include "launcher/worker_environment.h"
@@ -93,6 +94,7 @@ class Agent {
   // False: that takes its time, and PerformQueued is called again when it is done.
   bool LookForCheckpoints();
   void StopLooking(std::optional<std::vector<SavedFile>> found);
+  void WatchOwner();
   void ArmDeadline();
 
   void Perform(Supervisor::Send& send);
@@ -148,6 +150,7 @@ class Agent {
   bool states_stale_ = true;            // workers ran since it was looked what is on the disk
   std::optional<CheckpointScan> scan_;  // in progress
   EventLoop::TimerId scan_limit_ = 0;
+  std::optional<OwnerWatch> owner_watch_;
   std::optional<Verdict> verdict_;
 };
 

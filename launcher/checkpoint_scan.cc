@@ -13,6 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
+#include "launcher/owner_watch.h"
 #include "worker/contract/checkpoint_file.h"
 
 namespace ddprun {
@@ -160,7 +161,11 @@ struct CheckpointScan::Shared {
 CheckpointScan::CheckpointScan(EventLoop* loop, ScanRequest request, Done done)
     : shared_(std::make_shared<Shared>(loop, std::move(request), std::move(done))),
       thread_("ddprun-scan", [shared = shared_] {
-        std::vector<SavedFile> found = FindCheckpoints(shared->request);
+        const ScanRequest& request = shared->request;
+        if (!request.folder.empty()) {
+          ClaimFromEarlierLife(request.folder, request.job, request.epoch);
+        }
+        std::vector<SavedFile> found = FindCheckpoints(request);
         const std::lock_guard<std::mutex> lock(shared->mutex);
         if (shared->loop == nullptr) return;
         shared->loop->Post([shared, found = std::move(found)] {

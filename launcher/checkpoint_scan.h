@@ -5,6 +5,7 @@
 #ifndef DDPRUN_LAUNCHER_CHECKPOINT_SCAN_H_
 #define DDPRUN_LAUNCHER_CHECKPOINT_SCAN_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,6 +21,7 @@ struct ScanRequest {
   std::string job;               // files of others were made before it
   std::string folder;            // DDPRUN_CHECKPOINT_DIR, or empty
   std::vector<SavedFile> named;  // by workers, wherever they are
+  std::uint32_t epoch = 0;       // of the job
 };
 
 // The newest whole checkpoints of the folder, a few, and those of `named` that are still there. A
@@ -27,7 +29,8 @@ struct ScanRequest {
 // empty. May block on the disk.
 std::vector<SavedFile> FindCheckpoints(const ScanRequest& request);
 
-// FindCheckpoints on a thread. Belongs to the loop's thread.
+// FindCheckpoints on a thread, which first makes the folder this life's (owner_watch.h): of an
+// earlier one nothing appears or vanishes there after that. Belongs to the loop's thread.
 class CheckpointScan {
  public:
   using Done = std::function<void(std::vector<SavedFile>)>;

@@ -20,6 +20,8 @@ int main(int argc, char** argv) {
                         [&](const ValidateCommand& command) { return ValidateJob(command, host); },
                         [](const CertsCommand& command) { return MakeCerts(command); },
                         [](const OperatorCommand& command) { return Operate(command); },
+                        [&](const SlurmCommand& command) { return SubmitToSlurm(command, host); },
+                        [&](const DoctorCommand& command) { return CheckNode(command, host); },
                         [](const CompletionCommand& command) {
                           std::fputs(CompletionScript(command.shell).c_str(), stdout);
                           return 0;

@@ -44,8 +44,8 @@ void PersistentRendezvousClient::Close() {
 }
 
 void PersistentRendezvousClient::Connect() {
-  options_.ensure_running();
-  client_ = options_.make_client(attempt_limit_);
+  ours_ = options_.ensure_running(place_);
+  client_ = options_.make_client(place_, attempt_limit_);
   const int attempt = ++attempt_;
   client_->Open([this, attempt](Event event) {
     loop_->Post([this, attempt, event = std::move(event)] { OnEvent(attempt, event); });
@@ -61,10 +61,16 @@ Duration PersistentRendezvousClient::NextBackoff() {
 
 void PersistentRendezvousClient::Watch() {
   watch_ = loop_->AddTimer(EventLoop::Clock::now() + watch_interval_, [this] {
-    options_.ensure_running();
+    ours_ = options_.ensure_running(place_);
     watch_interval_ = std::min(2 * watch_interval_, kLongestWatchInterval);
     Watch();
   });
+}
+
+void PersistentRendezvousClient::ConsiderNextPlace(Lost* lost) {
+  denials_ = lost->denied ? denials_ + 1 : 0;
+  lost->denied = denials_ >= options_.places;
+  if (!ours_) place_ = (place_ + 1) % options_.places;
 }
 
 void PersistentRendezvousClient::OnEvent(int attempt, Event event) {
@@ -76,11 +82,13 @@ void PersistentRendezvousClient::OnEvent(int attempt, Event event) {
     closed_after_tls_ = lost->closed_after_tls ? closed_after_tls_ + 1 : 0;
     if (closed_after_tls_ >= kClosedOften) lost->denied = true;
     if (EventLoop::Clock::now() < begin_ + kPatience) lost->denied = false;
+    if (!heard_) ConsiderNextPlace(lost);
     open_ = false;
     if (!lost->refused) attempt_limit_ = std::min(2 * attempt_limit_, options_.longest_attempt);
     client_->Close();  // it is over: returns at once
     retry_ = loop_->AddTimer(EventLoop::Clock::now() + NextBackoff(), [this] { Connect(); });
   } else {
+    heard_ = true;
     backoff_ = Duration::zero();
     attempt_limit_ = options_.shortest_attempt;
     // From here on Lost says when it is gone; a rendezvous that says Waiting may be about to end.

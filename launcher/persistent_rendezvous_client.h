@@ -24,11 +24,14 @@ namespace ddprun {
 class PersistentRendezvousClient final : public RendezvousClient {
  public:
   struct Options {
-    // Makes a client for one attempt, that connects within `limit` or is lost.
-    std::function<std::unique_ptr<RendezvousClient>(Duration limit)> make_client;
+    // Makes a client for one attempt at this place, that connects within `limit` or is lost.
+    std::function<std::unique_ptr<RendezvousClient>(int place, Duration limit)> make_client;
     // Called before each attempt, and now and then while the rendezvous has said nothing: has it
-    // run, where that is up to this agent.
-    std::function<void()> ensure_running;
+    // run, where that is up to this agent. True: it runs there, or is about to, as our child.
+    std::function<bool(int place)> ensure_running;
+    // Where the rendezvous may be: places 0 to places − 1, each tried in turn until one says
+    // something, and that one from then on.
+    int places = 1;
     // From a loss or a failure to the next attempt: between half of the backoff and the whole,
     // which doubles from the first to the longest and starts anew with a session that says
     // something.
@@ -52,6 +55,8 @@ class PersistentRendezvousClient final : public RendezvousClient {
 
  private:
   void Connect();
+  // Before anybody was heard: another place may be the right one.
+  void ConsiderNextPlace(Lost* lost);
   void OnEvent(int attempt, Event event);
   Duration NextBackoff();
   void Watch();
@@ -63,6 +68,10 @@ class PersistentRendezvousClient final : public RendezvousClient {
   EventLoop::Clock::time_point begin_;  // from Open
   int closed_after_tls_ = 0;            // attempts in a row that ended so
   int attempt_ = 0;                     // which client events are from
+  int place_ = 0;                       // of this attempt
+  bool ours_ = false;                   // the rendezvous there
+  bool heard_ = false;                  // it has said something: it is there
+  int denials_ = 0;                     // in a row
   bool open_ = false;                   // the session of client_
   bool closed_ = false;
   Duration backoff_{};  // the next one, before jitter; zero: the first

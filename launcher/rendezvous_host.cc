@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -75,8 +76,13 @@ absl::StatusOr<std::unique_ptr<RendezvousHost>> RendezvousHost::Create(Options o
       new RendezvousHost(std::move(options), **address, listen_address));
 }
 
-void RendezvousHost::EnsureRunning() {
-  if (process_.running() || SomebodyListens(address_, options_.port)) return;
+bool RendezvousHost::SomebodyListensHere() const {
+  return SomebodyListens(address_, options_.port);
+}
+
+bool RendezvousHost::EnsureRunning() {
+  if (process_.running()) return true;
+  if (SomebodyListensHere()) return false;
   std::vector<std::string> arguments = {
       "rendezvous",          "--listen", Endpoint(listen_address_, options_.port),
       "--until-idle",        kPatience,  "--starter",
@@ -88,10 +94,22 @@ void RendezvousHost::EnsureRunning() {
   }
   if (const absl::Status status = process_.StartSelf(arguments, options_.log_file); !status.ok()) {
     LogWarning(status.message());
-    return;
+    return false;
   }
   LogInfo(absl::StrCat("nobody listens on ", Endpoint(options_.host, options_.port),
                        ": starting the rendezvous there, which says more in ", options_.log_file));
+  return true;
+}
+
+RendezvousHosts::RendezvousHosts(std::vector<std::unique_ptr<RendezvousHost>> hosts)
+    : hosts_(std::move(hosts)) {}
+
+bool RendezvousHosts::EnsureRunning(int place) {
+  tried_.insert(place);
+  const bool all_tried = tried_.size() == hosts_.size();
+  const bool nobody_listens =
+      std::ranges::none_of(hosts_, [](const auto& host) { return host->SomebodyListensHere(); });
+  return (all_tried || nobody_listens) && hosts_[place]->EnsureRunning();
 }
 
 }  // namespace ddprun

@@ -10,6 +10,7 @@
 #define DDPRUN_LAUNCHER_RENDEZVOUS_HOST_H_
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,11 @@ class RendezvousHost {
 
   // Starts the rendezvous, unless somebody listens on the endpoint or the one that was started last
   // is about to. Call it again while no connection comes about: the rendezvous of an earlier job
-  // may have been listening for the last time.
-  void EnsureRunning();
+  // may have been listening for the last time. False: who listens was not started by us.
+  bool EnsureRunning();
+
+  // Somebody does, who may not be a rendezvous.
+  bool SomebodyListensHere() const;
 
  private:
   RendezvousHost(Options options, std::string address, std::string listen_address);
@@ -47,6 +51,22 @@ class RendezvousHost {
   const std::string address_;         // this host's own, numeric: where to look for a listener
   const std::string listen_address_;  // the same, or every address
   DetachedProcess process_;
+};
+
+// The ports of one job where its rendezvous may run on this host, in the order in which they are
+// tried. The agent's thread only.
+class RendezvousHosts {
+ public:
+  explicit RendezvousHosts(std::vector<std::unique_ptr<RendezvousHost>> hosts);
+
+  // As of the RendezvousHost of this place, before an attempt to connect there. A listener at
+  // another place may be the rendezvous that an agent before this one has started: it is tried
+  // first.
+  bool EnsureRunning(int place);
+
+ private:
+  const std::vector<std::unique_ptr<RendezvousHost>> hosts_;
+  std::set<int> tried_;
 };
 
 }  // namespace ddprun

@@ -23,6 +23,10 @@ std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportCon
     lines.push_back(
         absl::StrCat("generation ", cause.failure.generation.value, " ended: ", Describe(cause)));
   }
+  if (!verdict.left_out.empty()) {
+    lines.push_back(absl::StrCat("left out, for their workers failed again and again: ",
+                                 absl::StrJoin(verdict.left_out, ", ")));
+  }
   if (verdict.outcome == "succeeded") {
     if (!verdict.earlier.empty()) {
       lines.push_back(absl::StrCat("job ", context.job, " succeeded after ", verdict.restarts_used,
@@ -78,6 +82,7 @@ std::string VerdictToJson(const Verdict& verdict, const ReportContext& context) 
   }
   json["restore"] = verdict.restore ? ToJson(*verdict.restore) : Json(nullptr);
   AddTo(&json, verdict.failed_checkpoints);
+  if (!verdict.left_out.empty()) json["left_out"] = verdict.left_out;
   return Dump(json, 2) + "\n";
 }
 

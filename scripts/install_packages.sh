@@ -10,7 +10,8 @@ build=(g++ cmake ninja-build ccache zlib1g-dev libcli11-dev nlohmann-json3-dev l
 tests=(libgtest-dev libgmock-dev)
 launcher=(libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libabsl-dev
   libre2-dev libc-ares-dev libssl-dev libspdlog-dev libfmt-dev libyaml-cpp-dev libmunge-dev
-  munge systemd libbenchmark-dev python3 python3-torch iproute2 nftables zsh)
+  munge systemd libbenchmark-dev python3 python3-torch iproute2 nftables zsh slurmctld slurmd
+  slurm-client shellcheck)
 # libtorch takes whatever BLAS is there: without OpenBLAS a training step takes eight times as long.
 worker=(libtorch-dev libgloo-dev libopenblas0-pthread)
 worker_cuda=(libtorch-cuda-dev libgloo-cuda-dev libopenblas0-pthread libnccl-dev

@@ -26,6 +26,13 @@ int ValidateJob(const ValidateCommand& command, const Host& host);
 // ddprun status, stop, drain, events: asks a running rendezvous.
 int Operate(const OperatorCommand& command);
 
+// ddprun slurm FILE: becomes sbatch, unless something is wrong before or nothing is to be
+// submitted.
+int SubmitToSlurm(const SlurmCommand& command, const Host& host);
+
+// ddprun doctor: prints what it finds.
+int CheckNode(const DoctorCommand& command, const Host& host);
+
 // ddprun certs DIR: writes the files and prints their names.
 int MakeCerts(const CertsCommand& command);
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
@@ -17,9 +18,7 @@
 #include "rendezvous/client/grpc_rendezvous_client.h"
 
 namespace ddprun {
-namespace {
 
-// "[::1]:29400" → "::1"
 std::string HostOf(const std::string& endpoint) {
   std::string host = endpoint.substr(0, endpoint.rfind(':'));
   if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
@@ -42,6 +41,36 @@ absl::StatusOr<std::string> NodeAddress(const JobConfig& config) {
     if (const auto outside = OutsideAddress(); outside.has_value()) return *outside;
   }
   return address;
+}
+
+namespace {
+
+// Of the rendezvous, should it be at this place.
+std::string EndpointOf(const std::string& endpoint, int place) {
+  return absl::StrCat(endpoint.substr(0, endpoint.rfind(':')), ":", PortOf(endpoint) + place);
+}
+
+// nullptr when the endpoint lives elsewhere.
+absl::StatusOr<std::unique_ptr<RendezvousHosts>> MakeHosts(const JobConfig& config,
+                                                           const RunDirectory& run, int places) {
+  const auth::CredentialOptions options = CredentialOptionsOf(config.rendezvous.credentials);
+  std::vector<std::unique_ptr<RendezvousHost>> hosts;
+  for (int place = 0; place < places; ++place) {
+    RendezvousHost::Options host_options;
+    host_options.host = HostOf(config.rendezvous.endpoint);
+    host_options.port = PortOf(config.rendezvous.endpoint) + place;
+    host_options.insecure = config.insecure;
+    host_options.asks_who_calls = auth::AsksWhoCalls(options);
+    host_options.credentials = CredentialArguments(config.rendezvous.credentials);
+    host_options.log_file = absl::StrCat(run.path(), "/rendezvous.log");
+    auto host = RendezvousHost::Create(std::move(host_options));
+    if (!host.ok()) return host.status();
+    if (*host == nullptr) return nullptr;
+    hosts.push_back(*std::move(host));
+  }
+  const absl::Status complete = auth::CheckServerOptions(options);
+  if (!complete.ok()) return absl::FailedPreconditionError(complete.message());
+  return std::make_unique<RendezvousHosts>(std::move(hosts));
 }
 
 // The rendezvous of a job on one node, in this process. It stops and goes on together with its only
@@ -78,30 +107,20 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
   const auto credentials = LoadCredentials(config.rendezvous.credentials);
   if (!credentials.ok()) return credentials.status();
   if (const std::string& warning = (*credentials)->warning(); !warning.empty()) LogWarning(warning);
+  const int places = 1 + config.rendezvous.spare_ports;
   if (config.rendezvous.autostart) {
-    const auth::CredentialOptions options = CredentialOptionsOf(config.rendezvous.credentials);
-    RendezvousHost::Options host_options;
-    host_options.host = HostOf(endpoint);
-    host_options.port = PortOf(endpoint);
-    host_options.insecure = config.insecure;
-    host_options.asks_who_calls = auth::AsksWhoCalls(options);
-    host_options.credentials = CredentialArguments(config.rendezvous.credentials);
-    host_options.log_file = absl::StrCat(run.path(), "/rendezvous.log");
-    auto host = RendezvousHost::Create(std::move(host_options));
-    if (!host.ok()) return host.status();
-    if (*host != nullptr) {
-      const absl::Status complete = auth::CheckServerOptions(options);
-      if (!complete.ok()) return absl::FailedPreconditionError(complete.message());
-    }
-    connection.host = *std::move(host);
+    auto hosts = MakeHosts(config, run, places);
+    if (!hosts.ok()) return hosts.status();
+    connection.hosts = *std::move(hosts);
   }
   PersistentRendezvousClient::Options persistent;
-  persistent.make_client = [endpoint, credentials = *credentials](Duration limit) {
-    return std::make_unique<GrpcRendezvousClient>(
-        GrpcRendezvousClient::Options{endpoint, limit, /*retry=*/false, credentials});
+  persistent.places = places;
+  persistent.make_client = [endpoint, credentials = *credentials](int place, Duration limit) {
+    return std::make_unique<GrpcRendezvousClient>(GrpcRendezvousClient::Options{
+        EndpointOf(endpoint, place), limit, /*retry=*/false, credentials});
   };
-  persistent.ensure_running = [host = connection.host.get()] {
-    if (host != nullptr) host->EnsureRunning();
+  persistent.ensure_running = [hosts = connection.hosts.get()](int place) {
+    return hosts != nullptr && hosts->EnsureRunning(place);
   };
   // So that a lease sees at least one attempt, however short it is.
   const Duration third = config.rendezvous.lease / 3;

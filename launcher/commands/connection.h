@@ -19,11 +19,18 @@
 
 namespace ddprun {
 
+// "[::1]:29400" → "::1", 29400
+std::string HostOf(const std::string& endpoint);
+int PortOf(const std::string& endpoint);
+
+// Of this node, for the others. May block on a name server.
+absl::StatusOr<std::string> NodeAddress(const JobConfig& config);
+
 struct Connection {
   std::string node_address;  // of this node, for the others
   // In the order in which they must be made; each but the last may be null.
   std::unique_ptr<RendezvousServer> server;
-  std::unique_ptr<RendezvousHost> host;
+  std::unique_ptr<RendezvousHosts> hosts;
   std::unique_ptr<RendezvousClient> client;  // not open yet
 };
 

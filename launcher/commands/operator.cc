@@ -16,6 +16,7 @@
 #include "launcher/commands/credentials.h"
 #include "launcher/commands/status_table.h"
 #include "rendezvous/client/operator_client.h"
+#include "rendezvous/client/system_resolver.h"
 #include "rendezvous/core/exit_codes.h"
 
 namespace ddprun {
@@ -280,6 +281,7 @@ int ShowEvents(const OperatorCommand& command, OperatorClient& client) {
 }  // namespace
 
 int Operate(const OperatorCommand& command) {
+  UseSystemResolver();
   OperatorClient::Options options;
   options.endpoint = command.endpoint;
   options.timeout = command.timeout;

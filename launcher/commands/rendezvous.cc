@@ -36,7 +36,9 @@ namespace ddprun {
 namespace {
 
 // --until-idle: quits `loop` when no session and no job is left, at once after a job, else after
-// `patience`. An agent that comes while we end is told so, and starts the next rendezvous.
+// `patience`. Of a job that knows its nodes those that have not come yet get a while to hear of its
+// end: a spare may be slower than a short job. An agent that comes while we end is told so, and
+// starts the next rendezvous.
 //
 // `starter` is the agent that we were started for. We may have been so slow that another rendezvous
 // has served its job meanwhile, and left us the port: then nobody comes any more.
@@ -62,12 +64,21 @@ class IdleWatch {
 
   bool ended() const { return ended_; }  // because of it
 
+  // SIGTERM: from now on it waits for nobody. Who is connected goes on: Slurm, for one, signals all
+  // processes of a step, the agents and their rendezvous, and the agents need it to end in order.
+  void EndSoon() {
+    for_late_agents_ = std::chrono::milliseconds(0);
+    WaitForNoFirstJob();
+  }
+
   // On the loop.
   void OnLoad(const RoundLoopLoad& load) {
     load_ = load;
     loop_->CancelTimer(timer_);
     if (load.sessions != 0 || load.jobs != 0) return;
-    const auto wait = load.jobs_begun > 0 ? std::chrono::milliseconds(0) : patience_;
+    const auto wait = load.awaited > 0      ? for_late_agents_
+                      : load.jobs_begun > 0 ? std::chrono::milliseconds(0)
+                                            : patience_;
     timer_ = loop_->AddTimer(EventLoop::Clock::now() + wait, [this] {
       LogInfo("no job is left: ending");
       ended_ = true;
@@ -79,12 +90,17 @@ class IdleWatch {
   void OnStarterEnded() {
     loop_->Unwatch(starter_.get());
     starter_.reset();
+    WaitForNoFirstJob();
+  }
+
+  void WaitForNoFirstJob() {
     patience_ = std::chrono::milliseconds(0);
     OnLoad(load_);
   }
 
   EventLoop* const loop_;
   std::chrono::milliseconds patience_;
+  std::chrono::milliseconds for_late_agents_{10'000};
   UniqueFd starter_;  // a pidfd, until it has ended
   RoundLoopLoad load_;
   EventLoop::TimerId timer_ = 0;
@@ -163,8 +179,13 @@ int ServeRendezvous(const RendezvousCommand& command) {
   // Before any thread is started, as gRPC does for credentials: they inherit the blocked signals.
   EventLoop loop;
   std::shared_ptr<EventLog> events;  // null until it is open
+  std::optional<IdleWatch> idle;
   SignalSource signals(&loop, [&](int signo, pid_t) {
-    if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT) loop.Quit();
+    if (signo == SIGTERM && idle) {
+      idle->EndSoon();
+    } else if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT) {
+      loop.Quit();
+    }
     if (signo != SIGHUP) return;
     if (events != nullptr) events->ReopenFile();
     if (!command.log_file.empty()) {
@@ -220,7 +241,6 @@ int ServeRendezvous(const RendezvousCommand& command) {
     options.store = std::make_shared<FileStore>(
         std::move(store), [](std::string_view text) { LogInfo(std::string(text)); });
   }
-  std::optional<IdleWatch> idle;
   if (command.until_idle) {
     idle.emplace(&loop, *command.until_idle, command.starter);
     options.load = [&loop, &idle](const RoundLoopLoad& load) {

@@ -6,24 +6,32 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "launcher/agent.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/connection.h"
 #include "launcher/commands/credentials.h"
+#include "launcher/commands/lost_batch_host.h"
+#include "launcher/commands/node_check.h"
+#include "launcher/commands/node_facts.h"
+#include "launcher/config/host.h"
 #include "launcher/config/job_printer.h"
 #include "launcher/log.h"
 #include "launcher/os/descriptor_limit.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/file_util.h"
 #include "launcher/os/guarded_process_runner.h"
+#include "launcher/os/keeper.h"
 #include "launcher/os/local_address.h"
 #include "launcher/os/signal_source.h"
 #include "launcher/report.h"
 #include "launcher/run_directory.h"
 #include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/client/report_gone.h"
+#include "rendezvous/client/system_resolver.h"
 
 namespace ddprun {
 namespace {
@@ -95,6 +103,21 @@ Verdict NotStarted(const absl::Status& status, int exit_code) {
   return verdict;
 }
 
+// What --preflight finds that would keep the job from running here; or "".
+std::string WhyNotReady(const JobConfig& config) {
+  std::vector<std::string> failures;
+  for (const Finding& finding : JudgeNode(config, LookAtNode(config, PosixHost()))) {
+    const std::string text = absl::StrCat("preflight: ", finding.name, ": ", finding.text);
+    if (finding.level == Finding::Level::kFailure) failures.push_back(text);
+    if (finding.level == Finding::Level::kWarning) LogWarning(text);
+  }
+  return absl::StrJoin(failures, "; ");
+}
+
+Verdict StaysOut(const std::string& why) {
+  return Verdict::Own("left", kExitUnavailable, absl::StrCat("this node stays out: ", why));
+}
+
 }  // namespace
 
 int RunJob(const RunCommand& command) {
@@ -103,6 +126,9 @@ int RunJob(const RunCommand& command) {
     std::fputs((command.json ? ToJson(config) : ToYaml(config)).c_str(), stdout);
     return 0;
   }
+  if (config.slurm_task) ContinueUnderKeeper();
+  std::vector<std::string> environment = InheritedEnvironment();
+  UseSystemResolver();
   // Before any thread is started: they inherit the blocked signals.
   Agent* running = nullptr;
   EventLoop loop;
@@ -129,9 +155,14 @@ int RunJob(const RunCommand& command) {
                             run->why_no_snapshots()));
   }
 
+  if (config.preflight) {
+    if (const std::string why = WhyNotReady(config); !why.empty()) {
+      return Conclude(StaysOut(why), context, config, console);
+    }
+  }
   const auto connection = PrepareConnection(config, *run, incarnation.value, &loop);
   if (!connection.ok()) return fail(connection.status(), ExitCodeOf(connection.status()));
-  Agent agent({config, context.host, connection->node_address, incarnation, InheritedEnvironment()},
+  Agent agent({config, context.host, connection->node_address, incarnation, std::move(environment)},
               &loop, runner->get(), connection->client.get(), console, &*run);
   running = &agent;
   loop.Watch((*runner)->guardian_pidfd(), EPOLLIN,
@@ -139,7 +170,16 @@ int RunJob(const RunCommand& command) {
   const auto verdict = agent.Run();
   loop.Unwatch((*runner)->guardian_pidfd());
   if (!verdict.ok()) return fail(verdict.status(), kExitInternal);
-  return Conclude(*verdict, context, config, console);
+  const int exit_code = Conclude(*verdict, context, config, console);
+  // Others lose their allocation with the node, and Slurm requeues them by itself.
+  const bool may_lose_nodes =
+      config.nodes.min < config.nodes.max || config.nodes.max < config.all_nodes;
+  if (config.slurm_task && may_lose_nodes && verdict->outcome == "unreachable" &&
+      RequeueWithoutBatchHost()) {
+    LogWarning("the node with the batch script is gone: the job goes back to the queue");
+    console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
+  }
+  return exit_code;
 }
 
 }  // namespace ddprun

@@ -1,5 +1,6 @@
 #include "launcher/config/cli.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -27,6 +28,8 @@ constexpr absl::string_view kRunUsage =
     "  ddprun rendezvous --listen HOST:PORT           where the nodes of a job meet\n"
     "  ddprun validate job.yaml                       print the resolved job, or what is wrong\n"
     "  ddprun status | stop JOB | drain NODE | events talk to a running rendezvous\n"
+    "  ddprun slurm job.yaml [--dry-run]              write the batch script and submit it\n"
+    "  ddprun doctor                                  check this node before a job does\n"
     "  ddprun certs DIR [--host NAME]...              make a job CA and node certificates\n"
     "  ddprun completion bash|zsh                     what a shell needs to complete ddprun\n"
     "  ddprun version\n"
@@ -60,6 +63,25 @@ constexpr absl::string_view kCertsUsage =
     "  ddprun certs DIR [--host NAME[,NAME...]]... [--name NAME] [--days N]\n"
     "\n";
 
+constexpr absl::string_view kSlurmUsage =
+    "Writes the batch script of a job file and submits it to Slurm. The file's section `slurm` "
+    "says\n"
+    "what to ask for. The script makes the job survive preemption, time limits and lost nodes;\n"
+    "docs/slurm.md.\n"
+    "\n"
+    "  ddprun slurm FILE [--dry-run] [-- OPTIONS OF SBATCH...]\n"
+    "\n";
+
+constexpr absl::string_view kDoctorUsage =
+    "Checks whether a job can run on this node: names and addresses, ports, the clock, limits, "
+    "memory,\n"
+    "GPUs, the libraries of COMMAND, and credentials. Takes the options of a job, and starts "
+    "nothing.\n"
+    "Exit code 1 if something would keep the job from running.\n"
+    "\n"
+    "  ddprun doctor [--json] [OPTIONS] [--] [COMMAND [ARGS...]]\n"
+    "\n";
+
 constexpr absl::string_view kCompletionUsage =
     "Prints what a shell needs to complete the flags and subcommands of ddprun. For this shell:\n"
     "\n"
@@ -72,14 +94,15 @@ enum class Subcommand {
   kRendezvous,
   kValidate,
   kCerts,
+  kSlurm,
+  kDoctor,
   kStatus,
   kStop,
   kDrain,
   kEvents,
   kCompletion,
   kVersion,
-  kHelp,
-  kPlanned
+  kHelp
 };
 
 struct SubcommandName {
@@ -92,7 +115,7 @@ constexpr SubcommandName kSubcommands[] = {
     {"version", Subcommand::kVersion},       {"help", Subcommand::kHelp},
     {"status", Subcommand::kStatus},         {"stop", Subcommand::kStop},
     {"drain", Subcommand::kDrain},           {"events", Subcommand::kEvents},
-    {"slurm", Subcommand::kPlanned},         {"doctor", Subcommand::kPlanned},
+    {"slurm", Subcommand::kSlurm},           {"doctor", Subcommand::kDoctor},
     {"certs", Subcommand::kCerts},           {"completion", Subcommand::kCompletion},
 };
 
@@ -278,6 +301,35 @@ Command ParseCerts(const std::vector<std::string>& arguments, const Host& host) 
   return command;
 }
 
+Command ParseSlurm(const std::vector<std::string>& arguments, const Host& host) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  const FlagReading reading =
+      ReadFlags(SlurmFlags(), {arguments.begin(), dashes}, Positionals::kAnywhere, host);
+  if (auto end = EarlyEnd(reading, kSlurmUsage, SlurmFlags())) return *std::move(end);
+  if (reading.rest.size() != 1) {
+    return Usage({absl::StrCat("slurm: expected one job file (found ", reading.rest.size(),
+                               "); ddprun slurm FILE [--dry-run] [-- OPTIONS OF SBATCH...]")});
+  }
+  SlurmCommand command{reading.rest.front(), reading.IsOn("dry-run"), {}};
+  if (dashes != arguments.end()) command.sbatch_options.assign(dashes + 1, arguments.end());
+  return command;
+}
+
+// As for a job, but that a command is not needed.
+Command ParseDoctor(const std::vector<std::string>& arguments, const Host& host) {
+  FlagReading reading = ReadFlags(RunFlags(), arguments, Positionals::kEndOptions, host);
+  if (auto end = EarlyEnd(reading, kDoctorUsage, RunFlags())) return *std::move(end);
+  const bool json = reading.IsOn("json");
+  std::erase_if(reading.given, [](const GivenFlag& flag) { return flag.spec->name == "json"; });
+  const bool nothing_to_run = reading.rest.empty() && reading.Find("config") == nullptr;
+  if (nothing_to_run) reading.rest = {"true"};
+  Command job = MakeRunCommand(reading, host);
+  auto* const run = std::get_if<RunCommand>(&job);
+  if (run == nullptr) return job;
+  if (nothing_to_run) run->config.command.clear();
+  return DoctorCommand{std::move(run->config), json};
+}
+
 Command ParseCompletion(const std::vector<std::string>& arguments) {
   if (arguments.size() == 1) {
     if (arguments.front() == "bash") return CompletionCommand{CompletionCommand::Shell::kBash};
@@ -306,6 +358,8 @@ Command ParseHelp(const std::vector<std::string>& arguments) {
     const auto topic = FindSubcommand(arguments.front());
     if (topic == Subcommand::kRendezvous) return HelpFor(kRendezvousUsage, RendezvousFlags());
     if (topic == Subcommand::kCerts) return HelpFor(kCertsUsage, CertsFlags());
+    if (topic == Subcommand::kSlurm) return HelpFor(kSlurmUsage, SlurmFlags());
+    if (topic == Subcommand::kDoctor) return HelpFor(kDoctorUsage, RunFlags());
     if (topic == Subcommand::kCompletion) return HelpFor(kCompletionUsage, {});
     if (topic == Subcommand::kValidate) return HelpFor(kValidateUsage, ValidateFlags());
     if (const auto kind = topic ? OperatorKind(*topic) : std::nullopt) {
@@ -313,8 +367,8 @@ Command ParseHelp(const std::vector<std::string>& arguments) {
     }
   }
   return Usage(
-      {absl::StrCat("help: expected nothing, rendezvous, validate, certs, status, stop, "
-                    "drain, events or completion (found ",
+      {absl::StrCat("help: expected nothing, rendezvous, validate, slurm, doctor, certs, status, "
+                    "stop, drain, events or completion (found ",
                     Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
 
@@ -324,7 +378,6 @@ Command ParseCommandLine(int argc, const char* const* argv, const Host& host) {
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   const auto subcommand = arguments.empty() ? std::nullopt : FindSubcommand(arguments.front());
   if (!subcommand.has_value()) return ParseRun(arguments, host);
-  const std::string& name = arguments.front();
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (const auto kind = OperatorKind(*subcommand)) return ParseOperator(*kind, rest, host);
   switch (*subcommand) {
@@ -334,6 +387,10 @@ Command ParseCommandLine(int argc, const char* const* argv, const Host& host) {
       return ParseValidate(rest, host);
     case Subcommand::kCerts:
       return ParseCerts(rest, host);
+    case Subcommand::kSlurm:
+      return ParseSlurm(rest, host);
+    case Subcommand::kDoctor:
+      return ParseDoctor(rest, host);
     case Subcommand::kCompletion:
       return ParseCompletion(rest);
     case Subcommand::kVersion:
@@ -345,10 +402,9 @@ Command ParseCommandLine(int argc, const char* const* argv, const Host& host) {
     case Subcommand::kHelp:
       return ParseHelp(rest);
     default:
-      break;
+      break;  // the operators' were parsed above
   }
-  return Usage({absl::StrCat(name, ": not supported yet by this version; to run a program of that ",
-                             "name: ddprun -- ", name)});
+  return ParseRun(arguments, host);
 }
 
 }  // namespace ddprun

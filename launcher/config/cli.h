@@ -85,6 +85,19 @@ struct OperatorCommand {
   int verbosity = 0;
 };
 
+// ddprun slurm FILE [--dry-run] [-- SBATCH_OPTIONS...]
+struct SlurmCommand {
+  std::string path;  // as given
+  bool dry_run = false;
+  std::vector<std::string> sbatch_options;
+};
+
+// ddprun doctor [OPTIONS OF A JOB] [COMMAND...]
+struct DoctorCommand {
+  JobConfig config;  // of the job that is to run here; its command is empty where none was given
+  bool json = false;
+};
+
 // ddprun completion bash|zsh: CompletionScript().
 struct CompletionCommand {
   enum class Shell { kBash, kZsh };
@@ -105,9 +118,9 @@ struct CommandLineError {
   std::string message;
 };
 
-using Command =
-    std::variant<RunCommand, RendezvousCommand, ValidateCommand, CertsCommand, OperatorCommand,
-                 CompletionCommand, VersionCommand, HelpCommand, CommandLineError>;
+using Command = std::variant<RunCommand, RendezvousCommand, ValidateCommand, CertsCommand,
+                             OperatorCommand, SlurmCommand, DoctorCommand, CompletionCommand,
+                             VersionCommand, HelpCommand, CommandLineError>;
 
 // `argv[0]` is the program's name, as in main. Reads the job file that -c names.
 Command ParseCommandLine(int argc, const char* const* argv, const Host& host);

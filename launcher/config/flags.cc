@@ -101,6 +101,8 @@ constexpr FlagSpec kRunFlags[] = {
     SetsTo("collapse", "logs.collapse", "true",
            "show a line that many workers of this node write once"),
     Sets("checkpoint-dir", 0, "DIR", "checkpoint_dir", "folder for checkpoints"),
+    SetsTo("preflight", "preflight", "true",
+           "check this node first, as `ddprun doctor` does; one that fails stays out of the job"),
     Sets("report", 0, "FILE", "report", "write how the job ended to this file, as JSON"),
     Sets("token-file", 0, "FILE", "rendezvous.token_file",
          "the token that the rendezvous asks for; docs/security.md"),
@@ -113,7 +115,7 @@ constexpr FlagSpec kRunFlags[] = {
     Option("insecure", 0, "",
            "the rendezvous started here may listen beyond this host without credentials"),
     Option("dry-run", 0, "", "print the resolved job and start nothing"),
-    Option("json", 0, "", "with --dry-run: print it as JSON"),
+    Option("json", 0, "", "with --dry-run and doctor: print it as JSON"),
     Option("verbose", 'v', "", "say more"),
     Option("quiet", 'q', "", "say only what went wrong"),
     Immediate("help", 'h', "print this text"),
@@ -168,12 +170,19 @@ constexpr FlagSpec kCertsFlags[] = {
     Immediate("version", 0, "print the version"),
 };
 
+constexpr FlagSpec kSlurmFlags[] = {
+    Option("dry-run", 0, "", "print the script and what it leads to, and submit nothing"),
+    Immediate("help", 'h', "print this text"),
+    Immediate("version", 0, "print the version"),
+};
+
 }  // namespace
 
 absl::Span<const FlagSpec> RunFlags() { return kRunFlags; }
 absl::Span<const FlagSpec> RendezvousFlags() { return kRendezvousFlags; }
 absl::Span<const FlagSpec> ValidateFlags() { return kValidateFlags; }
 absl::Span<const FlagSpec> CertsFlags() { return kCertsFlags; }
+absl::Span<const FlagSpec> SlurmFlags() { return kSlurmFlags; }
 
 std::string DescribeFlags(absl::Span<const FlagSpec> flags) {
   constexpr std::size_t kHelpColumn = 40;

@@ -41,6 +41,7 @@ absl::Span<const FlagSpec> RunFlags();
 absl::Span<const FlagSpec> RendezvousFlags();
 absl::Span<const FlagSpec> ValidateFlags();
 absl::Span<const FlagSpec> CertsFlags();
+absl::Span<const FlagSpec> SlurmFlags();
 
 // One line for each flag, and the refused ones by name at the end.
 std::string DescribeFlags(absl::Span<const FlagSpec> flags);

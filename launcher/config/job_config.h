@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "launcher/config/log_options.h"
+#include "launcher/config/slurm_config.h"
 
 namespace ddprun {
 
@@ -49,6 +50,9 @@ struct RendezvousConfig {
   std::string master_addr{};
   int master_port = 0;
   int node_rank = -1;  // the rank this node asks for; −1: any
+  // Where the endpoint's port is another program's: the rendezvous listens on the first of this
+  // many ports after it that is free, and every agent looks for it there.
+  int spare_ports = 0;
   CredentialsConfig credentials{};
 };
 
@@ -56,7 +60,10 @@ struct RestartConfig {
   int max_restarts = 0;                 // for the whole job; 0 as in torchrun
   std::chrono::milliseconds window{0};  // max_restarts counts those this recent; 0: all
   std::vector<int> never_on;            // a worker's exit codes that end the job at once
-  int warm = 0;                         // standbys that are kept on this node; 0: none
+  // A node whose workers were the root cause so often within the window is left out; 0: never.
+  int quarantine = 0;
+  std::chrono::milliseconds quarantine_window{3'600'000};
+  int warm = 0;                      // standbys that are kept on this node; 0: none
   std::vector<std::string> preload;  // with standbys under Python: the modules they have imported
 };
 
@@ -75,9 +82,15 @@ struct JobConfig {
   std::string report;          // file for the JSON report; empty: none
   std::vector<std::string> command;        // argv of a worker; interpreter already in front
   std::map<std::string, std::string> env;  // set for the workers, over the inherited environment
-  bool virtual_local_rank = false;         // each worker has LOCAL_RANK 0 and sees only its own GPU
-  bool insecure = false;  // a rendezvous may listen beyond this host without credentials
-  int verbosity = 0;      // -1 quiet, 0 normal, 1 verbose
+  SlurmConfig slurm{};
+  bool virtual_local_rank = false;  // each worker has LOCAL_RANK 0 and sees only its own GPU
+  bool insecure = false;            // a rendezvous may listen beyond this host without credentials
+  bool preflight = false;           // check this node as `ddprun doctor` does, before the job
+  int verbosity = 0;                // -1 quiet, 0 normal, 1 verbose
+  // A task of a Slurm step, which ends what it began on this node as soon as this process ends: the
+  // agent is a child of this process, which outlives it for the rendezvous.
+  bool slurm_task = false;
+  int all_nodes = 0;  // that can ever be in the job; 0: that is not known
 
   bool standalone() const { return rendezvous.endpoint.empty(); }
 };

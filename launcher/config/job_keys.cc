@@ -1,5 +1,6 @@
 #include "launcher/config/job_keys.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -141,6 +142,13 @@ constexpr JobKey kKeys[] = {
     {"restart", "never_on", KeyType::kNumbers, 1, 255,
      [](JobDraft& d) -> Field { return &d.config.restart.never_on; },
      "Exit codes of a worker that end the job at once, however many restarts are left."},
+    {"restart", "quarantine", KeyType::kInteger, 0, kMostRestarts,
+     [](JobDraft& d) -> Field { return &d.config.restart.quarantine; },
+     "Leave a node out of the job once its workers were the root cause of so many failures within "
+     "quarantine_window. 0: never."},
+    {"restart", "quarantine_window", KeyType::kDuration, 1, kYear,
+     [](JobDraft& d) -> Field { return &d.config.restart.quarantine_window; },
+     "How long a failure counts against its node."},
     {"restart", "warm", KeyType::kStandbys, 0, kMostProcesses,
      [](JobDraft& d) -> Field { return &d.warm; },
      "Warm standbys to keep on this node: processes of the command that have loaded their "
@@ -166,19 +174,69 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.logs.collapse; },
      "Show a line that several workers of a node write at the same time once, with their ranks in "
      "front. A line may be shown 50 ms late."},
+    {"", "preflight", KeyType::kBoolean, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.preflight; },
+     "Check each node as `ddprun doctor` does before it joins; one that fails stays out of the "
+     "job."},
     {"", "env", KeyType::kEnvironment, 0, 0, [](JobDraft& d) -> Field { return &d.config.env; },
      "Variables for the workers, over the environment that ddprun itself has."},
+    {"slurm", "nodes", KeyType::kInteger, 0, kMostNodes,
+     [](JobDraft& d) -> Field { return &d.config.slurm.nodes; },
+     "Nodes that train. 0: as many as the key nodes has at most, else one."},
+    {"slurm", "spare_nodes", KeyType::kInteger, 0, kMostNodes,
+     [](JobDraft& d) -> Field { return &d.config.slurm.spare_nodes; },
+     "Nodes beyond these, which wait to take the place of one that fails."},
+    {"slurm", "job_name", KeyType::kText, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.slurm.job_name; },
+     "Name of the job for Slurm. Empty: that of the file, without .yaml."},
+    {"slurm", "partition", KeyType::kText, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.slurm.partition; },
+     "Slurm's --partition. Empty: its default, as for all that follow."},
+    {"slurm", "account", KeyType::kText, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.slurm.account; }, "Slurm's --account: who pays."},
+    {"slurm", "qos", KeyType::kText, 0, 0, [](JobDraft& d) -> Field { return &d.config.slurm.qos; },
+     "Slurm's --qos: the quality of service."},
+    {"slurm", "constraint", KeyType::kText, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.slurm.constraint; },
+     "Slurm's --constraint: features that a node must have."},
+    {"slurm", "time", KeyType::kText, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.slurm.time; },
+     "Slurm's --time, the limit: minutes, or days-hours:minutes:seconds."},
+    {"slurm", "mem", KeyType::kText, 0, 0, [](JobDraft& d) -> Field { return &d.config.slurm.mem; },
+     "Slurm's --mem, memory of each node, such as 64G."},
+    {"slurm", "gpus_per_node", KeyType::kInteger, 0, kMostProcesses,
+     [](JobDraft& d) -> Field { return &d.config.slurm.gpus_per_node; },
+     "Slurm's --gpus-per-node. 0: none is asked for."},
+    {"slurm", "cpus_per_task", KeyType::kInteger, 0, kMostNodes,
+     [](JobDraft& d) -> Field { return &d.config.slurm.cpus_per_task; },
+     "Slurm's --cpus-per-task, for all workers of a node together. 0: its default."},
+    {"slurm", "warning", KeyType::kDuration, 0, kYear,
+     [](JobDraft& d) -> Field { return &d.config.slurm.warning; },
+     "How long before the time limit the job is told to make a checkpoint and to end, after which "
+     "it "
+     "goes back to the queue. 0: it is not told."},
+    {"slurm", "requeue", KeyType::kBoolean, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.slurm.requeue; },
+     "Put the job back into the queue when it was preempted, ran out of time or lost a node."},
+    {"slurm", "extra", KeyType::kOptions, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.slurm.extra; },
+     "Further options of sbatch, each one word: a list, or one string."},
 };
 
 constexpr JobSection kSections[] = {
     {"rendezvous", "How the nodes of a job find each other."},
     {"restart", "What happens when a worker fails."},
     {"logs", "What of the workers' output is shown on the console."},
+    {"slurm", "What `ddprun slurm` asks Slurm for."},
 };
 
 std::string Range(const JobKey& key) { return absl::StrCat("from ", key.min, " to ", key.max); }
 
 bool InRange(const JobKey& key, std::int64_t value) { return value >= key.min && value <= key.max; }
+
+bool IsOneLine(absl::string_view text) {
+  return std::none_of(text.begin(), text.end(), [](char c) { return absl::ascii_iscntrl(c); });
+}
 
 // Stores `value` in the member of the draft, which has the type T.
 template <typename T>
@@ -191,6 +249,15 @@ absl::Status SetCommand(const JobKey& key, absl::string_view text, JobDraft* dra
   auto words = SplitCommand(text);
   if (!words.has_value() || words->empty() || words->front().empty()) {
     return UnexpectedValue(key, Quoted(text));
+  }
+  return Store(key, draft, *std::move(words));
+}
+
+absl::Status SetOptions(const JobKey& key, absl::string_view text, JobDraft* draft) {
+  auto words = SplitCommand(text);
+  if (!words.has_value()) return UnexpectedValue(key, Quoted(text));
+  for (const std::string& word : *words) {
+    if (!IsOption(word)) return UnexpectedValue(key, Quoted(text));
   }
   return Store(key, draft, *std::move(words));
 }
@@ -233,6 +300,10 @@ absl::Status SetEndpoint(const JobKey& key, absl::string_view text, JobDraft* dr
 
 }  // namespace
 
+bool IsOption(absl::string_view word) {
+  return word.size() >= 2 && word.front() == '-' && IsOneLine(word);
+}
+
 std::string JobKey::Path() const {
   return section.empty() ? std::string(name) : absl::StrCat(section, ".", name);
 }
@@ -274,6 +345,10 @@ std::string Expected(const JobKey& key) {
       return absl::StrCat("a number of workers ", Range(key), ", or auto, gpu or cpu");
     case KeyType::kStandbys:
       return absl::StrCat("a number of standbys ", Range(key), ", or auto");
+    case KeyType::kText:
+      return "one line of text";
+    case KeyType::kOptions:
+      return "options, each one word that begins with a dash, such as --exclusive";
     case KeyType::kModules:
       return "names of Python modules, such as torch,numpy";
     case KeyType::kCommand:
@@ -342,6 +417,11 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
       }
       break;
     }
+    case KeyType::kText:
+      if (IsOneLine(text)) return Store(key, draft, std::string(text));
+      break;
+    case KeyType::kOptions:
+      return SetOptions(key, text, draft);
     case KeyType::kModules:
       return SetModules(key, text, draft);
     case KeyType::kCommand:

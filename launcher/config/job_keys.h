@@ -31,6 +31,8 @@ enum class KeyType {
   kNodes,        // N or MIN:MAX, each min..max
   kProcesses,    // min..max, auto, gpu or cpu
   kStandbys,     // min..max, or auto
+  kText,         // one line
+  kOptions,      // options of another program: a list, or one string that is split as a shell would
   kModules,      // names of Python modules: a list, or text with commas; "" is none
   kCommand,      // a list of arguments, or one string that is split as a shell would
   kEnvironment,  // names and values
@@ -69,6 +71,9 @@ const JobKey* FindJobKey(absl::string_view path);
 
 // What a value of `key` must be: "a whole number from 0 to 1000000".
 std::string Expected(const JobKey& key);
+
+// Whether it can be an element of a value of type kOptions.
+bool IsOption(absl::string_view word);
 
 // The error for a value that is not what it must be: "expected ... (found ...)".
 absl::Status UnexpectedValue(const JobKey& key, absl::string_view found);

@@ -18,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "launcher/config/job_draft.h"
 #include "launcher/config/job_keys.h"
+#include "launcher/config/slurm_step.h"
 #include "launcher/config/suggestion.h"
 #include "launcher/config/values.h"
 #include "launcher/config/yaml_config.h"
@@ -58,6 +59,7 @@ class RunOptions {
     for (const GivenFlag& flag : reading_.given) Apply(flag);
     CheckOptions();
     ResolveBackend();
+    TakeSlurmStep();
     if (draft_.config.standalone()) draft_.config.rendezvous.autostart = false;
     if (!reading_.rest.empty()) TakeCommand();
     if (!errors_.empty()) return CommandLineError{kExitUsage, absl::StrJoin(errors_, "\n")};
@@ -245,6 +247,16 @@ class RunOptions {
       return;
     }
     rendezvous.endpoint = FormatEndpoint({rendezvous.master_addr, rendezvous.master_port + 1});
+  }
+
+  void TakeSlurmStep() {
+    const auto step = FindSlurmStep(host_);
+    if (!step.ok()) {
+      errors_.emplace_back(step.status().message());
+    } else if (step->has_value()) {
+      const absl::Status status = ApplySlurm(**step, host_, reading_.IsOn("insecure"), &draft_);
+      if (!status.ok()) errors_.emplace_back(status.message());
+    }
   }
 
   void ApplyModule() {

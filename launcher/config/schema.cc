@@ -55,6 +55,11 @@ Json Shape(const JobKey& key) {
       return NumberOr(key, "^(auto|gpu|cpu|[0-9]+)$");
     case KeyType::kStandbys:
       return NumberOr(key, "^(auto|[0-9]+)$");
+    case KeyType::kText:
+      return {{"type", kScalar}};
+    case KeyType::kOptions:
+      return {
+          {"anyOf", {{{"type", "string"}}, {{"type", "array"}, {"items", Text("^-[^\\n]+$")}}}}};
     case KeyType::kModules: {
       const std::string name = "[A-Za-z_][A-Za-z0-9_]*(\\.[A-Za-z_][A-Za-z0-9_]*)*";
       return {{"anyOf",

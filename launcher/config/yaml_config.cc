@@ -154,6 +154,8 @@ class Reader {
     } else if ((key.type == KeyType::kNumbers || key.type == KeyType::kModules) &&
                value.IsSequence()) {
       ReadList(key, value);
+    } else if (key.type == KeyType::kOptions && value.IsSequence()) {
+      ReadOptions(key, value);
     } else {
       ReadScalar(key, value);
     }
@@ -198,6 +200,21 @@ class Reader {
     }
     const absl::Status status = SetFromText(key, absl::StrJoin(texts, ","), draft_);
     if (!status.ok()) AddError(list, key.Path(), status.message());
+  }
+
+  void ReadOptions(const JobKey& key, const YAML::Node& list) {
+    std::vector<std::string> options;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const YAML::Node& item = list[i];
+      if (item.IsScalar() && IsOption(item.Scalar())) {
+        options.push_back(item.Scalar());
+      } else {
+        AddError(
+            item, absl::StrCat(key.Path(), "[", i, "]"),
+            absl::StrCat("expected one word that begins with a dash (found ", Describe(item), ")"));
+      }
+    }
+    *std::get<std::vector<std::string>*>(key.field(*draft_)) = std::move(options);
   }
 
   void ReadArguments(const JobKey& key, const YAML::Node& list) {

@@ -17,8 +17,10 @@ namespace ddprun {
 namespace {
 
 // To the millisecond.
+// For people: to a tenth of a second.
 std::string Rounded(Duration duration) {
-  return Seconds(std::chrono::round<std::chrono::milliseconds>(duration));
+  using Tenths = std::chrono::duration<std::int64_t, std::deci>;
+  return Seconds(std::chrono::round<Tenths>(duration));
 }
 
 }  // namespace
@@ -63,7 +65,10 @@ std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint n
           [&](const WorkerSpawned& spawned) { OnWorkerSpawned(spawned, now); },
           [&](const SpawnFailed& failed) { OnSpawnFailed(failed, now); },
           [&](const WorkerSpoke& spoke) {
-            if (Worker* worker = Find(spoke.local_rank)) worker->speaks = true;
+            Worker* worker = Find(spoke.local_rank);
+            if (worker == nullptr) return;
+            worker->speaks = true;
+            checkpoints_ = checkpoints_ || spoke.checkpoints;
           },
           [&](const CheckpointReported& report) { OnCheckpointReported(report); },
           [&](const CheckpointFailureReported& report) { OnCheckpointFailureReported(report); },
@@ -82,6 +87,7 @@ std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint n
           },
           [&](const WorkerEnded& ended) { OnWorkerEnded(ended, now); },
           [&](const SignalReceived& signal) { OnSignal(signal, now); },
+          [&](const Superseded& superseded) { OnSuperseded(superseded, now); },
           [&](const Tick&) { OnTick(now); },
       },
       event);
@@ -107,6 +113,7 @@ std::optional<TimePoint> Supervisor::NextDeadline() const {
   };
   also(FenceAt());
   also(GiveUpAt());
+  if (state_ != SupervisorState::kLeaving) also(preempted_until_);
   if (SendsHeartbeats()) also(next_heartbeat_);
   return next;
 }
@@ -136,6 +143,7 @@ void Supervisor::Introduce(TimePoint now) {
   if (prepared_) SendUp(Prepared{});
   for (const WorkerExited& exit : exits_) SendUp(exit);
   if (drained_) SendUp(*drained_);
+  if (preempted_until_) SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
   // What answers a later Join may have crossed it: only an acknowledgement shows that it was read,
   // and it has to come before the next assignment, or the lease would be over again.
   if (again && options_.leases) SendHeartbeat(now);
@@ -303,6 +311,8 @@ void Supervisor::OnAssignment(const Header& header, const Assignment& assignment
 void Supervisor::Take(Generation generation, const Assignment& assignment) {
   generation_ = generation;
   assignment_ = assignment;
+  const std::optional<RestorePlan>& restore = assignment.restore;
+  durable_ = durable_ || (restore && restore->state && restore->state->tier == Tier::kDurable);
   unconfirmed_.reset();
   workers_.clear();
   exits_.clear();
@@ -350,9 +360,9 @@ void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
 void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
   if (state_ == SupervisorState::kLeaving) return;  // this node's own end is decided
   if (generation_.value < 0) Say("the job is over; this node has started nothing");
-  verdict_ = Verdict{ToString(finished.outcome), finished.exit_code,  finished.reason,
-                     finished.restarts_used,     finished.root_cause, finished.earlier,
-                     finished.failed_checkpoints};
+  verdict_ = Verdict{ToString(finished.outcome),  finished.exit_code,  finished.reason,
+                     finished.restarts_used,      finished.root_cause, finished.earlier,
+                     finished.failed_checkpoints, finished.left_out};
   // When the workers are gone.
   if (state_ == SupervisorState::kStopping || state_ == SupervisorState::kFenced) return;
   StopWorkers(SupervisorState::kStopping, SIGTERM, now);

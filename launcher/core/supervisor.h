@@ -76,6 +76,7 @@ class Supervisor {
   // The worker said something over the control socket that has no event of its own here.
   struct WorkerSpoke {
     LocalRank local_rank;
+    bool checkpoints = false;  // and it was about a state: it can be asked for a checkpoint
   };
   // The worker reported it over the control socket.
   struct CheckpointReported {
@@ -109,11 +110,15 @@ class Supervisor {
   struct SignalReceived {
     int signo = 0;
   };
+  // A later life of this job runs, and this one did not hear of it.
+  struct Superseded {
+    std::string reason;
+  };
   struct Tick {};
   using Event =
       std::variant<AgentStarted, SessionOpened, Received, SessionLost, WorkerSpawned, SpawnFailed,
                    WorkerSpoke, CheckpointReported, CheckpointFailureReported, StepReported,
-                   ErrorReported, WorkerEnded, SignalReceived, Tick>;
+                   ErrorReported, WorkerEnded, SignalReceived, Superseded, Tick>;
 
   // ---- actions ----
   // To the rendezvous, on the session that is open; never on a later one. `offered_port` of Join
@@ -209,6 +214,10 @@ class Supervisor {
   void OnCheckpointFailureReported(const CheckpointFailureReported& report);
   void OnWorkerEnded(const WorkerEnded& ended, TimePoint now);
   void OnSignal(const SignalReceived& signal, TimePoint now);
+  void OnSuperseded(const Superseded& superseded, TimePoint now);
+  void LeaveJob(int signo, TimePoint now);
+  // Its workers save when they are asked, and the rendezvous can have them asked.
+  bool CanBePreempted() const;
   void SendHeartbeat(TimePoint now);
   // Before what may be the last word: whoever hears that has heard of all failures.
   void TellFailures(TimePoint now);
@@ -256,10 +265,12 @@ class Supervisor {
     Assignment assignment;
   };
   std::optional<Unconfirmed> unconfirmed_;
-  std::vector<Worker> workers_;        // by local rank; of the current generation
-  std::optional<Verdict> verdict_;     // what to end with when the workers are gone
-  TimePoint signalled_at_;             // when Leaving began
-  int stop_signal_ = 0;                // what the workers were sent last
+  std::vector<Worker> workers_;     // by local rank; of the current generation
+  std::optional<Verdict> verdict_;  // what to end with when the workers are gone
+  TimePoint signalled_at_;          // when Leaving began
+  int stop_signal_ = 0;             // what the workers were sent last
+  // Got SIGTERM, and told the rendezvous: until then it may save and let this node go.
+  std::optional<TimePoint> preempted_until_;
   std::optional<TimePoint> deadline_;  // of Stopping, Leaving and Fenced
 
   // What was said in this generation, to be said again on the next session.
@@ -268,6 +279,8 @@ class Supervisor {
   std::optional<Drained> drained_;
 
   std::optional<std::int64_t> checkpoint_;  // the newest that was reported in this generation
+  bool checkpoints_ = false;                // some worker told of a state, since the agent's start
+  bool durable_ = false;                    // there is a state to begin with, on some disk
   FailedCheckpoints failed_;                // since the agent's start
   std::int64_t told_failures_ = 0;          // of them, on this session
   int spawning_ = 0;                // workers that the agent has yet to answer SpawnWorkers for

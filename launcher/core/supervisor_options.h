@@ -22,6 +22,7 @@ struct Verdict {
   std::optional<RootCause> root_cause;
   std::vector<RootCause> earlier;          // of the generations before, oldest first
   FailedCheckpoints failed_checkpoints{};  // of the job; of this node, where no more is known
+  std::vector<std::string> left_out{};     // hosts whose workers failed again and again
   // The agent adds these. On this node, oldest first:
   std::vector<RestartTimes> restart_times{};
   std::optional<RestorePlan> restore{};  // of the last generation that it started

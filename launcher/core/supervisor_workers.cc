@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "launcher/core/supervisor.h"
 #include "rendezvous/core/check.h"
+#include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/root_cause.h"
 
 namespace ddprun {
@@ -42,7 +43,7 @@ void Supervisor::OnSpawnFailed(const SpawnFailed& failed, TimePoint now) {
 void Supervisor::OnCheckpointReported(const CheckpointReported& report) {
   Worker* worker = Find(report.local_rank);
   if (worker == nullptr) return;
-  worker->speaks = true;
+  worker->speaks = checkpoints_ = durable_ = true;
   if (checkpoint_ == report.step) return;  // another rank of this node said so
   checkpoint_ = report.step;
   SendUp(Checkpointed{report.step});
@@ -105,13 +106,42 @@ void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
     }
     return;
   }
+  if (signal.signo == SIGTERM && (preempted_until_ || CanBePreempted())) {
+    if (preempted_until_)
+      return;  // from the scheduler and its wrapper, or to the process and its group
+    Say("got SIGTERM: asking for a checkpoint, after which this node goes");
+    preempted_until_ = now + options_.spec.save_timeout + options_.stop_grace;
+    SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
+    return;
+  }
+  LeaveJob(signal.signo, now);
+}
+
+bool Supervisor::CanBePreempted() const {
+  return checkpoints_ && joined_ && !verdict_ && state_ != SupervisorState::kFenced;
+}
+
+void Supervisor::LeaveJob(int signo, TimePoint now) {
   signalled_at_ = now;
-  const std::string name = SignalName(signal.signo);
+  const std::string name = SignalName(signo);
   Say(absl::StrCat("got ", name, ": ending this node's workers"));
-  verdict_ = Verdict::Own("left", 128 + signal.signo, absl::StrCat("this agent got ", name));
+  const bool may_go_on = signo == SIGTERM && durable_;  // from the last checkpoint
+  verdict_ =
+      Verdict::Own(may_go_on ? "preempted" : "left", may_go_on ? kExitPreempted : 128 + signo,
+                   absl::StrCat("this agent got ", name));
   // Fenced: no grace, whoever asks.
-  StopWorkers(SupervisorState::kLeaving,
-              state_ == SupervisorState::kFenced ? SIGKILL : signal.signo, now);
+  StopWorkers(SupervisorState::kLeaving, state_ == SupervisorState::kFenced ? SIGKILL : signo, now);
+}
+
+// The rendezvous of this life, should it be there, does not wait for this node.
+void Supervisor::OnSuperseded(const Superseded& superseded, TimePoint now) {
+  if (verdict_) {  // this node's end is decided, and now there is no grace
+    if (stop_signal_ != SIGKILL) StopWorkers(state_, SIGKILL, now);
+    return;
+  }
+  signalled_at_ = now;
+  verdict_ = Verdict::Own("refused", kExitRefused, superseded.reason);
+  StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
 }
 
 void Supervisor::SendHeartbeat(TimePoint now) {
@@ -134,6 +164,11 @@ void Supervisor::OnTick(TimePoint now) {
   if (SendsHeartbeats() && now >= next_heartbeat_) SendHeartbeat(now);
   if (const auto give_up = GiveUpAt(); give_up && now >= *give_up) {
     GiveUp(now);
+    return;
+  }
+  if (preempted_until_ && now >= *preempted_until_ && state_ != SupervisorState::kLeaving) {
+    Say("no checkpoint came in time");
+    LeaveJob(SIGTERM, now);
     return;
   }
   if (!deadline_ || now < *deadline_) return;

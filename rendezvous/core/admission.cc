@@ -55,6 +55,13 @@ std::string WhyJobDiffers(const JobSpec& ours, const JobSpec& theirs) {
     return differ("restart.never_on", absl::StrJoin(ours.never_restart_on, ","),
                   absl::StrJoin(theirs.never_restart_on, ","));
   }
+  if (theirs.quarantine != ours.quarantine) {
+    return differ("restart.quarantine", ours.quarantine, theirs.quarantine);
+  }
+  if (theirs.quarantine_window != ours.quarantine_window) {
+    return differ("restart.quarantine_window", Seconds(ours.quarantine_window),
+                  Seconds(theirs.quarantine_window));
+  }
   if (theirs.master_addr != ours.master_addr || theirs.master_port != ours.master_port) {
     const auto text = [](const JobSpec& spec) {
       return absl::StrCat(spec.master_addr.empty() ? "(chosen)" : spec.master_addr, ":",

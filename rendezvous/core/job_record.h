@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "rendezvous/core/messages.h"
+#include "rendezvous/core/quarantine.h"
 #include "rendezvous/core/timeline.h"
 #include "rendezvous/core/types.h"
 
@@ -64,6 +65,7 @@ struct JobRecord {
   std::optional<RestorePlan> restore{};  // what the generation began with
   std::vector<ResumePoint> timeline{};   // of those that ran before it
   FailureRecord failed_checkpoints{};
+  QuarantineRecord quarantine{};
   std::optional<Finished> finished;  // the job is over; kept for agents that missed it
 
   bool operator==(const JobRecord&) const = default;

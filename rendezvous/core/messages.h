@@ -44,6 +44,10 @@ struct JobSpec {
   Duration save_timeout = std::chrono::seconds(60);  // for the checkpoint before a planned stop
   std::optional<Duration> restart_window;  // max_restarts counts those this recent; nullopt: all
   std::vector<int> never_restart_on;       // exit codes of a worker that end the job at once
+  // A node whose workers were the root cause so many times within the window is left out; 0: none.
+  int quarantine = 0;
+  Duration quarantine_window = std::chrono::hours(1);
+  int all_nodes = 0;  // that can ever join; 0: that is not known
   // What every worker is told as MASTER_ADDR and MASTER_PORT. Empty, 0: node rank 0's address, the
   // port that its agent offers.
   std::string master_addr{};
@@ -134,6 +138,14 @@ struct Drained {
   bool operator==(const Drained&) const = default;
 };
 
+// This node is being taken away: its scheduler has sent the agent SIGTERM. Asks for a checkpoint
+// and then to be let go: with a Stop and a Finished. Repeated on each session.
+struct Preempted {
+  std::string reason;  // "n3 got SIGTERM"
+
+  bool operator==(const Preempted&) const = default;
+};
+
 // The restart into the header's generation is over on this node. No answer.
 struct RestartTimed {
   RestartTimes times;  // its generation is the header's
@@ -150,7 +162,7 @@ struct Leave {
 };
 
 using AgentMessage = std::variant<Join, Heartbeat, Prepared, WorkerExited, Checkpointed, CannotSave,
-                                  Drained, Leave, RestartTimed>;
+                                  Drained, Leave, RestartTimed, Preempted>;
 
 // ---- rendezvous → agent ----
 
@@ -244,6 +256,7 @@ struct Finished {
   std::optional<RootCause> root_cause;     // of the last generation, unless it succeeded
   std::vector<RootCause> earlier;          // of the generations before, oldest first; the last 64
   FailedCheckpoints failed_checkpoints{};  // of the whole job
+  std::vector<std::string> left_out{};     // hosts, because their workers failed again and again
 
   bool operator==(const Finished&) const = default;
 };

@@ -33,10 +33,11 @@ struct Node {
   int offered_port = 0;
   Phase phase = Phase::kWaiting;  // set by Roster::SetPhase
   bool suspect = false;           // set by Roster::SetSuspect: no session; its lease runs
-  bool dismissed = false;         // an operator wants it out of the next generation
-  bool cannot_save = false;       // it said so, in this generation
-  TimePoint heard;                // set by Roster::Heard: when its last message was handled
-  NodeRank rank{-1};              // −1: never assigned; kept from one generation to the next
+  bool dismissed = false;         // it is to be out of the next generation
+  std::string why_dismissed = "drained by an operator";
+  bool cannot_save = false;  // it said so, in this generation
+  TimePoint heard;           // set by Roster::Heard: when its last message was handled
+  NodeRank rank{-1};         // −1: never assigned; kept from one generation to the next
   Rank first_rank;
   std::set<LocalRank> succeeded;     // workers that exited 0 in this generation
   std::set<LocalRank> ended;         // workers that exited with whatever result

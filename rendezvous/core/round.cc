@@ -29,7 +29,8 @@ RestartPolicy PolicyOf(const JobSpec& spec) {
 
 // These are about the agent itself, whatever generation it is in.
 bool IsAboutTheAgent(const AgentMessage& message) {
-  return std::holds_alternative<Heartbeat>(message) || std::holds_alternative<Leave>(message);
+  return std::holds_alternative<Heartbeat>(message) || std::holds_alternative<Leave>(message) ||
+         std::holds_alternative<Preempted>(message);
 }
 
 }  // namespace
@@ -59,6 +60,7 @@ Round::Round(std::string job, const JobRecord& record, TimePoint now, RoundOptio
       finished_(record.finished) {
   if (restore_) timeline_.Resume({epoch_, generation_, restore_->step()});
   governor_.emplace(PolicyOf(*spec_), record.governor, now);
+  quarantine_.emplace(spec_->quarantine, spec_->quarantine_window, record.quarantine, now);
   // The workers may have been told to start: it is treated as if they were, and whoever was not is
   // told when he comes back.
   for (const NodeRecord& member : record.members) {
@@ -74,7 +76,9 @@ Round::Round(std::string job, const JobRecord& record, TimePoint now, RoundOptio
     tally_.world_size += member.spec.worker_count;
     roster_.RestoreMember(std::move(node), now);
   }
-  if (record.plan) plan_ = Plan{record.plan->stop, record.plan->save, false, record.plan->reason};
+  if (record.plan)
+    plan_ =
+        Plan{.stop = record.plan->stop, .save = record.plan->save, .reason = record.plan->reason};
   if (finished_) {
     state_ =
         finished_->outcome == Outcome::kSucceeded ? RoundState::kSucceeded : RoundState::kFailed;
@@ -105,8 +109,10 @@ std::vector<Round::Action> Round::Step(const Event& event, TimePoint now) {
 // An agent that was in a generation comes back to the job that it knows, if it was not requeued.
 bool Round::BeginsAnother(const Header& header, const Join& join) {
   if (!finished_ || header.epoch < epoch_ || Knows(header.incarnation)) return false;
-  // A spare that was cut off must not begin anew what was finished without it.
-  const bool was_here = join.returning || header.generation.value >= 0;
+  // A spare that was cut off must not begin anew what was finished without it; nor one that came
+  // too late, of a job that Slurm has started once.
+  const bool once = join.job.all_nodes > 0;
+  const bool was_here = once || join.returning || header.generation.value >= 0;
   return !was_here || header.epoch > epoch_;
 }
 
@@ -128,8 +134,10 @@ void Round::OnReceived(const Received& received) {
     // Everybody was told; nothing can change any more. Who comes back had missed it: also one that
     // was lost, is not known any more, and perhaps never noticed.
     const bool known = Knows(header.incarnation);
+    const bool late = join != nullptr && join->job.all_nodes > 0 && !known;
+    if (late) ++met_;
     const bool missed = join != nullptr
-                            ? known || header.generation.value >= 0 || join->returning
+                            ? late || known || header.generation.value >= 0 || join->returning
                             : std::holds_alternative<Heartbeat>(received.message) && !known;
     if (missed) Reply(header, *finished_);
     return;
@@ -163,6 +171,7 @@ void Round::OnReceived(const Received& received) {
                  [&](const WorkerExited& exit) { OnWorkerExited(*node, exit); },
                  [&](const Checkpointed& checkpointed) { OnCheckpointed(*node, checkpointed); },
                  [&](const CannotSave&) { OnCannotSave(*node); },
+                 [&](const Preempted& preempted) { OnPreempted(*node, preempted); },
                  [&](const Drained& drained) { OnDrained(*node, drained); },
                  [&](const Leave& leave) { OnLeave(*node, leave); },
                  [&](const RestartTimed& restart) {
@@ -196,6 +205,7 @@ void Round::OnJoin(const Header& header, const Join& join) {
     spec_ = join.job;
     begun_at_ = now_;
     governor_.emplace(PolicyOf(*spec_), Seed(job_, epoch_));
+    quarantine_.emplace(spec_->quarantine, spec_->quarantine_window);
     Gather();
     if (epoch_ > 0) Keep();  // so that no earlier one ever comes back
   }
@@ -219,6 +229,7 @@ void Round::OnJoin(const Header& header, const Join& join) {
   node.offered_port = join.offered_port;
   TakeStates(node, join.states);
   const Node& added = roster_.Add(std::move(node), now_);
+  ++met_;
   Tell(
       {.kind = JobEvent::Kind::kJoined, .host = join.node.host, .workers = join.node.worker_count});
   TakeFailures(added, join.failed_checkpoints);
@@ -244,6 +255,9 @@ std::string Round::WhyJoinIsRefused(const Join& join) const {
   if (std::string why = WhyMalformed(join); !why.empty()) return why;
   if (!spec_) return "";
   if (std::string why = WhyJobDiffers(*spec_, join.job); !why.empty()) return why;
+  if (quarantine_->LeavesOut(join.node.host)) {
+    return absl::StrCat(join.node.host, " is left out of job ", job_, ": ", WhyLeftOut());
+  }
   if (roster_.size() >= options_.max_agents) {
     return absl::StrCat("job ", job_, " has ", roster_.size(), " agents, and no more are possible");
   }
@@ -439,7 +453,7 @@ void Round::OnLeave(Node& node, const Leave& leave) {
   const bool needed = node.member() && !node.done();
   Lose(node, HowLost::kLeft, leave.reason);
   if (finished_ || !needed || roster_.size() >= spec_->min_nodes) return;
-  Finish(Outcome::kLeft, leave.exit_code,
+  Finish(leave.exit_code == kExitPreempted ? Outcome::kPreempted : Outcome::kLeft, leave.exit_code,
          absl::StrCat(host, " left (", leave.reason, ") and ", Nodes(roster_.size()),
                       " of at least ", spec_->min_nodes, " remain"));
 }

@@ -13,6 +13,7 @@
 #ifndef DDPRUN_RENDEZVOUS_CORE_ROUND_H_
 #define DDPRUN_RENDEZVOUS_CORE_ROUND_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@
 #include "rendezvous/core/job_record.h"
 #include "rendezvous/core/job_status.h"
 #include "rendezvous/core/messages.h"
+#include "rendezvous/core/quarantine.h"
 #include "rendezvous/core/restart_governor.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/roster.h"
@@ -129,16 +131,19 @@ class Round {
   bool HasHost(const std::string& host) const;
   bool Knows(Incarnation incarnation) { return roster_.Find(incarnation) != nullptr; }
   int agent_count() const { return roster_.size(); }
+  // How many agents may still come to hear that the job is over, of one that knows all its nodes.
+  int awaited() const { return finished_ && spec_ ? std::max(0, spec_->all_nodes - met_) : 0; }
   int restarts_used() const { return governor_ ? governor_->restarts_used() : 0; }
   JobStatus Status(TimePoint now) const;
   JobRecord Record() const;
 
  private:
-  // What an operator or a newcomer wants done between two generations.
+  // What an operator, a scheduler or a newcomer wants done between two generations.
   struct Plan {
     bool stop = false;  // the job; else it forms anew
     bool save = false;  // a checkpoint is wanted first
     bool saved = false;
+    bool preempted = false;  // by a scheduler: any durable state is worth to be started again from
     std::string reason;
   };
 
@@ -147,11 +152,16 @@ class Round {
   void OnRejoin(Node& node, const Header& header, const Join& join);
   std::string WhyJoinIsRefused(const Join& join) const;
   std::string WhyRankIsRefused(const NodeSpec& node) const;
+  std::string WhyLeftOut() const;
+  std::vector<std::string> LeftOut() const {
+    return quarantine_ ? quarantine_->hosts() : std::vector<std::string>();
+  }
   void OnHeartbeat(Node& node, const Header& header, const Heartbeat& heartbeat);
   void OnPrepared(Node& node);
   void OnWorkerExited(Node& node, const WorkerExited& exit);
   void OnCheckpointed(const Node& node, const Checkpointed& checkpointed);
   void OnCannotSave(Node& node);
+  void OnPreempted(Node& node, const Preempted& preempted);
   void OnDrained(Node& node, const Drained& drained);
   void TellOfFence(Node& node, const Header& header, const Drained& drained);
   void OnLeave(Node& node, const Leave& leave);
@@ -187,12 +197,20 @@ class Round {
   // Nobody has started: everybody waits for the next forming.
   void AbandonForming(const std::string& why);
   void StartPlan(Plan plan);
+  void AddToPlan(Plan plan);  // or makes it the plan
+  // Ends the job as the plan has it.
+  void FinishPlan(const Plan& plan);
+  // Of the newest durable state that a later job would begin with.
+  std::optional<std::int64_t> DurableStep() const;
   void CarryOnPlan();
   void Drain(const std::string& reason);
   void OnGenerationEnded();
   void CarryOutPlan();
   void DismissDrained();
   void Dismiss(Node& node, bool saved);
+  // Those that this cause has brought into quarantine are to go. False: too few remain, for good,
+  // and the job has ended.
+  bool LeaveOut(const RootCause& cause);
   void RecordCause();  // of the current generation, if something failed in it
   // Tells every agent; the causes of the generations that have ended go with it.
   void Finish(Outcome outcome, int exit_code, std::string reason);
@@ -234,6 +252,7 @@ class Round {
   TimePoint state_since_;
   std::optional<JobSpec> spec_;  // from the first Join
   TimePoint begun_at_;           // when it was
+  int met_ = 0;                  // agents, in this epoch
   Roster roster_;
   Generation generation_{-1};  // before the first forming
   Generation floor_{-1};       // the highest that an agent was in: the next one is above it
@@ -252,7 +271,7 @@ class Round {
   bool made_step_ = false;    // so was a step in it
   bool planned_end_ = false;  // it drains because of plan_, not of a failure
   std::optional<Plan> plan_;
-  bool saved_for_dismissed_ = false;  // the nodes that an operator drains leave a checkpoint behind
+  bool saved_for_dismissed_ = false;  // the nodes that are to go leave a checkpoint behind
   bool lost_silently_ = false;        // a node, since the last forming: it may come back
   bool abandoned_ = false;            // the last that went will not come back
   std::string stop_reason_;           // of Draining
@@ -266,6 +285,7 @@ class Round {
   Timeline timeline_;                       // of the generations that may have started
   std::optional<RestorePlan> restore_;      // of the current generation
   FailureTally failures_;                   // of checkpoints, in this epoch
+  std::optional<Quarantine> quarantine_;    // from the first Join
   std::optional<Finished> finished_;
 
   TimePoint now_;                // of the Step in progress

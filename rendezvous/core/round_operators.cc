@@ -1,4 +1,5 @@
-// Round: what operators ask for.
+// Round: what operators ask for, and schedulers.
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -95,6 +96,33 @@ void Round::OnDrainAsked(const DrainAsked& asked) {
   answer(true,
          absl::StrCat("job ", job_, " forms anew without ", asked.host,
                       " after a checkpoint, at most ", Seconds(spec_->save_timeout), " from now"));
+}
+
+// Several nodes that are taken away at once are one save: the first asks for it, and each may turn
+// it from a new forming into the job's end. None of it is kept: agents repeat it on each session.
+void Round::OnPreempted(Node& node, const Preempted& preempted) {
+  if (node.dismissed) return;  // repeated on a new session
+  node.dismissed = true;
+  node.why_dismissed = absl::StrCat("preempted: ", preempted.reason);
+  const auto others =
+      std::count_if(roster_.nodes().begin(), roster_.nodes().end(),
+                    [](const Node& other) { return !other.dismissed && !other.suspect; });
+  Plan plan{.stop = others < spec_->min_nodes,
+            .save = true,
+            .saved = false,
+            .preempted = true,
+            .reason = absl::StrCat(node.spec.host, " is preempted (", preempted.reason, ")")};
+  if (running() && node.member()) {
+    AddToPlan(std::move(plan));
+    CarryOnPlan();
+  } else if (state_ == RoundState::kDraining) {
+    AddToPlan(std::move(plan));
+  } else if (plan.stop) {
+    FinishPlan(plan);
+  } else {
+    if (state_ == RoundState::kForming && node.member()) AbandonForming(plan.reason);
+    Dismiss(node, false);
+  }
 }
 
 }  // namespace ddprun

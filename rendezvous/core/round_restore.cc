@@ -30,6 +30,14 @@ const SavedState* Round::NewestOf(const Node& node, Generation newest) const {
 
 // By node rank, and only what is newer takes the place of what was found: so rank 0 is the source
 // unless another node holds a newer state, and of several that do it is the first.
+std::optional<std::int64_t> Round::DurableStep() const {
+  if (checkpoint_) return checkpoint_;  // of this epoch, and so the newest
+  if (restore_ && restore_->state && restore_->state->tier == Tier::kDurable) {
+    return restore_->step();
+  }
+  return std::nullopt;
+}
+
 void Round::PlanRestore(Generation newest) {
   restore_.reset();
   if (!told_of_states_) return;

@@ -236,6 +236,7 @@ JobRecord Round::Record() const {
   record.restore = restore_;
   record.timeline = timeline_.points();
   record.failed_checkpoints = failures_.Record();
+  record.quarantine = quarantine_->Record(now_);
   record.finished = finished_;
   return record;
 }

@@ -7,6 +7,7 @@
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/round.h"
 #include "rendezvous/core/words.h"
+#include "worker/contract/control.h"
 
 namespace ddprun {
 
@@ -111,18 +112,23 @@ void Round::AdvanceDraining() {
 }
 
 void Round::StartPlan(Plan plan) {
-  if (plan_) {  // one is being saved for already
-    plan_->stop = plan_->stop || plan.stop;
-    plan_->save = plan_->save && plan.save;
-    plan_->reason = std::move(plan.reason);
-  } else {
-    plan_ = std::move(plan);
-  }
+  AddToPlan(std::move(plan));
   const bool asked_for =
       plan_->stop || std::any_of(roster_.nodes().begin(), roster_.nodes().end(),
                                  [](const Node& node) { return node.dismissed; });
   if (asked_for) Keep();  // before the operator is told
   CarryOnPlan();
+}
+
+void Round::AddToPlan(Plan plan) {
+  if (!plan_) {
+    plan_ = std::move(plan);
+    return;
+  }
+  plan_->stop = plan_->stop || plan.stop;  // one is being saved for already
+  plan_->save = plan_->save && plan.save;
+  plan_->preempted = plan_->preempted || plan.preempted;
+  plan_->reason = std::move(plan.reason);
 }
 
 void Round::CarryOnPlan() {
@@ -176,7 +182,7 @@ void Round::OnGenerationEnded() {
   const RootCause& cause = causes_.back();
   Tell({.kind = JobEvent::Kind::kFailed, .reason = Describe(cause), .cause = cause});
   if (plan_ && plan_->stop) {
-    Finish(Outcome::kLeft, kExitTerminated, plan_->reason);
+    plan_->preempted ? FinishPlan(*plan_) : Finish(Outcome::kLeft, kExitTerminated, plan_->reason);
     return;
   }
   const auto decision = governor_->OnGenerationEnded({cause, made_step_, ran_}, now_);
@@ -184,6 +190,7 @@ void Round::OnGenerationEnded() {
     Finish(Outcome::kFailed, ExitCodeOf(cause), decision.reason);
     return;
   }
+  if (!LeaveOut(cause)) return;
   Say(absl::StrCat(decision.reason, ": ", Describe(cause)));
   Tell({.kind = JobEvent::Kind::kRestarted,
         .reason = decision.reason,
@@ -200,14 +207,43 @@ void Round::OnGenerationEnded() {
   AdvanceGathering();
 }
 
+std::string Round::WhyLeftOut() const {
+  return absl::StrCat("its workers were the root cause ", spec_->quarantine,
+                      spec_->quarantine == 1 ? " time" : " times", " within ",
+                      Seconds(spec_->quarantine_window));
+}
+
+bool Round::LeaveOut(const RootCause& cause) {
+  const std::string host = cause.failure.host;
+  const bool of_the_node = cause.kind == RootCause::Kind::kWorkerFailed &&
+                           cause.failure.exit.error_kind != control::kErrorBind;
+  if (!of_the_node || !quarantine_->Count(host, now_)) return true;
+  const int rest = spec_->all_nodes - static_cast<int>(quarantine_->hosts().size());
+  if (spec_->all_nodes > 0 && rest < spec_->min_nodes) {
+    const std::string reason =
+        absl::StrCat(host, " is left out, for ", WhyLeftOut(), ", and ", Nodes(rest),
+                     " of at least ", spec_->min_nodes, rest == 1 ? " remains" : " remain");
+    if (const auto step = DurableStep()) {
+      Finish(Outcome::kPreempted, kExitPreempted,
+             absl::StrCat(reason, "; the last checkpoint is of step ", *step));
+    } else {
+      Finish(Outcome::kFailed, ExitCodeOf(cause), reason);
+    }
+    return false;
+  }
+  for (Node& node : roster_.nodes()) {
+    if (node.spec.host != host) continue;
+    node.dismissed = true;
+    node.why_dismissed = absl::StrCat("left out: ", WhyLeftOut());
+  }
+  return true;
+}
+
 void Round::CarryOutPlan() {
   const Plan plan = *std::exchange(plan_, std::nullopt);
   incidents_ = Incidents(generation_);  // whatever ended, ended because of the plan
   if (plan.stop) {
-    Finish(plan.saved ? Outcome::kPreempted : Outcome::kLeft,
-           plan.saved ? kExitPreempted : kExitTerminated,
-           plan.saved ? absl::StrCat(plan.reason, "; the state of step ", *checkpoint_, " is saved")
-                      : absl::StrCat(plan.reason, "; no checkpoint was made for it"));
+    FinishPlan(plan);
     return;
   }
   saved_for_dismissed_ = plan.saved;
@@ -217,6 +253,20 @@ void Round::CarryOutPlan() {
         .restarts = restarts_used()});
   Gather();
   AdvanceGathering();
+}
+
+void Round::FinishPlan(const Plan& plan) {
+  if (plan.saved) {
+    Finish(Outcome::kPreempted, kExitPreempted,
+           absl::StrCat(plan.reason, "; the state of step ", *checkpoint_, " is saved"));
+  } else if (const auto step = DurableStep(); plan.preempted && step) {
+    Finish(Outcome::kPreempted, kExitPreempted,
+           absl::StrCat(plan.reason, "; no checkpoint was made for it, the last one is of step ",
+                        *step));
+  } else {
+    Finish(Outcome::kLeft, kExitTerminated,
+           absl::StrCat(plan.reason, "; no checkpoint was made for it"));
+  }
 }
 
 void Round::DismissDrained() {
@@ -230,7 +280,7 @@ void Round::DismissDrained() {
 
 void Round::Dismiss(Node& node, bool saved) {
   const std::string reason =
-      absl::StrCat(node.spec.host, " was drained by an operator; the job goes on without it",
+      absl::StrCat(node.spec.host, " was ", node.why_dismissed, "; the job goes on without it",
                    saved ? absl::StrCat(", from step ", *checkpoint_) : "");
   SendTo(node, Finished{saved ? Outcome::kPreempted : Outcome::kLeft,
                         saved ? kExitPreempted : kExitTerminated,
@@ -238,8 +288,9 @@ void Round::Dismiss(Node& node, bool saved) {
                         restarts_used(),
                         {},
                         {},
-                        failures_.total()});
-  Tell({.kind = JobEvent::Kind::kLeft, .host = node.spec.host, .reason = "drained by an operator"});
+                        failures_.total(),
+                        LeftOut()});
+  Tell({.kind = JobEvent::Kind::kLeft, .host = node.spec.host, .reason = node.why_dismissed});
   Say(reason);
   roster_.Erase(node);
 }
@@ -333,7 +384,7 @@ void Round::Finish(Outcome outcome, int exit_code, std::string reason) {
     time->reset();
   }
   Finished finished{outcome,      exit_code, std::move(reason), restarts_used(),
-                    std::nullopt, causes_,   failures_.total()};
+                    std::nullopt, causes_,   failures_.total(), LeftOut()};
   if (outcome != Outcome::kSucceeded && !causes_.empty()) {
     finished.root_cause = std::move(finished.earlier.back());
     finished.earlier.pop_back();
@@ -401,6 +452,8 @@ void Round::Supersede(std::uint32_t epoch) {
   roster_.Clear();
   spec_.reset();  // the Join that is being handled brings the next one
   governor_.reset();
+  quarantine_.reset();
+  met_ = 0;
   state_ = RoundState::kGathering;
   state_since_ = now_;
   for (std::optional<TimePoint>* const time : {&deadline_, &grace_until_, &grow_at_, &tell_at_}) {

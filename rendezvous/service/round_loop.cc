@@ -211,7 +211,7 @@ void RoundLoop::HandleQueue(std::unique_lock<std::mutex>& lock) {
   if (!last) {
     Tick();
     CloseRefused();
-    const RoundLoopLoad load{sessions_.size(), live_jobs_, jobs_begun_};
+    const RoundLoopLoad load{sessions_.size(), live_jobs_, jobs_begun_, AwaitedAgents()};
     if (load != load_ && options_.load) options_.load(load);
     load_ = load;
   }
@@ -491,6 +491,15 @@ void RoundLoop::OnFinished(const JobPtr& job) {
   const auto agents = static_cast<std::size_t>(job->round.agent_count());
   ended_.push_back({now_, job, agents});
   ended_agents_ += agents;
+}
+
+std::size_t RoundLoop::AwaitedAgents() const {
+  if (!sessions_.empty() || live_jobs_ > 0) return 0;
+  std::size_t awaited = 0;
+  for (const auto& ended : ended_) {
+    if (const JobPtr job = ended.job.lock()) awaited += job->round.awaited();
+  }
+  return awaited;
 }
 
 void RoundLoop::ForgetEnded() {

@@ -57,6 +57,9 @@ struct RoundLoopLoad {
   std::size_t sessions = 0;
   std::size_t jobs = 0;        // that are not over
   std::size_t jobs_begun = 0;  // since the start
+  // Agents of jobs that are over, which have yet to hear of it: as far as is known, and while there
+  // are no sessions and no other jobs.
+  std::size_t awaited = 0;
   bool operator==(const RoundLoopLoad&) const = default;
 };
 using LoadObserver = std::function<void(const RoundLoopLoad&)>;
@@ -213,6 +216,7 @@ class RoundLoop {
   void CloseSilent();
   void Tick();
   std::optional<TimePoint> NextDeadline() const;
+  std::size_t AwaitedAgents() const;
   void Step(const JobPtr& job, const Round::Event& event);
   void Perform(Job& job, Round::Action& action);
   void Schedule(const JobPtr& job);

@@ -131,6 +131,10 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {
           Leave{check.Text("Leave.reason", message.leave().reason(), kMaxTextBytes),
                 check.Number("Leave.exit_code", message.leave().exit_code(), 0, kMaxExitCode)};
       break;
+    case v1::AgentMessage::kPreempted:
+      result.message =
+          Preempted{check.Text("Preempted.reason", message.preempted().reason(), kMaxTextBytes)};
+      break;
     case v1::AgentMessage::BODY_NOT_SET:
       check.Fail("AgentMessage.body is not set, or is one that this version does not know");
       break;

@@ -6,10 +6,12 @@
 #include <google/protobuf/repeated_field.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "ddprun/v1/rendezvous.pb.h"
 #include "rendezvous/core/messages.h"
+#include "rendezvous/core/quarantine.h"
 #include "rendezvous/wire/field_checker.h"
 
 namespace ddprun::wire {
@@ -22,6 +24,8 @@ Finished ReadFinished(const v1::Finished& from, FieldChecker& check);
 std::vector<SavedState> ReadStates(const google::protobuf::RepeatedPtrField<v1::SavedState>& from,
                                    FieldChecker& check);
 // What one agent tells of, or the sum of many.
+std::vector<std::string> ReadLeftOut(const google::protobuf::RepeatedPtrField<std::string>& from,
+                                     FieldChecker& check);
 FailedCheckpoints ReadFailed(const v1::FailedCheckpoints& from, std::int64_t max_count,
                              FieldChecker& check);
 RestorePlan ReadRestorePlan(const v1::RestorePlan& from, std::int64_t world_size,

@@ -74,6 +74,9 @@ JobSpec ReadJobSpec(const v1::JobSpec& from, FieldChecker& check) {
   for (const std::uint32_t code : from.never_restart_on()) {
     to.never_restart_on.push_back(check.Number("JobSpec.never_restart_on", code, 0, kMaxExitCode));
   }
+  to.quarantine = check.Number("JobSpec.quarantine", from.quarantine(), 0, kMaxRestarts);
+  to.quarantine_window = check.Timeout("JobSpec.quarantine_window_ms", from.quarantine_window_ms());
+  to.all_nodes = check.Number("JobSpec.all_nodes", from.all_nodes(), 0, kMaxNodes);
   to.master_port = check.Number("JobSpec.master_port", from.master_port(), 0, kMaxPort);
   if (!from.master_addr().empty()) {
     to.master_addr = check.Name("JobSpec.master_addr", from.master_addr(), kMaxHostBytes);
@@ -161,6 +164,18 @@ Finished ReadFinished(const v1::Finished& from, FieldChecker& check) {
   }
   if (from.has_failed_checkpoints()) {
     to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxFailedCheckpoints, check);
+  }
+  to.left_out = ReadLeftOut(from.left_out(), check);
+  return to;
+}
+
+std::vector<std::string> ReadLeftOut(const google::protobuf::RepeatedPtrField<std::string>& from,
+                                     FieldChecker& check) {
+  std::vector<std::string> to;
+  check.Number("left_out: number", from.size(), 0, Quarantine::kMaxHosts);
+  for (const std::string& host : from) {
+    if (to.size() == Quarantine::kMaxHosts) break;
+    to.push_back(check.Name("left_out", host, kMaxHostBytes));
   }
   return to;
 }

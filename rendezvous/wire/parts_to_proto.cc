@@ -63,6 +63,9 @@ void Fill(const JobSpec& from, v1::JobSpec* to) {
     to->set_restart_window_ms(Milliseconds(*from.restart_window));
   }
   for (const int code : from.never_restart_on) to->add_never_restart_on(code);
+  to->set_quarantine(from.quarantine);
+  to->set_quarantine_window_ms(Milliseconds(from.quarantine_window));
+  to->set_all_nodes(from.all_nodes);
   to->set_master_addr(CleanText(from.master_addr, kMaxMessageBytes));
   to->set_master_port(from.master_port);
 }
@@ -113,6 +116,7 @@ void Fill(const Finished& from, v1::Finished* to) {
   if (from.root_cause) Fill(*from.root_cause, to->mutable_root_cause());
   for (const RootCause& cause : from.earlier) Fill(cause, to->add_earlier());
   FillIfAny(from.failed_checkpoints, to);
+  for (const std::string& host : from.left_out) to->add_left_out(CleanText(host, kMaxHostBytes));
 }
 
 void Fill(const std::vector<SavedState>& from,

@@ -105,6 +105,14 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
     to->set_incarnation(told.agent.value);
     to->set_count(told.count);
   }
+  for (const Blame& blame : record.quarantine.blames) {
+    v1::Blame* const to = proto.add_blames();
+    to->set_host(CleanText(blame.host, kMaxHostBytes));
+    to->set_age_ms(Milliseconds(blame.age));
+  }
+  for (const std::string& host : record.quarantine.hosts) {
+    proto.add_left_out(CleanText(host, kMaxHostBytes));
+  }
   if (record.finished) Fill(*record.finished, proto.mutable_finished());
   return proto.SerializeAsString();
 }
@@ -162,6 +170,12 @@ absl::StatusOr<OwnedRecord> DecodeRecord(const std::string& bytes) {
         {Incarnation{told.incarnation()},
          check.Number("ToldFailures.count", told.count(), 1, kMaxCheckpointFailures)});
   }
+  check.Number("JobRecord.blames: number", proto.blames_size(), 0, Quarantine::kMaxBlames);
+  for (const v1::Blame& blame : proto.blames()) {
+    record.quarantine.blames.push_back({check.Name("Blame.host", blame.host(), kMaxHostBytes),
+                                        check.Timeout("Blame.age_ms", blame.age_ms())});
+  }
+  record.quarantine.hosts = ReadLeftOut(proto.left_out(), check);
   if (proto.has_finished()) record.finished = ReadFinished(proto.finished(), check);
   if (!check.status().ok()) return absl::DataLossError(check.status().message());
   return owned;

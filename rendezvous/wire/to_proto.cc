@@ -50,6 +50,9 @@ struct AgentBody {
     to->mutable_checkpointed()->set_step(checkpointed.step);
   }
   void operator()(const CannotSave&) const { to->mutable_cannot_save(); }
+  void operator()(const Preempted& preempted) const {
+    to->mutable_preempted()->set_reason(CleanText(preempted.reason, kMaxTextBytes));
+  }
   void operator()(const RestartTimed& restart) const {
     v1::RestartTimed& timed = *to->mutable_restart_timed();
     timed.set_warm_workers(restart.times.warm_workers);

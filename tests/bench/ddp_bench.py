@@ -16,6 +16,7 @@ Contestants (view: with gradient_as_bucket_view):
   C++ master               gradients gathered on rank 0, averaged there, and sent back
   C++ compute              no communication; two ranks, each on its own
   C++ single               the same in one process alone
+  C++ fp16, bf16, PowerSGD with that communication hook; PowerSGD of rank 1
 
 usage: tests/bench/ddp_bench.py [--models mnist,mlp-3m,mlp-25m] [--rounds N] [--bin build/bin]
 Needs python3-torch. Exit code 1 if a goal is missed.
@@ -45,8 +46,12 @@ CONTESTANTS = {
     "C++ master": ("cpp", "master", RANKS),
     "C++ compute": ("cpp", "compute", RANKS),
     "C++ single": ("cpp", "compute", 1),
+    "C++ fp16": ("cpp", "fp16", RANKS),
+    "C++ bf16": ("cpp", "bf16", RANKS),
+    "C++ PowerSGD": ("cpp", "power-sgd", RANKS),
 }
 ALONE = ("C++ compute", "C++ single")  # their loss is of their own data only
+COMPRESSED = ("C++ fp16", "C++ bf16", "C++ PowerSGD")  # and theirs is not exact
 
 OURS, PYTHONS = ("C++ ddp", "C++ ddp view"), ("Python ddp", "Python ddp view")
 
@@ -71,7 +76,8 @@ def run_job(arguments, model, name):
 
 def check_same(model, turns):
     """Ends the program unless all contestants have come to the same loss."""
-    losses = {name: turns[name][-1]["loss"] for name in turns if name not in ALONE}
+    losses = {name: turns[name][-1]["loss"] for name in turns
+              if name not in ALONE + COMPRESSED}
     right = losses["C++ ddp"]
     if any(abs(loss - right) > 1e-5 * abs(right) for loss in losses.values()):
         sys.exit(f"{model}: not the same training: {losses}")
@@ -105,6 +111,7 @@ def print_table(model, turns):
           f"{STEPS[model][1]} steps")
     print(f"    {'':18} {'ms/step':>9} {'min':>9} {'max':>9} {'× C++ ddp':>10}   "
           "communication hidden")
+    plain = turns["C++ ddp"][0]["sent_bytes"]
     for name, measured in turns.items():
         times = [turn["ms"] for turn in measured]
         comm = statistics.median(turn["comm_ms"] for turn in measured)
@@ -112,6 +119,9 @@ def print_table(model, turns):
         share = f"{hidden / comm:6.0%} of {comm:.2f} ms" if comm > 0 else ""
         print(f"    {name:18} {statistics.median(times):9.3f} {min(times):9.3f} {max(times):9.3f} "
               f"{ratio(turns, [name], ['C++ ddp']):10.2f}   {share}")
+    for name in ("C++ ddp",) + COMPRESSED:
+        sent = turns[name][0]["sent_bytes"]
+        print(f"    {name:18} sends {sent:12,} bytes per step and rank, × {sent / plain:.3f}")
 
 
 def check_goals(model, turns):

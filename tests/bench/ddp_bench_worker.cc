@@ -9,12 +9,17 @@
 //   parameters  how many the model has
 //   comm_ms     how long communication went on in a step, 0 where nobody measures it
 //   hidden_ms   how much of that while gradients were computed
+//   sent_bytes  by this process over TCP, of each step
 #include <ddp/ddp.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <torch/torch.h>
 
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -72,15 +77,41 @@ void AverageOnRank0(const ddp::Context& ctx, const std::vector<Tensor>& paramete
   }
 }
 
+// By all connections of this process so far, as the kernel counts them.
+std::int64_t SentBytes() {
+  std::int64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    tcp_info info = {};
+    socklen_t size = sizeof(info);
+    const int fd = std::stoi(entry.path().filename());
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0) {
+      bytes += static_cast<std::int64_t>(info.tcpi_bytes_sent);
+    }
+  }
+  return bytes;
+}
+
+// Compressed from the third step on, in the warm-up.
+ddp::CommHook Hook(const std::string& name, const ddp::Context& ctx) {
+  if (name == "fp16") return ddp::fp16_compress(ctx);
+  if (name == "bf16") return ddp::bf16_compress(ctx);
+  if (name != "power-sgd") return nullptr;
+  ddp::PowerSgdOptions options;
+  options.start_power_sgd_iter = 2;
+  return ddp::power_sgd(ctx, options);
+}
+
 template <typename Module>
 Contestant MakeContestant(const std::string& name, const ddp::Context& ctx,
                           const std::shared_ptr<Module>& net) {
   Contestant result;
-  if (name == "ddp" || name == "ddp-view") {
+  const ddp::CommHook hook = Hook(name, ctx);
+  if (name == "ddp" || name == "ddp-view" || hook != nullptr) {
     ddp::DataParallelOptions options;
     options.gradient_as_bucket_view = name == "ddp-view";
     options.statistics_sample_rate = 1;
     const auto model = std::make_shared<ddp::DistributedDataParallel<Module>>(ctx, net, options);
+    if (hook != nullptr) model->register_comm_hook(hook);
     result.forward = [model](const Tensor& input) { return model->forward(input); };
     result.zero_grad = [model] { model->zero_grad(); };
     result.statistics = [model] { return model->statistics(); };
@@ -107,6 +138,7 @@ struct Turn {
   double comm_ms = 0;
   double hidden_ms = 0;
   std::int64_t parameters = 0;
+  std::int64_t sent_bytes = 0;  // in a step
 };
 
 double Ms(std::chrono::duration<double, std::milli> duration) { return duration.count(); }
@@ -136,8 +168,12 @@ Turn Train(const ddp::Context& ctx, const std::shared_ptr<Module>& net, const st
   Turn turn;
   Tensor loss;
   ddp::DataParallelStatistics before;
+  std::int64_t sent_before = 0;
   for (int step = 0; step < warmup + steps; ++step) {
-    if (step == warmup) before = contestant.statistics();
+    if (step == warmup) {
+      before = contestant.statistics();
+      sent_before = SentBytes();
+    }
     const auto start = std::chrono::steady_clock::now();
     contestant.zero_grad();
     loss = torch::nll_loss(contestant.forward(input), target);
@@ -150,6 +186,7 @@ Turn Train(const ddp::Context& ctx, const std::shared_ptr<Module>& net, const st
   const Statistics now = contestant.statistics();
   turn.comm_ms = MeanSince(before, now, &Statistics::communication);
   turn.hidden_ms = MeanSince(before, now, &Statistics::overlap);
+  turn.sent_bytes = (SentBytes() - sent_before) / steps;
   turn.loss = loss.item<double>();
   for (const Tensor& p : net->parameters()) turn.parameters += p.numel();
   return turn;
@@ -187,8 +224,11 @@ void Print(const Turn& turn) {
   for (std::size_t i = 0; i < turn.steps_ms.size(); ++i) {
     std::printf("%s%.4f", i == 0 ? "" : ", ", turn.steps_ms[i]);
   }
-  std::printf("], \"loss\": %.9g, \"parameters\": %lld, \"comm_ms\": %.4f, \"hidden_ms\": %.4f}\n",
-              turn.loss, static_cast<long long>(turn.parameters), turn.comm_ms, turn.hidden_ms);
+  std::printf(
+      "], \"loss\": %.9g, \"parameters\": %lld, \"comm_ms\": %.4f, \"hidden_ms\": %.4f, "
+      "\"sent_bytes\": %lld}\n",
+      turn.loss, static_cast<long long>(turn.parameters), turn.comm_ms, turn.hidden_ms,
+      static_cast<long long>(turn.sent_bytes));
 }
 
 }  // namespace

@@ -55,9 +55,15 @@ void WriteWireSeeds(const std::string& folder) {
   cause.reason = "it was killed";
   const Finished finished{Outcome::kFailed, 137, "rank 3 died", 2, cause, {cause}};
 
-  const std::vector<AgentMessage> from_agents = {
-      join,         Heartbeat{},        Prepared{},           Exited(), Checkpointed{5},
-      CannotSave{}, Drained{29501, 17}, Leave{"SIGTERM", 143}};
+  const std::vector<AgentMessage> from_agents = {join,
+                                                 Heartbeat{},
+                                                 Prepared{},
+                                                 Exited(),
+                                                 Checkpointed{5},
+                                                 CannotSave{},
+                                                 Preempted{"n got SIGTERM"},
+                                                 Drained{29501, 17},
+                                                 Leave{"SIGTERM", 143}};
   const std::vector<RendezvousMessage> from_rendezvous = {
       Waiting{"for n2"}, HeartbeatAck{7}, assignment,        Start{},      Save{},
       Stop{"a failure"}, finished,        Fenced{"a lease"}, Refused{"no"}};

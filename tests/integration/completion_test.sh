@@ -38,7 +38,9 @@ bash_offers "job.yaml jobs" ddprun validate j
 bash_offers "--since" ddprun events --s
 bash_offers "jobs" ddprun certs ""
 bash_offers "bash zsh" ddprun completion ""
-bash_offers "drain" ddprun help d
+bash_offers "doctor drain" ddprun help d
+bash_offers "job.yaml jobs" ddprun slurm j
+bash_offers "--preflight" ddprun doctor --pref
 # What follows COMMAND is COMMAND's: no flags of ours.
 bash_offers "" ddprun --nproc-per-node 2 train.py --n
 bash_offers "train.py" ddprun --standalone -- ./x t

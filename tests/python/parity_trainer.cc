@@ -26,6 +26,7 @@ using Parallel = ddp::DistributedDataParallel<Model>;
 
 constexpr int kSteps = 50;
 constexpr int kBatch = 8;
+constexpr int kFirstCompressed = 5;  // of PowerSGD's steps
 
 std::unique_ptr<torch::optim::Optimizer> MakeOptimizer(const std::string& name,
                                                        const std::vector<torch::Tensor>& p) {
@@ -83,12 +84,31 @@ torch::Tensor Loss(const json& c, Parallel& model, int batch, int rank) {
   return torch::cross_entropy_loss(model(x, turn), y);
 }
 
+ddp::CommHook Hook(const ddp::Context& ctx, const json& c) {
+  if (c.at("hook") == "fp16_compress") return ddp::fp16_compress(ctx);
+  ddp::PowerSgdOptions options;
+  options.start_power_sgd_iter = kFirstCompressed;
+  options.matrix_approximation_rank = c.value("matrix_approximation_rank", 1);
+  options.use_error_feedback = c.value("use_error_feedback", true);
+  options.warm_start = c.value("warm_start", true);
+  options.orthogonalization_epsilon = c.value("orthogonalization_epsilon", 0.0);
+  options.random_seed = c.value("random_seed", 0U);
+  return ddp::power_sgd(ctx, options);
+}
+
+// Those of "uneven" cases differ from rank to rank; the last rank has the most.
+int Steps(const ddp::Context& ctx, const json& c) {
+  if (!c.value("uneven", false)) return kSteps;
+  return kSteps - 6 * ((ctx.rank() + 1) % ctx.world_size());
+}
+
 std::vector<double> Train(const ddp::Context& ctx, const json& c, Parallel& model,
                           torch::optim::Optimizer& optimizer) {
+  const int steps = Steps(ctx, c);
   const int micro_batches = c.value("micro_batches", 1);
   const int evaluate_every = c.value("evaluate_every", kSteps + 1);
   std::vector<double> losses;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < steps; ++step) {
     if (step % c.value("zero_grad_every", 1) == 0) model.zero_grad(c.value("set_to_none", true));
     for (int i = 0; i < micro_batches; ++i) {
       const bool last = i + 1 == micro_batches;
@@ -112,7 +132,15 @@ void Run(const ddp::Context& ctx, const json& c, const std::string& optimizer_na
   Parallel model(ctx, module, Options(c));
   const auto optimizer = MakeOptimizer(optimizer_name, model.parameters());
   ddp::seed_everything(5, static_cast<std::uint64_t>(ctx.rank()));
-  const std::vector<double> losses = Train(ctx, c, model, *optimizer);
+  if (c.contains("hook")) model.register_comm_hook(Hook(ctx, c));
+  std::vector<double> losses;
+  if (c.value("uneven", false)) {
+    ddp::JoinOptions options;
+    options.divide_by_initial_world_size = c.value("divide_by_initial_world_size", true);
+    model.join([&] { losses = Train(ctx, c, model, *optimizer); }, options);
+  } else {
+    losses = Train(ctx, c, model, *optimizer);
+  }
 
   const std::string prefix = c.at("name").get<std::string>() + "." + optimizer_name + ".";
   for (const auto& item : ddp::state_dict(*module)) {

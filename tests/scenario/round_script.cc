@@ -195,6 +195,8 @@ void RoundScript::Execute(const Command& command) {
     each(Checkpointed{command.Int("step", 0)});
   } else if (name == "cannot-save") {
     each(CannotSave{});
+  } else if (name == "preempt") {
+    each(Preempted{"SIGTERM"});
   } else if (name == "drained") {
     Drained drained{1000, {}, command.Int("fenced-at", 0)};
     if (command.values.contains("step")) drained.last_step = command.Int("step", 0);

@@ -236,7 +236,7 @@ void Agent::OnSaved(LocalRank local_rank, const SavedState& state, const std::st
   Post([this, local_rank, state, path] {
     if (state.tier == Tier::kMemory) {
       states_.OnSnapshot(state.epoch, state.generation, state.step);
-      Step(Supervisor::WorkerSpoke{local_rank});
+      Step(Supervisor::WorkerSpoke{local_rank, true});
     } else {
       states_.OnCheckpoint(state.epoch, state.generation, state.step, path);
       Step(Supervisor::CheckpointReported{local_rank, state.step});

@@ -29,6 +29,7 @@ std::string Text(const AgentMessage& message) {
             return absl::StrCat("Checkpointed ", checkpointed.step);
           },
           [](const CannotSave&) { return std::string("CannotSave"); },
+          [](const Preempted&) { return std::string("Preempted"); },
           [](const RestartTimed&) { return std::string("RestartTimed"); },
           [](const Drained& drained) {
             return absl::StrCat("Drained", drained.fenced_at_ms != 0 ? ", fenced" : "");

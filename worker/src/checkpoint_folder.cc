@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <optional>
 #include <string_view>
@@ -158,12 +159,14 @@ std::unique_ptr<SafetensorsFile> OpenNewestCheckpoint(const std::string& directo
   return nullptr;
 }
 
-std::string SaveCheckpoint(const std::string& directory, CheckpointImage image) {
+std::string SaveCheckpoint(const std::string& directory, CheckpointImage image,
+                           FolderOwner* owner) {
   image.metadata[kStepKey] = std::to_string(image.step);
   const std::string header = BuildHeader(&image.tensors, std::move(image.metadata));
   RemoveAbandonedCheckpoints(directory);  // first: they may take the space we need
   const std::string name = CheckpointName(image.step);
-  WriteDurably(directory, name, Pieces(header, image.tensors));
+  WriteDurably(directory, name, Pieces(header, image.tensors),
+               [&](const std::function<void()>& move) { owner->Guard(move); });
   return directory + "/" + name;
 }
 

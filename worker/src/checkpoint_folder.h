@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/src/folder_owner.h"
 #include "worker/src/safetensors.h"
 
 namespace ddp::internal {
@@ -44,8 +45,8 @@ void Warn(int rank, const std::string& text);
 std::string CheckpointName(std::int64_t step);
 
 // Returns the path of the file when it is on disk. Throws CheckpointError; there is no new file
-// then, and the older ones are as they were.
-std::string SaveCheckpoint(const std::string& directory, CheckpointImage image);
+// then, and the older ones are as they were. Also where `owner`, of this folder, says no.
+std::string SaveCheckpoint(const std::string& directory, CheckpointImage image, FolderOwner* owner);
 
 struct StepFile {
   std::int64_t step = 0;  // that its name says

@@ -4,6 +4,7 @@
 #include <exception>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -22,8 +23,12 @@ std::string Explain(std::int64_t step, const std::string& reason, const SaveStat
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(std::string directory, Retention retention, Events events)
-    : directory_(std::move(directory)), retention_(retention), events_(std::move(events)) {}
+CheckpointWriter::CheckpointWriter(std::string directory, Retention retention, Events events,
+                                   std::optional<ddprun::CheckpointOwner> self)
+    : directory_(std::move(directory)),
+      retention_(retention),
+      events_(std::move(events)),
+      owner_(directory_, std::move(self)) {}
 
 void CheckpointWriter::Start(CheckpointImage image) {
   thread_.Start([this, image = std::move(image)]() mutable { Write(std::move(image)); });
@@ -67,7 +72,7 @@ void CheckpointWriter::Write(CheckpointImage image) {
   }
   std::string path;
   try {
-    path = SaveCheckpoint(directory_, std::move(image));
+    path = SaveCheckpoint(directory_, std::move(image), &owner_);
   } catch (const std::exception& e) {
     Fail(step, e.what());
     return;
@@ -82,7 +87,7 @@ void CheckpointWriter::Write(CheckpointImage image) {
   }
   events_.durable(step, path);
   try {
-    RemoveOldCheckpoints(directory_, step, retention_);
+    owner_.Guard([&] { RemoveOldCheckpoints(directory_, step, retention_); });
   } catch (const std::exception& e) {
     Warn(0, std::string("old checkpoints are not removed: ") + e.what());
   }

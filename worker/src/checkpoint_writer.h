@@ -11,10 +11,12 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "worker/src/background_thread.h"
 #include "worker/src/checkpoint_folder.h"
+#include "worker/src/folder_owner.h"
 
 namespace ddp::internal {
 
@@ -27,8 +29,10 @@ class CheckpointWriter {
     std::function<void(std::int64_t step, std::int64_t failures, const std::string& reason)> failed;
   };
 
-  // The destructor waits.
-  CheckpointWriter(std::string directory, Retention retention, Events events);
+  // `self`: who this process is, for who else has this folder (folder_owner.h). The destructor
+  // waits.
+  CheckpointWriter(std::string directory, Retention retention, Events events,
+                   std::optional<ddprun::CheckpointOwner> self = std::nullopt);
 
   // Begins to write; waits first if another one is not finished. What `image` points to must stay
   // as it is until Wait() returns, or busy() is false.
@@ -51,7 +55,9 @@ class CheckpointWriter {
   const Retention retention_;
   const Events events_;
 
-  bool folder_was_there_ = false;  // the writer's thread's
+  // The writer's thread's.
+  FolderOwner owner_;
+  bool folder_was_there_ = false;
 
   mutable std::mutex mutex_;
   SaveStatus status_;  // guarded by mutex_, but for `writing`, which is the thread's busy()

@@ -21,6 +21,7 @@
 #include "worker/src/checkpoint_writer.h"
 #include "worker/src/control_client.h"
 #include "worker/src/failure.h"
+#include "worker/src/folder_owner.h"
 #include "worker/src/model_sync.h"
 #include "worker/src/restore_order.h"
 #include "worker/src/rng_state.h"
@@ -129,7 +130,8 @@ struct Checkpointer::Impl {
                 },
                 [this](std::int64_t step, std::int64_t failures, const std::string& reason) {
                   ctx.report_checkpoint_failed(step, failures, reason);
-                }}),
+                }},
+               internal::OwnerOfProcess(GetEnvironment)),
         agreement(context),
         schedule(given.snapshot_every, given.snapshot_interval) {}
 
@@ -271,7 +273,7 @@ void Checkpointer::Impl::Snapshot(const State& state, const CheckpointParts& par
   // Every node's snapshot has the same bytes: rank 0's buffers, where those differ.
   std::vector<NamedTensor> tensors = internal::TensorsOf(parts);
   const std::vector<torch::Tensor> buffers = internal::BuffersAmong(parts, &tensors, ctx.rank());
-  buffers_of_rank0.FromRank0(ctx, buffers);
+  buffers_of_rank0.From(0, ctx, buffers);
   if (snapshots && snapshots->usable()) {
     const StateImage image(std::move(tensors));
     if (std::byte* const memory = snapshots->Begin(image.bytes())) {

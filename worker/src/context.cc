@@ -23,6 +23,7 @@
 #include "worker/src/process_group.h"
 #include "worker/src/short_slice.h"
 #include "worker/src/standby.h"
+#include "worker/src/stray_sigterm.h"
 #include "worker/src/warm_up.h"
 
 namespace ddp {
@@ -136,6 +137,10 @@ Context init(const Options& options) {
     internal::WaitAsStandby(&ControlClient::Process());
   }
   ControlClient::Process().Send(control::kPhase, control::kPhaseInit);
+  if (const int agent = ControlClient::Process().AgentPid();
+      agent != 0 && std::getenv("SLURM_JOB_ID") != nullptr) {
+    internal::LeaveStraySigtermTo(agent);
+  }
   auto state = std::make_unique<Context::State>();
   const internal::LaunchEnvironment& env = state->env;
   state->env = internal::ReadLaunchEnvironment([](const char* name) { return std::getenv(name); });

@@ -66,6 +66,14 @@ void ControlClient::Send(std::string_view key, std::string_view value) {
   fd_ = -1;
 }
 
+int ControlClient::AgentPid() {
+  const std::lock_guard lock(mutex_);
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  const bool known = fd_ >= 0 && getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+  return known ? peer.pid : 0;
+}
+
 std::int64_t ControlClient::SaveRequests() {
   const std::lock_guard<std::mutex> lock(mutex_);
   char packet[control::kMaxPacketBytes];

@@ -31,6 +31,9 @@ class ControlClient {
   // nothing.
   std::int64_t SaveRequests();
 
+  // The agent's process; 0: it is not connected.
+  int AgentPid();
+
   // For a warm standby: says STANDBY=waiting, and waits for GO=1 and the descriptors that come with
   // it, which it returns. Ends the process, with exit code 0, when the agent goes away. Throws
   // std::runtime_error when the agent cannot be reached at all. This call blocks.

@@ -13,8 +13,6 @@
 #include <sstream>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#include <torch/csrc/distributed/c10d/logger.hpp>
-#include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -23,34 +21,13 @@
 #include "worker/contract/control.h"
 #include "worker/src/activity.h"
 #include "worker/src/compat.h"
+#include "worker/src/gradient_reducer_state.h"
 #include "worker/src/model_sync.h"
 #include "worker/src/output_sink.h"
 
 namespace ddp::detail {
 
 using internal::NamedTensor;
-
-struct GradientReducer::State {
-  // Constant after construction.
-  const Context* ctx = nullptr;  // the user's; outlives this
-  DataParallelOptions options;
-  std::vector<torch::Tensor> parameters;  // all, those without gradients included
-  std::vector<torch::Tensor> buffers;
-  std::vector<NamedTensor> reduced;  // the parameters with gradients: the Reducer's numbers
-  std::shared_ptr<compat::Reducer> reducer;
-  std::shared_ptr<c10d::Logger> logger;
-  std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // NoteBackward's, to be removed
-
-  internal::PackedBroadcast broadcast_of_buffers;
-  bool synchronize = true;      // PyTorch's require_backward_grad_sync
-  bool buffers_changed = true;  // PyTorch's require_forward_param_sync
-  std::int64_t steps = 0;       // PyTorch's num_iterations
-  std::int64_t measured_steps = 0;
-
-  bool SearchesInEachStep() const {
-    return options.find_unused_parameters && !options.static_graph;
-  }
-};
 
 namespace {
 
@@ -188,7 +165,7 @@ GradientReducer::GradientReducer(const Context& ctx, const torch::nn::Module& mo
 
   std::vector<torch::Tensor> everything = state_->parameters;
   everything.insert(everything.end(), state_->buffers.begin(), state_->buffers.end());
-  internal::BroadcastFromRank0(ctx, everything);
+  internal::BroadcastFrom(0, ctx, everything);
 
   parameters.erase(std::remove_if(parameters.begin(), parameters.end(),
                                   [](const NamedTensor& p) { return !p.tensor.requires_grad(); }),
@@ -215,21 +192,27 @@ GradientReducer::~GradientReducer() {
 // (torch/nn/parallel/distributed.py).
 void GradientReducer::before_forward() {
   State& state = *state_;
-  if (c10::GradMode::is_enabled()) {
-    if (state.synchronize) {
-      // The condition is the logger's own: it does not tell how many steps its means are of.
-      if (state.steps > 0 &&
-          (state.steps <= 10 || state.steps % state.options.statistics_sample_rate == 0)) {
-        ++state.measured_steps;
-      }
-      state.logger->set_runtime_stats_and_log();
-      ++state.steps;
-      internal::EnterForward(state.steps);
-      state.reducer->prepare_for_forward();
+  const bool gradients = c10::GradMode::is_enabled();
+  if (gradients && state.synchronize) {
+    // The condition is the logger's own: it does not tell how many steps its means are of.
+    if (state.steps > 0 &&
+        (state.steps <= 10 || state.steps % state.options.statistics_sample_rate == 0)) {
+      ++state.measured_steps;
     }
-    state.reducer->rebuild_buckets();
+    state.logger->set_runtime_stats_and_log();
+    ++state.steps;
+    internal::EnterForward(state.steps);
+    state.reducer->prepare_for_forward();
   }
-  if (state.buffers_changed && state.options.broadcast_buffers) sync_buffers();
+  if (state.join) tell_joined();
+  if (gradients) state.reducer->rebuild_buckets();
+  const bool will_sync = state.buffers_changed && state.options.broadcast_buffers;
+  if (state.join) {
+    if (will_sync) sync_buffers_from(highest_rank(true));
+    tell_whether_gradients_follow();
+  } else if (will_sync) {
+    sync_buffers();
+  }
 }
 
 void GradientReducer::after_forward(const Outputs& outputs) {
@@ -263,14 +246,16 @@ void GradientReducer::after_forward(const Outputs& outputs) {
   outputs([&](torch::Tensor& tensor) { tensor = found[next++]; });
 }
 
-void GradientReducer::sync_buffers() {
+void GradientReducer::sync_buffers() { sync_buffers_from(0); }
+
+void GradientReducer::sync_buffers_from(int root) {
   // The same memory without autograd's count of changes, so that two forwards may share one
   // backward: BatchNorm saves its statistics for backward, which reads them only in evaluation
   // mode. Nothing real is hidden: what rank 0 sends is what all had at the last broadcast, but for
   // changes in between, which count themselves where they matter.
   std::vector<torch::Tensor> data;
   for (const torch::Tensor& buffer : state_->buffers) data.push_back(buffer.variable_data());
-  state_->broadcast_of_buffers.FromRank0(*state_->ctx, data);
+  state_->broadcast_of_buffers.From(root, *state_->ctx, data);
 }
 
 void GradientReducer::zero_grad(bool set_to_none) {
@@ -286,6 +271,33 @@ void GradientReducer::zero_grad(bool set_to_none) {
 }
 
 const std::vector<torch::Tensor>& GradientReducer::parameters() const { return state_->parameters; }
+
+namespace {
+
+class UserHook final : public c10d::CommHookInterface {
+ public:
+  explicit UserHook(CommHook hook) : hook_(std::move(hook)) {}
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    return hook_(bucket);
+  }
+  torch::Tensor parseHookResult(const c10::IValue& result) override {
+    return result.isTensor() ? result.toTensor() : result.toTensorVector().at(0);
+  }
+
+ private:
+  const CommHook hook_;
+};
+
+}  // namespace
+
+void GradientReducer::register_comm_hook(CommHook hook) {
+  if (state_->has_comm_hook) {
+    throw ConfigError("DistributedDataParallel: it has a communication hook already");
+  }
+  state_->reducer->register_comm_hook(std::make_unique<UserHook>(std::move(hook)));
+  state_->has_comm_hook = true;
+}
 
 bool* GradientReducer::synchronize() { return &state_->synchronize; }
 

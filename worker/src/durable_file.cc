@@ -182,23 +182,36 @@ void MakeDirectory(const fs::path& directory) {
   }
 }
 
-}  // namespace
+void Unguarded(const std::function<void()>& move) { move(); }
 
-void WriteDurably(const std::string& directory, const std::string& name,
-                  const std::vector<std::string_view>& pieces) {
-  WriteDurably(directory, name, [&](const Sink& sink) {
-    for (const std::string_view piece : pieces) sink(piece);
-  });
-}
-
-void WriteDurably(const std::string& directory, const std::string& name,
-                  const std::function<void(const Sink&)>& write) {
+void Write(const std::string& directory, const std::string& name,
+           const std::function<void(const Sink&)>& write, const MoveGuard& guard) {
   MakeDirectory(directory);
   const std::string path = directory + "/" + name;
   Temporary temporary(path);
   temporary.Write(write);
-  temporary.MoveTo(path);
+  guard([&] { temporary.MoveTo(path); });
   Descriptor(directory, O_RDONLY | O_DIRECTORY).Sync();
+}
+
+}  // namespace
+
+void WriteDurably(const std::string& directory, const std::string& name,
+                  const std::vector<std::string_view>& pieces) {
+  WriteDurably(directory, name, pieces, Unguarded);
+}
+
+void WriteDurably(const std::string& directory, const std::string& name,
+                  const std::function<void(const Sink&)>& write) {
+  Write(directory, name, write, Unguarded);
+}
+
+void WriteDurably(const std::string& directory, const std::string& name,
+                  const std::vector<std::string_view>& pieces, const MoveGuard& guard) {
+  const auto write = [&](const Sink& sink) {
+    for (const std::string_view piece : pieces) sink(piece);
+  };
+  Write(directory, name, write, guard);
 }
 
 std::string TemporaryPath(const std::string& path) {

@@ -23,6 +23,12 @@ using Sink = std::function<void(std::string_view piece)>;
 void WriteDurably(const std::string& directory, const std::string& name,
                   const std::function<void(const Sink&)>& write);
 
+// The same, and `guard` calls its argument, which moves the file to its place; or it throws, which
+// is passed on, and there is no file then.
+using MoveGuard = std::function<void(const std::function<void()>& move)>;
+void WriteDurably(const std::string& directory, const std::string& name,
+                  const std::vector<std::string_view>& pieces, const MoveGuard& guard);
+
 // What this process calls a file under construction: `<path>.<host>-<PID namespace>-<pid>.tmp`, so
 // that two jobs with one folder do not get into each other's way. Two threads of one process that
 // write the same file at once do: one of them throws.

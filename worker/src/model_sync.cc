@@ -160,16 +160,16 @@ void CheckSameModel(const Context& ctx, const std::vector<NamedTensor>& paramete
   throw_if_any_failed(ctx, problem);
 }
 
-void BroadcastFromRank0(const Context& ctx, const std::vector<torch::Tensor>& tensors) {
+void BroadcastFrom(int root, const Context& ctx, const std::vector<torch::Tensor>& tensors) {
   if (tensors.empty() || ctx.world_size() == 1) return;
-  Collective("broadcast of the model from rank 0", ctx.rank(), ctx.world_size(), [&] {
+  Collective("broadcast of the model", ctx.rank(), ctx.world_size(), [&] {
     const torch::NoGradGuard no_grad;
     std::vector<torch::Tensor> wire;
     // As bytes: Gloo knows neither bool nor complex numbers.
     for (const torch::Tensor& tensor : tensors) {
       wire.push_back(tensor.detach().to(ctx.device()).reshape({-1}).view(torch::kUInt8));
     }
-    c10d::broadcast_coalesced(ctx.process_group(), wire, kBroadcastBytes, 0);
+    c10d::broadcast_coalesced(ctx.process_group(), wire, kBroadcastBytes, root);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const torch::Tensor& to = tensors[i];
       if (wire[i].data_ptr() == to.data_ptr()) continue;
@@ -178,7 +178,8 @@ void BroadcastFromRank0(const Context& ctx, const std::vector<torch::Tensor>& te
   });
 }
 
-void PackedBroadcast::FromRank0(const Context& ctx, const std::vector<torch::Tensor>& tensors) {
+void PackedBroadcast::From(int root, const Context& ctx,
+                           const std::vector<torch::Tensor>& tensors) {
   if (tensors.empty() || ctx.world_size() == 1) return;
   std::vector<std::int64_t> places;
   std::int64_t size = 0;
@@ -187,7 +188,7 @@ void PackedBroadcast::FromRank0(const Context& ctx, const std::vector<torch::Ten
     const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
     size += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
-  Collective("broadcast of the buffers from rank 0", ctx.rank(), ctx.world_size(), [&] {
+  Collective("broadcast of the buffers", ctx.rank(), ctx.world_size(), [&] {
     // What is made in inference mode cannot be written to outside of it: the wire is for both.
     const c10::InferenceMode normal(false);
     const torch::NoGradGuard no_grad;
@@ -201,12 +202,14 @@ void PackedBroadcast::FromRank0(const Context& ctx, const std::vector<torch::Ten
           .view(like.scalar_type())
           .view(like.sizes());
     };
-    if (ctx.rank() == 0) {
+    if (ctx.rank() == root) {
       for (std::size_t i = 0; i < tensors.size(); ++i) place(i).copy_(tensors[i].detach());
     }
     std::vector<torch::Tensor> message = {wire_};
-    ctx.process_group()->broadcast(message)->wait();
-    if (ctx.rank() == 0) return;
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    ctx.process_group()->broadcast(message, options)->wait();
+    if (ctx.rank() == root) return;
     for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].detach().copy_(place(i));
   });
 }

@@ -32,9 +32,10 @@ std::string Describe(const torch::Tensor& tensor);
 void CheckSameModel(const Context& ctx, const std::vector<NamedTensor>& parameters,
                     const std::vector<NamedTensor>& buffers);
 
-// Gives `tensors` on every rank the values of rank 0, in place, many in one message. A collective;
-// the tensors must be alike on all ranks. They may be anywhere the process can copy from.
-void BroadcastFromRank0(const Context& ctx, const std::vector<torch::Tensor>& tensors);
+// Gives `tensors` on every rank the values of rank `root`, in place, many in one message. A
+// collective; the tensors must be alike on all ranks. They may be anywhere the process can copy
+// from.
+void BroadcastFrom(int root, const Context& ctx, const std::vector<torch::Tensor>& tensors);
 
 // The same for small tensors, in each step: they travel as bytes in one message, whatever their
 // dtypes. A message makes each rank change threads several times, which takes longer than the bytes
@@ -43,7 +44,7 @@ void BroadcastFromRank0(const Context& ctx, const std::vector<torch::Tensor>& te
 // One thread.
 class PackedBroadcast {
  public:
-  void FromRank0(const Context& ctx, const std::vector<torch::Tensor>& tensors);
+  void From(int root, const Context& ctx, const std::vector<torch::Tensor>& tensors);
 
  private:
   torch::Tensor wire_;  // bytes, on ctx.device(); kept from call to call

@@ -8,10 +8,12 @@ import sys
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from parity_models import MODELS
 
 STEPS = 50
 BATCH = 8
+FIRST_COMPRESSED = 5
 OPTIMIZERS = {
     "plain_sgd": lambda p: torch.optim.SGD(p, lr=0.05),
     "sgd": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3, nesterov=True),
@@ -19,6 +21,8 @@ OPTIMIZERS = {
 }
 OPTIONS = ("broadcast_buffers", "bucket_cap_mb", "find_unused_parameters",
            "gradient_as_bucket_view", "static_graph")
+POWER_SGD_OPTIONS = ("matrix_approximation_rank", "use_error_feedback", "warm_start",
+                     "orthogonalization_epsilon", "random_seed")
 FIRST_BUCKET_BYTES = dist._DEFAULT_FIRST_BUCKET_BYTES
 
 
@@ -42,11 +46,26 @@ def batch_loss(case, model, batch):
     return F.cross_entropy(model(x, turn), y)
 
 
+def add_hook(case, model):
+    if case["hook"] == "fp16_compress":
+        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+        return
+    given = {name: case[name] for name in POWER_SGD_OPTIONS if name in case}
+    state = powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=FIRST_COMPRESSED, **given)
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+
+
+def steps_of(case):
+    if not case.get("uneven"):
+        return STEPS
+    return STEPS - 6 * ((dist.get_rank() + 1) % dist.get_world_size())
+
+
 def train(case, model, optimizer):
     micro_batches = case.get("micro_batches", 1)
     evaluate_every = case.get("evaluate_every", STEPS + 1)
     losses = []
-    for step in range(STEPS):
+    for step in range(steps_of(case)):
         if step % case.get("zero_grad_every", 1) == 0:
             optimizer.zero_grad(set_to_none=case.get("set_to_none", True))
         for i in range(micro_batches):
@@ -75,7 +94,13 @@ def run(case, optimizer_name, folder, results):
         module, **{name: case[name] for name in OPTIONS if name in case})
     optimizer = OPTIMIZERS[optimizer_name](model.parameters())
     torch.manual_seed(5 + dist.get_rank())
-    losses = train(case, model, optimizer)
+    if "hook" in case:
+        add_hook(case, model)
+    joined = contextlib.nullcontext()
+    if case.get("uneven"):
+        joined = model.join(divide_by_initial_world_size=case.get("divide_by_initial_world_size", True))
+    with joined:
+        losses = train(case, model, optimizer)
 
     prefix = f"{case['name']}.{optimizer_name}."
     for name, tensor in module.state_dict().items():

@@ -1,4 +1,4 @@
-// The other subcommands: certs, validate, help, version, and those that are not there yet.
+// The other subcommands: certs, validate, doctor, help and version.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::StartsWith;
 
 TEST(CliCertsTest, TakesAFolderAndOneHostForEachNode) {
@@ -70,13 +71,19 @@ TEST(CliVersionTest, IsAWordOrAFlag) {
   EXPECT_THAT(ErrorOf({"version", "x"}), StartsWith("version: expected nothing"));
 }
 
-TEST(CliPlannedTest, SubcommandsThatAreNotThereYetSaySo) {
-  for (const char* const name : {"slurm", "doctor"}) {
-    EXPECT_EQ(ErrorOf({name}), std::string(name) +
-                                   ": not supported yet by this version; to run a program of that "
-                                   "name: ddprun -- " +
-                                   name);
-  }
+TEST(CliDoctorTest, TakesTheOptionsOfAJobAndNeedsNoCommand) {
+  const auto bare = ParseAs<DoctorCommand>({"doctor"});
+  EXPECT_THAT(bare.config.command, IsEmpty());
+  EXPECT_TRUE(bare.config.standalone());
+  EXPECT_FALSE(bare.json);
+  const auto job = ParseAs<DoctorCommand>({"doctor", "--json", "--nnodes", "2", "--rdzv-endpoint",
+                                           "n1", "--token-file=t", "./train", "--json"});
+  EXPECT_TRUE(job.json);
+  EXPECT_EQ(job.config.nodes.max, 2);
+  EXPECT_EQ(job.config.rendezvous.endpoint, "n1:29400");
+  EXPECT_THAT(job.config.rendezvous.credentials.token_file, testing::EndsWith("/t"));
+  EXPECT_THAT(job.config.command, ElementsAre("./train", "--json"));
+  EXPECT_THAT(ErrorOf({"doctor", "--zebra"}), HasSubstr("--zebra"));
 }
 
 }  // namespace

@@ -25,6 +25,8 @@ JobConfig UnusualJob() {
   job.restart.max_restarts = 4;
   job.restart.window = std::chrono::hours(1);
   job.restart.never_on = {3, 42};
+  job.restart.quarantine = 3;
+  job.restart.quarantine_window = std::chrono::hours(2);
   job.restart.warm = 9;
   job.restart.preload = {"torch", "a.b"};
   job.stop_grace = std::chrono::milliseconds(0);
@@ -56,6 +58,8 @@ void ExpectEqual(const JobConfig& a, const JobConfig& b) {
   EXPECT_EQ(a.restart.max_restarts, b.restart.max_restarts);
   EXPECT_EQ(a.restart.window, b.restart.window);
   EXPECT_EQ(a.restart.never_on, b.restart.never_on);
+  EXPECT_EQ(a.restart.quarantine, b.restart.quarantine);
+  EXPECT_EQ(a.restart.quarantine_window, b.restart.quarantine_window);
   EXPECT_EQ(a.restart.warm, b.restart.warm);
   EXPECT_EQ(a.restart.preload, b.restart.preload);
   EXPECT_EQ(a.stop_grace, b.stop_grace);
@@ -108,6 +112,7 @@ checkpoint_dir: ""
 report: ""
 stop_grace: 10s
 save_timeout: 1min
+preflight: false
 env:
   A: "b"
 rendezvous:
@@ -132,6 +137,8 @@ restart:
   max_restarts: 0
   window: 0s
   never_on: ""
+  quarantine: 0
+  quarantine_window: 1h
   warm: 0
   preload: []
 logs:
@@ -139,6 +146,21 @@ logs:
   tee: "0"
   local_ranks_filter: ""
   collapse: false
+slurm:
+  nodes: 0
+  spare_nodes: 0
+  job_name: ""
+  partition: ""
+  account: ""
+  qos: ""
+  constraint: ""
+  time: ""
+  mem: ""
+  gpus_per_node: 0
+  cpus_per_task: 0
+  warning: 2min
+  requeue: true
+  extra: []
 )");
 }
 

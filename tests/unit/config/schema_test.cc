@@ -119,8 +119,9 @@ TEST(SchemaTest, RangesEndWhereTheLoadersDo) {
     EXPECT_THAT(ErrorOf(property.File(property.name, min - 1)), HasSubstr("expected a"));
     EXPECT_THAT(ErrorOf(property.File(property.name, max + 1)), HasSubstr("expected a"));
   }
-  EXPECT_EQ(ranges, 6) << "nodes, nproc_per_node, rendezvous.master_port, restart.max_restarts, "
-                          "restart.never_on and restart.warm";
+  EXPECT_EQ(ranges, 11) << "nodes, nproc_per_node, rendezvous.master_port, restart.max_restarts, "
+                           "restart.never_on, quarantine, warm and slurm.nodes, spare_nodes, "
+                           "gpus_per_node, cpus_per_task";
 }
 
 TEST(SchemaTest, EveryKeyIsDescribed) {

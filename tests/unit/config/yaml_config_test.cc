@@ -254,7 +254,8 @@ TEST(YamlConfigTest, EveryScalarKeyRefusesAListAndAMap) {
   for (const JobKey& key : JobKeys()) {
     if (key.type == KeyType::kCommand || key.type == KeyType::kEnvironment) continue;
     for (const std::string value : {"[1]", "{a: 1}", "~"}) {
-      const bool list = key.type == KeyType::kNumbers || key.type == KeyType::kModules;
+      const bool list = key.type == KeyType::kNumbers || key.type == KeyType::kModules ||
+                        key.type == KeyType::kOptions;
       if (list && value == "[1]") continue;
       const std::string entry = std::string(key.name) + ": " + value;
       const std::string text =

@@ -160,6 +160,11 @@ const std::vector<Event>& Events() {
        [](RoundDriver& job) {
          job.Receive('a', RestartTimed{{Generation{0}, 1, true, {{"stop", 5}}}});
        }},
+      {"Preempted", [](RoundDriver& job) { job.Receive('a', Preempted{"SIGTERM"}); }},
+      {"Preempted, of everybody",
+       [](RoundDriver& job) {
+         for (const char agent : {'a', 'b', 'c'}) job.Receive(agent, Preempted{"SIGTERM"});
+       }},
       {"CannotSave of everybody",
        [](RoundDriver& job) {
          for (const char agent : {'a', 'b', 'c'}) job.Receive(agent, CannotSave{});

@@ -162,6 +162,8 @@ const std::vector<Event>& Events() {
       {"SIGHUP", false, [](SupervisorDriver& node) { node.Signal(SIGHUP); }},
       {"SIGQUIT", false, [](SupervisorDriver& node) { node.Signal(SIGQUIT); }},
       {"SIGUSR1", false, [](SupervisorDriver& node) { node.Signal(SIGUSR1); }},
+      {"Superseded", false,
+       [](SupervisorDriver& node) { node.Step(Supervisor::Superseded{"it was started again"}); }},
       {"Tick before the deadline", false, [](SupervisorDriver& node) { node.Advance(seconds(1)); }},
       {"Tick after the deadline", false, [](SupervisorDriver& node) { node.Advance(seconds(11)); }},
   };

@@ -198,6 +198,7 @@ class SupervisorDriver {
                        },
                        [](const Checkpointed& c) { return absl::StrCat("Checkpointed ", c.step); },
                        [](const CannotSave&) { return std::string("CannotSave"); },
+                       [](const Preempted&) { return std::string("Preempted"); },
                        [](const RestartTimed&) { return std::string("RestartTimed"); },
                        [](const Prepared&) { return std::string("Prepared"); },
                        [&](const WorkerExited& exit) {

@@ -226,7 +226,7 @@ TEST(SupervisorTest, WorkersThatSpeakAreAskedToSaveAndOthersCannotBe) {
   node.Run();
   node.Receive(0, Save{});
   EXPECT_THAT(node.Take(), ElementsAre("g0-> CannotSave"));
-  node.Step(Supervisor::WorkerSpoke{LocalRank{1}});
+  node.Step(Supervisor::WorkerSpoke{LocalRank{1}, true});
   node.Receive(9, Save{});
   EXPECT_THAT(node.Take(), IsEmpty()) << "of another generation";
   node.Receive(0, Save{});
@@ -270,6 +270,54 @@ TEST(SupervisorTest, SigtermAndSigintAreForwardedAndTheNodeLeaves) {
     node.End(1, ExitStatus{0, signo, false});
     EXPECT_THAT(node.Take(), ElementsAre("g0-> Leave " + std::to_string(128 + signo),
                                          "Exit " + std::to_string(128 + signo) + " left"));
+  }
+}
+
+TEST(SupervisorTest, SigtermOfASchedulerAsksForACheckpointAndWaitsForTheEnd) {
+  SupervisorDriver node;
+  node.Run();
+  node.Step(Supervisor::WorkerSpoke{LocalRank{1}, true});
+  node.Signal(SIGTERM);
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Preempted"));
+  node.Signal(SIGTERM);
+  EXPECT_THAT(node.Take(), IsEmpty()) << "the scheduler's, after its wrapper's";
+  node.Receive(0, Save{});
+  EXPECT_THAT(node.Take(), ElementsAre("ask 1 to save"));
+  node.Stop(0);
+  EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 0,1"));
+  node.End(0, kTerminated);
+  node.End(1, kTerminated);
+  node.Take();
+  node.Finish(Outcome::kPreempted, 75);
+  EXPECT_EQ(node.verdict().outcome, "preempted");
+  EXPECT_EQ(node.verdict().exit_code, 75);
+}
+
+TEST(SupervisorTest, WorkersThatHaveToldOfNoStateAreNotWaitedFor) {
+  SupervisorDriver node;
+  node.Run();
+  node.Step(Supervisor::WorkerSpoke{LocalRank{1}});
+  node.Step(Supervisor::StepReported{LocalRank{1}, 7});
+  node.Signal(SIGTERM);
+  EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 0,1"));
+}
+
+TEST(SupervisorTest, WhoIsPreemptedAndHearsNothingLeavesInTime) {
+  for (const bool saved_before : {false, true}) {
+    SupervisorDriver node(SupervisorDriver::WithoutLeases());
+    node.Run();
+    node.Step(Supervisor::WorkerSpoke{LocalRank{1}, true});
+    if (saved_before) node.Step(Supervisor::CheckpointReported{LocalRank{0}, 50});
+    node.Signal(SIGTERM);
+    node.Take();
+    for (int second = 0; second < 69; ++second) node.Advance(seconds(1));
+    EXPECT_EQ(node.supervisor().state(), SupervisorState::kRunning) << "60 s and a grace of 10";
+    node.Advance(seconds(1));
+    EXPECT_EQ(node.supervisor().state(), SupervisorState::kLeaving);
+    node.End(0, kTerminated);
+    node.End(1, kTerminated);
+    EXPECT_EQ(node.verdict().outcome, saved_before ? "preempted" : "left");
+    EXPECT_EQ(node.verdict().exit_code, saved_before ? 75 : 143);
   }
 }
 

@@ -23,6 +23,7 @@ struct Attempt {
   std::vector<AgentMessage> sent;
   bool closed = false;
   RendezvousClient::Handler handler;
+  int place = 0;
 };
 
 class AttemptClient final : public RendezvousClient {
@@ -41,23 +42,28 @@ class AttemptClient final : public RendezvousClient {
 class PersistentRendezvousClientTest : public testing::Test {
  protected:
   void Open() {
-    options_.make_client = [this](Duration limit) {
+    options_.make_client = [this](int place, Duration limit) {
       attempts_.push_back(std::make_shared<Attempt>());
+      attempts_.back()->place = place;
       attempts_.back()->limit = limit;
       attempts_.back()->made_at = EventLoop::Clock::now();
       loop_.Quit();
       return std::make_unique<AttemptClient>(attempts_.back());
     };
-    options_.ensure_running = [this] {
+    options_.ensure_running = [this](int place) {
       ++ensured_;
       if (ensured_ == wanted_ensured_) loop_.Quit();
+      return place == our_place_;
     };
     client_ = std::make_unique<PersistentRendezvousClient>(&loop_, options_);
     client_->Open([this](RendezvousClient::Event event) {
       if (std::holds_alternative<RendezvousClient::Opened>(event)) heard_.push_back("opened");
       if (std::holds_alternative<RendezvousClient::Received>(event)) heard_.push_back("message");
       if (const auto* lost = std::get_if<RendezvousClient::Lost>(&event)) {
-        heard_.push_back((lost->refused ? "refused: " : "lost: ") + lost->reason);
+        heard_.push_back((lost->denied    ? "denied: "
+                          : lost->refused ? "refused: "
+                                          : "lost: ") +
+                         lost->reason);
       }
       loop_.Quit();
     });
@@ -87,6 +93,7 @@ class PersistentRendezvousClientTest : public testing::Test {
   std::vector<std::shared_ptr<Attempt>> attempts_;
   int ensured_ = 0;
   int wanted_ensured_ = -1;
+  int our_place_ = -1;
   std::vector<std::string> heard_;
   std::unique_ptr<PersistentRendezvousClient> client_;
 };
@@ -103,6 +110,47 @@ TEST_F(PersistentRendezvousClientTest, EverySessionAndEveryFailedAttemptIsTheAge
   EXPECT_TRUE(attempts_[0]->closed);
   EXPECT_TRUE(attempts_[1]->closed);
   EXPECT_FALSE(attempts_[2]->closed);
+}
+
+TEST_F(PersistentRendezvousClientTest, EveryPlaceIsTriedUntilOneSpeaksAndItIsKept) {
+  options_.places = 3;
+  Open();
+  LoseAndRetry(/*refused=*/true);
+  LoseAndRetry();
+  LoseAndRetry();
+  LoseAndRetry();
+  Say(RendezvousClient::Opened{});
+  Say(RendezvousClient::Received{{}, Waiting{}});
+  LoseAndRetry();
+  LoseAndRetry(/*refused=*/true);
+  std::vector<int> places;
+  for (const auto& attempt : attempts_) places.push_back(attempt->place);
+  EXPECT_THAT(places, ElementsAre(0, 1, 2, 0, 1, 1, 1));
+}
+
+TEST_F(PersistentRendezvousClientTest, PlaceWhereItRunsAsOurChildIsWaitedFor) {
+  options_.places = 3;
+  our_place_ = 1;
+  Open();
+  LoseAndRetry();
+  LoseAndRetry(/*refused=*/true);
+  LoseAndRetry(/*refused=*/true);
+  EXPECT_EQ(attempts_.back()->place, 1);
+}
+
+TEST_F(PersistentRendezvousClientTest, OnlyWhoIsDeniedEverywhereIsDenied) {
+  options_.places = 2;
+  Open();
+  const auto past_patience = loop_.AddTimer(
+      EventLoop::Clock::now() + std::chrono::milliseconds(600), [this] { loop_.Quit(); });
+  loop_.Run();
+  loop_.CancelTimer(past_patience);
+  RendezvousClient::Lost denied{"no", false, {}};
+  denied.denied = true;
+  Say(denied);
+  Run();
+  Say(denied);
+  EXPECT_THAT(heard_, ElementsAre("lost: no", "denied: no"));
 }
 
 TEST_F(PersistentRendezvousClientTest, WhatIsSentWithoutASessionIsDropped) {

@@ -61,6 +61,9 @@ Join FullJoin() {
   join.job.save_timeout = std::chrono::minutes(5);
   join.workers_running = true;
   join.job.never_restart_on = {3, 42};
+  join.job.quarantine = 3;
+  join.job.quarantine_window = std::chrono::minutes(90);
+  join.job.all_nodes = 70;
   join.states = FullStates();
   join.failed_checkpoints = {3, 120, "disk full"};
   return join;
@@ -81,6 +84,7 @@ Drained DrainedWithFailures() {
 Finished FinishedWithFailures() {
   Finished finished{Outcome::kSucceeded, 0, "done", 0, {}, {}};
   finished.failed_checkpoints = {kMaxFailedCheckpoints, 120, "disk full", "n2"};
+  finished.left_out = {"n3", "n7"};
   return finished;
 }
 
@@ -113,7 +117,7 @@ TEST_P(AgentRoundTripTest, ComesBackEqual) {
 INSTANTIATE_TEST_SUITE_P(
     Every, AgentRoundTripTest,
     testing::Values(JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{}, Heartbeat{-5, 17},
-                    Checkpointed{40}, CannotSave{},
+                    Checkpointed{40}, CannotSave{}, Preempted{"n3 got SIGTERM"},
                     RestartTimed{{Generation{-1}, 2, true, {{"stop", 5}, {"load data", 0}}}},
                     Drained{29501, 3, 1700000000123}, Prepared{}, FullWorkerExited(),
                     WorkerExited{}, Drained{29501, std::nullopt}, Drained{29501, 17},
@@ -347,6 +351,7 @@ JobRecord FullRecord() {
   record.checkpoint = 400;
   record.restore = RestorePlan{FullStates()[0], Rank{4}, "n3"};
   record.timeline = {{0, Generation{3}, 100}, {3, Generation{7}, 390}};
+  record.quarantine = {{{"n3", std::chrono::seconds(5)}, {"n4", {}}}, {"n9"}};
   record.failed_checkpoints = {{4, 380, "disk full", "n3"},
                                {{Incarnation{5}, 1}, {Incarnation{9}, 3}}};
   return record;

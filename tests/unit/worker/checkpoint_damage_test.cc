@@ -256,7 +256,8 @@ TEST(DamagedCheckpointTest, IsNeverLoadedAlwaysNamedAndTheOlderOneIsTaken) {
     for (const std::int64_t step : {100, 200}) {
       const WatchedDisk no_waiting(folder);
       const Sample sample(step, round % 5 == 0 ? 20'000 : 400, &random);
-      SaveCheckpoint(folder, sample.image());
+      FolderOwner owner(folder, std::nullopt);
+      SaveCheckpoint(folder, sample.image(), &owner);
     }
     const Files good = testing::ReadFolder(folder);
     const std::string& older = good.at(CheckpointName(100));

@@ -45,6 +45,16 @@ struct DataParallelOptions {
   int statistics_sample_rate = 100;
 };
 
+// For DistributedDataParallel::join(), as Model.join() of Python.
+struct JoinOptions {
+  // What gradients are divided by while some ranks have no more inputs: the world size, or the
+  // number of ranks that still have. With the first each input weighs as much as before.
+  bool divide_by_initial_world_size = true;
+
+  // All ranks stop, with an exception that names a rank, as soon as one has no more inputs.
+  bool throw_on_early_termination = false;
+};
+
 // Where a step's time goes, as c10d::Logger measures it (torch/csrc/distributed/c10d/logger.hpp;
 // model._get_ddp_logging_data() in Python). Means over the steps that were measured; a step is
 // measured when the next one begins.

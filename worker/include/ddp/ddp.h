@@ -22,6 +22,7 @@
 #include <ddp/checkpoint_parts.h>
 #include <ddp/checkpointer.h>
 #include <ddp/collectives.h>
+#include <ddp/comm_hooks.h>
 #include <ddp/context.h>
 #include <ddp/data_parallel_options.h>
 #include <ddp/distributed_data_parallel.h>

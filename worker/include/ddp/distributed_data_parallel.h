@@ -7,6 +7,7 @@
 #ifndef DDP_DISTRIBUTED_DATA_PARALLEL_H_
 #define DDP_DISTRIBUTED_DATA_PARALLEL_H_
 
+#include <ddp/comm_hooks.h>
 #include <ddp/context.h>
 #include <ddp/data_parallel_options.h>
 #include <ddp/output_tensors.h>
@@ -59,6 +60,8 @@ class GradientReducer {
   void before_forward();
   void after_forward(const Outputs& outputs);
   void sync_buffers();
+  void register_comm_hook(CommHook hook);
+  void join(const std::function<void()>& train, const JoinOptions& options);
   void zero_grad(bool set_to_none);
   const std::vector<torch::Tensor>& parameters() const;
   bool* synchronize();
@@ -75,6 +78,13 @@ class GradientReducer {
   void set_bucket_order(const std::string& text);
 
  private:
+  // For join(). Collectives, which a rank that has joined the end makes in the same order.
+  void tell_joined();                     // in each forward
+  void tell_whether_gradients_follow();   // the same
+  void shadow_step();                     // all that a step of the others does
+  int highest_rank(bool eligible) const;  // of those that are
+  void sync_buffers_from(int root);
+
   struct State;
   std::unique_ptr<State> state_;
 };
@@ -144,6 +154,30 @@ class DistributedDataParallel {
   //   loss(model(x), y).backward();  // averaged here
   //   optimizer.step();
   NoSync no_sync() { return NoSync(reducer_.synchronize()); }
+
+  // Has `hook` communicate the gradients instead of an all-reduce: <ddp/comm_hooks.h>. The same on
+  // all ranks, before the first step, once (ConfigError).
+  void register_comm_hook(CommHook hook) { reducer_.register_comm_hook(std::move(hook)); }
+
+  // For ranks with different numbers of inputs. Runs `train`, this rank's loop over its inputs;
+  // when it has returned, this rank takes part in the collectives of the others' steps, with
+  // gradients of zero, until all have finished. Then all ranks have the parameters and buffers of
+  // the highest of those that were last. A collective.
+  //
+  //   model.join([&] {
+  //     for (auto& batch : *loader) train_one(model, optimizer, batch);
+  //   });
+  //
+  // As torch.distributed.algorithms.Join of Python, for one model: collectives of your own in
+  // `train` have no counterpart on the other ranks, and would wait for ever; so would a
+  // Checkpointer. Each forward in it, with gradients or without, makes up to four small collectives
+  // more. An exception of `train` leaves at once; the other ranks then fail as if this one
+  // had died. With throw_on_early_termination: AgreedError on every rank, which names a rank
+  // without inputs.
+  template <typename Train>
+  void join(Train&& train, const JoinOptions& options = JoinOptions()) {
+    reducer_.join(std::function<void()>(std::ref(train)), options);
+  }
 
   // The wrapped module. Running it directly does no communication: right for evaluation.
   Module& module() { return *module_; }

@@ -1,0 +1,54 @@
+#include "launcher/commands/lost_batch_host.h"
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace ddprun {
+namespace {
+
+// A batch host that is not among the job's nodes any more. Every agent that is left asks; the first
+// to requeue raises the restart count.
+constexpr char kScript[] = R"SH(
+set -f
+pause=5
+for _ in $(seq 14); do
+  set -- $(squeue --noheader --jobs="$SLURM_JOB_ID" --states=RUNNING \
+    --Format=BatchHost:300,RestartCnt:20,NodeList:60000)
+  [ $# -eq 3 ] && [ "$2" = "${SLURM_RESTART_COUNT:-0}" ] || exit 1
+  if ! scontrol show hostnames "$3" | grep -qxF -e "$1"; then
+    exec scontrol requeue incomplete "$SLURM_JOB_ID"
+  fi
+  sleep "$pause"
+  pause=$((pause < 60 ? pause * 2 : 60))
+done
+exit 1
+)SH";
+
+}  // namespace
+
+bool RequeueWithoutBatchHost() {
+  posix_spawnattr_t attributes;
+  sigset_t none;
+  ::sigemptyset(&none);  // what Slurm signals it must hear
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  char shell[] = "sh";
+  char flag[] = "-c";
+  char* const argv[] = {shell, flag, const_cast<char*>(kScript), nullptr};
+  pid_t pid = 0;
+  const int error = ::posix_spawn(&pid, "/bin/sh", nullptr, &attributes, argv, environ);
+  ::posix_spawnattr_destroy(&attributes);
+  if (error != 0) return false;
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0) {
+    if (errno != EINTR) return false;
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace ddprun

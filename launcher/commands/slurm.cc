@@ -1,0 +1,147 @@
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "launcher/commands/commands.h"
+#include "launcher/config/slurm_script.h"
+#include "launcher/config/yaml_config.h"
+#include "launcher/os/file_util.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+int Fail(int exit_code, absl::string_view what) {
+  std::fprintf(stderr, "%s\n", std::string(what).c_str());
+  return exit_code;
+}
+
+// A copy that only its owner may read.
+absl::Status CopyInto(const std::string& folder, const std::string& from, const char* name) {
+  const mode_t mask = umask(0077);
+  std::error_code error;
+  const fs::path to = fs::path(folder) / name;
+  fs::copy_file(from, to, error);
+  if (!error) fs::permissions(to, fs::perms::owner_read | fs::perms::owner_write, error);
+  umask(mask);
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot copy ", from, ": ", error.message()));
+}
+
+// Of this job alone, mode 0700, below the job's log_dir: every node has to see it.
+absl::StatusOr<std::string> MakeFolder(const fs::path& log_dir, const std::string& name) {
+  std::error_code error;
+  fs::create_directories(log_dir, error);
+  std::string folder = (log_dir / absl::StrCat("slurm-", name, "-XXXXXX")).string();
+  if (!error && mkdtemp(folder.data()) == nullptr) {
+    error = std::error_code(errno, std::generic_category());
+  }
+  if (!error) return folder;
+  return absl::UnavailableError(
+      absl::StrCat("cannot make the folder ", folder, ": ", error.message()));
+}
+
+absl::Status FillFolder(const SlurmCommand& command, const SlurmJob& job) {
+  const CredentialsConfig& credentials = job.draft.config.rendezvous.credentials;
+  const struct {
+    std::string from;
+    const char* name;
+  } files[] = {{command.path, "job.yaml"},
+               {credentials.token_file, "token"},
+               {credentials.tls_ca, "ca.crt"},
+               {credentials.tls_cert, "node.crt"},
+               {credentials.tls_key, "node.key"}};
+  for (const auto& file : files) {
+    if (file.from.empty()) continue;
+    if (absl::Status status = CopyInto(job.folder, file.from, file.name); !status.ok()) {
+      return status;
+    }
+  }
+  return WriteFileAtomic(job.folder + "/job.sbatch", SlurmScript(job));
+}
+
+// Between keys that are right each for itself; or "".
+std::string Contradiction(const JobDraft& draft) {
+  const JobConfig& config = draft.config;
+  const int in_slurm = config.slurm.nodes;
+  if (draft.origins.count("nodes") != 0 && in_slurm > 0 && in_slurm != config.nodes.max) {
+    return absl::StrCat("slurm.nodes: expected ", config.nodes.max, ", the most that `nodes` says ",
+                        "(found ", in_slurm, "); one of the two is enough");
+  }
+  const int train = in_slurm > 0                        ? in_slurm
+                    : draft.origins.count("nodes") != 0 ? config.nodes.max
+                                                        : 1;
+  if (train == 1 && config.slurm.spare_nodes > 0) {
+    return "slurm.spare_nodes: a job of one node cannot have spares; it goes back to the queue "
+           "when "
+           "its node fails";
+  }
+  return "";
+}
+
+}  // namespace
+
+int SubmitToSlurm(const SlurmCommand& command, const Host& host) {
+  SlurmJob job;
+  if (const absl::Status status = LoadJobFileInto(command.path, &job.draft); !status.ok()) {
+    return Fail(kExitBadConfig, status.message());
+  }
+  if (job.draft.config.command.empty()) {
+    return Fail(kExitBadConfig, absl::StrCat(command.path,
+                                             ":1:1: command: expected the program that "
+                                             "a worker runs (found none)"));
+  }
+  if (const std::string problem = Contradiction(job.draft); !problem.empty()) {
+    return Fail(kExitBadConfig, absl::StrCat(command.path, ": ", problem));
+  }
+  job.name = fs::path(command.path).stem();
+  job.directory = host.CurrentDirectory();
+  std::error_code error;
+  job.ddprun = fs::read_symlink("/proc/self/exe", error);
+  if (error) job.ddprun = "ddprun";
+  const fs::path log_dir = (fs::path(job.directory) / job.draft.config.log_dir).lexically_normal();
+
+  if (log_dir.native().find('\\') != std::string::npos) {
+    return Fail(kExitBadConfig,
+                absl::StrCat("log_dir: Slurm writes nothing into a folder with a backslash in its "
+                             "name (found ",
+                             log_dir.native(), ")"));
+  }
+
+  if (command.dry_run) {
+    job.folder = (log_dir / absl::StrCat("slurm-", job.name, "-XXXXXX")).string();
+    std::printf("%s\n# ---- on every node ----\n%s\n\n# ---- the workers' environment ----\n%s",
+                SlurmScript(job).c_str(), SlurmCommandLine(job).c_str(), SlurmRanks(job).c_str());
+    return 0;
+  }
+  auto folder = MakeFolder(log_dir, job.name);
+  if (!folder.ok()) return Fail(kExitUnavailable, folder.status().message());
+  job.folder = *std::move(folder);
+  if (const absl::Status status = FillFolder(command, job); !status.ok()) {
+    return Fail(kExitUnavailable, status.message());
+  }
+  std::vector<std::string> words = {"sbatch"};
+  words.insert(words.end(), command.sbatch_options.begin(), command.sbatch_options.end());
+  words.push_back(job.folder + "/job.sbatch");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execvp("sbatch", argv.data());
+  return Fail(kExitUnavailable,
+              absl::StrCat("ddprun slurm: cannot start sbatch: ", std::strerror(errno),
+                           "; is this a machine of the cluster? The script is ", words.back()));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,109 @@
+"""Nodes that lose their power."""
+from slurm_cluster import check
+
+JOB = """
+command: [bash, -c, 'echo life ${{SLURM_RESTART_COUNT:-0}} generation $DDPRUN_GENERATION: rank $RANK
+  of $WORLD_SIZE on $(hostname); while [ ! -e stop ]; do sleep 0.05; done']
+slurm: {{nodes: 3, spare_nodes: {spares}}}
+rendezvous: {{daemon_grace: 3s}}
+"""
+
+
+def _submit(cluster, spares):
+    with open(cluster.path("job.yaml"), "w", encoding="utf-8") as file:
+        file.write(JOB.format(spares=spares))
+    output = cluster.slurm(cluster.ddprun(), "slurm", "job.yaml", "--", "--parsable",
+                           "--output=job.out")
+    job = cluster.job(output.strip())
+    hosts = [job.wait_for_output(rf"life 0 generation 0: rank {rank} of 3 on (n\d)\n").group(1)
+             for rank in range(3)]
+    return job, hosts
+
+
+def _end_well(cluster, job, nodes):
+    with open(cluster.path("stop"), "w", encoding="utf-8"):
+        pass
+    job.expect_end("COMPLETED", "0:0")
+    cluster.expect_nothing_left(nodes)
+
+
+def crash_with_a_spare(cluster):
+    """A node with a rank loses its power: the spare takes its place; no restart is spent, and the job
+    is not requeued."""
+    job, hosts = _submit(cluster, spares=1)
+    job.wait_for_output("this one waits as a spare")
+    spare = ({"n1", "n2", "n3", "n4"} - set(hosts)).pop()
+    cluster.control("crash", hosts[2])
+    for rank, node in enumerate((hosts[0], hosts[1], spare)):
+        job.wait_for_output(f"life 0 generation 1: rank {rank} of 3 on {node}\n")
+    cluster.declare_down(hosts[2])
+    _end_well(cluster, job, [int(node[1]) for node in (hosts[0], hosts[1], spare)])
+    check(job.show()["Restarts"] == "0", "it was requeued")
+
+
+def crash_of_the_batch_host_with_a_spare(cluster):
+    """The same node, of a job that may lose nodes: Slurm lets it go on, without a script and without a
+    rendezvous. The nodes that are left put it back into the queue."""
+    job, _ = _submit(cluster, spares=1)
+    cluster.control("crash", "n1")
+    cluster.declare_down("n1")
+    job.wait_for(Restarts="1")
+    # It asks for four nodes.
+    cluster.control("boot", "n1")
+    cluster.declare_up("n1")
+    for rank in range(3):
+        job.wait_for_output(rf"life 1 generation \d: rank {rank} of 3 on n\d\n")
+    _end_well(cluster, job, (1, 2, 3, 4))
+    check(job.show()["Restarts"] == "1", f"restarted {job.show()['Restarts']} times")
+
+
+def crash_of_the_batch_host(cluster):
+    """The node with the script, rank 0 and the rendezvous loses its power, and there is no spare:
+    Slurm puts the job back into the queue, and it starts on other nodes."""
+    job, _ = _submit(cluster, spares=0)
+    cluster.control("crash", "n1")
+    for rank in range(3):
+        job.wait_for_output(f"life 1 generation 0: rank {rank} of 3 on n{rank + 2}\n")
+    _end_well(cluster, job, (2, 3, 4))
+    check(job.show()["Restarts"] == "1", f"restarted {job.show()['Restarts']} times")
+
+
+# On n3 every worker fails; the others have a checkpoint.
+FAILS_ON_N3 = """
+import os, socket, sys, time
+agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+agent.connect(os.environ["DDPRUN_CONTROL_SOCKET"])
+host = socket.gethostname()
+print("life", os.environ["DDPRUN_EPOCH"], "rank", os.environ["RANK"], "on", host, flush=True)
+if host == "n3":
+    sys.exit(3)
+with open("state", "w") as file:
+    file.write("x")
+agent.send(b"STEP=7")
+agent.send(b"CHECKPOINT=7 " + os.path.abspath("state").encode())
+while not os.path.exists("stop"):
+    time.sleep(0.05)
+"""
+QUARANTINE = """
+command: [worker.py]
+restart: {max_restarts: 10, quarantine: 2}
+slurm: {nodes: 3}
+"""
+
+
+def quarantine(cluster):
+    """Workers on one node fail twice: with too few nodes left the job goes back to the queue, and is
+    not started on that node again."""
+    for name, text in (("worker.py", FAILS_ON_N3), ("job.yaml", QUARANTINE)):
+        with open(cluster.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+    output = cluster.slurm(cluster.ddprun(), "slurm", "job.yaml", "--", "--parsable",
+                           "--output=job.out")
+    job = cluster.job(output.strip())
+    for node in ("n1", "n2", "n4"):
+        job.wait_for_output(rf"life 1 rank \d on {node}\n")
+    job.expect_output(r"n3 is left out, for its workers were the root cause 2 times within 3600 s, "
+                      r"and 2 nodes of at least 3 remain; the last checkpoint is of step 7")
+    _end_well(cluster, job, (1, 2, 3, 4))
+    shown = job.show()
+    check((shown["Restarts"], shown["ExcNodeList"]) == ("1", "n3"), shown)

@@ -1,0 +1,148 @@
+"""A job that is warned, preempted, requeued, out of time or cancelled; scripts/ddprun.sbatch runs it.
+
+Steps take some 50 ms on four nodes, so that every signal lands between two checkpoints in mid-epoch.
+"""
+import json
+import os
+import re
+
+from slurm_cluster import NODES, ROOT, check, read
+
+EVERY = 1000  # steps: no checkpoint but those that are asked for
+TOTAL = 126   # steps of the whole training
+
+
+def _submit(cluster, *options, every=EVERY, flags=()):
+    """MNIST under the wrapper, with no flag of ddprun but where its checkpoints are."""
+    worker = cluster.mnist("--epochs", "2", "--batch-size", "8", "--checkpoint-every", str(every))
+    script = os.path.join(ROOT, "scripts/ddprun.sbatch")
+    output = cluster.slurm("env", "DDPRUN=" + cluster.ddprun(), "sbatch", "--parsable",
+                           f"--nodes={NODES}", "--output=job.out", *options, script,
+                           "--checkpoint-dir", cluster.path("checkpoints"), *flags, "--", *worker)
+    return cluster.job(output.strip())
+
+
+def _report(cluster, job, life=0):
+    return json.loads(read(cluster.path(f"slurm-{job.id}.report.{life}.json")))
+
+
+def _lives(cluster, rank=0):
+    """The steps that this rank made in each life of the job."""
+    lives = [[]]
+    for step in cluster.steps(rank):
+        if lives[-1] and step <= lives[-1][-1]:
+            lives.append([])
+        lives[-1].append(step)
+    return lives
+
+
+def _expect_resumed_without_loss(cluster, job):
+    """After a checkpoint that every rank made at the same step, in mid-epoch, the training goes on
+    with the next step, and to its end."""
+    check(_report(cluster, job)["outcome"] == "preempted", _report(cluster, job))
+    check(_report(cluster, job)["exit_code"] == 75, _report(cluster, job))
+    saved = int(re.search(r"the state of step (\d+) is saved", job.output()).group(1))
+    check(saved % (TOTAL // 2) != 0, f"step {saved} is the end of an epoch")
+    job.expect_output(rf"resumes at step {saved} |resumed at step {saved}")
+    for rank in range(NODES):
+        steps = cluster.steps(rank)
+        check(sorted(set(steps)) == list(range(1, TOTAL + 1)), f"rank {rank} made {steps}")
+        again = [step for step in set(steps) if steps.count(step) > 1]
+        # Steps that were made after the one that was agreed on, until all had stopped.
+        check(all(step > saved for step in again), f"rank {rank}: {again} were made again")
+    accuracy = float(re.search(r"test accuracy ([\d.]+)", job.output()).group(1))
+    check(accuracy > 0.85, f"accuracy {accuracy}")
+    cluster.expect_nothing_left()
+
+
+def warning(cluster):
+    """USR1 to the script, as --signal=B:USR1@120 sends it: one checkpoint, requeue, resume."""
+    job = _submit(cluster)
+    cluster.wait_for_step(20)
+    cluster.slurm("scancel", "--batch", "--signal=USR1", job.id)
+    job.wait_for(Restarts="1")
+    job.expect_end("COMPLETED", "0:0")
+    _expect_resumed_without_loss(cluster, job)
+
+
+def preemption(cluster):
+    """SIGTERM to every process of the steps, as Slurm preempts: the same, though the script is not
+    told."""
+    job = _submit(cluster)
+    cluster.wait_for_step(20)
+    cluster.slurm("scancel", "--signal=TERM", job.id)
+    job.expect_end("COMPLETED", "0:0")
+    _expect_resumed_without_loss(cluster, job)
+
+
+def requeue(cluster):
+    """`scontrol requeue`: Slurm ends the job, and KillWait (5 s) is enough for a checkpoint."""
+    job = _submit(cluster)
+    cluster.wait_for_step(20)
+    cluster.slurm("scontrol", "requeue", job.id)
+    job.expect_end("COMPLETED", "0:0")
+    _expect_resumed_without_loss(cluster, job)
+
+
+def cancel(cluster):
+    """`scancel` is the user's: it is not requeued, and its report says what was saved."""
+    job = _submit(cluster)
+    cluster.wait_for_step(20)
+    cluster.slurm("scancel", job.id)
+    job.expect_end("CANCELLED", "75:0")
+    cluster.expect_nothing_left()
+    check(job.show()["Restarts"] == "0", "it was requeued")
+    check(_report(cluster, job)["outcome"] == "preempted", "nothing was saved")
+
+
+def too_short_a_warning(cluster):
+    """There is no time for a checkpoint: the job resumes from the last one."""
+    job = _submit(cluster, every=10, flags=("--save-timeout", "0s"))
+    cluster.wait_for_step(25)
+    cluster.slurm("scancel", "--batch", "--signal=USR1", job.id)
+    job.expect_end("COMPLETED", "0:0")
+    lives = _lives(cluster)
+    check(len(lives) == 2, f"{len(lives)} lives")
+    last = int(re.search(r"the last one is of step (\d+)", job.output()).group(1))
+    check(lives[1][0] == last + 1, f"resumed with step {lives[1][0]}, not after {last}")
+    check(lives[1][-1] == TOTAL, f"ended with step {lives[1][-1]}")
+    cluster.expect_nothing_left()
+
+
+def another_life(cluster):
+    """A script that is left of another life of the job, as its restart count tells, does not put the job
+    back into the queue, whatever its own part was."""
+    with open(cluster.path("preempted"), "w", encoding="utf-8") as file:
+        file.write("#!/bin/bash\necho '  \"outcome\": \"preempted\",' >\"$DDPRUN_REPORT\"\nexit 75\n")
+    os.chmod(cluster.path("preempted"), 0o755)
+    script = os.path.join(ROOT, "scripts/ddprun.sbatch")
+    job = cluster.submit(f"export DDPRUN=./preempted SLURM_RESTART_COUNT=1; exec {script}\n")
+    job.expect_end("FAILED", "75:0")
+    check(job.show()["Restarts"] == "0", "it was requeued")
+
+
+def time_limit(cluster):
+    """Slurm's own warning before the time limit, of a training that would go on for ever: one
+    checkpoint, requeue, and the next life makes 30 steps more."""
+    worker = " ".join(cluster.mnist("--epochs", "100000", "--batch-size", "8",
+                                    "--checkpoint-every", str(EVERY * TOTAL)))
+    command = (f"last=$(ls checkpoints | sed -n 's/^step-0*\\([0-9]*\\).*/\\1/p' | tail -n 1); "
+               f"exec {worker} --max-steps $((last ? last + 30 : 0))")
+    script = os.path.join(ROOT, "scripts/ddprun.sbatch")
+    # Slurm looks every 30 s whether it is time for a warning, and gives it that much earlier.
+    output = cluster.slurm("env", "DDPRUN=" + cluster.ddprun(), "sbatch", "--parsable", "--time=1",
+                           "--signal=B:USR1@10", f"--nodes={NODES}", "--output=job.out", script,
+                           "--checkpoint-dir", cluster.path("checkpoints"), "--", "bash", "-c",
+                           command)
+    job = cluster.job(output.strip())
+    job.expect_end("COMPLETED", "0:0", 150)
+    saved = int(re.search(r"the state of step (\d+) is saved", job.output()).group(1))
+    job.expect_output(rf"resumes at step {saved} ")
+    for rank in range(NODES):
+        lives = _lives(cluster, rank)
+        check(lives[-1][-1] == saved + 30 and len(lives) <= 2, f"rank {rank} made {lives[-1]}")
+        check(saved in lives[0] and saved + 1 in lives[-1], f"rank {rank}: {saved} of {lives}")
+    accuracy = float(re.search(r"test accuracy ([\d.]+)", job.output()).group(1))
+    check(accuracy > 0.85, f"accuracy {accuracy}")
+    check(job.show()["Restarts"] == "1", "requeued once")
+    cluster.expect_nothing_left()

@@ -1,0 +1,186 @@
+"""A Slurm of four nodes on this host (cluster.sh), its jobs, and what runs on its nodes."""
+import os
+import re
+import signal
+import subprocess
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+NODES = 4
+
+
+class Wrong(Exception):
+    """What should have happened did not."""
+
+
+def check(condition, what):
+    if not condition:
+        raise Wrong(what)
+
+
+def wait_until(condition, what, seconds=60):
+    """Polls: neither Slurm nor a process of another node tells anybody."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        result = condition()
+        if result:
+            return result
+        time.sleep(0.01)
+    raise Wrong(f"not within {seconds} s: {what() if callable(what) else what}")
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+class Cluster:
+    """Runs as long as the with-block."""
+
+    def __init__(self, folder, bin_folder):
+        self.folder = folder
+        self.bin = bin_folder
+        self.work = os.path.join(folder, "work")  # the current folder of every job
+
+    def __enter__(self):
+        try:
+            self.control("start", str(NODES))
+        except BaseException:
+            self.control("stop")
+            raise
+        os.makedirs(self.work)
+        self.environment = {**os.environ, "SLURM_CONF": os.path.join(self.folder, "slurm.conf")}
+        return self
+
+    def __exit__(self, *error):
+        self.control("stop")
+
+    def control(self, *words):
+        """cluster.sh: start, stop, crash, boot, cut, restore, hide, unhide."""
+        subprocess.run([os.path.join(HERE, "cluster.sh"), self.folder, *words], check=True)
+
+    def declare_down(self, node):
+        """What Slurm would find out by itself, after SlurmdTimeout."""
+        self.slurm("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
+
+    def declare_up(self, node):
+        """The same for a node that is back: its slurmd says which jobs it has."""
+        self.slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        self.slurm("scontrol", "reconfigure")
+
+    def path(self, name):
+        return os.path.join(self.work, name)
+
+    def ddprun(self):
+        return os.path.join(self.bin, "ddprun")
+
+    def mnist(self, *flags, train=2000):
+        """A worker: MNIST, with a step log and a sample trace in the job's folder."""
+        return [os.path.join(self.bin, "mnist_ddp"), "--data", os.path.join(ROOT, "tests/data/mnist"),
+                "--limit-train", str(train), "--step-log", self.path("steps"), *flags]
+
+    def slurm(self, *command):
+        done = subprocess.run(command, cwd=self.work, env=self.environment, text=True,
+                              capture_output=True, check=False)
+        check(done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def submit(self, script, *options):
+        """A batch job, whose script is this text."""
+        with open(self.path("job.sh"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/bash\n" + script)
+        output = self.slurm("sbatch", "--parsable", f"--nodes={NODES}", "--output=job.out",
+                            "--open-mode=append", *options, "job.sh")
+        return self.job(output.strip())
+
+    def job(self, job_id):
+        return Job(self, job_id)
+
+    def pids(self, node):
+        """Of what runs on this node and is not the node itself: {pid: command line}."""
+        init = self.init_of(node)
+        if init is None:
+            return {}
+        space = os.stat(f"/proc/{init}/ns/pid").st_ino
+        found = {}
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.stat(f"/proc/{name}/ns/pid").st_ino != space or int(name) == init:
+                    continue
+                command = read(f"/proc/{name}/cmdline").replace("\0", " ").strip()
+                if command and not command.startswith(("slurmd ", "slurmstepd: [", "bash -c hostname")):
+                    found[int(name)] = command
+            except OSError:  # it has ended, or is none of a node
+                continue
+        return found
+
+    def init_of(self, node):
+        words = read(os.path.join(self.folder, "pids", f"slurmd.{node}")).split()
+        children = read(f"/proc/{words[0]}/task/{words[0]}/children").split() if words else []
+        return int(children[0]) if children else None
+
+    def pid(self, node, pattern):
+        """Of the one process on this node whose name and command line match."""
+        def find():
+            found = [pid for pid, command in self.pids(node).items()
+                     if re.search(pattern, read(f"/proc/{pid}/comm").strip() + "|" + command)]
+            return found[0] if len(found) == 1 else None
+        return wait_until(find, lambda: f"one process {pattern} on {node}: {self.pids(node)}", 20)
+
+    def kill(self, node, pattern):
+        os.kill(self.pid(node, pattern), signal.SIGKILL)
+
+    def expect_nothing_left(self, nodes=range(1, NODES + 1)):
+        for node in (f"n{i}" for i in nodes):
+            try:
+                wait_until(lambda n=node: not self.pids(n), "", 15)
+            except Wrong:
+                raise Wrong(f"left on {node}: {self.pids(node)}") from None
+
+    # ---- what the workers have written ----
+
+    def steps(self, rank=0):
+        """The lines of this rank's step log, as numbers of steps, all generations and lives."""
+        return [int(line.split()[2]) for line in read(self.path(f"steps/rank{rank}.log")).splitlines()]
+
+    def wait_for_step(self, step, rank=0, seconds=60):
+        wait_until(lambda: step in self.steps(rank), f"step {step} of rank {rank}", seconds)
+
+
+class Job:
+    def __init__(self, cluster, job_id):
+        self.cluster = cluster
+        self.id = job_id
+
+    def show(self):
+        text = self.cluster.slurm("scontrol", "show", "job", "-o", self.id)
+        return dict(re.findall(r"(\S+?)=(\S*)", text))
+
+    def wait_for(self, seconds=100, **wanted):
+        """Until `scontrol show job` has these values."""
+        def there():
+            shown = self.show()
+            return all(shown[name] == value for name, value in wanted.items())
+        wait_until(there, lambda: f"job {self.id} has {wanted}: {self.show()}\n{self.output()}", seconds)
+
+    def expect_end(self, state, exit_code, seconds=100):
+        """As Slurm has it: COMPLETED and 0:0."""
+        over = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED")
+        shown = wait_until(lambda: next((s for s in [self.show()] if s["JobState"] in over), None),
+                           lambda: f"the end of job {self.id}:\n{self.output()}", seconds)
+        check((shown["JobState"], shown["ExitCode"]) == (state, exit_code),
+              f"{shown['JobState']} {shown['ExitCode']}, not {state} {exit_code}:\n{self.output()}")
+
+    def output(self):
+        return read(self.cluster.path("job.out"))
+
+    def wait_for_output(self, pattern, seconds=60):
+        return wait_until(lambda: re.search(pattern, self.output()),
+                          lambda: f"{pattern} in:\n{self.output()}", seconds)
+
+    def expect_output(self, pattern):
+        check(re.search(pattern, self.output()), f"no {pattern} in:\n{self.output()}")

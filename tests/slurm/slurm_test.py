@@ -1,0 +1,85 @@
+#!/usr/bin/python3
+"""ddprun under a real Slurm: real slurmctld, slurmd and srun, four nodes on this host.
+
+usage: tests/slurm/slurm_test.py SCENARIO... [--bin build/bin] [--keep]
+       tests/slurm/slurm_test.py --list
+Needs root and Slurm; exits 77 where one of them is missing.
+"""
+import argparse
+import importlib
+import inspect
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from slurm_cluster import ROOT, Cluster, Wrong  # noqa: E402
+
+MODULES = ("node_scenarios", "preemption_scenarios", "start_scenarios", "submit_scenarios",
+           "twin_scenarios")
+MISSING = 77
+
+
+def scenarios():
+    found = {}
+    for name in MODULES:
+        module = importlib.import_module(name)
+        found.update({function_name: function for function_name, function
+                      in inspect.getmembers(module, inspect.isfunction)
+                      if function.__module__ == name and not function_name.startswith("_")})
+    return found
+
+
+def run(name, function, arguments):
+    # Not in /tmp: each node has its own.
+    folder = tempfile.mkdtemp(prefix="slurm-", dir=os.path.dirname(os.path.abspath(arguments.bin)))
+    os.chmod(folder, 0o755)  # for munged
+    began = time.monotonic()
+    try:
+        with Cluster(os.path.join(folder, "c"), os.path.abspath(arguments.bin)) as cluster:
+            function(cluster)
+    except Wrong as error:
+        print(f"{name}: {error}\nFAILED; {folder} is left", file=sys.stderr)
+        return False
+    if not arguments.keep:
+        shutil.rmtree(folder)
+    print(f"{name}: as it should, in {time.monotonic() - began:.1f} s")
+    return True
+
+
+def why_impossible():
+    """Why there can be no cluster on this host, or nothing."""
+    if os.geteuid() != 0:
+        return "a cluster on one host has network namespaces, which only root can make"
+    missing = [program for program in ("slurmctld", "slurmd", "srun", "munged", "ip")
+               if shutil.which(program) is None]
+    if missing:
+        return f"no {', '.join(missing)}: scripts/install_packages.sh installs them"
+    probe = subprocess.run(["unshare", "--net", "--mount", "--pid", "--uts", "--fork", "true"],
+                           text=True, capture_output=True, check=False)
+    return f"no namespaces here: {probe.stderr.strip()}" if probe.returncode != 0 else None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("scenario", nargs="*")
+    parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"))
+    parser.add_argument("--keep", action="store_true", help="leave the cluster's folder")
+    parser.add_argument("--list", action="store_true")
+    arguments = parser.parse_args()
+    known = scenarios()
+    if arguments.list:
+        print("\n".join(known))
+        return 0
+    if (why := why_impossible()):
+        print("skipped: " + why, file=sys.stderr)
+        return MISSING
+    results = [run(name, known[name], arguments) for name in arguments.scenario]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""`srun ddprun COMMAND` without any flag, and who is killed while it runs."""
+import re
+
+from slurm_cluster import NODES, check, read
+
+
+def zero_flags(cluster):
+    """MNIST on four nodes with one worker each: it trains, and ranks follow SLURM_NODEID."""
+    worker = ["bash", "-c", "'echo node $SLURM_NODEID on $(hostname): rank $RANK of $WORLD_SIZE, "
+              "group rank $GROUP_RANK, epoch $TORCHELASTIC_RUN_ID; exec \"$@\"'", "mnist",
+              *cluster.mnist("--epochs", "1", "--batch-size", "8", train=6000)]
+    job = cluster.submit(f"srun {cluster.ddprun()} {' '.join(worker)}\n")
+    job.expect_end("COMPLETED", "0:0")
+    for node in range(NODES):
+        job.expect_output(rf"node {node} on n{node + 1}: rank {node} of {NODES}, "
+                          rf"group rank {node}, epoch {job.id}\n")
+    accuracy = float(re.search(r"test accuracy ([\d.]+)", job.output()).group(1))
+    check(accuracy > 0.9, f"accuracy {accuracy}")
+    cluster.expect_nothing_left()
+
+
+def taken_port(cluster):
+    """Somebody else listens on the port that follows from the job's id, and answers nobody."""
+    job = cluster.submit(f"""
+python3 -c '
+import os, socket
+listener = socket.create_server(("", 10000 + int(os.environ["SLURM_JOB_ID"]) % 5000 * 4))
+print("taken", flush=True)
+listener.accept()[0].recv(1)
+while True: listener.accept()' &
+while ! grep -q taken job.out; do :; done
+srun {cluster.ddprun()} --rdzv-conf connect_timeout=100 -- bash -c 'echo rank $RANK'
+ended=$?
+kill $!
+exit $ended
+""")
+    job.expect_end("COMPLETED", "0:0")
+    for rank in range(NODES):
+        job.expect_output(rf"rank {rank}\n")
+    cluster.expect_nothing_left()
+
+
+def several_tasks_on_a_node(cluster):
+    """Each would be a ddprun of its own: refused, with what to write instead."""
+    job = cluster.submit(f"srun --ntasks-per-node=2 {cluster.ddprun()} true\n", "--ntasks-per-node=2")
+    job.expect_end("FAILED", "64:0")
+    job.expect_output(r"srun --ntasks-per-node=1 ddprun --nproc-per-node N COMMAND")
+
+
+def _endless(cluster, *flags):
+    """Four nodes whose workers make steps until the file `stop` is there."""
+    worker = ("echo started rank $RANK generation $DDPRUN_GENERATION; "
+              "while [ ! -e stop ]; do sleep 0.05; done")
+    job = cluster.submit(f"srun --wait=0 --kill-on-bad-exit=0 {cluster.ddprun()} {' '.join(flags)} "
+                         f"-- bash -c '{worker}' steps\n")
+    for rank in range(NODES):
+        job.wait_for_output(rf"started rank {rank} generation 0\n")
+    return job
+
+
+def _end_well(cluster, job, generation):
+    for rank in range(NODES):
+        job.wait_for_output(rf"started rank {rank} generation {generation}\n")
+    with open(cluster.path("stop"), "w", encoding="utf-8"):
+        pass
+    job.expect_end("COMPLETED", "0:0")
+    cluster.expect_nothing_left()
+
+
+def killed_worker(cluster):
+    """SIGKILL of a worker: one restart."""
+    job = _endless(cluster, "--max-restarts", "1")
+    cluster.kill("n3", "^bash\\|bash -c echo started")
+    _end_well(cluster, job, 1)
+    job.expect_output(r"rank 2 .* on n3: SIGKILL")
+
+
+def killed_agents(cluster):
+    """SIGKILL of agents, of the one beside the rendezvous too: their keepers start them again, the
+    rendezvous and the job go on, and no restart of the budget is used."""
+    job = _endless(cluster)
+    rendezvous = cluster.pid("n1", "\\|ddprun rendezvous")
+    cluster.kill("n3", "^ddprun\\|.*/ddprun ")
+    for rank in range(NODES):
+        job.wait_for_output(rf"started rank {rank} generation 1\n")
+    cluster.kill("n1", "^ddprun\\|.*/ddprun ")
+    _end_well(cluster, job, 2)
+    check(not read(f"/proc/{rendezvous}/comm"), "the rendezvous outlives the job")
+    check(job.output().count("starting the rendezvous there") == 1, "one rendezvous for all")
+    job.expect_output(r"agent \(pid \d+\) was killed by signal 9 \(Killed\); it is started again")
+
+
+def doctor(cluster):
+    """What it says of every node; and a node that fails before the job stays out of it."""
+    job = cluster.submit(f"srun {cluster.ddprun()} doctor --json bash >doctor.json\n"
+                         f"srun -n1 -N1 {cluster.ddprun()} doctor --token-file none; echo code $?\n"
+                         "srun --wait=0 --kill-on-bad-exit=0 bash -c '[[ $(hostname) != n3 ]] || "
+                         f"ulimit -n 200; exec {cluster.ddprun()} --preflight --nnodes 3 "
+                         "bash -c \"echo rank \\$RANK of \\$WORLD_SIZE on \\$(hostname)\"'\n"
+                         "exit 0\n")
+    job.expect_end("COMPLETED", "0:0")
+    said = read(cluster.path("doctor.json"))
+    check(said.count('"ok": true') == NODES and said.count('"name": "ports"') == NODES, said)
+    job.expect_output(r"failure +credentials .*none")
+    job.expect_output(r"\ncode 1\n")
+    job.expect_output(r"this node stays out: preflight: files: at most 200 open files")
+    for rank, node in enumerate(("n1", "n2", "n4")):
+        job.expect_output(rf"rank {rank} of 3 on {node}\n")
+    cluster.expect_nothing_left()

@@ -1,0 +1,44 @@
+"""`ddprun slurm`: what it writes is what Slurm and bash read."""
+import os
+import re
+import shutil
+
+from slurm_cluster import ROOT, check, read
+
+
+def _submit(cluster, name, *options):
+    output = cluster.slurm(cluster.ddprun(), "slurm", name, "--", "--parsable", *options)
+    return cluster.job(output.strip())
+
+
+def hostile_words(cluster):
+    """Shell-special characters in names, paths and arguments arrive as they were written, and the
+    token only its owner can read."""
+    shutil.copy(os.path.join(ROOT, "tests/data/slurm/hostile.yaml"), cluster.path("it's a job.yaml"))
+    with open(cluster.path("to ken's"), "w", encoding="utf-8") as file:
+        file.write("0123456789abcdef0123456789abcdef\n")
+    os.chmod(cluster.path("to ken's"), 0o600)
+    job = _submit(cluster, "it's a job.yaml")
+    shown = cluster.slurm("squeue", "-h", "-j", job.id, "-o", "%j", "--states=all").rstrip("\n")
+    check(shown == "it's a \"job\" $HOME `id` \\ #1; & | > * ümlaut", shown)
+    check("two words # and 'a quote'" in cluster.slurm("scontrol", "show", "job", job.id), "comment")
+    job.expect_end("COMPLETED", "0:0")
+    logs = cluster.path("out dir/it's $HOME `id` #1 %j\"")
+    folder = next(os.path.join(logs, name) for name in os.listdir(logs) if name.startswith("slurm-"))
+    said = read(os.path.join(folder, f"{job.id}.out"))
+    arguments = "<a \"b\" $HOME `id` \\ !><c;d&e|f>g<h><*?[x]><><# i><ümlaut>"
+    check(said.count(arguments) == 2, said)
+    check(os.stat(os.path.join(folder, "token")).st_mode & 0o777 == 0o600, "mode of the token")
+    check(os.stat(folder).st_mode & 0o777 == 0o700, "mode of the folder")
+    cluster.expect_nothing_left()
+
+
+def dry_run(cluster):
+    """Prints the script, what runs on every node and the workers' environment; submits nothing."""
+    path = os.path.join(ROOT, "tests/data/slurm/plain.yaml")
+    said = cluster.slurm(cluster.ddprun(), "slurm", "--dry-run", path)
+    for line in ("#SBATCH --nodes=4\n", "#SBATCH --gpus-per-node=8\n", "\nsrun --wait=0 ",
+                 "RANK=31 LOCAL_RANK=7 GROUP_RANK=3 WORLD_SIZE=32 "):
+        check(line in said, f"no {line!r} in:\n{said}")
+    check(not re.search(r"\d", cluster.slurm("squeue", "-h")), "a job was submitted")
+    check(not os.path.exists(cluster.path("logs")), "a folder was made")

@@ -1,0 +1,98 @@
+"""Nodes that are cut off from the others, and run on beside the next life of their job."""
+import json
+import os
+import re
+import struct
+
+from slurm_cluster import ROOT, check, read, wait_until
+
+SPINNER = ("echo life ${SLURM_RESTART_COUNT:-0} generation $DDPRUN_GENERATION: rank $RANK of "
+           "$WORLD_SIZE on $(hostname); while [ ! -e stop ]; do sleep 0.05; done")
+
+
+def _submit(cluster, *words):
+    """Three of the four nodes, under the wrapper."""
+    script = os.path.join(ROOT, "scripts/ddprun.sbatch")
+    output = cluster.slurm("env", "DDPRUN=" + cluster.ddprun(), "sbatch", "--parsable", "--nodes=3",
+                           "--output=job.out", script, *words)
+    return cluster.job(output.strip())
+
+
+def _life_of(path):
+    """Which life of its job has made this checkpoint, by its own words."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+    return int(header["__metadata__"]["ddprun_epoch"])
+
+
+def twin(cluster):
+    """The batch host is cut off, and trains on alone, for the job may have one node. Slurm starts the
+    job again on the others. From then on the twin saves nothing any more, and ends by itself; what
+    its script does then is nothing to the job."""
+    checkpoints = cluster.path("checkpoints")
+    worker = cluster.mnist("--epochs", "100000", "--batch-size", "8", "--checkpoint-every", "20")
+    trace = f"exec {' '.join(worker)} --trace-samples trace.${{SLURM_RESTART_COUNT:-0}}"
+    job = _submit(cluster, "--nnodes", "1:3", "--checkpoint-dir", checkpoints, "--", "bash", "-c",
+                  trace)
+    cluster.wait_for_step(30)
+    cluster.control("cut", "n1")
+    job.wait_for_output(r"generation 1: node 0 of 1, ranks 0-0 of 1")  # the twin trains on
+    cluster.declare_down("n1")
+    job.wait_for(Restarts="1")
+    job.wait_for_output(r"epoch 0 of job \d+ is over: it was started again, and .* belongs to epoch 1")
+    wait_until(lambda: not any("ddp" in read(f"/proc/{pid}/comm") for pid in cluster.pids("n1")),
+               lambda: f"the twin's end: {cluster.pids('n1')}")
+    job.expect_output(r"exit code 77; logs of n1")
+
+    def saved_again():
+        try:
+            lives = {_life_of(os.path.join(checkpoints, name)) for name in os.listdir(checkpoints)
+                     if name.endswith(".safetensors")}
+        except FileNotFoundError:  # a newer one has taken its place
+            return False
+        return lives == {1}
+    wait_until(saved_again, "checkpoints of the next life alone")
+    cluster.control("restore", "n1")
+    check(read(os.path.join(checkpoints, "owner")) == f"1 0 {job.id}\n", "the owner of the folder")
+    resumed = int(re.findall(r"resumes at step (\d+)", job.output())[-1])
+    for rank in range(3):
+        steps = [int(line.split()[2])
+                 for line in read(cluster.path(f"trace.1/rank{rank}.log")).splitlines()]
+        check(steps == list(range(resumed + 1, resumed + 1 + len(steps))) and len(steps) > 1,
+              f"rank {rank} resumed at {resumed} and made {steps}")
+    # Slurm ends the script of the life before when it hears of n1 again.
+    cluster.declare_up("n1")
+    wait_until(lambda: not cluster.pids("n1"), lambda: f"left on n1: {cluster.pids('n1')}", 90)
+    shown = job.show()
+    check((shown["JobState"], shown["Restarts"]) == ("RUNNING", "1"), shown)
+    cluster.slurm("scancel", job.id)
+    job.expect_end("CANCELLED", "75:0")
+    cluster.expect_nothing_left()
+
+
+def cut_node(cluster):
+    """A node is cut off, and the job is started again without it, with the rendezvous where it was. When
+    the link is back, though not yet to Slurm, that one refuses what is left of the life before."""
+    job = _submit(cluster, "--", "bash", "-c", SPINNER)
+    for rank in range(3):
+        job.wait_for_output(f"life 0 generation 0: rank {rank} of 3 on n{rank + 1}\n")
+    cluster.control("cut", "n3")
+    cluster.declare_down("n3")
+    for rank, node in enumerate(("n1", "n2", "n4")):
+        job.wait_for_output(rf"life 1 generation \d: rank {rank} of 3 on {node}\n")
+    check(cluster.pids("n3"), "nothing of the life before is left")
+    cluster.control("hide", "n3")
+    cluster.control("restore", "n3")
+    report = cluster.path(f"slurm-{job.id}.report.0.json")
+    wait_until(lambda: '"host": "n3"' in read(report), "the report of n3's agent")
+    told = json.loads(read(report))
+    check((told["outcome"], told["exit_code"]) == ("refused", 77), told)
+    check(re.fullmatch(rf"epoch 0 of job {job.id} is over: it was started again, as epoch 1",
+                       told["reason"]), told)
+    cluster.control("unhide", "n3")
+    cluster.declare_up("n3")
+    with open(cluster.path("stop"), "w", encoding="utf-8"):
+        pass
+    job.expect_end("COMPLETED", "0:0")
+    check(job.show()["Restarts"] == "1", "it was requeued once more")
+    cluster.expect_nothing_left()

@@ -1,0 +1,178 @@
+#include "rendezvous/core/quarantine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/core/round_driver.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(QuarantineTest, ANodeIsLeftOutWhenItWasTheCauseSoOftenWithinTheWindow) {
+  Quarantine quarantine(3, minutes(10));
+  TimePoint now;
+  EXPECT_FALSE(quarantine.Count("a", now));
+  EXPECT_FALSE(quarantine.Count("b", now += minutes(1)));
+  EXPECT_FALSE(quarantine.Count("a", now += minutes(1)));
+  EXPECT_FALSE(quarantine.Count("a", now += minutes(9)));  // the first of a is too old
+  EXPECT_FALSE(quarantine.LeavesOut("a"));
+  EXPECT_TRUE(quarantine.Count("a", now += seconds(30)));
+  EXPECT_TRUE(quarantine.LeavesOut("a"));
+  EXPECT_FALSE(quarantine.LeavesOut("b"));
+  EXPECT_FALSE(quarantine.Count("a", now));  // once
+  EXPECT_THAT(quarantine.hosts(), ElementsAre("a"));
+}
+
+TEST(QuarantineTest, ALimitOf0LeavesNobodyOut) {
+  Quarantine quarantine(0, minutes(10));
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(quarantine.Count("a", TimePoint()));
+  EXPECT_THAT(quarantine.Record(TimePoint()).blames, IsEmpty());
+}
+
+TEST(QuarantineTest, ItsRecordGoesOnWhereItWas) {
+  Quarantine quarantine(2, minutes(10));
+  const TimePoint now{};
+  quarantine.Count("a", now);
+  quarantine.Count("b", now);
+  quarantine.Count("b", now + minutes(1));
+  const QuarantineRecord record = quarantine.Record(now + minutes(2));
+  Quarantine restarted(2, minutes(10), record, now + minutes(60));
+  EXPECT_TRUE(restarted.LeavesOut("b"));
+  EXPECT_EQ(restarted.Record(now + minutes(60)), record);
+  EXPECT_TRUE(restarted.Count("a", now + minutes(61)));
+}
+
+TEST(QuarantineTest, WhatItRemembersIsBounded) {
+  Quarantine quarantine(2000, minutes(10));
+  for (int i = 0; i < 3000; ++i) EXPECT_FALSE(quarantine.Count("a", TimePoint()));
+  EXPECT_EQ(quarantine.Record(TimePoint()).blames.size(), Quarantine::kMaxBlames);
+  Quarantine strict(1, minutes(10));
+  for (int i = 0; i < 100; ++i) strict.Count(absl::StrCat("n", i), TimePoint());
+  EXPECT_EQ(strict.hosts().size(), Quarantine::kMaxHosts);
+}
+
+// ---- in a round ----
+
+JobSpec Spec(int min, int max, int all_nodes) {
+  JobSpec spec = RoundDriver::Spec(min, max, 10);
+  spec.quarantine = 2;
+  spec.all_nodes = all_nodes;
+  return spec;
+}
+
+// A worker of `agent`, which has the ranks from `rank` on, fails, and all nodes that are there
+// drain.
+void Fail(RoundDriver& job, char agent, int rank, const std::string& agents) {
+  job.Exit(agent, rank, 0, {3, 0, false});
+  for (const char other : agents) job.Drain(other, 5);
+  for (const char other : agents) job.Prepare(other);
+}
+
+TEST(RoundQuarantineTest, TheNodeIsDismissedWithTheReasonAndASpareTakesItsPlace) {
+  RoundDriver job(Spec(2, 2, 3));
+  job.RunTwoNodes();
+  job.Join('c');
+  Fail(job, 'b', 2, "ab");
+  job.Clear();
+  job.Exit('b', 2, 0, {3, 0, false});
+  job.Drain('a', 6);
+  job.Drain('b', 6);
+  EXPECT_THAT(job.TakeText(), HasSubstr("c<-g2 Assignment"));
+  EXPECT_EQ(job.last_finished().outcome, Outcome::kLeft);
+  EXPECT_EQ(
+      job.last_finished().reason,
+      "b was left out: its workers were the root cause 2 times within 3600 s; the job goes on "
+      "without it");
+  EXPECT_THAT(job.last_finished().left_out, ElementsAre("b"));
+  // It stays out, whoever starts its agent again.
+  job.Clear();
+  job.Join('b');
+  EXPECT_THAT(job.TakeText(), HasSubstr("Refused"));
+}
+
+TEST(RoundQuarantineTest, WithTooFewLeftForGoodTheJobEndsAtOnceToBeRunAgain) {
+  RoundDriver job(Spec(2, 2, 2));
+  job.RunTwoNodes();
+  Fail(job, 'b', 2, "ab");
+  job.Checkpoint('a', 40);
+  job.Exit('b', 2, 0, {3, 0, false});
+  job.Drain('a', 41);
+  job.Drain('b', 41);
+  EXPECT_TRUE(job.round().finished());
+  EXPECT_EQ(job.last_finished().outcome, Outcome::kPreempted);
+  EXPECT_EQ(job.last_finished().exit_code, 75);
+  EXPECT_EQ(job.last_finished().reason,
+            "b is left out, for its workers were the root cause 2 times within 3600 s, and 1 node "
+            "of at least 2 remains; the last checkpoint is of step 40");
+  EXPECT_THAT(job.last_finished().left_out, ElementsAre("b"));
+}
+
+TEST(RoundQuarantineTest, WithoutACheckpointItHasFailed) {
+  RoundDriver job(Spec(2, 2, 2));
+  job.RunTwoNodes();
+  Fail(job, 'b', 2, "ab");
+  job.Exit('b', 2, 0, {3, 0, false});
+  job.Drain('a', 5);
+  job.Drain('b', 5);
+  EXPECT_EQ(job.last_finished().outcome, Outcome::kFailed);
+  EXPECT_EQ(job.last_finished().exit_code, 3);
+}
+
+TEST(RoundQuarantineTest, WhereOthersMayComeTheJobWaitsForThem) {
+  RoundDriver job(Spec(2, 2, 0));
+  job.RunTwoNodes();
+  Fail(job, 'b', 2, "ab");
+  job.Exit('b', 2, 0, {3, 0, false});
+  job.Drain('a', 5);
+  job.Drain('b', 5);
+  EXPECT_FALSE(job.round().finished());
+  EXPECT_EQ(job.round().state(), RoundState::kGathering);
+}
+
+// A short job may be over before its slowest spare has come.
+TEST(RoundLateTest, AnAgentThatComesTooLateToAJobThatKnowsItsNodesHearsOfItsEnd) {
+  RoundDriver job(Spec(2, 2, 3));
+  job.RunTwoNodes();
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(job.round().awaited(), 0);
+    job.Exit(rank < 2 ? 'a' : 'b', rank, rank % 2, {});
+  }
+  EXPECT_EQ(job.round().awaited(), 1);
+  job.Clear();
+  job.Join('c');
+  EXPECT_EQ(job.TakeText(), "c<-g0 Finished 0");
+  EXPECT_EQ(job.round().awaited(), 0);
+  const Header late{"job", 0, Generation{-1}, Incarnation{'d'}};
+  Join join;
+  join.job = job.spec();
+  EXPECT_FALSE(job.round().BeginsAnother(late, join));
+  join.job.all_nodes = 0;
+  EXPECT_TRUE(job.round().BeginsAnother(late, join));
+}
+
+TEST(RoundQuarantineTest, ARestartedDaemonKeepsTheNodeOut) {
+  RoundDriver job(Spec(1, 2, 2));
+  job.RunTwoNodes();
+  Fail(job, 'b', 2, "ab");
+  job.Exit('b', 2, 0, {3, 0, false});
+  job.Drain('a', 5);
+  job.Drain('b', 5);
+  job.Prepare('a');
+  job.RestartDaemon(seconds(1));
+  job.Rejoin('a', job.round().generation().value, true);
+  job.Clear();
+  job.Join('b');
+  EXPECT_THAT(job.TakeText(), HasSubstr("Refused"));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,73 @@
+#include <ddp/comm_hooks.h>
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <vector>
+
+namespace ddp {
+namespace {
+
+using c10::ivalue::Future;
+using FuturePtr = c10::intrusive_ptr<Future>;
+
+// Divided first, so that the sum is no larger than the largest.
+FuturePtr MeanAs(torch::ScalarType dtype, const Context& ctx, const torch::Tensor& buffer) {
+  std::vector<torch::Tensor> wire = {buffer.to(dtype).div_(ctx.world_size())};
+  return ctx.process_group()->allreduce(wire)->getFuture()->then(
+      [buffer](Future& sum) -> c10::IValue {
+        const c10::IValue value = sum.value();
+        torch::Tensor to = buffer;
+        return to.copy_(value.isTensor() ? value.toTensor() : value.toTensorVector()[0]);
+      },
+      c10::TensorType::get());
+}
+
+// Each rank gets its share of all ranks' gradients, and gives its mean to all: as many messages as
+// an all-reduce has, of bytes, since Gloo knows no bfloat16.
+void MeanByShares(const Context& ctx, const torch::Tensor& buffer) {
+  const std::int64_t ranks = ctx.world_size();
+  const std::int64_t share = (buffer.numel() + ranks - 1) / ranks;
+  torch::Tensor mine = torch::zeros({ranks, share}, buffer.options().dtype(torch::kBFloat16));
+  const torch::Tensor used = mine.view({-1}).narrow(0, 0, buffer.numel());
+  used.copy_(buffer);
+  torch::Tensor of_all = torch::empty_like(mine);
+  torch::Tensor sent = mine.view(torch::kUInt8);
+  torch::Tensor received = of_all.view(torch::kUInt8);
+  std::vector<std::int64_t> equal_parts;
+  ctx.process_group()->alltoall_base(received, sent, equal_parts, equal_parts)->wait();
+
+  std::vector<torch::Tensor> mean = {
+      of_all.to(buffer.scalar_type()).sum(0).div_(ranks).to(torch::kBFloat16).view(torch::kUInt8)};
+  std::vector<std::vector<torch::Tensor>> means = {sent.unbind(0)};
+  ctx.process_group()->allgather(means, mean)->wait();
+  torch::Tensor(buffer).copy_(used);
+}
+
+}  // namespace
+
+FuturePtr finished(const torch::Tensor& result) {
+  std::vector<c10::Device> devices;
+  if (!result.is_cpu()) devices.push_back(result.device());
+  const auto future = c10::make_intrusive<Future>(c10::TensorType::get(), devices);
+  future->markCompleted(result);
+  return future;
+}
+
+CommHook fp16_compress(const Context& ctx) {
+  return
+      [&ctx](c10d::GradBucket& bucket) { return MeanAs(torch::kFloat16, ctx, bucket.getBuffer()); };
+}
+
+CommHook bf16_compress(const Context& ctx) {
+  return [&ctx](c10d::GradBucket& bucket) {
+    const torch::Tensor& buffer = bucket.getBuffer();
+    if (ctx.backend() != "gloo") return MeanAs(torch::kBFloat16, ctx, buffer);  // NCCL adds it
+    MeanByShares(ctx, buffer);
+    return finished(buffer);
+  };
+}
+
+}  // namespace ddp
