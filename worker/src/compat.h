@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -30,12 +31,13 @@ void UseBuiltinStoreServer(StoreOptions* options) {
   if constexpr (requires { options->useLibUV; }) options->useLibUV = false;
 }
 
-// 1.13: Gloo's and NCCL's classes are process groups. 2.x: they are backends inside of one.
-// `Group` is c10d::ProcessGroup, a parameter so that the branch not taken need not compile.
+// 1.13: Gloo's and NCCL's classes are process groups. 2.x: they are backends inside of one, each
+// for tensors on `devices`. `Group` is c10d::ProcessGroup, a parameter so that the branch not taken
+// need not compile.
 template <typename Group, typename Backend, typename Store>
 c10::intrusive_ptr<Group> AsProcessGroup(c10::intrusive_ptr<Backend> backend,
                                          const c10::intrusive_ptr<Store>& store,
-                                         c10::DeviceType device, bool is_nccl) {
+                                         const std::set<c10::DeviceType>& devices, bool is_nccl) {
   if constexpr (std::is_convertible_v<Backend*, Group*>) {
     return backend;
   } else {
@@ -49,7 +51,7 @@ c10::intrusive_ptr<Group> AsProcessGroup(c10::intrusive_ptr<Backend> backend,
                                          Group::Options::create(is_nccl ? "nccl" : "gloo"));
     }
     const auto type = is_nccl ? Group::BackendType::NCCL : Group::BackendType::GLOO;
-    group->setBackend(device, type, backend);
+    for (const c10::DeviceType device : devices) group->setBackend(device, type, backend);
     if constexpr (requires { group->setDefaultBackend(type); }) group->setDefaultBackend(type);
     return group;
   }

@@ -54,6 +54,9 @@ void AddTrainingFlags(CLI::App* app, TrainingFlags* flags, const FlagTexts& text
       ->check(NotNegative());
   app->add_option("--backend", flags->backend, "how gradients travel")
       ->check(CLI::IsMember({"auto", "gloo", "nccl"}));
+  app->add_option("--device", flags->device,
+                  "where the model is; cuda with gloo: ranks may share a GPU")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app->add_option("--seed", flags->seed, "of weights, shuffling and dropout");
   app->add_option("--max-steps", flags->max_steps, "stop after so many steps in total; 0: no limit")
       ->check(NotNegative());

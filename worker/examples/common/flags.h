@@ -21,6 +21,7 @@ struct TrainingFlags {
   int snapshot_every = 0;      // steps; 0: as often as costs next to nothing
   std::string checkpoint_dir;  // empty: no checkpoints
   std::string backend = "auto";
+  std::string device = "auto";
   std::uint64_t seed = 1;
   std::int64_t max_steps = 0;  // 0: no limit
   std::string step_log;        // empty: none

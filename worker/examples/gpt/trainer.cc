@@ -325,16 +325,17 @@ class Trainer {
 int Train(const Flags& flags) {
   ddp::Options options;
   options.backend = flags.backend;
+  options.device = flags.device;
   const ddp::Context ctx = ddp::init(options);
   ctx.report_phase("loading data");
   const Inputs inputs = LoadInputs(ctx, flags);
   if (ctx.rank() == 0) {
     std::printf(
-        "training on %lld windows of %lld characters with %d workers over %s, %d x %d per "
-        "step, in %s\n",
+        "training on %lld windows of %lld characters with %d workers over %s on %s, %d x "
+        "%d per step, in %s\n",
         static_cast<long long>(inputs.text.train.size()), static_cast<long long>(flags.context),
-        ctx.world_size(), ctx.backend().c_str(), flags.accumulate, flags.batch_size,
-        inputs.bf16 ? "bf16" : "float32");
+        ctx.world_size(), ctx.backend().c_str(), ctx.device().str().c_str(), flags.accumulate,
+        flags.batch_size, inputs.bf16 ? "bf16" : "float32");
     std::fflush(stdout);
   }
   Trainer(ctx, flags, inputs).Run();

@@ -234,13 +234,14 @@ class Trainer {
 int Train(const Flags& flags) {
   ddp::Options options;
   options.backend = flags.backend;
+  options.device = flags.device;
   const ddp::Context ctx = ddp::init(options);
   ctx.report_phase("loading data");
   const Inputs inputs = LoadInputs(ctx, flags);
   if (ctx.rank() == 0) {
-    std::printf("training on %lld images with %d workers over %s, %d per batch\n",
+    std::printf("training on %lld images with %d workers over %s on %s, %d per batch\n",
                 static_cast<long long>(inputs.train.size()), ctx.world_size(),
-                ctx.backend().c_str(), flags.batch_size);
+                ctx.backend().c_str(), ctx.device().str().c_str(), flags.batch_size);
     std::fflush(stdout);
   }
   Trainer(ctx, flags, inputs).Run();
