@@ -351,6 +351,32 @@ TEST(SyncBatchNormTest, TrainsUnderDistributedDataParallelAsOneProcessWithTheWho
   model.verify_replicas({/*buffers=*/true});  // without sync_buffers()
 }
 
+// A rank that has joined the end makes no collectives of SyncBatchNorm: the others must have
+// stopped before their next forward gets there.
+TEST(SyncBatchNormTest, GoesWithJoinWhereAllStopWithTheFirstThatHasNoMoreInputs) {
+  if (StartedRanks(3)) return;
+  const Context ctx = init();
+  const auto net = std::make_shared<Net>(false);
+  convert_sync_batchnorm(ctx, net);
+  DistributedDataParallel<Net> model(ctx, net);
+  JoinOptions options;
+  options.throw_on_early_termination = true;
+  int steps = 0;
+  const auto train = [&] {
+    for (; steps < (ctx.rank() == 2 ? 2 : 7); ++steps) {
+      model.zero_grad();
+      model(torch::randn({3, 6})).sum().backward();
+    }
+  };
+  try {
+    model.join(train, options);
+    ADD_FAILURE() << "join() returned";
+  } catch (const AgreedError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("rank 2: no more inputs"));
+  }
+  EXPECT_EQ(steps, 2);
+}
+
 // ---- conversion ----
 
 // As libtorch wants it: the forward() of a Sequential in a Sequential must not be a template.
