@@ -44,7 +44,8 @@ if [[ -n $pack ]]; then
   mkdir -p "$pack"/{include,lib,share/cmake}
   cp -r /usr/include/{nlohmann,CLI,xxhash.h,xxh3.h,xxh_x86dispatch.h,zlib.h,zconf.h} "$pack/include"
   cp -r "$gloo/gloo" "$pack/include"
-  cp "/usr/lib/$(gcc -print-multiarch)"/lib{xxhash,z}.a "$pack/lib"
+  libraries=/usr/lib/$(gcc -print-multiarch)
+  cp -P "$libraries"/libz.a "$libraries"/libxxhash.so* "$pack/lib"
   cp -r /usr/share/cmake/{nlohmann_json,CLI11} "$pack/share/cmake"
   cp "${ddprun:-build/bin/ddprun}" "$pack/ddprun"
   if ldd "$pack/ddprun" | grep -qE 'grpc|protobuf|absl'; then
@@ -124,7 +125,7 @@ build_programs() {
   if [[ -n $packages ]]; then
     packages=$(realpath "$packages")
     options+=("-DCMAKE_PREFIX_PATH=$packages" "-DDDPRUN_GLOO_INCLUDE_DIR=$packages/include"
-      "-DCMAKE_EXE_LINKER_FLAGS=-L$packages/lib")
+      "-DCMAKE_EXE_LINKER_FLAGS=-L$packages/lib -Wl,-rpath,$packages/lib")
   fi
   cmake -S . -B "$build" "${options[@]}" &&
     cmake --build "$build" -j "$jobs" \
@@ -146,6 +147,7 @@ fi
 bin=$(realpath "$bin")
 
 # ---- jobs ----
+limit=900  # seconds, for one job: a collective that hangs is a check that failed
 # Starts ddprun in a folder of its own, $work/NAME: out, err, steps/rank<R>.log, checkpoints/.
 #   start NAME RANKS BACKEND DEVICE DDPRUN_OPTION... -- PROGRAM ARGUMENT...
 # sets `job`, the process.
@@ -159,7 +161,7 @@ start() {
   done
   shift
   mkdir -p "$work/$name"
-  GPU_CHECK_JOB=$work/$name "$ddprun" --quiet --log-dir "$work/$name/logs" \
+  GPU_CHECK_JOB=$work/$name timeout --kill-after=60 $limit "$ddprun" --quiet --log-dir "$work/$name/logs" \
     --nproc-per-node "$ranks" "${options[@]}" -- \
     "$bin/$1" --backend "$through" --device "$on" --step-log "$work/$name/steps" "${@:2}" \
     >"$work/$name/out" 2>"$work/$name/err" &
@@ -170,6 +172,7 @@ ended_well() { # check, name
   local code=0
   wait "$job" || code=$?
   ((code)) || return 0
+  ((code == 124 || code == 137)) && echo "it had not ended after $limit s"
   tail -n 15 "$work/$2/out" "$work/$2/err"
   fail "$1" "ddprun ended with $code, see above"
   return 1
@@ -252,11 +255,11 @@ model_bound=0.1
 # ---- the checks ----
 check_mnist() {
   local name="mnist, 1 worker over $backend" accuracy
-  run "$name" mnist 1 "$backend" "$device" -- mnist_ddp --data "$data" --epochs 3 || return 0
+  run "$name" mnist 1 "$backend" "$device" -- mnist_ddp --data "$data" --epochs 2 || return 0
   ran_on "$name" mnist 1 "$backend" "$where" || return 0
   accuracy=$(printed mnist 'test accuracy ([0-9.]+)')
   if at_most 0.95 "${accuracy:-0}"; then
-    pass "$name" "accuracy $accuracy on the test images after 3 epochs, at least 0.95 wanted"
+    pass "$name" "accuracy $accuracy on the test images after 2 epochs, at least 0.95 wanted"
   else
     fail "$name" "accuracy ${accuracy:-not printed}, at least 0.95 wanted"
   fi
@@ -377,8 +380,8 @@ the same loss"
 check_stall() {
   local name="stall of a checkpoint" mib=1024 rounds=3 line
   $cpu && mib=64 rounds=9
-  OMP_NUM_THREADS=1 "$bin/checkpoint_bench" --only save --mib "$mib" --rounds "$rounds" --folder "$work" \
-    --device "$device" >"$work/stall" 2>&1 || true
+  OMP_NUM_THREADS=1 timeout $limit "$bin/checkpoint_bench" --only save --mib "$mib" \
+    --rounds "$rounds" --folder "$work" --device "$device" >"$work/stall" 2>&1 || true
   line=$(grep -m1 'stall of save, ×' "$work/stall" | sed -E 's/^ +//; s/ +/ /g' || true)
   cat "$work/stall"
   case $line in
