@@ -295,15 +295,15 @@ check_kill() { # check, name, ranks, backend, device
     return 0
   fi
   ended_well "$check" "$name" || return 0
-  died=$(awk '$1 == 0 { step = $3 } END { print step }' "$work/$name/steps/rank0.log")
+  died=$(awk '$1 == 0 { step = $3 } END { print step }' "$work/$name/steps/rank0.log") || true
   step=$(printed "$name" 'resumed from step ([0-9]+)')
-  first=$(awk '$1 == 1 { print $3; exit }' "$work/$name/steps/rank0.log")
+  first=$(awk '$1 == 1 { print $3; exit }' "$work/$name/steps/rank0.log") || true
   if [[ -z $step || $first != $((step + 1)) ]] || ((step > died || step + 20 < died)); then
     fail "$check" "worker $victim was killed after step $died; resumed from ${step:-nothing}, \
 first step then: ${first:-none}"
     return 0
   fi
-  difference=$(compare_losses "$name" "$name-undisturbed" 0)
+  difference=$(compare_losses "$name" "$name-undisturbed" 0) || true
   if at_most "${difference:-9}" "$($exact && echo 0 || echo $loss_bound)"; then
     pass "$check" "worker $victim killed after step $died, resumed from step $step; of 400 steps no \
 loss differs from an undisturbed job's by more than $difference"
@@ -322,7 +322,10 @@ check_restore() { # check, name, backend, device
     -- mnist_ddp "${arguments[@]}" --max-steps 80 || return 0
   run "$check" "$name" 2 "$through" "$on" --checkpoint-dir "$work/$name/checkpoints" \
     -- mnist_ddp "${arguments[@]}" --max-steps 40 || return 0
-  cp "$work/$name/checkpoints/step-000000000040.safetensors" "$work/$name/saved"
+  cp "$work/$name/checkpoints/step-000000000040.safetensors" "$work/$name/saved" || {
+    fail "$check" "the first job has not saved step 40"
+    return 0
+  }
   run "$check" "$name" 2 "$through" "$on" --checkpoint-dir "$work/$name/checkpoints" \
     -- mnist_ddp "${arguments[@]}" --max-steps 80 || return 0
   step=$(printed "$name" 'resumed from step ([0-9]+)')
@@ -331,7 +334,7 @@ check_restore() { # check, name, backend, device
     return 0
   }
   away=$(distance "$work/$name-whole/checkpoints/$last" "$work/$name/checkpoints/$last" \
-    "$work/$name/saved")
+    "$work/$name/saved") || true
   if at_most "${away:-9}" "$($exact && echo 0 || echo $model_bound)"; then
     pass "$check" "saved at step 40, loaded and given to both ranks; at step 80 $away of the way \
 from there away from a job that was not interrupted"
@@ -351,7 +354,7 @@ check_two_ranks() { # check, name, backend, device, devices of rank 0
   run "$check" "$name" 2 "$through" "$on" -- gpt_ddp "${arguments[@]}" || return 0
   ran_on "$check" "$name" 2 "$through" "$first" || return 0
   for rank in 0 1; do
-    difference=$(compare_losses "$name" "$name-on-cpu" "$rank")
+    difference=$(compare_losses "$name" "$name-on-cpu" "$rank") || true
     at_most "${difference:-9}" "$largest" || largest=${difference:-9}
   done
   if at_most "$largest" "$($exact && echo 0 || echo 0.01)"; then
