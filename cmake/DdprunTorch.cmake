@@ -1,6 +1,8 @@
 # libtorch, and what of it can be used here. Debian's packages, an unpacked libtorch archive, and
 # the torch of a Python environment, with
 #   -DCMAKE_PREFIX_PATH="$(python3 -c 'import torch; print(torch.utils.cmake_prefix_path)')"
+# or, where CUDA's toolkit is missing, which that wants,
+#   -DDDPRUN_TORCH_DIR="$(python3 -c 'import torch; print(torch.__path__[0])')"
 #
 #   ddprun_torch               how our own libtorch code is compiled
 #   DDPRUN_TORCH_CXX_STANDARD  the oldest standard of C++ in which a program can use its headers
@@ -8,7 +10,12 @@
 #   DDPRUN_TORCH_ABI           flags that code without libtorch needs, to be linked with it
 include_guard(GLOBAL)
 
-find_package(Torch REQUIRED GLOBAL)
+set(DDPRUN_TORCH_DIR "" CACHE PATH "A Python environment's folder torch, to be used without CUDA's toolkit")
+if(DDPRUN_TORCH_DIR)
+  include(DdprunTorchDir)
+else()
+  find_package(Torch REQUIRED GLOBAL)
+endif()
 separate_arguments(DDPRUN_TORCH_ABI UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 list(FILTER DDPRUN_TORCH_ABI INCLUDE REGEX "_GLIBCXX_USE_CXX11_ABI")
 if(DDPRUN_TESTS AND DDPRUN_TORCH_ABI MATCHES "ABI=0")
@@ -42,6 +49,7 @@ endif()
 # a folder beside torch.
 find_path(DDPRUN_NCCL_INCLUDE_DIR nccl.h
           HINTS ${TORCH_INSTALL_PREFIX}/../nvidia/nccl/include ${TORCH_INCLUDE_DIRS}
+                ENV CUDA_HOME
                 ENV NCCL_ROOT ENV NCCL_HOME
           PATH_SUFFIXES include)
 find_path(DDPRUN_NCCL_C10D_DIR torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp

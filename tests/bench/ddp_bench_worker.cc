@@ -1,7 +1,10 @@
 // One contestant of ddp_bench.py in C++: trains a model on a batch that stays the same, and says
 // how long each step took. ddp_bench_worker.py is its counterpart: what one does, both do.
 //
-//   ddp_bench_worker MODEL CONTESTANT WARMUP STEPS       under a launcher
+//   ddp_bench_worker MODEL CONTESTANT WARMUP STEPS [BACKEND DEVICE]     under a launcher
+//
+// BACKEND and DEVICE as in ddp::Options; "gloo" and "cpu" where they are not given. On a GPU a step
+// ends when the device has done it.
 //
 // Rank 0 prints one line of JSON:
 //   steps_ms    of each of STEPS steps, after WARMUP others
@@ -158,12 +161,13 @@ double MeanSince(const ddp::DataParallelStatistics& before, const ddp::DataParal
 template <typename Module>
 Turn Train(const ddp::Context& ctx, const std::shared_ptr<Module>& net, const std::string& name,
            std::vector<std::int64_t> shape, int warmup, int steps) {
+  net->to(ctx.device());
   Contestant contestant = MakeContestant(name, ctx, net);
   torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(kLearningRate));
   torch::manual_seed(kSeed + 1 + static_cast<std::uint64_t>(ctx.rank()));
   shape.insert(shape.begin(), kBatch);
-  const Tensor input = torch::rand(shape);
-  const Tensor target = torch::randint(10, {kBatch});
+  const Tensor input = torch::rand(shape).to(ctx.device());
+  const Tensor target = torch::randint(10, {kBatch}).to(ctx.device());
 
   Turn turn;
   Tensor loss;
@@ -180,6 +184,7 @@ Turn Train(const ddp::Context& ctx, const std::shared_ptr<Module>& net, const st
     loss.backward();
     contestant.after_backward();
     optimizer.step();
+    if (ctx.device().is_cuda()) torch::cuda::synchronize(ctx.device().index());
     if (step >= warmup) turn.steps_ms.push_back(Ms(std::chrono::steady_clock::now() - start));
   }
   using Statistics = ddp::DataParallelStatistics;
@@ -235,11 +240,16 @@ void Print(const Turn& turn) {
 
 int main(int argc, char** argv) {
   return ddp::run([&] {
-    if (argc != 5)
-      throw std::runtime_error("usage: ddp_bench_worker MODEL CONTESTANT WARMUP STEPS");
+    if (argc != 5 && argc != 7) {
+      throw std::runtime_error(
+          "usage: ddp_bench_worker MODEL CONTESTANT WARMUP STEPS [BACKEND DEVICE]");
+    }
     torch::set_num_threads(1);
     torch::set_num_interop_threads(1);
-    const ddp::Context ctx = ddp::init();
+    ddp::Options options;
+    options.backend = argc == 7 ? argv[5] : "gloo";
+    options.device = argc == 7 ? argv[6] : "cpu";
+    const ddp::Context ctx = ddp::init(options);
     const Turn turn = TrainModel(ctx, argv[1], argv[2], std::stoi(argv[3]), std::stoi(argv[4]));
     if (ctx.rank() == 0) Print(turn);
     ddp::barrier(ctx);

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """Python's contestants of ddp_bench.py. What it does and prints: ddp_bench_worker.cc.
 
-usage: ddp_bench_worker.py MODEL ddp|ddp-view WARMUP STEPS      under a launcher
+usage: ddp_bench_worker.py MODEL ddp|ddp-view WARMUP STEPS [BACKEND DEVICE]     under a launcher
 """
 import json
+import os
 import sys
 import time
 
@@ -60,16 +61,16 @@ def statistics(model, steps_begun):
             measured * data.get("avg_backward_compute_comm_overlap_time", 0) / 1e6)
 
 
-def train(name, contestant, warmup, steps):
+def train(name, contestant, warmup, steps, device):
     torch.manual_seed(SEED)
     make, shape = MODELS[name]
-    net = make()
+    net = make().to(device)
     model = DistributedDataParallel(net, gradient_as_bucket_view=contestant == "ddp-view")
     model._set_ddp_runtime_logging_sample_rate(1)
     optimizer = torch.optim.SGD(net.parameters(), lr=LEARNING_RATE)
     torch.manual_seed(SEED + 1 + dist.get_rank())
-    inputs = torch.rand([BATCH] + shape)
-    target = torch.randint(10, (BATCH,))
+    inputs = torch.rand([BATCH] + shape).to(device)
+    target = torch.randint(10, (BATCH,)).to(device)
 
     steps_ms = []
     for step in range(warmup + steps):
@@ -80,6 +81,8 @@ def train(name, contestant, warmup, steps):
         loss = functional.nll_loss(model(inputs), target)
         loss.backward()
         optimizer.step()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
         if step >= warmup:
             steps_ms.append((time.perf_counter() - start) * 1000)
     measured, comm, hidden = (b - a for a, b in zip(before, statistics(model, warmup + steps)))
@@ -89,14 +92,20 @@ def train(name, contestant, warmup, steps):
 
 
 def main():
-    name, contestant, warmup, steps = sys.argv[1:]
+    name, contestant, warmup, steps = sys.argv[1:5]
+    backend, device = sys.argv[5:] or ("gloo", "cpu")
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
-    dist.init_process_group("gloo")
-    turn = train(name, contestant, int(warmup), int(steps))
+    device = torch.device(device)
+    if device.type == "cuda":
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+        torch.cuda.set_device(device)
+    dist.init_process_group(backend)
+    turn = train(name, contestant, int(warmup), int(steps), device)
     if dist.get_rank() == 0:
         print(json.dumps(turn), flush=True)
     dist.barrier()
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

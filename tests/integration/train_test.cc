@@ -21,7 +21,7 @@ using testing::IsEmpty;
 constexpr std::chrono::minutes kTraining{5};
 constexpr char kTrainImages[] = "train-images-idx3-ubyte.gz";
 
-// A line of a rank's step log; see worker/examples/mnist/step_log.h.
+// A line of a rank's step log; see worker/examples/common/step_log.h.
 struct Step {
   int generation = 0;
   int epoch = 0;

@@ -6,6 +6,7 @@
 #ifndef DDPRUN_TESTS_PYTHON_PARITY_MODELS_H_
 #define DDPRUN_TESTS_PYTHON_PARITY_MODELS_H_
 
+#include <ddp/sync_batch_norm.h>
 #include <torch/torch.h>
 
 #include <memory>
@@ -55,6 +56,21 @@ struct Norm : Model {
   }
   torch::nn::Linear hidden;
   torch::nn::BatchNorm1d norm;
+  torch::nn::Linear out;
+};
+
+// The parameters and buffers of Norm.
+struct SyncNorm : Model {
+  SyncNorm()
+      : hidden(register_module("hidden",
+                               torch::nn::Linear(torch::nn::LinearOptions(64, 32).bias(false)))),
+        norm(register_module("norm", ddp::SyncBatchNorm(32))),
+        out(register_module("out", torch::nn::Linear(32, 10))) {}
+  torch::Tensor forward(const torch::Tensor& x, int) override {
+    return out(torch::relu(norm(hidden(x.flatten(1)))));
+  }
+  torch::nn::Linear hidden;
+  ddp::SyncBatchNorm norm;
   torch::nn::Linear out;
 };
 

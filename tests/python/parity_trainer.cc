@@ -11,6 +11,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -26,7 +27,8 @@ using Parallel = ddp::DistributedDataParallel<Model>;
 
 constexpr int kSteps = 50;
 constexpr int kBatch = 8;
-constexpr int kFirstCompressed = 5;  // of PowerSGD's steps
+constexpr int kFirstCompressed = 5;              // of PowerSGD's steps
+constexpr int kUnevenBatches[] = {8, 5, 11, 2};  // of each rank, for SyncBatchNorm
 
 std::unique_ptr<torch::optim::Optimizer> MakeOptimizer(const std::string& name,
                                                        const std::vector<torch::Tensor>& p) {
@@ -55,12 +57,23 @@ ddp::DataParallelOptions Options(const json& c) {
   return options;
 }
 
+// As Python's double(). Module::to() of C++ would convert the count of batches, too.
+void ToDouble(const Model& model) {
+  for (torch::Tensor& p : model.parameters()) p.set_data(p.detach().to(torch::kFloat64));
+  for (torch::Tensor& buffer : model.buffers()) {
+    if (buffer.is_floating_point()) buffer.set_data(buffer.to(torch::kFloat64));
+  }
+}
+
 std::shared_ptr<Model> StartModel(const ddp::Context& ctx, const json& c,
                                   const std::string& folder) {
   const auto name = c.at("model").get<std::string>();
   // What the other ranks begin with must not matter.
   ddp::seed_everything(1, static_cast<std::uint64_t>(ctx.rank()));
-  auto model = parity::MakeModel(name);
+  const bool sync = c.value("sync_batch_norm", false);
+  const auto model = sync ? std::make_shared<parity::SyncNorm>() : parity::MakeModel(name);
+  if (c.value("double", false)) ToDouble(*model);
+  if (sync) ddp::convert_sync_batchnorm(ctx, model);
   if (ctx.rank() == 0) {
     ddp::load_into(*model, ddp::load_state_dict(folder + "/" + name + ".pt"));
   }
@@ -102,6 +115,20 @@ int Steps(const ddp::Context& ctx, const json& c) {
   return kSteps - 6 * ((ctx.rank() + 1) % ctx.world_size());
 }
 
+// Summed over the ranks and divided by their number, as DistributedDataParallel does with its
+// gradients, this is the mean loss of all ranks' samples.
+torch::Tensor UnevenLoss(const ddp::Context& ctx, const json& c, Parallel& model, int batch) {
+  const int size = kUnevenBatches[ctx.rank()];
+  const int all = std::accumulate(kUnevenBatches, kUnevenBatches + ctx.world_size(), 0);
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(
+      static_cast<std::uint64_t>(1000 * batch + ctx.rank()));
+  const torch::Tensor x = torch::randn({size, 1, 8, 8}, generator)
+                              .to(c.value("double", false) ? torch::kFloat64 : torch::kFloat32);
+  const torch::Tensor y = torch::randint(0, 10, {size}, generator, torch::kInt64);
+  return torch::cross_entropy_loss(model(x, batch), y)
+      .mul(static_cast<double>(size) * ctx.world_size() / all);
+}
+
 std::vector<double> Train(const ddp::Context& ctx, const json& c, Parallel& model,
                           torch::optim::Optimizer& optimizer) {
   const int steps = Steps(ctx, c);
@@ -113,8 +140,11 @@ std::vector<double> Train(const ddp::Context& ctx, const json& c, Parallel& mode
     for (int i = 0; i < micro_batches; ++i) {
       const bool last = i + 1 == micro_batches;
       const std::unique_ptr<ddp::NoSync> no_sync(last ? nullptr : new ddp::NoSync(model.no_sync()));
-      const torch::Tensor loss = Loss(c, model, step * micro_batches + i, ctx.rank());
-      losses.push_back(loss.item<double>());
+      const int batch = step * micro_batches + i;
+      const bool sync = c.value("sync_batch_norm", false);
+      const torch::Tensor loss =
+          sync ? UnevenLoss(ctx, c, model, batch) : Loss(c, model, batch, ctx.rank());
+      losses.push_back(sync ? ddp::all_reduce_mean(ctx, loss.item<double>()) : loss.item<double>());
       loss.backward();
     }
     optimizer.step();

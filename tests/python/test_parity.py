@@ -6,6 +6,11 @@ size. Parameters, buffers, the gradients of the last step, the losses of all ste
 the buckets must be equal, bit for bit, rank for rank. Both use the same libtorch, so nothing but
 DistributedDataParallel, the optimizers and the order of operations can make a difference.
 
+Python's SyncBatchNorm refuses CPU tensors. The cases with "sync_batch_norm" compare ddp::'s, on ranks
+with batches of different sizes, with Python's BatchNorm1d on ranks that each have the whole batch.
+One adds up what the other adds in parts: equal within the case's "bound", and to the last bit on one
+rank. Seen red, by 0.2, when backward used the sums of its own rank instead of those of all.
+
 $PARITY_TRAINER: parity_trainer.cc.
 """
 
@@ -64,16 +69,22 @@ class ParityTest(unittest.TestCase):
     def check_world_size(self, world_size):
         cpp = self.results(world_size, os.environ["PARITY_TRAINER"], flags=["--no_python"])
         python = self.results(world_size, "scripts/parity_trainer.py")
-        expected = {f"{case['name']}.{optimizer}" for case in json.loads(CASES.read_text())
+        expected = {f"{case['name']}.{optimizer}": case.get("bound")
+                    for case in json.loads(CASES.read_text())
                     for optimizer in case.get("optimizers", ["sgd", "adam"])}
         for rank in range(world_size):
-            self.assertEqual(set(cpp[rank]), expected)
-            self.assertEqual(set(python[rank]), expected)
+            self.assertEqual(set(cpp[rank]), set(expected))
+            self.assertEqual(set(python[rank]), set(expected))
         for run in sorted(expected):
             with self.subTest(run, world_size=world_size):
                 for rank in range(world_size):
-                    self.assert_equal(cpp[rank][run], python[rank][run], f"rank {rank}")
-                    self.assert_replica(cpp[rank][run], cpp[0][run], f"rank {rank}")
+                    bound = expected[run]
+                    if bound is None or world_size == 1:
+                        self.assert_equal(cpp[rank][run], python[rank][run], f"rank {rank}")
+                    else:
+                        self.assert_near(cpp[rank][run], python[rank][run], bound, f"rank {rank}")
+                    own = BUFFERS if bound is None else ()  # SyncBatchNorm's are the same everywhere
+                    self.assert_replica(cpp[rank][run], cpp[0][run], own, f"rank {rank}")
 
     def assert_equal(self, cpp, python, where):
         self.assertEqual(set(cpp), set(python), where)
@@ -83,10 +94,19 @@ class ParityTest(unittest.TestCase):
         ]
         self.assertEqual(different, [], f"{where}: C++ and Python differ")
 
-    def assert_replica(self, mine, of_rank0, where):
+    def assert_near(self, cpp, python, bound, where):
+        self.assertEqual(set(cpp), set(python), where)
+        different = [
+            f"{name}: {self.distance(cpp[name], python[name])}" for name in python
+            if (cpp[name].dtype, cpp[name].shape) != (python[name].dtype, python[name].shape)
+            or not float((cpp[name] - python[name]).abs().max()) <= bound
+        ]
+        self.assertEqual(different, [], f"{where}: C++ and Python differ by more than {bound}")
+
+    def assert_replica(self, mine, of_rank0, own, where):
         different = [
             name for name in mine
-            if name.startswith("state.") and not name.endswith(BUFFERS)
+            if name.startswith("state.") and not name.endswith(own)
             and bits(mine[name]) != bits(of_rank0[name])
         ]
         self.assertEqual(different, [], f"{where} has drifted from rank 0")

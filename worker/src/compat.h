@@ -3,12 +3,14 @@
 #ifndef DDPRUN_WORKER_SRC_COMPAT_H_
 #define DDPRUN_WORKER_SRC_COMPAT_H_
 
+#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/optim/optimizer.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -29,12 +31,13 @@ void UseBuiltinStoreServer(StoreOptions* options) {
   if constexpr (requires { options->useLibUV; }) options->useLibUV = false;
 }
 
-// 1.13: Gloo's and NCCL's classes are process groups. 2.x: they are backends inside of one.
-// `Group` is c10d::ProcessGroup, a parameter so that the branch not taken need not compile.
+// 1.13: Gloo's and NCCL's classes are process groups. 2.x: they are backends inside of one, each
+// for tensors on `devices`. `Group` is c10d::ProcessGroup, a parameter so that the branch not taken
+// need not compile.
 template <typename Group, typename Backend, typename Store>
 c10::intrusive_ptr<Group> AsProcessGroup(c10::intrusive_ptr<Backend> backend,
                                          const c10::intrusive_ptr<Store>& store,
-                                         c10::DeviceType device, bool is_nccl) {
+                                         const std::set<c10::DeviceType>& devices, bool is_nccl) {
   if constexpr (std::is_convertible_v<Backend*, Group*>) {
     return backend;
   } else {
@@ -48,7 +51,7 @@ c10::intrusive_ptr<Group> AsProcessGroup(c10::intrusive_ptr<Backend> backend,
                                          Group::Options::create(is_nccl ? "nccl" : "gloo"));
     }
     const auto type = is_nccl ? Group::BackendType::NCCL : Group::BackendType::GLOO;
-    group->setBackend(device, type, backend);
+    for (const c10::DeviceType device : devices) group->setBackend(device, type, backend);
     if constexpr (requires { group->setDefaultBackend(type); }) group->setDefaultBackend(type);
     return group;
   }
@@ -147,6 +150,34 @@ auto MakeNode(Arguments&&... arguments) {
   } else {
     return std::shared_ptr<Base>(new Node(std::forward<Arguments>(arguments)...),
                                  [](Base* node) { deleteNode(node); });
+  }
+}
+
+// Which of the two ways there is to switch autocast: 1.13 has functions for CUDA alone, which 2.x
+// calls deprecated in favour of one for every device. What a version lacks is found here instead.
+namespace missing_autocast {
+struct Missing {};
+template <typename... Arguments>
+Missing set_autocast_enabled(Arguments...);
+template <typename... Arguments>
+Missing set_autocast_dtype(Arguments...);
+}  // namespace missing_autocast
+namespace any_autocast {
+using namespace missing_autocast;  // NOLINT
+using namespace at::autocast;      // NOLINT
+}  // namespace any_autocast
+
+// Of this thread, from here on. `Device` is c10::DeviceType, a parameter so that the branch not
+// taken need not compile.
+template <typename Device = c10::DeviceType>
+void SetCudaAutocast(bool enabled, at::ScalarType dtype) {
+  using Result = decltype(any_autocast::set_autocast_enabled(Device::CUDA, enabled));
+  if constexpr (std::is_void_v<Result>) {
+    any_autocast::set_autocast_dtype(Device::CUDA, dtype);
+    any_autocast::set_autocast_enabled(Device::CUDA, enabled);
+  } else {
+    at::autocast::set_autocast_gpu_dtype(dtype);
+    at::autocast::set_enabled(enabled);
   }
 }
 

@@ -150,7 +150,7 @@ Context init(const Options& options) {
   internal::GlooDevices gloo_devices;
   try {                                    // what may fail on one rank alone
     c10d::setDebugLevelFromEnvironment();  // as `import torch.distributed` does
-    state->device = internal::ChooseDevice(state->backend, env);
+    state->device = internal::ChooseDevice(options.device, state->backend, env);
     const internal::ShortSlice of_gloos_threads;
     if (state->backend == "gloo") gloo_devices = internal::MakeGlooDevices(env);
   } catch (const std::exception& e) {
@@ -159,7 +159,7 @@ Context init(const Options& options) {
   }
   const bool alone = env.world_size == 1;
   if (!alone && env.rank == 0) state->peers = ListenForPeers(env, state->store.get());
-  internal::WaitForAllRanks(env, options, state->backend, state->store.get());
+  internal::WaitForAllRanks(env, options, state->backend, state->device, state->store.get());
   if (!alone && env.rank != 0) state->peers = ConnectToPeers(env, state->store.get());
   internal::SetProcessPeers(state->peers);
   {

@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -61,6 +62,7 @@ std::string WhoseAddress(const LaunchEnvironment& env, const std::string& error,
 // What the connecting thread and the rank's own share. The thread may outlive the wait for it.
 struct Attempt {
   LaunchEnvironment env;
+  std::set<c10::DeviceType> device_types;
   c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> options;
 
@@ -80,7 +82,7 @@ void Connect(const std::shared_ptr<Attempt>& attempt) {
     group = compat::AsProcessGroup<c10d::ProcessGroup>(
         c10::make_intrusive<c10d::ProcessGroupGloo>(attempt->store, env.rank, env.world_size,
                                                     attempt->options),
-        attempt->store, c10::kCPU, /*is_nccl=*/false);
+        attempt->store, attempt->device_types, /*is_nccl=*/false);
   } catch (const std::exception& e) {
     error = TextOf(e);
     try {
@@ -116,13 +118,14 @@ std::string Complaint(const std::string& error) {
 }  // namespace
 
 c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
-                                                   const Options& options,
+                                                   const Options& options, c10::Device device,
                                                    const GlooDevices& devices,
                                                    const c10::intrusive_ptr<c10d::Store>& store) {
   const std::string address = AddressOf(devices);
   store->set(AddressKey(env.rank), std::vector<std::uint8_t>(address.begin(), address.end()));
   const auto attempt = std::make_shared<Attempt>();
   attempt->env = env;
+  attempt->device_types = {c10::kCPU, device.type()};
   attempt->store = store;
   attempt->options = c10d::ProcessGroupGloo::Options::create(options.timeout);
   attempt->options->devices = devices;

@@ -16,15 +16,16 @@ namespace ddp::internal {
 
 using GlooDevices = std::vector<std::shared_ptr<gloo::transport::Device>>;
 
-// Makes the process group, with all other ranks. Of each two ranks, Gloo lets one connect and the
-// other one wait, for as long as a collective may take; so where one cannot reach the other, that
-// one fails at once, and the other one knows nothing of it. Here that rank tells the others over
-// ProcessPeers(), and no rank waits longer than Options::init_timeout.
+// Makes the process group, with all other ranks, for tensors on the CPU and on `device`. Of each
+// two ranks, Gloo lets one connect and the other one wait, for as long as a collective may take; so
+// where one cannot reach the other, that one fails at once, and the other one knows nothing of it.
+// Here that rank tells the others over ProcessPeers(), and no rank waits longer than
+// Options::init_timeout.
 //
 // Throws CollectiveError. What is still waiting then is left behind on a thread of its own: the
 // process has to end.
 c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
-                                                   const Options& options,
+                                                   const Options& options, c10::Device device,
                                                    const GlooDevices& devices,
                                                    const c10::intrusive_ptr<c10d::Store>& store);
 

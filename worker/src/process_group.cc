@@ -1,5 +1,6 @@
 #include "worker/src/process_group.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <ddp/errors.h>
 #include <torch/cuda.h>
 
@@ -15,8 +16,6 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 #ifdef USE_C10D_NCCL
-#include <c10/cuda/CUDAFunctions.h>
-
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif
 
@@ -94,13 +93,13 @@ void LeaveStoreAfterFailure(const LaunchEnvironment& env, c10d::Store* store) {
 
 // Says that this rank is there, and checks that what it believes fits the others. Each check
 // counts first and then reads: the last rank to come sees every difference.
-void Join(const LaunchEnvironment& env, const std::string& backend, c10d::Store* store) {
+void Join(const LaunchEnvironment& env, const std::string& transport, c10d::Store* store) {
   const std::string rank = std::to_string(env.rank);
   if (store->add(JoinedKey(env.rank), 1) != 1) {
     Contradiction(env, "another process has RANK=" + rank + " as well", store);
   }
   const std::string size_key = "world_size/" + std::to_string(env.world_size);
-  const std::string backend_key = "backend/" + backend;
+  const std::string backend_key = "backend/" + transport;
   store->add(size_key, 1);
   store->add(backend_key, 1);
   const std::int64_t joined = store->add("joined/count", 1);
@@ -112,9 +111,10 @@ void Join(const LaunchEnvironment& env, const std::string& backend, c10d::Store*
   }
   if (store->add(backend_key, 0) < joined) {
     Contradiction(env,
-                  "it is to use " + backend +
-                      ", and another rank a different backend. Set Options::backend to the same "
-                      "on all ranks; auto depends on each node's devices",
+                  "it is to use " + transport +
+                      ", and another rank a different backend. Set Options::backend and "
+                      "Options::device to the same on all ranks; auto depends on each node's "
+                      "devices",
                   store);
   }
   if (joined == env.world_size) store->set(kAll, Bytes(kWell));
@@ -139,18 +139,25 @@ std::string ChooseBackend(const std::string& wanted) {
   return wanted;
 }
 
-c10::Device ChooseDevice(const std::string& backend, const LaunchEnvironment& env) {
-  if (backend != "nccl") return c10::Device(c10::kCPU);
+c10::Device ChooseDevice(const std::string& wanted, const std::string& backend,
+                         const LaunchEnvironment& env) {
+  const bool nccl = backend == "nccl";
+  if (wanted != "auto" && wanted != "cpu" && wanted != "cuda") {
+    throw ConfigError("unknown device '" + wanted + "', expected auto, cpu or cuda");
+  }
+  if (nccl && wanted == "cpu") throw ConfigError("device cpu was asked for, and nccl has no CPU");
+  if (!nccl && wanted != "cuda") return c10::Device(c10::kCPU);
+  if (!torch::cuda::is_available()) {
+    throw ConfigError("device cuda was asked for, but this node has no usable CUDA device");
+  }
   const auto count = static_cast<int>(torch::cuda::device_count());
-  if (env.local_rank >= count) {
+  if (nccl && env.local_rank >= count) {
     throw ConfigError("LOCAL_RANK=" + std::to_string(env.local_rank) + " but this node has only " +
                       std::to_string(count) +
                       " usable CUDA device(s). Start at most that many workers per node");
   }
-  const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(env.local_rank));
-#ifdef USE_C10D_NCCL
-  c10::cuda::set_device(device.index());
-#endif
+  const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(env.local_rank % count));
+  c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(device);
   return device;
 }
 
@@ -215,9 +222,9 @@ void RefuseToJoin(const LaunchEnvironment& env, const std::string& reason, c10d:
 }
 
 void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
-                     const std::string& backend, c10d::Store* store) {
+                     const std::string& backend, c10::Device device, c10d::Store* store) {
   try {
-    Join(env, backend, store);
+    Join(env, backend == "gloo" && device.is_cuda() ? "gloo on CUDA" : backend, store);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
@@ -254,7 +261,7 @@ void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
 
 c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(
     const LaunchEnvironment& env, const Options& options, const std::string& backend,
-    [[maybe_unused]] c10::Device device, const GlooDevices& gloo_devices,
+    c10::Device device, const GlooDevices& gloo_devices,
     const c10::intrusive_ptr<c10d::Store>& store) {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   Collective("connecting the ranks", env.rank, env.world_size, [&] {
@@ -265,10 +272,10 @@ c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(
       group = compat::AsProcessGroup<c10d::ProcessGroup>(
           c10::make_intrusive<c10d::ProcessGroupNCCL>(store, env.rank, env.world_size,
                                                       nccl_options),
-          store, device.type(), /*is_nccl=*/true);
+          store, {device.type()}, /*is_nccl=*/true);
 #endif
     } else {
-      group = ConnectGloo(env, options, gloo_devices, store);
+      group = ConnectGloo(env, options, device, gloo_devices, store);
     }
   });
   return group;

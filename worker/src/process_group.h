@@ -14,11 +14,15 @@
 
 namespace ddp::internal {
 
-// "gloo" or "nccl" for Options::backend, and the device that goes with it. Throws ConfigError for
-// an unknown name, for nccl where it was not built in or there is no CUDA device, and for a
-// LOCAL_RANK beyond this node's devices.
+// "gloo" or "nccl" for Options::backend. Throws ConfigError for an unknown name, and for nccl where
+// it was not built in or there is no CUDA device.
 std::string ChooseBackend(const std::string& wanted);
-c10::Device ChooseDevice(const std::string& backend, const LaunchEnvironment& env);
+
+// For Options::device, and makes it the current one. Throws ConfigError for an unknown name, for
+// what does not go with `backend` or is not there, and with nccl for a LOCAL_RANK beyond this
+// node's devices.
+c10::Device ChooseDevice(const std::string& wanted, const std::string& backend,
+                         const LaunchEnvironment& env);
 
 // The store of this generation: at rank 0's MASTER_PORT, or inside the process for a job of one.
 // Throws BindError on rank 0, CollectiveError elsewhere.
@@ -33,9 +37,9 @@ void RefuseToJoin(const LaunchEnvironment& env, const std::string& reason, c10d:
 
 // Returns once all ranks have called it. Throws CollectiveError, which names the missing ranks, or
 // the one that refused and why; and ConfigError where ranks contradict each other in RANK,
-// WORLD_SIZE or backend.
+// WORLD_SIZE, backend or kind of device.
 void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
-                     const std::string& backend, c10d::Store* store);
+                     const std::string& backend, c10::Device device, c10d::Store* store);
 
 // Connects the ranks, which are all there. `gloo_devices` is empty for nccl.
 c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(

@@ -18,7 +18,7 @@ void MakeDeviceContext(const Options& options) {
   const char* const local_rank = std::getenv(ddprun::env::kLocalRank);
   if (local_rank == nullptr) return;
   env.local_rank = static_cast<int>(ddprun::control::ParseNumber(local_rank).value_or(0));
-  const c10::Device device = ChooseDevice(ChooseBackend(options.backend), env);
+  const c10::Device device = ChooseDevice(options.device, ChooseBackend(options.backend), env);
   if (device.is_cuda()) torch::zeros({1}, device);
 }
 

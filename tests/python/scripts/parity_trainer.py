@@ -14,6 +14,7 @@ from parity_models import MODELS
 STEPS = 50
 BATCH = 8
 FIRST_COMPRESSED = 5
+UNEVEN_BATCHES = (8, 5, 11, 2)  # of each rank, for SyncBatchNorm
 OPTIMIZERS = {
     "plain_sgd": lambda p: torch.optim.SGD(p, lr=0.05),
     "sgd": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3, nesterov=True),
@@ -31,6 +32,8 @@ def start_model(case, folder):
     model = MODELS[case["model"]]()
     if dist.get_rank() == 0:
         model.load_state_dict(torch.load(folder / (case["model"] + ".pt")))
+    if case.get("double"):
+        model.double()
     for name in case.get("frozen", ()):
         model.get_parameter(name).requires_grad_(False)
     if case.get("channels_last"):
@@ -38,7 +41,20 @@ def start_model(case, folder):
     return model
 
 
+def whole_batch_loss(case, model, batch):
+    """What SyncBatchNorm is to be equal to, which is CUDA only: each rank has all ranks' samples."""
+    xs, ys = [], []
+    for rank, size in enumerate(UNEVEN_BATCHES[:dist.get_world_size()]):
+        generator = torch.Generator().manual_seed(1000 * batch + rank)
+        xs.append(torch.randn((size, 1, 8, 8), generator=generator))
+        ys.append(torch.randint(0, 10, (size,), generator=generator))
+    x = torch.cat(xs).double() if case.get("double") else torch.cat(xs)
+    return F.cross_entropy(model(x, batch), torch.cat(ys))
+
+
 def batch_loss(case, model, batch):
+    if case.get("sync_batch_norm"):
+        return whole_batch_loss(case, model, batch)
     generator = torch.Generator().manual_seed(1000 * batch + dist.get_rank())
     x = torch.randn((BATCH, 1, 8, 8), generator=generator)
     y = torch.randint(0, 10, (BATCH,), generator=generator)

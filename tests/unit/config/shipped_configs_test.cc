@@ -28,7 +28,7 @@ std::set<std::string> JobFiles() {
 
 TEST(ShippedConfigsTest, EachLoadsAndNamesItsSchema) {
   const auto names = JobFiles();
-  EXPECT_GE(names.size(), 3U);
+  EXPECT_GE(names.size(), 4U);
   for (const std::string& name : names) {
     EXPECT_EQ(Load(name).restart.max_restarts, 3) << name;
     std::ifstream file(std::string(DDPRUN_CONFIGS_DIR) + "/" + name);
@@ -45,6 +45,15 @@ TEST(ShippedConfigsTest, LocalIsOneNodeWithTwoWorkersAndNoDaemon) {
   EXPECT_TRUE(job.standalone());
   EXPECT_EQ(job.command.front(), "build/bin/mnist_ddp");
   EXPECT_EQ(job.checkpoint_dir, "/home/user/checkpoints/mnist_local");
+}
+
+TEST(ShippedConfigsTest, GptIsOneNodeWithTwoWorkersAndNoDaemon) {
+  const JobConfig job = Load("gpt_local.yaml");
+  EXPECT_EQ(job.nodes.max, 1);
+  EXPECT_EQ(job.nproc_per_node, 2);
+  EXPECT_TRUE(job.standalone());
+  EXPECT_EQ(job.command.front(), "build/bin/gpt_ddp");
+  EXPECT_EQ(job.checkpoint_dir, "/home/user/checkpoints/gpt_local");
 }
 
 TEST(ShippedConfigsTest, TwoNodesHaveTwoWorkersEach) {

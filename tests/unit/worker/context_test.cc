@@ -123,6 +123,17 @@ TEST(ContextTest, UnknownAndUnavailableBackendsAreRefused) {
   EXPECT_THAT(InitError<ConfigError>(options), HasSubstr("backend nccl was asked for"));
 }
 
+TEST(ContextTest, UnknownAndUnavailableDevicesAreRefused) {
+  Options options;
+  options.device = "tpu";
+  EXPECT_THAT(InitError<ConfigError>(options), HasSubstr("'tpu', expected auto, cpu or cuda"));
+  if (torch::cuda::is_available()) return;
+  options.device = "cuda";
+  EXPECT_THAT(InitError<ConfigError>(options), HasSubstr("device cuda was asked for, but"));
+  options.device = "cpu";
+  EXPECT_EQ(init(options).device(), torch::kCPU);
+}
+
 TEST(ContextTest, ATakenMasterPortIsABindErrorThatNamesIt) {
   if (StartedRanks(1)) return;
   testing::HeldPort port;

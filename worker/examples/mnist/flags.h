@@ -3,23 +3,14 @@
 #define DDPRUN_WORKER_EXAMPLES_MNIST_FLAGS_H_
 
 #include <cstdint>
-#include <string>
+
+#include "worker/examples/common/flags.h"
 
 namespace mnist {
 
-struct Flags {
-  std::string data = "tests/data/mnist";
-  int epochs = 5;
-  int batch_size = 64;  // of each worker
-  double lr = 0.002;
-  int checkpoint_every = 50;   // steps; 0: never
-  int snapshot_every = 0;      // steps; 0: as often as costs next to nothing
-  std::string checkpoint_dir;  // empty: no checkpoints
-  std::string backend = "auto";
-  std::uint64_t seed = 1;
-  std::int64_t max_steps = 0;    // 0: no limit
-  std::string step_log;          // empty: none
-  std::string trace_samples;     // empty: no trace
+struct Flags : example::TrainingFlags {
+  Flags() { data = "tests/data/mnist"; }
+
   std::int64_t limit_train = 0;  // 0: all
 };
 

@@ -11,23 +11,21 @@
 #include <string>
 #include <vector>
 
+#include "worker/examples/common/progress.h"
+#include "worker/examples/common/step_log.h"
 #include "worker/examples/mnist/dataset.h"
 #include "worker/examples/mnist/net.h"
-#include "worker/examples/mnist/progress.h"
-#include "worker/examples/mnist/rank_log.h"
 
 namespace mnist {
 namespace {
 
-constexpr int kLossInterval = 10;  // steps between two averages of the loss over all ranks
 constexpr std::int64_t kEvaluationBatch = 250;
 
 // Everything that may be wrong on one rank alone, before the first collective that needs it.
 struct Inputs {
   Dataset train;
   Dataset test;
-  std::unique_ptr<RankLog> steps;
-  std::unique_ptr<RankLog> samples;
+  std::unique_ptr<example::StepLog> log;
 };
 
 Inputs LoadInputs(const ddp::Context& ctx, const Flags& flags) {
@@ -36,8 +34,7 @@ Inputs LoadInputs(const ddp::Context& ctx, const Flags& flags) {
   try {
     inputs.train = Load(flags.data, "train", flags.limit_train);
     inputs.test = Load(flags.data, "t10k", 0);
-    inputs.steps = std::make_unique<RankLog>(flags.step_log, ctx.rank());
-    inputs.samples = std::make_unique<RankLog>(flags.trace_samples, ctx.rank());
+    inputs.log = std::make_unique<example::StepLog>(ctx, flags.step_log, flags.trace_samples);
   } catch (const std::exception& e) {
     problem = e.what();
   }
@@ -68,7 +65,7 @@ class Trainer {
   void Run() {
     Resume();
     ctx_.report_phase("training");
-    progress_.emplace(StepsLeft(), std::int64_t{flags_.batch_size} * ctx_.world_size());
+    progress_.emplace(ctx_, StepsLeft(), std::int64_t{flags_.batch_size} * ctx_.world_size());
     while (state_.epoch < flags_.epochs && !Finished()) RunEpoch();
     SaveTheEnd();
     ctx_.report_phase("evaluating");
@@ -161,29 +158,13 @@ class Trainer {
     ++state_.step;
     ++state_.batch;
     const double value = loss.item<double>();
-    Log(indices, value);
+    inputs_.log->Add(state_.epoch, state_.step, indices, value);
     if (checkpointer_) {
       checkpointer_->step(state_, Parts());
     } else {
       ctx_.report_step(state_.step);
     }
-    loss_sum_ += value;
-    if (++loss_count_ < kLossInterval) return;
-    const double mean = ddp::all_reduce_mean(ctx_, loss_sum_ / loss_count_);
-    if (ctx_.rank() == 0) progress_->Advance(loss_count_, state_.step, state_.epoch, mean);
-    loss_sum_ = 0;
-    loss_count_ = 0;
-  }
-
-  void Log(const std::vector<std::size_t>& indices, double loss) {
-    const std::string place = std::to_string(ctx_.generation()) + " " +
-                              std::to_string(state_.epoch) + " " + std::to_string(state_.step);
-    inputs_.steps->Append(place + " " + std::to_string(indices.front()) + " " +
-                          std::to_string(loss));
-    if (!inputs_.samples->enabled()) return;
-    std::string line = place;
-    for (const std::size_t index : indices) line += " " + std::to_string(index);
-    inputs_.samples->Append(line);
+    progress_->Advance(state_.step, state_.epoch, value);
   }
 
   // A function of the place in the training alone, so that it needs not be saved.
@@ -242,12 +223,10 @@ class Trainer {
   ddp::DistributedSampler sampler_;
   const std::int64_t steps_per_epoch_;
   std::optional<ddp::Checkpointer> checkpointer_;
-  std::optional<Progress> progress_;
+  std::optional<example::Progress> progress_;
 
   ddp::State state_;
   std::int64_t resumed_step_ = 0;
-  double loss_sum_ = 0;  // since the last average over all ranks
-  int loss_count_ = 0;
 };
 
 }  // namespace
@@ -255,13 +234,14 @@ class Trainer {
 int Train(const Flags& flags) {
   ddp::Options options;
   options.backend = flags.backend;
+  options.device = flags.device;
   const ddp::Context ctx = ddp::init(options);
   ctx.report_phase("loading data");
   const Inputs inputs = LoadInputs(ctx, flags);
   if (ctx.rank() == 0) {
-    std::printf("training on %lld images with %d workers over %s, %d per batch\n",
+    std::printf("training on %lld images with %d workers over %s on %s, %d per batch\n",
                 static_cast<long long>(inputs.train.size()), ctx.world_size(),
-                ctx.backend().c_str(), flags.batch_size);
+                ctx.backend().c_str(), ctx.device().str().c_str(), flags.batch_size);
     std::fflush(stdout);
   }
   Trainer(ctx, flags, inputs).Run();

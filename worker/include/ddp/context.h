@@ -22,6 +22,11 @@ struct Options {
   // there, else gloo.
   std::string backend = "auto";
 
+  // "cpu", "cuda", or "auto": cuda with nccl, cpu with gloo. What Context::device() becomes. "cuda"
+  // with gloo is for ranks that share a GPU, which NCCL refuses: they get the node's devices in
+  // turn, and gradients travel through the host's memory. The same on all ranks.
+  std::string device = "auto";
+
   // How long one collective may take before it fails. PyTorch's default
   // (torch/distributed/constants.py: default_pg_timeout).
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
@@ -68,7 +73,8 @@ class Context {
   int generation() const;        // which forming of the group this is, from 0 (DDPRUN_GENERATION)
   int restart_count() const;     // TORCHELASTIC_RESTART_COUNT
 
-  // Where this rank's model belongs: cpu with gloo, cuda:LOCAL_RANK with nccl.
+  // Where this rank's model belongs: cpu with gloo, cuda:LOCAL_RANK with nccl, unless
+  // Options::device says otherwise.
   c10::Device device() const;
 
   const std::string& backend() const;  // "gloo" or "nccl"

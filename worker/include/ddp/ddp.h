@@ -33,6 +33,7 @@
 #include <ddp/output_tensors.h>
 #include <ddp/run.h>
 #include <ddp/state_dict.h>
+#include <ddp/sync_batch_norm.h>
 #include <ddp/verify.h>
 
 #endif  // DDP_DDP_H_

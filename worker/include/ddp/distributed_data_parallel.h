@@ -171,10 +171,10 @@ class DistributedDataParallel {
   //
   // As torch.distributed.algorithms.Join of Python, for one model: collectives of your own in
   // `train` have no counterpart on the other ranks, and would wait for ever; so would a
-  // Checkpointer. Each forward in it, with gradients or without, makes up to four small collectives
-  // more. An exception of `train` leaves at once; the other ranks then fail as if this one
-  // had died. With throw_on_early_termination: AgreedError on every rank, which names a rank
-  // without inputs.
+  // Checkpointer, and SyncBatchNorm but for throw_on_early_termination. Each forward in it, with
+  // gradients or without, makes up to four small collectives more. An exception of `train` leaves
+  // at once; the other ranks then fail as if this one had died. With throw_on_early_termination:
+  // AgreedError on every rank, which names a rank without inputs.
   template <typename Train>
   void join(Train&& train, const JoinOptions& options = JoinOptions()) {
     reducer_.join(std::function<void()>(std::ref(train)), options);

@@ -1,19 +1,31 @@
-#include "worker/examples/mnist/progress.h"
+#include "worker/examples/common/progress.h"
+
+#include <ddp/collectives.h>
 
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 
-namespace mnist {
+namespace example {
 namespace {
 
+constexpr int kLossInterval = 10;  // steps between two averages of the loss over all ranks
 constexpr std::chrono::seconds kInterval(1);
 
 }  // namespace
 
-void Progress::Advance(std::int64_t steps, std::int64_t step, std::int64_t epoch, double loss) {
-  steps_left_ -= steps;
-  steps_since_line_ += steps;
+void Progress::Advance(std::int64_t step, std::int64_t epoch, double loss) {
+  loss_sum_ += loss;
+  if (++loss_count_ < kLossInterval) return;
+  const double mean = ddp::all_reduce_mean(ctx_, loss_sum_ / loss_count_);
+  loss_sum_ = 0;
+  loss_count_ = 0;
+  if (ctx_.rank() == 0) Print(step, epoch, mean);
+}
+
+void Progress::Print(std::int64_t step, std::int64_t epoch, double loss) {
+  steps_left_ -= kLossInterval;
+  steps_since_line_ += kLossInterval;
   const auto now = Clock::now();
   if (now - last_line_ < kInterval) return;
   const double seconds = std::chrono::duration<double>(now - last_line_).count();
@@ -27,4 +39,4 @@ void Progress::Advance(std::int64_t steps, std::int64_t step, std::int64_t epoch
   steps_since_line_ = 0;
 }
 
-}  // namespace mnist
+}  // namespace example

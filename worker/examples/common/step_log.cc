@@ -1,16 +1,21 @@
-#include "worker/examples/mnist/rank_log.h"
+#include "worker/examples/common/step_log.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <iomanip>
+#include <limits>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <vector>
 
-namespace mnist {
+namespace example {
 
 RankLog::RankLog(const std::string& directory, int rank) {
   if (directory.empty()) return;
@@ -35,4 +40,17 @@ void RankLog::Append(std::string line) {
   }
 }
 
-}  // namespace mnist
+void StepLog::Add(std::int64_t epoch, std::int64_t step, const std::vector<std::size_t>& indices,
+                  double loss) {
+  std::ostringstream line;
+  line << generation_ << ' ' << epoch << ' ' << step << ' ' << indices.front() << ' '
+       << std::setprecision(std::numeric_limits<double>::max_digits10) << loss;
+  steps_.Append(line.str());
+  if (!samples_.enabled()) return;
+  std::ostringstream samples;
+  samples << generation_ << ' ' << epoch << ' ' << step;
+  for (const std::size_t index : indices) samples << ' ' << index;
+  samples_.Append(samples.str());
+}
+
+}  // namespace example

@@ -1,0 +1,40 @@
+// The lines in which rank 0 says how the training goes.
+#ifndef DDPRUN_WORKER_EXAMPLES_COMMON_PROGRESS_H_
+#define DDPRUN_WORKER_EXAMPLES_COMMON_PROGRESS_H_
+
+#include <ddp/context.h>
+
+#include <chrono>
+#include <cstdint>
+
+namespace example {
+
+// Prints at most about one line a second. Every rank has one. One thread.
+class Progress {
+ public:
+  // `ctx` outlives this. `steps_left`: until the end of the training. `samples_per_step`: of all
+  // ranks together.
+  Progress(const ddp::Context& ctx, std::int64_t steps_left, std::int64_t samples_per_step)
+      : ctx_(ctx), steps_left_(steps_left), samples_per_step_(samples_per_step) {}
+
+  // A step is finished; `loss` is this rank's. Every tenth call is a collective: the losses are
+  // averaged over all ranks.
+  void Advance(std::int64_t step, std::int64_t epoch, double loss);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void Print(std::int64_t step, std::int64_t epoch, double loss);
+
+  const ddp::Context& ctx_;
+  std::int64_t steps_left_;
+  const std::int64_t samples_per_step_;
+  double loss_sum_ = 0;  // since the last average over all ranks
+  int loss_count_ = 0;
+  std::int64_t steps_since_line_ = 0;
+  Clock::time_point last_line_ = Clock::now();
+};
+
+}  // namespace example
+
+#endif  // DDPRUN_WORKER_EXAMPLES_COMMON_PROGRESS_H_

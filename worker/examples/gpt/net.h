@@ -1,0 +1,62 @@
+// The model: a transformer that predicts the next character from those before it. Blocks of
+// attention and two linear layers, each after a LayerNorm and added to what came in ("pre-norm", as
+// GPT-2 has it).
+#ifndef DDPRUN_WORKER_EXAMPLES_GPT_NET_H_
+#define DDPRUN_WORKER_EXAMPLES_GPT_NET_H_
+
+#include <torch/nn.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace gpt {
+
+struct NetOptions {
+  std::int64_t vocabulary = 0;
+  std::int64_t depth = 0;
+  std::int64_t width = 0;  // a multiple of heads
+  std::int64_t heads = 0;
+  std::int64_t context = 0;
+  double dropout = 0;
+};
+
+class BlockImpl : public torch::nn::Module {
+ public:
+  explicit BlockImpl(const NetOptions& options);
+
+  // `x`: [n, t, width]; `later`: bool [t, t], true where a column must not be seen by a row.
+  torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& later);
+
+ private:
+  torch::Tensor Attend(const torch::Tensor& x, const torch::Tensor& later);
+
+  const std::int64_t heads_;
+  const double dropout_;
+  torch::nn::LayerNorm norm1_;
+  torch::nn::Linear qkv_;
+  torch::nn::Linear attended_;
+  torch::nn::LayerNorm norm2_;
+  torch::nn::Linear hidden_;
+  torch::nn::Linear out_;
+};
+TORCH_MODULE(Block);
+
+class Net : public torch::nn::Module {
+ public:
+  explicit Net(const NetOptions& options);
+
+  // int64 [n, t], t at most the context -> logits of the next character, [n, t, vocabulary]
+  torch::Tensor forward(const torch::Tensor& tokens);
+
+ private:
+  const double dropout_;
+  torch::nn::Embedding tokens_;
+  torch::nn::Embedding places_;
+  std::vector<Block> blocks_;
+  torch::nn::LayerNorm norm_;
+  torch::nn::Linear logits_;
+};
+
+}  // namespace gpt
+
+#endif  // DDPRUN_WORKER_EXAMPLES_GPT_NET_H_

@@ -1,0 +1,14 @@
+// The training of gpt_ddp, from joining the job to the text that the model writes in the end.
+#ifndef DDPRUN_WORKER_EXAMPLES_GPT_TRAINER_H_
+#define DDPRUN_WORKER_EXAMPLES_GPT_TRAINER_H_
+
+#include "worker/examples/gpt/flags.h"
+
+namespace gpt {
+
+// Returns the exit code; throws what ddp::run() reports.
+int Train(const Flags& flags);
+
+}  // namespace gpt
+
+#endif  // DDPRUN_WORKER_EXAMPLES_GPT_TRAINER_H_

@@ -1,0 +1,132 @@
+// Batch normalization over the batches of all ranks, as torch.nn.SyncBatchNorm of PyTorch 1.13
+// (torch/nn/modules/batchnorm.py and _functions.py), for small batches per rank.
+//
+//   auto net = torch::nn::Sequential(torch::nn::Conv2d(3, 16, 3), torch::nn::BatchNorm2d(16), ...);
+//   ddp::convert_sync_batchnorm(ctx, net.ptr());
+//
+//   struct Net : torch::nn::Module {
+//     ddp::SyncBatchNorm norm{16};   // plain batch normalization until it is given a Context
+//     Net() { register_module("norm", norm); }
+//   };
+//   auto net = std::make_shared<Net>();
+//   ddp::convert_sync_batchnorm(ctx, net);
+//   ddp::DistributedDataParallel<Net> model(ctx, net);
+//
+// Python's class needs CUDA; this one runs on the CPU with Gloo as well.
+#ifndef DDP_SYNC_BATCH_NORM_H_
+#define DDP_SYNC_BATCH_NORM_H_
+
+#include <ddp/context.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/options/batchnorm.h>
+#include <torch/nn/pimpl.h>
+#include <torch/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <ostream>
+
+namespace ddp {
+
+// Parameters, buffers, options and their defaults are those of torch::nn::BatchNorm1d, 2d and 3d:
+// the state_dicts of the four fit each other. Input: [batch, num_features, ...] of two dimensions
+// or more, float or double, or half or bfloat16, whose statistics are computed in float. Only
+// num_features must be the same on all ranks: a rank's batch may be larger, smaller, or empty.
+//
+// While training, in a job of two and more ranks, forward() and backward() are collectives:
+//   forward    gathers each rank's mean, variance and count (2 * num_features + 1 doubles), and
+//              normalizes with those of all values of all ranks
+//   backward   sums two values for each feature over the ranks, if the input needs a gradient.
+//              The gradients of weight and bias are this rank's own part, which
+//              DistributedDataParallel averages with all others
+// So all ranks must reach the same layers in the same order, and must agree on whether a layer's
+// input needs a gradient. With find_unused_parameters, they must also use the same parameters: this
+// layer's collectives and those of the gradients share one process group, whose order is fixed.
+//
+// Running statistics are equal on all ranks, bit for bit: the variance is the unbiased one of all
+// ranks together, the average moves by momentum or, without one, is that of all batches. Where all
+// batches are empty, they stay as they are. Where there is but one value for each feature on all
+// ranks together, its variance is 0 (1.13 makes the running one NaN). The ranks exchange
+// variances, where PyTorch sends 1 / sqrt(variance + eps) and takes them back out of it: the same
+// formulas, with fewer digits lost.
+//
+// In evaluation mode, with one rank, and without a Context it is plain batch normalization, to the
+// last bit.
+//
+// One thread at a time. CollectiveError where a peer is gone; a gradient of the gradient
+// (create_graph) is refused with ddp::Error, where it would need another collective.
+class SyncBatchNormImpl
+    : public torch::nn::NormImplBase<1, SyncBatchNormImpl, torch::nn::BatchNormOptions> {
+ public:
+  explicit SyncBatchNormImpl(std::int64_t num_features);
+  explicit SyncBatchNormImpl(const torch::nn::BatchNormOptions& options);
+  // `ctx` must outlive this module and every backward() from its results.
+  SyncBatchNormImpl(const Context& ctx, const torch::nn::BatchNormOptions& options);
+
+  // With the parameters of `plain`, buffers that share memory with its own, its training flag.
+  template <std::size_t D, typename Derived>
+  SyncBatchNormImpl(const Context& ctx,
+                    const torch::nn::NormImplBase<D, Derived, torch::nn::BatchNormOptions>& plain)
+      : SyncBatchNormImpl(ctx, plain.options) {
+    if (options.affine()) {
+      weight = parameters_["weight"] = plain.weight;
+      bias = parameters_["bias"] = plain.bias;
+    }
+    if (options.track_running_stats()) {
+      running_mean.set_data(plain.running_mean);
+      running_var.set_data(plain.running_var);
+      num_batches_tracked.set_data(plain.num_batches_tracked);
+    }
+    train(plain.is_training());
+  }
+
+  torch::Tensor forward(const torch::Tensor& input);
+
+  // From now on over all ranks of `ctx`, which must outlive this module and its results. Not a
+  // collective.
+  void synchronize(const Context& ctx) { ctx_ = &ctx; }
+  const Context* context() const { return ctx_; }  // null: plain batch normalization
+
+  void pretty_print(std::ostream& stream) const override;
+
+ protected:
+  void _check_input_dim(const torch::Tensor& input) override;  // the base class's name
+
+ private:
+  torch::Tensor ForwardAlone(const torch::Tensor& input);
+  void UpdateRunningStatistics(const torch::Tensor& mean, const torch::Tensor& variance,
+                               const torch::Tensor& count);
+
+  const Context* ctx_ = nullptr;
+};
+
+// ddp::SyncBatchNorm norm(16);                                            // to be converted
+// ddp::SyncBatchNorm norm(ctx, torch::nn::BatchNormOptions(16).eps(1e-3));  // or with its Context
+TORCH_MODULE(SyncBatchNorm);
+
+// Makes every BatchNorm1d, 2d and 3d in the tree of `module` a SyncBatchNorm over all ranks of
+// `ctx`, and gives each SyncBatchNorm there that has no Context this one. Parameters are the same
+// tensors, buffers share their memory, and all have the same names in the same order: state_dicts,
+// optimizers and checkpoints do not notice. A module that is there several times is replaced by
+// one. Returns `module`, or, where that is a batch normalization itself, what replaces it. Python:
+// torch.nn.SyncBatchNorm.convert_sync_batchnorm. Before or after the module is moved to its device;
+// before it is used in forward(). Not a collective, but the same on all ranks.
+//
+// C++ has no forward() that could be called through a base class, so a module can only be replaced
+// where its owner calls it without knowing its type: in a torch::nn::Sequential, or a class derived
+// from it, at any depth, also one that is a member. Of anything else (a member such as
+// `torch::nn::BatchNorm2d norm`, an item of a ModuleList or ModuleDict, an AnyModule that is a
+// member) the owner keeps calling what it holds, whatever is registered in its place. Such a module
+// throws ConfigError, which names all of them, and nothing is changed: declare them as
+// `ddp::SyncBatchNorm`, or put them into a Sequential. (What cannot be seen is a second handle to a
+// BatchNorm of a Sequential, through which somebody calls it directly.)
+//
+// `ctx` must outlive the modules and every backward() from their results.
+std::shared_ptr<torch::nn::Module> convert_sync_batchnorm(
+    const Context& ctx, const std::shared_ptr<torch::nn::Module>& module);
+
+}  // namespace ddp
+
+#endif  // DDP_SYNC_BATCH_NORM_H_
