@@ -70,6 +70,9 @@ class Agent {
   void OnSuspend();
   void OnContinue();
 
+  // The rendezvous has answered at some time.
+  bool has_joined() const { return supervisor_.has_joined(); }
+
   // On the loop: the workers are out of reach (ProcessRunner's Unavailable). They are dead, and
   // this node leaves the job with exit code 70.
   void OnWorkersLost(const absl::Status& why);

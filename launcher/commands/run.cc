@@ -173,7 +173,8 @@ int RunJob(const RunCommand& command) {
   // Others lose their allocation with the node, and Slurm requeues them by itself.
   const bool may_lose_nodes =
       config.nodes.min < config.nodes.max || config.nodes.max < config.all_nodes;
-  if (config.slurm_task && may_lose_nodes && verdict->outcome == "unreachable" &&
+  const bool was_in_it = verdict->own && agent.has_joined();
+  if (config.slurm_task && may_lose_nodes && verdict->outcome == "unreachable" && was_in_it &&
       RequeueWithoutBatchHost()) {
     LogWarning("the node with the batch script is gone: the job goes back to the queue");
     console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -12,9 +13,12 @@
 #include <variant>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "launcher/commands/commands.h"
 #include "launcher/config/job_draft.h"
 #include "launcher/config/slurm_script.h"
@@ -79,7 +83,17 @@ absl::Status FillFolder(const SlurmCommand& command, const SlurmJob& job) {
 // Between keys that are right each for itself; or "".
 std::string Contradiction(const JobDraft& draft) {
   const JobConfig& config = draft.config;
+  if (draft.origins.count("report") != 0) {
+    return "report: the script has a report of its own, in the job's folder; leave it out";
+  }
   const auto time = ParseSlurmTime(config.slurm.time);
+  static constexpr absl::string_view kNoLimit[] = {"", "0", "UNLIMITED", "INFINITE"};
+  if (!time && !absl::c_linear_search(kNoLimit, config.slurm.time)) {
+    return absl::StrCat(
+        "slurm.time: expected minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS, as sbatch "
+        "takes them (found ",
+        Quoted(config.slurm.time), ")");
+  }
   if (time && *time <= config.slurm.warning) {
     return absl::StrCat("slurm.time: expected more than the ", FormatDuration(config.slurm.warning),
                         " of slurm.warning, or the job is warned as it starts (found ",
@@ -143,6 +157,13 @@ int SubmitToSlurm(const SlurmCommand& command, const Host& host) {
   std::error_code error;
   job.ddprun = fs::read_symlink("/proc/self/exe", error);
   if (error) job.ddprun = "ddprun";
+  for (const std::string& name : {job.name, job.directory, job.draft.config.log_dir}) {
+    if (!std::any_of(name.begin(), name.end(), absl::ascii_iscntrl)) continue;
+    return Fail(kExitBadConfig,
+                absl::StrCat("ddprun slurm: a line of the script cannot have a name with control "
+                             "characters (found ",
+                             Quoted(name), ")"));
+  }
   const fs::path log_dir = (fs::path(job.directory) / job.draft.config.log_dir).lexically_normal();
 
   if (const std::string folder = log_dir / job.name; folder.find('\\') != std::string::npos) {
@@ -152,9 +173,14 @@ int SubmitToSlurm(const SlurmCommand& command, const Host& host) {
                              folder, ")"));
   }
 
+  std::vector<std::string> words = {"sbatch"};
+  words.insert(words.end(), command.sbatch_options.begin(), command.sbatch_options.end());
   if (command.dry_run) {
     job.folder = (log_dir / absl::StrCat("slurm-", job.name, "-XXXXXX")).string();
-    std::fputs(SlurmDryRun(job).c_str(), stdout);
+    for (std::string& word : words) word = BashWord(word);
+    words.push_back(BashWord(job.folder + "/job.sbatch"));
+    std::printf("%s\n# ---- what submits it, and wins over the script ----\n%s\n",
+                SlurmDryRun(job).c_str(), absl::StrJoin(words, " ").c_str());
     return 0;
   }
   auto folder = MakeFolder(log_dir, job.name);
@@ -163,8 +189,6 @@ int SubmitToSlurm(const SlurmCommand& command, const Host& host) {
   if (const absl::Status status = FillFolder(command, job); !status.ok()) {
     return Fail(kExitUnavailable, status.message());
   }
-  std::vector<std::string> words = {"sbatch"};
-  words.insert(words.end(), command.sbatch_options.begin(), command.sbatch_options.end());
   words.push_back(job.folder + "/job.sbatch");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

@@ -63,12 +63,16 @@ outcome=$(sed -n 's/^ *"outcome": "\([a-z]*\)",*$/\1/p' "$DDPRUN_REPORT" 2>/dev/
 constexpr absl::string_view kRequeue = R"SH(
 # Again what was preempted, and only that: not what failed, and not what its user has cancelled.
 # Nor of a life before this one: SLURM_RESTART_COUNT tells them apart.
-state='' life=''
-if [[ $outcome == preempted ]]; then
-  for _ in {1..12}; do # slurmctld may be away for a while
-    shown=$(squeue --noheader --jobs="$job" --Format=State,RestartCnt) && break
+insist() { # slurmctld may be away for a while
+  for _ in {1..12}; do
+    "$@" && return
     sleep 5
   done
+  return 1
+}
+state='' life=''
+if [[ $outcome == preempted ]]; then
+  shown=$(insist squeue --noheader --jobs="$job" --Format=State,RestartCnt)
   read -r state life <<<"$shown"
 fi
 if [[ $outcome == preempted && $state == RUNNING && $life == "${SLURM_RESTART_COUNT:-0}" ]]; then
@@ -77,13 +81,13 @@ if [[ $outcome == preempted && $state == RUNNING && $life == "${SLURM_RESTART_CO
   # Nodes whose workers failed again and again (restart.quarantine). A job that waits can be told.
   left_out=$(sed -n '/^ *"left_out": \[/,/\]/s/^ *"\([^"]*\)",*$/\1/p' "$DDPRUN_REPORT" | paste -sd,)
   if [[ -n $left_out ]]; then
-    before=$(squeue --noheader --jobs="$job" --format=%x)
+    before=$(insist squeue --noheader --jobs="$job" --format=%x)
     [[ -z $before || $before == *null* ]] || left_out+=,$before
-    scontrol requeuehold incomplete "$job" &&
+    insist scontrol requeuehold incomplete "$job" &&
       scontrol update JobId="$job" ExcNodeList="$left_out"
-    scontrol release "$job"
+    insist scontrol release "$job"
   else
-    scontrol requeue incomplete "$job"
+    insist scontrol requeue incomplete "$job"
   fi
 elif [[ $outcome == preempted ]]; then
   echo "preempted, but not put back into the queue: squeue says '$state', restarted '$life' times"
@@ -112,8 +116,8 @@ std::string SaveTimeout(const SlurmJob& job) {
   if (warning == milliseconds::zero()) return "";
   const bool grace_given = job.draft.origins.count("stop_grace") != 0;
   const milliseconds grace = grace_given ? job.draft.config.stop_grace : kStopGrace;
-  const milliseconds left =
-      std::max<milliseconds>(warning - grace - kAfterTheEnd, (warning - grace) / 2);
+  const milliseconds left = std::max<milliseconds>(
+      {warning - grace - kAfterTheEnd, (warning - grace) / 2, milliseconds::zero()});
   const bool given = job.draft.origins.count("save_timeout") != 0;
   return absl::StrReplaceAll(
       kSave,

@@ -128,7 +128,9 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
         step.nodes == 1 ? " node" : " nodes", ", as in a heterogeneous job: ask for all nodes in ",
         "one part, or give --rdzv-endpoint, --rdzv-id and --nnodes"));
   }
-  if (!given("rendezvous.id")) rendezvous.id = step.job_id;
+  // A name that is given would be used by the next submission, whose restart count is 0 again.
+  rendezvous.id =
+      given("rendezvous.id") ? absl::StrCat(rendezvous.id, ".", step.job_id) : step.job_id;
   if (!given("save_timeout")) config.save_timeout = kSaveTimeout;
   if (!given("stop_grace")) config.stop_grace = kStopGrace;
   config.slurm_task = true;

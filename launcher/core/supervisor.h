@@ -182,6 +182,7 @@ class Supervisor {
   // For what the agent says without the Supervisor.
   Header header() const;
   // Of this node, since the agent's start.
+  bool has_joined() const { return heard_ever_; }
   FailedCheckpoints failed_checkpoints() const;
 
  private:

@@ -262,15 +262,10 @@ void Round::OnUnfit(const Header& header, const Join& join) {
   Say(why);
   Tell({.kind = JobEvent::Kind::kLeft, .host = host, .reason = join.unfit});
   NoteLost(host, join.unfit);
-  const bool for_good = spec_->all_nodes > 0;
-  if (for_good && quarantine_->LeaveOut(host)) {
+  if (spec_->all_nodes > 0 && quarantine_->LeaveOut(host)) {
     ++met_;
-    const auto step = std::max(DurableStep(), NewestDurable(join.states));
-    if (!CanDoWithout(host, absl::StrCat("it is not fit (", join.unfit, ")"), kExitUnavailable,
-                      step)) {
-      Reply(header, *finished_);
-      return;
-    }
+    unfit_host_ = host;
+    why_unfit_ = absl::StrCat("it is not fit (", join.unfit, ")");
     Keep();
   }
   Reply(header, Finished{Outcome::kLeft,

@@ -220,6 +220,7 @@ class Round {
   // Tells every agent; the causes of the generations that have ended go with it.
   void Finish(Outcome outcome, int exit_code, std::string reason);
   enum class HowLost { kSilent, kKilled, kLeft };
+  void GiveUpWaiting();
   // For those who wait for this host meanwhile.
   void NoteLost(const std::string& host, const std::string& why);
   // `node` is out: its workers are gone, or no longer ours.
@@ -284,8 +285,10 @@ class Round {
   std::string stop_reason_;           // of Draining
   TimePoint started_at_;              // when it was
   Duration ran_{};                    // from then until it began to drain
-  std::vector<std::string> lost_;     // hosts that are gone since the last forming, for people
-  std::vector<RootCause> causes_;     // of the generations that have ended; the last 64
+  std::string unfit_host_;            // the last one that must stay out; empty: none
+  std::string why_unfit_;
+  std::vector<std::string> lost_;  // hosts that are gone since the last forming, for people
+  std::vector<RootCause> causes_;  // of the generations that have ended; the last 64
   bool reports_checkpoints_ = false;
   std::optional<std::int64_t> checkpoint_;  // the newest that was reported
   bool told_of_states_ = false;             // so was a state, in this epoch

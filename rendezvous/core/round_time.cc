@@ -28,9 +28,7 @@ void Round::OnTick() {
   deadline_.reset();
   switch (state_) {
     case RoundState::kGathering:
-      Finish(Outcome::kTimedOut, kExitUnavailable,
-             absl::StrCat("only ", roster_.free(), " of at least ", Nodes(spec_->min_nodes),
-                          " joined within ", Seconds(spec_->join_timeout), "; ", MissingNodes()));
+      GiveUpWaiting();
       break;
     case RoundState::kLastCall:
       // Some may have been lost just above; then Advance goes back to Gathering.
@@ -48,6 +46,20 @@ void Round::OnTick() {
       break;
     default:
       DDPRUN_CHECK(false, "a state without a deadline has one");
+  }
+}
+
+// Slurm can start the job again on other nodes, and it is worth it where there is a state.
+void Round::GiveUpWaiting() {
+  const std::string reason =
+      absl::StrCat("only ", roster_.free(), " of at least ", Nodes(spec_->min_nodes),
+                   " joined within ", Seconds(spec_->join_timeout), "; ", MissingNodes());
+  const auto step = DurableStep();
+  if (spec_->all_nodes > 0 && step) {
+    Finish(Outcome::kPreempted, kExitPreempted,
+           absl::StrCat(reason, "; the last checkpoint is of step ", *step));
+  } else {
+    Finish(Outcome::kTimedOut, kExitUnavailable, reason);
   }
 }
 

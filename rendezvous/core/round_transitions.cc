@@ -40,6 +40,11 @@ void Round::Advance() {
 }
 
 void Round::AdvanceGathering() {
+  // All have been heard, so that what is wrong everywhere is no reason to try other nodes.
+  if (!unfit_host_.empty() && met_ >= spec_->all_nodes) {
+    const auto step = roster_.empty() ? std::nullopt : DurableStep();
+    if (!CanDoWithout(unfit_host_, why_unfit_, kExitUnavailable, step)) return;
+  }
   if (hold_until_) return;
   const int free = roster_.free();
   const bool reforming = generation_.value >= 0;
@@ -353,6 +358,7 @@ void Round::Form() {
   planned_end_ = false;
   plan_.reset();
   lost_.clear();
+  unfit_host_.clear();
   lost_silently_ = false;
   tally_.world_size = roster_.AssignRanks(spec_->max_nodes);
   const Node& first = *roster_.members().front();
@@ -473,6 +479,7 @@ void Round::Supersede(std::uint32_t epoch) {
   tally_ = Tally{};
   plan_.reset();
   planned_end_ = abandoned_ = lost_silently_ = false;
+  unfit_host_.clear();
   lost_.clear();
   causes_.clear();
   reports_checkpoints_ = false;

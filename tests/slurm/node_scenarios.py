@@ -90,6 +90,18 @@ def crash_of_the_batch_host(cluster):
     check(job.show()["Restarts"] == "1", f"restarted {job.show()['Restarts']} times")
 
 
+def crash_without_a_spare(cluster):
+    """A node without the script loses its power, and there is no spare: Slurm puts the job back into the
+    queue, and it goes on elsewhere from its last checkpoint."""
+    job, _ = _submit(cluster, 0)
+    cluster.control("crash", "n3")
+    cluster.declare_down("n3")
+    for rank, node in enumerate(("n1", "n2", "n4")):
+        job.wait_for_output(f"life 1 generation 0: rank {rank} of 3 on {node}\n")
+    _end_well(cluster, job, (1, 2, 4))
+    check(job.show()["Restarts"] == "1", f"restarted {job.show()['Restarts']} times")
+
+
 # On n3 every worker fails; the others have a checkpoint.
 FAILS_ON_N3 = """
 import os, socket, sys, time

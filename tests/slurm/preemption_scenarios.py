@@ -24,10 +24,11 @@ def _report(cluster, job, life=0):
     return json.loads(read(cluster.path(f"slurm-{job.id}.report.{life}.json")))
 
 
-def _expect_resumed_without_loss(cluster, job, ranks=NODES):
+def _expect_resumed_without_loss(cluster, job, ranks=NODES, lives=2):
     """After a checkpoint that every rank made at the same step, in mid-epoch, the training goes on
     with the next step, and to its end."""
     total = training.steps_of(ranks)
+    check(job.show()["Restarts"] == str(lives - 1), f"restarted {job.show()['Restarts']} times")
     check(_report(cluster, job)["outcome"] == "preempted", _report(cluster, job))
     check(_report(cluster, job)["exit_code"] == 75, _report(cluster, job))
     saved = int(re.search(r"the state of step (\d+) is saved", job.output()).group(1))
@@ -99,7 +100,7 @@ def preemption_at_the_start(cluster):
     job.wait_for(Restarts="2")
     job.expect_end("COMPLETED", "0:0")
     check(_report(cluster, job, 1)["outcome"] == "preempted", _report(cluster, job, 1))
-    _expect_resumed_without_loss(cluster, job)
+    _expect_resumed_without_loss(cluster, job, lives=3)
 
 
 def requeue(cluster):

@@ -43,6 +43,13 @@ def dry_run(cluster):
         check(line in said, f"no {line!r} in:\n{said}")
     check(not re.search(r"\d", cluster.slurm("squeue", "-h")), "a job was submitted")
     check(not os.path.exists(cluster.path("logs")), "a folder was made")
+    said = cluster.slurm(cluster.ddprun(), "slurm", "--dry-run", path, "--", "--nodes=7")
+    check(re.search(r"\nsbatch --nodes=7 \S+/job\.sbatch\n", said), said)
+    # A line of the script must not become two.
+    os.mkdir(cluster.path("a\ntouch b"))
+    done = subprocess.run([cluster.ddprun(), "slurm", "--dry-run", path], text=True, capture_output=True,
+                          cwd=cluster.path("a\ntouch b"), check=False)
+    check(done.returncode == 65 and "control characters" in done.stderr, done)
 
 
 def mistakes(cluster):
@@ -50,6 +57,8 @@ def mistakes(cluster):
     wrong = {"rendezvous: {lease: 1s}": "the lease must be at least three heartbeats",
              "rendezvous: {token_file: none}": "cannot read none: No such file or directory",
              "slurm: {time: '2', warning: 2min}": "slurm.time: expected more than the 2min of slurm.warning",
+             "slurm: {time: 1h}": "slurm.time: expected minutes, MM:SS",
+             "report: r.json": "report: the script has a report of its own",
              "restart: {warm: 1}": "needs --preload"}
     for text, why in wrong.items():
         with open(cluster.path("job.yaml"), "w", encoding="utf-8") as file:

@@ -167,10 +167,10 @@ using namespace missing_autocast;  // NOLINT
 using namespace at::autocast;      // NOLINT
 }  // namespace any_autocast
 
-// Of this thread, from here on. `Device` is c10::DeviceType, a parameter so that the branch not
-// taken need not compile.
-template <typename Device = c10::DeviceType>
-void SetCudaAutocast(bool enabled, at::ScalarType dtype) {
+// Of this thread, from here on. `Device` is c10::DeviceType, `Flag` bool and `Type` at::ScalarType,
+// parameters so that the branch not taken need not compile.
+template <typename Device = c10::DeviceType, typename Flag, typename Type>
+void SetCudaAutocast(Flag enabled, Type dtype) {
   using Result = decltype(any_autocast::set_autocast_enabled(Device::CUDA, enabled));
   if constexpr (std::is_void_v<Result>) {
     any_autocast::set_autocast_dtype(Device::CUDA, dtype);

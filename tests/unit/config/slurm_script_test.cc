@@ -47,6 +47,8 @@ TEST(SlurmScriptTest, SaveFitsInTheWarning) {
   job.draft.origins["stop_grace"];
   job.draft.config.stop_grace = std::chrono::seconds(9);
   EXPECT_THAT(SlurmScript(job), HasSubstr("DDPRUN_SAVE_TIMEOUT=8s\n"));
+  job.draft.config.stop_grace = std::chrono::minutes(3);  // nothing is left
+  EXPECT_THAT(SlurmScript(job), HasSubstr("DDPRUN_SAVE_TIMEOUT=0s\n"));
   job.draft.config.slurm.warning = std::chrono::seconds(0);
   EXPECT_THAT(SlurmScript(job), Not(HasSubstr("DDPRUN_SAVE_TIMEOUT")));
 }

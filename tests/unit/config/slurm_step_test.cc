@@ -58,7 +58,7 @@ TEST(SlurmStepTest, FlagsAndFilesWin) {
       RunOf({"-c", file.path(), "--rdzv-id", "mine", "--nnodes=2:3", "--stop-grace=1s"}, Task())
           .config;
   EXPECT_EQ(config.nproc_per_node, 2);
-  EXPECT_EQ(config.rendezvous.id, "mine");
+  EXPECT_EQ(config.rendezvous.id, "mine.4711");
   EXPECT_EQ(config.nodes.min, 2);
   EXPECT_EQ(config.nodes.max, 3);
   EXPECT_EQ(config.save_timeout, seconds(180));

@@ -160,11 +160,13 @@ TEST(RoundUnfitTest, ASpareTakesThePlaceOfANodeThatMustStayOut) {
   EXPECT_EQ(job.round().state(), RoundState::kForming);
 }
 
-TEST(RoundUnfitTest, WithTooFewLeftForGoodTheJobEndsAtOnceForEverybody) {
+TEST(RoundUnfitTest, WithTooFewLeftForGoodTheJobEndsWhenAllAreHeard) {
   RoundDriver job(Spec(2, 2, 2));
-  job.Join('a');
   JoinUnfit(job, 'b');
-  EXPECT_EQ(job.TakeText(), "a<-g-1 Finished 69; b<-g-1 Finished 69");
+  EXPECT_EQ(job.TakeText(), "b<-g-1 Finished 69");
+  EXPECT_FALSE(job.round().finished());
+  job.Join('a');
+  EXPECT_EQ(job.TakeText(), "a<-g-1 Finished 69");
   EXPECT_EQ(job.last_finished().outcome, Outcome::kFailed);
   EXPECT_EQ(job.last_finished().reason,
             "b is left out, for it is not fit (preflight: shm: 0 MiB are free), and 1 node of at "
@@ -172,23 +174,44 @@ TEST(RoundUnfitTest, WithTooFewLeftForGoodTheJobEndsAtOnceForEverybody) {
   EXPECT_EQ(job.round().awaited(), 0);
 }
 
-TEST(RoundUnfitTest, WhoComesAfterThatHearsOfIt) {
-  RoundDriver job(Spec(2, 2, 2));
-  JoinUnfit(job, 'b');
-  EXPECT_TRUE(job.round().finished());
-  EXPECT_EQ(job.round().awaited(), 1);
-  job.Clear();
-  job.Join('a');
-  EXPECT_EQ(job.TakeText(), "a<-g-1 Finished 69");
-}
-
 TEST(RoundUnfitTest, AJobThatCanBeginWithAStateIsToBeRunAgainElsewhere) {
-  const SavedState state{0, Generation{0}, 40, Tier::kDurable};
   RoundDriver job(Spec(2, 2, 2), {}, 1);
-  JoinUnfit(job, 'b', {state});
+  Join join{job.spec(), {"a", "10.0.0.1", 2}, 1};
+  join.states = {{0, Generation{0}, 40, Tier::kDurable}};
+  job.Receive('a', join, Generation{-1});
+  JoinUnfit(job, 'b');
   EXPECT_EQ(job.last_finished().outcome, Outcome::kPreempted);
   EXPECT_THAT(job.last_finished().reason, HasSubstr("; the last checkpoint is of step 40"));
   EXPECT_THAT(job.last_finished().left_out, ElementsAre("b"));
+}
+
+// Other nodes would be no better, and the next ones neither.
+TEST(RoundUnfitTest, WhereNoNodeIsFitTheJobHasFailed) {
+  const SavedState state{0, Generation{0}, 40, Tier::kDurable};
+  RoundDriver job(Spec(2, 2, 2), {}, 1);
+  JoinUnfit(job, 'a', {state});
+  JoinUnfit(job, 'b', {state});
+  EXPECT_TRUE(job.round().finished());
+  EXPECT_EQ(job.last_finished().exit_code, 69);
+  EXPECT_NE(job.last_finished().outcome, Outcome::kPreempted);
+}
+
+// A node that Slurm does not know to be gone.
+TEST(RoundLateTest, WhoWaitedInVainIsToBeRunAgainWhereThereIsAState) {
+  for (const int all_nodes : {0, 2}) {
+    RoundOptions options;
+    options.leases = false;
+    RoundDriver job(Spec(2, 2, all_nodes), options);
+    job.RunTwoNodes();
+    job.Checkpoint('a', 40);
+    job.Gone('b');
+    job.Drain('a', 41);
+    EXPECT_EQ(job.round().state(), RoundState::kGathering);
+    job.Advance(job.spec().join_timeout);
+    EXPECT_EQ(job.last_finished().outcome,
+              all_nodes == 0 ? Outcome::kTimedOut : Outcome::kPreempted);
+    EXPECT_THAT(job.last_finished().reason, HasSubstr("only 1 of at least 2 nodes joined within"));
+  }
 }
 
 TEST(RoundUnfitTest, WhereNodesComeAndGoTheWaitNamesIt) {
