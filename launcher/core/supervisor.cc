@@ -360,12 +360,15 @@ void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
 
 void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
   if (state_ == SupervisorState::kLeaving) return;  // this node's own end is decided
-  if (generation_.value < 0 && options_.unfit.empty()) {
-    Say("the job is over; this node has started nothing");
+  if (!options_.unfit.empty()) {                    // however the others end
+    verdict_ = Verdict::Own("left", kExitUnavailable,
+                            absl::StrCat(options_.node.host, " stays out: ", options_.unfit));
+  } else {
+    if (generation_.value < 0) Say("the job is over; this node has started nothing");
+    verdict_ = Verdict{ToString(finished.outcome),  finished.exit_code,  finished.reason,
+                       finished.restarts_used,      finished.root_cause, finished.earlier,
+                       finished.failed_checkpoints, finished.left_out};
   }
-  verdict_ = Verdict{ToString(finished.outcome),  finished.exit_code,  finished.reason,
-                     finished.restarts_used,      finished.root_cause, finished.earlier,
-                     finished.failed_checkpoints, finished.left_out};
   // When the workers are gone.
   if (state_ == SupervisorState::kStopping || state_ == SupervisorState::kFenced) return;
   StopWorkers(SupervisorState::kStopping, SIGTERM, now);

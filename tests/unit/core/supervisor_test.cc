@@ -332,16 +332,19 @@ TEST(SupervisorTest, WhoIsPreemptedBeforeItsWorkersRunMayGoOnFromWhatIsOnTheDisk
   }
 }
 
-TEST(SupervisorTest, ANodeThatMustStayOutSaysSoAndEndsAsItIsTold) {
+TEST(SupervisorTest, ANodeThatMustStayOutSaysSoAndEndsHoweverTheOthersDo) {
   SupervisorOptions options = SupervisorDriver::Options();
   options.unfit = "preflight: files: too few";
-  SupervisorDriver node(options);
-  EXPECT_EQ(node.last_join().unfit, "preflight: files: too few");
-  node.Take();
-  node.Finish(Outcome::kLeft, 69);
-  EXPECT_EQ(node.verdict().outcome, "left");
-  EXPECT_EQ(node.verdict().exit_code, 69);
-  EXPECT_FALSE(node.verdict().own);
+  for (const auto& [outcome, code] : {std::pair(Outcome::kLeft, 69), {Outcome::kSucceeded, 0}}) {
+    SupervisorDriver node(options);
+    EXPECT_EQ(node.last_join().unfit, "preflight: files: too few");
+    node.Take();
+    node.Finish(outcome, code);
+    EXPECT_EQ(node.verdict().outcome, "left");
+    EXPECT_EQ(node.verdict().exit_code, 69);
+    EXPECT_EQ(node.verdict().reason, "b stays out: preflight: files: too few");
+    EXPECT_TRUE(node.verdict().own);
+  }
 }
 
 TEST(SupervisorTest, ASecondSignalEndsTheGrace) {
