@@ -188,6 +188,7 @@ class PartitionTest : public testing::Test {
     nanoseconds last{0};
     nanoseconds first = nanoseconds::max();
     for (const Life& life : Lives()) {
+      if (life.pids.empty()) continue;  // ended before its first sign
       if (life.generation == generation && life.host == host) last = std::max(last, life.last);
       if (life.generation > generation) first = std::min(first, life.first);
     }
