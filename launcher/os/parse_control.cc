@@ -83,7 +83,7 @@ absl::StatusOr<ControlMessage> ParseStraggler(const control::Line& line) {
   const std::optional<std::int64_t> time = control::ParseNumber(NextWord(&rest));
   const std::optional<std::int64_t> others = control::ParseNumber(NextWord(&rest));
   if (!rank || (!message.ended && (!time || !others || *others < 1 || rest.empty()))) {
-    return Malformed(ToText(line), "STRAGGLER=<rank> [<µs> <µs of others, 1 or more> <host>]");
+    return Malformed(ToText(line), "STRAGGLER=<rank> [<us> <us of others, 1 or more> <host>]");
   }
   message.rank = *rank;
   if (message.ended) return message;
