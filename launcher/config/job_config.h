@@ -90,9 +90,8 @@ struct JobConfig {
   // A task of a Slurm step, which ends what it began on this node as soon as this process ends: the
   // agent is a child of this process, which outlives it for the rendezvous.
   bool slurm_task = false;
-  std::string
-      node_name;      // Slurm's, which is not always what `hostname` says; empty: not under Slurm
-  int all_nodes = 0;  // that can ever be in the job; 0: that is not known
+  std::string node_name;  // Slurm's, which `hostname` need not say; empty: not under Slurm
+  int all_nodes = 0;      // that can ever be in the job; 0: that is not known
 
   bool standalone() const { return rendezvous.endpoint.empty(); }
 };

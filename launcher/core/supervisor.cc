@@ -16,7 +16,6 @@
 namespace ddprun {
 namespace {
 
-// To the millisecond.
 // For people: to a tenth of a second.
 std::string Rounded(Duration duration) {
   using Tenths = std::chrono::duration<std::int64_t, std::deci>;
