@@ -313,6 +313,44 @@ undisturbed job's"
   fi
 }
 
+# Without a launcher that would end it, the rank that is left says who is gone, and soon.
+check_lost_peer() { # check, name, backend, device
+  local check=$1 name=$2 through=$3 on=$4 rank port seconds code=0 processes=() line
+  port=$("$python" -c '
+import socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1])')
+  mkdir -p "$work/$name"
+  for rank in 0 1; do
+    env RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 \
+      MASTER_PORT="$port" timeout --kill-after=60 $limit "$bin/gpt_ddp" --backend "$through" \
+      --device "$on" --step-log "$work/$name/steps" --data tests/data/text/gospels.txt --depth 2 \
+      --width 32 --context 16 --batch-size 4 --limit-text 50000 --max-steps 100000 \
+      --precision float32 --sample 0 >"$work/$name/out$rank" 2>"$work/$name/err$rank" &
+    processes+=($!)
+  done
+  job=${processes[0]}
+  if ! reached "$name" 1 20 || ! pkill -9 -P "${processes[1]}" -x gpt_ddp; then
+    kill "${processes[@]}" 2>/dev/null || true
+    tail -n 15 "$work/$name"/err*
+    fail "$check" "the job ended before rank 1 could be killed after step 20"
+    return 0
+  fi
+  seconds=$SECONDS
+  wait "${processes[1]}" 2>/dev/null || true
+  wait "$job" || code=$?
+  seconds=$((SECONDS - seconds))
+  line=$(grep -m1 -o 'Rank 1 has ended[^.]*' "$work/$name/err0" || true)
+  if ((code != 0 && code != 124 && code != 137 && seconds <= 10)) && [[ -n $line ]]; then
+    pass "$check" "rank 0 ended with $code within $seconds s of the kill of rank 1: \"$line\""
+  else
+    tail -n 15 "$work/$name/err0"
+    fail "$check" "rank 0 ended with $code, $seconds s after the kill of rank 1, with \
+${line:-nothing about it}; wanted is an error that names rank 1 within 10 s"
+  fi
+}
+
 # Two ranks save; a second job of two loads that and gives it to both; in the end, it has the model
 # of a job that was not interrupted.
 check_restore() { # check, name, backend, device
@@ -403,10 +441,12 @@ else
 fi
 check_two_ranks "$shared" two gloo "$device" "$where"
 check_restore "save and broadcast, $shared" restore gloo "$device"
+check_lost_peer "a lost peer, without a launcher, $shared" lost gloo "$device"
 if ((gpus >= 2)); then
   check_two_ranks "two ranks with NCCL" two-nccl nccl cuda "$where"
   check_restore "save and broadcast, two ranks with NCCL" restore-nccl nccl cuda
   check_kill "kill -9 of one of two ranks with NCCL" kill-nccl 2 nccl cuda
+  check_lost_peer "a lost peer, without a launcher, with NCCL" lost-nccl nccl cuda
 else
   left_out "two ranks with NCCL" "needs two GPUs, because NCCL refuses two ranks on one; here: $gpus"
 fi

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "worker/src/activity.h"
+#include "worker/src/control_device.h"
 #include "worker/src/failure.h"
 #include "worker/src/rank_list.h"
 
@@ -31,7 +32,8 @@ constexpr milliseconds kClockSlack(20);
 std::string ArrivalsKey(int rank) { return "ddp/barrier/arrivals/" + std::to_string(rank); }
 
 void WaitInGroup(const Context& ctx, milliseconds timeout) {
-  const torch::Tensor token = torch::ones({1}, torch::dtype(torch::kInt64).device(ctx.device()));
+  const torch::Tensor token =
+      torch::ones({1}, torch::dtype(torch::kInt64).device(ControlDevice(ctx)));
   std::vector<torch::Tensor> tensors = {token};
   ctx.process_group()->allreduce(tensors)->wait(timeout);
 }
@@ -104,9 +106,9 @@ void WaitForAll(const Context& ctx, BarrierWay way, milliseconds timeout) {
 void barrier(const Context& ctx) { barrier(ctx, ctx.timeout()); }
 
 void barrier(const Context& ctx, std::chrono::milliseconds timeout) {
-  const bool nccl = ctx.backend() == "nccl";
-  internal::WaitForAll(ctx, nccl ? internal::BarrierWay::kStore : internal::BarrierWay::kGroup,
-                       timeout);
+  internal::WaitForAll(
+      ctx, ctx.carries_cpu_tensors() ? internal::BarrierWay::kGroup : internal::BarrierWay::kStore,
+      timeout);
 }
 
 }  // namespace ddp

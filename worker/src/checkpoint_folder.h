@@ -14,6 +14,7 @@
 #define DDPRUN_WORKER_SRC_CHECKPOINT_FOLDER_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -36,6 +37,9 @@ struct CheckpointImage {
   std::int64_t step = 0;
   std::vector<TensorBytes> tensors;  // the bytes are the maker's
   Metadata metadata;                 // with everything but hashes, version and step
+  // Unless null: waits until the bytes are there, which is as long as a GPU copies them; throws
+  // where they are worth nothing. To be called before they are read.
+  std::function<void()> await = nullptr;
 };
 
 // `[rank <rank>] warning: <text>` as one line on stderr.

@@ -72,6 +72,7 @@ void CheckpointWriter::Write(CheckpointImage image) {
   }
   std::string path;
   try {
+    if (image.await != nullptr) image.await();
     path = SaveCheckpoint(directory_, std::move(image), &owner_);
   } catch (const std::exception& e) {
     Fail(step, e.what());

@@ -114,6 +114,7 @@ struct Checkpointer::Impl {
   internal::StepAgreement agreement;
   internal::SnapshotSchedule schedule;
   internal::PackedBroadcast buffers_of_rank0;
+  internal::StagingBuffer snapshot_staging;           // of a GPU's tensors
   std::optional<internal::SnapshotWriter> snapshots;  // a local rank 0's, from the first step on
   bool began = false;
   Clock::time_point last_step;
@@ -148,7 +149,10 @@ struct Checkpointer::Impl {
   void Begin(std::int64_t step, const StateImage& image, Metadata metadata) {
     try {
       std::byte* const memory = staging.Reserve(image.bytes(), image.has_gpu_tensors());
-      writer.Start({step, image.CopyTo(memory), std::move(metadata)});
+      internal::CheckpointImage copy = image.CopyTo(memory);
+      copy.step = step;
+      copy.metadata = std::move(metadata);
+      writer.Start(std::move(copy));
     } catch (const std::exception& e) {
       writer.Fail(step, internal::TextOf(e));
     }
@@ -277,7 +281,13 @@ void Checkpointer::Impl::Snapshot(const State& state, const CheckpointParts& par
   if (snapshots && snapshots->usable()) {
     const StateImage image(std::move(tensors));
     if (std::byte* const memory = snapshots->Begin(image.bytes())) {
-      snapshots->Publish({state.step, image.CopyTo(memory), std::move(metadata)});
+      internal::CheckpointImage copy =
+          image.has_gpu_tensors()
+              ? image.CopyTo(memory, snapshot_staging.Reserve(image.bytes(), /*pinned=*/true))
+              : image.CopyTo(memory);
+      copy.step = state.step;
+      copy.metadata = std::move(metadata);
+      snapshots->Publish(std::move(copy));
     }
   }
   schedule.SnapshotTook(Clock::now() - start,

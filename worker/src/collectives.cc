@@ -9,28 +9,33 @@
 #include <utility>
 #include <vector>
 
+#include "worker/src/control_device.h"
 #include "worker/src/failure.h"
 #include "worker/src/text_tensor.h"
 
 namespace ddp {
 namespace {
 
+using internal::ControlDevice;
+
 constexpr std::chrono::milliseconds kGroupTimeout = kNoTimeout;  // c10d's word for "the group's"
 
-// Runs `operation(tensors)` of the process group on `tensor`, wherever it is, and waits.
+// Runs `operation(tensors)` of the process group on `tensor`, wherever it is, by way of `device`,
+// and waits.
 template <typename Operation>
-void InPlace(const Context& ctx, const char* what, torch::Tensor& tensor, Operation operation) {
+void InPlace(const Context& ctx, const char* what, torch::Tensor& tensor, c10::Device device,
+             Operation operation) {
   internal::Collective(what, ctx.rank(), ctx.world_size(), [&] {
     const torch::NoGradGuard no_grad;
-    torch::Tensor wire = tensor.detach().to(ctx.device()).contiguous();
+    torch::Tensor wire = tensor.detach().to(device).contiguous();
     std::vector<torch::Tensor> tensors = {wire};
     operation(tensors)->wait(kGroupTimeout);
     if (wire.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(wire);
   });
 }
 
-void Sum(const Context& ctx, const char* what, torch::Tensor& tensor) {
-  InPlace(ctx, what, tensor, [&](std::vector<torch::Tensor>& tensors) {
+void Sum(const Context& ctx, const char* what, torch::Tensor& tensor, c10::Device device) {
+  InPlace(ctx, what, tensor, device, [&](std::vector<torch::Tensor>& tensors) {
     return ctx.process_group()->allreduce(tensors);
   });
 }
@@ -64,15 +69,24 @@ void SumAt(const Context& ctx, const char* what, torch::Tensor& tensor, int root
 
 }  // namespace
 
+void internal::BroadcastBy(c10::Device device, const Context& ctx, torch::Tensor& tensor,
+                           int root) {
+  InPlace(ctx, "broadcast", tensor, device, [&](std::vector<torch::Tensor>& tensors) {
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    return ctx.process_group()->broadcast(tensors, options);
+  });
+}
+
 double all_reduce_sum(const Context& ctx, double value) {
   torch::Tensor tensor = torch::full({1}, value, torch::kFloat64);
-  Sum(ctx, "all_reduce_sum", tensor);
+  Sum(ctx, "all_reduce_sum", tensor, ControlDevice(ctx));
   return tensor.item<double>();
 }
 
 std::int64_t all_reduce_sum(const Context& ctx, std::int64_t value) {
   torch::Tensor tensor = torch::full({1}, value, torch::kInt64);
-  Sum(ctx, "all_reduce_sum", tensor);
+  Sum(ctx, "all_reduce_sum", tensor, ControlDevice(ctx));
   return tensor.item<std::int64_t>();
 }
 
@@ -81,12 +95,12 @@ double all_reduce_mean(const Context& ctx, double value) {
 }
 
 void all_reduce_sum(const Context& ctx, torch::Tensor& tensor) {
-  Sum(ctx, "all_reduce_sum", tensor);
+  Sum(ctx, "all_reduce_sum", tensor, ctx.device());
 }
 
 void all_reduce_mean(const Context& ctx, torch::Tensor& tensor) {
   CheckMean("all_reduce_mean", tensor);
-  Sum(ctx, "all_reduce_mean", tensor);
+  Sum(ctx, "all_reduce_mean", tensor, ctx.device());
   const torch::NoGradGuard no_grad;
   tensor.div_(ctx.world_size());
 }
@@ -104,21 +118,19 @@ void reduce_mean(const Context& ctx, torch::Tensor& tensor, int root) {
 
 void broadcast(const Context& ctx, torch::Tensor& tensor, int root) {
   CheckRoot(ctx, "broadcast from", root);
-  InPlace(ctx, "broadcast", tensor, [&](std::vector<torch::Tensor>& tensors) {
-    c10d::BroadcastOptions options;
-    options.rootRank = root;
-    return ctx.process_group()->broadcast(tensors, options);
-  });
+  internal::BroadcastBy(ctx.device(), ctx, tensor, root);
 }
 
 std::string broadcast(const Context& ctx, const std::string& text, int root) {
+  CheckRoot(ctx, "broadcast from", root);
+  const c10::Device device = ControlDevice(ctx);
   torch::Tensor size = torch::full({1}, static_cast<std::int64_t>(text.size()), torch::kInt64);
-  broadcast(ctx, size, root);
+  internal::BroadcastBy(device, ctx, size, root);
   if (size.item<std::int64_t>() == 0) return "";
   torch::Tensor bytes = ctx.rank() == root
                             ? internal::Bytes(text)
                             : torch::empty({size.item<std::int64_t>()}, torch::kUInt8);
-  broadcast(ctx, bytes, root);
+  internal::BroadcastBy(device, ctx, bytes, root);
   return internal::Text(bytes);
 }
 
@@ -126,7 +138,7 @@ void throw_if_any_failed(const Context& ctx, const std::string& local_error) {
   // One slot for each rank, so that a single sum says who failed.
   torch::Tensor failed = torch::zeros({ctx.world_size()}, torch::kInt32);
   failed[ctx.rank()] = local_error.empty() ? 0 : 1;
-  Sum(ctx, "throw_if_any_failed", failed);
+  Sum(ctx, "throw_if_any_failed", failed, ControlDevice(ctx));
   const torch::Tensor ranks = failed.nonzero();
   if (ranks.numel() == 0) return;
   const int first = static_cast<int>(ranks[0].item<std::int64_t>());

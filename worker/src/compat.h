@@ -8,6 +8,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -54,6 +55,30 @@ c10::intrusive_ptr<Group> AsProcessGroup(c10::intrusive_ptr<Backend> backend,
     for (const c10::DeviceType device : devices) group->setBackend(device, type, backend);
     if constexpr (requires { group->setDefaultBackend(type); }) group->setDefaultBackend(type);
     return group;
+  }
+}
+
+// Whether a group has a backend for each kind of device: not in 1.13, where it is of one kind.
+template <typename Group>
+inline constexpr bool kHasBackends = requires {
+  Group::BackendType::GLOO;
+};
+
+// Has `group` carry tensors on `device` as `other`, of Gloo, does. Only with kHasBackends.
+template <typename Group>
+void CarryAs(Group& group, c10::DeviceType device, Group& other) {
+  if constexpr (kHasBackends<Group>) {
+    group.setBackend(device, Group::BackendType::GLOO, other.getBackend(device));
+  }
+}
+
+// What ends the collectives under way, of any thread's; null where this libtorch has no such thing.
+template <typename Nccl>
+std::function<void()> AbortOf(const c10::intrusive_ptr<Nccl>& nccl) {
+  if constexpr (requires { nccl->abort(); }) {
+    return [nccl] { nccl->abort(); };
+  } else {
+    return nullptr;
   }
 }
 

@@ -19,6 +19,8 @@
 #include "worker/src/control_client.h"
 #include "worker/src/kept_memory.h"
 #include "worker/src/launch_environment.h"
+#include "worker/src/lost_group.h"
+#include "worker/src/nccl_group.h"
 #include "worker/src/peers.h"
 #include "worker/src/process_group.h"
 #include "worker/src/short_slice.h"
@@ -38,7 +40,7 @@ struct Context::State {
   std::chrono::milliseconds timeout{};
   c10::intrusive_ptr<c10d::Store> store;
   std::shared_ptr<internal::Peers> peers;  // null if there are none, or they cannot be reached
-  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  internal::Group group;
   int exceptions_at_start = std::uncaught_exceptions();
 };
 
@@ -49,13 +51,13 @@ Context::~Context() {
   if (state_ == nullptr) return;  // moved from
   if (std::uncaught_exceptions() > state_->exceptions_at_start) {
     // Keeps the last references for ever: see the header.
-    state_->group.release();
+    state_->group.group.release();
     state_->store.release();
     return;  // ProcessPeers() lives on: what is being thrown may be a collective's error
   }
   internal::SetProcessPeers(nullptr);
   state_->peers.reset();
-  state_->group.reset();
+  state_->group = {};
   state_->store.reset();
   ControlClient::Process().Send(control::kBye, "1");
 }
@@ -69,7 +71,10 @@ int Context::restart_count() const { return state_->env.restart_count; }
 c10::Device Context::device() const { return state_->device; }
 const std::string& Context::backend() const { return state_->backend; }
 std::chrono::milliseconds Context::timeout() const { return state_->timeout; }
-c10::intrusive_ptr<c10d::ProcessGroup> Context::process_group() const { return state_->group; }
+c10::intrusive_ptr<c10d::ProcessGroup> Context::process_group() const {
+  return state_->group.group;
+}
+bool Context::carries_cpu_tensors() const { return state_->group.carries_cpu_tensors; }
 c10::intrusive_ptr<c10d::Store> Context::store() const { return state_->store; }
 
 void Context::report_step(std::int64_t step) const {
@@ -145,6 +150,8 @@ Context init(const Options& options) {
   const internal::LaunchEnvironment& env = state->env;
   state->env = internal::ReadLaunchEnvironment([](const char* name) { return std::getenv(name); });
   state->backend = internal::ChooseBackend(options.backend);
+  if (state->backend == "nccl") internal::SetNcclSettings();
+  internal::NoteNewGroup();
   state->timeout = options.timeout;
   state->store = internal::MakeStore(env, options);
   internal::GlooDevices gloo_devices;
@@ -152,7 +159,9 @@ Context init(const Options& options) {
     c10d::setDebugLevelFromEnvironment();  // as `import torch.distributed` does
     state->device = internal::ChooseDevice(options.device, state->backend, env);
     const internal::ShortSlice of_gloos_threads;
-    if (state->backend == "gloo") gloo_devices = internal::MakeGlooDevices(env);
+    if (state->backend == "gloo" || internal::GroupsCarryBoth()) {
+      gloo_devices = internal::MakeGlooDevices(env);
+    }
   } catch (const std::exception& e) {
     internal::RefuseToJoin(env, e.what(), state->store.get());
     throw;
@@ -164,9 +173,10 @@ Context init(const Options& options) {
   internal::SetProcessPeers(state->peers);
   {
     const internal::ShortSlice of_gloos_threads;
-    state->group = internal::MakeProcessGroup(env, options, state->backend, state->device,
-                                              gloo_devices, state->store);
+    state->group = internal::MakeGroup(env, options, state->backend, state->device, gloo_devices,
+                                       state->store);
   }
+  internal::AbortWhenLost(state->peers.get(), state->group.abort);
   ControlClient::Process().Send(control::kReady, "1");
   ControlClient::Process().Send(control::kStandby, control::kAble);
   return Context(std::move(state));

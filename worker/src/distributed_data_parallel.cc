@@ -21,6 +21,7 @@
 #include "worker/contract/control.h"
 #include "worker/src/activity.h"
 #include "worker/src/compat.h"
+#include "worker/src/failure.h"
 #include "worker/src/gradient_reducer_state.h"
 #include "worker/src/model_sync.h"
 #include "worker/src/output_sink.h"
@@ -229,6 +230,7 @@ GradientReducer::~GradientReducer() {
 void GradientReducer::before_forward() {
   State& state = *state_;
   const bool gradients = c10::GradMode::is_enabled();
+  internal::ThrowIfGroupIsLost();
   if (gradients && state.synchronize) {
     // The condition is the logger's own: it does not tell how many steps its means are of.
     if (state.steps > 0 &&

@@ -15,11 +15,13 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <typeinfo>
 
 #include "worker/contract/control.h"
 #include "worker/src/activity.h"
+#include "worker/src/lost_group.h"
 #include "worker/src/peers.h"
 
 namespace ddp::internal {
@@ -30,6 +32,8 @@ namespace control = ddprun::control;
 // Where the other ranks cannot be asked.
 constexpr char kPeerHint[] =
     ". A lost connection usually means that a peer has ended; the cause is then in that peer's log";
+
+constexpr char kGroupIsLost[] = "a rank was lost, and the collectives of the GPU were aborted";
 
 // The name of the type that was thrown, for example "gloo::IoException".
 std::string TypeName(const std::exception& error) {
@@ -117,11 +121,17 @@ void WriteErrorFile(const std::string& path, const Failure& failure, int rank) {
   }
 }
 
+void ThrowIfGroupIsLost() {
+  if (!GroupIsLost()) return;
+  throw CollectiveError(kGroupIsLost + Cause());
+}
+
 void Collective(const std::string& what, int rank, int world_size,
                 const std::function<void()>& operation) {
   const InCollective here(what);
   try {
     operation();
+    if (GroupIsLost()) throw std::runtime_error(kGroupIsLost);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {

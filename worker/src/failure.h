@@ -33,9 +33,12 @@ Failure Describe(const std::exception& error, int rank);
 // Never throws; a file that cannot be written is reported on stderr.
 void WriteErrorFile(const std::string& path, const Failure& failure, int rank);
 
+// Throws CollectiveError where the tensors of a GPU are not to be trusted any more (lost_group.h).
+void ThrowIfGroupIsLost();
+
 // Calls `operation`; what it throws comes out as ddp::CollectiveError with the text
 // `<what> failed on rank <rank> of <world_size>: <error>. <cause, from the other ranks>`. Errors of
-// this library pass unchanged.
+// this library pass unchanged. Throws as well where the group is lost after it.
 void Collective(const std::string& what, int rank, int world_size,
                 const std::function<void()>& operation);
 

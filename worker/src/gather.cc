@@ -15,12 +15,14 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
+#include "worker/src/control_device.h"
 #include "worker/src/failure.h"
 #include "worker/src/text_tensor.h"
 
 namespace ddp {
 namespace {
 
+using internal::ControlDevice;
 using torch::Tensor;
 
 constexpr std::int64_t kMaxDimensions = 14;
@@ -115,17 +117,18 @@ Tensor FromWire(const Tensor& bytes, const Form& form, c10::Device device) {
   return own.view(dtype).reshape(Sizes(form)).to(device);
 }
 
-std::vector<Tensor> EmptyWires(const Context& ctx, int count, std::int64_t length) {
+std::vector<Tensor> EmptyWires(c10::Device device, int count, std::int64_t length) {
   std::vector<Tensor> wires;
   for (int i = 0; i < count; ++i) {
-    wires.push_back(torch::empty({length}, torch::dtype(torch::kUInt8).device(ctx.device())));
+    wires.push_back(torch::empty({length}, torch::dtype(torch::kUInt8).device(device)));
   }
   return wires;
 }
 
-// Equal lengths, on Context::device().
+// Equal lengths.
 std::vector<Tensor> AllGatherWires(const Context& ctx, const Tensor& wire) {
-  std::vector<std::vector<Tensor>> outputs = {EmptyWires(ctx, ctx.world_size(), wire.numel())};
+  std::vector<std::vector<Tensor>> outputs = {
+      EmptyWires(wire.device(), ctx.world_size(), wire.numel())};
   std::vector<Tensor> inputs = {wire};
   ctx.process_group()->allgather(outputs, inputs)->wait(kNoTimeout);
   return outputs[0];
@@ -137,7 +140,7 @@ std::vector<Form> AgreedForms(const Context& ctx, const std::string& what, const
   const Tensor words = torch::empty({kFormWords}, torch::kInt64);
   std::memcpy(words.data_ptr(), &here, sizeof(here));
   std::vector<Form> forms;
-  for (const Tensor& bytes : AllGatherWires(ctx, Wire(words, sizeof(Form), ctx.device()))) {
+  for (const Tensor& bytes : AllGatherWires(ctx, Wire(words, sizeof(Form), ControlDevice(ctx)))) {
     Form form;
     std::memcpy(&form, bytes.cpu().data_ptr(), sizeof(form));
     forms.push_back(form);
@@ -156,13 +159,13 @@ bool PaddingHurts(const std::vector<Form>& forms) {
 
 // For lengths that differ so much that no padding is the smaller cost: each rank's data in turn.
 std::vector<Tensor> BroadcastInTurn(const Context& ctx, const Tensor& tensor,
-                                    const std::vector<Form>& forms) {
+                                    const std::vector<Form>& forms, c10::Device device) {
   std::vector<Tensor> wires;
   for (int rank = 0; rank < ctx.world_size(); ++rank) {
     const std::int64_t size = BytesOf(forms[static_cast<std::size_t>(rank)]);
     Tensor wire =
-        rank == ctx.rank() ? Wire(tensor, size, ctx.device()).clone() : EmptyWires(ctx, 1, size)[0];
-    if (size > 0) broadcast(ctx, wire, rank);
+        rank == ctx.rank() ? Wire(tensor, size, device).clone() : EmptyWires(device, 1, size)[0];
+    if (size > 0) internal::BroadcastBy(device, ctx, wire, rank);
     wires.push_back(wire);
   }
   return wires;
@@ -189,9 +192,8 @@ void CheckRoot(const Context& ctx, const std::string& what, int root) {
                     std::to_string(ctx.world_size()) + " ranks");
 }
 
-}  // namespace
-
-std::vector<Tensor> all_gather(const Context& ctx, const Tensor& tensor) {
+// all_gather() by way of `device`, the same on all ranks.
+std::vector<Tensor> AllGatherBy(c10::Device device, const Context& ctx, const Tensor& tensor) {
   std::vector<Tensor> result;
   internal::Collective("all_gather", ctx.rank(), ctx.world_size(), [&] {
     const torch::NoGradGuard no_grad;
@@ -199,18 +201,19 @@ std::vector<Tensor> all_gather(const Context& ctx, const Tensor& tensor) {
     const std::int64_t longest = Longest(forms);
     std::vector<Tensor> wires;
     if (longest == 0) {
-      wires = EmptyWires(ctx, ctx.world_size(), 0);
+      wires = EmptyWires(device, ctx.world_size(), 0);
     } else if (PaddingHurts(forms)) {
-      wires = BroadcastInTurn(ctx, tensor, forms);
+      wires = BroadcastInTurn(ctx, tensor, forms, device);
     } else {
-      wires = AllGatherWires(ctx, Wire(tensor, longest, ctx.device()));
+      wires = AllGatherWires(ctx, Wire(tensor, longest, device));
     }
     result = FromWires(wires, forms, tensor.device());
   });
   return result;
 }
 
-std::vector<Tensor> gather(const Context& ctx, const Tensor& tensor, int root) {
+std::vector<Tensor> GatherBy(c10::Device device, const Context& ctx, const Tensor& tensor,
+                             int root) {
   CheckRoot(ctx, "gather to", root);
   std::vector<Tensor> result;
   internal::Collective("gather", ctx.rank(), ctx.world_size(), [&] {
@@ -218,9 +221,9 @@ std::vector<Tensor> gather(const Context& ctx, const Tensor& tensor, int root) {
     const std::vector<Form> forms = AgreedForms(ctx, "gather", tensor);
     const std::int64_t longest = Longest(forms);
     std::vector<std::vector<Tensor>> outputs;
-    if (ctx.rank() == root) outputs.push_back(EmptyWires(ctx, ctx.world_size(), longest));
+    if (ctx.rank() == root) outputs.push_back(EmptyWires(device, ctx.world_size(), longest));
     if (longest > 0) {
-      std::vector<Tensor> inputs = {Wire(tensor, longest, ctx.device())};
+      std::vector<Tensor> inputs = {Wire(tensor, longest, device)};
       c10d::GatherOptions options;
       options.rootRank = root;
       ctx.process_group()->gather(outputs, inputs, options)->wait(kNoTimeout);
@@ -228,6 +231,16 @@ std::vector<Tensor> gather(const Context& ctx, const Tensor& tensor, int root) {
     if (ctx.rank() == root) result = FromWires(outputs[0], forms, tensor.device());
   });
   return result;
+}
+
+}  // namespace
+
+std::vector<Tensor> all_gather(const Context& ctx, const Tensor& tensor) {
+  return AllGatherBy(ctx.device(), ctx, tensor);
+}
+
+std::vector<Tensor> gather(const Context& ctx, const Tensor& tensor, int root) {
+  return GatherBy(ctx.device(), ctx, tensor, root);
 }
 
 Tensor scatter(const Context& ctx, const std::vector<Tensor>& tensors, int root) {
@@ -252,11 +265,11 @@ Tensor scatter(const Context& ctx, const std::vector<Tensor>& tensors, int root)
     const auto bytes = static_cast<std::int64_t>(forms.size() * sizeof(Form));
     Tensor words = torch::empty({bytes}, torch::kUInt8);
     std::memcpy(words.data_ptr(), forms.data(), static_cast<std::size_t>(bytes));
-    broadcast(ctx, words, root);
+    internal::BroadcastBy(ControlDevice(ctx), ctx, words, root);
     std::memcpy(forms.data(), words.data_ptr(), static_cast<std::size_t>(bytes));
 
     const std::int64_t longest = Longest(forms);
-    std::vector<Tensor> outputs = EmptyWires(ctx, 1, longest);
+    std::vector<Tensor> outputs = EmptyWires(ctx.device(), 1, longest);
     if (longest > 0) {
       std::vector<std::vector<Tensor>> inputs;
       if (ctx.rank() == root) {
@@ -273,7 +286,7 @@ Tensor scatter(const Context& ctx, const std::vector<Tensor>& tensors, int root)
 }
 
 std::vector<std::string> all_gather_object(const Context& ctx, const std::string& text) {
-  return Texts(all_gather(ctx, internal::Bytes(text)));
+  return Texts(AllGatherBy(ControlDevice(ctx), ctx, internal::Bytes(text)));
 }
 
 std::vector<std::string> all_gather_object(const Context& ctx, const char* text) {
@@ -281,7 +294,7 @@ std::vector<std::string> all_gather_object(const Context& ctx, const char* text)
 }
 
 std::vector<std::string> gather_object(const Context& ctx, const std::string& text, int root) {
-  return Texts(gather(ctx, internal::Bytes(text), root));
+  return Texts(GatherBy(ControlDevice(ctx), ctx, internal::Bytes(text), root));
 }
 
 std::vector<c10::IValue> all_gather_object(const Context& ctx, const c10::IValue& value) {

@@ -11,11 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "worker/src/control_device.h"
 #include "worker/src/failure.h"
 #include "worker/src/gradient_reducer_state.h"
 
 namespace ddp::detail {
 namespace {
+
+using internal::ControlDevice;
 
 using WorkPtr = decltype(std::declval<c10d::ProcessGroup>().allreduce(
     std::declval<std::vector<torch::Tensor>&>()));
@@ -29,7 +32,8 @@ WorkPtr StartReduce(const Context& ctx, torch::Tensor tensor,
 }
 
 torch::Tensor Flag(const Context& ctx, bool set) {
-  return torch::full({1}, set ? 1 : 0, torch::TensorOptions(torch::kInt64).device(ctx.device()));
+  return torch::full({1}, set ? 1 : 0,
+                     torch::TensorOptions(torch::kInt64).device(ControlDevice(ctx)));
 }
 
 constexpr char kTakingPart[] = "join(): keeping step with ranks that have more inputs";
@@ -48,8 +52,8 @@ std::int64_t Sum(const Context& ctx, bool set) {
 
 // Where all are to stop with the first rank that has no more inputs: throws if there is one.
 void ThrowIfOneHasEnded(const Context& ctx, bool ended) {
-  const torch::Tensor of_rank =
-      torch::zeros({ctx.world_size()}, torch::TensorOptions(torch::kInt64).device(ctx.device()));
+  const torch::Tensor of_rank = torch::zeros(
+      {ctx.world_size()}, torch::TensorOptions(torch::kInt64).device(ControlDevice(ctx)));
   if (ended) of_rank[ctx.rank()].fill_(1);
   Reduce(ctx, of_rank);
   const torch::Tensor ranks = of_rank.nonzero();
@@ -75,8 +79,9 @@ void GradientReducer::tell_whether_gradients_follow() {
 
 int GradientReducer::highest_rank(bool eligible) const {
   const Context& ctx = *state_->ctx;
-  const torch::Tensor rank = torch::full({1}, eligible ? ctx.rank() : -1,
-                                         torch::TensorOptions(torch::kInt64).device(ctx.device()));
+  const torch::Tensor rank =
+      torch::full({1}, eligible ? ctx.rank() : -1,
+                  torch::TensorOptions(torch::kInt64).device(ControlDevice(ctx)));
   Reduce(ctx, rank, c10d::ReduceOp::MAX);
   return static_cast<int>(rank.item<std::int64_t>());
 }

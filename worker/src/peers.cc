@@ -212,6 +212,16 @@ void Peers::ReportError(const std::string& text) {
   changed_.wait_for(lock, kSlack, [this] { return cause_.has_value(); });
 }
 
+void Peers::WatchForLoss(std::function<void()> on_loss) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    watches_ = true;
+    if (!is_loss_) on_loss_ = std::exchange(on_loss, nullptr);
+  }
+  if (on_loss != nullptr) on_loss();
+  Wake();
+}
+
 void Peers::Wake() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
@@ -252,6 +262,7 @@ void Peers::Run() {
         std::remove_if(lines_.begin(), lines_.end(), [](const auto& line) { return line->closed; }),
         lines_.end());
     if (ready[0].revents != 0 && !ObeyOwner()) return;
+    if (IsHub()) BeginAskingIfOneIsLost();
   }
 }
 
@@ -363,8 +374,11 @@ void Peers::HandleEnd(Line* line) {
       const std::lock_guard<std::mutex> lock(mutex_);
       hub_socket_ = -1;
     }
-    Conclude(hub_left_ ? "Rank 0 has finished and left."
-                       : "Rank 0 has ended, or can no longer be reached.");
+    if (hub_left_) {
+      Conclude("Rank 0 has finished and left.", /*is_loss=*/false);
+    } else {
+      Conclude("Rank 0 has ended, or can no longer be reached.");
+    }
     return;
   }
   if (line->rank < 0) return;
@@ -395,16 +409,32 @@ void Peers::ConcludeIfDone() {
   }
 }
 
+void Peers::BeginAskingIfOneIsLost() {
+  if (asking_rank_.has_value()) return;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!watches_) return;
+  }
+  const auto lost = [](const PeerReport& report) {
+    return report.state == State::kEnded || report.state == State::kFailed;
+  };
+  if (std::any_of(reports_.begin(), reports_.end(), lost)) BeginAsking(0);
+}
+
 // The first conclusion stands: what ranks do after it follows from it.
-void Peers::Conclude(const std::string& cause) {
+void Peers::Conclude(const std::string& cause, bool is_loss) {
   asking_rank_.reset();
+  std::function<void()> on_loss;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (cause_.has_value()) return;
     cause_ = cause;
+    is_loss_ = is_loss;
+    if (is_loss) on_loss = std::exchange(on_loss_, nullptr);
   }
   if (IsHub()) SendToAll("CAUSE " + cause);
   changed_.notify_all();
+  if (on_loss != nullptr) on_loss();
 }
 
 // ---- The process's own ----

@@ -69,6 +69,12 @@ class Peers {
   // Tells the others why this process is about to end.
   void ReportError(const std::string& text);
 
+  // For ranks whose collectives do not fail by themselves when another one is lost. All of them
+  // call this once they are connected: from then on a rank that fails, or ends without BYE, is a
+  // cause at once, though nobody asks. `on_loss` is called once on each rank when there is a cause,
+  // unless it is that rank 0 has left well; on a thread of this class, or here and now.
+  void WatchForLoss(std::function<void()> on_loss);
+
  private:
   struct Line;  // a connection and its unfinished line
 
@@ -83,7 +89,8 @@ class Peers {
   void HandleEnd(Line* line);
   void BeginAsking(int asking_rank);
   void ConcludeIfDone();
-  void Conclude(const std::string& cause);
+  void BeginAskingIfOneIsLost();
+  void Conclude(const std::string& cause, bool is_loss = true);
   void SendToHub(const std::string& text);
   void SendToAll(const std::string& text);
 
@@ -113,6 +120,9 @@ class Peers {
   bool ask_ = false;                  // the hub's own request to its thread
   std::optional<std::string> error_;  // likewise
   std::optional<std::string> cause_;
+  bool is_loss_ = false;  // cause_
+  bool watches_ = false;
+  std::function<void()> on_loss_;  // null: called, or there is none
 
   std::thread thread_;  // the last member: runs while all others live
 };

@@ -15,12 +15,10 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
-#ifdef USE_C10D_NCCL
-#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
-#endif
 
 #include "worker/src/compat.h"
 #include "worker/src/failure.h"
+#include "worker/src/nccl_group.h"
 #include "worker/src/tcp.h"
 
 namespace ddp::internal {
@@ -31,12 +29,6 @@ constexpr int kMissingRanksNamed = 16;
 // Of one exchange with the store, at least; some versions of libtorch count in whole seconds. How
 // long ranks wait for each other is Options::init_timeout.
 constexpr std::chrono::seconds kStoreTimeout(30);
-
-#ifdef USE_C10D_NCCL
-constexpr bool kHasNccl = true;
-#else
-constexpr bool kHasNccl = false;
-#endif
 
 constexpr char kAll[] = "joined/all";  // kWell once all are there, or why somebody cannot join
 constexpr char kWell[] = "well";
@@ -192,6 +184,8 @@ c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Op
                                                 store);
 }
 
+bool GroupsCarryBoth() { return compat::kHasBackends<c10d::ProcessGroup>; }
+
 GlooDevices MakeGlooDevices(const LaunchEnvironment& env) {
   using c10d::ProcessGroupGloo;
   GlooDevices devices;
@@ -259,26 +253,26 @@ void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
   if (all != kWell) throw CollectiveError("the ranks do not come together: " + all);
 }
 
-c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(
-    const LaunchEnvironment& env, const Options& options, const std::string& backend,
-    c10::Device device, const GlooDevices& gloo_devices,
-    const c10::intrusive_ptr<c10d::Store>& store) {
-  c10::intrusive_ptr<c10d::ProcessGroup> group;
+Group MakeGroup(const LaunchEnvironment& env, const Options& options, const std::string& backend,
+                c10::Device device, const GlooDevices& gloo_devices,
+                const c10::intrusive_ptr<c10d::Store>& store) {
+  Group result;
   Collective("connecting the ranks", env.rank, env.world_size, [&] {
-    if (backend == "nccl") {
-#ifdef USE_C10D_NCCL
-      auto nccl_options = c10d::ProcessGroupNCCL::Options::create();
-      nccl_options->timeout = options.timeout;
-      group = compat::AsProcessGroup<c10d::ProcessGroup>(
-          c10::make_intrusive<c10d::ProcessGroupNCCL>(store, env.rank, env.world_size,
-                                                      nccl_options),
-          store, {device.type()}, /*is_nccl=*/true);
-#endif
-    } else {
-      group = ConnectGloo(env, options, device, gloo_devices, store);
+    if (backend == "gloo") {
+      result.group = ConnectGloo(env, options, device, gloo_devices, store);
+      result.carries_cpu_tensors = true;
+      return;
     }
+    NcclGroup nccl = MakeNcclGroup(env, options, store);
+    result.group = nccl.group;
+    result.abort = std::move(nccl.abort);
+    if (gloo_devices.empty()) return;
+    const auto gloo = ConnectGloo(env, options, c10::Device(c10::kCPU), gloo_devices,
+                                  c10::make_intrusive<c10d::PrefixStore>("cpu", store));
+    compat::CarryAs(*result.group, c10::kCPU, *gloo);
+    result.carries_cpu_tensors = true;
   });
-  return group;
+  return result;
 }
 
 }  // namespace ddp::internal

@@ -5,6 +5,7 @@
 #include <c10/core/Device.h>
 #include <ddp/context.h>
 
+#include <functional>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -28,6 +29,9 @@ c10::Device ChooseDevice(const std::string& wanted, const std::string& backend,
 // Throws BindError on rank 0, CollectiveError elsewhere.
 c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Options& options);
 
+// Whether one group can be NCCL's for a GPU's tensors and Gloo's for the CPU's: not in 1.13.
+bool GroupsCarryBoth();
+
 // Where Gloo is to talk: over GLOO_SOCKET_IFNAME, or else the address towards rank 0. Throws
 // ConfigError.
 GlooDevices MakeGlooDevices(const LaunchEnvironment& env);
@@ -41,11 +45,18 @@ void RefuseToJoin(const LaunchEnvironment& env, const std::string& reason, c10d:
 void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
                      const std::string& backend, c10::Device device, c10d::Store* store);
 
-// Connects the ranks, which are all there. `gloo_devices` is empty for nccl.
-c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(
-    const LaunchEnvironment& env, const Options& options, const std::string& backend,
-    c10::Device device, const GlooDevices& gloo_devices,
-    const c10::intrusive_ptr<c10d::Store>& store);
+struct Group {
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  bool carries_cpu_tensors = false;
+  std::function<void()>
+      abort;  // ends collectives that do not fail by themselves; null: none are so
+};
+
+// Connects the ranks, which are all there. With nccl, `gloo_devices` are for CPU tensors, and
+// empty without GroupsCarryBoth().
+Group MakeGroup(const LaunchEnvironment& env, const Options& options, const std::string& backend,
+                c10::Device device, const GlooDevices& gloo_devices,
+                const c10::intrusive_ptr<c10d::Store>& store);
 
 }  // namespace ddp::internal
 

@@ -11,6 +11,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
+#include "worker/src/control_device.h"
 #include "worker/src/failure.h"
 
 namespace ddp::internal {
@@ -50,7 +51,7 @@ std::string GatherRngStates(const Context& ctx, c10::Device device) {
   torch::Tensor mine;
   {
     const std::lock_guard<std::mutex> lock(generator.mutex());
-    mine = generator.get_state().to(ctx.device());
+    mine = generator.get_state().to(ControlDevice(ctx));
   }
   std::vector<std::vector<torch::Tensor>> all(1);
   for (int rank = 0; rank < ctx.world_size(); ++rank) all[0].push_back(torch::empty_like(mine));

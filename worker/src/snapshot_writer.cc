@@ -54,6 +54,7 @@ void SnapshotWriter::Publish(CheckpointImage image) {
     const std::chrono::nanoseconds start = ThreadTime();
     const std::int64_t step = image.step;
     try {
+      if (image.await != nullptr) image.await();
       slots_.Publish(std::move(image));
       newest_step_ = step;
       published_(step);

@@ -1,13 +1,18 @@
 #include "worker/src/state_image.h"
 
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <ddp/errors.h>
-#include <torch/cuda.h>
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "worker/src/lost_group.h"
 
 namespace ddp::internal {
 namespace {
@@ -43,7 +48,7 @@ StateImage::StateImage(std::vector<NamedTensor> tensors) {
     const torch::Tensor& tensor = item.tensor;
     items_.push_back(
         {{item.name, DtypeName(item.name, tensor.scalar_type()), tensor.sizes().vec()}, tensor, 0});
-    has_gpu_tensors_ = has_gpu_tensors_ || tensor.is_cuda();
+    has_gpu_tensors_ = has_gpu_tensors_ || !tensor.device().is_cpu();
   }
   std::sort(items_.begin(), items_.end(),
             [](const Item& a, const Item& b) { return ComesFirst(a.info, b.info); });
@@ -53,22 +58,79 @@ StateImage::StateImage(std::vector<NamedTensor> tensors) {
   }
 }
 
-std::vector<TensorBytes> StateImage::CopyTo(std::byte* memory) const {
-  const torch::NoGradGuard no_grad;
+CheckpointImage StateImage::CopyTo(std::byte* memory) const {
+  CheckpointImage image;
+  image.await = Copy(memory);
+  image.tensors = At(memory);
+  return image;
+}
+
+CheckpointImage StateImage::CopyTo(std::byte* memory, std::byte* pinned) const {
+  CheckpointImage image;
+  image.await = [memory, pinned, bytes = bytes_, copied = Copy(pinned)] {
+    if (copied != nullptr) copied();
+    std::memcpy(memory, pinned, bytes);
+  };
+  image.tensors = At(memory);
+  return image;
+}
+
+std::vector<TensorBytes> StateImage::At(const std::byte* memory) const {
   std::vector<TensorBytes> result;
+  for (const Item& item : items_) {
+    result.push_back(
+        {item.info, memory + item.offset, static_cast<std::size_t>(item.tensor.nbytes())});
+  }
+  return result;
+}
+
+std::function<void()> StateImage::Copy(std::byte* memory) const {
+  const torch::NoGradGuard no_grad;
+  std::vector<c10::Device> gpus;
   for (const Item& item : items_) {
     const torch::Tensor& from = item.tensor;
     std::byte* const to = memory + item.offset;
     const auto size = static_cast<std::size_t>(from.nbytes());
-    if (size > 0 && from.device().is_cpu() && from.is_contiguous()) {
+    if (size == 0) continue;
+    if (!from.device().is_cpu()) {
+      const bool is_new = std::find(gpus.begin(), gpus.end(), from.device()) == gpus.end();
+      if (is_new) gpus.push_back(from.device());
+    } else if (from.is_contiguous()) {
       std::memcpy(to, from.data_ptr(), size);
-    } else if (size > 0) {
-      torch::from_blob(to, from.sizes(), from.scalar_type()).copy_(from, /*non_blocking=*/true);
+    } else {
+      torch::from_blob(to, from.sizes(), from.scalar_type()).copy_(from);
     }
-    result.push_back({item.info, to, size});
   }
-  if (has_gpu_tensors_) torch::cuda::synchronize();
-  return result;
+  if (gpus.empty()) return nullptr;
+  std::vector<c10::Stream> copies;
+  for (const c10::Device gpu : gpus) copies.push_back(CopyFrom(gpu, memory));
+  return [copies] {
+    for (const c10::Stream& stream : copies) stream.synchronize();
+    // A kernel that was aborted ended after this was noted.
+    if (GroupIsLost()) throw CheckpointError("a rank was lost during the step");
+  };
+}
+
+c10::Stream StateImage::CopyFrom(c10::Device gpu, std::byte* memory) const {
+  const c10::impl::VirtualGuardImpl streams(gpu.type());
+  const c10::Stream training = streams.getStream(gpu);
+  const c10::Stream copying = streams.getStreamFromGlobalPool(gpu);
+  c10::Event ready(gpu.type());
+  ready.record(training);
+  ready.block(copying);
+  {
+    const c10::StreamGuard guard(copying);
+    for (const Item& item : items_) {
+      const torch::Tensor& from = item.tensor;
+      if (from.device() != gpu || from.nbytes() == 0) continue;
+      torch::from_blob(memory + item.offset, from.sizes(), from.scalar_type())
+          .copy_(from, /*non_blocking=*/true);
+    }
+  }
+  c10::Event done(gpu.type());
+  done.record(copying);
+  done.block(training);  // what changes the tensors comes after the copy
+  return copying;
 }
 
 }  // namespace ddp::internal

@@ -2,12 +2,16 @@
 #ifndef DDPRUN_WORKER_SRC_STATE_IMAGE_H_
 #define DDPRUN_WORKER_SRC_STATE_IMAGE_H_
 
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "worker/src/checkpoint_folder.h"
 #include "worker/src/model_sync.h"
-#include "worker/src/safetensors.h"
 
 namespace ddp::internal {
 
@@ -27,9 +31,18 @@ class StateImage {
   std::size_t bytes() const { return bytes_; }
   bool has_gpu_tensors() const { return has_gpu_tensors_; }
 
-  // Copies the values of now to `memory`, of bytes(), and returns when they are there. What is
-  // returned points into it, in the order of a file.
-  std::vector<TensorBytes> CopyTo(std::byte* memory) const;
+  // Copies the values of now to `memory`, of bytes(). What is returned is whole but for step and
+  // metadata, and points into the memory, in the order of a file.
+  //
+  // With has_gpu_tensors() the memory must be pinned, and the copy may be under way: the GPU makes
+  // it when it has done what it was told before, and does what it is told from now on after it. So
+  // nobody waits for the GPU, but CheckpointImage::await. That throws CheckpointError where the
+  // values may have come from a collective that was aborted.
+  CheckpointImage CopyTo(std::byte* memory) const;
+
+  // The same, for memory that is not pinned: `pinned`, of bytes() too, is used until
+  // CheckpointImage::await has returned, which copies from there to `memory`.
+  CheckpointImage CopyTo(std::byte* memory, std::byte* pinned) const;
 
  private:
   struct Item {
@@ -37,6 +50,13 @@ class StateImage {
     torch::Tensor tensor;
     std::size_t offset = 0;
   };
+  // Begins to copy to `memory`; returns what waits until the values are there, null if they are.
+  std::function<void()> Copy(std::byte* memory) const;
+  // Has the GPU copy its tensors; returns the stream on which it does.
+  c10::Stream CopyFrom(c10::Device gpu, std::byte* memory) const;
+  // What a file holds of the tensors, which are at `memory`.
+  std::vector<TensorBytes> At(const std::byte* memory) const;
+
   std::vector<Item> items_;
   std::size_t bytes_ = 0;
   bool has_gpu_tensors_ = false;

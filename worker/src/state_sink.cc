@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -16,7 +17,10 @@ namespace {
 constexpr std::size_t kSmallBytes = std::size_t{256} << 10;   // tensors that may share a chunk
 constexpr std::size_t kCachedBytes = std::size_t{128} << 10;  // copied, then hashed
 
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // copied to a GPU at once
+
 bool IsInPlace(const StatePart& part) { return part.to.is_cpu() && part.to.is_contiguous(); }
+bool IsInPieces(const StatePart& part) { return !part.to.is_cpu() && part.to.is_contiguous(); }
 
 }  // namespace
 
@@ -59,14 +63,12 @@ void StateSink::Begin() {
       continue;
     }
     to_ = nullptr;
-    pieces_ = torch::Tensor();
+    whole_ = torch::Tensor();
     if (!part.to.defined()) return;
-    pieces_ =
-        IsInPlace(part)
-            ? part.to
-            : torch::empty(part.to.sizes(),
-                           part.to.options().device(torch::kCPU).pinned_memory(part.to.is_cuda()));
-    to_ = static_cast<std::byte*>(pieces_.data_ptr());
+    whole_ = IsInPlace(part) || IsInPieces(part)
+                 ? part.to
+                 : torch::empty(part.to.sizes(), part.to.options().device(torch::kCPU));
+    if (!IsInPieces(part)) to_ = static_cast<std::byte*>(whole_.data_ptr());
     return;
   }
 }
@@ -76,10 +78,10 @@ void StateSink::Finish() {
   if (damaged_.empty() && HashText(hash_.Digest()) != part.hash) {
     damaged_ = part.name;
   }
-  if (to_ != nullptr && part.bytes > 0 && !pieces_.is_same(part.to)) {
+  if (part.bytes > 0 && whole_.defined() && !whole_.is_same(part.to)) {
     const torch::NoGradGuard no_grad;
     torch::Tensor to = part.to;
-    to.copy_(pieces_);
+    to.copy_(whole_);
   }
 }
 
@@ -94,11 +96,34 @@ std::byte* StateSink::Place(const StateChunk& chunk) const {
   return static_cast<std::byte*>(part.to.data_ptr()) + begin;
 }
 
+const std::byte* StateSink::ToDevice(const std::byte* data, std::size_t size) {
+  const torch::NoGradGuard no_grad;
+  const auto count = static_cast<std::int64_t>(size);
+  if (!pinned_.defined()) {
+    pinned_ = torch::empty({static_cast<std::int64_t>(kPieceBytes)},
+                           torch::TensorOptions(torch::kUInt8).pinned_memory(true));
+  }
+  std::memcpy(pinned_.data_ptr(), data, size);
+  whole_.view({-1})
+      .view(torch::kUInt8)
+      .narrow(0, static_cast<std::int64_t>(taken_), count)
+      .copy_(pinned_.narrow(0, 0, count));
+  return static_cast<const std::byte*>(pinned_.data_ptr());
+}
+
 void StateSink::Take(const std::byte* data, std::size_t size) {
   while (size > 0) {
-    const std::size_t piece = std::min({size, parts_[next_].bytes - taken_, kCachedBytes});
-    if (to_ != nullptr && to_ + taken_ != data) std::memcpy(to_ + taken_, data, piece);
-    hash_.Update(to_ != nullptr ? to_ + taken_ : data, piece);
+    const bool in_pieces = to_ == nullptr && whole_.defined();
+    const std::size_t piece =
+        std::min({size, parts_[next_].bytes - taken_, in_pieces ? kPieceBytes : kCachedBytes});
+    const std::byte* arrived = data;
+    if (in_pieces) {
+      arrived = ToDevice(data, piece);
+    } else if (to_ != nullptr) {
+      if (to_ + taken_ != data) std::memcpy(to_ + taken_, data, piece);
+      arrived = to_ + taken_;
+    }
+    hash_.Update(arrived, piece);
     data += piece;
     size -= piece;
     taken_ += piece;

@@ -32,8 +32,9 @@ inline constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;
 std::vector<StateChunk> ChunksOf(const std::vector<StatePart>& parts);
 
 // Takes the bytes of all parts, in order, and hashes what has arrived while the cache still has it.
-// A part whose tensor is contiguous in the CPU's memory is written in place; another one is put
-// together first, one at a time.
+// A part whose tensor is contiguous in the CPU's memory is written in place; what is contiguous on
+// a GPU gets its bytes by way of a little pinned memory; another one is put together first, one at
+// a time.
 class StateSink {
  public:
   explicit StateSink(std::vector<StatePart> parts);
@@ -54,14 +55,17 @@ class StateSink {
  private:
   void Begin();
   void Finish();
+  // Copies the next bytes to a part on a GPU. Returns where they were on their way.
+  const std::byte* ToDevice(const std::byte* data, std::size_t size);
 
   const std::vector<StatePart> parts_;
   std::vector<std::size_t> offsets_;  // of the parts
   std::size_t bytes_ = 0;
   std::size_t next_ = 0;     // part
   std::size_t taken_ = 0;    // of it
-  std::byte* to_ = nullptr;  // its memory; null: nobody wants it
-  torch::Tensor pieces_;     // owns that, unless it is the part's own
+  std::byte* to_ = nullptr;  // its memory; null: on a GPU, or nobody wants it
+  torch::Tensor whole_;      // owns that, or is the part's own; undefined: nobody wants it
+  torch::Tensor pinned_;     // on the way to a GPU; undefined until it is needed
   Xxh3Stream hash_;
   std::string damaged_;
 };

@@ -323,7 +323,7 @@ std::string StreamState(const Context& ctx, const FoundState& state, std::vector
   StateSink sink(std::move(parts));
   if (ctx.world_size() == 1) {
     sink.Take(state.bytes(), sink.bytes());
-  } else if (ctx.device().is_cuda()) {
+  } else if (!ctx.carries_cpu_tensors()) {
     StreamByBroadcast(ctx, state, chunks, &sink);
   } else {
     StreamByGloo(ctx, state, chunks, &sink);

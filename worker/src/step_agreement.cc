@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/src/control_device.h"
 #include "worker/src/failure.h"
 
 namespace ddp::internal {
@@ -31,7 +32,7 @@ StepAgreement::Values StepAgreement::Exchange(const Values& mine) {
     }
     torch::Tensor row = torch::empty({static_cast<std::int64_t>(kValues)}, torch::kInt64);
     for (std::size_t i = 0; i < kValues; ++i) row.data_ptr<std::int64_t>()[i] = mine[i];
-    values_ = row.to(ctx_.device());
+    values_ = row.to(ControlDevice(ctx_));
     std::vector<torch::Tensor> message = {values_};
     c10d::AllreduceOptions options;
     options.reduceOp = c10d::ReduceOp::MAX;

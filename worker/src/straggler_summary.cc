@@ -11,6 +11,7 @@
 
 #include "worker/contract/control.h"
 #include "worker/src/control_client.h"
+#include "worker/src/control_device.h"
 #include "worker/src/failure.h"
 
 namespace ddp::internal {
@@ -69,7 +70,7 @@ void StragglerSummaries::Begin() {
     torch::Tensor times = torch::zeros({ctx_.world_size(), 2}, torch::kInt64);
     times[ctx_.rank()][0] = std::int64_t{mine.first_quartile.count()};
     times[ctx_.rank()][1] = std::int64_t{mine.median.count()};
-    exchanged_ = times.to(ctx_.device());
+    exchanged_ = times.to(ControlDevice(ctx_));
     std::vector<torch::Tensor> message = {exchanged_};
     pending_ = [work = ctx_.process_group()->allreduce(message)] { work->wait(); };
   });

@@ -1,5 +1,6 @@
 #include "worker/src/checkpoint_writer.h"
 
+#include <ddp/errors.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -70,6 +71,40 @@ TEST_F(CheckpointWriterTest, SaysWhenACheckpointIsOnDisk) {
   EXPECT_FALSE(status.writing);
   std::string newest;
   EXPECT_NE(OpenNewestCheckpoint(folder_.path(), &newest), nullptr);
+}
+
+// As a GPU does, that copies the tensors while training goes on.
+TEST_F(CheckpointWriterTest, WaitsForBytesThatAreStillOnTheirWay) {
+  CheckpointWriter writer(folder_.path(), {2, 0}, Events());
+  std::string bytes = "???";
+  std::promise<void> arrive;
+  CheckpointImage image = {1, {{{"model.x", "U8", {3}}, bytes.data(), 3}}, {}};
+  image.await = [&bytes, arrived = arrive.get_future().share()] {
+    arrived.wait();
+    bytes = "abc";
+  };
+  writer.Start(std::move(image));
+  EXPECT_TRUE(writer.busy());
+  EXPECT_THAT(testing::FilesIn(folder_.path()), IsEmpty());
+  arrive.set_value();
+  writer.Wait();
+  EXPECT_THAT(testing::ReadFile(Path(1)), ::testing::EndsWith("abc"));
+}
+
+TEST_F(CheckpointWriterTest, BytesThatAreWorthNothingAreNotSaved) {
+  CheckpointWriter writer(folder_.path(), {2, 0}, Events());
+  Save(writer, 1);
+  CheckpointImage image = Image(2);
+  image.await = [] { throw CheckpointError("a rank was lost during the step"); };
+  ::testing::internal::CaptureStderr();
+  writer.Start(std::move(image));
+  writer.Wait();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("checkpoint of step 2 is not saved: a rank was lost during the step. "
+                        "Training goes on; the newest checkpoint is " +
+                        Path(1)));
+  EXPECT_THAT(testing::FilesIn(folder_.path()), ElementsAre(CheckpointName(1)));
+  EXPECT_EQ(writer.status().failed, 1);
 }
 
 // Whatever the disk says: training goes on, the file before is as it was, and nothing is left of

@@ -189,6 +189,76 @@ TEST(PeersTest, AMemberWhoseRankZeroIsGoneSaysSo) {
   EXPECT_EQ(rank1.Ask(), "Rank 0 has ended, or can no longer be reached.");
 }
 
+// One that loss is told to.
+struct Watcher {
+  explicit Watcher(Peers& peers) {
+    peers.WatchForLoss([this] { told.set_value(); });
+  }
+  bool IsTold() { return future.wait_for(std::chrono::seconds(10)) == std::future_status::ready; }
+  bool IsToldSoFar() { return future.wait_for(milliseconds(0)) == std::future_status::ready; }
+  std::promise<void> told;  // a second time would throw
+  std::future<void> future = told.get_future();
+};
+
+// Seen red without BeginAskingIfOneIsLost(): then nobody is told before one asks.
+TEST(PeersTest, ToThoseWhoWatchARankThatEndsIsACauseAtOnce) {
+  Peers hub(3, [] { return Activity{"is in backward of step 3", {}}; });
+  auto rank1 = std::make_unique<Mute>(hub.contact());
+  Peers rank2("127.0.0.1", hub.contact(), 2, 3, [] { return Activity{"is in barrier", {}}; });
+  Watcher of_hub(hub);
+  Watcher of_rank2(rank2);
+  EXPECT_EQ(rank1->ReadLine(), "WELCOME");
+  EXPECT_FALSE(of_hub.IsToldSoFar());
+  rank1.reset();
+  EXPECT_TRUE(of_hub.IsTold());
+  EXPECT_TRUE(of_rank2.IsTold());
+  for (Peers* const peers : {&hub, &rank2}) {
+    EXPECT_THAT(peers->KnownCause(),
+                ::testing::StartsWith("Rank 1 has ended without a word, as after a signal. "));
+  }
+}
+
+TEST(PeersTest, ToThoseWhoWatchAnErrorIsACauseAtOnceAndALeaveIsNone) {
+  Job job(4);
+  Watcher of_rank0(*job.peers[0]);
+  Watcher of_rank3(*job.peers[3]);
+  job.peers[2].reset();
+  job.peers[1]->ReportError("cannot read the data");
+  EXPECT_TRUE(of_rank0.IsTold());
+  EXPECT_TRUE(of_rank3.IsTold());
+  EXPECT_THAT(
+      job.peers[3]->KnownCause(),
+      ::testing::StartsWith("Rank 1 failed: cannot read the data. Rank 2 has finished and left. "));
+}
+
+TEST(PeersTest, ToThoseWhoWatchTheEndOfRankZeroIsACauseUnlessItLeft) {
+  Job well(2);
+  Watcher of_the_well(*well.peers[1]);
+  well.peers[0].reset();
+  EXPECT_EQ(well.peers[1]->Ask(), "Rank 0 has finished and left.");
+  EXPECT_FALSE(of_the_well.IsToldSoFar());
+  Job failed(2);
+  Watcher of_the_failed(*failed.peers[1]);
+  failed.peers[0]->ReportError("out of memory");
+  EXPECT_TRUE(of_the_failed.IsTold());
+}
+
+TEST(PeersTest, WhoBeginsToWatchLateIsToldOfWhatWasBefore) {
+  Peers hub(2, [] { return Activity{"is in barrier", {}}; });
+  { const Mute rank1(hub.contact()); }
+  EXPECT_THAT(hub.Ask(), ::testing::StartsWith("Rank 1 has ended without a word"));
+  Watcher late(hub);
+  EXPECT_TRUE(late.IsToldSoFar());
+
+  Peers other(2, [] { return Activity{"is in barrier", {}}; });
+  {
+    Mute rank1(other.contact());
+    EXPECT_EQ(rank1.ReadLine(), "WELCOME");
+  }
+  Watcher of_other(other);  // whether its thread has seen the end by now or not
+  EXPECT_TRUE(of_other.IsTold());
+}
+
 TEST(PeersTest, StrangersAreCutOff) {
   Peers hub(2, [] { return Activity{"is in barrier", {}}; });
   Mute wrong_token(hub.contact(), "HELLO 00000000000000000000000000000000 1\n");

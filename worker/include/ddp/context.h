@@ -81,8 +81,13 @@ class Context {
 
   std::chrono::milliseconds timeout() const;  // Options::timeout
 
-  // For collectives that this library does not wrap. Never null.
+  // For collectives that this library does not wrap: of tensors on device(), and of tensors on the
+  // CPU where carries_cpu_tensors(). Never null.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group() const;
+
+  // Whether process_group() carries tensors on the CPU too: always with gloo; with nccl, whose
+  // group has Gloo for them, but for libtorch 1.13, which has groups of one kind.
+  bool carries_cpu_tensors() const;
 
   // The store that all ranks of this generation share, for small facts between them: a key-value
   // table that rank 0 hosts. Keys that begin with "ddp/" are this library's. Never null.
@@ -125,6 +130,11 @@ class Context {
 // The ranks also keep a connection each to another port of rank 0, any that is free, at
 // MASTER_ADDR. Nothing is said on it until a collective fails; then it tells which rank is missing,
 // and why. Where it cannot be made, errors say less, and all else works.
+//
+// With nccl, collectives that another rank's end leaves waiting do not fail by themselves: what
+// waits for the GPU waits on. Over that connection this rank hears of it, and aborts them, from
+// libtorch 2.x on; the next call of this library that depends on them throws CollectiveError. How
+// NCCL's own watchdog is set, where the environment does not say otherwise: docs/gpu.md.
 //
 // Gloo talks over the local address that routes to MASTER_ADDR, so the host's own name need not
 // resolve; GLOO_SOCKET_IFNAME (interface names, separated by commas) overrides that.
