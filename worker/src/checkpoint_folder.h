@@ -37,9 +37,10 @@ struct CheckpointImage {
   std::int64_t step = 0;
   std::vector<TensorBytes> tensors;  // the bytes are the maker's
   Metadata metadata;                 // with everything but hashes, version and step
-  // Unless null: waits until the bytes are there, which is as long as a GPU copies them; throws
-  // where they are worth nothing. To be called before they are read.
-  std::function<void()> await = nullptr;
+  // Unless null, to be called before the bytes are read: waits until they are there, which is as
+  // long as a GPU copies them. False: they are worth nothing, because a rank was lost; training
+  // says so.
+  std::function<bool()> await = nullptr;
 };
 
 // `[rank <rank>] warning: <text>` as one line on stderr.

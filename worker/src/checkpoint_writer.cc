@@ -72,7 +72,7 @@ void CheckpointWriter::Write(CheckpointImage image) {
   }
   std::string path;
   try {
-    if (image.await != nullptr) image.await();
+    if (image.await != nullptr && !image.await()) return;
     path = SaveCheckpoint(directory_, std::move(image), &owner_);
   } catch (const std::exception& e) {
     Fail(step, e.what());

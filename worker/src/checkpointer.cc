@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -257,7 +258,13 @@ void Checkpointer::Impl::BeginSteps(const CheckpointParts& parts) {
   snapshots.emplace(folder, ctx.rank(), resumed_step, [this](std::int64_t step) {
     internal::ControlClient::Process().Send(ddprun::control::kSnapshot, std::to_string(step));
   });
-  snapshots->Prepare(StateImage(internal::TensorsOf(parts)).bytes());
+  const StateImage image(internal::TensorsOf(parts));
+  std::function<void()> pin;
+  if (image.has_gpu_tensors()) {
+    // Not in a step: pinning takes long, and holds the GPU up.
+    pin = [this, bytes = image.bytes()] { snapshot_staging.Reserve(bytes, /*pinned=*/true); };
+  }
+  snapshots->Prepare(image.bytes(), std::move(pin));
 }
 
 // Requests to save; steps between two snapshots; whether this rank makes any.

@@ -30,6 +30,7 @@ void InPlace(const Context& ctx, const char* what, torch::Tensor& tensor, c10::D
     torch::Tensor wire = tensor.detach().to(device).contiguous();
     std::vector<torch::Tensor> tensors = {wire};
     operation(tensors)->wait(kGroupTimeout);
+    internal::WaitForDevice(device);
     if (wire.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(wire);
   });
 }
@@ -63,6 +64,7 @@ void SumAt(const Context& ctx, const char* what, torch::Tensor& tensor, int root
     c10d::ReduceOptions options;
     options.rootRank = root;
     ctx.process_group()->reduce(tensors, options)->wait(kGroupTimeout);
+    internal::WaitForDevice(ctx.device());
     if (ctx.rank() == root) tensor.detach().copy_(sum);
   });
 }

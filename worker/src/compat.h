@@ -82,6 +82,13 @@ std::function<void()> AbortOf(const c10::intrusive_ptr<Nccl>& nccl) {
   }
 }
 
+// Ends what the group has of threads and communicators, where that is not left to its destructor,
+// which 2.x complains about.
+template <typename Nccl>
+void Shutdown(const c10::intrusive_ptr<Nccl>& nccl) {
+  if constexpr (requires { nccl->shutdown(); }) nccl->shutdown();
+}
+
 class Reducer : public c10d::Reducer {
  public:
   using c10d::Reducer::Reducer;

@@ -17,6 +17,7 @@
 #include "worker/contract/control.h"
 #include "worker/src/activity.h"
 #include "worker/src/control_client.h"
+#include "worker/src/failure.h"
 #include "worker/src/kept_memory.h"
 #include "worker/src/launch_environment.h"
 #include "worker/src/lost_group.h"
@@ -49,7 +50,16 @@ Context::Context(Context&&) noexcept = default;
 
 Context::~Context() {
   if (state_ == nullptr) return;  // moved from
-  if (std::uncaught_exceptions() > state_->exceptions_at_start) {
+  bool well = std::uncaught_exceptions() <= state_->exceptions_at_start;
+  if (well && state_->group.leave != nullptr) {
+    try {
+      state_->group.leave();  // while the peers are watched: it waits for what they take part in
+    } catch (const std::exception&) {
+      well = false;
+    }
+  }
+  if (!well || internal::GroupIsLost()) {
+    internal::NoteLossTold();
     // Keeps the last references for ever: see the header.
     state_->group.group.release();
     state_->store.release();
@@ -176,7 +186,10 @@ Context init(const Options& options) {
     state->group = internal::MakeGroup(env, options, state->backend, state->device, gloo_devices,
                                        state->store);
   }
-  internal::AbortWhenLost(state->peers.get(), state->group.abort);
+  internal::LossPlan plan;
+  plan.abort = state->group.abort;
+  plan.end = internal::EndBecauseOfLoss;
+  internal::ActWhenLost(state->peers.get(), std::move(plan));
   ControlClient::Process().Send(control::kReady, "1");
   ControlClient::Process().Send(control::kStandby, control::kAble);
   return Context(std::move(state));

@@ -320,6 +320,7 @@ class UserHook final : public c10d::CommHookInterface {
   explicit UserHook(CommHook hook) : hook_(std::move(hook)) {}
 
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    internal::ThrowIfGroupIsLost();
     return hook_(bucket);
   }
   torch::Tensor parseHookResult(const c10::IValue& result) override {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -20,7 +21,9 @@
 #include <typeinfo>
 
 #include "worker/contract/control.h"
+#include "worker/contract/environment.h"
 #include "worker/src/activity.h"
+#include "worker/src/control_client.h"
 #include "worker/src/lost_group.h"
 #include "worker/src/peers.h"
 
@@ -87,9 +90,42 @@ std::string TextOf(const std::exception& error) {
 }
 
 Failure Describe(const std::exception& error, int rank) {
+  NoteLossTold();  // whoever asks for this is about to end
   Failure failure;
   Classify(error, rank, &failure);
   return failure;
+}
+
+int RankForMessages() {
+  const char* const text = std::getenv(ddprun::env::kRank);
+  if (text == nullptr) return 0;
+  return static_cast<int>(control::ParseNumber(text).value_or(0));
+}
+
+void EndWithFailure(const std::exception_ptr& error) {
+  const int rank = RankForMessages();
+  const Failure failure = Describe(error, rank);
+  std::cout.flush();
+  std::fflush(stdout);
+  if (failure.print) {
+    // One write, so that the lines of several ranks on one terminal do not mix.
+    const std::string line = "[rank " + std::to_string(rank) + "] error: " + failure.text + "\n";
+    std::cerr << line << std::flush;
+  }
+  // The others need not guess; those of a collective are victims themselves, and have asked.
+  if (failure.print && failure.kind != control::kErrorCollective) {
+    if (const auto peers = ProcessPeers()) peers->ReportError(failure.text);
+  }
+  ControlClient::Process().Send(control::kError, failure.kind + " " + failure.text);
+  if (const char* const path = std::getenv(ddprun::env::kErrorFile)) {
+    WriteErrorFile(path, failure, rank);
+  }
+  std::_Exit(EXIT_FAILURE);
+}
+
+void EndBecauseOfLoss() {
+  EndWithFailure(std::make_exception_ptr(CollectiveError(
+      std::string(kGroupIsLost) + ", and yet this rank does not come back" + Cause())));
 }
 
 Failure Describe(const std::exception_ptr& error, int rank) {
@@ -123,18 +159,24 @@ void WriteErrorFile(const std::string& path, const Failure& failure, int rank) {
 
 void ThrowIfGroupIsLost() {
   if (!GroupIsLost()) return;
+  NoteLossTold();
   throw CollectiveError(kGroupIsLost + Cause());
 }
 
 void Collective(const std::string& what, int rank, int world_size,
                 const std::function<void()>& operation) {
   const InCollective here(what);
-  try {
-    operation();
+  const auto check = [] {
     if (GroupIsLost()) throw std::runtime_error(kGroupIsLost);
+  };
+  try {
+    check();  // what is begun now would wait for ever
+    operation();
+    check();
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
+    NoteLossTold();
     throw CollectiveError(what + " failed on rank " + std::to_string(rank) + " of " +
                           std::to_string(world_size) + ": " + TextOf(e) + Cause());
   }

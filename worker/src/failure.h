@@ -29,6 +29,16 @@ std::string Cause();
 Failure Describe(const std::exception_ptr& error, int rank);
 Failure Describe(const std::exception& error, int rank);
 
+// This process's rank for messages; 0 if nobody set it or it is malformed, because the environment
+// may be the very thing that is wrong.
+int RankForMessages();
+
+// Ends the process as ddp::run() does where `error` comes out of its body. Any thread.
+[[noreturn]] void EndWithFailure(const std::exception_ptr& error);
+
+// LossPlan::end: the same, with an error that says which rank was lost.
+[[noreturn]] void EndBecauseOfLoss();
+
 // Writes `{"message": {"message": "Type: text", "extraInfo": {...}}}` to `path`, as torchrun does.
 // Never throws; a file that cannot be written is reported on stderr.
 void WriteErrorFile(const std::string& path, const Failure& failure, int rank);
@@ -38,7 +48,8 @@ void ThrowIfGroupIsLost();
 
 // Calls `operation`; what it throws comes out as ddp::CollectiveError with the text
 // `<what> failed on rank <rank> of <world_size>: <error>. <cause, from the other ranks>`. Errors of
-// this library pass unchanged. Throws as well where the group is lost after it.
+// this library pass unchanged. Where the group is lost (lost_group.h), before it or after, it
+// throws as well: `operation` is not begun then, or its results are void.
 void Collective(const std::string& what, int rank, int world_size,
                 const std::function<void()>& operation);
 

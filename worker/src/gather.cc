@@ -131,6 +131,7 @@ std::vector<Tensor> AllGatherWires(const Context& ctx, const Tensor& wire) {
       EmptyWires(wire.device(), ctx.world_size(), wire.numel())};
   std::vector<Tensor> inputs = {wire};
   ctx.process_group()->allgather(outputs, inputs)->wait(kNoTimeout);
+  internal::WaitForDevice(wire.device());
   return outputs[0];
 }
 
@@ -227,6 +228,7 @@ std::vector<Tensor> GatherBy(c10::Device device, const Context& ctx, const Tenso
       c10d::GatherOptions options;
       options.rootRank = root;
       ctx.process_group()->gather(outputs, inputs, options)->wait(kNoTimeout);
+      internal::WaitForDevice(device);
     }
     if (ctx.rank() == root) result = FromWires(outputs[0], forms, tensor.device());
   });
@@ -279,6 +281,7 @@ Tensor scatter(const Context& ctx, const std::vector<Tensor>& tensors, int root)
       c10d::ScatterOptions options;
       options.rootRank = root;
       ctx.process_group()->scatter(outputs, inputs, options)->wait(kNoTimeout);
+      internal::WaitForDevice(ctx.device());
     }
     result = FromWire(outputs[0], forms[static_cast<std::size_t>(ctx.rank())], ctx.device());
   });

@@ -1,27 +1,41 @@
-// Whether this process has given up its process group because a rank was lost.
+// What becomes of this process when a rank is lost whose end the collectives do not notice.
 //
 // Collectives of Gloo fail by themselves then. NCCL's do not: a kernel waits for the lost rank for
 // ever, and nothing throws. They are aborted instead; that ends the kernels, and leaves in their
-// tensors whatever was there. What would go on from such tensors asks here first. No libtorch.
+// tensors whatever was there. What would go on from such tensors asks here first. And should even
+// that not help, as when a thread is in the driver for good, the process is ended. No libtorch.
 #ifndef DDPRUN_WORKER_SRC_LOST_GROUP_H_
 #define DDPRUN_WORKER_SRC_LOST_GROUP_H_
 
+#include <chrono>
 #include <functional>
-#include <memory>
 
 #include "worker/src/peers.h"
 
 namespace ddp::internal {
 
+struct LossPlan {
+  std::function<void()> abort;  // ends the collectives; may throw, and may never return
+  std::function<void()> end;    // ends the process, and says why
+  // For this process to throw by itself, before anything is aborted under its hands; and then,
+  // before it is ended.
+  std::chrono::milliseconds grace{1000};
+  std::chrono::milliseconds patience{10000};
+};
+
 // A new group, which is well.
 void NoteNewGroup();
 
-// Has `abort` called, on another thread, when a rank is lost; from just before that, GroupIsLost().
-// `peers` may be null: then nobody tells, and NCCL's own watchdog is left.
-void AbortWhenLost(Peers* peers, std::function<void()> abort);
+// Has the plan carried out, on threads of its own, when a rank is lost. `peers` may be null: then
+// nobody tells, and NCCL's own watchdog is left.
+void ActWhenLost(Peers* peers, LossPlan plan);
 
-// Any thread. What ran on a GPU before it said false was not touched by an abort.
+// From when this is known, which is before anything is aborted. Any thread.
 bool GroupIsLost();
+
+// This process is about to end because of it, or needs the group no more: what is left of the plan
+// is not carried out. Any thread.
+void NoteLossTold();
 
 }  // namespace ddp::internal
 

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -65,6 +66,17 @@ std::string MakeToken() {
     token += hex;
   }
   return token;
+}
+
+// The end of a host that lost its power or its network is noticed, though nothing is said.
+void KeepAlive(int fd) {
+  const std::pair<int, int> settings[] = {
+      {TCP_KEEPIDLE, 3}, {TCP_KEEPINTVL, 2}, {TCP_KEEPCNT, 4}};  // seconds, and how often
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  for (const auto& [name, value] : settings) {
+    setsockopt(fd, IPPROTO_TCP, name, &value, sizeof(value));
+  }
 }
 
 // Never blocks, never raises SIGPIPE; what cannot be sent is lost.
@@ -158,6 +170,7 @@ Peers::Peers(const std::string& host, const std::string& contact, int rank, int 
   const std::string_view port = NextWord(&rest);
   lines_.push_back(std::make_unique<Line>());
   lines_[0]->socket = Connect(host, port);
+  KeepAlive(lines_[0]->socket.get());
   lines_[0]->rank = 0;
   hub_socket_ = lines_[0]->socket.get();
   Send(hub_socket_, "HELLO " + std::string(rest) + " " + std::to_string(rank));
@@ -216,7 +229,7 @@ void Peers::WatchForLoss(std::function<void()> on_loss) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     watches_ = true;
-    if (!is_loss_) on_loss_ = std::exchange(on_loss, nullptr);
+    if (!lost_) on_loss_ = std::exchange(on_loss, nullptr);
   }
   if (on_loss != nullptr) on_loss();
   Wake();
@@ -262,7 +275,7 @@ void Peers::Run() {
         std::remove_if(lines_.begin(), lines_.end(), [](const auto& line) { return line->closed; }),
         lines_.end());
     if (ready[0].revents != 0 && !ObeyOwner()) return;
-    if (IsHub()) BeginAskingIfOneIsLost();
+    if (IsHub()) LookForLoss();
   }
 }
 
@@ -282,6 +295,7 @@ bool Peers::ObeyOwner() {
   if (!IsHub()) return !stop;
   if (error.has_value()) {
     Conclude("Rank 0 failed: " + *error + (error->ends_with('.') ? "" : "."));
+    reports_[0] = {State::kFailed, *error, {}};
   } else if (ask) {
     BeginAsking(0);
   }
@@ -294,6 +308,7 @@ void Peers::Accept() {
   if (!socket.valid() || lines_.size() >= static_cast<std::size_t>(world_size_) + kMostStrangers) {
     return;
   }
+  KeepAlive(socket.get());
   lines_.push_back(std::make_unique<Line>());
   lines_.back()->socket = std::move(socket);
 }
@@ -324,6 +339,8 @@ void Peers::HandleLine(Line* from, const std::string& text) {
       SendToHub("AT " + std::to_string(activity.age.count()) + " " + activity.what);
     } else if (verb == "CAUSE") {
       Conclude(std::string(rest));
+    } else if (verb == "LOST") {
+      NoticeLoss();
     } else if (verb == "BYE") {
       hub_left_ = true;
     }
@@ -363,6 +380,7 @@ void Peers::HandleHello(Line* from, const std::string& text) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (cause_.has_value()) Send(from->socket.get(), "CAUSE " + *cause_);
+    if (lost_) Send(from->socket.get(), "LOST");
   }
   if (asking_rank_.has_value()) Send(from->socket.get(), "WHERE");
 }
@@ -374,11 +392,9 @@ void Peers::HandleEnd(Line* line) {
       const std::lock_guard<std::mutex> lock(mutex_);
       hub_socket_ = -1;
     }
-    if (hub_left_) {
-      Conclude("Rank 0 has finished and left.", /*is_loss=*/false);
-    } else {
-      Conclude("Rank 0 has ended, or can no longer be reached.");
-    }
+    Conclude(hub_left_ ? "Rank 0 has finished and left."
+                       : "Rank 0 has ended, or can no longer be reached.");
+    if (!hub_left_) NoticeLoss();
     return;
   }
   if (line->rank < 0) return;
@@ -409,32 +425,41 @@ void Peers::ConcludeIfDone() {
   }
 }
 
-void Peers::BeginAskingIfOneIsLost() {
-  if (asking_rank_.has_value()) return;
+void Peers::LookForLoss() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!watches_) return;
+    if (!watches_ || lost_) return;
   }
   const auto lost = [](const PeerReport& report) {
     return report.state == State::kEnded || report.state == State::kFailed;
   };
-  if (std::any_of(reports_.begin(), reports_.end(), lost)) BeginAsking(0);
+  if (std::none_of(reports_.begin(), reports_.end(), lost)) return;
+  NoticeLoss();
+  BeginAsking(0);
+}
+
+void Peers::NoticeLoss() {
+  std::function<void()> on_loss;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (lost_) return;
+    lost_ = true;
+    on_loss = std::exchange(on_loss_, nullptr);
+  }
+  if (IsHub()) SendToAll("LOST");
+  if (on_loss != nullptr) on_loss();
 }
 
 // The first conclusion stands: what ranks do after it follows from it.
-void Peers::Conclude(const std::string& cause, bool is_loss) {
+void Peers::Conclude(const std::string& cause) {
   asking_rank_.reset();
-  std::function<void()> on_loss;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (cause_.has_value()) return;
     cause_ = cause;
-    is_loss_ = is_loss;
-    if (is_loss) on_loss = std::exchange(on_loss_, nullptr);
   }
   if (IsHub()) SendToAll("CAUSE " + cause);
   changed_.notify_all();
-  if (on_loss != nullptr) on_loss();
 }
 
 // ---- The process's own ----

@@ -14,6 +14,7 @@
 //   0 → rank   WELCOME                   answer to HELLO
 //              WHERE                     what are you doing?
 //              CAUSE <text>              what is known; the last word
+//              LOST                      a rank has failed, or ended without BYE: WatchForLoss()
 //
 // Lines end in \n and are at most kMaxPeerLine bytes long; longer text is cut.
 #ifndef DDPRUN_WORKER_SRC_PEERS_H_
@@ -70,9 +71,10 @@ class Peers {
   void ReportError(const std::string& text);
 
   // For ranks whose collectives do not fail by themselves when another one is lost. All of them
-  // call this once they are connected: from then on a rank that fails, or ends without BYE, is a
-  // cause at once, though nobody asks. `on_loss` is called once on each rank when there is a cause,
-  // unless it is that rank 0 has left well; on a thread of this class, or here and now.
+  // call this once they are connected: from then on each is told at once, though nobody asks, when
+  // a rank fails or ends without BYE (a crash, but also exit() past its Context). Then `on_loss` is
+  // called, once, on a thread of this class or here and now; it must not wait. A host that is gone
+  // without a word is noticed after some 10 s.
   void WatchForLoss(std::function<void()> on_loss);
 
  private:
@@ -89,8 +91,9 @@ class Peers {
   void HandleEnd(Line* line);
   void BeginAsking(int asking_rank);
   void ConcludeIfDone();
-  void BeginAskingIfOneIsLost();
-  void Conclude(const std::string& cause, bool is_loss = true);
+  void LookForLoss();
+  void NoticeLoss();
+  void Conclude(const std::string& cause);
   void SendToHub(const std::string& text);
   void SendToAll(const std::string& text);
 
@@ -120,8 +123,8 @@ class Peers {
   bool ask_ = false;                  // the hub's own request to its thread
   std::optional<std::string> error_;  // likewise
   std::optional<std::string> cause_;
-  bool is_loss_ = false;  // cause_
   bool watches_ = false;
+  bool lost_ = false;              // a rank; noticed by the hub only if it watches
   std::function<void()> on_loss_;  // null: called, or there is none
 
   std::thread thread_;  // the last member: runs while all others live

@@ -19,6 +19,7 @@
 #include "worker/src/compat.h"
 #include "worker/src/failure.h"
 #include "worker/src/nccl_group.h"
+#include "worker/src/peers.h"
 #include "worker/src/tcp.h"
 
 namespace ddp::internal {
@@ -263,9 +264,11 @@ Group MakeGroup(const LaunchEnvironment& env, const Options& options, const std:
       result.carries_cpu_tensors = true;
       return;
     }
-    NcclGroup nccl = MakeNcclGroup(env, options, store);
+    if (const auto peers = ProcessPeers()) peers->WatchForLoss(nullptr);  // for who waits here
+    NcclGroup nccl = ConnectNccl(env, options, device, store);
     result.group = nccl.group;
     result.abort = std::move(nccl.abort);
+    result.leave = std::move(nccl.leave);
     if (gloo_devices.empty()) return;
     const auto gloo = ConnectGloo(env, options, c10::Device(c10::kCPU), gloo_devices,
                                   c10::make_intrusive<c10d::PrefixStore>("cpu", store));

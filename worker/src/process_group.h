@@ -48,8 +48,11 @@ void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
 struct Group {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   bool carries_cpu_tensors = false;
-  std::function<void()>
-      abort;  // ends collectives that do not fail by themselves; null: none are so
+  // Ends collectives that do not fail by themselves when a rank is lost; null: none are so, or
+  // nothing ends them. May throw and take long.
+  std::function<void()> abort;
+  // Before the group is destroyed while all is well; may throw. Null: nothing is to be done.
+  std::function<void()> leave;
 };
 
 // Connects the ranks, which are all there. With nccl, `gloo_devices` are for CPU tensors, and

@@ -29,10 +29,11 @@ void SnapshotWriter::GiveUp(const std::string& reason) {
                   ". Training goes on; a restart resumes from a checkpoint or from another node");
 }
 
-void SnapshotWriter::Prepare(std::size_t bytes) {
-  thread_.Start([this, bytes] {
+void SnapshotWriter::Prepare(std::size_t bytes, std::function<void()> also) {
+  thread_.Start([this, bytes, also = std::move(also)] {
     try {
       slots_.Prepare(bytes);
+      if (also != nullptr) also();
       prepared_ = true;
     } catch (const std::exception& e) {
       GiveUp(e.what());
@@ -51,17 +52,21 @@ std::byte* SnapshotWriter::Begin(std::size_t bytes) {
 
 void SnapshotWriter::Publish(CheckpointImage image) {
   thread_.Start([this, image = std::move(image)]() mutable {
-    const std::chrono::nanoseconds start = ThreadTime();
     const std::int64_t step = image.step;
+    const auto begin = std::chrono::steady_clock::now();
+    if (image.await != nullptr && !image.await()) return;
+    // While a GPU copies, training waits as well.
+    const auto waited = image.await == nullptr ? std::chrono::nanoseconds(0)
+                                               : std::chrono::steady_clock::now() - begin;
+    const std::chrono::nanoseconds start = ThreadTime();
     try {
-      if (image.await != nullptr) image.await();
       slots_.Publish(std::move(image));
       newest_step_ = step;
       published_(step);
     } catch (const std::exception& e) {
       GiveUp(e.what());
     }
-    background_ns_ = (ThreadTime() - start).count();
+    background_ns_ = (waited + ThreadTime() - start).count();
   });
 }
 

@@ -26,8 +26,9 @@ class SnapshotWriter {
 
   bool usable() const { return usable_; }
 
-  // Gets the memory for states of `bytes` bytes, on the thread.
-  void Prepare(std::size_t bytes);
+  // Gets the memory for states of `bytes` bytes, on the thread, and calls `also` there, unless
+  // null; what that throws ends the snapshots too.
+  void Prepare(std::size_t bytes, std::function<void()> also = nullptr);
 
   // The memory is there, and no snapshot is being finished.
   bool ready() const { return usable_ && prepared_ && !thread_.busy(); }
@@ -37,7 +38,7 @@ class SnapshotWriter {
   // Hashes and publishes what was written there, on the thread.
   void Publish(CheckpointImage image);
 
-  // CPU time that the thread took for the last snapshot.
+  // What the last snapshot took: CPU time of the thread, and the time of a GPU's copy.
   std::chrono::nanoseconds background_time() const;
   // Of the newest that is whole; -1 if there is none.
   std::int64_t newest_step() const { return newest_step_; }

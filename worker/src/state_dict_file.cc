@@ -20,6 +20,7 @@
 #include "worker/src/compat.h"
 #include "worker/src/dtype.h"
 #include "worker/src/durable_file.h"
+#include "worker/src/failure.h"
 #include "worker/src/format_error.h"
 #include "worker/src/mapped_file.h"
 #include "worker/src/safetensors.h"
@@ -136,6 +137,7 @@ void SaveSafetensors(const StateDict& dict, const std::string& folder, const std
   for (const internal::TensorBytes& tensor : tensors) {
     pieces.emplace_back(static_cast<const char*>(tensor.data), tensor.size);
   }
+  internal::ThrowIfGroupIsLost();  // what came from a GPU may be what an abort left there
   internal::WriteDurably(folder, name, pieces);
 }
 
@@ -168,6 +170,7 @@ void SavePyTorch(const StateDict& dict, const std::string& folder, const std::st
   }
   const std::string pickle = internal::WriteTorchPickle(index);
   const std::string_view order = kBigEndianHost ? "big" : "little";
+  internal::ThrowIfGroupIsLost();  // as above
   internal::WriteDurably(folder, name, [&](const internal::Sink& sink) {
     // Once the writer has seen a failure its destructor throws in 1.13, which ends the process: so
     // it sees none, and the first one is thrown when it is gone.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,18 @@ const std::vector<std::pair<torch::ScalarType, std::string>>& Dtypes() {
       {torch::kInt16, "I16"},     {torch::kInt8, "I8"},     {torch::kUInt8, "U8"},
       {torch::kBool, "BOOL"}};
   return *kDtypes;
+}
+
+// One for each GPU: what the allocator keeps for a stream is used again.
+c10::Stream CopyStreamOf(c10::Device gpu) {
+  static std::mutex mutex;
+  static auto* const streams = new std::vector<c10::Stream>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  for (const c10::Stream& stream : *streams) {
+    if (stream.device() == gpu) return stream;
+  }
+  streams->push_back(c10::impl::VirtualGuardImpl(gpu.type()).getStreamFromGlobalPool(gpu));
+  return streams->back();
 }
 
 }  // namespace
@@ -68,8 +81,9 @@ CheckpointImage StateImage::CopyTo(std::byte* memory) const {
 CheckpointImage StateImage::CopyTo(std::byte* memory, std::byte* pinned) const {
   CheckpointImage image;
   image.await = [memory, pinned, bytes = bytes_, copied = Copy(pinned)] {
-    if (copied != nullptr) copied();
+    if (copied != nullptr && !copied()) return false;
     std::memcpy(memory, pinned, bytes);
+    return true;
   };
   image.tensors = At(memory);
   return image;
@@ -84,7 +98,7 @@ std::vector<TensorBytes> StateImage::At(const std::byte* memory) const {
   return result;
 }
 
-std::function<void()> StateImage::Copy(std::byte* memory) const {
+std::function<bool()> StateImage::Copy(std::byte* memory) const {
   const torch::NoGradGuard no_grad;
   std::vector<c10::Device> gpus;
   for (const Item& item : items_) {
@@ -106,15 +120,14 @@ std::function<void()> StateImage::Copy(std::byte* memory) const {
   for (const c10::Device gpu : gpus) copies.push_back(CopyFrom(gpu, memory));
   return [copies] {
     for (const c10::Stream& stream : copies) stream.synchronize();
-    // A kernel that was aborted ended after this was noted.
-    if (GroupIsLost()) throw CheckpointError("a rank was lost during the step");
+    return !GroupIsLost();  // a kernel that was aborted has ended after that was known
   };
 }
 
 c10::Stream StateImage::CopyFrom(c10::Device gpu, std::byte* memory) const {
   const c10::impl::VirtualGuardImpl streams(gpu.type());
   const c10::Stream training = streams.getStream(gpu);
-  const c10::Stream copying = streams.getStreamFromGlobalPool(gpu);
+  const c10::Stream copying = CopyStreamOf(gpu);
   c10::Event ready(gpu.type());
   ready.record(training);
   ready.block(copying);

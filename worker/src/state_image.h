@@ -36,8 +36,7 @@ class StateImage {
   //
   // With has_gpu_tensors() the memory must be pinned, and the copy may be under way: the GPU makes
   // it when it has done what it was told before, and does what it is told from now on after it. So
-  // nobody waits for the GPU, but CheckpointImage::await. That throws CheckpointError where the
-  // values may have come from a collective that was aborted.
+  // nobody waits for the GPU, but CheckpointImage::await.
   CheckpointImage CopyTo(std::byte* memory) const;
 
   // The same, for memory that is not pinned: `pinned`, of bytes() too, is used until
@@ -50,8 +49,8 @@ class StateImage {
     torch::Tensor tensor;
     std::size_t offset = 0;
   };
-  // Begins to copy to `memory`; returns what waits until the values are there, null if they are.
-  std::function<void()> Copy(std::byte* memory) const;
+  // Begins to copy to `memory`; returns CheckpointImage::await.
+  std::function<bool()> Copy(std::byte* memory) const;
   // Has the GPU copy its tensors; returns the stream on which it does.
   c10::Stream CopyFrom(c10::Device gpu, std::byte* memory) const;
   // What a file holds of the tensors, which are at `memory`.

@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "worker/src/safetensors.h"
+#include "worker/src/streaming_copy.h"
 
 namespace ddp::internal {
 namespace {
 
 constexpr std::size_t kSmallBytes = std::size_t{256} << 10;   // tensors that may share a chunk
-constexpr std::size_t kCachedBytes = std::size_t{128} << 10;  // copied, then hashed
+constexpr std::size_t kCachedBytes = std::size_t{128} << 10;  // hashed, then copied
 
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // copied to a GPU at once
 
@@ -96,7 +97,7 @@ std::byte* StateSink::Place(const StateChunk& chunk) const {
   return static_cast<std::byte*>(part.to.data_ptr()) + begin;
 }
 
-const std::byte* StateSink::ToDevice(const std::byte* data, std::size_t size) {
+void StateSink::ToDevice(const std::byte* data, std::size_t size) {
   const torch::NoGradGuard no_grad;
   const auto count = static_cast<std::int64_t>(size);
   if (!pinned_.defined()) {
@@ -108,7 +109,6 @@ const std::byte* StateSink::ToDevice(const std::byte* data, std::size_t size) {
       .view(torch::kUInt8)
       .narrow(0, static_cast<std::int64_t>(taken_), count)
       .copy_(pinned_.narrow(0, 0, count));
-  return static_cast<const std::byte*>(pinned_.data_ptr());
 }
 
 void StateSink::Take(const std::byte* data, std::size_t size) {
@@ -116,14 +116,12 @@ void StateSink::Take(const std::byte* data, std::size_t size) {
     const bool in_pieces = to_ == nullptr && whole_.defined();
     const std::size_t piece =
         std::min({size, parts_[next_].bytes - taken_, in_pieces ? kPieceBytes : kCachedBytes});
-    const std::byte* arrived = data;
+    hash_.Update(data, piece);  // first: the copy then has it from the cache
     if (in_pieces) {
-      arrived = ToDevice(data, piece);
-    } else if (to_ != nullptr) {
-      if (to_ + taken_ != data) std::memcpy(to_ + taken_, data, piece);
-      arrived = to_ + taken_;
+      ToDevice(data, piece);
+    } else if (to_ != nullptr && to_ + taken_ != data) {
+      StreamingCopy(to_ + taken_, data, piece);
     }
-    hash_.Update(arrived, piece);
     data += piece;
     size -= piece;
     taken_ += piece;

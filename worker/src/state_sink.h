@@ -31,7 +31,7 @@ struct StateChunk {
 inline constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;
 std::vector<StateChunk> ChunksOf(const std::vector<StatePart>& parts);
 
-// Takes the bytes of all parts, in order, and hashes what has arrived while the cache still has it.
+// Takes the bytes of all parts, in order, and hashes them on the way.
 // A part whose tensor is contiguous in the CPU's memory is written in place; what is contiguous on
 // a GPU gets its bytes by way of a little pinned memory; another one is put together first, one at
 // a time.
@@ -55,8 +55,8 @@ class StateSink {
  private:
   void Begin();
   void Finish();
-  // Copies the next bytes to a part on a GPU. Returns where they were on their way.
-  const std::byte* ToDevice(const std::byte* data, std::size_t size);
+  // Copies the next bytes to a part on a GPU.
+  void ToDevice(const std::byte* data, std::size_t size);
 
   const std::vector<StatePart> parts_;
   std::vector<std::size_t> offsets_;  // of the parts

@@ -10,14 +10,17 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <vector>
 
+#include "tests/support/temp_dir.h"
 #include "tests/unit/worker/multi_rank.h"
 #include "worker/src/compat.h"
 #include "worker/src/failure.h"
@@ -36,54 +39,180 @@ using testing::RunRanks;
 using ::testing::StartsWith;
 using ::testing::ThrowsMessage;
 
+// Of a rank whose only peer is lost: the peer has ended by the time that `body` runs.
+int RunSurvivor(const std::function<int(const Context&)>& body) {
+  return run([&] {
+    const Context ctx = init();
+    barrier(ctx);
+    if (ctx.rank() == 1) raise(SIGKILL);
+    return body(ctx);
+  });
+}
+
+std::vector<RankResult> RunBoth() {
+  testing::Job job;
+  job.world_size = 2;
+  std::vector<RankResult> ranks = RunRanks(job);
+  EXPECT_EQ(ranks[1].signal, SIGKILL) << ranks[1].out << ranks[1].err;
+  return ranks;
+}
+
+constexpr std::chrono::milliseconds kLong = std::chrono::minutes(10);
+
+// A plan whose abort tells that it was called, and whose end must not come.
+struct Plan : internal::LossPlan {
+  explicit Plan(std::chrono::milliseconds own_grace) {
+    abort = [this] { aborted.set_value(internal::GroupIsLost()); };
+    end = [] { std::_Exit(99); };
+    grace = own_grace;
+    patience = kLong;
+  }
+  std::promise<bool> aborted;
+};
+
 // Seen red without the checks in Collective() and before_forward(): the survivor trains on.
 TEST(LostGroupTest, AfterTheAbortNothingGoesOnFromWhatTheGpuHas) {
   if (testing::InRank()) {
-    const Context ctx = init();
-    auto net = std::make_shared<torch::nn::LinearImpl>(4, 4);
-    DistributedDataParallel<torch::nn::LinearImpl> model(ctx, net);
-    barrier(ctx);
-    if (ctx.rank() == 1) raise(SIGKILL);
-    EXPECT_FALSE(internal::GroupIsLost());
-    std::promise<bool> aborted;
-    internal::AbortWhenLost(internal::ProcessPeers().get(),
-                            [&] { aborted.set_value(internal::GroupIsLost()); });
-    EXPECT_TRUE(aborted.get_future().get()) << "known before the first kernel ends";
-
-    const auto names_rank1 = AllOf(HasSubstr("the collectives of the GPU were aborted"),
-                                   HasSubstr("Rank 1 has ended without a word"));
-    EXPECT_THAT([&] { model(torch::ones({2, 4})); }, ThrowsMessage<CollectiveError>(names_rank1));
-    EXPECT_THAT([&] { internal::Collective("reducing", 0, 2, [] {}); },
-                ThrowsMessage<CollectiveError>(
-                    AllOf(StartsWith("reducing failed on rank 0 of 2: "), names_rank1)));
-    internal::NoteNewGroup();
-    EXPECT_NO_THROW(internal::ThrowIfGroupIsLost());
-    exit(HasFailure() ? 1 : 0);  // without the farewell that needs rank 1
+    const int code = RunSurvivor([](const Context& ctx) {
+      auto net = std::make_shared<torch::nn::LinearImpl>(4, 4);
+      Plan plan{std::chrono::milliseconds(0)};
+      internal::ActWhenLost(internal::ProcessPeers().get(), plan);
+      EXPECT_TRUE(plan.aborted.get_future().get()) << "known before the first kernel ends";
+      const auto names_rank1 = AllOf(HasSubstr("the collectives of the GPU were aborted"),
+                                     HasSubstr("Rank 1 has ended without a word"));
+      bool begun = false;
+      EXPECT_THAT([&] { internal::Collective("reducing", 0, 2, [&] { begun = true; }); },
+                  ThrowsMessage<CollectiveError>(
+                      AllOf(StartsWith("reducing failed on rank 0 of 2: "), names_rank1)));
+      EXPECT_FALSE(begun) << "it would wait for ever";
+      EXPECT_THAT([&] { internal::ThrowIfGroupIsLost(); },
+                  ThrowsMessage<CollectiveError>(names_rank1));
+      const ddprun::TempDir folder;
+      EXPECT_THROW(save_state_dict(state_dict(*net), folder / "x.pt"), CollectiveError);
+      EXPECT_THROW(save_state_dict(state_dict(*net), folder / "x.safetensors"), CollectiveError);
+      EXPECT_TRUE(testing::FilesIn(folder.path()).empty());
+      static_cast<void>(ctx);
+      return HasFailure() ? 1 : 0;
+    });
+    exit(code);  // not reached: run() ends the process, since the group is lost
   }
-  testing::Job job;
-  job.world_size = 2;
-  const std::vector<RankResult> ranks = RunRanks(job);
-  EXPECT_EQ(ranks[0].exit_code, 0) << ranks[0].out << ranks[0].err;
-  EXPECT_EQ(ranks[1].signal, SIGKILL) << ranks[1].out << ranks[1].err;
+  const std::vector<RankResult> ranks = RunBoth();
+  EXPECT_EQ(ranks[0].exit_code, 1) << ranks[0].out << ranks[0].err;
+  EXPECT_EQ(ranks[0].out.find("Failure"), std::string::npos) << ranks[0].out;
+  EXPECT_THAT(ranks[0].err, HasSubstr("[rank 0] error: a rank was lost, and the collectives of the "
+                                      "GPU were aborted. Rank 1 has ended without a word"));
 }
 
-TEST(LostGroupTest, WithoutPeersOrAnythingToAbortNobodyIsCalled) {
+// Before it begins to abort, the process has a while to throw by itself.
+TEST(LostGroupTest, WhoThrowsInTimeIsNotAborted) {
+  if (testing::InRank()) {
+    exit(RunSurvivor([](const Context& ctx) {
+      auto plan = std::make_shared<Plan>(kLong);
+      plan->abort = [] { std::_Exit(98); };
+      internal::ActWhenLost(internal::ProcessPeers().get(), *plan);
+      barrier(ctx);  // over Gloo, which notices
+      return 97;
+    }));
+  }
+  const std::vector<RankResult> ranks = RunBoth();
+  EXPECT_EQ(ranks[0].exit_code, 1) << ranks[0].out << ranks[0].err;
+  EXPECT_THAT(ranks[0].err, HasSubstr("Rank 1 has ended without a word"));
+}
+
+// A thread that is in the driver for good, and an abort that throws, or does not come back either.
+TEST(LostGroupTest, WhoDoesNotComeBackIsEndedWithTheCause) {
+  if (testing::InRank()) {
+    exit(RunSurvivor([](const Context&) {
+      internal::LossPlan plan;
+      plan.abort = [] { throw std::runtime_error("ncclCommAbort failed"); };
+      if (std::getenv("DDP_TEST_ABORT_HANGS") != nullptr) {
+        plan.abort = [] { std::promise<void>().get_future().wait(); };
+      }
+      plan.end = internal::EndBecauseOfLoss;
+      plan.grace = plan.patience = std::chrono::milliseconds(50);
+      internal::ActWhenLost(internal::ProcessPeers().get(), plan);
+      std::promise<void>().get_future().wait();
+      return 97;
+    }));
+  }
+  for (const bool hangs : {false, true}) {
+    testing::Job job;
+    job.world_size = 2;
+    if (hangs) job.environment["DDP_TEST_ABORT_HANGS"] = "1";
+    const std::vector<RankResult> ranks = RunRanks(job);
+    EXPECT_EQ(ranks[0].exit_code, 1) << ranks[0].out << ranks[0].err;
+    EXPECT_THAT(ranks[0].err,
+                HasSubstr("[rank 0] error: a rank was lost, and the collectives of the GPU were "
+                          "aborted, and yet this rank does not come back. Rank 1 has ended"));
+  }
+}
+
+TEST(LostGroupTest, ARankThatLeavesIsNotLost) {
+  if (testing::StartedRanks(3)) return;
+  internal::LossPlan plan;
+  plan.abort = plan.end = [] { std::_Exit(98); };
+  plan.grace = std::chrono::milliseconds(0);
+  const Context ctx = init();
+  internal::ActWhenLost(internal::ProcessPeers().get(), plan);
+  barrier(ctx);
+}  // each leaves when it comes here
+
+TEST(LostGroupTest, WithoutPeersOrAnythingToAbortThereIsNoPlan) {
   internal::NoteNewGroup();
-  internal::AbortWhenLost(nullptr, [] { FAIL(); });
-  internal::Peers hub(1, [] { return internal::Activity{}; });
-  internal::AbortWhenLost(&hub, nullptr);
-  EXPECT_EQ(hub.Ask(), "Rank 0  (for 0.0 s).") << "a conclusion, and no call";
+  internal::LossPlan plan;
+  plan.end = [] { std::_Exit(98); };
+  plan.grace = plan.patience = std::chrono::milliseconds(0);
+  internal::Peers hub(2, [] { return internal::Activity{}; });
+  internal::ActWhenLost(&hub, plan);
+  plan.abort = plan.end;
+  internal::ActWhenLost(nullptr, plan);
+  hub.ReportError("something");
   EXPECT_FALSE(internal::GroupIsLost());
 }
 
-TEST(NcclSettingsTest, AreSetWhereTheEnvironmentDoesNotSay) {
-  for (const internal::NcclSetting& setting : internal::kNcclSettings) unsetenv(setting.name);
+class NcclSettingsTest : public ::testing::Test {
+ protected:
+  NcclSettingsTest() { Unset(); }
+  ~NcclSettingsTest() override { Unset(); }
+
+  static void Unset() {
+    for (const internal::NcclSetting& setting : internal::kNcclSettings) {
+      unsetenv(setting.name);
+      if (setting.older_name != nullptr) unsetenv(setting.older_name);
+    }
+  }
+  static std::string Get(const char* name) {
+    const char* const value = getenv(name);
+    return value == nullptr ? "" : value;
+  }
+  static bool KnowsNewNames() { return compat::kHasBackends<c10d::ProcessGroup>; }
+};
+
+TEST_F(NcclSettingsTest, AreSetWhereTheEnvironmentDoesNotSay) {
   setenv("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "60", 1);
   internal::SetNcclSettings();
-  for (const internal::NcclSetting& setting : internal::kNcclSettings) {
-    const bool is_own = std::string(setting.name) == "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC";
-    EXPECT_STREQ(getenv(setting.name), is_own ? "60" : setting.value) << setting.name;
-    unsetenv(setting.name);
+  EXPECT_EQ(Get("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"), "60");
+  EXPECT_EQ(Get("TORCH_NCCL_ASYNC_ERROR_HANDLING"), KnowsNewNames() ? "3" : "");
+  EXPECT_EQ(Get("NCCL_ASYNC_ERROR_HANDLING"), KnowsNewNames() ? "" : "1");
+  EXPECT_EQ(Get("TORCH_NCCL_DUMP_ON_TIMEOUT"), KnowsNewNames() ? "0" : "");
+}
+
+TEST_F(NcclSettingsTest, OlderNamesCount) {
+  setenv("NCCL_ASYNC_ERROR_HANDLING", "0", 1);
+  setenv("NCCL_BLOCKING_WAIT", "1", 1);
+  internal::SetNcclSettings();
+  EXPECT_EQ(Get("NCCL_ASYNC_ERROR_HANDLING"), "0");
+  EXPECT_EQ(Get("TORCH_NCCL_ASYNC_ERROR_HANDLING"), "");
+  EXPECT_EQ(Get("TORCH_NCCL_BLOCKING_WAIT"), "");
+}
+
+// As torchrun and ddprun set it; 0 and 2 are somebody's own will.
+TEST_F(NcclSettingsTest, AnAbortBeforeTheEndIsNotWanted) {
+  for (const std::string value : {"1", "2", "0", "3"}) {
+    setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", value.c_str(), 1);
+    internal::SetNcclSettings();
+    const std::string expected = value == "1" && KnowsNewNames() ? "3" : value;
+    EXPECT_EQ(Get("TORCH_NCCL_ASYNC_ERROR_HANDLING"), expected);
   }
 }
 
@@ -131,7 +260,7 @@ TEST(StateImageTest, CopiesByWayOfOtherMemoryWhenItIsAwaited) {
   const internal::CheckpointImage by_way = image.CopyTo(at(memory), at(between));
   EXPECT_EQ(by_way.tensors.at(0).data, memory.data());
   tensor.zero_();  // training goes on
-  by_way.await();
+  EXPECT_TRUE(by_way.await());
   EXPECT_EQ(memory, expected);
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <chrono>
@@ -200,8 +201,8 @@ struct Watcher {
   std::future<void> future = told.get_future();
 };
 
-// Seen red without BeginAskingIfOneIsLost(): then nobody is told before one asks.
-TEST(PeersTest, ToThoseWhoWatchARankThatEndsIsACauseAtOnce) {
+// Seen red without LookForLoss(): then nobody is told before one asks.
+TEST(PeersTest, WhoWatchesIsToldAtOnceThatARankHasEnded) {
   Peers hub(3, [] { return Activity{"is in backward of step 3", {}}; });
   auto rank1 = std::make_unique<Mute>(hub.contact());
   Peers rank2("127.0.0.1", hub.contact(), 2, 3, [] { return Activity{"is in barrier", {}}; });
@@ -213,12 +214,12 @@ TEST(PeersTest, ToThoseWhoWatchARankThatEndsIsACauseAtOnce) {
   EXPECT_TRUE(of_hub.IsTold());
   EXPECT_TRUE(of_rank2.IsTold());
   for (Peers* const peers : {&hub, &rank2}) {
-    EXPECT_THAT(peers->KnownCause(),
+    EXPECT_THAT(peers->Ask(),
                 ::testing::StartsWith("Rank 1 has ended without a word, as after a signal. "));
   }
 }
 
-TEST(PeersTest, ToThoseWhoWatchAnErrorIsACauseAtOnceAndALeaveIsNone) {
+TEST(PeersTest, WhoWatchesIsToldOfAnErrorAndOfNoLeave) {
   Job job(4);
   Watcher of_rank0(*job.peers[0]);
   Watcher of_rank3(*job.peers[3]);
@@ -227,28 +228,71 @@ TEST(PeersTest, ToThoseWhoWatchAnErrorIsACauseAtOnceAndALeaveIsNone) {
   EXPECT_TRUE(of_rank0.IsTold());
   EXPECT_TRUE(of_rank3.IsTold());
   EXPECT_THAT(
-      job.peers[3]->KnownCause(),
+      job.peers[3]->Ask(),
       ::testing::StartsWith("Rank 1 failed: cannot read the data. Rank 2 has finished and left. "));
 }
 
-TEST(PeersTest, ToThoseWhoWatchTheEndOfRankZeroIsACauseUnlessItLeft) {
+TEST(PeersTest, WhoWatchesIsToldOfTheEndOfRankZeroUnlessItLeft) {
   Job well(2);
   Watcher of_the_well(*well.peers[1]);
   well.peers[0].reset();
   EXPECT_EQ(well.peers[1]->Ask(), "Rank 0 has finished and left.");
   EXPECT_FALSE(of_the_well.IsToldSoFar());
   Job failed(2);
+  Watcher of_rank0_itself(*failed.peers[0]);
   Watcher of_the_failed(*failed.peers[1]);
   failed.peers[0]->ReportError("out of memory");
   EXPECT_TRUE(of_the_failed.IsTold());
 }
 
-TEST(PeersTest, WhoBeginsToWatchLateIsToldOfWhatWasBefore) {
+// That one rank asked, because of something of its own, is no loss; what comes after it may be one.
+TEST(PeersTest, WhoWatchesIsToldOfALossThatComesAfterAnAnswer) {
+  Peers hub(3, [] { return Activity{"is in barrier", {}}; });
+  auto rank1 = std::make_unique<Mute>(hub.contact());
+  auto rank2 = std::make_unique<Peers>("127.0.0.1", hub.contact(), 2, 3, [] {
+    return Activity{"is in barrier", {}};
+  });
+  Watcher of_hub(hub);
+  Watcher of_rank2(*rank2);
+  EXPECT_THAT(hub.Ask(), ::testing::StartsWith("Rank 1 does not answer"));
+  EXPECT_FALSE(of_hub.IsToldSoFar());
+  rank1.reset();
+  EXPECT_TRUE(of_hub.IsTold());
+  EXPECT_TRUE(of_rank2.IsTold());
+}
+
+TEST(PeersTest, ConnectionsNoticeAHostThatIsGoneWithoutAWord) {
+  // The sockets of this process that are connected and kept alive, before and with a job of two.
+  const auto kept_alive = [] {
+    int count = 0;
+    for (int fd = 0; fd < 256; ++fd) {
+      int on = 0;
+      int idle = 0;
+      socklen_t size = sizeof(on);
+      sockaddr_storage peer = {};
+      socklen_t peer_size = sizeof(peer);
+      if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0) continue;
+      if (getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &size) != 0 || on == 0) continue;
+      size = sizeof(idle);
+      getsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, &size);
+      EXPECT_LE(idle, 5) << "seconds";
+      ++count;
+    }
+    return count;
+  };
+  const int before = kept_alive();
+  Job job(2);
+  EXPECT_EQ(kept_alive(), before + 2) << "both ends";
+}
+
+TEST(PeersTest, WhoWatchesLateIsToldOfWhatWasBefore) {
   Peers hub(2, [] { return Activity{"is in barrier", {}}; });
   { const Mute rank1(hub.contact()); }
   EXPECT_THAT(hub.Ask(), ::testing::StartsWith("Rank 1 has ended without a word"));
   Watcher late(hub);
-  EXPECT_TRUE(late.IsToldSoFar());
+  EXPECT_TRUE(late.IsTold());
+  Watcher later(hub);
+  EXPECT_TRUE(later.IsToldSoFar());
 
   Peers other(2, [] { return Activity{"is in barrier", {}}; });
   {

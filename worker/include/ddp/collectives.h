@@ -40,8 +40,8 @@ std::string broadcast(const Context& ctx, const std::string& text, int root = 0)
 // its device. Without `timeout`: Options::timeout.
 //
 // Throws CollectiveError; the group is not usable any more then. Its text names who is missing, as
-// `barrier: rank 3 has not come within 5 s; ranks 0, 1, 2 wait`. With gloo a rank that dies ends
-// the wait of the others at once, and the text has that cause; with nccl the timeout does.
+// `barrier: rank 3 has not come within 5 s; ranks 0, 1, 2 wait`. A rank that dies ends the wait of
+// the others at once, and the text has that cause; with nccl in libtorch 1.13 the timeout does.
 void barrier(const Context& ctx);
 void barrier(const Context& ctx, std::chrono::milliseconds timeout);
 

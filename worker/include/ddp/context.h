@@ -61,9 +61,10 @@ class Context {
   Context(Context&&) noexcept;
   Context& operator=(Context&&) = delete;
 
-  // Leaves the group and says goodbye to the agent. It waits for no peer. While an exception is
-  // unwinding the stack the process group is abandoned instead of being taken down, because its
-  // destructor would wait for collectives that can no longer finish.
+  // Leaves the group and says goodbye to the agent. It waits for no peer, but with nccl for what
+  // this rank's GPU has been told to do. While an exception is unwinding the stack the process
+  // group is abandoned instead of being taken down, because its destructor would wait for
+  // collectives that can no longer finish.
   ~Context();
 
   int rank() const;              // in the job, 0 <= rank() < world_size()
@@ -132,9 +133,10 @@ class Context {
 // and why. Where it cannot be made, errors say less, and all else works.
 //
 // With nccl, collectives that another rank's end leaves waiting do not fail by themselves: what
-// waits for the GPU waits on. Over that connection this rank hears of it, and aborts them, from
-// libtorch 2.x on; the next call of this library that depends on them throws CollectiveError. How
-// NCCL's own watchdog is set, where the environment does not say otherwise: docs/gpu.md.
+// waits for the GPU waits on. Then this connection says at once that a rank was lost, and from
+// libtorch 2.x on this rank aborts them after a second; the next call of this library that depends
+// on them throws CollectiveError. A process that has not thrown 10 s later is ended, with that
+// error. How NCCL's own watchdog is set, where the environment does not say otherwise: docs/gpu.md.
 //
 // Gloo talks over the local address that routes to MASTER_ADDR, so the host's own name need not
 // resolve; GLOO_SOCKET_IFNAME (interface names, separated by commas) overrides that.
