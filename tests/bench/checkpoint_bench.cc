@@ -123,7 +123,6 @@ void WritePlainly(const std::string& path, const std::uint8_t* data, std::size_t
   }
   if (fsync(fd) != 0) throw std::runtime_error("cannot sync " + path);
   close(fd);
-  unlink(path.c_str());
 }
 
 bool all_good = true;
@@ -166,13 +165,17 @@ void MeasureSave(const ddp::Context& ctx, const Flags& flags, const std::string&
   // Touched, as the staging buffer is.
   const torch::Tensor copy = torch::ones({static_cast<std::int64_t>(bytes)},
                                          torch::dtype(torch::kUInt8).pinned_memory(on_gpu));
+  // As a save does it: the last file goes when the next one is there.
+  const std::string plain = folder + "/plain";
+  const auto write_plainly = [&] {
+    WritePlainly(plain + ".new", copy.data_ptr<std::uint8_t>(), bytes);
+    std::filesystem::rename(plain + ".new", plain);
+  };
   std::vector<double> memcpys;
   std::vector<double> stalls;
   std::vector<double> writes;
   std::vector<double> plain_writes;
   for (int round = 0; round < flags.rounds; ++round) {
-    plain_writes.push_back(
-        Ms([&] { WritePlainly(folder + "/plain", copy.data_ptr<std::uint8_t>(), bytes); }));
     for (int i = 0; i < 3; ++i) {
       memcpys.push_back(Ms([&] {
         std::int64_t at = 0;
@@ -193,7 +196,14 @@ void MeasureSave(const ddp::Context& ctx, const Flags& flags, const std::string&
       // The GPU trains on when it has made the copy, of which the host does not wait for the end.
       if (on_gpu) torch::cuda::synchronize(ctx.device().index());
     }));
+    flush();
+  }
+  // Each right after another write: to memory that was given back just now a file is written much
+  // faster than to memory that the host of a virtual machine has taken meanwhile.
+  for (int round = 0; round < flags.rounds; ++round) {
+    save();
     writes.push_back(Ms(flush));
+    plain_writes.push_back(Ms(write_plainly));
   }
   const auto rate = [&](double ms) { return static_cast<double>(bytes) / 1e6 / ms; };
   std::printf("state of %lld MiB, medians of %d rounds\n", static_cast<long long>(flags.mib),

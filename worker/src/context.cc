@@ -164,6 +164,7 @@ Context init(const Options& options) {
   internal::NoteNewGroup();
   state->timeout = options.timeout;
   state->store = internal::MakeStore(env, options);
+  const bool alone = env.world_size == 1;
   internal::GlooDevices gloo_devices;
   try {                                    // what may fail on one rank alone
     c10d::setDebugLevelFromEnvironment();  // as `import torch.distributed` does
@@ -172,11 +173,11 @@ Context init(const Options& options) {
     if (state->backend == "gloo" || internal::GroupsCarryBoth()) {
       gloo_devices = internal::MakeGlooDevices(env);
     }
+    if (!alone) internal::PublishAddress(env, gloo_devices, state->store.get());
   } catch (const std::exception& e) {
     internal::RefuseToJoin(env, e.what(), state->store.get());
     throw;
   }
-  const bool alone = env.world_size == 1;
   if (!alone && env.rank == 0) state->peers = ListenForPeers(env, state->store.get());
   internal::WaitForAllRanks(env, options, state->backend, state->device, state->store.get());
   if (!alone && env.rank != 0) state->peers = ConnectToPeers(env, state->store.get());

@@ -5,23 +5,24 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <vector>
 
 #include "worker/src/compat.h"
 #include "worker/src/failure.h"
 #include "worker/src/patient_connect.h"
+#include "worker/src/tcp.h"
 
 namespace ddp::internal {
 namespace {
 
-std::string AddressKey(int rank) { return "gloo/address/" + std::to_string(rank); }
-
-// "[10.0.0.3]", as Gloo writes addresses into its errors too.
-std::string AddressOf(const GlooDevices& devices) {
+// "10.0.0.3"; Gloo writes it with brackets, into its errors too.
+std::string AddressOf(const LaunchEnvironment& env, const GlooDevices& devices) {
   const std::string text = devices.empty() ? "" : devices[0]->str();
   const std::size_t begin = text.rfind('[');
   const std::size_t end = text.rfind(']');
-  return begin < end && end != std::string::npos ? text.substr(begin, end - begin + 1) : "";
+  if (begin < end && end != std::string::npos) return text.substr(begin + 1, end - begin - 1);
+  return LocalAddressTowards(env.master_addr);
 }
 
 // "; [10.0.0.3] is where rank 3 waits for others …", if the error is about a rank's address.
@@ -32,8 +33,8 @@ std::string WhoseAddress(const LaunchEnvironment& env, const std::string& error,
   for (int rank = 0; rank < env.world_size; ++rank) {
     if (rank == env.rank || !store->check({AddressKey(rank)})) continue;
     const std::vector<std::uint8_t> bytes = store->get(AddressKey(rank));
-    const std::string address(bytes.begin(), bytes.end());
-    if (address.empty() || error.find(address) == std::string::npos) continue;
+    const std::string address = "[" + std::string(bytes.begin(), bytes.end()) + "]";
+    if (error.find(address) == std::string::npos) continue;
     found = address;
     ranks += (ranks.empty() ? "rank " : " or ") + std::to_string(rank);
   }
@@ -45,23 +46,30 @@ std::string WhoseAddress(const LaunchEnvironment& env, const std::string& error,
 
 }  // namespace
 
+std::string AddressKey(int rank) { return "address/" + std::to_string(rank); }
+
+void PublishAddress(const LaunchEnvironment& env, const GlooDevices& devices, c10d::Store* store) {
+  const std::string address = AddressOf(env, devices);
+  store->set(AddressKey(env.rank), std::vector<std::uint8_t>(address.begin(), address.end()));
+}
+
 c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
                                                    const Options& options, c10::Device device,
                                                    const GlooDevices& devices,
                                                    const c10::intrusive_ptr<c10d::Store>& store) {
-  const std::string address = AddressOf(devices);
-  store->set(AddressKey(env.rank), std::vector<std::uint8_t>(address.begin(), address.end()));
+  const std::string address = AddressOf(env, devices);
+  const auto own_store = c10::make_intrusive<c10d::PrefixStore>("gloo", store);
   const auto group_options = c10d::ProcessGroupGloo::Options::create(options.timeout);
   group_options->devices = devices;
   group_options->threads = 2 * static_cast<int>(devices.size());
   const std::set<c10::DeviceType> device_types = {c10::kCPU, device.type()};
-  return ConnectPatiently(env, options.init_timeout, ", waiting for others at " + address,
-                          [env, store, group_options, device_types] {
+  return ConnectPatiently(env, options.init_timeout, ", waiting for others at [" + address + "]",
+                          [env, store, own_store, group_options, device_types] {
                             try {
                               return compat::AsProcessGroup<c10d::ProcessGroup>(
                                   c10::make_intrusive<c10d::ProcessGroupGloo>(
-                                      store, env.rank, env.world_size, group_options),
-                                  store, device_types, /*is_nccl=*/false);
+                                      own_store, env.rank, env.world_size, group_options),
+                                  own_store, device_types, /*is_nccl=*/false);
                             } catch (const std::exception& e) {
                               const std::string error = TextOf(e);
                               std::string whose;

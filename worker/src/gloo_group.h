@@ -5,6 +5,7 @@
 #include <ddp/context.h>
 
 #include <memory>
+#include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -16,11 +17,16 @@ namespace ddp::internal {
 
 using GlooDevices = std::vector<std::shared_ptr<gloo::transport::Device>>;
 
+// The key under which each rank has written into the store where others reach it, a numeric
+// address: of Gloo's first device, or where there is none that of its way towards rank 0.
+std::string AddressKey(int rank);
+void PublishAddress(const LaunchEnvironment& env, const GlooDevices& devices, c10d::Store* store);
+
 // Makes the process group, with all other ranks, for tensors on the CPU and on `device`. Of each
 // two ranks, Gloo lets one connect and the other one wait, for as long as a collective may take; so
 // where one cannot reach the other, that one fails at once, and the other one knows nothing of it.
 // Here that rank tells the others over ProcessPeers(), and no rank waits longer than
-// Options::init_timeout.
+// Options::init_timeout. Of addresses in errors it says whose they are: PublishAddress().
 //
 // Throws CollectiveError. What is still waiting then is left behind on a thread of its own: the
 // process has to end.

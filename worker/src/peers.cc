@@ -1,13 +1,8 @@
 #include "worker/src/peers.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -15,7 +10,6 @@
 #include <charconv>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "worker/src/tcp.h"
+
 namespace ddp::internal {
 namespace {
 
@@ -32,7 +28,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using State = PeerReport::State;
 
-constexpr int kConnectMs = 2000;            // for each address of rank 0
+constexpr int kWelcomeMs = 2000;
 constexpr std::size_t kMostStrangers = 64;  // connections that have not said HELLO
 constexpr milliseconds kSlack(500);         // for the way of an answer
 
@@ -56,29 +52,6 @@ std::optional<int> Number(std::string_view text, int low, int high) {
   return value;
 }
 
-std::string MakeToken() {
-  unsigned char bytes[16];
-  if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) ThrowErrno("getrandom");
-  std::string token;
-  char hex[3];
-  for (const unsigned char byte : bytes) {
-    std::snprintf(hex, sizeof(hex), "%02x", byte);
-    token += hex;
-  }
-  return token;
-}
-
-// The end of a host that lost its power or its network is noticed, though nothing is said.
-void KeepAlive(int fd) {
-  const std::pair<int, int> settings[] = {
-      {TCP_KEEPIDLE, 3}, {TCP_KEEPINTVL, 2}, {TCP_KEEPCNT, 4}};  // seconds, and how often
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-  for (const auto& [name, value] : settings) {
-    setsockopt(fd, IPPROTO_TCP, name, &value, sizeof(value));
-  }
-}
-
 // Never blocks, never raises SIGPIPE; what cannot be sent is lost.
 void Send(int fd, std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -88,56 +61,12 @@ void Send(int fd, std::string text) {
       send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-FileDescriptor Listen(int* port) {
-  FileDescriptor fd(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_storage address = {};
-  socklen_t size = sizeof(sockaddr_in6);
-  address.ss_family = AF_INET6;
-  const int off = 0;
-  if (!fd.valid() || setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) != 0) {
-    fd = FileDescriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    size = sizeof(sockaddr_in);
-    address.ss_family = AF_INET;
-  }
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (!fd.valid() || bind(fd.get(), any, size) != 0 || listen(fd.get(), SOMAXCONN) != 0 ||
-      getsockname(fd.get(), any, &size) != 0) {
-    ThrowErrno("listen");
-  }
-  // The port is at the same place in both kinds of address.
-  *port = ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
-  return fd;
-}
-
-FileDescriptor Connect(const std::string& host, std::string_view port) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  if (getaddrinfo(host.c_str(), std::string(port).c_str(), &hints, &list) != 0) {
-    throw std::runtime_error("cannot resolve " + host);
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, &freeaddrinfo);
-  for (const addrinfo* a = list; a != nullptr; a = a->ai_next) {
-    FileDescriptor fd(socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!fd.valid()) continue;
-    if (connect(fd.get(), a->ai_addr, a->ai_addrlen) == 0) return fd;
-    pollfd ready = {fd.get(), POLLOUT, 0};
-    int error = errno;
-    socklen_t size = sizeof(error);
-    if (error == EINPROGRESS && poll(&ready, 1, kConnectMs) == 1 &&
-        getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0) {
-      return fd;
-    }
-  }
-  throw std::runtime_error("cannot connect to " + host + ":" + std::string(port));
-}
-
 // The hub knows this rank once it has said so; nothing that happens later is missed.
 void WaitForWelcome(int fd) {
   std::string line;
   pollfd ready = {fd, POLLIN, 0};
   for (char byte = 0; byte != '\n'; line += byte) {
-    if (line.size() > kMaxPeerLine || poll(&ready, 1, kConnectMs) != 1 ||
+    if (line.size() > kMaxPeerLine || poll(&ready, 1, kWelcomeMs) != 1 ||
         recv(fd, &byte, 1, 0) != 1) {
       throw std::runtime_error("rank 0 does not answer");
     }
@@ -157,7 +86,7 @@ struct Peers::Line {
 Peers::Peers(int world_size, Where where)
     : rank_(0), world_size_(world_size), where_(std::move(where)), token_(MakeToken()) {
   int port = 0;
-  listener_ = Listen(&port);
+  listener_ = ListenEverywhere(&port);
   contact_ = std::to_string(port) + " " + token_;
   reports_.resize(static_cast<std::size_t>(world_size));
   Start();
@@ -169,7 +98,7 @@ Peers::Peers(const std::string& host, const std::string& contact, int rank, int 
   std::string_view rest = contact_;
   const std::string_view port = NextWord(&rest);
   lines_.push_back(std::make_unique<Line>());
-  lines_[0]->socket = Connect(host, port);
+  lines_[0]->socket = ConnectTo(host, port);
   KeepAlive(lines_[0]->socket.get());
   lines_[0]->rank = 0;
   hub_socket_ = lines_[0]->socket.get();

@@ -270,8 +270,7 @@ Group MakeGroup(const LaunchEnvironment& env, const Options& options, const std:
     result.abort = std::move(nccl.abort);
     result.leave = std::move(nccl.leave);
     if (gloo_devices.empty()) return;
-    const auto gloo = ConnectGloo(env, options, c10::Device(c10::kCPU), gloo_devices,
-                                  c10::make_intrusive<c10d::PrefixStore>("cpu", store));
+    const auto gloo = ConnectGloo(env, options, c10::Device(c10::kCPU), gloo_devices, store);
     compat::CarryAs(*result.group, c10::kCPU, *gloo);
     result.carries_cpu_tensors = true;
   });

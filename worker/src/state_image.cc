@@ -6,7 +6,6 @@
 #include <ddp/errors.h>
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "worker/src/lost_group.h"
+#include "worker/src/streaming_copy.h"
 
 namespace ddp::internal {
 namespace {
@@ -82,7 +82,7 @@ CheckpointImage StateImage::CopyTo(std::byte* memory, std::byte* pinned) const {
   CheckpointImage image;
   image.await = [memory, pinned, bytes = bytes_, copied = Copy(pinned)] {
     if (copied != nullptr && !copied()) return false;
-    std::memcpy(memory, pinned, bytes);
+    StreamingCopy(memory, pinned, bytes);
     return true;
   };
   image.tensors = At(memory);
@@ -110,7 +110,7 @@ std::function<bool()> StateImage::Copy(std::byte* memory) const {
       const bool is_new = std::find(gpus.begin(), gpus.end(), from.device()) == gpus.end();
       if (is_new) gpus.push_back(from.device());
     } else if (from.is_contiguous()) {
-      std::memcpy(to, from.data_ptr(), size);
+      StreamingCopy(to, from.data_ptr(), size);
     } else {
       torch::from_blob(to, from.sizes(), from.scalar_type()).copy_(from);
     }

@@ -26,9 +26,9 @@ struct StateChunk {
   std::size_t bytes = 0;
 };
 
-// The same on all ranks: at most kMaxChunkBytes each, none with bytes of two tensors but where
-// those are small.
-inline constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;
+// The same on all ranks: at most kMaxChunkBytes each, so that a chunk is still in the cache when it
+// is hashed or sent on; none with bytes of two tensors but where those are small.
+inline constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 19;
 std::vector<StateChunk> ChunksOf(const std::vector<StatePart>& parts);
 
 // Takes the bytes of all parts, in order, and hashes them on the way.

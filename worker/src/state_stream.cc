@@ -7,35 +7,29 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <deque>
 #include <exception>
-#include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "worker/contract/environment.h"
 #include "worker/src/chunk_ring.h"
 #include "worker/src/failure.h"
+#include "worker/src/process_group.h"
+#include "worker/src/state_links.h"
 #include "worker/src/state_route.h"
 
 namespace ddp::internal {
 namespace {
 
-using WorkPtr = decltype(std::declval<c10d::ProcessGroup>().recv(
-    std::declval<std::vector<torch::Tensor>&>(), 0, 0));
-
-constexpr std::size_t kPlaces = 8;  // chunks under way
-constexpr int kTag = 0x5afe;
-
-torch::Tensor BytesAt(const std::byte* data, std::size_t size) {
-  return torch::from_blob(const_cast<std::byte*>(data), {static_cast<std::int64_t>(size)},
-                          torch::kUInt8);
-}
+constexpr std::size_t kPlaces = 8;  // chunks under way in a ring
+constexpr std::chrono::seconds kConnectPatience(60);
 
 std::size_t LargestOf(const std::vector<StateChunk>& chunks) {
   std::size_t largest = 0;
@@ -64,6 +58,8 @@ class Neighbours {
   }
 
   StateRoute route() const { return MakeStateRoute(ranks_, source_, ctx_.rank()); }
+  // Whether the state has to go to another node, or to a rank that shares no memory; all know.
+  bool HasNetwork() const { return !MakeStateRoute(ranks_, source_, source_).children.empty(); }
   ChunkRing* ring() { return ring_ ? &*ring_ : nullptr; }
 
  private:
@@ -140,65 +136,15 @@ class Neighbours {
   std::optional<ChunkRing> ring_;
 };
 
-// A rank's own memory for chunks under way, got as it is needed.
-class OwnPlaces {
- public:
-  std::byte* Of(std::size_t chunk) {
-    std::unique_ptr<std::byte[]>& place = places_[chunk % kPlaces];
-    if (place == nullptr) place.reset(new std::byte[kMaxChunkBytes]);
-    return place.get();
-  }
-
- private:
-  std::array<std::unique_ptr<std::byte[]>, kPlaces> places_;
-};
-
-// The messages to a rank's children, of which a few may be under way.
-class Sender {
- public:
-  Sender(const Context& ctx, std::vector<int> children)
-      : ctx_(ctx), children_(std::move(children)) {}
-
-  // `data` must stay as it is until WaitBefore(chunk + 1) has returned.
-  void Send(std::size_t chunk, const std::byte* data, std::size_t size) {
-    for (const int child : children_) {
-      std::vector<torch::Tensor> message = {BytesAt(data, size)};
-      sent_.push_back({chunk, ctx_.process_group()->send(message, child, kTag), message[0]});
-    }
-  }
-  // Until all of the chunks before `chunk` have been sent.
-  void WaitBefore(std::size_t chunk) {
-    while (!sent_.empty() && sent_.front().chunk < chunk) {
-      sent_.front().work->wait();
-      sent_.pop_front();
-    }
-  }
-
- private:
-  struct Message {
-    std::size_t chunk;
-    WorkPtr work;
-    torch::Tensor bytes;
-  };
-  const Context& ctx_;
-  const std::vector<int> children_;
-  std::deque<Message> sent_;
-};
-
-// The source's, and its neighbours' who read the file too: from there into their tensors, and from
-// those, where they are in one piece, to the children.
-void ReadFile(const Context& ctx, const StateRoute& route, const FoundState& state,
-              const std::vector<StateChunk>& chunks, StateSink* sink) {
-  Sender sender(ctx, route.children);
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
-    const StateChunk& chunk = chunks[i];
+// The source's, and its neighbours' who read the file too: from there into their tensors, and to
+// the children while it is still in the cache.
+void ReadFile(const FoundState& state, const std::vector<StateChunk>& chunks, StateLinks* links,
+              StateSink* sink) {
+  for (const StateChunk& chunk : chunks) {
     const std::byte* const from = state.bytes() + chunk.offset;
-    const std::byte* const place = sink->Place(chunk);  // in memory that is mapped already
     sink->Take(from, chunk.bytes);
-    if (i >= kPlaces) sender.WaitBefore(i - kPlaces + 1);
-    sender.Send(i, place == nullptr ? from : place, chunk.bytes);
+    links->Send(from, chunk.bytes);
   }
-  sender.WaitBefore(chunks.size());
 }
 
 [[noreturn]] void SilentNeighbour(const Context& ctx) {
@@ -206,68 +152,27 @@ void ReadFile(const Context& ctx, const StateRoute& route, const FoundState& sta
                            std::to_string(ctx.timeout().count() / 1000) + " s");
 }
 
-// A leader's: from its parent to its children, its followers, and its own tensors.
-class Relay {
- public:
-  Relay(const Context& ctx, const StateRoute& route, const std::vector<StateChunk>& chunks,
-        ChunkRing* ring, StateSink* sink)
-      : ctx_(ctx),
-        parent_(route.parent),
-        chunks_(chunks),
-        ring_(route.followers.empty() ? nullptr : ring),
-        sink_(sink),
-        sender_(ctx, route.children) {}
-
-  void Run() {
-    for (std::size_t i = 0; i < chunks_.size(); ++i) {
-      while (posted_.size() < kPlaces && i + posted_.size() < chunks_.size()) {
-        Post(i + posted_.size());
-      }
-      posted_.front().work->wait();
-      const std::byte* const data = posted_.front().data;
-      if (ring_ != nullptr) ring_->Publish(i);
-      sender_.Send(i, data, chunks_[i].bytes);
-      sink_->Take(data, chunks_[i].bytes);
-      posted_.pop_front();
+// A leader's: from its parent to its children, its followers, and its own tensors. `ring`: null
+// where nobody follows.
+void Relay(const Context& ctx, const std::vector<StateChunk>& chunks, ChunkRing* ring,
+           StateLinks* links, StateSink* sink) {
+  std::vector<std::byte> own;  // for what is not received where it lies in the end
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const StateChunk& chunk = chunks[i];
+    std::byte* data = ring == nullptr ? sink->Place(chunk) : nullptr;
+    if (ring != nullptr) {
+      if (!ring->WaitForPlace(i, ctx.timeout())) SilentNeighbour(ctx);
+      data = ring->place(i);
+    } else if (data == nullptr) {
+      own.resize(kMaxChunkBytes);
+      data = own.data();
     }
-    sender_.WaitBefore(chunks_.size());
+    links->Receive(data, chunk.bytes);
+    if (ring != nullptr) ring->Publish(i);
+    links->Send(data, chunk.bytes);
+    sink->Take(data, chunk.bytes);
   }
-
- private:
-  struct Receive {
-    WorkPtr work;
-    std::byte* data;
-    torch::Tensor bytes;
-  };
-
-  void Post(std::size_t chunk) {
-    const std::size_t size = chunks_[chunk].bytes;
-    std::byte* data = ring_ == nullptr ? sink_->Place(chunks_[chunk]) : nullptr;
-    if (data == nullptr) {
-      if (chunk >= kPlaces) sender_.WaitBefore(chunk - kPlaces + 1);
-      data = PlaceOf(chunk);
-    }
-    std::vector<torch::Tensor> message = {BytesAt(data, size)};
-    posted_.push_back({ctx_.process_group()->recv(message, parent_, kTag), data, message[0]});
-  }
-
-  std::byte* PlaceOf(std::size_t chunk) {
-    if (ring_ != nullptr) {
-      if (!ring_->WaitForPlace(chunk, ctx_.timeout())) SilentNeighbour(ctx_);
-      return ring_->place(chunk);
-    }
-    return own_.Of(chunk);
-  }
-
-  const Context& ctx_;
-  const int parent_;
-  const std::vector<StateChunk>& chunks_;
-  ChunkRing* const ring_;
-  StateSink* const sink_;
-  Sender sender_;
-  std::deque<Receive> posted_;
-  OwnPlaces own_;
-};
+}
 
 void Follow(const Context& ctx, const std::vector<StateChunk>& chunks, ChunkRing* ring,
             StateSink* sink) {
@@ -278,40 +183,47 @@ void Follow(const Context& ctx, const std::vector<StateChunk>& chunks, ChunkRing
   }
 }
 
-void StreamByGloo(const Context& ctx, const FoundState& state,
-                  const std::vector<StateChunk>& chunks, StateSink* sink) {
+// Where the children of each rank find it; empty for a rank without, or that cannot listen.
+std::vector<std::string> AllContacts(const Context& ctx, const StateLinks* links) {
+  return all_gather_object(ctx, links == nullptr ? std::string() : links->contact());
+}
+
+std::string AddressOf(const Context& ctx, int rank) {
+  const std::vector<std::uint8_t> bytes = ctx.store()->get(AddressKey(rank));
+  return {bytes.begin(), bytes.end()};
+}
+
+void Stream(const Context& ctx, const FoundState& state, const std::vector<StateChunk>& chunks,
+            StateSink* sink) {
   ChunkRing::Shape shape;
   shape.places = std::min(kPlaces, chunks.size());
   shape.place_bytes = LargestOf(chunks);
   Neighbours neighbours(ctx, state.source, state.bytes() != nullptr, shape);
   const StateRoute route = neighbours.route();
+  std::optional<StateLinks> links;
+  std::string problem;
+  try {
+    links.emplace(ctx.rank(), route.children);
+  } catch (const std::system_error& e) {
+    problem = e.what();
+  }
+  // All ranks know whether there is another node.
+  std::vector<std::string> contacts;
+  if (neighbours.HasNetwork()) contacts = AllContacts(ctx, links ? &*links : nullptr);
   Collective("restoring the state", ctx.rank(), ctx.world_size(), [&] {
+    if (!links) throw std::runtime_error("cannot listen for other nodes: " + problem);
+    std::optional<StateLinks::Parent> parent;
+    if (route.parent >= 0) {
+      parent = {route.parent, AddressOf(ctx, route.parent),
+                contacts[static_cast<std::size_t>(route.parent)]};
+    }
+    links->Connect(parent, kConnectPatience, ctx.timeout());
     if (route.has_file) {
-      ReadFile(ctx, route, state, chunks, sink);
+      ReadFile(state, chunks, &*links, sink);
     } else if (route.leader == ctx.rank()) {
-      Relay(ctx, route, chunks, neighbours.ring(), sink).Run();
+      Relay(ctx, chunks, route.followers.empty() ? nullptr : neighbours.ring(), &*links, sink);
     } else {
       Follow(ctx, chunks, neighbours.ring(), sink);
-    }
-  });
-}
-
-void StreamByBroadcast(const Context& ctx, const FoundState& state,
-                       const std::vector<StateChunk>& chunks, StateSink* sink) {
-  const torch::Tensor wire = torch::empty({static_cast<std::int64_t>(LargestOf(chunks))},
-                                          torch::TensorOptions(torch::kUInt8).device(ctx.device()));
-  Collective("restoring the state", ctx.rank(), ctx.world_size(), [&] {
-    for (const StateChunk& chunk : chunks) {
-      const auto size = static_cast<std::int64_t>(chunk.bytes);
-      std::vector<torch::Tensor> message = {wire.narrow(0, 0, size)};
-      if (ctx.rank() == state.source) {
-        message[0].copy_(BytesAt(state.bytes() + chunk.offset, chunk.bytes));
-      }
-      c10d::BroadcastOptions options;
-      options.rootRank = state.source;
-      ctx.process_group()->broadcast(message, options)->wait();
-      const torch::Tensor arrived = message[0].cpu();
-      sink->Take(static_cast<const std::byte*>(arrived.data_ptr()), chunk.bytes);
     }
   });
 }
@@ -323,10 +235,8 @@ std::string StreamState(const Context& ctx, const FoundState& state, std::vector
   StateSink sink(std::move(parts));
   if (ctx.world_size() == 1) {
     sink.Take(state.bytes(), sink.bytes());
-  } else if (!ctx.carries_cpu_tensors()) {
-    StreamByBroadcast(ctx, state, chunks, &sink);
   } else {
-    StreamByGloo(ctx, state, chunks, &sink);
+    Stream(ctx, state, chunks, &sink);
   }
   std::string first;
   int first_rank = 0;

@@ -12,9 +12,8 @@
 
 namespace ddp::internal {
 
-// How the bytes travel, where the group carries tensors on the CPU: see StateRoute; elsewhere (NCCL
-// in libtorch 1.13), by broadcasts. In chunks, of which a few are under way at once: beside the
-// tensors it takes a ChunkRing of 8 MiB on each node, and at most as much again in each process.
+// How the bytes travel: see StateRoute. In chunks, of which a few are under way at once: beside the
+// tensors it takes a ChunkRing of 4 MiB on each node, and at most 1 MiB in each process.
 //
 // A collective; `parts`: those of the state, alike on all ranks, but for where they go. Returns,
 // the same on all ranks, what is wrong with the state's file, or nothing: then every rank has what

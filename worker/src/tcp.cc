@@ -2,19 +2,24 @@
 
 #include <ddp/errors.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
-
-#include "worker/src/file_descriptor.h"
+#include <utility>
 
 namespace ddp::internal {
 namespace {
@@ -33,28 +38,35 @@ FileDescriptor OpenSocket(int family, int type) {
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
 // The addresses of host:port, or null with getaddrinfo's code in `*error`.
-AddressList Resolve(const std::string& host, std::uint16_t port, int type, int* error) {
+AddressList Resolve(const std::string& host, const std::string& port, int type, int* error) {
   addrinfo hints = {};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = type;
   addrinfo* list = nullptr;
-  *error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  *error = getaddrinfo(host.c_str(), port.c_str(), &hints, &list);
   return AddressList(*error == 0 ? list : nullptr, &freeaddrinfo);
 }
 
-// Connects, and closes again. Returns 0 or the system's error number.
-int TryConnect(const addrinfo& address, milliseconds patience) {
-  const FileDescriptor socket = OpenSocket(address.ai_family, SOCK_STREAM);
-  if (!socket.valid()) return errno;
-  if (connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0) return 0;
-  if (errno != EINPROGRESS) return errno;
+// Not valid where it fails; `*error` is the system's number then.
+FileDescriptor TryConnect(const addrinfo& address, milliseconds patience, int* error) {
+  FileDescriptor socket = OpenSocket(address.ai_family, SOCK_STREAM);
+  *error = 0;
+  if (socket.valid() && connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0) {
+    return socket;
+  }
+  *error = errno;
+  if (!socket.valid() || *error != EINPROGRESS) return {};
   pollfd ready = {socket.get(), POLLOUT, 0};
   const int count = poll(&ready, 1, static_cast<int>(std::max(patience, kFirstPause).count()));
-  if (count <= 0) return ETIMEDOUT;
-  int error = 0;
-  socklen_t size = sizeof(error);
-  getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  return error;
+  *error = ETIMEDOUT;
+  if (count <= 0) return {};
+  socklen_t size = sizeof(*error);
+  getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, error, &size);
+  return *error == 0 ? std::move(socket) : FileDescriptor();
+}
+
+[[noreturn]] void ThrowErrno(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
 }
 
 std::string Seconds(milliseconds time) {
@@ -71,12 +83,12 @@ void WaitForListener(const std::string& host, std::uint16_t port, milliseconds t
   std::string last_answer;  // the last error that is more than silence
   for (;;) {
     int resolve_error = 0;
-    const AddressList list = Resolve(host, port, SOCK_STREAM, &resolve_error);
+    const AddressList list = Resolve(host, std::to_string(port), SOCK_STREAM, &resolve_error);
     if (resolve_error != 0) last_error = gai_strerror(resolve_error);
     for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
       const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
-      const int error = TryConnect(*address, std::min(left, kLongestConnect));
-      if (error == 0) return;
+      int error = 0;
+      if (TryConnect(*address, std::min(left, kLongestConnect), &error).valid()) return;
       last_error = std::strerror(error);
       // Firewalls limit how often they answer, and the last attempt has little time.
       if (error != ETIMEDOUT) last_answer = last_error;
@@ -94,7 +106,7 @@ void WaitForListener(const std::string& host, std::uint16_t port, milliseconds t
 std::string LocalAddressTowards(const std::string& host) {
   int resolve_error = 0;
   // The port plays no role; connect() of a datagram socket only looks up the route.
-  const AddressList list = Resolve(host, 9, SOCK_DGRAM, &resolve_error);
+  const AddressList list = Resolve(host, "9", SOCK_DGRAM, &resolve_error);
   std::string last_error = resolve_error != 0 ? gai_strerror(resolve_error) : "no address";
   for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
     const FileDescriptor socket = OpenSocket(address->ai_family, SOCK_DGRAM);
@@ -114,6 +126,62 @@ std::string LocalAddressTowards(const std::string& host) {
   throw ConfigError("no route to MASTER_ADDR=" + host + " (" + last_error +
                     "), so no local address for Gloo. Check MASTER_ADDR, or name this host's "
                     "network interface in GLOO_SOCKET_IFNAME");
+}
+
+FileDescriptor ListenEverywhere(int* port) {
+  FileDescriptor fd = OpenSocket(AF_INET6, SOCK_STREAM);
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(sockaddr_in6);
+  address.ss_family = AF_INET6;
+  const int off = 0;
+  if (!fd.valid() || setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) != 0) {
+    fd = OpenSocket(AF_INET, SOCK_STREAM);
+    size = sizeof(sockaddr_in);
+    address.ss_family = AF_INET;
+  }
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  if (!fd.valid() || bind(fd.get(), any, size) != 0 || listen(fd.get(), SOMAXCONN) != 0 ||
+      getsockname(fd.get(), any, &size) != 0) {
+    ThrowErrno("listen");
+  }
+  // The port is at the same place in both kinds of address.
+  *port = ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+  return fd;
+}
+
+FileDescriptor ConnectTo(const std::string& host, std::string_view port) {
+  int error = 0;
+  const AddressList list = Resolve(host, std::string(port), SOCK_STREAM, &error);
+  std::string reason = error != 0 ? gai_strerror(error) : "no address";
+  for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+    FileDescriptor socket = TryConnect(*address, kLongestConnect, &error);
+    if (socket.valid()) return socket;
+    reason = std::strerror(error);
+  }
+  throw std::runtime_error("cannot connect to " + host + ":" + std::string(port) + " (" + reason +
+                           ")");
+}
+
+void KeepAlive(int socket) {
+  const std::pair<int, int> settings[] = {
+      {TCP_KEEPIDLE, 3}, {TCP_KEEPINTVL, 2}, {TCP_KEEPCNT, 4}};  // seconds, and how often
+  const int on = 1;
+  setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  for (const auto& [name, value] : settings) {
+    setsockopt(socket, IPPROTO_TCP, name, &value, sizeof(value));
+  }
+}
+
+std::string MakeToken() {
+  unsigned char bytes[16];
+  if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) ThrowErrno("getrandom");
+  std::string token;
+  char hex[3];
+  for (const unsigned char byte : bytes) {
+    std::snprintf(hex, sizeof(hex), "%02x", byte);
+    token += hex;
+  }
+  return token;
 }
 
 }  // namespace ddp::internal

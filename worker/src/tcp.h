@@ -1,10 +1,13 @@
-// Two questions about the network that libtorch does not answer well. No libtorch.
+// What this library itself has to do with TCP. No libtorch.
 #ifndef DDPRUN_WORKER_SRC_TCP_H_
 #define DDPRUN_WORKER_SRC_TCP_H_
 
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
+
+#include "worker/src/file_descriptor.h"
 
 namespace ddp::internal {
 
@@ -19,6 +22,22 @@ void WaitForListener(const std::string& host, std::uint16_t port,
 // The numeric address of this machine from which packets to `host` leave; nothing is sent.
 // Throws ddp::ConfigError if `host` cannot be resolved or there is no route to it.
 std::string LocalAddressTowards(const std::string& host);
+
+// Listens at every address of this host, at any port that is free: `*port`. Sockets here are
+// non-blocking. Throws std::system_error.
+FileDescriptor ListenEverywhere(int* port);
+
+// A connection to `port` of `host`. Takes at most 2 s for each of its addresses. Throws
+// std::runtime_error, with host and port.
+FileDescriptor ConnectTo(const std::string& host, std::string_view port);
+
+// Has the kernel notice the end of a host that lost its power or its network, though nothing is
+// said on the connection: after 11 s.
+void KeepAlive(int socket);
+
+// 128 bits that nobody else knows, in hex: what a listener wants to hear from who connects. Throws
+// std::system_error.
+std::string MakeToken();
 
 }  // namespace ddp::internal
 

@@ -110,8 +110,8 @@ class Checkpointer {
   // Begins a checkpoint and returns the path that it will have in this rank's `directory`, or
   // nothing, on all ranks alike, if it was skipped: WhenBusy. Rank 0 is held up for one copy of the
   // state into memory that is kept for the next save (the first one also has to get that memory),
-  // the others not even for that. When the file is on disk, the agent is told; status() and flush()
-  // know.
+  // the others not even for that. With the state on a GPU the copy is queued there, and the host
+  // does not wait for it. When the file is on disk, the agent is told; status() and flush() know.
   //
   // Model, optimizer, scheduler and sampler are rank 0's: DistributedDataParallel keeps the others
   // equal, but for the buffers, of which rank 0's count. The generators are those of every rank.
