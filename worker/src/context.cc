@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/debug.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -114,6 +115,15 @@ namespace {
 
 constexpr char kPeersKey[] = "peers";
 
+// Unless the program has said what is to become of SIGPIPE.
+void IgnoreBrokenPipes() {
+  struct sigaction action = {};
+  if (sigaction(SIGPIPE, nullptr, &action) != 0) return;
+  if ((action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_DFL) {
+    std::signal(SIGPIPE, SIG_IGN);
+  }
+}
+
 // Rank 0 publishes where it listens before it joins; nothing where it cannot.
 std::shared_ptr<internal::Peers> ListenForPeers(const internal::LaunchEnvironment& env,
                                                 c10d::Store* store) {
@@ -165,21 +175,22 @@ Context init(const Options& options) {
   state->timeout = options.timeout;
   state->store = internal::MakeStore(env, options);
   const bool alone = env.world_size == 1;
-  internal::GlooDevices gloo_devices;
+  if (!alone) IgnoreBrokenPipes();
+  internal::GlooDevices gloo_devices;  // for a restore too, whatever the backend
+  std::string address;
   try {                                    // what may fail on one rank alone
     c10d::setDebugLevelFromEnvironment();  // as `import torch.distributed` does
     state->device = internal::ChooseDevice(options.device, state->backend, env);
     const internal::ShortSlice of_gloos_threads;
-    if (state->backend == "gloo" || internal::GroupsCarryBoth()) {
-      gloo_devices = internal::MakeGlooDevices(env);
-    }
-    if (!alone) internal::PublishAddress(env, gloo_devices, state->store.get());
+    gloo_devices = internal::MakeGlooDevices(env);
+    address = internal::AddressOf(gloo_devices);
   } catch (const std::exception& e) {
     internal::RefuseToJoin(env, e.what(), state->store.get());
     throw;
   }
   if (!alone && env.rank == 0) state->peers = ListenForPeers(env, state->store.get());
-  internal::WaitForAllRanks(env, options, state->backend, state->device, state->store.get());
+  internal::WaitForAllRanks(env, options, state->backend, state->device, address,
+                            state->store.get());
   if (!alone && env.rank != 0) state->peers = ConnectToPeers(env, state->store.get());
   internal::SetProcessPeers(state->peers);
   {

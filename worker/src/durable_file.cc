@@ -30,7 +30,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kTemporarySuffix = ".tmp";
 constexpr std::chrono::hours kAbandonedAfter{24};
-constexpr std::size_t kWriteBytes = std::size_t{1} << 30;  // Linux writes at most 2 GiB at once
+// At once: for more the kernel takes memory in large blocks, and those a virtual machine may first
+// have to get from its host, which made a file of 1 GiB take twice as long.
+constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
 
 [[noreturn]] void Fail(const std::string& what, const std::string& path, int error) {
   throw CheckpointError("cannot " + what + " " + path + ": " + std::strerror(error));

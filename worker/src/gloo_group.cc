@@ -11,19 +11,9 @@
 #include "worker/src/compat.h"
 #include "worker/src/failure.h"
 #include "worker/src/patient_connect.h"
-#include "worker/src/tcp.h"
 
 namespace ddp::internal {
 namespace {
-
-// "10.0.0.3"; Gloo writes it with brackets, into its errors too.
-std::string AddressOf(const LaunchEnvironment& env, const GlooDevices& devices) {
-  const std::string text = devices.empty() ? "" : devices[0]->str();
-  const std::size_t begin = text.rfind('[');
-  const std::size_t end = text.rfind(']');
-  if (begin < end && end != std::string::npos) return text.substr(begin + 1, end - begin - 1);
-  return LocalAddressTowards(env.master_addr);
-}
 
 // "; [10.0.0.3] is where rank 3 waits for others …", if the error is about a rank's address.
 std::string WhoseAddress(const LaunchEnvironment& env, const std::string& error,
@@ -48,16 +38,23 @@ std::string WhoseAddress(const LaunchEnvironment& env, const std::string& error,
 
 std::string AddressKey(int rank) { return "address/" + std::to_string(rank); }
 
-void PublishAddress(const LaunchEnvironment& env, const GlooDevices& devices, c10d::Store* store) {
-  const std::string address = AddressOf(env, devices);
-  store->set(AddressKey(env.rank), std::vector<std::uint8_t>(address.begin(), address.end()));
+// Gloo writes "tcp, pci=, iface=eth0, speed=0, addr=[10.0.0.3]". A link-local address needs the
+// interface as well.
+std::string AddressOf(const GlooDevices& devices) {
+  const std::string text = devices.at(0)->str();
+  const std::size_t begin = text.rfind('[') + 1;
+  const std::string address = text.substr(begin, text.rfind(']') - begin);
+  const std::size_t interface = text.find("iface=");
+  if (!address.starts_with("fe80:") || interface == std::string::npos) return address;
+  const std::size_t name = interface + std::string("iface=").size();
+  return address + "%" + text.substr(name, text.find(',', name) - name);
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
                                                    const Options& options, c10::Device device,
                                                    const GlooDevices& devices,
                                                    const c10::intrusive_ptr<c10d::Store>& store) {
-  const std::string address = AddressOf(env, devices);
+  const std::string address = AddressOf(devices);
   const auto own_store = c10::make_intrusive<c10d::PrefixStore>("gloo", store);
   const auto group_options = c10d::ProcessGroupGloo::Options::create(options.timeout);
   group_options->devices = devices;

@@ -17,16 +17,17 @@ namespace ddp::internal {
 
 using GlooDevices = std::vector<std::shared_ptr<gloo::transport::Device>>;
 
-// The key under which each rank has written into the store where others reach it, a numeric
-// address: of Gloo's first device, or where there is none that of its way towards rank 0.
+// Where this rank waits for others, and they for this one: a numeric address, of the first device.
+std::string AddressOf(const GlooDevices& devices);
+
+// The key under which each rank writes that into the store before it joins: WaitForAllRanks().
 std::string AddressKey(int rank);
-void PublishAddress(const LaunchEnvironment& env, const GlooDevices& devices, c10d::Store* store);
 
 // Makes the process group, with all other ranks, for tensors on the CPU and on `device`. Of each
 // two ranks, Gloo lets one connect and the other one wait, for as long as a collective may take; so
 // where one cannot reach the other, that one fails at once, and the other one knows nothing of it.
 // Here that rank tells the others over ProcessPeers(), and no rank waits longer than
-// Options::init_timeout. Of addresses in errors it says whose they are: PublishAddress().
+// Options::init_timeout. Of addresses in errors it says whose they are.
 //
 // Throws CollectiveError. What is still waiting then is left behind on a thread of its own: the
 // process has to end.

@@ -158,7 +158,7 @@ void Peers::WatchForLoss(std::function<void()> on_loss) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     watches_ = true;
-    if (!lost_) on_loss_ = std::exchange(on_loss, nullptr);
+    if (!lost_ && on_loss != nullptr) on_loss_ = std::exchange(on_loss, nullptr);
   }
   if (on_loss != nullptr) on_loss();
   Wake();

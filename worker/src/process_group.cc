@@ -217,8 +217,10 @@ void RefuseToJoin(const LaunchEnvironment& env, const std::string& reason, c10d:
 }
 
 void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
-                     const std::string& backend, c10::Device device, c10d::Store* store) {
+                     const std::string& backend, c10::Device device, const std::string& address,
+                     c10d::Store* store) {
   try {
+    store->set(AddressKey(env.rank), Bytes(address));
     Join(env, backend == "gloo" && device.is_cuda() ? "gloo on CUDA" : backend, store);
   } catch (const Error&) {
     throw;
@@ -269,7 +271,7 @@ Group MakeGroup(const LaunchEnvironment& env, const Options& options, const std:
     result.group = nccl.group;
     result.abort = std::move(nccl.abort);
     result.leave = std::move(nccl.leave);
-    if (gloo_devices.empty()) return;
+    if (!GroupsCarryBoth()) return;
     const auto gloo = ConnectGloo(env, options, c10::Device(c10::kCPU), gloo_devices, store);
     compat::CarryAs(*result.group, c10::kCPU, *gloo);
     result.carries_cpu_tensors = true;

@@ -39,11 +39,13 @@ GlooDevices MakeGlooDevices(const LaunchEnvironment& env);
 // Tells the ranks that wait, or will wait, in WaitForAllRanks() that this one cannot join.
 void RefuseToJoin(const LaunchEnvironment& env, const std::string& reason, c10d::Store* store);
 
-// Returns once all ranks have called it. Throws CollectiveError, which names the missing ranks, or
+// Returns once all ranks have called it, and has written `address`, of this rank, under
+// AddressKey(). Throws CollectiveError, which names the missing ranks, or
 // the one that refused and why; and ConfigError where ranks contradict each other in RANK,
 // WORLD_SIZE, backend or kind of device.
 void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
-                     const std::string& backend, c10::Device device, c10d::Store* store);
+                     const std::string& backend, c10::Device device, const std::string& address,
+                     c10d::Store* store);
 
 struct Group {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
@@ -55,8 +57,8 @@ struct Group {
   std::function<void()> leave;
 };
 
-// Connects the ranks, which are all there. With nccl, `gloo_devices` are for CPU tensors, and
-// empty without GroupsCarryBoth().
+// Connects the ranks, which are all there. With nccl, `gloo_devices` are for CPU tensors, where
+// GroupsCarryBoth().
 Group MakeGroup(const LaunchEnvironment& env, const Options& options, const std::string& backend,
                 c10::Device device, const GlooDevices& gloo_devices,
                 const c10::intrusive_ptr<c10d::Store>& store);

@@ -26,6 +26,7 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t kLongestHello = 64;   // bytes; "<token> <rank>\n"
 constexpr std::size_t kMostStrangers = 64;  // connections that have not said it
+constexpr milliseconds kBetweenChecks(200);
 
 std::string Seconds(milliseconds time) { return std::to_string(time.count() / 1000) + " s"; }
 
@@ -71,17 +72,17 @@ StateLinks::StateLinks(int rank, std::vector<int> children)
   contact_ = std::to_string(port) + " " + token_;
 }
 
-void StateLinks::Connect(const std::optional<Parent>& parent, milliseconds connect_patience,
-                         milliseconds patience) {
-  patience_ = patience;
+void StateLinks::Connect(const std::optional<Parent>& parent, const Patience& patience) {
+  silence_ = patience.silence;
   if (parent.has_value()) {
     const std::size_t space = parent->contact.find(' ');
     if (space == std::string::npos) {
       throw std::runtime_error("rank " + std::to_string(parent->rank) +
                                " could not listen for those that it is to send the state to");
     }
-    up_ = {ConnectTo(parent->host, parent->contact.substr(0, space)), parent->rank};
-    MakeBlocking(up_.socket.get(), patience);
+    up_ = {ConnectTo(parent->host, parent->contact.substr(0, space), patience.connect),
+           parent->rank};
+    MakeBlocking(up_.socket.get(), silence_);
     const std::string hello =
         parent->contact.substr(space + 1) + " " + std::to_string(rank_) + "\n";
     if (send(up_.socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL) !=
@@ -89,13 +90,13 @@ void StateLinks::Connect(const std::optional<Parent>& parent, milliseconds conne
       Broken(parent->rank, kParent);
     }
   }
-  AcceptChildren(connect_patience);
-  for (const Link& link : down_) MakeBlocking(link.socket.get(), patience);
+  AcceptChildren(patience);
+  for (const Link& link : down_) MakeBlocking(link.socket.get(), silence_);
   listener_ = FileDescriptor();
 }
 
-void StateLinks::AcceptChildren(milliseconds patience) {
-  const auto deadline = steady_clock::now() + patience;
+void StateLinks::AcceptChildren(const Patience& patience) {
+  const auto deadline = steady_clock::now() + patience.connect;
   std::vector<int> missing = children_;
   std::vector<Stranger> strangers;
   while (!missing.empty()) {
@@ -103,10 +104,14 @@ void StateLinks::AcceptChildren(milliseconds patience) {
     for (const Stranger& stranger : strangers) ready.push_back({stranger.socket.get(), POLLIN, 0});
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
     if (left.count() <= 0) {
-      throw std::runtime_error(RankList(missing) + " did not connect within " + Seconds(patience) +
-                               " to get the state");
+      throw std::runtime_error(RankList(missing) + " did not connect within " +
+                               Seconds(patience.connect) + " to get the state");
     }
-    if (poll(ready.data(), ready.size(), static_cast<int>(left.count())) <= 0) continue;
+    const int wait = static_cast<int>(std::min(left, kBetweenChecks).count());
+    if (poll(ready.data(), ready.size(), wait) <= 0) {
+      patience.check();
+      continue;
+    }
     for (std::size_t i = 0; i < strangers.size(); ++i) {
       if (ready[i + 1].revents != 0) strangers[i].Hear();
     }
@@ -121,7 +126,7 @@ void StateLinks::AcceptChildren(milliseconds patience) {
     }
     std::erase_if(strangers, [](const Stranger& stranger) { return stranger.is_over; });
     if (ready[0].revents == 0) continue;
-    FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    FileDescriptor socket = Accept();
     if (!socket.valid()) continue;
     // A child says who it is at once, so it is never the oldest of many.
     if (strangers.size() == kMostStrangers) strangers.erase(strangers.begin());
@@ -129,10 +134,21 @@ void StateLinks::AcceptChildren(milliseconds patience) {
   }
 }
 
+// Not valid where who wanted to connect has thought better of it.
+FileDescriptor StateLinks::Accept() const {
+  FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  const bool passes = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED || errno == EPROTO;
+  if (!socket.valid() && !passes) {
+    throw std::runtime_error(std::string("cannot accept the connections of ") +
+                             RankList(children_) + ": " + std::strerror(errno));
+  }
+  return socket;
+}
+
 void StateLinks::Broken(int rank, const char* who) const {
   const std::string name = "rank " + std::to_string(rank) + who;
   if (errno == EAGAIN || errno == EWOULDBLOCK) {
-    throw std::runtime_error(name + ", has done nothing for " + Seconds(patience_));
+    throw std::runtime_error(name + ", has done nothing for " + Seconds(silence_));
   }
   throw std::runtime_error("lost " + name + ": " + std::strerror(errno));
 }

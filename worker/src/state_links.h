@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@
 namespace ddp::internal {
 
 // One rank's end of them. What a parent sends, all of its children get. Calls block; of one thread.
-// Where a neighbour has ended, its connection does, and then this rank's: so all come to know.
+// Where a neighbour has ended, its connection does, and then this rank's.
 class StateLinks {
  public:
   // Listens for `children`, ranks. Throws std::system_error.
@@ -31,11 +32,16 @@ class StateLinks {
     std::string contact;  // its contact()
   };
 
-  // Connects to the parent, which listens already, and waits for the children. `patience`: for the
-  // children here, and from now on for what a neighbour that is still there does next. Who does
-  // not know the token is turned away. Throws std::runtime_error, with address or rank.
-  void Connect(const std::optional<Parent>& parent, std::chrono::milliseconds connect_patience,
-               std::chrono::milliseconds patience);
+  struct Patience {
+    std::chrono::milliseconds connect;  // until parent and children are connected
+    std::chrono::milliseconds silence;  // then, for what a neighbour that is still there does next
+    // While it waits for children, called several times a second; ends the wait where it throws.
+    std::function<void()> check = [] {};
+  };
+
+  // Connects to the parent, which listens already, and waits for the children. Who does not know
+  // the token is turned away. Throws std::runtime_error, with address or rank.
+  void Connect(const std::optional<Parent>& parent, const Patience& patience);
 
   // All of `size` bytes from the parent. Throws std::runtime_error, with its rank.
   void Receive(std::byte* to, std::size_t size);
@@ -48,7 +54,8 @@ class StateLinks {
     FileDescriptor socket;
     int rank = -1;
   };
-  void AcceptChildren(std::chrono::milliseconds patience);
+  void AcceptChildren(const Patience& patience);
+  FileDescriptor Accept() const;
   // What errno says of the connection to `rank`.
   [[noreturn]] void Broken(int rank, const char* who) const;
 
@@ -57,7 +64,7 @@ class StateLinks {
   std::string contact_;
   std::string token_;
   FileDescriptor listener_;
-  std::chrono::milliseconds patience_{0};
+  std::chrono::milliseconds silence_{0};
   Link up_;
   std::vector<Link> down_;
 };

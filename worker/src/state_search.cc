@@ -43,9 +43,17 @@ StateSearch::StateSearch(const Context& ctx, WhereToLook where)
 
 // What the other ranks must know of the source's next file, as text; empty: there is none.
 std::string StateSearch::Propose() {
-  do {
+  for (bool usable = false; !usable;) {
     if (!files_->Next()) return "";
-  } while (!where_.allows(files_->file().metadata()));
+    if (!where_.allows(files_->file().metadata())) continue;
+    try {
+      mapped_ = MappedFile(files_->path());
+      usable = true;
+    } catch (const FormatError& e) {
+      Warn(ctx_.rank(), "skipping checkpoint " + files_->path() + ": " + e.what() +
+                            ". It is left as it is; looking for an older one");
+    }
+  }
   const SafetensorsFile& file = files_->file();
   std::size_t bytes = 0;
   json tensors = json::array();
@@ -80,8 +88,10 @@ std::optional<FoundState> StateSearch::Next() {
     for (const json& entry : summary["tensors"]) {
       found.tensors.push_back({{entry[0], entry[1], entry[2]}, entry[3], entry[4]});
     }
-    if (ctx_.rank() - ctx_.local_rank() == summary["node"] && !summary["identity"].is_null() &&
-        IdentityOf(found.path) == summary["identity"]) {
+    if (Leads()) {
+      found.file = std::move(mapped_);
+    } else if (ctx_.rank() - ctx_.local_rank() == summary["node"] &&
+               !summary["identity"].is_null() && IdentityOf(found.path) == summary["identity"]) {
       try {
         found.file = MappedFile(found.path);
       } catch (const FormatError&) {

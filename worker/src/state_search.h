@@ -72,6 +72,7 @@ class StateSearch {
   const Context& ctx_;
   const WhereToLook where_;
   std::optional<CheckpointSearch> files_;  // the source's
+  MappedFile mapped_;                      // likewise, the one that it proposes
 };
 
 }  // namespace ddp::internal

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kSmallBytes = std::size_t{256} << 10;   // tensors that may share a chunk
 constexpr std::size_t kCachedBytes = std::size_t{128} << 10;  // hashed, then copied
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // copied to a GPU at once
+constexpr std::size_t kPieceBytes = kMaxChunkBytes;  // copied to a GPU at once
 
 bool IsInPlace(const StatePart& part) { return part.to.is_cpu() && part.to.is_contiguous(); }
 bool IsInPieces(const StatePart& part) { return !part.to.is_cpu() && part.to.is_contiguous(); }

@@ -21,6 +21,7 @@
 #include "worker/contract/environment.h"
 #include "worker/src/chunk_ring.h"
 #include "worker/src/failure.h"
+#include "worker/src/peers.h"
 #include "worker/src/process_group.h"
 #include "worker/src/state_links.h"
 #include "worker/src/state_route.h"
@@ -147,9 +148,26 @@ void ReadFile(const FoundState& state, const std::vector<StateChunk>& chunks, St
   }
 }
 
-[[noreturn]] void SilentNeighbour(const Context& ctx) {
-  throw std::runtime_error("a rank of this node did nothing for " +
-                           std::to_string(ctx.timeout().count() / 1000) + " s");
+// What fails on a rank that this one is not connected with reaches it over the ranks' own line
+// only.
+void ThrowIfAnotherFailed() {
+  const auto peers = ProcessPeers();
+  if (peers != nullptr && !peers->KnownCause().empty()) {
+    throw std::runtime_error("another rank has failed");
+  }
+}
+
+// `wait(patience)`, which says whether what it waited for has come, in slices.
+template <typename Wait>
+void WaitForNeighbour(const Context& ctx, const Wait& wait) {
+  constexpr std::chrono::milliseconds kBetweenChecks(200);
+  const auto deadline = std::chrono::steady_clock::now() + ctx.timeout();
+  while (!wait(kBetweenChecks)) {
+    ThrowIfAnotherFailed();
+    if (std::chrono::steady_clock::now() < deadline) continue;
+    throw std::runtime_error("a rank of this node did nothing for " +
+                             std::to_string(ctx.timeout().count() / 1000) + " s");
+  }
 }
 
 // A leader's: from its parent to its children, its followers, and its own tensors. `ring`: null
@@ -161,7 +179,7 @@ void Relay(const Context& ctx, const std::vector<StateChunk>& chunks, ChunkRing*
     const StateChunk& chunk = chunks[i];
     std::byte* data = ring == nullptr ? sink->Place(chunk) : nullptr;
     if (ring != nullptr) {
-      if (!ring->WaitForPlace(i, ctx.timeout())) SilentNeighbour(ctx);
+      WaitForNeighbour(ctx, [&](auto patience) { return ring->WaitForPlace(i, patience); });
       data = ring->place(i);
     } else if (data == nullptr) {
       own.resize(kMaxChunkBytes);
@@ -177,7 +195,7 @@ void Relay(const Context& ctx, const std::vector<StateChunk>& chunks, ChunkRing*
 void Follow(const Context& ctx, const std::vector<StateChunk>& chunks, ChunkRing* ring,
             StateSink* sink) {
   for (std::size_t i = 0; i < chunks.size(); ++i) {
-    if (!ring->WaitForChunk(i, ctx.timeout())) SilentNeighbour(ctx);
+    WaitForNeighbour(ctx, [&](auto patience) { return ring->WaitForChunk(i, patience); });
     sink->Take(ring->place(i), chunks[i].bytes);
     ring->Release(i);
   }
@@ -195,6 +213,8 @@ std::string AddressOf(const Context& ctx, int rank) {
 
 void Stream(const Context& ctx, const FoundState& state, const std::vector<StateChunk>& chunks,
             StateSink* sink) {
+  // Who waits for a ring has no connection that ends with its neighbour.
+  if (const auto peers = ProcessPeers()) peers->WatchForLoss(nullptr);
   ChunkRing::Shape shape;
   shape.places = std::min(kPlaces, chunks.size());
   shape.place_bytes = LargestOf(chunks);
@@ -217,7 +237,7 @@ void Stream(const Context& ctx, const FoundState& state, const std::vector<State
       parent = {route.parent, AddressOf(ctx, route.parent),
                 contacts[static_cast<std::size_t>(route.parent)]};
     }
-    links->Connect(parent, kConnectPatience, ctx.timeout());
+    links->Connect(parent, {kConnectPatience, ctx.timeout(), ThrowIfAnotherFailed});
     if (route.has_file) {
       ReadFile(state, chunks, &*links, sink);
     } else if (route.leader == ctx.rank()) {

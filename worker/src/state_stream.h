@@ -13,7 +13,8 @@
 namespace ddp::internal {
 
 // How the bytes travel: see StateRoute. In chunks, of which a few are under way at once: beside the
-// tensors it takes a ChunkRing of 4 MiB on each node, and at most 1 MiB in each process.
+// tensors it takes a ChunkRing of 4 MiB on each node, and at most 1 MiB in each process, beside the
+// kernel's buffers of a connection.
 //
 // A collective; `parts`: those of the state, alike on all ranks, but for where they go. Returns,
 // the same on all ranks, what is wrong with the state's file, or nothing: then every rank has what

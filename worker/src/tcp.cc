@@ -57,7 +57,12 @@ FileDescriptor TryConnect(const addrinfo& address, milliseconds patience, int* e
   *error = errno;
   if (!socket.valid() || *error != EINPROGRESS) return {};
   pollfd ready = {socket.get(), POLLOUT, 0};
-  const int count = poll(&ready, 1, static_cast<int>(std::max(patience, kFirstPause).count()));
+  const auto deadline = steady_clock::now() + std::max(patience, kFirstPause);
+  int count = 0;
+  do {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+    count = poll(&ready, 1, static_cast<int>(std::max(left, milliseconds(0)).count()));
+  } while (count < 0 && errno == EINTR);
   *error = ETIMEDOUT;
   if (count <= 0) return {};
   socklen_t size = sizeof(*error);
@@ -149,14 +154,21 @@ FileDescriptor ListenEverywhere(int* port) {
   return fd;
 }
 
-FileDescriptor ConnectTo(const std::string& host, std::string_view port) {
+FileDescriptor ConnectTo(const std::string& host, std::string_view port, milliseconds patience) {
+  const auto deadline = steady_clock::now() + patience;
   int error = 0;
   const AddressList list = Resolve(host, std::string(port), SOCK_STREAM, &error);
   std::string reason = error != 0 ? gai_strerror(error) : "no address";
-  for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
-    FileDescriptor socket = TryConnect(*address, kLongestConnect, &error);
-    if (socket.valid()) return socket;
-    reason = std::strerror(error);
+  for (bool again = true; again;) {
+    again = false;
+    for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+      FileDescriptor socket = TryConnect(*address, kLongestConnect, &error);
+      if (socket.valid()) return socket;
+      reason = std::strerror(error);
+      again = again || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
+    }
+    if (steady_clock::now() + kLongestPause >= deadline) break;
+    if (again) std::this_thread::sleep_for(kLongestPause);
   }
   throw std::runtime_error("cannot connect to " + host + ":" + std::string(port) + " (" + reason +
                            ")");

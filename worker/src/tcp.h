@@ -27,12 +27,15 @@ std::string LocalAddressTowards(const std::string& host);
 // non-blocking. Throws std::system_error.
 FileDescriptor ListenEverywhere(int* port);
 
-// A connection to `port` of `host`. Takes at most 2 s for each of its addresses. Throws
+// A connection to `port` of `host`. Tries each of its addresses for at most 2 s, and again until
+// `patience` is over where the network does not answer; a refusal is final. Throws
 // std::runtime_error, with host and port.
-FileDescriptor ConnectTo(const std::string& host, std::string_view port);
+FileDescriptor ConnectTo(const std::string& host, std::string_view port,
+                         std::chrono::milliseconds patience = std::chrono::milliseconds(0));
 
 // Has the kernel notice the end of a host that lost its power or its network, though nothing is
-// said on the connection: after 11 s.
+// said on the connection: after 11 s. (Where something is on its way there, the kernel goes by
+// that, for up to 15 minutes.)
 void KeepAlive(int socket);
 
 // 128 bits that nobody else knows, in hex: what a listener wants to hear from who connects. Throws

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <set>
@@ -58,6 +59,19 @@ TEST(ContextTest, KnowsItsPlaceInTheJob) {
   EXPECT_EQ(ctx.backend(), "gloo");
   EXPECT_TRUE(ctx.device().is_cpu());
   barrier(ctx);  // a rank that leaves at once may break the other's connecting
+}
+
+// Gloo writes to ranks that may be gone: that is to be an error, and not the end of the process.
+TEST(ContextTest, BrokenPipesAreErrorsUnlessTheProgramHandlesThem) {
+  if (StartedRanks(2)) return;
+  const bool handles = std::string(getenv("RANK")) == "1";
+  const auto handler = [](int) {};
+  if (handles) std::signal(SIGPIPE, handler);
+  const Context ctx = init();
+  struct sigaction action = {};
+  ASSERT_EQ(sigaction(SIGPIPE, nullptr, &action), 0);
+  EXPECT_EQ(action.sa_handler, handles ? static_cast<void (*)(int)>(handler) : SIG_IGN);
+  barrier(ctx);
 }
 
 TEST(ContextTest, WithoutALauncherIsAloneAndEverythingWorks) {

@@ -57,7 +57,7 @@ TEST(StateLinksTest, EveryRankGetsEveryByteThroughTheTree) {
   for (std::size_t i = 0; i < kBytes; ++i) all[i] = At(i);
 
   const auto take = [&](StateLinks* links, const StateLinks::Parent& parent) {
-    links->Connect(parent, kLong, kLong);
+    links->Connect(parent, {kLong, kLong});
     std::vector<std::byte> mine(kBytes);
     ForEachChunk([&](std::size_t begin, std::size_t size) {
       links->Receive(&mine[begin], size);
@@ -68,7 +68,7 @@ TEST(StateLinksTest, EveryRankGetsEveryByteThroughTheTree) {
   std::thread a([&] { take(&middle, ParentOf(0, root)); });
   std::thread b([&] { take(&leaf, ParentOf(0, root)); });
   std::thread c([&] { take(&last, ParentOf(4, middle)); });
-  root.Connect(std::nullopt, kLong, kLong);
+  root.Connect(std::nullopt, {kLong, kLong});
   ForEachChunk([&](std::size_t begin, std::size_t size) { root.Send(&all[begin], size); });
   a.join();
   b.join();
@@ -90,15 +90,15 @@ TEST(StateLinksTest, WhoDoesNotKnowTheTokenIsTurnedAway) {
   for (int i = 0; i < 100; ++i) many.push_back(ConnectTo(kHost, PortOf(root)));
   // Another rank than those that are waited for.
   StateLinks other(2, {});
-  other.Connect(ParentOf(0, root), kLong, kLong);
+  other.Connect(ParentOf(0, root), {kLong, kLong});
 
   const std::byte sent{42};
   std::byte got{0};
   std::thread thread([&] {
-    child.Connect(ParentOf(0, root), kLong, kLong);
+    child.Connect(ParentOf(0, root), {kLong, kLong});
     EXPECT_NO_THROW(child.Receive(&got, 1));
   });
-  root.Connect(std::nullopt, kLong, kLong);
+  root.Connect(std::nullopt, {kLong, kLong});
   root.Send(&sent, 1);
   thread.join();
   EXPECT_EQ(got, sent);
@@ -109,9 +109,11 @@ TEST(StateLinksTest, WhoDoesNotKnowTheTokenIsTurnedAway) {
 TEST(StateLinksTest, AChildThatDoesNotComeIsNamed) {
   StateLinks root(0, {3, 8});
   StateLinks child(3, {});
-  child.Connect(ParentOf(0, root), kLong, kLong);
+  child.Connect(ParentOf(0, root), {kLong, kLong});
   EXPECT_THAT(
-      [&] { root.Connect(std::nullopt, milliseconds(1000), kLong); },
+      [&] {
+        root.Connect(std::nullopt, {milliseconds(1000), kLong});
+      },
       ThrowsMessage<std::runtime_error>("rank 8 did not connect within 1 s to get the state"));
 }
 
@@ -124,13 +126,13 @@ TEST(StateLinksTest, AParentThatCannotBeReachedIsNamedWithItsAddress) {
   }
   EXPECT_THAT(
       [&] {
-        child.Connect(StateLinks::Parent{0, kHost, port + " x"}, kLong, kLong);
+        child.Connect(StateLinks::Parent{0, kHost, port + " x"}, {kLong, kLong});
       },
       ThrowsMessage<std::runtime_error>(
           AllOf(HasSubstr("127.0.0.1:" + port), HasSubstr("refused"))));
   EXPECT_THAT(
       [&] {
-        child.Connect(StateLinks::Parent{0, kHost, ""}, kLong, kLong);
+        child.Connect(StateLinks::Parent{0, kHost, ""}, {kLong, kLong});
       },
       ThrowsMessage<std::runtime_error>(HasSubstr("rank 0 could not listen")));
 }
@@ -139,8 +141,8 @@ class StateLinksOfTwoTest : public ::testing::Test {
  protected:
   void Connect(milliseconds patience) {
     child_.emplace(9, std::vector<int>{});
-    child_->Connect(ParentOf(6, *root_), kLong, patience);
-    root_->Connect(std::nullopt, kLong, patience);
+    child_->Connect(ParentOf(6, *root_), {kLong, patience});
+    root_->Connect(std::nullopt, {kLong, patience});
   }
 
   std::optional<StateLinks> root_{std::in_place, 6, std::vector<int>{9}};

@@ -126,7 +126,9 @@ class Context {
 // Rank 0 listens on MASTER_PORT and the other ranks connect to it; returns on every rank once all
 // are connected, and has then told the agent READY. SIGTERM ends a process that waits in a
 // collective at once: no signal handler is installed, except under Slurm and ddprun together, where
-// a SIGTERM that is not the agent's is left to the agent.
+// a SIGTERM that is not the agent's is left to the agent. In a job of several ranks SIGPIPE is
+// ignored from then on, as in every Python program, unless the program has a handler: Gloo writes
+// to ranks that may be gone, and that is to be a CollectiveError.
 //
 // The ranks also keep a connection each to another port of rank 0, any that is free, at
 // MASTER_ADDR. Nothing is said on it until a collective fails; then it tells which rank is missing,
