@@ -40,7 +40,7 @@ TEST(PickleReaderTest, ReadsWhatPythonWritesForPlainValues) {
       "eX\x01\x00\x00\x00"
       "bq\x03\x88NG?\xf8\x00\x00\x00\x00\x00\x00\x87q\x04X\x01\x00\x00\x00"
       "cq\x05\x8a\x06\x00\x00\x00\x00\x00\x01u.",
-      77);
+      69);
   const Pickle pickle(bytes, Resolve);
   ASSERT_EQ(pickle.root().kind, Kind::kDict);
   const auto items = pickle.items(pickle.root());
