@@ -70,12 +70,12 @@ class Peers {
   // Tells the others why this process is about to end.
   void ReportError(const std::string& text);
 
-  // For ranks whose collectives do not fail by themselves when another one is lost. All of them
-  // call this once they are connected: from then on each is told at once, though nobody asks, when
-  // a rank fails or ends without BYE (a crash, but also exit() past its Context). Then `on_loss` is
-  // called, once, on a thread of this class or here and now; it must not wait. Null: KnownCause()
-  // is enough, and what was to be called before still is. A host that is gone without a word is
-  // noticed after some 10 s.
+  // For ranks that wait for what does not fail by itself when another one is lost: a collective of
+  // NCCL, a neighbour's memory in a restore. All of them call this once they are connected: from
+  // then on each is told at once, though nobody asks, when a rank fails or ends without BYE (a
+  // crash, but also exit() past its Context). Then `on_loss` is called, once, on a thread of this
+  // class or here and now; it must not wait. Null: KnownCause() is enough, and what was to be
+  // called before still is. A host that is gone without a word is noticed after some 10 s.
   void WatchForLoss(std::function<void()> on_loss);
 
  private:

@@ -40,9 +40,9 @@ GlooDevices MakeGlooDevices(const LaunchEnvironment& env);
 void RefuseToJoin(const LaunchEnvironment& env, const std::string& reason, c10d::Store* store);
 
 // Returns once all ranks have called it, and has written `address`, of this rank, under
-// AddressKey(). Throws CollectiveError, which names the missing ranks, or
-// the one that refused and why; and ConfigError where ranks contradict each other in RANK,
-// WORLD_SIZE, backend or kind of device.
+// AddressKey(). Throws CollectiveError, which names the missing ranks, or the one that refused and
+// why; and ConfigError where ranks contradict each other in RANK, WORLD_SIZE, backend or kind of
+// device.
 void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
                      const std::string& backend, c10::Device device, const std::string& address,
                      c10d::Store* store);

@@ -7,6 +7,7 @@
 #include "worker/src/failure.h"
 
 namespace ddp {
+
 int run(const std::function<int()>& body) {
   try {
     const int code = body();

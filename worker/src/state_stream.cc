@@ -201,12 +201,7 @@ void Follow(const Context& ctx, const std::vector<StateChunk>& chunks, ChunkRing
   }
 }
 
-// Where the children of each rank find it; empty for a rank without, or that cannot listen.
-std::vector<std::string> AllContacts(const Context& ctx, const StateLinks* links) {
-  return all_gather_object(ctx, links == nullptr ? std::string() : links->contact());
-}
-
-std::string AddressOf(const Context& ctx, int rank) {
+std::string AddressOfRank(const Context& ctx, int rank) {
   const std::vector<std::uint8_t> bytes = ctx.store()->get(AddressKey(rank));
   return {bytes.begin(), bytes.end()};
 }
@@ -229,12 +224,12 @@ void Stream(const Context& ctx, const FoundState& state, const std::vector<State
   }
   // All ranks know whether there is another node.
   std::vector<std::string> contacts;
-  if (neighbours.HasNetwork()) contacts = AllContacts(ctx, links ? &*links : nullptr);
+  if (neighbours.HasNetwork()) contacts = all_gather_object(ctx, links ? links->contact() : "");
   Collective("restoring the state", ctx.rank(), ctx.world_size(), [&] {
     if (!links) throw std::runtime_error("cannot listen for other nodes: " + problem);
     std::optional<StateLinks::Parent> parent;
     if (route.parent >= 0) {
-      parent = {route.parent, AddressOf(ctx, route.parent),
+      parent = {route.parent, AddressOfRank(ctx, route.parent),
                 contacts[static_cast<std::size_t>(route.parent)]};
     }
     links->Connect(parent, {kConnectPatience, ctx.timeout(), ThrowIfAnotherFailed});

@@ -201,6 +201,17 @@ struct Watcher {
   std::future<void> future = told.get_future();
 };
 
+// As a restore in a job with NCCL does, whose collectives are still to be aborted afterwards.
+TEST(PeersTest, AWatchWithoutACallKeepsTheOneThatIsThere) {
+  Peers hub(2, [] { return Activity{}; });
+  auto rank1 = std::make_unique<Mute>(hub.contact());
+  Watcher of_hub(hub);
+  hub.WatchForLoss(nullptr);
+  EXPECT_EQ(rank1->ReadLine(), "WELCOME");
+  rank1.reset();
+  EXPECT_TRUE(of_hub.IsTold());
+}
+
 // Seen red without LookForLoss(): then nobody is told before one asks.
 TEST(PeersTest, WhoWatchesIsToldAtOnceThatARankHasEnded) {
   Peers hub(3, [] { return Activity{"is in backward of step 3", {}}; });

@@ -131,8 +131,10 @@ class Context {
 // to ranks that may be gone, and that is to be a CollectiveError.
 //
 // The ranks also keep a connection each to another port of rank 0, any that is free, at
-// MASTER_ADDR. Nothing is said on it until a collective fails; then it tells which rank is missing,
-// and why. Where it cannot be made, errors say less, and all else works.
+// MASTER_ADDR. Nothing is said on it while all is well. When a collective fails, or a rank dies in
+// a restore or after one, it tells which rank is missing, and why. Where it cannot be made, errors
+// say less, and all else works. A restore makes connections of its own between the nodes, while it
+// lasts: docs/recovery.md.
 //
 // With nccl, collectives that another rank's end leaves waiting do not fail by themselves: what
 // waits for the GPU waits on. Then this connection says at once that a rank was lost, and from
