@@ -30,10 +30,14 @@ CallQueues::Place::~Place() {
 void CallQueues::AddTo(grpc::ServerBuilder& builder) {
   std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
   accepting_ = queue.get();
-  accepting_queue_.emplace(std::move(queue));
+  const std::lock_guard lock(mutex_);
+  queues_.insert(queues_.begin(), std::make_unique<Queue>(std::move(queue)));
 }
 
-void CallQueues::Start() { StartThread(*accepting_queue_); }
+void CallQueues::Start() {
+  const std::lock_guard lock(mutex_);
+  StartThread(*queues_.front());
+}
 
 void CallQueues::StartThread(Queue& queue) {
   queue.thread = std::thread([completions = queue.completions.get()] {
@@ -76,16 +80,14 @@ void CallQueues::Shutdown() {
   // No operation may begin on a queue that is shut down; without calls there is nobody to do so.
   const auto queues = std::exchange(queues_, {});
   lock.unlock();
-  if (accepting_queue_) accepting_queue_->completions->Shutdown();
   for (const auto& queue : queues) queue->completions->Shutdown();
-  for (const auto& queue : queues) queue->thread.join();
-  if (!accepting_queue_) return;
-  if (accepting_queue_->thread.joinable()) accepting_queue_->thread.join();
-  // Where it was never started, it has nothing to tell but that it is over, which gRPC wants heard.
-  void* tag = nullptr;
-  bool ok = false;
-  while (accepting_queue_->completions->Next(&tag, &ok)) continue;
-  accepting_queue_.reset();
+  for (const auto& queue : queues) {
+    if (queue->thread.joinable()) queue->thread.join();
+    // One that was never started has nothing to tell but that it is over, which gRPC wants heard.
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue->completions->Next(&tag, &ok)) continue;
+  }
 }
 
 }  // namespace ddprun

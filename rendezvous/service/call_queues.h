@@ -7,8 +7,9 @@
 // threads: there is another queue when the others have their share of calls.
 //
 // One thread waits for the network, and takes new calls. With more of them, each would have to wake
-// another for every packet that it reads. The threads of the queues only wait for what it hands to
-// them, and may take their time: whatever they do, connections are read, and pings answered.
+// another for every packet that it reads. It also serves the first calls itself, so that a message
+// of theirs costs no switch of threads (about 25 % of an answered heartbeat), until their number
+// makes gRPC's list long. The threads of the other queues only wait for what it hands to them.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_CALL_QUEUES_H_
@@ -20,7 +21,6 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -93,7 +93,7 @@ class CallQueues {
   CallQueues(const CallQueues&) = delete;
   CallQueues& operator=(const CallQueues&) = delete;
 
-  // Adds the queue that tells of calls that begin, before the server is built.
+  // Adds the first queue, which also tells of calls that begin, before the server is built.
   void AddTo(grpc::ServerBuilder& builder);
   grpc::ServerCompletionQueue* accepting() const { return accepting_; }
 
@@ -112,8 +112,7 @@ class CallQueues {
   void Leave(Queue* queue);
 
   const std::size_t calls_per_queue_;
-  std::optional<Queue> accepting_queue_;              // has no calls
-  grpc::ServerCompletionQueue* accepting_ = nullptr;  // its own
+  grpc::ServerCompletionQueue* accepting_ = nullptr;  // the first queue's, after AddTo
 
   std::mutex mutex_;
   std::condition_variable left_;                // calls_ became 0

@@ -49,7 +49,7 @@ class RendezvousServer {
     std::shared_ptr<EventLog> events{};
     std::string version{};     // of the program, for operators
     int descriptor_limit = 0;  // 0: RLIMIT_NOFILE; see DescriptorGuard
-    // For so many sessions there is a thread that serves them, up to a number (CallQueues).
+    // For so many calls there is a thread that serves them, up to a number (CallQueues).
     std::size_t sessions_per_thread = 1200;
     // What outlives this process; nullptr: nothing does. Loaded by Start; the server owns it.
     std::shared_ptr<Store> store{};

@@ -36,7 +36,9 @@ void RoundLoop::OnOpen(std::shared_ptr<AgentStream> stream) {
 
 void RoundLoop::OnMessage(std::shared_ptr<AgentStream> stream, Header header,
                           AgentMessage message) {
-  Enqueue(Message{std::move(stream), std::move(header), std::move(message)}, By::kCaller);
+  // Agents join together: while they are taken in, the caller reads the next one's message.
+  const By by = std::holds_alternative<Join>(message) ? By::kThread : By::kCaller;
+  Enqueue(Message{std::move(stream), std::move(header), std::move(message)}, by);
 }
 
 void RoundLoop::OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why) {

@@ -2,9 +2,9 @@
 //
 // Events go into a queue. One thread at a time takes them out, steps the Round they belong to, and
 // passes the Round's messages on to the agents' streams: the thread that brings an agent's message,
-// so that most are answered without waking another; the loop's own where that is busy, and when it
-// is time for something. A Tick sees every event that was queued before its time, so that a busy
-// loop never takes an agent for silent.
+// so that most are answered without waking another; the loop's own where that is busy, for Joins,
+// of which many come at once, and when it is time for something. A Tick sees every event that was
+// queued before its time, so that a busy loop never takes an agent for silent.
 //
 // A job begins with the first Join that names it. When its Round is finished it is kept for a
 // while: for `ddprun status`, and for agents that were cut off and come back to hear how it ended.

@@ -67,7 +67,7 @@ int Run(const std::string& folder) {
   join.job.join_timeout = std::chrono::seconds(10);
   join.node = {"bench", "127.0.0.1", 1};
   join.offered_port = 29500;
-  client.Send({"bench", 0, {}, Incarnation{1}}, join);
+  client.Send({"bench", 0, Generation{-1}, Incarnation{1}}, join);
   const Header header = assigned.get_future().get();
   clock.Print("assigned");
   client.Send(header, Prepared{});

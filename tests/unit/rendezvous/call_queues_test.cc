@@ -6,6 +6,7 @@
 #include <chrono>
 #include <future>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <thread>
@@ -74,6 +75,38 @@ TEST(CallQueuesTest, EachQueueIsServedByAThread) {
     threads.insert(tag.thread.get_future().get());
   }
   EXPECT_EQ(threads.size(), 3u);
+}
+
+TEST(CallQueuesTest, TheThreadThatTakesCallsServesTheFirstOfThem) {
+  CallQueues queues(kPerQueue);
+  grpc::ServerBuilder builder;
+  queues.AddTo(builder);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  ASSERT_NE(server, nullptr);
+  queues.Start();
+  {
+    const auto first = Enter(queues, kPerQueue);
+    EXPECT_EQ(Load(first),
+              (std::map<grpc::CompletionQueue*, std::size_t>{{queues.accepting(), kPerQueue}}));
+    const CallQueues::Place next = queues.Enter();
+    EXPECT_NE(next.queue(), queues.accepting());
+    Done tag;
+    grpc::Alarm alarm;
+    alarm.Set(queues.accepting(), std::chrono::system_clock::now(), tag.Tag());
+    tag.thread.get_future().get();
+  }
+  server->Shutdown();
+  queues.Shutdown();
+}
+
+TEST(CallQueuesTest, AServerThatWasNeverStartedCanEnd) {
+  CallQueues queues(kPerQueue);
+  grpc::ServerBuilder builder;
+  queues.AddTo(builder);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  ASSERT_NE(server, nullptr);
+  server->Shutdown();
+  queues.Shutdown();
 }
 
 TEST(CallQueuesTest, ShutdownWaitsForTheLastCall) {
