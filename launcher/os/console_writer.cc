@@ -20,6 +20,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kDestructorGrace{100};
 
+// From one write to the next. A line that comes alone is shown at once; of many, each would else
+// wake the thread, which costs more than the line.
+constexpr std::chrono::milliseconds kPause{1};
+
 // Puts `prefix` in front of every line of `lines`; returns how many there are.
 void AppendWithPrefix(std::string_view prefix, std::string_view lines, std::string* out) {
   while (!lines.empty()) {
@@ -85,9 +89,12 @@ struct ConsoleWriter::State {
   std::uint64_t dropped = 0;
   std::uint64_t dropped_untold = 0;  // not yet admitted by a line on the console
   bool broken = false;
+  bool asleep = false;  // the thread, until there is something to write
+  int flushing = 0;     // threads that wait for `idle`
   bool stop = false;
 
   void Main();
+  void Wake();
   void Append(std::string_view prefix, std::string_view lines);
   void TellDropped();
 };
@@ -100,7 +107,11 @@ void ConsoleWriter::State::Append(std::string_view prefix, std::string_view line
     AppendWithPrefix(prefix, lines, &pending);
   }
   queued += pending.size() - before;
-  work.notify_one();
+  Wake();
+}
+
+void ConsoleWriter::State::Wake() {
+  if (std::exchange(asleep, false)) work.notify_one();
 }
 
 void ConsoleWriter::State::TellDropped() {
@@ -114,7 +125,9 @@ void ConsoleWriter::State::TellDropped() {
 void ConsoleWriter::State::Main() {
   std::unique_lock lock(mutex);
   for (;;) {
+    asleep = pending.empty();
     work.wait(lock, [this] { return !pending.empty() || stop; });
+    asleep = false;
     if (stop) return;
     const std::string text = std::exchange(pending, {});
     std::string_view left = text;
@@ -134,6 +147,7 @@ void ConsoleWriter::State::Main() {
       dropped_untold = 0;
     }
     if (queued == 0) idle.notify_all();
+    work.wait_for(lock, kPause, [this] { return flushing > 0 || stop; });
   }
 }
 
@@ -173,13 +187,17 @@ void ConsoleWriter::ShowBar(int id, std::string_view prefix, std::string_view te
   const std::size_t before = state_->pending.size();
   state_->screen.Bar(id, prefix, text, &state_->pending);
   state_->queued += state_->pending.size() - before;
-  state_->work.notify_one();
+  state_->Wake();
 }
 
 bool ConsoleWriter::Flush(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(state_->mutex);
-  return state_->idle.wait_until(lock, deadline,
-                                 [this] { return state_->queued == 0 || state_->broken; });
+  ++state_->flushing;
+  state_->work.notify_one();  // it may pause
+  const bool done = state_->idle.wait_until(
+      lock, deadline, [this] { return state_->queued == 0 || state_->broken; });
+  --state_->flushing;
+  return done;
 }
 
 std::uint64_t ConsoleWriter::DroppedLines() const {

@@ -1,8 +1,8 @@
 // Shows whole lines on the terminal (or whatever stdout or stderr is) and never makes anyone wait.
 //
-// One thread writes, blocking, from a bounded queue. When the reader does not keep up (a terminal
-// stopped with Ctrl-S, a slow pipe) whole lines are dropped and counted; when it has caught up, one
-// line in their place says
+// One thread writes, blocking, from a bounded queue: the first line at once, then each millisecond
+// what has come meanwhile. When the reader does not keep up (a terminal stopped with Ctrl-S, a slow
+// pipe) whole lines are dropped and counted; when it has caught up, one line in their place says
 //     ddprun: 12034 lines not shown: the terminal did not keep up (they are in /logs/job_1)
 // A reader that has gone away (EPIPE, a closed terminal) is given up silently: the job goes on.
 //

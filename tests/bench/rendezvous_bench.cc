@@ -35,7 +35,7 @@ namespace {
 
 constexpr double kNoBound = 1e9;
 constexpr int kSmallJob = 1024;  // agents
-constexpr int kRepsOfSmallJobs = 4;
+constexpr int kRepsOfSmallJobs = 10;
 constexpr int kMostChannels = 4096;  // a descriptor on each side
 
 struct Flags {
@@ -346,7 +346,7 @@ int Main(int argc, char** argv) {
       ->delimiter(',');
   app.add_option("--agents-per-channel", flags.agents_per_channel, "Instead of --channels");
   app.add_option("--reps", flags.reps,
-                 "Jobs of each server per row; four times as many up to 1024 agents");
+                 "Jobs of each server per row; ten times as many up to 1024 agents");
   app.add_option("--rounds", flags.rounds, "Failures in each job")->check(CLI::PositiveNumber);
   app.add_flag("--echo", flags.echo,
                "The floor answers each agent at once, instead of when all have asked");
