@@ -12,6 +12,7 @@
 
 namespace {
 
+// Its forward takes as long as it is told to, as a computation would.
 struct Sleeper : torch::nn::Module {
   Sleeper() : layer(register_module("layer", torch::nn::Linear(4, 4))) {}
   torch::Tensor forward(const torch::Tensor& x, std::chrono::milliseconds sleep) {
