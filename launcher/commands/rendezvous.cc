@@ -262,7 +262,7 @@ int ServeRendezvous(const RendezvousCommand& command) {
   } else if (reachable) {
     LogWarning(absl::StrCat("--insecure: anybody who reaches ", endpoint, " can end every job"));
   } else if (command.socket.empty()) {
-    LogDebug("on loopback, without credentials: every user of this machine can end every job");
+    LogInfo("on loopback, without credentials: every user of this machine can end every job");
   }
   if (!command.port_file.empty()) {
     const absl::Status status =

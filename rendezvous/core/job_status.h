@@ -47,8 +47,9 @@ struct JobStatus {
   std::string reason;  // why it is in this state, or what it waits for
   Duration since{};    // in this state
   JobSpec spec;
-  int world_size = 0;  // of the current generation
-  int restarts_used = 0;
+  int world_size = 0;             // of the current generation
+  int restarts_used = 0;          // in the whole job
+  int restarts_left = 0;          // from now on, where a window is given within it
   std::vector<NodeStatus> nodes;  // members by rank, then the others in the order of their arrival
   std::optional<RootCause> last_cause;  // of the newest generation that failed
   std::optional<std::int64_t> step;     // the newest of all

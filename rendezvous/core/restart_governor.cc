@@ -55,7 +55,7 @@ RestartGovernor::Decision RestartGovernor::OnGenerationEnded(const Facts& facts,
   if (policy_.window) {
     while (!recent_.empty() && now - recent_.front() > *policy_.window) recent_.pop_front();
   }
-  const int used = policy_.window ? static_cast<int>(recent_.size()) : restarts_used_;
+  const int used = Counted(now);
   if (used >= policy_.max_restarts) {
     return GiveUp(absl::StrCat("no restart is left (", used, " of ", policy_.max_restarts, " used",
                                policy_.window ? " within the window" : "", ")"));
@@ -71,6 +71,17 @@ RestartGovernor::Decision RestartGovernor::OnGenerationEnded(const Facts& facts,
   return {true, delay,
           absl::StrCat("restart ", used + 1, " of ", policy_.max_restarts,
                        policy_.window ? " within the window" : "")};
+}
+
+int RestartGovernor::restarts_left(TimePoint now) const {
+  return std::max(0, policy_.max_restarts - Counted(now));
+}
+
+int RestartGovernor::Counted(TimePoint now) const {
+  if (!policy_.window) return restarts_used_;
+  return static_cast<int>(std::count_if(recent_.begin(), recent_.end(), [&](TimePoint restart) {
+    return now - restart <= *policy_.window;
+  }));
 }
 
 RestartGovernor::Decision RestartGovernor::GiveUp(std::string reason) const {

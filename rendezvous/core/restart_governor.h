@@ -58,9 +58,13 @@ class RestartGovernor {
 
   // Restarts that were granted and counted, in the whole job.
   int restarts_used() const { return restarts_used_; }
+  // That would be granted from `now` on, all of them at once.
+  int restarts_left(TimePoint now) const;
 
  private:
   Decision GiveUp(std::string reason) const;
+  // Of max_restarts.
+  int Counted(TimePoint now) const;
   Duration NextDelay();
   std::uint64_t NextRandom();
 

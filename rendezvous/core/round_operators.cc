@@ -104,9 +104,10 @@ void Round::OnPreempted(Node& node, const Preempted& preempted) {
   if (node.dismissed) return;  // repeated on a new session
   node.dismissed = true;
   node.why_dismissed = absl::StrCat("preempted: ", preempted.reason);
-  const auto others =
-      std::count_if(roster_.nodes().begin(), roster_.nodes().end(),
-                    [](const Node& other) { return !other.dismissed && !other.suspect; });
+  // Also those that lost contact, while their lease runs: after a restart of the rendezvous all
+  // have.
+  const auto others = std::count_if(roster_.nodes().begin(), roster_.nodes().end(),
+                                    [](const Node& other) { return !other.dismissed; });
   Plan plan{.stop = others < spec_->min_nodes,
             .save = true,
             .saved = false,
@@ -117,6 +118,9 @@ void Round::OnPreempted(Node& node, const Preempted& preempted) {
     CarryOnPlan();
   } else if (state_ == RoundState::kDraining) {
     AddToPlan(std::move(plan));
+  } else if (running()) {  // a spare
+    if (plan_ && plan.stop) AddToPlan(std::move(plan));
+    Dismiss(node, false);
   } else if (plan.stop) {
     FinishPlan(plan);
   } else {

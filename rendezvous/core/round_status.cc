@@ -201,6 +201,7 @@ JobStatus Round::Status(TimePoint now) const {
   if (spec_) status.spec = *spec_;
   status.world_size = tally_.world_size;
   status.restarts_used = restarts_used();
+  status.restarts_left = governor_ ? governor_->restarts_left(now) : 0;
   for (const Node* const node : roster_.members()) {
     if (node != nullptr && node->member()) status.nodes.push_back(StatusOf(*node, now));
   }

@@ -403,6 +403,8 @@ void Round::Finish(Outcome outcome, int exit_code, std::string reason) {
     cause.victims.clear();
     cause.failure.exit.stderr_tail.clear();
   }
+  // What else there was of them need not be kept as long as the job's end is.
+  if (causes_.size() > 1) causes_.erase(causes_.begin(), causes_.end() - 1);
   Say(absl::StrCat(outcome == Outcome::kSucceeded ? "succeeded: " : "ended: ",
                    finished.root_cause ? Describe(*finished.root_cause) + "; " : "",
                    finished.reason));

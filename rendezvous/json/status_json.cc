@@ -47,7 +47,7 @@ Json ToJson(const JobStatus& job, std::int64_t now_unix_ms) {
       {"max_nodes", job.spec.max_nodes},
       {"world_size", job.world_size},
       {"restarts", job.restarts_used},
-      {"restarts_left", std::max(0, job.spec.max_restarts - job.restarts_used)},
+      {"restarts_left", job.restarts_left},
       {"max_restarts", job.spec.max_restarts},
       {"step", OrNull(job.step)},
       {"checkpoint", OrNull(job.checkpoint)},

@@ -37,6 +37,9 @@ constexpr int kHandshakeTimeoutMs = 10'000;
 constexpr int kIdleTimeoutMs = 60'000;
 constexpr int kMaxMetadataBytes = 16'384;
 constexpr int kSessionsAtATime = 8;
+// Also of a stranger, whose calls may be half sent. An agent has one or two; the others are for
+// programs that stand for many.
+constexpr int kMostCallsOfAConnection = 1024;
 
 void Configure(grpc::ServerBuilder& builder, bool is_unix) {
   builder.SetMaxReceiveMessageSize(wire::kMaxMessageBytes);
@@ -47,6 +50,7 @@ void Configure(grpc::ServerBuilder& builder, bool is_unix) {
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostCallsOfAConnection);
   if (is_unix) return;  // the kernel tells at once when the other side is gone
   // Ends the connection of a node that lost its power or its network; its lease is over long
   // before. Not short: when thousands of agents come at once, answers to pings are read late.
@@ -182,6 +186,13 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
   };
   const absl::StatusOr<ListenAddress> address = ParseListenAddress(options.listen);
   if (!address.ok()) return cannot_listen(address.status());
+  // Before anybody can connect, who would wait for an answer while a long journal is read.
+  RoundLoopOptions loop;
+  if (options.store != nullptr) {
+    auto jobs = LoadJobs(*options.store, options.log);
+    if (!jobs.ok()) return jobs.status();
+    loop.recorded = *std::move(jobs);
+  }
   std::unique_ptr<RendezvousServer> result(new RendezvousServer);
   result->descriptors_ = std::make_unique<DescriptorGuard>(options.descriptor_limit);
   if (address->is_unix()) {
@@ -205,12 +216,6 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
     if (alive == nullptr) return;
     alive->refusals().Count(refusal::kTlsHandshake, absl::StrCat("a connection: TLS: ", reason));
   });
-  RoundLoopOptions loop;
-  if (options.store != nullptr) {
-    auto jobs = LoadJobs(*options.store, options.log);
-    if (!jobs.ok()) return jobs.status();
-    loop.recorded = *std::move(jobs);
-  }
   result->store_ = std::move(options.store);
   loop.round = options.round;
   loop.time_to_join = options.time_to_join;

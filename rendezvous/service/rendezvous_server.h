@@ -91,9 +91,11 @@ class RendezvousServer {
   std::unique_ptr<DescriptorGuard> descriptors_;
   std::unique_ptr<TcpAcceptor> acceptor_;  // null for a Unix socket
   mutable std::mutex load_mutex_;
-  RoundLoopLoad load_;            // guarded by load_mutex_
-  std::shared_ptr<Store> store_;  // outlives the loop
+  RoundLoopLoad load_;  // guarded by load_mutex_
   std::shared_ptr<RoundLoop> loop_;
+  // Ends first, once the loop asks it for nothing more: until then it tells the loop what is
+  // written.
+  std::shared_ptr<Store> store_;
   std::shared_ptr<class Gate> gate_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<OperatorService> operator_service_;  // null without events

@@ -23,7 +23,9 @@ bool IsHeartbeatAck(const Round::Action& action) {
 }  // namespace
 
 RoundLoop::RoundLoop(RoundLoopOptions options)
-    : options_(std::move(options)), thread_([this] { Run(); }) {}
+    : recorded_(std::move(options.recorded)),
+      options_(std::move(options)),
+      thread_([this] { Run(); }) {}
 
 RoundLoop::~RoundLoop() { Shutdown(); }
 
@@ -178,7 +180,7 @@ bool RoundLoop::AwaitWork(std::unique_lock<std::mutex>& lock) {
 }
 
 void RoundLoop::TakeRecordedJobs() {
-  for (const RecordedJob& recorded : options_.recorded) {
+  for (const RecordedJob& recorded : std::exchange(recorded_, {})) {
     const auto job = std::make_shared<Job>(recorded, now_, options_.round);
     jobs_[recorded.name] = job;
     ++live_jobs_;
@@ -434,6 +436,7 @@ void RoundLoop::Step(const JobPtr& job, const Round::Event& event) {
     if (found != jobs_.end() && found->second == job) {
       jobs_.erase(found);
       --live_jobs_;
+      --jobs_begun_;
     }
   }
 }

@@ -35,10 +35,34 @@ void InPlace(const Context& ctx, const char* what, torch::Tensor& tensor, c10::D
   });
 }
 
+// The dtype in which tensors of `tensor`'s are added on `device`. ConfigError if there is none:
+// before the others wait for this rank.
+c10::ScalarType DtypeOfSum(const char* what, const torch::Tensor& tensor, c10::Device device) {
+  switch (tensor.scalar_type()) {
+    case torch::kBFloat16:  // unknown to the Gloo of libtorch 1.13
+      return device.is_cpu() ? torch::kFloat32 : torch::kBFloat16;
+    case torch::kFloat32:
+    case torch::kFloat64:
+    case torch::kFloat16:
+    case torch::kInt8:
+    case torch::kUInt8:
+    case torch::kInt32:
+    case torch::kInt64:
+      return tensor.scalar_type();
+    default:
+      throw ConfigError(std::string(what) + " cannot add tensors of " +
+                        std::string(tensor.dtype().name()) +
+                        "; give it float, double, half, bfloat16, int8, uint8, int32 or int64");
+  }
+}
+
 void Sum(const Context& ctx, const char* what, torch::Tensor& tensor, c10::Device device) {
-  InPlace(ctx, what, tensor, device, [&](std::vector<torch::Tensor>& tensors) {
+  const c10::ScalarType dtype = DtypeOfSum(what, tensor, device);
+  torch::Tensor sum = tensor.detach().to(dtype);
+  InPlace(ctx, what, sum, device, [&](std::vector<torch::Tensor>& tensors) {
     return ctx.process_group()->allreduce(tensors);
   });
+  if (dtype != tensor.scalar_type()) tensor.detach().copy_(sum);
 }
 
 void CheckRoot(const Context& ctx, const std::string& what, int root) {
@@ -55,11 +79,12 @@ void CheckMean(const char* what, const torch::Tensor& tensor) {
 
 void SumAt(const Context& ctx, const char* what, torch::Tensor& tensor, int root) {
   CheckRoot(ctx, std::string(what) + " to", root);
+  const c10::ScalarType dtype = DtypeOfSum(what, tensor, ctx.device());
   torch::Tensor sum;
   internal::Collective(what, ctx.rank(), ctx.world_size(), [&] {
     const torch::NoGradGuard no_grad;
     // A copy on every rank: backends use the others' tensors as working space.
-    sum = tensor.detach().to(ctx.device()).clone(at::MemoryFormat::Contiguous);
+    sum = tensor.detach().to(ctx.device(), dtype).clone(at::MemoryFormat::Contiguous);
     std::vector<torch::Tensor> tensors = {sum};
     c10d::ReduceOptions options;
     options.rootRank = root;
@@ -76,6 +101,8 @@ void internal::BroadcastBy(c10::Device device, const Context& ctx, torch::Tensor
   InPlace(ctx, "broadcast", tensor, device, [&](std::vector<torch::Tensor>& tensors) {
     c10d::BroadcastOptions options;
     options.rootRank = root;
+    // As bytes: Gloo knows neither bool nor complex numbers.
+    tensors[0] = tensors[0].view({-1}).view(torch::kUInt8);
     return ctx.process_group()->broadcast(tensors, options);
   });
 }

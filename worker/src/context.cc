@@ -60,7 +60,7 @@ Context::~Context() {
     }
   }
   if (!well || internal::GroupIsLost()) {
-    internal::NoteLossTold();
+    internal::NoteEnd();
     // Keeps the last references for ever: see the header.
     state_->group.group.release();
     state_->store.release();

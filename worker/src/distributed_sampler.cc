@@ -66,6 +66,12 @@ void DistributedSampler::begin(std::size_t dataset_size, std::size_t used) {
 }
 
 void DistributedSampler::set_epoch(std::size_t epoch) {
+  *chosen_ = {epoch, chosen_->times + 1};
+  begin_epoch(epoch);
+}
+
+void DistributedSampler::begin_epoch(std::size_t epoch) {
+  followed_ = chosen_->times;
   if (resumed_ && epoch == epoch_) return;
   epoch_ = epoch;
   begin(dataset_size_, 0);
@@ -132,6 +138,7 @@ const std::vector<std::size_t>& DistributedSampler::indices() {
 }
 
 void DistributedSampler::reset(detail::OptionalSize new_size) {
+  if (followed_ != chosen_->times) begin_epoch(chosen_->epoch);
   const std::size_t size = new_size.has_value() ? *new_size : dataset_size_;
   if (start_is_set_ && used_ > 0 && size != dataset_size_) {
     throw ConfigError("DistributedSampler: reset to a dataset of " + std::to_string(size) +

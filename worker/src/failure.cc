@@ -90,7 +90,7 @@ std::string TextOf(const std::exception& error) {
 }
 
 Failure Describe(const std::exception& error, int rank) {
-  NoteLossTold();  // whoever asks for this is about to end
+  NoteLossTold();
   Failure failure;
   Classify(error, rank, &failure);
   return failure;
@@ -103,6 +103,7 @@ int RankForMessages() {
 }
 
 void EndWithFailure(const std::exception_ptr& error) {
+  NoteEnd();
   const int rank = RankForMessages();
   const Failure failure = Describe(error, rank);
   std::cout.flush();

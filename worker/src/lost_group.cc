@@ -70,6 +70,10 @@ void ActWhenLost(Peers* peers, LossPlan plan) {
 bool GroupIsLost() { return Current()->lost; }
 
 void NoteLossTold() {
+  if (GroupIsLost()) NoteEnd();
+}
+
+void NoteEnd() {
   const std::shared_ptr<Fate> fate = Current();
   const std::lock_guard<std::mutex> lock(fate->mutex);
   fate->told = true;

@@ -33,9 +33,13 @@ void ActWhenLost(Peers* peers, LossPlan plan);
 // From when this is known, which is before anything is aborted. Any thread.
 bool GroupIsLost();
 
-// This process is about to end because of it, or needs the group no more: what is left of the plan
-// is not carried out. Any thread.
+// If a rank is lost, this process has been told: what is left of the plan is not carried out. Of a
+// loss to come it says nothing. Any thread.
 void NoteLossTold();
+
+// This process ends, or needs the group no more: whatever is lost from now on, no plan is carried
+// out. Any thread.
+void NoteEnd();
 
 }  // namespace ddp::internal
 

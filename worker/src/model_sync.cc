@@ -167,7 +167,7 @@ void BroadcastFrom(int root, const Context& ctx, const std::vector<torch::Tensor
     std::vector<torch::Tensor> wire;
     // As bytes: Gloo knows neither bool nor complex numbers.
     for (const torch::Tensor& tensor : tensors) {
-      wire.push_back(tensor.detach().to(ctx.device()).reshape({-1}).view(torch::kUInt8));
+      wire.push_back(tensor.detach().to(ctx.device()).contiguous().view({-1}).view(torch::kUInt8));
     }
     c10d::broadcast_coalesced(ctx.process_group(), wire, kBroadcastBytes, root);
     for (std::size_t i = 0; i < tensors.size(); ++i) {

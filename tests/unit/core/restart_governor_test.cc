@@ -49,6 +49,7 @@ TEST_F(RestartGovernorTest, GrantsTheBudgetAndNoMore) {
   const auto last = End(&governor, true);
   EXPECT_FALSE(last.restart);
   EXPECT_EQ(last.reason, "no restart is left (2 of 2 used)");
+  EXPECT_EQ(governor.restarts_left(now_), 0);
   EXPECT_EQ(governor.restarts_used(), 2);
 }
 
@@ -56,7 +57,9 @@ TEST_F(RestartGovernorTest, WithinAWindowOnlyRecentRestartsCount) {
   RestartGovernor governor({2, hours(1), {}}, 1);
   EXPECT_TRUE(End(&governor, true).restart);
   EXPECT_TRUE(End(&governor, true, Killed(), minutes(50)).restart);
+  EXPECT_EQ(governor.restarts_left(now_), 0);
   now_ += minutes(11);  // the first is over an hour old
+  EXPECT_EQ(governor.restarts_left(now_), 1);
   EXPECT_TRUE(End(&governor, true).restart);
   const auto last = End(&governor, true);
   EXPECT_FALSE(last.restart);

@@ -26,6 +26,7 @@ JobStatus RunningJob(int nodes) {
   job.spec.max_nodes = nodes;
   job.spec.max_restarts = 3;
   job.restarts_used = 1;
+  job.restarts_left = 2;
   job.world_size = 8 * nodes;
   job.step = 120;
   for (int i = 0; i < nodes; ++i) {

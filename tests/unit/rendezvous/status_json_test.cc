@@ -35,6 +35,7 @@ JobStatus RunningJob() {
   job.spec.max_nodes = 4;
   job.spec.max_restarts = 3;
   job.restarts_used = 1;
+  job.restarts_left = 2;
   job.world_size = 16;
   job.step = 120;
   job.last_cause = Killed();

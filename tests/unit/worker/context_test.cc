@@ -191,8 +191,36 @@ TEST(CollectivesTest, SumMeanAndBroadcastReachAllRanks) {
   EXPECT_EQ(broadcast(ctx, std::string()), "");
   torch::Tensor integers = torch::ones(2, torch::kInt64);
   EXPECT_THROW(all_reduce_mean(ctx, integers), ConfigError);
+  EXPECT_EQ(all_reduce_sum(ctx, 2), 6) << "an int";
+  EXPECT_EQ(all_reduce_sum(ctx, std::size_t{2}), 6);
+  torch::Tensor scalar = torch::full({}, 1.5);
+  broadcast(ctx, scalar, 1);
+  torch::Tensor none = torch::empty({0, 3});
+  broadcast(ctx, none, 1);
   EXPECT_THROW(broadcast(ctx, integers, 3), ConfigError);
   barrier(ctx);
+}
+
+TEST(CollectivesTest, EveryDtypeIsBroadcastAndWhatCannotBeAddedIsRefused) {
+  if (StartedRanks(2)) return;
+  const Context ctx = init();
+  for (const c10::ScalarType dtype :
+       {torch::kBool, torch::kInt16, torch::kBFloat16, torch::kComplexFloat, torch::kFloat64}) {
+    torch::Tensor tensor = torch::full({2, 2}, ctx.rank(), torch::kFloat32).to(dtype);
+    broadcast(ctx, tensor, 1);
+    EXPECT_TRUE(torch::equal(tensor, torch::ones({2, 2}).to(dtype))) << dtype;
+  }
+  torch::Tensor brief = torch::full({3}, ctx.rank() + 1.0, torch::kBFloat16);
+  all_reduce_sum(ctx, brief);
+  EXPECT_TRUE(torch::equal(brief, torch::full({3}, 3.0, torch::kBFloat16)));
+  reduce_mean(ctx, brief, 1);
+  EXPECT_EQ(brief[0].item<double>(), 3.0);
+  for (const c10::ScalarType dtype : {torch::kBool, torch::kInt16, torch::kComplexFloat}) {
+    torch::Tensor tensor = torch::ones({2}, dtype);
+    EXPECT_THROW(all_reduce_sum(ctx, tensor), ConfigError) << dtype;
+    EXPECT_THROW(reduce_sum(ctx, tensor), ConfigError) << dtype;
+  }
+  barrier(ctx);  // the group is still usable
 }
 
 TEST(CollectivesTest, ABarrierThatAPeerDoesNotReachTimesOut) {

@@ -16,6 +16,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
 #include "tests/unit/worker/multi_rank.h"
@@ -120,6 +121,29 @@ TEST(DataParallelFailureTest, ARankThatDiesInAnAllReduceIsNamedByTheOthers) {
     EXPECT_EQ(ranks[rank].exit_code, 1) << ranks[rank].signal;
     EXPECT_THAT(ranks[rank].err, AllOf(StartsWith("[rank " + std::to_string(rank)),
                                        HasSubstr("Rank 2 has ended without a word")));
+  }
+}
+
+// With most of 64 MiB still on the way.
+TEST(DataParallelFailureTest, ARankThatDiesInTheMiddleOfATransferIsNamedByTheOthers) {
+  if (InRank()) {
+    exit(run([]() -> int {
+      const Context ctx = init();
+      std::vector<torch::Tensor> large = {torch::ones({16 << 20})};
+      barrier(ctx);
+      const auto work = ctx.process_group()->allreduce(large);
+      if (ctx.rank() == 2) kill(getpid(), SIGKILL);
+      work->wait();
+      return 0;
+    }));
+  }
+  const auto start = steady_clock::now();
+  const auto ranks = RunRanks({3, {}, {}});
+  EXPECT_LT(steady_clock::now() - start, kBound);
+  EXPECT_EQ(ranks[2].signal, SIGKILL);
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(ranks[rank].exit_code, 1) << ranks[rank].signal;
+    EXPECT_THAT(ranks[rank].err, HasSubstr("Rank 2 has ended without a word"));
   }
 }
 

@@ -159,6 +159,12 @@ TEST(UnusedParametersTest, AreFoundInEveryTypeOfResult) {
       [](c10::IValue& r) {
         return r.toTupleRef().elements()[0].toGenericDict().at("left").toTensor();
       });
+  ExpectUnusedHeadIsFound(
+      ctx,
+      [](const T& l, const T& r) {
+        return std::make_tuple(std::vector<bool>{true, false}, c10::List<T>({l, r}));
+      },
+      [](auto& r) { return std::get<1>(r).get(0); });
 }
 
 TEST(UnusedParametersTest, ThatDifferBetweenRanksGetTheMeanWithTheirZeros) {

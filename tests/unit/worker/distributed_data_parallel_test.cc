@@ -156,10 +156,23 @@ TEST(DistributedDataParallelTest, ADtypeAndANumberThatDifferAreRaisedOnEveryRank
   const Context ctx = init();
   const auto doubles = std::make_shared<Net>();
   if (ctx.rank() == 1) doubles->to(torch::kFloat64);
-  EXPECT_THROW(DistributedDataParallel<Net>(ctx, doubles), AgreedError);
+  const auto error = [&](const std::shared_ptr<Net>& net) -> std::string {
+    try {
+      DistributedDataParallel<Net> model(ctx, net);
+    } catch (const AgreedError& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(error(doubles), AllOf(HasSubstr("rank 1"), HasSubstr("weight' double ["),
+                                    HasSubstr("weight' float [")));
   const auto more = std::make_shared<Net>();
   if (ctx.rank() == 1) more->register_module("extra", torch::nn::Linear(1, 1));
-  EXPECT_THROW(DistributedDataParallel<Net>(ctx, more), AgreedError);
+  EXPECT_THAT(error(more), AllOf(HasSubstr("rank 1"), HasSubstr("'extra.weight' float [1, 1]")));
+  const auto buffers = std::make_shared<Net>();
+  buffers->register_buffer(ctx.rank() == 1 ? "mine" : "yours", torch::zeros(2));
+  EXPECT_THAT(error(buffers), AllOf(HasSubstr("rank 1"), HasSubstr("buffer 'mine' float [2]"),
+                                    HasSubstr("buffer 'yours' float [2]")));
 }
 
 // Records what its buffer was during forward.
@@ -206,6 +219,7 @@ struct ManyBuffersNet : torch::nn::Module {
       register_buffer("empty" + name, torch::zeros({2, 0}, dtype));
     }
     register_buffer("transposed", torch::zeros({2, 3}).t());
+    register_buffer("strided", torch::zeros({6}).slice(0, 0, 6, 2));
   }
   torch::Tensor forward(const torch::Tensor& x) { return layer(x); }
   torch::nn::Linear layer;

@@ -127,6 +127,30 @@ TEST(DistributedSamplerTest, WorksAsSamplerOfADataLoader) {
   EXPECT_EQ(seen, (std::vector<std::int64_t>{5, 7, 9}));
 }
 
+// The loader works on a copy, which nobody else can reach.
+TEST(DistributedSamplerTest, ALoadersCopyFollowsTheEpoch) {
+  struct Numbers : torch::data::Dataset<Numbers> {
+    torch::data::Example<> get(std::size_t index) override {
+      return {torch::tensor(static_cast<std::int64_t>(index)), torch::tensor(0)};
+    }
+    torch::optional<std::size_t> size() const override { return 100; }
+  };
+  DistributedSampler sampler(100, 2, 1);
+  auto loader = torch::data::make_data_loader(Numbers(), sampler, 7);
+  for (const std::size_t epoch : {3, 4, 5}) {
+    sampler.set_epoch(epoch);
+    Indices seen;
+    for (const auto& batch : *loader) {
+      for (const auto& example : batch) {
+        seen.push_back(static_cast<std::size_t>(example.data.item<std::int64_t>()));
+      }
+    }
+    DistributedSampler expected(100, 2, 1);
+    expected.set_epoch(epoch);
+    EXPECT_EQ(seen, expected.indices()) << "epoch " << epoch;
+  }
+}
+
 TEST(DistributedSamplerTest, ItsStateSurvivesAnArchive) {
   DistributedSampler sampler(100, 2, 0);
   sampler.set_epoch(7);

@@ -119,6 +119,26 @@ TEST(LostGroupTest, WhoThrowsInTimeIsNotAborted) {
   EXPECT_THAT(ranks[0].err, HasSubstr("Rank 1 has ended without a word"));
 }
 
+// What was caught before the loss, and explained, tells nothing of it.
+TEST(LostGroupTest, AnErrorThatWasExplainedBeforeDoesNotUndoThePlan) {
+  if (testing::InRank()) {
+    exit(RunSurvivor([](const Context& ctx) {
+      explain(std::runtime_error("a file is missing"));
+      try {
+        internal::Collective("trying", 0, 2, [] { throw std::runtime_error("no such dtype"); });
+      } catch (const CollectiveError&) {
+      }
+      Plan plan{std::chrono::milliseconds(0)};
+      internal::ActWhenLost(internal::ProcessPeers().get(), plan);
+      plan.aborted.get_future().get();
+      static_cast<void>(ctx);
+      return 0;
+    }));
+  }
+  const std::vector<RankResult> ranks = RunBoth();
+  EXPECT_THAT(ranks[0].err, HasSubstr("the collectives of the GPU were aborted"));
+}
+
 // A thread that is in the driver for good, and an abort that throws, or does not come back either.
 TEST(LostGroupTest, WhoDoesNotComeBackIsEndedWithTheCause) {
   if (testing::InRank()) {

@@ -3,7 +3,8 @@
 // thread at a time, and throws CollectiveError when a peer is gone or the timeout is over.
 //
 // Tensors may be on the CPU or on Context::device(); they are moved to where the backend can
-// reach them, and back.
+// reach them, and back. What is not said here is as in torch.distributed: all_reduce, reduce and
+// broadcast, and monitored_barrier (torch/distributed/distributed_c10d.py).
 #ifndef DDP_COLLECTIVES_H_
 #define DDP_COLLECTIVES_H_
 
@@ -13,16 +14,23 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 namespace ddp {
 
 // The sum, or the mean, of `value` over all ranks.
 double all_reduce_sum(const Context& ctx, double value);
 std::int64_t all_reduce_sum(const Context& ctx, std::int64_t value);
+// A number of any other type of integer, as int64_t.
+template <typename Integer, std::enable_if_t<std::is_integral_v<Integer>, int> = 0>
+std::int64_t all_reduce_sum(const Context& ctx, Integer value) {
+  return all_reduce_sum(ctx, static_cast<std::int64_t>(value));
+}
 double all_reduce_mean(const Context& ctx, double value);
 
 // Replaces `tensor` on every rank by its sum, or mean, over all ranks. Shape and dtype must be
-// the same on all ranks; the mean needs a floating-point dtype (ConfigError otherwise).
+// the same on all ranks. ConfigError, on each rank that calls it so: the dtype is none of float,
+// double, half, bfloat16, int8, uint8, int32 and int64; or, of the mean, no floating-point dtype.
 void all_reduce_sum(const Context& ctx, torch::Tensor& tensor);
 void all_reduce_mean(const Context& ctx, torch::Tensor& tensor);
 
@@ -30,14 +38,15 @@ void all_reduce_mean(const Context& ctx, torch::Tensor& tensor);
 void reduce_sum(const Context& ctx, torch::Tensor& tensor, int root = 0);
 void reduce_mean(const Context& ctx, torch::Tensor& tensor, int root = 0);
 
-// Replaces `tensor` on every rank by that of `root`. Same shape and dtype on all ranks.
+// Replaces `tensor` on every rank by that of `root`. Same shape and dtype, any, on all ranks.
 void broadcast(const Context& ctx, torch::Tensor& tensor, int root = 0);
 
 // The text of `root`, of any length, on every rank.
 std::string broadcast(const Context& ctx, const std::string& text, int root = 0);
 
 // Returns once every rank has called it; on CUDA it first waits for what this rank has queued on
-// its device. Without `timeout`: Options::timeout.
+// its device. Without `timeout`: Options::timeout, which also ends a longer one where the group
+// carries the CPU's tensors.
 //
 // Throws CollectiveError; the group is not usable any more then. Its text names who is missing, as
 // `barrier: rank 3 has not come within 5 s; ranks 0, 1, 2 wait`. A rank that dies ends the wait of

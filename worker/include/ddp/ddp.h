@@ -7,7 +7,7 @@
 //       auto net = std::make_shared<Net>();
 //       net->to(ctx.device());
 //       ddp::DistributedDataParallel<Net> model(ctx, net);
-//       torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1));
+//       torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.1));
 //       for (...) {
 //         model.zero_grad();
 //         loss(model(input), target).backward();  // gradients are averaged over all ranks here

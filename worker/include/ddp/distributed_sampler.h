@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,7 +53,7 @@ using OptionalBatch = decltype(std::declval<torch::data::samplers::Sampler<>&>()
 using OptionalSize = decltype(optional_size(std::declval<OptionalBatch>()));
 }  // namespace detail
 
-// No collective; one thread at a time. Copyable.
+// No collective; one thread at a time, copies included. Copyable.
 class DistributedSampler : public torch::data::samplers::Sampler<> {
  public:
   // Throws ConfigError unless 0 <= rank < num_replicas.
@@ -60,7 +61,9 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
                      const SamplerOptions& options = SamplerOptions());
 
   // Chooses the shuffle of an epoch, from its first sample on. Call it before each epoch: without
-  // it every epoch has the same order. Right after resume() see there.
+  // it every epoch has the same order. Right after resume() see there. Copies of this sampler, like
+  // the one that a DataLoader works on, follow at their next reset(), with which a loader begins an
+  // epoch.
   void set_epoch(std::size_t epoch);
 
   // Lets the epoch begin behind its first `samples` samples of this rank, to resume in the middle
@@ -113,14 +116,24 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   void load(torch::serialize::InputArchive& archive) override;
 
  private:
+  // What set_epoch() said last, of this sampler and its copies.
+  struct Chosen {
+    std::size_t epoch = 0;
+    std::size_t times = 0;  // it was said
+  };
+
   // `used`: samples of the epoch's order that earlier jobs have used.
   void begin(std::size_t dataset_size, std::size_t used);
+  // What set_epoch() says to one of them.
+  void begin_epoch(std::size_t epoch);
 
   // Constant after construction.
   const std::size_t num_replicas_;
   const std::size_t rank_;
   const SamplerOptions options_;
+  const std::shared_ptr<Chosen> chosen_ = std::make_shared<Chosen>();
 
+  std::size_t followed_ = 0;  // chosen_->times as this one has followed it
   std::size_t dataset_size_ = 0;
   std::size_t used_ = 0;  // by earlier jobs, of this epoch's order
   std::size_t num_samples_ = 0;

@@ -97,12 +97,31 @@ struct IsPlain
                          std::is_convertible_v<T, std::string>> {};
 
 template <typename T>
+void ForEachTensor(T& value, const TensorVisitor& visit);
+
+template <typename T>
+void ForEachTensorInRange(T& range, const TensorVisitor& visit) {
+  using Iterator = decltype(std::begin(range));
+  if constexpr (std::is_lvalue_reference_v<decltype(*std::declval<Iterator&>())>) {
+    for (auto& item : range) ForEachTensor(item, visit);
+  } else {  // std::vector<bool>, c10::List: what they give stands for an item
+    using Item = typename std::iterator_traits<Iterator>::value_type;
+    if constexpr (!IsPlain<Item>::value) {
+      for (auto&& item : range) {
+        Item copy = item;
+        ForEachTensor(copy, visit);
+        std::move(item) = std::move(copy);
+      }
+    }
+  }
+}
+
+template <typename T>
 void ForEachTensor(T& value, const TensorVisitor& visit) {
   using Value = std::remove_const_t<T>;
-  if constexpr (std::is_same_v<Value, torch::Tensor>) {
-    static_assert(!std::is_const_v<T>,
-                  "a const tensor in a result of forward() cannot be prepared "
-                  "for the search for unused parameters");
+  if constexpr (std::is_same_v<T, const torch::Tensor>) {
+    ThrowUnknownOutput(typeid(T));  // what is searched for is put into the tensors
+  } else if constexpr (std::is_same_v<Value, torch::Tensor>) {
     visit(value);
   } else if constexpr (IsSpecialized<Value>::value) {
     OutputTensors<Value>::for_each(value, [&](auto& part) { ForEachTensor(part, visit); });
@@ -114,7 +133,7 @@ void ForEachTensor(T& value, const TensorVisitor& visit) {
   } else if constexpr (HasKeyAndValue<Value>::value) {
     ForEachTensor(value.value(), visit);
   } else if constexpr (IsRange<Value>::value) {
-    for (auto& item : value) ForEachTensor(item, visit);
+    ForEachTensorInRange(value, visit);
   } else if constexpr (IsTupleLike<Value>::value) {
     std::apply([&](auto&... parts) { (ForEachTensor(parts, visit), ...); }, value);
   } else if constexpr (IsNullable<Value>::value) {
