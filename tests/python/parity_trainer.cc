@@ -109,9 +109,11 @@ ddp::CommHook Hook(const ddp::Context& ctx, const json& c) {
   return ddp::power_sgd(ctx, options);
 }
 
-// Those of "uneven" cases differ from rank to rank; the last rank has the most.
+// Those of "uneven" cases differ from rank to rank; the last rank has the most, and rank 0 may have
+// none.
 int Steps(const ddp::Context& ctx, const json& c) {
   if (!c.value("uneven", false)) return kSteps;
+  if (c.value("rank_0_has_none", false) && ctx.rank() == 0 && ctx.world_size() > 1) return 0;
   return kSteps - 6 * ((ctx.rank() + 1) % ctx.world_size());
 }
 
@@ -187,6 +189,7 @@ void Run(const ddp::Context& ctx, const json& c, const std::string& optimizer_na
   for (const std::size_t bytes : model.bucket_sizes()) {
     buckets.push_back(static_cast<std::int64_t>(bytes));
   }
+  if (Steps(ctx, c) == 0) buckets.clear();  // Python notes them in a forward
   results->insert(prefix + "losses", torch::tensor(losses, torch::kFloat64));
   results->insert(prefix + "buckets", torch::tensor(buckets, torch::kInt64));
 }
