@@ -8,8 +8,9 @@
 //
 // One thread waits for the network, and takes new calls. With more of them, each would have to wake
 // another for every packet that it reads. It also serves the first calls itself, so that a message
-// of theirs costs no switch of threads (about 25 % of an answered heartbeat), until their number
-// makes gRPC's list long. The threads of the other queues only wait for what it hands to them.
+// of theirs costs no switch of threads (a quarter of what an answered heartbeat costs), until their
+// number makes gRPC's list long. The threads of the other queues only wait for what it hands to
+// them.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_CALL_QUEUES_H_

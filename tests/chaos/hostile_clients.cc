@@ -97,7 +97,7 @@ class LiveJob {
   int DescriptorsAtRest(int expected) const {
     const auto deadline = Clock::now() + kPatience;
     while (Descriptors() > expected && Clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // nothing tells of a close
     }
     return Descriptors();
   }
