@@ -37,6 +37,7 @@ struct NodeStatus {
   Duration heard_ago{};
   std::optional<std::int64_t> step;          // the newest that its workers reported
   std::optional<SavedState> newest_state{};  // that it holds, and that is not of a dead timeline
+  bool spare = false;                        // it waits until one of the group is lost
 };
 
 struct JobStatus {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -58,6 +59,10 @@ void Incidents::AddExit(const std::string& host, NodeRank node_rank, const Worke
   }
   const bool victim = IsVictim(exit);
   victims_ += victim;
+  // Only a root cause's is ever shown: of the first that is no victim, or else of the very first.
+  const bool shown = !std::exchange(failed_, true) || (!victim && !failed_itself_);
+  if (!shown) failure.exit.stderr_tail.clear();
+  failed_itself_ = failed_itself_ || !victim;
   incidents_.push_back(
       {{RootCause::Kind::kWorkerFailed, std::move(failure), "", {}}, {}, false, victim, false});
 }

@@ -72,6 +72,8 @@ class Incidents {
   int suspected_ = 0;
   int cleared_ = 0;
   int victims_ = 0;
+  bool failed_ = false;                                          // a worker
+  bool failed_itself_ = false;                                   // one that is no victim
   std::unordered_map<std::uint64_t, std::size_t> suspicion_of_;  // incarnation -> in incidents_
 };
 

@@ -44,9 +44,23 @@ Node* Roster::Find(Incarnation incarnation) {
   return found == entries_.end() ? nullptr : &*found->second.node;
 }
 
+const Node* Roster::OwnerOf(NodeRank rank) const {
+  const auto found = owners_.find(rank.value);
+  return found == owners_.end() ? nullptr : found->second;
+}
+
 const Node* Roster::HolderOf(NodeRank rank) const {
-  const auto found = holders_.find(rank.value);
-  return found == holders_.end() || found->second->suspect ? nullptr : found->second;
+  const Node* const owner = OwnerOf(rank);
+  return owner == nullptr || owner->suspect ? nullptr : owner;
+}
+
+Node* Roster::SettleRank(Node& node) {
+  if (!node.spec.requested_rank) return nullptr;
+  Node*& owner = owners_[node.spec.requested_rank->value];
+  Node* const successor = owner;
+  if (successor != nullptr && successor->member() && successor != &node) return &node;
+  owner = &node;
+  return successor == &node ? nullptr : successor;
 }
 
 Node& Roster::Add(Node node, TimePoint now) {
@@ -56,9 +70,10 @@ Node& Roster::Add(Node node, TimePoint now) {
   nodes_.push_back(std::move(node));
   Node& added = nodes_.back();
   entries_[key] = {std::prev(nodes_.end()), leases_.insert(leases_.end(), &added)};
-  if (added.spec.requested_rank) holders_[added.spec.requested_rank->value] = &added;
+  if (added.spec.requested_rank) owners_[added.spec.requested_rank->value] = &added;
   ++counts_[static_cast<int>(added.phase)];
   CountFree(added, 1);
+  dismissed_ += added.dismissed;
   return added;
 }
 
@@ -73,13 +88,14 @@ void Roster::Erase(Node& node) {
   EndLease(node);
   --counts_[static_cast<int>(node.phase)];
   CountFree(node, -1);
+  dismissed_ -= node.dismissed;
   const auto rank = static_cast<std::size_t>(node.rank.value);
   if (node.rank.value >= 0 && rank < members_.size() && members_[rank] == &node) {
     members_[rank] = nullptr;
   }
   if (node.spec.requested_rank) {
-    const auto holder = holders_.find(node.spec.requested_rank->value);
-    if (holder != holders_.end() && holder->second == &node) holders_.erase(holder);
+    const auto owner = owners_.find(node.spec.requested_rank->value);
+    if (owner != owners_.end() && owner->second == &node) owners_.erase(owner);
   }
   const auto entry = entries_.find(node.incarnation.value);
   const auto place = entry->second.node;
@@ -90,11 +106,11 @@ void Roster::Erase(Node& node) {
 void Roster::Clear() {
   nodes_.clear();
   entries_.clear();
-  holders_.clear();
+  owners_.clear();
   leases_.clear();
   members_.clear();
   counts_ = {};
-  free_ = 0;
+  free_ = dismissed_ = 0;
 }
 
 void Roster::Heard(Node& node, TimePoint now) {
@@ -132,6 +148,8 @@ void Roster::SetSuspect(Node& node, bool suspect) {
   node.suspect = suspect;
   CountFree(node, 1);
 }
+
+void Roster::SetDismissed(Node& node) { dismissed_ += !std::exchange(node.dismissed, true); }
 
 int Roster::AssignRanks(int max_nodes) {
   std::vector<Node*> chosen;

@@ -33,7 +33,7 @@ struct Node {
   int offered_port = 0;
   Phase phase = Phase::kWaiting;  // set by Roster::SetPhase
   bool suspect = false;           // set by Roster::SetSuspect: no session; its lease runs
-  bool dismissed = false;         // it is to be out of the next generation
+  bool dismissed = false;         // set by Roster::SetDismissed: it is out of the next generation
   std::string why_dismissed = "drained by an operator";
   bool cannot_save = false;  // it said so, in this generation
   TimePoint heard;           // set by Roster::Heard: when its last message was handled
@@ -58,9 +58,15 @@ class Roster {
   Roster(const Roster&) = delete;
   Roster& operator=(const Roster&) = delete;
 
-  // The live node that asks for this rank, or nullptr. One whose session broke does not count: its
+  // The node that this rank is kept for, the last that asked for it.
+  const Node* OwnerOf(NodeRank rank) const;
+  // The same while it has a session, or nullptr. One whose session broke does not count: its
   // successor may wait for its end.
   const Node* HolderOf(NodeRank rank) const;
+  // Of a node that is back: which of the two has to go when a successor has come meanwhile, the
+  // successor if it is in no generation, else the node itself; nullptr: there is none. The rank is
+  // the other one's.
+  Node* SettleRank(Node& node);
 
   // nullptr when there is no such agent. Nodes stay where they are until they are erased.
   Node* Find(Incarnation incarnation);
@@ -71,6 +77,7 @@ class Roster {
   void Heard(Node& node, TimePoint now);
   void SetPhase(Node& node, Phase phase);
   void SetSuspect(Node& node, bool suspect);
+  void SetDismissed(Node& node);
   // Its silence does not matter any more.
   void EndLease(Node& node);
 
@@ -78,6 +85,7 @@ class Roster {
   int size() const { return static_cast<int>(nodes_.size()); }
   int count(Phase phase) const { return counts_[static_cast<int>(phase)]; }
   int free() const { return free_; }  // waiting, with a session
+  int dismissed() const { return dismissed_; }
   int member_count() const { return size() - count(Phase::kWaiting); }
   // The node with a lease that was silent for longest; nullptr when none has a lease.
   Node* MostSilent();
@@ -107,11 +115,12 @@ class Roster {
 
   std::list<Node> nodes_;
   std::unordered_map<std::uint64_t, Entry> entries_;  // by incarnation
-  std::unordered_map<int, Node*> holders_;            // by the rank they ask for
+  std::unordered_map<int, Node*> owners_;             // by the rank they ask for
   std::list<Node*> leases_;                           // the most silent first
   std::vector<Node*> members_;
   std::array<int, 4> counts_{};  // by phase
   int free_ = 0;
+  int dismissed_ = 0;
 };
 
 }  // namespace ddprun

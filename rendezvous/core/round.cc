@@ -27,6 +27,11 @@ RestartPolicy PolicyOf(const JobSpec& spec) {
   return {spec.max_restarts, spec.restart_window, spec.never_restart_on};
 }
 
+std::string WhyRankIsTaken(NodeRank rank, const std::string& by) {
+  return absl::StrCat("node rank ", rank.value, " is taken by ", by,
+                      ": give every node a --node-rank of its own");
+}
+
 // These are about the agent itself, whatever generation it is in.
 bool IsAboutTheAgent(const AgentMessage& message) {
   return std::holds_alternative<Heartbeat>(message) || std::holds_alternative<Leave>(message) ||
@@ -241,7 +246,8 @@ void Round::OnJoin(const Header& header, const Join& join) {
     Say(absl::StrCat(join.node.host, " joined with ", join.node.worker_count, " workers"));
     return;
   }
-  const bool room = !running() || roster_.member_count() < spec_->max_nodes;
+  const bool room =
+      !(running() || state_ == RoundState::kForming) || roster_.member_count() < spec_->max_nodes;
   std::string waiting =
       state_ == RoundState::kBackoff
           ? WhyItWaits()
@@ -305,9 +311,17 @@ std::string Round::WhyRankIsRefused(const NodeSpec& node) const {
                         Nodes(spec_->max_nodes), " has 0 to ", spec_->max_nodes - 1);
   }
   const Node* const holder = roster_.HolderOf(*wanted);
-  if (holder == nullptr) return "";
-  return absl::StrCat("node rank ", wanted->value, " is taken by ", holder->spec.host,
-                      ": give every node a --node-rank of its own");
+  return holder == nullptr ? "" : WhyRankIsTaken(*wanted, holder->spec.host);
+}
+
+// Another node of its rank has come, or come back, while one of them had lost contact.
+void Round::RefuseSecond(Node& node) {
+  const NodeRank rank = *node.spec.requested_rank;
+  const std::string why = WhyRankIsTaken(rank, roster_.OwnerOf(rank)->spec.host);
+  SendTo(node, Refused{why});
+  Tell({.kind = JobEvent::Kind::kLeft, .host = node.spec.host, .reason = why});
+  Say(absl::StrCat(node.spec.host, " has to go: ", why));
+  roster_.Erase(node);
 }
 
 // The session of an agent was replaced: it repeats what it said, and so do we.
@@ -315,6 +329,10 @@ void Round::OnRejoin(Node& node, const Header& header, const Join& join) {
   roster_.Heard(node, now_);
   TakeStates(node, join.states);
   if (node.suspect) {
+    if (Node* const second = roster_.SettleRank(node); second != nullptr) {
+      RefuseSecond(*second);
+      if (second == &node) return;
+    }
     roster_.SetSuspect(node, false);
     incidents_.ClearSuspicion(node.incarnation);
     Tell({.kind = JobEvent::Kind::kRejoined, .host = node.spec.host});

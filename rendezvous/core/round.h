@@ -150,6 +150,7 @@ class Round {
   void OnReceived(const Received& received);
   void OnJoin(const Header& header, const Join& join);
   void OnRejoin(Node& node, const Header& header, const Join& join);
+  void RefuseSecond(Node& node);
   void OnUnfit(const Header& header, const Join& join);
   std::string WhyJoinIsRefused(const Join& join) const;
   std::string WhyRankIsRefused(const NodeSpec& node) const;
@@ -235,6 +236,7 @@ class Round {
   std::string MissingNodes() const;
   std::string WhyItWaits() const;
   std::string StateReason() const;
+  bool IsSpare(const Node& node) const;
   NodeStatus StatusOf(const Node& node, TimePoint now) const;
   Assignment AssignmentOf(const Node& node) const;
   Header HeaderFor(const Node& node) const;

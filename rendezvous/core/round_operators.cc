@@ -82,7 +82,7 @@ void Round::OnDrainAsked(const DrainAsked& asked) {
     answer(true, absl::StrCat(asked.host, " is out of job ", job_, "; no worker of it ran"));
     return;
   }
-  for (Node* node : drained) node->dismissed = true;
+  for (Node* node : drained) roster_.SetDismissed(*node);
   if (state_ == RoundState::kDraining) {
     Keep();
     answer(true, absl::StrCat("job ", job_, " forms anew without ", asked.host,
@@ -102,12 +102,11 @@ void Round::OnDrainAsked(const DrainAsked& asked) {
 // it from a new forming into the job's end. None of it is kept: agents repeat it on each session.
 void Round::OnPreempted(Node& node, const Preempted& preempted) {
   if (node.dismissed) return;  // repeated on a new session
-  node.dismissed = true;
+  roster_.SetDismissed(node);
   node.why_dismissed = absl::StrCat("preempted: ", preempted.reason);
   // Also those that lost contact, while their lease runs: after a restart of the rendezvous all
   // have.
-  const auto others = std::count_if(roster_.nodes().begin(), roster_.nodes().end(),
-                                    [](const Node& other) { return !other.dismissed; });
+  const int others = roster_.size() - roster_.dismissed();
   Plan plan{.stop = others < spec_->min_nodes,
             .save = true,
             .saved = false,

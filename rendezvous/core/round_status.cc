@@ -157,11 +157,22 @@ bool Round::HasHost(const std::string& host) const {
   });
 }
 
+// There is a group of as many as the job may have, and this one is not of it.
+bool Round::IsSpare(const Node& node) const {
+  const auto& members = roster_.members();
+  const bool grouped =
+      running() || state_ == RoundState::kForming || state_ == RoundState::kDraining;
+  if (!grouped || static_cast<int>(members.size()) < spec_->max_nodes) return false;
+  const auto rank = static_cast<std::size_t>(node.rank.value);  // of an earlier group, perhaps
+  return node.rank.value < 0 || rank >= members.size() || members[rank] != &node;
+}
+
 NodeStatus Round::StatusOf(const Node& node, TimePoint now) const {
+  const bool spare = !node.member() && IsSpare(node);
   const auto activity = [&]() -> const char* {
     switch (node.phase) {
       case Phase::kWaiting:
-        return running() && roster_.member_count() >= spec_->max_nodes ? "spare" : "waiting";
+        return spare ? "spare" : "waiting";
       case Phase::kAssigned:
         return "assigned";
       case Phase::kPrepared:
@@ -176,6 +187,7 @@ NodeStatus Round::StatusOf(const Node& node, TimePoint now) const {
   };
   NodeStatus status;
   status.host = node.spec.host;
+  status.spare = spare;
   status.address = node.spec.address;
   status.state =
       absl::StrCat(node.suspect ? "lost contact: " : "", finished() ? "ended" : activity());

@@ -118,10 +118,7 @@ void Round::AdvanceDraining() {
 
 void Round::StartPlan(Plan plan) {
   AddToPlan(std::move(plan));
-  const bool asked_for =
-      plan_->stop || std::any_of(roster_.nodes().begin(), roster_.nodes().end(),
-                                 [](const Node& node) { return node.dismissed; });
-  if (asked_for) Keep();  // before the operator is told
+  if (plan_->stop || roster_.dismissed() > 0) Keep();  // before the operator is told
   CarryOnPlan();
 }
 
@@ -226,7 +223,7 @@ bool Round::LeaveOut(const RootCause& cause) {
   if (!CanDoWithout(host, WhyLeftOut(), ExitCodeOf(cause), DurableStep())) return false;
   for (Node& node : roster_.nodes()) {
     if (node.spec.host != host) continue;
-    node.dismissed = true;
+    roster_.SetDismissed(node);
     node.why_dismissed = absl::StrCat("left out: ", WhyLeftOut());
   }
   return true;

@@ -62,7 +62,7 @@ Json ToJson(const JobStatus& job, std::int64_t now_unix_ms) {
   json["spares"] = Json::array();
   json["nodes"] = Json::array();
   for (const NodeStatus& node : job.nodes) {
-    if (node.state == "spare") json["spares"].push_back(node.host);
+    if (node.spare) json["spares"].push_back(node.host);
     json["nodes"].push_back(ToJson(node));
   }
   return json;

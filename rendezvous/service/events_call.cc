@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rendezvous/auth/refusal_counters.h"
 
 namespace ddprun {
 
@@ -11,7 +12,7 @@ EventsCall::EventsCall(CallQueues& queues) : WriterCall(queues) {
 }
 
 void EventsCall::Begin(std::unique_ptr<EventsCall> owned, std::shared_ptr<EventLog> log,
-                       std::string owner) {
+                       std::string owner, const Refused& refused) {
   EventsCall* const call = owned.release();
   const bool follow = call->request.follow();
   call->log_ = std::move(log);
@@ -30,8 +31,10 @@ void EventsCall::Begin(std::unique_ptr<EventsCall> owned, std::shared_ptr<EventL
   const std::lock_guard lock(call->mutex_);
   call->follower_ = follower;
   if (follow && follower == 0) {
-    call->End(absl::ResourceExhaustedError(absl::StrCat(
-        "the rendezvous has ", EventLog::kMaxFollowers, " followers, and no more are possible")));
+    const absl::Status why = absl::ResourceExhaustedError(absl::StrCat(
+        "the rendezvous has ", EventLog::kMaxFollowers, " followers, and no more are possible"));
+    refused(call->context, refusal::kTooManyFollowers, why);
+    call->End(why);
     return;
   }
   if (call->cancelled_) {

@@ -22,9 +22,12 @@ class EventsCall final : public WriterCall<v1::EventsRequest, v1::EventLine> {
  public:
   explicit EventsCall(CallQueues& queues);
 
-  // Writes the lines that were asked for and that `owner` may see. From any thread.
+  // Writes the lines that were asked for and that `owner` may see. From any thread. `refused` hears
+  // of one that would follow and cannot.
+  using Refused = std::function<void(const grpc::ServerContextBase& context, const char* counter,
+                                     const absl::Status& why)>;
   static void Begin(std::unique_ptr<EventsCall> call, std::shared_ptr<EventLog> log,
-                    std::string owner);
+                    std::string owner, const Refused& refused);
   static void Refuse(std::unique_ptr<EventsCall> call, const absl::Status& why);
 
  private:

@@ -7,19 +7,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "rendezvous/auth/refusal_counters.h"
 #include "rendezvous/wire/limits.h"
 
 namespace ddprun {
 namespace {
 
 constexpr std::size_t kPieceBytes = 64 << 10;
-
-absl::Status CheckLength(const char* field, const std::string& text, std::size_t least,
-                         std::size_t most) {
-  if (text.size() >= least && text.size() <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": expected ", least, " to ", most, " bytes (found ", text.size(), ")"));
-}
 
 std::int64_t UnixMs() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -101,11 +95,21 @@ void OperatorService::Serve(CallQueues* queues, SlowTasks* tasks) {
   accept(&Service::RequestDrainNode, &OperatorService::DrainNode);
 }
 
+absl::Status OperatorService::CheckLength(const grpc::ServerContextBase& context, const char* field,
+                                          const std::string& text, std::size_t least,
+                                          std::size_t most) const {
+  if (text.size() >= least && text.size() <= most) return absl::OkStatus();
+  absl::Status why = absl::InvalidArgumentError(
+      absl::StrCat(field, ": expected ", least, " to ", most, " bytes (found ", text.size(), ")"));
+  options_.refused(context, refusal::kMalformed, why);
+  return why;
+}
+
 void OperatorService::Status(std::unique_ptr<StatusCall> call) {
   absl::StatusOr<std::string> owner = options_.authorize(call->context, "Status");
   absl::Status status = owner.status();
   const std::string job = call->request.job();
-  if (status.ok()) status = CheckLength("job", job, 0, wire::kMaxJobBytes);
+  if (status.ok()) status = CheckLength(call->context, "job", job, 0, wire::kMaxJobBytes);
   if (!status.ok()) {
     RefuseCall(std::move(call), status);
     return;
@@ -125,7 +129,7 @@ void OperatorService::StopJob(std::unique_ptr<StopCall> call) {
   absl::StatusOr<std::string> owner = options_.authorize(call->context, "StopJob");
   absl::Status status = owner.status();
   const std::string job = call->request.job();
-  if (status.ok()) status = CheckLength("job", job, 1, wire::kMaxJobBytes);
+  if (status.ok()) status = CheckLength(call->context, "job", job, 1, wire::kMaxJobBytes);
   if (!status.ok()) {
     StopCall::Finish(std::move(call), status);
     return;
@@ -139,8 +143,8 @@ void OperatorService::DrainNode(std::unique_ptr<DrainCall> call) {
   absl::Status status = owner.status();
   const std::string host = call->request.host();
   const std::string job = call->request.job();
-  if (status.ok()) status = CheckLength("host", host, 1, wire::kMaxHostBytes);
-  if (status.ok()) status = CheckLength("job", job, 0, wire::kMaxJobBytes);
+  if (status.ok()) status = CheckLength(call->context, "host", host, 1, wire::kMaxHostBytes);
+  if (status.ok()) status = CheckLength(call->context, "job", job, 0, wire::kMaxJobBytes);
   if (!status.ok()) {
     DrainCall::Finish(std::move(call), status);
     return;
@@ -151,9 +155,10 @@ void OperatorService::DrainNode(std::unique_ptr<DrainCall> call) {
 void OperatorService::Events(std::unique_ptr<EventsCall> call) {
   absl::StatusOr<std::string> owner = options_.authorize(call->context, "Events");
   absl::Status status = owner.status();
-  if (status.ok()) status = CheckLength("job", call->request.job(), 0, wire::kMaxJobBytes);
+  if (status.ok())
+    status = CheckLength(call->context, "job", call->request.job(), 0, wire::kMaxJobBytes);
   if (status.ok()) {
-    EventsCall::Begin(std::move(call), options_.events, *std::move(owner));
+    EventsCall::Begin(std::move(call), options_.events, *std::move(owner), options_.refused);
   } else {
     EventsCall::Refuse(std::move(call), status);
   }

@@ -36,6 +36,10 @@ class OperatorService {
     std::function<absl::StatusOr<std::string>(const grpc::ServerContextBase& context,
                                               std::string_view method)>
         authorize;
+    // Of a call that is refused for what it asks: counts that. Any thread.
+    std::function<void(const grpc::ServerContextBase& context, const char* counter,
+                       const absl::Status& why)>
+        refused;
   };
 
   explicit OperatorService(Options options) : options_(std::move(options)) {}
@@ -52,6 +56,9 @@ class OperatorService {
   using StopCall = UnaryCall<v1::StopRequest, v1::OperatorAnswer>;
   using DrainCall = UnaryCall<v1::DrainRequest, v1::OperatorAnswer>;
 
+  // Counts it unless the field has so many bytes, which its error says.
+  absl::Status CheckLength(const grpc::ServerContextBase& context, const char* field,
+                           const std::string& text, std::size_t least, std::size_t most) const;
   void Status(std::unique_ptr<StatusCall> call);
   void Events(std::unique_ptr<EventsCall> call);
   void StopJob(std::unique_ptr<StopCall> call);

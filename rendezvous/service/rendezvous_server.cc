@@ -155,6 +155,10 @@ class RendezvousServer::Service {
     absl::StatusOr<Header> header =
         principal.ok() ? wire::FromProto(call->request) : principal.status();
     if (!header.ok()) {
+      if (principal.ok()) {
+        gate_->refusals().Count(refusal::kMalformed, absl::StrCat(call->context.peer(), ": ",
+                                                                  header.status().message()));
+      }
       GoneCall::Finish(std::move(call), header.status());
       return;
     }
@@ -260,6 +264,10 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
           // root of MUNGE may see and end what is everybody's.
           if (principal.ok() && auth::MayAct(*principal, "")) return std::string();
           return principal;
+        },
+        [gate = result->gate_](const grpc::ServerContextBase& context, const char* counter,
+                               const absl::Status& why) {
+          gate->refusals().Count(counter, absl::StrCat(context.peer(), ": ", why.message()));
         }});
     builder.RegisterService(result->operator_service_->service());
   }

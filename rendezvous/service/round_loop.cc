@@ -274,10 +274,11 @@ bool RoundLoop::Admit(Session& session, const Header& header, const Join& join) 
     Forget(header.job);  // its name is used again
     job = nullptr;
   }
-  if (job != nullptr && job->streams.size() >= wire::kMaxAgentsPerJob) {
+  const auto most = static_cast<std::size_t>(options_.round.max_agents);
+  if (job != nullptr && job->streams.size() >= most) {
     Refuse(session.stream, refusal::kTooManyAgents,
-           absl::ResourceExhaustedError(absl::StrCat("the job ", header.job, " has ",
-                                                     wire::kMaxAgentsPerJob, " agents already")));
+           absl::ResourceExhaustedError(
+               absl::StrCat("the job ", header.job, " has ", most, " agents already")));
     return false;
   }
   if (job == nullptr) {

@@ -26,7 +26,6 @@ inline constexpr std::size_t kMaxVictims = 64;
 inline constexpr std::size_t kMaxEarlierCauses = 64;
 inline constexpr std::size_t kMaxNeverRestartOn = 256;
 
-inline constexpr std::size_t kMaxAgentsPerJob = 65536;       // with those that wait as spares
 inline constexpr std::size_t kMaxStreamsPerAddress = 20000;  // a bench's agents share one
 inline constexpr std::chrono::seconds kMaxTimeToJoin{10};    // from a session's begin
 

@@ -438,6 +438,35 @@ class RawClient {
 constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const std::string kSettings("\0\0\0\4\0\0\0\0\0", 9);
 
+// A frame of HTTP/2 on the first stream.
+std::string Frame(char type, char flags, const std::string& payload) {
+  const auto size = payload.size();
+  std::string frame = {static_cast<char>(size >> 16), static_cast<char>(size >> 8),
+                       static_cast<char>(size), type, flags};
+  return frame + std::string("\0\0\0\1", 4) + payload;
+}
+
+// A call of a method that anybody may make, with the first bytes of its request, of a hundred.
+std::string HalfACall() {
+  std::string headers;
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
+           {":method", "POST"},
+           {":scheme", "http"},
+           {":path", "/ddprun.v1.Rendezvous/Handshake"},
+           {":authority", "localhost"},
+           {"te", "trailers"},
+           {"content-type", "application/grpc"}}) {
+    headers += '\0';  // as it is, and not to be remembered
+    headers += static_cast<char>(name.size()) + name;
+    headers += static_cast<char>(value.size()) + value;
+  }
+  constexpr char kData = 0;
+  constexpr char kHeaders = 1;
+  constexpr char kEndHeaders = 4;
+  return kPreface + kSettings + Frame(kHeaders, kEndHeaders, headers) +
+         Frame(kData, 0, std::string("\0\0\0\0\x64", 5) + "half");
+}
+
 std::string Noise(std::mt19937_64& random, std::size_t size) {
   std::string bytes(size, '\0');
   for (char& byte : bytes) byte = static_cast<char>(random());
@@ -528,6 +557,7 @@ int Run(int tries, std::uint64_t seed) {
       open("token: connects and is silent", token_job, "");
       open("token: half of a preface", token_job, std::string(kPreface, 10));
       open("token: HTTP/2 without a call, deaf", token_job, kPreface + kSettings);
+      open("token: half of a call, deaf", token_job, HalfACall());
       open("mTLS: connects and is silent", tls_job, "");
       open("mTLS: half of a ClientHello", tls_job, partial_hello);
     }

@@ -28,7 +28,8 @@ constexpr std::chrono::milliseconds kLongerThanTheLease(kUnderSanitizer ? 9000 :
 class DaemonRestartTest : public testing::Test {
  protected:
   // A short lease, so that an absence is several of them.
-  std::vector<std::string> Flags(const std::string& script, int max_restarts = 0) {
+  std::vector<std::string> Flags(const std::string& script, int max_restarts = 0,
+                                 const std::string& conf = kLease) {
     return {"--rdzv-endpoint",
             daemon_.endpoint(),
             "--rdzv-id",
@@ -36,15 +37,15 @@ class DaemonRestartTest : public testing::Test {
             "--nnodes",
             "2",
             "--rdzv-conf",
-            kLease,
+            conf,
             "--max-restarts",
             std::to_string(max_restarts),
             "sh",
             "-c",
             script};
   }
-  void StartTwo(const std::string& script, int max_restarts = 0) {
-    for (int node = 0; node < 2; ++node) job_.AddNode(Flags(script, max_restarts));
+  void StartTwo(const std::string& script, int max_restarts = 0, const std::string& conf = kLease) {
+    for (int node = 0; node < 2; ++node) job_.AddNode(Flags(script, max_restarts, conf));
     for (int node = 0; node < 2; ++node) ASSERT_TRUE(job_.node(node).WaitForOut("up"));
   }
   // The agent of this rank knows that its worker has failed.
@@ -79,6 +80,26 @@ TEST_F(DaemonRestartTest, WorkersTrainOnAndNothingRestarts) {
     daemon_.Start();
     ASSERT_TRUE(daemon_.program().WaitForErr("is back within its lease"));
   }
+  EXPECT_EQ(job_.Worker(0), first);
+  EXPECT_EQ(job_.Worker(1), second);
+  WriteFile(go(), "");
+  for (int node = 0; node < 2; ++node) {
+    EXPECT_EQ(job_.node(node).ExitCode(), 0) << job_.node(node).err();
+    EXPECT_THAT(job_.node(node).err(), Not(HasSubstr("generation 1")));
+  }
+}
+
+// Five leases, with the lease and the heartbeat that a user has who sets nothing.
+TEST_F(DaemonRestartTest, FifteenSecondsOfAbsenceRestartNothing) {
+  StartTwo("echo up; while [ ! -e " + go() + " ]; do sleep 0.05; done", 0, "lease=3s,heartbeat=1s");
+  const pid_t first = job_.Worker(0);
+  const pid_t second = job_.Worker(1);
+  daemon_.Kill();
+  BeAway(std::chrono::seconds(15));
+  EXPECT_EQ(job_.Worker(0), first) << job_.node(0).err();
+  EXPECT_EQ(job_.Worker(1), second) << job_.node(1).err();
+  daemon_.Start();
+  ASSERT_TRUE(daemon_.program().WaitForErr("is back within its lease"));
   EXPECT_EQ(job_.Worker(0), first);
   EXPECT_EQ(job_.Worker(1), second);
   WriteFile(go(), "");

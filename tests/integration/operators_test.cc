@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -11,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/os/unique_fd.h"
 #include "tests/support/job.h"
 
 namespace ddprun {
@@ -29,6 +33,18 @@ struct Result {
   std::string out;
   std::string err;
 };
+
+// A connection that never says anything.
+int ConnectTo(int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<std::uint16_t>(port));
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (fd >= 0 && connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0) return fd;
+  if (fd >= 0) close(fd);
+  return -1;
+}
 
 class OperatorsTest : public testing::Test {
  protected:
@@ -276,6 +292,38 @@ TEST(RendezvousFilesTest, SighupOpensLogAndEventsAnew) {
   EXPECT_EQ(daemon.ExitCode(), 0);
 }
 
+// What its systemd unit goes by.
+TEST(RendezvousServiceTest, ItsServiceManagerHearsWhenItIsReadyReloadsAndStops) {
+  const TempDir folder;
+  const std::string path = folder / "notify";
+  const UniqueFd manager(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  path.copy(name.sun_path, sizeof name.sun_path - 1);
+  ASSERT_EQ(bind(manager.get(), reinterpret_cast<sockaddr*>(&name), sizeof name), 0);
+  const timeval patience{.tv_sec = 60, .tv_usec = 0};
+  setsockopt(manager.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  const auto next = [&] {
+    char text[4096];
+    const ssize_t size = recv(manager.get(), text, sizeof text, 0);
+    return std::string(text, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  };
+  Program daemon(
+      {DdprunPath(), "rendezvous", "--listen", "127.0.0.1:0", "--port-file", folder / "port"},
+      {{"NOTIFY_SOCKET", path}});
+  EXPECT_THAT(next(), HasSubstr("READY=1"));
+  // Whoever was told may connect at once.
+  const int connection = ConnectTo(std::stoi("0" + ReadFile(folder / "port")));
+  EXPECT_GE(connection, 0);
+  close(connection);
+  daemon.Signal(SIGHUP);
+  EXPECT_THAT(next(), ContainsRegex("RELOADING=1.*MONOTONIC_USEC=[0-9]+"));
+  EXPECT_THAT(next(), HasSubstr("READY=1"));
+  daemon.Signal(SIGTERM);
+  EXPECT_THAT(next(), HasSubstr("STOPPING=1"));
+  EXPECT_EQ(daemon.ExitCode(), 0);
+}
+
 TEST(RendezvousListensTest, ASecondDaemonOnThePortIsToldAndTheFirstGoesOn) {
   const TempDir folder;
   Daemon first(folder.path());
@@ -327,20 +375,20 @@ TEST(OperatorsCredentialsTest, OperatorsSeeAndEndTheirOwnJobs) {
   EXPECT_EQ(job.node(0).ExitCode(), 143);
 }
 
-// A connection that never says anything.
-int ConnectTo(int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_port = htons(static_cast<std::uint16_t>(port));
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (fd >= 0 && connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0) return fd;
-  if (fd >= 0) close(fd);
-  return -1;
-}
-
 // With gRPC's own listener this ends with "Failed accept4: Too many open files", and a daemon that
 // nobody reaches any more: that was seen.
+TEST(RendezvousDescriptorsTest, TheSoftLimitIsRaisedToTheHardOne) {
+  const TempDir folder;
+  Program daemon({"/bin/sh", "-c",
+                  "ulimit -Sn 100; ulimit -Hn 4000; exec " + DdprunPath() +
+                      " rendezvous --listen 127.0.0.1:0 --port-file " + (folder / "port")});
+  ASSERT_TRUE(WaitForChange(folder.path(), [&] { return !ReadFile(folder / "port").empty(); }));
+  EXPECT_THAT(ReadFile("/proc/" + std::to_string(daemon.pid()) + "/limits"),
+              ContainsRegex("Max open files +4000 +4000"));
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.ExitCode(), 0);
+}
+
 TEST(RendezvousDescriptorsTest, MoreConnectionsThanDescriptorsDoNotEndTheListener) {
   const TempDir folder;
   Program daemon({"/bin/sh", "-c",

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string>
@@ -181,9 +182,38 @@ class PartitionTest : public testing::Test {
     return lives;
   }
 
+  // The history of the job, as `ddprun events` tells it and the file has it.
+  std::vector<nlohmann::json> Events(const std::string& kind) {
+    std::istringstream lines(ReadFile(folder_ / "state" + "/events.jsonl"));
+    std::vector<nlohmann::json> events;
+    for (std::string line; std::getline(lines, line);) {
+      nlohmann::json event = nlohmann::json::parse(line, nullptr, false);
+      if (event.is_object() && event["event"] == kind) events.push_back(std::move(event));
+    }
+    return events;
+  }
+  // The same verdict by the times of the events: the node had ended its workers before the next
+  // generation was started. All namespaces read one clock.
+  void ExpectFencedBeforeStarted(const std::string& host, int generation) {
+    std::string fenced;
+    for (const auto& event : Events("fenced")) {
+      if (event["host"] != host) continue;
+      EXPECT_EQ(event["generation"], generation);
+      EXPECT_EQ(fenced, "") << "told twice";
+      fenced = event["node_time"];
+    }
+    std::string started;
+    for (const auto& event : Events("started")) {
+      if (event["generation"] > generation && started.empty()) started = event["time"];
+    }
+    ASSERT_NE(fenced, "") << host << " was not fenced";
+    ASSERT_NE(started, "") << "no later generation was started";
+    EXPECT_LT(fenced, started);  // ISO 8601, UTC
+    printf("[ FIGURE   ] by the events: fenced %s, started %s\n", fenced.c_str(), started.c_str());
+  }
+
   // From the last sign of life on `host` in `generation` to the first of anybody in the next one
   // that began. Below zero: they lived at the same time. To be asked when the job is over.
-  // (`ddprun events` tells the same: fenced's time by the node, started's by the rendezvous.)
   milliseconds Gap(const std::string& host, int generation) {
     nanoseconds last{0};
     nanoseconds first = nanoseconds::max();
@@ -213,6 +243,7 @@ class PartitionTest : public testing::Test {
       EXPECT_EQ(agent->ExitCode(), 0) << agent->err();
     }
     EXPECT_TRUE(daemon_->WaitForErr("succeeded: every worker exited with code 0"));
+    EXPECT_TRUE(WaitForChange(folder_ / "state", [&] { return !Events("finished").empty(); }));
     EXPECT_THAT(ProcessesWith(environment_), IsEmpty());
   }
 
@@ -225,6 +256,9 @@ class PartitionTest : public testing::Test {
       EXPECT_EQ(life.pids.size(), 1u) << life.host;
     }
     EXPECT_THAT(daemon_->err(), Not(HasSubstr("lost node")));
+    EXPECT_EQ(Events("started").size(), 1u);
+    EXPECT_THAT(Events("fenced"), IsEmpty());
+    EXPECT_THAT(Events("lost"), IsEmpty());
     for (const auto& agent : agents_) EXPECT_THAT(agent->err(), Not(HasSubstr("fenced")));
   }
 
@@ -265,6 +299,7 @@ class PartitionTest : public testing::Test {
     ASSERT_TRUE(WaitForLife(2, "node0"));
     EndAll();
     ExpectGap(what, "node1");
+    ExpectFencedBeforeStarted("node1", 0);
     EXPECT_THAT(agent(1).err(), HasSubstr("was not heard for "));
     EXPECT_EQ(FencedTimes(1), 1);
     EXPECT_EQ(FencedTimes(0), 0);
@@ -328,6 +363,7 @@ TEST_F(PartitionTest, ASpareTakesThePlaceOfANodeThatIsCutOff) {
   ASSERT_TRUE(agent(0).WaitForErr("this one waits as a spare"));
   EndAll();
   ExpectGap("two-way with a spare, lease 1.5 s", "node0");
+  ExpectFencedBeforeStarted("node0", 0);
   EXPECT_EQ(Read(FileOf(1, "node1")).rank, Read(FileOf(0, "node1")).rank)
       << "who stays has the rank he had";
   EXPECT_EQ(Read(FileOf(1, "node2")).rank, Read(FileOf(0, "node0")).rank);
@@ -446,7 +482,7 @@ TEST_F(PartitionTest, TheGuardianEndsTheWorkersOfAnAgentThatIsStopped) {
   EXPECT_THAT(agent(1).err(),
               HasSubstr("has not renewed its lease in time; its 1 workers are killed"));
   ExpectNewest(2);
-  ExpectGap("stopped agent, lease 1.5 s", "node1");
+  ExpectGap("stopped agent, lease 1.5 s", "node1");  // the agent itself saw it only afterwards
 }
 
 }  // namespace

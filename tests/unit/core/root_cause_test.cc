@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <csignal>
 
@@ -130,6 +131,21 @@ TEST_F(RootCauseTest, TheListOfVictimsIsBoundedAndLeavesOutTheirLastWords) {
   const auto victims = incidents_.FindRootCause()->victims;
   EXPECT_EQ(victims.size(), 64u);
   EXPECT_THAT(victims[0].exit.stderr_tail, testing::IsEmpty());
+}
+
+TEST_F(RootCauseTest, LastWordsAreKeptOfWhoMayBeToBlameAndOfNobodyElse) {
+  const std::vector<std::string> words(64, std::string(250, 'x'));  // 16 kB
+  incidents_.AddSuspicion(Incarnation{1}, "n1", NodeRank{1});
+  AddExit(0, kCode1, "collective", words);
+  const std::size_t before = mallinfo2().uordblks;
+  for (int rank = 1; rank < 4000; ++rank) AddExit(rank, kCode1, "collective", words);
+  incidents_.ClearSuspicion(Incarnation{1});
+  EXPECT_EQ(incidents_.FindRootCause()->failure.exit.stderr_tail, words) << "the first victim";
+  AddExit(4000, kCode1, "", {"this one"});
+  for (int rank = 4001; rank < 8000; ++rank) AddExit(rank, kCode1, "", words);
+  EXPECT_LT(mallinfo2().uordblks - before, 16U << 20) << "of 128 MB that were said";
+  EXPECT_EQ(Rank(), 4000);
+  EXPECT_THAT(incidents_.FindRootCause()->failure.exit.stderr_tail, ElementsAre("this one"));
 }
 
 TEST(DescribeTest, SaysWhoWhereAndHow) {

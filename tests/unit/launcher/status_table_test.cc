@@ -47,6 +47,7 @@ std::string TableOf(const JobStatus& job, bool all_nodes = false) {
 TEST(StatusTableTest, AJobIsABlock) {
   JobStatus job = RunningJob(2);
   job.nodes.push_back({"n9", "10.0.0.9", "spare", NodeRank{-1}, Rank{0}, 8, seconds(2), {}});
+  job.nodes.back().spare = true;
   EXPECT_EQ(TableOf(job),
             "rendezvous head:29400: version 1.2, up 0.0 s, 0 sessions, 1 job\n"
             "\n"

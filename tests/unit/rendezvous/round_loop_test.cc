@@ -231,6 +231,35 @@ TEST_F(RoundLoopTest, AJobBelongsToWhoBeganIt) {
   EXPECT_TRUE(Joined("bobs job", 2, 1, "token:bob")->WaitFor<Assignment>());
 }
 
+TEST_F(RoundLoopTest, AJobHasSoManyAgentsAndNoMore) {
+  Restart({.leases = false, .max_agents = 2});
+  const auto first = Joined("job", 1, 2);
+  const auto second = Joined("job", 2, 2);
+  ASSERT_TRUE(first->WaitFor<Assignment>());
+  const auto third = Joined("job", 3, 2);
+  const absl::Status why = third->WaitForClose();
+  EXPECT_EQ(why.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(why.message()), HasSubstr("the job job has 2 agents already"));
+  EXPECT_EQ(third->refused_for(), "too_many_agents");
+  EXPECT_TRUE(Joined("another", 3, 1)->WaitFor<Assignment>());
+}
+
+TEST_F(RoundLoopTest, ThereAreSoManyJobsAndNoMoreUntilOneIsOver) {
+  RoundLoopOptions options = Options({.leases = false});
+  options.max_jobs = 1;
+  loop_ = std::make_unique<RoundLoop>(std::move(options));
+  const auto agent = Joined("first", 1);
+  ASSERT_TRUE(agent->WaitFor<Assignment>());
+  const auto refused = Joined("second", 2);
+  const absl::Status why = refused->WaitForClose();
+  EXPECT_EQ(why.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(why.message()), HasSubstr("has 1 jobs, and no more are possible"));
+  EXPECT_EQ(refused->refused_for(), "too_many_jobs");
+  loop_->OnMessage(agent, HeaderOf("first", 1, 0), Leave{"done", 1});
+  loop_->OnEnd(agent, absl::OkStatus());
+  EXPECT_TRUE(Joined("second", 2)->WaitFor<Assignment>());
+}
+
 TEST_F(RoundLoopTest, WhoIsRefusedIsToldWhyAndHasNoSessionAnyMore) {
   const auto agent = Joined("job", 1, 2);
   const auto other = Joined("job", 2, 3);  // another --nnodes

@@ -1,5 +1,6 @@
 // RendezvousServer and GrpcRendezvousClient together, over real sockets.
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,11 +10,15 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "ddprun/v1/operator.grpc.pb.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
 #include "rendezvous/client/report_gone.h"
+#include "rendezvous/service/event_log.h"
 #include "rendezvous/service/rendezvous_server.h"
+#include "rendezvous/wire/limits.h"
 #include "tests/unit/rendezvous/event_inbox.h"
 #include "tests/unit/rendezvous/messages_for_test.h"
 
@@ -90,6 +95,7 @@ TEST_P(RendezvousServerTest, AnAgentThatIsReportedGoneIsLostAtOnce) {
 TEST_P(RendezvousServerTest, AReportThatNamesNoAgentIsRefused) {
   const absl::Status status = ReportGone(endpoint_, HeaderOf("job", 0), std::chrono::seconds(60));
   EXPECT_THAT(std::string(status.message()), HasSubstr("Header.incarnation is 0"));
+  EXPECT_EQ(server_->Refusals()["malformed"], 1U);
 }
 
 TEST(ReportGoneTest, GivesUpInTimeAndNamesTheEndpoint) {
@@ -238,6 +244,44 @@ TEST_P(RendezvousServerTest, AnAgentThatDoesNotReadCannotHoldUpTheShutdown) {
   server_->Shutdown();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
   release.set_value();
+}
+
+TEST(RendezvousServerLimitsTest, WhatOperatorsAskTooMuchOfIsRefusedAndCounted) {
+  auto server =
+      RendezvousServer::Start({.listen = "127.0.0.1:0",
+                               .round = {.leases = false},
+                               .log = [](std::string_view, std::string_view) {},
+                               .events = std::make_shared<EventLog>(EventLog::Options{})});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto stub = v1::Operator::NewStub(grpc::CreateChannel(
+      absl::StrCat("127.0.0.1:", (*server)->port()), grpc::InsecureChannelCredentials()));
+  {
+    grpc::ClientContext context;
+    v1::StopRequest request;
+    request.set_job(std::string(wire::kMaxJobBytes + 1, 'j'));
+    v1::OperatorAnswer answer;
+    const grpc::Status status = stub->StopJob(&context, request, &answer);
+    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+    EXPECT_THAT(status.error_message(), HasSubstr("job: expected 1 to 256 bytes (found 257)"));
+    EXPECT_EQ((*server)->Refusals()["malformed"], 1U);
+  }
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::EventLine>>> followers;
+  v1::EventsRequest follow;
+  follow.set_follow(true);
+  for (std::size_t i = 0; i < EventLog::kMaxFollowers; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    followers.push_back(stub->Events(contexts.back().get(), follow));
+    followers.back()->WaitForInitialMetadata();
+  }
+  grpc::ClientContext context;
+  const auto one_more = stub->Events(&context, follow);
+  v1::EventLine line;
+  EXPECT_FALSE(one_more->Read(&line));
+  EXPECT_EQ(one_more->Finish().error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_EQ((*server)->Refusals()["too_many_followers"], 1U);
+  for (const auto& each : contexts) each->TryCancel();
+  for (const auto& each : followers) each->Finish();
 }
 
 TEST(RendezvousServerThreadsTest, TheSessionsOfAJobMayBeServedByManyThreads) {

@@ -40,7 +40,9 @@ JobStatus RunningJob() {
   job.step = 120;
   job.last_cause = Killed();
   NodeStatus member{"n1", "10.0.0.1", "running", NodeRank{0}, Rank{0}, 8, seconds(1), 120};
-  NodeStatus spare{"n3", "10.0.0.3", "spare", NodeRank{-1}, Rank{0}, 8, seconds(2), {}};
+  NodeStatus spare{"n3",       "10.0.0.3", "lost contact: spare", NodeRank{-1}, Rank{0}, 8,
+                   seconds(2), {}};
+  spare.spare = true;
   member.newest_state = SavedState{0, Generation{4}, 110, Tier::kMemory};
   job.restore = RestorePlan{SavedState{0, Generation{-1}, 90, Tier::kDurable}, Rank{8}, "n2"};
   job.nodes = {member, spare};
