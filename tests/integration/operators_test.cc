@@ -367,6 +367,8 @@ TEST(OperatorsCredentialsTest, OperatorsSeeAndEndTheirOwnJobs) {
   EXPECT_THAT(his.out, AllOf(HasSubstr(", 0 jobs"), Not(HasSubstr("hers"))));
   EXPECT_EQ(ddprun({"events", "--token-file", bob}).out, "");
   EXPECT_THAT(ddprun({"stop", "hers", "--token-file", bob}).err, HasSubstr("there is no job hers"));
+  EXPECT_THAT(ddprun({"drain", "127.0.0.1", "--token-file", bob}).err,
+              HasSubstr("there is no node 127.0.0.1 in any job"));
   EXPECT_EQ(ddprun({"stop", "hers", "--no-wait"}).code, 77);
   const Result hers = ddprun({"status", "--json", "--token-file", ann});
   EXPECT_THAT(hers.out, AllOf(HasSubstr("\"job\":\"hers\""), Not(HasSubstr("0123456789abcdef"))));

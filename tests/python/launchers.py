@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import tempfile
 
@@ -63,8 +64,36 @@ def _command(launcher, logs, report):
             "--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0"]
 
 
+def _run_ranks(script, nproc, folder, arguments, environment):
+    """Ranks of one host by their variables alone."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # Debian's torch has no libuv, which newer ones look for.
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(nproc),
+              "LOCAL_WORLD_SIZE": str(nproc), "USE_LIBUV": "0", **environment}
+    command = ["/usr/bin/python3", str(HERE / script)] if script.endswith(".py") else [script]
+    command += [str(folder / "out"), *arguments]
+    ranks = []
+    for rank in range(nproc):
+        with open(folder / f"err{rank}", "w", encoding="utf-8") as err:
+            ranks.append(subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=err, stderr=err,
+                env=_environment({**common, "RANK": str(rank), "LOCAL_RANK": str(rank)})))
+    try:
+        codes = [rank.wait(HANG) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+    said = "".join((folder / f"err{rank}").read_text() for rank in range(nproc))
+    return Result(max(codes, key=abs), "", said, folder, None)
+
+
 def run(test, launcher, script, nproc=2, flags=(), arguments=(), environment=None):
-    """`script`: a path from this folder, or what follows -m. Waits for the end."""
+    """`script`: a path from this folder, or what follows -m. Waits for the end.
+
+    `launcher`: "ddprun", "torchrun", or "none", which knows no flags."""
     require_torch(test)
     temporary = tempfile.TemporaryDirectory(prefix="ddprun-python-")
     if isinstance(test, type):
@@ -74,6 +103,8 @@ def run(test, launcher, script, nproc=2, flags=(), arguments=(), environment=Non
     folder = pathlib.Path(temporary.name)
     (folder / "out").mkdir()
     report = folder / "report.json"
+    if launcher == "none":
+        return _run_ranks(script, nproc, folder, arguments, environment or {})
     command = _command(launcher, str(folder / "logs"), str(report))
     command += ["--nproc_per_node", str(nproc), *flags]
     command.append(str(HERE / script) if script.endswith(".py") else script)

@@ -49,8 +49,10 @@ std::unique_ptr<torch::optim::Optimizer> MakeOptimizer(const std::string& name,
 ddp::DataParallelOptions Options(const json& c) {
   ddp::DataParallelOptions options;
   options.broadcast_buffers = c.value("broadcast_buffers", true);
-  options.bucket_cap_mb = c.value("bucket_cap_mb", 25.0);
-  options.first_bucket_bytes = c.value("first_bucket_bytes", std::int64_t{1} << 20);
+  if (c.contains("bucket_cap_mb")) options.bucket_cap_mb = c["bucket_cap_mb"].get<double>();
+  if (c.contains("first_bucket_bytes")) {
+    options.first_bucket_bytes = c["first_bucket_bytes"].get<std::int64_t>();
+  }
   options.find_unused_parameters = c.value("find_unused_parameters", false);
   options.gradient_as_bucket_view = c.value("gradient_as_bucket_view", false);
   options.static_graph = c.value("static_graph", false);

@@ -11,7 +11,7 @@ with batches of different sizes, with Python's BatchNorm1d on ranks that each ha
 One adds up what the other adds in parts: equal within the case's "bound", and to the last bit on one
 rank. Seen red, by 0.2, when backward used the sums of its own rank instead of those of all.
 
-$PARITY_TRAINER: parity_trainer.cc.
+$PARITY_TRAINER: parity_trainer.cc. Without $DDPRUN, of the worker library alone, no launcher.
 """
 
 import collections
@@ -24,6 +24,7 @@ import unittest
 
 import launchers
 
+LAUNCHER = "ddprun" if "DDPRUN" in os.environ else "none"
 CASES = launchers.HERE / "parity_cases.json"
 # Each rank has its own after a step: they are made equal before the next.
 BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
@@ -53,7 +54,7 @@ class ParityTest(unittest.TestCase):
 
     def results(self, world_size, program, flags=()):
         """For each rank, what it left: {"case.optimizer": {name: tensor}}."""
-        done = launchers.run(self, "ddprun", program, nproc=world_size, flags=flags,
+        done = launchers.run(self, LAUNCHER, program, nproc=world_size, flags=flags,
                              arguments=[str(CASES), str(self.start)],
                              environment={"OMP_NUM_THREADS": "1"})
         self.assertEqual(done.code, 0, done.err)

@@ -124,6 +124,15 @@ class Reducer : public c10d::Reducer {
   }
 };
 
+// Python's DistributedDataParallel of 2.x takes a bucket_cap_mb that is given for the first bucket
+// too; that of 1.13 does not. Only its own code tells, so the headers are known by what else they
+// have.
+template <typename Group>
+constexpr bool HasDefaultBackend() {
+  return requires(Group & group) { group.setDefaultBackend(Group::BackendType::GLOO); };
+}
+inline constexpr bool kBucketCapIsForTheFirstToo = HasDefaultBackend<c10d::ProcessGroup>();
+
 struct ReducerArguments {
   std::vector<at::Tensor> parameters;
   std::vector<std::vector<size_t>> buckets;

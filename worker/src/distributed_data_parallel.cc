@@ -40,13 +40,22 @@ std::vector<torch::Tensor> Tensors(const std::vector<NamedTensor>& named) {
   return tensors;
 }
 
+double BucketCapMb(const DataParallelOptions& options) {
+  return options.bucket_cap_mb.value_or(25);
+}
+
 std::int64_t BucketBytes(const DataParallelOptions& options) {
-  return static_cast<std::int64_t>(options.bucket_cap_mb * 1024 * 1024);
+  return static_cast<std::int64_t>(BucketCapMb(options) * 1024 * 1024);
+}
+
+std::int64_t FirstBucketBytes(const DataParallelOptions& options) {
+  if (options.first_bucket_bytes) return *options.first_bucket_bytes;
+  const bool as_the_others = compat::kBucketCapIsForTheFirstToo && options.bucket_cap_mb;
+  return as_the_others ? BucketBytes(options) : std::int64_t{1} << 20;
 }
 
 void CheckOptions(const DataParallelOptions& options) {
-  if (!(options.bucket_cap_mb <= 1e6) || BucketBytes(options) < 1 ||
-      options.first_bucket_bytes < 1) {
+  if (!(BucketCapMb(options) <= 1e6) || BucketBytes(options) < 1 || FirstBucketBytes(options) < 1) {
     throw ConfigError(
         "DataParallelOptions: bucket_cap_mb and first_bucket_bytes must be at least 1 byte, and "
         "bucket_cap_mb at most 1000000");
@@ -72,7 +81,7 @@ std::shared_ptr<compat::Reducer> MakeReducer(const Context& ctx,
   std::vector<std::size_t> limits = {
       static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())};
   if (options.find_unused_parameters && !options.static_graph) {
-    limits = {static_cast<std::size_t>(options.first_bucket_bytes),
+    limits = {static_cast<std::size_t>(FirstBucketBytes(options)),
               static_cast<std::size_t>(BucketBytes(options))};
   }
   std::tie(arguments.buckets, arguments.bucket_limits) =
@@ -80,7 +89,7 @@ std::shared_ptr<compat::Reducer> MakeReducer(const Context& ctx,
   std::reverse(arguments.buckets.begin(), arguments.buckets.end());
   std::reverse(arguments.bucket_limits.begin(), arguments.bucket_limits.end());
   arguments.group = ctx.process_group();
-  arguments.first_bucket_bytes = options.first_bucket_bytes;
+  arguments.first_bucket_bytes = FirstBucketBytes(options);
   arguments.bucket_bytes = BucketBytes(options);
   arguments.find_unused_parameters = options.find_unused_parameters;
   arguments.gradient_as_bucket_view = options.gradient_as_bucket_view;
@@ -102,7 +111,7 @@ std::shared_ptr<c10d::Logger> MakeLogger(const std::shared_ptr<c10d::Reducer>& r
 
 // What else decides on the buckets.
 std::string BucketLimits(const DataParallelOptions& options) {
-  return std::to_string(options.first_bucket_bytes) + "," + std::to_string(BucketBytes(options));
+  return std::to_string(FirstBucketBytes(options)) + "," + std::to_string(BucketBytes(options));
 }
 
 // Nothing for what is not such a list.

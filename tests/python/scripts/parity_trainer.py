@@ -15,10 +15,52 @@ STEPS = 50
 BATCH = 8
 FIRST_COMPRESSED = 5
 UNEVEN_BATCHES = (8, 5, 11, 2)  # of each rank, for SyncBatchNorm
+NEWER_TORCH = int(torch.__version__.split(".")[0]) >= 2
+
+
+class AdamOfCpp(torch.optim.Optimizer):
+    """Adam with amsgrad, in the order of operations of C++ and of Python 1.13.
+
+    Python's own of 2.x rounds otherwise (lerp). What is compared here is not the optimizer."""
+
+    def __init__(self, parameters, lr, weight_decay, betas=(0.9, 0.999), eps=1e-8):
+        super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay, "betas": betas,
+                                      "eps": eps})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self.update(parameter, self.state[parameter], **group)
+
+    def update(self, parameter, state, lr, weight_decay, betas, eps, **_):
+        if not state:
+            state.update(step=0, mean=torch.zeros_like(parameter),
+                         square=torch.zeros_like(parameter), most=torch.zeros_like(parameter))
+        state["step"] += 1
+        gradient = parameter.grad.add(parameter, alpha=weight_decay)
+        state["mean"].mul_(betas[0]).add_(gradient, alpha=1 - betas[0])
+        state["square"].mul_(betas[1]).addcmul_(gradient, gradient, value=1 - betas[1])
+        torch.maximum(state["most"], state["square"], out=state["most"])
+        corrected = state["most"].sqrt() / (1 - betas[1] ** state["step"]) ** 0.5
+        parameter.addcdiv_(state["mean"], corrected.add_(eps),
+                           value=-lr / (1 - betas[0] ** state["step"]))
+
+
+class FirstBucketAsSet(torch.nn.parallel.DistributedDataParallel):
+    """2.x has no way to say how large the first bucket is, where bucket_cap_mb is given."""
+
+    def _ddp_init_helper(self, *arguments, **named):
+        self.bucket_bytes_cap_default = True
+        super()._ddp_init_helper(*arguments, **named)
+
+
 OPTIMIZERS = {
     "plain_sgd": lambda p: torch.optim.SGD(p, lr=0.05),
     "sgd": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3, nesterov=True),
-    "adam": lambda p: torch.optim.Adam(p, lr=0.01, weight_decay=1e-4, amsgrad=True),
+    "adam": lambda p: (AdamOfCpp(p, lr=0.01, weight_decay=1e-4) if NEWER_TORCH else
+                       torch.optim.Adam(p, lr=0.01, weight_decay=1e-4, amsgrad=True)),
 }
 OPTIONS = ("broadcast_buffers", "bucket_cap_mb", "find_unused_parameters",
            "gradient_as_bucket_view", "static_graph")
@@ -108,7 +150,8 @@ def bucket_sizes(model):
 def run(case, optimizer_name, folder, results):
     module = start_model(case, folder)
     dist._DEFAULT_FIRST_BUCKET_BYTES = case.get("first_bucket_bytes", FIRST_BUCKET_BYTES)
-    model = torch.nn.parallel.DistributedDataParallel(
+    parallel = torch.nn.parallel.DistributedDataParallel
+    model = (FirstBucketAsSet if "first_bucket_bytes" in case else parallel)(
         module, **{name: case[name] for name in OPTIONS if name in case})
     optimizer = OPTIMIZERS[optimizer_name](model.parameters())
     torch.manual_seed(5 + dist.get_rank())

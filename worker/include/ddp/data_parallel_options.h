@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace ddp {
@@ -17,13 +18,15 @@ struct DataParallelOptions {
   // gradients and without no_sync().
   bool broadcast_buffers = true;
 
-  // Size of a gradient bucket in MiB. After the first step the buckets are made anew, in the order
-  // in which gradients became ready (not with find_unused_parameters, unless static_graph).
-  double bucket_cap_mb = 25;
+  // Size of a gradient bucket in MiB; 25 unless it is set. After the first step the buckets are
+  // made anew, in the order in which gradients became ready (not with find_unused_parameters,
+  // unless static_graph).
+  std::optional<double> bucket_cap_mb;
 
-  // Size of the first bucket in bytes; small, so that communication starts early
-  // (dist._DEFAULT_FIRST_BUCKET_BYTES in Python).
-  std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
+  // Size of the first bucket in bytes; small, so that communication starts early. 1 MiB unless it
+  // is set (dist._DEFAULT_FIRST_BUCKET_BYTES in Python); with libtorch 2.x, whose Python class does
+  // so, it is as large as the others where bucket_cap_mb is set and this is not.
+  std::optional<std::int64_t> first_bucket_bytes;
 
   // Before each backward, search the graph from forward's result for parameters that take no part,
   // so that nobody waits for their gradients. Needed where some parameter gets no gradient in some
