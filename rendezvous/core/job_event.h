@@ -34,6 +34,7 @@ struct JobEvent {
     kFinished,          // `reason`, `outcome`, `exit_code`, and `cause` if there is one
   };
   Kind kind = Kind::kJoined;
+  std::uint32_t epoch = 0;
   Generation generation{};
   std::string host{};
   std::string reason{};

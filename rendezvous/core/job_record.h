@@ -47,6 +47,8 @@ struct PlanRecord {
   bool stop = false;
   bool save = false;
   std::string reason;
+  bool saved = false;
+  bool preempted = false;
   bool operator==(const PlanRecord&) const = default;
 };
 

@@ -71,7 +71,7 @@ void Incidents::AddSuspicion(Incarnation incarnation, const std::string& host, N
   if (suspicion_of_.contains(incarnation.value)) return;
   RootCause cause{RootCause::Kind::kNodeLost, {host, node_rank, generation_, {}}, "", {}};
   suspicion_of_[incarnation.value] = incidents_.size();
-  incidents_.push_back({std::move(cause), incarnation, true, false, false});
+  incidents_.push_back({std::move(cause), incarnation, true, false, false, true});
   ++suspected_;
 }
 
@@ -84,6 +84,18 @@ void Incidents::ClearSuspicion(Incarnation incarnation) {
   --suspected_;
   ++cleared_;
   incidents_[place].cleared = true;  // stays in its place: thousands may come back at once
+  constexpr int kFewCleared = 64;
+  if (cleared_ > kFewCleared && cleared_ > static_cast<int>(incidents_.size()) / 2) DropCleared();
+}
+
+// A generation may run for months, in which sessions break again and again.
+void Incidents::DropCleared() {
+  std::erase_if(incidents_, [](const Incident& incident) { return incident.cleared; });
+  cleared_ = 0;
+  for (std::size_t i = 0; i < incidents_.size(); ++i) {
+    const auto found = suspicion_of_.find(incidents_[i].incarnation.value);
+    if (incidents_[i].from_suspicion && found != suspicion_of_.end()) found->second = i;
+  }
 }
 
 void Incidents::AddNode(Incarnation incarnation, RootCause::Kind kind, const std::string& host,

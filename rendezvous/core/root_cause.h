@@ -63,7 +63,10 @@ class Incidents {
     bool suspected = false;   // not lost yet
     bool victim = false;      // it failed, or its workers were ended, because of something else
     bool cleared = false;     // it came back: as if it were not here
+    bool from_suspicion = false;
   };
+
+  void DropCleared();
 
   Generation generation_;
   std::vector<Incident> incidents_;

@@ -44,23 +44,39 @@ Node* Roster::Find(Incarnation incarnation) {
   return found == entries_.end() ? nullptr : &*found->second.node;
 }
 
-const Node* Roster::OwnerOf(NodeRank rank) const {
-  const auto found = owners_.find(rank.value);
-  return found == owners_.end() ? nullptr : found->second;
-}
-
 const Node* Roster::HolderOf(NodeRank rank) const {
-  const Node* const owner = OwnerOf(rank);
-  return owner == nullptr || owner->suspect ? nullptr : owner;
+  const auto found = claimants_.find(rank.value);
+  if (found == claimants_.end()) return nullptr;
+  const auto live = std::find_if(found->second.begin(), found->second.end(),
+                                 [](const Node* node) { return !node->suspect; });
+  return live == found->second.end() ? nullptr : *live;
 }
 
-Node* Roster::SettleRank(Node& node) {
-  if (!node.spec.requested_rank) return nullptr;
-  Node*& owner = owners_[node.spec.requested_rank->value];
-  Node* const successor = owner;
-  if (successor != nullptr && successor->member() && successor != &node) return &node;
-  owner = &node;
-  return successor == &node ? nullptr : successor;
+std::vector<Node*> Roster::Successors(const Node& node) const {
+  if (!node.spec.requested_rank) return {};
+  const std::vector<Node*>& all = claimants_.at(node.spec.requested_rank->value);
+  return {std::next(std::find(all.begin(), all.end(), &node)), all.end()};
+}
+
+void Roster::Claim(Node& node) {
+  if (!node.spec.requested_rank) return;
+  std::vector<Node*>& all = claimants_[node.spec.requested_rank->value];
+  all.push_back(&node);
+  node.second = all.size() > 1;
+}
+
+void Roster::Unclaim(Node& node) {
+  if (!node.spec.requested_rank) return;
+  const auto found = claimants_.find(node.spec.requested_rank->value);
+  std::vector<Node*>& all = found->second;
+  all.erase(std::find(all.begin(), all.end(), &node));
+  if (all.empty()) {
+    claimants_.erase(found);
+  } else if (all.front()->second) {
+    Count(*all.front(), -1);
+    all.front()->second = false;
+    Count(*all.front(), 1);
+  }
 }
 
 Node& Roster::Add(Node node, TimePoint now) {
@@ -70,9 +86,9 @@ Node& Roster::Add(Node node, TimePoint now) {
   nodes_.push_back(std::move(node));
   Node& added = nodes_.back();
   entries_[key] = {std::prev(nodes_.end()), leases_.insert(leases_.end(), &added)};
-  if (added.spec.requested_rank) owners_[added.spec.requested_rank->value] = &added;
+  Claim(added);
   ++counts_[static_cast<int>(added.phase)];
-  CountFree(added, 1);
+  Count(added, 1);
   dismissed_ += added.dismissed;
   return added;
 }
@@ -87,16 +103,13 @@ void Roster::RestoreMember(Node node, TimePoint now) {
 void Roster::Erase(Node& node) {
   EndLease(node);
   --counts_[static_cast<int>(node.phase)];
-  CountFree(node, -1);
+  Count(node, -1);
   dismissed_ -= node.dismissed;
   const auto rank = static_cast<std::size_t>(node.rank.value);
   if (node.rank.value >= 0 && rank < members_.size() && members_[rank] == &node) {
     members_[rank] = nullptr;
   }
-  if (node.spec.requested_rank) {
-    const auto owner = owners_.find(node.spec.requested_rank->value);
-    if (owner != owners_.end() && owner->second == &node) owners_.erase(owner);
-  }
+  Unclaim(node);
   const auto entry = entries_.find(node.incarnation.value);
   const auto place = entry->second.node;
   entries_.erase(entry);
@@ -106,11 +119,11 @@ void Roster::Erase(Node& node) {
 void Roster::Clear() {
   nodes_.clear();
   entries_.clear();
-  owners_.clear();
+  claimants_.clear();
   leases_.clear();
   members_.clear();
   counts_ = {};
-  free_ = dismissed_ = 0;
+  free_ = dismissed_ = candidates_ = 0;
 }
 
 void Roster::Heard(Node& node, TimePoint now) {
@@ -131,30 +144,35 @@ void Roster::EndLease(Node& node) {
 
 Node* Roster::MostSilent() { return leases_.empty() ? nullptr : leases_.front(); }
 
-void Roster::CountFree(const Node& node, int by) {
-  if (!node.member() && !node.suspect) free_ += by;
+void Roster::Count(const Node& node, int by) {
+  if (node.free()) free_ += by;
+  if (!node.dismissed && !node.second) candidates_ += by;
 }
 
 void Roster::SetPhase(Node& node, Phase phase) {
-  CountFree(node, -1);
+  Count(node, -1);
   --counts_[static_cast<int>(node.phase)];
   node.phase = phase;
   ++counts_[static_cast<int>(node.phase)];
-  CountFree(node, 1);
+  Count(node, 1);
 }
 
 void Roster::SetSuspect(Node& node, bool suspect) {
-  CountFree(node, -1);
+  Count(node, -1);
   node.suspect = suspect;
-  CountFree(node, 1);
+  Count(node, 1);
 }
 
-void Roster::SetDismissed(Node& node) { dismissed_ += !std::exchange(node.dismissed, true); }
+void Roster::SetDismissed(Node& node) {
+  Count(node, -1);
+  dismissed_ += !std::exchange(node.dismissed, true);
+  Count(node, 1);
+}
 
 int Roster::AssignRanks(int max_nodes) {
   std::vector<Node*> chosen;
   for (Node& node : nodes_) {
-    if (!node.member() && !node.suspect) chosen.push_back(&node);
+    if (node.free()) chosen.push_back(&node);
   }
   // Nodes with a rank first, then newcomers; where ranks are asked for, these decide.
   std::stable_sort(chosen.begin(), chosen.end(), [](const Node* a, const Node* b) {

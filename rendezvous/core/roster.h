@@ -33,6 +33,7 @@ struct Node {
   int offered_port = 0;
   Phase phase = Phase::kWaiting;  // set by Roster::SetPhase
   bool suspect = false;           // set by Roster::SetSuspect: no session; its lease runs
+  bool second = false;            // set by Roster: it waits for who has its rank to be lost
   bool dismissed = false;         // set by Roster::SetDismissed: it is out of the next generation
   std::string why_dismissed = "drained by an operator";
   bool cannot_save = false;  // it said so, in this generation
@@ -47,6 +48,7 @@ struct Node {
 
   bool done() const { return static_cast<int>(succeeded.size()) == spec.worker_count; }
   bool member() const { return phase != Phase::kWaiting; }
+  bool free() const { return !member() && !suspect && !second; }
 };
 
 // Orders names as people do: n2 before n10.
@@ -58,15 +60,10 @@ class Roster {
   Roster(const Roster&) = delete;
   Roster& operator=(const Roster&) = delete;
 
-  // The node that this rank is kept for, the last that asked for it.
-  const Node* OwnerOf(NodeRank rank) const;
-  // The same while it has a session, or nullptr. One whose session broke does not count: its
-  // successor may wait for its end.
+  // The live node that asks for this rank, or nullptr.
   const Node* HolderOf(NodeRank rank) const;
-  // Of a node that is back: which of the two has to go when a successor has come meanwhile, the
-  // successor if it is in no generation, else the node itself; nullptr: there is none. The rank is
-  // the other one's.
-  Node* SettleRank(Node& node);
+  // The others that ask for this node's rank and came after it: it is back, and they have to go.
+  std::vector<Node*> Successors(const Node& node) const;
 
   // nullptr when there is no such agent. Nodes stay where they are until they are erased.
   Node* Find(Incarnation incarnation);
@@ -84,8 +81,10 @@ class Roster {
   bool empty() const { return nodes_.empty(); }
   int size() const { return static_cast<int>(nodes_.size()); }
   int count(Phase phase) const { return counts_[static_cast<int>(phase)]; }
-  int free() const { return free_; }  // waiting, with a session
+  int free() const { return free_; }  // waiting, with a session, and not the second of its rank
   int dismissed() const { return dismissed_; }
+  // That may be in a later generation, each rank that is asked for once.
+  int candidates() const { return candidates_; }
   int member_count() const { return size() - count(Phase::kWaiting); }
   // The node with a lease that was silent for longest; nullptr when none has a lease.
   Node* MostSilent();
@@ -111,16 +110,20 @@ class Roster {
     std::list<Node>::iterator node;
     std::optional<std::list<Node*>::iterator> lease;  // in leases_
   };
-  void CountFree(const Node& node, int by);
+  void Count(const Node& node, int by);
+  void Claim(Node& node);
+  void Unclaim(Node& node);
 
   std::list<Node> nodes_;
   std::unordered_map<std::uint64_t, Entry> entries_;  // by incarnation
-  std::unordered_map<int, Node*> owners_;             // by the rank they ask for
-  std::list<Node*> leases_;                           // the most silent first
+  std::unordered_map<int, std::vector<Node*>>
+      claimants_;            // by the rank they ask for; the first has it
+  std::list<Node*> leases_;  // the most silent first
   std::vector<Node*> members_;
   std::array<int, 4> counts_{};  // by phase
   int free_ = 0;
   int dismissed_ = 0;
+  int candidates_ = 0;
 };
 
 }  // namespace ddprun

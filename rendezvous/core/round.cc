@@ -81,13 +81,17 @@ Round::Round(std::string job, const JobRecord& record, TimePoint now, RoundOptio
     tally_.world_size += member.spec.worker_count;
     roster_.RestoreMember(std::move(node), now);
   }
-  if (record.plan)
-    plan_ =
-        Plan{.stop = record.plan->stop, .save = record.plan->save, .reason = record.plan->reason};
+  if (record.plan) {
+    plan_ = Plan{.stop = record.plan->stop,
+                 .save = record.plan->save,
+                 .saved = record.plan->saved,
+                 .preempted = record.plan->preempted,
+                 .reason = record.plan->reason};
+  }
   if (finished_) {
     state_ =
         finished_->outcome == Outcome::kSucceeded ? RoundState::kSucceeded : RoundState::kFailed;
-  } else if (generation_.value < 0) {  // recorded when an epoch began, before its first forming
+  } else if (record.members.empty()) {  // recorded before a first forming, or all are lost
     state_ = RoundState::kGathering;
     deadline_ = now + spec_->join_timeout;
     // Workers of the epoch before may live as long as any that this rendezvous has not heard of.
@@ -212,7 +216,7 @@ void Round::OnJoin(const Header& header, const Join& join) {
     governor_.emplace(PolicyOf(*spec_), Seed(job_, epoch_));
     quarantine_.emplace(spec_->quarantine, spec_->quarantine_window);
     Gather();
-    if (epoch_ > 0) Keep();  // so that no earlier one ever comes back
+    if (epoch_ > 0 || floor_.value >= 0) Keep();  // so that no earlier one ever comes back
   }
   if (!join.unfit.empty()) {
     OnUnfit(header, join);
@@ -249,7 +253,11 @@ void Round::OnJoin(const Header& header, const Join& join) {
   const bool room =
       !(running() || state_ == RoundState::kForming) || roster_.member_count() < spec_->max_nodes;
   std::string waiting =
-      state_ == RoundState::kBackoff
+      added.second
+          ? absl::StrCat("node rank ", join.node.requested_rank->value,
+                         " is another node's, which has lost contact; this one takes its place if "
+                         "it does not come back")
+      : state_ == RoundState::kBackoff
           ? WhyItWaits()
           : absl::StrCat(room ? "the job runs; this node is taken in "
                               : "the job has its nodes and runs; this one waits as "
@@ -314,14 +322,13 @@ std::string Round::WhyRankIsRefused(const NodeSpec& node) const {
   return holder == nullptr ? "" : WhyRankIsTaken(*wanted, holder->spec.host);
 }
 
-// Another node of its rank has come, or come back, while one of them had lost contact.
-void Round::RefuseSecond(Node& node) {
-  const NodeRank rank = *node.spec.requested_rank;
-  const std::string why = WhyRankIsTaken(rank, roster_.OwnerOf(rank)->spec.host);
-  SendTo(node, Refused{why});
-  Tell({.kind = JobEvent::Kind::kLeft, .host = node.spec.host, .reason = why});
-  Say(absl::StrCat(node.spec.host, " has to go: ", why));
-  roster_.Erase(node);
+// `first`, who had the rank of `second`, was cut off meanwhile, and is back.
+void Round::RefuseSecond(const Node& first, Node& second) {
+  const std::string why = WhyRankIsTaken(*second.spec.requested_rank, first.spec.host);
+  SendTo(second, Refused{why});
+  Tell({.kind = JobEvent::Kind::kLeft, .host = second.spec.host, .reason = why});
+  Say(absl::StrCat(second.spec.host, " has to go: ", why));
+  roster_.Erase(second);
 }
 
 // The session of an agent was replaced: it repeats what it said, and so do we.
@@ -329,10 +336,7 @@ void Round::OnRejoin(Node& node, const Header& header, const Join& join) {
   roster_.Heard(node, now_);
   TakeStates(node, join.states);
   if (node.suspect) {
-    if (Node* const second = roster_.SettleRank(node); second != nullptr) {
-      RefuseSecond(*second);
-      if (second == &node) return;
-    }
+    for (Node* const second : roster_.Successors(node)) RefuseSecond(node, *second);
     roster_.SetSuspect(node, false);
     incidents_.ClearSuspicion(node.incarnation);
     Tell({.kind = JobEvent::Kind::kRejoined, .host = node.spec.host});
@@ -440,9 +444,10 @@ void Round::OnCheckpointed(const Node& node, const Checkpointed& checkpointed) {
   const bool first = !std::exchange(reports_checkpoints_, true);
   checkpoint_ = checkpointed.step;
   made_step_ = true;
-  if (first) Keep();
-  if (state_ == RoundState::kSaving) {
-    plan_->saved = true;
+  const bool saved = state_ == RoundState::kSaving;
+  if (saved) plan_->saved = true;
+  if (first || saved) Keep();
+  if (saved) {
     Tell({.kind = JobEvent::Kind::kCheckpointed, .host = node.spec.host, .step = checkpoint_});
   } else {
     ConsiderGrowth();
@@ -486,6 +491,7 @@ void Round::TellOfFence(Node& node, const Header& header, const Drained& drained
   if (drained.fenced_at_ms == std::exchange(node.fenced_at_ms, drained.fenced_at_ms)) return;
   if (drained.fenced_at_ms == 0) return;
   JobEvent event{.kind = JobEvent::Kind::kFenced, .host = node.spec.host};
+  event.epoch = header.epoch;
   event.generation = header.generation;
   event.node_time_ms = drained.fenced_at_ms;
   actions_.push_back(Happened{std::move(event)});

@@ -150,7 +150,7 @@ class Round {
   void OnReceived(const Received& received);
   void OnJoin(const Header& header, const Join& join);
   void OnRejoin(Node& node, const Header& header, const Join& join);
-  void RefuseSecond(Node& node);
+  void RefuseSecond(const Node& first, Node& second);
   void OnUnfit(const Header& header, const Join& join);
   std::string WhyJoinIsRefused(const Join& join) const;
   std::string WhyRankIsRefused(const NodeSpec& node) const;

@@ -34,7 +34,7 @@ void Round::OnStopAsked(const StopAsked& asked) {
       break;
     }
     case RoundState::kDraining:
-      plan_ = std::move(plan);
+      AddToPlan(std::move(plan));
       Keep();
       answer(true, absl::StrCat("job ", job_, " stops when the workers that still run are gone"));
       break;
@@ -53,7 +53,7 @@ void Round::OnDrainAsked(const DrainAsked& asked) {
   for (Node& node : roster_.nodes()) {
     if (node.spec.host == asked.host || node.spec.address == asked.host) {
       drained.push_back(&node);
-    } else if (!node.dismissed && !node.suspect) {
+    } else if (!node.dismissed && !node.suspect && !node.second) {
       ++others;
     }
   }
@@ -106,7 +106,7 @@ void Round::OnPreempted(Node& node, const Preempted& preempted) {
   node.why_dismissed = absl::StrCat("preempted: ", preempted.reason);
   // Also those that lost contact, while their lease runs: after a restart of the rendezvous all
   // have.
-  const int others = roster_.size() - roster_.dismissed();
+  const int others = roster_.candidates();
   Plan plan{.stop = others < spec_->min_nodes,
             .save = true,
             .saved = false,

@@ -91,7 +91,7 @@ std::string Round::FreeHosts() const {
   std::vector<std::string> shown;
   for (const Node& node : roster_.nodes()) {
     if (shown.size() == kNamesShown) break;
-    if (!node.member() && !node.suspect) shown.push_back(node.spec.host);
+    if (node.free()) shown.push_back(node.spec.host);
   }
   return shown.empty() ? "none" : Names(shown, roster_.free());
 }
@@ -108,6 +108,17 @@ std::string Round::MissingNodes() const {
       if (++all <= static_cast<int>(kNamesShown)) missing.push_back(absl::StrCat(rank));
     }
     if (all > 0) absl::StrAppend(&text, "; missing: --node-rank ", Names(missing, all));
+  }
+  std::vector<std::string> seconds;
+  int all_seconds = 0;
+  for (const Node& node : roster_.nodes()) {
+    if (node.second && ++all_seconds <= static_cast<int>(kNamesShown)) {
+      seconds.push_back(node.spec.host);
+    }
+  }
+  if (all_seconds > 0) {
+    absl::StrAppend(
+        &text, "; here for the rank of one that has lost contact: ", Names(seconds, all_seconds));
   }
   if (!lost_.empty()) absl::StrAppend(&text, "; gone: ", absl::StrJoin(lost_, ", "));
   return text;
@@ -237,7 +248,8 @@ JobRecord Round::Record() const {
   record.master_addr = master_addr_;
   record.master_port = master_port_;
   for (const Node* const node : roster_.members()) {
-    if (node == nullptr || (!finished_ && !node->member())) continue;
+    if (node == nullptr) continue;
+    // Also one whose workers are gone by now: it says so again to the rendezvous that reads this.
     record.members.push_back({node->incarnation, node->spec, node->offered_port, node->rank,
                               node->first_rank, node->dismissed});
   }
@@ -245,7 +257,9 @@ JobRecord Round::Record() const {
   record.causes = causes_;
   record.reports_checkpoints = reports_checkpoints_;
   record.checkpoint = checkpoint_;
-  if (plan_) record.plan = {plan_->stop, plan_->save, plan_->reason};
+  if (plan_) {
+    record.plan = {plan_->stop, plan_->save, plan_->reason, plan_->saved, plan_->preempted};
+  }
   record.restore = restore_;
   record.timeline = timeline_.points();
   record.failed_checkpoints = failures_.Record();
@@ -283,6 +297,7 @@ void Round::Reply(const Header& header, RendezvousMessage message) {
 void Round::Keep() { actions_.emplace_back(std::in_place_type<Persist>, Persist{Record()}); }
 
 void Round::Tell(JobEvent event) {
+  event.epoch = epoch_;
   event.generation = generation_;
   actions_.push_back(Happened{std::move(event)});
 }

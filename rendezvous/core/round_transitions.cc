@@ -77,7 +77,7 @@ void Round::AdvanceForming() {
 
 void Round::AdvanceRunning() {
   if (!incidents_.any()) {
-    if (tally_.workers_succeeded == tally_.world_size) {
+    if (tally_.workers_succeeded == tally_.world_size && tally_.world_size > 0) {
       Finish(Outcome::kSucceeded, 0, "every worker exited with code 0");
     } else if (state_ == RoundState::kSaving) {
       if (plan_->saved || tally_.cannot_save >= roster_.member_count()) Drain(plan_->reason);
@@ -134,7 +134,7 @@ void Round::AddToPlan(Plan plan) {
 }
 
 void Round::CarryOnPlan() {
-  if (!plan_->save) {
+  if (!plan_->save || plan_->saved) {
     Drain(plan_->reason);
   } else if (state_ == RoundState::kRunning) {
     Enter(RoundState::kSaving);

@@ -162,8 +162,18 @@ class RendezvousServer::Service {
       GoneCall::Finish(std::move(call), header.status());
       return;
     }
-    loop_->OnAgentGone(*std::move(header), *principal);
-    GoneCall::Finish(std::move(call), v1::GoneReceived());
+    loop_->OnAgentGone(
+        *std::move(header), *principal,
+        [gate = gate_, call = call.release()](const absl::Status& status) {  // called once
+          std::unique_ptr<GoneCall> owned(call);
+          if (absl::IsPermissionDenied(status)) {
+            gate->refusals().Count(refusal::kOtherOwner,
+                                   absl::StrCat(owned->context.peer(), ": ", status.message()));
+          }
+          GoneCall::Finish(std::move(owned),
+                           status.ok() ? absl::StatusOr<v1::GoneReceived>(v1::GoneReceived())
+                                       : absl::StatusOr<v1::GoneReceived>(status));
+        });
   }
 
   const std::shared_ptr<RoundLoop> loop_;

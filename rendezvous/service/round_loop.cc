@@ -15,6 +15,10 @@ namespace {
 
 absl::Status ShutDownStatus() { return absl::UnavailableError("the rendezvous is shutting down"); }
 
+absl::Status OthersJob(const std::string& job) {
+  return absl::PermissionDeniedError(absl::StrCat("the job ", job, " belongs to somebody else"));
+}
+
 bool IsHeartbeatAck(const Round::Action& action) {
   const auto* const send = std::get_if<Round::Send>(&action);
   return send != nullptr && std::holds_alternative<HeartbeatAck>(send->message);
@@ -47,8 +51,19 @@ void RoundLoop::OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why) {
   Enqueue(Ended{std::move(stream), std::move(why)}, By::kCaller);
 }
 
-void RoundLoop::OnAgentGone(Header header, std::string principal) {
-  Enqueue(Gone{std::move(header), std::move(principal)});
+void RoundLoop::OnAgentGone(Header header, std::string principal,
+                            std::function<void(absl::Status)> done) {
+  const auto refuse = [done] { done(ShutDownStatus()); };
+  const auto run = [this, header = std::move(header), principal = std::move(principal), done] {
+    const auto found = jobs_.find(header.job);
+    if (found != jobs_.end() && !auth::MayAct(principal, found->second->owner)) {
+      done(OthersJob(header.job));
+      return;
+    }
+    if (found != jobs_.end()) Step(JobPtr(found->second), Round::AgentGone{header.incarnation});
+    done(absl::OkStatus());
+  };
+  if (!Enqueue(Asked{run, refuse})) refuse();
 }
 
 void RoundLoop::GetStatus(std::string owner, std::string name,
@@ -265,9 +280,7 @@ bool RoundLoop::Admit(Session& session, const Header& header, const Join& join) 
   if (const auto found = jobs_.find(header.job); found != jobs_.end()) job = found->second;
   // Also of a job that is over: its name is its owner's until it is forgotten.
   if (job != nullptr && !auth::MayAct(session.stream->Principal(), job->owner)) {
-    Refuse(session.stream, refusal::kOtherOwner,
-           absl::PermissionDeniedError(
-               absl::StrCat("the job ", header.job, " belongs to somebody else")));
+    Refuse(session.stream, refusal::kOtherOwner, OthersJob(header.job));
     return false;
   }
   if (job != nullptr && job->round.BeginsAnother(header, join)) {
@@ -275,7 +288,8 @@ bool RoundLoop::Admit(Session& session, const Header& header, const Join& join) 
     job = nullptr;
   }
   const auto most = static_cast<std::size_t>(options_.round.max_agents);
-  if (job != nullptr && job->streams.size() >= most) {
+  if (job != nullptr && !job->round.Knows(header.incarnation) &&
+      static_cast<std::size_t>(job->round.agent_count()) >= most) {
     Refuse(session.stream, refusal::kTooManyAgents,
            absl::ResourceExhaustedError(
                absl::StrCat("the job ", header.job, " has ", most, " agents already")));
@@ -335,13 +349,6 @@ void RoundLoop::Handle(Ended& event) {
   }
   Close(event.stream.get(), event.why);
   if (job != nullptr) Step(job, Round::StreamBroken{incarnation});
-}
-
-void RoundLoop::Handle(Gone& event) {
-  const auto found = jobs_.find(event.header.job);
-  if (found == jobs_.end()) return;
-  if (!auth::MayAct(event.principal, found->second->owner)) return;
-  Step(JobPtr(found->second), Round::AgentGone{event.header.incarnation});
 }
 
 void RoundLoop::Close(AgentStream* stream, const absl::Status& why) {
@@ -460,7 +467,7 @@ void RoundLoop::Perform(Job& job, Round::Action& action) {
     }
   } else if (const auto* const happened = std::get_if<Round::Happened>(&action)) {
     if (options_.events) {
-      options_.events(job.name, job.owner, job.round.epoch(), happened->event);
+      options_.events(job.name, job.owner, happened->event.epoch, happened->event);
     }
   } else if (const auto* const note = std::get_if<Round::Note>(&action)) {
     options_.log(job.name, note->text);

@@ -111,8 +111,9 @@ class RoundLoop {
   void OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why);
 
   // From any thread: the agent was killed, and no process of it is left. Ignored when there is no
-  // such job or agent, or the job is not `principal`'s.
-  void OnAgentGone(Header header, std::string principal = {});
+  // such job or agent. `done` is called once, from within the loop, and must not block; with
+  // PermissionDenied if the job is not `principal`'s, after Shutdown at once with Unavailable.
+  void OnAgentGone(Header header, std::string principal, std::function<void(absl::Status)> done);
 
   // For operators, from any thread. `done` is called once, from within the loop, and must not
   // block; after Shutdown it is called at once, with nothing or with Unavailable.
@@ -147,10 +148,6 @@ class RoundLoop {
     std::shared_ptr<AgentStream> stream;
     absl::Status why;
   };
-  struct Gone {
-    Header header;
-    std::string principal;
-  };
   struct Committed {
     std::uint64_t batch;
   };
@@ -159,7 +156,7 @@ class RoundLoop {
     std::function<void()> run;
     std::function<void()> refuse;
   };
-  using Event = std::variant<Opened, Message, Ended, Gone, Committed, Asked>;
+  using Event = std::variant<Opened, Message, Ended, Committed, Asked>;
 
   struct Job {
     Job(std::string name, std::string owner, std::uint32_t epoch, const RoundOptions& options)
@@ -205,7 +202,6 @@ class RoundLoop {
   void Handle(Opened& event);
   void Handle(Message& event);
   void Handle(Ended& event);
-  void Handle(Gone& event);
   void Handle(Committed& event);
   void Handle(Asked& event) { event.run(); }
   // Takes the session into its job, which begins if there is none, on its first message. False, and

@@ -91,6 +91,8 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
     proto.mutable_plan()->set_stop(record.plan->stop);
     proto.mutable_plan()->set_save(record.plan->save);
     proto.mutable_plan()->set_reason(CleanText(record.plan->reason, kMaxTextBytes));
+    proto.mutable_plan()->set_saved(record.plan->saved);
+    proto.mutable_plan()->set_preempted(record.plan->preempted);
   }
   if (record.restore) Fill(*record.restore, proto.mutable_restore());
   for (const ResumePoint& point : record.timeline) {
@@ -147,7 +149,8 @@ absl::StatusOr<OwnedRecord> DecodeRecord(const std::string& bytes) {
     record.checkpoint = check.Step("JobRecord.checkpoint", proto.checkpoint());
   if (proto.has_plan()) {
     record.plan = {proto.plan().stop(), proto.plan().save(),
-                   check.Text("PlanRecord.reason", proto.plan().reason(), kMaxTextBytes)};
+                   check.Text("PlanRecord.reason", proto.plan().reason(), kMaxTextBytes),
+                   proto.plan().saved(), proto.plan().preempted()};
   }
   if (proto.has_restore()) {
     record.restore = ReadRestorePlan(proto.restore(), kMaxWorldSize, check);

@@ -288,7 +288,8 @@ class TokenAttacks {
     const std::string text = proof.ok() ? *proof : "";
     grpc::ClientContext first;
     first.AddMetadata(auth::kProofMetadata, text);
-    verdicts.Add("token: of another owner, an agent reported gone", "OK", ReportGone(*stub, first));
+    verdicts.Add("token: of another owner, an agent reported gone", "PERMISSION_DENIED",
+                 ReportGone(*stub, first));
     grpc::ClientContext second;
     second.AddMetadata(auth::kProofMetadata, text);
     verdicts.Add("token: a proof again", "UNAUTHENTICATED", ReportGone(*stub, second));

@@ -23,6 +23,7 @@ SupervisorOptions OptionsOf(const World& world, int host, std::uint32_t epoch,
   options.node.host = world.hosts[host]->name;
   options.node.address = options.node.host;
   options.node.worker_count = world.plan.workers_per_host;
+  if (world.plan.ranked) options.node.requested_rank = NodeRank{host % world.plan.hosts};
   options.stop_grace = world.plan.stop_grace;
   options.kill_grace = world.plan.kill_grace;
   options.daemon_grace = world.plan.daemon_grace;

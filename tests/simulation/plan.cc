@@ -53,6 +53,7 @@ void PlanStates(Random& random, Plan* plan) {
   plan->states = plan->checkpoint_every > 0 && random.Percent(85);
   plan->snapshot_every = plan->states && random.Percent(75) ? random.Int(1, 2) : 0;
   plan->shared_disk = random.Percent(25);
+  plan->ranked = plan->spec.max_nodes == plan->hosts && random.Percent(40);
 }
 
 Time LivenessBound(const Plan& plan) {

@@ -19,6 +19,7 @@ struct Plan {
 
   int hosts = 2;
   int workers_per_host = 1;
+  bool ranked = false;  // each host asks for a node rank of its own
   int total_steps = 10;
   Time step_time = 0;
   int checkpoint_every = 0;   // steps; 0: the workers report none
@@ -41,7 +42,7 @@ struct Plan {
 };
 
 Plan MakePlan(Random& random);
-// From a generator of its own: what states there are moves no fault.
+// From a generator of its own: what states there are, and who asks for which rank, moves no fault.
 void PlanStates(Random& random, Plan* plan);
 
 // How long after the last fault a job may take to end; docs/simulation.md explains each term.

@@ -147,6 +147,25 @@ void JoinUnfit(RoundDriver& job, char agent, std::vector<SavedState> states = {}
   job.Receive(agent, join, Generation{-1});
 }
 
+// What is recorded for an unfit node, between two generations, must not be a job of nobody.
+TEST(RoundUnfitTest, ARendezvousThatRestartsAfterALateOneGoesOnWithTheJob) {
+  RoundDriver job(Spec(2, 2, 3));
+  job.RunTwoNodes();
+  job.Gone('b');
+  job.Drain('a', 5);
+  ASSERT_EQ(job.round().state(), RoundState::kGathering);
+  JoinUnfit(job, 'c');
+  job.RestartDaemon(std::chrono::seconds(1));
+  job.Rejoin('a', 0, false);
+  EXPECT_FALSE(job.round().finished()) << job.TakeText();
+  job.Drain('a', 5);  // for a cause that others might still tell of
+  job.Advance(std::chrono::seconds(2));
+  EXPECT_FALSE(job.round().finished()) << job.TakeText();
+  job.Clear();
+  job.Join('d');
+  EXPECT_THAT(job.TakeText(), HasSubstr("d<-g1 Assignment"));
+}
+
 TEST(RoundUnfitTest, ASpareTakesThePlaceOfANodeThatMustStayOut) {
   RoundDriver job(Spec(2, 2, 3));
   JoinUnfit(job, 'a');

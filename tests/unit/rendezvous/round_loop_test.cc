@@ -275,21 +275,27 @@ TEST_F(RoundLoopTest, WhoIsRefusedIsToldWhyAndHasNoSessionAnyMore) {
 }
 
 // Seen red with an OnAgentGone that asks nobody.
-TEST_F(RoundLoopTest, AStrangersReportThatAnAgentIsGoneIsIgnored) {
+TEST_F(RoundLoopTest, AStrangersReportThatAnAgentIsGoneIsRefused) {
+  const auto report = [&](const std::string& principal) {
+    std::promise<absl::Status> answer;
+    loop_->OnAgentGone(HeaderOf("job", 1), principal,
+                       [&](const absl::Status& status) { answer.set_value(status); });
+    return answer.get_future().get();
+  };
   const auto a = Joined("job", 1, 2, "token:ann");
   const auto b = Joined("job", 2, 2, "token:ann");
   ASSERT_TRUE(b->WaitFor<Assignment>());
   loop_->OnMessage(a, HeaderOf("job", 1), Prepared{});
   loop_->OnMessage(b, HeaderOf("job", 2), Prepared{});
   ASSERT_TRUE(b->WaitFor<Start>());
-  loop_->OnAgentGone(HeaderOf("job", 1), "token:bob");
-  loop_->OnAgentGone(HeaderOf("job", 1), "");
+  EXPECT_EQ(report("token:bob").code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(report("").code(), absl::StatusCode::kPermissionDenied);
   loop_->OnMessage(b, HeaderOf("job", 2), Heartbeat{});
   ASSERT_TRUE(b->WaitForRequests(4));  // everything before it is handled
   for (const RendezvousMessage& message : b->sent()) {
     EXPECT_FALSE(std::holds_alternative<Stop>(message));
   }
-  loop_->OnAgentGone(HeaderOf("job", 1), "token:ann");
+  EXPECT_TRUE(report("token:ann").ok());
   EXPECT_TRUE(b->WaitFor<Stop>());
 }
 
