@@ -5,7 +5,8 @@
 #   crash    powers a node off: slurmd and every process of the node die at once; boot is the reverse
 #   hide     keeps a node from the controller alone, and unhide ends that
 #   cut      takes a node off the network, and restore puts it back; its processes do not notice
-# Each node is a network, mount, pid and UTS namespace: 10.77.0.(10+I), /tmp and /dev/shm of its own.
+# Each node is a network, mount, pid and UTS namespace: 10.77.0.(10+I), /tmp (with the checkout, if it is
+# there) and /dev/shm of its own.
 # The controller is 10.77.0.1. Needs root and the packages slurmctld slurmd slurm-client munge iproute2.
 # To use it:  . DIR/env   and then sbatch, srun, squeue, scancel, scontrol.
 set -u
@@ -14,10 +15,11 @@ die() {
   exit 1
 }
 [[ $# -ge 2 ]] || {
-  sed -n 3,9p "$0"
+  sed -n 3,10p "$0"
   exit 2
 }
 D=$(realpath -m "$1")
+checkout=$(realpath "$(dirname "$0")/../..")
 export SLURM_CONF=$D/slurm.conf
 PORT=17000
 # A job that was requeued waits as long as its credentials live (5 s at least), and 1 s more.
@@ -56,11 +58,16 @@ boot() {
     unshare --uts --mount --pid --fork --mount-proc --kill-child \
     bash -c 'hostname "$1"
              mount --bind "$2/hosts" /etc/hosts
+             # A checkout below /tmp is there on the nodes too.
+             if [[ $3 == /tmp/* ]]; then
+               mkdir -p "$2/checkout" && mount --bind "$3" "$2/checkout"
+             fi
              mount -t tmpfs none /tmp && mount -t tmpfs none /dev/shm
+             if [[ $3 == /tmp/* ]]; then mkdir -p "$3" && mount --bind "$2/checkout" "$3"; fi
              mkdir -p /run/munge && mount --bind "$2/munge" /run/munge
              slurmd -D -N "$1" -f "$2/slurm.conf" & daemon=$!
              trap "kill -TERM $daemon" TERM
-             while kill -0 $daemon 2>/dev/null; do wait $daemon; done' init "$node" "$D" \
+             while kill -0 $daemon 2>/dev/null; do wait $daemon; done' init "$node" "$D" "$checkout" \
     </dev/null >>"$D/log/$node.out" 2>&1 &
   # Of the process that --kill-child makes the node's end: setsid and nsenter become unshare.
   local pid=$! k

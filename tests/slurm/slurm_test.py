@@ -34,8 +34,9 @@ def scenarios():
 
 
 def run(name, function, arguments):
-    # Not in /tmp: each node has its own.
-    folder = tempfile.mkdtemp(prefix="slurm-", dir=os.path.dirname(os.path.abspath(arguments.bin)))
+    # Not in /tmp, of which each node has its own; nor in the checkout, which may be in a home that
+    # is closed to others: munged wants to be reached by all.
+    folder = tempfile.mkdtemp(prefix="ddprun-slurm-", dir="/var/tmp")
     os.chmod(folder, 0o755)  # for munged
     began = time.monotonic()
     try:
