@@ -13,6 +13,7 @@ import pathlib
 import socket
 import subprocess
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 TORCHRUN = "/usr/bin/torchrun"
@@ -80,14 +81,22 @@ def _run_ranks(script, nproc, folder, arguments, environment):
             ranks.append(subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=err, stderr=err,
                 env=_environment({**common, "RANK": str(rank), "LOCAL_RANK": str(rank)})))
+    deadline = time.monotonic() + HANG
     try:
-        codes = [rank.wait(HANG) for rank in ranks]
+        # One that fails leaves the others in a collective.
+        while any(rank.poll() is None for rank in ranks) and time.monotonic() < deadline:
+            if any(rank.poll() for rank in ranks):
+                break
+            time.sleep(0.05)
     finally:
+        codes = [rank.poll() for rank in ranks]
         for rank in ranks:
             rank.kill()
             rank.wait()
     said = "".join((folder / f"err{rank}").read_text() for rank in range(nproc))
-    return Result(max(codes, key=abs), "", said, folder, None)
+    if None in codes and not any(codes):
+        said += f"\nnot all ranks ended within {HANG} s: {codes}"
+    return Result(next((code for code in codes if code != 0), 0), "", said, folder, None)
 
 
 def run(test, launcher, script, nproc=2, flags=(), arguments=(), environment=None):

@@ -39,7 +39,7 @@ std::unique_ptr<torch::optim::Optimizer> MakeOptimizer(const std::string& name,
     return std::make_unique<torch::optim::SGD>(
         p, torch::optim::SGDOptions(0.05).momentum(0.9).weight_decay(1e-3).nesterov(true));
   }
-  if (name == "adam") {
+  if (name == "adam" || name == "pythons_adam") {
     return std::make_unique<torch::optim::Adam>(
         p, torch::optim::AdamOptions(0.01).weight_decay(1e-4).amsgrad(true));
   }
@@ -78,6 +78,8 @@ std::shared_ptr<Model> StartModel(const ddp::Context& ctx, const json& c,
   if (sync) ddp::convert_sync_batchnorm(ctx, model);
   if (ctx.rank() == 0) {
     ddp::load_into(*model, ddp::load_state_dict(folder + "/" + name + ".pt"));
+  } else {
+    for (torch::Tensor& buffer : model->buffers()) buffer.add_(ctx.rank());
   }
   for (const std::string frozen : c.value("frozen", json::array())) {
     model->named_parameters()[frozen].set_requires_grad(false);

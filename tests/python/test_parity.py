@@ -70,7 +70,9 @@ class ParityTest(unittest.TestCase):
     def check_world_size(self, world_size):
         cpp = self.results(world_size, os.environ["PARITY_TRAINER"], flags=["--no_python"])
         python = self.results(world_size, "scripts/parity_trainer.py")
-        expected = {f"{case['name']}.{optimizer}": case.get("bound")
+        # Of a case whose optimizers alone round otherwise there, on one rank too.
+        optimizers_bound = "bound_on_2" if int(self.torch.__version__.split(".")[0]) >= 2 else ""
+        expected = {f"{case['name']}.{optimizer}": case.get("bound", case.get(optimizers_bound))
                     for case in json.loads(CASES.read_text())
                     for optimizer in case.get("optimizers", ["sgd", "adam"])}
         for rank in range(world_size):
@@ -80,11 +82,13 @@ class ParityTest(unittest.TestCase):
             with self.subTest(run, world_size=world_size):
                 for rank in range(world_size):
                     bound = expected[run]
-                    if bound is None or world_size == 1:
+                    exact = world_size == 1 and not run.startswith("pythons_adam")
+                    if bound is None or exact:
                         self.assert_equal(cpp[rank][run], python[rank][run], f"rank {rank}")
                     else:
                         self.assert_near(cpp[rank][run], python[rank][run], bound, f"rank {rank}")
-                    own = BUFFERS if bound is None else ()  # SyncBatchNorm's are the same everywhere
+                    # SyncBatchNorm's are the same everywhere.
+                    own = () if run.startswith("sync_batch_norm") else BUFFERS
                     self.assert_replica(cpp[rank][run], cpp[0][run], own, f"rank {rank}")
 
     def assert_equal(self, cpp, python, where):

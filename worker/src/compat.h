@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/optim/optimizer.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -99,6 +100,10 @@ class Reducer : public c10d::Reducer {
   // yet.
   void ForgetEarlierBackwards() { numGradHooksTriggeredMap_.clear(); }
 
+  // True once: the backward that begins is the first averaging one of a static graph.
+  bool BeginStaticGraph() { return !static_graph_has_begun_.exchange(true); }
+  bool StaticGraphHasBegun() const { return static_graph_has_begun_; }
+
   // Whether the buckets are in the order in which a first step's gradients became ready.
   bool HasRebuiltBuckets() const { return has_rebuilt_bucket_; }
 
@@ -122,16 +127,20 @@ class Reducer : public c10d::Reducer {
     rebuilt_param_indices_.clear();
     has_rebuilt_bucket_ = true;
   }
+
+ private:
+  std::atomic<bool> static_graph_has_begun_{false};  // autograd's threads ask
 };
 
-// Python's DistributedDataParallel of 2.x takes a bucket_cap_mb that is given for the first bucket
-// too; that of 1.13 does not. Only its own code tells, so the headers are known by what else they
-// have.
+// Python's DistributedDataParallel of 2.6 and newer differs from that of 1.13 where only its own
+// code tells, so the headers are known by what else they have: a bucket_cap_mb that is given holds
+// for the first bucket too, and without broadcast_buffers no buffer is ever sent, not even at the
+// beginning.
 template <typename Group>
 constexpr bool HasDefaultBackend() {
   return requires(Group & group) { group.setDefaultBackend(Group::BackendType::GLOO); };
 }
-inline constexpr bool kBucketCapIsForTheFirstToo = HasDefaultBackend<c10d::ProcessGroup>();
+inline constexpr bool kNewerPythonClass = HasDefaultBackend<c10d::ProcessGroup>();
 
 struct ReducerArguments {
   std::vector<at::Tensor> parameters;

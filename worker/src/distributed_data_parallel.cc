@@ -50,7 +50,7 @@ std::int64_t BucketBytes(const DataParallelOptions& options) {
 
 std::int64_t FirstBucketBytes(const DataParallelOptions& options) {
   if (options.first_bucket_bytes) return *options.first_bucket_bytes;
-  const bool as_the_others = compat::kBucketCapIsForTheFirstToo && options.bucket_cap_mb;
+  const bool as_the_others = compat::kNewerPythonClass && options.bucket_cap_mb;
   return as_the_others ? BucketBytes(options) : std::int64_t{1} << 20;
 }
 
@@ -201,9 +201,7 @@ GradientReducer::GradientReducer(const Context& ctx, const torch::nn::Module& mo
   state_->parameters = Tensors(parameters);
   state_->buffers = Tensors(buffers);
 
-  std::vector<torch::Tensor> everything = state_->parameters;
-  everything.insert(everything.end(), state_->buffers.begin(), state_->buffers.end());
-  internal::BroadcastFrom(0, ctx, everything);
+  send_all_from(0);
 
   parameters.erase(std::remove_if(parameters.begin(), parameters.end(),
                                   [](const NamedTensor& p) { return !p.tensor.requires_grad(); }),
@@ -252,7 +250,8 @@ void GradientReducer::before_forward() {
     state.reducer->prepare_for_forward();
   }
   if (state.join) tell_joined();
-  if (gradients) state.reducer->rebuild_buckets();
+  // Who keeps step in join() cannot know whether gradients follow here.
+  if (gradients || state.join) state.reducer->rebuild_buckets();
   const bool will_sync = state.buffers_changed && state.options.broadcast_buffers;
   if (state.join) {
     if (will_sync) sync_buffers_from(highest_rank(true));
@@ -267,8 +266,9 @@ void GradientReducer::before_forward() {
 void GradientReducer::after_forward(const Outputs& outputs) {
   State& state = *state_;
   const bool gradients = c10::GradMode::is_enabled();
+  // In each forward until one is followed by a backward: a result may be ignored.
   const bool first_static_step =
-      state.options.static_graph && state.synchronize && state.steps == 1;
+      state.options.static_graph && state.synchronize && !state.reducer->StaticGraphHasBegun();
   const bool search = state.SearchesInEachStep();
   std::vector<torch::Tensor> found;
   if (gradients && (search || first_static_step)) {
@@ -285,7 +285,9 @@ void GradientReducer::after_forward(const Outputs& outputs) {
   std::function<void()> on_backward;
   if (first_static_step) {
     on_backward = [weak = std::weak_ptr<compat::Reducer>(state.reducer)] {
-      if (const auto reducer = weak.lock()) reducer->ForgetEarlierBackwards();
+      const auto reducer = weak.lock();
+      if (reducer == nullptr || !reducer->BeginStaticGraph()) return;
+      reducer->ForgetEarlierBackwards();
       torch::autograd::Engine::get_default_engine().queue_callback([weak] {
         if (const auto reducer = weak.lock()) reducer->delay_all_reduce();
       });
@@ -294,6 +296,14 @@ void GradientReducer::after_forward(const Outputs& outputs) {
   internal::PassThroughSink(&found, on_backward);
   std::size_t next = 0;
   outputs([&](torch::Tensor& tensor) { tensor = found[next++]; });
+}
+
+void GradientReducer::send_all_from(int root) {
+  std::vector<torch::Tensor> everything = state_->parameters;
+  if (state_->options.broadcast_buffers || !compat::kNewerPythonClass) {
+    everything.insert(everything.end(), state_->buffers.begin(), state_->buffers.end());
+  }
+  internal::BroadcastFrom(root, *state_->ctx, everything);
 }
 
 void GradientReducer::sync_buffers() { sync_buffers_from(0); }

@@ -132,9 +132,7 @@ void GradientReducer::join(const std::function<void()>& train, const JoinOptions
     shadow_step();
     is_last = false;
   }
-  std::vector<torch::Tensor> everything = state.parameters;
-  everything.insert(everything.end(), state.buffers.begin(), state.buffers.end());
-  internal::BroadcastFrom(highest_rank(is_last), ctx, everything);
+  send_all_from(highest_rank(is_last));
 }
 
 }  // namespace ddp::detail

@@ -27,6 +27,10 @@ using Values = std::span<const Value>;
 constexpr int kMaxDepth = 64;          // of dicts in dicts
 constexpr int kMaxWrappers = 4;        // around a tensor
 constexpr std::size_t kMaxKey = 4096;  // bytes
+// What a pickle may stand for: the index of a tensor under a second name takes some twenty times
+// the bytes that say so.
+constexpr std::size_t kIndexBytesPerByte = 32;
+constexpr std::size_t kMaxIndexBytes = std::size_t{256} << 20;
 
 // The names that a pickle may use, each followed by its arguments.
 enum Global : std::int64_t {
@@ -86,7 +90,8 @@ class Indexer {
       : pickle_(pickle, ResolveGlobal),
         read_(read),
         visits_left_(pickle.size() + 1),
-        name_bytes_left_(pickle.size() * 16 + 65536) {}
+        name_bytes_left_(pickle.size() * 16 + 65536),
+        index_bytes_left_(std::min(pickle.size() * kIndexBytesPerByte + 65536, kMaxIndexBytes)) {}
 
   TensorIndex Run() {
     const Value& root = pickle_.root();
@@ -197,6 +202,11 @@ class Indexer {
     const StorageView& storage = index_.storages[view.storage];
     const std::size_t element = InfoOf(storage.dtype).size;
     CheckView(view, storage.bytes.size() / element, element);
+    // With what names_ takes.
+    const std::size_t size = 2 * (sizeof view + name.size()) +
+                             (view.shape.size() + view.strides.size()) * sizeof view.shape[0];
+    if (size > index_bytes_left_) throw FormatError("its pickle stands for too many tensors");
+    index_bytes_left_ -= size;
     if (!names_.insert(name).second) fail("is there twice");
     index_.tensors.push_back(std::move(view));
   }
@@ -280,6 +290,7 @@ class Indexer {
   const ReadStorage& read_;
   std::size_t visits_left_;
   std::size_t name_bytes_left_;
+  std::size_t index_bytes_left_;
   TensorIndex index_;
   std::unordered_map<std::string_view, std::size_t> storages_;  // by key
   std::unordered_set<std::string> names_;

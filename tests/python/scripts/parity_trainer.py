@@ -61,6 +61,7 @@ OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3, nesterov=True),
     "adam": lambda p: (AdamOfCpp(p, lr=0.01, weight_decay=1e-4) if NEWER_TORCH else
                        torch.optim.Adam(p, lr=0.01, weight_decay=1e-4, amsgrad=True)),
+    "pythons_adam": lambda p: torch.optim.Adam(p, lr=0.01, weight_decay=1e-4, amsgrad=True),
 }
 OPTIONS = ("broadcast_buffers", "bucket_cap_mb", "find_unused_parameters",
            "gradient_as_bucket_view", "static_graph")
@@ -74,6 +75,9 @@ def start_model(case, folder):
     model = MODELS[case["model"]]()
     if dist.get_rank() == 0:
         model.load_state_dict(torch.load(folder / (case["model"] + ".pt")))
+    else:
+        for buffer in model.buffers():
+            buffer.add_(dist.get_rank())
     if case.get("double"):
         model.double()
     for name in case.get("frozen", ()):

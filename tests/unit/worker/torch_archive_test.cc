@@ -195,11 +195,30 @@ TEST(TorchArchiveTest, RefusesThingsInsideOfThemselves) {
   for (char i = 0; i < 60; ++i) {
     bomb += std::string("0](h") + i + "h" + i + "eq" + static_cast<char>(i + 1);
   }
-  EXPECT_THAT(Reason(bomb + "."), AnyOf(HasSubstr("too often"), HasSubstr("too long names")));
+  EXPECT_THAT(Reason(bomb + "."), AnyOf(HasSubstr("too often"), HasSubstr("too long names"),
+                                        HasSubstr("too many tensors")));
   const std::string loop = "\x80\x02]q" + std::string(1, '\0') + "h" + std::string(1, '\0') + "a.";
   EXPECT_THAT(Reason(loop), HasSubstr("refers too often"));
   EXPECT_THAT(Reason("\x80\x02" + std::string(100, ']') + std::string(99, 'a') + "."),
               HasSubstr("nested too deep"));
+}
+
+// A thousand names of a dict that has a thousand names of one tensor.
+TEST(TorchArchiveTest, RefusesAFewBytesThatStandForAMillionTensors) {
+  const auto number = [](int i) { return Text(std::to_string(i)); };
+  std::string inner = "}(";
+  for (int i = 0; i < 1000; ++i) {
+    inner += number(i) + (i == 0 ? Tensor(Storage(), 0, {1}, {1}) + "q" + std::string(1, '\0')
+                                 : "h" + std::string(1, '\0'));
+  }
+  std::string outer;
+  for (int i = 0; i < 1000; ++i) {
+    outer +=
+        number(i) + (i == 0 ? inner + "uq" + std::string(1, '\1') : "h" + std::string(1, '\1'));
+  }
+  EXPECT_THAT(Reason(Dict(outer)), AnyOf(HasSubstr("too often"), HasSubstr("too many tensors")));
+  const std::string padding = "X" + std::string("\0\0\x20\0", 4) + std::string(2 << 20, 'x') + "0";
+  EXPECT_THAT(Reason("\x80\x02" + padding + "}(" + outer + "u."), HasSubstr("too many tensors"));
 }
 
 TEST(TorchArchiveTest, RefusesOtherFilesWithTheReason) {

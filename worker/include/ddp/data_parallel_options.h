@@ -15,7 +15,8 @@ namespace ddp {
 // Names, defaults and meanings are those of the Python class (torch/nn/parallel/distributed.py).
 struct DataParallelOptions {
   // Broadcast rank 0's buffers (BatchNorm's statistics) before a forward that follows one with
-  // gradients and without no_sync().
+  // gradients and without no_sync(). Without this they are sent at the beginning and at the end of
+  // join() alone, and with libtorch 2.6 and newer not even then, as their Python classes do.
   bool broadcast_buffers = true;
 
   // Size of a gradient bucket in MiB; 25 unless it is set. After the first step the buckets are
@@ -24,8 +25,8 @@ struct DataParallelOptions {
   std::optional<double> bucket_cap_mb;
 
   // Size of the first bucket in bytes; small, so that communication starts early. 1 MiB unless it
-  // is set (dist._DEFAULT_FIRST_BUCKET_BYTES in Python); with libtorch 2.x, whose Python class does
-  // so, it is as large as the others where bucket_cap_mb is set and this is not.
+  // is set (dist._DEFAULT_FIRST_BUCKET_BYTES in Python); with libtorch 2.6 and newer, whose Python
+  // class does so, it is as large as the others where bucket_cap_mb is set and this is not.
   std::optional<std::int64_t> first_bucket_bytes;
 
   // Before each backward, search the graph from forward's result for parameters that take no part,

@@ -85,6 +85,7 @@ class GradientReducer {
   void shadow_step();                     // all that a step of the others does
   int highest_rank(bool eligible) const;  // of those that are
   void sync_buffers_from(int root);
+  void send_all_from(int root);  // parameters, and buffers if they are sent at all
 
   struct State;
   std::unique_ptr<State> state_;
@@ -98,9 +99,10 @@ class GradientReducer {
 template <typename Module>
 class DistributedDataParallel {
  public:
-  // `module` must be on ctx.device() already, and its set of parameters must not change
-  // afterwards; parameters that do not require a gradient now are left alone later too.
-  // `ctx` must outlive this object, and this object every backward() from its results.
+  // `module` must be on ctx.device() already, and none of its parameters and buffers may be
+  // replaced by another tensor afterwards (Python looks buffers up anew); parameters that do not
+  // require a gradient now are left alone later too. `ctx` must outlive this object, and this
+  // object every backward() from its results.
   //
   // Compares the parameters and buffers (number, names, shapes, dtypes, strides) with rank 0's,
   // then gives every rank the values of rank 0. A difference throws AgreedError on every rank; its
@@ -122,7 +124,8 @@ class DistributedDataParallel {
   // exactly once, unless find_unused_parameters or static_graph is on (libtorch's message says so
   // if it did not; with TORCH_DISTRIBUTED_DEBUG=INFO it names the parameter): one backward() from
   // the result, or from the results of several forwards; or one from each of several tensors of the
-  // result that have no parameter in common. A result may also be ignored.
+  // result that have no parameter in common. A result may also be ignored, but for the first one of
+  // a static graph on libtorch 1.13, whose next backward() throws then.
   //
   // A peer that died, or did not come within Options::timeout, makes backward() throw libtorch's
   // own exception; ddp::run() knows those, and names the rank that is missing.
