@@ -191,8 +191,9 @@ void Network::Unplug(int node) {
 }
 
 void Network::PowerOff(int node) {
+  // One may have ended since it was listed.
   Must({"sh", "-c",
-        "for pid in $(ip netns pids " + Namespace(NodeName(node)) + "); do kill -9 $pid; done"});
+        "for pid in $(ip netns pids " + Namespace(NodeName(node)) + "); do kill -9 $pid; done; :"});
 }
 
 int Network::DaemonConnections(int node) const {
