@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/support/job.h"
@@ -57,6 +58,19 @@ class DaemonRestartTest : public testing::Test {
     }
   }
   std::string go() const { return folder_ / "go"; }
+  std::string UntilGo() const {
+    return "echo up; while [ ! -e " + go() + " ]; do sleep 0.05; done";
+  }
+  std::pair<pid_t, pid_t> Workers() const { return {job_.Worker(0), job_.Worker(1)}; }
+  // These still run, and the job ends well in its first generation.
+  void EndUndisturbed(const std::pair<pid_t, pid_t>& workers) {
+    EXPECT_EQ(Workers(), workers);
+    std::ofstream(go()) << "";
+    for (int node = 0; node < 2; ++node) {
+      EXPECT_EQ(job_.node(node).ExitCode(), 0) << job_.node(node).err();
+      EXPECT_THAT(job_.node(node).err(), Not(HasSubstr("generation 1")));
+    }
+  }
 
   TempDir folder_;
   Daemon daemon_{folder_.path()};
@@ -71,42 +85,27 @@ void WriteFile(const std::string& path, const std::string& text) {
 void BeAway(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
 
 TEST_F(DaemonRestartTest, WorkersTrainOnAndNothingRestarts) {
-  StartTwo("echo up; while [ ! -e " + go() + " ]; do sleep 0.05; done; echo done");
-  const pid_t first = job_.Worker(0);
-  const pid_t second = job_.Worker(1);
+  StartTwo(UntilGo());
+  const auto workers = Workers();
   for (int times = 0; times < 3; ++times) {
     daemon_.Kill();
     BeAway(times == 0 ? kLongerThanTheLease : std::chrono::milliseconds(200));
     daemon_.Start();
     ASSERT_TRUE(daemon_.program().WaitForErr("is back within its lease"));
   }
-  EXPECT_EQ(job_.Worker(0), first);
-  EXPECT_EQ(job_.Worker(1), second);
-  WriteFile(go(), "");
-  for (int node = 0; node < 2; ++node) {
-    EXPECT_EQ(job_.node(node).ExitCode(), 0) << job_.node(node).err();
-    EXPECT_THAT(job_.node(node).err(), Not(HasSubstr("generation 1")));
-  }
+  EndUndisturbed(workers);
 }
 
 // Five leases, with the lease and the heartbeat that a user has who sets nothing.
 TEST_F(DaemonRestartTest, FifteenSecondsOfAbsenceRestartNothing) {
-  StartTwo("echo up; while [ ! -e " + go() + " ]; do sleep 0.05; done", 0, "lease=3s,heartbeat=1s");
-  const pid_t first = job_.Worker(0);
-  const pid_t second = job_.Worker(1);
+  StartTwo(UntilGo(), 0, "lease=3s,heartbeat=1s");
+  const auto workers = Workers();
   daemon_.Kill();
   BeAway(std::chrono::seconds(15));
-  EXPECT_EQ(job_.Worker(0), first) << job_.node(0).err();
-  EXPECT_EQ(job_.Worker(1), second) << job_.node(1).err();
+  EXPECT_EQ(Workers(), workers) << job_.node(0).err() << job_.node(1).err();
   daemon_.Start();
   ASSERT_TRUE(daemon_.program().WaitForErr("is back within its lease"));
-  EXPECT_EQ(job_.Worker(0), first);
-  EXPECT_EQ(job_.Worker(1), second);
-  WriteFile(go(), "");
-  for (int node = 0; node < 2; ++node) {
-    EXPECT_EQ(job_.node(node).ExitCode(), 0) << job_.node(node).err();
-    EXPECT_THAT(job_.node(node).err(), Not(HasSubstr("generation 1")));
-  }
+  EndUndisturbed(workers);
 }
 
 TEST_F(DaemonRestartTest, AFailureWhileItIsAwayIsHandledWhenItIsBack) {

@@ -150,6 +150,10 @@ TEST_F(CredentialsTest, NamesOfTokensSeparateTheJobs) {
   const auto stranger = Join(bob, "job", 3, 2);
   EXPECT_THAT(stranger->inbox.ExpectLost(), HasSubstr("belongs to somebody else"));
   EXPECT_EQ(Refused("other_owner"), 1u);
+  const absl::Status reported =
+      ReportGone(endpoint_, HeaderOf("job", 1), std::chrono::seconds(20), Load(bob).get());
+  EXPECT_THAT(std::string(reported.message()), HasSubstr("belongs to somebody else"));
+  EXPECT_EQ(Refused("other_owner"), 2u);
   Join(bob, "another", 1)->inbox.Expect<Assignment>();
   EXPECT_THAT(Refusal(Token("eve", "eve: 0123456789abcdef1")),
               HasSubstr("does not know our token"));
