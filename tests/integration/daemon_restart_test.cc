@@ -15,7 +15,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace ddprun {
-namespace {
+namespace daemon_restart_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -163,5 +163,5 @@ TEST_F(DaemonRestartTest, AJournalInUseAndOneThatIsDamagedAreNamed) {
   EXPECT_THAT(damaged.err(), HasSubstr("damaged at byte "));
 }
 
-}  // namespace
+}  // namespace daemon_restart_test
 }  // namespace ddprun

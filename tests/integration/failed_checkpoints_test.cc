@@ -10,7 +10,7 @@
 #include "tests/support/job.h"
 
 namespace ddprun {
-namespace {
+namespace failed_checkpoints_test {
 
 using nlohmann::json;
 using testing::HasSubstr;
@@ -100,5 +100,5 @@ TEST_F(FailedCheckpointsTest, OfAStandaloneJobThatEndsWithThemAreInItsReport) {
   EXPECT_EQ(Report()["last_failed_checkpoint"]["reason"], "read-only?[31m");
 }
 
-}  // namespace
+}  // namespace failed_checkpoints_test
 }  // namespace ddprun

@@ -9,7 +9,7 @@
 #include "tests/support/job.h"
 
 namespace ddprun {
-namespace {
+namespace faults_test {
 
 using nlohmann::json;
 using testing::IsEmpty;
@@ -231,5 +231,5 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, FaultsTest,
                                          Case{2, true}),
                          CaseName);
 
-}  // namespace
+}  // namespace faults_test
 }  // namespace ddprun

@@ -17,7 +17,7 @@
 #include "tests/support/job.h"
 
 namespace ddprun {
-namespace {
+namespace gpt_kills_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -197,5 +197,5 @@ TEST(GptJobTest, TheShippedJobHasTheLossOfTheDocsAfterAHundredSteps) {
   EXPECT_THAT(job.Survivors(), IsEmpty());
 }
 
-}  // namespace
+}  // namespace gpt_kills_test
 }  // namespace ddprun

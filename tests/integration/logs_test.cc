@@ -15,7 +15,7 @@
 #include "tests/support/sanitizer.h"
 
 namespace ddprun {
-namespace {
+namespace logs_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -317,5 +317,5 @@ TEST_F(LogsTest, ADumbTerminalIsUsedLikeAPipe) {
   EXPECT_TRUE(terminal.WaitFor("[default0]:\r50%\r100%\n")) << terminal.shown();
 }
 
-}  // namespace
+}  // namespace logs_test
 }  // namespace ddprun

@@ -10,7 +10,7 @@
 #include "tests/support/job.h"
 
 namespace ddprun {
-namespace {
+namespace nodes_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -285,5 +285,5 @@ TEST_F(NodesTest, ANodeThatFailsItsPreflightTellsThoseWhoWaitForIt) {
   EXPECT_THAT(waiting.err(), HasSubstr("(preflight: folders: /proc/none: "));
 }
 
-}  // namespace
+}  // namespace nodes_test
 }  // namespace ddprun

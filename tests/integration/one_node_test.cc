@@ -9,7 +9,7 @@
 #include "tests/support/job.h"
 
 namespace ddprun {
-namespace {
+namespace one_node_test {
 
 using testing::Contains;
 using testing::ElementsAre;
@@ -294,5 +294,5 @@ TEST_F(OneNodeTest, ManyWorkersStartWithTheUsualLimitOfDescriptors) {
   EXPECT_THAT(node.out(), HasSubstr("[default99]:256\n")) << "workers get the user's limit";
 }
 
-}  // namespace
+}  // namespace one_node_test
 }  // namespace ddprun

@@ -18,7 +18,7 @@
 #include "tests/support/job.h"
 
 namespace ddprun {
-namespace {
+namespace operators_test {
 
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
@@ -446,5 +446,5 @@ TEST(RendezvousDescriptorsTest, AnAgentThatDoesNotFitIsToldWhy) {
   EXPECT_EQ(daemon.ExitCode(), 0);
 }
 
-}  // namespace
+}  // namespace operators_test
 }  // namespace ddprun

@@ -18,7 +18,7 @@
 #include "tests/support/job.h"
 
 namespace ddprun {
-namespace {
+namespace orphans_test {
 
 using std::chrono::milliseconds;
 using testing::HasSubstr;
@@ -325,5 +325,5 @@ TEST(GuardianReportTest, ANodeWhoseGuardianWasKilledLeavesTheJob) {
   EXPECT_THAT(daemon.program().err(), HasSubstr("left: the guardian"));
 }
 
-}  // namespace
+}  // namespace orphans_test
 }  // namespace ddprun

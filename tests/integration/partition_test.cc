@@ -24,7 +24,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace ddprun {
-namespace {
+namespace partition_test {
 
 using std::chrono::duration_cast;
 using std::chrono::milliseconds;
@@ -485,5 +485,5 @@ TEST_F(PartitionTest, TheGuardianEndsTheWorkersOfAnAgentThatIsStopped) {
   ExpectGap("stopped agent, lease 1.5 s", "node1");  // the agent itself saw it only afterwards
 }
 
-}  // namespace
+}  // namespace partition_test
 }  // namespace ddprun

@@ -9,7 +9,7 @@
 #include "tests/support/job.h"
 
 namespace ddprun {
-namespace {
+namespace restore_test {
 
 using testing::Contains;
 using testing::HasSubstr;
@@ -213,5 +213,5 @@ TEST_F(SnapshotDirTest, OfAnAgentThatIsKilledWithItsGuardianIsRemovedByTheNext) 
   EXPECT_THAT(Snapshots(), Not(Contains(held_path)));
 }
 
-}  // namespace
+}  // namespace restore_test
 }  // namespace ddprun

@@ -13,7 +13,7 @@
 #include "tests/support/munged.h"
 
 namespace ddprun {
-namespace {
+namespace security_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -239,5 +239,5 @@ TEST_F(SecurityTest, CertsSaysWhatItWroteAndWritesOverNothing) {
   EXPECT_THAT(second.err(), HasSubstr("a.crt is there already"));
 }
 
-}  // namespace
+}  // namespace security_test
 }  // namespace ddprun

@@ -11,7 +11,7 @@
 #include "tests/support/job.h"
 
 namespace ddprun {
-namespace {
+namespace standbys_test {
 
 namespace fs = std::filesystem;
 using testing::Contains;
@@ -236,5 +236,5 @@ TEST_F(StandbysTest, NoneIsLeftAndNothingIsReportedWhenTheJobFails) {
   EXPECT_THAT(agent().err(), Not(HasSubstr("victims")));
 }
 
-}  // namespace
+}  // namespace standbys_test
 }  // namespace ddprun

@@ -5,7 +5,7 @@
 #include "tests/support/job.h"
 
 namespace ddprun {
-namespace {
+namespace stragglers_test {
 
 using testing::ContainsRegex;
 using testing::HasSubstr;
@@ -40,5 +40,5 @@ TEST(StragglersTest, NobodyIsNamedInAnEvenJob) {
   EXPECT_THAT(node.err(), Not(HasSubstr("keeps the others")));
 }
 
-}  // namespace
+}  // namespace stragglers_test
 }  // namespace ddprun

@@ -18,7 +18,7 @@
 #include "tests/support/job.h"
 
 namespace ddprun {
-namespace {
+namespace suspend_test {
 
 // What a shell with job control does for one foreground job, and its exit code. Async-signal-safe.
 [[noreturn]] void BeShell(char* const* argv) {
@@ -159,5 +159,5 @@ TEST(SuspendTest, CtrlCAfterCtrlZEndsTheJob) {
   EXPECT_THAT(ProcessesWith({{"DDPRUN_TEST_MARK", mark}}), testing::IsEmpty());
 }
 
-}  // namespace
+}  // namespace suspend_test
 }  // namespace ddprun

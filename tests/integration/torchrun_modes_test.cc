@@ -20,7 +20,7 @@
 #include "tests/support/job.h"
 
 namespace ddprun {
-namespace {
+namespace torchrun_modes_test {
 
 using testing::AnyOf;
 using testing::ElementsAre;
@@ -276,5 +276,5 @@ TEST(UntilIdleTest, ARendezvousThatNobodyUsesEndsWithItsStarter) {
   EXPECT_EQ(daemon.ExitCode(), 0) << daemon.err();
 }
 
-}  // namespace
+}  // namespace torchrun_modes_test
 }  // namespace ddprun

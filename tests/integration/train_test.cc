@@ -11,7 +11,7 @@
 #include "tests/support/job.h"
 
 namespace ddprun {
-namespace {
+namespace train_test {
 
 using testing::AllOf;
 using testing::ElementsAre;
@@ -288,5 +288,5 @@ TEST_F(TrainTest, ATruncatedDataFileOfOneRankEndsAllRanksWithOneErrorThatNamesIt
   ExpectTheErrorOf(1, RunOnData());
 }
 
-}  // namespace
+}  // namespace train_test
 }  // namespace ddprun

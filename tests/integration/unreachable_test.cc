@@ -13,7 +13,7 @@
 #include "tests/support/program.h"
 
 namespace ddprun {
-namespace {
+namespace unreachable_test {
 
 using std::chrono::seconds;
 using std::chrono::steady_clock;
@@ -122,5 +122,5 @@ TEST_F(UnreachableTest, AnAddressOfGlooThatIsSilentEndsBothRanksAfterTheInitTime
   }
 }
 
-}  // namespace
+}  // namespace unreachable_test
 }  // namespace ddprun

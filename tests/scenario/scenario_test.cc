@@ -17,7 +17,7 @@
 #include "tests/support/golden.h"
 
 namespace ddprun {
-namespace {
+namespace scenario_test {
 
 constexpr char kFolder[] = "tests/scenario/";
 
@@ -51,7 +51,7 @@ TEST(RoundScriptTest, WhatIsNoCommandIsNotPassedOver) {
   EXPECT_THROW(RoundScript().Play("join a\n"), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace scenario_test
 }  // namespace ddprun
 
 int main(int argc, char** argv) {

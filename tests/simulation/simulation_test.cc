@@ -6,7 +6,7 @@
 #include <string>
 
 namespace ddprun::sim {
-namespace {
+namespace simulation_test {
 
 // Enough for every kind of fault to happen many times.
 constexpr std::uint64_t kRuns = 2000;
@@ -83,5 +83,5 @@ INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest,
 
 TEST(BugNameTest, OthersHaveNone) { EXPECT_FALSE(BugNamed("none_of_them")); }
 
-}  // namespace
+}  // namespace simulation_test
 }  // namespace ddprun::sim

@@ -12,7 +12,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace ddprun::auth {
-namespace {
+namespace authenticator_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -194,5 +194,5 @@ TEST(ClientCredentialsTest, OptionsThatDoNotFitTogetherAreRefused) {
   EXPECT_THAT(why({"", "/a", "/c", "", false, ""}), HasSubstr("belong together"));
 }
 
-}  // namespace
+}  // namespace authenticator_test
 }  // namespace ddprun::auth

@@ -16,7 +16,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace ddprun::auth {
-namespace {
+namespace certificates_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -143,5 +143,5 @@ TEST_F(CertificatesTest, WhatIsWrongWithAFileIsSaidWithItsPath) {
   EXPECT_THAT(LoadError(ca, cert, key), HasSubstr("expected certificates in PEM form"));
 }
 
-}  // namespace
+}  // namespace certificates_test
 }  // namespace ddprun::auth

@@ -6,7 +6,7 @@
 #include <set>
 
 namespace ddprun::auth {
-namespace {
+namespace challenges_test {
 
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
@@ -73,5 +73,5 @@ TEST(ChallengesTest, NoMoreThanTheBoundAreRememberedAndTimeMakesRoom) {
   EXPECT_TRUE(challenges.Use(challenges.Issue("ann", later), later).ok());
 }
 
-}  // namespace
+}  // namespace challenges_test
 }  // namespace ddprun::auth

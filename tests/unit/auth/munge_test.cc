@@ -10,7 +10,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace ddprun::auth {
-namespace {
+namespace munge_test {
 
 using ::testing::HasSubstr;
 
@@ -97,5 +97,5 @@ TEST_F(MungeTest, ACredentialMadeForSomethingElseIsRefused) {
   EXPECT_THAT(std::string(refusal.status.message()), HasSubstr("made for something else"));
 }
 
-}  // namespace
+}  // namespace munge_test
 }  // namespace ddprun::auth

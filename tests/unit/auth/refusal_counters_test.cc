@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace ddprun {
-namespace {
+namespace refusal_counters_test {
 
 using ::testing::ElementsAre;
 using ::testing::Pair;
@@ -35,5 +35,5 @@ TEST(RefusalCountersTest, AFloodIsLoggedAsAFewLines) {
   EXPECT_EQ(lines.back(), "refused another (no_join, number 1)");
 }
 
-}  // namespace
+}  // namespace refusal_counters_test
 }  // namespace ddprun

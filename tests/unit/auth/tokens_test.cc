@@ -9,7 +9,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace ddprun::auth {
-namespace {
+namespace tokens_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -110,5 +110,5 @@ TEST_F(TokenFileTest, MustBeARegularFileThatIsThere) {
   EXPECT_THAT(Error(), HasSubstr("expected a regular file"));
 }
 
-}  // namespace
+}  // namespace tokens_test
 }  // namespace ddprun::auth

@@ -10,7 +10,7 @@
 #include "tests/unit/config/parse_command.h"
 
 namespace ddprun {
-namespace {
+namespace cli_rendezvous_test {
 
 using std::chrono::seconds;
 using testing::EndsWith;
@@ -150,5 +150,5 @@ TEST(CliRendezvousTest, EventsAreKeptWhereTheStateIs) {
   EXPECT_EQ(of({"--state-dir", "/s", "--until-idle", "1s"}), "");
 }
 
-}  // namespace
+}  // namespace cli_rendezvous_test
 }  // namespace ddprun

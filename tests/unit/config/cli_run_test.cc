@@ -10,7 +10,7 @@
 #include "tests/unit/config/parse_command.h"
 
 namespace ddprun {
-namespace {
+namespace cli_run_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -362,5 +362,5 @@ TEST(CliRunTest, PreloadGoesWithWarmAndPython) {
               HasSubstr("--preload: expected names of Python modules, such as torch,numpy"));
 }
 
-}  // namespace
+}  // namespace cli_run_test
 }  // namespace ddprun

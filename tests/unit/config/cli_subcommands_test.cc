@@ -8,7 +8,7 @@
 #include "tests/unit/config/parse_command.h"
 
 namespace ddprun {
-namespace {
+namespace cli_subcommands_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -86,5 +86,5 @@ TEST(CliDoctorTest, TakesTheOptionsOfAJobAndNeedsNoCommand) {
   EXPECT_THAT(ErrorOf({"doctor", "--zebra"}), HasSubstr("--zebra"));
 }
 
-}  // namespace
+}  // namespace cli_subcommands_test
 }  // namespace ddprun

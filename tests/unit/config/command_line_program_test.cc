@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 namespace ddprun {
-namespace {
+namespace command_line_program_test {
 
 using testing::ElementsAre;
 
@@ -55,5 +55,5 @@ TEST(WorkerCommandTest, LocalRankIsExpandedLater) {
               ElementsAre("./a", "--gpu=${local_rank}"));
 }
 
-}  // namespace
+}  // namespace command_line_program_test
 }  // namespace ddprun

@@ -12,7 +12,7 @@
 #include "tests/unit/config/fake_host.h"
 
 namespace ddprun {
-namespace {
+namespace completion_test {
 
 using testing::ContainsRegex;
 using testing::HasSubstr;
@@ -74,5 +74,5 @@ TEST(CompletionTest, TakesTheNameOfAShellAndNothingElse) {
   EXPECT_THAT(error({"completion", "bash", "zsh"}), HasSubstr("bash zsh"));
 }
 
-}  // namespace
+}  // namespace completion_test
 }  // namespace ddprun

@@ -14,7 +14,7 @@
 #include "tests/unit/config/fake_host.h"
 
 namespace ddprun {
-namespace {
+namespace flags_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -192,5 +192,5 @@ TEST(DescribeFlagsTest, NamesEveryFlag) {
   }
 }
 
-}  // namespace
+}  // namespace flags_test
 }  // namespace ddprun

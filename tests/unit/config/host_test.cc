@@ -7,7 +7,7 @@
 #include "tests/unit/config/fake_host.h"
 
 namespace ddprun {
-namespace {
+namespace host_test {
 
 int VisibleWith(const char* devices) {
   FakeHost host;
@@ -61,5 +61,5 @@ TEST(PosixHostTest, CurrentDirectoryIsAbsolute) {
   EXPECT_EQ(PosixHost().CurrentDirectory().front(), '/');
 }
 
-}  // namespace
+}  // namespace host_test
 }  // namespace ddprun

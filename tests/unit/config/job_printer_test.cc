@@ -9,7 +9,7 @@
 #include "tests/unit/config/fake_host.h"
 
 namespace ddprun {
-namespace {
+namespace job_printer_test {
 
 // Every field off its default, with text that a careless printer would break.
 JobConfig UnusualJob() {
@@ -181,5 +181,5 @@ TEST(ToJsonTest, IsOneLineWithTheSameKeysAndValues) {
   ExpectEqual(job, *again);
 }
 
-}  // namespace
+}  // namespace job_printer_test
 }  // namespace ddprun

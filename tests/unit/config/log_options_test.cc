@@ -12,7 +12,7 @@
 #include "tests/unit/config/fake_host.h"
 
 namespace ddprun {
-namespace {
+namespace log_options_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -156,5 +156,5 @@ TEST(LogKeysTest, AJobFileHasThemAll) {
               HasSubstr("job.yaml:1:32: logs.redirects: expected 0 (none)"));
 }
 
-}  // namespace
+}  // namespace log_options_test
 }  // namespace ddprun

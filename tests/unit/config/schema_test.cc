@@ -15,7 +15,7 @@
 #include "tests/unit/config/fake_host.h"
 
 namespace ddprun {
-namespace {
+namespace schema_test {
 
 using nlohmann::json;
 using testing::HasSubstr;
@@ -131,5 +131,5 @@ TEST(SchemaTest, EveryKeyIsDescribed) {
   }
 }
 
-}  // namespace
+}  // namespace schema_test
 }  // namespace ddprun

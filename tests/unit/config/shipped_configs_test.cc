@@ -10,7 +10,7 @@
 #include "tests/unit/config/fake_host.h"
 
 namespace ddprun {
-namespace {
+namespace shipped_configs_test {
 
 JobConfig Load(const std::string& name) {
   const auto config = LoadJobFile(std::string(DDPRUN_CONFIGS_DIR) + "/" + name, FakeHost());
@@ -73,5 +73,5 @@ TEST(ShippedConfigsTest, HpcHasTwoNodesWithFourWorkersEach) {
   EXPECT_FALSE(job.standalone());
 }
 
-}  // namespace
+}  // namespace shipped_configs_test
 }  // namespace ddprun

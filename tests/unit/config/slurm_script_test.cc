@@ -10,7 +10,7 @@
 #include "tests/unit/config/parse_command.h"
 
 namespace ddprun {
-namespace {
+namespace slurm_script_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -99,5 +99,5 @@ TEST(SlurmScriptTest, CommandLineHasOneFileAndThenWhatIsForSbatch) {
   EXPECT_THAT(ErrorOf({"slurm"}), HasSubstr("slurm: expected one job file (found 0)"));
 }
 
-}  // namespace
+}  // namespace slurm_script_test
 }  // namespace ddprun

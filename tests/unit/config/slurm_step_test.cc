@@ -9,7 +9,7 @@
 #include "tests/unit/config/parse_command.h"
 
 namespace ddprun {
-namespace {
+namespace slurm_step_test {
 
 using std::chrono::seconds;
 using testing::HasSubstr;
@@ -171,5 +171,5 @@ TEST(SlurmStepTest, PortsOfNeighbouringJobsDoNotMeetAndAreNoClients) {
   }
 }
 
-}  // namespace
+}  // namespace slurm_step_test
 }  // namespace ddprun

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace ddprun {
-namespace {
+namespace suggestion_test {
 
 const std::vector<std::string> kNames = {"nodes", "nproc_per_node", "role", "report"};
 
@@ -32,5 +32,5 @@ TEST(SuggestionTest, AsksForTheNearest) {
   EXPECT_EQ(DidYouMean("reprt", kNames), "; did you mean report?");
 }
 
-}  // namespace
+}  // namespace suggestion_test
 }  // namespace ddprun

@@ -10,7 +10,7 @@
 #include "tests/unit/config/fake_host.h"
 
 namespace ddprun {
-namespace {
+namespace torchrun_flags_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -233,5 +233,5 @@ TEST(InsecureTest, IsForTheRendezvousThatIsStartedHere) {
   EXPECT_TRUE(JobOf({"--insecure"}).insecure);
 }
 
-}  // namespace
+}  // namespace torchrun_flags_test
 }  // namespace ddprun

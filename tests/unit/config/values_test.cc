@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 namespace ddprun {
-namespace {
+namespace values_test {
 
 using std::chrono::milliseconds;
 using testing::ElementsAre;
@@ -145,5 +145,5 @@ TEST(QuotedTest, EscapesControlCharactersAndCutsLongText) {
   EXPECT_EQ(Quoted(std::string(81, 'a')), "\"" + std::string(80, 'a') + "...\"");
 }
 
-}  // namespace
+}  // namespace values_test
 }  // namespace ddprun

@@ -13,7 +13,7 @@
 #include "tests/unit/config/fake_host.h"
 
 namespace ddprun {
-namespace {
+namespace yaml_config_test {
 
 using std::chrono::milliseconds;
 using std::chrono::minutes;
@@ -314,5 +314,5 @@ TEST(LoadJobFileTest, NamesTheFileAsItWasGiven) {
   EXPECT_THAT(std::string(config.status().message()), StartsWith(path + ":2:7: role: "));
 }
 
-}  // namespace
+}  // namespace yaml_config_test
 }  // namespace ddprun

@@ -12,7 +12,7 @@
 #include "tests/unit/core/supervisor_driver.h"
 
 namespace ddprun {
-namespace {
+namespace failed_checkpoints_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -261,5 +261,5 @@ TEST(RoundFailuresTest, ARestartedRendezvousCountsOnceWhatItsRecordLacks) {
   EXPECT_EQ(Total(job).count, 3);
 }
 
-}  // namespace
+}  // namespace failed_checkpoints_test
 }  // namespace ddprun

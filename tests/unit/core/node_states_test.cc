@@ -6,7 +6,7 @@
 #include <variant>
 
 namespace ddprun {
-namespace {
+namespace node_states_test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -88,5 +88,5 @@ TEST(NodeStatesTest, TellsNoMoreThanTheBound) {
   EXPECT_EQ(states.List().front(), Memory(60));
 }
 
-}  // namespace
+}  // namespace node_states_test
 }  // namespace ddprun

@@ -9,7 +9,7 @@
 #include "tests/unit/core/round_driver.h"
 
 namespace ddprun {
-namespace {
+namespace quarantine_test {
 
 using std::chrono::minutes;
 using std::chrono::seconds;
@@ -290,5 +290,5 @@ TEST(RoundQuarantineTest, ARestartedDaemonKeepsTheNodeOut) {
   EXPECT_THAT(job.TakeText(), HasSubstr("Refused"));
 }
 
-}  // namespace
+}  // namespace quarantine_test
 }  // namespace ddprun

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 namespace ddprun {
-namespace {
+namespace restart_clock_test {
 
 using std::chrono::milliseconds;
 
@@ -115,5 +115,5 @@ TEST(RestartClockTest, WhatComesAfterTheFirstStepOrBeyondMeasureChangesNothing) 
   EXPECT_EQ(times->total_microseconds(), 300'000);
 }
 
-}  // namespace
+}  // namespace restart_clock_test
 }  // namespace ddprun

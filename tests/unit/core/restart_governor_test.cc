@@ -8,7 +8,7 @@
 #include "rendezvous/core/root_cause.h"
 
 namespace ddprun {
-namespace {
+namespace restart_governor_test {
 
 using std::chrono::hours;
 using std::chrono::milliseconds;
@@ -163,5 +163,5 @@ TEST_F(RestartGovernorTest, ACommandThatCannotBeExecutedEndsTheJobAtOnce) {
   EXPECT_EQ(decision.reason, "a restart cannot cure it");
 }
 
-}  // namespace
+}  // namespace restart_governor_test
 }  // namespace ddprun

@@ -9,7 +9,7 @@
 #include "tests/unit/core/round_driver.h"
 
 namespace ddprun {
-namespace {
+namespace restore_test {
 
 using std::chrono::seconds;
 using testing::Contains;
@@ -168,5 +168,5 @@ TEST_F(RestoreTest, AnAgentThatNamesTooManyIsHeardAsFarAsTheBound) {
   EXPECT_EQ(PlanFor(many, {}), "resumes at step 7 from rank 0 (memory of node a)");
 }
 
-}  // namespace
+}  // namespace restore_test
 }  // namespace ddprun

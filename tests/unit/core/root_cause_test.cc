@@ -7,7 +7,7 @@
 #include <csignal>
 
 namespace ddprun {
-namespace {
+namespace root_cause_test {
 
 using Kind = RootCause::Kind;
 using testing::ElementsAre;
@@ -186,5 +186,5 @@ TEST(DescribeTest, SaysWhoWhereAndHow) {
   EXPECT_EQ(Describe(failure), "cannot start rank 3 on n2: ./trian: no such file");
 }
 
-}  // namespace
+}  // namespace root_cause_test
 }  // namespace ddprun

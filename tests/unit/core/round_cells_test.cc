@@ -9,7 +9,7 @@
 #include "tests/unit/core/round_driver.h"
 
 namespace ddprun {
-namespace {
+namespace round_cells_test {
 
 using std::chrono::seconds;
 
@@ -210,5 +210,5 @@ TEST(RoundCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
   ExpectGolden("tests/data/cells/round.txt", text);
 }
 
-}  // namespace
+}  // namespace round_cells_test
 }  // namespace ddprun

@@ -6,7 +6,7 @@
 #include "tests/unit/core/round_driver.h"
 
 namespace ddprun {
-namespace {
+namespace round_review_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -162,5 +162,5 @@ TEST(RoundForgottenTest, ASpareOfALostDaemonIsNotFormedWhileMembersMayLive) {
   EXPECT_EQ(job.round().state(), RoundState::kForming);
 }
 
-}  // namespace
+}  // namespace round_review_test
 }  // namespace ddprun

@@ -8,7 +8,7 @@
 #include "tests/unit/core/round_driver.h"
 
 namespace ddprun {
-namespace {
+namespace round_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -455,5 +455,5 @@ TEST(RoundGoneTest, ANodeWhosePartIsFinishedIsNotMissed) {
   EXPECT_EQ(job.round().state(), RoundState::kSucceeded);
 }
 
-}  // namespace
+}  // namespace round_test
 }  // namespace ddprun

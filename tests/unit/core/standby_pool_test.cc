@@ -13,7 +13,7 @@
 #include "tests/support/golden.h"
 
 namespace ddprun {
-namespace {
+namespace standby_pool_test {
 
 using std::chrono::minutes;
 using std::chrono::seconds;
@@ -279,5 +279,5 @@ TEST(StandbyPoolCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
   ExpectGolden("tests/data/cells/standby_pool.txt", text);
 }
 
-}  // namespace
+}  // namespace standby_pool_test
 }  // namespace ddprun

@@ -6,7 +6,7 @@
 #include "tests/unit/core/round_driver.h"
 
 namespace ddprun {
-namespace {
+namespace static_ranks_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -115,5 +115,5 @@ TEST_F(StaticRanksTest, TheSuccessorOfALostNodeTakesItsRank) {
   EXPECT_THAT(text, HasSubstr("a<-g1 Assignment node 1/2 first 2"));
 }
 
-}  // namespace
+}  // namespace static_ranks_test
 }  // namespace ddprun

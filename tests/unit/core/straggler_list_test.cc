@@ -8,7 +8,7 @@
 #include <string>
 
 namespace ddprun {
-namespace {
+namespace straggler_list_test {
 
 using std::chrono::microseconds;
 
@@ -46,5 +46,5 @@ TEST(StragglerListTest, IsBoundedWhateverAWorkerSays) {
   EXPECT_NE(Told(list, 1024), std::nullopt);
 }
 
-}  // namespace
+}  // namespace straggler_list_test
 }  // namespace ddprun

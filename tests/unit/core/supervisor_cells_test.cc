@@ -9,7 +9,7 @@
 #include "tests/unit/core/supervisor_driver.h"
 
 namespace ddprun {
-namespace {
+namespace supervisor_cells_test {
 
 using std::chrono::seconds;
 
@@ -199,5 +199,5 @@ TEST(SupervisorCellsTest, AnImpossibleEventEndsTheProcessLoudly) {
   EXPECT_DEATH(node.Step(Supervisor::WorkerSpawned{LocalRank{0}, 1}), "spawned unasked");
 }
 
-}  // namespace
+}  // namespace supervisor_cells_test
 }  // namespace ddprun

@@ -10,7 +10,7 @@
 #include "tests/unit/core/supervisor_driver.h"
 
 namespace ddprun {
-namespace {
+namespace supervisor_lease_test {
 
 using std::chrono::milliseconds;
 using std::chrono::minutes;
@@ -470,5 +470,5 @@ TEST_F(SupervisorLeaseTest, WithoutLeasesThereIsNeitherHeartbeatNorFence) {
   EXPECT_EQ(alone.supervisor().state(), SupervisorState::kRunning);
 }
 
-}  // namespace
+}  // namespace supervisor_lease_test
 }  // namespace ddprun

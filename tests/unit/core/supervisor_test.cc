@@ -8,7 +8,7 @@
 #include "tests/unit/core/supervisor_driver.h"
 
 namespace ddprun {
-namespace {
+namespace supervisor_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -385,5 +385,5 @@ TEST(SupervisorTest, MessagesForAnotherLifeOfTheAgentAreDropped) {
   EXPECT_THAT(node.Take(), IsEmpty());
 }
 
-}  // namespace
+}  // namespace supervisor_test
 }  // namespace ddprun

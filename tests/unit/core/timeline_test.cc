@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace ddprun {
-namespace {
+namespace timeline_test {
 
 SavedState State(int generation, std::int64_t step, std::uint32_t epoch = 0) {
   return {epoch, Generation{generation}, step, Tier::kMemory};
@@ -105,5 +105,5 @@ TEST(TimelineTest, StaysSmallAndNeverTakesADeadStateForOneThatIsHeld) {
   }
 }
 
-}  // namespace
+}  // namespace timeline_test
 }  // namespace ddprun

@@ -10,7 +10,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace ddprun {
-namespace {
+namespace checkpoint_scan_test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -113,5 +113,5 @@ TEST_F(CheckpointScanTest, TheLoopHearsOfItUnlessTheScanIsGivenUp) {
   EXPECT_EQ(found[0].state.step, 100);
 }
 
-}  // namespace
+}  // namespace checkpoint_scan_test
 }  // namespace ddprun

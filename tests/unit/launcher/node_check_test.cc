@@ -19,7 +19,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace ddprun {
-namespace {
+namespace node_check_test {
 
 using Level = Finding::Level;
 using testing::Contains;
@@ -242,5 +242,5 @@ TEST(NodeFactsTest, CredentialsThatCannotBeReadAreNamed) {
   EXPECT_THAT(std::string(facts.credentials.message()), HasSubstr("/no/such/token"));
 }
 
-}  // namespace
+}  // namespace node_check_test
 }  // namespace ddprun

@@ -12,7 +12,7 @@
 #include "worker/contract/checkpoint_owner.h"
 
 namespace ddprun {
-namespace {
+namespace owner_watch_test {
 
 class OwnerWatchTest : public testing::Test {
  protected:
@@ -87,5 +87,5 @@ TEST_F(OwnerWatchTest, MayBeDestroyedWhileItWaits) {
   watch.reset();
 }
 
-}  // namespace
+}  // namespace owner_watch_test
 }  // namespace ddprun

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace ddprun {
-namespace {
+namespace persistent_rendezvous_client_test {
 
 using testing::ElementsAre;
 
@@ -224,5 +224,5 @@ TEST_F(PersistentRendezvousClientTest, NothingIsHeardAfterClose) {
   EXPECT_TRUE(heard_.empty());
 }
 
-}  // namespace
+}  // namespace persistent_rendezvous_client_test
 }  // namespace ddprun

@@ -11,7 +11,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace ddprun {
-namespace {
+namespace report_test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -223,5 +223,5 @@ TEST_F(SharedReportTest, WhereTheNameOfAJobMayBeUsedAgainTheLastOneIsThere) {
   EXPECT_EQ(Outcome(), "unreachable");
 }
 
-}  // namespace
+}  // namespace report_test
 }  // namespace ddprun

@@ -14,7 +14,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace ddprun {
-namespace {
+namespace snapshot_folder_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -129,5 +129,5 @@ TEST_F(SnapshotFolderTest, WithoutRoomThereIsNoneAndTheReasonHasTheNumbers) {
   EXPECT_TRUE(std::filesystem::is_empty(place_.root));
 }
 
-}  // namespace
+}  // namespace snapshot_folder_test
 }  // namespace ddprun

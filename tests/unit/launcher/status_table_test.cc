@@ -10,7 +10,7 @@
 #include "rendezvous/json/status_json.h"
 
 namespace ddprun {
-namespace {
+namespace status_table_test {
 
 using std::chrono::seconds;
 using ::testing::HasSubstr;
@@ -111,5 +111,5 @@ TEST(AgeTest, HasTheTwoLargestUnits) {
   EXPECT_EQ(Age(76 * 3'600'000.0), "3 d 4 h");
 }
 
-}  // namespace
+}  // namespace status_table_test
 }  // namespace ddprun

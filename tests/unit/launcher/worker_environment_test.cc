@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace ddprun {
-namespace {
+namespace worker_environment_test {
 
 using testing::Contains;
 using testing::ElementsAre;
@@ -145,5 +145,5 @@ TEST(WorkerArgumentsTest, LocalRankIsReplacedWhereverItStands) {
               ElementsAre("./train", "--device=3", "33", "${rank}"));
 }
 
-}  // namespace
+}  // namespace worker_environment_test
 }  // namespace ddprun

@@ -8,7 +8,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace ddprun {
-namespace {
+namespace worker_postmortem_test {
 
 TEST(ErrorFileTest, BothFormsOfTorchrunAreRead) {
   EXPECT_EQ(ParseErrorFile(R"({"message": "out of cheese"})"), "out of cheese");
@@ -76,5 +76,5 @@ TEST_F(OomProbeTest, WithoutEitherSourceNothingIsClaimed) {
   EXPECT_FALSE(probe.WasKilled(1));
 }
 
-}  // namespace
+}  // namespace worker_postmortem_test
 }  // namespace ddprun

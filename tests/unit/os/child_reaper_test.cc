@@ -13,7 +13,7 @@
 #include "tests/unit/os/test_support.h"
 
 namespace ddprun {
-namespace {
+namespace child_reaper_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -114,5 +114,5 @@ TEST(ParentFromStatTest, TheNameMayHoldAnything) {
   EXPECT_EQ(internal::ParentFromStat("12 (sh) "), -1);
 }
 
-}  // namespace
+}  // namespace child_reaper_test
 }  // namespace ddprun

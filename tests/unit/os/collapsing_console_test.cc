@@ -9,7 +9,7 @@
 #include "tests/unit/os/test_support.h"
 
 namespace ddprun {
-namespace {
+namespace collapsing_console_test {
 
 class CollapsingConsoleTest : public testing::Test {
  protected:
@@ -75,5 +75,5 @@ TEST_F(CollapsingConsoleTest, NothingIsLostInAFloodOfShortLines) {
   EXPECT_TRUE(Shows(expected));
 }
 
-}  // namespace
+}  // namespace collapsing_console_test
 }  // namespace ddprun

@@ -11,7 +11,7 @@
 #include "tests/unit/os/test_support.h"
 
 namespace ddprun {
-namespace {
+namespace console_writer_test {
 
 using test::MakePipe;
 using test::PipeEnds;
@@ -195,5 +195,5 @@ TEST(ConsoleTest, StdoutAndStderrOnTheSameFileShareOneWriterSoThatOrderIsKept) {
   EXPECT_NE(apart.out, apart.err);
 }
 
-}  // namespace
+}  // namespace console_writer_test
 }  // namespace ddprun

@@ -22,7 +22,7 @@
 #include "worker/contract/control.h"
 
 namespace ddprun {
-namespace {
+namespace control_socket_test {
 
 using test::Child;
 using test::RunUntil;
@@ -296,5 +296,5 @@ TEST_F(ControlSocketTest, ListenSaysWhatIsWrongWithThePlace) {
   EXPECT_THAT(std::string(listen(dir_.path()).message()), HasSubstr("Address already in use"));
 }
 
-}  // namespace
+}  // namespace control_socket_test
 }  // namespace ddprun

@@ -15,7 +15,7 @@
 #include "tests/unit/os/test_support.h"
 
 namespace ddprun {
-namespace {
+namespace event_loop_test {
 
 using std::chrono::milliseconds;
 using test::MakePipe;
@@ -225,5 +225,5 @@ TEST(EventLoopTest, QuitBeforeRunReturnsAtOnce) {
   loop.Run();
 }
 
-}  // namespace
+}  // namespace event_loop_test
 }  // namespace ddprun

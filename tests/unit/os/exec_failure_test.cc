@@ -11,7 +11,7 @@
 #include "tests/unit/os/test_support.h"
 
 namespace ddprun {
-namespace {
+namespace exec_failure_test {
 
 using absl::StatusCode;
 
@@ -121,5 +121,5 @@ TEST_F(ExecFailureTest, NothingToRunOrNotExpressible) {
                 "an argument contains a NUL byte");
 }
 
-}  // namespace
+}  // namespace exec_failure_test
 }  // namespace ddprun

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace ddprun {
-namespace {
+namespace exit_status_test {
 
 TEST(ExitStatusTest, OnlyCodeZeroWithoutASignalIsOk) {
   EXPECT_TRUE((ExitStatus{0, 0, false}.ok()));
@@ -31,5 +31,5 @@ TEST(ExitStatusTest, EveryStandardSignalHasAName) {
   }
 }
 
-}  // namespace
+}  // namespace exit_status_test
 }  // namespace ddprun

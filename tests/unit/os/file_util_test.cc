@@ -10,7 +10,7 @@
 #include "tests/unit/os/test_support.h"
 
 namespace ddprun {
-namespace {
+namespace file_util_test {
 
 TEST(FileUtilTest, MakeDirsMakesWhatIsMissingAndAcceptsWhatIsThere) {
   const test::TempDir dir;
@@ -49,5 +49,5 @@ TEST(FileUtilTest, WriteFileAtomicFailsCleanly) {
             1);
 }
 
-}  // namespace
+}  // namespace file_util_test
 }  // namespace ddprun

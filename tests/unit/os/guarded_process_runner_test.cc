@@ -15,7 +15,7 @@
 #include "tests/unit/os/test_support.h"
 
 namespace ddprun {
-namespace {
+namespace guarded_process_runner_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -296,5 +296,5 @@ TEST_F(GuardedProcessRunnerTest, AKilledAgentsWorkersAreEndedAndItsLastDutiesAre
   EXPECT_FALSE(Exists(worker));
 }
 
-}  // namespace
+}  // namespace guarded_process_runner_test
 }  // namespace ddprun

@@ -13,7 +13,7 @@
 #include "tests/unit/os/test_support.h"
 
 namespace ddprun::guardian {
-namespace {
+namespace guardian_protocol_test {
 
 using std::chrono::milliseconds;
 
@@ -96,5 +96,5 @@ TEST(GuardianProtocolTest, NoReplyInTimeIsSaid) {
             absl::StatusCode::kDeadlineExceeded);
 }
 
-}  // namespace
+}  // namespace guardian_protocol_test
 }  // namespace ddprun::guardian

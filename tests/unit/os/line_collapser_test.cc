@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace ddprun {
-namespace {
+namespace line_collapser_test {
 
 using std::chrono::milliseconds;
 using testing::ElementsAre;
@@ -189,5 +189,5 @@ TEST(LineCollapserPropertyTest, AllLinesComeOutOnceInTheOrderOfTheirSources) {
   EXPECT_LT(groups, lines) << "nothing was collapsed";
 }
 
-}  // namespace
+}  // namespace line_collapser_test
 }  // namespace ddprun

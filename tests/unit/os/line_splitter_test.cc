@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace ddprun {
-namespace {
+namespace line_splitter_test {
 
 using ::testing::ElementsAre;
 
@@ -167,5 +167,5 @@ TEST(LineTailTest, IsBoundedInBytes) {
   EXPECT_EQ(tail.Lines()[0][0], 'E');
 }
 
-}  // namespace
+}  // namespace line_splitter_test
 }  // namespace ddprun

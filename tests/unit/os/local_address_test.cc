@@ -11,7 +11,7 @@
 #include "launcher/os/unique_fd.h"
 
 namespace ddprun {
-namespace {
+namespace local_address_test {
 
 TEST(LocalAddressTest, TowardsThisHostItIsTheLoopbackAddress) {
   const auto address = LocalAddressTowards("127.0.0.1", 29400);
@@ -77,5 +77,5 @@ TEST(HostNameTest, IsTheKernels) {
   EXPECT_EQ(HostName(), name);
 }
 
-}  // namespace
+}  // namespace local_address_test
 }  // namespace ddprun

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace ddprun {
-namespace {
+namespace log_format_test {
 
 TEST(LogFormatTest, ATerminalHasColoursUnlessNoColorIsSetAndIsAPipeWhenItIsDumb) {
   const auto expect = [](const ConsoleStyle& style, bool terminal, bool colour) {
@@ -60,5 +60,5 @@ TEST(LogFormatTest, WhatACarriageReturnOverwritesIsGone) {
   EXPECT_EQ(AfterCarriageReturn(""), "");
 }
 
-}  // namespace
+}  // namespace log_format_test
 }  // namespace ddprun

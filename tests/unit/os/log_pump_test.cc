@@ -19,7 +19,7 @@
 #include "tests/unit/os/test_support.h"
 
 namespace ddprun {
-namespace {
+namespace log_pump_test {
 
 using test::Child;
 using test::MakePipe;
@@ -325,5 +325,5 @@ TEST_F(LogPumpTest, WhatWasWrittenJustBeforeDeathIsReadByDrainAlone) {
   EXPECT_TRUE(runner_.Reap(process->pidfd.get()).ok());
 }
 
-}  // namespace
+}  // namespace log_pump_test
 }  // namespace ddprun

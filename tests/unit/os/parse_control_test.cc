@@ -6,7 +6,7 @@
 #include <variant>
 
 namespace ddprun {
-namespace {
+namespace parse_control_test {
 
 template <typename T>
 T ParseOne(const std::string& packet) {
@@ -130,5 +130,5 @@ TEST(ParseControlTest, AnEmptyPacketHasNoMessages) {
   EXPECT_TRUE(ParseControl("")->empty());
 }
 
-}  // namespace
+}  // namespace parse_control_test
 }  // namespace ddprun

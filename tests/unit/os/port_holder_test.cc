@@ -16,7 +16,7 @@
 #endif
 
 namespace ddprun {
-namespace {
+namespace port_holder_test {
 
 // What a TCPStore does, or any other program: 0, or errno.
 struct Bound {
@@ -145,5 +145,5 @@ TEST(PortHolderAddressTest, TakesANumericAddressAndRefusesANameWithAReason) {
             "\"node1\" is not a numeric IPv4 or IPv6 address");
 }
 
-}  // namespace
+}  // namespace port_holder_test
 }  // namespace ddprun

@@ -14,7 +14,7 @@
 #include "tests/unit/os/test_support.h"
 
 namespace ddprun {
-namespace {
+namespace process_runner_test {
 
 using test::Child;
 using test::Finished;
@@ -220,5 +220,5 @@ TEST(ProcessRunnerTest, Spawns256ProcessesQuicklyAndLeavesNothingBehind) {
   EXPECT_EQ(count_fds(), fds_before);
 }
 
-}  // namespace
+}  // namespace process_runner_test
 }  // namespace ddprun

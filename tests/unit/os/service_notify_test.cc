@@ -15,7 +15,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace ddprun {
-namespace {
+namespace service_notify_test {
 
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
@@ -82,5 +82,5 @@ TEST(ServiceNotifyTest, AManagerThatIsGoneIsNamed) {
   unsetenv("NOTIFY_SOCKET");
 }
 
-}  // namespace
+}  // namespace service_notify_test
 }  // namespace ddprun

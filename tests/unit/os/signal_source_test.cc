@@ -14,7 +14,7 @@
 #include "tests/unit/os/test_support.h"
 
 namespace ddprun {
-namespace {
+namespace signal_source_test {
 
 using test::RunUntil;
 using ::testing::ElementsAre;
@@ -96,5 +96,5 @@ TEST(SignalSourceMoreTest, PutsMaskAndDispositionBack) {
   EXPECT_EQ(action.sa_handler, SIG_DFL);
 }
 
-}  // namespace
+}  // namespace signal_source_test
 }  // namespace ddprun

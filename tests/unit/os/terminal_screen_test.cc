@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace ddprun {
-namespace {
+namespace terminal_screen_test {
 
 const char kBar[] = "\r\x1b[?7l";           // opens every bar
 const char kEndOfBar[] = "\x1b[K\x1b[?7h";  // closes it
@@ -164,5 +164,5 @@ TEST_F(TerminalScreenTest, WhateverComesEveryLineStandsWholeAndOnlyTheBarIsBelow
   }
 }
 
-}  // namespace
+}  // namespace terminal_screen_test
 }  // namespace ddprun

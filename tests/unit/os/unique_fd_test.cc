@@ -6,7 +6,7 @@
 #include <utility>
 
 namespace ddprun {
-namespace {
+namespace unique_fd_test {
 
 bool IsOpen(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
 
@@ -42,5 +42,5 @@ TEST(UniqueFdTest, ReleaseKeepsTheDescriptorOpen) {
   fd.reset(raw);
 }
 
-}  // namespace
+}  // namespace unique_fd_test
 }  // namespace ddprun

@@ -13,7 +13,7 @@
 #include "tests/unit/os/test_support.h"
 
 namespace ddprun {
-namespace {
+namespace writer_thread_test {
 
 using test::RunUntil;
 using ::testing::ElementsAre;
@@ -157,5 +157,5 @@ TEST_F(WriterThreadTest, EndsInTimeThoughAFileHangs) {
   loop_.Unwatch(reader.get());
 }
 
-}  // namespace
+}  // namespace writer_thread_test
 }  // namespace ddprun

@@ -7,7 +7,7 @@
 #include <memory>
 
 namespace ddprun {
-namespace {
+namespace burst_gate_test {
 
 constexpr std::size_t kMany = 100'000;
 constexpr std::chrono::milliseconds kAWhile(50);  // to see that something does not happen
@@ -39,5 +39,5 @@ TEST(BurstGateTest, TheWriterItselfPasses) {
   gate.Pass();
 }
 
-}  // namespace
+}  // namespace burst_gate_test
 }  // namespace ddprun

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace ddprun {
-namespace {
+namespace call_queues_test {
 
 constexpr std::size_t kPerQueue = 8;
 constexpr std::size_t kAll = CallQueues::kMostQueues * kPerQueue;
@@ -118,5 +118,5 @@ TEST(CallQueuesTest, ShutdownWaitsForTheLastCall) {
   shutdown.get();
 }
 
-}  // namespace
+}  // namespace call_queues_test
 }  // namespace ddprun

@@ -19,7 +19,7 @@
 #include "tests/unit/rendezvous/messages_for_test.h"
 
 namespace ddprun {
-namespace {
+namespace client_test {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
@@ -284,5 +284,5 @@ TEST(GrpcRendezvousClientTest, AHeartbeatWithNewsWaitsForItsTurn) {
   EXPECT_THAT(inbox.ExpectLost(), HasSubstr("1024 messages wait for it"));
 }
 
-}  // namespace
+}  // namespace client_test
 }  // namespace ddprun

@@ -21,7 +21,7 @@
 #include "tests/unit/rendezvous/messages_for_test.h"
 
 namespace ddprun {
-namespace {
+namespace credentials_test {
 
 using auth::ClientCredentials;
 using auth::CredentialOptions;
@@ -280,5 +280,5 @@ TEST_F(CredentialsTest, OneWithTheHostsAddressIs) {
   Join(Certificates("ours", "node"))->inbox.Expect<Assignment>();
 }
 
-}  // namespace
+}  // namespace credentials_test
 }  // namespace ddprun

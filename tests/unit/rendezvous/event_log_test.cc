@@ -17,7 +17,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace ddprun {
-namespace {
+namespace event_log_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -208,5 +208,5 @@ TEST(EventLogTest, AFileThatCannotBeOpenedIsNamed) {
   EXPECT_THAT(std::string(log.Open().message()), HasSubstr("/nowhere/events: No such file"));
 }
 
-}  // namespace
+}  // namespace event_log_test
 }  // namespace ddprun

@@ -7,7 +7,7 @@
 #include "tests/unit/rendezvous/messages_for_test.h"
 
 namespace ddprun {
-namespace {
+namespace fake_client_test {
 
 TEST(FakeRendezvousClientTest, RecordsWhatIsSentAndDeliversWhatTheTestSays) {
   EventInbox inbox;
@@ -34,5 +34,5 @@ TEST(FakeRendezvousClientTest, RecordsNothingAfterItWasLost) {
   EXPECT_TRUE(fake.closed());
 }
 
-}  // namespace
+}  // namespace fake_client_test
 }  // namespace ddprun

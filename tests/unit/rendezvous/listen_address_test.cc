@@ -7,7 +7,7 @@
 #include "rendezvous/service/tcp_acceptor.h"
 
 namespace ddprun {
-namespace {
+namespace listen_address_test {
 
 TEST(ListenAddressTest, ParsesHostAndPort) {
   const auto address = ParseListenAddress("node1:29400");
@@ -55,5 +55,5 @@ TEST(ListenAddressTest, AFolderThatIsMissingIsExplained) {
   EXPECT_EQ(std::string(status.message()), "no such file or directory");
 }
 
-}  // namespace
+}  // namespace listen_address_test
 }  // namespace ddprun

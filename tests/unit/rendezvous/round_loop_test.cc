@@ -23,7 +23,7 @@
 #include "tests/unit/rendezvous/messages_for_test.h"
 
 namespace ddprun {
-namespace {
+namespace round_loop_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -511,5 +511,5 @@ TEST_F(RoundLoopTest, ShutdownHandlesWhatIsQueuedAndThenClosesEveryStream) {
   EXPECT_EQ(late->WaitForClose().code(), absl::StatusCode::kUnavailable);
 }
 
-}  // namespace
+}  // namespace round_loop_test
 }  // namespace ddprun

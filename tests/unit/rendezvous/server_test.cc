@@ -23,7 +23,7 @@
 #include "tests/unit/rendezvous/messages_for_test.h"
 
 namespace ddprun {
-namespace {
+namespace server_test {
 
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
@@ -351,5 +351,5 @@ TEST(RendezvousServerStartTest, AMalformedAddressIsRefused) {
             "cannot listen on 29400: '29400' is not HOST:PORT, [IPV6]:PORT or unix:/path");
 }
 
-}  // namespace
+}  // namespace server_test
 }  // namespace ddprun

@@ -6,7 +6,7 @@
 #include <future>
 
 namespace ddprun {
-namespace {
+namespace slow_tasks_test {
 
 TEST(SlowTasksTest, ATaskThatWaitsHoldsUpNoOther) {
   std::promise<void> release;
@@ -34,5 +34,5 @@ TEST(SlowTasksTest, ATaskMayPostAnother) {
   ran.get_future().get();
 }
 
-}  // namespace
+}  // namespace slow_tasks_test
 }  // namespace ddprun

@@ -9,7 +9,7 @@
 #include "rendezvous/json/event_json.h"
 
 namespace ddprun {
-namespace {
+namespace status_json_test {
 
 using Json = nlohmann::json;
 using std::chrono::seconds;
@@ -166,5 +166,5 @@ TEST(EventJsonTest, AnEndHasItsOutcomeAndALineIsOneLine) {
   EXPECT_EQ(json["exit_code"], 0);
 }
 
-}  // namespace
+}  // namespace status_json_test
 }  // namespace ddprun

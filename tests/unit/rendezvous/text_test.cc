@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace ddprun::wire {
-namespace {
+namespace text_test {
 
 using ::testing::ElementsAre;
 
@@ -46,5 +46,5 @@ TEST(NewestLinesTest, KeepsTheEndOfALineThatIsTooLongAlone) {
   EXPECT_THAT(NewestLines({"old", "0123456789"}, 64, 4), ElementsAre("6789"));
 }
 
-}  // namespace
+}  // namespace text_test
 }  // namespace ddprun::wire

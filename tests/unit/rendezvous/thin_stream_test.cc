@@ -22,7 +22,7 @@
 #include "tests/unit/rendezvous/messages_for_test.h"
 
 namespace ddprun {
-namespace {
+namespace thin_stream_test {
 
 bool SendsAgainSteadily(int fd) {
   int on = 0;
@@ -89,5 +89,5 @@ TEST(ThinStreamTest, AnAgentsConnectionSendsAgainSteadily) {
   client.Close();
 }
 
-}  // namespace
+}  // namespace thin_stream_test
 }  // namespace ddprun

@@ -15,7 +15,7 @@
 #include "tests/unit/rendezvous/messages_for_test.h"
 
 namespace ddprun::wire {
-namespace {
+namespace translate_test {
 
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -396,5 +396,5 @@ TEST(RecordTest, KeysNameTheirJob) {
   EXPECT_EQ(JobOfKey("node/a"), std::nullopt);
 }
 
-}  // namespace
+}  // namespace translate_test
 }  // namespace ddprun::wire

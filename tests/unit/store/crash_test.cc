@@ -21,7 +21,7 @@
 #include "tests/unit/store/store_driver.h"
 
 namespace ddprun {
-namespace {
+namespace crash_test {
 
 constexpr int kBursts = 24;
 constexpr int kOperationsOfLoad = 5;  // where there is no journal yet
@@ -154,5 +154,5 @@ INSTANTIATE_TEST_SUITE_P(Every, CrashTest,
                                          Kind{"PowerLossWhileCallsFail", true, true}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace crash_test
 }  // namespace ddprun

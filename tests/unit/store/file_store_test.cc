@@ -20,7 +20,7 @@
 #include "tests/unit/store/store_driver.h"
 
 namespace ddprun {
-namespace {
+namespace file_store_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -342,5 +342,5 @@ TEST_F(FileStoreFaultsTest, ACompactionThatFailsIsReportedOnceAndNothingIsLost) 
   EXPECT_EQ(MustLoad(store), (Entries{{"key", std::string(100, 'v')}}));
 }
 
-}  // namespace
+}  // namespace file_store_test
 }  // namespace ddprun

@@ -12,7 +12,7 @@
 #include "tests/unit/store/store_driver.h"
 
 namespace ddprun::journal {
-namespace {
+namespace journal_reader_test {
 
 using ::testing::HasSubstr;
 
@@ -237,5 +237,5 @@ TEST(JournalReaderTest, ABodyThatIsNoListOfWritesIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace journal_reader_test
 }  // namespace ddprun::journal

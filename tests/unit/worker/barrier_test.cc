@@ -27,7 +27,7 @@
 #include "worker/src/rank_list.h"
 
 namespace ddp {
-namespace {
+namespace barrier_test {
 
 using internal::BarrierWay;
 using std::chrono::milliseconds;
@@ -324,5 +324,5 @@ TEST(LogTest, OnlyRank0Speaks) {
   EXPECT_EQ(ranks[1].err + ranks[2].err, "");
 }
 
-}  // namespace
+}  // namespace barrier_test
 }  // namespace ddp

@@ -19,7 +19,7 @@
 #include "worker/src/durable_file.h"
 
 namespace ddp::internal {
-namespace {
+namespace checkpoint_damage_test {
 
 namespace fs = std::filesystem;
 using testing::DiskCall;
@@ -285,5 +285,5 @@ TEST(DamagedCheckpointTest, IsNeverLoadedAlwaysNamedAndTheOlderOneIsTaken) {
   std::printf("%d damaged files\n", sum);
 }
 
-}  // namespace
+}  // namespace checkpoint_damage_test
 }  // namespace ddp::internal

@@ -13,7 +13,7 @@
 #include "worker/src/durable_file.h"
 
 namespace ddp::internal {
-namespace {
+namespace checkpoint_folder_test {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
@@ -156,5 +156,5 @@ TEST_F(CheckpointFolderTest, UnreadableFilesAreNeitherCountedNorRemoved) {
                                    CheckpointName(60)));
 }
 
-}  // namespace
+}  // namespace checkpoint_folder_test
 }  // namespace ddp::internal

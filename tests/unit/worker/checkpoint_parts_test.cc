@@ -17,7 +17,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp {
-namespace {
+namespace checkpoint_parts_test {
 
 using ::testing::HasSubstr;
 using testing::StartedRanks;
@@ -322,5 +322,5 @@ TEST_F(CheckpointPartsTest, AnOptimizerItDoesNotKnowIsRefusedOnEveryRankWithTheO
   }
 }
 
-}  // namespace
+}  // namespace checkpoint_parts_test
 }  // namespace ddp

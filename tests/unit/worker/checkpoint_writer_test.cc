@@ -16,7 +16,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp::internal {
-namespace {
+namespace checkpoint_writer_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -215,5 +215,5 @@ TEST_F(CheckpointWriterTest, OldFilesAreRemovedOnlyAfterTheFolderIsSynced) {
                                  Kind::kRename, Kind::kSyncFolder, Kind::kRemove));
 }
 
-}  // namespace
+}  // namespace checkpoint_writer_test
 }  // namespace ddp::internal

@@ -22,7 +22,7 @@
 #include "worker/src/durable_file.h"
 
 namespace ddp {
-namespace {
+namespace checkpointer_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -386,5 +386,5 @@ TEST_F(CheckpointerTest, AFileThatDoesNotFitIsRaisedOnEveryRankAndChangesNothing
   }
 }
 
-}  // namespace
+}  // namespace checkpointer_test
 }  // namespace ddp

@@ -13,7 +13,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace ddp::internal {
-namespace {
+namespace chunk_ring_test {
 
 constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(60);
 constexpr std::chrono::milliseconds kNone{0};
@@ -93,5 +93,5 @@ TEST_F(ChunkRingTest, NoRoomIsAnErrorAndLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
-}  // namespace
+}  // namespace chunk_ring_test
 }  // namespace ddp::internal

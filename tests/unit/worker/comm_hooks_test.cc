@@ -16,7 +16,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp {
-namespace {
+namespace comm_hooks_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -170,5 +170,5 @@ TEST(JoinTest, DoesNotNestAndAnExceptionEndsIt) {
   EXPECT_EQ(ErrorOf([&] { model.join([] {}); }), "no error");
 }
 
-}  // namespace
+}  // namespace comm_hooks_test
 }  // namespace ddp

@@ -20,7 +20,7 @@
 #include "worker/src/short_slice.h"
 
 namespace ddp {
-namespace {
+namespace context_test {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -261,5 +261,5 @@ TEST(SeedTest, SameSeedSameNumbersUnlessAnOffsetIsGiven) {
   EXPECT_FALSE(torch::equal(torch::rand(3), first));
 }
 
-}  // namespace
+}  // namespace context_test
 }  // namespace ddp

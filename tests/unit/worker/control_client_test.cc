@@ -13,7 +13,7 @@
 #include "worker/contract/control.h"
 
 namespace ddp::internal {
-namespace {
+namespace control_client_test {
 
 // The agent's end, for one worker.
 class Agent {
@@ -97,5 +97,5 @@ TEST(ControlClientTest, SurvivesTheAgentsDeathAndFindsItsSuccessor) {
   EXPECT_EQ(agent.Receive(), "STEP=3");
 }
 
-}  // namespace
+}  // namespace control_client_test
 }  // namespace ddp::internal

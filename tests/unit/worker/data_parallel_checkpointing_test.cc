@@ -15,7 +15,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp {
-namespace {
+namespace data_parallel_checkpointing_test {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
@@ -121,5 +121,5 @@ TEST(ActivationCheckpointingTest, WithoutOneItIsAllowedOnceAndWithNothingUnused)
   }
 }
 
-}  // namespace
+}  // namespace data_parallel_checkpointing_test
 }  // namespace ddp

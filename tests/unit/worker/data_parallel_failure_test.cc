@@ -22,7 +22,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp {
-namespace {
+namespace data_parallel_failure_test {
 
 using std::chrono::seconds;
 using std::chrono::steady_clock;
@@ -301,5 +301,5 @@ TEST(JoinFailureTest, WorldSizesThatDifferAreFound) {
   }
 }
 
-}  // namespace
+}  // namespace data_parallel_failure_test
 }  // namespace ddp

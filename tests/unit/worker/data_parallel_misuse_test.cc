@@ -14,7 +14,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp {
-namespace {
+namespace data_parallel_misuse_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -129,5 +129,5 @@ TEST(MisuseTest, AStaticGraphThatChangesIsAnError) {
   }
 }
 
-}  // namespace
+}  // namespace data_parallel_misuse_test
 }  // namespace ddp

@@ -17,7 +17,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp {
-namespace {
+namespace data_parallel_semantics_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -356,5 +356,5 @@ TEST(StatisticsTest, SayWhereTheTimeOfAStepGoes) {
   EXPECT_LE(statistics.hidden_share(), 1);
 }
 
-}  // namespace
+}  // namespace data_parallel_semantics_test
 }  // namespace ddp

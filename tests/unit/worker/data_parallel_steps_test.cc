@@ -18,7 +18,7 @@
 #include "worker/src/compat.h"
 
 namespace ddp {
-namespace {
+namespace data_parallel_steps_test {
 
 using testing::Heads;
 using testing::StartedRanks;
@@ -260,5 +260,5 @@ TEST(StepsTest, BackwardMayMakeAGraphOfTheGradients) {
   }
 }
 
-}  // namespace
+}  // namespace data_parallel_steps_test
 }  // namespace ddp

@@ -13,7 +13,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp {
-namespace {
+namespace distributed_data_parallel_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -277,5 +277,5 @@ TEST(DistributedDataParallelTest, FrozenParametersAreSharedButNotAveraged) {
   EXPECT_THROW(DistributedDataParallel<Net>(ctx, net), ConfigError);
 }
 
-}  // namespace
+}  // namespace distributed_data_parallel_test
 }  // namespace ddp

@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace ddp {
-namespace {
+namespace distributed_sampler_test {
 
 using Indices = std::vector<std::size_t>;
 
@@ -351,5 +351,5 @@ TEST(DistributedSamplerTest, RefusesARankThatIsNotThere) {
   EXPECT_THROW(DistributedSampler(10, 0, 0), ConfigError);
 }
 
-}  // namespace
+}  // namespace distributed_sampler_test
 }  // namespace ddp

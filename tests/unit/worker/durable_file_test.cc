@@ -18,7 +18,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp::internal {
-namespace {
+namespace durable_file_test {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
@@ -154,5 +154,5 @@ TEST(AbandonedTemporariesTest, FilesWithOtherNamesAreNone) {
   EXPECT_THAT(AbandonedTemporaries(folder.path(), "step-"), IsEmpty());
 }
 
-}  // namespace
+}  // namespace durable_file_test
 }  // namespace ddp::internal

@@ -23,7 +23,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp {
-namespace {
+namespace failure_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -286,5 +286,5 @@ TEST(FailureTest, ShutdownDoesNotHangWhenThePeersAreDead) {
   EXPECT_EQ(ranks[1].signal, SIGKILL);
 }
 
-}  // namespace
+}  // namespace failure_test
 }  // namespace ddp

@@ -17,7 +17,7 @@
 #include "worker/src/checkpoint_folder.h"
 
 namespace ddp::internal {
-namespace {
+namespace folder_owner_test {
 
 namespace fs = std::filesystem;
 using ddprun::CheckpointOwner;
@@ -154,5 +154,5 @@ TEST_F(FolderOwnerTest, ARefusedCheckpointLeavesNothing) {
   EXPECT_EQ(files, 2);  // the checkpoint and the owner
 }
 
-}  // namespace
+}  // namespace folder_owner_test
 }  // namespace ddp::internal

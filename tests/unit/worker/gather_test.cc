@@ -13,7 +13,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp {
-namespace {
+namespace gather_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -194,5 +194,5 @@ TEST(GatherTest, AJobOfOneHasItsOwn) {
   EXPECT_EQ(two[1].item<double>(), 2.0);
 }
 
-}  // namespace
+}  // namespace gather_test
 }  // namespace ddp

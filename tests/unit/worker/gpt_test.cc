@@ -11,7 +11,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp {
-namespace {
+namespace gpt_test {
 
 using ::testing::AllOf;
 using testing::CountInErr;
@@ -121,5 +121,5 @@ TEST(GptTest, AUsageErrorNamesTheFlag) {
   }
 }
 
-}  // namespace
+}  // namespace gpt_test
 }  // namespace ddp

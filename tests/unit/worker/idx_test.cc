@@ -11,7 +11,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace mnist {
-namespace {
+namespace idx_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -90,5 +90,5 @@ TEST_F(IdxTest, AMissingFileIsNamed) {
   EXPECT_THAT(Reason(), AllOf(HasSubstr(folder_ / "f is missing"), HasSubstr("get_mnist.sh")));
 }
 
-}  // namespace
+}  // namespace idx_test
 }  // namespace mnist

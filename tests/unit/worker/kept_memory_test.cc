@@ -10,7 +10,7 @@
 #include <string>
 
 namespace ddp::internal {
-namespace {
+namespace kept_memory_test {
 
 long PageFaults() {
   rusage usage{};
@@ -58,5 +58,5 @@ TEST(KeptMemoryTest, TheEnvironmentsOwnSettingsAreLeftAlone) {
   EXPECT_TRUE(tunables("glibc.rtld.nns=4"));
 }
 
-}  // namespace
+}  // namespace kept_memory_test
 }  // namespace ddp::internal

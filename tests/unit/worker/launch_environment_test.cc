@@ -8,7 +8,7 @@
 #include <string>
 
 namespace ddp::internal {
-namespace {
+namespace launch_environment_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -110,5 +110,5 @@ TEST(LaunchEnvironmentTest, RefusesWhatIsNoNumberOrOutOfRange) {
   }
 }
 
-}  // namespace
+}  // namespace launch_environment_test
 }  // namespace ddp::internal

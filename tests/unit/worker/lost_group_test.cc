@@ -30,7 +30,7 @@
 #include "worker/src/state_image.h"
 
 namespace ddp {
-namespace {
+namespace lost_group_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -290,5 +290,5 @@ TEST(StateImageTest, CopiesByWayOfOtherMemoryWhenItIsAwaited) {
   EXPECT_EQ(memory, expected);
 }
 
-}  // namespace
+}  // namespace lost_group_test
 }  // namespace ddp

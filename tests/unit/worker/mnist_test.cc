@@ -12,7 +12,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp {
-namespace {
+namespace mnist_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -179,5 +179,5 @@ TEST_F(MnistTest, AUsageErrorNamesTheFlag) {
   }
 }
 
-}  // namespace
+}  // namespace mnist_test
 }  // namespace ddp

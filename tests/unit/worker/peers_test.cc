@@ -17,7 +17,7 @@
 #include "worker/src/peer_report.h"
 
 namespace ddp::internal {
-namespace {
+namespace peers_test {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -347,5 +347,5 @@ TEST(ActivityTest, SaysWhereTheProcessIs) {
             "has finished backward of step 4 and is outside of collectives");
 }
 
-}  // namespace
+}  // namespace peers_test
 }  // namespace ddp::internal

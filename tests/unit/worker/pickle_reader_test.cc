@@ -11,7 +11,7 @@
 #include "worker/src/format_error.h"
 
 namespace ddp::internal {
-namespace {
+namespace pickle_reader_test {
 
 using ::ddp::testing::Little;
 using ::testing::HasSubstr;
@@ -166,5 +166,5 @@ TEST(PickleReaderTest, RefusesMoreThanAnyStateDictNeeds) {
               HasSubstr("64 MiB"));
 }
 
-}  // namespace
+}  // namespace pickle_reader_test
 }  // namespace ddp::internal

@@ -15,7 +15,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp {
-namespace {
+namespace restore_failure_test {
 
 using ::testing::HasSubstr;
 using testing::RankResult;
@@ -84,5 +84,5 @@ TEST_P(RestoreFailureTest, TheDeathOfARankEndsAllOthers) {
 // The source's neighbour, the leader of another node, and its follower.
 INSTANTIATE_TEST_SUITE_P(Victims, RestoreFailureTest, ::testing::Values(1, 2, 3));
 
-}  // namespace
+}  // namespace restore_failure_test
 }  // namespace ddp

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace ddp::internal {
-namespace {
+namespace restore_order_test {
 
 using ::testing::HasSubstr;
 
@@ -94,5 +94,5 @@ TEST(RestoreOrderTest, TheMakerIsWrittenWhereTheLauncherSaysWhoThatIs) {
             (Metadata{{"ddprun_job", "job"}, {"ddprun_epoch", "1"}, {"ddprun_generation", "5"}}));
 }
 
-}  // namespace
+}  // namespace restore_order_test
 }  // namespace ddp::internal

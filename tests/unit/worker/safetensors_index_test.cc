@@ -10,7 +10,7 @@
 #include "worker/src/format_error.h"
 
 namespace ddp::internal {
-namespace {
+namespace safetensors_index_test {
 
 using ::ddp::testing::Little;
 using ::ddp::testing::MakeSafetensors;
@@ -136,5 +136,5 @@ TEST(SafetensorsIndexTest, RefusesWhatIsThereTwice) {
               HasSubstr("has shape twice"));
 }
 
-}  // namespace
+}  // namespace safetensors_index_test
 }  // namespace ddp::internal

@@ -15,7 +15,7 @@
 #include "worker/src/durable_file.h"
 
 namespace ddp::internal {
-namespace {
+namespace safetensors_test {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
@@ -149,5 +149,5 @@ TEST_F(SafetensorsTest, RefusesAFolderAndAMissingFileWhichIsNoDamage) {
   EXPECT_FALSE(IsDamaged(folder_ / "none"));
 }
 
-}  // namespace
+}  // namespace safetensors_test
 }  // namespace ddp::internal

@@ -9,7 +9,7 @@
 #include <thread>
 
 namespace ddp::internal {
-namespace {
+namespace short_slice_test {
 
 constexpr std::uint64_t kShort = 100'000;
 
@@ -39,5 +39,5 @@ TEST(ShortSliceTest, AThreadOfAnotherPolicyIsLeftAlone) {
   }).join();
 }
 
-}  // namespace
+}  // namespace short_slice_test
 }  // namespace ddp::internal

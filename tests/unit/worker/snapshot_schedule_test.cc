@@ -5,7 +5,7 @@
 #include <chrono>
 
 namespace ddp::internal {
-namespace {
+namespace snapshot_schedule_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -56,5 +56,5 @@ TEST(SnapshotScheduleTest, AGivenTimeBecomesSteps) {
   EXPECT_EQ(schedule.steps(), 50);
 }
 
-}  // namespace
+}  // namespace snapshot_schedule_test
 }  // namespace ddp::internal

@@ -13,7 +13,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp::internal {
-namespace {
+namespace snapshot_slots_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -181,5 +181,5 @@ TEST_F(SnapshotSlotsTest, AFolderThatIsNotThereIsAnError) {
   EXPECT_THAT(Files(), IsEmpty());
 }
 
-}  // namespace
+}  // namespace snapshot_slots_test
 }  // namespace ddp::internal

@@ -23,7 +23,7 @@
 #include "worker/src/checkpoint_folder.h"
 
 namespace ddp {
-namespace {
+namespace snapshot_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -437,5 +437,5 @@ TEST_F(SnapshotTest, StepsThatAreDueAreSaved) {
               ElementsAre(internal::CheckpointName(3), internal::CheckpointName(6)));
 }
 
-}  // namespace
+}  // namespace snapshot_test
 }  // namespace ddp

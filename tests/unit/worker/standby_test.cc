@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace ddp::internal {
-namespace {
+namespace standby_test {
 
 // In a process of its own: the environment is everybody's.
 [[noreturn]] void Check(bool ok) { std::_Exit(ok ? 0 : 1); }
@@ -60,5 +60,5 @@ TEST(StandbyTest, WithoutAnAgentItSaysSoInsteadOfWaiting) {
   EXPECT_THROW(WaitAsStandby(&client), std::runtime_error);
 }
 
-}  // namespace
+}  // namespace standby_test
 }  // namespace ddp::internal

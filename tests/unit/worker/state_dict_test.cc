@@ -18,7 +18,7 @@
 #include "worker/src/torch_archive.h"
 
 namespace ddp {
-namespace {
+namespace state_dict_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -333,5 +333,5 @@ TEST_F(StateDictTest, AnErrorNamesTheFile) {
   EXPECT_THAT(Reason(folder_ / "empty"), HasSubstr("neither"));
 }
 
-}  // namespace
+}  // namespace state_dict_test
 }  // namespace ddp

@@ -18,7 +18,7 @@
 #include "worker/src/tcp.h"
 
 namespace ddp::internal {
-namespace {
+namespace state_links_test {
 
 using std::chrono::milliseconds;
 using ::testing::AllOf;
@@ -173,5 +173,5 @@ TEST_F(StateLinksOfTwoTest, SilenceIsAnErrorThatNamesWhoIsSilent) {
                   "rank 9, to which the state is sent, has done nothing for 1 s"));
 }
 
-}  // namespace
+}  // namespace state_links_test
 }  // namespace ddp::internal

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace ddp::internal {
-namespace {
+namespace state_route_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -99,5 +99,5 @@ TEST(StateRouteTest, ReachesEveryRankOnce) {
   }
 }
 
-}  // namespace
+}  // namespace state_route_test
 }  // namespace ddp::internal

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace ddp::internal {
-namespace {
+namespace straggler_watch_test {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
@@ -159,5 +159,5 @@ TEST(StragglerWatchTest, SaysWhoAndWhatItCosts) {
             "all of them 5.2 ms a step");
 }
 
-}  // namespace
+}  // namespace straggler_watch_test
 }  // namespace ddp::internal

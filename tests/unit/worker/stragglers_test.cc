@@ -17,7 +17,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp {
-namespace {
+namespace stragglers_test {
 
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
@@ -202,5 +202,5 @@ TEST(StragglersTest, AJobOfOneHasNone) {
   EXPECT_THROW(Model(ctx, std::make_shared<Sleeper>(false), options), ConfigError);
 }
 
-}  // namespace
+}  // namespace stragglers_test
 }  // namespace ddp

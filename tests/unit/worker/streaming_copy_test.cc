@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace ddp::internal {
-namespace {
+namespace streaming_copy_test {
 
 // Every size and place around the lines of the cache, and not a byte beside.
 TEST(StreamingCopyTest, CopiesWhatItIsToldAndNoMore) {
@@ -29,5 +29,5 @@ TEST(StreamingCopyTest, CopiesWhatItIsToldAndNoMore) {
   }
 }
 
-}  // namespace
+}  // namespace streaming_copy_test
 }  // namespace ddp::internal

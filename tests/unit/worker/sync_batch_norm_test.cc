@@ -13,7 +13,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp {
-namespace {
+namespace sync_batch_norm_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -499,5 +499,5 @@ TEST(ConvertSyncBatchNormTest, ABatchNormItselfIsReplacedByWhatItReturns) {
   EXPECT_EQ(Describe(*converted), Describe(*norm));
 }
 
-}  // namespace
+}  // namespace sync_batch_norm_test
 }  // namespace ddp

@@ -11,7 +11,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp::internal {
-namespace {
+namespace tcp_test {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -59,5 +59,5 @@ TEST(LocalAddressTest, UnknownHostIsAnErrorThatNamesIt) {
   }
 }
 
-}  // namespace
+}  // namespace tcp_test
 }  // namespace ddp::internal

@@ -13,7 +13,7 @@
 #include "worker/src/format_error.h"
 
 namespace ddp::internal {
-namespace {
+namespace torch_archive_test {
 
 using ::ddp::testing::Little;
 using ::ddp::testing::MakeZip;
@@ -239,5 +239,5 @@ TEST(TorchArchiveTest, RefusesOtherFilesWithTheReason) {
   EXPECT_THAT(reason(MakeZip({{"x/other", "", 0, 0, 0, 0, ""}})), HasSubstr("x/data.pkl"));
 }
 
-}  // namespace
+}  // namespace torch_archive_test
 }  // namespace ddp::internal

@@ -11,7 +11,7 @@
 #include "tests/unit/worker/multi_rank.h"
 
 namespace ddp {
-namespace {
+namespace verify_test {
 
 using ::testing::ElementsAre;
 using testing::InRank;
@@ -180,5 +180,5 @@ TEST(VerifyTest, ManyDifferencesAreNamedInPartAndPrintedOnce) {
   EXPECT_THAT(ranks[1].err, ::testing::EndsWith("rank 0; and 2 more tensors\n"));
 }
 
-}  // namespace
+}  // namespace verify_test
 }  // namespace ddp

@@ -12,7 +12,7 @@
 #include "worker/src/format_error.h"
 
 namespace ddp::internal {
-namespace {
+namespace zip_directory_test {
 
 using ::ddp::testing::MakeZip;
 using ::ddp::testing::ZipItem;
@@ -126,5 +126,5 @@ TEST(ZipDirectoryTest, RefusesToReadWhatIsCompressed) {
   EXPECT_THROW(zip.Read("a/y"), FormatError);
 }
 
-}  // namespace
+}  // namespace zip_directory_test
 }  // namespace ddp::internal
