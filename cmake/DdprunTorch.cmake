@@ -100,14 +100,11 @@ if(NOT DDPRUN_AUTOGRAD_CONTEXT)
                              ${CMAKE_SOURCE_DIR}/worker/src/compat/include)
 endif()
 
-# Gives `target` the flags above and the shared precompiled header. libtorch's headers take 20 s
-# to parse without it. Even with it each source costs seconds for what it takes from them, so several
-# are compiled as one.
-option(DDPRUN_UNITY_BUILD "Compile several of the sources that use libtorch at once" ON)
+# Gives `target` the flags above and the shared precompiled header: libtorch's headers take 20 s to
+# parse without it.
 function(ddprun_use_torch target)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:ddprun_torch>)
-  set_target_properties(${target} PROPERTIES
-    UNITY_BUILD ${DDPRUN_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 6)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${DDPRUN_UNITY_BUILD})
   if(target STREQUAL "ddp")
     target_precompile_headers(${target} PRIVATE <torch/torch.h>)
   else()

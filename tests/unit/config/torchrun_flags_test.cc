@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "launcher/config/cli.h"
 #include "tests/unit/config/fake_host.h"
+#include "tests/unit/config/parse_command.h"
 
 namespace ddprun {
 namespace torchrun_flags_test {
@@ -19,28 +20,21 @@ using testing::StartsWith;
 
 using Arguments = std::vector<std::string>;
 
-Command Parse(Arguments arguments, const FakeHost& host) {
+Arguments WithCommand(Arguments arguments) {
   arguments.push_back("./train");
-  std::vector<const char*> argv = {"ddprun"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  return ParseCommandLine(static_cast<int>(argv.size()), argv.data(), host);
+  return arguments;
 }
 
-RunCommand RunOf(const Arguments& arguments, const FakeHost& host = {}) {
-  const Command command = Parse(arguments, host);
-  if (const auto* error = std::get_if<CommandLineError>(&command)) {
-    ADD_FAILURE() << error->message;
-    return {};
-  }
-  return std::get<RunCommand>(command);
+RunCommand RunWith(const Arguments& arguments, const FakeHost& host = {}) {
+  return ParseAs<RunCommand>(WithCommand(arguments), host);
 }
 
 JobConfig JobOf(const Arguments& arguments, const FakeHost& host = {}) {
-  return RunOf(arguments, host).config;
+  return RunWith(arguments, host).config;
 }
 
 std::string ErrorOf(const Arguments& arguments, const FakeHost& host = {}) {
-  const Command command = Parse(arguments, host);
+  const Command command = Parse(WithCommand(arguments), host);
   const auto* error = std::get_if<CommandLineError>(&command);
   return error == nullptr ? "no error" : error->message;
 }
@@ -193,7 +187,7 @@ TEST(C10dModeTest, SeveralNodesNeedAPortToMeetAt) {
 }
 
 TEST(C10dModeTest, WhatIsForStaticModeIsNoted) {
-  EXPECT_THAT(RunOf({"--rdzv-backend=c10d", "--rdzv-endpoint=n1", "--node-rank=3"}).notes,
+  EXPECT_THAT(RunWith({"--rdzv-backend=c10d", "--rdzv-endpoint=n1", "--node-rank=3"}).notes,
               ElementsAre(StartsWith("--node-rank has no effect: with c10d")));
 }
 
@@ -220,8 +214,8 @@ TEST(RunPathTest, TheScriptRunsUnderRunpyWhateverItsName) {
 }
 
 TEST(SignalsToHandleTest, TakesTheSignalsThatAreHandled) {
-  EXPECT_THAT(RunOf({"--signals-to-handle", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"}).notes, IsEmpty());
-  RunOf({"--signals_to_handle=SIGTERM, SIGUSR1,SIGUSR2"});
+  EXPECT_THAT(RunWith({"--signals-to-handle", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"}).notes, IsEmpty());
+  RunWith({"--signals_to_handle=SIGTERM, SIGUSR1,SIGUSR2"});
   for (const char* const name : {"SIGKILL", "TERM", "15", ""}) {
     EXPECT_THAT(ErrorOf({std::string("--signals-to-handle=SIGTERM,") + name}),
                 StartsWith("--signals-to-handle: expected names among SIGTERM,SIGINT"));
