@@ -2,7 +2,7 @@
 # What a reviewer should not have to look for. Names every finding; exits 1 if there is one.
 #   format     clang-format agrees with every C++ file
 #   layers     no #include breaks the arrows of docs/architecture.md
-#   tests      every test source is named by its folder's CMakeLists.txt
+#   tests      every test source is named by the nearest CMakeLists.txt
 #   warnings   every target of ours is compiled with -Wall -Wextra -Werror
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -46,6 +46,25 @@ for arrow in "${arrows[@]}"; do
     finding layers "$line"
   done < <(sources "$folder" | xargs -r grep -HnE "#include.*(${arrow#*|})" || true)
 done
+# Each folder of worker/src may include those named before it. The first ones make ddp_base.
+without_torch=(base agent peers formats storage transfer)
+with_torch=(compat group collectives data_parallel state restore checkpoint run)
+allowed=
+for folder in "${without_torch[@]}" "${with_torch[@]}"; do
+  allowed+="${allowed:+|}$folder"
+  while IFS= read -r line; do
+    finding layers "$line: runs upwards"
+  done < <(sources "worker/src/$folder" |
+    xargs -r grep -HnE '#include "worker/src/' | grep -vE "\"worker/src/($allowed)/" || true)
+done
+while IFS= read -r file; do
+  finding layers "$file: its folder has no place in the order of worker/src"
+done < <(sources worker/src | grep -vE "^worker/src/($allowed)/" || true)
+while IFS= read -r line; do
+  finding layers "$line: ddp_base has no libtorch"
+done < <(sources "${without_torch[@]/#/worker/src/}" |
+  xargs -r grep -HnE "#include.*($no_torch)|#include +<ddp/" |
+  grep -vE '<ddp/(errors|save_status|data_parallel_options)\.h>' || true)
 # yaml-cpp and CLI11 stop in launcher/config (CLI11 also parses the example's flags).
 while IFS= read -r line; do
   finding layers "$line: yaml-cpp and CLI11 stop in launcher/config"
@@ -60,7 +79,8 @@ done < <(sources rendezvous/core launcher/core |
 # ---- tests ----
 while read -r file; do
   folder=$(dirname "$file")
-  grep -qs "\b$(basename "$file")\b" "$folder/CMakeLists.txt" ||
+  while [[ ! -e $folder/CMakeLists.txt ]]; do folder=$(dirname "$folder"); done
+  grep -qs "\b${file#"$folder/"}\b" "$folder/CMakeLists.txt" ||
     finding tests "$file is not in $folder/CMakeLists.txt"
 done < <(sources tests | grep -E '_(test|bench)\.cc$')
 

@@ -71,7 +71,7 @@ class Run:
 
     def command(self):
         if self.arguments.workers == "python":
-            return ["/usr/bin/python3", os.path.join(ROOT, "tests/chaos/python_worker.py"),
+            return ["/usr/bin/python3", os.path.join(ROOT, "tests/programs/python_worker.py"),
                     self.steps]
         return [os.path.join(self.arguments.bin, "mnist_ddp"), "--data",
                 os.path.join(ROOT, "tests/data/mnist"), "--limit-train", "2000", "--epochs", "50",

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "tests/fuzz/require.h"
-#include "worker/src/tensor_index.h"
+#include "worker/src/formats/tensor_index.h"
 
 namespace ddp::internal {
 

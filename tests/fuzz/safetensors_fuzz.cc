@@ -5,8 +5,8 @@
 
 #include "tests/fuzz/index_check.h"
 #include "tests/fuzz/require.h"
-#include "worker/src/format_error.h"
-#include "worker/src/safetensors_index.h"
+#include "worker/src/formats/format_error.h"
+#include "worker/src/formats/safetensors_index.h"
 
 namespace ddp::internal {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "tests/fuzz/index_check.h"
 #include "tests/fuzz/require.h"
-#include "worker/src/format_error.h"
-#include "worker/src/torch_archive.h"
+#include "worker/src/formats/format_error.h"
+#include "worker/src/formats/torch_archive.h"
 
 namespace ddp::internal {
 namespace {

@@ -50,7 +50,7 @@ class RestoreTest : public testing::Test {
                                       "--checkpoint-dir", Disk(job_.size())};
     flags.insert(flags.end(), more.begin(), more.end());
     flags.insert(flags.end(),
-                 {"--", "/usr/bin/python3", SourceDir() + "/tests/integration/restore_worker.py"});
+                 {"--", "/usr/bin/python3", SourceDir() + "/tests/programs/restore_worker.py"});
     flags.insert(flags.end(), steps.begin(), steps.end());
     return job_.AddNode(flags);
   }
@@ -113,7 +113,7 @@ TEST_F(RestoreTest, ACheckpointThatIsOnTheDiskAtTheStartIsTaken) {
   first.Wait();
   job_.AddNode({"--rdzv-endpoint", daemon_.endpoint(), "--rdzv-id", "another-name",
                 "--nproc-per-node", "1", "--checkpoint-dir", Disk(0), "--", "/usr/bin/python3",
-                SourceDir() + "/tests/integration/restore_worker.py", "0"});
+                SourceDir() + "/tests/programs/restore_worker.py", "0"});
   EXPECT_EQ(job_.node(1).ExitCode(), 0) << job_.node(1).err();
   // Made before this job, so of no generation that it knows.
   EXPECT_EQ(Said(job_.node(1), "restore"), "10 0 durable 0 -1");

@@ -1,5 +1,5 @@
 """A C++ worker that calls ddp::init() finds its place under every kind of launcher: ddprun, torchrun,
-variables set by hand, and none. $CONTEXT_PROBE: tests/unit/worker/context_probe.cc."""
+variables set by hand, and none. $CONTEXT_PROBE: tests/programs/context_probe.cc."""
 
 import json
 import os

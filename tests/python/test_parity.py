@@ -11,7 +11,7 @@ with batches of different sizes, with Python's BatchNorm1d on ranks that each ha
 One adds up what the other adds in parts: equal within the case's "bound", and to the last bit on one
 rank. Seen red, by 0.2, when backward used the sums of its own rank instead of those of all.
 
-$PARITY_TRAINER: parity_trainer.cc. Without $DDPRUN, of the worker library alone, no launcher.
+$PARITY_TRAINER: tests/programs/parity_trainer.cc. Without $DDPRUN, of the worker library alone, no launcher.
 """
 
 import collections

@@ -11,7 +11,7 @@ ROOT = launchers.HERE.parent.parent
 
 class ParityTableTest(unittest.TestCase):
     def test_every_test_that_it_names_exists(self):
-        sources = "".join(p.read_text() for p in (ROOT / "tests/unit/worker").glob("*_test.cc"))
+        sources = "".join(p.read_text() for p in (ROOT / "tests/unit/worker").rglob("*_test.cc"))
         there = {f"{suite}.{name}"
                  for suite, name in re.findall(r"^TEST(?:_F)?\((\w+),\s*(\w+)\)", sources, re.M)}
         cases = json.loads((launchers.HERE / "parity_cases.json").read_text())

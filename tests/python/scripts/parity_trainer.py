@@ -1,4 +1,5 @@
-"""The cases of parity_cases.json under Python's DistributedDataParallel: see parity_trainer.cc."""
+"""The cases of parity_cases.json under Python's DistributedDataParallel: see
+tests/programs/parity_trainer.cc."""
 
 import contextlib
 import json

@@ -4,7 +4,7 @@
 
 #include <ATen/autocast_mode.h>
 
-#include "worker/src/compat.h"
+#include "worker/src/compat/compat.h"
 
 namespace gpt {
 

@@ -1,0 +1,65 @@
+// A worker for tests of warm standbys: begins as ddp::init() does, then makes steps until somebody
+// kills it.
+//
+//     standby_worker FOLDER MODE
+//
+// FOLDER gets a file `<generation>.<rank>` with the lines "pid N", "warm yes|no" and the worker's
+// environment, when its first step is made; and `waits.N` when a standby N is about to wait. MODE:
+//     train     as above
+//     dies      a standby ends before it waits, with exit code 3
+//     unable    never says that it could be a standby; makes `started.N` at each start
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include "worker/contract/control.h"
+#include "worker/src/agent/control_client.h"
+#include "worker/src/agent/standby.h"
+
+namespace {
+
+namespace control = ddprun::control;
+using ddp::internal::ControlClient;
+
+// Seen whole or not at all.
+void Write(const std::string& path, const std::string& text) {
+  const std::string temporary = path + ".tmp" + std::to_string(getpid());
+  std::ofstream(temporary) << text;
+  std::filesystem::rename(temporary, path);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 64;
+  const std::string folder = argv[1];
+  const std::string mode = argv[2];
+  ControlClient& agent = ControlClient::Process();
+  const std::string pid = std::to_string(getpid());
+  if (mode == "unable") Write(folder + "/started." + pid, "");
+  const bool standby = ddp::internal::IsStandby();
+  if (standby) {
+    const char* const rank = std::getenv("RANK");
+    std::cerr << "rank before: " << (rank == nullptr ? "none" : rank) << "\n";
+    if (mode == "dies") {
+      std::cerr << "no such dataset\n";
+      return 3;
+    }
+    std::printf("before\n");  // stays in stdio's buffer
+    Write(folder + "/waits." + pid, std::getenv("LOCAL_RANK"));
+    ddp::internal::WaitAsStandby(&agent);
+  }
+  if (mode != "unable") agent.Send(control::kStandby, control::kAble);
+  std::printf("after\n");
+  std::fflush(stdout);
+  std::string text = "pid " + pid + "\nwarm " + (standby ? "yes" : "no") + "\n";
+  for (char** entry = environ; *entry != nullptr; ++entry) text += *entry + std::string("\n");
+  agent.Send(control::kStep, "1");
+  Write(folder + "/" + std::getenv("DDPRUN_GENERATION") + "." + std::getenv("RANK"), text);
+  for (;;) pause();
+}

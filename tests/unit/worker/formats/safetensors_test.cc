@@ -1,0 +1,153 @@
+#include "worker/src/formats/safetensors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/support/temp_dir.h"
+#include "tests/unit/worker/support/multi_rank.h"
+#include "worker/src/storage/durable_file.h"
+
+namespace ddp::internal {
+namespace safetensors_test {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+bool IsDamaged(const std::string& path) {
+  try {
+    SafetensorsFile::Open(path);
+  } catch (const DamagedError&) {
+    return true;
+  } catch (const FormatError&) {
+  }
+  return false;
+}
+
+class SafetensorsTest : public ::testing::Test {
+ protected:
+  SafetensorsTest() {
+    std::vector<TensorBytes> tensors = {{{"model.odd", "U8", {3}}, bytes_, sizeof(bytes_)},
+                                        {{"model.weight", "F32", {2, 2}}, floats_, sizeof(floats_)},
+                                        {{"optim.0.step", "I64", {}}, &step_, sizeof(step_)},
+                                        {{"model.none", "F32", {0, 4}}, floats_, 0}};
+    const std::string header = BuildHeader(&tensors, {{"step", "7"}});
+    std::vector<std::string_view> pieces = {header};
+    for (const TensorBytes& tensor : tensors) {
+      pieces.emplace_back(static_cast<const char*>(tensor.data), tensor.size);
+    }
+    WriteDurably(folder_.path(), "f", pieces);
+    whole_ = testing::ReadFile(path());
+  }
+
+  std::string path() const { return folder_ / "f"; }
+
+  void Rewrite(const std::string& content) const {
+    std::ofstream(path(), std::ios::binary | std::ios::trunc) << content;
+  }
+
+  // Why the file cannot be opened.
+  std::string Reason(SafetensorsFile::Check check = SafetensorsFile::Check::kAll) const {
+    try {
+      SafetensorsFile::Open(path(), check);
+    } catch (const FormatError& e) {
+      return e.what();
+    }
+    return "it is fine";
+  }
+
+  ddprun::TempDir folder_;
+  const unsigned char bytes_[3] = {1, 2, 3};
+  const float floats_[4] = {1.5f, -2, 3, 4};
+  const std::int64_t step_ = 12;
+  std::string whole_;
+};
+
+TEST_F(SafetensorsTest, ReadsBackWhatWasWritten) {
+  const SafetensorsFile file = SafetensorsFile::Open(path());
+  EXPECT_EQ(file.metadata().at("step"), "7");
+  ASSERT_EQ(file.tensors().size(), 4u);
+  for (const TensorBytes& tensor : file.tensors()) {
+    if (tensor.info.name == "model.weight") {
+      EXPECT_EQ(tensor.info.shape, (std::vector<std::int64_t>{2, 2}));
+      EXPECT_EQ(std::memcmp(tensor.data, floats_, sizeof(floats_)), 0);
+    } else if (tensor.info.name == "optim.0.step") {
+      EXPECT_TRUE(tensor.info.shape.empty());
+      EXPECT_EQ(std::memcmp(tensor.data, &step_, sizeof(step_)), 0);
+    }
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data) % DtypeSize(tensor.info.dtype), 0u);
+  }
+}
+
+TEST_F(SafetensorsTest, FollowsThePublishedFormat) {
+  std::uint64_t size = 0;
+  std::memcpy(&size, whole_.data(), 8);
+  EXPECT_EQ(size % 8, 0u);
+  const auto header = nlohmann::json::parse(whole_.substr(8, size));
+  EXPECT_EQ(header["model.weight"]["dtype"], "F32");
+  EXPECT_EQ(header["model.weight"]["shape"], (std::vector<int>{2, 2}));
+  for (const auto& item : header["__metadata__"]) EXPECT_TRUE(item.is_string());
+  const std::size_t begin = header["model.weight"]["data_offsets"][0];
+  EXPECT_EQ(std::memcmp(whole_.data() + 8 + size + begin, floats_, sizeof(floats_)), 0);
+}
+
+TEST_F(SafetensorsTest, RefusesEveryTruncation) {
+  for (std::size_t size = 0; size < whole_.size(); ++size) {
+    Rewrite(whole_.substr(0, size));
+    ASSERT_THROW(SafetensorsFile::Open(path()), DamagedError) << size << " bytes";
+    ASSERT_THAT(Reason(), HasSubstr("too short")) << size << " bytes";
+    ASSERT_THAT(Reason(SafetensorsFile::Check::kStructure), HasSubstr("too short")) << size;
+  }
+}
+
+TEST_F(SafetensorsTest, TheCheckOfTheStructureDoesNotReadTheTensors) {
+  std::string damaged = whole_;
+  damaged.back() ^= 1;
+  Rewrite(damaged);
+  EXPECT_EQ(Reason(SafetensorsFile::Check::kStructure), "it is fine");
+  EXPECT_THROW(SafetensorsFile::Open(path()), DamagedError);
+}
+
+TEST_F(SafetensorsTest, RefusesEveryFlippedBit) {
+  for (std::size_t i = 0; i < whole_.size(); ++i) {
+    // Spaces behind the header are not worth protecting.
+    if (whole_[i] == ' ' && whole_.find_first_not_of(' ', i) > whole_.find('}', i)) continue;
+    std::string damaged = whole_;
+    damaged[i] ^= 1;
+    Rewrite(damaged);
+    ASSERT_NE(Reason(), "it is fine") << "byte " << i << " '" << whole_[i] << "'";
+  }
+}
+
+TEST_F(SafetensorsTest, RefusesBytesBehindTheEnd) {
+  Rewrite(whole_ + "x");
+  EXPECT_THAT(Reason(), HasSubstr("but the file has"));
+}
+
+// Whoever wrote it can read it: it must not be taken for damaged.
+TEST_F(SafetensorsTest, RefusesAnotherFormatVersionWhichIsNoDamage) {
+  std::string other = whole_;
+  const std::string key = std::string("\"") + kFormatKey + "\":\"";
+  other[other.find(key) + key.size()] = '2';
+  Rewrite(other);
+  EXPECT_EQ(Reason(), "its format version is 2, expected 1");
+  Rewrite(std::string("\2\0\0\0\0\0\0\0{}", 10));  // of another program
+  EXPECT_EQ(Reason(), "its format version is missing, expected 1");
+  EXPECT_FALSE(IsDamaged(path()));
+}
+
+TEST_F(SafetensorsTest, RefusesAFolderAndAMissingFileWhichIsNoDamage) {
+  EXPECT_THROW(SafetensorsFile::Open(folder_.path()), FormatError);
+  EXPECT_THROW(SafetensorsFile::Open(folder_ / "none"), FormatError);
+  EXPECT_FALSE(IsDamaged(folder_.path()));
+  EXPECT_FALSE(IsDamaged(folder_ / "none"));
+}
+
+}  // namespace safetensors_test
+}  // namespace ddp::internal

@@ -1,0 +1,294 @@
+// What becomes of a job whose collectives do not fail when a rank is lost, as NCCL's do not: they
+// are aborted, and nothing that could have come out of them is used. Here the group is Gloo's; its
+// "abort" only counts.
+#include "worker/src/peers/lost_group.h"
+
+#include <ddp/ddp.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <vector>
+
+#include "tests/support/temp_dir.h"
+#include "tests/unit/worker/support/multi_rank.h"
+#include "worker/src/compat/compat.h"
+#include "worker/src/group/failure.h"
+#include "worker/src/group/nccl_group.h"
+#include "worker/src/group/process_group.h"
+#include "worker/src/peers/peers.h"
+#include "worker/src/state/state_image.h"
+
+namespace ddp {
+namespace lost_group_test {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::RankResult;
+using testing::RunRanks;
+using ::testing::StartsWith;
+using ::testing::ThrowsMessage;
+
+// Of a rank whose only peer is lost: the peer has ended by the time that `body` runs.
+int RunSurvivor(const std::function<int(const Context&)>& body) {
+  return run([&] {
+    const Context ctx = init();
+    barrier(ctx);
+    if (ctx.rank() == 1) raise(SIGKILL);
+    return body(ctx);
+  });
+}
+
+std::vector<RankResult> RunBoth() {
+  testing::Job job;
+  job.world_size = 2;
+  std::vector<RankResult> ranks = RunRanks(job);
+  EXPECT_EQ(ranks[1].signal, SIGKILL) << ranks[1].out << ranks[1].err;
+  return ranks;
+}
+
+constexpr std::chrono::milliseconds kLong = std::chrono::minutes(10);
+
+// A plan whose abort tells that it was called, and whose end must not come.
+struct Plan : internal::LossPlan {
+  explicit Plan(std::chrono::milliseconds own_grace) {
+    abort = [this] { aborted.set_value(internal::GroupIsLost()); };
+    end = [] { std::_Exit(99); };
+    grace = own_grace;
+    patience = kLong;
+  }
+  std::promise<bool> aborted;
+};
+
+// Seen red without the checks in Collective() and before_forward(): the survivor trains on.
+TEST(LostGroupTest, AfterTheAbortNothingGoesOnFromWhatTheGpuHas) {
+  if (testing::InRank()) {
+    const int code = RunSurvivor([](const Context& ctx) {
+      auto net = std::make_shared<torch::nn::LinearImpl>(4, 4);
+      Plan plan{std::chrono::milliseconds(0)};
+      internal::ActWhenLost(internal::ProcessPeers().get(), plan);
+      EXPECT_TRUE(plan.aborted.get_future().get()) << "known before the first kernel ends";
+      const auto names_rank1 = AllOf(HasSubstr("the collectives of the GPU were aborted"),
+                                     HasSubstr("Rank 1 has ended without a word"));
+      bool begun = false;
+      EXPECT_THAT([&] { internal::Collective("reducing", 0, 2, [&] { begun = true; }); },
+                  ThrowsMessage<CollectiveError>(
+                      AllOf(StartsWith("reducing failed on rank 0 of 2: "), names_rank1)));
+      EXPECT_FALSE(begun) << "it would wait for ever";
+      EXPECT_THAT([&] { internal::ThrowIfGroupIsLost(); },
+                  ThrowsMessage<CollectiveError>(names_rank1));
+      const ddprun::TempDir folder;
+      EXPECT_THROW(save_state_dict(state_dict(*net), folder / "x.pt"), CollectiveError);
+      EXPECT_THROW(save_state_dict(state_dict(*net), folder / "x.safetensors"), CollectiveError);
+      EXPECT_TRUE(testing::FilesIn(folder.path()).empty());
+      static_cast<void>(ctx);
+      return HasFailure() ? 1 : 0;
+    });
+    exit(code);  // not reached: run() ends the process, since the group is lost
+  }
+  const std::vector<RankResult> ranks = RunBoth();
+  EXPECT_EQ(ranks[0].exit_code, 1) << ranks[0].out << ranks[0].err;
+  EXPECT_EQ(ranks[0].out.find("Failure"), std::string::npos) << ranks[0].out;
+  EXPECT_THAT(ranks[0].err, HasSubstr("[rank 0] error: a rank was lost, and the collectives of the "
+                                      "GPU were aborted. Rank 1 has ended without a word"));
+}
+
+// Before it begins to abort, the process has a while to throw by itself.
+TEST(LostGroupTest, WhoThrowsInTimeIsNotAborted) {
+  if (testing::InRank()) {
+    exit(RunSurvivor([](const Context& ctx) {
+      auto plan = std::make_shared<Plan>(kLong);
+      plan->abort = [] { std::_Exit(98); };
+      internal::ActWhenLost(internal::ProcessPeers().get(), *plan);
+      barrier(ctx);  // over Gloo, which notices
+      return 97;
+    }));
+  }
+  const std::vector<RankResult> ranks = RunBoth();
+  EXPECT_EQ(ranks[0].exit_code, 1) << ranks[0].out << ranks[0].err;
+  EXPECT_THAT(ranks[0].err, HasSubstr("Rank 1 has ended without a word"));
+}
+
+// What was caught before the loss, and explained, tells nothing of it.
+TEST(LostGroupTest, AnErrorThatWasExplainedBeforeDoesNotUndoThePlan) {
+  if (testing::InRank()) {
+    exit(RunSurvivor([](const Context& ctx) {
+      explain(std::runtime_error("a file is missing"));
+      try {
+        internal::Collective("trying", 0, 2, [] { throw std::runtime_error("no such dtype"); });
+      } catch (const CollectiveError&) {
+      }
+      Plan plan{std::chrono::milliseconds(0)};
+      internal::ActWhenLost(internal::ProcessPeers().get(), plan);
+      plan.aborted.get_future().get();
+      static_cast<void>(ctx);
+      return 0;
+    }));
+  }
+  const std::vector<RankResult> ranks = RunBoth();
+  EXPECT_THAT(ranks[0].err, HasSubstr("the collectives of the GPU were aborted"));
+}
+
+// A thread that is in the driver for good, and an abort that throws, or does not come back either.
+TEST(LostGroupTest, WhoDoesNotComeBackIsEndedWithTheCause) {
+  if (testing::InRank()) {
+    exit(RunSurvivor([](const Context&) {
+      internal::LossPlan plan;
+      plan.abort = [] { throw std::runtime_error("ncclCommAbort failed"); };
+      if (std::getenv("DDP_TEST_ABORT_HANGS") != nullptr) {
+        plan.abort = [] { std::promise<void>().get_future().wait(); };
+      }
+      plan.end = internal::EndBecauseOfLoss;
+      plan.grace = plan.patience = std::chrono::milliseconds(50);
+      internal::ActWhenLost(internal::ProcessPeers().get(), plan);
+      std::promise<void>().get_future().wait();
+      return 97;
+    }));
+  }
+  for (const bool hangs : {false, true}) {
+    testing::Job job;
+    job.world_size = 2;
+    if (hangs) job.environment["DDP_TEST_ABORT_HANGS"] = "1";
+    const std::vector<RankResult> ranks = RunRanks(job);
+    EXPECT_EQ(ranks[0].exit_code, 1) << ranks[0].out << ranks[0].err;
+    EXPECT_THAT(ranks[0].err,
+                HasSubstr("[rank 0] error: a rank was lost, and the collectives of the GPU were "
+                          "aborted, and yet this rank does not come back. Rank 1 has ended"));
+  }
+}
+
+TEST(LostGroupTest, ARankThatLeavesIsNotLost) {
+  if (testing::StartedRanks(3)) return;
+  internal::LossPlan plan;
+  plan.abort = plan.end = [] { std::_Exit(98); };
+  plan.grace = std::chrono::milliseconds(0);
+  const Context ctx = init();
+  internal::ActWhenLost(internal::ProcessPeers().get(), plan);
+  barrier(ctx);
+}  // each leaves when it comes here
+
+TEST(LostGroupTest, WithoutPeersOrAnythingToAbortThereIsNoPlan) {
+  internal::NoteNewGroup();
+  internal::LossPlan plan;
+  plan.end = [] { std::_Exit(98); };
+  plan.grace = plan.patience = std::chrono::milliseconds(0);
+  internal::Peers hub(2, [] { return internal::Activity{}; });
+  internal::ActWhenLost(&hub, plan);
+  plan.abort = plan.end;
+  internal::ActWhenLost(nullptr, plan);
+  hub.ReportError("something");
+  EXPECT_FALSE(internal::GroupIsLost());
+}
+
+class NcclSettingsTest : public ::testing::Test {
+ protected:
+  NcclSettingsTest() { Unset(); }
+  ~NcclSettingsTest() override { Unset(); }
+
+  static void Unset() {
+    for (const internal::NcclSetting& setting : internal::kNcclSettings) {
+      unsetenv(setting.name);
+      if (setting.older_name != nullptr) unsetenv(setting.older_name);
+    }
+  }
+  static std::string Get(const char* name) {
+    const char* const value = getenv(name);
+    return value == nullptr ? "" : value;
+  }
+  static bool KnowsNewNames() { return compat::kHasBackends<c10d::ProcessGroup>; }
+};
+
+TEST_F(NcclSettingsTest, AreSetWhereTheEnvironmentDoesNotSay) {
+  setenv("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "60", 1);
+  internal::SetNcclSettings();
+  EXPECT_EQ(Get("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"), "60");
+  EXPECT_EQ(Get("TORCH_NCCL_ASYNC_ERROR_HANDLING"), KnowsNewNames() ? "3" : "");
+  EXPECT_EQ(Get("NCCL_ASYNC_ERROR_HANDLING"), KnowsNewNames() ? "" : "1");
+  EXPECT_EQ(Get("TORCH_NCCL_DUMP_ON_TIMEOUT"), KnowsNewNames() ? "0" : "");
+}
+
+TEST_F(NcclSettingsTest, OlderNamesCount) {
+  setenv("NCCL_ASYNC_ERROR_HANDLING", "0", 1);
+  setenv("NCCL_BLOCKING_WAIT", "1", 1);
+  internal::SetNcclSettings();
+  EXPECT_EQ(Get("NCCL_ASYNC_ERROR_HANDLING"), "0");
+  EXPECT_EQ(Get("TORCH_NCCL_ASYNC_ERROR_HANDLING"), "");
+  EXPECT_EQ(Get("TORCH_NCCL_BLOCKING_WAIT"), "");
+}
+
+// As torchrun and ddprun set it; 0 and 2 are somebody's own will.
+TEST_F(NcclSettingsTest, AnAbortBeforeTheEndIsNotWanted) {
+  for (const std::string value : {"1", "2", "0", "3"}) {
+    setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", value.c_str(), 1);
+    internal::SetNcclSettings();
+    const std::string expected = value == "1" && KnowsNewNames() ? "3" : value;
+    EXPECT_EQ(Get("TORCH_NCCL_ASYNC_ERROR_HANDLING"), expected);
+  }
+}
+
+// As MakeGroup makes one of NCCL, with Gloo in NCCL's place for tensors that are not tried.
+template <typename Group>
+void ExpectThatItCarriesTheCpuToo(const Context& ctx, Group& gloo) {
+  if constexpr (compat::kHasBackends<Group>) {
+    const auto backend = gloo.getBackend(c10::kCPU);
+    const auto group =
+        compat::AsProcessGroup<Group>(backend, ctx.store(), {c10::kCUDA}, /*is_nccl=*/true);
+    EXPECT_ANY_THROW(group->getBackend(c10::kCPU));
+    compat::CarryAs(*group, c10::kCPU, gloo);
+    EXPECT_EQ(group->getBackend(c10::kCPU).get(), backend.get());
+    std::vector<torch::Tensor> tensors = {torch::full({1}, 3.0)};
+    group->allreduce(tensors)->wait();
+    EXPECT_EQ(tensors[0].template item<double>(), 3.0);
+  }
+}
+
+// How a group of NCCL gets Gloo for tensors on the CPU. libtorch 1.13 has groups of one kind only.
+TEST(GroupTest, ADeviceCanBeCarriedByAnotherBackend) {
+  const Context ctx = init();
+  EXPECT_TRUE(ctx.carries_cpu_tensors());
+  using c10d::ProcessGroup;
+  EXPECT_EQ(internal::GroupsCarryBoth(), compat::kHasBackends<ProcessGroup>);
+  internal::LaunchEnvironment env;
+  env.world_size = 1;
+  const auto group = internal::MakeGroup(
+      env, Options(), "gloo", c10::Device(c10::kCPU), internal::MakeGlooDevices(env),
+      c10::make_intrusive<c10d::PrefixStore>("other", ctx.store()));
+  EXPECT_TRUE(group.carries_cpu_tensors);
+  EXPECT_EQ(group.abort, nullptr) << "Gloo's collectives fail by themselves";
+  ExpectThatItCarriesTheCpuToo(ctx, *group.group);
+}
+
+// The copy of the CPU's tensors is there at once; by way of other memory, when it is awaited.
+TEST(StateImageTest, CopiesByWayOfOtherMemoryWhenItIsAwaited) {
+  const torch::Tensor tensor = torch::arange(6, torch::kFloat32).view({2, 3}).t();
+  const internal::StateImage image({{"x", tensor, false}});
+  std::vector<float> memory(6, -1);
+  std::vector<float> between(6, -1);
+  const std::vector<float> expected = {0, 3, 1, 4, 2, 5};
+  const auto at = [](std::vector<float>& v) { return reinterpret_cast<std::byte*>(v.data()); };
+
+  internal::CheckpointImage direct = image.CopyTo(at(memory));
+  EXPECT_EQ(direct.await, nullptr);
+  EXPECT_EQ(memory, expected);
+  EXPECT_EQ(direct.tensors.at(0).data, memory.data());
+
+  memory.assign(6, -1);
+  const internal::CheckpointImage by_way = image.CopyTo(at(memory), at(between));
+  EXPECT_EQ(by_way.tensors.at(0).data, memory.data());
+  tensor.zero_();  // training goes on
+  EXPECT_TRUE(by_way.await());
+  EXPECT_EQ(memory, expected);
+}
+
+}  // namespace lost_group_test
+}  // namespace ddp

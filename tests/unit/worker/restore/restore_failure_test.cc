@@ -1,0 +1,88 @@
+// A rank that dies in the middle of a restore, in a job that no launcher watches.
+#include <ddp/checkpointer.h>
+#include <ddp/run.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <torch/torch.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_dir.h"
+#include "tests/unit/worker/support/multi_rank.h"
+
+namespace ddp {
+namespace restore_failure_test {
+
+using ::testing::HasSubstr;
+using testing::RankResult;
+
+constexpr int kRanksPerNode = 2;
+constexpr std::int64_t kNumbers = std::int64_t{4} << 20;  // 32 chunks, four times what a ring has
+
+struct Net : torch::nn::Module {
+  Net() : weight(register_parameter("weight", torch::ones({kNumbers}))) {}
+  torch::Tensor weight;
+};
+
+// From here on, to write there ends the process.
+void MakeReadOnly(torch::Tensor* tensor) {
+  void* const memory =
+      mmap(nullptr, tensor->nbytes(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  tensor->set_data(torch::from_blob(memory, tensor->sizes()));
+}
+
+// Two nodes of two ranks; rank 0's alone has the state, so that rank 2 takes it over the network
+// and gives it to rank 3 through memory that they share.
+int Restore() {
+  const int rank = std::stoi(std::getenv("RANK"));
+  setenv("LOCAL_RANK", std::to_string(rank % kRanksPerNode).c_str(), 1);
+  setenv("LOCAL_WORLD_SIZE", std::to_string(kRanksPerNode).c_str(), 1);
+  return run([&] {
+    const Context ctx = init();  // whose collectives wait for half an hour
+    Net net;
+    torch::optim::SGD optimizer(net.parameters(), 0.1);
+    const CheckpointParts parts(net, optimizer);
+    Checkpointer checkpointer(ctx, std::getenv("DDP_TEST_FOLDER") + std::to_string(rank));
+    checkpointer.save({}, parts);
+    checkpointer.flush();
+    if (rank == std::stoi(std::getenv("DDP_TEST_VICTIM"))) MakeReadOnly(&net.weight);
+    checkpointer.load_latest(parts);
+    return 0;
+  });
+}
+
+class RestoreFailureTest : public ::testing::TestWithParam<int> {};
+
+// Seen red without ThrowIfAnotherFailed(): with rank 2 as the victim rank 3 stays, with rank 3
+// rank 2.
+TEST_P(RestoreFailureTest, TheDeathOfARankEndsAllOthers) {
+  if (testing::InRank()) exit(Restore());
+  const ddprun::TempDir folder;
+  testing::Job job;
+  job.world_size = 4;
+  job.environment = {{"DDP_TEST_FOLDER", folder / "rank"},
+                     {"DDP_TEST_VICTIM", std::to_string(GetParam())}};
+  const std::vector<RankResult> ranks = RunRanks(job);
+  std::string said;
+  for (int rank = 0; rank < job.world_size; ++rank) {
+    const RankResult& result = ranks[static_cast<std::size_t>(rank)];
+    said += result.err;
+    if (rank == GetParam()) {
+      EXPECT_EQ(result.signal, SIGSEGV) << result.err;
+    } else {
+      EXPECT_EQ(result.exit_code, 1) << "rank " << rank << ", signal " << result.signal << "\n"
+                                     << result.err;
+    }
+  }
+  EXPECT_THAT(said, HasSubstr("Rank " + std::to_string(GetParam()) + " has ended without a word"));
+}
+
+// The source's neighbour, the leader of another node, and its follower.
+INSTANTIATE_TEST_SUITE_P(Victims, RestoreFailureTest, ::testing::Values(1, 2, 3));
+
+}  // namespace restore_failure_test
+}  // namespace ddp

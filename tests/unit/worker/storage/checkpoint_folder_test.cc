@@ -1,0 +1,160 @@
+#include "worker/src/storage/checkpoint_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_dir.h"
+#include "tests/unit/worker/support/multi_rank.h"
+#include "worker/src/storage/durable_file.h"
+
+namespace ddp::internal {
+namespace checkpoint_folder_test {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class CheckpointFolderTest : public ::testing::Test {
+ protected:
+  std::string Path(std::int64_t step) const { return folder_ / CheckpointName(step); }
+
+  void Save(std::int64_t step) const {
+    std::vector<TensorBytes> tensors = {{{"model.x", "U8", {3}}, "abc", 3}};
+    const std::string header = BuildHeader(&tensors, {{"step", std::to_string(step)}});
+    WriteDurably(folder_.path(), CheckpointName(step), {header, "abc"});
+  }
+
+  void SaveWithFlippedBit(std::int64_t step) const {
+    Save(step);
+    Rewrite(step, "abc", "abb");
+  }
+
+  void SaveInNewerFormat(std::int64_t step) const {
+    Save(step);
+    const std::string key = std::string("\"") + kFormatKey + "\":\"";
+    Rewrite(step, key + kFormatVersion, key + "9");
+  }
+
+  // Opens the newest and returns the name of its file; what is said to stderr is in warnings_.
+  std::string Newest() {
+    std::string path;
+    ::testing::internal::CaptureStderr();
+    const auto file = OpenNewestCheckpoint(folder_.path(), &path);
+    warnings_ = ::testing::internal::GetCapturedStderr();
+    return file == nullptr ? "none" : fs::path(path).filename().string();
+  }
+
+  std::vector<std::string> Files() const { return testing::FilesIn(folder_.path()); }
+
+  ddprun::TempDir folder_;
+  std::string warnings_;
+
+ private:
+  void Rewrite(std::int64_t step, const std::string& from, const std::string& to) const {
+    std::string content = testing::ReadFile(Path(step));
+    content.replace(content.rfind(from), from.size(), to);
+    std::ofstream(Path(step), std::ios::binary | std::ios::trunc) << content;
+  }
+};
+
+TEST_F(CheckpointFolderTest, TheHighestStepIsTheNewest) {
+  for (const std::int64_t step : {7, 1'000, 30}) Save(step);
+  Save(9'000'000'000'000);  // more digits than the names have
+  Save(999'999'999'999);
+  EXPECT_EQ(Newest(), "step-9000000000000.safetensors");
+  EXPECT_EQ(warnings_, "");
+}
+
+TEST_F(CheckpointFolderTest, AUsersOwnFileIsNoCheckpoint) {
+  Save(1);
+  for (const char* name :
+       {"step-best.safetensors", "step-.safetensors", "step-2.safetensors.bak"}) {
+    fs::copy(Path(1), folder_ / name);
+  }
+  EXPECT_EQ(Newest(), CheckpointName(1));
+  RemoveOldCheckpoints(folder_.path(), 5, {1, 0});
+  EXPECT_THAT(Files(),
+              ElementsAre("step-.safetensors", "step-2.safetensors.bak", "step-best.safetensors"));
+}
+
+TEST_F(CheckpointFolderTest, ADamagedFileIsSetAsideWithAWarning) {
+  Save(1);
+  SaveWithFlippedBit(2);
+  Save(3);
+  fs::resize_file(Path(3), fs::file_size(Path(3)) - 1);
+  EXPECT_EQ(Newest(), CheckpointName(1));
+  EXPECT_THAT(Files(), ElementsAre(CheckpointName(1), CheckpointName(2) + ".corrupt",
+                                   CheckpointName(3) + ".corrupt"));
+  EXPECT_THAT(warnings_, HasSubstr("[rank 0] warning: checkpoint " + Path(2) +
+                                   " is damaged: tensor model.x has a wrong hash. Renamed it to " +
+                                   Path(2) + ".corrupt; looking for an older one\n"));
+  EXPECT_THAT(warnings_, HasSubstr("checkpoint " + Path(3) + " is damaged: it is too short"));
+  EXPECT_EQ(Newest(), CheckpointName(1));
+  EXPECT_EQ(warnings_, "") << "it was said";
+}
+
+TEST_F(CheckpointFolderTest, ADamagedFileThatCannotBeRenamedIsSkippedAllTheSame) {
+  Save(1);
+  SaveWithFlippedBit(2);
+  fs::create_directory(Path(2) + ".corrupt");
+  EXPECT_EQ(Newest(), CheckpointName(1));
+  EXPECT_THAT(warnings_, HasSubstr("It cannot be renamed to " + Path(2) + ".corrupt (Is a dir"));
+}
+
+TEST_F(CheckpointFolderTest, AFileOfANewerFormatIsSkippedAndLeftAlone) {
+  Save(1);
+  SaveInNewerFormat(2);
+  EXPECT_EQ(Newest(), CheckpointName(1));
+  EXPECT_THAT(Files(), ElementsAre(CheckpointName(1), CheckpointName(2)));
+  EXPECT_THAT(warnings_, HasSubstr("skipping checkpoint " + Path(2) +
+                                   ": its format version is 9, expected 1. It is left as it is"));
+}
+
+TEST_F(CheckpointFolderTest, OnlyTheNewestUpToTheOneJustSavedAreKept) {
+  for (const std::int64_t step : {10, 20, 30, 40}) Save(step);
+  RemoveOldCheckpoints(folder_.path(), 40, {2, 0});
+  EXPECT_THAT(Files(), ElementsAre(CheckpointName(30), CheckpointName(40)));
+  RemoveOldCheckpoints(folder_.path(), 40, {1, 0});
+  EXPECT_THAT(Files(), ElementsAre(CheckpointName(40)));
+}
+
+// Seen red when milestones were removed once they were not among the newest.
+TEST_F(CheckpointFolderTest, MilestonesAreKeptForGood) {
+  for (const std::int64_t step : {50, 100, 150, 200, 230, 240}) Save(step);
+  RemoveOldCheckpoints(folder_.path(), 240, {2, 100});
+  EXPECT_THAT(Files(), ElementsAre(CheckpointName(100), CheckpointName(200), CheckpointName(230),
+                                   CheckpointName(240)));
+}
+
+// Each is whole: only its name is wrong. Seen red without the check: step 1's state was loaded as
+// step 2's.
+TEST_F(CheckpointFolderTest, AFileUnderTheNameOfAnotherStepIsDamaged) {
+  Save(1);
+  fs::copy(Path(1), Path(2));
+  EXPECT_EQ(Newest(), CheckpointName(1));
+  EXPECT_THAT(warnings_, HasSubstr(Path(2) + " is damaged: it holds step '1', not the one that"));
+}
+
+TEST_F(CheckpointFolderTest, FilesOfHigherStepsAreNeitherCountedNorRemoved) {
+  for (const std::int64_t step : {10, 20, 30, 800, 900, 1'000}) Save(step);
+  RemoveOldCheckpoints(folder_.path(), 30, {2, 0});
+  EXPECT_THAT(Files(), ElementsAre(CheckpointName(20), CheckpointName(30), CheckpointName(800),
+                                   CheckpointName(900), CheckpointName(1'000)));
+}
+
+TEST_F(CheckpointFolderTest, UnreadableFilesAreNeitherCountedNorRemoved) {
+  for (const std::int64_t step : {10, 20, 40, 60}) Save(step);
+  fs::resize_file(Path(40), 20);
+  SaveInNewerFormat(50);
+  RemoveOldCheckpoints(folder_.path(), 60, {2, 0});
+  EXPECT_THAT(Files(), ElementsAre(CheckpointName(20), CheckpointName(40), CheckpointName(50),
+                                   CheckpointName(60)));
+}
+
+}  // namespace checkpoint_folder_test
+}  // namespace ddp::internal

@@ -1,0 +1,98 @@
+#include "worker/src/storage/restore_order.h"
+
+#include <ddp/errors.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddp::internal {
+namespace restore_order_test {
+
+using ::testing::HasSubstr;
+
+using Variables = std::map<std::string, std::string>;
+
+Getenv From(const Variables& variables) {
+  return [&variables](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+}
+
+const Variables kOrder = {{"DDPRUN_RESTORE_TIER", "memory"},  {"DDPRUN_RESTORE_STEP", "1200"},
+                          {"DDPRUN_RESTORE_RANK", "2"},       {"DDPRUN_RESTORE_EPOCH", "0"},
+                          {"DDPRUN_RESTORE_GENERATION", "3"}, {"TORCHELASTIC_RUN_ID", "job"}};
+
+TEST(RestoreOrderTest, IsReadFromTheEnvironment) {
+  const auto order = ReadRestoreOrder(From(kOrder), 4);
+  ASSERT_TRUE(order.has_value());
+  EXPECT_FALSE(order->from_the_start);
+  EXPECT_TRUE(order->in_memory);
+  EXPECT_EQ(order->step, 1200);
+  EXPECT_EQ(order->rank, 2);
+  EXPECT_EQ(order->generation, 3);
+}
+
+TEST(RestoreOrderTest, IsNotThereWithoutAPlan) {
+  const Variables none;
+  EXPECT_FALSE(ReadRestoreOrder(From(none), 4).has_value());
+}
+
+TEST(RestoreOrderTest, MayBeToBeginAnew) {
+  const Variables anew = {{"DDPRUN_RESTORE_TIER", "none"}, {"DDPRUN_RESTORE_STEP", "0"}};
+  EXPECT_TRUE(ReadRestoreOrder(From(anew), 4)->from_the_start);
+}
+
+TEST(RestoreOrderTest, WhatIsMalformedIsNamed) {
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::string>>{{"DDPRUN_RESTORE_TIER", "tape"},
+                                                        {"DDPRUN_RESTORE_STEP", "x"},
+                                                        {"DDPRUN_RESTORE_STEP", "-3"},
+                                                        {"DDPRUN_RESTORE_RANK", "4"},
+                                                        {"DDPRUN_RESTORE_GENERATION", "new"}}) {
+    Variables variables = kOrder;
+    variables[name] = value;
+    try {
+      ReadRestoreOrder(From(variables), 4);
+      ADD_FAILURE() << name << "=" << value;
+    } catch (const ConfigError& e) {
+      EXPECT_THAT(e.what(), HasSubstr(name + "=" + value));
+    }
+  }
+}
+
+TEST(RestoreOrderTest, AFileOfALaterGenerationIsNotAllowed) {
+  const auto order = *ReadRestoreOrder(From(kOrder), 4);
+  const auto allows = [&](const char* step, const char* generation, const char* job = "job") {
+    return order.Allows(From(kOrder), {{"step", step},
+                                       {"ddprun_job", job},
+                                       {"ddprun_epoch", "0"},
+                                       {"ddprun_generation", generation}});
+  };
+  EXPECT_TRUE(allows("1200", "3"));
+  EXPECT_FALSE(allows("1200", "2")) << "of that step it must be the very state";
+  EXPECT_TRUE(allows("1100", "3"));
+  EXPECT_TRUE(allows("1100", "1"));
+  EXPECT_FALSE(allows("1100", "4"));
+  EXPECT_TRUE(allows("1100", "4", "another job")) << "made before this one";
+  EXPECT_TRUE(order.Allows(From(kOrder), {{"step", "1100"}})) << "it does not say";
+}
+
+TEST(RestoreOrderTest, TheMakerIsWrittenWhereTheLauncherSaysWhoThatIs) {
+  Metadata metadata;
+  AddMaker(From(kOrder), &metadata);
+  EXPECT_TRUE(metadata.empty());
+  Variables variables = kOrder;
+  variables["DDPRUN_EPOCH"] = "1";
+  variables["DDPRUN_GENERATION"] = "5";
+  AddMaker(From(variables), &metadata);
+  EXPECT_EQ(metadata,
+            (Metadata{{"ddprun_job", "job"}, {"ddprun_epoch", "1"}, {"ddprun_generation", "5"}}));
+}
+
+}  // namespace restore_order_test
+}  // namespace ddp::internal

@@ -1,0 +1,23 @@
+// A model with two heads on one trunk, for tests of steps that do not use all parameters.
+#ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_HEADS_H_
+#define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_HEADS_H_
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+
+namespace ddp::testing {
+
+// Which heads a step uses is up to the forward() of who derives from it.
+struct Heads : torch::nn::Module {
+  Heads()
+      : trunk(register_module("trunk", torch::nn::Linear(3, 4))),
+        left(register_module("left", torch::nn::Linear(4, 2))),
+        right(register_module("right", torch::nn::Linear(4, 2))) {}
+  torch::nn::Linear trunk;
+  torch::nn::Linear left;
+  torch::nn::Linear right;
+};
+
+}  // namespace ddp::testing
+
+#endif  // DDPRUN_TESTS_UNIT_WORKER_SUPPORT_HEADS_H_

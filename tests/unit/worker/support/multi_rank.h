@@ -1,0 +1,82 @@
+// Runs a job of several ranks inside a test, each rank a process of its own.
+//
+// The usual form: the test runs itself again, once for each rank.
+//
+//   TEST(ThingTest, DoesThings) {
+//     if (StartedRanks(2)) return;       // in the test's own process: starts and checks the ranks
+//     ddp::Context ctx = ddp::init();    // in each rank
+//     EXPECT_EQ(...);
+//   }
+//
+// Ranks are always exec'd, never only forked: a child of a process in which libtorch has started
+// threads must not use libtorch.
+#ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_MULTI_RANK_H_
+#define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_MULTI_RANK_H_
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ddp::testing {
+
+using Environment = std::map<std::string, std::string>;
+
+struct RankResult {
+  int exit_code = -1;  // -1 if it was ended by a signal
+  int signal = 0;
+  std::string out;
+  std::string err;
+};
+
+struct Job {
+  int world_size = 1;
+  // The command of a rank; by default, the test that is running.
+  std::function<std::vector<std::string>(int rank)> command;
+  Environment environment;  // of every rank, besides what a launcher sets
+  // A hang is a failure: the ranks are killed then, and report signal 9.
+  std::chrono::seconds limit{60};
+};
+
+// Runs all ranks to their end on 127.0.0.1, with a port that is free.
+std::vector<RankResult> RunRanks(const Job& job);
+
+// In a rank: false. Otherwise runs the current test once for each rank, adds a failure (with the
+// rank's output) for each that did not succeed, and returns true.
+bool StartedRanks(int world_size, const Environment& environment = {});
+
+bool InRank();
+
+// A port on 127.0.0.1, kept from others as long as this lives: bound, not listening.
+class HeldPort {
+ public:
+  HeldPort();
+  ~HeldPort();
+  HeldPort(const HeldPort&) = delete;
+  HeldPort& operator=(const HeldPort&) = delete;
+
+  void Listen();  // from now on nobody else can
+  int port() const { return port_; }
+  std::string text() const { return std::to_string(port_); }
+
+ private:
+  int fd_ = -1;
+  int port_ = 0;
+};
+
+// How many connections were refused so far in this network namespace (Tcp: AttemptFails): grows
+// when a client tries before its server listens.
+long RefusedConnections();
+
+std::string ReadFile(const std::string& path);
+
+// The names in `folder`, sorted.
+std::vector<std::string> FilesIn(const std::string& folder);
+
+// How many times `text` occurs in what all ranks wrote to stderr.
+int CountInErr(const std::vector<RankResult>& ranks, const std::string& text);
+
+}  // namespace ddp::testing
+
+#endif  // DDPRUN_TESTS_UNIT_WORKER_SUPPORT_MULTI_RANK_H_

@@ -1,0 +1,126 @@
+#include "worker/src/agent/control_client.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "worker/contract/control.h"
+#include "worker/contract/environment.h"
+
+namespace ddp::internal {
+
+namespace control = ddprun::control;
+
+ControlClient::~ControlClient() {
+  if (fd_ >= 0) close(fd_);
+}
+
+ControlClient& ControlClient::Process() {
+  static ControlClient* const client = [] {
+    const char* const path = std::getenv(ddprun::env::kControlSocket);
+    return new ControlClient(path == nullptr ? "" : path);
+  }();
+  return *client;
+}
+
+bool ControlClient::Connect() {
+  if (fd_ >= 0) return true;
+  sockaddr_un address = {};
+  if (path_.empty() || path_.size() >= sizeof(address.sun_path)) return false;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path_.c_str(), path_.size());
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return false;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    close(fd);
+    return false;
+  }
+  fd_ = fd;
+  return true;
+}
+
+void ControlClient::Send(std::string_view key, std::string_view value) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!Connect()) return;
+  std::string packet(key);
+  packet += '=';
+  packet += value;
+  packet.resize(std::min(packet.size(), control::kMaxPacketBytes));
+  std::replace(packet.begin(), packet.end(), '\n', ' ');
+  if (send(fd_, packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return;
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+  close(fd_);  // the agent is gone; the next message tries again
+  fd_ = -1;
+}
+
+int ControlClient::AgentPid() {
+  const std::lock_guard lock(mutex_);
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  const bool known = fd_ >= 0 && getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+  return known ? peer.pid : 0;
+}
+
+std::int64_t ControlClient::SaveRequests() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  char packet[control::kMaxPacketBytes];
+  for (ssize_t size; fd_ >= 0 && (size = recv(fd_, packet, sizeof(packet), MSG_DONTWAIT)) > 0;) {
+    std::string_view lines(packet, static_cast<std::size_t>(size));
+    while (const auto line = control::NextLine(&lines)) {
+      if (line->key == control::kSave && line->value == "1") ++save_requests_;
+    }
+  }
+  return save_requests_;
+}
+
+std::vector<FileDescriptor> ControlClient::WaitForGo() {
+  Send(control::kStandby, control::kWaiting);
+  if (fd_ < 0) {
+    throw std::runtime_error("a warm standby needs its agent, which does not answer at " + path_);
+  }
+  for (;;) {
+    pollfd readable = {fd_, POLLIN, 0};
+    if (poll(&readable, 1, -1) < 0) continue;  // a signal
+    char packet[control::kMaxPacketBytes];
+    iovec data = {packet, sizeof(packet)};
+    alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * control::kGoDescriptors)];
+    msghdr header = {};
+    header.msg_iov = &data;
+    header.msg_iovlen = 1;
+    header.msg_control = ancillary;
+    header.msg_controllen = sizeof(ancillary);
+    const ssize_t size = recvmsg(fd_, &header, MSG_CMSG_CLOEXEC);
+    if (size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (size <= 0) std::_Exit(0);
+    std::vector<FileDescriptor> descriptors;
+    for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr;
+         part = CMSG_NXTHDR(&header, part)) {
+      if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+      const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (std::size_t i = 0; i < count; ++i) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(fd));
+        descriptors.emplace_back(fd);
+      }
+    }
+    std::string_view text(packet, static_cast<std::size_t>(size));
+    while (const std::optional<control::Line> line = control::NextLine(&text)) {
+      if (line->key == control::kGo) return descriptors;
+    }
+  }
+}
+
+}  // namespace ddp::internal

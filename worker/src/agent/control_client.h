@@ -1,0 +1,57 @@
+// The worker's end of the control socket (worker/contract/control.h).
+#ifndef DDPRUN_WORKER_SRC_AGENT_CONTROL_CLIENT_H_
+#define DDPRUN_WORKER_SRC_AGENT_CONTROL_CLIENT_H_
+
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "worker/src/base/file_descriptor.h"
+
+namespace ddp::internal {
+
+// Sends messages to the agent. Send() never throws, blocks, or raises SIGPIPE: training must go on
+// when the agent is slow, gone, or was never there. What cannot be sent at once is dropped.
+//
+// Any thread.
+class ControlClient {
+ public:
+  // `path`: of the agent's socket; empty: every Send() does nothing.
+  explicit ControlClient(std::string path) : path_(std::move(path)) {}
+  ~ControlClient();
+  ControlClient(const ControlClient&) = delete;
+  ControlClient& operator=(const ControlClient&) = delete;
+
+  // One packet with the line key=value. Line breaks in `value` become spaces, and it is cut where
+  // the packet would exceed control::kMaxPacketBytes.
+  void Send(std::string_view key, std::string_view value);
+
+  // How often the agent has said SAVE=1 in this process. Reads what has come, and waits for
+  // nothing.
+  std::int64_t SaveRequests();
+
+  // The agent's process; 0: it is not connected.
+  int AgentPid();
+
+  // For a warm standby: says STANDBY=waiting, and waits for GO=1 and the descriptors that come with
+  // it, which it returns. Ends the process, with exit code 0, when the agent goes away. Throws
+  // std::runtime_error when the agent cannot be reached at all. This call blocks.
+  std::vector<FileDescriptor> WaitForGo();
+
+  // The client of this process, for DDPRUN_CONTROL_SOCKET. Never destroyed, so that errors can
+  // be reported until the very end.
+  static ControlClient& Process();
+
+ private:
+  bool Connect();
+
+  const std::string path_;
+  std::mutex mutex_;  // guards what follows; held while nothing blocks
+  int fd_ = -1;
+  std::int64_t save_requests_ = 0;
+};
+
+}  // namespace ddp::internal
+
+#endif  // DDPRUN_WORKER_SRC_AGENT_CONTROL_CLIENT_H_

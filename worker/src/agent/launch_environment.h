@@ -1,0 +1,34 @@
+// The launcher's environment variables, read and checked. No system calls.
+#ifndef DDPRUN_WORKER_SRC_AGENT_LAUNCH_ENVIRONMENT_H_
+#define DDPRUN_WORKER_SRC_AGENT_LAUNCH_ENVIRONMENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace ddp::internal {
+
+struct LaunchEnvironment {
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;
+  int local_world_size = 1;
+  int generation = 0;
+  int restart_count = 0;
+  std::string master_addr;        // empty when world_size is 1 and nobody set it
+  std::uint16_t master_port = 0;  // 0 likewise
+  // torchrun's agent may host the store itself (TORCHELASTIC_USE_AGENT_STORE=True); then rank 0
+  // connects like the others. ddprun's never does.
+  bool agent_hosts_store = false;
+};
+
+// The value of a variable, or null; std::getenv outside of tests.
+using Getenv = std::function<const char*(const char* name)>;
+
+// Without RANK and WORLD_SIZE: a job of one process. Otherwise throws ddp::ConfigError, which names
+// every variable that is missing, or the first that is malformed or contradicts another.
+LaunchEnvironment ReadLaunchEnvironment(const Getenv& getenv);
+
+}  // namespace ddp::internal
+
+#endif  // DDPRUN_WORKER_SRC_AGENT_LAUNCH_ENVIRONMENT_H_

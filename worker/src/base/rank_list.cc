@@ -1,0 +1,21 @@
+#include "worker/src/base/rank_list.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace ddp::internal {
+
+std::string RankList(const std::vector<int>& ranks) {
+  constexpr std::size_t kNamed = 16;
+  if (ranks.empty()) return "no rank";
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < std::min(ranks.size(), kNamed); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  }
+  if (ranks.size() > kNamed) text += " and " + std::to_string(ranks.size() - kNamed) + " more";
+  return text;
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,410 @@
+#include <ddp/checkpointer.h>
+#include <ddp/collectives.h>
+#include <ddp/errors.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "worker/contract/control.h"
+#include "worker/contract/environment.h"
+#include "worker/src/agent/control_client.h"
+#include "worker/src/checkpoint/step_agreement.h"
+#include "worker/src/data_parallel/model_sync.h"
+#include "worker/src/formats/safetensors.h"
+#include "worker/src/group/failure.h"
+#include "worker/src/restore/state_search.h"
+#include "worker/src/restore/state_stream.h"
+#include "worker/src/state/rng_state.h"
+#include "worker/src/state/staging_buffer.h"
+#include "worker/src/state/state_image.h"
+#include "worker/src/state/training_state.h"
+#include "worker/src/storage/checkpoint_folder.h"
+#include "worker/src/storage/checkpoint_writer.h"
+#include "worker/src/storage/folder_owner.h"
+#include "worker/src/storage/restore_order.h"
+#include "worker/src/storage/snapshot_schedule.h"
+#include "worker/src/storage/snapshot_writer.h"
+
+namespace ddp {
+namespace {
+
+using internal::FoundState;
+using internal::Metadata;
+using internal::NamedTensor;
+using internal::StateImage;
+using internal::StatePart;
+using internal::TensorInfo;
+using nlohmann::json;
+
+State StateOf(const FoundState& found) {
+  const Metadata& metadata = found.metadata;
+  State state;
+  state.step = std::stoll(metadata.at("step"));
+  state.epoch = std::stoll(metadata.at("epoch"));
+  state.batch = std::stoll(metadata.at("batch"));
+  state.world_size = std::stoi(metadata.at("world_size"));
+  state.user = json::parse(metadata.at("user")).get<std::map<std::string, std::string>>();
+  state.path = found.path;
+  return state;
+}
+
+const char* GetEnvironment(const char* name) { return std::getenv(name); }
+
+void AddPlace(const Context& ctx, const State& state, Metadata* metadata) {
+  if (state.step < 0) throw CheckpointError("a step cannot be negative");
+  (*metadata)["epoch"] = std::to_string(state.epoch);
+  (*metadata)["batch"] = std::to_string(state.batch);
+  (*metadata)["world_size"] = std::to_string(ctx.world_size());
+  (*metadata)["user"] = json(state.user).dump();  // throws for what is not UTF-8
+}
+
+// Rank 0's status on every rank. A collective.
+SaveStatus Share(const Context& ctx, const SaveStatus& s) {
+  const json mine = {s.saved,        s.failed,       s.skipped, s.writing,
+                     s.durable_step, s.durable_path, s.error};
+  const std::string text = mine.dump(-1, ' ', false, json::error_handler_t::replace);
+  const json j = json::parse(broadcast(ctx, text));
+  return {j[0], j[1], j[2], j[3], j[4], j[5], s.snapshot_step, j[6]};
+}
+
+// Calls `action`; whatever it throws becomes AgreedError on all ranks. A collective.
+template <typename Action>
+void Together(const Context& ctx, const std::string& what, const Action& action) {
+  std::string problem;
+  try {
+    action();
+  } catch (const CollectiveError&) {
+    throw;  // the others cannot be asked any more
+  } catch (const std::exception& e) {
+    problem = what + internal::TextOf(e);
+  }
+  throw_if_any_failed(ctx, problem);
+}
+
+}  // namespace
+
+struct Checkpointer::Impl {
+  using Clock = std::chrono::steady_clock;
+
+  // Constant after construction.
+  const Context& ctx;  // the user's; outlives this
+  const std::string directory;
+  const CheckpointerOptions options;
+
+  SaveStatus known;  // what rank 0 said last
+  bool followed_order = false;
+  std::optional<std::int64_t> resumed_step;  // of the state that was loaded
+  std::string overwritten;  // the state that damaged the parts, until a good one is loaded
+
+  // Rank 0's. The writer reads from the buffer, so it must end first.
+  internal::StagingBuffer staging;
+  internal::CheckpointWriter writer;
+
+  // step()'s.
+  internal::StepAgreement agreement;
+  internal::SnapshotSchedule schedule;
+  internal::PackedBroadcast buffers_of_rank0;
+  internal::StagingBuffer snapshot_staging;           // of a GPU's tensors
+  std::optional<internal::SnapshotWriter> snapshots;  // a local rank 0's, from the first step on
+  bool began = false;
+  Clock::time_point last_step;
+  std::int64_t steps_since_snapshot = 0;
+  std::int64_t saves_done = 0;  // requests of the agent that are seen to
+
+  Impl(const Context& context, std::string folder, const CheckpointerOptions& given)
+      : ctx(context),
+        directory(std::move(folder)),
+        options(given),
+        writer(directory, {given.keep_last, given.keep_every},
+               {[this](std::int64_t step, const std::string& path) {
+                  ctx.report_checkpoint(step, path);
+                },
+                [this](std::int64_t step, std::int64_t failures, const std::string& reason) {
+                  ctx.report_checkpoint_failed(step, failures, reason);
+                }},
+               internal::OwnerOfProcess(GetEnvironment)),
+        agreement(context),
+        schedule(given.snapshot_every, given.snapshot_interval) {}
+
+  // Whether there is to be a checkpoint now.
+  bool Ready(WhenBusy when_busy) {
+    if (when_busy == WhenBusy::kSkip && writer.busy()) {
+      writer.CountSkipped();
+      return false;
+    }
+    writer.Wait();
+    return true;
+  }
+
+  void Begin(std::int64_t step, const StateImage& image, Metadata metadata) {
+    try {
+      std::byte* const memory = staging.Reserve(image.bytes(), image.has_gpu_tensors());
+      internal::CheckpointImage copy = image.CopyTo(memory);
+      copy.step = step;
+      copy.metadata = std::move(metadata);
+      writer.Start(std::move(copy));
+    } catch (const std::exception& e) {
+      writer.Fail(step, internal::TextOf(e));
+    }
+  }
+
+  // What a state holds beside its tensors, but for the generators.
+  Metadata TextsOf(const State& state, const CheckpointParts& parts) const {
+    Metadata metadata = internal::TextsOf(parts);
+    AddPlace(ctx, state, &metadata);
+    internal::AddMaker(GetEnvironment, &metadata);
+    return metadata;
+  }
+
+  void AddGenerators(Metadata* metadata) const {
+    (*metadata)["rng"] = internal::GatherRngStates(ctx, torch::Device(torch::kCPU));
+    if (!ctx.device().is_cuda()) return;
+    (*metadata)["rng_cuda"] = internal::GatherRngStates(ctx, ctx.device());
+  }
+
+  std::string Save(const State& state, const CheckpointParts& parts, WhenBusy when_busy);
+  void BeginSteps(const CheckpointParts& parts);
+  internal::StepAgreement::Values Wishes() const;
+  void Snapshot(const State& state, const CheckpointParts& parts);
+  std::optional<State> Load(const internal::WhereToLook& where, const CheckpointParts& parts);
+  std::optional<State> LoadByOrder(const internal::RestoreOrder& order, internal::WhereToLook where,
+                                   const CheckpointParts& parts);
+};
+
+Checkpointer::Checkpointer(const Context& ctx, std::string directory,
+                           const CheckpointerOptions& options) {
+  const auto check = [](const char* name, std::int64_t value, std::int64_t least) {
+    if (value >= least) return;
+    throw ConfigError("CheckpointerOptions::" + std::string(name) + " is " + std::to_string(value) +
+                      ", it must be at least " + std::to_string(least));
+  };
+  check("keep_last", options.keep_last, 1);
+  check("keep_every", options.keep_every, 0);
+  check("save_every", options.save_every, 0);
+  check("snapshot_every", options.snapshot_every, 0);
+  check("snapshot_interval", options.snapshot_interval.count(), 0);
+  if (directory.empty() && options.save_every > 0) {
+    throw ConfigError("Checkpointer: save_every needs a directory, and it is empty");
+  }
+  impl_ = std::make_unique<Impl>(ctx, std::move(directory), options);
+}
+
+Checkpointer::~Checkpointer() = default;
+
+std::string Checkpointer::save(const State& state, torch::nn::Module& module,
+                               torch::optim::Optimizer& optimizer) {
+  return save(state, CheckpointParts(module, optimizer));
+}
+
+std::string Checkpointer::save(const State& state, const CheckpointParts& parts) {
+  return impl_->Save(state, parts, impl_->options.when_busy);
+}
+
+std::string Checkpointer::Impl::Save(const State& state, const CheckpointParts& parts,
+                                     WhenBusy when_busy) {
+  if (directory.empty()) throw ConfigError("Checkpointer: the directory is empty");
+  Metadata metadata;
+  std::optional<StateImage> image;  // rank 0's, unless the save is skipped
+  Together(ctx, "checkpoint of step " + std::to_string(state.step) + ": ", [&] {
+    metadata = TextsOf(state, parts);  // on all ranks: it may be a collective
+    if (ctx.rank() == 0 && Ready(when_busy)) image.emplace(internal::TensorsOf(parts));
+  });
+  AddGenerators(&metadata);
+  const std::int64_t skipped_before = known.skipped;
+  known = Share(ctx, writer.status());
+  if (known.skipped > skipped_before) return "";
+  known.writing = true;
+  if (image) Begin(state.step, *image, std::move(metadata));
+  return directory + "/" + internal::CheckpointName(state.step);
+}
+
+void Checkpointer::step(const State& state, const CheckpointParts& parts) {
+  Impl& impl = *impl_;
+  impl.ctx.report_step(state.step);
+  const auto start = Impl::Clock::now();
+  if (impl.began) {
+    impl.schedule.StepTook(start - impl.last_step);
+  } else {
+    impl.BeginSteps(parts);
+  }
+  ++impl.steps_since_snapshot;
+  const auto [save_requests, snapshot_steps, anybody_snapshots] =
+      impl.agreement.Exchange(impl.Wishes());
+  const bool asked = save_requests > impl.saves_done && !impl.directory.empty();
+  impl.saves_done = std::max(impl.saves_done, save_requests);
+  const bool due = impl.options.save_every > 0 && state.step % impl.options.save_every == 0;
+  if (asked || due) impl.Save(state, parts, asked ? WhenBusy::kWait : impl.options.when_busy);
+  if (anybody_snapshots != 0 && impl.steps_since_snapshot >= snapshot_steps) {
+    impl.Snapshot(state, parts);
+  }
+  impl.last_step = Impl::Clock::now();
+}
+
+void Checkpointer::Impl::BeginSteps(const CheckpointParts& parts) {
+  began = true;
+  const char* const folder = std::getenv(ddprun::env::kSnapshotDir);
+  if (!options.snapshots || folder == nullptr || ctx.local_rank() != 0) return;
+  snapshots.emplace(folder, ctx.rank(), resumed_step, [this](std::int64_t step) {
+    internal::ControlClient::Process().Send(ddprun::control::kSnapshot, std::to_string(step));
+  });
+  const StateImage image(internal::TensorsOf(parts));
+  std::function<void()> pin;
+  if (image.has_gpu_tensors()) {
+    // Not in a step: pinning takes long, and holds the GPU up.
+    pin = [this, bytes = image.bytes()] { snapshot_staging.Reserve(bytes, /*pinned=*/true); };
+  }
+  snapshots->Prepare(image.bytes(), std::move(pin));
+}
+
+// Requests to save; steps between two snapshots; whether this rank makes any.
+internal::StepAgreement::Values Checkpointer::Impl::Wishes() const {
+  constexpr std::int64_t kNotYet = std::numeric_limits<std::int64_t>::max();
+  const bool makes = snapshots && snapshots->usable();
+  const bool waits = makes && !snapshots->ready();
+  return {internal::ControlClient::Process().SaveRequests(), waits ? kNotYet : schedule.steps(),
+          makes ? 1 : 0};
+}
+
+void Checkpointer::Impl::Snapshot(const State& state, const CheckpointParts& parts) {
+  const auto start = Clock::now();
+  steps_since_snapshot = 0;
+  Metadata metadata = TextsOf(state, parts);
+  AddGenerators(&metadata);
+  // Every node's snapshot has the same bytes: rank 0's buffers, where those differ.
+  std::vector<NamedTensor> tensors = internal::TensorsOf(parts);
+  const std::vector<torch::Tensor> buffers = internal::BuffersAmong(parts, &tensors, ctx.rank());
+  buffers_of_rank0.From(0, ctx, buffers);
+  if (snapshots && snapshots->usable()) {
+    const StateImage image(std::move(tensors));
+    if (std::byte* const memory = snapshots->Begin(image.bytes())) {
+      internal::CheckpointImage copy =
+          image.has_gpu_tensors()
+              ? image.CopyTo(memory, snapshot_staging.Reserve(image.bytes(), /*pinned=*/true))
+              : image.CopyTo(memory);
+      copy.step = state.step;
+      copy.metadata = std::move(metadata);
+      snapshots->Publish(std::move(copy));
+    }
+  }
+  schedule.SnapshotTook(Clock::now() - start,
+                        snapshots ? snapshots->background_time() : std::chrono::nanoseconds(0));
+}
+
+SaveStatus Checkpointer::flush() {
+  Impl& impl = *impl_;
+  impl.writer.Wait();
+  impl.known = Share(impl.ctx, impl.writer.status());
+  return status();
+}
+
+SaveStatus Checkpointer::status() const {
+  SaveStatus status = impl_->ctx.rank() == 0 ? impl_->writer.status() : impl_->known;
+  if (impl_->snapshots) status.snapshot_step = impl_->snapshots->newest_step();
+  return status;
+}
+
+std::optional<State> Checkpointer::load_latest(torch::nn::Module& module,
+                                               torch::optim::Optimizer& optimizer) {
+  return load_latest(CheckpointParts(module, optimizer));
+}
+
+// Puts the newest state that is where `where` says into the parts; nothing if there is none.
+std::optional<State> Checkpointer::Impl::Load(const internal::WhereToLook& where,
+                                              const CheckpointParts& parts) {
+  internal::StateSearch search(ctx, where);
+  while (std::optional<FoundState> found = search.Next()) {
+    State state;
+    internal::RestorePlan plan;
+    std::vector<StatePart> destinations;
+    Together(ctx, "a checkpoint does not fit this program: ", [&] {
+      state = StateOf(*found);
+      std::vector<TensorInfo> infos;
+      for (const FoundState::Tensor& tensor : found->tensors) infos.push_back(tensor.info);
+      try {
+        plan = internal::RestorePlan(parts, infos, found->metadata);
+      } catch (const CheckpointError& e) {
+        throw CheckpointError(state.path + ": " + e.what() +
+                              ". Give another checkpoint folder to start afresh");
+      }
+      const std::vector<torch::Tensor> tensors = plan.Destinations();
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const FoundState::Tensor& tensor = found->tensors[i];
+        destinations.push_back({tensor.info.name, tensor.hash, tensor.bytes, tensors[i]});
+      }
+    });
+    const std::string damage = internal::StreamState(ctx, *found, std::move(destinations));
+    if (!damage.empty()) {
+      overwritten = found->path;
+      search.SetAside(damage);
+      continue;
+    }
+    plan.Finish();
+    const auto generators = [&](const char* key, torch::Device device) {
+      const auto text = found->metadata.find(key);
+      if (text != found->metadata.end()) internal::RestoreRngState(ctx, device, text->second);
+    };
+    generators("rng", torch::Device(torch::kCPU));
+    if (ctx.device().is_cuda()) generators("rng_cuda", ctx.device());
+    overwritten.clear();
+    return state;
+  }
+  return std::nullopt;
+}
+
+std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrder& order,
+                                                     internal::WhereToLook where,
+                                                     const CheckpointParts& parts) {
+  if (order.from_the_start) return std::nullopt;
+  const char* const memory = std::getenv(ddprun::env::kSnapshotDir);
+  if (memory != nullptr) where.folders.insert(where.folders.begin(), memory);
+  where.highest_step = order.step;
+  where.allows = [&](const Metadata& metadata) { return order.Allows(GetEnvironment, metadata); };
+  where.source = order.rank;
+  std::optional<State> state = Load(where, parts);
+  if (!state && where.source != 0) {
+    where.source = 0;
+    state = Load(where, parts);
+  }
+  if (ctx.rank() == 0 && (!state || state->step != order.step)) {
+    internal::Warn(0, "the state of step " + std::to_string(order.step) +
+                          ", with which all ranks were to begin, is not usable; " +
+                          (state ? "they begin with step " + std::to_string(state->step)
+                                 : std::string("no older one is either")));
+  }
+  return state;
+}
+
+std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
+  Impl& impl = *impl_;
+  const Context& ctx = impl.ctx;
+  ctx.report_phase(ddprun::control::kPhaseRestore);
+  impl.writer.Wait();
+  internal::WhereToLook where;
+  if (!impl.directory.empty()) where.folders = {impl.directory};
+  const auto order = std::exchange(impl.followed_order, true)
+                         ? std::nullopt
+                         : internal::ReadRestoreOrder(GetEnvironment, ctx.world_size());
+  const std::optional<State> state =
+      order ? impl.LoadByOrder(*order, where, parts) : impl.Load(where, parts);
+  if (!state && !impl.overwritten.empty()) {
+    throw AgreedError("rank 0: no state is whole, and " + impl.overwritten +
+                          ", the newest, is in the model already; start again, to begin at step 0",
+                      0, ctx.rank() == 0);
+  }
+  if (state) impl.resumed_step = state->step;
+  ctx.report_phase(ddprun::control::kPhaseFirstStep);
+  return state;
+}
+
+}  // namespace ddp

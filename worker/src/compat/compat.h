@@ -1,0 +1,285 @@
+// The differences between versions of libtorch that matter here, in one place. Each is chosen by
+// what the installed headers can do, never by a version number. Known: 1.13, 2.6, 2.14.
+#ifndef DDPRUN_WORKER_SRC_COMPAT_COMPAT_H_
+#define DDPRUN_WORKER_SRC_COMPAT_COMPAT_H_
+
+#include <ATen/autocast_mode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/optim/optimizer.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "worker/src/formats/dtype.h"
+
+namespace ddp::compat {
+
+// 2.x builds without libuv (Debian's) throw unless it is switched off; 1.13 has no such field.
+template <typename StoreOptions>
+void UseBuiltinStoreServer(StoreOptions* options) {
+  if constexpr (requires { options->useLibUV; }) options->useLibUV = false;
+}
+
+// 1.13: Gloo's and NCCL's classes are process groups. 2.x: they are backends inside of one, each
+// for tensors on `devices`. `Group` is c10d::ProcessGroup, a parameter so that the branch not taken
+// need not compile.
+template <typename Group, typename Backend, typename Store>
+c10::intrusive_ptr<Group> AsProcessGroup(c10::intrusive_ptr<Backend> backend,
+                                         const c10::intrusive_ptr<Store>& store,
+                                         const std::set<c10::DeviceType>& devices, bool is_nccl) {
+  if constexpr (std::is_convertible_v<Backend*, Group*>) {
+    return backend;
+  } else {
+    const int rank = backend->getRank();
+    const int size = backend->getSize();
+    c10::intrusive_ptr<Group> group;
+    if constexpr (std::is_constructible_v<Group, c10::intrusive_ptr<Store>, int, int>) {
+      group = c10::make_intrusive<Group>(store, rank, size);
+    } else {
+      group = c10::make_intrusive<Group>(store, rank, size,
+                                         Group::Options::create(is_nccl ? "nccl" : "gloo"));
+    }
+    const auto type = is_nccl ? Group::BackendType::NCCL : Group::BackendType::GLOO;
+    for (const c10::DeviceType device : devices) group->setBackend(device, type, backend);
+    if constexpr (requires { group->setDefaultBackend(type); }) group->setDefaultBackend(type);
+    return group;
+  }
+}
+
+// Whether a group has a backend for each kind of device: not in 1.13, where it is of one kind.
+template <typename Group>
+inline constexpr bool kHasBackends = requires {
+  Group::BackendType::GLOO;
+};
+
+// Has `group` carry tensors on `device` as `other`, of Gloo, does. Only with kHasBackends.
+template <typename Group>
+void CarryAs(Group& group, c10::DeviceType device, Group& other) {
+  if constexpr (kHasBackends<Group>) {
+    group.setBackend(device, Group::BackendType::GLOO, other.getBackend(device));
+  }
+}
+
+// What ends the collectives under way, of any thread's; null where this libtorch has no such thing.
+template <typename Nccl>
+std::function<void()> AbortOf(const c10::intrusive_ptr<Nccl>& nccl) {
+  if constexpr (requires { nccl->abort(); }) {
+    return [nccl] { nccl->abort(); };
+  } else {
+    return nullptr;
+  }
+}
+
+// Ends what the group has of threads and communicators, where that is not left to its destructor,
+// which 2.x complains about.
+template <typename Nccl>
+void Shutdown(const c10::intrusive_ptr<Nccl>& nccl) {
+  if constexpr (requires { nccl->shutdown(); }) nccl->shutdown();
+}
+
+class Reducer : public c10d::Reducer {
+ public:
+  using c10d::Reducer::Reducer;
+
+  // Before the first hook of a static graph's first averaging backward. 2.x counts a backward
+  // before it as well, be it under no_sync() or past DistributedDataParallel, and would wait for as
+  // many hooks in each step: gradients would silently not be averaged. 1.13 has counted nothing
+  // yet.
+  void ForgetEarlierBackwards() { numGradHooksTriggeredMap_.clear(); }
+
+  // True once: the backward that begins is the first averaging one of a static graph.
+  bool BeginStaticGraph() { return !static_graph_has_begun_.exchange(true); }
+  bool StaticGraphHasBegun() const { return static_graph_has_begun_; }
+
+  // Whether the buckets are in the order in which a first step's gradients became ready.
+  bool HasRebuiltBuckets() const { return has_rebuilt_bucket_; }
+
+  // Whether the backward that was prepared last has reduced all gradients.
+  bool HasReducedAll() const { return !expect_autograd_hooks_; }
+
+  // Numbers of the parameters that are reduced first.
+  const std::vector<size_t>& FirstBucket() const { return buckets_.front().variable_indices; }
+
+  // Numbers of the parameters in each bucket, in the order of reduction.
+  std::vector<std::vector<size_t>> Buckets() const {
+    std::vector<std::vector<size_t>> result;
+    for (const Bucket& bucket : buckets_) result.push_back(bucket.variable_indices);
+    return result;
+  }
+
+  // As if a first step had led to these. Between steps.
+  void UseRebuiltBuckets(std::vector<std::vector<size_t>> buckets) {
+    initialize_buckets(std::move(buckets));
+    rebuilt_params_.clear();
+    rebuilt_param_indices_.clear();
+    has_rebuilt_bucket_ = true;
+  }
+
+ private:
+  std::atomic<bool> static_graph_has_begun_{false};  // autograd's threads ask
+};
+
+// Python's DistributedDataParallel of 2.6 and newer differs from that of 1.13 where only its own
+// code tells, so the headers are known by what else they have: a bucket_cap_mb that is given holds
+// for the first bucket too, and without broadcast_buffers no buffer is ever sent, not even at the
+// beginning.
+template <typename Group>
+constexpr bool HasDefaultBackend() {
+  return requires(Group & group) { group.setDefaultBackend(Group::BackendType::GLOO); };
+}
+inline constexpr bool kNewerPythonClass = HasDefaultBackend<c10d::ProcessGroup>();
+
+struct ReducerArguments {
+  std::vector<at::Tensor> parameters;
+  std::vector<std::vector<size_t>> buckets;
+  std::vector<size_t> bucket_limits;
+  std::vector<bool> sparse;  // of each parameter: its gradient is a sparse tensor
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  std::int64_t first_bucket_bytes;
+  std::int64_t bucket_bytes;
+  bool find_unused_parameters;
+  bool gradient_as_bucket_view;
+  std::unordered_map<size_t, std::string> names;
+};
+
+template <typename Reducer>
+std::unique_ptr<Reducer> MakeReducer(ReducerArguments a) {
+  using Buckets = std::vector<std::vector<size_t>>;
+  using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
+  using Names = std::unordered_map<size_t, std::string>;
+  using Tensors = std::vector<at::Tensor>;
+  if constexpr (std::is_constructible_v<Reducer, Tensors, Buckets, std::vector<size_t>, Group,
+                                        std::vector<bool>, std::int64_t, bool, bool, Names,
+                                        std::int64_t>) {
+    return std::make_unique<Reducer>(
+        std::move(a.parameters), std::move(a.buckets), std::move(a.bucket_limits),
+        std::move(a.group), std::move(a.sparse), a.bucket_bytes, a.find_unused_parameters,
+        a.gradient_as_bucket_view, std::move(a.names), a.first_bucket_bytes);
+  } else {
+    // 2.14: no size limits; at the end skip_all_reduce_unused_params, use_python_reducer and a
+    // list of bucket caps.
+    return std::make_unique<Reducer>(
+        std::move(a.parameters), std::move(a.buckets), std::move(a.group), std::move(a.sparse),
+        a.bucket_bytes, a.find_unused_parameters, a.gradient_as_bucket_view, std::move(a.names),
+        a.first_bucket_bytes, false, false, std::vector<std::int64_t>());
+  }
+}
+
+// The key of a parameter in Optimizer::state(): a string in 1.13, a pointer in 2.x.
+template <typename StateMap>
+typename StateMap::key_type OptimizerStateKey(const StateMap&, const at::Tensor& parameter) {
+  if constexpr (std::is_same_v<typename StateMap::key_type, std::string>) {
+    std::ostringstream address;
+    address << parameter.unsafeGetTensorImpl();
+    return address.str();
+  } else {
+    return parameter.unsafeGetTensorImpl();
+  }
+}
+
+// A node of the autograd graph, as create_gradient_edge() takes it: a shared_ptr in 1.13 and 2.6,
+// an intrusive_ptr in 2.14. `Base` is a parameter so that the branch not taken need not compile.
+template <typename Node, typename Base = torch::autograd::Node, typename... Arguments>
+auto MakeNode(Arguments&&... arguments) {
+  if constexpr (std::is_base_of_v<c10::intrusive_ptr_target, Base>) {
+    return c10::intrusive_ptr<Base>(
+        c10::make_intrusive<Node>(std::forward<Arguments>(arguments)...));
+  } else {
+    return std::shared_ptr<Base>(new Node(std::forward<Arguments>(arguments)...),
+                                 [](Base* node) { deleteNode(node); });
+  }
+}
+
+// Which of the two ways there is to switch autocast: 1.13 has functions for CUDA alone, which 2.x
+// calls deprecated in favour of one for every device. What a version lacks is found here instead.
+namespace missing_autocast {
+struct Missing {};
+template <typename... Arguments>
+Missing set_autocast_enabled(Arguments...);
+template <typename... Arguments>
+Missing set_autocast_dtype(Arguments...);
+}  // namespace missing_autocast
+namespace any_autocast {
+using namespace missing_autocast;  // NOLINT
+using namespace at::autocast;      // NOLINT
+}  // namespace any_autocast
+
+// Of this thread, from here on. `Device` is c10::DeviceType, `Flag` bool and `Type` at::ScalarType,
+// parameters so that the branch not taken need not compile.
+template <typename Device = c10::DeviceType, typename Flag, typename Type>
+void SetCudaAutocast(Flag enabled, Type dtype) {
+  using Result = decltype(any_autocast::set_autocast_enabled(Device::CUDA, enabled));
+  if constexpr (std::is_void_v<Result>) {
+    any_autocast::set_autocast_dtype(Device::CUDA, dtype);
+    any_autocast::set_autocast_enabled(Device::CUDA, enabled);
+  } else {
+    at::autocast::set_autocast_gpu_dtype(dtype);
+    at::autocast::set_enabled(enabled);
+  }
+}
+
+// libtorch's type, or none: float8 came with 2.1, the wider unsigned integers with 2.3. `Type` is
+// c10::ScalarType, a parameter so that what it lacks need not compile.
+template <typename Type = c10::ScalarType>
+std::optional<Type> ScalarTypeOf(internal::Dtype dtype) {
+  using internal::Dtype;
+  switch (dtype) {
+    case Dtype::kF64:
+      return Type::Double;
+    case Dtype::kF32:
+      return Type::Float;
+    case Dtype::kF16:
+      return Type::Half;
+    case Dtype::kBF16:
+      return Type::BFloat16;
+    case Dtype::kI64:
+      return Type::Long;
+    case Dtype::kI32:
+      return Type::Int;
+    case Dtype::kI16:
+      return Type::Short;
+    case Dtype::kI8:
+      return Type::Char;
+    case Dtype::kU8:
+      return Type::Byte;
+    case Dtype::kBool:
+      return Type::Bool;
+    case Dtype::kC64:
+      return Type::ComplexFloat;
+    case Dtype::kC128:
+      return Type::ComplexDouble;
+    case Dtype::kU16:
+      if constexpr (requires { Type::UInt16; }) return Type::UInt16;
+      break;
+    case Dtype::kU32:
+      if constexpr (requires { Type::UInt32; }) return Type::UInt32;
+      break;
+    case Dtype::kU64:
+      if constexpr (requires { Type::UInt64; }) return Type::UInt64;
+      break;
+    case Dtype::kF8E4M3:
+      if constexpr (requires { Type::Float8_e4m3fn; }) return Type::Float8_e4m3fn;
+      break;
+    case Dtype::kF8E5M2:
+      if constexpr (requires { Type::Float8_e5m2; }) return Type::Float8_e5m2;
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ddp::compat
+
+#endif  // DDPRUN_WORKER_SRC_COMPAT_COMPAT_H_

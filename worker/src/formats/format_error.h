@@ -1,0 +1,44 @@
+// Why a file that holds tensors cannot be read.
+#ifndef DDPRUN_WORKER_SRC_FORMATS_FORMAT_ERROR_H_
+#define DDPRUN_WORKER_SRC_FORMATS_FORMAT_ERROR_H_
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace ddp::internal {
+
+// A file that cannot be read: it does not open, is of another format or version, or asks for what
+// is refused. what() says why, without the path.
+class FormatError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// A file that is not whole any more, and will not be again: short, or with contents that contradict
+// each other or their hashes.
+class DamagedError : public FormatError {
+ public:
+  using FormatError::FormatError;
+};
+
+// `text` of a file that nobody vouches for, fit for a message: in quotes, printable ASCII, and
+// cut where it is long.
+inline std::string Quoted(std::string_view text) {
+  constexpr std::size_t kLongest = 100;
+  static const char kDigits[] = "0123456789abcdef";
+  std::string quoted = "'";
+  for (const char c : text.substr(0, kLongest)) {
+    if (c >= ' ' && c <= '~') {
+      quoted += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      quoted += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return quoted + (text.size() > kLongest ? "...'" : "'");
+}
+
+}  // namespace ddp::internal
+
+#endif  // DDPRUN_WORKER_SRC_FORMATS_FORMAT_ERROR_H_

@@ -1,0 +1,83 @@
+#include "worker/src/group/gloo_group.h"
+
+#include <cstdint>
+#include <exception>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <vector>
+
+#include "worker/src/compat/compat.h"
+#include "worker/src/group/failure.h"
+#include "worker/src/group/patient_connect.h"
+
+namespace ddp::internal {
+namespace {
+
+// "; [10.0.0.3] is where rank 3 waits for others …", if the error is about a rank's address.
+std::string WhoseAddress(const LaunchEnvironment& env, const std::string& error,
+                         c10d::Store* store) {
+  std::string ranks;
+  std::string found;
+  for (int rank = 0; rank < env.world_size; ++rank) {
+    if (rank == env.rank || !store->check({AddressKey(rank)})) continue;
+    const std::vector<std::uint8_t> bytes = store->get(AddressKey(rank));
+    const std::string address = "[" + std::string(bytes.begin(), bytes.end()) + "]";
+    if (error.find(address) == std::string::npos) continue;
+    found = address;
+    ranks += (ranks.empty() ? "rank " : " or ") + std::to_string(rank);
+  }
+  if (found.empty()) return "";
+  return "; " + found + " is where " + ranks +
+         " waits for the others. It must be reachable from this host; GLOO_SOCKET_IFNAME on " +
+         ranks + " chooses another network interface";
+}
+
+}  // namespace
+
+std::string AddressKey(int rank) { return "address/" + std::to_string(rank); }
+
+// Gloo writes "tcp, pci=, iface=eth0, speed=0, addr=[10.0.0.3]". A link-local address needs the
+// interface as well.
+std::string AddressOf(const GlooDevices& devices) {
+  const std::string text = devices.at(0)->str();
+  const std::size_t begin = text.rfind('[') + 1;
+  const std::string address = text.substr(begin, text.rfind(']') - begin);
+  const std::size_t interface = text.find("iface=");
+  if (!address.starts_with("fe80:") || interface == std::string::npos) return address;
+  const std::size_t name = interface + std::string("iface=").size();
+  return address + "%" + text.substr(name, text.find(',', name) - name);
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
+                                                   const Options& options, c10::Device device,
+                                                   const GlooDevices& devices,
+                                                   const c10::intrusive_ptr<c10d::Store>& store) {
+  const std::string address = AddressOf(devices);
+  const auto own_store = c10::make_intrusive<c10d::PrefixStore>("gloo", store);
+  const auto group_options = c10d::ProcessGroupGloo::Options::create(options.timeout);
+  group_options->devices = devices;
+  group_options->threads = 2 * static_cast<int>(devices.size());
+  const std::set<c10::DeviceType> device_types = {c10::kCPU, device.type()};
+  return ConnectPatiently(env, options.init_timeout, ", waiting for others at [" + address + "]",
+                          [env, store, own_store, group_options, device_types] {
+                            try {
+                              return compat::AsProcessGroup<c10d::ProcessGroup>(
+                                  c10::make_intrusive<c10d::ProcessGroupGloo>(
+                                      own_store, env.rank, env.world_size, group_options),
+                                  own_store, device_types, /*is_nccl=*/false);
+                            } catch (const std::exception& e) {
+                              const std::string error = TextOf(e);
+                              std::string whose;
+                              try {
+                                whose = WhoseAddress(env, error, store.get());
+                              } catch (const std::exception&) {
+                                // The store is gone as well.
+                              }
+                              throw std::runtime_error(error + whose);
+                            }
+                          });
+}
+
+}  // namespace ddp::internal

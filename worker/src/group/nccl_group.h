@@ -1,0 +1,57 @@
+// NCCL's process group, and what it is told.
+#ifndef DDPRUN_WORKER_SRC_GROUP_NCCL_GROUP_H_
+#define DDPRUN_WORKER_SRC_GROUP_NCCL_GROUP_H_
+
+#include <c10/core/Device.h>
+#include <ddp/context.h>
+
+#include <array>
+#include <functional>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "worker/src/agent/launch_environment.h"
+
+namespace ddp::internal {
+
+// Whether this library was built with NCCL.
+extern const bool kHasNccl;
+
+// A variable of the environment that libtorch's NCCL reads, and what it is where nobody has set it,
+// by this name or an older one, which 2.x knows as well.
+struct NcclSetting {
+  const char* name;
+  const char* older_name;  // null: there is none
+  const char* value;
+};
+
+// docs/gpu.md says of each what it does, and why.
+inline constexpr std::array<NcclSetting, 5> kNcclSettings = {{
+    {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING", "3"},
+    {"TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT", "0"},
+    {"TORCH_NCCL_ENABLE_MONITORING", nullptr, "1"},
+    {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", nullptr, "480"},
+    {"TORCH_NCCL_DUMP_ON_TIMEOUT", nullptr, "0"},
+}};
+
+// Sets those that are not there, and turns ASYNC_ERROR_HANDLING from 1, which launchers set,
+// into 3. In 1.13, which knows the older names alone, sets NCCL_ASYNC_ERROR_HANDLING to 1 if it is
+// not there. Before other threads look at the environment.
+void SetNcclSettings();
+
+struct NcclGroup {
+  c10::intrusive_ptr<c10d::ProcessGroup> group;  // for CUDA tensors
+  // Ends its collectives; null where libtorch cannot (1.13). May throw and take long.
+  std::function<void()> abort;
+  // Waits for what the GPU has been told, and takes leave of the others, who may need nothing more
+  // of this rank then.
+  std::function<void()> leave;
+};
+
+// Connects the ranks, which are all there. Only with kHasNccl. Throws CollectiveError.
+NcclGroup ConnectNccl(const LaunchEnvironment& env, const Options& options, c10::Device device,
+                      const c10::intrusive_ptr<c10d::Store>& store);
+
+}  // namespace ddp::internal
+
+#endif  // DDPRUN_WORKER_SRC_GROUP_NCCL_GROUP_H_

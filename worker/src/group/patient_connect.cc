@@ -1,0 +1,107 @@
+#include "worker/src/group/patient_connect.h"
+
+#include <ddp/errors.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "worker/src/group/failure.h"
+#include "worker/src/peers/peers.h"
+
+namespace ddp::internal {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kLookAround(20);  // between two looks whether another rank has failed
+// To finish after one has. A rank that was connected and has left already is no failure.
+constexpr milliseconds kGrace(500);
+
+// What the connecting thread and the rank's own share. The thread may outlive the wait for it.
+struct Attempt {
+  std::function<c10::intrusive_ptr<c10d::ProcessGroup>()> connect;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  // Guarded by mutex.
+  bool done = false;
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  std::string error;  // why there is no group
+};
+
+void Connect(const std::shared_ptr<Attempt>& attempt) {
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  std::string error;
+  try {
+    group = attempt->connect();
+  } catch (const std::exception& e) {
+    error = TextOf(e);
+  }
+  const std::lock_guard<std::mutex> lock(attempt->mutex);
+  attempt->group = std::move(group);
+  attempt->error = error;
+  attempt->done = true;
+  attempt->changed.notify_all();
+}
+
+std::string Seconds(milliseconds time) {
+  std::ostringstream text;
+  text << std::chrono::duration<double>(time).count() << " s";
+  return text.str();
+}
+
+// Why this rank gives up, after telling the others where it is the first to know.
+std::string Complaint(const std::string& error) {
+  const std::shared_ptr<Peers> peers = ProcessPeers();
+  if (peers == nullptr) return error + Cause();
+  const std::string known = peers->KnownCause();
+  if (!known.empty()) return error + ". " + known;
+  peers->ReportError(error);
+  peers->Ask();
+  return error;
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::ProcessGroup> ConnectPatiently(
+    const LaunchEnvironment& env, milliseconds limit, const std::string& hint,
+    std::function<c10::intrusive_ptr<c10d::ProcessGroup>()> connect) {
+  const auto attempt = std::make_shared<Attempt>();
+  attempt->connect = std::move(connect);
+  std::thread thread(Connect, attempt);
+
+  auto deadline = steady_clock::now() + limit;
+  const std::shared_ptr<Peers> peers = ProcessPeers();
+  std::unique_lock<std::mutex> lock(attempt->mutex);
+  std::string cause;
+  while (!attempt->done && steady_clock::now() < deadline) {
+    attempt->changed.wait_for(lock, kLookAround);
+    if (attempt->done || peers == nullptr || !cause.empty()) continue;
+    cause = peers->KnownCause();
+    if (!cause.empty()) deadline = std::min(deadline, steady_clock::now() + kGrace);
+  }
+  const bool done = attempt->done;
+  const std::string error = attempt->error;
+  c10::intrusive_ptr<c10d::ProcessGroup> group = std::move(attempt->group);
+  lock.unlock();
+  if (done) {
+    thread.join();
+  } else {
+    thread.detach();
+  }
+  if (group.defined()) return group;
+  const std::string what = "connecting the ranks failed on rank " + std::to_string(env.rank) +
+                           " of " + std::to_string(env.world_size) + ": ";
+  if (done) throw CollectiveError(what + Complaint(error));
+  if (!cause.empty()) throw CollectiveError(what + "another rank gave up. " + cause);
+  throw CollectiveError(what + Complaint("not connected to all within " + Seconds(limit) + hint));
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,83 @@
+#include "worker/src/peers/lost_group.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace ddp::internal {
+namespace {
+
+// Of one group. Its threads may outlive the group, and the static objects of the process.
+struct Fate {
+  std::atomic<bool> lost{false};
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool told = false;  // guarded by mutex
+
+  bool IsToldWithin(std::chrono::milliseconds time) {
+    std::unique_lock<std::mutex> lock(mutex);
+    return changed.wait_for(lock, time, [this] { return told; });
+  }
+};
+
+// The fate of the newest group. Never destroyed: it is asked until the very end.
+struct Newest {
+  std::mutex mutex;
+  std::shared_ptr<Fate> fate = std::make_shared<Fate>();  // guarded by mutex
+};
+
+Newest& TheNewest() {
+  static Newest* const newest = new Newest;
+  return *newest;
+}
+
+std::shared_ptr<Fate> Current() {
+  const std::lock_guard<std::mutex> lock(TheNewest().mutex);
+  return TheNewest().fate;
+}
+
+void CarryOut(const std::shared_ptr<Fate>& fate, const LossPlan& plan) {
+  if (fate->IsToldWithin(plan.grace)) return;
+  std::thread([fate, abort = plan.abort] {
+    try {
+      abort();
+    } catch (const std::exception&) {
+      // Then it is the end of the process that ends the wait.
+    }
+  }).detach();
+  if (!fate->IsToldWithin(plan.patience)) plan.end();
+}
+
+}  // namespace
+
+void NoteNewGroup() {
+  const std::lock_guard<std::mutex> lock(TheNewest().mutex);
+  TheNewest().fate = std::make_shared<Fate>();
+}
+
+void ActWhenLost(Peers* peers, LossPlan plan) {
+  if (peers == nullptr || plan.abort == nullptr) return;
+  peers->WatchForLoss([fate = Current(), plan = std::move(plan)] {
+    fate->lost = true;  // first: whoever sees the end of a kernel knows what it is worth
+    std::thread([fate, plan] { CarryOut(fate, plan); }).detach();
+  });
+}
+
+bool GroupIsLost() { return Current()->lost; }
+
+void NoteLossTold() {
+  if (GroupIsLost()) NoteEnd();
+}
+
+void NoteEnd() {
+  const std::shared_ptr<Fate> fate = Current();
+  const std::lock_guard<std::mutex> lock(fate->mutex);
+  fate->told = true;
+  fate->changed.notify_all();
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,46 @@
+// What becomes of this process when a rank is lost whose end the collectives do not notice.
+//
+// Collectives of Gloo fail by themselves then. NCCL's do not: a kernel waits for the lost rank for
+// ever, and nothing throws. They are aborted instead; that ends the kernels, and leaves in their
+// tensors whatever was there. What would go on from such tensors asks here first. And should even
+// that not help, as when a thread is in the driver for good, the process is ended.
+#ifndef DDPRUN_WORKER_SRC_PEERS_LOST_GROUP_H_
+#define DDPRUN_WORKER_SRC_PEERS_LOST_GROUP_H_
+
+#include <chrono>
+#include <functional>
+
+#include "worker/src/peers/peers.h"
+
+namespace ddp::internal {
+
+struct LossPlan {
+  std::function<void()> abort;  // ends the collectives; may throw, and may never return
+  std::function<void()> end;    // ends the process, and says why
+  // For this process to throw by itself, before anything is aborted under its hands; and then,
+  // before it is ended.
+  std::chrono::milliseconds grace{1000};
+  std::chrono::milliseconds patience{10000};
+};
+
+// A new group, which is well.
+void NoteNewGroup();
+
+// Has the plan carried out, on threads of its own, when a rank is lost. `peers` may be null: then
+// nobody tells, and NCCL's own watchdog is left.
+void ActWhenLost(Peers* peers, LossPlan plan);
+
+// From when this is known, which is before anything is aborted. Any thread.
+bool GroupIsLost();
+
+// If a rank is lost, this process has been told: what is left of the plan is not carried out. Of a
+// loss to come it says nothing. Any thread.
+void NoteLossTold();
+
+// This process ends, or needs the group no more: whatever is lost from now on, no plan is carried
+// out. Any thread.
+void NoteEnd();
+
+}  // namespace ddp::internal
+
+#endif  // DDPRUN_WORKER_SRC_PEERS_LOST_GROUP_H_

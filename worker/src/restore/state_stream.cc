@@ -1,0 +1,273 @@
+#include "worker/src/restore/state_stream.h"
+
+#include <ddp/collectives.h>
+#include <ddp/errors.h>
+#include <ddp/gather.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "worker/contract/environment.h"
+#include "worker/src/group/failure.h"
+#include "worker/src/group/process_group.h"
+#include "worker/src/peers/peers.h"
+#include "worker/src/transfer/chunk_ring.h"
+#include "worker/src/transfer/state_links.h"
+#include "worker/src/transfer/state_route.h"
+
+namespace ddp::internal {
+namespace {
+
+constexpr std::size_t kPlaces = 8;  // chunks under way in a ring
+constexpr std::chrono::seconds kConnectPatience(60);
+
+std::size_t LargestOf(const std::vector<StateChunk>& chunks) {
+  std::size_t largest = 0;
+  for (const StateChunk& chunk : chunks) largest = std::max(largest, chunk.bytes);
+  return largest;
+}
+
+std::string RingPath(const Context& ctx) {
+  const char* const folder = std::getenv(ddprun::env::kSnapshotDir);
+  return std::string(folder == nullptr ? "/dev/shm" : folder) + "/.ddp-restore-" +
+         std::to_string(getuid()) + "-" + std::to_string(getpid()) + "-" +
+         std::to_string(ctx.rank());
+}
+
+// Who shares memory with whom: agreed by all ranks, since a rank that cannot needs another route.
+class Neighbours {
+ public:
+  Neighbours(const Context& ctx, int source, bool has_file, const ChunkRing::Shape& shape)
+      : ctx_(ctx), source_(source), shape_(shape) {
+    ranks_.resize(static_cast<std::size_t>(ctx.world_size()));
+    const std::vector<std::int64_t> all = Gather({ctx.rank() - ctx.local_rank(), has_file ? 1 : 0});
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      ranks_[i] = {static_cast<int>(all[2 * i]), all[2 * i + 1] != 0, true};
+    }
+    MakeRing();
+  }
+
+  StateRoute route() const { return MakeStateRoute(ranks_, source_, ctx_.rank()); }
+  // Whether the state has to go to another node, or to a rank that shares no memory; all know.
+  bool HasNetwork() const { return !MakeStateRoute(ranks_, source_, source_).children.empty(); }
+  ChunkRing* ring() { return ring_ ? &*ring_ : nullptr; }
+
+ private:
+  std::vector<std::int64_t> Gather(const std::array<std::int64_t, 2>& mine) const {
+    const torch::Tensor row = torch::tensor({mine[0], mine[1]}, torch::kInt64);
+    std::vector<std::int64_t> all;
+    for (const torch::Tensor& one : all_gather(ctx_, row)) {
+      all.push_back(one[0].item<std::int64_t>());
+      all.push_back(one[1].item<std::int64_t>());
+    }
+    return all;
+  }
+
+  void MakeRing() {
+    const StateRoute mine = route();
+    const bool leads = !mine.followers.empty();
+    bool wanted = leads || mine.leader != ctx_.rank();
+    // One rank alone cannot know whether anybody needs a ring, but all know the same.
+    bool any = false;
+    for (int rank = 0; rank < ctx_.world_size(); ++rank) {
+      any = any || !MakeStateRoute(ranks_, source_, rank).followers.empty();
+    }
+    if (!any) return;
+    std::string path;
+    if (leads) {
+      try {
+        path = RingPath(ctx_);
+        ring_.emplace(ChunkRing::Create(path, ShapeFor(mine.followers.size())));
+      } catch (const std::exception&) {
+        path.clear();
+      }
+    }
+    const std::vector<std::string> paths = all_gather_object(ctx_, path);
+    bool works = !wanted || leads ? !leads || ring_.has_value() : false;
+    if (wanted && !leads) works = Follow(mine, paths);
+    const std::vector<std::int64_t> all = Gather({works ? 1 : 0, 0});
+    if (leads && !path.empty()) unlink(path.c_str());  // all have it open who ever will
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      if (all[2 * i] == 0) GoAlone(ranks_[i].node);
+    }
+  }
+
+  ChunkRing::Shape ShapeFor(std::size_t followers) const {
+    ChunkRing::Shape shape = shape_;
+    shape.followers = followers;
+    return shape;
+  }
+
+  bool Follow(const StateRoute& mine, const std::vector<std::string>& paths) {
+    const std::string& path = paths[static_cast<std::size_t>(mine.leader)];
+    if (path.empty()) return false;
+    const std::vector<int> followers = MakeStateRoute(ranks_, source_, mine.leader).followers;
+    const auto number = std::find(followers.begin(), followers.end(), ctx_.rank());
+    try {
+      ring_.emplace(ChunkRing::Open(path, ShapeFor(followers.size()),
+                                    static_cast<std::size_t>(number - followers.begin())));
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
+  void GoAlone(int node) {
+    for (RankPlace& rank : ranks_) {
+      if (rank.node == node) rank.can_share = false;
+    }
+    if (ranks_[static_cast<std::size_t>(ctx_.rank())].node == node) ring_.reset();
+  }
+
+  const Context& ctx_;
+  const int source_;
+  const ChunkRing::Shape shape_;
+  std::vector<RankPlace> ranks_;
+  std::optional<ChunkRing> ring_;
+};
+
+// The source's, and its neighbours' who read the file too: from there into their tensors, and to
+// the children while it is still in the cache.
+void ReadFile(const FoundState& state, const std::vector<StateChunk>& chunks, StateLinks* links,
+              StateSink* sink) {
+  for (const StateChunk& chunk : chunks) {
+    const std::byte* const from = state.bytes() + chunk.offset;
+    sink->Take(from, chunk.bytes);
+    links->Send(from, chunk.bytes);
+  }
+}
+
+// What fails on a rank that this one is not connected with reaches it over the ranks' own line
+// only.
+void ThrowIfAnotherFailed() {
+  const auto peers = ProcessPeers();
+  if (peers != nullptr && !peers->KnownCause().empty()) {
+    throw std::runtime_error("another rank has failed");
+  }
+}
+
+// `wait(patience)`, which says whether what it waited for has come, in slices.
+template <typename Wait>
+void WaitForNeighbour(const Context& ctx, const Wait& wait) {
+  constexpr std::chrono::milliseconds kBetweenChecks(200);
+  const auto deadline = std::chrono::steady_clock::now() + ctx.timeout();
+  while (!wait(kBetweenChecks)) {
+    ThrowIfAnotherFailed();
+    if (std::chrono::steady_clock::now() < deadline) continue;
+    throw std::runtime_error("a rank of this node did nothing for " +
+                             std::to_string(ctx.timeout().count() / 1000) + " s");
+  }
+}
+
+// A leader's: from its parent to its children, its followers, and its own tensors. `ring`: null
+// where nobody follows.
+void Relay(const Context& ctx, const std::vector<StateChunk>& chunks, ChunkRing* ring,
+           StateLinks* links, StateSink* sink) {
+  std::vector<std::byte> own;  // for what is not received where it lies in the end
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const StateChunk& chunk = chunks[i];
+    std::byte* data = ring == nullptr ? sink->Place(chunk) : nullptr;
+    if (ring != nullptr) {
+      WaitForNeighbour(ctx, [&](auto patience) { return ring->WaitForPlace(i, patience); });
+      data = ring->place(i);
+    } else if (data == nullptr) {
+      own.resize(kMaxChunkBytes);
+      data = own.data();
+    }
+    links->Receive(data, chunk.bytes);
+    if (ring != nullptr) ring->Publish(i);
+    links->Send(data, chunk.bytes);
+    sink->Take(data, chunk.bytes);
+  }
+}
+
+void Follow(const Context& ctx, const std::vector<StateChunk>& chunks, ChunkRing* ring,
+            StateSink* sink) {
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    WaitForNeighbour(ctx, [&](auto patience) { return ring->WaitForChunk(i, patience); });
+    sink->Take(ring->place(i), chunks[i].bytes);
+    ring->Release(i);
+  }
+}
+
+std::string AddressOfRank(const Context& ctx, int rank) {
+  const std::vector<std::uint8_t> bytes = ctx.store()->get(AddressKey(rank));
+  return {bytes.begin(), bytes.end()};
+}
+
+void Stream(const Context& ctx, const FoundState& state, const std::vector<StateChunk>& chunks,
+            StateSink* sink) {
+  // Who waits for a ring has no connection that ends with its neighbour.
+  if (const auto peers = ProcessPeers()) peers->WatchForLoss(nullptr);
+  ChunkRing::Shape shape;
+  shape.places = std::min(kPlaces, chunks.size());
+  shape.place_bytes = LargestOf(chunks);
+  Neighbours neighbours(ctx, state.source, state.bytes() != nullptr, shape);
+  const StateRoute route = neighbours.route();
+  std::optional<StateLinks> links;
+  std::string problem;
+  try {
+    links.emplace(ctx.rank(), route.children);
+  } catch (const std::system_error& e) {
+    problem = e.what();
+  }
+  // All ranks know whether there is another node.
+  std::vector<std::string> contacts;
+  if (neighbours.HasNetwork()) contacts = all_gather_object(ctx, links ? links->contact() : "");
+  Collective("restoring the state", ctx.rank(), ctx.world_size(), [&] {
+    if (!links) throw std::runtime_error("cannot listen for other nodes: " + problem);
+    std::optional<StateLinks::Parent> parent;
+    if (route.parent >= 0) {
+      parent = {route.parent, AddressOfRank(ctx, route.parent),
+                contacts[static_cast<std::size_t>(route.parent)]};
+    }
+    links->Connect(parent, {kConnectPatience, ctx.timeout(), ThrowIfAnotherFailed});
+    if (route.has_file) {
+      ReadFile(state, chunks, &*links, sink);
+    } else if (route.leader == ctx.rank()) {
+      Relay(ctx, chunks, route.followers.empty() ? nullptr : neighbours.ring(), &*links, sink);
+    } else {
+      Follow(ctx, chunks, neighbours.ring(), sink);
+    }
+  });
+}
+
+}  // namespace
+
+std::string StreamState(const Context& ctx, const FoundState& state, std::vector<StatePart> parts) {
+  const std::vector<StateChunk> chunks = ChunksOf(parts);
+  StateSink sink(std::move(parts));
+  if (ctx.world_size() == 1) {
+    sink.Take(state.bytes(), sink.bytes());
+  } else {
+    Stream(ctx, state, chunks, &sink);
+  }
+  std::string first;
+  int first_rank = 0;
+  const std::vector<std::string> all = all_gather_object(ctx, sink.damaged());
+  for (int rank = static_cast<int>(all.size()) - 1; rank >= 0; --rank) {
+    if (all[static_cast<std::size_t>(rank)].empty()) continue;
+    first = all[static_cast<std::size_t>(rank)];
+    first_rank = rank;
+  }
+  if (first.empty()) return "";
+  const std::string& at_source = all[static_cast<std::size_t>(state.source)];
+  if (!at_source.empty()) return "tensor " + at_source + " has a wrong hash";
+  throw AgreedError("rank " + std::to_string(first_rank) + ": after the restore, " + first +
+                        " is not what the state's hash says, though the file of rank " +
+                        std::to_string(state.source) + " is good",
+                    first_rank, first_rank == ctx.rank());
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,210 @@
+#include <ddp/collectives.h>
+#include <ddp/context.h>
+#include <ddp/errors.h>
+#include <torch/csrc/distributed/c10d/debug.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
+#include <vector>
+
+#include "worker/contract/control.h"
+#include "worker/src/agent/control_client.h"
+#include "worker/src/agent/launch_environment.h"
+#include "worker/src/agent/standby.h"
+#include "worker/src/agent/stray_sigterm.h"
+#include "worker/src/base/kept_memory.h"
+#include "worker/src/base/short_slice.h"
+#include "worker/src/group/failure.h"
+#include "worker/src/group/nccl_group.h"
+#include "worker/src/group/process_group.h"
+#include "worker/src/peers/activity.h"
+#include "worker/src/peers/lost_group.h"
+#include "worker/src/peers/peers.h"
+#include "worker/src/run/warm_up.h"
+
+namespace ddp {
+
+namespace control = ddprun::control;
+using internal::ControlClient;
+
+struct Context::State {
+  internal::LaunchEnvironment env;
+  std::string backend;
+  c10::Device device{c10::kCPU};
+  std::chrono::milliseconds timeout{};
+  c10::intrusive_ptr<c10d::Store> store;
+  std::shared_ptr<internal::Peers> peers;  // null if there are none, or they cannot be reached
+  internal::Group group;
+  int exceptions_at_start = std::uncaught_exceptions();
+};
+
+Context::Context(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Context::Context(Context&&) noexcept = default;
+
+Context::~Context() {
+  if (state_ == nullptr) return;  // moved from
+  bool well = std::uncaught_exceptions() <= state_->exceptions_at_start;
+  if (well && state_->group.leave != nullptr) {
+    try {
+      state_->group.leave();  // while the peers are watched: it waits for what they take part in
+    } catch (const std::exception&) {
+      well = false;
+    }
+  }
+  if (!well || internal::GroupIsLost()) {
+    internal::NoteEnd();
+    // Keeps the last references for ever: see the header.
+    state_->group.group.release();
+    state_->store.release();
+    return;  // ProcessPeers() lives on: what is being thrown may be a collective's error
+  }
+  internal::SetProcessPeers(nullptr);
+  state_->peers.reset();
+  state_->group = {};
+  state_->store.reset();
+  ControlClient::Process().Send(control::kBye, "1");
+}
+
+int Context::rank() const { return state_->env.rank; }
+int Context::world_size() const { return state_->env.world_size; }
+int Context::local_rank() const { return state_->env.local_rank; }
+int Context::local_world_size() const { return state_->env.local_world_size; }
+int Context::generation() const { return state_->env.generation; }
+int Context::restart_count() const { return state_->env.restart_count; }
+c10::Device Context::device() const { return state_->device; }
+const std::string& Context::backend() const { return state_->backend; }
+std::chrono::milliseconds Context::timeout() const { return state_->timeout; }
+c10::intrusive_ptr<c10d::ProcessGroup> Context::process_group() const {
+  return state_->group.group;
+}
+bool Context::carries_cpu_tensors() const { return state_->group.carries_cpu_tensors; }
+c10::intrusive_ptr<c10d::Store> Context::store() const { return state_->store; }
+
+void Context::report_step(std::int64_t step) const {
+  ControlClient::Process().Send(control::kStep, std::to_string(step));
+}
+
+void Context::report_checkpoint(std::int64_t step, const std::string& path) const {
+  ControlClient::Process().Send(control::kCheckpoint, std::to_string(step) + " " + path);
+}
+
+void Context::report_checkpoint_failed(std::int64_t step, std::int64_t failures,
+                                       const std::string& reason) const {
+  ControlClient::Process().Send(
+      control::kCheckpointFailed,
+      std::to_string(step) + " " + std::to_string(failures) + " " + reason);
+}
+
+void Context::report_phase(const std::string& name) const {
+  ControlClient::Process().Send(control::kPhase, name);
+}
+
+void Context::report_error(const std::string& kind, const std::string& text) const {
+  ControlClient::Process().Send(control::kError, kind + " " + text);
+}
+
+namespace {
+
+constexpr char kPeersKey[] = "peers";
+
+// Unless the program has said what is to become of SIGPIPE.
+void IgnoreBrokenPipes() {
+  struct sigaction action = {};
+  if (sigaction(SIGPIPE, nullptr, &action) != 0) return;
+  if ((action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_DFL) {
+    std::signal(SIGPIPE, SIG_IGN);
+  }
+}
+
+// Rank 0 publishes where it listens before it joins; nothing where it cannot.
+std::shared_ptr<internal::Peers> ListenForPeers(const internal::LaunchEnvironment& env,
+                                                c10d::Store* store) {
+  std::shared_ptr<internal::Peers> peers;
+  std::string contact;
+  try {
+    peers = std::make_shared<internal::Peers>(env.world_size, internal::CurrentActivity);
+    contact = peers->contact();
+  } catch (const std::exception&) {
+    // Errors will name fewer causes.
+  }
+  store->set(kPeersKey, std::vector<std::uint8_t>(contact.begin(), contact.end()));
+  return peers;
+}
+
+std::shared_ptr<internal::Peers> ConnectToPeers(const internal::LaunchEnvironment& env,
+                                                c10d::Store* store) {
+  try {
+    const std::vector<std::uint8_t> contact = store->get(kPeersKey);
+    if (contact.empty()) return nullptr;
+    return std::make_shared<internal::Peers>(env.master_addr,
+                                             std::string(contact.begin(), contact.end()), env.rank,
+                                             env.world_size, internal::CurrentActivity);
+  } catch (const std::exception&) {
+    return nullptr;  // as above
+  }
+}
+
+}  // namespace
+
+Context init(const Options& options) {
+  const bool keeps_memory = options.keep_freed_memory && internal::KeepFreedMemory(std::getenv);
+  if (internal::IsStandby()) {
+    internal::WarmUp(options);
+    if (keeps_memory) internal::TakeMemoryAhead(options.warm_memory);
+    internal::WaitAsStandby(&ControlClient::Process());
+  }
+  ControlClient::Process().Send(control::kPhase, control::kPhaseInit);
+  if (const int agent = ControlClient::Process().AgentPid();
+      agent != 0 && std::getenv("SLURM_JOB_ID") != nullptr) {
+    internal::LeaveStraySigtermTo(agent);
+  }
+  auto state = std::make_unique<Context::State>();
+  const internal::LaunchEnvironment& env = state->env;
+  state->env = internal::ReadLaunchEnvironment([](const char* name) { return std::getenv(name); });
+  state->backend = internal::ChooseBackend(options.backend);
+  if (state->backend == "nccl") internal::SetNcclSettings();
+  internal::NoteNewGroup();
+  state->timeout = options.timeout;
+  state->store = internal::MakeStore(env, options);
+  const bool alone = env.world_size == 1;
+  if (!alone) IgnoreBrokenPipes();
+  internal::GlooDevices gloo_devices;  // for a restore too, whatever the backend
+  std::string address;
+  try {                                    // what may fail on one rank alone
+    c10d::setDebugLevelFromEnvironment();  // as `import torch.distributed` does
+    state->device = internal::ChooseDevice(options.device, state->backend, env);
+    const internal::ShortSlice of_gloos_threads;
+    gloo_devices = internal::MakeGlooDevices(env);
+    address = internal::AddressOf(gloo_devices);
+  } catch (const std::exception& e) {
+    internal::RefuseToJoin(env, e.what(), state->store.get());
+    throw;
+  }
+  if (!alone && env.rank == 0) state->peers = ListenForPeers(env, state->store.get());
+  internal::WaitForAllRanks(env, options, state->backend, state->device, address,
+                            state->store.get());
+  if (!alone && env.rank != 0) state->peers = ConnectToPeers(env, state->store.get());
+  internal::SetProcessPeers(state->peers);
+  {
+    const internal::ShortSlice of_gloos_threads;
+    state->group = internal::MakeGroup(env, options, state->backend, state->device, gloo_devices,
+                                       state->store);
+  }
+  internal::LossPlan plan;
+  plan.abort = state->group.abort;
+  plan.end = internal::EndBecauseOfLoss;
+  internal::ActWhenLost(state->peers.get(), std::move(plan));
+  ControlClient::Process().Send(control::kReady, "1");
+  ControlClient::Process().Send(control::kStandby, control::kAble);
+  return Context(std::move(state));
+}
+
+}  // namespace ddp

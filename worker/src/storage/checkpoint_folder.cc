@@ -1,0 +1,189 @@
+#include "worker/src/storage/checkpoint_folder.h"
+
+#include <ddp/errors.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "worker/contract/control.h"
+#include "worker/src/storage/durable_file.h"
+
+namespace ddp::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kSuffix = ".safetensors";
+constexpr char kCorruptSuffix[] = ".corrupt";
+constexpr char kStepKey[] = "step";
+
+// Nothing for a name that CheckpointName() does not give.
+std::optional<std::int64_t> StepOf(std::string_view name) {
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  name.remove_suffix(kSuffix.size());
+  return ddprun::control::ParseNumber(name);
+}
+
+// Highest step first. A folder that is not there is an empty one.
+std::vector<StepFile> ListSteps(const std::string& directory) {
+  std::vector<StepFile> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    if (const auto step = StepOf(name)) files.push_back({*step, directory + "/" + name});
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw CheckpointError("cannot read the checkpoint folder " + directory + ": " +
+                          error.message());
+  }
+  std::sort(files.begin(), files.end(),
+            [](const StepFile& a, const StepFile& b) { return a.step > b.step; });
+  return files;
+}
+
+bool IsReadable(const std::string& path) {
+  try {
+    SafetensorsFile::Open(path, SafetensorsFile::Check::kStructure);
+    return true;
+  } catch (const FormatError&) {
+    return false;
+  }
+}
+
+void Remove(const std::string& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  if (error) Warn(0, "cannot remove the old checkpoint " + path + ": " + error.message());
+}
+
+// A file that was copied or renamed over another one is whole, and yet not what its name says.
+void CheckStep(const SafetensorsFile& file, std::int64_t step) {
+  const auto held = file.metadata().find(kStepKey);
+  if (held != file.metadata().end() && held->second == std::to_string(step)) return;
+  throw DamagedError("it holds " +
+                     (held == file.metadata().end() ? "no step" : "step " + Quoted(held->second)) +
+                     ", not the one that its name says");
+}
+
+// Neighbours in memory as one piece: a file of thousands of small tensors is one write.
+std::vector<std::string_view> Pieces(const std::string& header,
+                                     const std::vector<TensorBytes>& tensors) {
+  std::vector<std::string_view> pieces = {header};
+  for (const TensorBytes& tensor : tensors) {
+    const auto* const data = static_cast<const char*>(tensor.data);
+    std::string_view& last = pieces.back();
+    if (pieces.size() > 1 && last.data() + last.size() == data) {
+      last = {last.data(), last.size() + tensor.size};
+    } else {
+      pieces.emplace_back(data, tensor.size);
+    }
+  }
+  return pieces;
+}
+
+}  // namespace
+
+void Warn(int rank, const std::string& text) {
+  std::cerr << "[rank " + std::to_string(rank) + "] warning: " + text + "\n" << std::flush;
+}
+
+std::string CheckpointName(std::int64_t step) {
+  char name[64];
+  std::snprintf(name, sizeof(name), "%s%012lld%s", kPrefix.data(), static_cast<long long>(step),
+                kSuffix.data());
+  return name;
+}
+
+CheckpointSearch::CheckpointSearch(int rank, const std::vector<std::string>& folders,
+                                   std::int64_t highest_step)
+    : rank_(rank) {
+  for (const std::string& folder : folders) {
+    for (StepFile& file : ListSteps(folder)) {
+      if (file.step <= highest_step) files_.push_back(std::move(file));
+    }
+  }
+  std::stable_sort(files_.begin(), files_.end(),
+                   [](const StepFile& a, const StepFile& b) { return a.step > b.step; });
+}
+
+bool CheckpointSearch::Next() {
+  while (next_ < files_.size()) {
+    const StepFile& file = files_[next_++];
+    try {
+      file_ = std::make_unique<SafetensorsFile>(
+          SafetensorsFile::Open(file.path, SafetensorsFile::Check::kStructure));
+      CheckStep(*file_, file.step);
+      return true;
+    } catch (const DamagedError& e) {
+      SetAside(e.what());
+    } catch (const FormatError& e) {
+      Warn(rank_, "skipping checkpoint " + file.path + ": " + e.what() +
+                      ". It is left as it is; looking for an older one");
+    }
+  }
+  return false;
+}
+
+void CheckpointSearch::SetAside(const std::string& reason) {
+  const std::string aside = path() + kCorruptSuffix;
+  std::error_code error;
+  fs::rename(path(), aside, error);
+  Warn(rank_, "checkpoint " + path() + " is damaged: " + reason + ". " +
+                  (error ? "It cannot be renamed to " + aside + " (" + error.message() + ")"
+                         : "Renamed it to " + aside) +
+                  "; looking for an older one");
+}
+
+std::unique_ptr<SafetensorsFile> OpenNewestCheckpoint(const std::string& directory,
+                                                      std::string* path) {
+  CheckpointSearch search(0, {directory});
+  while (search.Next()) {
+    *path = search.path();
+    try {
+      for (std::size_t i = 0; i < search.file().tensors().size(); ++i) search.file().Verify(i);
+      return search.Take();
+    } catch (const DamagedError& e) {
+      search.SetAside(e.what());
+    }
+  }
+  return nullptr;
+}
+
+std::string SaveCheckpoint(const std::string& directory, CheckpointImage image,
+                           FolderOwner* owner) {
+  image.metadata[kStepKey] = std::to_string(image.step);
+  const std::string header = BuildHeader(&image.tensors, std::move(image.metadata));
+  RemoveAbandonedCheckpoints(directory);  // first: they may take the space we need
+  const std::string name = CheckpointName(image.step);
+  WriteDurably(directory, name, Pieces(header, image.tensors),
+               [&](const std::function<void()>& move) { owner->Guard(move); });
+  return directory + "/" + name;
+}
+
+void RemoveOldCheckpoints(const std::string& directory, std::int64_t saved_step,
+                          const Retention& retention) {
+  int kept = 1;  // the one just saved
+  for (const StepFile& file : ListSteps(directory)) {
+    if (file.step >= saved_step || !IsReadable(file.path)) continue;
+    const bool milestone = retention.keep_every > 0 && file.step % retention.keep_every == 0;
+    if (++kept > retention.keep_last && !milestone) Remove(file.path);
+  }
+}
+
+void RemoveAbandonedCheckpoints(const std::string& directory) {
+  for (const std::string& path : AbandonedTemporaries(directory, std::string(kPrefix))) {
+    Remove(path);
+  }
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,97 @@
+#include "worker/src/storage/checkpoint_writer.h"
+
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace ddp::internal {
+namespace {
+
+// What a person needs to know who reads it at 3 a.m.
+std::string Explain(std::int64_t step, const std::string& reason, const SaveStatus& status) {
+  return "checkpoint of step " + std::to_string(step) + " is not saved: " + reason +
+         ". Training goes on; " +
+         (status.saved == 0 ? "this run has saved none yet, and older files are as they were"
+                            : "the newest checkpoint is " + status.durable_path) +
+         "; the next save tries again. Failed so far: " + std::to_string(status.failed);
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(std::string directory, Retention retention, Events events,
+                                   std::optional<ddprun::CheckpointOwner> self)
+    : directory_(std::move(directory)),
+      retention_(retention),
+      events_(std::move(events)),
+      owner_(directory_, std::move(self)) {}
+
+void CheckpointWriter::Start(CheckpointImage image) {
+  thread_.Start([this, image = std::move(image)]() mutable { Write(std::move(image)); });
+}
+
+bool CheckpointWriter::busy() const { return thread_.busy(); }
+
+void CheckpointWriter::Wait() { thread_.Wait(); }
+
+SaveStatus CheckpointWriter::status() const {
+  const bool writing = busy();  // first: what is finished is in the status
+  const std::lock_guard<std::mutex> lock(mutex_);
+  SaveStatus status = status_;
+  status.writing = writing;
+  return status;
+}
+
+void CheckpointWriter::CountSkipped() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++status_.skipped;
+}
+
+void CheckpointWriter::Fail(std::int64_t step, const std::string& reason) {
+  SaveStatus status;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++status_.failed;
+    status_.error = reason;
+    status = status_;
+  }
+  Warn(0, Explain(step, reason, status));
+  events_.failed(step, status.failed, reason);
+}
+
+void CheckpointWriter::Write(CheckpointImage image) {
+  const std::int64_t step = image.step;
+  std::error_code ignored;
+  if (folder_was_there_ && !std::filesystem::exists(directory_, ignored)) {
+    Warn(0, "the checkpoint folder " + directory_ +
+                " has vanished, and with it the checkpoints that were there; making it anew");
+  }
+  std::string path;
+  try {
+    if (image.await != nullptr && !image.await()) return;
+    path = SaveCheckpoint(directory_, std::move(image), &owner_);
+  } catch (const std::exception& e) {
+    Fail(step, e.what());
+    return;
+  }
+  folder_was_there_ = true;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++status_.saved;
+    status_.durable_step = step;
+    status_.durable_path = path;
+    status_.error.clear();
+  }
+  events_.durable(step, path);
+  try {
+    owner_.Guard([&] { RemoveOldCheckpoints(directory_, step, retention_); });
+  } catch (const std::exception& e) {
+    Warn(0, std::string("old checkpoints are not removed: ") + e.what());
+  }
+}
+
+}  // namespace ddp::internal

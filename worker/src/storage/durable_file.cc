@@ -1,0 +1,236 @@
+#include "worker/src/storage/durable_file.h"
+
+#include <ddp/errors.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "worker/contract/control.h"
+
+namespace ddp::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kTemporarySuffix = ".tmp";
+constexpr std::chrono::hours kAbandonedAfter{24};
+// At once: for more the kernel takes memory in large blocks, and those a virtual machine may first
+// have to get from its host, which made a file of 1 GiB take twice as long.
+constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
+
+[[noreturn]] void Fail(const std::string& what, const std::string& path, int error) {
+  throw CheckpointError("cannot " + what + " " + path + ": " + std::strerror(error));
+}
+
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags)
+      : path_(path), fd_(open(path.c_str(), flags | O_CLOEXEC, 0666)) {
+    if (fd_ < 0) Fail("open", path_, errno);
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  void Write(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t count = write(fd_, bytes.data(), std::min(bytes.size(), kWriteBytes));
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) Fail("write", path_, errno);
+      bytes.remove_prefix(static_cast<std::size_t>(count));
+    }
+  }
+
+  void Sync() {
+    if (fsync(fd_) != 0) Fail("sync", path_, errno);
+  }
+
+  // NFS may tell only here that the disk is full.
+  void Close() {
+    const int fd = fd_;
+    fd_ = -1;
+    if (close(fd) != 0) Fail("close", path_, errno);
+  }
+
+ private:
+  const std::string path_;
+  int fd_;
+};
+
+// What this process is writing, by path: its temporaries are not abandoned, though they carry the
+// pid that an ended process may have had before us.
+class InProgress {
+ public:
+  static InProgress& Process() {
+    static auto* const files = new InProgress;
+    return *files;
+  }
+  bool Add(const std::string& path) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return paths_.insert(path).second;
+  }
+  void Remove(const std::string& path) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    paths_.erase(path);
+  }
+  bool Has(const std::string& path) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return paths_.count(path) > 0;
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards what follows
+  std::set<std::string> paths_;
+};
+
+// A file under construction, removed unless it was moved to its place.
+class Temporary {
+ public:
+  explicit Temporary(const std::string& path) : path_(TemporaryPath(path)) {
+    if (!InProgress::Process().Add(path_)) {
+      throw CheckpointError("cannot write " + path + ": this process is writing it already");
+    }
+  }
+  ~Temporary() {
+    if (!moved_) unlink(path_.c_str());
+    InProgress::Process().Remove(path_);
+  }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+
+  void Write(const std::function<void(const Sink&)>& write) const {
+    Descriptor file(path_, O_WRONLY | O_CREAT | O_TRUNC);
+    write([&](std::string_view piece) { file.Write(piece); });
+    file.Sync();
+    file.Close();
+  }
+
+  void MoveTo(const std::string& path) {
+    if (std::rename(path_.c_str(), path.c_str()) != 0) Fail("rename to", path, errno);
+    moved_ = true;
+  }
+
+ private:
+  const std::string path_;
+  bool moved_ = false;
+};
+
+// Where a pid means the same process as here: host and PID namespace (containers of one host may
+// share its name, but not its pids).
+std::string PidScope() {
+  char host[HOST_NAME_MAX + 1] = {};
+  gethostname(host, sizeof(host) - 1);
+  char pid_namespace[64] = {};  // "pid:[4026531836]"
+  const ssize_t size = readlink("/proc/self/ns/pid", pid_namespace, sizeof(pid_namespace));
+  std::string scope = std::string(host) + "-";
+  for (ssize_t i = 0; i < size; ++i) {
+    if (pid_namespace[i] >= '0' && pid_namespace[i] <= '9') scope += pid_namespace[i];
+  }
+  return scope + "-";
+}
+
+// Whether the writer that chose the name of this temporary ran in our scope, and is gone.
+bool WriterIsGone(const fs::path& path) {
+  const std::string filename = path.filename();
+  std::string_view name = filename;
+  name.remove_suffix(kTemporarySuffix.size());
+  const std::size_t digits = name.find_last_not_of("0123456789") + 1;
+  if (!name.substr(0, digits).ends_with("." + PidScope())) return false;
+  const auto pid = ddprun::control::ParseNumber(name.substr(digits));
+  if (!pid || *pid <= 0 || *pid > INT_MAX) return false;
+  if (*pid == getpid()) return !InProgress::Process().Has(path);
+  return kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;
+}
+
+bool IsAbandoned(const fs::path& path) {
+  std::error_code error;
+  const auto written = fs::last_write_time(path, error);
+  if (!error && fs::file_time_type::clock::now() - written > kAbandonedAfter) return true;
+  return WriterIsGone(path);
+}
+
+// With its parents. The entry of each is synced too, where its parent may be read: a file in a
+// folder that is gone after a power failure is gone as well.
+void MakeDirectory(const fs::path& directory) {
+  std::error_code ignored;
+  if (directory.empty() || fs::is_directory(directory, ignored)) return;
+  const fs::path parent = directory.parent_path();
+  MakeDirectory(parent);
+  if (mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) {
+    Fail("create directory", directory, errno);
+  }
+  try {
+    Descriptor(parent.empty() ? "." : parent.string(), O_RDONLY | O_DIRECTORY).Sync();
+  } catch (const CheckpointError&) {
+    // The new folder is there for now; a parent that only lets us pass cannot be synced.
+  }
+}
+
+void Unguarded(const std::function<void()>& move) { move(); }
+
+void Write(const std::string& directory, const std::string& name,
+           const std::function<void(const Sink&)>& write, const MoveGuard& guard) {
+  MakeDirectory(directory);
+  const std::string path = directory + "/" + name;
+  Temporary temporary(path);
+  temporary.Write(write);
+  guard([&] { temporary.MoveTo(path); });
+  Descriptor(directory, O_RDONLY | O_DIRECTORY).Sync();
+}
+
+}  // namespace
+
+void WriteDurably(const std::string& directory, const std::string& name,
+                  const std::vector<std::string_view>& pieces) {
+  WriteDurably(directory, name, pieces, Unguarded);
+}
+
+void WriteDurably(const std::string& directory, const std::string& name,
+                  const std::function<void(const Sink&)>& write) {
+  Write(directory, name, write, Unguarded);
+}
+
+void WriteDurably(const std::string& directory, const std::string& name,
+                  const std::vector<std::string_view>& pieces, const MoveGuard& guard) {
+  const auto write = [&](const Sink& sink) {
+    for (const std::string_view piece : pieces) sink(piece);
+  };
+  Write(directory, name, write, guard);
+}
+
+std::string TemporaryPath(const std::string& path) {
+  return path + "." + PidScope() + std::to_string(getpid()) + std::string(kTemporarySuffix);
+}
+
+std::vector<std::string> AbandonedTemporaries(const std::string& directory,
+                                              const std::string& prefix) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    if (!name.starts_with(prefix) || !name.ends_with(kTemporarySuffix)) continue;
+    if (IsAbandoned(entry->path())) paths.push_back(directory + "/" + name);
+  }
+  return paths;
+}
+
+}  // namespace ddp::internal

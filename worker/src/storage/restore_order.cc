@@ -1,0 +1,86 @@
+#include "worker/src/storage/restore_order.h"
+
+#include <ddp/errors.h>
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "worker/contract/checkpoint_file.h"
+#include "worker/contract/control.h"
+#include "worker/contract/environment.h"
+
+namespace ddp::internal {
+namespace {
+
+namespace env = ddprun::env;
+namespace checkpoint_file = ddprun::checkpoint_file;
+
+std::int64_t Number(const Getenv& getenv, const char* name, std::int64_t end) {
+  const char* const text = getenv(name);
+  const auto number = ddprun::control::ParseNumber(text == nullptr ? "" : text);
+  if (number && *number < end) return *number;
+  throw ConfigError("the environment has " + std::string(name) + "=" +
+                    (text == nullptr ? "" : text) + ", but expected is a whole number of 0 to " +
+                    std::to_string(end - 1));
+}
+
+// -1 where it is not set.
+std::int64_t MakerNumber(const Getenv& getenv, const char* name) {
+  const char* const text = getenv(name);
+  if (text == nullptr || std::string_view(text) == "-1") return -1;
+  return Number(getenv, name, std::numeric_limits<std::int64_t>::max());
+}
+
+std::int64_t NumberIn(const Metadata& metadata, const char* key) {
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) return -1;
+  return ddprun::control::ParseNumber(found->second).value_or(-1);
+}
+
+}  // namespace
+
+bool RestoreOrder::Allows(const Getenv& getenv, const Metadata& metadata) const {
+  const char* const job = getenv(env::kRunId);
+  const auto made_by = metadata.find(checkpoint_file::kJob);
+  std::pair<std::int64_t, std::int64_t> maker = {-1, -1};
+  if (job != nullptr && made_by != metadata.end() && made_by->second == job) {
+    maker = {NumberIn(metadata, checkpoint_file::kEpoch),
+             NumberIn(metadata, checkpoint_file::kGeneration)};
+  }
+  const std::pair<std::int64_t, std::int64_t> ordered = {epoch, generation};
+  return NumberIn(metadata, "step") == step ? maker == ordered : maker <= ordered;
+}
+
+std::optional<RestoreOrder> ReadRestoreOrder(const Getenv& getenv, int world_size) {
+  const char* const tier = getenv(env::kRestoreTier);
+  if (tier == nullptr) return std::nullopt;
+  RestoreOrder order;
+  order.from_the_start = std::string_view(tier) == env::kTierNone;
+  if (order.from_the_start) return order;
+  order.in_memory = std::string_view(tier) == env::kTierMemory;
+  if (!order.in_memory && std::string_view(tier) != env::kTierDurable) {
+    throw ConfigError("the environment has " + std::string(env::kRestoreTier) + "=" + tier +
+                      ", but expected is memory, durable or none");
+  }
+  order.step = Number(getenv, env::kRestoreStep, std::numeric_limits<std::int64_t>::max());
+  order.rank = static_cast<int>(Number(getenv, env::kRestoreRank, world_size));
+  order.epoch = MakerNumber(getenv, env::kRestoreEpoch);
+  order.generation = MakerNumber(getenv, env::kRestoreGeneration);
+  return order;
+}
+
+void AddMaker(const Getenv& getenv, Metadata* metadata) {
+  const char* const job = getenv(env::kRunId);
+  const char* const epoch = getenv(env::kEpoch);
+  const char* const generation = getenv(env::kGeneration);
+  if (job == nullptr || epoch == nullptr || generation == nullptr) return;
+  (*metadata)[checkpoint_file::kJob] = job;
+  (*metadata)[checkpoint_file::kEpoch] = epoch;
+  (*metadata)[checkpoint_file::kGeneration] = generation;
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,77 @@
+#include "worker/src/storage/snapshot_writer.h"
+
+#include <time.h>
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace ddp::internal {
+namespace {
+
+std::chrono::nanoseconds ThreadTime() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+}  // namespace
+
+SnapshotWriter::SnapshotWriter(std::string folder, int rank, std::optional<std::int64_t> keep_step,
+                               std::function<void(std::int64_t step)> published)
+    : rank_(rank), published_(std::move(published)), slots_(std::move(folder), keep_step) {}
+
+void SnapshotWriter::GiveUp(const std::string& reason) {
+  usable_ = false;
+  Warn(rank_, "no snapshots in memory any more on this node: " + reason +
+                  ". Training goes on; a restart resumes from a checkpoint or from another node");
+}
+
+void SnapshotWriter::Prepare(std::size_t bytes, std::function<void()> also) {
+  thread_.Start([this, bytes, also = std::move(also)] {
+    try {
+      slots_.Prepare(bytes);
+      if (also != nullptr) also();
+      prepared_ = true;
+    } catch (const std::exception& e) {
+      GiveUp(e.what());
+    }
+  });
+}
+
+std::byte* SnapshotWriter::Begin(std::size_t bytes) {
+  try {
+    return slots_.Begin(bytes);
+  } catch (const std::exception& e) {
+    GiveUp(e.what());
+    return nullptr;
+  }
+}
+
+void SnapshotWriter::Publish(CheckpointImage image) {
+  thread_.Start([this, image = std::move(image)]() mutable {
+    const std::int64_t step = image.step;
+    const auto begin = std::chrono::steady_clock::now();
+    if (image.await != nullptr && !image.await()) return;
+    // While a GPU copies, training waits as well.
+    const auto waited = image.await == nullptr ? std::chrono::nanoseconds(0)
+                                               : std::chrono::steady_clock::now() - begin;
+    const std::chrono::nanoseconds start = ThreadTime();
+    try {
+      slots_.Publish(std::move(image));
+      newest_step_ = step;
+      published_(step);
+    } catch (const std::exception& e) {
+      GiveUp(e.what());
+    }
+    background_ns_ = (waited + ThreadTime() - start).count();
+  });
+}
+
+std::chrono::nanoseconds SnapshotWriter::background_time() const {
+  return std::chrono::nanoseconds(background_ns_.load());
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,178 @@
+#include "worker/src/transfer/state_links.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "worker/src/base/rank_list.h"
+#include "worker/src/base/tcp.h"
+
+namespace ddp::internal {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr std::size_t kLongestHello = 64;   // bytes; "<token> <rank>\n"
+constexpr std::size_t kMostStrangers = 64;  // connections that have not said it
+constexpr milliseconds kBetweenChecks(200);
+
+std::string Seconds(milliseconds time) { return std::to_string(time.count() / 1000) + " s"; }
+
+// From here on it blocks, for `patience` at most.
+void MakeBlocking(int socket, milliseconds patience) {
+  KeepAlive(socket);
+  timeval time = {};
+  time.tv_sec = patience.count() / 1000;
+  time.tv_usec = patience.count() % 1000 * 1000;
+  if (fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) & ~O_NONBLOCK) != 0 ||
+      setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)) != 0 ||
+      setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time)) != 0) {
+    throw std::runtime_error(std::string("cannot set up a connection: ") + std::strerror(errno));
+  }
+}
+
+constexpr char kParent[] = ", which sends the state";
+constexpr char kChild[] = ", to which the state is sent";
+
+// Who has connected, and what it has said so far.
+struct Stranger {
+  FileDescriptor socket;
+  std::string said;
+  bool is_over = false;  // has said all, or ended
+
+  void Hear() {
+    char bytes[kLongestHello];
+    const ssize_t size = recv(socket.get(), bytes, sizeof(bytes) - said.size(), MSG_DONTWAIT);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (size > 0) said.append(bytes, static_cast<std::size_t>(size));
+    is_over = size <= 0 || said.ends_with('\n') || said.size() >= kLongestHello;
+  }
+};
+
+}  // namespace
+
+StateLinks::StateLinks(int rank, std::vector<int> children)
+    : rank_(rank), children_(std::move(children)) {
+  if (children_.empty()) return;
+  int port = 0;
+  listener_ = ListenEverywhere(&port);
+  token_ = MakeToken();
+  contact_ = std::to_string(port) + " " + token_;
+}
+
+void StateLinks::Connect(const std::optional<Parent>& parent, const Patience& patience) {
+  silence_ = patience.silence;
+  if (parent.has_value()) {
+    const std::size_t space = parent->contact.find(' ');
+    if (space == std::string::npos) {
+      throw std::runtime_error("rank " + std::to_string(parent->rank) +
+                               " could not listen for those that it is to send the state to");
+    }
+    up_ = {ConnectTo(parent->host, parent->contact.substr(0, space), patience.connect),
+           parent->rank};
+    MakeBlocking(up_.socket.get(), silence_);
+    const std::string hello =
+        parent->contact.substr(space + 1) + " " + std::to_string(rank_) + "\n";
+    if (send(up_.socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(hello.size())) {
+      Broken(parent->rank, kParent);
+    }
+  }
+  AcceptChildren(patience);
+  for (const Link& link : down_) MakeBlocking(link.socket.get(), silence_);
+  listener_ = FileDescriptor();
+}
+
+void StateLinks::AcceptChildren(const Patience& patience) {
+  const auto deadline = steady_clock::now() + patience.connect;
+  std::vector<int> missing = children_;
+  std::vector<Stranger> strangers;
+  while (!missing.empty()) {
+    std::vector<pollfd> ready = {{listener_.get(), POLLIN, 0}};
+    for (const Stranger& stranger : strangers) ready.push_back({stranger.socket.get(), POLLIN, 0});
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+    if (left.count() <= 0) {
+      throw std::runtime_error(RankList(missing) + " did not connect within " +
+                               Seconds(patience.connect) + " to get the state");
+    }
+    const int wait = static_cast<int>(std::min(left, kBetweenChecks).count());
+    if (poll(ready.data(), ready.size(), wait) <= 0) {
+      patience.check();
+      continue;
+    }
+    for (std::size_t i = 0; i < strangers.size(); ++i) {
+      if (ready[i + 1].revents != 0) strangers[i].Hear();
+    }
+    for (Stranger& stranger : strangers) {
+      if (!stranger.is_over) continue;
+      const auto child = std::find_if(missing.begin(), missing.end(), [&](int rank) {
+        return stranger.said == token_ + " " + std::to_string(rank) + "\n";
+      });
+      if (child == missing.end()) continue;
+      down_.push_back({std::move(stranger.socket), *child});
+      missing.erase(child);
+    }
+    std::erase_if(strangers, [](const Stranger& stranger) { return stranger.is_over; });
+    if (ready[0].revents == 0) continue;
+    FileDescriptor socket = Accept();
+    if (!socket.valid()) continue;
+    // A child says who it is at once, so it is never the oldest of many.
+    if (strangers.size() == kMostStrangers) strangers.erase(strangers.begin());
+    strangers.push_back({std::move(socket), "", false});
+  }
+}
+
+// Not valid where who wanted to connect has thought better of it.
+FileDescriptor StateLinks::Accept() const {
+  FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  const bool passes = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED || errno == EPROTO;
+  if (!socket.valid() && !passes) {
+    throw std::runtime_error(std::string("cannot accept the connections of ") +
+                             RankList(children_) + ": " + std::strerror(errno));
+  }
+  return socket;
+}
+
+void StateLinks::Broken(int rank, const char* who) const {
+  const std::string name = "rank " + std::to_string(rank) + who;
+  if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    throw std::runtime_error(name + ", has done nothing for " + Seconds(silence_));
+  }
+  throw std::runtime_error("lost " + name + ": " + std::strerror(errno));
+}
+
+void StateLinks::Receive(std::byte* to, std::size_t size) {
+  while (size > 0) {
+    const ssize_t got = recv(up_.socket.get(), to, size, MSG_WAITALL);
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0) errno = ECONNRESET;
+    if (got <= 0) Broken(up_.rank, kParent);
+    to += got;
+    size -= static_cast<std::size_t>(got);
+  }
+}
+
+void StateLinks::Send(const std::byte* data, std::size_t size) {
+  for (const Link& link : down_) {
+    for (std::size_t sent = 0; sent < size;) {
+      const ssize_t took = send(link.socket.get(), data + sent, size - sent, MSG_NOSIGNAL);
+      if (took < 0 && errno == EINTR) continue;
+      if (took <= 0) Broken(link.rank, kChild);
+      sent += static_cast<std::size_t>(took);
+    }
+  }
+}
+
+}  // namespace ddp::internal
