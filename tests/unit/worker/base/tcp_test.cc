@@ -19,15 +19,15 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(WaitForListenerTest, NoticesALateListenerWithinMilliseconds) {
-  testing::HeldPort port;
+  test::HeldPort port;
   steady_clock::time_point noticed;
-  const long refused_before = testing::RefusedConnections();
+  const long refused_before = test::RefusedConnections();
   std::thread waiter([&] {
     WaitForListener("127.0.0.1", static_cast<std::uint16_t>(port.port()), milliseconds(60000));
     noticed = steady_clock::now();
   });
   // Until it has tried in vain, and so must try again.
-  while (testing::RefusedConnections() == refused_before) std::this_thread::yield();
+  while (test::RefusedConnections() == refused_before) std::this_thread::yield();
   const auto listening = steady_clock::now();
   port.Listen();
   waiter.join();
@@ -36,7 +36,7 @@ TEST(WaitForListenerTest, NoticesALateListenerWithinMilliseconds) {
 }
 
 TEST(WaitForListenerTest, NamesAddressAndTimeWhenNobodyListens) {
-  const testing::HeldPort port;
+  const test::HeldPort port;
   try {
     WaitForListener("127.0.0.1", static_cast<std::uint16_t>(port.port()), milliseconds(200));
     FAIL() << "expected a CollectiveError";

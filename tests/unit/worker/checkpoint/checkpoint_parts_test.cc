@@ -19,8 +19,8 @@
 namespace ddp {
 namespace checkpoint_parts_test {
 
+using test::StartedRanks;
 using ::testing::HasSubstr;
-using testing::StartedRanks;
 using ::testing::UnorderedElementsAreArray;
 
 std::string Env(const char* name) { return std::getenv(name); }
@@ -42,8 +42,8 @@ class CheckpointPartsTest : public ::testing::Test {
  protected:
   // One part of a job, each rank a process.
   void RunPart(const std::string& part, int ranks) {
-    const auto results = testing::RunRanks(
-        {ranks, {}, {{"DDP_TEST_FOLDER", folder_.path()}, {"DDP_TEST_PART", part}}});
+    const auto results =
+        test::RunRanks({ranks, {}, {{"DDP_TEST_FOLDER", folder_.path()}, {"DDP_TEST_PART", part}}});
     for (const auto& rank : results) EXPECT_EQ(rank.exit_code, 0) << rank.out << rank.err;
   }
   bool Started(int ranks) { return StartedRanks(ranks, {{"DDP_TEST_FOLDER", folder_.path()}}); }
@@ -106,7 +106,7 @@ void TrainAndWrite(const Context& ctx, const std::string& part) {
 // without set_bucket_order() (four of six), and with an order only where it was rebuilt at the time
 // of the save (`.1` and `2.2`).
 TEST_F(CheckpointPartsTest, ThreeRanksThatStopAndResumeEndEqualToTheLastBit) {
-  if (testing::InRank()) {
+  if (test::InRank()) {
     TrainAndWrite(init(), Env("DDP_TEST_PART"));
     return;
   }
@@ -215,7 +215,7 @@ TEST_F(CheckpointPartsTest, WhatTheFileLacksOrHasOtherwiseIsNamedAndNothingIsCha
 
 // Three batches of 10 on two ranks, then the rest of the epoch on three.
 TEST_F(CheckpointPartsTest, TheSamplerGoesOnWithTheNextBatchInAnotherWorldSize) {
-  if (testing::InRank()) {
+  if (test::InRank()) {
     const Context ctx = init();
     Net net;
     torch::optim::SGD optimizer(net.parameters(), 0.1);
@@ -246,7 +246,7 @@ TEST_F(CheckpointPartsTest, TheSamplerGoesOnWithTheNextBatchInAnotherWorldSize) 
   RunPart("first", 2);
   RunPart("second", 3);
   std::vector<std::size_t> used;
-  std::istringstream text(testing::ReadFile(folder_ / "used"));
+  std::istringstream text(test::ReadFile(folder_ / "used"));
   for (std::size_t index = 0; text >> index;) used.push_back(index);
   std::vector<std::size_t> all(120);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;

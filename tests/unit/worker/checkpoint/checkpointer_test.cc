@@ -25,10 +25,10 @@ namespace ddp {
 namespace checkpointer_test {
 
 namespace fs = std::filesystem;
+using test::StartedRanks;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::StartedRanks;
 
 struct Net : torch::nn::Module {
   explicit Net(std::int64_t width = 5)
@@ -160,7 +160,7 @@ TEST_F(CheckpointerTest, WithoutAFileNothingIsLoadedOrChanged) {
 }
 
 TEST_F(CheckpointerTest, ADamagedNewestFileIsReportedAndTheOlderOneTakenOnAllRanks) {
-  if (testing::InRank()) {
+  if (test::InRank()) {
     const Context ctx = init();
     Training training(ctx, 1, kSgd);
     Checkpointer checkpointer(ctx, OwnFolder(ctx));
@@ -186,7 +186,7 @@ TEST_F(CheckpointerTest, ADamagedNewestFileIsReportedAndTheOlderOneTakenOnAllRan
     EXPECT_FALSE(checkpointer.load_latest(*resumed.net, *resumed.optimizer));
     return;
   }
-  const auto ranks = testing::RunRanks({2, {}, {{"DDP_TEST_FOLDER", folder_.path()}}});
+  const auto ranks = test::RunRanks({2, {}, {{"DDP_TEST_FOLDER", folder_.path()}}});
   for (const auto& rank : ranks) EXPECT_EQ(rank.exit_code, 0) << rank.out << rank.err;
   EXPECT_THAT(ranks[0].err, AllOf(HasSubstr("step-000000000002.safetensors is damaged: tensor"),
                                   HasSubstr("has a wrong hash"), HasSubstr("too short")));
@@ -212,7 +212,7 @@ TEST_F(CheckpointerTest, KeepsTheNewestFilesAndRemovesWhatAKilledWriterLeft) {
   std::ofstream(OwnFolder(ctx) + "/notes.txt") << "the user's";
   checkpointer.save(At(40), *training.net, *training.optimizer);
   checkpointer.flush();
-  EXPECT_THAT(testing::FilesIn(OwnFolder(ctx)),
+  EXPECT_THAT(test::FilesIn(OwnFolder(ctx)),
               ElementsAre("notes.txt", "step-000000000020.safetensors", other_job,
                           "step-000000000040.safetensors"));
   options.keep_last = 0;
@@ -241,7 +241,7 @@ TEST_F(CheckpointerTest, UnreadableNewerFilesDoNotCostTheFilesJustSaved) {
   EXPECT_EQ(state->step, 2);
   checkpointer.save(At(3), *training.net, *training.optimizer);
   checkpointer.flush();
-  EXPECT_THAT(testing::FilesIn(OwnFolder(ctx)),
+  EXPECT_THAT(test::FilesIn(OwnFolder(ctx)),
               ElementsAre("step-000000000002.safetensors", "step-000000000003.safetensors",
                           "step-000000000800.safetensors.corrupt",
                           "step-000000000900.safetensors.corrupt"));
@@ -267,11 +267,11 @@ TEST_F(CheckpointerTest, TrainingGoesOnWhereTheDiskFailsAndEveryRankKnows) {
   if (Started(2)) return;
   const Context ctx = init();
   Training training(ctx, 1, kSgd);
-  testing::WatchedDisk disk(OwnFolder(ctx));  // only rank 0 writes to its own
+  test::WatchedDisk disk(OwnFolder(ctx));  // only rank 0 writes to its own
   Checkpointer checkpointer(ctx, OwnFolder(ctx));
   checkpointer.save(At(1), *training.net, *training.optimizer);
   EXPECT_EQ(checkpointer.flush().error, "");
-  disk.Fail(testing::DiskCall::Kind::kWrite, ENOSPC);
+  disk.Fail(test::DiskCall::Kind::kWrite, ENOSPC);
   for (const std::int64_t step : {2, 3}) {
     training.Steps(1);
     checkpointer.save(At(step), *training.net, *training.optimizer);
@@ -282,7 +282,7 @@ TEST_F(CheckpointerTest, TrainingGoesOnWhereTheDiskFailsAndEveryRankKnows) {
   EXPECT_EQ(status.durable_step, 1);
   EXPECT_THAT(status.durable_path, HasSubstr("rank0/step-000000000001.safetensors"));
   EXPECT_THAT(status.error, HasSubstr("No space left on device"));
-  disk.Fail(testing::DiskCall::Kind::kWrite, 0);
+  disk.Fail(test::DiskCall::Kind::kWrite, 0);
   checkpointer.save(At(4), *training.net, *training.optimizer);
   status = checkpointer.flush();
   EXPECT_EQ(status.saved, 2);
@@ -298,8 +298,8 @@ TEST_F(CheckpointerTest, TheFileHasTheStateOfTheSaveThoughTrainingGoesOn) {
   Training training(ctx, 1, kAdam);
   training.Steps(1);
   training.model.sync_buffers();
-  testing::WatchedDisk disk(OwnFolder(ctx));
-  disk.Hold(testing::DiskCall::Kind::kCreate);
+  test::WatchedDisk disk(OwnFolder(ctx));
+  disk.Hold(test::DiskCall::Kind::kCreate);
   Checkpointer checkpointer(ctx, OwnFolder(ctx));
   checkpointer.save(At(1), *training.net, *training.optimizer);
   EXPECT_TRUE(checkpointer.status().writing);
@@ -315,8 +315,8 @@ TEST_F(CheckpointerTest, ASaveThatFindsTheLastOneUnfinishedIsSkippedOnEveryRankI
   if (Started(2)) return;
   const Context ctx = init();
   Training training(ctx, 1, kSgd);
-  testing::WatchedDisk disk(OwnFolder(ctx));
-  disk.Hold(testing::DiskCall::Kind::kCreate);
+  test::WatchedDisk disk(OwnFolder(ctx));
+  disk.Hold(test::DiskCall::Kind::kCreate);
   CheckpointerOptions options;
   options.when_busy = WhenBusy::kSkip;
   Checkpointer checkpointer(ctx, OwnFolder(ctx), options);
@@ -340,8 +340,8 @@ TEST_F(CheckpointerTest, ASaveThatFindsTheLastOneUnfinishedWaitsIfSoChosen) {
   if (Started(1)) return;
   const Context ctx = init();
   Training training(ctx, 1, kSgd);
-  testing::WatchedDisk disk(OwnFolder(ctx));
-  disk.Hold(testing::DiskCall::Kind::kCreate);
+  test::WatchedDisk disk(OwnFolder(ctx));
+  disk.Hold(test::DiskCall::Kind::kCreate);
   Checkpointer checkpointer(ctx, OwnFolder(ctx));
   checkpointer.save(At(1), *training.net, *training.optimizer);
   const auto first = training.Values();

@@ -26,10 +26,10 @@ namespace ddp {
 namespace snapshot_test {
 
 namespace fs = std::filesystem;
+using test::RankResult;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::RankResult;
 
 std::string Env(const char* name) {
   const char* const value = std::getenv(name);
@@ -176,14 +176,14 @@ class SnapshotTest : public ::testing::Test {
     return folder_ / (kind + std::to_string(node));
   }
 
-  std::vector<RankResult> RunPart(const std::string& part, testing::Environment environment = {}) {
+  std::vector<RankResult> RunPart(const std::string& part, test::Environment environment = {}) {
     return RunPartIn(folder_.path(), part, std::move(environment));
   }
   static std::vector<RankResult> RunPartIn(const std::string& folder, const std::string& part,
-                                           testing::Environment environment) {
+                                           test::Environment environment) {
     environment["DDP_TEST_FOLDER"] = folder;
     environment["DDP_TEST_PART"] = part;
-    auto results = testing::RunRanks({kRanks, {}, environment});
+    auto results = test::RunRanks({kRanks, {}, environment});
     for (const auto& rank : results) EXPECT_EQ(rank.exit_code, 0) << rank.out << rank.err;
     return results;
   }
@@ -229,7 +229,7 @@ class SnapshotTest : public ::testing::Test {
   std::int64_t newest() const { return steps_.front(); }
 
   // What the launcher says of the state, and the step to train to.
-  testing::Environment Order(const std::string& tier, std::int64_t step, int rank) const {
+  test::Environment Order(const std::string& tier, std::int64_t step, int rank) const {
     return {{"DDPRUN_RESTORE_TIER", tier},
             {"DDPRUN_RESTORE_STEP", std::to_string(step)},
             {"DDPRUN_RESTORE_RANK", std::to_string(rank)},
@@ -242,14 +242,13 @@ class SnapshotTest : public ::testing::Test {
   static std::vector<std::string> Written(const std::string& folder, const std::string& name) {
     std::vector<std::string> texts;
     for (int rank = 0; rank < kRanks; ++rank) {
-      texts.push_back(testing::ReadFile(folder + "/" + name + std::to_string(rank)));
+      texts.push_back(test::ReadFile(folder + "/" + name + std::to_string(rank)));
     }
     return texts;
   }
 
   // Resumes, and checks that all ranks did from `from`, and end as if nothing had happened.
-  std::vector<RankResult> ExpectResumed(const testing::Environment& order,
-                                        const std::string& from) {
+  std::vector<RankResult> ExpectResumed(const test::Environment& order, const std::string& from) {
     auto results = RunPart("resume", order);
     EXPECT_THAT(Written("from"), ::testing::Each(from));
     EXPECT_EQ(Written("end"), undisturbed_);
@@ -268,13 +267,13 @@ class SnapshotTest : public ::testing::Test {
 };
 
 TEST_F(SnapshotTest, ARestartGoesOnFromRankZerosMemoryAsIfNothingHadHappened) {
-  if (testing::InRank()) exit(RunRank());
+  if (test::InRank()) exit(RunRank());
   RunFirstPart();
   ExpectResumed(Order("memory", newest(), 0), std::to_string(newest()) + " memory0");
 }
 
 TEST_F(SnapshotTest, Node1GivesItsStateToAllWhenNode0IsLostWithItsDisk) {
-  if (testing::InRank()) exit(RunRank());
+  if (test::InRank()) exit(RunRank());
   RunFirstPart();
   fs::remove_all(Path("memory", 0));
   fs::create_directories(Path("memory", 0));
@@ -283,7 +282,7 @@ TEST_F(SnapshotTest, Node1GivesItsStateToAllWhenNode0IsLostWithItsDisk) {
 }
 
 TEST_F(SnapshotTest, ADamagedSnapshotIsNamedAndTheNextOlderStateIsTakenByAll) {
-  if (testing::InRank()) exit(RunRank());
+  if (test::InRank()) exit(RunRank());
   RunFirstPart();
   const std::string path = Path("memory", 1) + "/" + internal::CheckpointName(newest());
   Damage(path);
@@ -298,7 +297,7 @@ TEST_F(SnapshotTest, ADamagedSnapshotIsNamedAndTheNextOlderStateIsTakenByAll) {
 }
 
 TEST_F(SnapshotTest, WhereTheSourceHasNothingLeftRankZerosFolderIsSearched) {
-  if (testing::InRank()) exit(RunRank());
+  if (test::InRank()) exit(RunRank());
   RunFirstPart();
   for (const auto& entry : fs::directory_iterator(Path("memory", 1))) Damage(entry.path());
   fs::remove_all(Path("memory", 0));
@@ -307,7 +306,7 @@ TEST_F(SnapshotTest, WhereTheSourceHasNothingLeftRankZerosFolderIsSearched) {
 }
 
 TEST_F(SnapshotTest, WhereNothingIsLeftTrainingStartsAnewAndSaysSo) {
-  if (testing::InRank()) exit(RunRank());
+  if (test::InRank()) exit(RunRank());
   RunFirstPart();
   for (const int node : {0, 1}) {
     fs::remove_all(Path("memory", node));
@@ -319,13 +318,13 @@ TEST_F(SnapshotTest, WhereNothingIsLeftTrainingStartsAnewAndSaysSo) {
 }
 
 TEST_F(SnapshotTest, AnOrderForTheDiskIsFollowed) {
-  if (testing::InRank()) exit(RunRank());
+  if (test::InRank()) exit(RunRank());
   RunFirstPart();
   ExpectResumed(Order("durable", kDurableStep, 0), std::to_string(kDurableStep) + " durable0");
 }
 
 TEST_F(SnapshotTest, WithoutRoomTrainingGoesOnAndEachNodeSaysSoOnce) {
-  if (testing::InRank()) {
+  if (test::InRank()) {
     exit(run([] {
       const Context ctx = InitOnANode();  // whose folder is not there
       Training training(ctx);
@@ -338,7 +337,7 @@ TEST_F(SnapshotTest, WithoutRoomTrainingGoesOnAndEachNodeSaysSoOnce) {
     }));
   }
   const auto ranks = RunPart("");
-  EXPECT_EQ(testing::CountInErr(ranks, "no snapshots in memory any more on this node"), 2);
+  EXPECT_EQ(test::CountInErr(ranks, "no snapshots in memory any more on this node"), 2);
   EXPECT_THAT(ranks[2].err, HasSubstr("[rank 2] warning: no snapshots"));
 }
 
@@ -368,7 +367,7 @@ class Agent {
 };
 
 TEST_F(SnapshotTest, WhenTheAgentAsksForASaveAllRanksMakeOneOfTheSameStep) {
-  if (testing::InRank()) {
+  if (test::InRank()) {
     exit(run([] {
       Agent agent;
       const Context ctx = InitOnANode();
@@ -393,12 +392,12 @@ TEST_F(SnapshotTest, WhenTheAgentAsksForASaveAllRanksMakeOneOfTheSameStep) {
   }
   RunPart("");
   EXPECT_THAT(Written("saved"), ::testing::Each("-1 4 10 "));
-  EXPECT_THAT(testing::FilesIn(Path("durable", 0)),
+  EXPECT_THAT(test::FilesIn(Path("durable", 0)),
               ElementsAre(internal::CheckpointName(4), internal::CheckpointName(10)));
 }
 
 TEST_F(SnapshotTest, AJobOfOneProcessSavesAtOnce) {
-  if (testing::InRank()) {
+  if (test::InRank()) {
     exit(run([] {
       Agent agent;
       const Context ctx = init();
@@ -412,12 +411,12 @@ TEST_F(SnapshotTest, AJobOfOneProcessSavesAtOnce) {
       return checkpointer.flush().durable_step == 2 ? 0 : 2;
     }));
   }
-  const auto ranks = testing::RunRanks({1, {}, {{"DDP_TEST_FOLDER", folder_.path()}}});
+  const auto ranks = test::RunRanks({1, {}, {{"DDP_TEST_FOLDER", folder_.path()}}});
   EXPECT_EQ(ranks[0].exit_code, 0) << ranks[0].err;
 }
 
 TEST_F(SnapshotTest, StepsThatAreDueAreSaved) {
-  if (testing::InRank()) {
+  if (test::InRank()) {
     exit(run([] {
       const Context ctx = init();
       Training training(ctx);
@@ -433,7 +432,7 @@ TEST_F(SnapshotTest, StepsThatAreDueAreSaved) {
     }));
   }
   for (const RankResult& rank : RunPart("")) EXPECT_EQ(rank.exit_code, 0) << rank.err;
-  EXPECT_THAT(testing::FilesIn(Path("durable", 0)),
+  EXPECT_THAT(test::FilesIn(Path("durable", 0)),
               ElementsAre(internal::CheckpointName(3), internal::CheckpointName(6)));
 }
 

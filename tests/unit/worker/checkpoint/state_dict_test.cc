@@ -100,8 +100,8 @@ class StateDictTest : public ::testing::Test {
     std::ofstream(folder_ / name, std::ios::binary) << content;
   }
 
-  static testing::ZipItem Item(const std::string& name, const std::string& content) {
-    testing::ZipItem item;
+  static test::ZipItem Item(const std::string& name, const std::string& content) {
+    test::ZipItem item;
     item.name = name;
     item.content = content;
     return item;
@@ -164,9 +164,9 @@ TEST_F(StateDictTest, SwapsTheBytesOfABigEndianFile) {
                     {complex, internal::Dtype::kC64},
                     {long_, internal::Dtype::kI64}};
   index.tensors = {{"float", 0, 0, {2}, {1}}, {"complex", 1, 0, {1}, {1}}, {"long", 2, 0, {}, {}}};
-  Write("big.pt", testing::MakeZip({Item("x/data.pkl", internal::WriteTorchPickle(index)),
-                                    Item("x/byteorder", "big"), Item("x/data/0", floats),
-                                    Item("x/data/1", complex), Item("x/data/2", long_)}));
+  Write("big.pt", test::MakeZip({Item("x/data.pkl", internal::WriteTorchPickle(index)),
+                                 Item("x/byteorder", "big"), Item("x/data/0", floats),
+                                 Item("x/data/1", complex), Item("x/data/2", long_)}));
   const StateDict loaded = load_state_dict(folder_ / "big.pt");
   EXPECT_TRUE(torch::equal(loaded["float"], torch::tensor({1.5f, -2.0f})));
   EXPECT_TRUE(torch::equal(torch::view_as_real(loaded["complex"]), torch::tensor({{1.0f, 2.0f}})));
@@ -175,8 +175,8 @@ TEST_F(StateDictTest, SwapsTheBytesOfABigEndianFile) {
 
 TEST_F(StateDictTest, ABoolIsZeroOrOneWhateverTheFileSays) {
   Write("a.safetensors",
-        testing::MakeSafetensors(R"({"b":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}})",
-                                 std::string("\x00\x02\xff", 3)));
+        test::MakeSafetensors(R"({"b":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}})",
+                              std::string("\x00\x02\xff", 3)));
   const torch::Tensor loaded = load_state_dict(folder_ / "a.safetensors")["b"];
   EXPECT_TRUE(torch::equal(loaded.view(torch::kUInt8), torch::tensor({0, 1, 1}, torch::kUInt8)));
 }
@@ -303,7 +303,7 @@ TEST_F(StateDictTest, RefusesTensorsThatAFileCannotHold) {
   EXPECT_THAT(reason(torch::ones({1}, torch::kComplexDouble), "a.safetensors"),
               HasSubstr("complex128"));
   EXPECT_EQ(reason(torch::ones({1}, torch::kComplexDouble), "a.pt"), "it is fine");
-  EXPECT_THAT(testing::FilesIn(folder_.path()), ElementsAre("a.pt"));
+  EXPECT_THAT(test::FilesIn(folder_.path()), ElementsAre("a.pt"));
 }
 
 TEST_F(StateDictTest, AFullDiskIsAnErrorAndLeavesNothing) {
@@ -323,7 +323,7 @@ TEST_F(StateDictTest, AFullDiskIsAnErrorAndLeavesNothing) {
   setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, handler);
   EXPECT_THAT(problem, HasSubstr("cannot write"));
-  EXPECT_THAT(testing::FilesIn(folder_.path()), IsEmpty());
+  EXPECT_THAT(test::FilesIn(folder_.path()), IsEmpty());
 }
 
 TEST_F(StateDictTest, AnErrorNamesTheFile) {

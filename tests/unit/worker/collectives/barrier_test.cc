@@ -32,13 +32,13 @@ namespace barrier_test {
 using internal::BarrierWay;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+using test::InRank;
+using test::RankResult;
+using test::RunRanks;
+using test::StartedRanks;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
-using testing::InRank;
 using ::testing::MatchesRegex;
-using testing::RankResult;
-using testing::RunRanks;
-using testing::StartedRanks;
 
 constexpr BarrierWay kWays[] = {BarrierWay::kGroup, BarrierWay::kStore};
 
@@ -222,7 +222,7 @@ struct Diary {
 TEST(MainFirstTest, TheMainRankIsThroughBeforeAnyOtherBegins) {
   const ddprun::TempDir folder;
   if (StartedRanks(4, {{"DIARY", folder / "diary"}})) {
-    const std::string diary = testing::ReadFile(folder / "diary");
+    const std::string diary = test::ReadFile(folder / "diary");
     ASSERT_EQ(diary.size(), 2u * 2 * 10 * 4);
     for (std::size_t at = 0; at < diary.size(); at += 8) {
       EXPECT_EQ(diary.substr(at, 2), "0.") << diary;
@@ -250,7 +250,7 @@ TEST(MainFirstTest, TheMainRankIsThroughBeforeAnyOtherBegins) {
 TEST(MainFirstTest, LocalRank0GoesFirstOnEachNode) {
   const ddprun::TempDir folder;
   if (StartedRanks(4, {{"DIARY", folder / "diary"}})) {
-    const std::string diary = testing::ReadFile(folder / "diary");
+    const std::string diary = test::ReadFile(folder / "diary");
     EXPECT_THAT(diary.substr(0, 2), AnyOf("02", "20"));
     EXPECT_THAT(diary.substr(2), AnyOf("13", "31"));
     return;

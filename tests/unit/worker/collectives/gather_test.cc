@@ -15,9 +15,9 @@
 namespace ddp {
 namespace gather_test {
 
+using test::StartedRanks;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::StartedRanks;
 using torch::Tensor;
 
 template <typename Exception, typename Function>

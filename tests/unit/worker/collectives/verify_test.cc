@@ -13,11 +13,11 @@
 namespace ddp {
 namespace verify_test {
 
+using test::InRank;
+using test::RankResult;
+using test::RunRanks;
+using test::StartedRanks;
 using ::testing::ElementsAre;
-using testing::InRank;
-using testing::RankResult;
-using testing::RunRanks;
-using testing::StartedRanks;
 
 struct NetImpl : torch::nn::Module {
   NetImpl() {

@@ -18,9 +18,9 @@
 namespace ddp {
 namespace comm_hooks_test {
 
+using test::StartedRanks;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::StartedRanks;
 using Linear = torch::nn::LinearImpl;
 
 // The gradient of weight [o, i] is x[i] on this rank, whatever the weights are.

@@ -17,9 +17,9 @@
 namespace ddp {
 namespace data_parallel_checkpointing_test {
 
+using test::StartedRanks;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
-using testing::StartedRanks;
 
 class Again : public torch::autograd::Function<Again> {
  public:

@@ -26,11 +26,11 @@ namespace data_parallel_failure_test {
 
 using std::chrono::seconds;
 using std::chrono::steady_clock;
+using test::InRank;
+using test::RankResult;
+using test::RunRanks;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::InRank;
-using testing::RankResult;
-using testing::RunRanks;
 using ::testing::StartsWith;
 
 Options ShortTimeout() {

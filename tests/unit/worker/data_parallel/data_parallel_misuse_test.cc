@@ -16,11 +16,11 @@
 namespace ddp {
 namespace data_parallel_misuse_test {
 
+using test::Heads;
+using test::StartedRanks;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::Heads;
 using ::testing::Not;
-using testing::StartedRanks;
 
 template <typename Body>
 std::string ErrorOf(const Body& body) {

@@ -24,10 +24,10 @@
 namespace ddp {
 namespace {
 
+using test::Heads;
+using test::StartedRanks;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::Heads;
-using testing::StartedRanks;
 
 struct UserOutput {
   torch::Tensor left;

@@ -19,11 +19,11 @@
 namespace ddp {
 namespace data_parallel_semantics_test {
 
+using test::Heads;
+using test::StartedRanks;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::Heads;
-using testing::StartedRanks;
 using torch::nn::Linear;
 
 torch::Tensor Input(int step, int rank) {

@@ -20,8 +20,8 @@
 namespace ddp {
 namespace data_parallel_steps_test {
 
-using testing::Heads;
-using testing::StartedRanks;
+using test::Heads;
+using test::StartedRanks;
 
 torch::Tensor Input(int step, int rank) {
   return torch::full({2, 3}, static_cast<float>(step + 2 * rank + 1)) * 0.1;

@@ -15,9 +15,9 @@
 namespace ddp {
 namespace distributed_data_parallel_test {
 
+using test::StartedRanks;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::StartedRanks;
 
 constexpr int kSteps = 20;
 constexpr int kBatch = 8;

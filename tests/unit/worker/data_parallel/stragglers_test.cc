@@ -20,9 +20,9 @@ namespace ddp {
 namespace stragglers_test {
 
 using std::chrono::milliseconds;
+using test::StartedRanks;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::StartedRanks;
 
 constexpr int kWindow = 12;
 

@@ -15,10 +15,10 @@
 namespace ddp {
 namespace sync_batch_norm_test {
 
+using test::StartedRanks;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::StartedRanks;
 using torch::Tensor;
 using torch::nn::BatchNormOptions;
 

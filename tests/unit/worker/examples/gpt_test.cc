@@ -13,11 +13,11 @@
 namespace ddp {
 namespace gpt_test {
 
+using test::CountInErr;
+using test::RankResult;
+using test::RunRanks;
 using ::testing::AllOf;
-using testing::CountInErr;
 using ::testing::HasSubstr;
-using testing::RankResult;
-using testing::RunRanks;
 
 constexpr char kText[] = DDP_TEST_DATA "/text/gospels.txt";
 

@@ -65,7 +65,7 @@ TEST_F(IdxTest, RefusesEveryTruncation) {
 
 TEST_F(IdxTest, RefusesATruncatedGzippedFile) {
   WriteZipped("f.gz", kFile + std::string(100, 'x'));
-  const std::string zipped = ddp::testing::ReadFile(folder_ / "f.gz");
+  const std::string zipped = ddp::test::ReadFile(folder_ / "f.gz");
   Write("f.gz", zipped.substr(0, zipped.size() - 10));
   EXPECT_NE(Reason(), "it is fine");
 }

@@ -15,13 +15,13 @@ namespace ddp {
 namespace mnist_test {
 
 namespace fs = std::filesystem;
+using test::CountInErr;
+using test::RankResult;
+using test::RunRanks;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
-using testing::CountInErr;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::RankResult;
-using testing::RunRanks;
 
 constexpr char kData[] = DDP_TEST_DATA "/mnist";
 constexpr char kTrainImages[] = "train-images-idx3-ubyte.gz";

@@ -13,7 +13,7 @@
 namespace ddp::internal {
 namespace pickle_reader_test {
 
-using ::ddp::testing::Little;
+using ::ddp::test::Little;
 using ::testing::HasSubstr;
 using Kind = Pickle::Kind;
 

@@ -12,8 +12,8 @@
 namespace ddp::internal {
 namespace safetensors_index_test {
 
-using ::ddp::testing::Little;
-using ::ddp::testing::MakeSafetensors;
+using ::ddp::test::Little;
+using ::ddp::test::MakeSafetensors;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

@@ -43,7 +43,7 @@ class SafetensorsTest : public ::testing::Test {
       pieces.emplace_back(static_cast<const char*>(tensor.data), tensor.size);
     }
     WriteDurably(folder_.path(), "f", pieces);
-    whole_ = testing::ReadFile(path());
+    whole_ = test::ReadFile(path());
   }
 
   std::string path() const { return folder_ / "f"; }

@@ -15,9 +15,9 @@
 namespace ddp::internal {
 namespace torch_archive_test {
 
-using ::ddp::testing::Little;
-using ::ddp::testing::MakeZip;
-using ::ddp::testing::ZipItem;
+using ::ddp::test::Little;
+using ::ddp::test::MakeZip;
+using ::ddp::test::ZipItem;
 using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

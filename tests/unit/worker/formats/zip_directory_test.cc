@@ -14,9 +14,9 @@
 namespace ddp::internal {
 namespace zip_directory_test {
 
-using ::ddp::testing::MakeZip;
-using ::ddp::testing::ZipItem;
-using ::ddp::testing::ZipOptions;
+using ::ddp::test::MakeZip;
+using ::ddp::test::ZipItem;
+using ::ddp::test::ZipOptions;
 using ::testing::HasSubstr;
 
 std::string Reason(const std::string& file) {

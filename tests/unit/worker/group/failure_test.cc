@@ -25,11 +25,11 @@
 namespace ddp {
 namespace failure_test {
 
+using test::InRank;
+using test::RankResult;
+using test::RunRanks;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::InRank;
-using testing::RankResult;
-using testing::RunRanks;
 using ::testing::StartsWith;
 
 void TrainForever(const Context& ctx, const std::function<void(int step)>& before_step) {
@@ -152,7 +152,7 @@ TEST(FailureTest, AUsersErrorIsOneLineOneReportAndOneFile) {
   EXPECT_EQ(rank.exit_code, 1);
   EXPECT_EQ(rank.err, "[rank 0] error: no such thing\n");
   EXPECT_THAT(agent.PacketsAfterInit(), ElementsAre("ERROR=user no such thing"));
-  const auto file = nlohmann::json::parse(testing::ReadFile(folder / "error.json"));
+  const auto file = nlohmann::json::parse(test::ReadFile(folder / "error.json"));
   EXPECT_EQ(file["message"]["message"], "std::invalid_argument: no such thing");
   EXPECT_GT(std::stoll(file["message"]["extraInfo"]["timestamp"].get<std::string>()),
             1'600'000'000);
@@ -164,7 +164,7 @@ TEST(FailureTest, ATakenPortIsReportedAsBind) {
   }
   const ddprun::TempDir folder;
   Agent agent(folder / "s");
-  testing::HeldPort port;
+  test::HeldPort port;
   port.Listen();
   const RankResult rank = RunRanks({1,
                                     {},

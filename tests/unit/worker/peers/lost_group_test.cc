@@ -32,10 +32,10 @@
 namespace ddp {
 namespace lost_group_test {
 
+using test::RankResult;
+using test::RunRanks;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::RankResult;
-using testing::RunRanks;
 using ::testing::StartsWith;
 using ::testing::ThrowsMessage;
 
@@ -50,7 +50,7 @@ int RunSurvivor(const std::function<int(const Context&)>& body) {
 }
 
 std::vector<RankResult> RunBoth() {
-  testing::Job job;
+  test::Job job;
   job.world_size = 2;
   std::vector<RankResult> ranks = RunRanks(job);
   EXPECT_EQ(ranks[1].signal, SIGKILL) << ranks[1].out << ranks[1].err;
@@ -72,7 +72,7 @@ struct Plan : internal::LossPlan {
 
 // Seen red without the checks in Collective() and before_forward(): the survivor trains on.
 TEST(LostGroupTest, AfterTheAbortNothingGoesOnFromWhatTheGpuHas) {
-  if (testing::InRank()) {
+  if (test::InRank()) {
     const int code = RunSurvivor([](const Context& ctx) {
       auto net = std::make_shared<torch::nn::LinearImpl>(4, 4);
       Plan plan{std::chrono::milliseconds(0)};
@@ -90,7 +90,7 @@ TEST(LostGroupTest, AfterTheAbortNothingGoesOnFromWhatTheGpuHas) {
       const ddprun::TempDir folder;
       EXPECT_THROW(save_state_dict(state_dict(*net), folder / "x.pt"), CollectiveError);
       EXPECT_THROW(save_state_dict(state_dict(*net), folder / "x.safetensors"), CollectiveError);
-      EXPECT_TRUE(testing::FilesIn(folder.path()).empty());
+      EXPECT_TRUE(test::FilesIn(folder.path()).empty());
       static_cast<void>(ctx);
       return HasFailure() ? 1 : 0;
     });
@@ -105,7 +105,7 @@ TEST(LostGroupTest, AfterTheAbortNothingGoesOnFromWhatTheGpuHas) {
 
 // Before it begins to abort, the process has a while to throw by itself.
 TEST(LostGroupTest, WhoThrowsInTimeIsNotAborted) {
-  if (testing::InRank()) {
+  if (test::InRank()) {
     exit(RunSurvivor([](const Context& ctx) {
       auto plan = std::make_shared<Plan>(kLong);
       plan->abort = [] { std::_Exit(98); };
@@ -121,7 +121,7 @@ TEST(LostGroupTest, WhoThrowsInTimeIsNotAborted) {
 
 // What was caught before the loss, and explained, tells nothing of it.
 TEST(LostGroupTest, AnErrorThatWasExplainedBeforeDoesNotUndoThePlan) {
-  if (testing::InRank()) {
+  if (test::InRank()) {
     exit(RunSurvivor([](const Context& ctx) {
       explain(std::runtime_error("a file is missing"));
       try {
@@ -141,7 +141,7 @@ TEST(LostGroupTest, AnErrorThatWasExplainedBeforeDoesNotUndoThePlan) {
 
 // A thread that is in the driver for good, and an abort that throws, or does not come back either.
 TEST(LostGroupTest, WhoDoesNotComeBackIsEndedWithTheCause) {
-  if (testing::InRank()) {
+  if (test::InRank()) {
     exit(RunSurvivor([](const Context&) {
       internal::LossPlan plan;
       plan.abort = [] { throw std::runtime_error("ncclCommAbort failed"); };
@@ -156,7 +156,7 @@ TEST(LostGroupTest, WhoDoesNotComeBackIsEndedWithTheCause) {
     }));
   }
   for (const bool hangs : {false, true}) {
-    testing::Job job;
+    test::Job job;
     job.world_size = 2;
     if (hangs) job.environment["DDP_TEST_ABORT_HANGS"] = "1";
     const std::vector<RankResult> ranks = RunRanks(job);
@@ -168,7 +168,7 @@ TEST(LostGroupTest, WhoDoesNotComeBackIsEndedWithTheCause) {
 }
 
 TEST(LostGroupTest, ARankThatLeavesIsNotLost) {
-  if (testing::StartedRanks(3)) return;
+  if (test::StartedRanks(3)) return;
   internal::LossPlan plan;
   plan.abort = plan.end = [] { std::_Exit(98); };
   plan.grace = std::chrono::milliseconds(0);

@@ -17,8 +17,8 @@
 namespace ddp {
 namespace restore_failure_test {
 
+using test::RankResult;
 using ::testing::HasSubstr;
-using testing::RankResult;
 
 constexpr int kRanksPerNode = 2;
 constexpr std::int64_t kNumbers = std::int64_t{4} << 20;  // 32 chunks, four times what a ring has
@@ -60,9 +60,9 @@ class RestoreFailureTest : public ::testing::TestWithParam<int> {};
 // Seen red without ThrowIfAnotherFailed(): with rank 2 as the victim rank 3 stays, with rank 3
 // rank 2.
 TEST_P(RestoreFailureTest, TheDeathOfARankEndsAllOthers) {
-  if (testing::InRank()) exit(Restore());
+  if (test::InRank()) exit(Restore());
   const ddprun::TempDir folder;
-  testing::Job job;
+  test::Job job;
   job.world_size = 4;
   job.environment = {{"DDP_TEST_FOLDER", folder / "rank"},
                      {"DDP_TEST_VICTIM", std::to_string(GetParam())}};

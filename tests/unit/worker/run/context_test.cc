@@ -24,9 +24,9 @@ namespace context_test {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+using test::StartedRanks;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::StartedRanks;
 
 void SetRank(int rank, int world_size, const std::string& port) {
   setenv("RANK", std::to_string(rank).c_str(), 1);
@@ -91,8 +91,8 @@ TEST(ContextTest, ARankThatComesFirstNeedNotWaitASecond) {
   if (StartedRanks(2)) return;
   if (std::string(getenv("RANK")) == "0") {
     // Until rank 1 has tried in vain, and so must try again.
-    const long refused_before = testing::RefusedConnections();
-    while (testing::RefusedConnections() == refused_before) std::this_thread::yield();
+    const long refused_before = test::RefusedConnections();
+    while (test::RefusedConnections() == refused_before) std::this_thread::yield();
     barrier(init());  // a rank that leaves at once may break the other's connecting
     return;
   }
@@ -151,7 +151,7 @@ TEST(ContextTest, UnknownAndUnavailableDevicesAreRefused) {
 
 TEST(ContextTest, ATakenMasterPortIsABindErrorThatNamesIt) {
   if (StartedRanks(1)) return;
-  testing::HeldPort port;
+  test::HeldPort port;
   port.Listen();
   SetRank(0, 2, port.text());
   EXPECT_THAT(InitError<BindError>({}), HasSubstr("MASTER_PORT " + port.text()));
@@ -159,7 +159,7 @@ TEST(ContextTest, ATakenMasterPortIsABindErrorThatNamesIt) {
 
 TEST(ContextTest, AnUnreachableRank0IsNamedWithTheTimeWaited) {
   if (StartedRanks(1)) return;
-  const testing::HeldPort port;
+  const test::HeldPort port;
   SetRank(1, 2, port.text());
   Options options;
   options.init_timeout = milliseconds(300);
@@ -169,7 +169,7 @@ TEST(ContextTest, AnUnreachableRank0IsNamedWithTheTimeWaited) {
 
 TEST(ContextTest, MissingRanksAreNamed) {
   if (StartedRanks(1)) return;
-  const testing::HeldPort port;
+  const test::HeldPort port;
   SetRank(0, 3, port.text());
   Options options;
   options.init_timeout = milliseconds(300);

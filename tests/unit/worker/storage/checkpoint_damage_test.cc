@@ -22,11 +22,11 @@ namespace ddp::internal {
 namespace checkpoint_damage_test {
 
 namespace fs = std::filesystem;
-using testing::DiskCall;
-using testing::Files;
+using test::DiskCall;
+using test::Files;
+using test::Survivors;
+using test::WatchedDisk;
 using ::testing::HasSubstr;
-using testing::Survivors;
-using testing::WatchedDisk;
 using Kind = DiskCall::Kind;
 
 // Thousands of small files: in memory, where there is some.
@@ -110,11 +110,11 @@ class PowerFailure {
     }
     new_step_ = old_step_ + 10;
     if (Below(&random_, 2) == 0) {  // what a killed writer has left
-      testing::WriteFolder(
+      test::WriteFolder(
           folder, {{fs::path(TemporaryPath(folder + "/step-000000000005.safetensors")).filename(),
                     "half"}});
     }
-    files_ = testing::ReadFolder(folder);
+    files_ = test::ReadFolder(folder);
     {
       const WatchedDisk disk(folder);
       old_step_ = new_step_;
@@ -158,8 +158,8 @@ class PowerFailure {
     const std::string folder = work_ + "/after";
     for (const Survivors survivors : kSurvivors) {
       fs::remove_all(folder);
-      testing::WriteFolder(
-          folder, testing::AfterPowerFailure(files_, calls_, count, part, survivors, &random_));
+      test::WriteFolder(folder,
+                        test::AfterPowerFailure(files_, calls_, count, part, survivors, &random_));
       std::string said;
       const std::int64_t newest = NewestStep(folder, &said);
       EXPECT_TRUE(newest == new_step_ || (newest == old_step_ && !IsSafe(count)))
@@ -259,19 +259,19 @@ TEST(DamagedCheckpointTest, IsNeverLoadedAlwaysNamedAndTheOlderOneIsTaken) {
       FolderOwner owner(folder, std::nullopt);
       SaveCheckpoint(folder, sample.image(), &owner);
     }
-    const Files good = testing::ReadFolder(folder);
+    const Files good = test::ReadFolder(folder);
     const std::string& older = good.at(CheckpointName(100));
     const std::string& newest = good.at(CheckpointName(200));
     for (std::size_t kind = 0; kind < tried.size(); ++kind) {
       const std::string bad = Damaged(static_cast<Damage>(kind), newest, older, &random);
       if (bad == newest) continue;
       fs::remove_all(folder);
-      testing::WriteFolder(folder, {{CheckpointName(100), older}, {CheckpointName(200), bad}});
+      test::WriteFolder(folder, {{CheckpointName(100), older}, {CheckpointName(200), bad}});
       std::string said;
       EXPECT_EQ(NewestStep(folder, &said), 100) << "round " << round << ", damage " << kind;
       EXPECT_THAT(said, HasSubstr("checkpoint " + folder + "/" + CheckpointName(200)))
           << "round " << round << ", damage " << kind;
-      EXPECT_EQ(testing::ReadFolder(folder).at(CheckpointName(100)), older);
+      EXPECT_EQ(test::ReadFolder(folder).at(CheckpointName(100)), older);
       ++tried[kind];
     }
   }

@@ -49,14 +49,14 @@ class CheckpointFolderTest : public ::testing::Test {
     return file == nullptr ? "none" : fs::path(path).filename().string();
   }
 
-  std::vector<std::string> Files() const { return testing::FilesIn(folder_.path()); }
+  std::vector<std::string> Files() const { return test::FilesIn(folder_.path()); }
 
   ddprun::TempDir folder_;
   std::string warnings_;
 
  private:
   void Rewrite(std::int64_t step, const std::string& from, const std::string& to) const {
-    std::string content = testing::ReadFile(Path(step));
+    std::string content = test::ReadFile(Path(step));
     content.replace(content.rfind(from), from.size(), to);
     std::ofstream(Path(step), std::ios::binary | std::ios::trunc) << content;
   }

@@ -19,12 +19,12 @@ namespace ddp::internal {
 namespace checkpoint_writer_test {
 
 namespace fs = std::filesystem;
+using test::DiskCall;
+using test::WatchedDisk;
 using ::testing::AllOf;
-using testing::DiskCall;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::WatchedDisk;
 using Kind = DiskCall::Kind;
 
 class CheckpointWriterTest : public ::testing::Test {
@@ -85,10 +85,10 @@ TEST_F(CheckpointWriterTest, WaitsForBytesThatAreStillOnTheirWay) {
   };
   writer.Start(std::move(image));
   EXPECT_TRUE(writer.busy());
-  EXPECT_THAT(testing::FilesIn(folder_.path()), IsEmpty());
+  EXPECT_THAT(test::FilesIn(folder_.path()), IsEmpty());
   arrive.set_value();
   writer.Wait();
-  EXPECT_THAT(testing::ReadFile(Path(1)), ::testing::EndsWith("abc"));
+  EXPECT_THAT(test::ReadFile(Path(1)), ::testing::EndsWith("abc"));
 }
 
 TEST_F(CheckpointWriterTest, BytesThatAreWorthNothingAreNotSaved) {
@@ -101,7 +101,7 @@ TEST_F(CheckpointWriterTest, BytesThatAreWorthNothingAreNotSaved) {
   writer.Wait();
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "")
       << "the loss of the rank is told elsewhere";
-  EXPECT_THAT(testing::FilesIn(folder_.path()), ElementsAre(CheckpointName(1)));
+  EXPECT_THAT(test::FilesIn(folder_.path()), ElementsAre(CheckpointName(1)));
   EXPECT_EQ(writer.status().failed, 0);
   EXPECT_EQ(writer.status().saved, 1);
 }
@@ -137,12 +137,12 @@ TEST_F(CheckpointWriterTest, ADiskThatFailsCostsACheckpointAndNoMore) {
     // A folder that cannot be synced has the new file; what it would be after a power failure is
     // not known, so the old one stays.
     if (kind == Kind::kSyncFolder) left.push_back(CheckpointName(step));
-    EXPECT_EQ(testing::FilesIn(folder_.path()), left) << std::strerror(error);
+    EXPECT_EQ(test::FilesIn(folder_.path()), left) << std::strerror(error);
   }
   EXPECT_EQ(Save(writer, 100), "");
   EXPECT_EQ(writer.status().error, "");
   EXPECT_EQ(writer.status().saved, 2);
-  EXPECT_THAT(testing::FilesIn(folder_.path()), ElementsAre(CheckpointName(100)));
+  EXPECT_THAT(test::FilesIn(folder_.path()), ElementsAre(CheckpointName(100)));
 }
 
 TEST_F(CheckpointWriterTest, AFolderThatVanishedIsMadeAnewWithAWarning) {
@@ -153,7 +153,7 @@ TEST_F(CheckpointWriterTest, AFolderThatVanishedIsMadeAnewWithAWarning) {
   EXPECT_EQ(Save(writer, 2), "[rank 0] warning: the checkpoint folder " + folder +
                                  " has vanished, and with it the checkpoints that were there; "
                                  "making it anew\n");
-  EXPECT_THAT(testing::FilesIn(folder), ElementsAre(CheckpointName(2)));
+  EXPECT_THAT(test::FilesIn(folder), ElementsAre(CheckpointName(2)));
 }
 
 TEST_F(CheckpointWriterTest, ANewFolderIsSyncedInItsParent) {

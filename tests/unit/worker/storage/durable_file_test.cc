@@ -80,8 +80,8 @@ TEST(WriteDurablyTest, CreatesTheFolderAndLeavesNothingElse) {
   const ddprun::TempDir folder;
   WriteDurably(folder / "a/b", "name", {"one", "", "two"});
   WriteDurably(folder / "a/b", "name", {"three"});
-  EXPECT_EQ(testing::ReadFile(folder / "a/b/name"), "three");
-  EXPECT_THAT(testing::FilesIn(folder / "a/b"), ElementsAre("name"));
+  EXPECT_EQ(test::ReadFile(folder / "a/b/name"), "three");
+  EXPECT_THAT(test::FilesIn(folder / "a/b"), ElementsAre("name"));
 }
 
 TEST(WriteDurablyTest, AFullDiskIsAnErrorThatNamesThePath) {
@@ -90,7 +90,7 @@ TEST(WriteDurablyTest, AFullDiskIsAnErrorThatNamesThePath) {
   fs::create_symlink("/dev/full", temporary);
   EXPECT_THAT(ErrorOfWriting(folder.path(), "content"),
               HasSubstr(temporary + ": No space left on device"));
-  EXPECT_THAT(testing::FilesIn(folder.path()), IsEmpty());
+  EXPECT_THAT(test::FilesIn(folder.path()), IsEmpty());
 }
 
 TEST(WriteDurablyTest, AFailedWriteGivesTheSpaceBackAndLeavesTheOldFile) {
@@ -98,15 +98,15 @@ TEST(WriteDurablyTest, AFailedWriteGivesTheSpaceBackAndLeavesTheOldFile) {
   WriteDurably(folder.path(), "name", {"old"});
   const FileSizeLimit limit(100);
   EXPECT_THAT(ErrorOfWriting(folder.path(), std::string(1000, 'x')), HasSubstr("File too large"));
-  EXPECT_THAT(testing::FilesIn(folder.path()), ElementsAre("name"));
-  EXPECT_EQ(testing::ReadFile(folder / "name"), "old");
+  EXPECT_THAT(test::FilesIn(folder.path()), ElementsAre("name"));
+  EXPECT_EQ(test::ReadFile(folder / "name"), "old");
 }
 
 TEST(WriteDurablyTest, AFailedRenameLeavesNoTemporary) {
   const ddprun::TempDir folder;
   fs::create_directory(folder / "name");
   EXPECT_THAT(ErrorOfWriting(folder.path(), "content"), StartsWith("cannot rename to "));
-  EXPECT_THAT(testing::FilesIn(folder.path()), ElementsAre("name"));
+  EXPECT_THAT(test::FilesIn(folder.path()), ElementsAre("name"));
 }
 
 TEST(AbandonedTemporariesTest, AreThoseOfProcessesThatHaveEnded) {
@@ -143,7 +143,7 @@ TEST(AbandonedTemporariesTest, WhatThisProcessIsWritingIsNone) {
     EXPECT_THAT(ErrorOfWriting(folder.path(), "other", "step-1"),
                 HasSubstr("this process is writing it already"));
   });
-  EXPECT_EQ(testing::ReadFile(folder / "step-1"), "half");
+  EXPECT_EQ(test::ReadFile(folder / "step-1"), "half");
 }
 
 TEST(AbandonedTemporariesTest, FilesWithOtherNamesAreNone) {

@@ -36,7 +36,7 @@ class SnapshotSlotsTest : public ::testing::Test {
     image.metadata = {{"text", text}};
     return image;
   }
-  std::vector<std::string> Files() const { return testing::FilesIn(folder_.path()); }
+  std::vector<std::string> Files() const { return test::FilesIn(folder_.path()); }
   // What the newest whole one holds, "<step> <its bytes>", or "nothing".
   std::string Newest() const {
     CheckpointSearch search(0, {folder_.path()});

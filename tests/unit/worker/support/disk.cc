@@ -21,7 +21,7 @@
 
 #include "tests/unit/worker/support/multi_rank.h"
 
-namespace ddp::testing {
+namespace ddp::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -212,12 +212,12 @@ Files AfterPowerFailure(const Files& before, const std::vector<DiskCall>& calls,
   return files;
 }
 
-}  // namespace ddp::testing
+}  // namespace ddp::test
 
 // ---- in front of the C library ----
 
-using ddp::testing::DiskCall;
-using Kind = ddp::testing::DiskCall::Kind;
+using ddp::test::DiskCall;
+using Kind = ddp::test::DiskCall::Kind;
 
 extern "C" {
 
@@ -226,89 +226,89 @@ int open(const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
-  static auto* const real = ddp::testing::Real<int(const char*, int, ...)>("open");
-  std::unique_lock<std::mutex> lock(ddp::testing::Mutex());
-  if (ddp::testing::watch == nullptr) return real(path, flags, mode);
-  const auto name = ddp::testing::Inside(path);
+  static auto* const real = ddp::test::Real<int(const char*, int, ...)>("open");
+  std::unique_lock<std::mutex> lock(ddp::test::Mutex());
+  if (ddp::test::watch == nullptr) return real(path, flags, mode);
+  const auto name = ddp::test::Inside(path);
   std::optional<DiskCall> call;
   if (name && (flags & O_CREAT) != 0) call = DiskCall{Kind::kCreate, *name};
-  const int fd = ddp::testing::Watched(&lock, call, [&] { return real(path, flags, mode); });
-  if (fd >= 0 && ddp::testing::watch != nullptr) {
-    ddp::testing::watch->open_files.erase(fd);
-    if (name) ddp::testing::watch->open_files[fd] = *name;
+  const int fd = ddp::test::Watched(&lock, call, [&] { return real(path, flags, mode); });
+  if (fd >= 0 && ddp::test::watch != nullptr) {
+    ddp::test::watch->open_files.erase(fd);
+    if (name) ddp::test::watch->open_files[fd] = *name;
   }
   return fd;
 }
 
 ssize_t write(int fd, const void* data, size_t size) {
-  static auto* const real = ddp::testing::Real<ssize_t(int, const void*, size_t)>("write");
-  std::unique_lock<std::mutex> lock(ddp::testing::Mutex());
-  if (ddp::testing::watch == nullptr) return real(fd, data, size);
+  static auto* const real = ddp::test::Real<ssize_t(int, const void*, size_t)>("write");
+  std::unique_lock<std::mutex> lock(ddp::test::Mutex());
+  if (ddp::test::watch == nullptr) return real(fd, data, size);
   std::optional<DiskCall> call;
-  const auto file = ddp::testing::watch->open_files.find(fd);
-  if (file != ddp::testing::watch->open_files.end()) {
+  const auto file = ddp::test::watch->open_files.find(fd);
+  if (file != ddp::test::watch->open_files.end()) {
     call = DiskCall{Kind::kWrite, file->second};
     call->bytes.assign(static_cast<const char*>(data), size);
   }
-  return ddp::testing::Watched(&lock, call, [&] { return real(fd, data, size); });
+  return ddp::test::Watched(&lock, call, [&] { return real(fd, data, size); });
 }
 
 int fsync(int fd) {
-  static auto* const real = ddp::testing::Real<int(int)>("fsync");
-  std::unique_lock<std::mutex> lock(ddp::testing::Mutex());
-  if (ddp::testing::watch == nullptr) return real(fd);
+  static auto* const real = ddp::test::Real<int(int)>("fsync");
+  std::unique_lock<std::mutex> lock(ddp::test::Mutex());
+  if (ddp::test::watch == nullptr) return real(fd);
   std::optional<DiskCall> call;
-  const auto file = ddp::testing::watch->open_files.find(fd);
-  if (file != ddp::testing::watch->open_files.end()) {
+  const auto file = ddp::test::watch->open_files.find(fd);
+  if (file != ddp::test::watch->open_files.end()) {
     struct stat status = {};
     const bool folder = fstat(fd, &status) == 0 && S_ISDIR(status.st_mode);
     call = DiskCall{folder ? Kind::kSyncFolder : Kind::kSyncFile, file->second};
   }
-  return ddp::testing::Watched(&lock, call, [] { return 0; });
+  return ddp::test::Watched(&lock, call, [] { return 0; });
 }
 
 int close(int fd) {
-  static auto* const real = ddp::testing::Real<int(int)>("close");
-  std::unique_lock<std::mutex> lock(ddp::testing::Mutex());
-  if (ddp::testing::watch != nullptr) ddp::testing::watch->open_files.erase(fd);
+  static auto* const real = ddp::test::Real<int(int)>("close");
+  std::unique_lock<std::mutex> lock(ddp::test::Mutex());
+  if (ddp::test::watch != nullptr) ddp::test::watch->open_files.erase(fd);
   return real(fd);
 }
 
 int rename(const char* from, const char* to) noexcept {
-  static auto* const real = ddp::testing::Real<int(const char*, const char*)>("rename");
-  std::unique_lock<std::mutex> lock(ddp::testing::Mutex());
-  if (ddp::testing::watch == nullptr) return real(from, to);
+  static auto* const real = ddp::test::Real<int(const char*, const char*)>("rename");
+  std::unique_lock<std::mutex> lock(ddp::test::Mutex());
+  if (ddp::test::watch == nullptr) return real(from, to);
   std::optional<DiskCall> call;
-  const auto name = ddp::testing::Inside(from);
-  if (name) call = DiskCall{Kind::kRename, *name, ddp::testing::Inside(to).value_or("outside")};
-  return ddp::testing::Watched(&lock, call, [&] { return real(from, to); });
+  const auto name = ddp::test::Inside(from);
+  if (name) call = DiskCall{Kind::kRename, *name, ddp::test::Inside(to).value_or("outside")};
+  return ddp::test::Watched(&lock, call, [&] { return real(from, to); });
 }
 
 static int RemoveWith(int (*real)(const char*), const char* path) {
-  std::unique_lock<std::mutex> lock(ddp::testing::Mutex());
-  if (ddp::testing::watch == nullptr) return real(path);
-  const auto name = ddp::testing::Inside(path);
-  return ddp::testing::Watched(
+  std::unique_lock<std::mutex> lock(ddp::test::Mutex());
+  if (ddp::test::watch == nullptr) return real(path);
+  const auto name = ddp::test::Inside(path);
+  return ddp::test::Watched(
       &lock, name ? std::optional<DiskCall>(DiskCall{Kind::kRemove, *name}) : std::nullopt,
       [&] { return real(path); });
 }
 
 int unlink(const char* path) noexcept {
-  static auto* const real = ddp::testing::Real<int(const char*)>("unlink");
+  static auto* const real = ddp::test::Real<int(const char*)>("unlink");
   return RemoveWith(real, path);
 }
 
 int remove(const char* path) noexcept {  // of std::filesystem
-  static auto* const real = ddp::testing::Real<int(const char*)>("remove");
+  static auto* const real = ddp::test::Real<int(const char*)>("remove");
   return RemoveWith(real, path);
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {
-  static auto* const real = ddp::testing::Real<int(const char*, mode_t)>("mkdir");
-  std::unique_lock<std::mutex> lock(ddp::testing::Mutex());
-  if (ddp::testing::watch == nullptr) return real(path, mode);
-  const auto name = ddp::testing::Inside(path);
-  return ddp::testing::Watched(
+  static auto* const real = ddp::test::Real<int(const char*, mode_t)>("mkdir");
+  std::unique_lock<std::mutex> lock(ddp::test::Mutex());
+  if (ddp::test::watch == nullptr) return real(path, mode);
+  const auto name = ddp::test::Inside(path);
+  return ddp::test::Watched(
       &lock, name ? std::optional<DiskCall>(DiskCall{Kind::kMakeFolder, *name}) : std::nullopt,
       [&] { return real(path, mode); });
 }

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace ddp::testing {
+namespace ddp::test {
 
 // One call that changed something on disk, or made a change durable. Paths are relative to the
 // folder; the folder itself is "".
@@ -64,6 +64,6 @@ enum class Survivors {
 Files AfterPowerFailure(const Files& before, const std::vector<DiskCall>& calls, std::size_t count,
                         std::size_t part, Survivors survivors, std::mt19937_64* random);
 
-}  // namespace ddp::testing
+}  // namespace ddp::test
 
 #endif  // DDPRUN_TESTS_UNIT_WORKER_SUPPORT_DISK_H_

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace ddp::testing {
+namespace ddp::test {
 
 // `value` in `size` bytes, little-endian.
 inline std::string Little(std::uint64_t value, int size) {
@@ -76,6 +76,6 @@ inline std::string MakeSafetensors(const std::string& header, const std::string&
   return Little(header.size(), 8) + header + data;
 }
 
-}  // namespace ddp::testing
+}  // namespace ddp::test
 
 #endif  // DDPRUN_TESTS_UNIT_WORKER_SUPPORT_FILE_MAKERS_H_

@@ -5,7 +5,7 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 
-namespace ddp::testing {
+namespace ddp::test {
 
 // Which heads a step uses is up to the forward() of who derives from it.
 struct Heads : torch::nn::Module {
@@ -18,6 +18,6 @@ struct Heads : torch::nn::Module {
   torch::nn::Linear right;
 };
 
-}  // namespace ddp::testing
+}  // namespace ddp::test
 
 #endif  // DDPRUN_TESTS_UNIT_WORKER_SUPPORT_HEADS_H_

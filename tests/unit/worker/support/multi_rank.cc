@@ -25,7 +25,7 @@
 
 extern char** environ;
 
-namespace ddp::testing {
+namespace ddp::test {
 namespace {
 
 // Newer versions of Gloo tell about every connection, "[./gloo/...:243] INFO Rank 0 is ...", and
@@ -221,4 +221,4 @@ int CountInErr(const std::vector<RankResult>& ranks, const std::string& text) {
   return count;
 }
 
-}  // namespace ddp::testing
+}  // namespace ddp::test

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace ddp::testing {
+namespace ddp::test {
 
 using Environment = std::map<std::string, std::string>;
 
@@ -77,6 +77,6 @@ std::vector<std::string> FilesIn(const std::string& folder);
 // How many times `text` occurs in what all ranks wrote to stderr.
 int CountInErr(const std::vector<RankResult>& ranks, const std::string& text);
 
-}  // namespace ddp::testing
+}  // namespace ddp::test
 
 #endif  // DDPRUN_TESTS_UNIT_WORKER_SUPPORT_MULTI_RANK_H_
