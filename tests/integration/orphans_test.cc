@@ -83,7 +83,7 @@ class OrphansTest : public testing::TestWithParam<const char*> {
     EXPECT_TRUE(node.WaitForOut("ready")) << node.err();
     return node;
   }
-  std::vector<pid_t> Marked() const { return ddprun::Marked(job_.mark()); }
+  std::vector<pid_t> Marked() const { return ddprun::orphans_test::Marked(job_.mark()); }
   // Seen at once, without a look at any process.
   bool LockIsFree() const {
     const int fd = open(lock_.c_str(), O_RDONLY);
