@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/src/collectives/check_root.h"
 #include "worker/src/collectives/text_tensor.h"
 #include "worker/src/group/control_device.h"
 #include "worker/src/group/failure.h"
@@ -65,12 +66,6 @@ void Sum(const Context& ctx, const char* what, torch::Tensor& tensor, c10::Devic
   if (dtype != tensor.scalar_type()) tensor.detach().copy_(sum);
 }
 
-void CheckRoot(const Context& ctx, const std::string& what, int root) {
-  if (root >= 0 && root < ctx.world_size()) return;
-  throw ConfigError(what + " rank " + std::to_string(root) + " in a job of " +
-                    std::to_string(ctx.world_size()) + " ranks");
-}
-
 void CheckMean(const char* what, const torch::Tensor& tensor) {
   if (tensor.is_floating_point()) return;
   throw ConfigError(std::string(what) + " needs a floating-point tensor, not " +
@@ -78,7 +73,7 @@ void CheckMean(const char* what, const torch::Tensor& tensor) {
 }
 
 void SumAt(const Context& ctx, const char* what, torch::Tensor& tensor, int root) {
-  CheckRoot(ctx, std::string(what) + " to", root);
+  internal::CheckRoot(ctx, std::string(what) + " to", root);
   const c10::ScalarType dtype = DtypeOfSum(what, tensor, ctx.device());
   torch::Tensor sum;
   internal::Collective(what, ctx.rank(), ctx.world_size(), [&] {
@@ -146,12 +141,12 @@ void reduce_mean(const Context& ctx, torch::Tensor& tensor, int root) {
 }
 
 void broadcast(const Context& ctx, torch::Tensor& tensor, int root) {
-  CheckRoot(ctx, "broadcast from", root);
+  internal::CheckRoot(ctx, "broadcast from", root);
   internal::BroadcastBy(ctx.device(), ctx, tensor, root);
 }
 
 std::string broadcast(const Context& ctx, const std::string& text, int root) {
-  CheckRoot(ctx, "broadcast from", root);
+  internal::CheckRoot(ctx, "broadcast from", root);
   const c10::Device device = ControlDevice(ctx);
   torch::Tensor size = torch::full({1}, static_cast<std::int64_t>(text.size()), torch::kInt64);
   internal::BroadcastBy(device, ctx, size, root);

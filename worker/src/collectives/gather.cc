@@ -15,6 +15,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
+#include "worker/src/collectives/check_root.h"
 #include "worker/src/collectives/text_tensor.h"
 #include "worker/src/group/control_device.h"
 #include "worker/src/group/failure.h"
@@ -187,12 +188,6 @@ std::vector<std::string> Texts(const std::vector<Tensor>& tensors) {
   return texts;
 }
 
-void CheckRoot(const Context& ctx, const std::string& what, int root) {
-  if (root >= 0 && root < ctx.world_size()) return;
-  throw ConfigError(what + " rank " + std::to_string(root) + " in a job of " +
-                    std::to_string(ctx.world_size()) + " ranks");
-}
-
 // all_gather() by way of `device`, the same on all ranks.
 std::vector<Tensor> AllGatherBy(c10::Device device, const Context& ctx, const Tensor& tensor) {
   std::vector<Tensor> result;
@@ -215,7 +210,7 @@ std::vector<Tensor> AllGatherBy(c10::Device device, const Context& ctx, const Te
 
 std::vector<Tensor> GatherBy(c10::Device device, const Context& ctx, const Tensor& tensor,
                              int root) {
-  CheckRoot(ctx, "gather to", root);
+  internal::CheckRoot(ctx, "gather to", root);
   std::vector<Tensor> result;
   internal::Collective("gather", ctx.rank(), ctx.world_size(), [&] {
     const torch::NoGradGuard no_grad;
@@ -246,7 +241,7 @@ std::vector<Tensor> gather(const Context& ctx, const Tensor& tensor, int root) {
 }
 
 Tensor scatter(const Context& ctx, const std::vector<Tensor>& tensors, int root) {
-  CheckRoot(ctx, "scatter from", root);
+  internal::CheckRoot(ctx, "scatter from", root);
   std::vector<Form> forms(static_cast<std::size_t>(ctx.world_size()));
   std::string error;
   if (ctx.rank() == root) {
