@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/os/unique_fd.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 

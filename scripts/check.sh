@@ -32,13 +32,13 @@ arrows=(
   "launcher/config|$no_torch|$no_grpc|\"(rendezvous|launcher/(os|core|commands))/"
   "launcher/os|$no_torch|$no_grpc|\"(launcher/(core|config|commands)|rendezvous/(auth|service|client|wire))/"
   "launcher|$no_torch|$no_grpc|\"rendezvous/wire/|\"worker/(include|src)/"
-  "rendezvous|$no_torch|\"launcher/"
+  "rendezvous|$no_torch|\"launcher/|\"worker/(include|src)/"
   "rendezvous/auth|\"rendezvous/(service|client|wire|store)/"
   "rendezvous/store|$no_grpc|\"rendezvous/(service|client|wire)/"
   "rendezvous/client|\"rendezvous/service/"
   "rendezvous/service|\"rendezvous/client/"
   "worker|$no_grpc|\"(launcher|rendezvous)/"
-  "worker/contract|$no_torch"
+  "worker/contract|$no_torch|\"worker/(include|src)/"
 )
 for arrow in "${arrows[@]}"; do
   folder=${arrow%%|*}

@@ -10,7 +10,7 @@
 
 #include <cerrno>
 
-#include "launcher/os/unique_fd.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace {

@@ -35,10 +35,10 @@
 #include "launcher/config/command_line_program.h"
 #include "launcher/os/local_address.h"
 #include "launcher/os/program_path.h"
-#include "launcher/os/unique_fd.h"
 #include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/client/operator_client.h"
 #include "worker/contract/memory_room.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace {

@@ -26,11 +26,11 @@
 #include "launcher/os/local_address.h"
 #include "launcher/os/service_notify.h"
 #include "launcher/os/signal_source.h"
-#include "launcher/os/unique_fd.h"
 #include "rendezvous/auth/server_credentials.h"
 #include "rendezvous/service/event_log.h"
 #include "rendezvous/service/rendezvous_server.h"
 #include "rendezvous/store/file_store.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace {

@@ -25,7 +25,7 @@
 #include "absl/status/statusor.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/parse_control.h"
-#include "launcher/os/unique_fd.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/os/unique_fd.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 

@@ -12,7 +12,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "launcher/os/unique_fd.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace {

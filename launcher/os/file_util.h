@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "launcher/os/unique_fd.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 

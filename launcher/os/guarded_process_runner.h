@@ -27,7 +27,7 @@
 #include "launcher/os/guardian.h"
 #include "launcher/os/guardian_protocol.h"
 #include "launcher/os/process_runner.h"
-#include "launcher/os/unique_fd.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 

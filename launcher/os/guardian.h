@@ -22,7 +22,7 @@
 #include <functional>
 #include <vector>
 
-#include "launcher/os/unique_fd.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 

@@ -19,8 +19,8 @@
 #include "launcher/os/console_writer.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/line_splitter.h"
-#include "launcher/os/unique_fd.h"
 #include "launcher/os/writer_thread.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 

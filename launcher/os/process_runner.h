@@ -27,8 +27,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "launcher/os/unique_fd.h"
 #include "rendezvous/core/exit_status.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 

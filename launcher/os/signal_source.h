@@ -19,7 +19,7 @@
 #include <functional>
 
 #include "launcher/os/event_loop.h"
-#include "launcher/os/unique_fd.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 

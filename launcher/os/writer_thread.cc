@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "launcher/os/check.h"
 #include "launcher/os/file_util.h"
-#include "launcher/os/unique_fd.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace {

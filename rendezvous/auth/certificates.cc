@@ -23,6 +23,7 @@
 #include "rendezvous/auth/openssl_types.h"
 #include "rendezvous/auth/tls_files.h"
 #include "rendezvous/core/check.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun::auth {
 namespace {
@@ -175,19 +176,18 @@ absl::StatusOr<Identity> ReadAuthority(const std::string& base) {
 
 absl::Status WriteNew(const File& file) {
   const auto failed = [&] { return absl::ErrnoToStatus(errno, file.path); };
-  const int fd = open(file.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, file.mode);
-  if (fd < 0) return failed();
+  const UniqueFd fd(open(file.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, file.mode));
+  if (!fd.valid()) return failed();
   std::size_t written = 0;
   while (written < file.content.size()) {
-    const ssize_t count = write(fd, file.content.data() + written, file.content.size() - written);
+    const ssize_t count =
+        write(fd.get(), file.content.data() + written, file.content.size() - written);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) break;
     written += static_cast<std::size_t>(count);
   }
-  absl::Status status;
-  if (written < file.content.size() || fsync(fd) != 0) status = failed();
-  close(fd);
-  return status;
+  if (written < file.content.size() || fsync(fd.get()) != 0) return failed();
+  return absl::OkStatus();
 }
 
 bool Exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }

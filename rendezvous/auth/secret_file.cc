@@ -12,27 +12,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun::auth {
 namespace {
 
 constexpr off_t kMaxBytes = 1 << 20;
-
-class OpenFile {
- public:
-  // Without waiting for the other end of a FIFO.
-  explicit OpenFile(const std::string& path)
-      : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~OpenFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 // Whether it is one of the credentials that systemd has put into a folder for this service alone
 // (LoadCredential=). Their group may read them, but it cannot get into the folder.
@@ -54,10 +39,11 @@ bool IsServiceCredential(const std::string& path) {
 
 absl::StatusOr<std::string> ReadCredentialFile(const std::string& what, const std::string& path,
                                                Readers readers) {
-  const OpenFile file(path);
+  // Without waiting for the other end of a FIFO.
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   const auto failed = [&] { return absl::ErrnoToStatus(errno, absl::StrCat(what, " ", path)); };
   struct stat info {};
-  if (file.fd() < 0 || fstat(file.fd(), &info) != 0) return failed();
+  if (file.get() < 0 || fstat(file.get(), &info) != 0) return failed();
   const auto refused = [&](const std::string& why) {
     return absl::InvalidArgumentError(absl::StrCat(what, " ", path, ": ", why));
   };
@@ -76,7 +62,7 @@ absl::StatusOr<std::string> ReadCredentialFile(const std::string& what, const st
   std::string text;
   char buffer[4096];
   for (;;) {
-    const ssize_t count = read(file.fd(), buffer, sizeof buffer);
+    const ssize_t count = read(file.get(), buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return failed();
     if (count == 0) return text;

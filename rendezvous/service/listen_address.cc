@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace {
@@ -22,20 +23,7 @@ std::string ErrnoText(int error) {
   return absl::AsciiStrToLower(std::generic_category().message(error));
 }
 
-// A socket that is closed when it goes out of scope.
-class Socket {
- public:
-  explicit Socket(int family) : fd_(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  const int fd_;
-};
+int UnixSocket() { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
 
 }  // namespace
 
@@ -76,13 +64,14 @@ absl::Status TryListenUnix(const std::string& path) {
   std::memcpy(name.sun_path, path.c_str(), path.size() + 1);
   const auto* const generic = reinterpret_cast<const sockaddr*>(&name);
   // gRPC would take the path away from a process that listens on it.
-  const Socket client(AF_UNIX);
-  if (connect(client.fd(), generic, sizeof name) == 0) {
+  const UniqueFd client(UnixSocket());
+  if (connect(client.get(), generic, sizeof name) == 0) {
     return absl::AlreadyExistsError(ErrnoText(EADDRINUSE));
   }
   if (errno == ECONNREFUSED) return absl::OkStatus();  // a stale file, which gRPC replaces
-  const Socket server(AF_UNIX);
-  if (bind(server.fd(), generic, sizeof name) != 0) return absl::UnavailableError(ErrnoText(errno));
+  const UniqueFd server(UnixSocket());
+  if (bind(server.get(), generic, sizeof name) != 0)
+    return absl::UnavailableError(ErrnoText(errno));
   unlink(path.c_str());
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace {
@@ -26,30 +27,17 @@ absl::Status Failed(const char* what, const std::string& path) {
   return absl::ErrnoToStatus(errno, absl::StrCat("cannot ", what, " ", path));
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-Descriptor OpenFile(const std::string& path, int flags) {
+UniqueFd OpenFile(const std::string& path, int flags) {
   int fd = -1;
   do {
     fd = ::open(path.c_str(), flags | O_CLOEXEC, kFileMode);
   } while (fd < 0 && errno == EINTR);
-  return Descriptor(fd);
+  return UniqueFd(fd);
 }
 
 class PosixJournalFile final : public JournalFile {
  public:
-  PosixJournalFile(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  PosixJournalFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
 
   absl::Status Append(std::string_view bytes) override {
     while (!bytes.empty()) {
@@ -75,16 +63,16 @@ class PosixJournalFile final : public JournalFile {
   }
 
  private:
-  const Descriptor fd_;
+  const UniqueFd fd_;
   const std::string path_;
 };
 
 class PosixDirectoryLock final : public DirectoryLock {
  public:
-  explicit PosixDirectoryLock(Descriptor fd) : fd_(std::move(fd)) {}
+  explicit PosixDirectoryLock(UniqueFd fd) : fd_(std::move(fd)) {}
 
  private:
-  const Descriptor fd_;
+  const UniqueFd fd_;
 };
 
 // "", or what the owner of the lock wrote into it.
@@ -129,7 +117,7 @@ absl::Status PosixFileSystem::MakeDirectory(const std::string& path) {
 absl::StatusOr<std::unique_ptr<DirectoryLock>> PosixFileSystem::Lock(const std::string& directory) {
   const std::string path = absl::StrCat(directory, "/lock");
   for (;;) {
-    Descriptor fd = OpenFile(path, O_RDWR | O_CREAT | O_NOFOLLOW);
+    UniqueFd fd = OpenFile(path, O_RDWR | O_CREAT | O_NOFOLLOW);
     if (fd.get() < 0) return Failed("open", path);
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return Failed("lock", path);
@@ -149,13 +137,13 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> PosixFileSystem::Lock(const std::
 }
 
 absl::Status PosixFileSystem::SyncDirectory(const std::string& path) {
-  const Descriptor fd = OpenFile(path, O_RDONLY | O_DIRECTORY);
+  const UniqueFd fd = OpenFile(path, O_RDONLY | O_DIRECTORY);
   if (fd.get() < 0) return Failed("open the folder", path);
   return ::fsync(fd.get()) == 0 ? absl::OkStatus() : Failed("sync the folder", path);
 }
 
 absl::StatusOr<std::string> PosixFileSystem::Read(const std::string& path) {
-  const Descriptor fd = OpenFile(path, O_RDONLY | O_NONBLOCK);  // no waiting at a FIFO
+  const UniqueFd fd = OpenFile(path, O_RDONLY | O_NONBLOCK);  // no waiting at a FIFO
   if (fd.get() < 0) return Failed("read", path);
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return Failed("read", path);
@@ -177,13 +165,13 @@ absl::StatusOr<std::string> PosixFileSystem::Read(const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<JournalFile>> PosixFileSystem::Create(const std::string& path) {
   if (absl::Status removed = Remove(path); !removed.ok()) return removed;
-  Descriptor fd = OpenFile(path, O_WRONLY | O_APPEND | O_CREAT | O_EXCL);
+  UniqueFd fd = OpenFile(path, O_WRONLY | O_APPEND | O_CREAT | O_EXCL);
   if (fd.get() < 0) return Failed("make", path);
   return std::make_unique<PosixJournalFile>(std::move(fd), path);
 }
 
 absl::StatusOr<std::unique_ptr<JournalFile>> PosixFileSystem::Open(const std::string& path) {
-  Descriptor fd = OpenFile(path, O_WRONLY | O_APPEND);
+  UniqueFd fd = OpenFile(path, O_WRONLY | O_APPEND);
   if (fd.get() < 0) return Failed("open", path);
   return std::make_unique<PosixJournalFile>(std::move(fd), path);
 }

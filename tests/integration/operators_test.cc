@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/os/unique_fd.h"
 #include "tests/support/job.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace operators_test {

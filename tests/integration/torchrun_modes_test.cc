@@ -16,8 +16,8 @@
 #include <sstream>
 
 #include "launcher/os/local_address.h"
-#include "launcher/os/unique_fd.h"
 #include "tests/support/job.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace torchrun_modes_test {

@@ -26,6 +26,8 @@
 #include <thread>
 #include <tuple>
 
+#include "worker/contract/unique_fd.h"
+
 namespace ddprun {
 
 inline constexpr char kOwnerFile[] = "owner";
@@ -79,16 +81,13 @@ class OwnerFile {
       : path_(folder + "/" + kOwnerFile),
         fd_(::open(path_.c_str(), O_CLOEXEC | (use == For::kReading ? O_RDONLY : O_RDWR | O_CREAT),
                    0666)) {
-    if (fd_ < 0) Fail("open");
+    if (!fd_.valid()) Fail("open");
   }
-  ~OwnerFile() { ::close(fd_); }  // and with it the lock
-  OwnerFile(const OwnerFile&) = delete;
-  OwnerFile& operator=(const OwnerFile&) = delete;
 
   // Waits until no other process has the lock. A file system without locks lets everybody pass.
   void Lock(std::chrono::milliseconds limit) {
     const auto until = std::chrono::steady_clock::now() + limit;
-    while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    while (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP) return;
       const bool held = errno == EWOULDBLOCK || errno == EINTR;
       if (!held || std::chrono::steady_clock::now() >= until) Fail("lock");
@@ -98,7 +97,7 @@ class OwnerFile {
 
   std::optional<CheckpointOwner> Read() const {
     char text[4096];
-    const ssize_t size = ::pread(fd_, text, sizeof text, 0);
+    const ssize_t size = ::pread(fd_.get(), text, sizeof text, 0);
     if (size < 0) Fail("read");
     return ParseOwner({text, static_cast<std::size_t>(size)});
   }
@@ -106,8 +105,8 @@ class OwnerFile {
   // In place, for the lock is on the file. A line that a crash has cut counts as none.
   void Write(const CheckpointOwner& owner) const {
     const std::string line = ToLine(owner);
-    if (::pwrite(fd_, line.data(), line.size(), 0) != static_cast<ssize_t>(line.size()) ||
-        ::ftruncate(fd_, static_cast<off_t>(line.size())) != 0 || ::fsync(fd_) != 0) {
+    if (::pwrite(fd_.get(), line.data(), line.size(), 0) != static_cast<ssize_t>(line.size()) ||
+        ::ftruncate(fd_.get(), static_cast<off_t>(line.size())) != 0 || ::fsync(fd_.get()) != 0) {
       Fail("write");
     }
   }
@@ -119,7 +118,7 @@ class OwnerFile {
   }
 
   const std::string path_;
-  const int fd_;
+  const UniqueFd fd_;  // closing it gives the lock back
 };
 
 // Nothing where there is no owner file, or none that can be read.

@@ -15,8 +15,8 @@
 #include "launcher/commands/node_facts.h"
 #include "launcher/config/host.h"
 #include "launcher/os/local_address.h"
-#include "launcher/os/unique_fd.h"
 #include "tests/support/temp_dir.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace node_check_test {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/os/unique_fd.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace local_address_test {

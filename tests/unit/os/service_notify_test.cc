@@ -11,8 +11,8 @@
 #include <cstring>
 #include <string>
 
-#include "launcher/os/unique_fd.h"
 #include "tests/support/temp_dir.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace service_notify_test {

@@ -10,7 +10,7 @@
 
 #include "launcher/os/event_loop.h"
 #include "launcher/os/posix_process_runner.h"
-#include "launcher/os/unique_fd.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun::test {
 

@@ -1,4 +1,4 @@
-#include "launcher/os/unique_fd.h"
+#include "worker/contract/unique_fd.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

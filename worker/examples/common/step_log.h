@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "worker/contract/unique_fd.h"
+
 namespace example {
 
 // Appends to directory/rank<R>.log, one write(2) a line, so that a line is there whole or not at
@@ -16,17 +18,14 @@ class RankLog {
  public:
   // Creates the directory; empty: no log. Throws std::runtime_error.
   RankLog(const std::string& directory, int rank);
-  ~RankLog();
-  RankLog(const RankLog&) = delete;
-  RankLog& operator=(const RankLog&) = delete;
 
-  bool enabled() const { return fd_ >= 0; }
+  bool enabled() const { return fd_.valid(); }
   // `line`: without its end.
   void Append(std::string line);
 
  private:
   std::string path_;
-  int fd_ = -1;
+  ddprun::UniqueFd fd_;
 };
 
 // What --step-log and --trace-samples ask for.

@@ -24,10 +24,6 @@ namespace ddp::internal {
 
 namespace control = ddprun::control;
 
-ControlClient::~ControlClient() {
-  if (fd_ >= 0) close(fd_);
-}
-
 ControlClient& ControlClient::Process() {
   static ControlClient* const client = [] {
     const char* const path = std::getenv(ddprun::env::kControlSocket);
@@ -37,19 +33,15 @@ ControlClient& ControlClient::Process() {
 }
 
 bool ControlClient::Connect() {
-  if (fd_ >= 0) return true;
+  if (fd_.valid()) return true;
   sockaddr_un address = {};
   if (path_.empty() || path_.size() >= sizeof(address.sun_path)) return false;
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path_.c_str(), path_.size());
-  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return false;
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    close(fd);
-    return false;
-  }
-  fd_ = fd;
-  return true;
+  fd_.reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
+  if (fd_.valid() && connect(fd_.get(), generic, sizeof(address)) != 0) fd_.reset();
+  return fd_.valid();
 }
 
 void ControlClient::Send(std::string_view key, std::string_view value) {
@@ -60,24 +52,25 @@ void ControlClient::Send(std::string_view key, std::string_view value) {
   packet += value;
   packet.resize(std::min(packet.size(), control::kMaxPacketBytes));
   std::replace(packet.begin(), packet.end(), '\n', ' ');
-  if (send(fd_, packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return;
+  if (send(fd_.get(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return;
   if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-  close(fd_);  // the agent is gone; the next message tries again
-  fd_ = -1;
+  fd_.reset();  // the agent is gone; the next message tries again
 }
 
 int ControlClient::AgentPid() {
   const std::lock_guard lock(mutex_);
   ucred peer = {};
   socklen_t size = sizeof(peer);
-  const bool known = fd_ >= 0 && getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+  const bool known =
+      fd_.valid() && getsockopt(fd_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
   return known ? peer.pid : 0;
 }
 
 std::int64_t ControlClient::SaveRequests() {
   const std::lock_guard<std::mutex> lock(mutex_);
   char packet[control::kMaxPacketBytes];
-  for (ssize_t size; fd_ >= 0 && (size = recv(fd_, packet, sizeof(packet), MSG_DONTWAIT)) > 0;) {
+  for (ssize_t size;
+       fd_.valid() && (size = recv(fd_.get(), packet, sizeof(packet), MSG_DONTWAIT)) > 0;) {
     std::string_view lines(packet, static_cast<std::size_t>(size));
     while (const auto line = control::NextLine(&lines)) {
       if (line->key == control::kSave && line->value == "1") ++save_requests_;
@@ -86,13 +79,13 @@ std::int64_t ControlClient::SaveRequests() {
   return save_requests_;
 }
 
-std::vector<FileDescriptor> ControlClient::WaitForGo() {
+std::vector<ddprun::UniqueFd> ControlClient::WaitForGo() {
   Send(control::kStandby, control::kWaiting);
-  if (fd_ < 0) {
+  if (!fd_.valid()) {
     throw std::runtime_error("a warm standby needs its agent, which does not answer at " + path_);
   }
   for (;;) {
-    pollfd readable = {fd_, POLLIN, 0};
+    pollfd readable = {fd_.get(), POLLIN, 0};
     if (poll(&readable, 1, -1) < 0) continue;  // a signal
     char packet[control::kMaxPacketBytes];
     iovec data = {packet, sizeof(packet)};
@@ -102,10 +95,10 @@ std::vector<FileDescriptor> ControlClient::WaitForGo() {
     header.msg_iovlen = 1;
     header.msg_control = ancillary;
     header.msg_controllen = sizeof(ancillary);
-    const ssize_t size = recvmsg(fd_, &header, MSG_CMSG_CLOEXEC);
+    const ssize_t size = recvmsg(fd_.get(), &header, MSG_CMSG_CLOEXEC);
     if (size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (size <= 0) std::_Exit(0);
-    std::vector<FileDescriptor> descriptors;
+    std::vector<ddprun::UniqueFd> descriptors;
     for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr;
          part = CMSG_NXTHDR(&header, part)) {
       if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "worker/src/base/file_descriptor.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddp::internal {
 
@@ -19,7 +19,6 @@ class ControlClient {
  public:
   // `path`: of the agent's socket; empty: every Send() does nothing.
   explicit ControlClient(std::string path) : path_(std::move(path)) {}
-  ~ControlClient();
   ControlClient(const ControlClient&) = delete;
   ControlClient& operator=(const ControlClient&) = delete;
 
@@ -37,7 +36,7 @@ class ControlClient {
   // For a warm standby: says STANDBY=waiting, and waits for GO=1 and the descriptors that come with
   // it, which it returns. Ends the process, with exit code 0, when the agent goes away. Throws
   // std::runtime_error when the agent cannot be reached at all. This call blocks.
-  std::vector<FileDescriptor> WaitForGo();
+  std::vector<ddprun::UniqueFd> WaitForGo();
 
   // The client of this process, for DDPRUN_CONTROL_SOCKET. Never destroyed, so that errors can
   // be reported until the very end.
@@ -48,7 +47,7 @@ class ControlClient {
 
   const std::string path_;
   std::mutex mutex_;  // guards what follows; held while nothing blocks
-  int fd_ = -1;
+  ddprun::UniqueFd fd_;
   std::int64_t save_requests_ = 0;
 };
 

@@ -68,7 +68,7 @@ void ReplaceEnvironment(const std::string& entries) {
 }
 
 void WaitAsStandby(ControlClient* client) {
-  const std::vector<FileDescriptor> received = client->WaitForGo();
+  const std::vector<ddprun::UniqueFd> received = client->WaitForGo();
   if (received.size() != control::kGoDescriptors) Fail("GO came without its descriptors");
   const std::string environment = ReadAll(received[0].get());
   std::cout.flush();

@@ -31,8 +31,8 @@ constexpr milliseconds kFirstPause(1);
 constexpr milliseconds kLongestPause(16);      // thousands of ranks may be asking one host
 constexpr milliseconds kLongestConnect(2000);  // a lost SYN is sent again by the kernel after 1 s
 
-FileDescriptor OpenSocket(int family, int type) {
-  return FileDescriptor(socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+ddprun::UniqueFd OpenSocket(int family, int type) {
+  return ddprun::UniqueFd(socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -48,8 +48,8 @@ AddressList Resolve(const std::string& host, const std::string& port, int type, 
 }
 
 // Not valid where it fails; `*error` is the system's number then.
-FileDescriptor TryConnect(const addrinfo& address, milliseconds patience, int* error) {
-  FileDescriptor socket = OpenSocket(address.ai_family, SOCK_STREAM);
+ddprun::UniqueFd TryConnect(const addrinfo& address, milliseconds patience, int* error) {
+  ddprun::UniqueFd socket = OpenSocket(address.ai_family, SOCK_STREAM);
   *error = 0;
   if (socket.valid() && connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0) {
     return socket;
@@ -67,7 +67,7 @@ FileDescriptor TryConnect(const addrinfo& address, milliseconds patience, int* e
   if (count <= 0) return {};
   socklen_t size = sizeof(*error);
   getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, error, &size);
-  return *error == 0 ? std::move(socket) : FileDescriptor();
+  return *error == 0 ? std::move(socket) : ddprun::UniqueFd();
 }
 
 [[noreturn]] void ThrowErrno(const char* what) {
@@ -114,7 +114,7 @@ std::string LocalAddressTowards(const std::string& host) {
   const AddressList list = Resolve(host, "9", SOCK_DGRAM, &resolve_error);
   std::string last_error = resolve_error != 0 ? gai_strerror(resolve_error) : "no address";
   for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
-    const FileDescriptor socket = OpenSocket(address->ai_family, SOCK_DGRAM);
+    const ddprun::UniqueFd socket = OpenSocket(address->ai_family, SOCK_DGRAM);
     sockaddr_storage local = {};
     socklen_t size = sizeof(local);
     if (!socket.valid() || connect(socket.get(), address->ai_addr, address->ai_addrlen) != 0 ||
@@ -133,8 +133,8 @@ std::string LocalAddressTowards(const std::string& host) {
                     "network interface in GLOO_SOCKET_IFNAME");
 }
 
-FileDescriptor ListenEverywhere(int* port) {
-  FileDescriptor fd = OpenSocket(AF_INET6, SOCK_STREAM);
+ddprun::UniqueFd ListenEverywhere(int* port) {
+  ddprun::UniqueFd fd = OpenSocket(AF_INET6, SOCK_STREAM);
   sockaddr_storage address = {};
   socklen_t size = sizeof(sockaddr_in6);
   address.ss_family = AF_INET6;
@@ -154,7 +154,7 @@ FileDescriptor ListenEverywhere(int* port) {
   return fd;
 }
 
-FileDescriptor ConnectTo(const std::string& host, std::string_view port, milliseconds patience) {
+ddprun::UniqueFd ConnectTo(const std::string& host, std::string_view port, milliseconds patience) {
   const auto deadline = steady_clock::now() + patience;
   int error = 0;
   const AddressList list = Resolve(host, std::string(port), SOCK_STREAM, &error);
@@ -162,7 +162,7 @@ FileDescriptor ConnectTo(const std::string& host, std::string_view port, millise
   for (bool again = true; again;) {
     again = false;
     for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
-      FileDescriptor socket = TryConnect(*address, kLongestConnect, &error);
+      ddprun::UniqueFd socket = TryConnect(*address, kLongestConnect, &error);
       if (socket.valid()) return socket;
       reason = std::strerror(error);
       again = again || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;

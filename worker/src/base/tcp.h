@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "worker/src/base/file_descriptor.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddp::internal {
 
@@ -25,13 +25,13 @@ std::string LocalAddressTowards(const std::string& host);
 
 // Listens at every address of this host, at any port that is free: `*port`. Sockets here are
 // non-blocking. Throws std::system_error.
-FileDescriptor ListenEverywhere(int* port);
+ddprun::UniqueFd ListenEverywhere(int* port);
 
 // A connection to `port` of `host`. Tries each of its addresses for at most 2 s, and again until
 // `patience` is over where the network does not answer; a refusal is final. Throws
 // std::runtime_error, with host and port.
-FileDescriptor ConnectTo(const std::string& host, std::string_view port,
-                         std::chrono::milliseconds patience = std::chrono::milliseconds(0));
+ddprun::UniqueFd ConnectTo(const std::string& host, std::string_view port,
+                           std::chrono::milliseconds patience = std::chrono::milliseconds(0));
 
 // Has the kernel notice the end of a host that lost its power or its network, though nothing is
 // said on the connection: after 11 s. (Where something is on its way there, the kernel goes by

@@ -1,3 +1,4 @@
+// The check of an argument that names a rank.
 #ifndef DDPRUN_WORKER_SRC_COLLECTIVES_CHECK_ROOT_H_
 #define DDPRUN_WORKER_SRC_COLLECTIVES_CHECK_ROOT_H_
 
@@ -8,8 +9,8 @@
 
 namespace ddp::internal {
 
-// ConfigError unless `root` is a rank of the job. `what`: the operation and its preposition,
-// "broadcast from".
+// Throws ConfigError unless `root` is a rank of `ctx`. `what`: the beginning of its text, for
+// example "broadcast from".
 inline void CheckRoot(const Context& ctx, const std::string& what, int root) {
   if (root >= 0 && root < ctx.world_size()) return;
   throw ConfigError(what + " rank " + std::to_string(root) + " in a job of " +

@@ -9,14 +9,14 @@
 #include <cstring>
 #include <string>
 
-#include "worker/src/base/file_descriptor.h"
+#include "worker/contract/unique_fd.h"
 #include "worker/src/formats/format_error.h"
 
 namespace ddp::internal {
 
 MappedFile::MappedFile(const std::string& path) {
   // O_NONBLOCK: a FIFO without a writer is refused, not waited for.
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const ddprun::UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) throw FormatError(std::string("cannot open it: ") + std::strerror(errno));
   struct stat status = {};
   const bool regular = fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode);

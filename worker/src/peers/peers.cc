@@ -77,7 +77,7 @@ void WaitForWelcome(int fd) {
 }  // namespace
 
 struct Peers::Line {
-  FileDescriptor socket;
+  ddprun::UniqueFd socket;
   int rank = -1;  // at the other end; -1 until it has said
   std::string unread;
   bool closed = false;
@@ -109,7 +109,7 @@ Peers::Peers(const std::string& host, const std::string& contact, int rank, int 
 
 // Signals are for the program's own threads.
 void Peers::Start() {
-  wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  wake_ = ddprun::UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid()) ThrowErrno("eventfd");
   sigset_t all;
   sigset_t before;
@@ -233,7 +233,7 @@ bool Peers::ObeyOwner() {
 }
 
 void Peers::Accept() {
-  FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  ddprun::UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.valid() || lines_.size() >= static_cast<std::size_t>(world_size_) + kMostStrangers) {
     return;
   }

@@ -31,7 +31,7 @@
 #include <thread>
 #include <vector>
 
-#include "worker/src/base/file_descriptor.h"
+#include "worker/contract/unique_fd.h"
 #include "worker/src/peers/activity.h"
 #include "worker/src/peers/peer_report.h"
 
@@ -106,8 +106,8 @@ class Peers {
   const Where where_;
   std::string contact_;
   std::string token_;
-  FileDescriptor listener_;  // the hub's
-  FileDescriptor wake_;      // an eventfd
+  ddprun::UniqueFd listener_;  // the hub's
+  ddprun::UniqueFd wake_;      // an eventfd
 
   // The thread's alone.
   std::vector<std::unique_ptr<Line>> lines_;  // of the hub: to the ranks; else one: to the hub

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "worker/contract/control.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddp::internal {
 namespace {
@@ -38,21 +39,17 @@ constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
   throw CheckpointError("cannot " + what + " " + path + ": " + std::strerror(error));
 }
 
-class Descriptor {
+// A file or folder that is open, with its path for errors.
+class OpenFile {
  public:
-  Descriptor(const std::string& path, int flags)
+  OpenFile(const std::string& path, int flags)
       : path_(path), fd_(open(path.c_str(), flags | O_CLOEXEC, 0666)) {
-    if (fd_ < 0) Fail("open", path_, errno);
+    if (!fd_.valid()) Fail("open", path_, errno);
   }
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
 
   void Write(std::string_view bytes) {
     while (!bytes.empty()) {
-      const ssize_t count = write(fd_, bytes.data(), std::min(bytes.size(), kWriteBytes));
+      const ssize_t count = write(fd_.get(), bytes.data(), std::min(bytes.size(), kWriteBytes));
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) Fail("write", path_, errno);
       bytes.remove_prefix(static_cast<std::size_t>(count));
@@ -60,19 +57,17 @@ class Descriptor {
   }
 
   void Sync() {
-    if (fsync(fd_) != 0) Fail("sync", path_, errno);
+    if (fsync(fd_.get()) != 0) Fail("sync", path_, errno);
   }
 
   // NFS may tell only here that the disk is full.
   void Close() {
-    const int fd = fd_;
-    fd_ = -1;
-    if (close(fd) != 0) Fail("close", path_, errno);
+    if (close(fd_.release()) != 0) Fail("close", path_, errno);
   }
 
  private:
   const std::string path_;
-  int fd_;
+  ddprun::UniqueFd fd_;
 };
 
 // What this process is writing, by path: its temporaries are not abandoned, though they carry the
@@ -117,7 +112,7 @@ class Temporary {
   Temporary& operator=(const Temporary&) = delete;
 
   void Write(const std::function<void(const Sink&)>& write) const {
-    Descriptor file(path_, O_WRONLY | O_CREAT | O_TRUNC);
+    OpenFile file(path_, O_WRONLY | O_CREAT | O_TRUNC);
     write([&](std::string_view piece) { file.Write(piece); });
     file.Sync();
     file.Close();
@@ -178,7 +173,7 @@ void MakeDirectory(const fs::path& directory) {
     Fail("create directory", directory, errno);
   }
   try {
-    Descriptor(parent.empty() ? "." : parent.string(), O_RDONLY | O_DIRECTORY).Sync();
+    OpenFile(parent.empty() ? "." : parent.string(), O_RDONLY | O_DIRECTORY).Sync();
   } catch (const CheckpointError&) {
     // The new folder is there for now; a parent that only lets us pass cannot be synced.
   }
@@ -193,7 +188,7 @@ void Write(const std::string& directory, const std::string& name,
   Temporary temporary(path);
   temporary.Write(write);
   guard([&] { temporary.MoveTo(path); });
-  Descriptor(directory, O_RDONLY | O_DIRECTORY).Sync();
+  OpenFile(directory, O_RDONLY | O_DIRECTORY).Sync();
 }
 
 }  // namespace

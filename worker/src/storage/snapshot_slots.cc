@@ -82,14 +82,14 @@ SnapshotSlots::~SnapshotSlots() {
 
 void SnapshotSlots::Open(Slot* slot) {
   if (slot->file.valid()) return;
-  slot->file = FileDescriptor(open(slot->path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  slot->file = ddprun::UniqueFd(open(slot->path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!slot->file.valid()) Fail("open", slot->path);
 }
 
 void SnapshotSlots::Close(Slot* slot) {
   if (slot->map != nullptr) munmap(slot->map, slot->size);
   slot->map = nullptr;
-  slot->file = FileDescriptor();
+  slot->file = ddprun::UniqueFd();
 }
 
 // What is in the slot stays, if it is a state of so many bytes.

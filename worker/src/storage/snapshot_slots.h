@@ -15,7 +15,7 @@
 #include <optional>
 #include <string>
 
-#include "worker/src/base/file_descriptor.h"
+#include "worker/contract/unique_fd.h"
 #include "worker/src/storage/checkpoint_folder.h"
 
 namespace ddp::internal {
@@ -49,7 +49,7 @@ class SnapshotSlots {
 
  private:
   struct Slot {
-    FileDescriptor file;
+    ddprun::UniqueFd file;
     std::string path;       // of now
     std::string temporary;  // while it is written
     std::byte* map = nullptr;

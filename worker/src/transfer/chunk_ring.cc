@@ -14,7 +14,7 @@
 #include <system_error>
 #include <utility>
 
-#include "worker/src/base/file_descriptor.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddp::internal {
 namespace {
@@ -77,7 +77,7 @@ ChunkRing::ChunkRing(const std::string& path, const Shape& shape, std::size_t nu
     : shape_(shape), number_(number) {
   size_ = HeaderBytes(shape) + shape.places * shape.place_bytes;
   const int flags = create ? O_RDWR | O_CREAT | O_EXCL : O_RDWR;
-  const FileDescriptor file(open(path.c_str(), flags | O_CLOEXEC, 0600));
+  const ddprun::UniqueFd file(open(path.c_str(), flags | O_CLOEXEC, 0600));
   if (!file.valid()) Fail("open", path, errno);
   // Room now, by an error, rather than later, by SIGBUS.
   const int error = create ? posix_fallocate(file.get(), 0, static_cast<off_t>(size_)) : 0;

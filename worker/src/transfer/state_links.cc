@@ -48,7 +48,7 @@ constexpr char kChild[] = ", to which the state is sent";
 
 // Who has connected, and what it has said so far.
 struct Stranger {
-  FileDescriptor socket;
+  ddprun::UniqueFd socket;
   std::string said;
   bool is_over = false;  // has said all, or ended
 
@@ -92,7 +92,7 @@ void StateLinks::Connect(const std::optional<Parent>& parent, const Patience& pa
   }
   AcceptChildren(patience);
   for (const Link& link : down_) MakeBlocking(link.socket.get(), silence_);
-  listener_ = FileDescriptor();
+  listener_ = ddprun::UniqueFd();
 }
 
 void StateLinks::AcceptChildren(const Patience& patience) {
@@ -126,7 +126,7 @@ void StateLinks::AcceptChildren(const Patience& patience) {
     }
     std::erase_if(strangers, [](const Stranger& stranger) { return stranger.is_over; });
     if (ready[0].revents == 0) continue;
-    FileDescriptor socket = Accept();
+    ddprun::UniqueFd socket = Accept();
     if (!socket.valid()) continue;
     // A child says who it is at once, so it is never the oldest of many.
     if (strangers.size() == kMostStrangers) strangers.erase(strangers.begin());
@@ -135,8 +135,8 @@ void StateLinks::AcceptChildren(const Patience& patience) {
 }
 
 // Not valid where who wanted to connect has thought better of it.
-FileDescriptor StateLinks::Accept() const {
-  FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+ddprun::UniqueFd StateLinks::Accept() const {
+  ddprun::UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   const bool passes = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED || errno == EPROTO;
   if (!socket.valid() && !passes) {
     throw std::runtime_error(std::string("cannot accept the connections of ") +

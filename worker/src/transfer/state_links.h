@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/src/base/file_descriptor.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddp::internal {
 
@@ -51,11 +51,11 @@ class StateLinks {
 
  private:
   struct Link {
-    FileDescriptor socket;
+    ddprun::UniqueFd socket;
     int rank = -1;
   };
   void AcceptChildren(const Patience& patience);
-  FileDescriptor Accept() const;
+  ddprun::UniqueFd Accept() const;
   // What errno says of the connection to `rank`.
   [[noreturn]] void Broken(int rank, const char* who) const;
 
@@ -63,7 +63,7 @@ class StateLinks {
   const std::vector<int> children_;
   std::string contact_;
   std::string token_;
-  FileDescriptor listener_;
+  ddprun::UniqueFd listener_;
   std::chrono::milliseconds silence_{0};
   Link up_;
   std::vector<Link> down_;

@@ -146,7 +146,7 @@ class Mute {
   }
 
  private:
-  FileDescriptor fd_;
+  ddprun::UniqueFd fd_;
 };
 
 TEST(PeersTest, ASilentRankIsNamedWhenPatienceIsOver) {
@@ -171,7 +171,7 @@ TEST(PeersTest, AClosedConnectionNeedsNoPatience) {
 
 TEST(PeersTest, AMemberWhoseRankZeroIsGoneSaysSo) {
   // A rank 0 that vanishes without BYE: a plain listener.
-  FileDescriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ddprun::UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -180,13 +180,13 @@ TEST(PeersTest, AMemberWhoseRankZeroIsGoneSaysSo) {
   ASSERT_EQ(listen(listener.get(), 1), 0);
   getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size);
   auto welcome = std::async(std::launch::async, [&] {
-    FileDescriptor connection(accept(listener.get(), nullptr, nullptr));
+    ddprun::UniqueFd connection(accept(listener.get(), nullptr, nullptr));
     EXPECT_EQ(send(connection.get(), "WELCOME\n", 8, MSG_NOSIGNAL), 8);
     return connection;
   });
   Peers rank1("127.0.0.1", std::to_string(ntohs(address.sin_port)) + " token", 1, 2,
               [] { return Activity{}; });
-  { const FileDescriptor closed = welcome.get(); }
+  { const ddprun::UniqueFd closed = welcome.get(); }
   EXPECT_EQ(rank1.Ask(), "Rank 0 has ended, or can no longer be reached.");
 }
 

@@ -79,14 +79,14 @@ TEST(StateLinksTest, WhoDoesNotKnowTheTokenIsTurnedAway) {
   StateLinks root(0, {1});
   StateLinks child(1, {});
   // They are before the child in the queue: one says nothing, one too much, one the wrong thing.
-  const FileDescriptor silent = ConnectTo(kHost, PortOf(root));
-  const FileDescriptor noisy = ConnectTo(kHost, PortOf(root));
+  const ddprun::UniqueFd silent = ConnectTo(kHost, PortOf(root));
+  const ddprun::UniqueFd noisy = ConnectTo(kHost, PortOf(root));
   const std::string noise(1000, 'x');
   ASSERT_EQ(send(noisy.get(), noise.data(), noise.size(), MSG_NOSIGNAL), 1000);
-  const FileDescriptor wrong = ConnectTo(kHost, PortOf(root));
+  const ddprun::UniqueFd wrong = ConnectTo(kHost, PortOf(root));
   const std::string hello = MakeToken() + " 1\n";
   ASSERT_GT(send(wrong.get(), hello.data(), hello.size(), MSG_NOSIGNAL), 0);
-  std::vector<FileDescriptor> many;  // more than are heard at a time
+  std::vector<ddprun::UniqueFd> many;  // more than are heard at a time
   for (int i = 0; i < 100; ++i) many.push_back(ConnectTo(kHost, PortOf(root)));
   // Another rank than those that are waited for.
   StateLinks other(2, {});

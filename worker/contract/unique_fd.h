@@ -2,8 +2,10 @@
 //
 // Move-only; not thread-safe, as an int is not. Closing never reports an error: where a failed
 // close() matters (a file on NFS), fsync first.
-#ifndef DDPRUN_LAUNCHER_OS_UNIQUE_FD_H_
-#define DDPRUN_LAUNCHER_OS_UNIQUE_FD_H_
+//
+// Header only, POSIX only: shared by the launcher, the rendezvous and the worker library.
+#ifndef DDPRUN_WORKER_CONTRACT_UNIQUE_FD_H_
+#define DDPRUN_WORKER_CONTRACT_UNIQUE_FD_H_
 
 #include <unistd.h>
 
@@ -40,4 +42,4 @@ class UniqueFd {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_OS_UNIQUE_FD_H_
+#endif  // DDPRUN_WORKER_CONTRACT_UNIQUE_FD_H_
