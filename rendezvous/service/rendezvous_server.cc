@@ -23,11 +23,11 @@
 #include "rendezvous/service/operator_service.h"
 #include "rendezvous/service/server_call.h"
 #include "rendezvous/service/session.h"
-#include "rendezvous/service/slow_tasks.h"
 #include "rendezvous/service/tcp_acceptor.h"
 #include "rendezvous/wire/limits.h"
 #include "rendezvous/wire/record.h"
 #include "rendezvous/wire/translate.h"
+#include "worker/contract/task_queue.h"
 
 namespace ddprun {
 namespace {
@@ -37,6 +37,7 @@ constexpr int kHandshakeTimeoutMs = 10'000;
 constexpr int kIdleTimeoutMs = 60'000;
 constexpr int kMaxMetadataBytes = 16'384;
 constexpr int kSessionsAtATime = 8;
+constexpr std::size_t kSlowTaskThreads = 4;
 // Also of a stranger, whose calls may be half sent. An agent has one or two; the others are for
 // programs that stand for many.
 constexpr int kMostCallsOfAConnection = 1024;
@@ -92,7 +93,7 @@ class RendezvousServer::Service {
   grpc::Service* service() { return &service_; }
 
   // Takes calls until the server shuts down.
-  void Serve(CallQueues* queues, SlowTasks* tasks) {
+  void Serve(CallQueues* queues, TaskQueue* tasks) {
     AcceptCalls<SessionCall>(
         queues, kSessionsAtATime,
         [this](SessionCall& call, auto... where) {
@@ -127,7 +128,8 @@ class RendezvousServer::Service {
   using HandshakeCall = UnaryCall<v1::HandshakeRequest, v1::HandshakeReply>;
 
   // Elsewhere only if it may take long: that costs a switch of threads.
-  void Do(SlowTasks* tasks, SlowTasks::Task task) {
+  template <class Task>
+  void Do(TaskQueue* tasks, Task task) {
     if (gate_->may_wait()) {
       tasks->Post(std::move(task));
     } else {
@@ -186,7 +188,7 @@ struct RendezvousServer::GrpcServer {
   explicit GrpcServer(std::size_t sessions_per_thread) : queues(sessions_per_thread) {}
 
   // Both outlive the server. The queues wait for the calls, so that no task is left after them.
-  SlowTasks tasks;
+  TaskQueue tasks{"ddprun-slow", kSlowTaskThreads};
   CallQueues queues;
   // Where connections come from that we accept ourselves; ends before the server.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;

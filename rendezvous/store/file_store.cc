@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -51,7 +50,8 @@ struct FileStore::State {
   State(Options options, Log log, std::shared_ptr<FileSystem> files)
       : options(std::move(options)), files(std::move(files)), log(std::move(log)) {}
 
-  void Run();
+  // Until nothing is queued.
+  void WriteQueued();
   // False: told to stop, and the last try failed.
   bool WriteUntilDurable();
   void Compact();
@@ -61,7 +61,7 @@ struct FileStore::State {
   const Options options;
   const std::shared_ptr<FileSystem> files;
 
-  // Until Load starts the thread its caller's; then the thread's.
+  // The caller's of Load until it has returned; then the thread's.
   std::unique_ptr<JournalWriter> writer;
   bool compaction_fails = false;
 
@@ -71,15 +71,12 @@ struct FileStore::State {
   bool silent = false;  // guarded by callback_mutex
 
   mutable std::mutex mutex;
-  std::condition_variable wake;
-  std::condition_variable ended_changed;
+  std::condition_variable stopped;
   // Guarded by mutex.
   Group queue;
   std::size_t merge_above = 0;
+  bool scheduled = false;  // a task writes what is queued
   bool stop = false;
-  bool ended = false;
-
-  std::thread thread;  // the owner's
 };
 
 FileStore::FileStore(Options options, Log log, std::shared_ptr<FileSystem> files)
@@ -94,18 +91,13 @@ FileStore::~FileStore() {
     const std::lock_guard lock(state_->callback_mutex);
     state_->silent = true;
   }
-  if (!state_->thread.joinable()) return;
-  std::unique_lock lock(state_->mutex);
-  state_->stop = true;
-  state_->wake.notify_one();
-  const bool ended = state_->ended_changed.wait_for(lock, state_->options.close_grace,
-                                                    [this] { return state_->ended; });
-  lock.unlock();
-  if (ended) {
-    state_->thread.join();
-  } else {
-    state_->thread.detach();
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stop = true;
+    state_->stopped.notify_all();
   }
+  tasks_.Post([state = state_] { state->writer.reset(); });  // gives the folder's lock back
+  tasks_.CloseWithin(state_->options.close_grace);
 }
 
 absl::StatusOr<std::map<std::string, std::string>> FileStore::Load() {
@@ -117,13 +109,11 @@ absl::StatusOr<std::map<std::string, std::string>> FileStore::Load() {
     state_->Say(absl::StrCat(state_->writer->path(), ": cut ", torn,
                              " bytes off its end, of a write that was interrupted"));
   }
-  std::map<std::string, std::string> entries = state_->writer->entries();
-  state_->thread = std::thread([state = state_] { state->Run(); });
-  return entries;
+  return state_->writer->entries();
 }
 
 void FileStore::Commit(Batch batch, std::function<void()> done) {
-  DDPRUN_CHECK(state_->thread.joinable(), "FileStore::Commit comes after Load");
+  DDPRUN_CHECK(state_->writer != nullptr, "FileStore::Commit comes after Load");
   const std::size_t bytes = BytesOf(batch);
   const std::lock_guard lock(state_->mutex);
   State::Group& queue = state_->queue;
@@ -138,7 +128,8 @@ void FileStore::Commit(Batch batch, std::function<void()> done) {
     // Twice as much until the next time: merging stays cheap for whoever commits.
     state_->merge_above = std::max(state_->options.merge_above_bytes, 2 * queue.bytes);
   }
-  state_->wake.notify_one();
+  if (std::exchange(state_->scheduled, true)) return;
+  tasks_.Post([state = state_] { state->WriteQueued(); });
 }
 
 std::size_t FileStore::QueuedBytes() const {
@@ -158,11 +149,9 @@ void FileStore::State::CallAll(const std::vector<std::function<void()>>& dones) 
   }
 }
 
-void FileStore::State::Run() {
+void FileStore::State::WriteQueued() {
   std::unique_lock lock(mutex);
-  for (;;) {
-    wake.wait(lock, [this] { return stop || !queue.batches.empty(); });
-    if (queue.batches.empty()) break;
+  while (!queue.batches.empty()) {
     Group group = std::exchange(queue, {});
     merge_above = options.merge_above_bytes;
     lock.unlock();
@@ -176,18 +165,14 @@ void FileStore::State::Run() {
     }
 
     lock.lock();
-    if (!durable) break;
+    if (!durable) return;
     if (queue.batches.empty()) {
       lock.unlock();
       writer->Mark();
       lock.lock();
     }
   }
-  lock.unlock();
-  writer.reset();  // gives the folder's lock back
-  lock.lock();
-  ended = true;
-  ended_changed.notify_all();
+  scheduled = false;
 }
 
 bool FileStore::State::WriteUntilDurable() {
@@ -206,7 +191,7 @@ bool FileStore::State::WriteUntilDurable() {
                        "trying on. Make room on the disk, or repair it"));
     }
     std::unique_lock lock(mutex);
-    if (stop || wake.wait_for(lock, pause, [this] { return stop; })) return false;
+    if (stop || stopped.wait_for(lock, pause, [this] { return stop; })) return false;
     pause = std::min(2 * pause, options.last_retry);
   }
 }

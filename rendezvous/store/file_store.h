@@ -1,6 +1,6 @@
 // FileStore: keys and values in a journal in a folder of this host (docs/journal.md).
 //
-// One thread of its own does all the writing. What is committed while it waits for the disk is
+// One thread does all the writing. What is committed while it waits for the disk is
 // written together, with one sync, when the disk has answered: so a slow disk makes the groups
 // larger, and not the queue longer.
 //
@@ -28,6 +28,7 @@
 #include "rendezvous/store/file_system.h"
 #include "rendezvous/store/journal_writer.h"
 #include "rendezvous/store/store.h"
+#include "worker/contract/task_queue.h"
 
 namespace ddprun {
 
@@ -55,7 +56,7 @@ class FileStore final : public Store {
   FileStore(const FileStore&) = delete;
   FileStore& operator=(const FileStore&) = delete;
 
-  // Makes the folder (0700) and the journal (0600) where they are missing, and starts the thread.
+  // Makes the folder (0700) and the journal (0600) where they are missing.
   absl::StatusOr<std::map<std::string, std::string>> Load() override;
   void Commit(Batch batch, std::function<void()> done) override;
 
@@ -65,6 +66,7 @@ class FileStore final : public Store {
  private:
   struct State;
   const std::shared_ptr<State> state_;  // shared with the thread
+  TaskQueue tasks_{"ddprun-journal"};
 };
 
 }  // namespace ddprun
