@@ -43,7 +43,7 @@ Store::Batch Merge(std::vector<Store::Batch>& batches) {
 struct FileStore::State {
   struct Group {
     std::vector<Batch> batches;
-    std::vector<std::function<void()>> dones;
+    std::vector<Done> dones;
     std::size_t bytes = 0;
   };
 
@@ -52,11 +52,11 @@ struct FileStore::State {
 
   // Until nothing is queued.
   void WriteQueued();
-  // False: told to stop, and the last try failed.
-  bool WriteUntilDurable();
+  // Tries until it is clear: kKept or kLostRight. kFailed: told to stop, and the last try failed.
+  Outcome WriteUntilClear(const std::vector<Done>& dones);
   void Compact();
   void Say(std::string_view text);
-  void CallAll(const std::vector<std::function<void()>>& dones);
+  void CallAll(const std::vector<Done>& dones, Outcome outcome);
 
   const Options options;
   const std::shared_ptr<FileSystem> files;
@@ -64,6 +64,7 @@ struct FileStore::State {
   // The caller's of Load until it has returned; then the thread's.
   std::unique_ptr<JournalWriter> writer;
   bool compaction_fails = false;
+  bool lost_right = false;
 
   // Held while the owner is called back, and to end that: taken before `mutex`, never after it.
   std::mutex callback_mutex;
@@ -112,7 +113,7 @@ absl::StatusOr<std::map<std::string, std::string>> FileStore::Load() {
   return state_->writer->entries();
 }
 
-void FileStore::Commit(Batch batch, std::function<void()> done) {
+void FileStore::Commit(Batch batch, Done done) {
   DDPRUN_CHECK(state_->writer != nullptr, "FileStore::Commit comes after Load");
   const std::size_t bytes = BytesOf(batch);
   const std::lock_guard lock(state_->mutex);
@@ -142,10 +143,10 @@ void FileStore::State::Say(std::string_view text) {
   if (!silent && log) log(text);
 }
 
-void FileStore::State::CallAll(const std::vector<std::function<void()>>& dones) {
+void FileStore::State::CallAll(const std::vector<Done>& dones, Outcome outcome) {
   const std::lock_guard lock(callback_mutex);
-  for (const auto& done : dones) {
-    if (!silent && done) done();
+  for (const Done& done : dones) {
+    if (!silent && done) done(outcome);
   }
 }
 
@@ -158,15 +159,14 @@ void FileStore::State::WriteQueued() {
 
     for (const Batch& batch : group.batches) writer->Add(batch);
     group.batches = {};
-    const bool durable = WriteUntilDurable();
-    if (durable) {
-      CallAll(group.dones);
-      if (writer->WorthCompacting()) Compact();
-    }
+    const Outcome outcome = WriteUntilClear(group.dones);
+    if (outcome != Outcome::kFailed) CallAll(group.dones, outcome);
+    const bool kept = outcome == Outcome::kKept;
+    if (kept && writer->WorthCompacting()) Compact();
 
     lock.lock();
-    if (!durable) return;
-    if (queue.batches.empty()) {
+    if (outcome == Outcome::kFailed) return;
+    if (kept && queue.batches.empty()) {
       lock.unlock();
       writer->Mark();
       lock.lock();
@@ -175,7 +175,7 @@ void FileStore::State::WriteQueued() {
   scheduled = false;
 }
 
-bool FileStore::State::WriteUntilDurable() {
+Store::Outcome FileStore::State::WriteUntilClear(const std::vector<Done>& dones) {
   std::chrono::milliseconds pause = options.first_retry;
   for (int tries = 1;; ++tries) {
     const absl::Status status = writer->Write();
@@ -183,15 +183,20 @@ bool FileStore::State::WriteUntilDurable() {
       if (tries > 1) {
         Say(absl::StrCat(writer->path(), ": can be written again, after ", tries, " tries"));
       }
-      return true;
+      return Outcome::kKept;
+    }
+    if (absl::IsAborted(status)) {
+      if (!std::exchange(lost_right, true)) Say(absl::StrCat(status.message()));
+      return Outcome::kLostRight;
     }
     if (tries == 1) {
       Say(absl::StrCat(status.message(),
                        ": nothing new is decided until the journal can be written again; "
                        "trying on. Make room on the disk, or repair it"));
+      CallAll(dones, Outcome::kFailed);
     }
     std::unique_lock lock(mutex);
-    if (stop || stopped.wait_for(lock, pause, [this] { return stop; })) return false;
+    if (stop || stopped.wait_for(lock, pause, [this] { return stop; })) return Outcome::kFailed;
     pause = std::min(2 * pause, options.last_retry);
   }
 }

@@ -9,6 +9,9 @@
 // number of commits, because past `merge_above_bytes` the waiting batches become one; to that come
 // the `done`s, so a caller should not commit without end while none comes back.
 //
+// A folder that another process has taken over meanwhile, though we have locked it (somebody has
+// removed the lock's file), is left alone from then on: Outcome::kLostRight.
+//
 // Refuses a folder that another process uses (AlreadyExists, with its process id), a journal that
 // is damaged (DataLoss, with the file and offset) and one of another version (FailedPrecondition).
 //
@@ -58,7 +61,7 @@ class FileStore final : public Store {
 
   // Makes the folder (0700) and the journal (0600) where they are missing.
   absl::StatusOr<std::map<std::string, std::string>> Load() override;
-  void Commit(Batch batch, std::function<void()> done) override;
+  void Commit(Batch batch, Done done) override;
 
   // Bytes of keys and values that wait for the disk, without those that it is writing.
   std::size_t QueuedBytes() const;
