@@ -10,12 +10,13 @@
 #ifndef DDPRUN_LAUNCHER_PERSISTENT_RENDEZVOUS_CLIENT_H_
 #define DDPRUN_LAUNCHER_PERSISTENT_RENDEZVOUS_CLIENT_H_
 
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <random>
 
+#include "launcher/daemon_watch.h"
 #include "launcher/os/event_loop.h"
+#include "launcher/place_rotation.h"
+#include "launcher/reconnect_timing.h"
 #include "rendezvous/client/rendezvous_client.h"
 #include "rendezvous/core/types.h"
 
@@ -26,23 +27,10 @@ class PersistentRendezvousClient final : public RendezvousClient {
   struct Options {
     // Makes a client for one attempt at this place, that connects within `limit` or is lost.
     std::function<std::unique_ptr<RendezvousClient>(int place, Duration limit)> make_client;
-    // Called before each attempt, and now and then while the rendezvous has said nothing: has it
-    // run, where that is up to this agent. True: it runs there, or is about to, as our child.
-    std::function<bool(int place)> ensure_running;
-    // Where the rendezvous may be: places 0 to places − 1, each tried in turn until one says
-    // something, and that one from then on.
-    int places = 1;
-    // From a loss or a failure to the next attempt: between half of the backoff and the whole,
-    // which doubles from the first to the longest and starts anew with a session that says
-    // something.
-    Duration first_backoff = std::chrono::milliseconds(50);
-    Duration longest_backoff = std::chrono::seconds(1);
-    // How long one attempt may take. The longest at first, when thousands connect at once. After a
-    // session the shortest, so that a rendezvous that comes back is noticed within the lease; it
-    // doubles while there is no answer, which a rendezvous that is overrun may owe.
-    Duration shortest_attempt = std::chrono::seconds(1);
-    Duration longest_attempt = std::chrono::seconds(10);
-    std::uint64_t seed = 0;  // of the jitter: a different one for each agent
+    // Called before each attempt, and now and then while the rendezvous has said nothing.
+    DaemonWatch::EnsureRunning ensure_running;
+    int places = 1;  // where the rendezvous may be
+    ReconnectTiming::Options timing{};
   };
 
   // `loop` must outlive this object.
@@ -55,31 +43,21 @@ class PersistentRendezvousClient final : public RendezvousClient {
 
  private:
   void Connect();
-  // Before anybody was heard: another place may be the right one.
-  void ConsiderNextPlace(Lost* lost);
   void OnEvent(int attempt, Event event);
-  Duration NextBackoff();
-  void Watch();
+  void OnLost(Lost* lost);
+  void OnHeard(const Received& received);
 
   EventLoop* const loop_;
   const Options options_;
+  PlaceRotation places_;
+  ReconnectTiming timing_;
+  DaemonWatch daemon_;
   Handler handler_;
   std::unique_ptr<RendezvousClient> client_;
-  EventLoop::Clock::time_point begin_;  // from Open
-  int closed_after_tls_ = 0;            // attempts in a row that ended so
-  int attempt_ = 0;                     // which client events are from
-  int place_ = 0;                       // of this attempt
-  bool ours_ = false;                   // the rendezvous there
-  bool heard_ = false;                  // it has said something: it is there
-  int denials_ = 0;                     // in a row
-  bool open_ = false;                   // the session of client_
+  int attempt_ = 0;    // which client events are from
+  bool open_ = false;  // the session of client_
   bool closed_ = false;
-  Duration backoff_{};  // the next one, before jitter; zero: the first
-  Duration attempt_limit_;
-  std::mt19937_64 random_;
   EventLoop::TimerId retry_ = 0;
-  EventLoop::TimerId watch_ = 0;
-  std::chrono::milliseconds watch_interval_{100};
 };
 
 }  // namespace ddprun

@@ -124,9 +124,9 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
   };
   // So that a lease sees at least one attempt, however short it is.
   const Duration third = config.rendezvous.lease / 3;
-  persistent.longest_backoff = std::min(persistent.longest_backoff, third);
-  persistent.shortest_attempt = std::min(persistent.shortest_attempt, third);
-  persistent.seed = seed;
+  persistent.timing.longest_backoff = std::min(persistent.timing.longest_backoff, third);
+  persistent.timing.shortest_attempt = std::min(persistent.timing.shortest_attempt, third);
+  persistent.timing.seed = seed;
   connection.client = std::make_unique<PersistentRendezvousClient>(loop, std::move(persistent));
   return connection;
 }

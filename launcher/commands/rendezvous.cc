@@ -1,7 +1,6 @@
 #include <fcntl.h>
-#include <sys/epoll.h>
+#include <signal.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/credentials.h"
+#include "launcher/commands/idle_watch.h"
 #include "launcher/log.h"
 #include "launcher/os/descriptor_limit.h"
 #include "launcher/os/event_loop.h"
@@ -35,77 +35,12 @@
 namespace ddprun {
 namespace {
 
-// --until-idle: quits `loop` when no session and no job is left, at once after a job, else after
-// `patience`. Of a job that knows its nodes those that have not come yet get a while to hear of its
-// end: a spare may be slower than a short job. An agent that comes while we end is told so, and
-// starts the next rendezvous.
-//
-// `starter` is the agent that we were started for. We may have been so slow that another rendezvous
-// has served its job meanwhile, and left us the port: then nobody comes any more.
-class IdleWatch {
- public:
-  IdleWatch(EventLoop* loop, std::chrono::milliseconds patience, std::optional<pid_t> starter)
-      : loop_(loop), patience_(patience) {
-    if (starter) {
-      starter_.reset(static_cast<int>(syscall(SYS_pidfd_open, *starter, 0)));
-      if (starter_.valid()) {
-        loop_->Watch(starter_.get(), EPOLLIN, [this](std::uint32_t) { OnStarterEnded(); });
-      } else if (errno == ESRCH) {
-        patience_ = std::chrono::milliseconds(0);
-      }
-    }
-    OnLoad({});
-  }
-  ~IdleWatch() {
-    if (starter_.valid()) loop_->Unwatch(starter_.get());
-  }
-  IdleWatch(const IdleWatch&) = delete;
-  IdleWatch& operator=(const IdleWatch&) = delete;
+constexpr std::chrono::seconds kFlushLimit{2};
 
-  bool ended() const { return ended_; }  // because of it
-
-  // SIGTERM: from now on it waits for nobody. Who is connected goes on: Slurm, for one, signals all
-  // processes of a step, the agents and their rendezvous, and the agents need it to end in order.
-  void EndSoon() {
-    for_late_agents_ = std::chrono::milliseconds(0);
-    WaitForNoFirstJob();
-  }
-
-  // On the loop.
-  void OnLoad(const RoundLoopLoad& load) {
-    load_ = load;
-    loop_->CancelTimer(timer_);
-    if (load.sessions != 0 || load.jobs != 0) return;
-    const auto wait = load.awaited > 0      ? for_late_agents_
-                      : load.jobs_begun > 0 ? std::chrono::milliseconds(0)
-                                            : patience_;
-    timer_ = loop_->AddTimer(EventLoop::Clock::now() + wait, [this] {
-      LogInfo("no job is left: ending");
-      ended_ = true;
-      loop_->Quit();
-    });
-  }
-
- private:
-  void OnStarterEnded() {
-    loop_->Unwatch(starter_.get());
-    starter_.reset();
-    WaitForNoFirstJob();
-  }
-
-  void WaitForNoFirstJob() {
-    patience_ = std::chrono::milliseconds(0);
-    OnLoad(load_);
-  }
-
-  EventLoop* const loop_;
-  std::chrono::milliseconds patience_;
-  std::chrono::milliseconds for_late_agents_{10'000};
-  UniqueFd starter_;  // a pidfd, until it has ended
-  RoundLoopLoad load_;
-  EventLoop::TimerId timer_ = 0;
-  bool ended_ = false;
-};
+// By others than this machine's users. A Unix socket is for its owner alone (mode 0600).
+bool IsReachable(const RendezvousCommand& command) {
+  return command.socket.empty() && !IsLoopback(command.host);
+}
 
 int ExitCodeOf(const absl::Status& why_it_did_not_start) {
   switch (why_it_did_not_start.code()) {
@@ -159,14 +94,190 @@ std::string Endpoint(const std::string& host, int port) {
   return absl::StrCat(ipv6 ? "[" : "", host, ipv6 ? "]:" : ":", port);
 }
 
+std::string ListenEndpoint(const RendezvousCommand& command, int port) {
+  return command.socket.empty() ? Endpoint(command.host, port)
+                                : absl::StrCat("unix:", command.socket);
+}
+
+// One process that serves, from its first descriptor to its exit code. The main thread's.
+class Daemon {
+ public:
+  Daemon(const RendezvousCommand& command, auth::CredentialOptions credential_options)
+      : command_(command), credential_options_(std::move(credential_options)) {}
+
+  int Run();
+
+ private:
+  // An exit code where it cannot go on. In this order.
+  std::optional<int> LoadCredentials();
+  std::optional<int> OpenLog();
+  std::optional<int> StartServer();
+  int CannotStart(const absl::Status& why, int exit_code);
+  int Usage(const absl::Status& why);
+
+  void OnSignal(int signo);
+  void ReopenFiles();
+  RendezvousServer::Options ServerOptions();
+  void WarnOfStrangers(const std::string& endpoint);
+  void Stop();
+
+  const RendezvousCommand& command_;
+  const auth::CredentialOptions credential_options_;
+  // Before any thread is started, as gRPC does for credentials: they inherit the blocked signals.
+  EventLoop loop_;
+  std::shared_ptr<EventLog> events_;  // null until it is open
+  std::optional<IdleWatch> idle_;
+  SignalSource signals_{&loop_, [this](int signo, pid_t) { OnSignal(signo); }};
+  std::shared_ptr<const auth::ServerCredentials> credentials_;
+  UniqueFd terminal_;  // stderr as it was
+  Console console_;
+  std::unique_ptr<RendezvousServer> server_;
+  bool lost_right_ = false;
+};
+
+int Daemon::Run() {
+  if (const auto exit_code = LoadCredentials()) return *exit_code;
+  if (const auto exit_code = OpenLog()) return *exit_code;
+  if (const auto exit_code = StartServer()) return *exit_code;
+  const std::string endpoint = ListenEndpoint(command_, server_->port());
+  WarnOfStrangers(endpoint);
+  if (!command_.port_file.empty()) {
+    const absl::Status status =
+        WriteFileAtomic(command_.port_file, absl::StrCat(server_->port(), "\n"));
+    if (!status.ok()) return CannotStart(status, kExitInternal);
+  }
+  console_.out->Write("", absl::StrCat("ddprun rendezvous: listening on ", endpoint, "\n"));
+  Notify(ServiceNotify(absl::StrCat("READY=1\nSTATUS=listening on ", endpoint)));
+  loop_.Run();
+  Notify(ServiceNotify("STOPPING=1"));
+  Stop();
+  return lost_right_ ? kExitUnavailable : 0;
+}
+
+std::optional<int> Daemon::LoadCredentials() {
+  auto credentials = auth::LoadServerCredentials(credential_options_);
+  if (!credentials.ok()) return Usage(credentials.status());
+  credentials_ = *std::move(credentials);
+  return std::nullopt;
+}
+
+int Daemon::Usage(const absl::Status& why) {
+  std::fprintf(stderr, "ddprun rendezvous: %s\n", std::string(why.message()).c_str());
+  return kExitUsage;
+}
+
+std::optional<int> Daemon::OpenLog() {
+  terminal_.reset(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0));
+  if (!command_.log_file.empty()) {
+    if (const absl::Status status = LogTo(command_.log_file); !status.ok()) return Usage(status);
+  }
+  console_ = OpenConsole(1, 2, {});
+  InitLog(console_.err, command_.verbosity);
+  auto opened = OpenEventLog(command_);
+  if (!opened.ok()) return CannotStart(opened.status(), kExitUsage);
+  events_ = *std::move(opened);
+  return std::nullopt;
+}
+
+int Daemon::CannotStart(const absl::Status& why, int exit_code) {
+  LogError(why.message());
+  console_.err->Flush(EventLoop::Clock::now() + kFlushLimit);
+  if (!command_.log_file.empty() && terminal_.valid()) {
+    dprintf(terminal_.get(), "ddprun rendezvous: %s\n", std::string(why.message()).c_str());
+  }
+  return exit_code;
+}
+
+RendezvousServer::Options Daemon::ServerOptions() {
+  RendezvousServer::Options options;
+  options.listen = ListenEndpoint(command_, command_.port);
+  options.log = [](std::string_view job, std::string_view text) {
+    LogInfo(absl::StrCat(job.empty() ? "" : absl::StrCat("job ", std::string(job), ": "),
+                         std::string(text)));
+  };
+  options.credentials = credentials_;
+  options.events = events_;
+  options.version = DDPRUN_VERSION;
+  if (!command_.state_dir.empty()) {
+    FileStore::Options store;
+    store.journal.directory = command_.state_dir;
+    options.store = std::make_shared<FileStore>(
+        std::move(store), [](std::string_view text) { LogInfo(std::string(text)); });
+  }
+  options.lost_right = [this] {
+    loop_.Post([this] {
+      LogError("ending: the agents of these jobs are to find the rendezvous that has taken over");
+      lost_right_ = true;
+      loop_.Quit();
+    });
+  };
+  if (idle_) {
+    options.load = [this](const RoundLoopLoad& load) {
+      loop_.Post([this, load] { idle_->OnLoad(load); });
+    };
+  }
+  return options;
+}
+
+std::optional<int> Daemon::StartServer() {
+  if (command_.until_idle) idle_.emplace(&loop_, *command_.until_idle, command_.starter);
+  // The server sets the mode of a Unix socket, but until then it has the one it was made with.
+  const mode_t mask = umask(0077);
+  if (command_.socket.empty()) umask(mask);
+  auto server = RendezvousServer::Start(ServerOptions());
+  umask(mask);
+  if (!server.ok()) return CannotStart(server.status(), ExitCodeOf(server.status()));
+  server_ = *std::move(server);
+  return std::nullopt;
+}
+
+void Daemon::WarnOfStrangers(const std::string& endpoint) {
+  if (auth::AsksWhoCalls(credential_options_)) {
+    LogInfo(absl::StrCat("asks every agent for ", credentials_->description,
+                         credential_options_.tls() ? "" : "; connections are not encrypted"));
+    if (!credentials_->warning.empty()) LogWarning(credentials_->warning);
+  } else if (IsReachable(command_)) {
+    LogWarning(absl::StrCat("--insecure: anybody who reaches ", endpoint, " can end every job"));
+  } else if (command_.socket.empty()) {
+    LogInfo("on loopback, without credentials: every user of this machine can end every job");
+  }
+}
+
+void Daemon::OnSignal(int signo) {
+  if (signo == SIGTERM && idle_) {
+    idle_->EndSoon();
+  } else if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT) {
+    loop_.Quit();
+  } else if (signo == SIGHUP) {
+    ReopenFiles();
+  }
+}
+
+void Daemon::ReopenFiles() {
+  if (events_ != nullptr) events_->ReopenFile();
+  if (!command_.log_file.empty()) {
+    if (const absl::Status status = LogTo(command_.log_file); !status.ok()) {
+      LogWarning(absl::StrCat(status.message(), "; the old one goes on"));
+    }
+  }
+  LogInfo("SIGHUP: opened the files anew");
+  Notify(ServiceNotifyReloaded());
+}
+
+void Daemon::Stop() {
+  server_->Shutdown();
+  // What a rendezvous of one job leaves behind is of no use to anybody. While the server has the
+  // folder's lock: nobody else's journal is there.
+  const bool ours = !command_.state_dir.empty() && !lost_right_;
+  if (idle_ && idle_->ended() && ours) RemoveJournal(command_.state_dir);
+  console_.err->Flush(EventLoop::Clock::now() + kFlushLimit);
+}
+
 }  // namespace
 
 int ServeRendezvous(const RendezvousCommand& command) {
-  const auth::CredentialOptions credential_options = CredentialOptionsOf(command.credentials);
-  const bool asks = auth::AsksWhoCalls(credential_options);
-  // A Unix socket is for its owner alone (mode 0600).
-  const bool reachable = command.socket.empty() && !IsLoopback(command.host);
-  if (reachable && !command.insecure && !asks) {
+  auth::CredentialOptions credentials = CredentialOptionsOf(command.credentials);
+  if (IsReachable(command) && !command.insecure && !auth::AsksWhoCalls(credentials)) {
     std::fprintf(stderr,
                  "ddprun rendezvous: --listen %s: whoever can reach this address could join or end "
                  "jobs; give --token-file, certificates (--tls-ca, --tls-cert, --tls-key) or "
@@ -176,109 +287,7 @@ int ServeRendezvous(const RendezvousCommand& command) {
     return kExitUsage;
   }
   RaiseDescriptorLimit();
-  // Before any thread is started, as gRPC does for credentials: they inherit the blocked signals.
-  EventLoop loop;
-  std::shared_ptr<EventLog> events;  // null until it is open
-  std::optional<IdleWatch> idle;
-  SignalSource signals(&loop, [&](int signo, pid_t) {
-    if (signo == SIGTERM && idle) {
-      idle->EndSoon();
-    } else if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT) {
-      loop.Quit();
-    }
-    if (signo != SIGHUP) return;
-    if (events != nullptr) events->ReopenFile();
-    if (!command.log_file.empty()) {
-      if (const absl::Status status = LogTo(command.log_file); !status.ok()) {
-        LogWarning(absl::StrCat(status.message(), "; the old one goes on"));
-      }
-    }
-    LogInfo("SIGHUP: opened the files anew");
-    Notify(ServiceNotifyReloaded());
-  });
-  const auto credentials = auth::LoadServerCredentials(credential_options);
-  if (!credentials.ok()) {
-    std::fprintf(stderr, "ddprun rendezvous: %s\n",
-                 std::string(credentials.status().message()).c_str());
-    return kExitUsage;
-  }
-  const UniqueFd terminal(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0));
-  if (!command.log_file.empty()) {
-    if (const absl::Status status = LogTo(command.log_file); !status.ok()) {
-      std::fprintf(stderr, "ddprun rendezvous: %s\n", std::string(status.message()).c_str());
-      return kExitUsage;
-    }
-  }
-  const Console console = OpenConsole(1, 2, {});
-  InitLog(console.err, command.verbosity);
-  const auto cannot_start = [&](const absl::Status& why, int exit_code) {
-    LogError(why.message());
-    console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
-    if (!command.log_file.empty() && terminal.valid()) {
-      dprintf(terminal.get(), "ddprun rendezvous: %s\n", std::string(why.message()).c_str());
-    }
-    return exit_code;
-  };
-  {
-    auto opened = OpenEventLog(command);
-    if (!opened.ok()) return cannot_start(opened.status(), kExitUsage);
-    events = *std::move(opened);
-  }
-
-  RendezvousServer::Options options;
-  options.listen = command.socket.empty() ? Endpoint(command.host, command.port)
-                                          : absl::StrCat("unix:", command.socket);
-  options.log = [](std::string_view job, std::string_view text) {
-    LogInfo(absl::StrCat(job.empty() ? "" : absl::StrCat("job ", std::string(job), ": "),
-                         std::string(text)));
-  };
-  options.credentials = *credentials;
-  options.events = events;
-  options.version = DDPRUN_VERSION;
-  if (!command.state_dir.empty()) {
-    FileStore::Options store;
-    store.journal.directory = command.state_dir;
-    options.store = std::make_shared<FileStore>(
-        std::move(store), [](std::string_view text) { LogInfo(std::string(text)); });
-  }
-  if (command.until_idle) {
-    idle.emplace(&loop, *command.until_idle, command.starter);
-    options.load = [&loop, &idle](const RoundLoopLoad& load) {
-      loop.Post([&idle, load] { idle->OnLoad(load); });
-    };
-  }
-  // The server sets the mode of a Unix socket, but until then it has the one it was made with.
-  const mode_t mask = umask(0077);
-  if (command.socket.empty()) umask(mask);
-  auto server = RendezvousServer::Start(std::move(options));
-  umask(mask);
-  if (!server.ok()) return cannot_start(server.status(), ExitCodeOf(server.status()));
-  const std::string endpoint = command.socket.empty() ? Endpoint(command.host, (*server)->port())
-                                                      : absl::StrCat("unix:", command.socket);
-  if (asks) {
-    LogInfo(absl::StrCat("asks every agent for ", (*credentials)->description,
-                         credential_options.tls() ? "" : "; connections are not encrypted"));
-    if (!(*credentials)->warning.empty()) LogWarning((*credentials)->warning);
-  } else if (reachable) {
-    LogWarning(absl::StrCat("--insecure: anybody who reaches ", endpoint, " can end every job"));
-  } else if (command.socket.empty()) {
-    LogInfo("on loopback, without credentials: every user of this machine can end every job");
-  }
-  if (!command.port_file.empty()) {
-    const absl::Status status =
-        WriteFileAtomic(command.port_file, absl::StrCat((*server)->port(), "\n"));
-    if (!status.ok()) return cannot_start(status, kExitInternal);
-  }
-  console.out->Write("", absl::StrCat("ddprun rendezvous: listening on ", endpoint, "\n"));
-  Notify(ServiceNotify(absl::StrCat("READY=1\nSTATUS=listening on ", endpoint)));
-  loop.Run();
-  Notify(ServiceNotify("STOPPING=1"));
-  (*server)->Shutdown();
-  // What a rendezvous of one job leaves behind is of no use to anybody. While the server has the
-  // folder's lock: nobody else's journal is there.
-  if (idle && idle->ended() && !command.state_dir.empty()) RemoveJournal(command.state_dir);
-  console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
-  return 0;
+  return Daemon(command, std::move(credentials)).Run();
 }
 
 }  // namespace ddprun

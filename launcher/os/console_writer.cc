@@ -80,7 +80,7 @@ struct ConsoleWriter::State {
   const Options options;
 
   std::mutex mutex;
-  std::condition_variable work;
+  std::condition_variable work;  // ends a pause of the thread
   std::condition_variable idle;
   // Guarded by mutex.
   TerminalScreen screen;  // as it will be when all of `pending` is written
@@ -89,12 +89,11 @@ struct ConsoleWriter::State {
   std::uint64_t dropped = 0;
   std::uint64_t dropped_untold = 0;  // not yet admitted by a line on the console
   bool broken = false;
-  bool asleep = false;  // the thread, until there is something to write
-  int flushing = 0;     // threads that wait for `idle`
+  bool scheduled = false;  // a task shows what is pending
+  int flushing = 0;        // threads that wait for `idle`
   bool stop = false;
 
-  void Main();
-  void Wake();
+  void Show();
   void Append(std::string_view prefix, std::string_view lines);
   void TellDropped();
 };
@@ -107,11 +106,6 @@ void ConsoleWriter::State::Append(std::string_view prefix, std::string_view line
     AppendWithPrefix(prefix, lines, &pending);
   }
   queued += pending.size() - before;
-  Wake();
-}
-
-void ConsoleWriter::State::Wake() {
-  if (std::exchange(asleep, false)) work.notify_one();
 }
 
 void ConsoleWriter::State::TellDropped() {
@@ -122,13 +116,9 @@ void ConsoleWriter::State::TellDropped() {
                           " lines not shown: the terminal did not keep up", where));
 }
 
-void ConsoleWriter::State::Main() {
+void ConsoleWriter::State::Show() {
   std::unique_lock lock(mutex);
-  for (;;) {
-    asleep = pending.empty();
-    work.wait(lock, [this] { return !pending.empty() || stop; });
-    asleep = false;
-    if (stop) return;
+  while (!pending.empty() && !stop) {
     const std::string text = std::exchange(pending, {});
     std::string_view left = text;
     while (!left.empty() && !broken && !stop) {
@@ -149,12 +139,11 @@ void ConsoleWriter::State::Main() {
     if (queued == 0) idle.notify_all();
     work.wait_for(lock, kPause, [this] { return flushing > 0 || stop; });
   }
+  scheduled = false;
 }
 
 ConsoleWriter::ConsoleWriter(int fd, Options options)
-    : style_(options.style),
-      state_(std::make_shared<State>(fd, std::move(options))),
-      thread_("ddprun-console", [state = state_] { state->Main(); }) {}
+    : style_(options.style), state_(std::make_shared<State>(fd, std::move(options))) {}
 
 ConsoleWriter::~ConsoleWriter() {
   {
@@ -162,7 +151,12 @@ ConsoleWriter::~ConsoleWriter() {
     state_->stop = true;
     state_->work.notify_one();
   }
-  thread_.JoinWithin(kDestructorGrace);
+  tasks_.CloseWithin(kDestructorGrace);
+}
+
+void ConsoleWriter::Schedule() {
+  if (state_->pending.empty() || std::exchange(state_->scheduled, true)) return;
+  tasks_.Post([state = state_] { state->Show(); });
 }
 
 void ConsoleWriter::Write(std::string_view prefix, std::string_view lines) {
@@ -176,6 +170,7 @@ void ConsoleWriter::Write(std::string_view prefix, std::string_view lines) {
     return;
   }
   state_->Append(prefix, lines);
+  Schedule();
 }
 
 void ConsoleWriter::ShowBar(int id, std::string_view prefix, std::string_view text) {
@@ -187,7 +182,7 @@ void ConsoleWriter::ShowBar(int id, std::string_view prefix, std::string_view te
   const std::size_t before = state_->pending.size();
   state_->screen.Bar(id, prefix, text, &state_->pending);
   state_->queued += state_->pending.size() - before;
-  state_->Wake();
+  Schedule();
 }
 
 bool ConsoleWriter::Flush(std::chrono::steady_clock::time_point deadline) {

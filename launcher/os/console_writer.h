@@ -22,8 +22,8 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/os/helper_thread.h"
 #include "launcher/os/log_format.h"
+#include "worker/contract/task_queue.h"
 
 namespace ddprun {
 
@@ -65,9 +65,12 @@ class ConsoleWriter {
  private:
   struct State;
 
+  // Has the thread show what is pending. With the state's mutex held.
+  void Schedule();
+
   const ConsoleStyle style_;
   const std::shared_ptr<State> state_;  // shared with the thread
-  HelperThread thread_;
+  TaskQueue tasks_{"ddprun-console"};
 };
 
 // The agent's two. Where both descriptors are the same file (a terminal, `2>&1 | tee`), they are

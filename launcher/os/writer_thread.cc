@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <utility>
 
@@ -51,7 +49,7 @@ struct WriterThread::File {
   std::string pending;     // guarded by State::mutex, like all that follows
   std::size_t queued = 0;  // pending, and what is being written
   bool over = false;       // its writer was told to wait
-  bool scheduled = false;  // its id is in State::ready
+  bool scheduled = false;  // a task for it is queued
   bool closing = false;
   bool failed = false;
   UniqueFd fd;  // the writer's thread only
@@ -68,21 +66,10 @@ struct WriterThread::State {
 
   const std::weak_ptr<Callbacks> callbacks;
   std::mutex mutex;
-  std::condition_variable work;
-  std::condition_variable idle;
   // Guarded by mutex.
   EventLoop* loop;  // nullptr when the WriterThread is gone
   std::unordered_map<FileId, std::unique_ptr<File>> files;
-  std::deque<FileId> ready;
-  bool busy = false;
-  bool stop = false;
   std::size_t peak = 0;
-
-  void Schedule(FileId id, File* file) {
-    if (std::exchange(file->scheduled, true)) return;
-    ready.push_back(id);
-    work.notify_one();
-  }
 
   void PostDrained(FileId id) {
     if (loop == nullptr) return;
@@ -106,9 +93,7 @@ struct WriterThread::State {
 };
 
 WriterThread::WriterThread(EventLoop* loop, ErrorHandler on_error)
-    : callbacks_(std::make_shared<Callbacks>()),
-      state_(std::make_shared<State>(loop, callbacks_)),
-      thread_("ddprun-logs", [state = state_] { Main(state.get()); }) {
+    : callbacks_(std::make_shared<Callbacks>()), state_(std::make_shared<State>(loop, callbacks_)) {
   callbacks_->on_error = std::move(on_error);
 }
 
@@ -117,10 +102,13 @@ WriterThread::~WriterThread() {
   {
     const std::lock_guard lock(state_->mutex);
     state_->loop = nullptr;
-    state_->stop = true;
-    state_->work.notify_one();
   }
-  thread_.JoinWithin(std::chrono::milliseconds(100));
+  tasks_.CloseWithin(std::chrono::milliseconds(100));
+}
+
+void WriterThread::Schedule(FileId id, File* file) {
+  if (std::exchange(file->scheduled, true)) return;
+  tasks_.Post([state = state_, id] { Serve(state.get(), id); });
 }
 
 WriterThread::FileId WriterThread::Open(std::string path, std::function<void()> on_drained) {
@@ -129,7 +117,7 @@ WriterThread::FileId WriterThread::Open(std::string path, std::function<void()> 
   auto file = std::make_unique<File>();
   file->path = std::move(path);
   const std::lock_guard lock(state_->mutex);
-  state_->Schedule(id, file.get());
+  Schedule(id, file.get());
   state_->files[id] = std::move(file);
   return id;
 }
@@ -143,7 +131,7 @@ bool WriterThread::Write(FileId id, std::string_view bytes) {
   file->pending.append(bytes);
   file->queued += bytes.size();
   state_->peak = std::max(state_->peak, file->queued);
-  state_->Schedule(id, file);
+  Schedule(id, file);
   if (file->queued <= kHighWater) return true;
   file->over = true;
   return false;
@@ -155,13 +143,11 @@ void WriterThread::Close(FileId id) {
   const auto found = state_->files.find(id);
   Check(found != state_->files.end(), "WriterThread::Close: the file is not open");
   found->second->closing = true;
-  state_->Schedule(id, found->second.get());
+  Schedule(id, found->second.get());
 }
 
 bool WriterThread::Flush(std::chrono::steady_clock::time_point deadline) {
-  std::unique_lock lock(state_->mutex);
-  return state_->idle.wait_until(lock, deadline,
-                                 [this] { return state_->ready.empty() && !state_->busy; });
+  return tasks_.WaitUntil(deadline);
 }
 
 std::size_t WriterThread::PeakQueuedBytes() const {
@@ -169,27 +155,13 @@ std::size_t WriterThread::PeakQueuedBytes() const {
   return state_->peak;
 }
 
-void WriterThread::Main(State* state) {
-  std::unique_lock lock(state->mutex);
-  for (;;) {
-    state->work.wait(lock, [state] { return !state->ready.empty() || state->stop; });
-    if (state->ready.empty()) return;  // told to stop, and all is written
-    const FileId id = state->ready.front();
-    state->ready.pop_front();
-    state->busy = true;
-    lock.unlock();
-    Serve(state, id);
-    lock.lock();
-    state->busy = false;
-    if (state->ready.empty()) state->idle.notify_all();
-  }
-}
-
 // Writes what is queued for one file. The lock is never held across a system call that may block,
 // close() included: the loop takes it in Write().
 void WriterThread::Serve(State* state, FileId id) {
   std::unique_lock lock(state->mutex);
-  File* const file = state->files.at(id).get();  // erased below only
+  const auto found = state->files.find(id);
+  if (found == state->files.end()) return;  // the task before wrote what was left, and closed it
+  File* const file = found->second.get();   // erased below only
   file->scheduled = false;
   const bool failed_before = file->failed;
   std::string bytes = std::move(file->pending);
@@ -218,7 +190,6 @@ void WriterThread::Serve(State* state, FileId id) {
   if (file->closing && file->queued == 0) {
     const std::unique_ptr<File> gone = std::move(state->files.at(id));
     state->files.erase(id);
-    if (file->scheduled) std::erase(state->ready, id);
     lock.unlock();  // then `gone` closes the file
   }
 }

@@ -22,7 +22,7 @@
 
 #include "absl/status/status.h"
 #include "launcher/os/event_loop.h"
-#include "launcher/os/helper_thread.h"
+#include "worker/contract/task_queue.h"
 
 namespace ddprun {
 
@@ -68,14 +68,15 @@ class WriterThread {
   struct State;
   struct Callbacks;
 
-  static void Main(State* state);
+  // Has the thread write what is queued for a file. With the state's mutex held.
+  void Schedule(FileId id, File* file);
   static void Serve(State* state, FileId id);
 
   // Tasks posted to the loop look for the callbacks, and may run after this object is gone.
   const std::shared_ptr<Callbacks> callbacks_;
   const std::shared_ptr<State> state_;  // shared with the thread
   FileId next_file_ = 1;
-  HelperThread thread_;
+  TaskQueue tasks_{"ddprun-logs"};
 };
 
 }  // namespace ddprun

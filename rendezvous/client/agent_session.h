@@ -1,22 +1,26 @@
-// One Session call of proto/ddprun/v1/rendezvous.proto on the agent. Internal to this folder.
+// One Session call of proto/ddprun/v1/rendezvous.proto on the agent, with the handshake before it
+// where the rendezvous asks for one. Internal to this folder.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_AGENT_SESSION_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_AGENT_SESSION_H_
 
-#include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "ddprun/v1/rendezvous.grpc.pb.h"
-#include "rendezvous/auth/client_credentials.h"
+#include "rendezvous/client/connect_deadline.h"
+#include "rendezvous/client/grpc_rendezvous_client.h"
+#include "rendezvous/client/handshake_call.h"
 #include "rendezvous/client/refusal_check.h"
 #include "rendezvous/client/rendezvous_client.h"
+#include "rendezvous/client/session_loss.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
@@ -25,10 +29,7 @@ namespace ddprun {
 // thread of its own (it would join itself). So after Open, Close comes before the destructor.
 class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::RendezvousMessage> {
  public:
-  // `credentials` may be null.
-  AgentSession(std::string endpoint, Duration connect_timeout, bool retry,
-               std::shared_ptr<const auth::ClientCredentials> credentials,
-               RendezvousClient::Handler handler);
+  AgentSession(GrpcRendezvousClient::Options options, RendezvousClient::Handler handler);
   ~AgentSession() override;
 
   // From the agent's thread; see RendezvousClient. After Close, gRPC knows nothing of us.
@@ -43,67 +44,49 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   void OnDone(const grpc::Status& status) override;
 
  private:
-  class Probe;
-
   static constexpr std::chrono::seconds kCloseGrace{1};
   // So many messages may wait for the connection or for a rendezvous that does not read.
   static constexpr std::size_t kMaxQueuedMessages = 1024;
 
-  // Where the rendezvous asks who we are: the call that comes before the session.
-  void StartHandshake();
-  void OnHandshakeDone(const grpc::Status& status);
+  struct Writing {
+    std::deque<v1::AgentMessage> queue;  // the front one is gRPC's while `active`
+    bool allowed = false;                // the session's call was started
+    bool active = false;
+    bool half_closed = false;
+  };
+
+  void OnHandshakeDone(const grpc::Status& status, const absl::StatusOr<std::string>& proof);
+  void OnConnectDeadline(std::optional<std::string> reason);
   void StartSession();
   // The last of the session or, when that was not opened, of the handshake: tells the handler.
   void End(const grpc::Status& status);
-  void Cancel();  // what is going on; with mutex_ held
   // Starts what is next: a write, or the end of our half after the last one. With mutex_ held.
   void Continue();
   // Ends the call with Lost, unless it ended already. With mutex_ held.
   void Fail(std::string reason, bool denied = false);
-  void OnConnectAlarm(bool expired);
-  void OnProbed(const grpc::Status& status);
-  RendezvousClient::Lost LossOf(const grpc::Status& status) const;  // with mutex_ held
-  // Whether `status` says that the connection was refused. With mutex_ held.
-  bool WasRefused(const grpc::Status& status) const;
+  void Cancel();        // what is going on; with mutex_ held
   void RemoveCaller();  // with mutex_ held
 
-  const std::string endpoint_;
-  const Duration connect_timeout_;
-  const bool retry_;
-  const std::shared_ptr<const auth::ClientCredentials> credentials_;
+  const GrpcRendezvousClient::Options options_;
   const RendezvousClient::Handler handler_;
-  TimePoint started_at_;  // from Open
-
   const std::unique_ptr<v1::Rendezvous::Stub> stub_;
+  ConnectDeadline deadline_;
+  const std::unique_ptr<HandshakeCall> handshake_;  // null: nobody asks for one
   grpc::ClientContext context_;
-  grpc::Alarm connect_alarm_;
-  std::unique_ptr<Probe> probe_;  // after the connect timeout
-
-  // Of the handshake; gRPC's until OnHandshakeDone.
-  grpc::ClientContext handshake_context_;
-  v1::HandshakeRequest handshake_request_;
-  v1::HandshakeReply handshake_reply_;
-
   v1::RendezvousMessage incoming_;  // gRPC's while a read is outstanding, else OnReadDone's
 
   std::mutex mutex_;
   std::condition_variable callers_changed_;
-  std::deque<v1::AgentMessage> outgoing_;  // the front one is gRPC's while `writing_`
-  bool opened_ = false;   // the session's call is what can be cancelled; before, the handshake
-  bool started_ = false;  // it was started
-  bool genuine_ = false;  // the rendezvous has proven that it knows our secret
-  bool writing_ = false;
-  bool connected_ = false;
-  bool closing_ = false;  // Close was called
-  bool half_closed_ = false;
+  // Guarded by mutex_.
+  SessionFacts facts_;
+  Writing writing_;
+  bool closing_ = false;     // Close was called
   bool read_ended_ = false;  // the call is ending: nothing more may be started
   // Looks whether every address refuses us, where gRPC tells of one. Shared with its thread.
   std::shared_ptr<RefusalCheck> refusal_check_;
-  // Who of gRPC's will still call us: the call itself, the alarm, and the probe. The last one
-  // leaves nothing behind that touches the session.
+  // Who of gRPC's will still call us: the call itself, and the deadline. The last one leaves
+  // nothing behind that touches the session.
   int callers_ = 0;
-  std::string failure_;  // why we cancelled the call ourselves
-  bool denied_ = false;  // with it
 };
 
 }  // namespace ddprun

@@ -13,9 +13,7 @@ GrpcRendezvousClient::~GrpcRendezvousClient() { Close(); }
 
 void GrpcRendezvousClient::Open(Handler handler) {
   DDPRUN_CHECK(session_ == nullptr, "a client is opened once");
-  session_ =
-      std::make_unique<AgentSession>(options_.endpoint, options_.connect_timeout, options_.retry,
-                                     options_.credentials, std::move(handler));
+  session_ = std::make_unique<AgentSession>(options_, std::move(handler));
   session_->Open();
 }
 

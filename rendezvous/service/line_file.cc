@@ -1,17 +1,14 @@
 #include "rendezvous/service/line_file.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <system_error>
-#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -47,78 +44,70 @@ int AppendWhole(int fd, std::string_view text) {
 struct LineFile::State {
   explicit State(Options options) : options(std::move(options)) {}
 
+  // Until nothing is queued.
+  void Write();
+  void OpenAnew();
+  void Close() {
+    if (fd >= 0) close(std::exchange(fd, -1));
+  }
+
   const Options options;
-  int fd = -1;  // the thread's own, once it runs
+  int fd = -1;  // the thread's own, once Open has returned
 
   std::mutex mutex;
-  std::condition_variable changed;
   // Guarded by mutex.
-  std::deque<std::string> queue;
+  std::vector<std::string> queue;
   std::size_t queued_bytes = 0;  // of queue, and of what is being written
-  bool writing = false;
   bool reopen = false;
-  bool stop = false;
-  bool ended = false;
+  bool scheduled = false;   // a task writes what is queued
   std::size_t dropped = 0;  // since the start
   std::size_t missing = 0;  // since the last line that was written
 };
 
 LineFile::LineFile(Options options) : state_(std::make_shared<State>(std::move(options))) {}
 
-absl::Status LineFile::Open() {
-  state_->fd = OpenForAppend(state_->options.path);
-  if (state_->fd < 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot open ", state_->options.path, ": ", ErrnoText(errno)));
-  }
-  std::thread([state = state_] {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, nullptr);
-    Run(*state);
-  }).detach();
-  return absl::OkStatus();
+LineFile::~LineFile() {
+  tasks_.Post([state = state_] { state->Close(); });
+  tasks_.CloseWithin(kCloseGrace);
 }
 
-LineFile::~LineFile() {
-  std::unique_lock lock(state_->mutex);
-  state_->stop = true;
-  state_->changed.notify_all();
-  if (state_->fd < 0) return;
-  state_->changed.wait_for(lock, kCloseGrace, [this] { return state_->ended; });
+absl::Status LineFile::Open() {
+  state_->fd = OpenForAppend(state_->options.path);
+  if (state_->fd >= 0) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("cannot open ", state_->options.path, ": ", ErrnoText(errno)));
+}
+
+void LineFile::Schedule() {
+  if (std::exchange(state_->scheduled, true)) return;
+  tasks_.Post([state = state_] { state->Write(); });
 }
 
 void LineFile::Append(std::string line) {
-  bool first = false;
   {
     const std::lock_guard lock(state_->mutex);
-    if (state_->queued_bytes + line.size() > state_->options.max_queued_bytes) {
-      first = state_->missing == 0;
-      ++state_->missing;
-      ++state_->dropped;
-    } else {
+    if (state_->queued_bytes + line.size() <= state_->options.max_queued_bytes) {
       state_->queued_bytes += line.size() + 1;
       state_->queue.push_back(std::move(line));
-      state_->changed.notify_all();
+      Schedule();
+      return;
     }
+    ++state_->dropped;
+    if (state_->missing++ > 0) return;
   }
-  if (first) {
-    state_->options.log(absl::StrCat(state_->options.path,
-                                     ": the disk is too slow for the events, or hangs: lines are "
-                                     "dropped until it has caught up"));
-  }
+  state_->options.log(absl::StrCat(state_->options.path,
+                                   ": the disk is too slow for the events, or hangs: lines are "
+                                   "dropped until it has caught up"));
 }
 
 void LineFile::Reopen() {
   const std::lock_guard lock(state_->mutex);
   state_->reopen = true;
-  state_->changed.notify_all();
+  Schedule();
 }
 
 bool LineFile::Flush(std::chrono::milliseconds limit) {
-  std::unique_lock lock(state_->mutex);
-  return state_->changed.wait_for(
-      lock, limit, [this] { return state_->queue.empty() && !state_->writing && !state_->reopen; });
+  return tasks_.WaitUntil(std::chrono::steady_clock::now() + limit);
 }
 
 std::size_t LineFile::dropped() const {
@@ -126,58 +115,50 @@ std::size_t LineFile::dropped() const {
   return state_->dropped;
 }
 
-void LineFile::Run(State& state) {
-  const Options& options = state.options;
-  std::unique_lock lock(state.mutex);
-  for (;;) {
-    state.changed.wait(lock,
-                       [&state] { return state.stop || state.reopen || !state.queue.empty(); });
-    if (state.queue.empty() && !state.reopen) break;  // stop
-    const bool reopen = std::exchange(state.reopen, false);
-    std::deque<std::string> lines = std::exchange(state.queue, {});
-    state.writing = true;
-    std::size_t missing = state.missing;
+void LineFile::State::OpenAnew() {
+  const int fresh = OpenForAppend(options.path);
+  if (fresh >= 0) {
+    close(std::exchange(fd, fresh));
+  } else {
+    options.log(absl::StrCat("cannot open ", options.path,
+                             " anew, the old file goes on: ", ErrnoText(errno)));
+  }
+}
+
+void LineFile::State::Write() {
+  std::unique_lock lock(mutex);
+  while (reopen || !queue.empty()) {
+    const bool was_renamed = std::exchange(reopen, false);
+    const std::vector<std::string> lines = std::exchange(queue, {});
+    const std::size_t unwritten = missing;
     lock.unlock();
 
-    if (reopen) {
-      const int fresh = OpenForAppend(options.path);
-      if (fresh >= 0) {
-        close(std::exchange(state.fd, fresh));
-      } else {
-        options.log(absl::StrCat("cannot open ", options.path,
-                                 " anew, the old file goes on: ", ErrnoText(errno)));
-      }
-    }
+    if (was_renamed) OpenAnew();
     std::string text;
-    const std::size_t told = missing;
-    if (missing > 0) absl::StrAppend(&text, options.missing(missing), "\n");
+    if (unwritten > 0) absl::StrAppend(&text, options.missing(unwritten), "\n");
     std::size_t bytes = 0;
     for (const std::string& line : lines) {
       absl::StrAppend(&text, line, "\n");
       bytes += line.size() + 1;
     }
-    const int error = lines.empty() ? 0 : AppendWhole(state.fd, text);
-    if (error != 0 && missing == 0) {
+    const int error = lines.empty() ? 0 : AppendWhole(fd, text);
+    if (error != 0 && unwritten == 0) {
       options.log(absl::StrCat("cannot write to ", options.path, ": ", ErrnoText(error),
                                ": lines of history are dropped until it works again"));
-    } else if (error == 0 && missing > 0 && !lines.empty()) {
-      options.log(absl::StrCat(options.path, ": written again; ", missing, " lines are missing"));
+    } else if (error == 0 && unwritten > 0 && !lines.empty()) {
+      options.log(absl::StrCat(options.path, ": written again; ", unwritten, " lines are missing"));
     }
 
     lock.lock();
-    state.writing = false;
-    state.queued_bytes -= bytes;
+    queued_bytes -= bytes;
     if (error != 0) {
-      state.missing += lines.size();
-      state.dropped += lines.size();
+      missing += lines.size();
+      dropped += lines.size();
     } else if (!lines.empty()) {
-      state.missing -= told;
+      missing -= unwritten;
     }
-    state.changed.notify_all();
   }
-  close(std::exchange(state.fd, -1));
-  state.ended = true;
-  state.changed.notify_all();
+  scheduled = false;
 }
 
 }  // namespace ddprun

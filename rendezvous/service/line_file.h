@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "worker/contract/task_queue.h"
 
 namespace ddprun {
 
@@ -57,8 +58,11 @@ class LineFile {
 
  private:
   struct State;
-  static void Run(State& state);
+  // Has the thread write what is queued. With the state's mutex held.
+  void Schedule();
+
   const std::shared_ptr<State> state_;  // shared with the thread
+  TaskQueue tasks_{"ddprun-events"};
 };
 
 }  // namespace ddprun

@@ -74,7 +74,7 @@ RoundLoop::AnswerCallback AnswerTo(std::unique_ptr<Call> owned) {
 
 }  // namespace
 
-void OperatorService::Serve(CallQueues* queues, SlowTasks* tasks) {
+void OperatorService::Serve(CallQueues* queues, TaskQueue* tasks) {
   tasks_ = tasks;
   const auto accept = [&]<class Call>(auto request,
                                       void (OperatorService::*serve)(std::unique_ptr<Call>)) {

@@ -1,7 +1,7 @@
 // The Operator service of proto/ddprun/v1/operator.proto.
 //
-// Its calls ask the RoundLoop and read the EventLog, on SlowTasks' threads: who asks may have to be
-// looked up, and the JSON of a status with 16,384 nodes takes longer than others may wait.
+// Its calls ask the RoundLoop and read the EventLog, on threads of a TaskQueue: who asks may have
+// to be looked up, and the JSON of a status with 16,384 nodes takes longer than others may wait.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_OPERATOR_SERVICE_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_OPERATOR_SERVICE_H_
 
@@ -20,7 +20,7 @@
 #include "rendezvous/service/events_call.h"
 #include "rendezvous/service/round_loop.h"
 #include "rendezvous/service/server_call.h"
-#include "rendezvous/service/slow_tasks.h"
+#include "worker/contract/task_queue.h"
 
 namespace ddprun {
 
@@ -49,7 +49,7 @@ class OperatorService {
 
   // Takes calls until the server shuts down. Once it runs; `queues` and `tasks` must live until
   // they are shut down, and so must this.
-  void Serve(CallQueues* queues, SlowTasks* tasks);
+  void Serve(CallQueues* queues, TaskQueue* tasks);
 
  private:
   using StatusCall = WriterCall<v1::StatusRequest, v1::StatusPiece>;
@@ -66,7 +66,7 @@ class OperatorService {
 
   const Options options_;
   v1::Operator::AsyncService service_;
-  SlowTasks* tasks_ = nullptr;  // since Serve
+  TaskQueue* tasks_ = nullptr;  // since Serve
 };
 
 }  // namespace ddprun

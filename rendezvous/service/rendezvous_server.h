@@ -10,10 +10,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "rendezvous/core/round.h"
@@ -25,11 +27,14 @@ namespace ddprun {
 namespace auth {
 struct ServerCredentials;
 }
+class AccessControl;
+class AgentService;
 class DescriptorGuard;
 class EventLog;
 class OperatorService;
 class TcpAcceptor;
 struct DaemonStatus;
+struct ListenAddress;
 
 class RendezvousServer {
  public:
@@ -53,6 +58,9 @@ class RendezvousServer {
     std::size_t sessions_per_thread = 1200;
     // What outlives this process; nullptr: nothing does. Loaded by Start; the server owns it.
     std::shared_ptr<Store> store{};
+    // The store has lost the right to write: no agent is acknowledged any more, and the server is
+    // of no use. Called once, by a thread of the server; must not block. May be empty.
+    std::function<void()> lost_right{};
   };
 
   // Returns when connections are accepted. Errors: InvalidArgument for a malformed address,
@@ -80,14 +88,21 @@ class RendezvousServer {
   void Shutdown();
 
  private:
-  class Service;
+  struct GrpcServer;  // keeps gRPC out of this header
 
-  RendezvousServer() = default;
+  explicit RendezvousServer(Options options);
+  // The steps of Start, in their order.
+  absl::Status Bind(const ListenAddress& address);
+  void MakeAccessControl();
+  void MakeLoop(const std::vector<RecordedJob>& recorded);
+  void MakeServices();
+  absl::Status Serve(const ListenAddress& address);
+  void StartAccepting();
+
   DaemonStatus Describe() const;
 
-  std::string version_;
-  std::chrono::steady_clock::time_point started_;
-  std::shared_ptr<EventLog> events_;
+  Options options_;  // without the store; does not change after Start
+  const std::chrono::steady_clock::time_point started_;
   std::unique_ptr<DescriptorGuard> descriptors_;
   std::unique_ptr<TcpAcceptor> acceptor_;  // null for a Unix socket
   mutable std::mutex load_mutex_;
@@ -96,10 +111,9 @@ class RendezvousServer {
   // Ends first, once the loop asks it for nothing more: until then it tells the loop what is
   // written.
   std::shared_ptr<Store> store_;
-  std::shared_ptr<class Gate> gate_;
-  std::unique_ptr<Service> service_;
+  std::shared_ptr<AccessControl> access_;
+  std::unique_ptr<AgentService> agent_service_;
   std::unique_ptr<OperatorService> operator_service_;  // null without events
-  struct GrpcServer;                                   // keeps gRPC out of this header
   std::unique_ptr<GrpcServer> server_;
   int port_ = 0;
 };

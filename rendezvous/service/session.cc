@@ -8,10 +8,10 @@
 
 namespace ddprun {
 
-void Session::Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
+void Session::Begin(std::shared_ptr<RoundLoop> loop, AccessControl::Slot slot,
                     std::unique_ptr<SessionCall> call) {
   const std::shared_ptr<Session> session(
-      new Session(std::move(loop), std::move(place), std::move(call)));
+      new Session(std::move(loop), std::move(slot), std::move(call)));
   {
     const std::lock_guard lock(session->mutex_);
     session->self_ = session;
@@ -23,11 +23,11 @@ void Session::Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
   session->Read();
 }
 
-Session::Session(std::shared_ptr<RoundLoop> loop, Gate::Place place,
+Session::Session(std::shared_ptr<RoundLoop> loop, AccessControl::Slot slot,
                  std::unique_ptr<SessionCall> call)
     : loop_(std::move(loop)),
       peer_(call->context.peer()),
-      place_(std::move(place)),
+      slot_(std::move(slot)),
       call_(std::move(call)) {}
 
 void* Session::Begin(Operation<Session>& operation) {
@@ -36,32 +36,32 @@ void* Session::Begin(Operation<Session>& operation) {
 }
 
 void Session::CountRefusal(const char* reason, const absl::Status& why) {
-  place_.CountRefusal(reason, peer_, why);
+  slot_.CountRefusal(reason, peer_, why);
 }
 
 void Session::Send(const Header& header, const RendezvousMessage& message) {
   const std::lock_guard lock(mutex_);
-  if (broken_ || end_ || ended_) return;
-  if (outgoing_.size() >= kMaxQueuedMessages) {
-    broken_ = true;
+  if (writing_.broken || end_ || ended_) return;
+  if (writing_.queue.size() >= kMaxQueuedMessages) {
+    writing_.broken = true;
     call_->context.TryCancel();  // the read fails, and the loop hears OnEnd
     return;
   }
-  outgoing_.push_back(wire::ToProto(header, message));
+  writing_.queue.push_back(wire::ToProto(header, message));
   Continue();
 }
 
 void Session::RequestMessage() {
   const std::lock_guard lock(mutex_);
-  ++may_read_;
+  ++reading_.allowed;
   Read();
 }
 
 void Session::Read() {
-  if (reading_ || may_read_ == 0 || end_ || ended_) return;
-  reading_ = true;
-  --may_read_;
-  call_->responder.Read(&incoming_, Begin(read_));
+  if (reading_.active || reading_.allowed == 0 || end_ || ended_) return;
+  reading_.active = true;
+  --reading_.allowed;
+  call_->responder.Read(&reading_.message, Begin(read_));
 }
 
 void Session::Close(const absl::Status& status) {
@@ -72,10 +72,10 @@ void Session::Close(const absl::Status& status) {
 }
 
 void Session::Continue() {
-  if (writing_ || ended_) return;
-  if (!outgoing_.empty() && !broken_) {
-    writing_ = true;
-    call_->responder.Write(outgoing_.front(), Begin(write_));
+  if (writing_.active || ended_) return;
+  if (!writing_.queue.empty() && !writing_.broken) {
+    writing_.active = true;
+    call_->responder.Write(writing_.queue.front(), Begin(write_));
   } else if (end_) {
     ended_ = true;
     call_->responder.Finish(*end_, Begin(finish_));
@@ -89,7 +89,7 @@ void Session::OnRead(bool ok) {
   if (!ok) {
     loop_->OnEnd(shared_from_this(), absl::OkStatus());
   } else {
-    absl::StatusOr<wire::FromAgent> message = wire::FromProto(incoming_);
+    absl::StatusOr<wire::FromAgent> message = wire::FromProto(reading_.message);
     if (message.ok()) {
       loop_->OnMessage(shared_from_this(), std::move(message->header), std::move(message->message));
       another = true;
@@ -100,18 +100,18 @@ void Session::OnRead(bool ok) {
   }
   std::unique_lock lock(mutex_);
   if (another) {
-    reading_ = false;
+    reading_.active = false;
     Read();
   }
   Done(std::move(lock));
 }
 
 void Session::OnWritten(bool ok) {
-  loop_->gate().Pass();
+  loop_->completions().Pass();
   std::unique_lock lock(mutex_);
-  writing_ = false;
-  outgoing_.pop_front();
-  if (!ok) broken_ = true;
+  writing_.active = false;
+  writing_.queue.pop_front();
+  if (!ok) writing_.broken = true;
   Continue();
   Done(std::move(lock));
 }
@@ -120,7 +120,7 @@ void Session::OnFinished(bool) { Done(std::unique_lock(mutex_)); }
 
 void Session::Done(std::unique_lock<std::mutex> lock) {
   if (--pending_ > 0 || !ended_) return;
-  place_.Leave();
+  slot_.Leave();
   // Not with the lock, which may go with the last owner.
   const std::shared_ptr<Session> self = std::move(self_);
   const std::unique_ptr<SessionCall> call = std::move(call_);

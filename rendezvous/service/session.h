@@ -12,8 +12,8 @@
 #include <string>
 
 #include "ddprun/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/service/access_control.h"
 #include "rendezvous/service/agent_stream.h"
-#include "rendezvous/service/gate.h"
 #include "rendezvous/service/round_loop.h"
 #include "rendezvous/service/server_call.h"
 
@@ -27,8 +27,8 @@ using SessionCall =
 // it to the loop.
 class Session final : public AgentStream, public std::enable_shared_from_this<Session> {
  public:
-  // Begins to serve the call, which `place` was given to.
-  static void Begin(std::shared_ptr<RoundLoop> loop, Gate::Place place,
+  // Begins to serve the call, which `slot` was given to.
+  static void Begin(std::shared_ptr<RoundLoop> loop, AccessControl::Slot slot,
                     std::unique_ptr<SessionCall> call);
 
   // AgentStream, from within the loop.
@@ -36,7 +36,7 @@ class Session final : public AgentStream, public std::enable_shared_from_this<Se
   void RequestMessage() override;
   void Close(const absl::Status& status) override;
   std::string Peer() const override { return peer_; }
-  const std::string& Principal() const override { return place_.principal(); }
+  const std::string& Principal() const override { return slot_.principal(); }
   void CountRefusal(const char* reason, const absl::Status& why) override;
 
  private:
@@ -47,7 +47,8 @@ class Session final : public AgentStream, public std::enable_shared_from_this<Se
   // busy, reading goes on without it.
   static constexpr int kMaxUnhandledMessages = 4;
 
-  Session(std::shared_ptr<RoundLoop> loop, Gate::Place place, std::unique_ptr<SessionCall> call);
+  Session(std::shared_ptr<RoundLoop> loop, AccessControl::Slot slot,
+          std::unique_ptr<SessionCall> call);
 
   void OnMetadataSent(bool ok);
   void OnRead(bool ok);
@@ -65,22 +66,28 @@ class Session final : public AgentStream, public std::enable_shared_from_this<Se
 
   const std::shared_ptr<RoundLoop> loop_;
   const std::string peer_;
-  Gate::Place place_;
+  AccessControl::Slot slot_;
   Operation<Session> metadata_{this, &Session::OnMetadataSent};
   Operation<Session> read_{this, &Session::OnRead};
   Operation<Session> write_{this, &Session::OnWritten};
   Operation<Session> finish_{this, &Session::OnFinished};
 
-  v1::AgentMessage incoming_;  // gRPC's while `reading_`, else OnRead's
+  struct Reading {
+    v1::AgentMessage message;  // gRPC's while `active`, else OnRead's
+    bool active = false;
+    int allowed = kMaxUnhandledMessages - 1;  // the loop's first request makes it complete
+  };
+  struct Writing {
+    std::deque<v1::RendezvousMessage> queue;  // the front one is gRPC's while `active`
+    bool active = false;
+    bool broken = false;  // a write failed or the queue was full: nothing more is sent
+  };
 
   std::mutex mutex_;                   // guards what follows
   std::unique_ptr<SessionCall> call_;  // until the session has ended
   int pending_ = 0;                    // operations
-  bool reading_ = false;
-  int may_read_ = kMaxUnhandledMessages - 1;    // the loop's first request makes it complete
-  std::deque<v1::RendezvousMessage> outgoing_;  // the front one is gRPC's while `writing_`
-  bool writing_ = false;
-  bool broken_ = false;              // a write failed or the queue was full: nothing more is sent
+  Reading reading_;
+  Writing writing_;
   std::optional<grpc::Status> end_;  // set by Close
   bool ended_ = false;               // Finish was called
 

@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -44,26 +43,28 @@ Store::Batch Merge(std::vector<Store::Batch>& batches) {
 struct FileStore::State {
   struct Group {
     std::vector<Batch> batches;
-    std::vector<std::function<void()>> dones;
+    std::vector<Done> dones;
     std::size_t bytes = 0;
   };
 
   State(Options options, Log log, std::shared_ptr<FileSystem> files)
       : options(std::move(options)), files(std::move(files)), log(std::move(log)) {}
 
-  void Run();
-  // False: told to stop, and the last try failed.
-  bool WriteUntilDurable();
+  // Until nothing is queued.
+  void WriteQueued();
+  // Tries until it is clear: kKept or kLostRight. kFailed: told to stop, and the last try failed.
+  Outcome WriteUntilClear(const std::vector<Done>& dones);
   void Compact();
   void Say(std::string_view text);
-  void CallAll(const std::vector<std::function<void()>>& dones);
+  void CallAll(const std::vector<Done>& dones, Outcome outcome);
 
   const Options options;
   const std::shared_ptr<FileSystem> files;
 
-  // Until Load starts the thread its caller's; then the thread's.
+  // The caller's of Load until it has returned; then the thread's.
   std::unique_ptr<JournalWriter> writer;
   bool compaction_fails = false;
+  bool lost_right = false;
 
   // Held while the owner is called back, and to end that: taken before `mutex`, never after it.
   std::mutex callback_mutex;
@@ -71,15 +72,12 @@ struct FileStore::State {
   bool silent = false;  // guarded by callback_mutex
 
   mutable std::mutex mutex;
-  std::condition_variable wake;
-  std::condition_variable ended_changed;
+  std::condition_variable stopped;
   // Guarded by mutex.
   Group queue;
   std::size_t merge_above = 0;
+  bool scheduled = false;  // a task writes what is queued
   bool stop = false;
-  bool ended = false;
-
-  std::thread thread;  // the owner's
 };
 
 FileStore::FileStore(Options options, Log log, std::shared_ptr<FileSystem> files)
@@ -94,18 +92,13 @@ FileStore::~FileStore() {
     const std::lock_guard lock(state_->callback_mutex);
     state_->silent = true;
   }
-  if (!state_->thread.joinable()) return;
-  std::unique_lock lock(state_->mutex);
-  state_->stop = true;
-  state_->wake.notify_one();
-  const bool ended = state_->ended_changed.wait_for(lock, state_->options.close_grace,
-                                                    [this] { return state_->ended; });
-  lock.unlock();
-  if (ended) {
-    state_->thread.join();
-  } else {
-    state_->thread.detach();
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stop = true;
+    state_->stopped.notify_all();
   }
+  tasks_.Post([state = state_] { state->writer.reset(); });  // gives the folder's lock back
+  tasks_.CloseWithin(state_->options.close_grace);
 }
 
 absl::StatusOr<std::map<std::string, std::string>> FileStore::Load() {
@@ -117,13 +110,11 @@ absl::StatusOr<std::map<std::string, std::string>> FileStore::Load() {
     state_->Say(absl::StrCat(state_->writer->path(), ": cut ", torn,
                              " bytes off its end, of a write that was interrupted"));
   }
-  std::map<std::string, std::string> entries = state_->writer->entries();
-  state_->thread = std::thread([state = state_] { state->Run(); });
-  return entries;
+  return state_->writer->entries();
 }
 
-void FileStore::Commit(Batch batch, std::function<void()> done) {
-  DDPRUN_CHECK(state_->thread.joinable(), "FileStore::Commit comes after Load");
+void FileStore::Commit(Batch batch, Done done) {
+  DDPRUN_CHECK(state_->writer != nullptr, "FileStore::Commit comes after Load");
   const std::size_t bytes = BytesOf(batch);
   const std::lock_guard lock(state_->mutex);
   State::Group& queue = state_->queue;
@@ -138,7 +129,8 @@ void FileStore::Commit(Batch batch, std::function<void()> done) {
     // Twice as much until the next time: merging stays cheap for whoever commits.
     state_->merge_above = std::max(state_->options.merge_above_bytes, 2 * queue.bytes);
   }
-  state_->wake.notify_one();
+  if (std::exchange(state_->scheduled, true)) return;
+  tasks_.Post([state = state_] { state->WriteQueued(); });
 }
 
 std::size_t FileStore::QueuedBytes() const {
@@ -151,46 +143,39 @@ void FileStore::State::Say(std::string_view text) {
   if (!silent && log) log(text);
 }
 
-void FileStore::State::CallAll(const std::vector<std::function<void()>>& dones) {
+void FileStore::State::CallAll(const std::vector<Done>& dones, Outcome outcome) {
   const std::lock_guard lock(callback_mutex);
-  for (const auto& done : dones) {
-    if (!silent && done) done();
+  for (const Done& done : dones) {
+    if (!silent && done) done(outcome);
   }
 }
 
-void FileStore::State::Run() {
+void FileStore::State::WriteQueued() {
   std::unique_lock lock(mutex);
-  for (;;) {
-    wake.wait(lock, [this] { return stop || !queue.batches.empty(); });
-    if (queue.batches.empty()) break;
+  while (!queue.batches.empty()) {
     Group group = std::exchange(queue, {});
     merge_above = options.merge_above_bytes;
     lock.unlock();
 
     for (const Batch& batch : group.batches) writer->Add(batch);
     group.batches = {};
-    const bool durable = WriteUntilDurable();
-    if (durable) {
-      CallAll(group.dones);
-      if (writer->WorthCompacting()) Compact();
-    }
+    const Outcome outcome = WriteUntilClear(group.dones);
+    if (outcome != Outcome::kFailed) CallAll(group.dones, outcome);
+    const bool kept = outcome == Outcome::kKept;
+    if (kept && writer->WorthCompacting()) Compact();
 
     lock.lock();
-    if (!durable) break;
-    if (queue.batches.empty()) {
+    if (outcome == Outcome::kFailed) return;
+    if (kept && queue.batches.empty()) {
       lock.unlock();
       writer->Mark();
       lock.lock();
     }
   }
-  lock.unlock();
-  writer.reset();  // gives the folder's lock back
-  lock.lock();
-  ended = true;
-  ended_changed.notify_all();
+  scheduled = false;
 }
 
-bool FileStore::State::WriteUntilDurable() {
+Store::Outcome FileStore::State::WriteUntilClear(const std::vector<Done>& dones) {
   std::chrono::milliseconds pause = options.first_retry;
   for (int tries = 1;; ++tries) {
     const absl::Status status = writer->Write();
@@ -198,15 +183,20 @@ bool FileStore::State::WriteUntilDurable() {
       if (tries > 1) {
         Say(absl::StrCat(writer->path(), ": can be written again, after ", tries, " tries"));
       }
-      return true;
+      return Outcome::kKept;
+    }
+    if (absl::IsAborted(status)) {
+      if (!std::exchange(lost_right, true)) Say(absl::StrCat(status.message()));
+      return Outcome::kLostRight;
     }
     if (tries == 1) {
       Say(absl::StrCat(status.message(),
                        ": nothing new is decided until the journal can be written again; "
                        "trying on. Make room on the disk, or repair it"));
+      CallAll(dones, Outcome::kFailed);
     }
     std::unique_lock lock(mutex);
-    if (stop || wake.wait_for(lock, pause, [this] { return stop; })) return false;
+    if (stop || stopped.wait_for(lock, pause, [this] { return stop; })) return Outcome::kFailed;
     pause = std::min(2 * pause, options.last_retry);
   }
 }

@@ -1,6 +1,6 @@
 // FileStore: keys and values in a journal in a folder of this host (docs/journal.md).
 //
-// One thread of its own does all the writing. What is committed while it waits for the disk is
+// One thread does all the writing. What is committed while it waits for the disk is
 // written together, with one sync, when the disk has answered: so a slow disk makes the groups
 // larger, and not the queue longer.
 //
@@ -8,6 +8,9 @@
 // returns at once. What waits takes memory in proportion to the keys that were written, not to the
 // number of commits, because past `merge_above_bytes` the waiting batches become one; to that come
 // the `done`s, so a caller should not commit without end while none comes back.
+//
+// A folder that another process has taken over meanwhile, though we have locked it (somebody has
+// removed the lock's file), is left alone from then on: Outcome::kLostRight.
 //
 // Refuses a folder that another process uses (AlreadyExists, with its process id), a journal that
 // is damaged (DataLoss, with the file and offset) and one of another version (FailedPrecondition).
@@ -28,6 +31,7 @@
 #include "rendezvous/store/file_system.h"
 #include "rendezvous/store/journal_writer.h"
 #include "rendezvous/store/store.h"
+#include "worker/contract/task_queue.h"
 
 namespace ddprun {
 
@@ -55,9 +59,9 @@ class FileStore final : public Store {
   FileStore(const FileStore&) = delete;
   FileStore& operator=(const FileStore&) = delete;
 
-  // Makes the folder (0700) and the journal (0600) where they are missing, and starts the thread.
+  // Makes the folder (0700) and the journal (0600) where they are missing.
   absl::StatusOr<std::map<std::string, std::string>> Load() override;
-  void Commit(Batch batch, std::function<void()> done) override;
+  void Commit(Batch batch, Done done) override;
 
   // Bytes of keys and values that wait for the disk, without those that it is writing.
   std::size_t QueuedBytes() const;
@@ -65,6 +69,7 @@ class FileStore final : public Store {
  private:
   struct State;
   const std::shared_ptr<State> state_;  // shared with the thread
+  TaskQueue tasks_{"ddprun-journal"};
 };
 
 }  // namespace ddprun

@@ -31,6 +31,9 @@ class JournalFile {
 class DirectoryLock {
  public:
   virtual ~DirectoryLock() = default;
+  // It keeps nobody out any more: somebody has put another file in its place, as a process does
+  // that finds none. False where that cannot be told.
+  virtual bool IsReplaced() const { return false; }
 };
 
 class FileSystem {

@@ -87,7 +87,14 @@ void JournalWriter::Add(const Store::Batch& batch) {
   }
 }
 
+absl::Status JournalWriter::CheckLock() const {
+  if (!lock_->IsReplaced()) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(
+      options_.directory, " belongs to another rendezvous by now: its lock is not ours"));
+}
+
 absl::Status JournalWriter::Write() {
+  if (absl::Status ours = CheckLock(); !ours.ok()) return ours;
   if (!name_synced_) {
     if (absl::Status synced = SyncName(); !synced.ok()) return synced;
   }
@@ -143,7 +150,8 @@ bool JournalWriter::WorthCompacting() const {
 }
 
 absl::Status JournalWriter::Compact() {
-  absl::Status status = BeginNewFile();
+  absl::Status status = CheckLock();
+  if (status.ok()) status = BeginNewFile();
   if (status.ok()) status = SyncName();  // else the next Write does
   compact_above_ = status.ok() ? options_.compact_above_bytes : size_ + size_ / 4;
   return status;

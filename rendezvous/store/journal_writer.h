@@ -42,7 +42,8 @@ class JournalWriter {
   // Adds to what the next Write writes.
   void Add(const Store::Batch& batch);
   // One try to make everything that was added durable, in one write. After an error nothing is
-  // certain: the same is tried by the next call, which first removes what this one left.
+  // certain: the same is tried by the next call, which first removes what this one left. Aborted:
+  // the folder is another process's by now, and nothing is ever written to it again.
   absl::Status Write();
 
   // After a Write that succeeded, when nothing else is to be written now: notes in the journal that
@@ -58,6 +59,7 @@ class JournalWriter {
   JournalWriter(FileSystem* files, Options options);
 
   absl::Status Begin();
+  absl::Status CheckLock() const;
   absl::Status Append();  // what is pending
   absl::Status SyncName();
   // The entries as a new file, in place of the journal.

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -67,12 +68,24 @@ class PosixJournalFile final : public JournalFile {
   const std::string path_;
 };
 
+// Whether the file at `path` is the open one; nullopt: there is none, or it cannot be told.
+std::optional<bool> IsTheOneAt(const std::string& path, int fd) {
+  struct stat ours;
+  struct stat there;
+  if (::fstat(fd, &ours) != 0 || ::lstat(path.c_str(), &there) != 0) return std::nullopt;
+  return ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
 class PosixDirectoryLock final : public DirectoryLock {
  public:
-  explicit PosixDirectoryLock(UniqueFd fd) : fd_(std::move(fd)) {}
+  PosixDirectoryLock(UniqueFd fd, std::string path)
+      : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  bool IsReplaced() const override { return !IsTheOneAt(path_, fd_.get()).value_or(true); }
 
  private:
   const UniqueFd fd_;
+  const std::string path_;
 };
 
 // "", or what the owner of the lock wrote into it.
@@ -82,14 +95,6 @@ std::string OwnerOf(int fd) {
   int pid = 0;
   if (count <= 0 || !absl::SimpleAtoi({text, static_cast<std::size_t>(count)}, &pid)) return "";
   return absl::StrCat(" (process ", pid, ")");
-}
-
-// Whether the open file is the one at `path`.
-bool IsStill(int fd, const std::string& path) {
-  struct stat ours;
-  struct stat there;
-  return ::fstat(fd, &ours) == 0 && ::lstat(path.c_str(), &there) == 0 &&
-         ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
 }  // namespace
@@ -126,13 +131,13 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> PosixFileSystem::Lock(const std::
                        ": stop that one, or give this one another folder"));
     }
     // Its last owner may have removed it after we opened it: then it keeps nobody out.
-    if (!IsStill(fd.get(), path)) continue;
+    if (!IsTheOneAt(path, fd.get()).value_or(false)) continue;
     // For people; the lock holds without it, on a full disk too.
     const std::string pid = absl::StrCat(::getpid(), "\n");
     if (::ftruncate(fd.get(), 0) == 0) {
       [[maybe_unused]] const ssize_t written = ::pwrite(fd.get(), pid.data(), pid.size(), 0);
     }
-    return std::make_unique<PosixDirectoryLock>(std::move(fd));
+    return std::make_unique<PosixDirectoryLock>(std::move(fd), path);
   }
 }
 

@@ -26,6 +26,14 @@ class Store {
   };
   using Batch = std::vector<Write>;
 
+  // What became of a batch.
+  enum class Outcome {
+    kKept,       // it is durable
+    kFailed,     // it is not yet: a disk is full, or broken; the store tries on, and tells again
+    kLostRight,  // it never will be, nor any later one: another process writes in our place
+  };
+  using Done = std::function<void(Outcome)>;
+
   virtual ~Store() = default;
 
   // Everything that is stored. Once, before the first Commit. Blocks. Errors: DataLoss for what
@@ -33,11 +41,11 @@ class Store {
   virtual absl::StatusOr<std::map<std::string, std::string>> Load() = 0;
 
   // Makes all of the batch durable, or, if the machine dies meanwhile, none of it; batches in the
-  // order of the calls. Never blocks. `done` is called once, when the batch is durable: on the
-  // caller's thread before Commit returns, or later on a thread of the store, in which case it must
-  // only enqueue. A store that cannot write now (a full disk) says so in the log, and goes on
-  // trying: `done` comes late. It does not come at all when the store is destroyed before.
-  virtual void Commit(Batch batch, std::function<void()> done) = 0;
+  // order of the calls. Never blocks. `done` is called with kFailed at most once, and then with one
+  // of the others, for the last time: on the caller's thread before Commit returns, or later on a
+  // thread of the store; it must only enqueue. A store that cannot write now says why in its log,
+  // as one that may write no more does. Nothing comes when the store is destroyed before.
+  virtual void Commit(Batch batch, Done done) = 0;
 };
 
 // Forgets everything with its process.
@@ -46,7 +54,7 @@ class MemoryStore final : public Store {
   absl::StatusOr<std::map<std::string, std::string>> Load() override {
     return std::map<std::string, std::string>();
   }
-  void Commit(Batch, std::function<void()> done) override { done(); }
+  void Commit(Batch, Done done) override { done(Outcome::kKept); }
 };
 
 }  // namespace ddprun

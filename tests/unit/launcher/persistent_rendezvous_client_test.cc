@@ -168,8 +168,8 @@ TEST_F(PersistentRendezvousClientTest, WhatIsSentWithoutASessionIsDropped) {
 }
 
 TEST_F(PersistentRendezvousClientTest, AttemptsComeAtLeastAsOftenAsTheLongestBackoffSays) {
-  options_.first_backoff = std::chrono::milliseconds(4);
-  options_.longest_backoff = std::chrono::milliseconds(16);
+  options_.timing.first_backoff = std::chrono::milliseconds(4);
+  options_.timing.longest_backoff = std::chrono::milliseconds(16);
   Open();
   std::vector<Duration> gaps;
   for (int i = 0; i < 8; ++i) {

@@ -389,7 +389,7 @@ TEST_F(RoundLoopTest, WhoBringsAMessageDoesNotWaitForAnother) {
 class HeldStore final : public Store {
  public:
   absl::StatusOr<std::map<std::string, std::string>> Load() override { return stored_; }
-  void Commit(Batch batch, std::function<void()> done) override {
+  void Commit(Batch batch, Done done) override {
     const std::lock_guard lock(mutex_);
     for (Write& write : batch) {
       if (write.value) {
@@ -402,7 +402,13 @@ class HeldStore final : public Store {
   }
   void Release() {
     const std::lock_guard lock(mutex_);
-    for (const auto& done : std::exchange(held_, {})) done();
+    for (const Done& done : std::exchange(held_, {})) done(Outcome::kKept);
+  }
+  // Of all that is held, which stays held unless the outcome is the last.
+  void Tell(Outcome outcome) {
+    const std::lock_guard lock(mutex_);
+    for (const Done& done : held_) done(outcome);
+    if (outcome != Outcome::kFailed) held_.clear();
   }
   std::map<std::string, std::string> stored() {
     const std::lock_guard lock(mutex_);
@@ -412,7 +418,7 @@ class HeldStore final : public Store {
  private:
   std::mutex mutex_;
   std::map<std::string, std::string> stored_;
-  std::vector<std::function<void()>> held_;
+  std::vector<Done> held_;
 };
 
 TEST_F(RoundLoopTest, NothingIsSaidBeforeItIsDurableButHeartbeatsAreAnswered) {
@@ -431,6 +437,56 @@ TEST_F(RoundLoopTest, NothingIsSaidBeforeItIsDurableButHeartbeatsAreAnswered) {
   loop_.reset();
 }
 
+// Seen red with a RoundLoop that takes every outcome for kKept.
+TEST_F(RoundLoopTest, WhatTheStoreCannotWriteYetHoldsUpOnlyWhatRestsOnIt) {
+  HeldStore store;
+  RoundLoopOptions options = Options({.leases = false});
+  options.store = &store;
+  loop_ = std::make_unique<RoundLoop>(std::move(options));
+  const auto stream = Joined("job", 1);
+  ASSERT_TRUE(stream->WaitForRequests(2));
+  store.Tell(Store::Outcome::kFailed);
+  loop_->OnMessage(stream, HeaderOf("job", 1), Heartbeat{42, {}});
+  ASSERT_TRUE(stream->WaitFor<HeartbeatAck>());
+  EXPECT_THAT(stream->sent(), ElementsAre(testing::VariantWith<HeartbeatAck>(testing::_)));
+  store.Release();
+  EXPECT_TRUE(stream->WaitFor<Assignment>());
+  loop_.reset();
+}
+
+// Seen red with a RoundLoop that takes kLostRight for kFailed.
+TEST_F(RoundLoopTest, WhoMayWriteNoMoreAcknowledgesNobodyAndEndsEverySession) {
+  HeldStore store;
+  std::promise<void> lost;
+  RoundLoopOptions options = Options({.leases = false});
+  options.store = &store;
+  options.lost_right = [&] { lost.set_value(); };
+  loop_ = std::make_unique<RoundLoop>(std::move(options));
+  const auto stream = Joined("job", 1);
+  const auto other = Joined("other job", 1, 2);
+  ASSERT_TRUE(stream->WaitForRequests(2) && other->WaitForRequests(2));
+  std::promise<absl::StatusOr<std::string>> drained;
+  loop_->DrainNode("", "job", "n1", [&](auto answer) { drained.set_value(answer); });
+  store.Tell(Store::Outcome::kLostRight);
+  for (const auto& one : {stream, other}) {
+    const absl::Status why = one->WaitForClose();
+    EXPECT_EQ(why.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(why.message()), HasSubstr("lost the right to write"));
+    EXPECT_THAT(one->sent(), IsEmpty());
+  }
+  EXPECT_EQ(lost.get_future().wait_for(kTestDeadline), std::future_status::ready);
+  EXPECT_FALSE(drained.get_future().get().ok());
+  EXPECT_THAT(log(), HasSubstr("lost the right to write"));
+  // Nobody is taken any more, and nobody is answered.
+  loop_->OnMessage(stream, HeaderOf("job", 1), Heartbeat{42, {}});
+  EXPECT_EQ(Joined("job", 2)->WaitForClose().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(stream->sent(), IsEmpty());
+  std::promise<std::size_t> jobs;
+  loop_->GetStatus("", "", [&](std::vector<JobStatus> found) { jobs.set_value(found.size()); });
+  EXPECT_EQ(jobs.get_future().get(), 0u);
+  loop_.reset();
+}
+
 TEST_F(RoundLoopTest, ARecordedJobGoesOnWithItsGenerationAndItsWorkers) {
   HeldStore store;
   RoundLoopOptions options = Options({.leases = true});
@@ -442,13 +498,14 @@ TEST_F(RoundLoopTest, ARecordedJobGoesOnWithItsGenerationAndItsWorkers) {
   ASSERT_TRUE(first->WaitFor<Assignment>());
   loop_.reset();
 
+  std::vector<RecordedJob> recorded;
   for (const auto& [key, value] : store.stored()) {
     auto record = wire::DecodeRecord(value);
     ASSERT_TRUE(record.ok()) << record.status();
-    options.recorded.push_back({*wire::JobOfKey(key), record->owner, record->record});
+    recorded.push_back({*wire::JobOfKey(key), record->owner, record->record});
   }
-  ASSERT_EQ(options.recorded.size(), 1u);
-  loop_ = std::make_unique<RoundLoop>(options);
+  ASSERT_EQ(recorded.size(), 1u);
+  loop_ = std::make_unique<RoundLoop>(options, recorded);
   const auto again = Open();
   Join join = JoinOf("n1", 1);
   join.workers_running = true;
@@ -464,7 +521,7 @@ TEST_F(RoundLoopTest, ARecordedJobGoesOnWithItsGenerationAndItsWorkers) {
 TEST_F(RoundLoopTest, OnlySoManyJobsThatAreOverAreKept) {
   HeldStore store;
   RoundLoopOptions options = Options({.leases = false});
-  options.max_ended = 3;
+  options.ended.jobs = 3;
   options.store = &store;
   loop_ = std::make_unique<RoundLoop>(std::move(options));
   for (int i = 0; i < 10; ++i) {

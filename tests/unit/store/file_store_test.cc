@@ -23,6 +23,7 @@ namespace ddprun {
 namespace file_store_test {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -166,6 +167,34 @@ TEST(FileStoreTest, TheJournalStaysInProportionToWhatItHolds) {
   EXPECT_EQ(entries.at("key99"), std::string(100, static_cast<char>('a' + 19'999 % 26)));
 }
 
+// Seen red with a DirectoryLock that is never replaced: the second process lost what it had kept.
+TEST(FileStoreTest, AFolderThatAnotherProcessHasTakenOverIsLeftAlone) {
+  const TempDir dir;
+  FileStore::Options options = OptionsFor(dir / "state");
+  options.journal.compact_above_bytes = 1;  // would write the whole file anew
+  Listener listener;
+  FileStore first(options, listener.Log());
+  MustLoad(first);
+  first.Commit({{"a", "1"}}, listener.Done());
+  listener.WaitForDone(1);
+  std::filesystem::remove(dir / "state/lock");  // as whoever cleans up too much
+  first.Commit({{"b", "2"}}, listener.Done());
+  listener.WaitForDone(2);  // nobody else has the folder
+  {
+    FileStore second(options, nullptr);
+    EXPECT_EQ(MustLoad(second), (Entries{{"a", "1"}, {"b", "2"}}));
+    CommitAndWait(second, {{"c", "3"}});
+    first.Commit({{"a", "of the first"}}, listener.Done());
+    listener.WaitForOutcome(Store::Outcome::kLostRight);
+    first.Commit({{"b", "of the first"}}, listener.Done());
+    CommitAndWait(second, {{"d", "4"}});
+  }
+  EXPECT_THAT(listener.lines(), ElementsAre(AllOf(HasSubstr(dir / "state"),
+                                                  HasSubstr("belongs to another rendezvous"))));
+  FileStore third(options, nullptr);
+  EXPECT_EQ(MustLoad(third), (Entries{{"a", "1"}, {"b", "2"}, {"c", "3"}, {"d", "4"}}));
+}
+
 // With a file system whose calls a test can hold or fail.
 class FileStoreFaultsTest : public testing::Test {
  protected:
@@ -278,6 +307,7 @@ TEST_P(FailingDiskTest, IsReportedOnceAndAgainWhenItIsOver) {
     store.Commit({{"before", std::nullopt}}, listener_.Done());
     listener_.WaitForLines(2);
     listener_.WaitForDone(3);
+    EXPECT_THAT(listener_.outcomes(), Contains(Store::Outcome::kFailed));
   }
   EXPECT_THAT(listener_.lines(),
               ElementsAre("cannot write state/journal: the disk says no: nothing new is decided "

@@ -2,6 +2,7 @@
 #ifndef DDPRUN_TESTS_UNIT_STORE_STORE_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_STORE_STORE_DRIVER_H_
 
+#include <algorithm>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -29,10 +30,11 @@ inline void Apply(const Store::Batch& batch, Entries* entries) {
 // What a store says, from whichever thread. Outlives the store.
 class Listener {
  public:
-  std::function<void()> Done() {
-    return [this] {
+  Store::Done Done() {
+    return [this](Store::Outcome outcome) {
       const std::lock_guard lock(mutex_);
-      ++done_;
+      outcomes_.push_back(outcome);
+      if (outcome == Store::Outcome::kKept) ++done_;
       changed_.notify_all();
     };
   }
@@ -48,7 +50,14 @@ class Listener {
     stopped_ = true;
     changed_.notify_all();
   }
-  // Until `count` were done, or Stop.
+  // Until one is told of, or Stop.
+  void WaitForOutcome(Store::Outcome outcome) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+      return stopped_ || std::find(outcomes_.begin(), outcomes_.end(), outcome) != outcomes_.end();
+    });
+  }
+  // Until `count` were kept, or Stop.
   void WaitForDone(int count) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return stopped_ || done_ >= count; });
@@ -56,6 +65,10 @@ class Listener {
   void WaitForLines(std::size_t count) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return lines_.size() >= count; });
+  }
+  std::vector<Store::Outcome> outcomes() const {
+    const std::lock_guard lock(mutex_);
+    return outcomes_;
   }
   int done() const {
     const std::lock_guard lock(mutex_);
@@ -70,7 +83,8 @@ class Listener {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
-  int done_ = 0;
+  std::vector<Store::Outcome> outcomes_;
+  int done_ = 0;  // kept
   bool stopped_ = false;
   std::vector<std::string> lines_;
 };

@@ -31,10 +31,11 @@ CheckpointWriter::CheckpointWriter(std::string directory, Retention retention, E
       owner_(directory_, std::move(self)) {}
 
 void CheckpointWriter::Start(CheckpointImage image) {
-  thread_.Start([this, image = std::move(image)]() mutable { Write(std::move(image)); });
+  thread_.Wait();
+  thread_.Post([this, image = std::move(image)]() mutable { Write(std::move(image)); });
 }
 
-bool CheckpointWriter::busy() const { return thread_.busy(); }
+bool CheckpointWriter::busy() const { return !thread_.idle(); }
 
 void CheckpointWriter::Wait() { thread_.Wait(); }
 

@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "worker/src/base/background_thread.h"
+#include "worker/contract/task_queue.h"
 #include "worker/src/storage/checkpoint_folder.h"
 #include "worker/src/storage/folder_owner.h"
 
@@ -61,7 +61,7 @@ class CheckpointWriter {
   mutable std::mutex mutex_;
   SaveStatus status_;  // guarded by mutex_, but for `writing`, which is the thread's busy()
 
-  BackgroundThread thread_;  // the last member: ends before all others
+  ddprun::TaskQueue thread_{"ddp-checkpoint"};  // the last member: ends before all others
 };
 
 }  // namespace ddp::internal

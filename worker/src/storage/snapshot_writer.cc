@@ -30,7 +30,8 @@ void SnapshotWriter::GiveUp(const std::string& reason) {
 }
 
 void SnapshotWriter::Prepare(std::size_t bytes, std::function<void()> also) {
-  thread_.Start([this, bytes, also = std::move(also)] {
+  thread_.Wait();
+  thread_.Post([this, bytes, also = std::move(also)] {
     try {
       slots_.Prepare(bytes);
       if (also != nullptr) also();
@@ -51,7 +52,8 @@ std::byte* SnapshotWriter::Begin(std::size_t bytes) {
 }
 
 void SnapshotWriter::Publish(CheckpointImage image) {
-  thread_.Start([this, image = std::move(image)]() mutable {
+  thread_.Wait();
+  thread_.Post([this, image = std::move(image)]() mutable {
     const std::int64_t step = image.step;
     const auto begin = std::chrono::steady_clock::now();
     if (image.await != nullptr && !image.await()) return;

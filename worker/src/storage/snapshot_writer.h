@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "worker/src/base/background_thread.h"
+#include "worker/contract/task_queue.h"
 #include "worker/src/storage/snapshot_slots.h"
 
 namespace ddp::internal {
@@ -31,7 +31,7 @@ class SnapshotWriter {
   void Prepare(std::size_t bytes, std::function<void()> also = nullptr);
 
   // The memory is there, and no snapshot is being finished.
-  bool ready() const { return usable_ && prepared_ && !thread_.busy(); }
+  bool ready() const { return usable_ && prepared_ && thread_.idle(); }
 
   // Where the bytes of a snapshot go; null if there is no such memory. Only when ready().
   std::byte* Begin(std::size_t bytes);
@@ -56,7 +56,7 @@ class SnapshotWriter {
   std::atomic<std::int64_t> background_ns_{0};
   std::atomic<std::int64_t> newest_step_{-1};
 
-  BackgroundThread thread_;  // the last member: ends before all others
+  ddprun::TaskQueue thread_{"ddp-snapshot"};  // the last member: ends before all others
 };
 
 }  // namespace ddp::internal

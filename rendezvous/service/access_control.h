@@ -1,8 +1,9 @@
-// The door of a rendezvous: who calls, and whether there is room. Every call passes it first.
+// AccessControl: who calls this rendezvous, and whether there is room for one more session. Every
+// call is checked here first.
 //
 // Thread-safe.
-#ifndef DDPRUN_RENDEZVOUS_SERVICE_GATE_H_
-#define DDPRUN_RENDEZVOUS_SERVICE_GATE_H_
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_ACCESS_CONTROL_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_ACCESS_CONTROL_H_
 
 #include <cstddef>
 #include <memory>
@@ -22,38 +23,38 @@ namespace ddprun {
 // "ipv4:10.0.0.7:41822" → "ipv4:10.0.0.7": all connections of a host.
 std::string_view AddressOf(std::string_view peer);
 
-class Gate : public std::enable_shared_from_this<Gate> {
+class AccessControl : public std::enable_shared_from_this<AccessControl> {
  public:
-  // A session's place among those of its address; given back at its end.
-  class Place {
+  // A session's share of what its address may have; given back at its end.
+  class Slot {
    public:
-    Place() = default;
-    Place(std::shared_ptr<Gate> gate, auth::Principal principal, std::string address);
-    Place(Place&&) = default;
-    Place& operator=(Place&&) = delete;
-    ~Place() { Leave(); }
+    Slot() = default;
+    Slot(std::shared_ptr<AccessControl> access, auth::Principal principal, std::string address);
+    Slot(Slot&&) = default;
+    Slot& operator=(Slot&&) = delete;
+    ~Slot() { Leave(); }
 
     const auth::Principal& principal() const { return principal_; }
-    // Gives the place back early. Idempotent.
+    // Gives it back early. Idempotent.
     void Leave();
     void CountRefusal(const char* reason, std::string_view peer, const absl::Status& why) const;
 
    private:
-    std::shared_ptr<Gate> gate_;
+    std::shared_ptr<AccessControl> access_;
     auth::Principal principal_;
     std::string address_;
     bool left_ = false;
   };
 
   // `authenticator` may be null: nobody is asked.
-  Gate(std::shared_ptr<auth::Authenticator> authenticator, std::size_t max_streams_per_address,
-       RefusalCounters::Log log);
+  AccessControl(std::shared_ptr<auth::Authenticator> authenticator,
+                std::size_t max_streams_per_address, RefusalCounters::Log log);
 
   // Who makes this call. Errors as the proto has them; they are counted.
   absl::StatusOr<auth::Principal> Check(const grpc::ServerContextBase& context,
                                         std::string_view method);
-  // The same for a session, and takes a place for it: ResourceExhausted when there is none.
-  absl::StatusOr<Place> Enter(const grpc::ServerContextBase& context);
+  // The same for a session, and takes a slot for it: ResourceExhausted when there is none.
+  absl::StatusOr<Slot> Enter(const grpc::ServerContextBase& context);
 
   absl::StatusOr<v1::HandshakeReply> Handshake(const grpc::ServerContextBase& context,
                                                const v1::HandshakeRequest& request);
@@ -78,4 +79,4 @@ class Gate : public std::enable_shared_from_this<Gate> {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_SERVICE_GATE_H_
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_ACCESS_CONTROL_H_

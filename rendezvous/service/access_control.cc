@@ -1,4 +1,4 @@
-#include "rendezvous/service/gate.h"
+#include "rendezvous/service/access_control.h"
 
 #include <grpcpp/server_context.h>
 
@@ -13,39 +13,41 @@ std::string_view AddressOf(std::string_view peer) {
   return has_port ? peer.substr(0, peer.rfind(':')) : peer;
 }
 
-Gate::Place::Place(std::shared_ptr<Gate> gate, auth::Principal principal, std::string address)
-    : gate_(std::move(gate)), principal_(std::move(principal)), address_(std::move(address)) {}
+AccessControl::Slot::Slot(std::shared_ptr<AccessControl> access, auth::Principal principal,
+                          std::string address)
+    : access_(std::move(access)), principal_(std::move(principal)), address_(std::move(address)) {}
 
-void Gate::Place::Leave() {
-  if (gate_ == nullptr || std::exchange(left_, true)) return;
-  const std::lock_guard lock(gate_->mutex_);
-  const auto streams = gate_->streams_.find(address_);
-  if (--streams->second == 0) gate_->streams_.erase(streams);
+void AccessControl::Slot::Leave() {
+  if (access_ == nullptr || std::exchange(left_, true)) return;
+  const std::lock_guard lock(access_->mutex_);
+  const auto streams = access_->streams_.find(address_);
+  if (--streams->second == 0) access_->streams_.erase(streams);
 }
 
-void Gate::Place::CountRefusal(const char* reason, std::string_view peer,
-                               const absl::Status& why) const {
-  if (gate_ != nullptr) gate_->Count(reason, peer, why).IgnoreError();
+void AccessControl::Slot::CountRefusal(const char* reason, std::string_view peer,
+                                       const absl::Status& why) const {
+  if (access_ != nullptr) access_->Count(reason, peer, why).IgnoreError();
 }
 
-Gate::Gate(std::shared_ptr<auth::Authenticator> authenticator, std::size_t max_streams_per_address,
-           RefusalCounters::Log log)
+AccessControl::AccessControl(std::shared_ptr<auth::Authenticator> authenticator,
+                             std::size_t max_streams_per_address, RefusalCounters::Log log)
     : authenticator_(std::move(authenticator)),
       max_streams_per_address_(max_streams_per_address),
       refusals_(std::move(log)) {}
 
-absl::Status Gate::Count(const char* reason, std::string_view peer, absl::Status why) {
+absl::Status AccessControl::Count(const char* reason, std::string_view peer, absl::Status why) {
   refusals_.Count(reason, absl::StrCat(std::string(peer), ": ", why.message()));
   return why;
 }
 
-absl::StatusOr<auth::Principal> Gate::Check(const grpc::ServerContextBase& context,
-                                            std::string_view method) {
+absl::StatusOr<auth::Principal> AccessControl::Check(const grpc::ServerContextBase& context,
+                                                     std::string_view method) {
   return Check(context, method, context.peer());
 }
 
-absl::StatusOr<auth::Principal> Gate::Check(const grpc::ServerContextBase& context,
-                                            std::string_view method, const std::string& peer) {
+absl::StatusOr<auth::Principal> AccessControl::Check(const grpc::ServerContextBase& context,
+                                                     std::string_view method,
+                                                     const std::string& peer) {
   auth::Principal principal;
   if (authenticator_ == nullptr) return principal;
   auth::Authenticator::Refusal refusal = authenticator_->Check(context, method, &principal);
@@ -53,7 +55,7 @@ absl::StatusOr<auth::Principal> Gate::Check(const grpc::ServerContextBase& conte
   return principal;
 }
 
-absl::StatusOr<Gate::Place> Gate::Enter(const grpc::ServerContextBase& context) {
+absl::StatusOr<AccessControl::Slot> AccessControl::Enter(const grpc::ServerContextBase& context) {
   const std::string peer = context.peer();
   absl::StatusOr<auth::Principal> principal = Check(context, "Session", peer);
   if (!principal.ok()) return principal.status();
@@ -63,7 +65,7 @@ absl::StatusOr<Gate::Place> Gate::Enter(const grpc::ServerContextBase& context) 
     std::size_t& streams = streams_[address];
     if (streams < max_streams_per_address_) {
       ++streams;
-      return Place(shared_from_this(), *std::move(principal), std::move(address));
+      return Slot(shared_from_this(), *std::move(principal), std::move(address));
     }
   }
   return Count(refusal::kTooManyStreams, peer,
@@ -71,8 +73,8 @@ absl::StatusOr<Gate::Place> Gate::Enter(const grpc::ServerContextBase& context) 
                                                          " sessions from ", address, " already")));
 }
 
-absl::StatusOr<v1::HandshakeReply> Gate::Handshake(const grpc::ServerContextBase& context,
-                                                   const v1::HandshakeRequest& request) {
+absl::StatusOr<v1::HandshakeReply> AccessControl::Handshake(const grpc::ServerContextBase& context,
+                                                            const v1::HandshakeRequest& request) {
   const std::string peer = context.peer();
   auto reply = authenticator_ == nullptr
                    ? absl::StatusOr<v1::HandshakeReply>(

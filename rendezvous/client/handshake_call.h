@@ -1,0 +1,47 @@
+// HandshakeCall: the call that comes before a session where the rendezvous asks who we are. Both
+// sides show that they know the secret; what comes of it is our proof. Internal to this folder.
+#ifndef DDPRUN_RENDEZVOUS_CLIENT_HANDSHAKE_CALL_H_
+#define DDPRUN_RENDEZVOUS_CLIENT_HANDSHAKE_CALL_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "ddprun/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/auth/client_credentials.h"
+
+namespace ddprun {
+
+// Owned by its session, which destroys it after the end of `done`. Cancel: any thread.
+class HandshakeCall {
+ public:
+  // Where the call has succeeded, `proof` is what the session's call is to bring along, or why we
+  // do not trust the rendezvous.
+  using Done = std::function<void(const grpc::Status& status, absl::StatusOr<std::string> proof)>;
+
+  // `stub` must outlive this object. `wait`: for a connection, however often it is refused.
+  HandshakeCall(v1::Rendezvous::Stub* stub,
+                std::shared_ptr<const auth::ClientCredentials> credentials, bool wait);
+
+  // `done` is called once, on a thread of gRPC.
+  void Start(Done done);
+  void Cancel() { context_.TryCancel(); }
+
+ private:
+  void OnDone(const grpc::Status& status);
+
+  v1::Rendezvous::Stub* const stub_;
+  const std::shared_ptr<const auth::ClientCredentials> credentials_;
+  Done done_;  // from Start
+  // gRPC's until OnDone.
+  grpc::ClientContext context_;
+  v1::HandshakeRequest request_;
+  v1::HandshakeReply reply_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CLIENT_HANDSHAKE_CALL_H_

@@ -1,0 +1,79 @@
+#include "rendezvous/client/session_loss.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "rendezvous/client/connect_error.h"
+
+namespace ddprun {
+namespace {
+
+// gRPC says so in words only. What it says of others' words (a proxy's, a server's) never is the
+// reason for a connection that was not made.
+bool SaysRefused(const std::string& text) {
+  return absl::StrContains(text, "Failed to connect to remote host") &&
+         RootOfError(text) == RootOfError(strerror(ECONNREFUSED));
+}
+
+// There was no connection, or it was lost.
+void ExplainUnavailable(const SessionFacts& facts, const std::string& text,
+                        RendezvousClient::Lost* lost) {
+  const std::string there = absl::StrCat("the rendezvous at ", facts.endpoint);
+  const bool closed = IsClosedByPeer(text);
+  if (facts.connected) {
+    lost->reason = absl::StrCat("lost ", there, ": ", text);
+    return;
+  }
+  lost->refused = SaysRefused(text);
+  if (const auto trouble = TlsTrouble(text)) {
+    lost->reason = absl::StrCat("no trust between us and ", there, ": ", *trouble);
+    lost->denied = true;
+  } else if (closed && facts.tls) {
+    lost->reason = absl::StrCat(there,
+                                " closes the connection after TLS: our certificate (--tls-cert) is "
+                                "missing, has expired, or is not of the authority that it trusts");
+    lost->closed_after_tls = true;
+  } else {
+    lost->reason = absl::StrCat("cannot reach ", there, ": ", RootOfError(text),
+                                closed ? "; does it ask for TLS (--tls-ca)?" : "");
+  }
+}
+
+}  // namespace
+
+RendezvousClient::Lost ExplainLoss(const SessionFacts& facts, const grpc::Status& status) {
+  const std::string there = absl::StrCat("the rendezvous at ", facts.endpoint);
+  const std::string& text = status.error_message();
+  RendezvousClient::Lost lost;
+  lost.attempt_started_at = facts.attempt_started_at;
+  if (facts.failure) {
+    lost.reason = facts.failure->reason;
+    lost.denied = facts.failure->denied;
+    return lost;
+  }
+  switch (status.error_code()) {
+    case grpc::StatusCode::OK:
+      lost.reason = absl::StrCat(there, " ended the session");
+      break;
+    case grpc::StatusCode::PERMISSION_DENIED:
+      lost.reason = absl::StrCat(there, " refuses us: ", text);
+      lost.denied = true;
+      break;
+    case grpc::StatusCode::UNAUTHENTICATED:
+      lost.reason = absl::StrCat(there, " refuses us: ", text);
+      // Where it knows our secret, all that can be wrong is that the challenge came too late, or
+      // from an earlier life of the rendezvous.
+      lost.denied = !facts.genuine;
+      break;
+    case grpc::StatusCode::UNAVAILABLE:
+      ExplainUnavailable(facts, text, &lost);
+      break;
+    default:
+      lost.reason = absl::StrCat("the session with ", there, " ended: ", text);
+  }
+  return lost;
+}
+
+}  // namespace ddprun

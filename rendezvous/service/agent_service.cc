@@ -1,0 +1,97 @@
+#include "rendezvous/service/agent_service.h"
+
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "rendezvous/auth/refusal_counters.h"
+#include "rendezvous/wire/translate.h"
+
+namespace ddprun {
+namespace {
+
+constexpr int kCallsAtATime = 8;  // of a method that each agent calls
+
+}  // namespace
+
+AgentService::AgentService(std::shared_ptr<RoundLoop> loop, std::shared_ptr<AccessControl> access,
+                           const DescriptorGuard* descriptors)
+    : loop_(std::move(loop)), access_(std::move(access)), descriptors_(descriptors) {}
+
+void AgentService::Serve(CallQueues* queues, TaskQueue* tasks) {
+  // Elsewhere only if it may take long: that costs a switch of threads.
+  const auto serve = [this,
+                      tasks]<class Call>(void (AgentService::*method)(std::unique_ptr<Call>)) {
+    return [this, tasks, method](std::unique_ptr<Call> call) {
+      if (!access_->may_wait()) return (this->*method)(std::move(call));
+      tasks->Post(
+          [this, method, call = std::move(call)]() mutable { (this->*method)(std::move(call)); });
+    };
+  };
+  AcceptCalls<SessionCall>(
+      queues, kCallsAtATime,
+      [this](SessionCall& call, auto... where) {
+        service_.RequestSession(&call.context, &call.responder, where...);
+      },
+      serve(&AgentService::BeginSession));
+  AcceptCalls<GoneCall>(
+      queues, 1,
+      [this](GoneCall& call, auto... where) {
+        service_.RequestReportGone(&call.context, &call.request, &call.responder, where...);
+      },
+      serve(&AgentService::ReportGone));
+  AcceptCalls<HandshakeCall>(
+      queues, kCallsAtATime,
+      [this](HandshakeCall& call, auto... where) {
+        service_.RequestHandshake(&call.context, &call.request, &call.responder, where...);
+      },
+      serve(&AgentService::Handshake));
+}
+
+void AgentService::Handshake(std::unique_ptr<HandshakeCall> call) {
+  const auto answer = access_->Handshake(call->context, call->request);
+  HandshakeCall::Finish(std::move(call), answer);
+}
+
+void AgentService::BeginSession(std::unique_ptr<SessionCall> call) {
+  if (absl::Status room = descriptors_->CheckSession(); !room.ok()) {
+    access_->refusals().Count(refusal::kNoDescriptors,
+                              absl::StrCat(call->context.peer(), ": ", room.message()));
+    RefuseCall(std::move(call), room);
+    return;
+  }
+  absl::StatusOr<AccessControl::Slot> slot = access_->Enter(call->context);
+  if (!slot.ok()) {
+    RefuseCall(std::move(call), slot.status());
+    return;
+  }
+  Session::Begin(loop_, *std::move(slot), std::move(call));
+}
+
+void AgentService::ReportGone(std::unique_ptr<GoneCall> call) {
+  const absl::StatusOr<auth::Principal> principal = access_->Check(call->context, "ReportGone");
+  absl::StatusOr<Header> header =
+      principal.ok() ? wire::FromProto(call->request) : principal.status();
+  if (!header.ok()) {
+    if (principal.ok()) {
+      access_->refusals().Count(
+          refusal::kMalformed, absl::StrCat(call->context.peer(), ": ", header.status().message()));
+    }
+    GoneCall::Finish(std::move(call), header.status());
+    return;
+  }
+  loop_->OnAgentGone(
+      *std::move(header), *principal,
+      [access = access_, call = call.release()](const absl::Status& status) {  // called once
+        std::unique_ptr<GoneCall> owned(call);
+        if (absl::IsPermissionDenied(status)) {
+          access->refusals().Count(refusal::kOtherOwner,
+                                   absl::StrCat(owned->context.peer(), ": ", status.message()));
+        }
+        GoneCall::Finish(std::move(owned),
+                         status.ok() ? absl::StatusOr<v1::GoneReceived>(v1::GoneReceived())
+                                     : absl::StatusOr<v1::GoneReceived>(status));
+      });
+}
+
+}  // namespace ddprun

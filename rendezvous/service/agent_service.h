@@ -1,0 +1,53 @@
+// The Rendezvous service of proto/ddprun/v1/rendezvous.proto: sessions of agents, reports of
+// guardians, and the handshake before either.
+//
+// Its calls are served on the threads of the CallQueues; where AccessControl may have to wait for
+// munged, on those of a TaskQueue.
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_AGENT_SERVICE_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_AGENT_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+
+#include "ddprun/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/service/access_control.h"
+#include "rendezvous/service/call_queues.h"
+#include "rendezvous/service/descriptor_guard.h"
+#include "rendezvous/service/round_loop.h"
+#include "rendezvous/service/server_call.h"
+#include "rendezvous/service/session.h"
+#include "worker/contract/task_queue.h"
+
+namespace ddprun {
+
+class AgentService {
+ public:
+  // `descriptors` must outlive this object.
+  AgentService(std::shared_ptr<RoundLoop> loop, std::shared_ptr<AccessControl> access,
+               const DescriptorGuard* descriptors);
+
+  // To be registered with the server.
+  grpc::Service* service() { return &service_; }
+
+  // Takes calls until the server shuts down. Once it runs; `queues` and `tasks` must live until
+  // they are shut down, and so must this.
+  void Serve(CallQueues* queues, TaskQueue* tasks);
+
+ private:
+  using GoneCall = UnaryCall<v1::GoneReport, v1::GoneReceived>;
+  using HandshakeCall = UnaryCall<v1::HandshakeRequest, v1::HandshakeReply>;
+
+  void BeginSession(std::unique_ptr<SessionCall> call);
+  void ReportGone(std::unique_ptr<GoneCall> call);
+  void Handshake(std::unique_ptr<HandshakeCall> call);
+
+  const std::shared_ptr<RoundLoop> loop_;
+  const std::shared_ptr<AccessControl> access_;
+  const DescriptorGuard* const descriptors_;
+  v1::Rendezvous::AsyncService service_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_AGENT_SERVICE_H_
