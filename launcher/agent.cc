@@ -8,9 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "launcher/config/command_line_program.h"
+#include "launcher/config/job_spec_of.h"
 #include "launcher/log.h"
 #include "launcher/os/file_util.h"
 #include "launcher/python/standby_source.h"
+#include "rendezvous/core/exit_codes.h"
+#include "rendezvous/core/limits.h"
 #include "rendezvous/core/overloaded.h"
 #include "worker/contract/control.h"
 
@@ -27,8 +30,6 @@ constexpr std::chrono::milliseconds kClearAgain{20};
 constexpr std::chrono::seconds kClearLimit{2};
 // For a folder of checkpoints that does not answer: long for a disk, short beside a lease.
 constexpr std::chrono::milliseconds kScanLimit{500};
-constexpr std::size_t kMostRestartTimes = 64;  // as many as there are earlier causes in a report
-constexpr int kExitInternal = 70;              // EX_SOFTWARE
 
 SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   const JobConfig& config = options.config;
@@ -36,21 +37,7 @@ SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   supervisor.job = config.rendezvous.id;
   supervisor.epoch = config.rendezvous.epoch;
   supervisor.incarnation = options.incarnation;
-  supervisor.spec.min_nodes = config.nodes.min;
-  supervisor.spec.max_nodes = config.nodes.max;
-  supervisor.spec.max_restarts = config.restart.max_restarts;
-  if (config.restart.window.count() > 0) supervisor.spec.restart_window = config.restart.window;
-  supervisor.spec.never_restart_on = config.restart.never_on;
-  supervisor.spec.quarantine = config.restart.quarantine;
-  supervisor.spec.quarantine_window = config.restart.quarantine_window;
-  supervisor.spec.all_nodes = config.all_nodes;
-  supervisor.spec.join_timeout = config.rendezvous.join_timeout;
-  supervisor.spec.last_call = config.rendezvous.last_call;
-  supervisor.spec.heartbeat = config.rendezvous.heartbeat;
-  supervisor.spec.lease = config.rendezvous.lease;
-  supervisor.spec.save_timeout = config.save_timeout;
-  supervisor.spec.master_addr = config.rendezvous.master_addr;
-  supervisor.spec.master_port = config.rendezvous.master_port;
+  supervisor.spec = JobSpecOf(config);
   supervisor.node = {options.host, options.address, config.nproc_per_node};
   if (config.rendezvous.node_rank >= 0) {
     supervisor.node.requested_rank = NodeRank{config.rendezvous.node_rank};
@@ -74,7 +61,8 @@ bool IsPermanent(const absl::Status& status) {
 
 // As a shell would exit for a command that it cannot start.
 int SpawnExitCode(const absl::Status& status) {
-  return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ? 127 : 126;
+  return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ? kExitNotFound
+                                                                     : kExitCannotExecute;
 }
 
 // What tells the rendezvous which states this node holds, when no worker runs.
@@ -282,7 +270,7 @@ void Agent::StopLooking(std::optional<std::vector<SavedFile>> found) {
 // Only Slurm starts a job again under its name, and says so.
 void Agent::WatchOwner() {
   const JobConfig& config = options_.config;
-  if (!config.slurm_task || config.checkpoint_dir.empty()) return;
+  if (!config.slurm_task.is_task || config.checkpoint_dir.empty()) return;
   owner_watch_.emplace(
       loop_,
       OwnerWatch::Options{config.checkpoint_dir, config.rendezvous.id, config.rendezvous.epoch},
@@ -494,7 +482,7 @@ void Agent::TellRestart() {
   if (!times) return;
   LogInfo(Describe(*times, options_.config.nproc_per_node));
   restart_times_.push_back(*times);
-  if (restart_times_.size() > kMostRestartTimes) restart_times_.pop_front();
+  if (restart_times_.size() > kMaxEarlierCauses) restart_times_.pop_front();
   if (verdict_ || times->generation != supervisor_.header().generation) return;
   Queue({Supervisor::Send{supervisor_.header(), RestartTimed{*times}}});
 }

@@ -29,7 +29,7 @@ arrows=(
   "rendezvous/core|$no_torch|$impure|\"(launcher|rendezvous/(auth|service|client|wire))/"
   "rendezvous/json|$no_torch|$impure|\"(launcher|rendezvous/(auth|service|client|wire))/"
   "launcher/core|$no_torch|$impure|\"(launcher/(os|config|commands)|rendezvous/(auth|service|client|wire))/"
-  "launcher/config|$no_torch|$no_grpc|\"(rendezvous|launcher/(os|core|commands))/"
+  "launcher/config|$no_torch|$no_grpc|\"(rendezvous/(auth|client|json|service|store|wire)|launcher/(os|core|commands))/"
   "launcher/os|$no_torch|$no_grpc|\"(launcher/(core|config|commands)|rendezvous/(auth|service|client|wire))/"
   "launcher|$no_torch|$no_grpc|\"rendezvous/wire/|\"worker/(include|src)/"
   "rendezvous|$no_torch|\"launcher/|\"worker/(include|src)/"

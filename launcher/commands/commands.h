@@ -6,13 +6,8 @@
 
 #include "launcher/config/cli.h"
 #include "launcher/config/host.h"
-#include "rendezvous/core/exit_codes.h"
 
 namespace ddprun {
-
-// Exit codes of ddprun beside a worker's own; 64 and 65 are in launcher/config/cli.h, those that a
-// rendezvous decides too in rendezvous/core/exit_codes.h.
-inline constexpr int kExitInternal = 70;  // what the agent cannot do without has failed
 
 // ddprun [OPTIONS] COMMAND: runs this node's part of a job.
 int RunJob(const RunCommand& command);

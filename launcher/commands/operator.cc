@@ -25,8 +25,6 @@ namespace {
 using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kExitNo = 1;  // the rendezvous says no: no such job, no such node, not now
-
 // --watch: how soon after the last print something new is shown, and without anything new.
 constexpr std::chrono::milliseconds kSoonest{200};
 constexpr std::chrono::milliseconds kLatest{1000};

@@ -117,7 +117,7 @@ int RunJob(const RunCommand& command) {
     std::fputs((command.json ? ToJson(config) : ToYaml(config)).c_str(), stdout);
     return 0;
   }
-  if (config.slurm_task) ContinueUnderKeeper();
+  if (config.slurm_task.is_task) ContinueUnderKeeper();
   std::vector<std::string> environment = InheritedEnvironment();
   UseSystemResolver();
   // Before any thread is started: they inherit the blocked signals.
@@ -136,8 +136,9 @@ int RunJob(const RunCommand& command) {
   const Console console = OpenConsole(STDOUT_FILENO, STDERR_FILENO, console_options);
   InitLog(console.err, config.verbosity);
   const ReportContext context{
-      config.rendezvous.id, config.node_name.empty() ? HostName() : config.node_name,
-      run.ok() ? run->path() : "", config.rendezvous.epoch, config.slurm_task};
+      config.rendezvous.id,
+      config.slurm_task.node_name.empty() ? HostName() : config.slurm_task.node_name,
+      run.ok() ? run->path() : "", config.rendezvous.epoch, config.slurm_task.is_task};
   const auto fail = [&](const absl::Status& status, int exit_code) {
     return Conclude(NotStarted(status, exit_code), context, config, console);
   };
@@ -172,10 +173,10 @@ int RunJob(const RunCommand& command) {
   const int exit_code = Conclude(*verdict, context, config, console);
   // Others lose their allocation with the node, and Slurm requeues them by itself.
   const bool may_lose_nodes =
-      config.nodes.min < config.nodes.max || config.nodes.max < config.all_nodes;
+      config.nodes.min < config.nodes.max || config.nodes.max < config.slurm_task.all_nodes;
   const bool was_in_it = verdict->own && agent.has_joined();
-  if (config.slurm_task && may_lose_nodes && verdict->outcome == "unreachable" && was_in_it &&
-      RequeueWithoutBatchHost()) {
+  if (config.slurm_task.is_task && may_lose_nodes && verdict->outcome == "unreachable" &&
+      was_in_it && RequeueWithoutBatchHost()) {
     LogWarning("the node with the batch script is gone: the job goes back to the queue");
     console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
   }

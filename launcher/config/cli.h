@@ -17,12 +17,9 @@
 
 #include "launcher/config/host.h"
 #include "launcher/config/job_config.h"
+#include "rendezvous/core/exit_codes.h"
 
 namespace ddprun {
-
-// Exit codes of a command line that cannot be carried out.
-inline constexpr int kExitUsage = 64;      // flags, variables or subcommand
-inline constexpr int kExitBadConfig = 65;  // the job file
 
 // ddprun [OPTIONS] [--] COMMAND [ARGS...]
 struct RunCommand {

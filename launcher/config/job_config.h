@@ -12,6 +12,7 @@
 
 #include "launcher/config/log_options.h"
 #include "launcher/config/slurm_config.h"
+#include "rendezvous/core/limits.h"
 
 namespace ddprun {
 
@@ -35,13 +36,17 @@ struct RendezvousConfig {
   // host:port of a running `ddprun rendezvous`. Empty: standalone, the rendezvous runs inside this
   // process on a Unix socket.
   std::string endpoint;
-  std::string id = "none";                          // names the job; one daemon serves many
-  std::chrono::milliseconds join_timeout{600'000};  // first join → enough nodes
-  std::chrono::milliseconds last_call{5'000};  // from `min` nodes joined until the round closes
-  std::chrono::milliseconds connect_timeout{60'000};  // until the endpoint must have answered
-  std::chrono::milliseconds heartbeat{1'000};         // how often an agent says that it lives
-  std::chrono::milliseconds lease{3'000};  // unheard for so long a node is lost; ≥ 3 heartbeats
-  std::chrono::milliseconds daemon_grace{300'000};  // how long the job goes on without a rendezvous
+  std::string id = "none";  // names the job; one daemon serves many
+  std::chrono::milliseconds join_timeout = kDefaultJoinTimeout;  // first join → enough nodes
+  std::chrono::milliseconds last_call =
+      kDefaultLastCall;  // from `min` nodes joined until the round closes
+  std::chrono::milliseconds connect_timeout =
+      kDefaultConnectTimeout;                               // until the endpoint must have answered
+  std::chrono::milliseconds heartbeat = kDefaultHeartbeat;  // how often an agent says that it lives
+  std::chrono::milliseconds lease =
+      kDefaultLease;  // unheard for so long a node is lost; ≥ 3 heartbeats
+  std::chrono::milliseconds daemon_grace =
+      kDefaultDaemonGrace;  // how long the job goes on without a rendezvous
   // 0, or Slurm's restart count: a job that was requeued is not disturbed by its former life.
   std::uint32_t epoch = 0;
   // Where nobody listens on the endpoint and its address is this host's: start the rendezvous.
@@ -62,7 +67,7 @@ struct RestartConfig {
   std::vector<int> never_on;            // a worker's exit codes that end the job at once
   // A node whose workers were the root cause so often within the window is left out; 0: never.
   int quarantine = 0;
-  std::chrono::milliseconds quarantine_window{3'600'000};
+  std::chrono::milliseconds quarantine_window = kDefaultQuarantineWindow;
   int warm = 0;                      // standbys that are kept on this node; 0: none
   std::vector<std::string> preload;  // with standbys under Python: the modules they have imported
 };
@@ -72,8 +77,9 @@ struct JobConfig {
   int nproc_per_node = 1;  // `auto`, `gpu` and `cpu` are resolved to a number by now
   RendezvousConfig rendezvous;
   RestartConfig restart;
-  std::chrono::milliseconds stop_grace{10'000};    // from SIGTERM to SIGKILL
-  std::chrono::milliseconds save_timeout{60'000};  // for the checkpoint before a planned stop
+  std::chrono::milliseconds stop_grace = kDefaultStopGrace;  // from SIGTERM to SIGKILL
+  std::chrono::milliseconds save_timeout =
+      kDefaultSaveTimeout;  // for the checkpoint before a planned stop
   std::string role = "default";
   std::string local_addr;      // address of this node for the others; empty: chosen by the route
   std::string log_dir;         // absolute; default ./logs
@@ -82,16 +88,12 @@ struct JobConfig {
   std::string report;          // file for the JSON report; empty: none
   std::vector<std::string> command;        // argv of a worker; interpreter already in front
   std::map<std::string, std::string> env;  // set for the workers, over the inherited environment
-  SlurmConfig slurm{};
-  bool virtual_local_rank = false;  // each worker has LOCAL_RANK 0 and sees only its own GPU
-  bool insecure = false;            // a rendezvous may listen beyond this host without credentials
-  bool preflight = false;           // check this node as `ddprun doctor` does, before the job
-  int verbosity = 0;                // -1 quiet, 0 normal, 1 verbose
-  // A task of a Slurm step, which ends what it began on this node as soon as this process ends: the
-  // agent is a child of this process, which outlives it for the rendezvous.
-  bool slurm_task = false;
-  std::string node_name;  // Slurm's, which `hostname` need not say; empty: not under Slurm
-  int all_nodes = 0;      // that can ever be in the job; 0: that is not known
+  SlurmConfig slurm{};                     // what `ddprun slurm` asks for
+  bool virtual_local_rank = false;         // each worker has LOCAL_RANK 0 and sees only its own GPU
+  bool insecure = false;   // a rendezvous may listen beyond this host without credentials
+  bool preflight = false;  // check this node as `ddprun doctor` does, before the job
+  int verbosity = 0;       // -1 quiet, 0 normal, 1 verbose
+  SlurmTask slurm_task{};
 
   bool standalone() const { return rendezvous.endpoint.empty(); }
 };

@@ -110,7 +110,7 @@ class Finisher {
 
   void CheckLease() {
     const RendezvousConfig& rendezvous = config_.rendezvous;
-    if (rendezvous.lease >= 3 * rendezvous.heartbeat) return;
+    if (rendezvous.lease >= kHeartbeatsPerLease * rendezvous.heartbeat) return;
     const bool lease_given = draft_.origins.count("rendezvous.lease") != 0;
     AddProblem(
         OriginOf(lease_given ? "rendezvous.lease" : "rendezvous.heartbeat"),

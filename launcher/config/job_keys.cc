@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "launcher/config/values.h"
+#include "rendezvous/core/limits.h"
 #include "worker/contract/environment.h"
 
 namespace ddprun {
@@ -18,16 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Within what a rendezvous takes (rendezvous/wire/limits.h).
-constexpr std::int64_t kMostNodes = 65'536;
-constexpr std::int64_t kMostProcesses = 1'024;
-constexpr std::int64_t kMostRestarts = 1'000'000;
-constexpr std::int64_t kYear = std::int64_t{8'760} * 3'600'000;
-// As the rendezvous takes them (rendezvous/wire/limits.h).
-constexpr std::int64_t kMinHeartbeat = 10;
-constexpr std::int64_t kMaxHeartbeat = 60'000;
-constexpr std::int64_t kMaxLease = 3'600'000;
-constexpr int kDefaultPort = 29400;  // torchrun's, for an endpoint without a port
+constexpr std::int64_t kLongest = kMaxTimeout.count();
 
 constexpr JobKey kKeys[] = {
     {"", "command", KeyType::kCommand, 0, 0, [](JobDraft& d) -> Field { return &d.config.command; },
@@ -37,11 +29,11 @@ constexpr JobKey kKeys[] = {
      "May be left out when the command line gives it after --."},
     {"", "no_python", KeyType::kBoolean, 0, 0, [](JobDraft& d) -> Field { return &d.no_python; },
      "Execute the command as it is even when its name ends in .py."},
-    {"", "nodes", KeyType::kNodes, 1, kMostNodes,
+    {"", "nodes", KeyType::kNodes, 1, kMaxNodes,
      [](JobDraft& d) -> Field { return &d.config.nodes; },
      "How many nodes the job has: N, or \"MIN:MAX\" to start, and go on after a loss, with as few "
      "as MIN. More than one needs rendezvous.endpoint."},
-    {"", "nproc_per_node", KeyType::kProcesses, 1, kMostProcesses,
+    {"", "nproc_per_node", KeyType::kProcesses, 1, kMaxWorkersPerNode,
      [](JobDraft& d) -> Field { return &d.nproc_per_node; },
      "Workers on this node: a number; gpu, one for each visible GPU; cpu, one for each CPU this "
      "process may use; auto, gpu where there is one, else cpu."},
@@ -63,14 +55,14 @@ constexpr JobKey kKeys[] = {
     {"", "report", KeyType::kPath, 0, 0, [](JobDraft& d) -> Field { return &d.config.report; },
      "File for the report of the job's end, as JSON. Relative to the current directory. Empty: "
      "none is written."},
-    {"", "stop_grace", KeyType::kDuration, 0, kYear,
+    {"", "stop_grace", KeyType::kDuration, 0, kLongest,
      [](JobDraft& d) -> Field { return &d.config.stop_grace; },
      "How long a worker has to end after SIGTERM before SIGKILL; 0 is at once."},
-    {"", "save_timeout", KeyType::kDuration, 0, kYear,
+    {"", "save_timeout", KeyType::kDuration, 0, kLongest,
      [](JobDraft& d) -> Field { return &d.config.save_timeout; },
      "How long the workers have to make a checkpoint before a planned stop (a node that is drained "
      "or preempted, `ddprun stop --save`)."},
-    {"rendezvous", "endpoint", KeyType::kEndpoint, 1, 65535,
+    {"rendezvous", "endpoint", KeyType::kEndpoint, 1, kMaxPort,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.endpoint; },
      "host:port of a running `ddprun rendezvous`; 29400 where the port is left out; an IPv6 "
      "address in brackets. Empty: standalone, this node alone."},
@@ -85,17 +77,17 @@ constexpr JobKey kKeys[] = {
     {"rendezvous", "master_addr", KeyType::kAddress, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.master_addr; },
      "MASTER_ADDR for every worker: an address of node rank 0. Empty: chosen."},
-    {"rendezvous", "master_port", KeyType::kInteger, 0, 65535,
+    {"rendezvous", "master_port", KeyType::kInteger, 0, kMaxPort,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.master_port; },
      "MASTER_PORT for every worker: a port that is free on node rank 0. 0: chosen, a fresh one for "
      "each start of the workers."},
-    {"rendezvous", "join_timeout", KeyType::kDuration, 1, kYear,
+    {"rendezvous", "join_timeout", KeyType::kDuration, 1, kLongest,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.join_timeout; },
      "How long the first node waits for enough others."},
-    {"rendezvous", "last_call", KeyType::kDuration, 0, kYear,
+    {"rendezvous", "last_call", KeyType::kDuration, 0, kLongest,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.last_call; },
      "How long the job waits for further nodes, up to MAX, once MIN have joined."},
-    {"rendezvous", "connect_timeout", KeyType::kDuration, 1, kYear,
+    {"rendezvous", "connect_timeout", KeyType::kDuration, 1, kLongest,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.connect_timeout; },
      "How long to try until the rendezvous answers for the first time."},
     {"rendezvous", "token_file", KeyType::kPath, 0, 0,
@@ -118,38 +110,38 @@ constexpr JobKey kKeys[] = {
     {"rendezvous", "munge_socket", KeyType::kPath, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.credentials.munge_socket; },
      "Socket of munged. Empty: where libmunge looks for it."},
-    {"rendezvous", "heartbeat", KeyType::kDuration, kMinHeartbeat, kMaxHeartbeat,
+    {"rendezvous", "heartbeat", KeyType::kDuration, kMinHeartbeat.count(), kMaxHeartbeat.count(),
      [](JobDraft& d) -> Field { return &d.config.rendezvous.heartbeat; },
      "How often the agent of each node says that it lives. The same on every node."},
-    {"rendezvous", "lease", KeyType::kDuration, 3 * kMinHeartbeat, kMaxLease,
+    {"rendezvous", "lease", KeyType::kDuration, kMinLease.count(), kMaxLease.count(),
      [](JobDraft& d) -> Field { return &d.config.rendezvous.lease; },
      "A node that the rendezvous has not heard for so long is lost, and has ended its workers by "
      "then. At least three heartbeats. The same on every node."},
-    {"rendezvous", "daemon_grace", KeyType::kDuration, 0, kYear,
+    {"rendezvous", "daemon_grace", KeyType::kDuration, 0, kLongest,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.daemon_grace; },
      "How long a node tries to reach a rendezvous that it has lost before it gives up. Where "
      "nobody "
      "listens on the endpoint the workers go on meanwhile; where there is no answer, not longer "
      "than "
      "the lease."},
-    {"restart", "max_restarts", KeyType::kInteger, 0, kMostRestarts,
+    {"restart", "max_restarts", KeyType::kInteger, 0, kMaxRestarts,
      [](JobDraft& d) -> Field { return &d.config.restart.max_restarts; },
      "How many times the whole job may start its workers again after one of them failed."},
-    {"restart", "window", KeyType::kDuration, 0, kYear,
+    {"restart", "window", KeyType::kDuration, 0, kLongest,
      [](JobDraft& d) -> Field { return &d.config.restart.window; },
      "Let max_restarts count only the restarts this recent: a job of weeks then outlives more "
      "failures than that. 0: all of them count."},
-    {"restart", "never_on", KeyType::kNumbers, 1, 255,
+    {"restart", "never_on", KeyType::kNumbers, 1, kMaxExitCode,
      [](JobDraft& d) -> Field { return &d.config.restart.never_on; },
      "Exit codes of a worker that end the job at once, however many restarts are left."},
-    {"restart", "quarantine", KeyType::kInteger, 0, kMostRestarts,
+    {"restart", "quarantine", KeyType::kInteger, 0, kMaxRestarts,
      [](JobDraft& d) -> Field { return &d.config.restart.quarantine; },
      "Leave a node out of the job once its workers were the root cause of so many failures within "
      "quarantine_window. 0: never."},
-    {"restart", "quarantine_window", KeyType::kDuration, 1, kYear,
+    {"restart", "quarantine_window", KeyType::kDuration, 1, kLongest,
      [](JobDraft& d) -> Field { return &d.config.restart.quarantine_window; },
      "How long a failure counts against its node."},
-    {"restart", "warm", KeyType::kStandbys, 0, kMostProcesses,
+    {"restart", "warm", KeyType::kStandbys, 0, kMaxWorkersPerNode,
      [](JobDraft& d) -> Field { return &d.warm; },
      "Warm standbys to keep on this node: processes of the command that have loaded their "
      "libraries "
@@ -180,10 +172,10 @@ constexpr JobKey kKeys[] = {
      "job."},
     {"", "env", KeyType::kEnvironment, 0, 0, [](JobDraft& d) -> Field { return &d.config.env; },
      "Variables for the workers, over the environment that ddprun itself has."},
-    {"slurm", "nodes", KeyType::kInteger, 0, kMostNodes,
+    {"slurm", "nodes", KeyType::kInteger, 0, kMaxNodes,
      [](JobDraft& d) -> Field { return &d.config.slurm.nodes; },
      "Nodes that train. 0: as many as the key nodes has at most, else one."},
-    {"slurm", "spare_nodes", KeyType::kInteger, 0, kMostNodes,
+    {"slurm", "spare_nodes", KeyType::kInteger, 0, kMaxNodes,
      [](JobDraft& d) -> Field { return &d.config.slurm.spare_nodes; },
      "Nodes beyond these, which wait to take the place of one that fails."},
     {"slurm", "job_name", KeyType::kText, 0, 0,
@@ -204,13 +196,13 @@ constexpr JobKey kKeys[] = {
      "Slurm's --time, the limit: minutes, or days-hours:minutes:seconds."},
     {"slurm", "mem", KeyType::kText, 0, 0, [](JobDraft& d) -> Field { return &d.config.slurm.mem; },
      "Slurm's --mem, memory of each node, such as 64G."},
-    {"slurm", "gpus_per_node", KeyType::kInteger, 0, kMostProcesses,
+    {"slurm", "gpus_per_node", KeyType::kInteger, 0, kMaxWorkersPerNode,
      [](JobDraft& d) -> Field { return &d.config.slurm.gpus_per_node; },
      "Slurm's --gpus-per-node. 0: none is asked for."},
-    {"slurm", "cpus_per_task", KeyType::kInteger, 0, kMostNodes,
+    {"slurm", "cpus_per_task", KeyType::kInteger, 0, kMaxNodes,
      [](JobDraft& d) -> Field { return &d.config.slurm.cpus_per_task; },
      "Slurm's --cpus-per-task, for all workers of a node together. 0: its default."},
-    {"slurm", "warning", KeyType::kDuration, 0, kYear,
+    {"slurm", "warning", KeyType::kDuration, 0, kLongest,
      [](JobDraft& d) -> Field { return &d.config.slurm.warning; },
      "How long before the time limit the job is told to make a checkpoint and to end, after which "
      "it "

@@ -238,12 +238,13 @@ class RunOptions {
   void TakeMaster(bool no_endpoint) {
     RendezvousConfig& rendezvous = draft_.config.rendezvous;
     if (rendezvous.master_addr.empty() && no_endpoint) rendezvous.master_addr = "127.0.0.1";
-    if (rendezvous.master_port == 0) rendezvous.master_port = 29500;
+    if (rendezvous.master_port == 0) rendezvous.master_port = kDefaultMasterPort;
     if (!no_endpoint || draft_.config.nodes.max == 1) return;
     if (draft_.origins.count("rendezvous.endpoint") != 0) return;  // --standalone: said so
-    if (rendezvous.master_port == 65535) {
-      AddError(draft_.origins["rendezvous.master_port"],
-               "65535 has no next port for the rendezvous; give --rdzv-endpoint");
+    if (rendezvous.master_port == kMaxPort) {
+      AddError(
+          draft_.origins["rendezvous.master_port"],
+          absl::StrCat(kMaxPort, " has no next port for the rendezvous; give --rdzv-endpoint"));
       return;
     }
     rendezvous.endpoint = FormatEndpoint({rendezvous.master_addr, rendezvous.master_port + 1});

@@ -133,9 +133,7 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
       given("rendezvous.id") ? absl::StrCat(rendezvous.id, ".", step.job_id) : step.job_id;
   if (!given("save_timeout")) config.save_timeout = kSaveTimeout;
   if (!given("stop_grace")) config.stop_grace = kStopGrace;
-  config.slurm_task = true;
-  config.node_name = step.node_name;
-  config.all_nodes = step.nodes;
+  config.slurm_task = {/*is_task=*/true, step.node_name, step.nodes};
   if (!given("nodes")) {
     const int train = std::max(step.nodes - config.slurm.spare_nodes, 1);
     config.nodes = {train, train};

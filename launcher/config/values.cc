@@ -142,7 +142,7 @@ std::optional<Endpoint> ParseEndpoint(absl::string_view text, int min_port,
   }
   if (port.front() != ':') return std::nullopt;
   const auto number = ParseWholeNumber(port.substr(1));
-  if (!number.has_value() || *number < min_port || *number > 65535) return std::nullopt;
+  if (!number.has_value() || *number < min_port || *number > kMaxPort) return std::nullopt;
   return Endpoint{std::string(host), static_cast<int>(*number)};
 }
 

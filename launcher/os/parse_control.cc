@@ -7,14 +7,13 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "rendezvous/core/failed_checkpoints.h"
+#include "rendezvous/core/limits.h"
 #include "worker/contract/control.h"
 
 namespace ddprun {
 namespace {
 
 constexpr std::size_t kMaxQuotedBytes = 60;
-constexpr std::size_t kMaxPhaseBytes = 64;
-constexpr std::size_t kMaxHostBytes = 255;
 
 absl::Status Malformed(std::string line, const char* expected) {
   const bool cut = line.size() > kMaxQuotedBytes;

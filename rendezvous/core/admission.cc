@@ -1,17 +1,49 @@
 #include "rendezvous/core/admission.h"
 
+#include <type_traits>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "rendezvous/core/words.h"
 
 namespace ddprun {
+namespace {
+
+template <class T>
+bool Agree(const T& ours, const T& theirs, const JobSpecField& field) {
+  const bool unknown =
+      field.agreement == Agreement::kEqualIfKnown && (ours == T{} || theirs == T{});
+  return unknown || ours == theirs;
+}
+
+std::string Text(int number) { return absl::StrCat(number); }
+std::string Text(Duration duration) { return Seconds(duration); }
+std::string Text(const std::optional<Duration>& duration) { return Seconds(*duration); }
+std::string Text(const std::string& text) { return text; }
+std::string Text(const std::vector<int>& numbers) { return absl::StrJoin(numbers, ","); }
+
+// All fields with this label: "2:4" of --nnodes.
+std::string TextOf(const JobSpec& spec, absl::string_view label) {
+  std::vector<std::string> texts;
+  ForEachField([&](auto member, const JobSpecField& field) {
+    if (label != field.label) return;
+    const auto& value = spec.*member;
+    const bool is_unset = value == std::decay_t<decltype(value)>{};
+    texts.push_back(is_unset && field.unset != nullptr ? field.unset : Text(value));
+  });
+  return absl::StrJoin(texts, ":");
+}
+
+}  // namespace
 
 std::string WhyMalformed(const Join& join) {
   if (join.node.worker_count < 1 || join.job.min_nodes < 1 ||
       join.job.max_nodes < join.job.min_nodes) {
     return "a node needs at least one worker, and a job 1 ≤ MIN ≤ MAX nodes";
   }
-  if (join.job.lease < 3 * join.job.heartbeat) {
+  if (join.job.lease < kHeartbeatsPerLease * join.job.heartbeat) {
     return absl::StrCat("a lease of ", Seconds(join.job.lease),
                         " is less than three heartbeats of ", Seconds(join.job.heartbeat));
   }
@@ -19,57 +51,13 @@ std::string WhyMalformed(const Join& join) {
 }
 
 std::string WhyJobDiffers(const JobSpec& ours, const JobSpec& theirs) {
-  const auto differ = [](const char* what, auto ours, auto theirs) {
-    return absl::StrCat(what, " is ", theirs, " here, but the job began with ", ours,
-                        ": start every node with the same command");
-  };
-  if (theirs.min_nodes != ours.min_nodes || theirs.max_nodes != ours.max_nodes) {
-    return differ("--nnodes", absl::StrCat(ours.min_nodes, ":", ours.max_nodes),
-                  absl::StrCat(theirs.min_nodes, ":", theirs.max_nodes));
-  }
-  if (theirs.max_restarts != ours.max_restarts) {
-    return differ("--max-restarts", ours.max_restarts, theirs.max_restarts);
-  }
-  if (theirs.join_timeout != ours.join_timeout) {
-    return differ("join_timeout", Seconds(ours.join_timeout), Seconds(theirs.join_timeout));
-  }
-  if (theirs.last_call != ours.last_call) {
-    return differ("last_call", Seconds(ours.last_call), Seconds(theirs.last_call));
-  }
-  // One lease for all: each agent fences itself by its own, and the rendezvous counts by one.
-  if (theirs.lease != ours.lease)
-    return differ("lease", Seconds(ours.lease), Seconds(theirs.lease));
-  if (theirs.heartbeat != ours.heartbeat) {
-    return differ("heartbeat", Seconds(ours.heartbeat), Seconds(theirs.heartbeat));
-  }
-  if (theirs.save_timeout != ours.save_timeout) {
-    return differ("--save-timeout", Seconds(ours.save_timeout), Seconds(theirs.save_timeout));
-  }
-  if (theirs.restart_window != ours.restart_window) {
-    const auto text = [](const JobSpec& spec) {
-      return spec.restart_window ? Seconds(*spec.restart_window) : std::string("not set");
-    };
-    return differ("--restart-window", text(ours), text(theirs));
-  }
-  if (theirs.never_restart_on != ours.never_restart_on) {
-    return differ("restart.never_on", absl::StrJoin(ours.never_restart_on, ","),
-                  absl::StrJoin(theirs.never_restart_on, ","));
-  }
-  if (theirs.quarantine != ours.quarantine) {
-    return differ("restart.quarantine", ours.quarantine, theirs.quarantine);
-  }
-  if (theirs.quarantine_window != ours.quarantine_window) {
-    return differ("restart.quarantine_window", Seconds(ours.quarantine_window),
-                  Seconds(theirs.quarantine_window));
-  }
-  if (theirs.master_addr != ours.master_addr || theirs.master_port != ours.master_port) {
-    const auto text = [](const JobSpec& spec) {
-      return absl::StrCat(spec.master_addr.empty() ? "(chosen)" : spec.master_addr, ":",
-                          spec.master_port == 0 ? "(chosen)" : absl::StrCat(spec.master_port));
-    };
-    return differ("--master-addr and --master-port", text(ours), text(theirs));
-  }
-  return "";
+  const char* differs = nullptr;
+  ForEachField([&](auto member, const JobSpecField& field) {
+    if (differs == nullptr && !Agree(ours.*member, theirs.*member, field)) differs = field.label;
+  });
+  if (differs == nullptr) return "";
+  return absl::StrCat(differs, " is ", TextOf(theirs, differs), " here, but the job began with ",
+                      TextOf(ours, differs), ": start every node with the same command");
 }
 
 }  // namespace ddprun

@@ -12,6 +12,7 @@
 
 #include "rendezvous/core/exit_status.h"
 #include "rendezvous/core/failed_checkpoints.h"
+#include "rendezvous/core/job_spec.h"
 #include "rendezvous/core/restart_times.h"
 #include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"
@@ -29,32 +30,6 @@ struct Header {
 };
 
 // ---- agent → rendezvous ----
-
-// What all agents of a job must agree on; the first to join decides, others are compared with it.
-struct JobSpec {
-  int min_nodes = 1;
-  int max_nodes = 1;
-  int max_restarts = 0;
-  Duration join_timeout{};  // from the first join until min_nodes must be there
-  Duration last_call{};     // from min_nodes joined until the round closes below max_nodes
-  // How often an agent says that it lives, and how long after the last time its node is lost. The
-  // lease is at least three heartbeats: see WhyMalformed.
-  Duration heartbeat = std::chrono::seconds(1);
-  Duration lease = std::chrono::seconds(3);
-  Duration save_timeout = std::chrono::seconds(60);  // for the checkpoint before a planned stop
-  std::optional<Duration> restart_window;  // max_restarts counts those this recent; nullopt: all
-  std::vector<int> never_restart_on;       // exit codes of a worker that end the job at once
-  // A node whose workers were the root cause so many times within the window is left out; 0: none.
-  int quarantine = 0;
-  Duration quarantine_window = std::chrono::hours(1);
-  int all_nodes = 0;  // that can ever join; 0: that is not known
-  // What every worker is told as MASTER_ADDR and MASTER_PORT. Empty, 0: node rank 0's address, the
-  // port that its agent offers.
-  std::string master_addr{};
-  int master_port = 0;
-
-  bool operator==(const JobSpec&) const = default;
-};
 
 struct NodeSpec {
   std::string host;     // name for people

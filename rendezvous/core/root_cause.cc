@@ -9,6 +9,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "rendezvous/core/exit_codes.h"
+#include "rendezvous/core/limits.h"
 #include "worker/contract/control.h"
 
 namespace ddprun {
@@ -26,9 +28,6 @@ constexpr std::array kLastWordsOfVictims = {
     "watchdog caught collective",
     "application timeout",
 };
-
-// All of a job of thousands may be victims of one; a report needs no more.
-constexpr std::size_t kMaxVictims = 64;
 
 bool HasLastWordsOfVictim(absl::string_view text) {
   const std::string lower = absl::AsciiStrToLower(text);
@@ -158,7 +157,6 @@ bool IsPermanent(const RootCause& cause) { return cause.failure.exit.error_kind 
 bool IsMembershipChange(const RootCause& cause) { return !OfAWorker(cause); }
 
 int ExitCodeOf(const RootCause& cause) {
-  constexpr int kExitUnavailable = 69;  // EX_UNAVAILABLE
   switch (cause.kind) {
     case RootCause::Kind::kWorkerFailed:
       return cause.failure.exit.status.ShellCode();

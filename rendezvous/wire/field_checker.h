@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/wire/limits.h"
 
@@ -20,7 +21,7 @@ inline constexpr std::int64_t kMaxInt32 = INT32_MAX;
 // in bounds as long as status() is ok.
 class FieldChecker {
  public:
-  int Number(const char* field, std::int64_t value, std::int64_t min, std::int64_t max) {
+  int Number(absl::string_view field, std::int64_t value, std::int64_t min, std::int64_t max) {
     if (value < min || value > max) {
       Fail(absl::StrCat(field, " is ", value, ", expected ", min, " to ", max));
       return static_cast<int>(min);
@@ -29,7 +30,7 @@ class FieldChecker {
   }
 
   // A name: not empty, and printable, since it goes into logs and paths.
-  std::string Name(const char* field, const std::string& value, std::size_t max_bytes) {
+  std::string Name(absl::string_view field, const std::string& value, std::size_t max_bytes) {
     if (value.empty()) Fail(absl::StrCat(field, " is empty"));
     const bool printable = std::none_of(value.begin(), value.end(), [](char c) {
       return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
@@ -38,7 +39,7 @@ class FieldChecker {
     return Text(field, value, max_bytes);
   }
 
-  std::string Text(const char* field, const std::string& value, std::size_t max_bytes) {
+  std::string Text(absl::string_view field, const std::string& value, std::size_t max_bytes) {
     if (value.size() > max_bytes) {
       Fail(absl::StrCat(field, " has ", value.size(), " bytes, expected at most ", max_bytes));
       return {};
@@ -46,12 +47,12 @@ class FieldChecker {
     return value;
   }
 
-  std::int64_t Step(const char* field, std::int64_t value) {
+  std::int64_t Step(absl::string_view field, std::int64_t value) {
     if (value < 0) Fail(absl::StrCat(field, " is ", value, ", expected 0 or more"));
     return value;
   }
 
-  Duration Timeout(const char* field, std::int64_t value_ms,
+  Duration Timeout(absl::string_view field, std::int64_t value_ms,
                    std::chrono::milliseconds min = std::chrono::milliseconds(0),
                    std::chrono::milliseconds max = kMaxTimeout) {
     if (value_ms < min.count() || value_ms > max.count()) {

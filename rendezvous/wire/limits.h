@@ -1,5 +1,6 @@
-// Bounds of what travels between agents and the rendezvous; proto/ddprun/v1/rendezvous.proto states
-// them to its readers. Whoever receives more refuses it.
+// Bounds of what travels between agents and the rendezvous, beside those of a job's settings
+// (rendezvous/core/limits.h); proto/ddprun/v1/rendezvous.proto states them to its readers. Whoever
+// receives more refuses it.
 #ifndef DDPRUN_RENDEZVOUS_WIRE_LIMITS_H_
 #define DDPRUN_RENDEZVOUS_WIRE_LIMITS_H_
 
@@ -8,43 +9,29 @@
 #include <cstdint>
 
 #include "rendezvous/core/failed_checkpoints.h"
+#include "rendezvous/core/limits.h"
 
 namespace ddprun::wire {
 
-inline constexpr int kMaxMessageBytes = 1 << 20;
+using ddprun::kMaxHostBytes;
+using ddprun::kMaxJobBytes;
 
-inline constexpr std::size_t kMaxJobBytes = 256;
-inline constexpr std::size_t kMaxHostBytes = 255;  // as DNS; addresses too
+inline constexpr int kMaxMessageBytes = 1 << 20;
 inline constexpr std::size_t kMaxTextBytes = 4096;
-inline constexpr std::size_t kMaxErrorKindBytes = 64;
-inline constexpr std::size_t kMaxPhaseBytes = 64;
 inline constexpr int kMaxPhases = 32;
 inline constexpr std::size_t kMaxTailLines = 64;
 inline constexpr std::size_t kMaxTailBytes = 16384;  // of all lines together
 
-inline constexpr std::size_t kMaxVictims = 64;
-inline constexpr std::size_t kMaxEarlierCauses = 64;
-inline constexpr std::size_t kMaxNeverRestartOn = 256;
-
 inline constexpr std::size_t kMaxStreamsPerAddress = 20000;  // a bench's agents share one
 inline constexpr std::chrono::seconds kMaxTimeToJoin{10};    // from a session's begin
 
-inline constexpr std::int64_t kMaxNodes = 65536;
-inline constexpr std::int64_t kMaxWorkersPerNode = 4096;
 inline constexpr std::int64_t kMaxWorldSize = kMaxNodes * kMaxWorkersPerNode;
-inline constexpr std::int64_t kMaxRestarts = 1000000;
-inline constexpr std::int64_t kMaxPort = 65535;
-inline constexpr std::int64_t kMaxExitCode = 255;
 inline constexpr std::int64_t kMaxSignal = 64;
-inline constexpr std::chrono::milliseconds kMinHeartbeat{10};
-inline constexpr std::chrono::milliseconds kMaxHeartbeat{60'000};
-inline constexpr std::chrono::milliseconds kMaxLease{3'600'000};
 // Of a job: what so many agents can tell of.
 inline constexpr std::int64_t kMaxFailedCheckpoints =
     kMaxCheckpointFailures * static_cast<std::int64_t>(FailureTally::kMaxAgents);
 // Each forming takes one number: no job gets here, but one number that is made up would use up all.
 inline constexpr std::int64_t kMaxGeneration = 1'000'000'000;
-inline constexpr std::chrono::milliseconds kMaxTimeout = std::chrono::hours(24 * 366);
 
 }  // namespace ddprun::wire
 

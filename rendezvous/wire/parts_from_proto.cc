@@ -55,35 +55,6 @@ SavedState ReadState(const v1::SavedState& from, FieldChecker& check) {
 
 }  // namespace
 
-JobSpec ReadJobSpec(const v1::JobSpec& from, FieldChecker& check) {
-  JobSpec to;
-  to.min_nodes = check.Number("JobSpec.min_nodes", from.min_nodes(), 1, kMaxNodes);
-  to.max_nodes = check.Number("JobSpec.max_nodes", from.max_nodes(), to.min_nodes, kMaxNodes);
-  to.max_restarts = check.Number("JobSpec.max_restarts", from.max_restarts(), 0, kMaxRestarts);
-  to.join_timeout = check.Timeout("JobSpec.join_timeout_ms", from.join_timeout_ms());
-  to.last_call = check.Timeout("JobSpec.last_call_ms", from.last_call_ms());
-  to.heartbeat =
-      check.Timeout("JobSpec.heartbeat_ms", from.heartbeat_ms(), kMinHeartbeat, kMaxHeartbeat);
-  to.lease = check.Timeout("JobSpec.lease_ms", from.lease_ms(), 3 * kMinHeartbeat, kMaxLease);
-  to.save_timeout = check.Timeout("JobSpec.save_timeout_ms", from.save_timeout_ms());
-  if (from.has_restart_window_ms()) {
-    to.restart_window = check.Timeout("JobSpec.restart_window_ms", from.restart_window_ms());
-  }
-  check.Number("JobSpec.never_restart_on: number of codes", from.never_restart_on_size(), 0,
-               kMaxNeverRestartOn);
-  for (const std::uint32_t code : from.never_restart_on()) {
-    to.never_restart_on.push_back(check.Number("JobSpec.never_restart_on", code, 0, kMaxExitCode));
-  }
-  to.quarantine = check.Number("JobSpec.quarantine", from.quarantine(), 0, kMaxRestarts);
-  to.quarantine_window = check.Timeout("JobSpec.quarantine_window_ms", from.quarantine_window_ms());
-  to.all_nodes = check.Number("JobSpec.all_nodes", from.all_nodes(), 0, kMaxNodes);
-  to.master_port = check.Number("JobSpec.master_port", from.master_port(), 0, kMaxPort);
-  if (!from.master_addr().empty()) {
-    to.master_addr = check.Name("JobSpec.master_addr", from.master_addr(), kMaxHostBytes);
-  }
-  return to;
-}
-
 NodeSpec ReadNodeSpec(const v1::NodeSpec& from, int max_nodes, FieldChecker& check) {
   NodeSpec to;
   to.host = check.Name("NodeSpec.host", from.host(), kMaxHostBytes);

@@ -1,15 +1,8 @@
-#include <chrono>
-
 #include "rendezvous/wire/parts.h"
 #include "rendezvous/wire/text.h"
 
 namespace ddprun::wire {
 namespace {
-
-// Rounded up, so that a timeout never becomes shorter.
-std::int64_t Milliseconds(Duration duration) {
-  return std::chrono::ceil<std::chrono::milliseconds>(duration).count();
-}
 
 v1::RootCauseKind KindToProto(RootCause::Kind kind) {
   switch (kind) {
@@ -49,26 +42,6 @@ void Fill(const SavedState& from, v1::SavedState* to) {
 }
 
 }  // namespace
-
-void Fill(const JobSpec& from, v1::JobSpec* to) {
-  to->set_min_nodes(from.min_nodes);
-  to->set_max_nodes(from.max_nodes);
-  to->set_max_restarts(from.max_restarts);
-  to->set_join_timeout_ms(Milliseconds(from.join_timeout));
-  to->set_last_call_ms(Milliseconds(from.last_call));
-  to->set_heartbeat_ms(Milliseconds(from.heartbeat));
-  to->set_lease_ms(Milliseconds(from.lease));
-  to->set_save_timeout_ms(Milliseconds(from.save_timeout));
-  if (from.restart_window) {
-    to->set_restart_window_ms(Milliseconds(*from.restart_window));
-  }
-  for (const int code : from.never_restart_on) to->add_never_restart_on(code);
-  to->set_quarantine(from.quarantine);
-  to->set_quarantine_window_ms(Milliseconds(from.quarantine_window));
-  to->set_all_nodes(from.all_nodes);
-  to->set_master_addr(CleanText(from.master_addr, kMaxMessageBytes));
-  to->set_master_port(from.master_port);
-}
 
 void Fill(const NodeSpec& from, v1::NodeSpec* to) {
   to->set_host(CleanText(from.host, kMaxMessageBytes));

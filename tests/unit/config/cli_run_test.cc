@@ -279,7 +279,7 @@ TEST(CliRunTest, JsonIsForADryRun) {
 
 TEST(CliRunTest, WrongValuesNameTheirFlagOrVariable) {
   EXPECT_THAT(ErrorOf({"--nproc-per-node", "0", "a"}),
-              StartsWith("--nproc-per-node: expected a number of workers from 1 to 1024"));
+              StartsWith("--nproc-per-node: expected a number of workers from 1 to 4096"));
   EXPECT_THAT(ErrorOf({"--nnodes", "4:2", "a"}),
               StartsWith("--nnodes: expected a number of nodes"));
   EXPECT_THAT(ErrorOf({"--max-restarts", "-1", "a"}), StartsWith("--max-restarts: expected"));
@@ -333,7 +333,7 @@ TEST(CliRunTest, WarmIsOneStandbyForEachWorkerOrAsManyAsAreSaid) {
   EXPECT_EQ(RunOf({"--warm", "2"}).config.command, std::vector<std::string>{"2"})
       << "a value needs the =, or it would be the program";
   EXPECT_THAT(ErrorOf({"--warm=many", "./a"}),
-              HasSubstr("--warm: expected a number of standbys from 0 to 1024, or auto (found "
+              HasSubstr("--warm: expected a number of standbys from 0 to 4096, or auto (found "
                         "\"many\")"));
   FakeHost host;
   host.variables["DDPRUN_WARM"] = "1";

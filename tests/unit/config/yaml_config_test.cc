@@ -99,7 +99,7 @@ TEST(YamlConfigTest, StandbysAndTheirModules) {
   EXPECT_EQ(config->restart.warm, 4);
   EXPECT_THAT(config->restart.preload, ElementsAre("torch", "a.b"));
   EXPECT_THAT(ErrorOf("command: a\nrestart:\n  warm: -1"),
-              HasSubstr("job.yaml:3:9: restart.warm: expected a number of standbys from 0 to 1024, "
+              HasSubstr("job.yaml:3:9: restart.warm: expected a number of standbys from 0 to 4096, "
                         "or auto"));
   EXPECT_THAT(ErrorOf("command: a.py\nrestart:\n  warm: 1\n  preload: [torch, a b]"),
               HasSubstr("job.yaml:4:20: restart.preload[1]: expected the name of a Python module"));
@@ -178,7 +178,7 @@ constexpr ErrorCase kErrorCases[] = {
     {"command: a\nenv: [A=b]", "job.yaml:2:6: env: ", "a map of variable names"},
     // Ranges and forms.
     {"command: a\nnproc_per_node: 0", "job.yaml:2:17: nproc_per_node: ",
-     "expected a number of workers from 1 to 1024, or auto, gpu or cpu (found \"0\")"},
+     "expected a number of workers from 1 to 4096, or auto, gpu or cpu (found \"0\")"},
     {"command: a\nnproc_per_node: -2", "job.yaml:2:17: nproc_per_node: ", "(found \"-2\")"},
     {"command: a\nnproc_per_node: tpu", "job.yaml:2:17: nproc_per_node: ", "(found \"tpu\")"},
     {"command: a\nnodes: 0", "job.yaml:2:8: nodes: ", "from 1 to 65536 (found \"0\")"},
@@ -189,9 +189,9 @@ constexpr ErrorCase kErrorCases[] = {
     {"command: a\nstop_grace: 10", "job.yaml:2:13: stop_grace: ",
      "expected a duration with its unit, such as 500ms, 10s, 5min or 2h"},
     {"command: a\nstop_grace: -1s", "job.yaml:2:13: stop_grace: ", "a duration with its unit"},
-    {"command: a\nstop_grace: 9000h", "job.yaml:2:13: stop_grace: ", "from 0s to 8760h"},
+    {"command: a\nstop_grace: 9000h", "job.yaml:2:13: stop_grace: ", "from 0s to 8784h"},
     {"command: a\nrendezvous: {join_timeout: 0}",
-     "job.yaml:2:28: rendezvous.join_timeout: ", "from 1ms to 8760h (found \"0\")"},
+     "job.yaml:2:28: rendezvous.join_timeout: ", "from 1ms to 8784h (found \"0\")"},
     {"command: a\nrendezvous: {endpoint: \"node1:65536\"}",
      "job.yaml:2:24: rendezvous.endpoint: ", "the port from 1 to 65535"},
     {"command: a\nrendezvous: {endpoint: \"node1:0\"}",

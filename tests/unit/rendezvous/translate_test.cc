@@ -125,6 +125,17 @@ INSTANTIATE_TEST_SUITE_P(
                     Drained{29501, 17, 0, FullStates()}, Heartbeat{-5, 17, FullStates()},
                     HeartbeatWithFailures(), DrainedWithFailures(), Leave{"SIGTERM", 143}));
 
+// A field of one that the other does not know would be lost, or its bounds be missing.
+TEST(JobSpecProtoTest, HasTheFieldsThatAreDescribed) {
+  const google::protobuf::Descriptor& proto = *v1::JobSpec::descriptor();
+  int described = 0;
+  ForEachField([&](auto, const JobSpecField& field) {
+    EXPECT_NE(proto.FindFieldByName(field.wire), nullptr) << field.wire;
+    ++described;
+  });
+  EXPECT_EQ(proto.field_count(), described);
+}
+
 Assignment WithPlan(const RestorePlan& plan) {
   Assignment assignment;
   assignment.node_count = 1;

@@ -1,0 +1,40 @@
+#include "launcher/config/job_spec_of.h"
+
+#include <chrono>
+#include <optional>
+#include <variant>
+
+#include "absl/strings/string_view.h"
+#include "launcher/config/job_draft.h"
+#include "launcher/config/job_keys.h"
+
+namespace ddprun {
+namespace {
+
+// One overload for each type that a member of JobSpec has.
+template <class T>
+void Take(const Field& from, T* to) {
+  *to = *std::get<T*>(from);
+}
+void Take(const Field& from, Duration* to) { *to = *std::get<std::chrono::milliseconds*>(from); }
+void Take(const Field& from, std::optional<Duration>* to) {
+  const std::chrono::milliseconds value = *std::get<std::chrono::milliseconds*>(from);
+  if (value.count() > 0) *to = value;
+}
+
+}  // namespace
+
+JobSpec JobSpecOf(const JobConfig& config) {
+  JobSpec spec;
+  spec.min_nodes = config.nodes.min;
+  spec.max_nodes = config.nodes.max;
+  spec.all_nodes = config.slurm_task.all_nodes;
+  JobDraft draft;
+  draft.config = config;
+  ForEachField([&](auto member, const JobSpecField& field) {
+    if (*field.key != '\0') Take(FindJobKey(field.key)->field(draft), &(spec.*member));
+  });
+  return spec;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,104 @@
+// JobSpec: the settings that all agents of a job must agree on, and the one description of its
+// fields. Comparison (admission.cc), wire and journal (rendezvous/wire/job_spec_proto.cc) and the
+// way from a job file (launcher/config/job_spec_of.cc) walk over the description, so that a new
+// setting is a member, a row, and a field in proto/ddprun/v1/rendezvous.proto. Pure.
+#ifndef DDPRUN_RENDEZVOUS_CORE_JOB_SPEC_H_
+#define DDPRUN_RENDEZVOUS_CORE_JOB_SPEC_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/limits.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+// The first agent to join decides; another is refused if its own differ.
+struct JobSpec {
+  int min_nodes = 1;
+  int max_nodes = 1;
+  int max_restarts = 0;
+  Duration join_timeout{};  // from the first join until min_nodes must be there
+  Duration last_call{};     // from min_nodes joined until the round closes below max_nodes
+  // How often an agent says that it lives, and how long after the last time its node is lost. The
+  // lease is at least three heartbeats: see WhyMalformed.
+  Duration heartbeat = kDefaultHeartbeat;
+  Duration lease = kDefaultLease;
+  Duration save_timeout = kDefaultSaveTimeout;  // for the checkpoint before a planned stop
+  std::optional<Duration> restart_window;  // max_restarts counts those this recent; nullopt: all
+  std::vector<int> never_restart_on;       // exit codes of a worker that end the job at once
+  // A node whose workers were the root cause so many times within the window is left out; 0: none.
+  int quarantine = 0;
+  Duration quarantine_window = kDefaultQuarantineWindow;
+  // Nodes that can ever join, as Slurm says; 0: not known. Who does not know it agrees with all.
+  int all_nodes = 0;
+  // What every worker is told as MASTER_ADDR and MASTER_PORT. Empty, 0: node rank 0's address, the
+  // port that its agent offers.
+  std::string master_addr{};
+  int master_port = 0;
+
+  bool operator==(const JobSpec&) const = default;
+};
+
+// How a field is compared where two agents differ in it.
+enum class Agreement {
+  kEqual,
+  kEqualIfKnown,  // 0 agrees with everything
+};
+
+struct JobSpecField {
+  const char* wire;   // its name in proto's JobSpec; the proto says its unit and bounds, too
+  const char* key;    // its key in a job file; "": launcher/config/job_spec_of.cc sets it
+  const char* label;  // what people call it: the flag, else the key. Neighbours with the same label
+                      // are shown together
+  // Of a number, each number of a list, or the milliseconds of a duration. A text has at most
+  // `max` bytes, and may be empty.
+  std::int64_t min = 0;
+  std::int64_t max = 0;
+  const char* unset = nullptr;  // what people read instead of a value that is 0, empty or not there
+  Agreement agreement = Agreement::kEqual;
+};
+
+// Calls visit(pointer to member, JobSpecField) for each field, in the order in which two jobs are
+// compared. Members are int, Duration, std::optional<Duration>, std::vector<int> and std::string.
+template <class Visitor>
+void ForEachField(Visitor&& visit) {
+  using Spec = JobSpec;
+  constexpr std::int64_t kTimeout = kMaxTimeout.count();
+  const char* const master = "--master-addr and --master-port";
+  visit(&Spec::min_nodes, JobSpecField{"min_nodes", "", "--nnodes", 1, kMaxNodes});
+  visit(&Spec::max_nodes, JobSpecField{"max_nodes", "", "--nnodes", 1, kMaxNodes});
+  visit(&Spec::max_restarts,
+        JobSpecField{"max_restarts", "restart.max_restarts", "--max-restarts", 0, kMaxRestarts});
+  visit(&Spec::join_timeout,
+        JobSpecField{"join_timeout_ms", "rendezvous.join_timeout", "join_timeout", 0, kTimeout});
+  visit(&Spec::last_call,
+        JobSpecField{"last_call_ms", "rendezvous.last_call", "last_call", 0, kTimeout});
+  // One lease for all: each agent fences itself by its own, and the rendezvous counts by one.
+  visit(&Spec::lease, JobSpecField{"lease_ms", "rendezvous.lease", "lease", kMinLease.count(),
+                                   kMaxLease.count()});
+  visit(&Spec::heartbeat, JobSpecField{"heartbeat_ms", "rendezvous.heartbeat", "heartbeat",
+                                       kMinHeartbeat.count(), kMaxHeartbeat.count()});
+  visit(&Spec::save_timeout,
+        JobSpecField{"save_timeout_ms", "save_timeout", "--save-timeout", 0, kTimeout});
+  visit(&Spec::restart_window, JobSpecField{"restart_window_ms", "restart.window",
+                                            "--restart-window", 0, kTimeout, "not set"});
+  visit(&Spec::never_restart_on,
+        JobSpecField{"never_restart_on", "restart.never_on", "restart.never_on", 0, kMaxExitCode});
+  visit(&Spec::quarantine,
+        JobSpecField{"quarantine", "restart.quarantine", "restart.quarantine", 0, kMaxRestarts});
+  visit(&Spec::quarantine_window, JobSpecField{"quarantine_window_ms", "restart.quarantine_window",
+                                               "restart.quarantine_window", 0, kTimeout});
+  visit(&Spec::all_nodes, JobSpecField{"all_nodes", "", "the number of nodes of the Slurm step", 0,
+                                       kMaxNodes, nullptr, Agreement::kEqualIfKnown});
+  visit(&Spec::master_addr, JobSpecField{"master_addr", "rendezvous.master_addr", master, 0,
+                                         kMaxHostBytes, "(chosen)"});
+  visit(&Spec::master_port,
+        JobSpecField{"master_port", "rendezvous.master_port", master, 0, kMaxPort, "(chosen)"});
+}
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CORE_JOB_SPEC_H_

@@ -1,0 +1,52 @@
+// What a job may be set to, and what it is set to unless somebody says otherwise. The parser of job
+// files, its schema, the flags, the wire and the documentation all take these. Constants only.
+#ifndef DDPRUN_RENDEZVOUS_CORE_LIMITS_H_
+#define DDPRUN_RENDEZVOUS_CORE_LIMITS_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace ddprun {
+
+// ---- bounds ----
+
+inline constexpr std::int64_t kMaxNodes = 65'536;
+inline constexpr std::int64_t kMaxWorkersPerNode = 4'096;
+inline constexpr std::int64_t kMaxRestarts = 1'000'000;
+inline constexpr std::int64_t kMaxPort = 65'535;
+inline constexpr std::int64_t kMaxExitCode = 255;
+inline constexpr std::int64_t kMaxNeverRestartOn = 256;  // exit codes
+inline constexpr std::chrono::milliseconds kMaxTimeout = std::chrono::hours(24 * 366);
+inline constexpr std::chrono::milliseconds kMinHeartbeat{10};
+inline constexpr std::chrono::milliseconds kMaxHeartbeat{60'000};
+inline constexpr int kHeartbeatsPerLease = 3;  // at least; else one late heartbeat ends a node
+inline constexpr std::chrono::milliseconds kMinLease = kHeartbeatsPerLease * kMinHeartbeat;
+inline constexpr std::chrono::milliseconds kMaxLease{3'600'000};
+
+inline constexpr std::size_t kMaxJobBytes = 256;
+inline constexpr std::size_t kMaxHostBytes = 255;  // as DNS; addresses too
+inline constexpr std::size_t kMaxErrorKindBytes = 64;
+inline constexpr std::size_t kMaxPhaseBytes = 64;
+
+// Of a report: root causes of earlier generations, and victims of one.
+inline constexpr std::size_t kMaxEarlierCauses = 64;
+inline constexpr std::size_t kMaxVictims = 64;
+
+// ---- defaults ----
+
+inline constexpr int kDefaultPort = 29'400;        // of a rendezvous; torchrun's
+inline constexpr int kDefaultMasterPort = 29'500;  // in static mode; torchrun's
+inline constexpr std::chrono::milliseconds kDefaultJoinTimeout = std::chrono::minutes(10);
+inline constexpr std::chrono::milliseconds kDefaultLastCall = std::chrono::seconds(5);
+inline constexpr std::chrono::milliseconds kDefaultConnectTimeout = std::chrono::seconds(60);
+inline constexpr std::chrono::milliseconds kDefaultHeartbeat = std::chrono::seconds(1);
+inline constexpr std::chrono::milliseconds kDefaultLease = std::chrono::seconds(3);
+inline constexpr std::chrono::milliseconds kDefaultDaemonGrace = std::chrono::minutes(5);
+inline constexpr std::chrono::milliseconds kDefaultStopGrace = std::chrono::seconds(10);
+inline constexpr std::chrono::milliseconds kDefaultSaveTimeout = std::chrono::seconds(60);
+inline constexpr std::chrono::milliseconds kDefaultQuarantineWindow = std::chrono::hours(1);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CORE_LIMITS_H_

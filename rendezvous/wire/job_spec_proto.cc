@@ -1,0 +1,115 @@
+// JobSpec and its wire form, by the description of its fields: each is found in v1::JobSpec by its
+// name, and has the type that goes with the member's (int: uint32, Duration: int64 in
+// milliseconds).
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+#include "rendezvous/wire/parts.h"
+#include "rendezvous/wire/text.h"
+
+namespace ddprun::wire {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Reflection;
+
+const FieldDescriptor* Find(const JobSpecField& field) {
+  return v1::JobSpec::descriptor()->FindFieldByName(field.wire);
+}
+
+// Rounded up, so that a timeout never becomes shorter.
+std::int64_t Milliseconds(Duration duration) {
+  return std::chrono::ceil<std::chrono::milliseconds>(duration).count();
+}
+
+class Writer {
+ public:
+  explicit Writer(v1::JobSpec* to) : to_(to), reflection_(*to->GetReflection()) {}
+
+  void Write(const FieldDescriptor* at, int value) { reflection_.SetUInt32(to_, at, value); }
+  void Write(const FieldDescriptor* at, Duration value) {
+    reflection_.SetInt64(to_, at, Milliseconds(value));
+  }
+  void Write(const FieldDescriptor* at, const std::optional<Duration>& value) {
+    if (value) Write(at, *value);
+  }
+  void Write(const FieldDescriptor* at, const std::vector<int>& values) {
+    for (const int value : values) reflection_.AddUInt32(to_, at, value);
+  }
+  void Write(const FieldDescriptor* at, const std::string& value) {
+    reflection_.SetString(to_, at, CleanText(value, kMaxMessageBytes));
+  }
+
+ private:
+  v1::JobSpec* const to_;
+  const Reflection& reflection_;
+};
+
+class Reader {
+ public:
+  Reader(const v1::JobSpec& from, FieldChecker& check)
+      : from_(from), reflection_(*from.GetReflection()), check_(check) {}
+
+  void Read(const JobSpecField& field, int* value) {
+    *value =
+        check_.Number(Name(field), reflection_.GetUInt32(from_, Find(field)), field.min, field.max);
+  }
+  void Read(const JobSpecField& field, Duration* value) {
+    *value =
+        check_.Timeout(Name(field), reflection_.GetInt64(from_, Find(field)),
+                       std::chrono::milliseconds(field.min), std::chrono::milliseconds(field.max));
+  }
+  void Read(const JobSpecField& field, std::optional<Duration>* value) {
+    if (reflection_.HasField(from_, Find(field))) Read(field, &value->emplace());
+  }
+  void Read(const JobSpecField& field, std::vector<int>* values) {
+    const FieldDescriptor* const at = Find(field);
+    const int size = reflection_.FieldSize(from_, at);
+    check_.Number(absl::StrCat(Name(field), ": number of codes"), size, 0, kMaxNeverRestartOn);
+    if (size > kMaxNeverRestartOn) return;
+    for (int i = 0; i < size; ++i) {
+      values->push_back(check_.Number(Name(field), reflection_.GetRepeatedUInt32(from_, at, i),
+                                      field.min, field.max));
+    }
+  }
+  void Read(const JobSpecField& field, std::string* value) {
+    const std::string text = reflection_.GetString(from_, Find(field));
+    if (!text.empty()) *value = check_.Name(Name(field), text, field.max);
+  }
+
+ private:
+  static std::string Name(const JobSpecField& field) {
+    return absl::StrCat("JobSpec.", field.wire);
+  }
+
+  const v1::JobSpec& from_;
+  const Reflection& reflection_;
+  FieldChecker& check_;
+};
+
+}  // namespace
+
+void Fill(const JobSpec& from, v1::JobSpec* to) {
+  Writer writer(to);
+  ForEachField(
+      [&](auto member, const JobSpecField& field) { writer.Write(Find(field), from.*member); });
+}
+
+JobSpec ReadJobSpec(const v1::JobSpec& from, FieldChecker& check) {
+  JobSpec to;
+  Reader reader(from, check);
+  ForEachField([&](auto member, JobSpecField field) {
+    if (field.wire == std::string_view("max_nodes")) field.min = to.min_nodes;
+    reader.Read(field, &(to.*member));
+  });
+  return to;
+}
+
+}  // namespace ddprun::wire

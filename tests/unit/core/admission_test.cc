@@ -1,0 +1,75 @@
+#include "rendezvous/core/admission.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace ddprun {
+namespace admission_test {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+void Change(int* value) { ++*value; }
+void Change(Duration* value) { *value += std::chrono::seconds(1); }
+void Change(std::optional<Duration>* value) { value->emplace(1); }
+void Change(std::vector<int>* value) { value->push_back(3); }
+void Change(std::string* value) { value->push_back('x'); }
+
+TEST(JobSpecTest, EveryMemberIsDescribed) {
+  // Does not compile with another number of members: describe the new one in ForEachField, then
+  // name it here.
+  const auto& [min_nodes, max_nodes, max_restarts, join_timeout, last_call, heartbeat, lease,
+               save_timeout, restart_window, never_restart_on, quarantine, quarantine_window,
+               all_nodes, master_addr, master_port] = JobSpec{};
+  int described = 0;
+  ForEachField([&](auto, const JobSpecField&) { ++described; });
+  EXPECT_EQ(described, 15);
+}
+
+TEST(JobSpecTest, AgentsMustAgreeOnEveryField) {
+  JobSpec ours;
+  ours.all_nodes = 5;
+  ForEachField([&](auto member, const JobSpecField& field) {
+    JobSpec theirs = ours;
+    Change(&(theirs.*member));
+    EXPECT_THAT(WhyJobDiffers(ours, theirs), StartsWith(field.label)) << field.wire;
+    EXPECT_THAT(WhyJobDiffers(theirs, ours), HasSubstr("start every node with the same command"))
+        << field.wire;
+  });
+  EXPECT_EQ(WhyJobDiffers(ours, ours), "");
+}
+
+TEST(JobSpecTest, WhatIsShownTogetherIsToldTogether) {
+  JobSpec ours;
+  JobSpec theirs;
+  theirs.master_port = 29500;
+  EXPECT_EQ(WhyJobDiffers(ours, theirs),
+            "--master-addr and --master-port is (chosen):29500 here, but the job began with "
+            "(chosen):(chosen): start every node with the same command");
+  theirs = {};
+  theirs.restart_window = std::chrono::hours(1);
+  EXPECT_THAT(WhyJobDiffers(ours, theirs),
+              StartsWith("--restart-window is 3600 s here, but the job began with not set:"));
+}
+
+// As an agent that was started outside of the Slurm step, or by an older ddprun.
+TEST(JobSpecTest, WhoDoesNotKnowTheNumberOfNodesAgreesWithAll) {
+  JobSpec ours;
+  JobSpec theirs;
+  theirs.all_nodes = 3;
+  EXPECT_EQ(WhyJobDiffers(ours, theirs), "");
+  EXPECT_EQ(WhyJobDiffers(theirs, ours), "");
+  ours.all_nodes = 2;
+  EXPECT_THAT(WhyJobDiffers(ours, theirs),
+              StartsWith("the number of nodes of the Slurm step is 3 here, but the job began with "
+                         "2:"));
+}
+
+}  // namespace admission_test
+}  // namespace ddprun
