@@ -104,7 +104,6 @@ endif()
 # parse without it.
 function(ddprun_use_torch target)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:ddprun_torch>)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${DDPRUN_UNITY_BUILD})
   if(target STREQUAL "ddp")
     target_precompile_headers(${target} PRIVATE <torch/torch.h>)
   else()

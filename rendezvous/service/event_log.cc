@@ -80,7 +80,7 @@ absl::Status EventLog::Open() {
   const std::lock_guard lock(mutex_);
   while (std::getline(stream, text)) {
     Line line;
-    if (Parse(std::move(text), &line)) Keep(std::move(line));
+    if (Parse(std::move(text), &line)) Retain(std::move(line));
     text.clear();
   }
   return absl::OkStatus();
@@ -96,12 +96,12 @@ void EventLog::Add(std::string_view job, std::string_view owner, std::uint32_t e
   if (file_ != nullptr) file_->Append(line.json);
   {
     const std::lock_guard lock(mutex_);
-    Keep(std::move(line));
+    Retain(std::move(line));
   }
   WakeAll();
 }
 
-void EventLog::Keep(Line line) {
+void EventLog::Retain(Line line) {
   bytes_ += Cost(line);
   lines_.push_back(std::make_shared<const Line>(std::move(line)));
   while (lines_.size() > options_.max_lines || bytes_ > options_.max_bytes) {

@@ -85,7 +85,7 @@ class EventLog {
   void Close();
 
  private:
-  void Keep(Line line);  // with mutex_ held
+  void Retain(Line line);  // with mutex_ held
   void WakeAll();
 
   const Options options_;

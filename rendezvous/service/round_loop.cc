@@ -173,7 +173,7 @@ TimePoint RoundLoop::Handler::Handle(std::vector<Event>& events, TimePoint now) 
   loop_->HandleAll(events, now);
   loop_->Tick();
   loop_->CloseRefused();
-  loop_->TellLoad();
+  loop_->ReportLoad();
   return loop_->NextDeadline();
 }
 
@@ -361,7 +361,7 @@ TimePoint RoundLoop::NextDeadline() const {
   return std::min(next, sessions_.NextDeadline().value_or(next));
 }
 
-void RoundLoop::TellLoad() {
+void RoundLoop::ReportLoad() {
   const bool quiet = sessions_.size() == 0 && live_jobs_ == 0;
   const RoundLoopLoad load{sessions_.size(), live_jobs_, jobs_begun_,
                            quiet ? ended_.AwaitedAgents() : 0};

@@ -192,7 +192,7 @@ class RoundLoop final {
   // What it is time for.
   void Tick();
   TimePoint NextDeadline() const;
-  void TellLoad();
+  void ReportLoad();
 
   void Step(const JobPtr& job, const Round::Event& event);
   void Perform(ServedJob& job, Round::Action& action);

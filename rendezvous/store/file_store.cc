@@ -55,7 +55,7 @@ struct FileStore::State {
   // Tries until it is clear: kKept or kLostRight. kFailed: told to stop, and the last try failed.
   Outcome WriteUntilClear(const std::vector<Done>& dones);
   void Compact();
-  void Say(std::string_view text);
+  void LogLine(std::string_view text);
   void CallAll(const std::vector<Done>& dones, Outcome outcome);
 
   const Options options;
@@ -107,8 +107,8 @@ absl::StatusOr<std::map<std::string, std::string>> FileStore::Load() {
   if (!writer.ok()) return writer.status();
   state_->writer = *std::move(writer);
   if (const std::uint64_t torn = state_->writer->torn_bytes(); torn > 0) {
-    state_->Say(absl::StrCat(state_->writer->path(), ": cut ", torn,
-                             " bytes off its end, of a write that was interrupted"));
+    state_->LogLine(absl::StrCat(state_->writer->path(), ": cut ", torn,
+                                 " bytes off its end, of a write that was interrupted"));
   }
   return state_->writer->entries();
 }
@@ -138,7 +138,7 @@ std::size_t FileStore::QueuedBytes() const {
   return state_->queue.bytes;
 }
 
-void FileStore::State::Say(std::string_view text) {
+void FileStore::State::LogLine(std::string_view text) {
   const std::lock_guard lock(callback_mutex);
   if (!silent && log) log(text);
 }
@@ -181,18 +181,18 @@ Store::Outcome FileStore::State::WriteUntilClear(const std::vector<Done>& dones)
     const absl::Status status = writer->Write();
     if (status.ok()) {
       if (tries > 1) {
-        Say(absl::StrCat(writer->path(), ": can be written again, after ", tries, " tries"));
+        LogLine(absl::StrCat(writer->path(), ": can be written again, after ", tries, " tries"));
       }
       return Outcome::kKept;
     }
     if (absl::IsAborted(status)) {
-      if (!std::exchange(lost_right, true)) Say(absl::StrCat(status.message()));
+      if (!std::exchange(lost_right, true)) LogLine(absl::StrCat(status.message()));
       return Outcome::kLostRight;
     }
     if (tries == 1) {
-      Say(absl::StrCat(status.message(),
-                       ": nothing new is decided until the journal can be written again; "
-                       "trying on. Make room on the disk, or repair it"));
+      LogLine(absl::StrCat(status.message(),
+                           ": nothing new is decided until the journal can be written again; "
+                           "trying on. Make room on the disk, or repair it"));
       CallAll(dones, Outcome::kFailed);
     }
     std::unique_lock lock(mutex);
@@ -204,9 +204,9 @@ Store::Outcome FileStore::State::WriteUntilClear(const std::vector<Done>& dones)
 void FileStore::State::Compact() {
   const absl::Status status = writer->Compact();
   if (!status.ok() && !compaction_fails) {
-    Say(absl::StrCat("cannot compact the journal, which goes on growing: ", status.message()));
+    LogLine(absl::StrCat("cannot compact the journal, which goes on growing: ", status.message()));
   } else if (status.ok() && compaction_fails) {
-    Say(absl::StrCat(writer->path(), ": compacted at last"));
+    LogLine(absl::StrCat(writer->path(), ": compacted at last"));
   }
   compaction_fails = !status.ok();
 }

@@ -405,7 +405,7 @@ class HeldStore final : public Store {
     for (const Done& done : std::exchange(held_, {})) done(Outcome::kKept);
   }
   // Of all that is held, which stays held unless the outcome is the last.
-  void Tell(Outcome outcome) {
+  void Report(Outcome outcome) {
     const std::lock_guard lock(mutex_);
     for (const Done& done : held_) done(outcome);
     if (outcome != Outcome::kFailed) held_.clear();
@@ -445,7 +445,7 @@ TEST_F(RoundLoopTest, WhatTheStoreCannotWriteYetHoldsUpOnlyWhatRestsOnIt) {
   loop_ = std::make_unique<RoundLoop>(std::move(options));
   const auto stream = Joined("job", 1);
   ASSERT_TRUE(stream->WaitForRequests(2));
-  store.Tell(Store::Outcome::kFailed);
+  store.Report(Store::Outcome::kFailed);
   loop_->OnMessage(stream, HeaderOf("job", 1), Heartbeat{42, {}});
   ASSERT_TRUE(stream->WaitFor<HeartbeatAck>());
   EXPECT_THAT(stream->sent(), ElementsAre(testing::VariantWith<HeartbeatAck>(testing::_)));
@@ -467,7 +467,7 @@ TEST_F(RoundLoopTest, WhoMayWriteNoMoreAcknowledgesNobodyAndEndsEverySession) {
   ASSERT_TRUE(stream->WaitForRequests(2) && other->WaitForRequests(2));
   std::promise<absl::StatusOr<std::string>> drained;
   loop_->DrainNode("", "job", "n1", [&](auto answer) { drained.set_value(answer); });
-  store.Tell(Store::Outcome::kLostRight);
+  store.Report(Store::Outcome::kLostRight);
   for (const auto& one : {stream, other}) {
     const absl::Status why = one->WaitForClose();
     EXPECT_EQ(why.code(), absl::StatusCode::kUnavailable);
