@@ -18,7 +18,7 @@
 namespace ddprun {
 namespace {
 
-constexpr char kPatience[] = "60s";  // for the first agent
+constexpr char kFirstAgentWithin[] = "60s";  // for the first agent
 
 std::string Endpoint(const std::string& host, int port) {
   const bool ipv6 = absl::StrContains(host, ':');
@@ -85,7 +85,7 @@ bool RendezvousHost::EnsureRunning() {
   if (SomebodyListensHere()) return false;
   std::vector<std::string> arguments = {
       "rendezvous",          "--listen", Endpoint(listen_address_, options_.port),
-      "--until-idle",        kPatience,  "--starter",
+      "--until-idle",        kFirstAgentWithin,  "--starter",
       absl::StrCat(getpid())};
   if (options_.insecure) arguments.emplace_back("--insecure");
   arguments.insert(arguments.end(), options_.credentials.begin(), options_.credentials.end());

@@ -15,7 +15,7 @@
 namespace ddprun {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // What an outcome in a report that all nodes share tells of the job.
 constexpr int kNothing = 0;
@@ -32,10 +32,11 @@ int Weight(const std::string& outcome) {
 // The outcome that this report tells of, of this job and epoch; or "".
 std::string OutcomeIn(const std::string& path, const ReportContext& context) {
   std::ifstream file(path);
-  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
-  const bool ours = json.is_object() && json.value("job", Json()) == Json(context.job) &&
-                    json.value("epoch", Json()) == Json(context.epoch);
-  const Json outcome = ours ? json.value("outcome", Json()) : Json();
+  const OrderedJson json = OrderedJson::parse(file, nullptr, /*allow_exceptions=*/false);
+  const bool ours = json.is_object() &&
+                    json.value("job", OrderedJson()) == OrderedJson(context.job) &&
+                    json.value("epoch", OrderedJson()) == OrderedJson(context.epoch);
+  const OrderedJson outcome = ours ? json.value("outcome", OrderedJson()) : OrderedJson();
   return outcome.is_string() ? outcome.get<std::string>() : "";
 }
 
@@ -85,7 +86,7 @@ std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportCon
 }
 
 std::string VerdictToJson(const Verdict& verdict, const ReportContext& context) {
-  Json json = {
+  OrderedJson json = {
       {"job", context.job},
       {"epoch", context.epoch},
       {"host", context.host},
@@ -94,9 +95,9 @@ std::string VerdictToJson(const Verdict& verdict, const ReportContext& context) 
       {"reason", verdict.reason},
       {"restarts", verdict.restarts_used},
       {"run_dir", context.run_dir},
-      {"root_cause", verdict.root_cause ? ToJson(*verdict.root_cause) : Json(nullptr)},
-      {"earlier_generations", Json::array()},
-      {"restart_times", Json::array()},
+      {"root_cause", verdict.root_cause ? ToJson(*verdict.root_cause) : OrderedJson(nullptr)},
+      {"earlier_generations", OrderedJson::array()},
+      {"restart_times", OrderedJson::array()},
   };
   for (const RootCause& cause : verdict.earlier) {
     json["earlier_generations"].push_back(ToJson(cause));
@@ -104,7 +105,7 @@ std::string VerdictToJson(const Verdict& verdict, const ReportContext& context) 
   for (const RestartTimes& times : verdict.restart_times) {
     json["restart_times"].push_back(ToJson(times));
   }
-  json["restore"] = verdict.restore ? ToJson(*verdict.restore) : Json(nullptr);
+  json["restore"] = verdict.restore ? ToJson(*verdict.restore) : OrderedJson(nullptr);
   AddTo(&json, verdict.failed_checkpoints);
   if (!verdict.left_out.empty()) json["left_out"] = verdict.left_out;
   return Dump(json, 2) + "\n";

@@ -22,7 +22,7 @@ bool HasEnded(const SpawnedProcess& process) {
 }
 
 // NAME=value entries, each with a NUL behind it.
-std::string Join(const std::vector<std::string>& env) {
+std::string NulTerminated(const std::vector<std::string>& env) {
   std::string bytes;
   for (const std::string& entry : env) bytes.append(entry).push_back('\0');
   return bytes;
@@ -95,7 +95,7 @@ std::optional<Standbys::HandedOver> Standbys::HandOver(LocalRank local_rank,
     Standby standby = Release(*id);
     auto out = OutputPipe::Make();
     auto err = OutputPipe::Make();
-    const auto environment = MemoryFile(Join(env));
+    const auto environment = MemoryFile(NulTerminated(env));
     if (out.ok() && err.ok() && environment.ok() && !HasEnded(standby.process)) {
       const int descriptors[control::kGoDescriptors] = {environment->get(), out->write_end.get(),
                                                         err->write_end.get()};

@@ -30,8 +30,8 @@ bool IsAboutCredentials(absl::string_view name) {
 
 using Variables = std::map<std::string, std::string>;
 
-Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>& inherited,
-                        const Variables& configured) {
+// What a worker has that is not from its agent.
+Variables UsersVariables(const std::vector<std::string>& inherited, const Variables& configured) {
   Variables variables;
   for (const std::string& entry : inherited) {
     const std::size_t equals = entry.find('=');
@@ -40,7 +40,24 @@ Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>
     if (!IsAboutCredentials(name)) variables[std::move(name)] = entry.substr(equals + 1);
   }
   for (const auto& [name, value] : configured) variables[name] = value;
+  for (const env::Variable& variable : env::kVariables) {
+    if (variable.scope != env::Scope::kUnlessSet) variables.erase(variable.name);
+  }
+  return variables;
+}
 
+void SetRestore(const RestorePlan& plan, Variables& variables) {
+  variables[env::kRestoreStep] = absl::StrCat(plan.step());
+  variables[env::kRestoreTier] = plan.state ? ToString(plan.state->tier) : env::kTierNone;
+  if (!plan.state) return;
+  variables[env::kRestoreRank] = absl::StrCat(plan.source.value);
+  variables[env::kRestoreEpoch] = absl::StrCat(plan.state->epoch);
+  variables[env::kRestoreGeneration] = absl::StrCat(plan.state->generation.value);
+}
+
+Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>& inherited,
+                        const Variables& configured) {
+  Variables variables = UsersVariables(inherited, configured);
   const Assignment& assignment = place.assignment;
   const std::string rank = absl::StrCat(place.rank().value);
   const std::string world_size = absl::StrCat(assignment.world_size);
@@ -69,29 +86,9 @@ Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>
   variables[env::kEpoch] = absl::StrCat(place.epoch);
   variables[env::kRunDir] = place.run_dir;
   variables[env::kControlSocket] = place.control_socket;
-  const auto set_or_remove = [&](const char* name, const std::string& value) {
-    if (value.empty()) {
-      variables.erase(name);  // an outer job's must not be taken for ours
-    } else {
-      variables[name] = value;
-    }
-  };
-  set_or_remove(env::kCheckpointDir, place.checkpoint_dir);
-  set_or_remove(env::kSnapshotDir, place.snapshot_dir);
-  variables.erase(env::kStandby);  // of an outer job
-  for (const char* const name : {env::kRestoreStep, env::kRestoreTier, env::kRestoreRank,
-                                 env::kRestoreEpoch, env::kRestoreGeneration}) {
-    variables.erase(name);
-  }
-  if (const auto& plan = assignment.restore) {
-    variables[env::kRestoreStep] = absl::StrCat(plan->step());
-    variables[env::kRestoreTier] = plan->state ? ToString(plan->state->tier) : env::kTierNone;
-    if (plan->state) {
-      variables[env::kRestoreRank] = absl::StrCat(plan->source.value);
-      variables[env::kRestoreEpoch] = absl::StrCat(plan->state->epoch);
-      variables[env::kRestoreGeneration] = absl::StrCat(plan->state->generation.value);
-    }
-  }
+  if (!place.checkpoint_dir.empty()) variables[env::kCheckpointDir] = place.checkpoint_dir;
+  if (!place.snapshot_dir.empty()) variables[env::kSnapshotDir] = place.snapshot_dir;
+  if (assignment.restore) SetRestore(*assignment.restore, variables);
   return variables;
 }
 
@@ -114,11 +111,8 @@ std::vector<std::string> StandbyEnvironment(const WorkerPlace& place,
                                             const std::vector<std::string>& inherited,
                                             const Variables& configured) {
   Variables variables = MakeVariables(place, inherited, configured);
-  for (const char* const unknown :
-       {env::kRank, env::kGroupRank, env::kRoleRank, env::kWorldSize, env::kGroupWorldSize,
-        env::kRoleWorldSize, env::kMasterAddr, env::kMasterPort, env::kRestartCount,
-        env::kMaxRestarts, env::kErrorFile, env::kGeneration}) {
-    variables.erase(unknown);
+  for (const env::Variable& variable : env::kVariables) {
+    if (variable.scope == env::Scope::kRank) variables.erase(variable.name);
   }
   variables[env::kStandby] = "1";
   return ToEntries(variables);

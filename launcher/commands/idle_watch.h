@@ -15,8 +15,8 @@
 #include <optional>
 
 #include "launcher/os/event_loop.h"
-#include "launcher/os/unique_fd.h"
 #include "rendezvous/service/round_loop.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 

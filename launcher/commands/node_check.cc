@@ -58,7 +58,7 @@ Finding Ports(const NodeFacts& facts) {
   return {Level::kOk, "ports", absl::StrCat("free: ", absl::StrJoin(facts.ports, ", "))};
 }
 
-Finding Clock(const NodeFacts& facts) {
+Finding ClockOffset(const NodeFacts& facts) {
   if (facts.unix_seconds < kLongAgo) {
     return {Level::kFailure, "clock",
             "it is in the past: certificates and MUNGE depend on it; start chronyd or ntpd"};
@@ -169,7 +169,7 @@ const char* ToString(Level level) {
 
 std::vector<Finding> JudgeNode(const JobConfig& config, const NodeFacts& facts) {
   return {Address(config, facts), Rendezvous(config, facts), Ports(facts),
-          Clock(facts),           OpenFiles(facts),          LockedMemory(facts),
+          ClockOffset(facts),     OpenFiles(facts),          LockedMemory(facts),
           SharedMemory(facts),    Gpus(config, facts),       Command(config, facts),
           Folders(facts),         Credentials(config, facts)};
 }

@@ -42,7 +42,7 @@ bool IsReachable(const RendezvousCommand& command) {
   return command.socket.empty() && !IsLoopback(command.host);
 }
 
-int ExitCodeOf(const absl::Status& why_it_did_not_start) {
+int ExitCodeOfStart(const absl::Status& why_it_did_not_start) {
   switch (why_it_did_not_start.code()) {
     case absl::StatusCode::kInvalidArgument:
       return kExitUsage;
@@ -226,7 +226,7 @@ std::optional<int> Daemon::StartServer() {
   if (command_.socket.empty()) umask(mask);
   auto server = RendezvousServer::Start(ServerOptions());
   umask(mask);
-  if (!server.ok()) return CannotStart(server.status(), ExitCodeOf(server.status()));
+  if (!server.ok()) return CannotStart(server.status(), ExitCodeOfStart(server.status()));
   server_ = *std::move(server);
   return std::nullopt;
 }

@@ -190,12 +190,12 @@ std::string ZshSpecs(absl::Span<const FlagSpec> flags) {
                                             : " ");
     }
     const std::string rest =
-        absl::StrCat(value.empty() ? "" : "=", "[", ZshText(flag.help), "]", value, "'");
+        absl::StrCat(value.empty() ? "" : "=", "[", ZshText(HelpOf(flag)), "]", value, "'");
     const std::string name = absl::StrCat("--", flag.name);
     const bool repeated = flag.effect == FlagEffect::kList;
     absl::StrAppend(&specs, "    '", repeated ? "*" : "", name, rest, " \\\n");
     if (flag.letter != 0) {
-      const std::string help = absl::StrCat("[", ZshText(flag.help), "]", value, "'");
+      const std::string help = absl::StrCat("[", ZshText(HelpOf(flag)), "]", value, "'");
       absl::StrAppend(&specs, "    '-", std::string(1, flag.letter), help, " \\\n");
     }
   }

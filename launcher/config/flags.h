@@ -32,9 +32,11 @@ struct FlagSpec {
   absl::string_view key;    // kSetsKey, kSetsSeconds: the path of the key
   absl::string_view fixed;  // kSetsKey, a switch, and kMaySetKey: the value
 
+  absl::string_view help;        // "{}" in it stands for the default of the key; see HelpOf()
+  absl::string_view group = "";  // the heading that it stands under in --help
+
   // May stand without a value.
   bool IsSwitch() const { return value.empty() || effect == FlagEffect::kMaySetKey; }
-  absl::string_view help;
 };
 
 absl::Span<const FlagSpec> RunFlags();
@@ -43,7 +45,10 @@ absl::Span<const FlagSpec> ValidateFlags();
 absl::Span<const FlagSpec> CertsFlags();
 absl::Span<const FlagSpec> SlurmFlags();
 
-// One line for each flag, and the refused ones by name at the end.
+// What --help says of the flag, with the default of its key.
+std::string HelpOf(const FlagSpec& flag);
+
+// One line for each flag, the groups under their headings, and the refused ones by name at the end.
 std::string DescribeFlags(absl::Span<const FlagSpec> flags);
 
 // A setting that was given.

@@ -1,9 +1,11 @@
 #include "launcher/config/job_keys.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -283,6 +285,18 @@ absl::Status SetNumbers(const JobKey& key, absl::string_view text, JobDraft* dra
   return Store(key, draft, std::move(numbers));
 }
 
+absl::Status SetNodes(const JobKey& key, absl::string_view text, JobDraft* draft) {
+  const auto nodes = ParseNodes(text);
+  const bool fits = nodes && InRange(key, nodes->min) && InRange(key, nodes->max);
+  return fits ? Store(key, draft, *nodes) : UnexpectedValue(key, Quoted(text));
+}
+
+bool IsNumberOr(const JobKey& key, absl::string_view text,
+                std::initializer_list<absl::string_view> words) {
+  const auto value = ParseWholeNumber(text);
+  return (value && InRange(key, *value)) || absl::c_linear_search(words, text);
+}
+
 absl::Status SetEndpoint(const JobKey& key, absl::string_view text, JobDraft* draft) {
   if (text.empty()) return Store(key, draft, std::string());
   const auto endpoint = ParseEndpoint(text, static_cast<int>(key.min), kDefaultPort);
@@ -391,24 +405,15 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
     case KeyType::kEndpoint:
       return SetEndpoint(key, text, draft);
     case KeyType::kNodes:
-      if (const auto value = ParseNodes(text);
-          value && InRange(key, value->min) && InRange(key, value->max)) {
-        return Store(key, draft, *value);
-      }
-      break;
-    case KeyType::kProcesses: {
-      const auto value = ParseWholeNumber(text);
-      const bool word = text == "auto" || text == "gpu" || text == "cpu";
-      if (word || (value && InRange(key, *value))) return Store(key, draft, std::string(text));
-      break;
-    }
-    case KeyType::kStandbys: {
-      const auto value = ParseWholeNumber(text);
-      if (text == "auto" || (value && InRange(key, *value))) {
+      return SetNodes(key, text, draft);
+    case KeyType::kProcesses:
+      if (IsNumberOr(key, text, {"auto", "gpu", "cpu"})) {
         return Store(key, draft, std::string(text));
       }
       break;
-    }
+    case KeyType::kStandbys:
+      if (IsNumberOr(key, text, {"auto"})) return Store(key, draft, std::string(text));
+      break;
     case KeyType::kText:
       if (IsOneLine(text)) return Store(key, draft, std::string(text));
       break;
@@ -448,28 +453,10 @@ std::string FormatValue(const JobKey& key, const JobDraft& draft) {
 }
 
 std::string WhyVariableIsRefused(absl::string_view name) {
-  // OMP_NUM_THREADS and TORCH_NCCL_ASYNC_ERROR_HANDLING are missing here on purpose: a job may set
-  // them, and ddprun then leaves them alone.
-  static constexpr const char* kPerWorker[] = {
-      env::kRank,          env::kLocalRank,      env::kGroupRank,      env::kRoleRank,
-      env::kWorldSize,     env::kLocalWorldSize, env::kGroupWorldSize, env::kRoleWorldSize,
-      env::kMasterAddr,    env::kMasterPort,     env::kRestartCount,   env::kMaxRestarts,
-      env::kUseAgentStore, env::kErrorFile,      env::kGeneration,     env::kRunDir,
-      env::kSnapshotDir,   env::kControlSocket,  env::kEpoch,          env::kRestoreStep,
-      env::kRestoreTier,   env::kRestoreRank,    env::kRestoreEpoch,   env::kRestoreGeneration,
-      env::kStandby};
-  struct OwnKey {
-    const char* name;
-    absl::string_view key;
-  };
-  static constexpr OwnKey kOwnKeys[] = {{env::kRoleName, "role"},
-                                        {env::kRunId, "rendezvous.id"},
-                                        {env::kCheckpointDir, "checkpoint_dir"}};
-  for (const char* const variable : kPerWorker) {
-    if (name == variable) return "ddprun sets it for each worker; leave it out";
-  }
-  for (const OwnKey& own : kOwnKeys) {
-    if (name == own.name) return absl::StrCat("ddprun sets it; use the key ", own.key);
+  for (const env::Variable& variable : env::kVariables) {
+    if (name != variable.name || variable.scope == env::Scope::kUnlessSet) continue;
+    if (*variable.key == '\0') return "ddprun sets it for each worker; leave it out";
+    return absl::StrCat("ddprun sets it; use the key ", variable.key);
   }
   return "";
 }

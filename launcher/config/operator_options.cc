@@ -9,16 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "launcher/config/run_options.h"
+#include "launcher/config/subcommands.h"
 #include "launcher/config/values.h"
 
 namespace ddprun {
 namespace {
 
 using Kind = OperatorCommand::Kind;
-
-constexpr int kDefaultPort = 29400;  // as for agents
-constexpr std::size_t kMostJobBytes = 256;
-constexpr std::size_t kMostHostBytes = 255;
 
 constexpr FlagSpec kCommonFlags[] = {
     {"rdzv-endpoint", 0, "HOST:PORT", FlagEffect::kOption, "", "",
@@ -56,7 +53,8 @@ constexpr FlagSpec kEventsFlags[] = {
 struct KindRow {
   const char* name;
   absl::string_view usage;
-  std::size_t least;  // arguments
+  absl::string_view expected;  // arguments
+  std::size_t least;
   std::size_t most;
   absl::Span<const FlagSpec> flags;
 };
@@ -70,14 +68,14 @@ const KindRow& RowOf(Kind kind) {
        "\n"
        "  ddprun status [JOB] [OPTIONS]\n"
        "\n",
-       0, 1, kStatusFlags},
+       "one job or none", 0, 1, kStatusFlags},
       {"stop",
        "Ends a job on all its nodes, and waits until it has. Prints how it ended; exits with 0 "
        "then.\n"
        "\n"
        "  ddprun stop JOB [--save] [OPTIONS]\n"
        "\n",
-       1, 1, kStopFlags},
+       "one job", 1, 1, kStopFlags},
       {"drain",
        "Takes a node out of its jobs: they save where they can, and form again without it.\n"
        "\n"
@@ -85,6 +83,7 @@ const KindRow& RowOf(Kind kind) {
        "\n"
        "NODE is the host's name or its address, as `ddprun status` shows them.\n"
        "\n",
+       "a node, and a job or none",
        1,
        2,
        {}},
@@ -94,14 +93,115 @@ const KindRow& RowOf(Kind kind) {
        "\n"
        "  ddprun events [JOB] [--follow] [OPTIONS]\n"
        "\n",
-       0, 1, kEventsFlags},
+       "one job or none", 0, 1, kEventsFlags},
   };
   return kRows[static_cast<int>(kind)];
 }
 
-}  // namespace
+class OperatorOptions {
+ public:
+  OperatorOptions(Kind kind, const FlagReading& reading) : row_(RowOf(kind)), reading_(reading) {
+    command_.kind = kind;
+  }
 
-absl::string_view OperatorUsage(Kind kind) { return RowOf(kind).usage; }
+  Command Make(CredentialsConfig credentials) {
+    if (std::string conflict = VerbosityConflict(reading_); !conflict.empty()) {
+      errors_.push_back(std::move(conflict));
+    }
+    TakeEndpoint();
+    TakeTimes();
+    TakeArguments();
+    command_.json = reading_.IsOn("json");
+    command_.watch = reading_.IsOn("watch");
+    if (command_.json && command_.watch) {
+      errors_.push_back("--watch, --json: leave one of them out; `ddprun events --follow` is JSON");
+    }
+    if (!errors_.empty()) return UsageError(errors_);
+    command_.save = reading_.IsOn("save");
+    command_.wait = !reading_.IsOn("no-wait");
+    command_.follow = reading_.IsOn("follow");
+    command_.credentials = std::move(credentials);
+    command_.verbosity = Verbosity(reading_);
+    return std::move(command_);
+  }
+
+ private:
+  void AddError(const GivenFlag& flag, absl::string_view expected) {
+    errors_.push_back(absl::StrCat(flag.origin.place, ": expected ", expected, " (found ",
+                                   Quoted(flag.value), ")"));
+  }
+
+  void TakeEndpoint() {
+    command_.endpoint = absl::StrCat("127.0.0.1:", kDefaultPort);
+    const GivenFlag* const given = reading_.Find("rdzv-endpoint");
+    if (given == nullptr) return;
+    if (absl::StartsWith(given->value, "unix:/")) {
+      command_.endpoint = given->value;
+    } else if (const auto endpoint = ParseEndpoint(given->value, 1, kDefaultPort)) {
+      command_.endpoint = FormatEndpoint(*endpoint);
+    } else {
+      AddError(*given, "HOST:PORT or unix:/PATH, where `ddprun rendezvous` listens");
+    }
+  }
+
+  void TakeTimes() {
+    if (const GivenFlag* const given = reading_.Find("timeout"); given != nullptr) {
+      const auto timeout = ParseDuration(given->value);
+      if (timeout.has_value() && timeout->count() > 0) {
+        command_.timeout = *timeout;
+      } else {
+        AddError(*given, "a duration above 0, such as 10s");
+      }
+    }
+    if (const GivenFlag* const given = reading_.Find("since"); given != nullptr) {
+      command_.since = ParseDuration(given->value);
+      if (!command_.since.has_value()) AddError(*given, "a duration such as 10min");
+    }
+  }
+
+  void TakeArguments() {
+    const std::vector<std::string>& rest = reading_.rest;
+    if (rest.size() < row_.least || rest.size() > row_.most) {
+      errors_.push_back(absl::StrCat(row_.name, ": expected ", row_.expected, " (found ",
+                                     rest.empty() ? "nothing" : Quoted(absl::StrJoin(rest, " ")),
+                                     "); ddprun help ", row_.name));
+      return;
+    }
+    std::size_t next = 0;
+    const bool drains = command_.kind == Kind::kDrain;
+    if (drains) command_.node = rest[next++];
+    if (next < rest.size()) command_.job = rest[next];
+    const bool empty_job = next < rest.size() && command_.job.empty();
+    if (empty_job || command_.job.size() > kMaxJobBytes) {
+      errors_.push_back(absl::StrCat(row_.name, ": expected the name of a job, 1 to ", kMaxJobBytes,
+                                     " bytes (found ", Quoted(command_.job), ")"));
+    }
+    if (drains && (command_.node.empty() || command_.node.size() > kMaxHostBytes)) {
+      errors_.push_back(absl::StrCat("drain: expected the name or address of a node, 1 to ",
+                                     kMaxHostBytes, " bytes (found ", Quoted(command_.node), ")"));
+    }
+  }
+
+  const KindRow& row_;
+  const FlagReading& reading_;
+  OperatorCommand command_;
+  std::vector<std::string> errors_;
+};
+
+template <Kind kind>
+HelpCommand Help() {
+  return HelpFor(RowOf(kind).usage, OperatorFlags(kind));
+}
+
+template <Kind kind>
+Command Parse(const std::vector<std::string>& arguments, const Host& host) {
+  const FlagReading reading =
+      ReadFlags(OperatorFlags(kind), arguments, Positionals::kAnywhere, host);
+  if (auto end = EarlyEnd(reading, Help<kind>)) return *std::move(end);
+  return OperatorOptions(kind, reading).Make(Credentials(reading, host));
+}
+
+}  // namespace
 
 absl::Span<const FlagSpec> OperatorFlags(Kind kind) {
   static const auto* const tables = [] {
@@ -116,76 +216,24 @@ absl::Span<const FlagSpec> OperatorFlags(Kind kind) {
   return (*tables)[static_cast<std::size_t>(kind)];
 }
 
-Command MakeOperatorCommand(Kind kind, const FlagReading& reading, CredentialsConfig credentials) {
-  const KindRow& row = RowOf(kind);
-  OperatorCommand command;
-  command.kind = kind;
-  std::vector<std::string> errors;
-  const auto expected = [&](const GivenFlag& flag, absl::string_view what) {
-    errors.push_back(
-        absl::StrCat(flag.origin.place, ": expected ", what, " (found ", Quoted(flag.value), ")"));
-  };
-  if (std::string conflict = VerbosityConflict(reading); !conflict.empty()) {
-    errors.push_back(std::move(conflict));
-  }
-
-  command.endpoint = absl::StrCat("127.0.0.1:", kDefaultPort);
-  if (const GivenFlag* const given = reading.Find("rdzv-endpoint"); given != nullptr) {
-    if (absl::StartsWith(given->value, "unix:/")) {
-      command.endpoint = given->value;
-    } else if (const auto endpoint = ParseEndpoint(given->value, 1, kDefaultPort)) {
-      command.endpoint = FormatEndpoint(*endpoint);
-    } else {
-      expected(*given, "HOST:PORT or unix:/PATH, where `ddprun rendezvous` listens");
-    }
-  }
-  if (const GivenFlag* const given = reading.Find("timeout"); given != nullptr) {
-    const auto timeout = ParseDuration(given->value);
-    if (timeout.has_value() && timeout->count() > 0) {
-      command.timeout = *timeout;
-    } else {
-      expected(*given, "a duration above 0, such as 10s");
-    }
-  }
-  if (const GivenFlag* const given = reading.Find("since"); given != nullptr) {
-    command.since = ParseDuration(given->value);
-    if (!command.since.has_value()) expected(*given, "a duration such as 10min");
-  }
-
-  if (reading.rest.size() < row.least || reading.rest.size() > row.most) {
-    const absl::string_view what = kind == Kind::kDrain  ? "a node, and a job or none"
-                                   : kind == Kind::kStop ? "one job"
-                                                         : "one job or none";
-    errors.push_back(
-        absl::StrCat(row.name, ": expected ", what, " (found ",
-                     reading.rest.empty() ? "nothing" : Quoted(absl::StrJoin(reading.rest, " ")),
-                     "); ddprun help ", row.name));
-  } else {
-    std::size_t next = 0;
-    if (kind == Kind::kDrain) command.node = reading.rest[next++];
-    if (next < reading.rest.size()) command.job = reading.rest[next];
-    const bool empty_job = next < reading.rest.size() && command.job.empty();
-    if (empty_job || command.job.size() > kMostJobBytes) {
-      errors.push_back(absl::StrCat(row.name, ": expected the name of a job, 1 to ", kMostJobBytes,
-                                    " bytes (found ", Quoted(command.job), ")"));
-    }
-    if (kind == Kind::kDrain && (command.node.empty() || command.node.size() > kMostHostBytes)) {
-      errors.push_back(absl::StrCat("drain: expected the name or address of a node, 1 to ",
-                                    kMostHostBytes, " bytes (found ", Quoted(command.node), ")"));
-    }
-  }
-  command.json = reading.IsOn("json");
-  command.watch = reading.IsOn("watch");
-  if (command.json && command.watch) {
-    errors.push_back("--watch, --json: leave one of them out; `ddprun events --follow` is JSON");
-  }
-  if (!errors.empty()) return CommandLineError{kExitUsage, absl::StrJoin(errors, "\n")};
-  command.save = reading.IsOn("save");
-  command.wait = !reading.IsOn("no-wait");
-  command.follow = reading.IsOn("follow");
-  command.credentials = std::move(credentials);
-  command.verbosity = Verbosity(reading);
-  return command;
+Command ParseStatus(const std::vector<std::string>& arguments, const Host& host) {
+  return Parse<Kind::kStatus>(arguments, host);
 }
+HelpCommand StatusHelp() { return Help<Kind::kStatus>(); }
+
+Command ParseStop(const std::vector<std::string>& arguments, const Host& host) {
+  return Parse<Kind::kStop>(arguments, host);
+}
+HelpCommand StopHelp() { return Help<Kind::kStop>(); }
+
+Command ParseDrain(const std::vector<std::string>& arguments, const Host& host) {
+  return Parse<Kind::kDrain>(arguments, host);
+}
+HelpCommand DrainHelp() { return Help<Kind::kDrain>(); }
+
+Command ParseEvents(const std::vector<std::string>& arguments, const Host& host) {
+  return Parse<Kind::kEvents>(arguments, host);
+}
+HelpCommand EventsHelp() { return Help<Kind::kEvents>(); }
 
 }  // namespace ddprun

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "launcher/config/slurm_step.h"
 #include "launcher/config/values.h"
 
 namespace ddprun {
@@ -19,10 +20,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// For Slurm to notice the end, out of the time of the warning; and stop_grace where it is not
-// given.
+// For Slurm to notice the end, out of the time of the warning.
 constexpr seconds kAfterTheEnd{10};
-constexpr seconds kStopGrace{5};
 
 constexpr absl::string_view kSave =
     R"SH(# A checkpoint has to be durable, and the workers gone, before the time of the warning is over.
@@ -115,7 +114,7 @@ std::string SaveTimeout(const SlurmJob& job) {
   const milliseconds warning = job.draft.config.slurm.warning;
   if (warning == milliseconds::zero()) return "";
   const bool grace_given = job.draft.origins.count("stop_grace") != 0;
-  const milliseconds grace = grace_given ? job.draft.config.stop_grace : kStopGrace;
+  const milliseconds grace = grace_given ? job.draft.config.stop_grace : kSlurmStopGrace;
   const milliseconds left = std::max<milliseconds>(
       {warning - grace - kAfterTheEnd, (warning - grace) / 2, milliseconds::zero()});
   const bool given = job.draft.origins.count("save_timeout") != 0;

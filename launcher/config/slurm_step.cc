@@ -18,7 +18,6 @@ namespace {
 // Slurm ends what is left 30 s after its SIGTERM (KillWait) unless its administrator has chosen
 // otherwise: a checkpoint and the workers' end have to fit.
 constexpr std::chrono::seconds kSaveTimeout{20};
-constexpr std::chrono::seconds kStopGrace{5};
 
 class StepReader {
  public:
@@ -132,7 +131,7 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
   rendezvous.id =
       given("rendezvous.id") ? absl::StrCat(rendezvous.id, ".", step.job_id) : step.job_id;
   if (!given("save_timeout")) config.save_timeout = kSaveTimeout;
-  if (!given("stop_grace")) config.stop_grace = kStopGrace;
+  if (!given("stop_grace")) config.stop_grace = kSlurmStopGrace;
   config.slurm_task = {/*is_task=*/true, step.node_name, step.nodes};
   if (!given("nodes")) {
     const int train = std::max(step.nodes - config.slurm.spare_nodes, 1);

@@ -3,6 +3,7 @@
 #ifndef DDPRUN_LAUNCHER_CONFIG_SLURM_STEP_H_
 #define DDPRUN_LAUNCHER_CONFIG_SLURM_STEP_H_
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -34,6 +35,8 @@ std::string FirstHost(absl::string_view hosts);
 // one is taken. Below the ports that the kernel gives to clients (32768 and up).
 int SlurmPort(absl::string_view job_id);
 inline constexpr int kSlurmSparePorts = 3;
+// stop_grace under Slurm, unless it is given.
+inline constexpr std::chrono::seconds kSlurmStopGrace{5};
 
 // Sets in `draft` what its user has left open: the rendezvous, its id and MUNGE, the nodes, this
 // node's rank, the workers, and the times that fit in Slurm's KillWait. The error is for the user.

@@ -18,7 +18,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::chrono::milliseconds kDestructorGrace{100};
+constexpr std::chrono::milliseconds kTerminalGrace{100};
 
 // From one write to the next. A line that comes alone is shown at once; of many, each would else
 // wake the thread, which costs more than the line.
@@ -56,7 +56,7 @@ std::string_view Variable(const char* name) {
 
 // False when the reader is gone. Someone may have made the descriptor nonblocking: it is shared
 // with every process that inherited it.
-bool WriteAll(int fd, std::string_view text) {
+bool WriteToTerminal(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t size = ::write(fd, text.data(), text.size());
     if (size >= 0) {
@@ -124,7 +124,7 @@ void ConsoleWriter::State::Show() {
     while (!left.empty() && !broken && !stop) {
       const std::string_view part = FirstLines(left);
       lock.unlock();
-      const bool written = WriteAll(fd, part);
+      const bool written = WriteToTerminal(fd, part);
       lock.lock();
       left.remove_prefix(part.size());
       queued -= part.size();
@@ -151,7 +151,7 @@ ConsoleWriter::~ConsoleWriter() {
     state_->stop = true;
     state_->work.notify_one();
   }
-  tasks_.CloseWithin(kDestructorGrace);
+  tasks_.CloseWithin(kTerminalGrace);
 }
 
 void ConsoleWriter::Schedule() {

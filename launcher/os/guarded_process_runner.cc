@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 // A guardian that does not answer for so long was stopped, or is stuck: it is given up.
 constexpr milliseconds kAnswerLimit{10'000};
 // At the end nothing should be left to end; what still is had its time.
-constexpr milliseconds kEndLimit{200};
+constexpr milliseconds kOwnEndLimit{200};
 constexpr std::chrono::seconds kLostLimit{2};
 
 // How the child has ended, after at most `limit`, in words; it is killed when it has not.
@@ -81,7 +81,7 @@ GuardedProcessRunner::~GuardedProcessRunner() {
   if (lost_) return;
   guardian::Request request{};
   request.type = Type::kEnd;
-  request.limit = kEndLimit;
+  request.limit = kOwnEndLimit;
   if (Call(request).ok()) Collect(pid_, pidfd_.get(), kAnswerLimit);
 }
 

@@ -3,7 +3,9 @@
 #ifndef DDPRUN_RENDEZVOUS_CORE_JOB_EVENT_H_
 #define DDPRUN_RENDEZVOUS_CORE_JOB_EVENT_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 
@@ -53,8 +55,30 @@ struct JobEvent {
   bool operator==(const JobEvent&) const = default;
 };
 
-// "joined", "disconnected", ...
-const char* ToString(JobEvent::Kind kind);
+// What `event` is in JSON, in the order of Kind. docs/operations.md lists them for users.
+inline constexpr const char* kEventNames[] = {"joined",
+                                              "disconnected",
+                                              "rejoined",
+                                              "fenced",
+                                              "lost",
+                                              "left",
+                                              "formed",
+                                              "started",
+                                              "saving",
+                                              "checkpointed",
+                                              "checkpoint_failed",
+                                              "stopping",
+                                              "failed",
+                                              "restarted",
+                                              "superseded",
+                                              "recovered",
+                                              "resumed",
+                                              "finished"};
+static_assert(std::size(kEventNames) == static_cast<std::size_t>(JobEvent::Kind::kFinished) + 1);
+
+constexpr const char* ToString(JobEvent::Kind kind) {
+  return kEventNames[static_cast<std::size_t>(kind)];
+}
 
 }  // namespace ddprun
 

@@ -45,48 +45,6 @@ const char* ToString(RoundState state) {
   return "?";
 }
 
-const char* ToString(JobEvent::Kind kind) {
-  switch (kind) {
-    case JobEvent::Kind::kJoined:
-      return "joined";
-    case JobEvent::Kind::kDisconnected:
-      return "disconnected";
-    case JobEvent::Kind::kRejoined:
-      return "rejoined";
-    case JobEvent::Kind::kFenced:
-      return "fenced";
-    case JobEvent::Kind::kLost:
-      return "lost";
-    case JobEvent::Kind::kLeft:
-      return "left";
-    case JobEvent::Kind::kFormed:
-      return "formed";
-    case JobEvent::Kind::kStarted:
-      return "started";
-    case JobEvent::Kind::kSaving:
-      return "saving";
-    case JobEvent::Kind::kCheckpointed:
-      return "checkpointed";
-    case JobEvent::Kind::kCheckpointFailed:
-      return "checkpoint_failed";
-    case JobEvent::Kind::kStopping:
-      return "stopping";
-    case JobEvent::Kind::kFailed:
-      return "failed";
-    case JobEvent::Kind::kRestarted:
-      return "restarted";
-    case JobEvent::Kind::kSuperseded:
-      return "superseded";
-    case JobEvent::Kind::kRecovered:
-      return "recovered";
-    case JobEvent::Kind::kResumed:
-      return "resumed";
-    case JobEvent::Kind::kFinished:
-      return "finished";
-  }
-  return "?";
-}
-
 std::string Round::FreeHosts() const {
   std::vector<std::string> shown;
   for (const Node& node : roster_.nodes()) {

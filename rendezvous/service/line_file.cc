@@ -15,8 +15,6 @@
 namespace ddprun {
 namespace {
 
-std::string ErrnoText(int error) { return std::generic_category().message(error); }
-
 int OpenForAppend(const std::string& path) {
   return open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
 }
@@ -74,8 +72,8 @@ LineFile::~LineFile() {
 absl::Status LineFile::Open() {
   state_->fd = OpenForAppend(state_->options.path);
   if (state_->fd >= 0) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat("cannot open ", state_->options.path, ": ", ErrnoText(errno)));
+  return absl::UnavailableError(absl::StrCat("cannot open ", state_->options.path, ": ",
+                                             std::generic_category().message(errno)));
 }
 
 void LineFile::Schedule() {
@@ -120,8 +118,8 @@ void LineFile::State::OpenAnew() {
   if (fresh >= 0) {
     close(std::exchange(fd, fresh));
   } else {
-    options.log(absl::StrCat("cannot open ", options.path,
-                             " anew, the old file goes on: ", ErrnoText(errno)));
+    options.log(absl::StrCat("cannot open ", options.path, " anew, the old file goes on: ",
+                             std::generic_category().message(errno)));
   }
 }
 
@@ -143,7 +141,8 @@ void LineFile::State::Write() {
     }
     const int error = lines.empty() ? 0 : AppendWhole(fd, text);
     if (error != 0 && unwritten == 0) {
-      options.log(absl::StrCat("cannot write to ", options.path, ": ", ErrnoText(error),
+      options.log(absl::StrCat("cannot write to ", options.path, ": ",
+                               std::generic_category().message(error),
                                ": lines of history are dropped until it works again"));
     } else if (error == 0 && unwritten > 0 && !lines.empty()) {
       options.log(absl::StrCat(options.path, ": written again; ", unwritten, " lines are missing"));

@@ -9,19 +9,15 @@
 #include <cstring>
 #include <system_error>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "rendezvous/service/errno_text.h"
 #include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace {
-
-std::string ErrnoText(int error) {
-  return absl::AsciiStrToLower(std::generic_category().message(error));
-}
 
 int UnixSocket() { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
 

@@ -15,8 +15,8 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "rendezvous/service/errno_text.h"
 #include "rendezvous/wire/thin_stream.h"
 
 namespace ddprun {
@@ -25,10 +25,6 @@ namespace {
 constexpr int kBacklog = 4096;  // the kernel takes net.core.somaxconn of it
 constexpr int kRetryMs = 50;    // after an accept that failed
 constexpr std::chrono::seconds kBetweenLogs(10);
-
-std::string ErrnoText(int error) {
-  return absl::AsciiStrToLower(std::generic_category().message(error));
-}
 
 void SetPort(sockaddr_storage* name, int port) {
   const in_port_t value = htons(static_cast<std::uint16_t>(port));

@@ -25,7 +25,7 @@ const FieldDescriptor* Find(const JobSpecField& field) {
 }
 
 // Rounded up, so that a timeout never becomes shorter.
-std::int64_t Milliseconds(Duration duration) {
+std::int64_t MillisecondsRoundedUp(Duration duration) {
   return std::chrono::ceil<std::chrono::milliseconds>(duration).count();
 }
 
@@ -35,7 +35,7 @@ class Writer {
 
   void Write(const FieldDescriptor* at, int value) { reflection_.SetUInt32(to_, at, value); }
   void Write(const FieldDescriptor* at, Duration value) {
-    reflection_.SetInt64(to_, at, Milliseconds(value));
+    reflection_.SetInt64(to_, at, MillisecondsRoundedUp(value));
   }
   void Write(const FieldDescriptor* at, const std::optional<Duration>& value) {
     if (value) Write(at, *value);

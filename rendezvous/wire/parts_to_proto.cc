@@ -34,7 +34,7 @@ v1::Outcome OutcomeToProto(Outcome outcome) {
   return v1::OUTCOME_UNSPECIFIED;
 }
 
-void Fill(const SavedState& from, v1::SavedState* to) {
+void FillState(const SavedState& from, v1::SavedState* to) {
   to->set_epoch(from.epoch);
   to->set_generation(from.generation.value);
   to->set_step(from.step);
@@ -67,7 +67,7 @@ void Fill(const WorkerExited& from, v1::WorkerExited* to) {
   to->set_oom_killed(from.oom_killed);
 }
 
-void Fill(const WorkerFailure& from, v1::WorkerFailure* to) {
+void FillFailure(const WorkerFailure& from, v1::WorkerFailure* to) {
   to->set_host(CleanText(from.host, kMaxMessageBytes));
   to->set_node_rank(from.node_rank.value);
   to->set_generation(from.generation.value);
@@ -76,9 +76,9 @@ void Fill(const WorkerFailure& from, v1::WorkerFailure* to) {
 
 void Fill(const RootCause& from, v1::RootCause* to) {
   to->set_kind(KindToProto(from.kind));
-  Fill(from.failure, to->mutable_failure());
+  FillFailure(from.failure, to->mutable_failure());
   to->set_reason(CleanText(from.reason, kMaxTextBytes));
-  for (const WorkerFailure& victim : from.victims) Fill(victim, to->add_victims());
+  for (const WorkerFailure& victim : from.victims) FillFailure(victim, to->add_victims());
 }
 
 void Fill(const Finished& from, v1::Finished* to) {
@@ -94,7 +94,7 @@ void Fill(const Finished& from, v1::Finished* to) {
 
 void Fill(const std::vector<SavedState>& from,
           google::protobuf::RepeatedPtrField<v1::SavedState>* to) {
-  for (const SavedState& state : from) Fill(state, to->Add());
+  for (const SavedState& state : from) FillState(state, to->Add());
 }
 
 void Fill(const FailedCheckpoints& from, v1::FailedCheckpoints* to) {
@@ -105,7 +105,7 @@ void Fill(const FailedCheckpoints& from, v1::FailedCheckpoints* to) {
 }
 
 void Fill(const RestorePlan& from, v1::RestorePlan* to) {
-  if (from.state) Fill(*from.state, to->mutable_state());
+  if (from.state) FillState(*from.state, to->mutable_state());
   to->set_source_rank(from.source.value);
   to->set_source_host(CleanText(from.host, kMaxHostBytes));
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kJobPrefix[] = "job/";
 
-std::int64_t Milliseconds(Duration duration) {
+std::int64_t WholeMilliseconds(Duration duration) {
   return std::chrono::floor<std::chrono::milliseconds>(duration).count();
 }
 
@@ -78,7 +78,7 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
   v1::GovernorRecord* const governor = proto.mutable_governor();
   governor->set_restarts_used(record.governor.restarts_used);
   for (const Duration age : record.governor.recent_ages) {
-    governor->add_recent_ages_ms(Milliseconds(age));
+    governor->add_recent_ages_ms(WholeMilliseconds(age));
   }
   governor->set_reports_steps(record.governor.reports_steps);
   governor->set_fruitless(record.governor.fruitless);
@@ -110,7 +110,7 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
   for (const Blame& blame : record.quarantine.blames) {
     v1::Blame* const to = proto.add_blames();
     to->set_host(CleanText(blame.host, kMaxHostBytes));
-    to->set_age_ms(Milliseconds(blame.age));
+    to->set_age_ms(WholeMilliseconds(blame.age));
   }
   for (const std::string& host : record.quarantine.hosts) {
     proto.add_left_out(CleanText(host, kMaxHostBytes));

@@ -1,4 +1,5 @@
-// The environment that an agent gives to every worker: the names, and nothing else.
+// The environment that an agent gives to every worker: the names, and which process has which.
+// launcher/worker_environment.cc has the values; docs/usage.md tells users of them.
 //
 // The first group is torchrun's (torch/distributed/elastic/agent/server/local_elastic_agent.py and
 // the "Environment Variables" section of its documentation), complete, so that a program written
@@ -56,6 +57,55 @@ inline constexpr char kRestoreGeneration[] = "DDPRUN_RESTORE_GENERATION";
 inline constexpr char kTierMemory[] = "memory";    // in the source's DDPRUN_SNAPSHOT_DIR
 inline constexpr char kTierDurable[] = "durable";  // where the source said CHECKPOINT, or finds it
 inline constexpr char kTierNone[] = "none";
+
+// Who has a variable.
+enum class Scope {
+  kProcess,   // each process that the agent starts, where there is a value
+  kRank,      // only a process with a rank, so no warm standby
+  kStandby,   // only a warm standby
+  kUnlessSet  // each process; a value of the user's is left alone
+};
+
+struct Variable {
+  const char* name;
+  Scope scope;
+  const char* key = "";  // of a job file, for what a user may choose; "": ddprun alone sets it
+};
+
+// All of the above. Whatever is not kUnlessSet a worker has from its agent or not at all: neither
+// from an outer job nor from the job file's `env`.
+inline constexpr Variable kVariables[] = {
+    {kRank, Scope::kRank},
+    {kLocalRank, Scope::kProcess},
+    {kGroupRank, Scope::kRank},
+    {kRoleRank, Scope::kRank},
+    {kRoleName, Scope::kProcess, "role"},
+    {kWorldSize, Scope::kRank},
+    {kLocalWorldSize, Scope::kProcess},
+    {kGroupWorldSize, Scope::kRank},
+    {kRoleWorldSize, Scope::kRank},
+    {kMasterAddr, Scope::kRank},
+    {kMasterPort, Scope::kRank},
+    {kRestartCount, Scope::kRank},
+    {kMaxRestarts, Scope::kRank},
+    {kRunId, Scope::kProcess, "rendezvous.id"},
+    {kUseAgentStore, Scope::kProcess},
+    {kErrorFile, Scope::kRank},
+    {kNcclAsyncErrorHandling, Scope::kUnlessSet},
+    {kOmpNumThreads, Scope::kUnlessSet},
+    {kGeneration, Scope::kRank},
+    {kEpoch, Scope::kProcess},
+    {kRunDir, Scope::kProcess},
+    {kCheckpointDir, Scope::kProcess, "checkpoint_dir"},
+    {kSnapshotDir, Scope::kProcess},
+    {kControlSocket, Scope::kProcess},
+    {kStandby, Scope::kStandby},
+    {kRestoreStep, Scope::kRank},
+    {kRestoreTier, Scope::kRank},
+    {kRestoreRank, Scope::kRank},
+    {kRestoreEpoch, Scope::kRank},
+    {kRestoreGeneration, Scope::kRank},
+};
 
 }  // namespace ddprun::env
 

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "worker/contract/environment.h"
+
 namespace ddprun {
 namespace worker_environment_test {
 
@@ -11,6 +16,7 @@ using testing::ElementsAre;
 using testing::IsSupersetOf;
 using testing::Not;
 using testing::StartsWith;
+using testing::UnorderedElementsAreArray;
 
 // Local rank 1 of two workers on the second of two nodes.
 WorkerPlace Place() {
@@ -50,6 +56,22 @@ TEST(WorkerEnvironmentTest, HoldsEveryVariableOfTheContract) {
                   "TORCHELASTIC_MAX_RESTARTS=3", "TORCHELASTIC_RESTART_COUNT=2",
                   "TORCHELASTIC_RUN_ID=exp7", "TORCHELASTIC_USE_AGENT_STORE=False",
                   "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "WORLD_SIZE=6"));
+}
+
+// A variable that is not in kVariables would be taken from an outer job, or from a job file.
+TEST(WorkerEnvironmentTest, SetsNothingThatTheContractDoesNotName) {
+  WorkerPlace place = Place();
+  place.assignment.restore =
+      RestorePlan{SavedState{2, Generation{3}, 1200, Tier::kMemory}, Rank{4}, "n2"};
+  std::vector<std::string> names;
+  for (const env::Variable& variable : env::kVariables) {
+    if (variable.scope != env::Scope::kStandby) names.emplace_back(variable.name);
+  }
+  std::vector<std::string> set;
+  for (const std::string& entry : WorkerEnvironment(place, {}, {})) {
+    set.push_back(entry.substr(0, entry.find('=')));
+  }
+  EXPECT_THAT(set, UnorderedElementsAreArray(names));
 }
 
 TEST(WorkerEnvironmentTest, APlanNamesTheStateAndWhoHoldsIt) {

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char kMetadata[] = "__metadata__";
+constexpr std::string_view kMetadata = "__metadata__";
 constexpr char kTensorHashes[] = "xxh3";
 constexpr char kHeaderHash[] = "header_xxh3";
 constexpr std::size_t kPrefixBytes = 8;

@@ -401,7 +401,7 @@ struct ProcessOwn {
 };
 
 // Never destroyed: errors are reported until the very end.
-ProcessOwn& TheProcess() {
+ProcessOwn& TheOwner() {
   static ProcessOwn* const own = new ProcessOwn;
   return *own;
 }
@@ -409,13 +409,13 @@ ProcessOwn& TheProcess() {
 }  // namespace
 
 std::shared_ptr<Peers> ProcessPeers() {
-  const std::lock_guard<std::mutex> lock(TheProcess().mutex);
-  return TheProcess().peers;
+  const std::lock_guard<std::mutex> lock(TheOwner().mutex);
+  return TheOwner().peers;
 }
 
 void SetProcessPeers(std::shared_ptr<Peers> peers) {
-  const std::lock_guard<std::mutex> lock(TheProcess().mutex);
-  TheProcess().peers.swap(peers);
+  const std::lock_guard<std::mutex> lock(TheOwner().mutex);
+  TheOwner().peers.swap(peers);
 }
 
 }  // namespace ddp::internal

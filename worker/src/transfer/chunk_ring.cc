@@ -19,9 +19,9 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kPageBytes = 4096;
 
-[[noreturn]] void Fail(const std::string& what, const std::string& path, int error) {
+[[noreturn]] void ThrowSystemError(const std::string& what, const std::string& path, int error) {
   throw std::system_error(error, std::generic_category(), "cannot " + what + " " + path);
 }
 
@@ -70,7 +70,7 @@ ChunkRing ChunkRing::Open(const std::string& path, const Shape& shape, std::size
 }
 
 std::size_t ChunkRing::HeaderBytes(const Shape& shape) {
-  return (sizeof(Counter) * (1 + shape.followers) + kPage - 1) / kPage * kPage;
+  return (sizeof(Counter) * (1 + shape.followers) + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
 ChunkRing::ChunkRing(const std::string& path, const Shape& shape, std::size_t number, bool create)
@@ -78,15 +78,15 @@ ChunkRing::ChunkRing(const std::string& path, const Shape& shape, std::size_t nu
   size_ = HeaderBytes(shape) + shape.places * shape.place_bytes;
   const int flags = create ? O_RDWR | O_CREAT | O_EXCL : O_RDWR;
   const ddprun::UniqueFd file(open(path.c_str(), flags | O_CLOEXEC, 0600));
-  if (!file.valid()) Fail("open", path, errno);
+  if (!file.valid()) ThrowSystemError("open", path, errno);
   // Room now, by an error, rather than later, by SIGBUS.
   const int error = create ? posix_fallocate(file.get(), 0, static_cast<off_t>(size_)) : 0;
   if (error != 0) {
     unlink(path.c_str());
-    Fail("get memory for", path, error);
+    ThrowSystemError("get memory for", path, error);
   }
   void* const map = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (map == MAP_FAILED) Fail("map", path, errno);
+  if (map == MAP_FAILED) ThrowSystemError("map", path, errno);
   map_ = static_cast<std::byte*>(map);
   if (!create) return;
   for (std::size_t i = 0; i <= shape.followers; ++i) new (counter(i)) Counter;

@@ -1,0 +1,126 @@
+// ddprun status.
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "launcher/commands/operator.h"
+#include "launcher/commands/status_table.h"
+
+namespace ddprun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// --watch: how soon after the last print something new is shown, and without anything new.
+constexpr std::chrono::milliseconds kSoonest{200};
+constexpr std::chrono::milliseconds kLatest{1000};
+
+absl::StatusOr<std::string> StatusText(const OperatorCommand& command, OperatorClient& client) {
+  auto json = client.Status(command.job);
+  if (!json.ok()) return json.status();
+  if (const absl::Status status = CheckThatJobExists(command, *json); !status.ok()) return status;
+  if (command.json) return absl::StrCat(*json, "\n");
+  return StatusTable(*json, {command.endpoint, command.verbosity > 0});
+}
+
+// Reads a stream of events on a thread of its own, for what only wants to know that one came.
+class ChangeBell {
+ public:
+  explicit ChangeBell(std::unique_ptr<OperatorClient::Events> events)
+      : events_(std::move(events)), thread_([this] {
+          std::string line;
+          while (events_->Next(&line)) {
+            const std::lock_guard lock(mutex_);
+            rang_ = true;
+            changed_.notify_all();
+          }
+          const std::lock_guard lock(mutex_);
+          ended_ = true;
+          changed_.notify_all();
+        }) {}
+  ~ChangeBell() {
+    events_->Cancel();
+    thread_.join();
+    (void)events_->Finish();
+  }
+
+  enum class Heard { kChange, kNothing, kEnd };
+  Heard WaitUntil(Clock::time_point deadline) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, deadline, [this] { return rang_ || ended_; });
+    if (std::exchange(rang_, false)) return Heard::kChange;
+    return ended_ ? Heard::kEnd : Heard::kNothing;
+  }
+
+ private:
+  const std::unique_ptr<OperatorClient::Events> events_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool rang_ = false;
+  bool ended_ = false;
+  std::thread thread_;
+};
+
+// Shows the status until it is interrupted: on a terminal always the newest, else each one after
+// something has happened.
+int WatchStatus(const OperatorCommand& command, OperatorClient& client) {
+  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  const auto show = [&](const std::string& text) {
+    // Home, and erase what is left below: without flicker, where a full erase would blink.
+    return PrintOut(terminal ? absl::StrCat("\x1b[H\x1b[J", text) : absl::StrCat(text, "\n"));
+  };
+  bool was_there = false;
+  for (;;) {
+    auto events = client.Follow({command.job, /*follow=*/true, 0, /*only_new=*/true});
+    auto text =
+        events.ok() ? StatusText(command, client) : absl::StatusOr<std::string>(events.status());
+    if (!text.ok()) {
+      const bool gone = absl::IsUnavailable(text.status());
+      if (!was_there || !gone) return FailOperator(command, text.status());
+      if (terminal) show(absl::StrCat(std::string(text.status().message()), "; trying again\n"));
+      std::this_thread::sleep_for(kRetryRendezvous);
+      continue;
+    }
+    was_there = true;
+    if (!show(*text)) return 0;
+    ChangeBell bell(*std::move(events));
+    for (auto shown = Clock::now();;) {
+      const auto heard = bell.WaitUntil(shown + kLatest);
+      if (heard == ChangeBell::Heard::kEnd) break;
+      if (heard == ChangeBell::Heard::kNothing && !terminal) {
+        shown = Clock::now();
+        continue;
+      }
+      // What comes together is shown together.
+      std::this_thread::sleep_until(shown + kSoonest);
+      text = StatusText(command, client);
+      if (!text.ok()) {
+        if (absl::IsUnavailable(text.status())) break;
+        return FailOperator(command, text.status());
+      }
+      if (!show(*text)) return 0;
+      shown = Clock::now();
+    }
+    std::this_thread::sleep_for(kRetryRendezvous);
+  }
+}
+
+}  // namespace
+
+int ShowStatus(const OperatorCommand& command, OperatorClient& client) {
+  if (command.watch) return WatchStatus(command, client);
+  const auto text = StatusText(command, client);
+  if (!text.ok()) return FailOperator(command, text.status());
+  PrintOut(*text);
+  return 0;
+}
+
+}  // namespace ddprun
