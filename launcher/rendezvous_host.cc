@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kFirstAgentWithin[] = "60s";  // for the first agent
 
-std::string Endpoint(const std::string& host, int port) {
+std::string HostAndPort(const std::string& host, int port) {
   const bool ipv6 = absl::StrContains(host, ':');
   return absl::StrCat(ipv6 ? "[" : "", host, ipv6 ? "]:" : ":", port);
 }
@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<RendezvousHost>> RendezvousHost::Create(Options o
       !SomebodyListens(**address, options.port)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the rendezvous of this job is to run on this node, at ",
-        Endpoint(options.host, options.port),
+        HostAndPort(options.host, options.port),
         ", where whoever can reach the address could join or end the job: give all nodes the same "
         "--token-file or certificates (--tls-ca, --tls-cert, --tls-key), or say --insecure where "
         "the network is trusted; docs/security.md"));
@@ -84,8 +84,8 @@ bool RendezvousHost::EnsureRunning() {
   if (process_.running()) return true;
   if (SomebodyListensHere()) return false;
   std::vector<std::string> arguments = {
-      "rendezvous",          "--listen", Endpoint(listen_address_, options_.port),
-      "--until-idle",        kFirstAgentWithin,  "--starter",
+      "rendezvous",          "--listen",        HostAndPort(listen_address_, options_.port),
+      "--until-idle",        kFirstAgentWithin, "--starter",
       absl::StrCat(getpid())};
   if (options_.insecure) arguments.emplace_back("--insecure");
   arguments.insert(arguments.end(), options_.credentials.begin(), options_.credentials.end());
@@ -96,7 +96,7 @@ bool RendezvousHost::EnsureRunning() {
     LogWarning(status.message());
     return false;
   }
-  LogInfo(absl::StrCat("nobody listens on ", Endpoint(options_.host, options_.port),
+  LogInfo(absl::StrCat("nobody listens on ", HostAndPort(options_.host, options_.port),
                        ": starting the rendezvous there, which says more in ", options_.log_file));
   return true;
 }

@@ -21,7 +21,7 @@ constexpr std::uint64_t kEnoughFiles = 4096;
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kLittleSharedMemory = 1024 * kMiB;  // containers often have 64 MiB
 
-Finding Address(const JobConfig& config, const NodeFacts& facts) {
+Finding CheckAddress(const JobConfig& config, const NodeFacts& facts) {
   if (!facts.address.ok()) {
     return {config.standalone() ? Level::kWarning : Level::kFailure, "address",
             std::string(facts.address.status().message())};
@@ -35,7 +35,7 @@ Finding Address(const JobConfig& config, const NodeFacts& facts) {
   return {Level::kOk, "address", absl::StrCat(*facts.address, " of ", facts.host)};
 }
 
-Finding Rendezvous(const JobConfig& config, const NodeFacts& facts) {
+Finding CheckRendezvous(const JobConfig& config, const NodeFacts& facts) {
   if (config.standalone()) return {Level::kOk, "rendezvous", "in the agent: the job has one node"};
   if (!facts.endpoint.ok()) {
     return {Level::kFailure, "rendezvous",
@@ -44,7 +44,7 @@ Finding Rendezvous(const JobConfig& config, const NodeFacts& facts) {
   return {Level::kOk, "rendezvous", config.rendezvous.endpoint};
 }
 
-Finding Ports(const NodeFacts& facts) {
+Finding CheckPorts(const NodeFacts& facts) {
   if (facts.ports.empty()) return {Level::kOk, "ports", "none is chosen beforehand on this node"};
   if (facts.rendezvous_port) {
     return {Level::kOk, "ports", absl::StrCat("a rendezvous is at ", *facts.rendezvous_port)};
@@ -58,7 +58,7 @@ Finding Ports(const NodeFacts& facts) {
   return {Level::kOk, "ports", absl::StrCat("free: ", absl::StrJoin(facts.ports, ", "))};
 }
 
-Finding ClockOffset(const NodeFacts& facts) {
+Finding CheckClock(const NodeFacts& facts) {
   if (facts.unix_seconds < kLongAgo) {
     return {Level::kFailure, "clock",
             "it is in the past: certificates and MUNGE depend on it; start chronyd or ntpd"};
@@ -70,7 +70,7 @@ Finding ClockOffset(const NodeFacts& facts) {
   return {Level::kOk, "clock", "synchronized"};
 }
 
-Finding OpenFiles(const NodeFacts& facts) {
+Finding CheckOpenFiles(const NodeFacts& facts) {
   const std::string text = absl::StrCat("at most ", facts.open_files, " open files");
   if (facts.open_files >= kEnoughFiles) return {Level::kOk, "files", text};
   return {
@@ -78,7 +78,7 @@ Finding OpenFiles(const NodeFacts& facts) {
       absl::StrCat(text, ", of which each worker, peer and data loader needs some: ulimit -Hn")};
 }
 
-Finding LockedMemory(const NodeFacts& facts) {
+Finding CheckLockedMemory(const NodeFacts& facts) {
   if (!facts.locked_bytes) return {Level::kOk, "memlock", "unlimited"};
   const std::string text = absl::StrCat("at most ", *facts.locked_bytes / 1024, " KiB locked");
   if (facts.gpus == 0) return {Level::kOk, "memlock", text};
@@ -88,7 +88,7 @@ Finding LockedMemory(const NodeFacts& facts) {
                        "PropagateResourceLimitsExcept=MEMLOCK")};
 }
 
-Finding SharedMemory(const NodeFacts& facts) {
+Finding CheckSharedMemory(const NodeFacts& facts) {
   const std::string text =
       absl::StrCat(facts.shared_memory_bytes / kMiB, " MiB are free in /dev/shm");
   if (facts.shared_memory_bytes == 0) return {Level::kFailure, "shm", text};
@@ -99,7 +99,7 @@ Finding SharedMemory(const NodeFacts& facts) {
                        "--shm-size")};
 }
 
-Finding Gpus(const JobConfig& config, const NodeFacts& facts) {
+Finding CheckGpus(const JobConfig& config, const NodeFacts& facts) {
   if (facts.gpus_given > facts.gpus) {
     return {Level::kFailure, "gpus",
             absl::StrCat("Slurm gives ", facts.gpus_given, " to this step, and ", facts.gpus,
@@ -116,7 +116,7 @@ Finding Gpus(const JobConfig& config, const NodeFacts& facts) {
           absl::StrCat(text, ", for ", config.nproc_per_node, " workers: some share one")};
 }
 
-Finding Command(const JobConfig& config, const NodeFacts& facts) {
+Finding CheckCommand(const JobConfig& config, const NodeFacts& facts) {
   if (config.command.empty()) return {Level::kOk, "command", "none was given"};
   if (!facts.command.ok()) {
     return {Level::kFailure, "command", std::string(facts.command.message())};
@@ -133,7 +133,7 @@ Finding Command(const JobConfig& config, const NodeFacts& facts) {
                        absl::StrJoin(facts.libraries, ", "))};
 }
 
-Finding Credentials(const JobConfig& config, const NodeFacts& facts) {
+Finding CheckCredentials(const JobConfig& config, const NodeFacts& facts) {
   if (!facts.credentials.ok()) {
     return {Level::kFailure, "credentials", std::string(facts.credentials.message())};
   }
@@ -148,7 +148,7 @@ Finding Credentials(const JobConfig& config, const NodeFacts& facts) {
   return {Level::kOk, "credentials", kinds.empty() ? "none" : absl::StrJoin(kinds, ", ")};
 }
 
-Finding Folders(const NodeFacts& facts) {
+Finding CheckFolders(const NodeFacts& facts) {
   if (facts.unwritable.empty()) return {Level::kOk, "folders", "can be written"};
   return {Level::kFailure, "folders", absl::StrJoin(facts.unwritable, "; ")};
 }
@@ -168,10 +168,10 @@ const char* ToString(Level level) {
 }  // namespace
 
 std::vector<Finding> JudgeNode(const JobConfig& config, const NodeFacts& facts) {
-  return {Address(config, facts), Rendezvous(config, facts), Ports(facts),
-          ClockOffset(facts),     OpenFiles(facts),          LockedMemory(facts),
-          SharedMemory(facts),    Gpus(config, facts),       Command(config, facts),
-          Folders(facts),         Credentials(config, facts)};
+  return {CheckAddress(config, facts), CheckRendezvous(config, facts), CheckPorts(facts),
+          CheckClock(facts),           CheckOpenFiles(facts),          CheckLockedMemory(facts),
+          CheckSharedMemory(facts),    CheckGpus(config, facts),       CheckCommand(config, facts),
+          CheckFolders(facts),         CheckCredentials(config, facts)};
 }
 
 bool MayRun(const std::vector<Finding>& findings) {

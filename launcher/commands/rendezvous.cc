@@ -89,13 +89,13 @@ void Notify(const absl::Status& notified) {
   if (!notified.ok()) LogWarning(notified.message());
 }
 
-std::string Endpoint(const std::string& host, int port) {
+std::string HostAndPort(const std::string& host, int port) {
   const bool ipv6 = absl::StrContains(host, ':');
   return absl::StrCat(ipv6 ? "[" : "", host, ipv6 ? "]:" : ":", port);
 }
 
 std::string ListenEndpoint(const RendezvousCommand& command, int port) {
-  return command.socket.empty() ? Endpoint(command.host, port)
+  return command.socket.empty() ? HostAndPort(command.host, port)
                                 : absl::StrCat("unix:", command.socket);
 }
 

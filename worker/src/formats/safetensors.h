@@ -7,16 +7,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "worker/src/formats/format_error.h"
 #include "worker/src/formats/mapped_file.h"
+#include "worker/src/formats/safetensors_index.h"
 
 namespace ddp::internal {
-
-using Metadata = std::map<std::string, std::string>;
 
 inline constexpr char kFormatKey[] = "ddprun_format";
 inline constexpr char kFormatVersion[] = "1";
@@ -74,7 +72,7 @@ class SafetensorsFile {
 
  private:
   SafetensorsFile() = default;
-  void Parse(Check check);
+  void Parse();
 
   MappedFile file_;
   std::vector<TensorBytes> tensors_;

@@ -20,32 +20,28 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kMetadata = "__metadata__";
-constexpr std::size_t kPrefixBytes = 8;
 constexpr std::size_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 
-// What the header says of a tensor.
-struct Entry {
-  TensorView view;
-  const DtypeInfo* dtype = nullptr;
-  bool has_shape = false;
-  std::vector<std::uint64_t> offsets;
-};
+using Tensor = SafetensorsHeader::Tensor;
 
 // Takes the header value by value, so that nothing is stored that a header must not have, and what
 // is said twice is seen: a JSON document in memory takes many times the size of its text, and
 // keeps the last of two equal keys.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
-  std::vector<Entry> Take() { return std::move(entries_); }
+  explicit HeaderReader(SafetensorsHeader* header) : header_(*header) {}
 
   bool key(string_t& key) override {
     if (place_ == Place::kMetadata) {
-      if (!metadata_.insert(key).second) Fail("metadata " + Quoted(key) + " is there twice");
+      const auto [text, is_new] = header_.metadata.emplace(key, "");
+      if (!is_new) Fail("metadata " + Quoted(key) + " is there twice");
+      text_ = &text->second;
     } else if (place_ == Place::kHeader) {
       if (!names_.insert(key).second) Fail("tensor " + Quoted(key) + " is there twice");
-      in_metadata_ = key == kMetadata;
-      if (!in_metadata_) entries_.emplace_back().view.name = key;
+      in_metadata_ = key == kSafetensorsMetadata;
+      if (in_metadata_) return true;
+      header_.tensors.emplace_back().name = key;
+      has_shape_ = false;
     } else {
       Field(key);
     }
@@ -65,8 +61,8 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
   bool end_object() override {
     if (place_ == Place::kTensor) {
-      const Entry& entry = entries_.back();
-      if (entry.dtype == nullptr || !entry.has_shape || entry.offsets.size() != 2) {
+      const Tensor& tensor = header_.tensors.back();
+      if (tensor.dtype == nullptr || !has_shape_ || tensor.offsets.size() != 2) {
         Fail(Name() + " lacks dtype, shape or two data_offsets");
       }
     }
@@ -87,25 +83,29 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
   bool number_unsigned(number_unsigned_t value) override {
     if (place_ != Place::kArray) return Unexpected();
-    Entry& entry = entries_.back();
+    Tensor& tensor = header_.tensors.back();
     if (field_ == kOffsets) {
-      if (entry.offsets.size() == 2) Fail(Name() + " has more than two data_offsets");
-      entry.offsets.push_back(value);
+      if (tensor.offsets.size() == 2) Fail(Name() + " has more than two data_offsets");
+      tensor.offsets.push_back(value);
     } else {
-      if (entry.view.shape.size() == kMaxDimensions) Fail(Name() + " has more than 64 dimensions");
+      if (tensor.shape.size() == kMaxDimensions) Fail(Name() + " has more than 64 dimensions");
       if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
         Fail(Name() + " has an impossible shape");
       }
-      entry.view.shape.push_back(static_cast<std::int64_t>(value));
+      tensor.shape.push_back(static_cast<std::int64_t>(value));
     }
     return true;
   }
 
   bool string(string_t& value) override {
-    if (place_ == Place::kMetadata) return true;
+    if (place_ == Place::kMetadata) {
+      *text_ = std::move(value);
+      return true;
+    }
     if (place_ != Place::kTensor || field_ != kDtype) return Unexpected();
-    entries_.back().dtype = FindDtype(&DtypeInfo::safetensors, value);
-    if (entries_.back().dtype == nullptr) Fail(Name() + " has unknown dtype " + Quoted(value));
+    Tensor& tensor = header_.tensors.back();
+    tensor.dtype = FindDtype(&DtypeInfo::safetensors, value);
+    if (tensor.dtype == nullptr) Fail(Name() + " has unknown dtype " + Quoted(value));
     return true;
   }
 
@@ -128,98 +128,109 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
 
   bool Unexpected() const {
-    Fail((entries_.empty() ? "it" : Name()) + " has a value that the format does not have there");
+    Fail((header_.tensors.empty() ? "it" : Name()) +
+         " has a value that the format does not have there");
   }
 
-  std::string Name() const { return "tensor " + Quoted(entries_.back().view.name); }
+  std::string Name() const { return "tensor " + Quoted(header_.tensors.back().name); }
 
   void Field(const std::string& key) {
-    Entry& entry = entries_.back();
+    Tensor& tensor = header_.tensors.back();
     bool again = false;
     if (key == "dtype") {
       field_ = kDtype;
-      again = entry.dtype != nullptr;
+      again = tensor.dtype != nullptr;
     } else if (key == "shape") {
       field_ = kShape;
-      again = std::exchange(entry.has_shape, true);
+      again = std::exchange(has_shape_, true);
     } else if (key == "data_offsets") {
       field_ = kOffsets;
-      again = !entry.offsets.empty();
+      again = !tensor.offsets.empty();
     } else {
       Fail(Name() + " has the unknown field " + Quoted(key));
     }
     if (again) Fail(Name() + " has " + key + " twice");
   }
 
-  std::vector<Entry> entries_;
+  SafetensorsHeader& header_;  // the caller's; outlives this
   std::unordered_set<std::string> names_;
-  std::unordered_set<std::string> metadata_;
+  std::string* text_ = nullptr;  // of the metadata's newest key
+  bool has_shape_ = false;       // the newest tensor
   Place place_ = Place::kStart;
   TensorField field_ = kDtype;
   bool in_metadata_ = false;
 };
 
-std::string_view HeaderOf(std::string_view file) {
-  if (file.size() < kPrefixBytes) {
-    throw FormatError("it is too short (" + std::to_string(file.size()) + " bytes)");
+}  // namespace
+
+std::string_view SafetensorsHeaderText(std::string_view file) {
+  if (file.size() < kSafetensorsPrefixBytes) {
+    throw DamagedError("it is too short (" + std::to_string(file.size()) + " bytes)");
   }
   std::uint64_t size = 0;
-  for (std::size_t i = 0; i < kPrefixBytes; ++i) {
+  for (std::size_t i = 0; i < kSafetensorsPrefixBytes; ++i) {
     size |= static_cast<std::uint64_t>(static_cast<unsigned char>(file[i])) << (8 * i);
   }
-  if (size > kMaxHeaderBytes || size > file.size() - kPrefixBytes) {
-    throw FormatError("it is too short for its header of " + std::to_string(size) +
-                      " bytes, or no safetensors file");
+  if (size > kMaxHeaderBytes || size > file.size() - kSafetensorsPrefixBytes) {
+    throw DamagedError("it is too short for its header of " + std::to_string(size) +
+                       " bytes, or no safetensors file");
   }
-  const std::string_view header = file.substr(kPrefixBytes, static_cast<std::size_t>(size));
-  if (header.empty() || header.front() != '{') throw FormatError("it is no safetensors file");
+  return file.substr(kSafetensorsPrefixBytes, static_cast<std::size_t>(size));
+}
+
+SafetensorsHeader ReadSafetensorsHeader(std::string_view file) {
+  SafetensorsHeader header;
+  header.text = SafetensorsHeaderText(file);
+  header.data = file.substr(kSafetensorsPrefixBytes + header.text.size());
+  if (header.text.empty() || header.text.front() != '{') {
+    throw FormatError("it is no safetensors file");
+  }
+  HeaderReader reader(&header);
+  json::sax_parse(header.text.begin(), header.text.end(), &reader);
   return header;
 }
 
-}  // namespace
-
-TensorIndex IndexSafetensors(std::string_view file) {
-  const std::string_view header = HeaderOf(file);
-  const std::string_view data = file.substr(kPrefixBytes + header.size());
-  HeaderReader reader;
-  json::sax_parse(header.begin(), header.end(), &reader);
-  std::vector<Entry> entries = reader.Take();
+TensorIndex IndexOf(SafetensorsHeader header) {
   // Stable, and empty tensors first, so that the order is always the same.
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const Entry& a, const Entry& b) { return a.offsets < b.offsets; });
-
+  std::stable_sort(header.tensors.begin(), header.tensors.end(),
+                   [](const Tensor& a, const Tensor& b) { return a.offsets < b.offsets; });
   TensorIndex index;
   std::uint64_t end = 0;  // of the tensors so far
-  for (Entry& entry : entries) {
-    TensorView& view = entry.view;
-    const std::string name = "tensor " + Quoted(view.name);
-    if (entry.offsets[0] != end) {
-      throw FormatError(name + " begins at byte " + std::to_string(entry.offsets[0]) +
-                        ", where the one before it ends at " + std::to_string(end));
+  for (Tensor& tensor : header.tensors) {
+    const std::string name = "tensor " + Quoted(tensor.name);
+    const std::uint64_t begin = tensor.offsets[0];
+    if (begin != end) {
+      throw DamagedError(name + " begins at byte " + std::to_string(begin) +
+                         ", where the one before it ends at " + std::to_string(end));
     }
-    if (entry.offsets[1] < end || entry.offsets[1] > data.size()) {
-      throw FormatError(name + " ends at byte " + std::to_string(entry.offsets[1]) + " of " +
-                        std::to_string(data.size()));
+    end = tensor.offsets[1];
+    if (end < begin || end > header.data.size()) {
+      throw DamagedError("it is too short: " + name + " ends at byte " + std::to_string(end) +
+                         " of " + std::to_string(header.data.size()));
     }
-    const std::uint64_t size = entry.offsets[1] - end;
-    view.strides = ContiguousStrides(view.shape);
+    const std::uint64_t size = end - begin;
+    TensorView view;
+    view.name = std::move(tensor.name);
     view.storage = index.storages.size();
-    CheckView(view, size / entry.dtype->size, entry.dtype->size);
-    std::uint64_t expected = entry.dtype->size;
+    view.strides = ContiguousStrides(tensor.shape);
+    view.shape = std::move(tensor.shape);
+    CheckView(view, size / tensor.dtype->size, tensor.dtype->size);
+    std::uint64_t expected = tensor.dtype->size;
     for (const std::int64_t extent : view.shape) expected *= static_cast<std::uint64_t>(extent);
     if (size != expected) {
-      throw FormatError(name + " has " + std::to_string(size) + " bytes, its shape needs " +
-                        std::to_string(expected));
+      throw DamagedError(name + " has " + std::to_string(size) + " bytes, its shape needs " +
+                         std::to_string(expected));
     }
-    index.storages.push_back({data.substr(end, size), entry.dtype->dtype});
+    index.storages.push_back({header.data.substr(begin, size), tensor.dtype->dtype});
     index.tensors.push_back(std::move(view));
-    end = entry.offsets[1];
   }
-  if (end != data.size()) {
-    throw FormatError("its tensors have " + std::to_string(end) + " bytes, but " +
-                      std::to_string(data.size()) + " follow its header");
+  if (end != header.data.size()) {
+    throw DamagedError("its tensors have " + std::to_string(end) + " bytes, but the file has " +
+                       std::to_string(header.data.size()) + " that follow its header");
   }
   return index;
 }
+
+TensorIndex IndexSafetensors(std::string_view file) { return IndexOf(ReadSafetensorsHeader(file)); }
 
 }  // namespace ddp::internal

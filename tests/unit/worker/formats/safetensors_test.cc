@@ -18,6 +18,7 @@ namespace ddp::internal {
 namespace safetensors_test {
 
 using ::testing::AnyOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 bool IsDamaged(const std::string& path) {
@@ -37,13 +38,17 @@ class SafetensorsTest : public ::testing::Test {
                                         {{"model.weight", "F32", {2, 2}}, floats_, sizeof(floats_)},
                                         {{"optim.0.step", "I64", {}}, &step_, sizeof(step_)},
                                         {{"model.none", "F32", {0, 4}}, floats_, 0}};
-    const std::string header = BuildHeader(&tensors, {{"step", "7"}});
+    Write(&tensors);
+    whole_ = test::ReadFile(path());
+  }
+
+  void Write(std::vector<TensorBytes>* tensors) const {
+    const std::string header = BuildHeader(tensors, {{"step", "7"}});
     std::vector<std::string_view> pieces = {header};
-    for (const TensorBytes& tensor : tensors) {
+    for (const TensorBytes& tensor : *tensors) {
       pieces.emplace_back(static_cast<const char*>(tensor.data), tensor.size);
     }
     WriteDurably(folder_.path(), "f", pieces);
-    whole_ = test::ReadFile(path());
   }
 
   std::string path() const { return folder_ / "f"; }
@@ -83,6 +88,18 @@ TEST_F(SafetensorsTest, ReadsBackWhatWasWritten) {
     }
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data) % DtypeSize(tensor.info.dtype), 0u);
   }
+}
+
+// Seen red: the empty one was taken for one that overlaps the next.
+TEST_F(SafetensorsTest, ReadsAnEmptyTensorInFrontOfOneWhoseNameComesBeforeItsOwn) {
+  std::vector<TensorBytes> tensors = {{{"b", "F32", {1}}, floats_, 4},
+                                      {{"c", "F32", {0}}, floats_, 0},
+                                      {{"a", "U8", {3}}, bytes_, 3}};
+  Write(&tensors);
+  const SafetensorsFile file = SafetensorsFile::Open(path());
+  std::vector<std::string> names;
+  for (const TensorBytes& tensor : file.tensors()) names.push_back(tensor.info.name);
+  EXPECT_THAT(names, ElementsAre("b", "c", "a"));
 }
 
 TEST_F(SafetensorsTest, FollowsThePublishedFormat) {
@@ -139,6 +156,13 @@ TEST_F(SafetensorsTest, RefusesAnotherFormatVersionWhichIsNoDamage) {
   EXPECT_EQ(Reason(), "its format version is 2, expected 1");
   Rewrite(std::string("\2\0\0\0\0\0\0\0{}", 10));  // of another program
   EXPECT_EQ(Reason(), "its format version is missing, expected 1");
+  EXPECT_FALSE(IsDamaged(path()));
+}
+
+TEST_F(SafetensorsTest, RefusesADtypeOfALaterVersionWhichIsNoDamage) {
+  std::vector<TensorBytes> tensors = {{{"a", "F4", {3}}, bytes_, 3}};
+  Write(&tensors);
+  EXPECT_THAT(Reason(), HasSubstr("unknown dtype 'F4'"));
   EXPECT_FALSE(IsDamaged(path()));
 }
 
