@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/src/data_parallel/own_time_clock.h"
+#include "worker/src/data_parallel/compute_time_clock.h"
 #include "worker/src/peers/straggler_watch.h"
 
 namespace ddp::internal {
@@ -34,7 +34,7 @@ class StragglerSummaries {
   StragglerSummaries(const StragglerSummaries&) = delete;
   StragglerSummaries& operator=(const StragglerSummaries&) = delete;
 
-  OwnTimeClock& clock() { return clock_; }
+  ComputeTimeClock& clock() { return clock_; }
 
   // An averaging backward is over on this rank.
   void StepEnded();
@@ -53,7 +53,7 @@ class StragglerSummaries {
   const Context& ctx_;
   int every_;
   const int exceptions_at_start_ = std::uncaught_exceptions();
-  OwnTimeClock clock_;
+  ComputeTimeClock clock_;
   std::int64_t steps_ = 0;
   std::vector<std::chrono::nanoseconds> window_;
 

@@ -53,13 +53,9 @@ void PadHeader(std::string* header, std::size_t size);
 // A file mapped into memory, read-only. Movable.
 class SafetensorsFile {
  public:
-  enum class Check {
-    kAll,        // structure, sizes, version and all hashes: reads the whole file
-    kStructure,  // all but the tensors' hashes: reads the header only
-  };
-
-  // Maps `path` and checks it. Throws FormatError.
-  static SafetensorsFile Open(const std::string& path, Check check = Check::kAll);
+  // Maps `path` and checks its structure, sizes, version and the hash of its header, but no tensor:
+  // that is Verify(). Throws FormatError.
+  static SafetensorsFile Open(const std::string& path);
 
   // In the order of their bytes, which follow one another without gaps.
   const std::vector<TensorBytes>& tensors() const { return tensors_; }

@@ -25,7 +25,7 @@
 #include "worker/src/agent/control_client.h"
 #include "worker/src/peers/activity.h"
 #include "worker/src/peers/lost_group.h"
-#include "worker/src/peers/peers.h"
+#include "worker/src/peers/rank_failure_detector.h"
 
 namespace ddp::internal {
 namespace {
@@ -76,8 +76,8 @@ void Classify(const std::exception& error, int rank, Failure* failure) {
 }  // namespace
 
 std::string Cause() {
-  const std::shared_ptr<Peers> peers = ProcessPeers();
-  const std::string cause = peers == nullptr ? "" : peers->Ask();
+  const std::shared_ptr<RankFailureDetector> detector = ProcessFailureDetector();
+  const std::string cause = detector == nullptr ? "" : detector->Ask();
   return cause.empty() ? kPeerHint : ". " + cause;
 }
 
@@ -115,7 +115,7 @@ void EndWithFailure(const std::exception_ptr& error) {
   }
   // The others need not guess; those of a collective are victims themselves, and have asked.
   if (failure.print && failure.kind != control::kErrorCollective) {
-    if (const auto peers = ProcessPeers()) peers->ReportError(failure.text);
+    if (const auto detector = ProcessFailureDetector()) detector->ReportError(failure.text);
   }
   ControlClient::Process().Send(control::kError, failure.kind + " " + failure.text);
   if (const char* const path = std::getenv(ddprun::env::kErrorFile)) {

@@ -26,7 +26,7 @@ std::string AddressKey(int rank);
 // Makes the process group, with all other ranks, for tensors on the CPU and on `device`. Of each
 // two ranks, Gloo lets one connect and the other one wait, for as long as a collective may take; so
 // where one cannot reach the other, that one fails at once, and the other one knows nothing of it.
-// Here that rank tells the others over ProcessPeers(), and no rank waits longer than
+// Here that rank tells the others over ProcessFailureDetector(), and no rank waits longer than
 // Options::init_timeout. Of addresses in errors it says whose they are.
 //
 // Throws CollectiveError. What is still waiting then is left behind on a thread of its own: the

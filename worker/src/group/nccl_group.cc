@@ -17,7 +17,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <vector>
 
-#include "worker/src/group/patient_connect.h"
+#include "worker/src/group/connect_with_deadline.h"
 #endif
 
 namespace ddp::internal {
@@ -33,7 +33,7 @@ NcclGroup ConnectNccl(const LaunchEnvironment& env, const Options& options, c10:
   const auto timeout = options.timeout;
   NcclGroup result;
   result.group =
-      ConnectPatiently(env, options.init_timeout, "", [nccl, env, store, device, timeout] {
+      ConnectWithDeadline(env, options.init_timeout, "", [nccl, env, store, device, timeout] {
         auto nccl_options = c10d::ProcessGroupNCCL::Options::create();
         nccl_options->timeout = timeout;
         *nccl = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, env.rank, env.world_size,

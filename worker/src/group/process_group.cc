@@ -20,7 +20,7 @@
 #include "worker/src/compat/compat.h"
 #include "worker/src/group/failure.h"
 #include "worker/src/group/nccl_group.h"
-#include "worker/src/peers/peers.h"
+#include "worker/src/peers/rank_failure_detector.h"
 
 namespace ddp::internal {
 namespace {
@@ -266,7 +266,8 @@ Group MakeGroup(const LaunchEnvironment& env, const Options& options, const std:
       result.carries_cpu_tensors = true;
       return;
     }
-    if (const auto peers = ProcessPeers()) peers->WatchForLoss(nullptr);  // for who waits here
+    // For a rank that waits here.
+    if (const auto detector = ProcessFailureDetector()) detector->WatchForLoss(nullptr);
     NcclGroup nccl = ConnectNccl(env, options, device, store);
     result.group = nccl.group;
     result.abort = std::move(nccl.abort);

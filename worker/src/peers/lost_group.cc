@@ -59,9 +59,9 @@ void NoteNewGroup() {
   TheNewest().fate = std::make_shared<Fate>();
 }
 
-void ActWhenLost(Peers* peers, LossPlan plan) {
-  if (peers == nullptr || plan.abort == nullptr) return;
-  peers->WatchForLoss([fate = Current(), plan = std::move(plan)] {
+void ActWhenLost(RankFailureDetector* detector, LossPlan plan) {
+  if (detector == nullptr || plan.abort == nullptr) return;
+  detector->WatchForLoss([fate = Current(), plan = std::move(plan)] {
     fate->lost = true;  // first: whoever sees the end of a kernel knows what it is worth
     std::thread([fate, plan] { CarryOut(fate, plan); }).detach();
   });

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <functional>
 
-#include "worker/src/peers/peers.h"
+#include "worker/src/peers/rank_failure_detector.h"
 
 namespace ddp::internal {
 
@@ -26,9 +26,9 @@ struct LossPlan {
 // A new group, which is well.
 void NoteNewGroup();
 
-// Has the plan carried out, on threads of its own, when a rank is lost. `peers` may be null: then
-// nobody tells, and NCCL's own watchdog is left.
-void ActWhenLost(Peers* peers, LossPlan plan);
+// Has the plan carried out, on threads of its own, when a rank is lost. `detector` may be null:
+// then nobody tells, and NCCL's own watchdog is left.
+void ActWhenLost(RankFailureDetector* detector, LossPlan plan);
 
 // From when this is known, which is before anything is aborted. Any thread.
 bool GroupIsLost();

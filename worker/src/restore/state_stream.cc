@@ -21,7 +21,7 @@
 #include "worker/contract/environment.h"
 #include "worker/src/group/failure.h"
 #include "worker/src/group/process_group.h"
-#include "worker/src/peers/peers.h"
+#include "worker/src/peers/rank_failure_detector.h"
 #include "worker/src/transfer/chunk_ring.h"
 #include "worker/src/transfer/state_links.h"
 #include "worker/src/transfer/state_route.h"
@@ -151,8 +151,8 @@ void ReadFile(const FoundState& state, const std::vector<StateChunk>& chunks, St
 // What fails on a rank that this one is not connected with reaches it over the ranks' own line
 // only.
 void ThrowIfAnotherFailed() {
-  const auto peers = ProcessPeers();
-  if (peers != nullptr && !peers->KnownCause().empty()) {
+  const auto detector = ProcessFailureDetector();
+  if (detector != nullptr && !detector->KnownCause().empty()) {
     throw std::runtime_error("another rank has failed");
   }
 }
@@ -209,7 +209,7 @@ std::string AddressOfRank(const Context& ctx, int rank) {
 void Stream(const Context& ctx, const FoundState& state, const std::vector<StateChunk>& chunks,
             StateSink* sink) {
   // Who waits for a ring has no connection that ends with its neighbour.
-  if (const auto peers = ProcessPeers()) peers->WatchForLoss(nullptr);
+  if (const auto detector = ProcessFailureDetector()) detector->WatchForLoss(nullptr);
   ChunkRing::Shape shape;
   shape.places = std::min(kPlaces, chunks.size());
   shape.place_bytes = LargestOf(chunks);

@@ -20,14 +20,14 @@
 #include "worker/src/agent/launch_environment.h"
 #include "worker/src/agent/standby.h"
 #include "worker/src/agent/stray_sigterm.h"
-#include "worker/src/base/kept_memory.h"
-#include "worker/src/base/short_slice.h"
+#include "worker/src/base/malloc_retention.h"
+#include "worker/src/base/time_slice.h"
 #include "worker/src/group/failure.h"
 #include "worker/src/group/nccl_group.h"
 #include "worker/src/group/process_group.h"
 #include "worker/src/peers/activity.h"
 #include "worker/src/peers/lost_group.h"
-#include "worker/src/peers/peers.h"
+#include "worker/src/peers/rank_failure_detector.h"
 #include "worker/src/run/warm_up.h"
 
 namespace ddp {
@@ -41,7 +41,8 @@ struct Context::State {
   c10::Device device{c10::kCPU};
   std::chrono::milliseconds timeout{};
   c10::intrusive_ptr<c10d::Store> store;
-  std::shared_ptr<internal::Peers> peers;  // null if there are none, or they cannot be reached
+  std::shared_ptr<internal::RankFailureDetector>
+      detector;  // null if there are none, or they cannot be reached
   internal::Group group;
   int exceptions_at_start = std::uncaught_exceptions();
 };
@@ -64,10 +65,10 @@ Context::~Context() {
     // Keeps the last references for ever: see the header.
     state_->group.group.release();
     state_->store.release();
-    return;  // ProcessPeers() lives on: what is being thrown may be a collective's error
+    return;  // ProcessFailureDetector() lives on: what is being thrown may be a collective's error
   }
-  internal::SetProcessPeers(nullptr);
-  state_->peers.reset();
+  internal::SetProcessFailureDetector(nullptr);
+  state_->detector.reset();
   state_->group = {};
   state_->store.reset();
   ControlClient::Process().Send(control::kBye, "1");
@@ -125,28 +126,29 @@ void IgnoreBrokenPipes() {
 }
 
 // Rank 0 publishes where it listens before it joins; nothing where it cannot.
-std::shared_ptr<internal::Peers> ListenForPeers(const internal::LaunchEnvironment& env,
-                                                c10d::Store* store) {
-  std::shared_ptr<internal::Peers> peers;
+std::shared_ptr<internal::RankFailureDetector> ListenForPeers(
+    const internal::LaunchEnvironment& env, c10d::Store* store) {
+  std::shared_ptr<internal::RankFailureDetector> detector;
   std::string contact;
   try {
-    peers = std::make_shared<internal::Peers>(env.world_size, internal::CurrentActivity);
-    contact = peers->contact();
+    detector =
+        std::make_shared<internal::RankFailureDetector>(env.world_size, internal::CurrentActivity);
+    contact = detector->contact();
   } catch (const std::exception&) {
     // Errors will name fewer causes.
   }
   store->set(kPeersKey, std::vector<std::uint8_t>(contact.begin(), contact.end()));
-  return peers;
+  return detector;
 }
 
-std::shared_ptr<internal::Peers> ConnectToPeers(const internal::LaunchEnvironment& env,
-                                                c10d::Store* store) {
+std::shared_ptr<internal::RankFailureDetector> ConnectToPeers(
+    const internal::LaunchEnvironment& env, c10d::Store* store) {
   try {
     const std::vector<std::uint8_t> contact = store->get(kPeersKey);
     if (contact.empty()) return nullptr;
-    return std::make_shared<internal::Peers>(env.master_addr,
-                                             std::string(contact.begin(), contact.end()), env.rank,
-                                             env.world_size, internal::CurrentActivity);
+    return std::make_shared<internal::RankFailureDetector>(
+        env.master_addr, std::string(contact.begin(), contact.end()), env.rank, env.world_size,
+        internal::CurrentActivity);
   } catch (const std::exception&) {
     return nullptr;  // as above
   }
@@ -181,27 +183,27 @@ Context init(const Options& options) {
   try {                                    // what may fail on one rank alone
     c10d::setDebugLevelFromEnvironment();  // as `import torch.distributed` does
     state->device = internal::ChooseDevice(options.device, state->backend, env);
-    const internal::ShortSlice of_gloos_threads;
+    const internal::ShortestTimeSlice of_gloos_threads;
     gloo_devices = internal::MakeGlooDevices(env);
     address = internal::AddressOf(gloo_devices);
   } catch (const std::exception& e) {
     internal::RefuseToJoin(env, e.what(), state->store.get());
     throw;
   }
-  if (!alone && env.rank == 0) state->peers = ListenForPeers(env, state->store.get());
+  if (!alone && env.rank == 0) state->detector = ListenForPeers(env, state->store.get());
   internal::WaitForAllRanks(env, options, state->backend, state->device, address,
                             state->store.get());
-  if (!alone && env.rank != 0) state->peers = ConnectToPeers(env, state->store.get());
-  internal::SetProcessPeers(state->peers);
+  if (!alone && env.rank != 0) state->detector = ConnectToPeers(env, state->store.get());
+  internal::SetProcessFailureDetector(state->detector);
   {
-    const internal::ShortSlice of_gloos_threads;
+    const internal::ShortestTimeSlice of_gloos_threads;
     state->group = internal::MakeGroup(env, options, state->backend, state->device, gloo_devices,
                                        state->store);
   }
   internal::LossPlan plan;
   plan.abort = state->group.abort;
   plan.end = internal::EndBecauseOfLoss;
-  internal::ActWhenLost(state->peers.get(), std::move(plan));
+  internal::ActWhenLost(state->detector.get(), std::move(plan));
   ControlClient::Process().Send(control::kReady, "1");
   ControlClient::Process().Send(control::kStandby, control::kAble);
   return Context(std::move(state));

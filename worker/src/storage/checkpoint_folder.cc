@@ -53,7 +53,7 @@ std::vector<StepFile> ListSteps(const std::string& directory) {
 
 bool IsReadable(const std::string& path) {
   try {
-    SafetensorsFile::Open(path, SafetensorsFile::Check::kStructure);
+    SafetensorsFile::Open(path);
     return true;
   } catch (const FormatError&) {
     return false;
@@ -120,8 +120,7 @@ bool CheckpointSearch::Next() {
   while (next_ < files_.size()) {
     const StepFile& file = files_[next_++];
     try {
-      file_ = std::make_unique<SafetensorsFile>(
-          SafetensorsFile::Open(file.path, SafetensorsFile::Check::kStructure));
+      file_ = std::make_unique<SafetensorsFile>(SafetensorsFile::Open(file.path));
       CheckStep(*file_, file.step);
       return true;
     } catch (const DamagedError& e) {
@@ -142,21 +141,6 @@ void CheckpointSearch::SetAside(const std::string& reason) {
                   (error ? "It cannot be renamed to " + aside + " (" + error.message() + ")"
                          : "Renamed it to " + aside) +
                   "; looking for an older one");
-}
-
-std::unique_ptr<SafetensorsFile> OpenNewestCheckpoint(const std::string& directory,
-                                                      std::string* path) {
-  CheckpointSearch search(0, {directory});
-  while (search.Next()) {
-    *path = search.path();
-    try {
-      for (std::size_t i = 0; i < search.file().tensors().size(); ++i) search.file().Verify(i);
-      return search.Take();
-    } catch (const DamagedError& e) {
-      search.SetAside(e.what());
-    }
-  }
-  return nullptr;
 }
 
 std::string SaveCheckpoint(const std::string& directory, CheckpointImage image,

@@ -81,8 +81,6 @@ class CheckpointSearch {
   const std::string& path() const { return files_[next_ - 1].path; }
   // Whether there are files that Next() has not looked at.
   bool MayHaveMore() const { return next_ < files_.size(); }
-  // Hands file() over.
-  std::unique_ptr<SafetensorsFile> Take() { return std::move(file_); }
 
   // Renames the file to `<name>.corrupt`, so that it is neither tried again nor taken for a
   // checkpoint, and a person can look at it. Warns.
@@ -94,11 +92,6 @@ class CheckpointSearch {
   std::size_t next_ = 0;
   std::unique_ptr<SafetensorsFile> file_;
 };
-
-// The first of a search in `directory` whose hashes are right, with its path in `*path`; nullptr if
-// there is none. Others are set aside.
-std::unique_ptr<SafetensorsFile> OpenNewestCheckpoint(const std::string& directory,
-                                                      std::string* path);
 
 // Keeps the file of `saved_step`, the keep_last - 1 next older ones that can be read, and those
 // that keep_every says, and removes the other readable ones that are older. A file that cannot be

@@ -26,7 +26,7 @@
 #include "worker/src/group/failure.h"
 #include "worker/src/group/nccl_group.h"
 #include "worker/src/group/process_group.h"
-#include "worker/src/peers/peers.h"
+#include "worker/src/peers/rank_failure_detector.h"
 #include "worker/src/state/state_image.h"
 
 namespace ddp {
@@ -76,7 +76,7 @@ TEST(LostGroupTest, AfterTheAbortNothingGoesOnFromWhatTheGpuHas) {
     const int code = RunSurvivor([](const Context& ctx) {
       auto net = std::make_shared<torch::nn::LinearImpl>(4, 4);
       Plan plan{std::chrono::milliseconds(0)};
-      internal::ActWhenLost(internal::ProcessPeers().get(), plan);
+      internal::ActWhenLost(internal::ProcessFailureDetector().get(), plan);
       EXPECT_TRUE(plan.aborted.get_future().get()) << "known before the first kernel ends";
       const auto names_rank1 = AllOf(HasSubstr("the collectives of the GPU were aborted"),
                                      HasSubstr("Rank 1 has ended without a word"));
@@ -109,7 +109,7 @@ TEST(LostGroupTest, WhoThrowsInTimeIsNotAborted) {
     exit(RunSurvivor([](const Context& ctx) {
       auto plan = std::make_shared<Plan>(kLong);
       plan->abort = [] { std::_Exit(98); };
-      internal::ActWhenLost(internal::ProcessPeers().get(), *plan);
+      internal::ActWhenLost(internal::ProcessFailureDetector().get(), *plan);
       barrier(ctx);  // over Gloo, which notices
       return 97;
     }));
@@ -129,7 +129,7 @@ TEST(LostGroupTest, AnErrorThatWasExplainedBeforeDoesNotUndoThePlan) {
       } catch (const CollectiveError&) {
       }
       Plan plan{std::chrono::milliseconds(0)};
-      internal::ActWhenLost(internal::ProcessPeers().get(), plan);
+      internal::ActWhenLost(internal::ProcessFailureDetector().get(), plan);
       plan.aborted.get_future().get();
       static_cast<void>(ctx);
       return 0;
@@ -150,7 +150,7 @@ TEST(LostGroupTest, WhoDoesNotComeBackIsEndedWithTheCause) {
       }
       plan.end = internal::EndBecauseOfLoss;
       plan.grace = plan.patience = std::chrono::milliseconds(50);
-      internal::ActWhenLost(internal::ProcessPeers().get(), plan);
+      internal::ActWhenLost(internal::ProcessFailureDetector().get(), plan);
       std::promise<void>().get_future().wait();
       return 97;
     }));
@@ -173,7 +173,7 @@ TEST(LostGroupTest, ARankThatLeavesIsNotLost) {
   plan.abort = plan.end = [] { std::_Exit(98); };
   plan.grace = std::chrono::milliseconds(0);
   const Context ctx = init();
-  internal::ActWhenLost(internal::ProcessPeers().get(), plan);
+  internal::ActWhenLost(internal::ProcessFailureDetector().get(), plan);
   barrier(ctx);
 }  // each leaves when it comes here
 
@@ -182,7 +182,7 @@ TEST(LostGroupTest, WithoutPeersOrAnythingToAbortThereIsNoPlan) {
   internal::LossPlan plan;
   plan.end = [] { std::_Exit(98); };
   plan.grace = plan.patience = std::chrono::milliseconds(0);
-  internal::Peers hub(2, [] { return internal::Activity{}; });
+  internal::RankFailureDetector hub(2, [] { return internal::Activity{}; });
   internal::ActWhenLost(&hub, plan);
   plan.abort = plan.end;
   internal::ActWhenLost(nullptr, plan);

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "tests/unit/worker/support/multi_rank.h"
-#include "worker/src/base/short_slice.h"
+#include "worker/src/base/time_slice.h"
 
 namespace ddp {
 namespace context_test {
@@ -104,7 +104,7 @@ TEST(ContextTest, ARankThatComesFirstNeedNotWaitASecond) {
 
 TEST(ContextTest, GloosThreadsInterruptThoseThatComputeAndTheProgramsOwnAreAsBefore) {
   if (StartedRanks(2)) return;
-  const std::uint64_t usual = internal::SliceOf();
+  const std::uint64_t usual = internal::TimeSliceOf();
   if (usual == 0) return;  // this kernel has no slices of threads' own
   const auto threads = [] {
     std::set<std::string> names;
@@ -115,10 +115,10 @@ TEST(ContextTest, GloosThreadsInterruptThoseThatComputeAndTheProgramsOwnAreAsBef
   };
   const auto before = threads();
   const Context ctx = init();
-  EXPECT_EQ(internal::SliceOf(), usual);
+  EXPECT_EQ(internal::TimeSliceOf(), usual);
   int of_gloo = 0;
   for (const std::string& thread : threads()) {
-    const std::uint64_t slice = internal::SliceOf(std::stoi(thread));
+    const std::uint64_t slice = internal::TimeSliceOf(std::stoi(thread));
     if (before.count(thread) != 0) {
       EXPECT_EQ(slice, usual);
     } else if (slice != 0 && slice < usual) {

@@ -15,6 +15,7 @@
 
 #include "tests/support/temp_dir.h"
 #include "tests/unit/worker/support/disk.h"
+#include "tests/unit/worker/support/newest_checkpoint.h"
 #include "worker/src/storage/checkpoint_writer.h"
 #include "worker/src/storage/durable_file.h"
 
@@ -76,10 +77,9 @@ CheckpointWriter::Events NoEvents() {
 // The step of the newest checkpoint that can be loaded, or -1; what was said is in `*said`.
 std::int64_t NewestStep(const std::string& folder, std::string* said) {
   ::testing::internal::CaptureStderr();
-  std::string path;
-  const auto file = OpenNewestCheckpoint(folder, &path);
+  const auto newest = test::FindNewest(folder);
   *said = ::testing::internal::GetCapturedStderr();
-  return file == nullptr ? -1 : std::stoll(file->metadata().at("step"));
+  return newest == nullptr ? -1 : std::stoll(newest->file().metadata().at("step"));
 }
 
 constexpr Survivors kSurvivors[] = {Survivors::kAll,

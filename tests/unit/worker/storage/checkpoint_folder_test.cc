@@ -10,6 +10,7 @@
 
 #include "tests/support/temp_dir.h"
 #include "tests/unit/worker/support/multi_rank.h"
+#include "tests/unit/worker/support/newest_checkpoint.h"
 #include "worker/src/storage/durable_file.h"
 
 namespace ddp::internal {
@@ -42,11 +43,10 @@ class CheckpointFolderTest : public ::testing::Test {
 
   // Opens the newest and returns the name of its file; what is said to stderr is in warnings_.
   std::string Newest() {
-    std::string path;
     ::testing::internal::CaptureStderr();
-    const auto file = OpenNewestCheckpoint(folder_.path(), &path);
+    const auto newest = test::FindNewest(folder_.path());
     warnings_ = ::testing::internal::GetCapturedStderr();
-    return file == nullptr ? "none" : fs::path(path).filename().string();
+    return newest == nullptr ? "none" : fs::path(newest->path()).filename().string();
   }
 
   std::vector<std::string> Files() const { return test::FilesIn(folder_.path()); }

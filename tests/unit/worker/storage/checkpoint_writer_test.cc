@@ -14,6 +14,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/unit/worker/support/disk.h"
 #include "tests/unit/worker/support/multi_rank.h"
+#include "tests/unit/worker/support/newest_checkpoint.h"
 
 namespace ddp::internal {
 namespace checkpoint_writer_test {
@@ -68,8 +69,7 @@ TEST_F(CheckpointWriterTest, SaysWhenACheckpointIsOnDisk) {
   EXPECT_EQ(status.durable_step, 7);
   EXPECT_EQ(status.durable_path, Path(7));
   EXPECT_FALSE(status.writing);
-  std::string newest;
-  EXPECT_NE(OpenNewestCheckpoint(folder_.path(), &newest), nullptr);
+  EXPECT_NE(test::FindNewest(folder_.path()), nullptr);
 }
 
 // As a GPU does, that copies the tensors while training goes on.

@@ -1,4 +1,4 @@
-#include "worker/src/base/kept_memory.h"
+#include "worker/src/base/malloc_retention.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // Where freed memory stays, and who decides.
-#include "worker/src/base/kept_memory.h"
+#include "worker/src/base/malloc_retention.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -10,7 +10,7 @@
 #include <string>
 
 namespace ddp::internal {
-namespace kept_memory_test {
+namespace malloc_retention_test {
 
 long PageFaults() {
   rusage usage{};
@@ -27,7 +27,7 @@ void AllocateAndFree() {
   std::free(memory);
 }
 
-TEST(KeptMemoryTest, WhatIsFreedIsThereForTheNextStepWithoutTheSystem) {
+TEST(MallocRetentionTest, WhatIsFreedIsThereForTheNextStepWithoutTheSystem) {
   ASSERT_TRUE(KeepFreedMemory([](const char*) -> const char* { return nullptr; }));
   AllocateAndFree();
   const long before = PageFaults();
@@ -35,7 +35,7 @@ TEST(KeptMemoryTest, WhatIsFreedIsThereForTheNextStepWithoutTheSystem) {
   EXPECT_LT(PageFaults() - before, 1000) << "each step takes 16384 pages";
 }
 
-TEST(KeptMemoryTest, MemoryTakenAheadIsThereForTheFirstStep) {
+TEST(MallocRetentionTest, MemoryTakenAheadIsThereForTheFirstStep) {
   ASSERT_TRUE(KeepFreedMemory([](const char*) -> const char* { return nullptr; }));
   TakeMemoryAhead(std::size_t{96} << 20);
   const long before = PageFaults();
@@ -43,7 +43,7 @@ TEST(KeptMemoryTest, MemoryTakenAheadIsThereForTheFirstStep) {
   EXPECT_LT(PageFaults() - before, 16) << "it takes 32 pages of 2 MiB, or 16384 of 4 KiB";
 }
 
-TEST(KeptMemoryTest, TheEnvironmentsOwnSettingsAreLeftAlone) {
+TEST(MallocRetentionTest, TheEnvironmentsOwnSettingsAreLeftAlone) {
   for (const std::string set : {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_",
                                 "MALLOC_MMAP_MAX_", "MALLOC_TOP_PAD_"}) {
     EXPECT_FALSE(KeepFreedMemory([&](const char* name) { return name == set ? "1" : nullptr; }))
@@ -58,5 +58,5 @@ TEST(KeptMemoryTest, TheEnvironmentsOwnSettingsAreLeftAlone) {
   EXPECT_TRUE(tunables("glibc.rtld.nns=4"));
 }
 
-}  // namespace kept_memory_test
+}  // namespace malloc_retention_test
 }  // namespace ddp::internal

@@ -1,4 +1,4 @@
-#include "worker/src/peers/peers.h"
+#include "worker/src/peers/rank_failure_detector.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@
 #include "worker/src/peers/peer_report.h"
 
 namespace ddp::internal {
-namespace peers_test {
+namespace rank_failure_detector_test {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -64,20 +64,20 @@ TEST(NameTheCauseTest, NamesEightAndCountsTheRest) {
 // A job inside this process. Ranks that have ended are null.
 struct Job {
   explicit Job(int size) : what(static_cast<std::size_t>(size), "is in barrier") {
-    peers.push_back(std::make_unique<Peers>(size, Where(0)));
+    peers.push_back(std::make_unique<RankFailureDetector>(size, Where(0)));
     for (int rank = 1; rank < size; ++rank) {
-      peers.push_back(
-          std::make_unique<Peers>("127.0.0.1", peers[0]->contact(), rank, size, Where(rank)));
+      peers.push_back(std::make_unique<RankFailureDetector>("127.0.0.1", peers[0]->contact(), rank,
+                                                            size, Where(rank)));
     }
   }
-  Peers::Where Where(int rank) {
+  RankFailureDetector::Where Where(int rank) {
     return [this, rank] { return Activity{what[static_cast<std::size_t>(rank)], {}}; };
   }
   std::vector<std::string> what;
-  std::vector<std::unique_ptr<Peers>> peers;
+  std::vector<std::unique_ptr<RankFailureDetector>> peers;
 };
 
-TEST(PeersTest, EveryRankGetsTheSameAnswerAtOnce) {
+TEST(RankFailureDetectorTest, EveryRankGetsTheSameAnswerAtOnce) {
   Job job(4);
   job.what[1] = "has not begun backward of step 7";
   const std::string expected =
@@ -89,18 +89,18 @@ TEST(PeersTest, EveryRankGetsTheSameAnswerAtOnce) {
   EXPECT_LT(steady_clock::now() - start, kPeerPatience) << "all have answered";
 }
 
-TEST(PeersTest, RankZeroCanAskToo) {
+TEST(RankFailureDetectorTest, RankZeroCanAskToo) {
   Job job(2);
   EXPECT_EQ(job.peers[0]->Ask(), "Rank 0 is in barrier (for 0.0 s), and so is 1 other.");
 }
 
-TEST(PeersTest, KnowsWhoFailedAndWithWhatText) {
+TEST(RankFailureDetectorTest, KnowsWhoFailedAndWithWhatText) {
   Job job(3);
   job.peers[1]->ReportError("cannot read\nthe data");
   EXPECT_THAT(job.peers[2]->Ask(), ::testing::StartsWith("Rank 1 failed: cannot read the data. "));
 }
 
-TEST(PeersTest, AnErrorOfRankZeroReachesTheOthersBeforeItEnds) {
+TEST(RankFailureDetectorTest, AnErrorOfRankZeroReachesTheOthersBeforeItEnds) {
   Job job(3);
   job.peers[0]->ReportError("out of memory");
   job.peers[0].reset();
@@ -108,7 +108,7 @@ TEST(PeersTest, AnErrorOfRankZeroReachesTheOthersBeforeItEnds) {
   EXPECT_EQ(job.peers[2]->Ask(), "Rank 0 failed: out of memory.");
 }
 
-TEST(PeersTest, KnowsWhoLeft) {
+TEST(RankFailureDetectorTest, KnowsWhoLeft) {
   Job job(3);
   job.peers[2].reset();
   EXPECT_THAT(job.peers[1]->Ask(), ::testing::StartsWith("Rank 2 has finished and left. "));
@@ -149,16 +149,16 @@ class Mute {
   ddprun::UniqueFd fd_;
 };
 
-TEST(PeersTest, ASilentRankIsNamedWhenPatienceIsOver) {
-  Peers hub(2, [] { return Activity{"is in barrier", {}}; });
+TEST(RankFailureDetectorTest, ASilentRankIsNamedWhenPatienceIsOver) {
+  RankFailureDetector hub(2, [] { return Activity{"is in barrier", {}}; });
   Mute rank1(hub.contact());
   const auto start = steady_clock::now();
   EXPECT_THAT(hub.Ask(), ::testing::StartsWith("Rank 1 does not answer: stopped, or cut off. "));
   EXPECT_GE(steady_clock::now() - start, kPeerPatience);
 }
 
-TEST(PeersTest, AClosedConnectionNeedsNoPatience) {
-  Peers hub(2, [] { return Activity{"is in barrier", {}}; });
+TEST(RankFailureDetectorTest, AClosedConnectionNeedsNoPatience) {
+  RankFailureDetector hub(2, [] { return Activity{"is in barrier", {}}; });
   auto rank1 = std::make_unique<Mute>(hub.contact());
   const auto start = steady_clock::now();
   auto answer = std::async(std::launch::async, [&] { return hub.Ask(); });
@@ -169,7 +169,7 @@ TEST(PeersTest, AClosedConnectionNeedsNoPatience) {
   EXPECT_LT(steady_clock::now() - start, kPeerPatience);
 }
 
-TEST(PeersTest, AMemberWhoseRankZeroIsGoneSaysSo) {
+TEST(RankFailureDetectorTest, AMemberWhoseRankZeroIsGoneSaysSo) {
   // A rank 0 that vanishes without BYE: a plain listener.
   ddprun::UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = {};
@@ -184,15 +184,15 @@ TEST(PeersTest, AMemberWhoseRankZeroIsGoneSaysSo) {
     EXPECT_EQ(send(connection.get(), "WELCOME\n", 8, MSG_NOSIGNAL), 8);
     return connection;
   });
-  Peers rank1("127.0.0.1", std::to_string(ntohs(address.sin_port)) + " token", 1, 2,
-              [] { return Activity{}; });
+  RankFailureDetector rank1("127.0.0.1", std::to_string(ntohs(address.sin_port)) + " token", 1, 2,
+                            [] { return Activity{}; });
   { const ddprun::UniqueFd closed = welcome.get(); }
   EXPECT_EQ(rank1.Ask(), "Rank 0 has ended, or can no longer be reached.");
 }
 
 // One that loss is told to.
 struct Watcher {
-  explicit Watcher(Peers& peers) {
+  explicit Watcher(RankFailureDetector& peers) {
     peers.WatchForLoss([this] { told.set_value(); });
   }
   bool IsTold() { return future.wait_for(std::chrono::seconds(10)) == std::future_status::ready; }
@@ -202,8 +202,8 @@ struct Watcher {
 };
 
 // As a restore in a job with NCCL does, whose collectives are still to be aborted afterwards.
-TEST(PeersTest, AWatchWithoutACallKeepsTheOneThatIsThere) {
-  Peers hub(2, [] { return Activity{}; });
+TEST(RankFailureDetectorTest, AWatchWithoutACallKeepsTheOneThatIsThere) {
+  RankFailureDetector hub(2, [] { return Activity{}; });
   auto rank1 = std::make_unique<Mute>(hub.contact());
   Watcher of_hub(hub);
   hub.WatchForLoss(nullptr);
@@ -213,10 +213,12 @@ TEST(PeersTest, AWatchWithoutACallKeepsTheOneThatIsThere) {
 }
 
 // Seen red without LookForLoss(): then nobody is told before one asks.
-TEST(PeersTest, WhoWatchesIsToldAtOnceThatARankHasEnded) {
-  Peers hub(3, [] { return Activity{"is in backward of step 3", {}}; });
+TEST(RankFailureDetectorTest, WhoWatchesIsToldAtOnceThatARankHasEnded) {
+  RankFailureDetector hub(3, [] { return Activity{"is in backward of step 3", {}}; });
   auto rank1 = std::make_unique<Mute>(hub.contact());
-  Peers rank2("127.0.0.1", hub.contact(), 2, 3, [] { return Activity{"is in barrier", {}}; });
+  RankFailureDetector rank2("127.0.0.1", hub.contact(), 2, 3, [] {
+    return Activity{"is in barrier", {}};
+  });
   Watcher of_hub(hub);
   Watcher of_rank2(rank2);
   EXPECT_EQ(rank1->ReadLine(), "WELCOME");
@@ -224,13 +226,13 @@ TEST(PeersTest, WhoWatchesIsToldAtOnceThatARankHasEnded) {
   rank1.reset();
   EXPECT_TRUE(of_hub.IsTold());
   EXPECT_TRUE(of_rank2.IsTold());
-  for (Peers* const peers : {&hub, &rank2}) {
-    EXPECT_THAT(peers->Ask(),
+  for (RankFailureDetector* const detector : {&hub, &rank2}) {
+    EXPECT_THAT(detector->Ask(),
                 ::testing::StartsWith("Rank 1 has ended without a word, as after a signal. "));
   }
 }
 
-TEST(PeersTest, WhoWatchesIsToldOfAnErrorAndOfNoLeave) {
+TEST(RankFailureDetectorTest, WhoWatchesIsToldOfAnErrorAndOfNoLeave) {
   Job job(4);
   Watcher of_rank0(*job.peers[0]);
   Watcher of_rank3(*job.peers[3]);
@@ -243,7 +245,7 @@ TEST(PeersTest, WhoWatchesIsToldOfAnErrorAndOfNoLeave) {
       ::testing::StartsWith("Rank 1 failed: cannot read the data. Rank 2 has finished and left. "));
 }
 
-TEST(PeersTest, WhoWatchesIsToldOfTheEndOfRankZeroUnlessItLeft) {
+TEST(RankFailureDetectorTest, WhoWatchesIsToldOfTheEndOfRankZeroUnlessItLeft) {
   Job well(2);
   Watcher of_the_well(*well.peers[1]);
   well.peers[0].reset();
@@ -257,10 +259,10 @@ TEST(PeersTest, WhoWatchesIsToldOfTheEndOfRankZeroUnlessItLeft) {
 }
 
 // That one rank asked, because of something of its own, is no loss; what comes after it may be one.
-TEST(PeersTest, WhoWatchesIsToldOfALossThatComesAfterAnAnswer) {
-  Peers hub(3, [] { return Activity{"is in barrier", {}}; });
+TEST(RankFailureDetectorTest, WhoWatchesIsToldOfALossThatComesAfterAnAnswer) {
+  RankFailureDetector hub(3, [] { return Activity{"is in barrier", {}}; });
   auto rank1 = std::make_unique<Mute>(hub.contact());
-  auto rank2 = std::make_unique<Peers>("127.0.0.1", hub.contact(), 2, 3, [] {
+  auto rank2 = std::make_unique<RankFailureDetector>("127.0.0.1", hub.contact(), 2, 3, [] {
     return Activity{"is in barrier", {}};
   });
   Watcher of_hub(hub);
@@ -272,7 +274,7 @@ TEST(PeersTest, WhoWatchesIsToldOfALossThatComesAfterAnAnswer) {
   EXPECT_TRUE(of_rank2.IsTold());
 }
 
-TEST(PeersTest, ConnectionsNoticeAHostThatIsGoneWithoutAWord) {
+TEST(RankFailureDetectorTest, ConnectionsNoticeAHostThatIsGoneWithoutAWord) {
   // The sockets of this process that are connected and kept alive, before and with a job of two.
   const auto kept_alive = [] {
     int count = 0;
@@ -296,8 +298,8 @@ TEST(PeersTest, ConnectionsNoticeAHostThatIsGoneWithoutAWord) {
   EXPECT_EQ(kept_alive(), before + 2) << "both ends";
 }
 
-TEST(PeersTest, WhoWatchesLateIsToldOfWhatWasBefore) {
-  Peers hub(2, [] { return Activity{"is in barrier", {}}; });
+TEST(RankFailureDetectorTest, WhoWatchesLateIsToldOfWhatWasBefore) {
+  RankFailureDetector hub(2, [] { return Activity{"is in barrier", {}}; });
   { const Mute rank1(hub.contact()); }
   EXPECT_THAT(hub.Ask(), ::testing::StartsWith("Rank 1 has ended without a word"));
   Watcher late(hub);
@@ -305,7 +307,7 @@ TEST(PeersTest, WhoWatchesLateIsToldOfWhatWasBefore) {
   Watcher later(hub);
   EXPECT_TRUE(later.IsToldSoFar());
 
-  Peers other(2, [] { return Activity{"is in barrier", {}}; });
+  RankFailureDetector other(2, [] { return Activity{"is in barrier", {}}; });
   {
     Mute rank1(other.contact());
     EXPECT_EQ(rank1.ReadLine(), "WELCOME");
@@ -314,8 +316,8 @@ TEST(PeersTest, WhoWatchesLateIsToldOfWhatWasBefore) {
   EXPECT_TRUE(of_other.IsTold());
 }
 
-TEST(PeersTest, StrangersAreCutOff) {
-  Peers hub(2, [] { return Activity{"is in barrier", {}}; });
+TEST(RankFailureDetectorTest, StrangersAreCutOff) {
+  RankFailureDetector hub(2, [] { return Activity{"is in barrier", {}}; });
   Mute wrong_token(hub.contact(), "HELLO 00000000000000000000000000000000 1\n");
   EXPECT_TRUE(wrong_token.IsClosed());
   const std::string token = hub.contact().substr(hub.contact().find(' ') + 1);
@@ -323,7 +325,8 @@ TEST(PeersTest, StrangersAreCutOff) {
   EXPECT_TRUE(wrong_rank.IsClosed());
   Mute endless(hub.contact(), std::string(3 * kMaxPeerLine, 'x'));
   EXPECT_TRUE(endless.IsClosed());
-  EXPECT_THROW(Peers("127.0.0.1", "1 token", 1, 2, [] { return Activity{}; }), std::runtime_error);
+  EXPECT_THROW(RankFailureDetector("127.0.0.1", "1 token", 1, 2, [] { return Activity{}; }),
+               std::runtime_error);
 }
 
 TEST(ActivityTest, SaysWhereTheProcessIs) {
@@ -347,5 +350,5 @@ TEST(ActivityTest, SaysWhereTheProcessIs) {
             "has finished backward of step 4 and is outside of collectives");
 }
 
-}  // namespace peers_test
+}  // namespace rank_failure_detector_test
 }  // namespace ddp::internal

@@ -1,6 +1,6 @@
-// Threads that answer at once.
-#ifndef DDPRUN_WORKER_SRC_BASE_SHORT_SLICE_H_
-#define DDPRUN_WORKER_SRC_BASE_SHORT_SLICE_H_
+// The scheduler's time slice of a thread: threads with a short one run as soon as they wake up.
+#ifndef DDPRUN_WORKER_SRC_BASE_TIME_SLICE_H_
+#define DDPRUN_WORKER_SRC_BASE_TIME_SLICE_H_
 
 #include <sys/types.h>
 
@@ -18,12 +18,12 @@ namespace ddp::internal {
 // of an all-reduce waits for. From 6.12 on, a thread may ask for a slice of its own (sched_setattr
 // with SCHED_OTHER and a runtime; needs no privilege), and one with a shorter slice interrupts. Its
 // share of the processor is the same as before. Older kernels ignore the wish.
-class ShortSlice {
+class ShortestTimeSlice {
  public:
-  ShortSlice();
-  ~ShortSlice();
-  ShortSlice(const ShortSlice&) = delete;
-  ShortSlice& operator=(const ShortSlice&) = delete;
+  ShortestTimeSlice();
+  ~ShortestTimeSlice();
+  ShortestTimeSlice(const ShortestTimeSlice&) = delete;
+  ShortestTimeSlice& operator=(const ShortestTimeSlice&) = delete;
 
  private:
   std::optional<std::uint64_t> before_;  // nanoseconds; nothing where nothing was changed
@@ -31,8 +31,8 @@ class ShortSlice {
 
 // The slice of a thread of this process, or of the calling one, in nanoseconds; 0 where the kernel
 // does not tell (before 6.12), or the thread has another policy than SCHED_OTHER.
-std::uint64_t SliceOf(pid_t thread = 0);
+std::uint64_t TimeSliceOf(pid_t thread = 0);
 
 }  // namespace ddp::internal
 
-#endif  // DDPRUN_WORKER_SRC_BASE_SHORT_SLICE_H_
+#endif  // DDPRUN_WORKER_SRC_BASE_TIME_SLICE_H_

@@ -1,4 +1,4 @@
-#include "worker/src/peers/peers.h"
+#include "worker/src/peers/rank_failure_detector.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -76,14 +76,14 @@ void WaitForWelcome(int fd) {
 
 }  // namespace
 
-struct Peers::Line {
+struct RankFailureDetector::Line {
   ddprun::UniqueFd socket;
   int rank = -1;  // at the other end; -1 until it has said
   std::string unread;
   bool closed = false;
 };
 
-Peers::Peers(int world_size, Where where)
+RankFailureDetector::RankFailureDetector(int world_size, Where where)
     : rank_(0), world_size_(world_size), where_(std::move(where)), token_(MakeToken()) {
   int port = 0;
   listener_ = ListenEverywhere(&port);
@@ -92,8 +92,8 @@ Peers::Peers(int world_size, Where where)
   Start();
 }
 
-Peers::Peers(const std::string& host, const std::string& contact, int rank, int world_size,
-             Where where)
+RankFailureDetector::RankFailureDetector(const std::string& host, const std::string& contact,
+                                         int rank, int world_size, Where where)
     : rank_(rank), world_size_(world_size), where_(std::move(where)), contact_(contact) {
   std::string_view rest = contact_;
   const std::string_view port = NextWord(&rest);
@@ -108,7 +108,7 @@ Peers::Peers(const std::string& host, const std::string& contact, int rank, int 
 }
 
 // Signals are for the program's own threads.
-void Peers::Start() {
+void RankFailureDetector::Start() {
   wake_ = ddprun::UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid()) ThrowErrno("eventfd");
   sigset_t all;
@@ -119,62 +119,62 @@ void Peers::Start() {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-Peers::~Peers() {
+RankFailureDetector::~RankFailureDetector() {
   if (!IsHub()) SendToHub("BYE");
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    stop_ = true;
+    requests_.stop = true;
   }
   Wake();
   thread_.join();
 }
 
-std::string Peers::Ask() {
+std::string RankFailureDetector::Ask() {
   if (!IsHub()) SendToHub("ASK");
   std::unique_lock<std::mutex> lock(mutex_);
-  ask_ = true;
+  requests_.ask = true;
   Wake();
   changed_.wait_for(lock, kPeerPatience + kSlack, [this] { return cause_.has_value(); });
   return cause_.value_or("");
 }
 
-std::string Peers::KnownCause() {
+std::string RankFailureDetector::KnownCause() {
   const std::lock_guard<std::mutex> lock(mutex_);
   return cause_.value_or("");
 }
 
-void Peers::ReportError(const std::string& text) {
+void RankFailureDetector::ReportError(const std::string& text) {
   if (!IsHub()) {
     SendToHub("ERROR " + text);
     return;
   }
   std::unique_lock<std::mutex> lock(mutex_);
-  error_ = text;
+  requests_.error = text;
   Wake();
   changed_.wait_for(lock, kSlack, [this] { return cause_.has_value(); });
 }
 
-void Peers::WatchForLoss(std::function<void()> on_loss) {
+void RankFailureDetector::WatchForLoss(std::function<void()> on_loss) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    watches_ = true;
-    if (!lost_ && on_loss != nullptr) on_loss_ = std::exchange(on_loss, nullptr);
+    loss_.on = true;
+    if (!loss_.lost && on_loss != nullptr) loss_.on_loss = std::exchange(on_loss, nullptr);
   }
   if (on_loss != nullptr) on_loss();
   Wake();
 }
 
-void Peers::Wake() {
+void RankFailureDetector::Wake() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
 }
 
-void Peers::SendToHub(const std::string& text) {
+void RankFailureDetector::SendToHub(const std::string& text) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (hub_socket_ >= 0) Send(hub_socket_, text);
 }
 
-void Peers::SendToAll(const std::string& text) {
+void RankFailureDetector::SendToAll(const std::string& text) {
   for (const auto& line : lines_) {
     if (line->rank > 0 && !line->closed) Send(line->socket.get(), text);
   }
@@ -182,13 +182,13 @@ void Peers::SendToAll(const std::string& text) {
 
 // ---- The thread ----
 
-void Peers::Run() {
+void RankFailureDetector::Run() {
   for (;;) {
     std::vector<pollfd> ready = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
     for (const auto& line : lines_) ready.push_back({line->socket.get(), POLLIN, 0});
     int timeout = -1;
-    if (asking_rank_.has_value()) {
-      const auto left = std::chrono::ceil<milliseconds>(deadline_ - steady_clock::now());
+    if (inquiry_.has_value()) {
+      const auto left = std::chrono::ceil<milliseconds>(inquiry_->deadline - steady_clock::now());
       timeout = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
     }
     if (poll(ready.data(), ready.size(), timeout) < 0 && errno != EINTR) return;
@@ -197,8 +197,8 @@ void Peers::Run() {
       if (ready[i].revents != 0) Receive(lines_[i - 2].get());
     }
     if (ready[1].revents != 0) Accept();
-    if (asking_rank_.has_value() && steady_clock::now() >= deadline_) {
-      Conclude(NameTheCause(reports_, *asking_rank_));
+    if (inquiry_.has_value() && steady_clock::now() >= inquiry_->deadline) {
+      Conclude(NameTheCause(reports_, inquiry_->asking_rank));
     }
     lines_.erase(
         std::remove_if(lines_.begin(), lines_.end(), [](const auto& line) { return line->closed; }),
@@ -209,30 +209,26 @@ void Peers::Run() {
 }
 
 // False: the owner wants the thread to end.
-bool Peers::ObeyOwner() {
+bool RankFailureDetector::ObeyOwner() {
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t taken = read(wake_.get(), &count, sizeof(count));
-  bool stop = false;
-  bool ask = false;
-  std::optional<std::string> error;
+  Requests requests;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    stop = stop_;
-    ask = std::exchange(ask_, false);
-    error = std::exchange(error_, std::nullopt);
+    std::swap(requests, requests_);
   }
-  if (!IsHub()) return !stop;
-  if (error.has_value()) {
+  if (!IsHub()) return !requests.stop;
+  if (const auto& error = requests.error; error.has_value()) {
     Conclude("Rank 0 failed: " + *error + (error->ends_with('.') ? "" : "."));
     reports_[0] = {State::kFailed, *error, {}};
-  } else if (ask) {
+  } else if (requests.ask) {
     BeginAsking(0);
   }
-  if (stop) SendToAll("BYE");
-  return !stop;
+  if (requests.stop) SendToAll("BYE");
+  return !requests.stop;
 }
 
-void Peers::Accept() {
+void RankFailureDetector::Accept() {
   ddprun::UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.valid() || lines_.size() >= static_cast<std::size_t>(world_size_) + kMostStrangers) {
     return;
@@ -242,7 +238,7 @@ void Peers::Accept() {
   lines_.back()->socket = std::move(socket);
 }
 
-void Peers::Receive(Line* line) {
+void RankFailureDetector::Receive(Line* line) {
   char bytes[kMaxPeerLine];
   const ssize_t size = recv(line->socket.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -259,7 +255,7 @@ void Peers::Receive(Line* line) {
   if (line->unread.size() > kMaxPeerLine) line->closed = true;
 }
 
-void Peers::HandleLine(Line* from, const std::string& text) {
+void RankFailureDetector::HandleLine(Line* from, const std::string& text) {
   std::string_view rest = text;
   const std::string_view verb = NextWord(&rest);
   if (!IsHub()) {
@@ -296,7 +292,7 @@ void Peers::HandleLine(Line* from, const std::string& text) {
   ConcludeIfDone();
 }
 
-void Peers::HandleHello(Line* from, const std::string& text) {
+void RankFailureDetector::HandleHello(Line* from, const std::string& text) {
   std::string_view rest = text;
   const bool known = NextWord(&rest) == "HELLO" && NextWord(&rest) == token_;
   const std::optional<int> rank = known ? Number(rest, 1, world_size_ - 1) : std::nullopt;
@@ -309,12 +305,12 @@ void Peers::HandleHello(Line* from, const std::string& text) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (cause_.has_value()) Send(from->socket.get(), "CAUSE " + *cause_);
-    if (lost_) Send(from->socket.get(), "LOST");
+    if (loss_.lost) Send(from->socket.get(), "LOST");
   }
-  if (asking_rank_.has_value()) Send(from->socket.get(), "WHERE");
+  if (inquiry_.has_value()) Send(from->socket.get(), "WHERE");
 }
 
-void Peers::HandleEnd(Line* line) {
+void RankFailureDetector::HandleEnd(Line* line) {
   line->closed = true;
   if (!IsHub()) {
     {
@@ -332,32 +328,31 @@ void Peers::HandleEnd(Line* line) {
   ConcludeIfDone();
 }
 
-void Peers::BeginAsking(int asking_rank) {
-  if (asking_rank_.has_value()) return;
+void RankFailureDetector::BeginAsking(int asking_rank) {
+  if (inquiry_.has_value()) return;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (cause_.has_value()) return;  // all ranks have it
   }
-  asking_rank_ = asking_rank;
-  deadline_ = steady_clock::now() + kPeerPatience;
-  const Activity own = where_();
-  reports_[0] = {State::kAnswered, own.what, own.age};
+  inquiry_ = {asking_rank, steady_clock::now() + kPeerPatience};
+  const Activity activity = where_();
+  reports_[0] = {State::kAnswered, activity.what, activity.age};
   SendToAll("WHERE");
   ConcludeIfDone();
 }
 
-void Peers::ConcludeIfDone() {
-  if (!asking_rank_.has_value()) return;
+void RankFailureDetector::ConcludeIfDone() {
+  if (!inquiry_.has_value()) return;
   const auto silent = [](const PeerReport& report) { return report.state == State::kSilent; };
   if (std::none_of(reports_.begin(), reports_.end(), silent)) {
-    Conclude(NameTheCause(reports_, *asking_rank_));
+    Conclude(NameTheCause(reports_, inquiry_->asking_rank));
   }
 }
 
-void Peers::LookForLoss() {
+void RankFailureDetector::LookForLoss() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!watches_ || lost_) return;
+    if (!loss_.on || loss_.lost) return;
   }
   const auto lost = [](const PeerReport& report) {
     return report.state == State::kEnded || report.state == State::kFailed;
@@ -367,21 +362,21 @@ void Peers::LookForLoss() {
   BeginAsking(0);
 }
 
-void Peers::NoticeLoss() {
+void RankFailureDetector::NoticeLoss() {
   std::function<void()> on_loss;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (lost_) return;
-    lost_ = true;
-    on_loss = std::exchange(on_loss_, nullptr);
+    if (loss_.lost) return;
+    loss_.lost = true;
+    on_loss = std::exchange(loss_.on_loss, nullptr);
   }
   if (IsHub()) SendToAll("LOST");
   if (on_loss != nullptr) on_loss();
 }
 
 // The first conclusion stands: what ranks do after it follows from it.
-void Peers::Conclude(const std::string& cause) {
-  asking_rank_.reset();
+void RankFailureDetector::Conclude(const std::string& cause) {
+  inquiry_.reset();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (cause_.has_value()) return;
@@ -391,31 +386,31 @@ void Peers::Conclude(const std::string& cause) {
   changed_.notify_all();
 }
 
-// ---- The process's own ----
+// ---- The process's detector ----
 
 namespace {
 
-struct ProcessOwn {
+struct Shared {
   std::mutex mutex;
-  std::shared_ptr<Peers> peers;  // guarded by mutex
+  std::shared_ptr<RankFailureDetector> detector;  // guarded by mutex
 };
 
 // Never destroyed: errors are reported until the very end.
-ProcessOwn& TheOwner() {
-  static ProcessOwn* const own = new ProcessOwn;
-  return *own;
+Shared& OfProcess() {
+  static Shared* const shared = new Shared;
+  return *shared;
 }
 
 }  // namespace
 
-std::shared_ptr<Peers> ProcessPeers() {
-  const std::lock_guard<std::mutex> lock(TheOwner().mutex);
-  return TheOwner().peers;
+std::shared_ptr<RankFailureDetector> ProcessFailureDetector() {
+  const std::lock_guard<std::mutex> lock(OfProcess().mutex);
+  return OfProcess().detector;
 }
 
-void SetProcessPeers(std::shared_ptr<Peers> peers) {
-  const std::lock_guard<std::mutex> lock(TheOwner().mutex);
-  TheOwner().peers.swap(peers);
+void SetProcessFailureDetector(std::shared_ptr<RankFailureDetector> detector) {
+  const std::lock_guard<std::mutex> lock(OfProcess().mutex);
+  OfProcess().detector.swap(detector);
 }
 
 }  // namespace ddp::internal

@@ -1,4 +1,4 @@
-#include "worker/src/data_parallel/own_time_clock.h"
+#include "worker/src/data_parallel/compute_time_clock.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -27,12 +27,12 @@ nanoseconds Between(c10d::Timer& timer, Mark begin, Mark end) {
 
 }  // namespace
 
-OwnTimeClock::OwnTimeClock(c10::Device device)
+ComputeTimeClock::ComputeTimeClock(c10::Device device)
     : on_gpu_(!device.is_cpu()), steps_(on_gpu_ ? kStepsOfGpu : 1) {
   for (Step& step : steps_) step.timer = c10d::TimerRegistry()->Create(device.type(), device);
 }
 
-std::optional<nanoseconds> OwnTimeClock::TimeOf(Step& step, bool on_gpu) {
+std::optional<nanoseconds> ComputeTimeClock::TimeOf(Step& step, bool on_gpu) {
   if (!step.has_begun || !step.has_bucket) return std::nullopt;
   nanoseconds collectives = step.in_collectives_at_bucket - step.in_collectives_at_begin;
   if (on_gpu) {
@@ -42,7 +42,7 @@ std::optional<nanoseconds> OwnTimeClock::TimeOf(Step& step, bool on_gpu) {
   return std::max(Between(*step.timer, kBegin, kBucket) - collectives, nanoseconds(0));
 }
 
-std::optional<nanoseconds> OwnTimeClock::CommunicationEnded() {
+std::optional<nanoseconds> ComputeTimeClock::CommunicationEnded() {
   if (Step& ended = steps_[now_]; !on_gpu_ && ended.has_bucket) {
     // For the clocks of other models: what they measure has this backward's wait in it.
     ended.timer->record(kEnd);
@@ -61,7 +61,7 @@ std::optional<nanoseconds> OwnTimeClock::CommunicationEnded() {
   return time;
 }
 
-void OwnTimeClock::FirstBucketReady() {
+void ComputeTimeClock::FirstBucketReady() {
   Step& step = steps_[now_];
   if (!step.has_begun) return;
   step.timer->record(kBucket);
@@ -69,17 +69,17 @@ void OwnTimeClock::FirstBucketReady() {
   step.in_collectives_at_bucket = TimeInCollectives();
 }
 
-void OwnTimeClock::BroadcastBegins() {
+void ComputeTimeClock::BroadcastBegins() {
   if (on_gpu_ && steps_[now_].has_begun) steps_[now_].timer->record(kBroadcastBegin);
 }
 
-void OwnTimeClock::BroadcastEnded() {
+void ComputeTimeClock::BroadcastEnded() {
   Step& step = steps_[now_];
   if (!on_gpu_ || !step.has_begun) return;
   step.timer->record(kBroadcastEnd);
   step.has_broadcast = true;
 }
 
-void OwnTimeClock::Skip() { steps_[now_].has_begun = false; }
+void ComputeTimeClock::Skip() { steps_[now_].has_begun = false; }
 
 }  // namespace ddp::internal

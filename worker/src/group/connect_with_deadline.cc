@@ -1,4 +1,4 @@
-#include "worker/src/group/patient_connect.h"
+#include "worker/src/group/connect_with_deadline.h"
 
 #include <ddp/errors.h>
 
@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "worker/src/group/failure.h"
-#include "worker/src/peers/peers.h"
+#include "worker/src/peers/rank_failure_detector.h"
 
 namespace ddp::internal {
 namespace {
@@ -59,18 +59,18 @@ std::string Seconds(milliseconds time) {
 
 // Why this rank gives up, after telling the others where it is the first to know.
 std::string Complaint(const std::string& error) {
-  const std::shared_ptr<Peers> peers = ProcessPeers();
-  if (peers == nullptr) return error + Cause();
-  const std::string known = peers->KnownCause();
+  const std::shared_ptr<RankFailureDetector> detector = ProcessFailureDetector();
+  if (detector == nullptr) return error + Cause();
+  const std::string known = detector->KnownCause();
   if (!known.empty()) return error + ". " + known;
-  peers->ReportError(error);
-  peers->Ask();
+  detector->ReportError(error);
+  detector->Ask();
   return error;
 }
 
 }  // namespace
 
-c10::intrusive_ptr<c10d::ProcessGroup> ConnectPatiently(
+c10::intrusive_ptr<c10d::ProcessGroup> ConnectWithDeadline(
     const LaunchEnvironment& env, milliseconds limit, const std::string& hint,
     std::function<c10::intrusive_ptr<c10d::ProcessGroup>()> connect) {
   const auto attempt = std::make_shared<Attempt>();
@@ -78,13 +78,13 @@ c10::intrusive_ptr<c10d::ProcessGroup> ConnectPatiently(
   std::thread thread(Connect, attempt);
 
   auto deadline = steady_clock::now() + limit;
-  const std::shared_ptr<Peers> peers = ProcessPeers();
+  const std::shared_ptr<RankFailureDetector> detector = ProcessFailureDetector();
   std::unique_lock<std::mutex> lock(attempt->mutex);
   std::string cause;
   while (!attempt->done && steady_clock::now() < deadline) {
     attempt->changed.wait_for(lock, kLookAround);
-    if (attempt->done || peers == nullptr || !cause.empty()) continue;
-    cause = peers->KnownCause();
+    if (attempt->done || detector == nullptr || !cause.empty()) continue;
+    cause = detector->KnownCause();
     if (!cause.empty()) deadline = std::min(deadline, steady_clock::now() + kGrace);
   }
   const bool done = attempt->done;

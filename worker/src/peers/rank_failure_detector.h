@@ -1,5 +1,5 @@
-// A line between the ranks beside the collectives, for the one question that those cannot answer:
-// when one fails, who is missing, and why?
+// Finds out which rank failed, and why, when a collective fails: collectives themselves do not
+// tell. The ranks have connections of their own for it.
 //
 // Rank 0 listens; every other rank keeps one connection to it, on which nothing is said while all
 // is well. A rank whose collective failed asks; rank 0 asks everyone what they are doing, sees
@@ -17,8 +17,8 @@
 //              LOST                      a rank has failed, or ended without BYE: WatchForLoss()
 //
 // Lines end in \n and are at most kMaxPeerLine bytes long; longer text is cut.
-#ifndef DDPRUN_WORKER_SRC_PEERS_PEERS_H_
-#define DDPRUN_WORKER_SRC_PEERS_PEERS_H_
+#ifndef DDPRUN_WORKER_SRC_PEERS_RANK_FAILURE_DETECTOR_H_
+#define DDPRUN_WORKER_SRC_PEERS_RANK_FAILURE_DETECTOR_H_
 
 #include <chrono>
 #include <condition_variable>
@@ -42,20 +42,22 @@ inline constexpr std::size_t kMaxPeerLine = 2000;
 // How long rank 0 waits for answers; a rank that has none by then is called silent.
 inline constexpr std::chrono::milliseconds kPeerPatience(1000);
 
-// One rank's end. Ask(), KnownCause() and ReportError() from any thread; the rest from its owner's.
-class Peers {
+// One rank's end of it. Ask(), KnownCause() and ReportError() from any thread; the rest from its
+// owner's.
+class RankFailureDetector {
  public:
   using Where = std::function<Activity()>;  // called on a thread of this class
 
   // Rank 0's: listens at every address of this host, any port. Throws std::system_error.
-  Peers(int world_size, Where where);
+  RankFailureDetector(int world_size, Where where);
   // The others': connects to rank 0 at `host`; `contact` is what rank 0's contact() says. Throws
   // std::runtime_error where that fails, or takes more than a few seconds.
-  Peers(const std::string& host, const std::string& contact, int rank, int world_size, Where where);
+  RankFailureDetector(const std::string& host, const std::string& contact, int rank, int world_size,
+                      Where where);
   // Says BYE; waits for nobody.
-  ~Peers();
-  Peers(const Peers&) = delete;
-  Peers& operator=(const Peers&) = delete;
+  ~RankFailureDetector();
+  RankFailureDetector(const RankFailureDetector&) = delete;
+  RankFailureDetector& operator=(const RankFailureDetector&) = delete;
 
   const std::string& contact() const { return contact_; }  // "<port> <token>"
 
@@ -80,6 +82,25 @@ class Peers {
 
  private:
   struct Line;  // a connection and its unfinished line
+
+  // The hub has asked all ranks what they are doing.
+  struct Inquiry {
+    int asking_rank = 0;
+    std::chrono::steady_clock::time_point deadline;
+  };
+
+  // From the owner to the thread, which takes them all at once. All but `stop` are the hub's.
+  struct Requests {
+    bool stop = false;
+    bool ask = false;
+    std::optional<std::string> error;
+  };
+
+  struct LossWatch {
+    bool on = false;
+    bool lost = false;              // a rank; noticed by the hub only if it watches
+    std::function<void()> on_loss;  // null: called, or there is none
+  };
 
   void Start();
   void Wake();
@@ -112,29 +133,24 @@ class Peers {
   // The thread's alone.
   std::vector<std::unique_ptr<Line>> lines_;  // of the hub: to the ranks; else one: to the hub
   std::vector<PeerReport> reports_;           // the hub's, by rank
-  std::optional<int> asking_rank_;            // while answers are awaited
-  std::chrono::steady_clock::time_point deadline_;
+  std::optional<Inquiry> inquiry_;            // the hub's, while answers are awaited
   bool hub_left_ = false;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
   int hub_socket_ = -1;  // of lines_[0]; -1 on the hub
-  bool stop_ = false;
-  bool ask_ = false;                  // the hub's own request to its thread
-  std::optional<std::string> error_;  // likewise
+  Requests requests_;
   std::optional<std::string> cause_;
-  bool watches_ = false;
-  bool lost_ = false;              // a rank; noticed by the hub only if it watches
-  std::function<void()> on_loss_;  // null: called, or there is none
+  LossWatch loss_;
 
   std::thread thread_;  // the last member: runs while all others live
 };
 
 // The process's own, for errors that come up far from its Context; null where there is none.
-std::shared_ptr<Peers> ProcessPeers();
-void SetProcessPeers(std::shared_ptr<Peers> peers);
+std::shared_ptr<RankFailureDetector> ProcessFailureDetector();
+void SetProcessFailureDetector(std::shared_ptr<RankFailureDetector> detector);
 
 }  // namespace ddp::internal
 
-#endif  // DDPRUN_WORKER_SRC_PEERS_PEERS_H_
+#endif  // DDPRUN_WORKER_SRC_PEERS_RANK_FAILURE_DETECTOR_H_

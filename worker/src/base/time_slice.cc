@@ -1,4 +1,4 @@
-#include "worker/src/base/short_slice.h"
+#include "worker/src/base/time_slice.h"
 
 #include <sched.h>
 #include <sys/syscall.h>
@@ -39,17 +39,17 @@ bool SetSlice(std::uint64_t nanoseconds) {
 
 }  // namespace
 
-std::uint64_t SliceOf(pid_t thread) {
+std::uint64_t TimeSliceOf(pid_t thread) {
   Attributes attributes;
   return Get(thread, &attributes) ? attributes.runtime : 0;
 }
 
-ShortSlice::ShortSlice() {
-  const std::uint64_t before = SliceOf();
+ShortestTimeSlice::ShortestTimeSlice() {
+  const std::uint64_t before = TimeSliceOf();
   if (SetSlice(kShortest)) before_ = before;
 }
 
-ShortSlice::~ShortSlice() {
+ShortestTimeSlice::~ShortestTimeSlice() {
   if (before_.has_value()) SetSlice(*before_);
 }
 

@@ -1,6 +1,6 @@
-// Memory that is freed stays with the process.
-#ifndef DDPRUN_WORKER_SRC_BASE_KEPT_MEMORY_H_
-#define DDPRUN_WORKER_SRC_BASE_KEPT_MEMORY_H_
+// malloc keeps freed memory in the process instead of returning it to the kernel.
+#ifndef DDPRUN_WORKER_SRC_BASE_MALLOC_RETENTION_H_
+#define DDPRUN_WORKER_SRC_BASE_MALLOC_RETENTION_H_
 
 #include <cstddef>
 #include <functional>
@@ -29,4 +29,4 @@ void TakeMemoryAhead(std::size_t bytes);
 
 }  // namespace ddp::internal
 
-#endif  // DDPRUN_WORKER_SRC_BASE_KEPT_MEMORY_H_
+#endif  // DDPRUN_WORKER_SRC_BASE_MALLOC_RETENTION_H_

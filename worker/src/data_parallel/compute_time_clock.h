@@ -1,12 +1,12 @@
-// How long a rank computes on its own in each training step: from the end of the communication of
-// one step to the first gradient bucket of the next, without the collectives in between.
+// How long a rank computes in each training step, collectives excluded: from the end of the
+// communication of one step to the first gradient bucket of the next.
 //
 // On the CPU by the host's clock, less TimeInCollectives(). On a GPU by events on its streams, for
 // the host runs ahead of it; only the broadcast of buffers is left out there.
 //
 // Used in turns by the thread that runs the steps and by autograd's, never at once.
-#ifndef DDPRUN_WORKER_SRC_DATA_PARALLEL_OWN_TIME_CLOCK_H_
-#define DDPRUN_WORKER_SRC_DATA_PARALLEL_OWN_TIME_CLOCK_H_
+#ifndef DDPRUN_WORKER_SRC_DATA_PARALLEL_COMPUTE_TIME_CLOCK_H_
+#define DDPRUN_WORKER_SRC_DATA_PARALLEL_COMPUTE_TIME_CLOCK_H_
 
 #include <c10/core/Device.h>
 
@@ -19,10 +19,10 @@
 
 namespace ddp::internal {
 
-class OwnTimeClock {
+class ComputeTimeClock {
  public:
   // `device`: where gradients are.
-  explicit OwnTimeClock(c10::Device device);
+  explicit ComputeTimeClock(c10::Device device);
 
   // A step's communication is over, and the next step begins. Returns the time of a step: on the
   // CPU of the one that has ended, on a GPU of an earlier one, so that nobody waits for the GPU;
@@ -58,4 +58,4 @@ class OwnTimeClock {
 
 }  // namespace ddp::internal
 
-#endif  // DDPRUN_WORKER_SRC_DATA_PARALLEL_OWN_TIME_CLOCK_H_
+#endif  // DDPRUN_WORKER_SRC_DATA_PARALLEL_COMPUTE_TIME_CLOCK_H_
