@@ -35,6 +35,7 @@ inline constexpr std::size_t kMaxVictims = 64;
 
 // ---- defaults ----
 
+inline constexpr char kUnnamedJob[] = "none";      // torchrun's; stays so in JSON and in paths
 inline constexpr int kDefaultPort = 29'400;        // of a rendezvous; torchrun's
 inline constexpr int kDefaultMasterPort = 29'500;  // in static mode; torchrun's
 inline constexpr std::chrono::milliseconds kDefaultJoinTimeout = std::chrono::minutes(10);
