@@ -116,7 +116,7 @@ Finding Gpus(const JobConfig& config, const NodeFacts& facts) {
           absl::StrCat(text, ", for ", config.nproc_per_node, " workers: some share one")};
 }
 
-Finding Command(const JobConfig& config, const NodeFacts& facts) {
+Finding Program(const JobConfig& config, const NodeFacts& facts) {
   if (config.command.empty()) return {Level::kOk, "command", "none was given"};
   if (!facts.program.executable.ok()) {
     return {Level::kFailure, "command", std::string(facts.program.executable.message())};
@@ -170,7 +170,7 @@ const char* ToString(Level level) {
 std::vector<Finding> JudgeNode(const JobConfig& config, const NodeFacts& facts) {
   return {Address(config, facts), Rendezvous(config, facts), Ports(facts),
           ClockOffset(facts),     OpenFiles(facts),          LockedMemory(facts),
-          SharedMemory(facts),    Gpus(config, facts),       Command(config, facts),
+          SharedMemory(facts),    Gpus(config, facts),       Program(config, facts),
           Folders(facts),         Credentials(config, facts)};
 }
 
