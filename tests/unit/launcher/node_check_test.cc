@@ -225,7 +225,7 @@ TEST(NodeFactsTest, WithoutAJobItIsTheAddressForOthersThatMatters) {
 TEST(NodeFactsTest, AScriptThatIsNotThereIsNamed) {
   JobConfig config;
   config.command = {"python3", "-u", "/no/such/train.py"};
-  EXPECT_EQ(LookAtNode(config, PosixHost()).command.message(),
+  EXPECT_EQ(LookAtNode(config, PosixHost()).program.executable.message(),
             "/no/such/train.py: No such file or directory");
 }
 
