@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "launcher/os/file_util.h"
 #include "rendezvous/core/root_cause.h"
+#include "rendezvous/core/words.h"
 #include "rendezvous/json/failed_checkpoints_json.h"
 #include "rendezvous/json/restart_times_json.h"
 #include "rendezvous/json/restore_json.h"
@@ -53,7 +54,8 @@ std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportCon
   }
   if (verdict.outcome == "succeeded") {
     if (!verdict.earlier.empty()) {
-      lines.push_back(absl::StrCat("job ", context.job, " succeeded after ", verdict.restarts_used,
+      lines.push_back(absl::StrCat(NameOfJob(context.job), " succeeded after ",
+                                   verdict.restarts_used,
                                    verdict.restarts_used == 1 ? " restart" : " restarts"));
     }
     return lines;
@@ -77,7 +79,7 @@ std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportCon
           })));
     }
   }
-  lines.push_back(absl::StrCat("job ", context.job, " ", verdict.outcome, ": ", verdict.reason));
+  lines.push_back(absl::StrCat(NameOfJob(context.job), " ", verdict.outcome, ": ", verdict.reason));
   lines.push_back(absl::StrCat(
       "exit code ", verdict.exit_code,
       context.run_dir.empty() ? ""

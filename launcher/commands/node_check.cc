@@ -118,19 +118,19 @@ Finding CheckGpus(const JobConfig& config, const NodeFacts& facts) {
 
 Finding CheckCommand(const JobConfig& config, const NodeFacts& facts) {
   if (config.command.empty()) return {Level::kOk, "command", "none was given"};
-  if (!facts.command.ok()) {
-    return {Level::kFailure, "command", std::string(facts.command.message())};
+  if (!facts.program.executable.ok()) {
+    return {Level::kFailure, "command", std::string(facts.program.executable.message())};
   }
-  if (!facts.missing_libraries.empty()) {
-    return {Level::kFailure, "command",
-            absl::StrCat(config.command.front(), " needs ",
-                         absl::StrJoin(facts.missing_libraries, ", "),
-                         ", and the loader does not find it: LD_LIBRARY_PATH")};
+  if (!facts.program.missing.empty()) {
+    return {
+        Level::kFailure, "command",
+        absl::StrCat(config.command.front(), " needs ", absl::StrJoin(facts.program.missing, ", "),
+                     ", and the loader does not find it: LD_LIBRARY_PATH")};
   }
-  if (!facts.command_warning.empty()) return {Level::kWarning, "command", facts.command_warning};
+  if (!facts.program.warning.empty()) return {Level::kWarning, "command", facts.program.warning};
   return {Level::kOk, "command",
-          absl::StrCat(config.command.front(), facts.libraries.empty() ? "" : " with ",
-                       absl::StrJoin(facts.libraries, ", "))};
+          absl::StrCat(config.command.front(), facts.program.libraries.empty() ? "" : " with ",
+                       absl::StrJoin(facts.program.libraries, ", "))};
 }
 
 Finding CheckCredentials(const JobConfig& config, const NodeFacts& facts) {

@@ -123,7 +123,7 @@ void TakeLoaderLine(const std::string& line, NodeFacts* facts) {
   if (sides.size() != 2) return;
   const std::string name(absl::StripAsciiWhitespace(sides[0]));
   if (absl::StartsWith(sides[1], "not found")) {
-    facts->missing_libraries.push_back(name);
+    facts->program.missing.push_back(name);
     return;
   }
   const bool of_interest =
@@ -131,7 +131,7 @@ void TakeLoaderLine(const std::string& line, NodeFacts* facts) {
   if (!of_interest) return;
   std::error_code error;
   const fs::path file = fs::canonical(sides[1].substr(0, sides[1].find(" (")), error);
-  facts->libraries.push_back(error ? name : file.filename().string());
+  facts->program.libraries.push_back(error ? name : file.filename().string());
 }
 
 // That of `python3 [options] SCRIPT`.
@@ -140,7 +140,8 @@ void LookAtScript(const JobConfig& config, NodeFacts* facts) {
   if (!place || absl::StartsWith(config.command[*place], "-")) return;
   const std::string& script = config.command[*place];
   if (::access(script.c_str(), R_OK) == 0) return;
-  facts->command = absl::UnavailableError(absl::StrCat(script, ": ", std::strerror(errno)));
+  facts->program.executable =
+      absl::UnavailableError(absl::StrCat(script, ": ", std::strerror(errno)));
 }
 
 void LookAtCommand(const JobConfig& config, NodeFacts* facts) {
@@ -148,7 +149,7 @@ void LookAtCommand(const JobConfig& config, NodeFacts* facts) {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
   const auto program = FindProgram(config.command.front(), environment, "");
-  facts->command = program.status();
+  facts->program.executable = program.status();
   if (!program.ok()) return;
   if (IsPythonInterpreter(config.command.front())) {
     LookAtScript(config, facts);
@@ -159,10 +160,10 @@ void LookAtCommand(const JobConfig& config, NodeFacts* facts) {
                   "if torch.cuda.is_available():\n"
                   "  print('NCCL', '.'.join(map(str, torch.cuda.nccl.version())))\n"});
     for (const absl::string_view line : absl::StrSplit(versions, '\n', absl::SkipEmpty())) {
-      facts->libraries.emplace_back(line);
+      facts->program.libraries.emplace_back(line);
     }
     if (versions.empty()) {
-      facts->command_warning = absl::StrCat(*program, " cannot import torch: ", *program,
+      facts->program.warning = absl::StrCat(*program, " cannot import torch: ", *program,
                                             " -c 'import torch' tells why");
     }
     return;

@@ -14,11 +14,11 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/credentials.h"
 #include "launcher/commands/idle_watch.h"
+#include "launcher/config/values.h"
 #include "launcher/log.h"
 #include "launcher/os/descriptor_limit.h"
 #include "launcher/os/event_loop.h"
@@ -89,13 +89,8 @@ void Notify(const absl::Status& notified) {
   if (!notified.ok()) LogWarning(notified.message());
 }
 
-std::string HostAndPort(const std::string& host, int port) {
-  const bool ipv6 = absl::StrContains(host, ':');
-  return absl::StrCat(ipv6 ? "[" : "", host, ipv6 ? "]:" : ":", port);
-}
-
 std::string ListenEndpoint(const RendezvousCommand& command, int port) {
-  return command.socket.empty() ? HostAndPort(command.host, port)
+  return command.socket.empty() ? FormatEndpoint({command.host, port})
                                 : absl::StrCat("unix:", command.socket);
 }
 

@@ -109,6 +109,26 @@ std::string WhyNotReady(const JobConfig& config) {
   return absl::StrJoin(failures, "; ");
 }
 
+ReportContext ContextOf(const JobConfig& config, const std::string& run_dir) {
+  const SlurmTask& task = config.slurm_task;
+  return {config.rendezvous.id, task.node_name.empty() ? HostName() : task.node_name, run_dir,
+          config.rendezvous.epoch, task.is_task};
+}
+
+// Of a job that may lose nodes. Others lose their allocation with the node, and Slurm requeues them
+// by itself.
+void RequeueIfBatchHostIsGone(const JobConfig& config, const Verdict& verdict, bool has_joined,
+                              const Console& console) {
+  const bool may_lose_nodes =
+      config.nodes.min < config.nodes.max || config.nodes.max < config.slurm_task.all_nodes;
+  const bool was_in_it = verdict.own && has_joined;
+  if (config.slurm_task.is_task && may_lose_nodes && verdict.outcome == "unreachable" &&
+      was_in_it && RequeueWithoutBatchHost()) {
+    LogWarning("the node with the batch script is gone: the job goes back to the queue");
+    console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
+  }
+}
+
 }  // namespace
 
 int RunJob(const RunCommand& command) {
@@ -135,10 +155,7 @@ int RunJob(const RunCommand& command) {
   if (run.ok()) console_options.log_directory = run->path();
   const Console console = OpenConsole(STDOUT_FILENO, STDERR_FILENO, console_options);
   InitLog(console.err, config.verbosity);
-  const ReportContext context{
-      config.rendezvous.id,
-      config.slurm_task.node_name.empty() ? HostName() : config.slurm_task.node_name,
-      run.ok() ? run->path() : "", config.rendezvous.epoch, config.slurm_task.is_task};
+  const ReportContext context = ContextOf(config, run.ok() ? run->path() : "");
   const auto fail = [&](const absl::Status& status, int exit_code) {
     return Conclude(NotStarted(status, exit_code), context, config, console);
   };
@@ -171,15 +188,7 @@ int RunJob(const RunCommand& command) {
   loop.Unwatch((*runner)->guardian_pidfd());
   if (!verdict.ok()) return fail(verdict.status(), kExitInternal);
   const int exit_code = Conclude(*verdict, context, config, console);
-  // Others lose their allocation with the node, and Slurm requeues them by itself.
-  const bool may_lose_nodes =
-      config.nodes.min < config.nodes.max || config.nodes.max < config.slurm_task.all_nodes;
-  const bool was_in_it = verdict->own && agent.has_joined();
-  if (config.slurm_task.is_task && may_lose_nodes && verdict->outcome == "unreachable" &&
-      was_in_it && RequeueWithoutBatchHost()) {
-    LogWarning("the node with the batch script is gone: the job goes back to the queue");
-    console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
-  }
+  RequeueIfBatchHostIsGone(config, *verdict, agent.has_joined(), console);
   return exit_code;
 }
 

@@ -67,8 +67,8 @@ void AddNodes(const std::vector<const Json*>& nodes, std::string* out) {
   }
 }
 
-void AddJob(const Json& job, bool all_nodes, std::string* out) {
-  const bool over = !job.at("outcome").is_null();
+// What it is doing, and why.
+void AddState(const Json& job, bool over, std::string* out) {
   absl::StrAppend(out, "job ", Text(job.at("job")), ": ");
   if (over) {
     absl::StrAppend(out, Text(job.at("outcome")), " (exit code ", job.at("exit_code").get<int>(),
@@ -81,7 +81,10 @@ void AddJob(const Json& job, bool all_nodes, std::string* out) {
   if (job.at("epoch") != 0) absl::StrAppend(out, ", epoch ", job.at("epoch").get<std::int64_t>());
   absl::StrAppend(out, "\n");
   if (job.at("reason") != "") absl::StrAppend(out, "  ", Text(job.at("reason")), "\n");
+}
 
+// How many nodes, workers, steps and restarts, and what went wrong so far.
+void AddCounts(const Json& job, std::string* out) {
   const Json& nodes = job.at("nodes");
   const auto min_nodes = job.at("min_nodes").get<std::int64_t>();
   const auto max_nodes = job.at("max_nodes").get<std::int64_t>();
@@ -104,8 +107,10 @@ void AddJob(const Json& job, bool all_nodes, std::string* out) {
     absl::StrAppend(out, "  last root cause, in generation ", cause.at("generation").get<int>(),
                     ": ", Text(cause.at("description")), "\n");
   }
+}
 
-  if (over && !all_nodes) return;  // where it ran is history
+// Each node; of many only those that are not like most, unless all are asked for.
+void AddNodeTable(const Json& nodes, bool all_nodes, std::string* out) {
   std::vector<const Json*> shown;
   std::map<std::string, std::int64_t> states;
   for (const Json& node : nodes) ++states[Text(node.at("state"))];
@@ -132,6 +137,14 @@ void AddJob(const Json& job, bool all_nodes, std::string* out) {
                     shown.empty() ? "" : " more", " (of all: ", absl::StrJoin(counts, ", "),
                     "); -v shows each\n");
   }
+}
+
+void AddJob(const Json& job, bool all_nodes, std::string* out) {
+  const bool over = !job.at("outcome").is_null();
+  AddState(job, over, out);
+  AddCounts(job, out);
+  // Where it ran is history.
+  if (!over || all_nodes) AddNodeTable(job.at("nodes"), all_nodes, out);
 }
 
 std::string Render(const Json& json, const StatusTableOptions& options) {

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/operator.h"
+#include "rendezvous/core/words.h"
 
 namespace ddprun {
 namespace {
@@ -17,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 std::string Ending(const std::string& job, const Json& of) {
   const std::string reason = of.value("reason", "");
-  return absl::StrCat("job ", job, " ended: ", of.value("outcome", "?"), " (exit code ",
+  return absl::StrCat(NameOfJob(job), " ended: ", of.value("outcome", "?"), " (exit code ",
                       of.value("exit_code", 0), ")", reason.empty() ? "" : ": ", reason, "\n");
 }
 

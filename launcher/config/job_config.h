@@ -36,7 +36,7 @@ struct RendezvousConfig {
   // host:port of a running `ddprun rendezvous`. Empty: standalone, the rendezvous runs inside this
   // process on a Unix socket.
   std::string endpoint;
-  std::string id = "none";  // names the job; one daemon serves many
+  std::string id = kUnnamedJob;  // names the job; one daemon serves many
   std::chrono::milliseconds join_timeout = kDefaultJoinTimeout;  // first join → enough nodes
   std::chrono::milliseconds last_call =
       kDefaultLastCall;  // from `min` nodes joined until the round closes

@@ -15,10 +15,6 @@
 namespace ddprun {
 namespace {
 
-// Slurm ends what is left 30 s after its SIGTERM (KillWait) unless its administrator has chosen
-// otherwise: a checkpoint and the workers' end have to fit.
-constexpr std::chrono::seconds kSaveTimeout{20};
-
 class StepReader {
  public:
   explicit StepReader(const Host& host) : host_(host) {}
@@ -130,7 +126,7 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
   // A name that is given would be used by the next submission, whose restart count is 0 again.
   rendezvous.id =
       given("rendezvous.id") ? absl::StrCat(rendezvous.id, ".", step.job_id) : step.job_id;
-  if (!given("save_timeout")) config.save_timeout = kSaveTimeout;
+  if (!given("save_timeout")) config.save_timeout = kSlurmSaveTimeout;
   if (!given("stop_grace")) config.stop_grace = kSlurmStopGrace;
   config.slurm_task = {/*is_task=*/true, step.node_name, step.nodes};
   if (!given("nodes")) {

@@ -35,9 +35,6 @@ std::string FirstHost(absl::string_view hosts);
 // one is taken. Below the ports that the kernel gives to clients (32768 and up).
 int SlurmPort(absl::string_view job_id);
 inline constexpr int kSlurmSparePorts = 3;
-// stop_grace under Slurm, unless it is given.
-inline constexpr std::chrono::seconds kSlurmStopGrace{5};
-
 // Sets in `draft` what its user has left open: the rendezvous, its id and MUNGE, the nodes, this
 // node's rank, the workers, and the times that fit in Slurm's KillWait. The error is for the user.
 // The draft says by itself where nodes meet, or has one node: nothing but the workers is set.

@@ -35,6 +35,7 @@ inline constexpr std::size_t kMaxVictims = 64;
 
 // ---- defaults ----
 
+inline constexpr char kUnnamedJob[] = "none";      // torchrun's; stays so in JSON and in paths
 inline constexpr int kDefaultPort = 29'400;        // of a rendezvous; torchrun's
 inline constexpr int kDefaultMasterPort = 29'500;  // in static mode; torchrun's
 inline constexpr std::chrono::milliseconds kDefaultJoinTimeout = std::chrono::minutes(10);
@@ -45,6 +46,10 @@ inline constexpr std::chrono::milliseconds kDefaultLease = std::chrono::seconds(
 inline constexpr std::chrono::milliseconds kDefaultDaemonGrace = std::chrono::minutes(5);
 inline constexpr std::chrono::milliseconds kDefaultStopGrace = std::chrono::seconds(10);
 inline constexpr std::chrono::milliseconds kDefaultSaveTimeout = std::chrono::seconds(60);
+// Under Slurm, which ends what is left 30 s after its SIGTERM (KillWait) unless its administrator
+// has chosen otherwise: a checkpoint and the workers' end have to fit.
+inline constexpr std::chrono::milliseconds kSlurmSaveTimeout = std::chrono::seconds(20);
+inline constexpr std::chrono::milliseconds kSlurmStopGrace = std::chrono::seconds(5);
 inline constexpr std::chrono::milliseconds kDefaultQuarantineWindow = std::chrono::hours(1);
 
 }  // namespace ddprun

@@ -1,10 +1,12 @@
-// Amounts in words, for messages to people.
+// Amounts and names in words, for messages to people.
 #ifndef DDPRUN_RENDEZVOUS_CORE_WORDS_H_
 #define DDPRUN_RENDEZVOUS_CORE_WORDS_H_
 
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "rendezvous/core/limits.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
@@ -16,6 +18,11 @@ inline std::string Seconds(Duration duration) {
 
 // "1 node", "2 nodes".
 inline std::string Nodes(int count) { return absl::StrCat(count, count == 1 ? " node" : " nodes"); }
+
+// A job in a sentence: "job exp7"; "the job" where nobody has given it a name.
+inline std::string NameOfJob(absl::string_view job) {
+  return job == kUnnamedJob ? "the job" : absl::StrCat("job ", job);
+}
 
 }  // namespace ddprun
 

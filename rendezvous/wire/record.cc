@@ -49,6 +49,54 @@ GovernorRecord ReadGovernor(const v1::GovernorRecord& from, FieldChecker& check)
   return to;
 }
 
+void ReadMembers(const v1::JobRecord& from, JobRecord* to, FieldChecker& check) {
+  int rank = 0;
+  int first_rank = 0;
+  for (const v1::NodeRecord& member : from.members()) {
+    to->members.push_back(ReadNode(member, rank, first_rank, to->spec.max_nodes, check));
+    rank = to->members.back().rank.value + 1;
+    first_rank = to->members.back().first_rank.value + to->members.back().spec.worker_count;
+  }
+}
+
+std::vector<ResumePoint> ReadTimeline(const v1::JobRecord& from, FieldChecker& check) {
+  std::vector<ResumePoint> to;
+  check.Number("JobRecord.timeline: number", from.timeline_size(), 0, Timeline::kMaxPoints);
+  for (const v1::ResumePoint& point : from.timeline()) {
+    to.push_back(
+        {point.epoch(),
+         Generation{check.Number("ResumePoint.generation", point.generation(), 0, kMaxGeneration)},
+         check.Step("ResumePoint.step", point.step())});
+  }
+  return to;
+}
+
+FailureRecord ReadFailures(const v1::JobRecord& from, FieldChecker& check) {
+  FailureRecord to;
+  if (from.has_failed_checkpoints()) {
+    to.total = ReadFailed(from.failed_checkpoints(), kMaxFailedCheckpoints, check);
+  }
+  check.Number("JobRecord.told_failures: number", from.told_failures_size(), 0,
+               FailureTally::kMaxAgents);
+  for (const v1::ToldFailures& told : from.told_failures()) {
+    to.told.push_back(
+        {Incarnation{told.incarnation()},
+         check.Number("ToldFailures.count", told.count(), 1, kMaxCheckpointFailures)});
+  }
+  return to;
+}
+
+QuarantineRecord ReadQuarantine(const v1::JobRecord& from, FieldChecker& check) {
+  QuarantineRecord to;
+  check.Number("JobRecord.blames: number", from.blames_size(), 0, Quarantine::kMaxBlames);
+  for (const v1::Blame& blame : from.blames()) {
+    to.blames.push_back({check.Name("Blame.host", blame.host(), kMaxHostBytes),
+                         check.Timeout("Blame.age_ms", blame.age_ms())});
+  }
+  to.hosts = ReadLeftOut(from.left_out(), check);
+  return to;
+}
+
 }  // namespace
 
 std::string JobKey(const std::string& job) { return absl::StrCat(kJobPrefix, job); }
@@ -132,13 +180,7 @@ absl::StatusOr<OwnedRecord> DecodeRecord(const std::string& bytes) {
       check.Number("JobRecord.generation", proto.generation(), -1, kMaxGeneration);
   record.master_addr = check.Text("JobRecord.master_addr", proto.master_addr(), kMaxHostBytes);
   record.master_port = check.Number("JobRecord.master_port", proto.master_port(), 0, kMaxPort);
-  int rank = 0;
-  int first_rank = 0;
-  for (const v1::NodeRecord& member : proto.members()) {
-    record.members.push_back(ReadNode(member, rank, first_rank, record.spec.max_nodes, check));
-    rank = record.members.back().rank.value + 1;
-    first_rank = record.members.back().first_rank.value + record.members.back().spec.worker_count;
-  }
+  ReadMembers(proto, &record, check);
   record.governor = ReadGovernor(proto.governor(), check);
   check.Number("JobRecord.causes: number", proto.causes_size(), 0, kMaxEarlierCauses);
   for (const v1::RootCause& cause : proto.causes()) {
@@ -155,30 +197,9 @@ absl::StatusOr<OwnedRecord> DecodeRecord(const std::string& bytes) {
   if (proto.has_restore()) {
     record.restore = ReadRestorePlan(proto.restore(), kMaxWorldSize, check);
   }
-  check.Number("JobRecord.timeline: number", proto.timeline_size(), 0, Timeline::kMaxPoints);
-  for (const v1::ResumePoint& point : proto.timeline()) {
-    record.timeline.push_back(
-        {point.epoch(),
-         Generation{check.Number("ResumePoint.generation", point.generation(), 0, kMaxGeneration)},
-         check.Step("ResumePoint.step", point.step())});
-  }
-  if (proto.has_failed_checkpoints()) {
-    record.failed_checkpoints.total =
-        ReadFailed(proto.failed_checkpoints(), kMaxFailedCheckpoints, check);
-  }
-  check.Number("JobRecord.told_failures: number", proto.told_failures_size(), 0,
-               FailureTally::kMaxAgents);
-  for (const v1::ToldFailures& told : proto.told_failures()) {
-    record.failed_checkpoints.told.push_back(
-        {Incarnation{told.incarnation()},
-         check.Number("ToldFailures.count", told.count(), 1, kMaxCheckpointFailures)});
-  }
-  check.Number("JobRecord.blames: number", proto.blames_size(), 0, Quarantine::kMaxBlames);
-  for (const v1::Blame& blame : proto.blames()) {
-    record.quarantine.blames.push_back({check.Name("Blame.host", blame.host(), kMaxHostBytes),
-                                        check.Timeout("Blame.age_ms", blame.age_ms())});
-  }
-  record.quarantine.hosts = ReadLeftOut(proto.left_out(), check);
+  record.timeline = ReadTimeline(proto, check);
+  record.failed_checkpoints = ReadFailures(proto, check);
+  record.quarantine = ReadQuarantine(proto, check);
   if (proto.has_finished()) record.finished = ReadFinished(proto.finished(), check);
   if (!check.status().ok()) return absl::DataLossError(check.status().message());
   return owned;

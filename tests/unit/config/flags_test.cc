@@ -40,6 +40,25 @@ TEST(FlagTableTest, NamesAndLettersAreUnique) {
   }
 }
 
+TEST(FlagTableTest, HelpBeginsWithTheFlagsThatEverybodyUses) {
+  std::vector<std::string> first;
+  for (const FlagSpec& flag : RunFlags()) {
+    if (!flag.group.empty()) break;
+    first.emplace_back(flag.name);
+  }
+  EXPECT_THAT(first,
+              ElementsAre("config", "nnodes", "nproc-per-node", "standalone", "rdzv-endpoint",
+                          "rdzv-id", "max-restarts", "log-dir", "dry-run", "help"));
+  const std::string text = DescribeFlags(RunFlags());
+  std::size_t at = 0;
+  for (const char* const group :
+       {"\nJob:\n", "\nRendezvous:\n", "\nRestarts and stops:\n", "\nLogs:\n", "\nSecurity:\n",
+        "\nSlurm", "\nDebugging:\n", "\nNot supported yet: "}) {
+    ASSERT_NE(text.find(group, at), std::string::npos) << group;
+    at = text.find(group, at);
+  }
+}
+
 TEST(FlagTableTest, EveryKeyThatAFlagSetsExists) {
   for (const FlagSpec& flag : RunFlags()) {
     const bool sets = flag.effect == FlagEffect::kSetsKey ||

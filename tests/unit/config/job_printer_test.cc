@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "launcher/config/yaml_config.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/golden.h"
 #include "tests/unit/config/fake_host.h"
 
 namespace ddprun {
@@ -100,68 +101,7 @@ TEST(ToYamlTest, ScriptThatRunsWithoutPythonStaysSo) {
 TEST(ToYamlTest, ReadsAsAJobFileDoes) {
   const auto job = ParseJob("{command: [./train, --lr, 0.1], env: {A: b}}", "f", FakeHost());
   ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ(ToYaml(*job), R"(command: ["./train", "--lr", "0.1"]
-no_python: false
-nodes: 1
-nproc_per_node: 1
-role: "default"
-virtual_local_rank: false
-local_addr: ""
-log_dir: "/home/user/logs"
-checkpoint_dir: ""
-report: ""
-stop_grace: 10s
-save_timeout: 1min
-preflight: false
-env:
-  A: "b"
-rendezvous:
-  endpoint: ""
-  id: "none"
-  autostart: false
-  master_addr: ""
-  master_port: 0
-  join_timeout: 10min
-  last_call: 5s
-  connect_timeout: 1min
-  token_file: ""
-  tls_ca: ""
-  tls_cert: ""
-  tls_key: ""
-  munge: false
-  munge_socket: ""
-  heartbeat: 1s
-  lease: 3s
-  daemon_grace: 5min
-restart:
-  max_restarts: 0
-  window: 0s
-  never_on: ""
-  quarantine: 0
-  quarantine_window: 1h
-  warm: 0
-  preload: []
-logs:
-  redirects: "0"
-  tee: "0"
-  local_ranks_filter: ""
-  collapse: false
-slurm:
-  nodes: 0
-  spare_nodes: 0
-  job_name: ""
-  partition: ""
-  account: ""
-  qos: ""
-  constraint: ""
-  time: ""
-  mem: ""
-  gpus_per_node: 0
-  cpus_per_task: 0
-  warning: 2min
-  requeue: true
-  extra: []
-)");
+  ExpectGolden("tests/data/job/printed.yaml", ToYaml(*job));
 }
 
 TEST(ToJsonTest, IsOneLineWithTheSameKeysAndValues) {

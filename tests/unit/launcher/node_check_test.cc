@@ -107,7 +107,7 @@ TEST(NodeCheckTest, WhatIsWrongIsNamedWithWhatToDo) {
              "cannot reach");
        }},
       {"command", Level::kWarning, "cannot import torch",
-       [](auto&, auto& f) { f.command_warning = "/usr/bin/python3 cannot import torch"; }},
+       [](auto&, auto& f) { f.program.warning = "/usr/bin/python3 cannot import torch"; }},
       {"clock", Level::kFailure, "in the past", [](auto&, auto& f) { f.unix_seconds = 0; }},
       {"clock", Level::kWarning, "synchronized",
        [](auto&, auto& f) { f.clock_synchronized = false; }},
@@ -137,11 +137,11 @@ TEST(NodeCheckTest, WhatIsWrongIsNamedWithWhatToDo) {
          f.driver = "550.54";
        }},
       {"command", Level::kFailure, "no such file",
-       [](auto&, auto& f) { f.command = absl::NotFoundError("./train: no such file"); }},
+       [](auto&, auto& f) { f.program.executable = absl::NotFoundError("./train: no such file"); }},
       {"command", Level::kFailure, "libnccl.so.2, and the loader does not find it",
-       [](auto&, auto& f) { f.missing_libraries = {"libnccl.so.2"}; }},
+       [](auto&, auto& f) { f.program.missing = {"libnccl.so.2"}; }},
       {"command", Level::kOk, "./train with libtorch_cpu.so.2.6",
-       [](auto&, auto& f) { f.libraries = {"libtorch_cpu.so.2.6"}; }},
+       [](auto&, auto& f) { f.program.libraries = {"libtorch_cpu.so.2.6"}; }},
       {"command", Level::kOk, "none", [](auto& c, auto&) { c.command.clear(); }},
       {"folders", Level::kFailure, "/ckpt: Permission denied",
        [](auto&, auto& f) { f.unwritable = {"/ckpt: Permission denied"}; }},
@@ -185,8 +185,8 @@ TEST(NodeFactsTest, ThisNodeIsSeenAsItIs) {
   config.checkpoint_dir = "/proc/none";
   const NodeFacts facts = LookAtNode(config, PosixHost());
   EXPECT_EQ(facts.address.value(), "127.0.0.1");
-  EXPECT_TRUE(facts.command.ok());
-  EXPECT_THAT(facts.missing_libraries, IsEmpty());
+  EXPECT_TRUE(facts.program.executable.ok());
+  EXPECT_THAT(facts.program.missing, IsEmpty());
   EXPECT_GT(facts.open_files, 0);
   EXPECT_GT(facts.unix_seconds, 1'700'000'000);
   ASSERT_EQ(facts.unwritable.size(), 1);
@@ -225,7 +225,7 @@ TEST(NodeFactsTest, WithoutAJobItIsTheAddressForOthersThatMatters) {
 TEST(NodeFactsTest, AScriptThatIsNotThereIsNamed) {
   JobConfig config;
   config.command = {"python3", "-u", "/no/such/train.py"};
-  EXPECT_EQ(LookAtNode(config, PosixHost()).command.message(),
+  EXPECT_EQ(LookAtNode(config, PosixHost()).program.executable.message(),
             "/no/such/train.py: No such file or directory");
 }
 

@@ -81,6 +81,14 @@ TEST(ReportTest, SaysNothingAboutAJobWithoutTrouble) {
                           "job exp7 succeeded after 1 restart"));
 }
 
+TEST(DescribeVerdictTest, AJobWithoutANameIsNotCalledNone) {
+  ReportContext context = kContext;
+  context.job = "none";
+  const Verdict verdict = Verdict::Own("left", 143, "SIGTERM");
+  EXPECT_THAT(DescribeVerdict(verdict, context), testing::Contains("the job left: SIGTERM"));
+  EXPECT_THAT(VerdictToJson(verdict, context), testing::HasSubstr("\"job\": \"none\""));
+}
+
 TEST(ReportTest, JsonHoldsWhatAScriptNeeds) {
   const auto json = nlohmann::json::parse(VerdictToJson(Failed(), kContext));
   EXPECT_EQ(json["outcome"], "failed");

@@ -1,0 +1,213 @@
+// What is said in several places is said there in the same way: constants, the job file's keys, the
+// wire's description, the flags' help and the documentation.
+#include <chrono>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "launcher/config/flags.h"
+#include "launcher/config/job_keys.h"
+#include "launcher/config/job_spec_of.h"
+#include "launcher/config/operator_options.h"
+#include "launcher/config/values.h"
+#include "rendezvous/core/exit_codes.h"
+#include "rendezvous/core/job_event.h"
+#include "rendezvous/core/job_spec.h"
+#include "rendezvous/core/job_status.h"
+#include "worker/contract/environment.h"
+
+namespace ddprun {
+namespace facts_test {
+
+using testing::HasSubstr;
+using testing::UnorderedElementsAreArray;
+
+std::string ReadSource(const std::string& path) {
+  std::ifstream file(absl::StrCat(DDPRUN_SOURCE_DIR, "/", path));
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_FALSE(text.str().empty()) << path;
+  return text.str();
+}
+
+// The entries of the first column of the table that follows the line `before`; an entry may be
+// several, with commas between them.
+std::set<std::string> FirstColumn(const std::string& document, const std::string& before) {
+  std::set<std::string> entries;
+  bool found = false;
+  for (const absl::string_view line : absl::StrSplit(ReadSource(document), '\n')) {
+    if (line == before) found = true;
+    if (!found || !absl::StartsWith(line, "|")) {
+      if (!entries.empty()) break;
+      continue;
+    }
+    const std::vector<absl::string_view> cells = absl::StrSplit(line, '|');
+    for (const absl::string_view entry : absl::StrSplit(cells[1], ',')) {
+      entries.emplace(absl::StripAsciiWhitespace(entry));
+    }
+  }
+  return entries;
+}
+
+// The line of JobSpec in rendezvous.proto that declares this field.
+std::string ProtoLine(const std::string& field) {
+  const std::string text = ReadSource("proto/ddprun/v1/rendezvous.proto");
+  const std::string spec = text.substr(text.find("message JobSpec {"));
+  for (const absl::string_view line : absl::StrSplit(spec.substr(0, spec.find("\n}")), '\n')) {
+    if (absl::StrContains(line, absl::StrCat(" ", field, " = "))) return std::string(line);
+  }
+  return "";
+}
+
+TEST(FactsTest, TheDocumentedExitCodesAreThose) {
+  std::set<std::string> numbers;
+  for (const std::string& entry : FirstColumn("docs/usage.md", "## Exit codes")) {
+    int number = 0;
+    if (absl::SimpleAtoi(entry, &number)) numbers.insert(entry);
+  }
+  std::vector<std::string> codes = {"0"};
+  for (const int code : {kExitUsage, kExitBadConfig, kExitUnavailable, kExitInternal,
+                         kExitPreempted, kExitRefused, kExitCannotExecute, kExitNotFound}) {
+    codes.push_back(absl::StrCat(code));
+  }
+  EXPECT_THAT(numbers, UnorderedElementsAreArray(codes));
+  // Of status, stop, drain and events.
+  std::set<std::string> of_operators = FirstColumn("docs/operations.md", "| exit code | |");
+  EXPECT_EQ(of_operators.erase("exit code") + of_operators.erase("---"), 2U);
+  codes = {"0"};
+  for (const int code : {kExitNo, kExitUsage, kExitUnavailable, kExitRefused}) {
+    codes.push_back(absl::StrCat(code));
+  }
+  EXPECT_THAT(of_operators, UnorderedElementsAreArray(codes));
+}
+
+TEST(FactsTest, TheDocumentedEventsAreThose) {
+  std::set<std::string> events = FirstColumn("docs/operations.md", "### Events");
+  // The head of the table, and what the event file alone has.
+  EXPECT_EQ(events.erase("event") + events.erase("---") + events.erase("dropped"), 3U);
+  EXPECT_THAT(events, UnorderedElementsAreArray(kEventNames));
+}
+
+TEST(FactsTest, EveryVariableOfAWorkerIsDocumented) {
+  const std::string usage = ReadSource("docs/usage.md");
+  for (const env::Variable& variable : env::kVariables) {
+    const std::string pattern = absl::StrCat("[^A-Z_]", variable.name, "[^A-Z_]");
+    EXPECT_TRUE(testing::internal::RE::PartialMatch(usage, pattern)) << variable.name;
+  }
+}
+
+TEST(FactsTest, EveryVariablesKeyExists) {
+  for (const env::Variable& variable : env::kVariables) {
+    EXPECT_EQ(FindJobKey(variable.key) != nullptr, *variable.key != '\0') << variable.name;
+  }
+}
+
+TEST(FactsTest, EveryStateOfARoundIsDocumented) {
+  const std::string text = ReadSource("docs/architecture.md");
+  int states = 0;
+  for (;; ++states) {
+    const std::string name = ToString(static_cast<RoundState>(states));
+    if (name == "?") break;
+    EXPECT_THAT(text, HasSubstr(name));
+  }
+  EXPECT_GE(states, 9);
+}
+
+TEST(FactsTest, TheWiresDescriptionStatesTheBounds) {
+  const auto check = [](const JobSpecField& field) {
+    EXPECT_THAT(ProtoLine(field.wire), HasSubstr(absl::StrCat(field.max))) << field.wire;
+  };
+  ForEachField([&](auto member, const JobSpecField& field) {
+    using T = std::decay_t<decltype(JobSpec{}.*member)>;
+    if constexpr (std::is_same_v<T, Duration> || std::is_same_v<T, std::optional<Duration>>) {
+      if (field.max == kMaxTimeout.count()) {
+        EXPECT_THAT(ProtoLine(field.wire), HasSubstr("at most 1 year")) << field.wire;
+      }
+    } else {
+      check(field);
+    }
+  });
+  const std::string proto = ReadSource("proto/ddprun/v1/rendezvous.proto");
+  EXPECT_THAT(proto,
+              HasSubstr(absl::StrCat("uint32 worker_count = 3;   // 1–", kMaxWorkersPerNode)));
+}
+
+// What a job file may say, the rendezvous takes.
+TEST(FactsTest, KeysOfJobFilesStayWithinTheBoundsOfTheWire) {
+  ForEachField([](auto, const JobSpecField& field) {
+    if (*field.key == '\0') return;
+    const JobKey* const key = FindJobKey(field.key);
+    ASSERT_NE(key, nullptr) << field.key;
+    EXPECT_GE(key->min, field.min) << field.key;
+    EXPECT_LE(key->max, field.max) << field.key;
+  });
+  EXPECT_EQ(FindJobKey("nodes")->max, kMaxNodes);
+  EXPECT_EQ(FindJobKey("nproc_per_node")->max, kMaxWorkersPerNode);
+  EXPECT_EQ(FindJobKey("restart.warm")->max, kMaxWorkersPerNode);
+}
+
+// Break: leave a key out of a row.
+TEST(FactsTest, WhatAJobFileSaysReachesTheRendezvous) {
+  const JobSpec before = JobSpecOf(JobDraft().config);
+  ForEachField([&](auto member, const JobSpecField& field) {
+    if (*field.key == '\0') return;
+    const JobKey& key = *FindJobKey(field.key);
+    const bool is_duration = key.type == KeyType::kDuration;
+    JobDraft draft;
+    ASSERT_TRUE(SetFromText(key, is_duration ? "7s" : "7", &draft).ok()) << field.key;
+    const JobSpec after = JobSpecOf(draft.config);
+    EXPECT_NE(after.*member, before.*member) << field.key;
+    JobSpec others = after;
+    others.*member = before.*member;
+    EXPECT_EQ(others, before) << field.key;
+  });
+  JobConfig config;
+  config.nodes = {2, 4};
+  config.slurm_task.all_nodes = 5;
+  const JobSpec spec = JobSpecOf(config);
+  EXPECT_EQ(std::vector({spec.min_nodes, spec.max_nodes, spec.all_nodes}), std::vector({2, 4, 5}));
+}
+
+TEST(FactsTest, AgentsWithoutAJobFileBeginWithTheSameDefaults) {
+  const JobSpec of_a_job = JobSpecOf(JobConfig());
+  const JobSpec plain;
+  EXPECT_EQ(of_a_job.lease, plain.lease);
+  EXPECT_EQ(of_a_job.heartbeat, plain.heartbeat);
+  EXPECT_EQ(of_a_job.save_timeout, plain.save_timeout);
+  EXPECT_EQ(of_a_job.quarantine_window, plain.quarantine_window);
+}
+
+std::string HelpOfFlag(absl::Span<const FlagSpec> flags, absl::string_view name) {
+  for (const FlagSpec& flag : flags) {
+    if (flag.name == name) return HelpOf(flag);
+  }
+  return "";
+}
+
+TEST(FactsTest, HelpTellsTheDefaultsThatHold) {
+  EXPECT_THAT(HelpOfFlag(RunFlags(), "stop-grace"),
+              HasSubstr(absl::StrCat("(default ", FormatDuration(kDefaultStopGrace), ")")));
+  EXPECT_THAT(HelpOfFlag(RunFlags(), "rdzv-endpoint"), HasSubstr(absl::StrCat(kDefaultPort)));
+  EXPECT_THAT(HelpOfFlag(RunFlags(), "master-port"),
+              HasSubstr(absl::StrCat("(default ", kDefaultMasterPort, ")")));
+  EXPECT_THAT(HelpOfFlag(CertsFlags(), "days"),
+              HasSubstr(absl::StrCat("(default ", CertsCommand().days, ")")));
+  const auto status = OperatorFlags(OperatorCommand::Kind::kStatus);
+  EXPECT_THAT(HelpOfFlag(status, "timeout"),
+              HasSubstr(absl::StrCat("(default ", FormatDuration(OperatorCommand().timeout), ")")));
+  EXPECT_THAT(HelpOfFlag(status, "rdzv-endpoint"), HasSubstr(absl::StrCat(":", kDefaultPort, ")")));
+  for (const FlagSpec& flag : RunFlags()) EXPECT_THAT(HelpOf(flag), testing::Not(HasSubstr("{}")));
+}
+
+}  // namespace facts_test
+}  // namespace ddprun
