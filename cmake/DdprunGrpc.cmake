@@ -50,7 +50,9 @@ if(DDPRUN_STATIC)
   target_link_libraries(ddprun_absl INTERFACE "$<LINK_GROUP:RESCAN,${absl_archives}>")
 
   ddprun_add_archive(z zlib1g-dev)
-  ddprun_add_archive(crypto libssl-dev)
+  ddprun_add_archive(zstd libzstd-dev)
+  # From Debian 13 on it compresses certificates.
+  ddprun_add_archive(crypto libssl-dev ddprun_archive_z ddprun_archive_zstd)
   ddprun_add_archive(ssl libssl-dev ddprun_archive_crypto)
   ddprun_add_archive(cares libc-ares-dev)
   ddprun_add_archive(re2 libre2-dev)

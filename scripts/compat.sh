@@ -1,5 +1,6 @@
 #!/bin/bash
 # Builds worker/ against the libtorch of another Debian, in a chroot, and runs the worker tests there.
+# On trixie, Debian 13, ddprun too, and what scripts/quickstart.sh runs.
 # usage: scripts/compat.sh trixie|sid|trixie-cuda [--root DIR] [--jobs N] [CTEST_OPTION...]
 #   trixie        libtorch 2.6
 #   sid           whatever is newest; 2.14 at the time of writing
@@ -36,7 +37,7 @@ done
 # ---- the chroot ----
 suite=${name%-cuda}
 if [[ ! -d $root ]]; then
-  command -v mmdebstrap >/dev/null || scripts/install_packages.sh --worker-only mmdebstrap
+  command -v mmdebstrap >/dev/null || scripts/install_packages.sh mmdebstrap
   mirror=$(apt-get indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' 'Created-By: Packages' |
     sed -n 's/^Debian Debian //p' | head -1)
   [[ -n $mirror ]] ||
@@ -90,14 +91,33 @@ if [[ $name == trixie-cuda ]]; then
 fi
 tests=(-L worker)
 if [[ $name == trixie ]]; then
-  scripts/install_packages.sh --worker-only python3 python3-torch
+  scripts/install_packages.sh
+  scripts/install_packages.sh --worker-only --tests python3 python3-torch
 else
-  scripts/install_packages.sh --worker-only
+  scripts/install_packages.sh --worker-only --tests
   tests+=(-LE python)  # its python3-torch may be of another version, or not there at all
 fi
 "${configure[@]}"
 cmake --build /build -j "$jobs" -- -k 0  # every error at once
 ctest --test-dir /build "${tests[@]}" --no-tests=error --output-on-failure "$@"
+[[ $name == trixie ]] || exit 0
+
+# The main job. Its programs are named by where quickstart.sh builds them.
+cmake -S . -B /build/launcher -G Ninja "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG" -DDDPRUN_WORKER=OFF \
+  -DDDPRUN_TESTS=OFF
+cmake --build /build/launcher -j "$jobs" --target ddprun
+rm -rf /job
+mkdir -p /job/build /job/tests
+ln -sfn /build/bin /job/build/bin
+cp -r configs /job/
+cp -r tests/data /job/tests/
+cd /job
+/build/launcher/bin/ddprun -c configs/mnist_local.yaml | tee out
+accuracy=$(sed -n 's/.*test accuracy \([0-9.]*\).*/\1/p' out | tail -1)
+[[ $accuracy > 0.97 ]] || {
+  echo "compat.sh: the main job ended with test accuracy '$accuracy', expected 0.97 or better" >&2
+  exit 1
+}
 INSIDE
 )
 

@@ -1,24 +1,27 @@
 #!/bin/bash
 # Installs what building and testing need, on Debian 12 or newer. Does nothing where it is all there.
-# usage: scripts/install_packages.sh [--no-worker | --worker-only | --worker-cuda] [EXTRA_PACKAGE...]
+# usage: scripts/install_packages.sh [--no-worker | --worker-only | --worker-cuda] [--tests] [EXTRA_PACKAGE...]
 #   --no-worker     no libtorch: for -DDDPRUN_WORKER=OFF
-#   --worker-only   the worker library, its examples and tests: for -DDDPRUN_LAUNCHER=OFF
+#   --worker-only   the worker library and its examples: for -DDDPRUN_LAUNCHER=OFF
 #   --worker-cuda   the same with Debian's libtorch for CUDA (from trixie on, contrib and non-free)
+#   --tests         what the tests of these need too; some of it starts services where systemd runs
 set -euo pipefail
 
 build=(g++ cmake ninja-build ccache zlib1g-dev libcli11-dev nlohmann-json3-dev libxxhash-dev)
 tests=(libgtest-dev libgmock-dev)
 launcher=(libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libabsl-dev
-  libre2-dev libc-ares-dev libssl-dev libspdlog-dev libfmt-dev libyaml-cpp-dev libmunge-dev
-  munge systemd libbenchmark-dev python3 python3-torch iproute2 nftables zsh slurmctld slurmd
+  libre2-dev libc-ares-dev libssl-dev libzstd-dev libspdlog-dev libfmt-dev libyaml-cpp-dev
+  libmunge-dev)
+launcher_tests=(munge systemd python3 python3-torch iproute2 nftables zsh slurmctld slurmd
   slurm-client shellcheck)
 # libtorch takes whatever BLAS is there: without OpenBLAS a training step takes eight times as long.
 worker=(libtorch-dev libgloo-dev libopenblas0-pthread)
 worker_cuda=(libtorch-cuda-dev libgloo-cuda-dev libopenblas0-pthread libnccl-dev
   nvidia-cuda-toolkit nvidia-cuda-dev)
 
-wanted=("${build[@]}" "${tests[@]}")
-case ${1:-} in
+wanted=("${build[@]}")
+parts=${1:-}
+case $parts in
   --no-worker)
     shift
     wanted+=("${launcher[@]}")
@@ -33,6 +36,11 @@ case ${1:-} in
     ;;
   *) wanted+=("${launcher[@]}" "${worker[@]}") ;;
 esac
+if [[ ${1:-} == --tests ]]; then
+  shift
+  wanted+=("${tests[@]}")
+  [[ $parts == --worker-* ]] || wanted+=("${launcher_tests[@]}")
+fi
 wanted+=("$@")
 
 missing=()

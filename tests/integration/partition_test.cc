@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/capabilities.h"
 #include "tests/support/job.h"
 #include "tests/support/network.h"
 #include "tests/support/temp_dir.h"
@@ -63,10 +64,7 @@ struct Life {
 class PartitionTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (Network::Unwanted()) {
-      GTEST_SKIP() << "SKIPPED, because DDPRUN_TESTS_WITHOUT_NETNS=1: NOTHING IS KNOWN OF HOW "
-                      "ddprun BEHAVES WHEN THE NETWORK IS CUT";
-    }
+    DDPRUN_NEEDS(MissingForNetworks());
     std::string why_not;
     network_ = std::make_unique<Network>(3, &why_not);
     ASSERT_EQ(why_not, "");

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/capabilities.h"
 #include "tests/support/network.h"
 #include "tests/support/program.h"
 
@@ -35,10 +36,7 @@ constexpr char kBlackHole[] =
 class UnreachableTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (Network::Unwanted()) {
-      GTEST_SKIP() << "SKIPPED, because DDPRUN_TESTS_WITHOUT_NETNS=1: NOTHING IS KNOWN OF HOW "
-                      "RANKS END THAT CANNOT REACH EACH OTHER";
-    }
+    DDPRUN_NEEDS(MissingForNetworks());
     std::string why_not;
     network_ = std::make_unique<Network>(2, &why_not);
     ASSERT_EQ(why_not, "");

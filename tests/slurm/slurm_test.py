@@ -3,7 +3,7 @@
 
 usage: tests/slurm/slurm_test.py SCENARIO... [--bin build/bin] [--keep]
        tests/slurm/slurm_test.py --list
-Needs root and Slurm; exits 77 where one of them is missing, or 1 with DDPRUN_TEST_SLURM=required.
+Needs root and Slurm; exits 77 where one of them is missing, or 1 with DDPRUN_TESTS=all.
 """
 import argparse
 import importlib
@@ -54,14 +54,14 @@ def run(name, function, arguments):
 def why_impossible():
     """Why there can be no cluster on this host, or nothing."""
     if os.geteuid() != 0:
-        return "a cluster on one host has network namespaces, which only root can make"
+        return "root, for the network namespaces of a cluster on one host"
     missing = [program for program in ("slurmctld", "slurmd", "srun", "munged", "ip")
                if shutil.which(program) is None]
     if missing:
-        return f"no {', '.join(missing)}: scripts/install_packages.sh installs them"
+        return f"{', '.join(missing)}: scripts/install_packages.sh --tests installs them"
     probe = subprocess.run(["unshare", "--net", "--mount", "--pid", "--uts", "--fork", "true"],
                            text=True, capture_output=True, check=False)
-    return f"no namespaces here: {probe.stderr.strip()}" if probe.returncode != 0 else None
+    return f"CAP_SYS_ADMIN, for namespaces: {probe.stderr.strip()}" if probe.returncode != 0 else None
 
 
 def main():
@@ -78,8 +78,8 @@ def main():
     if not arguments.scenario or set(arguments.scenario) - set(known):
         parser.error(f"expected some of: {' '.join(known)}")
     if (why := why_impossible()):
-        print(why, file=sys.stderr)
-        return 1 if os.environ.get("DDPRUN_TEST_SLURM") == "required" else MISSING
+        print(f"left out, it needs {why}", file=sys.stderr)
+        return 1 if os.environ.get("DDPRUN_TESTS") == "all" else MISSING
     results = [run(name, known[name], arguments) for name in arguments.scenario]
     return 0 if all(results) else 1
 

@@ -55,7 +55,7 @@ done
 constexpr char kNeeds[] =
     "tests of partitions need root (CAP_SYS_ADMIN and CAP_NET_ADMIN), iproute2, nftables, and a "
     "kernel with network namespaces, veth and nf_tables; scripts/install_packages.sh has the "
-    "packages. DDPRUN_TESTS_WITHOUT_NETNS=1 goes without these tests. What failed: ";
+    "packages. What failed: ";
 
 std::string NewPrefix() {
   static int count = 0;
@@ -63,11 +63,6 @@ std::string NewPrefix() {
 }
 
 }  // namespace
-
-bool Network::Unwanted() {
-  const char* const without = getenv("DDPRUN_TESTS_WITHOUT_NETNS");
-  return without != nullptr && std::string(without) == "1";
-}
 
 Network::Network(int nodes, std::string* why_not) : prefix_(NewPrefix()) {
   std::vector<std::string> hosts = {"daemon"};

@@ -25,10 +25,6 @@ class Network {
     kRejectReset  // a firewall that answers in the other's name: a TCP reset
   };
 
-  // Whether the user wants no tests of it: DDPRUN_TESTS_WITHOUT_NETNS=1. They are skipped then, and
-  // say what is not known.
-  static bool Unwanted();
-
   // `why_not` is set where it cannot be made: what failed, and what is needed.
   Network(int nodes, std::string* why_not);
   ~Network();

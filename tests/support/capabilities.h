@@ -1,0 +1,59 @@
+// What a container may withhold from a test.
+//
+// A test that cannot run says which capability it lacks, and is skipped; scripts/test.sh lists
+// these at the end. With DDPRUN_TESTS=all, as in CI, it has failed.
+#ifndef DDPRUN_TESTS_SUPPORT_CAPABILITIES_H_
+#define DDPRUN_TESTS_SUPPORT_CAPABILITIES_H_
+
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace ddprun {
+
+inline bool AllTestsAreWanted() {
+  const char* const tests = std::getenv("DDPRUN_TESTS");
+  return tests != nullptr && std::string(tests) == "all";
+}
+
+inline bool HasCapability(int capability) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  if (::syscall(SYS_capget, &header, data) != 0) return false;
+  return (data[capability / 32].effective >> (capability % 32) & 1) != 0;
+}
+
+// What network namespaces need and this process lacks: "CAP_NET_ADMIN"; "": nothing.
+inline std::string MissingForNetworks() {
+  if (!HasCapability(CAP_SYS_ADMIN)) return "CAP_SYS_ADMIN";
+  if (!HasCapability(CAP_NET_ADMIN)) return "CAP_NET_ADMIN";
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(::unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 ? 0 : errno);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  const int error = WEXITSTATUS(status);
+  return error == 0 ? "" : std::string("unshare(CLONE_NEWNET): ") + std::strerror(error);
+}
+
+// The line that scripts/test.sh looks for.
+inline std::string LeftOut(const std::string& missing) { return "left out, it needs " + missing; }
+
+}  // namespace ddprun
+
+// In SetUp() or a test: leaves it out where `missing`, a capability, is not "".
+#define DDPRUN_NEEDS(missing)                                      \
+  if (const std::string lacks = (missing); lacks.empty()) {        \
+  } else if (::ddprun::AllTestsAreWanted()) {                      \
+    FAIL() << ::ddprun::LeftOut(lacks) << "; DDPRUN_TESTS is all"; \
+  } else                                                           \
+    GTEST_SKIP() << ::ddprun::LeftOut(lacks)
+
+#endif  // DDPRUN_TESTS_SUPPORT_CAPABILITIES_H_
