@@ -21,19 +21,19 @@ namespace {
 
 namespace control = ddprun::control;
 
-[[noreturn]] void Fail(const std::string& what) {
+[[noreturn]] void FailToStart(const std::string& what) {
   throw std::runtime_error("this warm standby cannot become a worker: " + what);
 }
 
 std::string ReadAll(int fd) {
   struct stat status = {};
-  if (fstat(fd, &status) != 0) Fail(std::string("fstat: ") + std::strerror(errno));
+  if (fstat(fd, &status) != 0) FailToStart(std::string("fstat: ") + std::strerror(errno));
   std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t size =
         pread(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
     if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) Fail("its environment cannot be read");
+    if (size <= 0) FailToStart("its environment cannot be read");
     done += static_cast<std::size_t>(size);
   }
   return bytes;
@@ -41,7 +41,7 @@ std::string ReadAll(int fd) {
 
 void Redirect(int from, int to) {
   while (dup2(from, to) < 0) {
-    if (errno != EINTR && errno != EBUSY) Fail(std::string("dup2: ") + std::strerror(errno));
+    if (errno != EINTR && errno != EBUSY) FailToStart(std::string("dup2: ") + std::strerror(errno));
   }
 }
 
@@ -69,7 +69,7 @@ void ReplaceEnvironment(const std::string& entries) {
 
 void WaitAsStandby(ControlClient* client) {
   const std::vector<ddprun::UniqueFd> received = client->WaitForGo();
-  if (received.size() != control::kGoDescriptors) Fail("GO came without its descriptors");
+  if (received.size() != control::kGoDescriptors) FailToStart("GO came without its descriptors");
   const std::string environment = ReadAll(received[0].get());
   std::cout.flush();
   std::clog.flush();

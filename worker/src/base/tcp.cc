@@ -21,6 +21,8 @@
 #include <thread>
 #include <utility>
 
+#include "worker/src/base/in_words.h"
+
 namespace ddp::internal {
 namespace {
 
@@ -70,16 +72,9 @@ ddprun::UniqueFd TryConnect(const addrinfo& address, milliseconds patience, int*
   return *error == 0 ? std::move(socket) : ddprun::UniqueFd();
 }
 
-[[noreturn]] void ThrowErrno(const char* what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
-
-std::string Seconds(milliseconds time) {
-  const auto tenths = time.count() / 100;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
-}
-
 }  // namespace
+
+void ThrowErrno(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
 void WaitForListener(const std::string& host, std::uint16_t port, milliseconds timeout) {
   const auto deadline = steady_clock::now() + timeout;

@@ -23,6 +23,9 @@ void WaitForListener(const std::string& host, std::uint16_t port,
 // Throws ddp::ConfigError if `host` cannot be resolved or there is no route to it.
 std::string LocalAddressTowards(const std::string& host);
 
+// Throws std::system_error with errno.
+[[noreturn]] void ThrowErrno(const char* what);
+
 // Listens at every address of this host, at any port that is free: `*port`. Sockets here are
 // non-blocking. Throws std::system_error.
 ddprun::UniqueFd ListenEverywhere(int* port);

@@ -14,7 +14,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
-#include "worker/src/base/rank_list.h"
+#include "worker/src/base/in_words.h"
 #include "worker/src/group/control_device.h"
 #include "worker/src/group/failure.h"
 #include "worker/src/peers/activity.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/src/base/rank_list.h"
+#include "worker/src/base/in_words.h"
 #include "worker/src/base/xxh3.h"
 
 namespace ddp {

@@ -142,10 +142,4 @@ void SafetensorsFile::Parse() {
   }
 }
 
-void SafetensorsFile::Verify(std::size_t index) const {
-  const TensorBytes& tensor = tensors_[index];
-  if (hashes_[index] == Hash(tensor.data, tensor.size)) return;
-  throw DamagedError("tensor " + tensor.info.name + " has a wrong hash");
-}
-
 }  // namespace ddp::internal

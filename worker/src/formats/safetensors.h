@@ -53,8 +53,9 @@ void PadHeader(std::string* header, std::size_t size);
 // A file mapped into memory, read-only. Movable.
 class SafetensorsFile {
  public:
-  // Maps `path` and checks its structure, sizes, version and the hash of its header, but no tensor:
-  // that is Verify(). Throws FormatError.
+  // Maps `path` and checks its structure, sizes, version and the hash of its header. Whether
+  // tensors have the hashes that the header gives them is for the caller to check. Throws
+  // FormatError.
   static SafetensorsFile Open(const std::string& path);
 
   // In the order of their bytes, which follow one another without gaps.
@@ -63,8 +64,6 @@ class SafetensorsFile {
 
   // The XXH3-64 that the header has for tensors()[index], as HashText().
   const std::string& hash(std::size_t index) const { return hashes_[index]; }
-  // Throws DamagedError unless the bytes of tensors()[index] have it. Any thread.
-  void Verify(std::size_t index) const;
 
  private:
   SafetensorsFile() = default;

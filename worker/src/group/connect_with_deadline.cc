@@ -51,7 +51,7 @@ void Connect(const std::shared_ptr<Attempt>& attempt) {
   attempt->changed.notify_all();
 }
 
-std::string Seconds(milliseconds time) {
+std::string ExactSeconds(milliseconds time) {
   std::ostringstream text;
   text << std::chrono::duration<double>(time).count() << " s";
   return text.str();
@@ -101,7 +101,8 @@ c10::intrusive_ptr<c10d::ProcessGroup> ConnectWithDeadline(
                            " of " + std::to_string(env.world_size) + ": ";
   if (done) throw CollectiveError(what + Complaint(error));
   if (!cause.empty()) throw CollectiveError(what + "another rank gave up. " + cause);
-  throw CollectiveError(what + Complaint("not connected to all within " + Seconds(limit) + hint));
+  throw CollectiveError(what +
+                        Complaint("not connected to all within " + ExactSeconds(limit) + hint));
 }
 
 }  // namespace ddp::internal

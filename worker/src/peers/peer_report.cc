@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "worker/src/base/in_words.h"
+
 namespace ddp::internal {
 namespace {
 
@@ -28,11 +30,6 @@ std::string Names(const std::vector<int>& ranks) {
 std::string Sentence(std::string text) {
   text[0] = static_cast<char>(text[0] == 'r' ? 'R' : text[0]);
   return (text.ends_with('.') ? text : text + ".") + " ";
-}
-
-std::string Seconds(std::chrono::milliseconds time) {
-  const auto tenths = time.count() / 100;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
 }
 
 std::vector<int> RanksIn(const std::vector<PeerReport>& ranks, State state) {

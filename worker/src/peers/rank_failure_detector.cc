@@ -29,12 +29,8 @@ using std::chrono::steady_clock;
 using State = PeerReport::State;
 
 constexpr int kWelcomeMs = 2000;
-constexpr std::size_t kMostStrangers = 64;  // connections that have not said HELLO
-constexpr milliseconds kSlack(500);         // for the way of an answer
-
-[[noreturn]] void ThrowErrno(const char* what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
+constexpr std::size_t kMostUnknownConnections = 64;  // connections that have not said HELLO
+constexpr milliseconds kSlack(500);                  // for the way of an answer
 
 // Splits off the first word.
 std::string_view NextWord(std::string_view* text) {
@@ -230,7 +226,8 @@ bool RankFailureDetector::ObeyOwner() {
 
 void RankFailureDetector::Accept() {
   ddprun::UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket.valid() || lines_.size() >= static_cast<std::size_t>(world_size_) + kMostStrangers) {
+  if (!socket.valid() ||
+      lines_.size() >= static_cast<std::size_t>(world_size_) + kMostUnknownConnections) {
     return;
   }
   KeepAlive(socket.get());

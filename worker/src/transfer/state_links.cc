@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/src/base/rank_list.h"
+#include "worker/src/base/in_words.h"
 #include "worker/src/base/tcp.h"
 
 namespace ddp::internal {
@@ -28,7 +28,7 @@ constexpr std::size_t kLongestHello = 64;   // bytes; "<token> <rank>\n"
 constexpr std::size_t kMostStrangers = 64;  // connections that have not said it
 constexpr milliseconds kBetweenChecks(200);
 
-std::string Seconds(milliseconds time) { return std::to_string(time.count() / 1000) + " s"; }
+std::string WholeSeconds(milliseconds time) { return std::to_string(time.count() / 1000) + " s"; }
 
 // From here on it blocks, for `patience` at most.
 void MakeBlocking(int socket, milliseconds patience) {
@@ -105,7 +105,7 @@ void StateLinks::AcceptChildren(const Patience& patience) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
     if (left.count() <= 0) {
       throw std::runtime_error(RankList(missing) + " did not connect within " +
-                               Seconds(patience.connect) + " to get the state");
+                               WholeSeconds(patience.connect) + " to get the state");
     }
     const int wait = static_cast<int>(std::min(left, kBetweenChecks).count());
     if (poll(ready.data(), ready.size(), wait) <= 0) {
@@ -148,7 +148,7 @@ ddprun::UniqueFd StateLinks::Accept() const {
 void StateLinks::Broken(int rank, const char* who) const {
   const std::string name = "rank " + std::to_string(rank) + who;
   if (errno == EAGAIN || errno == EWOULDBLOCK) {
-    throw std::runtime_error(name + ", has done nothing for " + Seconds(silence_));
+    throw std::runtime_error(name + ", has done nothing for " + WholeSeconds(silence_));
   }
   throw std::runtime_error("lost " + name + ": " + std::strerror(errno));
 }

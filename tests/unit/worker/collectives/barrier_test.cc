@@ -24,7 +24,7 @@
 
 #include "tests/support/temp_dir.h"
 #include "tests/unit/worker/support/multi_rank.h"
-#include "worker/src/base/rank_list.h"
+#include "worker/src/base/in_words.h"
 
 namespace ddp {
 namespace barrier_test {

@@ -11,6 +11,7 @@
 
 #include "tests/support/temp_dir.h"
 #include "tests/unit/worker/support/multi_rank.h"
+#include "tests/unit/worker/support/newest_checkpoint.h"
 
 namespace ddp::internal {
 namespace snapshot_slots_test {
@@ -41,7 +42,7 @@ class SnapshotSlotsTest : public ::testing::Test {
   std::string Newest() const {
     CheckpointSearch search(0, {folder_.path()});
     if (!search.Next()) return "nothing";
-    search.file().Verify(0);
+    test::Verify(search.file());
     const TensorBytes& x = search.file().tensors()[0];
     return search.file().metadata().at("step") + " " +
            std::string(static_cast<const char*>(x.data), x.size);

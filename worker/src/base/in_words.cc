@@ -1,6 +1,7 @@
-#include "worker/src/base/rank_list.h"
+#include "worker/src/base/in_words.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -16,6 +17,11 @@ std::string RankList(const std::vector<int>& ranks) {
   }
   if (ranks.size() > kNamed) text += " and " + std::to_string(ranks.size() - kNamed) + " more";
   return text;
+}
+
+std::string Seconds(std::chrono::milliseconds time) {
+  const auto tenths = time.count() / 100;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
 }
 
 }  // namespace ddp::internal

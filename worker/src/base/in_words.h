@@ -1,7 +1,8 @@
-// Ranks in words.
-#ifndef DDPRUN_WORKER_SRC_BASE_RANK_LIST_H_
-#define DDPRUN_WORKER_SRC_BASE_RANK_LIST_H_
+// Ranks and times in words.
+#ifndef DDPRUN_WORKER_SRC_BASE_IN_WORDS_H_
+#define DDPRUN_WORKER_SRC_BASE_IN_WORDS_H_
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@ namespace ddp::internal {
 // "rank 3", "ranks 0, 1, 2"; of more than 16, the first 16 and "and 5 more". "no rank" for none.
 std::string RankList(const std::vector<int>& ranks);
 
+// "1.5 s"
+std::string Seconds(std::chrono::milliseconds time);
+
 }  // namespace ddp::internal
 
-#endif  // DDPRUN_WORKER_SRC_BASE_RANK_LIST_H_
+#endif  // DDPRUN_WORKER_SRC_BASE_IN_WORDS_H_
