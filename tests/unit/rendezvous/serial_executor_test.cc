@@ -86,7 +86,6 @@ TEST_F(SerialExecutorTest, ItsOwnThreadHandlesWhatIsLeftToIt) {
   EXPECT_NE(recorder_.threads()[0], std::this_thread::get_id());
 }
 
-// Seen red with a HandleQueue that leaves next_deadline_ as it is.
 TEST_F(SerialExecutorTest, CallsTheHandlerWhenItIsTimeThoughNothingComes) {
   recorder_.SetNext(Now() + std::chrono::milliseconds(5));
   executor_.Start(Now() + std::chrono::milliseconds(5));
@@ -94,6 +93,7 @@ TEST_F(SerialExecutorTest, CallsTheHandlerWhenItIsTimeThoughNothingComes) {
   recorder_.SetNext(TimePoint::max());
 }
 
+// Seen red with a HandleQueue that leaves next_deadline_ as it is.
 TEST_F(SerialExecutorTest, AnEarlierTimeWakesTheThread) {
   executor_.Start(TimePoint::max());
   recorder_.SetNext(Now());
