@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/core/limits.h"
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/types.h"
 
@@ -48,7 +49,7 @@ struct SupervisorOptions {
   JobSpec spec;
   NodeSpec node;
   std::string unfit{};  // why this node must stay out, as the rendezvous is told; empty: it may run
-  Duration stop_grace = std::chrono::seconds(10);  // from the first signal to SIGKILL
+  Duration stop_grace = kDefaultStopGrace;  // from the first signal to SIGKILL
   // After SIGKILL: a worker that is still there (in an uninterruptible wait) is named and left.
   Duration kill_grace = std::chrono::seconds(2);
   // A second SIGINT or SIGQUIT ends the grace, unless it comes with the first: some senders signal
@@ -57,9 +58,9 @@ struct SupervisorOptions {
   // False: the rendezvous is in this process. There are no heartbeats and no lease, and a session
   // that is lost is the end.
   bool leases = true;
-  std::string rendezvous = "the rendezvous";            // for people: with its endpoint
-  Duration connect_timeout = std::chrono::seconds(60);  // for the first word of the rendezvous
-  Duration daemon_grace = std::chrono::minutes(5);  // without a session, before the agent gives up
+  std::string rendezvous = "the rendezvous";          // for people: with its endpoint
+  Duration connect_timeout = kDefaultConnectTimeout;  // for the first word of the rendezvous
+  Duration daemon_grace = kDefaultDaemonGrace;  // without a session, before the agent gives up
 };
 
 }  // namespace ddprun
