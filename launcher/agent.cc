@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -30,6 +31,8 @@ constexpr std::chrono::milliseconds kClearAgain{20};
 constexpr std::chrono::seconds kClearLimit{2};
 // For a folder of checkpoints that does not answer: long for a disk, short beside a lease.
 constexpr std::chrono::milliseconds kScanLimit{500};
+// The same, for what a worker that has failed left in its error file.
+constexpr std::chrono::milliseconds kErrorFileLimit{500};
 
 SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   const JobConfig& config = options.config;
@@ -95,6 +98,11 @@ bool SaysThatNodeIsClear(const Supervisor::Action& action) {
 
 }  // namespace
 
+bool Agent::IsJoin(const QueuedAction& queued) {
+  const auto* const send = std::get_if<Supervisor::Send>(&queued.action);
+  return send != nullptr && std::holds_alternative<Join>(send->message);
+}
+
 Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, RendezvousClient* client,
              Console console, RunDirectory* run)
     : options_(std::move(options)),
@@ -105,6 +113,7 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
       run_(run),
       supervisor_(MakeSupervisorOptions(options_)),
       clock_(options_.config.nproc_per_node),
+      disk_(loop, "ddprun-disk"),
       files_(loop, [](const absl::Status& status) { LogWarning(status.message()); }),
       logs_({options_.config.logs, options_.config.role, PrefixTemplate(options_.environ)}, loop,
             &files_, console_),
@@ -121,8 +130,8 @@ absl::StatusOr<Verdict> Agent::Run() {
       });
   if (!control.ok()) return control.status();
   control_ = *std::move(control);
-  standbys_ =
-      std::make_unique<Standbys>(StandbyOptions(), loop_, runner_, &files_, control_.get(), run_);
+  standbys_ = std::make_unique<Standbys>(StandbyOptions(), loop_, runner_, &files_, control_.get(),
+                                         &disk_, run_);
 
   LookForCheckpoints();  // while it connects
   WatchOwner();
@@ -183,7 +192,16 @@ void Agent::Feed(const Supervisor::Event& event) {
 // Actions are performed in the order in which they were decided, also when performing one leads to
 // the next decision.
 void Agent::Queue(std::vector<Supervisor::Action> actions) {
-  for (Supervisor::Action& action : actions) actions_.push_back({session_, std::move(action)});
+  for (Supervisor::Action& action : actions) {
+    // A heartbeat never stands behind what waits for a disk; only its session's Join comes first.
+    auto* const send = std::get_if<Supervisor::Send>(&action);
+    const bool heartbeat = send != nullptr && std::holds_alternative<Heartbeat>(send->message);
+    if (heartbeat && std::none_of(actions_.begin(), actions_.end(), IsJoin)) {
+      Perform(*send);
+    } else {
+      actions_.push_back({session_, std::move(action)});
+    }
+  }
   PerformQueued();
 }
 
@@ -294,6 +312,28 @@ void Agent::Perform(Supervisor::Send& send) {
   client_->Send(send.header, send.message);
 }
 
+void Agent::Perform(const Supervisor::PrepareFolders& prepare) {
+  disk_.Run(
+      [path = run_->path(), prepare, workers = options_.config.nproc_per_node] {
+        return MakeWorkerFolders(path, prepare.generation, prepare.first_rank, workers);
+      },
+      [this, generation = prepare.generation](const MadeFolders& made) {
+        Feed(Supervisor::FoldersReady{generation, made.local_rank, made.error});
+      });
+}
+
+void Agent::Perform(const Supervisor::ReadErrorFile& read) {
+  const auto limit = loop_->AddTimer(EventLoop::Clock::now() + kErrorFileLimit, [this, read] {
+    Feed(Supervisor::ErrorFileRead{read.generation, read.local_rank, ""});
+  });
+  disk_.Run(
+      [path = run_->ErrorFile(read.generation, read.local_rank)] { return ErrorTextIn(path); },
+      [this, read, limit](const std::string& text) {
+        loop_->CancelTimer(limit);
+        Feed(Supervisor::ErrorFileRead{read.generation, read.local_rank, text});
+      });
+}
+
 void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   const Assignment& assignment = spawn.assignment;
   LogInfo(absl::StrCat("generation ", spawn.generation.value, ": node ", assignment.node_rank.value,
@@ -373,15 +413,14 @@ absl::Status Agent::Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local
   WorkerPlace place = Place(local_rank);
   place.generation = spawn.generation;
   place.assignment = spawn.assignment;
-  const auto folder = run_->WorkerFolder(spawn.generation, local_rank, place.rank());
-  if (!folder.ok()) return folder.status();
-  place.error_file = absl::StrCat(*folder, "/error.json");
+  const std::string folder = run_->WorkerFolder(spawn.generation, local_rank);
+  place.error_file = run_->ErrorFile(spawn.generation, local_rank);
 
   SpawnRequest request;
   request.argv = WorkerArguments(options_.config.command, local_rank);
   request.env = WorkerEnvironment(place, options_.environ, options_.config.env);
   auto worker = std::make_unique<Worker>();
-  if (auto standby = standbys_->HandOver(local_rank, request.env, *folder)) {
+  if (auto standby = standbys_->HandOver(local_rank, request.env, folder)) {
     worker->process = std::move(standby->process);
     worker->standby_pump = std::move(standby->before);
   } else {
@@ -390,8 +429,7 @@ absl::Status Agent::Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local
     if (!process.ok()) return process.status();
     worker->process = *std::move(process);
   }
-  worker->pump = logs_.Pump(*folder, place.rank(), local_rank, &worker->process);
-  worker->error_file = place.error_file;
+  worker->pump = logs_.Pump(folder, place.rank(), local_rank, &worker->process);
   loop_->Watch(worker->process.pidfd.get(), EPOLLIN,
                [this, local_rank](std::uint32_t) { OnWorkerEnded(local_rank); });
   LogDebug(absl::StrCat("rank ", place.rank().value, " is pid ", worker->process.pid,
@@ -448,7 +486,6 @@ void Agent::OnWorkerEnded(LocalRank local_rank) {
   ended.local_rank = local_rank;
   ended.status = status.value_or(ExitStatus{255});
   ended.stderr_tail = worker->pump->StderrTail();
-  ended.error_file_text = ReadErrorFile(worker->error_file);
   ended.ended_at_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
                           std::chrono::system_clock::now().time_since_epoch())
                           .count();

@@ -27,6 +27,7 @@
 #include "launcher/os/control_socket.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/log_pump.h"
+#include "launcher/os/off_loop.h"
 #include "launcher/os/port_holder.h"
 #include "launcher/os/process_runner.h"
 #include "launcher/os/writer_thread.h"
@@ -86,9 +87,9 @@ class Agent {
     SpawnedProcess process;
     std::unique_ptr<LogPump> pump;
     std::unique_ptr<LogPump> standby_pump;  // of what it wrote as a standby; null: it was none
-    std::string error_file;
   };
 
+  static bool IsJoin(const QueuedAction& queued);
   void Feed(const Supervisor::Event& event);
   void Queue(std::vector<Supervisor::Action> actions);
   void PerformQueued();
@@ -103,6 +104,8 @@ class Agent {
   void ArmDeadline();
 
   void Perform(Supervisor::Send& send);
+  void Perform(const Supervisor::PrepareFolders& prepare);
+  void Perform(const Supervisor::ReadErrorFile& read);
   void Perform(const Supervisor::SpawnWorkers& spawn);
   void Perform(const Supervisor::SignalWorkers& signal);
   void Perform(const Supervisor::AskWorkersToSave& ask);
@@ -140,6 +143,7 @@ class Agent {
   std::optional<RestorePlan> restore_;
   StragglerList stragglers_;  // of this generation
   OomProbe oom_;
+  OffLoop disk_;  // run folders, links, error files
   WriterThread files_;
   WorkerLogs logs_;
   std::unique_ptr<ControlSocket> control_;

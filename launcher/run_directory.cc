@@ -77,31 +77,40 @@ void RunDirectory::RemoveTemporary() {
   if (snapshots_) snapshots_->Remove();
 }
 
-absl::StatusOr<std::string> RunDirectory::WorkerFolder(Generation generation, LocalRank local_rank,
-                                                       Rank rank) {
-  const std::string attempt = absl::StrCat(path_, "/attempt_", generation.value);
-  const std::string folder = absl::StrCat(attempt, "/", local_rank.value);
+std::string RunDirectory::WorkerFolder(Generation generation, LocalRank local_rank) const {
+  return absl::StrCat(path_, "/attempt_", generation.value, "/", local_rank.value);
+}
+
+std::string RunDirectory::ErrorFile(Generation generation, LocalRank local_rank) const {
+  return absl::StrCat(WorkerFolder(generation, local_rank), "/error.json");
+}
+
+std::string RunDirectory::StandbyFolder(int standby) const {
+  return absl::StrCat(path_, "/standby/", standby);
+}
+
+MadeFolders MakeWorkerFolders(const std::string& path, Generation generation, Rank first_rank,
+                              int workers) {
+  const std::string attempt = absl::StrCat(path, "/attempt_", generation.value);
   const std::string links = absl::StrCat(attempt, "/by_rank");
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return FolderError(folder, error);
-  fs::create_directories(links, error);
-  if (error) return FolderError(links, error);
-  const std::string link = absl::StrCat(links, "/", rank.value);
-  fs::create_symlink(absl::StrCat("../", local_rank.value), link, error);
-  if (error) return FolderError(link, error);
-  return folder;
+  for (int i = 0; i < workers; ++i) {
+    const auto failed = [&](const std::string& made) {
+      return MadeFolders{LocalRank{i}, std::string(FolderError(made, error).message())};
+    };
+    const std::string folder = absl::StrCat(attempt, "/", i);
+    fs::create_directories(folder, error);
+    if (error) return failed(folder);
+    fs::create_directories(links, error);
+    if (error) return failed(links);
+    const std::string link = absl::StrCat(links, "/", first_rank.value + i);
+    fs::create_symlink(absl::StrCat("../", i), link, error);
+    if (error) return failed(link);
+  }
+  return {};
 }
 
-absl::StatusOr<std::string> RunDirectory::StandbyFolder(int standby) {
-  const std::string folder = absl::StrCat(path_, "/standby/", standby);
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return FolderError(folder, error);
-  return folder;
-}
-
-void RunDirectory::LinkStandby(const std::string& worker_folder, int standby) {
+void LinkStandby(const std::string& worker_folder, int standby) {
   std::error_code ignored;  // it helps people, and nothing depends on it
   fs::create_symlink(absl::StrCat("../../standby/", standby), worker_folder + "/standby", ignored);
 }

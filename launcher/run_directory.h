@@ -42,13 +42,10 @@ class RunDirectory {
   std::string snapshots() const { return snapshots_ ? snapshots_->path() : ""; }
   const std::string& why_no_snapshots() const { return why_no_snapshots_; }
 
-  // Makes the folder of one worker of one generation and its by_rank link; returns its path.
-  absl::StatusOr<std::string> WorkerFolder(Generation generation, LocalRank local_rank, Rank rank);
-
-  // Makes the folder of standby number `standby` and returns its path; and shows in the folder of
-  // the worker that it has become where that was.
-  absl::StatusOr<std::string> StandbyFolder(int standby);
-  void LinkStandby(const std::string& worker_folder, int standby);
+  // Paths alone. Whoever writes a log file of a standby makes its folder.
+  std::string WorkerFolder(Generation generation, LocalRank local_rank) const;
+  std::string ErrorFile(Generation generation, LocalRank local_rank) const;
+  std::string StandbyFolder(int standby) const;
 
  private:
   RunDirectory() = default;
@@ -58,6 +55,20 @@ class RunDirectory {
   std::optional<SnapshotFolder> snapshots_;
   std::string why_no_snapshots_;
 };
+
+// What follows waits for the disk: not on the agent's loop.
+
+// The first of a generation's folders that could not be made; `error` is "": all were.
+struct MadeFolders {
+  LocalRank local_rank;
+  std::string error;
+};
+// Makes the folders of `workers` workers of one generation, the first of which has rank
+// `first_rank`, and their by_rank links, in the run directory at `path`.
+MadeFolders MakeWorkerFolders(const std::string& path, Generation generation, Rank first_rank,
+                              int workers);
+// Shows in the folder of a worker which standby it was.
+void LinkStandby(const std::string& worker_folder, int standby);
 
 }  // namespace ddprun
 

@@ -31,12 +31,13 @@ std::string NulTerminated(const std::vector<std::string>& env) {
 }  // namespace
 
 Standbys::Standbys(Options options, EventLoop* loop, ProcessRunner* runner, WriterThread* files,
-                   ControlSocket* control, RunDirectory* run)
+                   ControlSocket* control, OffLoop* disk, RunDirectory* run)
     : options_(std::move(options)),
       loop_(loop),
       runner_(runner),
       files_(files),
       control_(control),
+      disk_(disk),
       run_(run),
       pool_(options_.pool) {}
 
@@ -65,13 +66,11 @@ void Standbys::Perform(const StandbyPool::StartStandby& start) {
 }
 
 absl::Status Standbys::Start(Id id, LocalRank local_rank) {
-  const auto folder = run_->StandbyFolder(id);
-  if (!folder.ok()) return folder.status();
   auto process = runner_->Spawn(options_.request(local_rank));
   if (!process.ok()) return process.status();
   LowerPriority(process->pid);
   LogPump::Options logs;
-  logs.directory = *folder;
+  logs.directory = run_->StandbyFolder(id);
   Standby standby;
   standby.pump =
       std::make_unique<LogPump>(loop_, files_, std::move(logs), std::move(process->stdout_pipe),
@@ -100,7 +99,7 @@ std::optional<Standbys::HandedOver> Standbys::HandOver(LocalRank local_rank,
       const int descriptors[control::kGoDescriptors] = {environment->get(), out->write_end.get(),
                                                         err->write_end.get()};
       if (control_->SendTo(standby.process.pid, control::kGo, "1", descriptors) > 0) {
-        run_->LinkStandby(folder, *id);
+        disk_->Run([folder, id = *id] { LinkStandby(folder, id); });
         standby.process.stdout_pipe = std::move(out->read_end);
         standby.process.stderr_pipe = std::move(err->read_end);
         return HandedOver{std::move(standby.process), std::move(standby.pump)};

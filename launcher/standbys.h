@@ -24,6 +24,7 @@
 #include "launcher/os/control_socket.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/log_pump.h"
+#include "launcher/os/off_loop.h"
 #include "launcher/os/process_runner.h"
 #include "launcher/os/writer_thread.h"
 #include "launcher/run_directory.h"
@@ -44,7 +45,7 @@ class Standbys {
 
   // All pointers must outlive this object.
   Standbys(Options options, EventLoop* loop, ProcessRunner* runner, WriterThread* files,
-           ControlSocket* control, RunDirectory* run);
+           ControlSocket* control, OffLoop* disk, RunDirectory* run);
   ~Standbys();
   Standbys(const Standbys&) = delete;
   Standbys& operator=(const Standbys&) = delete;
@@ -89,6 +90,7 @@ class Standbys {
   ProcessRunner* const runner_;
   WriterThread* const files_;
   ControlSocket* const control_;
+  OffLoop* const disk_;
   RunDirectory* const run_;
 
   StandbyPool pool_;

@@ -30,7 +30,7 @@ std::string ReadSmallFile(const std::string& path) {
 
 }  // namespace
 
-std::string ReadErrorFile(const std::string& path) { return ParseErrorFile(ReadSmallFile(path)); }
+std::string ErrorTextIn(const std::string& path) { return ParseErrorFile(ReadSmallFile(path)); }
 
 std::string ParseErrorFile(std::string_view text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);

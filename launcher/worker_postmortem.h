@@ -19,7 +19,7 @@ namespace ddprun {
 // when there is no such file or it cannot be read. Both forms that torchrun's workers write:
 //   {"message": "text"}                                  torch.distributed.elastic's fallback
 //   {"message": {"message": "text", "extraInfo": {...}}} the @record decorator
-std::string ReadErrorFile(const std::string& path);
+std::string ErrorTextIn(const std::string& path);
 std::string ParseErrorFile(std::string_view json);
 
 // Whether the kernel's out-of-memory killer ended a worker. The cgroup's count of such kills tells

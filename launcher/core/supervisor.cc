@@ -61,6 +61,7 @@ std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint n
           [&](const SessionOpened&) { OnSessionOpened(now); },
           [&](const Received& received) { OnReceived(received, now); },
           [&](const SessionLost& lost) { OnSessionLost(lost, now); },
+          [&](const FoldersReady& ready) { OnFoldersReady(ready, now); },
           [&](const WorkerSpawned& spawned) { OnWorkerSpawned(spawned, now); },
           [&](const SpawnFailed& failed) { OnSpawnFailed(failed, now); },
           [&](const WorkerSpoke& spoke) {
@@ -85,6 +86,7 @@ std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint n
             worker->error_text = report.text;
           },
           [&](const WorkerEnded& ended) { OnWorkerEnded(ended, now); },
+          [&](const ErrorFileRead& read) { OnErrorFileRead(read, now); },
           [&](const SignalReceived& signal) { OnSignal(signal, now); },
           [&](const Superseded& superseded) { OnSuperseded(superseded, now); },
           [&](const Tick&) { OnTick(now); },
@@ -193,7 +195,7 @@ bool Supervisor::NeedsLease() const {
     case SupervisorState::kSpawning:
       return true;  // a Start may be on its way
     case SupervisorState::kRunning:
-      return spawning_ > 0 || !Alive().empty();
+      return AwaitsFolders() || spawning_ > 0 || !Alive().empty();
     case SupervisorState::kStopping:
       return !verdict_;  // else the job is over, and so are its ranks
     case SupervisorState::kLeaving:
@@ -260,7 +262,7 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
                  [&](const Waiting& waiting) { OnWaiting(waiting); },
                  [&](const HeartbeatAck& ack) { OnHeartbeatAck(ack, now); },
                  [&](const Assignment& assignment) { OnAssignment(header, assignment, now); },
-                 [&](const Start&) { OnStart(header); },
+                 [&](const Start&) { OnStart(header, now); },
                  [&](const Save&) { OnSave(header); },
                  [&](const Stop& stop) { OnStop(header, stop, now); },
                  [&](const Finished& finished) { OnFinished(finished, now); },
@@ -289,7 +291,7 @@ bool Supervisor::MayBeAssigned() const {
     case SupervisorState::kSpawning:  // another node went away, and this is the next forming
       return true;
     case SupervisorState::kRunning:  // without a worker: the rendezvous went on without hearing how
-      return spawning_ == 0 && Alive().empty();
+      return !AwaitsFolders() && spawning_ == 0 && Alive().empty() && !AwaitsErrorFile();
     default:  // it assigns again only after Drained; or it is too late
       return false;
   }
@@ -314,22 +316,23 @@ void Supervisor::Take(Generation generation, const Assignment& assignment) {
   const std::optional<RestorePlan>& restore = assignment.restore;
   durable_ = durable_ || (restore && restore->state && restore->state->tier == Tier::kDurable);
   unconfirmed_.reset();
+  folders_ = {};
   workers_.clear();
+  last_ended_ms_ = 0;
   exits_.clear();
   drained_.reset();
   checkpoint_.reset();
   prepared_ = true;
   Enter(SupervisorState::kSpawning);
+  actions_.emplace_back(PrepareFolders{generation_, assignment_.first_rank});
   SendUp(Prepared{});
 }
 
-void Supervisor::OnStart(const Header& header) {
+void Supervisor::OnStart(const Header& header, TimePoint now) {
   if (state_ != SupervisorState::kSpawning || header.generation != generation_) return;
-  spawning_ = options_.node.worker_count;
   workers_.assign(options_.node.worker_count, Worker{});
   Enter(SupervisorState::kRunning);
-  UpdateFence();  // before there is anything to fence
-  actions_.emplace_back(std::in_place_type<SpawnWorkers>, SpawnWorkers{generation_, assignment_});
+  if (folders_.ready) StartWorkers(now);
 }
 
 void Supervisor::OnSave(const Header& header) {
@@ -421,6 +424,11 @@ WorkerExited Supervisor::ExitReport(LocalRank local_rank, ExitStatus status) con
 Supervisor::Worker* Supervisor::Find(LocalRank local_rank) {
   const auto index = static_cast<std::size_t>(local_rank.value);
   return index < workers_.size() ? &workers_[index] : nullptr;
+}
+
+bool Supervisor::AwaitsErrorFile() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const Worker& worker) { return worker.ended.has_value(); });
 }
 
 std::vector<LocalRank> Supervisor::Alive() const {

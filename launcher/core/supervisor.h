@@ -63,6 +63,12 @@ class Supervisor {
     TimePoint attempt_started_at{};
     bool denied = false;  // one side does not take the other's credentials
   };
+  // The folders of a generation are made, or could not be: `error` says why, of which worker.
+  struct FoldersReady {
+    Generation generation;
+    LocalRank local_rank;
+    std::string error;  // "": all are there
+  };
   struct WorkerSpawned {
     LocalRank local_rank;
     int pid = 0;
@@ -103,9 +109,15 @@ class Supervisor {
     LocalRank local_rank;
     ExitStatus status;
     std::vector<std::string> stderr_tail;
-    std::string error_file_text;   // what it wrote to TORCHELASTIC_ERROR_FILE, or empty
     std::int64_t ended_at_ms = 0;  // wall clock, for people
     bool oom_killed = false;
+  };
+  // What a worker of this generation left in its error file; "": nothing, or it could not be read
+  // in time.
+  struct ErrorFileRead {
+    Generation generation;
+    LocalRank local_rank;
+    std::string text;
   };
   struct SignalReceived {
     int signo = 0;
@@ -116,10 +128,10 @@ class Supervisor {
     std::string reason;
   };
   struct Tick {};
-  using Event =
-      std::variant<AgentStarted, SessionOpened, Received, SessionLost, WorkerSpawned, SpawnFailed,
-                   WorkerSpoke, CheckpointReported, CheckpointFailureReported, StepReported,
-                   ErrorReported, WorkerEnded, SignalReceived, Superseded, Tick>;
+  using Event = std::variant<AgentStarted, SessionOpened, Received, SessionLost, FoldersReady,
+                             WorkerSpawned, SpawnFailed, WorkerSpoke, CheckpointReported,
+                             CheckpointFailureReported, StepReported, ErrorReported, WorkerEnded,
+                             ErrorFileRead, SignalReceived, Superseded, Tick>;
 
   // ---- actions ----
   // To the rendezvous, on the session that is open; never on a later one. `offered_port` of Join
@@ -128,6 +140,20 @@ class Supervisor {
     Header header;
     AgentMessage message;
     bool operator==(const Send&) const = default;
+  };
+  // Make the folders of this node's workers. Step(FoldersReady), however long it takes; nothing
+  // waits for it but SpawnWorkers.
+  struct PrepareFolders {
+    Generation generation;
+    Rank first_rank;
+    bool operator==(const PrepareFolders&) const = default;
+  };
+  // Read what a worker that has failed left in its error file. Step(ErrorFileRead) within half a
+  // second, and in the order in which they were asked for.
+  struct ReadErrorFile {
+    Generation generation;
+    LocalRank local_rank;
+    bool operator==(const ReadErrorFile&) const = default;
   };
   // Start every worker of this node, by local rank; Step(WorkerSpawned or SpawnFailed) for each
   // before anything else, and stop after a SpawnFailed: the generation is over then.
@@ -163,8 +189,8 @@ class Supervisor {
     Verdict verdict;
     bool operator==(const Exit&) const = default;
   };
-  using Action =
-      std::variant<Send, SpawnWorkers, SignalWorkers, AskWorkersToSave, SetFence, Note, Exit>;
+  using Action = std::variant<Send, PrepareFolders, SpawnWorkers, ReadErrorFile, SignalWorkers,
+                              AskWorkersToSave, SetFence, Note, Exit>;
 
   explicit Supervisor(SupervisorOptions options);
 
@@ -194,6 +220,13 @@ class Supervisor {
     std::int64_t checkpoint_failures = 0;  // the highest number that it told
     std::string error_kind;
     std::string error_text;
+    std::optional<WorkerEnded> ended;  // and its error file has yet to be read
+  };
+  // Of the current generation.
+  struct Folders {
+    bool ready = false;  // or `error` says why not
+    LocalRank local_rank;
+    std::string error;
   };
 
   void OnSessionOpened(TimePoint now);
@@ -204,17 +237,21 @@ class Supervisor {
   void OnAssignment(const Header& header, const Assignment& assignment, TimePoint now);
   bool MayBeAssigned() const;
   void Take(Generation generation, const Assignment& assignment);
-  void OnStart(const Header& header);
+  void OnStart(const Header& header, TimePoint now);
   void OnSave(const Header& header);
   void OnStop(const Header& header, const Stop& stop, TimePoint now);
   void OnFinished(const Finished& finished, TimePoint now);
   void OnFenced(const Header& header, const Fenced& fenced, TimePoint now);
   void OnRefused(const Refused& refused, TimePoint now);
+  void OnFoldersReady(const FoldersReady& ready, TimePoint now);
+  void StartWorkers(TimePoint now);
   void OnWorkerSpawned(const WorkerSpawned& spawned, TimePoint now);
   void OnSpawnFailed(const SpawnFailed& failed, TimePoint now);
   void OnCheckpointReported(const CheckpointReported& report);
   void OnCheckpointFailureReported(const CheckpointFailureReported& report);
   void OnWorkerEnded(const WorkerEnded& ended, TimePoint now);
+  void OnErrorFileRead(const ErrorFileRead& read, TimePoint now);
+  void ReportExit(const WorkerEnded& ended, const std::string& error_file_text, TimePoint now);
   void OnSignal(const SignalReceived& signal, TimePoint now);
   void OnSuperseded(const Superseded& superseded, TimePoint now);
   void LeaveJob(int signo, TimePoint now);
@@ -253,6 +290,9 @@ class Supervisor {
   WorkerExited ExitReport(LocalRank local_rank, ExitStatus status) const;
   Worker* Find(LocalRank local_rank);
   std::vector<LocalRank> Alive() const;
+  // Start was said, and the workers cannot start yet.
+  bool AwaitsFolders() const { return state_ == SupervisorState::kRunning && !folders_.ready; }
+  bool AwaitsErrorFile() const;
   void SendUp(AgentMessage message);
   void Say(std::string text);
 
@@ -267,6 +307,7 @@ class Supervisor {
     Assignment assignment;
   };
   std::optional<Unconfirmed> unconfirmed_;
+  Folders folders_;
   std::vector<Worker> workers_;     // by local rank; of the current generation
   std::optional<Verdict> verdict_;  // what to end with when the workers are gone
   TimePoint signalled_at_;          // when Leaving began

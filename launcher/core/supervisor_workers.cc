@@ -15,6 +15,25 @@ namespace ddprun {
 
 // ---- workers ----
 
+void Supervisor::OnFoldersReady(const FoldersReady& ready, TimePoint now) {
+  // Of a generation that is over, or of one whose end came before.
+  const bool wanted = state_ == SupervisorState::kSpawning || AwaitsFolders();
+  if (ready.generation != generation_ || !wanted) return;
+  const bool started = AwaitsFolders();
+  folders_ = {true, ready.local_rank, ready.error};
+  if (started) StartWorkers(now);
+}
+
+void Supervisor::StartWorkers(TimePoint now) {
+  spawning_ = options_.node.worker_count;
+  if (!folders_.error.empty()) {
+    OnSpawnFailed({folders_.local_rank, kExitCannotExecute, folders_.error, false}, now);
+    return;
+  }
+  UpdateFence();  // before there is anything to fence
+  actions_.emplace_back(std::in_place_type<SpawnWorkers>, SpawnWorkers{generation_, assignment_});
+}
+
 void Supervisor::OnWorkerSpawned(const WorkerSpawned& spawned, TimePoint now) {
   Worker* worker = Find(spawned.local_rank);
   DDPRUN_CHECK(worker != nullptr && spawning_ > 0, "spawned unasked");
@@ -73,17 +92,39 @@ void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
     SettleIfGone(now);
     return;
   }
+  // In the order in which they ended: the first is the cause.
+  if (!ended.status.ok() && (worker->error_text.empty() || AwaitsErrorFile())) {
+    worker->ended = ended;
+    actions_.emplace_back(ReadErrorFile{generation_, ended.local_rank});
+    return;
+  }
+  ReportExit(ended, "", now);
+}
+
+void Supervisor::OnErrorFileRead(const ErrorFileRead& read, TimePoint now) {
+  Worker* worker = Find(read.local_rank);
+  if (read.generation != generation_ || worker == nullptr || !worker->ended) return;
+  const WorkerEnded ended = *std::exchange(worker->ended, std::nullopt);
+  ReportExit(ended, read.text, now);
+}
+
+void Supervisor::ReportExit(const WorkerEnded& ended, const std::string& error_file_text,
+                            TimePoint now) {
   WorkerExited report = ExitReport(ended.local_rank, ended.status);
   report.stderr_tail = ended.stderr_tail;
   report.ended_at_ms = ended.ended_at_ms;
   report.oom_killed = ended.oom_killed;
-  if (report.error_text.empty()) report.error_text = ended.error_file_text;
+  if (report.error_text.empty()) report.error_text = error_file_text;
   if (!ended.status.ok()) {
     Say(Describe(WorkerFailure{options_.node.host, assignment_.node_rank, generation_, report}));
   }
   exits_.push_back(report);
   TellFailures(now);
   SendUp(report);
+  if (state_ != SupervisorState::kRunning) {  // the others were told to end meanwhile
+    SettleIfGone(now);
+    return;
+  }
   // Exit code 0 while others run: wait for them, however long they take. A victim: the cause may be
   // on this node too and yet to be heard of; the rendezvous says when to stop waiting for it.
   if (ended.status.ok() || IsVictim(report)) return;
@@ -183,7 +224,10 @@ void Supervisor::OnTick(TimePoint now) {
                         workers_[local_rank.value].pid, ")");
       });
   Say(absl::StrCat(pids, " did not end after SIGKILL; going on without waiting for it"));
-  for (Worker& worker : workers_) worker.alive = false;
+  for (Worker& worker : workers_) {
+    worker.alive = false;
+    worker.ended.reset();
+  }
   SettleIfGone(now);
 }
 
@@ -200,7 +244,7 @@ void Supervisor::StopWorkers(SupervisorState next, int signo, TimePoint now) {
 }
 
 void Supervisor::SettleIfGone(TimePoint now) {
-  if (spawning_ > 0 || !Alive().empty()) return;
+  if (spawning_ > 0 || !Alive().empty() || AwaitsErrorFile()) return;
   deadline_.reset();
   if (state_ == SupervisorState::kLeaving) {
     if (open_ && !joined_) Introduce(now);

@@ -171,7 +171,13 @@ void Agent::ScheduleTick() {
 void Agent::Perform(const Supervisor::Action& action) {
   std::visit(Overloaded{
                  [&](const Supervisor::Send& send) { Perform(send); },
+                 [&](const Supervisor::PrepareFolders& prepare) {
+                   AfterTheDisk(Supervisor::FoldersReady{prepare.generation, LocalRank{0}, ""});
+                 },
                  [&](const Supervisor::SpawnWorkers& spawn) { Perform(spawn); },
+                 [&](const Supervisor::ReadErrorFile& read) {
+                   AfterTheDisk(Supervisor::ErrorFileRead{read.generation, read.local_rank, ""});
+                 },
                  [&](const Supervisor::SignalWorkers& signal) {
                    for (const LocalRank local : signal.local_ranks) {
                      world_->training.Signal(workers_[local.value], signal.signo);
@@ -248,6 +254,15 @@ void Agent::OnSaved(LocalRank local_rank, const SavedState& state, const std::st
 void Agent::OnFailedToSave(LocalRank local_rank, std::int64_t step, int failures) {
   ++failed_checkpoints_;
   Feed(Supervisor::CheckpointFailureReported{local_rank, step, failures, "disk full"});
+}
+
+// At once, or when a file server answers again. One after the other.
+void Agent::AfterTheDisk(Supervisor::Event event) {
+  const bool slow = !world_->plan.benign && world_->random.Percent(3);
+  const Time takes = slow ? world_->random.Wide(100, 5000) * kMillisecond
+                          : world_->random.Wide(1, 20) * kMillisecond / 10;
+  disk_free_at_ = std::max(disk_free_at_, world_->scheduler.now()) + takes;
+  world_->scheduler.At(disk_free_at_, [this, event = std::move(event)] { Feed(event); });
 }
 
 // One worker after the other; nothing else is handled meanwhile.

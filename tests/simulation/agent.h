@@ -68,6 +68,7 @@ class Agent {
   void Step(const Supervisor::Event& event);
   void Perform(const Supervisor::Action& action);
   void Perform(const Supervisor::Send& send);
+  void AfterTheDisk(Supervisor::Event event);
   void Perform(const Supervisor::SpawnWorkers& spawn);
   void Perform(const Supervisor::SetFence& fence);
   void FillIn(AgentMessage* message);  // what this node holds
@@ -119,6 +120,7 @@ class Agent {
   // The guardian.
   std::optional<TimePoint> fence_;
   int fences_set_ = 0;
+  Time disk_free_at_ = 0;
   bool fenced_ = false;  // the fence was reached and not set anew
 };
 

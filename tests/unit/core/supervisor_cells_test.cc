@@ -29,7 +29,19 @@ const std::vector<State>& States() {
   static const auto* states = new std::vector<State>{
       {"Joining", false, [](SupervisorDriver&) {}},
       {"Spawning", false, [](SupervisorDriver& node) { node.Assign(0); }},
+      {"Running, its folders are not made", false,
+       [](SupervisorDriver& node) {
+         node.Freeze();
+         node.Run();
+       }},
       {"Running", true, [](SupervisorDriver& node) { node.Run(); }},
+      {"Running, an error file is being read", false,
+       [](SupervisorDriver& node) {
+         node.Run();
+         node.End(1);
+         node.Freeze();
+         node.End(0, ExitStatus{3, 0, false});
+       }},
       {"Stopping", true,
        [](SupervisorDriver& node) {
          node.Run();
@@ -157,6 +169,14 @@ const std::vector<Event>& Events() {
        [](SupervisorDriver& node) {
          node.End(0, ExitStatus{0, SIGSEGV, true});
        }},
+      {"FoldersReady", false,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::FoldersReady{Generation{0}, LocalRank{0}, ""});
+       }},
+      {"ErrorFileRead", false,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::ErrorFileRead{Generation{0}, LocalRank{0}, "text"});
+       }},
       {"SIGTERM", false, [](SupervisorDriver& node) { node.Signal(SIGTERM); }},
       {"SIGINT", false, [](SupervisorDriver& node) { node.Signal(SIGINT); }},
       {"SIGHUP", false, [](SupervisorDriver& node) { node.Signal(SIGHUP); }},
@@ -177,7 +197,8 @@ TEST(SupervisorCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
       "is gone.\n"
       "# Not shown: heartbeats without news, and SetFence. AgentStarted and SessionOpened came "
       "first; "
-      "WorkerSpawned and SpawnFailed only answer Spawn.\n";
+      "WorkerSpawned and SpawnFailed only answer Spawn.\n# The disk answers at once, but where a "
+      "state says otherwise.\n";
   for (const State& state : States()) {
     absl::StrAppend(&text, "\n", state.name, "\n");
     for (const Event& event : Events()) {

@@ -79,7 +79,7 @@ class SupervisorDriver {
 
   // From this node.
   void End(int local_rank, ExitStatus status = {}) {
-    Step(Supervisor::WorkerEnded{LocalRank{local_rank}, status, {"last words"}, "", kWall, false});
+    Step(Supervisor::WorkerEnded{LocalRank{local_rank}, status, {"last words"}, kWall, false});
   }
   void FailToSave(int local_rank, std::int64_t step, std::int64_t failures,
                   const std::string& reason = "disk full") {
@@ -110,7 +110,9 @@ class SupervisorDriver {
     for (const Supervisor::Action& action : supervisor_.Step(event, now_)) {
       std::visit(Overloaded{
                      [&](const Supervisor::Send& send) { Record(send); },
+                     [&](const Supervisor::PrepareFolders& prepare) { Prepare(prepare); },
                      [&](const Supervisor::SpawnWorkers& spawn) { Spawn(spawn); },
+                     [&](const Supervisor::ReadErrorFile& read) { Read(read); },
                      [&](const Supervisor::SignalWorkers& signal) {
                        log_.push_back(absl::StrCat(SignalName(signal.signo), " to ",
                                                    absl::StrJoin(signal.local_ranks, ",",
@@ -134,6 +136,16 @@ class SupervisorDriver {
   }
   // The command cannot be executed for this local rank.
   void FailSpawnOf(int local_rank) { unspawnable_ = local_rank; }
+
+  // The disk does not answer until Thaw().
+  void Freeze() { frozen_ = true; }
+  void Thaw() {
+    frozen_ = false;
+    for (const Supervisor::Event& event : std::exchange(of_the_disk_, {})) Step(event);
+  }
+  // The folder of this local rank cannot be made.
+  void FailFolderOf(int local_rank) { no_folder_ = local_rank; }
+  void LeaveErrorFile(std::string text) { error_file_ = std::move(text); }
 
   // Each worker takes so long to start.
   void SpawnSlowly(Duration each) { spawn_time_ = each; }
@@ -166,6 +178,18 @@ class SupervisorDriver {
     } else {
       log_.push_back(Describe(send));
     }
+  }
+
+  void Prepare(const Supervisor::PrepareFolders& prepare) {
+    const bool failed = no_folder_ >= 0;
+    OfTheDisk(Supervisor::FoldersReady{prepare.generation, LocalRank{failed ? no_folder_ : 0},
+                                       failed ? "cannot make the folder f" : ""});
+  }
+  void Read(const Supervisor::ReadErrorFile& read) {
+    OfTheDisk(Supervisor::ErrorFileRead{read.generation, read.local_rank, error_file_});
+  }
+  void OfTheDisk(Supervisor::Event event) {
+    frozen_ ? of_the_disk_.push_back(std::move(event)) : Step(event);
   }
 
   void Spawn(const Supervisor::SpawnWorkers& spawn) {
@@ -221,6 +245,10 @@ class SupervisorDriver {
   TimePoint now_{std::chrono::hours(1)};
   int unspawnable_ = -1;
   Duration spawn_time_{};
+  bool frozen_ = false;
+  std::vector<Supervisor::Event> of_the_disk_;
+  int no_folder_ = -1;
+  std::string error_file_;
   std::vector<std::string> log_;
   std::vector<std::string> notes_;
   WorkerExited last_exit_;

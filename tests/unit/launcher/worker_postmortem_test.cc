@@ -22,7 +22,7 @@ TEST(ErrorFileTest, AnythingElseIsNoMessage) {
                            R"({"message": {"message": [1]}})", "\xff\xfe"}) {
     EXPECT_EQ(ParseErrorFile(text), "") << text;
   }
-  EXPECT_EQ(ReadErrorFile("/nowhere/error.json"), "");
+  EXPECT_EQ(ErrorTextIn("/nowhere/error.json"), "");
 }
 
 TEST(ErrorFileTest, LongTextsBecomeOneBoundedLine) {

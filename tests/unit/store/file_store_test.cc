@@ -189,8 +189,10 @@ TEST(FileStoreTest, AFolderThatAnotherProcessHasTakenOverIsLeftAlone) {
     first.Commit({{"b", "of the first"}}, listener.Done());
     CommitAndWait(second, {{"d", "4"}});
   }
-  EXPECT_THAT(listener.lines(), ElementsAre(AllOf(HasSubstr(dir / "state"),
-                                                  HasSubstr("belongs to another rendezvous"))));
+  // Perhaps twice: a journal that is being compacted finds out by itself.
+  EXPECT_THAT(listener.lines(), Each(AllOf(HasSubstr(dir / "state"),
+                                           HasSubstr("belongs to another rendezvous"))));
+  EXPECT_THAT(listener.lines(), Not(IsEmpty()));
   FileStore third(options, nullptr);
   EXPECT_EQ(MustLoad(third), (Entries{{"a", "1"}, {"b", "2"}, {"c", "3"}, {"d", "4"}}));
 }
