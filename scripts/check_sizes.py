@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """Counts what grows unnoticed in launcher/, rendezvous/ and worker/, and names what is above its limit.
 
+What is above a limit today stands in ABOVE with its own: it may shrink, and must not grow.
+
     files per folder       a module, X.h with X.cc, counts as one
     lines per function     tables are excepted: a function that is marked "// table" on its first line
     members per class      data members
@@ -18,6 +20,18 @@ import sys
 FILES_PER_FOLDER = 16
 LINES_PER_FUNCTION = 60
 MEMBERS_PER_CLASS = 20
+ABOVE = {
+    "launcher": 17,
+    "launcher/commands": 19,
+    "launcher/config": 28,
+    "launcher/os": 35,
+    "rendezvous/core": 28,
+    "rendezvous/service": 22,
+    "worker/include/ddp": 18,  # the public interface, a header for each subject
+    "launcher/agent.h: ddprun::Agent": 31,
+    "launcher/core/supervisor.h: ddprun::Supervisor": 33,
+    "rendezvous/core/round.h: ddprun::Round": 45,
+}
 ROOTS = ("launcher", "rendezvous", "worker")
 
 
@@ -63,9 +77,9 @@ def main():
     found = False
     for what, limit, values in counts:
         for value, name in sorted(values, reverse=True):
-            if value > limit:
+            if value > ABOVE.get(name, limit):
                 found = True
-                print(f"{name}: {value} {what}, at most {limit}")
+                print(f"{name}: {value} {what}, at most {ABOVE.get(name, limit)}")
         print(f"{what}: the largest is {max(values)[0]}, at most {limit}", file=sys.stderr)
     return 1 if found else 0
 

@@ -81,6 +81,23 @@ void WaitFor(int pidfd) {
   }
 }
 
+absl::StatusOr<std::string> FindProgramOf(const SpawnRequest& request) {
+  absl::StatusOr<std::string> path = FindProgram(request.argv[0], request.env, request.cwd);
+  // A wrong directory hides the program: say that, not that the program is missing.
+  if (!path.ok() && !request.cwd.empty() && ::access(request.cwd.c_str(), X_OK) != 0) {
+    return ExplainChdirFailure(request.cwd, errno);
+  }
+  return path;
+}
+
+absl::Status ExplainCloneFailure(const std::string& path, int error) {
+  if (error == EAGAIN) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "cannot start ", path, ": no more processes (ulimit -u, or the cgroup's pids.max)"));
+  }
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot start ", path));
+}
+
 }  // namespace
 
 PosixProcessRunner::PosixProcessRunner() {
@@ -98,14 +115,8 @@ absl::StatusOr<SpawnedProcess> PosixProcessRunner::Spawn(const SpawnRequest& req
   absl::StatusOr<std::vector<char*>> envp = ToPointers(request.env, "an environment variable");
   if (!envp.ok()) return envp.status();
 
-  absl::StatusOr<std::string> path = FindProgram(request.argv[0], request.env, request.cwd);
-  if (!path.ok()) {
-    // A wrong directory hides the program: say that, not that the program is missing.
-    if (!request.cwd.empty() && ::access(request.cwd.c_str(), X_OK) != 0) {
-      return ExplainChdirFailure(request.cwd, errno);
-    }
-    return path.status();
-  }
+  absl::StatusOr<std::string> path = FindProgramOf(request);
+  if (!path.ok()) return path.status();
 
   UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null.valid()) return absl::ErrnoToStatus(errno, "cannot open /dev/null");
@@ -140,13 +151,7 @@ absl::StatusOr<SpawnedProcess> PosixProcessRunner::Spawn(const SpawnRequest& req
                     &pidfd);
     clone_error = errno;
   }
-  if (pid < 0) {
-    if (clone_error == EAGAIN) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "cannot start ", *path, ": no more processes (ulimit -u, or the cgroup's pids.max)"));
-    }
-    return absl::ErrnoToStatus(clone_error, absl::StrCat("cannot start ", *path));
-  }
+  if (pid < 0) return ExplainCloneFailure(*path, clone_error);
 
   SpawnedProcess process{pid, UniqueFd(pidfd), std::move(out->read_end), std::move(err->read_end)};
   if (plan.error != 0) {

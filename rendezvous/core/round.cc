@@ -140,15 +140,7 @@ void Round::OnReceived(const Received& received) {
     return;
   }
   if (finished_) {
-    // Everybody was told; nothing can change any more. Who comes back had missed it: also one that
-    // was lost, is not known any more, and perhaps never noticed.
-    const bool known = Knows(header.incarnation);
-    const bool late = join != nullptr && join->job.all_nodes > 0 && !known;
-    if (late) ++met_;
-    const bool missed = join != nullptr
-                            ? late || known || header.generation.value >= 0 || join->returning
-                            : std::holds_alternative<Heartbeat>(received.message) && !known;
-    if (missed) Reply(header, *finished_);
+    OnReceivedAfterTheEnd(received);
     return;
   }
   if (header.epoch > epoch_) {
@@ -168,29 +160,48 @@ void Round::OnReceived(const Received& received) {
     return;
   }
   roster_.Heard(*node, now_);
+  OnMemberMessage(*node, received);
+}
+
+// Everybody was told; nothing can change any more. Who comes back had missed it: also one that was
+// lost, is not known any more, and perhaps never noticed.
+void Round::OnReceivedAfterTheEnd(const Received& received) {
+  const Header& header = received.header;
+  const auto* const join = std::get_if<Join>(&received.message);
+  const bool known = Knows(header.incarnation);
+  const bool late = join != nullptr && join->job.all_nodes > 0 && !known;
+  if (late) ++met_;
+  const bool missed = join != nullptr
+                          ? late || known || header.generation.value >= 0 || join->returning
+                          : std::holds_alternative<Heartbeat>(received.message) && !known;
+  if (missed) Reply(header, *finished_);
+}
+
+void Round::OnMemberMessage(Node& node, const Received& received) {
+  const Header& header = received.header;
   if (const auto* drained = std::get_if<Drained>(&received.message)) {
-    TellOfFence(*node, header, *drained);
+    TellOfFence(node, header, *drained);
   }
   // A message of another generation crossed ours on the way and means nothing any more.
   if (header.generation != generation_ && !IsAboutTheAgent(received.message)) return;
-  std::visit(Overloaded{
-                 [](const Join&) {},  // handled above
-                 [&](const Heartbeat& heartbeat) { OnHeartbeat(*node, header, heartbeat); },
-                 [&](const Prepared&) { OnPrepared(*node); },
-                 [&](const WorkerExited& exit) { OnWorkerExited(*node, exit); },
-                 [&](const Checkpointed& checkpointed) { OnCheckpointed(*node, checkpointed); },
-                 [&](const CannotSave&) { OnCannotSave(*node); },
-                 [&](const Preempted& preempted) { OnPreempted(*node, preempted); },
-                 [&](const Drained& drained) { OnDrained(*node, drained); },
-                 [&](const Leave& leave) { OnLeave(*node, leave); },
-                 [&](const RestartTimed& restart) {
-                   if (!restart.times.to_first_step) return;  // the next one's cause tells why
-                   Tell({.kind = JobEvent::Kind::kResumed,
-                         .host = node->spec.host,
-                         .times = restart.times});
-                 },
-             },
-             received.message);
+  std::visit(
+      Overloaded{
+          [](const Join&) {},  // handled above
+          [&](const Heartbeat& heartbeat) { OnHeartbeat(node, header, heartbeat); },
+          [&](const Prepared&) { OnPrepared(node); },
+          [&](const WorkerExited& exit) { OnWorkerExited(node, exit); },
+          [&](const Checkpointed& checkpointed) { OnCheckpointed(node, checkpointed); },
+          [&](const CannotSave&) { OnCannotSave(node); },
+          [&](const Preempted& preempted) { OnPreempted(node, preempted); },
+          [&](const Drained& drained) { OnDrained(node, drained); },
+          [&](const Leave& leave) { OnLeave(node, leave); },
+          [&](const RestartTimed& restart) {
+            if (!restart.times.to_first_step) return;  // the next one's cause tells why
+            Tell(
+                {.kind = JobEvent::Kind::kResumed, .host = node.spec.host, .times = restart.times});
+          },
+      },
+      received.message);
 }
 
 void Round::OnJoin(const Header& header, const Join& join) {
@@ -210,14 +221,7 @@ void Round::OnJoin(const Header& header, const Join& join) {
                                        header.generation.value, ", and no job gets there")});
     return;
   }
-  if (!spec_) {
-    spec_ = join.job;
-    begun_at_ = now_;
-    governor_.emplace(PolicyOf(*spec_), Seed(job_, epoch_));
-    quarantine_.emplace(spec_->quarantine, spec_->quarantine_window);
-    Gather();
-    if (epoch_ > 0 || floor_.value >= 0) Keep();  // so that no earlier one ever comes back
-  }
+  if (!spec_) Begin(join.job);
   if (!join.unfit.empty()) {
     OnUnfit(header, join);
     return;
@@ -246,15 +250,30 @@ void Round::OnJoin(const Header& header, const Join& join) {
   Tell(
       {.kind = JobEvent::Kind::kJoined, .host = join.node.host, .workers = join.node.worker_count});
   TakeFailures(added, join.failed_checkpoints);
+  Welcome(added);
+}
+
+void Round::Begin(const JobSpec& spec) {
+  spec_ = spec;
+  begun_at_ = now_;
+  governor_.emplace(PolicyOf(*spec_), Seed(job_, epoch_));
+  quarantine_.emplace(spec_->quarantine, spec_->quarantine_window);
+  Gather();
+  if (epoch_ > 0 || floor_.value >= 0) Keep();  // so that no earlier one ever comes back
+}
+
+// Tells a node that has joined what it waits for.
+void Round::Welcome(const Node& added) {
+  const NodeSpec& spec = added.spec;
   if (gathering()) {  // told what it waits for if that takes long
-    Say(absl::StrCat(join.node.host, " joined with ", join.node.worker_count, " workers"));
+    Say(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers"));
     return;
   }
   const bool room =
       !(running() || state_ == RoundState::kForming) || roster_.member_count() < spec_->max_nodes;
   std::string waiting =
       added.second
-          ? absl::StrCat("node rank ", join.node.requested_rank->value,
+          ? absl::StrCat("node rank ", spec.requested_rank->value,
                          " is another node's, which has lost contact; this one takes its place if "
                          "it does not come back")
       : state_ == RoundState::kBackoff
@@ -265,7 +284,7 @@ void Round::OnJoin(const Header& header, const Join& join) {
                          !room                               ? ""
                          : running() && reports_checkpoints_ ? "after its next checkpoint"
                                                              : "when its group forms anew");
-  Say(absl::StrCat(join.node.host, " joined with ", join.node.worker_count, " workers: ", waiting));
+  Say(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers: ", waiting));
   SendTo(added, Waiting{std::move(waiting)});
 }
 

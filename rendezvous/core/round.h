@@ -148,7 +148,11 @@ class Round {
   };
 
   void OnReceived(const Received& received);
+  void OnReceivedAfterTheEnd(const Received& received);
+  void OnMemberMessage(Node& node, const Received& received);
   void OnJoin(const Header& header, const Join& join);
+  void Begin(const JobSpec& spec);
+  void Welcome(const Node& added);
   void OnRejoin(Node& node, const Header& header, const Join& join);
   void RefuseSecond(const Node& first, Node& second);
   void OnUnfit(const Header& header, const Join& join);
