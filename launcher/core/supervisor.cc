@@ -137,7 +137,7 @@ void Supervisor::Introduce(TimePoint now) {
     joined_at_ = now;
     next_heartbeat_ = now + options_.spec.heartbeat;
   }
-  Join join{options_.spec, options_.node, 0, !Alive().empty(), heard_ever_};
+  Join join{options_.spec, options_.node, 0, HasWorkers(), heard_ever_};
   join.failed_checkpoints = failed_;
   join.unfit = options_.unfit;
   told_failures_ = failed_.count;
@@ -195,7 +195,7 @@ bool Supervisor::NeedsLease() const {
     case SupervisorState::kSpawning:
       return true;  // a Start may be on its way
     case SupervisorState::kRunning:
-      return AwaitsFolders() || spawning_ > 0 || !Alive().empty();
+      return HasWorkers();
     case SupervisorState::kStopping:
       return !verdict_;  // else the job is over, and so are its ranks
     case SupervisorState::kLeaving:
@@ -291,7 +291,7 @@ bool Supervisor::MayBeAssigned() const {
     case SupervisorState::kSpawning:  // another node went away, and this is the next forming
       return true;
     case SupervisorState::kRunning:  // without a worker: the rendezvous went on without hearing how
-      return !AwaitsFolders() && spawning_ == 0 && Alive().empty() && !AwaitsErrorFile();
+      return !HasWorkers() && !AwaitsErrorFile();
     default:  // it assigns again only after Drained; or it is too late
       return false;
   }

@@ -293,6 +293,8 @@ class Supervisor {
   // Start was said, and the workers cannot start yet.
   bool AwaitsFolders() const { return state_ == SupervisorState::kRunning && !folders_.ready; }
   bool AwaitsErrorFile() const;
+  // Alive, or started as soon as their folders are made: they hold this node's ranks.
+  bool HasWorkers() const { return AwaitsFolders() || spawning_ > 0 || !Alive().empty(); }
   void SendUp(AgentMessage message);
   void Say(std::string text);
 

@@ -78,8 +78,7 @@ std::optional<bool> IsTheOneAt(const std::string& path, int fd) {
 
 class PosixDirectoryLock final : public DirectoryLock {
  public:
-  PosixDirectoryLock(UniqueFd fd, std::string path)
-      : fd_(std::move(fd)), path_(std::move(path)) {}
+  PosixDirectoryLock(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
 
   bool IsReplaced() const override { return !IsTheOneAt(path_, fd_.get()).value_or(true); }
 

@@ -51,7 +51,8 @@ class Disk {
     if (fork() == 0) {
       setsid();
       dup2(ends[0], 0);
-      const std::string script = "exec 2>/dev/null; read -r nothing; fsfreeze -u " + path_ + "; umount -l " + path_;
+      const std::string script =
+          "exec 2>/dev/null; read -r nothing; fsfreeze -u " + path_ + "; umount -l " + path_;
       execlp("sh", "sh", "-c", script.c_str(), nullptr);
       _exit(127);
     }

@@ -68,8 +68,14 @@ class Cluster:
         self.slurm("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
 
     def declare_up(self, node):
-        """The same for a node that is back: its slurmd says which jobs it has."""
-        self.slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        """The same for a node that is back: its slurmd says which jobs it has. Where it has said so
+        before us, the node is up already, and RESUME is refused."""
+        resume = ["scontrol", "update", f"NodeName={node}", "State=RESUME"]
+        done = subprocess.run(resume, env=self.environment, text=True, capture_output=True,
+                              check=False)
+        if done.returncode != 0:
+            state = self.slurm("sinfo", "--noheader", f"--nodes={node}", "--format=%T").strip()
+            check("down" not in state, f"{' '.join(resume)}: {done.stderr}; {node} is {state}")
         self.slurm("scontrol", "reconfigure")
 
     def path(self, name):

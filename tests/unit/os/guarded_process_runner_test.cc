@@ -118,7 +118,8 @@ TEST_F(GuardedProcessRunnerTest, ALargeEnvironmentArrives) {
 }
 
 TEST_F(GuardedProcessRunnerTest, TheGuardianHasANameOfItsOwnAndNothingOfAWorker) {
-  SpawnRequest request = test::Shell("echo up; exec sleep 1000");
+  // No exec after the line: a process in the middle of it has no environment to show.
+  SpawnRequest request = test::Shell("echo up; kill -STOP $$");
   request.env.push_back("OF_THE_WORKER=1");
   const auto worker = runner_->Spawn(request);
   ASSERT_TRUE(worker.ok()) << worker.status();
