@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,11 +25,6 @@ namespace {
 // At the end of the job: for log files on a slow disk, and for a terminal that does not keep up.
 constexpr std::chrono::seconds kFileFlushTimeout{30};
 constexpr std::chrono::seconds kConsoleFlushTimeout{2};
-// For what workers left behind. It is dead within microseconds of its SIGKILL, or it takes its time
-// (a process with much memory), or it cannot be ended; the loop goes on meanwhile.
-constexpr std::chrono::milliseconds kClearWait{5};
-constexpr std::chrono::milliseconds kClearAgain{20};
-constexpr std::chrono::seconds kClearLimit{2};
 // For a folder of checkpoints that does not answer: long for a disk, short beside a lease.
 constexpr std::chrono::milliseconds kScanLimit{500};
 // The same, for what a worker that has failed left in its error file.
@@ -68,40 +64,7 @@ int SpawnExitCode(const absl::Status& status) {
                                                                      : kExitCannotExecute;
 }
 
-// What tells the rendezvous which states this node holds, when no worker runs.
-bool TellsWhatIsHeld(const Supervisor::Action& action) {
-  const auto* send = std::get_if<Supervisor::Send>(&action);
-  if (send == nullptr) return false;
-  if (std::holds_alternative<Drained>(send->message)) return true;
-  const auto* join = std::get_if<Join>(&send->message);
-  return join != nullptr && !join->workers_running;
-}
-
-// After these nobody expects a process of this node any more.
-bool SaysThatThisIsTheEnd(const Supervisor::Action& action) {
-  if (std::holds_alternative<Supervisor::Exit>(action)) return true;
-  const auto* send = std::get_if<Supervisor::Send>(&action);
-  return send != nullptr && std::holds_alternative<Leave>(send->message);
-}
-
-// After these nobody expects a process of this generation any more: of a Join, where it says that
-// none runs though the agent has been in a generation.
-bool SaysThatNodeIsClear(const Supervisor::Action& action) {
-  if (SaysThatThisIsTheEnd(action)) return true;
-  const auto* send = std::get_if<Supervisor::Send>(&action);
-  if (send == nullptr) return false;
-  if (const auto* join = std::get_if<Join>(&send->message)) {
-    return !join->workers_running && send->header.generation.value >= 0;
-  }
-  return std::holds_alternative<Drained>(send->message);
-}
-
 }  // namespace
-
-bool Agent::IsJoin(const QueuedAction& queued) {
-  const auto* const send = std::get_if<Supervisor::Send>(&queued.action);
-  return send != nullptr && std::holds_alternative<Join>(send->message);
-}
 
 Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, RendezvousClient* client,
              Console console, RunDirectory* run)
@@ -117,7 +80,8 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
       files_(loop, [](const absl::Status& status) { LogWarning(status.message()); }),
       logs_({options_.config.logs, options_.config.role, PrefixTemplate(options_.environ)}, loop,
             &files_, console_),
-      workers_(options_.config.nproc_per_node) {}
+      workers_(options_.config.nproc_per_node),
+      clearer_(loop, runner) {}
 
 Agent::~Agent() { client_->Close(); }
 
@@ -133,7 +97,6 @@ absl::StatusOr<Verdict> Agent::Run() {
   standbys_ = std::make_unique<Standbys>(StandbyOptions(), loop_, runner_, &files_, control_.get(),
                                          &disk_, run_);
 
-  LookForCheckpoints();  // while it connects
   WatchOwner();
   Feed(Supervisor::AgentStarted{});
   client_->Open([this](RendezvousClient::Event event) {
@@ -151,7 +114,7 @@ absl::StatusOr<Verdict> Agent::Run() {
   console_.out->Flush(now + kConsoleFlushTimeout);
   console_.err->Flush(now + kConsoleFlushTimeout);
   clock_.Close();
-  TellRestart();
+  TakeRestartTimes();
   verdict_->restart_times.assign(restart_times_.begin(), restart_times_.end());
   verdict_->restore = restore_;
   return *verdict_;
@@ -185,104 +148,22 @@ void Agent::Feed(const Supervisor::Event& event) {
     clock_.GenerationEnded(now);
     standbys_->Feed(StandbyPool::GenerationEnded{});
   }
-  Queue(std::move(actions));
-  TellRestart();  // one that this event has cut short
-}
-
-// Actions are performed in the order in which they were decided, also when performing one leads to
-// the next decision.
-void Agent::Queue(std::vector<Supervisor::Action> actions) {
-  for (Supervisor::Action& action : actions) {
-    // A heartbeat never stands behind what waits for a disk; only its session's Join comes first.
-    auto* const send = std::get_if<Supervisor::Send>(&action);
-    const bool heartbeat = send != nullptr && std::holds_alternative<Heartbeat>(send->message);
-    if (heartbeat && std::none_of(actions_.begin(), actions_.end(), IsJoin)) {
-      Perform(*send);
-    } else {
-      actions_.push_back({session_, std::move(action)});
-    }
-  }
+  std::move(actions.begin(), actions.end(), std::back_inserter(actions_));
   PerformQueued();
+  if (const auto times = TakeRestartTimes()) Feed(Supervisor::RestartMeasured{*times});
 }
 
+// In the order in which they were decided, also when performing one leads to the next decision.
 void Agent::PerformQueued() {
   if (performing_) return;
   performing_ = true;
   while (!actions_.empty() && !verdict_) {
-    QueuedAction& next = actions_.front();
-    if (std::holds_alternative<Supervisor::Send>(next.action) && next.session != session_) {
-      actions_.pop_front();  // it was for a session that is over; the new one begins with its Join
-      continue;
-    }
-    if (SaysThatThisIsTheEnd(next.action)) standbys_->Feed(StandbyPool::JobEnded{});
-    if (SaysThatNodeIsClear(next.action) && !ClearNode()) break;
-    if (TellsWhatIsHeld(next.action) && !LookForCheckpoints()) break;
-    Supervisor::Action action = std::move(next.action);
+    Supervisor::Action action = std::move(actions_.front());
     actions_.pop_front();
     std::visit([this](auto& chosen) { Perform(chosen); }, action);
   }
   performing_ = false;
   ArmDeadline();
-}
-
-bool Agent::ClearNode() {
-  bool waited_long_enough = false;
-  for (std::unique_ptr<Worker>& worker : workers_) {
-    if (worker == nullptr) continue;
-    AbandonWorker(*worker);  // the supervisor gave it up: it had its time
-    worker.reset();
-    waited_long_enough = true;
-  }
-  loop_->CancelTimer(clear_again_);
-  const auto left = runner_->EndOrphans(kClearWait);
-  if (absl::IsUnavailable(left.status())) {
-    OnWorkersLost(left.status());
-    return false;
-  }
-  const auto now = EventLoop::Clock::now();
-  if (!clearing_until_) clearing_until_ = now + kClearLimit;
-  if (!left.ok()) {
-    LogWarning(absl::StrCat("cannot end what workers left behind: ", left.status().message()));
-  } else if (!left->empty() && !waited_long_enough && now < *clearing_until_) {
-    clear_again_ = loop_->AddTimer(now + kClearAgain, [this] { PerformQueued(); });
-    return false;
-  } else if (!left->empty()) {
-    LogWarning(
-        absl::StrCat("what workers left behind did not end after SIGKILL; going on without "
-                     "waiting for it: ",
-                     absl::StrJoin(*left, ", ")));
-  }
-  clearing_until_.reset();
-  return true;
-}
-
-bool Agent::LookForCheckpoints() {
-  if (!states_stale_) return true;
-  if (scan_) return false;
-  ScanRequest request{options_.config.rendezvous.id, options_.config.checkpoint_dir,
-                      states_.files(), options_.config.rendezvous.epoch};
-  if (request.folder.empty() && request.named.empty()) {
-    states_stale_ = false;
-    return true;
-  }
-  scan_.emplace(loop_, std::move(request),
-                [this](std::vector<SavedFile> found) { StopLooking(std::move(found)); });
-  scan_limit_ = loop_->AddTimer(EventLoop::Clock::now() + kScanLimit, [this] {
-    LogWarning(absl::StrCat("the folder of checkpoints does not answer",
-                            options_.config.checkpoint_dir.empty() ? "" : ": ",
-                            options_.config.checkpoint_dir,
-                            "; going on with what the workers have reported"));
-    StopLooking(std::nullopt);
-  });
-  return false;
-}
-
-void Agent::StopLooking(std::optional<std::vector<SavedFile>> found) {
-  loop_->CancelTimer(scan_limit_);
-  scan_.reset();
-  states_stale_ = false;
-  if (found) states_.OnFound(*std::move(found));
-  PerformQueued();
 }
 
 // Only Slurm starts a job again under its name, and says so.
@@ -302,15 +183,50 @@ void Agent::ArmDeadline() {
 // ---- acting ----
 
 void Agent::Perform(Supervisor::Send& send) {
-  if (auto* join = std::get_if<Join>(&send.message)) {
-    join->offered_port = OfferPort(join->workers_running);
-  } else if (auto* drained = std::get_if<Drained>(&send.message)) {
-    drained->offered_port = OfferPort(false);
-    clock_.NoWorkerLeft(EventLoop::Clock::now());
-  }
   states_.FillIn(&send.message);
   client_->Send(send.header, send.message);
 }
+
+void Agent::Perform(const Supervisor::ClearNode&) {
+  bool is_late = false;
+  for (std::unique_ptr<Worker>& worker : workers_) {
+    if (worker == nullptr) continue;
+    AbandonWorker(*worker);  // the supervisor gave it up: it had its time
+    worker.reset();
+    is_late = true;
+  }
+  clearer_.Clear(is_late, [this](const absl::Status& cleared) {
+    if (!cleared.ok()) return OnWorkersLost(cleared);
+    clock_.NoWorkerLeft(EventLoop::Clock::now());
+    Feed(Supervisor::NodeCleared{});
+  });
+}
+
+void Agent::Perform(const Supervisor::ScanStates&) {
+  const JobConfig& config = options_.config;
+  ScanRequest request{config.rendezvous.id, config.checkpoint_dir, states_.files(),
+                      config.rendezvous.epoch};
+  if (request.folder.empty() && request.named.empty()) return Feed(Supervisor::StatesFound{});
+  const auto limit = loop_->AddTimer(EventLoop::Clock::now() + kScanLimit, [this] {
+    const std::string& folder = options_.config.checkpoint_dir;
+    LogWarning(absl::StrCat("the folder of checkpoints does not answer", folder.empty() ? "" : ": ",
+                            folder, "; going on with what the workers have reported"));
+    scan_.reset();
+    Feed(Supervisor::StatesFound{});
+  });
+  scan_.emplace(loop_, std::move(request), [this, limit](std::vector<SavedFile> found) {
+    loop_->CancelTimer(limit);
+    scan_.reset();
+    states_.OnFound(std::move(found));
+    Feed(Supervisor::StatesFound{});
+  });
+}
+
+void Agent::Perform(const Supervisor::OfferPort& offer) {
+  Feed(Supervisor::PortOffered{port_.Offer(offer.workers_running)});
+}
+
+void Agent::Perform(const Supervisor::EndStandbys&) { standbys_->Feed(StandbyPool::JobEnded{}); }
 
 void Agent::Perform(const Supervisor::PrepareFolders& prepare) {
   disk_.Run(
@@ -343,7 +259,7 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
                        assignment.master_port, ", restart ", assignment.restart_count, " of ",
                        assignment.max_restarts,
                        assignment.restore ? "; " + Describe(*assignment.restore) : ""));
-  port_used_ = states_stale_ = true;
+  port_.Use();
   restore_ = assignment.restore;
   if (restore_) states_.OnStarted(*restore_);
   clock_.GenerationStarted(spawn.generation, EventLoop::Clock::now());
@@ -507,21 +423,17 @@ void Agent::OnWorkersLost(const absl::Status& why) {
     worker.reset();
   }
   standbys_->Lose();
-  const std::string reason(why.message());
-  client_->Send(supervisor_.header(), Leave{reason, kExitInternal});
-  verdict_ = Verdict::Own("left", kExitInternal, reason);
-  verdict_->failed_checkpoints = supervisor_.failed_checkpoints();
-  loop_->Quit();
+  actions_.clear();
+  Feed(Supervisor::WorkersLost{std::string(why.message())});
 }
 
-void Agent::TellRestart() {
-  const std::optional<RestartTimes> times = clock_.Take();
-  if (!times) return;
+std::optional<RestartTimes> Agent::TakeRestartTimes() {
+  std::optional<RestartTimes> times = clock_.Take();
+  if (!times) return std::nullopt;
   LogInfo(Describe(*times, options_.config.nproc_per_node));
   restart_times_.push_back(*times);
   if (restart_times_.size() > kMaxEarlierCauses) restart_times_.pop_front();
-  if (verdict_ || times->generation != supervisor_.header().generation) return;
-  Queue({Supervisor::Send{supervisor_.header(), RestartTimed{*times}}});
+  return times;
 }
 
 void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
@@ -533,7 +445,6 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
         Overloaded{
             [&](const StepMsg& step) {
               clock_.StepMade(local_rank, now);
-              TellRestart();
               standbys_->Feed(StandbyPool::WorkerStepped{local_rank});
               Feed(Supervisor::StepReported{local_rank, step.step});
             },
@@ -586,34 +497,16 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
 
 void Agent::OnRendezvousEvent(const RendezvousClient::Event& event) {
   std::visit(Overloaded{
-                 [this](const RendezvousClient::Opened&) {
-                   ++session_;
-                   Feed(Supervisor::SessionOpened{});
-                 },
+                 [this](const RendezvousClient::Opened&) { Feed(Supervisor::SessionOpened{}); },
                  [this](const RendezvousClient::Received& received) {
                    Feed(Supervisor::Received{received.header, received.message});
                  },
                  [this](const RendezvousClient::Lost& lost) {
-                   ++session_;
                    Feed(Supervisor::SessionLost{lost.reason, lost.refused, lost.attempt_started_at,
                                                 lost.denied});
                  },
              },
              event);
-}
-
-int Agent::OfferPort(bool workers_running) {
-  // The one that is held may be in an assignment by now, or rank 0's store may listen on it.
-  if (port_ && (workers_running || !port_used_)) return port_->port();
-  // A fresh one each time: what is left of the last generation must not reach the next one's store.
-  auto port = PortHolder::Bind();
-  if (!port.ok()) {
-    LogWarning(absl::StrCat("no free port to offer: ", port.status().message()));
-    return 0;
-  }
-  port_.emplace(*std::move(port));
-  port_used_ = false;
-  return port_->port();
 }
 
 }  // namespace ddprun

@@ -8,7 +8,6 @@
 #ifndef DDPRUN_LAUNCHER_AGENT_H_
 #define DDPRUN_LAUNCHER_AGENT_H_
 
-#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -23,15 +22,16 @@
 #include "launcher/core/restart_clock.h"
 #include "launcher/core/straggler_list.h"
 #include "launcher/core/supervisor.h"
+#include "launcher/node_clearer.h"
 #include "launcher/os/console_writer.h"
 #include "launcher/os/control_socket.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/log_pump.h"
 #include "launcher/os/off_loop.h"
-#include "launcher/os/port_holder.h"
 #include "launcher/os/process_runner.h"
 #include "launcher/os/writer_thread.h"
 #include "launcher/owner_watch.h"
+#include "launcher/port_offer.h"
 #include "launcher/run_directory.h"
 #include "launcher/standbys.h"
 #include "launcher/worker_environment.h"
@@ -79,31 +79,22 @@ class Agent {
   void OnWorkersLost(const absl::Status& why);
 
  private:
-  struct QueuedAction {
-    std::uint64_t session;  // in which it was decided
-    Supervisor::Action action;
-  };
   struct Worker {
     SpawnedProcess process;
     std::unique_ptr<LogPump> pump;
     std::unique_ptr<LogPump> standby_pump;  // of what it wrote as a standby; null: it was none
   };
 
-  static bool IsJoin(const QueuedAction& queued);
   void Feed(const Supervisor::Event& event);
-  void Queue(std::vector<Supervisor::Action> actions);
   void PerformQueued();
-  // Before the rendezvous may believe that no process of ours is left: ends what workers left
-  // behind. False: it is not gone yet, and PerformQueued is called again soon.
-  bool ClearNode();
-  // Before the rendezvous is told what this node holds: looks at the disk once no worker runs.
-  // False: that takes its time, and PerformQueued is called again when it is done.
-  bool LookForCheckpoints();
-  void StopLooking(std::optional<std::vector<SavedFile>> found);
   void WatchOwner();
   void ArmDeadline();
 
   void Perform(Supervisor::Send& send);
+  void Perform(const Supervisor::ClearNode& clear);
+  void Perform(const Supervisor::ScanStates& scan);
+  void Perform(const Supervisor::OfferPort& offer);
+  void Perform(const Supervisor::EndStandbys& end);
   void Perform(const Supervisor::PrepareFolders& prepare);
   void Perform(const Supervisor::ReadErrorFile& read);
   void Perform(const Supervisor::SpawnWorkers& spawn);
@@ -123,10 +114,9 @@ class Agent {
   void SignalWorker(const Worker& worker, int signo);
   void AbandonWorker(Worker& worker);
   void OnControlMessage(pid_t peer, const ControlMessage& message);
-  // Tells of a restart that is over, where one is.
-  void TellRestart();
+  // Of a restart that is over, where one is: for people and for the report.
+  std::optional<RestartTimes> TakeRestartTimes();
   void OnRendezvousEvent(const RendezvousClient::Event& event);
-  int OfferPort(bool workers_running);
 
   // Constant after construction.
   const Options options_;
@@ -149,17 +139,12 @@ class Agent {
   std::unique_ptr<ControlSocket> control_;
   std::unique_ptr<Standbys> standbys_;            // from Run() on
   std::vector<std::unique_ptr<Worker>> workers_;  // by local rank; null: not running
-  std::optional<PortHolder> port_;                // offered to the round; free for rank 0's store
-  bool port_used_ = false;                        // workers were told of it
-  std::deque<QueuedAction> actions_;              // decided and not yet performed
-  std::uint64_t session_ = 0;                     // counts what was opened and what was lost
+  NodeClearer clearer_;
+  PortOffer port_;
+  std::deque<Supervisor::Action> actions_;  // decided and not yet performed
   bool performing_ = false;
-  std::optional<EventLoop::Clock::time_point> clearing_until_;  // while ClearNode says false
-  EventLoop::TimerId clear_again_ = 0;
   NodeStates states_;
-  bool states_stale_ = true;            // workers ran since it was looked what is on the disk
   std::optional<CheckpointScan> scan_;  // in progress
-  EventLoop::TimerId scan_limit_ = 0;
   std::optional<OwnerWatch> owner_watch_;
   std::optional<Verdict> verdict_;
 };

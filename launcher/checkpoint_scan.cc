@@ -1,11 +1,9 @@
 #include "launcher/checkpoint_scan.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
@@ -148,37 +146,16 @@ std::vector<SavedFile> FindCheckpoints(const ScanRequest& request) {
   return found;
 }
 
-struct CheckpointScan::Shared {
-  Shared(EventLoop* its_loop, ScanRequest what, Done then)
-      : request(std::move(what)), done(std::move(then)), loop(its_loop) {}
-
-  const ScanRequest request;
-  const Done done;
-  std::mutex mutex;
-  EventLoop* loop;  // nullptr: nobody waits any more; guarded by mutex
-};
-
 CheckpointScan::CheckpointScan(EventLoop* loop, ScanRequest request, Done done)
-    : shared_(std::make_shared<Shared>(loop, std::move(request), std::move(done))),
-      thread_("ddprun-scan", [shared = shared_] {
-        const ScanRequest& request = shared->request;
+    : thread_(loop, "ddprun-scan") {
+  thread_.Run(
+      [request = std::move(request)] {
         if (!request.folder.empty()) {
           ClaimFromEarlierLife(request.folder, request.job, request.epoch);
         }
-        std::vector<SavedFile> found = FindCheckpoints(request);
-        const std::lock_guard<std::mutex> lock(shared->mutex);
-        if (shared->loop == nullptr) return;
-        shared->loop->Post([shared, found = std::move(found)] {
-          if (shared->loop != nullptr) shared->done(found);  // only the loop's thread changes it
-        });
-      }) {}
-
-CheckpointScan::~CheckpointScan() {
-  {
-    const std::lock_guard<std::mutex> lock(shared_->mutex);
-    shared_->loop = nullptr;
-  }
-  thread_.JoinWithin(std::chrono::milliseconds(0));
+        return FindCheckpoints(request);
+      },
+      std::move(done));
 }
 
 }  // namespace ddprun

@@ -7,13 +7,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "launcher/core/node_states.h"
 #include "launcher/os/event_loop.h"
-#include "launcher/os/helper_thread.h"
+#include "launcher/os/off_loop.h"
 
 namespace ddprun {
 
@@ -38,14 +37,9 @@ class CheckpointScan {
   // Starts at once; `done` is called on the loop, unless the scan is destroyed before: then the
   // thread is left behind with what it waits for. `loop` must outlive this object.
   CheckpointScan(EventLoop* loop, ScanRequest request, Done done);
-  ~CheckpointScan();
-  CheckpointScan(const CheckpointScan&) = delete;
-  CheckpointScan& operator=(const CheckpointScan&) = delete;
 
  private:
-  struct Shared;
-  const std::shared_ptr<Shared> shared_;
-  HelperThread thread_;
+  OffLoop thread_;
 };
 
 }  // namespace ddprun

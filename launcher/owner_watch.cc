@@ -1,7 +1,5 @@
 #include "launcher/owner_watch.h"
 
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -34,47 +32,29 @@ void ClaimFromEarlierLife(const std::string& folder, const std::string& job, std
   }
 }
 
-struct OwnerWatch::Shared {
-  Shared(EventLoop* its_loop, Options what, std::function<void(std::string)> then)
-      : options(std::move(what)), superseded(std::move(then)), loop(its_loop) {}
-
-  const Options options;
-  const std::function<void(std::string)> superseded;
-  std::mutex mutex;
-  std::condition_variable over;
-  EventLoop* loop;  // nullptr: nobody waits any more; guarded by mutex
-};
-
 OwnerWatch::OwnerWatch(EventLoop* loop, Options options,
                        std::function<void(std::string)> superseded)
-    : shared_(std::make_shared<Shared>(loop, std::move(options), std::move(superseded))),
-      thread_("ddprun-owner", [shared = shared_] {
-        const auto& [folder, job, epoch, interval] = shared->options;
-        while (true) {
-          const auto owner = ReadOwner(folder);
-          std::unique_lock<std::mutex> lock(shared->mutex);
-          if (shared->loop == nullptr) return;
-          if (owner && IsLaterLife(*owner, job, epoch)) {
-            const std::string text = absl::StrCat("epoch ", epoch, " of job ", job,
-                                                  " is over: it was started again, and ", folder,
-                                                  " belongs to epoch ", owner->epoch);
-            shared->loop->Post([shared, text] {
-              if (shared->loop != nullptr) shared->superseded(text);
-            });
-            return;
-          }
-          shared->over.wait_for(lock, interval, [&] { return shared->loop == nullptr; });
-          if (shared->loop == nullptr) return;
-        }
-      }) {}
+    : loop_(loop),
+      options_(std::move(options)),
+      superseded_(std::move(superseded)),
+      thread_(loop, "ddprun-owner") {
+  Look();
+}
 
-OwnerWatch::~OwnerWatch() {
-  {
-    const std::lock_guard<std::mutex> lock(shared_->mutex);
-    shared_->loop = nullptr;
-    shared_->over.notify_all();
-  }
-  thread_.JoinWithin(std::chrono::milliseconds(0));
+OwnerWatch::~OwnerWatch() { loop_->CancelTimer(next_look_); }
+
+void OwnerWatch::Look() {
+  thread_.Run([folder = options_.folder] { return ReadOwner(folder); },
+              [this](const std::optional<CheckpointOwner>& owner) {
+                if (owner && IsLaterLife(*owner, options_.job, options_.epoch)) {
+                  superseded_(absl::StrCat("epoch ", options_.epoch, " of job ", options_.job,
+                                           " is over: it was started again, and ", options_.folder,
+                                           " belongs to epoch ", owner->epoch));
+                  return;
+                }
+                next_look_ = loop_->AddTimer(EventLoop::Clock::now() + options_.interval,
+                                             [this] { Look(); });
+              });
 }
 
 }  // namespace ddprun

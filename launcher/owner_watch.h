@@ -7,11 +7,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "launcher/os/event_loop.h"
-#include "launcher/os/helper_thread.h"
+#include "launcher/os/off_loop.h"
 
 namespace ddprun {
 
@@ -38,9 +37,13 @@ class OwnerWatch {
   OwnerWatch& operator=(const OwnerWatch&) = delete;
 
  private:
-  struct Shared;
-  const std::shared_ptr<Shared> shared_;
-  HelperThread thread_;
+  void Look();
+
+  EventLoop* const loop_;
+  const Options options_;
+  const std::function<void(std::string)> superseded_;
+  EventLoop::TimerId next_look_ = 0;
+  OffLoop thread_;
 };
 
 }  // namespace ddprun

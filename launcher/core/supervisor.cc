@@ -49,15 +49,26 @@ const char* ToString(SupervisorState state) {
 Supervisor::Supervisor(SupervisorOptions options) : options_(std::move(options)) {}
 
 std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint now) {
-  actions_.clear();
-  if (ended()) return {};  // Exit was the last action
+  if (ended()) {
+    DispatchAfterTheEnd(event);
+    return outbox_.Release();
+  }
   if (const auto fence = FenceAt(); fence && now >= *fence) {
     Fence(absl::StrCat(options_.rendezvous, " was not heard for ", Rounded(now - last_contact_)),
           now);
   }
+  Dispatch(event, now);
+  UpdateFence();
+  return outbox_.Release();
+}
+
+void Supervisor::Dispatch(const Event& event, TimePoint now) {
   std::visit(
       Overloaded{
-          [&](const AgentStarted&) { unreachable_since_ = now; },
+          [&](const AgentStarted&) {
+            unreachable_since_ = now;
+            outbox_.ScanAhead();  // while it connects
+          },
           [&](const SessionOpened&) { OnSessionOpened(now); },
           [&](const Received& received) { OnReceived(received, now); },
           [&](const SessionLost& lost) { OnSessionLost(lost, now); },
@@ -89,11 +100,33 @@ std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint n
           [&](const ErrorFileRead& read) { OnErrorFileRead(read, now); },
           [&](const SignalReceived& signal) { OnSignal(signal, now); },
           [&](const Superseded& superseded) { OnSuperseded(superseded, now); },
+          [&](const NodeCleared&) { outbox_.OnNodeCleared(); },
+          [&](const StatesFound&) { outbox_.OnStatesFound(); },
+          [&](const PortOffered& offered) { outbox_.OnPortOffered(offered.port); },
+          [&](const RestartMeasured& restart) {
+            if (restart.times.generation == generation_) SendUp(RestartTimed{restart.times});
+          },
+          [&](const WorkersLost& lost) { OnWorkersLost(lost); },
           [&](const Tick&) { OnTick(now); },
       },
       event);
-  UpdateFence();
-  return std::exchange(actions_, {});
+}
+
+void Supervisor::DispatchAfterTheEnd(const Event& event) {
+  std::visit(Overloaded{
+                 [&](const NodeCleared&) { outbox_.OnNodeCleared(); },
+                 [&](const StatesFound&) { outbox_.OnStatesFound(); },
+                 [&](const PortOffered& offered) { outbox_.OnPortOffered(offered.port); },
+                 [&](const SessionOpened&) { outbox_.DropMessages(); },
+                 [&](const SessionLost&) { outbox_.DropMessages(); },
+                 [&](const WorkersLost& lost) {
+                   if (outbox_.empty()) return;  // the last action was done
+                   outbox_.DropEverything();
+                   PushExit(Verdict::Own("left", kExitInternal, lost.reason));
+                 },
+                 [](const auto&) {},
+             },
+             event);
 }
 
 Header Supervisor::header() const {
@@ -122,6 +155,7 @@ std::optional<TimePoint> Supervisor::NextDeadline() const {
 // ---- the session ----
 
 void Supervisor::OnSessionOpened(TimePoint now) {
+  outbox_.DropMessages();
   open_ = true;
   joined_ = heard_ = false;
   // Fenced: when the workers are gone. With a verdict of the rendezvous: there is nothing to say.
@@ -141,10 +175,11 @@ void Supervisor::Introduce(TimePoint now) {
   join.failed_checkpoints = failed_;
   join.unfit = options_.unfit;
   told_failures_ = failed_.count;
-  SendUp(std::move(join));
+  const bool running = join.workers_running;
+  SendReport(std::move(join), running);
   if (prepared_) SendUp(Prepared{});
   for (const WorkerExited& exit : exits_) SendUp(exit);
-  if (drained_) SendUp(*drained_);
+  if (drained_) SendReport(*drained_, /*workers_running=*/false);
   if (preempted_until_) SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
   // What answers a later Join may have crossed it: only an acknowledgement shows that it was read,
   // and it has to come before the next assignment, or the lease would be over again.
@@ -152,6 +187,7 @@ void Supervisor::Introduce(TimePoint now) {
 }
 
 void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
+  outbox_.DropMessages();
   const bool was_heard = open_ && heard_;
   open_ = joined_ = heard_ = false;
   if (lost.refused) HadContact(lost.attempt_started_at, now);
@@ -238,7 +274,7 @@ void Supervisor::UpdateFence() {
   }
   if (wanted == fence_) return;
   fence_ = wanted;
-  actions_.emplace_back(std::in_place_type<SetFence>, SetFence{wanted});
+  outbox_.Push(SetFence{wanted});
 }
 
 // ---- the rendezvous ----
@@ -324,7 +360,7 @@ void Supervisor::Take(Generation generation, const Assignment& assignment) {
   checkpoint_.reset();
   prepared_ = true;
   Enter(SupervisorState::kSpawning);
-  actions_.emplace_back(PrepareFolders{generation_, assignment_.first_rank});
+  outbox_.Push(PrepareFolders{generation_, assignment_.first_rank});
   SendUp(Prepared{});
 }
 
@@ -343,8 +379,7 @@ void Supervisor::OnSave(const Header& header) {
   if (speakers.empty()) {
     SendUp(CannotSave{});
   } else {
-    actions_.emplace_back(std::in_place_type<AskWorkersToSave>,
-                          AskWorkersToSave{std::move(speakers)});
+    outbox_.Push(AskWorkersToSave{std::move(speakers)});
   }
 }
 
@@ -441,11 +476,15 @@ std::vector<LocalRank> Supervisor::Alive() const {
 
 void Supervisor::SendUp(AgentMessage message) {
   if (!joined_) return;  // the next session begins with all of it
-  actions_.emplace_back(std::in_place_type<Send>, Send{header(), std::move(message)});
+  outbox_.Push(Send{header(), std::move(message)});
 }
 
-void Supervisor::Say(std::string text) {
-  actions_.emplace_back(std::in_place_type<Note>, Note{std::move(text)});
+void Supervisor::SendReport(AgentMessage message, bool workers_running) {
+  if (!joined_) return;
+  if (!workers_running && generation_.value >= 0) outbox_.Clear();
+  outbox_.Report(Send{header(), std::move(message)}, workers_running);
 }
+
+void Supervisor::Say(std::string text) { outbox_.Push(Note{std::move(text)}); }
 
 }  // namespace ddprun

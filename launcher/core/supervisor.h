@@ -20,6 +20,7 @@
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_H_
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <variant>
@@ -127,19 +128,54 @@ class Supervisor {
   struct Superseded {
     std::string reason;
   };
+  // The answers to ClearNode, ScanStates and OfferPort. `port` is 0 where there is none.
+  struct NodeCleared {};
+  struct StatesFound {};
+  struct PortOffered {
+    int port = 0;
+  };
+  // A restart is over, or was cut short by another one.
+  struct RestartMeasured {
+    RestartTimes times;
+  };
+  // The guardian was killed, and with it every worker. How they ended is lost.
+  struct WorkersLost {
+    std::string reason;
+  };
   struct Tick {};
   using Event = std::variant<AgentStarted, SessionOpened, Received, SessionLost, FoldersReady,
                              WorkerSpawned, SpawnFailed, WorkerSpoke, CheckpointReported,
                              CheckpointFailureReported, StepReported, ErrorReported, WorkerEnded,
-                             ErrorFileRead, SignalReceived, Superseded, Tick>;
+                             ErrorFileRead, SignalReceived, Superseded, NodeCleared, StatesFound,
+                             PortOffered, RestartMeasured, WorkersLost, Tick>;
 
   // ---- actions ----
-  // To the rendezvous, on the session that is open; never on a later one. `offered_port` of Join
-  // and Drained is 0: the agent fills in a port it holds.
+  // To the rendezvous, on the session that is open. Join, Drained and Heartbeat say which states
+  // this node holds: the agent fills that in.
   struct Send {
     Header header;
     AgentMessage message;
     bool operator==(const Send&) const = default;
+  };
+  // End what the workers have left behind, and give up whoever does not end. Step(NodeCleared) when
+  // no process of theirs is left, or within 2 s: the rendezvous is about to hear that none is.
+  struct ClearNode {
+    bool operator==(const ClearNode&) const = default;
+  };
+  // No worker runs: look which states there are on the disk. Step(StatesFound) within half a
+  // second.
+  struct ScanStates {
+    bool operator==(const ScanStates&) const = default;
+  };
+  // Hold a port for the store of rank 0, should it run here; a fresh one where no worker runs and
+  // the last one was given to workers. Step(PortOffered).
+  struct OfferPort {
+    bool workers_running = false;
+    bool operator==(const OfferPort&) const = default;
+  };
+  // This node's part of the job is over: no standby has anything to wait for.
+  struct EndStandbys {
+    bool operator==(const EndStandbys&) const = default;
   };
   // Make the folders of this node's workers. Step(FoldersReady), however long it takes; nothing
   // waits for it but SpawnWorkers.
@@ -189,8 +225,9 @@ class Supervisor {
     Verdict verdict;
     bool operator==(const Exit&) const = default;
   };
-  using Action = std::variant<Send, PrepareFolders, SpawnWorkers, ReadErrorFile, SignalWorkers,
-                              AskWorkersToSave, SetFence, Note, Exit>;
+  using Action = std::variant<Send, ClearNode, ScanStates, OfferPort, EndStandbys, PrepareFolders,
+                              SpawnWorkers, ReadErrorFile, SignalWorkers, AskWorkersToSave,
+                              SetFence, Note, Exit>;
 
   explicit Supervisor(SupervisorOptions options);
 
@@ -205,13 +242,48 @@ class Supervisor {
   bool ended() const {
     return state_ == SupervisorState::kDone || state_ == SupervisorState::kFailed;
   }
-  // For what the agent says without the Supervisor.
+  // Of what this node says now.
   Header header() const;
   // Of this node, since the agent's start.
   bool has_joined() const { return heard_ever_; }
   FailedCheckpoints failed_checkpoints() const;
 
  private:
+  // The actions, in the order in which they were decided. What comes after ClearNode, ScanStates or
+  // OfferPort waits for its answer, but for heartbeats.
+  class Outbox {
+   public:
+    void Push(Action action);
+    void Clear();
+    // A Join or Drained, and before it the port and, where no worker runs, the states.
+    void Report(Send send, bool workers_running);
+    // Looks for states before anything needs them; nothing waits.
+    void ScanAhead();
+    // Workers start: what was found on the disk will be old.
+    void ScanAgain() { scan_needed_ = true; }
+    // They were for a session that is over.
+    void DropMessages();
+    void DropEverything();
+
+    void OnNodeCleared();
+    void OnStatesFound();
+    void OnPortOffered(int port);
+
+    // What is to be done now.
+    std::vector<Action> Release();
+    bool empty() const { return held_.empty(); }
+
+   private:
+    enum class Awaited { kNothing, kNodeCleared, kStatesFound, kPortOffered };
+    struct Held {
+      Action action;
+      Awaited answer = Awaited::kNothing;
+    };
+    std::deque<Held> held_;
+    Awaited awaited_ = Awaited::kNothing;
+    bool scanning_ = false;
+    bool scan_needed_ = true;
+  };
   struct Worker {
     int pid = 0;
     bool alive = false;
@@ -229,6 +301,9 @@ class Supervisor {
     std::string error;
   };
 
+  void Dispatch(const Event& event, TimePoint now);
+  // After the last decision: only what is held back for an answer is yet to be done.
+  void DispatchAfterTheEnd(const Event& event);
   void OnSessionOpened(TimePoint now);
   void OnSessionLost(const SessionLost& lost, TimePoint now);
   void OnReceived(const Received& received, TimePoint now);
@@ -254,6 +329,7 @@ class Supervisor {
   void ReportExit(const WorkerEnded& ended, const std::string& error_file_text, TimePoint now);
   void OnSignal(const SignalReceived& signal, TimePoint now);
   void OnSuperseded(const Superseded& superseded, TimePoint now);
+  void OnWorkersLost(const WorkersLost& lost);
   void LeaveJob(int signo, TimePoint now);
   // Its workers save when they are asked, and the rendezvous can have them asked.
   bool CanBePreempted() const;
@@ -285,6 +361,7 @@ class Supervisor {
   void StopWorkers(SupervisorState next, int signo, TimePoint now);
   void SettleIfGone(TimePoint now);
   void End(SupervisorState next, Verdict verdict);
+  void PushExit(Verdict verdict);
   void Enter(SupervisorState next);
 
   WorkerExited ExitReport(LocalRank local_rank, ExitStatus status) const;
@@ -296,6 +373,7 @@ class Supervisor {
   // Alive, or started as soon as their folders are made: they hold this node's ranks.
   bool HasWorkers() const { return AwaitsFolders() || spawning_ > 0 || !Alive().empty(); }
   void SendUp(AgentMessage message);
+  void SendReport(AgentMessage message, bool workers_running);
   void Say(std::string text);
 
   const SupervisorOptions options_;
@@ -346,7 +424,7 @@ class Supervisor {
   TimePoint last_contact_{};
   std::optional<TimePoint> fence_;  // as SetFence said last
 
-  std::vector<Action> actions_;  // of the Step in progress
+  Outbox outbox_;
 };
 
 }  // namespace ddprun

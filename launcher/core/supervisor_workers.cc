@@ -31,7 +31,8 @@ void Supervisor::StartWorkers(TimePoint now) {
     return;
   }
   UpdateFence();  // before there is anything to fence
-  actions_.emplace_back(std::in_place_type<SpawnWorkers>, SpawnWorkers{generation_, assignment_});
+  outbox_.ScanAgain();
+  outbox_.Push(SpawnWorkers{generation_, assignment_});
 }
 
 void Supervisor::OnWorkerSpawned(const WorkerSpawned& spawned, TimePoint now) {
@@ -95,7 +96,7 @@ void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
   // In the order in which they ended: the first is the cause.
   if (!ended.status.ok() && (worker->error_text.empty() || AwaitsErrorFile())) {
     worker->ended = ended;
-    actions_.emplace_back(ReadErrorFile{generation_, ended.local_rank});
+    outbox_.Push(ReadErrorFile{generation_, ended.local_rank});
     return;
   }
   ReportExit(ended, "", now);
@@ -137,7 +138,7 @@ void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
   durable_ = durable_ || signal.durable;
   if (signal.signo == SIGUSR1 || signal.signo == SIGUSR2) {
     if (const auto alive = Alive(); !alive.empty()) {
-      actions_.push_back(SignalWorkers{signal.signo, alive});
+      outbox_.Push(SignalWorkers{signal.signo, alive});
     }
     return;
   }
@@ -184,6 +185,19 @@ void Supervisor::OnSuperseded(const Superseded& superseded, TimePoint now) {
   signalled_at_ = now;
   verdict_ = Verdict::Own("refused", kExitRefused, superseded.reason);
   StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
+}
+
+// Whatever was to be done for the workers is not possible any more.
+void Supervisor::OnWorkersLost(const WorkersLost& lost) {
+  for (Worker& worker : workers_) {
+    worker.alive = false;
+    worker.ended.reset();
+  }
+  spawning_ = 0;
+  outbox_.DropEverything();
+  if (state_ != SupervisorState::kLeaving) Enter(SupervisorState::kLeaving);
+  SendUp(Leave{lost.reason, kExitInternal});
+  End(SupervisorState::kFailed, Verdict::Own("left", kExitInternal, lost.reason));
 }
 
 void Supervisor::SendHeartbeat(TimePoint now) {
@@ -238,7 +252,7 @@ void Supervisor::StopWorkers(SupervisorState next, int signo, TimePoint now) {
   stop_signal_ = signo;
   deadline_ = now + (signo == SIGKILL ? options_.kill_grace : options_.stop_grace);
   if (const auto alive = Alive(); !alive.empty()) {
-    actions_.emplace_back(SignalWorkers{signo, alive});
+    outbox_.Push(SignalWorkers{signo, alive});
   }
   SettleIfGone(now);
 }
@@ -246,6 +260,10 @@ void Supervisor::StopWorkers(SupervisorState next, int signo, TimePoint now) {
 void Supervisor::SettleIfGone(TimePoint now) {
   if (spawning_ > 0 || !Alive().empty() || AwaitsErrorFile()) return;
   deadline_.reset();
+  if (state_ == SupervisorState::kLeaving || verdict_) {
+    outbox_.Push(EndStandbys{});
+    outbox_.Clear();
+  }
   if (state_ == SupervisorState::kLeaving) {
     if (open_ && !joined_) Introduce(now);
     TellFailures(now);
@@ -272,16 +290,20 @@ void Supervisor::Drain(std::int64_t fenced_at_ms, bool rejoin, TimePoint now) {
   if (rejoin && open_) {
     Introduce(now);
   } else {
-    SendUp(drained);
+    SendReport(drained, /*workers_running=*/false);
   }
 }
 
 void Supervisor::End(SupervisorState next, Verdict verdict) {
   Enter(next);
+  PushExit(std::move(verdict));
+}
+
+void Supervisor::PushExit(Verdict verdict) {
   if (verdict.failed_checkpoints.count < failed_.count) {
     verdict.failed_checkpoints = failed_checkpoints();
   }
-  actions_.push_back(Exit{std::move(verdict)});
+  outbox_.Push(Exit{std::move(verdict)});
 }
 
 void Supervisor::Enter(SupervisorState next) {

@@ -146,8 +146,20 @@ void Agent::Step(const Supervisor::Event& event) {
                                          ToString(supervisor_.state())));
     }
   }
-  for (const Supervisor::Action& action : actions) Perform(action);
+  actions_.insert(actions_.end(), actions.begin(), actions.end());
+  PerformQueued();
   ScheduleTick();
+}
+
+void Agent::PerformQueued() {
+  if (performing_) return;
+  performing_ = true;
+  while (alive_ && !actions_.empty()) {
+    const Supervisor::Action action = std::move(actions_.front());
+    actions_.pop_front();
+    Perform(action);
+  }
+  performing_ = false;
 }
 
 void Agent::ScheduleTick() {
@@ -171,6 +183,10 @@ void Agent::ScheduleTick() {
 void Agent::Perform(const Supervisor::Action& action) {
   std::visit(Overloaded{
                  [&](const Supervisor::Send& send) { Perform(send); },
+                 [&](const Supervisor::ClearNode&) { Feed(Supervisor::NodeCleared{}); },
+                 [&](const Supervisor::ScanStates&) { Scan(); },
+                 [&](const Supervisor::OfferPort&) { Feed(Supervisor::PortOffered{}); },
+                 [&](const Supervisor::EndStandbys&) {},
                  [&](const Supervisor::PrepareFolders& prepare) {
                    AfterTheDisk(Supervisor::FoldersReady{prepare.generation, LocalRank{0}, ""});
                  },
@@ -226,10 +242,6 @@ void Agent::Perform(const Supervisor::Send& send) {
 }
 
 void Agent::FillIn(AgentMessage* message) {
-  const auto* join = std::get_if<Join>(message);
-  const bool looks =
-      join != nullptr ? !join->workers_running : std::holds_alternative<Drained>(*message);
-  if (looks) states_.OnFound(world_->Disk(host_));
   states_.FillIn(message);
   if (world_->bug != Bug::kTimelineForgotten || world_->daemon.round() == nullptr) return;
   std::vector<SavedState>* states = nullptr;
@@ -263,6 +275,19 @@ void Agent::AfterTheDisk(Supervisor::Event event) {
                           : world_->random.Wide(1, 20) * kMillisecond / 10;
   disk_free_at_ = std::max(disk_free_at_, world_->scheduler.now()) + takes;
   world_->scheduler.At(disk_free_at_, [this, event = std::move(event)] { Feed(event); });
+}
+
+// It answers within the agent's limit.
+void Agent::Scan() {
+  const bool slow = !world_->plan.benign && world_->random.Percent(3);
+  const Time takes = slow ? world_->random.Wide(10, 500) * kMillisecond
+                          : world_->random.Wide(1, 20) * kMillisecond / 10;
+  world_->scheduler.After(takes, [this] {
+    Post([this] {
+      if (world_->plan.states) states_.OnFound(world_->Disk(host_));
+      Step(Supervisor::StatesFound{});
+    });
+  });
 }
 
 // One worker after the other; nothing else is handled meanwhile.

@@ -66,9 +66,11 @@ class Agent {
   void Post(std::function<void()> task);
   void RunInbox();
   void Step(const Supervisor::Event& event);
+  void PerformQueued();
   void Perform(const Supervisor::Action& action);
   void Perform(const Supervisor::Send& send);
   void AfterTheDisk(Supervisor::Event event);
+  void Scan();
   void Perform(const Supervisor::SpawnWorkers& spawn);
   void Perform(const Supervisor::SetFence& fence);
   void FillIn(AgentMessage* message);  // what this node holds
@@ -94,6 +96,8 @@ class Agent {
   int stalls_ = 0;
   std::deque<std::function<void()>> inbox_;
   Supervisor supervisor_;
+  std::deque<Supervisor::Action> actions_;  // decided and not yet performed
+  bool performing_ = false;
   Time tick_at_ = -1;
   int failed_checkpoints_ = 0;
   std::optional<Verdict> verdict_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -106,34 +107,25 @@ class SupervisorDriver {
     }
     now_ = end;
   }
+  // Actions are performed in their order, also when performing one leads to the next decision.
   void Step(const Supervisor::Event& event) {
-    for (const Supervisor::Action& action : supervisor_.Step(event, now_)) {
-      std::visit(Overloaded{
-                     [&](const Supervisor::Send& send) { Record(send); },
-                     [&](const Supervisor::PrepareFolders& prepare) { Prepare(prepare); },
-                     [&](const Supervisor::SpawnWorkers& spawn) { Spawn(spawn); },
-                     [&](const Supervisor::ReadErrorFile& read) { Read(read); },
-                     [&](const Supervisor::SignalWorkers& signal) {
-                       log_.push_back(absl::StrCat(SignalName(signal.signo), " to ",
-                                                   absl::StrJoin(signal.local_ranks, ",",
-                                                                 [](std::string* out, LocalRank r) {
-                                                                   absl::StrAppend(out, r.value);
-                                                                 })));
-                     },
-                     [&](const Supervisor::AskWorkersToSave& ask) {
-                       log_.push_back(absl::StrCat("ask ", ask.local_ranks.size(), " to save"));
-                     },
-                     [&](const Supervisor::SetFence& fence) { fence_ = fence.at; },
-                     [&](const Supervisor::Note& note) { notes_.push_back(note.text); },
-                     [&](const Supervisor::Exit& exit) {
-                       log_.push_back(absl::StrCat("Exit ", exit.verdict.exit_code, " ",
-                                                   exit.verdict.outcome));
-                       verdict_ = exit.verdict;
-                     },
-                 },
-                 action);
+    for (Supervisor::Action& action : supervisor_.Step(event, now_)) {
+      actions_.push_back(std::move(action));
     }
+    if (performing_) return;
+    performing_ = true;
+    while (!actions_.empty()) {
+      const Supervisor::Action action = std::move(actions_.front());
+      actions_.pop_front();
+      Perform(action);
+    }
+    performing_ = false;
   }
+  // ClearNode, ScanStates and OfferPort are answered at once, and not in the log; or they are, and
+  // the test answers.
+  void AnswerNothing() { answers_ = Answers::kLogged; }
+  static constexpr int kPort = 4321;
+
   // The command cannot be executed for this local rank.
   void FailSpawnOf(int local_rank) { unspawnable_ = local_rank; }
 
@@ -178,6 +170,48 @@ class SupervisorDriver {
     } else {
       log_.push_back(Describe(send));
     }
+  }
+
+  void Perform(const Supervisor::Action& action) {
+    std::visit(
+        Overloaded{
+            [&](const Supervisor::Send& send) { Record(send); },
+            [&](const Supervisor::ClearNode&) { Answer("clear", Supervisor::NodeCleared{}); },
+            [&](const Supervisor::ScanStates&) { Answer("scan", Supervisor::StatesFound{}); },
+            [&](const Supervisor::OfferPort& offer) {
+              Answer(offer.workers_running ? "offer a port, running" : "offer a port",
+                     Supervisor::PortOffered{kPort});
+            },
+            [&](const Supervisor::EndStandbys&) {
+              if (answers_ == Answers::kLogged) log_.push_back("end standbys");
+            },
+            [&](const Supervisor::PrepareFolders& prepare) { Prepare(prepare); },
+            [&](const Supervisor::SpawnWorkers& spawn) { Spawn(spawn); },
+            [&](const Supervisor::ReadErrorFile& read) { Read(read); },
+            [&](const Supervisor::SignalWorkers& signal) {
+              log_.push_back(absl::StrCat(
+                  SignalName(signal.signo), " to ",
+                  absl::StrJoin(signal.local_ranks, ",", [](std::string* out, LocalRank r) {
+                    absl::StrAppend(out, r.value);
+                  })));
+            },
+            [&](const Supervisor::AskWorkersToSave& ask) {
+              log_.push_back(absl::StrCat("ask ", ask.local_ranks.size(), " to save"));
+            },
+            [&](const Supervisor::SetFence& fence) { fence_ = fence.at; },
+            [&](const Supervisor::Note& note) { notes_.push_back(note.text); },
+            [&](const Supervisor::Exit& exit) {
+              log_.push_back(
+                  absl::StrCat("Exit ", exit.verdict.exit_code, " ", exit.verdict.outcome));
+              verdict_ = exit.verdict;
+            },
+        },
+        action);
+  }
+
+  enum class Answers { kAtOnce, kLogged };
+  void Answer(const char* asked, const Supervisor::Event& event) {
+    answers_ == Answers::kAtOnce ? Step(event) : log_.push_back(asked);
   }
 
   void Prepare(const Supervisor::PrepareFolders& prepare) {
@@ -242,6 +276,9 @@ class SupervisorDriver {
   }
 
   Supervisor supervisor_;
+  Answers answers_ = Answers::kAtOnce;
+  std::deque<Supervisor::Action> actions_;  // decided and not yet performed
+  bool performing_ = false;
   TimePoint now_{std::chrono::hours(1)};
   int unspawnable_ = -1;
   Duration spawn_time_{};

@@ -1,0 +1,82 @@
+// Supervisor::Outbox: what waits for what on the way from a decision to the agent.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "launcher/core/supervisor.h"
+
+namespace ddprun {
+namespace {
+
+template <typename Message>
+bool Carries(const Supervisor::Action& action) {
+  const auto* const send = std::get_if<Supervisor::Send>(&action);
+  return send != nullptr && std::holds_alternative<Message>(send->message);
+}
+
+}  // namespace
+
+void Supervisor::Outbox::Push(Action action) { held_.push_back({std::move(action)}); }
+
+void Supervisor::Outbox::Clear() { held_.push_back({ClearNode{}, Awaited::kNodeCleared}); }
+
+void Supervisor::Outbox::Report(Send send, bool workers_running) {
+  if (!workers_running) held_.push_back({ScanStates{}, Awaited::kStatesFound});
+  held_.push_back({OfferPort{workers_running}, Awaited::kPortOffered});
+  Push(std::move(send));
+}
+
+void Supervisor::Outbox::ScanAhead() { Push(ScanStates{}); }
+
+void Supervisor::Outbox::DropMessages() {
+  std::erase_if(held_, [](const Held& held) { return std::holds_alternative<Send>(held.action); });
+}
+
+void Supervisor::Outbox::DropEverything() {
+  held_.clear();
+  awaited_ = Awaited::kNothing;
+}
+
+void Supervisor::Outbox::OnNodeCleared() {
+  if (awaited_ == Awaited::kNodeCleared) awaited_ = Awaited::kNothing;
+}
+
+void Supervisor::Outbox::OnStatesFound() {
+  if (!scanning_) return;
+  scanning_ = scan_needed_ = false;
+  if (awaited_ == Awaited::kStatesFound) awaited_ = Awaited::kNothing;
+}
+
+void Supervisor::Outbox::OnPortOffered(int port) {
+  if (awaited_ != Awaited::kPortOffered) return;
+  awaited_ = Awaited::kNothing;
+  auto* const send = held_.empty() ? nullptr : std::get_if<Send>(&held_.front().action);
+  if (send == nullptr) return;  // the session of its message is over
+  if (auto* const join = std::get_if<Join>(&send->message)) join->offered_port = port;
+  if (auto* const drained = std::get_if<Drained>(&send->message)) drained->offered_port = port;
+}
+
+std::vector<Supervisor::Action> Supervisor::Outbox::Release() {
+  std::vector<Action> released;
+  while (awaited_ == Awaited::kNothing && !held_.empty()) {
+    Held next = std::move(held_.front());
+    held_.pop_front();
+    if (std::holds_alternative<ScanStates>(next.action)) {
+      if (!scan_needed_) continue;
+      awaited_ = next.answer;
+      if (std::exchange(scanning_, true)) continue;  // since ScanAhead()
+    }
+    awaited_ = next.answer;
+    released.push_back(std::move(next.action));
+  }
+  // Heartbeats stand behind nothing but the Join of their session.
+  const auto join = std::find_if(held_.begin(), held_.end(),
+                                 [](const Held& held) { return Carries<Join>(held.action); });
+  const auto heartbeats = std::stable_partition(
+      held_.begin(), join, [](const Held& held) { return !Carries<Heartbeat>(held.action); });
+  for (auto held = heartbeats; held != join; ++held) released.push_back(std::move(held->action));
+  held_.erase(heartbeats, join);
+  return released;
+}
+
+}  // namespace ddprun

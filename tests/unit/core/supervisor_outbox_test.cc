@@ -1,0 +1,172 @@
+// What waits for the agent's answer before the rendezvous hears of it, and what does not. Each test
+// but the last was seen to fail with the wait that it is about taken out.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/unit/core/supervisor_driver.h"
+
+namespace ddprun {
+namespace supervisor_outbox_test {
+
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr ExitStatus kTerminated{0, SIGTERM, false};
+
+// Its workers have ended after a Stop, and the agent answers nothing.
+SupervisorDriver Stopped() {
+  SupervisorDriver node;
+  node.Run();
+  node.AnswerNothing();
+  node.Stop(0);
+  node.End(0, kTerminated);
+  node.End(1, kTerminated);
+  return node;
+}
+
+TEST(SupervisorOutboxTest, DrainedIsSaidOfAClearNodeWithItsStatesAndAPort) {
+  SupervisorDriver node = Stopped();
+  EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 0,1", "clear"));
+  node.Step(Supervisor::NodeCleared{});
+  EXPECT_THAT(node.Take(), ElementsAre("scan"));
+  node.Step(Supervisor::StatesFound{});
+  EXPECT_THAT(node.Take(), ElementsAre("offer a port"));
+  node.Step(Supervisor::PortOffered{1234});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
+  EXPECT_EQ(node.last_drained().offered_port, 1234);
+}
+
+TEST(SupervisorOutboxTest, AnswersToWhatWasNotAskedChangeNothing) {
+  SupervisorDriver node = Stopped();
+  node.Take();
+  node.Step(Supervisor::StatesFound{});
+  node.Step(Supervisor::PortOffered{1});
+  EXPECT_THAT(node.Take(), IsEmpty());
+  node.Step(Supervisor::NodeCleared{});
+  node.Step(Supervisor::NodeCleared{});
+  node.Step(Supervisor::PortOffered{1});
+  EXPECT_THAT(node.Take(), ElementsAre("scan"));
+}
+
+TEST(SupervisorOutboxTest, HeartbeatsPassEverythingButTheJoinOfTheirSession) {
+  SupervisorDriver node = Stopped();
+  const std::size_t before = node.heartbeats().size();
+  node.Live(seconds(5), /*answered=*/true);
+  EXPECT_EQ(node.heartbeats().size(), before + 5);
+
+  node.Lose();
+  node.Open();  // its Join stands behind NodeCleared
+  node.Live(seconds(5), /*answered=*/false);
+  EXPECT_EQ(node.heartbeats().size(), before + 5);
+}
+
+TEST(SupervisorOutboxTest, WhatWasSaidOnALostSessionIsDropped) {
+  SupervisorDriver node = Stopped();
+  node.Take();
+  node.Lose();
+  node.Step(Supervisor::NodeCleared{});
+  node.Step(Supervisor::StatesFound{});
+  node.Step(Supervisor::PortOffered{1});
+  EXPECT_THAT(node.Take(), ElementsAre("scan", "offer a port"));  // and no Drained
+  node.Open();
+  node.Step(Supervisor::NodeCleared{});
+  EXPECT_THAT(node.Take(), ElementsAre("clear", "offer a port"));  // the states are known
+  node.Step(Supervisor::PortOffered{2});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> Prepared", "clear"));
+  EXPECT_EQ(node.last_join().offered_port, 2);
+}
+
+TEST(SupervisorOutboxTest, TheFirstJoinWaitsForTheScanThatBeganBeforeIt) {
+  Supervisor supervisor(SupervisorDriver::Options());
+  const TimePoint now{std::chrono::hours(1)};
+  const auto first = supervisor.Step(Supervisor::AgentStarted{}, now);
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<Supervisor::ScanStates>(first[0]));
+  EXPECT_THAT(supervisor.Step(Supervisor::SessionOpened{}, now), IsEmpty());
+  const auto then = supervisor.Step(Supervisor::StatesFound{}, now);
+  ASSERT_EQ(then.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<Supervisor::OfferPort>(then[0]));
+  const auto last = supervisor.Step(Supervisor::PortOffered{5}, now);
+  ASSERT_EQ(last.size(), 1u);
+  EXPECT_EQ(std::get<Join>(std::get<Supervisor::Send>(last[0]).message).offered_port, 5);
+}
+
+TEST(SupervisorOutboxTest, AJoinWithWorkersNeedsAPortAlone) {
+  SupervisorDriver node;
+  node.Run();
+  node.AnswerNothing();
+  node.Lose();
+  node.Open();
+  EXPECT_THAT(node.Take(), ElementsAre("offer a port, running"));
+  node.Step(Supervisor::PortOffered{7});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join, running", "g0-> Prepared"));
+}
+
+TEST(SupervisorOutboxTest, AnAgentExitsWithAClearNode) {
+  SupervisorDriver node;
+  node.Run();
+  node.AnswerNothing();
+  node.Signal(SIGTERM);
+  node.End(0, kTerminated);
+  node.End(1, kTerminated);
+  EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 0,1", "end standbys", "clear"));
+  EXPECT_TRUE(node.supervisor().ended());
+  node.Step(Supervisor::NodeCleared{});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Leave 143", "Exit 143 left"));
+}
+
+TEST(SupervisorOutboxTest, ALeaveIsDroppedWithItsSessionAndTheExitIsNot) {
+  SupervisorDriver node;
+  node.Run();
+  node.AnswerNothing();
+  node.Signal(SIGTERM);
+  node.End(0, kTerminated);
+  node.End(1, kTerminated);
+  node.Take();
+  node.Lose();
+  node.Step(Supervisor::NodeCleared{});
+  EXPECT_THAT(node.Take(), ElementsAre("Exit 143 left"));
+}
+
+TEST(SupervisorOutboxTest, WithoutItsGuardianTheAgentLeavesWhateverItWaitedFor) {
+  SupervisorDriver running;
+  running.Run();
+  running.Step(Supervisor::WorkersLost{"the guardian was killed"});
+  EXPECT_THAT(running.Take(), ElementsAre("g0-> Leave 70", "Exit 70 left"));
+  EXPECT_EQ(running.verdict().reason, "the guardian was killed");
+
+  SupervisorDriver clearing = Stopped();
+  clearing.Take();
+  clearing.Step(Supervisor::WorkersLost{"the guardian was killed"});
+  EXPECT_THAT(clearing.Take(), ElementsAre("g0-> Leave 70", "Exit 70 left"));
+
+  SupervisorDriver leaving;
+  leaving.Run();
+  leaving.AnswerNothing();
+  leaving.Signal(SIGTERM);
+  leaving.End(0, kTerminated);
+  leaving.End(1, kTerminated);
+  leaving.Take();
+  leaving.Step(Supervisor::WorkersLost{"the guardian was killed"});
+  EXPECT_THAT(leaving.Take(), ElementsAre("Exit 70 left"));
+  leaving.Step(Supervisor::WorkersLost{"the guardian was killed"});
+  EXPECT_THAT(leaving.Take(), IsEmpty());
+}
+
+TEST(SupervisorOutboxTest, ARestartIsToldInItsGenerationOnly) {
+  SupervisorDriver node;
+  node.Run();
+  RestartTimes times;
+  times.generation = Generation{0};
+  node.Step(Supervisor::RestartMeasured{times});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> RestartTimed"));
+  times.generation = Generation{1};
+  node.Step(Supervisor::RestartMeasured{times});
+  EXPECT_THAT(node.Take(), IsEmpty());
+}
+
+}  // namespace supervisor_outbox_test
+}  // namespace ddprun
