@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "absl/strings/string_view.h"
-#include "launcher/os/console_writer.h"
+#include "launcher/os/output/console_writer.h"
 
 namespace ddprun {
 

@@ -4,8 +4,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "launcher/commands/commands.h"
-#include "launcher/config/cli.h"
-#include "launcher/config/completion.h"
+#include "launcher/config/flags/cli.h"
+#include "launcher/config/flags/completion.h"
 #include "launcher/config/host.h"
 #include "rendezvous/core/overloaded.h"
 

@@ -4,7 +4,7 @@
 #ifndef DDPRUN_LAUNCHER_COMMANDS_COMMANDS_H_
 #define DDPRUN_LAUNCHER_COMMANDS_COMMANDS_H_
 
-#include "launcher/config/cli.h"
+#include "launcher/config/flags/cli.h"
 #include "launcher/config/host.h"
 
 namespace ddprun {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "launcher/commands/commands.h"
-#include "launcher/commands/node_check.h"
-#include "launcher/commands/node_facts.h"
+#include "launcher/node/node_check.h"
+#include "launcher/node/node_facts.h"
 
 namespace ddprun {
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/commands.h"
-#include "launcher/commands/credentials.h"
+#include "launcher/connection/credentials.h"
 #include "rendezvous/client/system_resolver.h"
 #include "rendezvous/core/exit_codes.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "launcher/config/cli.h"
+#include "launcher/config/flags/cli.h"
 #include "rendezvous/client/operator_client.h"
 
 namespace ddprun {

@@ -16,9 +16,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/commands.h"
-#include "launcher/commands/credentials.h"
 #include "launcher/commands/idle_watch.h"
 #include "launcher/config/values.h"
+#include "launcher/connection/credentials.h"
 #include "launcher/log.h"
 #include "launcher/os/descriptor_limit.h"
 #include "launcher/os/event_loop.h"

@@ -10,25 +10,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "launcher/agent.h"
+#include "launcher/agent/agent.h"
+#include "launcher/agent/run_directory.h"
 #include "launcher/commands/commands.h"
-#include "launcher/commands/connection.h"
-#include "launcher/commands/credentials.h"
 #include "launcher/commands/lost_batch_host.h"
-#include "launcher/commands/node_check.h"
-#include "launcher/commands/node_facts.h"
 #include "launcher/config/host.h"
 #include "launcher/config/job_printer.h"
+#include "launcher/connection/connection.h"
+#include "launcher/connection/credentials.h"
 #include "launcher/log.h"
+#include "launcher/node/node_check.h"
+#include "launcher/node/node_facts.h"
 #include "launcher/os/descriptor_limit.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/file_util.h"
-#include "launcher/os/guarded_process_runner.h"
-#include "launcher/os/keeper.h"
 #include "launcher/os/local_address.h"
+#include "launcher/os/process/guarded_process_runner.h"
+#include "launcher/os/process/task_shim.h"
 #include "launcher/os/signal_source.h"
 #include "launcher/report.h"
-#include "launcher/run_directory.h"
 #include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/client/report_gone.h"
 #include "rendezvous/client/system_resolver.h"
@@ -137,7 +137,7 @@ int RunJob(const RunCommand& command) {
     std::fputs((command.json ? ToJson(config) : ToYaml(config)).c_str(), stdout);
     return 0;
   }
-  if (config.slurm_task.is_task) ContinueUnderKeeper();
+  if (config.slurm_task.is_task) ContinueUnderTaskShim();
   std::vector<std::string> environment = InheritedEnvironment();
   UseSystemResolver();
   // Before any thread is started: they inherit the blocked signals.

@@ -21,7 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "launcher/commands/commands.h"
 #include "launcher/config/job_draft.h"
-#include "launcher/config/slurm_script.h"
+#include "launcher/config/slurm/slurm_script.h"
 #include "launcher/config/values.h"
 #include "launcher/config/yaml_config.h"
 #include "launcher/os/file_util.h"

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/operator.h"
-#include "launcher/commands/status_table.h"
+#include "launcher/text/status_table.h"
 
 namespace ddprun {
 namespace {

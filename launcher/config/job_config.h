@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/config/log_options.h"
-#include "launcher/config/slurm_config.h"
+#include "launcher/config/flags/log_options.h"
+#include "launcher/config/slurm/slurm_config.h"
 #include "rendezvous/core/limits.h"
 
 namespace ddprun {

@@ -24,7 +24,7 @@
 
 #include "absl/status/statusor.h"
 #include "launcher/os/event_loop.h"
-#include "launcher/os/parse_control.h"
+#include "launcher/text/parse_control.h"
 #include "worker/contract/unique_fd.h"
 
 namespace ddprun {

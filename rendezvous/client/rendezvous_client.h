@@ -12,8 +12,8 @@
 namespace ddprun {
 
 // One session: opened once, closed once. To connect again, make another client, or let
-// launcher/persistent_rendezvous_client.h do so: then Opened comes for every session, and Lost for
-// every session and every failed attempt.
+// launcher/connection/persistent_rendezvous_client.h do so: then Opened comes for every session,
+// and Lost for every session and every failed attempt.
 //
 // Open, Send and Close belong to one thread, the agent's.
 class RendezvousClient {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "launcher/os/parse_control.h"
+#include "launcher/text/parse_control.h"
 #include "tests/fuzz/require.h"
 
 namespace ddprun {

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "launcher/os/event_loop.h"
-#include "launcher/os/guarded_process_runner.h"
-#include "launcher/os/posix_process_runner.h"
+#include "launcher/os/process/guarded_process_runner.h"
+#include "launcher/os/process/posix_process_runner.h"
 #include "launcher/os/signal_source.h"
 #include "tests/unit/os/pattern.h"
 

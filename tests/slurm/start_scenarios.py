@@ -88,7 +88,7 @@ def killed_worker(cluster):
 
 
 def killed_agents(cluster):
-    """SIGKILL of agents, of the one beside the rendezvous too: their keepers start them again, the
+    """SIGKILL of agents, of the one beside the rendezvous too: their task shims start them again, the
     rendezvous and the job go on, and no restart of the budget is used."""
     job = _train(cluster)
     rendezvous = cluster.pid("n1", "\\|ddprun rendezvous")

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/config/cli.h"
+#include "launcher/config/flags/cli.h"
 #include "tests/unit/config/fake_host.h"
 
 namespace ddprun {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "launcher/os/file_util.h"
-#include "launcher/os/posix_process_runner.h"
+#include "launcher/os/process/posix_process_runner.h"
 #include "tests/unit/os/test_support.h"
 #include "worker/contract/control.h"
 

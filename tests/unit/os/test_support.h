@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "launcher/os/event_loop.h"
-#include "launcher/os/posix_process_runner.h"
+#include "launcher/os/process/posix_process_runner.h"
 #include "worker/contract/unique_fd.h"
 
 namespace ddprun::test {

@@ -1,0 +1,512 @@
+#include "launcher/agent/agent.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <csignal>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "launcher/config/command_line_program.h"
+#include "launcher/config/job_spec_of.h"
+#include "launcher/log.h"
+#include "launcher/os/file_util.h"
+#include "launcher/python/standby_source.h"
+#include "rendezvous/core/exit_codes.h"
+#include "rendezvous/core/limits.h"
+#include "rendezvous/core/overloaded.h"
+#include "worker/contract/control.h"
+
+namespace ddprun {
+namespace {
+
+// At the end of the job: for log files on a slow disk, and for a terminal that does not keep up.
+constexpr std::chrono::seconds kFileFlushTimeout{30};
+constexpr std::chrono::seconds kConsoleFlushTimeout{2};
+// For a folder of checkpoints that does not answer: long for a disk, short beside a lease.
+constexpr std::chrono::milliseconds kScanLimit{500};
+// The same, for what a worker that has failed left in its error file.
+constexpr std::chrono::milliseconds kErrorFileLimit{500};
+
+SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
+  const JobConfig& config = options.config;
+  SupervisorOptions supervisor;
+  supervisor.job = config.rendezvous.id;
+  supervisor.epoch = config.rendezvous.epoch;
+  supervisor.incarnation = options.incarnation;
+  supervisor.spec = JobSpecOf(config);
+  supervisor.node = {options.host, options.address, config.nproc_per_node};
+  if (config.rendezvous.node_rank >= 0) {
+    supervisor.node.requested_rank = NodeRank{config.rendezvous.node_rank};
+  }
+  supervisor.unfit = options.unfit;
+  supervisor.stop_grace = config.stop_grace;
+  supervisor.leases = !config.standalone();
+  if (!config.standalone()) {
+    supervisor.rendezvous = absl::StrCat("the rendezvous at ", config.rendezvous.endpoint);
+  }
+  supervisor.connect_timeout = config.rendezvous.connect_timeout;
+  supervisor.daemon_grace = config.rendezvous.daemon_grace;
+  return supervisor;
+}
+
+// The command cannot be executed, however often it is tried.
+bool IsPermanent(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ||
+         absl::IsPermissionDenied(status);
+}
+
+// As a shell would exit for a command that it cannot start.
+int SpawnExitCode(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ? kExitNotFound
+                                                                     : kExitCannotExecute;
+}
+
+}  // namespace
+
+Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, RendezvousClient* client,
+             Console console, RunDirectory* run)
+    : options_(std::move(options)),
+      loop_(loop),
+      runner_(runner),
+      client_(client),
+      console_(std::move(console)),
+      run_(run),
+      supervisor_(MakeSupervisorOptions(options_)),
+      clock_(options_.config.nproc_per_node),
+      disk_(loop, "ddprun-disk"),
+      files_(loop, [](const absl::Status& status) { LogWarning(status.message()); }),
+      logs_({options_.config.logs, options_.config.role, PrefixTemplate(options_.environ)}, loop,
+            &files_, console_),
+      workers_(options_.config.nproc_per_node),
+      clearer_(loop, runner) {}
+
+Agent::~Agent() { client_->Close(); }
+
+absl::StatusOr<Verdict> Agent::Run() {
+  auto control = ControlSocket::Listen(
+      loop_, run_->sockets(),
+      [this](pid_t peer, const ControlMessage& message) { OnControlMessage(peer, message); },
+      [](pid_t peer, const std::string& reason) {
+        LogWarning(absl::StrCat("control socket, process ", peer, ": ", reason));
+      });
+  if (!control.ok()) return control.status();
+  control_ = *std::move(control);
+  standbys_ = std::make_unique<Standbys>(StandbyOptions(), loop_, runner_, &files_, control_.get(),
+                                         &disk_, run_);
+
+  WatchOwner();
+  Feed(Supervisor::AgentStarted{});
+  client_->Open([this](RendezvousClient::Event event) {
+    loop_->Post([this, event = std::move(event)] { OnRendezvousEvent(event); });
+  });
+  loop_->Run();
+  client_->Close();
+
+  const auto now = EventLoop::Clock::now();
+  if (!files_.Flush(now + kFileFlushTimeout)) {
+    LogWarning(absl::StrCat("the disk did not keep up: the end of some log files in ", run_->path(),
+                            " is missing"));
+  }
+  logs_.Flush();
+  console_.out->Flush(now + kConsoleFlushTimeout);
+  console_.err->Flush(now + kConsoleFlushTimeout);
+  clock_.Close();
+  TakeRestartTimes();
+  verdict_->restart_times.assign(restart_times_.begin(), restart_times_.end());
+  verdict_->restore = restore_;
+  return *verdict_;
+}
+
+void Agent::OnSignal(int signo) {
+  Feed(Supervisor::SignalReceived{signo, /*durable=*/!states_.files().empty()});
+}
+
+void Agent::OnSuspend() {
+  for (const auto& worker : workers_) {
+    if (worker != nullptr) SignalWorker(*worker, SIGSTOP);
+  }
+  standbys_->Signal(SIGSTOP);
+}
+
+void Agent::OnContinue() {
+  for (const auto& worker : workers_) {
+    if (worker != nullptr) SignalWorker(*worker, SIGCONT);
+  }
+  standbys_->Signal(SIGCONT);
+}
+
+// ---- deciding ----
+
+void Agent::Feed(const Supervisor::Event& event) {
+  const bool was_running = supervisor_.state() == SupervisorState::kRunning;
+  const auto now = EventLoop::Clock::now();
+  std::vector<Supervisor::Action> actions = supervisor_.Step(event, now);
+  if (was_running && supervisor_.state() != SupervisorState::kRunning) {
+    clock_.GenerationEnded(now);
+    standbys_->Feed(StandbyPool::GenerationEnded{});
+  }
+  std::move(actions.begin(), actions.end(), std::back_inserter(actions_));
+  PerformQueued();
+  if (const auto times = TakeRestartTimes()) Feed(Supervisor::RestartMeasured{*times});
+}
+
+// In the order in which they were decided, also when performing one leads to the next decision.
+void Agent::PerformQueued() {
+  if (performing_) return;
+  performing_ = true;
+  while (!actions_.empty() && !verdict_) {
+    Supervisor::Action action = std::move(actions_.front());
+    actions_.pop_front();
+    std::visit([this](auto& chosen) { Perform(chosen); }, action);
+  }
+  performing_ = false;
+  ArmDeadline();
+}
+
+// Only Slurm starts a job again under its name, and says so.
+void Agent::WatchOwner() {
+  const JobConfig& config = options_.config;
+  if (!config.slurm_task.is_task || config.checkpoint_dir.empty()) return;
+  owner_watch_.emplace(
+      loop_,
+      OwnerWatch::Options{config.checkpoint_dir, config.rendezvous.id, config.rendezvous.epoch},
+      [this](std::string why) { Feed(Supervisor::Superseded{std::move(why)}); });
+}
+
+void Agent::ArmDeadline() {
+  loop_->SetDeadline(supervisor_.NextDeadline(), [this] { Feed(Supervisor::Tick{}); });
+}
+
+// ---- acting ----
+
+void Agent::Perform(Supervisor::Send& send) {
+  states_.FillIn(&send.message);
+  client_->Send(send.header, send.message);
+}
+
+void Agent::Perform(const Supervisor::ClearNode&) {
+  bool is_late = false;
+  for (std::unique_ptr<Worker>& worker : workers_) {
+    if (worker == nullptr) continue;
+    AbandonWorker(*worker);  // the supervisor gave it up: it had its time
+    worker.reset();
+    is_late = true;
+  }
+  clearer_.Clear(is_late, [this](const absl::Status& cleared) {
+    if (!cleared.ok()) return OnWorkersLost(cleared);
+    clock_.NoWorkerLeft(EventLoop::Clock::now());
+    Feed(Supervisor::NodeCleared{});
+  });
+}
+
+void Agent::Perform(const Supervisor::ScanStates&) {
+  const JobConfig& config = options_.config;
+  ScanRequest request{config.rendezvous.id, config.checkpoint_dir, states_.files(),
+                      config.rendezvous.epoch};
+  if (request.folder.empty() && request.named.empty()) return Feed(Supervisor::StatesFound{});
+  const auto limit = loop_->AddTimer(EventLoop::Clock::now() + kScanLimit, [this] {
+    const std::string& folder = options_.config.checkpoint_dir;
+    LogWarning(absl::StrCat("the folder of checkpoints does not answer", folder.empty() ? "" : ": ",
+                            folder, "; going on with what the workers have reported"));
+    scan_.reset();
+    Feed(Supervisor::StatesFound{});
+  });
+  scan_.emplace(loop_, std::move(request), [this, limit](std::vector<SavedFile> found) {
+    loop_->CancelTimer(limit);
+    scan_.reset();
+    states_.OnFound(std::move(found));
+    Feed(Supervisor::StatesFound{});
+  });
+}
+
+void Agent::Perform(const Supervisor::OfferPort& offer) {
+  Feed(Supervisor::PortOffered{port_.Offer(offer.workers_running)});
+}
+
+void Agent::Perform(const Supervisor::EndStandbys&) { standbys_->Feed(StandbyPool::JobEnded{}); }
+
+void Agent::Perform(const Supervisor::PrepareFolders& prepare) {
+  disk_.Run(
+      [path = run_->path(), prepare, workers = options_.config.nproc_per_node] {
+        return MakeWorkerFolders(path, prepare.generation, prepare.first_rank, workers);
+      },
+      [this, generation = prepare.generation](const MadeFolders& made) {
+        Feed(Supervisor::FoldersReady{generation, made.local_rank, made.error});
+      });
+}
+
+void Agent::Perform(const Supervisor::ReadErrorFile& read) {
+  const auto limit = loop_->AddTimer(EventLoop::Clock::now() + kErrorFileLimit, [this, read] {
+    Feed(Supervisor::ErrorFileRead{read.generation, read.local_rank, ""});
+  });
+  disk_.Run(
+      [path = run_->ErrorFile(read.generation, read.local_rank)] { return ErrorTextIn(path); },
+      [this, read, limit](const std::string& text) {
+        loop_->CancelTimer(limit);
+        Feed(Supervisor::ErrorFileRead{read.generation, read.local_rank, text});
+      });
+}
+
+void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
+  const Assignment& assignment = spawn.assignment;
+  LogInfo(absl::StrCat("generation ", spawn.generation.value, ": node ", assignment.node_rank.value,
+                       " of ", assignment.node_count, ", ranks ", assignment.first_rank.value, "-",
+                       assignment.first_rank.value + options_.config.nproc_per_node - 1, " of ",
+                       assignment.world_size, ", master ", assignment.master_addr, ":",
+                       assignment.master_port, ", restart ", assignment.restart_count, " of ",
+                       assignment.max_restarts,
+                       assignment.restore ? "; " + Describe(*assignment.restore) : ""));
+  port_.Use();
+  restore_ = assignment.restore;
+  if (restore_) states_.OnStarted(*restore_);
+  clock_.GenerationStarted(spawn.generation, EventLoop::Clock::now());
+  stragglers_.Clear();
+  int warm = 0;
+  for (int i = 0; i < options_.config.nproc_per_node; ++i) {
+    const LocalRank local_rank{i};
+    const absl::Status status = Spawn(spawn, local_rank);
+    if (verdict_) return;  // the guardian was killed meanwhile
+    if (!status.ok()) {
+      Feed(Supervisor::SpawnFailed{local_rank, SpawnExitCode(status), std::string(status.message()),
+                                   IsPermanent(status)});
+      return;
+    }
+    if (workers_[i]->standby_pump != nullptr) ++warm;
+    Feed(Supervisor::WorkerSpawned{local_rank, workers_[i]->process.pid});
+  }
+  clock_.WorkersSpawned(warm, EventLoop::Clock::now());
+  if (supervisor_.state() == SupervisorState::kRunning) {
+    standbys_->Feed(StandbyPool::GenerationStarted{});
+  }
+}
+
+WorkerPlace Agent::Place(LocalRank local_rank) const {
+  WorkerPlace place;
+  place.job = options_.config.rendezvous.id;
+  place.role = options_.config.role;
+  place.epoch = options_.config.rendezvous.epoch;
+  place.local_rank = local_rank;
+  place.virtual_local_rank = options_.config.virtual_local_rank;
+  place.local_world_size = options_.config.nproc_per_node;
+  place.run_dir = run_->path();
+  place.checkpoint_dir = options_.config.checkpoint_dir;
+  place.snapshot_dir = run_->snapshots();
+  place.control_socket = control_->path();
+  return place;
+}
+
+Standbys::Options Agent::StandbyOptions() const {
+  Standbys::Options standbys;
+  standbys.pool.wanted = options_.config.restart.warm;
+  standbys.pool.workers = options_.config.nproc_per_node;
+  standbys.pool.waits_in = "ddp::init()";
+  std::vector<std::string> command = options_.config.command;
+  if (!options_.config.restart.preload.empty()) {
+    const std::string program = run_->sockets() + "/standby.py";
+    if (const auto written = WriteFileAtomic(program, kPythonStandby); !written.ok()) {
+      LogWarning(absl::StrCat("there will be no warm standbys: ", written.message()));
+      standbys.pool.wanted = 0;
+    }
+    // The configuration has checked that there is a program.
+    const auto at = command.begin() + static_cast<std::ptrdiff_t>(*FindPythonProgram(command));
+    command.insert(at, {program, absl::StrJoin(options_.config.restart.preload, ",")});
+    standbys.pool.always_able = true;
+    standbys.pool.waits_in = "the end of its imports";
+  }
+  standbys.request = [this, command](LocalRank local_rank) {
+    SpawnRequest request;
+    request.argv = WorkerArguments(command, local_rank);
+    request.env = StandbyEnvironment(Place(local_rank), options_.environ, options_.config.env);
+    return request;
+  };
+  return standbys;
+}
+
+absl::Status Agent::Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank) {
+  WorkerPlace place = Place(local_rank);
+  place.generation = spawn.generation;
+  place.assignment = spawn.assignment;
+  const std::string folder = run_->WorkerFolder(spawn.generation, local_rank);
+  place.error_file = run_->ErrorFile(spawn.generation, local_rank);
+
+  SpawnRequest request;
+  request.argv = WorkerArguments(options_.config.command, local_rank);
+  request.env = WorkerEnvironment(place, options_.environ, options_.config.env);
+  auto worker = std::make_unique<Worker>();
+  if (auto standby = standbys_->HandOver(local_rank, request.env, folder)) {
+    worker->process = std::move(standby->process);
+    worker->standby_pump = std::move(standby->before);
+  } else {
+    auto process = runner_->Spawn(request);
+    if (absl::IsUnavailable(process.status())) OnWorkersLost(process.status());
+    if (!process.ok()) return process.status();
+    worker->process = *std::move(process);
+  }
+  worker->pump = logs_.Pump(folder, place.rank(), local_rank, &worker->process);
+  loop_->Watch(worker->process.pidfd.get(), EPOLLIN,
+               [this, local_rank](std::uint32_t) { OnWorkerEnded(local_rank); });
+  LogDebug(absl::StrCat("rank ", place.rank().value, " is pid ", worker->process.pid,
+                        worker->standby_pump ? ", which was a warm standby" : ""));
+  workers_[local_rank.value] = std::move(worker);
+  return absl::OkStatus();
+}
+
+void Agent::Perform(const Supervisor::SignalWorkers& signal) {
+  for (const LocalRank local_rank : signal.local_ranks) {
+    const Worker* worker = workers_[local_rank.value].get();
+    if (worker != nullptr) SignalWorker(*worker, signal.signo);  // else its end is being handled
+  }
+}
+
+void Agent::SignalWorker(const Worker& worker, int signo) {
+  const absl::Status status = runner_->SignalGroup(worker.process.pid, signo);
+  if (!status.ok() && !absl::IsNotFound(status)) LogWarning(status.message());
+}
+
+void Agent::Perform(const Supervisor::AskWorkersToSave& ask) {
+  for (const LocalRank local_rank : ask.local_ranks) {
+    const Worker* worker = workers_[local_rank.value].get();
+    if (worker != nullptr) control_->SendTo(worker->process.pid, control::kSave, "1");
+  }
+}
+
+void Agent::Perform(const Supervisor::SetFence& fence) { runner_->SetFence(fence.at); }
+
+void Agent::Perform(const Supervisor::Note& note) { LogInfo(note.text); }
+
+void Agent::Perform(const Supervisor::Exit& exit) {
+  verdict_ = exit.verdict;
+  loop_->Quit();
+}
+
+// ---- what happened ----
+
+void Agent::OnWorkerEnded(LocalRank local_rank) {
+  const int pidfd = workers_[local_rank.value]->process.pidfd.get();
+  const pid_t pid = workers_[local_rank.value]->process.pid;
+  // The zombie keeps the group's number ours: end what the worker left behind, then hear its last
+  // words, and only then let it go.
+  SignalWorker(*workers_[local_rank.value], SIGKILL);
+  control_->DrainPeer(pid);
+  const std::unique_ptr<Worker> worker = std::move(workers_[local_rank.value]);
+  worker->pump->Drain();
+  loop_->Unwatch(pidfd);
+  const auto status = runner_->Reap(pidfd);
+  if (absl::IsUnavailable(status.status())) return OnWorkersLost(status.status());
+  if (!status.ok()) LogError(status.status().message());
+
+  Supervisor::WorkerEnded ended;
+  ended.local_rank = local_rank;
+  ended.status = status.value_or(ExitStatus{255});
+  ended.stderr_tail = worker->pump->StderrTail();
+  ended.ended_at_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                          std::chrono::system_clock::now().time_since_epoch())
+                          .count();
+  ended.oom_killed = ended.status.signal == SIGKILL &&
+                     supervisor_.state() == SupervisorState::kRunning && oom_.WasKilled(pid);
+  Feed(ended);
+}
+
+void Agent::AbandonWorker(Worker& worker) {
+  control_->DrainPeer(worker.process.pid);
+  worker.pump->Drain();
+  loop_->Unwatch(worker.process.pidfd.get());
+}
+
+void Agent::OnWorkersLost(const absl::Status& why) {
+  if (verdict_) return;
+  for (std::unique_ptr<Worker>& worker : workers_) {
+    if (worker != nullptr) AbandonWorker(*worker);
+    worker.reset();
+  }
+  standbys_->Lose();
+  actions_.clear();
+  Feed(Supervisor::WorkersLost{std::string(why.message())});
+}
+
+std::optional<RestartTimes> Agent::TakeRestartTimes() {
+  std::optional<RestartTimes> times = clock_.Take();
+  if (!times) return std::nullopt;
+  LogInfo(Describe(*times, options_.config.nproc_per_node));
+  restart_times_.push_back(*times);
+  if (restart_times_.size() > kMaxEarlierCauses) restart_times_.pop_front();
+  return times;
+}
+
+void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
+  const auto now = EventLoop::Clock::now();
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i] == nullptr || workers_[i]->process.pid != peer) continue;
+    const LocalRank local_rank{static_cast<int>(i)};
+    std::visit(
+        Overloaded{
+            [&](const StepMsg& step) {
+              clock_.StepMade(local_rank, now);
+              standbys_->Feed(StandbyPool::WorkerStepped{local_rank});
+              Feed(Supervisor::StepReported{local_rank, step.step});
+            },
+            [&](const ErrorMsg& error) {
+              Feed(Supervisor::ErrorReported{local_rank, error.kind, error.text});
+            },
+            [&](const CheckpointMsg& checkpoint) {
+              const Header here = supervisor_.header();
+              states_.OnCheckpoint(here.epoch, here.generation, checkpoint.step, checkpoint.path);
+              Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
+            },
+            [&](const CheckpointFailedMsg& failed) {
+              Feed(Supervisor::CheckpointFailureReported{local_rank, failed.step, failed.failures,
+                                                         failed.reason});
+            },
+            [&](const SnapshotMsg& snapshot) {
+              const Header here = supervisor_.header();
+              states_.OnSnapshot(here.epoch, here.generation, snapshot.step);
+              Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
+            },
+            [&](const ReadyMsg&) {
+              clock_.PhaseBegan(local_rank, "ready", now);
+              Feed(Supervisor::WorkerSpoke{local_rank});
+            },
+            [&](const PhaseMsg& phase) {
+              clock_.PhaseBegan(local_rank, phase.name, now);
+              Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore});
+            },
+            [&](const StragglerMsg& straggler) {
+              const auto news = straggler.ended
+                                    ? stragglers_.Ended(straggler.rank)
+                                    : stragglers_.Told(straggler.rank, straggler.host,
+                                                       std::chrono::microseconds(straggler.time),
+                                                       std::chrono::microseconds(straggler.others));
+              if (news && straggler.ended) LogInfo(*news);
+              if (news && !straggler.ended) LogWarning(*news);
+              Feed(Supervisor::WorkerSpoke{local_rank});
+            },
+            [](const ByeMsg&) {},
+            [&](const StandbyMsg& standby) {
+              if (!standby.waiting) standbys_->Feed(StandbyPool::WorkerCanStandBy{});
+            },
+        },
+        message);
+    return;
+  }
+  const auto* standby = std::get_if<StandbyMsg>(&message);
+  if (standby != nullptr && standby->waiting) standbys_->OnWaiting(peer);
+}
+
+void Agent::OnRendezvousEvent(const RendezvousClient::Event& event) {
+  std::visit(Overloaded{
+                 [this](const RendezvousClient::Opened&) { Feed(Supervisor::SessionOpened{}); },
+                 [this](const RendezvousClient::Received& received) {
+                   Feed(Supervisor::Received{received.header, received.message});
+                 },
+                 [this](const RendezvousClient::Lost& lost) {
+                   Feed(Supervisor::SessionLost{lost.reason, lost.refused, lost.attempt_started_at,
+                                                lost.denied});
+                 },
+             },
+             event);
+}
+
+}  // namespace ddprun

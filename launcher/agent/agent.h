@@ -1,0 +1,154 @@
+// The agent: one node's part of a job, from Join to the last worker's end.
+//
+// It carries out what the Supervisor decides: spawns and signals workers, moves their output, talks
+// to the rendezvous; and it feeds back what happened. It decides nothing itself.
+//
+// Everything runs on the thread that calls Run(), on one event loop. gRPC's threads only post to
+// it; writing to disks and terminals has threads of its own (launcher/os).
+#ifndef DDPRUN_LAUNCHER_AGENT_AGENT_H_
+#define DDPRUN_LAUNCHER_AGENT_AGENT_H_
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "launcher/agent/checkpoint_scan.h"
+#include "launcher/agent/node_clearer.h"
+#include "launcher/agent/owner_watch.h"
+#include "launcher/agent/port_offer.h"
+#include "launcher/agent/run_directory.h"
+#include "launcher/agent/standbys.h"
+#include "launcher/agent/worker_environment.h"
+#include "launcher/agent/worker_logs.h"
+#include "launcher/agent/worker_postmortem.h"
+#include "launcher/config/job_config.h"
+#include "launcher/core/node_states.h"
+#include "launcher/core/restart_clock.h"
+#include "launcher/core/straggler_list.h"
+#include "launcher/core/supervisor.h"
+#include "launcher/os/control_socket.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/os/off_loop.h"
+#include "launcher/os/output/console_writer.h"
+#include "launcher/os/output/log_pump.h"
+#include "launcher/os/output/writer_thread.h"
+#include "launcher/os/process/process_runner.h"
+#include "rendezvous/client/rendezvous_client.h"
+
+namespace ddprun {
+
+class Agent {
+ public:
+  struct Options {
+    JobConfig config;
+    std::string host;                  // this node's name, for people
+    std::string address;               // this node's address, for the other nodes
+    Incarnation incarnation;           // random, not 0
+    std::vector<std::string> environ;  // NAME=value: what workers inherit
+    std::string unfit{};               // why this node must stay out of the job; empty: it may run
+  };
+
+  // All pointers must outlive the agent. `client` is not open yet.
+  Agent(Options options, EventLoop* loop, ProcessRunner* runner, RendezvousClient* client,
+        Console console, RunDirectory* run);
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  // Runs this node's part of the job to its end. When it returns, no worker of ours is left and
+  // every log file is written. The error is for what the agent cannot do without: its sockets.
+  absl::StatusOr<Verdict> Run();
+
+  // On the loop: a signal that the user or Slurm sent to the agent.
+  void OnSignal(int signo);
+
+  // On the loop: this process is about to stop (Ctrl-Z), or goes on. Workers are in process groups
+  // of their own, and do what the agent does.
+  void OnSuspend();
+  void OnContinue();
+
+  // The rendezvous has answered at some time.
+  bool has_joined() const { return supervisor_.has_joined(); }
+
+  // On the loop: the workers are out of reach (ProcessRunner's Unavailable). They are dead, and
+  // this node leaves the job with exit code 70.
+  void OnWorkersLost(const absl::Status& why);
+
+ private:
+  struct Worker {
+    SpawnedProcess process;
+    std::unique_ptr<LogPump> pump;
+    std::unique_ptr<LogPump> standby_pump;  // of what it wrote as a standby; null: it was none
+  };
+
+  void Feed(const Supervisor::Event& event);
+  void PerformQueued();
+  void WatchOwner();
+  void ArmDeadline();
+
+  void Perform(Supervisor::Send& send);
+  void Perform(const Supervisor::ClearNode& clear);
+  void Perform(const Supervisor::ScanStates& scan);
+  void Perform(const Supervisor::OfferPort& offer);
+  void Perform(const Supervisor::EndStandbys& end);
+  void Perform(const Supervisor::PrepareFolders& prepare);
+  void Perform(const Supervisor::ReadErrorFile& read);
+  void Perform(const Supervisor::SpawnWorkers& spawn);
+  void Perform(const Supervisor::SignalWorkers& signal);
+  void Perform(const Supervisor::AskWorkersToSave& ask);
+  void Perform(const Supervisor::SetFence& fence);
+  void Perform(const Supervisor::Note& note);
+  void Perform(const Supervisor::Exit& exit);
+
+  // Where this node's worker with this local rank is: what is the same in every generation.
+  WorkerPlace Place(LocalRank local_rank) const;
+  Standbys::Options StandbyOptions() const;
+  // Spawns one worker, or makes one of a standby; the error says what is wrong with its command or
+  // its folders.
+  absl::Status Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank);
+  void OnWorkerEnded(LocalRank local_rank);
+  void SignalWorker(const Worker& worker, int signo);
+  void AbandonWorker(Worker& worker);
+  void OnControlMessage(pid_t peer, const ControlMessage& message);
+  // Of a restart that is over, where one is: for people and for the report.
+  std::optional<RestartTimes> TakeRestartTimes();
+  void OnRendezvousEvent(const RendezvousClient::Event& event);
+
+  // Constant after construction.
+  const Options options_;
+  EventLoop* const loop_;
+  ProcessRunner* const runner_;
+  RendezvousClient* const client_;
+  const Console console_;
+  RunDirectory* const run_;
+
+  Supervisor supervisor_;
+  RestartClock clock_;
+  // For the report: the last ones, and what the last generation began with.
+  std::deque<RestartTimes> restart_times_;
+  std::optional<RestorePlan> restore_;
+  StragglerList stragglers_;  // of this generation
+  OomProbe oom_;
+  OffLoop disk_;  // run folders, links, error files
+  WriterThread files_;
+  WorkerLogs logs_;
+  std::unique_ptr<ControlSocket> control_;
+  std::unique_ptr<Standbys> standbys_;            // from Run() on
+  std::vector<std::unique_ptr<Worker>> workers_;  // by local rank; null: not running
+  NodeClearer clearer_;
+  PortOffer port_;
+  std::deque<Supervisor::Action> actions_;  // decided and not yet performed
+  bool performing_ = false;
+  NodeStates states_;
+  std::optional<CheckpointScan> scan_;  // in progress
+  std::optional<OwnerWatch> owner_watch_;
+  std::optional<Verdict> verdict_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_AGENT_AGENT_H_

@@ -1,0 +1,60 @@
+#include "launcher/agent/owner_watch.h"
+
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/contract/checkpoint_owner.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::chrono::seconds kLockLimit{1};
+
+bool IsLaterLife(const CheckpointOwner& owner, const std::string& job, std::uint32_t epoch) {
+  return owner.job == job && owner.epoch > epoch;
+}
+
+}  // namespace
+
+void ClaimFromEarlierLife(const std::string& folder, const std::string& job, std::uint32_t epoch) {
+  const auto earlier = [&](const std::optional<CheckpointOwner>& owner) {
+    return owner && owner->job == job && owner->epoch < epoch;
+  };
+  if (!earlier(ReadOwner(folder))) return;
+  try {
+    OwnerFile file(folder, OwnerFile::For::kClaiming);
+    file.Lock(kLockLimit);
+    if (earlier(file.Read())) file.Write({job, epoch, 0});
+  } catch (const std::system_error&) {
+    // Not ours to write, or gone meanwhile.
+  }
+}
+
+OwnerWatch::OwnerWatch(EventLoop* loop, Options options,
+                       std::function<void(std::string)> superseded)
+    : loop_(loop),
+      options_(std::move(options)),
+      superseded_(std::move(superseded)),
+      thread_(loop, "ddprun-owner") {
+  Look();
+}
+
+OwnerWatch::~OwnerWatch() { loop_->CancelTimer(next_look_); }
+
+void OwnerWatch::Look() {
+  thread_.Run([folder = options_.folder] { return ReadOwner(folder); },
+              [this](const std::optional<CheckpointOwner>& owner) {
+                if (owner && IsLaterLife(*owner, options_.job, options_.epoch)) {
+                  superseded_(absl::StrCat("epoch ", options_.epoch, " of job ", options_.job,
+                                           " is over: it was started again, and ", options_.folder,
+                                           " belongs to epoch ", owner->epoch));
+                  return;
+                }
+                next_look_ = loop_->AddTimer(EventLoop::Clock::now() + options_.interval,
+                                             [this] { Look(); });
+              });
+}
+
+}  // namespace ddprun

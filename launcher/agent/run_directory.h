@@ -1,0 +1,75 @@
+// The folders of one run on this node.
+//
+//     <log-dir>/<rdzv-id>_<unique>/attempt_<generation>/<local rank>/{stdout,stderr}.log,
+//     error.json
+//                                                      /by_rank/<rank> -> ../<local rank>
+//     <log-dir>/<rdzv-id>_<unique>/standby/<n>/{stdout,stderr}.log    what a warm standby wrote
+//     before it became a worker; attempt_<generation>/<local rank>/standby points there
+//     <temporary>/ddprun-<unique>/    sockets; removed when the run ends
+//     /dev/shm/ddprun-<...>/          snapshots; removed when the run ends: snapshot_folder.h
+//
+// The first is torchrun's layout and stays. Used from the agent's thread only.
+#ifndef DDPRUN_LAUNCHER_AGENT_RUN_DIRECTORY_H_
+#define DDPRUN_LAUNCHER_AGENT_RUN_DIRECTORY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "launcher/agent/snapshot_folder.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+class RunDirectory {
+ public:
+  // Makes the folders. The error names the folder that cannot be made and why. Where there is no
+  // room for snapshots, snapshots() is empty, why_no_snapshots() says so, and the run goes on.
+  static absl::StatusOr<RunDirectory> Create(const std::string& log_dir, const std::string& job,
+                                             std::uint32_t epoch);
+
+  RunDirectory(RunDirectory&& other) noexcept;
+  RunDirectory& operator=(RunDirectory&&) = delete;
+  ~RunDirectory();  // RemoveTemporary()
+
+  // Removes sockets() and snapshots(), which the agent's guardian does when the agent cannot.
+  void RemoveTemporary();
+
+  const std::string& path() const { return path_; }
+  const std::string& sockets() const { return sockets_; }
+  std::string snapshots() const { return snapshots_ ? snapshots_->path() : ""; }
+  const std::string& why_no_snapshots() const { return why_no_snapshots_; }
+
+  // Paths alone. Whoever writes a log file of a standby makes its folder.
+  std::string WorkerFolder(Generation generation, LocalRank local_rank) const;
+  std::string ErrorFile(Generation generation, LocalRank local_rank) const;
+  std::string StandbyFolder(int standby) const;
+
+ private:
+  RunDirectory() = default;
+
+  std::string path_;
+  std::string sockets_;
+  std::optional<SnapshotFolder> snapshots_;
+  std::string why_no_snapshots_;
+};
+
+// What follows waits for the disk: not on the agent's loop.
+
+// The first of a generation's folders that could not be made; `error` is "": all were.
+struct MadeFolders {
+  LocalRank local_rank;
+  std::string error;
+};
+// Makes the folders of `workers` workers of one generation, the first of which has rank
+// `first_rank`, and their by_rank links, in the run directory at `path`.
+MadeFolders MakeWorkerFolders(const std::string& path, Generation generation, Rank first_rank,
+                              int workers);
+// Shows in the folder of a worker which standby it was.
+void LinkStandby(const std::string& worker_folder, int standby);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_AGENT_RUN_DIRECTORY_H_

@@ -1,0 +1,132 @@
+#include "launcher/agent/worker_environment.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "worker/contract/environment.h"
+
+namespace ddprun {
+namespace {
+
+// The entry `index` of the GPUs that are visible, or GPU `index` where all are.
+void TakeOneGpu(int index, std::map<std::string, std::string>* variables) {
+  const auto [gpu, all] = variables->emplace("CUDA_VISIBLE_DEVICES", absl::StrCat(index));
+  if (all) return;
+  const std::vector<std::string> visible = absl::StrSplit(gpu->second, ',');
+  if (index >= static_cast<int>(visible.size())) return;  // the configuration has refused that
+  gpu->second = std::string(absl::StripAsciiWhitespace(visible[index]));
+}
+
+// The agent's flags as variables. They hold no secret, but where to find one: no worker's business.
+bool IsAboutCredentials(absl::string_view name) {
+  if (!absl::ConsumePrefix(&name, "DDPRUN_") && !absl::ConsumePrefix(&name, "PET_")) return false;
+  return absl::StartsWith(name, "TOKEN") || absl::StartsWith(name, "TLS_") ||
+         absl::StartsWith(name, "MUNGE");
+}
+
+using Variables = std::map<std::string, std::string>;
+
+// What a worker has that is not from its agent.
+Variables UsersVariables(const std::vector<std::string>& inherited, const Variables& configured) {
+  Variables variables;
+  for (const std::string& entry : inherited) {
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string::npos || equals == 0) continue;  // not a variable
+    std::string name = entry.substr(0, equals);
+    if (!IsAboutCredentials(name)) variables[std::move(name)] = entry.substr(equals + 1);
+  }
+  for (const auto& [name, value] : configured) variables[name] = value;
+  for (const env::Variable& variable : env::kVariables) {
+    if (variable.scope != env::Scope::kUnlessSet) variables.erase(variable.name);
+  }
+  return variables;
+}
+
+void SetRestore(const RestorePlan& plan, Variables& variables) {
+  variables[env::kRestoreStep] = absl::StrCat(plan.step());
+  variables[env::kRestoreTier] = plan.state ? ToString(plan.state->tier) : env::kTierNone;
+  if (!plan.state) return;
+  variables[env::kRestoreRank] = absl::StrCat(plan.source.value);
+  variables[env::kRestoreEpoch] = absl::StrCat(plan.state->epoch);
+  variables[env::kRestoreGeneration] = absl::StrCat(plan.state->generation.value);
+}
+
+Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>& inherited,
+                        const Variables& configured) {
+  Variables variables = UsersVariables(inherited, configured);
+  const Assignment& assignment = place.assignment;
+  const std::string rank = absl::StrCat(place.rank().value);
+  const std::string world_size = absl::StrCat(assignment.world_size);
+  variables[env::kRank] = rank;
+  variables[env::kLocalRank] =
+      place.virtual_local_rank ? "0" : absl::StrCat(place.local_rank.value);
+  if (place.virtual_local_rank) TakeOneGpu(place.local_rank.value, &variables);
+  variables[env::kGroupRank] = absl::StrCat(assignment.node_rank.value);
+  variables[env::kRoleName] = place.role;
+  variables[env::kRoleRank] = rank;  // a job has one role
+  variables[env::kRoleWorldSize] = world_size;
+  variables[env::kWorldSize] = world_size;
+  variables[env::kLocalWorldSize] = absl::StrCat(place.local_world_size);
+  variables[env::kGroupWorldSize] = absl::StrCat(assignment.node_count);
+  variables[env::kMasterAddr] = assignment.master_addr;
+  variables[env::kMasterPort] = absl::StrCat(assignment.master_port);
+  variables[env::kRestartCount] = absl::StrCat(assignment.restart_count);
+  variables[env::kMaxRestarts] = absl::StrCat(assignment.max_restarts);
+  variables[env::kRunId] = place.job;
+  variables[env::kUseAgentStore] = "False";
+  variables[env::kErrorFile] = place.error_file;
+  variables.try_emplace(env::kNcclAsyncErrorHandling, "1");
+  if (place.local_world_size > 1) variables.try_emplace(env::kOmpNumThreads, "1");
+
+  variables[env::kGeneration] = absl::StrCat(place.generation.value);
+  variables[env::kEpoch] = absl::StrCat(place.epoch);
+  variables[env::kRunDir] = place.run_dir;
+  variables[env::kControlSocket] = place.control_socket;
+  if (!place.checkpoint_dir.empty()) variables[env::kCheckpointDir] = place.checkpoint_dir;
+  if (!place.snapshot_dir.empty()) variables[env::kSnapshotDir] = place.snapshot_dir;
+  if (assignment.restore) SetRestore(*assignment.restore, variables);
+  return variables;
+}
+
+std::vector<std::string> ToEntries(const Variables& variables) {
+  std::vector<std::string> environment;
+  environment.reserve(variables.size());
+  for (const auto& [name, value] : variables) environment.push_back(absl::StrCat(name, "=", value));
+  return environment;
+}
+
+}  // namespace
+
+std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
+                                           const std::vector<std::string>& inherited,
+                                           const Variables& configured) {
+  return ToEntries(MakeVariables(place, inherited, configured));
+}
+
+std::vector<std::string> StandbyEnvironment(const WorkerPlace& place,
+                                            const std::vector<std::string>& inherited,
+                                            const Variables& configured) {
+  Variables variables = MakeVariables(place, inherited, configured);
+  for (const env::Variable& variable : env::kVariables) {
+    if (variable.scope == env::Scope::kRank) variables.erase(variable.name);
+  }
+  variables[env::kStandby] = "1";
+  return ToEntries(variables);
+}
+
+std::vector<std::string> WorkerArguments(const std::vector<std::string>& command,
+                                         LocalRank local_rank) {
+  const std::string number = absl::StrCat(local_rank.value);
+  std::vector<std::string> arguments;
+  arguments.reserve(command.size());
+  for (const std::string& argument : command) {
+    arguments.push_back(absl::StrReplaceAll(argument, {{"${local_rank}", number}}));
+  }
+  return arguments;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,127 @@
+// The command line of `ddprun`: from arguments, environment and job file to one command that is
+// ready to run. Nothing is printed, started or written here. Call it once, from main.
+//
+//     std::visit([](const auto& command) { return Execute(command); },
+//                ParseCommandLine(argc, argv, PosixHost()));
+//
+// A setting is taken from the flag, else the environment (DDPRUN_<FLAG>, else PET_<FLAG>), else the
+// job file, else its default.
+#ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_CLI_H_
+#define DDPRUN_LAUNCHER_CONFIG_FLAGS_CLI_H_
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/config/host.h"
+#include "launcher/config/job_config.h"
+#include "rendezvous/core/exit_codes.h"
+
+namespace ddprun {
+
+// ddprun [OPTIONS] [--] COMMAND [ARGS...]
+struct RunCommand {
+  JobConfig config;
+  bool dry_run = false;  // print `config` and start nothing
+  bool json = false;     // print as JSON
+  // What was accepted but has no effect, one line each; for verbosity 1 and above.
+  std::vector<std::string> notes;
+};
+
+// ddprun rendezvous --listen HOST:PORT
+struct RendezvousCommand {
+  std::string socket;       // absolute, of a Unix socket; empty: host and port say where it listens
+  std::string host;         // without the brackets of an IPv6 address
+  int port = 0;             // 0: any free one
+  std::string port_file;    // absolute; empty: none
+  std::string log_file;     // absolute; empty: stderr
+  std::string events_file;  // absolute; empty: none
+  CredentialsConfig credentials;
+  std::string state_dir;  // absolute; empty: the jobs are forgotten with the process
+  bool insecure = false;  // may listen beyond this host without credentials
+  // End when the last job is over, or after this long without one; nullopt: serve until a signal.
+  std::optional<std::chrono::milliseconds> until_idle;
+  // With until_idle: once this process has ended, do not wait for a first job.
+  std::optional<int> starter;
+  int verbosity = 0;  // -1 quiet, 0 normal, 1 verbose
+};
+
+// ddprun validate FILE: LoadJobFile(), then ToYaml() or ToJson().
+struct ValidateCommand {
+  std::string path;  // as given
+  bool json = false;
+  int verbosity = 0;
+};
+
+// ddprun certs DIR
+struct CertsCommand {
+  std::string folder;  // absolute
+  std::string name;    // the common name
+  // Names and addresses of each node; empty: this host's.
+  std::vector<std::vector<std::string>> nodes;
+  int days = 365;
+};
+
+// ddprun status [JOB], stop JOB, drain NODE [JOB], events [JOB]
+struct OperatorCommand {
+  enum class Kind { kStatus, kStop, kDrain, kEvents };
+  Kind kind = Kind::kStatus;
+  std::string endpoint;  // HOST:PORT
+  std::chrono::milliseconds timeout{10'000};
+  CredentialsConfig credentials;
+  std::string job;                                 // empty: all
+  std::string node;                                // kDrain
+  bool json = false;                               // kStatus
+  bool watch = false;                              // kStatus
+  bool save = false;                               // kStop
+  bool wait = true;                                // kStop: until the job has ended
+  bool follow = false;                             // kEvents
+  std::optional<std::chrono::milliseconds> since;  // kEvents: nothing older
+  int verbosity = 0;
+};
+
+// ddprun slurm FILE [--dry-run] [-- SBATCH_OPTIONS...]
+struct SlurmCommand {
+  std::string path;  // as given
+  bool dry_run = false;
+  std::vector<std::string> sbatch_options;
+};
+
+// ddprun doctor [OPTIONS OF A JOB] [COMMAND...]
+struct DoctorCommand {
+  JobConfig config;  // of the job that is to run here; its command is empty where none was given
+  bool json = false;
+};
+
+// ddprun completion bash|zsh: CompletionScript().
+struct CompletionCommand {
+  enum class Shell { kBash, kZsh };
+  Shell shell = Shell::kBash;
+};
+
+// ddprun version, ddprun --version
+struct VersionCommand {};
+
+// ddprun help, --help: print `text` to stdout, exit 0.
+struct HelpCommand {
+  std::string text;
+};
+
+// Print `message` (one error a line, no newline at the end) to stderr, exit with `exit_code`.
+struct CommandLineError {
+  int exit_code = kExitUsage;
+  std::string message;
+};
+
+using Command = std::variant<RunCommand, RendezvousCommand, ValidateCommand, CertsCommand,
+                             OperatorCommand, SlurmCommand, DoctorCommand, CompletionCommand,
+                             VersionCommand, HelpCommand, CommandLineError>;
+
+// `argv[0]` is the program's name, as in main. Reads the job file that -c names.
+Command ParseCommandLine(int argc, const char* const* argv, const Host& host);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONFIG_FLAGS_CLI_H_

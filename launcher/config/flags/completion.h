@@ -1,0 +1,33 @@
+// What a shell needs to complete a command line of ddprun: `ddprun completion bash|zsh`. Made from
+// the tables of flags, so that a new flag is completed without a word here. Pure.
+#ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_COMPLETION_H_
+#define DDPRUN_LAUNCHER_CONFIG_FLAGS_COMPLETION_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "launcher/config/flags/cli.h"
+#include "launcher/config/flags/flags.h"
+
+namespace ddprun {
+
+// What comes after the flags of a subcommand.
+enum class CompletedArgument { kNone, kFile, kFolder, kShell, kSubcommand };
+
+struct CompletedSubcommand {
+  absl::string_view name;
+  absl::string_view help;  // a few words, lower case
+  CompletedArgument argument;
+  absl::Span<const FlagSpec> flags;
+};
+
+// Every subcommand that this version has, `ddprun [OPTIONS] COMMAND` not among them.
+absl::Span<const CompletedSubcommand> CompletedSubcommands();
+
+// The whole script, for a file that the shell reads.
+std::string CompletionScript(CompletionCommand::Shell shell);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONFIG_FLAGS_COMPLETION_H_

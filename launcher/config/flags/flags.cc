@@ -1,0 +1,269 @@
+#include "launcher/config/flags/flags.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "launcher/config/job_keys.h"
+
+namespace ddprun {
+namespace {
+
+// Rows of the tables.
+
+// Takes a value that becomes the value of `key`.
+constexpr FlagSpec Sets(absl::string_view name, char letter, absl::string_view value,
+                        absl::string_view key, absl::string_view help) {
+  return {name, letter, value, FlagEffect::kSetsKey, key, "", help};
+}
+
+// Takes none and sets `key` to `fixed`.
+constexpr FlagSpec SetsTo(absl::string_view name, absl::string_view key, absl::string_view fixed,
+                          absl::string_view help) {
+  return {name, 0, "", FlagEffect::kSetsKey, key, fixed, help};
+}
+
+// May be given a value, as --name=VALUE, and sets `key` to `fixed` without.
+constexpr FlagSpec MaySet(absl::string_view name, absl::string_view value, absl::string_view key,
+                          absl::string_view fixed, absl::string_view help) {
+  return {name, 0, value, FlagEffect::kMaySetKey, key, fixed, help};
+}
+
+constexpr FlagSpec SetsSeconds(absl::string_view name, absl::string_view key,
+                               absl::string_view help) {
+  return {name, 0, "SECONDS", FlagEffect::kSetsSeconds, key, "", help};
+}
+
+constexpr FlagSpec Option(absl::string_view name, char letter, absl::string_view value,
+                          absl::string_view help) {
+  return {name, letter, value, FlagEffect::kOption, "", "", help};
+}
+
+constexpr FlagSpec Immediate(absl::string_view name, char letter, absl::string_view help) {
+  return {name, letter, "", FlagEffect::kImmediate, "", "", help};
+}
+
+constexpr FlagSpec Refused(absl::string_view name, char letter, absl::string_view value,
+                           absl::string_view reason) {
+  return {name, letter, value, FlagEffect::kRefused, "", "", reason};
+}
+
+// What everybody uses.
+constexpr FlagSpec kEverydayFlags[] = {
+    Option("config", 'c', "FILE", "read the job from this YAML file; flags win over it"),
+    Sets("nnodes", 0, "N|MIN:MAX", "nodes", "nodes of the job (default {})"),
+    Sets("nproc-per-node", 0, "N|auto|gpu|cpu", "nproc_per_node",
+         "workers on this node (default {}, as in torchrun)"),
+    SetsTo("standalone", "rendezvous.endpoint", "",
+           "this node alone, no daemon; the default when there is no endpoint"),
+    Sets("rdzv-endpoint", 0, "HOST:PORT", "rendezvous.endpoint",
+         "where `ddprun rendezvous` listens (port 29400 if left out)"),
+    Sets("rdzv-id", 0, "NAME", "rendezvous.id", "name of the job, the same on every node"),
+    Sets("max-restarts", 0, "N", "restart.max_restarts",
+         "restarts of the whole job before it fails (default {})"),
+    Sets("log-dir", 0, "DIR", "log_dir", "folder for the workers' output (default {})"),
+    Option("dry-run", 0, "", "print the resolved job and start nothing"),
+    Immediate("help", 'h', "print this text"),
+};
+
+constexpr FlagSpec kJobFlags[] = {
+    Sets("role", 0, "NAME", "role", "role of the workers (default \"{}\")"),
+    Option("module", 'm', "", "COMMAND is a Python module"),
+    SetsTo("no-python", "no_python", "true", "execute COMMAND as it is, even if it is called *.py"),
+    Option("run-path", 0, "", "run the script COMMAND with Python's runpy.run_path"),
+    SetsTo("virtual-local-rank", "virtual_local_rank", "true",
+           "LOCAL_RANK=0 and one visible GPU for every worker"),
+    Sets("local-addr", 0, "ADDRESS", "local_addr", "address of this node for the others"),
+    Sets("checkpoint-dir", 0, "DIR", "checkpoint_dir", "folder for checkpoints"),
+    Option("monitor-interval", 0, "SECONDS", "accepted; there is no polling"),
+    Option("start-method", 0, "NAME", "accepted: spawn, fork or forkserver"),
+    Option("signals-to-handle", 0, "LIST", "accepted; every signal that can be listed is handled"),
+};
+
+constexpr FlagSpec kRendezvousOfJobFlags[] = {
+    Option("rdzv-backend", 0, "NAME",
+           "c10d or static: started where the endpoint lives; ddprun: you start it (default)"),
+    Option("rdzv-conf", 0, "K=V,...",
+           "join_timeout, last_call_timeout, timeout (or connect_timeout), keep_alive_interval, "
+           "lease, in seconds"),
+    Option("node-rank", 0, "N", "static mode: rank of this node (default 0)"),
+    Sets("master-addr", 0, "ADDRESS", "rendezvous.master_addr",
+         "static mode: MASTER_ADDR (default 127.0.0.1)"),
+    Sets("master-port", 0, "PORT", "rendezvous.master_port",
+         "static mode: MASTER_PORT (default 29500); the rendezvous takes the next one"),
+    Sets("daemon-grace", 0, "DURATION", "rendezvous.daemon_grace",
+         "how long to go on without the rendezvous (default {})"),
+};
+
+constexpr FlagSpec kRestartFlags[] = {
+    Sets("restart-window", 0, "DURATION", "restart.window",
+         "let --max-restarts count only the restarts this recent"),
+    MaySet("warm", "[=N]", "restart.warm", "auto",
+           "keep N processes (default one for each worker) ready in ddp::init() for a restart"),
+    Sets("preload", 0, "MODULE,...", "restart.preload",
+         "with --warm and a Python program: modules that waiting interpreters have imported"),
+    Sets("stop-grace", 0, "DURATION", "stop_grace", "from SIGTERM to SIGKILL (default {})"),
+    SetsSeconds("shutdown-timeout", "stop_grace", "the same, as torchrun calls it"),
+    Sets("save-timeout", 0, "DURATION", "save_timeout",
+         "for a checkpoint before a planned stop (default {})"),
+};
+
+constexpr FlagSpec kLogFlags[] = {
+    Sets("redirects", 'r', "SPEC", "logs.redirects",
+         "to files only: 0 none, 1 stdout, 2 stderr, 3 both, or by local rank: 0:1,1:3"),
+    Sets("tee", 't', "SPEC", "logs.tee", "to files and the console, over --redirects"),
+    Sets("local-ranks-filter", 0, "RANKS", "logs.local_ranks_filter",
+         "show only these local ranks on the console: 0,2"),
+    SetsTo("collapse", "logs.collapse", "true",
+           "show a line that many workers of this node write once"),
+    Sets("report", 0, "FILE", "report", "write how the job ended to this file, as JSON"),
+};
+
+constexpr FlagSpec kSecurityFlags[] = {
+    Sets("token-file", 0, "FILE", "rendezvous.token_file",
+         "the token that the rendezvous asks for; docs/security.md"),
+    Sets("tls-ca", 0, "FILE", "rendezvous.tls_ca",
+         "encrypt, and trust certificates of this authority (`ddprun certs`)"),
+    Sets("tls-cert", 0, "FILE", "rendezvous.tls_cert", "this node's certificate"),
+    Sets("tls-key", 0, "FILE", "rendezvous.tls_key", "its key"),
+    SetsTo("munge", "rendezvous.munge", "true", "show by MUNGE who you are"),
+    Sets("munge-socket", 0, "PATH", "rendezvous.munge_socket", "of munged, where it is another"),
+    Option("insecure", 0, "",
+           "the rendezvous started here may listen beyond this host without credentials"),
+};
+
+constexpr FlagSpec kSlurmTaskFlags[] = {
+    SetsTo("preflight", "preflight", "true",
+           "check this node first, as `ddprun doctor` does; one that fails stays out of the job"),
+};
+
+constexpr FlagSpec kDebuggingFlags[] = {
+    Option("json", 0, "", "with --dry-run and doctor: print it as JSON"),
+    Option("verbose", 'v', "", "say more"),
+    Option("quiet", 'q', "", "say only what went wrong"),
+    Immediate("version", 0, "print the version"),
+};
+
+constexpr FlagSpec kRefusedFlags[] = {
+    Refused("duplicate-stdout-filters", 0, "LIST", "search the files in --log-dir"),
+    Refused("duplicate-stderr-filters", 0, "LIST", "search the files in --log-dir"),
+    Refused("logs-specs", 0, "NAME", "logs have one layout, under --log-dir"),
+    Refused("event-log-handler", 0, "NAME", "--report writes how the job ended"),
+    Refused("numa-binding", 0, "KIND", "put numactl in front of COMMAND"),
+    Refused("hang-timeout", 0, "DURATION", "a worker that hangs is not noticed; end it yourself"),
+};
+
+constexpr FlagSpec kRendezvousFlags[] = {
+    Option("listen", 0, "HOST:PORT",
+           "address to listen on; port 0 takes any free one; unix:/PATH: a socket of this user"),
+    Option("port-file", 0, "FILE", "write the number of the port to this file"),
+    Option("token-file", 0, "FILE", "ask every agent for a token of this file; docs/security.md"),
+    Option("tls-ca", 0, "FILE", "ask every agent for a certificate of this authority"),
+    Option("tls-cert", 0, "FILE", "encrypt, with this certificate (`ddprun certs` makes one)"),
+    Option("tls-key", 0, "FILE", "its key"),
+    Option("munge", 0, "", "ask by MUNGE who an agent's user is"),
+    Option("munge-socket", 0, "PATH", "of munged, where it is another"),
+    Option("state-dir", 0, "DIR",
+           "keep the jobs in a journal here: they go on when this process is started again"),
+    Option("events-file", 0, "FILE",
+           "append what happens, as JSON lines (default: events.jsonl in --state-dir)"),
+    Option("log-file", 0, "FILE", "log here and not to stderr; SIGHUP opens both files anew"),
+    Option("insecure", 0, "", "listen beyond this host without credentials"),
+    Option("until-idle", 0, "DURATION",
+           "end when the last job is over, or after DURATION without one"),
+    Option("starter", 0, "PID",
+           "with --until-idle: do not wait for a first job without this process"),
+    Option("verbose", 'v', "", "say more"),
+    Option("quiet", 'q', "", "say only what went wrong"),
+    Immediate("help", 'h', "print this text"),
+    Immediate("version", 0, "print the version"),
+};
+
+constexpr FlagSpec kValidateFlags[] = {
+    Option("json", 0, "", "print the job as JSON"),     Option("verbose", 'v', "", "say more"),
+    Option("quiet", 'q', "", "say only what is wrong"), Immediate("help", 'h', "print this text"),
+    Immediate("version", 0, "print the version"),
+};
+
+constexpr FlagSpec kCertsFlags[] = {
+    {"host", 0, "NAME[,NAME...]", FlagEffect::kList, "", "",
+     "a node's names and addresses; once for each node (default: this host)"},
+    Option("name", 0, "NAME", "whose jobs these are, the same for all nodes (default $USER)"),
+    Option("days", 0, "N", "how long the certificates are good (default 365)"),
+    Immediate("help", 'h', "print this text"),
+    Immediate("version", 0, "print the version"),
+};
+
+constexpr FlagSpec kSlurmFlags[] = {
+    Option("dry-run", 0, "", "print the script and what it leads to, and submit nothing"),
+    Immediate("help", 'h', "print this text"),
+    Immediate("version", 0, "print the version"),
+};
+
+struct FlagGroup {
+  absl::string_view title;
+  absl::Span<const FlagSpec> flags;
+};
+
+constexpr FlagGroup kRunGroups[] = {
+    {"", kEverydayFlags},
+    {"Job", kJobFlags},
+    {"Rendezvous", kRendezvousOfJobFlags},
+    {"Restarts and stops", kRestartFlags},
+    {"Logs", kLogFlags},
+    {"Security", kSecurityFlags},
+    {"Slurm, where nodes, endpoint and id are found by themselves (docs/slurm.md)",
+     kSlurmTaskFlags},
+    {"Debugging", kDebuggingFlags},
+    {"", kRefusedFlags}};
+
+}  // namespace
+
+absl::Span<const FlagSpec> RunFlags() {
+  static const auto* const flags = new std::vector<FlagSpec>([] {
+    std::vector<FlagSpec> all;
+    for (const auto& [group, rows] : kRunGroups) {
+      for (const FlagSpec& row : rows) all.emplace_back(row).group = group;
+    }
+    return all;
+  }());
+  return *flags;
+}
+absl::Span<const FlagSpec> RendezvousFlags() { return kRendezvousFlags; }
+absl::Span<const FlagSpec> ValidateFlags() { return kValidateFlags; }
+absl::Span<const FlagSpec> CertsFlags() { return kCertsFlags; }
+absl::Span<const FlagSpec> SlurmFlags() { return kSlurmFlags; }
+
+std::string HelpOf(const FlagSpec& flag) {
+  const JobKey* const key = FindJobKey(flag.key);
+  if (key == nullptr) return std::string(flag.help);
+  return absl::StrReplaceAll(flag.help, {{"{}", FormatValue(*key, JobDraft())}});
+}
+
+std::string DescribeFlags(absl::Span<const FlagSpec> flags) {
+  constexpr std::size_t kHelpColumn = 40;
+  std::string text;
+  std::vector<std::string> refused;
+  absl::string_view group;
+  for (const FlagSpec& flag : flags) {
+    if (flag.effect == FlagEffect::kRefused) {
+      refused.push_back(absl::StrCat("--", flag.name));
+      continue;
+    }
+    if (flag.group != group) absl::StrAppend(&text, "\n", flag.group, ":\n");
+    group = flag.group;
+    std::string line =
+        flag.letter == 0 ? "      " : absl::StrCat("  -", std::string(1, flag.letter), ", ");
+    absl::StrAppend(&line, "--", flag.name, flag.IsSwitch() ? "" : " ", flag.value);
+    line.resize(std::max(line.size() + 2, kHelpColumn), ' ');
+    absl::StrAppend(&text, line, HelpOf(flag), "\n");
+  }
+  if (!refused.empty()) {
+    absl::StrAppend(&text, "\nNot supported yet: ", absl::StrJoin(refused, ", "), "\n");
+  }
+  return text;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,239 @@
+#include "launcher/config/flags/operator_options.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "launcher/config/flags/run_options.h"
+#include "launcher/config/flags/subcommands.h"
+#include "launcher/config/values.h"
+
+namespace ddprun {
+namespace {
+
+using Kind = OperatorCommand::Kind;
+
+constexpr FlagSpec kCommonFlags[] = {
+    {"rdzv-endpoint", 0, "HOST:PORT", FlagEffect::kOption, "", "",
+     "the rendezvous (default 127.0.0.1:29400)"},
+    {"timeout", 0, "DURATION", FlagEffect::kOption, "", "",
+     "for each answer of the rendezvous (default 10s)"},
+    {"token-file", 0, "FILE", FlagEffect::kOption, "", "",
+     "the token that the rendezvous asks for; docs/security.md"},
+    {"tls-ca", 0, "FILE", FlagEffect::kOption, "", "",
+     "encrypt, and trust certificates of this authority"},
+    {"tls-cert", 0, "FILE", FlagEffect::kOption, "", "", "your certificate"},
+    {"tls-key", 0, "FILE", FlagEffect::kOption, "", "", "its key"},
+    {"munge", 0, "", FlagEffect::kOption, "", "", "show by MUNGE who you are"},
+    {"munge-socket", 0, "PATH", FlagEffect::kOption, "", "", "of munged, where it is another"},
+    {"verbose", 'v', "", FlagEffect::kOption, "", "", "say more"},
+    {"quiet", 'q', "", FlagEffect::kOption, "", "", "say only what went wrong"},
+    {"help", 'h', "", FlagEffect::kImmediate, "", "", "print this text"},
+    {"version", 0, "", FlagEffect::kImmediate, "", "", "print the version"},
+};
+
+constexpr FlagSpec kStatusFlags[] = {
+    {"json", 0, "", FlagEffect::kOption, "", "", "print JSON; docs/operations.md has its fields"},
+    {"watch", 'w', "", FlagEffect::kOption, "", "",
+     "go on, and print anew when something has changed"},
+};
+constexpr FlagSpec kStopFlags[] = {
+    {"save", 0, "", FlagEffect::kOption, "", "", "after a checkpoint, where the workers make one"},
+    {"no-wait", 0, "", FlagEffect::kOption, "", "", "do not wait until the job has ended"},
+};
+constexpr FlagSpec kEventsFlags[] = {
+    {"follow", 'f', "", FlagEffect::kOption, "", "", "go on with what happens next"},
+    {"since", 0, "DURATION", FlagEffect::kOption, "", "", "only what is not older: 30s, 10min, 2h"},
+};
+
+struct KindRow {
+  const char* name;
+  absl::string_view usage;
+  absl::string_view expected;  // arguments
+  std::size_t least;
+  std::size_t most;
+  absl::Span<const FlagSpec> flags;
+};
+
+const KindRow& RowOf(Kind kind) {
+  static const KindRow kRows[] = {
+      {"status",
+       "Shows the jobs of a running rendezvous: what state they are in and why, their nodes, "
+       "ranks,\n"
+       "steps, restarts and spares, and what ended the last generation.\n"
+       "\n"
+       "  ddprun status [JOB] [OPTIONS]\n"
+       "\n",
+       "one job or none", 0, 1, kStatusFlags},
+      {"stop",
+       "Ends a job on all its nodes, and waits until it has. Prints how it ended; exits with 0 "
+       "then.\n"
+       "\n"
+       "  ddprun stop JOB [--save] [OPTIONS]\n"
+       "\n",
+       "one job", 1, 1, kStopFlags},
+      {"drain",
+       "Takes a node out of its jobs: they save where they can, and form again without it.\n"
+       "\n"
+       "  ddprun drain NODE [JOB] [OPTIONS]\n"
+       "\n"
+       "NODE is the host's name or its address, as `ddprun status` shows them.\n"
+       "\n",
+       "a node, and a job or none",
+       1,
+       2,
+       {}},
+      {"events",
+       "Prints what has happened, a JSON object a line, oldest first: joined, formed, started,\n"
+       "failed (with its cause), fenced, restarted, finished and others; docs/operations.md.\n"
+       "\n"
+       "  ddprun events [JOB] [--follow] [OPTIONS]\n"
+       "\n",
+       "one job or none", 0, 1, kEventsFlags},
+  };
+  return kRows[static_cast<int>(kind)];
+}
+
+class OperatorOptions {
+ public:
+  OperatorOptions(Kind kind, const FlagReading& reading) : row_(RowOf(kind)), reading_(reading) {
+    command_.kind = kind;
+  }
+
+  Command Make(CredentialsConfig credentials) {
+    if (std::string conflict = VerbosityConflict(reading_); !conflict.empty()) {
+      errors_.push_back(std::move(conflict));
+    }
+    TakeEndpoint();
+    TakeTimes();
+    TakeArguments();
+    command_.json = reading_.IsOn("json");
+    command_.watch = reading_.IsOn("watch");
+    if (command_.json && command_.watch) {
+      errors_.push_back("--watch, --json: leave one of them out; `ddprun events --follow` is JSON");
+    }
+    if (!errors_.empty()) return UsageError(errors_);
+    command_.save = reading_.IsOn("save");
+    command_.wait = !reading_.IsOn("no-wait");
+    command_.follow = reading_.IsOn("follow");
+    command_.credentials = std::move(credentials);
+    command_.verbosity = Verbosity(reading_);
+    return std::move(command_);
+  }
+
+ private:
+  void AddError(const GivenFlag& flag, absl::string_view expected) {
+    errors_.push_back(absl::StrCat(flag.origin.place, ": expected ", expected, " (found ",
+                                   Quoted(flag.value), ")"));
+  }
+
+  void TakeEndpoint() {
+    command_.endpoint = absl::StrCat("127.0.0.1:", kDefaultPort);
+    const GivenFlag* const given = reading_.Find("rdzv-endpoint");
+    if (given == nullptr) return;
+    if (absl::StartsWith(given->value, "unix:/")) {
+      command_.endpoint = given->value;
+    } else if (const auto endpoint = ParseEndpoint(given->value, 1, kDefaultPort)) {
+      command_.endpoint = FormatEndpoint(*endpoint);
+    } else {
+      AddError(*given, "HOST:PORT or unix:/PATH, where `ddprun rendezvous` listens");
+    }
+  }
+
+  void TakeTimes() {
+    if (const GivenFlag* const given = reading_.Find("timeout"); given != nullptr) {
+      const auto timeout = ParseDuration(given->value);
+      if (timeout.has_value() && timeout->count() > 0) {
+        command_.timeout = *timeout;
+      } else {
+        AddError(*given, "a duration above 0, such as 10s");
+      }
+    }
+    if (const GivenFlag* const given = reading_.Find("since"); given != nullptr) {
+      command_.since = ParseDuration(given->value);
+      if (!command_.since.has_value()) AddError(*given, "a duration such as 10min");
+    }
+  }
+
+  void TakeArguments() {
+    const std::vector<std::string>& rest = reading_.rest;
+    if (rest.size() < row_.least || rest.size() > row_.most) {
+      errors_.push_back(absl::StrCat(row_.name, ": expected ", row_.expected, " (found ",
+                                     rest.empty() ? "nothing" : Quoted(absl::StrJoin(rest, " ")),
+                                     "); ddprun help ", row_.name));
+      return;
+    }
+    std::size_t next = 0;
+    const bool drains = command_.kind == Kind::kDrain;
+    if (drains) command_.node = rest[next++];
+    if (next < rest.size()) command_.job = rest[next];
+    const bool empty_job = next < rest.size() && command_.job.empty();
+    if (empty_job || command_.job.size() > kMaxJobBytes) {
+      errors_.push_back(absl::StrCat(row_.name, ": expected the name of a job, 1 to ", kMaxJobBytes,
+                                     " bytes (found ", Quoted(command_.job), ")"));
+    }
+    if (drains && (command_.node.empty() || command_.node.size() > kMaxHostBytes)) {
+      errors_.push_back(absl::StrCat("drain: expected the name or address of a node, 1 to ",
+                                     kMaxHostBytes, " bytes (found ", Quoted(command_.node), ")"));
+    }
+  }
+
+  const KindRow& row_;
+  const FlagReading& reading_;
+  OperatorCommand command_;
+  std::vector<std::string> errors_;
+};
+
+template <Kind kind>
+HelpCommand Help() {
+  return HelpFor(RowOf(kind).usage, OperatorFlags(kind));
+}
+
+template <Kind kind>
+Command Parse(const std::vector<std::string>& arguments, const Host& host) {
+  const FlagReading reading =
+      ReadFlags(OperatorFlags(kind), arguments, Positionals::kAnywhere, host);
+  if (auto end = EarlyEnd(reading, Help<kind>)) return *std::move(end);
+  return OperatorOptions(kind, reading).Make(Credentials(reading, host));
+}
+
+}  // namespace
+
+absl::Span<const FlagSpec> OperatorFlags(Kind kind) {
+  static const auto* const tables = [] {
+    auto* const all = new std::vector<std::vector<FlagSpec>>;
+    for (const Kind each : {Kind::kStatus, Kind::kStop, Kind::kDrain, Kind::kEvents}) {
+      const absl::Span<const FlagSpec> own = RowOf(each).flags;
+      all->emplace_back(own.begin(), own.end());
+      all->back().insert(all->back().end(), std::begin(kCommonFlags), std::end(kCommonFlags));
+    }
+    return all;
+  }();
+  return (*tables)[static_cast<std::size_t>(kind)];
+}
+
+Command ParseStatus(const std::vector<std::string>& arguments, const Host& host) {
+  return Parse<Kind::kStatus>(arguments, host);
+}
+HelpCommand StatusHelp() { return Help<Kind::kStatus>(); }
+
+Command ParseStop(const std::vector<std::string>& arguments, const Host& host) {
+  return Parse<Kind::kStop>(arguments, host);
+}
+HelpCommand StopHelp() { return Help<Kind::kStop>(); }
+
+Command ParseDrain(const std::vector<std::string>& arguments, const Host& host) {
+  return Parse<Kind::kDrain>(arguments, host);
+}
+HelpCommand DrainHelp() { return Help<Kind::kDrain>(); }
+
+Command ParseEvents(const std::vector<std::string>& arguments, const Host& host) {
+  return Parse<Kind::kEvents>(arguments, host);
+}
+HelpCommand EventsHelp() { return Help<Kind::kEvents>(); }
+
+}  // namespace ddprun

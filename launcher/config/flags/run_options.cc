@@ -1,0 +1,329 @@
+#include "launcher/config/flags/run_options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "launcher/config/flags/suggestion.h"
+#include "launcher/config/job_draft.h"
+#include "launcher/config/job_keys.h"
+#include "launcher/config/slurm/slurm_step.h"
+#include "launcher/config/values.h"
+#include "launcher/config/yaml_config.h"
+
+namespace ddprun {
+namespace {
+
+// What torchrun calls a setting in --rdzv-conf, and the key it sets.
+struct RendezvousSetting {
+  absl::string_view name;
+  absl::string_view key;
+};
+constexpr RendezvousSetting kRendezvousSettings[] = {
+    {"join_timeout", "rendezvous.join_timeout"},
+    {"last_call_timeout", "rendezvous.last_call"},
+    {"timeout", "rendezvous.connect_timeout"},
+    {"connect_timeout", "rendezvous.connect_timeout"},
+    {"keep_alive_interval", "rendezvous.heartbeat"},
+    {"heartbeat", "rendezvous.heartbeat"},
+    {"lease", "rendezvous.lease"},
+};
+
+// A duration of torchrun's, where a bare number is seconds.
+std::string WithUnit(absl::string_view text) {
+  return absl::StrCat(text, ParseWholeNumber(text).has_value() ? "s" : "");
+}
+
+class RunOptions {
+ public:
+  RunOptions(const FlagReading& reading, const Host& host) : reading_(reading), host_(host) {}
+
+  Command Make() {
+    const GivenFlag* const config = reading_.Find("config");
+    if (config != nullptr) {
+      const absl::Status status = LoadJobFileInto(config->value, &draft_);
+      if (!status.ok()) return CommandLineError{kExitBadConfig, std::string(status.message())};
+    }
+    for (const GivenFlag& flag : reading_.given) Apply(flag);
+    CheckOptions();
+    ResolveBackend();
+    TakeSlurmStep();
+    if (draft_.config.standalone()) draft_.config.rendezvous.autostart = false;
+    if (!reading_.rest.empty()) TakeCommand();
+    if (!errors_.empty()) return CommandLineError{kExitUsage, absl::StrJoin(errors_, "\n")};
+    const Origin where = config == nullptr
+                             ? Origin{Source::kFlag, "COMMAND"}
+                             : Origin{Source::kFile, absl::StrCat(config->value, ":1:1: command")};
+    return Finish(where);
+  }
+
+ private:
+  void AddError(const Origin& origin, absl::string_view what) {
+    errors_.push_back(absl::StrCat(origin.place, ": ", what));
+  }
+
+  void Apply(const GivenFlag& flag) {
+    const FlagSpec& spec = *flag.spec;
+    if (spec.effect == FlagEffect::kSetsKey) {
+      absl::string_view text = spec.value.empty() ? spec.fixed : flag.value;
+      if (spec.name == "rdzv-endpoint" && absl::EndsWith(text, ":0")) {
+        any_port_ = &flag;  // torchrun's way to say: this node alone, on any port
+        text = "";
+      } else if (spec.name == "master-addr" && absl::ConsumePrefix(&text, "[")) {
+        absl::ConsumeSuffix(&text, "]");  // torchrun writes IPv6 addresses so
+      }
+      SetKey(spec.key, text, flag.origin);
+    } else if (spec.effect == FlagEffect::kMaySetKey) {
+      SetKey(spec.key, flag.value, flag.origin);
+    } else if (spec.effect == FlagEffect::kSetsSeconds) {
+      SetKey(spec.key, WithUnit(flag.value), flag.origin);
+    } else if (spec.name == "rdzv-conf") {
+      ApplyRendezvousSettings(flag);
+    }
+  }
+
+  void SetKey(absl::string_view path, absl::string_view text, const Origin& origin) {
+    const auto [other, fresh] = draft_.origins.emplace(path, origin);
+    if (!fresh && other->second.source == origin.source) {
+      AddError(origin, absl::StrCat("conflicts with ", other->second.place,
+                                    ", which sets the same; give one of them"));
+      return;
+    }
+    other->second = origin;
+    const absl::Status status = SetFromText(*FindJobKey(path), text, &draft_);
+    if (!status.ok()) AddError(origin, status.message());
+  }
+
+  void ApplyRendezvousSettings(const GivenFlag& flag) {
+    for (const absl::string_view entry : absl::StrSplit(flag.value, ',', absl::SkipWhitespace())) {
+      const std::pair<absl::string_view, absl::string_view> pair =
+          absl::StrSplit(entry, absl::MaxSplits('=', 1));
+      const absl::string_view name = absl::StripAsciiWhitespace(pair.first);
+      const absl::string_view value = absl::StripAsciiWhitespace(pair.second);
+      std::vector<std::string> names;
+      absl::string_view key;
+      for (const RendezvousSetting& setting : kRendezvousSettings) {
+        names.emplace_back(setting.name);
+        if (setting.name == name) key = setting.key;
+      }
+      const Origin origin{flag.origin.source, absl::StrCat(flag.origin.place, ": ", name)};
+      if (key.empty()) {
+        AddError(origin, absl::StrCat("expected one of ", absl::StrJoin(names, ", "),
+                                      " (found an unknown setting)", DidYouMean(name, names)));
+      } else {
+        SetKey(key, WithUnit(value), origin);
+      }
+    }
+  }
+
+  // The value of `name` must be one of `choices`; `why` follows in the error.
+  void CheckChoice(absl::string_view name, const std::vector<std::string>& choices,
+                   absl::string_view why) {
+    const GivenFlag* const flag = reading_.Find(name);
+    if (flag == nullptr) return;
+    for (const std::string& choice : choices) {
+      if (flag->value == choice) return;
+    }
+    AddError(flag->origin, absl::StrCat("expected ", absl::StrJoin(choices, " or "), why,
+                                        " (found ", Quoted(flag->value), ")"));
+  }
+
+  void Note(absl::string_view name, absl::string_view why) {
+    if (const GivenFlag* const flag = reading_.Find(name); flag != nullptr) {
+      notes_.push_back(absl::StrCat(flag->origin.place, " has no effect: ", why));
+    }
+  }
+
+  void CheckOptions() {
+    CheckChoice("rdzv-backend", {"c10d", "static", "ddprun"},
+                ", all of which are ddprun's own rendezvous; it needs no etcd");
+    CheckChoice("start-method", {"spawn", "fork", "forkserver"}, "");
+    if (const GivenFlag* const interval = reading_.Find("monitor-interval"); interval != nullptr) {
+      double seconds = 0;
+      const bool number = absl::SimpleAtod(interval->value, &seconds);
+      if (!number || !std::isfinite(seconds) || seconds < 0) {
+        AddError(interval->origin, absl::StrCat("expected a number of seconds, 0 or more (found ",
+                                                Quoted(interval->value), ")"));
+      }
+    }
+    const GivenFlag* const json = reading_.Find("json");
+    if (json != nullptr && json->origin.source == Source::kFlag && !reading_.IsOn("dry-run")) {
+      AddError(json->origin, "expected together with --dry-run");
+    }
+    if (const std::string conflict = VerbosityConflict(reading_); !conflict.empty()) {
+      errors_.push_back(conflict);
+    }
+    Note("monitor-interval", "the end of a worker is noticed at once, without polling");
+    Note("start-method", "every worker is a program of its own");
+    CheckSignals();
+    ApplyModule();
+  }
+
+  // All that can be listed is handled anyway. Another name would be silently ignored.
+  void CheckSignals() {
+    const GivenFlag* const flag = reading_.Find("signals-to-handle");
+    if (flag == nullptr) return;
+    static constexpr absl::string_view kHandled[] = {"SIGTERM", "SIGINT",  "SIGHUP",
+                                                     "SIGQUIT", "SIGUSR1", "SIGUSR2"};
+    for (absl::string_view name : absl::StrSplit(flag->value, ',')) {
+      name = absl::StripAsciiWhitespace(name);
+      if (std::find(std::begin(kHandled), std::end(kHandled), name) != std::end(kHandled)) continue;
+      AddError(flag->origin, absl::StrCat("expected names among ", absl::StrJoin(kHandled, ","),
+                                          " (found ", Quoted(name), ")"));
+    }
+  }
+
+  // Who starts the rendezvous, and in static mode who has which rank: torchrun's rules, where the
+  // backend is static unless it is named.
+  void ResolveBackend() {
+    RendezvousConfig& rendezvous = draft_.config.rendezvous;
+    const NodesConfig& nodes = draft_.config.nodes;
+    const GivenFlag* const backend = reading_.Find("rdzv-backend");
+    const GivenFlag* const node_rank = reading_.Find("node-rank");
+    if (any_port_ != nullptr && nodes.max > 1) {
+      AddError(any_port_->origin, "port 0 is for one node; give the nodes a port to meet at");
+    }
+    if (backend != nullptr) rendezvous.autostart = backend->value != "ddprun";
+    if (backend != nullptr && backend->value == "c10d") {
+      Note("node-rank", "with c10d the rendezvous gives the ranks; --rdzv-backend=static asks");
+      Note("master-addr", "it is for --rdzv-backend=static");
+      Note("master-port", "it is for --rdzv-backend=static");
+      rendezvous.master_addr.clear();
+      rendezvous.master_port = 0;
+      return;
+    }
+    const bool is_static = backend != nullptr && backend->value == "static";
+    const bool no_endpoint = rendezvous.endpoint.empty();
+    // A port alone can go with ranks that a rendezvous gives, an address cannot.
+    const bool has_master =
+        !rendezvous.master_addr.empty() || (rendezvous.master_port != 0 && no_endpoint);
+    if (!is_static && !has_master && node_rank == nullptr) return;
+    if (backend == nullptr) rendezvous.autostart = true;
+    if (nodes.min != nodes.max) {
+      const Origin& where = node_rank != nullptr ? node_rank->origin : draft_.origins["nodes"];
+      AddError(where, "static mode has a fixed number of nodes; --rdzv-backend=c10d takes MIN:MAX");
+      return;
+    }
+    TakeNodeRank(node_rank);
+    if (has_master || is_static || (no_endpoint && nodes.max > 1)) TakeMaster(no_endpoint);
+  }
+
+  void TakeNodeRank(const GivenFlag* flag) {
+    const int most = draft_.config.nodes.max - 1;
+    draft_.config.rendezvous.node_rank = 0;
+    if (flag == nullptr) return;
+    const auto rank = ParseWholeNumber(flag->value);
+    if (!rank.has_value() || *rank > most) {
+      AddError(flag->origin, absl::StrCat("expected a whole number from 0 to ", most,
+                                          ", below --nnodes (found ", Quoted(flag->value), ")"));
+      return;
+    }
+    draft_.config.rendezvous.node_rank = static_cast<int>(*rank);
+  }
+
+  // torchrun's defaults, and the endpoint of a job that names none: the port after MASTER_PORT,
+  // which the workers need for themselves.
+  void TakeMaster(bool no_endpoint) {
+    RendezvousConfig& rendezvous = draft_.config.rendezvous;
+    if (rendezvous.master_addr.empty() && no_endpoint) rendezvous.master_addr = "127.0.0.1";
+    if (rendezvous.master_port == 0) rendezvous.master_port = kDefaultMasterPort;
+    if (!no_endpoint || draft_.config.nodes.max == 1) return;
+    if (draft_.origins.count("rendezvous.endpoint") != 0) return;  // --standalone: said so
+    if (rendezvous.master_port == kMaxPort) {
+      AddError(
+          draft_.origins["rendezvous.master_port"],
+          absl::StrCat(kMaxPort, " has no next port for the rendezvous; give --rdzv-endpoint"));
+      return;
+    }
+    rendezvous.endpoint = FormatEndpoint({rendezvous.master_addr, rendezvous.master_port + 1});
+  }
+
+  void TakeSlurmStep() {
+    const auto step = FindSlurmStep(host_);
+    if (!step.ok()) {
+      errors_.emplace_back(step.status().message());
+    } else if (step->has_value()) {
+      const absl::Status status = ApplySlurm(**step, host_, reading_.IsOn("insecure"), &draft_);
+      if (!status.ok()) errors_.emplace_back(status.message());
+    }
+  }
+
+  void ApplyModule() {
+    draft_.run_path = reading_.IsOn("run-path");
+    const GivenFlag* const module = reading_.Find("module");
+    if (module == nullptr) return;
+    draft_.module = true;
+    const auto as_is = draft_.origins.find("no_python");
+    if (as_is != draft_.origins.end() && as_is->second.source < module->origin.source) {
+      draft_.no_python = false;
+    }
+  }
+
+  void TakeCommand() {
+    const Origin origin{Source::kFlag, "COMMAND"};
+    if (reading_.rest.front().empty()) {
+      AddError(origin, "expected the program that a worker runs (found an empty string)");
+    }
+    draft_.config.command = reading_.rest;
+    draft_.origins["command"] = origin;
+  }
+
+  Command Finish(const Origin& where) {
+    auto result = FinishJob(draft_, where, host_);
+    if (auto* problems = std::get_if<std::vector<JobProblem>>(&result)) {
+      CommandLineError error{kExitBadConfig, ""};
+      for (const JobProblem& problem : *problems) {
+        if (problem.source != Source::kFile) error.exit_code = kExitUsage;
+        absl::StrAppend(&error.message, error.message.empty() ? "" : "\n", problem.message);
+      }
+      return error;
+    }
+    RunCommand run;
+    run.config = std::get<JobConfig>(std::move(result));
+    run.config.verbosity = Verbosity(reading_);
+    run.config.insecure = reading_.IsOn("insecure");
+    run.dry_run = reading_.IsOn("dry-run");
+    run.json = reading_.IsOn("json");
+    run.notes = std::move(notes_);
+    return run;
+  }
+
+  const FlagReading& reading_;
+  const Host& host_;
+  JobDraft draft_;
+  const GivenFlag* any_port_ = nullptr;  // the endpoint, where its port is 0
+  std::vector<std::string> errors_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+Command MakeRunCommand(const FlagReading& reading, const Host& host) {
+  return RunOptions(reading, host).Make();
+}
+
+int Verbosity(const FlagReading& reading) {
+  return (reading.IsOn("verbose") ? 1 : 0) - (reading.IsOn("quiet") ? 1 : 0);
+}
+
+std::string VerbosityConflict(const FlagReading& reading) {
+  const GivenFlag* const verbose = reading.Find("verbose");
+  const GivenFlag* const quiet = reading.Find("quiet");
+  if (verbose == nullptr || quiet == nullptr) return "";
+  return absl::StrCat(quiet->origin.place, ": conflicts with ", verbose->origin.place,
+                      "; give one of them");
+}
+
+}  // namespace ddprun

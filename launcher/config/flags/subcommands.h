@@ -1,0 +1,53 @@
+// The subcommands' command lines, each in a file of its own, and what these files share. Internal
+// to this folder; cli.h is the way in.
+#ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_SUBCOMMANDS_H_
+#define DDPRUN_LAUNCHER_CONFIG_FLAGS_SUBCOMMANDS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "launcher/config/flags/cli.h"
+#include "launcher/config/flags/flags.h"
+#include "launcher/config/host.h"
+
+namespace ddprun {
+
+// From what follows the subcommand's name to a command that is ready to run, or an error.
+Command ParseRendezvous(const std::vector<std::string>& arguments, const Host& host);
+Command ParseValidate(const std::vector<std::string>& arguments, const Host& host);
+Command ParseSlurm(const std::vector<std::string>& arguments, const Host& host);
+Command ParseDoctor(const std::vector<std::string>& arguments, const Host& host);
+Command ParseCerts(const std::vector<std::string>& arguments, const Host& host);
+Command ParseStatus(const std::vector<std::string>& arguments, const Host& host);
+Command ParseStop(const std::vector<std::string>& arguments, const Host& host);
+Command ParseDrain(const std::vector<std::string>& arguments, const Host& host);
+Command ParseEvents(const std::vector<std::string>& arguments, const Host& host);
+Command ParseCompletion(const std::vector<std::string>& arguments, const Host& host);
+
+// What `ddprun SUBCOMMAND --help` prints.
+HelpCommand RendezvousHelp();
+HelpCommand ValidateHelp();
+HelpCommand SlurmHelp();
+HelpCommand DoctorHelp();
+HelpCommand CertsHelp();
+HelpCommand StatusHelp();
+HelpCommand StopHelp();
+HelpCommand DrainHelp();
+HelpCommand EventsHelp();
+HelpCommand CompletionHelp();
+
+HelpCommand HelpFor(absl::string_view usage, absl::Span<const FlagSpec> flags);
+CommandLineError UsageError(const std::vector<std::string>& errors);
+
+// What --help, --version and misread flags lead to, whatever the subcommand.
+std::optional<Command> EarlyEnd(const FlagReading& reading, HelpCommand (*help)());
+
+// The flags about credentials, with absolute paths.
+CredentialsConfig Credentials(const FlagReading& reading, const Host& host);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONFIG_FLAGS_SUBCOMMANDS_H_

@@ -1,0 +1,134 @@
+#include "launcher/connection/connection.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "launcher/connection/credentials.h"
+#include "launcher/connection/persistent_rendezvous_client.h"
+#include "launcher/log.h"
+#include "launcher/os/local_address.h"
+#include "rendezvous/auth/client_credentials.h"
+#include "rendezvous/auth/server_credentials.h"
+#include "rendezvous/client/grpc_rendezvous_client.h"
+
+namespace ddprun {
+
+std::string HostOf(const std::string& endpoint) {
+  std::string host = endpoint.substr(0, endpoint.rfind(':'));
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  return host;
+}
+
+int PortOf(const std::string& endpoint) {
+  int port = 0;
+  const bool number = absl::SimpleAtoi(endpoint.substr(endpoint.rfind(':') + 1), &port);
+  return number ? port : 0;
+}
+
+absl::StatusOr<std::string> NodeAddress(const JobConfig& config) {
+  if (!config.local_addr.empty()) return config.local_addr;
+  if (config.standalone()) return std::string("127.0.0.1");
+  const std::string host = HostOf(config.rendezvous.endpoint);
+  auto address = LocalAddressTowards(host, 1);
+  // Debian has the own name of a host in /etc/hosts as 127.0.1.1: nothing for the other nodes.
+  if (address.ok() && IsLoopback(*address) && !IsLoopback(host)) {
+    if (const auto outside = OutsideAddress(); outside.has_value()) return *outside;
+  }
+  return address;
+}
+
+namespace {
+
+// Of the rendezvous, should it be at this place.
+std::string EndpointOf(const std::string& endpoint, int place) {
+  return absl::StrCat(endpoint.substr(0, endpoint.rfind(':')), ":", PortOf(endpoint) + place);
+}
+
+// nullptr when the endpoint lives elsewhere.
+absl::StatusOr<std::unique_ptr<RendezvousHosts>> MakeHosts(const JobConfig& config,
+                                                           const RunDirectory& run, int places) {
+  const auth::CredentialOptions options = CredentialOptionsOf(config.rendezvous.credentials);
+  std::vector<std::unique_ptr<RendezvousHost>> hosts;
+  for (int place = 0; place < places; ++place) {
+    RendezvousHost::Options host_options;
+    host_options.host = HostOf(config.rendezvous.endpoint);
+    host_options.port = PortOf(config.rendezvous.endpoint) + place;
+    host_options.insecure = config.insecure;
+    host_options.asks_who_calls = auth::AsksWhoCalls(options);
+    host_options.credentials = CredentialArguments(config.rendezvous.credentials);
+    host_options.log_file = absl::StrCat(run.path(), "/rendezvous.log");
+    auto host = RendezvousHost::Create(std::move(host_options));
+    if (!host.ok()) return host.status();
+    if (*host == nullptr) return nullptr;
+    hosts.push_back(*std::move(host));
+  }
+  const absl::Status complete = auth::CheckServerOptions(options);
+  if (!complete.ok()) return absl::FailedPreconditionError(complete.message());
+  return std::make_unique<RendezvousHosts>(std::move(hosts));
+}
+
+// The rendezvous of a job on one node, in this process. It stops and goes on together with its only
+// agent (Ctrl-Z), so silence means nothing: no lease.
+absl::StatusOr<std::unique_ptr<RendezvousServer>> StartOwnRendezvous(const std::string& listen) {
+  RendezvousServer::Options options;
+  options.listen = listen;
+  options.round.leases = false;
+  options.log = [](std::string_view, std::string_view text) { LogDebug(std::string(text)); };
+  auto server = RendezvousServer::Start(std::move(options));
+  if (!server.ok()) return absl::InternalError(server.status().message());
+  return server;
+}
+
+}  // namespace
+
+absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,
+                                             std::uint64_t seed, EventLoop* loop) {
+  Connection connection;
+  auto address = NodeAddress(config);
+  if (!address.ok()) return address.status();
+  connection.node_address = *std::move(address);
+
+  if (config.standalone()) {
+    const std::string endpoint = absl::StrCat("unix:", run.sockets(), "/rendezvous.sock");
+    auto server = StartOwnRendezvous(endpoint);
+    if (!server.ok()) return server.status();
+    connection.server = *std::move(server);
+    connection.client = std::make_unique<GrpcRendezvousClient>(
+        GrpcRendezvousClient::Options{endpoint, config.rendezvous.connect_timeout});
+    return connection;
+  }
+  const std::string& endpoint = config.rendezvous.endpoint;
+  const auto credentials = LoadCredentials(config.rendezvous.credentials);
+  if (!credentials.ok()) return credentials.status();
+  if (const std::string& warning = (*credentials)->warning(); !warning.empty()) LogWarning(warning);
+  const int places = 1 + config.rendezvous.spare_ports;
+  if (config.rendezvous.autostart) {
+    auto hosts = MakeHosts(config, run, places);
+    if (!hosts.ok()) return hosts.status();
+    connection.hosts = *std::move(hosts);
+  }
+  PersistentRendezvousClient::Options persistent;
+  persistent.places = places;
+  persistent.make_client = [endpoint, credentials = *credentials](int place, Duration limit) {
+    return std::make_unique<GrpcRendezvousClient>(GrpcRendezvousClient::Options{
+        EndpointOf(endpoint, place), limit, /*retry=*/false, credentials});
+  };
+  persistent.ensure_running = [hosts = connection.hosts.get()](int place) {
+    return hosts != nullptr && hosts->EnsureRunning(place);
+  };
+  // So that a lease sees at least one attempt, however short it is.
+  const Duration third = config.rendezvous.lease / 3;
+  persistent.timing.longest_backoff = std::min(persistent.timing.longest_backoff, third);
+  persistent.timing.shortest_attempt = std::min(persistent.timing.shortest_attempt, third);
+  persistent.timing.seed = seed;
+  connection.client = std::make_unique<PersistentRendezvousClient>(loop, std::move(persistent));
+  return connection;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,47 @@
+// How this agent reaches the rendezvous of its job, and where that runs: in this process (one
+// node), in a process that an agent starts (c10d and static mode), or wherever its user started it.
+//
+// The agent's thread only.
+#ifndef DDPRUN_LAUNCHER_CONNECTION_CONNECTION_H_
+#define DDPRUN_LAUNCHER_CONNECTION_CONNECTION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "launcher/agent/run_directory.h"
+#include "launcher/config/job_config.h"
+#include "launcher/connection/rendezvous_host.h"
+#include "launcher/os/event_loop.h"
+#include "rendezvous/client/rendezvous_client.h"
+#include "rendezvous/service/rendezvous_server.h"
+
+namespace ddprun {
+
+// "[::1]:29400" → "::1", 29400
+std::string HostOf(const std::string& endpoint);
+int PortOf(const std::string& endpoint);
+
+// Of this node, for the others. May block on a name server.
+absl::StatusOr<std::string> NodeAddress(const JobConfig& config);
+
+struct Connection {
+  std::string node_address;  // of this node, for the others
+  // In the order in which they must be made; each but the last may be null.
+  std::unique_ptr<RendezvousServer> server;
+  std::unique_ptr<RendezvousHosts> hosts;
+  std::unique_ptr<RendezvousClient> client;  // not open yet
+};
+
+// `seed`: of the jitter between attempts to connect, another one for each agent. `loop` must
+// outlive the result. May block on a name server. Errors are sentences for the user:
+// FailedPrecondition for credentials that are no good and for a rendezvous that would need
+// --insecure, Internal for one that cannot run in this process, others when the endpoint cannot be
+// found.
+absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,
+                                             std::uint64_t seed, EventLoop* loop);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONNECTION_CONNECTION_H_

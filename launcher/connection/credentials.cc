@@ -1,0 +1,41 @@
+#include "launcher/connection/credentials.h"
+
+#include "rendezvous/auth/client_credentials.h"
+
+namespace ddprun {
+
+auth::CredentialOptions CredentialOptionsOf(const CredentialsConfig& config) {
+  auth::CredentialOptions options;
+  options.token_file = config.token_file;
+  options.tls_ca = config.tls_ca;
+  options.tls_cert = config.tls_cert;
+  options.tls_key = config.tls_key;
+  options.munge = config.munge;
+  options.munge_socket = config.munge_socket;
+  return options;
+}
+
+std::vector<std::string> CredentialArguments(const CredentialsConfig& config) {
+  std::vector<std::string> arguments;
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (value.empty()) return;
+    arguments.emplace_back(flag);
+    arguments.push_back(value);
+  };
+  add("--token-file", config.token_file);
+  add("--tls-ca", config.tls_ca);
+  add("--tls-cert", config.tls_cert);
+  add("--tls-key", config.tls_key);
+  if (config.munge) arguments.emplace_back("--munge");
+  add("--munge-socket", config.munge_socket);
+  return arguments;
+}
+
+absl::StatusOr<std::shared_ptr<const auth::ClientCredentials>> LoadCredentials(
+    const CredentialsConfig& config) {
+  auto credentials = auth::ClientCredentials::Load(CredentialOptionsOf(config));
+  if (!credentials.ok()) return absl::FailedPreconditionError(credentials.status().message());
+  return credentials;
+}
+
+}  // namespace ddprun

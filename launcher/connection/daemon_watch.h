@@ -1,0 +1,49 @@
+// DaemonWatch: has the rendezvous run, where that is up to this agent, before each attempt to
+// connect, and now and then while it has said nothing.
+//
+// The loop's thread only.
+#ifndef DDPRUN_LAUNCHER_CONNECTION_DAEMON_WATCH_H_
+#define DDPRUN_LAUNCHER_CONNECTION_DAEMON_WATCH_H_
+
+#include <chrono>
+#include <functional>
+#include <utility>
+
+#include "launcher/connection/place_rotation.h"
+#include "launcher/os/event_loop.h"
+
+namespace ddprun {
+
+class DaemonWatch {
+ public:
+  // Has the rendezvous run at this place. True: it runs there, or is about to, as our child.
+  using EnsureRunning = std::function<bool(int place)>;
+
+  // `loop` and `places` must outlive this object.
+  DaemonWatch(EventLoop* loop, const PlaceRotation* places, EnsureRunning ensure_running)
+      : loop_(loop), places_(places), ensure_running_(std::move(ensure_running)) {}
+  ~DaemonWatch() { Stop(); }
+  DaemonWatch(const DaemonWatch&) = delete;
+  DaemonWatch& operator=(const DaemonWatch&) = delete;
+
+  // Has it run at the place that is tried next, now.
+  void Ensure() { ours_ = ensure_running_(places_->place()); }
+  // Does so from time to time, until Stop.
+  void Start();
+  void Stop() { loop_->CancelTimer(timer_); }
+
+  // What came of it last: the rendezvous is our child.
+  bool ours() const { return ours_; }
+
+ private:
+  EventLoop* const loop_;
+  const PlaceRotation* const places_;
+  const EnsureRunning ensure_running_;
+  bool ours_ = false;
+  EventLoop::TimerId timer_ = 0;
+  std::chrono::milliseconds interval_{100};
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONNECTION_DAEMON_WATCH_H_

@@ -1,0 +1,65 @@
+// A RendezvousClient that connects again, for ever: after a failed attempt, and after a session
+// that was lost. The Supervisor decides how long that is worth it (--daemon-grace).
+//
+// Opened comes for every session, Lost for every session that ended and for every attempt that
+// failed. What is sent while no session is open is dropped: on each new one the agent says anew
+// what matters. Attempts are short and frequent, because a refused one is how an agent knows that
+// there is no rendezvous that could give its ranks away (docs/leases.md).
+//
+// Its handler is called on the loop. The loop's thread only.
+#ifndef DDPRUN_LAUNCHER_CONNECTION_PERSISTENT_RENDEZVOUS_CLIENT_H_
+#define DDPRUN_LAUNCHER_CONNECTION_PERSISTENT_RENDEZVOUS_CLIENT_H_
+
+#include <functional>
+#include <memory>
+
+#include "launcher/connection/daemon_watch.h"
+#include "launcher/connection/place_rotation.h"
+#include "launcher/connection/reconnect_timing.h"
+#include "launcher/os/event_loop.h"
+#include "rendezvous/client/rendezvous_client.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+class PersistentRendezvousClient final : public RendezvousClient {
+ public:
+  struct Options {
+    // Makes a client for one attempt at this place, that connects within `limit` or is lost.
+    std::function<std::unique_ptr<RendezvousClient>(int place, Duration limit)> make_client;
+    // Called before each attempt, and now and then while the rendezvous has said nothing.
+    DaemonWatch::EnsureRunning ensure_running;
+    int places = 1;  // where the rendezvous may be
+    ReconnectTiming::Options timing{};
+  };
+
+  // `loop` must outlive this object.
+  PersistentRendezvousClient(EventLoop* loop, Options options);
+  ~PersistentRendezvousClient() override;
+
+  void Open(Handler handler) override;
+  void Send(const Header& header, const AgentMessage& message) override;
+  void Close() override;
+
+ private:
+  void Connect();
+  void OnEvent(int attempt, Event event);
+  void OnLost(Lost* lost);
+  void OnHeard(const Received& received);
+
+  EventLoop* const loop_;
+  const Options options_;
+  PlaceRotation places_;
+  ReconnectTiming timing_;
+  DaemonWatch daemon_;
+  Handler handler_;
+  std::unique_ptr<RendezvousClient> client_;
+  int attempt_ = 0;    // which client events are from
+  bool open_ = false;  // the session of client_
+  bool closed_ = false;
+  EventLoop::TimerId retry_ = 0;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONNECTION_PERSISTENT_RENDEZVOUS_CLIENT_H_

@@ -1,0 +1,74 @@
+// RendezvousHost: has the rendezvous of a job run on this host, as a process of its own, where the
+// address of the endpoint is this host's.
+//
+// That process is `ddprun rendezvous --until-idle`. It is detached: when this agent is killed, the
+// other nodes do not lose their rendezvous with it; and it ends by itself after the job. When
+// several agents of this host start one at once, binding decides: one listens, the others end.
+//
+// The agent's thread only.
+#ifndef DDPRUN_LAUNCHER_CONNECTION_RENDEZVOUS_HOST_H_
+#define DDPRUN_LAUNCHER_CONNECTION_RENDEZVOUS_HOST_H_
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "launcher/os/process/detached_process.h"
+
+namespace ddprun {
+
+class RendezvousHost {
+ public:
+  struct Options {
+    std::string host;  // of the endpoint, without brackets
+    int port = 0;
+    bool insecure = false;        // it may listen beyond this host although it asks nobody
+    bool asks_who_calls = false;  // with `credentials`
+    std::vector<std::string> credentials{};  // flags for it; file names, nothing secret
+    std::string log_file;                    // for what the rendezvous says
+  };
+
+  // nullptr when the endpoint lives elsewhere. May block on a name server. Errors: NotFound when
+  // the name does not resolve; FailedPrecondition when nobody listens, and a rendezvous here would
+  // be open to others without credentials.
+  static absl::StatusOr<std::unique_ptr<RendezvousHost>> Create(Options options);
+
+  // Starts the rendezvous, unless somebody listens on the endpoint or the one that was started last
+  // is about to. Call it again while no connection comes about: the rendezvous of an earlier job
+  // may have been listening for the last time. False: who listens was not started by us.
+  bool EnsureRunning();
+
+  // Somebody does, who may not be a rendezvous.
+  bool SomebodyListensHere() const;
+
+ private:
+  RendezvousHost(Options options, std::string address, std::string listen_address);
+
+  const Options options_;
+  const std::string address_;         // this host's own, numeric: where to look for a listener
+  const std::string listen_address_;  // the same, or every address
+  DetachedProcess process_;
+};
+
+// The ports of one job where its rendezvous may run on this host, in the order in which they are
+// tried. The agent's thread only.
+class RendezvousHosts {
+ public:
+  explicit RendezvousHosts(std::vector<std::unique_ptr<RendezvousHost>> hosts);
+
+  // As of the RendezvousHost of this place, before an attempt to connect there. A listener at
+  // another place may be the rendezvous that an agent before this one has started: it is tried
+  // first.
+  bool EnsureRunning(int place);
+
+ private:
+  const std::vector<std::unique_ptr<RendezvousHost>> hosts_;
+  std::set<int> tried_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONNECTION_RENDEZVOUS_HOST_H_

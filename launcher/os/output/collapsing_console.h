@@ -1,0 +1,62 @@
+// One console behind a LineCollapser: the lines of this node's workers, those that are alike once,
+// with the set of their ranks in the prefix ("[default0-7]:NCCL version 2.22.3").
+//
+// Belongs to the agent and its loop's thread.
+#ifndef DDPRUN_LAUNCHER_OS_OUTPUT_COLLAPSING_CONSOLE_H_
+#define DDPRUN_LAUNCHER_OS_OUTPUT_COLLAPSING_CONSOLE_H_
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/os/event_loop.h"
+#include "launcher/os/output/console_writer.h"
+#include "launcher/text/line_collapser.h"
+
+namespace ddprun {
+
+class CollapsingConsole {
+ public:
+  // A line is shown at most this much later than it came.
+  static constexpr std::chrono::milliseconds kHold{50};
+
+  // The prefix of a line that these local ranks wrote, with its colour.
+  using Prefix = std::function<std::string(const std::vector<int>& local_ranks)>;
+
+  // `loop` must outlive this object.
+  CollapsingConsole(EventLoop* loop, std::shared_ptr<ConsoleWriter> console, Prefix prefix);
+  // As Flush().
+  ~CollapsingConsole();
+  CollapsingConsole(const CollapsingConsole&) = delete;
+  CollapsingConsole& operator=(const CollapsingConsole&) = delete;
+
+  // A stream of this worker begins and ends. A worker may have both of its streams here.
+  void Enter(int local_rank);
+  void Leave(int local_rank);
+
+  // What LineSplitter hands out.
+  void Write(int local_rank, std::string_view lines);
+
+  // Shows what is held.
+  void Flush();
+
+ private:
+  void ShowDue();
+  void Show(const std::vector<LineCollapser::Group>& groups);
+
+  EventLoop* const loop_;
+  const std::shared_ptr<ConsoleWriter> console_;
+  const Prefix prefix_;
+  LineCollapser collapser_{kHold};
+  std::map<int, int> streams_;  // how many of each local rank are open
+  std::optional<EventLoop::TimerId> timer_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_OS_OUTPUT_COLLAPSING_CONSOLE_H_

@@ -1,0 +1,84 @@
+// Writes log files off the loop, and loses nothing.
+//
+// One thread serves all files. Each has a queue of its own with a bound: when Write() says that a
+// file is over it, the caller stops reading what it copies until it is called back. So a slow disk
+// slows the worker that floods it, through the worker's own pipe, and nobody else.
+//
+// A file that cannot be opened or written (no permission, disk full) is given up with one error;
+// what comes for it later is thrown away, and the job goes on.
+//
+// One thread, the loop's, makes it and calls everything; all callbacks run there.
+#ifndef DDPRUN_LAUNCHER_OS_OUTPUT_WRITER_THREAD_H_
+#define DDPRUN_LAUNCHER_OS_OUTPUT_WRITER_THREAD_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "absl/status/status.h"
+#include "launcher/os/event_loop.h"
+#include "worker/contract/task_queue.h"
+
+namespace ddprun {
+
+class WriterThread {
+ public:
+  using FileId = std::uint64_t;
+  using ErrorHandler = std::function<void(const absl::Status&)>;
+
+  // Per file, in bytes, counting what is being written.
+  static constexpr std::size_t kHighWater = 4 << 20;
+  static constexpr std::size_t kLowWater = 1 << 20;
+
+  // `loop` must outlive this object. `on_error` is called once for each file that is given up; the
+  // message names the file.
+  WriterThread(EventLoop* loop, ErrorHandler on_error);
+
+  // Waits up to two seconds for what is queued. A thread that hangs in a write is left behind with
+  // its queue, to end with the process: call Flush() before to know.
+  ~WriterThread();
+  WriterThread(const WriterThread&) = delete;
+  WriterThread& operator=(const WriterThread&) = delete;
+
+  // Opens `path` for appending, on the writer's thread, with its folders; makes it if need be.
+  // `on_drained` is called each time the file's queue falls to kLowWater after Write() returned
+  // false, and never after Close().
+  FileId Open(std::string path, std::function<void()> on_drained);
+
+  // Queues `bytes`, always. False: the queue is over kHighWater, wait for on_drained.
+  bool Write(FileId file, std::string_view bytes);
+
+  // Writes what is queued, then closes the file. The id is not valid any more.
+  void Close(FileId file);
+
+  // Blocks until everything is written (and every closed file closed), or until `deadline`.
+  // Returns whether it is. For the end of the job: the loop does not turn meanwhile.
+  bool Flush(std::chrono::steady_clock::time_point deadline);
+
+  // The most that any one file's queue has held so far.
+  std::size_t PeakQueuedBytes() const;
+
+ private:
+  struct File;
+  struct State;
+  struct Callbacks;
+
+  // Has the thread write what is queued for a file. With the state's mutex held.
+  void Schedule(FileId id, File* file);
+  static void Serve(State* state, FileId id);
+
+  // Tasks posted to the loop look for the callbacks, and may run after this object is gone.
+  const std::shared_ptr<Callbacks> callbacks_;
+  const std::shared_ptr<State> state_;  // shared with the thread
+  FileId next_file_ = 1;
+  TaskQueue tasks_{"ddprun-logs"};
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_OS_OUTPUT_WRITER_THREAD_H_

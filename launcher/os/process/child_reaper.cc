@@ -1,0 +1,148 @@
+#include "launcher/os/process/child_reaper.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "launcher/os/check.h"
+#include "worker/contract/unique_fd.h"
+
+namespace ddprun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A killed process ends within microseconds; one that does not is looked at again so often.
+constexpr int kPollMilliseconds = 2;
+
+std::set<pid_t>& KeptChildren() {
+  static auto* kept = new std::set<pid_t>;
+  return *kept;
+}
+
+// nullopt when there is no such file. A file of /proc has no size to ask for.
+std::optional<std::string> ReadProcFile(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return std::nullopt;
+  std::string text;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t size = ::read(fd.get(), buffer, sizeof(buffer));
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return text;
+    text.append(buffer, static_cast<std::size_t>(size));
+  }
+}
+
+// Calls `visit` with the names in a folder that are numbers.
+void ForEachNumber(const char* folder, const std::function<void(const char*)>& visit) {
+  DIR* const directory = ::opendir(folder);
+  if (directory == nullptr) return;
+  while (const dirent* const entry = ::readdir(directory)) {
+    if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9') visit(entry->d_name);
+  }
+  ::closedir(directory);
+}
+
+// Kills a child. Where it has left our session, everything in its group descends from it, or from
+// what it descends from, and is below us: killing the group at once leaves no gap to fork in.
+void Kill(pid_t pid, const std::set<pid_t>& spared) {
+  const pid_t group = ::getpgid(pid);
+  if (group > 1 && ::getsid(pid) != ::getsid(0) && !spared.contains(group)) {
+    ::kill(-group, SIGKILL);
+  }
+  ::kill(pid, SIGKILL);
+}
+
+// Collects a child that has ended.
+void Reap(pid_t pid) {
+  siginfo_t info;
+  ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | __WALL);
+}
+
+// Until `pid` has ended, or for a moment.
+void AwaitEnd(pid_t pid) {
+  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  pollfd ended{pidfd.get(), POLLIN, 0};  // without a descriptor poll() is a sleep
+  ::poll(&ended, 1, kPollMilliseconds);
+}
+
+}  // namespace
+
+void BecomeSubreaper() {
+  CheckSyscall(::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)");
+}
+
+void KeepChild(pid_t pid) { KeptChildren().insert(pid); }
+
+void ReleaseChild(pid_t pid) { KeptChildren().erase(pid); }
+
+std::vector<pid_t> ListChildren() {
+  std::vector<pid_t> children;
+  bool supported = true;
+  // Each thread has children of its own.
+  ForEachNumber("/proc/self/task", [&](const char* thread) {
+    const auto text = ReadProcFile(absl::StrCat("/proc/self/task/", thread, "/children"));
+    if (!text) {
+      supported = false;  // or the thread has just ended: the scan is right in any case
+      return;
+    }
+    std::istringstream numbers(*text);
+    for (pid_t pid; numbers >> pid;) children.push_back(pid);
+  });
+  if (!supported) children = internal::ListChildrenByScan();
+  std::erase_if(children, [](pid_t pid) { return KeptChildren().contains(pid); });
+  return children;
+}
+
+void ReapEndedChildren(const std::set<pid_t>& spared) {
+  for (const pid_t pid : ListChildren()) {
+    if (!spared.contains(pid)) Reap(pid);
+  }
+}
+
+std::vector<pid_t> EndChildren(const std::set<pid_t>& spared, std::chrono::microseconds limit) {
+  const Clock::time_point deadline = Clock::now() + limit;
+  for (bool last = false;; last = Clock::now() >= deadline) {
+    std::vector<pid_t> left = ListChildren();
+    std::erase_if(left, [&](pid_t pid) { return spared.contains(pid); });
+    // What dies hands its children up to us: only a look that finds nobody is the end.
+    if (left.empty() || last) return left;
+    for (const pid_t pid : left) Kill(pid, spared);
+    AwaitEnd(left.front());
+    for (const pid_t pid : left) Reap(pid);
+  }
+}
+
+namespace internal {
+
+std::vector<pid_t> ListChildrenByScan() {
+  std::vector<pid_t> children;
+  ForEachNumber("/proc", [&](const char* pid) {
+    const auto stat = ReadProcFile(absl::StrCat("/proc/", pid, "/stat"));
+    if (stat && ParentFromStat(*stat) == ::getpid()) children.push_back(std::atoi(pid));
+  });
+  return children;
+}
+
+pid_t ParentFromStat(const std::string& stat) {
+  // "PID (name) STATE PARENT ...": the name's end is the last parenthesis.
+  const std::size_t name_end = stat.rfind(") ");
+  if (name_end == std::string::npos || stat.size() < name_end + 5) return -1;
+  return std::atoi(stat.c_str() + name_end + 4);
+}
+
+}  // namespace internal
+}  // namespace ddprun

@@ -1,0 +1,217 @@
+#include "launcher/os/process/guardian.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "launcher/os/check.h"
+#include "launcher/os/process/child_reaper.h"
+#include "launcher/os/process/fence_timer.h"
+#include "launcher/os/process/guardian_protocol.h"
+#include "launcher/os/process/posix_process_runner.h"
+#include "launcher/os/process/process_title.h"
+
+namespace ddprun {
+namespace {
+
+using guardian::Reply;
+using guardian::Request;
+
+// After the agent's death: what is there longer than this cannot be ended by us.
+constexpr std::chrono::seconds kEndLimit{2};
+
+// Leaves 2 and those of `keep` open, which are at least 3; 0 and 1 become /dev/null, so that a pipe
+// behind the agent's stdout sees its end when the workers' are gone, and no terminal is read.
+void CloseDescriptorsBut(const std::set<int>& keep) {
+  const bool has_stderr = ::fcntl(2, F_GETFD) >= 0;
+  const int opened = CheckSyscall(::open("/dev/null", O_RDWR | O_CLOEXEC), "open /dev/null");
+  const int null = ::fcntl(opened, F_DUPFD_CLOEXEC, 3);  // the first may be 0, 1 or 2 itself
+  ::dup2(null, 0);
+  ::dup2(null, 1);
+  if (!has_stderr) ::dup2(null, 2);
+  const auto close_range = [](unsigned first, unsigned last) {
+    if (first > last || ::syscall(SYS_close_range, first, last, 0U) == 0) return;
+    const auto end = std::min<long>(last, ::sysconf(_SC_OPEN_MAX));
+    for (long fd = first; fd <= end; ++fd) ::close(static_cast<int>(fd));
+  };
+  unsigned from = 3;
+  for (const int fd : keep) {
+    close_range(from, static_cast<unsigned>(fd) - 1);
+    from = static_cast<unsigned>(fd) + 1;
+  }
+  close_range(from, ~0U);
+}
+
+// Nobody waits for the reader of our stderr: where it does not read, the text is lost.
+void TryToSay(const std::string& text) {
+  pollfd writable{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&writable, 1, 0) != 1 || (writable.revents & POLLOUT) == 0) return;
+  [[maybe_unused]] const ssize_t size = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+class Guardian {
+ public:
+  Guardian(UniqueFd socket, FenceTimer fence, pid_t agent)
+      : socket_(std::move(socket)), agent_(agent), fence_(std::move(fence)) {
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    child_signals_.reset(
+        CheckSyscall(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd"));
+  }
+
+  // Returns when the agent is gone without a word.
+  void Serve() {
+    pollfd watched[3] = {
+        {socket_.get(), POLLIN, 0}, {child_signals_.get(), POLLIN, 0}, {fence_.fd(), POLLIN, 0}};
+    for (;;) {
+      if (::poll(watched, 3, -1) < 0 && errno != EINTR) DieWithErrno("poll");
+      if (watched[2].revents != 0 && fence_.Take()) EndWorkers();
+      if (watched[1].revents != 0) {
+        signalfd_siginfo info;
+        while (::read(child_signals_.get(), &info, sizeof(info)) > 0) continue;
+        ReapEndedChildren(workers_);
+      }
+      if (watched[0].revents == 0) continue;
+      absl::StatusOr<Request> request = guardian::ReceiveRequest(socket_.get());
+      if (!request.ok()) return;
+      const Reply reply = Answer(*request);
+      const bool sent = guardian::Send(socket_.get(), reply).ok();
+      if (request->type == Request::Type::kEnd) ::_exit(0);
+      if (!sent) return;
+    }
+  }
+
+  std::vector<pid_t> EndEverything(std::chrono::microseconds limit) {
+    for (const pid_t pid : workers_) runner_.SignalGroup(pid, SIGKILL).IgnoreError();
+    return EndChildren({}, limit);
+  }
+
+  // The fence was reached. The workers stay zombies, for the agent to ask about.
+  void EndWorkers() {
+    fenced_ = true;
+    if (workers_.empty()) return;
+    for (const pid_t pid : workers_) runner_.SignalGroup(pid, SIGKILL).IgnoreError();
+    TryToSay(absl::StrCat("ddprun: the agent (pid ", agent_,
+                          ") has not renewed its lease in time; its ", workers_.size(),
+                          " workers are killed\n"));
+    const auto deadline = std::chrono::steady_clock::now() + kEndLimit;
+    const auto left = [&] {
+      return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(
+                          deadline - std::chrono::steady_clock::now()),
+                      std::chrono::milliseconds(0));
+    };
+    // What they started becomes ours when they are gone.
+    for (const pid_t pid : workers_) {
+      const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+      pollfd ended{pidfd.get(), POLLIN, 0};
+      if (pidfd.valid()) ::poll(&ended, 1, static_cast<int>(left().count()));
+    }
+    EndChildren(workers_, left());
+  }
+
+  std::size_t worker_count() const { return workers_.size(); }
+  pid_t agent() const { return agent_; }
+
+ private:
+  Reply Answer(const Request& request) {
+    Reply reply;
+    switch (request.type) {
+      case Request::Type::kSpawn:
+        if (fence_.Take()) EndWorkers();
+        if (fenced_ && fence_.Pending()) fenced_ = false;
+        if (fenced_) {  // nothing runs after it, however briefly
+          reply.status = absl::DeadlineExceededError("the agent has not renewed its lease in time");
+          break;
+        }
+        if (auto process = runner_.Spawn(request.spawn); process.ok()) {
+          reply.process = *std::move(process);
+          workers_.insert(reply.process.pid);
+          // The fence was reached while it was started.
+          if (fence_.Take()) EndWorkers();
+          if (fenced_) runner_.SignalGroup(reply.process.pid, SIGKILL).IgnoreError();
+        } else {
+          reply.status = process.status();
+        }
+        break;
+      case Request::Type::kReap:
+        reply.status = Reap(request.pid, &reply.exit);
+        break;
+      case Request::Type::kDiscard:
+        if (workers_.erase(request.pid) == 0) break;
+        runner_.SignalGroup(request.pid, SIGKILL).IgnoreError();
+        break;
+      case Request::Type::kEndOrphans:
+        reply.left = EndChildren(workers_, request.limit);
+        break;
+      case Request::Type::kEnd:
+        reply.left = EndEverything(request.limit);
+        break;
+    }
+    return reply;
+  }
+
+  absl::Status Reap(pid_t pid, ExitStatus* exit) {
+    if (!workers_.contains(pid)) {
+      return absl::NotFoundError(absl::StrCat("process ", pid, " is no worker"));
+    }
+    const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (!pidfd.valid()) return absl::ErrnoToStatus(errno, "pidfd_open");
+    const absl::StatusOr<ExitStatus> status = runner_.Reap(pidfd.get());
+    if (!status.ok()) return status.status();
+    workers_.erase(pid);
+    *exit = *status;
+    return absl::OkStatus();
+  }
+
+  const UniqueFd socket_;
+  const pid_t agent_;
+  UniqueFd child_signals_;
+  FenceTimer fence_;     // the agent sets it
+  bool fenced_ = false;  // it was reached and not set anew
+  PosixProcessRunner runner_;
+  std::set<pid_t> workers_;  // started and not collected; the number of each is still its own
+};
+
+}  // namespace
+
+void RunGuardian(UniqueFd socket, int fence, pid_t agent, const GuardianOptions& options) {
+  // Ctrl-C and Ctrl-Z go to the terminal's foreground group, which is the agent's.
+  ::setpgid(0, 0);
+  BecomeSubreaper();
+  ::prctl(PR_SET_NAME, "ddprun-guardian", 0, 0, 0);
+  SetProcessTitle(absl::StrCat("ddprun-guardian of ", agent));
+  const int fd = CheckSyscall(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 3), "fcntl(F_DUPFD)");
+  socket.reset();
+  const int timer = CheckSyscall(::fcntl(fence, F_DUPFD_CLOEXEC, 3), "fcntl(F_DUPFD)");
+  CloseDescriptorsBut({fd, timer});
+
+  Guardian guardian(UniqueFd(fd), FenceTimer(UniqueFd(timer)), agent);
+  guardian.Serve();
+
+  const std::size_t workers = guardian.worker_count();
+  const std::vector<pid_t> left = guardian.EndEverything(kEndLimit);
+  if (options.on_agent_killed) options.on_agent_killed(left);
+  TryToSay(absl::StrCat(
+      "ddprun: the agent (pid ", agent, ") was killed; ",
+      left.empty()
+          ? absl::StrCat("its ", workers, " workers and what they started are ended")
+          : absl::StrCat("these processes could not be ended: ", absl::StrJoin(left, ", ")),
+      "\n"));
+  ::_exit(0);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,55 @@
+// What the agent and its guardian say to each other: one request, then its reply, over a pair of
+// connected Unix stream sockets. Internal to launcher/os: both ends are the same binary.
+//
+// A message is its length (8 bytes) and that many bytes of fields; the descriptors of a reply come
+// with its first byte (SCM_RIGHTS). A request may be megabytes long, and is read while it is
+// written, so none can get stuck.
+#ifndef DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_PROTOCOL_H_
+#define DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_PROTOCOL_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "launcher/os/process/process_runner.h"
+#include "rendezvous/core/exit_status.h"
+
+namespace ddprun::guardian {
+
+struct Request {
+  enum class Type : std::int64_t {
+    kSpawn,       // spawn → process
+    kReap,        // pid → exit
+    kDiscard,     // pid: kill the worker; nobody will ask for its end
+    kEndOrphans,  // limit → left
+    kEnd,         // limit → left; the guardian ends everything below it, and then itself
+  };
+  Type type = Type::kEnd;
+  SpawnRequest spawn;
+  pid_t pid = 0;
+  std::chrono::microseconds limit{};
+};
+
+struct Reply {
+  absl::Status status;
+  SpawnedProcess process;
+  ExitStatus exit;
+  std::vector<pid_t> left;
+};
+
+// Unavailable: the other end is gone. InvalidArgument: the bytes are no message (a bug).
+absl::Status Send(int socket, const Request& request);
+absl::Status Send(int socket, const Reply& reply);
+absl::StatusOr<Request> ReceiveRequest(int socket);
+// DeadlineExceeded: nothing came within `limit`; nullopt waits for ever. A reply whose descriptors
+// did not fit into this process (ulimit -n) has process.pid and no descriptors.
+absl::StatusOr<Reply> ReceiveReply(int socket, std::optional<std::chrono::milliseconds> limit);
+
+}  // namespace ddprun::guardian
+
+#endif  // DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_PROTOCOL_H_

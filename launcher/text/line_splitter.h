@@ -1,0 +1,71 @@
+// Cuts a stream of bytes into lines for the console. Pure; owned and called by one thread.
+//
+// Only '\n' ends a line; every other byte, NUL and invalid UTF-8 included, passes through. A line
+// longer than kMaxLineBytes comes in pieces, cut between UTF-8 characters where there are any.
+//
+// For a terminal, what stands on an unfinished line with carriage returns in it, a progress bar, is
+// handed out too, each time it changes; the line itself comes all the same when it ends.
+#ifndef DDPRUN_LAUNCHER_TEXT_LINE_SPLITTER_H_
+#define DDPRUN_LAUNCHER_TEXT_LINE_SPLITTER_H_
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+class LineSplitter {
+ public:
+  static constexpr std::size_t kMaxLineBytes = 64 << 10;
+
+  // Is given one or more lines, each with its '\n', or one piece without. Valid during the call.
+  using Sink = std::function<void(std::string_view lines)>;
+
+  // Is given what a terminal would show of the unfinished line, without carriage returns.
+  using BarSink = std::function<void(std::string_view text)>;
+
+  explicit LineSplitter(Sink sink, BarSink bar_sink = nullptr)
+      : sink_(std::move(sink)), bar_sink_(std::move(bar_sink)) {}
+
+  void Feed(std::string_view bytes);
+
+  // The stream has ended: hands out the half line that is left, if there is one.
+  void Finish();
+
+ private:
+  void FeedLines(std::string_view bytes);
+  void CutPieces();
+  void ShowBar();
+
+  const Sink sink_;
+  const BarSink bar_sink_;
+  std::string partial_;  // the beginning of a line, at most kMaxLineBytes
+};
+
+// The last lines of a stream, bounded in number and bytes. Pure; owned and called by one thread.
+class LineTail {
+ public:
+  static constexpr std::size_t kMaxLines = 20;
+  static constexpr std::size_t kMaxBytes = 8 << 10;
+
+  // Takes what LineSplitter hands out. Of a line with carriage returns it keeps what a terminal
+  // would. A line that alone is over kMaxBytes is cut at its end.
+  void Add(std::string_view lines);
+
+  // Oldest first, without newlines.
+  std::vector<std::string> Lines() const { return {lines_.begin(), lines_.end()}; }
+
+ private:
+  void AddLine(std::string_view line);
+
+  std::deque<std::string> lines_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_TEXT_LINE_SPLITTER_H_

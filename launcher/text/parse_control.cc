@@ -1,0 +1,163 @@
+#include "launcher/text/parse_control.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/failed_checkpoints.h"
+#include "rendezvous/core/limits.h"
+#include "worker/contract/control.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMaxQuotedBytes = 60;
+
+absl::Status Malformed(std::string line, const char* expected) {
+  const bool cut = line.size() > kMaxQuotedBytes;
+  if (cut) line.resize(kMaxQuotedBytes);
+  return absl::InvalidArgumentError(absl::StrCat("malformed control message \"",
+                                                 absl::CEscape(line), cut ? "...\"" : "\"",
+                                                 ": expected ", expected));
+}
+
+std::string ToText(const control::Line& line) {
+  return std::string(line.key).append("=").append(line.value);
+}
+
+absl::StatusOr<ControlMessage> ParseCheckpoint(const control::Line& line) {
+  const std::size_t space = line.value.find(' ');
+  const std::optional<std::int64_t> step = control::ParseNumber(line.value.substr(0, space));
+  if (!step || space == std::string_view::npos || space + 1 == line.value.size()) {
+    return Malformed(ToText(line), "CHECKPOINT=<step> <path>");
+  }
+  return CheckpointMsg{*step, std::string(line.value.substr(space + 1))};
+}
+
+// What may be shown on a terminal, cut between two characters.
+std::string Printable(std::string_view text, std::size_t max_bytes) {
+  if (text.size() > max_bytes) {
+    std::size_t end = max_bytes;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+    text = text.substr(0, end);
+  }
+  std::string printable(text);
+  for (char& c : printable) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  }
+  return printable;
+}
+
+absl::StatusOr<ControlMessage> ParseCheckpointFailed(const control::Line& line) {
+  const std::size_t space = line.value.find(' ');
+  const std::string_view rest =
+      space == std::string_view::npos ? std::string_view() : line.value.substr(space + 1);
+  const std::size_t second = rest.find(' ');
+  const std::optional<std::int64_t> step = control::ParseNumber(line.value.substr(0, space));
+  const std::optional<std::int64_t> failures = control::ParseNumber(rest.substr(0, second));
+  if (!step || !failures || *failures < 1 || *failures > kMaxCheckpointFailures) {
+    return Malformed(ToText(line), "CHECKPOINT_FAILED=<step> <number, 1 or more> <reason>");
+  }
+  return CheckpointFailedMsg{*step, *failures,
+                             second == std::string_view::npos
+                                 ? ""
+                                 : Printable(rest.substr(second + 1), kMaxFailureReasonBytes)};
+}
+
+// Takes the text up to the next space off `rest`, and the space.
+std::string_view NextWord(std::string_view* rest) {
+  const std::size_t space = rest->find(' ');
+  const std::string_view word = rest->substr(0, space);
+  rest->remove_prefix(space == std::string_view::npos ? rest->size() : space + 1);
+  return word;
+}
+
+absl::StatusOr<ControlMessage> ParseStraggler(const control::Line& line) {
+  std::string_view rest = line.value;
+  StragglerMsg message;
+  const std::optional<std::int64_t> rank = control::ParseNumber(NextWord(&rest));
+  message.ended = line.value.find(' ') == std::string_view::npos;
+  const std::optional<std::int64_t> time = control::ParseNumber(NextWord(&rest));
+  const std::optional<std::int64_t> others = control::ParseNumber(NextWord(&rest));
+  if (!rank || (!message.ended && (!time || !others || *others < 1 || rest.empty()))) {
+    return Malformed(ToText(line), "STRAGGLER=<rank> [<us> <us of others, 1 or more> <host>]");
+  }
+  message.rank = *rank;
+  if (message.ended) return message;
+  message.time = *time;
+  message.others = *others;
+  message.host = Printable(rest, kMaxHostBytes);
+  return message;
+}
+
+absl::StatusOr<ControlMessage> ParseError(const control::Line& line) {
+  const std::size_t space = line.value.find(' ');
+  const std::string_view kind = line.value.substr(0, space);
+  for (const std::string_view known : {control::kErrorUser, control::kErrorCollective,
+                                       control::kErrorBind, control::kErrorCheckpoint}) {
+    if (kind != known) continue;
+    const std::string_view text =
+        space == std::string_view::npos ? std::string_view() : line.value.substr(space + 1);
+    return ErrorMsg{std::string(kind), std::string(text)};
+  }
+  return Malformed(ToText(line), "ERROR=<user|collective|bind|checkpoint> <text>");
+}
+
+// nullopt: a key from the future.
+absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& line) {
+  const auto malformed = [&line](const char* expected) {
+    return Malformed(ToText(line), expected);
+  };
+  if (line.key.empty()) return Malformed(std::string(line.value), "KEY=VALUE");
+  if (line.key == control::kReady) {
+    if (line.value != "1") return malformed("READY=1");
+    return ReadyMsg{};
+  }
+  if (line.key == control::kBye) {
+    if (line.value != "1") return malformed("BYE=1");
+    return ByeMsg{};
+  }
+  if (line.key == control::kStep) {
+    const std::optional<std::int64_t> step = control::ParseNumber(line.value);
+    if (!step) return malformed("STEP=<number>, 0 or more");
+    return StepMsg{*step};
+  }
+  if (line.key == control::kSnapshot) {
+    const std::optional<std::int64_t> step = control::ParseNumber(line.value);
+    if (!step) return malformed("SNAPSHOT=<number>, 0 or more");
+    return SnapshotMsg{*step};
+  }
+  if (line.key == control::kPhase) {
+    if (line.value.empty() || line.value.size() > kMaxPhaseBytes) {
+      return malformed("PHASE=<name of 1 to 64 bytes>");
+    }
+    return PhaseMsg{std::string(line.value)};
+  }
+  if (line.key == control::kStandby) {
+    if (line.value != control::kAble && line.value != control::kWaiting) {
+      return malformed("STANDBY=<able|waiting>");
+    }
+    return StandbyMsg{line.value == control::kWaiting};
+  }
+  if (line.key == control::kCheckpoint) return ParseCheckpoint(line);
+  if (line.key == control::kCheckpointFailed) return ParseCheckpointFailed(line);
+  if (line.key == control::kStraggler) return ParseStraggler(line);
+  if (line.key == control::kError) return ParseError(line);
+  return std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ControlMessage>> ParseControl(std::string_view packet) {
+  std::vector<ControlMessage> messages;
+  while (const std::optional<control::Line> line = control::NextLine(&packet)) {
+    absl::StatusOr<std::optional<ControlMessage>> message = ParseLine(*line);
+    if (!message.ok()) return message.status();
+    if (message->has_value()) messages.push_back(**std::move(message));
+  }
+  return messages;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,74 @@
+// What a worker says over the control socket (worker/contract/control.h), as typed values.
+//
+// Pure: a packet in, messages or an error out; any thread.
+#ifndef DDPRUN_LAUNCHER_TEXT_PARSE_CONTROL_H_
+#define DDPRUN_LAUNCHER_TEXT_PARSE_CONTROL_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace ddprun {
+
+struct ReadyMsg {};  // the process group is up
+
+struct StepMsg {
+  std::int64_t step = 0;  // finished
+};
+
+struct CheckpointMsg {
+  std::int64_t step = 0;
+  std::string path;  // durable
+};
+
+// That one is not on the disk, and the worker goes on.
+struct CheckpointFailedMsg {
+  std::int64_t step = 0;
+  std::int64_t failures = 0;  // so far, as the worker counts them: 1 to kMaxCheckpointFailures
+  std::string reason;         // no control characters, at most kMaxFailureReasonBytes; may be empty
+};
+
+struct SnapshotMsg {
+  std::int64_t step = 0;  // whole, in memory
+};
+
+struct PhaseMsg {
+  std::string name;
+};
+
+// A rank of the job, of any node, keeps the others waiting; or no longer.
+struct StragglerMsg {
+  std::int64_t rank = 0;
+  bool ended = false;       // else all that follows is set
+  std::int64_t time = 0;    // µs of each step that it computes on its own
+  std::int64_t others = 0;  // µs that others do; more than 0
+  std::string host;         // no control characters, at most 255 bytes
+};
+
+struct ErrorMsg {
+  std::string kind;  // one of control::kErrorUser, kErrorCollective, kErrorBind, kErrorCheckpoint
+  std::string text;  // may be empty
+};
+
+struct ByeMsg {};  // about to exit 0
+
+struct StandbyMsg {
+  bool waiting = false;  // else: it could be a standby
+};
+
+using ControlMessage =
+    std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg, SnapshotMsg, PhaseMsg,
+                 StragglerMsg, ErrorMsg, ByeMsg, StandbyMsg>;
+
+// The messages of one packet, in order. A key that this version does not know is skipped, so that a
+// newer worker library can talk to an older agent. InvalidArgument when the packet has a line
+// without KEY=, or a value that its key does not allow; nothing of such a packet is to be used.
+absl::StatusOr<std::vector<ControlMessage>> ParseControl(std::string_view packet);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_TEXT_PARSE_CONTROL_H_

@@ -1,0 +1,199 @@
+#include "launcher/text/status_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace ddprun {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kManyNodes = 20;  // more than that are not shown one by one
+
+std::string Count(std::int64_t count, const char* what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+std::string OrDash(const Json& value) {
+  return value.is_number() ? absl::StrCat(value.get<std::int64_t>()) : "-";
+}
+
+std::string Ranks(const Json& node) {
+  if (!node.at("first_rank").is_number()) return "-";
+  const auto first = node.at("first_rank").get<std::int64_t>();
+  const auto last = first + node.at("workers").get<std::int64_t>() - 1;
+  return first == last ? absl::StrCat(first) : absl::StrCat(first, "-", last);
+}
+
+// What a person may see on a terminal: names come from other machines.
+std::string Printable(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  }
+  return result;
+}
+
+std::string Text(const Json& value) { return Printable(value.get<std::string>()); }
+
+void AddNodes(const std::vector<const Json*>& nodes, std::string* out) {
+  std::vector<std::vector<std::string>> rows = {
+      {"NODE", "ADDRESS", "STATE", "NODE RANK", "RANKS", "STEP", "HEARD"}};
+  for (const Json* const node : nodes) {
+    rows.push_back({Text(node->at("host")), Text(node->at("address")), Text(node->at("state")),
+                    OrDash(node->at("node_rank")), Ranks(*node), OrDash(node->at("step")),
+                    absl::StrCat(Age(node->at("heard_ms_ago").get<double>()), " ago")});
+  }
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const auto& row : rows) {
+    std::string line = "  ";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      absl::StrAppend(&line, row[i]);
+      if (i + 1 < row.size()) line.append(widths[i] - row[i].size() + 2, ' ');
+    }
+    absl::StrAppend(out, line, "\n");
+  }
+}
+
+// What it is doing, and why.
+void AddState(const Json& job, bool over, std::string* out) {
+  absl::StrAppend(out, "job ", Text(job.at("job")), ": ");
+  if (over) {
+    absl::StrAppend(out, Text(job.at("outcome")), " (exit code ", job.at("exit_code").get<int>(),
+                    ")");
+  } else {
+    absl::StrAppend(out, Text(job.at("state")));
+  }
+  absl::StrAppend(out, ", ", over ? "" : "for ", Age(job.at("since_ms_ago").get<double>()),
+                  over ? " ago" : "", "; generation ", job.at("generation").get<int>());
+  if (job.at("epoch") != 0) absl::StrAppend(out, ", epoch ", job.at("epoch").get<std::int64_t>());
+  absl::StrAppend(out, "\n");
+  if (job.at("reason") != "") absl::StrAppend(out, "  ", Text(job.at("reason")), "\n");
+}
+
+// How many nodes, workers, steps and restarts, and what went wrong so far.
+void AddCounts(const Json& job, std::string* out) {
+  const Json& nodes = job.at("nodes");
+  const auto min_nodes = job.at("min_nodes").get<std::int64_t>();
+  const auto max_nodes = job.at("max_nodes").get<std::int64_t>();
+  const auto spares = static_cast<std::int64_t>(job.at("spares").size());
+  absl::StrAppend(
+      out, "  ", Count(static_cast<std::int64_t>(nodes.size()) - spares, "node"), " of ",
+      min_nodes == max_nodes ? absl::StrCat(max_nodes) : absl::StrCat(min_nodes, ":", max_nodes),
+      spares > 0 ? absl::StrCat(" and ", Count(spares, "spare")) : "", "; ",
+      Count(job.at("world_size").get<std::int64_t>(), "worker"), "; step ", OrDash(job.at("step")),
+      ", checkpoint ", OrDash(job.at("checkpoint")), "; ", job.at("restarts").get<std::int64_t>(),
+      " of ", Count(job.at("max_restarts").get<std::int64_t>(), "restart"), " used, ",
+      job.at("restarts_left").get<std::int64_t>(), " left\n");
+  if (const auto failed = job.at("failed_checkpoints").get<std::int64_t>(); failed > 0) {
+    const Json& last = job.at("last_failed_checkpoint");
+    absl::StrAppend(out, "  ", Count(failed, "checkpoint"), " failed, the last one at step ",
+                    last.at("step").get<std::int64_t>(), " on ", Text(last.at("host")), ": ",
+                    Text(last.at("reason")), "\n");
+  }
+  if (const Json& cause = job.at("last_root_cause"); !cause.is_null()) {
+    absl::StrAppend(out, "  last root cause, in generation ", cause.at("generation").get<int>(),
+                    ": ", Text(cause.at("description")), "\n");
+  }
+}
+
+// Each node; of many only those that are not like most, unless all are asked for.
+void AddNodeTable(const Json& nodes, bool all_nodes, std::string* out) {
+  std::vector<const Json*> shown;
+  std::map<std::string, std::int64_t> states;
+  for (const Json& node : nodes) ++states[Text(node.at("state"))];
+  const bool collapse = !all_nodes && nodes.size() > kManyNodes;
+  std::string common;  // the state of most
+  if (collapse) {
+    common = std::max_element(states.begin(), states.end(), [](const auto& a, const auto& b) {
+               return a.second < b.second;
+             })->first;
+  }
+  std::int64_t hidden = 0;
+  for (const Json& node : nodes) {
+    if (collapse && (Text(node.at("state")) == common || shown.size() == kManyNodes)) {
+      ++hidden;
+    } else {
+      shown.push_back(&node);
+    }
+  }
+  if (!shown.empty()) AddNodes(shown, out);
+  if (hidden > 0) {
+    std::vector<std::string> counts;
+    for (const auto& [state, count] : states) counts.push_back(absl::StrCat(count, " ", state));
+    absl::StrAppend(out, "  ", shown.empty() ? "" : "and ", Count(hidden, "node"),
+                    shown.empty() ? "" : " more", " (of all: ", absl::StrJoin(counts, ", "),
+                    "); -v shows each\n");
+  }
+}
+
+void AddJob(const Json& job, bool all_nodes, std::string* out) {
+  const bool over = !job.at("outcome").is_null();
+  AddState(job, over, out);
+  AddCounts(job, out);
+  // Where it ran is history.
+  if (!over || all_nodes) AddNodeTable(job.at("nodes"), all_nodes, out);
+}
+
+std::string Render(const Json& json, const StatusTableOptions& options) {
+  const Json& jobs = json.at("jobs");
+  std::string out =
+      absl::StrCat("rendezvous ", options.endpoint, ": version ", Text(json.at("version")), ", up ",
+                   Age(json.at("uptime_ms").get<double>()), ", ",
+                   Count(json.at("sessions").get<std::int64_t>(), "session"), ", ",
+                   Count(static_cast<std::int64_t>(jobs.size()), "job"), "\n");
+  if (const Json& refused = json.at("refused"); !refused.empty()) {
+    std::vector<std::string> counts;
+    for (const auto& [reason, count] : refused.items()) {
+      counts.push_back(absl::StrCat(count.get<std::int64_t>(), " ", Printable(reason)));
+    }
+    absl::StrAppend(&out, "refused since its start: ", absl::StrJoin(counts, ", "), "\n");
+  }
+  if (const auto dropped = json.at("event_lines_dropped").get<std::int64_t>(); dropped > 0) {
+    absl::StrAppend(&out, "its event file lacks ", Count(dropped, "line"),
+                    " that the disk did not take\n");
+  }
+  for (const Json& job : jobs) {
+    absl::StrAppend(&out, "\n");
+    AddJob(job, options.all_nodes, &out);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string Age(double milliseconds) {
+  if (milliseconds < 10'000) return absl::StrFormat("%.1f s", std::max(0.0, milliseconds) / 1000);
+  const auto seconds = static_cast<std::int64_t>(std::llround(milliseconds / 1000));
+  const std::int64_t minutes = seconds / 60;
+  const std::int64_t hours = minutes / 60;
+  if (minutes == 0) return absl::StrCat(seconds, " s");
+  if (hours == 0) return absl::StrCat(minutes, " min ", seconds % 60, " s");
+  if (hours < 24) return absl::StrCat(hours, " h ", minutes % 60, " min");
+  return absl::StrCat(hours / 24, " d ", hours % 24, " h");
+}
+
+absl::StatusOr<std::string> StatusTable(const std::string& json,
+                                        const StatusTableOptions& options) {
+  try {
+    return Render(Json::parse(json), options);
+  } catch (const std::exception& error) {  // nlohmann's, for a rendezvous of another version
+    return absl::InternalError(
+        absl::StrCat("the rendezvous at ", options.endpoint,
+                     " answered something that is no status: ", error.what()));
+  }
+}
+
+}  // namespace ddprun

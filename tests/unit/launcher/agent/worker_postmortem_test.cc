@@ -1,0 +1,80 @@
+#include "launcher/agent/worker_postmortem.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/temp_dir.h"
+
+namespace ddprun {
+namespace worker_postmortem_test {
+
+TEST(ErrorFileTest, BothFormsOfTorchrunAreRead) {
+  EXPECT_EQ(ParseErrorFile(R"({"message": "out of cheese"})"), "out of cheese");
+  EXPECT_EQ(ParseErrorFile(R"({"message": {"message": "ValueError: loss is NaN",
+                               "extraInfo": {"py_callstack": "...", "timestamp": "1"}}})"),
+            "ValueError: loss is NaN");
+}
+
+TEST(ErrorFileTest, AnythingElseIsNoMessage) {
+  for (const char* text : {"", "{", "[]", "3", "{}", R"({"message": 3})", R"({"message": {}})",
+                           R"({"message": {"message": [1]}})", "\xff\xfe"}) {
+    EXPECT_EQ(ParseErrorFile(text), "") << text;
+  }
+  EXPECT_EQ(ErrorTextIn("/nowhere/error.json"), "");
+}
+
+TEST(ErrorFileTest, LongTextsBecomeOneBoundedLine) {
+  const std::string text = ParseErrorFile("{\"message\": \"a\\nb" + std::string(9000, 'x') + "\"}");
+  EXPECT_EQ(text.substr(0, 4), "a bx");
+  EXPECT_EQ(text.size(), 2000u);
+}
+
+class OomProbeTest : public testing::Test {
+ protected:
+  void Write(const std::string& name, const std::string& text) {
+    const std::string path = folder_ / name;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    std::ofstream(path) << text;
+  }
+  OomProbe Probe() { return OomProbe(folder_ / "cgroup", folder_ / "own", folder_ / "kmsg"); }
+
+  TempDir folder_;
+};
+
+TEST_F(OomProbeTest, AKillInTheCgroupSinceTheLastLookCounts) {
+  Write("own", "0::/job\n");
+  Write("cgroup/job/memory.events", "low 0\noom 4\noom_kill 3\noom_group_kill 0\n");
+  OomProbe probe = Probe();
+  EXPECT_FALSE(probe.WasKilled(10)) << "the three were before our time";
+  Write("cgroup/job/memory.events", "low 0\noom 5\noom_kill 4\noom_group_kill 0\n");
+  EXPECT_TRUE(probe.WasKilled(10));
+  EXPECT_FALSE(probe.WasKilled(11));
+}
+
+TEST_F(OomProbeTest, VersionOneOfCgroupsIsReadToo) {
+  Write("own", "7:cpu:/x\n5:memory:/job\n");
+  Write("cgroup/memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n");
+  OomProbe probe = Probe();
+  Write("cgroup/memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
+  EXPECT_TRUE(probe.WasKilled(10));
+}
+
+TEST_F(OomProbeTest, TheKernelLogNamesTheProcess) {
+  Write("kmsg", "3,1,1,-;Out of memory: Killed process 7 (old)\n");
+  OomProbe probe = Probe();
+  EXPECT_FALSE(probe.WasKilled(7)) << "an old record";
+  std::ofstream(folder_ / "kmsg", std::ios::app)
+      << "3,2,2,-;Out of memory: Killed process 4242 (train) total-vm:1kB\n";
+  EXPECT_TRUE(probe.WasKilled(4242));
+  EXPECT_FALSE(probe.WasKilled(42));
+}
+
+TEST_F(OomProbeTest, WithoutEitherSourceNothingIsClaimed) {
+  OomProbe probe = Probe();
+  EXPECT_FALSE(probe.WasKilled(1));
+}
+
+}  // namespace worker_postmortem_test
+}  // namespace ddprun

@@ -1,0 +1,228 @@
+#include "launcher/connection/persistent_rendezvous_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+namespace persistent_rendezvous_client_test {
+
+using testing::ElementsAre;
+
+constexpr std::chrono::seconds kHang{60};
+
+// What one attempt to connect did; it outlives the client that made it.
+struct Attempt {
+  Duration limit{};
+  TimePoint made_at;
+  std::vector<AgentMessage> sent;
+  bool closed = false;
+  RendezvousClient::Handler handler;
+  int place = 0;
+};
+
+class AttemptClient final : public RendezvousClient {
+ public:
+  explicit AttemptClient(std::shared_ptr<Attempt> attempt) : attempt_(std::move(attempt)) {}
+  void Open(Handler handler) override { attempt_->handler = std::move(handler); }
+  void Send(const Header&, const AgentMessage& message) override {
+    attempt_->sent.push_back(message);
+  }
+  void Close() override { attempt_->closed = true; }
+
+ private:
+  const std::shared_ptr<Attempt> attempt_;
+};
+
+class PersistentRendezvousClientTest : public testing::Test {
+ protected:
+  void Open() {
+    options_.make_client = [this](int place, Duration limit) {
+      attempts_.push_back(std::make_shared<Attempt>());
+      attempts_.back()->place = place;
+      attempts_.back()->limit = limit;
+      attempts_.back()->made_at = EventLoop::Clock::now();
+      loop_.Quit();
+      return std::make_unique<AttemptClient>(attempts_.back());
+    };
+    options_.ensure_running = [this](int place) {
+      ++ensured_;
+      if (ensured_ == wanted_ensured_) loop_.Quit();
+      return place == our_place_;
+    };
+    client_ = std::make_unique<PersistentRendezvousClient>(&loop_, options_);
+    client_->Open([this](RendezvousClient::Event event) {
+      if (std::holds_alternative<RendezvousClient::Opened>(event)) heard_.push_back("opened");
+      if (std::holds_alternative<RendezvousClient::Received>(event)) heard_.push_back("message");
+      if (const auto* lost = std::get_if<RendezvousClient::Lost>(&event)) {
+        heard_.push_back((lost->denied    ? "denied: "
+                          : lost->refused ? "refused: "
+                                          : "lost: ") +
+                         lost->reason);
+      }
+      loop_.Quit();
+    });
+    loop_.Run();  // returns at once: an attempt was made
+  }
+  // Waits until the next attempt or the next event for the agent.
+  void Run() {
+    const auto hang = loop_.AddTimer(EventLoop::Clock::now() + kHang, [this] {
+      ADD_FAILURE() << "nothing happens";
+      loop_.Quit();
+    });
+    loop_.Run();
+    loop_.CancelTimer(hang);
+  }
+  void Say(RendezvousClient::Event event) {
+    attempts_.back()->handler(std::move(event));
+    Run();
+  }
+  // Loses the session or the attempt, and waits for the next one.
+  void LoseAndRetry(bool refused = false) {
+    Say(RendezvousClient::Lost{"gone", refused, {}});
+    Run();
+  }
+
+  EventLoop loop_;
+  PersistentRendezvousClient::Options options_;
+  std::vector<std::shared_ptr<Attempt>> attempts_;
+  int ensured_ = 0;
+  int wanted_ensured_ = -1;
+  int our_place_ = -1;
+  std::vector<std::string> heard_;
+  std::unique_ptr<PersistentRendezvousClient> client_;
+};
+
+TEST_F(PersistentRendezvousClientTest, EverySessionAndEveryFailedAttemptIsTheAgentsToKnow) {
+  Open();
+  LoseAndRetry(/*refused=*/true);
+  Say(RendezvousClient::Opened{});
+  Say(RendezvousClient::Received{{}, Start{}});
+  LoseAndRetry();
+  Say(RendezvousClient::Opened{});
+  EXPECT_THAT(heard_, ElementsAre("refused: gone", "opened", "message", "lost: gone", "opened"));
+  ASSERT_EQ(attempts_.size(), 3u);
+  EXPECT_TRUE(attempts_[0]->closed);
+  EXPECT_TRUE(attempts_[1]->closed);
+  EXPECT_FALSE(attempts_[2]->closed);
+}
+
+TEST_F(PersistentRendezvousClientTest, EveryPlaceIsTriedUntilOneSpeaksAndItIsKept) {
+  options_.places = 3;
+  Open();
+  LoseAndRetry(/*refused=*/true);
+  LoseAndRetry();
+  LoseAndRetry();
+  LoseAndRetry();
+  Say(RendezvousClient::Opened{});
+  Say(RendezvousClient::Received{{}, Waiting{}});
+  LoseAndRetry();
+  LoseAndRetry(/*refused=*/true);
+  std::vector<int> places;
+  for (const auto& attempt : attempts_) places.push_back(attempt->place);
+  EXPECT_THAT(places, ElementsAre(0, 1, 2, 0, 1, 1, 1));
+}
+
+TEST_F(PersistentRendezvousClientTest, PlaceWhereItRunsAsOurChildIsWaitedFor) {
+  options_.places = 3;
+  our_place_ = 1;
+  Open();
+  LoseAndRetry();
+  LoseAndRetry(/*refused=*/true);
+  LoseAndRetry(/*refused=*/true);
+  EXPECT_EQ(attempts_.back()->place, 1);
+}
+
+TEST_F(PersistentRendezvousClientTest, OnlyWhoIsDeniedEverywhereIsDenied) {
+  options_.places = 2;
+  Open();
+  const auto past_patience = loop_.AddTimer(
+      EventLoop::Clock::now() + std::chrono::milliseconds(600), [this] { loop_.Quit(); });
+  loop_.Run();
+  loop_.CancelTimer(past_patience);
+  RendezvousClient::Lost denied{"no", false, {}};
+  denied.denied = true;
+  Say(denied);
+  Run();
+  Say(denied);
+  EXPECT_THAT(heard_, ElementsAre("lost: no", "denied: no"));
+}
+
+TEST_F(PersistentRendezvousClientTest, WhatIsSentWithoutASessionIsDropped) {
+  Open();
+  client_->Send({}, Join{});
+  EXPECT_TRUE(attempts_[0]->sent.empty());
+  Say(RendezvousClient::Opened{});
+  client_->Send({}, Prepared{});
+  LoseAndRetry();
+  client_->Send({}, Leave{});
+  Say(RendezvousClient::Opened{});
+  client_->Send({}, Join{});
+  EXPECT_THAT(attempts_[0]->sent, ElementsAre(AgentMessage(Prepared{})));
+  EXPECT_THAT(attempts_[1]->sent, ElementsAre(AgentMessage(Join{})));
+}
+
+TEST_F(PersistentRendezvousClientTest, AttemptsComeAtLeastAsOftenAsTheLongestBackoffSays) {
+  options_.timing.first_backoff = std::chrono::milliseconds(4);
+  options_.timing.longest_backoff = std::chrono::milliseconds(16);
+  Open();
+  std::vector<Duration> gaps;
+  for (int i = 0; i < 8; ++i) {
+    LoseAndRetry(/*refused=*/true);
+    gaps.push_back(attempts_.back()->made_at - attempts_[attempts_.size() - 2]->made_at);
+  }
+  EXPECT_GE(gaps[0], std::chrono::milliseconds(2)) << "half of the first";
+  for (std::size_t i = 3; i < gaps.size(); ++i) {
+    EXPECT_GE(gaps[i], std::chrono::milliseconds(8)) << "half of the longest";
+  }
+  EXPECT_EQ(std::set<Duration>(gaps.begin(), gaps.end()).size(), gaps.size()) << "jitter";
+}
+
+TEST_F(PersistentRendezvousClientTest, AttemptsAreLongAtFirstShortAfterASessionAndLongerInSilence) {
+  Open();
+  EXPECT_EQ(attempts_.back()->limit, std::chrono::seconds(10));
+  Say(RendezvousClient::Opened{});
+  Say(RendezvousClient::Received{{}, Start{}});
+  LoseAndRetry(/*refused=*/true);
+  EXPECT_EQ(attempts_.back()->limit, std::chrono::seconds(1));
+  LoseAndRetry(/*refused=*/true);
+  EXPECT_EQ(attempts_.back()->limit, std::chrono::seconds(1));
+  LoseAndRetry();
+  EXPECT_EQ(attempts_.back()->limit, std::chrono::seconds(2));
+}
+
+TEST_F(PersistentRendezvousClientTest, HasTheRendezvousRunAgainWhileNothingIsHeard) {
+  wanted_ensured_ = 3;
+  Open();
+  EXPECT_EQ(ensured_, 1) << "before the first attempt";
+  Run();
+  EXPECT_EQ(ensured_, 3);
+  EXPECT_EQ(attempts_.size(), 1u) << "an attempt that goes on is left alone";
+}
+
+TEST_F(PersistentRendezvousClientTest, HasTheRendezvousRunAgainWhenItIsGone) {
+  Open();
+  Say(RendezvousClient::Opened{});
+  Say(RendezvousClient::Received{{}, Start{}});
+  const int before = ensured_;
+  LoseAndRetry();
+  EXPECT_EQ(ensured_, before + 1);
+}
+
+TEST_F(PersistentRendezvousClientTest, NothingIsHeardAfterClose) {
+  Open();
+  client_->Close();
+  EXPECT_TRUE(attempts_[0]->closed);
+  attempts_[0]->handler(RendezvousClient::Lost{"late"});
+  loop_.Post([this] { loop_.Quit(); });
+  Run();
+  EXPECT_TRUE(heard_.empty());
+}
+
+}  // namespace persistent_rendezvous_client_test
+}  // namespace ddprun

@@ -1,0 +1,115 @@
+#include "launcher/text/status_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/json/status_json.h"
+
+namespace ddprun {
+namespace status_table_test {
+
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+JobStatus RunningJob(int nodes) {
+  JobStatus job;
+  job.job = "train";
+  job.generation = Generation{2};
+  job.state = RoundState::kRunning;
+  job.since = seconds(3700);
+  job.spec.min_nodes = 2;
+  job.spec.max_nodes = nodes;
+  job.spec.max_restarts = 3;
+  job.restarts_used = 1;
+  job.restarts_left = 2;
+  job.world_size = 8 * nodes;
+  job.step = 120;
+  for (int i = 0; i < nodes; ++i) {
+    job.nodes.push_back({absl::StrCat("n", i), absl::StrCat("10.0.0.", i), "running", NodeRank{i},
+                         Rank{8 * i}, 8, seconds(0), 120});
+  }
+  return job;
+}
+
+std::string TableOf(const JobStatus& job, bool all_nodes = false) {
+  DaemonStatus daemon;
+  daemon.version = "1.2";
+  const auto table = StatusTable(StatusToJson(daemon, {job}, 0), {"head:29400", all_nodes});
+  EXPECT_TRUE(table.ok()) << table.status();
+  return table.value_or("");
+}
+
+TEST(StatusTableTest, AJobIsABlock) {
+  JobStatus job = RunningJob(2);
+  job.nodes.push_back({"n9", "10.0.0.9", "spare", NodeRank{-1}, Rank{0}, 8, seconds(2), {}});
+  job.nodes.back().spare = true;
+  EXPECT_EQ(TableOf(job),
+            "rendezvous head:29400: version 1.2, up 0.0 s, 0 sessions, 1 job\n"
+            "\n"
+            "job train: Running, for 1 h 1 min; generation 2\n"
+            "  2 nodes of 2 and 1 spare; 16 workers; step 120, checkpoint -; 1 of 3 restarts used, "
+            "2 left\n"
+            "  NODE  ADDRESS   STATE    NODE RANK  RANKS  STEP  HEARD\n"
+            "  n0    10.0.0.0  running  0          0-7    120   0.0 s ago\n"
+            "  n1    10.0.0.1  running  1          8-15   120   0.0 s ago\n"
+            "  n9    10.0.0.9  spare    -          -      -     2.0 s ago\n");
+}
+
+TEST(StatusTableTest, OfManyNodesThoseAreShownThatAreNotLikeMost) {
+  JobStatus job = RunningJob(500);
+  job.nodes[77].state = "lost contact: running";
+  const std::string text = TableOf(job);
+  EXPECT_THAT(text, HasSubstr("  n77   10.0.0.77  lost contact: running  77"));
+  EXPECT_THAT(text, Not(HasSubstr("  n76 ")));
+  EXPECT_THAT(text, HasSubstr("and 499 nodes more (of all: 1 lost contact: running, 499 running)"));
+  EXPECT_THAT(TableOf(job, true), HasSubstr("  n76 "));
+}
+
+TEST(StatusTableTest, AJobThatIsOverSaysHow) {
+  JobStatus job = RunningJob(2);
+  job.state = RoundState::kFailed;
+  job.reason = "stopped by an operator";
+  job.finished = Finished{Outcome::kLeft, 143, job.reason, 1, {}, {}};
+  const std::string text = TableOf(job);
+  EXPECT_THAT(text, HasSubstr("job train: left (exit code 143), 1 h 1 min ago; generation 2\n"
+                              "  stopped by an operator\n"));
+  EXPECT_THAT(text, Not(HasSubstr("NODE")));
+}
+
+TEST(StatusTableTest, FailedCheckpointsAreSaidWhereThereAreAny) {
+  JobStatus job = RunningJob(2);
+  EXPECT_THAT(TableOf(job), Not(HasSubstr("failed")));
+  job.failed_checkpoints = {1, 120, "disk full", "n1"};
+  EXPECT_THAT(TableOf(job),
+              HasSubstr("\n  1 checkpoint failed, the last one at step 120 on n1: disk full\n"));
+  job.failed_checkpoints = {12, 120, "disk\x1b[2J full", "n1"};
+  EXPECT_THAT(TableOf(job), HasSubstr("12 checkpoints failed, the last one at step 120 on n1: "
+                                      "disk?[2J full\n"));
+}
+
+TEST(StatusTableTest, ANameCannotWriteToTheTerminal) {
+  JobStatus job = RunningJob(1);
+  job.nodes[0].host = "n\x1b[2J";
+  EXPECT_THAT(TableOf(job), HasSubstr("n?[2J"));
+}
+
+TEST(StatusTableTest, WhatIsNoStatusIsAnError) {
+  EXPECT_EQ(StatusTable("[]", {"h:1"}).status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(StatusTable("{", {"h:1"}).status().code(), absl::StatusCode::kInternal);
+}
+
+TEST(AgeTest, HasTheTwoLargestUnits) {
+  EXPECT_EQ(Age(400), "0.4 s");
+  EXPECT_EQ(Age(45'000), "45 s");
+  EXPECT_EQ(Age(150'000), "2 min 30 s");
+  EXPECT_EQ(Age(2 * 3'600'000.0 + 780'000), "2 h 13 min");
+  EXPECT_EQ(Age(76 * 3'600'000.0), "3 d 4 h");
+}
+
+}  // namespace status_table_test
+}  // namespace ddprun
