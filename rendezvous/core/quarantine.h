@@ -50,8 +50,8 @@ class Quarantine {
     TimePoint at;
   };
 
-  const int limit_;
-  const Duration window_;
+  int limit_;
+  Duration window_;
   std::deque<Dated> blames_;  // oldest first
   std::vector<std::string> hosts_;
 };

@@ -9,6 +9,10 @@
 
 namespace ddprun {
 
+RestartPolicy PolicyOf(const JobSpec& spec) {
+  return {spec.max_restarts, spec.restart_window, spec.never_restart_on};
+}
+
 RestartGovernor::RestartGovernor(RestartPolicy policy, std::uint64_t seed)
     : policy_(std::move(policy)), random_state_(seed) {}
 

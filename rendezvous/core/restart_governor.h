@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rendezvous/core/job_record.h"
+#include "rendezvous/core/job_spec.h"
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/types.h"
 
@@ -22,6 +23,7 @@ struct RestartPolicy {
   std::optional<Duration> window;  // max_restarts counts those this recent; nullopt: all
   std::vector<int> never_on;       // a worker's exit codes that end the job at once
 };
+RestartPolicy PolicyOf(const JobSpec& spec);
 
 class RestartGovernor {
  public:
@@ -68,7 +70,7 @@ class RestartGovernor {
   Duration NextDelay();
   std::uint64_t NextRandom();
 
-  const RestartPolicy policy_;
+  RestartPolicy policy_;
   std::uint64_t random_state_;
   int restarts_used_ = 0;
   std::deque<TimePoint> recent_;  // restarts within the window

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "rendezvous/core/admission.h"
 #include "rendezvous/core/check.h"
 #include "rendezvous/core/exit_codes.h"
@@ -23,10 +24,6 @@ std::uint64_t Seed(const std::string& job, std::uint32_t epoch) {
   return hash;
 }
 
-RestartPolicy PolicyOf(const JobSpec& spec) {
-  return {spec.max_restarts, spec.restart_window, spec.never_restart_on};
-}
-
 std::string WhyRankIsTaken(NodeRank rank, const std::string& by) {
   return absl::StrCat("node rank ", rank.value, " is taken by ", by,
                       ": give every node a --node-rank of its own");
@@ -41,63 +38,7 @@ bool IsAboutTheAgent(const AgentMessage& message) {
 }  // namespace
 
 Round::Round(std::string job, std::uint32_t epoch, RoundOptions options)
-    : job_(std::move(job)), epoch_(epoch), options_(options) {}
-
-Round::Round(std::string job, const JobRecord& record, TimePoint now, RoundOptions options)
-    : job_(std::move(job)),
-      epoch_(record.epoch),
-      options_(options),
-      state_(RoundState::kRunning),
-      state_since_(now),
-      spec_(record.spec),
-      generation_(record.generation),
-      master_addr_(record.master_addr),
-      master_port_(record.master_port),
-      incidents_(record.generation),
-      started_at_(now),
-      causes_(record.causes),
-      reports_checkpoints_(record.reports_checkpoints),
-      checkpoint_(record.checkpoint),
-      told_of_states_(record.restore.has_value()),
-      timeline_(record.timeline),
-      restore_(record.restore),
-      failures_(record.failed_checkpoints),
-      finished_(record.finished) {
-  if (restore_) timeline_.Resume({epoch_, generation_, restore_->step()});
-  governor_.emplace(PolicyOf(*spec_), record.governor, now);
-  quarantine_.emplace(spec_->quarantine, spec_->quarantine_window, record.quarantine, now);
-  // The workers may have been told to start: it is treated as if they were, and whoever was not is
-  // told when he comes back.
-  for (const NodeRecord& member : record.members) {
-    Node node;
-    node.incarnation = member.incarnation;
-    node.spec = member.spec;
-    node.offered_port = member.offered_port;
-    node.rank = member.rank;
-    node.first_rank = member.first_rank;
-    node.phase = Phase::kStarted;
-    node.suspect = true;
-    node.dismissed = member.dismissed;
-    tally_.world_size += member.spec.worker_count;
-    roster_.RestoreMember(std::move(node), now);
-  }
-  if (record.plan) {
-    plan_ = Plan{.stop = record.plan->stop,
-                 .save = record.plan->save,
-                 .saved = record.plan->saved,
-                 .preempted = record.plan->preempted,
-                 .reason = record.plan->reason};
-  }
-  if (finished_) {
-    state_ =
-        finished_->outcome == Outcome::kSucceeded ? RoundState::kSucceeded : RoundState::kFailed;
-  } else if (record.members.empty()) {  // recorded before a first forming, or all are lost
-    state_ = RoundState::kGathering;
-    deadline_ = now + spec_->join_timeout;
-    // Workers of the epoch before may live as long as any that this rendezvous has not heard of.
-    if (options_.leases) hold_until_ = now + spec_->lease;
-  }
-}
+    : job_(std::move(job)), options_(options), life_(epoch) {}
 
 std::vector<Round::Action> Round::Step(const Event& event, TimePoint now) {
   actions_.clear();
@@ -117,12 +58,12 @@ std::vector<Round::Action> Round::Step(const Event& event, TimePoint now) {
 
 // An agent that was in a generation comes back to the job that it knows, if it was not requeued.
 bool Round::BeginsAnother(const Header& header, const Join& join) {
-  if (!finished_ || header.epoch < epoch_ || Knows(header.incarnation)) return false;
+  if (!finished_ || header.epoch < life_.epoch || Knows(header.incarnation)) return false;
   // A spare that was cut off must not begin anew what was finished without it; nor one that came
   // too late, of a job that Slurm has started once.
   const bool once = join.job.all_nodes > 0;
   const bool was_here = once || join.returning || header.generation.value >= 0;
-  return !was_here || header.epoch > epoch_;
+  return !was_here || header.epoch > life_.epoch;
 }
 
 // ---- messages ----
@@ -134,16 +75,16 @@ void Round::OnReceived(const Received& received) {
     Reply(header, Refused{absl::StrCat("this is job ", job_, ", not ", header.job)});
     return;
   }
-  if (header.epoch < epoch_) {
+  if (header.epoch < life_.epoch) {
     Reply(header, Refused{absl::StrCat("epoch ", header.epoch, " of job ", job_,
-                                       " is over: it was started again, as epoch ", epoch_)});
+                                       " is over: it was started again, as epoch ", life_.epoch)});
     return;
   }
   if (finished_) {
     OnReceivedAfterTheEnd(received);
     return;
   }
-  if (header.epoch > epoch_) {
+  if (header.epoch > life_.epoch) {
     if (join == nullptr) return;
     Supersede(header.epoch);
   }
@@ -170,7 +111,7 @@ void Round::OnReceivedAfterTheEnd(const Received& received) {
   const auto* const join = std::get_if<Join>(&received.message);
   const bool known = Knows(header.incarnation);
   const bool late = join != nullptr && join->job.all_nodes > 0 && !known;
-  if (late) ++met_;
+  if (late) ++life_.agents_joined;
   const bool missed = join != nullptr
                           ? late || known || header.generation.value >= 0 || join->returning
                           : std::holds_alternative<Heartbeat>(received.message) && !known;
@@ -183,7 +124,7 @@ void Round::OnMemberMessage(Node& node, const Received& received) {
     TellOfFence(node, header, *drained);
   }
   // A message of another generation crossed ours on the way and means nothing any more.
-  if (header.generation != generation_ && !IsAboutTheAgent(received.message)) return;
+  if (header.generation != generation_.number && !IsAboutTheAgent(received.message)) return;
   std::visit(
       Overloaded{
           [](const Join&) {},  // handled above
@@ -209,8 +150,9 @@ void Round::OnJoin(const Header& header, const Join& join) {
     OnRejoin(*known, header, join);
     return;
   }
-  if (spec_ && roster_.empty() && !WhyJobDiffers(*spec_, join.job).empty()) {
-    Supersede(epoch_);  // nobody of it is left, and somebody began it anew, with other settings
+  if (life_.spec && roster_.empty() && !WhyJobDiffers(*life_.spec, join.job).empty()) {
+    Supersede(
+        life_.epoch);  // nobody of it is left, and somebody began it anew, with other settings
   }
   if (const std::string why = WhyJoinIsRefused(join); !why.empty()) {
     Reply(header, Refused{why});
@@ -221,20 +163,20 @@ void Round::OnJoin(const Header& header, const Join& join) {
                                        header.generation.value, ", and no job gets there")});
     return;
   }
-  if (!spec_) Begin(join.job);
+  if (!life_.spec) Begin(join.job);
   if (!join.unfit.empty()) {
     OnUnfit(header, join);
     return;
   }
   const bool was_here = join.returning || header.generation.value >= 0;
-  if (was_here && generation_.value < 0 && options_.leases && gathering() &&
-      now_ < begun_at_ + spec_->lease) {
+  if (was_here && generation_.number.value < 0 && options_.leases && gathering() &&
+      now_ < life_.begun_at + life_.spec->lease) {
     // There was a rendezvous before this one, and it left no record. Whoever has not come back may
     // have workers for as long as their lease lasts.
-    hold_until_ = std::max(hold_until_.value_or(now_), begun_at_ + spec_->lease);
+    hold_until_ = std::max(hold_until_.value_or(now_), life_.begun_at + life_.spec->lease);
     if (state_ == RoundState::kLastCall) Gather();
   }
-  floor_ = std::max(floor_, header.generation);
+  highest_claimed_ = std::max(highest_claimed_, header.generation);
   if (join.workers_running) {
     // Of a generation that this rendezvous never knew, or has given up.
     Reply(header, Fenced{"the rendezvous does not count on this agent's workers"});
@@ -246,7 +188,7 @@ void Round::OnJoin(const Header& header, const Join& join) {
   node.offered_port = join.offered_port;
   TakeStates(node, join.states);
   const Node& added = roster_.Add(std::move(node), now_);
-  ++met_;
+  ++life_.agents_joined;
   Tell(
       {.kind = JobEvent::Kind::kJoined, .host = join.node.host, .workers = join.node.worker_count});
   TakeFailures(added, join.failed_checkpoints);
@@ -254,12 +196,13 @@ void Round::OnJoin(const Header& header, const Join& join) {
 }
 
 void Round::Begin(const JobSpec& spec) {
-  spec_ = spec;
-  begun_at_ = now_;
-  governor_.emplace(PolicyOf(*spec_), Seed(job_, epoch_));
-  quarantine_.emplace(spec_->quarantine, spec_->quarantine_window);
+  life_.spec = spec;
+  life_.begun_at = now_;
+  life_.governor.emplace(PolicyOf(*life_.spec), Seed(job_, life_.epoch));
+  life_.quarantine.emplace(life_.spec->quarantine, life_.spec->quarantine_window);
   Gather();
-  if (epoch_ > 0 || floor_.value >= 0) Keep();  // so that no earlier one ever comes back
+  if (life_.epoch > 0 || highest_claimed_.value >= 0)
+    Keep();  // so that no earlier one ever comes back
 }
 
 // Tells a node that has joined what it waits for.
@@ -269,21 +212,21 @@ void Round::Welcome(const Node& added) {
     Say(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers"));
     return;
   }
-  const bool room =
-      !(running() || state_ == RoundState::kForming) || roster_.member_count() < spec_->max_nodes;
+  const bool room = !(running() || state_ == RoundState::kForming) ||
+                    roster_.member_count() < life_.spec->max_nodes;
   std::string waiting =
       added.second
           ? absl::StrCat("node rank ", spec.requested_rank->value,
                          " is another node's, which has lost contact; this one takes its place if "
                          "it does not come back")
       : state_ == RoundState::kBackoff
-          ? WhyItWaits()
+          ? WhyItWaits(View())
           : absl::StrCat(room ? "the job runs; this node is taken in "
                               : "the job has its nodes and runs; this one waits as "
                                 "a spare, and takes the place of one that is lost",
-                         !room                               ? ""
-                         : running() && reports_checkpoints_ ? "after its next checkpoint"
-                                                             : "when its group forms anew");
+                         !room                                    ? ""
+                         : running() && life_.reports_checkpoints ? "after its next checkpoint"
+                                                                  : "when its group forms anew");
   Say(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers: ", waiting));
   SendTo(added, Waiting{std::move(waiting)});
 }
@@ -295,10 +238,10 @@ void Round::OnUnfit(const Header& header, const Join& join) {
   Say(why);
   Tell({.kind = JobEvent::Kind::kLeft, .host = host, .reason = join.unfit});
   NoteLost(host, join.unfit);
-  if (spec_->all_nodes > 0 && quarantine_->LeaveOut(host)) {
-    ++met_;
-    unfit_host_ = host;
-    why_unfit_ = absl::StrCat("it is not fit (", join.unfit, ")");
+  if (life_.spec->all_nodes > 0 && life_.quarantine->LeaveOut(host)) {
+    ++life_.agents_joined;
+    life_.absences.unfit_host = host;
+    life_.absences.why_unfit = absl::StrCat("it is not fit (", join.unfit, ")");
     Keep();
   }
   Reply(header, Finished{Outcome::kLeft,
@@ -307,15 +250,15 @@ void Round::OnUnfit(const Header& header, const Join& join) {
                          restarts_used(),
                          {},
                          {},
-                         failures_.total(),
+                         life_.failures.total(),
                          LeftOut()});
 }
 
 std::string Round::WhyJoinIsRefused(const Join& join) const {
   if (std::string why = WhyMalformed(join); !why.empty()) return why;
-  if (!spec_) return "";
-  if (std::string why = WhyJobDiffers(*spec_, join.job); !why.empty()) return why;
-  if (join.unfit.empty() && quarantine_->LeavesOut(join.node.host)) {
+  if (!life_.spec) return "";
+  if (std::string why = WhyJobDiffers(*life_.spec, join.job); !why.empty()) return why;
+  if (join.unfit.empty() && life_.quarantine->LeavesOut(join.node.host)) {
     return absl::StrCat(join.node.host, " is left out of job ", job_, ": ", WhyLeftOut());
   }
   if (roster_.size() >= options_.max_agents) {
@@ -333,9 +276,9 @@ std::string Round::WhyRankIsRefused(const NodeSpec& node) const {
                         ": give --node-rank on every node, or on none");
   }
   if (!wanted) return "";
-  if (wanted->value < 0 || wanted->value >= spec_->max_nodes) {
+  if (wanted->value < 0 || wanted->value >= life_.spec->max_nodes) {
     return absl::StrCat("--node-rank is ", wanted->value, ", and a job of ",
-                        Nodes(spec_->max_nodes), " has 0 to ", spec_->max_nodes - 1);
+                        Nodes(life_.spec->max_nodes), " has 0 to ", life_.spec->max_nodes - 1);
   }
   const Node* const holder = roster_.HolderOf(*wanted);
   return holder == nullptr ? "" : WhyRankIsTaken(*wanted, holder->spec.host);
@@ -357,12 +300,12 @@ void Round::OnRejoin(Node& node, const Header& header, const Join& join) {
   if (node.suspect) {
     for (Node* const second : roster_.Successors(node)) RefuseSecond(node, *second);
     roster_.SetSuspect(node, false);
-    incidents_.ClearSuspicion(node.incarnation);
+    generation_.incidents.ClearSuspicion(node.incarnation);
     Tell({.kind = JobEvent::Kind::kRejoined, .host = node.spec.host});
     Say(absl::StrCat(node.spec.host, " is back within its lease"));
   }
   TakeFailures(node, join.failed_checkpoints);
-  const bool here = header.generation == generation_;
+  const bool here = header.generation == generation_.number;
   if (join.workers_running && !here) {
     Reply(header, Fenced{"its workers are of a generation that is over"});
     return;
@@ -371,14 +314,16 @@ void Round::OnRejoin(Node& node, const Header& header, const Join& join) {
     node.offered_port = join.offered_port;
     return;
   }
-  if (header.generation > generation_) {
+  if (header.generation > generation_.number) {
     // The record that this rendezvous began with was older than the job: this generation is over.
-    floor_ = std::max(floor_, std::min(header.generation, Generation{kMaxClaimedGeneration}));
+    highest_claimed_ =
+        std::max(highest_claimed_, std::min(header.generation, Generation{kMaxClaimedGeneration}));
     roster_.SetPhase(node, Phase::kWaiting);
     node.offered_port = join.offered_port;
     if (running()) {
-      incidents_.AddNode(node.incarnation, RootCause::Kind::kNodeLost, node.spec.host, node.rank,
-                         "it had gone on to a later generation than is recorded");
+      generation_.incidents.AddNode(node.incarnation, RootCause::Kind::kNodeLost, node.spec.host,
+                                    node.rank,
+                                    "it had gone on to a later generation than is recorded");
     }
     return;
   }
@@ -397,7 +342,7 @@ void Round::OnRejoin(Node& node, const Header& header, const Join& join) {
       break;
     case RoundState::kDraining:
       if (here) {
-        SendTo(node, Stop{StateReason()});
+        SendTo(node, Stop{StateReason(View())});
       } else {
         roster_.SetPhase(node, Phase::kWaiting);  // none of its workers ever ran
       }
@@ -408,24 +353,24 @@ void Round::OnRejoin(Node& node, const Header& header, const Join& join) {
 }
 
 void Round::OnHeartbeat(Node& node, const Header& header, const Heartbeat& heartbeat) {
-  if (header.generation == generation_ && heartbeat.step) {
+  if (header.generation == generation_.number && heartbeat.step) {
     node.step = heartbeat.step;
-    made_step_ = true;
+    generation_.made_step = true;
   }
   // After Drained nothing changes: one that says otherwise is older, and late.
-  const bool may_change = header.generation == generation_ && node.phase == Phase::kStarted;
+  const bool may_change = header.generation == generation_.number && node.phase == Phase::kStarted;
   if (may_change && !heartbeat.states.empty()) TakeStates(node, heartbeat.states);
   TakeFailures(node, heartbeat.failed_checkpoints);
   Reply(header, HeartbeatAck{heartbeat.sent_at});
 }
 
 void Round::TakeFailures(const Node& node, const FailedCheckpoints& failed) {
-  if (failures_.Take(node.incarnation, node.spec.host, failed) == 0) return;
+  if (life_.failures.Take(node.incarnation, node.spec.host, failed) == 0) return;
   Tell({.kind = JobEvent::Kind::kCheckpointFailed,
         .host = node.spec.host,
         .reason = failed.last_reason,
         .step = failed.last_step,
-        .failed_checkpoints = failures_.total().count});
+        .failed_checkpoints = life_.failures.total().count});
 }
 
 void Round::OnPrepared(Node& node) {
@@ -442,32 +387,32 @@ void Round::OnWorkerExited(Node& node, const WorkerExited& exit) {
   if (!running() && state_ != RoundState::kDraining) return;
   if (node.phase != Phase::kStarted) return;  // drained before: its workers are accounted for
   if (!node.ended.insert(exit.local_rank).second) return;  // repeated on a new session
-  ++tally_.workers_ended;
+  ++generation_.tally.workers_ended;
   if (exit.step) {
-    made_step_ = true;
+    generation_.made_step = true;
     node.step = std::max(node.step, exit.step);
   }
   if (exit.status.ok()) {
     node.succeeded.insert(exit.local_rank);
-    ++tally_.workers_succeeded;
+    ++generation_.tally.workers_succeeded;
   }
-  if (planned_end_) return;  // it ends because all of them are to end
-  incidents_.AddExit(node.spec.host, node.rank, exit);
+  if (generation_.planned_end) return;  // it ends because all of them are to end
+  generation_.incidents.AddExit(node.spec.host, node.rank, exit);
   if (!exit.status.ok()) {
-    Say(Describe(WorkerFailure{node.spec.host, node.rank, generation_, exit}));
+    Say(Describe(WorkerFailure{node.spec.host, node.rank, generation_.number, exit}));
   }
 }
 
 void Round::OnCheckpointed(const Node& node, const Checkpointed& checkpointed) {
   if (!running() || node.phase != Phase::kStarted) return;
-  const bool first = !std::exchange(reports_checkpoints_, true);
-  checkpoint_ = checkpointed.step;
-  made_step_ = true;
+  const bool first = !std::exchange(life_.reports_checkpoints, true);
+  life_.checkpoint = checkpointed.step;
+  generation_.made_step = true;
   const bool saved = state_ == RoundState::kSaving;
-  if (saved) plan_->saved = true;
+  if (saved) life_.plan->saved = true;
   if (first || saved) Keep();
   if (saved) {
-    Tell({.kind = JobEvent::Kind::kCheckpointed, .host = node.spec.host, .step = checkpoint_});
+    Tell({.kind = JobEvent::Kind::kCheckpointed, .host = node.spec.host, .step = life_.checkpoint});
   } else {
     ConsiderGrowth();
   }
@@ -475,7 +420,7 @@ void Round::OnCheckpointed(const Node& node, const Checkpointed& checkpointed) {
 
 void Round::OnCannotSave(Node& node) {
   if (state_ == RoundState::kSaving && !std::exchange(node.cannot_save, true)) {
-    ++tally_.cannot_save;
+    ++generation_.tally.cannot_save;
   }
 }
 
@@ -484,18 +429,20 @@ void Round::OnDrained(Node& node, const Drained& drained) {
   TakeStates(node, drained.states);
   TakeFailures(node, drained.failed_checkpoints);
   if (drained.last_step) {
-    made_step_ = true;
+    generation_.made_step = true;
     node.step = std::max(node.step, drained.last_step);
   }
-  const bool failed_itself = incidents_.any() && node.ended.size() > node.succeeded.size();
-  if (drained.fenced_at_ms != 0 && !planned_end_) {
+  const bool failed_itself =
+      generation_.incidents.any() && node.ended.size() > node.succeeded.size();
+  if (drained.fenced_at_ms != 0 && !generation_.planned_end) {
     // Its lease has ended on its side alone: what its peers report may have been for want of it.
-    incidents_.AddNode(node.incarnation, RootCause::Kind::kNodeLost, node.spec.host, node.rank,
-                       "it was cut off from the rendezvous and ended its workers");
+    generation_.incidents.AddNode(node.incarnation, RootCause::Kind::kNodeLost, node.spec.host,
+                                  node.rank,
+                                  "it was cut off from the rendezvous and ended its workers");
   } else if (running() && !failed_itself) {
     // The rendezvous before this one had told it to stop, for a reason that others will repeat.
-    incidents_.AddFollower(node.incarnation, node.spec.host, node.rank,
-                           "it had ended its workers before it came back");
+    generation_.incidents.AddFollower(node.incarnation, node.spec.host, node.rank,
+                                      "it had ended its workers before it came back");
   }
   roster_.SetPhase(node, Phase::kWaiting);
   node.offered_port = drained.offered_port;
@@ -522,10 +469,10 @@ void Round::OnLeave(Node& node, const Leave& leave) {
   const std::string host = node.spec.host;
   const bool needed = node.member() && !node.done();
   Lose(node, HowLost::kLeft, leave.reason);
-  if (finished_ || !needed || roster_.size() >= spec_->min_nodes) return;
+  if (finished_ || !needed || roster_.size() >= life_.spec->min_nodes) return;
   Finish(leave.exit_code == kExitPreempted ? Outcome::kPreempted : Outcome::kLeft, leave.exit_code,
          absl::StrCat(host, " left (", leave.reason, ") and ", Nodes(roster_.size()),
-                      " of at least ", spec_->min_nodes, " remain"));
+                      " of at least ", life_.spec->min_nodes, " remain"));
 }
 
 void Round::OnStreamBroken(const StreamBroken& broken) {
@@ -537,11 +484,11 @@ void Round::OnStreamBroken(const StreamBroken& broken) {
   }
   roster_.SetSuspect(*node, true);
   if (running() && node->member() && !node->done()) {
-    incidents_.AddSuspicion(node->incarnation, node->spec.host, node->rank);
+    generation_.incidents.AddSuspicion(node->incarnation, node->spec.host, node->rank);
   }
   Tell({.kind = JobEvent::Kind::kDisconnected, .host = node->spec.host});
   Say(absl::StrCat("lost the connection to ", node->spec.host, "; it has ",
-                   Seconds(spec_->lease - (now_ - node->heard)), " to come back"));
+                   Seconds(life_.spec->lease - (now_ - node->heard)), " to come back"));
 }
 
 void Round::OnAgentGone(const AgentGone& gone) {
@@ -554,6 +501,31 @@ void Round::OnAgentGone(const AgentGone& gone) {
   } else {
     Lose(*node, HowLost::kKilled, "its agent was killed; its workers are gone");
   }
+}
+
+// ---- states ----
+
+void Round::TakeStates(Node& node, const std::vector<SavedState>& states) {
+  node.states = states;
+  if (node.states.size() > kMaxSavedStates) node.states.resize(kMaxSavedStates);
+  if (!states.empty()) life_.told_of_states = true;
+}
+
+std::optional<std::int64_t> Round::DurableStep() const {
+  if (life_.checkpoint) return life_.checkpoint;  // of this epoch, and so the newest
+  const auto& restore = generation_.restore;
+  if (restore && restore->state && restore->state->tier == Tier::kDurable) return restore->step();
+  return NewestDurable(roster_, View().judge());
+}
+
+void Round::PlanRestore(const StateJudge& judge) {
+  if (!life_.told_of_states) return;
+  RestoreChoice choice = ChooseRestore(roster_, judge);
+  if (!choice.discarded.empty()) {
+    Say(absl::StrCat("discarded, because a later generation resumed before it: ",
+                     absl::StrJoin(choice.discarded, ", ")));
+  }
+  generation_.restore = std::move(choice.plan);
 }
 
 }  // namespace ddprun

@@ -20,12 +20,14 @@
 #include <variant>
 #include <vector>
 
+#include "rendezvous/core/generation_state.h"
 #include "rendezvous/core/job_event.h"
+#include "rendezvous/core/job_life.h"
 #include "rendezvous/core/job_record.h"
 #include "rendezvous/core/job_status.h"
+#include "rendezvous/core/job_view.h"
 #include "rendezvous/core/messages.h"
-#include "rendezvous/core/quarantine.h"
-#include "rendezvous/core/restart_governor.h"
+#include "rendezvous/core/restore_choice.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/roster.h"
 #include "rendezvous/core/timeline.h"
@@ -123,30 +125,23 @@ class Round {
   bool finished() const { return finished_.has_value(); }
   // After the end: a Join with this header is for another job of the same name.
   bool BeginsAnother(const Header& header, const Join& join);
-  Generation generation() const { return generation_; }
-  std::uint32_t epoch() const { return epoch_; }
+  Generation generation() const { return generation_.number; }
+  std::uint32_t epoch() const { return life_.epoch; }
   // An agent has joined that was not refused.
-  bool begun() const { return spec_.has_value(); }
+  bool begun() const { return life_.spec.has_value(); }
   // Whether an agent has this host name or address.
   bool HasHost(const std::string& host) const;
   bool Knows(Incarnation incarnation) { return roster_.Find(incarnation) != nullptr; }
   int agent_count() const { return roster_.size(); }
   // How many agents may still come to hear that the job is over, of one that knows all its nodes.
-  int awaited() const { return finished_ && spec_ ? std::max(0, spec_->all_nodes - met_) : 0; }
-  int restarts_used() const { return governor_ ? governor_->restarts_used() : 0; }
-  JobStatus Status(TimePoint now) const;
+  int awaited() const {
+    return finished_ && life_.spec ? std::max(0, life_.spec->all_nodes - life_.agents_joined) : 0;
+  }
+  int restarts_used() const { return life_.governor ? life_.governor->restarts_used() : 0; }
+  JobStatus Status(TimePoint now) const { return StatusOf(View(), now); }
   JobRecord Record() const;
 
  private:
-  // What an operator, a scheduler or a newcomer wants done between two generations.
-  struct Plan {
-    bool stop = false;  // the job; else it forms anew
-    bool save = false;  // a checkpoint is wanted first
-    bool saved = false;
-    bool preempted = false;  // by a scheduler: any durable state is worth to be started again from
-    std::string reason;
-  };
-
   void OnReceived(const Received& received);
   void OnReceivedAfterTheEnd(const Received& received);
   void OnMemberMessage(Node& node, const Received& received);
@@ -160,7 +155,7 @@ class Round {
   std::string WhyRankIsRefused(const NodeSpec& node) const;
   std::string WhyLeftOut() const;
   std::vector<std::string> LeftOut() const {
-    return quarantine_ ? quarantine_->hosts() : std::vector<std::string>();
+    return life_.quarantine ? life_.quarantine->hosts() : std::vector<std::string>();
   }
   void OnHeartbeat(Node& node, const Header& header, const Heartbeat& heartbeat);
   void OnPrepared(Node& node);
@@ -196,10 +191,8 @@ class Round {
   void TakeStates(Node& node, const std::vector<SavedState>& states);
   // And which checkpoints failed on it.
   void TakeFailures(const Node& node, const FailedCheckpoints& failed);
-  // The newest that is held and that it holds; nullptr: none.
-  const SavedState* NewestOf(const Node& node, Generation newest) const;
-  // Of the generation that is being formed; `newest` is the one before it.
-  void PlanRestore(Generation newest);
+  // Of the generation that is being formed.
+  void PlanRestore(const StateJudge& judge);
   // Nobody has started: everybody waits for the next forming.
   void AbandonForming(const std::string& why);
   void StartPlan(Plan plan);
@@ -208,7 +201,6 @@ class Round {
   void FinishPlan(const Plan& plan);
   // Of the newest durable state that a later job would begin with.
   std::optional<std::int64_t> DurableStep() const;
-  std::optional<std::int64_t> NewestDurable(const std::vector<SavedState>& states) const;
   void CarryOnPlan();
   void Drain(const std::string& reason);
   void OnGenerationEnded();
@@ -231,17 +223,14 @@ class Round {
   // `node` is out: its workers are gone, or no longer ours.
   void Lose(Node& node, HowLost how, const std::string& why);
 
+  JobView View() const;
+  // That any agent has been in.
+  Generation newest_generation() const { return std::max(generation_.number, highest_claimed_); }
   // A worker of a member may run.
   bool running() const { return state_ == RoundState::kRunning || state_ == RoundState::kSaving; }
   bool gathering() const {
     return state_ == RoundState::kGathering || state_ == RoundState::kLastCall;
   }
-  std::string FreeHosts() const;
-  std::string MissingNodes() const;
-  std::string WhyItWaits() const;
-  std::string StateReason() const;
-  bool IsSpare(const Node& node) const;
-  NodeStatus StatusOf(const Node& node, TimePoint now) const;
   Assignment AssignmentOf(const Node& node) const;
   Header HeaderFor(const Node& node) const;
   void SendTo(const Node& node, RendezvousMessage message);
@@ -250,58 +239,28 @@ class Round {
   void Tell(JobEvent event);  // with the generation of now
   void Say(std::string text);
 
-  // What the generation adds up to; counted, because a job has thousands of nodes.
-  struct Tally {
-    int world_size = 0;
-    int workers_ended = 0;
-    int workers_succeeded = 0;
-    int cannot_save = 0;  // nodes
+  // What is to happen when, unless something else happens first.
+  struct Timers {
+    std::optional<TimePoint> state;         // the end of the current state
+    std::optional<TimePoint> victim_grace;  // for the cause of what has only victims so far
+    std::optional<TimePoint> growth;        // newcomers are taken in; until then more may come
+    std::optional<TimePoint> report;        // to those who wait
+    Duration report_interval{};
   };
 
   const std::string job_;
-  std::uint32_t epoch_;
   const RoundOptions options_;
 
   RoundState state_ = RoundState::kGathering;
   TimePoint state_since_;
-  std::optional<JobSpec> spec_;  // from the first Join
-  TimePoint begun_at_;           // when it was
-  int met_ = 0;                  // agents, in this epoch
+  JobLife life_;
+  GenerationState generation_;
+  Generation highest_claimed_{-1};  // that an agent was in, in any life: the next one is above it
   Roster roster_;
-  Generation generation_{-1};  // before the first forming
-  Generation floor_{-1};       // the highest that an agent was in: the next one is above it
-  std::string master_addr_;    // of the current generation
-  int master_port_ = 0;
-  std::optional<RestartGovernor> governor_;  // from the first Join
-  std::optional<TimePoint> deadline_;        // of the current state
-  std::optional<TimePoint> grace_until_;     // for the cause of what has only victims so far
-  std::optional<TimePoint> grow_at_;         // newcomers are taken in; until then more may come
-  std::optional<TimePoint> tell_at_;         // those who wait
-  Duration tell_interval_{};
-  std::optional<TimePoint>
-      hold_until_;            // workers that are not ours may live until then: nothing is formed
-  Incidents incidents_;       // of the current generation
-  Tally tally_;               // of it
-  bool made_step_ = false;    // so was a step in it
-  bool planned_end_ = false;  // it drains because of plan_, not of a failure
-  std::optional<Plan> plan_;
-  bool saved_for_dismissed_ = false;  // the nodes that are to go leave a checkpoint behind
-  bool lost_silently_ = false;        // a node, since the last forming: it may come back
-  bool abandoned_ = false;            // the last that went will not come back
-  std::string stop_reason_;           // of Draining
-  TimePoint started_at_;              // when it was
-  Duration ran_{};                    // from then until it began to drain
-  std::string unfit_host_;            // the last one that must stay out; empty: none
-  std::string why_unfit_;
-  std::vector<std::string> lost_;  // hosts that are gone since the last forming, for people
-  std::vector<RootCause> causes_;  // of the generations that have ended; the last 64
-  bool reports_checkpoints_ = false;
-  std::optional<std::int64_t> checkpoint_;  // the newest that was reported
-  bool told_of_states_ = false;             // so was a state, in this epoch
-  Timeline timeline_;                       // of the generations that may have started
-  std::optional<RestorePlan> restore_;      // of the current generation
-  FailureTally failures_;                   // of checkpoints, in this epoch
-  std::optional<Quarantine> quarantine_;    // from the first Join
+  Timers timers_;
+  // Workers that are not ours may live until then: nothing is formed.
+  std::optional<TimePoint> hold_until_;
+  Timeline timeline_;  // of the generations that may have started, in any life
   std::optional<Finished> finished_;
 
   TimePoint now_;                // of the Step in progress

@@ -18,7 +18,7 @@ void Round::OnStopAsked(const StopAsked& asked) {
     answer(false, absl::StrCat("job ", job_, " is over: ", finished_->reason));
     return;
   }
-  if (!spec_) {
+  if (!life_.spec) {
     answer(false, absl::StrCat("job ", job_, " has not begun"));
     return;
   }
@@ -30,7 +30,7 @@ void Round::OnStopAsked(const StopAsked& asked) {
       StartPlan(std::move(plan));
       answer(true, absl::StrCat(
                        "job ", job_, saves ? " stops after a checkpoint, at most " : " stops now",
-                       saves ? Seconds(spec_->save_timeout) : "", saves ? " from now" : ""));
+                       saves ? Seconds(life_.spec->save_timeout) : "", saves ? " from now" : ""));
       break;
     }
     case RoundState::kDraining:
@@ -61,14 +61,14 @@ void Round::OnDrainAsked(const DrainAsked& asked) {
     answer(false, absl::StrCat("job ", job_, " has no node ", asked.host));
     return;
   }
-  if (others < spec_->min_nodes) {
+  if (others < life_.spec->min_nodes) {
     answer(false, absl::StrCat("without ", asked.host, " job ", job_, " has ", Nodes(others),
-                               " and needs at least ", spec_->min_nodes,
+                               " and needs at least ", life_.spec->min_nodes,
                                ": start another node first, or stop the job"));
     return;
   }
-  if (plan_ && plan_->stop) {
-    answer(true, absl::StrCat("job ", job_, " stops anyway: ", plan_->reason));
+  if (life_.plan && life_.plan->stop) {
+    answer(true, absl::StrCat("job ", job_, " stops anyway: ", life_.plan->reason));
     return;
   }
   bool member = false;
@@ -93,9 +93,9 @@ void Round::OnDrainAsked(const DrainAsked& asked) {
              .save = true,
              .saved = false,
              .reason = absl::StrCat(asked.host, " is drained by an operator")});
-  answer(true,
-         absl::StrCat("job ", job_, " forms anew without ", asked.host,
-                      " after a checkpoint, at most ", Seconds(spec_->save_timeout), " from now"));
+  answer(true, absl::StrCat("job ", job_, " forms anew without ", asked.host,
+                            " after a checkpoint, at most ", Seconds(life_.spec->save_timeout),
+                            " from now"));
 }
 
 // Several nodes that are taken away at once are one save: the first asks for it, and each may turn
@@ -107,7 +107,7 @@ void Round::OnPreempted(Node& node, const Preempted& preempted) {
   // Also those that lost contact, while their lease runs: after a restart of the rendezvous all
   // have.
   const int others = roster_.candidates();
-  Plan plan{.stop = others < spec_->min_nodes,
+  Plan plan{.stop = others < life_.spec->min_nodes,
             .save = true,
             .saved = false,
             .preempted = true,
@@ -118,7 +118,7 @@ void Round::OnPreempted(Node& node, const Preempted& preempted) {
   } else if (state_ == RoundState::kDraining) {
     AddToPlan(std::move(plan));
   } else if (running()) {  // a spare
-    if (plan_ && plan.stop) AddToPlan(std::move(plan));
+    if (life_.plan && plan.stop) AddToPlan(std::move(plan));
     Dismiss(node, false);
   } else if (plan.stop) {
     FinishPlan(plan);

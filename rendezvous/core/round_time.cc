@@ -14,32 +14,33 @@ void Round::OnTick() {
   if (finished_) return;
   LoseSilent();
   if (finished_) return;
-  if (tell_at_ && now_ >= *tell_at_) {
-    const std::string reason = WhyItWaits();
+  if (timers_.report && now_ >= *timers_.report) {
+    const std::string reason = WhyItWaits(View());
     Say(reason);
     for (const Node& node : roster_.nodes()) {
       if (!node.member() && !node.suspect) SendTo(node, Waiting{reason});
     }
-    tell_interval_ = std::min<Duration>(2 * tell_interval_, std::chrono::minutes(1));
-    tell_at_ = now_ + tell_interval_;
+    timers_.report_interval =
+        std::min<Duration>(2 * timers_.report_interval, std::chrono::minutes(1));
+    timers_.report = now_ + timers_.report_interval;
   }
   if (hold_until_ && now_ >= *hold_until_) hold_until_.reset();
-  if (!deadline_ || now_ < *deadline_) return;
-  deadline_.reset();
+  if (!timers_.state || now_ < *timers_.state) return;
+  timers_.state.reset();
   switch (state_) {
     case RoundState::kGathering:
       GiveUpWaiting();
       break;
     case RoundState::kLastCall:
       // Some may have been lost just above; then Advance goes back to Gathering.
-      if (roster_.free() >= spec_->min_nodes) Form();
+      if (roster_.free() >= life_.spec->min_nodes) Form();
       break;
     case RoundState::kForming:
       LoseUnprepared();
       break;
     case RoundState::kSaving:
-      Say(absl::StrCat("no checkpoint came within ", Seconds(spec_->save_timeout)));
-      Drain(plan_->reason);
+      Say(absl::StrCat("no checkpoint came within ", Seconds(life_.spec->save_timeout)));
+      Drain(life_.plan->reason);
       break;
     case RoundState::kBackoff:
       Gather();
@@ -51,11 +52,11 @@ void Round::OnTick() {
 
 // Slurm can start the job again on other nodes, and it is worth it where there is a state.
 void Round::GiveUpWaiting() {
-  const std::string reason =
-      absl::StrCat("only ", roster_.free(), " of at least ", Nodes(spec_->min_nodes),
-                   " joined within ", Seconds(spec_->join_timeout), "; ", MissingNodes());
+  const std::string reason = absl::StrCat(
+      "only ", roster_.free(), " of at least ", Nodes(life_.spec->min_nodes), " joined within ",
+      Seconds(life_.spec->join_timeout), "; ", MissingNodes(View()));
   const auto step = DurableStep();
-  if (spec_->all_nodes > 0 && step) {
+  if (life_.spec->all_nodes > 0 && step) {
     Finish(Outcome::kPreempted, kExitPreempted,
            absl::StrCat(reason, "; the last checkpoint is of step ", *step));
   } else {
@@ -64,16 +65,16 @@ void Round::GiveUpWaiting() {
 }
 
 void Round::LoseSilent() {
-  if (!options_.leases || !spec_) return;
+  if (!options_.leases || !life_.spec) return;
   for (Node* node = roster_.MostSilent();
-       !finished_ && node != nullptr && now_ >= node->heard + spec_->lease;
+       !finished_ && node != nullptr && now_ >= node->heard + life_.spec->lease;
        node = roster_.MostSilent()) {
     if (running() && node->done()) {
       // Its part is finished; it is missed only if the group re-forms.
       roster_.SetSuspect(*node, true);
       roster_.EndLease(*node);
     } else {
-      Lose(*node, HowLost::kSilent, absl::StrCat("nothing heard for ", Seconds(spec_->lease)));
+      Lose(*node, HowLost::kSilent, absl::StrCat("nothing heard for ", Seconds(life_.spec->lease)));
     }
   }
 }
@@ -94,17 +95,17 @@ void Round::LoseUnprepared() {
 }
 
 std::optional<TimePoint> Round::NextDeadline() {
-  if (finished_ || !spec_) return std::nullopt;
-  std::optional<TimePoint> next = deadline_;
+  if (finished_ || !life_.spec) return std::nullopt;
+  std::optional<TimePoint> next = timers_.state;
   const auto consider = [&next](const std::optional<TimePoint>& time) {
     if (time && (!next || *time < *next)) next = time;
   };
-  consider(grace_until_);
-  consider(tell_at_);
+  consider(timers_.victim_grace);
+  consider(timers_.report);
   consider(hold_until_);
-  consider(grow_at_);
+  consider(timers_.growth);
   if (options_.leases) {
-    if (const Node* node = roster_.MostSilent()) consider(node->heard + spec_->lease);
+    if (const Node* node = roster_.MostSilent()) consider(node->heard + life_.spec->lease);
   }
   return next;
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "rendezvous/core/check.h"
 #include "rendezvous/core/exit_codes.h"
+#include "rendezvous/core/limits.h"
 #include "rendezvous/core/round.h"
 #include "rendezvous/core/words.h"
 #include "worker/contract/control.h"
@@ -12,8 +13,8 @@
 namespace ddprun {
 
 void Round::Advance() {
-  if (finished_ || !spec_) return;
-  if (roster_.empty() && abandoned_) {
+  if (finished_ || !life_.spec) return;
+  if (roster_.empty() && life_.abandoned) {
     Finish(Outcome::kFailed, kExitUnavailable, "no agent is left");
     return;
   }
@@ -41,20 +42,21 @@ void Round::Advance() {
 
 void Round::AdvanceGathering() {
   // All have been heard, so that what is wrong everywhere is no reason to try other nodes.
-  if (!unfit_host_.empty() && met_ >= spec_->all_nodes) {
+  if (!life_.absences.unfit_host.empty() && life_.agents_joined >= life_.spec->all_nodes) {
     const auto step = roster_.empty() ? std::nullopt : DurableStep();
-    if (!CanDoWithout(unfit_host_, why_unfit_, kExitUnavailable, step)) return;
+    if (!CanDoWithout(life_.absences.unfit_host, life_.absences.why_unfit, kExitUnavailable, step))
+      return;
   }
   if (hold_until_) return;
   const int free = roster_.free();
-  const bool reforming = generation_.value >= 0;
-  if (free >= spec_->max_nodes || (reforming && free >= spec_->min_nodes)) {
+  const bool reforming = generation_.number.value >= 0;
+  if (free >= life_.spec->max_nodes || (reforming && free >= life_.spec->min_nodes)) {
     Form();
-  } else if (free >= spec_->min_nodes && state_ == RoundState::kGathering) {
+  } else if (free >= life_.spec->min_nodes && state_ == RoundState::kGathering) {
     Enter(RoundState::kLastCall);
-    deadline_ = now_ + spec_->last_call;
-    Say(absl::StrCat("enough nodes; last call for ", Seconds(spec_->last_call)));
-  } else if (free < spec_->min_nodes && state_ == RoundState::kLastCall) {
+    timers_.state = now_ + life_.spec->last_call;
+    Say(absl::StrCat("enough nodes; last call for ", Seconds(life_.spec->last_call)));
+  } else if (free < life_.spec->min_nodes && state_ == RoundState::kLastCall) {
     Gather();
   }
 }
@@ -62,12 +64,13 @@ void Round::AdvanceGathering() {
 void Round::AdvanceForming() {
   if (roster_.count(Phase::kAssigned) > 0) return;
   Enter(RoundState::kRunning);
-  if (restore_) timeline_.Resume({epoch_, generation_, restore_->step()});
-  deadline_.reset();
-  started_at_ = now_;
+  if (generation_.restore)
+    timeline_.Resume({life_.epoch, generation_.number, generation_.restore->step()});
+  timers_.state.reset();
+  generation_.started_at = now_;
   Tell({.kind = JobEvent::Kind::kStarted,
         .nodes = roster_.member_count(),
-        .workers = tally_.world_size});
+        .workers = generation_.tally.world_size});
   for (Node* const node : roster_.members()) {
     if (node == nullptr) continue;
     roster_.SetPhase(*node, Phase::kStarted);
@@ -76,36 +79,40 @@ void Round::AdvanceForming() {
 }
 
 void Round::AdvanceRunning() {
-  if (!incidents_.any()) {
-    if (tally_.workers_succeeded == tally_.world_size && tally_.world_size > 0) {
+  if (!generation_.incidents.any()) {
+    if (generation_.tally.workers_succeeded == generation_.tally.world_size &&
+        generation_.tally.world_size > 0) {
       Finish(Outcome::kSucceeded, 0, "every worker exited with code 0");
     } else if (state_ == RoundState::kSaving) {
-      if (plan_->saved || tally_.cannot_save >= roster_.member_count()) Drain(plan_->reason);
-    } else if (plan_) {
+      if (life_.plan->saved || generation_.tally.cannot_save >= roster_.member_count())
+        Drain(life_.plan->reason);
+    } else if (life_.plan) {
       CarryOnPlan();  // of before a restart of the rendezvous
     } else {
-      if (roster_.free() == 0) grow_at_.reset();
-      if (!reports_checkpoints_) ConsiderGrowth();
+      if (roster_.free() == 0) timers_.growth.reset();
+      if (!life_.reports_checkpoints) ConsiderGrowth();
     }
     return;
   }
-  if (incidents_.OnlyVictims() && tally_.workers_ended < tally_.world_size) {
-    if (!grace_until_) grace_until_ = now_ + options_.victim_grace;
-    if (now_ < *grace_until_) return;
+  if (generation_.incidents.OnlyVictims() &&
+      generation_.tally.workers_ended < generation_.tally.world_size) {
+    if (!timers_.victim_grace) timers_.victim_grace = now_ + options_.victim_grace;
+    if (now_ < *timers_.victim_grace) return;
   }
-  Drain(Describe(*incidents_.FindRootCause()));
+  Drain(Describe(*generation_.incidents.FindRootCause()));
 }
 
 // Takes in who came while the job runs: after a checkpoint, so that no work is lost. Where the
 // workers report none, at the end of a last call, or at once when the job has all its nodes then.
 void Round::ConsiderGrowth() {
-  if (state_ != RoundState::kRunning || plan_ || tally_.workers_succeeded > 0) return;
-  const int room = spec_->max_nodes - roster_.member_count();
+  if (state_ != RoundState::kRunning || life_.plan || generation_.tally.workers_succeeded > 0)
+    return;
+  const int room = life_.spec->max_nodes - roster_.member_count();
   const int newcomers = std::min(roster_.free(), room);
   if (newcomers <= 0) return;
-  if (!reports_checkpoints_ && newcomers < room) {
-    if (!grow_at_) grow_at_ = now_ + spec_->last_call;
-    if (now_ < *grow_at_) return;
+  if (!life_.reports_checkpoints && newcomers < room) {
+    if (!timers_.growth) timers_.growth = now_ + life_.spec->last_call;
+    if (now_ < *timers_.growth) return;
   }
   Plan plan;
   plan.reason = absl::StrCat(Nodes(newcomers), " more ", newcomers == 1 ? "is" : "are", " here");
@@ -118,30 +125,30 @@ void Round::AdvanceDraining() {
 
 void Round::StartPlan(Plan plan) {
   AddToPlan(std::move(plan));
-  if (plan_->stop || roster_.dismissed() > 0) Keep();  // before the operator is told
+  if (life_.plan->stop || roster_.dismissed() > 0) Keep();  // before the operator is told
   CarryOnPlan();
 }
 
 void Round::AddToPlan(Plan plan) {
-  if (!plan_) {
-    plan_ = std::move(plan);
+  if (!life_.plan) {
+    life_.plan = std::move(plan);
     return;
   }
-  plan_->stop = plan_->stop || plan.stop;  // one is being saved for already
-  plan_->save = plan_->save && plan.save;
-  plan_->preempted = plan_->preempted || plan.preempted;
-  plan_->reason = std::move(plan.reason);
+  life_.plan->stop = life_.plan->stop || plan.stop;  // one is being saved for already
+  life_.plan->save = life_.plan->save && plan.save;
+  life_.plan->preempted = life_.plan->preempted || plan.preempted;
+  life_.plan->reason = std::move(plan.reason);
 }
 
 void Round::CarryOnPlan() {
-  if (!plan_->save || plan_->saved) {
-    Drain(plan_->reason);
+  if (!life_.plan->save || life_.plan->saved) {
+    Drain(life_.plan->reason);
   } else if (state_ == RoundState::kRunning) {
     Enter(RoundState::kSaving);
-    deadline_ = now_ + spec_->save_timeout;
-    tally_.cannot_save = 0;
-    Tell({.kind = JobEvent::Kind::kSaving, .reason = plan_->reason});
-    Say(absl::StrCat("asking for a checkpoint: ", plan_->reason));
+    timers_.state = now_ + life_.spec->save_timeout;
+    generation_.tally.cannot_save = 0;
+    Tell({.kind = JobEvent::Kind::kSaving, .reason = life_.plan->reason});
+    Say(absl::StrCat("asking for a checkpoint: ", life_.plan->reason));
     for (Node* const node : roster_.members()) {
       if (node == nullptr) continue;
       node->cannot_save = false;
@@ -152,12 +159,12 @@ void Round::CarryOnPlan() {
 
 void Round::Drain(const std::string& reason) {
   Enter(RoundState::kDraining);
-  planned_end_ = plan_.has_value() && !incidents_.any();
-  deadline_.reset();
-  grace_until_.reset();
-  grow_at_.reset();
-  ran_ = now_ - started_at_;
-  stop_reason_ = reason;
+  generation_.planned_end = life_.plan.has_value() && !generation_.incidents.any();
+  timers_.state.reset();
+  timers_.victim_grace.reset();
+  timers_.growth.reset();
+  generation_.ran = now_ - generation_.started_at;
+  generation_.stop_reason = reason;
   Tell({.kind = JobEvent::Kind::kStopping, .reason = reason});
   std::vector<Node*> gone;
   for (Node* const node : roster_.members()) {
@@ -175,19 +182,21 @@ void Round::Drain(const std::string& reason) {
 
 // No worker of the generation can be alive any more: what ended it, and does the job go on?
 void Round::OnGenerationEnded() {
-  if (planned_end_) {
+  if (generation_.planned_end) {
     CarryOutPlan();
     return;
   }
-  DDPRUN_CHECK(incidents_.any(), "a generation drains for a reason");
+  DDPRUN_CHECK(generation_.incidents.any(), "a generation drains for a reason");
   RecordCause();
-  const RootCause& cause = causes_.back();
+  const RootCause& cause = life_.causes.back();
   Tell({.kind = JobEvent::Kind::kFailed, .reason = Describe(cause), .cause = cause});
-  if (plan_ && plan_->stop) {
-    plan_->preempted ? FinishPlan(*plan_) : Finish(Outcome::kLeft, kExitTerminated, plan_->reason);
+  if (life_.plan && life_.plan->stop) {
+    life_.plan->preempted ? FinishPlan(*life_.plan)
+                          : Finish(Outcome::kLeft, kExitTerminated, life_.plan->reason);
     return;
   }
-  const auto decision = governor_->OnGenerationEnded({cause, made_step_, ran_}, now_);
+  const auto decision =
+      life_.governor->OnGenerationEnded({cause, generation_.made_step, generation_.ran}, now_);
   if (!decision.restart) {
     Finish(Outcome::kFailed, ExitCodeOf(cause), decision.reason);
     return;
@@ -196,12 +205,12 @@ void Round::OnGenerationEnded() {
   Say(absl::StrCat(decision.reason, ": ", Describe(cause)));
   Tell({.kind = JobEvent::Kind::kRestarted,
         .reason = decision.reason,
-        .restarts = governor_->restarts_used()});
-  plan_.reset();
+        .restarts = life_.governor->restarts_used()});
+  life_.plan.reset();
   DismissDrained();
   if (decision.delay > Duration{}) {
     Enter(RoundState::kBackoff);
-    deadline_ = now_ + decision.delay;
+    timers_.state = now_ + decision.delay;
     Say(absl::StrCat("no step was made: starting again in ", Seconds(decision.delay)));
     return;
   }
@@ -210,16 +219,16 @@ void Round::OnGenerationEnded() {
 }
 
 std::string Round::WhyLeftOut() const {
-  return absl::StrCat("its workers were the root cause ", spec_->quarantine,
-                      spec_->quarantine == 1 ? " time" : " times", " within ",
-                      Seconds(spec_->quarantine_window));
+  return absl::StrCat("its workers were the root cause ", life_.spec->quarantine,
+                      life_.spec->quarantine == 1 ? " time" : " times", " within ",
+                      Seconds(life_.spec->quarantine_window));
 }
 
 bool Round::LeaveOut(const RootCause& cause) {
   const std::string host = cause.failure.host;
   const bool of_the_node = cause.kind == RootCause::Kind::kWorkerFailed &&
                            cause.failure.exit.error_kind != control::kErrorBind;
-  if (!of_the_node || !quarantine_->Count(host, now_)) return true;
+  if (!of_the_node || !life_.quarantine->Count(host, now_)) return true;
   if (!CanDoWithout(host, WhyLeftOut(), ExitCodeOf(cause), DurableStep())) return false;
   for (Node& node : roster_.nodes()) {
     if (node.spec.host != host) continue;
@@ -231,11 +240,11 @@ bool Round::LeaveOut(const RootCause& cause) {
 
 bool Round::CanDoWithout(const std::string& host, const std::string& why, int exit_code,
                          std::optional<std::int64_t> step) {
-  const int rest = spec_->all_nodes - static_cast<int>(quarantine_->hosts().size());
-  if (spec_->all_nodes == 0 || rest >= spec_->min_nodes) return true;
+  const int rest = life_.spec->all_nodes - static_cast<int>(life_.quarantine->hosts().size());
+  if (life_.spec->all_nodes == 0 || rest >= life_.spec->min_nodes) return true;
   const std::string reason =
       absl::StrCat(host, " is left out, for ", why, ", and ", Nodes(rest), " of at least ",
-                   spec_->min_nodes, rest == 1 ? " remains" : " remain");
+                   life_.spec->min_nodes, rest == 1 ? " remains" : " remain");
   if (step) {
     Finish(Outcome::kPreempted, kExitPreempted,
            absl::StrCat(reason, "; the last checkpoint is of step ", *step));
@@ -246,13 +255,14 @@ bool Round::CanDoWithout(const std::string& host, const std::string& why, int ex
 }
 
 void Round::CarryOutPlan() {
-  const Plan plan = *std::exchange(plan_, std::nullopt);
-  incidents_ = Incidents(generation_);  // whatever ended, ended because of the plan
+  const Plan plan = *std::exchange(life_.plan, std::nullopt);
+  generation_.incidents =
+      Incidents(generation_.number);  // whatever ended, ended because of the plan
   if (plan.stop) {
     FinishPlan(plan);
     return;
   }
-  saved_for_dismissed_ = plan.saved;
+  life_.saved_for_removed = plan.saved;
   DismissDrained();
   Tell({.kind = JobEvent::Kind::kRestarted,
         .reason = absl::StrCat("the membership changes: ", plan.reason),
@@ -264,7 +274,7 @@ void Round::CarryOutPlan() {
 void Round::FinishPlan(const Plan& plan) {
   if (plan.saved) {
     Finish(Outcome::kPreempted, kExitPreempted,
-           absl::StrCat(plan.reason, "; the state of step ", *checkpoint_, " is saved"));
+           absl::StrCat(plan.reason, "; the state of step ", *life_.checkpoint, " is saved"));
   } else if (const auto step = DurableStep(); plan.preempted && step) {
     Finish(Outcome::kPreempted, kExitPreempted,
            absl::StrCat(plan.reason, "; no checkpoint was made for it, the last one is of step ",
@@ -280,21 +290,21 @@ void Round::DismissDrained() {
   for (Node& node : roster_.nodes()) {
     if (node.dismissed) drained.push_back(&node);
   }
-  for (Node* const node : drained) Dismiss(*node, saved_for_dismissed_);
-  saved_for_dismissed_ = false;
+  for (Node* const node : drained) Dismiss(*node, life_.saved_for_removed);
+  life_.saved_for_removed = false;
 }
 
 void Round::Dismiss(Node& node, bool saved) {
   const std::string reason =
       absl::StrCat(node.spec.host, " was ", node.why_dismissed, "; the job goes on without it",
-                   saved ? absl::StrCat(", from step ", *checkpoint_) : "");
+                   saved ? absl::StrCat(", from step ", *life_.checkpoint) : "");
   SendTo(node, Finished{saved ? Outcome::kPreempted : Outcome::kLeft,
                         saved ? kExitPreempted : kExitTerminated,
                         reason,
                         restarts_used(),
                         {},
                         {},
-                        failures_.total(),
+                        life_.failures.total(),
                         LeftOut()});
   Tell({.kind = JobEvent::Kind::kLeft, .host = node.spec.host, .reason = node.why_dismissed});
   Say(reason);
@@ -332,67 +342,61 @@ void Round::Enter(RoundState next) {
 
 void Round::Gather() {
   Enter(RoundState::kGathering);
-  deadline_ = now_ + spec_->join_timeout;
-  tell_interval_ = options_.tell_after;
-  tell_at_ = now_ + tell_interval_;
+  timers_.state = now_ + life_.spec->join_timeout;
+  timers_.report_interval = options_.tell_after;
+  timers_.report = now_ + timers_.report_interval;
 }
 
 void Round::AbandonForming(const std::string& why) {
-  Say(absl::StrCat("generation ", generation_.value, " is not started: ", why));
+  Say(absl::StrCat("generation ", generation_.number.value, " is not started: ", why));
   for (Node& node : roster_.nodes()) roster_.SetPhase(node, Phase::kWaiting);
   Gather();
 }
 
 void Round::Form() {
   Enter(RoundState::kForming);
-  deadline_ = now_ + options_.forming_timeout;
-  tell_at_.reset();
-  const Generation newest = std::max(generation_, floor_);
-  generation_ = Generation{newest.value + 1};
-  incidents_ = Incidents(generation_);
-  tally_ = Tally{};
-  made_step_ = false;
-  planned_end_ = false;
-  plan_.reset();
-  lost_.clear();
-  unfit_host_.clear();
-  lost_silently_ = false;
-  tally_.world_size = roster_.AssignRanks(spec_->max_nodes);
+  timers_.state = now_ + options_.forming_timeout;
+  timers_.report.reset();
+  const StateJudge judge = View().judge();  // of what the last generation left
+  generation_ = GenerationState(Generation{newest_generation().value + 1});
+  life_.plan.reset();
+  life_.absences = Absences{};
+  generation_.tally.world_size = roster_.AssignRanks(life_.spec->max_nodes);
   const Node& first = *roster_.members().front();
-  master_addr_ = spec_->master_addr.empty() ? first.spec.address : spec_->master_addr;
-  master_port_ = spec_->master_port == 0 ? first.offered_port : spec_->master_port;
-  PlanRestore(newest);
-  Say(absl::StrCat("generation ", generation_.value, ": ", Nodes(roster_.member_count()), ", ",
-                   tally_.world_size, " workers, master ", master_addr_, ":", master_port_,
-                   restore_ ? "; " + Describe(*restore_) : ""));
+  generation_.master_addr =
+      life_.spec->master_addr.empty() ? first.spec.address : life_.spec->master_addr;
+  generation_.master_port =
+      life_.spec->master_port == 0 ? first.offered_port : life_.spec->master_port;
+  PlanRestore(judge);
+  Say(absl::StrCat("generation ", generation_.number.value, ": ", Nodes(roster_.member_count()),
+                   ", ", generation_.tally.world_size, " workers, master ", generation_.master_addr,
+                   ":", generation_.master_port,
+                   generation_.restore ? "; " + Describe(*generation_.restore) : ""));
   Keep();
   Tell({.kind = JobEvent::Kind::kFormed,
         .nodes = roster_.member_count(),
-        .workers = tally_.world_size,
+        .workers = generation_.tally.world_size,
         .restarts = restarts_used(),
-        .restore = restore_});
+        .restore = generation_.restore});
   for (const Node* const member : roster_.members()) SendTo(*member, AssignmentOf(*member));
 }
 
 void Round::RecordCause() {
-  if (std::optional<RootCause> cause = incidents_.FindRootCause()) {
-    causes_.push_back(*std::move(cause));
+  if (std::optional<RootCause> cause = generation_.incidents.FindRootCause()) {
+    life_.causes.push_back(*std::move(cause));
   }
-  incidents_ = Incidents(generation_);
-  constexpr std::size_t kMaxCauses = 64;
-  if (causes_.size() > kMaxCauses) causes_.erase(causes_.begin());
+  generation_.incidents = Incidents(generation_.number);
+  if (life_.causes.size() > kMaxEarlierCauses) life_.causes.erase(life_.causes.begin());
 }
 
 void Round::Finish(Outcome outcome, int exit_code, std::string reason) {
-  if (!planned_end_) RecordCause();
+  if (!generation_.planned_end) RecordCause();
   Enter(outcome == Outcome::kSucceeded ? RoundState::kSucceeded : RoundState::kFailed);
-  for (std::optional<TimePoint>* const time :
-       {&deadline_, &grace_until_, &grow_at_, &tell_at_, &hold_until_}) {
-    time->reset();
-  }
-  Finished finished{outcome,      exit_code, std::move(reason), restarts_used(),
-                    std::nullopt, causes_,   failures_.total(), LeftOut()};
-  if (outcome != Outcome::kSucceeded && !causes_.empty()) {
+  timers_ = Timers{};
+  hold_until_.reset();
+  Finished finished{outcome,      exit_code,    std::move(reason),      restarts_used(),
+                    std::nullopt, life_.causes, life_.failures.total(), LeftOut()};
+  if (outcome != Outcome::kSucceeded && !life_.causes.empty()) {
     finished.root_cause = std::move(finished.earlier.back());
     finished.earlier.pop_back();
   }
@@ -401,7 +405,7 @@ void Round::Finish(Outcome outcome, int exit_code, std::string reason) {
     cause.failure.exit.stderr_tail.clear();
   }
   // What else there was of them need not be kept as long as the job's end is.
-  if (causes_.size() > 1) causes_.erase(causes_.begin(), causes_.end() - 1);
+  if (life_.causes.size() > 1) life_.causes.erase(life_.causes.begin(), life_.causes.end() - 1);
   Say(absl::StrCat(outcome == Outcome::kSucceeded ? "succeeded: " : "ended: ",
                    finished.root_cause ? Describe(*finished.root_cause) + "; " : "",
                    finished.reason));
@@ -420,7 +424,8 @@ void Round::Finish(Outcome outcome, int exit_code, std::string reason) {
 
 void Round::NoteLost(const std::string& host, const std::string& why) {
   constexpr std::size_t kMaxLost = 16;
-  if (lost_.size() < kMaxLost) lost_.push_back(absl::StrCat(host, " (", why, ")"));
+  if (life_.absences.lost.size() < kMaxLost)
+    life_.absences.lost.push_back(absl::StrCat(host, " (", why, ")"));
 }
 
 void Round::Lose(Node& node, HowLost how, const std::string& why) {
@@ -434,58 +439,41 @@ void Round::Lose(Node& node, HowLost how, const std::string& why) {
   Tell({.kind = left ? JobEvent::Kind::kLeft : JobEvent::Kind::kLost, .host = host, .reason = why});
   NoteLost(host, why);
   // One that was silent may come back.
-  if (how == HowLost::kSilent) lost_silently_ = true;
-  abandoned_ = !lost_silently_;
+  if (how == HowLost::kSilent) life_.absences.lost_silently = true;
+  life_.abandoned = !life_.absences.lost_silently;
   if (!needed) return;
   if (state_ == RoundState::kForming) {
     AbandonForming(absl::StrCat(host, " is gone"));
   } else {
-    incidents_.AddNode(incarnation, left ? RootCause::Kind::kNodeLeft : RootCause::Kind::kNodeLost,
-                       host, rank,
-                       why);  // Advance drains
+    generation_.incidents.AddNode(
+        incarnation, left ? RootCause::Kind::kNodeLeft : RootCause::Kind::kNodeLost, host, rank,
+        why);  // Advance drains
   }
 }
 
 void Round::Supersede(std::uint32_t epoch) {
-  if (spec_) {
+  if (life_.spec) {
     const std::string reason =
-        epoch == epoch_ ? absl::StrCat("job ", job_, " was started again, with other settings")
-                        : absl::StrCat("job ", job_, " was started again: epoch ", epoch,
-                                       " takes the place of epoch ", epoch_);
+        epoch == life_.epoch ? absl::StrCat("job ", job_, " was started again, with other settings")
+                             : absl::StrCat("job ", job_, " was started again: epoch ", epoch,
+                                            " takes the place of epoch ", life_.epoch);
     Say(reason);
     Tell({.kind = JobEvent::Kind::kSuperseded, .reason = reason});
     for (const Node& node : roster_.nodes()) {
       SendTo(node, Refused{reason});
       if (options_.leases && node.phase == Phase::kStarted) {
-        hold_until_ = std::max(hold_until_.value_or(now_), node.heard + spec_->lease);
+        hold_until_ = std::max(hold_until_.value_or(now_), node.heard + life_.spec->lease);
       }
     }
   }
-  epoch_ = epoch;
   roster_.Clear();
-  spec_.reset();  // the Join that is being handled brings the next one
-  governor_.reset();
-  quarantine_.reset();
-  met_ = 0;
+  highest_claimed_ = newest_generation();
+  life_ = JobLife(epoch);  // the Join that is being handled brings its JobSpec
+  generation_ = GenerationState{};
+  timers_ = Timers{};
   state_ = RoundState::kGathering;
   state_since_ = now_;
-  for (std::optional<TimePoint>* const time : {&deadline_, &grace_until_, &grow_at_, &tell_at_}) {
-    time->reset();
-  }
-  floor_ = std::max(floor_, generation_);
-  generation_ = Generation{-1};
-  incidents_ = Incidents();
-  tally_ = Tally{};
-  plan_.reset();
-  planned_end_ = abandoned_ = lost_silently_ = false;
-  unfit_host_.clear();
-  lost_.clear();
-  causes_.clear();
-  reports_checkpoints_ = false;
-  checkpoint_.reset();
-  told_of_states_ = false;  // timeline_ stays: states of the life before are still found on disks
-  restore_.reset();
-  failures_ = FailureTally();
+  // timeline_ stays: states of the life before are still found on disks.
 }
 
 }  // namespace ddprun
