@@ -27,7 +27,8 @@ no_grpc='(grpc|grpcpp|google/protobuf|ddprun/v1)/'
 no_torch='(torch|ATen|c10|gloo)/'
 impure="$no_grpc|(spdlog|yaml-cpp|CLI)/|<(thread|mutex|condition_variable|fstream|filesystem|random|unistd\\.h|sys/.*)>"
 arrows=(
-  "rendezvous/core|$no_torch|$impure|\"(launcher|rendezvous/(auth|service|client|wire))/"
+  "rendezvous/core|$no_torch|$impure|\"(launcher|rendezvous/(auth|client|json|machine|service|store|wire))/"
+  "rendezvous/machine|$no_torch|$impure|\"(launcher|rendezvous/(auth|client|json|service|store|wire))/"
   "rendezvous/json|$no_torch|$impure|\"(launcher|rendezvous/(auth|service|client|wire))/"
   "launcher/core|$no_torch|$impure|\"(launcher/(agent|commands|config|connection|node|os)|rendezvous/(auth|service|client|wire))/"
   "launcher/config|$no_torch|$no_grpc|\"(rendezvous/(auth|client|json|service|store|wire)|launcher/(agent|commands|connection|core|node|os))/"
@@ -78,7 +79,7 @@ done < <(sources launcher rendezvous | grep -v '^launcher/config/' |
 # Nothing clocks or draws random numbers inside a core.
 while IFS= read -r line; do
   finding layers "$line: a core gets time and randomness as arguments"
-done < <(sources rendezvous/core launcher/core |
+done < <(sources rendezvous/core rendezvous/machine launcher/core |
   xargs -r grep -HnE '_clock::now|random_device|std::rand\b|getenv' || true)
 
 # ---- sizes ----

@@ -21,8 +21,6 @@ FILES_PER_FOLDER = 16
 LINES_PER_FUNCTION = 60
 MEMBERS_PER_CLASS = 20
 ABOVE = {
-    "rendezvous/core": 33,
-    "rendezvous/service": 22,
     "worker/include/ddp": 18,  # the public interface, a header for each subject
     "launcher/agent/agent.h: ddprun::Agent": 31,
     "launcher/core/supervisor.h: ddprun::Supervisor": 33,

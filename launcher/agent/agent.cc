@@ -35,7 +35,7 @@ SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   SupervisorOptions supervisor;
   supervisor.job = config.rendezvous.id;
   supervisor.epoch = config.rendezvous.epoch;
-  supervisor.incarnation = options.incarnation;
+  supervisor.agent_id = options.agent_id;
   supervisor.spec = JobSpecOf(config);
   supervisor.node = {options.host, options.address, config.nproc_per_node};
   if (config.rendezvous.node_rank >= 0) {

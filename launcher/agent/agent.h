@@ -47,7 +47,7 @@ class Agent {
     JobConfig config;
     std::string host;                  // this node's name, for people
     std::string address;               // this node's address, for the other nodes
-    Incarnation incarnation;           // random, not 0
+    AgentId agent_id;                  // random, not 0
     std::vector<std::string> environ;  // NAME=value: what workers inherit
     std::string unfit{};               // why this node must stay out of the job; empty: it may run
   };

@@ -33,7 +33,7 @@ void IdleWatch::EndSoon() {
   WaitForNoFirstJob();
 }
 
-void IdleWatch::OnLoad(const RoundLoopLoad& load) {
+void IdleWatch::OnLoad(const JobLoopLoad& load) {
   load_ = load;
   loop_->CancelTimer(timer_);
   if (load.sessions != 0 || load.jobs != 0) return;

@@ -15,7 +15,7 @@
 #include <optional>
 
 #include "launcher/os/event_loop.h"
-#include "rendezvous/service/round_loop.h"
+#include "rendezvous/service/job/job_loop.h"
 #include "worker/contract/unique_fd.h"
 
 namespace ddprun {
@@ -36,7 +36,7 @@ class IdleWatch {
   // processes of a step, the agents and their rendezvous, and the agents need it to end in order.
   void EndSoon();
 
-  void OnLoad(const RoundLoopLoad& load);
+  void OnLoad(const JobLoopLoad& load);
 
  private:
   void OnStarterEnded();
@@ -46,7 +46,7 @@ class IdleWatch {
   std::chrono::milliseconds patience_;
   std::chrono::milliseconds for_late_agents_{10'000};
   UniqueFd starter_;  // a pidfd, until it has ended
-  RoundLoopLoad load_;
+  JobLoopLoad load_;
   EventLoop::TimerId timer_ = 0;
   bool ended_ = false;
 };

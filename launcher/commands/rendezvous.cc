@@ -27,7 +27,7 @@
 #include "launcher/os/service_notify.h"
 #include "launcher/os/signal_source.h"
 #include "rendezvous/auth/server_credentials.h"
-#include "rendezvous/service/event_log.h"
+#include "rendezvous/service/job/event_log.h"
 #include "rendezvous/service/rendezvous_server.h"
 #include "rendezvous/store/file_store.h"
 #include "worker/contract/unique_fd.h"
@@ -207,7 +207,7 @@ RendezvousServer::Options Daemon::ServerOptions() {
     });
   };
   if (idle_) {
-    options.load = [this](const RoundLoopLoad& load) {
+    options.load = [this](const JobLoopLoad& load) {
       loop_.Post([this, load] { idle_->OnLoad(load); });
     };
   }

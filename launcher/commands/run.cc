@@ -36,13 +36,12 @@
 namespace ddprun {
 namespace {
 
-Incarnation DrawIncarnation() {
-  Incarnation incarnation;
-  while (incarnation.value == 0) {
-    if (getrandom(&incarnation.value, sizeof incarnation.value, 0) < 0)
-      incarnation.value = getpid();
+AgentId DrawIncarnation() {
+  AgentId agent_id;
+  while (agent_id.value == 0) {
+    if (getrandom(&agent_id.value, sizeof agent_id.value, 0) < 0) agent_id.value = getpid();
   }
-  return incarnation;
+  return agent_id;
 }
 
 std::vector<std::string> InheritedEnvironment() {
@@ -59,13 +58,12 @@ int ExitCodeOf(const absl::Status& status) {
 
 // What the guardian does for an agent that was killed, when its workers are gone. `run`, which is
 // the guardian's own copy then, must outlive the guardian's start.
-GuardianOptions LastDuties(const JobConfig& config, Incarnation incarnation, RunDirectory* run) {
+GuardianOptions LastDuties(const JobConfig& config, AgentId agent_id, RunDirectory* run) {
   GuardianOptions options;
-  options.on_agent_killed = [&config, incarnation, run](const std::vector<pid_t>& left) {
+  options.on_agent_killed = [&config, agent_id, run](const std::vector<pid_t>& left) {
     // Else, and with one that cannot be reached, the agent's lease decides.
     if (left.empty() && !config.standalone()) {
-      const Header agent{config.rendezvous.id, config.rendezvous.epoch, Generation{-1},
-                         incarnation};
+      const Header agent{config.rendezvous.id, config.rendezvous.epoch, Generation{-1}, agent_id};
       const auto credentials = LoadCredentials(config.rendezvous.credentials);
       if (credentials.ok()) {
         // When the lease is over, the others know.
@@ -147,8 +145,8 @@ int RunJob(const RunCommand& command) {
       &loop, [&running](int signo, pid_t) { running->OnSignal(signo); },
       {[&running] { running->OnSuspend(); }, [&running] { running->OnContinue(); }});
   auto run = RunDirectory::Create(config.log_dir, config.rendezvous.id, config.rendezvous.epoch);
-  const Incarnation incarnation = DrawIncarnation();
-  auto runner = run.ok() ? GuardedProcessRunner::Start(LastDuties(config, incarnation, &*run))
+  const AgentId agent_id = DrawIncarnation();
+  auto runner = run.ok() ? GuardedProcessRunner::Start(LastDuties(config, agent_id, &*run))
                          : absl::StatusOr<std::unique_ptr<GuardedProcessRunner>>(run.status());
   RaiseDescriptorLimit();  // after the guardian: workers get the limit that the user has set
   ConsoleWriter::Options console_options;
@@ -173,13 +171,13 @@ int RunJob(const RunCommand& command) {
         context, config, console);
   };
   if (!unfit.empty() && config.standalone()) return stay_out();
-  const auto connection = PrepareConnection(config, *run, incarnation.value, &loop);
+  const auto connection = PrepareConnection(config, *run, agent_id.value, &loop);
   if (!connection.ok() && !unfit.empty()) return stay_out();
   if (!connection.ok()) return fail(connection.status(), ExitCodeOf(connection.status()));
   // The others are told, who would wait for this node; it may have to run their rendezvous, too.
   if (!unfit.empty()) LogError(absl::StrCat("this node stays out: ", unfit));
   Agent agent(
-      {config, context.host, connection->node_address, incarnation, std::move(environment), unfit},
+      {config, context.host, connection->node_address, agent_id, std::move(environment), unfit},
       &loop, runner->get(), connection->client.get(), console, &*run);
   running = &agent;
   loop.Watch((*runner)->guardian_pidfd(), EPOLLIN,

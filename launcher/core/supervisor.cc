@@ -130,7 +130,7 @@ void Supervisor::DispatchAfterTheEnd(const Event& event) {
 }
 
 Header Supervisor::header() const {
-  return {options_.job, options_.epoch, generation_, options_.incarnation};
+  return {options_.job, options_.epoch, generation_, options_.agent_id};
 }
 
 FailedCheckpoints Supervisor::failed_checkpoints() const {
@@ -177,7 +177,7 @@ void Supervisor::Introduce(TimePoint now) {
   told_failures_ = failed_.count;
   const bool running = join.workers_running;
   SendReport(std::move(join), running);
-  if (prepared_) SendUp(Prepared{});
+  if (prepared_) SendUp(AssignmentAck{});
   for (const WorkerExited& exit : exits_) SendUp(exit);
   if (drained_) SendReport(*drained_, /*workers_running=*/false);
   if (preempted_until_) SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
@@ -282,7 +282,7 @@ void Supervisor::UpdateFence() {
 void Supervisor::OnReceived(const Received& received, TimePoint now) {
   const Header& header = received.header;
   if (header.job != options_.job || header.epoch != options_.epoch ||
-      header.incarnation != options_.incarnation) {
+      header.agent_id != options_.agent_id) {
     return;  // meant for another agent, or for an earlier life of this one
   }
   if (!joined_) return;  // said on a session that is over
@@ -361,7 +361,7 @@ void Supervisor::Take(Generation generation, const Assignment& assignment) {
   prepared_ = true;
   Enter(SupervisorState::kSpawning);
   outbox_.Push(PrepareFolders{generation_, assignment_.first_rank});
-  SendUp(Prepared{});
+  SendUp(AssignmentAck{});
 }
 
 void Supervisor::OnStart(const Header& header, TimePoint now) {

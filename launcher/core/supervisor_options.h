@@ -45,7 +45,7 @@ struct Verdict {
 struct SupervisorOptions {
   std::string job;
   std::uint32_t epoch = 0;
-  Incarnation incarnation;
+  AgentId agent_id;
   JobSpec spec;
   NodeSpec node;
   std::string unfit{};  // why this node must stay out, as the rendezvous is told; empty: it may run

@@ -8,7 +8,7 @@ FailureTally::FailureTally(const FailureRecord& record) : total_(record.total) {
   for (const ToldFailures& told : record.told) told_[told.agent] = told.count;
 }
 
-std::int64_t FailureTally::Take(Incarnation agent, const std::string& host,
+std::int64_t FailureTally::Take(AgentId agent, const std::string& host,
                                 const FailedCheckpoints& failed) {
   const auto known = told_.find(agent);
   const std::int64_t before = known == told_.end() ? 0 : known->second;

@@ -1,7 +1,7 @@
 // Checkpoints that could not be saved: how many of a job, and what is known of the last one. Pure.
 //
 // An agent tells of all that failed in its life, again and again, so nothing is missing where a
-// message or a rendezvous was lost. What it has told before is remembered by its incarnation, so
+// message or a rendezvous was lost. What it has told before is remembered by its agent_id, so
 // nothing is counted twice where it comes back.
 #ifndef DDPRUN_RENDEZVOUS_CORE_FAILED_CHECKPOINTS_H_
 #define DDPRUN_RENDEZVOUS_CORE_FAILED_CHECKPOINTS_H_
@@ -32,7 +32,7 @@ struct FailedCheckpoints {
 
 // What one agent has told of so far.
 struct ToldFailures {
-  Incarnation agent;
+  AgentId agent;
   std::int64_t count = 0;
 
   bool operator==(const ToldFailures&) const = default;
@@ -41,12 +41,12 @@ struct ToldFailures {
 // All that a FailureTally has to know when it begins anew.
 struct FailureRecord {
   FailedCheckpoints total{};
-  std::vector<ToldFailures> told{};  // by incarnation
+  std::vector<ToldFailures> told{};  // by agent_id
 
   bool operator==(const FailureRecord&) const = default;
 };
 
-// Of one job. Owned by Round.
+// Of one job. Owned by JobMachine.
 class FailureTally {
  public:
   // Others than the first so many agents that told of a failure are not heard.
@@ -56,14 +56,14 @@ class FailureTally {
   explicit FailureTally(const FailureRecord& record);
 
   // An agent on `host` says that these failed in its life. Returns how many of them are new.
-  std::int64_t Take(Incarnation agent, const std::string& host, const FailedCheckpoints& failed);
+  std::int64_t Take(AgentId agent, const std::string& host, const FailedCheckpoints& failed);
 
   const FailedCheckpoints& total() const { return total_; }
   FailureRecord Record() const;
 
  private:
   FailedCheckpoints total_;
-  std::map<Incarnation, std::int64_t> told_;
+  std::map<AgentId, std::int64_t> told_;
 };
 
 }  // namespace ddprun

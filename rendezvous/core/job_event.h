@@ -1,5 +1,5 @@
 // What happened to a job, for `ddprun events`: the line of history that operators read and programs
-// parse. The owner of the Round adds the job's name and the time.
+// parse. The owner of the JobMachine adds the job's name and the time.
 #ifndef DDPRUN_RENDEZVOUS_CORE_JOB_EVENT_H_
 #define DDPRUN_RENDEZVOUS_CORE_JOB_EVENT_H_
 

@@ -1,4 +1,4 @@
-// What a job looks like now, for `ddprun status`. Plain values; made by Round::Status.
+// What a job looks like now, for `ddprun status`. Plain values; made by JobMachine::Status.
 #ifndef DDPRUN_RENDEZVOUS_CORE_JOB_STATUS_H_
 #define DDPRUN_RENDEZVOUS_CORE_JOB_STATUS_H_
 
@@ -12,7 +12,7 @@
 
 namespace ddprun {
 
-enum class RoundState {
+enum class JobState {
   kGathering,
   kLastCall,
   kForming,
@@ -23,7 +23,7 @@ enum class RoundState {
   kSucceeded,
   kFailed
 };
-const char* ToString(RoundState state);
+const char* ToString(JobState state);
 
 struct NodeStatus {
   std::string host;
@@ -44,7 +44,7 @@ struct JobStatus {
   std::string job;
   std::uint32_t epoch = 0;
   Generation generation;
-  RoundState state = RoundState::kGathering;
+  JobState state = JobState::kGathering;
   std::string reason;  // why it is in this state, or what it waits for
   Duration since{};    // in this state
   JobSpec spec;

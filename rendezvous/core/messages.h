@@ -24,7 +24,7 @@ struct Header {
   std::string job;          // --rdzv-id
   std::uint32_t epoch = 0;  // 0, or Slurm's restart count
   Generation generation;    // the one the sender acts in
-  Incarnation incarnation;  // the agent's, whichever way the message goes
+  AgentId agent_id;         // the agent's, whichever way the message goes
 
   bool operator==(const Header&) const = default;
 };
@@ -43,7 +43,7 @@ struct NodeSpec {
 
 // First message of every session, also of one that replaces a session that broke; header.generation
 // is the one the agent is in. An agent that was in a generation repeats after it what it had said
-// there (Prepared, each WorkerExited, Drained): what the rendezvous knows already, it ignores.
+// there (AssignmentAck, each WorkerExited, Drained): what the rendezvous knows already, it ignores.
 struct Join {
   JobSpec job;
   NodeSpec node;
@@ -70,8 +70,8 @@ struct Heartbeat {
 };
 
 // The assignment was received and everything but the spawn is done.
-struct Prepared {
-  bool operator==(const Prepared&) const = default;
+struct AssignmentAck {
+  bool operator==(const AssignmentAck&) const = default;
 };
 
 // A worker ended by itself, with whatever result. Workers that the agent ended are not reported.
@@ -138,8 +138,8 @@ struct Leave {
   bool operator==(const Leave&) const = default;
 };
 
-using AgentMessage = std::variant<Join, Heartbeat, Prepared, WorkerExited, Checkpointed, CannotSave,
-                                  Drained, Leave, RestartTimed, Preempted>;
+using AgentMessage = std::variant<Join, Heartbeat, AssignmentAck, WorkerExited, Checkpointed,
+                                  CannotSave, Drained, Leave, RestartTimed, Preempted>;
 
 // ---- rendezvous → agent ----
 
@@ -150,7 +150,7 @@ struct Waiting {
   bool operator==(const Waiting&) const = default;
 };
 
-// The agent's place in the generation that the header names. Answer: Prepared.
+// The agent's place in the generation that the header names. Answer: AssignmentAck.
 struct Assignment {
   NodeRank node_rank;
   int node_count = 0;

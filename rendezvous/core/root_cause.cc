@@ -66,16 +66,16 @@ void Incidents::AddExit(const std::string& host, NodeRank node_rank, const Worke
       {{RootCause::Kind::kWorkerFailed, std::move(failure), "", {}}, {}, false, victim, false});
 }
 
-void Incidents::AddSuspicion(Incarnation incarnation, const std::string& host, NodeRank node_rank) {
-  if (suspicion_of_.contains(incarnation.value)) return;
+void Incidents::AddSuspicion(AgentId agent_id, const std::string& host, NodeRank node_rank) {
+  if (suspicion_of_.contains(agent_id.value)) return;
   RootCause cause{RootCause::Kind::kNodeLost, {host, node_rank, generation_, {}}, "", {}};
-  suspicion_of_[incarnation.value] = incidents_.size();
-  incidents_.push_back({std::move(cause), incarnation, true, false, false, true});
+  suspicion_of_[agent_id.value] = incidents_.size();
+  incidents_.push_back({std::move(cause), agent_id, true, false, false, true});
   ++suspected_;
 }
 
-void Incidents::ClearSuspicion(Incarnation incarnation) {
-  const auto found = suspicion_of_.find(incarnation.value);
+void Incidents::ClearSuspicion(AgentId agent_id) {
+  const auto found = suspicion_of_.find(agent_id.value);
   if (found == suspicion_of_.end()) return;
   const std::size_t place = found->second;
   suspicion_of_.erase(found);
@@ -92,14 +92,14 @@ void Incidents::DropCleared() {
   std::erase_if(incidents_, [](const Incident& incident) { return incident.cleared; });
   cleared_ = 0;
   for (std::size_t i = 0; i < incidents_.size(); ++i) {
-    const auto found = suspicion_of_.find(incidents_[i].incarnation.value);
+    const auto found = suspicion_of_.find(incidents_[i].agent_id.value);
     if (incidents_[i].from_suspicion && found != suspicion_of_.end()) found->second = i;
   }
 }
 
-void Incidents::AddNode(Incarnation incarnation, RootCause::Kind kind, const std::string& host,
+void Incidents::AddNode(AgentId agent_id, RootCause::Kind kind, const std::string& host,
                         NodeRank node_rank, const std::string& reason) {
-  const auto found = suspicion_of_.find(incarnation.value);
+  const auto found = suspicion_of_.find(agent_id.value);
   if (found != suspicion_of_.end() && incidents_[found->second].suspected) {
     Incident& incident = incidents_[found->second];
     incident.suspected = false;
@@ -109,13 +109,13 @@ void Incidents::AddNode(Incarnation incarnation, RootCause::Kind kind, const std
     return;
   }
   RootCause cause{kind, {host, node_rank, generation_, {}}, reason, {}};
-  incidents_.push_back({std::move(cause), incarnation, false, false, false});
+  incidents_.push_back({std::move(cause), agent_id, false, false, false});
 }
 
-void Incidents::AddFollower(Incarnation incarnation, const std::string& host, NodeRank node_rank,
+void Incidents::AddFollower(AgentId agent_id, const std::string& host, NodeRank node_rank,
                             const std::string& reason) {
   RootCause cause{RootCause::Kind::kNodeLost, {host, node_rank, generation_, {}}, reason, {}};
-  incidents_.push_back({std::move(cause), incarnation, false, true, false});
+  incidents_.push_back({std::move(cause), agent_id, false, true, false});
   ++victims_;
 }
 

@@ -26,7 +26,7 @@ inline constexpr char kErrorSpawn[] = "spawn";
 bool IsVictim(const WorkerExited& exit);
 
 // What went wrong in one generation, in the order in which the rendezvous saw it. A value: the
-// Round has one, and makes a new one for each generation.
+// JobMachine has one, and makes a new one for each generation.
 class Incidents {
  public:
   explicit Incidents(Generation generation = {}) : generation_(generation) {}
@@ -34,16 +34,16 @@ class Incidents {
   // A worker ended by itself, with whatever result.
   void AddExit(const std::string& host, NodeRank node_rank, const WorkerExited& exit);
   // A node's connection broke. Counts from now if the node is lost later.
-  void AddSuspicion(Incarnation incarnation, const std::string& host, NodeRank node_rank);
+  void AddSuspicion(AgentId agent_id, const std::string& host, NodeRank node_rank);
   // It came back in time.
-  void ClearSuspicion(Incarnation incarnation);
+  void ClearSuspicion(AgentId agent_id);
   // A node is out; `kind` is kNodeLost or kNodeLeft.
-  void AddNode(Incarnation incarnation, RootCause::Kind kind, const std::string& host,
-               NodeRank node_rank, const std::string& reason);
+  void AddNode(AgentId agent_id, RootCause::Kind kind, const std::string& host, NodeRank node_rank,
+               const std::string& reason);
 
   // A node has ended its workers because of something that is still to be heard of: it is the cause
   // only if nothing else turns out to be.
-  void AddFollower(Incarnation incarnation, const std::string& host, NodeRank node_rank,
+  void AddFollower(AgentId agent_id, const std::string& host, NodeRank node_rank,
                    const std::string& reason);
 
   // Something failed: the generation cannot succeed.
@@ -58,11 +58,11 @@ class Incidents {
 
  private:
   struct Incident {
-    RootCause cause;          // without victims
-    Incarnation incarnation;  // of a node
-    bool suspected = false;   // not lost yet
-    bool victim = false;      // it failed, or its workers were ended, because of something else
-    bool cleared = false;     // it came back: as if it were not here
+    RootCause cause;         // without victims
+    AgentId agent_id;        // of a node
+    bool suspected = false;  // not lost yet
+    bool victim = false;     // it failed, or its workers were ended, because of something else
+    bool cleared = false;    // it came back: as if it were not here
     bool from_suspicion = false;
   };
 
@@ -77,7 +77,7 @@ class Incidents {
   int victims_ = 0;
   bool failed_ = false;                                          // a worker
   bool failed_itself_ = false;                                   // one that is no victim
-  std::unordered_map<std::uint64_t, std::size_t> suspicion_of_;  // incarnation -> in incidents_
+  std::unordered_map<std::uint64_t, std::size_t> suspicion_of_;  // agent_id -> in incidents_
 };
 
 // True for failures that a restart cannot cure: the command cannot be executed.

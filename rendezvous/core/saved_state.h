@@ -30,7 +30,7 @@ struct SavedState {
 // An agent names so many at most: the newest of each tier, and those before them.
 inline constexpr std::size_t kMaxSavedStates = 8;
 
-// What every rank of a generation begins with. Decided once, by Round, when it is formed.
+// What every rank of a generation begins with. Decided once, by JobMachine, when it is formed.
 struct RestorePlan {
   std::optional<SavedState> state;  // nullopt: none is valid; the training starts at step 0
   Rank source;                      // holds it, and gives it to the others

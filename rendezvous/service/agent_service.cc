@@ -14,7 +14,7 @@ constexpr int kCallsAtATime = 8;  // of a method that each agent calls
 
 }  // namespace
 
-AgentService::AgentService(std::shared_ptr<RoundLoop> loop, std::shared_ptr<AccessControl> access,
+AgentService::AgentService(std::shared_ptr<JobLoop> loop, std::shared_ptr<AccessControl> access,
                            const DescriptorGuard* descriptors)
     : loop_(std::move(loop)), access_(std::move(access)), descriptors_(descriptors) {}
 

@@ -14,9 +14,9 @@
 #include "rendezvous/service/access_control.h"
 #include "rendezvous/service/call_queues.h"
 #include "rendezvous/service/descriptor_guard.h"
-#include "rendezvous/service/round_loop.h"
+#include "rendezvous/service/job/job_loop.h"
+#include "rendezvous/service/job/session.h"
 #include "rendezvous/service/server_call.h"
-#include "rendezvous/service/session.h"
 #include "worker/contract/task_queue.h"
 
 namespace ddprun {
@@ -24,7 +24,7 @@ namespace ddprun {
 class AgentService {
  public:
   // `descriptors` must outlive this object.
-  AgentService(std::shared_ptr<RoundLoop> loop, std::shared_ptr<AccessControl> access,
+  AgentService(std::shared_ptr<JobLoop> loop, std::shared_ptr<AccessControl> access,
                const DescriptorGuard* descriptors);
 
   // To be registered with the server.
@@ -42,7 +42,7 @@ class AgentService {
   void ReportGone(std::unique_ptr<GoneCall> call);
   void Handshake(std::unique_ptr<HandshakeCall> call);
 
-  const std::shared_ptr<RoundLoop> loop_;
+  const std::shared_ptr<JobLoop> loop_;
   const std::shared_ptr<AccessControl> access_;
   const DescriptorGuard* const descriptors_;
   v1::Rendezvous::AsyncService service_;

@@ -1,4 +1,4 @@
-// The rendezvous's end of one agent's session, as RoundLoop sees it.
+// The rendezvous's end of one agent's session, as JobLoop sees it.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_AGENT_STREAM_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_AGENT_STREAM_H_
 
@@ -9,7 +9,7 @@
 
 namespace ddprun {
 
-// Called from within RoundLoop only, by one thread at a time. None of the calls blocks or calls
+// Called from within JobLoop only, by one thread at a time. None of the calls blocks or calls
 // back.
 class AgentStream {
  public:
@@ -19,7 +19,7 @@ class AgentStream {
   // A stream whose agent does not read breaks itself once too much is queued.
   virtual void Send(const Header& header, const RendezvousMessage& message) = 0;
 
-  // Asks for one more message of the agent, which comes as RoundLoop::OnMessage, or OnEnd if there
+  // Asks for one more message of the agent, which comes as JobLoop::OnMessage, or OnEnd if there
   // is none. Once for the first, then after each that was handled; a few may come before they are
   // asked for, and no more, so an agent cannot fill the loop's queue.
   virtual void RequestMessage() = 0;

@@ -1,4 +1,4 @@
-// CompletionBarrier: lets RoundLoop write to thousands of streams without waking gRPC's threads for
+// CompletionBarrier: lets JobLoop write to thousands of streams without waking gRPC's threads for
 // each.
 //
 // gRPC reports each write that is done to the thread of the call's queue, and wakes it if it

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "ddprun/v1/operator.grpc.pb.h"
-#include "rendezvous/service/event_log.h"
+#include "rendezvous/service/job/event_log.h"
 #include "rendezvous/service/server_call.h"
 
 namespace ddprun {

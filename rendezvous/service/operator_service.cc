@@ -59,7 +59,7 @@ class StatusWriter {
 
 // The end of a call that the loop answers with a sentence.
 template <class Call>
-RoundLoop::AnswerCallback AnswerTo(std::unique_ptr<Call> owned) {
+JobLoop::AnswerCallback AnswerTo(std::unique_ptr<Call> owned) {
   return [released = owned.release()](const absl::StatusOr<std::string>& result) {  // called once
     std::unique_ptr<Call> call(released);
     if (!result.ok()) {

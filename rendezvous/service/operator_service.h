@@ -1,6 +1,6 @@
 // The Operator service of proto/ddprun/v1/operator.proto.
 //
-// Its calls ask the RoundLoop and read the EventLog, on threads of a TaskQueue: who asks may have
+// Its calls ask the JobLoop and read the EventLog, on threads of a TaskQueue: who asks may have
 // to be looked up, and the JSON of a status with 16,384 nodes takes longer than others may wait.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_OPERATOR_SERVICE_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_OPERATOR_SERVICE_H_
@@ -16,9 +16,9 @@
 #include "ddprun/v1/operator.grpc.pb.h"
 #include "rendezvous/json/status_json.h"
 #include "rendezvous/service/call_queues.h"
-#include "rendezvous/service/event_log.h"
 #include "rendezvous/service/events_call.h"
-#include "rendezvous/service/round_loop.h"
+#include "rendezvous/service/job/event_log.h"
+#include "rendezvous/service/job/job_loop.h"
 #include "rendezvous/service/server_call.h"
 #include "worker/contract/task_queue.h"
 
@@ -27,7 +27,7 @@ namespace ddprun {
 class OperatorService {
  public:
   struct Options {
-    std::shared_ptr<RoundLoop> loop;
+    std::shared_ptr<JobLoop> loop;
     std::shared_ptr<EventLog> events;
     // Of the rendezvous itself; any thread.
     std::function<DaemonStatus()> daemon;

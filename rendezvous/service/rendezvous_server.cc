@@ -18,7 +18,7 @@
 #include "rendezvous/service/agent_service.h"
 #include "rendezvous/service/call_queues.h"
 #include "rendezvous/service/descriptor_guard.h"
-#include "rendezvous/service/event_log.h"
+#include "rendezvous/service/job/event_log.h"
 #include "rendezvous/service/listen_address.h"
 #include "rendezvous/service/operator_service.h"
 #include "rendezvous/service/tcp_acceptor.h"
@@ -138,13 +138,13 @@ void RendezvousServer::MakeAccessControl() {
 
 void RendezvousServer::MakeLoop(const std::vector<RecordedJob>& recorded) {
   store_ = std::move(options_.store);
-  RoundLoopOptions loop;
+  JobLoopOptions loop;
   loop.round = options_.round;
   loop.time_to_join = options_.time_to_join;
   loop.log = options_.log;
   loop.store = store_.get();
   loop.lost_right = options_.lost_right;
-  loop.load = [this](const RoundLoopLoad& load) {
+  loop.load = [this](const JobLoopLoad& load) {
     {
       const std::lock_guard lock(load_mutex_);
       load_ = load;
@@ -157,7 +157,7 @@ void RendezvousServer::MakeLoop(const std::vector<RecordedJob>& recorded) {
       events->Add(job, owner, epoch, event);
     };
   }
-  loop_ = std::make_shared<RoundLoop>(std::move(loop), recorded);
+  loop_ = std::make_shared<JobLoop>(std::move(loop), recorded);
 }
 
 void RendezvousServer::MakeServices() {

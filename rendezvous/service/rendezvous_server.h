@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "rendezvous/core/round.h"
-#include "rendezvous/service/round_loop.h"
+#include "rendezvous/machine/job_machine.h"
+#include "rendezvous/service/job/job_loop.h"
 #include "rendezvous/store/store.h"
 #include "rendezvous/wire/limits.h"
 
@@ -43,7 +43,7 @@ class RendezvousServer {
     // mode 0600, but only after it exists: put it into a folder of mode 0700. It is removed at the
     // end.
     std::string listen;
-    RoundOptions round{};
+    JobMachineOptions round{};
     JobLog log{};
     LoadObserver load{};  // may be empty
     // What is asked of callers (rendezvous/auth/server_credentials.h); null: nothing.
@@ -74,7 +74,7 @@ class RendezvousServer {
   RendezvousServer& operator=(const RendezvousServer&) = delete;
 
   // For operators' questions; lives as long as the server.
-  RoundLoop& loop() { return *loop_; }
+  JobLoop& loop() { return *loop_; }
 
   // The TCP port, 0 for a Unix socket.
   int port() const { return port_; }
@@ -106,8 +106,8 @@ class RendezvousServer {
   std::unique_ptr<DescriptorGuard> descriptors_;
   std::unique_ptr<TcpAcceptor> acceptor_;  // null for a Unix socket
   mutable std::mutex load_mutex_;
-  RoundLoopLoad load_;  // guarded by load_mutex_
-  std::shared_ptr<RoundLoop> loop_;
+  JobLoopLoad load_;  // guarded by load_mutex_
+  std::shared_ptr<JobLoop> loop_;
   // Ends first, once the loop asks it for nothing more: until then it tells the loop what is
   // written.
   std::shared_ptr<Store> store_;

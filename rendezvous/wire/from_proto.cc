@@ -17,8 +17,8 @@ Header ReadHeader(const v1::Header& from, FieldChecker& check) {
   to.job = check.Name("Header.job", from.job(), kMaxJobBytes);
   to.epoch = from.epoch();
   to.generation.value = check.Number("Header.generation", from.generation(), -1, kMaxGeneration);
-  to.incarnation.value = from.incarnation();
-  if (to.incarnation.value == 0) check.Fail("Header.incarnation is 0, expected a random number");
+  to.agent_id.value = from.incarnation();
+  if (to.agent_id.value == 0) check.Fail("Header.incarnation is 0, expected a random number");
   return to;
 }
 
@@ -110,7 +110,7 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {
       result.message = ReadHeartbeat(message.heartbeat(), check);
       break;
     case v1::AgentMessage::kPrepared:
-      result.message = Prepared{};
+      result.message = AssignmentAck{};
       break;
     case v1::AgentMessage::kWorkerExited:
       result.message = ReadWorkerExited(message.worker_exited(), check);

@@ -11,7 +11,7 @@
 
 #include "ddprun/v1/rendezvous.pb.h"
 #include "rendezvous/core/messages.h"
-#include "rendezvous/core/quarantine.h"
+#include "rendezvous/machine/quarantine.h"
 #include "rendezvous/wire/field_checker.h"
 
 namespace ddprun::wire {

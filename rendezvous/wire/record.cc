@@ -22,7 +22,7 @@ std::int64_t WholeMilliseconds(Duration duration) {
 NodeRecord ReadNode(const v1::NodeRecord& from, int rank, int first_rank, int max_nodes,
                     FieldChecker& check) {
   NodeRecord to;
-  to.incarnation.value = from.incarnation();
+  to.agent_id.value = from.incarnation();
   if (from.incarnation() == 0) check.Fail("NodeRecord.incarnation is 0");
   to.spec = ReadNodeSpec(from.spec(), max_nodes, check);
   to.offered_port = check.Number("NodeRecord.offered_port", from.offered_port(), 1, kMaxPort);
@@ -79,9 +79,8 @@ FailureRecord ReadFailures(const v1::JobRecord& from, FieldChecker& check) {
   check.Number("JobRecord.told_failures: number", from.told_failures_size(), 0,
                FailureTally::kMaxAgents);
   for (const v1::ToldFailures& told : from.told_failures()) {
-    to.told.push_back(
-        {Incarnation{told.incarnation()},
-         check.Number("ToldFailures.count", told.count(), 1, kMaxCheckpointFailures)});
+    to.told.push_back({AgentId{told.incarnation()}, check.Number("ToldFailures.count", told.count(),
+                                                                 1, kMaxCheckpointFailures)});
   }
   return to;
 }
@@ -116,7 +115,7 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
   proto.set_master_port(record.master_port);
   for (const NodeRecord& member : record.members) {
     v1::NodeRecord* const to = proto.add_members();
-    to->set_incarnation(member.incarnation.value);
+    to->set_incarnation(member.agent_id.value);
     Fill(member.spec, to->mutable_spec());
     to->set_offered_port(member.offered_port);
     to->set_node_rank(member.rank.value);

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "rendezvous/core/job_record.h"
+#include "rendezvous/machine/job_record.h"
 
 namespace ddprun::wire {
 

@@ -14,7 +14,7 @@ void FillHeader(const Header& from, v1::Header* to) {
   to->set_job(CleanText(from.job, kMaxMessageBytes));
   to->set_epoch(from.epoch);
   to->set_generation(from.generation.value);
-  to->set_incarnation(from.incarnation.value);
+  to->set_incarnation(from.agent_id.value);
 }
 
 // Sets the body of `to` from one alternative of AgentMessage.
@@ -38,7 +38,7 @@ struct AgentBody {
     Fill(heartbeat.states, to->mutable_heartbeat()->mutable_states());
     FillIfAny(heartbeat.failed_checkpoints, to->mutable_heartbeat());
   }
-  void operator()(const Prepared&) const { to->mutable_prepared(); }
+  void operator()(const AssignmentAck&) const { to->mutable_prepared(); }
   void operator()(const WorkerExited& exit) const { Fill(exit, to->mutable_worker_exited()); }
   void operator()(const Drained& drained) const {
     to->mutable_drained()->set_offered_port(drained.offered_port);

@@ -2,7 +2,7 @@
 // message with one of the same size as the rendezvous's, and knows nothing of jobs.
 //
 //     Join, Drained    → an Assignment on this stream (see Options::barrier)
-//     Prepared         → a Start on this stream (the same)
+//     AssignmentAck         → a Start on this stream (the same)
 //     WorkerExited     → a Stop on every stream that is open
 //
 // Channel arguments that cost or save time are the rendezvous's own, so that a difference is ours.
@@ -19,8 +19,8 @@ struct FloorServerOptions {
   std::size_t assignment_bytes = 0;
   std::size_t start_bytes = 0;
   std::size_t stop_bytes = 0;
-  // Answers a Join, Prepared or Drained at once when 0; else all of them together, when so many
-  // have come: as any rendezvous must, since nobody has a rank before all are there.
+  // Answers a Join, AssignmentAck or Drained at once when 0; else all of them together, when so
+  // many have come: as any rendezvous must, since nobody has a rank before all are there.
   int barrier = 0;
   std::string port_file;  // gets the port, on loopback
 };

@@ -67,10 +67,10 @@ int Run(const std::string& folder) {
   join.job.join_timeout = std::chrono::seconds(10);
   join.node = {"bench", "127.0.0.1", 1};
   join.offered_port = 29500;
-  client.Send({"bench", 0, Generation{-1}, Incarnation{1}}, join);
+  client.Send({"bench", 0, Generation{-1}, AgentId{1}}, join);
   const Header header = assigned.get_future().get();
   clock.Print("assigned");
-  client.Send(header, Prepared{});
+  client.Send(header, AssignmentAck{});
   started.get_future().get();
   clock.Print("started (one round trip)");
   client.Send(header, WorkerExited{});

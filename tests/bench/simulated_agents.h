@@ -109,7 +109,7 @@ class SimulatedAgents {
   // Each returns when every agent has its answer; a hang or an unexpected end ends the program with
   // a message.
   Step JoinAll();     // Join → Assignment
-  Step PrepareAll();  // Prepared → Start
+  Step PrepareAll();  // AssignmentAck → Start
   Step FailOne();     // WorkerExited of one agent → Stop to all
   Step DrainAll();    // Drained → Assignment
   void FinishAll();   // WorkerExited with code 0 from all → Finished to all

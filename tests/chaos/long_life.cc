@@ -92,7 +92,7 @@ bool RunOneJob(const std::string& endpoint, int number) {
   join.node = {"n1", "127.0.0.1", 1};
   join.offered_port = 29500;
   client.Send({absl::StrCat("job-", number), 0, Generation{-1},
-               Incarnation{static_cast<std::uint64_t>(number) + 1}},
+               AgentId{static_cast<std::uint64_t>(number) + 1}},
               join);
   while (const auto event = inbox.Next()) {
     if (const auto* const lost = std::get_if<RendezvousClient::Lost>(&*event)) {
@@ -102,7 +102,7 @@ bool RunOneJob(const std::string& endpoint, int number) {
     const auto* const received = std::get_if<RendezvousClient::Received>(&*event);
     if (received == nullptr) continue;
     if (std::holds_alternative<Assignment>(received->message)) {
-      client.Send(received->header, Prepared{});
+      client.Send(received->header, AssignmentAck{});
     } else if (std::holds_alternative<Start>(received->message)) {
       WorkerExited exited;
       exited.pid = 1;

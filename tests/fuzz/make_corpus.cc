@@ -57,7 +57,7 @@ void WriteWireSeeds(const std::string& folder) {
 
   const std::vector<AgentMessage> from_agents = {join,
                                                  Heartbeat{},
-                                                 Prepared{},
+                                                 AssignmentAck{},
                                                  Exited(),
                                                  Checkpointed{5},
                                                  CannotSave{},
@@ -81,7 +81,7 @@ void WriteWireSeeds(const std::string& folder) {
   record.generation = {2};
   record.master_addr = "n0";
   record.master_port = 29500;
-  record.members = {{Incarnation{7}, join.node, 29501, NodeRank{1}, Rank{8}}};
+  record.members = {{AgentId{7}, join.node, 29501, NodeRank{1}, Rank{8}}};
   record.governor.restarts_used = 1;
   record.governor.recent_ages = {std::chrono::seconds(5)};
   record.causes = {cause};

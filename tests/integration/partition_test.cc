@@ -390,8 +390,8 @@ TEST_F(PartitionTest, ANodeThatLosesItsPowerIsLostByItsLease) {
 
 // ---- while a generation forms ----
 
-// Node 0 is there and cut off when node 1 makes the round complete. Its Assignment or its Prepared
-// is lost.
+// Node 0 is there and cut off when node 1 makes the round complete. Its Assignment or its
+// AssignmentAck is lost.
 TEST_F(PartitionTest, ABriefCutWhileAGenerationFormsOnlyDelaysIt) {
   StartAgent(0, "2", kDefaultLease);
   ASSERT_TRUE(daemon().WaitForErr("node0 joined"));

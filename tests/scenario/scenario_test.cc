@@ -1,4 +1,4 @@
-// Every file of tests/scenario/*.txt: what a Round does with a story, command by command.
+// Every file of tests/scenario/*.txt: what a JobMachine does with a story, command by command.
 //
 //     scenario_test                one test for each file
 //     scenario_test --rewrite      writes what happens into the files: review the diff
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/scenario/round_script.h"
+#include "tests/scenario/job_script.h"
 #include "tests/support/golden.h"
 
 namespace ddprun {
@@ -40,15 +40,15 @@ TEST_P(ScenarioTest, GoesAsItIsWrittenDown) {
   std::ifstream file(std::string(DDPRUN_SOURCE_DIR) + "/" + path);
   std::stringstream text;
   text << file.rdbuf();
-  ExpectGolden(path, RoundScript().Play(text.str()));
+  ExpectGolden(path, JobScript().Play(text.str()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, ScenarioTest, testing::ValuesIn(Names()),
                          [](const auto& info) { return info.param; });
 
-TEST(RoundScriptTest, WhatIsNoCommandIsNotPassedOver) {
-  EXPECT_THROW(RoundScript().Play("job nodes=1\njoyn a\n"), std::invalid_argument);
-  EXPECT_THROW(RoundScript().Play("join a\n"), std::invalid_argument);
+TEST(JobScriptTest, WhatIsNoCommandIsNotPassedOver) {
+  EXPECT_THROW(JobScript().Play("job nodes=1\njoyn a\n"), std::invalid_argument);
+  EXPECT_THROW(JobScript().Play("join a\n"), std::invalid_argument);
 }
 
 }  // namespace scenario_test

@@ -13,12 +13,11 @@
 namespace ddprun::sim {
 namespace {
 
-SupervisorOptions OptionsOf(const World& world, int host, std::uint32_t epoch,
-                            Incarnation incarnation) {
+SupervisorOptions OptionsOf(const World& world, int host, std::uint32_t epoch, AgentId agent_id) {
   SupervisorOptions options;
   options.job = "job";
   options.epoch = epoch;
-  options.incarnation = incarnation;
+  options.agent_id = agent_id;
   options.spec = world.plan.spec;
   options.node.host = world.hosts[host]->name;
   options.node.address = options.node.host;
@@ -33,16 +32,16 @@ SupervisorOptions OptionsOf(const World& world, int host, std::uint32_t epoch,
 
 }  // namespace
 
-Agent::Agent(World* world, int id, int host, std::uint32_t epoch, Incarnation incarnation)
+Agent::Agent(World* world, int id, int host, std::uint32_t epoch, AgentId agent_id)
     : world_(world),
       id_(id),
       host_(host),
       epoch_(epoch),
-      incarnation_(incarnation),
-      supervisor_(OptionsOf(*world, host, epoch, incarnation)) {}
+      agent_id_(agent_id),
+      supervisor_(OptionsOf(*world, host, epoch, agent_id)) {}
 
 std::string Agent::Name() const {
-  return absl::StrCat(world_->hosts[host_]->name, "/", incarnation_.value);
+  return absl::StrCat(world_->hosts[host_]->name, "/", agent_id_.value);
 }
 
 TimePoint Agent::Now() const { return world_->hosts[host_]->clock.Local(world_->scheduler.now()); }
@@ -70,7 +69,7 @@ void Agent::Kill() {
       if (world_->random.Percent(30)) continue;  // lost
       world_->scheduler.After(attempt * 500 * kMillisecond, [this] {
         world_->network.SendOnce(host_, kUp, [this] {
-          world_->daemon.Post([this] { world_->daemon.OnAgentGone(incarnation_); });
+          world_->daemon.Post([this] { world_->daemon.OnAgentGone(agent_id_); });
         });
       });
     }
@@ -243,12 +242,12 @@ void Agent::Perform(const Supervisor::Send& send) {
 
 void Agent::FillIn(AgentMessage* message) {
   states_.FillIn(message);
-  if (world_->bug != Bug::kTimelineForgotten || world_->daemon.round() == nullptr) return;
+  if (world_->bug != Bug::kTimelineForgotten || world_->daemon.machine() == nullptr) return;
   std::vector<SavedState>* states = nullptr;
   if (auto* said = std::get_if<Join>(message)) states = &said->states;
   if (auto* said = std::get_if<Drained>(message)) states = &said->states;
   if (states == nullptr) return;
-  for (SavedState& state : *states) state.generation = world_->daemon.round()->generation();
+  for (SavedState& state : *states) state.generation = world_->daemon.machine()->generation();
 }
 
 void Agent::OnSaved(LocalRank local_rank, const SavedState& state, const std::string& path) {
@@ -463,7 +462,7 @@ void Agent::OnMessage(const SessionPtr& session, const Header& header,
     backoff_ = 0;
     attempt_limit_ = std::min(kSecond, ThirdOfLease());
     Header seen = header;
-    if (world_->bug == Bug::kNoIncarnationCheck) seen.incarnation = incarnation_;
+    if (world_->bug == Bug::kNoAgentIdCheck) seen.agent_id = agent_id_;
     RendezvousMessage heard = message;
     if (auto* ack = std::get_if<HeartbeatAck>(&heard);
         ack != nullptr && world_->bug == Bug::kLeaseFromAckArrival) {

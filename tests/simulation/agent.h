@@ -19,13 +19,13 @@ namespace ddprun::sim {
 
 class Agent {
  public:
-  Agent(World* world, int id, int host, std::uint32_t epoch, Incarnation incarnation);
+  Agent(World* world, int id, int host, std::uint32_t epoch, AgentId agent_id);
 
   int id() const { return id_; }
   int host() const { return host_; }
   bool alive() const { return alive_; }
   bool stalled() const { return stalled_; }
-  Incarnation incarnation() const { return incarnation_; }
+  AgentId agent_id() const { return agent_id_; }
   std::uint32_t epoch() const { return epoch_; }
   SupervisorState state() const { return supervisor_.state(); }
   const std::optional<Verdict>& verdict() const { return verdict_; }
@@ -90,7 +90,7 @@ class Agent {
   const int id_;
   const int host_;
   const std::uint32_t epoch_;
-  const Incarnation incarnation_;
+  const AgentId agent_id_;
   bool alive_ = true;
   bool stalled_ = false;
   int stalls_ = 0;

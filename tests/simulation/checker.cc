@@ -39,7 +39,7 @@ void Checker::OnWorkerStarted(const Worker& started) {
   }
 }
 
-void Checker::CheckNobodyRuns(const Round& round, int life) {
+void Checker::CheckNobodyRuns(const JobMachine& round, int life) {
   for (const int id : world_->training.alive()) {
     const Worker& worker = world_->training.worker(id);
     if (!Excludes(worker.group->life, life)) continue;
@@ -48,7 +48,7 @@ void Checker::CheckNobodyRuns(const Round& round, int life) {
   }
 }
 
-void Checker::OnEvent(const Round& round, int life, const JobEvent& event) {
+void Checker::OnEvent(const JobMachine& round, int life, const JobEvent& event) {
   const std::string generation =
       absl::StrCat("epoch ", round.epoch(), " generation ", event.generation.value);
   switch (event.kind) {
@@ -91,13 +91,13 @@ void Checker::OnEvent(const Round& round, int life, const JobEvent& event) {
   }
 }
 
-void Checker::CheckFailures(const Round& round) {
+void Checker::CheckFailures(const JobMachine& round) {
   std::int64_t failed = 0;
   for (const auto& agent : world_->agents) {
     if (agent->epoch() == round.epoch()) failed += agent->failed_checkpoints();
   }
   const std::int64_t counted = round.Record().failed_checkpoints.total.count;
-  const bool all = world_->plan.benign && round.state() == RoundState::kSucceeded;
+  const bool all = world_->plan.benign && round.state() == JobState::kSucceeded;
   if (counted > failed || (all && counted < failed)) {
     world_->Violation(
         absl::StrCat(counted, " failed checkpoints are counted, and there were ", failed));
@@ -111,7 +111,7 @@ void Checker::OnJobBegins() {
 }
 
 // The workers of a generation that was recorded may have been told to start.
-void Checker::OnRestored(const Round& round, const JobRecord& record) {
+void Checker::OnRestored(const JobMachine& round, const JobRecord& record) {
   planned_ = record.restore;
   if (planned_) resumed_.push_back({record.epoch, record.generation, planned_->step()});
   restarts_ = round.restarts_used();
@@ -132,7 +132,7 @@ void Checker::OnRecord(int life, const JobRecord& record) {
   }
   int node = 0;
   int rank = 0;
-  std::set<std::uint64_t> incarnations;
+  std::set<std::uint64_t> agent_ids;
   for (const NodeRecord& member : record.members) {
     if (member.rank.value != node++ || member.first_rank.value != rank) {
       // A node that is gone leaves a hole until the next forming.
@@ -143,7 +143,7 @@ void Checker::OnRecord(int life, const JobRecord& record) {
       node = member.rank.value + 1;
     }
     rank = member.first_rank.value + member.spec.worker_count;
-    if (!incarnations.insert(member.incarnation.value).second) {
+    if (!agent_ids.insert(member.agent_id.value).second) {
       world_->Violation(
           absl::StrCat("one agent has two ranks in generation ", record.generation.value));
     }
@@ -159,13 +159,13 @@ bool Checker::IsDead(const SavedState& state) const {
 
 void Checker::CheckPlan(const JobRecord& record) {
   if (!world_->plan.states) return;
-  if (world_->bug == Bug::kNoIncarnationCheck) return;  // members are not who they seem
+  if (world_->bug == Bug::kNoAgentIdCheck) return;  // members are not who they seem
   const std::string where =
       absl::StrCat("epoch ", record.epoch, " generation ", record.generation.value, " begins with ",
                    record.restore ? Describe(*record.restore) : "no plan");
   const auto& plan = record.restore;
   for (const NodeRecord& member : record.members) {
-    const Agent& agent = *world_->agents[member.incarnation.value - 1];
+    const Agent& agent = *world_->agents[member.agent_id.value - 1];
     if (!agent.alive()) continue;
     for (const SavedState& state : agent.holds()) {
       if (IsDead(state)) {
@@ -206,9 +206,8 @@ void Checker::OnAssigned(int life, const Header& header, const Assignment& assig
   }
   const auto [owner, first] = members_.emplace(
       Key{life * 1000 + assignment.node_rank.value, header.epoch, header.generation.value},
-      header.incarnation.value);
-  if (!first && owner->second != header.incarnation.value &&
-      world_->bug != Bug::kNoIncarnationCheck) {
+      header.agent_id.value);
+  if (!first && owner->second != header.agent_id.value && world_->bug != Bug::kNoAgentIdCheck) {
     world_->Violation(absl::StrCat("a rank is given to two agents: ", where));
   }
   // Where all of them are known: exactly 0..W−1.
@@ -243,7 +242,7 @@ void Checker::OnAssigned(int life, const Header& header, const Assignment& assig
 }
 
 void Checker::OnEnd(bool in_time) {
-  const Round* round = world_->daemon.round();
+  const JobMachine* round = world_->daemon.machine();
   std::string outcome;
   for (const auto& agent : world_->agents) {
     if (agent->alive()) {
@@ -266,7 +265,7 @@ void Checker::OnEnd(bool in_time) {
                                      ", another one with ", outcome));
     }
   }
-  if (round != nullptr && round->finished() && round->state() == RoundState::kSucceeded &&
+  if (round != nullptr && round->finished() && round->state() == JobState::kSucceeded &&
       !world_->training.complete() && world_->plan.checkpoint_every > 0) {
     world_->Violation("the job succeeded without its last step");
   }

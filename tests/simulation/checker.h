@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "rendezvous/core/round.h"
+#include "rendezvous/machine/job_machine.h"
 #include "tests/simulation/scheduler.h"
 
 namespace ddprun::sim {
@@ -23,12 +23,12 @@ class Checker {
   explicit Checker(World* world) : world_(world) {}
 
   void OnWorkerStarted(const Worker& started);
-  // The Round of job `life` said that this happened.
-  void OnEvent(const Round& round, int life, const JobEvent& event);
+  // The JobMachine of job `life` said that this happened.
+  void OnEvent(const JobMachine& round, int life, const JobEvent& event);
   void OnRecord(int life, const JobRecord& record);
   // An assignment becomes visible to the agents.
   void OnAssigned(int life, const Header& header, const Assignment& assignment);
-  void OnRestored(const Round& round, const JobRecord& record);
+  void OnRestored(const JobMachine& round, const JobRecord& record);
   void OnJobBegins();
   // An agent came back from a generation that the daemon of job `life` has no record of.
   void OnReturner(int life) { returners_.insert(life); }
@@ -45,19 +45,19 @@ class Checker {
   // Workers of `older` must be gone before those of `newer` start; not so where the daemon lost its
   // memory and nobody told it, or where a job of the same name was begun after the end.
   bool Excludes(int older, int newer) const;
-  void CheckNobodyRuns(const Round& round, int life);
+  void CheckNobodyRuns(const JobMachine& round, int life);
   // A generation is being formed: what it begins with.
   void CheckPlan(const JobRecord& record);
   // Each checkpoint that failed is counted once at most; each is, where no agent is ended by a
   // fault.
-  void CheckFailures(const Round& round);
+  void CheckFailures(const JobMachine& round);
   // By all generations that may have started, one by one.
   bool IsDead(const SavedState& state) const;
 
   World* const world_;  // outlives this
   std::set<int> returners_;
   std::map<Key, Formed> formed_;
-  std::map<Key, std::uint64_t> members_;  // hash of incarnations and ranks, from the record
+  std::map<Key, std::uint64_t> members_;  // hash of agent_ids and ranks, from the record
   std::vector<ResumePoint> resumed_;
   std::optional<RestorePlan> planned_;  // by the newest record
   Generation checked_{-1};              // its plan

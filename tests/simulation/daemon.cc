@@ -29,10 +29,10 @@ void Daemon::Boot() {
   ++boot_;
   world_->recorder.Event(kFault, 100, boot_);
   if (durable_) {
-    round_ = std::make_unique<Round>(kJob, *durable_, clock_.Local(world_->scheduler.now()),
-                                     world_->plan.round);
+    machine_ = std::make_unique<JobMachine>(kJob, *durable_, clock_.Local(world_->scheduler.now()),
+                                            world_->plan.round);
     life_ = durable_life_;
-    world_->checker.OnRestored(*round_, *durable_);
+    world_->checker.OnRestored(*machine_, *durable_);
     world_->recorder.Line(
         absl::StrCat("daemon boots with the record of generation ", durable_->generation.value));
     ScheduleTick();
@@ -48,7 +48,7 @@ void Daemon::Kill(bool refuses) {
   stalled_ = false;
   ++boot_;  // whatever was scheduled for it is void
   ++world_->result.daemon_restarts;
-  round_.reset();
+  machine_.reset();
   inbox_.clear();
   // What was being written may be on the disk, in order, or may not.
   while (!writes_.empty() && world_->random.Percent(40)) {
@@ -93,7 +93,7 @@ void Daemon::Stall(Time duration) {
     // Sockets may be read before or after the timers are looked at.
     if (world_->random.Percent(50)) {
       tick_at_ = -1;
-      if (round_ != nullptr) Step(Round::Tick{});
+      if (machine_ != nullptr) Step(JobMachine::Tick{});
     }
     for (const auto& task : std::exchange(inbox_, {})) {
       if (boot != boot_) return;
@@ -114,9 +114,9 @@ void Daemon::Post(std::function<void()> task) {
 
 // ---- sessions ----
 
-Incarnation Daemon::Seen(const SessionPtr& session, Incarnation incarnation) {
-  if (world_->bug != Bug::kNoIncarnationCheck) return incarnation;
-  return first_on_host_.emplace(session->host, incarnation).first->second;
+AgentId Daemon::Seen(const SessionPtr& session, AgentId agent_id) {
+  if (world_->bug != Bug::kNoAgentIdCheck) return agent_id;
+  return first_on_host_.emplace(session->host, agent_id).first->second;
 }
 
 void Daemon::OnMessage(const SessionPtr& session, Header header, AgentMessage message) {
@@ -127,26 +127,26 @@ void Daemon::OnMessage(const SessionPtr& session, Header header, AgentMessage me
     world_->recorder.Line(
         absl::StrCat("  daemon <- ", Text(header), " s", session->id, " ", Text(message)));
   }
-  header.incarnation = Seen(session, header.incarnation);
+  header.agent_id = Seen(session, header.agent_id);
   if (auto* join = std::get_if<Join>(&message)) {
     if (world_->bug == Bug::kRanksBeforeLease) {
       join->job.lease /= 2;
       join->job.heartbeat /= 2;
     }
     const bool returns = header.generation.value >= 0 || join->returning;
-    if (round_ == nullptr || round_->BeginsAnother(header, *join)) {
+    if (machine_ == nullptr || machine_->BeginsAnother(header, *join)) {
       life_ = ++lives_;
       world_->checker.OnJobBegins();
-      round_ = std::make_unique<Round>(kJob, header.epoch, world_->plan.round);
+      machine_ = std::make_unique<JobMachine>(kJob, header.epoch, world_->plan.round);
       world_->recorder.Line(absl::StrCat("a job begins: life ", life_));
     }
-    if (returns && round_->generation().value < 0 && header.epoch >= round_->epoch()) {
+    if (returns && machine_->generation().value < 0 && header.epoch >= machine_->epoch()) {
       world_->checker.OnReturner(life_);
     }
     if (!session->has_joined) {
       session->has_joined = true;
-      session->incarnation = header.incarnation;
-      SessionPtr& place = streams_[header.incarnation.value];
+      session->agent_id = header.agent_id;
+      SessionPtr& place = streams_[header.agent_id.value];
       const SessionPtr older = std::exchange(place, session);
       if (older != nullptr && older != session && older->server_open) {
         older->server_open = false;
@@ -154,10 +154,10 @@ void Daemon::OnMessage(const SessionPtr& session, Header header, AgentMessage me
                              [this, older] { world_->AgentEndLost(older, "replaced"); });
       }
     }
-  } else if (!session->has_joined || round_ == nullptr) {
+  } else if (!session->has_joined || machine_ == nullptr) {
     return;
   }
-  Step(Round::Received{header, std::move(message)});
+  Step(JobMachine::Received{header, std::move(message)});
 }
 
 void Daemon::OnEnd(const SessionPtr& session) {
@@ -165,46 +165,46 @@ void Daemon::OnEnd(const SessionPtr& session) {
   session->server_open = false;
   world_->recorder.Event(kSessionLost, session->id, 1);
   if (!session->has_joined) return;
-  const auto place = streams_.find(session->incarnation.value);
+  const auto place = streams_.find(session->agent_id.value);
   if (place == streams_.end() || place->second != session) return;
   streams_.erase(place);
   world_->recorder.Line(absl::StrCat("  daemon: session s", session->id, " has ended"));
-  Step(Round::StreamBroken{session->incarnation});
+  Step(JobMachine::StreamBroken{session->agent_id});
 }
 
-void Daemon::OnAgentGone(Incarnation incarnation) {
-  if (!up_ || world_->bug == Bug::kNoIncarnationCheck) return;
-  world_->recorder.Line(absl::StrCat("  daemon: agent ", incarnation.value, " is gone"));
-  Step(Round::AgentGone{incarnation});
+void Daemon::OnAgentGone(AgentId agent_id) {
+  if (!up_ || world_->bug == Bug::kNoAgentIdCheck) return;
+  world_->recorder.Line(absl::StrCat("  daemon: agent ", agent_id.value, " is gone"));
+  Step(JobMachine::AgentGone{agent_id});
 }
 
-void Daemon::Ask(const Round::Event& event) {
+void Daemon::Ask(const JobMachine::Event& event) {
   Post([this, event] { Step(event); });
 }
 
-// ---- the Round ----
+// ---- the JobMachine ----
 
-void Daemon::Step(const Round::Event& event) {
-  if (!up_ || round_ == nullptr) return;
+void Daemon::Step(const JobMachine::Event& event) {
+  if (!up_ || machine_ == nullptr) return;
   const TimePoint now = clock_.Local(world_->scheduler.now());
-  const RoundState before = round_->state();
-  const std::vector<Round::Action> actions = round_->Step(event, now);
-  world_->recorder.Event(kRoundStepped, event.index(), static_cast<std::uint64_t>(round_->state()),
-                         actions.size());
-  if (round_->state() != before && world_->recorder.tracing()) {
+  const JobState before = machine_->state();
+  const std::vector<JobMachine::Action> actions = machine_->Step(event, now);
+  world_->recorder.Event(kMachineStepped, event.index(),
+                         static_cast<std::uint64_t>(machine_->state()), actions.size());
+  if (machine_->state() != before && world_->recorder.tracing()) {
     world_->recorder.Line(absl::StrCat("  daemon: ", ToString(before), " -> ",
-                                       ToString(round_->state()), ", generation ",
-                                       round_->generation().value));
+                                       ToString(machine_->state()), ", generation ",
+                                       machine_->generation().value));
   }
-  for (const Round::Action& action : actions) Perform(action);
+  for (const JobMachine::Action& action : actions) Perform(action);
   ScheduleTick();
 }
 
-void Daemon::Perform(const Round::Action& action) {
+void Daemon::Perform(const JobMachine::Action& action) {
   std::visit(
       Overloaded{
-          [&](const Round::Persist& persist) { Persist(persist.record); },
-          [&](const Round::Send& send) {
+          [&](const JobMachine::Persist& persist) { Persist(persist.record); },
+          [&](const JobMachine::Send& send) {
             const int life = life_;
             if (writes_.empty() || std::holds_alternative<HeartbeatAck>(send.message)) {
               SendNow(send.header, send.message, life);
@@ -213,14 +213,16 @@ void Daemon::Perform(const Round::Action& action) {
                   [this, send, life] { SendNow(send.header, send.message, life); });
             }
           },
-          [&](const Round::Answer& answer) { world_->recorder.Line("  answer: " + answer.text); },
-          [&](const Round::Happened& happened) {
+          [&](const JobMachine::Answer& answer) {
+            world_->recorder.Line("  answer: " + answer.text);
+          },
+          [&](const JobMachine::Happened& happened) {
             if (world_->recorder.tracing()) {
               world_->recorder.Line("  * " + Text(happened.event));
             }
-            world_->checker.OnEvent(*round_, life_, happened.event);
+            world_->checker.OnEvent(*machine_, life_, happened.event);
           },
-          [&](const Round::Note& note) { world_->recorder.Line("  daemon: " + note.text); },
+          [&](const JobMachine::Note& note) { world_->recorder.Line("  daemon: " + note.text); },
       },
       action);
 }
@@ -256,7 +258,7 @@ void Daemon::SendNow(const Header& header, const RendezvousMessage& message, int
   if (const auto* assignment = std::get_if<Assignment>(&message)) {
     world_->checker.OnAssigned(life, header, *assignment);
   }
-  const auto stream = streams_.find(header.incarnation.value);
+  const auto stream = streams_.find(header.agent_id.value);
   if (stream == streams_.end()) return;
   const SessionPtr session = stream->second;
   world_->network.Send(session, kDown, [this, session, header, message, life] {
@@ -271,8 +273,8 @@ void Daemon::SendNow(const Header& header, const RendezvousMessage& message, int
 }
 
 void Daemon::ScheduleTick() {
-  if (!up_ || stalled_ || round_ == nullptr) return;
-  const std::optional<TimePoint> deadline = round_->NextDeadline();
+  if (!up_ || stalled_ || machine_ == nullptr) return;
+  const std::optional<TimePoint> deadline = machine_->NextDeadline();
   if (!deadline) return;
   const Time at = std::max(world_->scheduler.now(), clock_.True(*deadline));
   if (tick_at_ >= 0 && tick_at_ <= at) return;  // one comes before, and asks again
@@ -281,7 +283,7 @@ void Daemon::ScheduleTick() {
   world_->scheduler.At(tick_at_, [this, boot, at = tick_at_] {
     if (boot != boot_ || tick_at_ != at) return;
     tick_at_ = -1;
-    if (!stalled_) Step(Round::Tick{});
+    if (!stalled_) Step(JobMachine::Tick{});
   });
 }
 

@@ -1,5 +1,5 @@
-// The process of the rendezvous: the shipped Round, with a journal whose writes take time, sessions
-// as rendezvous/service keeps them, kills, restarts and pauses.
+// The process of the rendezvous: the shipped JobMachine, with a journal whose writes take time,
+// sessions as rendezvous/service keeps them, kills, restarts and pauses.
 #ifndef DDPRUN_TESTS_SIMULATION_DAEMON_H_
 #define DDPRUN_TESTS_SIMULATION_DAEMON_H_
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/core/round.h"
+#include "rendezvous/machine/job_machine.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/scheduler.h"
 
@@ -27,7 +27,7 @@ class Daemon {
   int boot() const { return boot_; }
   // A number for each job that began without a record of it.
   int life() const { return life_; }
-  const Round* round() const { return round_.get(); }
+  const JobMachine* machine() const { return machine_.get(); }
 
   void Boot();
   // kill -9; `refuses`: its machine lives on and refuses connections.
@@ -39,8 +39,8 @@ class Daemon {
   void OnMessage(const SessionPtr& session, Header header, AgentMessage message);
   // Its end of the session is over.
   void OnEnd(const SessionPtr& session);
-  void OnAgentGone(Incarnation incarnation);
-  void Ask(const Round::Event& event);  // of an operator
+  void OnAgentGone(AgentId agent_id);
+  void Ask(const JobMachine::Event& event);  // of an operator
 
  private:
   using Effect = std::function<void()>;
@@ -51,13 +51,13 @@ class Daemon {
     std::deque<Effect> held;  // what must not be visible before
   };
 
-  void Step(const Round::Event& event);
-  void Perform(const Round::Action& action);
+  void Step(const JobMachine::Event& event);
+  void Perform(const JobMachine::Action& action);
   void Persist(const JobRecord& record);
   void SendNow(const Header& header, const RendezvousMessage& message, int life);
   void ScheduleTick();
-  // What the planted bugs do to an incarnation.
-  Incarnation Seen(const SessionPtr& session, Incarnation incarnation);
+  // What the planted bugs do to an agent_id.
+  AgentId Seen(const SessionPtr& session, AgentId agent_id);
 
   World* const world_;  // outlives this
   Clock clock_;
@@ -68,13 +68,13 @@ class Daemon {
   int lives_ = 0;
   int life_ = 0;
   std::deque<std::function<void()>> inbox_;  // while stalled
-  std::unique_ptr<Round> round_;
-  std::map<std::uint64_t, SessionPtr> streams_;  // by incarnation, as the service has them
+  std::unique_ptr<JobMachine> machine_;
+  std::map<std::uint64_t, SessionPtr> streams_;  // by agent_id, as the service has them
   std::optional<JobRecord> durable_;
   int durable_life_ = 0;
-  std::deque<std::shared_ptr<Write>> writes_;           // not durable yet, oldest first
-  Time tick_at_ = -1;                                   // the next tick; −1: none
-  std::map<std::uint64_t, Incarnation> first_on_host_;  // for Bug::kNoIncarnationCheck
+  std::deque<std::shared_ptr<Write>> writes_;       // not durable yet, oldest first
+  Time tick_at_ = -1;                               // the next tick; −1: none
+  std::map<std::uint64_t, AgentId> first_on_host_;  // for Bug::kNoAgentIdCheck
 };
 
 }  // namespace ddprun::sim

@@ -132,12 +132,12 @@ void AskOperator(World* world) {
   const int kind = world->random.Int(0, 9);
   if (kind < 2) {
     world->recorder.Line(absl::StrCat("operator: stop", kind == 0 ? "" : " --save"));
-    world->daemon.Ask(Round::StopAsked{kind == 1, 1});
+    world->daemon.Ask(JobMachine::StopAsked{kind == 1, 1});
     return;
   }
   const std::string& host = world->hosts[AnyHost(world)]->name;
   world->recorder.Line("operator: drain " + host);
-  world->daemon.Ask(Round::DrainAsked{host, 1});
+  world->daemon.Ask(JobMachine::DrainAsked{host, 1});
 }
 
 // The whole job is started again on other machines, while the old one may still run.

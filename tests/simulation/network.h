@@ -29,7 +29,7 @@ struct Session {
   bool broken = false;       // what is sent from now on is lost
   bool loses_in_flight = false;
   bool has_joined = false;                                 // the first Join was handled
-  Incarnation incarnation;                                 // of that
+  AgentId agent_id;                                        // of that
   std::array<std::deque<std::function<void()>>, 2> queue;  // on the way
   std::array<Time, 2> last{};                              // when the last of them arrives
 };

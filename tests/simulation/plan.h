@@ -3,7 +3,7 @@
 #define DDPRUN_TESTS_SIMULATION_PLAN_H_
 
 #include "rendezvous/core/messages.h"
-#include "rendezvous/core/round.h"
+#include "rendezvous/machine/job_machine.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/scheduler.h"
 
@@ -11,7 +11,7 @@ namespace ddprun::sim {
 
 struct Plan {
   JobSpec spec;
-  RoundOptions round;
+  JobMachineOptions round;
   Duration stop_grace{};
   Duration kill_grace{};
   Duration daemon_grace{};

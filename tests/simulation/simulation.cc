@@ -9,7 +9,7 @@
 namespace ddprun::sim {
 
 std::optional<Bug> BugNamed(const std::string& name) {
-  if (name == "no_incarnation_check") return Bug::kNoIncarnationCheck;
+  if (name == "no_incarnation_check") return Bug::kNoAgentIdCheck;
   if (name == "lease_from_ack_arrival") return Bug::kLeaseFromAckArrival;
   if (name == "ranks_before_lease") return Bug::kRanksBeforeLease;
   if (name == "timeline_forgotten") return Bug::kTimelineForgotten;
@@ -42,7 +42,7 @@ Host& World::AddHost() {
 
 Agent& World::StartAgent(int host, std::uint32_t epoch) {
   const int id = static_cast<int>(agents.size());
-  agents.push_back(std::make_unique<Agent>(this, id, host, epoch, Incarnation{agents.size() + 1}));
+  agents.push_back(std::make_unique<Agent>(this, id, host, epoch, AgentId{agents.size() + 1}));
   agents.back()->Start();
   return *agents.back();
 }

@@ -1,6 +1,6 @@
-// One run of a simulated job: the shipped Round and the shipped Supervisors, with everything around
-// them simulated: network, disk, clocks, workers, kills, partitions, operators. All of it follows
-// from the seed. docs/simulation.md says what is modelled and what must always hold.
+// One run of a simulated job: the shipped JobMachine and the shipped Supervisors, with everything
+// around them simulated: network, disk, clocks, workers, kills, partitions, operators. All of it
+// follows from the seed. docs/simulation.md says what is modelled and what must always hold.
 #ifndef DDPRUN_TESTS_SIMULATION_SIMULATION_H_
 #define DDPRUN_TESTS_SIMULATION_SIMULATION_H_
 
@@ -13,7 +13,7 @@ namespace ddprun::sim {
 // Mistakes that a campaign must find. They are made around the cores, not in them.
 enum class Bug {
   kNone,
-  kNoIncarnationCheck,   // the rendezvous takes a restarted agent for the one before
+  kNoAgentIdCheck,       // the rendezvous takes a restarted agent for the one before
   kLeaseFromAckArrival,  // the agent counts its lease from when an acknowledgement arrived
   kRanksBeforeLease,     // the rendezvous gives ranks away after half of the lease
   kTimelineForgotten,    // an agent says that the newest generation made what it holds

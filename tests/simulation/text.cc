@@ -6,8 +6,8 @@
 namespace ddprun::sim {
 
 std::string Text(const Header& header) {
-  return absl::StrCat("[e", header.epoch, " g", header.generation.value, " ",
-                      header.incarnation.value, "]");
+  return absl::StrCat("[e", header.epoch, " g", header.generation.value, " ", header.agent_id.value,
+                      "]");
 }
 
 std::string Text(const AgentMessage& message) {
@@ -20,7 +20,7 @@ std::string Text(const AgentMessage& message) {
             return absl::StrCat("Heartbeat ", heartbeat.sent_at,
                                 heartbeat.step ? absl::StrCat(" step ", *heartbeat.step) : "");
           },
-          [](const Prepared&) { return std::string("Prepared"); },
+          [](const AssignmentAck&) { return std::string("AssignmentAck"); },
           [](const WorkerExited& exit) {
             return absl::StrCat("WorkerExited rank ", exit.rank.value, ": ",
                                 exit.status.Describe());

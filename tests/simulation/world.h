@@ -25,7 +25,7 @@ enum What : std::uint64_t {
   kToAgent,
   kSessionOpened,
   kSessionLost,
-  kRoundStepped,
+  kMachineStepped,
   kWorkerStarted,
   kWorkerEnded,
   kFault,
@@ -46,7 +46,7 @@ struct World {
   World& operator=(const World&) = delete;
 
   Host& AddHost();
-  // Another process, with a new incarnation.
+  // Another process, with a new agent_id.
   Agent& StartAgent(int host, std::uint32_t epoch);
   // The newest agent of a host that lives, or nullptr.
   Agent* AgentOn(int host);

@@ -116,7 +116,7 @@ TEST(FactsTest, EveryStateOfARoundIsDocumented) {
   const std::string text = ReadSource("docs/architecture.md");
   int states = 0;
   for (;; ++states) {
-    const std::string name = ToString(static_cast<RoundState>(states));
+    const std::string name = ToString(static_cast<JobState>(states));
     if (name == "?") break;
     EXPECT_THAT(text, HasSubstr(name));
   }

@@ -1,4 +1,4 @@
-#include "rendezvous/core/admission.h"
+#include "rendezvous/machine/admission.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

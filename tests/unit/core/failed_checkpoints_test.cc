@@ -8,7 +8,7 @@
 
 #include <csignal>
 
-#include "tests/unit/core/round_driver.h"
+#include "tests/unit/core/job_machine_driver.h"
 #include "tests/unit/core/supervisor_driver.h"
 
 namespace ddprun {
@@ -21,8 +21,8 @@ using testing::IsEmpty;
 
 // ---- the tally ----
 
-constexpr Incarnation kA{7};
-constexpr Incarnation kB{8};
+constexpr AgentId kA{7};
+constexpr AgentId kB{8};
 
 TEST(FailureTallyTest, AddsUpWhatIsNewOfEachAgent) {
   FailureTally tally;
@@ -50,10 +50,10 @@ TEST(FailureTallyTest, GoesOnFromItsRecord) {
 TEST(FailureTallyTest, MoreAgentsThanAJobCanHaveAreNotHeard) {
   FailureTally tally;
   for (std::uint64_t i = 1; i <= FailureTally::kMaxAgents; ++i) {
-    tally.Take(Incarnation{i}, "a", {1, 10, ""});
+    tally.Take(AgentId{i}, "a", {1, 10, ""});
   }
-  EXPECT_EQ(tally.Take(Incarnation{FailureTally::kMaxAgents + 1}, "b", {1, 10, ""}), 0);
-  EXPECT_EQ(tally.Take(Incarnation{1}, "a", {2, 10, ""}), 1);
+  EXPECT_EQ(tally.Take(AgentId{FailureTally::kMaxAgents + 1}, "b", {1, 10, ""}), 0);
+  EXPECT_EQ(tally.Take(AgentId{1}, "a", {2, 10, ""}), 1);
   EXPECT_EQ(tally.Record().told.size(), FailureTally::kMaxAgents);
 }
 
@@ -121,7 +121,7 @@ TEST(SupervisorFailuresTest, AreToldAgainOnEachSession) {
   node.FailToSave(0, 20, 2);
   node.Take();
   node.Open();
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join, running, 2 failed", "g0-> Prepared"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join, running, 2 failed", "g0-> AssignmentAck"));
   node.Live(seconds(2), true);
   EXPECT_THAT(node.Take(), IsEmpty()) << "the Join said it";
 }
@@ -191,12 +191,12 @@ TEST(SupervisorFailuresTest, TheSumHasABound) {
 
 // ---- the rendezvous ----
 
-FailedCheckpoints Total(RoundDriver& job) {
-  return job.round().Status(job.now()).failed_checkpoints;
+FailedCheckpoints Total(JobMachineDriver& job) {
+  return job.machine().Status(job.now()).failed_checkpoints;
 }
 
-TEST(RoundFailuresTest, AreAnEventEachWithTheSumOfTheJob) {
-  RoundDriver job(RoundDriver::Spec(2, 2, 9));
+TEST(JobMachineFailuresTest, AreAnEventEachWithTheSumOfTheJob) {
+  JobMachineDriver job(JobMachineDriver::Spec(2, 2, 9));
   job.RunTwoNodes();
   job.TakeEvents();
   job.BeatWithFailures('a', 1, 10);
@@ -213,8 +213,8 @@ TEST(RoundFailuresTest, AreAnEventEachWithTheSumOfTheJob) {
 }
 
 // One that was silent for longer than its lease joins again with what it has told before.
-TEST(RoundFailuresTest, OfANodeThatWasLostAreNotCountedTwiceWhenItIsBack) {
-  RoundDriver job(RoundDriver::Spec(2, 2, 9));
+TEST(JobMachineFailuresTest, OfANodeThatWasLostAreNotCountedTwiceWhenItIsBack) {
+  JobMachineDriver job(JobMachineDriver::Spec(2, 2, 9));
   job.RunTwoNodes();
   job.BeatWithFailures('b', 2);
   job.Gone('b');
@@ -224,8 +224,8 @@ TEST(RoundFailuresTest, OfANodeThatWasLostAreNotCountedTwiceWhenItIsBack) {
   EXPECT_EQ(Total(job).count, 3);
 }
 
-TEST(RoundFailuresTest, AreToldToEveryAgentAtTheEnd) {
-  RoundDriver job(RoundDriver::Spec(2, 2, 0));
+TEST(JobMachineFailuresTest, AreToldToEveryAgentAtTheEnd) {
+  JobMachineDriver job(JobMachineDriver::Spec(2, 2, 0));
   job.RunTwoNodes();
   job.BeatWithFailures('a', 4, 40);
   job.Exit('b', 2, 0, ExitStatus{3, 0, false});
@@ -234,8 +234,8 @@ TEST(RoundFailuresTest, AreToldToEveryAgentAtTheEnd) {
   EXPECT_EQ(job.last_finished().failed_checkpoints, (FailedCheckpoints{4, 40, "disk full", "a"}));
 }
 
-TEST(RoundFailuresTest, OfAnEarlierEpochAreNotThisOnes) {
-  RoundDriver job(RoundDriver::Spec(2, 2, 9));
+TEST(JobMachineFailuresTest, OfAnEarlierEpochAreNotThisOnes) {
+  JobMachineDriver job(JobMachineDriver::Spec(2, 2, 9));
   job.RunTwoNodes();
   job.BeatWithFailures('a', 4);
   job.JoinOfEpoch('c', 1);
@@ -243,8 +243,8 @@ TEST(RoundFailuresTest, OfAnEarlierEpochAreNotThisOnes) {
 }
 
 // What was told since the record was made is told again: agents say all of it when they come back.
-TEST(RoundFailuresTest, ARestartedRendezvousCountsOnceWhatItsRecordLacks) {
-  RoundDriver job(RoundDriver::Spec(2, 2, 9));
+TEST(JobMachineFailuresTest, ARestartedRendezvousCountsOnceWhatItsRecordLacks) {
+  JobMachineDriver job(JobMachineDriver::Spec(2, 2, 9));
   job.RunTwoNodes();
   job.BeatWithFailures('a', 1);
   job.Exit('b', 2, 0, ExitStatus{3, 0, false});

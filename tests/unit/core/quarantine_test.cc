@@ -1,4 +1,4 @@
-#include "rendezvous/core/quarantine.h"
+#include "rendezvous/machine/quarantine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tests/unit/core/round_driver.h"
+#include "tests/unit/core/job_machine_driver.h"
 
 namespace ddprun {
 namespace quarantine_test {
@@ -63,7 +63,7 @@ TEST(QuarantineTest, WhatItRemembersIsBounded) {
 // ---- in a round ----
 
 JobSpec Spec(int min, int max, int all_nodes) {
-  JobSpec spec = RoundDriver::Spec(min, max, 10);
+  JobSpec spec = JobMachineDriver::Spec(min, max, 10);
   spec.quarantine = 2;
   spec.all_nodes = all_nodes;
   return spec;
@@ -71,14 +71,14 @@ JobSpec Spec(int min, int max, int all_nodes) {
 
 // A worker of `agent`, which has the ranks from `rank` on, fails, and all nodes that are there
 // drain.
-void Fail(RoundDriver& job, char agent, int rank, const std::string& agents) {
+void Fail(JobMachineDriver& job, char agent, int rank, const std::string& agents) {
   job.Exit(agent, rank, 0, {3, 0, false});
   for (const char other : agents) job.Drain(other, 5);
   for (const char other : agents) job.Prepare(other);
 }
 
-TEST(RoundQuarantineTest, TheNodeIsDismissedWithTheReasonAndASpareTakesItsPlace) {
-  RoundDriver job(Spec(2, 2, 3));
+TEST(JobMachineQuarantineTest, TheNodeIsDismissedWithTheReasonAndASpareTakesItsPlace) {
+  JobMachineDriver job(Spec(2, 2, 3));
   job.RunTwoNodes();
   job.Join('c');
   Fail(job, 'b', 2, "ab");
@@ -99,15 +99,15 @@ TEST(RoundQuarantineTest, TheNodeIsDismissedWithTheReasonAndASpareTakesItsPlace)
   EXPECT_THAT(job.TakeText(), HasSubstr("Refused"));
 }
 
-TEST(RoundQuarantineTest, WithTooFewLeftForGoodTheJobEndsAtOnceToBeRunAgain) {
-  RoundDriver job(Spec(2, 2, 2));
+TEST(JobMachineQuarantineTest, WithTooFewLeftForGoodTheJobEndsAtOnceToBeRunAgain) {
+  JobMachineDriver job(Spec(2, 2, 2));
   job.RunTwoNodes();
   Fail(job, 'b', 2, "ab");
   job.Checkpoint('a', 40);
   job.Exit('b', 2, 0, {3, 0, false});
   job.Drain('a', 41);
   job.Drain('b', 41);
-  EXPECT_TRUE(job.round().finished());
+  EXPECT_TRUE(job.machine().finished());
   EXPECT_EQ(job.last_finished().outcome, Outcome::kPreempted);
   EXPECT_EQ(job.last_finished().exit_code, 75);
   EXPECT_EQ(job.last_finished().reason,
@@ -116,8 +116,8 @@ TEST(RoundQuarantineTest, WithTooFewLeftForGoodTheJobEndsAtOnceToBeRunAgain) {
   EXPECT_THAT(job.last_finished().left_out, ElementsAre("b"));
 }
 
-TEST(RoundQuarantineTest, WithoutACheckpointItHasFailed) {
-  RoundDriver job(Spec(2, 2, 2));
+TEST(JobMachineQuarantineTest, WithoutACheckpointItHasFailed) {
+  JobMachineDriver job(Spec(2, 2, 2));
   job.RunTwoNodes();
   Fail(job, 'b', 2, "ab");
   job.Exit('b', 2, 0, {3, 0, false});
@@ -127,20 +127,20 @@ TEST(RoundQuarantineTest, WithoutACheckpointItHasFailed) {
   EXPECT_EQ(job.last_finished().exit_code, 3);
 }
 
-TEST(RoundQuarantineTest, WhereOthersMayComeTheJobWaitsForThem) {
-  RoundDriver job(Spec(2, 2, 0));
+TEST(JobMachineQuarantineTest, WhereOthersMayComeTheJobWaitsForThem) {
+  JobMachineDriver job(Spec(2, 2, 0));
   job.RunTwoNodes();
   Fail(job, 'b', 2, "ab");
   job.Exit('b', 2, 0, {3, 0, false});
   job.Drain('a', 5);
   job.Drain('b', 5);
-  EXPECT_FALSE(job.round().finished());
-  EXPECT_EQ(job.round().state(), RoundState::kGathering);
+  EXPECT_FALSE(job.machine().finished());
+  EXPECT_EQ(job.machine().state(), JobState::kGathering);
 }
 
 // ---- nodes that say that they must stay out ----
 
-void JoinUnfit(RoundDriver& job, char agent, std::vector<SavedState> states = {}) {
+void JoinUnfit(JobMachineDriver& job, char agent, std::vector<SavedState> states = {}) {
   Join join{job.spec(), {std::string(1, agent), "10.0.0.9", 2}, 1};
   join.unfit = "preflight: shm: 0 MiB are free";
   join.states = std::move(states);
@@ -148,53 +148,53 @@ void JoinUnfit(RoundDriver& job, char agent, std::vector<SavedState> states = {}
 }
 
 // What is recorded for an unfit node, between two generations, must not be a job of nobody.
-TEST(RoundUnfitTest, ARendezvousThatRestartsAfterALateOneGoesOnWithTheJob) {
-  RoundDriver job(Spec(2, 2, 3));
+TEST(JobMachineUnfitTest, ARendezvousThatRestartsAfterALateOneGoesOnWithTheJob) {
+  JobMachineDriver job(Spec(2, 2, 3));
   job.RunTwoNodes();
   job.Gone('b');
   job.Drain('a', 5);
-  ASSERT_EQ(job.round().state(), RoundState::kGathering);
+  ASSERT_EQ(job.machine().state(), JobState::kGathering);
   JoinUnfit(job, 'c');
   job.RestartDaemon(std::chrono::seconds(1));
   job.Rejoin('a', 0, false);
-  EXPECT_FALSE(job.round().finished()) << job.TakeText();
+  EXPECT_FALSE(job.machine().finished()) << job.TakeText();
   job.Drain('a', 5);  // for a cause that others might still tell of
   job.Advance(std::chrono::seconds(2));
-  EXPECT_FALSE(job.round().finished()) << job.TakeText();
+  EXPECT_FALSE(job.machine().finished()) << job.TakeText();
   job.Clear();
   job.Join('d');
   EXPECT_THAT(job.TakeText(), HasSubstr("d<-g1 Assignment"));
 }
 
-TEST(RoundUnfitTest, ASpareTakesThePlaceOfANodeThatMustStayOut) {
-  RoundDriver job(Spec(2, 2, 3));
+TEST(JobMachineUnfitTest, ASpareTakesThePlaceOfANodeThatMustStayOut) {
+  JobMachineDriver job(Spec(2, 2, 3));
   JoinUnfit(job, 'a');
   EXPECT_EQ(job.TakeText(), "a<-g-1 Finished 69");
   EXPECT_EQ(job.last_finished().outcome, Outcome::kLeft);
   EXPECT_EQ(job.last_finished().reason, "a stays out: preflight: shm: 0 MiB are free");
   EXPECT_THAT(job.last_finished().left_out, ElementsAre("a"));
-  EXPECT_FALSE(job.round().finished());
+  EXPECT_FALSE(job.machine().finished());
   job.Join('b');
   job.Join('c');
-  EXPECT_EQ(job.round().state(), RoundState::kForming);
+  EXPECT_EQ(job.machine().state(), JobState::kForming);
 }
 
-TEST(RoundUnfitTest, WithTooFewLeftForGoodTheJobEndsWhenAllAreHeard) {
-  RoundDriver job(Spec(2, 2, 2));
+TEST(JobMachineUnfitTest, WithTooFewLeftForGoodTheJobEndsWhenAllAreHeard) {
+  JobMachineDriver job(Spec(2, 2, 2));
   JoinUnfit(job, 'b');
   EXPECT_EQ(job.TakeText(), "b<-g-1 Finished 69");
-  EXPECT_FALSE(job.round().finished());
+  EXPECT_FALSE(job.machine().finished());
   job.Join('a');
   EXPECT_EQ(job.TakeText(), "a<-g-1 Finished 69");
   EXPECT_EQ(job.last_finished().outcome, Outcome::kFailed);
   EXPECT_EQ(job.last_finished().reason,
             "b is left out, for it is not fit (preflight: shm: 0 MiB are free), and 1 node of at "
             "least 2 remains");
-  EXPECT_EQ(job.round().awaited(), 0);
+  EXPECT_EQ(job.machine().awaited(), 0);
 }
 
-TEST(RoundUnfitTest, AJobThatCanBeginWithAStateIsToBeRunAgainElsewhere) {
-  RoundDriver job(Spec(2, 2, 2), {}, 1);
+TEST(JobMachineUnfitTest, AJobThatCanBeginWithAStateIsToBeRunAgainElsewhere) {
+  JobMachineDriver job(Spec(2, 2, 2), {}, 1);
   Join join{job.spec(), {"a", "10.0.0.1", 2}, 1};
   join.states = {{0, Generation{0}, 40, Tier::kDurable}};
   job.Receive('a', join, Generation{-1});
@@ -205,27 +205,27 @@ TEST(RoundUnfitTest, AJobThatCanBeginWithAStateIsToBeRunAgainElsewhere) {
 }
 
 // Other nodes would be no better, and the next ones neither.
-TEST(RoundUnfitTest, WhereNoNodeIsFitTheJobHasFailed) {
+TEST(JobMachineUnfitTest, WhereNoNodeIsFitTheJobHasFailed) {
   const SavedState state{0, Generation{0}, 40, Tier::kDurable};
-  RoundDriver job(Spec(2, 2, 2), {}, 1);
+  JobMachineDriver job(Spec(2, 2, 2), {}, 1);
   JoinUnfit(job, 'a', {state});
   JoinUnfit(job, 'b', {state});
-  EXPECT_TRUE(job.round().finished());
+  EXPECT_TRUE(job.machine().finished());
   EXPECT_EQ(job.last_finished().exit_code, 69);
   EXPECT_NE(job.last_finished().outcome, Outcome::kPreempted);
 }
 
 // A node that Slurm does not know to be gone.
-TEST(RoundLateTest, WhoWaitedInVainIsToBeRunAgainWhereThereIsAState) {
+TEST(JobMachineLateTest, WhoWaitedInVainIsToBeRunAgainWhereThereIsAState) {
   for (const int all_nodes : {0, 2}) {
-    RoundOptions options;
+    JobMachineOptions options;
     options.leases = false;
-    RoundDriver job(Spec(2, 2, all_nodes), options);
+    JobMachineDriver job(Spec(2, 2, all_nodes), options);
     job.RunTwoNodes();
     job.Checkpoint('a', 40);
     job.Gone('b');
     job.Drain('a', 41);
-    EXPECT_EQ(job.round().state(), RoundState::kGathering);
+    EXPECT_EQ(job.machine().state(), JobState::kGathering);
     job.Advance(job.spec().join_timeout);
     EXPECT_EQ(job.last_finished().outcome,
               all_nodes == 0 ? Outcome::kTimedOut : Outcome::kPreempted);
@@ -233,50 +233,50 @@ TEST(RoundLateTest, WhoWaitedInVainIsToBeRunAgainWhereThereIsAState) {
   }
 }
 
-TEST(RoundUnfitTest, WhereNodesComeAndGoTheWaitNamesIt) {
+TEST(JobMachineUnfitTest, WhereNodesComeAndGoTheWaitNamesIt) {
   const JobSpec spec = Spec(2, 2, 0);
-  RoundOptions options;
+  JobMachineOptions options;
   options.leases = false;
-  RoundDriver job(spec, options);
+  JobMachineDriver job(spec, options);
   JoinUnfit(job, 'a');
   job.Join('b');
-  EXPECT_FALSE(job.round().finished());
+  EXPECT_FALSE(job.machine().finished());
   job.Clear();
   job.Advance(spec.join_timeout);
   EXPECT_THAT(job.last_finished().reason, HasSubstr("gone: a (preflight: shm: 0 MiB are free)"));
 }
 
-TEST(RoundUnfitTest, WhereNodesComeAndGoItMayComeAgain) {
-  RoundDriver job(Spec(2, 2, 0));
+TEST(JobMachineUnfitTest, WhereNodesComeAndGoItMayComeAgain) {
+  JobMachineDriver job(Spec(2, 2, 0));
   JoinUnfit(job, 'a');
   job.Join('b');
   job.Join('a');
-  EXPECT_EQ(job.round().state(), RoundState::kForming);
+  EXPECT_EQ(job.machine().state(), JobState::kForming);
 }
 
 // A short job may be over before its slowest spare has come.
-TEST(RoundLateTest, AnAgentThatComesTooLateToAJobThatKnowsItsNodesHearsOfItsEnd) {
-  RoundDriver job(Spec(2, 2, 3));
+TEST(JobMachineLateTest, AnAgentThatComesTooLateToAJobThatKnowsItsNodesHearsOfItsEnd) {
+  JobMachineDriver job(Spec(2, 2, 3));
   job.RunTwoNodes();
   for (int rank = 0; rank < 4; ++rank) {
-    EXPECT_EQ(job.round().awaited(), 0);
+    EXPECT_EQ(job.machine().awaited(), 0);
     job.Exit(rank < 2 ? 'a' : 'b', rank, rank % 2, {});
   }
-  EXPECT_EQ(job.round().awaited(), 1);
+  EXPECT_EQ(job.machine().awaited(), 1);
   job.Clear();
   job.Join('c');
   EXPECT_EQ(job.TakeText(), "c<-g0 Finished 0");
-  EXPECT_EQ(job.round().awaited(), 0);
-  const Header late{"job", 0, Generation{-1}, Incarnation{'d'}};
+  EXPECT_EQ(job.machine().awaited(), 0);
+  const Header late{"job", 0, Generation{-1}, AgentId{'d'}};
   Join join;
   join.job = job.spec();
-  EXPECT_FALSE(job.round().BeginsAnother(late, join));
+  EXPECT_FALSE(job.machine().BeginsAnother(late, join));
   join.job.all_nodes = 0;
-  EXPECT_TRUE(job.round().BeginsAnother(late, join));
+  EXPECT_TRUE(job.machine().BeginsAnother(late, join));
 }
 
-TEST(RoundQuarantineTest, ARestartedDaemonKeepsTheNodeOut) {
-  RoundDriver job(Spec(1, 2, 2));
+TEST(JobMachineQuarantineTest, ARestartedDaemonKeepsTheNodeOut) {
+  JobMachineDriver job(Spec(1, 2, 2));
   job.RunTwoNodes();
   Fail(job, 'b', 2, "ab");
   job.Exit('b', 2, 0, {3, 0, false});
@@ -284,7 +284,7 @@ TEST(RoundQuarantineTest, ARestartedDaemonKeepsTheNodeOut) {
   job.Drain('b', 5);
   job.Prepare('a');
   job.RestartDaemon(seconds(1));
-  job.Rejoin('a', job.round().generation().value, true);
+  job.Rejoin('a', job.machine().generation().value, true);
   job.Clear();
   job.Join('b');
   EXPECT_THAT(job.TakeText(), HasSubstr("Refused"));

@@ -1,4 +1,4 @@
-#include "rendezvous/core/restart_governor.h"
+#include "rendezvous/machine/restart_governor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/core/round_driver.h"
+#include "tests/unit/core/job_machine_driver.h"
 
 namespace ddprun {
 namespace restore_test {
@@ -28,7 +28,7 @@ SavedState Durable(int generation, std::int64_t step) {
 
 class RestoreTest : public testing::Test {
  protected:
-  RestoreTest() : job_(RoundDriver::Spec(2, 2, 9)) { job_.RunTwoNodes(); }
+  RestoreTest() : job_(JobMachineDriver::Spec(2, 2, 9)) { job_.RunTwoNodes(); }
 
   // Generation 0 fails; a and b hold this when generation 1 is formed. In words.
   std::string PlanFor(std::vector<SavedState> a, std::vector<SavedState> b) {
@@ -38,11 +38,11 @@ class RestoreTest : public testing::Test {
     return Planned();
   }
   std::string Planned() {
-    const auto plan = job_.round().Status(job_.now()).restore;
+    const auto plan = job_.machine().Status(job_.now()).restore;
     return plan ? Describe(*plan) : "no plan";
   }
 
-  RoundDriver job_;
+  JobMachineDriver job_;
 };
 
 TEST_F(RestoreTest, Rank0IsTheSourceWhereNobodyHoldsANewerState) {
@@ -78,7 +78,7 @@ TEST_F(RestoreTest, WhereStatesWereToldOfAndNoneIsLeftTheTrainingStartsAtStep0) 
 TEST_F(RestoreTest, AHeartbeatWithoutStatesTakesNothingBack) {
   job_.Receive('a', Heartbeat{1, 60, {Memory(0, 50)}});
   job_.Beat('a');
-  EXPECT_EQ(job_.round().Status(job_.now()).nodes[0].newest_state, Memory(0, 50));
+  EXPECT_EQ(job_.machine().Status(job_.now()).nodes[0].newest_state, Memory(0, 50));
 }
 
 TEST_F(RestoreTest, AHeartbeatThatComesAfterDrainedTakesNothingBack) {

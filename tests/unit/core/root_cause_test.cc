@@ -109,24 +109,24 @@ TEST_F(RootCauseTest, AKilledWorkerIsNoVictimWhateverItPrinted) {
 }
 
 TEST_F(RootCauseTest, ALostNodeCountsFromTheMomentItsConnectionBroke) {
-  incidents_.AddSuspicion(Incarnation{9}, "n1", NodeRank{1});
+  incidents_.AddSuspicion(AgentId{9}, "n1", NodeRank{1});
   EXPECT_FALSE(incidents_.any()) << "it may come back";
   AddExit(0, kCode1);
-  incidents_.AddNode(Incarnation{9}, Kind::kNodeLost, "n1", NodeRank{1}, "its agent was killed");
+  incidents_.AddNode(AgentId{9}, Kind::kNodeLost, "n1", NodeRank{1}, "its agent was killed");
   EXPECT_EQ(CauseKind(), Kind::kNodeLost);
   EXPECT_EQ(incidents_.FindRootCause()->failure.host, "n1");
   EXPECT_EQ(Describe(*incidents_.FindRootCause()), "n1 was lost: its agent was killed");
 }
 
 TEST_F(RootCauseTest, ANodeThatIsOnlySuspectedIsNotBlamed) {
-  incidents_.AddSuspicion(Incarnation{9}, "n1", NodeRank{1});
+  incidents_.AddSuspicion(AgentId{9}, "n1", NodeRank{1});
   AddExit(0, kCode1);
   EXPECT_EQ(CauseKind(), Kind::kWorkerFailed);
 }
 
 TEST_F(RootCauseTest, AFailureBeforeANodeWasLostIsToBlame) {
   AddExit(0, kCrashed);
-  incidents_.AddNode(Incarnation{9}, Kind::kNodeLost, "n1", NodeRank{1}, "gone");
+  incidents_.AddNode(AgentId{9}, Kind::kNodeLost, "n1", NodeRank{1}, "gone");
   EXPECT_EQ(Rank(), 0);
 }
 
@@ -139,28 +139,28 @@ TEST_F(RootCauseTest, TheListOfVictimsIsBoundedAndLeavesOutTheirLastWords) {
 }
 
 TEST_F(RootCauseTest, ConnectionsThatBreakForMonthsTakeNoMemory) {
-  incidents_.AddSuspicion(Incarnation{7}, "n7", NodeRank{7});
+  incidents_.AddSuspicion(AgentId{7}, "n7", NodeRank{7});
   const std::size_t before = Allocated();
   for (int i = 0; i < 100000; ++i) {
     for (const std::uint64_t node : {1, 2, 3}) {
-      incidents_.AddSuspicion(Incarnation{node}, "n" + std::to_string(node), NodeRank{1});
-      if (i > 0 || node != 2) incidents_.ClearSuspicion(Incarnation{node});
+      incidents_.AddSuspicion(AgentId{node}, "n" + std::to_string(node), NodeRank{1});
+      if (i > 0 || node != 2) incidents_.ClearSuspicion(AgentId{node});
     }
   }
   EXPECT_LT(Allocated() - before, 1U << 20);
   EXPECT_FALSE(incidents_.any());
-  incidents_.AddNode(Incarnation{3}, Kind::kNodeLost, "n3", NodeRank{3}, "later");
-  incidents_.AddNode(Incarnation{7}, Kind::kNodeLost, "n7", NodeRank{7}, "the first suspect");
+  incidents_.AddNode(AgentId{3}, Kind::kNodeLost, "n3", NodeRank{3}, "later");
+  incidents_.AddNode(AgentId{7}, Kind::kNodeLost, "n7", NodeRank{7}, "the first suspect");
   EXPECT_EQ(incidents_.FindRootCause()->failure.host, "n7");
 }
 
 TEST_F(RootCauseTest, LastWordsAreKeptOfWhoMayBeToBlameAndOfNobodyElse) {
   const std::vector<std::string> words(64, std::string(250, 'x'));  // 16 kB
-  incidents_.AddSuspicion(Incarnation{1}, "n1", NodeRank{1});
+  incidents_.AddSuspicion(AgentId{1}, "n1", NodeRank{1});
   AddExit(0, kCode1, "collective", words);
   const std::size_t before = Allocated();
   for (int rank = 1; rank < 4000; ++rank) AddExit(rank, kCode1, "collective", words);
-  incidents_.ClearSuspicion(Incarnation{1});
+  incidents_.ClearSuspicion(AgentId{1});
   EXPECT_EQ(incidents_.FindRootCause()->failure.exit.stderr_tail, words) << "the first victim";
   AddExit(4000, kCode1, "", {"this one"});
   for (int rank = 4001; rank < 8000; ++rank) AddExit(rank, kCode1, "", words);

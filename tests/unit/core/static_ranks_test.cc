@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/round.h"
-#include "tests/unit/core/round_driver.h"
+#include "rendezvous/machine/job_machine.h"
+#include "tests/unit/core/job_machine_driver.h"
 
 namespace ddprun {
 namespace static_ranks_test {
@@ -15,7 +15,7 @@ using testing::IsEmpty;
 class StaticRanksTest : public testing::Test {
  protected:
   static JobSpec Spec() {
-    JobSpec spec = RoundDriver::Spec(2, 2);
+    JobSpec spec = JobMachineDriver::Spec(2, 2);
     spec.master_addr = "n0";
     spec.master_port = 29500;
     return spec;
@@ -39,7 +39,7 @@ class StaticRanksTest : public testing::Test {
     job_.Clear();
   }
 
-  RoundDriver job_{Spec()};
+  JobMachineDriver job_{Spec()};
 };
 
 TEST_F(StaticRanksTest, RanksFollowTheRequestsAndTheMasterIsTheGivenOne) {
@@ -74,7 +74,7 @@ TEST_F(StaticRanksTest, AnAgentThatAsksForNoRankIsRefusedWhereOthersDoAndTheOthe
   Join('b', {});
   EXPECT_THAT(job_.TakeText(), HasSubstr("does not ask for a node rank, and the others do"));
   job_.Break('a');
-  RoundDriver other(Spec());
+  JobMachineDriver other(Spec());
   other.Join('a');
   other.Clear();
   ddprun::Join join{Spec(), {"b", "10.0.0.b", 2, NodeRank{1}}, 1};

@@ -30,7 +30,7 @@ TEST(SupervisorDiskTest, WorkersStartOnceTheirFoldersAreThere) {
   node.Freeze();
   node.Assign(0);
   node.Start(0);
-  EXPECT_THAT(node.Take(), ElementsAre("g-1-> Join", "g0-> Prepared"));
+  EXPECT_THAT(node.Take(), ElementsAre("g-1-> Join", "g0-> AssignmentAck"));
   node.Thaw();
   EXPECT_THAT(node.Take(), ElementsAre("Spawn g0"));
 }
@@ -47,7 +47,7 @@ TEST(SupervisorDiskTest, NothingStartsWhenTheLeaseIsOver) {
   SupervisorDriver node = Waiting();
   node.Live(seconds(26), /*answered=*/false);
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kJoining);
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> Prepared", "g0-> Drained"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Drained"));
   node.Thaw();
   EXPECT_THAT(node.Take(), IsEmpty());
 }

@@ -28,7 +28,7 @@ class SupervisorDriver {
   static SupervisorOptions Options() {
     SupervisorOptions options;
     options.job = "job";
-    options.incarnation = Incarnation{7};
+    options.agent_id = AgentId{7};
     options.spec.min_nodes = options.spec.max_nodes = 2;
     options.node = {"b", "10.0.0.b", 2};
     options.spec.lease = std::chrono::seconds(30);  // longer than the graces; fenced after 25 s
@@ -61,7 +61,7 @@ class SupervisorDriver {
   }
   void Refuse() { Receive(supervisor_.header().generation.value, Refused{"not you"}); }
   void Receive(int generation, RendezvousMessage message) {
-    Receive(Header{"job", 0, Generation{generation}, Incarnation{7}}, std::move(message));
+    Receive(Header{"job", 0, Generation{generation}, AgentId{7}}, std::move(message));
   }
   void Receive(const Header& header, RendezvousMessage message) {
     Step(Supervisor::Event(Supervisor::Received{header, std::move(message)}));
@@ -258,7 +258,7 @@ class SupervisorDriver {
                        [](const CannotSave&) { return std::string("CannotSave"); },
                        [](const Preempted&) { return std::string("Preempted"); },
                        [](const RestartTimed&) { return std::string("RestartTimed"); },
-                       [](const Prepared&) { return std::string("Prepared"); },
+                       [](const AssignmentAck&) { return std::string("AssignmentAck"); },
                        [&](const WorkerExited& exit) {
                          last_exit_ = exit;
                          return absl::StrCat("WorkerExited ", exit.rank.value, " ",

@@ -90,7 +90,7 @@ TEST_F(SupervisorLeaseTest, ALongerSilenceKillsTheWorkersWithoutGraceBeforeTheLe
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kFenced);
   EXPECT_LT(node.now(), begin + seconds(3)) << "the rendezvous keeps its ranks until then";
   KillAll();
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> Prepared", "g0-> Drained, fenced"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Drained, fenced"));
   EXPECT_GT(node.last_drained().fenced_at_ms, 0);
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kJoining);
   EXPECT_THAT(node.TakeNotes(), Contains(HasSubstr("was not heard for 2.5 s")));
@@ -127,8 +127,8 @@ TEST_F(SupervisorLeaseTest, AWorkerThatTheGuardianKilledIsNoFailureOfTheJob) {
   Running();
   node.Sleep(seconds(3));
   KillAll();
-  EXPECT_THAT(node.Take(),
-              ElementsAre("SIGKILL to 0,1", "g0-> Join", "g0-> Prepared", "g0-> Drained, fenced"));
+  EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 0,1", "g0-> Join", "g0-> AssignmentAck",
+                                       "g0-> Drained, fenced"));
 }
 
 TEST_F(SupervisorLeaseTest, AStartIsNotObeyedWhenTheLeaseIsOver) {
@@ -136,7 +136,7 @@ TEST_F(SupervisorLeaseTest, AStartIsNotObeyedWhenTheLeaseIsOver) {
   node.Take();
   node.Sleep(kFence);
   node.Start(0);
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> Prepared", "g0-> Drained"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Drained"));
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kJoining);
 }
 
@@ -171,7 +171,7 @@ TEST_F(SupervisorLeaseTest, WorkersThatTakeLongerThanTheLeaseToStartAreKilledAsT
   node.Start(0);
   EXPECT_THAT(node.Take(), ElementsAre("Spawn g0", "SIGKILL to 0", "SIGKILL to 0,1"));
   KillAll();
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> Prepared", "g0-> Drained, fenced"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Drained, fenced"));
 }
 
 // ---- sessions that break ----
@@ -184,7 +184,7 @@ TEST_F(SupervisorLeaseTest, ABrokenSessionThatIsReplacedWithinTheLeaseRestartsNo
   node.Lose();
   node.Live(seconds(2), false);
   node.Open();
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join, running", "g0-> Prepared",
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join, running", "g0-> AssignmentAck",
                                        "g0-> WorkerExited 3 exit code 0"));
   node.Start(0);  // as the rendezvous repeats what may have been lost
   node.Assign(0);
@@ -199,7 +199,7 @@ TEST_F(SupervisorLeaseTest, ANewSessionIsAContactOnlyWhenItIsAnswered) {
   node.Live(seconds(2), false);
   node.Open();
   node.Live(milliseconds(500) - kTick, false);
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join, running", "g0-> Prepared"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join, running", "g0-> AssignmentAck"));
   node.Start(0);  // an answer: the lease runs from the Join, at 2 s
   node.Live(seconds(2), false);
   EXPECT_THAT(node.Take(), IsEmpty());
@@ -214,7 +214,7 @@ TEST_F(SupervisorLeaseTest, WhatWasSaidWithoutASessionIsSaidOnTheNext) {
   node.End(1, kKilled);
   EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 1"));
   node.Open();
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> Prepared",
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck",
                                        "g0-> WorkerExited 2 exit code 3", "g0-> Drained"));
   EXPECT_EQ(node.last_drained().fenced_at_ms, 0);
 }
@@ -227,7 +227,7 @@ TEST_F(SupervisorLeaseTest, WhatBelongsToAnEarlierGenerationIsNotSaidAgain) {
   node.Take();
   node.Lose();
   node.Open();
-  EXPECT_THAT(node.Take(), ElementsAre("g1-> Join", "g1-> Prepared"));
+  EXPECT_THAT(node.Take(), ElementsAre("g1-> Join", "g1-> AssignmentAck"));
 }
 
 TEST_F(SupervisorLeaseTest, AnAgentThatIsCutOffFencesItselfAndJoinsAgainWhenItIsBack) {
@@ -239,10 +239,10 @@ TEST_F(SupervisorLeaseTest, AnAgentThatIsCutOffFencesItselfAndJoinsAgainWhenItIs
   EXPECT_THAT(node.Take(), IsEmpty()) << "nobody hears it";
   node.Live(seconds(20), false);
   node.Open();
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> Prepared", "g0-> Drained, fenced"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Drained, fenced"));
   node.Assign(1);
   node.Start(1);
-  EXPECT_THAT(node.Take(), ElementsAre("g1-> Prepared", "Spawn g1"));
+  EXPECT_THAT(node.Take(), ElementsAre("g1-> AssignmentAck", "Spawn g1"));
 }
 
 // On the session that it had: a cut that heals. Seen red without the question: it took the
@@ -260,7 +260,7 @@ TEST_F(SupervisorLeaseTest, AfterASilenceAnAssignmentIsTakenWhenAHeartbeatIsAnsw
   node.Acknowledge(node.heartbeats().front().sent_at);
   EXPECT_THAT(node.Take(), IsEmpty()) << "from before the silence";
   node.Acknowledge();
-  EXPECT_THAT(node.Take(), ElementsAre("g1-> Prepared"));
+  EXPECT_THAT(node.Take(), ElementsAre("g1-> AssignmentAck"));
   node.Start(1);
   EXPECT_THAT(node.Take(), ElementsAre("Spawn g1"));
   node.Live(kFence - kTick, false);
@@ -276,7 +276,7 @@ TEST_F(SupervisorLeaseTest, AnAssignmentFromBeforeTheSilenceIsForgottenWithTheMe
   node.Acknowledge();
   EXPECT_THAT(node.Take(), IsEmpty()) << "it belonged to what was before the Join";
   node.Assign(1);
-  EXPECT_THAT(node.Take(), ElementsAre("g1-> Prepared"));
+  EXPECT_THAT(node.Take(), ElementsAre("g1-> AssignmentAck"));
 }
 
 TEST_F(SupervisorLeaseTest, ASessionThatOpensWhileFencedWorkersDieBeginsWhenTheyAreGone) {
@@ -286,7 +286,7 @@ TEST_F(SupervisorLeaseTest, ASessionThatOpensWhileFencedWorkersDieBeginsWhenThey
   node.Open();
   EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 0,1"));
   KillAll();
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> Prepared", "g0-> Drained, fenced"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Drained, fenced"));
 }
 
 TEST_F(SupervisorLeaseTest, AWordOfASessionThatIsOverIsDropped) {
@@ -379,9 +379,9 @@ TEST_F(SupervisorLeaseTest, AnAgentThatTheRendezvousGaveUpKillsItsWorkersAndJoin
   node.Receive(0, Fenced{"once more"});
   EXPECT_THAT(node.Take(), IsEmpty());
   KillAll();
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> Prepared", "g0-> Drained, fenced"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Drained, fenced"));
   node.Assign(5);
-  EXPECT_THAT(node.Take(), ElementsAre("g5-> Prepared"));
+  EXPECT_THAT(node.Take(), ElementsAre("g5-> AssignmentAck"));
 }
 
 TEST_F(SupervisorLeaseTest, AnAgentWithoutWorkersThatIsForgottenJoinsAgain) {
@@ -428,12 +428,12 @@ TEST_F(SupervisorLeaseTest, AnAgentWhoseWorkersHaveAllEndedTakesTheNextAssignmen
   Running();
   node.End(0);
   node.Assign(1);
-  EXPECT_THAT(node.Take(), testing::Not(Contains("g1-> Prepared"))) << "one still runs";
+  EXPECT_THAT(node.Take(), testing::Not(Contains("g1-> AssignmentAck"))) << "one still runs";
   node.End(1);
   node.Take();
   node.Assign(1);
   node.Start(1);
-  EXPECT_THAT(node.Take(), ElementsAre("g1-> Prepared", "Spawn g1"));
+  EXPECT_THAT(node.Take(), ElementsAre("g1-> AssignmentAck", "Spawn g1"));
 }
 
 TEST_F(SupervisorLeaseTest, ASignalToAFencedAgentGivesNoGrace) {

@@ -75,7 +75,7 @@ TEST(SupervisorOutboxTest, WhatWasSaidOnALostSessionIsDropped) {
   node.Step(Supervisor::NodeCleared{});
   EXPECT_THAT(node.Take(), ElementsAre("clear", "offer a port"));  // the states are known
   node.Step(Supervisor::PortOffered{2});
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> Prepared", "clear"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "clear"));
   EXPECT_EQ(node.last_join().offered_port, 2);
 }
 
@@ -102,7 +102,7 @@ TEST(SupervisorOutboxTest, AJoinWithWorkersNeedsAPortAlone) {
   node.Open();
   EXPECT_THAT(node.Take(), ElementsAre("offer a port, running"));
   node.Step(Supervisor::PortOffered{7});
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join, running", "g0-> Prepared"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join, running", "g0-> AssignmentAck"));
 }
 
 TEST(SupervisorOutboxTest, AnAgentExitsWithAClearNode) {

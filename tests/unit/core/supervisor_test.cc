@@ -24,7 +24,7 @@ TEST(SupervisorTest, SpawnsOnlyWhenTheRendezvousSaysStart) {
   SupervisorDriver node;
   EXPECT_THAT(node.Take(), ElementsAre("g-1-> Join"));
   node.Assign(0);
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Prepared"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> AssignmentAck"));
   node.Start(0);
   EXPECT_THAT(node.Take(), ElementsAre("Spawn g0"));
 }
@@ -146,7 +146,7 @@ TEST(SupervisorTest, WorkersThatFinishedRunAgainInTheNextGeneration) {
   EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
   node.Assign(1);
   node.Start(1);
-  EXPECT_THAT(node.Take(), ElementsAre("g1-> Prepared", "Spawn g1"));
+  EXPECT_THAT(node.Take(), ElementsAre("g1-> AssignmentAck", "Spawn g1"));
 }
 
 TEST(SupervisorTest, ACommandThatCannotBeExecutedIsReportedAndEndsWhatWasSpawned) {
@@ -379,9 +379,9 @@ TEST(SupervisorTest, UserSignalsGoToTheWorkersAndChangeNothing) {
 TEST(SupervisorTest, MessagesForAnotherLifeOfTheAgentAreDropped) {
   SupervisorDriver node;
   node.Run();
-  node.Receive(Header{"job", 0, Generation{0}, Incarnation{6}}, Stop{"old"});
-  node.Receive(Header{"other", 0, Generation{0}, Incarnation{7}}, Stop{"old"});
-  node.Receive(Header{"job", 1, Generation{0}, Incarnation{7}}, Stop{"old"});
+  node.Receive(Header{"job", 0, Generation{0}, AgentId{6}}, Stop{"old"});
+  node.Receive(Header{"other", 0, Generation{0}, AgentId{7}}, Stop{"old"});
+  node.Receive(Header{"job", 1, Generation{0}, AgentId{7}}, Stop{"old"});
   EXPECT_THAT(node.Take(), IsEmpty());
 }
 

@@ -1,4 +1,4 @@
-#include "rendezvous/core/timeline.h"
+#include "rendezvous/machine/timeline.h"
 
 #include <gtest/gtest.h>
 

@@ -217,7 +217,7 @@ TEST(GrpcRendezvousClientTest, CloseWritesWhatIsQueued) {
   other.Send(HeaderOf("job", 2, -1), JoinOf("n2", 2));
   inbox_of_leaver.Expect<Assignment>();
   inbox.Expect<Assignment>();
-  for (int i = 0; i < 500; ++i) leaver.Send(HeaderOf("job", 1), Prepared{});
+  for (int i = 0; i < 500; ++i) leaver.Send(HeaderOf("job", 1), AssignmentAck{});
   leaver.Send(HeaderOf("job", 1), Leave{"SIGTERM", 143});
   leaver.Close();
   EXPECT_THAT(inbox.Expect<Finished>().reason, HasSubstr("n1 left (SIGTERM)"));
@@ -260,7 +260,7 @@ TEST(GrpcRendezvousClientTest, TooManyWaitingMessagesEndTheSession) {
   client.Open(inbox.Handler());
   for (int i = 0; i < 2000; ++i) client.Send(HeaderOf("job", 1), Heartbeat{});
   EXPECT_TRUE(inbox.empty()) << "heartbeats that have to wait do not pile up";
-  for (int i = 0; i < 1025; ++i) client.Send(HeaderOf("job", 1), Prepared{});
+  for (int i = 0; i < 1025; ++i) client.Send(HeaderOf("job", 1), AssignmentAck{});
   EXPECT_EQ(inbox.ExpectLost(),
             "the rendezvous at " + port.endpoint() + " does not read: 1024 messages wait for it");
 }
@@ -280,7 +280,7 @@ TEST(GrpcRendezvousClientTest, AHeartbeatWithNewsWaitsForItsTurn) {
     client.Send(HeaderOf("job", 1), states);
   }
   EXPECT_TRUE(inbox.empty());
-  client.Send(HeaderOf("job", 1), Prepared{});
+  client.Send(HeaderOf("job", 1), AssignmentAck{});
   EXPECT_THAT(inbox.ExpectLost(), HasSubstr("1024 messages wait for it"));
 }
 

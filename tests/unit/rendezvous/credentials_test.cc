@@ -89,9 +89,9 @@ class CredentialsTest : public testing::Test {
     return agent;
   }
   std::unique_ptr<Agent> Join(const CredentialOptions& options, const std::string& job = "job",
-                              std::uint64_t incarnation = 1, int nodes = 1) {
+                              std::uint64_t agent_id = 1, int nodes = 1) {
     auto agent = Open(options);
-    agent->client->Send(HeaderOf(job, incarnation), JoinOf(absl::StrCat("n", incarnation), nodes));
+    agent->client->Send(HeaderOf(job, agent_id), JoinOf(absl::StrCat("n", agent_id), nodes));
     return agent;
   }
   // That an agent with these is refused, and what it is told.
@@ -168,8 +168,8 @@ TEST_F(CredentialsTest, ReportGoneNeedsTheTokenToo) {
   Header header_b;
   a->inbox.Expect<Assignment>(&header_a);
   b->inbox.Expect<Assignment>(&header_b);
-  a->client->Send(header_a, Prepared{});
-  b->client->Send(header_b, Prepared{});
+  a->client->Send(header_a, AssignmentAck{});
+  b->client->Send(header_b, AssignmentAck{});
   b->inbox.Expect<Start>();
   const Duration limit = std::chrono::seconds(20);
   EXPECT_THAT(std::string(ReportGone(endpoint_, HeaderOf("job", 1), limit).message()),

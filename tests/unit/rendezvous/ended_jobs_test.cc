@@ -1,4 +1,4 @@
-#include "rendezvous/service/ended_jobs.h"
+#include "rendezvous/service/job/ended_jobs.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace ended_jobs_test {
 using std::chrono::hours;
 
 JobPtr Job(const std::string& name) {
-  return std::make_shared<ServedJob>(name, "", 0, RoundOptions());
+  return std::make_shared<ServedJob>(name, "", 0, JobMachineOptions());
 }
 
 const TimePoint kStart{hours(1000)};

@@ -1,4 +1,4 @@
-#include "rendezvous/service/event_log.h"
+#include "rendezvous/service/job/event_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,8 +10,8 @@
 
 namespace ddprun {
 
-inline Header HeaderOf(const std::string& job, std::uint64_t incarnation, int generation = 0) {
-  return {job, 0, Generation{generation}, Incarnation{incarnation}};
+inline Header HeaderOf(const std::string& job, std::uint64_t agent_id, int generation = 0) {
+  return {job, 0, Generation{generation}, AgentId{agent_id}};
 }
 
 // Of a job with exactly `nodes` nodes, whose last call is not waited for.

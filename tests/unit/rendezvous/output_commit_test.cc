@@ -1,4 +1,4 @@
-#include "rendezvous/service/output_commit.h"
+#include "rendezvous/service/job/output_commit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class SilentStore final : public Store {
   std::vector<Done> dones;
 };
 
-Round::Action Note(const std::string& text) { return Round::Note{text}; }
+JobMachine::Action Note(const std::string& text) { return JobMachine::Note{text}; }
 
 class OutputCommitTest : public testing::Test {
  protected:
@@ -33,12 +33,13 @@ class OutputCommitTest : public testing::Test {
     std::vector<std::string> texts;
     while (const JobPtr job = commit_.NextReleased()) {
       while (const auto action = commit_.TakeReleased(*job)) {
-        texts.push_back(std::get<Round::Note>(*action).text);
+        texts.push_back(std::get<JobMachine::Note>(*action).text);
       }
     }
     return texts;
   }
-  bool Hold(const JobPtr& job, std::optional<OutputCommit::Batch> batch, Round::Action action) {
+  bool Hold(const JobPtr& job, std::optional<OutputCommit::Batch> batch,
+            JobMachine::Action action) {
     return commit_.Hold(job, batch, action);
   }
 
@@ -46,8 +47,8 @@ class OutputCommitTest : public testing::Test {
   std::vector<OutputCommit::Batch> outcomes_;
   OutputCommit commit_{
       &store_, [this](OutputCommit::Batch batch, Store::Outcome) { outcomes_.push_back(batch); }};
-  const JobPtr job_ = std::make_shared<ServedJob>("job", "", 0, RoundOptions());
-  const JobPtr other_ = std::make_shared<ServedJob>("other", "", 0, RoundOptions());
+  const JobPtr job_ = std::make_shared<ServedJob>("job", "", 0, JobMachineOptions());
+  const JobPtr other_ = std::make_shared<ServedJob>("other", "", 0, JobMachineOptions());
 };
 
 // Seen red with a Hold that only looks at the batch: "c" was said before "b".
@@ -83,7 +84,7 @@ TEST_F(OutputCommitTest, EachBatchReleasesWhatWaitsForItAndNoMore) {
 TEST_F(OutputCommitTest, AnAnswerToAHeartbeatWaitsForNothing) {
   const auto batch = commit_.Persist(*job_, {});
   EXPECT_TRUE(Hold(job_, batch, Note("a")));
-  EXPECT_FALSE(Hold(job_, batch, Round::Send{{}, HeartbeatAck{}}));
+  EXPECT_FALSE(Hold(job_, batch, JobMachine::Send{{}, HeartbeatAck{}}));
 }
 
 TEST_F(OutputCommitTest, WithoutAStoreNothingWaits) {

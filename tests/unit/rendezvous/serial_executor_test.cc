@@ -1,4 +1,4 @@
-#include "rendezvous/service/serial_executor.h"
+#include "rendezvous/service/job/serial_executor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -16,7 +16,7 @@
 #include "ddprun/v1/operator.grpc.pb.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
 #include "rendezvous/client/report_gone.h"
-#include "rendezvous/service/event_log.h"
+#include "rendezvous/service/job/event_log.h"
 #include "rendezvous/service/rendezvous_server.h"
 #include "rendezvous/wire/limits.h"
 #include "tests/unit/rendezvous/event_inbox.h"
@@ -82,8 +82,8 @@ TEST_P(RendezvousServerTest, AnAgentThatIsReportedGoneIsLostAtOnce) {
   Header header_b;
   a.inbox.Expect<Assignment>(&header_a);
   b.inbox.Expect<Assignment>(&header_b);
-  a.client->Send(header_a, Prepared{});
-  b.client->Send(header_b, Prepared{});
+  a.client->Send(header_a, AssignmentAck{});
+  b.client->Send(header_b, AssignmentAck{});
   b.inbox.Expect<Start>();
   const Duration limit = std::chrono::seconds(60);
   EXPECT_TRUE(ReportGone(endpoint_, HeaderOf("job", 3), limit).ok()) << "a stranger is ignored";
@@ -120,8 +120,8 @@ TEST_P(RendezvousServerTest, TwoAgentsGoFromJoinToFinished) {
   EXPECT_EQ(of_b.first_rank, Rank{2});
   EXPECT_EQ(of_b.world_size, 5);
   EXPECT_EQ(of_b.master_addr, "n1.example");
-  a.client->Send(header_a, Prepared{});
-  b.client->Send(header_b, Prepared{});
+  a.client->Send(header_a, AssignmentAck{});
+  b.client->Send(header_b, AssignmentAck{});
   a.inbox.Expect<Start>();
   b.inbox.Expect<Start>();
   for (int i = 0; i < 2; ++i)
@@ -142,8 +142,8 @@ TEST_P(RendezvousServerTest, AnAgentThatGoesAwayIsNoticedByTheOthers) {
   b.client->Send(HeaderOf("job", 2, -1), JoinOf("n2", 2));
   a.inbox.Expect<Assignment>();
   b.inbox.Expect<Assignment>();
-  a.client->Send(HeaderOf("job", 1), Prepared{});
-  b.client->Send(HeaderOf("job", 2), Prepared{});
+  a.client->Send(HeaderOf("job", 1), AssignmentAck{});
+  b.client->Send(HeaderOf("job", 2), AssignmentAck{});
   a.inbox.Expect<Start>();
   b.inbox.Expect<Start>();
   b.client.reset();
@@ -153,10 +153,10 @@ TEST_P(RendezvousServerTest, AnAgentThatGoesAwayIsNoticedByTheOthers) {
 TEST_P(RendezvousServerTest, ManyJobsAtOnceAreIndependent) {
   std::vector<std::unique_ptr<Agent>> agents;
   for (int job = 0; job < 8; ++job) {
-    for (const std::uint64_t incarnation : {1, 2}) {
+    for (const std::uint64_t agent_id : {1, 2}) {
       agents.push_back(std::make_unique<Agent>(endpoint_));
-      agents.back()->client->Send(HeaderOf(absl::StrCat("job", job), incarnation, -1),
-                                  JoinOf(absl::StrCat("n", incarnation), 2, job + 1));
+      agents.back()->client->Send(HeaderOf(absl::StrCat("job", job), agent_id, -1),
+                                  JoinOf(absl::StrCat("n", agent_id), 2, job + 1));
     }
   }
   for (int i = 0; i < 16; ++i) {
@@ -167,13 +167,13 @@ TEST_P(RendezvousServerTest, ManyJobsAtOnceAreIndependent) {
 }
 
 TEST_P(RendezvousServerTest, AFinishedJobsNameCanBeUsedAgain) {
-  for (const std::uint64_t incarnation : {1, 2, 3}) {
+  for (const std::uint64_t agent_id : {1, 2, 3}) {
     Agent agent(endpoint_);
-    agent.client->Send(HeaderOf("job", incarnation, -1), JoinOf("n1", 1));
+    agent.client->Send(HeaderOf("job", agent_id, -1), JoinOf("n1", 1));
     agent.inbox.Expect<Assignment>();
-    agent.client->Send(HeaderOf("job", incarnation), Prepared{});
+    agent.client->Send(HeaderOf("job", agent_id), AssignmentAck{});
     agent.inbox.Expect<Start>();
-    agent.client->Send(HeaderOf("job", incarnation), WorkerExited{});
+    agent.client->Send(HeaderOf("job", agent_id), WorkerExited{});
     EXPECT_EQ(agent.inbox.Expect<Finished>().outcome, Outcome::kSucceeded);
   }
 }

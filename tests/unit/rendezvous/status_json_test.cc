@@ -29,7 +29,7 @@ JobStatus RunningJob() {
   JobStatus job;
   job.job = "train";
   job.generation = Generation{5};
-  job.state = RoundState::kRunning;
+  job.state = JobState::kRunning;
   job.since = seconds(90);
   job.spec.min_nodes = 2;
   job.spec.max_nodes = 4;
@@ -100,7 +100,7 @@ TEST(StatusJsonTest, FailedCheckpointsAreAlwaysANumber) {
 
 TEST(StatusJsonTest, AJobThatIsOverHasItsOutcome) {
   JobStatus job = RunningJob();
-  job.state = RoundState::kFailed;
+  job.state = JobState::kFailed;
   job.finished = Finished{Outcome::kPreempted, 75, "stopped by an operator", 1, {}, {}};
   const Json json = Json::parse(StatusToJson({}, {job}, 0));
   EXPECT_EQ(json["jobs"][0]["outcome"], "preempted");

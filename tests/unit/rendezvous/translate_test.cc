@@ -108,7 +108,7 @@ Proto ThroughBytes(const Proto& proto) {
 class AgentRoundTripTest : public testing::TestWithParam<AgentMessage> {};
 
 TEST_P(AgentRoundTripTest, ComesBackEqual) {
-  const Header header{"job-1", 2, Generation{-1}, Incarnation{0xFFFFFFFFFFFFFFFFu}};
+  const Header header{"job-1", 2, Generation{-1}, AgentId{0xFFFFFFFFFFFFFFFFu}};
   const absl::StatusOr<FromAgent> back = FromProto(ThroughBytes(ToProto(header, GetParam())));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->header, header);
@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{}, Heartbeat{-5, 17},
                     Checkpointed{40}, CannotSave{}, Preempted{"n3 got SIGTERM"},
                     RestartTimed{{Generation{-1}, 2, true, {{"stop", 5}, {"load data", 0}}}},
-                    Drained{29501, 3, 1700000000123}, Prepared{}, FullWorkerExited(),
+                    Drained{29501, 3, 1700000000123}, AssignmentAck{}, FullWorkerExited(),
                     WorkerExited{}, Drained{29501, std::nullopt}, Drained{29501, 17},
                     Drained{29501, 17, 0, FullStates()}, Heartbeat{-5, 17, FullStates()},
                     HeartbeatWithFailures(), DrainedWithFailures(), Leave{"SIGTERM", 143}));
@@ -355,8 +355,8 @@ JobRecord FullRecord() {
   record.generation = Generation{7};
   record.master_addr = "10.0.0.1";
   record.master_port = 29501;
-  record.members = {{Incarnation{5}, {"n1", "10.0.0.1", 2}, 29501, NodeRank{0}, Rank{0}},
-                    {Incarnation{9}, {"n3", "10.0.0.3", 1}, 29502, NodeRank{2}, Rank{4}}};
+  record.members = {{AgentId{5}, {"n1", "10.0.0.1", 2}, 29501, NodeRank{0}, Rank{0}},
+                    {AgentId{9}, {"n3", "10.0.0.3", 1}, 29502, NodeRank{2}, Rank{4}}};
   record.governor = {2, {std::chrono::seconds(90), std::chrono::seconds(3)}, true, 1, 2, 0xABCDEF};
   record.causes = {FullRootCause(), LostNode()};
   record.reports_checkpoints = true;
@@ -366,8 +366,7 @@ JobRecord FullRecord() {
   record.restore = RestorePlan{FullStates()[0], Rank{4}, "n3"};
   record.timeline = {{0, Generation{3}, 100}, {3, Generation{7}, 390}};
   record.quarantine = {{{"n3", std::chrono::seconds(5)}, {"n4", {}}}, {"n9"}};
-  record.failed_checkpoints = {{4, 380, "disk full", "n3"},
-                               {{Incarnation{5}, 1}, {Incarnation{9}, 3}}};
+  record.failed_checkpoints = {{4, 380, "disk full", "n3"}, {{AgentId{5}, 1}, {AgentId{9}, 3}}};
   return record;
 }
 

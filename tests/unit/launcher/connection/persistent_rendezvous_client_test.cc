@@ -158,12 +158,12 @@ TEST_F(PersistentRendezvousClientTest, WhatIsSentWithoutASessionIsDropped) {
   client_->Send({}, Join{});
   EXPECT_TRUE(attempts_[0]->sent.empty());
   Say(RendezvousClient::Opened{});
-  client_->Send({}, Prepared{});
+  client_->Send({}, AssignmentAck{});
   LoseAndRetry();
   client_->Send({}, Leave{});
   Say(RendezvousClient::Opened{});
   client_->Send({}, Join{});
-  EXPECT_THAT(attempts_[0]->sent, ElementsAre(AgentMessage(Prepared{})));
+  EXPECT_THAT(attempts_[0]->sent, ElementsAre(AgentMessage(AssignmentAck{})));
   EXPECT_THAT(attempts_[1]->sent, ElementsAre(AgentMessage(Join{})));
 }
 

@@ -20,7 +20,7 @@ JobStatus RunningJob(int nodes) {
   JobStatus job;
   job.job = "train";
   job.generation = Generation{2};
-  job.state = RoundState::kRunning;
+  job.state = JobState::kRunning;
   job.since = seconds(3700);
   job.spec.min_nodes = 2;
   job.spec.max_nodes = nodes;
@@ -72,7 +72,7 @@ TEST(StatusTableTest, OfManyNodesThoseAreShownThatAreNotLikeMost) {
 
 TEST(StatusTableTest, AJobThatIsOverSaysHow) {
   JobStatus job = RunningJob(2);
-  job.state = RoundState::kFailed;
+  job.state = JobState::kFailed;
   job.reason = "stopped by an operator";
   job.finished = Finished{Outcome::kLeft, 143, job.reason, 1, {}, {}};
   const std::string text = TableOf(job);

@@ -1,0 +1,43 @@
+// GenerationState: what belongs to one generation of a job, from its forming to the next.
+//
+// A value: JobMachine replaces it whole when the next generation forms.
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_GENERATION_STATE_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_GENERATION_STATE_H_
+
+#include <optional>
+#include <string>
+
+#include "rendezvous/core/root_cause.h"
+#include "rendezvous/core/saved_state.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+// What the generation adds up to; counted, because a job has thousands of nodes.
+struct Tally {
+  int world_size = 0;
+  int workers_ended = 0;
+  int workers_succeeded = 0;
+  int cannot_save = 0;  // nodes
+};
+
+struct GenerationState {
+  GenerationState() = default;
+  explicit GenerationState(Generation its_number) : number(its_number), incidents(its_number) {}
+
+  Generation number{-1};  // before the first forming
+  std::string master_addr;
+  int master_port = 0;
+  std::optional<RestorePlan> restore;  // what it begins with
+  TimePoint started_at;                // its workers
+  Duration ran{};                      // from then until it was stopped
+  Tally tally;
+  bool made_step = false;
+  Incidents incidents;
+  bool planned_end = false;  // it is stopped because of JobLife::plan, not of a failure
+  std::string stop_reason;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_GENERATION_STATE_H_

@@ -1,0 +1,61 @@
+// JobLife: what belongs to one life of a job, from its first Join until it is started again.
+//
+// A value: JobMachine replaces it whole when the next life begins.
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_JOB_LIFE_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_JOB_LIFE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/failed_checkpoints.h"
+#include "rendezvous/core/job_spec.h"
+#include "rendezvous/core/root_cause.h"
+#include "rendezvous/core/types.h"
+#include "rendezvous/machine/quarantine.h"
+#include "rendezvous/machine/restart_governor.h"
+
+namespace ddprun {
+
+// What an operator, a scheduler or a newcomer wants done between two generations.
+struct Plan {
+  bool stop = false;  // the job; else it forms anew
+  bool save = false;  // a checkpoint is wanted first
+  bool saved = false;
+  bool preempted = false;  // by a scheduler: any durable state is worth to be started again from
+  std::string reason;
+};
+
+// Who is missing, since the last forming.
+struct Absences {
+  bool lost_silently = false;     // some node: it may come back
+  std::vector<std::string> lost;  // hosts, with the reason, for people
+  std::string unfit_host;         // the last one that must stay out; empty: none
+  std::string why_unfit;
+};
+
+struct JobLife {
+  JobLife() = default;
+  explicit JobLife(std::uint32_t its_epoch) : epoch(its_epoch) {}
+
+  std::uint32_t epoch = 0;
+  std::optional<JobSpec> spec;  // from the first Join
+  TimePoint begun_at;           // when it came
+  int agents_joined = 0;
+  std::optional<RestartGovernor> governor;  // from the first Join
+  std::optional<Quarantine> quarantine;     // from the first Join
+  std::optional<Plan> plan;
+  Absences absences;
+  bool abandoned = false;          // the last node that went will not come back
+  bool saved_for_removed = false;  // the nodes that are to go leave a checkpoint behind
+  std::vector<RootCause> causes;   // of the generations that have ended; the last kMaxEarlierCauses
+  bool reports_checkpoints = false;
+  std::optional<std::int64_t> checkpoint;  // the newest that was reported
+  bool told_of_states = false;             // some node holds a state
+  FailureTally failures;                   // of checkpoints
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_JOB_LIFE_H_

@@ -1,0 +1,531 @@
+// What JobMachine does with what agents say, and when they go. What operators ask for is in
+// job_machine_operators.cc, what time does in job_machine_time.cc, the transitions are in
+// job_machine_transitions.cc, and what it says about itself is in job_machine_output.cc.
+#include "rendezvous/machine/job_machine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rendezvous/core/check.h"
+#include "rendezvous/core/exit_codes.h"
+#include "rendezvous/core/overloaded.h"
+#include "rendezvous/core/words.h"
+#include "rendezvous/machine/admission.h"
+
+namespace ddprun {
+namespace {
+
+// FNV-1a: the jitter of a job's restarts depends on which job it is, and on nothing else.
+std::uint64_t Seed(const std::string& job, std::uint32_t epoch) {
+  std::uint64_t hash = 0xcbf29ce484222325 ^ epoch;
+  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+std::string WhyRankIsTaken(NodeRank rank, const std::string& by) {
+  return absl::StrCat("node rank ", rank.value, " is taken by ", by,
+                      ": give every node a --node-rank of its own");
+}
+
+// These are about the agent itself, whatever generation it is in.
+bool IsAboutTheAgent(const AgentMessage& message) {
+  return std::holds_alternative<Heartbeat>(message) || std::holds_alternative<Leave>(message) ||
+         std::holds_alternative<Preempted>(message);
+}
+
+}  // namespace
+
+JobMachine::JobMachine(std::string job, std::uint32_t epoch, JobMachineOptions options)
+    : job_(std::move(job)), options_(options), life_(epoch) {}
+
+std::vector<JobMachine::Action> JobMachine::Step(const Event& event, TimePoint now) {
+  actions_.clear();
+  now_ = now;
+  std::visit(Overloaded{
+                 [&](const Received& received) { OnReceived(received); },
+                 [&](const StreamBroken& broken) { OnStreamBroken(broken); },
+                 [&](const AgentGone& gone) { OnAgentGone(gone); },
+                 [&](const StopAsked& asked) { OnStopAsked(asked); },
+                 [&](const DrainAsked& asked) { OnDrainAsked(asked); },
+                 [&](const Tick&) { OnTick(); },
+             },
+             event);
+  Advance();
+  return std::exchange(actions_, {});
+}
+
+// An agent that was in a generation comes back to the job that it knows, if it was not requeued.
+bool JobMachine::BeginsAnother(const Header& header, const Join& join) {
+  if (!finished_ || header.epoch < life_.epoch || Knows(header.agent_id)) return false;
+  // A spare that was cut off must not begin anew what was finished without it; nor one that came
+  // too late, of a job that Slurm has started once.
+  const bool once = join.job.all_nodes > 0;
+  const bool was_here = once || join.returning || header.generation.value >= 0;
+  return !was_here || header.epoch > life_.epoch;
+}
+
+// ---- messages ----
+
+void JobMachine::OnReceived(const Received& received) {
+  const Header& header = received.header;
+  const auto* const join = std::get_if<Join>(&received.message);
+  if (header.job != job_) {
+    Reply(header, Refused{absl::StrCat("this is job ", job_, ", not ", header.job)});
+    return;
+  }
+  if (header.epoch < life_.epoch) {
+    Reply(header, Refused{absl::StrCat("epoch ", header.epoch, " of job ", job_,
+                                       " is over: it was started again, as epoch ", life_.epoch)});
+    return;
+  }
+  if (finished_) {
+    OnReceivedAfterTheEnd(received);
+    return;
+  }
+  if (header.epoch > life_.epoch) {
+    if (join == nullptr) return;
+    Supersede(header.epoch);
+  }
+  if (join != nullptr) {
+    OnJoin(header, *join);
+    return;
+  }
+  Node* const node = roster_.Find(header.agent_id);
+  if (node == nullptr || node->suspect) {
+    if (std::holds_alternative<Leave>(received.message)) return;  // nobody counted on it
+    Reply(header, Fenced{node == nullptr ? "the rendezvous does not count on this agent: it was "
+                                           "silent for longer than its lease"
+                                         : "the session of this agent has ended"});
+    return;
+  }
+  roster_.Heard(*node, now_);
+  OnMemberMessage(*node, received);
+}
+
+// Everybody was told; nothing can change any more. Who comes back had missed it: also one that was
+// lost, is not known any more, and perhaps never noticed.
+void JobMachine::OnReceivedAfterTheEnd(const Received& received) {
+  const Header& header = received.header;
+  const auto* const join = std::get_if<Join>(&received.message);
+  const bool known = Knows(header.agent_id);
+  const bool late = join != nullptr && join->job.all_nodes > 0 && !known;
+  if (late) ++life_.agents_joined;
+  const bool missed = join != nullptr
+                          ? late || known || header.generation.value >= 0 || join->returning
+                          : std::holds_alternative<Heartbeat>(received.message) && !known;
+  if (missed) Reply(header, *finished_);
+}
+
+void JobMachine::OnMemberMessage(Node& node, const Received& received) {
+  const Header& header = received.header;
+  if (const auto* drained = std::get_if<Drained>(&received.message)) {
+    TellOfFence(node, header, *drained);
+  }
+  // A message of another generation crossed ours on the way and means nothing any more.
+  if (header.generation != generation_.number && !IsAboutTheAgent(received.message)) return;
+  std::visit(
+      Overloaded{
+          [](const Join&) {},  // handled above
+          [&](const Heartbeat& heartbeat) { OnHeartbeat(node, header, heartbeat); },
+          [&](const AssignmentAck&) { OnAssignmentAck(node); },
+          [&](const WorkerExited& exit) { OnWorkerExited(node, exit); },
+          [&](const Checkpointed& checkpointed) { OnCheckpointed(node, checkpointed); },
+          [&](const CannotSave&) { OnCannotSave(node); },
+          [&](const Preempted& preempted) { OnPreempted(node, preempted); },
+          [&](const Drained& drained) { OnDrained(node, drained); },
+          [&](const Leave& leave) { OnLeave(node, leave); },
+          [&](const RestartTimed& restart) {
+            if (!restart.times.to_first_step) return;  // the next one's cause tells why
+            Tell(
+                {.kind = JobEvent::Kind::kResumed, .host = node.spec.host, .times = restart.times});
+          },
+      },
+      received.message);
+}
+
+void JobMachine::OnJoin(const Header& header, const Join& join) {
+  if (Node* const known = roster_.Find(header.agent_id)) {
+    OnRejoin(*known, header, join);
+    return;
+  }
+  if (life_.spec && roster_.empty() && !WhyJobDiffers(*life_.spec, join.job).empty()) {
+    Supersede(
+        life_.epoch);  // nobody of it is left, and somebody began it anew, with other settings
+  }
+  if (const std::string why = WhyJoinIsRefused(join); !why.empty()) {
+    Reply(header, Refused{why});
+    return;
+  }
+  if (header.generation.value > kMaxClaimedGeneration) {
+    Reply(header, Refused{absl::StrCat("this agent says that it was in generation ",
+                                       header.generation.value, ", and no job gets there")});
+    return;
+  }
+  if (!life_.spec) Begin(join.job);
+  if (!join.unfit.empty()) {
+    OnUnfit(header, join);
+    return;
+  }
+  const bool was_here = join.returning || header.generation.value >= 0;
+  if (was_here && generation_.number.value < 0 && options_.leases && gathering() &&
+      now_ < life_.begun_at + life_.spec->lease) {
+    // There was a rendezvous before this one, and it left no record. Whoever has not come back may
+    // have workers for as long as their lease lasts.
+    hold_until_ = std::max(hold_until_.value_or(now_), life_.begun_at + life_.spec->lease);
+    if (state_ == JobState::kLastCall) Gather();
+  }
+  highest_claimed_ = std::max(highest_claimed_, header.generation);
+  if (join.workers_running) {
+    // Of a generation that this rendezvous never knew, or has given up.
+    Reply(header, Fenced{"the rendezvous does not count on this agent's workers"});
+    return;
+  }
+  Node node;
+  node.agent_id = header.agent_id;
+  node.spec = join.node;
+  node.offered_port = join.offered_port;
+  TakeStates(node, join.states);
+  const Node& added = roster_.Add(std::move(node), now_);
+  ++life_.agents_joined;
+  Tell(
+      {.kind = JobEvent::Kind::kJoined, .host = join.node.host, .workers = join.node.worker_count});
+  TakeFailures(added, join.failed_checkpoints);
+  Welcome(added);
+}
+
+void JobMachine::Begin(const JobSpec& spec) {
+  life_.spec = spec;
+  life_.begun_at = now_;
+  life_.governor.emplace(PolicyOf(*life_.spec), Seed(job_, life_.epoch));
+  life_.quarantine.emplace(life_.spec->quarantine, life_.spec->quarantine_window);
+  Gather();
+  if (life_.epoch > 0 || highest_claimed_.value >= 0)
+    Keep();  // so that no earlier one ever comes back
+}
+
+// Tells a node that has joined what it waits for.
+void JobMachine::Welcome(const Node& added) {
+  const NodeSpec& spec = added.spec;
+  if (gathering()) {  // told what it waits for if that takes long
+    Say(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers"));
+    return;
+  }
+  const bool room = !(running() || state_ == JobState::kForming) ||
+                    roster_.member_count() < life_.spec->max_nodes;
+  std::string waiting =
+      added.second
+          ? absl::StrCat("node rank ", spec.requested_rank->value,
+                         " is another node's, which has lost contact; this one takes its place if "
+                         "it does not come back")
+      : state_ == JobState::kBackoff
+          ? WhyItWaits(View())
+          : absl::StrCat(room ? "the job runs; this node is taken in "
+                              : "the job has its nodes and runs; this one waits as "
+                                "a spare, and takes the place of one that is lost",
+                         !room                                    ? ""
+                         : running() && life_.reports_checkpoints ? "after its next checkpoint"
+                                                                  : "when its group forms anew");
+  Say(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers: ", waiting));
+  SendTo(added, Waiting{std::move(waiting)});
+}
+
+// Where nodes come and go it may come again, and be fit then.
+void JobMachine::OnUnfit(const Header& header, const Join& join) {
+  const std::string& host = join.node.host;
+  const std::string why = absl::StrCat(host, " stays out: ", join.unfit);
+  Say(why);
+  Tell({.kind = JobEvent::Kind::kLeft, .host = host, .reason = join.unfit});
+  NoteLost(host, join.unfit);
+  if (life_.spec->all_nodes > 0 && life_.quarantine->LeaveOut(host)) {
+    ++life_.agents_joined;
+    life_.absences.unfit_host = host;
+    life_.absences.why_unfit = absl::StrCat("it is not fit (", join.unfit, ")");
+    Keep();
+  }
+  Reply(header, Finished{Outcome::kLeft,
+                         kExitUnavailable,
+                         why,
+                         restarts_used(),
+                         {},
+                         {},
+                         life_.failures.total(),
+                         LeftOut()});
+}
+
+std::string JobMachine::WhyJoinIsRefused(const Join& join) const {
+  if (std::string why = WhyMalformed(join); !why.empty()) return why;
+  if (!life_.spec) return "";
+  if (std::string why = WhyJobDiffers(*life_.spec, join.job); !why.empty()) return why;
+  if (join.unfit.empty() && life_.quarantine->LeavesOut(join.node.host)) {
+    return absl::StrCat(join.node.host, " is left out of job ", job_, ": ", WhyLeftOut());
+  }
+  if (roster_.size() >= options_.max_agents) {
+    return absl::StrCat("job ", job_, " has ", roster_.size(), " agents, and no more are possible");
+  }
+  return WhyRankIsRefused(join.node);
+}
+
+std::string JobMachine::WhyRankIsRefused(const NodeSpec& node) const {
+  const auto& wanted = node.requested_rank;
+  if (!roster_.empty() &&
+      roster_.nodes().front().spec.requested_rank.has_value() != wanted.has_value()) {
+    return absl::StrCat("this agent ", wanted ? "asks" : "does not ask",
+                        " for a node rank, and the others ", wanted ? "do not" : "do",
+                        ": give --node-rank on every node, or on none");
+  }
+  if (!wanted) return "";
+  if (wanted->value < 0 || wanted->value >= life_.spec->max_nodes) {
+    return absl::StrCat("--node-rank is ", wanted->value, ", and a job of ",
+                        Nodes(life_.spec->max_nodes), " has 0 to ", life_.spec->max_nodes - 1);
+  }
+  const Node* const holder = roster_.HolderOf(*wanted);
+  return holder == nullptr ? "" : WhyRankIsTaken(*wanted, holder->spec.host);
+}
+
+// `first`, who had the rank of `second`, was cut off meanwhile, and is back.
+void JobMachine::RefuseSecond(const Node& first, Node& second) {
+  const std::string why = WhyRankIsTaken(*second.spec.requested_rank, first.spec.host);
+  SendTo(second, Refused{why});
+  Tell({.kind = JobEvent::Kind::kLeft, .host = second.spec.host, .reason = why});
+  Say(absl::StrCat(second.spec.host, " has to go: ", why));
+  roster_.Erase(second);
+}
+
+// The session of an agent was replaced: it repeats what it said, and so do we.
+void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
+  roster_.Heard(node, now_);
+  TakeStates(node, join.states);
+  if (node.suspect) {
+    for (Node* const second : roster_.Successors(node)) RefuseSecond(node, *second);
+    roster_.SetSuspect(node, false);
+    generation_.incidents.ClearSuspicion(node.agent_id);
+    Tell({.kind = JobEvent::Kind::kRejoined, .host = node.spec.host});
+    Say(absl::StrCat(node.spec.host, " is back within its lease"));
+  }
+  TakeFailures(node, join.failed_checkpoints);
+  const bool here = header.generation == generation_.number;
+  if (join.workers_running && !here) {
+    Reply(header, Fenced{"its workers are of a generation that is over"});
+    return;
+  }
+  if (!node.member()) {
+    node.offered_port = join.offered_port;
+    return;
+  }
+  if (header.generation > generation_.number) {
+    // The record that this rendezvous began with was older than the job: this generation is over.
+    highest_claimed_ =
+        std::max(highest_claimed_, std::min(header.generation, Generation{kMaxClaimedGeneration}));
+    roster_.SetPhase(node, Phase::kWaiting);
+    node.offered_port = join.offered_port;
+    if (running()) {
+      generation_.incidents.AddNode(node.agent_id, RootCause::Kind::kNodeLost, node.spec.host,
+                                    node.rank,
+                                    "it had gone on to a later generation than is recorded");
+    }
+    return;
+  }
+  if (!here && state_ != JobState::kDraining) {  // it never heard of this generation
+    roster_.SetPhase(node, Phase::kAssigned);
+    SendTo(node, AssignmentOf(node));
+    return;
+  }
+  switch (state_) {
+    case JobState::kForming:
+      break;  // it knows, and says AssignmentAck once more
+    case JobState::kRunning:
+    case JobState::kSaving:
+      SendTo(node, Start{});
+      if (state_ == JobState::kSaving) SendTo(node, Save{});
+      break;
+    case JobState::kDraining:
+      if (here) {
+        SendTo(node, Stop{StateReason(View())});
+      } else {
+        roster_.SetPhase(node, Phase::kWaiting);  // none of its workers ever ran
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+void JobMachine::OnHeartbeat(Node& node, const Header& header, const Heartbeat& heartbeat) {
+  if (header.generation == generation_.number && heartbeat.step) {
+    node.step = heartbeat.step;
+    generation_.made_step = true;
+  }
+  // After Drained nothing changes: one that says otherwise is older, and late.
+  const bool may_change = header.generation == generation_.number && node.phase == Phase::kStarted;
+  if (may_change && !heartbeat.states.empty()) TakeStates(node, heartbeat.states);
+  TakeFailures(node, heartbeat.failed_checkpoints);
+  Reply(header, HeartbeatAck{heartbeat.sent_at});
+}
+
+void JobMachine::TakeFailures(const Node& node, const FailedCheckpoints& failed) {
+  if (life_.failures.Take(node.agent_id, node.spec.host, failed) == 0) return;
+  Tell({.kind = JobEvent::Kind::kCheckpointFailed,
+        .host = node.spec.host,
+        .reason = failed.last_reason,
+        .step = failed.last_step,
+        .failed_checkpoints = life_.failures.total().count});
+}
+
+void JobMachine::OnAssignmentAck(Node& node) {
+  if (node.phase != Phase::kAssigned) return;  // answered before
+  if (state_ == JobState::kForming) {
+    roster_.SetPhase(node, Phase::kPrepared);
+  } else if (running()) {  // the others run already: its first session broke before it could
+    roster_.SetPhase(node, Phase::kStarted);
+    SendTo(node, Start{});
+  }
+}
+
+void JobMachine::OnWorkerExited(Node& node, const WorkerExited& exit) {
+  if (!running() && state_ != JobState::kDraining) return;
+  if (node.phase != Phase::kStarted) return;  // drained before: its workers are accounted for
+  if (!node.ended.insert(exit.local_rank).second) return;  // repeated on a new session
+  ++generation_.tally.workers_ended;
+  if (exit.step) {
+    generation_.made_step = true;
+    node.step = std::max(node.step, exit.step);
+  }
+  if (exit.status.ok()) {
+    node.succeeded.insert(exit.local_rank);
+    ++generation_.tally.workers_succeeded;
+  }
+  if (generation_.planned_end) return;  // it ends because all of them are to end
+  generation_.incidents.AddExit(node.spec.host, node.rank, exit);
+  if (!exit.status.ok()) {
+    Say(Describe(WorkerFailure{node.spec.host, node.rank, generation_.number, exit}));
+  }
+}
+
+void JobMachine::OnCheckpointed(const Node& node, const Checkpointed& checkpointed) {
+  if (!running() || node.phase != Phase::kStarted) return;
+  const bool first = !std::exchange(life_.reports_checkpoints, true);
+  life_.checkpoint = checkpointed.step;
+  generation_.made_step = true;
+  const bool saved = state_ == JobState::kSaving;
+  if (saved) life_.plan->saved = true;
+  if (first || saved) Keep();
+  if (saved) {
+    Tell({.kind = JobEvent::Kind::kCheckpointed, .host = node.spec.host, .step = life_.checkpoint});
+  } else {
+    ConsiderGrowth();
+  }
+}
+
+void JobMachine::OnCannotSave(Node& node) {
+  if (state_ == JobState::kSaving && !std::exchange(node.cannot_save, true)) {
+    ++generation_.tally.cannot_save;
+  }
+}
+
+void JobMachine::OnDrained(Node& node, const Drained& drained) {
+  if (node.phase == Phase::kWaiting) return;  // a duplicate
+  TakeStates(node, drained.states);
+  TakeFailures(node, drained.failed_checkpoints);
+  if (drained.last_step) {
+    generation_.made_step = true;
+    node.step = std::max(node.step, drained.last_step);
+  }
+  const bool failed_itself =
+      generation_.incidents.any() && node.ended.size() > node.succeeded.size();
+  if (drained.fenced_at_ms != 0 && !generation_.planned_end) {
+    // Its lease has ended on its side alone: what its peers report may have been for want of it.
+    generation_.incidents.AddNode(node.agent_id, RootCause::Kind::kNodeLost, node.spec.host,
+                                  node.rank,
+                                  "it was cut off from the rendezvous and ended its workers");
+  } else if (running() && !failed_itself) {
+    // The rendezvous before this one had told it to stop, for a reason that others will repeat.
+    generation_.incidents.AddFollower(node.agent_id, node.spec.host, node.rank,
+                                      "it had ended its workers before it came back");
+  }
+  roster_.SetPhase(node, Phase::kWaiting);
+  node.offered_port = drained.offered_port;
+  if (state_ == JobState::kForming) {
+    AbandonForming(absl::StrCat(node.spec.host, " gave its ranks back: it was cut off meanwhile"));
+  }
+}
+
+// It repeats that on each session until it gets an assignment, and tells of any generation: its
+// ranks may have been given away long ago.
+void JobMachine::TellOfFence(Node& node, const Header& header, const Drained& drained) {
+  if (drained.fenced_at_ms == std::exchange(node.fenced_at_ms, drained.fenced_at_ms)) return;
+  if (drained.fenced_at_ms == 0) return;
+  JobEvent event{.kind = JobEvent::Kind::kFenced, .host = node.spec.host};
+  event.epoch = header.epoch;
+  event.generation = header.generation;
+  event.node_time_ms = drained.fenced_at_ms;
+  actions_.push_back(Happened{std::move(event)});
+}
+
+// ---- agents that go ----
+
+void JobMachine::OnLeave(Node& node, const Leave& leave) {
+  const std::string host = node.spec.host;
+  const bool needed = node.member() && !node.done();
+  Lose(node, HowLost::kLeft, leave.reason);
+  if (finished_ || !needed || roster_.size() >= life_.spec->min_nodes) return;
+  Finish(leave.exit_code == kExitPreempted ? Outcome::kPreempted : Outcome::kLeft, leave.exit_code,
+         absl::StrCat(host, " left (", leave.reason, ") and ", Nodes(roster_.size()),
+                      " of at least ", life_.spec->min_nodes, " remain"));
+}
+
+void JobMachine::OnStreamBroken(const StreamBroken& broken) {
+  Node* const node = roster_.Find(broken.agent_id);
+  if (finished_ || node == nullptr || node->suspect) return;
+  if (!options_.leases) {
+    Lose(*node, HowLost::kKilled, "its connection broke");
+    return;
+  }
+  roster_.SetSuspect(*node, true);
+  if (running() && node->member() && !node->done()) {
+    generation_.incidents.AddSuspicion(node->agent_id, node->spec.host, node->rank);
+  }
+  Tell({.kind = JobEvent::Kind::kDisconnected, .host = node->spec.host});
+  Say(absl::StrCat("lost the connection to ", node->spec.host, "; it has ",
+                   Seconds(life_.spec->lease - (now_ - node->heard)), " to come back"));
+}
+
+void JobMachine::OnAgentGone(const AgentGone& gone) {
+  Node* const node = roster_.Find(gone.agent_id);
+  if (finished_ || node == nullptr) return;  // it had left, or its lease was over
+  if (running() && node->done()) {
+    // Its part is finished; it is missed only if the group re-forms.
+    roster_.SetSuspect(*node, true);
+    roster_.EndLease(*node);
+  } else {
+    Lose(*node, HowLost::kKilled, "its agent was killed; its workers are gone");
+  }
+}
+
+// ---- states ----
+
+void JobMachine::TakeStates(Node& node, const std::vector<SavedState>& states) {
+  node.states = states;
+  if (node.states.size() > kMaxSavedStates) node.states.resize(kMaxSavedStates);
+  if (!states.empty()) life_.told_of_states = true;
+}
+
+std::optional<std::int64_t> JobMachine::DurableStep() const {
+  if (life_.checkpoint) return life_.checkpoint;  // of this epoch, and so the newest
+  const auto& restore = generation_.restore;
+  if (restore && restore->state && restore->state->tier == Tier::kDurable) return restore->step();
+  return NewestDurable(roster_, View().judge());
+}
+
+void JobMachine::PlanRestore(const StateJudge& judge) {
+  if (!life_.told_of_states) return;
+  RestoreChoice choice = ChooseRestore(roster_, judge);
+  if (!choice.discarded.empty()) {
+    Say(absl::StrCat("discarded, because a later generation resumed before it: ",
+                     absl::StrJoin(choice.discarded, ", ")));
+  }
+  generation_.restore = std::move(choice.plan);
+}
+
+}  // namespace ddprun

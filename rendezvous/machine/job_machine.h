@@ -1,0 +1,271 @@
+// JobMachine: forms the group of one job, again and again, and decides when the job is over.
+//
+// A pure state machine. It does no I/O, reads no clock and owns no thread: an event and the time go
+// in, messages to agents come out. The same events at the same times give the same messages. Its
+// owner (rendezvous/service) calls it from one thread.
+//
+//     Gathering ──▶ LastCall ──▶ Forming ──▶ Running ──▶ Succeeded
+//      ▲  ▲  └──────────────────────▲ │       │   └─▶ Saving
+//      │  └───────────────────────────┘       ▼         │
+//      └── Backoff ◀───────────────────── Draining ◀────┘ ──▶ Failed
+//
+// docs/architecture.md has the diagram with every event, docs/leases.md what a lease is.
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_JOB_MACHINE_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_JOB_MACHINE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/core/job_event.h"
+#include "rendezvous/core/job_status.h"
+#include "rendezvous/core/messages.h"
+#include "rendezvous/core/root_cause.h"
+#include "rendezvous/core/types.h"
+#include "rendezvous/machine/generation_state.h"
+#include "rendezvous/machine/job_life.h"
+#include "rendezvous/machine/job_record.h"
+#include "rendezvous/machine/job_view.h"
+#include "rendezvous/machine/restore_choice.h"
+#include "rendezvous/machine/roster.h"
+#include "rendezvous/machine/timeline.h"
+
+namespace ddprun {
+
+struct JobMachineOptions {
+  // False: a node whose session breaks is lost at once, and silence means nothing. For a rendezvous
+  // that lives and stops (Ctrl-Z) in the same process as its only agent. Else JobSpec::lease holds.
+  bool leases = true;
+  // An agent that does not prepare its assignment for this long is lost.
+  Duration forming_timeout = std::chrono::seconds(30);
+  // A worker failed because a peer did, and the peer is not known: so long its own failure is
+  // waited for, before everybody is stopped.
+  Duration victim_grace = std::chrono::seconds(1);
+  // Agents that wait are told what for when they have waited so long; then after twice that, ...
+  Duration tell_after = std::chrono::seconds(1);
+  int max_agents = 65536;  // of one job, spares included
+};
+
+class JobMachine {
+ public:
+  // ---- events ----
+  struct Received {
+    Header header;
+    AgentMessage message;
+  };
+  struct StreamBroken {
+    AgentId agent_id;
+  };
+  // Its agent was killed, and so were all of its workers.
+  struct AgentGone {
+    AgentId agent_id;
+  };
+  // An operator wants the job to end, or a node out of it; with `save` after a checkpoint.
+  struct StopAsked {
+    bool save = false;
+    std::uint64_t ticket = 0;  // comes back in the Answer
+  };
+  struct DrainAsked {
+    std::string host;  // every agent with this host name or address
+    std::uint64_t ticket = 0;
+  };
+  struct Tick {};
+  using Event = std::variant<Received, StreamBroken, AgentGone, StopAsked, DrainAsked, Tick>;
+
+  // ---- actions, to be performed in order ----
+  // Make this durable, in place of what was there, before any later action becomes visible; a
+  // HeartbeatAck need not wait for it.
+  struct Persist {
+    JobRecord record;
+    bool operator==(const Persist&) const = default;
+  };
+  struct Send {
+    Header header;  // header.agent_id is the addressee
+    RendezvousMessage message;
+    bool operator==(const Send&) const = default;
+  };
+  // To the operator who asked.
+  struct Answer {
+    std::uint64_t ticket = 0;
+    bool accepted = false;
+    std::string text;
+    bool operator==(const Answer&) const = default;
+  };
+  // For the history of the job.
+  struct Happened {
+    JobEvent event;
+    bool operator==(const Happened&) const = default;
+  };
+  // Something a person may want to read in the log, with its reason.
+  struct Note {
+    std::string text;
+    bool operator==(const Note&) const = default;
+  };
+  using Action = std::variant<Persist, Send, Answer, Happened, Note>;
+
+  JobMachine(std::string job, std::uint32_t epoch, JobMachineOptions options = {});
+  // A job that was recorded by a rendezvous that is gone. Every member has one full lease from
+  // `now` to come back; until it does nobody gets its ranks.
+  JobMachine(std::string job, const JobRecord& record, TimePoint now,
+             JobMachineOptions options = {});
+  JobMachine(const JobMachine&) = delete;
+  JobMachine& operator=(const JobMachine&) = delete;
+
+  // Handles one event. Never fails: what does not fit is dropped or answered with Refused, and a
+  // Note says why.
+  std::vector<Action> Step(const Event& event, TimePoint now);
+
+  // When to call Step(Tick) next, or nullopt while nothing is timed. O(1).
+  std::optional<TimePoint> NextDeadline();
+
+  JobState state() const { return state_; }
+  // The job is over; every agent was told. One that missed it and joins again is told once more.
+  bool finished() const { return finished_.has_value(); }
+  // After the end: a Join with this header is for another job of the same name.
+  bool BeginsAnother(const Header& header, const Join& join);
+  Generation generation() const { return generation_.number; }
+  std::uint32_t epoch() const { return life_.epoch; }
+  // An agent has joined that was not refused.
+  bool begun() const { return life_.spec.has_value(); }
+  // Whether an agent has this host name or address.
+  bool HasHost(const std::string& host) const;
+  bool Knows(AgentId agent_id) { return roster_.Find(agent_id) != nullptr; }
+  int agent_count() const { return roster_.size(); }
+  // How many agents may still come to hear that the job is over, of one that knows all its nodes.
+  int awaited() const {
+    return finished_ && life_.spec ? std::max(0, life_.spec->all_nodes - life_.agents_joined) : 0;
+  }
+  int restarts_used() const { return life_.governor ? life_.governor->restarts_used() : 0; }
+  JobStatus Status(TimePoint now) const { return StatusOf(View(), now); }
+  JobRecord Record() const;
+
+ private:
+  void OnReceived(const Received& received);
+  void OnReceivedAfterTheEnd(const Received& received);
+  void OnMemberMessage(Node& node, const Received& received);
+  void OnJoin(const Header& header, const Join& join);
+  void Begin(const JobSpec& spec);
+  void Welcome(const Node& added);
+  void OnRejoin(Node& node, const Header& header, const Join& join);
+  void RefuseSecond(const Node& first, Node& second);
+  void OnUnfit(const Header& header, const Join& join);
+  std::string WhyJoinIsRefused(const Join& join) const;
+  std::string WhyRankIsRefused(const NodeSpec& node) const;
+  std::string WhyLeftOut() const;
+  std::vector<std::string> LeftOut() const {
+    return life_.quarantine ? life_.quarantine->hosts() : std::vector<std::string>();
+  }
+  void OnHeartbeat(Node& node, const Header& header, const Heartbeat& heartbeat);
+  void OnAssignmentAck(Node& node);
+  void OnWorkerExited(Node& node, const WorkerExited& exit);
+  void OnCheckpointed(const Node& node, const Checkpointed& checkpointed);
+  void OnCannotSave(Node& node);
+  void OnPreempted(Node& node, const Preempted& preempted);
+  void OnDrained(Node& node, const Drained& drained);
+  void TellOfFence(Node& node, const Header& header, const Drained& drained);
+  void OnLeave(Node& node, const Leave& leave);
+  void OnStreamBroken(const StreamBroken& broken);
+  void OnAgentGone(const AgentGone& gone);
+  void OnStopAsked(const StopAsked& asked);
+  void OnDrainAsked(const DrainAsked& asked);
+  void OnTick();
+  void LoseSilent();
+  void LoseUnprepared();
+  // Another life of the whole job begins: everybody of the old one is out.
+  void Supersede(std::uint32_t epoch);
+
+  // Takes every transition whose condition holds by now.
+  void Advance();
+  void AdvanceGathering();
+  void AdvanceForming();
+  void AdvanceRunning();
+  void AdvanceDraining();
+  void ConsiderGrowth();
+
+  void Enter(JobState next);
+  void Gather();
+  void Form();
+  // What this node says that it holds.
+  void TakeStates(Node& node, const std::vector<SavedState>& states);
+  // And which checkpoints failed on it.
+  void TakeFailures(const Node& node, const FailedCheckpoints& failed);
+  // Of the generation that is being formed.
+  void PlanRestore(const StateJudge& judge);
+  // Nobody has started: everybody waits for the next forming.
+  void AbandonForming(const std::string& why);
+  void StartPlan(Plan plan);
+  void AddToPlan(Plan plan);  // or makes it the plan
+  // Ends the job as the plan has it.
+  void FinishPlan(const Plan& plan);
+  // Of the newest durable state that a later job would begin with.
+  std::optional<std::int64_t> DurableStep() const;
+  void CarryOnPlan();
+  void Drain(const std::string& reason);
+  void OnGenerationEnded();
+  void CarryOutPlan();
+  void DismissDrained();
+  void Dismiss(Node& node, bool saved);
+  // Those that this cause has brought into quarantine are to go. False: too few remain, for good,
+  // and the job has ended.
+  bool LeaveOut(const RootCause& cause);
+  // The same of a host that is left out by now. `step`: a job could begin with it.
+  bool CanDoWithout(const std::string& host, const std::string& why, int exit_code,
+                    std::optional<std::int64_t> step);
+  void RecordCause();  // of the current generation, if something failed in it
+  // Tells every agent; the causes of the generations that have ended go with it.
+  void Finish(Outcome outcome, int exit_code, std::string reason);
+  enum class HowLost { kSilent, kKilled, kLeft };
+  void GiveUpWaiting();
+  // For those who wait for this host meanwhile.
+  void NoteLost(const std::string& host, const std::string& why);
+  // `node` is out: its workers are gone, or no longer ours.
+  void Lose(Node& node, HowLost how, const std::string& why);
+
+  JobView View() const;
+  // That any agent has been in.
+  Generation newest_generation() const { return std::max(generation_.number, highest_claimed_); }
+  // A worker of a member may run.
+  bool running() const { return state_ == JobState::kRunning || state_ == JobState::kSaving; }
+  bool gathering() const { return state_ == JobState::kGathering || state_ == JobState::kLastCall; }
+  Assignment AssignmentOf(const Node& node) const;
+  Header HeaderFor(const Node& node) const;
+  void SendTo(const Node& node, RendezvousMessage message);
+  void Reply(const Header& header, RendezvousMessage message);
+  void Keep();                // what is so far, before what is said from now on
+  void Tell(JobEvent event);  // with the generation of now
+  void Say(std::string text);
+
+  // What is to happen when, unless something else happens first.
+  struct Timers {
+    std::optional<TimePoint> state;         // the end of the current state
+    std::optional<TimePoint> victim_grace;  // for the cause of what has only victims so far
+    std::optional<TimePoint> growth;        // newcomers are taken in; until then more may come
+    std::optional<TimePoint> report;        // to those who wait
+    Duration report_interval{};
+  };
+
+  const std::string job_;
+  const JobMachineOptions options_;
+
+  JobState state_ = JobState::kGathering;
+  TimePoint state_since_;
+  JobLife life_;
+  GenerationState generation_;
+  Generation highest_claimed_{-1};  // that an agent was in, in any life: the next one is above it
+  Roster roster_;
+  Timers timers_;
+  // Workers that are not ours may live until then: nothing is formed.
+  std::optional<TimePoint> hold_until_;
+  Timeline timeline_;  // of the generations that may have started, in any life
+  std::optional<Finished> finished_;
+
+  TimePoint now_;                // of the Step in progress
+  std::vector<Action> actions_;  // of it
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_JOB_MACHINE_H_

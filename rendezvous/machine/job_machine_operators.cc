@@ -1,0 +1,131 @@
+// JobMachine: what operators ask for, and schedulers.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/exit_codes.h"
+#include "rendezvous/core/words.h"
+#include "rendezvous/machine/job_machine.h"
+
+namespace ddprun {
+
+void JobMachine::OnStopAsked(const StopAsked& asked) {
+  const auto answer = [&](bool accepted, std::string text) {
+    actions_.push_back(Answer{asked.ticket, accepted, std::move(text)});
+  };
+  if (finished_) {
+    answer(false, absl::StrCat("job ", job_, " is over: ", finished_->reason));
+    return;
+  }
+  if (!life_.spec) {
+    answer(false, absl::StrCat("job ", job_, " has not begun"));
+    return;
+  }
+  Plan plan{.stop = true, .save = asked.save, .saved = false, .reason = "stopped by an operator"};
+  switch (state_) {
+    case JobState::kRunning:
+    case JobState::kSaving: {
+      const bool saves = plan.save;
+      StartPlan(std::move(plan));
+      answer(true, absl::StrCat(
+                       "job ", job_, saves ? " stops after a checkpoint, at most " : " stops now",
+                       saves ? Seconds(life_.spec->save_timeout) : "", saves ? " from now" : ""));
+      break;
+    }
+    case JobState::kDraining:
+      AddToPlan(std::move(plan));
+      Keep();
+      answer(true, absl::StrCat("job ", job_, " stops when the workers that still run are gone"));
+      break;
+    default:
+      Finish(Outcome::kLeft, kExitTerminated, plan.reason);
+      answer(true, absl::StrCat("job ", job_, " stopped; none of its workers ran"));
+  }
+}
+
+void JobMachine::OnDrainAsked(const DrainAsked& asked) {
+  const auto answer = [&](bool accepted, std::string text) {
+    actions_.push_back(Answer{asked.ticket, accepted, std::move(text)});
+  };
+  std::vector<Node*> drained;
+  int others = 0;  // that are free, or will be
+  for (Node& node : roster_.nodes()) {
+    if (node.spec.host == asked.host || node.spec.address == asked.host) {
+      drained.push_back(&node);
+    } else if (!node.dismissed && !node.suspect && !node.second) {
+      ++others;
+    }
+  }
+  if (finished_ || drained.empty()) {
+    answer(false, absl::StrCat("job ", job_, " has no node ", asked.host));
+    return;
+  }
+  if (others < life_.spec->min_nodes) {
+    answer(false, absl::StrCat("without ", asked.host, " job ", job_, " has ", Nodes(others),
+                               " and needs at least ", life_.spec->min_nodes,
+                               ": start another node first, or stop the job"));
+    return;
+  }
+  if (life_.plan && life_.plan->stop) {
+    answer(true, absl::StrCat("job ", job_, " stops anyway: ", life_.plan->reason));
+    return;
+  }
+  bool member = false;
+  for (Node* node : drained) member = member || node->member();
+  if (state_ == JobState::kForming && member) {
+    AbandonForming(absl::StrCat(asked.host, " is drained by an operator"));
+    member = false;
+  }
+  if (!member) {
+    for (Node* node : drained) Dismiss(*node, false);
+    answer(true, absl::StrCat(asked.host, " is out of job ", job_, "; no worker of it ran"));
+    return;
+  }
+  for (Node* node : drained) roster_.SetDismissed(*node);
+  if (state_ == JobState::kDraining) {
+    Keep();
+    answer(true, absl::StrCat("job ", job_, " forms anew without ", asked.host,
+                              "; the workers are being ended already"));
+    return;
+  }
+  StartPlan({.stop = false,
+             .save = true,
+             .saved = false,
+             .reason = absl::StrCat(asked.host, " is drained by an operator")});
+  answer(true, absl::StrCat("job ", job_, " forms anew without ", asked.host,
+                            " after a checkpoint, at most ", Seconds(life_.spec->save_timeout),
+                            " from now"));
+}
+
+// Several nodes that are taken away at once are one save: the first asks for it, and each may turn
+// it from a new forming into the job's end. None of it is kept: agents repeat it on each session.
+void JobMachine::OnPreempted(Node& node, const Preempted& preempted) {
+  if (node.dismissed) return;  // repeated on a new session
+  roster_.SetDismissed(node);
+  node.why_dismissed = absl::StrCat("preempted: ", preempted.reason);
+  // Also those that lost contact, while their lease runs: after a restart of the rendezvous all
+  // have.
+  const int others = roster_.candidates();
+  Plan plan{.stop = others < life_.spec->min_nodes,
+            .save = true,
+            .saved = false,
+            .preempted = true,
+            .reason = absl::StrCat(node.spec.host, " is preempted (", preempted.reason, ")")};
+  if (running() && node.member()) {
+    AddToPlan(std::move(plan));
+    CarryOnPlan();
+  } else if (state_ == JobState::kDraining) {
+    AddToPlan(std::move(plan));
+  } else if (running()) {  // a spare
+    if (life_.plan && plan.stop) AddToPlan(std::move(plan));
+    Dismiss(node, false);
+  } else if (plan.stop) {
+    FinishPlan(plan);
+  } else {
+    if (state_ == JobState::kForming && node.member()) AbandonForming(plan.reason);
+    Dismiss(node, false);
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,478 @@
+// JobMachine: from one state to the next.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/check.h"
+#include "rendezvous/core/exit_codes.h"
+#include "rendezvous/core/limits.h"
+#include "rendezvous/core/words.h"
+#include "rendezvous/machine/job_machine.h"
+#include "worker/contract/control.h"
+
+namespace ddprun {
+
+void JobMachine::Advance() {
+  if (finished_ || !life_.spec) return;
+  if (roster_.empty() && life_.abandoned) {
+    Finish(Outcome::kFailed, kExitUnavailable, "no agent is left");
+    return;
+  }
+  switch (state_) {
+    case JobState::kGathering:
+    case JobState::kLastCall:
+      AdvanceGathering();
+      break;
+    case JobState::kForming:
+      AdvanceForming();
+      break;
+    case JobState::kRunning:
+    case JobState::kSaving:
+      AdvanceRunning();
+      break;
+    case JobState::kDraining:
+      AdvanceDraining();
+      break;
+    case JobState::kBackoff:
+    case JobState::kSucceeded:
+    case JobState::kFailed:
+      break;
+  }
+}
+
+void JobMachine::AdvanceGathering() {
+  // All have been heard, so that what is wrong everywhere is no reason to try other nodes.
+  if (!life_.absences.unfit_host.empty() && life_.agents_joined >= life_.spec->all_nodes) {
+    const auto step = roster_.empty() ? std::nullopt : DurableStep();
+    if (!CanDoWithout(life_.absences.unfit_host, life_.absences.why_unfit, kExitUnavailable, step))
+      return;
+  }
+  if (hold_until_) return;
+  const int free = roster_.free();
+  const bool reforming = generation_.number.value >= 0;
+  if (free >= life_.spec->max_nodes || (reforming && free >= life_.spec->min_nodes)) {
+    Form();
+  } else if (free >= life_.spec->min_nodes && state_ == JobState::kGathering) {
+    Enter(JobState::kLastCall);
+    timers_.state = now_ + life_.spec->last_call;
+    Say(absl::StrCat("enough nodes; last call for ", Seconds(life_.spec->last_call)));
+  } else if (free < life_.spec->min_nodes && state_ == JobState::kLastCall) {
+    Gather();
+  }
+}
+
+void JobMachine::AdvanceForming() {
+  if (roster_.count(Phase::kAssigned) > 0) return;
+  Enter(JobState::kRunning);
+  if (generation_.restore)
+    timeline_.Resume({life_.epoch, generation_.number, generation_.restore->step()});
+  timers_.state.reset();
+  generation_.started_at = now_;
+  Tell({.kind = JobEvent::Kind::kStarted,
+        .nodes = roster_.member_count(),
+        .workers = generation_.tally.world_size});
+  for (Node* const node : roster_.members()) {
+    if (node == nullptr) continue;
+    roster_.SetPhase(*node, Phase::kStarted);
+    SendTo(*node, Start{});  // one whose session broke hears it when it is back
+  }
+}
+
+void JobMachine::AdvanceRunning() {
+  if (!generation_.incidents.any()) {
+    if (generation_.tally.workers_succeeded == generation_.tally.world_size &&
+        generation_.tally.world_size > 0) {
+      Finish(Outcome::kSucceeded, 0, "every worker exited with code 0");
+    } else if (state_ == JobState::kSaving) {
+      if (life_.plan->saved || generation_.tally.cannot_save >= roster_.member_count())
+        Drain(life_.plan->reason);
+    } else if (life_.plan) {
+      CarryOnPlan();  // of before a restart of the rendezvous
+    } else {
+      if (roster_.free() == 0) timers_.growth.reset();
+      if (!life_.reports_checkpoints) ConsiderGrowth();
+    }
+    return;
+  }
+  if (generation_.incidents.OnlyVictims() &&
+      generation_.tally.workers_ended < generation_.tally.world_size) {
+    if (!timers_.victim_grace) timers_.victim_grace = now_ + options_.victim_grace;
+    if (now_ < *timers_.victim_grace) return;
+  }
+  Drain(Describe(*generation_.incidents.FindRootCause()));
+}
+
+// Takes in who came while the job runs: after a checkpoint, so that no work is lost. Where the
+// workers report none, at the end of a last call, or at once when the job has all its nodes then.
+void JobMachine::ConsiderGrowth() {
+  if (state_ != JobState::kRunning || life_.plan || generation_.tally.workers_succeeded > 0) return;
+  const int room = life_.spec->max_nodes - roster_.member_count();
+  const int newcomers = std::min(roster_.free(), room);
+  if (newcomers <= 0) return;
+  if (!life_.reports_checkpoints && newcomers < room) {
+    if (!timers_.growth) timers_.growth = now_ + life_.spec->last_call;
+    if (now_ < *timers_.growth) return;
+  }
+  Plan plan;
+  plan.reason = absl::StrCat(Nodes(newcomers), " more ", newcomers == 1 ? "is" : "are", " here");
+  StartPlan(std::move(plan));
+}
+
+void JobMachine::AdvanceDraining() {
+  if (roster_.member_count() == 0) OnGenerationEnded();
+}
+
+void JobMachine::StartPlan(Plan plan) {
+  AddToPlan(std::move(plan));
+  if (life_.plan->stop || roster_.dismissed() > 0) Keep();  // before the operator is told
+  CarryOnPlan();
+}
+
+void JobMachine::AddToPlan(Plan plan) {
+  if (!life_.plan) {
+    life_.plan = std::move(plan);
+    return;
+  }
+  life_.plan->stop = life_.plan->stop || plan.stop;  // one is being saved for already
+  life_.plan->save = life_.plan->save && plan.save;
+  life_.plan->preempted = life_.plan->preempted || plan.preempted;
+  life_.plan->reason = std::move(plan.reason);
+}
+
+void JobMachine::CarryOnPlan() {
+  if (!life_.plan->save || life_.plan->saved) {
+    Drain(life_.plan->reason);
+  } else if (state_ == JobState::kRunning) {
+    Enter(JobState::kSaving);
+    timers_.state = now_ + life_.spec->save_timeout;
+    generation_.tally.cannot_save = 0;
+    Tell({.kind = JobEvent::Kind::kSaving, .reason = life_.plan->reason});
+    Say(absl::StrCat("asking for a checkpoint: ", life_.plan->reason));
+    for (Node* const node : roster_.members()) {
+      if (node == nullptr) continue;
+      node->cannot_save = false;
+      SendTo(*node, Save{});
+    }
+  }
+}
+
+void JobMachine::Drain(const std::string& reason) {
+  Enter(JobState::kDraining);
+  generation_.planned_end = life_.plan.has_value() && !generation_.incidents.any();
+  timers_.state.reset();
+  timers_.victim_grace.reset();
+  timers_.growth.reset();
+  generation_.ran = now_ - generation_.started_at;
+  generation_.stop_reason = reason;
+  Tell({.kind = JobEvent::Kind::kStopping, .reason = reason});
+  std::vector<Node*> gone;
+  for (Node* const node : roster_.members()) {
+    if (node == nullptr) continue;
+    if (node->suspect && node->done()) {
+      gone.push_back(node);  // it finished its part and went: no workers to wait for
+    } else if (node->phase == Phase::kStarted) {
+      SendTo(*node, Stop{reason});
+    } else {
+      roster_.SetPhase(*node, Phase::kWaiting);  // back after a break, and not started yet
+    }
+  }
+  for (Node* const node : gone) Lose(*node, HowLost::kSilent, "its connection broke");
+}
+
+// No worker of the generation can be alive any more: what ended it, and does the job go on?
+void JobMachine::OnGenerationEnded() {
+  if (generation_.planned_end) {
+    CarryOutPlan();
+    return;
+  }
+  DDPRUN_CHECK(generation_.incidents.any(), "a generation drains for a reason");
+  RecordCause();
+  const RootCause& cause = life_.causes.back();
+  Tell({.kind = JobEvent::Kind::kFailed, .reason = Describe(cause), .cause = cause});
+  if (life_.plan && life_.plan->stop) {
+    life_.plan->preempted ? FinishPlan(*life_.plan)
+                          : Finish(Outcome::kLeft, kExitTerminated, life_.plan->reason);
+    return;
+  }
+  const auto decision =
+      life_.governor->OnGenerationEnded({cause, generation_.made_step, generation_.ran}, now_);
+  if (!decision.restart) {
+    Finish(Outcome::kFailed, ExitCodeOf(cause), decision.reason);
+    return;
+  }
+  if (!LeaveOut(cause)) return;
+  Say(absl::StrCat(decision.reason, ": ", Describe(cause)));
+  Tell({.kind = JobEvent::Kind::kRestarted,
+        .reason = decision.reason,
+        .restarts = life_.governor->restarts_used()});
+  life_.plan.reset();
+  DismissDrained();
+  if (decision.delay > Duration{}) {
+    Enter(JobState::kBackoff);
+    timers_.state = now_ + decision.delay;
+    Say(absl::StrCat("no step was made: starting again in ", Seconds(decision.delay)));
+    return;
+  }
+  Gather();
+  AdvanceGathering();
+}
+
+std::string JobMachine::WhyLeftOut() const {
+  return absl::StrCat("its workers were the root cause ", life_.spec->quarantine,
+                      life_.spec->quarantine == 1 ? " time" : " times", " within ",
+                      Seconds(life_.spec->quarantine_window));
+}
+
+bool JobMachine::LeaveOut(const RootCause& cause) {
+  const std::string host = cause.failure.host;
+  const bool of_the_node = cause.kind == RootCause::Kind::kWorkerFailed &&
+                           cause.failure.exit.error_kind != control::kErrorBind;
+  if (!of_the_node || !life_.quarantine->Count(host, now_)) return true;
+  if (!CanDoWithout(host, WhyLeftOut(), ExitCodeOf(cause), DurableStep())) return false;
+  for (Node& node : roster_.nodes()) {
+    if (node.spec.host != host) continue;
+    roster_.SetDismissed(node);
+    node.why_dismissed = absl::StrCat("left out: ", WhyLeftOut());
+  }
+  return true;
+}
+
+bool JobMachine::CanDoWithout(const std::string& host, const std::string& why, int exit_code,
+                              std::optional<std::int64_t> step) {
+  const int rest = life_.spec->all_nodes - static_cast<int>(life_.quarantine->hosts().size());
+  if (life_.spec->all_nodes == 0 || rest >= life_.spec->min_nodes) return true;
+  const std::string reason =
+      absl::StrCat(host, " is left out, for ", why, ", and ", Nodes(rest), " of at least ",
+                   life_.spec->min_nodes, rest == 1 ? " remains" : " remain");
+  if (step) {
+    Finish(Outcome::kPreempted, kExitPreempted,
+           absl::StrCat(reason, "; the last checkpoint is of step ", *step));
+  } else {
+    Finish(Outcome::kFailed, exit_code, reason);
+  }
+  return false;
+}
+
+void JobMachine::CarryOutPlan() {
+  const Plan plan = *std::exchange(life_.plan, std::nullopt);
+  generation_.incidents =
+      Incidents(generation_.number);  // whatever ended, ended because of the plan
+  if (plan.stop) {
+    FinishPlan(plan);
+    return;
+  }
+  life_.saved_for_removed = plan.saved;
+  DismissDrained();
+  Tell({.kind = JobEvent::Kind::kRestarted,
+        .reason = absl::StrCat("the membership changes: ", plan.reason),
+        .restarts = restarts_used()});
+  Gather();
+  AdvanceGathering();
+}
+
+void JobMachine::FinishPlan(const Plan& plan) {
+  if (plan.saved) {
+    Finish(Outcome::kPreempted, kExitPreempted,
+           absl::StrCat(plan.reason, "; the state of step ", *life_.checkpoint, " is saved"));
+  } else if (const auto step = DurableStep(); plan.preempted && step) {
+    Finish(Outcome::kPreempted, kExitPreempted,
+           absl::StrCat(plan.reason, "; no checkpoint was made for it, the last one is of step ",
+                        *step));
+  } else {
+    Finish(Outcome::kLeft, kExitTerminated,
+           absl::StrCat(plan.reason, "; no checkpoint was made for it"));
+  }
+}
+
+void JobMachine::DismissDrained() {
+  std::vector<Node*> drained;
+  for (Node& node : roster_.nodes()) {
+    if (node.dismissed) drained.push_back(&node);
+  }
+  for (Node* const node : drained) Dismiss(*node, life_.saved_for_removed);
+  life_.saved_for_removed = false;
+}
+
+void JobMachine::Dismiss(Node& node, bool saved) {
+  const std::string reason =
+      absl::StrCat(node.spec.host, " was ", node.why_dismissed, "; the job goes on without it",
+                   saved ? absl::StrCat(", from step ", *life_.checkpoint) : "");
+  SendTo(node, Finished{saved ? Outcome::kPreempted : Outcome::kLeft,
+                        saved ? kExitPreempted : kExitTerminated,
+                        reason,
+                        restarts_used(),
+                        {},
+                        {},
+                        life_.failures.total(),
+                        LeftOut()});
+  Tell({.kind = JobEvent::Kind::kLeft, .host = node.spec.host, .reason = node.why_dismissed});
+  Say(reason);
+  roster_.Erase(node);
+}
+
+void JobMachine::Enter(JobState next) {
+  const auto allowed = [&]() -> bool {
+    using enum JobState;
+    switch (state_) {
+      case kGathering:
+        return next != kRunning && next != kSaving && next != kDraining && next != kSucceeded;
+      case kLastCall:
+        return next == kGathering || next == kForming || next == kFailed;
+      case kForming:
+        return next == kGathering || next == kRunning || next == kFailed;
+      case kRunning:
+        return next == kSaving || next == kDraining || next == kSucceeded || next == kFailed;
+      case kSaving:
+        return next == kDraining || next == kSucceeded || next == kFailed;
+      case kDraining:
+        return next == kGathering || next == kBackoff || next == kFailed;
+      case kBackoff:
+        return next == kGathering || next == kFailed;
+      case kSucceeded:
+      case kFailed:
+        return false;
+    }
+    return false;
+  };
+  DDPRUN_CHECK(allowed(), ToString(next));
+  state_ = next;
+  state_since_ = now_;
+}
+
+void JobMachine::Gather() {
+  Enter(JobState::kGathering);
+  timers_.state = now_ + life_.spec->join_timeout;
+  timers_.report_interval = options_.tell_after;
+  timers_.report = now_ + timers_.report_interval;
+}
+
+void JobMachine::AbandonForming(const std::string& why) {
+  Say(absl::StrCat("generation ", generation_.number.value, " is not started: ", why));
+  for (Node& node : roster_.nodes()) roster_.SetPhase(node, Phase::kWaiting);
+  Gather();
+}
+
+void JobMachine::Form() {
+  Enter(JobState::kForming);
+  timers_.state = now_ + options_.forming_timeout;
+  timers_.report.reset();
+  const StateJudge judge = View().judge();  // of what the last generation left
+  generation_ = GenerationState(Generation{newest_generation().value + 1});
+  life_.plan.reset();
+  life_.absences = Absences{};
+  generation_.tally.world_size = roster_.AssignRanks(life_.spec->max_nodes);
+  const Node& first = *roster_.members().front();
+  generation_.master_addr =
+      life_.spec->master_addr.empty() ? first.spec.address : life_.spec->master_addr;
+  generation_.master_port =
+      life_.spec->master_port == 0 ? first.offered_port : life_.spec->master_port;
+  PlanRestore(judge);
+  Say(absl::StrCat("generation ", generation_.number.value, ": ", Nodes(roster_.member_count()),
+                   ", ", generation_.tally.world_size, " workers, master ", generation_.master_addr,
+                   ":", generation_.master_port,
+                   generation_.restore ? "; " + Describe(*generation_.restore) : ""));
+  Keep();
+  Tell({.kind = JobEvent::Kind::kFormed,
+        .nodes = roster_.member_count(),
+        .workers = generation_.tally.world_size,
+        .restarts = restarts_used(),
+        .restore = generation_.restore});
+  for (const Node* const member : roster_.members()) SendTo(*member, AssignmentOf(*member));
+}
+
+void JobMachine::RecordCause() {
+  if (std::optional<RootCause> cause = generation_.incidents.FindRootCause()) {
+    life_.causes.push_back(*std::move(cause));
+  }
+  generation_.incidents = Incidents(generation_.number);
+  if (life_.causes.size() > kMaxEarlierCauses) life_.causes.erase(life_.causes.begin());
+}
+
+void JobMachine::Finish(Outcome outcome, int exit_code, std::string reason) {
+  if (!generation_.planned_end) RecordCause();
+  Enter(outcome == Outcome::kSucceeded ? JobState::kSucceeded : JobState::kFailed);
+  timers_ = Timers{};
+  hold_until_.reset();
+  Finished finished{outcome,      exit_code,    std::move(reason),      restarts_used(),
+                    std::nullopt, life_.causes, life_.failures.total(), LeftOut()};
+  if (outcome != Outcome::kSucceeded && !life_.causes.empty()) {
+    finished.root_cause = std::move(finished.earlier.back());
+    finished.earlier.pop_back();
+  }
+  for (RootCause& cause : finished.earlier) {  // one message must hold them all
+    cause.victims.clear();
+    cause.failure.exit.stderr_tail.clear();
+  }
+  // What else there was of them need not be kept as long as the job's end is.
+  if (life_.causes.size() > 1) life_.causes.erase(life_.causes.begin(), life_.causes.end() - 1);
+  Say(absl::StrCat(outcome == Outcome::kSucceeded ? "succeeded: " : "ended: ",
+                   finished.root_cause ? Describe(*finished.root_cause) + "; " : "",
+                   finished.reason));
+  finished_ = finished;
+  Keep();
+  Tell({.kind = JobEvent::Kind::kFinished,
+        .reason = finished.reason,
+        .restarts = finished.restarts_used,
+        .cause = finished.root_cause,
+        .outcome = outcome,
+        .exit_code = exit_code});
+  for (const Node& node : roster_.nodes()) {
+    if (!node.suspect) SendTo(node, finished);
+  }
+}
+
+void JobMachine::NoteLost(const std::string& host, const std::string& why) {
+  constexpr std::size_t kMaxLost = 16;
+  if (life_.absences.lost.size() < kMaxLost)
+    life_.absences.lost.push_back(absl::StrCat(host, " (", why, ")"));
+}
+
+void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
+  const bool left = how == HowLost::kLeft;
+  const bool needed = node.member() && !node.done();
+  const AgentId agent_id = node.agent_id;
+  const std::string host = node.spec.host;
+  const NodeRank rank = node.rank;
+  roster_.Erase(node);
+  Say(absl::StrCat(left ? "" : "lost ", host, left ? " left: " : ": ", why));
+  Tell({.kind = left ? JobEvent::Kind::kLeft : JobEvent::Kind::kLost, .host = host, .reason = why});
+  NoteLost(host, why);
+  // One that was silent may come back.
+  if (how == HowLost::kSilent) life_.absences.lost_silently = true;
+  life_.abandoned = !life_.absences.lost_silently;
+  if (!needed) return;
+  if (state_ == JobState::kForming) {
+    AbandonForming(absl::StrCat(host, " is gone"));
+  } else {
+    generation_.incidents.AddNode(
+        agent_id, left ? RootCause::Kind::kNodeLeft : RootCause::Kind::kNodeLost, host, rank,
+        why);  // Advance drains
+  }
+}
+
+void JobMachine::Supersede(std::uint32_t epoch) {
+  if (life_.spec) {
+    const std::string reason =
+        epoch == life_.epoch ? absl::StrCat("job ", job_, " was started again, with other settings")
+                             : absl::StrCat("job ", job_, " was started again: epoch ", epoch,
+                                            " takes the place of epoch ", life_.epoch);
+    Say(reason);
+    Tell({.kind = JobEvent::Kind::kSuperseded, .reason = reason});
+    for (const Node& node : roster_.nodes()) {
+      SendTo(node, Refused{reason});
+      if (options_.leases && node.phase == Phase::kStarted) {
+        hold_until_ = std::max(hold_until_.value_or(now_), node.heard + life_.spec->lease);
+      }
+    }
+  }
+  roster_.Clear();
+  highest_claimed_ = newest_generation();
+  life_ = JobLife(epoch);  // the Join that is being handled brings its JobSpec
+  generation_ = GenerationState{};
+  timers_ = Timers{};
+  state_ = JobState::kGathering;
+  state_since_ = now_;
+  // timeline_ stays: states of the life before are still found on disks.
+}
+
+}  // namespace ddprun

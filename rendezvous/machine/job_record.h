@@ -1,0 +1,78 @@
+// What of a job must outlive the process of its rendezvous. Plain values.
+//
+// Little is enough: after a restart the agents come back and repeat what they said in the current
+// generation. What only the rendezvous knows is here: that the generation was formed and of whom,
+// so that its number and its ranks are not given to others, and what the budget of restarts has
+// left.
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_JOB_RECORD_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_JOB_RECORD_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/messages.h"
+#include "rendezvous/core/types.h"
+#include "rendezvous/machine/quarantine.h"
+#include "rendezvous/machine/timeline.h"
+
+namespace ddprun {
+
+struct NodeRecord {
+  AgentId agent_id;
+  NodeSpec spec;
+  int offered_port = 0;
+  NodeRank rank;
+  Rank first_rank;
+  bool dismissed = false;  // an operator wants it out of the next generation
+  bool operator==(const NodeRecord&) const = default;
+};
+
+struct GovernorRecord {
+  int restarts_used = 0;
+  // Of the restarts that the window still held, oldest first: how long ago when the record was
+  // made. Time that passes until it is read is not counted, so the window is never shorter than
+  // asked.
+  std::vector<Duration> recent_ages;
+  bool reports_steps = false;
+  int fruitless = 0;
+  int bind_retries = 0;
+  std::uint64_t random_state = 0;
+  bool operator==(const GovernorRecord&) const = default;
+};
+
+// What an operator was told will happen when the generation ends.
+struct PlanRecord {
+  bool stop = false;
+  bool save = false;
+  std::string reason;
+  bool saved = false;
+  bool preempted = false;
+  bool operator==(const PlanRecord&) const = default;
+};
+
+struct JobRecord {
+  std::uint32_t epoch = 0;
+  JobSpec spec;
+  Generation generation;  // the newest one formed
+  std::string master_addr;
+  int master_port = 0;
+  std::vector<NodeRecord> members;  // of it, by rank
+  GovernorRecord governor;
+  std::vector<RootCause> causes;  // of earlier generations, oldest first
+  bool reports_checkpoints = false;
+  std::optional<std::int64_t> checkpoint;
+  std::optional<PlanRecord> plan;
+  std::optional<RestorePlan> restore{};  // what the generation began with
+  std::vector<ResumePoint> timeline{};   // of those that ran before it
+  FailureRecord failed_checkpoints{};
+  QuarantineRecord quarantine{};
+  std::optional<Finished> finished;  // the job is over; kept for agents that missed it
+
+  bool operator==(const JobRecord&) const = default;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_JOB_RECORD_H_

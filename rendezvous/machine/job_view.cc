@@ -1,0 +1,175 @@
+#include "rendezvous/machine/job_view.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rendezvous/core/words.h"
+
+namespace ddprun {
+namespace {
+
+// So many names fit into a line that a person reads.
+constexpr std::size_t kNamesShown = 8;
+
+std::string Names(const std::vector<std::string>& shown, int all) {
+  const int more = all - static_cast<int>(shown.size());
+  return absl::StrCat(absl::StrJoin(shown, ", "),
+                      more > 0 ? absl::StrCat(" and ", more, " more") : "");
+}
+
+std::string FreeHosts(const JobView& view) {
+  std::vector<std::string> shown;
+  for (const Node& node : view.roster.nodes()) {
+    if (shown.size() == kNamesShown) break;
+    if (node.free()) shown.push_back(node.spec.host);
+  }
+  return shown.empty() ? "none" : Names(shown, view.roster.free());
+}
+
+// There is a group of as many as the job may have, and this one is not of it.
+bool IsSpare(const JobView& view, const Node& node) {
+  const auto& members = view.roster.members();
+  const bool grouped =
+      view.running() || view.state == JobState::kForming || view.state == JobState::kDraining;
+  if (!grouped || static_cast<int>(members.size()) < view.life.spec->max_nodes) return false;
+  const auto rank = static_cast<std::size_t>(node.rank.value);  // of an earlier group, perhaps
+  return node.rank.value < 0 || rank >= members.size() || members[rank] != &node;
+}
+
+NodeStatus StatusOf(const JobView& view, const Node& node, TimePoint now) {
+  const bool spare = !node.member() && IsSpare(view, node);
+  const auto activity = [&]() -> const char* {
+    switch (node.phase) {
+      case Phase::kWaiting:
+        return spare ? "spare" : "waiting";
+      case Phase::kAssigned:
+        return "assigned";
+      case Phase::kPrepared:
+        return "prepared";
+      case Phase::kStarted:
+        if (node.done()) return "done";
+        return node.dismissed                      ? "running, is drained"
+               : view.state == JobState::kDraining ? "draining"
+                                                   : "running";
+    }
+    return "?";
+  };
+  NodeStatus status;
+  status.host = node.spec.host;
+  status.spare = spare;
+  status.address = node.spec.address;
+  status.state =
+      absl::StrCat(node.suspect ? "lost contact: " : "", view.finished ? "ended" : activity());
+  status.rank = node.member() ? node.rank : NodeRank{-1};
+  status.first_rank = node.first_rank;
+  status.workers = node.spec.worker_count;
+  status.heard_ago = now - node.heard;
+  status.step = node.step;
+  if (const SavedState* const newest = NewestOf(node, view.judge())) {
+    status.newest_state = *newest;
+  }
+  return status;
+}
+
+}  // namespace
+
+std::string MissingNodes(const JobView& view) {
+  std::string text = absl::StrCat("here: ", FreeHosts(view));
+  if (!view.roster.empty() && view.roster.nodes().front().spec.requested_rank) {
+    std::vector<std::string> missing;
+    int all = 0;
+    for (int rank = 0; rank < view.life.spec->max_nodes; ++rank) {
+      if (view.roster.HolderOf(NodeRank{rank}) != nullptr) continue;
+      if (++all <= static_cast<int>(kNamesShown)) missing.push_back(absl::StrCat(rank));
+    }
+    if (all > 0) absl::StrAppend(&text, "; missing: --node-rank ", Names(missing, all));
+  }
+  std::vector<std::string> seconds;
+  int all_seconds = 0;
+  for (const Node& node : view.roster.nodes()) {
+    if (node.second && ++all_seconds <= static_cast<int>(kNamesShown)) {
+      seconds.push_back(node.spec.host);
+    }
+  }
+  if (all_seconds > 0) {
+    absl::StrAppend(
+        &text, "; here for the rank of one that has lost contact: ", Names(seconds, all_seconds));
+  }
+  if (!view.life.absences.lost.empty())
+    absl::StrAppend(&text, "; gone: ", absl::StrJoin(view.life.absences.lost, ", "));
+  return text;
+}
+
+std::string WhyItWaits(const JobView& view) {
+  if (view.on_hold) {
+    return absl::StrCat("waiting until the workers of an earlier group are sure to be gone; ",
+                        MissingNodes(view));
+  }
+  if (view.state == JobState::kBackoff) return "waiting before the next restart";
+  if (view.state == JobState::kLastCall) {
+    return absl::StrCat("enough nodes; waiting for at most ",
+                        Nodes(view.life.spec->max_nodes - view.roster.free()),
+                        " more, in the last call; ", MissingNodes(view));
+  }
+  const int missing = view.life.spec->min_nodes - view.roster.free();
+  return absl::StrCat(
+      "waiting for ",
+      missing > 0 && view.life.spec->min_nodes < view.life.spec->max_nodes ? "at least " : "",
+      Nodes(missing), "; ", MissingNodes(view));
+}
+
+std::string StateReason(const JobView& view) {
+  switch (view.state) {
+    case JobState::kGathering:
+    case JobState::kLastCall:
+    case JobState::kBackoff:
+      return view.life.spec ? WhyItWaits(view) : "";
+    case JobState::kForming:
+      return absl::StrCat("waiting for ", Nodes(view.roster.count(Phase::kAssigned)),
+                          " to prepare");
+    case JobState::kRunning:
+      return view.generation.incidents.any() ? "something failed; its cause is still to be heard of"
+                                             : "";
+    case JobState::kSaving:
+      return absl::StrCat("waiting for a checkpoint: ", view.life.plan->reason);
+    case JobState::kDraining:
+      return view.generation.stop_reason;
+    case JobState::kSucceeded:
+    case JobState::kFailed:
+      return view.finished->reason;
+  }
+  return "";
+}
+
+JobStatus StatusOf(const JobView& view, TimePoint now) {
+  JobStatus status;
+  status.job = view.job;
+  status.epoch = view.life.epoch;
+  status.generation = view.generation.number;
+  status.state = view.state;
+  status.reason = StateReason(view);
+  status.since = now - view.since;
+  if (view.life.spec) status.spec = *view.life.spec;
+  status.world_size = view.generation.tally.world_size;
+  status.restarts_used = (view.life.governor ? view.life.governor->restarts_used() : 0);
+  status.restarts_left = view.life.governor ? view.life.governor->restarts_left(now) : 0;
+  for (const Node* const node : view.roster.members()) {
+    if (node != nullptr && node->member()) status.nodes.push_back(StatusOf(view, *node, now));
+  }
+  for (const Node& node : view.roster.nodes()) {
+    if (!node.member()) status.nodes.push_back(StatusOf(view, node, now));
+  }
+  for (const Node& node : view.roster.nodes()) status.step = std::max(status.step, node.step);
+  if (!view.life.causes.empty()) status.last_cause = view.life.causes.back();
+  status.checkpoint = view.life.checkpoint;
+  status.restore = view.generation.restore;
+  status.failed_checkpoints = view.life.failures.total();
+  status.finished = view.finished;
+  return status;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,55 @@
+#include "rendezvous/machine/restore_choice.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kDiscardedShown = 8;
+
+}  // namespace
+
+const SavedState* NewestOf(const Node& node, const StateJudge& judge) {
+  const auto key = [](const SavedState& state) {
+    return std::tuple(state.step, state.tier == Tier::kMemory, state.epoch, state.generation);
+  };
+  const SavedState* best = nullptr;
+  for (const SavedState& state : node.states) {
+    if (!judge.IsAlive(state)) continue;
+    if (best == nullptr || key(state) > key(*best)) best = &state;
+  }
+  return best;
+}
+
+std::optional<std::int64_t> NewestDurable(const Roster& roster, const StateJudge& judge) {
+  std::optional<std::int64_t> newest;
+  for (const Node& node : roster.nodes()) {
+    for (const SavedState& state : node.states) {
+      if (state.tier != Tier::kDurable || !judge.IsAlive(state)) continue;
+      newest = std::max<std::optional<std::int64_t>>(newest, state.step);
+    }
+  }
+  return newest;
+}
+
+RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge) {
+  RestoreChoice choice;
+  for (const Node* const node : roster.members()) {
+    const SavedState* const held = NewestOf(*node, judge);
+    if (held != nullptr && (!choice.plan.state || held->step > choice.plan.state->step)) {
+      choice.plan = {*held, node->first_rank, node->spec.host};
+    }
+    for (const SavedState& state : node->states) {
+      if (choice.discarded.size() >= kDiscardedShown || judge.IsAlive(state)) continue;
+      choice.discarded.push_back(absl::StrCat("step ", state.step, " of generation ",
+                                              state.generation.value, " on ", node->spec.host, " (",
+                                              ToString(state.tier), ")"));
+    }
+  }
+  return choice;
+}
+
+}  // namespace ddprun

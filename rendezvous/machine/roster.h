@@ -1,0 +1,131 @@
+// Roster: the agents of one job, and how far each is in the current generation. Pure.
+//
+// What JobMachine asks all the time is counted as it changes, so that one message costs O(1) with
+// any number of nodes; O(n log n) is spent once in a forming. Owned by JobMachine.
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_ROSTER_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_ROSTER_H_
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "rendezvous/core/messages.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+// How far an agent is in the current generation.
+enum class Phase {
+  kWaiting,   // joined or drained: free to be assigned; no worker of it runs
+  kAssigned,  // got its assignment
+  kPrepared,  // answered it
+  kStarted,   // was told to start; its workers may run
+};
+
+struct Node {
+  AgentId agent_id;
+  NodeSpec spec;
+  int offered_port = 0;
+  Phase phase = Phase::kWaiting;  // set by Roster::SetPhase
+  bool suspect = false;           // set by Roster::SetSuspect: no session; its lease runs
+  bool second = false;            // set by Roster: it waits for who has its rank to be lost
+  bool dismissed = false;         // set by Roster::SetDismissed: it is out of the next generation
+  std::string why_dismissed = "drained by an operator";
+  bool cannot_save = false;  // it said so, in this generation
+  TimePoint heard;           // set by Roster::Heard: when its last message was handled
+  NodeRank rank{-1};         // −1: never assigned; kept from one generation to the next
+  Rank first_rank;
+  std::set<LocalRank> succeeded;     // workers that exited 0 in this generation
+  std::set<LocalRank> ended;         // workers that exited with whatever result
+  std::optional<std::int64_t> step;  // the newest that its workers reported in it
+  std::int64_t fenced_at_ms = 0;     // Drained::fenced_at_ms, as it was told last
+  std::vector<SavedState> states;    // that it holds, as it was told last
+
+  bool done() const { return static_cast<int>(succeeded.size()) == spec.worker_count; }
+  bool member() const { return phase != Phase::kWaiting; }
+  bool free() const { return !member() && !suspect && !second; }
+};
+
+// Orders names as people do: n2 before n10.
+bool NaturalLess(const std::string& a, const std::string& b);
+
+class Roster {
+ public:
+  Roster() = default;
+  Roster(const Roster&) = delete;
+  Roster& operator=(const Roster&) = delete;
+
+  // The live node that asks for this rank, or nullptr.
+  const Node* HolderOf(NodeRank rank) const;
+  // The others that ask for this node's rank and came after it: it is back, and they have to go.
+  std::vector<Node*> Successors(const Node& node) const;
+
+  // nullptr when there is no such agent. Nodes stay where they are until they are erased.
+  Node* Find(AgentId agent_id);
+  Node& Add(Node node, TimePoint now);
+  void Erase(Node& node);
+  void Clear();
+
+  void Heard(Node& node, TimePoint now);
+  void SetPhase(Node& node, Phase phase);
+  void SetSuspect(Node& node, bool suspect);
+  void SetDismissed(Node& node);
+  // Its silence does not matter any more.
+  void EndLease(Node& node);
+
+  bool empty() const { return nodes_.empty(); }
+  int size() const { return static_cast<int>(nodes_.size()); }
+  int count(Phase phase) const { return counts_[static_cast<int>(phase)]; }
+  int free() const { return free_; }  // waiting, with a session, and not the second of its rank
+  int dismissed() const { return dismissed_; }
+  // That may be in a later generation, each rank that is asked for once.
+  int candidates() const { return candidates_; }
+  int member_count() const { return size() - count(Phase::kWaiting); }
+  // The node with a lease that was silent for longest; nullptr when none has a lease.
+  Node* MostSilent();
+
+  // In the order of their arrival.
+  std::list<Node>& nodes() { return nodes_; }
+  const std::list<Node>& nodes() const { return nodes_; }
+  // Of the last AssignRanks, by node rank; nullptr for one that was erased.
+  const std::vector<Node*>& members() const { return members_; }
+
+  // Chooses at most `max_nodes` of the free nodes, and gives each its node rank and first rank.
+  // Nodes that ask for a rank are ordered by it. Others keep the rank of the last generation if it
+  // is below their number; nodes with higher ranks, then newcomers by host name and arrival, fill
+  // the holes: so the ranks of a job do not depend on which node booted first, and a node that
+  // stays keeps its own. Those with a rank come before newcomers when there are too many. Sets the
+  // phase of the chosen to kAssigned. Returns the world size.
+  int AssignRanks(int max_nodes);
+  // The members of a generation that was formed before this process began.
+  void RestoreMember(Node node, TimePoint now);
+
+ private:
+  struct Entry {
+    std::list<Node>::iterator node;
+    std::optional<std::list<Node*>::iterator> lease;  // in leases_
+  };
+  void Count(const Node& node, int by);
+  void Claim(Node& node);
+  void Unclaim(Node& node);
+
+  std::list<Node> nodes_;
+  std::unordered_map<std::uint64_t, Entry> entries_;  // by agent_id
+  std::unordered_map<int, std::vector<Node*>>
+      claimants_;            // by the rank they ask for; the first has it
+  std::list<Node*> leases_;  // the most silent first
+  std::vector<Node*> members_;
+  std::array<int, 4> counts_{};  // by phase
+  int free_ = 0;
+  int dismissed_ = 0;
+  int candidates_ = 0;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_ROSTER_H_

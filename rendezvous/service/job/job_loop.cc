@@ -1,0 +1,449 @@
+#include "rendezvous/service/job/job_loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rendezvous/auth/principal.h"
+#include "rendezvous/auth/refusal_counters.h"
+
+namespace ddprun {
+namespace {
+
+absl::Status ShutDownStatus() { return absl::UnavailableError("the rendezvous is shutting down"); }
+
+absl::Status LostRightStatus() {
+  return absl::UnavailableError(
+      "this rendezvous has lost the right to write the state of its jobs: another one has taken "
+      "over");
+}
+
+absl::Status OthersJob(const std::string& job) {
+  return absl::PermissionDeniedError(absl::StrCat("the job ", job, " belongs to somebody else"));
+}
+
+// The operator's answer to DrainNode. Of a node that is in one job, what that job says; of one that
+// is in several, what all of them say.
+class DrainAnswer {
+ public:
+  DrainAnswer(std::size_t jobs, std::string not_there, JobLoop::AnswerCallback done)
+      : left_(jobs), not_there_(std::move(not_there)), done_(std::move(done)) {
+    if (left_ == 0) Conclude();
+  }
+
+  void Add(bool in_it, const absl::StatusOr<std::string>& answer) {
+    if (answer.ok()) {
+      accepted_.push_back(*answer);
+    } else if (in_it) {
+      refused_.emplace_back(answer.status().message());
+    }
+    if (--left_ == 0) Conclude();
+  }
+
+ private:
+  void Conclude() {
+    if (!accepted_.empty()) {
+      done_(absl::StrJoin(accepted_, "; "));
+    } else if (!refused_.empty()) {
+      done_(absl::FailedPreconditionError(absl::StrJoin(refused_, "; ")));
+    } else {
+      done_(absl::NotFoundError(not_there_));
+    }
+  }
+
+  std::size_t left_;  // jobs that have not answered
+  const std::string not_there_;
+  const JobLoop::AnswerCallback done_;
+  std::vector<std::string> accepted_;
+  std::vector<std::string> refused_;
+};
+
+}  // namespace
+
+JobLoop::JobLoop(JobLoopOptions options, const std::vector<RecordedJob>& recorded)
+    : options_(std::move(options)),
+      now_(std::chrono::steady_clock::now()),
+      ended_(options_.ended),
+      output_(options_.store, [this](OutputCommit::Batch batch, Store::Outcome outcome) {
+        executor_.Post(Written{batch, outcome});
+      }) {
+  for (const RecordedJob& job : recorded) TakeUp(job);
+  executor_.Start(NextDeadline());
+}
+
+JobLoop::~JobLoop() { Shutdown(); }
+
+// ---- from other threads ----
+
+void JobLoop::OnOpen(std::shared_ptr<AgentStream> stream) {
+  // There is nothing to do until its first message comes, or the time for that is over.
+  if (!executor_.Post(Opened{stream}, Executor::By::kWhoeverIsNext)) {
+    stream->Close(ShutDownStatus());
+  }
+}
+
+void JobLoop::OnMessage(std::shared_ptr<AgentStream> stream, Header header, AgentMessage message) {
+  // Agents join together: while they are taken in, the caller reads the next one's message.
+  const bool joins = std::holds_alternative<Join>(message);
+  executor_.Post(Message{std::move(stream), std::move(header), std::move(message)},
+                 joins ? Executor::By::kThread : Executor::By::kCaller);
+}
+
+void JobLoop::OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why) {
+  executor_.Post(Ended{std::move(stream), std::move(why)}, Executor::By::kCaller);
+}
+
+void JobLoop::Ask(std::function<void()> run, std::function<void()> refuse) {
+  if (!executor_.Post(Asked{std::move(run), refuse})) refuse();
+}
+
+void JobLoop::OnAgentGone(Header header, std::string principal,
+                          std::function<void(absl::Status)> done) {
+  const auto run = [this, header = std::move(header), principal = std::move(principal), done] {
+    const auto found = jobs_.find(header.job);
+    if (found != jobs_.end() && !auth::MayAct(principal, found->second->owner)) {
+      done(OthersJob(header.job));
+      return;
+    }
+    if (found != jobs_.end()) Step(JobPtr(found->second), JobMachine::AgentGone{header.agent_id});
+    done(absl::OkStatus());
+  };
+  Ask(run, [done] { done(ShutDownStatus()); });
+}
+
+void JobLoop::GetStatus(std::string owner, std::string name,
+                        std::function<void(std::vector<JobStatus>)> done) {
+  const auto run = [this, owner = std::move(owner), name = std::move(name), done] {
+    std::vector<JobStatus> found;
+    for (const auto& [job_name, job] : jobs_) {
+      const bool owned = owner.empty() || job->owner == owner;
+      const bool meant = name.empty() || job_name == name;
+      if (owned && meant) found.push_back(job->round.Status(now_));
+    }
+    done(std::move(found));
+  };
+  Ask(run, [done] { done({}); });
+}
+
+void JobLoop::StopJob(std::string owner, std::string name, bool save, AnswerCallback done) {
+  const auto run = [this, owner = std::move(owner), name = std::move(name), save, done] {
+    const JobPtr job = FindOwned(owner, name);
+    if (job == nullptr) {
+      done(absl::NotFoundError(absl::StrCat("there is no job ", name)));
+      return;
+    }
+    answers_[++next_ticket_] = done;
+    Step(job, JobMachine::StopAsked{save, next_ticket_});
+  };
+  Ask(run, [done] { done(ShutDownStatus()); });
+}
+
+void JobLoop::DrainNode(std::string owner, std::string name, std::string host,
+                        AnswerCallback done) {
+  const auto run = [this, owner = std::move(owner), name = std::move(name), host = std::move(host),
+                    done] {
+    std::vector<JobPtr> meant;
+    for (const auto& [job_name, job] : jobs_) {
+      if (job->round.finished() || (!name.empty() && job_name != name)) continue;
+      if (owner.empty() || job->owner == owner) meant.push_back(job);
+    }
+    const auto answer = std::make_shared<DrainAnswer>(
+        meant.size(),
+        absl::StrCat("there is no node ", host, name.empty() ? " in any job" : " in job " + name),
+        done);
+    for (const JobPtr& job : meant) {
+      answers_[++next_ticket_] =
+          [answer, in_it = job->round.HasHost(host)](const absl::StatusOr<std::string>& of_one) {
+            answer->Add(in_it, of_one);
+          };
+      Step(job, JobMachine::DrainAsked{host, next_ticket_});
+    }
+  };
+  Ask(run, [done] { done(ShutDownStatus()); });
+}
+
+void JobLoop::Shutdown() { executor_.Shutdown(); }
+
+// ---- the thread that handles ----
+
+TimePoint JobLoop::Handler::Handle(std::vector<Event>& events, TimePoint now) {
+  loop_->HandleAll(events, now);
+  loop_->Tick();
+  loop_->CloseRefused();
+  loop_->ReportLoad();
+  return loop_->NextDeadline();
+}
+
+void JobLoop::Handler::HandleLast(std::vector<Event>& events, TimePoint now) {
+  loop_->HandleAll(events, now);
+  loop_->EndAll(ShutDownStatus());
+}
+
+void JobLoop::HandleAll(std::vector<Event>& events, TimePoint now) {
+  now_ = now;
+  for (Event& event : events) {
+    std::visit([this](auto& alternative) { Handle(alternative); }, event);
+    CloseRefused();
+  }
+}
+
+void JobLoop::TakeUp(const RecordedJob& recorded) {
+  const auto job = std::make_shared<ServedJob>(recorded, now_, options_.round);
+  jobs_[recorded.name] = job;
+  if (job->round.finished()) {
+    ended_.Add(job, now_);
+    return;
+  }
+  ++live_jobs_;
+  ++jobs_begun_;
+  SetDeadline(*job, job->round.NextDeadline());
+  if (options_.events) {
+    JobEvent event{.kind = JobEvent::Kind::kRecovered};
+    event.generation = recorded.record.generation;
+    event.nodes = static_cast<int>(recorded.record.members.size());
+    options_.events(job->name, job->owner, recorded.record.epoch, event);
+  }
+}
+
+void JobLoop::Handle(Opened& event) {
+  if (lost_right_) return event.stream->Close(LostRightStatus());
+  AgentStream* const stream = event.stream.get();
+  sessions_.Add(std::move(event.stream), now_ + options_.time_to_join);
+  stream->RequestMessage();
+}
+
+void JobLoop::Handle(Message& event) {
+  Session* const session = sessions_.Find(event.stream.get());
+  if (session == nullptr) return;  // closed by us while the message was on its way
+  if (session->job == nullptr) {
+    if (!std::holds_alternative<Join>(event.message)) {
+      Refuse(event.stream, refusal::kMalformed,
+             absl::InvalidArgumentError("the first message of a session must be a Join"));
+      return;
+    }
+    if (!Admit(*session, event.header, std::get<Join>(event.message))) return;
+  }
+  if (event.header.job != session->job->name || event.header.agent_id != session->agent_id) {
+    Refuse(event.stream, refusal::kMalformed,
+           absl::InvalidArgumentError("Header.job and Header.incarnation must stay what they were "
+                                      "in the Join of the session"));
+    return;
+  }
+  Step(session->job, JobMachine::Received{std::move(event.header), std::move(event.message)});
+  event.stream->RequestMessage();
+}
+
+bool JobLoop::Admit(Session& session, const Header& header, const Join& join) {
+  JobPtr job;
+  if (const auto found = jobs_.find(header.job); found != jobs_.end()) job = found->second;
+  // Also of a job that is over: its name is its owner's until it is forgotten.
+  if (job != nullptr && !auth::MayAct(session.stream->Principal(), job->owner)) {
+    Refuse(session.stream, refusal::kOtherOwner, OthersJob(header.job));
+    return false;
+  }
+  if (job != nullptr && job->round.BeginsAnother(header, join)) {
+    Forget(header.job);  // its name is used again
+    job = nullptr;
+  }
+  const auto most = static_cast<std::size_t>(options_.round.max_agents);
+  if (job != nullptr && !job->round.Knows(header.agent_id) &&
+      static_cast<std::size_t>(job->round.agent_count()) >= most) {
+    Refuse(session.stream, refusal::kTooManyAgents,
+           absl::ResourceExhaustedError(
+               absl::StrCat("the job ", header.job, " has ", most, " agents already")));
+    return false;
+  }
+  if (job == nullptr) job = BeginJob(header.job, session, header.epoch);
+  if (job == nullptr) return false;
+  AgentStream* const older = sessions_.Assign(session, job, header.agent_id);
+  if (older != nullptr) {
+    sessions_.Close(older, absl::AbortedError("the same agent opened a newer session"));
+  }
+  return true;
+}
+
+JobPtr JobLoop::BeginJob(const std::string& name, const Session& session, std::uint32_t epoch) {
+  if (live_jobs_ >= options_.max_jobs) {
+    Refuse(session.stream, refusal::kTooManyJobs,
+           absl::ResourceExhaustedError(
+               absl::StrCat("the rendezvous has ", live_jobs_,
+                            " jobs, and no more are possible: use another rendezvous")));
+    return nullptr;
+  }
+  auto job = std::make_shared<ServedJob>(name, session.stream->Principal(), epoch, options_.round);
+  jobs_[name] = job;
+  ++jobs_begun_;
+  ++live_jobs_;
+  return job;
+}
+
+void JobLoop::Refuse(const std::shared_ptr<AgentStream>& stream, const char* counter,
+                     absl::Status why) {
+  stream->CountRefusal(counter, why);
+  Ended end{stream, std::move(why)};
+  Handle(end);
+}
+
+void JobLoop::CloseRefused() {
+  while (!refused_.empty()) {
+    const auto [stream, reason] = std::move(refused_.back());
+    refused_.pop_back();
+    if (sessions_.Find(stream.get()) == nullptr) continue;  // refused twice
+    stream->CountRefusal(refusal::kNotInThisJob, absl::FailedPreconditionError(reason));
+    Ended end{stream, absl::OkStatus()};  // the agent knows why, and the log as well
+    Handle(end);
+  }
+}
+
+void JobLoop::Handle(Ended& event) {
+  const Session* const session = sessions_.Find(event.stream.get());
+  if (session == nullptr) return;
+  const JobPtr job = session->job;
+  const AgentId agent_id = session->agent_id;
+  if (!event.why.ok()) {
+    options_.log(
+        job == nullptr ? "" : job->name,
+        absl::StrCat("closed the session of ", event.stream->Peer(), ": ", event.why.message()));
+  }
+  sessions_.Close(event.stream.get(), event.why);
+  if (job != nullptr) Step(job, JobMachine::StreamBroken{agent_id});
+}
+
+void JobLoop::Handle(Written& event) {
+  if (event.outcome == Store::Outcome::kLostRight) return LoseRight();
+  if (event.outcome == Store::Outcome::kFailed) return;  // the store tries on: all that waits waits
+  output_.SetDurable(event.batch);
+  while (const JobPtr job = output_.NextReleased()) {
+    const CompletionBarrier::Burst burst(&completions_, job->held.size());
+    while (auto action = output_.TakeReleased(*job)) Perform(*job, *action);
+  }
+}
+
+void JobLoop::LoseRight() {
+  if (std::exchange(lost_right_, true)) return;
+  options_.log("", std::string(LostRightStatus().message()));
+  EndAll(LostRightStatus());
+  if (options_.lost_right) options_.lost_right();
+}
+
+void JobLoop::EndAll(const absl::Status& why) {
+  for (auto& [ticket, done] : std::exchange(answers_, {})) done(why);
+  sessions_.CloseAll(why);
+}
+
+void JobLoop::Tick() {
+  if (lost_right_) return;  // what the Rounds decide now, another rendezvous decides
+  while (const std::shared_ptr<AgentStream> stream = sessions_.FindSilent(now_)) {
+    Refuse(stream, refusal::kNoJoin, absl::DeadlineExceededError("no Join came in time"));
+  }
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now_) {
+    ServedJob* const due = deadlines_.begin()->second;
+    if (IsCurrent(*due)) {
+      Step(JobPtr(jobs_.at(due->name)), JobMachine::Tick{});
+    } else {
+      SetDeadline(*due, std::nullopt);
+    }
+  }
+  while (const JobPtr job = ended_.TakeSurplus(now_)) {
+    if (IsCurrent(*job)) Forget(job->name);
+  }
+}
+
+TimePoint JobLoop::NextDeadline() const {
+  if (lost_right_) return TimePoint::max();
+  // At the latest when a session that opens meanwhile must have joined.
+  TimePoint next = now_ + options_.time_to_join;
+  if (!deadlines_.empty()) next = std::min(next, deadlines_.begin()->first);
+  next = std::min(next, ended_.NextDeadline().value_or(next));
+  return std::min(next, sessions_.NextDeadline().value_or(next));
+}
+
+void JobLoop::ReportLoad() {
+  const bool quiet = sessions_.size() == 0 && live_jobs_ == 0;
+  const JobLoopLoad load{sessions_.size(), live_jobs_, jobs_begun_,
+                         quiet ? ended_.AwaitedAgents() : 0};
+  if (load != load_ && options_.load) options_.load(load);
+  load_ = load;
+}
+
+void JobLoop::SetDeadline(ServedJob& job, std::optional<TimePoint> deadline) {
+  if (job.deadline == deadline) return;
+  if (job.deadline) deadlines_.erase({*job.deadline, &job});
+  job.deadline = deadline;
+  if (deadline) deadlines_.emplace(*deadline, &job);
+}
+
+// ---- a job ----
+
+void JobLoop::Step(const JobPtr& job, const JobMachine::Event& event) {
+  const bool was_finished = job->round.finished();
+  std::optional<OutputCommit::Batch> batch;  // what the following actions wait for
+  std::vector<JobMachine::Action> actions = job->round.Step(event, now_);
+  const CompletionBarrier::Burst burst(&completions_, actions.size());
+  for (JobMachine::Action& action : actions) {
+    if (const auto* const persist = std::get_if<JobMachine::Persist>(&action)) {
+      batch = output_.Persist(*job, persist->record);
+    } else if (!output_.Hold(job, batch, action)) {
+      Perform(*job, action);
+    }
+  }
+  if (job->round.finished() && !was_finished) {
+    --live_jobs_;
+    ended_.Add(job, now_);
+  }
+  SetDeadline(*job, job->round.NextDeadline());
+  if (!job->round.begun() && job->streams.size() <= 1 && IsCurrent(*job)) {
+    // Its first Join was refused: there never was such a job.
+    jobs_.erase(job->name);
+    --live_jobs_;
+    --jobs_begun_;
+  }
+}
+
+void JobLoop::Perform(ServedJob& job, JobMachine::Action& action) {
+  if (auto* const send = std::get_if<JobMachine::Send>(&action)) {
+    const auto stream = job.streams.find(send->header.agent_id.value);
+    if (stream == job.streams.end()) return;
+    stream->second->Send(send->header, send->message);
+    if (const auto* const refused = std::get_if<Refused>(&send->message)) {
+      refused_.emplace_back(sessions_.Find(stream->second)->stream, refused->reason);
+    }
+  } else if (auto* const answer = std::get_if<JobMachine::Answer>(&action)) {
+    const auto asked = answers_.extract(answer->ticket);
+    if (asked.empty()) return;
+    if (answer->accepted) {
+      asked.mapped()(std::move(answer->text));
+    } else {
+      asked.mapped()(absl::FailedPreconditionError(answer->text));
+    }
+  } else if (const auto* const happened = std::get_if<JobMachine::Happened>(&action)) {
+    if (options_.events) {
+      options_.events(job.name, job.owner, happened->event.epoch, happened->event);
+    }
+  } else if (const auto* const note = std::get_if<JobMachine::Note>(&action)) {
+    options_.log(job.name, note->text);
+  }
+}
+
+void JobLoop::Forget(const std::string& name) {
+  const auto found = jobs_.find(name);
+  const JobPtr job = found->second;  // `name` may be its own
+  SetDeadline(*job, std::nullopt);
+  jobs_.erase(found);
+  output_.Erase(job->name);
+}
+
+bool JobLoop::IsCurrent(const ServedJob& job) const {
+  const auto found = jobs_.find(job.name);
+  return found != jobs_.end() && found->second.get() == &job;
+}
+
+JobPtr JobLoop::FindOwned(const std::string& owner, const std::string& name) const {
+  const auto found = jobs_.find(name);
+  if (found == jobs_.end() || (!owner.empty() && found->second->owner != owner)) return nullptr;
+  return found->second;
+}
+
+}  // namespace ddprun

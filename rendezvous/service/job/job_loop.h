@@ -1,0 +1,229 @@
+// JobLoop: owns the JobMachine of every job, and passes events to it and its messages on.
+//
+// It composes four parts: the SerialExecutor decides which thread handles an event, the
+// SessionRegistry knows who is connected, OutputCommit keeps back what a JobMachine says until the
+// state that it rests on is durable, EndedJobs tells how long a job that is over stays known.
+//
+// A JobMachine's messages are sent by the thread that handles the event: that of the agent's call,
+// so that most are answered without waking another; the executor's own for Joins, of which many
+// come at once, and when it is time for something. A Tick sees every event that was queued before
+// its time, so that a busy loop never takes an agent for silent. What nobody could read yet,
+// because the thread that reads is at a long step itself, is silence all the same: tenths of a
+// second in the largest jobs.
+//
+// A job begins with the first Join that names it. A Join of an agent that a finished job does not
+// know begins a new job of that name, while the streams of the old one are left to their agents to
+// close.
+//
+// Where the Store says that another process may write in our place, nobody is acknowledged any
+// more: every session ends with Unavailable, none is taken, and the owner is told.
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rendezvous/core/job_event.h"
+#include "rendezvous/core/job_status.h"
+#include "rendezvous/core/messages.h"
+#include "rendezvous/core/types.h"
+#include "rendezvous/machine/job_machine.h"
+#include "rendezvous/service/agent_stream.h"
+#include "rendezvous/service/completion_barrier.h"
+#include "rendezvous/service/job/ended_jobs.h"
+#include "rendezvous/service/job/output_commit.h"
+#include "rendezvous/service/job/serial_executor.h"
+#include "rendezvous/service/job/served_job.h"
+#include "rendezvous/service/job/session_registry.h"
+#include "rendezvous/store/store.h"
+#include "rendezvous/wire/limits.h"
+
+namespace ddprun {
+
+// Takes what a person may want to read about a job; `job` is empty while a session has not named
+// one. As all that JobLoop calls: by one thread at a time, from within it; must not block.
+using JobLog = std::function<void(std::string_view job, std::string_view text)>;
+
+// What is open now. Called whenever it has changed; must not block.
+struct JobLoopLoad {
+  std::size_t sessions = 0;
+  std::size_t jobs = 0;        // that are not over
+  std::size_t jobs_begun = 0;  // since the start
+  // Agents of jobs that are over, which have yet to hear of it: as far as is known, and while there
+  // are no sessions and no other jobs.
+  std::size_t awaited = 0;
+  bool operator==(const JobLoopLoad&) const = default;
+};
+using LoadObserver = std::function<void(const JobLoopLoad&)>;
+
+// Takes the history of the jobs, event by event. `owner` may see it. Must not block.
+using EventSink = std::function<void(std::string_view job, std::string_view owner,
+                                     std::uint32_t epoch, const JobEvent& event)>;
+
+struct JobLoopOptions {
+  JobMachineOptions round{};
+  JobLog log;
+  LoadObserver load{};     // may be empty
+  EventSink events{};      // may be empty
+  Store* store = nullptr;  // nullptr: in memory. Not owned; outlives the loop.
+  // The Store has lost the right to write. Called once; must not block. May be empty.
+  std::function<void()> lost_right{};
+  std::size_t max_jobs = 10'000;                 // that are not over
+  Duration time_to_join = wire::kMaxTimeToJoin;  // a session that says nothing is ended then
+  EndedJobs::Limits ended{};
+};
+
+class JobLoop final {
+ public:
+  // Takes up what an earlier process has recorded, and starts the thread.
+  explicit JobLoop(JobLoopOptions options, const std::vector<RecordedJob>& recorded = {});
+  // Shuts down.
+  ~JobLoop();
+  JobLoop(const JobLoop&) = delete;
+  JobLoop& operator=(const JobLoop&) = delete;
+
+  // Events of a stream, from any thread that holds nothing which the streams need: it may have to
+  // handle the event itself. The loop shares the ownership of `stream` from OnOpen until it has
+  // closed it. For each stream: one OnOpen, then an OnMessage for
+  // each RequestMessage until one OnEnd. After Shutdown a new stream is closed by OnOpen itself.
+  void OnOpen(std::shared_ptr<AgentStream> stream);
+  void OnMessage(std::shared_ptr<AgentStream> stream, Header header, AgentMessage message);
+  // `why`: OK when the agent closed its half or is gone, else what is wrong with it.
+  void OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why);
+
+  // From any thread: the agent was killed, and no process of it is left. Ignored when there is no
+  // such job or agent. `done` is called once, from within the loop, and must not block; with
+  // PermissionDenied if the job is not `principal`'s, after Shutdown at once with Unavailable.
+  void OnAgentGone(Header header, std::string principal, std::function<void(absl::Status)> done);
+
+  // For operators, from any thread. `done` is called once, from within the loop, and must not
+  // block; after Shutdown it is called at once, with nothing or with Unavailable.
+  //
+  // The jobs whose owner is `owner`, or all of them where that is empty; of one name only, unless
+  // `name` is empty.
+  void GetStatus(std::string owner, std::string name,
+                 std::function<void(std::vector<JobStatus>)> done);
+  // The answer is a sentence for the operator. Errors: NotFound, FailedPrecondition.
+  using AnswerCallback = std::function<void(absl::StatusOr<std::string>)>;
+  void StopJob(std::string owner, std::string name, bool save, AnswerCallback done);
+  // `name` may be empty: then the node is drained from every job that it is in.
+  void DrainNode(std::string owner, std::string name, std::string host, AnswerCallback done);
+
+  // Closed while many messages are written; who hears that a write is done passes it.
+  CompletionBarrier& completions() { return completions_; }
+
+  // Handles what is queued, closes every stream with Unavailable, and ends the thread. What was
+  // sent before is still written. Idempotent; not from within the loop.
+  void Shutdown();
+
+ private:
+  struct Opened {
+    std::shared_ptr<AgentStream> stream;
+  };
+  struct Message {
+    std::shared_ptr<AgentStream> stream;
+    Header header;
+    AgentMessage message;
+  };
+  struct Ended {
+    std::shared_ptr<AgentStream> stream;
+    absl::Status why;
+  };
+  struct Written {
+    OutputCommit::Batch batch;
+    Store::Outcome outcome;
+  };
+  // Something that somebody asked for; it is told when it is too late for it.
+  struct Asked {
+    std::function<void()> run;
+    std::function<void()> refuse;
+  };
+  using Event = std::variant<Opened, Message, Ended, Written, Asked>;
+  using Executor = SerialExecutor<Event>;
+  using Session = SessionRegistry::Session;
+
+  // The executor's calls: below them, everything is of the thread that handles.
+  class Handler final : public Executor::Handler {
+   public:
+    explicit Handler(JobLoop* loop) : loop_(loop) {}
+    TimePoint Handle(std::vector<Event>& events, TimePoint now) override;
+    void HandleLast(std::vector<Event>& events, TimePoint now) override;
+
+   private:
+    JobLoop* const loop_;
+  };
+
+  // Runs it, or refuses it after the end.
+  void Ask(std::function<void()> run, std::function<void()> refuse);
+
+  void TakeUp(const RecordedJob& recorded);
+  void HandleAll(std::vector<Event>& events, TimePoint now);
+  void Handle(Opened& event);
+  void Handle(Message& event);
+  void Handle(Ended& event);
+  void Handle(Written& event);
+  void Handle(Asked& event) { lost_right_ ? event.refuse() : event.run(); }
+  // Takes the session into its job, which begins if there is none, on its first message. False, and
+  // the session is closed, when it cannot.
+  bool Admit(Session& session, const Header& header, const Join& join);
+  JobPtr BeginJob(const std::string& name, const Session& session, std::uint32_t epoch);
+  // Ends a session for what its agent sent.
+  void Refuse(const std::shared_ptr<AgentStream>& stream, const char* counter, absl::Status why);
+  // Ends the sessions whose agents the JobMachine has refused: their agents have no more to say.
+  void CloseRefused();
+  void LoseRight();
+  // Ends all that goes on.
+  void EndAll(const absl::Status& why);
+
+  // What it is time for.
+  void Tick();
+  TimePoint NextDeadline() const;
+  void ReportLoad();
+
+  void Step(const JobPtr& job, const JobMachine::Event& event);
+  void Perform(ServedJob& job, JobMachine::Action& action);
+  void SetDeadline(ServedJob& job, std::optional<TimePoint> deadline);
+  void Forget(const std::string& name);
+  // Whether the job is the one of its name: it may have been used again.
+  bool IsCurrent(const ServedJob& job) const;
+  JobPtr FindOwned(const std::string& owner, const std::string& name) const;
+
+  const JobLoopOptions options_;
+  CompletionBarrier completions_;
+
+  // Of the thread that handles.
+  TimePoint now_;     // when the events in progress were taken out of the queue
+  JobLoopLoad load_;  // as it was told last
+  std::size_t jobs_begun_ = 0;
+  std::size_t live_jobs_ = 0;
+  std::map<std::string, JobPtr> jobs_;
+  std::set<std::pair<TimePoint, ServedJob*>> deadlines_;  // of jobs_
+  EndedJobs ended_;
+  SessionRegistry sessions_;
+  OutputCommit output_;
+  std::vector<std::pair<std::shared_ptr<AgentStream>, std::string>> refused_;  // to be closed; why
+  std::uint64_t next_ticket_ = 0;
+  std::unordered_map<std::uint64_t, AnswerCallback> answers_;  // by ticket
+  bool lost_right_ = false;
+
+  Handler handler_{this};
+  Executor executor_{&handler_};  // last: its thread uses everything above
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_

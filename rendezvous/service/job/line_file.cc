@@ -1,0 +1,163 @@
+#include "rendezvous/service/job/line_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <mutex>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace ddprun {
+namespace {
+
+int OpenForAppend(const std::string& path) {
+  return open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+}
+
+// Appends all of `text` or nothing. Returns 0 or the errno.
+int AppendWhole(int fd, std::string_view text) {
+  struct stat before {};
+  const bool regular = fstat(fd, &before) == 0 && S_ISREG(before.st_mode);
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const ssize_t written = write(fd, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int error = errno;
+      if (regular && rest.size() < text.size()) (void)!ftruncate(fd, before.st_size);
+      return error;
+    }
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+}  // namespace
+
+struct LineFile::State {
+  explicit State(Options options) : options(std::move(options)) {}
+
+  // Until nothing is queued.
+  void Write();
+  void OpenAnew();
+  void Close() {
+    if (fd >= 0) close(std::exchange(fd, -1));
+  }
+
+  const Options options;
+  int fd = -1;  // the thread's own, once Open has returned
+
+  std::mutex mutex;
+  // Guarded by mutex.
+  std::vector<std::string> queue;
+  std::size_t queued_bytes = 0;  // of queue, and of what is being written
+  bool reopen = false;
+  bool scheduled = false;   // a task writes what is queued
+  std::size_t dropped = 0;  // since the start
+  std::size_t missing = 0;  // since the last line that was written
+};
+
+LineFile::LineFile(Options options) : state_(std::make_shared<State>(std::move(options))) {}
+
+LineFile::~LineFile() {
+  tasks_.Post([state = state_] { state->Close(); });
+  tasks_.CloseWithin(kCloseGrace);
+}
+
+absl::Status LineFile::Open() {
+  state_->fd = OpenForAppend(state_->options.path);
+  if (state_->fd >= 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot open ", state_->options.path, ": ",
+                                             std::generic_category().message(errno)));
+}
+
+void LineFile::Schedule() {
+  if (std::exchange(state_->scheduled, true)) return;
+  tasks_.Post([state = state_] { state->Write(); });
+}
+
+void LineFile::Append(std::string line) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->queued_bytes + line.size() <= state_->options.max_queued_bytes) {
+      state_->queued_bytes += line.size() + 1;
+      state_->queue.push_back(std::move(line));
+      Schedule();
+      return;
+    }
+    ++state_->dropped;
+    if (state_->missing++ > 0) return;
+  }
+  state_->options.log(absl::StrCat(state_->options.path,
+                                   ": the disk is too slow for the events, or hangs: lines are "
+                                   "dropped until it has caught up"));
+}
+
+void LineFile::Reopen() {
+  const std::lock_guard lock(state_->mutex);
+  state_->reopen = true;
+  Schedule();
+}
+
+bool LineFile::Flush(std::chrono::milliseconds limit) {
+  return tasks_.WaitUntil(std::chrono::steady_clock::now() + limit);
+}
+
+std::size_t LineFile::dropped() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->dropped;
+}
+
+void LineFile::State::OpenAnew() {
+  const int fresh = OpenForAppend(options.path);
+  if (fresh >= 0) {
+    close(std::exchange(fd, fresh));
+  } else {
+    options.log(absl::StrCat("cannot open ", options.path, " anew, the old file goes on: ",
+                             std::generic_category().message(errno)));
+  }
+}
+
+void LineFile::State::Write() {
+  std::unique_lock lock(mutex);
+  while (reopen || !queue.empty()) {
+    const bool was_renamed = std::exchange(reopen, false);
+    const std::vector<std::string> lines = std::exchange(queue, {});
+    const std::size_t unwritten = missing;
+    lock.unlock();
+
+    if (was_renamed) OpenAnew();
+    std::string text;
+    if (unwritten > 0) absl::StrAppend(&text, options.missing(unwritten), "\n");
+    std::size_t bytes = 0;
+    for (const std::string& line : lines) {
+      absl::StrAppend(&text, line, "\n");
+      bytes += line.size() + 1;
+    }
+    const int error = lines.empty() ? 0 : AppendWhole(fd, text);
+    if (error != 0 && unwritten == 0) {
+      options.log(absl::StrCat("cannot write to ", options.path, ": ",
+                               std::generic_category().message(error),
+                               ": lines of history are dropped until it works again"));
+    } else if (error == 0 && unwritten > 0 && !lines.empty()) {
+      options.log(absl::StrCat(options.path, ": written again; ", unwritten, " lines are missing"));
+    }
+
+    lock.lock();
+    queued_bytes -= bytes;
+    if (error != 0) {
+      missing += lines.size();
+      dropped += lines.size();
+    } else if (!lines.empty()) {
+      missing -= unwritten;
+    }
+  }
+  scheduled = false;
+}
+
+}  // namespace ddprun

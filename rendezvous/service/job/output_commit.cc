@@ -1,0 +1,62 @@
+#include "rendezvous/service/job/output_commit.h"
+
+#include <variant>
+
+#include "rendezvous/core/messages.h"
+#include "rendezvous/wire/record.h"
+
+namespace ddprun {
+namespace {
+
+bool IsHeartbeatAck(const JobMachine::Action& action) {
+  const auto* const send = std::get_if<JobMachine::Send>(&action);
+  return send != nullptr && std::holds_alternative<HeartbeatAck>(send->message);
+}
+
+}  // namespace
+
+std::optional<OutputCommit::Batch> OutputCommit::Persist(const ServedJob& job,
+                                                         const JobRecord& record) {
+  if (store_ == nullptr) return std::nullopt;  // to encode 16,384 nodes takes a while
+  return Commit({{wire::JobKey(job.name), wire::EncodeRecord(job.owner, record)}});
+}
+
+void OutputCommit::Erase(const std::string& job) {
+  if (store_ != nullptr) Commit({{wire::JobKey(job), std::nullopt}});
+}
+
+OutputCommit::Batch OutputCommit::Commit(Store::Batch batch) {
+  const Batch number = ++committed_;
+  // A store that is done at once calls from here: that is heard of next, as from its own thread.
+  store_->Commit(std::move(batch),
+                 [this, number](Store::Outcome outcome) { on_outcome_(number, outcome); });
+  return number;
+}
+
+bool OutputCommit::Hold(const JobPtr& job, std::optional<Batch> batch, JobMachine::Action& action) {
+  if (batch && *batch <= durable_) batch.reset();
+  if (!batch && job->held.empty()) return false;
+  if (IsHeartbeatAck(action)) return false;
+  const Batch until = batch ? *batch : job->held.back().first;
+  job->held.emplace_back(until, std::move(action));
+  if (waiting_.empty() || waiting_.back() != std::pair(until, job)) {
+    waiting_.emplace_back(until, job);
+  }
+  return true;
+}
+
+JobPtr OutputCommit::NextReleased() {
+  if (waiting_.empty() || waiting_.front().first > durable_) return nullptr;
+  JobPtr job = std::move(waiting_.front().second);
+  waiting_.pop_front();
+  return job;
+}
+
+std::optional<JobMachine::Action> OutputCommit::TakeReleased(ServedJob& job) const {
+  if (job.held.empty() || job.held.front().first > durable_) return std::nullopt;
+  std::optional<JobMachine::Action> action = std::move(job.held.front().second);
+  job.held.pop_front();
+  return action;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,54 @@
+// ServedJob: a job as JobLoop has it: its JobMachine, and what JobLoop's parts keep for it.
+//
+// From within JobLoop only, by one thread at a time.
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_SERVED_JOB_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_JOB_SERVED_JOB_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "rendezvous/core/types.h"
+#include "rendezvous/machine/job_machine.h"
+#include "rendezvous/machine/job_record.h"
+#include "rendezvous/service/agent_stream.h"
+
+namespace ddprun {
+
+// A job that an earlier process has recorded.
+struct RecordedJob {
+  std::string name;
+  std::string owner;  // the principal of its first Join
+  JobRecord record;
+};
+
+struct ServedJob {
+  ServedJob(std::string name, std::string owner, std::uint32_t epoch,
+            const JobMachineOptions& options)
+      : name(std::move(name)), owner(std::move(owner)), round(this->name, epoch, options) {}
+  ServedJob(const RecordedJob& recorded, TimePoint now, const JobMachineOptions& options)
+      : name(recorded.name),
+        owner(recorded.owner),
+        round(recorded.name, recorded.record, now, options) {}
+
+  const std::string name;
+  const std::string owner;  // the principal of its first Join; empty: nobody was asked who he is
+  JobMachine round;
+  std::optional<TimePoint> deadline;  // JobLoop's: as it is in its order of deadlines
+
+  // The SessionRegistry's: by agent_id; it shares their ownership.
+  std::unordered_map<std::uint64_t, AgentStream*> streams;
+
+  // The OutputCommit's: what waits for a batch, in the order in which the JobMachine said it.
+  std::deque<std::pair<std::uint64_t, JobMachine::Action>> held;
+};
+// Outlives the job's place among those of its name while sessions of it are open.
+using JobPtr = std::shared_ptr<ServedJob>;
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_JOB_SERVED_JOB_H_

@@ -1,0 +1,99 @@
+// One Session call of proto/ddprun/v1/rendezvous.proto on the server: an AgentStream over gRPC.
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_SESSION_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_JOB_SESSION_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "ddprun/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/service/access_control.h"
+#include "rendezvous/service/agent_stream.h"
+#include "rendezvous/service/job/job_loop.h"
+#include "rendezvous/service/server_call.h"
+
+namespace ddprun {
+
+using SessionCall =
+    ServerCall<grpc::ServerAsyncReaderWriter<v1::RendezvousMessage, v1::AgentMessage>>;
+
+// Owned by itself while an operation of gRPC is pending and until the call has ended, and by the
+// JobLoop until it has closed it. The thread of the call's queue translates a message and brings
+// it to the loop.
+class Session final : public AgentStream, public std::enable_shared_from_this<Session> {
+ public:
+  // Begins to serve the call, which `slot` was given to.
+  static void Begin(std::shared_ptr<JobLoop> loop, AccessControl::Slot slot,
+                    std::unique_ptr<SessionCall> call);
+
+  // AgentStream, from within the loop.
+  void Send(const Header& header, const RendezvousMessage& message) override;
+  void RequestMessage() override;
+  void Close(const absl::Status& status) override;
+  std::string Peer() const override { return peer_; }
+  const std::string& Principal() const override { return slot_.principal(); }
+  void CountRefusal(const char* reason, const absl::Status& why) override;
+
+ private:
+  // So many messages may wait for a slow agent; a healthy one has a handful in a generation.
+  static constexpr std::size_t kMaxQueuedMessages = 256;
+
+  // So many messages may be on their way to the loop, which asks for each of them: where it is
+  // busy, reading goes on without it.
+  static constexpr int kMaxUnhandledMessages = 4;
+
+  Session(std::shared_ptr<JobLoop> loop, AccessControl::Slot slot,
+          std::unique_ptr<SessionCall> call);
+
+  void OnMetadataSent(bool ok);
+  void OnRead(bool ok);
+  void OnWritten(bool ok);
+  void OnFinished(bool ok);
+
+  // Counts an operation that is about to be started, and returns the tag for it. With mutex_ held.
+  void* Begin(Operation<Session>& operation);
+  // Starts the next read if there may be one. With mutex_ held.
+  void Read();
+  // Starts what is next: a write, or the end after the last one. With mutex_ held.
+  void Continue();
+  // An operation is done, and nothing follows from it any more: the last one ends the session.
+  void Done(std::unique_lock<std::mutex> lock);
+
+  const std::shared_ptr<JobLoop> loop_;
+  const std::string peer_;
+  AccessControl::Slot slot_;
+  Operation<Session> metadata_{this, &Session::OnMetadataSent};
+  Operation<Session> read_{this, &Session::OnRead};
+  Operation<Session> write_{this, &Session::OnWritten};
+  Operation<Session> finish_{this, &Session::OnFinished};
+
+  struct Reading {
+    v1::AgentMessage message;  // gRPC's while `active`, else OnRead's
+    bool active = false;
+    int allowed = kMaxUnhandledMessages - 1;  // the loop's first request makes it complete
+  };
+  struct Writing {
+    std::deque<v1::RendezvousMessage> queue;  // the front one is gRPC's while `active`
+    bool active = false;
+    bool broken = false;  // a write failed or the queue was full: nothing more is sent
+  };
+
+  std::mutex mutex_;                   // guards what follows
+  std::unique_ptr<SessionCall> call_;  // until the session has ended
+  int pending_ = 0;                    // operations
+  Reading reading_;
+  Writing writing_;
+  std::optional<grpc::Status> end_;  // set by Close
+  bool ended_ = false;               // Finish was called
+
+  std::shared_ptr<Session> self_;  // until the session has ended
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_JOB_SESSION_H_

@@ -1,0 +1,479 @@
+#include "tests/scenario/job_script.h"
+
+#include <algorithm>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "rendezvous/core/overloaded.h"
+#include "rendezvous/core/root_cause.h"
+#include "rendezvous/core/words.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::int64_t kNoStep = -1;
+
+// Words of a command that name no agent.
+bool IsFlag(const std::string& word) {
+  return word == "running" || word == "idle" || word == "save" || word == "memory";
+}
+
+std::string OutcomeName(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kSucceeded:
+      return "succeeded";
+    case Outcome::kFailed:
+      return "failed";
+    case Outcome::kLeft:
+      return "left";
+    case Outcome::kTimedOut:
+      return "timed out";
+    case Outcome::kPreempted:
+      return "preempted";
+  }
+  return "?";
+}
+
+std::string Text(const RootCause& cause) {
+  std::string text = Describe(cause);
+  for (const WorkerFailure& victim : cause.victims) {
+    absl::StrAppend(&text, "; victim: rank ", victim.exit.rank.value);
+  }
+  return text;
+}
+
+std::string Text(const Finished& end) {
+  return absl::StrCat("Finished ", OutcomeName(end.outcome), " ", end.exit_code, ": ", end.reason,
+                      end.root_cause ? absl::StrCat(" [", Text(*end.root_cause), "]") : "",
+                      end.failed_checkpoints.count > 0
+                          ? absl::StrCat("; failed checkpoints: ", end.failed_checkpoints.count)
+                          : "");
+}
+
+std::string Text(const RendezvousMessage& message) {
+  return std::visit(
+      Overloaded{
+          [](const Waiting& waiting) { return absl::StrCat("Waiting: ", waiting.reason); },
+          [](const HeartbeatAck&) { return std::string("HeartbeatAck"); },
+          [](const Assignment& a) {
+            return absl::StrCat("Assignment node ", a.node_rank.value, " of ", a.node_count,
+                                ", ranks from ", a.first_rank.value, " of ", a.world_size,
+                                ", master ", a.master_addr, ":", a.master_port, ", restarts ",
+                                a.restart_count, " of ", a.max_restarts,
+                                a.restore ? "; " + Describe(*a.restore) : "");
+          },
+          [](const Start&) { return std::string("Start"); },
+          [](const Save&) { return std::string("Save"); },
+          [](const Stop& stop) { return absl::StrCat("Stop: ", stop.reason); },
+          [](const Finished& end) { return Text(end); },
+          [](const Fenced& fenced) { return absl::StrCat("Fenced: ", fenced.reason); },
+          [](const Refused& refused) { return absl::StrCat("Refused: ", refused.reason); },
+      },
+      message);
+}
+
+std::string Text(const JobEvent& event) {
+  std::string text = ToString(event.kind);
+  if (!event.host.empty()) absl::StrAppend(&text, " ", event.host);
+  if (event.kind == JobEvent::Kind::kFormed || event.kind == JobEvent::Kind::kStarted) {
+    absl::StrAppend(&text, " generation ", event.generation.value, ": ", Nodes(event.nodes), ", ",
+                    event.workers, " workers");
+  }
+  if (event.restore) absl::StrAppend(&text, "; ", Describe(*event.restore));
+  if (event.step) absl::StrAppend(&text, " step ", *event.step);
+  if (event.outcome) {
+    absl::StrAppend(&text, " ", OutcomeName(*event.outcome), " ", event.exit_code);
+  }
+  if (!event.reason.empty()) absl::StrAppend(&text, ": ", event.reason);
+  if (event.failed_checkpoints > 0) {
+    absl::StrAppend(&text, " (", event.failed_checkpoints, " in all)");
+  }
+  if (event.kind == JobEvent::Kind::kRestarted) {
+    absl::StrAppend(&text, " (", event.restarts, " used)");
+  }
+  return text;
+}
+
+std::string HostOf(const std::string& agent) { return agent.substr(0, agent.find('#')); }
+
+}  // namespace
+
+// ---- the text ----
+
+std::string JobScript::Play(const std::string& scenario) {
+  std::string played;
+  std::istringstream lines(scenario);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.compare(0, 2, "  ") == 0) continue;  // what happened the last time
+    absl::StrAppend(&played, line, "\n");
+    if (line.empty() || line[0] == '#') continue;
+    output_.clear();
+    Execute(Parse(line));
+    played += output_;
+  }
+  return played;
+}
+
+bool JobScript::Command::Has(const std::string& word) const {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+int JobScript::Command::Int(const std::string& name, int otherwise) const {
+  const auto found = values.find(name);
+  return found == values.end() ? otherwise : std::stoi(found->second);
+}
+
+Duration JobScript::Command::Time(const std::string& name, Duration otherwise) const {
+  const auto found = values.find(name);
+  return found == values.end() ? otherwise : ParseTime(found->second);
+}
+
+std::vector<std::string> JobScript::Command::Agents() const {
+  std::vector<std::string> agents;
+  for (const std::string& word : words) {
+    if (!IsFlag(word)) agents.push_back(word);
+  }
+  return agents;
+}
+
+JobScript::Command JobScript::Parse(const std::string& line) {
+  Command command;
+  std::istringstream words(line);
+  words >> command.name;
+  for (std::string word; words >> word;) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos) {
+      command.words.push_back(word);
+    } else {
+      command.values[word.substr(0, equals)] = word.substr(equals + 1);
+    }
+  }
+  return command;
+}
+
+// "3s", "500ms".
+Duration JobScript::ParseTime(const std::string& text) {
+  std::size_t end = 0;
+  const int number = std::stoi(text, &end);
+  const std::string unit = text.substr(end);
+  if (unit == "s") return std::chrono::seconds(number);
+  if (unit == "ms") return std::chrono::milliseconds(number);
+  throw std::invalid_argument(absl::StrCat(text, " is no time: 3s or 500ms"));
+}
+
+// ---- commands ----
+
+void JobScript::Execute(const Command& command) {
+  const std::string& name = command.name;
+  const auto each = [&](const auto& message) {
+    for (const std::string& agent : command.Agents()) Receive(command, Get(agent), message);
+  };
+  if (name == "job") {
+    Job(command);
+  } else if (name == "join") {
+    JoinAs(command);
+  } else if (name == "beat") {
+    Heartbeat heartbeat;
+    if (command.values.contains("step")) heartbeat.step = command.Int("step", 0);
+    for (const std::string& agent : command.Agents()) {
+      if (command.values.contains("states")) heartbeat.states = States(command, Get(agent));
+      if (command.values.contains("failed")) {
+        heartbeat.failed_checkpoints = Failed(command, Get(agent));
+      }
+      Receive(command, Get(agent), heartbeat);
+    }
+  } else if (name == "prepare") {
+    each(AssignmentAck{});
+  } else if (name == "exit") {
+    Exit(command);
+  } else if (name == "checkpoint") {
+    each(Checkpointed{command.Int("step", 0)});
+  } else if (name == "cannot-save") {
+    each(CannotSave{});
+  } else if (name == "preempt") {
+    each(Preempted{"SIGTERM"});
+  } else if (name == "drained") {
+    Drained drained{1000, {}, command.Int("fenced-at", 0)};
+    if (command.values.contains("step")) drained.last_step = command.Int("step", 0);
+    for (const std::string& agent : command.Agents()) {
+      Get(agent).running = false;
+      drained.states = States(command, Get(agent));
+      drained.failed_checkpoints = Failed(command, Get(agent));
+      Receive(command, Get(agent), drained);
+    }
+  } else if (name == "leave") {
+    each(Leave{"SIGTERM", 143});
+  } else if (name == "break") {
+    for (const std::string& agent : command.Agents()) {
+      Step(JobMachine::StreamBroken{Get(agent).agent_id});
+    }
+  } else if (name == "gone") {
+    for (const std::string& agent : command.Agents()) {
+      Step(JobMachine::AgentGone{Get(agent).agent_id});
+    }
+  } else if (name == "stop") {
+    Step(JobMachine::StopAsked{command.Has("save"), 1});
+  } else if (name == "drain") {
+    Step(JobMachine::DrainAsked{command.Agents().at(0), 1});
+  } else if (name == "wait") {
+    Wait(command);
+  } else if (name == "restart-daemon") {
+    RestartDaemon(command);
+  } else if (name == "status") {
+    ShowStatus();
+  } else if (name == "show-acks") {
+    show_acks_ = true;
+  } else {
+    throw std::invalid_argument(absl::StrCat("no such command: ", name));
+  }
+}
+
+void JobScript::Job(const Command& command) {
+  const std::vector<std::string> nodes = absl::StrSplit(command.values.at("nodes"), ':');
+  spec_.min_nodes = std::stoi(nodes.front());
+  spec_.max_nodes = std::stoi(nodes.back());
+  spec_.max_restarts = command.Int("restarts", 0);
+  spec_.join_timeout = command.Time("join-timeout", std::chrono::seconds(600));
+  spec_.last_call = command.Time("last-call", std::chrono::seconds(5));
+  spec_.heartbeat = command.Time("heartbeat", std::chrono::seconds(1));
+  spec_.lease = command.Time("lease", std::chrono::seconds(3));
+  spec_.save_timeout = command.Time("save-timeout", std::chrono::seconds(60));
+  workers_ = command.Int("workers", 1);
+  machine_ = std::make_unique<JobMachine>("job", command.Int("epoch", 0), options_);
+}
+
+// Also of an agent that joined before: on a new session, with what it has.
+void JobScript::JoinAs(const Command& command) {
+  for (const std::string& name : command.Agents()) {
+    Agent& agent = Get(name);
+    agent.epoch = command.Int("epoch", static_cast<int>(agent.epoch));
+    agent.generation.value = command.Int("generation", agent.generation.value);
+    agent.node.worker_count = command.Int("workers", agent.node.worker_count);
+    if (command.values.contains("rank")) {
+      agent.node.requested_rank = NodeRank{command.Int("rank", 0)};
+    }
+    if (command.Has("running")) agent.running = true;
+    if (command.Has("idle")) agent.running = false;
+    Join join{spec_, agent.node, 1000, agent.running};
+    join.states = States(command, agent);
+    join.failed_checkpoints = Failed(command, agent);
+    if (command.values.contains("nodes")) {
+      const std::vector<std::string> nodes = absl::StrSplit(command.values.at("nodes"), ':');
+      join.job.min_nodes = std::stoi(nodes.front());
+      join.job.max_nodes = std::stoi(nodes.back());
+    }
+    join.job.max_restarts = command.Int("restarts", join.job.max_restarts);
+    Receive(command, agent, join);
+  }
+}
+
+// "states=memory:3:1200,durable:3:1000" (generation, step; or epoch, generation, step) is what the
+// agent holds from now on; "states=none".
+std::vector<SavedState> JobScript::States(const Command& command, Agent& agent) {
+  const auto found = command.values.find("states");
+  if (found == command.values.end()) return agent.states;
+  agent.states.clear();
+  if (found->second == "none") return {};
+  for (const auto text : absl::StrSplit(found->second, ',')) {
+    const std::vector<std::string> parts = absl::StrSplit(text, ':');
+    const std::size_t count = parts.size();
+    if (count < 3 || count > 4 || (parts[0] != "memory" && parts[0] != "durable")) {
+      throw std::invalid_argument(absl::StrCat(text, " is no state: memory:GENERATION:STEP"));
+    }
+    SavedState state;
+    state.tier = parts[0] == "memory" ? Tier::kMemory : Tier::kDurable;
+    state.epoch = count == 4 ? std::stoul(parts[1]) : agent.epoch;
+    state.generation = Generation{std::stoi(parts[count - 2])};
+    state.step = std::stoll(parts[count - 1]);
+    agent.states.push_back(state);
+  }
+  return agent.states;
+}
+
+// "failed=3:120:disk-full": so many checkpoints failed in the agent's life, the last of this step.
+FailedCheckpoints JobScript::Failed(const Command& command, Agent& agent) {
+  const auto found = command.values.find("failed");
+  if (found == command.values.end()) return agent.failed;
+  const std::vector<std::string> parts = absl::StrSplit(found->second, absl::MaxSplits(':', 2));
+  if (parts.size() != 3) {
+    throw std::invalid_argument(absl::StrCat(found->second, " is no COUNT:STEP:REASON"));
+  }
+  agent.failed = {std::stoll(parts[0]), std::stoll(parts[1]), parts[2]};
+  return agent.failed;
+}
+
+void JobScript::Exit(const Command& command) {
+  for (const std::string& name : command.Agents()) {
+    const Agent& agent = Get(name);
+    WorkerExited exit;
+    exit.local_rank = LocalRank{command.Int("local", 0)};
+    exit.rank = Rank{agent.first_rank.value + exit.local_rank.value};
+    exit.pid = 100 + exit.rank.value;
+    exit.status = ExitStatus{command.Int("code", 0), command.Int("signal", 0), false};
+    const int step = command.Int("step", kNoStep);
+    if (step != kNoStep) exit.step = step;
+    if (command.values.contains("error")) exit.error_kind = command.values.at("error");
+    Receive(command, Get(name), exit);
+  }
+}
+
+// Time passes; the JobMachine gets its Ticks when it asked for them, and each of `beat`'s agents
+// says that it lives once a second.
+void JobScript::Wait(const Command& command) {
+  const TimePoint end = now_ + ParseTime(command.words.at(0));
+  std::vector<std::string> beating;
+  if (command.values.contains("beat")) beating = absl::StrSplit(command.values.at("beat"), ',');
+  TimePoint next_beat = now_;
+  running_a_wait_ = true;
+  for (;;) {
+    TimePoint next = end;
+    if (const auto deadline = machine().NextDeadline(); deadline && *deadline < next) {
+      next = std::max(now_, *deadline);
+    }
+    if (!beating.empty() && next_beat < end && next_beat <= next) {
+      now_ = next_beat;
+      for (const std::string& agent : beating) Receive(command, Get(agent), Heartbeat{});
+      next_beat += spec_.heartbeat;
+      continue;
+    }
+    if (next >= end) break;
+    now_ = next;
+    Step(JobMachine::Tick{});
+  }
+  now_ = end;
+  Step(JobMachine::Tick{});
+  running_a_wait_ = false;
+}
+
+// It was killed, and another one reads what was durable: nobody has a session.
+void JobScript::RestartDaemon(const Command& command) {
+  now_ += command.Time("away", Duration{});
+  if (command.Has("memory") || !record_) {
+    machine_ = std::make_unique<JobMachine>("job", 0, options_);
+  } else {
+    machine_ = std::make_unique<JobMachine>("job", *record_, now_, options_);
+  }
+  ShowState();
+}
+
+void JobScript::ShowStatus() {
+  const JobStatus status = machine().Status(now_);
+  Print(absl::StrCat(
+      "generation ", status.generation.value, ", ", ToString(status.state), " for ",
+      Seconds(status.since), ", world ", status.world_size, ", restarts ", status.restarts_used,
+      " of ", status.spec.max_restarts, status.step ? absl::StrCat(", step ", *status.step) : "",
+      status.checkpoint ? absl::StrCat(", checkpoint ", *status.checkpoint) : "",
+      status.failed_checkpoints.count > 0
+          ? absl::StrCat(", failed checkpoints ", status.failed_checkpoints.count, ", the last on ",
+                         status.failed_checkpoints.last_host)
+          : "",
+      status.last_cause ? absl::StrCat(", last cause: ", Text(*status.last_cause)) : ""));
+  for (const NodeStatus& node : status.nodes) {
+    Print(absl::StrCat(
+        "  ", node.host, " ", node.state,
+        node.rank.value < 0
+            ? ""
+            : absl::StrCat(", node rank ", node.rank.value, ", ranks from ", node.first_rank.value),
+        ", ", node.workers, " workers, heard ", Seconds(node.heard_ago), " ago",
+        node.step ? absl::StrCat(", step ", *node.step) : "",
+        node.newest_state ? absl::StrCat(", holds step ", node.newest_state->step,
+                                         " of generation ", node.newest_state->generation.value,
+                                         " (", ToString(node.newest_state->tier), ")")
+                          : ""));
+  }
+}
+
+// ---- the JobMachine ----
+
+JobScript::Agent& JobScript::Get(const std::string& name) {
+  const auto found = agents_.find(name);
+  if (found != agents_.end()) return found->second;
+  Agent agent;
+  agent.name = name;
+  agent.agent_id = AgentId{agents_.size() + 1};
+  agent.node = {HostOf(name), "10.0.0." + HostOf(name), workers_, {}};
+  names_[agent.agent_id.value] = name;
+  return agents_.emplace(name, std::move(agent)).first->second;
+}
+
+JobMachine& JobScript::machine() {
+  if (machine_ == nullptr) throw std::invalid_argument("the first command must be `job`");
+  return *machine_;
+}
+
+void JobScript::Receive(const Command& command, Agent& agent, AgentMessage message) {
+  Header header{"job", agent.epoch, agent.generation, agent.agent_id};
+  header.generation.value = command.Int("generation", header.generation.value);
+  Step(JobMachine::Received{header, std::move(message)});
+}
+
+void JobScript::Step(const JobMachine::Event& event) {
+  for (const JobMachine::Action& action : machine().Step(event, now_)) {
+    std::visit(
+        Overloaded{
+            [&](const JobMachine::Persist& persist) {
+              record_ = persist.record;
+              Print(absl::StrCat(
+                  "! durable: ",
+                  record_->finished ? "the end"
+                  : record_->generation.value < 0
+                      ? absl::StrCat("epoch ", record_->epoch)
+                      : absl::StrCat("generation ", record_->generation.value, " of ",
+                                     Nodes(static_cast<int>(record_->members.size())))));
+            },
+            [&](const JobMachine::Send& send) { Show(send); },
+            [&](const JobMachine::Answer& answer) {
+              Print(absl::StrCat("> ", answer.accepted ? "yes: " : "no: ", answer.text));
+            },
+            [&](const JobMachine::Happened& happened) { Print("* " + Text(happened.event)); },
+            // What else is in the log stands in other words above.
+            [&](const JobMachine::Note& note) {
+              if (absl::StartsWith(note.text, "discarded")) Print("(" + note.text + ")");
+            },
+        },
+        action);
+  }
+  ShowState();
+}
+
+void JobScript::Show(const JobMachine::Send& send) {
+  if (std::holds_alternative<HeartbeatAck>(send.message) && !show_acks_) return;
+  const std::string name = NameOf(send.header.agent_id);
+  Print(absl::StrCat(name, " <- ", Text(send.message)));
+  const auto found = agents_.find(name);
+  if (found == agents_.end()) return;
+  Agent& agent = found->second;
+  if (const auto* assignment = std::get_if<Assignment>(&send.message)) {
+    agent.generation = send.header.generation;
+    agent.first_rank = assignment->first_rank;
+  } else if (std::holds_alternative<Start>(send.message)) {
+    agent.running = true;
+  }
+}
+
+void JobScript::ShowState() {
+  const JobStatus status = machine().Status(now_);
+  std::string state = ToString(status.state);
+  if (!status.reason.empty()) absl::StrAppend(&state, ": ", status.reason);
+  if (state == state_) return;
+  state_ = state;
+  Print("= " + state);
+}
+
+void JobScript::Print(const std::string& line) {
+  const auto since = std::chrono::duration<double>(now_ - began_).count();
+  absl::StrAppend(&output_, "  ", running_a_wait_ ? absl::StrCat("at ", since, " s: ") : "", line,
+                  "\n");
+}
+
+std::string JobScript::NameOf(AgentId agent_id) const {
+  const auto found = names_.find(agent_id.value);
+  return found == names_.end() ? absl::StrCat("?", agent_id.value) : found->second;
+}
+
+}  // namespace ddprun

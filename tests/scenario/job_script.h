@@ -1,0 +1,98 @@
+// Plays a scenario: a text file of commands to one JobMachine, each followed by what the JobMachine
+// did.
+//
+//     # A comment.
+//     job nodes=2:3 workers=1
+//     join a
+//       * joined a
+//       = Gathering: waiting for at least 1 node; here: a
+//
+// Lines that begin with two spaces are what happened, all others are commands. Play() gives the
+// text back with what really happened under each command; a test compares the two.
+// docs/contributing.md lists the commands and how to read the answers.
+#ifndef DDPRUN_TESTS_SCENARIO_JOB_SCRIPT_H_
+#define DDPRUN_TESTS_SCENARIO_JOB_SCRIPT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/machine/job_machine.h"
+
+namespace ddprun {
+
+class JobScript {
+ public:
+  JobScript() = default;
+
+  // Throws std::invalid_argument, with the line, for what is no command.
+  std::string Play(const std::string& scenario);
+
+ private:
+  // "join a b workers=2 running": words in order, values by name.
+  struct Command {
+    std::string name;
+    std::vector<std::string> words;
+    std::map<std::string, std::string> values;
+
+    bool Has(const std::string& word) const;
+    int Int(const std::string& name, int otherwise) const;
+    Duration Time(const std::string& name, Duration otherwise) const;
+    std::vector<std::string> Agents() const;  // the words that are not flags
+  };
+
+  // One agent, as a client that does what it is told; "a#2" is the second agent on host a.
+  struct Agent {
+    std::string name;
+    AgentId agent_id;
+    NodeSpec node;
+    std::uint32_t epoch = 0;
+    Generation generation{-1};
+    Rank first_rank;
+    bool running = false;
+    std::vector<SavedState> states;  // that its node holds
+    FailedCheckpoints failed;        // in its life
+  };
+
+  static Command Parse(const std::string& line);
+  static Duration ParseTime(const std::string& text);
+
+  void Execute(const Command& command);
+  void Job(const Command& command);
+  void JoinAs(const Command& command);
+  std::vector<SavedState> States(const Command& command, Agent& agent);
+  FailedCheckpoints Failed(const Command& command, Agent& agent);
+  void Exit(const Command& command);
+  void Wait(const Command& command);
+  void RestartDaemon(const Command& command);
+  void ShowStatus();
+  Agent& Get(const std::string& name);
+  JobMachine& machine();
+  void Receive(const Command& command, Agent& agent, AgentMessage message);
+  void Step(const JobMachine::Event& event);
+  void Show(const JobMachine::Send& send);
+  void ShowState();
+  void Print(const std::string& line);
+  std::string NameOf(AgentId agent_id) const;
+
+  JobSpec spec_;
+  JobMachineOptions options_;
+  std::unique_ptr<JobMachine> machine_;
+  std::optional<JobRecord> record_;
+  std::map<std::string, Agent> agents_;
+  std::map<std::uint64_t, std::string> names_;  // by agent_id
+  int workers_ = 1;
+  bool show_acks_ = false;
+  bool running_a_wait_ = false;
+  TimePoint began_{std::chrono::hours(1)};
+  TimePoint now_ = began_;
+  std::string state_;  // as it was shown last
+  std::string output_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_TESTS_SCENARIO_JOB_SCRIPT_H_

@@ -1,0 +1,216 @@
+// Every state × event cell of JobMachine, written down in tests/data/cells/job_machine.txt.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/golden.h"
+#include "tests/unit/core/job_machine_driver.h"
+
+namespace ddprun {
+namespace job_machine_cells_test {
+
+using std::chrono::seconds;
+
+constexpr std::uint32_t kEpoch = 1;
+
+struct State {
+  const char* name;
+  std::function<void(JobMachineDriver&)> reach;
+};
+
+struct Event {
+  const char* name;
+  std::function<void(JobMachineDriver&)> send;
+};
+
+// Two agents of two workers; agent 'a' is in every state but the first.
+const std::vector<State>& States() {
+  static const auto* states = new std::vector<State>{
+      {"Gathering, empty", [](JobMachineDriver&) {}},
+      {"Gathering", [](JobMachineDriver& job) { job.Join('a'); }},
+      {"LastCall",
+       [](JobMachineDriver& job) {
+         job.Join('a');
+         job.Join('b');
+       }},
+      {"Forming",
+       [](JobMachineDriver& job) {
+         job.Join('a');
+         job.Join('b');
+         job.Join('c');
+       }},
+      {"Running",
+       [](JobMachineDriver& job) {
+         job.Join('a');
+         job.Join('b');
+         job.Join('c');
+         for (const char agent : {'a', 'b', 'c'}) job.Prepare(agent);
+       }},
+      {"Saving",
+       [](JobMachineDriver& job) {
+         job.Join('a');
+         job.Join('b');
+         job.Join('c');
+         for (const char agent : {'a', 'b', 'c'}) job.Prepare(agent);
+         job.AskStop(true);
+       }},
+      {"Draining",
+       [](JobMachineDriver& job) {
+         job.Join('a');
+         job.Join('b');
+         job.Join('c');
+         for (const char agent : {'a', 'b', 'c'}) job.Prepare(agent);
+         job.Exit('b', 1, 0, ExitStatus{3, 0, false});
+         job.Drain('b');
+         job.Drain('c');
+       }},
+      {"Backoff",
+       [](JobMachineDriver& job) {
+         job.Join('a');
+         job.Join('b');
+         job.Join('c');
+         for (int generation = 0; generation < 2; ++generation) {
+           for (const char agent : {'a', 'b', 'c'}) job.Prepare(agent);
+           job.Exit('b', 1, 0, ExitStatus{3, 0, false});
+           for (const char agent : {'a', 'b', 'c'}) job.Drain(agent);
+         }
+       }},
+      {"Succeeded",
+       [](JobMachineDriver& job) {
+         job.Join('a');
+         job.Join('b');
+         job.Join('c');
+         for (const char agent : {'a', 'b', 'c'}) job.Prepare(agent);
+         for (const char agent : {'a', 'b', 'c'}) job.Exit(agent, agent - 'a', 0, {});
+       }},
+      {"Failed",
+       [](JobMachineDriver& job) {
+         job.Join('a');
+         job.Advance(seconds(600));
+       }},
+  };
+  return *states;
+}
+
+const std::vector<Event>& Events() {
+  static const auto* events = new std::vector<Event>{
+      {"Join of a new agent", [](JobMachineDriver& job) { job.Join('z', 1); }},
+      {"Join of a member", [](JobMachineDriver& job) { job.Join('a', 1); }},
+      {"Join with another spec",
+       [](JobMachineDriver& job) {
+         job.Receive('z', Join{JobMachineDriver::Spec(1, 9), {"z", "10.0.0.z", 1}, 1});
+       }},
+      {"Join without workers",
+       [](JobMachineDriver& job) {
+         job.Receive('z', Join{job.spec(), {"z", "10.0.0.z", 0}, 1});
+       }},
+      {"Heartbeat", [](JobMachineDriver& job) { job.Beat('a'); }},
+      {"Heartbeat of a stranger", [](JobMachineDriver& job) { job.Beat('z'); }},
+      {"Heartbeat with failed checkpoints",
+       [](JobMachineDriver& job) { job.BeatWithFailures('a', 2); }},
+      {"Heartbeat with failed checkpoints, and once more",
+       [](JobMachineDriver& job) {
+         job.BeatWithFailures('a', 2);
+         job.BeatWithFailures('a', 2);
+       }},
+      {"Heartbeat with failed checkpoints of a stranger",
+       [](JobMachineDriver& job) { job.BeatWithFailures('z', 2); }},
+      {"Join with failed checkpoints of a new agent",
+       [](JobMachineDriver& job) {
+         Join join{job.spec(), {"z", "10.0.0.z", 1}, 1};
+         join.failed_checkpoints = {2, 5, "disk full"};
+         job.Receive('z', join);
+       }},
+      {"Drained with failed checkpoints",
+       [](JobMachineDriver& job) {
+         Drained drained;
+         drained.offered_port = 1000;
+         drained.failed_checkpoints = {2, 5, "disk full"};
+         job.Receive('a', drained);
+       }},
+      {"AssignmentAck", [](JobMachineDriver& job) { job.Prepare('a'); }},
+      {"AssignmentAck of an earlier generation",
+       [](JobMachineDriver& job) { job.Receive('a', AssignmentAck{}, Generation{-1}); }},
+      {"WorkerExited, code 0", [](JobMachineDriver& job) { job.Exit('a', 0, 0, {}); }},
+      {"WorkerExited, SIGSEGV",
+       [](JobMachineDriver& job) {
+         job.Exit('a', 0, 0, ExitStatus{0, SIGSEGV, true});
+       }},
+      {"Drained", [](JobMachineDriver& job) { job.Drain('a'); }},
+      {"Leave", [](JobMachineDriver& job) { job.Leave('a'); }},
+      {"StreamBroken", [](JobMachineDriver& job) { job.Break('a'); }},
+      {"StreamBroken of a stranger", [](JobMachineDriver& job) { job.Break('z'); }},
+      {"AgentGone", [](JobMachineDriver& job) { job.Gone('a'); }},
+      {"AgentGone of a stranger", [](JobMachineDriver& job) { job.Gone('z'); }},
+      {"Join of a member on a new session, its workers run",
+       [](JobMachineDriver& job) { job.Rejoin('a', job.machine().generation().value, true); }},
+      {"Join of a member on a new session, a generation behind",
+       [](JobMachineDriver& job) { job.Rejoin('a', job.machine().generation().value - 1, false); }},
+      {"Join of a member with workers of another generation",
+       [](JobMachineDriver& job) { job.Rejoin('a', job.machine().generation().value - 1, true); }},
+      {"Join of a stranger with workers",
+       [](JobMachineDriver& job) { job.Rejoin('z', job.machine().generation().value, true); }},
+      {"Join of a lower epoch", [](JobMachineDriver& job) { job.JoinOfEpoch('z', kEpoch - 1); }},
+      {"Join of a higher epoch", [](JobMachineDriver& job) { job.JoinOfEpoch('z', kEpoch + 1); }},
+      {"Heartbeat of a lower epoch",
+       [](JobMachineDriver& job) { job.BeatOfEpoch('a', kEpoch - 1); }},
+      {"Checkpointed", [](JobMachineDriver& job) { job.Checkpoint('a', 7); }},
+      {"CannotSave", [](JobMachineDriver& job) { job.Receive('a', CannotSave{}); }},
+      {"RestartTimed",
+       [](JobMachineDriver& job) {
+         job.Receive('a', RestartTimed{{Generation{0}, 1, true, {{"stop", 5}}}});
+       }},
+      {"Preempted", [](JobMachineDriver& job) { job.Receive('a', Preempted{"SIGTERM"}); }},
+      {"Preempted, of everybody",
+       [](JobMachineDriver& job) {
+         for (const char agent : {'a', 'b', 'c'}) job.Receive(agent, Preempted{"SIGTERM"});
+       }},
+      {"CannotSave of everybody",
+       [](JobMachineDriver& job) {
+         for (const char agent : {'a', 'b', 'c'}) job.Receive(agent, CannotSave{});
+       }},
+      {"Drained, fenced",
+       [](JobMachineDriver& job) {
+         job.Receive('a', Drained{1000, {}, 5000});
+       }},
+      {"StopAsked", [](JobMachineDriver& job) { job.AskStop(false); }},
+      {"StopAsked, with a checkpoint", [](JobMachineDriver& job) { job.AskStop(true); }},
+      {"DrainAsked of a member", [](JobMachineDriver& job) { job.AskDrain("a"); }},
+      {"DrainAsked of a newcomer",
+       [](JobMachineDriver& job) {
+         job.Join('z', 1);
+         job.Clear();
+         job.AskDrain("z");
+       }},
+      {"DrainAsked of a stranger", [](JobMachineDriver& job) { job.AskDrain("y"); }},
+      {"Tick before the deadline", [](JobMachineDriver& job) { job.Advance(seconds(1)); }},
+      {"Tick after the deadline", [](JobMachineDriver& job) { job.Advance(seconds(600)); }},
+  };
+  return *events;
+}
+
+TEST(JobMachineCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
+  std::string text =
+      "# state × event → next state: messages sent (agent<-generation)\n"
+      "# Three nodes at most and two at least, one worker each, two restarts, no lease.\n";
+  for (const State& state : States()) {
+    absl::StrAppend(&text, "\n", state.name, "\n");
+    for (const Event& event : Events()) {
+      JobSpec spec = JobMachineDriver::Spec(2, 3, 2);
+      JobMachineDriver job(spec, JobMachineOptions{.leases = false}, kEpoch);
+      job.set_workers(1);
+      state.reach(job);
+      job.Clear();
+      event.send(job);
+      const std::string said = job.TakeText();
+      absl::StrAppend(&text, "  ", event.name, " -> ", ToString(job.machine().state()),
+                      said.empty() ? "" : ": ", said, "\n");
+    }
+  }
+  ExpectGolden("tests/data/cells/job_machine.txt", text);
+}
+
+}  // namespace job_machine_cells_test
+}  // namespace ddprun
