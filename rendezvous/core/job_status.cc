@@ -14,7 +14,7 @@ const char* ToString(JobState state) {
       return "Running";
     case JobState::kSaving:
       return "Saving";
-    case JobState::kDraining:
+    case JobState::kStopping:
       return "Draining";
     case JobState::kBackoff:
       return "Backoff";

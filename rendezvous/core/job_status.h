@@ -18,7 +18,7 @@ enum class JobState {
   kForming,
   kRunning,
   kSaving,
-  kDraining,
+  kStopping,  // "Draining" for users, as it has always been
   kBackoff,
   kSucceeded,
   kFailed

@@ -31,8 +31,8 @@ struct Plan {
 struct Absences {
   bool lost_silently = false;     // some node: it may come back
   std::vector<std::string> lost;  // hosts, with the reason, for people
-  std::string unfit_host;         // the last one that must stay out; empty: none
-  std::string why_unfit;
+  std::string ineligible_host;    // the last one that must stay out; empty: none
+  std::string why_ineligible;
 };
 
 struct JobLife {

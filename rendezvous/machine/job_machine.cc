@@ -121,7 +121,7 @@ void JobMachine::OnReceivedAfterTheEnd(const Received& received) {
 void JobMachine::OnMemberMessage(Node& node, const Received& received) {
   const Header& header = received.header;
   if (const auto* drained = std::get_if<Drained>(&received.message)) {
-    TellOfFence(node, header, *drained);
+    EmitFence(node, header, *drained);
   }
   // A message of another generation crossed ours on the way and means nothing any more.
   if (header.generation != generation_.number && !IsAboutTheAgent(received.message)) return;
@@ -138,7 +138,7 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
           [&](const Leave& leave) { OnLeave(node, leave); },
           [&](const RestartTimed& restart) {
             if (!restart.times.to_first_step) return;  // the next one's cause tells why
-            Tell(
+            Emit(
                 {.kind = JobEvent::Kind::kResumed, .host = node.spec.host, .times = restart.times});
           },
       },
@@ -165,7 +165,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   }
   if (!life_.spec) Begin(join.job);
   if (!join.unfit.empty()) {
-    OnUnfit(header, join);
+    OnIneligible(header, join);
     return;
   }
   const bool was_here = join.returning || header.generation.value >= 0;
@@ -189,7 +189,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   TakeStates(node, join.states);
   const Node& added = roster_.Add(std::move(node), now_);
   ++life_.agents_joined;
-  Tell(
+  Emit(
       {.kind = JobEvent::Kind::kJoined, .host = join.node.host, .workers = join.node.worker_count});
   TakeFailures(added, join.failed_checkpoints);
   Welcome(added);
@@ -202,14 +202,14 @@ void JobMachine::Begin(const JobSpec& spec) {
   life_.quarantine.emplace(life_.spec->quarantine, life_.spec->quarantine_window);
   Gather();
   if (life_.epoch > 0 || highest_claimed_.value >= 0)
-    Keep();  // so that no earlier one ever comes back
+    SaveRecord();  // so that no earlier one ever comes back
 }
 
 // Tells a node that has joined what it waits for.
 void JobMachine::Welcome(const Node& added) {
   const NodeSpec& spec = added.spec;
   if (gathering()) {  // told what it waits for if that takes long
-    Say(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers"));
+    Log(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers"));
     return;
   }
   const bool room = !(running() || state_ == JobState::kForming) ||
@@ -227,22 +227,22 @@ void JobMachine::Welcome(const Node& added) {
                          !room                                    ? ""
                          : running() && life_.reports_checkpoints ? "after its next checkpoint"
                                                                   : "when its group forms anew");
-  Say(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers: ", waiting));
+  Log(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers: ", waiting));
   SendTo(added, Waiting{std::move(waiting)});
 }
 
 // Where nodes come and go it may come again, and be fit then.
-void JobMachine::OnUnfit(const Header& header, const Join& join) {
+void JobMachine::OnIneligible(const Header& header, const Join& join) {
   const std::string& host = join.node.host;
   const std::string why = absl::StrCat(host, " stays out: ", join.unfit);
-  Say(why);
-  Tell({.kind = JobEvent::Kind::kLeft, .host = host, .reason = join.unfit});
+  Log(why);
+  Emit({.kind = JobEvent::Kind::kLeft, .host = host, .reason = join.unfit});
   NoteLost(host, join.unfit);
-  if (life_.spec->all_nodes > 0 && life_.quarantine->LeaveOut(host)) {
+  if (life_.spec->all_nodes > 0 && life_.quarantine->Exclude(host)) {
     ++life_.agents_joined;
-    life_.absences.unfit_host = host;
-    life_.absences.why_unfit = absl::StrCat("it is not fit (", join.unfit, ")");
-    Keep();
+    life_.absences.ineligible_host = host;
+    life_.absences.why_ineligible = absl::StrCat("it is not fit (", join.unfit, ")");
+    SaveRecord();
   }
   Reply(header, Finished{Outcome::kLeft,
                          kExitUnavailable,
@@ -251,15 +251,15 @@ void JobMachine::OnUnfit(const Header& header, const Join& join) {
                          {},
                          {},
                          life_.failures.total(),
-                         LeftOut()});
+                         ExcludedHosts()});
 }
 
 std::string JobMachine::WhyJoinIsRefused(const Join& join) const {
   if (std::string why = WhyMalformed(join); !why.empty()) return why;
   if (!life_.spec) return "";
   if (std::string why = WhyJobDiffers(*life_.spec, join.job); !why.empty()) return why;
-  if (join.unfit.empty() && life_.quarantine->LeavesOut(join.node.host)) {
-    return absl::StrCat(join.node.host, " is left out of job ", job_, ": ", WhyLeftOut());
+  if (join.unfit.empty() && life_.quarantine->Excludes(join.node.host)) {
+    return absl::StrCat(join.node.host, " is left out of job ", job_, ": ", WhyExcluded());
   }
   if (roster_.size() >= options_.max_agents) {
     return absl::StrCat("job ", job_, " has ", roster_.size(), " agents, and no more are possible");
@@ -288,8 +288,8 @@ std::string JobMachine::WhyRankIsRefused(const NodeSpec& node) const {
 void JobMachine::RefuseSecond(const Node& first, Node& second) {
   const std::string why = WhyRankIsTaken(*second.spec.requested_rank, first.spec.host);
   SendTo(second, Refused{why});
-  Tell({.kind = JobEvent::Kind::kLeft, .host = second.spec.host, .reason = why});
-  Say(absl::StrCat(second.spec.host, " has to go: ", why));
+  Emit({.kind = JobEvent::Kind::kLeft, .host = second.spec.host, .reason = why});
+  Log(absl::StrCat(second.spec.host, " has to go: ", why));
   roster_.Erase(second);
 }
 
@@ -301,8 +301,8 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
     for (Node* const second : roster_.Successors(node)) RefuseSecond(node, *second);
     roster_.SetSuspect(node, false);
     generation_.incidents.ClearSuspicion(node.agent_id);
-    Tell({.kind = JobEvent::Kind::kRejoined, .host = node.spec.host});
-    Say(absl::StrCat(node.spec.host, " is back within its lease"));
+    Emit({.kind = JobEvent::Kind::kRejoined, .host = node.spec.host});
+    Log(absl::StrCat(node.spec.host, " is back within its lease"));
   }
   TakeFailures(node, join.failed_checkpoints);
   const bool here = header.generation == generation_.number;
@@ -327,7 +327,7 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
     }
     return;
   }
-  if (!here && state_ != JobState::kDraining) {  // it never heard of this generation
+  if (!here && state_ != JobState::kStopping) {  // it never heard of this generation
     roster_.SetPhase(node, Phase::kAssigned);
     SendTo(node, AssignmentOf(node));
     return;
@@ -340,7 +340,7 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
       SendTo(node, Start{});
       if (state_ == JobState::kSaving) SendTo(node, Save{});
       break;
-    case JobState::kDraining:
+    case JobState::kStopping:
       if (here) {
         SendTo(node, Stop{StateReason(View())});
       } else {
@@ -366,7 +366,7 @@ void JobMachine::OnHeartbeat(Node& node, const Header& header, const Heartbeat& 
 
 void JobMachine::TakeFailures(const Node& node, const FailedCheckpoints& failed) {
   if (life_.failures.Take(node.agent_id, node.spec.host, failed) == 0) return;
-  Tell({.kind = JobEvent::Kind::kCheckpointFailed,
+  Emit({.kind = JobEvent::Kind::kCheckpointFailed,
         .host = node.spec.host,
         .reason = failed.last_reason,
         .step = failed.last_step,
@@ -384,7 +384,7 @@ void JobMachine::OnAssignmentAck(Node& node) {
 }
 
 void JobMachine::OnWorkerExited(Node& node, const WorkerExited& exit) {
-  if (!running() && state_ != JobState::kDraining) return;
+  if (!running() && state_ != JobState::kStopping) return;
   if (node.phase != Phase::kStarted) return;  // drained before: its workers are accounted for
   if (!node.ended.insert(exit.local_rank).second) return;  // repeated on a new session
   ++generation_.tally.workers_ended;
@@ -399,7 +399,7 @@ void JobMachine::OnWorkerExited(Node& node, const WorkerExited& exit) {
   if (generation_.planned_end) return;  // it ends because all of them are to end
   generation_.incidents.AddExit(node.spec.host, node.rank, exit);
   if (!exit.status.ok()) {
-    Say(Describe(WorkerFailure{node.spec.host, node.rank, generation_.number, exit}));
+    Log(Describe(WorkerFailure{node.spec.host, node.rank, generation_.number, exit}));
   }
 }
 
@@ -410,9 +410,9 @@ void JobMachine::OnCheckpointed(const Node& node, const Checkpointed& checkpoint
   generation_.made_step = true;
   const bool saved = state_ == JobState::kSaving;
   if (saved) life_.plan->saved = true;
-  if (first || saved) Keep();
+  if (first || saved) SaveRecord();
   if (saved) {
-    Tell({.kind = JobEvent::Kind::kCheckpointed, .host = node.spec.host, .step = life_.checkpoint});
+    Emit({.kind = JobEvent::Kind::kCheckpointed, .host = node.spec.host, .step = life_.checkpoint});
   } else {
     ConsiderGrowth();
   }
@@ -453,7 +453,7 @@ void JobMachine::OnDrained(Node& node, const Drained& drained) {
 
 // It repeats that on each session until it gets an assignment, and tells of any generation: its
 // ranks may have been given away long ago.
-void JobMachine::TellOfFence(Node& node, const Header& header, const Drained& drained) {
+void JobMachine::EmitFence(Node& node, const Header& header, const Drained& drained) {
   if (drained.fenced_at_ms == std::exchange(node.fenced_at_ms, drained.fenced_at_ms)) return;
   if (drained.fenced_at_ms == 0) return;
   JobEvent event{.kind = JobEvent::Kind::kFenced, .host = node.spec.host};
@@ -486,8 +486,8 @@ void JobMachine::OnStreamBroken(const StreamBroken& broken) {
   if (running() && node->member() && !node->done()) {
     generation_.incidents.AddSuspicion(node->agent_id, node->spec.host, node->rank);
   }
-  Tell({.kind = JobEvent::Kind::kDisconnected, .host = node->spec.host});
-  Say(absl::StrCat("lost the connection to ", node->spec.host, "; it has ",
+  Emit({.kind = JobEvent::Kind::kDisconnected, .host = node->spec.host});
+  Log(absl::StrCat("lost the connection to ", node->spec.host, "; it has ",
                    Seconds(life_.spec->lease - (now_ - node->heard)), " to come back"));
 }
 
@@ -522,7 +522,7 @@ void JobMachine::PlanRestore(const StateJudge& judge) {
   if (!life_.told_of_states) return;
   RestoreChoice choice = ChooseRestore(roster_, judge);
   if (!choice.discarded.empty()) {
-    Say(absl::StrCat("discarded, because a later generation resumed before it: ",
+    Log(absl::StrCat("discarded, because a later generation resumed before it: ",
                      absl::StrJoin(choice.discarded, ", ")));
   }
   generation_.restore = std::move(choice.plan);

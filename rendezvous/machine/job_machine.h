@@ -151,11 +151,11 @@ class JobMachine {
   void Welcome(const Node& added);
   void OnRejoin(Node& node, const Header& header, const Join& join);
   void RefuseSecond(const Node& first, Node& second);
-  void OnUnfit(const Header& header, const Join& join);
+  void OnIneligible(const Header& header, const Join& join);
   std::string WhyJoinIsRefused(const Join& join) const;
   std::string WhyRankIsRefused(const NodeSpec& node) const;
-  std::string WhyLeftOut() const;
-  std::vector<std::string> LeftOut() const {
+  std::string WhyExcluded() const;
+  std::vector<std::string> ExcludedHosts() const {
     return life_.quarantine ? life_.quarantine->hosts() : std::vector<std::string>();
   }
   void OnHeartbeat(Node& node, const Header& header, const Heartbeat& heartbeat);
@@ -165,7 +165,7 @@ class JobMachine {
   void OnCannotSave(Node& node);
   void OnPreempted(Node& node, const Preempted& preempted);
   void OnDrained(Node& node, const Drained& drained);
-  void TellOfFence(Node& node, const Header& header, const Drained& drained);
+  void EmitFence(Node& node, const Header& header, const Drained& drained);
   void OnLeave(Node& node, const Leave& leave);
   void OnStreamBroken(const StreamBroken& broken);
   void OnAgentGone(const AgentGone& gone);
@@ -182,7 +182,7 @@ class JobMachine {
   void AdvanceGathering();
   void AdvanceForming();
   void AdvanceRunning();
-  void AdvanceDraining();
+  void AdvanceStopping();
   void ConsiderGrowth();
 
   void Enter(JobState next);
@@ -203,14 +203,14 @@ class JobMachine {
   // Of the newest durable state that a later job would begin with.
   std::optional<std::int64_t> DurableStep() const;
   void CarryOnPlan();
-  void Drain(const std::string& reason);
+  void StopGeneration(const std::string& reason);
   void OnGenerationEnded();
   void CarryOutPlan();
-  void DismissDrained();
-  void Dismiss(Node& node, bool saved);
+  void RemoveDrained();
+  void Remove(Node& node, bool saved);
   // Those that this cause has brought into quarantine are to go. False: too few remain, for good,
   // and the job has ended.
-  bool LeaveOut(const RootCause& cause);
+  bool Exclude(const RootCause& cause);
   // The same of a host that is left out by now. `step`: a job could begin with it.
   bool CanDoWithout(const std::string& host, const std::string& why, int exit_code,
                     std::optional<std::int64_t> step);
@@ -234,9 +234,9 @@ class JobMachine {
   Header HeaderFor(const Node& node) const;
   void SendTo(const Node& node, RendezvousMessage message);
   void Reply(const Header& header, RendezvousMessage message);
-  void Keep();                // what is so far, before what is said from now on
-  void Tell(JobEvent event);  // with the generation of now
-  void Say(std::string text);
+  void SaveRecord();          // what is so far, before what is said from now on
+  void Emit(JobEvent event);  // with the generation of now
+  void Log(std::string text);
 
   // What is to happen when, unless something else happens first.
   struct Timers {

@@ -33,9 +33,9 @@ void JobMachine::OnStopAsked(const StopAsked& asked) {
                        saves ? Seconds(life_.spec->save_timeout) : "", saves ? " from now" : ""));
       break;
     }
-    case JobState::kDraining:
+    case JobState::kStopping:
       AddToPlan(std::move(plan));
-      Keep();
+      SaveRecord();
       answer(true, absl::StrCat("job ", job_, " stops when the workers that still run are gone"));
       break;
     default:
@@ -53,7 +53,7 @@ void JobMachine::OnDrainAsked(const DrainAsked& asked) {
   for (Node& node : roster_.nodes()) {
     if (node.spec.host == asked.host || node.spec.address == asked.host) {
       drained.push_back(&node);
-    } else if (!node.dismissed && !node.suspect && !node.second) {
+    } else if (!node.removed && !node.suspect && !node.second) {
       ++others;
     }
   }
@@ -78,13 +78,13 @@ void JobMachine::OnDrainAsked(const DrainAsked& asked) {
     member = false;
   }
   if (!member) {
-    for (Node* node : drained) Dismiss(*node, false);
+    for (Node* node : drained) Remove(*node, false);
     answer(true, absl::StrCat(asked.host, " is out of job ", job_, "; no worker of it ran"));
     return;
   }
-  for (Node* node : drained) roster_.SetDismissed(*node);
-  if (state_ == JobState::kDraining) {
-    Keep();
+  for (Node* node : drained) roster_.SetRemoved(*node);
+  if (state_ == JobState::kStopping) {
+    SaveRecord();
     answer(true, absl::StrCat("job ", job_, " forms anew without ", asked.host,
                               "; the workers are being ended already"));
     return;
@@ -101,9 +101,9 @@ void JobMachine::OnDrainAsked(const DrainAsked& asked) {
 // Several nodes that are taken away at once are one save: the first asks for it, and each may turn
 // it from a new forming into the job's end. None of it is kept: agents repeat it on each session.
 void JobMachine::OnPreempted(Node& node, const Preempted& preempted) {
-  if (node.dismissed) return;  // repeated on a new session
-  roster_.SetDismissed(node);
-  node.why_dismissed = absl::StrCat("preempted: ", preempted.reason);
+  if (node.removed) return;  // repeated on a new session
+  roster_.SetRemoved(node);
+  node.why_removed = absl::StrCat("preempted: ", preempted.reason);
   // Also those that lost contact, while their lease runs: after a restart of the rendezvous all
   // have.
   const int others = roster_.candidates();
@@ -115,16 +115,16 @@ void JobMachine::OnPreempted(Node& node, const Preempted& preempted) {
   if (running() && node.member()) {
     AddToPlan(std::move(plan));
     CarryOnPlan();
-  } else if (state_ == JobState::kDraining) {
+  } else if (state_ == JobState::kStopping) {
     AddToPlan(std::move(plan));
   } else if (running()) {  // a spare
     if (life_.plan && plan.stop) AddToPlan(std::move(plan));
-    Dismiss(node, false);
+    Remove(node, false);
   } else if (plan.stop) {
     FinishPlan(plan);
   } else {
     if (state_ == JobState::kForming && node.member()) AbandonForming(plan.reason);
-    Dismiss(node, false);
+    Remove(node, false);
   }
 }
 

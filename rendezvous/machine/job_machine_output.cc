@@ -45,14 +45,16 @@ void JobMachine::Reply(const Header& header, RendezvousMessage message) {
   actions_.push_back(Send{header, std::move(message)});
 }
 
-void JobMachine::Keep() { actions_.emplace_back(std::in_place_type<Persist>, Persist{Record()}); }
+void JobMachine::SaveRecord() {
+  actions_.emplace_back(std::in_place_type<Persist>, Persist{Record()});
+}
 
-void JobMachine::Tell(JobEvent event) {
+void JobMachine::Emit(JobEvent event) {
   event.epoch = life_.epoch;
   event.generation = generation_.number;
   actions_.push_back(Happened{std::move(event)});
 }
 
-void JobMachine::Say(std::string text) { actions_.push_back(Note{std::move(text)}); }
+void JobMachine::Log(std::string text) { actions_.push_back(Note{std::move(text)}); }
 
 }  // namespace ddprun

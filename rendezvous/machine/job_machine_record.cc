@@ -16,7 +16,7 @@ JobRecord JobMachine::Record() const {
     if (node == nullptr) continue;
     // Also one whose workers are gone by now: it says so again to the rendezvous that reads this.
     record.members.push_back({node->agent_id, node->spec, node->offered_port, node->rank,
-                              node->first_rank, node->dismissed});
+                              node->first_rank, node->removed});
   }
   record.governor = life_.governor->Record(now_);
   record.causes = life_.causes;
@@ -71,7 +71,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
     node.first_rank = member.first_rank;
     node.phase = Phase::kStarted;
     node.suspect = true;
-    node.dismissed = member.dismissed;
+    node.removed = member.removed;
     generation_.tally.world_size += member.spec.worker_count;
     roster_.RestoreMember(std::move(node), now);
   }

@@ -16,7 +16,7 @@ void JobMachine::OnTick() {
   if (finished_) return;
   if (timers_.report && now_ >= *timers_.report) {
     const std::string reason = WhyItWaits(View());
-    Say(reason);
+    Log(reason);
     for (const Node& node : roster_.nodes()) {
       if (!node.member() && !node.suspect) SendTo(node, Waiting{reason});
     }
@@ -39,8 +39,8 @@ void JobMachine::OnTick() {
       LoseUnprepared();
       break;
     case JobState::kSaving:
-      Say(absl::StrCat("no checkpoint came within ", Seconds(life_.spec->save_timeout)));
-      Drain(life_.plan->reason);
+      Log(absl::StrCat("no checkpoint came within ", Seconds(life_.spec->save_timeout)));
+      StopGeneration(life_.plan->reason);
       break;
     case JobState::kBackoff:
       Gather();

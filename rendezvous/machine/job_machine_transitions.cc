@@ -30,8 +30,8 @@ void JobMachine::Advance() {
     case JobState::kSaving:
       AdvanceRunning();
       break;
-    case JobState::kDraining:
-      AdvanceDraining();
+    case JobState::kStopping:
+      AdvanceStopping();
       break;
     case JobState::kBackoff:
     case JobState::kSucceeded:
@@ -42,9 +42,10 @@ void JobMachine::Advance() {
 
 void JobMachine::AdvanceGathering() {
   // All have been heard, so that what is wrong everywhere is no reason to try other nodes.
-  if (!life_.absences.unfit_host.empty() && life_.agents_joined >= life_.spec->all_nodes) {
+  if (!life_.absences.ineligible_host.empty() && life_.agents_joined >= life_.spec->all_nodes) {
     const auto step = roster_.empty() ? std::nullopt : DurableStep();
-    if (!CanDoWithout(life_.absences.unfit_host, life_.absences.why_unfit, kExitUnavailable, step))
+    if (!CanDoWithout(life_.absences.ineligible_host, life_.absences.why_ineligible,
+                      kExitUnavailable, step))
       return;
   }
   if (hold_until_) return;
@@ -55,7 +56,7 @@ void JobMachine::AdvanceGathering() {
   } else if (free >= life_.spec->min_nodes && state_ == JobState::kGathering) {
     Enter(JobState::kLastCall);
     timers_.state = now_ + life_.spec->last_call;
-    Say(absl::StrCat("enough nodes; last call for ", Seconds(life_.spec->last_call)));
+    Log(absl::StrCat("enough nodes; last call for ", Seconds(life_.spec->last_call)));
   } else if (free < life_.spec->min_nodes && state_ == JobState::kLastCall) {
     Gather();
   }
@@ -68,7 +69,7 @@ void JobMachine::AdvanceForming() {
     timeline_.Resume({life_.epoch, generation_.number, generation_.restore->step()});
   timers_.state.reset();
   generation_.started_at = now_;
-  Tell({.kind = JobEvent::Kind::kStarted,
+  Emit({.kind = JobEvent::Kind::kStarted,
         .nodes = roster_.member_count(),
         .workers = generation_.tally.world_size});
   for (Node* const node : roster_.members()) {
@@ -85,7 +86,7 @@ void JobMachine::AdvanceRunning() {
       Finish(Outcome::kSucceeded, 0, "every worker exited with code 0");
     } else if (state_ == JobState::kSaving) {
       if (life_.plan->saved || generation_.tally.cannot_save >= roster_.member_count())
-        Drain(life_.plan->reason);
+        StopGeneration(life_.plan->reason);
     } else if (life_.plan) {
       CarryOnPlan();  // of before a restart of the rendezvous
     } else {
@@ -99,7 +100,7 @@ void JobMachine::AdvanceRunning() {
     if (!timers_.victim_grace) timers_.victim_grace = now_ + options_.victim_grace;
     if (now_ < *timers_.victim_grace) return;
   }
-  Drain(Describe(*generation_.incidents.FindRootCause()));
+  StopGeneration(Describe(*generation_.incidents.FindRootCause()));
 }
 
 // Takes in who came while the job runs: after a checkpoint, so that no work is lost. Where the
@@ -118,13 +119,13 @@ void JobMachine::ConsiderGrowth() {
   StartPlan(std::move(plan));
 }
 
-void JobMachine::AdvanceDraining() {
+void JobMachine::AdvanceStopping() {
   if (roster_.member_count() == 0) OnGenerationEnded();
 }
 
 void JobMachine::StartPlan(Plan plan) {
   AddToPlan(std::move(plan));
-  if (life_.plan->stop || roster_.dismissed() > 0) Keep();  // before the operator is told
+  if (life_.plan->stop || roster_.removed() > 0) SaveRecord();  // before the operator is told
   CarryOnPlan();
 }
 
@@ -141,13 +142,13 @@ void JobMachine::AddToPlan(Plan plan) {
 
 void JobMachine::CarryOnPlan() {
   if (!life_.plan->save || life_.plan->saved) {
-    Drain(life_.plan->reason);
+    StopGeneration(life_.plan->reason);
   } else if (state_ == JobState::kRunning) {
     Enter(JobState::kSaving);
     timers_.state = now_ + life_.spec->save_timeout;
     generation_.tally.cannot_save = 0;
-    Tell({.kind = JobEvent::Kind::kSaving, .reason = life_.plan->reason});
-    Say(absl::StrCat("asking for a checkpoint: ", life_.plan->reason));
+    Emit({.kind = JobEvent::Kind::kSaving, .reason = life_.plan->reason});
+    Log(absl::StrCat("asking for a checkpoint: ", life_.plan->reason));
     for (Node* const node : roster_.members()) {
       if (node == nullptr) continue;
       node->cannot_save = false;
@@ -156,15 +157,15 @@ void JobMachine::CarryOnPlan() {
   }
 }
 
-void JobMachine::Drain(const std::string& reason) {
-  Enter(JobState::kDraining);
+void JobMachine::StopGeneration(const std::string& reason) {
+  Enter(JobState::kStopping);
   generation_.planned_end = life_.plan.has_value() && !generation_.incidents.any();
   timers_.state.reset();
   timers_.victim_grace.reset();
   timers_.growth.reset();
   generation_.ran = now_ - generation_.started_at;
   generation_.stop_reason = reason;
-  Tell({.kind = JobEvent::Kind::kStopping, .reason = reason});
+  Emit({.kind = JobEvent::Kind::kStopping, .reason = reason});
   std::vector<Node*> gone;
   for (Node* const node : roster_.members()) {
     if (node == nullptr) continue;
@@ -188,7 +189,7 @@ void JobMachine::OnGenerationEnded() {
   DDPRUN_CHECK(generation_.incidents.any(), "a generation drains for a reason");
   RecordCause();
   const RootCause& cause = life_.causes.back();
-  Tell({.kind = JobEvent::Kind::kFailed, .reason = Describe(cause), .cause = cause});
+  Emit({.kind = JobEvent::Kind::kFailed, .reason = Describe(cause), .cause = cause});
   if (life_.plan && life_.plan->stop) {
     life_.plan->preempted ? FinishPlan(*life_.plan)
                           : Finish(Outcome::kLeft, kExitTerminated, life_.plan->reason);
@@ -200,39 +201,39 @@ void JobMachine::OnGenerationEnded() {
     Finish(Outcome::kFailed, ExitCodeOf(cause), decision.reason);
     return;
   }
-  if (!LeaveOut(cause)) return;
-  Say(absl::StrCat(decision.reason, ": ", Describe(cause)));
-  Tell({.kind = JobEvent::Kind::kRestarted,
+  if (!Exclude(cause)) return;
+  Log(absl::StrCat(decision.reason, ": ", Describe(cause)));
+  Emit({.kind = JobEvent::Kind::kRestarted,
         .reason = decision.reason,
         .restarts = life_.governor->restarts_used()});
   life_.plan.reset();
-  DismissDrained();
+  RemoveDrained();
   if (decision.delay > Duration{}) {
     Enter(JobState::kBackoff);
     timers_.state = now_ + decision.delay;
-    Say(absl::StrCat("no step was made: starting again in ", Seconds(decision.delay)));
+    Log(absl::StrCat("no step was made: starting again in ", Seconds(decision.delay)));
     return;
   }
   Gather();
   AdvanceGathering();
 }
 
-std::string JobMachine::WhyLeftOut() const {
+std::string JobMachine::WhyExcluded() const {
   return absl::StrCat("its workers were the root cause ", life_.spec->quarantine,
                       life_.spec->quarantine == 1 ? " time" : " times", " within ",
                       Seconds(life_.spec->quarantine_window));
 }
 
-bool JobMachine::LeaveOut(const RootCause& cause) {
+bool JobMachine::Exclude(const RootCause& cause) {
   const std::string host = cause.failure.host;
   const bool of_the_node = cause.kind == RootCause::Kind::kWorkerFailed &&
                            cause.failure.exit.error_kind != control::kErrorBind;
   if (!of_the_node || !life_.quarantine->Count(host, now_)) return true;
-  if (!CanDoWithout(host, WhyLeftOut(), ExitCodeOf(cause), DurableStep())) return false;
+  if (!CanDoWithout(host, WhyExcluded(), ExitCodeOf(cause), DurableStep())) return false;
   for (Node& node : roster_.nodes()) {
     if (node.spec.host != host) continue;
-    roster_.SetDismissed(node);
-    node.why_dismissed = absl::StrCat("left out: ", WhyLeftOut());
+    roster_.SetRemoved(node);
+    node.why_removed = absl::StrCat("left out: ", WhyExcluded());
   }
   return true;
 }
@@ -262,8 +263,8 @@ void JobMachine::CarryOutPlan() {
     return;
   }
   life_.saved_for_removed = plan.saved;
-  DismissDrained();
-  Tell({.kind = JobEvent::Kind::kRestarted,
+  RemoveDrained();
+  Emit({.kind = JobEvent::Kind::kRestarted,
         .reason = absl::StrCat("the membership changes: ", plan.reason),
         .restarts = restarts_used()});
   Gather();
@@ -284,18 +285,18 @@ void JobMachine::FinishPlan(const Plan& plan) {
   }
 }
 
-void JobMachine::DismissDrained() {
+void JobMachine::RemoveDrained() {
   std::vector<Node*> drained;
   for (Node& node : roster_.nodes()) {
-    if (node.dismissed) drained.push_back(&node);
+    if (node.removed) drained.push_back(&node);
   }
-  for (Node* const node : drained) Dismiss(*node, life_.saved_for_removed);
+  for (Node* const node : drained) Remove(*node, life_.saved_for_removed);
   life_.saved_for_removed = false;
 }
 
-void JobMachine::Dismiss(Node& node, bool saved) {
+void JobMachine::Remove(Node& node, bool saved) {
   const std::string reason =
-      absl::StrCat(node.spec.host, " was ", node.why_dismissed, "; the job goes on without it",
+      absl::StrCat(node.spec.host, " was ", node.why_removed, "; the job goes on without it",
                    saved ? absl::StrCat(", from step ", *life_.checkpoint) : "");
   SendTo(node, Finished{saved ? Outcome::kPreempted : Outcome::kLeft,
                         saved ? kExitPreempted : kExitTerminated,
@@ -304,9 +305,9 @@ void JobMachine::Dismiss(Node& node, bool saved) {
                         {},
                         {},
                         life_.failures.total(),
-                        LeftOut()});
-  Tell({.kind = JobEvent::Kind::kLeft, .host = node.spec.host, .reason = node.why_dismissed});
-  Say(reason);
+                        ExcludedHosts()});
+  Emit({.kind = JobEvent::Kind::kLeft, .host = node.spec.host, .reason = node.why_removed});
+  Log(reason);
   roster_.Erase(node);
 }
 
@@ -315,16 +316,16 @@ void JobMachine::Enter(JobState next) {
     using enum JobState;
     switch (state_) {
       case kGathering:
-        return next != kRunning && next != kSaving && next != kDraining && next != kSucceeded;
+        return next != kRunning && next != kSaving && next != kStopping && next != kSucceeded;
       case kLastCall:
         return next == kGathering || next == kForming || next == kFailed;
       case kForming:
         return next == kGathering || next == kRunning || next == kFailed;
       case kRunning:
-        return next == kSaving || next == kDraining || next == kSucceeded || next == kFailed;
+        return next == kSaving || next == kStopping || next == kSucceeded || next == kFailed;
       case kSaving:
-        return next == kDraining || next == kSucceeded || next == kFailed;
-      case kDraining:
+        return next == kStopping || next == kSucceeded || next == kFailed;
+      case kStopping:
         return next == kGathering || next == kBackoff || next == kFailed;
       case kBackoff:
         return next == kGathering || next == kFailed;
@@ -347,7 +348,7 @@ void JobMachine::Gather() {
 }
 
 void JobMachine::AbandonForming(const std::string& why) {
-  Say(absl::StrCat("generation ", generation_.number.value, " is not started: ", why));
+  Log(absl::StrCat("generation ", generation_.number.value, " is not started: ", why));
   for (Node& node : roster_.nodes()) roster_.SetPhase(node, Phase::kWaiting);
   Gather();
 }
@@ -367,12 +368,12 @@ void JobMachine::Form() {
   generation_.master_port =
       life_.spec->master_port == 0 ? first.offered_port : life_.spec->master_port;
   PlanRestore(judge);
-  Say(absl::StrCat("generation ", generation_.number.value, ": ", Nodes(roster_.member_count()),
+  Log(absl::StrCat("generation ", generation_.number.value, ": ", Nodes(roster_.member_count()),
                    ", ", generation_.tally.world_size, " workers, master ", generation_.master_addr,
                    ":", generation_.master_port,
                    generation_.restore ? "; " + Describe(*generation_.restore) : ""));
-  Keep();
-  Tell({.kind = JobEvent::Kind::kFormed,
+  SaveRecord();
+  Emit({.kind = JobEvent::Kind::kFormed,
         .nodes = roster_.member_count(),
         .workers = generation_.tally.world_size,
         .restarts = restarts_used(),
@@ -394,7 +395,7 @@ void JobMachine::Finish(Outcome outcome, int exit_code, std::string reason) {
   timers_ = Timers{};
   hold_until_.reset();
   Finished finished{outcome,      exit_code,    std::move(reason),      restarts_used(),
-                    std::nullopt, life_.causes, life_.failures.total(), LeftOut()};
+                    std::nullopt, life_.causes, life_.failures.total(), ExcludedHosts()};
   if (outcome != Outcome::kSucceeded && !life_.causes.empty()) {
     finished.root_cause = std::move(finished.earlier.back());
     finished.earlier.pop_back();
@@ -405,12 +406,12 @@ void JobMachine::Finish(Outcome outcome, int exit_code, std::string reason) {
   }
   // What else there was of them need not be kept as long as the job's end is.
   if (life_.causes.size() > 1) life_.causes.erase(life_.causes.begin(), life_.causes.end() - 1);
-  Say(absl::StrCat(outcome == Outcome::kSucceeded ? "succeeded: " : "ended: ",
+  Log(absl::StrCat(outcome == Outcome::kSucceeded ? "succeeded: " : "ended: ",
                    finished.root_cause ? Describe(*finished.root_cause) + "; " : "",
                    finished.reason));
   finished_ = finished;
-  Keep();
-  Tell({.kind = JobEvent::Kind::kFinished,
+  SaveRecord();
+  Emit({.kind = JobEvent::Kind::kFinished,
         .reason = finished.reason,
         .restarts = finished.restarts_used,
         .cause = finished.root_cause,
@@ -434,8 +435,8 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
   const std::string host = node.spec.host;
   const NodeRank rank = node.rank;
   roster_.Erase(node);
-  Say(absl::StrCat(left ? "" : "lost ", host, left ? " left: " : ": ", why));
-  Tell({.kind = left ? JobEvent::Kind::kLeft : JobEvent::Kind::kLost, .host = host, .reason = why});
+  Log(absl::StrCat(left ? "" : "lost ", host, left ? " left: " : ": ", why));
+  Emit({.kind = left ? JobEvent::Kind::kLeft : JobEvent::Kind::kLost, .host = host, .reason = why});
   NoteLost(host, why);
   // One that was silent may come back.
   if (how == HowLost::kSilent) life_.absences.lost_silently = true;
@@ -456,8 +457,8 @@ void JobMachine::Supersede(std::uint32_t epoch) {
         epoch == life_.epoch ? absl::StrCat("job ", job_, " was started again, with other settings")
                              : absl::StrCat("job ", job_, " was started again: epoch ", epoch,
                                             " takes the place of epoch ", life_.epoch);
-    Say(reason);
-    Tell({.kind = JobEvent::Kind::kSuperseded, .reason = reason});
+    Log(reason);
+    Emit({.kind = JobEvent::Kind::kSuperseded, .reason = reason});
     for (const Node& node : roster_.nodes()) {
       SendTo(node, Refused{reason});
       if (options_.leases && node.phase == Phase::kStarted) {

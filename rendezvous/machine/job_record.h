@@ -25,7 +25,7 @@ struct NodeRecord {
   int offered_port = 0;
   NodeRank rank;
   Rank first_rank;
-  bool dismissed = false;  // an operator wants it out of the next generation
+  bool removed = false;  // an operator wants it out of the next generation
   bool operator==(const NodeRecord&) const = default;
 };
 

@@ -34,7 +34,7 @@ std::string FreeHosts(const JobView& view) {
 bool IsSpare(const JobView& view, const Node& node) {
   const auto& members = view.roster.members();
   const bool grouped =
-      view.running() || view.state == JobState::kForming || view.state == JobState::kDraining;
+      view.running() || view.state == JobState::kForming || view.state == JobState::kStopping;
   if (!grouped || static_cast<int>(members.size()) < view.life.spec->max_nodes) return false;
   const auto rank = static_cast<std::size_t>(node.rank.value);  // of an earlier group, perhaps
   return node.rank.value < 0 || rank >= members.size() || members[rank] != &node;
@@ -52,8 +52,8 @@ NodeStatus StatusOf(const JobView& view, const Node& node, TimePoint now) {
         return "prepared";
       case Phase::kStarted:
         if (node.done()) return "done";
-        return node.dismissed                      ? "running, is drained"
-               : view.state == JobState::kDraining ? "draining"
+        return node.removed                        ? "running, is drained"
+               : view.state == JobState::kStopping ? "draining"
                                                    : "running";
     }
     return "?";
@@ -136,7 +136,7 @@ std::string StateReason(const JobView& view) {
                                              : "";
     case JobState::kSaving:
       return absl::StrCat("waiting for a checkpoint: ", view.life.plan->reason);
-    case JobState::kDraining:
+    case JobState::kStopping:
       return view.generation.stop_reason;
     case JobState::kSucceeded:
     case JobState::kFailed:

@@ -11,23 +11,23 @@ Quarantine::Quarantine(int limit, Duration window, const QuarantineRecord& recor
 }
 
 bool Quarantine::Count(const std::string& host, TimePoint now) {
-  if (limit_ == 0 || LeavesOut(host)) return false;
+  if (limit_ == 0 || Excludes(host)) return false;
   blames_.push_back({host, now});
   while (blames_.size() > kMaxBlames || now - blames_.front().at > window_) blames_.pop_front();
   const auto times = std::count_if(blames_.begin(), blames_.end(),
                                    [&](const Dated& blame) { return blame.host == host; });
-  if (times < limit_ || !LeaveOut(host)) return false;
+  if (times < limit_ || !Exclude(host)) return false;
   std::erase_if(blames_, [&](const Dated& blame) { return blame.host == host; });
   return true;
 }
 
-bool Quarantine::LeaveOut(const std::string& host) {
-  if (LeavesOut(host) || hosts_.size() >= kMaxHosts) return false;
+bool Quarantine::Exclude(const std::string& host) {
+  if (Excludes(host) || hosts_.size() >= kMaxHosts) return false;
   hosts_.push_back(host);
   return true;
 }
 
-bool Quarantine::LeavesOut(const std::string& host) const {
+bool Quarantine::Excludes(const std::string& host) const {
   return std::find(hosts_.begin(), hosts_.end(), host) != hosts_.end();
 }
 

@@ -38,9 +38,9 @@ class Quarantine {
   bool Count(const std::string& host, TimePoint now);
 
   // Leaves this host out from now on. Returns whether that is new.
-  bool LeaveOut(const std::string& host);
+  bool Exclude(const std::string& host);
 
-  bool LeavesOut(const std::string& host) const;
+  bool Excludes(const std::string& host) const;
   const std::vector<std::string>& hosts() const { return hosts_; }
   QuarantineRecord Record(TimePoint now) const;
 

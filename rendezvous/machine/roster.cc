@@ -89,7 +89,7 @@ Node& Roster::Add(Node node, TimePoint now) {
   Claim(added);
   ++counts_[static_cast<int>(added.phase)];
   Count(added, 1);
-  dismissed_ += added.dismissed;
+  removed_ += added.removed;
   return added;
 }
 
@@ -104,7 +104,7 @@ void Roster::Erase(Node& node) {
   EndLease(node);
   --counts_[static_cast<int>(node.phase)];
   Count(node, -1);
-  dismissed_ -= node.dismissed;
+  removed_ -= node.removed;
   const auto rank = static_cast<std::size_t>(node.rank.value);
   if (node.rank.value >= 0 && rank < members_.size() && members_[rank] == &node) {
     members_[rank] = nullptr;
@@ -123,7 +123,7 @@ void Roster::Clear() {
   leases_.clear();
   members_.clear();
   counts_ = {};
-  free_ = dismissed_ = candidates_ = 0;
+  free_ = removed_ = candidates_ = 0;
 }
 
 void Roster::Heard(Node& node, TimePoint now) {
@@ -146,7 +146,7 @@ Node* Roster::MostSilent() { return leases_.empty() ? nullptr : leases_.front();
 
 void Roster::Count(const Node& node, int by) {
   if (node.free()) free_ += by;
-  if (!node.dismissed && !node.second) candidates_ += by;
+  if (!node.removed && !node.second) candidates_ += by;
 }
 
 void Roster::SetPhase(Node& node, Phase phase) {
@@ -163,9 +163,9 @@ void Roster::SetSuspect(Node& node, bool suspect) {
   Count(node, 1);
 }
 
-void Roster::SetDismissed(Node& node) {
+void Roster::SetRemoved(Node& node) {
   Count(node, -1);
-  dismissed_ += !std::exchange(node.dismissed, true);
+  removed_ += !std::exchange(node.removed, true);
   Count(node, 1);
 }
 

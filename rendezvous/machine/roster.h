@@ -34,8 +34,8 @@ struct Node {
   Phase phase = Phase::kWaiting;  // set by Roster::SetPhase
   bool suspect = false;           // set by Roster::SetSuspect: no session; its lease runs
   bool second = false;            // set by Roster: it waits for who has its rank to be lost
-  bool dismissed = false;         // set by Roster::SetDismissed: it is out of the next generation
-  std::string why_dismissed = "drained by an operator";
+  bool removed = false;           // set by Roster::SetRemoved: it is out of the next generation
+  std::string why_removed = "drained by an operator";
   bool cannot_save = false;  // it said so, in this generation
   TimePoint heard;           // set by Roster::Heard: when its last message was handled
   NodeRank rank{-1};         // −1: never assigned; kept from one generation to the next
@@ -74,7 +74,7 @@ class Roster {
   void Heard(Node& node, TimePoint now);
   void SetPhase(Node& node, Phase phase);
   void SetSuspect(Node& node, bool suspect);
-  void SetDismissed(Node& node);
+  void SetRemoved(Node& node);
   // Its silence does not matter any more.
   void EndLease(Node& node);
 
@@ -82,7 +82,7 @@ class Roster {
   int size() const { return static_cast<int>(nodes_.size()); }
   int count(Phase phase) const { return counts_[static_cast<int>(phase)]; }
   int free() const { return free_; }  // waiting, with a session, and not the second of its rank
-  int dismissed() const { return dismissed_; }
+  int removed() const { return removed_; }
   // That may be in a later generation, each rank that is asked for once.
   int candidates() const { return candidates_; }
   int member_count() const { return size() - count(Phase::kWaiting); }
@@ -122,7 +122,7 @@ class Roster {
   std::vector<Node*> members_;
   std::array<int, 4> counts_{};  // by phase
   int free_ = 0;
-  int dismissed_ = 0;
+  int removed_ = 0;
   int candidates_ = 0;
 };
 

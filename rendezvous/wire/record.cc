@@ -30,7 +30,7 @@ NodeRecord ReadNode(const v1::NodeRecord& from, int rank, int first_rank, int ma
   to.rank.value = check.Number("NodeRecord.node_rank", from.node_rank(), rank, max_nodes - 1);
   to.first_rank.value =
       check.Number("NodeRecord.first_rank", from.first_rank(), first_rank, kMaxWorldSize - 1);
-  to.dismissed = from.dismissed();
+  to.removed = from.dismissed();
   return to;
 }
 
@@ -120,7 +120,7 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
     to->set_offered_port(member.offered_port);
     to->set_node_rank(member.rank.value);
     to->set_first_rank(member.first_rank.value);
-    to->set_dismissed(member.dismissed);
+    to->set_dismissed(member.removed);
   }
   v1::GovernorRecord* const governor = proto.mutable_governor();
   governor->set_restarts_used(record.governor.restarts_used);

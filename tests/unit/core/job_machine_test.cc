@@ -275,7 +275,7 @@ TEST(JobMachineTest, PeersThatFailBecauseANodeWasLostSpendNoBudget) {
   job.Break('b');
   job.Exit('a', 0, 0, kCode3, "collective");
   job.Drain('a');
-  EXPECT_EQ(job.machine().state(), JobState::kDraining) << "b's workers may still run";
+  EXPECT_EQ(job.machine().state(), JobState::kStopping) << "b's workers may still run";
   job.Clear();
   job.Advance(seconds(2));
   job.Beat('a');
@@ -437,7 +437,7 @@ TEST(JobMachineGoneTest, TheRanksOfAnAgentWhoseWorkersAreGoneAreGivenAwayAtOnce)
   job.Break('a');
   EXPECT_EQ(job.machine().state(), JobState::kRunning) << "suspect: its lease runs";
   job.Gone('a');
-  EXPECT_EQ(job.machine().state(), JobState::kDraining);
+  EXPECT_EQ(job.machine().state(), JobState::kStopping);
   job.Drain('b');
   EXPECT_EQ(job.machine().state(), JobState::kForming);
   EXPECT_EQ(job.machine().generation(), Generation{1});

@@ -24,10 +24,10 @@ TEST(QuarantineTest, ANodeIsLeftOutWhenItWasTheCauseSoOftenWithinTheWindow) {
   EXPECT_FALSE(quarantine.Count("b", now += minutes(1)));
   EXPECT_FALSE(quarantine.Count("a", now += minutes(1)));
   EXPECT_FALSE(quarantine.Count("a", now += minutes(9)));  // the first of a is too old
-  EXPECT_FALSE(quarantine.LeavesOut("a"));
+  EXPECT_FALSE(quarantine.Excludes("a"));
   EXPECT_TRUE(quarantine.Count("a", now += seconds(30)));
-  EXPECT_TRUE(quarantine.LeavesOut("a"));
-  EXPECT_FALSE(quarantine.LeavesOut("b"));
+  EXPECT_TRUE(quarantine.Excludes("a"));
+  EXPECT_FALSE(quarantine.Excludes("b"));
   EXPECT_FALSE(quarantine.Count("a", now));  // once
   EXPECT_THAT(quarantine.hosts(), ElementsAre("a"));
 }
@@ -46,7 +46,7 @@ TEST(QuarantineTest, ItsRecordGoesOnWhereItWas) {
   quarantine.Count("b", now + minutes(1));
   const QuarantineRecord record = quarantine.Record(now + minutes(2));
   Quarantine restarted(2, minutes(10), record, now + minutes(60));
-  EXPECT_TRUE(restarted.LeavesOut("b"));
+  EXPECT_TRUE(restarted.Excludes("b"));
   EXPECT_EQ(restarted.Record(now + minutes(60)), record);
   EXPECT_TRUE(restarted.Count("a", now + minutes(61)));
 }

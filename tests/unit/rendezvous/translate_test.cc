@@ -361,7 +361,7 @@ JobRecord FullRecord() {
   record.causes = {FullRootCause(), LostNode()};
   record.reports_checkpoints = true;
   record.checkpoint = 400;
-  record.members[1].dismissed = true;
+  record.members[1].removed = true;
   record.plan = PlanRecord{true, false, "stopped by an operator", true, false};
   record.restore = RestorePlan{FullStates()[0], Rank{4}, "n3"};
   record.timeline = {{0, Generation{3}, 100}, {3, Generation{7}, 390}};
