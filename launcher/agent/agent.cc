@@ -264,23 +264,49 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   if (restore_) states_.OnStarted(*restore_);
   clock_.GenerationStarted(spawn.generation, EventLoop::Clock::now());
   stragglers_.Clear();
-  int warm = 0;
+  absl::Status status;
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
-    const LocalRank local_rank{i};
-    const absl::Status status = Spawn(spawn, local_rank);
-    if (verdict_) return;  // the guardian was killed meanwhile
-    if (!status.ok()) {
-      Feed(Supervisor::SpawnFailed{local_rank, SpawnExitCode(status), std::string(status.message()),
-                                   IsPermanent(status)});
-      return;
-    }
-    if (workers_[i]->standby_pump != nullptr) ++warm;
-    Feed(Supervisor::WorkerSpawned{local_rank, workers_[i]->process.pid});
+    if (status.ok()) status = Spawn(spawn, LocalRank{i});
+    if (!status.ok()) FailSpawn(LocalRank{i}, status);  // the later ones are not tried
   }
+  for (int i = 0; i < options_.config.nproc_per_node; ++i) {
+    const Worker* worker = workers_[i].get();
+    if (worker != nullptr && worker->standby_pump != nullptr) OnSpawned(LocalRank{i});
+  }
+}
+
+void Agent::OnSpawned(LocalRank local_rank) {
+  Feed(Supervisor::WorkerSpawned{local_rank, workers_[local_rank.value]->process.pid});
+  int warm = 0;
+  for (const auto& worker : workers_) {
+    if (worker != nullptr && worker->starting()) return;
+    if (worker != nullptr && worker->standby_pump != nullptr) ++warm;
+  }
+  if (supervisor_.state() != SupervisorState::kRunning) return;
   clock_.WorkersSpawned(warm, EventLoop::Clock::now());
-  if (supervisor_.state() == SupervisorState::kRunning) {
-    standbys_->Feed(StandbyPool::GenerationStarted{});
+  standbys_->Feed(StandbyPool::GenerationStarted{});
+}
+
+void Agent::FailSpawn(LocalRank local_rank, const absl::Status& status) {
+  Feed(Supervisor::SpawnFailed{local_rank, SpawnExitCode(status), std::string(status.message()),
+                               IsPermanent(status)});
+}
+
+void Agent::OnSpawnOutcome(LocalRank local_rank) {
+  std::unique_ptr<Worker>& worker = workers_[local_rank.value];
+  const auto outcome = SpawnOutcome(worker->process.outcome_pipe.get());
+  if (!outcome) return;
+  if (outcome->ok()) {
+    loop_->Unwatch(worker->process.outcome_pipe.get());
+    worker->process.outcome_pipe.reset();
+    OnSpawned(local_rank);
+    return;
   }
+  const std::unique_ptr<Worker> failed = std::move(worker);
+  AbandonWorker(*failed);
+  const absl::Status discarded = runner_->Discard(failed->process);
+  if (absl::IsUnavailable(discarded)) return OnWorkersLost(discarded);
+  FailSpawn(local_rank, *outcome);
 }
 
 WorkerPlace Agent::Place(LocalRank local_rank) const {
@@ -348,6 +374,10 @@ absl::Status Agent::Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local
   worker->pump = logs_.Pump(folder, place.rank(), local_rank, &worker->process);
   loop_->Watch(worker->process.pidfd.get(), EPOLLIN,
                [this, local_rank](std::uint32_t) { OnWorkerEnded(local_rank); });
+  if (worker->starting()) {
+    loop_->Watch(worker->process.outcome_pipe.get(), EPOLLIN,
+                 [this, local_rank](std::uint32_t) { OnSpawnOutcome(local_rank); });
+  }
   LogDebug(absl::StrCat("rank ", place.rank().value, " is pid ", worker->process.pid,
                         worker->standby_pump ? ", which was a warm standby" : ""));
   workers_[local_rank.value] = std::move(worker);
@@ -385,6 +415,8 @@ void Agent::Perform(const Supervisor::Exit& exit) {
 // ---- what happened ----
 
 void Agent::OnWorkerEnded(LocalRank local_rank) {
+  if (workers_[local_rank.value]->starting()) OnSpawnOutcome(local_rank);  // it is known by now
+  if (workers_[local_rank.value] == nullptr) return;
   const int pidfd = workers_[local_rank.value]->process.pidfd.get();
   const pid_t pid = workers_[local_rank.value]->process.pid;
   // The zombie keeps the group's number ours: end what the worker left behind, then hear its last
@@ -414,6 +446,7 @@ void Agent::AbandonWorker(Worker& worker) {
   control_->DrainPeer(worker.process.pid);
   worker.pump->Drain();
   loop_->Unwatch(worker.process.pidfd.get());
+  if (worker.starting()) loop_->Unwatch(worker.process.outcome_pipe.get());
 }
 
 void Agent::OnWorkersLost(const absl::Status& why) {

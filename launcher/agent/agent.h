@@ -83,6 +83,8 @@ class Agent {
     SpawnedProcess process;
     std::unique_ptr<LogPump> pump;
     std::unique_ptr<LogPump> standby_pump;  // of what it wrote as a standby; null: it was none
+    // It is not known yet whether its program runs.
+    bool starting() const { return process.outcome_pipe.valid(); }
   };
 
   void Feed(const Supervisor::Event& event);
@@ -107,9 +109,12 @@ class Agent {
   // Where this node's worker with this local rank is: what is the same in every generation.
   WorkerPlace Place(LocalRank local_rank) const;
   Standbys::Options StandbyOptions() const;
-  // Spawns one worker, or makes one of a standby; the error says what is wrong with its command or
-  // its folders.
+  // Begins to start one worker, or makes one of a standby.
   absl::Status Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank);
+  // Its exec has succeeded or failed.
+  void OnSpawnOutcome(LocalRank local_rank);
+  void OnSpawned(LocalRank local_rank);
+  void FailSpawn(LocalRank local_rank, const absl::Status& status);
   void OnWorkerEnded(LocalRank local_rank);
   void SignalWorker(const Worker& worker, int signo);
   void AbandonWorker(Worker& worker);

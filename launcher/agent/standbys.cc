@@ -102,6 +102,7 @@ std::optional<Standbys::HandedOver> Standbys::HandOver(LocalRank local_rank,
         disk_->Run([folder, id = *id] { LinkStandby(folder, id); });
         standby.process.stdout_pipe = std::move(out->read_end);
         standby.process.stderr_pipe = std::move(err->read_end);
+        standby.process.outcome_pipe.reset();  // its program runs
         return HandedOver{std::move(standby.process), std::move(standby.pump)};
       }
     }
@@ -128,6 +129,11 @@ void Standbys::OnEnded(Id id) {
   runner_->SignalGroup(standby.process.pid, SIGKILL).IgnoreError();
   standby.pump->Drain();
   const auto status = runner_->Reap(standby.process.pidfd.get());
+  const auto outcome = SpawnOutcome(standby.process.outcome_pipe.get());
+  if (outcome && !outcome->ok()) {
+    Feed(StandbyPool::StandbyEnded{id, absl::StrCat("did not start: ", outcome->message())});
+    return;
+  }
   std::string how = status.ok() ? status->Describe() : std::string(status.status().message());
   LogDebug(absl::StrCat("standby ", id, " (pid ", standby.process.pid, ") ended: ", how));
   const std::vector<std::string> words = standby.pump->StderrTail();

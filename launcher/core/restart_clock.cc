@@ -34,6 +34,8 @@ void RestartClock::GenerationStarted(Generation generation, TimePoint now) {
 
 void RestartClock::WorkersSpawned(int warm, TimePoint now) {
   times_.warm_workers = warm;
+  // What a worker did before the last one was started: the last one has yet to do it.
+  while (!phases_.empty() && phases_.back().name != "spawn") phases_.pop_back();
   Begin("load", now);
 }
 

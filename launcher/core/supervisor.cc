@@ -73,7 +73,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           [&](const Received& received) { OnReceived(received, now); },
           [&](const SessionLost& lost) { OnSessionLost(lost, now); },
           [&](const FoldersReady& ready) { OnFoldersReady(ready, now); },
-          [&](const WorkerSpawned& spawned) { OnWorkerSpawned(spawned, now); },
+          [&](const WorkerSpawned& spawned) { OnWorkerSpawned(spawned); },
           [&](const SpawnFailed& failed) { OnSpawnFailed(failed, now); },
           [&](const WorkerSpoke& spoke) {
             Worker* worker = Find(spoke.local_rank);
@@ -269,7 +269,7 @@ void Supervisor::Fence(const std::string& why, TimePoint now) {
 void Supervisor::UpdateFence() {
   std::optional<TimePoint> wanted;
   const bool over = ended() || (verdict_ && state_ == SupervisorState::kStopping);
-  if (options_.leases && !over && (spawning_ > 0 || !Alive().empty())) {
+  if (options_.leases && !over && !Alive().empty()) {
     wanted = FenceTime(last_contact_, options_.spec.lease) + BackstopDelay(options_.spec.lease);
   }
   if (wanted == fence_) return;

@@ -70,6 +70,7 @@ class Supervisor {
     LocalRank local_rank;
     std::string error;  // "": all are there
   };
+  // Its program runs.
   struct WorkerSpawned {
     LocalRank local_rank;
     int pid = 0;
@@ -191,8 +192,9 @@ class Supervisor {
     LocalRank local_rank;
     bool operator==(const ReadErrorFile&) const = default;
   };
-  // Start every worker of this node, by local rank; Step(WorkerSpawned or SpawnFailed) for each
-  // before anything else, and stop after a SpawnFailed: the generation is over then.
+  // Start every worker of this node. Step(WorkerSpawned or SpawnFailed) for each, in any order and
+  // however long it takes: a program may be on a disk that does not answer. A SignalWorkers that
+  // comes before that is for what is there of it.
   struct SpawnWorkers {
     Generation generation;
     Assignment assignment;
@@ -286,8 +288,9 @@ class Supervisor {
   };
   struct Worker {
     int pid = 0;
-    bool alive = false;
-    bool speaks = false;  // the control socket
+    bool alive = false;     // also while it is being started
+    bool starting = false;  // the agent has yet to answer SpawnWorkers for it
+    bool speaks = false;    // the control socket
     std::optional<std::int64_t> step;
     std::int64_t checkpoint_failures = 0;  // the highest number that it told
     std::string error_kind;
@@ -320,8 +323,9 @@ class Supervisor {
   void OnRefused(const Refused& refused, TimePoint now);
   void OnFoldersReady(const FoldersReady& ready, TimePoint now);
   void StartWorkers(TimePoint now);
-  void OnWorkerSpawned(const WorkerSpawned& spawned, TimePoint now);
+  void OnWorkerSpawned(const WorkerSpawned& spawned);
   void OnSpawnFailed(const SpawnFailed& failed, TimePoint now);
+  void ReportSpawnFailure(const SpawnFailed& failed, TimePoint now);
   void OnCheckpointReported(const CheckpointReported& report);
   void OnCheckpointFailureReported(const CheckpointFailureReported& report);
   void OnWorkerEnded(const WorkerEnded& ended, TimePoint now);
@@ -360,18 +364,20 @@ class Supervisor {
   // Ends what runs with `signo`, then goes to Joining, or with a verdict to the end.
   void StopWorkers(SupervisorState next, int signo, TimePoint now);
   void SettleIfGone(TimePoint now);
+  // Nothing more is expected of any of them.
+  void AbandonWorkers();
   void End(SupervisorState next, Verdict verdict);
   void PushExit(Verdict verdict);
   void Enter(SupervisorState next);
 
   WorkerExited ExitReport(LocalRank local_rank, ExitStatus status) const;
   Worker* Find(LocalRank local_rank);
-  std::vector<LocalRank> Alive() const;
+  std::vector<LocalRank> Alive() const;  // or being started
   // Start was said, and the workers cannot start yet.
   bool AwaitsFolders() const { return state_ == SupervisorState::kRunning && !folders_.ready; }
   bool AwaitsErrorFile() const;
   // Alive, or started as soon as their folders are made: they hold this node's ranks.
-  bool HasWorkers() const { return AwaitsFolders() || spawning_ > 0 || !Alive().empty(); }
+  bool HasWorkers() const { return AwaitsFolders() || !Alive().empty(); }
   void SendUp(AgentMessage message);
   void SendReport(AgentMessage message, bool workers_running);
   void Say(std::string text);
@@ -406,8 +412,7 @@ class Supervisor {
   bool durable_ = false;                    // there is a state to begin with, on some disk
   FailedCheckpoints failed_;                // since the agent's start
   std::int64_t told_failures_ = 0;          // of them, on this session
-  int spawning_ = 0;                // workers that the agent has yet to answer SpawnWorkers for
-  std::int64_t last_ended_ms_ = 0;  // wall clock, when a worker ended last
+  std::int64_t last_ended_ms_ = 0;          // wall clock, when a worker ended last
 
   // The session. In what is not open nothing was sent or heard.
   bool open_ = false;

@@ -25,33 +25,37 @@ void Supervisor::OnFoldersReady(const FoldersReady& ready, TimePoint now) {
 }
 
 void Supervisor::StartWorkers(TimePoint now) {
-  spawning_ = options_.node.worker_count;
   if (!folders_.error.empty()) {
-    OnSpawnFailed({folders_.local_rank, kExitCannotExecute, folders_.error, false}, now);
+    ReportSpawnFailure({folders_.local_rank, kExitCannotExecute, folders_.error, false}, now);
     return;
   }
+  for (Worker& worker : workers_) worker.alive = worker.starting = true;
   UpdateFence();  // before there is anything to fence
   outbox_.ScanAgain();
   outbox_.Push(SpawnWorkers{generation_, assignment_});
 }
 
-void Supervisor::OnWorkerSpawned(const WorkerSpawned& spawned, TimePoint now) {
+// Where its end was decided meanwhile, it has been signalled with the others.
+void Supervisor::OnWorkerSpawned(const WorkerSpawned& spawned) {
   Worker* worker = Find(spawned.local_rank);
-  DDPRUN_CHECK(worker != nullptr && spawning_ > 0, "spawned unasked");
+  DDPRUN_CHECK(worker != nullptr, "spawned unasked");
   worker->pid = spawned.pid;
-  worker->alive = true;
-  --spawning_;
-  // Starting them took longer than the lease: the others were killed already.
-  if (state_ == SupervisorState::kFenced) StopWorkers(SupervisorState::kFenced, SIGKILL, now);
+  worker->starting = false;
 }
 
 void Supervisor::OnSpawnFailed(const SpawnFailed& failed, TimePoint now) {
-  DDPRUN_CHECK(spawning_ > 0, "not asked to spawn");
-  spawning_ = 0;
-  if (state_ == SupervisorState::kFenced) {
+  Worker* worker = Find(failed.local_rank);
+  DDPRUN_CHECK(worker != nullptr, "not asked to spawn");
+  if (!worker->alive) return;  // it did not end in time after SIGKILL, and was not waited for
+  worker->alive = worker->starting = false;
+  if (state_ == SupervisorState::kRunning) {
+    ReportSpawnFailure(failed, now);
+  } else {
     SettleIfGone(now);
-    return;
   }
+}
+
+void Supervisor::ReportSpawnFailure(const SpawnFailed& failed, TimePoint now) {
   WorkerExited report = ExitReport(failed.local_rank, ExitStatus{failed.exit_code});
   report.error_kind = failed.permanent ? kErrorExec : kErrorSpawn;
   report.error_text = failed.reason;
@@ -137,9 +141,10 @@ void Supervisor::ReportExit(const WorkerEnded& ended, const std::string& error_f
 void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
   durable_ = durable_ || signal.durable;
   if (signal.signo == SIGUSR1 || signal.signo == SIGUSR2) {
-    if (const auto alive = Alive(); !alive.empty()) {
-      outbox_.Push(SignalWorkers{signal.signo, alive});
-    }
+    auto running = Alive();
+    // One that has no program yet would die of it.
+    std::erase_if(running, [&](LocalRank local_rank) { return Find(local_rank)->starting; });
+    if (!running.empty()) outbox_.Push(SignalWorkers{signal.signo, running});
     return;
   }
   if (state_ == SupervisorState::kLeaving) {
@@ -189,11 +194,7 @@ void Supervisor::OnSuperseded(const Superseded& superseded, TimePoint now) {
 
 // Whatever was to be done for the workers is not possible any more.
 void Supervisor::OnWorkersLost(const WorkersLost& lost) {
-  for (Worker& worker : workers_) {
-    worker.alive = false;
-    worker.ended.reset();
-  }
-  spawning_ = 0;
+  AbandonWorkers();
   outbox_.DropEverything();
   if (state_ != SupervisorState::kLeaving) Enter(SupervisorState::kLeaving);
   SendUp(Leave{lost.reason, kExitInternal});
@@ -234,15 +235,21 @@ void Supervisor::OnTick(TimePoint now) {
   }
   const std::string pids =
       absl::StrJoin(Alive(), ", ", [&](std::string* out, LocalRank local_rank) {
-        absl::StrAppend(out, "rank ", assignment_.first_rank.value + local_rank.value, " (pid ",
-                        workers_[local_rank.value].pid, ")");
+        const Worker& worker = workers_[local_rank.value];
+        absl::StrAppend(
+            out, "rank ", assignment_.first_rank.value + local_rank.value,
+            worker.starting ? " (being started)" : absl::StrCat(" (pid ", worker.pid, ")"));
       });
   Say(absl::StrCat(pids, " did not end after SIGKILL; going on without waiting for it"));
+  AbandonWorkers();
+  SettleIfGone(now);
+}
+
+void Supervisor::AbandonWorkers() {
   for (Worker& worker : workers_) {
-    worker.alive = false;
+    worker.alive = worker.starting = false;
     worker.ended.reset();
   }
-  SettleIfGone(now);
 }
 
 // ---- transitions ----
@@ -258,7 +265,7 @@ void Supervisor::StopWorkers(SupervisorState next, int signo, TimePoint now) {
 }
 
 void Supervisor::SettleIfGone(TimePoint now) {
-  if (spawning_ > 0 || !Alive().empty() || AwaitsErrorFile()) return;
+  if (!Alive().empty() || AwaitsErrorFile()) return;
   deadline_.reset();
   if (state_ == SupervisorState::kLeaving || verdict_) {
     outbox_.Push(EndStandbys{});

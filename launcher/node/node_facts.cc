@@ -148,7 +148,7 @@ void LookAtCommand(const JobConfig& config, NodeFacts* facts) {
   if (config.command.empty()) return;
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
-  const auto program = FindProgram(config.command.front(), environment, "");
+  const auto program = FindProgram(config.command.front(), environment);
   facts->program.executable = program.status();
   if (!program.ok()) return;
   if (IsPythonInterpreter(config.command.front())) {

@@ -111,7 +111,7 @@ void Agent::Signal(int signo) { Feed(Supervisor::SignalReceived{signo}); }
 
 void Agent::Post(std::function<void()> task) {
   if (!alive_) return;
-  if (stalled_ || spawn_ || !inbox_.empty()) {
+  if (stalled_ || !inbox_.empty()) {
     inbox_.push_back(std::move(task));
   } else {
     task();
@@ -119,11 +119,7 @@ void Agent::Post(std::function<void()> task) {
 }
 
 void Agent::RunInbox() {
-  if (spawn_ && !stalled_) {  // it was stopped between two workers
-    SpawnNext();
-    return;
-  }
-  while (alive_ && !stalled_ && !spawn_ && !inbox_.empty()) {
+  while (alive_ && !stalled_ && !inbox_.empty()) {
     const std::function<void()> task = std::move(inbox_.front());
     inbox_.pop_front();
     task();
@@ -182,7 +178,10 @@ void Agent::ScheduleTick() {
 void Agent::Perform(const Supervisor::Action& action) {
   std::visit(Overloaded{
                  [&](const Supervisor::Send& send) { Perform(send); },
-                 [&](const Supervisor::ClearNode&) { Feed(Supervisor::NodeCleared{}); },
+                 [&](const Supervisor::ClearNode&) {
+                   for (const ProcessPtr& process : workers_) process->given_up = true;
+                   Feed(Supervisor::NodeCleared{});
+                 },
                  [&](const Supervisor::ScanStates&) { Scan(); },
                  [&](const Supervisor::OfferPort&) { Feed(Supervisor::PortOffered{}); },
                  [&](const Supervisor::EndStandbys&) {},
@@ -195,12 +194,12 @@ void Agent::Perform(const Supervisor::Action& action) {
                  },
                  [&](const Supervisor::SignalWorkers& signal) {
                    for (const LocalRank local : signal.local_ranks) {
-                     world_->training.Signal(workers_[local.value], signal.signo);
+                     Signal(workers_[local.value], signal.signo);
                    }
                  },
                  [&](const Supervisor::AskWorkersToSave& ask) {
                    for (const LocalRank local : ask.local_ranks) {
-                     world_->training.AskToSave(workers_[local.value]);
+                     world_->training.AskToSave(workers_[local.value]->worker);
                    }
                  },
                  [&](const Supervisor::SetFence& fence) { Perform(fence); },
@@ -289,38 +288,52 @@ void Agent::Scan() {
   });
 }
 
-// One worker after the other; nothing else is handled meanwhile.
+// All at once; each is there when its program has been read, in any order.
 void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   if (spawn.assignment.restore) states_.OnStarted(*spawn.assignment.restore);
-  spawn_ = spawn;
   workers_.clear();
-  world_->scheduler.After(world_->random.Wide(1, 30) * kMillisecond, [this] {
-    if (alive_ && !stalled_ && spawn_) SpawnNext();
-  });
+  for (int i = 0; i < world_->plan.workers_per_host; ++i) {
+    workers_.push_back(std::make_shared<Process>());
+    const Time takes = world_->plan.benign || world_->random.Percent(95)
+                           ? world_->random.Wide(1, 30) * kMillisecond
+                           : world_->random.Wide(30, 10'000) * kMillisecond;
+    world_->scheduler.After(takes, [this, process = workers_.back(), i, spawn, life = life_] {
+      OnExecuted(process, LocalRank{i}, spawn, life);
+    });
+  }
+  if (fenced_) EndWorkers();  // the guardian starts nothing after the fence
 }
 
-void Agent::SpawnNext() {
-  const LocalRank local{static_cast<int>(workers_.size())};
-  const bool no_room = !world_->healed && !world_->plan.benign && world_->random.Percent(1);
-  if (no_room || fenced_) {  // the guardian starts nothing after the fence
-    spawn_.reset();
-    Step(Supervisor::SpawnFailed{local, 126, no_room ? "no room" : "fenced", false});
-    RunInbox();
+void Agent::OnExecuted(const ProcessPtr& process, LocalRank local_rank,
+                       const Supervisor::SpawnWorkers& spawn, int life) {
+  process->known = true;
+  if (!world_->healed && !world_->plan.benign && world_->random.Percent(1)) {
+    FeedOf(process, Supervisor::SpawnFailed{local_rank, 126, "no room", false});
     return;
   }
-  workers_.push_back(world_->training.Start(this, *spawn_, epoch_, local, life_));
-  const bool last = static_cast<int>(workers_.size()) == world_->plan.workers_per_host;
-  if (last) spawn_.reset();
-  Step(Supervisor::WorkerSpawned{local, 100 + workers_.back()});
-  if (last) {
-    RunInbox();
-    return;
+  if (process->signalled == 0) {
+    process->worker = world_->training.Start(this, spawn, epoch_, local_rank, life);
   }
-  const Time takes = world_->plan.benign || world_->random.Percent(95)
-                         ? world_->random.Wide(1, 30) * kMillisecond
-                         : world_->random.Wide(30, 3000) * kMillisecond;
-  world_->scheduler.After(takes, [this] {
-    if (alive_ && !stalled_ && spawn_) SpawnNext();
+  FeedOf(process, Supervisor::WorkerSpawned{local_rank, 100 + process->worker});
+  if (process->signalled == 0) return;
+  Supervisor::WorkerEnded ended;
+  ended.local_rank = local_rank;
+  ended.status.signal = process->signalled;
+  ended.ended_at_ms = 1 + world_->scheduler.now() / kMillisecond;
+  FeedOf(process, std::move(ended));
+}
+
+void Agent::Signal(const ProcessPtr& process, int signo) {
+  if (!process->known) {
+    process->signalled = signo;
+  } else if (process->worker >= 0) {
+    world_->training.Signal(process->worker, signo);
+  }
+}
+
+void Agent::FeedOf(const ProcessPtr& process, Supervisor::Event event) {
+  Post([this, process, event = std::move(event)] {
+    if (!process->given_up) Step(event);
   });
 }
 
@@ -333,24 +346,27 @@ void Agent::Perform(const Supervisor::SetFence& fence) {
   world_->scheduler.At(at + world_->random.Between(0, 3) * kMillisecond, [this, set] {
     if (set != fences_set_ || !fence_) return;
     fenced_ = true;
-    if (world_->training.AliveOf(workers_) > 0) {
-      world_->recorder.Line(Name() + ": its guardian keeps the fence");
-    }
+    if (AnyLeft()) world_->recorder.Line(Name() + ": its guardian keeps the fence");
     EndWorkers();
   });
 }
 
+bool Agent::AnyLeft() const {
+  return std::any_of(workers_.begin(), workers_.end(), [&](const ProcessPtr& process) {
+    return process->known ? process->worker >= 0 && world_->training.worker(process->worker).alive
+                          : process->signalled == 0;
+  });
+}
+
 void Agent::EndWorkers() {
-  for (const int worker : workers_) world_->training.Signal(worker, SIGKILL);
+  for (const ProcessPtr& process : workers_) Signal(process, SIGKILL);
 }
 
 void Agent::Exit(const Verdict& verdict) {
   world_->recorder.Event(kAgentEnded, id_, verdict.exit_code);
   world_->recorder.Line(absl::StrCat(Name(), " exits ", verdict.exit_code, " ", verdict.outcome,
                                      ": ", verdict.reason));
-  if (world_->training.AliveOf(workers_) > 0) {
-    world_->Violation(Name() + " exits and leaves workers behind");
-  }
+  if (AnyLeft()) world_->Violation(Name() + " exits and leaves workers behind");
   verdict_ = verdict;
   alive_ = false;
   CloseSession();
@@ -492,7 +508,7 @@ void Agent::OnWorkerEnded(int worker, LocalRank local_rank, ExitStatus status,
   Post([this, worker, ended = std::move(ended)] {
     // By then others may be in the place of one that was given up.
     const auto place = static_cast<std::size_t>(ended.local_rank.value);
-    if (place < workers_.size() && workers_[place] == worker) Step(ended);
+    if (place < workers_.size() && workers_[place]->worker == worker) Step(ended);
   });
 }
 

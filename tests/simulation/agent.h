@@ -62,7 +62,7 @@ class Agent {
 
  private:
   TimePoint Now() const;
-  // On the agent's loop: later, while it is stopped or starts workers.
+  // On the agent's loop: later, while it is stopped.
   void Post(std::function<void()> task);
   void RunInbox();
   void Step(const Supervisor::Event& event);
@@ -74,7 +74,6 @@ class Agent {
   void Perform(const Supervisor::SpawnWorkers& spawn);
   void Perform(const Supervisor::SetFence& fence);
   void FillIn(AgentMessage* message);  // what this node holds
-  void SpawnNext();
   void Exit(const Verdict& verdict);
   void ScheduleTick();
 
@@ -84,6 +83,20 @@ class Agent {
   void AttemptFailed(int attempt, Supervisor::SessionLost lost);
   void CloseSession();
 
+  // A process that the guardian has forked.
+  struct Process {
+    int worker = -1;     // of Training; −1: its program does not run
+    bool known = false;  // what became of its exec
+    int signalled = 0;   // before that, which it does not survive
+    bool given_up = false;
+  };
+  using ProcessPtr = std::shared_ptr<Process>;
+  void OnExecuted(const ProcessPtr& process, LocalRank local_rank,
+                  const Supervisor::SpawnWorkers& spawn, int life);
+  void Signal(const ProcessPtr& process, int signo);
+  // On the agent's loop, unless it does not wait for this process any more.
+  void FeedOf(const ProcessPtr& process, Supervisor::Event event);
+  bool AnyLeft() const;
   void EndWorkers();  // by the guardian
 
   World* const world_;  // outlives this
@@ -111,10 +124,8 @@ class Agent {
   Time backoff_ = 0;
   Time attempt_limit_ = 10 * kSecond;
 
-  // Workers: ids of Training, by local rank.
-  std::vector<int> workers_;
-  std::optional<Supervisor::SpawnWorkers> spawn_;  // in progress
-  int life_ = 0;                                   // of the newest assignment that was taken
+  std::vector<ProcessPtr> workers_;  // by local rank
+  int life_ = 0;                     // of the newest assignment that was taken
   struct Offer {
     Generation generation{-1};
     int life = 0;

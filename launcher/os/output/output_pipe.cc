@@ -21,7 +21,7 @@ absl::Status MoveAboveStdio(UniqueFd* fd) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<OutputPipe> OutputPipe::Make() {
+absl::StatusOr<OutputPipe> OutputPipe::MakeSmall() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     return absl::ErrnoToStatus(errno, "cannot make a pipe for a worker's output (ulimit -n)");
@@ -29,7 +29,12 @@ absl::StatusOr<OutputPipe> OutputPipe::Make() {
   OutputPipe pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
   if (absl::Status moved = MoveAboveStdio(&pipe.write_end); !moved.ok()) return moved;
   ::fcntl(pipe.read_end.get(), F_SETFL, O_NONBLOCK);
-  ::fcntl(pipe.read_end.get(), F_SETPIPE_SZ, kPipeBytes);  // best effort
+  return pipe;
+}
+
+absl::StatusOr<OutputPipe> OutputPipe::Make() {
+  absl::StatusOr<OutputPipe> pipe = MakeSmall();
+  if (pipe.ok()) ::fcntl(pipe->read_end.get(), F_SETPIPE_SZ, kPipeBytes);  // best effort
   return pipe;
 }
 

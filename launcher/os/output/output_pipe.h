@@ -12,6 +12,8 @@ struct OutputPipe {
   // 1 MiB where the system's limits allow. Closed at exec; the process gets the write end by dup2,
   // which is therefore none of 0, 1 and 2.
   static absl::StatusOr<OutputPipe> Make();
+  // The same, as large as the system makes pipes.
+  static absl::StatusOr<OutputPipe> MakeSmall();
 
   UniqueFd read_end;   // nonblocking, for LogPump
   UniqueFd write_end;  // blocking

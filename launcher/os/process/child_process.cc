@@ -1,31 +1,29 @@
 #include "launcher/os/process/child_process.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
+#include <string>
 
-// The sanitizers keep books about the thread that runs; here it is a borrowed one. Raw syscall()
-// also passes by their interceptors, which would note the child's close() in the agent's books.
-#define DDPRUN_IN_CHILD __attribute__((no_sanitize("address", "thread", "undefined")))
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "launcher/os/process/program_path.h"
 
 namespace ddprun {
 namespace {
 
 constexpr int kSignals = 64;
-constexpr int kExitCode = 127;  // nobody sees it: the agent reports the step and the errno
+constexpr int kExitCode = 127;  // nobody sees it: the outcome pipe has the reason
 
-[[noreturn]] DDPRUN_IN_CHILD void Fail(ChildPlan* plan, ChildStep step, int error) {
-  plan->failed_at = step;
-  plan->error = error;
-  for (;;) ::syscall(SYS_exit_group, kExitCode);
-}
-
-// Handlers must be gone before the mask is emptied: the agent's would run in the agent's memory.
-DDPRUN_IN_CHILD void ResetSignals() {
+// System calls, because glibc keeps two signals to itself.
+void ResetSignals() {
   // Zero is SIG_DFL without flags, and larger than the kernel's sigaction on any architecture.
   static constexpr std::uint64_t kDefaultAction[8] = {};
   static constexpr std::uint64_t kNoSignals = 0;
@@ -36,54 +34,76 @@ DDPRUN_IN_CHILD void ResetSignals() {
   ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &kNoSignals, nullptr, sizeof(kNoSignals));
 }
 
-// dup3 refuses equal descriptors, which cannot happen here: the sources are above 2.
-DDPRUN_IN_CHILD bool Redirect(const ChildPlan& plan) {
-  if (::syscall(SYS_dup3, plan.stdin_fd, 0, 0) < 0) return false;
-  if (::syscall(SYS_dup3, plan.stdout_fd, 1, 0) < 0) return false;
-  return ::syscall(SYS_dup3, plan.stderr_fd, 2, 0) >= 0;
+// dup2 takes close-on-exec away, because the descriptors differ.
+bool Redirect(const ChildDescriptors& descriptors) {
+  return ::dup2(descriptors.in, 0) == 0 && ::dup2(descriptors.out, 1) == 1 &&
+         ::dup2(descriptors.err, 2) == 2;
 }
 
-DDPRUN_IN_CHILD void CloseOthers(const ChildPlan& plan) {
-  if (::syscall(SYS_close_range, 3U, ~0U, 0U) == 0) return;
-  for (unsigned fd = 3; fd < plan.max_descriptors; ++fd) ::syscall(SYS_close, fd);
+// What the parent has open without close-on-exec is not the program's.
+void CloseOthers(int kept) {
+  const auto close_range = [](unsigned first, unsigned last) {
+    if (first > last || ::syscall(SYS_close_range, first, last, 0U) == 0) return;
+    rlimit files{};
+    ::getrlimit(RLIMIT_NOFILE, &files);
+    for (unsigned fd = first; fd <= last && fd < files.rlim_cur; ++fd) {
+      ::close(static_cast<int>(fd));
+    }
+  };
+  close_range(3, static_cast<unsigned>(kept) - 1);
+  close_range(static_cast<unsigned>(kept) + 1, ~0U);
+}
+
+absl::Status Failure(const SpawnRequest& request, const char* step, int error) {
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot prepare ", request.argv[0], ": ", step));
+}
+
+// Returns only when the program does not run.
+absl::Status Execute(const SpawnRequest& request, char* const* argv, char* const* envp,
+                     const ChildDescriptors& descriptors, pid_t parent) {
+  if (::setpgid(0, 0) != 0) return Failure(request, "setpgid", errno);
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) {
+    return Failure(request, "prctl(PR_SET_PDEATHSIG)", errno);
+  }
+  // The parent may have died before the line above: then nobody would kill us.
+  if (::getppid() != parent) return Failure(request, "prctl(PR_SET_PDEATHSIG)", ESRCH);
+  if (!Redirect(descriptors)) return Failure(request, "dup2", errno);
+  CloseOthers(descriptors.outcome);
+  ResetSignals();  // before what may hang: from here on any fatal signal ends it
+
+  if (!request.cwd.empty() && ::chdir(request.cwd.c_str()) != 0) {
+    return ExplainChdirFailure(request.cwd, errno);
+  }
+  const absl::StatusOr<std::string> path = FindProgram(request.argv[0], request.env);
+  if (!path.ok()) return path.status();
+  ::execve(path->c_str(), argv, envp);
+  return ExplainExecFailure(*path, errno);
 }
 
 }  // namespace
 
-const char* ChildStepName(ChildStep step) {
-  switch (step) {
-    case ChildStep::kSetProcessGroup:
-      return "setpgid";
-    case ChildStep::kSetDeathSignal:
-      return "prctl(PR_SET_PDEATHSIG)";
-    case ChildStep::kRedirect:
-      return "dup3";
-    case ChildStep::kChangeDirectory:
-      return "chdir";
-    case ChildStep::kExec:
-      return "execve";
-  }
-  return "unknown step";
+// One write that fits into an empty pipe whole: the reader never sees a part of it.
+void BecomeProgram(const SpawnRequest& request, char* const* argv, char* const* envp,
+                   const ChildDescriptors& descriptors, pid_t parent) {
+  const absl::Status failure = Execute(request, argv, envp, descriptors, parent);
+  std::string report(1, static_cast<char>(failure.raw_code()));
+  absl::StrAppend(&report, failure.message());
+  if (report.size() > PIPE_BUF) report.resize(PIPE_BUF);
+  [[maybe_unused]] const ssize_t size = ::write(descriptors.outcome, report.data(), report.size());
+  ::_exit(kExitCode);
 }
 
-DDPRUN_IN_CHILD int ChildMain(void* argument) {
-  ChildPlan* const plan = static_cast<ChildPlan*>(argument);
-  if (::syscall(SYS_setpgid, 0, 0) != 0) Fail(plan, ChildStep::kSetProcessGroup, errno);
-  if (::syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) {
-    Fail(plan, ChildStep::kSetDeathSignal, errno);
-  }
-  // The agent may have died before the line above: then nobody would kill us.
-  if (::syscall(SYS_getppid) != plan->expected_parent) {
-    Fail(plan, ChildStep::kSetDeathSignal, ESRCH);
-  }
-  if (!Redirect(*plan)) Fail(plan, ChildStep::kRedirect, errno);
-  CloseOthers(*plan);
-  if (plan->cwd != nullptr && ::syscall(SYS_chdir, plan->cwd) != 0) {
-    Fail(plan, ChildStep::kChangeDirectory, errno);
-  }
-  ResetSignals();
-  ::syscall(SYS_execve, plan->path, plan->argv, plan->envp);
-  Fail(plan, ChildStep::kExec, errno);
+std::optional<absl::Status> SpawnOutcome(int outcome_pipe) {
+  char report[PIPE_BUF];
+  ssize_t size;
+  do {
+    size = ::read(outcome_pipe, report, sizeof(report));
+  } while (size < 0 && errno == EINTR);
+  if (size == 0) return absl::OkStatus();
+  if (size < 0 && errno == EAGAIN) return std::nullopt;
+  if (size < 0) return absl::ErrnoToStatus(errno, "cannot read how a worker's start went");
+  return absl::Status(static_cast<absl::StatusCode>(report[0]),
+                      absl::string_view(report + 1, static_cast<std::size_t>(size) - 1));
 }
 
 }  // namespace ddprun

@@ -88,9 +88,7 @@ GuardedProcessRunner::~GuardedProcessRunner() {
 absl::StatusOr<guardian::Reply> GuardedProcessRunner::Call(const guardian::Request& request) {
   if (lost_) return *lost_;
   if (!guardian::Send(socket_.get(), request).ok()) return Lost();
-  std::optional<milliseconds> limit = kAnswerLimit;
-  if (request.type == Type::kSpawn) limit.reset();  // a program on a slow file server
-  absl::StatusOr<guardian::Reply> reply = guardian::ReceiveReply(socket_.get(), limit);
+  absl::StatusOr<guardian::Reply> reply = guardian::ReceiveReply(socket_.get(), kAnswerLimit);
   if (!reply.ok()) return Lost();
   // Unavailable means that the guardian is lost, and nothing else.
   if (absl::IsUnavailable(reply->status)) {

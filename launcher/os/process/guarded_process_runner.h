@@ -8,8 +8,9 @@
 // When the guardian itself is killed, the workers are killed by the kernel, and how they ended is
 // lost: every call answers Unavailable from then on, and guardian_pidfd() is readable.
 //
-// Each call is a request to the guardian and its reply, about 50 µs beside the work itself; Spawn
-// waits for as long as exec does. Called from one thread. SignalGroup does not need the guardian.
+// Each call is a request to the guardian and its reply, about 50 µs beside the work itself. Spawn
+// is no exception: the guardian answers when it has forked, and nobody waits for an exec. Called
+// from one thread. SignalGroup does not need the guardian.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_GUARDED_PROCESS_RUNNER_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_GUARDED_PROCESS_RUNNER_H_
 

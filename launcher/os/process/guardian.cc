@@ -140,9 +140,6 @@ class Guardian {
         if (auto process = runner_.Spawn(request.spawn); process.ok()) {
           reply.process = *std::move(process);
           workers_.insert(reply.process.pid);
-          // The fence was reached while it was started.
-          if (fence_.Take()) EndWorkers();
-          if (fenced_) runner_.SignalGroup(reply.process.pid, SIGKILL).IgnoreError();
         } else {
           reply.status = process.status();
         }
@@ -153,6 +150,7 @@ class Guardian {
       case Request::Type::kDiscard:
         if (workers_.erase(request.pid) == 0) break;
         runner_.SignalGroup(request.pid, SIGKILL).IgnoreError();
+        ReapEndedChildren(workers_);  // it may have ended before: no other signal would come
         break;
       case Request::Type::kEndOrphans:
         reply.left = EndChildren(workers_, request.limit);

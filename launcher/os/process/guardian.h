@@ -4,7 +4,8 @@
 //                                                ├── worker
 //                                                └── what ended workers left behind
 //
-// It starts the workers and collects how they ended, as the agent asks (guardian_protocol.h). It is
+// It starts the workers and collects how they ended, as the agent asks (guardian_protocol.h). It
+// waits for no disk: what a new worker needs of one is that worker's own business. It is
 // a subreaper: a worker's daemon that has left its parent, its group and its session becomes its
 // child. When the agent is gone without a word it kills everything below it. docs/guardian.md says
 // what happens when which of the two is killed.

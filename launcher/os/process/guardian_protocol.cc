@@ -16,7 +16,7 @@
 namespace ddprun::guardian {
 namespace {
 
-constexpr int kDescriptors = 3;  // pidfd, stdout, stderr
+constexpr int kDescriptors = 4;  // pidfd, stdout, stderr, outcome
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;
 
 // Fields, one after the other. Numbers are 8 bytes in this machine's order.
@@ -197,20 +197,18 @@ absl::Status Send(int socket, const Reply& reply) {
   std::vector<int> descriptors;
   if (reply.process.pidfd.valid()) {
     descriptors = {reply.process.pidfd.get(), reply.process.stdout_pipe.get(),
-                   reply.process.stderr_pipe.get()};
+                   reply.process.stderr_pipe.get(), reply.process.outcome_pipe.get()};
   }
   return SendMessage(socket, fields.bytes(), descriptors);
 }
 
-absl::StatusOr<Reply> ReceiveReply(int socket, std::optional<std::chrono::milliseconds> limit) {
-  if (limit) {
-    pollfd readable{socket, POLLIN, 0};
-    int ready;
-    do {
-      ready = ::poll(&readable, 1, static_cast<int>(limit->count()));
-    } while (ready < 0 && errno == EINTR);
-    if (ready == 0) return absl::DeadlineExceededError("no answer");
-  }
+absl::StatusOr<Reply> ReceiveReply(int socket, std::chrono::milliseconds limit) {
+  pollfd readable{socket, POLLIN, 0};
+  int ready;
+  do {
+    ready = ::poll(&readable, 1, static_cast<int>(limit.count()));
+  } while (ready < 0 && errno == EINTR);
+  if (ready == 0) return absl::DeadlineExceededError("no answer");
   std::vector<UniqueFd> descriptors;
   const absl::StatusOr<std::string> bytes = ReceiveMessage(socket, &descriptors);
   if (!bytes.ok()) return bytes.status();
@@ -230,6 +228,7 @@ absl::StatusOr<Reply> ReceiveReply(int socket, std::optional<std::chrono::millis
     reply.process.pidfd = std::move(descriptors[0]);
     reply.process.stdout_pipe = std::move(descriptors[1]);
     reply.process.stderr_pipe = std::move(descriptors[2]);
+    reply.process.outcome_pipe = std::move(descriptors[3]);
   }
   return reply;
 }

@@ -4,6 +4,20 @@
 // A message is its length (8 bytes) and that many bytes of fields; the descriptors of a reply come
 // with its first byte (SCM_RIGHTS). A request may be megabytes long, and is read while it is
 // written, so none can get stuck.
+//
+// The spawn request is the same for whoever starts a process for the agent:
+//
+//   request   argv and env, complete, and cwd (SpawnRequest). Nothing else of the agent's reaches
+//             the process.
+//   reply     at once. Either an error: no process was made, for a reason that is known without a
+//             disk. Or the pid, which is the process group's too, and four descriptors: pidfd;
+//             stdout and stderr, read ends; outcome, a read end.
+//   later     the outcome pipe becomes readable. At its end without a byte the program runs, or the
+//             process was killed before. Otherwise one write holds a byte with absl's status code
+//             and the reason for people, and the process exits (SpawnOutcome).
+//   at last   pidfd is readable, and the agent asks with kReap, once, how it ended. kDiscard, at
+//             any time, kills what is left and makes kReap needless. Until one of both the process
+//             stays a zombie, and its pid its own.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_PROTOCOL_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_PROTOCOL_H_
 
@@ -11,7 +25,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -46,9 +59,9 @@ struct Reply {
 absl::Status Send(int socket, const Request& request);
 absl::Status Send(int socket, const Reply& reply);
 absl::StatusOr<Request> ReceiveRequest(int socket);
-// DeadlineExceeded: nothing came within `limit`; nullopt waits for ever. A reply whose descriptors
-// did not fit into this process (ulimit -n) has process.pid and no descriptors.
-absl::StatusOr<Reply> ReceiveReply(int socket, std::optional<std::chrono::milliseconds> limit);
+// DeadlineExceeded: nothing came within `limit`. A reply whose descriptors did not fit into this
+// process (ulimit -n) has process.pid and no descriptors.
+absl::StatusOr<Reply> ReceiveReply(int socket, std::chrono::milliseconds limit);
 
 }  // namespace ddprun::guardian
 

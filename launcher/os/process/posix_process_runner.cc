@@ -1,14 +1,13 @@
 #include "launcher/os/process/posix_process_runner.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,37 +15,9 @@
 #include "launcher/os/output/output_pipe.h"
 #include "launcher/os/process/block_signals.h"
 #include "launcher/os/process/child_process.h"
-#include "launcher/os/process/program_path.h"
-
-// glibc's clone() by its other name. ThreadSanitizer intercepts `clone`, takes every call for a
-// fork() and runs its own bookkeeping in the child, in memory that here is still the agent's.
-extern "C" int __clone(int (*function)(void*), void* stack, int flags, void* argument, ...);
 
 namespace ddprun {
 namespace {
-
-constexpr std::size_t kStackBytes = 64 << 10;
-
-// The child's stack, with the lowest page inaccessible.
-class ChildStack {
- public:
-  ChildStack()
-      : base_(::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0)) {
-    if (valid()) ::mprotect(base_, 4096, PROT_NONE);
-  }
-  ~ChildStack() {
-    if (valid()) ::munmap(base_, kStackBytes);
-  }
-  ChildStack(const ChildStack&) = delete;
-  ChildStack& operator=(const ChildStack&) = delete;
-
-  bool valid() const { return base_ != MAP_FAILED; }
-  void* top() const { return static_cast<char*>(base_) + kStackBytes; }
-
- private:
-  void* const base_;
-};
 
 absl::StatusOr<std::vector<char*>> ToPointers(const std::vector<std::string>& strings,
                                               const char* what) {
@@ -63,39 +34,18 @@ absl::StatusOr<std::vector<char*>> ToPointers(const std::vector<std::string>& st
   return pointers;
 }
 
-absl::Status ExplainChildFailure(const ChildPlan& plan, const std::string& cwd) {
-  switch (plan.failed_at) {
-    case ChildStep::kChangeDirectory:
-      return ExplainChdirFailure(cwd, plan.error);
-    case ChildStep::kExec:
-      return ExplainExecFailure(plan.path, cwd, plan.error);
-    default:
-      return absl::ErrnoToStatus(plan.error, absl::StrCat("cannot prepare ", plan.path, ": ",
-                                                          ChildStepName(plan.failed_at)));
-  }
-}
-
 void WaitFor(int pidfd) {
   siginfo_t info;
   while (::waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED) != 0 && errno == EINTR) {
   }
 }
 
-absl::StatusOr<std::string> FindProgramOf(const SpawnRequest& request) {
-  absl::StatusOr<std::string> path = FindProgram(request.argv[0], request.env, request.cwd);
-  // A wrong directory hides the program: say that, not that the program is missing.
-  if (!path.ok() && !request.cwd.empty() && ::access(request.cwd.c_str(), X_OK) != 0) {
-    return ExplainChdirFailure(request.cwd, errno);
-  }
-  return path;
-}
-
-absl::Status ExplainCloneFailure(const std::string& path, int error) {
+absl::Status ExplainForkFailure(const std::string& program, int error) {
   if (error == EAGAIN) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "cannot start ", path, ": no more processes (ulimit -u, or the cgroup's pids.max)"));
+        "cannot start ", program, ": no more processes (ulimit -u, or the cgroup's pids.max)"));
   }
-  return absl::ErrnoToStatus(error, absl::StrCat("cannot start ", path));
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot start ", program));
 }
 
 }  // namespace
@@ -115,9 +65,6 @@ absl::StatusOr<SpawnedProcess> PosixProcessRunner::Spawn(const SpawnRequest& req
   absl::StatusOr<std::vector<char*>> envp = ToPointers(request.env, "an environment variable");
   if (!envp.ok()) return envp.status();
 
-  absl::StatusOr<std::string> path = FindProgramOf(request);
-  if (!path.ok()) return path.status();
-
   UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null.valid()) return absl::ErrnoToStatus(errno, "cannot open /dev/null");
   if (absl::Status moved = MoveAboveStdio(&null); !moved.ok()) return moved;
@@ -125,40 +72,33 @@ absl::StatusOr<SpawnedProcess> PosixProcessRunner::Spawn(const SpawnRequest& req
   if (!out.ok()) return out.status();
   absl::StatusOr<OutputPipe> err = OutputPipe::Make();
   if (!err.ok()) return err.status();
-  const ChildStack stack;
-  if (!stack.valid()) return absl::ErrnoToStatus(errno, "no memory for a worker's first stack");
+  absl::StatusOr<OutputPipe> outcome = OutputPipe::MakeSmall();
+  if (!outcome.ok()) return outcome.status();
 
-  rlimit files{};
-  ::getrlimit(RLIMIT_NOFILE, &files);
-  ChildPlan plan{};
-  plan.path = path->c_str();
-  plan.argv = argv->data();
-  plan.envp = envp->data();
-  plan.cwd = request.cwd.empty() ? nullptr : request.cwd.c_str();
-  plan.stdin_fd = null.get();
-  plan.stdout_fd = out->write_end.get();
-  plan.stderr_fd = err->write_end.get();
-  plan.expected_parent = ::getpid();
-  plan.max_descriptors = static_cast<unsigned>(files.rlim_cur);
-
-  int pidfd = -1;
-  int clone_error = 0;
+  const pid_t parent = ::getpid();
   pid_t pid;
+  int fork_error;
   {
     const BlockAllSignals blocked;
-    // Returns when the child has executed the program or ended.
-    pid = ::__clone(&ChildMain, stack.top(), CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan,
-                    &pidfd);
-    clone_error = errno;
+    pid = ::fork();
+    fork_error = errno;
+    if (pid == 0) {
+      BecomeProgram(
+          request, argv->data(), envp->data(),
+          {null.get(), out->write_end.get(), err->write_end.get(), outcome->write_end.get()},
+          parent);
+    }
   }
-  if (pid < 0) return ExplainCloneFailure(*path, clone_error);
-
-  SpawnedProcess process{pid, UniqueFd(pidfd), std::move(out->read_end), std::move(err->read_end)};
-  if (plan.error != 0) {
-    WaitFor(pidfd);
-    return ExplainChildFailure(plan, request.cwd);
+  if (pid < 0) return ExplainForkFailure(request.argv[0], fork_error);
+  ::setpgid(pid, pid);  // also here: it may have to be signalled before it gets to that
+  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!pidfd.valid()) {
+    const int error = errno;
+    ::kill(-pid, SIGKILL);  // whoever collects this process's children finds it
+    return absl::ErrnoToStatus(error, "cannot watch a worker (ulimit -n)");
   }
-  return process;
+  return SpawnedProcess{pid, std::move(pidfd), std::move(out->read_end), std::move(err->read_end),
+                        std::move(outcome->read_end)};
 }
 
 absl::Status SignalProcessGroup(pid_t pid, int signo) {

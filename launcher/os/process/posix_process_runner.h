@@ -8,12 +8,11 @@
 //   - has /dev/null as stdin, the pipes as stdout and stderr, and no other descriptor;
 //   - has no blocked and no ignored signals, whatever the agent has.
 //
-// The child is made with clone(CLONE_VM | CLONE_VFORK): it borrows the agent's memory until exec,
-// so that starting it costs the same for a large agent, and errors come back without a pipe. In
-// between it makes system calls only, on a stack of its own, and reads one plain block of
-// arguments; the agent's signals are blocked meanwhile, so none of its handlers can run in it.
+// The child is made with fork(): in ddprun the process that does it, the guardian, is small and has
+// one thread. Spawn() returns as soon as there is a child; looking for the program and executing it
+// is the child's (child_process.h), however long the disk takes.
 //
-// Needs Linux 5.4. Pipes are 1 MiB where the system's limits allow.
+// Needs Linux 5.4. Output pipes are 1 MiB where the system's limits allow.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_POSIX_PROCESS_RUNNER_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_POSIX_PROCESS_RUNNER_H_
 

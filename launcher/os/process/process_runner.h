@@ -45,18 +45,27 @@ struct SpawnedProcess {
   UniqueFd pidfd;        // readable when the process has ended
   UniqueFd stdout_pipe;  // read ends, nonblocking
   UniqueFd stderr_pipe;
+  UniqueFd outcome_pipe;  // readable, for SpawnOutcome(), as soon as it is known what became of it
 };
+
+// What became of a process that was spawned, from its `outcome_pipe`. nullopt: it is not known yet,
+// because the program's file, its folder or PATH has yet to answer. OK: the program runs, or the
+// process was killed before; `pidfd` tells which. An error says why the program does not run, once:
+// the process has ended or is about to, and is to be reaped or discarded as any other.
+//   NotFound           no such program, interpreter or directory (a shell would exit 127)
+//   PermissionDenied   it cannot be executed (a shell would exit 126)
+//   ResourceExhausted  no room for the arguments
+std::optional<absl::Status> SpawnOutcome(int outcome_pipe);
 
 class ProcessRunner {
  public:
   virtual ~ProcessRunner() = default;
 
-  // Starts a process. When it returns OK, the program is running (exec has succeeded).
-  // Errors say what is wrong with the command, for the user:
-  //   NotFound           no such program, interpreter or directory (a shell would exit 127)
-  //   PermissionDenied   it cannot be executed (a shell would exit 126)
+  // Begins to start a process, and waits for no disk: SpawnOutcome() tells later whether the
+  // program runs. Until then the process can be signalled and discarded as any other.
+  // Errors, for the user:
   //   InvalidArgument    argv is empty, or holds a NUL
-  //   ResourceExhausted  no more processes, descriptors or room for the arguments
+  //   ResourceExhausted  no more processes or descriptors
   virtual absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest& request) = 0;
 
   // Sends `signo` to every process in the worker's group. NotFound when nothing is left of it.

@@ -20,10 +20,6 @@ namespace {
 // The kernel reads no more of a file's first line than this.
 constexpr std::size_t kShebangBytes = 256;
 
-std::string SeenFrom(const std::string& cwd, const std::string& path) {
-  return cwd.empty() || path.starts_with('/') ? path : absl::StrCat(cwd, "/", path);
-}
-
 bool IsDirectory(const std::string& path) {
   struct stat info;
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
@@ -56,8 +52,8 @@ std::string Interpreter(std::string_view bytes) {
 }
 
 // The file is there, and yet execve says that something is not.
-absl::Status ExplainMissingInterpreter(const std::string& path, const std::string& file) {
-  const std::string bytes = FirstBytes(file);
+absl::Status ExplainMissingInterpreter(const std::string& path) {
+  const std::string bytes = FirstBytes(path);
   std::string interpreter = Interpreter(bytes);
   if (interpreter.ends_with('\r')) {
     interpreter.pop_back();
@@ -73,13 +69,13 @@ absl::Status ExplainMissingInterpreter(const std::string& path, const std::strin
       path, ": its dynamic loader was not found: the program was built for another system"));
 }
 
-absl::Status ExplainAccessDenied(const std::string& path, const std::string& file) {
-  if (IsDirectory(file)) return absl::PermissionDeniedError(absl::StrCat(path, ": is a directory"));
-  if (IsFile(file) && !IsExecutable(file)) {
+absl::Status ExplainAccessDenied(const std::string& path) {
+  if (IsDirectory(path)) return absl::PermissionDeniedError(absl::StrCat(path, ": is a directory"));
+  if (IsFile(path) && !IsExecutable(path)) {
     return absl::PermissionDeniedError(
         absl::StrCat(path, ": permission denied: not executable (chmod +x ", path, ")"));
   }
-  const std::string interpreter = Interpreter(FirstBytes(file));
+  const std::string interpreter = Interpreter(FirstBytes(path));
   if (!interpreter.empty() && !IsExecutable(interpreter)) {
     return absl::PermissionDeniedError(absl::StrCat(path, ": permission denied: interpreter ",
                                                     absl::CEscape(interpreter), " not executable"));
@@ -90,8 +86,7 @@ absl::Status ExplainAccessDenied(const std::string& path, const std::string& fil
 }  // namespace
 
 absl::StatusOr<std::string> FindProgram(const std::string& program,
-                                        const std::vector<std::string>& env,
-                                        const std::string& cwd) {
+                                        const std::vector<std::string>& env) {
   if (program.empty()) return absl::NotFoundError("the command is empty");
   if (program.find('/') != std::string::npos) return program;
   std::string search = "/bin:/usr/bin";
@@ -102,29 +97,26 @@ absl::StatusOr<std::string> FindProgram(const std::string& program,
   for (const absl::string_view directory : absl::StrSplit(search, ':')) {
     // An empty entry is the working directory. The './' keeps execve from needing a PATH itself.
     const std::string path = absl::StrCat(directory.empty() ? "." : directory, "/", program);
-    const std::string file = SeenFrom(cwd, path);
-    if (!IsFile(file)) continue;
-    if (IsExecutable(file)) return path;
+    if (!IsFile(path)) continue;
+    if (IsExecutable(path)) return path;
     if (denied.empty()) denied = path;
   }
-  if (!denied.empty()) return ExplainAccessDenied(denied, SeenFrom(cwd, denied));
-  return absl::NotFoundError(absl::StrCat(program, ": command not found (PATH=", search, ")",
-                                          IsFile(SeenFrom(cwd, program))
-                                              ? absl::StrCat("; did you mean ./", program, "?")
-                                              : std::string()));
+  if (!denied.empty()) return ExplainAccessDenied(denied);
+  return absl::NotFoundError(absl::StrCat(
+      program, ": command not found (PATH=", search, ")",
+      IsFile(program) ? absl::StrCat("; did you mean ./", program, "?") : std::string()));
 }
 
-absl::Status ExplainExecFailure(const std::string& path, const std::string& cwd, int error) {
-  const std::string file = SeenFrom(cwd, path);
+absl::Status ExplainExecFailure(const std::string& path, int error) {
   switch (error) {
     case ENOENT:
-      if (IsFile(file)) return ExplainMissingInterpreter(path, file);
+      if (IsFile(path)) return ExplainMissingInterpreter(path);
       return absl::NotFoundError(absl::StrCat(path, ": no such file"));
     case ENOTDIR:
       return absl::NotFoundError(absl::StrCat(path, ": no such file"));
     case EACCES:
     case EPERM:
-      return ExplainAccessDenied(path, file);
+      return ExplainAccessDenied(path);
     case ENOEXEC:
       return absl::PermissionDeniedError(absl::StrCat(
           path,

@@ -14,17 +14,16 @@ namespace ddprun {
 
 // The path to give to execve for `program`, by execvp's rules: as it is when it contains a '/',
 // otherwise the first executable file of that name in the PATH of `env` ("/bin:/usr/bin" without
-// one). Relative paths are meant from `cwd` (empty: the current directory), and stay relative.
-// NotFound or PermissionDenied where there is none.
+// one). Relative paths are meant from the working directory, and stay relative. NotFound or
+// PermissionDenied where there is none.
 absl::StatusOr<std::string> FindProgram(const std::string& program,
-                                        const std::vector<std::string>& env,
-                                        const std::string& cwd);
+                                        const std::vector<std::string>& env);
 
 // What execve's `error` means for `path` (from FindProgram), for example
 //   NotFound          "./trian: no such file"
 //   NotFound          "./train.py: interpreter /usr/bin/pyhton not found"
 //   PermissionDenied  "./train.py: permission denied: not executable (chmod +x ./train.py)"
-absl::Status ExplainExecFailure(const std::string& path, const std::string& cwd, int error);
+absl::Status ExplainExecFailure(const std::string& path, int error);
 
 // What chdir's `error` means, for example NotFound "working directory /x: no such directory".
 absl::Status ExplainChdirFailure(const std::string& cwd, int error);

@@ -15,14 +15,16 @@ using std::chrono::seconds;
 
 struct State {
   const char* name;
-  bool workers;  // some are alive: they can end
+  bool workers;  // some run: they can end
   std::function<void(SupervisorDriver&)> reach;
+  bool starting = false;  // worker 1 is being started
 };
 
 struct Event {
   const char* name;
   bool of_a_worker;
   std::function<void(SupervisorDriver&)> send;
+  bool of_a_start = false;
 };
 
 const std::vector<State>& States() {
@@ -34,6 +36,19 @@ const std::vector<State>& States() {
          node.Freeze();
          node.Run();
        }},
+      {"Running, its workers are being started", false,
+       [](SupervisorDriver& node) {
+         node.HoldSpawns();
+         node.Run();
+       },
+       true},
+      {"Running, one of its workers is being started", true,
+       [](SupervisorDriver& node) {
+         node.HoldSpawns();
+         node.Run();
+         node.Spawned(0);
+       },
+       true},
       {"Running", true, [](SupervisorDriver& node) { node.Run(); }},
       {"Running, an error file is being read", false,
        [](SupervisorDriver& node) {
@@ -47,12 +62,28 @@ const std::vector<State>& States() {
          node.Run();
          node.End(1, ExitStatus{3, 0, false});
        }},
+      {"Stopping, one of its workers is being started", true,
+       [](SupervisorDriver& node) {
+         node.HoldSpawns();
+         node.Run();
+         node.Spawned(0);
+         node.Stop(0);
+       },
+       true},
       {"Fenced", true,
        [](SupervisorDriver& node) {
          node.Run();
          node.Advance(seconds(25));
          node.End(1, ExitStatus{0, SIGKILL, false});
        }},
+      {"Fenced, one of its workers is being started", true,
+       [](SupervisorDriver& node) {
+         node.HoldSpawns();
+         node.Run();
+         node.Spawned(0);
+         node.Advance(seconds(25));
+       },
+       true},
       {"Joining, after a generation", false,
        [](SupervisorDriver& node) {
          node.Run();
@@ -169,6 +200,8 @@ const std::vector<Event>& Events() {
        [](SupervisorDriver& node) {
          node.End(0, ExitStatus{0, SIGSEGV, true});
        }},
+      {"WorkerSpawned", false, [](SupervisorDriver& node) { node.Spawned(1); }, true},
+      {"SpawnFailed", false, [](SupervisorDriver& node) { node.SpawnFails(1); }, true},
       {"FoldersReady", false,
        [](SupervisorDriver& node) {
          node.Step(Supervisor::FoldersReady{Generation{0}, LocalRank{0}, ""});
@@ -197,12 +230,13 @@ TEST(SupervisorCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
       "is gone.\n"
       "# Not shown: heartbeats without news, and SetFence. AgentStarted and SessionOpened came "
       "first; "
-      "WorkerSpawned and SpawnFailed only answer Spawn.\n# The disk answers at once, but where a "
-      "state says otherwise.\n";
+      "WorkerSpawned and SpawnFailed only answer Spawn.\n# The disk answers at once and workers "
+      "start at once, but where a state says otherwise.\n";
   for (const State& state : States()) {
     absl::StrAppend(&text, "\n", state.name, "\n");
     for (const Event& event : Events()) {
       if (event.of_a_worker && !state.workers) continue;  // impossible: checked by the Supervisor
+      if (event.of_a_start && !state.starting) continue;
       SupervisorDriver node;
       state.reach(node);
       node.Take();

@@ -1,6 +1,7 @@
 // Drives a Supervisor with a fake clock and fake workers, and writes down what it does in one line
 // each, but for heartbeats without news and fences, which have members of their own. Workers are
-// spawned with pid 100 + local rank as soon as the Supervisor asks for them.
+// spawned with pid 100 + local rank as soon as the Supervisor asks for them, but after
+// HoldSpawns().
 #ifndef DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 
@@ -139,6 +140,15 @@ class SupervisorDriver {
   void FailFolderOf(int local_rank) { no_folder_ = local_rank; }
   void LeaveErrorFile(std::string text) { error_file_ = std::move(text); }
 
+  // From now on each worker is being started until the test says what became of it.
+  void HoldSpawns() { hold_spawns_ = true; }
+  void Spawned(int local_rank) {
+    Step(Supervisor::WorkerSpawned{LocalRank{local_rank}, 100 + local_rank});
+  }
+  void SpawnFails(int local_rank) {
+    Step(Supervisor::SpawnFailed{LocalRank{local_rank}, 127, "./trian: no such file", true});
+  }
+
   // Each worker takes so long to start.
   void SpawnSlowly(Duration each) { spawn_time_ = each; }
 
@@ -228,13 +238,9 @@ class SupervisorDriver {
 
   void Spawn(const Supervisor::SpawnWorkers& spawn) {
     log_.push_back(absl::StrCat("Spawn g", spawn.generation.value));
-    for (int i = 0; i < Options().node.worker_count; ++i) {
-      if (i == unspawnable_) {
-        Step(Supervisor::SpawnFailed{LocalRank{i}, 127, "./trian: no such file", true});
-        return;
-      }
+    for (int i = 0; i < Options().node.worker_count && !hold_spawns_; ++i) {
       now_ += spawn_time_;
-      Step(Supervisor::WorkerSpawned{LocalRank{i}, 100 + i});
+      i == unspawnable_ ? SpawnFails(i) : Spawned(i);
     }
   }
 
@@ -282,6 +288,7 @@ class SupervisorDriver {
   TimePoint now_{std::chrono::hours(1)};
   int unspawnable_ = -1;
   Duration spawn_time_{};
+  bool hold_spawns_ = false;
   bool frozen_ = false;
   std::vector<Supervisor::Event> of_the_disk_;
   int no_folder_ = -1;

@@ -161,6 +161,61 @@ TEST(SupervisorTest, ACommandThatCannotBeExecutedIsReportedAndEndsWhatWasSpawned
   EXPECT_EQ(node.last_exit().error_text, "./trian: no such file");
 }
 
+TEST(SupervisorTest, AStopWhileWorkersAreBeingStartedIsOverWhenTheLastHasEnded) {
+  SupervisorDriver node;
+  node.HoldSpawns();
+  node.Run();
+  node.Spawned(1);
+  node.Stop(0);
+  EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 0,1"));
+  node.End(1, ExitStatus{0, SIGTERM, false});
+  EXPECT_THAT(node.Take(), IsEmpty()) << "the other one may still come to run";
+  node.Spawned(0);  // its program was there before the signal, or it was killed before
+  EXPECT_THAT(node.Take(), IsEmpty());
+  node.End(0, ExitStatus{0, SIGTERM, false});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
+}
+
+TEST(SupervisorTest, WhenOneCannotBeStartedThoseThatAreBeingStartedAreStoppedToo) {
+  SupervisorDriver node;
+  node.HoldSpawns();
+  node.Run();
+  node.SpawnFails(1);
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> WorkerExited 3 exit code 127", "SIGTERM to 0"));
+  node.SpawnFails(0);  // for the same reason: the first is the cause
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
+}
+
+TEST(SupervisorTest, AStartThatDoesNotEndAfterSigkillIsNamedAndNotWaitedFor) {
+  SupervisorDriver node;
+  node.HoldSpawns();
+  node.Run();
+  node.Spawned(0);
+  node.Stop(0);
+  node.End(0, ExitStatus{0, SIGTERM, false});
+  node.Take();
+  node.TakeNotes();
+  node.Live(seconds(13), true);
+  EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 1", "g0-> Drained"));
+  EXPECT_THAT(node.TakeNotes(),
+              ElementsAre("rank 3 (being started) did not end after SIGKILL; going on without "
+                          "waiting for it"));
+  node.Spawned(1);
+  node.SpawnFails(1);
+  EXPECT_THAT(node.Take(), IsEmpty());
+}
+
+TEST(SupervisorTest, AUsersSignalIsForThoseThatRun) {
+  SupervisorDriver node;
+  node.HoldSpawns();
+  node.Run();
+  node.Signal(SIGUSR1);
+  EXPECT_THAT(node.Take(), IsEmpty());
+  node.Spawned(1);
+  node.Signal(SIGUSR1);
+  EXPECT_THAT(node.Take(), ElementsAre("SIGUSR1 to 1"));
+}
+
 TEST(SupervisorTest, TheJobsEndEndsWhatStillRunsAndGivesItsCode) {
   SupervisorDriver node;
   node.Run();

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
@@ -103,6 +104,28 @@ SpawnRequest Child(const std::vector<std::string>& arguments) {
   SpawnRequest request{{OS_TEST_CHILD}, {"PATH=/usr/bin:/bin"}, ""};
   request.argv.insert(request.argv.end(), arguments.begin(), arguments.end());
   return request;
+}
+
+absl::Status AwaitOutcome(const SpawnedProcess& process) {
+  pollfd known{process.outcome_pipe.get(), POLLIN, 0};
+  const int patience = static_cast<int>(std::chrono::milliseconds(kPatience).count());
+  if (::poll(&known, 1, patience) != 1) return absl::DeadlineExceededError("no outcome");
+  return SpawnOutcome(process.outcome_pipe.get())
+      .value_or(absl::InternalError("readable for nothing"));
+}
+
+absl::Status OutcomeOf(ProcessRunner* runner, const SpawnRequest& request) {
+  const absl::StatusOr<SpawnedProcess> process = runner->Spawn(request);
+  if (!process.ok()) return process.status();
+  const absl::Status outcome = AwaitOutcome(*process);
+  EXPECT_TRUE(runner->Discard(*process).ok());
+  return outcome;
+}
+
+std::string HangExec(const TempDir& folder, SpawnRequest* request) {
+  WriteFile(folder / "0", "", 0644);
+  request->env.insert(request->env.end(), {"HANG_EXEC=" + folder.path(), "RANK=0"});
+  return folder / "0";
 }
 
 Finished RunToEnd(const SpawnRequest& request) {

@@ -60,6 +60,16 @@ SpawnRequest Shell(const std::string& script);
 // os_test_child with these arguments.
 SpawnRequest Child(const std::vector<std::string>& arguments);
 
+// Waits for what becomes of a process that was spawned.
+absl::Status AwaitOutcome(const SpawnedProcess& process);
+
+// Why this request cannot be carried out, at once or later. The process is discarded.
+absl::Status OutcomeOf(ProcessRunner* runner, const SpawnRequest& request);
+
+// The request's exec hangs while the returned file in `folder` is there; it has begun to when
+// there is one called FILE.hangs (tests/programs/hang_exec.cc).
+std::string HangExec(const TempDir& folder, SpawnRequest* request);
+
 // One process run to its end.
 struct Finished {
   ExitStatus status;

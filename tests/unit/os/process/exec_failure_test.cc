@@ -23,7 +23,7 @@ class ExecFailureTest : public ::testing::Test {
   }
 
   void ExpectFailure(const SpawnRequest& request, StatusCode code, const std::string& message) {
-    const absl::Status status = runner_.Spawn(request).status();
+    const absl::Status status = test::OutcomeOf(&runner_, request);
     EXPECT_EQ(status.code(), code);
     EXPECT_EQ(std::string(status.message()), message);
   }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@ std::string Proc(pid_t pid, const char* file) {
 }
 
 bool Exists(pid_t pid) { return ::kill(pid, 0) == 0 || errno != ESRCH; }
+bool Exists(const std::string& path) { return std::filesystem::exists(path); }
 
 class GuardedProcessRunnerTest : public ::testing::Test {
  protected:
@@ -103,7 +105,9 @@ TEST_F(GuardedProcessRunnerTest, ErrorsOfTheCommandComeBackAsTheyAre) {
   for (const SpawnRequest& request :
        {SpawnRequest{{"./trian"}, {}, ""}, SpawnRequest{{"/etc/passwd"}, {}, ""},
         SpawnRequest{{}, {}, ""}, SpawnRequest{{"/bin/true"}, {}, "/no/such/folder"}}) {
-    EXPECT_EQ(runner_->Spawn(request).status(), plain.Spawn(request).status());
+    const absl::Status outcome = test::OutcomeOf(runner_.get(), request);
+    EXPECT_FALSE(outcome.ok());
+    EXPECT_EQ(outcome, test::OutcomeOf(&plain, request));
   }
 }
 
@@ -214,6 +218,55 @@ TEST_F(GuardedProcessRunnerTest, AStoppedWorkerHearsSigterm) {
   ASSERT_TRUE(runner_->SignalGroup(worker.pid, SIGTERM).ok());
   ASSERT_TRUE(test::RunUntilDead(&loop_, worker.pidfd.get()));
   EXPECT_EQ(*runner_->Reap(worker.pidfd.get()), (ExitStatus{5, 0, false}));
+}
+
+// ---- an exec that hangs ----
+
+// Seen red with a guardian that waited for the outcome before it answered.
+TEST_F(GuardedProcessRunnerTest, AnExecThatHangsHoldsNobodyUp) {
+  const test::TempDir folder;
+  SpawnRequest request = test::Shell("exit 3");
+  const std::string file = test::HangExec(folder, &request);
+  const auto hung = runner_->Spawn(request);
+  ASSERT_TRUE(hung.ok()) << hung.status();
+  ASSERT_TRUE(test::RunUntil(&loop_, [&] { return Exists(file + ".hangs"); }));
+  const SpawnedProcess other = Spawn("exit 5");
+  EXPECT_EQ(test::AwaitOutcome(other), absl::OkStatus());
+  ASSERT_TRUE(test::RunUntilDead(&loop_, other.pidfd.get()));
+  EXPECT_EQ(*runner_->Reap(other.pidfd.get()), (ExitStatus{5, 0, false}));
+  EXPECT_EQ(SpawnOutcome(hung->outcome_pipe.get()), std::nullopt);
+  std::filesystem::remove(file);
+  EXPECT_EQ(test::AwaitOutcome(*hung), absl::OkStatus());
+  ASSERT_TRUE(test::RunUntilDead(&loop_, hung->pidfd.get()));
+  EXPECT_EQ(*runner_->Reap(hung->pidfd.get()), (ExitStatus{3, 0, false}));
+}
+
+TEST_F(GuardedProcessRunnerTest, WhoseExecHangsCanBeDiscarded) {
+  const test::TempDir folder;
+  SpawnRequest request = test::Shell("exit 3");
+  const std::string file = test::HangExec(folder, &request);
+  const auto hung = runner_->Spawn(request);
+  ASSERT_TRUE(hung.ok()) << hung.status();
+  ASSERT_TRUE(test::RunUntil(&loop_, [&] { return Exists(file + ".hangs"); }));
+  EXPECT_TRUE(runner_->Discard(*hung).ok());
+  EXPECT_THAT(*runner_->EndOrphans(seconds(10)), IsEmpty());
+  EXPECT_FALSE(Exists(hung->pid));
+}
+
+TEST_F(GuardedProcessRunnerTest, TheFenceIsKeptWhileAnExecHangs) {
+  const test::TempDir folder;
+  const SpawnedProcess running = Spawn("exec sleep 1000");
+  SpawnRequest request = test::Shell("exit 3");
+  const std::string file = test::HangExec(folder, &request);
+  const auto hung = runner_->Spawn(request);
+  ASSERT_TRUE(hung.ok()) << hung.status();
+  ASSERT_TRUE(test::RunUntil(&loop_, [&] { return Exists(file + ".hangs"); }));
+  runner_->SetFence(EventLoop::Clock::now());
+  for (const int pidfd : {running.pidfd.get(), hung->pidfd.get()}) {
+    ASSERT_TRUE(test::RunUntilDead(&loop_, pidfd));
+    EXPECT_EQ(*runner_->Reap(pidfd), (ExitStatus{0, SIGKILL, false}));
+  }
+  EXPECT_EQ(test::AwaitOutcome(*hung), absl::OkStatus()) << "it was killed, and no exec failed";
 }
 
 // ---- the fence ----

@@ -56,6 +56,8 @@ TEST(GuardianProtocolTest, AReplyBringsStatusNumbersAndDescriptors) {
   reply.process.pidfd.reset(::dup(0));
   reply.process.stdout_pipe = std::move(pipe.read_end);
   reply.process.stderr_pipe.reset(::dup(0));
+  test::PipeEnds outcome = test::MakePipe();
+  reply.process.outcome_pipe = std::move(outcome.read_end);
   reply.exit = {0, SIGSEGV, true};
   reply.left = {7, 8};
   ASSERT_TRUE(Send(sockets.a.get(), reply).ok());
@@ -70,6 +72,9 @@ TEST(GuardianProtocolTest, AReplyBringsStatusNumbersAndDescriptors) {
   test::ReadAvailable(received->process.stdout_pipe.get(), &text);
   EXPECT_EQ(text, "x") << "it is the same pipe";
   EXPECT_EQ(::fcntl(received->process.stdout_pipe.get(), F_GETFD), FD_CLOEXEC);
+  EXPECT_EQ(SpawnOutcome(received->process.outcome_pipe.get()), std::nullopt);
+  outcome.write_end.reset();
+  EXPECT_EQ(SpawnOutcome(received->process.outcome_pipe.get()), absl::OkStatus());
 }
 
 TEST(GuardianProtocolTest, AnEndThatIsGoneIsUnavailable) {

@@ -151,6 +151,43 @@ TEST(ProcessRunnerTest, SignalGroupReachesGrandchildrenAlsoAfterTheWorkersDeath)
   EXPECT_EQ(*runner.Reap(process->pidfd.get()), (ExitStatus{1, 0, false}));
 }
 
+TEST(ProcessRunnerTest, TellsWhenTheProgramRuns) {
+  PosixProcessRunner runner;
+  absl::StatusOr<SpawnedProcess> process = runner.Spawn(Shell("exec sleep 100000"));
+  ASSERT_TRUE(process.ok()) << process.status();
+  EXPECT_EQ(test::AwaitOutcome(*process), absl::OkStatus());
+  EXPECT_NE(std::filesystem::read_symlink("/proc/" + std::to_string(process->pid) + "/exe"),
+            std::filesystem::read_symlink("/proc/self/exe"));
+  EXPECT_TRUE(runner.Discard(*process).ok());
+}
+
+TEST(ProcessRunnerTest, WhoseExecHangsHoldsNobodyUpAndHearsSignals) {
+  const test::TempDir folder;
+  EventLoop loop;
+  PosixProcessRunner runner;
+  SpawnRequest request = Shell("exit 0");
+  const std::string file = test::HangExec(folder, &request);
+  absl::StatusOr<SpawnedProcess> hung = runner.Spawn(request);
+  ASSERT_TRUE(hung.ok()) << hung.status();
+  ASSERT_TRUE(RunUntil(&loop, [&] { return std::filesystem::exists(file + ".hangs"); }));
+  EXPECT_EQ(RunToEnd(Shell("exit 3")).status, (ExitStatus{3, 0, false}));
+  EXPECT_EQ(SpawnOutcome(hung->outcome_pipe.get()), std::nullopt);
+  ASSERT_TRUE(runner.SignalGroup(hung->pid, SIGTERM).ok());
+  ASSERT_TRUE(RunUntilDead(&loop, hung->pidfd.get()));
+  EXPECT_EQ(test::AwaitOutcome(*hung), absl::OkStatus()) << "it was killed, and no exec failed";
+  EXPECT_EQ(*runner.Reap(hung->pidfd.get()), (ExitStatus{0, SIGTERM, false}));
+}
+
+// Nobody reads more than a pipe's page at once.
+TEST(ProcessRunnerTest, AReasonLongerThanAPageIsCut) {
+  PosixProcessRunner runner;
+  const absl::Status outcome =
+      test::OutcomeOf(&runner, {{"trian"}, {"PATH=/" + std::string(100'000, 'x')}, ""});
+  EXPECT_EQ(outcome.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(outcome.message()),
+              testing::StartsWith("trian: command not found (PATH=/xxx"));
+}
+
 TEST(ProcessRunnerTest, SignalGroupRefusesNumbersThatMeanEverybody) {
   PosixProcessRunner runner;
   for (const pid_t pid : {-1, 0, 1}) {

@@ -1,0 +1,32 @@
+// Execs that hang, as of a program on a file server that does not answer: a library for LD_PRELOAD
+// into ddprun, and a part of os_test.
+//
+// With HANG_EXEC=FOLDER and RANK=R in the environment of the program to be executed: while there is
+// a file FOLDER/R its execve does not go on. It makes the file FOLDER/R.hangs first.
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace {
+
+std::string Variable(char* const* env, const std::string& name) {
+  for (; *env != nullptr; ++env) {
+    const std::string entry = *env;
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  }
+  return "";
+}
+
+}  // namespace
+
+extern "C" int execve(const char* path, char* const* argv, char* const* env) noexcept {
+  const std::string folder = Variable(env, "HANG_EXEC");
+  const std::string file = folder + "/" + Variable(env, "RANK");
+  if (!folder.empty() && access(file.c_str(), F_OK) == 0) {
+    close(open((file + ".hangs").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+    while (access(file.c_str(), F_OK) == 0) usleep(2000);
+  }
+  return static_cast<int>(syscall(SYS_execve, path, argv, env));
+}
