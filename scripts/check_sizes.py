@@ -23,7 +23,6 @@ MEMBERS_PER_CLASS = 20
 ABOVE = {
     "worker/include/ddp": 18,  # the public interface, a header for each subject
     "launcher/agent/agent.h: ddprun::Agent": 31,
-    "launcher/core/supervisor.h: ddprun::Supervisor": 33,
 }
 ROOTS = ("launcher", "rendezvous", "worker")
 

@@ -54,7 +54,7 @@ std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint n
     return outbox_.Release();
   }
   if (const auto fence = FenceAt(); fence && now >= *fence) {
-    Fence(absl::StrCat(options_.rendezvous, " was not heard for ", Rounded(now - last_contact_)),
+    Fence(absl::StrCat(options_.rendezvous, " was not heard for ", Rounded(now - contact_.last)),
           now);
   }
   Dispatch(event, now);
@@ -66,7 +66,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
   std::visit(
       Overloaded{
           [&](const AgentStarted&) {
-            unreachable_since_ = now;
+            contact_.lost_since = now;
             outbox_.ScanAhead();  // while it connects
           },
           [&](const SessionOpened&) { OnSessionOpened(now); },
@@ -104,7 +104,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           [&](const StatesFound&) { outbox_.OnStatesFound(); },
           [&](const PortOffered& offered) { outbox_.OnPortOffered(offered.port); },
           [&](const RestartMeasured& restart) {
-            if (restart.times.generation == generation_) SendUp(RestartTimed{restart.times});
+            if (restart.times.generation == work_.generation) SendUp(RestartTimed{restart.times});
           },
           [&](const WorkersLost& lost) { OnWorkersLost(lost); },
           [&](const Tick&) { OnTick(now); },
@@ -130,7 +130,7 @@ void Supervisor::DispatchAfterTheEnd(const Event& event) {
 }
 
 Header Supervisor::header() const {
-  return {options_.job, options_.epoch, generation_, options_.agent_id};
+  return {options_.job, options_.epoch, work_.generation, options_.agent_id};
 }
 
 FailedCheckpoints Supervisor::failed_checkpoints() const {
@@ -148,7 +148,7 @@ std::optional<TimePoint> Supervisor::NextDeadline() const {
   also(FenceAt());
   also(GiveUpAt());
   if (state_ != SupervisorState::kLeaving) also(preempted_until_);
-  if (SendsHeartbeats()) also(next_heartbeat_);
+  if (SendsHeartbeats()) also(session_.next_heartbeat);
   return next;
 }
 
@@ -156,8 +156,8 @@ std::optional<TimePoint> Supervisor::NextDeadline() const {
 
 void Supervisor::OnSessionOpened(TimePoint now) {
   outbox_.DropMessages();
-  open_ = true;
-  joined_ = heard_ = false;
+  session_ = Session{};
+  session_.open = true;
   // Fenced: when the workers are gone. With a verdict of the rendezvous: there is nothing to say.
   if (state_ == SupervisorState::kFenced) return;
   if (verdict_ && state_ != SupervisorState::kLeaving) return;
@@ -166,20 +166,20 @@ void Supervisor::OnSessionOpened(TimePoint now) {
 
 void Supervisor::Introduce(TimePoint now) {
   unconfirmed_.reset();  // where it holds, it is said again
-  const bool again = std::exchange(joined_, true);
+  const bool again = std::exchange(session_.joined, true);
   if (!again) {
-    joined_at_ = now;
-    next_heartbeat_ = now + options_.spec.heartbeat;
+    session_.joined_at = now;
+    session_.next_heartbeat = now + options_.spec.heartbeat;
   }
-  Join join{options_.spec, options_.node, 0, HasWorkers(), heard_ever_};
+  Join join{options_.spec, options_.node, 0, HasWorkers(), contact_.ever};
   join.failed_checkpoints = failed_;
   join.unfit = options_.unfit;
-  told_failures_ = failed_.count;
+  session_.told_failures = failed_.count;
   const bool running = join.workers_running;
   SendReport(std::move(join), running);
-  if (prepared_) SendUp(AssignmentAck{});
-  for (const WorkerExited& exit : exits_) SendUp(exit);
-  if (drained_) SendReport(*drained_, /*workers_running=*/false);
+  if (work_.acknowledged) SendUp(AssignmentAck{});
+  for (const WorkerExited& exit : work_.exits) SendUp(exit);
+  if (work_.stopped) SendReport(*work_.stopped, /*workers_running=*/false);
   if (preempted_until_) SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
   // What answers a later Join may have crossed it: only an acknowledgement shows that it was read,
   // and it has to come before the next assignment, or the lease would be over again.
@@ -188,34 +188,34 @@ void Supervisor::Introduce(TimePoint now) {
 
 void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
   outbox_.DropMessages();
-  const bool was_heard = open_ && heard_;
-  open_ = joined_ = heard_ = false;
+  const bool was_heard = session_.open && session_.heard;
+  session_ = Session{};
   if (lost.refused) HadContact(lost.attempt_started_at, now);
-  why_unreachable_ = lost.reason;
+  contact_.why_lost = lost.reason;
   if (state_ == SupervisorState::kLeaving || verdict_) return;  // nothing more was to be heard
-  if (lost.denied && !heard_ever_) {
+  if (lost.denied && !contact_.ever) {
     verdict_ = Verdict::Own("refused", kExitRefused, lost.reason);
     StopWorkers(SupervisorState::kStopping, SIGKILL, now);
   } else if (!options_.leases) {
     GiveUp(now);
   } else if (was_heard) {
-    unreachable_since_ = now;
-    Say(absl::StrCat(lost.reason, "; connecting again",
+    contact_.lost_since = now;
+    Log(absl::StrCat(lost.reason, "; connecting again",
                      Alive().empty() ? "" : ", and the workers go on meanwhile"));
   }
 }
 
 std::optional<TimePoint> Supervisor::GiveUpAt() const {
-  if (!options_.leases || open_ || verdict_) return std::nullopt;
-  return unreachable_since_ + (heard_ever_ ? options_.daemon_grace : options_.connect_timeout);
+  if (!options_.leases || session_.open || verdict_) return std::nullopt;
+  return contact_.lost_since + (contact_.ever ? options_.daemon_grace : options_.connect_timeout);
 }
 
 void Supervisor::GiveUp(TimePoint now) {
-  std::string reason = why_unreachable_.empty()
+  std::string reason = contact_.why_lost.empty()
                            ? absl::StrCat(options_.rendezvous, " does not answer")
-                           : why_unreachable_;
+                           : contact_.why_lost;
   if (options_.leases) {
-    absl::StrAppend(&reason, "; gave up after ", Rounded(now - unreachable_since_));
+    absl::StrAppend(&reason, "; gave up after ", Rounded(now - contact_.lost_since));
   }
   verdict_ = Verdict::Own("unreachable", kExitUnavailable, std::move(reason));
   if (state_ == SupervisorState::kFenced) return;  // when the workers are gone
@@ -243,20 +243,20 @@ bool Supervisor::NeedsLease() const {
 
 std::optional<TimePoint> Supervisor::FenceAt() const {
   if (!NeedsLease()) return std::nullopt;
-  return FenceTime(last_contact_, options_.spec.lease);
+  return FenceTime(contact_.last, options_.spec.lease);
 }
 
 void Supervisor::HadContact(TimePoint at, TimePoint now) {
-  last_contact_ = std::max(last_contact_, std::min(at, now));
+  contact_.last = std::max(contact_.last, std::min(at, now));
 }
 
 void Supervisor::Fence(const std::string& why, TimePoint now) {
-  Say(absl::StrCat("fenced: ", why,
+  Log(absl::StrCat("fenced: ", why,
                    "; this node's ranks may be given to others by now, so none of its workers "
                    "lives on"));
   switch (state_) {
     case SupervisorState::kSpawning:
-      Drain(0, true, now);
+      GiveBackRanks(0, true, now);
       break;
     case SupervisorState::kLeaving:
       StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
@@ -270,10 +270,10 @@ void Supervisor::UpdateFence() {
   std::optional<TimePoint> wanted;
   const bool over = ended() || (verdict_ && state_ == SupervisorState::kStopping);
   if (options_.leases && !over && !Alive().empty()) {
-    wanted = FenceTime(last_contact_, options_.spec.lease) + BackstopDelay(options_.spec.lease);
+    wanted = FenceTime(contact_.last, options_.spec.lease) + BackstopDelay(options_.spec.lease);
   }
-  if (wanted == fence_) return;
-  fence_ = wanted;
+  if (wanted == contact_.fence) return;
+  contact_.fence = wanted;
   outbox_.Push(SetFence{wanted});
 }
 
@@ -285,15 +285,15 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
       header.agent_id != options_.agent_id) {
     return;  // meant for another agent, or for an earlier life of this one
   }
-  if (!joined_) return;  // said on a session that is over
+  if (!session_.joined) return;  // said on a session that is over
   // Whoever answers our Join has read it; and counts on us, unless it says that it does not.
   if (!std::holds_alternative<Refused>(received.message) &&
       !std::holds_alternative<Fenced>(received.message)) {
-    HadContact(joined_at_, now);
+    HadContact(session_.joined_at, now);
   }
-  heard_ = heard_ever_ = true;
-  if (!why_unreachable_.empty()) Say(absl::StrCat("connected to ", options_.rendezvous));
-  why_unreachable_.clear();
+  session_.heard = contact_.ever = true;
+  if (!contact_.why_lost.empty()) Log(absl::StrCat("connected to ", options_.rendezvous));
+  contact_.why_lost.clear();
   std::visit(Overloaded{
                  [&](const Waiting& waiting) { OnWaiting(waiting); },
                  [&](const HeartbeatAck& ack) { OnHeartbeatAck(ack, now); },
@@ -309,14 +309,14 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
 }
 
 void Supervisor::OnWaiting(const Waiting& waiting) {
-  if (state_ == SupervisorState::kJoining) Say(waiting.reason);
+  if (state_ == SupervisorState::kJoining) Log(waiting.reason);
 }
 
 void Supervisor::OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now) {
   // Not from now on: the answer may have been on its way for longer than the lease.
   HadContact(TimePoint(std::chrono::nanoseconds(ack.sent_at)), now);
   if (!unconfirmed_ || !MayBeAssigned()) return;
-  if (now >= FenceTime(last_contact_, options_.spec.lease)) return;  // to a heartbeat before it
+  if (now >= FenceTime(contact_.last, options_.spec.lease)) return;  // to a heartbeat before it
   const Unconfirmed taken = *std::exchange(unconfirmed_, std::nullopt);
   Take(taken.generation, taken.assignment);
 }
@@ -334,8 +334,8 @@ bool Supervisor::MayBeAssigned() const {
 }
 
 void Supervisor::OnAssignment(const Header& header, const Assignment& assignment, TimePoint now) {
-  if (!MayBeAssigned() || header.generation <= generation_) return;  // overtaken
-  if (options_.leases && now >= FenceTime(last_contact_, options_.spec.lease)) {
+  if (!MayBeAssigned() || header.generation <= work_.generation) return;  // overtaken
+  if (options_.leases && now >= FenceTime(contact_.last, options_.spec.lease)) {
     // After a silence, on the session that there was before: it may be from before the silence, and
     // say nothing of now; or answer our newest Join. The answer to a heartbeat tells: until then
     // there is no lease under which anything could be prepared.
@@ -347,33 +347,28 @@ void Supervisor::OnAssignment(const Header& header, const Assignment& assignment
 }
 
 void Supervisor::Take(Generation generation, const Assignment& assignment) {
-  generation_ = generation;
-  assignment_ = assignment;
+  work_ = Work{};
+  work_.generation = generation;
+  work_.assignment = assignment;
+  work_.acknowledged = true;
   const std::optional<RestorePlan>& restore = assignment.restore;
   durable_ = durable_ || (restore && restore->state && restore->state->tier == Tier::kDurable);
   unconfirmed_.reset();
-  folders_ = {};
-  workers_.clear();
-  last_ended_ms_ = 0;
-  exits_.clear();
-  drained_.reset();
-  checkpoint_.reset();
-  prepared_ = true;
   Enter(SupervisorState::kSpawning);
-  outbox_.Push(PrepareFolders{generation_, assignment_.first_rank});
+  outbox_.Push(PrepareFolders{generation, assignment.first_rank});
   SendUp(AssignmentAck{});
 }
 
 void Supervisor::OnStart(const Header& header, TimePoint now) {
-  if (state_ != SupervisorState::kSpawning || header.generation != generation_) return;
-  workers_.assign(options_.node.worker_count, Worker{});
+  if (state_ != SupervisorState::kSpawning || header.generation != work_.generation) return;
+  work_.workers.assign(options_.node.worker_count, Worker{});
   Enter(SupervisorState::kRunning);
-  if (folders_.ready) StartWorkers(now);
+  if (work_.folders.ready) StartWorkers(now);
 }
 
 void Supervisor::OnSave(const Header& header) {
   // Not Running: there is nobody to ask, as the rendezvous hears in other words.
-  if (state_ != SupervisorState::kRunning || header.generation != generation_) return;
+  if (state_ != SupervisorState::kRunning || header.generation != work_.generation) return;
   std::vector<LocalRank> speakers = Alive();
   std::erase_if(speakers, [&](LocalRank local_rank) { return !Find(local_rank)->speaks; });
   if (speakers.empty()) {
@@ -384,14 +379,14 @@ void Supervisor::OnSave(const Header& header) {
 }
 
 void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
-  if (header.generation != generation_) return;
+  if (header.generation != work_.generation) return;
   if (state_ == SupervisorState::kSpawning) {  // the Start was lost with a session
-    Drain(0, false, now);
+    GiveBackRanks(0, false, now);
     return;
   }
   // Stopping: our own failure came first, and the rendezvous tells everybody.
   if (state_ != SupervisorState::kRunning) return;
-  Say(absl::StrCat("generation ", generation_.value, " ends: ", stop.reason));
+  Log(absl::StrCat("generation ", work_.generation.value, " ends: ", stop.reason));
   StopWorkers(SupervisorState::kStopping, SIGTERM, now);
 }
 
@@ -401,7 +396,7 @@ void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
     verdict_ = Verdict::Own("left", kExitUnavailable,
                             absl::StrCat(options_.node.host, " stays out: ", options_.unfit));
   } else {
-    if (generation_.value < 0) Say("the job is over; this node has started nothing");
+    if (work_.generation.value < 0) Log("the job is over; this node has started nothing");
     verdict_ = Verdict{ToString(finished.outcome),  finished.exit_code,  finished.reason,
                        finished.restarts_used,      finished.root_cause, finished.earlier,
                        finished.failed_checkpoints, finished.left_out};
@@ -413,7 +408,7 @@ void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
 
 void Supervisor::OnFenced(const Header& header, const Fenced& fenced, TimePoint now) {
   // It answers what this agent said in an earlier generation, and crossed our Join on its way.
-  if (header.generation != generation_) return;
+  if (header.generation != work_.generation) return;
   switch (state_) {
     case SupervisorState::kJoining:  // no worker is here: as before, but the rendezvous forgot us
       Introduce(now);
@@ -444,9 +439,9 @@ void Supervisor::OnRefused(const Refused& refused, TimePoint now) {
 // ---- helpers ----
 
 WorkerExited Supervisor::ExitReport(LocalRank local_rank, ExitStatus status) const {
-  const Worker& worker = workers_[local_rank.value];
+  const Worker& worker = work_.workers[local_rank.value];
   WorkerExited report;
-  report.rank = Rank{assignment_.first_rank.value + local_rank.value};
+  report.rank = Rank{work_.assignment.first_rank.value + local_rank.value};
   report.local_rank = local_rank;
   report.pid = worker.pid;
   report.status = status;
@@ -458,33 +453,33 @@ WorkerExited Supervisor::ExitReport(LocalRank local_rank, ExitStatus status) con
 
 Supervisor::Worker* Supervisor::Find(LocalRank local_rank) {
   const auto index = static_cast<std::size_t>(local_rank.value);
-  return index < workers_.size() ? &workers_[index] : nullptr;
+  return index < work_.workers.size() ? &work_.workers[index] : nullptr;
 }
 
 bool Supervisor::AwaitsErrorFile() const {
-  return std::any_of(workers_.begin(), workers_.end(),
+  return std::any_of(work_.workers.begin(), work_.workers.end(),
                      [](const Worker& worker) { return worker.ended.has_value(); });
 }
 
 std::vector<LocalRank> Supervisor::Alive() const {
   std::vector<LocalRank> alive;
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    if (workers_[i].alive) alive.push_back(LocalRank{static_cast<int>(i)});
+  for (std::size_t i = 0; i < work_.workers.size(); ++i) {
+    if (work_.workers[i].alive) alive.push_back(LocalRank{static_cast<int>(i)});
   }
   return alive;
 }
 
 void Supervisor::SendUp(AgentMessage message) {
-  if (!joined_) return;  // the next session begins with all of it
+  if (!session_.joined) return;  // the next session begins with all of it
   outbox_.Push(Send{header(), std::move(message)});
 }
 
 void Supervisor::SendReport(AgentMessage message, bool workers_running) {
-  if (!joined_) return;
-  if (!workers_running && generation_.value >= 0) outbox_.Clear();
+  if (!session_.joined) return;
+  if (!workers_running && work_.generation.value >= 0) outbox_.Clear();
   outbox_.Report(Send{header(), std::move(message)}, workers_running);
 }
 
-void Supervisor::Say(std::string text) { outbox_.Push(Note{std::move(text)}); }
+void Supervisor::Log(std::string text) { outbox_.Push(Note{std::move(text)}); }
 
 }  // namespace ddprun

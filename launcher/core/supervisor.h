@@ -247,7 +247,7 @@ class Supervisor {
   // Of what this node says now.
   Header header() const;
   // Of this node, since the agent's start.
-  bool has_joined() const { return heard_ever_; }
+  bool has_joined() const { return contact_.ever; }
   FailedCheckpoints failed_checkpoints() const;
 
  private:
@@ -297,11 +297,42 @@ class Supervisor {
     std::string error_text;
     std::optional<WorkerEnded> ended;  // and its error file has yet to be read
   };
-  // Of the current generation.
   struct Folders {
     bool ready = false;  // or `error` says why not
     LocalRank local_rank;
     std::string error;
+  };
+  // What this node does in one generation. Replaced whole by the next assignment.
+  struct Work {
+    Generation generation{-1};  // before the first assignment
+    Assignment assignment;
+    Folders folders;
+    std::vector<Worker> workers;             // by local rank
+    std::optional<std::int64_t> checkpoint;  // the newest that was reported
+    std::int64_t last_ended_ms = 0;          // wall clock, when a worker ended last
+    // What was said, to be said again on the next session.
+    bool acknowledged = false;
+    std::vector<WorkerExited> exits;
+    std::optional<Drained> stopped;
+  };
+  // With the rendezvous. Replaced whole when one is opened or lost.
+  struct Session {
+    bool open = false;
+    bool joined = false;  // Join was sent on it
+    bool heard = false;   // something came on it
+    TimePoint joined_at;  // when its first Join was sent
+    TimePoint next_heartbeat;
+    std::int64_t told_failures = 0;  // of checkpoints
+  };
+  // Over all sessions.
+  struct Contact {
+    bool ever = false;     // something was heard
+    TimePoint lost_since;  // the agent's start, or when the last session with a word ended
+    std::string why_lost;
+    // The newest time of which it is certain that the rendezvous, should it live, counts our lease
+    // from then or later.
+    TimePoint last{};
+    std::optional<TimePoint> fence;  // as SetFence said last
   };
 
   void Dispatch(const Event& event, TimePoint now);
@@ -339,10 +370,12 @@ class Supervisor {
   bool CanBePreempted() const;
   void SendHeartbeat(TimePoint now);
   // Before what may be the last word: whoever hears that has heard of all failures.
-  void TellFailures(TimePoint now);
-  bool HasUntoldFailures() const { return failed_.count > told_failures_; }
+  void EmitFailures(TimePoint now);
+  bool HasUntoldFailures() const { return failed_.count > session_.told_failures; }
   // Where there is no lease only news are worth one.
-  bool SendsHeartbeats() const { return joined_ && (options_.leases || HasUntoldFailures()); }
+  bool SendsHeartbeats() const {
+    return session_.joined && (options_.leases || HasUntoldFailures());
+  }
   void OnTick(TimePoint now);
 
   // ---- the lease ----
@@ -359,7 +392,7 @@ class Supervisor {
   void Introduce(TimePoint now);
   // To Joining. An agent that was fenced is no member any more: it has to join again, also on the
   // session that it has.
-  void Drain(std::int64_t fenced_at_ms, bool rejoin, TimePoint now);
+  void GiveBackRanks(std::int64_t fenced_at_ms, bool rejoin, TimePoint now);
 
   // Ends what runs with `signo`, then goes to Joining, or with a verdict to the end.
   void StopWorkers(SupervisorState next, int signo, TimePoint now);
@@ -374,27 +407,26 @@ class Supervisor {
   Worker* Find(LocalRank local_rank);
   std::vector<LocalRank> Alive() const;  // or being started
   // Start was said, and the workers cannot start yet.
-  bool AwaitsFolders() const { return state_ == SupervisorState::kRunning && !folders_.ready; }
+  bool AwaitsFolders() const { return state_ == SupervisorState::kRunning && !work_.folders.ready; }
   bool AwaitsErrorFile() const;
   // Alive, or started as soon as their folders are made: they hold this node's ranks.
   bool HasWorkers() const { return AwaitsFolders() || !Alive().empty(); }
   void SendUp(AgentMessage message);
   void SendReport(AgentMessage message, bool workers_running);
-  void Say(std::string text);
+  void Log(std::string text);
 
   const SupervisorOptions options_;
 
   SupervisorState state_ = SupervisorState::kJoining;
-  Generation generation_{-1};  // before the first assignment
-  Assignment assignment_;
+  Work work_;
+  Session session_;
+  Contact contact_;
   // An assignment that came when the lease was over, until an answer says that it holds.
   struct Unconfirmed {
     Generation generation;
     Assignment assignment;
   };
   std::optional<Unconfirmed> unconfirmed_;
-  Folders folders_;
-  std::vector<Worker> workers_;     // by local rank; of the current generation
   std::optional<Verdict> verdict_;  // what to end with when the workers are gone
   TimePoint signalled_at_;          // when Leaving began
   int stop_signal_ = 0;             // what the workers were sent last
@@ -402,33 +434,10 @@ class Supervisor {
   std::optional<TimePoint> preempted_until_;
   std::optional<TimePoint> deadline_;  // of Stopping, Leaving and Fenced
 
-  // What was said in this generation, to be said again on the next session.
-  bool prepared_ = false;
-  std::vector<WorkerExited> exits_;
-  std::optional<Drained> drained_;
-
-  std::optional<std::int64_t> checkpoint_;  // the newest that was reported in this generation
-  bool checkpoints_ = false;                // some worker told of a state, since the agent's start
-  bool durable_ = false;                    // there is a state to begin with, on some disk
-  FailedCheckpoints failed_;                // since the agent's start
-  std::int64_t told_failures_ = 0;          // of them, on this session
-  std::int64_t last_ended_ms_ = 0;          // wall clock, when a worker ended last
-
-  // The session. In what is not open nothing was sent or heard.
-  bool open_ = false;
-  bool joined_ = false;  // Join was sent on it
-  bool heard_ = false;   // something came on it
-  TimePoint joined_at_;  // when its first Join was sent
-  TimePoint next_heartbeat_;
-  TimePoint unreachable_since_;  // the agent's start, or when the last session with a word ended
-  bool heard_ever_ = false;
-  std::string why_unreachable_;
-
-  // The newest time of which it is certain that the rendezvous, should it live, counts our lease
-  // from then or later.
-  TimePoint last_contact_{};
-  std::optional<TimePoint> fence_;  // as SetFence said last
-
+  // Since the agent's start.
+  bool checkpoints_ = false;  // some worker told of a state
+  bool durable_ = false;      // there is a state to begin with, on some disk
+  FailedCheckpoints failed_;
   Outbox outbox_;
 };
 

@@ -18,21 +18,22 @@ namespace ddprun {
 void Supervisor::OnFoldersReady(const FoldersReady& ready, TimePoint now) {
   // Of a generation that is over, or of one whose end came before.
   const bool wanted = state_ == SupervisorState::kSpawning || AwaitsFolders();
-  if (ready.generation != generation_ || !wanted) return;
+  if (ready.generation != work_.generation || !wanted) return;
   const bool started = AwaitsFolders();
-  folders_ = {true, ready.local_rank, ready.error};
+  work_.folders = {true, ready.local_rank, ready.error};
   if (started) StartWorkers(now);
 }
 
 void Supervisor::StartWorkers(TimePoint now) {
-  if (!folders_.error.empty()) {
-    ReportSpawnFailure({folders_.local_rank, kExitCannotExecute, folders_.error, false}, now);
+  if (!work_.folders.error.empty()) {
+    ReportSpawnFailure({work_.folders.local_rank, kExitCannotExecute, work_.folders.error, false},
+                       now);
     return;
   }
-  for (Worker& worker : workers_) worker.alive = worker.starting = true;
+  for (Worker& worker : work_.workers) worker.alive = worker.starting = true;
   UpdateFence();  // before there is anything to fence
   outbox_.ScanAgain();
-  outbox_.Push(SpawnWorkers{generation_, assignment_});
+  outbox_.Push(SpawnWorkers{work_.generation, work_.assignment});
 }
 
 // Where its end was decided meanwhile, it has been signalled with the others.
@@ -59,7 +60,7 @@ void Supervisor::ReportSpawnFailure(const SpawnFailed& failed, TimePoint now) {
   WorkerExited report = ExitReport(failed.local_rank, ExitStatus{failed.exit_code});
   report.error_kind = failed.permanent ? kErrorExec : kErrorSpawn;
   report.error_text = failed.reason;
-  exits_.push_back(report);
+  work_.exits.push_back(report);
   SendUp(std::move(report));
   StopWorkers(SupervisorState::kStopping, SIGTERM, now);
 }
@@ -68,8 +69,8 @@ void Supervisor::OnCheckpointReported(const CheckpointReported& report) {
   Worker* worker = Find(report.local_rank);
   if (worker == nullptr) return;
   worker->speaks = checkpoints_ = durable_ = true;
-  if (checkpoint_ == report.step) return;  // another rank of this node said so
-  checkpoint_ = report.step;
+  if (work_.checkpoint == report.step) return;  // another rank of this node said so
+  work_.checkpoint = report.step;
   SendUp(Checkpointed{report.step});
 }
 
@@ -92,7 +93,7 @@ void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
   // and its timers come before what had happened meanwhile.
   if (worker == nullptr || !worker->alive) return;
   worker->alive = false;
-  last_ended_ms_ = ended.ended_at_ms;
+  work_.last_ended_ms = ended.ended_at_ms;
   if (state_ != SupervisorState::kRunning) {  // we ended it, or it died of what we are ending
     SettleIfGone(now);
     return;
@@ -100,7 +101,7 @@ void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
   // In the order in which they ended: the first is the cause.
   if (!ended.status.ok() && (worker->error_text.empty() || AwaitsErrorFile())) {
     worker->ended = ended;
-    outbox_.Push(ReadErrorFile{generation_, ended.local_rank});
+    outbox_.Push(ReadErrorFile{work_.generation, ended.local_rank});
     return;
   }
   ReportExit(ended, "", now);
@@ -108,7 +109,7 @@ void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
 
 void Supervisor::OnErrorFileRead(const ErrorFileRead& read, TimePoint now) {
   Worker* worker = Find(read.local_rank);
-  if (read.generation != generation_ || worker == nullptr || !worker->ended) return;
+  if (read.generation != work_.generation || worker == nullptr || !worker->ended) return;
   const WorkerEnded ended = *std::exchange(worker->ended, std::nullopt);
   ReportExit(ended, read.text, now);
 }
@@ -121,10 +122,11 @@ void Supervisor::ReportExit(const WorkerEnded& ended, const std::string& error_f
   report.oom_killed = ended.oom_killed;
   if (report.error_text.empty()) report.error_text = error_file_text;
   if (!ended.status.ok()) {
-    Say(Describe(WorkerFailure{options_.node.host, assignment_.node_rank, generation_, report}));
+    Log(Describe(
+        WorkerFailure{options_.node.host, work_.assignment.node_rank, work_.generation, report}));
   }
-  exits_.push_back(report);
-  TellFailures(now);
+  work_.exits.push_back(report);
+  EmitFailures(now);
   SendUp(report);
   if (state_ != SupervisorState::kRunning) {  // the others were told to end meanwhile
     SettleIfGone(now);
@@ -157,7 +159,7 @@ void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
   if (signal.signo == SIGTERM && (preempted_until_ || CanBePreempted())) {
     if (preempted_until_)
       return;  // from the scheduler and its wrapper, or to the process and its group
-    Say("got SIGTERM: asking for a checkpoint, after which this node goes");
+    Log("got SIGTERM: asking for a checkpoint, after which this node goes");
     preempted_until_ = now + options_.spec.save_timeout + options_.stop_grace;
     SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
     return;
@@ -166,13 +168,13 @@ void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
 }
 
 bool Supervisor::CanBePreempted() const {
-  return checkpoints_ && joined_ && !verdict_ && state_ != SupervisorState::kFenced;
+  return checkpoints_ && session_.joined && !verdict_ && state_ != SupervisorState::kFenced;
 }
 
 void Supervisor::LeaveJob(int signo, TimePoint now) {
   signalled_at_ = now;
   const std::string name = SignalName(signo);
-  Say(absl::StrCat("got ", name, ": ending this node's workers"));
+  Log(absl::StrCat("got ", name, ": ending this node's workers"));
   const bool may_go_on = signo == SIGTERM && durable_;  // from the last checkpoint
   verdict_ =
       Verdict::Own(may_go_on ? "preempted" : "left", may_go_on ? kExitPreempted : 128 + signo,
@@ -203,28 +205,28 @@ void Supervisor::OnWorkersLost(const WorkersLost& lost) {
 
 void Supervisor::SendHeartbeat(TimePoint now) {
   std::optional<std::int64_t> step;
-  for (const Worker& worker : workers_) step = std::max(step, worker.step);
+  for (const Worker& worker : work_.workers) step = std::max(step, worker.step);
   Heartbeat heartbeat{std::chrono::nanoseconds(now.time_since_epoch()).count(), step};
   if (HasUntoldFailures()) {
     heartbeat.failed_checkpoints = failed_;
-    told_failures_ = failed_.count;
+    session_.told_failures = failed_.count;
   }
   SendUp(std::move(heartbeat));
-  next_heartbeat_ = now + options_.spec.heartbeat;
+  session_.next_heartbeat = now + options_.spec.heartbeat;
 }
 
-void Supervisor::TellFailures(TimePoint now) {
-  if (joined_ && HasUntoldFailures()) SendHeartbeat(now);
+void Supervisor::EmitFailures(TimePoint now) {
+  if (session_.joined && HasUntoldFailures()) SendHeartbeat(now);
 }
 
 void Supervisor::OnTick(TimePoint now) {
-  if (SendsHeartbeats() && now >= next_heartbeat_) SendHeartbeat(now);
+  if (SendsHeartbeats() && now >= session_.next_heartbeat) SendHeartbeat(now);
   if (const auto give_up = GiveUpAt(); give_up && now >= *give_up) {
     GiveUp(now);
     return;
   }
   if (preempted_until_ && now >= *preempted_until_ && state_ != SupervisorState::kLeaving) {
-    Say("no checkpoint came in time");
+    Log("no checkpoint came in time");
     LeaveJob(SIGTERM, now);
     return;
   }
@@ -235,18 +237,18 @@ void Supervisor::OnTick(TimePoint now) {
   }
   const std::string pids =
       absl::StrJoin(Alive(), ", ", [&](std::string* out, LocalRank local_rank) {
-        const Worker& worker = workers_[local_rank.value];
+        const Worker& worker = work_.workers[local_rank.value];
         absl::StrAppend(
-            out, "rank ", assignment_.first_rank.value + local_rank.value,
+            out, "rank ", work_.assignment.first_rank.value + local_rank.value,
             worker.starting ? " (being started)" : absl::StrCat(" (pid ", worker.pid, ")"));
       });
-  Say(absl::StrCat(pids, " did not end after SIGKILL; going on without waiting for it"));
+  Log(absl::StrCat(pids, " did not end after SIGKILL; going on without waiting for it"));
   AbandonWorkers();
   SettleIfGone(now);
 }
 
 void Supervisor::AbandonWorkers() {
-  for (Worker& worker : workers_) {
+  for (Worker& worker : work_.workers) {
     worker.alive = worker.starting = false;
     worker.ended.reset();
   }
@@ -272,8 +274,8 @@ void Supervisor::SettleIfGone(TimePoint now) {
     outbox_.Clear();
   }
   if (state_ == SupervisorState::kLeaving) {
-    if (open_ && !joined_) Introduce(now);
-    TellFailures(now);
+    if (session_.open && !session_.joined) Introduce(now);
+    EmitFailures(now);
     SendUp(Leave{verdict_->reason, verdict_->exit_code});
     End(SupervisorState::kFailed, *std::move(verdict_));
   } else if (verdict_) {
@@ -282,19 +284,19 @@ void Supervisor::SettleIfGone(TimePoint now) {
     End(over ? SupervisorState::kDone : SupervisorState::kFailed, *std::move(verdict_));
   } else {
     const bool fenced = state_ == SupervisorState::kFenced;
-    Drain(fenced ? last_ended_ms_ : 0, fenced, now);
+    GiveBackRanks(fenced ? work_.last_ended_ms : 0, fenced, now);
   }
 }
 
-void Supervisor::Drain(std::int64_t fenced_at_ms, bool rejoin, TimePoint now) {
+void Supervisor::GiveBackRanks(std::int64_t fenced_at_ms, bool rejoin, TimePoint now) {
   Enter(SupervisorState::kJoining);
   Drained drained;
   drained.fenced_at_ms = fenced_at_ms;
-  for (const Worker& worker : workers_)
+  for (const Worker& worker : work_.workers)
     drained.last_step = std::max(drained.last_step, worker.step);
   drained.failed_checkpoints = failed_;
-  drained_ = drained;
-  if (rejoin && open_) {
+  work_.stopped = drained;
+  if (rejoin && session_.open) {
     Introduce(now);
   } else {
     SendReport(drained, /*workers_running=*/false);
