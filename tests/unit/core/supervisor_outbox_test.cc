@@ -17,7 +17,7 @@ using testing::IsEmpty;
 constexpr ExitStatus kTerminated{0, SIGTERM, false};
 
 // Its workers have ended after a Stop, and the agent answers nothing.
-SupervisorDriver Stopped() {
+SupervisorDriver AfterAStop() {
   SupervisorDriver node;
   node.Run();
   node.AnswerNothing();
@@ -28,7 +28,7 @@ SupervisorDriver Stopped() {
 }
 
 TEST(SupervisorOutboxTest, DrainedIsSaidOfAClearNodeWithItsStatesAndAPort) {
-  SupervisorDriver node = Stopped();
+  SupervisorDriver node = AfterAStop();
   EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 0,1", "clear"));
   node.Step(Supervisor::NodeCleared{});
   EXPECT_THAT(node.Take(), ElementsAre("scan"));
@@ -40,7 +40,7 @@ TEST(SupervisorOutboxTest, DrainedIsSaidOfAClearNodeWithItsStatesAndAPort) {
 }
 
 TEST(SupervisorOutboxTest, AnswersToWhatWasNotAskedChangeNothing) {
-  SupervisorDriver node = Stopped();
+  SupervisorDriver node = AfterAStop();
   node.Take();
   node.Step(Supervisor::StatesFound{});
   node.Step(Supervisor::PortOffered{1});
@@ -52,7 +52,7 @@ TEST(SupervisorOutboxTest, AnswersToWhatWasNotAskedChangeNothing) {
 }
 
 TEST(SupervisorOutboxTest, HeartbeatsPassEverythingButTheJoinOfTheirSession) {
-  SupervisorDriver node = Stopped();
+  SupervisorDriver node = AfterAStop();
   const std::size_t before = node.heartbeats().size();
   node.Live(seconds(5), /*answered=*/true);
   EXPECT_EQ(node.heartbeats().size(), before + 5);
@@ -64,7 +64,7 @@ TEST(SupervisorOutboxTest, HeartbeatsPassEverythingButTheJoinOfTheirSession) {
 }
 
 TEST(SupervisorOutboxTest, WhatWasSaidOnALostSessionIsDropped) {
-  SupervisorDriver node = Stopped();
+  SupervisorDriver node = AfterAStop();
   node.Take();
   node.Lose();
   node.Step(Supervisor::NodeCleared{});
@@ -138,7 +138,7 @@ TEST(SupervisorOutboxTest, WithoutItsGuardianTheAgentLeavesWhateverItWaitedFor) 
   EXPECT_THAT(running.Take(), ElementsAre("g0-> Leave 70", "Exit 70 left"));
   EXPECT_EQ(running.verdict().reason, "the guardian was killed");
 
-  SupervisorDriver clearing = Stopped();
+  SupervisorDriver clearing = AfterAStop();
   clearing.Take();
   clearing.Step(Supervisor::WorkersLost{"the guardian was killed"});
   EXPECT_THAT(clearing.Take(), ElementsAre("g0-> Leave 70", "Exit 70 left"));
