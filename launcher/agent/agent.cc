@@ -271,16 +271,18 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   }
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
     const Worker* worker = workers_[i].get();
-    if (worker != nullptr && worker->standby_pump != nullptr) OnSpawned(LocalRank{i});
+    if (worker == nullptr || worker->starting()) continue;
+    Feed(Supervisor::WorkerSpawned{LocalRank{i}, worker->process.pid});  // it was a standby
   }
+  LookWhetherAllRun();
 }
 
-void Agent::OnSpawned(LocalRank local_rank) {
-  Feed(Supervisor::WorkerSpawned{local_rank, workers_[local_rank.value]->process.pid});
+void Agent::LookWhetherAllRun() {
   int warm = 0;
   for (const auto& worker : workers_) {
-    if (worker != nullptr && worker->starting()) return;
-    if (worker != nullptr && worker->standby_pump != nullptr) ++warm;
+    if (worker == nullptr) continue;
+    if (worker->starting()) return;
+    if (worker->standby_pump != nullptr) ++warm;
   }
   if (supervisor_.state() != SupervisorState::kRunning) return;
   clock_.WorkersSpawned(warm, EventLoop::Clock::now());
@@ -299,7 +301,8 @@ void Agent::OnSpawnOutcome(LocalRank local_rank) {
   if (outcome->ok()) {
     loop_->Unwatch(worker->process.outcome_pipe.get());
     worker->process.outcome_pipe.reset();
-    OnSpawned(local_rank);
+    Feed(Supervisor::WorkerSpawned{local_rank, worker->process.pid});
+    LookWhetherAllRun();
     return;
   }
   const std::unique_ptr<Worker> failed = std::move(worker);

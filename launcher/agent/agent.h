@@ -113,7 +113,8 @@ class Agent {
   absl::Status Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank);
   // Its exec has succeeded or failed.
   void OnSpawnOutcome(LocalRank local_rank);
-  void OnSpawned(LocalRank local_rank);
+  // After each start: the last one ends the node's.
+  void LookWhetherAllRun();
   void FailSpawn(LocalRank local_rank, const absl::Status& status);
   void OnWorkerEnded(LocalRank local_rank);
   void SignalWorker(const Worker& worker, int signo);
