@@ -1,7 +1,5 @@
 #include "launcher/agent/agent.h"
 
-#include <sys/epoll.h>
-
 #include <algorithm>
 #include <csignal>
 #include <iterator>
@@ -9,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "launcher/agent/worker_postmortem.h"
 #include "launcher/config/command_line_program.h"
 #include "launcher/config/job_spec_of.h"
 #include "launcher/log.h"
@@ -75,13 +74,9 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
       console_(std::move(console)),
       run_(run),
       supervisor_(MakeSupervisorOptions(options_)),
-      clock_(options_.config.nproc_per_node),
+      restarts_{RestartClock(options_.config.nproc_per_node), {}, {}},
       disk_(loop, "ddprun-disk"),
-      files_(loop, [](const absl::Status& status) { LogWarning(status.message()); }),
-      logs_({options_.config.logs, options_.config.role, PrefixTemplate(options_.environ)}, loop,
-            &files_, console_),
-      workers_(options_.config.nproc_per_node),
-      clearer_(loop, runner) {}
+      files_(loop, [](const absl::Status& status) { LogWarning(status.message()); }) {}
 
 Agent::~Agent() { client_->Close(); }
 
@@ -94,6 +89,11 @@ absl::StatusOr<Verdict> Agent::Run() {
       });
   if (!control.ok()) return control.status();
   control_ = *std::move(control);
+  workers_ = std::make_unique<NodeWorkers>(
+      options_.config.nproc_per_node,
+      WorkerLogs::Options{options_.config.logs, options_.config.role,
+                          PrefixTemplate(options_.environ)},
+      loop_, runner_, &files_, console_, control_.get(), WorkerEvents());
   standbys_ = std::make_unique<Standbys>(StandbyOptions(), loop_, runner_, &files_, control_.get(),
                                          &disk_, run_);
 
@@ -110,31 +110,27 @@ absl::StatusOr<Verdict> Agent::Run() {
     LogWarning(absl::StrCat("the disk did not keep up: the end of some log files in ", run_->path(),
                             " is missing"));
   }
-  logs_.Flush();
+  workers_->FlushLogs();
   console_.out->Flush(now + kConsoleFlushTimeout);
   console_.err->Flush(now + kConsoleFlushTimeout);
-  clock_.Close();
+  restarts_.clock.Close();
   TakeRestartTimes();
-  verdict_->restart_times.assign(restart_times_.begin(), restart_times_.end());
-  verdict_->restore = restore_;
+  verdict_->restart_times.assign(restarts_.times.begin(), restarts_.times.end());
+  verdict_->restore = restarts_.restore;
   return *verdict_;
 }
 
 void Agent::OnSignal(int signo) {
-  Feed(Supervisor::SignalReceived{signo, /*durable=*/!states_.files().empty()});
+  Feed(Supervisor::SignalReceived{signo, /*durable=*/!held_.states.files().empty()});
 }
 
 void Agent::OnSuspend() {
-  for (const auto& worker : workers_) {
-    if (worker != nullptr) SignalWorker(*worker, SIGSTOP);
-  }
+  workers_->SignalAll(SIGSTOP);
   standbys_->Signal(SIGSTOP);
 }
 
 void Agent::OnContinue() {
-  for (const auto& worker : workers_) {
-    if (worker != nullptr) SignalWorker(*worker, SIGCONT);
-  }
+  workers_->SignalAll(SIGCONT);
   standbys_->Signal(SIGCONT);
 }
 
@@ -145,7 +141,7 @@ void Agent::Feed(const Supervisor::Event& event) {
   const auto now = EventLoop::Clock::now();
   std::vector<Supervisor::Action> actions = supervisor_.Step(event, now);
   if (was_running && supervisor_.state() != SupervisorState::kRunning) {
-    clock_.GenerationEnded(now);
+    restarts_.clock.GenerationEnded(now);
     standbys_->Feed(StandbyPool::GenerationEnded{});
   }
   std::move(actions.begin(), actions.end(), std::back_inserter(actions_));
@@ -183,41 +179,34 @@ void Agent::ArmDeadline() {
 // ---- acting ----
 
 void Agent::Perform(Supervisor::Send& send) {
-  states_.FillIn(&send.message);
+  held_.states.FillIn(&send.message);
   client_->Send(send.header, send.message);
 }
 
 void Agent::Perform(const Supervisor::ClearNode&) {
-  bool is_late = false;
-  for (std::unique_ptr<Worker>& worker : workers_) {
-    if (worker == nullptr) continue;
-    AbandonWorker(*worker);  // the supervisor gave it up: it had its time
-    worker.reset();
-    is_late = true;
-  }
-  clearer_.Clear(is_late, [this](const absl::Status& cleared) {
+  workers_->Clear([this](const absl::Status& cleared) {
     if (!cleared.ok()) return OnWorkersLost(cleared);
-    clock_.NoWorkerLeft(EventLoop::Clock::now());
+    restarts_.clock.NoWorkerLeft(EventLoop::Clock::now());
     Feed(Supervisor::NodeCleared{});
   });
 }
 
 void Agent::Perform(const Supervisor::ScanStates&) {
   const JobConfig& config = options_.config;
-  ScanRequest request{config.rendezvous.id, config.checkpoint_dir, states_.files(),
+  ScanRequest request{config.rendezvous.id, config.checkpoint_dir, held_.states.files(),
                       config.rendezvous.epoch};
   if (request.folder.empty() && request.named.empty()) return Feed(Supervisor::StatesFound{});
   const auto limit = loop_->AddTimer(EventLoop::Clock::now() + kScanLimit, [this] {
     const std::string& folder = options_.config.checkpoint_dir;
     LogWarning(absl::StrCat("the folder of checkpoints does not answer", folder.empty() ? "" : ": ",
                             folder, "; going on with what the workers have reported"));
-    scan_.reset();
+    held_.scan.reset();
     Feed(Supervisor::StatesFound{});
   });
-  scan_.emplace(loop_, std::move(request), [this, limit](std::vector<SavedFile> found) {
+  held_.scan.emplace(loop_, std::move(request), [this, limit](std::vector<SavedFile> found) {
     loop_->CancelTimer(limit);
-    scan_.reset();
-    states_.OnFound(std::move(found));
+    held_.scan.reset();
+    held_.states.OnFound(std::move(found));
     Feed(Supervisor::StatesFound{});
   });
 }
@@ -260,32 +249,26 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
                        assignment.max_restarts,
                        assignment.restore ? "; " + Describe(*assignment.restore) : ""));
   port_.Use();
-  restore_ = assignment.restore;
-  if (restore_) states_.OnStarted(*restore_);
-  clock_.GenerationStarted(spawn.generation, EventLoop::Clock::now());
+  restarts_.restore = assignment.restore;
+  if (assignment.restore) held_.states.OnStarted(*assignment.restore);
+  restarts_.clock.GenerationStarted(spawn.generation, EventLoop::Clock::now());
   stragglers_.Clear();
   absl::Status status;
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
-    if (status.ok()) status = Spawn(spawn, LocalRank{i});
+    if (status.ok()) status = Start(spawn, LocalRank{i});
     if (!status.ok()) FailSpawn(LocalRank{i}, status);  // the later ones are not tried
   }
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
-    const Worker* worker = workers_[i].get();
-    if (worker == nullptr || worker->starting()) continue;
-    Feed(Supervisor::WorkerSpawned{LocalRank{i}, worker->process.pid});  // it was a standby
+    const auto pid = workers_->PidOf(LocalRank{i});
+    if (!pid || workers_->IsStarting(LocalRank{i})) continue;
+    Feed(Supervisor::WorkerSpawned{LocalRank{i}, *pid});  // it was a standby
   }
   LookWhetherAllRun();
 }
 
 void Agent::LookWhetherAllRun() {
-  int warm = 0;
-  for (const auto& worker : workers_) {
-    if (worker == nullptr) continue;
-    if (worker->starting()) return;
-    if (worker->standby_pump != nullptr) ++warm;
-  }
-  if (supervisor_.state() != SupervisorState::kRunning) return;
-  clock_.WorkersSpawned(warm, EventLoop::Clock::now());
+  if (workers_->AnyIsStarting() || supervisor_.state() != SupervisorState::kRunning) return;
+  restarts_.clock.WorkersSpawned(workers_->warm_count(), EventLoop::Clock::now());
   standbys_->Feed(StandbyPool::GenerationStarted{});
 }
 
@@ -294,22 +277,18 @@ void Agent::FailSpawn(LocalRank local_rank, const absl::Status& status) {
                                IsPermanent(status)});
 }
 
-void Agent::OnSpawnOutcome(LocalRank local_rank) {
-  std::unique_ptr<Worker>& worker = workers_[local_rank.value];
-  const auto outcome = SpawnOutcome(worker->process.outcome_pipe.get());
-  if (!outcome) return;
-  if (outcome->ok()) {
-    loop_->Unwatch(worker->process.outcome_pipe.get());
-    worker->process.outcome_pipe.reset();
-    Feed(Supervisor::WorkerSpawned{local_rank, worker->process.pid});
-    LookWhetherAllRun();
-    return;
-  }
-  const std::unique_ptr<Worker> failed = std::move(worker);
-  AbandonWorker(*failed);
-  const absl::Status discarded = runner_->Discard(failed->process);
-  if (absl::IsUnavailable(discarded)) return OnWorkersLost(discarded);
-  FailSpawn(local_rank, *outcome);
+NodeWorkers::Events Agent::WorkerEvents() {
+  return {
+      .started =
+          [this](LocalRank local_rank, pid_t pid) {
+            Feed(Supervisor::WorkerSpawned{local_rank, pid});
+            LookWhetherAllRun();
+          },
+      .not_started = [this](LocalRank local_rank,
+                            const absl::Status& why) { FailSpawn(local_rank, why); },
+      .ended = [this](const NodeWorkers::Ended& ended) { OnWorkerEnded(ended); },
+      .lost = [this](const absl::Status& why) { OnWorkersLost(why); },
+  };
 }
 
 WorkerPlace Agent::Place(LocalRank local_rank) const {
@@ -354,56 +333,24 @@ Standbys::Options Agent::StandbyOptions() const {
   return standbys;
 }
 
-absl::Status Agent::Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank) {
+absl::Status Agent::Start(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank) {
   WorkerPlace place = Place(local_rank);
   place.generation = spawn.generation;
   place.assignment = spawn.assignment;
-  const std::string folder = run_->WorkerFolder(spawn.generation, local_rank);
   place.error_file = run_->ErrorFile(spawn.generation, local_rank);
-
   SpawnRequest request;
   request.argv = WorkerArguments(options_.config.command, local_rank);
   request.env = WorkerEnvironment(place, options_.environ, options_.config.env);
-  auto worker = std::make_unique<Worker>();
-  if (auto standby = standbys_->HandOver(local_rank, request.env, folder)) {
-    worker->process = std::move(standby->process);
-    worker->standby_pump = std::move(standby->before);
-  } else {
-    auto process = runner_->Spawn(request);
-    if (absl::IsUnavailable(process.status())) OnWorkersLost(process.status());
-    if (!process.ok()) return process.status();
-    worker->process = *std::move(process);
-  }
-  worker->pump = logs_.Pump(folder, place.rank(), local_rank, &worker->process);
-  loop_->Watch(worker->process.pidfd.get(), EPOLLIN,
-               [this, local_rank](std::uint32_t) { OnWorkerEnded(local_rank); });
-  if (worker->starting()) {
-    loop_->Watch(worker->process.outcome_pipe.get(), EPOLLIN,
-                 [this, local_rank](std::uint32_t) { OnSpawnOutcome(local_rank); });
-  }
-  LogDebug(absl::StrCat("rank ", place.rank().value, " is pid ", worker->process.pid,
-                        worker->standby_pump ? ", which was a warm standby" : ""));
-  workers_[local_rank.value] = std::move(worker);
-  return absl::OkStatus();
+  return workers_->Start(local_rank, place.rank(), request,
+                         run_->WorkerFolder(spawn.generation, local_rank), standbys_.get());
 }
 
 void Agent::Perform(const Supervisor::SignalWorkers& signal) {
-  for (const LocalRank local_rank : signal.local_ranks) {
-    const Worker* worker = workers_[local_rank.value].get();
-    if (worker != nullptr) SignalWorker(*worker, signal.signo);  // else its end is being handled
-  }
-}
-
-void Agent::SignalWorker(const Worker& worker, int signo) {
-  const absl::Status status = runner_->SignalGroup(worker.process.pid, signo);
-  if (!status.ok() && !absl::IsNotFound(status)) LogWarning(status.message());
+  for (const LocalRank local_rank : signal.local_ranks) workers_->Signal(local_rank, signal.signo);
 }
 
 void Agent::Perform(const Supervisor::AskWorkersToSave& ask) {
-  for (const LocalRank local_rank : ask.local_ranks) {
-    const Worker* worker = workers_[local_rank.value].get();
-    if (worker != nullptr) control_->SendTo(worker->process.pid, control::kSave, "1");
-  }
+  for (const LocalRank local_rank : ask.local_ranks) workers_->AskToSave(local_rank);
 }
 
 void Agent::Perform(const Supervisor::SetFence& fence) { runner_->SetFence(fence.at); }
@@ -417,118 +364,95 @@ void Agent::Perform(const Supervisor::Exit& exit) {
 
 // ---- what happened ----
 
-void Agent::OnWorkerEnded(LocalRank local_rank) {
-  if (workers_[local_rank.value]->starting()) OnSpawnOutcome(local_rank);  // it is known by now
-  if (workers_[local_rank.value] == nullptr) return;
-  const int pidfd = workers_[local_rank.value]->process.pidfd.get();
-  const pid_t pid = workers_[local_rank.value]->process.pid;
-  // The zombie keeps the group's number ours: end what the worker left behind, then hear its last
-  // words, and only then let it go.
-  SignalWorker(*workers_[local_rank.value], SIGKILL);
-  control_->DrainPeer(pid);
-  const std::unique_ptr<Worker> worker = std::move(workers_[local_rank.value]);
-  worker->pump->Drain();
-  loop_->Unwatch(pidfd);
-  const auto status = runner_->Reap(pidfd);
-  if (absl::IsUnavailable(status.status())) return OnWorkersLost(status.status());
-  if (!status.ok()) LogError(status.status().message());
-
+void Agent::OnWorkerEnded(const NodeWorkers::Ended& worker) {
   Supervisor::WorkerEnded ended;
-  ended.local_rank = local_rank;
-  ended.status = status.value_or(ExitStatus{255});
-  ended.stderr_tail = worker->pump->StderrTail();
+  ended.local_rank = worker.local_rank;
+  ended.status = worker.status;
+  ended.stderr_tail = worker.stderr_tail;
   ended.ended_at_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
                           std::chrono::system_clock::now().time_since_epoch())
                           .count();
   ended.oom_killed = ended.status.signal == SIGKILL &&
-                     supervisor_.state() == SupervisorState::kRunning && oom_.WasKilled(pid);
+                     supervisor_.state() == SupervisorState::kRunning &&
+                     workers_->WasOomKilled(worker.pid);
   Feed(ended);
-}
-
-void Agent::AbandonWorker(Worker& worker) {
-  control_->DrainPeer(worker.process.pid);
-  worker.pump->Drain();
-  loop_->Unwatch(worker.process.pidfd.get());
-  if (worker.starting()) loop_->Unwatch(worker.process.outcome_pipe.get());
 }
 
 void Agent::OnWorkersLost(const absl::Status& why) {
   if (verdict_) return;
-  for (std::unique_ptr<Worker>& worker : workers_) {
-    if (worker != nullptr) AbandonWorker(*worker);
-    worker.reset();
-  }
+  workers_->Abandon();
   standbys_->Lose();
   actions_.clear();
   Feed(Supervisor::WorkersLost{std::string(why.message())});
 }
 
 std::optional<RestartTimes> Agent::TakeRestartTimes() {
-  std::optional<RestartTimes> times = clock_.Take();
+  std::optional<RestartTimes> times = restarts_.clock.Take();
   if (!times) return std::nullopt;
   LogInfo(Describe(*times, options_.config.nproc_per_node));
-  restart_times_.push_back(*times);
-  if (restart_times_.size() > kMaxEarlierCauses) restart_times_.pop_front();
+  restarts_.times.push_back(*times);
+  if (restarts_.times.size() > kMaxEarlierCauses) restarts_.times.pop_front();
   return times;
 }
 
 void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
   const auto now = EventLoop::Clock::now();
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    if (workers_[i] == nullptr || workers_[i]->process.pid != peer) continue;
-    const LocalRank local_rank{static_cast<int>(i)};
-    std::visit(
-        Overloaded{
-            [&](const StepMsg& step) {
-              clock_.StepMade(local_rank, now);
-              standbys_->Feed(StandbyPool::WorkerStepped{local_rank});
-              Feed(Supervisor::StepReported{local_rank, step.step});
-            },
-            [&](const ErrorMsg& error) {
-              Feed(Supervisor::ErrorReported{local_rank, error.kind, error.text});
-            },
-            [&](const CheckpointMsg& checkpoint) {
-              const Header here = supervisor_.header();
-              states_.OnCheckpoint(here.epoch, here.generation, checkpoint.step, checkpoint.path);
-              Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
-            },
-            [&](const CheckpointFailedMsg& failed) {
-              Feed(Supervisor::CheckpointFailureReported{local_rank, failed.step, failed.failures,
-                                                         failed.reason});
-            },
-            [&](const SnapshotMsg& snapshot) {
-              const Header here = supervisor_.header();
-              states_.OnSnapshot(here.epoch, here.generation, snapshot.step);
-              Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
-            },
-            [&](const ReadyMsg&) {
-              clock_.PhaseBegan(local_rank, "ready", now);
-              Feed(Supervisor::WorkerSpoke{local_rank});
-            },
-            [&](const PhaseMsg& phase) {
-              clock_.PhaseBegan(local_rank, phase.name, now);
-              Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore});
-            },
-            [&](const StragglerMsg& straggler) {
-              const auto news = straggler.ended
-                                    ? stragglers_.Ended(straggler.rank)
-                                    : stragglers_.Told(straggler.rank, straggler.host,
-                                                       std::chrono::microseconds(straggler.time),
-                                                       std::chrono::microseconds(straggler.others));
-              if (news && straggler.ended) LogInfo(*news);
-              if (news && !straggler.ended) LogWarning(*news);
-              Feed(Supervisor::WorkerSpoke{local_rank});
-            },
-            [](const ByeMsg&) {},
-            [&](const StandbyMsg& standby) {
-              if (!standby.waiting) standbys_->Feed(StandbyPool::WorkerCanStandBy{});
-            },
-        },
-        message);
+  const auto worker = workers_->WithPid(peer);
+  if (!worker) {
+    const auto* standby = std::get_if<StandbyMsg>(&message);
+    if (standby != nullptr && standby->waiting) standbys_->OnWaiting(peer);
     return;
   }
-  const auto* standby = std::get_if<StandbyMsg>(&message);
-  if (standby != nullptr && standby->waiting) standbys_->OnWaiting(peer);
+  const LocalRank local_rank = *worker;
+  std::visit(Overloaded{
+                 [&](const StepMsg& step) {
+                   restarts_.clock.StepMade(local_rank, now);
+                   standbys_->Feed(StandbyPool::WorkerStepped{local_rank});
+                   Feed(Supervisor::StepReported{local_rank, step.step});
+                 },
+                 [&](const ErrorMsg& error) {
+                   Feed(Supervisor::ErrorReported{local_rank, error.kind, error.text});
+                 },
+                 [&](const CheckpointMsg& checkpoint) {
+                   const Header here = supervisor_.header();
+                   held_.states.OnCheckpoint(here.epoch, here.generation, checkpoint.step,
+                                             checkpoint.path);
+                   Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
+                 },
+                 [&](const CheckpointFailedMsg& failed) {
+                   Feed(Supervisor::CheckpointFailureReported{local_rank, failed.step,
+                                                              failed.failures, failed.reason});
+                 },
+                 [&](const SnapshotMsg& snapshot) {
+                   const Header here = supervisor_.header();
+                   held_.states.OnSnapshot(here.epoch, here.generation, snapshot.step);
+                   Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
+                 },
+                 [&](const ReadyMsg&) {
+                   restarts_.clock.PhaseBegan(local_rank, "ready", now);
+                   Feed(Supervisor::WorkerSpoke{local_rank});
+                 },
+                 [&](const PhaseMsg& phase) {
+                   restarts_.clock.PhaseBegan(local_rank, phase.name, now);
+                   Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore});
+                 },
+                 [&](const StragglerMsg& straggler) {
+                   const auto news =
+                       straggler.ended
+                           ? stragglers_.Ended(straggler.rank)
+                           : stragglers_.Told(straggler.rank, straggler.host,
+                                              std::chrono::microseconds(straggler.time),
+                                              std::chrono::microseconds(straggler.others));
+                   if (news && straggler.ended) LogInfo(*news);
+                   if (news && !straggler.ended) LogWarning(*news);
+                   Feed(Supervisor::WorkerSpoke{local_rank});
+                 },
+                 [](const ByeMsg&) {},
+                 [&](const StandbyMsg& standby) {
+                   if (!standby.waiting) standbys_->Feed(StandbyPool::WorkerCanStandBy{});
+                 },
+             },
+             message);
 }
 
 void Agent::OnRendezvousEvent(const RendezvousClient::Event& event) {

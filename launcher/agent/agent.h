@@ -17,14 +17,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "launcher/agent/checkpoint_scan.h"
-#include "launcher/agent/node_clearer.h"
+#include "launcher/agent/node_workers.h"
 #include "launcher/agent/owner_watch.h"
 #include "launcher/agent/port_offer.h"
 #include "launcher/agent/run_directory.h"
 #include "launcher/agent/standbys.h"
 #include "launcher/agent/worker_environment.h"
-#include "launcher/agent/worker_logs.h"
-#include "launcher/agent/worker_postmortem.h"
 #include "launcher/config/job_config.h"
 #include "launcher/core/node_states.h"
 #include "launcher/core/restart_clock.h"
@@ -79,12 +77,16 @@ class Agent {
   void OnWorkersLost(const absl::Status& why);
 
  private:
-  struct Worker {
-    SpawnedProcess process;
-    std::unique_ptr<LogPump> pump;
-    std::unique_ptr<LogPump> standby_pump;  // of what it wrote as a standby; null: it was none
-    // It is not known yet whether its program runs.
-    bool starting() const { return process.outcome_pipe.valid(); }
+  // For the report, and to be told of: the last restarts, and what the last generation began with.
+  struct Restarts {
+    RestartClock clock;
+    std::deque<RestartTimes> times;
+    std::optional<RestorePlan> restore;
+  };
+  // What this node holds of the training.
+  struct Held {
+    NodeStates states;
+    std::optional<CheckpointScan> scan;  // in progress
   };
 
   void Feed(const Supervisor::Event& event);
@@ -109,16 +111,12 @@ class Agent {
   // Where this node's worker with this local rank is: what is the same in every generation.
   WorkerPlace Place(LocalRank local_rank) const;
   Standbys::Options StandbyOptions() const;
-  // Begins to start one worker, or makes one of a standby.
-  absl::Status Spawn(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank);
-  // Its exec has succeeded or failed.
-  void OnSpawnOutcome(LocalRank local_rank);
+  NodeWorkers::Events WorkerEvents();
+  absl::Status Start(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank);
   // After each start: the last one ends the node's.
   void LookWhetherAllRun();
   void FailSpawn(LocalRank local_rank, const absl::Status& status);
-  void OnWorkerEnded(LocalRank local_rank);
-  void SignalWorker(const Worker& worker, int signo);
-  void AbandonWorker(Worker& worker);
+  void OnWorkerEnded(const NodeWorkers::Ended& worker);
   void OnControlMessage(pid_t peer, const ControlMessage& message);
   // Of a restart that is over, where one is: for people and for the report.
   std::optional<RestartTimes> TakeRestartTimes();
@@ -133,24 +131,18 @@ class Agent {
   RunDirectory* const run_;
 
   Supervisor supervisor_;
-  RestartClock clock_;
-  // For the report: the last ones, and what the last generation began with.
-  std::deque<RestartTimes> restart_times_;
-  std::optional<RestorePlan> restore_;
+  Restarts restarts_;
   StragglerList stragglers_;  // of this generation
-  OomProbe oom_;
+  Held held_;
+  PortOffer port_;
   OffLoop disk_;  // run folders, links, error files
   WriterThread files_;
-  WorkerLogs logs_;
+  // From Run() on.
   std::unique_ptr<ControlSocket> control_;
-  std::unique_ptr<Standbys> standbys_;            // from Run() on
-  std::vector<std::unique_ptr<Worker>> workers_;  // by local rank; null: not running
-  NodeClearer clearer_;
-  PortOffer port_;
+  std::unique_ptr<Standbys> standbys_;
+  std::unique_ptr<NodeWorkers> workers_;
   std::deque<Supervisor::Action> actions_;  // decided and not yet performed
   bool performing_ = false;
-  NodeStates states_;
-  std::optional<CheckpointScan> scan_;  // in progress
   std::optional<OwnerWatch> owner_watch_;
   std::optional<Verdict> verdict_;
 };

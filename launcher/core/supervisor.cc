@@ -328,7 +328,7 @@ bool Supervisor::MayBeAssigned() const {
       return true;
     case SupervisorState::kRunning:  // without a worker: the rendezvous went on without hearing how
       return !HasWorkers() && !AwaitsErrorFile();
-    default:  // it assigns again only after Drained; or it is too late
+    default:  // it assigns again only after Stopped; or it is too late
       return false;
   }
 }

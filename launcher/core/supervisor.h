@@ -151,7 +151,7 @@ class Supervisor {
                              PortOffered, RestartMeasured, WorkersLost, Tick>;
 
   // ---- actions ----
-  // To the rendezvous, on the session that is open. Join, Drained and Heartbeat say which states
+  // To the rendezvous, on the session that is open. Join, Stopped and Heartbeat say which states
   // this node holds: the agent fills that in.
   struct Send {
     Header header;
@@ -257,7 +257,7 @@ class Supervisor {
    public:
     void Push(Action action);
     void Clear();
-    // A Join or Drained, and before it the port and, where no worker runs, the states.
+    // A Join or Stopped, and before it the port and, where no worker runs, the states.
     void Report(Send send, bool workers_running);
     // Looks for states before anything needs them; nothing waits.
     void ScanAhead();
@@ -313,7 +313,7 @@ class Supervisor {
     // What was said, to be said again on the next session.
     bool acknowledged = false;
     std::vector<WorkerExited> exits;
-    std::optional<Drained> stopped;
+    std::optional<Stopped> stopped;
   };
   // With the rendezvous. Replaced whole when one is opened or lost.
   struct Session {

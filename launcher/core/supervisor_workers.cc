@@ -290,7 +290,7 @@ void Supervisor::SettleIfGone(TimePoint now) {
 
 void Supervisor::GiveBackRanks(std::int64_t fenced_at_ms, bool rejoin, TimePoint now) {
   Enter(SupervisorState::kJoining);
-  Drained drained;
+  Stopped drained;
   drained.fenced_at_ms = fenced_at_ms;
   for (const Worker& worker : work_.workers)
     drained.last_step = std::max(drained.last_step, worker.step);

@@ -43,7 +43,7 @@ struct NodeSpec {
 
 // First message of every session, also of one that replaces a session that broke; header.generation
 // is the one the agent is in. An agent that was in a generation repeats after it what it had said
-// there (AssignmentAck, each WorkerExited, Drained): what the rendezvous knows already, it ignores.
+// there (AssignmentAck, each WorkerExited, Stopped): what the rendezvous knows already, it ignores.
 struct Join {
   JobSpec job;
   NodeSpec node;
@@ -103,7 +103,7 @@ struct CannotSave {
 };
 
 // No worker of the generation is left on this node; the agent waits for the next assignment.
-struct Drained {
+struct Stopped {
   int offered_port = 0;
   std::optional<std::int64_t> last_step;  // the newest that its workers reported in the generation
   // By its node's wall clock, Unix time: when the agent had ended its workers because it was cut
@@ -112,7 +112,7 @@ struct Drained {
   std::vector<SavedState> states{};        // as in Join: what the next generation can begin with
   FailedCheckpoints failed_checkpoints{};  // as in Join
 
-  bool operator==(const Drained&) const = default;
+  bool operator==(const Stopped&) const = default;
 };
 
 // This node is being taken away: its scheduler has sent the agent SIGTERM. Asks for a checkpoint
@@ -139,7 +139,7 @@ struct Leave {
 };
 
 using AgentMessage = std::variant<Join, Heartbeat, AssignmentAck, WorkerExited, Checkpointed,
-                                  CannotSave, Drained, Leave, RestartTimed, Preempted>;
+                                  CannotSave, Stopped, Leave, RestartTimed, Preempted>;
 
 // ---- rendezvous → agent ----
 
@@ -184,7 +184,7 @@ struct Save {
   bool operator==(const Save&) const = default;
 };
 
-// The generation is over: end its workers. Answer: Drained.
+// The generation is over: end its workers. Answer: Stopped.
 struct Stop {
   std::string reason;
 

@@ -120,7 +120,7 @@ void JobMachine::OnReceivedAfterTheEnd(const Received& received) {
 
 void JobMachine::OnMemberMessage(Node& node, const Received& received) {
   const Header& header = received.header;
-  if (const auto* drained = std::get_if<Drained>(&received.message)) {
+  if (const auto* drained = std::get_if<Stopped>(&received.message)) {
     EmitFence(node, header, *drained);
   }
   // A message of another generation crossed ours on the way and means nothing any more.
@@ -134,7 +134,7 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
           [&](const Checkpointed& checkpointed) { OnCheckpointed(node, checkpointed); },
           [&](const CannotSave&) { OnCannotSave(node); },
           [&](const Preempted& preempted) { OnPreempted(node, preempted); },
-          [&](const Drained& drained) { OnDrained(node, drained); },
+          [&](const Stopped& drained) { OnStopped(node, drained); },
           [&](const Leave& leave) { OnLeave(node, leave); },
           [&](const RestartTimed& restart) {
             if (!restart.times.to_first_step) return;  // the next one's cause tells why
@@ -357,7 +357,7 @@ void JobMachine::OnHeartbeat(Node& node, const Header& header, const Heartbeat& 
     node.step = heartbeat.step;
     generation_.made_step = true;
   }
-  // After Drained nothing changes: one that says otherwise is older, and late.
+  // After Stopped nothing changes: one that says otherwise is older, and late.
   const bool may_change = header.generation == generation_.number && node.phase == Phase::kStarted;
   if (may_change && !heartbeat.states.empty()) TakeStates(node, heartbeat.states);
   TakeFailures(node, heartbeat.failed_checkpoints);
@@ -424,7 +424,7 @@ void JobMachine::OnCannotSave(Node& node) {
   }
 }
 
-void JobMachine::OnDrained(Node& node, const Drained& drained) {
+void JobMachine::OnStopped(Node& node, const Stopped& drained) {
   if (node.phase == Phase::kWaiting) return;  // a duplicate
   TakeStates(node, drained.states);
   TakeFailures(node, drained.failed_checkpoints);
@@ -453,7 +453,7 @@ void JobMachine::OnDrained(Node& node, const Drained& drained) {
 
 // It repeats that on each session until it gets an assignment, and tells of any generation: its
 // ranks may have been given away long ago.
-void JobMachine::EmitFence(Node& node, const Header& header, const Drained& drained) {
+void JobMachine::EmitFence(Node& node, const Header& header, const Stopped& drained) {
   if (drained.fenced_at_ms == std::exchange(node.fenced_at_ms, drained.fenced_at_ms)) return;
   if (drained.fenced_at_ms == 0) return;
   JobEvent event{.kind = JobEvent::Kind::kFenced, .host = node.spec.host};

@@ -164,8 +164,8 @@ class JobMachine {
   void OnCheckpointed(const Node& node, const Checkpointed& checkpointed);
   void OnCannotSave(Node& node);
   void OnPreempted(Node& node, const Preempted& preempted);
-  void OnDrained(Node& node, const Drained& drained);
-  void EmitFence(Node& node, const Header& header, const Drained& drained);
+  void OnStopped(Node& node, const Stopped& drained);
+  void EmitFence(Node& node, const Header& header, const Stopped& drained);
   void OnLeave(Node& node, const Leave& leave);
   void OnStreamBroken(const StreamBroken& broken);
   void OnAgentGone(const AgentGone& gone);

@@ -43,7 +43,7 @@ struct Node {
   std::set<LocalRank> succeeded;     // workers that exited 0 in this generation
   std::set<LocalRank> ended;         // workers that exited with whatever result
   std::optional<std::int64_t> step;  // the newest that its workers reported in it
-  std::int64_t fenced_at_ms = 0;     // Drained::fenced_at_ms, as it was told last
+  std::int64_t fenced_at_ms = 0;     // Stopped::fenced_at_ms, as it was told last
   std::vector<SavedState> states;    // that it holds, as it was told last
 
   bool done() const { return static_cast<int>(succeeded.size()) == spec.worker_count; }

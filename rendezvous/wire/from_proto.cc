@@ -52,10 +52,10 @@ Heartbeat ReadHeartbeat(const v1::Heartbeat& from, FieldChecker& check) {
   return to;
 }
 
-Drained ReadDrained(const v1::Drained& from, FieldChecker& check) {
-  Drained to;
-  to.offered_port = ReadPort("Drained.offered_port", from.offered_port(), check);
-  if (from.has_last_step()) to.last_step = check.Step("Drained.last_step", from.last_step());
+Stopped ReadDrained(const v1::Stopped& from, FieldChecker& check) {
+  Stopped to;
+  to.offered_port = ReadPort("Stopped.offered_port", from.offered_port(), check);
+  if (from.has_last_step()) to.last_step = check.Step("Stopped.last_step", from.last_step());
   to.fenced_at_ms = from.fenced_at_ms();
   to.states = ReadStates(from.states(), check);
   if (from.has_failed_checkpoints()) {

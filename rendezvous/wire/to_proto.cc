@@ -40,7 +40,7 @@ struct AgentBody {
   }
   void operator()(const AssignmentAck&) const { to->mutable_prepared(); }
   void operator()(const WorkerExited& exit) const { Fill(exit, to->mutable_worker_exited()); }
-  void operator()(const Drained& drained) const {
+  void operator()(const Stopped& drained) const {
     to->mutable_drained()->set_offered_port(drained.offered_port);
     if (drained.last_step) to->mutable_drained()->set_last_step(*drained.last_step);
     to->mutable_drained()->set_fenced_at_ms(drained.fenced_at_ms);

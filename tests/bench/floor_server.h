@@ -1,7 +1,7 @@
 // The least that any rendezvous over gRPC can cost: a bare callback server that answers each
 // message with one of the same size as the rendezvous's, and knows nothing of jobs.
 //
-//     Join, Drained    → an Assignment on this stream (see Options::barrier)
+//     Join, Stopped    → an Assignment on this stream (see Options::barrier)
 //     AssignmentAck         → a Start on this stream (the same)
 //     WorkerExited     → a Stop on every stream that is open
 //
@@ -19,7 +19,7 @@ struct FloorServerOptions {
   std::size_t assignment_bytes = 0;
   std::size_t start_bytes = 0;
   std::size_t stop_bytes = 0;
-  // Answers a Join, AssignmentAck or Drained at once when 0; else all of them together, when so
+  // Answers a Join, AssignmentAck or Stopped at once when 0; else all of them together, when so
   // many have come: as any rendezvous must, since nobody has a rank before all are there.
   int barrier = 0;
   std::string port_file;  // gets the port, on loopback

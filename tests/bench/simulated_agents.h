@@ -111,7 +111,7 @@ class SimulatedAgents {
   Step JoinAll();     // Join → Assignment
   Step PrepareAll();  // AssignmentAck → Start
   Step FailOne();     // WorkerExited of one agent → Stop to all
-  Step DrainAll();    // Drained → Assignment
+  Step DrainAll();    // Stopped → Assignment
   void FinishAll();   // WorkerExited with code 0 from all → Finished to all
 
   // Heartbeats alone, for so long.

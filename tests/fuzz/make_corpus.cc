@@ -62,7 +62,7 @@ void WriteWireSeeds(const std::string& folder) {
                                                  Checkpointed{5},
                                                  CannotSave{},
                                                  Preempted{"n got SIGTERM"},
-                                                 Drained{29501, 17},
+                                                 Stopped{29501, 17},
                                                  Leave{"SIGTERM", 143}};
   const std::vector<RendezvousMessage> from_rendezvous = {
       Waiting{"for n2"}, HeartbeatAck{7}, assignment,        Start{},      Save{},

@@ -198,7 +198,7 @@ void JobScript::Execute(const Command& command) {
   } else if (name == "preempt") {
     each(Preempted{"SIGTERM"});
   } else if (name == "drained") {
-    Drained drained{1000, {}, command.Int("fenced-at", 0)};
+    Stopped drained{1000, {}, command.Int("fenced-at", 0)};
     if (command.values.contains("step")) drained.last_step = command.Int("step", 0);
     for (const std::string& agent : command.Agents()) {
       Get(agent).running = false;

@@ -244,7 +244,7 @@ void Agent::FillIn(AgentMessage* message) {
   if (world_->bug != Bug::kTimelineForgotten || world_->daemon.machine() == nullptr) return;
   std::vector<SavedState>* states = nullptr;
   if (auto* said = std::get_if<Join>(message)) states = &said->states;
-  if (auto* said = std::get_if<Drained>(message)) states = &said->states;
+  if (auto* said = std::get_if<Stopped>(message)) states = &said->states;
   if (states == nullptr) return;
   for (SavedState& state : *states) state.generation = world_->daemon.machine()->generation();
 }

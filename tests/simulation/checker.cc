@@ -257,7 +257,7 @@ void Checker::OnEnd(bool in_time) {
     if (agent->verdict_life() != world_->daemon.life() || agent->epoch() != round->epoch()) {
       continue;
     }
-    // Drained, sent away, or refused: its end is its own.
+    // Stopped, sent away, or refused: its end is its own.
     if (verdict->outcome != "succeeded" && verdict->outcome != "failed") continue;
     if (outcome.empty()) outcome = verdict->outcome;
     if (outcome != verdict->outcome) {

@@ -31,8 +31,8 @@ std::string Text(const AgentMessage& message) {
           [](const CannotSave&) { return std::string("CannotSave"); },
           [](const Preempted&) { return std::string("Preempted"); },
           [](const RestartTimed&) { return std::string("RestartTimed"); },
-          [](const Drained& drained) {
-            return absl::StrCat("Drained", drained.fenced_at_ms != 0 ? ", fenced" : "");
+          [](const Stopped& drained) {
+            return absl::StrCat("Stopped", drained.fenced_at_ms != 0 ? ", fenced" : "");
           },
           [](const Leave& leave) { return absl::StrCat("Leave ", leave.exit_code); },
       },

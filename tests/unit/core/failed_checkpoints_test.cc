@@ -105,7 +105,7 @@ TEST(SupervisorFailuresTest, AreAddedUpOverGenerations) {
   node.Stop(0);
   node.End(0, ExitStatus{0, SIGTERM, false});
   node.End(1, ExitStatus{0, SIGTERM, false});
-  EXPECT_EQ(node.last_drained().failed_checkpoints.count, 2);
+  EXPECT_EQ(node.last_stopped().failed_checkpoints.count, 2);
   node.Run(1);
   node.FailToSave(0, 10, 1);  // another process
   node.Advance(seconds(1));

@@ -123,9 +123,9 @@ const std::vector<Event>& Events() {
          join.failed_checkpoints = {2, 5, "disk full"};
          job.Receive('z', join);
        }},
-      {"Drained with failed checkpoints",
+      {"Stopped with failed checkpoints",
        [](JobMachineDriver& job) {
-         Drained drained;
+         Stopped drained;
          drained.offered_port = 1000;
          drained.failed_checkpoints = {2, 5, "disk full"};
          job.Receive('a', drained);
@@ -138,7 +138,7 @@ const std::vector<Event>& Events() {
        [](JobMachineDriver& job) {
          job.Exit('a', 0, 0, ExitStatus{0, SIGSEGV, true});
        }},
-      {"Drained", [](JobMachineDriver& job) { job.Drain('a'); }},
+      {"Stopped", [](JobMachineDriver& job) { job.Drain('a'); }},
       {"Leave", [](JobMachineDriver& job) { job.Leave('a'); }},
       {"StreamBroken", [](JobMachineDriver& job) { job.Break('a'); }},
       {"StreamBroken of a stranger", [](JobMachineDriver& job) { job.Break('z'); }},
@@ -171,9 +171,9 @@ const std::vector<Event>& Events() {
        [](JobMachineDriver& job) {
          for (const char agent : {'a', 'b', 'c'}) job.Receive(agent, CannotSave{});
        }},
-      {"Drained, fenced",
+      {"Stopped, fenced",
        [](JobMachineDriver& job) {
-         job.Receive('a', Drained{1000, {}, 5000});
+         job.Receive('a', Stopped{1000, {}, 5000});
        }},
       {"StopAsked", [](JobMachineDriver& job) { job.AskStop(false); }},
       {"StopAsked, with a checkpoint", [](JobMachineDriver& job) { job.AskStop(true); }},

@@ -42,7 +42,7 @@ class JobMachineDriver {
   void set_workers(int workers) { workers_ = workers; }
   void Prepare(char agent) { Receive(agent, AssignmentAck{}); }
   void Drain(char agent, std::optional<std::int64_t> last_step = {}) {
-    Receive(agent, Drained{NextPort(), last_step});
+    Receive(agent, Stopped{NextPort(), last_step});
   }
   // It has lived through so many failed checkpoints, the last one of `step`.
   void BeatWithFailures(char agent, std::int64_t count, std::int64_t step = 5) {

@@ -73,9 +73,9 @@ TEST(NodeStatesTest, JoinAndDrainedTellAllAndAHeartbeatWhatHasChanged) {
   AgentMessage news = Heartbeat{};
   states.FillIn(&news);
   EXPECT_THAT(std::get<Heartbeat>(news).states, ElementsAre(Memory(120)));
-  AgentMessage drained = Drained{};
+  AgentMessage drained = Stopped{};
   states.FillIn(&drained);
-  EXPECT_THAT(std::get<Drained>(drained).states, ElementsAre(Memory(120)));
+  EXPECT_THAT(std::get<Stopped>(drained).states, ElementsAre(Memory(120)));
 }
 
 TEST(NodeStatesTest, TellsNoMoreThanTheBound) {

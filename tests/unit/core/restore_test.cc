@@ -33,8 +33,8 @@ class RestoreTest : public testing::Test {
   // Generation 0 fails; a and b hold this when generation 1 is formed. In words.
   std::string PlanFor(std::vector<SavedState> a, std::vector<SavedState> b) {
     job_.Exit('b', 3, 1, kCode3);
-    job_.Receive('a', Drained{2000, {}, 0, std::move(a)});
-    job_.Receive('b', Drained{2001, {}, 0, std::move(b)});
+    job_.Receive('a', Stopped{2000, {}, 0, std::move(a)});
+    job_.Receive('b', Stopped{2001, {}, 0, std::move(b)});
     return Planned();
   }
   std::string Planned() {
@@ -83,9 +83,9 @@ TEST_F(RestoreTest, AHeartbeatWithoutStatesTakesNothingBack) {
 
 TEST_F(RestoreTest, AHeartbeatThatComesAfterDrainedTakesNothingBack) {
   job_.Exit('b', 3, 1, kCode3);
-  job_.Receive('a', Drained{2000, {}, 0, {Memory(0, 50)}});
+  job_.Receive('a', Stopped{2000, {}, 0, {Memory(0, 50)}});
   job_.Receive('a', Heartbeat{1, 60, {Memory(0, 70)}});
-  job_.Receive('b', Drained{2001, {}, 0, {}});
+  job_.Receive('b', Stopped{2001, {}, 0, {}});
   EXPECT_EQ(Planned(), "resumes at step 50 from rank 0 (memory of node a)");
 }
 
@@ -111,8 +111,8 @@ TEST_F(RestoreTest, AStateOfADeadTimelineIsDiscardedAndNamed) {
   job_.Prepare('a');
   job_.Prepare('b');
   job_.Exit('b', 3, 1, kCode3);
-  job_.Receive('a', Drained{2000, 170, 0, {Memory(0, 100)}});
-  job_.Receive('b', Drained{2001, {}, 0, {Memory(0, 140)}});
+  job_.Receive('a', Stopped{2000, 170, 0, {Memory(0, 100)}});
+  job_.Receive('b', Stopped{2001, {}, 0, {Memory(0, 140)}});
   EXPECT_EQ(Planned(), "resumes at step 100 from rank 0 (memory of node a)");
   EXPECT_THAT(job_.TakeNotes(), Contains(HasSubstr("step 140 of generation 0 on b (memory)")));
 }
@@ -138,8 +138,8 @@ TEST_F(RestoreTest, TheRecordHasThePlanAndTheTimeline) {
   job_.Rejoin('a', 1, true);
   job_.Rejoin('b', 1, true);
   job_.Exit('b', 3, 1, kCode3);
-  job_.Receive('a', Drained{2000, 170, 0, {Memory(0, 170)}});
-  job_.Receive('b', Drained{2001, {}, 0, {Durable(0, 90)}});
+  job_.Receive('a', Stopped{2000, 170, 0, {Memory(0, 170)}});
+  job_.Receive('b', Stopped{2001, {}, 0, {Durable(0, 90)}});
   EXPECT_EQ(Planned(), "resumes at step 90 from rank 2 (disk of node b)");
   EXPECT_THAT(job_.record()->timeline, testing::ElementsAre(ResumePoint{0, Generation{1}, 100}));
 }
@@ -149,16 +149,16 @@ TEST_F(RestoreTest, WhatWasResumedBeforeIsRememberedThroughTwoRestartsOfTheDaemo
   job_.Prepare('a');
   job_.Prepare('b');
   job_.Exit('b', 3, 1, kCode3);
-  job_.Receive('a', Drained{2000, 160, 0, {Memory(1, 150)}});
-  job_.Receive('b', Drained{2001, {}, 0, {}});
+  job_.Receive('a', Stopped{2000, 160, 0, {Memory(1, 150)}});
+  job_.Receive('b', Stopped{2001, {}, 0, {}});
   job_.RestartDaemon(seconds(1));
   job_.RestartDaemon(seconds(1));
   job_.Rejoin('a', 2, true);
   job_.Rejoin('b', 2, true);
   job_.Exit('b', 3, 1, kCode3);
   // Generation 2 resumed at 150, but generation 1 at 100.
-  job_.Receive('a', Drained{2000, 170, 0, {Memory(0, 140), Durable(0, 90)}});
-  job_.Receive('b', Drained{2001, {}, 0, {}});
+  job_.Receive('a', Stopped{2000, 170, 0, {Memory(0, 140), Durable(0, 90)}});
+  job_.Receive('b', Stopped{2001, {}, 0, {}});
   EXPECT_EQ(Planned(), "resumes at step 90 from rank 0 (disk of node a)");
 }
 

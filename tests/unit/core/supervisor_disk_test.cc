@@ -47,7 +47,7 @@ TEST(SupervisorDiskTest, NothingStartsWhenTheLeaseIsOver) {
   SupervisorDriver node = Waiting();
   node.Live(seconds(26), /*answered=*/false);
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kJoining);
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Drained"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Stopped"));
   node.Thaw();
   EXPECT_THAT(node.Take(), IsEmpty());
 }
@@ -55,7 +55,7 @@ TEST(SupervisorDiskTest, NothingStartsWhenTheLeaseIsOver) {
 TEST(SupervisorDiskTest, AStopNeedNotWait) {
   SupervisorDriver node = Waiting();
   node.Stop(0);
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped"));
   node.Thaw();
   EXPECT_THAT(node.Take(), IsEmpty());
 }
@@ -102,7 +102,7 @@ TEST(SupervisorDiskTest, FailuresAreReportedInTheirOrder) {
   EXPECT_THAT(node.Take(), IsEmpty());
   node.Thaw();
   EXPECT_THAT(node.Take(), ElementsAre("g0-> WorkerExited 2 exit code 3",
-                                       "g0-> WorkerExited 3 exit code 3", "g0-> Drained"));
+                                       "g0-> WorkerExited 3 exit code 3", "g0-> Stopped"));
 }
 
 TEST(SupervisorDiskTest, AStopWaitsForTheReportOfAWorkerThatHasFailed) {
@@ -114,7 +114,7 @@ TEST(SupervisorDiskTest, AStopWaitsForTheReportOfAWorkerThatHasFailed) {
   node.End(1, kTerminated);
   EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 1"));
   node.Thaw();
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> WorkerExited 2 exit code 3", "g0-> Drained"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> WorkerExited 2 exit code 3", "g0-> Stopped"));
 }
 
 TEST(SupervisorDiskTest, AnAnswerThatComesTooLateIsIgnored) {

@@ -164,7 +164,7 @@ class SupervisorDriver {
   const Supervisor& supervisor() const { return supervisor_; }
   const WorkerExited& last_exit() const { return last_exit_; }
   const Verdict& verdict() const { return verdict_; }
-  const Drained& last_drained() const { return last_drained_; }
+  const Stopped& last_stopped() const { return last_drained_; }
   const Join& last_join() const { return last_join_; }
   const std::vector<Heartbeat>& heartbeats() const { return heartbeats_; }
   const std::optional<TimePoint>& fence() const { return fence_; }
@@ -270,10 +270,10 @@ class SupervisorDriver {
                          return absl::StrCat("WorkerExited ", exit.rank.value, " ",
                                              exit.status.Describe());
                        },
-                       [&](const Drained& drained) {
+                       [&](const Stopped& drained) {
                          last_drained_ = drained;
                          return absl::StrCat(
-                             drained.fenced_at_ms != 0 ? "Drained, fenced" : "Drained",
+                             drained.fenced_at_ms != 0 ? "Stopped, fenced" : "Stopped",
                              Failed(drained.failed_checkpoints));
                        },
                        [](const Leave& leave) { return absl::StrCat("Leave ", leave.exit_code); },
@@ -296,7 +296,7 @@ class SupervisorDriver {
   std::vector<std::string> log_;
   std::vector<std::string> notes_;
   WorkerExited last_exit_;
-  Drained last_drained_;
+  Stopped last_drained_;
   Join last_join_;
   std::vector<Heartbeat> heartbeats_;
   std::optional<TimePoint> fence_;

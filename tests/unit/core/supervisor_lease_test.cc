@@ -90,8 +90,8 @@ TEST_F(SupervisorLeaseTest, ALongerSilenceKillsTheWorkersWithoutGraceBeforeTheLe
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kFenced);
   EXPECT_LT(node.now(), begin + seconds(3)) << "the rendezvous keeps its ranks until then";
   KillAll();
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Drained, fenced"));
-  EXPECT_GT(node.last_drained().fenced_at_ms, 0);
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Stopped, fenced"));
+  EXPECT_GT(node.last_stopped().fenced_at_ms, 0);
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kJoining);
   EXPECT_THAT(node.TakeNotes(), Contains(HasSubstr("was not heard for 2.5 s")));
 }
@@ -128,7 +128,7 @@ TEST_F(SupervisorLeaseTest, AWorkerThatTheGuardianKilledIsNoFailureOfTheJob) {
   node.Sleep(seconds(3));
   KillAll();
   EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 0,1", "g0-> Join", "g0-> AssignmentAck",
-                                       "g0-> Drained, fenced"));
+                                       "g0-> Stopped, fenced"));
 }
 
 TEST_F(SupervisorLeaseTest, AStartIsNotObeyedWhenTheLeaseIsOver) {
@@ -136,7 +136,7 @@ TEST_F(SupervisorLeaseTest, AStartIsNotObeyedWhenTheLeaseIsOver) {
   node.Take();
   node.Sleep(kFence);
   node.Start(0);
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Drained"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Stopped"));
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kJoining);
 }
 
@@ -171,7 +171,7 @@ TEST_F(SupervisorLeaseTest, WorkersThatTakeLongerThanTheLeaseToStartAreKilledBef
   node.Start(0);
   EXPECT_THAT(node.Take(), ElementsAre("Spawn g0", "SIGKILL to 0,1"));
   KillAll();
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Drained, fenced"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Stopped, fenced"));
 }
 
 // ---- sessions that break ----
@@ -215,8 +215,8 @@ TEST_F(SupervisorLeaseTest, WhatWasSaidWithoutASessionIsSaidOnTheNext) {
   EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 1"));
   node.Open();
   EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck",
-                                       "g0-> WorkerExited 2 exit code 3", "g0-> Drained"));
-  EXPECT_EQ(node.last_drained().fenced_at_ms, 0);
+                                       "g0-> WorkerExited 2 exit code 3", "g0-> Stopped"));
+  EXPECT_EQ(node.last_stopped().fenced_at_ms, 0);
 }
 
 TEST_F(SupervisorLeaseTest, WhatBelongsToAnEarlierGenerationIsNotSaidAgain) {
@@ -239,7 +239,7 @@ TEST_F(SupervisorLeaseTest, AnAgentThatIsCutOffFencesItselfAndJoinsAgainWhenItIs
   EXPECT_THAT(node.Take(), IsEmpty()) << "nobody hears it";
   node.Live(seconds(20), false);
   node.Open();
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Drained, fenced"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Stopped, fenced"));
   node.Assign(1);
   node.Start(1);
   EXPECT_THAT(node.Take(), ElementsAre("g1-> AssignmentAck", "Spawn g1"));
@@ -286,7 +286,7 @@ TEST_F(SupervisorLeaseTest, ASessionThatOpensWhileFencedWorkersDieBeginsWhenThey
   node.Open();
   EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 0,1"));
   KillAll();
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Drained, fenced"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Stopped, fenced"));
 }
 
 TEST_F(SupervisorLeaseTest, AWordOfASessionThatIsOverIsDropped) {
@@ -379,7 +379,7 @@ TEST_F(SupervisorLeaseTest, AnAgentThatTheRendezvousGaveUpKillsItsWorkersAndJoin
   node.Receive(0, Fenced{"once more"});
   EXPECT_THAT(node.Take(), IsEmpty());
   KillAll();
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Drained, fenced"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "g0-> Stopped, fenced"));
   node.Assign(5);
   EXPECT_THAT(node.Take(), ElementsAre("g5-> AssignmentAck"));
 }

@@ -35,8 +35,8 @@ TEST(SupervisorOutboxTest, DrainedIsSaidOfAClearNodeWithItsStatesAndAPort) {
   node.Step(Supervisor::StatesFound{});
   EXPECT_THAT(node.Take(), ElementsAre("offer a port"));
   node.Step(Supervisor::PortOffered{1234});
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
-  EXPECT_EQ(node.last_drained().offered_port, 1234);
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped"));
+  EXPECT_EQ(node.last_stopped().offered_port, 1234);
 }
 
 TEST(SupervisorOutboxTest, AnswersToWhatWasNotAskedChangeNothing) {
@@ -70,7 +70,7 @@ TEST(SupervisorOutboxTest, WhatWasSaidOnALostSessionIsDropped) {
   node.Step(Supervisor::NodeCleared{});
   node.Step(Supervisor::StatesFound{});
   node.Step(Supervisor::PortOffered{1});
-  EXPECT_THAT(node.Take(), ElementsAre("scan", "offer a port"));  // and no Drained
+  EXPECT_THAT(node.Take(), ElementsAre("scan", "offer a port"));  // and no Stopped
   node.Open();
   node.Step(Supervisor::NodeCleared{});
   EXPECT_THAT(node.Take(), ElementsAre("clear", "offer a port"));  // the states are known

@@ -53,7 +53,7 @@ TEST(SupervisorTest, AFailureIsReportedAndTheOtherWorkersEndWithoutWaitingForThe
   EXPECT_EQ(node.last_exit().error_text, "loss is NaN");
   EXPECT_THAT(node.last_exit().stderr_tail, ElementsAre("last words"));
   node.End(0, kTerminated);
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped"));
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kJoining);
 }
 
@@ -65,7 +65,7 @@ TEST(SupervisorTest, AVictimDoesNotSilenceTheCause) {
   EXPECT_THAT(node.Take(), ElementsAre("g0-> WorkerExited 2 exit code 1"));
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kRunning);
   node.End(1, ExitStatus{5, 0, false});
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> WorkerExited 3 exit code 5", "g0-> Drained"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> WorkerExited 3 exit code 5", "g0-> Stopped"));
 }
 
 TEST(SupervisorTest, WhatAWorkerSaidIsForgottenWithItsGeneration) {
@@ -121,7 +121,7 @@ TEST(SupervisorTest, StopEndsTheWorkersWithSigtermAndAfterTheGraceWithSigkill) {
   node.Advance(milliseconds(1));
   EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 1"));
   node.End(1, kKilled);
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped"));
 }
 
 TEST(SupervisorTest, AWorkerThatSurvivesSigkillIsNamedAndDoesNotHoldUpTheOthers) {
@@ -132,7 +132,7 @@ TEST(SupervisorTest, AWorkerThatSurvivesSigkillIsNamedAndDoesNotHoldUpTheOthers)
   node.End(0, kKilled);
   node.Take();
   node.Advance(seconds(2));
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped"));
   EXPECT_THAT(node.TakeNotes(), Contains(HasSubstr("rank 3 (pid 101) did not end after SIGKILL")));
 }
 
@@ -143,7 +143,7 @@ TEST(SupervisorTest, WorkersThatFinishedRunAgainInTheNextGeneration) {
   node.End(1);
   node.Take();
   node.Stop(0);
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped"));
   node.Assign(1);
   node.Start(1);
   EXPECT_THAT(node.Take(), ElementsAre("g1-> AssignmentAck", "Spawn g1"));
@@ -173,7 +173,7 @@ TEST(SupervisorTest, AStopWhileWorkersAreBeingStartedIsOverWhenTheLastHasEnded) 
   node.Spawned(0);  // its program was there before the signal, or it was killed before
   EXPECT_THAT(node.Take(), IsEmpty());
   node.End(0, ExitStatus{0, SIGTERM, false});
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped"));
 }
 
 TEST(SupervisorTest, WhenOneCannotBeStartedThoseThatAreBeingStartedAreStoppedToo) {
@@ -183,7 +183,7 @@ TEST(SupervisorTest, WhenOneCannotBeStartedThoseThatAreBeingStartedAreStoppedToo
   node.SpawnFails(1);
   EXPECT_THAT(node.Take(), ElementsAre("g0-> WorkerExited 3 exit code 127", "SIGTERM to 0"));
   node.SpawnFails(0);  // for the same reason: the first is the cause
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped"));
 }
 
 TEST(SupervisorTest, AStartThatDoesNotEndAfterSigkillIsNamedAndNotWaitedFor) {
@@ -196,7 +196,7 @@ TEST(SupervisorTest, AStartThatDoesNotEndAfterSigkillIsNamedAndNotWaitedFor) {
   node.Take();
   node.TakeNotes();
   node.Live(seconds(13), true);
-  EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 1", "g0-> Drained"));
+  EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 1", "g0-> Stopped"));
   EXPECT_THAT(node.TakeNotes(),
               ElementsAre("rank 3 (being started) did not end after SIGKILL; going on without "
                           "waiting for it"));
@@ -271,7 +271,7 @@ TEST(SupervisorTest, AStopWhoseStartWasLostIsAnsweredToo) {
   node.Assign(0);
   node.Take();
   node.Stop(0);
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Drained"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped"));
   node.Start(0);
   EXPECT_THAT(node.Take(), IsEmpty()) << "that generation is over";
 }

@@ -319,7 +319,7 @@ TEST_F(JobLoopTest, TheNameOfAFinishedJobCanBeUsedAgainWhileOldStreamsAreOpen) {
   const auto second = Joined("job", 2);
   ASSERT_TRUE(second->WaitFor<Assignment>());
   // What the old agent still says reaches nobody.
-  loop_->OnMessage(first, HeaderOf("job", 1), Drained{29500, std::nullopt});
+  loop_->OnMessage(first, HeaderOf("job", 1), Stopped{29500, std::nullopt});
   loop_->OnEnd(first, absl::OkStatus());
   EXPECT_TRUE(first->WaitForClose().ok());
   loop_->OnMessage(second, HeaderOf("job", 2), AssignmentAck{});

@@ -76,8 +76,8 @@ Heartbeat HeartbeatWithFailures() {
   return heartbeat;
 }
 
-Drained DrainedWithFailures() {
-  Drained drained{29501, 17, 0, FullStates()};
+Stopped DrainedWithFailures() {
+  Stopped drained{29501, 17, 0, FullStates()};
   drained.failed_checkpoints = {1, 120, ""};
   return drained;
 }
@@ -120,9 +120,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{}, Heartbeat{-5, 17},
                     Checkpointed{40}, CannotSave{}, Preempted{"n3 got SIGTERM"},
                     RestartTimed{{Generation{-1}, 2, true, {{"stop", 5}, {"load data", 0}}}},
-                    Drained{29501, 3, 1700000000123}, AssignmentAck{}, FullWorkerExited(),
-                    WorkerExited{}, Drained{29501, std::nullopt}, Drained{29501, 17},
-                    Drained{29501, 17, 0, FullStates()}, Heartbeat{-5, 17, FullStates()},
+                    Stopped{29501, 3, 1700000000123}, AssignmentAck{}, FullWorkerExited(),
+                    WorkerExited{}, Stopped{29501, std::nullopt}, Stopped{29501, 17},
+                    Stopped{29501, 17, 0, FullStates()}, Heartbeat{-5, 17, FullStates()},
                     HeartbeatWithFailures(), DrainedWithFailures(), Leave{"SIGTERM", 143}));
 
 // A field of one that the other does not know would be lost, or its bounds be missing.

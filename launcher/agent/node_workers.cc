@@ -1,0 +1,158 @@
+#include "launcher/agent/node_workers.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "launcher/log.h"
+#include "worker/contract/control.h"
+
+namespace ddprun {
+
+NodeWorkers::NodeWorkers(int count, WorkerLogs::Options logs, EventLoop* loop,
+                         ProcessRunner* runner, WriterThread* files, Console console,
+                         ControlSocket* control, Events events)
+    : loop_(loop),
+      runner_(runner),
+      control_(control),
+      events_(std::move(events)),
+      logs_(std::move(logs), loop, files, std::move(console)),
+      clearer_(loop, runner),
+      workers_(count) {}
+
+absl::Status NodeWorkers::Start(LocalRank local_rank, Rank rank, const SpawnRequest& request,
+                                const std::string& folder, Standbys* standbys) {
+  auto worker = std::make_unique<Worker>();
+  if (auto standby = standbys->HandOver(local_rank, request.env, folder)) {
+    worker->process = std::move(standby->process);
+    worker->standby_pump = std::move(standby->before);
+  } else {
+    auto process = runner_->Spawn(request);
+    if (absl::IsUnavailable(process.status())) events_.lost(process.status());
+    if (!process.ok()) return process.status();
+    worker->process = *std::move(process);
+  }
+  worker->pump = logs_.Pump(folder, rank, local_rank, &worker->process);
+  loop_->Watch(worker->process.pidfd.get(), EPOLLIN,
+               [this, local_rank](std::uint32_t) { OnEnded(local_rank); });
+  if (worker->starting()) {
+    loop_->Watch(worker->process.outcome_pipe.get(), EPOLLIN,
+                 [this, local_rank](std::uint32_t) { OnOutcome(local_rank); });
+  }
+  LogDebug(absl::StrCat("rank ", rank.value, " is pid ", worker->process.pid,
+                        worker->standby_pump ? ", which was a warm standby" : ""));
+  workers_[local_rank.value] = std::move(worker);
+  return absl::OkStatus();
+}
+
+bool NodeWorkers::IsStarting(LocalRank local_rank) const {
+  const Worker* const worker = workers_[local_rank.value].get();
+  return worker != nullptr && worker->starting();
+}
+
+bool NodeWorkers::AnyIsStarting() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const std::unique_ptr<Worker>& worker) {
+    return worker != nullptr && worker->starting();
+  });
+}
+
+int NodeWorkers::warm_count() const {
+  return static_cast<int>(
+      std::count_if(workers_.begin(), workers_.end(), [](const std::unique_ptr<Worker>& worker) {
+        return worker != nullptr && worker->standby_pump != nullptr;
+      }));
+}
+
+void NodeWorkers::Signal(LocalRank local_rank, int signo) {
+  if (const Worker* worker = workers_[local_rank.value].get()) Signal(*worker, signo);
+}
+
+void NodeWorkers::SignalAll(int signo) {
+  for (const auto& worker : workers_) {
+    if (worker != nullptr) Signal(*worker, signo);
+  }
+}
+
+void NodeWorkers::Signal(const Worker& worker, int signo) {
+  const absl::Status status = runner_->SignalGroup(worker.process.pid, signo);
+  if (!status.ok() && !absl::IsNotFound(status)) LogWarning(status.message());
+}
+
+void NodeWorkers::AskToSave(LocalRank local_rank) {
+  if (const auto pid = PidOf(local_rank)) control_->SendTo(*pid, control::kSave, "1");
+}
+
+std::optional<pid_t> NodeWorkers::PidOf(LocalRank local_rank) const {
+  const Worker* const worker = workers_[local_rank.value].get();
+  if (worker == nullptr) return std::nullopt;
+  return worker->process.pid;
+}
+
+std::optional<LocalRank> NodeWorkers::WithPid(pid_t pid) const {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i] != nullptr && workers_[i]->process.pid == pid) {
+      return LocalRank{static_cast<int>(i)};
+    }
+  }
+  return std::nullopt;
+}
+
+bool NodeWorkers::Abandon() {
+  bool any = false;
+  for (std::unique_ptr<Worker>& worker : workers_) {
+    if (worker == nullptr) continue;
+    LetGo(*worker);
+    worker.reset();
+    any = true;
+  }
+  return any;
+}
+
+void NodeWorkers::Clear(NodeClearer::Done done) {
+  const bool is_late = Abandon();  // the Supervisor gave them up: they had their time
+  clearer_.Clear(is_late, std::move(done));
+}
+
+void NodeWorkers::OnOutcome(LocalRank local_rank) {
+  std::unique_ptr<Worker>& worker = workers_[local_rank.value];
+  const auto outcome = SpawnOutcome(worker->process.outcome_pipe.get());
+  if (!outcome) return;
+  if (outcome->ok()) {
+    loop_->Unwatch(worker->process.outcome_pipe.get());
+    worker->process.outcome_pipe.reset();
+    events_.started(local_rank, worker->process.pid);
+    return;
+  }
+  const std::unique_ptr<Worker> failed = std::move(worker);
+  LetGo(*failed);
+  const absl::Status discarded = runner_->Discard(failed->process);
+  if (absl::IsUnavailable(discarded)) return events_.lost(discarded);
+  events_.not_started(local_rank, *outcome);
+}
+
+void NodeWorkers::OnEnded(LocalRank local_rank) {
+  if (IsStarting(local_rank)) OnOutcome(local_rank);  // it is known by now
+  if (workers_[local_rank.value] == nullptr) return;
+  // The zombie keeps the group's number ours: end what the worker left behind, then hear its last
+  // words, and only then let it go.
+  Signal(*workers_[local_rank.value], SIGKILL);
+  LetGo(*workers_[local_rank.value]);
+  const std::unique_ptr<Worker> worker = std::move(workers_[local_rank.value]);
+  const auto status = runner_->Reap(worker->process.pidfd.get());
+  if (absl::IsUnavailable(status.status())) return events_.lost(status.status());
+  if (!status.ok()) LogError(status.status().message());
+  events_.ended({local_rank, worker->process.pid, status.value_or(ExitStatus{255}),
+                 worker->pump->StderrTail()});
+}
+
+void NodeWorkers::LetGo(Worker& worker) {
+  control_->DrainPeer(worker.process.pid);
+  worker.pump->Drain();
+  loop_->Unwatch(worker.process.pidfd.get());
+  if (worker.starting()) loop_->Unwatch(worker.process.outcome_pipe.get());
+}
+
+}  // namespace ddprun

@@ -1,0 +1,106 @@
+// NodeWorkers: the worker processes of this node, from their start to their end: started,
+// signalled, heard and collected, as the Supervisor decides. It decides nothing.
+//
+// Belongs to the agent and its loop's thread.
+#ifndef DDPRUN_LAUNCHER_AGENT_NODE_WORKERS_H_
+#define DDPRUN_LAUNCHER_AGENT_NODE_WORKERS_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "launcher/agent/node_clearer.h"
+#include "launcher/agent/standbys.h"
+#include "launcher/agent/worker_logs.h"
+#include "launcher/agent/worker_postmortem.h"
+#include "launcher/os/control_socket.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/os/output/log_pump.h"
+#include "launcher/os/process/process_runner.h"
+#include "rendezvous/core/exit_status.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+class NodeWorkers {
+ public:
+  struct Ended {
+    LocalRank local_rank;
+    pid_t pid = 0;
+    ExitStatus status;
+    std::vector<std::string> stderr_tail;
+  };
+  // Called on the loop.
+  struct Events {
+    std::function<void(LocalRank, pid_t)> started;  // its program runs
+    std::function<void(LocalRank, const absl::Status&)> not_started;
+    std::function<void(const Ended&)> ended;
+    // Unavailable, of ProcessRunner: the workers are out of reach, and dead.
+    std::function<void(const absl::Status&)> lost;
+  };
+
+  // All pointers must outlive this object.
+  NodeWorkers(int count, WorkerLogs::Options logs, EventLoop* loop, ProcessRunner* runner,
+              WriterThread* files, Console console, ControlSocket* control, Events events);
+
+  // Begins to start one worker, or makes one of a standby; `folder` gets its log files. OK: it runs
+  // already (IsStarting is false), or an event will tell. An error says what is wrong.
+  absl::Status Start(LocalRank local_rank, Rank rank, const SpawnRequest& request,
+                     const std::string& folder, Standbys* standbys);
+  // It is not known yet whether its program runs.
+  bool IsStarting(LocalRank local_rank) const;
+  bool AnyIsStarting() const;
+  // That are there and were standbys.
+  int warm_count() const;
+
+  // Nothing where it is not there any more: its end is being handled.
+  void Signal(LocalRank local_rank, int signo);
+  void SignalAll(int signo);
+  void AskToSave(LocalRank local_rank);
+  std::optional<pid_t> PidOf(LocalRank local_rank) const;
+  std::optional<LocalRank> WithPid(pid_t pid) const;
+
+  // Lets go of those that are still there, hearing their last words; nobody collects them.
+  // Returns whether there was one.
+  bool Abandon();
+  // Abandons who had its time, ends what is left of all of them, and calls `done`: node_clearer.h.
+  void Clear(NodeClearer::Done done);
+
+  // Of one that ended by SIGKILL, which was not ours: whether the kernel was out of memory.
+  bool WasOomKilled(pid_t pid) { return oom_.WasKilled(pid); }
+
+  // Hands what is held back for --collapse to the console.
+  void FlushLogs() { logs_.Flush(); }
+
+ private:
+  struct Worker {
+    SpawnedProcess process;
+    std::unique_ptr<LogPump> pump;
+    std::unique_ptr<LogPump> standby_pump;  // of what it wrote as a standby; null: it was none
+    bool starting() const { return process.outcome_pipe.valid(); }
+  };
+
+  // Its exec has succeeded or failed.
+  void OnOutcome(LocalRank local_rank);
+  void OnEnded(LocalRank local_rank);
+  void Signal(const Worker& worker, int signo);
+  void LetGo(Worker& worker);
+
+  EventLoop* const loop_;
+  ProcessRunner* const runner_;
+  ControlSocket* const control_;
+  const Events events_;
+  WorkerLogs logs_;
+  OomProbe oom_;
+  NodeClearer clearer_;
+  std::vector<std::unique_ptr<Worker>> workers_;  // by local rank; null: not there
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_AGENT_NODE_WORKERS_H_
