@@ -7,7 +7,7 @@
 #include "launcher/config/flags/cli.h"
 #include "launcher/config/flags/completion.h"
 #include "launcher/config/host.h"
-#include "rendezvous/core/overloaded.h"
+#include "worker/contract/overloaded.h"
 
 int main(int argc, char** argv) {
   using namespace ddprun;

@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -24,21 +25,32 @@ constexpr int kOfANode = 1;
 constexpr int kPreempted = 2;  // by whoever heard it first
 constexpr int kOfTheJob = 3;
 
-int Weight(const std::string& outcome) {
-  if (outcome.empty()) return kNothing;
-  if (outcome == "left" || outcome == "refused" || outcome == "unreachable") return kOfANode;
-  return outcome == "preempted" ? kPreempted : kOfTheJob;
+int Weight(std::optional<Outcome> outcome) {
+  if (!outcome) return kNothing;
+  switch (*outcome) {
+    case Outcome::kLeft:
+    case Outcome::kRefused:
+    case Outcome::kUnreachable:
+      return kOfANode;
+    case Outcome::kPreempted:
+      return kPreempted;
+    case Outcome::kSucceeded:
+    case Outcome::kFailed:
+      break;
+  }
+  return kOfTheJob;
 }
 
-// The outcome that this report tells of, of this job and epoch; or "".
-std::string OutcomeIn(const std::string& path, const ReportContext& context) {
+// The outcome that this report tells of, of this job and epoch.
+std::optional<Outcome> OutcomeIn(const std::string& path, const ReportContext& context) {
   std::ifstream file(path);
   const OrderedJson json = OrderedJson::parse(file, nullptr, /*allow_exceptions=*/false);
   const bool ours = json.is_object() &&
                     json.value("job", OrderedJson()) == OrderedJson(context.job) &&
                     json.value("epoch", OrderedJson()) == OrderedJson(context.epoch);
   const OrderedJson outcome = ours ? json.value("outcome", OrderedJson()) : OrderedJson();
-  return outcome.is_string() ? outcome.get<std::string>() : "";
+  if (!outcome.is_string()) return std::nullopt;
+  return ParseOutcome(outcome.get<std::string>());
 }
 
 }  // namespace
@@ -52,7 +64,7 @@ std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportCon
   if (!verdict.left_out.empty()) {
     lines.push_back(absl::StrCat("left out of the job: ", absl::StrJoin(verdict.left_out, ", ")));
   }
-  if (verdict.outcome == "succeeded") {
+  if (verdict.outcome == Outcome::kSucceeded) {
     if (!verdict.earlier.empty()) {
       lines.push_back(absl::StrCat(NameOfJob(context.job), " succeeded after ",
                                    verdict.restarts_used,
@@ -79,7 +91,8 @@ std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportCon
           })));
     }
   }
-  lines.push_back(absl::StrCat(NameOfJob(context.job), " ", verdict.outcome, ": ", verdict.reason));
+  lines.push_back(
+      absl::StrCat(NameOfJob(context.job), " ", ToString(verdict.outcome), ": ", verdict.reason));
   lines.push_back(absl::StrCat(
       "exit code ", verdict.exit_code,
       context.run_dir.empty() ? ""
@@ -92,7 +105,7 @@ std::string VerdictToJson(const Verdict& verdict, const ReportContext& context) 
       {"job", context.job},
       {"epoch", context.epoch},
       {"host", context.host},
-      {"outcome", verdict.outcome},
+      {"outcome", ToString(verdict.outcome)},
       {"exit_code", verdict.exit_code},
       {"reason", verdict.reason},
       {"restarts", verdict.restarts_used},
@@ -117,7 +130,7 @@ absl::Status WriteReport(const std::string& path, const Verdict& verdict,
                          const ReportContext& context) {
   const std::string text = VerdictToJson(verdict, context);
   const int weight =
-      verdict.own && verdict.outcome != "preempted" ? kOfANode : Weight(verdict.outcome);
+      verdict.own && verdict.outcome != Outcome::kPreempted ? kOfANode : Weight(verdict.outcome);
   if (context.once && weight < kOfTheJob) {
     if (WriteNewFileAtomic(path, text).ok()) return absl::OkStatus();
     const int there = Weight(OutcomeIn(path, context));

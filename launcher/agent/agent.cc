@@ -15,8 +15,8 @@
 #include "launcher/python/standby_source.h"
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/limits.h"
-#include "rendezvous/core/overloaded.h"
 #include "worker/contract/control.h"
+#include "worker/contract/overloaded.h"
 
 namespace ddprun {
 namespace {

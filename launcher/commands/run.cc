@@ -80,7 +80,7 @@ GuardianOptions LastDuties(const JobConfig& config, AgentId agent_id, RunDirecto
 int Conclude(const Verdict& verdict, const ReportContext& context, const JobConfig& config,
              const Console& console) {
   for (const std::string& line : DescribeVerdict(verdict, context)) {
-    verdict.outcome == "succeeded" ? LogInfo(line) : LogError(line);
+    verdict.outcome == Outcome::kSucceeded ? LogInfo(line) : LogError(line);
   }
   if (!config.report.empty()) {
     const absl::Status status = WriteReport(config.report, verdict, context);
@@ -92,8 +92,8 @@ int Conclude(const Verdict& verdict, const ReportContext& context, const JobConf
 
 // The end of a job that did not begin on this node.
 Verdict NotStarted(const absl::Status& status, int exit_code) {
-  return Verdict::Own(exit_code == kExitUnavailable ? "unreachable" : "failed", exit_code,
-                      std::string(status.message()));
+  return Verdict::Own(exit_code == kExitUnavailable ? Outcome::kUnreachable : Outcome::kFailed,
+                      exit_code, std::string(status.message()));
 }
 
 // What --preflight finds that would keep the job from running here; or "".
@@ -120,7 +120,7 @@ void RequeueIfBatchHostIsGone(const JobConfig& config, const Verdict& verdict, b
   const bool may_lose_nodes =
       config.nodes.min < config.nodes.max || config.nodes.max < config.slurm_task.all_nodes;
   const bool was_in_it = verdict.own && has_joined;
-  if (config.slurm_task.is_task && may_lose_nodes && verdict.outcome == "unreachable" &&
+  if (config.slurm_task.is_task && may_lose_nodes && verdict.outcome == Outcome::kUnreachable &&
       was_in_it && RequeueWithoutBatchHost()) {
     LogWarning("the node with the batch script is gone: the job goes back to the queue");
     console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
@@ -166,9 +166,9 @@ int RunJob(const RunCommand& command) {
 
   const std::string unfit = config.preflight ? WhyNotReady(config) : "";
   const auto stay_out = [&] {
-    return Conclude(
-        Verdict::Own("left", kExitUnavailable, absl::StrCat("this node stays out: ", unfit)),
-        context, config, console);
+    return Conclude(Verdict::Own(Outcome::kLeft, kExitUnavailable,
+                                 absl::StrCat("this node stays out: ", unfit)),
+                    context, config, console);
   };
   if (!unfit.empty() && config.standalone()) return stay_out();
   const auto connection = PrepareConnection(config, *run, agent_id.value, &loop);

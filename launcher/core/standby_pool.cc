@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "rendezvous/core/overloaded.h"
 #include "rendezvous/core/words.h"
+#include "worker/contract/overloaded.h"
 
 namespace ddprun {
 

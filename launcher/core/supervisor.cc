@@ -9,9 +9,9 @@
 #include "rendezvous/core/check.h"
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/lease.h"
-#include "rendezvous/core/overloaded.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/words.h"
+#include "worker/contract/overloaded.h"
 
 namespace ddprun {
 namespace {
@@ -122,7 +122,7 @@ void Supervisor::DispatchAfterTheEnd(const Event& event) {
                  [&](const WorkersLost& lost) {
                    if (outbox_.empty()) return;  // the last action was done
                    outbox_.DropEverything();
-                   PushExit(Verdict::Own("left", kExitInternal, lost.reason));
+                   PushExit(Verdict::Own(Outcome::kLeft, kExitInternal, lost.reason));
                  },
                  [](const auto&) {},
              },
@@ -194,7 +194,7 @@ void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
   contact_.why_lost = lost.reason;
   if (state_ == SupervisorState::kLeaving || verdict_) return;  // nothing more was to be heard
   if (lost.denied && !contact_.ever) {
-    verdict_ = Verdict::Own("refused", kExitRefused, lost.reason);
+    verdict_ = Verdict::Own(Outcome::kRefused, kExitRefused, lost.reason);
     StopWorkers(SupervisorState::kStopping, SIGKILL, now);
   } else if (!options_.leases) {
     GiveUp(now);
@@ -217,7 +217,7 @@ void Supervisor::GiveUp(TimePoint now) {
   if (options_.leases) {
     absl::StrAppend(&reason, "; gave up after ", Rounded(now - contact_.lost_since));
   }
-  verdict_ = Verdict::Own("unreachable", kExitUnavailable, std::move(reason));
+  verdict_ = Verdict::Own(Outcome::kUnreachable, kExitUnavailable, std::move(reason));
   if (state_ == SupervisorState::kFenced) return;  // when the workers are gone
   // Without the rendezvous nobody can tell whether our ranks are still ours: no grace.
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);
@@ -393,13 +393,18 @@ void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
 void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
   if (state_ == SupervisorState::kLeaving) return;  // this node's own end is decided
   if (!options_.unfit.empty()) {                    // however the others end
-    verdict_ = Verdict::Own("left", kExitUnavailable,
+    verdict_ = Verdict::Own(Outcome::kLeft, kExitUnavailable,
                             absl::StrCat(options_.node.host, " stays out: ", options_.unfit));
   } else {
     if (work_.generation.value < 0) Log("the job is over; this node has started nothing");
-    verdict_ = Verdict{ToString(finished.outcome),  finished.exit_code,  finished.reason,
-                       finished.restarts_used,      finished.root_cause, finished.earlier,
-                       finished.failed_checkpoints, finished.left_out};
+    verdict_ = Verdict{finished.outcome,
+                       finished.exit_code,
+                       finished.reason,
+                       finished.restarts_used,
+                       finished.root_cause,
+                       finished.earlier,
+                       finished.failed_checkpoints,
+                       finished.left_out};
   }
   // When the workers are gone.
   if (state_ == SupervisorState::kStopping || state_ == SupervisorState::kFenced) return;
@@ -431,7 +436,7 @@ void Supervisor::OnRefused(const Refused& refused, TimePoint now) {
     if (stop_signal_ != SIGKILL) StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
     return;
   }
-  verdict_ = Verdict::Own("refused", kExitRefused, refused.reason);
+  verdict_ = Verdict::Own(Outcome::kRefused, kExitRefused, refused.reason);
   if (state_ == SupervisorState::kFenced) return;  // when the workers are gone
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);
 }

@@ -16,7 +16,7 @@ namespace ddprun {
 
 // How the job ended, as seen by this agent: what --report holds and what the exit code says.
 struct Verdict {
-  std::string outcome;  // succeeded | failed | preempted | left | refused | unreachable
+  Outcome outcome = Outcome::kFailed;
   int exit_code = 0;
   std::string reason;
   int restarts_used = 0;
@@ -30,9 +30,9 @@ struct Verdict {
   std::optional<RestorePlan> restore{};  // of the last generation that it started
 
   // An end that this agent came to by itself, without the rendezvous.
-  static Verdict Own(std::string outcome, int exit_code, std::string reason) {
+  static Verdict Own(Outcome outcome, int exit_code, std::string reason) {
     Verdict verdict;
-    verdict.outcome = std::move(outcome);
+    verdict.outcome = outcome;
     verdict.exit_code = exit_code;
     verdict.reason = std::move(reason);
     verdict.own = true;

@@ -177,8 +177,8 @@ void Supervisor::LeaveJob(int signo, TimePoint now) {
   Log(absl::StrCat("got ", name, ": ending this node's workers"));
   const bool may_go_on = signo == SIGTERM && durable_;  // from the last checkpoint
   verdict_ =
-      Verdict::Own(may_go_on ? "preempted" : "left", may_go_on ? kExitPreempted : 128 + signo,
-                   absl::StrCat("this agent got ", name));
+      Verdict::Own(may_go_on ? Outcome::kPreempted : Outcome::kLeft,
+                   may_go_on ? kExitPreempted : 128 + signo, absl::StrCat("this agent got ", name));
   // Fenced: no grace, whoever asks.
   StopWorkers(SupervisorState::kLeaving, state_ == SupervisorState::kFenced ? SIGKILL : signo, now);
 }
@@ -190,7 +190,7 @@ void Supervisor::OnSuperseded(const Superseded& superseded, TimePoint now) {
     return;
   }
   signalled_at_ = now;
-  verdict_ = Verdict::Own("refused", kExitRefused, superseded.reason);
+  verdict_ = Verdict::Own(Outcome::kRefused, kExitRefused, superseded.reason);
   StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
 }
 
@@ -200,7 +200,7 @@ void Supervisor::OnWorkersLost(const WorkersLost& lost) {
   outbox_.DropEverything();
   if (state_ != SupervisorState::kLeaving) Enter(SupervisorState::kLeaving);
   SendUp(Leave{lost.reason, kExitInternal});
-  End(SupervisorState::kFailed, Verdict::Own("left", kExitInternal, lost.reason));
+  End(SupervisorState::kFailed, Verdict::Own(Outcome::kLeft, kExitInternal, lost.reason));
 }
 
 void Supervisor::SendHeartbeat(TimePoint now) {
@@ -279,8 +279,8 @@ void Supervisor::SettleIfGone(TimePoint now) {
     SendUp(Leave{verdict_->reason, verdict_->exit_code});
     End(SupervisorState::kFailed, *std::move(verdict_));
   } else if (verdict_) {
-    const bool over = verdict_->outcome == "succeeded" || verdict_->outcome == "failed" ||
-                      verdict_->outcome == "left" || verdict_->outcome == "preempted";
+    const bool over =
+        verdict_->outcome != Outcome::kUnreachable && verdict_->outcome != Outcome::kRefused;
     End(over ? SupervisorState::kDone : SupervisorState::kFailed, *std::move(verdict_));
   } else {
     const bool fenced = state_ == SupervisorState::kFenced;

@@ -13,6 +13,7 @@
 #include "rendezvous/core/exit_status.h"
 #include "rendezvous/core/failed_checkpoints.h"
 #include "rendezvous/core/job_spec.h"
+#include "rendezvous/core/outcome.h"
 #include "rendezvous/core/restart_times.h"
 #include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"
@@ -190,11 +191,6 @@ struct Stop {
 
   bool operator==(const Stop&) const = default;
 };
-
-// kPreempted: stopped on purpose, with a checkpoint made for it.
-enum class Outcome { kSucceeded, kFailed, kLeft, kTimedOut, kPreempted };
-// The word of --report, `status` and events: succeeded | failed | left | unreachable | preempted.
-const char* ToString(Outcome outcome);
 
 // A worker's end, with where it happened.
 struct WorkerFailure {

@@ -10,9 +10,9 @@
 #include "absl/strings/str_join.h"
 #include "rendezvous/core/check.h"
 #include "rendezvous/core/exit_codes.h"
-#include "rendezvous/core/overloaded.h"
 #include "rendezvous/core/words.h"
 #include "rendezvous/machine/admission.h"
+#include "worker/contract/overloaded.h"
 
 namespace ddprun {
 namespace {

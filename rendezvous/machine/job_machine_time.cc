@@ -60,7 +60,7 @@ void JobMachine::GiveUpWaiting() {
     Finish(Outcome::kPreempted, kExitPreempted,
            absl::StrCat(reason, "; the last checkpoint is of step ", *step));
   } else {
-    Finish(Outcome::kTimedOut, kExitUnavailable, reason);
+    Finish(Outcome::kUnreachable, kExitUnavailable, reason);
   }
 }
 

@@ -14,7 +14,7 @@ Outcome ReadOutcome(v1::Outcome outcome, FieldChecker& check) {
     case v1::OUTCOME_LEFT:
       return Outcome::kLeft;
     case v1::OUTCOME_TIMED_OUT:
-      return Outcome::kTimedOut;
+      return Outcome::kUnreachable;
     case v1::OUTCOME_PREEMPTED:
       return Outcome::kPreempted;
     default:

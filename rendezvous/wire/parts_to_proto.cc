@@ -26,10 +26,12 @@ v1::Outcome OutcomeToProto(Outcome outcome) {
       return v1::OUTCOME_FAILED;
     case Outcome::kLeft:
       return v1::OUTCOME_LEFT;
-    case Outcome::kTimedOut:
+    case Outcome::kUnreachable:
       return v1::OUTCOME_TIMED_OUT;
     case Outcome::kPreempted:
       return v1::OUTCOME_PREEMPTED;
+    case Outcome::kRefused:
+      break;  // an agent comes to it by itself
   }
   return v1::OUTCOME_UNSPECIFIED;
 }

@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "rendezvous/core/overloaded.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/words.h"
+#include "worker/contract/overloaded.h"
 
 namespace ddprun {
 namespace {
@@ -23,22 +23,6 @@ bool IsFlag(const std::string& word) {
   return word == "running" || word == "idle" || word == "save" || word == "memory";
 }
 
-std::string OutcomeName(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kSucceeded:
-      return "succeeded";
-    case Outcome::kFailed:
-      return "failed";
-    case Outcome::kLeft:
-      return "left";
-    case Outcome::kTimedOut:
-      return "timed out";
-    case Outcome::kPreempted:
-      return "preempted";
-  }
-  return "?";
-}
-
 std::string Text(const RootCause& cause) {
   std::string text = Describe(cause);
   for (const WorkerFailure& victim : cause.victims) {
@@ -48,7 +32,7 @@ std::string Text(const RootCause& cause) {
 }
 
 std::string Text(const Finished& end) {
-  return absl::StrCat("Finished ", OutcomeName(end.outcome), " ", end.exit_code, ": ", end.reason,
+  return absl::StrCat("Finished ", ToString(end.outcome), " ", end.exit_code, ": ", end.reason,
                       end.root_cause ? absl::StrCat(" [", Text(*end.root_cause), "]") : "",
                       end.failed_checkpoints.count > 0
                           ? absl::StrCat("; failed checkpoints: ", end.failed_checkpoints.count)
@@ -87,7 +71,7 @@ std::string Text(const JobEvent& event) {
   if (event.restore) absl::StrAppend(&text, "; ", Describe(*event.restore));
   if (event.step) absl::StrAppend(&text, " step ", *event.step);
   if (event.outcome) {
-    absl::StrAppend(&text, " ", OutcomeName(*event.outcome), " ", event.exit_code);
+    absl::StrAppend(&text, " ", ToString(*event.outcome), " ", event.exit_code);
   }
   if (!event.reason.empty()) absl::StrAppend(&text, ": ", event.reason);
   if (event.failed_checkpoints > 0) {

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "rendezvous/core/overloaded.h"
 #include "rendezvous/core/root_cause.h"
 #include "tests/simulation/text.h"
 #include "tests/simulation/world.h"
+#include "worker/contract/overloaded.h"
 
 namespace ddprun::sim {
 namespace {
@@ -364,8 +364,8 @@ void Agent::EndWorkers() {
 
 void Agent::Exit(const Verdict& verdict) {
   world_->recorder.Event(kAgentEnded, id_, verdict.exit_code);
-  world_->recorder.Line(absl::StrCat(Name(), " exits ", verdict.exit_code, " ", verdict.outcome,
-                                     ": ", verdict.reason));
+  world_->recorder.Line(absl::StrCat(Name(), " exits ", verdict.exit_code, " ",
+                                     ToString(verdict.outcome), ": ", verdict.reason));
   if (AnyLeft()) world_->Violation(Name() + " exits and leaves workers behind");
   verdict_ = verdict;
   alive_ = false;

@@ -243,7 +243,7 @@ void Checker::OnAssigned(int life, const Header& header, const Assignment& assig
 
 void Checker::OnEnd(bool in_time) {
   const JobMachine* round = world_->daemon.machine();
-  std::string outcome;
+  std::optional<Outcome> outcome;
   for (const auto& agent : world_->agents) {
     if (agent->alive()) {
       world_->Violation(absl::StrCat(
@@ -258,11 +258,11 @@ void Checker::OnEnd(bool in_time) {
       continue;
     }
     // Stopped, sent away, or refused: its end is its own.
-    if (verdict->outcome != "succeeded" && verdict->outcome != "failed") continue;
-    if (outcome.empty()) outcome = verdict->outcome;
+    if (verdict->outcome != Outcome::kSucceeded && verdict->outcome != Outcome::kFailed) continue;
+    if (!outcome) outcome = verdict->outcome;
     if (outcome != verdict->outcome) {
-      world_->Violation(absl::StrCat(agent->Name(), " ended with ", verdict->outcome,
-                                     ", another one with ", outcome));
+      world_->Violation(absl::StrCat(agent->Name(), " ended with ", ToString(verdict->outcome),
+                                     ", another one with ", ToString(*outcome)));
     }
   }
   if (round != nullptr && round->finished() && round->state() == JobState::kSucceeded &&

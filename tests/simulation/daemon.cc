@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "rendezvous/core/overloaded.h"
 #include "tests/simulation/text.h"
 #include "tests/simulation/world.h"
+#include "worker/contract/overloaded.h"
 
 namespace ddprun::sim {
 namespace {

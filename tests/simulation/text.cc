@@ -1,7 +1,7 @@
 #include "tests/simulation/text.h"
 
 #include "absl/strings/str_cat.h"
-#include "rendezvous/core/overloaded.h"
+#include "worker/contract/overloaded.h"
 
 namespace ddprun::sim {
 

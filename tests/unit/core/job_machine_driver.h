@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "rendezvous/core/overloaded.h"
 #include "rendezvous/machine/job_machine.h"
+#include "worker/contract/overloaded.h"
 
 namespace ddprun {
 

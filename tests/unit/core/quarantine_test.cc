@@ -228,7 +228,7 @@ TEST(JobMachineLateTest, WhoWaitedInVainIsToBeRunAgainWhereThereIsAState) {
     EXPECT_EQ(job.machine().state(), JobState::kGathering);
     job.Advance(job.spec().join_timeout);
     EXPECT_EQ(job.last_finished().outcome,
-              all_nodes == 0 ? Outcome::kTimedOut : Outcome::kPreempted);
+              all_nodes == 0 ? Outcome::kUnreachable : Outcome::kPreempted);
     EXPECT_THAT(job.last_finished().reason, HasSubstr("only 1 of at least 2 nodes joined within"));
   }
 }

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "rendezvous/core/overloaded.h"
 #include "tests/support/golden.h"
+#include "worker/contract/overloaded.h"
 
 namespace ddprun {
 namespace standby_pool_test {

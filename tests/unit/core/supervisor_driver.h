@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "launcher/core/supervisor.h"
-#include "rendezvous/core/overloaded.h"
+#include "worker/contract/overloaded.h"
 
 namespace ddprun {
 
@@ -211,8 +211,8 @@ class SupervisorDriver {
             [&](const Supervisor::SetFence& fence) { fence_ = fence.at; },
             [&](const Supervisor::Note& note) { notes_.push_back(note.text); },
             [&](const Supervisor::Exit& exit) {
-              log_.push_back(
-                  absl::StrCat("Exit ", exit.verdict.exit_code, " ", exit.verdict.outcome));
+              log_.push_back(absl::StrCat("Exit ", exit.verdict.exit_code, " ",
+                                          ToString(exit.verdict.outcome)));
               verdict_ = exit.verdict;
             },
         },

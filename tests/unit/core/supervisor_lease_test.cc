@@ -353,7 +353,7 @@ TEST_F(SupervisorLeaseTest, SessionsThatSayNothingDoNotProlongTheGrace) {
     node.Live(milliseconds(500), false);
   }
   KillAll();
-  EXPECT_EQ(node.verdict().outcome, "unreachable");
+  EXPECT_EQ(node.verdict().outcome, Outcome::kUnreachable);
 }
 
 TEST_F(SupervisorLeaseTest, BeforeTheFirstWordTheTimeForConnectingHolds) {

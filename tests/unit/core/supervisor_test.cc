@@ -310,7 +310,7 @@ TEST(SupervisorTest, EachCheckpointIsToldOncePerNode) {
 TEST(SupervisorTest, APlannedStopWithACheckpointIsPreempted) {
   SupervisorDriver node;
   node.Finish(Outcome::kPreempted, 75);
-  EXPECT_EQ(node.verdict().outcome, "preempted");
+  EXPECT_EQ(node.verdict().outcome, Outcome::kPreempted);
   EXPECT_EQ(node.verdict().exit_code, 75);
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kDone);
 }
@@ -344,7 +344,7 @@ TEST(SupervisorTest, SigtermOfASchedulerAsksForACheckpointAndWaitsForTheEnd) {
   node.End(1, kTerminated);
   node.Take();
   node.Finish(Outcome::kPreempted, 75);
-  EXPECT_EQ(node.verdict().outcome, "preempted");
+  EXPECT_EQ(node.verdict().outcome, Outcome::kPreempted);
   EXPECT_EQ(node.verdict().exit_code, 75);
 }
 
@@ -371,7 +371,7 @@ TEST(SupervisorTest, WhoIsPreemptedAndHearsNothingLeavesInTime) {
     EXPECT_EQ(node.supervisor().state(), SupervisorState::kLeaving);
     node.End(0, kTerminated);
     node.End(1, kTerminated);
-    EXPECT_EQ(node.verdict().outcome, saved_before ? "preempted" : "left");
+    EXPECT_EQ(node.verdict().outcome, saved_before ? Outcome::kPreempted : Outcome::kLeft);
     EXPECT_EQ(node.verdict().exit_code, saved_before ? 75 : 143);
   }
 }
@@ -381,7 +381,7 @@ TEST(SupervisorTest, WhoIsPreemptedBeforeItsWorkersRunMayGoOnFromWhatIsOnTheDisk
   for (const bool durable : {false, true}) {
     SupervisorDriver node;
     node.Step(Supervisor::SignalReceived{SIGTERM, durable});
-    EXPECT_EQ(node.verdict().outcome, durable ? "preempted" : "left");
+    EXPECT_EQ(node.verdict().outcome, durable ? Outcome::kPreempted : Outcome::kLeft);
     EXPECT_EQ(node.verdict().exit_code, durable ? 75 : 143);
     EXPECT_TRUE(node.verdict().own);
   }
@@ -395,7 +395,7 @@ TEST(SupervisorTest, ANodeThatMustStayOutSaysSoAndEndsHoweverTheOthersDo) {
     EXPECT_EQ(node.last_join().unfit, "preflight: files: too few");
     node.Take();
     node.Finish(outcome, code);
-    EXPECT_EQ(node.verdict().outcome, "left");
+    EXPECT_EQ(node.verdict().outcome, Outcome::kLeft);
     EXPECT_EQ(node.verdict().exit_code, 69);
     EXPECT_EQ(node.verdict().reason, "b stays out: preflight: files: too few");
     EXPECT_TRUE(node.verdict().own);

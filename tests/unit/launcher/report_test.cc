@@ -32,7 +32,7 @@ WorkerFailure Failure(int rank, ExitStatus status) {
 
 Verdict Failed() {
   Verdict verdict;
-  verdict.outcome = "failed";
+  verdict.outcome = Outcome::kFailed;
   verdict.exit_code = 139;
   verdict.reason = "no restart is left (3 of 3 used)";
   verdict.restarts_used = 3;
@@ -50,7 +50,7 @@ Verdict Failed() {
 
 Verdict Succeeded(int restarts) {
   Verdict verdict;
-  verdict.outcome = "succeeded";
+  verdict.outcome = Outcome::kSucceeded;
   verdict.restarts_used = restarts;
   for (int i = 0; i < restarts; ++i) {
     RootCause cause;
@@ -84,7 +84,7 @@ TEST(ReportTest, SaysNothingAboutAJobWithoutTrouble) {
 TEST(DescribeVerdictTest, AJobWithoutANameIsNotCalledNone) {
   ReportContext context = kContext;
   context.job = "none";
-  const Verdict verdict = Verdict::Own("left", 143, "SIGTERM");
+  const Verdict verdict = Verdict::Own(Outcome::kLeft, 143, "SIGTERM");
   EXPECT_THAT(DescribeVerdict(verdict, context), testing::Contains("the job left: SIGTERM"));
   EXPECT_THAT(VerdictToJson(verdict, context), testing::HasSubstr("\"job\": \"none\""));
 }
@@ -165,12 +165,12 @@ class SharedReportTest : public testing::Test {
     context.once = once;
     EXPECT_TRUE(WriteReport(path_, verdict, context).ok());
   }
-  static Verdict OfTheJob(const std::string& outcome) {
+  static Verdict OfTheJob(Outcome outcome) {
     Verdict verdict;
     verdict.outcome = outcome;
     return verdict;
   }
-  std::string Outcome() const {
+  std::string Word() const {
     std::ifstream file(path_);
     return nlohmann::json::parse(file)["outcome"];
   }
@@ -181,54 +181,55 @@ class SharedReportTest : public testing::Test {
 
 TEST_F(SharedReportTest, WhatOnlyOneNodeCameToDoesNotReplaceTheJobsEnd) {
   std::uint32_t epoch = 0;
-  for (const char* const of_the_job : {"succeeded", "failed", "preempted"}) {
-    for (const char* const own : {"left", "refused", "unreachable", "preempted", "failed"}) {
+  for (const Outcome of_the_job : {Outcome::kSucceeded, Outcome::kFailed, Outcome::kPreempted}) {
+    for (const Outcome own : {Outcome::kLeft, Outcome::kRefused, Outcome::kUnreachable,
+                              Outcome::kPreempted, Outcome::kFailed}) {
       Write(OfTheJob(of_the_job), ++epoch);
       Write(Verdict::Own(own, 1, ""), epoch);
-      EXPECT_EQ(Outcome(), of_the_job) << own;
+      EXPECT_EQ(Word(), ToString(of_the_job)) << ToString(own);
     }
   }
 }
 
 TEST_F(SharedReportTest, TheJobsEndReplacesWhatANodeCameTo) {
-  Write(Verdict::Own("left", 143, ""));
-  Write(OfTheJob("preempted"));
-  EXPECT_EQ(Outcome(), "preempted");
-  Write(OfTheJob("succeeded"));
-  EXPECT_EQ(Outcome(), "succeeded");
+  Write(Verdict::Own(Outcome::kLeft, 143, ""));
+  Write(OfTheJob(Outcome::kPreempted));
+  EXPECT_EQ(Word(), "preempted");
+  Write(OfTheJob(Outcome::kSucceeded));
+  EXPECT_EQ(Word(), "succeeded");
 }
 
 // A node that was drained or left out, and needed its time to end, while the others came to the
 // end.
 TEST_F(SharedReportTest, WhoWentBeforeTheEndDoesNotReplaceIt) {
-  Write(OfTheJob("succeeded"));
-  Write(OfTheJob("left"));
-  Write(OfTheJob("preempted"));
-  EXPECT_EQ(Outcome(), "succeeded");
+  Write(OfTheJob(Outcome::kSucceeded));
+  Write(OfTheJob(Outcome::kLeft));
+  Write(OfTheJob(Outcome::kPreempted));
+  EXPECT_EQ(Word(), "succeeded");
 }
 
 TEST_F(SharedReportTest, OfNodesByThemselvesPreemptedCountsMost) {
-  Write(Verdict::Own("left", 143, ""));
-  Write(Verdict::Own("unreachable", 69, ""));
-  EXPECT_EQ(Outcome(), "left");
-  Write(Verdict::Own("preempted", 75, ""));
-  Write(Verdict::Own("refused", 77, ""));
-  EXPECT_EQ(Outcome(), "preempted");
+  Write(Verdict::Own(Outcome::kLeft, 143, ""));
+  Write(Verdict::Own(Outcome::kUnreachable, 69, ""));
+  EXPECT_EQ(Word(), "left");
+  Write(Verdict::Own(Outcome::kPreempted, 75, ""));
+  Write(Verdict::Own(Outcome::kRefused, 77, ""));
+  EXPECT_EQ(Word(), "preempted");
 }
 
 TEST_F(SharedReportTest, AnotherLifeOrAnotherFileIsReplaced) {
-  Write(OfTheJob("succeeded"), 0);
-  Write(Verdict::Own("left", 143, ""), 1);
-  EXPECT_EQ(Outcome(), "left");
+  Write(OfTheJob(Outcome::kSucceeded), 0);
+  Write(Verdict::Own(Outcome::kLeft, 143, ""), 1);
+  EXPECT_EQ(Word(), "left");
   std::ofstream(path_) << "no JSON";
-  Write(Verdict::Own("refused", 77, ""), 1);
-  EXPECT_EQ(Outcome(), "refused");
+  Write(Verdict::Own(Outcome::kRefused, 77, ""), 1);
+  EXPECT_EQ(Word(), "refused");
 }
 
 TEST_F(SharedReportTest, WhereTheNameOfAJobMayBeUsedAgainTheLastOneIsThere) {
-  Write(OfTheJob("succeeded"), 0, false);
-  Write(Verdict::Own("unreachable", 69, ""), 0, false);
-  EXPECT_EQ(Outcome(), "unreachable");
+  Write(OfTheJob(Outcome::kSucceeded), 0, false);
+  Write(Verdict::Own(Outcome::kUnreachable, 69, ""), 0, false);
+  EXPECT_EQ(Word(), "unreachable");
 }
 
 }  // namespace report_test

@@ -179,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(
                              {FullRootCause(), LostNode()}},
                     Finished{Outcome::kLeft, 143, "n1 left", 1, LostNode(), {}},
                     FinishedWithFailures(),
-                    Finished{Outcome::kTimedOut, 69, "only 1 of 2 nodes", 0, {}, {}},
+                    Finished{Outcome::kUnreachable, 69, "only 1 of 2 nodes", 0, {}, {}},
                     Refused{"--nnodes differs"}));
 
 // A Join, spoiled, and what is said about it.

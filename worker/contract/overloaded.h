@@ -1,6 +1,6 @@
 // std::visit with one lambda per alternative.
-#ifndef DDPRUN_RENDEZVOUS_CORE_OVERLOADED_H_
-#define DDPRUN_RENDEZVOUS_CORE_OVERLOADED_H_
+#ifndef DDPRUN_WORKER_CONTRACT_OVERLOADED_H_
+#define DDPRUN_WORKER_CONTRACT_OVERLOADED_H_
 
 namespace ddprun {
 
@@ -13,4 +13,4 @@ Overloaded(Fs...) -> Overloaded<Fs...>;
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_CORE_OVERLOADED_H_
+#endif  // DDPRUN_WORKER_CONTRACT_OVERLOADED_H_
