@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "launcher/os/process/close_descriptors.h"
 #include "launcher/os/process/program_path.h"
 
 namespace ddprun {
@@ -40,20 +40,6 @@ bool Redirect(const ChildDescriptors& descriptors) {
          ::dup2(descriptors.err, 2) == 2;
 }
 
-// What the parent has open without close-on-exec is not the program's.
-void CloseOthers(int kept) {
-  const auto close_range = [](unsigned first, unsigned last) {
-    if (first > last || ::syscall(SYS_close_range, first, last, 0U) == 0) return;
-    rlimit files{};
-    ::getrlimit(RLIMIT_NOFILE, &files);
-    for (unsigned fd = first; fd <= last && fd < files.rlim_cur; ++fd) {
-      ::close(static_cast<int>(fd));
-    }
-  };
-  close_range(3, static_cast<unsigned>(kept) - 1);
-  close_range(static_cast<unsigned>(kept) + 1, ~0U);
-}
-
 absl::Status Failure(const SpawnRequest& request, const char* step, int error) {
   return absl::ErrnoToStatus(error, absl::StrCat("cannot prepare ", request.argv[0], ": ", step));
 }
@@ -68,7 +54,7 @@ absl::Status Execute(const SpawnRequest& request, char* const* argv, char* const
   // The parent may have died before the line above: then nobody would kill us.
   if (::getppid() != parent) return Failure(request, "prctl(PR_SET_PDEATHSIG)", ESRCH);
   if (!Redirect(descriptors)) return Failure(request, "dup2", errno);
-  CloseOthers(descriptors.outcome);
+  CloseDescriptorsBut({descriptors.outcome});
   ResetSignals();  // before what may hang: from here on any fatal signal ends it
 
   if (!request.cwd.empty() && ::chdir(request.cwd.c_str()) != 0) {

@@ -19,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "launcher/os/check.h"
 #include "launcher/os/process/child_reaper.h"
+#include "launcher/os/process/close_descriptors.h"
 #include "launcher/os/process/fence_timer.h"
 #include "launcher/os/process/guardian_protocol.h"
 #include "launcher/os/process/posix_process_runner.h"
@@ -33,26 +34,15 @@ using guardian::Request;
 // After the agent's death: what is there longer than this cannot be ended by us.
 constexpr std::chrono::seconds kEndLimit{2};
 
-// Leaves 2 and those of `keep` open, which are at least 3; 0 and 1 become /dev/null, so that a pipe
-// behind the agent's stdout sees its end when the workers' are gone, and no terminal is read.
-void CloseDescriptorsBut(const std::set<int>& keep) {
+// Leaves 2 open; 0 and 1 become /dev/null, so that a pipe behind the agent's stdout sees its end
+// when the workers' are gone, and no terminal is read.
+void LetGoOfStdio() {
   const bool has_stderr = ::fcntl(2, F_GETFD) >= 0;
   const int opened = CheckSyscall(::open("/dev/null", O_RDWR | O_CLOEXEC), "open /dev/null");
   const int null = ::fcntl(opened, F_DUPFD_CLOEXEC, 3);  // the first may be 0, 1 or 2 itself
   ::dup2(null, 0);
   ::dup2(null, 1);
   if (!has_stderr) ::dup2(null, 2);
-  const auto close_range = [](unsigned first, unsigned last) {
-    if (first > last || ::syscall(SYS_close_range, first, last, 0U) == 0) return;
-    const auto end = std::min<long>(last, ::sysconf(_SC_OPEN_MAX));
-    for (long fd = first; fd <= end; ++fd) ::close(static_cast<int>(fd));
-  };
-  unsigned from = 3;
-  for (const int fd : keep) {
-    close_range(from, static_cast<unsigned>(fd) - 1);
-    from = static_cast<unsigned>(fd) + 1;
-  }
-  close_range(from, ~0U);
 }
 
 // Nobody waits for the reader of our stderr: where it does not read, the text is lost.
@@ -195,6 +185,7 @@ void RunGuardian(UniqueFd socket, int fence, pid_t agent, const GuardianOptions&
   const int fd = CheckSyscall(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 3), "fcntl(F_DUPFD)");
   socket.reset();
   const int timer = CheckSyscall(::fcntl(fence, F_DUPFD_CLOEXEC, 3), "fcntl(F_DUPFD)");
+  LetGoOfStdio();
   CloseDescriptorsBut({fd, timer});
 
   Guardian guardian(UniqueFd(fd), FenceTimer(UniqueFd(timer)), agent);

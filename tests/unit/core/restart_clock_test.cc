@@ -87,6 +87,21 @@ TEST(RestartClockTest, WhatIsCutShortIsToldAsFarAsItCame) {
   EXPECT_EQ(Show(*times), "stop 2, round 3, spawn 4, load 1, process_group 10");
 }
 
+TEST(RestartClockTest, TheLastWorkersStartCountsHoweverFarTheOthersAre) {
+  RestartClock clock(2);
+  clock.GenerationEnded(At(0));
+  clock.NoWorkerLeft(At(2));
+  clock.GenerationStarted(Generation{1}, At(5));
+  clock.PhaseBegan(kA, "init", At(7));
+  clock.PhaseBegan(kA, "ready", At(8));
+  clock.WorkersSpawned(0, At(9));
+  clock.PhaseBegan(kB, "init", At(14));
+  clock.PhaseBegan(kB, "ready", At(21));
+  clock.StepMade(kA, At(30));
+  clock.StepMade(kB, At(31));
+  EXPECT_EQ(Show(*clock.Take()), "stop 2, round 3, spawn 4, load 5, process_group 7, setup 10");
+}
+
 TEST(RestartClockTest, AProgramThatTellsNothingHasThePhasesOfTheAgent) {
   RestartClock clock = Restarting();
   clock.Close();

@@ -228,7 +228,7 @@ TEST(ProcessRunnerTest, ExitStatusesSurviveAnIgnoredSigchld) {
 }
 
 TEST(ProcessRunnerTest, Spawns256ProcessesQuicklyAndLeavesNothingBehind) {
-  // As large as an agent may become: a fork() would copy the page tables of all this.
+  // Larger than a guardian ever is: fork() copies the page tables of all this.
   const std::vector<char> ballast(256 << 20, 'x');
   const auto count_fds = [] {
     const std::filesystem::directory_iterator fds("/proc/self/fd");
