@@ -41,13 +41,13 @@ int Weight(std::optional<Outcome> outcome) {
   return kOfTheJob;
 }
 
-// The outcome that this report tells of, of this job and epoch.
+// The outcome that this report tells of, of this job and requeue number.
 std::optional<Outcome> OutcomeIn(const std::string& path, const ReportContext& context) {
   std::ifstream file(path);
   const OrderedJson json = OrderedJson::parse(file, nullptr, /*allow_exceptions=*/false);
   const bool ours = json.is_object() &&
                     json.value("job", OrderedJson()) == OrderedJson(context.job) &&
-                    json.value("epoch", OrderedJson()) == OrderedJson(context.epoch);
+                    json.value("epoch", OrderedJson()) == OrderedJson(context.requeue_number);
   const OrderedJson outcome = ours ? json.value("outcome", OrderedJson()) : OrderedJson();
   if (!outcome.is_string()) return std::nullopt;
   return ParseOutcome(outcome.get<std::string>());
@@ -103,7 +103,7 @@ std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportCon
 std::string VerdictToJson(const Verdict& verdict, const ReportContext& context) {
   OrderedJson json = {
       {"job", context.job},
-      {"epoch", context.epoch},
+      {"epoch", context.requeue_number},
       {"host", context.host},
       {"outcome", ToString(verdict.outcome)},
       {"exit_code", verdict.exit_code},

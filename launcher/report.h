@@ -15,8 +15,8 @@ struct ReportContext {
   std::string job;
   std::string host;
   std::string run_dir;  // where the logs are
-  std::uint32_t epoch = 0;
-  bool once = false;  // nothing else is ever called so: Slurm has chosen job and epoch
+  std::uint32_t requeue_number = 0;
+  bool once = false;  // nothing else is ever called so: Slurm has chosen job and requeue number
 };
 
 // Lines for the terminal: what broke, where, and the last words of the worker that broke. Empty
@@ -29,7 +29,7 @@ std::string VerdictToJson(const Verdict& verdict, const ReportContext& context);
 // Gives the file `path` that JSON, all of it at once. The nodes of a Slurm job name the same file.
 // In it the job's end counts more than "preempted", and that more than what only one node came to
 // ("left", "refused", "unreachable", or what kept it from starting): what counts less does not take
-// the place of what is there of the same job and epoch.
+// the place of what is there of the same job and requeue number.
 absl::Status WriteReport(const std::string& path, const Verdict& verdict,
                          const ReportContext& context);
 

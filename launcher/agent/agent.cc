@@ -33,7 +33,7 @@ SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   const JobConfig& config = options.config;
   SupervisorOptions supervisor;
   supervisor.job = config.rendezvous.id;
-  supervisor.epoch = config.rendezvous.epoch;
+  supervisor.requeue_number = config.rendezvous.requeue_number;
   supervisor.agent_id = options.agent_id;
   supervisor.spec = JobSpecOf(config);
   supervisor.node = {options.host, options.address, config.nproc_per_node};
@@ -166,10 +166,10 @@ void Agent::PerformQueued() {
 void Agent::WatchOwner() {
   const JobConfig& config = options_.config;
   if (!config.slurm_task.is_task || config.checkpoint_dir.empty()) return;
-  owner_watch_.emplace(
-      loop_,
-      OwnerWatch::Options{config.checkpoint_dir, config.rendezvous.id, config.rendezvous.epoch},
-      [this](std::string why) { Feed(Supervisor::Superseded{std::move(why)}); });
+  owner_watch_.emplace(loop_,
+                       OwnerWatch::Options{config.checkpoint_dir, config.rendezvous.id,
+                                           config.rendezvous.requeue_number},
+                       [this](std::string why) { Feed(Supervisor::Superseded{std::move(why)}); });
 }
 
 void Agent::ArmDeadline() {
@@ -194,7 +194,7 @@ void Agent::Perform(const Supervisor::ClearNode&) {
 void Agent::Perform(const Supervisor::ScanStates&) {
   const JobConfig& config = options_.config;
   ScanRequest request{config.rendezvous.id, config.checkpoint_dir, held_.states.files(),
-                      config.rendezvous.epoch};
+                      config.rendezvous.requeue_number};
   if (request.folder.empty() && request.named.empty()) return Feed(Supervisor::StatesFound{});
   const auto limit = loop_->AddTimer(EventLoop::Clock::now() + kScanLimit, [this] {
     const std::string& folder = options_.config.checkpoint_dir;
@@ -295,7 +295,7 @@ WorkerPlace Agent::Place(LocalRank local_rank) const {
   WorkerPlace place;
   place.job = options_.config.rendezvous.id;
   place.role = options_.config.role;
-  place.epoch = options_.config.rendezvous.epoch;
+  place.requeue_number = options_.config.rendezvous.requeue_number;
   place.local_rank = local_rank;
   place.virtual_local_rank = options_.config.virtual_local_rank;
   place.local_world_size = options_.config.nproc_per_node;
@@ -415,7 +415,7 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
                  },
                  [&](const CheckpointMsg& checkpoint) {
                    const Header here = supervisor_.header();
-                   held_.states.OnCheckpoint(here.epoch, here.generation, checkpoint.step,
+                   held_.states.OnCheckpoint(here.requeue_number, here.generation, checkpoint.step,
                                              checkpoint.path);
                    Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
                  },
@@ -425,7 +425,7 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
                  },
                  [&](const SnapshotMsg& snapshot) {
                    const Header here = supervisor_.header();
-                   held_.states.OnSnapshot(here.epoch, here.generation, snapshot.step);
+                   held_.states.OnSnapshot(here.requeue_number, here.generation, snapshot.step);
                    Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
                  },
                  [&](const ReadyMsg&) {

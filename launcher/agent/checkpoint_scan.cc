@@ -76,14 +76,14 @@ std::string TextIn(const Json& metadata, const char* name) {
 SavedState NameOf(const Json& header, const std::string& job, std::int64_t step) {
   SavedState state{0, Generation{-1}, step, Tier::kDurable};
   const auto metadata = header.find("__metadata__");
-  std::uint32_t epoch = 0;
+  std::uint32_t requeue_number = 0;
   std::int32_t generation = 0;
   const bool ours = metadata != header.end() && metadata->is_object() &&
                     TextIn(*metadata, checkpoint_file::kJob) == job &&
-                    absl::SimpleAtoi(TextIn(*metadata, checkpoint_file::kEpoch), &epoch) &&
+                    absl::SimpleAtoi(TextIn(*metadata, checkpoint_file::kEpoch), &requeue_number) &&
                     absl::SimpleAtoi(TextIn(*metadata, checkpoint_file::kGeneration), &generation);
   if (!ours || generation < 0 || generation > kMaxClaimedGeneration) return state;
-  state.epoch = epoch;
+  state.requeue_number = requeue_number;
   state.generation.value = generation;
   return state;
 }
@@ -151,7 +151,7 @@ CheckpointScan::CheckpointScan(EventLoop* loop, ScanRequest request, Done done)
   thread_.Run(
       [request = std::move(request)] {
         if (!request.folder.empty()) {
-          ClaimFromEarlierLife(request.folder, request.job, request.epoch);
+          ClaimFromEarlierLife(request.folder, request.job, request.requeue_number);
         }
         return FindCheckpoints(request);
       },

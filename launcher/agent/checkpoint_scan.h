@@ -17,10 +17,10 @@
 namespace ddprun {
 
 struct ScanRequest {
-  std::string job;               // files of others were made before it
-  std::string folder;            // DDPRUN_CHECKPOINT_DIR, or empty
-  std::vector<SavedFile> named;  // by workers, wherever they are
-  std::uint32_t epoch = 0;       // of the job
+  std::string job;                   // files of others were made before it
+  std::string folder;                // DDPRUN_CHECKPOINT_DIR, or empty
+  std::vector<SavedFile> named;      // by workers, wherever they are
+  std::uint32_t requeue_number = 0;  // of the job
 };
 
 // The newest whole checkpoints of the folder, a few, and those of `named` that are still there. A

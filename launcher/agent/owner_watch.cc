@@ -12,21 +12,23 @@ namespace {
 
 constexpr std::chrono::seconds kLockLimit{1};
 
-bool IsLaterLife(const CheckpointOwner& owner, const std::string& job, std::uint32_t epoch) {
-  return owner.job == job && owner.epoch > epoch;
+bool IsLaterLife(const CheckpointOwner& owner, const std::string& job,
+                 std::uint32_t requeue_number) {
+  return owner.job == job && owner.epoch > requeue_number;
 }
 
 }  // namespace
 
-void ClaimFromEarlierLife(const std::string& folder, const std::string& job, std::uint32_t epoch) {
+void ClaimFromEarlierLife(const std::string& folder, const std::string& job,
+                          std::uint32_t requeue_number) {
   const auto earlier = [&](const std::optional<CheckpointOwner>& owner) {
-    return owner && owner->job == job && owner->epoch < epoch;
+    return owner && owner->job == job && owner->epoch < requeue_number;
   };
   if (!earlier(ReadOwner(folder))) return;
   try {
     OwnerFile file(folder, OwnerFile::For::kClaiming);
     file.Lock(kLockLimit);
-    if (earlier(file.Read())) file.Write({job, epoch, 0});
+    if (earlier(file.Read())) file.Write({job, requeue_number, 0});
   } catch (const std::system_error&) {
     // Not ours to write, or gone meanwhile.
   }
@@ -46,10 +48,10 @@ OwnerWatch::~OwnerWatch() { loop_->CancelTimer(next_look_); }
 void OwnerWatch::Look() {
   thread_.Run([folder = options_.folder] { return ReadOwner(folder); },
               [this](const std::optional<CheckpointOwner>& owner) {
-                if (owner && IsLaterLife(*owner, options_.job, options_.epoch)) {
-                  superseded_(absl::StrCat("epoch ", options_.epoch, " of job ", options_.job,
-                                           " is over: it was started again, and ", options_.folder,
-                                           " belongs to epoch ", owner->epoch));
+                if (owner && IsLaterLife(*owner, options_.job, options_.requeue_number)) {
+                  superseded_(absl::StrCat("epoch ", options_.requeue_number, " of job ",
+                                           options_.job, " is over: it was started again, and ",
+                                           options_.folder, " belongs to epoch ", owner->epoch));
                   return;
                 }
                 next_look_ = loop_->AddTimer(EventLoop::Clock::now() + options_.interval,

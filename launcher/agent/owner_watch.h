@@ -16,7 +16,8 @@ namespace ddprun {
 
 // Makes the folder this life's, should it have been that of an earlier life of the same job. May
 // block on the disk; what goes wrong there is for who writes checkpoints to say.
-void ClaimFromEarlierLife(const std::string& folder, const std::string& job, std::uint32_t epoch);
+void ClaimFromEarlierLife(const std::string& folder, const std::string& job,
+                          std::uint32_t requeue_number);
 
 // Belongs to the loop's thread.
 class OwnerWatch {
@@ -24,7 +25,7 @@ class OwnerWatch {
   struct Options {
     std::string folder;
     std::string job;
-    std::uint32_t epoch = 0;
+    std::uint32_t requeue_number = 0;
     std::chrono::milliseconds interval{3000};
   };
 

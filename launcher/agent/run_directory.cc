@@ -32,7 +32,8 @@ absl::StatusOr<std::string> MakeUnique(const std::string& prefix) {
 }  // namespace
 
 absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& log_dir,
-                                                  const std::string& job, std::uint32_t epoch) {
+                                                  const std::string& job,
+                                                  std::uint32_t requeue_number) {
   RunDirectory run;
   std::error_code error;
   fs::create_directories(log_dir, error);
@@ -53,7 +54,7 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& log_dir,
   if (!sockets.ok()) return sockets.status();
   run.sockets_ = *std::move(sockets);
 
-  if (auto snapshots = SnapshotFolder::Create(job, epoch); snapshots.ok()) {
+  if (auto snapshots = SnapshotFolder::Create(job, requeue_number); snapshots.ok()) {
     run.snapshots_.emplace(*std::move(snapshots));
   } else {
     run.why_no_snapshots_ = std::string(snapshots.status().message());

@@ -28,7 +28,7 @@ class RunDirectory {
   // Makes the folders. The error names the folder that cannot be made and why. Where there is no
   // room for snapshots, snapshots() is empty, why_no_snapshots() says so, and the run goes on.
   static absl::StatusOr<RunDirectory> Create(const std::string& log_dir, const std::string& job,
-                                             std::uint32_t epoch);
+                                             std::uint32_t requeue_number);
 
   RunDirectory(RunDirectory&& other) noexcept;
   RunDirectory& operator=(RunDirectory&&) = delete;

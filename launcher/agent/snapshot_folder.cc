@@ -86,7 +86,8 @@ std::vector<std::string> RemoveStaleSnapshots(const SnapshotPlace& place) {
   return removed;
 }
 
-absl::StatusOr<SnapshotFolder> SnapshotFolder::Create(const std::string& job, std::uint32_t epoch,
+absl::StatusOr<SnapshotFolder> SnapshotFolder::Create(const std::string& job,
+                                                      std::uint32_t requeue_number,
                                                       const SnapshotPlace& place) {
   RemoveStaleSnapshots(place);
   const std::uint64_t room = SnapshotRoom(place);
@@ -95,7 +96,7 @@ absl::StatusOr<SnapshotFolder> SnapshotFolder::Create(const std::string& job, st
         absl::StrCat(place.root, " and the memory limits above this process have room for ",
                      room >> 20, " MiB, and at least ", place.least_room >> 20, " MiB are needed"));
   }
-  std::string path = absl::StrCat(Prefix(place), NameOf(job), "-", epoch, "-XXXXXX");
+  std::string path = absl::StrCat(Prefix(place), NameOf(job), "-", requeue_number, "-XXXXXX");
   if (::mkdtemp(path.data()) == nullptr) return Error("make the folder", path);
   UniqueFd owner = Lock(path, O_CREAT);
   if (!owner.valid()) return Error("lock", OwnerPathIn(path));

@@ -1,6 +1,6 @@
 // The folder of a node's snapshots in memory: DDPRUN_SNAPSHOT_DIR.
 //
-//     /dev/shm/ddprun-<user id>-<job>-<epoch>-<unique>/         mode 0700
+//     /dev/shm/ddprun-<user id>-<job>-<requeue number>-<unique>/         mode 0700
 //                                                     .owner    locked while its agent lives
 //
 // The agent makes it when the job starts, and it outlives workers and generations. It is removed
@@ -30,7 +30,7 @@ class SnapshotFolder {
  public:
   // Removes stale ones, then makes this job's. ResourceExhausted: there is no room, and how much
   // there is. Other errors name the folder.
-  static absl::StatusOr<SnapshotFolder> Create(const std::string& job, std::uint32_t epoch,
+  static absl::StatusOr<SnapshotFolder> Create(const std::string& job, std::uint32_t requeue_number,
                                                const SnapshotPlace& place = {});
 
   SnapshotFolder(SnapshotFolder&&) noexcept = default;

@@ -51,7 +51,7 @@ void SetRestore(const RestorePlan& plan, Variables& variables) {
   variables[env::kRestoreTier] = plan.state ? ToString(plan.state->tier) : env::kTierNone;
   if (!plan.state) return;
   variables[env::kRestoreRank] = absl::StrCat(plan.source.value);
-  variables[env::kRestoreEpoch] = absl::StrCat(plan.state->epoch);
+  variables[env::kRestoreEpoch] = absl::StrCat(plan.state->requeue_number);
   variables[env::kRestoreGeneration] = absl::StrCat(plan.state->generation.value);
 }
 
@@ -83,7 +83,7 @@ Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>
   if (place.local_world_size > 1) variables.try_emplace(env::kOmpNumThreads, "1");
 
   variables[env::kGeneration] = absl::StrCat(place.generation.value);
-  variables[env::kEpoch] = absl::StrCat(place.epoch);
+  variables[env::kEpoch] = absl::StrCat(place.requeue_number);
   variables[env::kRunDir] = place.run_dir;
   variables[env::kControlSocket] = place.control_socket;
   if (!place.checkpoint_dir.empty()) variables[env::kCheckpointDir] = place.checkpoint_dir;

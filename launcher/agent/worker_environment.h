@@ -16,7 +16,7 @@ namespace ddprun {
 struct WorkerPlace {
   std::string job;
   std::string role;
-  std::uint32_t epoch = 0;
+  std::uint32_t requeue_number = 0;
   Generation generation;
   Assignment assignment;  // of this node
   LocalRank local_rank;

@@ -36,7 +36,7 @@
 namespace ddprun {
 namespace {
 
-AgentId DrawIncarnation() {
+AgentId DrawAgentId() {
   AgentId agent_id;
   while (agent_id.value == 0) {
     if (getrandom(&agent_id.value, sizeof agent_id.value, 0) < 0) agent_id.value = getpid();
@@ -63,7 +63,8 @@ GuardianOptions LastDuties(const JobConfig& config, AgentId agent_id, RunDirecto
   options.on_agent_killed = [&config, agent_id, run](const std::vector<pid_t>& left) {
     // Else, and with one that cannot be reached, the agent's lease decides.
     if (left.empty() && !config.standalone()) {
-      const Header agent{config.rendezvous.id, config.rendezvous.epoch, Generation{-1}, agent_id};
+      const Header agent{config.rendezvous.id, config.rendezvous.requeue_number, Generation{-1},
+                         agent_id};
       const auto credentials = LoadCredentials(config.rendezvous.credentials);
       if (credentials.ok()) {
         // When the lease is over, the others know.
@@ -110,7 +111,7 @@ std::string WhyNotReady(const JobConfig& config) {
 ReportContext ContextOf(const JobConfig& config, const std::string& run_dir) {
   const SlurmTask& task = config.slurm_task;
   return {config.rendezvous.id, task.node_name.empty() ? HostName() : task.node_name, run_dir,
-          config.rendezvous.epoch, task.is_task};
+          config.rendezvous.requeue_number, task.is_task};
 }
 
 // Of a job that may lose nodes. Others lose their allocation with the node, and Slurm requeues them
@@ -125,6 +126,12 @@ void RequeueIfBatchHostIsGone(const JobConfig& config, const Verdict& verdict, b
     LogWarning("the node with the batch script is gone: the job goes back to the queue");
     console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
   }
+}
+
+ConsoleWriter::Options ConsoleOptions(const absl::StatusOr<RunDirectory>& run) {
+  ConsoleWriter::Options options;
+  if (run.ok()) options.log_directory = run->path();
+  return options;
 }
 
 }  // namespace
@@ -144,14 +151,13 @@ int RunJob(const RunCommand& command) {
   SignalSource signals(
       &loop, [&running](int signo, pid_t) { running->OnSignal(signo); },
       {[&running] { running->OnSuspend(); }, [&running] { running->OnContinue(); }});
-  auto run = RunDirectory::Create(config.log_dir, config.rendezvous.id, config.rendezvous.epoch);
-  const AgentId agent_id = DrawIncarnation();
+  auto run =
+      RunDirectory::Create(config.log_dir, config.rendezvous.id, config.rendezvous.requeue_number);
+  const AgentId agent_id = DrawAgentId();
   auto runner = run.ok() ? GuardedProcessRunner::Start(LastDuties(config, agent_id, &*run))
                          : absl::StatusOr<std::unique_ptr<GuardedProcessRunner>>(run.status());
   RaiseDescriptorLimit();  // after the guardian: workers get the limit that the user has set
-  ConsoleWriter::Options console_options;
-  if (run.ok()) console_options.log_directory = run->path();
-  const Console console = OpenConsole(STDOUT_FILENO, STDERR_FILENO, console_options);
+  const Console console = OpenConsole(STDOUT_FILENO, STDERR_FILENO, ConsoleOptions(run));
   InitLog(console.err, config.verbosity);
   const ReportContext context = ContextOf(config, run.ok() ? run->path() : "");
   const auto fail = [&](const absl::Status& status, int exit_code) {

@@ -48,7 +48,7 @@ struct RendezvousConfig {
   std::chrono::milliseconds daemon_grace =
       kDefaultDaemonGrace;  // how long the job goes on without a rendezvous
   // 0, or Slurm's restart count: a job that was requeued is not disturbed by its former life.
-  std::uint32_t epoch = 0;
+  std::uint32_t requeue_number = 0;
   // Where nobody listens on the endpoint and its address is this host's: start the rendezvous.
   bool autostart = false;
   // Static mode: what the workers get as MASTER_ADDR and MASTER_PORT. Empty, 0: chosen.

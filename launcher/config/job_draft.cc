@@ -125,7 +125,7 @@ class Finisher {
     if (!text.has_value() || text->empty()) return;
     const auto count = ParseWholeNumber(*text);
     if (count.has_value() && *count <= std::numeric_limits<std::uint32_t>::max()) {
-      config_.rendezvous.epoch = static_cast<std::uint32_t>(*count);
+      config_.rendezvous.requeue_number = static_cast<std::uint32_t>(*count);
       return;
     }
     AddProblem({Source::kEnvironment, "SLURM_RESTART_COUNT"},

@@ -6,14 +6,15 @@
 
 namespace ddprun {
 
-void NodeStates::OnSnapshot(std::uint32_t epoch, Generation generation, std::int64_t step) {
-  memory_ = SavedState{epoch, generation, step, Tier::kMemory};
+void NodeStates::OnSnapshot(std::uint32_t requeue_number, Generation generation,
+                            std::int64_t step) {
+  memory_ = SavedState{requeue_number, generation, step, Tier::kMemory};
 }
 
-void NodeStates::OnCheckpoint(std::uint32_t epoch, Generation generation, std::int64_t step,
-                              const std::string& path) {
+void NodeStates::OnCheckpoint(std::uint32_t requeue_number, Generation generation,
+                              std::int64_t step, const std::string& path) {
   std::erase_if(files_, [&](const SavedFile& file) { return file.path == path; });
-  const SavedState state{epoch, generation, step, Tier::kDurable};
+  const SavedState state{requeue_number, generation, step, Tier::kDurable};
   // Newest first, also where a generation has gone back to an earlier step.
   files_.insert(files_.begin(), {state, path});
   if (files_.size() > kMaxSavedStates) files_.pop_back();

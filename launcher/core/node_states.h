@@ -26,8 +26,8 @@ struct SavedFile {
 class NodeStates {
  public:
   // Workers of `generation` reported it.
-  void OnSnapshot(std::uint32_t epoch, Generation generation, std::int64_t step);
-  void OnCheckpoint(std::uint32_t epoch, Generation generation, std::int64_t step,
+  void OnSnapshot(std::uint32_t requeue_number, Generation generation, std::int64_t step);
+  void OnCheckpoint(std::uint32_t requeue_number, Generation generation, std::int64_t step,
                     const std::string& path);
   // Of all that is on the disk: what else there was is gone.
   void OnFound(std::vector<SavedFile> files);

@@ -130,7 +130,7 @@ void Supervisor::DispatchAfterTheEnd(const Event& event) {
 }
 
 Header Supervisor::header() const {
-  return {options_.job, options_.epoch, work_.generation, options_.agent_id};
+  return {options_.job, options_.requeue_number, work_.generation, options_.agent_id};
 }
 
 FailedCheckpoints Supervisor::failed_checkpoints() const {
@@ -281,7 +281,7 @@ void Supervisor::UpdateFence() {
 
 void Supervisor::OnReceived(const Received& received, TimePoint now) {
   const Header& header = received.header;
-  if (header.job != options_.job || header.epoch != options_.epoch ||
+  if (header.job != options_.job || header.requeue_number != options_.requeue_number ||
       header.agent_id != options_.agent_id) {
     return;  // meant for another agent, or for an earlier life of this one
   }

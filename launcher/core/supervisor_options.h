@@ -44,7 +44,7 @@ struct Verdict {
 
 struct SupervisorOptions {
   std::string job;
-  std::uint32_t epoch = 0;
+  std::uint32_t requeue_number = 0;
   AgentId agent_id;
   JobSpec spec;
   NodeSpec node;

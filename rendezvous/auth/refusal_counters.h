@@ -21,7 +21,8 @@ inline constexpr char kWrongProof[] = "wrong_proof";      // a token or credenti
 inline constexpr char kStaleProof[] = "stale_proof";      // a challenge used, expired or not ours
 inline constexpr char kTlsHandshake[] = "tls_handshake";  // no TLS, or a certificate not ours
 inline constexpr char kOtherOwner[] = "other_owner";      // a job that belongs to somebody else
-inline constexpr char kNotInThisJob[] = "not_in_this_job";  // other settings, an epoch that is over
+inline constexpr char kNotInThisJob[] =
+    "not_in_this_job";                             // other settings, a requeue number that is over
 inline constexpr char kMalformed[] = "malformed";  // a field out of its bounds, no Join first
 inline constexpr char kNoJoin[] = "no_join";       // a session without a Join for 10 s
 inline constexpr char kTooManyStreams[] = "too_many_streams";  // of one address

@@ -30,13 +30,13 @@ struct JobEvent {
     kStopping,          // the generation ends: `reason`
     kFailed,            // `cause`
     kRestarted,         // the next generation is coming: `reason`, `restarts` used so far
-    kSuperseded,        // by a higher epoch
+    kSuperseded,        // by a higher requeue number
     kRecovered,         // the rendezvous was restarted and knows the job again
     kResumed,           // on `host` every worker has made a step after a restart: `times`
     kFinished,          // `reason`, `outcome`, `exit_code`, and `cause` if there is one
   };
   Kind kind = Kind::kJoined;
-  std::uint32_t epoch = 0;
+  std::uint32_t requeue_number = 0;
   Generation generation{};
   std::string host{};
   std::string reason{};

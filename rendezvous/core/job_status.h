@@ -42,7 +42,7 @@ struct NodeStatus {
 
 struct JobStatus {
   std::string job;
-  std::uint32_t epoch = 0;
+  std::uint32_t requeue_number = 0;
   Generation generation;
   JobState state = JobState::kGathering;
   std::string reason;  // why it is in this state, or what it waits for

@@ -22,10 +22,10 @@ namespace ddprun {
 
 // On every message, both ways. A receiver drops what does not fit its own, once, on entry.
 struct Header {
-  std::string job;          // --rdzv-id
-  std::uint32_t epoch = 0;  // 0, or Slurm's restart count
-  Generation generation;    // the one the sender acts in
-  AgentId agent_id;         // the agent's, whichever way the message goes
+  std::string job;                   // --rdzv-id
+  std::uint32_t requeue_number = 0;  // 0, or Slurm's restart count
+  Generation generation;             // the one the sender acts in
+  AgentId agent_id;                  // the agent's, whichever way the message goes
 
   bool operator==(const Header&) const = default;
 };

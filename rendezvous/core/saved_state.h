@@ -1,7 +1,7 @@
 // A state of the training that a node holds, and the one that a generation begins with.
 //
-// A state is named by (epoch, generation, step): the generation that made it, and the step after
-// which. Its tier says where it is: in memory (DDPRUN_SNAPSHOT_DIR) or durable, on a disk.
+// A state is named by (requeue number, generation, step): the generation that made it, and the step
+// after which. Its tier says where it is: in memory (DDPRUN_SNAPSHOT_DIR) or durable, on a disk.
 #ifndef DDPRUN_RENDEZVOUS_CORE_SAVED_STATE_H_
 #define DDPRUN_RENDEZVOUS_CORE_SAVED_STATE_H_
 
@@ -19,7 +19,7 @@ enum class Tier { kMemory, kDurable };
 const char* ToString(Tier tier);
 
 struct SavedState {
-  std::uint32_t epoch = 0;
+  std::uint32_t requeue_number = 0;
   Generation generation;  // −1: made before this job, or by nobody knows whom
   std::int64_t step = 0;
   Tier tier = Tier::kMemory;

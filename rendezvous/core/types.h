@@ -25,7 +25,7 @@ using Generation = StrongNumber<struct GenerationTag, int>;
 // What an agent may claim to have been in; a rendezvous that goes on from there has as many left.
 inline constexpr int kMaxClaimedGeneration = 500'000'000;
 // One life of an agent: a random number drawn when the agent starts, never 0.
-using AgentId = StrongNumber<struct IncarnationTag, std::uint64_t>;
+using AgentId = StrongNumber<struct AgentIdTag, std::uint64_t>;
 
 // A monotonic time that its owner passes in. The cores never read a clock.
 using TimePoint = std::chrono::steady_clock::time_point;

@@ -7,13 +7,13 @@
 namespace ddprun {
 
 std::string EventToJson(std::int64_t unix_ms, std::string_view job, std::string_view owner,
-                        std::uint32_t epoch, const JobEvent& event) {
+                        std::uint32_t requeue_number, const JobEvent& event) {
   using Kind = JobEvent::Kind;
   nlohmann::ordered_json json;
   json["time"] = IsoTime(unix_ms);
   json["job"] = job;
   if (!owner.empty()) json["owner"] = owner;
-  json["epoch"] = epoch;
+  json["epoch"] = requeue_number;
   json["generation"] = event.generation.value;
   json["event"] = ToString(event.kind);
   if (!event.host.empty()) json["host"] = event.host;

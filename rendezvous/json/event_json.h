@@ -10,10 +10,10 @@
 
 namespace ddprun {
 
-// One line, without the newline: time, job, owner (where there is one), epoch, generation, event,
-// and what the event has beside them. `unix_ms` is the rendezvous's time.
+// One line, without the newline: time, job, owner (where there is one), requeue number, generation,
+// event, and what the event has beside them. `unix_ms` is the rendezvous's time.
 std::string EventToJson(std::int64_t unix_ms, std::string_view job, std::string_view owner,
-                        std::uint32_t epoch, const JobEvent& event);
+                        std::uint32_t requeue_number, const JobEvent& event);
 
 }  // namespace ddprun
 

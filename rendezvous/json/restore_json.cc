@@ -5,7 +5,7 @@ namespace ddprun {
 using Json = nlohmann::ordered_json;
 
 Json ToJson(const SavedState& state) {
-  Json json = {{"step", state.step}, {"epoch", state.epoch}};
+  Json json = {{"step", state.step}, {"epoch", state.requeue_number}};
   json["generation"] = state.generation.value < 0 ? Json(nullptr) : Json(state.generation.value);
   json["tier"] = ToString(state.tier);
   return json;

@@ -37,7 +37,7 @@ Json ToJson(const NodeStatus& node) {
 Json ToJson(const JobStatus& job, std::int64_t now_unix_ms) {
   Json json = {
       {"job", job.job},
-      {"epoch", job.epoch},
+      {"epoch", job.requeue_number},
       {"generation", job.generation.value},
       {"state", ToString(job.state)},
       {"reason", job.reason},

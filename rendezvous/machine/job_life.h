@@ -37,9 +37,9 @@ struct Absences {
 
 struct JobLife {
   JobLife() = default;
-  explicit JobLife(std::uint32_t its_epoch) : epoch(its_epoch) {}
+  explicit JobLife(std::uint32_t number) : requeue_number(number) {}
 
-  std::uint32_t epoch = 0;
+  std::uint32_t requeue_number = 0;
   std::optional<JobSpec> spec;  // from the first Join
   TimePoint begun_at;           // when it came
   int agents_joined = 0;

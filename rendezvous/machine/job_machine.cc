@@ -18,8 +18,8 @@ namespace ddprun {
 namespace {
 
 // FNV-1a: the jitter of a job's restarts depends on which job it is, and on nothing else.
-std::uint64_t Seed(const std::string& job, std::uint32_t epoch) {
-  std::uint64_t hash = 0xcbf29ce484222325 ^ epoch;
+std::uint64_t Seed(const std::string& job, std::uint32_t requeue_number) {
+  std::uint64_t hash = 0xcbf29ce484222325 ^ requeue_number;
   for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;
 }
@@ -37,8 +37,8 @@ bool IsAboutTheAgent(const AgentMessage& message) {
 
 }  // namespace
 
-JobMachine::JobMachine(std::string job, std::uint32_t epoch, JobMachineOptions options)
-    : job_(std::move(job)), options_(options), life_(epoch) {}
+JobMachine::JobMachine(std::string job, std::uint32_t requeue_number, JobMachineOptions options)
+    : job_(std::move(job)), options_(options), life_(requeue_number) {}
 
 std::vector<JobMachine::Action> JobMachine::Step(const Event& event, TimePoint now) {
   actions_.clear();
@@ -58,12 +58,13 @@ std::vector<JobMachine::Action> JobMachine::Step(const Event& event, TimePoint n
 
 // An agent that was in a generation comes back to the job that it knows, if it was not requeued.
 bool JobMachine::BeginsAnother(const Header& header, const Join& join) {
-  if (!finished_ || header.epoch < life_.epoch || Knows(header.agent_id)) return false;
+  if (!finished_ || header.requeue_number < life_.requeue_number || Knows(header.agent_id))
+    return false;
   // A spare that was cut off must not begin anew what was finished without it; nor one that came
   // too late, of a job that Slurm has started once.
   const bool once = join.job.all_nodes > 0;
   const bool was_here = once || join.returning || header.generation.value >= 0;
-  return !was_here || header.epoch > life_.epoch;
+  return !was_here || header.requeue_number > life_.requeue_number;
 }
 
 // ---- messages ----
@@ -75,18 +76,19 @@ void JobMachine::OnReceived(const Received& received) {
     Reply(header, Refused{absl::StrCat("this is job ", job_, ", not ", header.job)});
     return;
   }
-  if (header.epoch < life_.epoch) {
-    Reply(header, Refused{absl::StrCat("epoch ", header.epoch, " of job ", job_,
-                                       " is over: it was started again, as epoch ", life_.epoch)});
+  if (header.requeue_number < life_.requeue_number) {
+    Reply(header,
+          Refused{absl::StrCat("epoch ", header.requeue_number, " of job ", job_,
+                               " is over: it was started again, as epoch ", life_.requeue_number)});
     return;
   }
   if (finished_) {
     OnReceivedAfterTheEnd(received);
     return;
   }
-  if (header.epoch > life_.epoch) {
+  if (header.requeue_number > life_.requeue_number) {
     if (join == nullptr) return;
-    Supersede(header.epoch);
+    Supersede(header.requeue_number);
   }
   if (join != nullptr) {
     OnJoin(header, *join);
@@ -151,8 +153,8 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
     return;
   }
   if (life_.spec && roster_.empty() && !WhyJobDiffers(*life_.spec, join.job).empty()) {
-    Supersede(
-        life_.epoch);  // nobody of it is left, and somebody began it anew, with other settings
+    Supersede(life_.requeue_number);  // nobody of it is left, and somebody began it anew, with
+                                      // other settings
   }
   if (const std::string why = WhyJoinIsRefused(join); !why.empty()) {
     Reply(header, Refused{why});
@@ -198,10 +200,10 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
 void JobMachine::Begin(const JobSpec& spec) {
   life_.spec = spec;
   life_.begun_at = now_;
-  life_.governor.emplace(PolicyOf(*life_.spec), Seed(job_, life_.epoch));
+  life_.governor.emplace(PolicyOf(*life_.spec), Seed(job_, life_.requeue_number));
   life_.quarantine.emplace(life_.spec->quarantine, life_.spec->quarantine_window);
   Gather();
-  if (life_.epoch > 0 || highest_claimed_.value >= 0)
+  if (life_.requeue_number > 0 || highest_claimed_.value >= 0)
     SaveRecord();  // so that no earlier one ever comes back
 }
 
@@ -457,7 +459,7 @@ void JobMachine::EmitFence(Node& node, const Header& header, const Stopped& drai
   if (drained.fenced_at_ms == std::exchange(node.fenced_at_ms, drained.fenced_at_ms)) return;
   if (drained.fenced_at_ms == 0) return;
   JobEvent event{.kind = JobEvent::Kind::kFenced, .host = node.spec.host};
-  event.epoch = header.epoch;
+  event.requeue_number = header.requeue_number;
   event.generation = header.generation;
   event.node_time_ms = drained.fenced_at_ms;
   actions_.push_back(Happened{std::move(event)});
@@ -512,7 +514,7 @@ void JobMachine::TakeStates(Node& node, const std::vector<SavedState>& states) {
 }
 
 std::optional<std::int64_t> JobMachine::DurableStep() const {
-  if (life_.checkpoint) return life_.checkpoint;  // of this epoch, and so the newest
+  if (life_.checkpoint) return life_.checkpoint;  // of this life, and so the newest
   const auto& restore = generation_.restore;
   if (restore && restore->state && restore->state->tier == Tier::kDurable) return restore->step();
   return NewestDurable(roster_, View().judge());

@@ -106,7 +106,7 @@ class JobMachine {
   };
   using Action = std::variant<Persist, Send, Answer, Happened, Note>;
 
-  JobMachine(std::string job, std::uint32_t epoch, JobMachineOptions options = {});
+  JobMachine(std::string job, std::uint32_t requeue_number, JobMachineOptions options = {});
   // A job that was recorded by a rendezvous that is gone. Every member has one full lease from
   // `now` to come back; until it does nobody gets its ranks.
   JobMachine(std::string job, const JobRecord& record, TimePoint now,
@@ -127,7 +127,7 @@ class JobMachine {
   // After the end: a Join with this header is for another job of the same name.
   bool BeginsAnother(const Header& header, const Join& join);
   Generation generation() const { return generation_.number; }
-  std::uint32_t epoch() const { return life_.epoch; }
+  std::uint32_t requeue_number() const { return life_.requeue_number; }
   // An agent has joined that was not refused.
   bool begun() const { return life_.spec.has_value(); }
   // Whether an agent has this host name or address.
@@ -175,7 +175,7 @@ class JobMachine {
   void LoseSilent();
   void LoseUnprepared();
   // Another life of the whole job begins: everybody of the old one is out.
-  void Supersede(std::uint32_t epoch);
+  void Supersede(std::uint32_t requeue_number);
 
   // Takes every transition whose condition holds by now.
   void Advance();

@@ -34,7 +34,7 @@ Assignment JobMachine::AssignmentOf(const Node& node) const {
 }
 
 Header JobMachine::HeaderFor(const Node& node) const {
-  return {job_, life_.epoch, generation_.number, node.agent_id};
+  return {job_, life_.requeue_number, generation_.number, node.agent_id};
 }
 
 void JobMachine::SendTo(const Node& node, RendezvousMessage message) {
@@ -50,7 +50,7 @@ void JobMachine::SaveRecord() {
 }
 
 void JobMachine::Emit(JobEvent event) {
-  event.epoch = life_.epoch;
+  event.requeue_number = life_.requeue_number;
   event.generation = generation_.number;
   actions_.push_back(Happened{std::move(event)});
 }

@@ -7,7 +7,7 @@ namespace ddprun {
 
 JobRecord JobMachine::Record() const {
   JobRecord record;
-  record.epoch = life_.epoch;
+  record.requeue_number = life_.requeue_number;
   record.spec = *life_.spec;
   record.generation = generation_.number;
   record.master_addr = generation_.master_addr;
@@ -40,7 +40,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
       options_(options),
       state_(JobState::kRunning),
       state_since_(now),
-      life_(record.epoch),
+      life_(record.requeue_number),
       generation_(record.generation),
       timeline_(record.timeline),
       finished_(record.finished) {
@@ -55,7 +55,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
   generation_.restore = record.restore;
   generation_.started_at = now;
   if (record.restore) {
-    timeline_.Resume({record.epoch, record.generation, record.restore->step()});
+    timeline_.Resume({record.requeue_number, record.generation, record.restore->step()});
   }
   life_.governor.emplace(PolicyOf(*life_.spec), record.governor, now);
   life_.quarantine.emplace(life_.spec->quarantine, life_.spec->quarantine_window, record.quarantine,
@@ -87,7 +87,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
   } else if (record.members.empty()) {  // recorded before a first forming, or all are lost
     state_ = JobState::kGathering;
     timers_.state = now + life_.spec->join_timeout;
-    // Workers of the epoch before may live as long as any that this rendezvous has not heard of.
+    // Workers of the life before may live as long as any that this rendezvous has not heard of.
     if (options_.leases) hold_until_ = now + life_.spec->lease;
   }
 }

@@ -66,7 +66,7 @@ void JobMachine::AdvanceForming() {
   if (roster_.count(Phase::kAssigned) > 0) return;
   Enter(JobState::kRunning);
   if (generation_.restore)
-    timeline_.Resume({life_.epoch, generation_.number, generation_.restore->step()});
+    timeline_.Resume({life_.requeue_number, generation_.number, generation_.restore->step()});
   timers_.state.reset();
   generation_.started_at = now_;
   Emit({.kind = JobEvent::Kind::kStarted,
@@ -451,12 +451,13 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
   }
 }
 
-void JobMachine::Supersede(std::uint32_t epoch) {
+void JobMachine::Supersede(std::uint32_t requeue_number) {
   if (life_.spec) {
     const std::string reason =
-        epoch == life_.epoch ? absl::StrCat("job ", job_, " was started again, with other settings")
-                             : absl::StrCat("job ", job_, " was started again: epoch ", epoch,
-                                            " takes the place of epoch ", life_.epoch);
+        requeue_number == life_.requeue_number
+            ? absl::StrCat("job ", job_, " was started again, with other settings")
+            : absl::StrCat("job ", job_, " was started again: epoch ", requeue_number,
+                           " takes the place of epoch ", life_.requeue_number);
     Log(reason);
     Emit({.kind = JobEvent::Kind::kSuperseded, .reason = reason});
     for (const Node& node : roster_.nodes()) {
@@ -468,7 +469,7 @@ void JobMachine::Supersede(std::uint32_t epoch) {
   }
   roster_.Clear();
   highest_claimed_ = newest_generation();
-  life_ = JobLife(epoch);  // the Join that is being handled brings its JobSpec
+  life_ = JobLife(requeue_number);  // the Join that is being handled brings its JobSpec
   generation_ = GenerationState{};
   timers_ = Timers{};
   state_ = JobState::kGathering;

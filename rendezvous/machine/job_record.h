@@ -53,7 +53,7 @@ struct PlanRecord {
 };
 
 struct JobRecord {
-  std::uint32_t epoch = 0;
+  std::uint32_t requeue_number = 0;
   JobSpec spec;
   Generation generation;  // the newest one formed
   std::string master_addr;

@@ -148,7 +148,7 @@ std::string StateReason(const JobView& view) {
 JobStatus StatusOf(const JobView& view, TimePoint now) {
   JobStatus status;
   status.job = view.job;
-  status.epoch = view.life.epoch;
+  status.requeue_number = view.life.requeue_number;
   status.generation = view.generation.number;
   status.state = view.state;
   status.reason = StateReason(view);

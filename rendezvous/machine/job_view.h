@@ -31,7 +31,7 @@ struct JobView {
 
   // A worker of a member may run.
   bool running() const { return state == JobState::kRunning || state == JobState::kSaving; }
-  StateJudge judge() const { return {timeline, life.epoch, newest}; }
+  StateJudge judge() const { return {timeline, life.requeue_number, newest}; }
 };
 
 // Who is missing, as far as it can be known: by the ranks that nobody has asked for, by who was

@@ -14,7 +14,8 @@ constexpr std::size_t kDiscardedShown = 8;
 
 const SavedState* NewestOf(const Node& node, const StateJudge& judge) {
   const auto key = [](const SavedState& state) {
-    return std::tuple(state.step, state.tier == Tier::kMemory, state.epoch, state.generation);
+    return std::tuple(state.step, state.tier == Tier::kMemory, state.requeue_number,
+                      state.generation);
   };
   const SavedState* best = nullptr;
   for (const SavedState& state : node.states) {

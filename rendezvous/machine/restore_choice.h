@@ -14,14 +14,16 @@
 
 namespace ddprun {
 
-// Against what a state is judged: `newest` is the last generation that there was in this epoch.
+// Against what a state is judged: `newest` is the last generation that there was in this life.
 struct StateJudge {
   const Timeline& timeline;
-  std::uint32_t epoch;
+  std::uint32_t requeue_number;
   Generation newest;
 
   // No later generation has resumed before it.
-  bool IsAlive(const SavedState& state) const { return timeline.Holds(state, epoch, newest); }
+  bool IsAlive(const SavedState& state) const {
+    return timeline.Holds(state, requeue_number, newest);
+  }
 };
 
 // The newest living state that this node holds; nullptr: none. Of the same step in both tiers the

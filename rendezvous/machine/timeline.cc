@@ -7,9 +7,9 @@ namespace ddprun {
 namespace {
 
 // Made by a generation that this run of the job has had.
-bool IsOurs(const SavedState& state, std::uint32_t epoch, Generation newest) {
+bool IsOurs(const SavedState& state, std::uint32_t requeue_number, Generation newest) {
   return state.generation.value >= 0 &&
-         std::tie(state.epoch, state.generation) <= std::tie(epoch, newest);
+         std::tie(state.requeue_number, state.generation) <= std::tie(requeue_number, newest);
 }
 
 }  // namespace
@@ -26,13 +26,14 @@ void Timeline::Resume(const ResumePoint& point) {
   points_.erase(points_.begin());
 }
 
-bool Timeline::Holds(const SavedState& state, std::uint32_t epoch, Generation newest) const {
-  const bool ours = IsOurs(state, epoch, newest);
+bool Timeline::Holds(const SavedState& state, std::uint32_t requeue_number,
+                     Generation newest) const {
+  const bool ours = IsOurs(state, requeue_number, newest);
   // The first later generation is the one that went back furthest.
   const auto later =
       std::partition_point(points_.begin(), points_.end(), [&](const ResumePoint& point) {
-        return ours &&
-               std::tie(point.epoch, point.generation) <= std::tie(state.epoch, state.generation);
+        return ours && std::tie(point.requeue_number, point.generation) <=
+                           std::tie(state.requeue_number, state.generation);
       });
   return later == points_.end() || state.step <= later->step;
 }

@@ -20,7 +20,7 @@
 namespace ddprun {
 
 struct ResumePoint {
-  std::uint32_t epoch = 0;
+  std::uint32_t requeue_number = 0;
   Generation generation;
   std::int64_t step = 0;
 
@@ -41,9 +41,9 @@ class Timeline {
   void Resume(const ResumePoint& point);
 
   // No later generation resumed at a step before it: of two states that are held, the one of the
-  // higher step has more of the training. `newest` is the newest generation of this epoch: a state
+  // higher step has more of the training. `newest` is the newest generation of this life: a state
   // that names a later one, or none, was made by an earlier run under the same name, before all.
-  bool Holds(const SavedState& state, std::uint32_t epoch, Generation newest) const;
+  bool Holds(const SavedState& state, std::uint32_t requeue_number, Generation newest) const;
 
   // What has to be remembered, oldest first; the steps increase: a generation that went back
   // further than those before it makes them irrelevant.

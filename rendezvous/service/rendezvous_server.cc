@@ -153,8 +153,8 @@ void RendezvousServer::MakeLoop(const std::vector<RecordedJob>& recorded) {
   };
   if (options_.events != nullptr) {
     loop.events = [events = options_.events](std::string_view job, std::string_view owner,
-                                             std::uint32_t epoch, const JobEvent& event) {
-      events->Add(job, owner, epoch, event);
+                                             std::uint32_t requeue_number, const JobEvent& event) {
+      events->Add(job, owner, requeue_number, event);
     };
   }
   loop_ = std::make_shared<JobLoop>(std::move(loop), recorded);

@@ -15,7 +15,7 @@ namespace {
 Header ReadHeader(const v1::Header& from, FieldChecker& check) {
   Header to;
   to.job = check.Name("Header.job", from.job(), kMaxJobBytes);
-  to.epoch = from.epoch();
+  to.requeue_number = from.epoch();
   to.generation.value = check.Number("Header.generation", from.generation(), -1, kMaxGeneration);
   to.agent_id.value = from.incarnation();
   if (to.agent_id.value == 0) check.Fail("Header.incarnation is 0, expected a random number");

@@ -35,7 +35,7 @@ WorkerFailure ReadWorkerFailure(const v1::WorkerFailure& from, FieldChecker& che
 
 SavedState ReadState(const v1::SavedState& from, FieldChecker& check) {
   SavedState to;
-  to.epoch = from.epoch();
+  to.requeue_number = from.epoch();
   to.generation.value =
       check.Number("SavedState.generation", from.generation(), -1, kMaxGeneration);
   to.step = check.Step("SavedState.step", from.step());

@@ -37,7 +37,7 @@ v1::Outcome OutcomeToProto(Outcome outcome) {
 }
 
 void FillState(const SavedState& from, v1::SavedState* to) {
-  to->set_epoch(from.epoch);
+  to->set_epoch(from.requeue_number);
   to->set_generation(from.generation.value);
   to->set_step(from.step);
   to->set_tier(from.tier == Tier::kMemory ? v1::TIER_MEMORY : v1::TIER_DURABLE);

@@ -107,7 +107,7 @@ std::optional<std::string> JobOfKey(const std::string& key) {
 
 std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
   v1::JobRecord proto;
-  proto.set_epoch(record.epoch);
+  proto.set_epoch(record.requeue_number);
   proto.set_owner(owner);
   Fill(record.spec, proto.mutable_spec());
   proto.set_generation(record.generation.value);
@@ -144,7 +144,7 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
   if (record.restore) Fill(*record.restore, proto.mutable_restore());
   for (const ResumePoint& point : record.timeline) {
     v1::ResumePoint* const to = proto.add_timeline();
-    to->set_epoch(point.epoch);
+    to->set_epoch(point.requeue_number);
     to->set_generation(point.generation.value);
     to->set_step(point.step);
   }
@@ -173,7 +173,7 @@ absl::StatusOr<OwnedRecord> DecodeRecord(const std::string& bytes) {
   OwnedRecord owned;
   owned.owner = check.Text("JobRecord.owner", proto.owner(), kMaxTextBytes);
   JobRecord& record = owned.record;
-  record.epoch = proto.epoch();
+  record.requeue_number = proto.epoch();
   record.spec = ReadJobSpec(proto.spec(), check);
   record.generation.value =
       check.Number("JobRecord.generation", proto.generation(), -1, kMaxGeneration);

@@ -12,7 +12,7 @@ namespace {
 
 void FillHeader(const Header& from, v1::Header* to) {
   to->set_job(CleanText(from.job, kMaxMessageBytes));
-  to->set_epoch(from.epoch);
+  to->set_epoch(from.requeue_number);
   to->set_generation(from.generation.value);
   to->set_incarnation(from.agent_id.value);
 }

@@ -235,7 +235,7 @@ void JobScript::Job(const Command& command) {
 void JobScript::JoinAs(const Command& command) {
   for (const std::string& name : command.Agents()) {
     Agent& agent = Get(name);
-    agent.epoch = command.Int("epoch", static_cast<int>(agent.epoch));
+    agent.requeue_number = command.Int("epoch", static_cast<int>(agent.requeue_number));
     agent.generation.value = command.Int("generation", agent.generation.value);
     agent.node.worker_count = command.Int("workers", agent.node.worker_count);
     if (command.values.contains("rank")) {
@@ -256,8 +256,8 @@ void JobScript::JoinAs(const Command& command) {
   }
 }
 
-// "states=memory:3:1200,durable:3:1000" (generation, step; or epoch, generation, step) is what the
-// agent holds from now on; "states=none".
+// "states=memory:3:1200,durable:3:1000" (generation, step; or requeue number, generation, step) is
+// what the agent holds from now on; "states=none".
 std::vector<SavedState> JobScript::States(const Command& command, Agent& agent) {
   const auto found = command.values.find("states");
   if (found == command.values.end()) return agent.states;
@@ -271,7 +271,7 @@ std::vector<SavedState> JobScript::States(const Command& command, Agent& agent) 
     }
     SavedState state;
     state.tier = parts[0] == "memory" ? Tier::kMemory : Tier::kDurable;
-    state.epoch = count == 4 ? std::stoul(parts[1]) : agent.epoch;
+    state.requeue_number = count == 4 ? std::stoul(parts[1]) : agent.requeue_number;
     state.generation = Generation{std::stoi(parts[count - 2])};
     state.step = std::stoll(parts[count - 1]);
     agent.states.push_back(state);
@@ -391,7 +391,7 @@ JobMachine& JobScript::machine() {
 }
 
 void JobScript::Receive(const Command& command, Agent& agent, AgentMessage message) {
-  Header header{"job", agent.epoch, agent.generation, agent.agent_id};
+  Header header{"job", agent.requeue_number, agent.generation, agent.agent_id};
   header.generation.value = command.Int("generation", header.generation.value);
   Step(JobMachine::Received{header, std::move(message)});
 }
@@ -406,7 +406,7 @@ void JobScript::Step(const JobMachine::Event& event) {
                   "! durable: ",
                   record_->finished ? "the end"
                   : record_->generation.value < 0
-                      ? absl::StrCat("epoch ", record_->epoch)
+                      ? absl::StrCat("epoch ", record_->requeue_number)
                       : absl::StrCat("generation ", record_->generation.value, " of ",
                                      Nodes(static_cast<int>(record_->members.size())))));
             },

@@ -49,7 +49,7 @@ class JobScript {
     std::string name;
     AgentId agent_id;
     NodeSpec node;
-    std::uint32_t epoch = 0;
+    std::uint32_t requeue_number = 0;
     Generation generation{-1};
     Rank first_rank;
     bool running = false;

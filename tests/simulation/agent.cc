@@ -13,10 +13,11 @@
 namespace ddprun::sim {
 namespace {
 
-SupervisorOptions OptionsOf(const World& world, int host, std::uint32_t epoch, AgentId agent_id) {
+SupervisorOptions OptionsOf(const World& world, int host, std::uint32_t requeue_number,
+                            AgentId agent_id) {
   SupervisorOptions options;
   options.job = "job";
-  options.epoch = epoch;
+  options.requeue_number = requeue_number;
   options.agent_id = agent_id;
   options.spec = world.plan.spec;
   options.node.host = world.hosts[host]->name;
@@ -32,13 +33,13 @@ SupervisorOptions OptionsOf(const World& world, int host, std::uint32_t epoch, A
 
 }  // namespace
 
-Agent::Agent(World* world, int id, int host, std::uint32_t epoch, AgentId agent_id)
+Agent::Agent(World* world, int id, int host, std::uint32_t requeue_number, AgentId agent_id)
     : world_(world),
       id_(id),
       host_(host),
-      epoch_(epoch),
+      requeue_number_(requeue_number),
       agent_id_(agent_id),
-      supervisor_(OptionsOf(*world, host, epoch, agent_id)) {}
+      supervisor_(OptionsOf(*world, host, requeue_number, agent_id)) {}
 
 std::string Agent::Name() const {
   return absl::StrCat(world_->hosts[host_]->name, "/", agent_id_.value);
@@ -49,7 +50,7 @@ TimePoint Agent::Now() const { return world_->hosts[host_]->clock.Local(world_->
 // ---- the process ----
 
 void Agent::Start() {
-  world_->recorder.Line(absl::StrCat(Name(), " starts, epoch ", epoch_));
+  world_->recorder.Line(absl::StrCat(Name(), " starts, epoch ", requeue_number_));
   Feed(Supervisor::AgentStarted{});
   Connect();
 }
@@ -252,10 +253,10 @@ void Agent::FillIn(AgentMessage* message) {
 void Agent::OnSaved(LocalRank local_rank, const SavedState& state, const std::string& path) {
   Post([this, local_rank, state, path] {
     if (state.tier == Tier::kMemory) {
-      states_.OnSnapshot(state.epoch, state.generation, state.step);
+      states_.OnSnapshot(state.requeue_number, state.generation, state.step);
       Step(Supervisor::WorkerSpoke{local_rank, true});
     } else {
-      states_.OnCheckpoint(state.epoch, state.generation, state.step, path);
+      states_.OnCheckpoint(state.requeue_number, state.generation, state.step, path);
       Step(Supervisor::CheckpointReported{local_rank, state.step});
     }
   });
@@ -312,7 +313,7 @@ void Agent::OnExecuted(const ProcessPtr& process, LocalRank local_rank,
     return;
   }
   if (process->signalled == 0) {
-    process->worker = world_->training.Start(this, spawn, epoch_, local_rank, life);
+    process->worker = world_->training.Start(this, spawn, requeue_number_, local_rank, life);
   }
   FeedOf(process, Supervisor::WorkerSpawned{local_rank, 100 + process->worker});
   if (process->signalled == 0) return;

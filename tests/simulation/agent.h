@@ -19,14 +19,14 @@ namespace ddprun::sim {
 
 class Agent {
  public:
-  Agent(World* world, int id, int host, std::uint32_t epoch, AgentId agent_id);
+  Agent(World* world, int id, int host, std::uint32_t requeue_number, AgentId agent_id);
 
   int id() const { return id_; }
   int host() const { return host_; }
   bool alive() const { return alive_; }
   bool stalled() const { return stalled_; }
   AgentId agent_id() const { return agent_id_; }
-  std::uint32_t epoch() const { return epoch_; }
+  std::uint32_t requeue_number() const { return requeue_number_; }
   SupervisorState state() const { return supervisor_.state(); }
   const std::optional<Verdict>& verdict() const { return verdict_; }
   int verdict_life() const { return verdict_life_; }
@@ -102,7 +102,7 @@ class Agent {
   World* const world_;  // outlives this
   const int id_;
   const int host_;
-  const std::uint32_t epoch_;
+  const std::uint32_t requeue_number_;
   const AgentId agent_id_;
   bool alive_ = true;
   bool stalled_ = false;

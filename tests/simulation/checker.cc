@@ -12,8 +12,8 @@ namespace {
 
 std::string Text(const Worker& worker) {
   return absl::StrCat("worker ", worker.id, " of ", worker.agent->Name(), ", epoch ",
-                      worker.group->epoch, " generation ", worker.group->generation.value, " rank ",
-                      worker.rank.value);
+                      worker.group->requeue_number, " generation ", worker.group->generation.value,
+                      " rank ", worker.rank.value);
 }
 
 }  // namespace
@@ -50,14 +50,15 @@ void Checker::CheckNobodyRuns(const JobMachine& round, int life) {
 
 void Checker::OnEvent(const JobMachine& round, int life, const JobEvent& event) {
   const std::string generation =
-      absl::StrCat("epoch ", round.epoch(), " generation ", event.generation.value);
+      absl::StrCat("epoch ", round.requeue_number(), " generation ", event.generation.value);
   switch (event.kind) {
     case JobEvent::Kind::kFormed:
       CheckNobodyRuns(round, life);
       failed_ = false;
       break;
     case JobEvent::Kind::kStarted:
-      if (planned_) resumed_.push_back({round.epoch(), event.generation, planned_->step()});
+      if (planned_)
+        resumed_.push_back({round.requeue_number(), event.generation, planned_->step()});
       break;
     case JobEvent::Kind::kFailed:
       failed_ = true;
@@ -94,7 +95,7 @@ void Checker::OnEvent(const JobMachine& round, int life, const JobEvent& event) 
 void Checker::CheckFailures(const JobMachine& round) {
   std::int64_t failed = 0;
   for (const auto& agent : world_->agents) {
-    if (agent->epoch() == round.epoch()) failed += agent->failed_checkpoints();
+    if (agent->requeue_number() == round.requeue_number()) failed += agent->failed_checkpoints();
   }
   const std::int64_t counted = round.Record().failed_checkpoints.total.count;
   const bool all = world_->plan.benign && round.state() == JobState::kSucceeded;
@@ -113,7 +114,7 @@ void Checker::OnJobBegins() {
 // The workers of a generation that was recorded may have been told to start.
 void Checker::OnRestored(const JobMachine& round, const JobRecord& record) {
   planned_ = record.restore;
-  if (planned_) resumed_.push_back({record.epoch, record.generation, planned_->step()});
+  if (planned_) resumed_.push_back({record.requeue_number, record.generation, planned_->step()});
   restarts_ = round.restarts_used();
   failed_ = false;
 }
@@ -152,7 +153,8 @@ void Checker::OnRecord(int life, const JobRecord& record) {
 
 bool Checker::IsDead(const SavedState& state) const {
   return std::any_of(resumed_.begin(), resumed_.end(), [&](const ResumePoint& point) {
-    return std::tie(point.epoch, point.generation) > std::tie(state.epoch, state.generation) &&
+    return std::tie(point.requeue_number, point.generation) >
+               std::tie(state.requeue_number, state.generation) &&
            point.step < state.step;
   });
 }
@@ -161,8 +163,8 @@ void Checker::CheckPlan(const JobRecord& record) {
   if (!world_->plan.states) return;
   if (world_->bug == Bug::kNoAgentIdCheck) return;  // members are not who they seem
   const std::string where =
-      absl::StrCat("epoch ", record.epoch, " generation ", record.generation.value, " begins with ",
-                   record.restore ? Describe(*record.restore) : "no plan");
+      absl::StrCat("epoch ", record.requeue_number, " generation ", record.generation.value,
+                   " begins with ", record.restore ? Describe(*record.restore) : "no plan");
   const auto& plan = record.restore;
   for (const NodeRecord& member : record.members) {
     const Agent& agent = *world_->agents[member.agent_id.value - 1];
@@ -195,17 +197,17 @@ void Checker::CheckPlan(const JobRecord& record) {
 }
 
 void Checker::OnAssigned(int life, const Header& header, const Assignment& assignment) {
-  const Key key{life, header.epoch, header.generation.value};
+  const Key key{life, header.requeue_number, header.generation.value};
   Formed& formed = formed_[key];
   const std::string where =
-      absl::StrCat("epoch ", header.epoch, " generation ", header.generation.value, " node ",
-                   assignment.node_rank.value);
+      absl::StrCat("epoch ", header.requeue_number, " generation ", header.generation.value,
+                   " node ", assignment.node_rank.value);
   const auto [place, fresh] = formed.by_node.emplace(assignment.node_rank.value, assignment);
   if (!fresh && place->second != assignment) {
     world_->Violation(absl::StrCat("a generation's number is used twice: ", where));
   }
   const auto [owner, first] = members_.emplace(
-      Key{life * 1000 + assignment.node_rank.value, header.epoch, header.generation.value},
+      Key{life * 1000 + assignment.node_rank.value, header.requeue_number, header.generation.value},
       header.agent_id.value);
   if (!first && owner->second != header.agent_id.value && world_->bug != Bug::kNoAgentIdCheck) {
     world_->Violation(absl::StrCat("a rank is given to two agents: ", where));
@@ -232,7 +234,7 @@ void Checker::OnAssigned(int life, const Header& header, const Assignment& assig
         absl::StrCat("ranks are not 0..W-1: ", where, ", world ", assignment.world_size));
   }
   // The budget never grows again, whatever the daemon forgets.
-  auto& [generation, restarts] = visible_[{life, header.epoch}];
+  auto& [generation, restarts] = visible_[{life, header.requeue_number}];
   if (header.generation.value > generation && assignment.restart_count < restarts) {
     world_->Violation(absl::StrCat("restarts are forgotten: ", where, " has ",
                                    assignment.restart_count, ", and there were ", restarts));
@@ -254,7 +256,8 @@ void Checker::OnEnd(bool in_time) {
     }
     const std::optional<Verdict>& verdict = agent->verdict();
     if (!verdict || round == nullptr || !round->finished()) continue;
-    if (agent->verdict_life() != world_->daemon.life() || agent->epoch() != round->epoch()) {
+    if (agent->verdict_life() != world_->daemon.life() ||
+        agent->requeue_number() != round->requeue_number()) {
       continue;
     }
     // Stopped, sent away, or refused: its end is its own.

@@ -36,7 +36,7 @@ class Checker {
   void OnEnd(bool in_time);
 
  private:
-  // A number of a generation of one epoch of one job.
+  // The number of a generation, of one life of one job.
   using Key = std::tuple<int, std::uint32_t, int>;
   struct Formed {
     std::map<int, Assignment> by_node;

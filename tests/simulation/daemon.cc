@@ -137,10 +137,11 @@ void Daemon::OnMessage(const SessionPtr& session, Header header, AgentMessage me
     if (machine_ == nullptr || machine_->BeginsAnother(header, *join)) {
       life_ = ++lives_;
       world_->checker.OnJobBegins();
-      machine_ = std::make_unique<JobMachine>(kJob, header.epoch, world_->plan.round);
+      machine_ = std::make_unique<JobMachine>(kJob, header.requeue_number, world_->plan.round);
       world_->recorder.Line(absl::StrCat("a job begins: life ", life_));
     }
-    if (returns && machine_->generation().value < 0 && header.epoch >= machine_->epoch()) {
+    if (returns && machine_->generation().value < 0 &&
+        header.requeue_number >= machine_->requeue_number()) {
       world_->checker.OnReturner(life_);
     }
     if (!session->has_joined) {

@@ -93,7 +93,7 @@ void StartLater(World* world, int host, Time after) {
   world->scheduler.After(after, [world, host] {
     if (world->AgentOn(host) == nullptr && !world->healed) {
       world->hosts[host]->powered = true;
-      world->StartAgent(host, world->epoch);
+      world->StartAgent(host, world->requeue_number);
     }
   });
 }
@@ -104,7 +104,7 @@ void KillAgent(World* world) {
   const int host = agent->host();
   if (world->random.Percent(75)) {
     agent->Kill();
-    if (world->random.Percent(80) && agent->epoch() == world->epoch) {
+    if (world->random.Percent(80) && agent->requeue_number() == world->requeue_number) {
       StartLater(world, host, world->random.Wide(10, 3000) * kMillisecond);
     }
     return;
@@ -112,7 +112,7 @@ void KillAgent(World* world) {
   world->hosts[host]->powered = false;
   agent->PowerOff();
   if (!world->plan.shared_disk && world->state_random.Percent(50)) world->hosts[host]->disk.clear();
-  if (world->random.Percent(70) && agent->epoch() == world->epoch) {
+  if (world->random.Percent(70) && agent->requeue_number() == world->requeue_number) {
     StartLater(world, host, world->random.Wide(1000, 8000) * kMillisecond);
   }
 }
@@ -144,8 +144,8 @@ void AskOperator(World* world) {
 void Requeue(World* world) {
   const int old_hosts = static_cast<int>(world->hosts.size());
   if (old_hosts > world->plan.hosts) return;  // once
-  ++world->epoch;
-  world->recorder.Line(absl::StrCat("fault: requeued as epoch ", world->epoch));
+  ++world->requeue_number;
+  world->recorder.Line(absl::StrCat("fault: requeued as epoch ", world->requeue_number));
   for (int host = 0; host < old_hosts; ++host) {
     if (world->random.Percent(50)) {
       world->network.Cut(host, kUp);
@@ -212,7 +212,7 @@ void Populate(World* world) {
     const Time at = random.Percent(80) || plan.benign ? random.Wide(1, 2000) * kMillisecond
                                                       : random.Between(0, plan.faults_end);
     world->scheduler.At(at, [world, i] {
-      if (world->AgentOn(i) == nullptr) world->StartAgent(i, world->epoch);
+      if (world->AgentOn(i) == nullptr) world->StartAgent(i, world->requeue_number);
     });
   }
   for (int i = 0; i < plan.faults; ++i) {

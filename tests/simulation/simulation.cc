@@ -40,9 +40,10 @@ Host& World::AddHost() {
   return *hosts.back();
 }
 
-Agent& World::StartAgent(int host, std::uint32_t epoch) {
+Agent& World::StartAgent(int host, std::uint32_t requeue_number) {
   const int id = static_cast<int>(agents.size());
-  agents.push_back(std::make_unique<Agent>(this, id, host, epoch, AgentId{agents.size() + 1}));
+  agents.push_back(
+      std::make_unique<Agent>(this, id, host, requeue_number, AgentId{agents.size() + 1}));
   agents.back()->Start();
   return *agents.back();
 }

@@ -6,8 +6,8 @@
 namespace ddprun::sim {
 
 std::string Text(const Header& header) {
-  return absl::StrCat("[e", header.epoch, " g", header.generation.value, " ", header.agent_id.value,
-                      "]");
+  return absl::StrCat("[e", header.requeue_number, " g", header.generation.value, " ",
+                      header.agent_id.value, "]");
 }
 
 std::string Text(const AgentMessage& message) {

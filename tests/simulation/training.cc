@@ -10,11 +10,12 @@ namespace ddprun::sim {
 
 Training::Training(World* world) : world_(world) {}
 
-int Training::Start(Agent* agent, const Supervisor::SpawnWorkers& spawn, std::uint32_t epoch,
-                    LocalRank local_rank, int life) {
+int Training::Start(Agent* agent, const Supervisor::SpawnWorkers& spawn,
+                    std::uint32_t requeue_number, LocalRank local_rank, int life) {
   Group* group = nullptr;
   for (Group& other : groups_) {
-    if (other.life == life && other.epoch == epoch && other.generation == spawn.generation) {
+    if (other.life == life && other.requeue_number == requeue_number &&
+        other.generation == spawn.generation) {
       group = &other;
     }
   }
@@ -22,7 +23,7 @@ int Training::Start(Agent* agent, const Supervisor::SpawnWorkers& spawn, std::ui
     groups_.push_back({});
     group = &groups_.back();
     group->life = life;
-    group->epoch = epoch;
+    group->requeue_number = requeue_number;
     group->generation = spawn.generation;
     group->world_size = spawn.assignment.world_size;
     group->restore = spawn.assignment.restore;
@@ -44,8 +45,8 @@ int Training::Start(Agent* agent, const Supervisor::SpawnWorkers& spawn, std::ui
   world_->recorder.Event(kWorkerStarted, id, rank.value, spawn.generation.value);
   if (world_->recorder.tracing()) {
     world_->recorder.Line(absl::StrCat("    worker ", id, " starts: ", agent->Name(), " epoch ",
-                                       epoch, " generation ", spawn.generation.value, " rank ",
-                                       rank.value));
+                                       requeue_number, " generation ", spawn.generation.value,
+                                       " rank ", rank.value));
   }
   world_->checker.OnWorkerStarted(workers_.back());
   if (group->alive == group->world_size && !group->broken && !group->steps) {
@@ -120,7 +121,7 @@ void Training::Break(Group* group) {
 }
 
 void Training::Save(const Group& group, Tier tier) {
-  const SavedState state{group.epoch, group.generation, group.step, tier};
+  const SavedState state{group.requeue_number, group.generation, group.step, tier};
   const std::string path = absl::StrCat("step-", group.step);
   for (const int id : std::vector<int>(alive_)) {
     const Worker& worker = workers_[id];

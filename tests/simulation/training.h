@@ -20,7 +20,7 @@ class Agent;
 // What workers of one generation have in common.
 struct Group {
   int life = 0;
-  std::uint32_t epoch = 0;
+  std::uint32_t requeue_number = 0;
   Generation generation;
   int world_size = 0;
   int started = 0;
@@ -47,7 +47,7 @@ class Training {
   explicit Training(World* world);
 
   // A worker runs from now on. Returns its id.
-  int Start(Agent* agent, const Supervisor::SpawnWorkers& spawn, std::uint32_t epoch,
+  int Start(Agent* agent, const Supervisor::SpawnWorkers& spawn, std::uint32_t requeue_number,
             LocalRank local_rank, int life);
   void Signal(int worker, int signo);
   void AskToSave(int worker);

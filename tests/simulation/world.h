@@ -47,7 +47,7 @@ struct World {
 
   Host& AddHost();
   // Another process, with a new agent_id.
-  Agent& StartAgent(int host, std::uint32_t epoch);
+  Agent& StartAgent(int host, std::uint32_t requeue_number);
   // The newest agent of a host that lives, or nullptr.
   Agent* AgentOn(int host);
 
@@ -75,7 +75,7 @@ struct World {
   Daemon daemon;
   Training training;
   std::vector<std::unique_ptr<Agent>> agents;  // all that ever were
-  std::uint32_t epoch = 0;                     // of the newest agents
+  std::uint32_t requeue_number = 0;            // of the newest agents
   bool healed = false;                         // the time of faults is over
 };
 

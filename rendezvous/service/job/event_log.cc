@@ -86,13 +86,13 @@ absl::Status EventLog::Open() {
   return absl::OkStatus();
 }
 
-void EventLog::Add(std::string_view job, std::string_view owner, std::uint32_t epoch,
+void EventLog::Add(std::string_view job, std::string_view owner, std::uint32_t requeue_number,
                    const JobEvent& event) {
   Line line;
   line.unix_ms = options_.unix_ms();
   line.job = std::string(job);
   line.owner = std::string(owner);
-  line.json = EventToJson(line.unix_ms, job, owner, epoch, event);
+  line.json = EventToJson(line.unix_ms, job, owner, requeue_number, event);
   if (file_ != nullptr) file_->Append(line.json);
   {
     const std::lock_guard lock(mutex_);

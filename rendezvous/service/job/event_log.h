@@ -56,7 +56,7 @@ class EventLog {
   // is still told. Once, before anything else; not needed without a file. The error names the path.
   absl::Status Open();
 
-  void Add(std::string_view job, std::string_view owner, std::uint32_t epoch,
+  void Add(std::string_view job, std::string_view owner, std::uint32_t requeue_number,
            const JobEvent& event);
 
   // After the file was renamed to rotate it. Returns at once.

@@ -203,7 +203,7 @@ void JobLoop::TakeUp(const RecordedJob& recorded) {
     JobEvent event{.kind = JobEvent::Kind::kRecovered};
     event.generation = recorded.record.generation;
     event.nodes = static_cast<int>(recorded.record.members.size());
-    options_.events(job->name, job->owner, recorded.record.epoch, event);
+    options_.events(job->name, job->owner, recorded.record.requeue_number, event);
   }
 }
 
@@ -255,7 +255,7 @@ bool JobLoop::Admit(Session& session, const Header& header, const Join& join) {
                absl::StrCat("the job ", header.job, " has ", most, " agents already")));
     return false;
   }
-  if (job == nullptr) job = BeginJob(header.job, session, header.epoch);
+  if (job == nullptr) job = BeginJob(header.job, session, header.requeue_number);
   if (job == nullptr) return false;
   AgentStream* const older = sessions_.Assign(session, job, header.agent_id);
   if (older != nullptr) {
@@ -264,7 +264,8 @@ bool JobLoop::Admit(Session& session, const Header& header, const Join& join) {
   return true;
 }
 
-JobPtr JobLoop::BeginJob(const std::string& name, const Session& session, std::uint32_t epoch) {
+JobPtr JobLoop::BeginJob(const std::string& name, const Session& session,
+                         std::uint32_t requeue_number) {
   if (live_jobs_ >= options_.max_jobs) {
     Refuse(session.stream, refusal::kTooManyJobs,
            absl::ResourceExhaustedError(
@@ -272,7 +273,8 @@ JobPtr JobLoop::BeginJob(const std::string& name, const Session& session, std::u
                             " jobs, and no more are possible: use another rendezvous")));
     return nullptr;
   }
-  auto job = std::make_shared<ServedJob>(name, session.stream->Principal(), epoch, options_.round);
+  auto job = std::make_shared<ServedJob>(name, session.stream->Principal(), requeue_number,
+                                         options_.round);
   jobs_[name] = job;
   ++jobs_begun_;
   ++live_jobs_;
@@ -420,7 +422,7 @@ void JobLoop::Perform(ServedJob& job, JobMachine::Action& action) {
     }
   } else if (const auto* const happened = std::get_if<JobMachine::Happened>(&action)) {
     if (options_.events) {
-      options_.events(job.name, job.owner, happened->event.epoch, happened->event);
+      options_.events(job.name, job.owner, happened->event.requeue_number, happened->event);
     }
   } else if (const auto* const note = std::get_if<JobMachine::Note>(&action)) {
     options_.log(job.name, note->text);

@@ -72,7 +72,7 @@ using LoadObserver = std::function<void(const JobLoopLoad&)>;
 
 // Takes the history of the jobs, event by event. `owner` may see it. Must not block.
 using EventSink = std::function<void(std::string_view job, std::string_view owner,
-                                     std::uint32_t epoch, const JobEvent& event)>;
+                                     std::uint32_t requeue_number, const JobEvent& event)>;
 
 struct JobLoopOptions {
   JobMachineOptions round{};
@@ -180,7 +180,7 @@ class JobLoop final {
   // Takes the session into its job, which begins if there is none, on its first message. False, and
   // the session is closed, when it cannot.
   bool Admit(Session& session, const Header& header, const Join& join);
-  JobPtr BeginJob(const std::string& name, const Session& session, std::uint32_t epoch);
+  JobPtr BeginJob(const std::string& name, const Session& session, std::uint32_t requeue_number);
   // Ends a session for what its agent sent.
   void Refuse(const std::shared_ptr<AgentStream>& stream, const char* counter, absl::Status why);
   // Ends the sessions whose agents the JobMachine has refused: their agents have no more to say.

@@ -27,9 +27,11 @@ struct RecordedJob {
 };
 
 struct ServedJob {
-  ServedJob(std::string name, std::string owner, std::uint32_t epoch,
+  ServedJob(std::string name, std::string owner, std::uint32_t requeue_number,
             const JobMachineOptions& options)
-      : name(std::move(name)), owner(std::move(owner)), round(this->name, epoch, options) {}
+      : name(std::move(name)),
+        owner(std::move(owner)),
+        round(this->name, requeue_number, options) {}
   ServedJob(const RecordedJob& recorded, TimePoint now, const JobMachineOptions& options)
       : name(recorded.name),
         owner(recorded.owner),

@@ -17,11 +17,12 @@ namespace ddprun {
 
 class JobMachineDriver {
  public:
-  explicit JobMachineDriver(JobSpec spec, JobMachineOptions options = {}, std::uint32_t epoch = 0)
+  explicit JobMachineDriver(JobSpec spec, JobMachineOptions options = {},
+                            std::uint32_t requeue_number = 0)
       : spec_(spec),
         options_(options),
-        epoch_(epoch),
-        machine_(std::make_unique<JobMachine>("job", epoch, options)) {}
+        requeue_number_(requeue_number),
+        machine_(std::make_unique<JobMachine>("job", requeue_number, options)) {}
 
   static JobSpec Spec(int min, int max, int max_restarts = 0) {
     JobSpec spec;
@@ -57,15 +58,15 @@ class JobMachineDriver {
     Receive(agent, join, Generation{generation});
   }
   // From another life of the job.
-  void JoinOfEpoch(char agent, std::uint32_t epoch) {
-    const std::uint32_t ours = std::exchange(epoch_, epoch);
+  void JoinOfEpoch(char agent, std::uint32_t requeue_number) {
+    const std::uint32_t ours = std::exchange(requeue_number_, requeue_number);
     Receive(agent, ddprun::Join{spec_, NodeOf(agent, workers_), NextPort()}, Generation{-1});
-    epoch_ = ours;
+    requeue_number_ = ours;
   }
-  void BeatOfEpoch(char agent, std::uint32_t epoch) {
-    const std::uint32_t ours = std::exchange(epoch_, epoch);
+  void BeatOfEpoch(char agent, std::uint32_t requeue_number) {
+    const std::uint32_t ours = std::exchange(requeue_number_, requeue_number);
     Beat(agent);
-    epoch_ = ours;
+    requeue_number_ = ours;
   }
   void Checkpoint(char agent, std::int64_t step) { Receive(agent, Checkpointed{step}); }
   void AskStop(bool save) { Step(JobMachine::StopAsked{save, 1}); }
@@ -89,7 +90,7 @@ class JobMachineDriver {
   void Receive(char agent, AgentMessage message, std::optional<Generation> generation = {}) {
     JobMachine::Event event;
     auto& received = std::get<JobMachine::Received>(event);
-    received.header = {"job", epoch_, generation.value_or(machine_->generation()),
+    received.header = {"job", requeue_number_, generation.value_or(machine_->generation()),
                        AgentId{Number(agent)}};
     received.message = std::move(message);
     Step(event);
@@ -211,7 +212,7 @@ class JobMachineDriver {
 
   JobSpec spec_;
   JobMachineOptions options_;
-  std::uint32_t epoch_ = 0;
+  std::uint32_t requeue_number_ = 0;
   std::unique_ptr<JobMachine> machine_;
   TimePoint now_{std::chrono::hours(1)};
   int port_ = 1000;

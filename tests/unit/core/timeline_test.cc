@@ -9,12 +9,12 @@
 namespace ddprun {
 namespace timeline_test {
 
-SavedState State(int generation, std::int64_t step, std::uint32_t epoch = 0) {
-  return {epoch, Generation{generation}, step, Tier::kMemory};
+SavedState State(int generation, std::int64_t step, std::uint32_t requeue_number = 0) {
+  return {requeue_number, Generation{generation}, step, Tier::kMemory};
 }
 
-ResumePoint Point(int generation, std::int64_t step, std::uint32_t epoch = 0) {
-  return {epoch, Generation{generation}, step};
+ResumePoint Point(int generation, std::int64_t step, std::uint32_t requeue_number = 0) {
+  return {requeue_number, Generation{generation}, step};
 }
 
 TEST(TimelineTest, WhatAGenerationDidPastItsSuccessorsResumeIsDead) {

@@ -159,9 +159,9 @@ TEST(ReportTest, JsonIsValidWhateverTheWorkerPrinted) {
 
 class SharedReportTest : public testing::Test {
  protected:
-  void Write(const Verdict& verdict, std::uint32_t epoch = 0, bool once = true) {
+  void Write(const Verdict& verdict, std::uint32_t requeue_number = 0, bool once = true) {
     ReportContext context = kContext;
-    context.epoch = epoch;
+    context.requeue_number = requeue_number;
     context.once = once;
     EXPECT_TRUE(WriteReport(path_, verdict, context).ok());
   }
@@ -180,12 +180,12 @@ class SharedReportTest : public testing::Test {
 };
 
 TEST_F(SharedReportTest, WhatOnlyOneNodeCameToDoesNotReplaceTheJobsEnd) {
-  std::uint32_t epoch = 0;
+  std::uint32_t requeue_number = 0;
   for (const Outcome of_the_job : {Outcome::kSucceeded, Outcome::kFailed, Outcome::kPreempted}) {
     for (const Outcome own : {Outcome::kLeft, Outcome::kRefused, Outcome::kUnreachable,
                               Outcome::kPreempted, Outcome::kFailed}) {
-      Write(OfTheJob(of_the_job), ++epoch);
-      Write(Verdict::Own(own, 1, ""), epoch);
+      Write(OfTheJob(of_the_job), ++requeue_number);
+      Write(Verdict::Own(own, 1, ""), requeue_number);
       EXPECT_EQ(Word(), ToString(of_the_job)) << ToString(own);
     }
   }

@@ -107,7 +107,7 @@ TEST(StatusJsonTest, AJobThatIsOverHasItsOutcome) {
   EXPECT_EQ(json["jobs"][0]["exit_code"], 75);
 }
 
-TEST(StatusJsonTest, IncarnationsAreShownToNobody) {
+TEST(StatusJsonTest, AgentIdsAreShownToNobody) {
   const std::string text = StatusToJson({}, {RunningJob()}, 0);
   EXPECT_EQ(text.find("incarnation"), std::string::npos);
 }

@@ -350,7 +350,7 @@ TEST(ToProtoTest, ATimeoutIsNeverShortened) {
 
 JobRecord FullRecord() {
   JobRecord record;
-  record.epoch = 3;
+  record.requeue_number = 3;
   record.spec = FullJoin().job;
   record.generation = Generation{7};
   record.master_addr = "10.0.0.1";

@@ -218,9 +218,9 @@ TEST(CliRunTest, TheLeaseIsAtLeastThreeHeartbeats) {
 
 TEST(CliRunTest, TheEpochIsSlurmsRestartCount) {
   FakeHost host;
-  EXPECT_EQ(RunOf({"a"}, host).config.rendezvous.epoch, 0u);
+  EXPECT_EQ(RunOf({"a"}, host).config.rendezvous.requeue_number, 0u);
   host.variables["SLURM_RESTART_COUNT"] = "2";
-  EXPECT_EQ(RunOf({"a"}, host).config.rendezvous.epoch, 2u);
+  EXPECT_EQ(RunOf({"a"}, host).config.rendezvous.requeue_number, 2u);
   host.variables["SLURM_RESTART_COUNT"] = "two";
   EXPECT_THAT(ErrorOf({"a"}, kExitUsage, host),
               StartsWith("SLURM_RESTART_COUNT: expected a whole number"));

@@ -36,7 +36,7 @@ TEST(SlurmStepTest, StepGivesAJobAllThatFlagsWouldSay) {
   EXPECT_EQ(config.rendezvous.endpoint, "n1:28844");
   EXPECT_EQ(config.rendezvous.spare_ports, 3);
   EXPECT_EQ(config.rendezvous.id, "4711");
-  EXPECT_EQ(config.rendezvous.epoch, 0U);
+  EXPECT_EQ(config.rendezvous.requeue_number, 0U);
   EXPECT_EQ(config.rendezvous.node_rank, 1);
   EXPECT_TRUE(config.rendezvous.autostart);
   EXPECT_TRUE(config.rendezvous.credentials.munge);
@@ -49,7 +49,7 @@ TEST(SlurmStepTest, StepGivesAJobAllThatFlagsWouldSay) {
 TEST(SlurmStepTest, RequeuedJobIsTheNextEpoch) {
   FakeHost host = Task();
   host.variables["SLURM_RESTART_COUNT"] = "2";
-  EXPECT_EQ(RunOf({"./train"}, host).config.rendezvous.epoch, 2U);
+  EXPECT_EQ(RunOf({"./train"}, host).config.rendezvous.requeue_number, 2U);
 }
 
 TEST(SlurmStepTest, FlagsAndFilesWin) {

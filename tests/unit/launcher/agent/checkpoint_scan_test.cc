@@ -26,8 +26,8 @@ class CheckpointScanTest : public testing::Test {
     for (int i = 0; i < 8; ++i) file.put(static_cast<char>(header.size() >> (8 * i)));
     file << header << std::string(data - missing, 'x');
   }
-  static std::string By(const std::string& job, int epoch, int generation) {
-    return "\"ddprun_job\":\"" + job + "\",\"ddprun_epoch\":\"" + std::to_string(epoch) +
+  static std::string By(const std::string& job, int requeue_number, int generation) {
+    return "\"ddprun_job\":\"" + job + "\",\"ddprun_epoch\":\"" + std::to_string(requeue_number) +
            "\",\"ddprun_generation\":\"" + std::to_string(generation) + "\"";
   }
   std::vector<SavedState> Find(std::vector<SavedFile> named = {}) {
@@ -37,8 +37,9 @@ class CheckpointScanTest : public testing::Test {
     }
     return states;
   }
-  static SavedState State(int epoch, int generation, std::int64_t step) {
-    return {static_cast<std::uint32_t>(epoch), Generation{generation}, step, Tier::kDurable};
+  static SavedState State(int requeue_number, int generation, std::int64_t step) {
+    return {static_cast<std::uint32_t>(requeue_number), Generation{generation}, step,
+            Tier::kDurable};
   }
 
   TempDir folder_;

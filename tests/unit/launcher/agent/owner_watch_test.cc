@@ -22,9 +22,10 @@ class OwnerWatchTest : public testing::Test {
     return owner ? Describe(*owner) : "nobody";
   }
   // Runs the loop until it is told, or some looks later.
-  std::string Watch(std::uint32_t epoch) {
+  std::string Watch(std::uint32_t requeue_number) {
     std::string told = "nothing";
-    const OwnerWatch watch(&loop_, {folder_.path(), "17", epoch, std::chrono::milliseconds(1)},
+    const OwnerWatch watch(&loop_,
+                           {folder_.path(), "17", requeue_number, std::chrono::milliseconds(1)},
                            [&](std::string why) {
                              told = std::move(why);
                              loop_.Quit();

@@ -23,7 +23,7 @@ WorkerPlace Place() {
   WorkerPlace place;
   place.job = "exp7";
   place.role = "trainer";
-  place.epoch = 1;
+  place.requeue_number = 1;
   place.generation = Generation{4};
   place.assignment.node_rank = NodeRank{1};
   place.assignment.node_count = 2;
