@@ -300,7 +300,7 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
   roster_.Heard(node, now_);
   TakeStates(node, join.states);
   if (node.suspect) {
-    for (Node* const second : roster_.Successors(node)) RefuseSecond(node, *second);
+    for (Node* const second : roster_.WaitingForRankOf(node)) RefuseSecond(node, *second);
     roster_.SetSuspect(node, false);
     generation_.incidents.ClearSuspicion(node.agent_id);
     Emit({.kind = JobEvent::Kind::kRejoined, .host = node.spec.host});

@@ -52,7 +52,7 @@ const Node* Roster::HolderOf(NodeRank rank) const {
   return live == found->second.end() ? nullptr : *live;
 }
 
-std::vector<Node*> Roster::Successors(const Node& node) const {
+std::vector<Node*> Roster::WaitingForRankOf(const Node& node) const {
   if (!node.spec.requested_rank) return {};
   const std::vector<Node*>& all = claimants_.at(node.spec.requested_rank->value);
   return {std::next(std::find(all.begin(), all.end(), &node)), all.end()};

@@ -63,7 +63,7 @@ class Roster {
   // The live node that asks for this rank, or nullptr.
   const Node* HolderOf(NodeRank rank) const;
   // The others that ask for this node's rank and came after it: it is back, and they have to go.
-  std::vector<Node*> Successors(const Node& node) const;
+  std::vector<Node*> WaitingForRankOf(const Node& node) const;
 
   // nullptr when there is no such agent. Nodes stay where they are until they are erased.
   Node* Find(AgentId agent_id);

@@ -1,5 +1,5 @@
 // Keeps configs/ddprun.schema.json, which editors read, equal to what the loader takes.
-#include "launcher/config/schema.h"
+#include "tests/unit/config/schema.h"
 
 #include <cstdlib>
 #include <fstream>

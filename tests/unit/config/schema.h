@@ -1,7 +1,7 @@
 // The JSON Schema of job files, made from the table of keys. For the test that keeps
 // configs/ddprun.schema.json equal to it; no part of `ddprun` itself.
-#ifndef DDPRUN_LAUNCHER_CONFIG_SCHEMA_H_
-#define DDPRUN_LAUNCHER_CONFIG_SCHEMA_H_
+#ifndef DDPRUN_TESTS_UNIT_CONFIG_SCHEMA_H_
+#define DDPRUN_TESTS_UNIT_CONFIG_SCHEMA_H_
 
 #include <string>
 
@@ -13,4 +13,4 @@ std::string SchemaJson();
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_CONFIG_SCHEMA_H_
+#endif  // DDPRUN_TESTS_UNIT_CONFIG_SCHEMA_H_

@@ -1,4 +1,4 @@
-#include "launcher/config/schema.h"
+#include "tests/unit/config/schema.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
