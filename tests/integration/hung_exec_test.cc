@@ -104,7 +104,6 @@ TEST_F(HungExecTest, DoesNotHoldTheFence) {
   EXPECT_EQ(node.ExitCode(), 0) << node.err();
 }
 
-// Seen red with a guardian that waited for the exec.
 TEST_F(HungExecTest, SigtermEndsTheJob) {
   Hang(1);
   AddNode(1);

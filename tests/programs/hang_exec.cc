@@ -2,12 +2,15 @@
 // into ddprun, and a part of os_test.
 //
 // With HANG_EXEC=FOLDER and RANK=R in the environment of the program to be executed: while there is
-// a file FOLDER/R its execve does not go on. It makes the file FOLDER/R.hangs first.
+// a file FOLDER/R its execve does not go on. It makes the file FOLDER/R.hangs first. The program
+// itself runs without LD_PRELOAD: a shell executes others out of a vfork, where this code has no
+// place.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -28,5 +31,10 @@ extern "C" int execve(const char* path, char* const* argv, char* const* env) noe
     close(open((file + ".hangs").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
     while (access(file.c_str(), F_OK) == 0) usleep(2000);
   }
-  return static_cast<int>(syscall(SYS_execve, path, argv, env));
+  std::vector<char*> without_preload;
+  for (char* const* entry = env; *entry != nullptr; ++entry) {
+    if (!std::string(*entry).starts_with("LD_PRELOAD=")) without_preload.push_back(*entry);
+  }
+  without_preload.push_back(nullptr);
+  return static_cast<int>(syscall(SYS_execve, path, argv, without_preload.data()));
 }
