@@ -229,7 +229,7 @@ TEST(ProcessRunnerTest, ExitStatusesSurviveAnIgnoredSigchld) {
 
 TEST(ProcessRunnerTest, Spawns256ProcessesQuicklyAndLeavesNothingBehind) {
   // Larger than a guardian ever is: fork() copies the page tables of all this.
-  const std::vector<char> ballast(256 << 20, 'x');
+  const std::vector<char> ballast(32 << 20, 'x');
   const auto count_fds = [] {
     const std::filesystem::directory_iterator fds("/proc/self/fd");
     return std::distance(begin(fds), end(fds));
