@@ -25,9 +25,8 @@ constexpr int kOfANode = 1;
 constexpr int kPreempted = 2;  // by whoever heard it first
 constexpr int kOfTheJob = 3;
 
-int Weight(std::optional<Outcome> outcome) {
-  if (!outcome) return kNothing;
-  switch (*outcome) {
+int Weight(Outcome outcome) {
+  switch (outcome) {
     case Outcome::kLeft:
     case Outcome::kRefused:
     case Outcome::kUnreachable:
@@ -41,16 +40,17 @@ int Weight(std::optional<Outcome> outcome) {
   return kOfTheJob;
 }
 
-// The outcome that this report tells of, of this job and requeue number.
-std::optional<Outcome> OutcomeIn(const std::string& path, const ReportContext& context) {
+// What the report that is there tells of this job and requeue number.
+int WeightIn(const std::string& path, const ReportContext& context) {
   std::ifstream file(path);
   const OrderedJson json = OrderedJson::parse(file, nullptr, /*allow_exceptions=*/false);
   const bool ours = json.is_object() &&
                     json.value("job", OrderedJson()) == OrderedJson(context.job) &&
                     json.value("epoch", OrderedJson()) == OrderedJson(context.requeue_number);
   const OrderedJson outcome = ours ? json.value("outcome", OrderedJson()) : OrderedJson();
-  if (!outcome.is_string()) return std::nullopt;
-  return ParseOutcome(outcome.get<std::string>());
+  if (!outcome.is_string()) return kNothing;
+  const auto known = ParseOutcome(outcome.get<std::string>());
+  return known ? Weight(*known) : kOfTheJob;  // a later version's word
 }
 
 }  // namespace
@@ -133,7 +133,7 @@ absl::Status WriteReport(const std::string& path, const Verdict& verdict,
       verdict.own && verdict.outcome != Outcome::kPreempted ? kOfANode : Weight(verdict.outcome);
   if (context.once && weight < kOfTheJob) {
     if (WriteNewFileAtomic(path, text).ok()) return absl::OkStatus();
-    const int there = Weight(OutcomeIn(path, context));
+    const int there = WeightIn(path, context);
     if (there > weight || (there == weight && weight == kOfANode)) return absl::OkStatus();
   }
   return WriteFileAtomic(path, text);

@@ -163,6 +163,7 @@ void Standbys::Signal(int signo) {
 }
 
 void Standbys::Lose() {
+  pool_.Step(StandbyPool::JobEnded{}, EventLoop::Clock::now());  // what it wants is not possible
   loop_->CancelTimer(timer_);
   while (!standbys_.empty()) Release(standbys_.begin()->first).pump->Drain();
 }

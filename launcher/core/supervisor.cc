@@ -50,7 +50,7 @@ Supervisor::Supervisor(SupervisorOptions options) : options_(std::move(options))
 
 std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint now) {
   if (ended()) {
-    DispatchAfterTheEnd(event);
+    DispatchAfterTheEnd(event, now);
     return outbox_.Release();
   }
   if (const auto fence = FenceAt(); fence && now >= *fence) {
@@ -112,17 +112,18 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
       event);
 }
 
-void Supervisor::DispatchAfterTheEnd(const Event& event) {
+void Supervisor::DispatchAfterTheEnd(const Event& event, TimePoint now) {
   std::visit(Overloaded{
                  [&](const NodeCleared&) { outbox_.OnNodeCleared(); },
                  [&](const StatesFound&) { outbox_.OnStatesFound(); },
                  [&](const PortOffered& offered) { outbox_.OnPortOffered(offered.port); },
-                 [&](const SessionOpened&) { outbox_.DropMessages(); },
-                 [&](const SessionLost&) { outbox_.DropMessages(); },
+                 [&](const SessionOpened&) { EndSession(); },
+                 [&](const SessionLost&) { EndSession(); },
                  [&](const WorkersLost& lost) {
-                   if (outbox_.empty()) return;  // the last action was done
-                   outbox_.DropEverything();
-                   PushExit(Verdict::Own(Outcome::kLeft, kExitInternal, lost.reason));
+                   if (!outbox_.empty()) LeaveWithoutWorkers(lost);  // else all was done
+                 },
+                 [&](const Tick&) {
+                   if (HeartbeatsGoOn() && now >= session_.next_heartbeat) SendHeartbeat(now);
                  },
                  [](const auto&) {},
              },
@@ -140,7 +141,9 @@ FailedCheckpoints Supervisor::failed_checkpoints() const {
 }
 
 std::optional<TimePoint> Supervisor::NextDeadline() const {
-  if (ended()) return std::nullopt;
+  if (ended()) {
+    return HeartbeatsGoOn() ? std::optional(session_.next_heartbeat) : std::nullopt;
+  }
   std::optional<TimePoint> next = deadline_;
   const auto also = [&](std::optional<TimePoint> at) {
     if (at && (!next || *at < *next)) next = at;
@@ -154,9 +157,13 @@ std::optional<TimePoint> Supervisor::NextDeadline() const {
 
 // ---- the session ----
 
-void Supervisor::OnSessionOpened(TimePoint now) {
+void Supervisor::EndSession() {
   outbox_.DropMessages();
   session_ = Session{};
+}
+
+void Supervisor::OnSessionOpened(TimePoint now) {
+  EndSession();
   session_.open = true;
   // Fenced: when the workers are gone. With a verdict of the rendezvous: there is nothing to say.
   if (state_ == SupervisorState::kFenced) return;
@@ -187,9 +194,8 @@ void Supervisor::Introduce(TimePoint now) {
 }
 
 void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
-  outbox_.DropMessages();
   const bool was_heard = session_.open && session_.heard;
-  session_ = Session{};
+  EndSession();
   if (lost.refused) HadContact(lost.attempt_started_at, now);
   contact_.why_lost = lost.reason;
   if (state_ == SupervisorState::kLeaving || verdict_) return;  // nothing more was to be heard

@@ -256,16 +256,18 @@ class Supervisor {
   class Outbox {
    public:
     void Push(Action action);
-    void Clear();
+    // Where workers were started since it was done last, or `always`.
+    void Clear(bool always = false);
     // A Join or Stopped, and before it the port and, where no worker runs, the states.
     void Report(Send send, bool workers_running);
     // Looks for states before anything needs them; nothing waits.
     void ScanAhead();
-    // Workers start: what was found on the disk will be old.
-    void ScanAgain() { scan_needed_ = true; }
+    // They leave things behind, and what was found on the disk will be old.
+    void WorkersStart() { clear_needed_ = scan_needed_ = true; }
     // They were for a session that is over.
     void DropMessages();
-    void DropEverything();
+    // Returns what the agent was to exit with, where that was decided.
+    std::optional<Verdict> DropEverything();
 
     void OnNodeCleared();
     void OnStatesFound();
@@ -280,11 +282,13 @@ class Supervisor {
     struct Held {
       Action action;
       Awaited answer = Awaited::kNothing;
+      bool always = false;  // also where nothing seems to need it
     };
     std::deque<Held> held_;
     Awaited awaited_ = Awaited::kNothing;
     bool scanning_ = false;
     bool scan_needed_ = true;
+    bool clear_needed_ = false;
   };
   struct Worker {
     int pid = 0;
@@ -337,7 +341,8 @@ class Supervisor {
 
   void Dispatch(const Event& event, TimePoint now);
   // After the last decision: only what is held back for an answer is yet to be done.
-  void DispatchAfterTheEnd(const Event& event);
+  void DispatchAfterTheEnd(const Event& event, TimePoint now);
+  void EndSession();
   void OnSessionOpened(TimePoint now);
   void OnSessionLost(const SessionLost& lost, TimePoint now);
   void OnReceived(const Received& received, TimePoint now);
@@ -361,10 +366,13 @@ class Supervisor {
   void OnCheckpointFailureReported(const CheckpointFailureReported& report);
   void OnWorkerEnded(const WorkerEnded& ended, TimePoint now);
   void OnErrorFileRead(const ErrorFileRead& read, TimePoint now);
+  WorkerExited ReportOf(const WorkerEnded& ended, const std::string& error_file_text) const;
   void ReportExit(const WorkerEnded& ended, const std::string& error_file_text, TimePoint now);
   void OnSignal(const SignalReceived& signal, TimePoint now);
   void OnSuperseded(const Superseded& superseded, TimePoint now);
   void OnWorkersLost(const WorkersLost& lost);
+  // Says so, and exits: what waited for the workers, or for what they left behind, is dropped.
+  void LeaveWithoutWorkers(const WorkersLost& lost, std::vector<WorkerExited> reports = {});
   void LeaveJob(int signo, TimePoint now);
   // Its workers save when they are asked, and the rendezvous can have them asked.
   bool CanBePreempted() const;
@@ -376,6 +384,8 @@ class Supervisor {
   bool SendsHeartbeats() const {
     return session_.joined && (options_.leases || HasUntoldFailures());
   }
+  // The last actions wait for an answer: until they are done, the rendezvous counts on this node.
+  bool HeartbeatsGoOn() const { return !outbox_.empty() && SendsHeartbeats(); }
   void OnTick(TimePoint now);
 
   // ---- the lease ----

@@ -18,7 +18,9 @@ bool Carries(const Supervisor::Action& action) {
 
 void Supervisor::Outbox::Push(Action action) { held_.push_back({std::move(action)}); }
 
-void Supervisor::Outbox::Clear() { held_.push_back({ClearNode{}, Awaited::kNodeCleared}); }
+void Supervisor::Outbox::Clear(bool always) {
+  held_.push_back({ClearNode{}, Awaited::kNodeCleared, always});
+}
 
 void Supervisor::Outbox::Report(Send send, bool workers_running) {
   if (!workers_running) held_.push_back({ScanStates{}, Awaited::kStatesFound});
@@ -32,13 +34,20 @@ void Supervisor::Outbox::DropMessages() {
   std::erase_if(held_, [](const Held& held) { return std::holds_alternative<Send>(held.action); });
 }
 
-void Supervisor::Outbox::DropEverything() {
+std::optional<Verdict> Supervisor::Outbox::DropEverything() {
+  std::optional<Verdict> verdict;
+  for (const Held& held : held_) {
+    if (const auto* const exit = std::get_if<Exit>(&held.action)) verdict = exit->verdict;
+  }
   held_.clear();
   awaited_ = Awaited::kNothing;
+  return verdict;
 }
 
 void Supervisor::Outbox::OnNodeCleared() {
-  if (awaited_ == Awaited::kNodeCleared) awaited_ = Awaited::kNothing;
+  if (awaited_ != Awaited::kNodeCleared) return;
+  awaited_ = Awaited::kNothing;
+  clear_needed_ = false;
 }
 
 void Supervisor::Outbox::OnStatesFound() {
@@ -61,6 +70,8 @@ std::vector<Supervisor::Action> Supervisor::Outbox::Release() {
   while (awaited_ == Awaited::kNothing && !held_.empty()) {
     Held next = std::move(held_.front());
     held_.pop_front();
+    const bool is_clear = std::holds_alternative<ClearNode>(next.action);
+    if (is_clear && !clear_needed_ && !next.always) continue;
     if (std::holds_alternative<ScanStates>(next.action)) {
       if (!scan_needed_) continue;
       awaited_ = next.answer;

@@ -32,7 +32,7 @@ void Supervisor::StartWorkers(TimePoint now) {
   }
   for (Worker& worker : work_.workers) worker.alive = worker.starting = true;
   UpdateFence();  // before there is anything to fence
-  outbox_.ScanAgain();
+  outbox_.WorkersStart();
   outbox_.Push(SpawnWorkers{work_.generation, work_.assignment});
 }
 
@@ -114,13 +114,19 @@ void Supervisor::OnErrorFileRead(const ErrorFileRead& read, TimePoint now) {
   ReportExit(ended, read.text, now);
 }
 
-void Supervisor::ReportExit(const WorkerEnded& ended, const std::string& error_file_text,
-                            TimePoint now) {
+WorkerExited Supervisor::ReportOf(const WorkerEnded& ended,
+                                  const std::string& error_file_text) const {
   WorkerExited report = ExitReport(ended.local_rank, ended.status);
   report.stderr_tail = ended.stderr_tail;
   report.ended_at_ms = ended.ended_at_ms;
   report.oom_killed = ended.oom_killed;
   if (report.error_text.empty()) report.error_text = error_file_text;
+  return report;
+}
+
+void Supervisor::ReportExit(const WorkerEnded& ended, const std::string& error_file_text,
+                            TimePoint now) {
+  WorkerExited report = ReportOf(ended, error_file_text);
   if (!ended.status.ok()) {
     Log(Describe(
         WorkerFailure{options_.node.host, work_.assignment.node_rank, work_.generation, report}));
@@ -196,11 +202,24 @@ void Supervisor::OnSuperseded(const Superseded& superseded, TimePoint now) {
 
 // Whatever was to be done for the workers is not possible any more.
 void Supervisor::OnWorkersLost(const WorkersLost& lost) {
+  std::vector<WorkerExited> reports;  // of those whose error files are being read
+  for (const Worker& worker : work_.workers) {
+    if (worker.ended) reports.push_back(ReportOf(*worker.ended, ""));
+  }
   AbandonWorkers();
-  outbox_.DropEverything();
   if (state_ != SupervisorState::kLeaving) Enter(SupervisorState::kLeaving);
+  Enter(SupervisorState::kFailed);
+  LeaveWithoutWorkers(lost, std::move(reports));
+}
+
+void Supervisor::LeaveWithoutWorkers(const WorkersLost& lost, std::vector<WorkerExited> reports) {
+  const std::optional<Verdict> held = outbox_.DropEverything();
+  for (WorkerExited& report : reports) SendUp(std::move(report));
+  const std::optional<Verdict>& known = held ? held : verdict_;
   SendUp(Leave{lost.reason, kExitInternal});
-  End(SupervisorState::kFailed, Verdict::Own(Outcome::kLeft, kExitInternal, lost.reason));
+  // What the rendezvous has said of the job's end stays true.
+  PushExit(known && !known->own ? *known
+                                : Verdict::Own(Outcome::kLeft, kExitInternal, lost.reason));
 }
 
 void Supervisor::SendHeartbeat(TimePoint now) {
@@ -271,7 +290,7 @@ void Supervisor::SettleIfGone(TimePoint now) {
   deadline_.reset();
   if (state_ == SupervisorState::kLeaving || verdict_) {
     outbox_.Push(EndStandbys{});
-    outbox_.Clear();
+    outbox_.Clear(/*always=*/true);
   }
   if (state_ == SupervisorState::kLeaving) {
     if (session_.open && !session_.joined) Introduce(now);
@@ -309,6 +328,7 @@ void Supervisor::End(SupervisorState next, Verdict verdict) {
 }
 
 void Supervisor::PushExit(Verdict verdict) {
+  UpdateFence();  // there is none any more
   if (verdict.failed_checkpoints.count < failed_.count) {
     verdict.failed_checkpoints = failed_checkpoints();
   }

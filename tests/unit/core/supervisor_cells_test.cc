@@ -215,6 +215,14 @@ const std::vector<Event>& Events() {
       {"SIGHUP", false, [](SupervisorDriver& node) { node.Signal(SIGHUP); }},
       {"SIGQUIT", false, [](SupervisorDriver& node) { node.Signal(SIGQUIT); }},
       {"SIGUSR1", false, [](SupervisorDriver& node) { node.Signal(SIGUSR1); }},
+      {"WorkersLost", false,
+       [](SupervisorDriver& node) { node.Step(Supervisor::WorkersLost{"no guardian"}); }},
+      {"RestartMeasured", false,
+       [](SupervisorDriver& node) {
+         RestartTimes times;
+         times.generation = node.supervisor().header().generation;
+         node.Step(Supervisor::RestartMeasured{times});
+       }},
       {"Superseded", false,
        [](SupervisorDriver& node) { node.Step(Supervisor::Superseded{"it was started again"}); }},
       {"Tick before the deadline", false, [](SupervisorDriver& node) { node.Advance(seconds(1)); }},

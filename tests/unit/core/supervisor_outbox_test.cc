@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
+#include <optional>
 
 #include "tests/unit/core/supervisor_driver.h"
 
@@ -73,9 +75,9 @@ TEST(SupervisorOutboxTest, WhatWasSaidOnALostSessionIsDropped) {
   EXPECT_THAT(node.Take(), ElementsAre("scan", "offer a port"));  // and no Stopped
   node.Open();
   node.Step(Supervisor::NodeCleared{});
-  EXPECT_THAT(node.Take(), ElementsAre("clear", "offer a port"));  // the states are known
+  EXPECT_THAT(node.Take(), ElementsAre("offer a port"));  // it is clear, and the states are known
   node.Step(Supervisor::PortOffered{2});
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "clear"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "offer a port"));
   EXPECT_EQ(node.last_join().offered_port, 2);
 }
 
@@ -151,9 +153,64 @@ TEST(SupervisorOutboxTest, WithoutItsGuardianTheAgentLeavesWhateverItWaitedFor) 
   leaving.End(1, kTerminated);
   leaving.Take();
   leaving.Step(Supervisor::WorkersLost{"the guardian was killed"});
-  EXPECT_THAT(leaving.Take(), ElementsAre("Exit 70 left"));
+  EXPECT_THAT(leaving.Take(), ElementsAre("g0-> Leave 70", "Exit 70 left"));
   leaving.Step(Supervisor::WorkersLost{"the guardian was killed"});
   EXPECT_THAT(leaving.Take(), IsEmpty());
+}
+
+TEST(SupervisorOutboxTest, WithoutItsGuardianTheAgentKeepsWhatTheRendezvousHasSaid) {
+  SupervisorDriver node;
+  node.Run();
+  node.AnswerNothing();
+  node.Finish(Outcome::kSucceeded, 0);
+  node.End(0);
+  node.End(1);
+  node.Take();
+  node.Step(Supervisor::WorkersLost{"the guardian was killed"});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Leave 70", "Exit 0 succeeded"));
+}
+
+TEST(SupervisorOutboxTest, WithoutItsGuardianTheAgentReportsWhoHadFailed) {
+  SupervisorDriver node;
+  node.Run();
+  node.Freeze();  // its error file cannot be read
+  node.End(0, ExitStatus{3, 0, false});
+  node.Take();
+  node.Step(Supervisor::WorkersLost{"the guardian was killed"});
+  EXPECT_THAT(node.Take(),
+              ElementsAre("g0-> WorkerExited 2 exit code 3", "g0-> Leave 70", "Exit 70 left"));
+}
+
+TEST(SupervisorOutboxTest, HeartbeatsGoOnWhileTheExitWaits) {
+  SupervisorDriver node;
+  node.Run();
+  node.AnswerNothing();
+  node.Signal(SIGTERM);
+  node.End(0, kTerminated);
+  node.End(1, kTerminated);
+  ASSERT_TRUE(node.supervisor().ended());
+  const std::size_t before = node.heartbeats().size();
+  for (int second = 0; second < 3; ++second) {
+    ASSERT_TRUE(node.supervisor().NextDeadline().has_value());
+    node.Advance(seconds(1));
+  }
+  EXPECT_EQ(node.heartbeats().size(), before + 3);
+  node.Lose();
+  EXPECT_EQ(node.supervisor().NextDeadline(), std::nullopt);
+}
+
+TEST(SupervisorOutboxTest, ANodeIsClearedOnceForAllThatIsSaid) {
+  SupervisorDriver node = AfterAStop();
+  node.Take();
+  for (int answer = 0; answer < 2; ++answer) {
+    node.Step(Supervisor::NodeCleared{});
+    node.Step(Supervisor::StatesFound{});
+    node.Step(Supervisor::PortOffered{1});
+    node.Lose();
+    node.Open();
+  }
+  const auto log = node.Take();
+  EXPECT_EQ(std::count(log.begin(), log.end(), "clear"), 0);  // the first was taken before
 }
 
 TEST(SupervisorOutboxTest, ARestartIsToldInItsGenerationOnly) {
