@@ -103,7 +103,7 @@ def crash_without_a_spare(cluster):
     check(job.show()["Restarts"] == "1", f"restarted {job.show()['Restarts']} times")
 
 
-# On n3 every worker fails; the others have a checkpoint.
+# On n3 every worker fails, once the others have told of a checkpoint.
 FAILS_ON_N3 = """
 import os, socket, sys, time
 agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -111,11 +111,15 @@ agent.connect(os.environ["DDPRUN_CONTROL_SOCKET"])
 host = socket.gethostname()
 print("life", os.environ["DDPRUN_EPOCH"], "rank", os.environ["RANK"], "on", host, flush=True)
 if host == "n3":
+    while not os.path.exists("told"):
+        time.sleep(0.05)
     sys.exit(3)
 with open("state", "w") as file:
     file.write("x")
 agent.send(b"STEP=7")
 agent.send(b"CHECKPOINT=7 " + os.path.abspath("state").encode())
+with open("told", "w") as file:
+    file.write("x")
 while not os.path.exists("stop"):
     time.sleep(0.05)
 """
