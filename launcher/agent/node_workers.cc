@@ -1,8 +1,10 @@
 #include "launcher/agent/node_workers.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <utility>
 
@@ -11,6 +13,12 @@
 #include "worker/contract/control.h"
 
 namespace ddprun {
+namespace {
+
+// For a child that was forked earlier and is about to fail as well.
+constexpr std::chrono::milliseconds kLowerRankWait{20};
+
+}  // namespace
 
 NodeWorkers::NodeWorkers(int count, WorkerLogs::Options logs, EventLoop* loop,
                          ProcessRunner* runner, WriterThread* files, Console console,
@@ -126,11 +134,23 @@ void NodeWorkers::OnOutcome(LocalRank local_rank) {
     events_.started(local_rank, worker->process.pid);
     return;
   }
+  HearLowerRanks(local_rank);
+  if (worker == nullptr) return;  // let go of meanwhile
   const std::unique_ptr<Worker> failed = std::move(worker);
   LetGo(*failed);
   const absl::Status discarded = runner_->Discard(failed->process);
   if (absl::IsUnavailable(discarded)) return events_.lost(discarded);
   events_.not_started(local_rank, *outcome);
+}
+
+void NodeWorkers::HearLowerRanks(LocalRank local_rank) {
+  for (int lower = 0; lower < local_rank.value; ++lower) {
+    if (!IsStarting(LocalRank{lower})) continue;
+    pollfd outcome{workers_[lower]->process.outcome_pipe.get(), POLLIN, 0};
+    if (::poll(&outcome, 1, static_cast<int>(kLowerRankWait.count())) == 1) {
+      OnOutcome(LocalRank{lower});
+    }
+  }
 }
 
 void NodeWorkers::OnEnded(LocalRank local_rank) {

@@ -87,6 +87,9 @@ class NodeWorkers {
 
   // Its exec has succeeded or failed.
   void OnOutcome(LocalRank local_rank);
+  // This one cannot be executed: where that is so for lower ranks, they are told of first, so that
+  // the root cause of a wrong command is always the same.
+  void HearLowerRanks(LocalRank local_rank);
   void OnEnded(LocalRank local_rank);
   void Signal(const Worker& worker, int signo);
   void LetGo(Worker& worker);

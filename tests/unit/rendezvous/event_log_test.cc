@@ -60,10 +60,9 @@ TEST(EventLogTest, ALineHasTimeJobEpochGenerationAndEvent) {
   std::uint64_t place = log.Oldest();
   std::shared_ptr<const EventLog::Line> line;
   ASSERT_TRUE(log.Next({}, &place, &line).ok());
-  EXPECT_EQ(
-      line->json,
-      R"({"time":"2023-11-14T22:13:20.123Z","job":"train","owner":"uid:7","epoch":2,)"
-      R"("generation":3,"event":"joined","host":"n1"})");
+  EXPECT_EQ(line->json,
+            R"({"time":"2023-11-14T22:13:20.123Z","job":"train","owner":"uid:7","epoch":2,)"
+            R"("generation":3,"event":"joined","host":"n1"})");
 }
 
 TEST(EventLogTest, TheOldestLinesGoFirst) {
