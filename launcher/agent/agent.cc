@@ -40,7 +40,7 @@ SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   if (config.rendezvous.node_rank >= 0) {
     supervisor.node.requested_rank = NodeRank{config.rendezvous.node_rank};
   }
-  supervisor.unfit = options.unfit;
+  supervisor.why_ineligible = options.why_ineligible;
   supervisor.stop_grace = config.stop_grace;
   supervisor.leases = !config.standalone();
   if (!config.standalone()) {

@@ -1,10 +1,10 @@
 // The agent: one node's part of a job, from Join to the last worker's end.
 //
 // It carries out what the Supervisor decides: spawns and signals workers, moves their output, talks
-// to the rendezvous; and it feeds back what happened. It decides nothing itself.
+// to the rendezvous; and it feeds back what happened. Nothing about the job is decided here.
 //
 // Everything runs on the thread that calls Run(), on one event loop. gRPC's threads only post to
-// it; writing to disks and terminals has threads of its own (launcher/os).
+// it; writing to disks and terminals has threads of its own (launcher/os/output).
 #ifndef DDPRUN_LAUNCHER_AGENT_AGENT_H_
 #define DDPRUN_LAUNCHER_AGENT_AGENT_H_
 
@@ -47,7 +47,7 @@ class Agent {
     std::string address;               // this node's address, for the other nodes
     AgentId agent_id;                  // random, not 0
     std::vector<std::string> environ;  // NAME=value: what workers inherit
-    std::string unfit{};               // why this node must stay out of the job; empty: it may run
+    std::string why_ineligible{};      // why this node must stay out of the job; empty: it may run
   };
 
   // All pointers must outlive the agent. `client` is not open yet.

@@ -170,21 +170,21 @@ int RunJob(const RunCommand& command) {
                             run->why_no_snapshots()));
   }
 
-  const std::string unfit = config.preflight ? WhyNotReady(config) : "";
+  const std::string why_ineligible = config.preflight ? WhyNotReady(config) : "";
   const auto stay_out = [&] {
     return Conclude(Verdict::Own(Outcome::kLeft, kExitUnavailable,
-                                 absl::StrCat("this node stays out: ", unfit)),
+                                 absl::StrCat("this node stays out: ", why_ineligible)),
                     context, config, console);
   };
-  if (!unfit.empty() && config.standalone()) return stay_out();
+  if (!why_ineligible.empty() && config.standalone()) return stay_out();
   const auto connection = PrepareConnection(config, *run, agent_id.value, &loop);
-  if (!connection.ok() && !unfit.empty()) return stay_out();
+  if (!connection.ok() && !why_ineligible.empty()) return stay_out();
   if (!connection.ok()) return fail(connection.status(), ExitCodeOf(connection.status()));
   // The others are told, who would wait for this node; it may have to run their rendezvous, too.
-  if (!unfit.empty()) LogError(absl::StrCat("this node stays out: ", unfit));
-  Agent agent(
-      {config, context.host, connection->node_address, agent_id, std::move(environment), unfit},
-      &loop, runner->get(), connection->client.get(), console, &*run);
+  if (!why_ineligible.empty()) LogError(absl::StrCat("this node stays out: ", why_ineligible));
+  Agent agent({config, context.host, connection->node_address, agent_id, std::move(environment),
+               why_ineligible},
+              &loop, runner->get(), connection->client.get(), console, &*run);
   running = &agent;
   loop.Watch((*runner)->guardian_pidfd(), EPOLLIN,
              [&](std::uint32_t) { agent.OnWorkersLost((*runner)->Lost()); });

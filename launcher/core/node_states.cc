@@ -42,8 +42,8 @@ std::vector<SavedState> NodeStates::List() const {
 void NodeStates::FillIn(AgentMessage* message) {
   if (auto* join = std::get_if<Join>(message)) {
     join->states = told_ = List();
-  } else if (auto* drained = std::get_if<Stopped>(message)) {
-    drained->states = told_ = List();
+  } else if (auto* stopped = std::get_if<Stopped>(message)) {
+    stopped->states = told_ = List();
   } else if (auto* heartbeat = std::get_if<Heartbeat>(message)) {
     if (std::vector<SavedState> now = List(); now != told_) heartbeat->states = told_ = now;
   }

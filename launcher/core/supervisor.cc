@@ -180,7 +180,7 @@ void Supervisor::Introduce(TimePoint now) {
   }
   Join join{options_.spec, options_.node, 0, HasWorkers(), contact_.ever};
   join.failed_checkpoints = failed_;
-  join.unfit = options_.unfit;
+  join.why_ineligible = options_.why_ineligible;
   session_.told_failures = failed_.count;
   const bool running = join.workers_running;
   SendReport(std::move(join), running);
@@ -398,9 +398,10 @@ void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
 
 void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
   if (state_ == SupervisorState::kLeaving) return;  // this node's own end is decided
-  if (!options_.unfit.empty()) {                    // however the others end
-    verdict_ = Verdict::Own(Outcome::kLeft, kExitUnavailable,
-                            absl::StrCat(options_.node.host, " stays out: ", options_.unfit));
+  if (!options_.why_ineligible.empty()) {           // however the others end
+    verdict_ =
+        Verdict::Own(Outcome::kLeft, kExitUnavailable,
+                     absl::StrCat(options_.node.host, " stays out: ", options_.why_ineligible));
   } else {
     if (work_.generation.value < 0) Log("the job is over; this node has started nothing");
     verdict_ = Verdict{finished.outcome,

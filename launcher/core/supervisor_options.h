@@ -48,7 +48,8 @@ struct SupervisorOptions {
   AgentId agent_id;
   JobSpec spec;
   NodeSpec node;
-  std::string unfit{};  // why this node must stay out, as the rendezvous is told; empty: it may run
+  std::string why_ineligible{};  // why this node must stay out, as the rendezvous is told; empty:
+                                 // it may run
   Duration stop_grace = kDefaultStopGrace;  // from the first signal to SIGKILL
   // After SIGKILL: a worker that is still there (in an uninterruptible wait) is named and left.
   Duration kill_grace = std::chrono::seconds(2);

@@ -62,7 +62,7 @@ void Supervisor::Outbox::OnPortOffered(int port) {
   auto* const send = held_.empty() ? nullptr : std::get_if<Send>(&held_.front().action);
   if (send == nullptr) return;  // the session of its message is over
   if (auto* const join = std::get_if<Join>(&send->message)) join->offered_port = port;
-  if (auto* const drained = std::get_if<Stopped>(&send->message)) drained->offered_port = port;
+  if (auto* const stopped = std::get_if<Stopped>(&send->message)) stopped->offered_port = port;
 }
 
 std::vector<Supervisor::Action> Supervisor::Outbox::Release() {

@@ -309,16 +309,16 @@ void Supervisor::SettleIfGone(TimePoint now) {
 
 void Supervisor::GiveBackRanks(std::int64_t fenced_at_ms, bool rejoin, TimePoint now) {
   Enter(SupervisorState::kJoining);
-  Stopped drained;
-  drained.fenced_at_ms = fenced_at_ms;
+  Stopped stopped;
+  stopped.fenced_at_ms = fenced_at_ms;
   for (const Worker& worker : work_.workers)
-    drained.last_step = std::max(drained.last_step, worker.step);
-  drained.failed_checkpoints = failed_;
-  work_.stopped = drained;
+    stopped.last_step = std::max(stopped.last_step, worker.step);
+  stopped.failed_checkpoints = failed_;
+  work_.stopped = stopped;
   if (rejoin && session_.open) {
     Introduce(now);
   } else {
-    SendReport(drained, /*workers_running=*/false);
+    SendReport(stopped, /*workers_running=*/false);
   }
 }
 

@@ -55,7 +55,7 @@ struct Join {
   std::vector<SavedState> states{};
   FailedCheckpoints failed_checkpoints{};  // in this agent's life
   // Why this node must not take part, as it found before the job; empty: it may. Answer: Finished.
-  std::string unfit{};
+  std::string why_ineligible{};
 
   bool operator==(const Join&) const = default;
 };

@@ -122,8 +122,8 @@ void JobMachine::OnReceivedAfterTheEnd(const Received& received) {
 
 void JobMachine::OnMemberMessage(Node& node, const Received& received) {
   const Header& header = received.header;
-  if (const auto* drained = std::get_if<Stopped>(&received.message)) {
-    EmitFence(node, header, *drained);
+  if (const auto* stopped = std::get_if<Stopped>(&received.message)) {
+    EmitFence(node, header, *stopped);
   }
   // A message of another generation crossed ours on the way and means nothing any more.
   if (header.generation != generation_.number && !IsAboutTheAgent(received.message)) return;
@@ -136,7 +136,7 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
           [&](const Checkpointed& checkpointed) { OnCheckpointed(node, checkpointed); },
           [&](const CannotSave&) { OnCannotSave(node); },
           [&](const Preempted& preempted) { OnPreempted(node, preempted); },
-          [&](const Stopped& drained) { OnStopped(node, drained); },
+          [&](const Stopped& stopped) { OnStopped(node, stopped); },
           [&](const Leave& leave) { OnLeave(node, leave); },
           [&](const RestartTimed& restart) {
             if (!restart.times.to_first_step) return;  // the next one's cause tells why
@@ -166,7 +166,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
     return;
   }
   if (!life_.spec) Begin(join.job);
-  if (!join.unfit.empty()) {
+  if (!join.why_ineligible.empty()) {
     OnIneligible(header, join);
     return;
   }
@@ -236,14 +236,14 @@ void JobMachine::Welcome(const Node& added) {
 // Where nodes come and go it may come again, and be fit then.
 void JobMachine::OnIneligible(const Header& header, const Join& join) {
   const std::string& host = join.node.host;
-  const std::string why = absl::StrCat(host, " stays out: ", join.unfit);
+  const std::string why = absl::StrCat(host, " stays out: ", join.why_ineligible);
   Log(why);
-  Emit({.kind = JobEvent::Kind::kLeft, .host = host, .reason = join.unfit});
-  NoteLost(host, join.unfit);
+  Emit({.kind = JobEvent::Kind::kLeft, .host = host, .reason = join.why_ineligible});
+  NoteLost(host, join.why_ineligible);
   if (life_.spec->all_nodes > 0 && life_.quarantine->Exclude(host)) {
     ++life_.agents_joined;
     life_.absences.ineligible_host = host;
-    life_.absences.why_ineligible = absl::StrCat("it is not fit (", join.unfit, ")");
+    life_.absences.why_ineligible = absl::StrCat("it is not fit (", join.why_ineligible, ")");
     SaveRecord();
   }
   Reply(header, Finished{Outcome::kLeft,
@@ -260,7 +260,7 @@ std::string JobMachine::WhyJoinIsRefused(const Join& join) const {
   if (std::string why = WhyMalformed(join); !why.empty()) return why;
   if (!life_.spec) return "";
   if (std::string why = WhyJobDiffers(*life_.spec, join.job); !why.empty()) return why;
-  if (join.unfit.empty() && life_.quarantine->Excludes(join.node.host)) {
+  if (join.why_ineligible.empty() && life_.quarantine->Excludes(join.node.host)) {
     return absl::StrCat(join.node.host, " is left out of job ", job_, ": ", WhyExcluded());
   }
   if (roster_.size() >= options_.max_agents) {
@@ -387,7 +387,7 @@ void JobMachine::OnAssignmentAck(Node& node) {
 
 void JobMachine::OnWorkerExited(Node& node, const WorkerExited& exit) {
   if (!running() && state_ != JobState::kStopping) return;
-  if (node.phase != Phase::kStarted) return;  // drained before: its workers are accounted for
+  if (node.phase != Phase::kStarted) return;  // stopped before: its workers are accounted for
   if (!node.ended.insert(exit.local_rank).second) return;  // repeated on a new session
   ++generation_.tally.workers_ended;
   if (exit.step) {
@@ -426,17 +426,17 @@ void JobMachine::OnCannotSave(Node& node) {
   }
 }
 
-void JobMachine::OnStopped(Node& node, const Stopped& drained) {
+void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
   if (node.phase == Phase::kWaiting) return;  // a duplicate
-  TakeStates(node, drained.states);
-  TakeFailures(node, drained.failed_checkpoints);
-  if (drained.last_step) {
+  TakeStates(node, stopped.states);
+  TakeFailures(node, stopped.failed_checkpoints);
+  if (stopped.last_step) {
     generation_.made_step = true;
-    node.step = std::max(node.step, drained.last_step);
+    node.step = std::max(node.step, stopped.last_step);
   }
   const bool failed_itself =
       generation_.incidents.any() && node.ended.size() > node.succeeded.size();
-  if (drained.fenced_at_ms != 0 && !generation_.planned_end) {
+  if (stopped.fenced_at_ms != 0 && !generation_.planned_end) {
     // Its lease has ended on its side alone: what its peers report may have been for want of it.
     generation_.incidents.AddNode(node.agent_id, RootCause::Kind::kNodeLost, node.spec.host,
                                   node.rank,
@@ -447,7 +447,7 @@ void JobMachine::OnStopped(Node& node, const Stopped& drained) {
                                       "it had ended its workers before it came back");
   }
   roster_.SetPhase(node, Phase::kWaiting);
-  node.offered_port = drained.offered_port;
+  node.offered_port = stopped.offered_port;
   if (state_ == JobState::kForming) {
     AbandonForming(absl::StrCat(node.spec.host, " gave its ranks back: it was cut off meanwhile"));
   }
@@ -455,13 +455,13 @@ void JobMachine::OnStopped(Node& node, const Stopped& drained) {
 
 // It repeats that on each session until it gets an assignment, and tells of any generation: its
 // ranks may have been given away long ago.
-void JobMachine::EmitFence(Node& node, const Header& header, const Stopped& drained) {
-  if (drained.fenced_at_ms == std::exchange(node.fenced_at_ms, drained.fenced_at_ms)) return;
-  if (drained.fenced_at_ms == 0) return;
+void JobMachine::EmitFence(Node& node, const Header& header, const Stopped& stopped) {
+  if (stopped.fenced_at_ms == std::exchange(node.fenced_at_ms, stopped.fenced_at_ms)) return;
+  if (stopped.fenced_at_ms == 0) return;
   JobEvent event{.kind = JobEvent::Kind::kFenced, .host = node.spec.host};
   event.requeue_number = header.requeue_number;
   event.generation = header.generation;
-  event.node_time_ms = drained.fenced_at_ms;
+  event.node_time_ms = stopped.fenced_at_ms;
   actions_.push_back(Happened{std::move(event)});
 }
 

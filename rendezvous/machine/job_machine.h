@@ -164,8 +164,8 @@ class JobMachine {
   void OnCheckpointed(const Node& node, const Checkpointed& checkpointed);
   void OnCannotSave(Node& node);
   void OnPreempted(Node& node, const Preempted& preempted);
-  void OnStopped(Node& node, const Stopped& drained);
-  void EmitFence(Node& node, const Header& header, const Stopped& drained);
+  void OnStopped(Node& node, const Stopped& stopped);
+  void EmitFence(Node& node, const Header& header, const Stopped& stopped);
   void OnLeave(Node& node, const Leave& leave);
   void OnStreamBroken(const StreamBroken& broken);
   void OnAgentGone(const AgentGone& gone);

@@ -21,7 +21,7 @@ namespace ddprun {
 
 // How far an agent is in the current generation.
 enum class Phase {
-  kWaiting,   // joined or drained: free to be assigned; no worker of it runs
+  kWaiting,   // joined, or its workers have stopped: free to be assigned; no worker of it runs
   kAssigned,  // got its assignment
   kPrepared,  // answered it
   kStarted,   // was told to start; its workers may run

@@ -37,7 +37,7 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
   if (from.has_failed_checkpoints()) {
     to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxCheckpointFailures, check);
   }
-  to.unfit = check.Text("Join.unfit", from.unfit(), kMaxTextBytes);
+  to.why_ineligible = check.Text("Join.unfit", from.unfit(), kMaxTextBytes);
   return to;
 }
 

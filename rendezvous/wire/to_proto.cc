@@ -30,7 +30,7 @@ struct AgentBody {
     body->set_returning(join.returning);
     Fill(join.states, body->mutable_states());
     FillIfAny(join.failed_checkpoints, body);
-    body->set_unfit(CleanText(join.unfit, kMaxTextBytes));
+    body->set_unfit(CleanText(join.why_ineligible, kMaxTextBytes));
   }
   void operator()(const Heartbeat& heartbeat) const {
     to->mutable_heartbeat()->set_sent_at(heartbeat.sent_at);

@@ -278,9 +278,9 @@ TEST_F(NodesTest, ANodeThatFailsItsPreflightTellsThoseWhoWaitForIt) {
   Program& waiting = job_.AddNode(Flags(2, 1, more, "exit 0"));
   std::vector<std::string> bad = more;
   bad.insert(bad.end(), {"--checkpoint-dir", "/proc/none"});
-  Program& unfit = job_.AddNode(Flags(2, 1, bad, "exit 0"));
-  EXPECT_EQ(unfit.ExitCode(), 69);
-  EXPECT_THAT(unfit.err(), HasSubstr("this node stays out: preflight: folders: /proc/none: "));
+  Program& ineligible = job_.AddNode(Flags(2, 1, bad, "exit 0"));
+  EXPECT_EQ(ineligible.ExitCode(), 69);
+  EXPECT_THAT(ineligible.err(), HasSubstr("this node stays out: preflight: folders: /proc/none: "));
   EXPECT_EQ(waiting.ExitCode(), 69);
   EXPECT_THAT(waiting.err(), HasSubstr("(preflight: folders: /proc/none: "));
 }

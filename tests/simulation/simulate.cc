@@ -1,7 +1,7 @@
 // simulate --seeds FROM:TO [--bug NAME]      runs each seed once; 1 if something did not hold
 // simulate --trace SEED [--bug NAME]         one run, with a line for each event
 //
-// A bug is planted: no_incarnation_check, lease_from_ack_arrival or ranks_before_lease; then 0
+// A bug is planted: no_agent_id_check, lease_from_ack_arrival or ranks_before_lease; then 0
 // means that it was found.
 #include <chrono>
 #include <csignal>
@@ -29,7 +29,7 @@ void OnAbort(int) {
 
 int Usage() {
   std::fprintf(stderr,
-               "usage: simulate --seeds FROM:TO | --trace SEED  [--bug no_incarnation_check | "
+               "usage: simulate --seeds FROM:TO | --trace SEED  [--bug no_agent_id_check | "
                "lease_from_ack_arrival | ranks_before_lease]\n");
   return 64;
 }

@@ -9,7 +9,7 @@
 namespace ddprun::sim {
 
 std::optional<Bug> BugNamed(const std::string& name) {
-  if (name == "no_incarnation_check") return Bug::kNoAgentIdCheck;
+  if (name == "no_agent_id_check") return Bug::kNoAgentIdCheck;
   if (name == "lease_from_ack_arrival") return Bug::kLeaseFromAckArrival;
   if (name == "ranks_before_lease") return Bug::kRanksBeforeLease;
   if (name == "timeline_forgotten") return Bug::kTimelineForgotten;

@@ -77,7 +77,7 @@ TEST_P(PlantedBugTest, IsFound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest,
-                         testing::Values("no_incarnation_check", "lease_from_ack_arrival",
+                         testing::Values("no_agent_id_check", "lease_from_ack_arrival",
                                          "ranks_before_lease", "timeline_forgotten"),
                          [](const auto& info) { return std::string(info.param); });
 

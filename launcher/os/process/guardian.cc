@@ -95,9 +95,6 @@ class Guardian {
     fenced_ = true;
     if (workers_.empty()) return;
     for (const pid_t pid : workers_) runner_.SignalGroup(pid, SIGKILL).IgnoreError();
-    TryToSay(absl::StrCat("ddprun: the agent (pid ", agent_,
-                          ") has not renewed its lease in time; its ", workers_.size(),
-                          " workers are killed\n"));
     const auto deadline = std::chrono::steady_clock::now() + kEndLimit;
     const auto left = [&] {
       return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -111,6 +108,10 @@ class Guardian {
       if (pidfd.valid()) ::poll(&ended, 1, static_cast<int>(left().count()));
     }
     EndChildren(workers_, left());
+    // Last: where stderr is a file on a disk that hangs, this waits.
+    TryToSay(absl::StrCat("ddprun: the agent (pid ", agent_,
+                          ") has not renewed its lease in time; its ", workers_.size(),
+                          " workers are killed\n"));
   }
 
   std::size_t worker_count() const { return workers_.size(); }

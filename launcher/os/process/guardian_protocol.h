@@ -1,5 +1,5 @@
 // What the agent and its guardian say to each other: one request, then its reply, over a pair of
-// connected Unix stream sockets. Internal to launcher/os: both ends are the same binary.
+// connected Unix stream sockets. Internal to launcher/os/process: both ends are the same binary.
 //
 // A message is its length (8 bytes) and that many bytes of fields; the descriptors of a reply come
 // with its first byte (SCM_RIGHTS). A request may be megabytes long, and is read while it is

@@ -142,7 +142,7 @@ TEST(JobMachineQuarantineTest, WhereOthersMayComeTheJobWaitsForThem) {
 
 void JoinUnfit(JobMachineDriver& job, char agent, std::vector<SavedState> states = {}) {
   Join join{job.spec(), {std::string(1, agent), "10.0.0.9", 2}, 1};
-  join.unfit = "preflight: shm: 0 MiB are free";
+  join.why_ineligible = "preflight: shm: 0 MiB are free";
   join.states = std::move(states);
   job.Receive(agent, join, Generation{-1});
 }

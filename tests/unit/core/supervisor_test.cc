@@ -389,10 +389,10 @@ TEST(SupervisorTest, WhoIsPreemptedBeforeItsWorkersRunMayGoOnFromWhatIsOnTheDisk
 
 TEST(SupervisorTest, ANodeThatMustStayOutSaysSoAndEndsHoweverTheOthersDo) {
   SupervisorOptions options = SupervisorDriver::Options();
-  options.unfit = "preflight: files: too few";
+  options.why_ineligible = "preflight: files: too few";
   for (const auto& [outcome, code] : {std::pair(Outcome::kLeft, 69), {Outcome::kSucceeded, 0}}) {
     SupervisorDriver node(options);
-    EXPECT_EQ(node.last_join().unfit, "preflight: files: too few");
+    EXPECT_EQ(node.last_join().why_ineligible, "preflight: files: too few");
     node.Take();
     node.Finish(outcome, code);
     EXPECT_EQ(node.verdict().outcome, Outcome::kLeft);

@@ -66,7 +66,7 @@ Join FullJoin() {
   join.job.all_nodes = 70;
   join.states = FullStates();
   join.failed_checkpoints = {3, 120, "disk full"};
-  join.unfit = "preflight: shm: 0 MiB are free in /dev/shm";
+  join.why_ineligible = "preflight: shm: 0 MiB are free in /dev/shm";
   return join;
 }
 
