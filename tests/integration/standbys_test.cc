@@ -62,6 +62,27 @@ class StandbysTest : public testing::Test {
     }
     return pids;
   }
+  // Of the first standby that does not come so far as to wait.
+  pid_t Loading() {
+    pid_t pid = 0;
+    EXPECT_TRUE(WaitForChange(files_.path(), [&] {
+      for (const auto& entry : fs::directory_iterator(files_.path())) {
+        const std::string name = entry.path().filename();
+        if (name.starts_with("loads.") && name.find(".tmp") == std::string::npos) {
+          pid = std::stoi(name.substr(6));
+        }
+      }
+      return pid != 0;
+    })) << agent().err();
+    return pid;
+  }
+  void KillGuardianOf(pid_t process) {
+    std::stringstream stat(ReadFile("/proc/" + std::to_string(process) + "/stat"));
+    std::string word;
+    pid_t guardian = 0;
+    stat >> word >> word >> word >> guardian;
+    kill(guardian, SIGKILL);
+  }
   std::string LogOf(int generation, int local_rank, const std::string& file) {
     return ReadFile(job_->run(0) + "/attempt_" + std::to_string(generation) + "/" +
                     std::to_string(local_rank) + "/" + file);
@@ -216,13 +237,17 @@ TEST_F(StandbysTest, NoneIsLeftWhenTheAgentIsKilled) {
 TEST_F(StandbysTest, NoneIsLeftWhenTheGuardianIsKilled) {
   Start("train");
   Worker(0, 0);
-  const std::vector<pid_t> standbys = Waiting(2);
-  std::stringstream stat(ReadFile("/proc/" + std::to_string(standbys[0]) + "/stat"));
-  std::string word;
-  pid_t guardian = 0;
-  stat >> word >> word >> word >> guardian;
-  kill(guardian, SIGKILL);
+  KillGuardianOf(Waiting(2)[0]);
   EXPECT_EQ(agent().ExitCode(), 70);
+  EXPECT_THAT(job_->Survivors(), IsEmpty());
+}
+
+TEST_F(StandbysTest, NoneIsLeftWhenTheGuardianIsKilledWhileOneLoads) {
+  Start("loads");
+  Worker(0, 0);
+  KillGuardianOf(Loading());
+  EXPECT_EQ(agent().ExitCode(), 70);
+  EXPECT_THAT(agent().err(), Not(HasSubstr("standbys in a row")));
   EXPECT_THAT(job_->Survivors(), IsEmpty());
 }
 

@@ -7,6 +7,7 @@
 // environment, when its first step is made; and `waits.N` when a standby N is about to wait. MODE:
 //     train     as above
 //     dies      a standby ends before it waits, with exit code 3
+//     loads     a standby never comes so far as to wait; it makes `loads.N`
 //     unable    never says that it could be a standby; makes `started.N` at each start
 #include <unistd.h>
 
@@ -49,6 +50,10 @@ int main(int argc, char** argv) {
     if (mode == "dies") {
       std::cerr << "no such dataset\n";
       return 3;
+    }
+    if (mode == "loads") {
+      Write(folder + "/loads." + pid, "");
+      for (;;) pause();
     }
     std::printf("before\n");  // stays in stdio's buffer
     Write(folder + "/waits." + pid, std::getenv("LOCAL_RANK"));
