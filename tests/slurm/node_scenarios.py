@@ -10,10 +10,10 @@ SCRIPT = ("echo life ${SLURM_RESTART_COUNT:-0} generation $DDPRUN_GENERATION: ra
           'on $(hostname); exec "$@"')
 
 
-def _submit(cluster, spares, *options, epochs=training.EPOCHS, **keys):
+def _submit(cluster, spares, *options, samples=training.SAMPLES, **keys):
     """MNIST, in the middle of its first epoch and some steps after a checkpoint; and where each rank is."""
     job_file = {**keys,
-                "command": ["bash", "-c", SCRIPT, "train", *training.worker(cluster, EVERY, epochs)],
+                "command": ["bash", "-c", SCRIPT, "train", *training.worker(cluster, EVERY, samples)],
                 "checkpoint_dir": "checkpoints", "rendezvous": {"daemon_grace": "3s"},
                 "slurm": {"nodes": RANKS, "spare_nodes": spares}}
     with open(cluster.path("job.yaml"), "w", encoding="utf-8") as file:
@@ -27,9 +27,10 @@ def _submit(cluster, spares, *options, epochs=training.EPOCHS, **keys):
     return job, hosts
 
 
-def _end_well(cluster, job, nodes, epochs=training.EPOCHS):
+def _end_well(cluster, job, nodes, samples=training.SAMPLES):
     job.expect_end("COMPLETED", "0:0")
-    training.expect_interrupted(cluster, job, RANKS, 1, repeated=EVERY + 10, epochs=epochs)
+    training.expect_interrupted(cluster, job, RANKS, 1, repeated=EVERY + 10,
+                                samples=samples)
     cluster.expect_nothing_left(nodes)
 
 
@@ -66,8 +67,9 @@ def crash_in_a_range(cluster):
 def crash_of_the_batch_host_with_a_spare(cluster):
     """The same node, of a job that may lose nodes: Slurm lets it go on, without a script and without a
     rendezvous. The nodes that are left put it back into the queue."""
-    epochs = 6  # where n1 is the spare, the ranks train until the grace for the daemon is over
-    job, _ = _submit(cluster, 1, epochs=epochs)
+    # Where n1 is the spare, the ranks train until the grace for the daemon is over.
+    samples = 3 * training.SAMPLES
+    job, _ = _submit(cluster, 1, samples=samples)
     cluster.control("crash", "n1")
     cluster.declare_down("n1")
     job.wait_for(Restarts="1")
@@ -76,7 +78,7 @@ def crash_of_the_batch_host_with_a_spare(cluster):
     cluster.declare_up("n1")
     for rank in range(RANKS):
         job.wait_for_output(rf"life 1 generation \d: rank {rank} of 3 on n\d\n")
-    _end_well(cluster, job, (1, 2, 3, 4), epochs)
+    _end_well(cluster, job, (1, 2, 3, 4), samples)
     check(job.show()["Restarts"] == "1", f"restarted {job.show()['Restarts']} times")
 
 

@@ -8,15 +8,15 @@ BATCH = 8
 EPOCHS = 2
 
 
-def steps_of(nodes, epochs=EPOCHS):
+def steps_of(nodes, samples=SAMPLES):
     """Of the whole training on so many nodes, with one rank each."""
-    return epochs * -(-SAMPLES // (nodes * BATCH))
+    return EPOCHS * -(-samples // (nodes * BATCH))
 
 
-def worker(cluster, every, epochs=EPOCHS):
+def worker(cluster, every, samples=SAMPLES):
     """MNIST; a step takes some 50 ms, so that every signal lands in mid-epoch."""
-    return cluster.mnist("--epochs", str(epochs), "--batch-size", str(BATCH),
-                         "--checkpoint-every", str(every), train=SAMPLES)
+    return cluster.mnist("--epochs", str(EPOCHS), "--batch-size", str(BATCH),
+                         "--checkpoint-every", str(every), train=samples)
 
 
 def runs(cluster, rank=0):
@@ -42,15 +42,15 @@ def expect_accuracy(job, least=0.85):
     check(accuracy > least, f"accuracy {accuracy}")
 
 
-def expect_interrupted(cluster, job, nodes, times, repeated, epochs=EPOCHS):
+def expect_interrupted(cluster, job, nodes, times, repeated, samples=SAMPLES):
     """Every rank was interrupted so often, in mid-epoch, went on from a state and not from the start, made
     again no more than `repeated` steps each time, and left out none."""
-    total = steps_of(nodes, epochs)
+    total = steps_of(nodes, samples)
     for rank in range(nodes):
         lists = runs(cluster, rank)
         check(len(lists) == times + 1, f"rank {rank} started {len(lists)} times: {lists}")
         for before, after in zip(lists, lists[1:]):
-            check(before[-1] % (total // epochs) != 0, f"step {before[-1]} is the end of an epoch")
+            check(before[-1] % (total // EPOCHS) != 0, f"step {before[-1]} is the end of an epoch")
             check(before[-1] - repeated < after[0] <= before[-1] + 1 and after[0] > 1,
                   f"rank {rank} went on with {after[0]} after {before[-1]}")
         made = sorted({step for steps in lists for step in steps})
