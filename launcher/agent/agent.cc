@@ -40,6 +40,7 @@ SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   if (config.rendezvous.node_rank >= 0) {
     supervisor.node.requested_rank = NodeRank{config.rendezvous.node_rank};
   }
+  supervisor.program = ProgramOf(config.command, config.role);
   supervisor.why_ineligible = options.why_ineligible;
   supervisor.stop_grace = config.stop_grace;
   supervisor.leases = !config.standalone();
@@ -76,7 +77,10 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
       supervisor_(MakeSupervisorOptions(options_)),
       restarts_{RestartClock(options_.config.nproc_per_node), {}, {}},
       disk_(loop, "ddprun-disk"),
-      files_(loop, [](const absl::Status& status) { LogWarning(status.message()); }) {}
+      files_(
+          loop, [](const absl::Status& status) { LogWarning(status.message()); },
+          options_.config.logs.when_full == "wait" ? WriterThread::WhenFull::kWait
+                                                   : WriterThread::WhenFull::kDrop) {}
 
 Agent::~Agent() { client_->Close(); }
 

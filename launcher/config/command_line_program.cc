@@ -1,10 +1,32 @@
 #include "launcher/config/command_line_program.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cstdint>
+
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "rendezvous/core/limits.h"
 
 namespace ddprun {
+namespace {
+
+constexpr char kRunPathCode[] =
+    "import runpy, sys; sys.argv = sys.argv[1:]; "
+    "runpy.run_path(sys.argv[0], run_name='__main__')";
+
+// The index of what a worker with this argv runs: a script, a module's name, an executable.
+std::size_t FindProgram(const std::vector<std::string>& argv) {
+  if (!IsPythonInterpreter(argv.front())) return 0;
+  const std::size_t at = FindPythonProgram(argv).value_or(0);
+  if (argv[at] == "-m" && at + 1 < argv.size()) return at + 1;
+  if (argv[at] == "-c" && at + 2 < argv.size() && argv[at + 1] == kRunPathCode) return at + 2;
+  return at;
+}
+
+}  // namespace
 
 bool IsPythonInterpreter(absl::string_view program) {
   const std::size_t slash = program.rfind('/');
@@ -33,15 +55,24 @@ std::optional<std::size_t> FindPythonProgram(const std::vector<std::string>& arg
   return std::nullopt;
 }
 
+WorkerProgram ProgramOf(const std::vector<std::string>& argv, const std::string& role) {
+  std::size_t at = FindProgram(argv);
+  WorkerProgram program{role.substr(0, kMaxProgramBytes),
+                        argv[at].substr(argv[at].rfind('/') + 1, kMaxProgramBytes)};
+  for (++at; at < argv.size() && program.arguments.size() < kMaxComparedArguments; ++at) {
+    program.arguments.push_back(
+        static_cast<std::uint32_t>(XXH3_64bits(argv[at].data(), argv[at].size())));
+  }
+  return program;
+}
+
 bool IsPythonScript(absl::string_view program) { return absl::EndsWith(program, ".py"); }
 
 std::vector<std::string> WorkerCommand(const std::vector<std::string>& command, ProgramKind kind,
                                        const std::string& python) {
   std::vector<std::string> argv;
   if (kind == ProgramKind::kRunPath) {
-    argv = {python, "-u", "-c",
-            "import runpy, sys; sys.argv = sys.argv[1:]; "
-            "runpy.run_path(sys.argv[0], run_name='__main__')"};
+    argv = {python, "-u", "-c", kRunPathCode};
   } else if (kind == ProgramKind::kModule) {
     argv = {python, "-u", "-m"};
   } else if (kind == ProgramKind::kByName && IsPythonScript(command.front())) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "rendezvous/core/messages.h"
 
 namespace ddprun {
 
@@ -31,6 +32,10 @@ bool IsPythonInterpreter(absl::string_view program);
 // Where an interpreter's command line `argv` names its program: the index of a script, of -m or of
 // -c. nullopt: it names none, or it has an option that is not known here.
 std::optional<std::size_t> FindPythonProgram(const std::vector<std::string>& argv);
+
+// What a worker with this argv runs, as other agents of the job compare it with theirs: options of
+// the interpreter do not count, and the order of arguments does.
+WorkerProgram ProgramOf(const std::vector<std::string>& argv, const std::string& role);
 
 // Whether kByName would run `program` under Python.
 bool IsPythonScript(absl::string_view program);

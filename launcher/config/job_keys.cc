@@ -168,6 +168,11 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.logs.collapse; },
      "Show a line that several workers of a node write at the same time once, with their ranks in "
      "front. A line may be shown 50 ms late."},
+    {"logs", "when_full", KeyType::kWhenFull, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.logs.when_full; },
+     "Where the disk of the log files is full: drop what comes, and say how much once there is "
+     "room "
+     "again, or let the workers wait."},
     {"", "preflight", KeyType::kBoolean, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.preflight; },
      "Check each node as `ddprun doctor` does before it joins; one that fails stays out of the "
@@ -366,6 +371,8 @@ std::string Expected(const JobKey& key) {
              "such as 0:1,1:3";
     case KeyType::kLocalRanks:
       return "local ranks, such as 0,2";
+    case KeyType::kWhenFull:
+      return "drop or wait";
   }
   return "";
 }
@@ -427,6 +434,9 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
       return StoreParsed(key, draft, ParseStreamChoice(text));
     case KeyType::kLocalRanks:
       return StoreParsed(key, draft, ParseLocalRanks(text));
+    case KeyType::kWhenFull:
+      if (text == "drop" || text == "wait") return Store(key, draft, std::string(text));
+      break;
     case KeyType::kEnvironment:
       break;
   }

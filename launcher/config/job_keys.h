@@ -38,6 +38,7 @@ enum class KeyType {
   kEnvironment,  // names and values
   kStreams,      // see ParseStreamChoice()
   kLocalRanks,   // see ParseLocalRanks()
+  kWhenFull,     // drop or wait
 };
 
 // The member of a draft that a key sets.

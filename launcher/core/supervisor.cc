@@ -181,6 +181,7 @@ void Supervisor::Introduce(TimePoint now) {
   Join join{options_.spec, options_.node, 0, HasWorkers(), contact_.ever};
   join.failed_checkpoints = failed_;
   join.why_ineligible = options_.why_ineligible;
+  join.program = options_.program;
   session_.told_failures = failed_.count;
   const bool running = join.workers_running;
   SendReport(std::move(join), running);
@@ -310,6 +311,7 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
                  [&](const Finished& finished) { OnFinished(finished, now); },
                  [&](const Fenced& fenced) { OnFenced(header, fenced, now); },
                  [&](const Refused& refused) { OnRefused(refused, now); },
+                 [&](const Warning& warning) { Log(warning.text); },
              },
              received.message);
 }

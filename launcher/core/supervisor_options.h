@@ -48,6 +48,7 @@ struct SupervisorOptions {
   AgentId agent_id;
   JobSpec spec;
   NodeSpec node;
+  WorkerProgram program{};       // that the workers run, as the rendezvous is told
   std::string why_ineligible{};  // why this node must stay out, as the rendezvous is told; empty:
                                  // it may run
   Duration stop_grace = kDefaultStopGrace;  // from the first signal to SIGKILL

@@ -25,13 +25,16 @@ inline constexpr std::chrono::milliseconds kMinLease = kHeartbeatsPerLease * kMi
 inline constexpr std::chrono::milliseconds kMaxLease{3'600'000};
 
 inline constexpr std::size_t kMaxJobBytes = 256;
-inline constexpr std::size_t kMaxHostBytes = 255;  // as DNS; addresses too
+inline constexpr std::size_t kMaxHostBytes = 255;     // as DNS; addresses too
+inline constexpr std::size_t kMaxProgramBytes = 255;  // a file's name; of a role too
+inline constexpr std::size_t kMaxComparedArguments = 256;
 inline constexpr std::size_t kMaxErrorKindBytes = 64;
 inline constexpr std::size_t kMaxPhaseBytes = 64;
 
 // Of a report: root causes of earlier generations, and victims of one.
 inline constexpr std::size_t kMaxEarlierCauses = 64;
 inline constexpr std::size_t kMaxVictims = 64;
+inline constexpr std::size_t kMaxEarlierTailBytes = 1024;  // stderr_tail of each earlier one
 
 // ---- defaults ----
 

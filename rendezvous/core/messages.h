@@ -42,6 +42,16 @@ struct NodeSpec {
   bool operator==(const NodeSpec&) const = default;
 };
 
+// What an agent's workers run, told so that two agents with one job id and different programs are
+// noticed. No value of an argument leaves the node.
+struct WorkerProgram {
+  std::string role;  // --role
+  std::string name;  // the script's, module's or executable's base name; empty: unknown
+  std::vector<std::uint32_t> arguments{};  // a hash of each, in their order; the first 256
+
+  bool operator==(const WorkerProgram&) const = default;
+};
+
 // First message of every session, also of one that replaces a session that broke; header.generation
 // is the one the agent is in. An agent that was in a generation repeats after it what it had said
 // there (AssignmentAck, each WorkerExited, Stopped): what the rendezvous knows already, it ignores.
@@ -56,6 +66,7 @@ struct Join {
   FailedCheckpoints failed_checkpoints{};  // in this agent's life
   // Why this node must not take part, as it found before the job; empty: it may. Answer: Finished.
   std::string why_ineligible{};
+  WorkerProgram program{};
 
   bool operator==(const Join&) const = default;
 };
@@ -249,8 +260,15 @@ struct Refused {
   bool operator==(const Refused&) const = default;
 };
 
-using RendezvousMessage =
-    std::variant<Waiting, HeartbeatAck, Assignment, Start, Save, Stop, Finished, Fenced, Refused>;
+// Something that a person on this node should look at. Nothing follows from it. No answer.
+struct Warning {
+  std::string text;
+
+  bool operator==(const Warning&) const = default;
+};
+
+using RendezvousMessage = std::variant<Waiting, HeartbeatAck, Assignment, Start, Save, Stop,
+                                       Finished, Fenced, Refused, Warning>;
 
 }  // namespace ddprun
 

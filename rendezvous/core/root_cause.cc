@@ -152,6 +152,21 @@ std::optional<RootCause> Incidents::FindRootCause() const {
   return cause;
 }
 
+std::vector<std::string> NewestLines(const std::vector<std::string>& lines, std::size_t max_lines,
+                                     std::size_t max_bytes) {
+  std::size_t room = max_bytes;
+  auto first = lines.end();
+  while (first != lines.begin() && static_cast<std::size_t>(lines.end() - first) < max_lines &&
+         (first - 1)->size() <= room) {
+    --first;
+    room -= first->size();
+  }
+  if (first == lines.end() && !lines.empty()) {
+    return {lines.back().substr(lines.back().size() - max_bytes)};
+  }
+  return {first, lines.end()};
+}
+
 bool IsPermanent(const RootCause& cause) { return cause.failure.exit.error_kind == kErrorExec; }
 
 bool IsMembershipChange(const RootCause& cause) { return !OfAWorker(cause); }

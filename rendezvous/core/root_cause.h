@@ -7,6 +7,7 @@
 #ifndef DDPRUN_RENDEZVOUS_CORE_ROOT_CAUSE_H_
 #define DDPRUN_RENDEZVOUS_CORE_ROOT_CAUSE_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -79,6 +80,11 @@ class Incidents {
   bool failed_itself_ = false;                                   // one that is no victim
   std::unordered_map<std::uint64_t, std::size_t> suspicion_of_;  // agent_id -> in incidents_
 };
+
+// The end of `lines` that fits into `max_lines` and `max_bytes`: older lines go first. If the
+// newest line alone is longer than `max_bytes`, its own end is kept. Bytes stay as they are.
+std::vector<std::string> NewestLines(const std::vector<std::string>& lines, std::size_t max_lines,
+                                     std::size_t max_bytes);
 
 // True for failures that a restart cannot cure: the command cannot be executed.
 bool IsPermanent(const RootCause& cause);

@@ -1,5 +1,6 @@
 #include "rendezvous/machine/admission.h"
 
+#include <algorithm>
 #include <type_traits>
 #include <vector>
 
@@ -58,6 +59,27 @@ std::string WhyJobDiffers(const JobSpec& ours, const JobSpec& theirs) {
   if (differs == nullptr) return "";
   return absl::StrCat(differs, " is ", TextOf(theirs, differs), " here, but the job began with ",
                       TextOf(ours, differs), ": start every node with the same command");
+}
+
+bool AreComparable(const WorkerProgram& ours, const WorkerProgram& theirs) {
+  return ours.role == theirs.role && !ours.name.empty() && !theirs.name.empty();
+}
+
+std::string WhyProgramDiffers(const WorkerProgram& ours, const std::string& host,
+                              const WorkerProgram& theirs) {
+  if (!AreComparable(ours, theirs) || ours.name == theirs.name) return "";
+  return absl::StrCat(
+      "the workers here run ", theirs.name, ", but those of ", host, " in the same job run ",
+      ours.name, ": start every node with the same command, and give each job its own --rdzv-id");
+}
+
+std::optional<std::size_t> FirstOtherArgument(const WorkerProgram& ours,
+                                              const WorkerProgram& theirs) {
+  if (!AreComparable(ours, theirs)) return std::nullopt;
+  const auto [at, other] = std::mismatch(ours.arguments.begin(), ours.arguments.end(),
+                                         theirs.arguments.begin(), theirs.arguments.end());
+  if (at == ours.arguments.end() && other == theirs.arguments.end()) return std::nullopt;
+  return static_cast<std::size_t>(at - ours.arguments.begin()) + 1;
 }
 
 }  // namespace ddprun

@@ -54,6 +54,7 @@ struct JobLife {
   std::optional<std::int64_t> checkpoint;  // the newest that was reported
   bool told_of_states = false;             // some node holds a state
   FailureTally failures;                   // of checkpoints
+  bool warned_of_arguments = false;        // a node that was there before another one
 };
 
 }  // namespace ddprun

@@ -188,13 +188,16 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   node.agent_id = header.agent_id;
   node.spec = join.node;
   node.offered_port = join.offered_port;
+  node.program = join.program;
   TakeStates(node, join.states);
+  const Node* const other = ComparableNode(join.program);
   const Node& added = roster_.Add(std::move(node), now_);
   ++life_.agents_joined;
   Emit(
       {.kind = JobEvent::Kind::kJoined, .host = join.node.host, .workers = join.node.worker_count});
   TakeFailures(added, join.failed_checkpoints);
   Welcome(added);
+  if (other != nullptr) WarnIfArgumentsDiffer(*other, added);
 }
 
 void JobMachine::Begin(const JobSpec& spec) {
@@ -233,6 +236,29 @@ void JobMachine::Welcome(const Node& added) {
   SendTo(added, Waiting{std::move(waiting)});
 }
 
+const Node* JobMachine::ComparableNode(const WorkerProgram& program) const {
+  const auto& nodes = roster_.nodes();
+  const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const Node& node) {
+    return AreComparable(node.program, program);
+  });
+  return found == nodes.end() ? nullptr : &*found;
+}
+
+// `first` hears it once, of whichever node: a command may have something of its node in it.
+void JobMachine::WarnIfArgumentsDiffer(const Node& first, const Node& added) {
+  const auto argument = FirstOtherArgument(first.program, added.program);
+  if (!argument) return;
+  const auto warn = [&](const Node& node, const Node& other) {
+    const std::string text = absl::StrCat(
+        "argument ", *argument, " of ", node.program.name, " is not the same on ", node.spec.host,
+        " and ", other.spec.host, "; if that is not meant, start every node with the same command");
+    SendTo(node, Warning{text});
+    Log(text);
+  };
+  warn(added, first);
+  if (!std::exchange(life_.warned_of_arguments, true)) warn(first, added);
+}
+
 // Where nodes come and go it may come again, and be fit then.
 void JobMachine::OnIneligible(const Header& header, const Join& join) {
   const std::string& host = join.node.host;
@@ -260,6 +286,10 @@ std::string JobMachine::WhyJoinIsRefused(const Join& join) const {
   if (std::string why = WhyMalformed(join); !why.empty()) return why;
   if (!life_.spec) return "";
   if (std::string why = WhyJobDiffers(*life_.spec, join.job); !why.empty()) return why;
+  if (const Node* const node = ComparableNode(join.program)) {
+    std::string why = WhyProgramDiffers(node->program, node->spec.host, join.program);
+    if (!why.empty()) return why;
+  }
   if (join.why_ineligible.empty() && life_.quarantine->Excludes(join.node.host)) {
     return absl::StrCat(join.node.host, " is left out of job ", job_, ": ", WhyExcluded());
   }
@@ -298,6 +328,7 @@ void JobMachine::RefuseSecond(const Node& first, Node& second) {
 // The session of an agent was replaced: it repeats what it said, and so do we.
 void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
   roster_.Heard(node, now_);
+  node.program = join.program;
   TakeStates(node, join.states);
   if (node.suspect) {
     for (Node* const second : roster_.WaitingForRankOf(node)) RefuseSecond(node, *second);

@@ -151,6 +151,9 @@ class JobMachine {
   void Welcome(const Node& added);
   void OnRejoin(Node& node, const Header& header, const Join& join);
   void RefuseSecond(const Node& first, Node& second);
+  // The first that has told of a program in the same role, or nullptr.
+  const Node* ComparableNode(const WorkerProgram& program) const;
+  void WarnIfArgumentsDiffer(const Node& first, const Node& added);
   void OnIneligible(const Header& header, const Join& join);
   std::string WhyJoinIsRefused(const Join& join) const;
   std::string WhyRankIsRefused(const NodeSpec& node) const;

@@ -402,7 +402,8 @@ void JobMachine::Finish(Outcome outcome, int exit_code, std::string reason) {
   }
   for (RootCause& cause : finished.earlier) {  // one message must hold them all
     cause.victims.clear();
-    cause.failure.exit.stderr_tail.clear();
+    auto& tail = cause.failure.exit.stderr_tail;
+    tail = NewestLines(tail, tail.size(), kMaxEarlierTailBytes);
   }
   // What else there was of them need not be kept as long as the job's end is.
   if (life_.causes.size() > 1) life_.causes.erase(life_.causes.begin(), life_.causes.end() - 1);

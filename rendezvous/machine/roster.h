@@ -45,6 +45,7 @@ struct Node {
   std::optional<std::int64_t> step;  // the newest that its workers reported in it
   std::int64_t fenced_at_ms = 0;     // Stopped::fenced_at_ms, as it was told last
   std::vector<SavedState> states;    // that it holds, as it was told last
+  WorkerProgram program;             // that its workers run; unknown until it has joined again
 
   bool done() const { return static_cast<int>(succeeded.size()) == spec.worker_count; }
   bool member() const { return phase != Phase::kWaiting; }

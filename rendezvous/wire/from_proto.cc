@@ -38,6 +38,11 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
     to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxCheckpointFailures, check);
   }
   to.why_ineligible = check.Text("Join.unfit", from.unfit(), kMaxTextBytes);
+  to.program.role = check.Text("WorkerProgram.role", from.program().role(), kMaxProgramBytes);
+  to.program.name = check.Text("WorkerProgram.name", from.program().name(), kMaxProgramBytes);
+  check.Number("WorkerProgram.arguments: number", from.program().arguments_size(), 0,
+               kMaxComparedArguments);
+  to.program.arguments.assign(from.program().arguments().begin(), from.program().arguments().end());
   return to;
 }
 
@@ -184,6 +189,9 @@ absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message) {
     case v1::RendezvousMessage::kRefused:
       result.message =
           Refused{check.Text("Refused.reason", message.refused().reason(), kMaxTextBytes)};
+      break;
+    case v1::RendezvousMessage::kWarning:
+      result.message = Warning{check.Text("Warning.text", message.warning().text(), kMaxTextBytes)};
       break;
     case v1::RendezvousMessage::BODY_NOT_SET:
       check.Fail("RendezvousMessage.body is not set, or is one that this version does not know");

@@ -1,3 +1,4 @@
+#include "rendezvous/core/root_cause.h"
 #include "rendezvous/wire/parts.h"
 #include "rendezvous/wire/text.h"
 

@@ -58,19 +58,4 @@ std::string CleanText(std::string_view text, std::size_t max_bytes) {
   return clean;
 }
 
-std::vector<std::string> NewestLines(const std::vector<std::string>& lines, std::size_t max_lines,
-                                     std::size_t max_bytes) {
-  std::size_t room = max_bytes;
-  auto first = lines.end();
-  while (first != lines.begin() && static_cast<std::size_t>(lines.end() - first) < max_lines &&
-         (first - 1)->size() <= room) {
-    --first;
-    room -= first->size();
-  }
-  if (first == lines.end() && !lines.empty()) {
-    return {lines.back().substr(lines.back().size() - max_bytes)};
-  }
-  return {first, lines.end()};
-}
-
 }  // namespace ddprun::wire

@@ -31,6 +31,11 @@ struct AgentBody {
     Fill(join.states, body->mutable_states());
     FillIfAny(join.failed_checkpoints, body);
     body->set_unfit(CleanText(join.why_ineligible, kMaxTextBytes));
+    if (join.program.name.empty()) return;
+    body->mutable_program()->set_role(CleanText(join.program.role, kMaxProgramBytes));
+    body->mutable_program()->set_name(CleanText(join.program.name, kMaxProgramBytes));
+    body->mutable_program()->mutable_arguments()->Assign(join.program.arguments.begin(),
+                                                         join.program.arguments.end());
   }
   void operator()(const Heartbeat& heartbeat) const {
     to->mutable_heartbeat()->set_sent_at(heartbeat.sent_at);
@@ -103,6 +108,9 @@ struct RendezvousBody {
   }
   void operator()(const Refused& refused) const {
     to->mutable_refused()->set_reason(CleanText(refused.reason, kMaxTextBytes));
+  }
+  void operator()(const Warning& warning) const {
+    to->mutable_warning()->set_text(CleanText(warning.text, kMaxTextBytes));
   }
 };
 

@@ -3,10 +3,8 @@
 // Two nodes of a job have their log folders on a file system of its own, in a file, which is frozen
 // (fsfreeze) for 10 s. No node may be lost, fence itself, or cost a restart. Seen red with the
 // folders made on the agent's loop: both nodes fenced themselves.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <fstream>
@@ -14,6 +12,7 @@
 
 #include "tests/support/capabilities.h"
 #include "tests/support/job.h"
+#include "tests/support/loop_disk.h"
 
 namespace ddprun {
 namespace frozen_disk_test {
@@ -24,65 +23,12 @@ using testing::Not;
 
 constexpr std::chrono::seconds kFrozen{10};
 
-struct Result {
-  int code = -1;
-  std::string err;
-};
-
-Result Shell(const std::string& script) {
-  Program shell({"sh", "-c", script});
-  Result result;
-  result.code = shell.ExitCode();
-  result.err = shell.err();
-  return result;
-}
-
-// An ext4 file system of 64 MiB at `folder`/disk. A guard thaws and unmounts it when the test is
-// killed.
-class Disk {
- public:
-  explicit Disk(const std::string& folder) : path_(folder + "/disk") {
-    const std::string image = folder + "/image";
-    made_ = Shell("exec 2>&1; truncate -s 64M " + image + " && mkfs.ext4 -q " + image +
-                  " && mkdir " + path_ + " && mount -o loop " + image + " " + path_ + " >&2");
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) abort();
-    end_of_test_ = ends[1];
-    if (fork() == 0) {
-      setsid();
-      dup2(ends[0], 0);
-      const std::string script =
-          "exec 2>/dev/null; read -r nothing; fsfreeze -u " + path_ + "; umount -l " + path_;
-      execlp("sh", "sh", "-c", script.c_str(), nullptr);
-      _exit(127);
-    }
-    close(ends[0]);
-  }
-  ~Disk() {
-    Thaw();
-    Shell("umount -l " + path_);
-    close(end_of_test_);
-  }
-  Disk(const Disk&) = delete;
-  Disk& operator=(const Disk&) = delete;
-
-  const std::string& path() const { return path_; }
-  const Result& made() const { return made_; }
-  void Freeze() { ASSERT_EQ(Shell("fsfreeze -f " + path_).code, 0); }
-  void Thaw() { Shell("fsfreeze -u " + path_ + " 2>/dev/null"); }
-
- private:
-  const std::string path_;
-  Result made_;
-  int end_of_test_;
-};
-
 class FrozenDiskTest : public testing::Test {
  protected:
   void SetUp() override {
     DDPRUN_NEEDS(MissingForMounts());
     disk_.emplace(folder_.path());
-    ASSERT_EQ(disk_->made().code, 0) << disk_->made().err;
+    ASSERT_EQ(disk_->why_not(), "");
     job_.emplace(disk_->path());
   }
 
@@ -127,7 +73,7 @@ class FrozenDiskTest : public testing::Test {
 
   TempDir folder_;
   Daemon daemon_{folder_.path()};
-  std::optional<Disk> disk_;
+  std::optional<LoopDisk> disk_;
   std::optional<Job> job_;
 };
 

@@ -12,6 +12,7 @@
 namespace ddprun {
 namespace nodes_test {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -20,11 +21,15 @@ class NodesTest : public testing::Test {
  protected:
   std::vector<std::string> Flags(int nodes, int workers, std::vector<std::string> more,
                                  const std::string& script) {
+    more.insert(more.end(), {"sh", "-c", script});
+    return Command(nodes, workers, more);
+  }
+  // With these flags and this program.
+  std::vector<std::string> Command(int nodes, int workers, const std::vector<std::string>& more) {
     std::vector<std::string> flags = {
         "--rdzv-endpoint", daemon_.endpoint(),    "--rdzv-id",        "job",
         "--nnodes",        std::to_string(nodes), "--nproc-per-node", std::to_string(workers)};
     flags.insert(flags.end(), more.begin(), more.end());
-    flags.insert(flags.end(), {"sh", "-c", script});
     return flags;
   }
 
@@ -283,6 +288,30 @@ TEST_F(NodesTest, ANodeThatFailsItsPreflightTellsThoseWhoWaitForIt) {
   EXPECT_THAT(ineligible.err(), HasSubstr("this node stays out: preflight: folders: /proc/none: "));
   EXPECT_EQ(waiting.ExitCode(), 69);
   EXPECT_THAT(waiting.err(), HasSubstr("(preflight: folders: /proc/none: "));
+}
+
+TEST_F(NodesTest, AnotherProgramInTheSameJobIsRefusedAndOtherArgumentsAreAWarning) {
+  for (const char* const name : {"a.sh", "b.sh"}) {
+    std::ofstream(folder_.path() + "/" + name) << "#!/bin/sh\nexit 0\n";
+    std::filesystem::permissions(folder_.path() + "/" + name, std::filesystem::perms::owner_all);
+  }
+  const auto command = [&](const std::string& name, const std::string& argument) {
+    return Command(2, 1, {folder_.path() + "/" + name, "--token", argument});
+  };
+  Program& first = job_.AddNode(command("a.sh", "geheim1"));
+  ASSERT_TRUE(first.WaitForErr("waiting"));
+  Program& other = job_.AddNode(command("b.sh", "geheim1"));
+  EXPECT_EQ(other.ExitCode(), 77);
+  EXPECT_THAT(other.err(),
+              ContainsRegex("the workers here run b.sh, but those of .* in the same job "
+                            "run a.sh"));
+  Program& second = job_.AddNode(command("a.sh", "geheim2"));
+  EXPECT_EQ(second.ExitCode(), 0);
+  EXPECT_EQ(first.ExitCode(), 0);
+  for (const Program* const node : {&first, &second}) {
+    EXPECT_THAT(node->err(), HasSubstr("argument 2 of a.sh is not the same on "));
+    EXPECT_THAT(node->err(), Not(HasSubstr("geheim")));
+  }
 }
 
 }  // namespace nodes_test

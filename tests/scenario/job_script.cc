@@ -57,6 +57,7 @@ std::string Text(const RendezvousMessage& message) {
           [](const Finished& end) { return Text(end); },
           [](const Fenced& fenced) { return absl::StrCat("Fenced: ", fenced.reason); },
           [](const Refused& refused) { return absl::StrCat("Refused: ", refused.reason); },
+          [](const Warning& warning) { return absl::StrCat("Warning: ", warning.text); },
       },
       message);
 }

@@ -55,6 +55,7 @@ std::string Text(const RendezvousMessage& message) {
           [](const Finished& end) { return absl::StrCat("Finished ", end.exit_code); },
           [](const Fenced& fenced) { return absl::StrCat("Fenced: ", fenced.reason); },
           [](const Refused& refused) { return absl::StrCat("Refused: ", refused.reason); },
+          [](const Warning& warning) { return absl::StrCat("Warning: ", warning.text); },
       },
       message);
 }

@@ -41,6 +41,7 @@ struct LogsConfig {
   StreamChoice tee;                  // to files and the console, whatever `redirects` says
   std::set<int> local_ranks_filter;  // only these are shown; empty: all
   bool collapse = false;             // lines that are alike in many workers are shown once
+  std::string when_full = "drop";    // the disk of the files: drop or wait
 };
 
 // What of this worker's output is shown on the console.

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/os/check.h"
 #include "launcher/os/file_util.h"
@@ -19,6 +20,14 @@ namespace {
 constexpr std::chrono::milliseconds kDestructorGrace{2000};
 constexpr std::size_t kBufferToKeep = 256 << 10;  // a larger one is freed after a flood
 constexpr mode_t kFileMode = 0644;
+constexpr std::chrono::milliseconds kFirstRetry{100};
+constexpr std::chrono::milliseconds kLastRetry{5000};
+constexpr int kRetriesOfClosedFile = 12;
+
+bool IsFull(const absl::Status& status) {
+  // absl has both ENOSPC and EDQUOT there.
+  return absl::IsResourceExhausted(status);
+}
 
 absl::Status OpenForAppend(const std::string& path, UniqueFd* fd) {
   const std::size_t slash = path.rfind('/');
@@ -30,11 +39,14 @@ absl::Status OpenForAppend(const std::string& path, UniqueFd* fd) {
   return absl::ErrnoToStatus(errno, absl::StrCat("cannot open log file ", path));
 }
 
-absl::Status WriteAll(const std::string& path, int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t size = ::write(fd, bytes.data(), bytes.size());
+// Leaves in `bytes` what could not be written.
+absl::Status WriteAll(const std::string& path, int fd, std::string* bytes) {
+  std::size_t written = 0;
+  const auto keep_rest = absl::MakeCleanup([&] { bytes->erase(0, written); });
+  while (written < bytes->size()) {
+    const ssize_t size = ::write(fd, bytes->data() + written, bytes->size() - written);
     if (size >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(size));
+      written += static_cast<std::size_t>(size);
     } else if (errno != EINTR) {
       return absl::ErrnoToStatus(errno, absl::StrCat("cannot write log file ", path));
     }
@@ -52,19 +64,23 @@ struct WriterThread::File {
   bool scheduled = false;  // a task for it is queued
   bool closing = false;
   bool failed = false;
-  UniqueFd fd;  // the writer's thread only
+  int retries = 0;          // since the disk is full; 0: it is not
+  std::size_t missing = 0;  // thrown away since then; more is, until what is pending is written
+  UniqueFd fd;              // the writer's thread only
 };
 
 struct WriterThread::Callbacks {  // the loop's thread only
   ErrorHandler on_error;
+  std::function<void(FileId, std::chrono::milliseconds)> retry_later;
   std::unordered_map<FileId, std::function<void()>> on_drained;
 };
 
 struct WriterThread::State {
-  State(EventLoop* loop, std::weak_ptr<Callbacks> callbacks)
-      : callbacks(std::move(callbacks)), loop(loop) {}
+  State(EventLoop* loop, std::weak_ptr<Callbacks> callbacks, WhenFull when_full)
+      : callbacks(std::move(callbacks)), drops(when_full == WhenFull::kDrop), loop(loop) {}
 
   const std::weak_ptr<Callbacks> callbacks;
+  const bool drops;  // where a disk is full
   std::mutex mutex;
   // Guarded by mutex.
   EventLoop* loop;  // nullptr when the WriterThread is gone
@@ -83,6 +99,50 @@ struct WriterThread::State {
     });
   }
 
+  void PostRetry(FileId id, std::chrono::milliseconds delay) {
+    if (loop == nullptr) return;
+    loop->Post([weak = callbacks, id, delay] {
+      const std::shared_ptr<Callbacks> alive = weak.lock();
+      if (alive != nullptr) alive->retry_later(id, delay);
+    });
+  }
+
+  void RetryFull(FileId id, File* file, const absl::Status& status) {
+    if (file->retries == 0) {
+      PostError(absl::ResourceExhaustedError(
+          absl::StrCat(status.message(), "; it is tried again until there is room, and what comes ",
+                       drops ? "beyond 4 MiB until then will be missing"
+                             : "beyond 4 MiB until then makes its worker wait")));
+    }
+    if (drops && std::exchange(file->over, false)) PostDrained(id);  // nobody waits for the disk
+    PostRetry(id, std::min(kLastRetry, kFirstRetry * (1 << std::min(file->retries, 10))));
+    ++file->retries;
+  }
+
+  void EndFull(File* file) {
+    file->retries = 0;
+    const std::size_t missing = std::exchange(file->missing, 0);
+    if (missing > 0) {
+      absl::StrAppend(&file->pending, "\n[ddprun: the disk was full; ", missing,
+                      " bytes are missing here]\n");
+    }
+    PostError(
+        absl::DataLossError(absl::StrCat("there is room again for log file ", file->path, "; ",
+                                         missing == 0 ? "nothing" : absl::StrCat(missing, " bytes"),
+                                         " of it ", missing == 0 ? "is" : "are", " missing")));
+  }
+
+  void GiveUp(File* file, const absl::Status& status) {
+    const std::size_t missing = file->missing + file->pending.size();
+    file->failed = true;
+    file->pending.clear();
+    PostError(file->retries == 0
+                  ? status
+                  : absl::DataLossError(absl::StrCat(status.message(), "; it was tried for long; ",
+                                                     missing, " bytes are missing")));
+    file->retries = 0;
+  }
+
   void PostError(absl::Status error) {
     if (loop == nullptr) return;
     loop->Post([weak = callbacks, error = std::move(error)] {
@@ -92,9 +152,13 @@ struct WriterThread::State {
   }
 };
 
-WriterThread::WriterThread(EventLoop* loop, ErrorHandler on_error)
-    : callbacks_(std::make_shared<Callbacks>()), state_(std::make_shared<State>(loop, callbacks_)) {
+WriterThread::WriterThread(EventLoop* loop, ErrorHandler on_error, WhenFull when_full)
+    : callbacks_(std::make_shared<Callbacks>()),
+      state_(std::make_shared<State>(loop, callbacks_, when_full)) {
   callbacks_->on_error = std::move(on_error);
+  callbacks_->retry_later = [this](FileId id, std::chrono::milliseconds delay) {
+    RetryLater(id, delay);
+  };
 }
 
 WriterThread::~WriterThread() {
@@ -109,6 +173,17 @@ WriterThread::~WriterThread() {
 void WriterThread::Schedule(FileId id, File* file) {
   if (std::exchange(file->scheduled, true)) return;
   tasks_.Post([state = state_, id] { Serve(state.get(), id); });
+}
+
+void WriterThread::RetryLater(FileId id, std::chrono::milliseconds delay) {
+  const std::lock_guard lock(state_->mutex);
+  state_->loop->AddTimer(EventLoop::Clock::now() + delay,
+                         [this, id, weak = std::weak_ptr<Callbacks>(callbacks_)] {
+                           if (weak.expired()) return;  // this object is gone
+                           const std::lock_guard lock(state_->mutex);
+                           const auto found = state_->files.find(id);
+                           if (found != state_->files.end()) Schedule(id, found->second.get());
+                         });
 }
 
 WriterThread::FileId WriterThread::Open(std::string path, std::function<void()> on_drained) {
@@ -128,10 +203,15 @@ bool WriterThread::Write(FileId id, std::string_view bytes) {
   Check(found != state_->files.end(), "WriterThread::Write: the file is not open");
   File* const file = found->second.get();
   if (file->failed || bytes.empty()) return true;
+  if (file->retries > 0 && state_->drops &&
+      (file->missing > 0 || file->queued + bytes.size() > kHighWater)) {
+    file->missing += bytes.size();
+    return true;
+  }
   file->pending.append(bytes);
   file->queued += bytes.size();
   state_->peak = std::max(state_->peak, file->queued);
-  Schedule(id, file);
+  if (file->retries == 0) Schedule(id, file);
   if (file->queued <= kHighWater) return true;
   file->over = true;
   return false;
@@ -143,11 +223,20 @@ void WriterThread::Close(FileId id) {
   const auto found = state_->files.find(id);
   Check(found != state_->files.end(), "WriterThread::Close: the file is not open");
   found->second->closing = true;
-  Schedule(id, found->second.get());
+  if (found->second->retries == 0) Schedule(id, found->second.get());
 }
 
 bool WriterThread::Flush(std::chrono::steady_clock::time_point deadline) {
-  return tasks_.WaitUntil(deadline);
+  {
+    const std::lock_guard lock(state_->mutex);
+    for (const auto& [id, file] : state_->files) {
+      if (file->retries > 0) Schedule(id, file.get());
+    }
+  }
+  if (!tasks_.WaitUntil(deadline)) return false;
+  const std::lock_guard lock(state_->mutex);
+  return std::none_of(state_->files.begin(), state_->files.end(),
+                      [](const auto& file) { return file.second->queued > 0; });
 }
 
 std::size_t WriterThread::PeakQueuedBytes() const {
@@ -155,42 +244,50 @@ std::size_t WriterThread::PeakQueuedBytes() const {
   return state_->peak;
 }
 
-// Writes what is queued for one file. The lock is never held across a system call that may block,
-// close() included: the loop takes it in Write().
+// Writes what is queued for one file.
 void WriterThread::Serve(State* state, FileId id) {
   std::unique_lock lock(state->mutex);
   const auto found = state->files.find(id);
   if (found == state->files.end()) return;  // the task before wrote what was left, and closed it
   File* const file = found->second.get();   // erased below only
   file->scheduled = false;
-  const bool failed_before = file->failed;
-  std::string bytes = std::move(file->pending);
-  file->pending = std::string();
-  lock.unlock();
-
-  absl::Status status;
-  if (!failed_before && !file->fd.valid()) status = OpenForAppend(file->path, &file->fd);
-  if (!failed_before && status.ok()) status = WriteAll(file->path, file->fd.get(), bytes);
-
-  lock.lock();
-  file->queued -= bytes.size();
-  if (!status.ok()) {
-    file->failed = true;
-    file->queued -= std::exchange(file->pending, {}).size();
-    state->PostError(std::move(status));
-  }
+  do {
+    WriteQueued(state, id, file, &lock);
+  } while (!file->pending.empty() && file->retries == 0 && !file->scheduled);
   if (file->over && file->queued <= kLowWater) {
     file->over = false;
     state->PostDrained(id);
   }
-  if (file->pending.empty() && bytes.capacity() <= kBufferToKeep) {
-    bytes.clear();
-    file->pending = std::move(bytes);  // its memory serves again
-  }
-  if (file->closing && file->queued == 0) {
+  if (file->closing && file->queued == 0 && file->retries == 0) {
     const std::unique_ptr<File> gone = std::move(state->files.at(id));
     state->files.erase(id);
     lock.unlock();  // then `gone` closes the file
+  }
+}
+
+// The lock is never held across a system call that may block, close() included: the loop takes it
+// in Write().
+void WriterThread::WriteQueued(State* state, FileId id, File* file,
+                               std::unique_lock<std::mutex>* lock) {
+  const bool failed_before = file->failed;
+  std::string bytes = std::exchange(file->pending, {});
+  lock->unlock();
+  absl::Status status;
+  if (!failed_before && !file->fd.valid()) status = OpenForAppend(file->path, &file->fd);
+  if (!failed_before && status.ok()) status = WriteAll(file->path, file->fd.get(), &bytes);
+  lock->lock();
+  file->pending.insert(0, bytes);
+  if (status.ok()) {
+    if (file->retries > 0) state->EndFull(file);
+  } else if (IsFull(status) && !(file->closing && file->retries >= kRetriesOfClosedFile)) {
+    state->RetryFull(id, file, status);
+  } else {
+    state->GiveUp(file, status);
+  }
+  file->queued = file->pending.size();
+  if (file->pending.empty() && bytes.capacity() <= kBufferToKeep) {
+    bytes.clear();
+    file->pending = std::move(bytes);  // its memory serves again
   }
 }
 

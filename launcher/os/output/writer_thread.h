@@ -4,8 +4,13 @@
 // file is over it, the caller stops reading what it copies until it is called back. So a slow disk
 // slows the worker that floods it, through the worker's own pipe, and nobody else.
 //
-// A file that cannot be opened or written (no permission, disk full) is given up with one error;
-// what comes for it later is thrown away, and the job goes on.
+// Where the disk is full a file is tried again, each time twice as long after (0.1 to 5 s), until
+// there is room. Meanwhile what comes for it is kept up to the bound; then it is thrown away
+// (kDrop), and the file says at that place how many bytes are missing, or it waits with who writes
+// it (kWait). A file that was closed is tried for about 40 s more.
+//
+// A file that cannot be opened or written for another reason (no permission) is given up with one
+// error; what comes for it later is thrown away, and the job goes on.
 //
 // One thread, the loop's, makes it and calls everything; all callbacks run there.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_WRITER_THREAD_H_
@@ -16,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -35,9 +41,11 @@ class WriterThread {
   static constexpr std::size_t kHighWater = 4 << 20;
   static constexpr std::size_t kLowWater = 1 << 20;
 
-  // `loop` must outlive this object. `on_error` is called once for each file that is given up; the
-  // message names the file.
-  WriterThread(EventLoop* loop, ErrorHandler on_error);
+  enum class WhenFull { kDrop, kWait };
+
+  // `loop` must outlive this object. `on_error` is called once for each file that is given up, and
+  // when a disk begins to be full and has room again; the message names the file.
+  WriterThread(EventLoop* loop, ErrorHandler on_error, WhenFull when_full = WhenFull::kDrop);
 
   // Waits up to two seconds for what is queued. A thread that hangs in a write is left behind with
   // its queue, to end with the process: call Flush() before to know.
@@ -50,14 +58,16 @@ class WriterThread {
   // false, and never after Close().
   FileId Open(std::string path, std::function<void()> on_drained);
 
-  // Queues `bytes`, always. False: the queue is over kHighWater, wait for on_drained.
+  // Queues `bytes`, but where the disk is full and they are to be dropped. False: the queue is over
+  // kHighWater, wait for on_drained.
   bool Write(FileId file, std::string_view bytes);
 
   // Writes what is queued, then closes the file. The id is not valid any more.
   void Close(FileId file);
 
-  // Blocks until everything is written (and every closed file closed), or until `deadline`.
-  // Returns whether it is. For the end of the job: the loop does not turn meanwhile.
+  // Blocks until everything is written (and every closed file closed), or until `deadline`; on a
+  // full disk it tries once. Returns whether it is. For the end of the job: the loop does not turn
+  // meanwhile.
   bool Flush(std::chrono::steady_clock::time_point deadline);
 
   // The most that any one file's queue has held so far.
@@ -68,9 +78,12 @@ class WriterThread {
   struct State;
   struct Callbacks;
 
+  // After a delay, on the loop.
+  void RetryLater(FileId id, std::chrono::milliseconds delay);
   // Has the thread write what is queued for a file. With the state's mutex held.
   void Schedule(FileId id, File* file);
   static void Serve(State* state, FileId id);
+  static void WriteQueued(State* state, FileId id, File* file, std::unique_lock<std::mutex>* lock);
 
   // Tasks posted to the loop look for the callbacks, and may run after this object is gone.
   const std::shared_ptr<Callbacks> callbacks_;

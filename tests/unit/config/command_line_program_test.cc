@@ -55,5 +55,28 @@ TEST(WorkerCommandTest, LocalRankIsExpandedLater) {
               ElementsAre("./a", "--gpu=${local_rank}"));
 }
 
+TEST(ProgramOfTest, IsNamedByItsBaseNameAndNotByItsInterpreter) {
+  const auto name = [](const std::vector<std::string>& command, ProgramKind kind) {
+    return ProgramOf(WorkerCommand(command, kind, "/opt/python3"), "default").name;
+  };
+  EXPECT_EQ(name({"a/train.py", "--x"}, ProgramKind::kByName), "train.py");
+  EXPECT_EQ(name({"./train"}, ProgramKind::kByName), "train");
+  EXPECT_EQ(name({"package.train", "-m"}, ProgramKind::kModule), "package.train");
+  EXPECT_EQ(name({"/a/train.txt"}, ProgramKind::kRunPath), "train.txt");
+  EXPECT_EQ(name({"python3", "-c", "print(1)"}, ProgramKind::kAsIs), "-c");
+  EXPECT_EQ(name({"python3"}, ProgramKind::kAsIs), "python3");
+}
+
+TEST(ProgramOfTest, HasAHashOfEachArgumentOfTheProgram) {
+  const WorkerProgram one = ProgramOf({"python3", "-u", "a.py", "--lr", "0.1"}, "worker");
+  EXPECT_EQ(one, ProgramOf({"/usr/bin/python3", "/data/a.py", "--lr", "0.1"}, "worker"));
+  EXPECT_EQ(one.role, "worker");
+  ASSERT_EQ(one.arguments.size(), 2u);
+  const WorkerProgram other = ProgramOf({"./a.py", "--lr", "0.2"}, "worker");
+  EXPECT_EQ(other.arguments[0], one.arguments[0]);
+  EXPECT_NE(other.arguments[1], one.arguments[1]);
+  EXPECT_EQ(ProgramOf(std::vector<std::string>(1000, "a"), "").arguments.size(), 256u);
+}
+
 }  // namespace command_line_program_test
 }  // namespace ddprun

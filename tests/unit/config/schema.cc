@@ -81,6 +81,8 @@ Json Shape(const JobKey& key) {
       return {{"type", {"string", "integer"}},
               {"minimum", 0},
               {"pattern", "^( *[0-9]+ *(, *[0-9]+ *)*)?$"}};
+    case KeyType::kWhenFull:
+      return {{"enum", {"drop", "wait"}}};
   }
   return {};
 }

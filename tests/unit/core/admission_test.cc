@@ -71,5 +71,26 @@ TEST(JobSpecTest, WhoDoesNotKnowTheNumberOfNodesAgreesWithAll) {
                          "2:"));
 }
 
+TEST(ProgramTest, AnotherNameIsRefusedWithinARole) {
+  const WorkerProgram ours{"default", "a.sh"};
+  EXPECT_EQ(WhyProgramDiffers(ours, "n1", {"default", "b.sh"}),
+            "the workers here run b.sh, but those of n1 in the same job run a.sh: start every node "
+            "with the same command, and give each job its own --rdzv-id");
+  EXPECT_EQ(WhyProgramDiffers(ours, "n1", {"default", "a.sh", {1}}), "");
+  EXPECT_EQ(WhyProgramDiffers(ours, "n1", {"other", "b.sh"}), "");
+  EXPECT_EQ(WhyProgramDiffers(ours, "n1", {}), "") << "of an earlier version";
+}
+
+TEST(ProgramTest, TheFirstOtherArgumentIsFound) {
+  const auto first = [](std::vector<std::uint32_t> ours, std::vector<std::uint32_t> theirs) {
+    return FirstOtherArgument({"", "a", std::move(ours)}, {"", "a", std::move(theirs)});
+  };
+  EXPECT_EQ(first({1, 2, 3}, {1, 2, 3}), std::nullopt);
+  EXPECT_EQ(first({1, 2, 3}, {1, 5, 6}), 2);
+  EXPECT_EQ(first({1, 2}, {1, 2, 3}), 3);
+  EXPECT_EQ(first({1, 2}, {}), 1);
+  EXPECT_EQ(FirstOtherArgument({"x", "a", {1}}, {"y", "a", {2}}), std::nullopt);
+}
+
 }  // namespace admission_test
 }  // namespace ddprun

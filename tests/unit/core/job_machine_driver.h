@@ -39,6 +39,11 @@ class JobMachineDriver {
   void Join(char agent, int workers) {
     Receive(agent, ddprun::Join{spec_, NodeOf(agent, workers), NextPort()});
   }
+  void JoinWith(char agent, WorkerProgram program) {
+    ddprun::Join join{spec_, NodeOf(agent, workers_), NextPort()};
+    join.program = std::move(program);
+    Receive(agent, std::move(join));
+  }
   // For agents that join from now on; 2 unless set.
   void set_workers(int workers) { workers_ = workers; }
   void Prepare(char agent) { Receive(agent, AssignmentAck{}); }
@@ -206,6 +211,7 @@ class JobMachineDriver {
                                                 f.root_cause ? Cause(*f.root_cause) : "");
                           },
                           [](const Refused& r) { return absl::StrCat("Refused: ", r.reason); },
+                          [](const Warning& w) { return absl::StrCat("Warning: ", w.text); },
                       },
                       send.message);
   }

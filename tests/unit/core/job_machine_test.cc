@@ -386,6 +386,59 @@ TEST(JobMachineTest, TheCausesOfEarlierGenerationsAreToldAtTheEnd) {
   EXPECT_EQ(job.last_finished().earlier[0].failure.generation, Generation{0});
 }
 
+// The first failure's last words are often the ones that matter.
+TEST(JobMachineTest, EachEarlierCauseKeepsTheLastKibibyteOfItsStderr) {
+  JobMachineDriver job(JobMachineDriver::Spec(2, 2, /*max_restarts=*/1));
+  job.RunTwoNodes();
+  WorkerExited first;
+  first.rank = Rank{1};
+  first.local_rank = LocalRank{1};
+  first.status = kCode3;
+  first.stderr_tail = {std::string(600, 'a'), std::string(600, 'b'), std::string(400, 'c')};
+  job.Receive('a', first);
+  job.Drain('a', 5);
+  job.Drain('b', 5);
+  job.Prepare('a');
+  job.Prepare('b');
+  WorkerExited last;
+  last.rank = Rank{2};
+  last.status = kCode3;
+  last.stderr_tail = {std::string(3000, 'd')};
+  job.Receive('b', last);
+  job.Drain('a');
+  job.Drain('b');
+  ASSERT_EQ(job.last_finished().earlier.size(), 1u);
+  EXPECT_THAT(job.last_finished().earlier[0].failure.exit.stderr_tail,
+              testing::ElementsAre(std::string(600, 'b'), std::string(400, 'c')));
+  EXPECT_EQ(job.last_finished().root_cause->failure.exit.stderr_tail, last.stderr_tail);
+}
+
+TEST(JobMachineTest, AnAgentWithAnotherProgramIsRefused) {
+  JobMachineDriver job(JobMachineDriver::Spec(2, 3));
+  job.JoinWith('a', {"default", "a.sh"});
+  job.JoinWith('b', {"default", "b.sh"});
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("b<-g-1 Refused: the workers here run b.sh, but "
+                                                "those of a in the same job run a.sh")));
+  job.JoinWith('c', {"default", "a.sh"});
+  EXPECT_EQ(job.machine().state(), JobState::kLastCall);
+}
+
+TEST(JobMachineTest, OtherArgumentsAreAWarningOnBothNodesAndOnceOnTheFirst) {
+  JobMachineDriver job(JobMachineDriver::Spec(4, 4));
+  job.JoinWith('a', {"default", "a.sh", {1, 2}});
+  job.JoinWith('b', {"default", "a.sh", {1, 2}});
+  EXPECT_THAT(job.Take(), ElementsAre());
+  job.JoinWith('c', {"default", "a.sh", {1, 3}});
+  EXPECT_THAT(
+      job.Take(),
+      ElementsAre("c<-g-1 Warning: argument 2 of a.sh is not the same on c and a; if that is "
+                  "not meant, start every node with the same command",
+                  HasSubstr("a<-g-1 Warning: argument 2 of a.sh is not the same on a and c")));
+  job.JoinWith('d', {"default", "a.sh", {4, 2}});
+  EXPECT_THAT(job.TakeText(),
+              AllOf(HasSubstr("d<-g-1 Warning: argument 1"), Not(HasSubstr("a<-g-1 Warning"))));
+}
+
 TEST(JobMachineTest, AFinishedNodeThatLeavesDoesNotEndTheJob) {
   JobMachineDriver job(JobMachineDriver::Spec(2, 2));
   job.RunTwoNodes();

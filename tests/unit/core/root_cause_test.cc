@@ -186,5 +186,17 @@ TEST(DescribeTest, SaysWhoWhereAndHow) {
   EXPECT_EQ(Describe(failure), "cannot start rank 3 on n2: ./trian: no such file");
 }
 
+TEST(NewestLinesTest, DropsTheOldestFirst) {
+  const std::vector<std::string> lines = {"one", "two", "three"};
+  EXPECT_THAT(NewestLines(lines, 64, 100), ElementsAre("one", "two", "three"));
+  EXPECT_THAT(NewestLines(lines, 2, 100), ElementsAre("two", "three"));
+  EXPECT_THAT(NewestLines(lines, 64, 8), ElementsAre("two", "three"));
+  EXPECT_THAT(NewestLines({}, 64, 8), ElementsAre());
+}
+
+TEST(NewestLinesTest, KeepsTheEndOfALineThatIsTooLongAlone) {
+  EXPECT_THAT(NewestLines({"old", "0123456789"}, 64, 4), ElementsAre("6789"));
+}
+
 }  // namespace root_cause_test
 }  // namespace ddprun

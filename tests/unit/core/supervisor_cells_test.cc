@@ -139,6 +139,10 @@ const std::vector<Event>& Events() {
        [](SupervisorDriver& node) { node.Finish(Outcome::kSucceeded, 0); }},
       {"Finished, failed", false, [](SupervisorDriver& node) { node.Finish(Outcome::kFailed, 3); }},
       {"Refused", false, [](SupervisorDriver& node) { node.Refuse(); }},
+      {"Warning", false,
+       [](SupervisorDriver& node) {
+         node.Receive(node.supervisor().header().generation.value, Warning{"look"});
+       }},
       {"Fenced", false,
        [](SupervisorDriver& node) {
          node.Receive(node.supervisor().header().generation.value, Fenced{"not heard"});

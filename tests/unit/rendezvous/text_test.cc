@@ -4,12 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
 namespace ddprun::wire {
 namespace text_test {
-
-using ::testing::ElementsAre;
 
 TEST(CleanTextTest, LeavesWellFormedTextAsItIs) {
   const std::string text = "loss ↓ 0.5, naïve, 𝛼 = 1";
@@ -32,18 +29,6 @@ TEST(CleanTextTest, CutsBetweenTwoCharactersAndSaysSo) {
   EXPECT_EQ(CleanText("abcdef", 6), "abcdef");
   EXPECT_EQ(CleanText("abcdefg", 6), "abc…");
   EXPECT_EQ(CleanText("aéééé", 7), "aé…");
-}
-
-TEST(NewestLinesTest, DropsTheOldestFirst) {
-  const std::vector<std::string> lines = {"one", "two", "three"};
-  EXPECT_THAT(NewestLines(lines, 64, 100), ElementsAre("one", "two", "three"));
-  EXPECT_THAT(NewestLines(lines, 2, 100), ElementsAre("two", "three"));
-  EXPECT_THAT(NewestLines(lines, 64, 8), ElementsAre("two", "three"));
-  EXPECT_THAT(NewestLines({}, 64, 8), ElementsAre());
-}
-
-TEST(NewestLinesTest, KeepsTheEndOfALineThatIsTooLongAlone) {
-  EXPECT_THAT(NewestLines({"old", "0123456789"}, 64, 4), ElementsAre("6789"));
 }
 
 }  // namespace text_test

@@ -67,6 +67,7 @@ Join FullJoin() {
   join.states = FullStates();
   join.failed_checkpoints = {3, 120, "disk full"};
   join.why_ineligible = "preflight: shm: 0 MiB are free in /dev/shm";
+  join.program = {"worker", "train.py", {0, 1, 0xFFFFFFFF}};
   return join;
 }
 
@@ -180,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Finished{Outcome::kLeft, 143, "n1 left", 1, LostNode(), {}},
                     FinishedWithFailures(),
                     Finished{Outcome::kUnreachable, 69, "only 1 of 2 nodes", 0, {}, {}},
-                    Refused{"--nnodes differs"}));
+                    Refused{"--nnodes differs"}, Warning{"argument 2 of train.py"}));
 
 // A Join, spoiled, and what is said about it.
 struct BadJoin {

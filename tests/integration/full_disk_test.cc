@@ -1,0 +1,96 @@
+// Log files on a disk that is full, and has room again: nothing is lost but what the user said may
+// be, and that is told.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+#include "tests/support/capabilities.h"
+#include "tests/support/job.h"
+#include "tests/support/loop_disk.h"
+
+namespace ddprun {
+namespace full_disk_test {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+class FullDiskTest : public testing::Test {
+ protected:
+  static constexpr std::size_t kFlood = 16 << 20;
+
+  void SetUp() override {
+    DDPRUN_NEEDS(MissingForMounts());
+    disk_.emplace(folder_.path());
+    ASSERT_EQ(disk_->why_not(), "");
+    job_.emplace(disk_->path());
+  }
+
+  // A worker that writes a line, floods once the flag `flood` is there, raises `flooded` when it
+  // got rid of all, and ends with a last line once `end` is there.
+  void Start(const std::string& when_full) {
+    std::ofstream(folder_ / "job.yaml") << "logs: {redirects: 3, when_full: " << when_full << "}\n";
+    const auto until = [this](const std::string& name) {
+      return "until [ -e " + (folder_ / name) + " ]; do sleep 0.05; done; ";
+    };
+    job_->AddNode({"-c", folder_ / "job.yaml", "--nproc-per-node", "1", "sh", "-c",
+                   "echo first; touch " + (folder_ / "up") + "; " + until("flood") + "head -c " +
+                       std::to_string(kFlood) + " /dev/zero | tr '\\0' x; touch " +
+                       (folder_ / "flooded") + "; " + until("end") + "echo last"});
+    ASSERT_TRUE(
+        WaitForChange(folder_.path(), [this] { return std::filesystem::exists(folder_ / "up"); }));
+    const std::string logs = job_->run(0) + "/attempt_0/0";
+    ASSERT_TRUE(WaitForChange(logs, [this] { return Log() == "first\n"; }));
+  }
+  bool flooded() const { return std::filesystem::exists(folder_ / "flooded"); }
+  void Raise(const std::string& name) { std::ofstream(folder_ / name).put('1'); }
+  std::string Log() const { return ReadFile(job_->run(0) + "/attempt_0/0/stdout.log"); }
+  Program& agent() { return job_->node(0); }
+
+  TempDir folder_;
+  std::optional<LoopDisk> disk_;
+  std::optional<Job> job_;
+};
+
+TEST_F(FullDiskTest, WhatIsDroppedIsCountedInTheLogAndTheWorkerGoesOn) {
+  Start("drop");
+  disk_->Fill();
+  Raise("flood");
+  ASSERT_TRUE(agent().WaitForErr("No space left on device; it is tried again until there is room"));
+  ASSERT_TRUE(WaitForChange(folder_.path(), [this] { return flooded(); })) << agent().err();
+  disk_->MakeRoom();
+  ASSERT_TRUE(agent().WaitForErr("there is room again for log file "));
+  Raise("end");
+  EXPECT_EQ(agent().ExitCode(), 0);
+  const std::string log = Log();
+  EXPECT_THAT(log, StartsWith("first\nx"));
+  EXPECT_THAT(log, EndsWith("\nlast\n"));
+  std::smatch notice;
+  ASSERT_TRUE(std::regex_search(
+      log, notice,
+      std::regex("\\n\\[ddprun: the disk was full; ([0-9]+) bytes are missing here\\]\\n")));
+  EXPECT_EQ(log.size() - notice.length() + std::stoul(notice[1]),
+            kFlood + std::string("first\nlast\n").size());
+  EXPECT_THAT(agent().err(), HasSubstr("; " + notice[1].str() + " bytes of it are missing"));
+}
+
+TEST_F(FullDiskTest, WithWaitTheWorkerWaitsAndNothingIsMissing) {
+  Start("wait");
+  disk_->Fill();
+  Raise("flood");
+  ASSERT_TRUE(agent().WaitForErr("beyond 4 MiB until then makes its worker wait"));
+  disk_->MakeRoom();
+  ASSERT_TRUE(WaitForChange(folder_.path(), [this] { return flooded(); })) << agent().err();
+  Raise("end");
+  EXPECT_EQ(agent().ExitCode(), 0);
+  EXPECT_EQ(Log(), "first\n" + std::string(kFlood, 'x') + "last\n");
+  EXPECT_THAT(agent().err(), HasSubstr("; nothing of it is missing"));
+  EXPECT_THAT(agent().err(), Not(HasSubstr("bytes of it are missing")));
+}
+
+}  // namespace full_disk_test
+}  // namespace ddprun

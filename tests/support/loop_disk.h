@@ -1,0 +1,74 @@
+// A real file system of its own for one test: ext4 in a file.
+#ifndef DDPRUN_TESTS_SUPPORT_LOOP_DISK_H_
+#define DDPRUN_TESTS_SUPPORT_LOOP_DISK_H_
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "tests/support/program.h"
+
+namespace ddprun {
+
+// 64 MiB at `folder`/disk. Needs MissingForMounts() to be empty. A guard thaws and unmounts it when
+// the test is killed.
+class LoopDisk {
+ public:
+  explicit LoopDisk(const std::string& folder) : path_(folder + "/disk") {
+    const std::string image = folder + "/image";
+    why_not_ = Shell("truncate -s 64M " + image + " && mkfs.ext4 -q -m 0 " + image + " && mkdir " +
+                     path_ + " && mount -o loop " + image + " " + path_);
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) abort();
+    end_of_test_ = ends[1];
+    if (fork() == 0) {
+      setsid();
+      dup2(ends[0], 0);
+      const std::string script =
+          "exec 2>/dev/null; read -r nothing; fsfreeze -u " + path_ + "; umount -l " + path_;
+      execlp("sh", "sh", "-c", script.c_str(), nullptr);
+      _exit(127);
+    }
+    close(ends[0]);
+  }
+  ~LoopDisk() {
+    Thaw();
+    Shell("umount -l " + path_);
+    close(end_of_test_);
+  }
+  LoopDisk(const LoopDisk&) = delete;
+  LoopDisk& operator=(const LoopDisk&) = delete;
+
+  const std::string& path() const { return path_; }
+  // What went wrong when it was made; "" when it is there.
+  const std::string& why_not() const { return why_not_; }
+
+  void Freeze() { ASSERT_EQ(Shell("fsfreeze -f " + path_), ""); }
+  void Thaw() { Shell("fsfreeze -u " + path_); }
+  // To the last byte, and room for it again.
+  void Fill() {
+    const std::string filler = path_ + "/filler";
+    // Blocks that were reserved for what is not written yet come back with sync.
+    for (int i = 0; i < 3; ++i) Shell("cat /dev/zero >> " + filler + "; sync -f " + filler);
+  }
+  void MakeRoom() { ASSERT_EQ(Shell("rm -f " + path_ + "/filler"), ""); }
+
+ private:
+  // "" or its exit code and what it has said.
+  static std::string Shell(const std::string& script) {
+    Program shell({"sh", "-c", script});
+    const int code = shell.ExitCode();
+    return code == 0 ? "" : "exit " + std::to_string(code) + ": " + shell.err();
+  }
+
+  const std::string path_;
+  std::string why_not_;
+  int end_of_test_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_TESTS_SUPPORT_LOOP_DISK_H_
