@@ -107,7 +107,8 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
   const auto credentials = LoadCredentials(config.rendezvous.credentials);
   if (!credentials.ok()) return credentials.status();
   if (const std::string& warning = (*credentials)->warning(); !warning.empty()) LogWarning(warning);
-  if (config.rendezvous.id == kUnnamedJob && !IsLoopback(connection.node_address)) {
+  if (config.nodes.max > 1 && config.rendezvous.id == kUnnamedJob &&
+      !IsLoopback(connection.node_address)) {
     LogWarning(
         "this job has no --rdzv-id: another one without it on the same rendezvous would be taken "
         "for a part of this one; give each job its own");
