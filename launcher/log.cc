@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "launcher/text/printable.h"
+
 namespace ddprun {
 namespace {
 
@@ -31,7 +33,10 @@ class ConsoleSink : public spdlog::sinks::base_sink<std::mutex> {
 };
 
 void Log(spdlog::level::level_enum level, absl::string_view text) {
-  spdlog::default_logger_raw()->log(level, spdlog::string_view_t(text.data(), text.size()));
+  spdlog::logger* const logger = spdlog::default_logger_raw();
+  if (!logger->should_log(level)) return;
+  const std::string line = Printable(text);
+  logger->log(level, spdlog::string_view_t(line.data(), line.size()));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // What ddprun itself says: lines on stderr, with the time, that never make the agent wait.
 //
+// Each is one line: control characters in what other machines and workers said become '?'.
+//
 // spdlog formats and filters; the lines go through the same ConsoleWriter as the workers' lines, so
 // that a terminal that is stopped cannot stop the agent, and lines never tear each other.
 //

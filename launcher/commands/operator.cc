@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/commands.h"
 #include "launcher/connection/credentials.h"
+#include "launcher/text/printable.h"
 #include "rendezvous/client/system_resolver.h"
 #include "rendezvous/core/exit_codes.h"
 
@@ -50,7 +51,7 @@ int ExitCodeOfAnswer(const absl::Status& status) {
 
 int FailOperator(const OperatorCommand& command, const absl::Status& status) {
   std::fprintf(stderr, "ddprun %s: %s\n", NameOf(command.kind),
-               std::string(status.message()).c_str());
+               Printable(status.message()).c_str());
   return ExitCodeOfAnswer(status);
 }
 

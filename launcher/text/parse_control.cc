@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "launcher/text/printable.h"
 #include "rendezvous/core/failed_checkpoints.h"
 #include "rendezvous/core/limits.h"
 #include "worker/contract/control.h"
@@ -36,18 +37,14 @@ absl::StatusOr<ControlMessage> ParseCheckpoint(const control::Line& line) {
   return CheckpointMsg{*step, std::string(line.value.substr(space + 1))};
 }
 
-// What may be shown on a terminal, cut between two characters.
-std::string Printable(std::string_view text, std::size_t max_bytes) {
+// Cut between two characters.
+std::string Shown(std::string_view text, std::size_t max_bytes) {
   if (text.size() > max_bytes) {
     std::size_t end = max_bytes;
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
     text = text.substr(0, end);
   }
-  std::string printable(text);
-  for (char& c : printable) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
-  }
-  return printable;
+  return Printable(text);
 }
 
 absl::StatusOr<ControlMessage> ParseCheckpointFailed(const control::Line& line) {
@@ -63,7 +60,7 @@ absl::StatusOr<ControlMessage> ParseCheckpointFailed(const control::Line& line) 
   return CheckpointFailedMsg{*step, *failures,
                              second == std::string_view::npos
                                  ? ""
-                                 : Printable(rest.substr(second + 1), kMaxFailureReasonBytes)};
+                                 : Shown(rest.substr(second + 1), kMaxFailureReasonBytes)};
 }
 
 // Takes the text up to the next space off `rest`, and the space.
@@ -88,7 +85,7 @@ absl::StatusOr<ControlMessage> ParseStraggler(const control::Line& line) {
   if (message.ended) return message;
   message.time = *time;
   message.others = *others;
-  message.host = Printable(rest, kMaxHostBytes);
+  message.host = Shown(rest, kMaxHostBytes);
   return message;
 }
 

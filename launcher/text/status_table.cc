@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "launcher/text/printable.h"
 
 namespace ddprun {
 namespace {
@@ -32,15 +33,6 @@ std::string Ranks(const Json& node) {
   const auto first = node.at("first_rank").get<std::int64_t>();
   const auto last = first + node.at("workers").get<std::int64_t>() - 1;
   return first == last ? absl::StrCat(first) : absl::StrCat(first, "-", last);
-}
-
-// What a person may see on a terminal: names come from other machines.
-std::string Printable(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  }
-  return result;
 }
 
 std::string Text(const Json& value) { return Printable(value.get<std::string>()); }
@@ -192,7 +184,7 @@ absl::StatusOr<std::string> StatusTable(const std::string& json,
   } catch (const std::exception& error) {  // nlohmann's, for a rendezvous of another version
     return absl::InternalError(
         absl::StrCat("the rendezvous at ", options.endpoint,
-                     " answered something that is no status: ", error.what()));
+                     " answered something that is no status: ", Printable(error.what())));
   }
 }
 

@@ -44,7 +44,7 @@ class FaultsTest : public testing::TestWithParam<Case> {
       }
       arguments.insert(arguments.end(), flags.begin(), flags.end());
       if (bad_command && static_cast<std::size_t>(i) == victims_node()) {
-        arguments.push_back("./trian");
+        arguments.push_back("./missing/fault_worker");  // the same program, but not here
       } else {
         arguments.insert(arguments.end(),
                          {DDPRUN_BIN_DIR "/fault_worker", action, std::to_string(victim())});
@@ -149,7 +149,7 @@ TEST_P(FaultsTest, ACommandThatCannotBeExecuted) {
   ExpectAll(127, "failed", "worker_failed", [this](const json& cause) {
     EXPECT_EQ(cause["node_rank"], victims_node());
     EXPECT_EQ(cause["rank"], victims_node() * kWorkers) << "the node's first rank is started first";
-    EXPECT_EQ(cause["error"], "./trian: no such file");
+    EXPECT_EQ(cause["error"], "./missing/fault_worker: no such file");
     EXPECT_EQ(cause["generation"], 0) << "it is not tried again";
   });
 }
