@@ -10,7 +10,8 @@ One of two workers is killed (SIGKILL) again and again, under
 in one run, alternating: each in turn is started, loses a worker --kills times, and is ended; and that
 --rounds times. All train MNIST's net over Gloo, and restore model and optimizer: C++ from a snapshot in
 memory, as ddp::Checkpointer makes them, Python from a file of torch.save that every rank loads.
-Where there are standbys a kill waits until they wait. The table has the median and the extremes of
+A kill waits until the first step is done and, where there are standbys, until they wait: what a restart
+costs when all is ready. ettr_bench.py kills at any time, also while standbys load. The table has the median and the extremes of
 each, and how the median of torchrun compares; then the phases of ddprun's restarts, medians in ms.
 `detection` is the time that the phases leave: from the kill until the agent hears of the death.
 

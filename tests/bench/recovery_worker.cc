@@ -1,8 +1,11 @@
-// The C++ worker of recovery_bench.py: trains MNIST's net on made-up images, goes on from the
-// newest snapshot in memory, and tells when the first step that it makes is done, by a line
-// "generation rank pid nanoseconds" of CLOCK_MONOTONIC.
+// The C++ worker of recovery_bench.py and ettr_bench.py: trains MNIST's net on made-up images, goes
+// on from the newest snapshot in memory, and tells when the first step that it makes is done, by a
+// line "generation rank pid nanoseconds" of CLOCK_MONOTONIC.
 //
-//   recovery_worker FILE
+//   recovery_worker FILE [PROGRESS]
+//
+// Appends to PROGRESS "begin RANK PID" as soon as it has a rank, and rank 0 after each step
+// "step NUMBER NANOSECONDS".
 #include <ddp/ddp.h>
 #include <fcntl.h>
 #include <time.h>
@@ -10,32 +13,46 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string>
 
 #include "worker/examples/mnist/net.h"
 
 namespace {
 
-void Tell(const char* path, const ddp::Context& ctx) {
+std::string Now() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  char line[128];
-  const int size =
-      std::snprintf(line, sizeof line, "%d %d %d %lld\n", ctx.restart_count(), ctx.rank(), getpid(),
-                    static_cast<long long>(now.tv_sec) * 1000000000 + now.tv_nsec);
+  return std::to_string(static_cast<long long>(now.tv_sec) * 1000000000 + now.tv_nsec);
+}
+
+void Append(const char* path, std::string line) {
+  line += '\n';
   const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (write(file, line, static_cast<std::size_t>(size)) != size) std::abort();
+  if (write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size())) std::abort();
   close(file);
+}
+
+void Begin(const char* progress, const std::string& rank) {
+  Append(progress, "begin " + rank + " " + std::to_string(getpid()));
+}
+
+void Tell(const char* path, const ddp::Context& ctx) {
+  Append(path, std::to_string(ctx.restart_count()) + " " + std::to_string(ctx.rank()) + " " +
+                   std::to_string(getpid()) + " " + Now());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 64;
+  if (argc != 2 && argc != 3) return 64;
+  const char* const progress = argc == 3 ? argv[2] : nullptr;
+  const char* const rank = std::getenv("RANK");  // a standby has none
+  if (progress != nullptr && rank != nullptr) Begin(progress, rank);
   return ddp::run([&] {
     const ddp::Context ctx = ddp::init();
+    if (progress != nullptr && rank == nullptr) Begin(progress, std::to_string(ctx.rank()));
     ctx.report_phase("model");
     torch::manual_seed(1);
     const auto net = std::make_shared<mnist::Net>();
@@ -48,13 +65,17 @@ int main(int argc, char** argv) {
     ddp::Checkpointer checkpointer(ctx, "");
     ddp::State state;
     if (const auto found = checkpointer.load_latest(parts)) state = *found;
-    if (ctx.restart_count() > 0 && state.step == 0) std::abort();  // there is a snapshot
+    if (!progress && ctx.restart_count() > 0 && state.step == 0)
+      std::abort();  // there is a snapshot
     for (bool first = true;; first = false) {
       model.zero_grad();
       torch::nll_loss(model.forward(images), target).backward();
       optimizer.step();
       ++state.step;
       if (first) Tell(argv[1], ctx);
+      if (progress != nullptr && ctx.rank() == 0) {
+        Append(progress, "step " + std::to_string(state.step) + " " + Now());
+      }
       checkpointer.step(state, parts);
       usleep(20'000);  // leaves the box to what is measured next
     }

@@ -1,0 +1,233 @@
+#!/usr/bin/python3
+"""How much of its training a job keeps while workers are killed again and again.
+
+A random one of two workers is killed (SIGKILL) after gaps that are drawn from an exponential
+distribution of mean 30, 15 and 8 s, under
+    C++ warm            ddprun --warm recovery_worker
+    C++ cold            ddprun recovery_worker
+    Python preloaded    ddprun --warm --preload torch,... ettr_worker.py
+    Python cold         ddprun ettr_worker.py
+    torchrun            python3 -m torch.distributed.run --monitor-interval 0.1 ettr_worker.py
+with the same seeds, and so the same times and victims, for all. A kill comes when it comes: also while
+workers start or standbys load. Where the chosen rank has no process at that moment the other one is
+killed, and where neither has, the kill hits nothing and is counted as missed. The C++ worker restores
+from snapshots in memory, the Python script, which tells its launcher nothing, from files of torch.save.
+
+The figure of a cell is the effective training time ratio:
+    steps kept per second of the cell, from the first step on all ranks to one mean gap after the last
+    kill, over steps per second of an undisturbed run of the same contender.
+A step that was rolled back and done again counts once.
+
+usage: tests/bench/ettr_bench.py [--bin build/bin] [--gaps 30,15,8] [--kills 15] [--seed 1]
+       [--undisturbed 30] [--results FILE] [--only NAME,...]
+With --results each figure is appended to FILE as soon as it is there, and what is there already is not
+measured again: a run that was interrupted goes on where it stopped. In full it takes 75 minutes;
+--kills 4 --gaps 8 is a look at it in 5. Needs python3-torch.
+"""
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PRELOAD = "torch,torch.distributed,torch.nn.parallel"
+LIMIT = 60  # seconds to the first step: reached only when something hangs
+
+
+class Job:
+    """A launcher with two workers, from its start to its end."""
+
+    def __init__(self, argv, folder):
+        self.progress = os.path.join(folder, "progress")
+        self.said = os.path.join(folder, "stderr")
+        open(self.progress, "wb").close()
+        with open(self.said, "wb") as err:
+            self.launcher = subprocess.Popen([*argv, self.progress], stdout=subprocess.DEVNULL,
+                                             stderr=err)
+
+    def lines(self):
+        with open(self.progress, encoding="ascii") as file:
+            return [line.split() for line in file if line.endswith("\n")]
+
+    def check(self):
+        """Ends the bench where the launcher has ended."""
+        if self.launcher.poll() is None:
+            return
+        with open(self.said, encoding="utf-8", errors="replace") as file:
+            sys.exit(f"the launcher ended with {self.launcher.returncode}:\n{file.read()[-3000:]}")
+
+    def wait_for_first_step(self):
+        """When it was done, in ns."""
+        deadline = time.monotonic() + LIMIT
+        while time.monotonic() < deadline:
+            self.check()
+            for line in self.lines():
+                if line[0] == "step":
+                    return int(line[2])
+            time.sleep(0.01)
+        sys.exit(f"no step within {LIMIT} s: {self.said}")
+
+    def kill(self, rank):
+        """SIGKILL to the process of this rank, else of the other one. Returns whether there was one."""
+        newest = {}
+        for line in self.lines():
+            if line[0] == "begin":
+                newest[int(line[1])] = int(line[2])
+        for each in (rank, 1 - rank):
+            if each in newest and is_alive(newest[each]):
+                os.kill(newest[each], signal.SIGKILL)
+                return True
+        return False
+
+    def step_at(self, when):
+        """The number of the last step that was done by then."""
+        return [int(line[1]) for line in self.lines() if line[0] == "step"
+                and int(line[2]) <= when][-1]
+
+    def end(self):
+        self.launcher.terminate()
+        try:
+            self.launcher.wait(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            self.launcher.kill()
+            self.launcher.wait()
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def contenders(arguments, folder):
+    """name: argv without the file of the progress"""
+    binary = os.path.abspath(arguments.bin)
+    budget = str(arguments.kills + 10)
+    cpp = [os.path.join(binary, "recovery_worker"), os.path.join(folder, "first_steps")]
+    script = [os.path.join(HERE, "ettr_worker.py")]
+    ddprun = [os.path.join(binary, "ddprun"), "--log-dir", os.path.join(folder, "logs"),
+              "--nproc-per-node", "2", "--max-restarts", budget]
+    # With Python 3.11 this torchrun crashes unless -r and -t are given.
+    torchrun = ["/usr/bin/python3", "-m", "torch.distributed.run", "--nproc_per_node", "2",
+                "--max_restarts", budget, "--monitor_interval", "0.1", "-r", "1", "-t", "1",
+                "--log_dir", folder]
+    return {
+        "C++ warm": ddprun + ["--warm"] + cpp,
+        "C++ cold": ddprun + cpp,
+        "Python preloaded": ddprun + ["--warm", "--preload", PRELOAD] + script,
+        "Python cold": ddprun + script,
+        "torchrun": torchrun + script,
+    }
+
+
+def kill_plan(seed, gap, kills):
+    """[(seconds from the first step, rank), ...]"""
+    draw = random.Random(f"{seed} {gap}")
+    at = 0.0
+    plan = []
+    for _ in range(kills):
+        at += draw.expovariate(1 / gap)
+        plan.append((at, draw.randrange(2)))
+    return plan
+
+
+def measure(argv, folder, plan, seconds):
+    """Steps kept and kills that hit, of a job of this length."""
+    job = Job(argv, folder)
+    hits = 0
+    try:
+        began = job.wait_for_first_step()
+        first = job.step_at(began)
+        for at, rank in plan:
+            time.sleep(max(0.0, began / 1e9 + at - time.monotonic()))
+            job.check()
+            hits += job.kill(rank)
+        time.sleep(max(0.0, began / 1e9 + seconds - time.monotonic()))
+        job.check()
+        return job.step_at(began + int(seconds * 1e9)) - first, hits
+    finally:
+        job.end()
+
+
+def cell(arguments, name, gap):
+    """gap None: undisturbed"""
+    plan = kill_plan(arguments.seed, gap, arguments.kills) if gap else []
+    seconds = plan[-1][0] + gap if gap else arguments.undisturbed
+    with tempfile.TemporaryDirectory() as folder:
+        kept, hits = measure(contenders(arguments, folder)[name], folder, plan, seconds)
+    return {"name": name, "gap": gap, "seed": arguments.seed, "kills": len(plan),
+            "missed": len(plan) - hits, "seconds": round(seconds, 1), "steps": kept}
+
+
+def key(record):
+    gap = record["gap"]
+    return (record["name"], gap, *((record["seed"], record["kills"]) if gap else ()))
+
+
+def show(arguments, records, names, gaps):
+    found = {key(record): record for record in records}
+
+    def ratio(name, gap):
+        record = found.get((name, gap, arguments.seed, arguments.kills))
+        calm = found.get((name, None))
+        if record is None or calm is None:
+            return None
+        return (record["steps"] / record["seconds"]) / (calm["steps"] / calm["seconds"])
+
+    print(f"{'':18} {'undisturbed':>14}" + "".join(f"{f'{gap:g} s':>10}" for gap in gaps))
+    for name in names:
+        calm = found.get((name, None))
+        rate = f"{calm['steps'] / calm['seconds']:.1f} steps/s" if calm else ""
+        figures = [ratio(name, gap) for gap in gaps]
+        print(f"{name:18} {rate:>14}"
+              + "".join(f"{figure:10.3f}" if figure is not None else f"{'-':>10}"
+                        for figure in figures))
+    missed = sum(record["missed"] for record in records)
+    if missed:
+        print(f"{missed} kills found no process of either rank")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--bin", default="build/bin")
+    parser.add_argument("--gaps", default="30,15,8", help="mean seconds between kills")
+    parser.add_argument("--kills", type=int, default=15, help="in each cell")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--undisturbed", type=float, default=30, help="seconds")
+    parser.add_argument("--results", default="")
+    parser.add_argument("--only", default="", help="a name, or several with commas")
+    arguments = parser.parse_args()
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    os.environ["PYTHON_EXEC"] = "/usr/bin/python3"
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    gaps = [float(gap) for gap in arguments.gaps.split(",")]
+    names = [name for name in contenders(arguments, "")
+             if not arguments.only or name in arguments.only.split(",")]
+    records = []
+    if arguments.results and os.path.exists(arguments.results):
+        with open(arguments.results, encoding="utf-8") as file:
+            records = [json.loads(line) for line in file if line.endswith("\n")]
+    done = {key(record) for record in records}
+    for gap in [None, *gaps]:
+        for name in names:
+            wanted = (name, gap, *((arguments.seed, arguments.kills) if gap else ()))
+            if wanted in done:
+                continue
+            record = cell(arguments, name, gap)
+            records.append(record)
+            print(json.dumps(record), flush=True)
+            if arguments.results:
+                with open(arguments.results, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(record) + "\n")
+    show(arguments, records, names, gaps)
+
+
+if __name__ == "__main__":
+    main()

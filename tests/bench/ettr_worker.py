@@ -1,0 +1,61 @@
+#!/usr/bin/python3
+"""The Python worker of ettr_bench.py: an ordinary script that tells its launcher nothing.
+
+usage: ettr_worker.py PROGRESS      under a launcher; its checkpoints are PROGRESS.pt
+
+Trains MNIST's net on made-up images, with a checkpoint every 10 steps, and goes on from the newest.
+Appends to PROGRESS "begin RANK PID", before anything is imported, and rank 0 after each step
+"step NUMBER NANOSECONDS".
+"""
+import os
+import sys
+import time
+
+
+def note(text):
+    with open(sys.argv[1], "a", encoding="ascii") as file:
+        file.write(text + "\n")
+
+
+note(f"begin {os.environ['RANK']} {os.getpid()}")
+
+# pylint: disable=wrong-import-position
+import torch
+import torch.distributed as dist
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
+
+from ddp_bench_worker import MnistNet
+
+SAVE_EVERY = 10  # steps
+
+
+def main():
+    dist.init_process_group("gloo")
+    torch.manual_seed(1)
+    model = DistributedDataParallel(MnistNet())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    images = torch.randn(32, 1, 28, 28)
+    target = torch.zeros(32, dtype=torch.long)
+    checkpoint = sys.argv[1] + ".pt"
+    step = 0
+    if os.path.exists(checkpoint):
+        found = torch.load(checkpoint)
+        model.load_state_dict(found["model"])
+        optimizer.load_state_dict(found["optimizer"])
+        step = found["step"]
+    while True:
+        optimizer.zero_grad()
+        functional.nll_loss(model(images), target).backward()
+        optimizer.step()
+        step += 1
+        if dist.get_rank() == 0:
+            note(f"step {step} {time.monotonic_ns()}")
+            if step % SAVE_EVERY == 0:
+                torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(),
+                            "step": step}, checkpoint + ".tmp")
+                os.replace(checkpoint + ".tmp", checkpoint)
+        time.sleep(0.02)  # leaves the box to what starts beside
+
+
+main()
