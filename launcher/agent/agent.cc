@@ -75,7 +75,7 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
       console_(std::move(console)),
       run_(run),
       supervisor_(MakeSupervisorOptions(options_)),
-      restarts_{RestartClock(options_.config.nproc_per_node), {}, {}},
+      restarts_{RestartClock(options_.config.nproc_per_node), nullptr, {}, {}},
       disk_(loop, "ddprun-disk"),
       files_(
           loop, [](const absl::Status& status) { LogWarning(status.message()); },
@@ -98,6 +98,11 @@ absl::StatusOr<Verdict> Agent::Run() {
       WorkerLogs::Options{options_.config.logs, options_.config.role,
                           PrefixTemplate(options_.environ)},
       loop_, runner_, &files_, console_, control_.get(), WorkerEvents());
+  restarts_.start_watch = std::make_unique<StartWatch>(
+      loop_, options_.config.nproc_per_node, [this] { return workers_->Pids(); },
+      [this](Generation generation, Duration took) {
+        Feed(Supervisor::StartMeasured{generation, took});
+      });
   standbys_ = std::make_unique<Standbys>(StandbyOptions(), loop_, runner_, &files_, control_.get(),
                                          &disk_, run_);
 
@@ -146,6 +151,7 @@ void Agent::Feed(const Supervisor::Event& event) {
   std::vector<Supervisor::Action> actions = supervisor_.Step(event, now);
   if (was_running && supervisor_.state() != SupervisorState::kRunning) {
     restarts_.clock.GenerationEnded(now);
+    restarts_.start_watch->End();
     standbys_->Feed(StandbyPool::GenerationEnded{});
   }
   std::move(actions.begin(), actions.end(), std::back_inserter(actions_));
@@ -257,6 +263,8 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   if (assignment.restore) held_.states.OnStarted(*assignment.restore);
   restarts_.clock.GenerationStarted(spawn.generation, EventLoop::Clock::now());
   stragglers_.Clear();
+  workers_->BeginGeneration();
+  restarts_.start_watch->Begin(spawn.generation, assignment.master_port);
   absl::Status status;
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
     if (status.ok()) status = Start(spawn, LocalRank{i});
@@ -411,6 +419,7 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
   std::visit(Overloaded{
                  [&](const StepMsg& step) {
                    restarts_.clock.StepMade(local_rank, now);
+                   restarts_.start_watch->OnAtWork(local_rank);
                    standbys_->Feed(StandbyPool::WorkerStepped{local_rank});
                    Feed(Supervisor::StepReported{local_rank, step.step});
                  },
@@ -434,6 +443,7 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
                  },
                  [&](const ReadyMsg&) {
                    restarts_.clock.PhaseBegan(local_rank, "ready", now);
+                   restarts_.start_watch->OnAtWork(local_rank);
                    Feed(Supervisor::WorkerSpoke{local_rank});
                  },
                  [&](const PhaseMsg& phase) {
@@ -441,14 +451,7 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
                    Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore});
                  },
                  [&](const StragglerMsg& straggler) {
-                   const auto news =
-                       straggler.ended
-                           ? stragglers_.Ended(straggler.rank)
-                           : stragglers_.Told(straggler.rank, straggler.host,
-                                              std::chrono::microseconds(straggler.time),
-                                              std::chrono::microseconds(straggler.others));
-                   if (news && straggler.ended) LogInfo(*news);
-                   if (news && !straggler.ended) LogWarning(*news);
+                   OnStraggler(straggler);
                    Feed(Supervisor::WorkerSpoke{local_rank});
                  },
                  [](const ByeMsg&) {},
@@ -457,6 +460,15 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
                  },
              },
              message);
+}
+
+void Agent::OnStraggler(const StragglerMsg& straggler) {
+  const auto news = straggler.ended ? stragglers_.Ended(straggler.rank)
+                                    : stragglers_.Told(straggler.rank, straggler.host,
+                                                       std::chrono::microseconds(straggler.time),
+                                                       std::chrono::microseconds(straggler.others));
+  if (news && straggler.ended) LogInfo(*news);
+  if (news && !straggler.ended) LogWarning(*news);
 }
 
 void Agent::OnRendezvousEvent(const RendezvousClient::Event& event) {

@@ -22,6 +22,7 @@
 #include "launcher/agent/port_offer.h"
 #include "launcher/agent/run_directory.h"
 #include "launcher/agent/standbys.h"
+#include "launcher/agent/start_watch.h"
 #include "launcher/agent/worker_environment.h"
 #include "launcher/config/job_config.h"
 #include "launcher/core/node_states.h"
@@ -77,9 +78,11 @@ class Agent {
   void OnWorkersLost(const absl::Status& why);
 
  private:
-  // For the report, and to be told of: the last restarts, and what the last generation began with.
+  // How long starts and restarts take; for the report: the last restarts, and what the last
+  // generation began with.
   struct Restarts {
     RestartClock clock;
+    std::unique_ptr<StartWatch> start_watch;  // from Run() on
     std::deque<RestartTimes> times;
     std::optional<RestorePlan> restore;
   };
@@ -118,6 +121,7 @@ class Agent {
   void FailSpawn(LocalRank local_rank, const absl::Status& status);
   void OnWorkerEnded(const NodeWorkers::Ended& worker);
   void OnControlMessage(pid_t peer, const ControlMessage& message);
+  void OnStraggler(const StragglerMsg& straggler);
   // Of a restart that is over, where one is: for people and for the report.
   std::optional<RestartTimes> TakeRestartTimes();
   void OnRendezvousEvent(const RendezvousClient::Event& event);

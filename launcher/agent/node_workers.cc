@@ -93,6 +93,14 @@ void NodeWorkers::AskToSave(LocalRank local_rank) {
   if (const auto pid = PidOf(local_rank)) control_->SendTo(*pid, control::kSave, "1");
 }
 
+std::vector<pid_t> NodeWorkers::Pids() const {
+  std::vector<pid_t> pids;
+  for (const auto& worker : workers_) {
+    if (worker != nullptr) pids.push_back(worker->process.pid);
+  }
+  return pids;
+}
+
 std::optional<pid_t> NodeWorkers::PidOf(LocalRank local_rank) const {
   const Worker* const worker = workers_[local_rank.value].get();
   if (worker == nullptr) return std::nullopt;

@@ -73,6 +73,9 @@ class NodeWorkers {
 
   // Of one that ended by SIGKILL, which was not ours: whether the kernel was out of memory.
   bool WasOomKilled(pid_t pid) { return oom_.WasKilled(pid); }
+  // The workers of a generation are about to start.
+  void BeginGeneration() { oom_.Begin(); }
+  std::vector<pid_t> Pids() const;
 
   // Hands what is held back for --collapse to the console.
   void FlushLogs() { logs_.Flush(); }

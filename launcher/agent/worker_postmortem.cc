@@ -45,7 +45,7 @@ std::string ParseErrorFile(std::string_view text) {
 }
 
 OomProbe::OomProbe(const std::string& root, const std::string& own_cgroups,
-                   const std::string& kernel_log)
+                   const std::string& kernel_log, const std::string& vmstat)
     : kernel_log_(open(kernel_log.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
   const std::string cgroups = ReadSmallFile(own_cgroups);
   for (const auto line : absl::StrSplit(cgroups, '\n')) {
@@ -60,6 +60,7 @@ OomProbe::OomProbe(const std::string& root, const std::string& own_cgroups,
     }
     if (!file.empty() && access(file.c_str(), R_OK) == 0) events_file_ = file;
   }
+  if (events_file_.empty() && !kernel_log_.valid()) events_file_ = vmstat;
   last_count_ = Count().value_or(0);
   if (kernel_log_.valid()) lseek(kernel_log_.get(), 0, SEEK_END);
 }

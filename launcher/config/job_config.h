@@ -65,6 +65,7 @@ struct RestartConfig {
   int max_restarts = 0;                 // for the whole job; 0 as in torchrun
   std::chrono::milliseconds window{0};  // max_restarts counts those this recent; 0: all
   std::vector<int> never_on;            // a worker's exit codes that end the job at once
+  int max_membership_changes = 0;       // as max_restarts, for nodes that go; 0: any number
   // A node whose workers were the root cause so often within the window is left out; 0: never.
   int quarantine = 0;
   std::chrono::milliseconds quarantine_window = kDefaultQuarantineWindow;

@@ -136,6 +136,10 @@ constexpr JobKey kKeys[] = {
     {"restart", "never_on", KeyType::kNumbers, 1, kMaxExitCode,
      [](JobDraft& d) -> Field { return &d.config.restart.never_on; },
      "Exit codes of a worker that end the job at once, however many restarts are left."},
+    {"restart", "max_membership_changes", KeyType::kInteger, 0, kMaxRestarts,
+     [](JobDraft& d) -> Field { return &d.config.restart.max_membership_changes; },
+     "How many times within window the workers may be started again because a node was lost or "
+     "left; one more ends the job. 0: any number of times."},
     {"restart", "quarantine", KeyType::kInteger, 0, kMaxRestarts,
      [](JobDraft& d) -> Field { return &d.config.restart.quarantine; },
      "Leave a node out of the job once its workers were the root cause of so many failures within "

@@ -106,6 +106,9 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           [&](const RestartMeasured& restart) {
             if (restart.times.generation == work_.generation) SendUp(RestartTimed{restart.times});
           },
+          [&](const StartMeasured& start) {
+            if (start.generation == work_.generation) work_.start = start.took;
+          },
           [&](const WorkersLost& lost) { OnWorkersLost(lost); },
           [&](const Tick&) { OnTick(now); },
       },

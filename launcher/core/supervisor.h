@@ -139,6 +139,11 @@ class Supervisor {
   struct RestartMeasured {
     RestartTimes times;
   };
+  // Every worker of this generation is at work, so long after they were spawned.
+  struct StartMeasured {
+    Generation generation;
+    Duration took{};
+  };
   // The guardian was killed, and with it every worker. How they ended is lost.
   struct WorkersLost {
     std::string reason;
@@ -148,7 +153,7 @@ class Supervisor {
                              WorkerSpawned, SpawnFailed, WorkerSpoke, CheckpointReported,
                              CheckpointFailureReported, StepReported, ErrorReported, WorkerEnded,
                              ErrorFileRead, SignalReceived, Superseded, NodeCleared, StatesFound,
-                             PortOffered, RestartMeasured, WorkersLost, Tick>;
+                             PortOffered, RestartMeasured, StartMeasured, WorkersLost, Tick>;
 
   // ---- actions ----
   // To the rendezvous, on the session that is open. Join, Stopped and Heartbeat say which states
@@ -314,6 +319,7 @@ class Supervisor {
     std::vector<Worker> workers;             // by local rank
     std::optional<std::int64_t> checkpoint;  // the newest that was reported
     std::int64_t last_ended_ms = 0;          // wall clock, when a worker ended last
+    std::optional<Duration> start;           // StartMeasured
     // What was said, to be said again on the next session.
     bool acknowledged = false;
     std::vector<WorkerExited> exits;

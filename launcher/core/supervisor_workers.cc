@@ -314,6 +314,7 @@ void Supervisor::GiveBackRanks(std::int64_t fenced_at_ms, bool rejoin, TimePoint
   for (const Worker& worker : work_.workers)
     stopped.last_step = std::max(stopped.last_step, worker.step);
   stopped.failed_checkpoints = failed_;
+  stopped.start = work_.start;
   work_.stopped = stopped;
   if (rejoin && session_.open) {
     Introduce(now);

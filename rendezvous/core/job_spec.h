@@ -29,6 +29,8 @@ struct JobSpec {
   Duration save_timeout = kDefaultSaveTimeout;  // for the checkpoint before a planned stop
   std::optional<Duration> restart_window;  // max_restarts counts those this recent; nullopt: all
   std::vector<int> never_restart_on;       // exit codes of a worker that end the job at once
+  // Generations that a node's loss or leave may end, within restart_window; 0: any number.
+  int max_membership_changes = 0;
   // A node whose workers were the root cause so many times within the window is left out; 0: none.
   int quarantine = 0;
   Duration quarantine_window = kDefaultQuarantineWindow;
@@ -87,6 +89,9 @@ void ForEachField(Visitor&& visit) {
                                             "--restart-window", 0, kTimeout, "not set"});
   visit(&Spec::never_restart_on,
         JobSpecField{"never_restart_on", "restart.never_on", "restart.never_on", 0, kMaxExitCode});
+  visit(&Spec::max_membership_changes,
+        JobSpecField{"max_membership_changes", "restart.max_membership_changes",
+                     "restart.max_membership_changes", 0, kMaxRestarts, "not limited"});
   visit(&Spec::quarantine,
         JobSpecField{"quarantine", "restart.quarantine", "restart.quarantine", 0, kMaxRestarts});
   visit(&Spec::quarantine_window, JobSpecField{"quarantine_window_ms", "restart.quarantine_window",

@@ -28,8 +28,8 @@ const char* ToString(JobState state);
 struct NodeStatus {
   std::string host;
   std::string address;
-  // waiting | spare | assigned | prepared | running | done | draining; "lost contact: " before it
-  // when its session broke and its lease runs.
+  // waiting | held back: REASON | spare | assigned | prepared | running | done | draining; "lost
+  // contact: " before it when its session broke and its lease runs.
   std::string state;
   NodeRank rank{-1};  // −1: none in this generation
   Rank first_rank;

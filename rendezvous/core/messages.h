@@ -123,6 +123,9 @@ struct Stopped {
   std::int64_t fenced_at_ms = 0;
   std::vector<SavedState> states{};        // as in Join: what the next generation can begin with
   FailedCheckpoints failed_checkpoints{};  // as in Join
+  // How long the start took here: from the spawn until every worker was at work. Not set: that was
+  // not seen.
+  std::optional<Duration> start{};
 
   bool operator==(const Stopped&) const = default;
 };

@@ -169,6 +169,21 @@ std::vector<std::string> NewestLines(const std::vector<std::string>& lines, std:
 
 bool IsPermanent(const RootCause& cause) { return cause.failure.exit.error_kind == kErrorExec; }
 
+bool MadeByWorker(const RootCause& cause) {
+  const WorkerExited& exit = cause.failure.exit;
+  if (!OfAWorker(cause) || IsVictim(exit)) return false;
+  switch (exit.status.signal) {
+    case SIGKILL:
+    case SIGTERM:
+    case SIGINT:
+    case SIGHUP:
+    case SIGQUIT:
+      return exit.oom_killed;
+    default:
+      return true;
+  }
+}
+
 bool IsMembershipChange(const RootCause& cause) { return !OfAWorker(cause); }
 
 int ExitCodeOf(const RootCause& cause) {

@@ -89,6 +89,11 @@ std::vector<std::string> NewestLines(const std::vector<std::string>& lines, std:
 // True for failures that a restart cannot cure: the command cannot be executed.
 bool IsPermanent(const RootCause& cause);
 
+// True where a worker ended by its own doing: an exit code, a signal of its own such as SIGSEGV,
+// too much memory (the kernel's OOM killer). False for a signal that somebody sent, a node, a
+// victim.
+bool MadeByWorker(const RootCause& cause);
+
 // True when the membership changed: such a cause spends no restart.
 bool IsMembershipChange(const RootCause& cause);
 

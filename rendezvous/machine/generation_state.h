@@ -4,6 +4,8 @@
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_GENERATION_STATE_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_GENERATION_STATE_H_
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -32,10 +34,14 @@ struct GenerationState {
   TimePoint started_at;                // its workers
   Duration ran{};                      // from then until it was stopped
   Tally tally;
-  bool made_step = false;
+  std::optional<std::int64_t> furthest_step;  // that a worker told in it
+  std::optional<Duration> start;              // of its slowest node, as far as told
   Incidents incidents;
   bool planned_end = false;  // it is stopped because of JobLife::plan, not of a failure
   std::string stop_reason;
+
+  // A worker has made this step in it.
+  void Reached(std::optional<std::int64_t> step) { furthest_step = std::max(furthest_step, step); }
 };
 
 }  // namespace ddprun

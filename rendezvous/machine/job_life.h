@@ -45,6 +45,7 @@ struct JobLife {
   int agents_joined = 0;
   std::optional<RestartGovernor> governor;  // from the first Join
   std::optional<Quarantine> quarantine;     // from the first Join
+  LateAdmission late_admission;
   std::optional<Plan> plan;
   Absences absences;
   bool abandoned = false;          // the last node that went will not come back

@@ -190,14 +190,24 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   node.offered_port = join.offered_port;
   node.program = join.program;
   TakeStates(node, join.states);
+  node.joined = now_;
   const Node* const other = ComparableNode(join.program);
-  const Node& added = roster_.Add(std::move(node), now_);
+  Node& added = roster_.Add(std::move(node), now_);
   ++life_.agents_joined;
   Emit(
       {.kind = JobEvent::Kind::kJoined, .host = join.node.host, .workers = join.node.worker_count});
   TakeFailures(added, join.failed_checkpoints);
+  HoldBack(added);
   Welcome(added);
   if (other != nullptr) WarnIfArgumentsDiffer(*other, added);
+}
+
+void JobMachine::HoldBack(Node& node) {
+  const auto wait = life_.late_admission.WaitOf(node.spec);
+  if (!wait) return;
+  const TimePoint until = now_ + wait->delay;
+  roster_.SetHeldBack(node, HeldBack{until, wait->reason});
+  timers_.admission = std::min(timers_.admission.value_or(until), until);
 }
 
 void JobMachine::Begin(const JobSpec& spec) {
@@ -213,6 +223,14 @@ void JobMachine::Begin(const JobSpec& spec) {
 // Tells a node that has joined what it waits for.
 void JobMachine::Welcome(const Node& added) {
   const NodeSpec& spec = added.spec;
+  if (added.held_back) {
+    const std::string why =
+        absl::StrCat(spec.host, " (", spec.address, ") is admitted in ",
+                     Seconds(added.held_back->until - now_), ": ", added.held_back->why);
+    Log(why);
+    SendTo(added, Waiting{why});
+    return;
+  }
   if (gathering()) {  // told what it waits for if that takes long
     Log(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers"));
     return;
@@ -388,7 +406,7 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
 void JobMachine::OnHeartbeat(Node& node, const Header& header, const Heartbeat& heartbeat) {
   if (header.generation == generation_.number && heartbeat.step) {
     node.step = heartbeat.step;
-    generation_.made_step = true;
+    generation_.Reached(heartbeat.step);
   }
   // After Stopped nothing changes: one that says otherwise is older, and late.
   const bool may_change = header.generation == generation_.number && node.phase == Phase::kStarted;
@@ -421,10 +439,8 @@ void JobMachine::OnWorkerExited(Node& node, const WorkerExited& exit) {
   if (node.phase != Phase::kStarted) return;  // stopped before: its workers are accounted for
   if (!node.ended.insert(exit.local_rank).second) return;  // repeated on a new session
   ++generation_.tally.workers_ended;
-  if (exit.step) {
-    generation_.made_step = true;
-    node.step = std::max(node.step, exit.step);
-  }
+  generation_.Reached(exit.step);
+  node.step = std::max(node.step, exit.step);
   if (exit.status.ok()) {
     node.succeeded.insert(exit.local_rank);
     ++generation_.tally.workers_succeeded;
@@ -440,7 +456,7 @@ void JobMachine::OnCheckpointed(const Node& node, const Checkpointed& checkpoint
   if (!running() || node.phase != Phase::kStarted) return;
   const bool first = !std::exchange(life_.reports_checkpoints, true);
   life_.checkpoint = checkpointed.step;
-  generation_.made_step = true;
+  generation_.Reached(checkpointed.step);
   const bool saved = state_ == JobState::kSaving;
   if (saved) life_.plan->saved = true;
   if (first || saved) SaveRecord();
@@ -461,10 +477,9 @@ void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
   if (node.phase == Phase::kWaiting) return;  // a duplicate
   TakeStates(node, stopped.states);
   TakeFailures(node, stopped.failed_checkpoints);
-  if (stopped.last_step) {
-    generation_.made_step = true;
-    node.step = std::max(node.step, stopped.last_step);
-  }
+  generation_.Reached(stopped.last_step);
+  node.step = std::max(node.step, stopped.last_step);
+  generation_.start = std::max(generation_.start, stopped.start);
   const bool failed_itself =
       generation_.incidents.any() && node.ended.size() > node.succeeded.size();
   if (stopped.fenced_at_ms != 0 && !generation_.planned_end) {
@@ -549,6 +564,15 @@ std::optional<std::int64_t> JobMachine::DurableStep() const {
   const auto& restore = generation_.restore;
   if (restore && restore->state && restore->state->tier == Tier::kDurable) return restore->step();
   return NewestDurable(roster_, View().judge());
+}
+
+bool JobMachine::HasNewState() const {
+  const std::int64_t began_with = generation_.restore ? generation_.restore->step() : 0;
+  const StateJudge judge = View().judge();
+  return std::any_of(roster_.nodes().begin(), roster_.nodes().end(), [&](const Node& node) {
+    const SavedState* const newest = NewestOf(node, judge);
+    return newest != nullptr && newest->step > began_with;
+  });
 }
 
 void JobMachine::PlanRestore(const StateJudge& judge) {

@@ -149,6 +149,8 @@ class JobMachine {
   void OnJoin(const Header& header, const Join& join);
   void Begin(const JobSpec& spec);
   void Welcome(const Node& added);
+  // A node that was lost soon after joining again and again waits first.
+  void HoldBack(Node& node);
   void OnRejoin(Node& node, const Header& header, const Join& join);
   void RefuseSecond(const Node& first, Node& second);
   // The first that has told of a program in the same role, or nullptr.
@@ -177,6 +179,7 @@ class JobMachine {
   void OnTick();
   void LoseSilent();
   void LoseUnprepared();
+  void AdmitHeldBack();
   // Another life of the whole job begins: everybody of the old one is out.
   void Supersede(std::uint32_t requeue_number);
 
@@ -197,6 +200,8 @@ class JobMachine {
   void TakeFailures(const Node& node, const FailedCheckpoints& failed);
   // Of the generation that is being formed.
   void PlanRestore(const StateJudge& judge);
+  // Some node holds a state that is newer than what the generation began with.
+  bool HasNewState() const;
   // Nobody has started: everybody waits for the next forming.
   void AbandonForming(const std::string& why);
   void StartPlan(Plan plan);
@@ -247,6 +252,7 @@ class JobMachine {
     std::optional<TimePoint> victim_grace;  // for the cause of what has only victims so far
     std::optional<TimePoint> growth;        // newcomers are taken in; until then more may come
     std::optional<TimePoint> report;        // to those who wait
+    std::optional<TimePoint> admission;     // the next node that is held back may come in
     Duration report_interval{};
   };
 

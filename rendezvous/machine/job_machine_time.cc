@@ -24,6 +24,7 @@ void JobMachine::OnTick() {
         std::min<Duration>(2 * timers_.report_interval, std::chrono::minutes(1));
     timers_.report = now_ + timers_.report_interval;
   }
+  if (timers_.admission && now_ >= *timers_.admission) AdmitHeldBack();
   if (hold_until_ && now_ >= *hold_until_) hold_until_.reset();
   if (!timers_.state || now_ < *timers_.state) return;
   timers_.state.reset();
@@ -79,6 +80,20 @@ void JobMachine::LoseSilent() {
   }
 }
 
+void JobMachine::AdmitHeldBack() {
+  timers_.admission.reset();
+  for (Node& node : roster_.nodes()) {
+    if (!node.held_back) continue;
+    const TimePoint until = node.held_back->until;
+    if (now_ >= until) {
+      roster_.SetHeldBack(node, std::nullopt);
+      Log(absl::StrCat(node.spec.host, " is admitted again"));
+    } else {
+      timers_.admission = std::min(timers_.admission.value_or(until), until);
+    }
+  }
+}
+
 void JobMachine::LoseUnprepared() {
   const std::string why =
       absl::StrCat("it did not prepare its ranks within ", Seconds(options_.forming_timeout));
@@ -104,6 +119,7 @@ std::optional<TimePoint> JobMachine::NextDeadline() {
   consider(timers_.report);
   consider(hold_until_);
   consider(timers_.growth);
+  consider(timers_.admission);
   if (options_.leases) {
     if (const Node* node = roster_.MostSilent()) consider(node->heard + life_.spec->lease);
   }

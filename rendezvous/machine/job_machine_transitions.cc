@@ -75,6 +75,7 @@ void JobMachine::AdvanceForming() {
   for (Node* const node : roster_.members()) {
     if (node == nullptr) continue;
     roster_.SetPhase(*node, Phase::kStarted);
+    if (!std::exchange(node->has_started, true)) node->joined = now_;
     SendTo(*node, Start{});  // one whose session broke hears it when it is back
   }
 }
@@ -195,8 +196,8 @@ void JobMachine::OnGenerationEnded() {
                           : Finish(Outcome::kLeft, kExitTerminated, life_.plan->reason);
     return;
   }
-  const auto decision =
-      life_.governor->OnGenerationEnded({cause, generation_.made_step, generation_.ran}, now_);
+  const auto decision = life_.governor->OnGenerationEnded(
+      {cause, generation_.furthest_step, HasNewState(), generation_.ran, generation_.start}, now_);
   if (!decision.restart) {
     Finish(Outcome::kFailed, ExitCodeOf(cause), decision.reason);
     return;
@@ -211,7 +212,8 @@ void JobMachine::OnGenerationEnded() {
   if (decision.delay > Duration{}) {
     Enter(JobState::kBackoff);
     timers_.state = now_ + decision.delay;
-    Log(absl::StrCat("no step was made: starting again in ", Seconds(decision.delay)));
+    Log(absl::StrCat("its workers crash soon after the start: starting again in ",
+                     Seconds(decision.delay)));
     return;
   }
   Gather();
@@ -435,6 +437,7 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
   const AgentId agent_id = node.agent_id;
   const std::string host = node.spec.host;
   const NodeRank rank = node.rank;
+  if (needed && !left) life_.late_admission.OnLost(node.spec, now_ - node.joined);
   roster_.Erase(node);
   Log(absl::StrCat(left ? "" : "lost ", host, left ? " left: " : ": ", why));
   Emit({.kind = left ? JobEvent::Kind::kLeft : JobEvent::Kind::kLost, .host = host, .reason = why});

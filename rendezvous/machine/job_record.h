@@ -35,10 +35,14 @@ struct GovernorRecord {
   // made. Time that passes until it is read is not counted, so the window is never shorter than
   // asked.
   std::vector<Duration> recent_ages;
-  bool reports_steps = false;
-  int fruitless = 0;
+  int crashes = 0;   // in a row
+  int stepless = 0;  // of these
   int bind_retries = 0;
   std::uint64_t random_state = 0;
+  std::optional<std::int64_t> furthest_step{};
+  std::optional<Duration> start{};
+  int membership_changes = 0;
+  std::vector<Duration> membership_ages{};  // as recent_ages
   bool operator==(const GovernorRecord&) const = default;
 };
 

@@ -45,7 +45,7 @@ NodeStatus StatusOf(const JobView& view, const Node& node, TimePoint now) {
   const auto activity = [&]() -> const char* {
     switch (node.phase) {
       case Phase::kWaiting:
-        return spare ? "spare" : "waiting";
+        return node.held_back ? "held back" : spare ? "spare" : "waiting";
       case Phase::kAssigned:
         return "assigned";
       case Phase::kPrepared:
@@ -64,6 +64,7 @@ NodeStatus StatusOf(const JobView& view, const Node& node, TimePoint now) {
   status.address = node.spec.address;
   status.state =
       absl::StrCat(node.suspect ? "lost contact: " : "", view.finished ? "ended" : activity());
+  if (node.held_back) absl::StrAppend(&status.state, ": ", node.held_back->why);
   status.rank = node.member() ? node.rank : NodeRank{-1};
   status.first_rank = node.first_rank;
   status.workers = node.spec.worker_count;
@@ -98,6 +99,16 @@ std::string MissingNodes(const JobView& view) {
   if (all_seconds > 0) {
     absl::StrAppend(
         &text, "; here for the rank of one that has lost contact: ", Names(seconds, all_seconds));
+  }
+  std::vector<std::string> held_back;
+  int all_held_back = 0;
+  for (const Node& node : view.roster.nodes()) {
+    if (node.held_back && ++all_held_back <= static_cast<int>(kNamesShown)) {
+      held_back.push_back(absl::StrCat(node.spec.host, " (", node.held_back->why, ")"));
+    }
+  }
+  if (all_held_back > 0) {
+    absl::StrAppend(&text, "; admitted later: ", Names(held_back, all_held_back));
   }
   if (!view.life.absences.lost.empty())
     absl::StrAppend(&text, "; gone: ", absl::StrJoin(view.life.absences.lost, ", "));

@@ -1,6 +1,9 @@
 #include "rendezvous/machine/quarantine.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace ddprun {
 
@@ -36,6 +39,30 @@ QuarantineRecord Quarantine::Record(TimePoint now) const {
   record.hosts = hosts_;
   for (const Dated& blame : blames_) record.blames.push_back({blame.host, now - blame.at});
   return record;
+}
+
+void LateAdmission::OnLost(const NodeSpec& node, Duration stayed) {
+  Losses losses{node.host, node.address, 0};
+  const auto found =
+      std::find_if(losses_.begin(), losses_.end(), [&](const Losses& l) { return IsOf(l, node); });
+  if (found != losses_.end()) {
+    losses = *found;
+    losses_.erase(found);
+  }
+  if (stayed > kSoon) return;
+  ++losses.in_a_row;
+  losses_.push_back(std::move(losses));
+  if (losses_.size() > kMaxNodes) losses_.pop_front();
+}
+
+std::optional<LateAdmission::Wait> LateAdmission::WaitOf(const NodeSpec& node) const {
+  const auto found =
+      std::find_if(losses_.begin(), losses_.end(), [&](const Losses& l) { return IsOf(l, node); });
+  if (found == losses_.end() || found->in_a_row < 2) return std::nullopt;
+  Duration delay = kFirstDelay;
+  for (int i = 2; i < found->in_a_row && delay < kMaxDelay; ++i) delay *= 2;
+  return Wait{std::min(delay, kMaxDelay),
+              absl::StrCat("it was lost soon after joining, ", found->in_a_row, " times in a row")};
 }
 
 }  // namespace ddprun

@@ -1,13 +1,18 @@
-// Which nodes are left out of a job: those where a worker was the root cause so many times within
-// the window, and those that said that they are not fit. Pure: time comes in as an argument.
+// Which nodes a job does without, for good or for a while.
+//
+// Quarantine: which nodes are left out of a job: those where a worker was the root cause so many
+// times within the window, and those that said that they are not fit. Pure: time comes in as an
+// argument.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_QUARANTINE_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_QUARANTINE_H_
 
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "rendezvous/core/messages.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
@@ -54,6 +59,44 @@ class Quarantine {
   Duration window_;
   std::deque<Dated> blames_;  // oldest first
   std::vector<std::string> hosts_;
+};
+
+// Which nodes are admitted later: those that are lost soon after they have joined, again and again
+// (their cgroup kills them at each start, their power is bad). Each of them costs all others a
+// restart whenever it comes back, and no budget counts these. A node is its host name together with
+// its address, whichever agent runs there.
+class LateAdmission {
+ public:
+  // A loss within this time of joining, or of the first start of its workers after that, is one
+  // soon after joining.
+  static constexpr Duration kSoon = std::chrono::seconds(60);
+  // After the second such loss in a row a node waits kFirstDelay, and with each more twice as long.
+  static constexpr Duration kFirstDelay = std::chrono::seconds(1);
+  static constexpr Duration kMaxDelay = std::chrono::seconds(60);
+  // Of more nodes than these the one is forgotten that was lost longest ago.
+  static constexpr std::size_t kMaxNodes = 1024;
+
+  // This node was lost, so long after it had joined.
+  void OnLost(const NodeSpec& node, Duration stayed);
+
+  struct Wait {
+    Duration delay{};    // from its Join
+    std::string reason;  // for people: "it was lost soon after joining, 3 times in a row"
+  };
+  // For a node that joins; nullopt: it may be in a generation at once.
+  std::optional<Wait> WaitOf(const NodeSpec& node) const;
+
+ private:
+  struct Losses {
+    std::string host;
+    std::string address;
+    int in_a_row = 0;
+  };
+  static bool IsOf(const Losses& losses, const NodeSpec& node) {
+    return losses.host == node.host && losses.address == node.address;
+  }
+
+  std::deque<Losses> losses_;  // each node once, the one that was lost last is the last
 };
 
 }  // namespace ddprun

@@ -10,28 +10,62 @@
 namespace ddprun {
 
 RestartPolicy PolicyOf(const JobSpec& spec) {
-  return {spec.max_restarts, spec.restart_window, spec.never_restart_on};
+  return {spec.max_restarts, spec.restart_window, spec.never_restart_on,
+          spec.max_membership_changes};
+}
+
+WindowedCount::WindowedCount(std::optional<Duration> window, int total,
+                             const std::vector<Duration>& recent_ages, TimePoint now)
+    : window_(window), total_(total) {
+  for (const Duration age : recent_ages) recent_.push_back(now - age);
+}
+
+void WindowedCount::Add(TimePoint now) {
+  ++total_;
+  if (!window_) return;
+  while (!recent_.empty() && now - recent_.front() > *window_) recent_.pop_front();
+  recent_.push_back(now);
+}
+
+int WindowedCount::At(TimePoint now) const {
+  if (!window_) return total_;
+  return static_cast<int>(std::count_if(recent_.begin(), recent_.end(),
+                                        [&](TimePoint at) { return now - at <= *window_; }));
+}
+
+std::vector<Duration> WindowedCount::RecentAges(TimePoint now) const {
+  std::vector<Duration> ages;
+  for (const TimePoint at : recent_) ages.push_back(now - at);
+  return ages;
 }
 
 RestartGovernor::RestartGovernor(RestartPolicy policy, std::uint64_t seed)
-    : policy_(std::move(policy)), random_state_(seed) {}
+    : policy_(std::move(policy)),
+      random_state_(seed),
+      restarts_(policy_.window),
+      membership_changes_(policy_.window) {}
 
 RestartGovernor::RestartGovernor(RestartPolicy policy, const GovernorRecord& record, TimePoint now)
     : policy_(std::move(policy)),
       random_state_(record.random_state),
-      restarts_used_(record.restarts_used),
-      reports_steps_(record.reports_steps),
-      fruitless_(record.fruitless),
-      bind_retries_(record.bind_retries) {
-  for (const Duration age : record.recent_ages) recent_.push_back(now - age);
-}
+      restarts_(policy_.window, record.restarts_used, record.recent_ages, now),
+      membership_changes_(policy_.window, record.membership_changes, record.membership_ages, now),
+      furthest_step_(record.furthest_step),
+      start_(record.start),
+      crashes_(record.crashes),
+      stepless_(record.stepless),
+      bind_retries_(record.bind_retries) {}
 
 GovernorRecord RestartGovernor::Record(TimePoint now) const {
   GovernorRecord record;
-  record.restarts_used = restarts_used_;
-  for (const TimePoint restart : recent_) record.recent_ages.push_back(now - restart);
-  record.reports_steps = reports_steps_;
-  record.fruitless = fruitless_;
+  record.restarts_used = restarts_.total();
+  record.recent_ages = restarts_.RecentAges(now);
+  record.membership_changes = membership_changes_.total();
+  record.membership_ages = membership_changes_.RecentAges(now);
+  record.furthest_step = furthest_step_;
+  record.start = start_;
+  record.crashes = crashes_;
+  record.stepless = stepless_;
   record.bind_retries = bind_retries_;
   record.random_state = random_state_;
   return record;
@@ -39,53 +73,68 @@ GovernorRecord RestartGovernor::Record(TimePoint now) const {
 
 RestartGovernor::Decision RestartGovernor::OnGenerationEnded(const Facts& facts, TimePoint now) {
   const RootCause& cause = facts.cause;
-  if (IsMembershipChange(cause)) return {true, {}, "the membership changed: no restart is spent"};
+  const bool loops = IsCrashLoop(facts);
+  if (IsMembershipChange(cause)) return OnMembershipChange(now);
   const WorkerExited& exit = cause.failure.exit;
   if (exit.error_kind == control::kErrorBind && ++bind_retries_ <= kMaxBindRetries) {
     return {true, {}, "MASTER_PORT was taken: trying another one, no restart is spent"};
   }
   if (exit.error_kind != control::kErrorBind) bind_retries_ = 0;
-
-  reports_steps_ = reports_steps_ || facts.made_step;
-  const bool fruitful = facts.made_step || (!reports_steps_ && facts.ran >= kLongEnough);
-  fruitless_ = fruitful ? 0 : fruitless_ + 1;
-
   if (IsPermanent(cause)) return GiveUp("a restart cannot cure it");
   if (exit.status.signal == 0 && std::find(policy_.never_on.begin(), policy_.never_on.end(),
                                            exit.status.code) != policy_.never_on.end()) {
     return GiveUp(absl::StrCat("exit code ", exit.status.code,
                                " is in restart.never_on: the job is not started again"));
   }
-  if (policy_.window) {
-    while (!recent_.empty() && now - recent_.front() > *policy_.window) recent_.pop_front();
-  }
-  const int used = Counted(now);
+  const int used = restarts_.At(now);
   if (used >= policy_.max_restarts) {
     return GiveUp(absl::StrCat("no restart is left (", used, " of ", policy_.max_restarts, " used",
-                               policy_.window ? " within the window" : "", ")"));
+                               WithinTheWindow(), ")"));
   }
-  if (reports_steps_ && fruitless_ >= kMaxFruitless) {
-    return GiveUp(absl::StrCat(kMaxFruitless,
+  if (furthest_step_ && stepless_ >= kMaxStepless) {
+    return GiveUp(absl::StrCat(kMaxStepless,
                                " generations in a row made no step: starting again does not help"));
   }
   // The first restart is immediate, whatever the first generation did.
-  const Duration delay = restarts_used_ == 0 || fruitless_ == 0 ? Duration{} : NextDelay();
-  ++restarts_used_;
-  if (policy_.window) recent_.push_back(now);
+  const Duration delay = loops && restarts_.total() > 0 ? NextDelay() : Duration{};
+  restarts_.Add(now);
   return {true, delay,
-          absl::StrCat("restart ", used + 1, " of ", policy_.max_restarts,
-                       policy_.window ? " within the window" : "")};
+          absl::StrCat("restart ", used + 1, " of ", policy_.max_restarts, WithinTheWindow())};
+}
+
+RestartGovernor::Decision RestartGovernor::OnMembershipChange(TimePoint now) {
+  const int limit = policy_.max_membership_changes;
+  if (limit == 0) return {true, {}, "the membership changed: no restart is spent"};
+  const int used = membership_changes_.At(now);
+  if (used >= limit) {
+    return GiveUp(absl::StrCat("no membership change is left (", used, " of ", limit, " used",
+                               WithinTheWindow(), ": restart.max_membership_changes)"));
+  }
+  membership_changes_.Add(now);
+  return {true,
+          {},
+          absl::StrCat("membership change ", used + 1, " of ", limit, WithinTheWindow(),
+                       ": no restart is spent")};
+}
+
+bool RestartGovernor::IsCrashLoop(const Facts& facts) {
+  if (facts.start) start_ = facts.start;
+  const Duration soon = start_ ? kStarts * std::max(*start_, kShortestStart) : kLongEnough;
+  const bool further = facts.step > furthest_step_;  // nothing is less than any step
+  furthest_step_ = std::max(furthest_step_, facts.step);
+  if (further || facts.new_state || facts.ran >= soon) {
+    crashes_ = stepless_ = 0;
+    return false;
+  }
+  // What came from outside says nothing about the job, for good or ill.
+  if (!MadeByWorker(facts.cause)) return false;
+  ++crashes_;
+  stepless_ = facts.step ? 0 : stepless_ + 1;
+  return true;
 }
 
 int RestartGovernor::restarts_left(TimePoint now) const {
-  return std::max(0, policy_.max_restarts - Counted(now));
-}
-
-int RestartGovernor::Counted(TimePoint now) const {
-  if (!policy_.window) return restarts_used_;
-  return static_cast<int>(std::count_if(recent_.begin(), recent_.end(), [&](TimePoint restart) {
-    return now - restart <= *policy_.window;
-  }));
+  return std::max(0, policy_.max_restarts - restarts_.At(now));
 }
 
 RestartGovernor::Decision RestartGovernor::GiveUp(std::string reason) const {
@@ -94,7 +143,7 @@ RestartGovernor::Decision RestartGovernor::GiveUp(std::string reason) const {
 
 Duration RestartGovernor::NextDelay() {
   Duration delay = kFirstDelay;
-  for (int i = 1; i < fruitless_ && delay < kMaxDelay; ++i) delay *= 2;
+  for (int i = 1; i < crashes_ && delay < kMaxDelay; ++i) delay *= 2;
   delay = std::min(delay, kMaxDelay);
   // From half to all of it, so that many jobs that died together do not come back together.
   const double factor = 0.5 + 0.5 * static_cast<double>(NextRandom() >> 11) / 9007199254740992.0;

@@ -20,18 +20,40 @@ namespace ddprun {
 
 struct RestartPolicy {
   int max_restarts = 0;
-  std::optional<Duration> window;  // max_restarts counts those this recent; nullopt: all
+  std::optional<Duration> window;  // both budgets count what is this recent; nullopt: all
   std::vector<int> never_on;       // a worker's exit codes that end the job at once
+  int max_membership_changes = 0;  // lost or left nodes that ended a generation; 0: any number
 };
 RestartPolicy PolicyOf(const JobSpec& spec);
+
+// How often something happened: in all, or within the window.
+class WindowedCount {
+ public:
+  explicit WindowedCount(std::optional<Duration> window) : window_(window) {}
+  WindowedCount(std::optional<Duration> window, int total, const std::vector<Duration>& recent_ages,
+                TimePoint now);
+
+  void Add(TimePoint now);
+  int At(TimePoint now) const;
+  int total() const { return total_; }
+  // Of those that the window held when the last one was added.
+  std::vector<Duration> RecentAges(TimePoint now) const;
+
+ private:
+  std::optional<Duration> window_;
+  int total_ = 0;
+  std::deque<TimePoint> recent_;  // with a window only
+};
 
 class RestartGovernor {
  public:
   // How one generation ended.
   struct Facts {
     RootCause cause;
-    bool made_step = false;  // some worker reported a step in it
-    Duration ran{};          // from Start to the first failure
+    std::optional<std::int64_t> step;  // the highest that a worker told in it
+    bool new_state = false;            // some node holds one that is newer than what it began with
+    Duration ran{};                    // from Start to the first failure
+    std::optional<Duration> start;     // its slowest node's, until its workers were at work
   };
   struct Decision {
     bool restart = false;
@@ -39,15 +61,20 @@ class RestartGovernor {
     std::string reason;  // for people: why not, or how many are left
   };
 
-  // The first restart is immediate; after each generation without a step in a row the delay doubles
-  // from kFirstDelay to kMaxDelay, times a random factor from 1/2 to 1.
+  // Only a crash loop is slowed down: a worker made its own end (RootCause, MadeByWorker), soon
+  // after the start, and no rank had got further than in any generation before. The first restart
+  // is immediate; with each crash in a row the delay doubles from kFirstDelay to kMaxDelay, times a
+  // random factor from 1/2 to 1.
   static constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
   static constexpr Duration kMaxDelay = std::chrono::seconds(60);
-  // A job that has reported steps and ends this many generations in a row without one is given up.
-  static constexpr int kMaxFruitless = 3;
+  // A job that has reported steps and crashes so often in a row before it makes one is given up.
+  static constexpr int kMaxStepless = 3;
   // MASTER_PORT was taken by somebody else: a new generation with another one, so often in a row.
   static constexpr int kMaxBindRetries = 5;
-  // A job whose workers report no steps is taken to have made some after this long.
+  // A generation was not soon over once it had run for this many times its start, counted as at
+  // least kShortestStart; where no start was ever measured, after kLongEnough.
+  static constexpr int kStarts = 3;
+  static constexpr Duration kShortestStart = std::chrono::seconds(1);
   static constexpr Duration kLongEnough = std::chrono::seconds(60);
 
   RestartGovernor(RestartPolicy policy, std::uint64_t seed);
@@ -59,24 +86,28 @@ class RestartGovernor {
   Decision OnGenerationEnded(const Facts& facts, TimePoint now);
 
   // Restarts that were granted and counted, in the whole job.
-  int restarts_used() const { return restarts_used_; }
+  int restarts_used() const { return restarts_.total(); }
   // That would be granted from `now` on, all of them at once.
   int restarts_left(TimePoint now) const;
 
  private:
   Decision GiveUp(std::string reason) const;
-  // Of max_restarts.
-  int Counted(TimePoint now) const;
+  Decision OnMembershipChange(TimePoint now);
+  // Updates what is known of progress. Returns whether this end is one of a crash loop.
+  bool IsCrashLoop(const Facts& facts);
+  const char* WithinTheWindow() const { return policy_.window ? " within the window" : ""; }
   Duration NextDelay();
   std::uint64_t NextRandom();
 
   RestartPolicy policy_;
   std::uint64_t random_state_;
-  int restarts_used_ = 0;
-  std::deque<TimePoint> recent_;  // restarts within the window
-  bool reports_steps_ = false;    // in any generation so far
-  int fruitless_ = 0;             // generations without a step, in a row
-  int bind_retries_ = 0;          // in a row
+  WindowedCount restarts_;
+  WindowedCount membership_changes_;
+  std::optional<std::int64_t> furthest_step_;  // that a worker has told, in any generation so far
+  std::optional<Duration> start_;              // the last that was measured
+  int crashes_ = 0;                            // in a row
+  int stepless_ = 0;                           // of these, without a step, in a row
+  int bind_retries_ = 0;                       // in a row
 };
 
 }  // namespace ddprun

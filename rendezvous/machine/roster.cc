@@ -169,6 +169,12 @@ void Roster::SetRemoved(Node& node) {
   Count(node, 1);
 }
 
+void Roster::SetHeldBack(Node& node, std::optional<HeldBack> held_back) {
+  Count(node, -1);
+  node.held_back = std::move(held_back);
+  Count(node, 1);
+}
+
 int Roster::AssignRanks(int max_nodes) {
   std::vector<Node*> chosen;
   for (Node& node : nodes_) {

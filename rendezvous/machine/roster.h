@@ -27,6 +27,12 @@ enum class Phase {
   kStarted,   // was told to start; its workers may run
 };
 
+// A node that is not admitted yet: LateAdmission.
+struct HeldBack {
+  TimePoint until;
+  std::string why;  // for people
+};
+
 struct Node {
   AgentId agent_id;
   NodeSpec spec;
@@ -36,9 +42,12 @@ struct Node {
   bool second = false;            // set by Roster: it waits for who has its rank to be lost
   bool removed = false;           // set by Roster::SetRemoved: it is out of the next generation
   std::string why_removed = "drained by an operator";
-  bool cannot_save = false;  // it said so, in this generation
-  TimePoint heard;           // set by Roster::Heard: when its last message was handled
-  NodeRank rank{-1};         // −1: never assigned; kept from one generation to the next
+  std::optional<HeldBack> held_back{};  // set by Roster::SetHeldBack
+  TimePoint joined;                     // or when its workers were first started since
+  bool has_started = false;             // they were
+  bool cannot_save = false;             // it said so, in this generation
+  TimePoint heard;                      // set by Roster::Heard: when its last message was handled
+  NodeRank rank{-1};  // −1: never assigned; kept from one generation to the next
   Rank first_rank;
   std::set<LocalRank> succeeded;     // workers that exited 0 in this generation
   std::set<LocalRank> ended;         // workers that exited with whatever result
@@ -49,7 +58,7 @@ struct Node {
 
   bool done() const { return static_cast<int>(succeeded.size()) == spec.worker_count; }
   bool member() const { return phase != Phase::kWaiting; }
-  bool free() const { return !member() && !suspect && !second; }
+  bool free() const { return !member() && !suspect && !second && !held_back; }
 };
 
 // Orders names as people do: n2 before n10.
@@ -76,13 +85,15 @@ class Roster {
   void SetPhase(Node& node, Phase phase);
   void SetSuspect(Node& node, bool suspect);
   void SetRemoved(Node& node);
+  void SetHeldBack(Node& node, std::optional<HeldBack> held_back);
   // Its silence does not matter any more.
   void EndLease(Node& node);
 
   bool empty() const { return nodes_.empty(); }
   int size() const { return static_cast<int>(nodes_.size()); }
   int count(Phase phase) const { return counts_[static_cast<int>(phase)]; }
-  int free() const { return free_; }  // waiting, with a session, and not the second of its rank
+  // Waiting, with a session, not the second of its rank, and not held back.
+  int free() const { return free_; }
   int removed() const { return removed_; }
   // That may be in a later generation, each rank that is asked for once.
   int candidates() const { return candidates_; }

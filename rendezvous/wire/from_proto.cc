@@ -59,6 +59,7 @@ Heartbeat ReadHeartbeat(const v1::Heartbeat& from, FieldChecker& check) {
 
 Stopped ReadDrained(const v1::Stopped& from, FieldChecker& check) {
   Stopped to;
+  if (from.has_start_ms()) to.start = check.Timeout("Stopped.start_ms", from.start_ms());
   to.offered_port = ReadPort("Stopped.offered_port", from.offered_port(), check);
   if (from.has_last_step()) to.last_step = check.Step("Stopped.last_step", from.last_step());
   to.fenced_at_ms = from.fenced_at_ms();

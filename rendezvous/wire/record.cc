@@ -41,12 +41,37 @@ GovernorRecord ReadGovernor(const v1::GovernorRecord& from, FieldChecker& check)
   for (const std::int64_t age : from.recent_ages_ms()) {
     to.recent_ages.push_back(check.Timeout("GovernorRecord.recent_ages_ms", age));
   }
-  to.reports_steps = from.reports_steps();
-  to.fruitless = check.Number("GovernorRecord.fruitless", from.fruitless(), 0, kMaxGeneration);
+  to.crashes = check.Number("GovernorRecord.crashes", from.crashes(), 0, kMaxGeneration);
+  to.stepless = check.Number("GovernorRecord.stepless", from.stepless(), 0, kMaxGeneration);
+  if (from.has_furthest_step())
+    to.furthest_step = check.Step("GovernorRecord.furthest_step", from.furthest_step());
+  if (from.has_start_ms()) to.start = check.Timeout("GovernorRecord.start_ms", from.start_ms());
+  to.membership_changes = check.Number("GovernorRecord.membership_changes",
+                                       from.membership_changes(), 0, kMaxGeneration);
+  for (const std::int64_t age : from.membership_ages_ms()) {
+    to.membership_ages.push_back(check.Timeout("GovernorRecord.membership_ages_ms", age));
+  }
   to.bind_retries =
       check.Number("GovernorRecord.bind_retries", from.bind_retries(), 0, kMaxGeneration);
   to.random_state = from.random_state();
   return to;
+}
+
+void FillGovernor(const GovernorRecord& from, v1::GovernorRecord* to) {
+  to->set_restarts_used(from.restarts_used);
+  for (const Duration age : from.recent_ages) {
+    to->add_recent_ages_ms(WholeMilliseconds(age));
+  }
+  to->set_crashes(from.crashes);
+  to->set_stepless(from.stepless);
+  if (from.furthest_step) to->set_furthest_step(*from.furthest_step);
+  if (from.start) to->set_start_ms(WholeMilliseconds(*from.start));
+  to->set_membership_changes(from.membership_changes);
+  for (const Duration age : from.membership_ages) {
+    to->add_membership_ages_ms(WholeMilliseconds(age));
+  }
+  to->set_bind_retries(from.bind_retries);
+  to->set_random_state(from.random_state);
 }
 
 void ReadMembers(const v1::JobRecord& from, JobRecord* to, FieldChecker& check) {
@@ -122,15 +147,7 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
     to->set_first_rank(member.first_rank.value);
     to->set_dismissed(member.removed);
   }
-  v1::GovernorRecord* const governor = proto.mutable_governor();
-  governor->set_restarts_used(record.governor.restarts_used);
-  for (const Duration age : record.governor.recent_ages) {
-    governor->add_recent_ages_ms(WholeMilliseconds(age));
-  }
-  governor->set_reports_steps(record.governor.reports_steps);
-  governor->set_fruitless(record.governor.fruitless);
-  governor->set_bind_retries(record.governor.bind_retries);
-  governor->set_random_state(record.governor.random_state);
+  FillGovernor(record.governor, proto.mutable_governor());
   for (const RootCause& cause : record.causes) Fill(cause, proto.add_causes());
   proto.set_reports_checkpoints(record.reports_checkpoints);
   if (record.checkpoint) proto.set_checkpoint(*record.checkpoint);

@@ -51,6 +51,9 @@ struct AgentBody {
     to->mutable_drained()->set_fenced_at_ms(drained.fenced_at_ms);
     Fill(drained.states, to->mutable_drained()->mutable_states());
     FillIfAny(drained.failed_checkpoints, to->mutable_drained());
+    if (drained.start)
+      to->mutable_drained()->set_start_ms(
+          std::chrono::floor<std::chrono::milliseconds>(*drained.start).count());
   }
   void operator()(const Checkpointed& checkpointed) const {
     to->mutable_checkpointed()->set_step(checkpointed.step);

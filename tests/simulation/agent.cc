@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rendezvous/core/root_cause.h"
+#include "tests/simulation/faults.h"
 #include "tests/simulation/text.h"
 #include "tests/simulation/world.h"
 #include "worker/contract/overloaded.h"
@@ -316,6 +317,7 @@ void Agent::OnExecuted(const ProcessPtr& process, LocalRank local_rank,
     process->worker = world_->training.Start(this, spawn, requeue_number_, local_rank, life);
   }
   FeedOf(process, Supervisor::WorkerSpawned{local_rank, 100 + process->worker});
+  if (local_rank.value == 0) Flap(world_, host_);
   if (process->signalled == 0) return;
   Supervisor::WorkerEnded ended;
   ended.local_rank = local_rank;

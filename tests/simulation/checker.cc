@@ -62,6 +62,7 @@ void Checker::OnEvent(const JobMachine& round, int life, const JobEvent& event) 
       break;
     case JobEvent::Kind::kFailed:
       failed_ = true;
+      CheckLosses(*event.cause);
       spends_ = !IsMembershipChange(*event.cause) &&
                 event.cause->failure.exit.error_kind != control::kErrorBind;
       break;
@@ -92,6 +93,21 @@ void Checker::OnEvent(const JobMachine& round, int life, const JobEvent& event) 
   }
 }
 
+// By the delays of LateAdmission: two losses at once, then after 1, 2, 4, ... seconds.
+void Checker::CheckLosses(const RootCause& cause) {
+  constexpr Time kWindow = 16 * kSecond;
+  constexpr std::size_t kMost = 6;  // 0 + 0 + 1 + 2 + 4 + 8 s: the faults end after 16
+  if (cause.kind != RootCause::Kind::kNodeLost) return;
+  std::vector<Time>& losses = losses_[cause.failure.host];
+  const Time now = world_->scheduler.now();
+  std::erase_if(losses, [&](Time at) { return now - at > kWindow; });
+  losses.push_back(now);
+  if (losses.size() > kMost) {
+    world_->Violation(absl::StrCat(cause.failure.host, " has ended ", losses.size(),
+                                   " generations within ", kWindow / kSecond, " s"));
+  }
+}
+
 void Checker::CheckFailures(const JobMachine& round) {
   std::int64_t failed = 0;
   for (const auto& agent : world_->agents) {
@@ -107,6 +123,7 @@ void Checker::CheckFailures(const JobMachine& round) {
 }
 
 void Checker::OnJobBegins() {
+  losses_.clear();
   restarts_ = 0;
   failed_ = false;
 }
@@ -117,6 +134,7 @@ void Checker::OnRestored(const JobMachine& round, const JobRecord& record) {
   if (planned_) resumed_.push_back({record.requeue_number, record.generation, planned_->step()});
   restarts_ = round.restarts_used();
   failed_ = false;
+  losses_.clear();  // the rendezvous that counted them is gone
 }
 
 // Ranks of nodes and of workers are consecutive from 0.

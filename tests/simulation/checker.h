@@ -45,6 +45,8 @@ class Checker {
   // Workers of `older` must be gone before those of `newer` start; not so where the daemon lost its
   // memory and nobody told it, or where a job of the same name was begun after the end.
   bool Excludes(int older, int newer) const;
+  // A node that is lost soon after joining, again and again, ends few generations.
+  void CheckLosses(const RootCause& cause);
   void CheckNobodyRuns(const JobMachine& round, int life);
   // A generation is being formed: what it begins with.
   void CheckPlan(const JobRecord& record);
@@ -62,8 +64,9 @@ class Checker {
   std::optional<RestorePlan> planned_;  // by the newest record
   Generation checked_{-1};              // its plan
   int restarts_ = 0;
-  bool failed_ = false;  // the generation that ended last did
-  bool spends_ = false;  // a restart, by its cause
+  std::map<std::string, std::vector<Time>> losses_;  // that ended a generation, by host
+  bool failed_ = false;                              // the generation that ended last did
+  bool spends_ = false;                              // a restart, by its cause
   std::map<std::pair<int, std::uint32_t>, std::pair<int, int>> visible_;  // generation, restarts
 };
 

@@ -202,6 +202,17 @@ void Inject(World* world) {
 
 }  // namespace
 
+void Flap(World* world, int host) {
+  if (world->healed || host != world->plan.flapping_host) return;
+  world->scheduler.After(world->state_random.Wide(1, 50) * kMillisecond, [world, host] {
+    Agent* const agent = world->AgentOn(host);
+    if (world->healed || agent == nullptr) return;
+    agent->Kill();
+    if (agent->requeue_number() != world->requeue_number) return;
+    StartLater(world, host, world->state_random.Wide(10, 100) * kMillisecond);
+  });
+}
+
 void Populate(World* world) {
   Random& random = world->random;
   const Plan& plan = world->plan;

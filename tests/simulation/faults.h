@@ -9,6 +9,9 @@ struct World;
 // Starts the daemon and the agents, plans the faults, and their end. `world` outlives the run.
 void Populate(World* world);
 
+// The agent of this host has started its workers, and the host cannot bear that.
+void Flap(World* world, int host);
+
 }  // namespace ddprun::sim
 
 #endif  // DDPRUN_TESTS_SIMULATION_FAULTS_H_

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rendezvous/machine/quarantine.h"
+
 namespace ddprun::sim {
 
 using std::chrono::milliseconds;
@@ -53,6 +55,11 @@ void PlanStates(Random& random, Plan* plan) {
   plan->states = plan->checkpoint_every > 0 && random.Percent(85);
   plan->snapshot_every = plan->states && random.Percent(75) ? random.Int(1, 2) : 0;
   plan->shared_disk = random.Percent(25);
+  if (!plan->benign && plan->hosts > 1 && random.Percent(6)) {
+    plan->flapping_host = random.Int(0, plan->hosts - 1);
+    plan->faults_end = 16 * kSecond;
+    plan->total_steps = 100;  // it is not over before
+  }
   plan->ranked = plan->spec.max_nodes == plan->hosts && random.Percent(40);
 }
 
@@ -69,8 +76,8 @@ Time LivenessBound(const Plan& plan) {
   // nodes that came after it.
   const Time all = notice + 2 * (end_of_generation + forming + training) +
                    time(plan.spec.lease + plan.spec.join_timeout) + training + forming +
-                   5 * kSecond;  // the pauses before restarts
-  return all + all / 25;         // clocks are slow by 3 % at most
+                   time(LateAdmission::kMaxDelay) + 5 * kSecond;  // the pauses before restarts
+  return all + all / 25;                                          // clocks are slow by 3 % at most
 }
 
 }  // namespace ddprun::sim

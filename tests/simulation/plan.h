@@ -26,6 +26,7 @@ struct Plan {
   bool workers_speak = true;  // the control socket
   bool states = false;        // agents tell what their node holds; else workers find it themselves
   int snapshot_every = 0;     // steps, in memory, on every node; some fail. 0: none
+  int flapping_host = -1;     // is killed soon after each start of its workers, and comes back
   bool shared_disk = false;   // for checkpoints; else each host has its own
 
   Time shortest_delay = 0;  // of a message

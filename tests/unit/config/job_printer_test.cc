@@ -26,6 +26,7 @@ JobConfig UnusualJob() {
   job.restart.max_restarts = 4;
   job.restart.window = std::chrono::hours(1);
   job.restart.never_on = {3, 42};
+  job.restart.max_membership_changes = 7;
   job.restart.quarantine = 3;
   job.restart.quarantine_window = std::chrono::hours(2);
   job.restart.warm = 9;
@@ -59,6 +60,7 @@ void ExpectEqual(const JobConfig& a, const JobConfig& b) {
   EXPECT_EQ(a.restart.max_restarts, b.restart.max_restarts);
   EXPECT_EQ(a.restart.window, b.restart.window);
   EXPECT_EQ(a.restart.never_on, b.restart.never_on);
+  EXPECT_EQ(a.restart.max_membership_changes, b.restart.max_membership_changes);
   EXPECT_EQ(a.restart.quarantine, b.restart.quarantine);
   EXPECT_EQ(a.restart.quarantine_window, b.restart.quarantine_window);
   EXPECT_EQ(a.restart.warm, b.restart.warm);

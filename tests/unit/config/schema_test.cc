@@ -119,7 +119,8 @@ TEST(SchemaTest, RangesEndWhereTheLoadersDo) {
     EXPECT_THAT(ErrorOf(property.File(property.name, min - 1)), HasSubstr("expected a"));
     EXPECT_THAT(ErrorOf(property.File(property.name, max + 1)), HasSubstr("expected a"));
   }
-  EXPECT_EQ(ranges, 11) << "nodes, nproc_per_node, rendezvous.master_port, restart.max_restarts, "
+  EXPECT_EQ(ranges, 12) << "nodes, nproc_per_node, rendezvous.master_port, restart.max_restarts, "
+                           "restart.max_membership_changes, "
                            "restart.never_on, quarantine, warm and slurm.nodes, spare_nodes, "
                            "gpus_per_node, cpus_per_task";
 }

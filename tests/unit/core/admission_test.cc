@@ -25,11 +25,11 @@ TEST(JobSpecTest, EveryMemberIsDescribed) {
   // Does not compile with another number of members: describe the new one in ForEachField, then
   // name it here.
   const auto& [min_nodes, max_nodes, max_restarts, join_timeout, last_call, heartbeat, lease,
-               save_timeout, restart_window, never_restart_on, quarantine, quarantine_window,
-               all_nodes, master_addr, master_port] = JobSpec{};
+               save_timeout, restart_window, never_restart_on, max_membership_changes, quarantine,
+               quarantine_window, all_nodes, master_addr, master_port] = JobSpec{};
   int described = 0;
   ForEachField([&](auto, const JobSpecField&) { ++described; });
-  EXPECT_EQ(described, 15);
+  EXPECT_EQ(described, 16);
 }
 
 TEST(JobSpecTest, AgentsMustAgreeOnEveryField) {

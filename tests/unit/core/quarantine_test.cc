@@ -73,7 +73,7 @@ JobSpec Spec(int min, int max, int all_nodes) {
 // drain.
 void Fail(JobMachineDriver& job, char agent, int rank, const std::string& agents) {
   job.Exit(agent, rank, 0, {3, 0, false});
-  for (const char other : agents) job.Drain(other, 5);
+  for (const char other : agents) job.Drain(other, 4);
   for (const char other : agents) job.Prepare(other);
 }
 

@@ -16,9 +16,10 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-RootCause Killed() {
+RootCause Signalled(int signo, bool oom_killed = false) {
   RootCause cause;
-  cause.failure.exit.status = ExitStatus{0, SIGKILL, false};
+  cause.failure.exit.status = ExitStatus{0, signo, false};
+  cause.failure.exit.oom_killed = oom_killed;
   return cause;
 }
 
@@ -33,12 +34,25 @@ class RestartGovernorTest : public testing::Test {
  protected:
   static RestartPolicy Policy(int max_restarts) { return {max_restarts, std::nullopt, {}}; }
 
+  // Ends a generation. With a step: one further than any before.
   RestartGovernor::Decision End(RestartGovernor* governor, bool made_step,
-                                const RootCause& cause = Killed(), Duration ran = seconds(1)) {
-    now_ += ran;
-    return governor->OnGenerationEnded({cause, made_step, ran}, now_);
+                                const RootCause& cause = ExitedWith(1), Duration ran = seconds(1)) {
+    RestartGovernor::Facts facts{cause, std::nullopt, false, ran, std::nullopt};
+    if (made_step) facts.step = ++step_;
+    return End(governor, facts);
+  }
+  RestartGovernor::Decision End(RestartGovernor* governor, const RestartGovernor::Facts& facts) {
+    now_ += facts.ran;
+    return governor->OnGenerationEnded(facts, now_);
+  }
+  // Of a job that crashed just before, so that another crash is delayed.
+  RestartGovernor AfterTwoCrashes() {
+    RestartGovernor governor(Policy(100), 1);
+    for (int i = 0; i < 2; ++i) End(&governor, false);
+    return governor;
   }
 
+  std::int64_t step_ = 0;
   TimePoint now_{hours(1)};
 };
 
@@ -56,7 +70,7 @@ TEST_F(RestartGovernorTest, GrantsTheBudgetAndNoMore) {
 TEST_F(RestartGovernorTest, WithinAWindowOnlyRecentRestartsCount) {
   RestartGovernor governor({2, hours(1), {}}, 1);
   EXPECT_TRUE(End(&governor, true).restart);
-  EXPECT_TRUE(End(&governor, true, Killed(), minutes(50)).restart);
+  EXPECT_TRUE(End(&governor, true, ExitedWith(1), minutes(50)).restart);
   EXPECT_EQ(governor.restarts_left(now_), 0);
   now_ += minutes(11);  // the first is over an hour old
   EXPECT_EQ(governor.restarts_left(now_), 1);
@@ -126,7 +140,79 @@ TEST_F(RestartGovernorTest, AJobThatReportsNoStepsUsesAllItsRestarts) {
 TEST_F(RestartGovernorTest, AJobThatReportsNoStepsButRanLongIsNotDelayed) {
   RestartGovernor governor(Policy(10), 1);
   End(&governor, false);
-  EXPECT_EQ(End(&governor, false, Killed(), minutes(1)).delay, Duration{});
+  EXPECT_EQ(End(&governor, false, ExitedWith(1), minutes(1)).delay, Duration{});
+}
+
+TEST_F(RestartGovernorTest, WhatCameFromOutsideIsNoCrashLoop) {
+  for (const RootCause& cause :
+       {Signalled(SIGKILL), Signalled(SIGTERM), Signalled(SIGINT), ExitedWith(1, "collective")}) {
+    RestartGovernor governor = AfterTwoCrashes();
+    EXPECT_EQ(End(&governor, false, cause).delay, Duration{}) << Describe(cause);
+    // Nor does it end one.
+    EXPECT_GE(End(&governor, false).delay, milliseconds(200));
+  }
+}
+
+TEST_F(RestartGovernorTest, WhatAWorkerDidToItselfIs) {
+  for (const RootCause& cause : {Signalled(SIGSEGV), Signalled(SIGABRT), ExitedWith(137),
+                                 Signalled(SIGKILL, /*oom_killed=*/true)}) {
+    RestartGovernor governor = AfterTwoCrashes();
+    EXPECT_GE(End(&governor, false, cause).delay, milliseconds(200)) << Describe(cause);
+  }
+}
+
+TEST_F(RestartGovernorTest, OneThatCrashesAtTheSameStepEachTimeIsACrashLoop) {
+  RestartGovernor governor(Policy(100), 1);
+  RestartGovernor::Facts facts{ExitedWith(1), 107, false, seconds(1), std::nullopt};
+  EXPECT_EQ(End(&governor, facts).delay, Duration{});
+  EXPECT_GT(End(&governor, facts).delay, Duration{});
+  EXPECT_GE(End(&governor, facts).delay, milliseconds(100));
+  EXPECT_TRUE(End(&governor, facts).restart) << "it makes steps, so it may use all its restarts";
+  facts.step = 108;
+  EXPECT_EQ(End(&governor, facts).delay, Duration{});
+}
+
+TEST_F(RestartGovernorTest, ANewStateIsProgress) {
+  RestartGovernor governor = AfterTwoCrashes();
+  const auto decision =
+      End(&governor, {ExitedWith(1), std::nullopt, /*new_state=*/true, seconds(1), std::nullopt});
+  EXPECT_EQ(decision.delay, Duration{});
+}
+
+TEST_F(RestartGovernorTest, SoonIsMeasuredByTheStart) {
+  const auto delay = [this](Duration ran, std::optional<Duration> start) {
+    RestartGovernor governor = AfterTwoCrashes();
+    return End(&governor, {ExitedWith(1), std::nullopt, false, ran, start}).delay;
+  };
+  EXPECT_GT(delay(seconds(59), std::nullopt), Duration{});
+  EXPECT_EQ(delay(seconds(6), seconds(2)), Duration{});
+  EXPECT_GT(delay(seconds(5), seconds(2)), Duration{});
+  EXPECT_GT(delay(minutes(2), seconds(50)), Duration{}) << "it loads for so long";
+  EXPECT_GT(delay(milliseconds(400), milliseconds(10)), Duration{}) << "too little to tell by";
+  EXPECT_EQ(delay(seconds(3), milliseconds(10)), Duration{});
+}
+
+TEST_F(RestartGovernorTest, AStartThatWasNotSeenTookAsLongAsTheLastThatWas) {
+  RestartGovernor governor = AfterTwoCrashes();
+  End(&governor, {ExitedWith(1), std::nullopt, false, seconds(6), seconds(2)});
+  EXPECT_EQ(End(&governor, false, ExitedWith(1), seconds(7)).delay, Duration{});
+  EXPECT_LE(End(&governor, false, ExitedWith(1), seconds(5)).delay, milliseconds(100));
+}
+
+TEST_F(RestartGovernorTest, MembershipChangesMayBeLimitedWithinTheWindow) {
+  RestartGovernor governor({0, hours(1), {}, 2}, 1);
+  RootCause cause;
+  cause.kind = RootCause::Kind::kNodeLost;
+  EXPECT_TRUE(End(&governor, false, cause, minutes(1)).restart);
+  EXPECT_EQ(End(&governor, false, cause, minutes(1)).reason,
+            "membership change 2 of 2 within the window: no restart is spent");
+  RestartGovernor later({0, hours(1), {}, 2}, governor.Record(now_), now_);
+  const auto last = End(&later, false, cause, minutes(1));
+  EXPECT_FALSE(last.restart);
+  EXPECT_EQ(last.reason,
+            "no membership change is left (2 of 2 used within the window: "
+            "restart.max_membership_changes)");
+  EXPECT_TRUE(End(&governor, false, cause, minutes(61)).restart);
 }
 
 TEST_F(RestartGovernorTest, MembershipChangesCostNothing) {

@@ -221,6 +221,10 @@ const std::vector<Event>& Events() {
       {"SIGUSR1", false, [](SupervisorDriver& node) { node.Signal(SIGUSR1); }},
       {"WorkersLost", false,
        [](SupervisorDriver& node) { node.Step(Supervisor::WorkersLost{"no guardian"}); }},
+      {"StartMeasured", false,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::StartMeasured{node.supervisor().header().generation, seconds(2)});
+       }},
       {"RestartMeasured", false,
        [](SupervisorDriver& node) {
          RestartTimes times;

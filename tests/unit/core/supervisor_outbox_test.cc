@@ -213,6 +213,16 @@ TEST(SupervisorOutboxTest, ANodeIsClearedOnceForAllThatIsSaid) {
   EXPECT_EQ(std::count(log.begin(), log.end(), "clear"), 0);  // the first was taken before
 }
 
+TEST(SupervisorOutboxTest, HowLongTheStartTookIsToldWithStopped) {
+  SupervisorDriver node;
+  node.Run();
+  node.Step(Supervisor::StartMeasured{Generation{0}, std::chrono::milliseconds(1500)});
+  node.Step(Supervisor::StartMeasured{Generation{1}, std::chrono::milliseconds(9)});  // of another
+  node.Stop(0);
+  for (int i = 0; i < 2; ++i) node.End(i, ExitStatus{0, SIGTERM, false});
+  EXPECT_EQ(node.last_stopped().start, std::chrono::milliseconds(1500));
+}
+
 TEST(SupervisorOutboxTest, ARestartIsToldInItsGenerationOnly) {
   SupervisorDriver node;
   node.Run();

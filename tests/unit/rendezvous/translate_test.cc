@@ -61,6 +61,7 @@ Join FullJoin() {
   join.job.save_timeout = std::chrono::minutes(5);
   join.workers_running = true;
   join.job.never_restart_on = {3, 42};
+  join.job.max_membership_changes = 5;
   join.job.quarantine = 3;
   join.job.quarantine_window = std::chrono::minutes(90);
   join.job.all_nodes = 70;
@@ -123,8 +124,10 @@ INSTANTIATE_TEST_SUITE_P(
                     RestartTimed{{Generation{-1}, 2, true, {{"stop", 5}, {"load data", 0}}}},
                     Stopped{29501, 3, 1700000000123}, AssignmentAck{}, FullWorkerExited(),
                     WorkerExited{}, Stopped{29501, std::nullopt}, Stopped{29501, 17},
-                    Stopped{29501, 17, 0, FullStates()}, Heartbeat{-5, 17, FullStates()},
-                    HeartbeatWithFailures(), DrainedWithFailures(), Leave{"SIGTERM", 143}));
+                    Stopped{29501, 17, 0, FullStates()},
+                    Stopped{29501, 17, 0, {}, {}, std::chrono::milliseconds(1500)},
+                    Heartbeat{-5, 17, FullStates()}, HeartbeatWithFailures(), DrainedWithFailures(),
+                    Leave{"SIGTERM", 143}));
 
 // A field of one that the other does not know would be lost, or its bounds be missing.
 TEST(JobSpecProtoTest, HasTheFieldsThatAreDescribed) {
@@ -358,7 +361,11 @@ JobRecord FullRecord() {
   record.master_port = 29501;
   record.members = {{AgentId{5}, {"n1", "10.0.0.1", 2}, 29501, NodeRank{0}, Rank{0}},
                     {AgentId{9}, {"n3", "10.0.0.3", 1}, 29502, NodeRank{2}, Rank{4}}};
-  record.governor = {2, {std::chrono::seconds(90), std::chrono::seconds(3)}, true, 1, 2, 0xABCDEF};
+  record.governor = {2,   {std::chrono::seconds(90), std::chrono::seconds(3)},
+                     4,   1,
+                     2,   0xABCDEF,
+                     120, std::chrono::milliseconds(1500),
+                     3,   {std::chrono::seconds(80)}};
   record.causes = {FullRootCause(), LostNode()};
   record.reports_checkpoints = true;
   record.checkpoint = 400;

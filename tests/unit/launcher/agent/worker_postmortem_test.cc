@@ -38,7 +38,9 @@ class OomProbeTest : public testing::Test {
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     std::ofstream(path) << text;
   }
-  OomProbe Probe() { return OomProbe(folder_ / "cgroup", folder_ / "own", folder_ / "kmsg"); }
+  OomProbe Probe() {
+    return OomProbe(folder_ / "cgroup", folder_ / "own", folder_ / "kmsg", folder_ / "vmstat");
+  }
 
   TempDir folder_;
 };
@@ -69,6 +71,17 @@ TEST_F(OomProbeTest, TheKernelLogNamesTheProcess) {
       << "3,2,2,-;Out of memory: Killed process 4242 (train) total-vm:1kB\n";
   EXPECT_TRUE(probe.WasKilled(4242));
   EXPECT_FALSE(probe.WasKilled(42));
+}
+
+TEST_F(OomProbeTest, WithoutACgroupAndTheLogTheHostsCountIsTaken) {
+  Write("vmstat", "nr_free_pages 7\noom_kill 3\n");
+  OomProbe probe = Probe();
+  EXPECT_FALSE(probe.WasKilled(10));
+  Write("vmstat", "nr_free_pages 7\noom_kill 4\n");
+  probe.Begin();
+  EXPECT_FALSE(probe.WasKilled(10)) << "that was before these workers";
+  Write("vmstat", "nr_free_pages 7\noom_kill 5\n");
+  EXPECT_TRUE(probe.WasKilled(10));
 }
 
 TEST_F(OomProbeTest, WithoutEitherSourceNothingIsClaimed) {
