@@ -44,7 +44,7 @@ std::string Shown(std::string_view text, std::size_t max_bytes) {
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
     text = text.substr(0, end);
   }
-  return Printable(text);
+  return Printable(absl::string_view(text.data(), text.size()));
 }
 
 absl::StatusOr<ControlMessage> ParseCheckpointFailed(const control::Line& line) {
