@@ -9,8 +9,8 @@
 
 namespace ddprun {
 
-// A tab becomes a space, every other control character a '?': those of ASCII, the newline too, and
-// U+0080 to U+009F, which some terminals obey like ESC. All else stays as it is.
+// Every control character becomes a '?': those of ASCII, tab and newline too, and U+0080 to U+009F,
+// which some terminals obey like ESC. All else stays as it is.
 std::string Printable(absl::string_view text);
 
 }  // namespace ddprun

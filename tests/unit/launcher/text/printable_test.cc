@@ -16,7 +16,7 @@ TEST(PrintableTest, NoControlCharacterIsLeft) {
   EXPECT_EQ(Printable("a\x1b[2Jb\x07\x7f"), "a?[2Jb??");
   EXPECT_EQ(Printable("a\nddprun 03:00:00 I forged\r"), "a?ddprun 03:00:00 I forged?");
   EXPECT_EQ(Printable(std::string("a\0b", 3)), "a?b");
-  EXPECT_EQ(Printable("a\tb"), "a b");
+  EXPECT_EQ(Printable("a\tb"), "a?b");
   EXPECT_EQ(Printable("a\xC2\x9B"
                       "2Jb"),
             "a?2Jb")
