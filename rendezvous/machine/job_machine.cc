@@ -190,7 +190,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   node.offered_port = join.offered_port;
   node.program = join.program;
   TakeStates(node, join.states);
-  node.joined = now_;
+  node.stay.since = now_;
   const Node* const other = ComparableNode(join.program);
   Node& added = roster_.Add(std::move(node), now_);
   ++life_.agents_joined;

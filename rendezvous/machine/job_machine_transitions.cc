@@ -75,7 +75,7 @@ void JobMachine::AdvanceForming() {
   for (Node* const node : roster_.members()) {
     if (node == nullptr) continue;
     roster_.SetPhase(*node, Phase::kStarted);
-    if (!std::exchange(node->has_started, true)) node->joined = now_;
+    if (!std::exchange(node->stay.has_started, true)) node->stay.since = now_;
     SendTo(*node, Start{});  // one whose session broke hears it when it is back
   }
 }
@@ -437,7 +437,7 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
   const AgentId agent_id = node.agent_id;
   const std::string host = node.spec.host;
   const NodeRank rank = node.rank;
-  if (needed && !left) life_.late_admission.OnLost(node.spec, now_ - node.joined);
+  if (needed && !left) life_.late_admission.OnLost(node.spec, now_ - node.stay.since);
   roster_.Erase(node);
   Log(absl::StrCat(left ? "" : "lost ", host, left ? " left: " : ": ", why));
   Emit({.kind = left ? JobEvent::Kind::kLeft : JobEvent::Kind::kLost, .host = host, .reason = why});

@@ -33,6 +33,12 @@ struct HeldBack {
   std::string why;  // for people
 };
 
+// How long a node has been in the job.
+struct Stay {
+  TimePoint since;           // it joined, or its workers were first started after that
+  bool has_started = false;  // they were
+};
+
 struct Node {
   AgentId agent_id;
   NodeSpec spec;
@@ -43,11 +49,10 @@ struct Node {
   bool removed = false;           // set by Roster::SetRemoved: it is out of the next generation
   std::string why_removed = "drained by an operator";
   std::optional<HeldBack> held_back{};  // set by Roster::SetHeldBack
-  TimePoint joined;                     // or when its workers were first started since
-  bool has_started = false;             // they were
-  bool cannot_save = false;             // it said so, in this generation
-  TimePoint heard;                      // set by Roster::Heard: when its last message was handled
-  NodeRank rank{-1};  // −1: never assigned; kept from one generation to the next
+  Stay stay;
+  bool cannot_save = false;  // it said so, in this generation
+  TimePoint heard;           // set by Roster::Heard: when its last message was handled
+  NodeRank rank{-1};         // −1: never assigned; kept from one generation to the next
   Rank first_rank;
   std::set<LocalRank> succeeded;     // workers that exited 0 in this generation
   std::set<LocalRank> ended;         // workers that exited with whatever result
