@@ -78,8 +78,8 @@ void JobMachine::OnReceived(const Received& received) {
   }
   if (header.requeue_number < life_.requeue_number) {
     Reply(header,
-          Refused{absl::StrCat("epoch ", header.requeue_number, " of job ", job_,
-                               " is over: it was started again, as epoch ", life_.requeue_number)});
+          Refused{absl::StrCat("requeue number ", header.requeue_number, " of job ", job_,
+                               " is over: it was started again, as requeue number ", life_.requeue_number)});
     return;
   }
   if (finished_) {

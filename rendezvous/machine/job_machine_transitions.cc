@@ -460,8 +460,8 @@ void JobMachine::Supersede(std::uint32_t requeue_number) {
     const std::string reason =
         requeue_number == life_.requeue_number
             ? absl::StrCat("job ", job_, " was started again, with other settings")
-            : absl::StrCat("job ", job_, " was started again: epoch ", requeue_number,
-                           " takes the place of epoch ", life_.requeue_number);
+            : absl::StrCat("job ", job_, " was started again: requeue number ", requeue_number,
+                           " takes the place of requeue number ", life_.requeue_number);
     Log(reason);
     Emit({.kind = JobEvent::Kind::kSuperseded, .reason = reason});
     for (const Node& node : roster_.nodes()) {

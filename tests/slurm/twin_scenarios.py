@@ -95,7 +95,7 @@ def cut_node(cluster):
     cluster.control("restore", "n3")
     told = json.loads(wait_until(lambda: read(cluster.path("n3.json")), "the report of n3's agent"))
     check((told["outcome"], told["exit_code"]) == ("refused", 77), told)
-    check(re.fullmatch(rf"epoch 0 of job {job.id} is over: it was started again, as epoch 1",
+    check(re.fullmatch(rf"requeue number 0 of job {job.id} is over: it was started again, as requeue number 1",
                        told["reason"]), told)
     cluster.control("unhide", "n3")
     cluster.declare_up("n3")
