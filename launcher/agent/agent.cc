@@ -15,6 +15,7 @@
 #include "launcher/python/standby_source.h"
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/limits.h"
+#include "rendezvous/core/words.h"
 #include "worker/contract/control.h"
 #include "worker/contract/overloaded.h"
 
@@ -24,9 +25,9 @@ namespace {
 // At the end of the job: for log files on a slow disk, and for a terminal that does not keep up.
 constexpr std::chrono::seconds kFileFlushTimeout{30};
 constexpr std::chrono::seconds kConsoleFlushTimeout{2};
-// For a folder of checkpoints that does not answer: long for a disk, short beside a lease.
-constexpr std::chrono::milliseconds kScanLimit{500};
-// The same, for what a worker that has failed left in its error file.
+// A folder of checkpoints that has not answered for so long is worth a line.
+constexpr std::chrono::seconds kScanWarning{1};
+// For what a worker that has failed left in its error file: long for a disk, short beside a lease.
 constexpr std::chrono::milliseconds kErrorFileLimit{500};
 
 SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
@@ -206,19 +207,26 @@ void Agent::Perform(const Supervisor::ScanStates&) {
   ScanRequest request{config.rendezvous.id, config.checkpoint_dir, held_.states.files(),
                       config.rendezvous.requeue_number};
   if (request.folder.empty() && request.named.empty()) return Feed(Supervisor::StatesFound{});
-  const auto limit = loop_->AddTimer(EventLoop::Clock::now() + kScanLimit, [this] {
-    const std::string& folder = options_.config.checkpoint_dir;
-    LogWarning(absl::StrCat("the folder of checkpoints does not answer", folder.empty() ? "" : ": ",
-                            folder, "; going on with what the workers have reported"));
-    held_.scan.reset();
-    Feed(Supervisor::StatesFound{});
+  EndScan();
+  held_.scan_warning = loop_->AddTimer(EventLoop::Clock::now() + kScanWarning, [this] {
+    const JobConfig& config = options_.config;
+    LogWarning(absl::StrCat("the folder of checkpoints has not answered for ",
+                            Seconds(kScanWarning), config.checkpoint_dir.empty() ? "" : ": ",
+                            config.checkpoint_dir,
+                            "; where it may hold the newest state, the job waits for it, at most ",
+                            Seconds(config.rendezvous.join_timeout)));
   });
-  held_.scan.emplace(loop_, std::move(request), [this, limit](std::vector<SavedFile> found) {
-    loop_->CancelTimer(limit);
-    held_.scan.reset();
+  held_.scan.emplace(loop_, std::move(request), [this](std::vector<SavedFile> found) {
+    EndScan();
     held_.states.OnFound(std::move(found));
     Feed(Supervisor::StatesFound{});
   });
+}
+
+// What a scan in progress finds is not heard any more.
+void Agent::EndScan() {
+  loop_->CancelTimer(std::exchange(held_.scan_warning, 0));
+  held_.scan.reset();
 }
 
 void Agent::Perform(const Supervisor::OfferPort& offer) {
@@ -260,6 +268,7 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
                        assignment.restore ? "; " + Describe(*assignment.restore) : ""));
   port_.Use();
   restarts_.restore = assignment.restore;
+  EndScan();  // what it would find is older than what the workers tell
   if (assignment.restore) held_.states.OnStarted(*assignment.restore);
   restarts_.clock.GenerationStarted(spawn.generation, EventLoop::Clock::now());
   stragglers_.Clear();

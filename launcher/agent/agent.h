@@ -90,12 +90,14 @@ class Agent {
   struct Held {
     NodeStates states;
     std::optional<CheckpointScan> scan;  // in progress
+    EventLoop::TimerId scan_warning = 0;
   };
 
   void Feed(const Supervisor::Event& event);
   void PerformQueued();
   void WatchOwner();
   void ArmDeadline();
+  void EndScan();
 
   void Perform(Supervisor::Send& send);
   void Perform(const Supervisor::ClearNode& clear);

@@ -44,6 +44,8 @@ void NodeStates::FillIn(AgentMessage* message) {
     join->states = told_ = List();
   } else if (auto* stopped = std::get_if<Stopped>(message)) {
     stopped->states = told_ = List();
+  } else if (auto* held = std::get_if<HeldStates>(message)) {
+    held->states = told_ = List();
   } else if (auto* heartbeat = std::get_if<Heartbeat>(message)) {
     if (std::vector<SavedState> now = List(); now != told_) heartbeat->states = told_ = now;
   }

@@ -40,7 +40,7 @@ class NodeStates {
   // The newest first, at most kMaxSavedStates.
   std::vector<SavedState> List() const;
 
-  // Puts List() into Join and Stopped, and into a Heartbeat where it has changed since.
+  // Puts List() into Join, Stopped and HeldStates, and into a Heartbeat where it has changed since.
   void FillIn(AgentMessage* message);
 
  private:

@@ -101,7 +101,9 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           [&](const SignalReceived& signal) { OnSignal(signal, now); },
           [&](const Superseded& superseded) { OnSuperseded(superseded, now); },
           [&](const NodeCleared&) { outbox_.OnNodeCleared(); },
-          [&](const StatesFound&) { outbox_.OnStatesFound(); },
+          [&](const StatesFound&) {
+            if (outbox_.OnStatesFound()) SendUp(HeldStates{});
+          },
           [&](const PortOffered& offered) { outbox_.OnPortOffered(offered.port); },
           [&](const RestartMeasured& restart) {
             if (restart.times.generation == work_.generation) SendUp(RestartTimed{restart.times});

@@ -156,8 +156,8 @@ class Supervisor {
                              PortOffered, RestartMeasured, StartMeasured, WorkersLost, Tick>;
 
   // ---- actions ----
-  // To the rendezvous, on the session that is open. Join, Stopped and Heartbeat say which states
-  // this node holds: the agent fills that in.
+  // To the rendezvous, on the session that is open. Join, Stopped, HeldStates and Heartbeat say
+  // which states this node holds: the agent fills that in.
   struct Send {
     Header header;
     AgentMessage message;
@@ -168,8 +168,8 @@ class Supervisor {
   struct ClearNode {
     bool operator==(const ClearNode&) const = default;
   };
-  // No worker runs: look which states there are on the disk. Step(StatesFound) within half a
-  // second.
+  // No worker runs: look which states there are on the disk. Step(StatesFound), however long it
+  // takes; a Join or Stopped that goes out before says that the states are pending.
   struct ScanStates {
     bool operator==(const ScanStates&) const = default;
   };
@@ -256,26 +256,30 @@ class Supervisor {
   FailedCheckpoints failed_checkpoints() const;
 
  private:
-  // The actions, in the order in which they were decided. What comes after ClearNode, ScanStates or
-  // OfferPort waits for its answer, but for heartbeats.
+  // The actions, in the order in which they were decided. What comes after ClearNode or OfferPort
+  // waits for its answer, but for heartbeats.
   class Outbox {
    public:
     void Push(Action action);
     // Where workers were started since it was done last, or `always`.
     void Clear(bool always = false);
-    // A Join or Stopped, and before it the port and, where no worker runs, the states.
+    // A Join or Stopped, and before it the port; where no worker runs, the states are looked for.
     void Report(Send send, bool workers_running);
-    // Looks for states before anything needs them; nothing waits.
+    // Looks for states where what was found is old; nothing waits for it.
     void ScanAhead();
     // They leave things behind, and what was found on the disk will be old.
-    void WorkersStart() { clear_needed_ = scan_needed_ = true; }
+    void WorkersStart() {
+      clear_needed_ = scan_needed_ = true;
+      scanning_ = owes_states_ = false;
+    }
     // They were for a session that is over.
     void DropMessages();
     // Returns what the agent was to exit with, where that was decided.
     std::optional<Verdict> DropEverything();
 
     void OnNodeCleared();
-    void OnStatesFound();
+    // True: the rendezvous was told that the states are pending, and is to hear of them.
+    bool OnStatesFound();
     void OnPortOffered(int port);
 
     // What is to be done now.
@@ -283,7 +287,7 @@ class Supervisor {
     bool empty() const { return held_.empty(); }
 
    private:
-    enum class Awaited { kNothing, kNodeCleared, kStatesFound, kPortOffered };
+    enum class Awaited { kNothing, kNodeCleared, kPortOffered };
     struct Held {
       Action action;
       Awaited answer = Awaited::kNothing;
@@ -291,8 +295,11 @@ class Supervisor {
     };
     std::deque<Held> held_;
     Awaited awaited_ = Awaited::kNothing;
+    void MarkPendingStates(Action* action);
+
     bool scanning_ = false;
     bool scan_needed_ = true;
+    bool owes_states_ = false;  // a message said that they are pending
     bool clear_needed_ = false;
   };
   struct Worker {

@@ -23,7 +23,7 @@ void Supervisor::Outbox::Clear(bool always) {
 }
 
 void Supervisor::Outbox::Report(Send send, bool workers_running) {
-  if (!workers_running) held_.push_back({ScanStates{}, Awaited::kStatesFound});
+  if (!workers_running) ScanAhead();
   held_.push_back({OfferPort{workers_running}, Awaited::kPortOffered});
   Push(std::move(send));
 }
@@ -32,6 +32,7 @@ void Supervisor::Outbox::ScanAhead() { Push(ScanStates{}); }
 
 void Supervisor::Outbox::DropMessages() {
   std::erase_if(held_, [](const Held& held) { return std::holds_alternative<Send>(held.action); });
+  owes_states_ = false;
 }
 
 std::optional<Verdict> Supervisor::Outbox::DropEverything() {
@@ -41,6 +42,7 @@ std::optional<Verdict> Supervisor::Outbox::DropEverything() {
   }
   held_.clear();
   awaited_ = Awaited::kNothing;
+  owes_states_ = false;
   return verdict;
 }
 
@@ -50,10 +52,20 @@ void Supervisor::Outbox::OnNodeCleared() {
   clear_needed_ = false;
 }
 
-void Supervisor::Outbox::OnStatesFound() {
-  if (!scanning_) return;
+bool Supervisor::Outbox::OnStatesFound() {
+  if (!scanning_) return false;  // workers were started meanwhile
   scanning_ = scan_needed_ = false;
-  if (awaited_ == Awaited::kStatesFound) awaited_ = Awaited::kNothing;
+  return std::exchange(owes_states_, false);
+}
+
+void Supervisor::Outbox::MarkPendingStates(Action* action) {
+  auto* const send = std::get_if<Send>(action);
+  if (send == nullptr || !scanning_) return;
+  auto* const join = std::get_if<Join>(&send->message);
+  auto* const stopped = std::get_if<Stopped>(&send->message);
+  if (join != nullptr) join->states_pending = !join->workers_running;
+  if (stopped != nullptr) stopped->states_pending = true;
+  owes_states_ = owes_states_ || stopped != nullptr || (join != nullptr && join->states_pending);
 }
 
 void Supervisor::Outbox::OnPortOffered(int port) {
@@ -73,10 +85,9 @@ std::vector<Supervisor::Action> Supervisor::Outbox::Release() {
     const bool is_clear = std::holds_alternative<ClearNode>(next.action);
     if (is_clear && !clear_needed_ && !next.always) continue;
     if (std::holds_alternative<ScanStates>(next.action)) {
-      if (!scan_needed_) continue;
-      awaited_ = next.answer;
-      if (std::exchange(scanning_, true)) continue;  // since ScanAhead()
+      if (!scan_needed_ || std::exchange(scanning_, true)) continue;
     }
+    MarkPendingStates(&next.action);
     awaited_ = next.answer;
     released.push_back(std::move(next.action));
   }

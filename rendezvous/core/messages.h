@@ -63,6 +63,7 @@ struct Join {
   bool returning = false;        // this agent was heard in this job before
   // What this node holds of the training: complete states, the newest first.
   std::vector<SavedState> states{};
+  bool states_pending = false;             // its disk has not answered yet: HeldStates follows
   FailedCheckpoints failed_checkpoints{};  // in this agent's life
   // Why this node must not take part, as it found before the job; empty: it may. Answer: Finished.
   std::string why_ineligible{};
@@ -126,8 +127,17 @@ struct Stopped {
   // How long the start took here: from the spawn until every worker was at work. Not set: that was
   // not seen.
   std::optional<Duration> start{};
+  bool states_pending = false;  // as in Join
 
   bool operator==(const Stopped&) const = default;
+};
+
+// What this node holds, now that its disk has answered; after a Join or Stopped with
+// states_pending. No answer.
+struct HeldStates {
+  std::vector<SavedState> states{};  // as in Join
+
+  bool operator==(const HeldStates&) const = default;
 };
 
 // This node is being taken away: its scheduler has sent the agent SIGTERM. Asks for a checkpoint
@@ -154,7 +164,7 @@ struct Leave {
 };
 
 using AgentMessage = std::variant<Join, Heartbeat, AssignmentAck, WorkerExited, Checkpointed,
-                                  CannotSave, Stopped, Leave, RestartTimed, Preempted>;
+                                  CannotSave, Stopped, Leave, RestartTimed, Preempted, HeldStates>;
 
 // ---- rendezvous → agent ----
 

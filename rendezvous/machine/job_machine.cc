@@ -32,7 +32,7 @@ std::string WhyRankIsTaken(NodeRank rank, const std::string& by) {
 // These are about the agent itself, whatever generation it is in.
 bool IsAboutTheAgent(const AgentMessage& message) {
   return std::holds_alternative<Heartbeat>(message) || std::holds_alternative<Leave>(message) ||
-         std::holds_alternative<Preempted>(message);
+         std::holds_alternative<Preempted>(message) || std::holds_alternative<HeldStates>(message);
 }
 
 }  // namespace
@@ -77,9 +77,9 @@ void JobMachine::OnReceived(const Received& received) {
     return;
   }
   if (header.requeue_number < life_.requeue_number) {
-    Reply(header,
-          Refused{absl::StrCat("requeue number ", header.requeue_number, " of job ", job_,
-                               " is over: it was started again, as requeue number ", life_.requeue_number)});
+    Reply(header, Refused{absl::StrCat("requeue number ", header.requeue_number, " of job ", job_,
+                                       " is over: it was started again, as requeue number ",
+                                       life_.requeue_number)});
     return;
   }
   if (finished_) {
@@ -138,6 +138,7 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
           [&](const Preempted& preempted) { OnPreempted(node, preempted); },
           [&](const Stopped& stopped) { OnStopped(node, stopped); },
           [&](const Leave& leave) { OnLeave(node, leave); },
+          [&](const HeldStates& held) { OnHeldStates(node, held); },
           [&](const RestartTimed& restart) {
             if (!restart.times.to_first_step) return;  // the next one's cause tells why
             Emit(
@@ -189,6 +190,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   node.spec = join.node;
   node.offered_port = join.offered_port;
   node.program = join.program;
+  node.held.pending = join.states_pending;
   TakeStates(node, join.states);
   node.stay.since = now_;
   const Node* const other = ComparableNode(join.program);
@@ -347,6 +349,7 @@ void JobMachine::RefuseSecond(const Node& first, Node& second) {
 void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
   roster_.Heard(node, now_);
   node.program = join.program;
+  roster_.SetStatesPending(node, join.states_pending);
   TakeStates(node, join.states);
   if (node.suspect) {
     for (Node* const second : roster_.WaitingForRankOf(node)) RefuseSecond(node, *second);
@@ -475,6 +478,7 @@ void JobMachine::OnCannotSave(Node& node) {
 
 void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
   if (node.phase == Phase::kWaiting) return;  // a duplicate
+  roster_.SetStatesPending(node, stopped.states_pending);
   TakeStates(node, stopped.states);
   TakeFailures(node, stopped.failed_checkpoints);
   generation_.Reached(stopped.last_step);
@@ -497,6 +501,15 @@ void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
   if (state_ == JobState::kForming) {
     AbandonForming(absl::StrCat(node.spec.host, " gave its ranks back: it was cut off meanwhile"));
   }
+}
+
+void JobMachine::OnHeldStates(Node& node, const HeldStates& held) {
+  if (node.member()) return;  // too late: what its workers tell is newer
+  roster_.SetStatesPending(node, false);
+  TakeStates(node, held.states);
+  if (!states_wait_ || !states_wait_->enough) return;
+  const SavedState* const newest = NewestOf(node, View().judge());
+  if (newest != nullptr && newest->step >= *states_wait_->enough) states_wait_->until = now_;
 }
 
 // It repeats that on each session until it gets an assignment, and tells of any generation: its
@@ -554,8 +567,8 @@ void JobMachine::OnAgentGone(const AgentGone& gone) {
 // ---- states ----
 
 void JobMachine::TakeStates(Node& node, const std::vector<SavedState>& states) {
-  node.states = states;
-  if (node.states.size() > kMaxSavedStates) node.states.resize(kMaxSavedStates);
+  node.held.states = states;
+  if (node.held.states.size() > kMaxSavedStates) node.held.states.resize(kMaxSavedStates);
   if (!states.empty()) life_.told_of_states = true;
 }
 
@@ -564,6 +577,28 @@ std::optional<std::int64_t> JobMachine::DurableStep() const {
   const auto& restore = generation_.restore;
   if (restore && restore->state && restore->state->tier == Tier::kDurable) return restore->step();
   return NewestDurable(roster_, View().judge());
+}
+
+// Nobody has made a later step, or told of a later checkpoint, in the generation that has ended. Of
+// a node that was lost in it and has joined again nobody knows how far it got.
+std::optional<std::int64_t> JobMachine::FurthestPossibleStep() const {
+  if (generation_.started_at == TimePoint{} || !generation_.furthest_step) return std::nullopt;
+  const auto& nodes = roster_.nodes();
+  const bool known = std::all_of(nodes.begin(), nodes.end(), [](const Node& node) {
+    return !node.held.pending || node.stay.has_started;
+  });
+  return known ? std::max(generation_.furthest_step, life_.checkpoint) : std::nullopt;
+}
+
+std::int64_t JobMachine::NewestKnownStep() const {
+  const StateJudge judge = View().judge();
+  std::int64_t newest = -1;
+  for (const Node& node : roster_.nodes()) {
+    if (!node.free()) continue;
+    if (const SavedState* const state = NewestOf(node, judge))
+      newest = std::max(newest, state->step);
+  }
+  return newest;
 }
 
 bool JobMachine::HasNewState() const {

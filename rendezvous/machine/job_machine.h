@@ -170,6 +170,7 @@ class JobMachine {
   void OnCannotSave(Node& node);
   void OnPreempted(Node& node, const Preempted& preempted);
   void OnStopped(Node& node, const Stopped& stopped);
+  void OnHeldStates(Node& node, const HeldStates& held);
   void EmitFence(Node& node, const Header& header, const Stopped& stopped);
   void OnLeave(Node& node, const Leave& leave);
   void OnStreamBroken(const StreamBroken& broken);
@@ -193,6 +194,8 @@ class JobMachine {
 
   void Enter(JobState next);
   void Gather();
+  // Now, or once no disk that has yet to answer may hold a newer state than is known.
+  void FormWithAllStates();
   void Form();
   // What this node says that it holds.
   void TakeStates(Node& node, const std::vector<SavedState>& states);
@@ -200,6 +203,10 @@ class JobMachine {
   void TakeFailures(const Node& node, const FailedCheckpoints& failed);
   // Of the generation that is being formed.
   void PlanRestore(const StateJudge& judge);
+  // No disk of a free node can hold a state of a later step; nullopt: that is not known.
+  std::optional<std::int64_t> FurthestPossibleStep() const;
+  // The newest that a free node has told of.
+  std::int64_t NewestKnownStep() const;
   // Some node holds a state that is newer than what the generation began with.
   bool HasNewState() const;
   // Nobody has started: everybody waits for the next forming.
@@ -266,6 +273,12 @@ class JobMachine {
   Generation highest_claimed_{-1};  // that an agent was in, in any life: the next one is above it
   Roster roster_;
   Timers timers_;
+  // There are enough nodes, and the disk of one has yet to answer.
+  struct StatesWait {
+    TimePoint until;
+    std::optional<std::int64_t> enough;  // FurthestPossibleStep()
+  };
+  std::optional<StatesWait> states_wait_;
   // Workers that are not ours may live until then: nothing is formed.
   std::optional<TimePoint> hold_until_;
   Timeline timeline_;  // of the generations that may have started, in any life

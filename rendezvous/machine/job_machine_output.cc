@@ -13,9 +13,16 @@ bool JobMachine::HasHost(const std::string& host) const {
 }
 
 JobView JobMachine::View() const {
-  return {job_,     state_,      state_since_,
-          life_,    generation_, newest_generation(),
-          roster_,  timeline_,   hold_until_.has_value(),
+  return {job_,
+          state_,
+          state_since_,
+          life_,
+          generation_,
+          newest_generation(),
+          roster_,
+          timeline_,
+          hold_until_.has_value(),
+          states_wait_.has_value(),
           finished_};
 }
 

@@ -34,7 +34,7 @@ void JobMachine::OnTick() {
       break;
     case JobState::kLastCall:
       // Some may have been lost just above; then Advance goes back to Gathering.
-      if (roster_.free() >= life_.spec->min_nodes) Form();
+      if (roster_.free() >= life_.spec->min_nodes) FormWithAllStates();
       break;
     case JobState::kForming:
       LoseUnprepared();
@@ -118,6 +118,7 @@ std::optional<TimePoint> JobMachine::NextDeadline() {
   consider(timers_.victim_grace);
   consider(timers_.report);
   consider(hold_until_);
+  if (states_wait_) consider(states_wait_->until);
   consider(timers_.growth);
   consider(timers_.admission);
   if (options_.leases) {

@@ -51,13 +51,14 @@ void JobMachine::AdvanceGathering() {
   if (hold_until_) return;
   const int free = roster_.free();
   const bool reforming = generation_.number.value >= 0;
-  if (free >= life_.spec->max_nodes || (reforming && free >= life_.spec->min_nodes)) {
-    Form();
+  const bool closed = reforming || states_wait_;  // no last call is held any more
+  if (free >= life_.spec->max_nodes || (closed && free >= life_.spec->min_nodes)) {
+    FormWithAllStates();
   } else if (free >= life_.spec->min_nodes && state_ == JobState::kGathering) {
     Enter(JobState::kLastCall);
     timers_.state = now_ + life_.spec->last_call;
     Log(absl::StrCat("enough nodes; last call for ", Seconds(life_.spec->last_call)));
-  } else if (free < life_.spec->min_nodes && state_ == JobState::kLastCall) {
+  } else if (free < life_.spec->min_nodes && (state_ == JobState::kLastCall || states_wait_)) {
     Gather();
   }
 }
@@ -344,6 +345,7 @@ void JobMachine::Enter(JobState next) {
 
 void JobMachine::Gather() {
   Enter(JobState::kGathering);
+  states_wait_.reset();
   timers_.state = now_ + life_.spec->join_timeout;
   timers_.report_interval = options_.tell_after;
   timers_.report = now_ + timers_.report_interval;
@@ -355,8 +357,27 @@ void JobMachine::AbandonForming(const std::string& why) {
   Gather();
 }
 
+// A plan that leaves out the newest state loses work for good: later generations discard it.
+void JobMachine::FormWithAllStates() {
+  if (roster_.states_pending() > 0 && !states_wait_) {
+    const std::optional<std::int64_t> enough = FurthestPossibleStep();
+    if (!enough || NewestKnownStep() < *enough) {
+      states_wait_ = StatesWait{now_ + life_.spec->join_timeout, enough};
+      timers_.state.reset();
+      timers_.report_interval = options_.tell_after;
+      timers_.report = now_ + timers_.report_interval;
+    }
+  }
+  if (roster_.states_pending() > 0 && states_wait_) {
+    if (now_ < states_wait_->until) return;
+    Log(absl::StrCat("going on without the states of ", HostsWithPendingStates(View())));
+  }
+  Form();
+}
+
 void JobMachine::Form() {
   Enter(JobState::kForming);
+  states_wait_.reset();
   timers_.state = now_ + options_.forming_timeout;
   timers_.report.reset();
   const StateJudge judge = View().judge();  // of what the last generation left
@@ -395,6 +416,7 @@ void JobMachine::Finish(Outcome outcome, int exit_code, std::string reason) {
   if (!generation_.planned_end) RecordCause();
   Enter(outcome == Outcome::kSucceeded ? JobState::kSucceeded : JobState::kFailed);
   timers_ = Timers{};
+  states_wait_.reset();
   hold_until_.reset();
   Finished finished{outcome,      exit_code,    std::move(reason),      restarts_used(),
                     std::nullopt, life_.causes, life_.failures.total(), ExcludedHosts()};
@@ -476,6 +498,7 @@ void JobMachine::Supersede(std::uint32_t requeue_number) {
   life_ = JobLife(requeue_number);  // the Join that is being handled brings its JobSpec
   generation_ = GenerationState{};
   timers_ = Timers{};
+  states_wait_.reset();
   state_ = JobState::kGathering;
   state_since_ = now_;
   // timeline_ stays: states of the life before are still found on disks.

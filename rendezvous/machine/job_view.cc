@@ -65,6 +65,8 @@ NodeStatus StatusOf(const JobView& view, const Node& node, TimePoint now) {
   status.state =
       absl::StrCat(node.suspect ? "lost contact: " : "", view.finished ? "ended" : activity());
   if (node.held_back) absl::StrAppend(&status.state, ": ", node.held_back->why);
+  if (node.free() && node.held.pending)
+    absl::StrAppend(&status.state, ": its folder of checkpoints has not answered yet");
   status.rank = node.member() ? node.rank : NodeRank{-1};
   status.first_rank = node.first_rank;
   status.workers = node.spec.worker_count;
@@ -77,6 +79,15 @@ NodeStatus StatusOf(const JobView& view, const Node& node, TimePoint now) {
 }
 
 }  // namespace
+
+std::string HostsWithPendingStates(const JobView& view) {
+  std::vector<std::string> shown;
+  for (const Node& node : view.roster.nodes()) {
+    if (shown.size() == kNamesShown) break;
+    if (node.free() && node.held.pending) shown.push_back(node.spec.host);
+  }
+  return Names(shown, view.roster.states_pending());
+}
 
 std::string MissingNodes(const JobView& view) {
   std::string text = absl::StrCat("here: ", FreeHosts(view));
@@ -121,6 +132,11 @@ std::string WhyItWaits(const JobView& view) {
                         MissingNodes(view));
   }
   if (view.state == JobState::kBackoff) return "waiting before the next restart";
+  if (view.awaits_states) {
+    return absl::StrCat("waiting at most ", Seconds(view.life.spec->join_timeout),
+                        " for the folder of checkpoints of ", HostsWithPendingStates(view),
+                        ", which has not answered yet and may hold the newest state");
+  }
   if (view.state == JobState::kLastCall) {
     return absl::StrCat("enough nodes; waiting for at most ",
                         Nodes(view.life.spec->max_nodes - view.roster.free()),

@@ -26,7 +26,8 @@ struct JobView {
   Generation newest;  // that any agent has been in
   const Roster& roster;
   const Timeline& timeline;
-  bool on_hold;  // workers that are not ours may still live
+  bool on_hold;        // workers that are not ours may still live
+  bool awaits_states;  // there are enough nodes, and the disk of one has yet to answer
   const std::optional<Finished>& finished;
 
   // A worker of a member may run.
@@ -37,6 +38,8 @@ struct JobView {
 // Who is missing, as far as it can be known: by the ranks that nobody has asked for, by who was
 // here.
 std::string MissingNodes(const JobView& view);
+// The free nodes whose disk has yet to answer; a few names.
+std::string HostsWithPendingStates(const JobView& view);
 // What those who have joined wait for. The job has its JobSpec.
 std::string WhyItWaits(const JobView& view);
 // Why the job is in this state; empty where there is nothing to say.

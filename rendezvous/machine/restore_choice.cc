@@ -18,7 +18,7 @@ const SavedState* NewestOf(const Node& node, const StateJudge& judge) {
                       state.generation);
   };
   const SavedState* best = nullptr;
-  for (const SavedState& state : node.states) {
+  for (const SavedState& state : node.held.states) {
     if (!judge.IsAlive(state)) continue;
     if (best == nullptr || key(state) > key(*best)) best = &state;
   }
@@ -28,7 +28,7 @@ const SavedState* NewestOf(const Node& node, const StateJudge& judge) {
 std::optional<std::int64_t> NewestDurable(const Roster& roster, const StateJudge& judge) {
   std::optional<std::int64_t> newest;
   for (const Node& node : roster.nodes()) {
-    for (const SavedState& state : node.states) {
+    for (const SavedState& state : node.held.states) {
       if (state.tier != Tier::kDurable || !judge.IsAlive(state)) continue;
       newest = std::max<std::optional<std::int64_t>>(newest, state.step);
     }
@@ -43,7 +43,7 @@ RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge) {
     if (held != nullptr && (!choice.plan.state || held->step > choice.plan.state->step)) {
       choice.plan = {*held, node->first_rank, node->spec.host};
     }
-    for (const SavedState& state : node->states) {
+    for (const SavedState& state : node->held.states) {
       if (choice.discarded.size() >= kDiscardedShown || judge.IsAlive(state)) continue;
       choice.discarded.push_back(absl::StrCat("step ", state.step, " of generation ",
                                               state.generation.value, " on ", node->spec.host, " (",

@@ -123,7 +123,7 @@ void Roster::Clear() {
   leases_.clear();
   members_.clear();
   counts_ = {};
-  free_ = removed_ = candidates_ = 0;
+  free_ = states_pending_ = removed_ = candidates_ = 0;
 }
 
 void Roster::Heard(Node& node, TimePoint now) {
@@ -146,6 +146,7 @@ Node* Roster::MostSilent() { return leases_.empty() ? nullptr : leases_.front();
 
 void Roster::Count(const Node& node, int by) {
   if (node.free()) free_ += by;
+  if (node.free() && node.held.pending) states_pending_ += by;
   if (!node.removed && !node.second) candidates_ += by;
 }
 
@@ -172,6 +173,12 @@ void Roster::SetRemoved(Node& node) {
 void Roster::SetHeldBack(Node& node, std::optional<HeldBack> held_back) {
   Count(node, -1);
   node.held_back = std::move(held_back);
+  Count(node, 1);
+}
+
+void Roster::SetStatesPending(Node& node, bool pending) {
+  Count(node, -1);
+  node.held.pending = pending;
   Count(node, 1);
 }
 

@@ -39,6 +39,12 @@ struct Stay {
   bool has_started = false;  // they were
 };
 
+// What a node holds of the training, as it was told last.
+struct Holdings {
+  std::vector<SavedState> states{};
+  bool pending = false;  // its disk has yet to answer
+};
+
 struct Node {
   AgentId agent_id;
   NodeSpec spec;
@@ -58,7 +64,7 @@ struct Node {
   std::set<LocalRank> ended;         // workers that exited with whatever result
   std::optional<std::int64_t> step;  // the newest that its workers reported in it
   std::int64_t fenced_at_ms = 0;     // Stopped::fenced_at_ms, as it was told last
-  std::vector<SavedState> states;    // that it holds, as it was told last
+  Holdings held;                     // set by Roster: pending
   WorkerProgram program;             // that its workers run; unknown until it has joined again
 
   bool done() const { return static_cast<int>(succeeded.size()) == spec.worker_count; }
@@ -91,6 +97,7 @@ class Roster {
   void SetSuspect(Node& node, bool suspect);
   void SetRemoved(Node& node);
   void SetHeldBack(Node& node, std::optional<HeldBack> held_back);
+  void SetStatesPending(Node& node, bool pending);
   // Its silence does not matter any more.
   void EndLease(Node& node);
 
@@ -99,6 +106,8 @@ class Roster {
   int count(Phase phase) const { return counts_[static_cast<int>(phase)]; }
   // Waiting, with a session, not the second of its rank, and not held back.
   int free() const { return free_; }
+  // The free nodes that have yet to say what their disk holds.
+  int states_pending() const { return states_pending_; }
   int removed() const { return removed_; }
   // That may be in a later generation, each rank that is asked for once.
   int candidates() const { return candidates_; }
@@ -139,6 +148,7 @@ class Roster {
   std::vector<Node*> members_;
   std::array<int, 4> counts_{};  // by phase
   int free_ = 0;
+  int states_pending_ = 0;
   int removed_ = 0;
   int candidates_ = 0;
 };

@@ -34,6 +34,7 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
   to.workers_running = from.workers_running();
   to.returning = from.returning();
   to.states = ReadStates(from.states(), check);
+  to.states_pending = from.states_pending();
   if (from.has_failed_checkpoints()) {
     to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxCheckpointFailures, check);
   }
@@ -64,6 +65,7 @@ Stopped ReadDrained(const v1::Stopped& from, FieldChecker& check) {
   if (from.has_last_step()) to.last_step = check.Step("Stopped.last_step", from.last_step());
   to.fenced_at_ms = from.fenced_at_ms();
   to.states = ReadStates(from.states(), check);
+  to.states_pending = from.states_pending();
   if (from.has_failed_checkpoints()) {
     to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxCheckpointFailures, check);
   }
@@ -126,6 +128,9 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {
       break;
     case v1::AgentMessage::kCannotSave:
       result.message = CannotSave{};
+      break;
+    case v1::AgentMessage::kHeldStates:
+      result.message = HeldStates{ReadStates(message.held_states().states(), check)};
       break;
     case v1::AgentMessage::kRestartTimed:
       result.message = ReadRestartTimed(message.restart_timed(), result.header.generation, check);

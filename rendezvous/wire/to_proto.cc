@@ -29,6 +29,7 @@ struct AgentBody {
     body->set_workers_running(join.workers_running);
     body->set_returning(join.returning);
     Fill(join.states, body->mutable_states());
+    body->set_states_pending(join.states_pending);
     FillIfAny(join.failed_checkpoints, body);
     body->set_unfit(CleanText(join.why_ineligible, kMaxTextBytes));
     if (join.program.name.empty()) return;
@@ -50,6 +51,7 @@ struct AgentBody {
     if (drained.last_step) to->mutable_drained()->set_last_step(*drained.last_step);
     to->mutable_drained()->set_fenced_at_ms(drained.fenced_at_ms);
     Fill(drained.states, to->mutable_drained()->mutable_states());
+    to->mutable_drained()->set_states_pending(drained.states_pending);
     FillIfAny(drained.failed_checkpoints, to->mutable_drained());
     if (drained.start)
       to->mutable_drained()->set_start_ms(
@@ -61,6 +63,9 @@ struct AgentBody {
   void operator()(const CannotSave&) const { to->mutable_cannot_save(); }
   void operator()(const Preempted& preempted) const {
     to->mutable_preempted()->set_reason(CleanText(preempted.reason, kMaxTextBytes));
+  }
+  void operator()(const HeldStates& held) const {
+    Fill(held.states, to->mutable_held_states()->mutable_states());
   }
   void operator()(const RestartTimed& restart) const {
     v1::RestartTimed& timed = *to->mutable_restart_timed();

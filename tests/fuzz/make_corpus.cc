@@ -62,6 +62,7 @@ void WriteWireSeeds(const std::string& folder) {
                                                  Checkpointed{5},
                                                  CannotSave{},
                                                  Preempted{"n got SIGTERM"},
+                                                 HeldStates{},
                                                  Stopped{29501, 17},
                                                  Leave{"SIGTERM", 143}};
   const std::vector<RendezvousMessage> from_rendezvous = {

@@ -188,8 +188,13 @@ void JobScript::Execute(const Command& command) {
     for (const std::string& agent : command.Agents()) {
       Get(agent).running = false;
       drained.states = States(command, Get(agent));
+      drained.states_pending = command.values.contains("pending");
       drained.failed_checkpoints = Failed(command, Get(agent));
       Receive(command, Get(agent), drained);
+    }
+  } else if (name == "found") {
+    for (const std::string& agent : command.Agents()) {
+      Receive(command, Get(agent), HeldStates{States(command, Get(agent))});
     }
   } else if (name == "leave") {
     each(Leave{"SIGTERM", 143});
@@ -246,6 +251,7 @@ void JobScript::JoinAs(const Command& command) {
     if (command.Has("idle")) agent.running = false;
     Join join{spec_, agent.node, 1000, agent.running};
     join.states = States(command, agent);
+    join.states_pending = command.values.contains("pending");
     join.failed_checkpoints = Failed(command, agent);
     if (command.values.contains("nodes")) {
       const std::vector<std::string> nodes = absl::StrSplit(command.values.at("nodes"), ':');

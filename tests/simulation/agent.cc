@@ -277,13 +277,14 @@ void Agent::AfterTheDisk(Supervisor::Event event) {
   world_->scheduler.At(disk_free_at_, [this, event = std::move(event)] { Feed(event); });
 }
 
-// It answers within the agent's limit.
+// At once, or when a file server answers again. Not heard once workers were started.
 void Agent::Scan() {
   const bool slow = !world_->plan.benign && world_->random.Percent(3);
-  const Time takes = slow ? world_->random.Wide(10, 500) * kMillisecond
+  const Time takes = slow ? world_->random.Wide(10, 20'000) * kMillisecond
                           : world_->random.Wide(1, 20) * kMillisecond / 10;
-  world_->scheduler.After(takes, [this] {
-    Post([this] {
+  world_->scheduler.After(takes, [this, scan = ++scan_] {
+    Post([this, scan] {
+      if (scan != scan_) return;
       if (world_->plan.states) states_.OnFound(world_->Disk(host_));
       Step(Supervisor::StatesFound{});
     });
@@ -292,6 +293,7 @@ void Agent::Scan() {
 
 // All at once; each is there when its program has been read, in any order.
 void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
+  ++scan_;
   if (spawn.assignment.restore) states_.OnStarted(*spawn.assignment.restore);
   workers_.clear();
   for (int i = 0; i < world_->plan.workers_per_host; ++i) {

@@ -116,6 +116,7 @@ class Agent {
   std::optional<Verdict> verdict_;
   int verdict_life_ = 0;
   NodeStates states_;
+  int scan_ = 0;  // the last that was begun, or given up since
 
   // The client.
   SessionPtr session_;  // open, or nullptr

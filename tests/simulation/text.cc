@@ -30,6 +30,7 @@ std::string Text(const AgentMessage& message) {
           },
           [](const CannotSave&) { return std::string("CannotSave"); },
           [](const Preempted&) { return std::string("Preempted"); },
+          [](const HeldStates&) { return std::string("HeldStates"); },
           [](const RestartTimed&) { return std::string("RestartTimed"); },
           [](const Stopped& drained) {
             return absl::StrCat("Stopped", drained.fenced_at_ms != 0 ? ", fenced" : "");

@@ -162,6 +162,11 @@ const std::vector<Event>& Events() {
        [](JobMachineDriver& job) {
          job.Receive('a', RestartTimed{{Generation{0}, 1, true, {{"stop", 5}}}});
        }},
+      {"HeldStates",
+       [](JobMachineDriver& job) {
+         job.Receive('a', HeldStates{{{kEpoch, Generation{0}, 40, Tier::kDurable}}});
+       }},
+      {"HeldStates of a stranger", [](JobMachineDriver& job) { job.Receive('z', HeldStates{}); }},
       {"Preempted", [](JobMachineDriver& job) { job.Receive('a', Preempted{"SIGTERM"}); }},
       {"Preempted, of everybody",
        [](JobMachineDriver& job) {

@@ -255,7 +255,8 @@ class SupervisorDriver {
                        [&](const Join& join) {
                          last_join_ = join;
                          return absl::StrCat(join.workers_running ? "Join, running" : "Join",
-                                             Failed(join.failed_checkpoints));
+                                             Failed(join.failed_checkpoints),
+                                             join.states_pending ? ", states pending" : "");
                        },
                        [](const Heartbeat& heartbeat) {
                          return absl::StrCat("Heartbeat", Failed(heartbeat.failed_checkpoints));
@@ -263,6 +264,7 @@ class SupervisorDriver {
                        [](const Checkpointed& c) { return absl::StrCat("Checkpointed ", c.step); },
                        [](const CannotSave&) { return std::string("CannotSave"); },
                        [](const Preempted&) { return std::string("Preempted"); },
+                       [](const HeldStates&) { return std::string("HeldStates"); },
                        [](const RestartTimed&) { return std::string("RestartTimed"); },
                        [](const AssignmentAck&) { return std::string("AssignmentAck"); },
                        [&](const WorkerExited& exit) {
@@ -274,7 +276,8 @@ class SupervisorDriver {
                          last_drained_ = drained;
                          return absl::StrCat(
                              drained.fenced_at_ms != 0 ? "Stopped, fenced" : "Stopped",
-                             Failed(drained.failed_checkpoints));
+                             Failed(drained.failed_checkpoints),
+                             drained.states_pending ? ", states pending" : "");
                        },
                        [](const Leave& leave) { return absl::StrCat("Leave ", leave.exit_code); },
                    },

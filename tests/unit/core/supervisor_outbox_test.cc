@@ -33,12 +33,47 @@ TEST(SupervisorOutboxTest, DrainedIsSaidOfAClearNodeWithItsStatesAndAPort) {
   SupervisorDriver node = AfterAStop();
   EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 0,1", "clear"));
   node.Step(Supervisor::NodeCleared{});
-  EXPECT_THAT(node.Take(), ElementsAre("scan"));
+  EXPECT_THAT(node.Take(), ElementsAre("scan", "offer a port"));
   node.Step(Supervisor::StatesFound{});
-  EXPECT_THAT(node.Take(), ElementsAre("offer a port"));
+  EXPECT_THAT(node.Take(), IsEmpty());
   node.Step(Supervisor::PortOffered{1234});
   EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped"));
   EXPECT_EQ(node.last_stopped().offered_port, 1234);
+}
+
+TEST(SupervisorOutboxTest, DrainedDoesNotWaitForADiskAndItsStatesFollow) {
+  SupervisorDriver node = AfterAStop();
+  node.Step(Supervisor::NodeCleared{});
+  node.Take();
+  node.Step(Supervisor::PortOffered{1234});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped, states pending"));
+  node.Step(Supervisor::StatesFound{});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> HeldStates"));
+  node.Step(Supervisor::StatesFound{});
+  EXPECT_THAT(node.Take(), IsEmpty());
+}
+
+TEST(SupervisorOutboxTest, StatesThatAreFoundBetweenTwoSessionsAreInTheNextJoin) {
+  SupervisorDriver node = AfterAStop();
+  node.Step(Supervisor::NodeCleared{});
+  node.Step(Supervisor::PortOffered{1});
+  node.Lose();
+  node.Take();
+  node.Step(Supervisor::StatesFound{});
+  EXPECT_THAT(node.Take(), IsEmpty());
+  node.Open();
+  node.Step(Supervisor::PortOffered{2});
+  EXPECT_THAT(node.Take(),
+              ElementsAre("offer a port", "g0-> Join", "g0-> AssignmentAck", "offer a port"));
+}
+
+TEST(SupervisorOutboxTest, ADiskThatAnswersWhenWorkersRunAgainIsNotToldOf) {
+  SupervisorDriver node = AfterAStop();
+  node.Step(Supervisor::NodeCleared{});
+  node.Step(Supervisor::PortOffered{1});
+  node.Run(1);
+  node.Step(Supervisor::StatesFound{});
+  EXPECT_THAT(node.Take(), IsEmpty());
 }
 
 TEST(SupervisorOutboxTest, AnswersToWhatWasNotAskedChangeNothing) {
@@ -49,8 +84,7 @@ TEST(SupervisorOutboxTest, AnswersToWhatWasNotAskedChangeNothing) {
   EXPECT_THAT(node.Take(), IsEmpty());
   node.Step(Supervisor::NodeCleared{});
   node.Step(Supervisor::NodeCleared{});
-  node.Step(Supervisor::PortOffered{1});
-  EXPECT_THAT(node.Take(), ElementsAre("scan"));
+  EXPECT_THAT(node.Take(), ElementsAre("scan", "offer a port"));
 }
 
 TEST(SupervisorOutboxTest, HeartbeatsPassEverythingButTheJoinOfTheirSession) {
@@ -81,19 +115,23 @@ TEST(SupervisorOutboxTest, WhatWasSaidOnALostSessionIsDropped) {
   EXPECT_EQ(node.last_join().offered_port, 2);
 }
 
-TEST(SupervisorOutboxTest, TheFirstJoinWaitsForTheScanThatBeganBeforeIt) {
+TEST(SupervisorOutboxTest, TheFirstJoinDoesNotWaitForTheScanThatBeganBeforeIt) {
   Supervisor supervisor(SupervisorDriver::Options());
   const TimePoint now{std::chrono::hours(1)};
   const auto first = supervisor.Step(Supervisor::AgentStarted{}, now);
   ASSERT_EQ(first.size(), 1u);
   EXPECT_TRUE(std::holds_alternative<Supervisor::ScanStates>(first[0]));
-  EXPECT_THAT(supervisor.Step(Supervisor::SessionOpened{}, now), IsEmpty());
-  const auto then = supervisor.Step(Supervisor::StatesFound{}, now);
+  const auto then = supervisor.Step(Supervisor::SessionOpened{}, now);
   ASSERT_EQ(then.size(), 1u);
   EXPECT_TRUE(std::holds_alternative<Supervisor::OfferPort>(then[0]));
-  const auto last = supervisor.Step(Supervisor::PortOffered{5}, now);
+  const auto joined = supervisor.Step(Supervisor::PortOffered{5}, now);
+  ASSERT_EQ(joined.size(), 1u);
+  const auto& join = std::get<Join>(std::get<Supervisor::Send>(joined[0]).message);
+  EXPECT_EQ(join.offered_port, 5);
+  EXPECT_TRUE(join.states_pending);
+  const auto last = supervisor.Step(Supervisor::StatesFound{}, now);
   ASSERT_EQ(last.size(), 1u);
-  EXPECT_EQ(std::get<Join>(std::get<Supervisor::Send>(last[0]).message).offered_port, 5);
+  EXPECT_TRUE(std::holds_alternative<HeldStates>(std::get<Supervisor::Send>(last[0]).message));
 }
 
 TEST(SupervisorOutboxTest, AJoinWithWorkersNeedsAPortAlone) {

@@ -66,6 +66,7 @@ Join FullJoin() {
   join.job.quarantine_window = std::chrono::minutes(90);
   join.job.all_nodes = 70;
   join.states = FullStates();
+  join.states_pending = true;
   join.failed_checkpoints = {3, 120, "disk full"};
   join.why_ineligible = "preflight: shm: 0 MiB are free in /dev/shm";
   join.program = {"worker", "train.py", {0, 1, 0xFFFFFFFF}};
@@ -121,11 +122,12 @@ INSTANTIATE_TEST_SUITE_P(
     Every, AgentRoundTripTest,
     testing::Values(JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{}, Heartbeat{-5, 17},
                     Checkpointed{40}, CannotSave{}, Preempted{"n3 got SIGTERM"},
+                    HeldStates{{{1, Generation{2}, 40, Tier::kDurable}}},
                     RestartTimed{{Generation{-1}, 2, true, {{"stop", 5}, {"load data", 0}}}},
                     Stopped{29501, 3, 1700000000123}, AssignmentAck{}, FullWorkerExited(),
                     WorkerExited{}, Stopped{29501, std::nullopt}, Stopped{29501, 17},
                     Stopped{29501, 17, 0, FullStates()},
-                    Stopped{29501, 17, 0, {}, {}, std::chrono::milliseconds(1500)},
+                    Stopped{29501, 17, 0, {}, {}, std::chrono::milliseconds(1500), true},
                     Heartbeat{-5, 17, FullStates()}, HeartbeatWithFailures(), DrainedWithFailures(),
                     Leave{"SIGTERM", 143}));
 
