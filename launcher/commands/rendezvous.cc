@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,7 @@
 #include "launcher/commands/idle_watch.h"
 #include "launcher/config/values.h"
 #include "launcher/connection/credentials.h"
+#include "launcher/connection/state_home.h"
 #include "launcher/log.h"
 #include "launcher/os/descriptor_limit.h"
 #include "launcher/os/event_loop.h"
@@ -36,6 +38,10 @@ namespace ddprun {
 namespace {
 
 constexpr std::chrono::seconds kFlushLimit{2};
+// For one who has the folder of our endpoint, and does not listen: an earlier daemon that is
+// ending, or systemd-tmpfiles, which looks into it.
+constexpr std::chrono::seconds kFolderPatience{2};
+constexpr std::chrono::milliseconds kFolderRetry{10};
 
 // By others than this machine's users. A Unix socket is for its owner alone (mode 0600).
 bool IsReachable(const RendezvousCommand& command) {
@@ -94,11 +100,36 @@ std::string ListenEndpoint(const RendezvousCommand& command, int port) {
                                 : absl::StrCat("unix:", command.socket);
 }
 
+// An agent has started us: our jobs are kept in the folder of the endpoint, where the next daemon
+// finds them, whoever starts it.
+bool KeepsJobsInEndpointFolder(const RendezvousCommand& command) {
+  return command.starter.has_value() && command.state_dir.empty() && command.socket.empty() &&
+         command.port != 0;
+}
+
+// AlreadyExists at once where another daemon listens: `listens` is not ourselves.
+absl::StatusOr<EndpointFolder> TakeEndpointFolder(const std::string& host, int port) {
+  const auto deadline = EventLoop::Clock::now() + kFolderPatience;
+  for (;;) {
+    auto folder = EndpointFolder::Take(host, port);
+    if (!absl::IsAlreadyExists(folder.status())) return folder;
+    if (SomebodyListens(host, static_cast<std::uint16_t>(port)) ||
+        EventLoop::Clock::now() > deadline) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("cannot listen on ", FormatEndpoint({host, port}),
+                       ": address already in use: ", folder.status().message()));
+    }
+    std::this_thread::sleep_for(kFolderRetry);
+  }
+}
+
 // One process that serves, from its first descriptor to its exit code. The main thread's.
 class Daemon {
  public:
   Daemon(const RendezvousCommand& command, auth::CredentialOptions credential_options)
-      : command_(command), credential_options_(std::move(credential_options)) {}
+      : command_(command),
+        credential_options_(std::move(credential_options)),
+        state_dir_(command.state_dir) {}
 
   int Run();
 
@@ -106,6 +137,7 @@ class Daemon {
   // An exit code where it cannot go on. In this order.
   std::optional<int> LoadCredentials();
   std::optional<int> OpenLog();
+  std::optional<int> TakeFolder(int port);
   std::optional<int> StartServer();
   int CannotStart(const absl::Status& why, int exit_code);
   int Usage(const absl::Status& why);
@@ -118,9 +150,11 @@ class Daemon {
 
   const RendezvousCommand& command_;
   const auth::CredentialOptions credential_options_;
+  std::string state_dir_;  // of the journal; empty: none
   // Before any thread is started, as gRPC does for credentials: they inherit the blocked signals.
   EventLoop loop_;
-  std::shared_ptr<EventLog> events_;  // null until it is open
+  std::optional<EndpointFolder> folder_;  // where it is needed
+  std::shared_ptr<EventLog> events_;      // null until it is open
   std::optional<IdleWatch> idle_;
   SignalSource signals_{&loop_, [this](int signo, pid_t) { OnSignal(signo); }};
   std::shared_ptr<const auth::ServerCredentials> credentials_;
@@ -193,9 +227,9 @@ RendezvousServer::Options Daemon::ServerOptions() {
   options.credentials = credentials_;
   options.events = events_;
   options.version = DDPRUN_VERSION;
-  if (!command_.state_dir.empty()) {
+  if (!state_dir_.empty()) {
     FileStore::Options store;
-    store.journal.directory = command_.state_dir;
+    store.journal.directory = state_dir_;
     options.store = std::make_shared<FileStore>(
         std::move(store), [](std::string_view text) { LogInfo(std::string(text)); });
   }
@@ -214,8 +248,21 @@ RendezvousServer::Options Daemon::ServerOptions() {
   return options;
 }
 
+std::optional<int> Daemon::TakeFolder(int port) {
+  if (!KeepsJobsInEndpointFolder(command_)) return std::nullopt;
+  auto folder = TakeEndpointFolder(command_.host, port);
+  if (!folder.ok()) {
+    const bool taken = absl::IsAlreadyExists(folder.status());
+    return CannotStart(folder.status(), taken ? kExitUnavailable : kExitUsage);
+  }
+  folder_.emplace(*std::move(folder));
+  state_dir_ = folder_->path();
+  return std::nullopt;
+}
+
 std::optional<int> Daemon::StartServer() {
   if (command_.until_idle) idle_.emplace(&loop_, *command_.until_idle, command_.starter);
+  if (const auto exit_code = TakeFolder(command_.port)) return exit_code;
   // The server sets the mode of a Unix socket, but until then it has the one it was made with.
   const mode_t mask = umask(0077);
   if (command_.socket.empty()) umask(mask);
@@ -263,8 +310,9 @@ void Daemon::Stop() {
   server_->Shutdown();
   // What a rendezvous of one job leaves behind is of no use to anybody. While the server has the
   // folder's lock: nobody else's journal is there.
-  const bool ours = !command_.state_dir.empty() && !lost_right_;
-  if (idle_ && idle_->ended() && ours) RemoveJournal(command_.state_dir);
+  const bool ours = !state_dir_.empty() && !lost_right_;
+  if (idle_ && idle_->ended() && ours) RemoveJournal(state_dir_);
+  if (folder_) folder_->Remove();
   console_.err->Flush(EventLoop::Clock::now() + kFlushLimit);
 }
 

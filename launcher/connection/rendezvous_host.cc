@@ -1,17 +1,15 @@
 #include "launcher/connection/rendezvous_host.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "launcher/connection/state_home.h"
 #include "launcher/log.h"
 #include "launcher/os/local_address.h"
 
@@ -30,25 +28,6 @@ std::string HostAndPort(const std::string& host, int port) {
 std::string AddressToListenOn(const std::string& host, const std::string& address) {
   if (IsLoopback(host) || !IsLoopback(address)) return address;
   return address == "::1" ? "::" : "0.0.0.0";
-}
-
-// Where the rendezvous of this port keeps its jobs, so that one that is killed can be started
-// again, by any agent of this user on this host. Empty, and they are not kept, where somebody else
-// has a folder of this name.
-std::string StateFolder(int port) {
-  std::error_code error;
-  const std::filesystem::path temporary = std::filesystem::temp_directory_path(error);
-  if (error) return "";
-  const std::string folder =
-      (temporary / absl::StrCat("ddprun-rendezvous-", geteuid(), "-", port)).string();
-  struct stat status {};
-  const bool made = mkdir(folder.c_str(), 0700) == 0;
-  const bool ours = lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
-                    status.st_uid == geteuid() && (status.st_mode & 077) == 0;
-  if (ours) return folder;
-  LogWarning(absl::StrCat(folder, made ? " vanished" : " is not a folder of this user alone",
-                          ": the rendezvous keeps its jobs in memory"));
-  return "";
 }
 
 }  // namespace
@@ -72,6 +51,8 @@ absl::StatusOr<std::unique_ptr<RendezvousHost>> RendezvousHost::Create(Options o
         "--token-file or certificates (--tls-ca, --tls-cert, --tls-key), or say --insecure where "
         "the network is trusted; docs/security.md"));
   }
+  // The rendezvous would say so only in its log.
+  if (const auto home = StateHome(); !home.ok()) return home.status();
   return std::unique_ptr<RendezvousHost>(
       new RendezvousHost(std::move(options), **address, listen_address));
 }
@@ -89,9 +70,6 @@ bool RendezvousHost::EnsureRunning() {
       absl::StrCat(getpid())};
   if (options_.insecure) arguments.emplace_back("--insecure");
   arguments.insert(arguments.end(), options_.credentials.begin(), options_.credentials.end());
-  if (const std::string state = StateFolder(options_.port); !state.empty()) {
-    arguments.insert(arguments.end(), {"--state-dir", state});
-  }
   if (const absl::Status status = process_.StartSelf(arguments, options_.log_file); !status.ok()) {
     LogWarning(status.message());
     return false;

@@ -3,7 +3,9 @@
 //
 // That process is `ddprun rendezvous --until-idle`. It is detached: when this agent is killed, the
 // other nodes do not lose their rendezvous with it; and it ends by itself after the job. When
-// several agents of this host start one at once, binding decides: one listens, the others end.
+// several agents of this host start one at once, one of these holds the endpoint's folder
+// (state_home.h) and listens, and the others end. Its jobs are in that folder: where it is killed,
+// the next one goes on with them, whichever agent of this user starts it.
 //
 // The agent's thread only.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_RENDEZVOUS_HOST_H_
@@ -33,7 +35,7 @@ class RendezvousHost {
 
   // nullptr when the endpoint lives elsewhere. May block on a name server. Errors: NotFound when
   // the name does not resolve; FailedPrecondition when nobody listens, and a rendezvous here would
-  // be open to others without credentials.
+  // be open to others without credentials, or could not keep its jobs (StateHome).
   static absl::StatusOr<std::unique_ptr<RendezvousHost>> Create(Options options);
 
   // Starts the rendezvous, unless somebody listens on the endpoint or the one that was started last

@@ -1,9 +1,11 @@
 // torchrun's ways to meet: --rdzv-backend=c10d, whose rendezvous an agent starts, and static mode,
 // whose ranks and master the command line gives.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -57,6 +59,16 @@ std::vector<pid_t> SurvivorsInTheEnd(const Job& job) {
     if (process.valid()) poll(&ended, 1, 10'000);
   }
   return job.Survivors();
+}
+
+// The daemons that agents of the job have started.
+std::vector<pid_t> Rendezvous(const Job& job) {
+  std::vector<pid_t> found = job.Survivors();
+  std::erase_if(found, [](pid_t pid) {
+    const std::string words = ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
+    return words.rfind(std::string("ddprun\0rendezvous\0", 18), 0) != 0;
+  });
+  return found;
 }
 
 std::vector<std::string> Lines(const std::string& text) {
@@ -123,6 +135,39 @@ TEST_F(C10dTest, TheRendezvousOutlivesTheAgentThatStartedIt) {
   EXPECT_EQ(third.ExitCode(), 0) << third.err();
   EXPECT_THAT(second.err(), Not(HasSubstr("starting the rendezvous")));
   EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
+}
+
+// Its jobs are in the folder of the endpoint, which systemd-tmpfiles leaves alone while it runs.
+TEST_F(C10dTest, ARendezvousThatIsKilledIsStartedAgainAndNothingRestarts) {
+  const std::string script = "echo up; while [ ! -e " + folder_ / "go" + " ]; do sleep 0.05; done";
+  Job job(folder_.path());
+  Program& node = job.AddNode(Flags("1", script));
+  ASSERT_TRUE(node.WaitForOut("up"));
+  const std::string state =
+      TestStateHome() + "/localhost:" + endpoint_.substr(endpoint_.find(':') + 1);
+  EXPECT_TRUE(std::filesystem::exists(state + "/journal"));
+  const UniqueFd cleaner(open(state.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  EXPECT_EQ(flock(cleaner.get(), LOCK_EX | LOCK_NB), -1) << "it may be cleaned up";
+  ASSERT_EQ(Rendezvous(job).size(), 1u);
+  kill(Rendezvous(job).front(), SIGKILL);
+  ASSERT_TRUE(WaitForChange(job.run(0), [&] {
+    const std::string log = ReadFile(job.run(0) + "/rendezvous.log");
+    return log.find("is back within its lease") != std::string::npos;
+  })) << node.err();
+  std::ofstream(folder_ / "go") << "";
+  EXPECT_EQ(node.ExitCode(), 0) << node.err();
+  EXPECT_THAT(node.err(), Not(HasSubstr("generation 1")));
+  EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(state));
+}
+
+TEST_F(C10dTest, AStateHomeThatIsNotOursIsSaidAtOnce) {
+  ASSERT_EQ(symlink(folder_.path().c_str(), (folder_ / "home").c_str()), 0);
+  Job job(folder_.path(), {{"DDPRUN_STATE_HOME", folder_ / "home"}});
+  Program& node = job.AddNode(Flags("1", "exit 0"));
+  EXPECT_EQ(node.ExitCode(), 64);
+  EXPECT_THAT(node.err(), HasSubstr(folder_ / "home" + " is a symbolic link"));
+  EXPECT_THAT(node.err(), HasSubstr("Set DDPRUN_STATE_HOME to another folder"));
 }
 
 TEST_F(C10dTest, ARendezvousThatTheUserStartedIsUsedAndLeftRunning) {

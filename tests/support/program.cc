@@ -32,6 +32,11 @@ bool PollUntil(int fd, Clock::time_point deadline) {
 
 }  // namespace
 
+const std::string& TestStateHome() {
+  static const TempDir folder;
+  return folder.path();
+}
+
 std::vector<pid_t> ProcessesWith(const std::map<std::string, std::string>& variables) {
   std::vector<pid_t> found;
   std::error_code error;
@@ -84,6 +89,7 @@ std::vector<std::string> ReadLines(const std::string& path) {
 
 Program::Program(std::vector<std::string> argv, std::map<std::string, std::string> environment,
                  std::string working_directory) {
+  environment.emplace("DDPRUN_STATE_HOME", TestStateHome());
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text(*entry);
     environment.emplace(text.substr(0, text.find('=')), text.substr(text.find('=') + 1));

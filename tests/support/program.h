@@ -22,6 +22,10 @@ namespace ddprun {
 // A generous bound for what takes milliseconds: reached only when something hangs.
 inline constexpr std::chrono::seconds kHang{60};
 
+// The state home of all programs of this test, so that they find each other: they leave nothing in
+// /tmp, and what runs there is not in their way. Removed when the test ends.
+const std::string& TestStateHome();
+
 // Finds processes by variables of their environment. Read-only.
 std::vector<pid_t> ProcessesWith(const std::map<std::string, std::string>& variables);
 
@@ -36,6 +40,7 @@ std::vector<std::string> ReadLines(const std::string& path);
 class Program {
  public:
   // Starts at once; stdout and stderr go to files. Ends with the test at the latest, by SIGKILL.
+  // Its DDPRUN_STATE_HOME is TestStateHome(), unless `environment` names another.
   Program(std::vector<std::string> argv, std::map<std::string, std::string> environment = {},
           std::string working_directory = "");
   ~Program();

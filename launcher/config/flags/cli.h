@@ -39,11 +39,12 @@ struct RendezvousCommand {
   std::string log_file;     // absolute; empty: stderr
   std::string events_file;  // absolute; empty: none
   CredentialsConfig credentials;
-  std::string state_dir;  // absolute; empty: the jobs are forgotten with the process
+  std::string state_dir;  // absolute; empty: without `starter` the jobs end with the process
   bool insecure = false;  // may listen beyond this host without credentials
   // End when the last job is over, or after this long without one; nullopt: serve until a signal.
   std::optional<std::chrono::milliseconds> until_idle;
-  // With until_idle: once this process has ended, do not wait for a first job.
+  // With until_idle: the agent that started us. Once it has ended, do not wait for a first job; and
+  // without `state_dir` the jobs are kept in the folder of the endpoint (connection/state_home.h).
   std::optional<int> starter;
   int verbosity = 0;  // -1 quiet, 0 normal, 1 verbose
 };

@@ -174,7 +174,8 @@ constexpr FlagSpec kRendezvousFlags[] = {
     Option("until-idle", 0, "DURATION",
            "end when the last job is over, or after DURATION without one"),
     Option("starter", 0, "PID",
-           "with --until-idle: do not wait for a first job without this process"),
+           "with --until-idle: the agent that starts this; do not wait for a first job without it, "
+           "and keep the jobs in the folder of the endpoint"),
     Option("verbose", 'v', "", "say more"),
     Option("quiet", 'q', "", "say only what went wrong"),
     Immediate("help", 'h', "print this text"),
