@@ -73,7 +73,7 @@ int Operate(const OperatorCommand& command) {
   OperatorClient::Options options;
   options.endpoint = command.endpoint;
   options.timeout = command.timeout;
-  auto credentials = LoadCredentials(command.credentials);
+  auto credentials = LoadCredentials(command.credentials, command.endpoint, command.insecure);
   if (!credentials.ok()) {
     FailOperator(command, credentials.status());
     return kExitUsage;

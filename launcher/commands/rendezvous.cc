@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/idle_watch.h"
@@ -28,6 +29,7 @@
 #include "launcher/os/local_address.h"
 #include "launcher/os/service_notify.h"
 #include "launcher/os/signal_source.h"
+#include "rendezvous/auth/crypto.h"
 #include "rendezvous/auth/server_credentials.h"
 #include "rendezvous/service/job/event_log.h"
 #include "rendezvous/service/rendezvous_server.h"
@@ -42,6 +44,7 @@ constexpr std::chrono::seconds kFlushLimit{2};
 // ending, or systemd-tmpfiles, which looks into it.
 constexpr std::chrono::seconds kFolderPatience{2};
 constexpr std::chrono::milliseconds kFolderRetry{10};
+constexpr std::size_t kTokenBytes = 32;
 
 // By others than this machine's users. A Unix socket is for its owner alone (mode 0600).
 bool IsReachable(const RendezvousCommand& command) {
@@ -107,13 +110,14 @@ bool KeepsJobsInEndpointFolder(const RendezvousCommand& command) {
          command.port != 0;
 }
 
-// AlreadyExists at once where another daemon listens: `listens` is not ourselves.
-absl::StatusOr<EndpointFolder> TakeEndpointFolder(const std::string& host, int port) {
+// `we_listen` there already. Else AlreadyExists comes at once where another daemon does.
+absl::StatusOr<EndpointFolder> TakeEndpointFolder(const std::string& host, int port,
+                                                  bool we_listen) {
   const auto deadline = EventLoop::Clock::now() + kFolderPatience;
   for (;;) {
     auto folder = EndpointFolder::Take(host, port);
     if (!absl::IsAlreadyExists(folder.status())) return folder;
-    if (SomebodyListens(host, static_cast<std::uint16_t>(port)) ||
+    if ((!we_listen && SomebodyListens(host, static_cast<std::uint16_t>(port))) ||
         EventLoop::Clock::now() > deadline) {
       return absl::AlreadyExistsError(
           absl::StrCat("cannot listen on ", FormatEndpoint({host, port}),
@@ -151,6 +155,7 @@ class Daemon {
   const RendezvousCommand& command_;
   const auth::CredentialOptions credential_options_;
   std::string state_dir_;  // of the journal; empty: none
+  std::string own_token_;  // that we have made, where we were given no credentials; or ""
   // Before any thread is started, as gRPC does for credentials: they inherit the blocked signals.
   EventLoop loop_;
   std::optional<EndpointFolder> folder_;  // where it is needed
@@ -184,6 +189,14 @@ int Daemon::Run() {
 }
 
 std::optional<int> Daemon::LoadCredentials() {
+  if (command_.socket.empty() &&
+      UsesOwnToken(command_.credentials, command_.host, command_.insecure)) {
+    own_token_ = absl::BytesToHexString(auth::RandomBytes(kTokenBytes));
+    auth::Token token;
+    token.secret = own_token_;
+    credentials_ = auth::ServerCredentialsOf(std::move(token));
+    return std::nullopt;
+  }
   auto credentials = auth::LoadServerCredentials(credential_options_);
   if (!credentials.ok()) return Usage(credentials.status());
   credentials_ = *std::move(credentials);
@@ -249,39 +262,54 @@ RendezvousServer::Options Daemon::ServerOptions() {
 }
 
 std::optional<int> Daemon::TakeFolder(int port) {
-  if (!KeepsJobsInEndpointFolder(command_)) return std::nullopt;
-  auto folder = TakeEndpointFolder(command_.host, port);
+  const bool keeps_jobs = KeepsJobsInEndpointFolder(command_);
+  if (!keeps_jobs && own_token_.empty()) return std::nullopt;
+  auto folder = TakeEndpointFolder(command_.host, port, server_ != nullptr);
   if (!folder.ok()) {
     const bool taken = absl::IsAlreadyExists(folder.status());
     return CannotStart(folder.status(), taken ? kExitUnavailable : kExitUsage);
   }
   folder_.emplace(*std::move(folder));
-  state_dir_ = folder_->path();
+  if (keeps_jobs) state_dir_ = folder_->path();
+  if (own_token_.empty()) return std::nullopt;
+  const absl::Status written = folder_->WriteToken(own_token_);
+  if (!written.ok()) return CannotStart(written, kExitUnavailable);
   return std::nullopt;
 }
 
 std::optional<int> Daemon::StartServer() {
   if (command_.until_idle) idle_.emplace(&loop_, *command_.until_idle, command_.starter);
-  if (const auto exit_code = TakeFolder(command_.port)) return exit_code;
+  // The token is there before anybody can connect; who knows a port that the kernel chooses?
+  if (command_.port != 0) {
+    if (const auto exit_code = TakeFolder(command_.port)) return exit_code;
+  }
   // The server sets the mode of a Unix socket, but until then it has the one it was made with.
   const mode_t mask = umask(0077);
   if (command_.socket.empty()) umask(mask);
   auto server = RendezvousServer::Start(ServerOptions());
   umask(mask);
-  if (!server.ok()) return CannotStart(server.status(), ExitCodeOfStart(server.status()));
+  if (!server.ok()) {
+    if (folder_) folder_->Remove();
+    return CannotStart(server.status(), ExitCodeOfStart(server.status()));
+  }
   server_ = *std::move(server);
-  return std::nullopt;
+  return command_.port == 0 ? TakeFolder(server_->port()) : std::nullopt;
 }
 
 void Daemon::WarnOfStrangers(const std::string& endpoint) {
-  if (auth::AsksWhoCalls(credential_options_)) {
+  if (!own_token_.empty()) {
+    LogInfo(
+        absl::StrCat("takes this user alone: agents and commands on this host find its token in ",
+                     TokenPath(folder_->path())));
+  } else if (auth::AsksWhoCalls(credential_options_)) {
     LogInfo(absl::StrCat("asks every agent for ", credentials_->description,
                          credential_options_.tls() ? "" : "; connections are not encrypted"));
     if (!credentials_->warning.empty()) LogWarning(credentials_->warning);
   } else if (IsReachable(command_)) {
     LogWarning(absl::StrCat("--insecure: anybody who reaches ", endpoint, " can end every job"));
   } else if (command_.socket.empty()) {
-    LogInfo("on loopback, without credentials: every user of this machine can end every job");
+    LogWarning(absl::StrCat(command_.insecure ? "--insecure: " : "TLS without credentials: ",
+                            "every user of this host can join and end every job"));
   }
 }
 

@@ -65,7 +65,8 @@ GuardianOptions LastDuties(const JobConfig& config, AgentId agent_id, RunDirecto
     if (left.empty() && !config.standalone()) {
       const Header agent{config.rendezvous.id, config.rendezvous.requeue_number, Generation{-1},
                          agent_id};
-      const auto credentials = LoadCredentials(config.rendezvous.credentials);
+      const auto credentials = LoadCredentials(config.rendezvous.credentials,
+                                               config.rendezvous.endpoint, config.insecure);
       if (credentials.ok()) {
         // When the lease is over, the others know.
         ReportGone(config.rendezvous.endpoint, agent, config.rendezvous.lease, credentials->get())

@@ -91,7 +91,7 @@ struct JobConfig {
   std::map<std::string, std::string> env;  // set for the workers, over the inherited environment
   SlurmConfig slurm{};                     // what `ddprun slurm` asks for
   bool virtual_local_rank = false;         // each worker has LOCAL_RANK 0 and sees only its own GPU
-  bool insecure = false;   // a rendezvous may listen beyond this host without credentials
+  bool insecure = false;   // the rendezvous asks nobody who calls, also one that is started here
   bool preflight = false;  // check this node as `ddprun doctor` does, before the job
   int verbosity = 0;       // -1 quiet, 0 normal, 1 verbose
   SlurmTask slurm_task{};

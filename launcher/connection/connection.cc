@@ -104,7 +104,8 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
     return connection;
   }
   const std::string& endpoint = config.rendezvous.endpoint;
-  const auto credentials = LoadCredentials(config.rendezvous.credentials);
+  const auto credentials =
+      LoadCredentials(config.rendezvous.credentials, endpoint, config.insecure);
   if (!credentials.ok()) return credentials.status();
   if (const std::string& warning = (*credentials)->warning(); !warning.empty()) LogWarning(warning);
   if (config.nodes.max > 1 && config.rendezvous.id == kUnnamedJob &&
@@ -124,6 +125,9 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
   persistent.make_client = [endpoint, credentials = *credentials](int place, Duration limit) {
     return std::make_unique<GrpcRendezvousClient>(GrpcRendezvousClient::Options{
         EndpointOf(endpoint, place), limit, /*retry=*/false, credentials});
+  };
+  persistent.credentials_outdated = [credentials = *credentials] {
+    return credentials->Outdated();
   };
   persistent.ensure_running = [hosts = connection.hosts.get()](int place) {
     return hosts != nullptr && hosts->EnsureRunning(place);

@@ -19,7 +19,7 @@
 
 namespace ddprun {
 
-// "[::1]:29400" → "::1", 29400
+// "[::1]:29400" → "::1", 29400. Of another endpoint ("", "unix:/path") the host is no address.
 std::string HostOf(const std::string& endpoint);
 int PortOf(const std::string& endpoint);
 

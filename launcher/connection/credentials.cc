@@ -1,5 +1,8 @@
 #include "launcher/connection/credentials.h"
 
+#include "launcher/connection/connection.h"
+#include "launcher/connection/state_home.h"
+#include "launcher/os/local_address.h"
 #include "rendezvous/auth/client_credentials.h"
 
 namespace ddprun {
@@ -31,8 +34,18 @@ std::vector<std::string> CredentialArguments(const CredentialsConfig& config) {
   return arguments;
 }
 
+bool UsesOwnToken(const CredentialsConfig& config, const std::string& host, bool insecure) {
+  return !insecure && !CredentialOptionsOf(config).any() && IsLoopback(host);
+}
+
 absl::StatusOr<std::shared_ptr<const auth::ClientCredentials>> LoadCredentials(
-    const CredentialsConfig& config) {
+    const CredentialsConfig& config, const std::string& endpoint, bool insecure) {
+  if (const std::string host = HostOf(endpoint); UsesOwnToken(config, host, insecure)) {
+    const auto home = StateHome();
+    if (!home.ok()) return home.status();
+    return auth::ClientCredentials::OfTokenFile(
+        TokenPath(EndpointFolderPath(*home, host, PortOf(endpoint))));
+  }
   auto credentials = auth::ClientCredentials::Load(CredentialOptionsOf(config));
   if (!credentials.ok()) return absl::FailedPreconditionError(credentials.status().message());
   return credentials;

@@ -20,9 +20,14 @@ auth::CredentialOptions CredentialOptionsOf(const CredentialsConfig& config);
 // The flags by which another ddprun gets the same. Paths, nothing secret.
 std::vector<std::string> CredentialArguments(const CredentialsConfig& config);
 
-// Reads the files. FailedPrecondition, for people, when they are no good.
+// Whether the two sides of an endpoint on `host` know each other by the token that the daemon makes
+// there (state_home.h): on loopback, where no credentials are given. `insecure`: --insecure is.
+bool UsesOwnToken(const CredentialsConfig& config, const std::string& host, bool insecure);
+
+// For a rendezvous at `endpoint`; "": of a job on one node. Reads the files. FailedPrecondition,
+// for people, when they are no good, or the state home is not.
 absl::StatusOr<std::shared_ptr<const auth::ClientCredentials>> LoadCredentials(
-    const CredentialsConfig& config);
+    const CredentialsConfig& config, const std::string& endpoint, bool insecure);
 
 }  // namespace ddprun
 

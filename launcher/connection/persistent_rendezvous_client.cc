@@ -58,6 +58,9 @@ void PersistentRendezvousClient::OnEvent(int attempt, Event event) {
 void PersistentRendezvousClient::OnLost(Lost* lost) {
   LogDebug(lost->reason);
   const auto now = EventLoop::Clock::now();
+  if (lost->denied && options_.credentials_outdated && options_.credentials_outdated()) {
+    lost->denied = false;
+  }
   places_.OnLost(daemon_.ours(), now, lost);
   open_ = false;
   client_->Close();  // it is over: returns at once

@@ -29,6 +29,9 @@ class PersistentRendezvousClient final : public RendezvousClient {
     std::function<std::unique_ptr<RendezvousClient>(int place, Duration limit)> make_client;
     // Called before each attempt, and now and then while the rendezvous has said nothing.
     DaemonWatch::EnsureRunning ensure_running;
+    // The client that was made last has shown credentials which are not good any more: that it is
+    // denied means nothing. May be empty.
+    std::function<bool()> credentials_outdated{};
     int places = 1;  // where the rendezvous may be
     ReconnectTiming::Options timing{};
   };

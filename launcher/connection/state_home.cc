@@ -20,6 +20,8 @@ namespace {
 
 constexpr char kVariable[] = "DDPRUN_STATE_HOME";
 constexpr mode_t kMode = 0700;
+constexpr char kToken[] = "token";
+constexpr char kNewToken[] = "token.new";
 
 // What is wrong with the folder; or "".
 std::string Trouble(const std::string& path) {
@@ -70,6 +72,10 @@ std::string EndpointFolderPath(const std::string& state_home, const std::string&
   return absl::StrCat(state_home, "/", name, ":", port);
 }
 
+std::string TokenPath(const std::string& endpoint_folder) {
+  return absl::StrCat(endpoint_folder, "/", kToken);
+}
+
 EndpointFolder::EndpointFolder(UniqueFd folder, std::string path)
     : folder_(std::move(folder)), path_(std::move(path)) {}
 
@@ -94,7 +100,23 @@ absl::StatusOr<EndpointFolder> EndpointFolder::Take(const std::string& host, int
   }
 }
 
+absl::Status EndpointFolder::WriteToken(const std::string& token) {
+  const std::string line = absl::StrCat(token, "\n");
+  unlinkat(folder_.get(), kNewToken, 0);  // of a daemon that was killed here
+  const UniqueFd file(
+      openat(folder_.get(), kNewToken, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  // So short a line is written as a whole, or the disk is full.
+  if (!file.valid() ||
+      write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()) ||
+      renameat(folder_.get(), kNewToken, folder_.get(), kToken) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot write ", TokenPath(path_), ": ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
 void EndpointFolder::Remove() {
+  unlinkat(folder_.get(), kToken, 0);
   if (IsAt(path_, folder_.get())) rmdir(path_.c_str());
 }
 

@@ -15,6 +15,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/contract/unique_fd.h"
 
@@ -28,6 +29,10 @@ absl::StatusOr<std::string> StateHome();
 // names of one endpoint. `host` is without brackets.
 std::string EndpointFolderPath(const std::string& state_home, const std::string& host, int port);
 
+// In it the daemon has its token where no credentials were given; rendezvous/auth/tokens.h reads
+// it.
+std::string TokenPath(const std::string& endpoint_folder);
+
 // The folder of one endpoint, held by this process.
 class EndpointFolder {
  public:
@@ -39,7 +44,11 @@ class EndpointFolder {
 
   const std::string& path() const { return path_; }
 
-  // Removes the folder, unless a file is left in it.
+  // Gives the token of this endpoint this value. Who reads it sees all of one or of the other. The
+  // file is for this user alone (0600).
+  absl::Status WriteToken(const std::string& token);
+
+  // Removes the token, and the folder unless a file is left in it.
   void Remove();
 
  private:

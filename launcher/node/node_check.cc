@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "launcher/connection/connection.h"
+#include "launcher/connection/credentials.h"
 #include "launcher/os/local_address.h"
 
 namespace ddprun {
@@ -145,6 +146,9 @@ Finding CheckCredentials(const JobConfig& config, const NodeFacts& facts) {
   if (!given.token_file.empty()) kinds.push_back("token");
   if (!given.tls_ca.empty() || !given.tls_cert.empty()) kinds.push_back("certificates");
   if (given.munge) kinds.push_back("MUNGE");
+  if (UsesOwnToken(given, HostOf(config.rendezvous.endpoint), config.insecure)) {
+    kinds.push_back("the token of this user's rendezvous on loopback");
+  }
   return {Level::kOk, "credentials", kinds.empty() ? "none" : absl::StrJoin(kinds, ", ")};
 }
 

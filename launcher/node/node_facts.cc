@@ -288,7 +288,8 @@ NodeFacts LookAtNode(const JobConfig& config, const Host& host) {
   facts.host = HostName();
   const bool no_job = config.standalone() && config.command.empty();
   facts.address = no_job ? AddressForOthers(facts.host) : NodeAddress(config);
-  const auto credentials = LoadCredentials(config.rendezvous.credentials);
+  const auto credentials =
+      LoadCredentials(config.rendezvous.credentials, config.rendezvous.endpoint, config.insecure);
   facts.credentials = credentials.ok() ? (*credentials)->Check() : credentials.status();
   if (credentials.ok()) facts.credentials_warning = (*credentials)->warning();
   LookAtPorts(config, credentials.ok() ? *credentials : nullptr, &facts);

@@ -36,7 +36,7 @@ std::string Authenticator::Wanted() const {
   if (options_.munge != nullptr) ways.emplace_back("MUNGE (--munge)");
   if (ways.empty() && options_.certificates) ways.emplace_back("a certificate (--tls-cert) alone");
   return absl::StrCat("this rendezvous ",
-                      ways.empty() ? "runs without credentials"
+                      ways.empty() ? "runs without credentials (--insecure)"
                                    : absl::StrCat("asks for ", absl::StrJoin(ways, " or ")));
 }
 

@@ -64,11 +64,53 @@ absl::StatusOr<std::shared_ptr<const ClientCredentials>> ClientCredentials::Load
   return credentials;
 }
 
+std::shared_ptr<const ClientCredentials> ClientCredentials::OfTokenFile(std::string path) {
+  std::shared_ptr<ClientCredentials> credentials(new ClientCredentials);
+  credentials->token_path_ = std::move(path);
+  credentials->token_.emplace();
+  credentials->transport_ = grpc::InsecureChannelCredentials();
+  return credentials;
+}
+
+// nullopt: there is no file, or it is not for this user alone.
+std::optional<Token> ClientCredentials::TokenInFile() const {
+  auto tokens = LoadTokens(token_path_);
+  if (!tokens.ok()) return std::nullopt;
+  return std::move(tokens->front());
+}
+
+bool ClientCredentials::Outdated() const {
+  if (token_path_.empty()) return false;
+  const auto now = TokenInFile();
+  return now.has_value() && now->secret != token_->secret;
+}
+
+std::string ClientCredentials::WhyUnknown() const {
+  if (token_path_.empty()) {
+    const std::string name = token_->name == "token" ? "" : absl::StrCat(" named ", token_->name);
+    return absl::StrCat("it does not know our token", name,
+                        ": is the token file the same on both sides?");
+  }
+  if (found_) {
+    return absl::StrCat("it does not know the token in ", token_path_,
+                        ": it is not the rendezvous of this user that made it");
+  }
+  return absl::StrCat(
+      "no rendezvous of this user listens there: there is no ", token_path_,
+      ". For another user's, or one with credentials of its own, give --token-file, "
+      "certificates or --munge; for one without any, --insecure");
+}
+
 absl::Status ClientCredentials::Check() const {
   return munge_ == nullptr ? absl::OkStatus() : munge_->Encode("").status();
 }
 
 v1::HandshakeRequest ClientCredentials::NewHandshake() const {
+  if (!token_path_.empty()) {
+    token_ = TokenInFile();
+    found_ = token_.has_value();
+    if (!found_) token_.emplace().secret = RandomBytes(kNonceBytes);
+  }
   v1::HandshakeRequest request;
   request.set_scheme(token_ ? v1::AUTH_SCHEME_TOKEN : v1::AUTH_SCHEME_MUNGE);
   if (token_) request.set_name(token_->name);
@@ -82,10 +124,7 @@ absl::Status ClientCredentials::CheckServer(const v1::HandshakeReply& reply,
     if (EqualInConstantTime(HmacSha256(token_->secret, transcript), reply.server_proof())) {
       return absl::OkStatus();
     }
-    return absl::PermissionDeniedError(absl::StrCat("it does not know our token",
-                                                    token_->name == "token" ? "" : " named ",
-                                                    token_->name == "token" ? "" : token_->name,
-                                                    ": is the token file the same on both sides?"));
+    return absl::PermissionDeniedError(WhyUnknown());
   }
   const auto decoded = munge_->Decode(reply.server_proof());
   if (!decoded.ok()) {

@@ -1,7 +1,8 @@
 // The caller's side of Handshake: how an agent or an operator's command shows who it is, and makes
 // sure that the rendezvous knows the same secret before it says anything.
 //
-// Immutable; any thread. With MUNGE, Prove asks munged, which takes about a millisecond.
+// Immutable, any thread; but those of OfTokenFile are for one Handshake at a time. With MUNGE,
+// Prove asks munged, which takes about a millisecond.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_CLIENT_CREDENTIALS_H_
 #define DDPRUN_RENDEZVOUS_AUTH_CLIENT_CREDENTIALS_H_
 
@@ -28,6 +29,16 @@ class ClientCredentials {
   // disk. Errors are sentences for the user, InvalidArgument where the options do not fit together.
   static absl::StatusOr<std::shared_ptr<const ClientCredentials>> Load(
       const CredentialOptions& options);
+
+  // The token that a rendezvous of this user keeps in a file, without TLS. The file is read for
+  // each Handshake: a rendezvous that is started again makes another token. Where there is none, a
+  // random one is shown. Nobody knows it, so whoever listens there is not trusted, and hears
+  // nothing.
+  static std::shared_ptr<const ClientCredentials> OfTokenFile(std::string path);
+
+  // Those of OfTokenFile: the file has another token than in the last Handshake, so that its
+  // outcome means nothing.
+  bool Outdated() const;
 
   // Whether what they need beside files answers: with MUNGE, that munged makes a credential.
   absl::Status Check() const;
@@ -61,13 +72,18 @@ class ClientCredentials {
 
  private:
   ClientCredentials() = default;
+  std::optional<Token> TokenInFile() const;
+  std::string WhyUnknown() const;
   absl::Status CheckServer(const v1::HandshakeReply& reply, const std::string& transcript) const;
 
   std::shared_ptr<grpc::ChannelCredentials> transport_;
   bool tls_ = false;
   std::string warning_;
+  std::string token_path_;  // of OfTokenFile
+  mutable bool found_ =
+      false;  // the file had the token; by the last NewHandshake, as `token_` then
   // At most one of them.
-  std::optional<Token> token_;
+  mutable std::optional<Token> token_;
   std::shared_ptr<const Munge> munge_;
 };
 

@@ -65,4 +65,14 @@ absl::StatusOr<std::shared_ptr<const ServerCredentials>> LoadServerCredentials(
   return credentials;
 }
 
+std::shared_ptr<const ServerCredentials> ServerCredentialsOf(Token token) {
+  Authenticator::Options who;
+  who.tokens = {std::move(token)};
+  auto credentials = std::make_shared<ServerCredentials>();
+  credentials->transport = grpc::InsecureServerCredentials();
+  credentials->authenticator = std::make_shared<Authenticator>(std::move(who));
+  credentials->description = "a token";
+  return credentials;
+}
+
 }  // namespace ddprun::auth

@@ -33,6 +33,9 @@ bool AsksWhoCalls(const CredentialOptions& options);
 absl::StatusOr<std::shared_ptr<const ServerCredentials>> LoadServerCredentials(
     const CredentialOptions& options);
 
+// Those of a server that asks for this token alone, without TLS.
+std::shared_ptr<const ServerCredentials> ServerCredentialsOf(Token token);
+
 }  // namespace ddprun::auth
 
 #endif  // DDPRUN_RENDEZVOUS_AUTH_SERVER_CREDENTIALS_H_

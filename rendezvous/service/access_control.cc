@@ -77,8 +77,8 @@ absl::StatusOr<v1::HandshakeReply> AccessControl::Handshake(const grpc::ServerCo
                                                             const v1::HandshakeRequest& request) {
   const std::string peer = context.peer();
   auto reply = authenticator_ == nullptr
-                   ? absl::StatusOr<v1::HandshakeReply>(
-                         absl::UnauthenticatedError("this rendezvous runs without credentials"))
+                   ? absl::StatusOr<v1::HandshakeReply>(absl::UnauthenticatedError(
+                         "this rendezvous runs without credentials (--insecure)"))
                    : authenticator_->Answer(request, peer);
   // One of no scheme only asks whether we are there, and what we ask for.
   if (reply.ok() || request.scheme() == v1::AUTH_SCHEME_UNSPECIFIED) return reply;

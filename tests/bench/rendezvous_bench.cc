@@ -241,6 +241,8 @@ class Bench {
     if (flags_.mtls) {
       const auto tls = tls_.DaemonArguments();
       argv.insert(argv.end(), tls.begin(), tls.end());
+    } else {
+      argv.emplace_back("--insecure");  // as the floor
     }
     if (flags_.journal) {
       state_.emplace_back(std::make_unique<TempDir>());

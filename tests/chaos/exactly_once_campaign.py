@@ -341,6 +341,7 @@ def main():
     arguments = parser.parse_args()
     for seed in range(arguments.seed, arguments.seed + arguments.seeds):
         folder = tempfile.mkdtemp(prefix="exactly-once-")
+        os.environ["DDPRUN_STATE_HOME"] = os.path.join(folder, "state_home")
         try:
             campaign(arguments, seed, folder)
         except (Difference, subprocess.TimeoutExpired) as error:

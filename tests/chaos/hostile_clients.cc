@@ -1,6 +1,7 @@
-// Clients that nobody wants, against two daemons with a live job each: one asks for tokens, one for
-// certificates. Each try must be refused with the code that it deserves; the jobs must not notice;
-// the daemons must not keep a descriptor or memory for it.
+// Clients that nobody wants, against three daemons with a live job each: one asks for tokens, one
+// for certificates, and one on loopback was given nothing: it makes a token. Each try must be
+// refused with the code that it deserves; the jobs must not notice; the daemons must not keep a
+// descriptor or memory for it.
 //
 //     hostile_clients [--tries N] [--seed S]     twice N; prints the table of verdicts; exits 1 on
 //     a wrong one
@@ -24,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "ddprun/v1/operator.grpc.pb.h"
 #include "ddprun/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/auth/certificates.h"
 #include "rendezvous/auth/client_credentials.h"
@@ -388,6 +390,71 @@ class TokenAttacks {
   const Credentials wrong_;
 };
 
+// Another user of this host, at a daemon on loopback that was given no credentials.
+class LoopbackAttacks {
+ public:
+  // `impostor`: a daemon of somebody else, which may have taken the port of one that is not there.
+  LoopbackAttacks(const LiveJob* job, const LiveJob* impostor)
+      : endpoint_(job->endpoint()), impostor_(impostor->endpoint()) {
+    auth::CredentialOptions options;
+    options.token_file = TestStateHome() + "/localhost:" + std::to_string(job->port()) + "/token";
+    owner_ = auth::ClientCredentials::Load(options).value();
+  }
+
+  void Joins(Verdicts& verdicts) const {
+    grpc::ClientContext context;
+    const auto message = JoinOf("live");
+    verdicts.Add("loopback: a stranger joins", "UNAUTHENTICATED",
+                 Session(*Connect(endpoint_), context, &message));
+  }
+  void ReportsGone(Verdicts& verdicts) const {
+    grpc::ClientContext context;
+    verdicts.Add("loopback: a stranger reports an agent gone", "UNAUTHENTICATED",
+                 ReportGone(*Connect(endpoint_), context));
+  }
+  void Guesses(Verdicts& verdicts) const {
+    const auto stub = Connect(endpoint_);
+    const auto request = owner_->NewHandshake();
+    grpc::ClientContext handshake;
+    v1::HandshakeReply reply;
+    stub->Handshake(&handshake, request, &reply);
+    v1::AuthProof proof;
+    proof.set_scheme(request.scheme());
+    proof.set_name(request.name());
+    proof.set_client_nonce(request.client_nonce());
+    proof.set_server_nonce(reply.server_nonce());
+    proof.set_client_proof(auth::RandomBytes(32));
+    grpc::ClientContext context;
+    context.AddMetadata(auth::kProofMetadata, proof.SerializeAsString());
+    const auto message = JoinOf("live");
+    verdicts.Add("loopback: a stranger guesses the token", "UNAUTHENTICATED",
+                 Session(*stub, context, &message));
+  }
+  void Stops(Verdicts& verdicts) const {
+    grpc::ClientContext context;
+    v1::StopRequest request;
+    request.set_job("live");
+    v1::OperatorAnswer answer;
+    const auto channel = grpc::CreateChannel(endpoint_, grpc::InsecureChannelCredentials());
+    const auto status = v1::Operator::NewStub(channel)->StopJob(&context, request, &answer);
+    verdicts.Add("loopback: a stranger stops the job", "UNAUTHENTICATED",
+                 NameOf(status.error_code()));
+  }
+  // The other way round: our client, with the token that the daemon has left, at a stranger's.
+  void Poses(Verdicts& verdicts) const {
+    grpc::ClientContext context;
+    const auto status = owner_->Authorize(*Connect(impostor_), "Session",
+                                          std::chrono::system_clock::now() + kPatience, &context);
+    verdicts.Add("loopback: a stranger poses as the daemon", "does not trust it",
+                 absl::IsPermissionDenied(status) ? "does not trust it" : "trusts it");
+  }
+
+ private:
+  const std::string endpoint_;
+  const std::string impostor_;
+  std::shared_ptr<const auth::ClientCredentials> owner_;
+};
+
 // A Session over TLS with these files, whatever they are.
 void TlsAttack(const LiveJob& job, const std::string& kind, const std::string& identity,
                Verdicts& verdicts) {
@@ -505,8 +572,8 @@ int Run(int tries, std::uint64_t seed) {
   const TempDir folder;
   const std::string token = folder / "token";
   const std::string tls = folder / "tls";
-  mkdir(token.c_str(), 0700);
-  mkdir(tls.c_str(), 0700);
+  const std::string own = folder / "own";
+  for (const std::string& one : {token, tls, own}) mkdir(one.c_str(), 0700);
   const std::string secret = "0123456789abcdef";
   Write(token + "/all", "ann:" + secret + "a\nbob:" + secret + "b\n");
   Write(token + "/ann", "ann:" + secret + "a\n");
@@ -521,7 +588,9 @@ int Run(int tries, std::uint64_t seed) {
                                               "--tls-key",  tls + "/ours/node.key"};
   LiveJob token_job(token, {"--token-file", token + "/all"}, {"--token-file", token + "/ann"});
   LiveJob tls_job(tls, tls_flags, tls_flags);
+  LiveJob own_job(own, {}, {});
   const TokenAttacks attacks(&token_job);
+  const LoopbackAttacks stranger(&own_job, &token_job);
 
   const std::vector<std::function<void(Verdicts&)>> quick = {
       [&](Verdicts& v) { attacks.NoProof(v); },
@@ -533,6 +602,11 @@ int Run(int tries, std::uint64_t seed) {
       [&](Verdicts& v) { attacks.OddHandshake(v, random); },
       [&](Verdicts& v) { attacks.Malformed(v, random); },
       [&](Verdicts& v) { attacks.Oversized(v); },
+      [&](Verdicts& v) { stranger.Joins(v); },
+      [&](Verdicts& v) { stranger.ReportsGone(v); },
+      [&](Verdicts& v) { stranger.Guesses(v); },
+      [&](Verdicts& v) { stranger.Stops(v); },
+      [&](Verdicts& v) { stranger.Poses(v); },
       [&](Verdicts& v) { Nonsense(token_job, "token", random, v); },
       [&](Verdicts& v) { Nonsense(tls_job, "mTLS", random, v); },
       [&](Verdicts& v) { TlsAttack(tls_job, "mTLS: no certificate", "", v); },
@@ -572,11 +646,13 @@ int Run(int tries, std::uint64_t seed) {
     return verdicts;
   };
 
-  const int descriptors_at_start[] = {token_job.Descriptors(), tls_job.Descriptors()};
+  const int descriptors_at_start[] = {token_job.Descriptors(), tls_job.Descriptors(),
+                                      own_job.Descriptors()};
   const Verdicts warm_up = round(tries);  // what gRPC and malloc keep once, they take here
   const int descriptors[] = {token_job.DescriptorsAtRest(descriptors_at_start[0]),
-                             tls_job.DescriptorsAtRest(descriptors_at_start[1])};
-  const long rss[] = {token_job.RssKib(), tls_job.RssKib()};
+                             tls_job.DescriptorsAtRest(descriptors_at_start[1]),
+                             own_job.DescriptorsAtRest(descriptors_at_start[2])};
+  const long rss[] = {token_job.RssKib(), tls_job.RssKib(), own_job.RssKib()};
   const Verdicts verdicts = round(tries);
 
   bool well = warm_up.Print();
@@ -596,7 +672,8 @@ int Run(int tries, std::uint64_t seed) {
   };
   compare("token", token_job, 0);
   compare("mTLS", tls_job, 1);
-  const bool unaffected = token_job.EndsWell() & tls_job.EndsWell();
+  compare("loopback", own_job, 2);
+  const bool unaffected = token_job.EndsWell() & tls_job.EndsWell() & own_job.EndsWell();
   std::printf("the jobs: %s\n", unaffected ? "unaffected" : "AFFECTED");
   return well && unaffected ? 0 : 1;
 }

@@ -78,12 +78,13 @@ class Run:
                 "--batch-size", "8", "--step-log", self.steps]
 
     def start(self):
-        env = {**os.environ, "CAMPAIGN_MARK": self.mark}
+        env = {**os.environ, "CAMPAIGN_MARK": self.mark,
+               "DDPRUN_STATE_HOME": self.path("state_home")}
         ddprun = os.path.join(self.arguments.bin, "ddprun")
         port_file = self.path("port")
         self.daemon = subprocess.Popen(
             [ddprun, "rendezvous", "--listen", "127.0.0.1:0", "--port-file", port_file],
-            stdout=subprocess.DEVNULL, stderr=open(self.path("daemon.err"), "wb"))
+            stdout=subprocess.DEVNULL, stderr=open(self.path("daemon.err"), "wb"), env=env)
         wait_until(lambda: read(port_file), "the rendezvous does not listen")
         endpoint = "127.0.0.1:" + read(port_file).strip()
         for i in range(self.nodes):

@@ -178,6 +178,136 @@ TEST_F(SecurityTest, ARendezvousThatAnAgentStartsAsksForTheSame) {
   EXPECT_THAT(bare.node(0).err(), HasSubstr("--token-file"));
 }
 
+// ---- on loopback, where nobody gives credentials ----
+
+// The file in which a daemon of this test has its token.
+std::string OwnTokenOf(const Daemon& daemon) {
+  return TestStateHome() + "/localhost:" + std::to_string(daemon.port()) + "/token";
+}
+
+// Seen red with a daemon on loopback that asks nobody.
+TEST_F(SecurityTest, ADaemonOnLoopbackTakesItsOwnUserAloneAndNeedsNoFlag) {
+  Daemon daemon(folder_.path());
+  const std::string token = OwnTokenOf(daemon);
+  struct stat info {};
+  ASSERT_EQ(stat(token.c_str(), &info), 0) << token;
+  EXPECT_EQ(info.st_mode & 07777, 0600u);
+  ExpectAJobRuns(daemon, {});
+  Program status({DdprunPath(), "status", "--rdzv-endpoint", daemon.endpoint()});
+  EXPECT_EQ(status.ExitCode(), 0) << status.err();
+  // Who does not look for the token, as a stranger cannot.
+  ExpectRefused(daemon, {"--insecure"}, "asks for a token (--token-file)");
+  ExpectRefused(daemon, {"--token-file", Token("guess", kSecret)}, "does not know our token");
+  Program stranger(
+      {DdprunPath(), "stop", "job", "--insecure", "--rdzv-endpoint", daemon.endpoint()});
+  EXPECT_EQ(stranger.ExitCode(), 77) << stranger.err();
+  const std::string secret = ReadLines(token).at(0);
+  EXPECT_EQ(secret.size(), 64u);
+  daemon.program().Signal(SIGTERM);
+  EXPECT_EQ(daemon.program().ExitCode(), 0);
+  EXPECT_THAT(daemon.program().out() + daemon.program().err(), Not(HasSubstr(secret)));
+  EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(token).parent_path()));
+}
+
+// Seen red with agents that show nothing where they find no token.
+TEST_F(SecurityTest, NobodyPosesAsADaemonThatIsNotThere) {
+  const Daemon anybody(folder_.path(), {"--insecure"});
+  ExpectRefused(anybody, {}, "runs without credentials (--insecure)");
+  ExpectAJobRuns(anybody, {"--insecure"});
+  const TempDir folder;
+  const Daemon other(folder.path(), {"--token-file", Token("token", kSecret)});
+  ExpectRefused(other, {},
+                "no rendezvous of this user listens there: there is no " + OwnTokenOf(other));
+  Program status({DdprunPath(), "status", "--rdzv-endpoint", other.endpoint()});
+  EXPECT_EQ(status.ExitCode(), 77);
+  EXPECT_THAT(status.err(), HasSubstr("no rendezvous of this user listens there"));
+}
+
+// A daemon that was killed, and somebody else on its port: the token that it left says who it is
+// not.
+TEST_F(SecurityTest, NobodyPosesAsADaemonThatWasKilled) {
+  Daemon daemon(folder_.path());
+  daemon.Kill();
+  ASSERT_TRUE(std::filesystem::exists(OwnTokenOf(daemon)));
+  Program other({DdprunPath(), "rendezvous", "--listen", daemon.endpoint(), "--token-file",
+                 Token("token", kSecret)});
+  ASSERT_TRUE(other.WaitForOut("listening on")) << other.err();
+  ExpectRefused(daemon, {}, "is not trusted: it does not know the token in " + OwnTokenOf(daemon));
+}
+
+class TwoUsersTest : public SecurityTest {
+ protected:
+  static constexpr uid_t kNobody = 65534;
+
+  void SetUp() override {
+    DDPRUN_NEEDS(!HasCapability(CAP_SETUID)  ? "CAP_SETUID"
+                 : !HasCapability(CAP_CHOWN) ? "CAP_CHOWN"
+                                             : "");
+    // Where he may read it, wherever this checkout is.
+    std::filesystem::copy_file(DdprunPath(), program_.path() + "/ddprun");
+    chmod(program_.path().c_str(), 0755);
+    ASSERT_EQ(chown(theirs_.path().c_str(), kNobody, kNobody), 0);
+  }
+  // ddprun as another user.
+  std::unique_ptr<Program> Theirs(const std::vector<std::string>& arguments) {
+    std::vector<std::string> argv = {
+        "/usr/bin/setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--",
+        program_ / "ddprun"};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    return std::make_unique<Program>(
+        argv, std::map<std::string, std::string>{{"DDPRUN_STATE_HOME", theirs_ / "home"}}, "/");
+  }
+
+  const TempDir program_;
+  const TempDir theirs_;
+};
+
+TEST_F(TwoUsersTest, EachHasADaemonOnLoopbackAndNeitherSeesTheOthers) {
+  const Daemon ours(folder_.path());
+  const auto daemon = Theirs({"rendezvous", "--listen", "127.0.0.1:0"});
+  const std::string listening = "listening on ";
+  ASSERT_TRUE(daemon->WaitForOut(listening)) << daemon->err();
+  const std::string line = daemon->out();
+  const std::string theirs = line.substr(line.find(listening) + listening.size(),
+                                         line.find('\n') - line.find(listening) - listening.size());
+  const auto ends_with = [](std::unique_ptr<Program> program, int code, const std::string& text) {
+    EXPECT_EQ(program->ExitCode(), code) << program->err();
+    EXPECT_THAT(program->err() + program->out(), HasSubstr(text));
+  };
+  ends_with(Theirs({"status", "--rdzv-endpoint", theirs}), 0, "0 jobs");
+  ends_with(Theirs({"--log-dir", theirs_ / "logs", "--rdzv-endpoint", theirs, "--rdzv-id", "mine",
+                    "sh", "-c", "echo trained"}),
+            0, "trained");
+  ends_with(Theirs({"status", "--rdzv-endpoint", ours.endpoint()}), 77,
+            "no rendezvous of this user listens there");
+  ends_with(Theirs({"--log-dir", theirs_ / "logs", "--rdzv-endpoint", ours.endpoint(), "--rdzv-id",
+                    "live", "true"}),
+            77, "no rendezvous of this user listens there");
+  ends_with(Theirs({"stop", "live", "--insecure", "--rdzv-endpoint", ours.endpoint()}), 77,
+            "asks for a token");
+  // Root does not use what another user has, either: it would not know whose rendezvous that is.
+  Program status({DdprunPath(), "status", "--rdzv-endpoint", theirs});
+  EXPECT_EQ(status.ExitCode(), 77);
+  ExpectAJobRuns(ours, {});
+}
+
+TEST_F(TwoUsersTest, WhoeverTakesTheNameOfTheStateHomeIsNamed) {
+  const std::map<std::string, std::string> taken = {{"DDPRUN_STATE_HOME", theirs_.path()}};
+  const std::string text =
+      theirs_.path() + " belongs to user 65534, you are user " + std::to_string(geteuid());
+  Program daemon({DdprunPath(), "rendezvous", "--listen", "127.0.0.1:0"}, taken);
+  EXPECT_EQ(daemon.ExitCode(), 64);
+  EXPECT_THAT(daemon.err(), HasSubstr(text));
+  Program agent(
+      {DdprunPath(), "--log-dir", folder_ / "logs", "--rdzv-endpoint", "127.0.0.1:1", "true"},
+      taken);
+  EXPECT_EQ(agent.ExitCode(), 64);
+  EXPECT_THAT(agent.err(), HasSubstr(text));
+  Program status({DdprunPath(), "status"}, taken);
+  EXPECT_EQ(status.ExitCode(), 64);
+  EXPECT_THAT(status.err(), HasSubstr(text));
+}
+
 TEST_F(SecurityTest, ListensBeyondThisHostWithCredentialsAlone) {
   Program daemon({DdprunPath(), "rendezvous", "--listen", "0.0.0.0:0", "--token-file",
                   Token("token", kSecret)});

@@ -40,7 +40,7 @@ struct RendezvousCommand {
   std::string events_file;  // absolute; empty: none
   CredentialsConfig credentials;
   std::string state_dir;  // absolute; empty: without `starter` the jobs end with the process
-  bool insecure = false;  // may listen beyond this host without credentials
+  bool insecure = false;  // asks nobody who calls
   // End when the last job is over, or after this long without one; nullopt: serve until a signal.
   std::optional<std::chrono::milliseconds> until_idle;
   // With until_idle: the agent that started us. Once it has ended, do not wait for a first job; and
@@ -72,6 +72,7 @@ struct OperatorCommand {
   std::string endpoint;  // HOST:PORT
   std::chrono::milliseconds timeout{10'000};
   CredentialsConfig credentials;
+  bool insecure = false;                           // that of a rendezvous on loopback
   std::string job;                                 // empty: all
   std::string node;                                // kDrain
   bool json = false;                               // kStatus

@@ -131,7 +131,7 @@ constexpr FlagSpec kSecurityFlags[] = {
     SetsTo("munge", "rendezvous.munge", "true", "show by MUNGE who you are"),
     Sets("munge-socket", 0, "PATH", "rendezvous.munge_socket", "of munged, where it is another"),
     Option("insecure", 0, "",
-           "the rendezvous started here may listen beyond this host without credentials"),
+           "no credentials: for a rendezvous that runs with --insecure, or is to be started here"),
 };
 
 constexpr FlagSpec kSlurmTaskFlags[] = {
@@ -170,7 +170,7 @@ constexpr FlagSpec kRendezvousFlags[] = {
     Option("events-file", 0, "FILE",
            "append what happens, as JSON lines (default: events.jsonl in --state-dir)"),
     Option("log-file", 0, "FILE", "log here and not to stderr; SIGHUP opens both files anew"),
-    Option("insecure", 0, "", "listen beyond this host without credentials"),
+    Option("insecure", 0, "", "ask nobody who calls, on loopback and beyond this host"),
     Option("until-idle", 0, "DURATION",
            "end when the last job is over, or after DURATION without one"),
     Option("starter", 0, "PID",

@@ -30,6 +30,8 @@ constexpr FlagSpec kCommonFlags[] = {
     {"tls-key", 0, "FILE", FlagEffect::kOption, "", "", "its key"},
     {"munge", 0, "", FlagEffect::kOption, "", "", "show by MUNGE who you are"},
     {"munge-socket", 0, "PATH", FlagEffect::kOption, "", "", "of munged, where it is another"},
+    {"insecure", 0, "", FlagEffect::kOption, "", "",
+     "for a rendezvous on loopback that runs with --insecure"},
     {"verbose", 'v', "", FlagEffect::kOption, "", "", "say more"},
     {"quiet", 'q', "", FlagEffect::kOption, "", "", "say only what went wrong"},
     {"help", 'h', "", FlagEffect::kImmediate, "", "", "print this text"},
@@ -121,6 +123,7 @@ class OperatorOptions {
     command_.wait = !reading_.IsOn("no-wait");
     command_.follow = reading_.IsOn("follow");
     command_.credentials = std::move(credentials);
+    command_.insecure = reading_.IsOn("insecure");
     command_.verbosity = Verbosity(reading_);
     return std::move(command_);
   }

@@ -108,8 +108,10 @@ TEST(CliOperatorTest, StatusIsOfAllJobsOfTheRendezvousOnThisHost) {
 }
 
 TEST(CliOperatorTest, FlagsMayFollowTheJob) {
-  const OperatorCommand command = OperatorOf(
-      {"status", "train", "--json", "--rdzv-endpoint=head", "--timeout", "3s", "--token_file=t"});
+  const OperatorCommand command = OperatorOf({"status", "train", "--json", "--rdzv-endpoint=head",
+                                              "--timeout", "3s", "--token_file=t", "--insecure"});
+  EXPECT_TRUE(command.insecure);
+  EXPECT_FALSE(OperatorOf({"status"}).insecure);
   EXPECT_EQ(command.job, "train");
   EXPECT_EQ(command.endpoint, "head:29400");
   EXPECT_EQ(command.timeout, std::chrono::seconds(3));

@@ -153,6 +153,26 @@ TEST_F(PersistentRendezvousClientTest, OnlyWhoIsDeniedEverywhereIsDenied) {
   EXPECT_THAT(heard_, ElementsAre("lost: no", "denied: no"));
 }
 
+// A daemon that was started again has another token; we had read the one before.
+TEST_F(PersistentRendezvousClientTest, ADenialOfOutdatedCredentialsIsNone) {
+  bool outdated = true;
+  options_.credentials_outdated = [&outdated] { return outdated; };
+  Open();
+  Say(RendezvousClient::Opened{});
+  Say(RendezvousClient::Received{{}, Start{}});
+  const auto past_patience = loop_.AddTimer(
+      EventLoop::Clock::now() + std::chrono::milliseconds(600), [this] { loop_.Quit(); });
+  loop_.Run();
+  loop_.CancelTimer(past_patience);
+  RendezvousClient::Lost denied{"no", false, {}};
+  denied.denied = true;
+  Say(denied);
+  Run();
+  outdated = false;
+  Say(denied);
+  EXPECT_THAT(heard_, ElementsAre("opened", "message", "lost: no", "denied: no"));
+}
+
 TEST_F(PersistentRendezvousClientTest, WhatIsSentWithoutASessionIsDropped) {
   Open();
   client_->Send({}, Join{});

@@ -137,6 +137,22 @@ TEST_F(StateHomeTest, OneProcessHasAnEndpointsFolderAndNobodyCleansItUp) {
   EXPECT_TRUE(EndpointFolder::Take("localhost", 29400).ok());
 }
 
+TEST_F(StateHomeTest, ATokenIsForItsUserAloneAndGoesWithItsFolder) {
+  auto folder = EndpointFolder::Take("127.0.0.1", 1);
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  const std::string path = TokenPath(folder->path());
+  EXPECT_TRUE(folder->WriteToken("first").ok());
+  const mode_t mask = umask(0);
+  EXPECT_TRUE(folder->WriteToken("second").ok());
+  umask(mask);
+  std::string line;
+  std::getline(std::ifstream(path), line);
+  EXPECT_EQ(line, "second");
+  EXPECT_EQ(ModeOf(path), 0600u);
+  folder->Remove();
+  EXPECT_FALSE(std::filesystem::exists(folder->path()));
+}
+
 TEST_F(StateHomeTest, AFolderIsRemovedUnlessItHoldsAFile) {
   auto folder = EndpointFolder::Take("10.0.0.1", 1);
   ASSERT_TRUE(folder.ok()) << folder.status();

@@ -206,6 +206,7 @@ TEST(NodeFactsTest, APortThatIsTakenIsSeen) {
   JobConfig config;
   config.rendezvous.endpoint = absl::StrCat("127.0.0.1:", port);
   config.rendezvous.autostart = true;
+  config.insecure = true;  // no token is looked for
   NodeFacts facts = LookAtNode(config, PosixHost());
   EXPECT_THAT(facts.taken_ports, testing::ElementsAre(port));
   config.rendezvous.endpoint = "192.0.2.1:29400";  // of no host here
