@@ -35,6 +35,28 @@ bool HasLastWordsOfVictim(absl::string_view text) {
                      [&](const char* words) { return absl::StrContains(lower, words); });
 }
 
+// As Python's sockets and torch's TCPStore say it, in all versions.
+bool HasWordsOfATakenPort(absl::string_view text) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  return absl::StrContains(lower, "address already in use") ||
+         absl::StrContains(lower, "eaddrinuse");
+}
+
+// Whether an exception with these words ends a traceback. What a program prints otherwise, such as
+// that it takes the next port, is no reason for its end.
+bool EndsATracebackWithATakenPort(const std::vector<std::string>& lines) {
+  bool in_traceback = false;
+  for (const std::string& line : lines) {
+    if (absl::StartsWith(line, "Traceback (") || absl::StartsWith(line, "  File \"")) {
+      in_traceback = true;
+    } else if (in_traceback && !line.empty() && line.front() != ' ') {
+      if (HasWordsOfATakenPort(line)) return true;
+      in_traceback = false;
+    }
+  }
+  return false;
+}
+
 bool OfAWorker(const RootCause& cause) {
   return cause.kind == RootCause::Kind::kWorkerFailed ||
          cause.kind == RootCause::Kind::kWorkerLeftEarly;
@@ -48,6 +70,12 @@ bool IsVictim(const WorkerExited& exit) {
   if (exit.status.signal != 0 && exit.status.signal != SIGABRT) return false;
   return HasLastWordsOfVictim(exit.error_text) ||
          std::any_of(exit.stderr_tail.begin(), exit.stderr_tail.end(), HasLastWordsOfVictim);
+}
+
+bool IsTakenPort(const WorkerExited& exit) {
+  if (!exit.error_kind.empty()) return exit.error_kind == control::kErrorBind;
+  if (exit.status.signal != 0 || exit.status.code == 0) return false;
+  return HasWordsOfATakenPort(exit.error_text) || EndsATracebackWithATakenPort(exit.stderr_tail);
 }
 
 void Incidents::AddExit(const std::string& host, NodeRank node_rank, const WorkerExited& exit) {

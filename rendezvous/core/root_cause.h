@@ -26,6 +26,11 @@ inline constexpr char kErrorSpawn[] = "spawn";
 // by exit() or abort(): it failed because a peer did.
 bool IsVictim(const WorkerExited& exit);
 
+// A port was taken that the worker wanted to listen on, as a rule MASTER_PORT: another generation
+// has another one. The worker says `ERROR=bind`; or it says no kind, and an exception of Python's
+// ended it that tells so (EADDRINUSE).
+bool IsTakenPort(const WorkerExited& exit);
+
 // What went wrong in one generation, in the order in which the rendezvous saw it. A value: the
 // JobMachine has one, and makes a new one for each generation.
 class Incidents {

@@ -8,7 +8,6 @@
 #include "rendezvous/core/limits.h"
 #include "rendezvous/core/words.h"
 #include "rendezvous/machine/job_machine.h"
-#include "worker/contract/control.h"
 
 namespace ddprun {
 
@@ -229,8 +228,8 @@ std::string JobMachine::WhyExcluded() const {
 
 bool JobMachine::Exclude(const RootCause& cause) {
   const std::string host = cause.failure.host;
-  const bool of_the_node = cause.kind == RootCause::Kind::kWorkerFailed &&
-                           cause.failure.exit.error_kind != control::kErrorBind;
+  const bool of_the_node =
+      cause.kind == RootCause::Kind::kWorkerFailed && !IsTakenPort(cause.failure.exit);
   if (!of_the_node || !life_.quarantine->Count(host, now_)) return true;
   if (!CanDoWithout(host, WhyExcluded(), ExitCodeOf(cause), DurableStep())) return false;
   for (Node& node : roster_.nodes()) {

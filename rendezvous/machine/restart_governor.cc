@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "rendezvous/core/root_cause.h"
-#include "worker/contract/control.h"
 
 namespace ddprun {
 
@@ -76,10 +75,11 @@ RestartGovernor::Decision RestartGovernor::OnGenerationEnded(const Facts& facts,
   const bool loops = IsCrashLoop(facts);
   if (IsMembershipChange(cause)) return OnMembershipChange(now);
   const WorkerExited& exit = cause.failure.exit;
-  if (exit.error_kind == control::kErrorBind && ++bind_retries_ <= kMaxBindRetries) {
+  const bool taken_port = IsTakenPort(exit);
+  if (taken_port && ++bind_retries_ <= kMaxBindRetries) {
     return {true, {}, "MASTER_PORT was taken: trying another one, no restart is spent"};
   }
-  if (exit.error_kind != control::kErrorBind) bind_retries_ = 0;
+  if (!taken_port) bind_retries_ = 0;
   if (IsPermanent(cause)) return GiveUp("a restart cannot cure it");
   if (exit.status.signal == 0 && std::find(policy_.never_on.begin(), policy_.never_on.end(),
                                            exit.status.code) != policy_.never_on.end()) {

@@ -48,6 +48,21 @@ TEST_F(OneNodeTest, GivesTheWorkersOwnExitCode) {
   EXPECT_THAT(job_->Survivors(), IsEmpty());
 }
 
+// A worker that says nothing on the control socket; no restart is allowed.
+TEST_F(OneNodeTest, APythonWorkerThatFindsItsPortTakenGetsAnotherOne) {
+  std::ofstream(folder_ / "train.py")
+      << "import os, socket\n"
+         "first = os.environ['DDPRUN_GENERATION'] == '0'\n"
+         "address = ('127.0.0.1', int(os.environ['MASTER_PORT']))\n"
+         "taken = socket.create_server(address) if first else None\n"
+         "socket.create_server(address)\n"
+         "print('port', address[1])\n";
+  EXPECT_EQ(Run({"--max-restarts", "0", folder_ / "train.py"}), 0) << err();
+  EXPECT_THAT(err(), HasSubstr("Address already in use"));
+  EXPECT_THAT(err(), HasSubstr("the job succeeded after 0 restarts"));
+  EXPECT_THAT(out(), HasSubstr("port "));
+}
+
 TEST_F(OneNodeTest, WorkersHaveTorchrunsEnvironmentAndOurs) {
   ASSERT_EQ(Run({"--nproc-per-node", "2", "--max-restarts", "4", "--role", "trainer", "--rdzv-id",
                  "exp-7", "--checkpoint-dir", "ckpt", "sh", "-c", "env"},

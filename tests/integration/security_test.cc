@@ -77,7 +77,8 @@ TEST_F(SecurityTest, ATokenLetsAgentsIn) {
   const std::string token = Token("token", kSecret);
   const Daemon daemon(folder_.path(), {"--token-file", token});
   ExpectAJobRuns(daemon, {"--token-file", token});
-  ExpectRefused(daemon, {}, "asks for a token (--token-file)");
+  ExpectRefused(daemon, {}, "or one with credentials of its own, give --token-file");
+  ExpectRefused(daemon, {"--insecure"}, "asks for a token (--token-file)");
   ExpectRefused(daemon, {"--token-file", Token("wrong", "another secret 16")},
                 "does not know our token");
 }

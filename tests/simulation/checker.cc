@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "rendezvous/core/root_cause.h"
 #include "tests/simulation/world.h"
-#include "worker/contract/control.h"
 
 namespace ddprun::sim {
 namespace {
@@ -63,8 +62,7 @@ void Checker::OnEvent(const JobMachine& round, int life, const JobEvent& event) 
     case JobEvent::Kind::kFailed:
       failed_ = true;
       CheckLosses(*event.cause);
-      spends_ = !IsMembershipChange(*event.cause) &&
-                event.cause->failure.exit.error_kind != control::kErrorBind;
+      spends_ = !IsMembershipChange(*event.cause) && !IsTakenPort(event.cause->failure.exit);
       break;
     case JobEvent::Kind::kCheckpointFailed:
     case JobEvent::Kind::kFinished:

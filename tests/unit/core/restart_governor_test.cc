@@ -234,6 +234,20 @@ TEST_F(RestartGovernorTest, ATakenPortCostsNothingFiveTimes) {
   EXPECT_FALSE(End(&governor, false, ExitedWith(1, "bind")).restart);
 }
 
+TEST_F(RestartGovernorTest, APortThatAPythonWorkerFindsTakenCostsNothingFiveTimes) {
+  RestartGovernor governor(Policy(0), 1);
+  RootCause cause = ExitedWith(1);
+  cause.failure.exit.stderr_tail = {"  File \"train.py\", line 1, in <module>",
+                                    "OSError: [Errno 98] Address already in use"};
+  for (int i = 0; i < 5; ++i) {
+    const auto decision = End(&governor, false, cause);
+    EXPECT_TRUE(decision.restart);
+    EXPECT_EQ(decision.delay, Duration{});
+  }
+  EXPECT_EQ(governor.restarts_used(), 0);
+  EXPECT_FALSE(End(&governor, false, cause).restart);
+}
+
 TEST_F(RestartGovernorTest, SomeExitCodesEndTheJobAtOnce) {
   RestartGovernor governor({5, std::nullopt, {3, 42}}, 1);
   EXPECT_TRUE(End(&governor, true, ExitedWith(1)).restart);

@@ -108,6 +108,35 @@ TEST_F(RootCauseTest, AKilledWorkerIsNoVictimWhateverItPrinted) {
   EXPECT_EQ(Rank(), 0);
 }
 
+// What torch 1.13 and 2.x and Python itself say; seen red with words alone, wherever they are.
+TEST(TakenPortTest, AnExceptionOfPythonsThatSaysSoCountsAsMuchAsErrorBind) {
+  const std::string frame = "  File \"/train.py\", line 9, in <module>";
+  const auto taken = [](std::vector<std::string> tail, ExitStatus status = kCode1) {
+    return IsTakenPort(Exit(0, status, "", std::move(tail)));
+  };
+  EXPECT_TRUE(IsTakenPort(Exit(0, kCode1, "bind")));
+  for (const char* const said :
+       {"RuntimeError: The server socket has failed to listen on any local network address. The "
+        "server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
+        "torch.distributed.DistNetworkError: The server socket has failed to listen on any local "
+        "network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE",
+        "OSError: [Errno 98] Address already in use"}) {
+    EXPECT_TRUE(taken({"Traceback (most recent call last):", frame, "    main()", said})) << said;
+    EXPECT_TRUE(taken({frame, "    main()", said, "", "the end"})) << "its beginning is cut off";
+    EXPECT_TRUE(taken({frame, "    main()", said, "",
+                       "During handling of the above exception, another exception occurred:", "",
+                       "Traceback (most recent call last):", frame, "ValueError: x"}));
+    EXPECT_FALSE(taken({said, "Traceback (most recent call last):", frame, "ValueError: x"}))
+        << "it is not what ended the worker";
+    EXPECT_FALSE(taken({frame, said}, kAborted));
+    EXPECT_FALSE(IsTakenPort(Exit(0, kCode1, "user", {frame, said}))) << "it says what it was";
+  }
+  WorkerExited recorded = Exit(0, kCode1);
+  EXPECT_FALSE(IsTakenPort(recorded));
+  recorded.error_text = "RuntimeError: ... (errno: 98 - Address already in use).";
+  EXPECT_TRUE(IsTakenPort(recorded)) << "the error file of @record";
+}
+
 TEST_F(RootCauseTest, ALostNodeCountsFromTheMomentItsConnectionBroke) {
   incidents_.AddSuspicion(AgentId{9}, "n1", NodeRank{1});
   EXPECT_FALSE(incidents_.any()) << "it may come back";

@@ -81,8 +81,8 @@ TEST_F(OwnTokenTest, OfADaemonThatIsStartedAgainIsReadAgain) {
   EXPECT_TRUE(client->Outdated());
   EXPECT_EQ(Meet(client, "0123456789abcdef"), "");
   EXPECT_FALSE(client->Outdated());
-  EXPECT_TRUE(daemon.WriteToken("the next secret").ok() && client->Outdated());
-  EXPECT_EQ(Meet(client, "the next secret"), "");
+  EXPECT_TRUE(daemon.WriteToken("the second secret").ok() && client->Outdated());
+  EXPECT_EQ(Meet(client, "the second secret"), "");
   daemon.Remove();
   EXPECT_FALSE(client->Outdated()) << "who says no then is a stranger";
 }
