@@ -159,6 +159,7 @@ class Daemon {
   // Before any thread is started, as gRPC does for credentials: they inherit the blocked signals.
   EventLoop loop_;
   std::optional<EndpointFolder> folder_;  // where it is needed
+  UniqueFd other_loopback_;               // the port of localhost's other address, with own_token_
   std::shared_ptr<EventLog> events_;      // null until it is open
   std::optional<IdleWatch> idle_;
   SignalSource signals_{&loop_, [this](int signo, pid_t) { OnSignal(signo); }};
@@ -272,8 +273,18 @@ std::optional<int> Daemon::TakeFolder(int port) {
   folder_.emplace(*std::move(folder));
   if (keeps_jobs) state_dir_ = folder_->path();
   if (own_token_.empty()) return std::nullopt;
-  const absl::Status written = folder_->WriteToken(own_token_);
-  if (!written.ok()) return CannotStart(written, kExitUnavailable);
+  // Whoever had it could pass on to us what a client says that looks for localhost.
+  auto other = HoldOtherLoopback(command_.host, static_cast<std::uint16_t>(port));
+  const absl::Status written = other.ok()
+                                   ? folder_->WriteToken(own_token_)
+                                   : absl::AlreadyExistsError(absl::StrCat(
+                                         "cannot listen on ", FormatEndpoint({command_.host, port}),
+                                         ": address already in use: ", other.status().message()));
+  if (!written.ok()) {
+    folder_->Remove();
+    return CannotStart(written, kExitUnavailable);
+  }
+  other_loopback_ = *std::move(other);
   return std::nullopt;
 }
 

@@ -15,7 +15,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace {
@@ -112,6 +111,19 @@ absl::StatusOr<std::optional<std::string>> OwnAddress(const std::string& host) {
 
 bool IsLoopback(const std::string& host) {
   return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+}
+
+absl::StatusOr<UniqueFd> HoldOtherLoopback(const std::string& host, std::uint16_t port) {
+  if (host != "127.0.0.1" && host != "::1") return UniqueFd();
+  const char* const other = host == "::1" ? "127.0.0.1" : "::1";
+  const auto found = Resolve(other, port);
+  if (!found.ok()) return UniqueFd();  // no IPv6 here
+  const addrinfo& address = **found;
+  UniqueFd fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return UniqueFd();
+  if (::bind(fd.get(), address.ai_addr, address.ai_addrlen) == 0) return fd;
+  if (errno != EADDRINUSE) return UniqueFd();
+  return absl::AlreadyExistsError(absl::StrCat("another program has port ", port, " of ", other));
 }
 
 std::optional<std::string> OutsideAddress() {

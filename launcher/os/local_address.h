@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 
@@ -25,6 +26,11 @@ absl::StatusOr<std::optional<std::string>> OwnAddress(const std::string& host);
 // Whether `host` says that it means this host for itself alone: localhost, 127.x.y.z or ::1. A name
 // that merely resolves to such an address, as Debian has it for a host's own name, does not.
 bool IsLoopback(const std::string& host);
+
+// localhost has two addresses, 127.0.0.1 and ::1. Where `host` is one of them, binds the port of
+// the other without listening on it, so that no other user can. Invalid: there is nothing to bind.
+// AlreadyExists: somebody else has that port.
+absl::StatusOr<UniqueFd> HoldOtherLoopback(const std::string& host, std::uint16_t port);
 
 // An address of an interface that is up and not loopback, IPv4 before IPv6; nullopt: none.
 std::optional<std::string> OutsideAddress();

@@ -1,6 +1,8 @@
 // Credentials as users give them: real agents, real daemons, real munged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include "tests/support/capabilities.h"
 #include "tests/support/job.h"
 #include "tests/support/munged.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace security_test {
@@ -222,6 +225,31 @@ TEST_F(SecurityTest, NobodyPosesAsADaemonThatIsNotThere) {
   Program status({DdprunPath(), "status", "--rdzv-endpoint", other.endpoint()});
   EXPECT_EQ(status.ExitCode(), 77);
   EXPECT_THAT(status.err(), HasSubstr("no rendezvous of this user listens there"));
+}
+
+// localhost is 127.0.0.1 and ::1. Who listens on the one without a daemon could pass on to it what
+// clients say that look for localhost, and change it.
+TEST_F(SecurityTest, NobodyElseHasThePortOfLocalhostsOtherAddress) {
+  const auto take = [](int port) {
+    UniqueFd fd(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int on = 1;
+    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    sockaddr_in6 name{};
+    name.sin6_family = AF_INET6;
+    name.sin6_port = htons(static_cast<std::uint16_t>(port));
+    name.sin6_addr = in6addr_loopback;
+    const bool taken = bind(fd.get(), reinterpret_cast<sockaddr*>(&name), sizeof name) == 0;
+    return taken ? std::move(fd) : UniqueFd();
+  };
+  Daemon daemon(folder_.path());
+  EXPECT_FALSE(take(daemon.port()).valid());
+  daemon.Kill();
+  const UniqueFd stranger = take(daemon.port());
+  if (!stranger.valid()) GTEST_SKIP() << "without IPv6 nobody can";
+  Program next({DdprunPath(), "rendezvous", "--listen", daemon.endpoint()});
+  EXPECT_EQ(next.ExitCode(), 69);
+  EXPECT_THAT(next.err(), HasSubstr("cannot listen on " + daemon.endpoint() +
+                                    ": address already in use: another program has port"));
 }
 
 // A daemon that was killed, and somebody else on its port: the token that it left says who it is
