@@ -59,6 +59,8 @@ absl::Status EventLog::Open() {
   LineFile::Options file;
   file.path = options_.file;
   file.max_queued_bytes = options_.file_queue_bytes;
+  file.max_file_bytes = options_.max_file_bytes;
+  file.kept = options_.files_kept;
   file.log = options_.log;
   file.missing = [unix_ms = options_.unix_ms](std::size_t dropped) {
     const nlohmann::ordered_json json = {
@@ -67,11 +69,16 @@ absl::Status EventLog::Open() {
   };
   file_ = std::make_unique<LineFile>(std::move(file));
   if (const absl::Status status = file_->Open(); !status.ok()) return status;
+  Load(LineFile::RenamedPath(options_.file, 1));
+  Load(options_.file);
+  return absl::OkStatus();
+}
 
+void EventLog::Load(const std::string& path) {
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(options_.file, ignored)) return absl::OkStatus();
-  std::ifstream stream(options_.file, std::ios::binary | std::ios::ate);
-  if (!stream) return absl::OkStatus();  // may be written to, but not read
+  if (!std::filesystem::is_regular_file(path, ignored)) return;
+  std::ifstream stream(path, std::ios::binary | std::ios::ate);
+  if (!stream) return;  // may be written to, but not read
   const std::streamoff size = stream.tellg();
   const auto most = static_cast<std::streamoff>(options_.max_bytes);
   stream.seekg(size > most ? size - most : 0);
@@ -83,7 +90,6 @@ absl::Status EventLog::Open() {
     if (Parse(std::move(text), &line)) Retain(std::move(line));
     text.clear();
   }
-  return absl::OkStatus();
 }
 
 void EventLog::Add(std::string_view job, std::string_view owner, std::uint32_t requeue_number,

@@ -30,8 +30,10 @@ class EventLog {
   struct Options {
     std::size_t max_lines = 10'000;
     std::size_t max_bytes = 8 << 20;
-    std::string file{};                           // empty: none
-    std::size_t file_queue_bytes = 4 << 20;       // see LineFile
+    std::string file{};                      // empty: none
+    std::size_t file_queue_bytes = 4 << 20;  // see LineFile, as for the next two
+    std::size_t max_file_bytes = 64 << 20;
+    int files_kept = 4;
     std::function<void(std::string_view)> log{};  // what people should know; must not block
     std::function<std::int64_t()> unix_ms{};      // empty: the system's clock
   };
@@ -52,14 +54,15 @@ class EventLog {
 
   explicit EventLog(Options options);
 
-  // Opens the file, and takes the newest of its lines into memory: what happened before a restart
-  // is still told. Once, before anything else; not needed without a file. The error names the path.
+  // Opens the file, and takes the newest lines of it and of the one renamed before it into memory:
+  // what happened before a restart is still told. Once, before anything else; not needed without a
+  // file. The error names the path.
   absl::Status Open();
 
   void Add(std::string_view job, std::string_view owner, std::uint32_t requeue_number,
            const JobEvent& event);
 
-  // After the file was renamed to rotate it. Returns at once.
+  // After somebody else has renamed the file. Returns at once.
   void ReopenFile();
   // Until what was added is in the file. For the end, and for tests.
   bool FlushFile(std::chrono::milliseconds limit);
@@ -86,6 +89,8 @@ class EventLog {
 
  private:
   void Retain(Line line);  // with mutex_ held
+  // Takes the newest lines of a file into memory, as many as may be there.
+  void Load(const std::string& path);
   void WakeAll();
 
   const Options options_;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <mutex>
 #include <system_error>
 #include <utility>
@@ -37,7 +38,25 @@ int AppendWhole(int fd, std::string_view text) {
   return 0;
 }
 
+// The size of the regular file that `fd` is; 0 of anything else.
+std::size_t SizeOf(int fd) {
+  struct stat status {};
+  const bool regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  return regular ? static_cast<std::size_t>(status.st_size) : 0;
+}
+
+bool IsAt(const std::string& path, int fd) {
+  struct stat there {};
+  struct stat open {};
+  return stat(path.c_str(), &there) == 0 && fstat(fd, &open) == 0 && there.st_dev == open.st_dev &&
+         there.st_ino == open.st_ino;
+}
+
 }  // namespace
+
+std::string LineFile::RenamedPath(const std::string& path, int age) {
+  return absl::StrCat(path, ".", age);
+}
 
 struct LineFile::State {
   explicit State(Options options) : options(std::move(options)) {}
@@ -45,12 +64,16 @@ struct LineFile::State {
   // Until nothing is queued.
   void Write();
   void OpenAnew();
+  // Where `bytes` more are too many for the file.
+  void RotateIfFull(std::size_t bytes);
   void Close() {
     if (fd >= 0) close(std::exchange(fd, -1));
   }
 
   const Options options;
-  int fd = -1;  // the thread's own, once Open has returned
+  // The thread's own, once Open has returned.
+  int fd = -1;
+  bool cannot_rename = false;  // and that was said
 
   std::mutex mutex;
   // Guarded by mutex.
@@ -123,6 +146,28 @@ void LineFile::State::OpenAnew() {
   }
 }
 
+void LineFile::State::RotateIfFull(std::size_t bytes) {
+  const std::size_t size = SizeOf(fd);
+  if (size == 0 || size + bytes <= options.max_file_bytes) return;
+  int error = 0;
+  if (IsAt(options.path, fd)) {
+    for (int age = options.kept; age > 1; --age) {
+      // The oldest is replaced; there may be fewer.
+      (void)!rename(RenamedPath(options.path, age - 1).c_str(),
+                    RenamedPath(options.path, age).c_str());
+    }
+    if (rename(options.path.c_str(), RenamedPath(options.path, 1).c_str()) != 0) error = errno;
+  }
+  if (error == 0) {
+    OpenAnew();
+  } else if (!cannot_rename) {
+    options.log(absl::StrCat("cannot rename ", options.path, " to ", RenamedPath(options.path, 1),
+                             ": ", std::generic_category().message(error), "; it grows beyond ",
+                             options.max_file_bytes >> 20, " MiB until that works"));
+  }
+  cannot_rename = error != 0;
+}
+
 void LineFile::State::Write() {
   std::unique_lock lock(mutex);
   while (reopen || !queue.empty()) {
@@ -139,6 +184,7 @@ void LineFile::State::Write() {
       absl::StrAppend(&text, line, "\n");
       bytes += line.size() + 1;
     }
+    if (!lines.empty()) RotateIfFull(text.size());
     const int error = lines.empty() ? 0 : AppendWhole(fd, text);
     if (error != 0 && unwritten == 0) {
       options.log(absl::StrCat("cannot write to ", options.path, ": ",

@@ -4,6 +4,10 @@
 // preceded by one that says how many are missing. A disk that is full, and becomes free again,
 // costs the lines of that time only. A line is in the file whole or not at all.
 //
+// A file that would grow beyond a size is renamed to PATH.1, the one before to PATH.2, and so on up
+// to a number; the oldest is removed. Only a regular file, and only the one that is at the path:
+// somebody else may have renamed it.
+//
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_LINE_FILE_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_LINE_FILE_H_
@@ -25,10 +29,13 @@ class LineFile {
   struct Options {
     std::string path;
     std::size_t max_queued_bytes = 4 << 20;
+    std::size_t max_file_bytes = 64 << 20;
+    int kept = 4;  // renamed ones beside the file itself
     // The line, without its newline, that stands for `dropped` others.
     std::function<std::string(std::size_t dropped)> missing;
-    // One sentence when lines begin to be dropped, and one when they no longer are. From the file's
-    // thread and from callers of Append; must not block or call back.
+    // One sentence when lines begin to be dropped, one when they no longer are, and one when the
+    // file cannot be renamed. From the file's thread and from callers of Append; must not block or
+    // call back.
     std::function<void(std::string_view text)> log;
   };
 
@@ -47,14 +54,17 @@ class LineFile {
   // Queues a line without its newline; at once.
   void Append(std::string line);
 
-  // Opens the path anew before the next line: it was renamed to rotate it. At once. When it cannot
-  // be opened, the old file goes on.
+  // Opens the path anew before the next line: somebody else has renamed the file. At once. When it
+  // cannot be opened, the old file goes on.
   void Reopen();
 
   // Blocks until what was appended before is written or dropped; false when that takes too long.
   bool Flush(std::chrono::milliseconds limit);
 
   std::size_t dropped() const;  // since the start
+
+  // The name of the `age`-th renamed file; 1 is the newest.
+  static std::string RenamedPath(const std::string& path, int age);
 
  private:
   struct State;

@@ -160,6 +160,86 @@ TEST(EventLogTest, WhatHappenedBeforeARestartIsStillTold) {
   EXPECT_THAT(Hosts(log), SizeIs(3));
 }
 
+// Seen red when nothing was renamed.
+TEST(EventLogTest, TheFileIsRenamedAtItsSizeAndFourOlderOnesAreKept) {
+  const TempDir folder;
+  const std::string path = folder / "events";
+  constexpr std::size_t kMost = 2000;
+  constexpr int kLines = 200;
+  EventLog log({.file = path, .max_file_bytes = kMost});
+  ASSERT_TRUE(log.Open().ok());
+  for (int i = 0; i < kLines; ++i) {
+    log.Add("j", "", 0, Joined("n" + std::to_string(i)));
+    ASSERT_TRUE(log.FlushFile(kTestDeadline));
+  }
+  // The newest lines, each once and in their order.
+  int next = kLines;
+  for (int age = 0; age <= 4; ++age) {
+    const std::string file = age == 0 ? path : LineFile::RenamedPath(path, age);
+    EXPECT_LE(std::filesystem::file_size(file), kMost) << file;
+    std::vector<std::string> lines = LinesOf(file);
+    EXPECT_GT(lines.size(), age == 0 ? 0u : 5u);
+    for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+      EXPECT_EQ(Json::parse(*line).value("host", "?"), "n" + std::to_string(--next)) << file;
+    }
+  }
+  EXPECT_GT(next, 0) << "nothing was to be forgotten";
+  EXPECT_FALSE(std::filesystem::exists(LineFile::RenamedPath(path, 5)));
+}
+
+TEST(EventLogTest, AFileThatSomebodyElseRenamedIsLeftToHim) {
+  const TempDir folder;
+  EventLog log({.file = folder / "events", .max_file_bytes = 150});
+  ASSERT_TRUE(log.Open().ok());
+  log.Add("j", "", 0, Joined("a"));
+  ASSERT_TRUE(log.FlushFile(kTestDeadline));
+  std::filesystem::rename(folder / "events", folder / "mine");
+  std::ofstream(folder / "events") << "{}\n";
+  log.Add("j", "", 0, Joined("b"));
+  ASSERT_TRUE(log.FlushFile(kTestDeadline));
+  EXPECT_THAT(LinesOf(folder / "mine"), ElementsAre(HasSubstr("\"a\"")));
+  EXPECT_THAT(LinesOf(folder / "events"), ElementsAre("{}", HasSubstr("\"b\"")));
+  EXPECT_FALSE(std::filesystem::exists(folder / "events.1"));
+}
+
+TEST(EventLogTest, AFileThatCannotBeRenamedGoesOnAndThatIsToldOnce) {
+  const TempDir folder;
+  for (int age = 1; age <= 4; ++age) {
+    std::filesystem::create_directories(LineFile::RenamedPath(folder / "events", age) + "/full");
+  }
+  std::mutex mutex;
+  std::vector<std::string> said;
+  EventLog log(
+      {.file = folder / "events", .max_file_bytes = 150, .log = [&](std::string_view text) {
+         const std::lock_guard lock(mutex);
+         said.emplace_back(text);
+       }});
+  ASSERT_TRUE(log.Open().ok());
+  for (int i = 0; i < 5; ++i) {
+    log.Add("j", "", 0, Joined("a"));
+    ASSERT_TRUE(log.FlushFile(kTestDeadline));
+  }
+  EXPECT_THAT(LinesOf(folder / "events"), SizeIs(5));
+  const std::lock_guard lock(mutex);
+  EXPECT_THAT(said, ElementsAre(HasSubstr("cannot rename " + folder.path() + "/events to ")));
+}
+
+TEST(EventLogTest, WhatIsInTheFileBeforeIsTold) {
+  const TempDir folder;
+  {
+    EventLog log({.file = folder / "events", .max_file_bytes = 150});
+    ASSERT_TRUE(log.Open().ok());
+    for (const char* const host : {"a", "b"}) {
+      log.Add("j", "", 0, Joined(host));
+      ASSERT_TRUE(log.FlushFile(kTestDeadline));
+    }
+  }
+  ASSERT_THAT(LinesOf(folder / "events"), ElementsAre(HasSubstr("\"b\"")));
+  EventLog log({.file = folder / "events"});
+  ASSERT_TRUE(log.Open().ok());
+  EXPECT_THAT(Hosts(log), ElementsAre("a", "b"));
+}
+
 TEST(EventLogTest, ADiskThatIsFullCostsLinesAndIsToldOnce) {
   std::mutex mutex;
   std::vector<std::string> said;
