@@ -14,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "launcher/os/file_util.h"
 #include "worker/contract/memory_room.h"
 
 namespace ddprun {
@@ -46,11 +47,10 @@ absl::Status Error(const std::string& what, const std::string& path) {
   return absl::ErrnoToStatus(errno, absl::StrCat("cannot ", what, " ", path));
 }
 
-// A descriptor that holds the lock, or an invalid one: somebody else has it.
-UniqueFd Lock(const std::string& folder, int flags) {
-  UniqueFd fd(::open(OwnerPathIn(folder).c_str(), flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) fd.reset();
-  return fd;
+// Whether no agent has the lock.
+bool IsFree(const std::string& folder) {
+  const UniqueFd fd(::open(OwnerPathIn(folder).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  return fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 bool IsStale(const std::string& folder) {
@@ -62,7 +62,7 @@ bool IsStale(const std::string& folder) {
   if (::access(OwnerPathIn(folder).c_str(), F_OK) != 0) {
     return status.st_mtime + kNewSeconds < std::time(nullptr);
   }
-  return Lock(folder, 0).valid();
+  return IsFree(folder);
 }
 
 }  // namespace
@@ -98,11 +98,11 @@ absl::StatusOr<SnapshotFolder> SnapshotFolder::Create(const std::string& job,
   }
   std::string path = absl::StrCat(Prefix(place), NameOf(job), "-", requeue_number, "-XXXXXX");
   if (::mkdtemp(path.data()) == nullptr) return Error("make the folder", path);
-  UniqueFd owner = Lock(path, O_CREAT);
-  if (!owner.valid()) return Error("lock", OwnerPathIn(path));
-  const std::string text = absl::StrCat("agent ", ::getpid(), " of job ", job, "\n");  // for people
-  [[maybe_unused]] const ssize_t size = ::write(owner.get(), text.data(), text.size());
-  return SnapshotFolder(std::move(path), std::move(owner));
+  // The text is for people.
+  auto owner =
+      MakeLockedFile(OwnerPathIn(path), absl::StrCat("agent ", ::getpid(), " of job ", job, "\n"));
+  if (!owner.ok()) return owner.status();
+  return SnapshotFolder(std::move(path), *std::move(owner));
 }
 
 SnapshotFolder::SnapshotFolder(std::string path, UniqueFd owner)

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -71,6 +72,22 @@ absl::Status WriteNewFileAtomic(const std::string& path, std::string_view conten
     errno = error;
     return result;
   });
+}
+
+absl::StatusOr<UniqueFd> MakeLockedFile(const std::string& path, std::string_view content) {
+  const std::string what = absl::StrCat("cannot make and lock ", path);
+  std::string temporary = absl::StrCat(path, ".XXXXXX");
+  UniqueFd file(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file.valid()) return absl::ErrnoToStatus(errno, what);
+  absl::Status made;
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) made = absl::ErrnoToStatus(errno, "");
+  if (made.ok()) made = WriteAll(file.get(), content);
+  if (made.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    made = absl::ErrnoToStatus(errno, "");
+  }
+  if (made.ok()) return file;
+  ::unlink(temporary.c_str());
+  return absl::Status(made.code(), absl::StrCat(what, made.message()));
 }
 
 absl::StatusOr<UniqueFd> MemoryFile(std::string_view content) {

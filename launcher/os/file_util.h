@@ -22,6 +22,10 @@ absl::Status WriteFileAtomic(const std::string& path, std::string_view content);
 // one of them does, and for the others the error is AlreadyExists.
 absl::Status WriteNewFileAtomic(const std::string& path, std::string_view content);
 
+// The same, mode 0600, and locked (flock) by who makes it before anybody can see it; the kernel
+// gives the lock up with the last copy of the descriptor. One that is there already is replaced.
+absl::StatusOr<UniqueFd> MakeLockedFile(const std::string& path, std::string_view content);
+
 // A file in memory with this content, open for reading from its start; it has no name and is gone
 // when its last descriptor is closed.
 absl::StatusOr<UniqueFd> MemoryFile(std::string_view content);

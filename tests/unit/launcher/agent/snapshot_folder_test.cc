@@ -7,9 +7,12 @@
 #include <unistd.h>
 #include <utime.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/support/temp_dir.h"
 
@@ -93,6 +96,28 @@ TEST_F(SnapshotFolderTest, OneThatIsBeingMadeIsLeftAlone) {
   const utimbuf long_ago{1, 1};
   utime(young.c_str(), &long_ago);
   EXPECT_THAT(RemoveStaleSnapshots(place_), ElementsAre(young));
+}
+
+// Several agents start at once, and each looks for stale folders: none may take another's new one
+// for stale, nor have its lock while the owner asks for it. Seen red when the owner file had its
+// name before its lock.
+TEST_F(SnapshotFolderTest, ManyThatAreMadeAtOnceAllStay) {
+  constexpr int kThreads = 4;
+  constexpr int kEach = 200;
+  std::vector<std::thread> threads;
+  std::atomic<int> lost = 0;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int made = 0; made < kEach; ++made) {
+        auto folder = SnapshotFolder::Create("job", 0, place_);
+        RemoveStaleSnapshots(place_);
+        if (!folder.ok() || !std::filesystem::exists(folder->path() + "/.owner")) ++lost;
+        if (folder.ok()) folder->Remove();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(lost, 0);
 }
 
 TEST_F(SnapshotFolderTest, WhatIsNotOursIsLeftAlone) {
