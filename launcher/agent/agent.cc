@@ -65,6 +65,13 @@ int SpawnExitCode(const absl::Status& status) {
                                                                      : kExitCannotExecute;
 }
 
+WriterThread::Options WriterOptions(const LogsConfig& logs) {
+  WriterThread::Options options;
+  if (logs.when_full == "wait") options.when_full = WriterThread::WhenFull::kWait;
+  options.max_file_bytes = static_cast<std::uint64_t>(logs.max_size);
+  return options;
+}
+
 }  // namespace
 
 Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, RendezvousClient* client,
@@ -80,8 +87,7 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
       disk_(loop, "ddprun-disk"),
       files_(
           loop, [](const absl::Status& status) { LogWarning(status.message()); },
-          options_.config.logs.when_full == "wait" ? WriterThread::WhenFull::kWait
-                                                   : WriterThread::WhenFull::kDrop) {}
+          WriterOptions(options_.config.logs)) {}
 
 Agent::~Agent() { client_->Close(); }
 

@@ -1,6 +1,7 @@
 #include "launcher/agent/run_directory.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -9,6 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "launcher/os/file_util.h"
+#include "launcher/os/local_address.h"
 
 namespace ddprun {
 namespace {
@@ -38,10 +41,17 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& log_dir,
   std::error_code error;
   fs::create_directories(log_dir, error);
   if (error) return FolderError(log_dir, error);
-  auto path = MakeUnique(absl::StrCat(log_dir, "/", absl::StrReplaceAll(job, {{"/", "_"}}), "_"));
+  auto path = MakeUnique(absl::StrCat(log_dir, "/", RunPrefix(job)));
   if (!path.ok()) return path.status();
   run.path_ = *std::move(path);
   fs::permissions(run.path_, fs::perms(0755), error);  // logs are for the whole team
+  auto owner =
+      MakeLockedFile(OwnerFile(run.path_), absl::StrCat(HostName(), "\nagent ", ::getpid(), "\n"));
+  if (owner.ok()) {
+    run.owner_ = *std::move(owner);
+  } else {
+    run.why_not_owned_ = std::string(owner.status().message());
+  }
 
   // A path of a Unix socket has at most 107 bytes, and a TMPDIR may be longer or not writable.
   constexpr std::size_t kMaxTemporaryBytes = 70;
@@ -62,11 +72,19 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& log_dir,
   return run;
 }
 
+std::string RunPrefix(const std::string& job) {
+  return absl::StrCat(absl::StrReplaceAll(job, {{"/", "_"}}), "_");
+}
+
+std::string OwnerFile(const std::string& run) { return run + "/.owner"; }
+
 RunDirectory::RunDirectory(RunDirectory&& other) noexcept
     : path_(std::move(other.path_)),
       sockets_(std::exchange(other.sockets_, {})),
       snapshots_(std::move(other.snapshots_)),
-      why_no_snapshots_(std::move(other.why_no_snapshots_)) {
+      why_no_snapshots_(std::move(other.why_no_snapshots_)),
+      owner_(std::move(other.owner_)),
+      why_not_owned_(std::move(other.why_not_owned_)) {
   other.snapshots_.reset();  // nothing is left for it to remove
 }
 

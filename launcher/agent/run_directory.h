@@ -5,6 +5,7 @@
 //                                                      /by_rank/<rank> -> ../<local rank>
 //     <log-dir>/<rdzv-id>_<unique>/standby/<n>/{stdout,stderr}.log    what a warm standby wrote
 //     before it became a worker; attempt_<generation>/<local rank>/standby points there
+//     <log-dir>/<rdzv-id>_<unique>/.owner    the host, and the agent's lock: run_retention.h
 //     <temporary>/ddprun-<unique>/    sockets; removed when the run ends
 //     /dev/shm/ddprun-<...>/          snapshots; removed when the run ends: snapshot_folder.h
 //
@@ -20,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "launcher/agent/snapshot_folder.h"
 #include "rendezvous/core/types.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 
@@ -41,6 +43,8 @@ class RunDirectory {
   const std::string& sockets() const { return sockets_; }
   std::string snapshots() const { return snapshots_ ? snapshots_->path() : ""; }
   const std::string& why_no_snapshots() const { return why_no_snapshots_; }
+  // Why no later run may ever take this one for over, and remove it; or "".
+  const std::string& why_not_owned() const { return why_not_owned_; }
 
   // Paths alone. Whoever writes a log file of a standby makes its folder.
   std::string WorkerFolder(Generation generation, LocalRank local_rank) const;
@@ -54,7 +58,14 @@ class RunDirectory {
   std::string sockets_;
   std::optional<SnapshotFolder> snapshots_;
   std::string why_no_snapshots_;
+  UniqueFd owner_;  // the lock
+  std::string why_not_owned_;
 };
+
+// What the names of this job's run directories begin with; six letters and digits follow.
+std::string RunPrefix(const std::string& job);
+// In a run directory: the name of its host in the first line, locked while its agent lives.
+std::string OwnerFile(const std::string& run);
 
 // What follows waits for the disk: not on the agent's loop.
 

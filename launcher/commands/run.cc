@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "launcher/agent/agent.h"
 #include "launcher/agent/run_directory.h"
+#include "launcher/agent/run_retention.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/lost_batch_host.h"
 #include "launcher/config/host.h"
@@ -129,6 +130,28 @@ void RequeueIfBatchHostIsGone(const JobConfig& config, const Verdict& verdict, b
   }
 }
 
+// What a person may want to know before the job begins.
+void SayNotes(const RunCommand& command, const RunDirectory& run) {
+  for (const std::string& note : command.notes) LogDebug(note);
+  if (!run.why_no_snapshots().empty()) {
+    LogWarning(
+        absl::StrCat("no snapshots in memory, only durable checkpoints: ", run.why_no_snapshots()));
+  }
+  if (command.config.logs.keep_runs > 0 && !run.why_not_owned().empty()) {
+    LogWarning(
+        absl::StrCat("logs.keep_runs will never remove ", run.path(), ": ", run.why_not_owned()));
+  }
+}
+
+// From the thread of the RunRetention: the job may be over, and what it said shown.
+void SayWhichAreGone(const RemovedRuns& removed, ConsoleWriter* console) {
+  for (const std::string& path : removed.paths) {
+    LogInfo(absl::StrCat("logs.keep_runs: removed the old run folder ", path));
+  }
+  if (!removed.error.ok()) LogWarning(removed.error.message());
+  console->Flush(EventLoop::Clock::now() + std::chrono::seconds(1));
+}
+
 ConsoleWriter::Options ConsoleOptions(const absl::StatusOr<RunDirectory>& run) {
   ConsoleWriter::Options options;
   if (run.ok()) options.log_directory = run->path();
@@ -165,11 +188,10 @@ int RunJob(const RunCommand& command) {
     return Conclude(NotStarted(status, exit_code), context, config, console);
   };
   if (!runner.ok()) return fail(runner.status(), kExitInternal);
-  for (const std::string& note : command.notes) LogDebug(note);
-  if (!run->why_no_snapshots().empty()) {
-    LogWarning(absl::StrCat("no snapshots in memory, only durable checkpoints: ",
-                            run->why_no_snapshots()));
-  }
+  SayNotes(command, *run);
+  const RunRetention retention(
+      {config.log_dir, config.rendezvous.id, HostName(), config.logs.keep_runs},
+      [err = console.err](const RemovedRuns& removed) { SayWhichAreGone(removed, err.get()); });
 
   const std::string why_ineligible = config.preflight ? WhyNotReady(config) : "";
   const auto stay_out = [&] {

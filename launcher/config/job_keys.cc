@@ -22,6 +22,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::int64_t kLongest = kMaxTimeout.count();
+constexpr std::int64_t kLeastLogSize = 64 << 10;
+constexpr std::int64_t kMostLogSize = std::int64_t{1} << 50;
+constexpr std::int64_t kMaxRunsKept = 1'000'000;
 
 constexpr JobKey kKeys[] = {
     {"", "command", KeyType::kCommand, 0, 0, [](JobDraft& d) -> Field { return &d.config.command; },
@@ -177,6 +180,14 @@ constexpr JobKey kKeys[] = {
      "Where the disk of the log files is full: drop what comes, and say how much once there is "
      "room "
      "again, or let the workers wait."},
+    {"logs", "max_size", KeyType::kSize, kLeastLogSize, kMostLogSize,
+     [](JobDraft& d) -> Field { return &d.config.logs.max_size; },
+     "Size at which a worker's log file is renamed, stdout.log to stdout.log.1, and begins anew; "
+     "what was in stdout.log.1 is gone then. 0: no file is renamed."},
+    {"logs", "keep_runs", KeyType::kInteger, 0, kMaxRunsKept,
+     [](JobDraft& d) -> Field { return &d.config.logs.keep_runs; },
+     "How many of this job's run folders of this node stay in log_dir, this run's included; older "
+     "ones are removed when a run begins. 0: all stay."},
     {"", "preflight", KeyType::kBoolean, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.preflight; },
      "Check each node as `ddprun doctor` does before it joins; one that fails stays out of the "
@@ -284,6 +295,18 @@ absl::Status StoreParsed(const JobKey& key, JobDraft* draft, absl::StatusOr<T> v
   return Store(key, draft, *std::move(value));
 }
 
+absl::Status SetInteger(const JobKey& key, absl::string_view text, JobDraft* draft) {
+  const auto value = ParseWholeNumber(text);
+  if (!value || !InRange(key, *value)) return UnexpectedValue(key, Quoted(text));
+  return Store(key, draft, static_cast<int>(*value));
+}
+
+absl::Status SetSize(const JobKey& key, absl::string_view text, JobDraft* draft) {
+  const auto value = ParseSize(text);
+  const bool fits = value && (*value == 0 || InRange(key, *value));
+  return fits ? Store(key, draft, *value) : UnexpectedValue(key, Quoted(text));
+}
+
 absl::Status SetNumbers(const JobKey& key, absl::string_view text, JobDraft* draft) {
   std::vector<int> numbers;
   for (const absl::string_view item : absl::StrSplit(text, ',', absl::SkipEmpty())) {
@@ -377,6 +400,9 @@ std::string Expected(const JobKey& key) {
       return "local ranks, such as 0,2";
     case KeyType::kWhenFull:
       return "drop or wait";
+    case KeyType::kSize:
+      return absl::StrCat("a size with its unit, such as 512KiB, 64MiB or 1GiB, from ",
+                          FormatSize(key.min), " to ", FormatSize(key.max), ", or 0");
   }
   return "";
 }
@@ -394,10 +420,7 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
       if (const auto value = ParseSwitch(text)) return Store(key, draft, *value);
       break;
     case KeyType::kInteger:
-      if (const auto value = ParseWholeNumber(text); value && InRange(key, *value)) {
-        return Store(key, draft, static_cast<int>(*value));
-      }
-      break;
+      return SetInteger(key, text, draft);
     case KeyType::kName:
       if (IsName(text)) return Store(key, draft, std::string(text));
       break;
@@ -441,6 +464,8 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
     case KeyType::kWhenFull:
       if (text == "drop" || text == "wait") return Store(key, draft, std::string(text));
       break;
+    case KeyType::kSize:
+      return SetSize(key, text, draft);
     case KeyType::kEnvironment:
       break;
   }
@@ -452,6 +477,7 @@ std::string FormatValue(const JobKey& key, const JobDraft& draft) {
   const Field field = key.field(copy);
   if (const auto* value = std::get_if<bool*>(&field)) return **value ? "true" : "false";
   if (const auto* value = std::get_if<int*>(&field)) return absl::StrCat(**value);
+  if (const auto* value = std::get_if<std::int64_t*>(&field)) return FormatSize(**value);
   if (const auto* value = std::get_if<std::string*>(&field)) return **value;
   if (const auto* value = std::get_if<milliseconds*>(&field)) return FormatDuration(**value);
   if (const auto* value = std::get_if<NodesConfig*>(&field)) return FormatNodes(**value);

@@ -39,11 +39,12 @@ enum class KeyType {
   kStreams,      // see ParseStreamChoice()
   kLocalRanks,   // see ParseLocalRanks()
   kWhenFull,     // drop or wait
+  kSize,         // min..max bytes; 0 is none
 };
 
 // The member of a draft that a key sets.
-using Field = std::variant<bool*, int*, std::string*, std::chrono::milliseconds*, NodesConfig*,
-                           std::vector<int>*, std::vector<std::string>*,
+using Field = std::variant<bool*, int*, std::int64_t*, std::string*, std::chrono::milliseconds*,
+                           NodesConfig*, std::vector<int>*, std::vector<std::string>*,
                            std::map<std::string, std::string>*, StreamChoice*, std::set<int>*>;
 
 struct JobKey {

@@ -87,7 +87,7 @@ class Printer {
       out_ << draft_.config.nproc_per_node;
     } else if (key.type == KeyType::kStandbys) {
       out_ << draft_.config.restart.warm;
-    } else if (key.type == KeyType::kDuration && !json_) {
+    } else if ((key.type == KeyType::kDuration || key.type == KeyType::kSize) && !json_) {
       out_ << FormatValue(key, draft_);
     } else {
       PrintText(FormatValue(key, draft_));

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace ddprun {
 namespace {
@@ -18,11 +19,28 @@ using std::chrono::milliseconds;
 
 struct Unit {
   absl::string_view name;
-  std::int64_t milliseconds;
+  std::int64_t factor;
 };
 
 // Largest first.
 constexpr Unit kUnits[] = {{"h", 3'600'000}, {"min", 60'000}, {"s", 1'000}, {"ms", 1}};
+constexpr Unit kSizeUnits[] = {
+    {"TiB", std::int64_t{1} << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}};
+
+// A whole number and the name of its unit; in the unit of least size.
+std::optional<std::int64_t> ParseWithUnit(absl::string_view text, absl::Span<const Unit> units) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::optional<std::int64_t> number = ParseWholeNumber(text.substr(0, digits));
+  if (!number.has_value()) return std::nullopt;
+  const absl::string_view suffix = text.substr(digits);
+  if (suffix.empty() && *number == 0) return 0;
+  for (const Unit& unit : units) {
+    if (suffix != unit.name) continue;
+    if (*number > std::numeric_limits<std::int64_t>::max() / unit.factor) return std::nullopt;
+    return *number * unit.factor;
+  }
+  return std::nullopt;
+}
 
 bool IsHost(absl::string_view text, bool ipv6) {
   constexpr std::size_t kLongestHost = 255;  // DNS has no longer names
@@ -83,27 +101,31 @@ std::optional<bool> ParseSwitch(absl::string_view text) {
 }
 
 std::optional<milliseconds> ParseDuration(absl::string_view text) {
-  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  const std::optional<std::int64_t> number = ParseWholeNumber(text.substr(0, digits));
-  if (!number.has_value()) return std::nullopt;
-  const absl::string_view suffix = text.substr(digits);
-  if (suffix.empty() && *number == 0) return milliseconds(0);
-  for (const Unit& unit : kUnits) {
-    if (suffix != unit.name) continue;
-    if (*number > std::numeric_limits<std::int64_t>::max() / unit.milliseconds) return std::nullopt;
-    return milliseconds(*number * unit.milliseconds);
-  }
-  return std::nullopt;
+  const auto count = ParseWithUnit(text, kUnits);
+  if (!count.has_value()) return std::nullopt;
+  return milliseconds(*count);
 }
 
 std::string FormatDuration(milliseconds duration) {
   if (duration.count() == 0) return "0s";
   for (const Unit& unit : kUnits) {
-    if (duration.count() % unit.milliseconds == 0) {
-      return absl::StrCat(duration.count() / unit.milliseconds, unit.name);
+    if (duration.count() % unit.factor == 0) {
+      return absl::StrCat(duration.count() / unit.factor, unit.name);
     }
   }
   return absl::StrCat(duration.count(), "ms");
+}
+
+std::optional<std::int64_t> ParseSize(absl::string_view text) {
+  return ParseWithUnit(text, kSizeUnits);
+}
+
+std::string FormatSize(std::int64_t bytes) {
+  if (bytes == 0) return "0";
+  for (const Unit& unit : kSizeUnits) {
+    if (bytes % unit.factor == 0) return absl::StrCat(bytes / unit.factor, unit.name);
+  }
+  return absl::StrCat(bytes);
 }
 
 std::optional<NodesConfig> ParseNodes(absl::string_view text) {

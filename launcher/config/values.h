@@ -28,6 +28,12 @@ std::optional<std::chrono::milliseconds> ParseDuration(absl::string_view text);
 // In the largest unit that loses nothing: 90s, 2h, 1500ms.
 std::string FormatDuration(std::chrono::milliseconds duration);
 
+// Bytes: a whole number and its unit, KiB, MiB, GiB or TiB; 0 needs none.
+std::optional<std::int64_t> ParseSize(absl::string_view text);
+
+// In the largest unit that loses nothing: 64MiB, 1536KiB. Of what ParseSize() returns.
+std::string FormatSize(std::int64_t bytes);
+
 // N, or MIN:MAX with MIN not above MAX. The range of each is the caller's to check.
 std::optional<NodesConfig> ParseNodes(absl::string_view text);
 std::string FormatNodes(const NodesConfig& nodes);

@@ -317,5 +317,45 @@ TEST_F(LogsTest, ADumbTerminalIsUsedLikeAPipe) {
   EXPECT_TRUE(terminal.WaitFor("[default0]:\r50%\r100%\n")) << terminal.shown();
 }
 
+// Seen red when files had no greatest size.
+TEST_F(LogsTest, AFileIsKeptAtItsSize) {
+  std::ofstream(folder_ / "job.yaml") << "logs: {redirects: 3, max_size: 64KiB}\n";
+  ASSERT_EQ(Run(1, "seq -f 'line %06g' 100000", {"-c", folder_ / "job.yaml"}), 0) << err();
+  const std::string older = Log("0/stdout.log.1");
+  const std::string newer = Log("0/stdout.log");
+  EXPECT_LE(older.size(), 64u << 10);
+  EXPECT_GT(older.size(), 63u << 10);
+  EXPECT_LE(newer.size(), 64u << 10);
+  // The last lines of all, whole and in their order.
+  std::istringstream lines(older + newer);
+  const std::size_t count = (older.size() + newer.size()) / std::string("line 000000\n").size();
+  std::size_t next = 100'000 - count;
+  for (std::string line; std::getline(lines, line);) {
+    std::string number = std::to_string(++next);
+    ASSERT_EQ(line, "line " + std::string(6 - number.size(), '0') + number);
+  }
+  EXPECT_EQ(next, 100'000u);
+  EXPECT_FALSE(std::filesystem::exists(job_->run(0) + "/attempt_0/0/stdout.log.2"));
+}
+
+TEST_F(LogsTest, OldRunsOfTheJobAreRemoved) {
+  std::ofstream(folder_ / "job.yaml") << "logs: {keep_runs: 2}\n";
+  const std::vector<std::string> flags = {"-c", folder_ / "job.yaml", "--rdzv-id", "mine"};
+  ASSERT_EQ(Run(1, "true", {"--rdzv-id", "other"}), 0) << err();
+  const std::string others = RunBelow(job_->logs(0));
+  ASSERT_EQ(Run(1, "true", flags), 0) << err();
+  ASSERT_EQ(Run(1, "true", flags), 0) << err();
+  EXPECT_THAT(err(), Not(HasSubstr("removed")));
+  ASSERT_EQ(Run(1, "true", flags), 0) << err();
+  EXPECT_THAT(err(),
+              HasSubstr("logs.keep_runs: removed the old run folder " + job_->logs(0) + "/mine_"));
+  int mine = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(job_->logs(0))) {
+    if (entry.path() != others) ++mine;
+  }
+  EXPECT_EQ(mine, 2);
+  EXPECT_TRUE(std::filesystem::exists(others));
+}
+
 }  // namespace logs_test
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 #ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_LOG_OPTIONS_H_
 #define DDPRUN_LAUNCHER_CONFIG_FLAGS_LOG_OPTIONS_H_
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -42,6 +43,8 @@ struct LogsConfig {
   std::set<int> local_ranks_filter;  // only these are shown; empty: all
   bool collapse = false;             // lines that are alike in many workers are shown once
   std::string when_full = "drop";    // the disk of the files: drop or wait
+  std::int64_t max_size = 0;         // bytes of one file, and as many of the one before; 0: any
+  int keep_runs = 0;                 // run folders of this job on this node; 0: all
 };
 
 // What of this worker's output is shown on the console.

@@ -1,11 +1,11 @@
 // LogPump carries one worker's stdout and stderr to its log files and to the console.
 //
-// The files get every byte as it came, and nothing is ever lost: when the disk is slow, the pump
-// stops reading, the pipe fills and the worker waits. The console gets whole lines with a prefix
-// ("[default3]:step 17"), the worker's stdout on our stdout and its stderr on our stderr; when the
-// terminal is slow, lines are left out there (console_writer.h). On a terminal the prefix is
-// coloured, and a line with carriage returns is shown as a progress bar until it ends. Memory is
-// bounded whatever the worker writes.
+// The files get every byte as it came, and nothing is ever lost (but at a file's greatest size or
+// on a full disk: writer_thread.h): when the disk is slow, the pump stops reading, the pipe fills
+// and the worker waits. The console gets whole lines with a prefix ("[default3]:step 17"), the
+// worker's stdout on our stdout and its stderr on our stderr; when the terminal is slow, lines are
+// left out there (console_writer.h). On a terminal the prefix is coloured, and a line with carriage
+// returns is shown as a progress bar until it ends. Memory is bounded whatever the worker writes.
 //
 // Belongs to the agent and its loop's thread; one pump per worker and generation.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_LOG_PUMP_H_

@@ -1,25 +1,18 @@
 #include "launcher/os/output/writer_thread.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <mutex>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/os/check.h"
-#include "launcher/os/file_util.h"
-#include "worker/contract/unique_fd.h"
+#include "launcher/os/output/log_file.h"
 
 namespace ddprun {
 namespace {
 
 constexpr std::chrono::milliseconds kDestructorGrace{2000};
 constexpr std::size_t kBufferToKeep = 256 << 10;  // a larger one is freed after a flood
-constexpr mode_t kFileMode = 0644;
 constexpr std::chrono::milliseconds kFirstRetry{100};
 constexpr std::chrono::milliseconds kLastRetry{5000};
 constexpr int kRetriesOfClosedFile = 12;
@@ -29,35 +22,12 @@ bool IsFull(const absl::Status& status) {
   return absl::IsResourceExhausted(status);
 }
 
-absl::Status OpenForAppend(const std::string& path, UniqueFd* fd) {
-  const std::size_t slash = path.rfind('/');
-  if (slash != std::string::npos && slash > 0) {
-    if (absl::Status made = MakeDirs(path.substr(0, slash)); !made.ok()) return made;
-  }
-  fd->reset(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, kFileMode));
-  if (fd->valid()) return absl::OkStatus();
-  return absl::ErrnoToStatus(errno, absl::StrCat("cannot open log file ", path));
-}
-
-// Leaves in `bytes` what could not be written.
-absl::Status WriteAll(const std::string& path, int fd, std::string* bytes) {
-  std::size_t written = 0;
-  const auto keep_rest = absl::MakeCleanup([&] { bytes->erase(0, written); });
-  while (written < bytes->size()) {
-    const ssize_t size = ::write(fd, bytes->data() + written, bytes->size() - written);
-    if (size >= 0) {
-      written += static_cast<std::size_t>(size);
-    } else if (errno != EINTR) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot write log file ", path));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 struct WriterThread::File {
-  std::string path;        // constant
+  File(std::string path, std::uint64_t max_bytes) : log(std::move(path), max_bytes) {}
+
+  LogFile log;             // the writer's thread only, but for its path
   std::string pending;     // guarded by State::mutex, like all that follows
   std::size_t queued = 0;  // pending, and what is being written
   bool over = false;       // its writer was told to wait
@@ -66,7 +36,6 @@ struct WriterThread::File {
   bool failed = false;
   int retries = 0;          // since the disk is full; 0: it is not
   std::size_t missing = 0;  // thrown away since then; more is, until what is pending is written
-  UniqueFd fd;              // the writer's thread only
 };
 
 struct WriterThread::Callbacks {  // the loop's thread only
@@ -126,10 +95,10 @@ struct WriterThread::State {
       absl::StrAppend(&file->pending, "\n[ddprun: the disk was full; ", missing,
                       " bytes are missing here]\n");
     }
-    PostError(
-        absl::DataLossError(absl::StrCat("there is room again for log file ", file->path, "; ",
-                                         missing == 0 ? "nothing" : absl::StrCat(missing, " bytes"),
-                                         " of it ", missing == 0 ? "is" : "are", " missing")));
+    PostError(absl::DataLossError(
+        absl::StrCat("there is room again for log file ", file->log.path(), "; ",
+                     missing == 0 ? "nothing" : absl::StrCat(missing, " bytes"), " of it ",
+                     missing == 0 ? "is" : "are", " missing")));
   }
 
   void GiveUp(File* file, const absl::Status& status) {
@@ -152,9 +121,10 @@ struct WriterThread::State {
   }
 };
 
-WriterThread::WriterThread(EventLoop* loop, ErrorHandler on_error, WhenFull when_full)
-    : callbacks_(std::make_shared<Callbacks>()),
-      state_(std::make_shared<State>(loop, callbacks_, when_full)) {
+WriterThread::WriterThread(EventLoop* loop, ErrorHandler on_error, Options options)
+    : max_file_bytes_(options.max_file_bytes),
+      callbacks_(std::make_shared<Callbacks>()),
+      state_(std::make_shared<State>(loop, callbacks_, options.when_full)) {
   callbacks_->on_error = std::move(on_error);
   callbacks_->retry_later = [this](FileId id, std::chrono::milliseconds delay) {
     RetryLater(id, delay);
@@ -189,8 +159,7 @@ void WriterThread::RetryLater(FileId id, std::chrono::milliseconds delay) {
 WriterThread::FileId WriterThread::Open(std::string path, std::function<void()> on_drained) {
   const FileId id = next_file_++;
   callbacks_->on_drained[id] = std::move(on_drained);
-  auto file = std::make_unique<File>();
-  file->path = std::move(path);
+  auto file = std::make_unique<File>(std::move(path), max_file_bytes_);
   const std::lock_guard lock(state_->mutex);
   Schedule(id, file.get());
   state_->files[id] = std::move(file);
@@ -273,10 +242,15 @@ void WriterThread::WriteQueued(State* state, FileId id, File* file,
   std::string bytes = std::exchange(file->pending, {});
   lock->unlock();
   absl::Status status;
-  if (!failed_before && !file->fd.valid()) status = OpenForAppend(file->path, &file->fd);
-  if (!failed_before && status.ok()) status = WriteAll(file->path, file->fd.get(), &bytes);
+  absl::Status cannot_rename;
+  if (!failed_before) status = file->log.Append(&bytes, &cannot_rename);
   lock->lock();
   file->pending.insert(0, bytes);
+  if (!cannot_rename.ok()) {
+    state->PostError(absl::Status(
+        cannot_rename.code(),
+        absl::StrCat(cannot_rename.message(), "; it grows beyond its size from now on")));
+  }
   if (status.ok()) {
     if (file->retries > 0) state->EndFull(file);
   } else if (IsFull(status) && !(file->closing && file->retries >= kRetriesOfClosedFile)) {

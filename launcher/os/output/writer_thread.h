@@ -10,7 +10,8 @@
 // it (kWait). A file that was closed is tried for about 40 s more.
 //
 // A file that cannot be opened or written for another reason (no permission) is given up with one
-// error; what comes for it later is thrown away, and the job goes on.
+// error; what comes for it later is thrown away, and the job goes on. Files may have a greatest
+// size: log_file.h.
 //
 // One thread, the loop's, makes it and calls everything; all callbacks run there.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_WRITER_THREAD_H_
@@ -25,6 +26,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "launcher/os/event_loop.h"
@@ -42,10 +44,17 @@ class WriterThread {
   static constexpr std::size_t kLowWater = 1 << 20;
 
   enum class WhenFull { kDrop, kWait };
+  struct Options {
+    WhenFull when_full = WhenFull::kDrop;
+    std::uint64_t max_file_bytes = 0;  // 0: any size
+  };
 
-  // `loop` must outlive this object. `on_error` is called once for each file that is given up, and
-  // when a disk begins to be full and has room again; the message names the file.
-  WriterThread(EventLoop* loop, ErrorHandler on_error, WhenFull when_full = WhenFull::kDrop);
+  // `loop` must outlive this object. `on_error` is called once for each file that is given up or
+  // cannot be kept at its size, and when a disk begins to be full and has room again; the message
+  // names the file.
+  WriterThread(EventLoop* loop, ErrorHandler on_error)
+      : WriterThread(loop, std::move(on_error), Options()) {}
+  WriterThread(EventLoop* loop, ErrorHandler on_error, Options options);
 
   // Waits up to two seconds for what is queued. A thread that hangs in a write is left behind with
   // its queue, to end with the process: call Flush() before to know.
@@ -86,6 +95,7 @@ class WriterThread {
   static void WriteQueued(State* state, FileId id, File* file, std::unique_lock<std::mutex>* lock);
 
   // Tasks posted to the loop look for the callbacks, and may run after this object is gone.
+  const std::uint64_t max_file_bytes_;
   const std::shared_ptr<Callbacks> callbacks_;
   const std::shared_ptr<State> state_;  // shared with the thread
   FileId next_file_ = 1;

@@ -39,6 +39,8 @@ JobConfig UnusualJob() {
   job.logs.tee = std::map<int, Streams>{{0, {true, false}}, {10, {false, true}}};
   job.logs.local_ranks_filter = {0, 12};
   job.logs.collapse = true;
+  job.logs.max_size = 1536 << 20;
+  job.logs.keep_runs = 5;
   job.checkpoint_dir = "/ckpt: d";
   job.report = "/r\"'";
   job.command = {"python3", "-u", "x.py",          "",
@@ -77,6 +79,8 @@ void ExpectEqual(const JobConfig& a, const JobConfig& b) {
   EXPECT_EQ(a.logs.tee, b.logs.tee);
   EXPECT_EQ(a.logs.local_ranks_filter, b.logs.local_ranks_filter);
   EXPECT_EQ(a.logs.collapse, b.logs.collapse);
+  EXPECT_EQ(a.logs.max_size, b.logs.max_size);
+  EXPECT_EQ(a.logs.keep_runs, b.logs.keep_runs);
   EXPECT_EQ(a.checkpoint_dir, b.checkpoint_dir);
   EXPECT_EQ(a.report, b.report);
   EXPECT_EQ(a.command, b.command);

@@ -83,6 +83,8 @@ Json Shape(const JobKey& key) {
               {"pattern", "^( *[0-9]+ *(, *[0-9]+ *)*)?$"}};
     case KeyType::kWhenFull:
       return {{"enum", {"drop", "wait"}}};
+    case KeyType::kSize:
+      return {{"anyOf", {Text("^([0-9]+(KiB|MiB|GiB|TiB)|0)$"), {{"const", 0}}}}};
   }
   return {};
 }

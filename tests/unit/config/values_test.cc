@@ -1,6 +1,7 @@
 #include "launcher/config/values.h"
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,28 @@ TEST(DurationTest, IsFormattedInTheLargestExactUnit) {
     EXPECT_EQ(FormatDuration(*ParseDuration(text)), text);
   }
   EXPECT_EQ(FormatDuration(milliseconds(120'000)), "2min");
+}
+
+TEST(SizeTest, TakesEachUnitAndZero) {
+  EXPECT_THAT(ParseSize("64KiB"), Optional(64 << 10));
+  EXPECT_THAT(ParseSize("64MiB"), Optional(64 << 20));
+  EXPECT_THAT(ParseSize("2GiB"), Optional(std::int64_t{2} << 30));
+  EXPECT_THAT(ParseSize("1TiB"), Optional(std::int64_t{1} << 40));
+  EXPECT_THAT(ParseSize("0"), Optional(0));
+}
+
+TEST(SizeTest, RefusesWhatHasNoUnitOrIsNoWholeNumber) {
+  for (const char* const text :
+       {"64", "", "MiB", "-1MiB", "1.5GiB", "64 MiB", "64MB", "64M", "64mib", "9999999999TiB"}) {
+    EXPECT_EQ(ParseSize(text), std::nullopt) << text;
+  }
+}
+
+TEST(SizeTest, IsFormattedInTheLargestExactUnit) {
+  for (const char* const text : {"2TiB", "1025GiB", "1536MiB", "64KiB", "0"}) {
+    EXPECT_EQ(FormatSize(*ParseSize(text)), text);
+  }
+  EXPECT_EQ(FormatSize(2048 << 10), "2MiB");
 }
 
 TEST(NodesTest, TakesANumberOrARange) {

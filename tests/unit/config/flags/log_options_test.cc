@@ -156,5 +156,21 @@ TEST(LogKeysTest, AJobFileHasThemAll) {
               HasSubstr("job.yaml:1:32: logs.redirects: expected 0 (none)"));
 }
 
+TEST(LogKeysTest, TheSizeOfAFileNeedsAUnitAndHasALeast) {
+  const auto job = [](const std::string& size) {
+    return ParseJob("{command: a, logs: {keep_runs: 3, max_size: " + size + "}}", "job.yaml",
+                    FakeHost());
+  };
+  EXPECT_EQ(job("64MiB")->logs.max_size, 64 << 20);
+  EXPECT_EQ(job("64MiB")->logs.keep_runs, 3);
+  EXPECT_EQ(job("0")->logs.max_size, 0);
+  for (const char* const size : {"100", "1KiB", "2048TiB"}) {
+    EXPECT_THAT(std::string(job(size).status().message()),
+                HasSubstr("logs.max_size: expected a size with its unit, such as 512KiB, 64MiB or "
+                          "1GiB, from 64KiB to 1024TiB, or 0 (found "))
+        << size;
+  }
+}
+
 }  // namespace log_options_test
 }  // namespace ddprun

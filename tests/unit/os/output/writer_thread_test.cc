@@ -154,7 +154,7 @@ TEST_F(WriterThreadTest, OnAFullDiskNobodyWaitsAndItIsTriedAgain) {
 }
 
 TEST_F(WriterThreadTest, OnAFullDiskWhoMustLoseNothingWaits) {
-  WriterThread writer(&loop_, RecordErrors(), WriterThread::WhenFull::kWait);
+  WriterThread writer(&loop_, RecordErrors(), {.when_full = WriterThread::WhenFull::kWait});
   const auto full = writer.Open("/dev/full", [] {});
   writer.Write(full, "x");
   ASSERT_TRUE(RunUntil(&loop_, [&] { return !errors_.empty(); }));
