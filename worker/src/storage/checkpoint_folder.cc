@@ -7,9 +7,13 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <map>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "worker/contract/control.h"
@@ -64,6 +68,41 @@ void Remove(const std::string& path) {
   std::error_code error;
   fs::remove(path, error);
   if (error) Warn(0, "cannot remove the old checkpoint " + path + ": " + error.message());
+}
+
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
+// For a damaged file: that of another run may have the first name.
+std::string FreeName(const std::string& path) {
+  constexpr int kMost = 9;
+  std::string aside = path + kCorruptSuffix;
+  for (int i = 2; i <= kMost && Exists(aside); ++i) {
+    aside = path + "." + std::to_string(i) + kCorruptSuffix;
+  }
+  return aside;
+}
+
+// `aside` was renamed by this process. No other knows which damaged files are of its own run: one
+// that ends leaves its two behind.
+void KeepNewestSetAside(int rank, const StepFile& aside) {
+  using Kept = std::set<std::pair<std::int64_t, std::string>>;  // steps and paths
+  static std::mutex mutex;
+  static auto& by_folder = *new std::map<fs::path, Kept>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  Kept& kept = by_folder[fs::path(aside.path).parent_path()];
+  kept.emplace(aside.step, aside.path);
+  while (kept.size() > CheckpointSearch::kSetAsideKept) {
+    const std::string oldest = kept.begin()->second;
+    kept.erase(kept.begin());
+    std::error_code error;
+    fs::remove(oldest, error);
+    Warn(rank,
+         (error ? "cannot remove " + oldest + " (" + error.message() + ")" : "removed " + oldest) +
+             ": of the damaged files the two newest are kept");
+  }
 }
 
 // A file that was copied or renamed over another one is whole, and yet not what its name says.
@@ -134,13 +173,15 @@ bool CheckpointSearch::Next() {
 }
 
 void CheckpointSearch::SetAside(const std::string& reason) {
-  const std::string aside = path() + kCorruptSuffix;
+  const std::string aside = FreeName(path());
   std::error_code error;
-  fs::rename(path(), aside, error);
+  if (Exists(aside)) error = std::make_error_code(std::errc::file_exists);
+  if (!error) fs::rename(path(), aside, error);
   Warn(rank_, "checkpoint " + path() + " is damaged: " + reason + ". " +
                   (error ? "It cannot be renamed to " + aside + " (" + error.message() + ")"
                          : "Renamed it to " + aside) +
                   "; looking for an older one");
+  if (!error) KeepNewestSetAside(rank_, {files_[next_ - 1].step, aside});
 }
 
 std::string SaveCheckpoint(const std::string& directory, CheckpointImage image,

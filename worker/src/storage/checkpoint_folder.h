@@ -12,6 +12,7 @@
 #ifndef DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -82,8 +83,11 @@ class CheckpointSearch {
   // Whether there are files that Next() has not looked at.
   bool MayHaveMore() const { return next_ < files_.size(); }
 
-  // Renames the file to `<name>.corrupt`, so that it is neither tried again nor taken for a
-  // checkpoint, and a person can look at it. Warns.
+  // Renames the file to `<name>.corrupt`, or `<name>.2.corrupt` where there is one, so that it is
+  // neither tried again nor taken for a checkpoint, and a person can look at it. Warns. Of the
+  // files of a folder that this process has renamed the kSetAsideKept of the highest steps stay;
+  // what another process renamed is never touched.
+  static constexpr std::size_t kSetAsideKept = 2;
   void SetAside(const std::string& reason);
 
  private:
