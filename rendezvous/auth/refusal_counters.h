@@ -28,6 +28,7 @@ inline constexpr char kNoJoin[] = "no_join";       // a session without a Join f
 inline constexpr char kTooManyStreams[] = "too_many_streams";  // of one address
 inline constexpr char kTooManyAgents[] = "too_many_agents";    // of one job
 inline constexpr char kTooManyJobs[] = "too_many_jobs";
+inline constexpr char kTooManyJobsOfOwner[] = "too_many_jobs_of_owner";
 inline constexpr char kTooManyFollowers[] = "too_many_followers";  // of the events
 inline constexpr char kNoDescriptors[] = "no_descriptors";         // this process has too few left
 }  // namespace refusal

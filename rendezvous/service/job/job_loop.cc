@@ -196,7 +196,7 @@ void JobLoop::TakeUp(const RecordedJob& recorded) {
     ended_.Add(job, now_);
     return;
   }
-  ++live_jobs_;
+  live_jobs_.Add(*job);
   ++jobs_begun_;
   SetDeadline(*job, job->round.NextDeadline());
   if (options_.events) {
@@ -264,20 +264,34 @@ bool JobLoop::Admit(Session& session, const Header& header, const Join& join) {
   return true;
 }
 
+std::optional<std::pair<const char*, absl::Status>> JobLoop::WhyNoMoreJobs(
+    const std::string& owner) const {
+  if (live_jobs_.all() >= options_.max_jobs) {
+    return std::make_pair(refusal::kTooManyJobs,
+                          absl::ResourceExhaustedError(absl::StrCat(
+                              "the rendezvous has ", live_jobs_.all(),
+                              " jobs, and no more are possible: use another rendezvous")));
+  }
+  if (!owner.empty() && live_jobs_.Of(owner) >= options_.max_jobs_of_owner) {
+    return std::make_pair(refusal::kTooManyJobsOfOwner,
+                          absl::ResourceExhaustedError(absl::StrCat(
+                              "the rendezvous has ", live_jobs_.Of(owner), " jobs of ", owner,
+                              ", and no more are possible until one of them is over")));
+  }
+  return std::nullopt;
+}
+
 JobPtr JobLoop::BeginJob(const std::string& name, const Session& session,
                          std::uint32_t requeue_number) {
-  if (live_jobs_ >= options_.max_jobs) {
-    Refuse(session.stream, refusal::kTooManyJobs,
-           absl::ResourceExhaustedError(
-               absl::StrCat("the rendezvous has ", live_jobs_,
-                            " jobs, and no more are possible: use another rendezvous")));
+  if (auto why = WhyNoMoreJobs(session.stream->Principal())) {
+    Refuse(session.stream, why->first, std::move(why->second));
     return nullptr;
   }
   auto job = std::make_shared<ServedJob>(name, session.stream->Principal(), requeue_number,
                                          options_.round);
   jobs_[name] = job;
   ++jobs_begun_;
-  ++live_jobs_;
+  live_jobs_.Add(*job);
   return job;
 }
 
@@ -363,8 +377,8 @@ TimePoint JobLoop::NextDeadline() const {
 }
 
 void JobLoop::ReportLoad() {
-  const bool quiet = sessions_.size() == 0 && live_jobs_ == 0;
-  const JobLoopLoad load{sessions_.size(), live_jobs_, jobs_begun_,
+  const bool quiet = sessions_.size() == 0 && live_jobs_.all() == 0;
+  const JobLoopLoad load{sessions_.size(), live_jobs_.all(), jobs_begun_,
                          quiet ? ended_.AwaitedAgents() : 0};
   if (load != load_ && options_.load) options_.load(load);
   load_ = load;
@@ -392,14 +406,14 @@ void JobLoop::Step(const JobPtr& job, const JobMachine::Event& event) {
     }
   }
   if (job->round.finished() && !was_finished) {
-    --live_jobs_;
+    live_jobs_.Remove(*job);
     ended_.Add(job, now_);
   }
   SetDeadline(*job, job->round.NextDeadline());
   if (!job->round.begun() && job->streams.size() <= 1 && IsCurrent(*job)) {
     // Its first Join was refused: there never was such a job.
     jobs_.erase(job->name);
-    --live_jobs_;
+    live_jobs_.Remove(*job);
     --jobs_begun_;
   }
 }

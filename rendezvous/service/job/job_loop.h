@@ -83,6 +83,7 @@ struct JobLoopOptions {
   // The Store has lost the right to write. Called once; must not block. May be empty.
   std::function<void()> lost_right{};
   std::size_t max_jobs = 10'000;                 // that are not over
+  std::size_t max_jobs_of_owner = 1'000;         // the same, where callers show who they are
   Duration time_to_join = wire::kMaxTimeToJoin;  // a session that says nothing is ended then
   EndedJobs::Limits ended{};
 };
@@ -180,6 +181,8 @@ class JobLoop final {
   // Takes the session into its job, which begins if there is none, on its first message. False, and
   // the session is closed, when it cannot.
   bool Admit(Session& session, const Header& header, const Join& join);
+  // Nothing where one more job of this owner may begin; else why not, with its counter.
+  std::optional<std::pair<const char*, absl::Status>> WhyNoMoreJobs(const std::string& owner) const;
   JobPtr BeginJob(const std::string& name, const Session& session, std::uint32_t requeue_number);
   // Ends a session for what its agent sent.
   void Refuse(const std::shared_ptr<AgentStream>& stream, const char* counter, absl::Status why);
@@ -209,7 +212,7 @@ class JobLoop final {
   TimePoint now_;     // when the events in progress were taken out of the queue
   JobLoopLoad load_;  // as it was told last
   std::size_t jobs_begun_ = 0;
-  std::size_t live_jobs_ = 0;
+  LiveJobs live_jobs_;
   std::map<std::string, JobPtr> jobs_;
   std::set<std::pair<TimePoint, ServedJob*>> deadlines_;  // of jobs_
   EndedJobs ended_;

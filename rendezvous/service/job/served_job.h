@@ -4,6 +4,7 @@
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_SERVED_JOB_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_SERVED_JOB_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -50,6 +51,29 @@ struct ServedJob {
 };
 // Outlives the job's place among those of its name while sessions of it are open.
 using JobPtr = std::shared_ptr<ServedJob>;
+
+// How many jobs are not over, in all and of each owner.
+class LiveJobs {
+ public:
+  std::size_t all() const { return all_; }
+  std::size_t Of(const std::string& owner) const {
+    const auto found = by_owner_.find(owner);
+    return found == by_owner_.end() ? 0 : found->second;
+  }
+  void Add(const ServedJob& job) {
+    ++all_;
+    ++by_owner_[job.owner];
+  }
+  void Remove(const ServedJob& job) {
+    --all_;
+    const auto found = by_owner_.find(job.owner);
+    if (--found->second == 0) by_owner_.erase(found);
+  }
+
+ private:
+  std::size_t all_ = 0;
+  std::unordered_map<std::string, std::size_t> by_owner_;  // but for those who have none
+};
 
 }  // namespace ddprun
 

@@ -260,6 +260,40 @@ TEST_F(JobLoopTest, ThereAreSoManyJobsAndNoMoreUntilOneIsOver) {
   EXPECT_TRUE(Joined("second", 2)->WaitFor<Assignment>());
 }
 
+// Seen red when only all jobs together were counted.
+TEST_F(JobLoopTest, OneOwnerCannotTakeAllJobs) {
+  JobLoopOptions options = Options({.leases = false});
+  options.max_jobs_of_owner = 2;
+  // One of the jobs is of before a restart of the rendezvous.
+  const Join join = JoinOf("n9", 1);
+  RecordedJob recorded{"recorded", "token:ann", {}};
+  recorded.record.spec = join.job;
+  recorded.record.generation = Generation{0};
+  recorded.record.members = {{AgentId{9}, join.node, join.offered_port, NodeRank{0}, Rank{0}}};
+  loop_ = std::make_unique<JobLoop>(std::move(options), std::vector<RecordedJob>{recorded});
+  const auto anns = Joined("first", 1, 1, "token:ann");
+  ASSERT_TRUE(anns->WaitFor<Assignment>());
+  const auto refused = Joined("second", 2, 1, "token:ann");
+  const absl::Status why = refused->WaitForClose();
+  EXPECT_EQ(why.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(why.message()), HasSubstr("the rendezvous has 2 jobs of token:ann"));
+  EXPECT_EQ(refused->refused_for(), "too_many_jobs_of_owner");
+  EXPECT_TRUE(Joined("bobs", 3, 1, "token:bob")->WaitFor<Assignment>());
+  // Her next one begins when one is over.
+  loop_->OnMessage(anns, HeaderOf("first", 1, 0), Leave{"done", 1});
+  loop_->OnEnd(anns, absl::OkStatus());
+  EXPECT_TRUE(Joined("second", 2, 1, "token:ann")->WaitFor<Assignment>());
+}
+
+// Nobody is asked who he is: all jobs are nobody's.
+TEST_F(JobLoopTest, WithoutCredentialsNoOwnerIsCounted) {
+  JobLoopOptions options = Options({.leases = false});
+  options.max_jobs_of_owner = 1;
+  loop_ = std::make_unique<JobLoop>(std::move(options));
+  EXPECT_TRUE(Joined("first", 1)->WaitFor<Assignment>());
+  EXPECT_TRUE(Joined("second", 2)->WaitFor<Assignment>());
+}
+
 TEST_F(JobLoopTest, WhoIsRefusedIsToldWhyAndHasNoSessionAnyMore) {
   const auto agent = Joined("job", 1, 2);
   const auto other = Joined("job", 2, 3);  // another --nnodes
