@@ -29,6 +29,7 @@ inline constexpr char kTooManyStreams[] = "too_many_streams";  // of one address
 inline constexpr char kTooManyAgents[] = "too_many_agents";    // of one job
 inline constexpr char kTooManyJobs[] = "too_many_jobs";
 inline constexpr char kTooManyJobsOfOwner[] = "too_many_jobs_of_owner";
+inline constexpr char kTooManyWaiting[] = "too_many_waiting";      // calls, for MUNGE
 inline constexpr char kTooManyFollowers[] = "too_many_followers";  // of the events
 inline constexpr char kNoDescriptors[] = "no_descriptors";         // this process has too few left
 }  // namespace refusal

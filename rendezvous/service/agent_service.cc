@@ -18,14 +18,14 @@ AgentService::AgentService(std::shared_ptr<JobLoop> loop, std::shared_ptr<Access
                            const DescriptorGuard* descriptors)
     : loop_(std::move(loop)), access_(std::move(access)), descriptors_(descriptors) {}
 
-void AgentService::Serve(CallQueues* queues, TaskQueue* tasks) {
+void AgentService::Serve(CallQueues* queues, SlowCalls* slow) {
   // Elsewhere only if it may take long: that costs a switch of threads.
-  const auto serve = [this,
-                      tasks]<class Call>(void (AgentService::*method)(std::unique_ptr<Call>)) {
-    return [this, tasks, method](std::unique_ptr<Call> call) {
+  const auto serve = [this, slow]<class Call>(void (AgentService::*method)(std::unique_ptr<Call>)) {
+    return [this, slow, method](std::unique_ptr<Call> call) {
       if (!access_->may_wait()) return (this->*method)(std::move(call));
-      tasks->Post(
-          [this, method, call = std::move(call)]() mutable { (this->*method)(std::move(call)); });
+      slow->Post(std::move(call), [this, method](std::unique_ptr<Call> waited) {
+        (this->*method)(std::move(waited));
+      });
     };
   };
   AcceptCalls<SessionCall>(

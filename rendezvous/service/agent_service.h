@@ -2,7 +2,7 @@
 // guardians, and the handshake before either.
 //
 // Its calls are served on the threads of the CallQueues; where AccessControl may have to wait for
-// munged, on those of a TaskQueue.
+// munged, on those of SlowCalls.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_AGENT_SERVICE_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_AGENT_SERVICE_H_
 
@@ -17,7 +17,7 @@
 #include "rendezvous/service/job/job_loop.h"
 #include "rendezvous/service/job/session.h"
 #include "rendezvous/service/server_call.h"
-#include "worker/contract/task_queue.h"
+#include "rendezvous/service/slow_calls.h"
 
 namespace ddprun {
 
@@ -30,9 +30,9 @@ class AgentService {
   // To be registered with the server.
   grpc::Service* service() { return &service_; }
 
-  // Takes calls until the server shuts down. Once it runs; `queues` and `tasks` must live until
-  // they are shut down, and so must this.
-  void Serve(CallQueues* queues, TaskQueue* tasks);
+  // Takes calls until the server shuts down. Once it runs; `queues` and `slow` must live until the
+  // queues and slow's tasks are shut down, and so must this.
+  void Serve(CallQueues* queues, SlowCalls* slow);
 
  private:
   using GoneCall = UnaryCall<v1::GoneReport, v1::GoneReceived>;

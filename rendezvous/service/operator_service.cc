@@ -74,7 +74,7 @@ JobLoop::AnswerCallback AnswerTo(std::unique_ptr<Call> owned) {
 
 }  // namespace
 
-void OperatorService::Serve(CallQueues* queues, TaskQueue* tasks) {
+void OperatorService::Serve(CallQueues* queues, TaskQueue* tasks, SlowCalls* slow) {
   tasks_ = tasks;
   const auto accept = [&]<class Call>(auto request,
                                       void (OperatorService::*serve)(std::unique_ptr<Call>)) {
@@ -83,9 +83,10 @@ void OperatorService::Serve(CallQueues* queues, TaskQueue* tasks) {
         [this, request](Call& call, auto... where) {
           (service_.*request)(&call.context, &call.request, &call.responder, where...);
         },
-        [this, serve](std::unique_ptr<Call> call) {
-          tasks_->Post(
-              [this, serve, call = std::move(call)]() mutable { (this->*serve)(std::move(call)); });
+        [this, slow, serve](std::unique_ptr<Call> call) {
+          slow->Post(std::move(call), [this, serve](std::unique_ptr<Call> waited) {
+            (this->*serve)(std::move(waited));
+          });
         });
   };
   using Service = v1::Operator::AsyncService;

@@ -20,6 +20,7 @@
 #include "rendezvous/service/job/event_log.h"
 #include "rendezvous/service/job/job_loop.h"
 #include "rendezvous/service/server_call.h"
+#include "rendezvous/service/slow_calls.h"
 #include "worker/contract/task_queue.h"
 
 namespace ddprun {
@@ -47,9 +48,9 @@ class OperatorService {
   // To be registered with the server.
   grpc::Service* service() { return &service_; }
 
-  // Takes calls until the server shuts down. Once it runs; `queues` and `tasks` must live until
-  // they are shut down, and so must this.
-  void Serve(CallQueues* queues, TaskQueue* tasks);
+  // Takes calls until the server shuts down. Once it runs; `queues`, `tasks` and `slow` must live
+  // until queues and tasks are shut down, and so must this.
+  void Serve(CallQueues* queues, TaskQueue* tasks, SlowCalls* slow);
 
  private:
   using StatusCall = WriterCall<v1::StatusRequest, v1::StatusPiece>;

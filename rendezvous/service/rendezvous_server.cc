@@ -21,6 +21,7 @@
 #include "rendezvous/service/job/event_log.h"
 #include "rendezvous/service/listen_address.h"
 #include "rendezvous/service/operator_service.h"
+#include "rendezvous/service/slow_calls.h"
 #include "rendezvous/service/tcp_acceptor.h"
 #include "rendezvous/wire/limits.h"
 #include "rendezvous/wire/record.h"
@@ -82,9 +83,12 @@ absl::StatusOr<std::vector<RecordedJob>> LoadJobs(Store* store, const JobLog& lo
 }  // namespace
 
 struct RendezvousServer::GrpcServer {
-  explicit GrpcServer(std::size_t sessions_per_thread) : queues(sessions_per_thread) {}
+  GrpcServer(std::size_t sessions_per_thread, SlowCalls::Limits limits, RefusalCounters* refusals)
+      : slow(&tasks, refusals, limits), queues(sessions_per_thread) {}
 
-  // Both outlive the server. The queues wait for the calls, so that no task is left after them.
+  // These outlive the server. The queues wait for the calls, so that no task is left after them but
+  // one that is about to give back its place.
+  SlowCalls slow;
   TaskQueue tasks{"ddprun-slow", kSlowTaskThreads};
   CallQueues queues;
   // Where connections come from that we accept ourselves; ends before the server.
@@ -184,7 +188,10 @@ absl::Status RendezvousServer::Serve(const ListenAddress& address) {
                                                                  : options_.credentials->transport;
   grpc::ServerBuilder builder;
   Configure(builder, address.is_unix());
-  auto grpc_server = std::make_unique<GrpcServer>(options_.sessions_per_thread);
+  auto grpc_server = std::make_unique<GrpcServer>(
+      options_.sessions_per_thread,
+      SlowCalls::Limits{options_.max_slow_calls, options_.max_slow_calls_of_address},
+      &access_->refusals());
   if (address.is_unix()) {
     builder.AddListeningPort(options_.listen, transport);
   } else {
@@ -198,9 +205,9 @@ absl::Status RendezvousServer::Serve(const ListenAddress& address) {
   grpc_server->server = builder.BuildAndStart();
   if (grpc_server->server == nullptr) return absl::UnavailableError("gRPC refused it");
   grpc_server->queues.Start();
-  agent_service_->Serve(&grpc_server->queues, &grpc_server->tasks);
+  agent_service_->Serve(&grpc_server->queues, &grpc_server->slow);
   if (operator_service_ != nullptr) {
-    operator_service_->Serve(&grpc_server->queues, &grpc_server->tasks);
+    operator_service_->Serve(&grpc_server->queues, &grpc_server->tasks, &grpc_server->slow);
   }
   server_ = std::move(grpc_server);
   if (!address.is_unix()) {

@@ -49,6 +49,9 @@ class RendezvousServer {
     // What is asked of callers (rendezvous/auth/server_credentials.h); null: nothing.
     std::shared_ptr<const auth::ServerCredentials> credentials{};
     std::size_t max_streams_per_address = wire::kMaxStreamsPerAddress;
+    // So many calls may wait for MUNGE or for an operator's answer, in all and from one address.
+    std::size_t max_slow_calls = 4096;
+    std::size_t max_slow_calls_of_address = 1024;
     std::chrono::milliseconds time_to_join = wire::kMaxTimeToJoin;
     // The history of the jobs; null: there is none, and operators are not served.
     std::shared_ptr<EventLog> events{};

@@ -73,6 +73,18 @@ void RefuseCall(std::unique_ptr<Call> call, const absl::Status& why) {
   refusal->call->responder.Finish(ToGrpc(why), refusal->Tag());
 }
 
+// Ends a call of any kind before it was served.
+template <class Call>
+void EndCall(std::unique_ptr<Call> call, const absl::Status& why) {
+  if constexpr (requires { Call::Finish(std::move(call), why); }) {
+    Call::Finish(std::move(call), why);
+  } else if constexpr (requires { Call::Refuse(std::move(call), why); }) {
+    Call::Refuse(std::move(call), why);
+  } else {
+    RefuseCall(std::move(call), why);
+  }
+}
+
 // Waits for calls of one method, one after the other. Deletes itself when the server shuts down.
 template <class Call>
 class CallAcceptor final : public CallTag {

@@ -1,11 +1,16 @@
 // Agents and a rendezvous with credentials, over real connections.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -64,6 +69,7 @@ class CredentialsTest : public testing::Test {
     server.credentials = *credentials;
     server.time_to_join = time_to_join_;
     server.max_streams_per_address = max_streams_;
+    server.max_slow_calls = max_slow_calls_;
     auto started = RendezvousServer::Start(std::move(server));
     ASSERT_TRUE(started.ok()) << started.status();
     server_ = *std::move(started);
@@ -112,6 +118,7 @@ class CredentialsTest : public testing::Test {
 
   std::chrono::milliseconds time_to_join_{std::chrono::seconds(20)};
   std::size_t max_streams_ = 100;
+  std::size_t max_slow_calls_ = 100;
   std::string host_ = "127.0.0.1";
   TempDir folder_;
   std::string endpoint_;
@@ -266,6 +273,39 @@ TEST_F(CredentialsTest, AnAgentWithoutTlsIsToldThatItMayBeAskedFor) {
 TEST_F(CredentialsTest, AnAgentWithTlsIsRefusedWhereThereIsNone) {
   Serve({});
   EXPECT_THAT(Refusal(Certificates("ours", "head")), HasSubstr("does not speak TLS"));
+}
+
+// Its socket takes connections and nobody answers. Seen red when every call waited.
+TEST_F(CredentialsTest, AMungedThatHangsFillsNoQueue) {
+  CredentialOptions options;
+  options.munge = true;
+  options.munge_socket = folder_ / "munge.socket";
+  const int hung = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  options.munge_socket.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(bind(hung, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(hung, 16), 0);
+  max_slow_calls_ = 5;
+  Serve(options);
+  std::vector<std::unique_ptr<Agent>> agents;
+  for (int i = 0; i < 7; ++i) agents.push_back(Open(options));
+  const auto deadline = std::chrono::steady_clock::now() + kTestDeadline;
+  while (Refused("too_many_waiting") < 2 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(Refused("too_many_waiting"), 2u);
+  // Nobody listens any more: those that wait hear that munged cannot be reached.
+  close(hung);
+  int refused = 0;
+  for (const auto& agent : agents) {
+    const std::string why = agent->inbox.ExpectLost();
+    if (why.find("too many calls wait for an answer: 5, and 5 of them from ipv4:127.0.0.1; MUNGE "
+                 "is slow or hangs") != why.npos) {
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, 2);
 }
 
 TEST_F(CredentialsTest, ACertificateForAnotherHostIsNotTrusted) {

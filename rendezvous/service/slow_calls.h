@@ -1,0 +1,86 @@
+// SlowCalls: the calls that wait for a thread, because their answer takes long: MUNGE has to say
+// who calls, or a large text is made for an operator.
+//
+// Bounded, in all and for each address that calls come from: where munged hangs, or a stranger asks
+// more than it can answer, memory does not fill up, and other addresses still have room. A call
+// that finds none is refused at once; agents try again.
+//
+// Thread-safe.
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_SLOW_CALLS_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_SLOW_CALLS_H_
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rendezvous/auth/refusal_counters.h"
+#include "rendezvous/service/server_call.h"
+#include "worker/contract/task_queue.h"
+
+namespace ddprun {
+
+class SlowCalls {
+ public:
+  struct Limits {
+    std::size_t all = 0;
+    std::size_t of_address = 0;
+  };
+
+  // `refusals` must outlive this object, and this object the last task. `tasks` need not be made
+  // yet.
+  SlowCalls(TaskQueue* tasks, RefusalCounters* refusals, Limits limits)
+      : tasks_(tasks), refusals_(refusals), limits_(limits) {}
+  SlowCalls(const SlowCalls&) = delete;
+  SlowCalls& operator=(const SlowCalls&) = delete;
+
+  // Has `serve(std::move(call))` run on a thread of the tasks, soon; or ends the call with
+  // ResourceExhausted. At once.
+  template <class Call, class Serve>
+  void Post(std::unique_ptr<Call> call, Serve serve) {
+    absl::StatusOr<Place> place = Enter(call->context.peer());
+    if (!place.ok()) {
+      EndCall(std::move(call), place.status());
+      return;
+    }
+    tasks_->Post([call = std::move(call), serve = std::move(serve),
+                  place = *std::move(place)]() mutable { serve(std::move(call)); });
+  }
+
+ private:
+  // Given back when the task has run.
+  class Place {
+   public:
+    Place(SlowCalls* calls, std::string address) : calls_(calls), address_(std::move(address)) {}
+    Place(Place&& other) noexcept
+        : calls_(std::exchange(other.calls_, nullptr)), address_(std::move(other.address_)) {}
+    Place& operator=(Place&&) = delete;
+    ~Place() {
+      if (calls_ != nullptr) calls_->Leave(address_);
+    }
+
+   private:
+    SlowCalls* calls_;
+    std::string address_;
+  };
+
+  absl::StatusOr<Place> Enter(const std::string& peer);
+  void Leave(const std::string& address);
+
+  TaskQueue* const tasks_;
+  RefusalCounters* const refusals_;
+  const Limits limits_;
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::size_t all_ = 0;
+  std::unordered_map<std::string, std::size_t> by_address_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_SLOW_CALLS_H_
