@@ -58,10 +58,12 @@ int ExitCodeOf(const absl::Status& status) {
 }
 
 // What the guardian does for an agent that was killed, when its workers are gone. `run`, which is
-// the guardian's own copy then, must outlive the guardian's start.
-GuardianOptions LastDuties(const JobConfig& config, AgentId agent_id, RunDirectory* run) {
+// the guardian's own copy then, must outlive the guardian's start, and so must `heard_at`, which it
+// shares with the agent.
+GuardianOptions LastDuties(const JobConfig& config, AgentId agent_id, RunDirectory* run,
+                           const SharedPlace* heard_at) {
   GuardianOptions options;
-  options.on_agent_killed = [&config, agent_id, run](const std::vector<pid_t>& left) {
+  options.on_agent_killed = [&config, agent_id, run, heard_at](const std::vector<pid_t>& left) {
     // Else, and with one that cannot be reached, the agent's lease decides.
     if (left.empty() && !config.standalone()) {
       const Header agent{config.rendezvous.id, config.rendezvous.requeue_number, Generation{-1},
@@ -70,7 +72,8 @@ GuardianOptions LastDuties(const JobConfig& config, AgentId agent_id, RunDirecto
                                                config.rendezvous.endpoint, config.insecure);
       if (credentials.ok()) {
         // When the lease is over, the others know.
-        ReportGone(config.rendezvous.endpoint, agent, config.rendezvous.lease, credentials->get())
+        ReportGone(EndpointAt(config.rendezvous.endpoint, heard_at->Get()), agent,
+                   config.rendezvous.lease, credentials->get())
             .IgnoreError();
       }
     }
@@ -178,8 +181,10 @@ int RunJob(const RunCommand& command) {
   auto run =
       RunDirectory::Create(config.log_dir, config.rendezvous.id, config.rendezvous.requeue_number);
   const AgentId agent_id = DrawAgentId();
-  auto runner = run.ok() ? GuardedProcessRunner::Start(LastDuties(config, agent_id, &*run))
-                         : absl::StatusOr<std::unique_ptr<GuardedProcessRunner>>(run.status());
+  SharedPlace heard_at;
+  auto runner = run.ok()
+                    ? GuardedProcessRunner::Start(LastDuties(config, agent_id, &*run, &heard_at))
+                    : absl::StatusOr<std::unique_ptr<GuardedProcessRunner>>(run.status());
   RaiseDescriptorLimit();  // after the guardian: workers get the limit that the user has set
   const Console console = OpenConsole(STDOUT_FILENO, STDERR_FILENO, ConsoleOptions(run));
   InitLog(console.err, config.verbosity);
@@ -200,7 +205,7 @@ int RunJob(const RunCommand& command) {
                     context, config, console);
   };
   if (!why_ineligible.empty() && config.standalone()) return stay_out();
-  const auto connection = PrepareConnection(config, *run, agent_id.value, &loop);
+  const auto connection = PrepareConnection(config, *run, agent_id.value, &heard_at, &loop);
   if (!connection.ok() && !why_ineligible.empty()) return stay_out();
   if (!connection.ok()) return fail(connection.status(), ExitCodeOf(connection.status()));
   // The others are told, who would wait for this node; it may have to run their rendezvous, too.

@@ -43,12 +43,11 @@ absl::StatusOr<std::string> NodeAddress(const JobConfig& config) {
   return address;
 }
 
-namespace {
-
-// Of the rendezvous, should it be at this place.
-std::string EndpointOf(const std::string& endpoint, int place) {
+std::string EndpointAt(const std::string& endpoint, int place) {
   return absl::StrCat(endpoint.substr(0, endpoint.rfind(':')), ":", PortOf(endpoint) + place);
 }
+
+namespace {
 
 // nullptr when the endpoint lives elsewhere.
 absl::StatusOr<std::unique_ptr<RendezvousHosts>> MakeHosts(const JobConfig& config,
@@ -88,7 +87,8 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> StartOwnRendezvous(const std::
 }  // namespace
 
 absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,
-                                             std::uint64_t seed, EventLoop* loop) {
+                                             std::uint64_t seed, SharedPlace* heard_at,
+                                             EventLoop* loop) {
   Connection connection;
   auto address = NodeAddress(config);
   if (!address.ok()) return address.status();
@@ -124,7 +124,7 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
   persistent.places = places;
   persistent.make_client = [endpoint, credentials = *credentials](int place, Duration limit) {
     return std::make_unique<GrpcRendezvousClient>(GrpcRendezvousClient::Options{
-        EndpointOf(endpoint, place), limit, /*retry=*/false, credentials});
+        EndpointAt(endpoint, place), limit, /*retry=*/false, credentials});
   };
   persistent.credentials_outdated = [credentials = *credentials] {
     return credentials->Outdated();
@@ -132,6 +132,7 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
   persistent.ensure_running = [hosts = connection.hosts.get()](int place) {
     return hosts != nullptr && hosts->EnsureRunning(place);
   };
+  persistent.heard_at = [heard_at](int place) { heard_at->Set(place); };
   // So that a lease sees at least one attempt, however short it is.
   const Duration third = config.rendezvous.lease / 3;
   persistent.timing.longest_backoff = std::min(persistent.timing.longest_backoff, third);

@@ -13,6 +13,7 @@
 #include "launcher/agent/run_directory.h"
 #include "launcher/config/job_config.h"
 #include "launcher/connection/rendezvous_host.h"
+#include "launcher/connection/shared_place.h"
 #include "launcher/os/event_loop.h"
 #include "rendezvous/client/rendezvous_client.h"
 #include "rendezvous/service/rendezvous_server.h"
@@ -22,6 +23,9 @@ namespace ddprun {
 // "[::1]:29400" → "::1", 29400. Of another endpoint ("", "unix:/path") the host is no address.
 std::string HostOf(const std::string& endpoint);
 int PortOf(const std::string& endpoint);
+
+// Of the rendezvous, should it be at this of its places: 0 is the endpoint itself.
+std::string EndpointAt(const std::string& endpoint, int place);
 
 // Of this node, for the others. May block on a name server.
 absl::StatusOr<std::string> NodeAddress(const JobConfig& config);
@@ -34,13 +38,15 @@ struct Connection {
   std::unique_ptr<RendezvousClient> client;  // not open yet
 };
 
-// `seed`: of the jitter between attempts to connect, another one for each agent. `loop` must
-// outlive the result. May block on a name server. Errors are sentences for the user:
-// FailedPrecondition for credentials that are no good and for a rendezvous that would need
+// `seed`: of the jitter between attempts to connect, another one for each agent. `heard_at` is told
+// where the rendezvous is. It and `loop` must outlive the result. May block on a name server.
+// Errors are sentences for the user: FailedPrecondition for credentials that are no good and for a
+// rendezvous that would need
 // --insecure, Internal for one that cannot run in this process, others when the endpoint cannot be
 // found.
 absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,
-                                             std::uint64_t seed, EventLoop* loop);
+                                             std::uint64_t seed, SharedPlace* heard_at,
+                                             EventLoop* loop);
 
 }  // namespace ddprun
 

@@ -69,6 +69,7 @@ void PersistentRendezvousClient::OnLost(Lost* lost) {
 
 void PersistentRendezvousClient::OnHeard(const Received& received) {
   places_.OnHeard();
+  if (options_.heard_at) options_.heard_at(places_.place());
   timing_.OnHeard();
   // From here on Lost says when it is gone; a rendezvous that says Waiting may be about to end.
   if (!std::holds_alternative<Waiting>(received.message)) daemon_.Stop();

@@ -33,6 +33,8 @@ class PersistentRendezvousClient final : public RendezvousClient {
     // denied means nothing. May be empty.
     std::function<bool()> credentials_outdated{};
     int places = 1;  // where the rendezvous may be
+    // Called with the place where it is, whenever it has said something. May be empty.
+    std::function<void(int place)> heard_at{};
     ReconnectTiming::Options timing{};
   };
 

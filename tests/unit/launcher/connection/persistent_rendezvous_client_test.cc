@@ -2,12 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "launcher/connection/shared_place.h"
 
 namespace ddprun {
 namespace persistent_rendezvous_client_test {
@@ -114,6 +118,8 @@ TEST_F(PersistentRendezvousClientTest, EverySessionAndEveryFailedAttemptIsTheAge
 
 TEST_F(PersistentRendezvousClientTest, EveryPlaceIsTriedUntilOneSpeaksAndItIsKept) {
   options_.places = 3;
+  SharedPlace heard_at;
+  options_.heard_at = [&](int place) { heard_at.Set(place); };
   Open();
   LoseAndRetry(/*refused=*/true);
   LoseAndRetry();
@@ -126,6 +132,26 @@ TEST_F(PersistentRendezvousClientTest, EveryPlaceIsTriedUntilOneSpeaksAndItIsKep
   std::vector<int> places;
   for (const auto& attempt : attempts_) places.push_back(attempt->place);
   EXPECT_THAT(places, ElementsAre(0, 1, 2, 0, 1, 1, 1));
+  EXPECT_EQ(heard_at.Get(), 1);
+}
+
+TEST(SharedPlaceTest, AForkedProcessSeesWhatIsSetLater) {
+  SharedPlace place;
+  int go[2];
+  ASSERT_EQ(pipe(go), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    char byte = 0;
+    const bool told = read(go[0], &byte, 1) == 1;
+    _exit(told ? place.Get() : 100);
+  }
+  place.Set(3);
+  EXPECT_EQ(write(go[1], "x", 1), 1);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+  close(go[0]);
+  close(go[1]);
 }
 
 TEST_F(PersistentRendezvousClientTest, PlaceWhereItRunsAsOurChildIsWaitedFor) {

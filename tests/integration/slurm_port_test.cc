@@ -1,0 +1,99 @@
+// The rendezvous of a Slurm step on another port than the one that follows from the job's id:
+// agents with the variables that Slurm sets, without Slurm.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "tests/support/job.h"
+#include "worker/contract/unique_fd.h"
+
+namespace ddprun {
+namespace slurm_port_test {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Listens on this port of every address; invalid where that is taken.
+UniqueFd Listen(int port) {
+  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<in_port_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  const bool listens = bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+                       listen(fd.get(), 64) == 0;
+  if (!listens) fd.reset();
+  return fd;
+}
+
+class SlurmPortTest : public testing::Test {
+ protected:
+  SlurmPortTest() {
+    std::minstd_rand random(static_cast<unsigned>(getpid()));
+    // The port is 10000 + 4 × id; the next one has to be free.
+    for (;;) {
+      job_id_ = std::uniform_int_distribution<int>(0, 4999)(random);
+      taken_ = Listen(Port());
+      if (taken_.valid() && Listen(Port() + 1).valid()) return;
+    }
+  }
+  int Port() const { return 10'000 + 4 * job_id_; }
+
+  // The agent of a node, as Slurm starts it. Another one, which answers nobody, has the port.
+  std::unique_ptr<Program> Start(int node, const std::string& script) {
+    const std::string number = std::to_string(node);
+    return std::make_unique<Program>(
+        std::vector<std::string>{DdprunPath(), "--log-dir", folder_ / ("logs" + number), "-c",
+                                 folder_ / "job.yaml", "--insecure", "--no-python", "--", "sh",
+                                 "-c", script},
+        std::map<std::string, std::string>{{"DDPRUN_TEST_MARK", mark_},
+                                           {"SLURM_JOB_ID", std::to_string(job_id_)},
+                                           {"SLURM_STEP_NUM_NODES", "2"},
+                                           {"SLURM_NODEID", number},
+                                           {"SLURM_STEP_NODELIST", "127.0.0.1"},
+                                           {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
+                                           {"SLURMD_NODENAME", "n" + number}});
+  }
+  static pid_t ChildOf(pid_t pid) {
+    const std::string process = "/proc/" + std::to_string(pid);
+    pid_t child = 0;
+    std::istringstream(ReadFile(process + "/task/" + std::to_string(pid) + "/children")) >> child;
+    return child;
+  }
+
+  const TempDir folder_;
+  const std::string mark_ = "slurm-port-" + std::to_string(getpid());
+  int job_id_ = 0;
+  UniqueFd taken_;
+};
+
+// Were it told elsewhere, the others would wait for the end of the lease, which is longer than this
+// test may take. Seen red with a guardian that tells the endpoint.
+TEST_F(SlurmPortTest, TheGuardianTellsTheRendezvousWhereItIs) {
+  std::ofstream(folder_ / "job.yaml") << "rendezvous: {lease: 10min}\n";
+  const std::string script =
+      "echo generation $DDPRUN_GENERATION; [ $DDPRUN_GENERATION != 0 ] || exec sleep 1000";
+  const auto first = Start(0, script);
+  const auto second = Start(1, script);
+  ASSERT_TRUE(first->WaitForOut("generation 0")) << first->err();
+  ASSERT_TRUE(second->WaitForOut("generation 0")) << second->err();
+  EXPECT_THAT(first->err() + second->err(), HasSubstr(":" + std::to_string(Port() + 1)));
+  // Not the shim, which starts it again.
+  const pid_t agent = ChildOf(second->pid());
+  ASSERT_GT(agent, 0);
+  kill(agent, SIGKILL);
+  EXPECT_TRUE(first->WaitForOut("generation 1")) << first->err();
+  EXPECT_EQ(first->ExitCode(), 0) << first->err();
+  EXPECT_EQ(second->ExitCode(), 0) << second->err();
+  EXPECT_THAT(ProcessesWith({{"DDPRUN_TEST_MARK", mark_}}), IsEmpty());
+}
+
+}  // namespace slurm_port_test
+}  // namespace ddprun
