@@ -45,8 +45,8 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& log_dir,
   if (!path.ok()) return path.status();
   run.path_ = *std::move(path);
   fs::permissions(run.path_, fs::perms(0755), error);  // logs are for the whole team
-  auto owner =
-      MakeLockedFile(OwnerFile(run.path_), absl::StrCat(HostName(), "\nagent ", ::getpid(), "\n"));
+  auto owner = MakeLockedFile(RunOwnerFile(run.path_),
+                              absl::StrCat(HostName(), "\nagent ", ::getpid(), "\n"));
   if (owner.ok()) {
     run.owner_ = *std::move(owner);
   } else {
@@ -76,7 +76,7 @@ std::string RunPrefix(const std::string& job) {
   return absl::StrCat(absl::StrReplaceAll(job, {{"/", "_"}}), "_");
 }
 
-std::string OwnerFile(const std::string& run) { return run + "/.owner"; }
+std::string RunOwnerFile(const std::string& run) { return run + "/.owner"; }
 
 RunDirectory::RunDirectory(RunDirectory&& other) noexcept
     : path_(std::move(other.path_)),

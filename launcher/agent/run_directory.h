@@ -65,7 +65,7 @@ class RunDirectory {
 // What the names of this job's run directories begin with; six letters and digits follow.
 std::string RunPrefix(const std::string& job);
 // In a run directory: the name of its host in the first line, locked while its agent lives.
-std::string OwnerFile(const std::string& run);
+std::string RunOwnerFile(const std::string& run);
 
 // What follows waits for the disk: not on the agent's loop.
 

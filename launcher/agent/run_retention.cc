@@ -47,7 +47,7 @@ bool IsOwnFolder(const std::string& path) {
 
 // With the lock; invalid where an agent has it, or the run is not of this host.
 UniqueFd TakeOver(const std::string& run, const std::string& host) {
-  UniqueFd owner(::open(OwnerFile(run).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  UniqueFd owner(::open(RunOwnerFile(run).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (!owner.valid() || ::flock(owner.get(), LOCK_EX | LOCK_NB) != 0) return UniqueFd();
   char text[512];
   const ssize_t size = ::pread(owner.get(), text, sizeof(text), 0);
@@ -81,7 +81,7 @@ std::error_code Remove(const std::string& run) {
   std::vector<fs::path> others;
   for (fs::directory_iterator entry(run, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (entry->path() != OwnerFile(run)) others.push_back(entry->path());
+    if (entry->path() != RunOwnerFile(run)) others.push_back(entry->path());
   }
   for (const fs::path& path : others) {
     if (!error) fs::remove_all(path, error);

@@ -74,7 +74,8 @@ void WaitForWelcome(int fd) {
 
 struct RankFailureDetector::Line {
   ddprun::UniqueFd socket;
-  int rank = -1;  // at the other end; -1 until it has said
+  int rank = -1;                          // at the other end; -1 until it has said
+  steady_clock::time_point hello_before;  // until then
   std::string unread;
   bool closed = false;
 };
@@ -183,8 +184,8 @@ void RankFailureDetector::Run() {
     std::vector<pollfd> ready = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
     for (const auto& line : lines_) ready.push_back({line->socket.get(), POLLIN, 0});
     int timeout = -1;
-    if (inquiry_.has_value()) {
-      const auto left = std::chrono::ceil<milliseconds>(inquiry_->deadline - steady_clock::now());
+    if (const auto deadline = NextDeadline(); deadline != steady_clock::time_point::max()) {
+      const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
       timeout = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
     }
     if (poll(ready.data(), ready.size(), timeout) < 0 && errno != EINTR) return;
@@ -193,6 +194,7 @@ void RankFailureDetector::Run() {
       if (ready[i].revents != 0) Receive(lines_[i - 2].get());
     }
     if (ready[1].revents != 0) Accept();
+    CutOffStrangers();
     if (inquiry_.has_value() && steady_clock::now() >= inquiry_->deadline) {
       Conclude(NameTheCause(reports_, inquiry_->asking_rank));
     }
@@ -201,6 +203,23 @@ void RankFailureDetector::Run() {
         lines_.end());
     if (ready[0].revents != 0 && !ObeyOwner()) return;
     if (IsHub()) LookForLoss();
+  }
+}
+
+steady_clock::time_point RankFailureDetector::NextDeadline() const {
+  auto next = inquiry_.has_value() ? inquiry_->deadline : steady_clock::time_point::max();
+  for (const auto& line : lines_) {
+    if (line->rank < 0) next = std::min(next, line->hello_before);
+  }
+  return next;
+}
+
+void RankFailureDetector::CutOffStrangers() {
+  const auto now = steady_clock::now();
+  for (const auto& line : lines_) {
+    if (line->rank >= 0 || now < line->hello_before) continue;
+    Receive(line.get());  // this thread may be the one that is late
+    if (line->rank < 0) line->closed = true;
   }
 }
 
@@ -233,6 +252,7 @@ void RankFailureDetector::Accept() {
   KeepAlive(socket.get());
   lines_.push_back(std::make_unique<Line>());
   lines_.back()->socket = std::move(socket);
+  lines_.back()->hello_before = steady_clock::now() + kHelloPatience;
 }
 
 void RankFailureDetector::Receive(Line* line) {

@@ -42,6 +42,10 @@ inline constexpr std::size_t kMaxPeerLine = 2000;
 // How long rank 0 waits for answers; a rank that has none by then is called silent.
 inline constexpr std::chrono::milliseconds kPeerPatience(1000);
 
+// Who connects to rank 0 and has not said by then which rank it is, is cut off: its place is for a
+// rank.
+inline constexpr std::chrono::milliseconds kHelloPatience(5000);
+
 // One rank's end of it. Ask(), KnownCause() and ReportError() from any thread; the rest from its
 // owner's.
 class RankFailureDetector {
@@ -105,6 +109,9 @@ class RankFailureDetector {
   void Start();
   void Wake();
   void Run();
+  // When there is something to do though nobody says anything; max(): never.
+  std::chrono::steady_clock::time_point NextDeadline() const;
+  void CutOffStrangers();
   bool ObeyOwner();
   void Accept();
   void Receive(Line* line);

@@ -40,7 +40,7 @@ class RunRetentionTest : public testing::Test {
   }
   static void SetTime(const std::string& run, int second) {
     const timespec times[2] = {{second, 0}, {second, 0}};
-    EXPECT_EQ(utimensat(AT_FDCWD, OwnerFile(run).c_str(), times, 0), 0);
+    EXPECT_EQ(utimensat(AT_FDCWD, RunOwnerFile(run).c_str(), times, 0), 0);
   }
   RemovedRuns Keep(int number, const std::string& job = "job") {
     return RemoveOldRuns({folder_.path(), job, HostName(), number});
@@ -88,9 +88,9 @@ TEST_F(RunRetentionTest, WhatIsNoRunOfThisJobOnThisHostStays) {
   const std::string longer = AddRun("job_of", 1);  // job_of_XXXXXX
   const std::string shorter = AddRun("jo", 1);     // jo_XXXXXX
   const std::string elsewhere = AddRun("job", 1);  // of another node
-  std::ofstream(OwnerFile(elsewhere)) << "another-host\nagent 1\n";
+  std::ofstream(RunOwnerFile(elsewhere)) << "another-host\nagent 1\n";
   const std::string similar = AddRun("job", 1);  // of a host whose name goes on
-  std::ofstream(OwnerFile(similar)) << HostName() << "x\nagent 1\n";
+  std::ofstream(RunOwnerFile(similar)) << HostName() << "x\nagent 1\n";
   const std::string older_version = folder_ / "job_abcdef";
   std::filesystem::create_directory(older_version);
   const std::string own_notes = folder_ / "job_notes";

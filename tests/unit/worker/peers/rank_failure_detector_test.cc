@@ -8,11 +8,13 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "worker/contract/unique_fd.h"
 #include "worker/src/peers/activity.h"
 #include "worker/src/peers/peer_report.h"
 
@@ -327,6 +329,20 @@ TEST(RankFailureDetectorTest, StrangersAreCutOff) {
   EXPECT_TRUE(endless.IsClosed());
   EXPECT_THROW(RankFailureDetector("127.0.0.1", "1 token", 1, 2, [] { return Activity{}; }),
                std::runtime_error);
+}
+
+// Seen red when nobody was ever cut off.
+TEST(RankFailureDetectorTest, StrangersWhoSayNothingTimeOutAndRanksStay) {
+  Job job(2);
+  const std::string& contact = job.peers[0]->contact();
+  const auto start = steady_clock::now();
+  // One byte is no line, and a line that is never ended none either.
+  Mute slow(contact, "H");
+  Mute slower(contact, "HELLO ");
+  EXPECT_TRUE(slow.IsClosed());
+  EXPECT_TRUE(slower.IsClosed());
+  EXPECT_GE(steady_clock::now() - start, kHelloPatience);
+  EXPECT_EQ(job.peers[1]->Ask(), "Rank 1 is in barrier (for 0.0 s), and so is 1 other.");
 }
 
 TEST(ActivityTest, SaysWhereTheProcessIs) {
