@@ -187,6 +187,7 @@ void Supervisor::Introduce(TimePoint now) {
   join.failed_checkpoints = failed_;
   join.why_ineligible = options_.why_ineligible;
   join.program = options_.program;
+  join.run_id = work_.assignment.run_id;
   session_.told_failures = failed_.count;
   const bool running = join.workers_running;
   SendReport(std::move(join), running);

@@ -68,6 +68,9 @@ struct Join {
   // Why this node must not take part, as it found before the job; empty: it may. Answer: Finished.
   std::string why_ineligible{};
   WorkerProgram program{};
+  // That this agent was told in an Assignment: a rendezvous that has forgotten the job goes on with
+  // it. 0: none yet.
+  RunId run_id{};
 
   bool operator==(const Join&) const = default;
 };
@@ -187,6 +190,7 @@ struct Assignment {
   int max_restarts = 0;
   // The same for all; nullopt: no agent has ever told of a state, and rank 0 loads what it finds.
   std::optional<RestorePlan> restore{};
+  RunId run_id{};  // the same for all, in every generation; 0: the rendezvous is older than that
 
   bool operator==(const Assignment&) const = default;
 };

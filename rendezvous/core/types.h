@@ -26,6 +26,10 @@ using Generation = StrongNumber<struct GenerationTag, int>;
 inline constexpr int kMaxClaimedGeneration = 500'000'000;
 // One life of an agent: a random number drawn when the agent starts, never 0.
 using AgentId = StrongNumber<struct AgentIdTag, std::uint64_t>;
+// One run of a job, from its first forming to its end, over all of its generations: a random number
+// that the rendezvous draws. Two trainings never have the same, whatever they are called; 0: none
+// is known.
+using RunId = StrongNumber<struct RunIdTag, std::uint64_t>;
 
 // A monotonic time that its owner passes in. The cores never read a clock.
 using TimePoint = std::chrono::steady_clock::time_point;

@@ -40,6 +40,7 @@ struct JobLife {
   explicit JobLife(std::uint32_t number) : requeue_number(number) {}
 
   std::uint32_t requeue_number = 0;
+  RunId run_id;                 // from the first forming, or as an agent has presented it
   std::optional<JobSpec> spec;  // from the first Join
   TimePoint begun_at;           // when it came
   int agents_joined = 0;

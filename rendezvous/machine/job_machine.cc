@@ -24,6 +24,13 @@ std::uint64_t Seed(const std::string& job, std::uint32_t requeue_number) {
   return hash;
 }
 
+// The finalizer of SplitMix64, which leaves no pattern of its input.
+std::uint64_t Mix(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
 std::string WhyRankIsTaken(NodeRank rank, const std::string& by) {
   return absl::StrCat("node rank ", rank.value, " is taken by ", by,
                       ": give every node a --node-rank of its own");
@@ -167,6 +174,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
     return;
   }
   if (!life_.spec) Begin(join.job);
+  TakeUpRun(join);
   if (!join.why_ineligible.empty()) {
     OnIneligible(header, join);
     return;
@@ -202,6 +210,17 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   HoldBack(added);
   Welcome(added);
   if (other != nullptr) WarnIfArgumentsDiffer(*other, added);
+}
+
+void JobMachine::TakeUpRun(const Join& join) {
+  if (life_.run_id == RunId{}) life_.run_id = join.run_id;
+}
+
+// Of this rendezvous' seed, and of what agents have drawn for themselves.
+RunId JobMachine::DrawRunId() const {
+  std::uint64_t drawn = Mix(options_.seed ^ Seed(job_, life_.requeue_number));
+  for (const Node& node : roster_.nodes()) drawn = Mix(drawn ^ node.agent_id.value);
+  return RunId{std::max<std::uint64_t>(drawn, 1)};
 }
 
 void JobMachine::HoldBack(Node& node) {
@@ -348,6 +367,7 @@ void JobMachine::RefuseSecond(const Node& first, Node& second) {
 // The session of an agent was replaced: it repeats what it said, and so do we.
 void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
   roster_.Heard(node, now_);
+  TakeUpRun(join);
   node.program = join.program;
   roster_.SetStatesPending(node, join.states_pending);
   TakeStates(node, join.states);

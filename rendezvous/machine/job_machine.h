@@ -47,6 +47,9 @@ struct JobMachineOptions {
   // Agents that wait are told what for when they have waited so long; then after twice that, ...
   Duration tell_after = std::chrono::seconds(1);
   int max_agents = 65536;  // of one job, spares included
+  // Random, and another one for each rendezvous: the ids of runs are made of it. The same seed and
+  // the same events give the same ids.
+  std::uint64_t seed = 0;
 };
 
 class JobMachine {
@@ -151,6 +154,9 @@ class JobMachine {
   void Welcome(const Node& added);
   // A node that was lost soon after joining again and again waits first.
   void HoldBack(Node& node);
+  // Of an agent that was in this run before, for a rendezvous that has forgotten it.
+  void TakeUpRun(const Join& join);
+  RunId DrawRunId() const;
   void OnRejoin(Node& node, const Header& header, const Join& join);
   void RefuseSecond(const Node& first, Node& second);
   // The first that has told of a program in the same role, or nullptr.

@@ -37,6 +37,7 @@ Assignment JobMachine::AssignmentOf(const Node& node) const {
   assignment.restart_count = restarts_used();
   assignment.max_restarts = life_.spec->max_restarts;
   assignment.restore = generation_.restore;
+  assignment.run_id = life_.run_id;
   return assignment;
 }
 

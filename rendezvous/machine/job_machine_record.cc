@@ -30,6 +30,7 @@ JobRecord JobMachine::Record() const {
   record.timeline = timeline_.points();
   record.failed_checkpoints = life_.failures.Record();
   record.quarantine = life_.quarantine->Record(now_);
+  record.run_id = life_.run_id;
   record.finished = finished_;
   return record;
 }
@@ -46,6 +47,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
       finished_(record.finished) {
   life_.spec = record.spec;
   life_.causes = record.causes;
+  life_.run_id = record.run_id;
   life_.reports_checkpoints = record.reports_checkpoints;
   life_.checkpoint = record.checkpoint;
   life_.told_of_states = record.restore.has_value();

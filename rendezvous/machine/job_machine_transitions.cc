@@ -383,6 +383,7 @@ void JobMachine::Form() {
   generation_ = GenerationState(Generation{newest_generation().value + 1});
   life_.plan.reset();
   life_.absences = Absences{};
+  if (life_.run_id == RunId{}) life_.run_id = DrawRunId();
   generation_.tally.world_size = roster_.AssignRanks(life_.spec->max_nodes);
   const Node& first = *roster_.members().front();
   generation_.master_addr =

@@ -72,6 +72,7 @@ struct JobRecord {
   std::vector<ResumePoint> timeline{};   // of those that ran before it
   FailureRecord failed_checkpoints{};
   QuarantineRecord quarantine{};
+  RunId run_id{};
   std::optional<Finished> finished;  // the job is over; kept for agents that missed it
 
   bool operator==(const JobRecord&) const = default;

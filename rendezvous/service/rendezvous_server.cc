@@ -5,7 +5,9 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <optional>
+#include <random>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -144,6 +146,8 @@ void RendezvousServer::MakeLoop(const std::vector<RecordedJob>& recorded) {
   store_ = std::move(options_.store);
   JobLoopOptions loop;
   loop.round = options_.round;
+  std::random_device random;
+  loop.round.seed = std::uint64_t{random()} << 32 | random();
   loop.time_to_join = options_.time_to_join;
   loop.log = options_.log;
   loop.store = store_.get();

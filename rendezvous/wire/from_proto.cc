@@ -44,6 +44,7 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
   check.Number("WorkerProgram.arguments: number", from.program().arguments_size(), 0,
                kMaxComparedArguments);
   to.program.arguments.assign(from.program().arguments().begin(), from.program().arguments().end());
+  to.run_id.value = from.run_id();
   return to;
 }
 
@@ -85,6 +86,7 @@ Assignment ReadAssignment(const v1::Assignment& from, FieldChecker& check) {
       check.Number("Assignment.restart_count", from.restart_count(), 0, kMaxRestarts);
   to.max_restarts = check.Number("Assignment.max_restarts", from.max_restarts(), 0, kMaxRestarts);
   if (from.has_restore()) to.restore = ReadRestorePlan(from.restore(), to.world_size, check);
+  to.run_id.value = from.run_id();
   return to;
 }
 

@@ -179,6 +179,7 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
   for (const std::string& host : record.quarantine.hosts) {
     proto.add_left_out(CleanText(host, kMaxHostBytes));
   }
+  proto.set_run_id(record.run_id.value);
   if (record.finished) Fill(*record.finished, proto.mutable_finished());
   return proto.SerializeAsString();
 }
@@ -216,6 +217,7 @@ absl::StatusOr<OwnedRecord> DecodeRecord(const std::string& bytes) {
   record.timeline = ReadTimeline(proto, check);
   record.failed_checkpoints = ReadFailures(proto, check);
   record.quarantine = ReadQuarantine(proto, check);
+  record.run_id.value = proto.run_id();
   if (proto.has_finished()) record.finished = ReadFinished(proto.finished(), check);
   if (!check.status().ok()) return absl::DataLossError(check.status().message());
   return owned;

@@ -32,6 +32,7 @@ struct AgentBody {
     body->set_states_pending(join.states_pending);
     FillIfAny(join.failed_checkpoints, body);
     body->set_unfit(CleanText(join.why_ineligible, kMaxTextBytes));
+    body->set_run_id(join.run_id.value);
     if (join.program.name.empty()) return;
     body->mutable_program()->set_role(CleanText(join.program.role, kMaxProgramBytes));
     body->mutable_program()->set_name(CleanText(join.program.name, kMaxProgramBytes));
@@ -101,6 +102,7 @@ struct RendezvousBody {
     body->set_restart_count(assignment.restart_count);
     body->set_max_restarts(assignment.max_restarts);
     if (assignment.restore) Fill(*assignment.restore, body->mutable_restore());
+    body->set_run_id(assignment.run_id.value);
   }
   void operator()(const HeartbeatAck& ack) const {
     to->mutable_heartbeat_ack()->set_sent_at(ack.sent_at);

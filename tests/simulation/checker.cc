@@ -256,6 +256,10 @@ void Checker::OnAssigned(int life, const Header& header, const Assignment& assig
     world_->Violation(absl::StrCat("restarts are forgotten: ", where, " has ",
                                    assignment.restart_count, ", and there were ", restarts));
   }
+  const auto run = runs_.try_emplace({life, header.requeue_number}, assignment.run_id).first;
+  if (run->second != assignment.run_id || assignment.run_id == RunId{}) {
+    world_->Violation(absl::StrCat("a job has two runs, or none: ", where));
+  }
   generation = std::max(generation, header.generation.value);
   restarts = std::max(restarts, assignment.restart_count);
 }

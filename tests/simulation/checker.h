@@ -68,6 +68,7 @@ class Checker {
   bool failed_ = false;                              // the generation that ended last did
   bool spends_ = false;                              // a restart, by its cause
   std::map<std::pair<int, std::uint32_t>, std::pair<int, int>> visible_;  // generation, restarts
+  std::map<std::pair<int, std::uint32_t>, RunId> runs_;
 };
 
 }  // namespace ddprun::sim

@@ -36,6 +36,13 @@ class JobMachineDriver {
 
   // Agents are named by one letter; 'a' has agent_id 'a', host "a" and address "10.0.0.a".
   void Join(char agent) { Join(agent, workers_); }
+  // One that was in a generation of a run before.
+  void JoinWithRun(char agent, RunId run_id, int generation) {
+    ddprun::Join join{spec_, NodeOf(agent, workers_), NextPort()};
+    join.returning = true;
+    join.run_id = run_id;
+    Receive(agent, std::move(join), Generation{generation});
+  }
   void Join(char agent, int workers) {
     Receive(agent, ddprun::Join{spec_, NodeOf(agent, workers), NextPort()});
   }
@@ -119,6 +126,7 @@ class JobMachineDriver {
   std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
 
   const Finished& last_finished() const { return finished_; }
+  std::vector<Assignment> TakeAssignments() { return std::exchange(assignments_, {}); }
   JobMachine& machine() { return *machine_; }
   const std::optional<JobRecord>& record() const { return record_; }
   // The daemon is killed, and another one reads its journal: everybody's session is broken.
@@ -146,6 +154,9 @@ class JobMachineDriver {
                   log_.push_back(Describe(send));
                 }
                 if (const auto* end = std::get_if<Finished>(&send.message)) finished_ = *end;
+                if (const auto* assignment = std::get_if<Assignment>(&send.message)) {
+                  assignments_.push_back(*assignment);
+                }
               },
               [&](const JobMachine::Persist& persist) { record_ = persist.record; },
               [&](const JobMachine::Answer& answer) {
@@ -229,6 +240,7 @@ class JobMachineDriver {
   bool acks_ = false;
   std::optional<JobRecord> record_;
   Finished finished_;
+  std::vector<Assignment> assignments_;
 };
 
 }  // namespace ddprun

@@ -70,6 +70,7 @@ Join FullJoin() {
   join.failed_checkpoints = {3, 120, "disk full"};
   join.why_ineligible = "preflight: shm: 0 MiB are free in /dev/shm";
   join.program = {"worker", "train.py", {0, 1, 0xFFFFFFFF}};
+  join.run_id = RunId{0xFEDCBA9876543210};
   return join;
 }
 
@@ -171,7 +172,8 @@ INSTANTIATE_TEST_SUITE_P(
                                .master_addr = "10.0.0.1",
                                .master_port = 29500,
                                .restart_count = 1,
-                               .max_restarts = 3},
+                               .max_restarts = 3,
+                               .run_id = RunId{0xFEDCBA9876543210}},
                     WithPlan(RestorePlan{FullStates()[0], Rank{7}, "n2"}), WithPlan(RestorePlan{}),
                     Waiting{"for 1 node"}, HeartbeatAck{INT64_MIN}, Start{}, Save{},
                     Fenced{"not heard for 3 s"},
@@ -377,6 +379,7 @@ JobRecord FullRecord() {
   record.timeline = {{0, Generation{3}, 100}, {3, Generation{7}, 390}};
   record.quarantine = {{{"n3", std::chrono::seconds(5)}, {"n4", {}}}, {"n9"}};
   record.failed_checkpoints = {{4, 380, "disk full", "n3"}, {{AgentId{5}, 1}, {AgentId{9}, 3}}};
+  record.run_id = RunId{0xFEDCBA9876543210};
   return record;
 }
 
@@ -397,6 +400,7 @@ TEST(RecordTest, AnOlderOneHasNoPlanNoTimelineAndNoFailures) {
   older.failed_checkpoints = {};
   older.restore.reset();
   older.timeline.clear();
+  older.run_id = {};
   const auto back = DecodeRecord(EncodeRecord("", older));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->record, older);
