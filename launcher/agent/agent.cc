@@ -328,6 +328,7 @@ WorkerPlace Agent::Place(LocalRank local_rank) const {
   place.local_world_size = options_.config.nproc_per_node;
   place.run_dir = run_->path();
   place.checkpoint_dir = options_.config.checkpoint_dir;
+  place.take_folder = options_.config.checkpoint.take_folder;
   place.snapshot_dir = run_->snapshots();
   place.control_socket = control_->path();
   return place;

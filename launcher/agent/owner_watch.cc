@@ -28,7 +28,12 @@ void ClaimFromEarlierLife(const std::string& folder, const std::string& job,
   try {
     OwnerFile file(folder, OwnerFile::For::kClaiming);
     file.Lock(kLockLimit);
-    if (earlier(file.Read())) file.Write({job, requeue_number, 0});
+    const auto owner = file.Read();
+    if (!earlier(owner)) return;
+    CheckpointOwner self{job, requeue_number, 0};
+    self.slurm = owner->slurm;
+    self.released = true;  // for this life's rank 0
+    file.Write(self);
   } catch (const std::system_error&) {
     // Not ours to write, or gone meanwhile.
   }

@@ -85,6 +85,10 @@ Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>
   variables[env::kGeneration] = absl::StrCat(place.generation.value);
   variables[env::kEpoch] = absl::StrCat(place.requeue_number);
   variables[env::kRunDir] = place.run_dir;
+  if (assignment.run_id != RunId{}) {
+    variables[env::kJobRunId] = absl::StrCat(absl::Hex(assignment.run_id.value, absl::kZeroPad16));
+  }
+  if (place.take_folder) variables[env::kTakeFolder] = "1";
   variables[env::kControlSocket] = place.control_socket;
   if (!place.checkpoint_dir.empty()) variables[env::kCheckpointDir] = place.checkpoint_dir;
   if (!place.snapshot_dir.empty()) variables[env::kSnapshotDir] = place.snapshot_dir;

@@ -25,6 +25,7 @@ struct WorkerPlace {
   std::string run_dir;
   std::string error_file;
   std::string checkpoint_dir;  // empty: none
+  bool take_folder = false;    // also where it is another training's
   std::string snapshot_dir;    // empty: none
   std::string control_socket;
 

@@ -198,7 +198,7 @@ int RunJob(const RunCommand& command) {
       {config.log_dir, config.rendezvous.id, HostName(), config.logs.keep_runs},
       [err = console.err](const RemovedRuns& removed) { SayWhichAreGone(removed, err.get()); });
 
-  const std::string why_ineligible = config.preflight ? WhyNotReady(config) : "";
+  const std::string why_ineligible = config.rendezvous.preflight ? WhyNotReady(config) : "";
   const auto stay_out = [&] {
     return Conclude(Verdict::Own(Outcome::kLeft, kExitUnavailable,
                                  absl::StrCat("this node stays out: ", why_ineligible)),

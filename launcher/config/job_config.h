@@ -59,6 +59,7 @@ struct RendezvousConfig {
   // many ports after it that is free, and every agent looks for it there.
   int spare_ports = 0;
   CredentialsConfig credentials{};
+  bool preflight = false;  // check this node as `ddprun doctor` does, before it joins
 };
 
 struct RestartConfig {
@@ -71,6 +72,11 @@ struct RestartConfig {
   std::chrono::milliseconds quarantine_window = kDefaultQuarantineWindow;
   int warm = 0;                      // standbys that are kept on this node; 0: none
   std::vector<std::string> preload;  // with standbys under Python: the modules they have imported
+};
+
+struct CheckpointConfig {
+  // The training may take the folder of checkpoints from another one that is using it.
+  bool take_folder = false;
 };
 
 struct JobConfig {
@@ -86,14 +92,14 @@ struct JobConfig {
   std::string log_dir;         // absolute; default ./logs
   LogsConfig logs;             // what of the output is shown
   std::string checkpoint_dir;  // absolute; empty: workers are given none
-  std::string report;          // file for the JSON report; empty: none
+  CheckpointConfig checkpoint{};
+  std::string report;                      // file for the JSON report; empty: none
   std::vector<std::string> command;        // argv of a worker; interpreter already in front
   std::map<std::string, std::string> env;  // set for the workers, over the inherited environment
   SlurmConfig slurm{};                     // what `ddprun slurm` asks for
   bool virtual_local_rank = false;         // each worker has LOCAL_RANK 0 and sees only its own GPU
-  bool insecure = false;   // the rendezvous asks nobody who calls, also one that is started here
-  bool preflight = false;  // check this node as `ddprun doctor` does, before the job
-  int verbosity = 0;       // -1 quiet, 0 normal, 1 verbose
+  bool insecure = false;  // the rendezvous asks nobody who calls, also one that is started here
+  int verbosity = 0;      // -1 quiet, 0 normal, 1 verbose
   SlurmTask slurm_task{};
 
   bool standalone() const { return rendezvous.endpoint.empty(); }

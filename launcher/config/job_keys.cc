@@ -160,6 +160,11 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.restart.preload; },
      "For warm standbys of a Python program: the modules that waiting interpreters have imported, "
      "such as \"torch,numpy\". The program itself is run at the restart, unchanged."},
+    {"checkpoint", "take_folder", KeyType::kBoolean, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.checkpoint.take_folder; },
+     "Take checkpoint_dir also from another training that is using it, which saves nothing there "
+     "from then on. Else this one waits until the other one was silent for 30 s, and is refused "
+     "where it is not."},
     {"logs", "redirects", KeyType::kStreams, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.logs.redirects; },
      "Streams of the workers that go to their files only: 0 none, 1 stdout, 2 stderr, 3 both; or "
@@ -189,7 +194,7 @@ constexpr JobKey kKeys[] = {
      "How many of this job's run folders of this node stay in log_dir, this run's included; older "
      "ones are removed when a run begins. 0: all stay."},
     {"", "preflight", KeyType::kBoolean, 0, 0,
-     [](JobDraft& d) -> Field { return &d.config.preflight; },
+     [](JobDraft& d) -> Field { return &d.config.rendezvous.preflight; },
      "Check each node as `ddprun doctor` does before it joins; one that fails stays out of the "
      "job."},
     {"", "env", KeyType::kEnvironment, 0, 0, [](JobDraft& d) -> Field { return &d.config.env; },
@@ -240,6 +245,7 @@ constexpr JobKey kKeys[] = {
 constexpr JobSection kSections[] = {
     {"rendezvous", "How the nodes of a job find each other."},
     {"restart", "What happens when a worker fails."},
+    {"checkpoint", "How the job deals with its checkpoints."},
     {"logs", "What of the workers' output is shown on the console."},
     {"slurm", "What `ddprun slurm` asks Slurm for."},
 };

@@ -92,14 +92,15 @@ absl::StatusOr<ControlMessage> ParseStraggler(const control::Line& line) {
 absl::StatusOr<ControlMessage> ParseError(const control::Line& line) {
   const std::size_t space = line.value.find(' ');
   const std::string_view kind = line.value.substr(0, space);
-  for (const std::string_view known : {control::kErrorUser, control::kErrorCollective,
-                                       control::kErrorBind, control::kErrorCheckpoint}) {
+  for (const std::string_view known :
+       {control::kErrorUser, control::kErrorCollective, control::kErrorBind,
+        control::kErrorCheckpoint, control::kErrorFolder}) {
     if (kind != known) continue;
     const std::string_view text =
         space == std::string_view::npos ? std::string_view() : line.value.substr(space + 1);
     return ErrorMsg{std::string(kind), std::string(text)};
   }
-  return Malformed(ToText(line), "ERROR=<user|collective|bind|checkpoint> <text>");
+  return Malformed(ToText(line), "ERROR=<user|collective|bind|checkpoint|folder> <text>");
 }
 
 // nullopt: a key from the future.

@@ -50,7 +50,7 @@ struct StragglerMsg {
 };
 
 struct ErrorMsg {
-  std::string kind;  // one of control::kErrorUser, kErrorCollective, kErrorBind, kErrorCheckpoint
+  std::string kind;  // one of the control::kErrors
   std::string text;  // may be empty
 };
 

@@ -195,7 +195,10 @@ std::vector<std::string> NewestLines(const std::vector<std::string>& lines, std:
   return {first, lines.end()};
 }
 
-bool IsPermanent(const RootCause& cause) { return cause.failure.exit.error_kind == kErrorExec; }
+bool IsPermanent(const RootCause& cause) {
+  const std::string& kind = cause.failure.exit.error_kind;
+  return kind == kErrorExec || kind == control::kErrorFolder;
+}
 
 bool MadeByWorker(const RootCause& cause) {
   const WorkerExited& exit = cause.failure.exit;

@@ -91,7 +91,8 @@ class Incidents {
 std::vector<std::string> NewestLines(const std::vector<std::string>& lines, std::size_t max_lines,
                                      std::size_t max_bytes);
 
-// True for failures that a restart cannot cure: the command cannot be executed.
+// True for failures that a restart cannot cure: the command cannot be executed, or the folder of
+// checkpoints is another training's.
 bool IsPermanent(const RootCause& cause);
 
 // True where a worker ended by its own doing: an exit code, a signal of its own such as SIGSEGV,

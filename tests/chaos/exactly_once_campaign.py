@@ -40,7 +40,8 @@ EPOCHS = 4
 BATCH = 8
 KINDS = ("kill", "segv", "exit")
 LIMIT_S = 300
-MAKER = ("ddprun_job", "ddprun_epoch", "ddprun_generation", "header_xxh3")
+MAKER = ("ddprun_job", "ddprun_epoch", "ddprun_generation", "ddprun_run", "ddprun_descends_from",
+         "header_xxh3")
 
 
 class Difference(Exception):

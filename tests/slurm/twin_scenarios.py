@@ -53,7 +53,9 @@ def twin(cluster):
         return lives == {1}
     wait_until(saved_again, "checkpoints of the next life alone")
     cluster.control("restore", "n1")
-    check(read(os.path.join(checkpoints, "owner")) == f"1 0 {job.id}\n", "the owner of the folder")
+    owner = read(os.path.join(checkpoints, "owner"))
+    check(re.fullmatch(rf"1 0 {job.id}\nrun=[0-9a-f]{{16}} host=\S+ pid=\d+ started=\d+ machine=\S+ "
+                       rf"slurm={job.id} state=held\n", owner), f"the owner of the folder: {owner}")
     resumed = int(re.findall(r"resumes at step (\d+)", job.output())[-1])
     for rank in range(3):
         steps = [int(line.split()[2])

@@ -1,10 +1,17 @@
-// Whose a folder of checkpoints is: the file `owner` in it, one line `EPOCH GENERATION JOB`.
+// Whose a folder of checkpoints is: the file `owner` in it, two lines:
 //
-// A node that was cut off from the others may train on beside its successor, the same job of a
-// higher epoch, and reach the same folder. Whoever puts a checkpoint there, or removes one, holds
-// the lock of the owner file meanwhile, and has looked there whether he still may. The claim is
-// made by the first save of a generation; an agent makes it for a requeued job before it looks what
-// there is, so that nothing of the life before appears or vanishes after that.
+//     EPOCH GENERATION JOB
+//     run=RUN host=HOST pid=PID started=TICKS machine=BOOT/PIDNS slurm=SLURM_JOB
+//     state=held|released
+//
+// A node that was cut off from the others may train on beside its successor and reach the same
+// folder; so may a training that somebody started there by mistake. Whoever puts a checkpoint
+// there, or removes one, holds the lock of the owner file meanwhile, and has read there that the
+// folder is still his own. Rank 0 claims it before it looks for a state, and writes the time of the
+// file anew every 10 s (worker/src/storage/folder_owner.h). An agent claims it for a requeued job
+// before it looks what there is, and has no process that holds it: state=released.
+//
+// Versions before the second line wrote the first one alone, and read nothing else.
 //
 // Standard library only, header only: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_CHECKPOINT_OWNER_H_
@@ -12,6 +19,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -36,7 +44,21 @@ struct CheckpointOwner {
   std::string job;
   std::int64_t epoch = 0;
   std::int64_t generation = 0;
+  // The second line; no value has a space in it, and "" is a value that is not known.
+  std::string run{};  // DDPRUN_JOB_RUN_ID; "": an agent's claim, or an older version's
+  std::string host{};
+  std::int64_t pid = 0;   // of rank 0, as its host sees it
+  std::string started{};  // when that process started, in its machine's clock ticks
+  std::string machine{};  // where `pid` means this process: boot id and PID namespace
+  std::string slurm{};    // SLURM_JOB_ID
+  bool released = false;  // nobody holds the folder: whoever comes may have it
 };
+
+// The one is a later or an earlier life of the other, as Slurm requeues jobs: the name alone is not
+// enough where another job was given the same one.
+inline bool IsSameJob(const CheckpointOwner& a, const CheckpointOwner& b) {
+  return a.job == b.job && (a.slurm == b.slurm || a.slurm.empty() || b.slurm.empty());
+}
 
 // The same job, started again later.
 inline bool Succeeds(const CheckpointOwner& later, const CheckpointOwner& earlier) {
@@ -44,12 +66,36 @@ inline bool Succeeds(const CheckpointOwner& later, const CheckpointOwner& earlie
          std::tie(later.epoch, later.generation) > std::tie(earlier.epoch, earlier.generation);
 }
 
-inline std::string ToLine(const CheckpointOwner& owner) {
+inline std::string ToText(const CheckpointOwner& owner) {
   return std::to_string(owner.epoch) + " " + std::to_string(owner.generation) + " " + owner.job +
-         "\n";
+         "\nrun=" + owner.run + " host=" + owner.host + " pid=" + std::to_string(owner.pid) +
+         " started=" + owner.started + " machine=" + owner.machine + " slurm=" + owner.slurm +
+         " state=" + (owner.released ? "released" : "held") + "\n";
 }
 
-// Of the first line; nothing for one that is not whole.
+// Of the second line, where it is whole. Words that are not known are of a later version.
+inline void ParseHolder(std::string_view text, CheckpointOwner* owner) {
+  const std::size_t end = text.find('\n');
+  if (end == std::string_view::npos) return;
+  std::string_view line = text.substr(0, end);
+  while (!line.empty()) {
+    const std::string_view word = line.substr(0, line.find(' '));
+    line.remove_prefix(word.size() < line.size() ? word.size() + 1 : word.size());
+    const std::size_t equals = word.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view name = word.substr(0, equals);
+    const std::string value(word.substr(equals + 1));
+    if (name == "run") owner->run = value;
+    if (name == "host") owner->host = value;
+    if (name == "pid") std::from_chars(value.data(), value.data() + value.size(), owner->pid);
+    if (name == "started") owner->started = value;
+    if (name == "machine") owner->machine = value;
+    if (name == "slurm") owner->slurm = value;
+    if (name == "state") owner->released = value == "released";
+  }
+}
+
+// Nothing where the first line is not whole.
 inline std::optional<CheckpointOwner> ParseOwner(std::string_view text) {
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos) return std::nullopt;
@@ -63,16 +109,20 @@ inline std::optional<CheckpointOwner> ParseOwner(std::string_view text) {
     at = next + 1;
   }
   owner.job.assign(at, last);
+  ParseHolder(text.substr(end + 1), &owner);
   return owner;
 }
 
-// For people: "epoch 1, generation 0, of job 17".
+// For people: "epoch 1, generation 0, of job 17 (run 00c0ffee00c0ffee, process 4711 on n3)".
 inline std::string Describe(const CheckpointOwner& owner) {
-  return "epoch " + std::to_string(owner.epoch) + ", generation " +
-         std::to_string(owner.generation) + ", of job " + owner.job;
+  const std::string life = "epoch " + std::to_string(owner.epoch) + ", generation " +
+                           std::to_string(owner.generation) + ", of job " + owner.job;
+  if (owner.run.empty()) return life;
+  return life + " (run " + owner.run + ", process " + std::to_string(owner.pid) + " on " +
+         owner.host + ")";
 }
 
-// The owner file of a folder, open. Errors are std::system_error, with the path.
+// The owner file of a folder, open; movable. Errors are std::system_error, with the path.
 class OwnerFile {
  public:
   enum class For { kReading, kClaiming };  // which makes it where it is missing
@@ -102,13 +152,26 @@ class OwnerFile {
     return ParseOwner({text, static_cast<std::size_t>(size)});
   }
 
-  // In place, for the lock is on the file. A line that a crash has cut counts as none.
+  // In place, for the lock is on the file. What a crash has cut in the first line counts as none.
   void Write(const CheckpointOwner& owner) const {
-    const std::string line = ToLine(owner);
-    if (::pwrite(fd_.get(), line.data(), line.size(), 0) != static_cast<ssize_t>(line.size()) ||
-        ::ftruncate(fd_.get(), static_cast<off_t>(line.size())) != 0 || ::fsync(fd_.get()) != 0) {
+    const std::string text = ToText(owner);
+    if (::pwrite(fd_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
+        ::ftruncate(fd_.get(), static_cast<off_t>(text.size())) != 0 || ::fsync(fd_.get()) != 0) {
       Fail("write");
     }
+  }
+
+  // When it was written or touched last, by the clock of the machine that has the disk.
+  std::chrono::nanoseconds Heard() const {
+    struct ::stat status = {};
+    if (::fstat(fd_.get(), &status) != 0) Fail("look at");
+    return std::chrono::seconds(status.st_mtim.tv_sec) +
+           std::chrono::nanoseconds(status.st_mtim.tv_nsec);
+  }
+
+  // Makes Heard() now.
+  void Touch() const {
+    if (::futimens(fd_.get(), nullptr) != 0) Fail("touch");
   }
 
  private:
@@ -117,8 +180,8 @@ class OwnerFile {
                             std::string("cannot ") + what + " " + path_);
   }
 
-  const std::string path_;
-  const UniqueFd fd_;  // closing it gives the lock back
+  std::string path_;
+  UniqueFd fd_;  // closing it gives the lock back
 };
 
 // Nothing where there is no owner file, or none that can be read.

@@ -66,6 +66,10 @@ inline constexpr char kErrorUser[] = "user";
 inline constexpr char kErrorCollective[] = "collective";
 inline constexpr char kErrorBind[] = "bind";  // MASTER_PORT was taken
 inline constexpr char kErrorCheckpoint[] = "checkpoint";
+// The folder of checkpoints is another training's; such a worker exits with kExitFolder, and the
+// job is not started again.
+inline constexpr char kErrorFolder[] = "folder";
+inline constexpr int kExitFolder = 77;  // as ddprun itself does where it is refused
 
 struct Line {
   std::string_view key;

@@ -33,9 +33,14 @@ inline constexpr char kOmpNumThreads[] = "OMP_NUM_THREADS";
 
 // ddprun's.
 inline constexpr char kGeneration[] = "DDPRUN_GENERATION";  // which forming of the group, from 0
-inline constexpr char kEpoch[] = "DDPRUN_EPOCH";     // which life of the job: Slurm's restarts
+inline constexpr char kEpoch[] = "DDPRUN_EPOCH";  // which life of the job: Slurm's restarts
+// Which run of the job, 16 hex digits: random, and the same in all of its generations. Not set: the
+// rendezvous is older than that.
+inline constexpr char kJobRunId[] = "DDPRUN_JOB_RUN_ID";
 inline constexpr char kRunDir[] = "DDPRUN_RUN_DIR";  // this run's log folder on this node
 inline constexpr char kCheckpointDir[] = "DDPRUN_CHECKPOINT_DIR";  // durable; only rank 0 writes
+// 1: take the folder of checkpoints also from another training that is using it (--take-folder).
+inline constexpr char kTakeFolder[] = "DDPRUN_TAKE_FOLDER";
 inline constexpr char kSnapshotDir[] = "DDPRUN_SNAPSHOT_DIR";      // in memory; outlives the worker
 inline constexpr char kControlSocket[] = "DDPRUN_CONTROL_SOCKET";  // see control.h
 // 1: this process is a warm standby. It has no rank yet: it says STANDBY=waiting on the control
@@ -95,8 +100,10 @@ inline constexpr Variable kVariables[] = {
     {kOmpNumThreads, Scope::kUnlessSet},
     {kGeneration, Scope::kRank},
     {kEpoch, Scope::kProcess},
+    {kJobRunId, Scope::kRank},
     {kRunDir, Scope::kProcess},
     {kCheckpointDir, Scope::kProcess, "checkpoint_dir"},
+    {kTakeFolder, Scope::kRank, "checkpoint.take_folder"},
     {kSnapshotDir, Scope::kProcess},
     {kControlSocket, Scope::kProcess},
     {kStandby, Scope::kStandby},

@@ -77,6 +77,8 @@ constexpr FlagSpec kJobFlags[] = {
            "LOCAL_RANK=0 and one visible GPU for every worker"),
     Sets("local-addr", 0, "ADDRESS", "local_addr", "address of this node for the others"),
     Sets("checkpoint-dir", 0, "DIR", "checkpoint_dir", "folder for checkpoints"),
+    SetsTo("take-folder", "checkpoint.take_folder", "true",
+           "take the folder of checkpoints from another training that is using it"),
     Option("monitor-interval", 0, "SECONDS", "accepted; there is no polling"),
     Option("start-method", 0, "NAME", "accepted: spawn, fork or forkserver"),
     Option("signals-to-handle", 0, "LIST", "accepted; every signal that can be listed is handled"),

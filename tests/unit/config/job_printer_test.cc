@@ -42,6 +42,7 @@ JobConfig UnusualJob() {
   job.logs.max_size = 1536 << 20;
   job.logs.keep_runs = 5;
   job.checkpoint_dir = "/ckpt: d";
+  job.checkpoint.take_folder = true;
   job.report = "/r\"'";
   job.command = {"python3", "-u", "x.py",          "",
                  "3",       "~",  "a: b",          "line\nline\ttab",
@@ -82,6 +83,7 @@ void ExpectEqual(const JobConfig& a, const JobConfig& b) {
   EXPECT_EQ(a.logs.max_size, b.logs.max_size);
   EXPECT_EQ(a.logs.keep_runs, b.logs.keep_runs);
   EXPECT_EQ(a.checkpoint_dir, b.checkpoint_dir);
+  EXPECT_EQ(a.checkpoint.take_folder, b.checkpoint.take_folder);
   EXPECT_EQ(a.report, b.report);
   EXPECT_EQ(a.command, b.command);
   EXPECT_EQ(a.env, b.env);

@@ -199,6 +199,17 @@ TEST(JobMachineTest, ACommandThatCannotBeExecutedIsNotTriedAgain) {
   EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Stop", "a<-g0 Finished 127 rank 0"));
 }
 
+// Else each of the restarts would wait for 30 s, and be refused as the first one was.
+TEST(JobMachineTest, AFolderOfAnotherTrainingIsNoReasonToStartAgain) {
+  JobMachineDriver job(JobMachineDriver::Spec(1, 1, 3));
+  job.Join('a');
+  job.Prepare('a');
+  job.Clear();
+  job.Exit('a', 0, 0, ExitStatus{77, 0, false}, "folder");
+  job.Drain('a');
+  EXPECT_EQ(job.TakeText(), "a<-g0 Stop; a<-g0 Finished 77 rank 0");
+}
+
 TEST(JobMachineTest, BelowMaxItWaitsForTheLastCall) {
   JobMachineDriver job(JobMachineDriver::Spec(1, 2));
   job.Join('a');

@@ -13,13 +13,16 @@
 //   rng, rng_cuda    state of each rank's default generator, in hex, separated by commas
 //   user             a JSON object: State::user
 //   xxh3             a JSON object: XXH3-64 of each tensor's bytes, 16 hex digits
+//   ddprun_run       which run of a job made it, 16 hex digits; under ddprun DDPRUN_JOB_RUN_ID
+//   ddprun_descends_from   the runs from whose states that one went on, the nearest first
 //   header_xxh3      the same of the header without this entry, as JSON with sorted keys and no
 //                    spaces
 //
 // A file appears under its name only when it is whole and on disk: it is written under a
 // temporary name (`<name>.<host>-<PID namespace>-<pid>.tmp`), synced, renamed, and the folder
 // synced. What a writer that was killed left half done is removed by the next save() on that host,
-// or by any after a day; never while its writer runs.
+// or by any after a day; never while its writer runs. A file of another run, or of an older version
+// that names none, is never replaced.
 #ifndef DDP_CHECKPOINTER_H_
 #define DDP_CHECKPOINTER_H_
 
@@ -57,8 +60,9 @@ enum class WhenBusy {
 };
 
 struct CheckpointerOptions {
-  // After a save, the file just saved and the keep_last - 1 next older ones stay. Files of a higher
-  // step, and those that this version cannot read, do not count and are never removed. At least 1
+  // After a save, the file just saved and the keep_last - 1 next older ones stay: of this run's,
+  // and of those of the run from whose state it went on. Files of other runs, of a higher step, and
+  // those that this version cannot read, do not count and are never removed. At least 1
   // (ConfigError).
   int keep_last = 2;
 
@@ -78,6 +82,10 @@ struct CheckpointerOptions {
   std::int64_t snapshot_every = 0;
   std::chrono::milliseconds snapshot_interval{0};
   bool snapshots = true;  // false: none
+
+  // For a program that only loads, beside a training that uses the folder: it does not claim the
+  // folder, and save() throws ConfigError.
+  bool read_only = false;
 };
 
 // save(), step(), flush() and load_latest() are collectives: all ranks call them, in the same
@@ -89,6 +97,11 @@ struct CheckpointerOptions {
 // restart loses next to nothing, also where a node is lost with its disk. A snapshot is a
 // checkpoint in every respect: any node's may be loaded, by all ranks, whatever their number. A
 // process has at most one Checkpointer that makes any.
+//
+// Under ddprun rank 0 claims the folder with the first load_latest() or save(), which creates it.
+// While another training is using it, that throws FolderTakenError on every rank, within 30 s:
+// `--take-folder` takes it all the same. The destructor releases it, unless it is called for an
+// exception. Where it cannot be told whose the folder is, each save tries again.
 //
 // A disk that is full, read-only, over quota or gone never ends the training: rank 0 says on stderr
 // what happened, with path and reason, and what happens next; the agent is told

@@ -81,6 +81,14 @@ class AgreedError : public Error {
   bool failed_here_;
 };
 
+// The checkpoint folder belongs to another training that is alive, or to a later generation of this
+// one: all ranks stop before anything is read or written there. what() names its host and process.
+// Under ddprun the job ends with exit code 77, and is not started again.
+class FolderTakenError : public AgreedError {
+ public:
+  using AgreedError::AgreedError;
+};
+
 }  // namespace ddp
 
 #endif  // DDP_ERRORS_H_

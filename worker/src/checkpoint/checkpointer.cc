@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <map>
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,7 @@
 #include "worker/src/data_parallel/model_sync.h"
 #include "worker/src/formats/safetensors.h"
 #include "worker/src/group/failure.h"
+#include "worker/src/peers/lost_group.h"
 #include "worker/src/restore/state_search.h"
 #include "worker/src/restore/state_stream.h"
 #include "worker/src/state/rng_state.h"
@@ -32,6 +35,7 @@
 #include "worker/src/storage/checkpoint_folder.h"
 #include "worker/src/storage/checkpoint_writer.h"
 #include "worker/src/storage/folder_owner.h"
+#include "worker/src/storage/lineage.h"
 #include "worker/src/storage/restore_order.h"
 #include "worker/src/storage/snapshot_schedule.h"
 #include "worker/src/storage/snapshot_writer.h"
@@ -102,6 +106,11 @@ struct Checkpointer::Impl {
   const std::string directory;
   const CheckpointerOptions options;
 
+  struct {
+    internal::Lineage lineage = internal::Lineage::OfProcess(GetEnvironment);
+    bool claimed = false;  // the folder, or nobody could tell whose it is
+    int exceptions_at_start = std::uncaught_exceptions();
+  } run;
   SaveStatus known;  // what rank 0 said last
   bool followed_order = false;
   std::optional<std::int64_t> resumed_step;  // of the state that was loaded
@@ -133,9 +142,43 @@ struct Checkpointer::Impl {
                 [this](std::int64_t step, std::int64_t failures, const std::string& reason) {
                   ctx.report_checkpoint_failed(step, failures, reason);
                 }},
-               internal::OwnerOfProcess(GetEnvironment)),
+               internal::OwnerOfProcess(GetEnvironment), OwnerOptions()),
         agreement(context),
         schedule(given.snapshot_every, given.snapshot_interval) {}
+
+  static constexpr char kWaits[] = "waits";
+
+  static internal::FolderOwnerOptions OwnerOptions() {
+    internal::FolderOwnerOptions owner;
+    owner.take_folder = std::getenv(ddprun::env::kTakeFolder) != nullptr;
+    return owner;
+  }
+
+  bool saves() const { return !directory.empty() && !options.read_only; }
+
+  // Before the folder is read or written first. A collective, of short ones: rank 0 may wait for
+  // longer than Options::timeout.
+  void Claim() {
+    if (!saves() || std::exchange(run.claimed, true)) return;
+    for (bool first = true;; first = false) {
+      const std::string said = broadcast(ctx, ctx.rank() == 0 ? TryClaim(first) : "");
+      if (said.empty()) return;
+      if (said != kWaits) throw FolderTakenError("rank 0: " + said, 0, ctx.rank() == 0);
+    }
+  }
+
+  // "": claimed, or it cannot be told whose the folder is. Else kWaits, or why it is refused.
+  std::string TryClaim(bool first) {
+    if (!first) std::this_thread::sleep_for(writer.look());
+    try {
+      return writer.TryClaim() ? "" : kWaits;
+    } catch (const internal::FolderTaken& e) {
+      return e.what();
+    } catch (const CheckpointError& e) {  // each save tries again, and says so
+      internal::Warn(0, std::string("the checkpoint folder is not claimed: ") + e.what());
+      return "";
+    }
+  }
 
   // Whether there is to be a checkpoint now.
   bool Ready(WhenBusy when_busy) {
@@ -164,6 +207,7 @@ struct Checkpointer::Impl {
     Metadata metadata = internal::TextsOf(parts);
     AddPlace(ctx, state, &metadata);
     internal::AddMaker(GetEnvironment, &metadata);
+    run.lineage.AddTo(&metadata);
     return metadata;
   }
 
@@ -200,7 +244,11 @@ Checkpointer::Checkpointer(const Context& ctx, std::string directory,
   impl_ = std::make_unique<Impl>(ctx, std::move(directory), options);
 }
 
-Checkpointer::~Checkpointer() = default;
+Checkpointer::~Checkpointer() {
+  const bool well =
+      std::uncaught_exceptions() <= impl_->run.exceptions_at_start && !internal::GroupIsLost();
+  if (well && impl_->ctx.rank() == 0) impl_->writer.Release();
+}
 
 std::string Checkpointer::save(const State& state, torch::nn::Module& module,
                                torch::optim::Optimizer& optimizer) {
@@ -214,6 +262,8 @@ std::string Checkpointer::save(const State& state, const CheckpointParts& parts)
 std::string Checkpointer::Impl::Save(const State& state, const CheckpointParts& parts,
                                      WhenBusy when_busy) {
   if (directory.empty()) throw ConfigError("Checkpointer: the directory is empty");
+  if (options.read_only) throw ConfigError("Checkpointer: it is read_only, and saves nothing");
+  Claim();
   Metadata metadata;
   std::optional<StateImage> image;  // rank 0's, unless the save is skipped
   Together(ctx, "checkpoint of step " + std::to_string(state.step) + ": ", [&] {
@@ -241,7 +291,7 @@ void Checkpointer::step(const State& state, const CheckpointParts& parts) {
   ++impl.steps_since_snapshot;
   const auto [save_requests, snapshot_steps, anybody_snapshots] =
       impl.agreement.Exchange(impl.Wishes());
-  const bool asked = save_requests > impl.saves_done && !impl.directory.empty();
+  const bool asked = save_requests > impl.saves_done && impl.saves();
   impl.saves_done = std::max(impl.saves_done, save_requests);
   const bool due = impl.options.save_every > 0 && state.step % impl.options.save_every == 0;
   if (asked || due) impl.Save(state, parts, asked ? WhenBusy::kWait : impl.options.when_busy);
@@ -357,6 +407,7 @@ std::optional<State> Checkpointer::Impl::Load(const internal::WhereToLook& where
     generators("rng", torch::Device(torch::kCPU));
     if (ctx.device().is_cuda()) generators("rng_cuda", ctx.device());
     overwritten.clear();
+    run.lineage.Loaded(found->metadata);
     return state;
   }
   return std::nullopt;
@@ -390,6 +441,7 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
   const Context& ctx = impl.ctx;
   ctx.report_phase(ddprun::control::kPhaseRestore);
   impl.writer.Wait();
+  impl.Claim();
   internal::WhereToLook where;
   if (!impl.directory.empty()) where.folders = {impl.directory};
   const auto order = std::exchange(impl.followed_order, true)

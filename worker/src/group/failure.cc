@@ -60,7 +60,12 @@ void Classify(const std::exception& error, int rank, Failure* failure) {
   if (const auto* agreed = dynamic_cast<const AgreedError*>(&error)) {
     // One rank is named as the cause, even if several failed: the one whose stderr has the line.
     failure->print = agreed->failing_rank() == rank;
-    if (!failure->print) failure->kind = control::kErrorCollective;
+    if (!failure->print) {
+      failure->kind = control::kErrorCollective;
+    } else if (dynamic_cast<const FolderTakenError*>(&error) != nullptr) {
+      failure->kind = control::kErrorFolder;
+      failure->exit_code = control::kExitFolder;
+    }
   } else if (dynamic_cast<const BindError*>(&error) != nullptr) {
     failure->kind = control::kErrorBind;
   } else if (dynamic_cast<const CheckpointError*>(&error) != nullptr) {
@@ -121,7 +126,7 @@ void EndWithFailure(const std::exception_ptr& error) {
   if (const char* const path = std::getenv(ddprun::env::kErrorFile)) {
     WriteErrorFile(path, failure, rank);
   }
-  std::_Exit(EXIT_FAILURE);
+  std::_Exit(failure.exit_code);
 }
 
 void EndBecauseOfLoss() {

@@ -2,6 +2,7 @@
 #ifndef DDPRUN_WORKER_SRC_GROUP_FAILURE_H_
 #define DDPRUN_WORKER_SRC_GROUP_FAILURE_H_
 
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <string>
@@ -13,6 +14,7 @@ struct Failure {
   std::string type;   // name of the exception's type, as far as it is known
   std::string text;   // for a person; one line
   bool print = true;  // false: another rank prints it
+  int exit_code = EXIT_FAILURE;
 };
 
 // The text of an exception without libtorch's stack trace.

@@ -55,13 +55,25 @@ std::vector<StepFile> ListSteps(const std::string& directory) {
   return files;
 }
 
-bool IsReadable(const std::string& path) {
+// Nothing where it cannot be read.
+std::optional<Metadata> MetadataOf(const std::string& path) {
   try {
-    SafetensorsFile::Open(path);
-    return true;
+    return SafetensorsFile::Open(path).metadata();
   } catch (const FormatError&) {
-    return false;
+    return std::nullopt;
   }
+}
+
+// Throws unless the file, whose name is wanted, is one of this run.
+void CheckReplaceable(const std::string& path, const Lineage& lineage) {
+  const std::optional<Metadata> metadata = MetadataOf(path);
+  const std::string run = metadata ? Lineage::Of(*metadata).run() : "";
+  if (!run.empty() && run == lineage.run()) return;
+  throw CheckpointError("there is a file " + path + " already, " +
+                        (!metadata     ? "which cannot be read"
+                         : run.empty() ? "of an older version"
+                                       : "of another run, " + Quoted(run)) +
+                        "; it is kept");
 }
 
 void Remove(const std::string& path) {
@@ -187,19 +199,28 @@ void CheckpointSearch::SetAside(const std::string& reason) {
 std::string SaveCheckpoint(const std::string& directory, CheckpointImage image,
                            FolderOwner* owner) {
   image.metadata[kStepKey] = std::to_string(image.step);
+  const Lineage lineage = Lineage::Of(image.metadata);
   const std::string header = BuildHeader(&image.tensors, std::move(image.metadata));
   RemoveAbandonedCheckpoints(directory);  // first: they may take the space we need
   const std::string name = CheckpointName(image.step);
-  WriteDurably(directory, name, Pieces(header, image.tensors),
-               [&](const std::function<void()>& move) { owner->Guard(move); });
-  return directory + "/" + name;
+  const std::string path = directory + "/" + name;
+  WriteDurably(directory, name, Pieces(header, image.tensors), [&](const Publication& publication) {
+    owner->Guard([&] {
+      if (publication.if_free()) return;
+      CheckReplaceable(path, lineage);
+      publication.in_place_of_the_old();
+    });
+  });
+  return path;
 }
 
 void RemoveOldCheckpoints(const std::string& directory, std::int64_t saved_step,
-                          const Retention& retention) {
+                          const Retention& retention, const Lineage& lineage) {
   int kept = 1;  // the one just saved
   for (const StepFile& file : ListSteps(directory)) {
-    if (file.step >= saved_step || !IsReadable(file.path)) continue;
+    if (file.step >= saved_step) continue;
+    const std::optional<Metadata> metadata = MetadataOf(file.path);
+    if (!metadata || !lineage.MayRemove(*metadata)) continue;
     const bool milestone = retention.keep_every > 0 && file.step % retention.keep_every == 0;
     if (++kept > retention.keep_last && !milestone) Remove(file.path);
   }

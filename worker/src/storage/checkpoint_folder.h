@@ -6,9 +6,11 @@
 // wherever power is lost, the newest file that can be loaded is the one before or the one just
 // saved.
 //
-// What is removed is whole checkpoints that are older than the one just saved, and what killed
-// writers left: never a file of a higher step, one that this version cannot read, or one that
-// another process is writing.
+// What is removed is whole checkpoints that are older than the one just saved, and of its run or of
+// the run from whose state that one went on (lineage.h), and what killed writers left: never a file
+// of a higher step, one that this version cannot read, another training's, one of an older version
+// that names no run, or one that another process is writing. A file is replaced only by its own
+// run.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 
@@ -23,6 +25,7 @@
 
 #include "worker/src/formats/safetensors.h"
 #include "worker/src/storage/folder_owner.h"
+#include "worker/src/storage/lineage.h"
 
 namespace ddp::internal {
 
@@ -50,7 +53,8 @@ void Warn(int rank, const std::string& text);
 std::string CheckpointName(std::int64_t step);
 
 // Returns the path of the file when it is on disk. Throws CheckpointError; there is no new file
-// then, and the older ones are as they were. Also where `owner`, of this folder, says no.
+// then, and the older ones are as they were. Also where `owner`, of this folder, says no, and where
+// the name is that of another run's file. `image.metadata` says of which run this one is.
 std::string SaveCheckpoint(const std::string& directory, CheckpointImage image, FolderOwner* owner);
 
 struct StepFile {
@@ -97,11 +101,12 @@ class CheckpointSearch {
   std::unique_ptr<SafetensorsFile> file_;
 };
 
-// Keeps the file of `saved_step`, the keep_last - 1 next older ones that can be read, and those
-// that keep_every says, and removes the other readable ones that are older. A file that cannot be
-// removed is a warning. Throws CheckpointError if the folder cannot be read.
+// Keeps the file of `saved_step`, the keep_last - 1 next older ones, and those that keep_every
+// says, and removes the older ones: all of them of those that can be read and that `lineage` lets
+// go; the others do not count. A file that cannot be removed is a warning. Throws CheckpointError
+// if the folder cannot be read.
 void RemoveOldCheckpoints(const std::string& directory, std::int64_t saved_step,
-                          const Retention& retention);
+                          const Retention& retention, const Lineage& lineage);
 
 // Removes what writers that were killed left half done, so that it does not fill the disk. See
 // AbandonedTemporaries().

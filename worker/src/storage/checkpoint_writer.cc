@@ -24,11 +24,22 @@ std::string Explain(std::int64_t step, const std::string& reason, const SaveStat
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(std::string directory, Retention retention, Events events,
-                                   std::optional<ddprun::CheckpointOwner> self)
+                                   std::optional<ddprun::CheckpointOwner> self,
+                                   FolderOwnerOptions owner)
     : directory_(std::move(directory)),
       retention_(retention),
       events_(std::move(events)),
-      owner_(directory_, std::move(self)) {}
+      owner_(directory_, std::move(self), owner) {}
+
+bool CheckpointWriter::TryClaim() {
+  thread_.Wait();
+  return owner_.TryClaim();
+}
+
+void CheckpointWriter::Release() {
+  thread_.Wait();
+  owner_.Release();
+}
 
 void CheckpointWriter::Start(CheckpointImage image) {
   thread_.Wait();
@@ -71,6 +82,7 @@ void CheckpointWriter::Write(CheckpointImage image) {
     Warn(0, "the checkpoint folder " + directory_ +
                 " has vanished, and with it the checkpoints that were there; making it anew");
   }
+  const Lineage lineage = Lineage::Of(image.metadata);
   std::string path;
   try {
     if (image.await != nullptr && !image.await()) return;
@@ -89,7 +101,7 @@ void CheckpointWriter::Write(CheckpointImage image) {
   }
   events_.durable(step, path);
   try {
-    owner_.Guard([&] { RemoveOldCheckpoints(directory_, step, retention_); });
+    owner_.Guard([&] { RemoveOldCheckpoints(directory_, step, retention_, lineage); });
   } catch (const std::exception& e) {
     Warn(0, std::string("old checkpoints are not removed: ") + e.what());
   }

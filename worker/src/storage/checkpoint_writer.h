@@ -7,6 +7,7 @@
 
 #include <ddp/save_status.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -31,7 +32,13 @@ class CheckpointWriter {
   // `self`: who this process is, for who else has this folder (folder_owner.h). The destructor
   // waits.
   CheckpointWriter(std::string directory, Retention retention, Events events,
-                   std::optional<ddprun::CheckpointOwner> self = std::nullopt);
+                   std::optional<ddprun::CheckpointOwner> self = std::nullopt,
+                   FolderOwnerOptions owner = {});
+
+  // FolderOwner's, when the last checkpoint is finished.
+  bool TryClaim();
+  void Release();
+  std::chrono::milliseconds look() const { return owner_.look(); }
 
   // Begins to write; waits first if another one is not finished. What `image` points to must stay
   // as it is until Wait() returns, or busy() is false.
@@ -54,7 +61,7 @@ class CheckpointWriter {
   const Retention retention_;
   const Events events_;
 
-  // The writer's thread's.
+  // The writer's thread's, or its owner's while that one is idle.
   FolderOwner owner_;
   bool folder_was_there_ = false;
 

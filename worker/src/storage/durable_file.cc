@@ -23,6 +23,7 @@
 
 #include "worker/contract/control.h"
 #include "worker/contract/unique_fd.h"
+#include "worker/src/storage/process_identity.h"
 
 namespace ddp::internal {
 namespace {
@@ -96,6 +97,18 @@ class InProgress {
   std::set<std::string> paths_;
 };
 
+// What a file system says that has no such call.
+bool IsUnsupported(int error) {
+  return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP || error == EPERM;
+}
+
+bool IsSameFile(const std::string& a, const std::string& b) {
+  struct stat first = {};
+  struct stat second = {};
+  return lstat(a.c_str(), &first) == 0 && lstat(b.c_str(), &second) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
 // A file under construction, removed unless it was moved to its place.
 class Temporary {
  public:
@@ -123,24 +136,34 @@ class Temporary {
     moved_ = true;
   }
 
+  // As Publication::if_free.
+  bool MoveToFree(const std::string& path) {
+    moved_ = renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0;
+    if (moved_) return true;
+    if (errno == EEXIST) return false;
+    if (!IsUnsupported(errno)) Fail("rename to", path, errno);
+    const int error = link(path_.c_str(), path.c_str()) == 0 ? 0 : errno;
+    // A server that was asked twice may say EEXIST of what it has done itself.
+    if (error == 0 || (error == EEXIST && IsSameFile(path_, path))) {
+      unlink(path_.c_str());
+      return moved_ = true;
+    }
+    if (error == EEXIST) return false;
+    if (!IsUnsupported(error)) Fail("link to", path, error);
+    struct stat status = {};
+    if (lstat(path.c_str(), &status) == 0) return false;
+    if (errno != ENOENT) Fail("look at", path, errno);
+    MoveTo(path);
+    return true;
+  }
+
  private:
   const std::string path_;
   bool moved_ = false;
 };
 
-// Where a pid means the same process as here: host and PID namespace (containers of one host may
-// share its name, but not its pids).
-std::string PidScope() {
-  char host[HOST_NAME_MAX + 1] = {};
-  gethostname(host, sizeof(host) - 1);
-  char pid_namespace[64] = {};  // "pid:[4026531836]"
-  const ssize_t size = readlink("/proc/self/ns/pid", pid_namespace, sizeof(pid_namespace));
-  std::string scope = std::string(host) + "-";
-  for (ssize_t i = 0; i < size; ++i) {
-    if (pid_namespace[i] >= '0' && pid_namespace[i] <= '9') scope += pid_namespace[i];
-  }
-  return scope + "-";
-}
+// Where a pid means the same process as here.
+std::string PidScope() { return HostName() + "-" + PidNamespace() + "-"; }
 
 // Whether the writer that chose the name of this temporary ran in our scope, and is gone.
 bool WriterIsGone(const fs::path& path) {
@@ -162,32 +185,15 @@ bool IsAbandoned(const fs::path& path) {
   return WriterIsGone(path);
 }
 
-// With its parents. The entry of each is synced too, where its parent may be read: a file in a
-// folder that is gone after a power failure is gone as well.
-void MakeDirectory(const fs::path& directory) {
-  std::error_code ignored;
-  if (directory.empty() || fs::is_directory(directory, ignored)) return;
-  const fs::path parent = directory.parent_path();
-  MakeDirectory(parent);
-  if (mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) {
-    Fail("create directory", directory, errno);
-  }
-  try {
-    OpenFile(parent.empty() ? "." : parent.string(), O_RDONLY | O_DIRECTORY).Sync();
-  } catch (const CheckpointError&) {
-    // The new folder is there for now; a parent that only lets us pass cannot be synced.
-  }
-}
-
-void Unguarded(const std::function<void()>& move) { move(); }
+void ReplaceOld(const Publication& publication) { publication.in_place_of_the_old(); }
 
 void Write(const std::string& directory, const std::string& name,
-           const std::function<void(const Sink&)>& write, const MoveGuard& guard) {
+           const std::function<void(const Sink&)>& write, const Publisher& publish) {
   MakeDirectory(directory);
   const std::string path = directory + "/" + name;
   Temporary temporary(path);
   temporary.Write(write);
-  guard([&] { temporary.MoveTo(path); });
+  publish({[&] { return temporary.MoveToFree(path); }, [&] { temporary.MoveTo(path); }});
   OpenFile(directory, O_RDONLY | O_DIRECTORY).Sync();
 }
 
@@ -195,20 +201,35 @@ void Write(const std::string& directory, const std::string& name,
 
 void WriteDurably(const std::string& directory, const std::string& name,
                   const std::vector<std::string_view>& pieces) {
-  WriteDurably(directory, name, pieces, Unguarded);
+  WriteDurably(directory, name, pieces, ReplaceOld);
 }
 
 void WriteDurably(const std::string& directory, const std::string& name,
                   const std::function<void(const Sink&)>& write) {
-  Write(directory, name, write, Unguarded);
+  Write(directory, name, write, ReplaceOld);
 }
 
 void WriteDurably(const std::string& directory, const std::string& name,
-                  const std::vector<std::string_view>& pieces, const MoveGuard& guard) {
+                  const std::vector<std::string_view>& pieces, const Publisher& publish) {
   const auto write = [&](const Sink& sink) {
     for (const std::string_view piece : pieces) sink(piece);
   };
-  Write(directory, name, write, guard);
+  Write(directory, name, write, publish);
+}
+
+void MakeDirectory(const std::string& directory) {
+  std::error_code ignored;
+  if (directory.empty() || fs::is_directory(directory, ignored)) return;
+  const std::string parent = fs::path(directory).parent_path();
+  MakeDirectory(parent);
+  if (mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) {
+    Fail("create directory", directory, errno);
+  }
+  try {
+    OpenFile(parent.empty() ? "." : parent, O_RDONLY | O_DIRECTORY).Sync();
+  } catch (const CheckpointError&) {
+    // The new folder is there for now; a parent that only lets us pass cannot be synced.
+  }
 }
 
 std::string TemporaryPath(const std::string& path) {

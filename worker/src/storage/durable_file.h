@@ -23,11 +23,24 @@ using Sink = std::function<void(std::string_view piece)>;
 void WriteDurably(const std::string& directory, const std::string& name,
                   const std::function<void(const Sink&)>& write);
 
-// The same, and `guard` calls its argument, which moves the file to its place; or it throws, which
-// is passed on, and there is no file then.
-using MoveGuard = std::function<void(const std::function<void()>& move)>;
+// Gives a file that is whole its name.
+struct Publication {
+  // False: there is a file of that name, and it is as it was. Atomic where the file system has
+  // renameat2(RENAME_NOREPLACE) or link(2), as NFS has; where it has neither, the caller sees to it
+  // that nobody else makes files there.
+  std::function<bool()> if_free;
+  std::function<void()> in_place_of_the_old;
+};
+
+// The same, and `publish` calls one of its argument's functions with success; or it throws, which
+// is passed on, and there is no new file then.
+using Publisher = std::function<void(const Publication& publication)>;
 void WriteDurably(const std::string& directory, const std::string& name,
-                  const std::vector<std::string_view>& pieces, const MoveGuard& guard);
+                  const std::vector<std::string_view>& pieces, const Publisher& publish);
+
+// Makes a folder with its parents, and syncs the entry of each where its parent may be read: a file
+// in a folder that is gone after a power failure is gone as well. Throws CheckpointError.
+void MakeDirectory(const std::string& directory);
 
 // What this process calls a file under construction: `<path>.<host>-<PID namespace>-<pid>.tmp`, so
 // that two jobs with one folder do not get into each other's way. Two threads of one process that

@@ -54,6 +54,7 @@ TEST(CliRunTest, EveryFlagReachesItsField) {
                                 "500ms",
                                 "--checkpoint-dir",
                                 "/ckpt",
+                                "--take-folder",
                                 "--report",
                                 "r.json",
                                 "-v",
@@ -75,6 +76,7 @@ TEST(CliRunTest, EveryFlagReachesItsField) {
   EXPECT_EQ(config.local_addr, "10.0.0.7");
   EXPECT_EQ(config.stop_grace, milliseconds(500));
   EXPECT_EQ(config.checkpoint_dir, "/ckpt");
+  EXPECT_TRUE(config.checkpoint.take_folder);
   EXPECT_EQ(config.report, "/home/user/r.json");
   EXPECT_EQ(config.verbosity, 1);
   EXPECT_TRUE(run.dry_run);

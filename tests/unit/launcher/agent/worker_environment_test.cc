@@ -33,11 +33,13 @@ WorkerPlace Place() {
   place.assignment.master_port = 4711;
   place.assignment.restart_count = 2;
   place.assignment.max_restarts = 3;
+  place.assignment.run_id = RunId{0x2b};
   place.local_rank = LocalRank{1};
   place.local_world_size = 2;
   place.run_dir = "/logs/exp7_x";
   place.error_file = "/logs/exp7_x/attempt_4/1/error.json";
   place.checkpoint_dir = "/ckpt";
+  place.take_folder = true;
   place.snapshot_dir = "/dev/shm/ddprun-x";
   place.control_socket = "/tmp/ddprun-x/control.sock";
   return place;
@@ -47,9 +49,10 @@ TEST(WorkerEnvironmentTest, HoldsEveryVariableOfTheContract) {
   EXPECT_THAT(
       WorkerEnvironment(Place(), {}, {}),
       ElementsAre("DDPRUN_CHECKPOINT_DIR=/ckpt", "DDPRUN_CONTROL_SOCKET=/tmp/ddprun-x/control.sock",
-                  "DDPRUN_EPOCH=1", "DDPRUN_GENERATION=4", "DDPRUN_RUN_DIR=/logs/exp7_x",
-                  "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2",
-                  "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4711",
+                  "DDPRUN_EPOCH=1", "DDPRUN_GENERATION=4", "DDPRUN_JOB_RUN_ID=000000000000002b",
+                  "DDPRUN_RUN_DIR=/logs/exp7_x", "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x",
+                  "DDPRUN_TAKE_FOLDER=1", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "LOCAL_RANK=1",
+                  "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4711",
                   "OMP_NUM_THREADS=1", "RANK=5", "ROLE_NAME=trainer", "ROLE_RANK=5",
                   "ROLE_WORLD_SIZE=6",
                   "TORCHELASTIC_ERROR_FILE=/logs/exp7_x/attempt_4/1/error.json",

@@ -107,7 +107,7 @@ TEST(ParseControlTest, RefusesWhatIsMalformedAndQuotesIt) {
             "malformed control message \"STEP=1\\001\": expected STEP=<number>, 0 or more");
   EXPECT_EQ(ParseControl("ERROR=cuda oom").status().message(),
             "malformed control message \"ERROR=cuda oom\": expected "
-            "ERROR=<user|collective|bind|checkpoint> <text>");
+            "ERROR=<user|collective|bind|checkpoint|folder> <text>");
 }
 
 // It is shown on terminals, and told to other machines.

@@ -42,7 +42,7 @@ class Sample {
  public:
   Sample(std::int64_t step, std::size_t most_bytes, std::mt19937_64* random) {
     image_.step = step;
-    image_.metadata = {{"epoch", "3"}, {"user", "{\"note\":\"x\"}"}};
+    image_.metadata = {{"epoch", "3"}, {"ddprun_run", "ours"}, {"user", "{\"note\":\"x\"}"}};
     const std::size_t count = 1 + Below(random, 4);
     for (std::size_t i = 0; i < count; ++i) {
       bytes_.emplace_back(4 * (1 + Below(random, most_bytes / 4)), '\0');

@@ -1,14 +1,19 @@
 #include "worker/src/storage/checkpoint_folder.h"
 
+#include <ddp/errors.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/temp_dir.h"
+#include "tests/unit/worker/support/disk.h"
 #include "tests/unit/worker/support/multi_rank.h"
 #include "tests/unit/worker/support/newest_checkpoint.h"
 #include "worker/src/storage/durable_file.h"
@@ -24,9 +29,11 @@ class CheckpointFolderTest : public ::testing::Test {
  protected:
   std::string Path(std::int64_t step) const { return folder_ / CheckpointName(step); }
 
-  void Save(std::int64_t step) const {
+  void Save(std::int64_t step, const std::string& run = "ours") const {
     std::vector<TensorBytes> tensors = {{{"model.x", "U8", {3}}, "abc", 3}};
-    const std::string header = BuildHeader(&tensors, {{"step", std::to_string(step)}});
+    Metadata metadata = {{"step", std::to_string(step)}};
+    if (!run.empty()) metadata["ddprun_run"] = run;
+    const std::string header = BuildHeader(&tensors, metadata);
     WriteDurably(folder_.path(), CheckpointName(step), {header, "abc"});
   }
 
@@ -48,6 +55,12 @@ class CheckpointFolderTest : public ::testing::Test {
     warnings_ = ::testing::internal::GetCapturedStderr();
     return newest == nullptr ? "none" : fs::path(newest->path()).filename().string();
   }
+
+  // After a save of this run.
+  void RemoveOld(std::int64_t saved_step, const Retention& retention) const {
+    RemoveOldCheckpoints(folder_.path(), saved_step, retention, Ours());
+  }
+  static Lineage Ours() { return Lineage::Of({{"ddprun_run", "ours"}}); }
 
   std::vector<std::string> Files() const { return test::FilesIn(folder_.path()); }
 
@@ -77,7 +90,7 @@ TEST_F(CheckpointFolderTest, AUsersOwnFileIsNoCheckpoint) {
     fs::copy(Path(1), folder_ / name);
   }
   EXPECT_EQ(Newest(), CheckpointName(1));
-  RemoveOldCheckpoints(folder_.path(), 5, {1, 0});
+  RemoveOld(5, {1, 0});
   EXPECT_THAT(Files(),
               ElementsAre("step-.safetensors", "step-2.safetensors.bak", "step-best.safetensors"));
 }
@@ -152,16 +165,16 @@ TEST_F(CheckpointFolderTest, AFileOfANewerFormatIsSkippedAndLeftAlone) {
 
 TEST_F(CheckpointFolderTest, OnlyTheNewestUpToTheOneJustSavedAreKept) {
   for (const std::int64_t step : {10, 20, 30, 40}) Save(step);
-  RemoveOldCheckpoints(folder_.path(), 40, {2, 0});
+  RemoveOld(40, {2, 0});
   EXPECT_THAT(Files(), ElementsAre(CheckpointName(30), CheckpointName(40)));
-  RemoveOldCheckpoints(folder_.path(), 40, {1, 0});
+  RemoveOld(40, {1, 0});
   EXPECT_THAT(Files(), ElementsAre(CheckpointName(40)));
 }
 
 // Seen red when milestones were removed once they were not among the newest.
 TEST_F(CheckpointFolderTest, MilestonesAreKeptForGood) {
   for (const std::int64_t step : {50, 100, 150, 200, 230, 240}) Save(step);
-  RemoveOldCheckpoints(folder_.path(), 240, {2, 100});
+  RemoveOld(240, {2, 100});
   EXPECT_THAT(Files(), ElementsAre(CheckpointName(100), CheckpointName(200), CheckpointName(230),
                                    CheckpointName(240)));
 }
@@ -177,7 +190,7 @@ TEST_F(CheckpointFolderTest, AFileUnderTheNameOfAnotherStepIsDamaged) {
 
 TEST_F(CheckpointFolderTest, FilesOfHigherStepsAreNeitherCountedNorRemoved) {
   for (const std::int64_t step : {10, 20, 30, 800, 900, 1'000}) Save(step);
-  RemoveOldCheckpoints(folder_.path(), 30, {2, 0});
+  RemoveOld(30, {2, 0});
   EXPECT_THAT(Files(), ElementsAre(CheckpointName(20), CheckpointName(30), CheckpointName(800),
                                    CheckpointName(900), CheckpointName(1'000)));
 }
@@ -186,9 +199,90 @@ TEST_F(CheckpointFolderTest, UnreadableFilesAreNeitherCountedNorRemoved) {
   for (const std::int64_t step : {10, 20, 40, 60}) Save(step);
   fs::resize_file(Path(40), 20);
   SaveInNewerFormat(50);
-  RemoveOldCheckpoints(folder_.path(), 60, {2, 0});
+  RemoveOld(60, {2, 0});
   EXPECT_THAT(Files(), ElementsAre(CheckpointName(20), CheckpointName(40), CheckpointName(50),
                                    CheckpointName(60)));
+}
+
+// Seen red with every file that can be read counted and removed, as it was before runs had ids: the
+// files of a training that somebody had started in this folder were gone.
+TEST_F(CheckpointFolderTest, OnlyFilesOfThisRunAndOfTheOneItWentOnFromAreRemoved) {
+  Save(10, "");  // of an older version
+  Save(20, "grandparent");
+  Save(30, "parent");
+  Save(40, "stranger");
+  for (const std::int64_t step : {50, 60}) Save(step);
+  Lineage lineage = Ours();
+  lineage.Loaded({{"ddprun_run", "parent"}, {"ddprun_descends_from", "grandparent"}});
+  Metadata metadata;
+  lineage.AddTo(&metadata);
+  RemoveOldCheckpoints(folder_.path(), 60, {1, 0}, Lineage::Of(metadata));
+  EXPECT_THAT(Files(), ElementsAre(CheckpointName(10), CheckpointName(20), CheckpointName(40),
+                                   CheckpointName(60)));
+  EXPECT_EQ(Newest(), CheckpointName(60));
+  fs::remove(Path(60));
+  fs::remove(Path(40));
+  fs::remove(Path(20));
+  EXPECT_EQ(Newest(), CheckpointName(10)) << "one that names no run is loaded all the same";
+}
+
+TEST_F(CheckpointFolderTest, FilesOfOtherRunsDoNotCount) {
+  for (const std::int64_t step : {10, 20, 30}) Save(step);
+  for (const std::int64_t step : {25, 28, 29}) Save(step, "stranger");
+  RemoveOld(30, {2, 0});
+  EXPECT_THAT(Files(), ElementsAre(CheckpointName(20), CheckpointName(25), CheckpointName(28),
+                                   CheckpointName(29), CheckpointName(30)));
+}
+
+class PublishTest : public CheckpointFolderTest {
+ protected:
+  // "saved", or why not. The file holds "new".
+  std::string Publish(std::int64_t step) {
+    CheckpointImage image{step, {{{"model.x", "U8", {3}}, "new", 3}}, {{"ddprun_run", "ours"}}};
+    FolderOwner owner(folder_.path(), std::nullopt);
+    try {
+      SaveCheckpoint(folder_.path(), std::move(image), &owner);
+      return "saved";
+    } catch (const CheckpointError& e) {
+      return e.what();
+    }
+  }
+  bool HasNew(std::int64_t step) const { return test::ReadFile(Path(step)).ends_with("new"); }
+};
+
+// Seen red with rename(2) alone, which replaces whatever there is.
+TEST_F(PublishTest, ReplacesAFileOfItsOwnRunAndNoOther) {
+  Save(10);
+  Save(20, "stranger");
+  Save(30, "");
+  Save(40);
+  fs::resize_file(Path(40), 20);
+  const std::string kept = "; it is kept";
+  // As on a disk, and as where the file system has no RENAME_NOREPLACE, or no link(2) either.
+  for (const bool has_rename : {true, false}) {
+    for (const bool has_link : {true, false}) {
+      test::WatchedDisk disk(folder_.path());
+      if (!has_rename) disk.Fail(test::DiskCall::Kind::kRenameToFree, EINVAL);
+      if (!has_link) disk.Fail(test::DiskCall::Kind::kLink, EPERM);
+      SCOPED_TRACE(std::to_string(has_rename) + std::to_string(has_link));
+      EXPECT_EQ(Publish(5), "saved");
+      EXPECT_TRUE(HasNew(5));
+      EXPECT_EQ(Publish(5), "saved");
+      EXPECT_EQ(Publish(10), "saved");
+      EXPECT_TRUE(HasNew(10));
+      EXPECT_EQ(Publish(20),
+                "there is a file " + Path(20) + " already, of another run, 'stranger'" + kept);
+      EXPECT_EQ(Publish(30),
+                "there is a file " + Path(30) + " already, of an older version" + kept);
+      EXPECT_EQ(Publish(40),
+                "there is a file " + Path(40) + " already, which cannot be read" + kept);
+      for (const std::int64_t step : {20, 30, 40}) EXPECT_FALSE(HasNew(step)) << step;
+      EXPECT_THAT(Files(), ElementsAre(CheckpointName(5), CheckpointName(10), CheckpointName(20),
+                                       CheckpointName(30), CheckpointName(40)))
+          << "no temporary is left";
+      fs::remove(Path(5));
+    }
+  }
 }
 
 }  // namespace checkpoint_folder_test

@@ -32,7 +32,7 @@ class CheckpointWriterTest : public ::testing::Test {
  protected:
   // An image of bytes that live as long as the test.
   CheckpointImage Image(std::int64_t step) {
-    return {step, {{{"model.x", "U8", {3}}, "abc", 3}}, {}};
+    return {step, {{{"model.x", "U8", {3}}, "abc", 3}}, {{"ddprun_run", "ours"}}};
   }
 
   CheckpointWriter::Events Events() {

@@ -4,29 +4,154 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <system_error>
 
 #include "tests/support/temp_dir.h"
 #include "worker/src/storage/checkpoint_folder.h"
+#include "worker/src/storage/process_identity.h"
 
 namespace ddp::internal {
 namespace folder_owner_test {
 
 namespace fs = std::filesystem;
 using ddprun::CheckpointOwner;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// ---- who may have the folder ----
+
+CheckpointOwner Self() {
+  CheckpointOwner self{"17", 1, 4};
+  self.run = "aaaa";
+  self.slurm = "17";
+  return self;
+}
+
+ClaimVerdict Judge(const OwnerSeen& seen, bool take_folder = false) {
+  FolderOwnerOptions options;
+  options.take_folder = take_folder;
+  return JudgeClaim(Self(), seen, options);
+}
+
+OwnerSeen Seen(const CheckpointOwner& owner) { return {.owner = owner}; }
+
+CheckpointOwner OfThisRun(std::int64_t epoch, std::int64_t generation) {
+  CheckpointOwner owner = Self();
+  owner.epoch = epoch;
+  owner.generation = generation;
+  return owner;
+}
+
+CheckpointOwner OfAnotherRun(std::int64_t epoch = 1) {
+  CheckpointOwner owner = OfThisRun(epoch, 9);
+  owner.run = "bbbb";
+  return owner;
+}
+
+TEST(JudgeClaimTest, WhatNobodyHasIsFree) { EXPECT_EQ(Judge({}), ClaimVerdict::kTake); }
+
+// Seen red with the generations not compared: a zombie took the folder back.
+TEST(JudgeClaimTest, OfOneRunTheLaterGenerationHasItAtOnceAndTheEarlierOneNever) {
+  for (const bool take_folder : {false, true}) {
+    EXPECT_EQ(Judge(Seen(OfThisRun(1, 3)), take_folder), ClaimVerdict::kTake);
+    EXPECT_EQ(Judge(Seen(OfThisRun(1, 4)), take_folder), ClaimVerdict::kTake);
+    EXPECT_EQ(Judge(Seen(OfThisRun(0, 9)), take_folder), ClaimVerdict::kTake);
+    OwnerSeen later = Seen(OfThisRun(1, 5));
+    EXPECT_EQ(Judge(later, take_folder), ClaimVerdict::kRefuse);
+    later.silent = seconds(3600);
+    later.gone = true;
+    later.owner->released = true;
+    EXPECT_EQ(Judge(later, take_folder), ClaimVerdict::kRefuse);
+  }
+}
+
+// Two that nobody named are both job "none", of attempt 0. Seen red with runs told apart by name,
+// epoch and generation alone.
+TEST(JudgeClaimTest, AnotherRunWaitsUntilItsOwnerIsSilent) {
+  OwnerSeen seen = Seen(OfAnotherRun());
+  EXPECT_EQ(Judge(seen), ClaimVerdict::kWait);
+  seen.silent = milliseconds(29'999);
+  EXPECT_EQ(Judge(seen), ClaimVerdict::kWait);
+  seen.silent = seconds(30);
+  EXPECT_EQ(Judge(seen), ClaimVerdict::kTake);
+}
+
+TEST(JudgeClaimTest, AnotherRunDoesNotWaitForOneThatIsGoneHasReleasedItOrIsOverridden) {
+  OwnerSeen gone = Seen(OfAnotherRun());
+  gone.gone = true;
+  EXPECT_EQ(Judge(gone), ClaimVerdict::kTake);
+  OwnerSeen released = Seen(OfAnotherRun());
+  released.owner->released = true;
+  EXPECT_EQ(Judge(released), ClaimVerdict::kTake);
+  EXPECT_EQ(Judge(Seen(OfAnotherRun()), /*take_folder=*/true), ClaimVerdict::kTake);
+}
+
+TEST(JudgeClaimTest, ARequeuedJobTakesItFromItsEarlierLifeAndThatOneNeverBack) {
+  EXPECT_EQ(Judge(Seen(OfAnotherRun(0))), ClaimVerdict::kTake);
+  OwnerSeen later = Seen(OfAnotherRun(2));
+  later.owner->released = true;  // its agent's claim
+  EXPECT_EQ(Judge(later, /*take_folder=*/true), ClaimVerdict::kRefuse);
+}
+
+// Somebody gave another job of Slurm the same --rdzv-id.
+TEST(JudgeClaimTest, AnotherJobOfSlurmWithThisNameIsNoLifeOfThisJob) {
+  for (const std::int64_t epoch : {0, 2}) {
+    OwnerSeen seen = Seen(OfAnotherRun(epoch));
+    seen.owner->slurm = "18";
+    EXPECT_EQ(Judge(seen), ClaimVerdict::kWait);
+    seen.owner->released = true;
+    EXPECT_EQ(Judge(seen), ClaimVerdict::kTake);
+  }
+}
+
+// It never says that it lives, and what it wrote is the time of its first save.
+TEST(JudgeClaimTest, AnOwnerOfAnOlderVersionIsAnotherRun) {
+  OwnerSeen seen = Seen(CheckpointOwner{"17", 1, 4});
+  EXPECT_EQ(Judge(seen), ClaimVerdict::kWait);
+  seen.silent = seconds(30);
+  EXPECT_EQ(Judge(seen), ClaimVerdict::kTake);
+}
+
+// ---- processes and their folder ----
 
 class FolderOwnerTest : public ::testing::Test {
  protected:
-  FolderOwner Process(const std::string& job, int epoch, int generation) const {
-    return {folder_.path(), CheckpointOwner{job, epoch, generation}};
+  // Waits are short here.
+  static FolderOwnerOptions Options(bool take_folder = false) {
+    FolderOwnerOptions options;
+    options.take_folder = take_folder;
+    options.refresh = milliseconds(50);
+    options.silence = milliseconds(1000);
+    options.look = milliseconds(10);
+    options.lock = milliseconds(100);
+    return options;
+  }
+  static CheckpointOwner Identity(const std::string& run, int generation) {
+    CheckpointOwner self{"none", 0, generation};
+    self.run = run;
+    self.host = "n1";
+    self.pid = getpid();
+    self.started = StartTimeOf(getpid());
+    self.machine = Machine();
+    return self;
+  }
+  FolderOwner Process(const std::string& run, int generation, bool take_folder = false) const {
+    return {folder_.path(), Identity(run, generation), Options(take_folder)};
   }
   // "saved", or why not.
   static std::string Save(FolderOwner& process) {
@@ -38,97 +163,240 @@ class FolderOwnerTest : public ::testing::Test {
     }
     return called ? "saved" : "not called";
   }
+  // "claimed", or why it was refused; what else goes wrong is thrown.
+  static std::string Claim(FolderOwner& process) {
+    try {
+      process.Claim();
+      return "claimed";
+    } catch (const FolderTaken& e) {
+      return e.what();
+    }
+  }
   std::string Owner() const {
     const auto owner = ddprun::ReadOwner(folder_.path());
-    return owner ? ddprun::Describe(*owner) : "nobody";
+    return owner ? owner->run + " " + std::to_string(owner->generation) +
+                       (owner->released ? " released" : "")
+                 : "nobody";
+  }
+  // As if the owner had not been heard for so long.
+  void Age(seconds by) const {
+    const fs::path file = folder_ / ddprun::kOwnerFile;
+    fs::last_write_time(file, fs::last_write_time(file) - by);
+  }
+  // Leaves an owner in the folder that does nothing more.
+  void SetOwner(const CheckpointOwner& owner) const {
+    ddprun::OwnerFile(folder_.path(), ddprun::OwnerFile::For::kClaiming).Write(owner);
   }
 
   ddprun::TempDir folder_;
 };
 
-// Seen red, with most of the others, when a successor was not looked for.
-TEST_F(FolderOwnerTest, ALaterLifeTakesOverAndTheEarlierOneIsRefusedForGood) {
-  FolderOwner earlier = Process("17", 0, 4);
-  FolderOwner later = Process("17", 1, 0);
-  EXPECT_EQ(Owner(), "nobody");
-  EXPECT_EQ(Save(earlier), "saved");
-  EXPECT_EQ(Save(later), "saved");
+// Seen red when a claimed folder was not compared: the zombie saved.
+TEST_F(FolderOwnerTest, AZombieOfAnEarlierGenerationCannotTakeTheFolderBack) {
+  FolderOwner zombie = Process("a", 3);
+  FolderOwner successor = Process("a", 4);
+  EXPECT_EQ(Claim(zombie), "claimed");
+  EXPECT_EQ(Save(zombie), "saved");
+  EXPECT_EQ(Claim(successor), "claimed");
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(Save(earlier), "the folder " + folder_.path() +
-                                 " belongs to epoch 1, generation 0, of job 17, and this is what "
-                                 "is left of epoch 0, generation 4, of job 17");
+    EXPECT_THAT(Save(zombie), AllOf(HasSubstr("generation 4, of job none (run a, process " +
+                                              std::to_string(getpid()) +
+                                              " on n1), and this is "
+                                              "what is left of epoch 0, generation 3")));
   }
-  EXPECT_EQ(Owner(), "epoch 1, generation 0, of job 17");
-  EXPECT_EQ(Save(later), "saved");
+  EXPECT_EQ(Owner(), "a 4");
+  EXPECT_EQ(Save(successor), "saved");
+  // Also where its first save comes late, and the successor has gone.
+  successor.Release();
+  EXPECT_EQ(Owner(), "a 4 released");
+  FolderOwner late = Process("a", 2);
+  EXPECT_THAT(Save(late), HasSubstr("generation 4"));
 }
 
-TEST_F(FolderOwnerTest, AnEarlierLifeIsRefusedAlsoWithItsFirstSave) {
-  FolderOwner later = Process("17", 2, 0);
-  FolderOwner earlier = Process("17", 1, 9);
-  EXPECT_EQ(Save(later), "saved");
-  EXPECT_THAT(Save(earlier), HasSubstr("belongs to epoch 2"));
-}
-
-TEST_F(FolderOwnerTest, AnEarlierGenerationIsRefused) {
-  FolderOwner first = Process("job", 0, 0);
-  FolderOwner second = Process("job", 0, 1);
+// Two trainings that somebody started in one folder. Seen red without the refresh: the second took
+// the folder after the silence.
+TEST_F(FolderOwnerTest, AnotherRunIsRefusedWithHostAndPidWhileTheOwnerIsHeard) {
+  FolderOwner first = Process("a", 0);
+  FolderOwner second = Process("b", 0);
+  EXPECT_EQ(Claim(first), "claimed");
+  EXPECT_THAT(Claim(second),
+              AllOf(StartsWith("the checkpoint folder " + folder_.path() + " belongs to "),
+                    HasSubstr("process " + std::to_string(getpid()) + " on n1"),
+                    HasSubstr("--take-folder")));
+  EXPECT_EQ(Owner(), "a 0");
+  EXPECT_THAT(Save(second), HasSubstr("belongs to")) << "nor does it write";
   EXPECT_EQ(Save(first), "saved");
-  EXPECT_EQ(Save(second), "saved");
-  EXPECT_THAT(Save(first), HasSubstr("belongs to epoch 0, generation 1"));
 }
 
-// A name like --rdzv-id=train is used for one run after the other.
-TEST_F(FolderOwnerTest, ANewRunWithTheNameOfAnEarlierOneMaySave) {
-  FolderOwner earlier_run = Process("train", 0, 5);
-  EXPECT_EQ(Save(earlier_run), "saved");
-  FolderOwner run = Process("train", 0, 0);
-  EXPECT_EQ(Save(run), "saved");
-  EXPECT_EQ(Owner(), "epoch 0, generation 0, of job train");
+TEST_F(FolderOwnerTest, AnotherRunHasTheFolderOnceTheOwnerWasSilent) {
+  CheckpointOwner elsewhere = Identity("a", 0);
+  elsewhere.machine = "another/1";
+  elsewhere.pid = 0x3fffffff;  // there is no such process here, which says nothing
+  SetOwner(elsewhere);
+  FolderOwner second = Process("b", 0);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(Claim(second), "claimed");
+  EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(700));
+  EXPECT_EQ(Owner(), "b 0");
+  // One that was silent before anybody asked is not waited for.
+  SetOwner(elsewhere);
+  Age(seconds(2));
+  FolderOwnerOptions patient = Options();
+  patient.look = std::chrono::hours(1);
+  FolderOwner at_once(folder_.path(), Identity("c", 0), patient);
+  EXPECT_EQ(Claim(at_once), "claimed");
 }
 
-TEST_F(FolderOwnerTest, AnotherJobThatSavesHereFromNowOnHasTheFolder) {
-  FolderOwner one = Process("1", 0, 0);
-  FolderOwner another = Process("2", 0, 0);
-  EXPECT_EQ(Save(one), "saved");
-  EXPECT_EQ(Save(another), "saved");
-  EXPECT_THAT(Save(one), HasSubstr("of job 2, and this is what is left of"));
-  EXPECT_EQ(Save(another), "saved");
+TEST_F(FolderOwnerTest, TheOwnerWhoWasSilentHasLostTheFolder) {
+  FolderOwnerOptions silent = Options();
+  silent.refresh = std::chrono::hours(1);
+  CheckpointOwner stopped = Identity("a", 0);
+  stopped.machine = "another/1";
+  FolderOwner first(folder_.path(), stopped, silent);
+  EXPECT_EQ(Claim(first), "claimed");
+  Age(seconds(2));
+  FolderOwner second = Process("b", 0);
+  EXPECT_EQ(Claim(second), "claimed");
+  EXPECT_THAT(Save(first), HasSubstr("(run b, process"));
+  EXPECT_EQ(Owner(), "b 0");
+}
+
+TEST_F(FolderOwnerTest, TakeFolderTakesItFromOneThatLives) {
+  FolderOwner first = Process("a", 0);
+  EXPECT_EQ(Claim(first), "claimed");
+  FolderOwner second = Process("b", 0, /*take_folder=*/true);
+  EXPECT_EQ(Claim(second), "claimed");
+  EXPECT_THAT(Save(first), HasSubstr("(run b"));
+}
+
+TEST_F(FolderOwnerTest, AnOrderlyEndReleasesTheFolder) {
+  {
+    FolderOwner first = Process("a", 0);
+    EXPECT_EQ(Claim(first), "claimed");
+    first.Release();
+    EXPECT_EQ(Owner(), "a 0 released");
+  }
+  FolderOwnerOptions patient = Options();
+  patient.look = std::chrono::hours(1);
+  FolderOwner second(folder_.path(), Identity("b", 0), patient);
+  EXPECT_EQ(Claim(second), "claimed");
+}
+
+TEST_F(FolderOwnerTest, WhatAnotherRunHasIsNotReleased) {
+  FolderOwner first = Process("a", 0);
+  EXPECT_EQ(Claim(first), "claimed");
+  FolderOwner second = Process("b", 0, /*take_folder=*/true);
+  EXPECT_EQ(Claim(second), "claimed");
+  first.Release();
+  EXPECT_EQ(Owner(), "b 0");
+}
+
+// Seen red with the process not looked for: the claim waited for an hour.
+TEST_F(FolderOwnerTest, AnOwnerOfThisMachineThatWasKilledIsReplacedAtOnce) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    SetOwner(Identity("a", 0));
+    [[maybe_unused]] const ssize_t written = write(ready[1], "x", 1);
+    for (;;) pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  close(ready[0]);
+  close(ready[1]);
+  FolderOwnerOptions patient = Options();
+  patient.silence = std::chrono::hours(1);
+  FolderOwner second(folder_.path(), Identity("b", 0), patient);
+  const auto owner = ddprun::ReadOwner(folder_.path());
+  EXPECT_FALSE(IsGone(child, owner->started));
+  ASSERT_EQ(kill(child, SIGKILL), 0);
+  // Also before anybody has waited for it.
+  siginfo_t info = {};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(Claim(second), "claimed");
+  EXPECT_EQ(Owner(), "b 0");
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(IsGone(child, owner->started));
+  EXPECT_TRUE(IsGone(getpid(), "1")) << "its pid is another process's";
+}
+
+TEST_F(FolderOwnerTest, AClaimMakesTheFolder) {
+  FolderOwner owner(folder_ / "a/b", Identity("a", 0), Options());
+  EXPECT_EQ(Claim(owner), "claimed");
+  EXPECT_EQ(ddprun::ReadOwner(folder_ / "a/b")->run, "a");
+  FolderOwner second(folder_ / "a/b", Identity("b", 0), Options());
+  EXPECT_THAT(Claim(second), HasSubstr("(run a"));
+}
+
+TEST_F(FolderOwnerTest, AFolderThatIsMadeAnewIsStillOurs) {
+  FolderOwner owner(folder_ / "a", Identity("a", 0), Options());
+  EXPECT_EQ(Save(owner), "saved");
+  fs::remove_all(folder_ / "a");
+  fs::create_directory(folder_ / "a");
+  EXPECT_EQ(Save(owner), "saved");
+  EXPECT_EQ(ddprun::ReadOwner(folder_ / "a")->run, "a");
 }
 
 TEST_F(FolderOwnerTest, NobodyIsAskedWithoutALauncher) {
-  FolderOwner owner = Process("17", 3, 0);
+  FolderOwner owner = Process("a", 3);
   EXPECT_EQ(Save(owner), "saved");
   FolderOwner alone(folder_.path(), OwnerOfProcess([](const char*) { return nullptr; }));
   EXPECT_EQ(Save(alone), "saved");
-  EXPECT_EQ(Owner(), "epoch 3, generation 0, of job 17");
+  EXPECT_EQ(Owner(), "a 3");
+}
+
+TEST_F(FolderOwnerTest, AProcessKnowsWhoItIs) {
+  const std::map<std::string, std::string> variables = {{"TORCHELASTIC_RUN_ID", "17"},
+                                                        {"DDPRUN_EPOCH", "2"},
+                                                        {"DDPRUN_GENERATION", "5"},
+                                                        {"DDPRUN_JOB_RUN_ID", "00c0ffee00c0ffee"},
+                                                        {"SLURM_JOB_ID", "17"}};
+  const auto self = OwnerOfProcess([&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+  ASSERT_TRUE(self);
+  SetOwner(*self);
+  const auto read = ddprun::ReadOwner(folder_.path());
+  ASSERT_TRUE(read);
+  EXPECT_EQ(ToText(*read), ToText(*self));
+  EXPECT_EQ(read->run, "00c0ffee00c0ffee");
+  EXPECT_EQ(read->host, HostName());
+  EXPECT_EQ(read->pid, getpid());
+  EXPECT_EQ(read->started, StartTimeOf(getpid()));
+  EXPECT_NE(read->started, "");
+  EXPECT_NE(read->machine, "");
+  EXPECT_EQ(read->slurm, "17");
 }
 
 TEST_F(FolderOwnerTest, ALineThatACrashHasCutIsNobodys) {
   for (const char* const text : {"", "2", "2 1", "2 1 17", "two 1 17\n", "-2 1 17\n"}) {
     std::ofstream(folder_ / "owner") << text;
-    FolderOwner process = Process("17", 0, 0);
+    FolderOwner process = Process("a", 0);
     EXPECT_EQ(Save(process), "saved") << text;
-    EXPECT_EQ(Owner(), "epoch 0, generation 0, of job 17") << text;
+    EXPECT_EQ(Owner(), "a 0") << text;
   }
 }
 
 TEST_F(FolderOwnerTest, NamesAreOfAnyLengthAndHaveSpaces) {
-  const std::string name = "a job with " + std::string(300, 'x');
-  FolderOwner process = Process(name, 0, 12);
-  EXPECT_EQ(Save(process), "saved");
-  EXPECT_EQ(Owner(), "epoch 0, generation 12, of job " + name);
-  FolderOwner shorter = Process("b", 1, 0);
-  EXPECT_EQ(Save(shorter), "saved");
-  EXPECT_EQ(Owner(), "epoch 1, generation 0, of job b");
+  CheckpointOwner owner = Identity("a", 12);
+  owner.job = "a job with " + std::string(300, 'x');
+  SetOwner(owner);
+  EXPECT_EQ(ToText(*ddprun::ReadOwner(folder_.path())), ToText(owner));
+  owner.job = "b";
+  SetOwner(owner);
+  EXPECT_EQ(ToText(*ddprun::ReadOwner(folder_.path())), ToText(owner));
 }
 
 TEST_F(FolderOwnerTest, TheLockIsHeldWhileTheFilesChange) {
-  FolderOwner process = Process("17", 0, 0);
+  FolderOwner process = Process("a", 0);
   bool locked = false;
   process.Guard([&] {
     ddprun::OwnerFile other(folder_.path(), ddprun::OwnerFile::For::kReading);
     try {
-      other.Lock(std::chrono::milliseconds(0));
+      other.Lock(milliseconds(0));
     } catch (const std::system_error& e) {
       locked = e.code() == std::errc::operation_would_block;
     }
@@ -136,13 +404,24 @@ TEST_F(FolderOwnerTest, TheLockIsHeldWhileTheFilesChange) {
   EXPECT_TRUE(locked);
 }
 
+TEST_F(FolderOwnerTest, WhoHoldsTheLockForTooLongIsNamed) {
+  FolderOwner process = Process("a", 0);
+  EXPECT_EQ(Save(process), "saved");
+  ddprun::OwnerFile other(folder_.path(), ddprun::OwnerFile::For::kReading);
+  other.Lock(milliseconds(0));
+  EXPECT_THAT(Save(process),
+              AllOf(StartsWith("the lock of the checkpoint folder " + folder_.path() + " was not "),
+                    HasSubstr("process " + std::to_string(getpid()) + " (worker_base"),
+                    HasSubstr("the folder belongs to epoch 0, generation 0, of job none (run a")));
+}
+
 // Seen red without the guard around the rename.
 TEST_F(FolderOwnerTest, ARefusedCheckpointLeavesNothing) {
   const auto image = [](const char* text) {
-    return CheckpointImage{7, {{{"model.x", "U8", {3}}, text, 3}}, {}};
+    return CheckpointImage{7, {{{"model.x", "U8", {3}}, text, 3}}, {{"ddprun_run", "a"}}};
   };
-  FolderOwner earlier = Process("17", 0, 0);
-  FolderOwner later = Process("17", 1, 0);
+  FolderOwner earlier = Process("a", 0);
+  FolderOwner later = Process("a", 1);
   SaveCheckpoint(folder_.path(), image("old"), &earlier);
   const std::string path = SaveCheckpoint(folder_.path(), image("new"), &later);
   EXPECT_THROW(SaveCheckpoint(folder_.path(), image("bad"), &earlier), CheckpointError);

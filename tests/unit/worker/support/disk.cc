@@ -190,6 +190,8 @@ Files AfterPowerFailure(const Files& before, const std::vector<DiskCall>& calls,
         unsynced.clear();
         break;
       case Kind::kMakeFolder:
+      case Kind::kRenameToFree:
+      case Kind::kLink:
         break;
       case Kind::kCreate:
       case Kind::kRename:
@@ -282,6 +284,36 @@ int rename(const char* from, const char* to) noexcept {
   const auto name = ddp::test::Inside(from);
   if (name) call = DiskCall{Kind::kRename, *name, ddp::test::Inside(to).value_or("outside")};
   return ddp::test::Watched(&lock, call, [&] { return real(from, to); });
+}
+
+// With absolute paths, as the code under test calls it.
+int renameat2(int from_folder, const char* from, int to_folder, const char* to,
+              unsigned int flags) noexcept {
+  static auto* const real =
+      ddp::test::Real<int(int, const char*, int, const char*, unsigned int)>("renameat2");
+  const auto call_real = [&] { return real(from_folder, from, to_folder, to, flags); };
+  std::unique_lock<std::mutex> lock(ddp::test::Mutex());
+  if (ddp::test::watch == nullptr) return call_real();
+  const auto name = ddp::test::Inside(from);
+  if (!name) return call_real();
+  if (const int error = ddp::test::watch->errors[Kind::kRenameToFree]; error != 0) {
+    errno = error;
+    return -1;
+  }
+  const DiskCall call{Kind::kRename, *name, ddp::test::Inside(to).value_or("outside")};
+  return ddp::test::Watched(&lock, call, call_real);
+}
+
+int link(const char* from, const char* to) noexcept {
+  static auto* const real = ddp::test::Real<int(const char*, const char*)>("link");
+  const std::unique_lock<std::mutex> lock(ddp::test::Mutex());
+  if (ddp::test::watch != nullptr && ddp::test::Inside(from)) {
+    if (const int error = ddp::test::watch->errors[Kind::kLink]; error != 0) {
+      errno = error;
+      return -1;
+    }
+  }
+  return real(from, to);
 }
 
 static int RemoveWith(int (*real)(const char*), const char* path) {

@@ -1,8 +1,8 @@
 // What this test program does to the files of one folder: seen, made to fail, and cut off by a
 // power failure that never happens.
 //
-// The program's own open, write, fsync, rename, unlink, remove and mkdir stand in front of the C
-// library's (disk.cc), so that the code under test is the real one.
+// The program's own open, write, fsync, rename, renameat2, link, unlink, remove and mkdir stand in
+// front of the C library's (disk.cc), so that the code under test is the real one.
 #ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_DISK_H_
 #define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_DISK_H_
 
@@ -17,7 +17,17 @@ namespace ddp::test {
 // One call that changed something on disk, or made a change durable. Paths are relative to the
 // folder; the folder itself is "".
 struct DiskCall {
-  enum class Kind { kCreate, kWrite, kSyncFile, kSyncFolder, kRename, kRemove, kMakeFolder };
+  enum class Kind {
+    kCreate,
+    kWrite,
+    kSyncFile,
+    kSyncFolder,
+    kRename,        // one to a free name too
+    kRenameToFree,  // never noted, only made to fail
+    kLink,          // likewise
+    kRemove,
+    kMakeFolder
+  };
   Kind kind;
   std::string path;
   std::string to = {};     // of kRename
