@@ -35,6 +35,7 @@ int Weight(Outcome outcome) {
       return kPreempted;
     case Outcome::kSucceeded:
     case Outcome::kFailed:
+    case Outcome::kStateUnreadable:
       break;
   }
   return kOfTheJob;

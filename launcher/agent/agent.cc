@@ -210,8 +210,9 @@ void Agent::Perform(const Supervisor::ClearNode&) {
 
 void Agent::Perform(const Supervisor::ScanStates&) {
   const JobConfig& config = options_.config;
-  ScanRequest request{config.rendezvous.id, config.checkpoint_dir, held_.states.files(),
-                      config.rendezvous.requeue_number};
+  ScanRequest request{config.rendezvous.id,         config.checkpoint_dir,
+                      held_.states.files(),         config.rendezvous.requeue_number,
+                      config.checkpoint.start_anew, held_.before};
   if (request.folder.empty() && request.named.empty()) return Feed(Supervisor::StatesFound{});
   EndScan();
   held_.scan_warning = loop_->AddTimer(EventLoop::Clock::now() + kScanWarning, [this] {
@@ -222,9 +223,9 @@ void Agent::Perform(const Supervisor::ScanStates&) {
                             "; where it may hold the newest state, the job waits for it, at most ",
                             Seconds(config.rendezvous.join_timeout)));
   });
-  held_.scan.emplace(loop_, std::move(request), [this](std::vector<SavedFile> found) {
+  held_.scan.emplace(loop_, std::move(request), [this](ScanResult result) {
     EndScan();
-    held_.states.OnFound(std::move(found));
+    OnScanned(std::move(result));
     Feed(Supervisor::StatesFound{});
   });
 }
@@ -233,6 +234,16 @@ void Agent::Perform(const Supervisor::ScanStates&) {
 void Agent::EndScan() {
   loop_->CancelTimer(std::exchange(held_.scan_warning, 0));
   held_.scan.reset();
+}
+
+void Agent::OnScanned(ScanResult result) {
+  for (const std::string& problem : result.problems) {
+    if (held_.problems.insert(problem).second) LogWarning(problem);
+  }
+  if (options_.config.checkpoint.start_anew && !held_.before) {
+    held_.before = std::move(result.in_folder);
+  }
+  held_.states.OnFound(std::move(result.files));
 }
 
 void Agent::Perform(const Supervisor::OfferPort& offer) {
@@ -331,6 +342,8 @@ WorkerPlace Agent::Place(LocalRank local_rank) const {
   place.take_folder = options_.config.checkpoint.take_folder;
   place.snapshot_dir = run_->snapshots();
   place.control_socket = control_->path();
+  place.start_anew = options_.config.checkpoint.start_anew;
+  place.state_timeout = options_.config.checkpoint.state_timeout;
   return place;
 }
 
@@ -432,50 +445,54 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
     return;
   }
   const LocalRank local_rank = *worker;
-  std::visit(Overloaded{
-                 [&](const StepMsg& step) {
-                   restarts_.clock.StepMade(local_rank, now);
-                   restarts_.start_watch->OnAtWork(local_rank);
-                   standbys_->Feed(StandbyPool::WorkerStepped{local_rank});
-                   Feed(Supervisor::StepReported{local_rank, step.step});
-                 },
-                 [&](const ErrorMsg& error) {
-                   Feed(Supervisor::ErrorReported{local_rank, error.kind, error.text});
-                 },
-                 [&](const CheckpointMsg& checkpoint) {
-                   const Header here = supervisor_.header();
-                   held_.states.OnCheckpoint(here.requeue_number, here.generation, checkpoint.step,
-                                             checkpoint.path);
-                   Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
-                 },
-                 [&](const CheckpointFailedMsg& failed) {
-                   Feed(Supervisor::CheckpointFailureReported{local_rank, failed.step,
-                                                              failed.failures, failed.reason});
-                 },
-                 [&](const SnapshotMsg& snapshot) {
-                   const Header here = supervisor_.header();
-                   held_.states.OnSnapshot(here.requeue_number, here.generation, snapshot.step);
-                   Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
-                 },
-                 [&](const ReadyMsg&) {
-                   restarts_.clock.PhaseBegan(local_rank, "ready", now);
-                   restarts_.start_watch->OnAtWork(local_rank);
-                   Feed(Supervisor::WorkerSpoke{local_rank});
-                 },
-                 [&](const PhaseMsg& phase) {
-                   restarts_.clock.PhaseBegan(local_rank, phase.name, now);
-                   Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore});
-                 },
-                 [&](const StragglerMsg& straggler) {
-                   OnStraggler(straggler);
-                   Feed(Supervisor::WorkerSpoke{local_rank});
-                 },
-                 [](const ByeMsg&) {},
-                 [&](const StandbyMsg& standby) {
-                   if (!standby.waiting) standbys_->Feed(StandbyPool::WorkerCanStandBy{});
-                 },
-             },
-             message);
+  std::visit(
+      Overloaded{
+          [&](const StepMsg& step) {
+            restarts_.clock.StepMade(local_rank, now);
+            restarts_.start_watch->OnAtWork(local_rank);
+            standbys_->Feed(StandbyPool::WorkerStepped{local_rank});
+            Feed(Supervisor::StepReported{local_rank, step.step});
+          },
+          [&](const ErrorMsg& error) {
+            Feed(Supervisor::ErrorReported{local_rank, error.kind, error.text});
+          },
+          [&](const CheckpointMsg& checkpoint) {
+            const Header here = supervisor_.header();
+            held_.states.OnCheckpoint(here.requeue_number, here.generation, checkpoint.step,
+                                      checkpoint.path);
+            Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
+          },
+          [&](const CheckpointFailedMsg& failed) {
+            Feed(Supervisor::CheckpointFailureReported{local_rank, failed.step, failed.failures,
+                                                       failed.reason});
+          },
+          [&](const CheckpointDamagedMsg& damaged) {
+            Feed(Supervisor::CheckpointDamageReported{local_rank, damaged.step, damaged.text});
+          },
+          [&](const SnapshotMsg& snapshot) {
+            const Header here = supervisor_.header();
+            held_.states.OnSnapshot(here.requeue_number, here.generation, snapshot.step);
+            Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
+          },
+          [&](const ReadyMsg&) {
+            restarts_.clock.PhaseBegan(local_rank, "ready", now);
+            restarts_.start_watch->OnAtWork(local_rank);
+            Feed(Supervisor::WorkerSpoke{local_rank});
+          },
+          [&](const PhaseMsg& phase) {
+            restarts_.clock.PhaseBegan(local_rank, phase.name, now);
+            Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore});
+          },
+          [&](const StragglerMsg& straggler) {
+            OnStraggler(straggler);
+            Feed(Supervisor::WorkerSpoke{local_rank});
+          },
+          [](const ByeMsg&) {},
+          [&](const StandbyMsg& standby) {
+            if (!standby.waiting) standbys_->Feed(StandbyPool::WorkerCanStandBy{});
+          },
+      },
+      message);
 }
 
 void Agent::OnStraggler(const StragglerMsg& straggler) {

@@ -11,6 +11,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -91,6 +92,9 @@ class Agent {
     NodeStates states;
     std::optional<CheckpointScan> scan;  // in progress
     EventLoop::TimerId scan_warning = 0;
+    // With checkpoint.start_anew, from the first scan on: what was in the folder before the job.
+    std::optional<std::set<std::string>> before;
+    std::set<std::string> problems;  // that were logged
   };
 
   void Feed(const Supervisor::Event& event);
@@ -102,6 +106,7 @@ class Agent {
   void Perform(Supervisor::Send& send);
   void Perform(const Supervisor::ClearNode& clear);
   void Perform(const Supervisor::ScanStates& scan);
+  void OnScanned(ScanResult result);
   void Perform(const Supervisor::OfferPort& offer);
   void Perform(const Supervisor::EndStandbys& end);
   void Perform(const Supervisor::PrepareFolders& prepare);

@@ -92,6 +92,8 @@ Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>
   variables[env::kControlSocket] = place.control_socket;
   if (!place.checkpoint_dir.empty()) variables[env::kCheckpointDir] = place.checkpoint_dir;
   if (!place.snapshot_dir.empty()) variables[env::kSnapshotDir] = place.snapshot_dir;
+  variables[env::kStateTimeout] = absl::StrCat(place.state_timeout.count());
+  if (place.start_anew) variables[env::kAnew] = "1";
   if (assignment.restore) SetRestore(*assignment.restore, variables);
   return variables;
 }

@@ -2,6 +2,7 @@
 #ifndef DDPRUN_LAUNCHER_AGENT_WORKER_ENVIRONMENT_H_
 #define DDPRUN_LAUNCHER_AGENT_WORKER_ENVIRONMENT_H_
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -27,6 +28,8 @@ struct WorkerPlace {
   std::string checkpoint_dir;  // empty: none
   bool take_folder = false;    // also where it is another training's
   std::string snapshot_dir;    // empty: none
+  bool start_anew = false;
+  std::chrono::milliseconds state_timeout{0};
   std::string control_socket;
 
   Rank rank() const { return Rank{assignment.first_rank.value + local_rank.value}; }

@@ -77,6 +77,9 @@ struct RestartConfig {
 struct CheckpointConfig {
   // The training may take the folder of checkpoints from another one that is using it.
   bool take_folder = false;
+  bool start_anew = false;  // what was there before the job is neither loaded nor removed
+  // How long a state that is there and not given out is tried again.
+  std::chrono::milliseconds state_timeout = kDefaultStateTimeout;
 };
 
 struct JobConfig {

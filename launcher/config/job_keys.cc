@@ -165,6 +165,14 @@ constexpr JobKey kKeys[] = {
      "Take checkpoint_dir also from another training that is using it, which saves nothing there "
      "from then on. Else this one waits until the other one was silent for 30 s, and is refused "
      "where it is not."},
+    {"checkpoint", "start_anew", KeyType::kBoolean, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.checkpoint.start_anew; },
+     "Begin the training at step 0 although there are checkpoints. Nothing is moved or deleted. "
+     "A job that Slurm has requeued goes on from its own."},
+    {"checkpoint", "state_timeout", KeyType::kDuration, 0, kLongest,
+     [](JobDraft& d) -> Field { return &d.config.checkpoint.state_timeout; },
+     "How long a folder or a file of checkpoints that cannot be read is tried again before the job "
+     "ends with exit code 66. Missing permission ends it at once."},
     {"logs", "redirects", KeyType::kStreams, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.logs.redirects; },
      "Streams of the workers that go to their files only: 0 none, 1 stdout, 2 stderr, 3 both; or "

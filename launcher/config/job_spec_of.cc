@@ -29,6 +29,7 @@ JobSpec JobSpecOf(const JobConfig& config) {
   spec.min_nodes = config.nodes.min;
   spec.max_nodes = config.nodes.max;
   spec.all_nodes = config.slurm_task.all_nodes;
+  spec.start_anew = config.checkpoint.start_anew ? 1 : 0;
   JobDraft draft;
   draft.config = config;
   ForEachField([&](auto member, const JobSpecField& field) {

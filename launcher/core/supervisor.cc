@@ -83,6 +83,12 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           },
           [&](const CheckpointReported& report) { OnCheckpointReported(report); },
           [&](const CheckpointFailureReported& report) { OnCheckpointFailureReported(report); },
+          [&](const CheckpointDamageReported& report) {
+            Worker* worker = Find(report.local_rank);
+            if (worker == nullptr) return;
+            worker->speaks = true;
+            SendUp(CheckpointDamaged{report.step, report.text});
+          },
           [&](const StepReported& report) {
             Worker* worker = Find(report.local_rank);
             if (worker == nullptr) return;

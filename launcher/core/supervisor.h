@@ -98,6 +98,12 @@ class Supervisor {
     std::int64_t failures = 0;
     std::string reason;
   };
+  // It is there, and not whole.
+  struct CheckpointDamageReported {
+    LocalRank local_rank;
+    std::int64_t step = 0;
+    std::string text;
+  };
   struct StepReported {
     LocalRank local_rank;
     std::int64_t step = 0;
@@ -149,11 +155,12 @@ class Supervisor {
     std::string reason;
   };
   struct Tick {};
-  using Event = std::variant<AgentStarted, SessionOpened, Received, SessionLost, FoldersReady,
-                             WorkerSpawned, SpawnFailed, WorkerSpoke, CheckpointReported,
-                             CheckpointFailureReported, StepReported, ErrorReported, WorkerEnded,
-                             ErrorFileRead, SignalReceived, Superseded, NodeCleared, StatesFound,
-                             PortOffered, RestartMeasured, StartMeasured, WorkersLost, Tick>;
+  using Event =
+      std::variant<AgentStarted, SessionOpened, Received, SessionLost, FoldersReady, WorkerSpawned,
+                   SpawnFailed, WorkerSpoke, CheckpointReported, CheckpointFailureReported,
+                   CheckpointDamageReported, StepReported, ErrorReported, WorkerEnded,
+                   ErrorFileRead, SignalReceived, Superseded, NodeCleared, StatesFound, PortOffered,
+                   RestartMeasured, StartMeasured, WorkersLost, Tick>;
 
   // ---- actions ----
   // To the rendezvous, on the session that is open. Join, Stopped, HeldStates and Heartbeat say

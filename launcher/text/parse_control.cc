@@ -63,6 +63,16 @@ absl::StatusOr<ControlMessage> ParseCheckpointFailed(const control::Line& line) 
                                  : Shown(rest.substr(second + 1), kMaxFailureReasonBytes)};
 }
 
+absl::StatusOr<ControlMessage> ParseCheckpointDamaged(const control::Line& line) {
+  const std::size_t space = line.value.find(' ');
+  const std::optional<std::int64_t> step = control::ParseNumber(line.value.substr(0, space));
+  if (!step) return Malformed(ToText(line), "CHECKPOINT_DAMAGED=<step> <text>");
+  return CheckpointDamagedMsg{*step,
+                              space == std::string_view::npos
+                                  ? ""
+                                  : Shown(line.value.substr(space + 1), kMaxFailureReasonBytes)};
+}
+
 // Takes the text up to the next space off `rest`, and the space.
 std::string_view NextWord(std::string_view* rest) {
   const std::size_t space = rest->find(' ');
@@ -94,13 +104,13 @@ absl::StatusOr<ControlMessage> ParseError(const control::Line& line) {
   const std::string_view kind = line.value.substr(0, space);
   for (const std::string_view known :
        {control::kErrorUser, control::kErrorCollective, control::kErrorBind,
-        control::kErrorCheckpoint, control::kErrorFolder}) {
+        control::kErrorCheckpoint, control::kErrorFolder, control::kErrorState}) {
     if (kind != known) continue;
     const std::string_view text =
         space == std::string_view::npos ? std::string_view() : line.value.substr(space + 1);
     return ErrorMsg{std::string(kind), std::string(text)};
   }
-  return Malformed(ToText(line), "ERROR=<user|collective|bind|checkpoint|folder> <text>");
+  return Malformed(ToText(line), "ERROR=<user|collective|bind|checkpoint|folder|state> <text>");
 }
 
 // nullopt: a key from the future.
@@ -141,6 +151,7 @@ absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& lin
   }
   if (line.key == control::kCheckpoint) return ParseCheckpoint(line);
   if (line.key == control::kCheckpointFailed) return ParseCheckpointFailed(line);
+  if (line.key == control::kCheckpointDamaged) return ParseCheckpointDamaged(line);
   if (line.key == control::kStraggler) return ParseStraggler(line);
   if (line.key == control::kError) return ParseError(line);
   return std::nullopt;

@@ -32,6 +32,12 @@ struct CheckpointFailedMsg {
   std::string reason;         // no control characters, at most kMaxFailureReasonBytes; may be empty
 };
 
+// That one is on the disk and not whole: it is passed over.
+struct CheckpointDamagedMsg {
+  std::int64_t step = 0;
+  std::string text;  // which file, and why; as CheckpointFailedMsg::reason
+};
+
 struct SnapshotMsg {
   std::int64_t step = 0;  // whole, in memory
 };
@@ -61,8 +67,8 @@ struct StandbyMsg {
 };
 
 using ControlMessage =
-    std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg, SnapshotMsg, PhaseMsg,
-                 StragglerMsg, ErrorMsg, ByeMsg, StandbyMsg>;
+    std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg, CheckpointDamagedMsg,
+                 SnapshotMsg, PhaseMsg, StragglerMsg, ErrorMsg, ByeMsg, StandbyMsg>;
 
 // The messages of one packet, in order. A key that this version does not know is skipped, so that a
 // newer worker library can talk to an older agent. InvalidArgument when the packet has a line

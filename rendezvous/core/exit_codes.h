@@ -4,9 +4,11 @@
 
 namespace ddprun {
 
-inline constexpr int kExitNo = 1;            // of operators' commands: the rendezvous says no
-inline constexpr int kExitUsage = 64;        // EX_USAGE: flags, variables or subcommand
-inline constexpr int kExitBadConfig = 65;    // EX_DATAERR: the job file
+inline constexpr int kExitNo = 1;          // of operators' commands: the rendezvous says no
+inline constexpr int kExitUsage = 64;      // EX_USAGE: flags, variables or subcommand
+inline constexpr int kExitBadConfig = 65;  // EX_DATAERR: the job file
+inline constexpr int kExitStateUnreadable =
+    66;                                      // EX_NOINPUT: there is a state, and it cannot be read
 inline constexpr int kExitUnavailable = 69;  // EX_UNAVAILABLE: no rendezvous, or too few nodes
 inline constexpr int kExitInternal = 70;     // EX_SOFTWARE: what ddprun cannot do without failed
 inline constexpr int kExitPreempted = 75;    // EX_TEMPFAIL: stopped on purpose, the state is saved

@@ -16,24 +16,25 @@ namespace ddprun {
 
 struct JobEvent {
   enum class Kind {
-    kJoined,            // an agent: `host`
-    kDisconnected,      // its session broke; its lease runs
-    kRejoined,          // it came back within its lease
-    kFenced,            // it ended its workers because it was cut off; node_time_ms says when
-    kLost,              // its lease ran out, or it was killed: `reason`
-    kLeft,              // on purpose: `reason`
-    kFormed,            // a generation: `nodes`, `workers`, `restore` if there is a plan
-    kStarted,           // its workers
-    kSaving,            // a checkpoint was asked for: `reason`
-    kCheckpointed,      // one is durable: `step`
-    kCheckpointFailed,  // one is not, or several: `host`, `step` and `reason` of the last
-    kStopping,          // the generation ends: `reason`
-    kFailed,            // `cause`
-    kRestarted,         // the next generation is coming: `reason`, `restarts` used so far
-    kSuperseded,        // by a higher requeue number
-    kRecovered,         // the rendezvous was restarted and knows the job again
-    kResumed,           // on `host` every worker has made a step after a restart: `times`
-    kFinished,          // `reason`, `outcome`, `exit_code`, and `cause` if there is one
+    kJoined,             // an agent: `host`
+    kDisconnected,       // its session broke; its lease runs
+    kRejoined,           // it came back within its lease
+    kFenced,             // it ended its workers because it was cut off; node_time_ms says when
+    kLost,               // its lease ran out, or it was killed: `reason`
+    kLeft,               // on purpose: `reason`
+    kFormed,             // a generation: `nodes`, `workers`, `restore` if there is a plan
+    kStarted,            // its workers
+    kSaving,             // a checkpoint was asked for: `reason`
+    kCheckpointed,       // one is durable: `step`
+    kCheckpointFailed,   // one is not, or several: `host`, `step` and `reason` of the last
+    kCheckpointDamaged,  // one is there and not whole: `host`, `step`, `reason`
+    kStopping,           // the generation ends: `reason`
+    kFailed,             // `cause`
+    kRestarted,          // the next generation is coming: `reason`, `restarts` used so far
+    kSuperseded,         // by a higher requeue number
+    kRecovered,          // the rendezvous was restarted and knows the job again
+    kResumed,            // on `host` every worker has made a step after a restart: `times`
+    kFinished,           // `reason`, `outcome`, `exit_code`, and `cause` if there is one
   };
   Kind kind = Kind::kJoined;
   std::uint32_t requeue_number = 0;
@@ -67,6 +68,7 @@ inline constexpr const char* kEventNames[] = {"joined",
                                               "saving",
                                               "checkpointed",
                                               "checkpoint_failed",
+                                              "checkpoint_damaged",
                                               "stopping",
                                               "failed",
                                               "restarted",

@@ -34,6 +34,9 @@ struct JobSpec {
   // A node whose workers were the root cause so many times within the window is left out; 0: none.
   int quarantine = 0;
   Duration quarantine_window = kDefaultQuarantineWindow;
+  // 1: what was there before the job is no state of it; without a state the training begins at step
+  // 0, whatever rank 0 may find. 0: not.
+  int start_anew = 0;
   // Nodes that can ever join, as Slurm says; 0: not known. Who does not know it agrees with all.
   int all_nodes = 0;
   // What every worker is told as MASTER_ADDR and MASTER_PORT. Empty, 0: node rank 0's address, the
@@ -96,6 +99,7 @@ void ForEachField(Visitor&& visit) {
         JobSpecField{"quarantine", "restart.quarantine", "restart.quarantine", 0, kMaxRestarts});
   visit(&Spec::quarantine_window, JobSpecField{"quarantine_window_ms", "restart.quarantine_window",
                                                "restart.quarantine_window", 0, kTimeout});
+  visit(&Spec::start_anew, JobSpecField{"start_anew", "", "--start-anew", 0, 1, "not given"});
   visit(&Spec::all_nodes, JobSpecField{"all_nodes", "", "the number of nodes of the Slurm step", 0,
                                        kMaxNodes, nullptr, Agreement::kEqualIfKnown});
   visit(&Spec::master_addr, JobSpecField{"master_addr", "rendezvous.master_addr", master, 0,

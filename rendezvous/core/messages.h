@@ -113,6 +113,14 @@ struct Checkpointed {
   bool operator==(const Checkpointed&) const = default;
 };
 
+// A checkpoint of this step is on a disk and not whole. For people; no answer.
+struct CheckpointDamaged {
+  std::int64_t step = 0;
+  std::string reason;  // which file, and why; at most kMaxFailureReasonBytes
+
+  bool operator==(const CheckpointDamaged&) const = default;
+};
+
 // Answers a Save where no worker of the node speaks the control socket.
 struct CannotSave {
   bool operator==(const CannotSave&) const = default;
@@ -166,8 +174,9 @@ struct Leave {
   bool operator==(const Leave&) const = default;
 };
 
-using AgentMessage = std::variant<Join, Heartbeat, AssignmentAck, WorkerExited, Checkpointed,
-                                  CannotSave, Stopped, Leave, RestartTimed, Preempted, HeldStates>;
+using AgentMessage =
+    std::variant<Join, Heartbeat, AssignmentAck, WorkerExited, Checkpointed, CannotSave, Stopped,
+                 Leave, RestartTimed, Preempted, HeldStates, CheckpointDamaged>;
 
 // ---- rendezvous → agent ----
 

@@ -16,13 +16,19 @@ enum class Outcome {
   kLeft,         // somebody ended it
   kUnreachable,  // the rendezvous did not answer, or too few nodes came together in time
   kRefused,      // the rendezvous does not want this agent; only an agent comes to it
+  // A state of the training is there and cannot be loaded. Not to be started again by a program.
+  kStateUnreadable,
 };
 
 // table: the words that users see
 inline constexpr std::pair<Outcome, const char*> kOutcomes[] = {
-    {Outcome::kSucceeded, "succeeded"},     {Outcome::kFailed, "failed"},
-    {Outcome::kPreempted, "preempted"},     {Outcome::kLeft, "left"},
-    {Outcome::kUnreachable, "unreachable"}, {Outcome::kRefused, "refused"},
+    {Outcome::kSucceeded, "succeeded"},
+    {Outcome::kFailed, "failed"},
+    {Outcome::kPreempted, "preempted"},
+    {Outcome::kLeft, "left"},
+    {Outcome::kUnreachable, "unreachable"},
+    {Outcome::kRefused, "refused"},
+    {Outcome::kStateUnreadable, "state_unreadable"},
 };
 
 inline const char* ToString(Outcome outcome) {

@@ -197,7 +197,12 @@ std::vector<std::string> NewestLines(const std::vector<std::string>& lines, std:
 
 bool IsPermanent(const RootCause& cause) {
   const std::string& kind = cause.failure.exit.error_kind;
-  return kind == kErrorExec || kind == control::kErrorFolder;
+  return kind == kErrorExec || kind == control::kErrorFolder || IsUnreadableState(cause);
+}
+
+bool IsUnreadableState(const RootCause& cause) {
+  return cause.kind == RootCause::Kind::kWorkerFailed &&
+         cause.failure.exit.error_kind == control::kErrorState;
 }
 
 bool MadeByWorker(const RootCause& cause) {
@@ -218,6 +223,7 @@ bool MadeByWorker(const RootCause& cause) {
 bool IsMembershipChange(const RootCause& cause) { return !OfAWorker(cause); }
 
 int ExitCodeOf(const RootCause& cause) {
+  if (IsUnreadableState(cause)) return kExitStateUnreadable;
   switch (cause.kind) {
     case RootCause::Kind::kWorkerFailed:
       return cause.failure.exit.status.ShellCode();

@@ -91,9 +91,12 @@ class Incidents {
 std::vector<std::string> NewestLines(const std::vector<std::string>& lines, std::size_t max_lines,
                                      std::size_t max_bytes);
 
-// True for failures that a restart cannot cure: the command cannot be executed, or the folder of
-// checkpoints is another training's.
+// True for failures that a restart cannot cure: the command cannot be executed; the folder of
+// checkpoints is another training's; a state cannot be loaded.
 bool IsPermanent(const RootCause& cause);
+
+// A worker ended because there is a state of the training and it cannot be loaded.
+bool IsUnreadableState(const RootCause& cause);
 
 // True where a worker ended by its own doing: an exit code, a signal of its own such as SIGSEGV,
 // too much memory (the kernel's OOM killer). False for a signal that somebody sent, a node, a
@@ -104,7 +107,7 @@ bool MadeByWorker(const RootCause& cause);
 bool IsMembershipChange(const RootCause& cause);
 
 // What the job ends with when this cause ends it: the worker's code or 128 + signal; for one that
-// left early its first victim's; for a node 69.
+// left early its first victim's; for a node 69; for an unreadable state 66.
 int ExitCodeOf(const RootCause& cause);
 
 // "rank 3 (local rank 1, pid 4242) on n2: SIGKILL after step 120", "n2 was lost: its agent was

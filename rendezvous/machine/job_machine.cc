@@ -141,6 +141,12 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
           [&](const AssignmentAck&) { OnAssignmentAck(node); },
           [&](const WorkerExited& exit) { OnWorkerExited(node, exit); },
           [&](const Checkpointed& checkpointed) { OnCheckpointed(node, checkpointed); },
+          [&](const CheckpointDamaged& damaged) {
+            Emit({.kind = JobEvent::Kind::kCheckpointDamaged,
+                  .host = node.spec.host,
+                  .reason = damaged.reason,
+                  .step = damaged.step});
+          },
           [&](const CannotSave&) { OnCannotSave(node); },
           [&](const Preempted& preempted) { OnPreempted(node, preempted); },
           [&](const Stopped& stopped) { OnStopped(node, stopped); },
@@ -631,7 +637,7 @@ bool JobMachine::HasNewState() const {
 }
 
 void JobMachine::PlanRestore(const StateJudge& judge) {
-  if (!life_.told_of_states) return;
+  if (!life_.told_of_states && life_.spec->start_anew == 0) return;
   RestoreChoice choice = ChooseRestore(roster_, judge);
   if (!choice.discarded.empty()) {
     Log(absl::StrCat("discarded, because a later generation resumed before it: ",

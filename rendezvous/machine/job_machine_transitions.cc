@@ -199,7 +199,8 @@ void JobMachine::OnGenerationEnded() {
   const auto decision = life_.governor->OnGenerationEnded(
       {cause, generation_.furthest_step, HasNewState(), generation_.ran, generation_.start}, now_);
   if (!decision.restart) {
-    Finish(Outcome::kFailed, ExitCodeOf(cause), decision.reason);
+    Finish(IsUnreadableState(cause) ? Outcome::kStateUnreadable : Outcome::kFailed,
+           ExitCodeOf(cause), decision.reason);
     return;
   }
   if (!Exclude(cause)) return;

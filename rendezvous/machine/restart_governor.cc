@@ -80,6 +80,9 @@ RestartGovernor::Decision RestartGovernor::OnGenerationEnded(const Facts& facts,
     return {true, {}, "MASTER_PORT was taken: trying another one, no restart is spent"};
   }
   if (!taken_port) bind_retries_ = 0;
+  if (IsUnreadableState(cause)) {
+    return GiveUp("the state of the training cannot be read: see the root cause for what to do");
+  }
   if (IsPermanent(cause)) return GiveUp("a restart cannot cure it");
   if (exit.status.signal == 0 && std::find(policy_.never_on.begin(), policy_.never_on.end(),
                                            exit.status.code) != policy_.never_on.end()) {

@@ -128,6 +128,12 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {
     case v1::AgentMessage::kCheckpointed:
       result.message = Checkpointed{check.Step("Checkpointed.step", message.checkpointed().step())};
       break;
+    case v1::AgentMessage::kCheckpointDamaged:
+      result.message = CheckpointDamaged{
+          check.Step("CheckpointDamaged.step", message.checkpoint_damaged().step()),
+          check.Text("CheckpointDamaged.reason", message.checkpoint_damaged().reason(),
+                     kMaxFailureReasonBytes)};
+      break;
     case v1::AgentMessage::kCannotSave:
       result.message = CannotSave{};
       break;

@@ -17,6 +17,8 @@ Outcome ReadOutcome(v1::Outcome outcome, FieldChecker& check) {
       return Outcome::kUnreachable;
     case v1::OUTCOME_PREEMPTED:
       return Outcome::kPreempted;
+    case v1::OUTCOME_STATE_UNREADABLE:
+      return Outcome::kStateUnreadable;
     default:
       check.Fail(absl::StrCat("Finished.outcome is ", static_cast<int>(outcome),
                               ", expected one that this version knows"));

@@ -31,6 +31,8 @@ v1::Outcome OutcomeToProto(Outcome outcome) {
       return v1::OUTCOME_TIMED_OUT;
     case Outcome::kPreempted:
       return v1::OUTCOME_PREEMPTED;
+    case Outcome::kStateUnreadable:
+      return v1::OUTCOME_STATE_UNREADABLE;
     case Outcome::kRefused:
       break;  // an agent comes to it by itself
   }

@@ -61,6 +61,10 @@ struct AgentBody {
   void operator()(const Checkpointed& checkpointed) const {
     to->mutable_checkpointed()->set_step(checkpointed.step);
   }
+  void operator()(const CheckpointDamaged& damaged) const {
+    to->mutable_checkpoint_damaged()->set_step(damaged.step);
+    to->mutable_checkpoint_damaged()->set_reason(CleanText(damaged.reason, kMaxFailureReasonBytes));
+  }
   void operator()(const CannotSave&) const { to->mutable_cannot_save(); }
   void operator()(const Preempted& preempted) const {
     to->mutable_preempted()->set_reason(CleanText(preempted.reason, kMaxTextBytes));

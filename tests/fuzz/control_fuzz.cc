@@ -24,6 +24,9 @@ struct ToPacket {
     return absl::StrCat("CHECKPOINT_FAILED=", m.step, " ", m.failures, m.reason.empty() ? "" : " ",
                         m.reason);
   }
+  std::string operator()(const CheckpointDamagedMsg& m) const {
+    return absl::StrCat("CHECKPOINT_DAMAGED=", m.step, m.text.empty() ? "" : " ", m.text);
+  }
   std::string operator()(const SnapshotMsg& m) const {
     return "SNAPSHOT=" + std::to_string(m.step);
   }

@@ -6,6 +6,7 @@
 //         exit0 exit1 kill segv abrt stop none
 //         unsaved: says that two checkpoints failed, prints "unsaved" and goes on
 //         unsaved-exit0: the same, and exits
+//         state: says that a state cannot be read, and exits with 1
 //
 // Once the group is up each rank prints "up".
 #include <arpa/inet.h>
@@ -103,6 +104,10 @@ void Act(const std::string& action) {
   }
   if (action == "unsaved-exit0") std::_Exit(0);
   if (action == "exit0") std::_Exit(0);
+  if (action == "state") {
+    Tell("ERROR=state /c/step-7.safetensors: Permission denied");
+    std::_Exit(1);
+  }
   if (action == "exit1") {
     std::fprintf(stderr, "loss is NaN\n");
     std::_Exit(1);

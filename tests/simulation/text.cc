@@ -28,6 +28,7 @@ std::string Text(const AgentMessage& message) {
           [](const Checkpointed& checkpointed) {
             return absl::StrCat("Checkpointed ", checkpointed.step);
           },
+          [](const CheckpointDamaged&) { return std::string("CheckpointDamaged"); },
           [](const CannotSave&) { return std::string("CannotSave"); },
           [](const Preempted&) { return std::string("Preempted"); },
           [](const HeldStates&) { return std::string("HeldStates"); },

@@ -17,10 +17,10 @@ namespace ddprun {
 // the test is killed.
 class LoopDisk {
  public:
-  explicit LoopDisk(const std::string& folder) : path_(folder + "/disk") {
-    const std::string image = folder + "/image";
-    why_not_ = Shell("truncate -s 64M " + image + " && mkfs.ext4 -q -m 0 " + image + " && mkdir " +
-                     path_ + " && mount -o loop " + image + " " + path_);
+  explicit LoopDisk(const std::string& folder)
+      : path_(folder + "/disk"), image_(folder + "/image") {
+    why_not_ = Shell("truncate -s 64M " + image_ + " && mkfs.ext4 -q -m 0 " + image_ +
+                     " && mkdir " + path_ + " && mount -o loop " + image_ + " " + path_);
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) abort();
     end_of_test_ = ends[1];
@@ -54,6 +54,16 @@ class LoopDisk {
     // Blocks that were reserved for what is not written yet come back with sync.
     for (int i = 0; i < 3; ++i) Shell("cat /dev/zero >> " + filler + "; sync -f " + filler);
   }
+  // Makes the file system read-only, and all blocks from the middle of `file` on unreadable: EIO.
+  // What was written before `file` stays readable.
+  void LoseBlocks(const std::string& file) {
+    ASSERT_EQ(
+        Shell("mount -o remount,ro " + path_ + " && set -- $(filefrag -v " + file +
+              " | sed -n 's/^ *0: *0\\.\\. *[0-9]*: *\\([0-9]*\\)\\.\\. *\\([0-9]*\\):.*/\\1 "
+              "\\2/p') && truncate -s $((($1 + $2) / 2 * $(stat -f -c %S " +
+              path_ + "))) " + image_ + " && dd if=" + file + " iflag=nocache count=0 status=none"),
+        "");
+  }
   void MakeRoom() { ASSERT_EQ(Shell("rm -f " + path_ + "/filler"), ""); }
 
  private:
@@ -65,6 +75,7 @@ class LoopDisk {
   }
 
   const std::string path_;
+  const std::string image_;
   std::string why_not_;
   int end_of_test_;
 };

@@ -33,6 +33,8 @@ inline constexpr char kCheckpoint[] = "CHECKPOINT";  // CHECKPOINT=step path: du
 // CHECKPOINT_FAILED=step count reason: that checkpoint is not on disk, training goes on; `count`
 // such failures in this process so far, so that a message which is lost is not missing in the sum.
 inline constexpr char kCheckpointFailed[] = "CHECKPOINT_FAILED";
+// CHECKPOINT_DAMAGED=step text: that one is there and not whole, and an older one is looked for.
+inline constexpr char kCheckpointDamaged[] = "CHECKPOINT_DAMAGED";
 inline constexpr char kSnapshot[] = "SNAPSHOT";  // SNAPSHOT=step: whole, in DDPRUN_SNAPSHOT_DIR
 inline constexpr char kPhase[] = "PHASE";        // PHASE=name: what the worker is doing
 // STRAGGLER=rank time others host: that rank keeps the others waiting, of whose steps each takes
@@ -70,6 +72,8 @@ inline constexpr char kErrorCheckpoint[] = "checkpoint";
 // job is not started again.
 inline constexpr char kErrorFolder[] = "folder";
 inline constexpr int kExitFolder = 77;  // as ddprun itself does where it is refused
+// A state is there and cannot be loaded: the job ends, and is not started again by itself.
+inline constexpr char kErrorState[] = "state";
 
 struct Line {
   std::string_view key;

@@ -58,6 +58,11 @@ inline constexpr char kRestoreRank[] = "DDPRUN_RESTORE_RANK";  // holds it, and 
 inline constexpr char kRestoreEpoch[] = "DDPRUN_RESTORE_EPOCH";
 // -1: the file does not say, or it was made by another job.
 inline constexpr char kRestoreGeneration[] = "DDPRUN_RESTORE_GENERATION";
+// How long a state that is there and not given out is tried again, in ms
+// (checkpoint.state_timeout).
+inline constexpr char kStateTimeout[] = "DDPRUN_STATE_TIMEOUT_MS";
+// 1: checkpoint.start_anew: what was there before the job is neither loaded nor removed.
+inline constexpr char kAnew[] = "DDPRUN_ANEW";
 
 inline constexpr char kTierMemory[] = "memory";    // in the source's DDPRUN_SNAPSHOT_DIR
 inline constexpr char kTierDurable[] = "durable";  // where the source said CHECKPOINT, or finds it
@@ -112,6 +117,8 @@ inline constexpr Variable kVariables[] = {
     {kRestoreRank, Scope::kRank},
     {kRestoreEpoch, Scope::kRank},
     {kRestoreGeneration, Scope::kRank},
+    {kStateTimeout, Scope::kProcess, "checkpoint.state_timeout"},
+    {kAnew, Scope::kProcess, "checkpoint.start_anew"},
 };
 
 }  // namespace ddprun::env

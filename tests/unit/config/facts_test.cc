@@ -76,8 +76,9 @@ TEST(FactsTest, TheDocumentedExitCodesAreThose) {
     if (absl::SimpleAtoi(entry, &number)) numbers.insert(entry);
   }
   std::vector<std::string> codes = {"0"};
-  for (const int code : {kExitUsage, kExitBadConfig, kExitUnavailable, kExitInternal,
-                         kExitPreempted, kExitRefused, kExitCannotExecute, kExitNotFound}) {
+  for (const int code :
+       {kExitUsage, kExitBadConfig, kExitStateUnreadable, kExitUnavailable, kExitInternal,
+        kExitPreempted, kExitRefused, kExitCannotExecute, kExitNotFound}) {
     codes.push_back(absl::StrCat(code));
   }
   EXPECT_THAT(numbers, UnorderedElementsAreArray(codes));

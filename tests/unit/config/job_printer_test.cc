@@ -43,6 +43,8 @@ JobConfig UnusualJob() {
   job.logs.keep_runs = 5;
   job.checkpoint_dir = "/ckpt: d";
   job.checkpoint.take_folder = true;
+  job.checkpoint.start_anew = true;
+  job.checkpoint.state_timeout = std::chrono::milliseconds(250);
   job.report = "/r\"'";
   job.command = {"python3", "-u", "x.py",          "",
                  "3",       "~",  "a: b",          "line\nline\ttab",
@@ -69,6 +71,8 @@ void ExpectEqual(const JobConfig& a, const JobConfig& b) {
   EXPECT_EQ(a.restart.warm, b.restart.warm);
   EXPECT_EQ(a.restart.preload, b.restart.preload);
   EXPECT_EQ(a.stop_grace, b.stop_grace);
+  EXPECT_EQ(a.checkpoint.start_anew, b.checkpoint.start_anew);
+  EXPECT_EQ(a.checkpoint.state_timeout, b.checkpoint.state_timeout);
   EXPECT_EQ(a.rendezvous.autostart, b.rendezvous.autostart);
   EXPECT_EQ(a.rendezvous.master_addr, b.rendezvous.master_addr);
   EXPECT_EQ(a.rendezvous.master_port, b.rendezvous.master_port);

@@ -26,10 +26,10 @@ TEST(JobSpecTest, EveryMemberIsDescribed) {
   // name it here.
   const auto& [min_nodes, max_nodes, max_restarts, join_timeout, last_call, heartbeat, lease,
                save_timeout, restart_window, never_restart_on, max_membership_changes, quarantine,
-               quarantine_window, all_nodes, master_addr, master_port] = JobSpec{};
+               quarantine_window, start_anew, all_nodes, master_addr, master_port] = JobSpec{};
   int described = 0;
   ForEachField([&](auto, const JobSpecField&) { ++described; });
-  EXPECT_EQ(described, 16);
+  EXPECT_EQ(described, 17);
 }
 
 TEST(JobSpecTest, AgentsMustAgreeOnEveryField) {

@@ -157,6 +157,10 @@ const std::vector<Event>& Events() {
       {"Heartbeat of a lower epoch",
        [](JobMachineDriver& job) { job.BeatOfEpoch('a', kEpoch - 1); }},
       {"Checkpointed", [](JobMachineDriver& job) { job.Checkpoint('a', 7); }},
+      {"CheckpointDamaged",
+       [](JobMachineDriver& job) {
+         job.Receive('a', CheckpointDamaged{7, "/c/step-7: too short"});
+       }},
       {"CannotSave", [](JobMachineDriver& job) { job.Receive('a', CannotSave{}); }},
       {"RestartTimed",
        [](JobMachineDriver& job) {

@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include "rendezvous/core/root_cause.h"
+#include "worker/contract/control.h"
 
 namespace ddprun {
 namespace restart_governor_test {
@@ -261,6 +262,13 @@ TEST_F(RestartGovernorTest, ACommandThatCannotBeExecutedEndsTheJobAtOnce) {
   const auto decision = End(&governor, false, ExitedWith(127, kErrorExec));
   EXPECT_FALSE(decision.restart);
   EXPECT_EQ(decision.reason, "a restart cannot cure it");
+}
+
+TEST_F(RestartGovernorTest, AStateThatCannotBeReadEndsTheJobAtOnce) {
+  RestartGovernor governor(Policy(5), 1);
+  const auto decision = End(&governor, true, ExitedWith(1, control::kErrorState));
+  EXPECT_FALSE(decision.restart);
+  EXPECT_THAT(decision.reason, HasSubstr("the state of the training cannot be read"));
 }
 
 }  // namespace restart_governor_test

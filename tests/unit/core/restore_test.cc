@@ -75,6 +75,16 @@ TEST_F(RestoreTest, WhereStatesWereToldOfAndNoneIsLeftTheTrainingStartsAtStep0) 
   EXPECT_THAT(job_.TakeNotes(), Contains(HasSubstr("starts at step 0")));
 }
 
+TEST(StartAnewTest, WithoutAnyStateAllRanksAreToldToBeginAtStep0) {
+  JobSpec spec = JobMachineDriver::Spec(2, 2, 9);
+  spec.start_anew = 1;
+  JobMachineDriver job(spec);
+  job.RunTwoNodes();
+  const auto plan = job.machine().Status(job.now()).restore;
+  ASSERT_TRUE(plan) << "rank 0 would load what it finds";
+  EXPECT_FALSE(plan->state);
+}
+
 TEST_F(RestoreTest, AHeartbeatWithoutStatesTakesNothingBack) {
   job_.Receive('a', Heartbeat{1, 60, {Memory(0, 50)}});
   job_.Beat('a');
@@ -104,6 +114,15 @@ TEST_F(RestoreTest, TheEventOfTheGenerationHasThePlan) {
   ASSERT_TRUE(events.back().restore);
   EXPECT_EQ(events.back().restore->state, Memory(0, 110));
   EXPECT_EQ(events.back().restore->source, Rank{2});
+}
+
+TEST_F(RestoreTest, ADamagedCheckpointIsAnEvent) {
+  job_.Receive('b', CheckpointDamaged{7, "/c/step-7: too short"});
+  const JobEvent event = job_.TakeEvents().back();
+  EXPECT_EQ(event.kind, JobEvent::Kind::kCheckpointDamaged);
+  EXPECT_EQ(event.host, "b");
+  EXPECT_EQ(event.step, 7);
+  EXPECT_EQ(event.reason, "/c/step-7: too short");
 }
 
 TEST_F(RestoreTest, AStateOfADeadTimelineIsDiscardedAndNamed) {

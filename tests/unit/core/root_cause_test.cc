@@ -6,6 +6,9 @@
 
 #include <csignal>
 
+#include "rendezvous/core/exit_codes.h"
+#include "worker/contract/control.h"
+
 namespace ddprun {
 namespace root_cause_test {
 
@@ -213,6 +216,17 @@ TEST(DescribeTest, SaysWhoWhereAndHow) {
   failure.exit.error_kind = kErrorExec;
   failure.exit.error_text = "./trian: no such file";
   EXPECT_EQ(Describe(failure), "cannot start rank 3 on n2: ./trian: no such file");
+}
+
+TEST(UnreadableStateTest, EndsTheJobWithItsOwnCode) {
+  RootCause cause;
+  cause.failure.exit.status = ExitStatus{1, 0, false};
+  EXPECT_EQ(ExitCodeOf(cause), 1);
+  cause.failure.exit.error_kind = control::kErrorState;
+  EXPECT_TRUE(IsUnreadableState(cause));
+  EXPECT_TRUE(IsPermanent(cause));
+  EXPECT_EQ(ExitCodeOf(cause), kExitStateUnreadable);
+  EXPECT_EQ(kExitStateUnreadable, 66) << "EX_NOINPUT";
 }
 
 TEST(NewestLinesTest, DropsTheOldestFirst) {

@@ -181,6 +181,10 @@ const std::vector<Event>& Events() {
        [](SupervisorDriver& node) {
          node.Step(Supervisor::CheckpointReported{LocalRank{0}, 5});
        }},
+      {"CheckpointDamageReported", false,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::CheckpointDamageReported{LocalRank{0}, 5, "/c/step-5: too short"});
+       }},
       {"CheckpointFailureReported, Tick after a heartbeat", false,
        [](SupervisorDriver& node) {
          node.FailToSave(0, 5, 2);

@@ -262,6 +262,9 @@ class SupervisorDriver {
                          return absl::StrCat("Heartbeat", Failed(heartbeat.failed_checkpoints));
                        },
                        [](const Checkpointed& c) { return absl::StrCat("Checkpointed ", c.step); },
+                       [](const CheckpointDamaged& damaged) {
+                         return absl::StrCat("CheckpointDamaged ", damaged.step);
+                       },
                        [](const CannotSave&) { return std::string("CannotSave"); },
                        [](const Preempted&) { return std::string("Preempted"); },
                        [](const HeldStates&) { return std::string("HeldStates"); },

@@ -64,6 +64,7 @@ Join FullJoin() {
   join.job.max_membership_changes = 5;
   join.job.quarantine = 3;
   join.job.quarantine_window = std::chrono::minutes(90);
+  join.job.start_anew = 1;
   join.job.all_nodes = 70;
   join.states = FullStates();
   join.states_pending = true;
@@ -124,6 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{}, Heartbeat{-5, 17},
                     Checkpointed{40}, CannotSave{}, Preempted{"n3 got SIGTERM"},
                     HeldStates{{{1, Generation{2}, 40, Tier::kDurable}}},
+                    CheckpointDamaged{7, "/c/step-7: too short"},
                     RestartTimed{{Generation{-1}, 2, true, {{"stop", 5}, {"load data", 0}}}},
                     Stopped{29501, 3, 1700000000123}, AssignmentAck{}, FullWorkerExited(),
                     WorkerExited{}, Stopped{29501, std::nullopt}, Stopped{29501, 17},
@@ -188,6 +190,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Finished{Outcome::kLeft, 143, "n1 left", 1, LostNode(), {}},
                     FinishedWithFailures(),
                     Finished{Outcome::kUnreachable, 69, "only 1 of 2 nodes", 0, {}, {}},
+                    Finished{Outcome::kStateUnreadable, 66, "see the root cause", 0, {}, {}},
                     Refused{"--nnodes differs"}, Warning{"argument 2 of train.py"}));
 
 // A Join, spoiled, and what is said about it.

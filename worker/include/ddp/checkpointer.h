@@ -163,7 +163,7 @@ class Checkpointer {
   SaveStatus status() const;
 
   // Fills the parts, on every rank, from the newest state that is whole, and sets the default
-  // generators back; nullopt, changing nothing, if there is none. The first call in a process
+  // generators back; nullopt, changing nothing, if nothing is there. The first call in a process
   // follows the launcher's restore plan, where there is one (DDPRUN_RESTORE_*): the state that it
   // names, which any rank's node may have in memory or on disk, and no other but an older one of
   // that rank's, or of rank 0's, if it is damaged. Else it is the newest file in rank 0's folder.
@@ -172,13 +172,18 @@ class Checkpointer {
   // whose ranks share it; beside the parts this takes at most 16 MiB of memory on a rank. In the
   // end each rank has checked the hashes of what it has.
   //
-  // A file that is short, has a
-  // wrong hash, or is not of the step in its name, is renamed to `<name>.corrupt`; one of an
-  // unknown format version is left alone. Either is reported on the stderr of the rank that has it,
-  // and the next older one is taken. A whole file that does not fit the parts, or lacks what a
-  // scheduler or a sampler needs, throws AgreedError: going back to an older file, or to none,
-  // would lose work in silence; so does a folder that cannot be read. A leading `module.` in its
-  // parameter names is dropped. Waits for a save that is not finished.
+  // A file that is short, has a wrong hash, or is not of the step in its name, is renamed to
+  // `<name>.corrupt`; one of an unknown format version is left alone. Either is reported on the
+  // stderr of the rank that has it, and the next older one is taken. What the system does not give
+  // out is not damaged, and may be the newest: EACCES and EPERM throw StateUnreadableError, other
+  // errors after DDPRUN_STATE_TIMEOUT_MS (2 minutes), in which it is tried again. So does a folder
+  // that cannot be listed on any node, a folder with files of which none is whole, and a plan that
+  // cannot be followed: training does not begin at step 0 beside a state. The parts may have been
+  // written to then. With DDPRUN_ANEW=1 (--start-anew) nothing is looked for.
+  //
+  // A whole file that does not fit the parts, or lacks what a scheduler or a sampler needs, throws
+  // AgreedError: going back to an older file, or to none, would lose work in silence. A leading
+  // `module.` in its parameter names is dropped. Waits for a save that is not finished.
   std::optional<State> load_latest(const CheckpointParts& parts);
   std::optional<State> load_latest(torch::nn::Module& module, torch::optim::Optimizer& optimizer);
 

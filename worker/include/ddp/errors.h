@@ -89,6 +89,15 @@ class FolderTakenError : public AgreedError {
   using AgreedError::AgreedError;
 };
 
+// There is a state of the training and it cannot be loaded: its folder or its file is not given
+// out, or nothing of what is there is whole. what() says which path, why, and what to do. Training
+// does not begin at step 0 beside it: where this comes out of ddp::run(), ddprun ends the job, and
+// does not start it again.
+class StateUnreadableError : public AgreedError {
+ public:
+  using AgreedError::AgreedError;
+};
+
 }  // namespace ddp
 
 #endif  // DDP_ERRORS_H_

@@ -114,7 +114,7 @@ struct Checkpointer::Impl {
   SaveStatus known;  // what rank 0 said last
   bool followed_order = false;
   std::optional<std::int64_t> resumed_step;  // of the state that was loaded
-  std::string overwritten;  // the state that damaged the parts, until a good one is loaded
+  std::vector<std::string> rejected;         // what load_latest() found and could not load
 
   // Rank 0's. The writer reads from the buffer, so it must end first.
   internal::StagingBuffer staging;
@@ -224,6 +224,7 @@ struct Checkpointer::Impl {
   std::optional<State> Load(const internal::WhereToLook& where, const CheckpointParts& parts);
   std::optional<State> LoadByOrder(const internal::RestoreOrder& order, internal::WhereToLook where,
                                    const CheckpointParts& parts);
+  [[noreturn]] void RefuseToBeginAnew(const std::optional<internal::RestoreOrder>& order) const;
 };
 
 Checkpointer::Checkpointer(const Context& ctx, std::string directory,
@@ -393,12 +394,11 @@ std::optional<State> Checkpointer::Impl::Load(const internal::WhereToLook& where
         destinations.push_back({tensor.info.name, tensor.hash, tensor.bytes, tensors[i]});
       }
     });
-    const std::string damage = internal::StreamState(ctx, *found, std::move(destinations));
-    if (!damage.empty()) {
-      overwritten = found->path;
-      search.SetAside(damage);
+    if (const auto fault = internal::StreamState(ctx, *found, std::move(destinations))) {
+      fault->unavailable ? search.PutOff(*fault->unavailable) : search.SetAside(fault->damage);
       continue;
     }
+    if (found->provisional && !search.Accept()) continue;
     plan.Finish();
     const auto generators = [&](const char* key, torch::Device device) {
       const auto text = found->metadata.find(key);
@@ -406,34 +406,63 @@ std::optional<State> Checkpointer::Impl::Load(const internal::WhereToLook& where
     };
     generators("rng", torch::Device(torch::kCPU));
     if (ctx.device().is_cuda()) generators("rng_cuda", ctx.device());
-    overwritten.clear();
     run.lineage.Loaded(found->metadata);
     return state;
   }
+  rejected.insert(rejected.end(), search.rejected().begin(), search.rejected().end());
   return std::nullopt;
 }
 
 std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrder& order,
                                                      internal::WhereToLook where,
                                                      const CheckpointParts& parts) {
-  if (order.from_the_start) return std::nullopt;
+  if (order.from_the_start) {
+    // The launcher knows of no state that is to be loaded; a folder that cannot be listed it cannot
+    // know.
+    internal::StateSearch(ctx, where);
+    return std::nullopt;
+  }
   const char* const memory = std::getenv(ddprun::env::kSnapshotDir);
   if (memory != nullptr) where.folders.insert(where.folders.begin(), memory);
   where.highest_step = order.step;
   where.allows = [&](const Metadata& metadata) { return order.Allows(GetEnvironment, metadata); };
   where.source = order.rank;
+  if (internal::IsOfThisRun(GetEnvironment, order)) {
+    where.folder_errors = internal::CheckpointSearch::FolderErrors::kCountInTheEnd;
+  }
   std::optional<State> state = Load(where, parts);
   if (!state && where.source != 0) {
     where.source = 0;
     state = Load(where, parts);
   }
-  if (ctx.rank() == 0 && (!state || state->step != order.step)) {
+  if (!state && rejected.empty()) rejected.push_back("its files are gone");
+  if (state && ctx.rank() == 0 && state->step != order.step) {
     internal::Warn(0, "the state of step " + std::to_string(order.step) +
-                          ", with which all ranks were to begin, is not usable; " +
-                          (state ? "they begin with step " + std::to_string(state->step)
-                                 : std::string("no older one is either")));
+                          ", with which all ranks were to begin, is not usable; they begin with "
+                          "step " +
+                          std::to_string(state->step));
   }
   return state;
+}
+
+// Throws: there is a state, and it is not to be forgotten in silence.
+void Checkpointer::Impl::RefuseToBeginAnew(
+    const std::optional<internal::RestoreOrder>& order) const {
+  constexpr std::size_t kShown = 4;
+  std::string text = order && !order->from_the_start
+                         ? "the state of step " + std::to_string(order->step) +
+                               ", with which all ranks were to begin, cannot be loaded, and no "
+                               "older one either"
+                         : "there are checkpoints, and none of them can be loaded";
+  for (std::size_t i = 0; i < std::min(rejected.size(), kShown); ++i) text += "; " + rejected[i];
+  if (rejected.size() > kShown) {
+    text += "; and " + std::to_string(rejected.size() - kShown) + " more";
+  }
+  throw StateUnreadableError("rank 0: " + text +
+                                 ". Training does not begin at step 0 beside them: repair them or "
+                                 "give another folder; or start with --start-anew, to begin at "
+                                 "step 0. Nothing is deleted",
+                             0, ctx.rank() == 0);
 }
 
 std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
@@ -442,18 +471,27 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
   ctx.report_phase(ddprun::control::kPhaseRestore);
   impl.writer.Wait();
   impl.Claim();
+  impl.rejected.clear();
   internal::WhereToLook where;
   if (!impl.directory.empty()) where.folders = {impl.directory};
-  const auto order = std::exchange(impl.followed_order, true)
-                         ? std::nullopt
-                         : internal::ReadRestoreOrder(GetEnvironment, ctx.world_size());
-  const std::optional<State> state =
-      order ? impl.LoadByOrder(*order, where, parts) : impl.Load(where, parts);
-  if (!state && !impl.overwritten.empty()) {
-    throw AgreedError("rank 0: no state is whole, and " + impl.overwritten +
-                          ", the newest, is in the model already; start again, to begin at step 0",
-                      0, ctx.rank() == 0);
+  where.patience = internal::StateTimeout(GetEnvironment);
+  const bool first = !std::exchange(impl.followed_order, true);
+  const bool anew = internal::BeginsAnew(GetEnvironment);
+  const auto order =
+      first ? internal::ReadRestoreOrder(GetEnvironment, ctx.world_size()) : std::nullopt;
+  std::optional<State> state;
+  if (order && !(anew && order->from_the_start)) {
+    state = impl.LoadByOrder(*order, where, parts);
+  } else if (!order && !(anew && first)) {
+    if (anew) {  // what this process has written itself
+      where.allows = [&impl](const Metadata& metadata) {
+        const std::int64_t step = std::stoll(metadata.at("step"));
+        return impl.writer.HasSaved(step) || step == impl.resumed_step;
+      };
+    }
+    state = impl.Load(where, parts);
   }
+  if (!state && !impl.rejected.empty()) impl.RefuseToBeginAnew(order);
   if (state) impl.resumed_step = state->step;
   ctx.report_phase(ddprun::control::kPhaseFirstStep);
   return state;

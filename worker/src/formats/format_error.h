@@ -2,6 +2,8 @@
 #ifndef DDPRUN_WORKER_SRC_FORMATS_FORMAT_ERROR_H_
 #define DDPRUN_WORKER_SRC_FORMATS_FORMAT_ERROR_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -20,6 +22,24 @@ class FormatError : public std::runtime_error {
 class DamagedError : public FormatError {
  public:
   using FormatError::FormatError;
+};
+
+// A file, or some bytes of it, that the system does not give out: it may be whole all the same.
+class UnavailableError : public FormatError {
+ public:
+  // `error`: the errno. `offset`, `size`: of the bytes; none where the file does not open.
+  UnavailableError(const std::string& what, int error, std::uint64_t offset = 0,
+                   std::size_t size = 0)
+      : FormatError(what), error_(error), offset_(offset), size_(size) {}
+
+  int error() const { return error_; }
+  std::uint64_t offset() const { return offset_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  int error_;
+  std::uint64_t offset_;
+  std::size_t size_;
 };
 
 // `text` of a file that nobody vouches for, fit for a message: in quotes, printable ASCII, and

@@ -11,7 +11,6 @@
 
 #include "worker/src/base/xxh3.h"
 #include "worker/src/formats/dtype.h"
-#include "worker/src/formats/tensor_index.h"
 
 namespace ddp::internal {
 namespace {
@@ -45,11 +44,11 @@ bool HasItsHash(std::string_view text) {
 }
 
 // As ReadSafetensorsHeader(); what it cannot read is damaged, unless it was written like that.
-SafetensorsHeader ReadHeader(std::string_view file) {
+SafetensorsHeader ReadHeader(std::string_view text) {
   try {
-    return ReadSafetensorsHeader(file);
+    return ReadSafetensorsHeader(text);
   } catch (const FormatError& e) {
-    if (HasItsHash(SafetensorsHeaderText(file))) throw;
+    if (HasItsHash(text)) throw;
     throw DamagedError(e.what());
   }
 }
@@ -116,7 +115,7 @@ std::string BuildHeader(std::vector<TensorBytes>* tensors, Metadata metadata) {
 
 SafetensorsFile SafetensorsFile::Open(const std::string& path) {
   SafetensorsFile file;
-  file.file_ = MappedFile(path);
+  file.content_ = std::make_shared<InputFile>(path);
   try {
     file.Parse();
   } catch (const json::exception& e) {
@@ -126,19 +125,24 @@ SafetensorsFile SafetensorsFile::Open(const std::string& path) {
 }
 
 void SafetensorsFile::Parse() {
-  SafetensorsHeader header = ReadHeader(file_.bytes());
+  const std::uint64_t file_bytes = content_->size();
+  std::string front(std::min<std::uint64_t>(file_bytes, kSafetensorsPrefixBytes), '\0');
+  content_->Read(0, front.data(), front.size());
+  std::string text(SafetensorsHeaderBytes(front, file_bytes), '\0');
+  content_->Read(kSafetensorsPrefixBytes, text.data(), text.size());
+  SafetensorsHeader header = ReadHeader(text);
   CheckVersion(header.metadata);
-  if (!HasItsHash(header.text)) throw DamagedError("its header has a wrong hash");
+  if (!HasItsHash(text)) throw DamagedError("its header has a wrong hash");
   const json hashes = json::parse(header.metadata[kTensorHashes]);
   metadata_ = header.metadata;
-  TensorIndex index = IndexOf(std::move(header));
-  for (TensorView& tensor : index.tensors) {
-    const StorageView& storage = index.storages[tensor.storage];
-    hashes_.push_back(hashes.at(tensor.name));
-    tensors_.push_back({{std::move(tensor.name), std::string(InfoOf(storage.dtype).safetensors),
-                         std::move(tensor.shape)},
-                        storage.bytes.data(),
-                        storage.bytes.size()});
+  const std::uint64_t data = kSafetensorsPrefixBytes + text.size();
+  for (TensorExtent& extent : ExtentsOf(std::move(header), file_bytes - data)) {
+    const std::string& hash = hashes.at(extent.name).get_ref<const std::string&>();
+    tensors_.push_back(
+        {{std::move(extent.name), std::string(extent.dtype->safetensors), std::move(extent.shape)},
+         data + extent.begin,
+         extent.size,
+         hash});
   }
 }
 

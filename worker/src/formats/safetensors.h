@@ -7,11 +7,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "worker/src/formats/format_error.h"
-#include "worker/src/formats/mapped_file.h"
+#include "worker/src/formats/input_file.h"
 #include "worker/src/formats/safetensors_index.h"
 
 namespace ddp::internal {
@@ -27,7 +28,7 @@ struct TensorInfo {
 
 struct TensorBytes {
   TensorInfo info;
-  const void* data = nullptr;  // owned by whoever made this: the caller, or the SafetensorsFile
+  const void* data = nullptr;  // the caller's
   std::size_t size = 0;        // in bytes
 };
 
@@ -50,28 +51,31 @@ std::string BuildHeader(std::vector<TensorBytes>* tensors, Metadata metadata);
 // 8 and no less than it has.
 void PadHeader(std::string* header, std::size_t size);
 
-// A file mapped into memory, read-only. Movable.
+struct StoredTensor {
+  TensorInfo info;
+  std::uint64_t offset = 0;  // of its bytes in the file
+  std::size_t size = 0;
+  std::string hash;  // XXH3-64, as HashText()
+};
+
+// A file whose header has been read. Movable.
 class SafetensorsFile {
  public:
-  // Maps `path` and checks its structure, sizes, version and the hash of its header. Whether
-  // tensors have the hashes that the header gives them is for the caller to check. Throws
-  // FormatError.
+  // Checks structure, sizes, version and the hash of the header. Whether tensors have the hashes
+  // that the header gives them is for the caller to check. Throws FormatError.
   static SafetensorsFile Open(const std::string& path);
 
-  // In the order of their bytes, which follow one another without gaps.
-  const std::vector<TensorBytes>& tensors() const { return tensors_; }
+  // In the order of their bytes, which follow one another without gaps and end with the file.
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }
   const Metadata& metadata() const { return metadata_; }
-
-  // The XXH3-64 that the header has for tensors()[index], as HashText().
-  const std::string& hash(std::size_t index) const { return hashes_[index]; }
+  const std::shared_ptr<InputFile>& content() const { return content_; }
 
  private:
   SafetensorsFile() = default;
   void Parse();
 
-  MappedFile file_;
-  std::vector<TensorBytes> tensors_;
-  std::vector<std::string> hashes_;  // of the tensors, in their order
+  std::shared_ptr<InputFile> content_;
+  std::vector<StoredTensor> tensors_;
   Metadata metadata_;
 };
 

@@ -163,38 +163,34 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
 }  // namespace
 
-std::string_view SafetensorsHeaderText(std::string_view file) {
-  if (file.size() < kSafetensorsPrefixBytes) {
-    throw DamagedError("it is too short (" + std::to_string(file.size()) + " bytes)");
+std::size_t SafetensorsHeaderBytes(std::string_view front, std::uint64_t file_bytes) {
+  if (front.size() < kSafetensorsPrefixBytes) {
+    throw DamagedError("it is too short (" + std::to_string(file_bytes) + " bytes)");
   }
   std::uint64_t size = 0;
   for (std::size_t i = 0; i < kSafetensorsPrefixBytes; ++i) {
-    size |= static_cast<std::uint64_t>(static_cast<unsigned char>(file[i])) << (8 * i);
+    size |= static_cast<std::uint64_t>(static_cast<unsigned char>(front[i])) << (8 * i);
   }
-  if (size > kMaxHeaderBytes || size > file.size() - kSafetensorsPrefixBytes) {
+  if (size > kMaxHeaderBytes || size > file_bytes - kSafetensorsPrefixBytes) {
     throw DamagedError("it is too short for its header of " + std::to_string(size) +
                        " bytes, or no safetensors file");
   }
-  return file.substr(kSafetensorsPrefixBytes, static_cast<std::size_t>(size));
+  return static_cast<std::size_t>(size);
 }
 
-SafetensorsHeader ReadSafetensorsHeader(std::string_view file) {
+SafetensorsHeader ReadSafetensorsHeader(std::string_view text) {
+  if (text.empty() || text.front() != '{') throw FormatError("it is no safetensors file");
   SafetensorsHeader header;
-  header.text = SafetensorsHeaderText(file);
-  header.data = file.substr(kSafetensorsPrefixBytes + header.text.size());
-  if (header.text.empty() || header.text.front() != '{') {
-    throw FormatError("it is no safetensors file");
-  }
   HeaderReader reader(&header);
-  json::sax_parse(header.text.begin(), header.text.end(), &reader);
+  json::sax_parse(text.begin(), text.end(), &reader);
   return header;
 }
 
-TensorIndex IndexOf(SafetensorsHeader header) {
+std::vector<TensorExtent> ExtentsOf(SafetensorsHeader header, std::uint64_t data_bytes) {
   // Stable, and empty tensors first, so that the order is always the same.
   std::stable_sort(header.tensors.begin(), header.tensors.end(),
                    [](const Tensor& a, const Tensor& b) { return a.offsets < b.offsets; });
-  TensorIndex index;
+  std::vector<TensorExtent> extents;
   std::uint64_t end = 0;  // of the tensors so far
   for (Tensor& tensor : header.tensors) {
     const std::string name = "tensor " + Quoted(tensor.name);
@@ -204,33 +200,47 @@ TensorIndex IndexOf(SafetensorsHeader header) {
                          ", where the one before it ends at " + std::to_string(end));
     }
     end = tensor.offsets[1];
-    if (end < begin || end > header.data.size()) {
+    if (end < begin || end > data_bytes) {
       throw DamagedError("it is too short: " + name + " ends at byte " + std::to_string(end) +
-                         " of " + std::to_string(header.data.size()));
+                         " of " + std::to_string(data_bytes));
     }
-    const std::uint64_t size = end - begin;
-    TensorView view;
-    view.name = std::move(tensor.name);
-    view.storage = index.storages.size();
-    view.strides = ContiguousStrides(tensor.shape);
-    view.shape = std::move(tensor.shape);
-    CheckView(view, size / tensor.dtype->size, tensor.dtype->size);
+    TensorExtent extent;
+    extent.name = std::move(tensor.name);
+    extent.dtype = tensor.dtype;
+    extent.begin = begin;
+    extent.size = end - begin;
+    extent.strides = ContiguousStrides(tensor.shape);
+    extent.shape = std::move(tensor.shape);
+    const std::uint64_t elements = extent.size / tensor.dtype->size;
+    CheckView({extent.name, 0, 0, extent.shape, extent.strides}, elements, tensor.dtype->size);
     std::uint64_t expected = tensor.dtype->size;
-    for (const std::int64_t extent : view.shape) expected *= static_cast<std::uint64_t>(extent);
-    if (size != expected) {
-      throw DamagedError(name + " has " + std::to_string(size) + " bytes, its shape needs " +
+    for (const std::int64_t length : extent.shape) expected *= static_cast<std::uint64_t>(length);
+    if (extent.size != expected) {
+      throw DamagedError(name + " has " + std::to_string(extent.size) + " bytes, its shape needs " +
                          std::to_string(expected));
     }
-    index.storages.push_back({header.data.substr(begin, size), tensor.dtype->dtype});
-    index.tensors.push_back(std::move(view));
+    extents.push_back(std::move(extent));
   }
-  if (end != header.data.size()) {
+  if (end != data_bytes) {
     throw DamagedError("its tensors have " + std::to_string(end) + " bytes, but the file has " +
-                       std::to_string(header.data.size()) + " that follow its header");
+                       std::to_string(data_bytes) + " that follow its header");
+  }
+  return extents;
+}
+
+TensorIndex IndexSafetensors(std::string_view file) {
+  const std::size_t header_bytes =
+      SafetensorsHeaderBytes(file.substr(0, kSafetensorsPrefixBytes), file.size());
+  const std::string_view data = file.substr(kSafetensorsPrefixBytes + header_bytes);
+  TensorIndex index;
+  for (TensorExtent& extent :
+       ExtentsOf(ReadSafetensorsHeader(file.substr(kSafetensorsPrefixBytes, header_bytes)),
+                 data.size())) {
+    index.tensors.push_back({std::move(extent.name), index.storages.size(), 0,
+                             std::move(extent.shape), std::move(extent.strides)});
+    index.storages.push_back({data.substr(extent.begin, extent.size), extent.dtype->dtype});
   }
   return index;
 }
-
-TensorIndex IndexSafetensors(std::string_view file) { return IndexOf(ReadSafetensorsHeader(file)); }
 
 }  // namespace ddp::internal

@@ -29,25 +29,34 @@ struct SafetensorsHeader {
     std::vector<std::uint64_t> offsets;  // begin and end in `data`
   };
 
-  std::string_view text;        // JSON, and perhaps spaces behind it
-  std::string_view data;        // what follows the header
   std::vector<Tensor> tensors;  // in the header's order; no name twice
   Metadata metadata;
 };
 
-// The JSON of the header of `file`. Throws DamagedError where it is longer than the file or 100 MB.
-std::string_view SafetensorsHeaderText(std::string_view file);
+// The bytes of the header, as the file's first kSafetensorsPrefixBytes say. `front`: those, or the
+// whole file where it is shorter. Throws DamagedError for more than the file has, or 100 MB.
+std::size_t SafetensorsHeaderBytes(std::string_view front, std::uint64_t file_bytes);
 
-// `file` must outlive what is returned. Throws FormatError, too, for a header that is not JSON, is
-// nested deeper than the format's, says anything twice, or has a field or a dtype that the format
-// does not have.
-SafetensorsHeader ReadSafetensorsHeader(std::string_view file);
+// `text`: the header, JSON and perhaps spaces behind it. Throws FormatError where it is not JSON,
+// is nested deeper than the format's, says anything twice, or has a field or a dtype that the
+// format does not have.
+SafetensorsHeader ReadSafetensorsHeader(std::string_view text);
+
+// Where a tensor lies in the bytes behind the header.
+struct TensorExtent {
+  std::string name;
+  const DtypeInfo* dtype = nullptr;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;
+  std::uint64_t begin = 0;
+  std::uint64_t size = 0;
+};
 
 // The tensors of `header` in the order of their bytes. Throws DamagedError for offsets that do not
-// fit the shape, overlap, leave a gap, or do not end with the file.
-TensorIndex IndexOf(SafetensorsHeader header);
+// fit the shape, overlap, leave a gap, or do not end with the `data_bytes` behind the header.
+std::vector<TensorExtent> ExtentsOf(SafetensorsHeader header, std::uint64_t data_bytes);
 
-// Both. `file` must outlive what is returned.
+// All of it, of a file in memory, which must outlive what is returned.
 TensorIndex IndexSafetensors(std::string_view file);
 
 }  // namespace ddp::internal

@@ -65,6 +65,8 @@ void Classify(const std::exception& error, int rank, Failure* failure) {
     } else if (dynamic_cast<const FolderTakenError*>(&error) != nullptr) {
       failure->kind = control::kErrorFolder;
       failure->exit_code = control::kExitFolder;
+    } else if (dynamic_cast<const StateUnreadableError*>(&error) != nullptr) {
+      failure->kind = control::kErrorState;
     }
   } else if (dynamic_cast<const BindError*>(&error) != nullptr) {
     failure->kind = control::kErrorBind;

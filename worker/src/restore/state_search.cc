@@ -3,105 +3,172 @@
 #include <ddp/collectives.h>
 #include <ddp/errors.h>
 #include <ddp/gather.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
-#include "worker/src/group/failure.h"
-#include "worker/src/restore/state_sink.h"
+#include "worker/src/base/in_words.h"
 
 namespace ddp::internal {
 namespace {
 
 using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
 
-// What tells a file from another one of the same name on another node; null if there is none.
-json IdentityOf(const std::string& path) {
-  struct stat status = {};
-  if (stat(path.c_str(), &status) != 0) return nullptr;
-  return {static_cast<std::uint64_t>(status.st_dev), static_cast<std::uint64_t>(status.st_ino),
-          static_cast<std::int64_t>(status.st_size)};
+constexpr milliseconds kFirstPause{100};
+constexpr milliseconds kLongestPause{2000};  // others wait in a collective, whose timeout is longer
+
+// Keys of what the source tells all ranks.
+constexpr char kWait[] = "wait";
+constexpr char kOver[] = "over";
+constexpr char kNothing[] = "nothing";
+
+// Empty for null. A path need not be UTF-8.
+std::string ToText(const json& value) {
+  return value.is_null() ? "" : value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+json ToJson(const InputFile::Identity& identity) {
+  return {identity.device, identity.inode, identity.size};
+}
+
+// Null if this rank cannot open it, or it is another file of that name.
+std::shared_ptr<InputFile> OpenSame(const std::string& path, const json& identity) {
+  try {
+    auto file = std::make_shared<InputFile>(path);
+    return ToJson(file->identity()) == identity ? file : nullptr;
+  } catch (const FormatError&) {
+    return nullptr;
+  }
 }
 
 }  // namespace
 
 StateSearch::StateSearch(const Context& ctx, WhereToLook where)
     : ctx_(ctx), where_(std::move(where)) {
-  std::string problem;
-  try {
-    if (Leads()) files_.emplace(ctx.rank(), where_.folders, where_.highest_step);
-  } catch (const CheckpointError& e) {
-    problem = e.what();
+  if (Leads()) {
+    files_.emplace(ctx.rank(), where_.folders, where_.highest_step, where_.folder_errors);
   }
-  throw_if_any_failed(ctx, problem);
+  if (where_.folder_errors == CheckpointSearch::FolderErrors::kCount) ListFolders();
 }
 
-// What the other ranks must know of the source's next file, as text; empty: there is none.
-std::string StateSearch::Propose() {
-  for (bool usable = false; !usable;) {
-    if (!files_->Next()) return "";
-    if (!where_.allows(files_->file().metadata())) continue;
-    try {
-      mapped_ = MappedFile(files_->path());
-      usable = true;
-    } catch (const FormatError& e) {
-      Warn(ctx_.rank(), "skipping checkpoint " + files_->path() + ": " + e.what() +
-                            ". It is left as it is; looking for an older one");
+// Any node's may hold the newest state.
+void StateSearch::ListFolders() {
+  for (bool again = true; again;) {
+    json mine = nullptr;
+    if (ctx_.local_rank() == 0 || Leads()) {
+      for (const std::string& folder : where_.folders) {
+        const std::optional<Unavailable> why = WhyNotListed(folder);
+        if (why && mine.is_null()) mine = Postpone(*why);
+      }
+    }
+    again = false;
+    const std::vector<std::string> all = all_gather_object(ctx_, ToText(mine));
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (all[rank].empty()) continue;
+      again = true;
+      const json said = json::parse(all[rank]);
+      if (!said.contains(kOver)) continue;
+      const bool is_own = static_cast<int>(rank) == ctx_.rank();
+      throw StateUnreadableError(said[kOver].get<std::string>(), static_cast<int>(rank), is_own);
     }
   }
-  const SafetensorsFile& file = files_->file();
-  std::size_t bytes = 0;
-  json tensors = json::array();
-  for (std::size_t i = 0; i < file.tensors().size(); ++i) {
-    const TensorBytes& tensor = file.tensors()[i];
-    bytes += tensor.size;
-    tensors.push_back(
-        {tensor.info.name, tensor.info.dtype, tensor.info.shape, file.hash(i), tensor.size});
+}
+
+json StateSearch::Postpone(const Unavailable& what) {
+  const bool hopeless = what.error == EACCES || what.error == EPERM;
+  const auto now = steady_clock::now();
+  const bool first = !waits_since_;
+  if (first) {
+    waits_since_ = now;
+    pause_ = kFirstPause;
   }
-  const json identity = IdentityOf(files_->path());
-  const std::int64_t size = identity.is_null() ? 0 : identity[2].get<std::int64_t>();
-  return json{{"path", files_->path()},
-              {"identity", identity},
-              {"node", ctx_.rank() - ctx_.local_rank()},
-              {"offset", static_cast<std::size_t>(size) - bytes},
-              {"last", !files_->MayHaveMore()},
-              {"metadata", file.metadata()},
-              {"tensors", tensors}}
-      .dump();
+  const auto waited = std::chrono::duration_cast<milliseconds>(now - *waits_since_);
+  const std::string text = "rank " + std::to_string(ctx_.rank()) + ": " + what.path + ": " +
+                           what.reason + " (errno " + std::to_string(what.error) + ", user id " +
+                           std::to_string(geteuid()) + ")";
+  if (hopeless || waited >= where_.patience) {
+    return {{kOver, text + (hopeless ? "" : ", for " + Seconds(waited)) +
+                        ". It may hold the newest state, so training does not begin without it. "
+                        "Make it readable for this user and start again; or start with "
+                        "--start-anew, to begin at step 0. Nothing was changed"}};
+  }
+  if (first) {
+    Warn(ctx_.rank(), text + ". It may hold the newest state: training waits for it, at most " +
+                          Seconds(where_.patience) + " (--state-timeout)");
+  }
+  std::this_thread::sleep_for(std::min(pause_, where_.patience - waited));
+  pause_ = std::min(2 * pause_, kLongestPause);
+  if (files_) files_->Restart();
+  return {{kWait, true}};
+}
+
+// What the other ranks must know of the source's next file.
+json StateSearch::Propose() {
+  CheckpointSearch& files = *files_;
+  for (;;) {
+    switch (files.Next()) {
+      case CheckpointSearch::Result::kNone:
+        return {{kNothing, files.rejected()}};
+      case CheckpointSearch::Result::kUnavailable:
+        return Postpone(files.unavailable());
+      case CheckpointSearch::Result::kFound:
+        break;
+    }
+    if (where_.allows(files.file().metadata())) break;
+  }
+  const SafetensorsFile& file = files.file();
+  json tensors = json::array();
+  for (const StoredTensor& tensor : file.tensors()) {
+    tensors.push_back(
+        {tensor.info.name, tensor.info.dtype, tensor.info.shape, tensor.hash, tensor.size});
+  }
+  return {{"path", files.path()},
+          {"identity", ToJson(file.content()->identity())},
+          {"node", ctx_.rank() - ctx_.local_rank()},
+          {"offset", file.tensors().empty() ? 0 : file.tensors().front().offset},
+          {"provisional", files.has_put_off()},
+          {"metadata", file.metadata()},
+          {"tensors", tensors}};
 }
 
 std::optional<FoundState> StateSearch::Next() {
   for (;;) {
-    const std::string text = broadcast(ctx_, Leads() ? Propose() : "", where_.source);
-    if (text.empty()) return std::nullopt;
-    const json summary = json::parse(text);
+    std::string text;
+    if (Leads()) text = ToText(Propose());
+    const json summary = json::parse(broadcast(ctx_, text, where_.source));
+    if (summary.contains(kWait)) continue;
+    if (summary.contains(kOver)) {
+      throw StateUnreadableError(summary[kOver].get<std::string>(), where_.source, Leads());
+    }
+    if (summary.contains(kNothing)) {
+      rejected_ = summary[kNothing].get<std::vector<std::string>>();
+      return std::nullopt;
+    }
     FoundState found;
     found.source = where_.source;
     found.path = summary["path"];
     found.offset = summary["offset"];
+    found.provisional = summary["provisional"];
     found.metadata = summary["metadata"].get<Metadata>();
     for (const json& entry : summary["tensors"]) {
       found.tensors.push_back({{entry[0], entry[1], entry[2]}, entry[3], entry[4]});
     }
     if (Leads()) {
-      found.file = std::move(mapped_);
-    } else if (ctx_.rank() - ctx_.local_rank() == summary["node"] &&
-               !summary["identity"].is_null() && IdentityOf(found.path) == summary["identity"]) {
-      try {
-        found.file = MappedFile(found.path);
-      } catch (const FormatError&) {
-        // Of another rank, then, as on another node.
-      }
+      found.file = files_->file().content();
+    } else if (ctx_.rank() - ctx_.local_rank() == summary["node"]) {
+      found.file = OpenSame(found.path, summary["identity"]);
     }
-    if (!summary["last"]) return found;
-    const std::string damage = Check(found);
-    if (damage.empty()) return found;
-    SetAside(damage);
+    return found;
   }
 }
 
@@ -109,36 +176,13 @@ void StateSearch::SetAside(const std::string& reason) {
   if (Leads()) files_->SetAside(reason);
 }
 
-// What is wrong with the bytes, or nothing; the same on all ranks.
-std::string StateSearch::Check(const FoundState& found) const {
-  const std::vector<torch::Tensor> reads =
-      all_gather(ctx_, torch::tensor({std::int64_t{found.bytes() != nullptr ? 1 : 0}}));
-  std::size_t number = 0;  // of this rank among those that read
-  std::size_t readers = 0;
-  std::size_t total = 0;
-  for (std::size_t rank = 0; rank < reads.size(); ++rank) {
-    if (reads[rank].item<std::int64_t>() == 0) continue;
-    if (rank < static_cast<std::size_t>(ctx_.rank())) ++number;
-    ++readers;
-  }
-  for (const FoundState::Tensor& tensor : found.tensors) total += tensor.bytes;
-  std::string damage;
-  if (Leads() && found.bytes() == nullptr) damage = "it cannot be read";
-  std::size_t before = 0;
-  for (const FoundState::Tensor& tensor : found.tensors) {
-    // Each rank checks about as many bytes: a tensor is whose share has its middle.
-    const std::size_t owner = (before + tensor.bytes / 2) * readers / (total + 1);
-    if (found.bytes() != nullptr && owner == number && damage.empty()) {
-      StateSink sink({{tensor.info.name, tensor.hash, tensor.bytes, torch::Tensor()}});
-      sink.Take(found.bytes() + before, tensor.bytes);
-      if (!sink.damaged().empty()) damage = "tensor " + sink.damaged() + " has a wrong hash";
-    }
-    before += tensor.bytes;
-  }
-  for (const std::string& one : all_gather_object(ctx_, damage)) {
-    if (!one.empty()) return one;
-  }
-  return "";
+void StateSearch::PutOff(const UnavailableError& error) {
+  if (Leads()) files_->PutOff(error);
+}
+
+bool StateSearch::Accept() {
+  const bool accepted = Leads() && files_->Accept();
+  return broadcast(ctx_, accepted ? std::string("1") : std::string("0"), where_.source) == "1";
 }
 
 }  // namespace ddp::internal

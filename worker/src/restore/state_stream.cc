@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -137,15 +138,26 @@ class Neighbours {
   std::optional<ChunkRing> ring_;
 };
 
-// The source's, and its neighbours' who read the file too: from there into their tensors, and to
-// the children while it is still in the cache.
-void ReadFile(const FoundState& state, const std::vector<StateChunk>& chunks, StateLinks* links,
-              StateSink* sink) {
+// The source's, and its neighbours' who read the file too: chunk by chunk into their tensors, and
+// to the children (`links`: null where there are none) while it is still in the cache. After a
+// fault zeros take the place of what is left: others wait for it.
+std::optional<StreamFault> ReadFile(const FoundState& state, const std::vector<StateChunk>& chunks,
+                                    StateLinks* links, StateSink* sink) {
+  std::vector<std::byte> bytes(LargestOf(chunks));
+  std::optional<StreamFault> fault;
   for (const StateChunk& chunk : chunks) {
-    const std::byte* const from = state.bytes() + chunk.offset;
-    sink->Take(from, chunk.bytes);
-    links->Send(from, chunk.bytes);
+    try {
+      if (!fault) state.file->Read(state.offset + chunk.offset, bytes.data(), chunk.bytes);
+    } catch (const UnavailableError& e) {
+      fault.emplace().unavailable = e;
+    } catch (const FormatError& e) {
+      fault.emplace().damage = e.what();
+    }
+    if (fault) std::fill(bytes.begin(), bytes.end(), std::byte{0});
+    sink->Take(bytes.data(), chunk.bytes);
+    if (links != nullptr) links->Send(bytes.data(), chunk.bytes);
   }
+  return fault;
 }
 
 // What fails on a rank that this one is not connected with reaches it over the ranks' own line
@@ -206,14 +218,15 @@ std::string AddressOfRank(const Context& ctx, int rank) {
   return {bytes.begin(), bytes.end()};
 }
 
-void Stream(const Context& ctx, const FoundState& state, const std::vector<StateChunk>& chunks,
-            StateSink* sink) {
+// Returns what is wrong with the file, on a rank that has read it.
+std::optional<StreamFault> Stream(const Context& ctx, const FoundState& state,
+                                  const std::vector<StateChunk>& chunks, StateSink* sink) {
   // Who waits for a ring has no connection that ends with its neighbour.
   if (const auto detector = ProcessFailureDetector()) detector->WatchForLoss(nullptr);
   ChunkRing::Shape shape;
   shape.places = std::min(kPlaces, chunks.size());
   shape.place_bytes = LargestOf(chunks);
-  Neighbours neighbours(ctx, state.source, state.bytes() != nullptr, shape);
+  Neighbours neighbours(ctx, state.source, state.file != nullptr, shape);
   const StateRoute route = neighbours.route();
   std::optional<StateLinks> links;
   std::string problem;
@@ -225,6 +238,7 @@ void Stream(const Context& ctx, const FoundState& state, const std::vector<State
   // All ranks know whether there is another node.
   std::vector<std::string> contacts;
   if (neighbours.HasNetwork()) contacts = all_gather_object(ctx, links ? links->contact() : "");
+  std::optional<StreamFault> fault;
   Collective("restoring the state", ctx.rank(), ctx.world_size(), [&] {
     if (!links) throw std::runtime_error("cannot listen for other nodes: " + problem);
     std::optional<StateLinks::Parent> parent;
@@ -234,36 +248,57 @@ void Stream(const Context& ctx, const FoundState& state, const std::vector<State
     }
     links->Connect(parent, {kConnectPatience, ctx.timeout(), ThrowIfAnotherFailed});
     if (route.has_file) {
-      ReadFile(state, chunks, &*links, sink);
+      fault = ReadFile(state, chunks, &*links, sink);
     } else if (route.leader == ctx.rank()) {
       Relay(ctx, chunks, route.followers.empty() ? nullptr : neighbours.ring(), &*links, sink);
     } else {
       Follow(ctx, chunks, neighbours.ring(), sink);
     }
   });
+  return fault;
+}
+
+// What a rank tells the others of its part; empty: all is well.
+std::string ToText(const std::optional<StreamFault>& fault, const std::string& damaged_tensor) {
+  if (!fault && damaged_tensor.empty()) return "";
+  nlohmann::json report = {{"tensor", damaged_tensor}};
+  if (fault && fault->unavailable) {
+    const UnavailableError& e = *fault->unavailable;
+    report["unavailable"] = {e.what(), e.error(), e.offset(), e.size()};
+  } else if (fault) {
+    report["damage"] = fault->damage;
+  }
+  return report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace
 
-std::string StreamState(const Context& ctx, const FoundState& state, std::vector<StatePart> parts) {
+std::optional<StreamFault> StreamState(const Context& ctx, const FoundState& state,
+                                       std::vector<StatePart> parts) {
   const std::vector<StateChunk> chunks = ChunksOf(parts);
   StateSink sink(std::move(parts));
-  if (ctx.world_size() == 1) {
-    sink.Take(state.bytes(), sink.bytes());
-  } else {
-    Stream(ctx, state, chunks, &sink);
-  }
-  std::string first;
+  const auto own = ctx.world_size() == 1 ? ReadFile(state, chunks, nullptr, &sink)
+                                         : Stream(ctx, state, chunks, &sink);
+  std::optional<StreamFault> fault;
+  std::string first;  // tensor that is not what its hash says
   int first_rank = 0;
-  const std::vector<std::string> all = all_gather_object(ctx, sink.damaged());
+  const std::vector<std::string> all = all_gather_object(ctx, ToText(own, sink.damaged()));
   for (int rank = static_cast<int>(all.size()) - 1; rank >= 0; --rank) {
     if (all[static_cast<std::size_t>(rank)].empty()) continue;
-    first = all[static_cast<std::size_t>(rank)];
-    first_rank = rank;
+    const auto report = nlohmann::json::parse(all[static_cast<std::size_t>(rank)]);
+    if (report.contains("unavailable")) {
+      const auto& e = report["unavailable"];
+      fault.emplace().unavailable.emplace(e[0].get<std::string>(), e[1].get<int>(),
+                                          e[2].get<std::uint64_t>(), e[3].get<std::size_t>());
+    } else if (report.contains("damage")) {
+      fault.emplace().damage = report["damage"];
+    } else {
+      first = report["tensor"];
+      first_rank = rank;
+      if (rank == state.source) fault.emplace().damage = "tensor " + first + " has a wrong hash";
+    }
   }
-  if (first.empty()) return "";
-  const std::string& at_source = all[static_cast<std::size_t>(state.source)];
-  if (!at_source.empty()) return "tensor " + at_source + " has a wrong hash";
+  if (fault || first.empty()) return fault;
   throw AgreedError("rank " + std::to_string(first_rank) + ": after the restore, " + first +
                         " is not what the state's hash says, though the file of rank " +
                         std::to_string(state.source) + " is good",

@@ -4,9 +4,11 @@
 
 #include <ddp/context.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "worker/src/formats/format_error.h"
 #include "worker/src/restore/state_search.h"
 #include "worker/src/restore/state_sink.h"
 
@@ -16,10 +18,17 @@ namespace ddp::internal {
 // tensors it takes a ChunkRing of 4 MiB on each node, and at most 1 MiB in each process, beside the
 // kernel's buffers of a connection.
 //
-// A collective; `parts`: those of the state, alike on all ranks, but for where they go. Returns,
-// the same on all ranks, what is wrong with the state's file, or nothing: then every rank has what
-// the hashes say. Where the file is good and yet a rank has something else, throws AgreedError.
-std::string StreamState(const Context& ctx, const FoundState& state, std::vector<StatePart> parts);
+// What is wrong with a state's file.
+struct StreamFault {
+  std::string damage;                           // as hashes or length say; or
+  std::optional<UnavailableError> unavailable;  // some of its bytes could not be read
+};
+
+// A collective; `parts`: those of the state, alike on all ranks, but for where they go. Returns
+// nothing, on all ranks, where every rank has what the hashes say. Where the file is good and yet a
+// rank has something else, throws AgreedError.
+std::optional<StreamFault> StreamState(const Context& ctx, const FoundState& state,
+                                       std::vector<StatePart> parts);
 
 }  // namespace ddp::internal
 

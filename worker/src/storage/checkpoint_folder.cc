@@ -3,6 +3,7 @@
 #include <ddp/errors.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "worker/contract/control.h"
+#include "worker/src/agent/control_client.h"
 #include "worker/src/storage/durable_file.h"
 
 namespace ddp::internal {
@@ -37,23 +39,40 @@ std::optional<std::int64_t> StepOf(std::string_view name) {
   return ddprun::control::ParseNumber(name);
 }
 
-// Highest step first. A folder that is not there is an empty one.
-std::vector<StepFile> ListSteps(const std::string& directory) {
-  std::vector<StepFile> files;
+struct Listing {
+  std::vector<StepFile> files;         // highest step first
+  std::vector<std::string> set_aside;  // by earlier searches, as damaged
+};
+
+// A folder that is not there is an empty one. Throws UnavailableError.
+Listing ListFolder(const std::string& directory) {
+  Listing listing;
   std::error_code error;
   for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename();
-    if (const auto step = StepOf(name)) files.push_back({*step, directory + "/" + name});
+    if (const auto step = StepOf(name)) listing.files.push_back({*step, directory + "/" + name});
+    std::string_view front = name;
+    if (!front.ends_with(kCorruptSuffix)) continue;
+    front.remove_suffix(std::string_view(kCorruptSuffix).size());
+    if (StepOf(front)) listing.set_aside.push_back(directory + "/" + name);
   }
   if (error && error != std::errc::no_such_file_or_directory) {
-    throw CheckpointError("cannot read the checkpoint folder " + directory + ": " +
-                          error.message());
+    throw UnavailableError("cannot list it: " + error.message(), error.value());
   }
-  std::sort(files.begin(), files.end(),
+  std::sort(listing.files.begin(), listing.files.end(),
             [](const StepFile& a, const StepFile& b) { return a.step > b.step; });
-  return files;
+  std::sort(listing.set_aside.rbegin(), listing.set_aside.rend());
+  return listing;
 }
+
+// The agent, which makes an event of it.
+void TellOfDamage(const StepFile& file, const std::string& reason) {
+  ControlClient::Process().Send(ddprun::control::kCheckpointDamaged,
+                                std::to_string(file.step) + " " + file.path + ": " + reason);
+}
+
+std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 // Nothing where it cannot be read.
 std::optional<Metadata> MetadataOf(const std::string& path) {
@@ -155,33 +174,141 @@ std::string CheckpointName(std::int64_t step) {
   return name;
 }
 
-CheckpointSearch::CheckpointSearch(int rank, const std::vector<std::string>& folders,
-                                   std::int64_t highest_step)
-    : rank_(rank) {
-  for (const std::string& folder : folders) {
-    for (StepFile& file : ListSteps(folder)) {
-      if (file.step <= highest_step) files_.push_back(std::move(file));
+std::optional<Unavailable> WhyNotListed(const std::string& directory) {
+  try {
+    ListFolder(directory);
+    return std::nullopt;
+  } catch (const UnavailableError& e) {
+    return Unavailable{directory, e.what(), e.error()};
+  }
+}
+
+CheckpointSearch::CheckpointSearch(int rank, std::vector<std::string> folders,
+                                   std::int64_t highest_step, FolderErrors folder_errors)
+    : rank_(rank),
+      folders_(std::move(folders)),
+      highest_step_(highest_step),
+      folder_errors_(folder_errors) {}
+
+void CheckpointSearch::Restart() {
+  listed_ = false;
+  next_ = 0;
+  file_.reset();
+  files_.clear();
+  put_off_.clear();
+  unlisted_.clear();
+  pending_.reset();
+  rejected_.clear();
+}
+
+void CheckpointSearch::List() {
+  if (std::exchange(listed_, true)) return;
+  for (const std::string& folder : folders_) {
+    try {
+      Listing listing = ListFolder(folder);
+      for (StepFile& file : listing.files) {
+        if (file.step <= highest_step_) files_.push_back(std::move(file));
+      }
+      for (const std::string& path : listing.set_aside) {
+        rejected_.push_back(path + ": it was found damaged before");
+      }
+    } catch (const UnavailableError& e) {
+      unlisted_.push_back({folder, e.what(), e.error()});
     }
   }
   std::stable_sort(files_.begin(), files_.end(),
                    [](const StepFile& a, const StepFile& b) { return a.step > b.step; });
 }
 
-bool CheckpointSearch::Next() {
+CheckpointSearch::Result CheckpointSearch::IsUnavailable(Unavailable what) {
+  unavailable_ = std::move(what);
+  return Result::kUnavailable;
+}
+
+CheckpointSearch::Result CheckpointSearch::Next() {
+  if (pending_) return IsUnavailable(*std::exchange(pending_, std::nullopt));
+  List();
+  if (!unlisted_.empty() && folder_errors_ == FolderErrors::kCount) {
+    return IsUnavailable(unlisted_.front());
+  }
   while (next_ < files_.size()) {
-    const StepFile& file = files_[next_++];
-    try {
-      file_ = std::make_unique<SafetensorsFile>(SafetensorsFile::Open(file.path));
-      CheckStep(*file_, file.step);
-      return true;
-    } catch (const DamagedError& e) {
-      SetAside(e.what());
-    } catch (const FormatError& e) {
-      Warn(rank_, "skipping checkpoint " + file.path + ": " + e.what() +
-                      ". It is left as it is; looking for an older one");
-    }
+    if (Open(files_[next_++])) return Result::kFound;
+    if (pending_) return IsUnavailable(*std::exchange(pending_, std::nullopt));
+  }
+  if (!put_off_.empty()) {
+    return IsUnavailable({put_off_.front().file.path, put_off_.front().reason, EIO});
+  }
+  return unlisted_.empty() ? Result::kNone : IsUnavailable(unlisted_.front());
+}
+
+bool CheckpointSearch::Open(const StepFile& file) {
+  try {
+    file_ = std::make_unique<SafetensorsFile>(SafetensorsFile::Open(file.path));
+    CheckStep(*file_, file.step);
+    return true;
+  } catch (const UnavailableError& e) {
+    if (e.error() != ENOENT) PutOff(e);  // else it was removed since it was listed
+  } catch (const DamagedError& e) {
+    SetAside(e.what());
+  } catch (const FormatError& e) {
+    Reject(file, e.what());
   }
   return false;
+}
+
+void CheckpointSearch::PutOff(const UnavailableError& e) {
+  const StepFile& file = files_[next_ - 1];
+  if (e.error() != EIO) {
+    pending_ = Unavailable{file.path, e.what(), e.error()};
+    return;
+  }
+  put_off_.push_back({file, e.offset(), e.size(), e.what()});
+  if (!warned_of_.insert(file.path).second) return;
+  Warn(rank_, "checkpoint " + file.path + ": " + e.what() +
+                  ". It is damaged if an older one can be read whole; trying that");
+}
+
+bool CheckpointSearch::IsReadableNow(const PutOffFile& file) {
+  try {
+    InputFile content(file.file.path);
+    std::string bytes(file.size, '\0');
+    content.Read(file.offset, bytes.data(), bytes.size());
+    return true;
+  } catch (const UnavailableError& e) {
+    if (e.error() != EIO) pending_ = Unavailable{file.file.path, e.what(), e.error()};
+    return false;
+  } catch (const FormatError&) {
+    return true;  // of another length by now: to be judged anew
+  }
+}
+
+bool CheckpointSearch::Accept() {
+  for (const PutOffFile& file : put_off_) {
+    // Nothing is known of a disk that gave out no file.
+    if (FolderOf(file.file.path) != FolderOf(path())) {
+      pending_ = Unavailable{file.file.path, file.reason, EIO};
+    } else if (IsReadableNow(file)) {
+      Restart();
+      return false;
+    }
+    if (pending_) return false;
+  }
+  for (const PutOffFile& file : std::exchange(put_off_, {})) {
+    TellOfDamage(file.file, file.reason);
+    Warn(rank_, "checkpoint " + file.file.path + " is damaged: " + file.reason +
+                    ", again after an older one was read whole. It is left as it is; going on "
+                    "with " +
+                    path());
+  }
+  return true;
+}
+
+void CheckpointSearch::Reject(const StepFile& file, const std::string& reason) {
+  rejected_.push_back(file.path + ": " + reason);
+  if (!warned_of_.insert(file.path).second) return;
+  TellOfDamage(file, reason);
+  Warn(rank_, "skipping checkpoint " + file.path + ": " + reason +
+                  ". It is left as it is; looking for an older one");
 }
 
 void CheckpointSearch::SetAside(const std::string& reason) {
@@ -189,6 +316,9 @@ void CheckpointSearch::SetAside(const std::string& reason) {
   std::error_code error;
   if (Exists(aside)) error = std::make_error_code(std::errc::file_exists);
   if (!error) fs::rename(path(), aside, error);
+  rejected_.push_back(path() + ": it is damaged: " + reason);
+  if (error && !warned_of_.insert(path()).second) return;  // it was said
+  TellOfDamage(files_[next_ - 1], reason);
   Warn(rank_, "checkpoint " + path() + " is damaged: " + reason + ". " +
                   (error ? "It cannot be renamed to " + aside + " (" + error.message() + ")"
                          : "Renamed it to " + aside) +
@@ -216,8 +346,14 @@ std::string SaveCheckpoint(const std::string& directory, CheckpointImage image,
 
 void RemoveOldCheckpoints(const std::string& directory, std::int64_t saved_step,
                           const Retention& retention, const Lineage& lineage) {
+  Listing listing;
+  try {
+    listing = ListFolder(directory);
+  } catch (const UnavailableError& e) {
+    throw CheckpointError(directory + ": " + e.what());
+  }
   int kept = 1;  // the one just saved
-  for (const StepFile& file : ListSteps(directory)) {
+  for (const StepFile& file : listing.files) {
     if (file.step >= saved_step) continue;
     const std::optional<Metadata> metadata = MetadataOf(file.path);
     if (!metadata || !lineage.MayRemove(*metadata)) continue;

@@ -19,6 +19,8 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,30 +64,48 @@ struct StepFile {
   std::string path;
 };
 
+// What may hold a state, and the system does not give out.
+struct Unavailable {
+  std::string path;    // of a file, or of a folder
+  std::string reason;  // one clause, with the errno's text
+  int error = 0;       // errno
+};
+
 // Goes through the files of some folders, highest step first, and opens those that may be loaded:
 //
-//   CheckpointSearch search(rank, {folder});
-//   while (search.Next()) {
-//     if (<search.file() is good>) ...
+//   CheckpointSearch search(rank, {folder}, highest_step, FolderErrors::kCount);
+//   while (search.Next() == CheckpointSearch::Result::kFound) {
+//     if (<search.file() is good> && search.Accept()) ...
 //     search.SetAside("it is not");
 //   }
+//
+// A file that cannot be read is not a damaged one. Damaged ones (length, hash, format version) are
+// passed over with a warning, and where length or hash prove it renamed. What is unavailable
+// ends the search: it may be newer than all that follow. Except EIO, which a disk gives for ever
+// where it has lost a block: such a file is put off, and is damaged once an older one of its folder
+// was read whole while it still gives EIO. It is never renamed.
 class CheckpointSearch {
  public:
+  enum class Result { kFound, kNone, kUnavailable };
+  // What a folder that cannot be listed means: it may hold the newest state; or nothing that is
+  // newer than what is looked for, and counts only where that is not found.
+  enum class FolderErrors { kCount, kCountInTheEnd };
+
   // Of files of the same step that of the folder that is named first comes first. A folder that is
-  // not there is an empty one. Throws CheckpointError if one cannot be read.
-  CheckpointSearch(int rank, const std::vector<std::string>& folders,
-                   std::int64_t highest_step = std::numeric_limits<std::int64_t>::max());
+  // not there is an empty one.
+  CheckpointSearch(int rank, std::vector<std::string> folders,
+                   std::int64_t highest_step = std::numeric_limits<std::int64_t>::max(),
+                   FolderErrors folder_errors = FolderErrors::kCount);
 
-  // Opens the next file whose structure is good and that is of the step that its name says; false
-  // if there is none. Damaged ones on the way there are set aside; one that cannot be opened, or
-  // has another format version, is skipped. Both are warned of.
-  bool Next();
+  // Opens the next file whose structure is good and that is of the step that its name says. kNone:
+  // there are no more, and nothing is unavailable. After kUnavailable only Restart() helps.
+  Result Next();
 
-  // Of the last Next(), which was true. Its tensors' hashes are not checked.
+  // Of the last Next(), which was kFound. Its tensors' hashes are not checked.
   const SafetensorsFile& file() const { return *file_; }
   const std::string& path() const { return files_[next_ - 1].path; }
-  // Whether there are files that Next() has not looked at.
-  bool MayHaveMore() const { return next_ < files_.size(); }
+  // Of the last Next(), which was kUnavailable.
+  const Unavailable& unavailable() const { return unavailable_; }
 
   // Renames the file to `<name>.corrupt`, or `<name>.2.corrupt` where there is one, so that it is
   // neither tried again nor taken for a checkpoint, and a person can look at it. Warns. Of the
@@ -94,12 +114,56 @@ class CheckpointSearch {
   static constexpr std::size_t kSetAsideKept = 2;
   void SetAside(const std::string& reason);
 
+  // The file did not give out some of its bytes, though its header could be read.
+  void PutOff(const UnavailableError& error);
+
+  // Whether files were put off, so that Accept() says something.
+  bool has_put_off() const { return !put_off_.empty(); }
+  // The file was read whole. Reads again what those that were put off did not give out. False: one
+  // of them is not damaged, and Next() has to be asked again.
+  bool Accept();
+
+  // From the beginning, with what the folders hold now.
+  void Restart();
+
+  // What cannot be loaded, since the last Restart(): each with the reason. And what earlier
+  // searches have set aside.
+  const std::vector<std::string>& rejected() const { return rejected_; }
+
  private:
+  struct PutOffFile {
+    StepFile file;
+    std::uint64_t offset = 0;  // of the bytes that it did not give out; no bytes: it did not open
+    std::size_t size = 0;
+    std::string reason;
+  };
+
+  void List();
+  bool Open(const StepFile& file);
+  void Reject(const StepFile& file, const std::string& reason);
+  Result IsUnavailable(Unavailable what);
+  bool IsReadableNow(const PutOffFile& file);
+
+  // Constant after construction.
   const int rank_;
+  const std::vector<std::string> folders_;
+  const std::int64_t highest_step_;
+  const FolderErrors folder_errors_;
+
+  bool listed_ = false;
   std::vector<StepFile> files_;
   std::size_t next_ = 0;
   std::unique_ptr<SafetensorsFile> file_;
+  std::vector<PutOffFile> put_off_;
+  std::vector<Unavailable> unlisted_;   // folders
+  std::optional<Unavailable> pending_;  // that the next Next() tells
+  Unavailable unavailable_;
+  std::vector<std::string> rejected_;
+  std::set<std::string> warned_of_;  // paths, over all restarts
 };
+
+// Lists `directory`; nothing where that works, or it is not there.
+std::optional<Unavailable> WhyNotListed(const std::string& directory);
 
 // Keeps the file of `saved_step`, the keep_last - 1 next older ones, and those that keep_every
 // says, and removes the older ones: all of them of those that can be read and that `lineage` lets

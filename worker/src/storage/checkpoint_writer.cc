@@ -1,5 +1,7 @@
 #include "worker/src/storage/checkpoint_writer.h"
 
+#include <ddp/errors.h>
+
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -58,6 +60,11 @@ SaveStatus CheckpointWriter::status() const {
   return status;
 }
 
+bool CheckpointWriter::HasSaved(std::int64_t step) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return saved_.count(step) != 0;
+}
+
 void CheckpointWriter::CountSkipped() {
   const std::lock_guard<std::mutex> lock(mutex_);
   ++status_.skipped;
@@ -95,6 +102,7 @@ void CheckpointWriter::Write(CheckpointImage image) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     ++status_.saved;
+    saved_.insert(step);
     status_.durable_step = step;
     status_.durable_path = path;
     status_.error.clear();

@@ -12,6 +12,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "worker/contract/task_queue.h"
@@ -40,6 +41,9 @@ class CheckpointWriter {
   void Release();
   std::chrono::milliseconds look() const { return owner_.look(); }
 
+  // Whether this object has put a checkpoint of that step on disk.
+  bool HasSaved(std::int64_t step) const;
+
   // Begins to write; waits first if another one is not finished. What `image` points to must stay
   // as it is until Wait() returns, or busy() is false.
   void Start(CheckpointImage image);
@@ -67,6 +71,7 @@ class CheckpointWriter {
 
   mutable std::mutex mutex_;
   SaveStatus status_;  // guarded by mutex_, but for `writing`, which is the thread's busy()
+  std::set<std::int64_t> saved_;  // guarded by mutex_: steps
 
   ddprun::TaskQueue thread_{"ddp-checkpoint"};  // the last member: ends before all others
 };

@@ -2,6 +2,7 @@
 
 #include <ddp/errors.h>
 
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -44,6 +45,7 @@ std::int64_t NumberIn(const Metadata& metadata, const char* key) {
 }  // namespace
 
 bool RestoreOrder::Allows(const Getenv& getenv, const Metadata& metadata) const {
+  if (generation < 0) return true;
   const char* const job = getenv(env::kRunId);
   const auto made_by = metadata.find(checkpoint_file::kJob);
   std::pair<std::int64_t, std::int64_t> maker = {-1, -1};
@@ -71,6 +73,22 @@ std::optional<RestoreOrder> ReadRestoreOrder(const Getenv& getenv, int world_siz
   order.epoch = MakerNumber(getenv, env::kRestoreEpoch);
   order.generation = MakerNumber(getenv, env::kRestoreGeneration);
   return order;
+}
+
+bool IsOfThisRun(const Getenv& getenv, const RestoreOrder& order) {
+  return order.generation >= 0 && MakerNumber(getenv, env::kGeneration) > 0 &&
+         MakerNumber(getenv, env::kEpoch) == order.epoch;
+}
+
+bool BeginsAnew(const Getenv& getenv) {
+  const char* const anew = getenv(env::kAnew);
+  return anew != nullptr && std::string_view(anew) == "1";
+}
+
+std::chrono::milliseconds StateTimeout(const Getenv& getenv) {
+  if (getenv(env::kStateTimeout) == nullptr) return std::chrono::minutes(2);
+  constexpr std::int64_t kYear = std::int64_t{366} * 24 * 3600 * 1000;
+  return std::chrono::milliseconds(Number(getenv, env::kStateTimeout, kYear));
 }
 
 void AddMaker(const Getenv& getenv, Metadata* metadata) {

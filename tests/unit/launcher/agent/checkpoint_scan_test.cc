@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "tests/support/temp_dir.h"
 
@@ -32,9 +36,9 @@ class CheckpointScanTest : public testing::Test {
   }
   std::vector<SavedState> Find(std::vector<SavedFile> named = {}) {
     std::vector<SavedState> states;
-    for (const SavedFile& file : FindCheckpoints({"job", folder_.path(), std::move(named)})) {
-      states.push_back(file.state);
-    }
+    const ScanResult result = FindCheckpoints({"job", folder_.path(), std::move(named)});
+    for (const SavedFile& file : result.files) states.push_back(file.state);
+    problems_ = result.problems;
     return states;
   }
   static SavedState State(int requeue_number, int generation, std::int64_t step) {
@@ -43,6 +47,7 @@ class CheckpointScanTest : public testing::Test {
   }
 
   TempDir folder_;
+  std::vector<std::string> problems_;  // of the last Find()
 };
 
 TEST_F(CheckpointScanTest, FindsTheNewestFilesAndWhoMadeThem) {
@@ -94,7 +99,54 @@ TEST_F(CheckpointScanTest, AFileThatWasWrittenAnewIsOfTheGenerationThatItNames) 
 }
 
 TEST_F(CheckpointScanTest, AFolderThatIsNotThereHoldsNothing) {
-  EXPECT_THAT(FindCheckpoints({"job", folder_ / "none", {}}), IsEmpty());
+  const ScanResult result = FindCheckpoints({"job", folder_ / "none", {}});
+  EXPECT_THAT(result.files, IsEmpty());
+  EXPECT_THAT(result.problems, IsEmpty());
+}
+
+// Neither empty nor damaged: whether they can be read their workers will say. A link to itself
+// cannot be opened by anybody, not even root.
+TEST_F(CheckpointScanTest, WhatCannotBeReadIsToldByItsNameAndNamed) {
+  Write("step-000000000100.safetensors", By("job", 0, 3));
+  const std::string loop = folder_ / "step-000000000200.safetensors";
+  ASSERT_EQ(symlink(loop.c_str(), loop.c_str()), 0);
+  EXPECT_THAT(Find(), ElementsAre(State(0, -1, 200), State(0, 3, 100)));
+  const std::string expected = "cannot read " + loop + ": " + std::strerror(ELOOP) + " (errno 40, ";
+  EXPECT_THAT(problems_, ElementsAre(testing::StartsWith(expected)));
+  EXPECT_THAT(Find({{State(0, 2, 200), loop}}), ElementsAre(State(0, 2, 200), State(0, 3, 100)))
+      << "who made it is known";
+}
+
+TEST_F(CheckpointScanTest, AFolderThatCannotBeListedIsNamed) {
+  std::ofstream(folder_ / "file") << "in the way";
+  const ScanResult result = FindCheckpoints({"job", folder_ / "file", {}});
+  EXPECT_THAT(result.files, IsEmpty());
+  EXPECT_THAT(result.problems, ElementsAre(testing::HasSubstr("Not a directory")));
+}
+
+TEST_F(CheckpointScanTest, AnewWhatWasThereBeforeDoesNotCount) {
+  Write("step-000000000100.safetensors", By("job", 0, 0));
+  Write("step-000000000200.safetensors", "");
+  ScanRequest request{"job", folder_.path(), {}};
+  request.anew = true;
+  const ScanResult first = FindCheckpoints(request);
+  EXPECT_THAT(first.files, IsEmpty());
+  EXPECT_EQ(first.in_folder.size(), 2u);
+  request.before = first.in_folder;
+  Write("step-000000000050.safetensors", By("job", 0, 0));
+  const ScanResult later = FindCheckpoints(request);
+  ASSERT_EQ(later.files.size(), 1u);
+  EXPECT_EQ(later.files[0].state, State(0, 0, 50));
+}
+
+// It goes on from its own: the command that Slurm starts again is the same.
+TEST_F(CheckpointScanTest, AnewARequeuedJobGoesOnFromItsOwnFiles) {
+  Write("step-000000000100.safetensors", By("job", 0, 0));
+  Write("step-000000000200.safetensors", By("another", 0, 0));
+  ScanRequest request{"job", folder_.path(), {}, 1, true};
+  const ScanResult result = FindCheckpoints(request);
+  ASSERT_EQ(result.files.size(), 1u);
+  EXPECT_EQ(result.files[0].state, State(0, 0, 100));
 }
 
 TEST_F(CheckpointScanTest, TheLoopHearsOfItUnlessTheScanIsGivenUp) {
@@ -103,10 +155,10 @@ TEST_F(CheckpointScanTest, TheLoopHearsOfItUnlessTheScanIsGivenUp) {
   std::vector<SavedFile> found;
   {
     const CheckpointScan abandoned(&loop, {"job", folder_.path(), {}},
-                                   [](const std::vector<SavedFile>&) { FAIL(); });
+                                   [](const ScanResult&) { FAIL(); });
   }
-  const CheckpointScan scan(&loop, {"job", folder_.path(), {}}, [&](std::vector<SavedFile> files) {
-    found = std::move(files);
+  const CheckpointScan scan(&loop, {"job", folder_.path(), {}}, [&](ScanResult result) {
+    found = std::move(result.files);
     loop.Quit();
   });
   loop.Run();

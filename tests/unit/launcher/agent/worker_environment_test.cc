@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ WorkerPlace Place() {
   place.take_folder = true;
   place.snapshot_dir = "/dev/shm/ddprun-x";
   place.control_socket = "/tmp/ddprun-x/control.sock";
+  place.state_timeout = std::chrono::seconds(90);
   return place;
 }
 
@@ -51,10 +53,10 @@ TEST(WorkerEnvironmentTest, HoldsEveryVariableOfTheContract) {
       ElementsAre("DDPRUN_CHECKPOINT_DIR=/ckpt", "DDPRUN_CONTROL_SOCKET=/tmp/ddprun-x/control.sock",
                   "DDPRUN_EPOCH=1", "DDPRUN_GENERATION=4", "DDPRUN_JOB_RUN_ID=000000000000002b",
                   "DDPRUN_RUN_DIR=/logs/exp7_x", "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x",
-                  "DDPRUN_TAKE_FOLDER=1", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "LOCAL_RANK=1",
-                  "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4711",
-                  "OMP_NUM_THREADS=1", "RANK=5", "ROLE_NAME=trainer", "ROLE_RANK=5",
-                  "ROLE_WORLD_SIZE=6",
+                  "DDPRUN_STATE_TIMEOUT_MS=90000", "DDPRUN_TAKE_FOLDER=1", "GROUP_RANK=1",
+                  "GROUP_WORLD_SIZE=2", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2",
+                  "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4711", "OMP_NUM_THREADS=1", "RANK=5",
+                  "ROLE_NAME=trainer", "ROLE_RANK=5", "ROLE_WORLD_SIZE=6",
                   "TORCHELASTIC_ERROR_FILE=/logs/exp7_x/attempt_4/1/error.json",
                   "TORCHELASTIC_MAX_RESTARTS=3", "TORCHELASTIC_RESTART_COUNT=2",
                   "TORCHELASTIC_RUN_ID=exp7", "TORCHELASTIC_USE_AGENT_STORE=False",
@@ -64,6 +66,7 @@ TEST(WorkerEnvironmentTest, HoldsEveryVariableOfTheContract) {
 // A variable that is not in kVariables would be taken from an outer job, or from a job file.
 TEST(WorkerEnvironmentTest, SetsNothingThatTheContractDoesNotName) {
   WorkerPlace place = Place();
+  place.start_anew = true;
   place.assignment.restore =
       RestorePlan{SavedState{2, Generation{3}, 1200, Tier::kMemory}, Rank{4}, "n2"};
   std::vector<std::string> names;
@@ -93,6 +96,14 @@ TEST(WorkerEnvironmentTest, WhereNothingIsValidOnlyThatIsSaid) {
   const auto environment = WorkerEnvironment(place, {"DDPRUN_RESTORE_RANK=9"}, {});
   EXPECT_THAT(environment, IsSupersetOf({"DDPRUN_RESTORE_STEP=0", "DDPRUN_RESTORE_TIER=none"}));
   EXPECT_THAT(environment, Not(Contains(StartsWith("DDPRUN_RESTORE_RANK"))));
+}
+
+TEST(WorkerEnvironmentTest, WorkersHearThatTheTrainingBeginsAnew) {
+  WorkerPlace place = Place();
+  EXPECT_THAT(WorkerEnvironment(place, {"DDPRUN_ANEW=1"}, {}),
+              Not(Contains(StartsWith("DDPRUN_ANEW"))));
+  place.start_anew = true;
+  EXPECT_THAT(WorkerEnvironment(place, {}, {}), Contains("DDPRUN_ANEW=1"));
 }
 
 TEST(WorkerEnvironmentTest, AnOuterJobsPlanIsNotTakenForOurs) {
@@ -150,12 +161,12 @@ TEST(WorkerEnvironmentTest, AnOuterJobsFoldersAreNotTakenForOurs) {
 TEST(StandbyEnvironmentTest, HasWhatIsKnownAheadAndNoPlaceInTheJob) {
   EXPECT_THAT(
       StandbyEnvironment(Place(), {"RANK=9", "MASTER_ADDR=x", "A=b", "DDPRUN_GENERATION=1"}, {}),
-      ElementsAre("A=b", "DDPRUN_CHECKPOINT_DIR=/ckpt",
-                  "DDPRUN_CONTROL_SOCKET=/tmp/ddprun-x/control.sock", "DDPRUN_EPOCH=1",
-                  "DDPRUN_RUN_DIR=/logs/exp7_x", "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x",
-                  "DDPRUN_STANDBY=1", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "OMP_NUM_THREADS=1",
-                  "ROLE_NAME=trainer", "TORCHELASTIC_RUN_ID=exp7",
-                  "TORCHELASTIC_USE_AGENT_STORE=False", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1"));
+      ElementsAre(
+          "A=b", "DDPRUN_CHECKPOINT_DIR=/ckpt", "DDPRUN_CONTROL_SOCKET=/tmp/ddprun-x/control.sock",
+          "DDPRUN_EPOCH=1", "DDPRUN_RUN_DIR=/logs/exp7_x", "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x",
+          "DDPRUN_STANDBY=1", "DDPRUN_STATE_TIMEOUT_MS=90000", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2",
+          "OMP_NUM_THREADS=1", "ROLE_NAME=trainer", "TORCHELASTIC_RUN_ID=exp7",
+          "TORCHELASTIC_USE_AGENT_STORE=False", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1"));
 }
 
 TEST(WorkerEnvironmentTest, AWorkerOfAnInnerJobIsNoStandby) {

@@ -36,6 +36,9 @@ TEST(ParseControlTest, UnderstandsEveryMessage) {
   EXPECT_EQ(failed.failures, 2);
   EXPECT_EQ(failed.reason, "/ck: disk full");
   EXPECT_EQ(ParseOne<CheckpointFailedMsg>("CHECKPOINT_FAILED=300 2").reason, "");
+  const auto damaged = ParseOne<CheckpointDamagedMsg>("CHECKPOINT_DAMAGED=400 /ck: short\x1b[31m");
+  EXPECT_EQ(damaged.step, 400);
+  EXPECT_EQ(damaged.text, "/ck: short?[31m");
   const auto error = ParseOne<ErrorMsg>("ERROR=collective peer closed: a=b");
   EXPECT_EQ(error.kind, "collective");
   EXPECT_EQ(error.text, "peer closed: a=b");
@@ -48,7 +51,7 @@ TEST(ParseControlTest, UnderstandsEveryMessage) {
   EXPECT_EQ(ParseOne<StragglerMsg>("STRAGGLER=3 2 1 " + std::string(300, 'h')).host.size(), 255u);
   EXPECT_EQ(ParseOne<StragglerMsg>("STRAGGLER=4").rank, 4);
   EXPECT_TRUE(ParseOne<StragglerMsg>("STRAGGLER=4").ended);
-  for (const char* kind : {"user", "bind", "checkpoint"}) {
+  for (const char* kind : {"user", "bind", "checkpoint", "state"}) {
     EXPECT_EQ(ParseOne<ErrorMsg>(std::string("ERROR=") + kind).kind, kind);
   }
 }
@@ -107,7 +110,7 @@ TEST(ParseControlTest, RefusesWhatIsMalformedAndQuotesIt) {
             "malformed control message \"STEP=1\\001\": expected STEP=<number>, 0 or more");
   EXPECT_EQ(ParseControl("ERROR=cuda oom").status().message(),
             "malformed control message \"ERROR=cuda oom\": expected "
-            "ERROR=<user|collective|bind|checkpoint|folder> <text>");
+            "ERROR=<user|collective|bind|checkpoint|folder|state> <text>");
 }
 
 // It is shown on terminals, and told to other machines.

@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -103,6 +105,16 @@ std::string OwnFolder(const Context& ctx) {
   return std::string(std::getenv("DDP_TEST_FOLDER")) + "/rank" + std::to_string(ctx.rank());
 }
 
+// What StateUnreadableError says; all ranks must throw it.
+std::string WhyUnreadable(Checkpointer& checkpointer, const Training& training) {
+  try {
+    checkpointer.load_latest(*training.net, *training.optimizer);
+  } catch (const StateUnreadableError& e) {
+    return e.what();
+  }
+  return "it was read";
+}
+
 State At(std::int64_t step) {
   State state;
   state.step = step;
@@ -182,8 +194,13 @@ TEST_F(CheckpointerTest, ADamagedNewestFileIsReportedAndTheOlderOneTakenOnAllRan
     EXPECT_EQ(state->step, 1);
     EXPECT_TRUE(Equal(resumed.Values(), older));
 
+    // Where none is left, training does not begin anew beside them, also not the next time.
     if (ctx.rank() == 0) fs::resize_file(OwnFolder(ctx) + "/step-000000000001.safetensors", 100);
-    EXPECT_FALSE(checkpointer.load_latest(*resumed.net, *resumed.optimizer));
+    for (const char* reason : {"too short", "found damaged before"}) {
+      EXPECT_THAT(WhyUnreadable(checkpointer, resumed),
+                  AllOf(HasSubstr("rank 0: there are checkpoints, and none of them can be loaded"),
+                        HasSubstr(reason), HasSubstr("--start-anew")));
+    }
     return;
   }
   const auto ranks = test::RunRanks({2, {}, {{"DDP_TEST_FOLDER", folder_.path()}}});
@@ -251,6 +268,7 @@ TEST_F(CheckpointerTest, AnErrorOfRank0IsRaisedOnEveryRank) {
   if (Started(2)) return;
   const Context ctx = init();
   Training training(ctx, 1, kSgd);
+  setenv("DDPRUN_STATE_TIMEOUT_MS", "0", 1);
   // A file where the folder should be; only rank 0 sees it.
   if (ctx.rank() == 0) std::ofstream(OwnFolder(ctx)) << "in the way";
   Checkpointer checkpointer(ctx, OwnFolder(ctx));
@@ -260,6 +278,136 @@ TEST_F(CheckpointerTest, AnErrorOfRank0IsRaisedOnEveryRank) {
   } catch (const AgreedError& e) {
     EXPECT_THAT(e.what(), AllOf(HasSubstr("rank 0"), HasSubstr("Not a directory")));
   }
+}
+
+// ---- a state that cannot be read ----
+
+constexpr char kStep1[] = "step-000000000001.safetensors";
+constexpr char kStep2[] = "step-000000000002.safetensors";
+
+// Two checkpoints in rank 0's folder; returns the values of the older one.
+std::vector<torch::Tensor> SaveTwo(const Context& ctx) {
+  Training training(ctx, 1, kSgd);
+  Checkpointer checkpointer(ctx, OwnFolder(ctx));
+  std::vector<torch::Tensor> older;
+  for (const std::int64_t step : {1, 2}) {
+    training.Steps(1);
+    training.model.sync_buffers();
+    if (step == 1) older = training.Values();
+    checkpointer.save(At(step), *training.net, *training.optimizer);
+  }
+  checkpointer.flush();
+  return older;
+}
+
+// Seen red when what could not be opened was skipped: step 1 was loaded.
+TEST_F(CheckpointerTest, AFileThatThisUserMayNotReadEndsTheTrainingAtOnceOnAllRanks) {
+  if (Started(2)) return;
+  const Context ctx = init();
+  SaveTwo(ctx);
+  if (ctx.rank() == 0) fs::permissions(OwnFolder(ctx) + "/" + kStep2, fs::perms::none);
+  barrier(ctx);
+  fs::permissions(std::getenv("DDP_TEST_FOLDER"), fs::perms::all);
+  const uid_t user = geteuid();
+  if (user == 0) {  // who may read everything
+    ASSERT_EQ(seteuid(65534), 0);
+  }
+  Training resumed(ctx, 2, kSgd);
+  Checkpointer checkpointer(ctx, OwnFolder(ctx));
+  const auto began = std::chrono::steady_clock::now();
+  const std::string why = WhyUnreadable(checkpointer, resumed);
+  EXPECT_THAT(why, AllOf(HasSubstr("rank 0: "), HasSubstr(kStep2),
+                         HasSubstr("cannot open it: Permission denied (errno 13, user id "),
+                         HasSubstr("--start-anew, to begin at step 0. Nothing was changed")));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30)) << "no retries";
+  ASSERT_EQ(seteuid(user), 0);
+}
+
+// As a file server that is away for a while.
+TEST_F(CheckpointerTest, AFileThatIsUnavailableForAWhileIsWaitedFor) {
+  if (test::InRank()) {
+    const Context ctx = init();
+    SaveTwo(ctx);
+    const test::WatchedDisk disk(OwnFolder(ctx));
+    if (ctx.rank() == 0) {
+      const auto last = fs::file_size(OwnFolder(ctx) + "/" + kStep2) - 1;
+      disk.FailReads(kStep2, ETIMEDOUT, last, 2);  // while all ranks are about it
+    }
+    Training resumed(ctx, 2, kSgd);
+    Checkpointer checkpointer(ctx, OwnFolder(ctx));
+    const auto state = checkpointer.load_latest(*resumed.net, *resumed.optimizer);
+    ASSERT_TRUE(state);
+    EXPECT_EQ(state->step, 2);
+    return;
+  }
+  const auto ranks = test::RunRanks({2, {}, {{"DDP_TEST_FOLDER", folder_.path()}}});
+  for (const auto& rank : ranks) EXPECT_EQ(rank.exit_code, 0) << rank.out << rank.err;
+  EXPECT_THAT(ranks[0].err,
+              AllOf(HasSubstr(std::string(kStep2) + ": cannot read its bytes "),
+                    HasSubstr("training waits for it, at most 120.0 s (--state-timeout)")));
+}
+
+TEST_F(CheckpointerTest, AFileThatStaysUnavailableEndsTheTrainingAfterTheStateTimeout) {
+  if (Started(2)) return;
+  const Context ctx = init();
+  SaveTwo(ctx);
+  setenv("DDPRUN_STATE_TIMEOUT_MS", "300", 1);
+  const test::WatchedDisk disk(OwnFolder(ctx));
+  if (ctx.rank() == 0) disk.FailOpening(kStep2, EHOSTDOWN);
+  Training resumed(ctx, 2, kSgd);
+  Checkpointer checkpointer(ctx, OwnFolder(ctx));
+  EXPECT_THAT(WhyUnreadable(checkpointer, resumed),
+              AllOf(HasSubstr("Host is down (errno 112, user id "), HasSubstr(", for 0.3 s")));
+}
+
+// A block that the disk has lost, in the middle of a tensor. Seen red with a mapped file, in place
+// of pread, on a real disk: SIGBUS.
+TEST_F(CheckpointerTest, AnInputErrorInTheNewestFileLeadsToTheOlderOneOnAllRanks) {
+  if (test::InRank()) {
+    const Context ctx = init();
+    const auto older = SaveTwo(ctx);
+    const test::WatchedDisk disk(OwnFolder(ctx));
+    if (ctx.rank() == 0) {
+      disk.FailReads(kStep2, EIO, fs::file_size(OwnFolder(ctx) + "/" + kStep2) - 1);
+    }
+    Training resumed(ctx, 2, kSgd);
+    Checkpointer checkpointer(ctx, OwnFolder(ctx));
+    const auto state = checkpointer.load_latest(*resumed.net, *resumed.optimizer);
+    ASSERT_TRUE(state);
+    EXPECT_EQ(state->step, 1);
+    EXPECT_TRUE(Equal(resumed.Values(), older));
+    if (ctx.rank() == 0) {
+      EXPECT_THAT(test::FilesIn(OwnFolder(ctx)), ElementsAre(kStep1, kStep2));
+    }
+    return;
+  }
+  const auto ranks = test::RunRanks({2, {}, {{"DDP_TEST_FOLDER", folder_.path()}}});
+  for (const auto& rank : ranks) EXPECT_EQ(rank.exit_code, 0) << rank.out << rank.err;
+  EXPECT_THAT(ranks[0].err, AllOf(HasSubstr(std::string(kStep2) + " is damaged: cannot read its"),
+                                  HasSubstr("Input/output error, again after an older one")));
+}
+
+TEST_F(CheckpointerTest, ATrainingThatBeginsAnewLoadsNothingAndLeavesWhatIsThere) {
+  if (Started(2)) return;
+  const Context ctx = init();
+  SaveTwo(ctx);
+  setenv("DDPRUN_ANEW", "1", 1);
+  Training training(ctx, 2, kSgd);
+  CheckpointerOptions options;
+  options.keep_last = 1;
+  Checkpointer checkpointer(ctx, OwnFolder(ctx), options);
+  EXPECT_FALSE(checkpointer.load_latest(*training.net, *training.optimizer));
+  for (const std::int64_t step : {3, 4}) {
+    checkpointer.save(At(step), *training.net, *training.optimizer);
+  }
+  checkpointer.flush();
+  if (ctx.rank() == 0) {
+    EXPECT_THAT(test::FilesIn(OwnFolder(ctx)),
+                ElementsAre(kStep1, kStep2, "step-000000000004.safetensors"));
+  }
+  const auto state = checkpointer.load_latest(*training.net, *training.optimizer);
+  ASSERT_TRUE(state);
+  EXPECT_EQ(state->step, 4) << "its own";
 }
 
 // Seen red when save() threw AgreedError on every rank, as it did while it was synchronous.

@@ -223,7 +223,9 @@ class SnapshotTest : public ::testing::Test {
   static std::vector<std::int64_t> Steps(const std::string& folder) {
     std::vector<std::int64_t> steps;
     internal::CheckpointSearch search(0, {folder});
-    while (search.Next()) steps.push_back(std::stoll(search.file().metadata().at("step")));
+    while (search.Next() == internal::CheckpointSearch::Result::kFound) {
+      steps.push_back(std::stoll(search.file().metadata().at("step")));
+    }
     return steps;
   }
   std::int64_t newest() const { return steps_.front(); }
@@ -305,7 +307,8 @@ TEST_F(SnapshotTest, WhereTheSourceHasNothingLeftRankZerosFolderIsSearched) {
   ExpectResumed(Order("memory", newest(), 2), std::to_string(kDurableStep) + " durable0");
 }
 
-TEST_F(SnapshotTest, WhereNothingIsLeftTrainingStartsAnewAndSaysSo) {
+// Seen red when the training began at step 0.
+TEST_F(SnapshotTest, WhereNothingIsLeftThePlanCannotBeCarriedOutAndTheJobEnds) {
   if (test::InRank()) exit(RunRank());
   RunFirstPart();
   for (const int node : {0, 1}) {
@@ -313,8 +316,42 @@ TEST_F(SnapshotTest, WhereNothingIsLeftTrainingStartsAnewAndSaysSo) {
     fs::create_directories(Path("memory", node));
     fs::remove_all(Path("durable", node));
   }
-  const auto ranks = ExpectResumed(Order("memory", newest(), 2), "the start");
-  EXPECT_THAT(ranks[0].err, HasSubstr("no older one is either"));
+  test::Environment order = Order("memory", newest(), 2);
+  order["DDP_TEST_FOLDER"] = folder_.path();
+  order["DDP_TEST_PART"] = "resume";
+  const auto ranks = test::RunRanks({kRanks, {}, order});
+  for (const RankResult& rank : ranks) EXPECT_EQ(rank.exit_code, 1) << rank.err;
+  EXPECT_THAT(ranks[0].err,
+              HasSubstr("[rank 0] error: rank 0: the state of step " + std::to_string(newest()) +
+                        ", with which all ranks were to "
+                        "begin, cannot be loaded, and no older one either"));
+}
+
+TEST_F(SnapshotTest, AFileThatCannotBeReadDoesNotCountWhereItIsOlderThanTheState) {
+  if (test::InRank()) exit(RunRank());
+  RunFirstPart();
+  const std::string loop = Path("durable", 0) + "/" + internal::CheckpointName(kDurableStep);
+  fs::remove(loop);
+  fs::create_symlink(loop, loop);  // which nobody can open, not even root
+  ExpectResumed(Order("memory", newest(), 0), std::to_string(newest()) + " memory0");
+}
+
+// Any node may have been rank 0's.
+TEST_F(SnapshotTest, AFolderOfAnyNodeThatCannotBeListedMayHoldTheNewestState) {
+  if (test::InRank()) exit(RunRank());
+  RunFirstPart();
+  fs::remove_all(Path("durable", 1));
+  std::ofstream(Path("durable", 1)) << "in the way";
+  test::Environment order = Order("memory", newest(), 0);
+  order["DDP_TEST_FOLDER"] = folder_.path();
+  order["DDP_TEST_PART"] = "resume";
+  order["DDPRUN_STATE_TIMEOUT_MS"] = "200";
+  const auto ranks = test::RunRanks({kRanks, {}, order});
+  for (const RankResult& rank : ranks) EXPECT_EQ(rank.exit_code, 1) << rank.err;
+  EXPECT_THAT(
+      ranks[2].err,
+      AllOf(HasSubstr("warning: rank 2: " + Path("durable", 1) + ": cannot list it"),
+            HasSubstr("error: rank 2: " + Path("durable", 1) + ": cannot list it: Not a ")));
 }
 
 TEST_F(SnapshotTest, AnOrderForTheDiskIsFollowed) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "tests/support/temp_dir.h"
+#include "tests/unit/worker/support/disk.h"
 #include "tests/unit/worker/support/multi_rank.h"
 #include "tests/unit/worker/support/newest_checkpoint.h"
 #include "worker/src/storage/durable_file.h"
@@ -86,15 +88,16 @@ TEST_F(SafetensorsTest, ReadsBackWhatWasWritten) {
   const SafetensorsFile file = OpenAndVerify(path());
   EXPECT_EQ(file.metadata().at("step"), "7");
   ASSERT_EQ(file.tensors().size(), 4u);
-  for (const TensorBytes& tensor : file.tensors()) {
+  for (const StoredTensor& tensor : file.tensors()) {
+    const std::string content = test::Content(file, tensor);
     if (tensor.info.name == "model.weight") {
       EXPECT_EQ(tensor.info.shape, (std::vector<std::int64_t>{2, 2}));
-      EXPECT_EQ(std::memcmp(tensor.data, floats_, sizeof(floats_)), 0);
+      EXPECT_EQ(std::memcmp(content.data(), floats_, sizeof(floats_)), 0);
     } else if (tensor.info.name == "optim.0.step") {
       EXPECT_TRUE(tensor.info.shape.empty());
-      EXPECT_EQ(std::memcmp(tensor.data, &step_, sizeof(step_)), 0);
+      EXPECT_EQ(std::memcmp(content.data(), &step_, sizeof(step_)), 0);
     }
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data) % DtypeSize(tensor.info.dtype), 0u);
+    EXPECT_EQ(tensor.offset % DtypeSize(tensor.info.dtype), 0u);
   }
 }
 
@@ -106,7 +109,7 @@ TEST_F(SafetensorsTest, ReadsAnEmptyTensorInFrontOfOneWhoseNameComesBeforeItsOwn
   Write(&tensors);
   const SafetensorsFile file = OpenAndVerify(path());
   std::vector<std::string> names;
-  for (const TensorBytes& tensor : file.tensors()) names.push_back(tensor.info.name);
+  for (const StoredTensor& tensor : file.tensors()) names.push_back(tensor.info.name);
   EXPECT_THAT(names, ElementsAre("b", "c", "a"));
 }
 
@@ -172,6 +175,35 @@ TEST_F(SafetensorsTest, RefusesADtypeOfALaterVersionWhichIsNoDamage) {
   Write(&tensors);
   EXPECT_THAT(Reason(), HasSubstr("unknown dtype 'F4'"));
   EXPECT_FALSE(IsDamaged(path()));
+}
+
+TEST_F(SafetensorsTest, AFileThatIsNotGivenOutIsNoDamageAndHasAnErrno) {
+  try {
+    SafetensorsFile::Open(folder_ / "none");
+    FAIL();
+  } catch (const UnavailableError& e) {
+    EXPECT_EQ(e.error(), ENOENT);
+    EXPECT_STREQ(e.what(), "cannot open it: No such file or directory");
+  }
+  const test::WatchedDisk disk(folder_.path());
+  disk.FailReads("f", EIO, whole_.size() - 1);
+  const SafetensorsFile file = SafetensorsFile::Open(path());
+  try {
+    test::Verify(file);
+    FAIL();
+  } catch (const UnavailableError& e) {
+    EXPECT_EQ(e.error(), EIO);
+    EXPECT_EQ(e.offset() + e.size(), whole_.size());
+    EXPECT_THAT(e.what(), HasSubstr("Input/output error"));
+  }
+}
+
+TEST_F(SafetensorsTest, AFileServersForgottenHandleIsOpenedAnewOnce) {
+  const test::WatchedDisk disk(folder_.path());
+  disk.FailReads("f", ESTALE, 0, 1);
+  OpenAndVerify(path());
+  disk.FailReads("f", ESTALE, 0, 2);
+  EXPECT_THROW(OpenAndVerify(path()), UnavailableError);
 }
 
 TEST_F(SafetensorsTest, RefusesAFolderAndAMissingFileWhichIsNoDamage) {

@@ -235,6 +235,31 @@ TEST(FailureTest, OfSeveralRanksThatFailOnlyTheOneThatPrintsReportsItselfAsTheCa
   EXPECT_THAT(agent2.PacketsAfterInit(), ElementsAre("ERROR=collective" + text));
 }
 
+// ddprun names the damage in its events, ends the job, and does not start it again.
+TEST(FailureTest, ADamagedCheckpointIsReportedAndWithoutAWholeOneTheStateIsUnreadable) {
+  const ddprun::TempDir folder;
+  if (InRank()) {
+    exit(run([] {
+      const Context ctx = init();
+      torch::nn::Linear net(2, 1);
+      torch::optim::SGD optimizer(net->parameters(), 0.1);
+      const std::string folder = std::getenv("DDP_TEST_FOLDER");
+      std::ofstream(folder + "/step-000000000007.safetensors") << "short";
+      Checkpointer(ctx, folder).load_latest(*net, optimizer);
+      return 0;
+    }));
+  }
+  Agent agent(folder / "s");
+  const auto rank = RunRanks(
+      {1, {}, {{"DDPRUN_CONTROL_SOCKET", folder / "s"}, {"DDP_TEST_FOLDER", folder.path()}}})[0];
+  EXPECT_EQ(rank.exit_code, 1);
+  EXPECT_THAT(agent.PacketsAfterInit(),
+              ElementsAre("PHASE=restore",
+                          "CHECKPOINT_DAMAGED=7 " + folder.path() +
+                              "/step-000000000007.safetensors: it is too short (5 bytes)",
+                          StartsWith("ERROR=state rank 0: there are checkpoints, and none of ")));
+}
+
 TEST(FailureTest, SigtermEndsARankInACollectiveAtOnce) {
   if (InRank()) {
     const Context ctx = init();

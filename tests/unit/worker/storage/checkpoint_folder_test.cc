@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -161,6 +162,121 @@ TEST_F(CheckpointFolderTest, AFileOfANewerFormatIsSkippedAndLeftAlone) {
   EXPECT_THAT(Files(), ElementsAre(CheckpointName(1), CheckpointName(2)));
   EXPECT_THAT(warnings_, HasSubstr("skipping checkpoint " + Path(2) +
                                    ": its format version is 9, expected 1. It is left as it is"));
+}
+
+// ---- what cannot be read ----
+
+using Result = CheckpointSearch::Result;
+
+TEST_F(CheckpointFolderTest, AFileThatIsNotGivenOutEndsTheSearchAndStaysAsItIs) {
+  Save(1);
+  Save(2);
+  const test::WatchedDisk disk(folder_.path());
+  disk.FailOpening(CheckpointName(2), EACCES);
+  CheckpointSearch search(0, {folder_.path()});
+  EXPECT_EQ(search.Next(), Result::kUnavailable) << "it may be newer than step 1";
+  EXPECT_EQ(search.unavailable().path, Path(2));
+  EXPECT_EQ(search.unavailable().error, EACCES);
+  EXPECT_EQ(search.unavailable().reason, "cannot open it: Permission denied");
+  EXPECT_THAT(Files(), ElementsAre(CheckpointName(1), CheckpointName(2)));
+  disk.FailOpening(CheckpointName(2), 0);
+  search.Restart();
+  EXPECT_EQ(search.Next(), Result::kFound);
+  EXPECT_EQ(search.path(), Path(2));
+}
+
+TEST_F(CheckpointFolderTest, AFileThatHasGoneMeanwhileIsPassedOver) {
+  Save(1);
+  Save(2);
+  const test::WatchedDisk disk(folder_.path());
+  disk.FailOpening(CheckpointName(2), ENOENT);
+  CheckpointSearch search(0, {folder_.path()});
+  EXPECT_EQ(search.Next(), Result::kFound);
+  EXPECT_EQ(search.path(), Path(1));
+}
+
+// A disk that has lost a block.
+TEST_F(CheckpointFolderTest, AnInputErrorIsDamageOnceAnOlderFileOfTheFolderWasReadWhole) {
+  Save(1);
+  Save(2);
+  const test::WatchedDisk disk(folder_.path());
+  disk.FailReads(CheckpointName(2), EIO);
+  CheckpointSearch search(0, {folder_.path()});
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(search.Next(), Result::kFound);
+  EXPECT_EQ(search.path(), Path(1));
+  EXPECT_TRUE(search.has_put_off());
+  EXPECT_TRUE(search.Accept());
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("checkpoint " + Path(2) +
+                        " is damaged: cannot read its bytes 0 to 8: "
+                        "Input/output error, again after an older one"));
+  EXPECT_THAT(Files(), ElementsAre(CheckpointName(1), CheckpointName(2))) << "never renamed";
+}
+
+TEST_F(CheckpointFolderTest, AnInputErrorThatHasPassedIsNoDamage) {
+  Save(1);
+  Save(2);
+  const test::WatchedDisk disk(folder_.path());
+  disk.FailReads(CheckpointName(2), EIO, 0, 1);
+  CheckpointSearch search(0, {folder_.path()});
+  EXPECT_EQ(search.Next(), Result::kFound);
+  EXPECT_EQ(search.path(), Path(1));
+  EXPECT_FALSE(search.Accept());
+  EXPECT_EQ(search.Next(), Result::kFound);
+  EXPECT_EQ(search.path(), Path(2));
+  EXPECT_FALSE(search.has_put_off());
+}
+
+TEST_F(CheckpointFolderTest, AnInputErrorWithoutAWholeOlderFileMeansThatTheDiskIsUnavailable) {
+  Save(1);
+  Save(2);
+  SaveWithFlippedBit(1);
+  const test::WatchedDisk disk(folder_.path());
+  disk.FailReads(CheckpointName(2), EIO);
+  CheckpointSearch search(0, {folder_.path()});
+  EXPECT_EQ(search.Next(), Result::kFound);
+  search.SetAside("its hash is wrong");
+  EXPECT_EQ(search.Next(), Result::kUnavailable);
+  EXPECT_EQ(search.unavailable().path, Path(2));
+  EXPECT_EQ(search.unavailable().error, EIO);
+}
+
+TEST_F(CheckpointFolderTest, AFileOfAnotherFolderSaysNothingOfTheDisk) {
+  Save(2);
+  const test::WatchedDisk disk(folder_.path());
+  disk.FailReads(CheckpointName(2), EIO);
+  const ddprun::TempDir other;
+  fs::copy(Path(2), other / CheckpointName(2));
+  CheckpointSearch search(0, {folder_.path(), other.path()});
+  EXPECT_EQ(search.Next(), Result::kFound);
+  EXPECT_EQ(search.path(), other / CheckpointName(2));
+  EXPECT_FALSE(search.Accept());
+  EXPECT_EQ(search.Next(), Result::kUnavailable);
+}
+
+TEST_F(CheckpointFolderTest, AFolderThatCannotBeListedMayHoldTheNewest) {
+  Save(1);
+  const std::string file = folder_ / "file";
+  std::ofstream(file) << "in the way";
+  CheckpointSearch search(0, {file, folder_.path()});
+  EXPECT_EQ(search.Next(), Result::kUnavailable);
+  EXPECT_EQ(search.unavailable().error, ENOTDIR);
+  constexpr auto kHighest = std::numeric_limits<std::int64_t>::max();
+  CheckpointSearch lenient(0, {file, folder_.path()}, kHighest,
+                           CheckpointSearch::FolderErrors::kCountInTheEnd);
+  EXPECT_EQ(lenient.Next(), Result::kFound) << "what is looked for is here";
+  EXPECT_EQ(lenient.Next(), Result::kUnavailable);
+}
+
+TEST_F(CheckpointFolderTest, WhatCannotBeLoadedIsNamedAlsoTheNextTime) {
+  SaveWithFlippedBit(1);
+  SaveInNewerFormat(2);
+  EXPECT_EQ(Newest(), "none");
+  CheckpointSearch search(0, {folder_.path()});
+  EXPECT_EQ(search.Next(), Result::kNone);
+  EXPECT_THAT(search.rejected(), ElementsAre(Path(1) + ".corrupt: it was found damaged before",
+                                             Path(2) + ": its format version is 9, expected 1"));
 }
 
 TEST_F(CheckpointFolderTest, OnlyTheNewestUpToTheOneJustSavedAreKept) {

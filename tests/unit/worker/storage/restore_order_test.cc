@@ -82,6 +82,41 @@ TEST(RestoreOrderTest, AFileOfALaterGenerationIsNotAllowed) {
   EXPECT_TRUE(order.Allows(From(kOrder), {{"step", "1100"}})) << "it does not say";
 }
 
+// As of a file that the agent could not read.
+TEST(RestoreOrderTest, WhereTheMakerIsNotKnownAllOlderFilesAreAllowed) {
+  Variables variables = kOrder;
+  variables["DDPRUN_RESTORE_GENERATION"] = "-1";
+  const auto order = *ReadRestoreOrder(From(variables), 4);
+  for (const char* step : {"1200", "1100"}) {
+    EXPECT_TRUE(order.Allows(From(variables), {{"step", step},
+                                               {"ddprun_job", "job"},
+                                               {"ddprun_epoch", "0"},
+                                               {"ddprun_generation", "4"}}));
+  }
+}
+
+TEST(RestoreOrderTest, KnowsAStateThatThisRunHasMade) {
+  Variables variables = kOrder;
+  const auto order = *ReadRestoreOrder(From(variables), 4);
+  EXPECT_FALSE(IsOfThisRun(From(variables), order));
+  variables["DDPRUN_EPOCH"] = "0";
+  variables["DDPRUN_GENERATION"] = "0";
+  EXPECT_FALSE(IsOfThisRun(From(variables), order)) << "it has only begun";
+  variables["DDPRUN_GENERATION"] = "4";
+  EXPECT_TRUE(IsOfThisRun(From(variables), order));
+  variables["DDPRUN_EPOCH"] = "1";
+  EXPECT_FALSE(IsOfThisRun(From(variables), order));
+}
+
+TEST(RestoreOrderTest, TheTimeForAnUnavailableStateIsTwoMinutesUnlessItIsSaid) {
+  Variables variables;
+  EXPECT_EQ(StateTimeout(From(variables)), std::chrono::minutes(2));
+  variables["DDPRUN_STATE_TIMEOUT_MS"] = "250";
+  EXPECT_EQ(StateTimeout(From(variables)), std::chrono::milliseconds(250));
+  variables["DDPRUN_STATE_TIMEOUT_MS"] = "soon";
+  EXPECT_THROW(StateTimeout(From(variables)), ConfigError);
+}
+
 TEST(RestoreOrderTest, TheMakerIsWrittenWhereTheLauncherSaysWhoThatIs) {
   Metadata metadata;
   AddMaker(From(kOrder), &metadata);

@@ -41,11 +41,10 @@ class SnapshotSlotsTest : public ::testing::Test {
   // What the newest whole one holds, "<step> <its bytes>", or "nothing".
   std::string Newest() const {
     CheckpointSearch search(0, {folder_.path()});
-    if (!search.Next()) return "nothing";
+    if (search.Next() != CheckpointSearch::Result::kFound) return "nothing";
     test::Verify(search.file());
-    const TensorBytes& x = search.file().tensors()[0];
     return search.file().metadata().at("step") + " " +
-           std::string(static_cast<const char*>(x.data), x.size);
+           test::Content(search.file(), search.file().tensors()[0]);
   }
   ino_t Inode(const std::string& name) const {
     struct stat status = {};

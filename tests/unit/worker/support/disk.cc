@@ -33,8 +33,23 @@ Function* Real(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
+struct Fault {
+  int error = 0;
+  std::size_t from = 0;
+  int times = -1;
+
+  // The errno of a call that reaches byte `end`; 0: it is made.
+  int Take(std::size_t end) {
+    if (error == 0 || end <= from || times == 0) return 0;
+    if (times > 0) --times;
+    return error;
+  }
+};
+
 struct Watch {
   std::string folder;
+  std::map<std::string, Fault> read_faults;  // by path
+  std::map<std::string, Fault> open_faults;
   std::map<int, std::string> open_files;  // by descriptor
   std::map<Kind, int> errors;
   std::set<Kind> held;
@@ -103,6 +118,16 @@ void WatchedDisk::Release() {
 void WatchedDisk::Fail(Kind kind, int error) {
   const std::lock_guard<std::mutex> lock(Mutex());
   watch->errors[kind] = error;
+}
+
+void WatchedDisk::FailReads(const std::string& path, int error, std::size_t from, int times) const {
+  const std::lock_guard<std::mutex> lock(Mutex());
+  watch->read_faults[path] = {error, from, times};
+}
+
+void WatchedDisk::FailOpening(const std::string& path, int error, int times) const {
+  const std::lock_guard<std::mutex> lock(Mutex());
+  watch->open_faults[path] = {error, 0, times};
 }
 
 std::vector<DiskCall> WatchedDisk::calls() const {
@@ -234,12 +259,33 @@ int open(const char* path, int flags, ...) {
   const auto name = ddp::test::Inside(path);
   std::optional<DiskCall> call;
   if (name && (flags & O_CREAT) != 0) call = DiskCall{Kind::kCreate, *name};
+  if (name) {
+    if (const int error = ddp::test::watch->open_faults[*name].Take(1)) {
+      errno = error;
+      return -1;
+    }
+  }
   const int fd = ddp::test::Watched(&lock, call, [&] { return real(path, flags, mode); });
   if (fd >= 0 && ddp::test::watch != nullptr) {
     ddp::test::watch->open_files.erase(fd);
     if (name) ddp::test::watch->open_files[fd] = *name;
   }
   return fd;
+}
+
+ssize_t pread(int fd, void* data, size_t size, off_t offset) {
+  static auto* const real = ddp::test::Real<ssize_t(int, void*, size_t, off_t)>("pread");
+  std::unique_lock<std::mutex> lock(ddp::test::Mutex());
+  if (ddp::test::watch == nullptr) return real(fd, data, size, offset);
+  const auto file = ddp::test::watch->open_files.find(fd);
+  if (file != ddp::test::watch->open_files.end()) {
+    const std::size_t end = static_cast<std::size_t>(offset) + size;
+    if (const int error = ddp::test::watch->read_faults[file->second].Take(end)) {
+      errno = error;
+      return -1;
+    }
+  }
+  return real(fd, data, size, offset);
 }
 
 ssize_t write(int fd, const void* data, size_t size) {

@@ -1,8 +1,8 @@
 // What this test program does to the files of one folder: seen, made to fail, and cut off by a
 // power failure that never happens.
 //
-// The program's own open, write, fsync, rename, renameat2, link, unlink, remove and mkdir stand in
-// front of the C library's (disk.cc), so that the code under test is the real one.
+// The program's own open, pread, write, fsync, rename, renameat2, link, unlink, remove and mkdir stand
+// in front of the C library's (disk.cc), so that the code under test is the real one.
 #ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_DISK_H_
 #define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_DISK_H_
 
@@ -45,6 +45,13 @@ class WatchedDisk {
 
   // From now on calls of this kind fail with that error, and change nothing; 0: no longer.
   void Fail(DiskCall::Kind kind, int error);
+
+  // From now on reads that reach byte `from` of this file fail with that error, `times` times; -1:
+  // for ever. 0: no longer. `path`: relative to the folder. Files that were open before are not
+  // watched.
+  void FailReads(const std::string& path, int error, std::size_t from = 0, int times = -1) const;
+  // The same of its opening. Files that std::filesystem opens are not watched.
+  void FailOpening(const std::string& path, int error, int times = -1) const;
 
   // From now on calls of this kind wait; until Release(), or this object's end.
   void Hold(DiskCall::Kind kind);

@@ -2,7 +2,6 @@
 #ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_NEWEST_CHECKPOINT_H_
 #define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_NEWEST_CHECKPOINT_H_
 
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,11 +12,19 @@
 
 namespace ddp::test {
 
+// The bytes of a tensor of `file`.
+inline std::string Content(const internal::SafetensorsFile& file,
+                           const internal::StoredTensor& tensor) {
+  std::string bytes(tensor.size, '\0');
+  file.content()->Read(tensor.offset, bytes.data(), bytes.size());
+  return bytes;
+}
+
 // Throws DamagedError unless all tensors of `file` have the hashes that its header gives them.
 inline void Verify(const internal::SafetensorsFile& file) {
-  for (std::size_t i = 0; i < file.tensors().size(); ++i) {
-    const internal::TensorBytes& tensor = file.tensors()[i];
-    if (internal::HashText(internal::Xxh3(tensor.data, tensor.size)) == file.hash(i)) continue;
+  for (const internal::StoredTensor& tensor : file.tensors()) {
+    const std::string bytes = Content(file, tensor);
+    if (internal::HashText(internal::Xxh3(bytes.data(), bytes.size())) == tensor.hash) continue;
     throw internal::DamagedError("tensor " + tensor.info.name + " has a wrong hash");
   }
 }
@@ -26,7 +33,7 @@ inline void Verify(const internal::SafetensorsFile& file) {
 // none. Others are set aside.
 inline std::unique_ptr<internal::CheckpointSearch> FindNewest(const std::string& folder) {
   auto search = std::make_unique<internal::CheckpointSearch>(0, std::vector<std::string>{folder});
-  while (search->Next()) {
+  while (search->Next() == internal::CheckpointSearch::Result::kFound) {
     try {
       Verify(search->file());
       return search;

@@ -1,0 +1,147 @@
+// Real trainers on folders of checkpoints that cannot be read. What the disk does is real where
+// that is possible: files of another user, a file system that is frozen; lost blocks come from a
+// library that is preloaded (tests/programs/read_faults.cc).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/capabilities.h"
+#include "tests/support/job.h"
+#include "tests/support/loop_disk.h"
+
+namespace ddprun {
+namespace unreadable_checkpoints_test {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kStep2[] = "step-000000000002.safetensors";
+constexpr char kStep4[] = "step-000000000004.safetensors";
+
+constexpr std::chrono::minutes kTraining{3};
+
+std::vector<std::string> AsNobody() {
+  return {"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"};
+}
+
+std::string MissingForAnotherUser() {
+  if (geteuid() != 0) return "root, to be two users";
+  std::vector<std::string> argv = AsNobody();
+  argv.insert(argv.end(), {"test", "-x", DdprunPath()});
+  return Program(argv).ExitCode() == 0 ? "" : "a build folder that every user may enter";
+}
+
+class UnreadableCheckpointsTest : public testing::Test {
+ protected:
+  // `prefix`: in front of ddprun.
+  Program& Train(int steps, std::vector<std::string> flags = {},
+                 std::vector<std::string> prefix = {},
+                 std::map<std::string, std::string> environment = {}) {
+    std::vector<std::string> argv = std::move(prefix);
+    argv.insert(argv.end(), {DdprunPath(), "--log-dir", folder_ / "logs", "--nproc-per-node", "2",
+                             "--max-restarts", "3", "--checkpoint-dir", checkpoints_, "--report",
+                             folder_ / "report.json"});
+    argv.insert(argv.end(), flags.begin(), flags.end());
+    argv.insert(argv.end(), {"--", DDPRUN_BIN_DIR "/mnist_ddp", "--data", "tests/data/mnist",
+                             "--checkpoint-every", "2", "--max-steps", std::to_string(steps)});
+    program_ = std::make_unique<Program>(argv, environment, SourceDir());
+    return *program_;
+  }
+  std::vector<std::string> Files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(checkpoints_)) {
+      if (entry.path().filename() != "owner") names.push_back(entry.path().filename());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  json Report() const { return json::parse(ReadFile(folder_ / "report.json")); }
+  void ExpectStateUnreadable() {
+    EXPECT_EQ(program_->ExitCode(kTraining), 66) << program_->err();
+    EXPECT_EQ(Report()["outcome"], "state_unreadable");
+    EXPECT_EQ(Report()["restarts"], 0);
+  }
+
+  TempDir folder_;
+  const std::string checkpoints_ = folder_ / "checkpoints";
+  std::unique_ptr<Program> program_;
+};
+
+// The folder is shared by two users, and one of them has started the training anew by mistake.
+// Seen red with what cannot be opened skipped: step 1, and at the end a file of root's was gone.
+TEST_F(UnreadableCheckpointsTest, OfAnotherUserEndTheJobAndStayAsTheyAre) {
+  DDPRUN_NEEDS(MissingForAnotherUser());
+  ASSERT_EQ(Train(4).ExitCode(kTraining), 0) << program_->err();
+  ASSERT_THAT(Files(), ElementsAre(kStep2, kStep4));
+  for (const char* name : {kStep2, kStep4}) chmod((checkpoints_ + "/" + name).c_str(), 0600);
+  const std::string before = ReadFile(checkpoints_ + "/" + kStep4);
+  for (const std::string& path : {folder_.path(), checkpoints_, folder_ / "logs"}) {
+    chmod(path.c_str(), 0777);
+  }
+  chmod((checkpoints_ + "/owner").c_str(), 0666);
+  fs::remove(folder_ / "report.json");
+  Train(8, {}, AsNobody());
+  ExpectStateUnreadable();
+  EXPECT_THAT(program_->err(), HasSubstr("(errno 13, user id 65534)"));
+  EXPECT_THAT(program_->err(), HasSubstr("start with --start-anew, to begin at step 0"));
+  EXPECT_THAT(program_->out(), Not(HasSubstr("step 1")));
+  EXPECT_THAT(Files(), ElementsAre(kStep2, kStep4));
+  EXPECT_EQ(ReadFile(checkpoints_ + "/" + kStep4), before);
+}
+
+TEST_F(UnreadableCheckpointsTest, WithStartAnewTrainingBeginsAtStep0AndDeletesNothing) {
+  ASSERT_EQ(Train(4).ExitCode(kTraining), 0) << program_->err();
+  fs::rename(checkpoints_ + "/" + kStep2, checkpoints_ + "/step-000000000003.safetensors");
+  const std::string before = ReadFile(checkpoints_ + "/" + kStep4);
+  ASSERT_EQ(Train(8, {"--start-anew"}).ExitCode(kTraining), 0) << program_->err();
+  EXPECT_THAT(program_->out(), Not(HasSubstr("resumed from step")));
+  EXPECT_THAT(Files(),
+              ElementsAre("step-000000000003.safetensors", kStep4, "step-000000000006.safetensors",
+                          "step-000000000008.safetensors"));
+  EXPECT_EQ(ReadFile(checkpoints_ + "/" + kStep4), before);
+  EXPECT_EQ(Report()["restore"]["tier"], "none");
+}
+
+// A real disk, which is read-only from then on: training goes on without saving.
+TEST_F(UnreadableCheckpointsTest, LostBlocksLeadToTheOlderFileAndNothingIsRenamed) {
+  DDPRUN_NEEDS(MissingForMounts());
+  ASSERT_EQ(Train(4).ExitCode(kTraining), 0) << program_->err();
+  LoopDisk disk(folder_.path());
+  ASSERT_EQ(disk.why_not(), "");
+  for (const char* name : {kStep2, kStep4}) {  // in this order on the disk
+    fs::copy(checkpoints_ + "/" + name, disk.path() + "/" + name);
+  }
+  disk.LoseBlocks(disk.path() + "/" + kStep4);
+  Train(6, {"--checkpoint-dir", disk.path()});
+  EXPECT_EQ(program_->ExitCode(kTraining), 0) << program_->err();
+  EXPECT_THAT(program_->out(), HasSubstr("resumed from step 2 "));
+  EXPECT_THAT(program_->err(), HasSubstr(std::string(kStep4) + " is damaged: cannot read its "));
+  EXPECT_THAT(program_->err(), HasSubstr("Read-only file system"));
+  EXPECT_EQ(Report()["restarts"], 0);
+  EXPECT_TRUE(fs::exists(disk.path() + "/" + kStep4));
+}
+
+// ETIMEDOUT, for ever: as a file server that is away.
+TEST_F(UnreadableCheckpointsTest, AnUnavailableFileIsTriedForTheStateTimeoutAndThenTheJobEnds) {
+  ASSERT_EQ(Train(4).ExitCode(kTraining), 0) << program_->err();
+  Train(6, {"--state-timeout", "500ms"}, {},
+        {{"LD_PRELOAD", READ_FAULTS_LIBRARY},
+         {"READ_FAULTS", checkpoints_ + "/" + kStep4 + " 110 0"}});
+  ExpectStateUnreadable();
+  EXPECT_THAT(program_->err(), HasSubstr("training waits for it, at most 0.5 s (--state-timeout)"));
+  EXPECT_THAT(program_->err(), HasSubstr("(errno 110, user id "));
+  EXPECT_THAT(Files(), ElementsAre(kStep2, kStep4));
+}
+
+}  // namespace unreadable_checkpoints_test
+}  // namespace ddprun
