@@ -1,19 +1,47 @@
-// A library for LD_PRELOAD that shifts the wall clock of a process, and no other clock, by
-// WALL_CLOCK_OFFSET_MS milliseconds: nodes whose clocks differ.
+// A library for LD_PRELOAD that shifts the wall clock of a process, and no other clock: nodes whose
+// clocks differ. By WALL_CLOCK_OFFSET_MS milliseconds; or by the nanoseconds that stand, as 8 bytes
+// of this machine's order, in the file WALL_CLOCK_OFFSET_FILE: whoever writes others there steps
+// the clock of all processes that have it.
+//
+// The kernel knows nothing of it, so deadlines of futex(2) on the wall clock are shifted back on
+// their way.
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <cstdarg>
 #include <cstdlib>
 
 namespace {
 
-long long OffsetNs() {
-  static const long long offset = [] {
-    const char* const text = std::getenv("WALL_CLOCK_OFFSET_MS");
-    return text == nullptr ? 0 : std::atoll(text) * 1'000'000;
+constexpr long long kSecond = 1'000'000'000;
+
+// Where the offset stands. It is read at each call, and never written here.
+const volatile long long* Offset() {
+  static const volatile long long* const offset = [] {
+    static long long fixed = 0;
+    if (const char* const text = std::getenv("WALL_CLOCK_OFFSET_MS")) {
+      fixed = std::atoll(text) * 1'000'000;
+    }
+    const char* const path = std::getenv("WALL_CLOCK_OFFSET_FILE");
+    const int file = path == nullptr ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return &fixed;
+    void* const page = mmap(nullptr, sizeof fixed, PROT_READ, MAP_SHARED, file, 0);
+    close(file);
+    return page == MAP_FAILED ? &fixed : static_cast<long long*>(page);
   }();
   return offset;
+}
+
+void Shift(timespec* time, long long by) {
+  const long long ns = time->tv_sec * kSecond + time->tv_nsec + by;
+  time->tv_sec = ns < 0 ? 0 : ns / kSecond;
+  time->tv_nsec = ns < 0 ? 0 : ns % kSecond;
 }
 
 }  // namespace
@@ -23,9 +51,7 @@ extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
   static const auto real = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "clock_gettime"));
   const int result = real(clock, now);
   if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
-    const long long ns = now->tv_sec * 1'000'000'000LL + now->tv_nsec + OffsetNs();
-    now->tv_sec = ns / 1'000'000'000;
-    now->tv_nsec = ns % 1'000'000'000;
+    Shift(now, *Offset());
   }
   return result;
 }
@@ -43,4 +69,22 @@ extern "C" time_t time(time_t* seconds) noexcept {
   if (clock_gettime(CLOCK_REALTIME, &now) != 0) return -1;
   if (seconds != nullptr) *seconds = now.tv_sec;
   return now.tv_sec;
+}
+
+// Abseil, and gRPC with it, waits by this one.
+extern "C" long syscall(long number, ...) noexcept {
+  using Function = long (*)(long, ...);
+  static const auto real = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "syscall"));
+  long args[6];
+  va_list list;
+  va_start(list, number);
+  for (long& one : args) one = va_arg(list, long);
+  va_end(list);
+  timespec deadline{};
+  if (number == SYS_futex && (args[1] & FUTEX_CLOCK_REALTIME) != 0 && args[3] != 0) {
+    deadline = *reinterpret_cast<const timespec*>(args[3]);
+    Shift(&deadline, -*Offset());
+    args[3] = reinterpret_cast<long>(&deadline);
+  }
+  return real(number, args[0], args[1], args[2], args[3], args[4], args[5]);
 }

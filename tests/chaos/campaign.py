@@ -1,0 +1,209 @@
+#!/usr/bin/python3
+"""Random faults for a real job of 3 nodes with 2 workers and a daemon: is anything lost, is anybody there twice?
+
+    tests/chaos/campaign.py --seeds 1:120 --out FILE
+
+Each host is a network namespace; the nodes share two disks (file systems in files), one for checkpoints and one for
+logs. A seed is a plan, drawn whole before anything starts: cuts in one and both directions; SIGSTOP and SIGKILL of
+agents, guardians, workers, whole nodes and the daemon, which keeps a journal; disks that freeze or are full; wall
+clocks that step. When all of it is over the job must become whole again and end. Then, from the time stamps that the
+workers wrote down elsewhere (tests/programs/campaign_worker.cc):
+
+    no two processes had one rank at once, and none of an old generation lived beside one of the next;
+    no generation went on below a step that had been durable on disk;
+    every ddprun that nobody killed ended with 0;
+    nothing is left: processes, mounts, namespaces, /dev/shm, the folder for temporary files.
+
+Each verdict is a line of JSON at the end of FILE. Seeds that have one are not run again, so a campaign that was ended
+goes on where it stopped. A failed seed prints its plan and keeps its folder. --plant breaks one of these on purpose,
+in a calm job, and exits with 0 if the verdict sees that and nothing else.
+
+Needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN), iproute2, nftables, loop devices, and build/bin with ddprun,
+campaign_worker and wall_clock_offset.so.
+"""
+import argparse
+import glob
+import heapq
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from campaign_plan import calm_plan, make_plan
+from campaign_verdict import Record, verdict
+from campaign_world import Trouble, World, environment_of, what_is_there
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MISSING = 77  # the exit code that CTest takes for "skipped"
+PLANTS = {"overlap": "overlap: ", "lost-step": "lost steps: ", "left-process": "left: process "}
+
+
+def why_impossible():
+    """What this machine lacks, or ""."""
+    tools = [tool for tool in ("ip", "nft", "fsfreeze", "mkfs.ext4") if not shutil.which(tool)]
+    if tools:
+        return f"{', '.join(tools)}: scripts/install_packages.sh --tests installs them"
+    if not os.access("/dev/loop-control", os.R_OK | os.W_OK):
+        return "loop devices (/dev/loop-control)"
+    probe = subprocess.run(["unshare", "--net", "--mount", "--uts", "ip", "link", "set", "lo", "up"], text=True,
+                           capture_output=True, check=False)
+    return f"CAP_SYS_ADMIN and CAP_NET_ADMIN: {probe.stderr.strip()}" if probe.returncode else ""
+
+
+def carry_out(world, plan):
+    """Each fault, and its end, at its time."""
+    queue = [(fault.at, number, True) for number, fault in enumerate(plan.faults)]
+    queue += [(fault.end, number, False) for number, fault in enumerate(plan.faults)]
+    heapq.heapify(queue)
+    start = time.monotonic()
+    while queue:
+        at, number, begins = heapq.heappop(queue)
+        world.wait(lambda at=at: time.monotonic() - start >= at, at + 1)
+        (world.begin if begins else world.end)(number, plan.faults[number])
+
+
+def break_on_purpose(world, plant):
+    if plant == "overlap":  # a second process with a rank, as long as the first one lives
+        (pid,) = world.wait(lambda: world.find("node2", "worker1"), 5)
+        twin = [os.path.join(world.bin, "campaign_worker"), world.path("alive"), "twin"]
+        process = subprocess.Popen(twin, env=environment_of(pid))
+        world.wait(lambda: any(life.pid == process.pid for life in world.lives()), 5)
+        process.kill()
+        process.wait()
+    elif plant == "left-process":
+        subprocess.Popen(world.network.on("node1", ["sleep", "1000"]), start_new_session=True)
+
+
+def run_job(world, plan, plant):
+    """What is missed of the bounds, and what is left."""
+    late, left = [], []
+    try:
+        world.wait_for_whole()
+        carry_out(world, plan)
+        world.wait_for_whole()
+        break_on_purpose(world, plant)
+        world.finish()
+        left = world.left()
+        if not left:
+            left = world.unmount()
+    except Trouble as trouble:
+        late = [str(trouble)]
+    return Record(world.lives(), tuple(world.ends), tuple(left), tuple(late))
+
+
+def run_in(folder, seed, plan, arguments):
+    """What is wrong, the record, and which faults found nothing to break."""
+    options = ["forgets"] if arguments.plant == "lost-step" else []
+    with World(folder, seed, plan, arguments.bin, options) as world:
+        record = run_job(world, plan, arguments.plant)
+        problems = verdict(record)
+        if problems:
+            world.save_logs()
+    problems += [f"left: {what}" for what in what_is_there(world.network.prefix, folder)]
+    return problems, record, world.missed
+
+
+def run_seed(seed, plan, arguments):
+    """The verdict on one seed, as a dictionary."""
+    folder = tempfile.mkdtemp(prefix=f"ddprun-campaign-{seed}-")
+    start = time.monotonic()
+    keep = False
+    try:
+        problems, record, missed = run_in(folder, seed, plan, arguments)
+        keep = bool(problems) and not arguments.plant
+    finally:
+        for image in glob.glob(folder + "/*.image"):
+            os.unlink(image)
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    return {
+        "seed": seed, "passed": not problems, "problems": problems,
+        "faults": len(plan.faults) - len(missed), "missed": len(missed),
+        "generations": len({life.generation for life in record.lives}), "workers": len(record.lives),
+        "durable": sum(len(life.durable) for life in record.lives),
+        "seconds": round(time.monotonic() - start, 1), "folder": folder if keep else None,
+    }
+
+
+def read_verdicts(path):
+    """By seed."""
+    verdicts = {}
+    if path and os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                try:
+                    one = json.loads(line)
+                except json.JSONDecodeError:
+                    continue  # cut off with its campaign: the seed runs again
+                verdicts[one["seed"]] = one
+    return verdicts
+
+
+def append(path, result):
+    if not path:
+        return
+    with open(path, "a+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - 1, 0))
+        after_one_cut_off = file.read() not in (b"", b"\n")
+        file.write(b"\n" * after_one_cut_off + json.dumps(result).encode() + b"\n")
+
+
+def campaign(arguments):
+    first, last = arguments.seeds
+    verdicts = read_verdicts(arguments.out)
+    for seed in range(first, last + 1):
+        if seed in verdicts:
+            continue
+        plan = make_plan(seed)
+        result = verdicts[seed] = run_seed(seed, plan, arguments)
+        append(arguments.out, result)
+        print("seed {seed}: {word}; {faults} faults, {generations} generations, {workers} workers, {durable} durable "
+              "steps, {seconds} s".format(word="passed" if result["passed"] else "FAILED", **result), flush=True)
+        if not result["passed"]:
+            print("\n".join([*result["problems"], str(plan), f"logs: {result['folder']}"]), flush=True)
+    here = [verdicts[seed] for seed in range(first, last + 1)]
+    failed = [one["seed"] for one in here if not one["passed"]]
+    print(f"{len(here)} seeds, {sum(one['faults'] for one in here)} faults: {len(here) - len(failed)} passed"
+          + (f", failed: {failed}" if failed else ""))
+    return 1 if failed else 0
+
+
+def plant(arguments):
+    """0 if the verdict sees what was broken, and nothing else."""
+    problems = run_seed(arguments.plant, calm_plan(), arguments)["problems"]
+    print("\n".join(problems) or "nothing was seen")
+    seen = problems and all(problem.startswith(PLANTS[arguments.plant]) for problem in problems)
+    return 0 if seen else 1
+
+
+def seeds(text):
+    first, last = map(int, text.split(":"))
+    if first > last:
+        raise ValueError(text)
+    return first, last
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--seeds", type=seeds, metavar="A:B", help="from A to B, B included")
+    what.add_argument("--plan", type=int, metavar="SEED", help="print what a seed does")
+    what.add_argument("--plant", choices=PLANTS, help="show that the verdict sees this")
+    parser.add_argument("--out", metavar="FILE", help="where the verdicts stand")
+    parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"))
+    arguments = parser.parse_args()
+    if arguments.plan is not None:
+        print(make_plan(arguments.plan))
+        return 0
+    if (why := why_impossible()):
+        print(f"left out, it needs {why}", file=sys.stderr)
+        return 1 if os.environ.get("DDPRUN_TESTS") == "all" else MISSING
+    return plant(arguments) if arguments.plant else campaign(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""What a seed of campaign.py does to its job. Pure: the same seed is the same plan, on every machine."""
+import random
+from typing import NamedTuple
+
+WORKERS_PER_NODE = 2
+NODES = ("node0", "node1", "node2")
+DAEMON = "daemon"
+DISKS = ("checkpoints", "logs")
+FIRST_S = 0.5  # after the job is whole
+
+# Each row is as likely as another: what is done, to one of which, and how.
+FAULTS = (
+    ("cut", NODES, ("both", "from", "to")),
+    ("cut", (DAEMON,), ("both", "from", "to")),
+    ("stop", NODES, ("agent", "guardian")),
+    ("stop", NODES, ("worker0", "worker1")),
+    ("stop", (DAEMON,), ("daemon",)),
+    ("kill", NODES, ("agent", "guardian", "all")),  # all: power off
+    ("kill", NODES, ("worker0", "worker1")),
+    ("kill", (DAEMON,), ("daemon",)),
+    ("freeze", DISKS, ("",)),
+    ("fill", DISKS, ("",)),
+    ("clock", NODES + (DAEMON,), ("-3600 s", "-30 s", "-2 s", "+2 s", "+30 s", "+3600 s")),
+)
+# Shorter than a lease (3 s), about as long, and longer. The agent gives up a stopped guardian after 10 s.
+SPANS_S = ((0.1, 1.5), (1.5, 3.5), (3.5, 6.5))
+SETTLE_S = 2.0  # before anything else happens to the same target
+
+
+class Fault(NamedTuple):
+    at: float  # seconds after the job is whole
+    kind: str
+    target: str  # a host or a disk
+    how: str
+    seconds: float  # until it is undone; of what was killed: until it is started again; of a clock: nothing
+
+    @property
+    def end(self):
+        return self.at + self.seconds
+
+    def __str__(self):
+        how = f" {self.how}" if self.how else ""
+        return f"{self.at:6.2f} s: {self.kind} {self.target}{how}, {self.seconds:.2f} s"
+
+
+class Plan(NamedTuple):
+    nnodes: str
+    snapshots: bool  # else only the checkpoints on disk are left after a failure
+    faults: tuple
+
+    @property
+    def end(self):
+        return max((fault.end for fault in self.faults), default=0.0)
+
+    def __str__(self):
+        memory = "with" if self.snapshots else "without"
+        return "\n".join([f"--nnodes {self.nnodes}, {memory} snapshots", *map(str, self.faults)])
+
+
+def make_plan(seed):
+    """Two things may be broken at once, but never two of one target: what is left where agent and guardian of one
+    node go together docs/guardian.md says ("all" ends the workers too)."""
+    rng = random.Random(seed)
+    nnodes = rng.choice(("3", "2:3", "2:3", "1:3"))
+    snapshots = rng.random() < 0.5
+    faults, busy, at = [], {}, FIRST_S
+    for _ in range(rng.randint(4, 7)):
+        at = round(at + rng.uniform(0.1, 2.5), 2)
+        kind, targets, hows = rng.choice(FAULTS)
+        target = rng.choice(targets)
+        seconds = 0.0 if kind == "clock" else round(rng.uniform(*rng.choice(SPANS_S)), 2)
+        if kind == "kill":
+            seconds = round(seconds / 2, 2)
+        # A clock may step while its host has something else.
+        at = max(at, busy.get(target, 0.0) if kind != "clock" else 0.0)
+        fault = Fault(at, kind, target, rng.choice(hows), seconds)
+        faults.append(fault)
+        if kind != "clock":
+            busy[target] = round(fault.end + SETTLE_S, 2)
+    return Plan(nnodes, snapshots, tuple(faults))
+
+
+def calm_plan():
+    """For plants: one restart."""
+    return Plan("3", False, (Fault(1.5, "kill", "node1", "worker0", 0.5),))

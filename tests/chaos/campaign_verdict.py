@@ -1,0 +1,106 @@
+"""Was a job of campaign.py what it has to be? Pure: judges what was written down.
+
+A process has its rank from its first time stamp to its last: its thread for stamps lives exactly as long as the
+process can run an instruction. All stamps are of one machine's CLOCK_MONOTONIC.
+"""
+from typing import NamedTuple
+
+GUARDIAN_GONE = 70  # of an agent whose guardian was killed
+
+
+class Life(NamedTuple):
+    """A worker, as it wrote it down (tests/programs/campaign_worker.cc). Times in ns."""
+    host: str
+    generation: int
+    rank: int
+    pid: int
+    first: int
+    last: int
+    begin: tuple = None  # (time, step) from which it went on
+    durable: tuple = ()  # (time, step), ...
+    errors: tuple = ()
+
+    def __str__(self):
+        return f"rank {self.rank} of generation {self.generation} on {self.host} (pid {self.pid})"
+
+
+class End(NamedTuple):
+    """A process that the campaign had started."""
+    who: str
+    code: int  # of a signal: below 0
+    harmed: str  # what was done to it: "", or what a fault of kind "kill" says
+    last: bool = True  # it was not started again
+
+
+class Record(NamedTuple):
+    lives: tuple
+    ends: tuple
+    left: tuple = ()  # what is there and should not be
+    late: tuple = ()  # bounds that were missed
+
+
+def parse_life(name, text):
+    """`name`: HOST.gGENERATION.rRANK.PID. A last line that was cut off does not count."""
+    host, generation, rank, pid = name.rsplit(".", 3)
+    times, begin, durable, errors = [], None, [], []
+    for line in text[:text.rfind("\n") + 1].splitlines():
+        kind, time, *rest = line.split(" ", 2)
+        times.append(int(time))
+        if kind == "begin":
+            begin = (int(time), int(rest[0]))
+        elif kind == "durable":
+            durable.append((int(time), int(rest[0])))
+        elif kind == "error":
+            errors.append(rest[0])
+    if not times:
+        return None
+    return Life(host, int(generation[1:]), int(rank[1:]), int(pid), min(times), max(times), begin,
+                tuple(durable), tuple(errors))
+
+
+def overlaps(lives):
+    """Two processes with one rank, or of two generations: nobody of an old one is left when a new one starts."""
+    problems = []
+    ordered = sorted(lives, key=lambda life: life.first)
+    for i, later in enumerate(ordered):
+        for earlier in ordered[:i]:
+            together = (earlier.last - later.first) / 1e6
+            if together >= 0 and (earlier.rank == later.rank or earlier.generation != later.generation):
+                problems.append(f"overlap: {later} had begun {together:.1f} ms before {earlier} was gone")
+    return problems
+
+
+def lost_steps(lives):
+    """A process that goes on below a step that was durable before it started."""
+    problems = {}
+    durable = sorted(made for life in lives for made in life.durable)
+    for life in lives:
+        before = [step for time, step in durable if time < life.first]
+        if life.begin and before and life.begin[1] < max(before):
+            problems.setdefault(life.generation, f"lost steps: {life} went on from step {life.begin[1]}, "
+                                                 f"and step {max(before)} was durable before it started")
+    return list(problems.values())
+
+
+def wrong_ends(ends):
+    allowed = {"": (0,), "agent": (-9,), "all": (-9,), "daemon": (-9,), "guardian": (GUARDIAN_GONE,)}
+    problems = []
+    for end in ends:
+        if end.code not in allowed[end.harmed]:
+            done = f"its {end.harmed} was killed" if end.harmed else "nobody had killed it"
+            problems.append(f"wrong end: {end.who} ended with {end.code}, and {done}")
+        elif end.last and end.code != 0:
+            problems.append(f"wrong end: {end.who} ended with {end.code} and was not started again")
+    return problems
+
+
+def verdict(record):
+    """What is wrong; empty: the seed passed."""
+    return [
+        *overlaps(record.lives),
+        *lost_steps(record.lives),
+        *wrong_ends(record.ends),
+        *(f"{life}: {error}" for life in record.lives for error in life.errors),
+        *(f"left: {what}" for what in record.left),
+        *(f"late: {what}" for what in record.late),
+    ]
