@@ -386,7 +386,10 @@ class World:
         left = [f"process {pid} ({read(f'/proc/{pid}/cmdline').replace(chr(0), ' ').strip()})"
                 for pid in self.network.pids()]
         left += [f"/dev/shm/{name}" for name in os.listdir("/dev/shm") if self.job in name]
-        left += [self.path(f"tmp/{name}") for name in os.listdir(self.path("tmp"))]
+        # An agent that went together with its guardian leaves the folder of its socket there.
+        folders = sorted(os.listdir(self.path("tmp")))
+        if len(folders) > sum(end.harmed == "all" for end in self.ends):
+            left += [self.path(f"tmp/{name}") for name in folders]
         return left
 
     def save_logs(self):

@@ -30,8 +30,14 @@ class PlanTest(unittest.TestCase):
                 self.assertGreaterEqual(fault.at, free.get(fault.target, 0), f"seed {seed}")
                 free[fault.target] = round(fault.end + SETTLE_S, 2)
 
-    def test_a_seed_takes_no_longer_than_half_a_minute(self):
-        self.assertLess(max(make_plan(seed).end for seed in SEEDS), 30)
+    def test_a_guardian_is_killed_only_where_the_others_may_go_on_at_once(self):
+        for seed in SEEDS:
+            plan = make_plan(seed)
+            if any((fault.kind, fault.how) == ("kill", "guardian") for fault in plan.faults):
+                self.assertNotEqual(plan.nnodes, "3", f"seed {seed}")
+
+    def test_faults_are_over_within_35_seconds(self):
+        self.assertLess(max(make_plan(seed).end for seed in SEEDS), 35)
 
 
 def life(rank, generation, first, last, step=0, durable=(), host="node0"):
