@@ -287,6 +287,8 @@ class World:
             if process.poll() is None:
                 continue
             if host in self._awaited:
+                if host != DAEMON and os.path.exists(self.path("logs/filler")):
+                    continue  # an agent needs room for its folder of logs, and says so (70)
                 self._awaited.discard(host)
                 self.ends.append(End(host, process.returncode, self._harmed[host], last=False))
                 self.start(host)
