@@ -42,10 +42,11 @@ done
 # ---- what travels to a machine that has a GPU and little else ----
 if [[ -n $pack ]]; then
   mkdir -p "$pack"/{include,lib,share/cmake}
-  cp -r /usr/include/{nlohmann,CLI,xxhash.h,xxh3.h,xxh_x86dispatch.h,zlib.h,zconf.h} "$pack/include"
+  cp -r /usr/include/{nlohmann,CLI,xxhash.h,xxh3.h,xxh_x86dispatch.h,zlib.h,zconf.h,openssl} "$pack/include"
+  cp -r /usr/include/"$(gcc -print-multiarch)"/openssl/. "$pack/include/openssl"
   cp -r "$gloo/gloo" "$pack/include"
   libraries=/usr/lib/$(gcc -print-multiarch)
-  cp -P "$libraries"/libz.a "$libraries"/libxxhash.so* "$pack/lib"
+  cp -P "$libraries"/libz.a "$libraries"/libcrypto.a "$libraries"/libxxhash.so* "$pack/lib"
   cp -r /usr/share/cmake/{nlohmann_json,CLI11} "$pack/share/cmake"
   cp "${ddprun:-build/bin/ddprun}" "$pack/ddprun"
   if ldd "$pack/ddprun" | grep -qE 'grpc|protobuf|absl'; then

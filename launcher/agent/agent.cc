@@ -289,7 +289,7 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   if (assignment.restore) held_.states.OnStarted(*assignment.restore);
   restarts_.clock.GenerationStarted(spawn.generation, EventLoop::Clock::now());
   stragglers_.Clear();
-  workers_->BeginGeneration();
+  workers_->BeginGeneration(assignment.secret);
   restarts_.start_watch->Begin(spawn.generation, assignment.master_port);
   absl::Status status;
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
@@ -453,6 +453,7 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
             standbys_->Feed(StandbyPool::WorkerStepped{local_rank});
             Feed(Supervisor::StepReported{local_rank, step.step});
           },
+          [&](const SecretMsg&) { workers_->HandOverSecret(local_rank); },
           [&](const ErrorMsg& error) {
             Feed(Supervisor::ErrorReported{local_rank, error.kind, error.text});
           },

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/log.h"
 #include "worker/contract/control.h"
@@ -91,6 +92,11 @@ void NodeWorkers::Signal(const Worker& worker, int signo) {
 
 void NodeWorkers::AskToSave(LocalRank local_rank) {
   if (const auto pid = PidOf(local_rank)) control_->SendTo(*pid, control::kSave, "1");
+}
+
+void NodeWorkers::HandOverSecret(LocalRank local_rank) {
+  const auto pid = PidOf(local_rank);
+  if (pid) control_->SendTo(*pid, control::kSecret, absl::BytesToHexString(secret_));
 }
 
 std::vector<pid_t> NodeWorkers::Pids() const {

@@ -73,8 +73,13 @@ class NodeWorkers {
 
   // Of one that ended by SIGKILL, which was not ours: whether the kernel was out of memory.
   bool WasOomKilled(pid_t pid) { return oom_.WasKilled(pid); }
-  // The workers of a generation are about to start.
-  void BeginGeneration() { oom_.Begin(); }
+  // The workers of a generation are about to start. `secret`: theirs; empty: they have none.
+  void BeginGeneration(std::string secret) {
+    oom_.Begin();
+    secret_ = std::move(secret);
+  }
+  // To the worker that has asked for it.
+  void HandOverSecret(LocalRank local_rank);
   std::vector<pid_t> Pids() const;
 
   // Hands what is held back for --collapse to the console.
@@ -103,6 +108,7 @@ class NodeWorkers {
   const Events events_;
   WorkerLogs logs_;
   OomProbe oom_;
+  std::string secret_;  // of this generation's workers
   NodeClearer clearer_;
   std::vector<std::unique_ptr<Worker>> workers_;  // by local rank; null: not there
 };

@@ -94,6 +94,7 @@ Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>
   if (!place.snapshot_dir.empty()) variables[env::kSnapshotDir] = place.snapshot_dir;
   variables[env::kStateTimeout] = absl::StrCat(place.state_timeout.count());
   if (place.start_anew) variables[env::kAnew] = "1";
+  if (!assignment.secret.empty()) variables[env::kPeerSecret] = env::kAskForSecret;
   if (assignment.restore) SetRestore(*assignment.restore, variables);
   return variables;
 }

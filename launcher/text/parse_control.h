@@ -62,13 +62,15 @@ struct ErrorMsg {
 
 struct ByeMsg {};  // about to exit 0
 
+struct SecretMsg {};  // asks for the generation's secret
+
 struct StandbyMsg {
   bool waiting = false;  // else: it could be a standby
 };
 
 using ControlMessage =
     std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg, CheckpointDamagedMsg,
-                 SnapshotMsg, PhaseMsg, StragglerMsg, ErrorMsg, ByeMsg, StandbyMsg>;
+                 SnapshotMsg, PhaseMsg, StragglerMsg, ErrorMsg, ByeMsg, SecretMsg, StandbyMsg>;
 
 // The messages of one packet, in order. A key that this version does not know is skipped, so that a
 // newer worker library can talk to an older agent. InvalidArgument when the packet has a line

@@ -200,6 +200,10 @@ struct Assignment {
   // The same for all; nullopt: no agent has ever told of a state, and rank 0 loads what it finds.
   std::optional<RestorePlan> restore{};
   RunId run_id{};  // the same for all, in every generation; 0: the rendezvous is older than that
+  // Random, the same for all nodes of the generation, for their workers alone: never logged, stored
+  // or put into an environment. Set on the way to the agent, by who serves the job; empty: the job
+  // has no credentials.
+  std::string secret{};
 
   bool operator==(const Assignment&) const = default;
 };

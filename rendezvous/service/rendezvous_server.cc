@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "rendezvous/auth/crypto.h"
 #include "rendezvous/auth/grpc_log.h"
 #include "rendezvous/auth/server_credentials.h"
 #include "rendezvous/json/status_json.h"
@@ -151,6 +152,7 @@ void RendezvousServer::MakeLoop(const std::vector<RecordedJob>& recorded) {
   loop.time_to_join = options_.time_to_join;
   loop.log = options_.log;
   loop.store = store_.get();
+  loop.secret_key = auth::RandomBytes(32);
   loop.lost_right = options_.lost_right;
   loop.load = [this](const JobLoopLoad& load) {
     {

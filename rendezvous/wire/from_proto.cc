@@ -87,6 +87,11 @@ Assignment ReadAssignment(const v1::Assignment& from, FieldChecker& check) {
   to.max_restarts = check.Number("Assignment.max_restarts", from.max_restarts(), 0, kMaxRestarts);
   if (from.has_restore()) to.restore = ReadRestorePlan(from.restore(), to.world_size, check);
   to.run_id.value = from.run_id();
+  to.secret = from.secret();
+  if (!to.secret.empty() && to.secret.size() != kSecretBytes) {
+    check.Fail(absl::StrCat("Assignment.secret has ", to.secret.size(), " bytes, expected ",
+                            kSecretBytes, " or none"));
+  }
   return to;
 }
 

@@ -18,6 +18,7 @@ using ddprun::kMaxJobBytes;
 
 inline constexpr int kMaxMessageBytes = 1 << 20;
 inline constexpr std::size_t kMaxTextBytes = 4096;
+inline constexpr std::size_t kSecretBytes = 32;
 inline constexpr int kMaxPhases = 32;
 inline constexpr std::size_t kMaxTailLines = 64;
 inline constexpr std::size_t kMaxTailBytes = 16384;  // of all lines together

@@ -107,6 +107,7 @@ struct RendezvousBody {
     body->set_max_restarts(assignment.max_restarts);
     if (assignment.restore) Fill(*assignment.restore, body->mutable_restore());
     body->set_run_id(assignment.run_id.value);
+    body->set_secret(assignment.secret);
   }
   void operator()(const HeartbeatAck& ack) const {
     to->mutable_heartbeat_ack()->set_sent_at(ack.sent_at);

@@ -2,7 +2,8 @@
 // (from a GPU, one copy of them to pinned memory), and how fast the file gets to disk behind its
 // back, against a plain sequential write with fsync of the same bytes, in a job of one process.
 // Then how long load_latest() takes for two ranks, of one node and of two, against a broadcast of
-// the same bytes by Gloo; the state lies in /dev/shm, as snapshots do, and the parameters' memory
+// the same bytes by Gloo; of two nodes also encrypted, as in a job with credentials, against the
+// same without; the state lies in /dev/shm, as snapshots do, and the parameters' memory
 // is in use. The two sides of each comparison alternate in one run.
 //
 //   checkpoint_bench [--folder /var/tmp] [--mib 1024] [--rounds 3] [--only save|restore]
@@ -35,6 +36,7 @@ constexpr double kMostStall = 1.3;      // × one memcpy
 constexpr double kLeastWrite = 0.7;     // of a plain write
 constexpr double kLeastOneNode = 2.0;   // × a broadcast's speed
 constexpr double kLeastTwoNodes = 0.8;  // likewise
+constexpr double kLeastSealed = 0.75;   // × the speed of the same without encryption
 constexpr double kMostExtraMib = 128;   // of memory, beside the state
 constexpr std::int64_t kTensors = 64;
 constexpr std::size_t kWriteBytes = std::size_t{1} << 20;  // as `dd bs=1M`
@@ -46,6 +48,7 @@ struct Flags {
   std::string only;  // save | restore; empty: both
   std::string device = "cpu";
   std::string restore;  // of a rank of the second part: one-node | two-nodes
+  std::string result;   // where it writes how many ms its restores took
 };
 
 Flags Parse(int argc, char** argv) {
@@ -58,6 +61,7 @@ Flags Parse(int argc, char** argv) {
     if (name == "--only") flags.only = argv[i + 1];
     if (name == "--device") flags.device = argv[i + 1];
     if (name == "--restore") flags.restore = argv[i + 1];
+    if (name == "--result") flags.result = argv[i + 1];
   }
   return flags;
 }
@@ -281,6 +285,7 @@ void MeasureRestore(const ddp::Context& ctx, const Flags& flags, const std::stri
     extra = std::max(extra, one.item<double>());
   }
   if (ctx.rank() != 0) return;
+  if (!flags.result.empty()) std::ofstream(flags.result) << Median(restores);
   const double ratio = Median(broadcasts) / Median(restores);
   std::printf("restore of %lld MiB to 2 ranks of %s\n", static_cast<long long>(flags.mib),
               one_node ? "one node" : "two nodes");
@@ -297,19 +302,44 @@ void PretendTwoNodes() {
   setenv("LOCAL_WORLD_SIZE", "1", 1);
 }
 
-int RunRestores(const Flags& flags, const std::string& program) {
-  int worst = 0;
+// Of a job under the ddprun beside this program, with these flags; adds what it took to `times`.
+int RunRestore(const Flags& flags, const std::string& program, const std::string& nodes,
+               const std::string& ddprun_flags, std::vector<double>* times) {
   const std::string ddprun = std::filesystem::path(program).parent_path() / "ddprun";
-  for (const std::string nodes : {"one-node", "two-nodes"}) {
-    const WorkFolder folder("/dev/shm");
-    const std::string command = ddprun + " --quiet --nproc-per-node 2 --log-dir " + folder.path() +
-                                "/logs -- " + program + " --restore " + nodes + " --folder " +
-                                folder.path() + "/state --mib " + std::to_string(flags.mib) +
-                                " --rounds " + std::to_string(flags.rounds);
-    std::fflush(stdout);
-    worst = std::max(worst, std::system(command.c_str()) == 0 ? 0 : 1);
+  const WorkFolder folder("/dev/shm");
+  const std::string result = folder.path() + "/result";
+  const std::string command = ddprun + " --quiet --nproc-per-node 2 --log-dir " + folder.path() +
+                              "/logs " + ddprun_flags + " -- " + program + " --restore " + nodes +
+                              " --folder " + folder.path() + "/state --mib " +
+                              std::to_string(flags.mib) + " --rounds " +
+                              std::to_string(flags.rounds) + " --result " + result;
+  std::fflush(stdout);
+  const int code = std::system(command.c_str()) == 0 ? 0 : 1;
+  double ms = 0;
+  std::ifstream(result) >> ms;
+  times->push_back(ms);
+  return code;
+}
+
+int RunRestores(const Flags& flags, const std::string& program) {
+  std::vector<double> unused;
+  int worst = RunRestore(flags, program, "one-node", "", &unused);
+  const WorkFolder folder("/dev/shm");
+  const std::string token = folder.path() + "/token";
+  std::ofstream(token) << "a token of this benchmark\n";
+  std::filesystem::permissions(token, std::filesystem::perms(0600));
+  const std::string credentials =
+      "--rdzv-backend c10d --rdzv-endpoint 127.0.0.1:29655 --token-file " + token;
+  std::vector<double> open;
+  std::vector<double> sealed;
+  for (int round = 0; round < flags.rounds; ++round) {
+    worst = std::max(worst, RunRestore(flags, program, "two-nodes", "", &open));
+    std::printf("the same, encrypted\n");
+    worst = std::max(worst, RunRestore(flags, program, "two-nodes", credentials, &sealed));
   }
-  return worst;
+  Judge("encrypted, × the speed of the same without", Median(open) / Median(sealed),
+        ">=", kLeastSealed);
+  return all_good ? worst : 1;
 }
 
 }  // namespace

@@ -76,6 +76,61 @@ class SecurityTest : public testing::Test {
   TempDir folder_;
 };
 
+// Each worker asks for the secret of its generation, and writes down how it asked and what it got.
+constexpr char kAskForSecret[] = R"(
+import os, socket, sys
+agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+agent.connect(os.environ["DDPRUN_CONTROL_SOCKET"])
+agent.send(b"SECRET=1")
+name = os.environ["RANK"] + "." + os.environ["DDPRUN_GENERATION"]
+with open(os.path.join(sys.argv[1], name), "w") as file:
+    print(os.environ.get("DDPRUN_PEER_SECRET", "none"), agent.recv(8192).decode(), file=file)
+sys.exit(3 if os.environ["DDPRUN_GENERATION"] == "0" and os.environ["RANK"] == "1" else 0)
+)";
+
+// Seen red with a secret that depends on the name of the job alone.
+TEST_F(SecurityTest, TheWorkersOfAGenerationShareASecretThatIsNowhereElse) {
+  const std::string token = Token("token", kSecret);
+  const Daemon daemon(folder_.path(), {"--token-file", token});
+  Token("ask.py", kAskForSecret);
+  Job job(folder_.path());
+  std::filesystem::create_directory(folder_ / "got");
+  for (int node = 0; node < 2; ++node) {
+    AddNode(job, daemon.endpoint(), {"--token-file", token, "--max-restarts", "1", "-v"},
+            "exec python3 " + (folder_ / "ask.py") + " " + (folder_ / "got"));
+  }
+  for (int node = 0; node < 2; ++node) EXPECT_EQ(job.node(node).ExitCode(), 0);
+  const auto got = [&](const std::string& name) { return ReadFile(folder_ / "got/" + name); };
+  const std::string prefix = "ask SECRET=";
+  ASSERT_EQ(got("1.0").size(), prefix.size() + 64 + 1) << got("1.0");
+  EXPECT_EQ(got("1.0").substr(0, prefix.size()), prefix);
+  EXPECT_EQ(got("0.1"), got("1.1"));
+  EXPECT_NE(got("1.0"), got("1.1"));
+  for (const std::string generation : {"1.0", "1.1"}) {
+    const std::string secret = got(generation).substr(prefix.size(), 64);
+    for (std::size_t node = 0; node < 2; ++node) {
+      EXPECT_THAT(job.node(node).err() + job.node(node).out(), Not(HasSubstr(secret)));
+    }
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {
+      if (!entry.is_regular_file() || entry.path().parent_path() == folder_ / "got") continue;
+      EXPECT_THAT(ReadFile(entry.path()), Not(HasSubstr(secret))) << entry.path();
+    }
+  }
+}
+
+TEST_F(SecurityTest, WithInsecureThereIsNoSecret) {
+  const Daemon daemon(folder_.path(), {"--insecure"});
+  Token("ask.py", kAskForSecret);
+  Job job(folder_.path());
+  std::filesystem::create_directory(folder_ / "got");
+  for (int node = 0; node < 2; ++node) {
+    AddNode(job, daemon.endpoint(), {"--insecure", "--max-restarts", "1"},
+            "exec python3 " + (folder_ / "ask.py") + " " + (folder_ / "got"));
+  }
+  for (int node = 0; node < 2; ++node) EXPECT_EQ(job.node(node).ExitCode(), 0);
+  EXPECT_EQ(ReadFile(folder_ / "got/0.1"), "none SECRET=\n");
+}
+
 TEST_F(SecurityTest, ATokenLetsAgentsIn) {
   const std::string token = Token("token", kSecret);
   const Daemon daemon(folder_.path(), {"--token-file", token});

@@ -78,7 +78,7 @@ class UnreadableCheckpointsTest : public testing::Test {
 };
 
 // The folder is shared by two users, and one of them has started the training anew by mistake.
-// Seen red with what cannot be opened skipped: step 1, and at the end a file of root's was gone.
+// Seen red with what cannot be opened skipped.
 TEST_F(UnreadableCheckpointsTest, OfAnotherUserEndTheJobAndStayAsTheyAre) {
   DDPRUN_NEEDS(MissingForAnotherUser());
   ASSERT_EQ(Train(4).ExitCode(kTraining), 0) << program_->err();
@@ -112,7 +112,8 @@ TEST_F(UnreadableCheckpointsTest, WithStartAnewTrainingBeginsAtStep0AndDeletesNo
   EXPECT_EQ(Report()["restore"]["tier"], "none");
 }
 
-// A real disk, which is read-only from then on: training goes on without saving.
+// A real disk, which is read-only from then on: training goes on without saving. A mapping of such
+// a file ends its reader with SIGBUS.
 TEST_F(UnreadableCheckpointsTest, LostBlocksLeadToTheOlderFileAndNothingIsRenamed) {
   DDPRUN_NEEDS(MissingForMounts());
   ASSERT_EQ(Train(4).ExitCode(kTraining), 0) << program_->err();

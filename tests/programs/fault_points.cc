@@ -115,6 +115,14 @@ extern "C" int rename(const char* from, const char* to) noexcept {
   return real(from, to);
 }
 
+extern "C" int renameat2(int from_folder, const char* from, int to_folder, const char* to,
+                         unsigned int flags) noexcept {
+  static const auto real =
+      Real<int (*)(int, const char*, int, const char*, unsigned int)>("renameat2");
+  if (EndsWith(from, ".tmp") && EndsWith(to, ".safetensors")) Reach("save");
+  return real(from_folder, from, to_folder, to, flags);
+}
+
 extern "C" int connect(int fd, const sockaddr* address, socklen_t size) {
   static const auto real = Real<int (*)(int, const sockaddr*, socklen_t)>("connect");
   if (address->sa_family == AF_INET || address->sa_family == AF_INET6) Reach("forming");

@@ -43,6 +43,9 @@ inline constexpr char kPhase[] = "PHASE";        // PHASE=name: what the worker 
 inline constexpr char kStraggler[] = "STRAGGLER";
 inline constexpr char kError[] = "ERROR";  // ERROR=kind text, just before it exits
 inline constexpr char kBye[] = "BYE";      // BYE=1: about to exit 0
+// SECRET=1: what is the secret of this generation? Answer, at once: SECRET=<64 hex digits>, or an
+// empty value where there is none.
+inline constexpr char kSecret[] = "SECRET";
 // STANDBY=able: were this program started with DDPRUN_STANDBY=1, it would wait for GO=1.
 // STANDBY=waiting: it was, and it does.
 inline constexpr char kStandby[] = "STANDBY";

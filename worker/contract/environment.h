@@ -43,6 +43,9 @@ inline constexpr char kCheckpointDir[] = "DDPRUN_CHECKPOINT_DIR";  // durable; o
 inline constexpr char kTakeFolder[] = "DDPRUN_TAKE_FOLDER";
 inline constexpr char kSnapshotDir[] = "DDPRUN_SNAPSHOT_DIR";      // in memory; outlives the worker
 inline constexpr char kControlSocket[] = "DDPRUN_CONTROL_SOCKET";  // see control.h
+// "ask": the workers of this generation share a secret; the control socket has it, for SECRET=1.
+inline constexpr char kPeerSecret[] = "DDPRUN_PEER_SECRET";
+inline constexpr char kAskForSecret[] = "ask";
 // 1: this process is a warm standby. It has no rank yet: it says STANDBY=waiting on the control
 // socket and waits for GO=1, whose environment does not have this variable.
 inline constexpr char kStandby[] = "DDPRUN_STANDBY";
@@ -111,6 +114,7 @@ inline constexpr Variable kVariables[] = {
     {kTakeFolder, Scope::kRank, "checkpoint.take_folder"},
     {kSnapshotDir, Scope::kProcess},
     {kControlSocket, Scope::kProcess},
+    {kPeerSecret, Scope::kRank},
     {kStandby, Scope::kStandby},
     {kRestoreStep, Scope::kRank},
     {kRestoreTier, Scope::kRank},

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "rendezvous/auth/crypto.h"
 #include "rendezvous/auth/principal.h"
 #include "rendezvous/auth/refusal_counters.h"
 
@@ -422,6 +423,9 @@ void JobLoop::Perform(ServedJob& job, JobMachine::Action& action) {
   if (auto* const send = std::get_if<JobMachine::Send>(&action)) {
     const auto stream = job.streams.find(send->header.agent_id.value);
     if (stream == job.streams.end()) return;
+    if (auto* const assignment = std::get_if<Assignment>(&send->message)) {
+      assignment->secret = SecretOf(job, send->header);
+    }
     stream->second->Send(send->header, send->message);
     if (const auto* const refused = std::get_if<Refused>(&send->message)) {
       refused_.emplace_back(sessions_.Find(stream->second)->stream, refused->reason);
@@ -441,6 +445,14 @@ void JobLoop::Perform(ServedJob& job, JobMachine::Action& action) {
   } else if (const auto* const note = std::get_if<JobMachine::Note>(&action)) {
     options_.log(job.name, note->text);
   }
+}
+
+// The same for every agent, whenever it asks, and kept nowhere.
+std::string JobLoop::SecretOf(const ServedJob& job, const Header& header) const {
+  if (options_.secret_key.empty() || job.owner.empty()) return "";
+  return auth::HmacSha256(options_.secret_key,
+                          absl::StrCat("generation ", header.generation.value, " of ",
+                                       header.requeue_number, " of ", job.name));
 }
 
 void JobLoop::Forget(const std::string& name) {

@@ -82,8 +82,11 @@ struct JobLoopOptions {
   Store* store = nullptr;  // nullptr: in memory. Not owned; outlives the loop.
   // The Store has lost the right to write. Called once; must not block. May be empty.
   std::function<void()> lost_right{};
-  std::size_t max_jobs = 10'000;                 // that are not over
-  std::size_t max_jobs_of_owner = 1'000;         // the same, where callers show who they are
+  std::size_t max_jobs = 10'000;          // that are not over
+  std::size_t max_jobs_of_owner = 1'000;  // the same, where callers show who they are
+  // Random, of this process: what the secrets of generations are made from. Empty: there are none.
+  // A job whose agents are not asked who they are has none either.
+  std::string secret_key{};
   Duration time_to_join = wire::kMaxTimeToJoin;  // a session that says nothing is ended then
   EndedJobs::Limits ended{};
 };
@@ -203,6 +206,8 @@ class JobLoop final {
   void Forget(const std::string& name);
   // Whether the job is the one of its name: it may have been used again.
   bool IsCurrent(const ServedJob& job) const;
+  // What the workers of this generation share; "" where there is none.
+  std::string SecretOf(const ServedJob& job, const Header& header) const;
   JobPtr FindOwned(const std::string& owner, const std::string& name) const;
 
   const JobLoopOptions options_;

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -23,6 +25,21 @@
 namespace ddp::internal {
 
 namespace control = ddprun::control;
+
+namespace {
+
+// What is no hex digit counts as 0: then the secret is wrong, and nobody accepts it.
+std::string FromHex(std::string_view hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    unsigned int byte = 0;
+    std::from_chars(hex.data() + i, hex.data() + i + 2, byte, 16);
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
+}
+
+}  // namespace
 
 ControlClient& ControlClient::Process() {
   static ControlClient* const client = [] {
@@ -66,17 +83,46 @@ int ControlClient::AgentPid() {
   return known ? peer.pid : 0;
 }
 
-std::int64_t ControlClient::SaveRequests() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+std::optional<std::string> ControlClient::ReadAll() {
+  std::optional<std::string> secret;
   char packet[control::kMaxPacketBytes];
   for (ssize_t size;
        fd_.valid() && (size = recv(fd_.get(), packet, sizeof(packet), MSG_DONTWAIT)) > 0;) {
     std::string_view lines(packet, static_cast<std::size_t>(size));
     while (const auto line = control::NextLine(&lines)) {
       if (line->key == control::kSave && line->value == "1") ++save_requests_;
+      if (line->key == control::kSecret) secret = line->value;
     }
   }
+  return secret;
+}
+
+std::int64_t ControlClient::SaveRequests() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ReadAll();
   return save_requests_;
+}
+
+std::string ControlClient::AskForSecret(std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  Send(control::kSecret, "1");
+  for (;;) {
+    int fd = -1;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (const auto hex = ReadAll()) return FromHex(*hex);
+      fd = fd_.get();
+    }
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd readable = {fd, POLLIN, 0};
+    if (fd < 0 || left.count() <= 0 ||
+        (poll(&readable, 1, static_cast<int>(left.count())) == 1 &&
+         (readable.revents & POLLHUP) != 0)) {
+      throw std::runtime_error("the agent (ddprun) does not answer on the control socket " + path_ +
+                               ": this rank does not know the secret of its job");
+    }
+  }
 }
 
 std::vector<ddprun::UniqueFd> ControlClient::WaitForGo() {

@@ -2,7 +2,10 @@
 #ifndef DDPRUN_WORKER_SRC_AGENT_CONTROL_CLIENT_H_
 #define DDPRUN_WORKER_SRC_AGENT_CONTROL_CLIENT_H_
 
+#include <chrono>
+#include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,12 +41,18 @@ class ControlClient {
   // std::runtime_error when the agent cannot be reached at all. This call blocks.
   std::vector<ddprun::UniqueFd> WaitForGo();
 
+  // The secret of this generation, 32 bytes, or "". Says SECRET=1 and waits for the answer. Throws
+  // std::runtime_error when none comes within `patience`. This call blocks.
+  std::string AskForSecret(std::chrono::milliseconds patience);
+
   // The client of this process, for DDPRUN_CONTROL_SOCKET. Never destroyed, so that errors can
   // be reported until the very end.
   static ControlClient& Process();
 
  private:
   bool Connect();
+  // What has come; waits for nothing. Counts SAVE; returns the value of SECRET, where that came.
+  std::optional<std::string> ReadAll();
 
   const std::string path_;
   std::mutex mutex_;  // guards what follows; held while nothing blocks

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/src/base/peer_crypto.h"
 #include "worker/src/base/tcp.h"
 
 namespace ddp::internal {
@@ -58,7 +59,7 @@ void Send(int fd, std::string text) {
 }
 
 // The hub knows this rank once it has said so; nothing that happens later is missed.
-void WaitForWelcome(int fd) {
+void WaitForWelcome(int fd, const std::string& welcome) {
   std::string line;
   pollfd ready = {fd, POLLIN, 0};
   for (char byte = 0; byte != '\n'; line += byte) {
@@ -67,7 +68,7 @@ void WaitForWelcome(int fd) {
       throw std::runtime_error("rank 0 does not answer");
     }
   }
-  if (line != "WELCOME\n") throw std::runtime_error("rank 0 answers something else");
+  if (!IsEqualProof(line, welcome)) throw std::runtime_error("rank 0 answers something else");
 }
 
 }  // namespace
@@ -80,8 +81,12 @@ struct RankFailureDetector::Line {
   bool closed = false;
 };
 
-RankFailureDetector::RankFailureDetector(int world_size, Where where)
-    : rank_(0), world_size_(world_size), where_(std::move(where)), token_(MakeToken()) {
+RankFailureDetector::RankFailureDetector(int world_size, Where where, std::string secret)
+    : rank_(0),
+      world_size_(world_size),
+      where_(std::move(where)),
+      secret_(std::move(secret)),
+      token_(MakeToken()) {
   int port = 0;
   listener_ = ListenEverywhere(&port);
   contact_ = std::to_string(port) + " " + token_;
@@ -90,8 +95,12 @@ RankFailureDetector::RankFailureDetector(int world_size, Where where)
 }
 
 RankFailureDetector::RankFailureDetector(const std::string& host, const std::string& contact,
-                                         int rank, int world_size, Where where)
-    : rank_(rank), world_size_(world_size), where_(std::move(where)), contact_(contact) {
+                                         int rank, int world_size, Where where, std::string secret)
+    : rank_(rank),
+      world_size_(world_size),
+      where_(std::move(where)),
+      secret_(std::move(secret)),
+      contact_(contact) {
   std::string_view rest = contact_;
   const std::string_view port = NextWord(&rest);
   lines_.push_back(std::make_unique<Line>());
@@ -99,8 +108,10 @@ RankFailureDetector::RankFailureDetector(const std::string& host, const std::str
   KeepAlive(lines_[0]->socket.get());
   lines_[0]->rank = 0;
   hub_socket_ = lines_[0]->socket.get();
-  Send(hub_socket_, "HELLO " + std::string(rest) + " " + std::to_string(rank));
-  WaitForWelcome(hub_socket_);
+  token_ = rest;
+  const std::string number = MakeToken();
+  Send(hub_socket_, "HELLO " + token_ + " " + std::to_string(rank) + HelloProof(rank, number));
+  WaitForWelcome(hub_socket_, "WELCOME" + WelcomeProof(rank, number) + "\n");
   Start();
 }
 
@@ -309,16 +320,33 @@ void RankFailureDetector::HandleLine(Line* from, const std::string& text) {
   ConcludeIfDone();
 }
 
+std::string RankFailureDetector::HelloProof(int rank, const std::string& number) const {
+  if (secret_.empty()) return "";
+  return " " + number + " " +
+         Proof(secret_, "hello " + token_ + " " + std::to_string(rank) + " " + number);
+}
+
+std::string RankFailureDetector::WelcomeProof(int rank, const std::string& number) const {
+  if (secret_.empty()) return "";
+  return " " + Proof(secret_, "welcome " + token_ + " " + std::to_string(rank) + " " + number);
+}
+
 void RankFailureDetector::HandleHello(Line* from, const std::string& text) {
   std::string_view rest = text;
   const bool known = NextWord(&rest) == "HELLO" && NextWord(&rest) == token_;
-  const std::optional<int> rank = known ? Number(rest, 1, world_size_ - 1) : std::nullopt;
-  if (!rank.has_value()) {
+  const std::optional<int> rank =
+      known ? Number(NextWord(&rest), 1, world_size_ - 1) : std::nullopt;
+  const std::string number(rest.substr(0, rest.find(' ')));
+  const std::string proof = rest.empty() ? "" : " " + std::string(rest);
+  // An eavesdropper could repeat what a rank has said.
+  const bool twice = rank && !secret_.empty() && greeted_.contains(*rank);
+  if (!rank || twice || !IsEqualProof(proof, HelloProof(*rank, number))) {
     from->closed = true;
     return;
   }
   from->rank = *rank;
-  Send(from->socket.get(), "WELCOME");
+  greeted_.insert(*rank);
+  Send(from->socket.get(), "WELCOME" + WelcomeProof(*rank, number));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (cause_.has_value()) Send(from->socket.get(), "CAUSE " + *cause_);

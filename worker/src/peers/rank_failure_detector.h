@@ -6,15 +6,18 @@
 // whose connection has ended, and tells all ranks the same answer. Best effort: a job whose ranks
 // cannot connect here trains all the same, and its errors name fewer causes.
 //
-//   rank → 0   HELLO <token> <rank>      first line
+//   rank → 0   HELLO <token> <rank>      first line; with a secret + " <number> <proof>"
 //              ASK                       a collective failed here
 //              AT <ms> <activity>        the answer to WHERE
 //              ERROR <text>              about to end with this error
 //              BYE                       about to end well
-//   0 → rank   WELCOME                   answer to HELLO
+//   0 → rank   WELCOME                   answer to HELLO; with a secret + " <proof>"
 //              WHERE                     what are you doing?
 //              CAUSE <text>              what is known; the last word
 //              LOST                      a rank has failed, or ended without BYE: WatchForLoss()
+//
+// With a secret, both show that they know it, each in answer to a random number of the other: the
+// token is rank 0's. A rank says HELLO once; another one for the same rank is turned away.
 //
 // Lines end in \n and are at most kMaxPeerLine bytes long; longer text is cut.
 #ifndef DDPRUN_WORKER_SRC_PEERS_RANK_FAILURE_DETECTOR_H_
@@ -27,6 +30,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -52,12 +56,13 @@ class RankFailureDetector {
  public:
   using Where = std::function<Activity()>;  // called on a thread of this class
 
-  // Rank 0's: listens at every address of this host, any port. Throws std::system_error.
-  RankFailureDetector(int world_size, Where where);
+  // Rank 0's: listens at every address of this host, any port. `secret`: of all ranks; empty: who
+  // knows the token is believed. Throws std::system_error.
+  RankFailureDetector(int world_size, Where where, std::string secret = "");
   // The others': connects to rank 0 at `host`; `contact` is what rank 0's contact() says. Throws
   // std::runtime_error where that fails, or takes more than a few seconds.
   RankFailureDetector(const std::string& host, const std::string& contact, int rank, int world_size,
-                      Where where);
+                      Where where, std::string secret = "");
   // Says BYE; waits for nobody.
   ~RankFailureDetector();
   RankFailureDetector(const RankFailureDetector&) = delete;
@@ -117,6 +122,9 @@ class RankFailureDetector {
   void Receive(Line* line);
   void HandleLine(Line* from, const std::string& text);
   void HandleHello(Line* from, const std::string& text);
+  // The rest of HELLO and of WELCOME; empty where there is no secret.
+  std::string HelloProof(int rank, const std::string& number) const;
+  std::string WelcomeProof(int rank, const std::string& number) const;
   void HandleEnd(Line* line);
   void BeginAsking(int asking_rank);
   void ConcludeIfDone();
@@ -132,6 +140,7 @@ class RankFailureDetector {
   const int rank_;
   const int world_size_;
   const Where where_;
+  const std::string secret_;
   std::string contact_;
   std::string token_;
   ddprun::UniqueFd listener_;  // the hub's
@@ -140,6 +149,7 @@ class RankFailureDetector {
   // The thread's alone.
   std::vector<std::unique_ptr<Line>> lines_;  // of the hub: to the ranks; else one: to the hub
   std::vector<PeerReport> reports_;           // the hub's, by rank
+  std::set<int> greeted_;                     // the hub's: ranks that have said HELLO
   std::optional<Inquiry> inquiry_;            // the hub's, while answers are awaited
   bool hub_left_ = false;
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "worker/contract/environment.h"
+#include "worker/src/agent/generation_secret.h"
 #include "worker/src/group/failure.h"
 #include "worker/src/group/process_group.h"
 #include "worker/src/peers/rank_failure_detector.h"
@@ -231,7 +232,7 @@ std::optional<StreamFault> Stream(const Context& ctx, const FoundState& state,
   std::optional<StateLinks> links;
   std::string problem;
   try {
-    links.emplace(ctx.rank(), route.children);
+    links.emplace(ctx.rank(), route.children, GenerationSecret());
   } catch (const std::system_error& e) {
     problem = e.what();
   }

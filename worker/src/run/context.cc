@@ -17,6 +17,7 @@
 
 #include "worker/contract/control.h"
 #include "worker/src/agent/control_client.h"
+#include "worker/src/agent/generation_secret.h"
 #include "worker/src/agent/launch_environment.h"
 #include "worker/src/agent/standby.h"
 #include "worker/src/agent/stray_sigterm.h"
@@ -131,8 +132,8 @@ std::shared_ptr<internal::RankFailureDetector> ListenForPeers(
   std::shared_ptr<internal::RankFailureDetector> detector;
   std::string contact;
   try {
-    detector =
-        std::make_shared<internal::RankFailureDetector>(env.world_size, internal::CurrentActivity);
+    detector = std::make_shared<internal::RankFailureDetector>(
+        env.world_size, internal::CurrentActivity, internal::GenerationSecret());
     contact = detector->contact();
   } catch (const std::exception&) {
     // Errors will name fewer causes.
@@ -148,7 +149,7 @@ std::shared_ptr<internal::RankFailureDetector> ConnectToPeers(
     if (contact.empty()) return nullptr;
     return std::make_shared<internal::RankFailureDetector>(
         env.master_addr, std::string(contact.begin(), contact.end()), env.rank, env.world_size,
-        internal::CurrentActivity);
+        internal::CurrentActivity, internal::GenerationSecret());
   } catch (const std::exception&) {
     return nullptr;  // as above
   }
@@ -173,6 +174,7 @@ Context init(const Options& options) {
   state->env = internal::ReadLaunchEnvironment([](const char* name) { return std::getenv(name); });
   state->backend = internal::ChooseBackend(options.backend);
   if (state->backend == "nccl") internal::SetNcclSettings();
+  internal::FetchGenerationSecret(&ControlClient::Process());
   internal::NoteNewGroup();
   state->timeout = options.timeout;
   state->store = internal::MakeStore(env, options);

@@ -24,7 +24,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr std::size_t kLongestHello = 64;   // bytes; "<token> <rank>\n"
+// "<token> <rank>\n"; with a secret "<token> <rank> <nonce> <proof>\n"
+constexpr std::size_t kLongestHello = 192;
 constexpr std::size_t kMostStrangers = 64;  // connections that have not said it
 constexpr milliseconds kBetweenChecks(200);
 
@@ -61,10 +62,15 @@ struct Stranger {
   }
 };
 
+// The key of what a parent sends to a child. Both have put a random number into it.
+std::string SealContext(int child, const std::string& of_child, const std::string& of_parent) {
+  return "state to rank " + std::to_string(child) + " " + of_child + " " + of_parent;
+}
+
 }  // namespace
 
-StateLinks::StateLinks(int rank, std::vector<int> children)
-    : rank_(rank), children_(std::move(children)) {
+StateLinks::StateLinks(int rank, std::vector<int> children, std::string secret)
+    : rank_(rank), children_(std::move(children)), secret_(std::move(secret)) {
   if (children_.empty()) return;
   int port = 0;
   listener_ = ListenEverywhere(&port);
@@ -81,18 +87,58 @@ void StateLinks::Connect(const std::optional<Parent>& parent, const Patience& pa
                                " could not listen for those that it is to send the state to");
     }
     up_ = {ConnectTo(parent->host, parent->contact.substr(0, space), patience.connect),
-           parent->rank};
+           parent->rank,
+           {}};
     MakeBlocking(up_.socket.get(), silence_);
-    const std::string hello =
-        parent->contact.substr(space + 1) + " " + std::to_string(rank_) + "\n";
-    if (send(up_.socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL) !=
-        static_cast<ssize_t>(hello.size())) {
-      Broken(parent->rank, kParent);
-    }
+    Greet(*parent, parent->contact.substr(space + 1));
   }
   AcceptChildren(patience);
   for (const Link& link : down_) MakeBlocking(link.socket.get(), silence_);
   listener_ = ddprun::UniqueFd();
+}
+
+std::string StateLinks::Hello(const std::string& token, int rank, const std::string& nonce) const {
+  std::string hello = token + " " + std::to_string(rank);
+  if (secret_.empty()) return hello + "\n";
+  hello += " " + nonce;
+  return hello + " " + Proof(secret_, "child " + hello) + "\n";
+}
+
+// Says who this is, and hears the parent's number. That the parent knows the secret is seen from
+// the first piece: nobody else can seal one.
+void StateLinks::Greet(const Parent& parent, const std::string& token) {
+  const std::string nonce = secret_.empty() ? "" : MakeToken();
+  const std::string hello = Hello(token, rank_, nonce);
+  if (send(up_.socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(hello.size())) {
+    Broken(parent.rank, kParent);
+  }
+  if (secret_.empty()) return;
+  std::string answer(MakeToken().size(), '\0');
+  ReceiveAll(reinterpret_cast<std::byte*>(answer.data()), answer.size());
+  up_.seal.emplace(secret_, SealContext(rank_, nonce, answer), Seal::Side::kOpens);
+}
+
+std::optional<StateLinks::Link> StateLinks::Welcome(ddprun::UniqueFd socket,
+                                                    const std::string& hello,
+                                                    const std::vector<int>& missing) const {
+  for (const int rank : missing) {
+    std::string nonce;
+    if (!secret_.empty()) {  // the third word
+      const std::string before = token_ + " " + std::to_string(rank) + " ";
+      if (!hello.starts_with(before)) continue;
+      nonce = hello.substr(before.size(), hello.find(' ', before.size()) - before.size());
+    }
+    if (!IsEqualProof(hello, Hello(token_, rank, nonce))) continue;
+    Link link{std::move(socket), rank, {}};
+    if (secret_.empty()) return link;
+    const std::string answer = MakeToken();
+    link.seal.emplace(secret_, SealContext(rank, nonce, answer), Seal::Side::kSeals);
+    const ssize_t sent = send(link.socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+    if (sent != static_cast<ssize_t>(answer.size())) return std::nullopt;  // it is gone
+    return link;
+  }
+  return std::nullopt;
 }
 
 void StateLinks::AcceptChildren(const Patience& patience) {
@@ -117,12 +163,10 @@ void StateLinks::AcceptChildren(const Patience& patience) {
     }
     for (Stranger& stranger : strangers) {
       if (!stranger.is_over) continue;
-      const auto child = std::find_if(missing.begin(), missing.end(), [&](int rank) {
-        return stranger.said == token_ + " " + std::to_string(rank) + "\n";
-      });
-      if (child == missing.end()) continue;
-      down_.push_back({std::move(stranger.socket), *child});
-      missing.erase(child);
+      if (auto link = Welcome(std::move(stranger.socket), stranger.said, missing)) {
+        std::erase(missing, link->rank);
+        down_.push_back(*std::move(link));
+      }
     }
     std::erase_if(strangers, [](const Stranger& stranger) { return stranger.is_over; });
     if (ready[0].revents == 0) continue;
@@ -153,7 +197,7 @@ void StateLinks::Broken(int rank, const char* who) const {
   throw std::runtime_error("lost " + name + ": " + std::strerror(errno));
 }
 
-void StateLinks::Receive(std::byte* to, std::size_t size) {
+void StateLinks::ReceiveAll(std::byte* to, std::size_t size) {
   while (size > 0) {
     const ssize_t got = recv(up_.socket.get(), to, size, MSG_WAITALL);
     if (got < 0 && errno == EINTR) continue;
@@ -164,13 +208,42 @@ void StateLinks::Receive(std::byte* to, std::size_t size) {
   }
 }
 
+void StateLinks::Receive(std::byte* to, std::size_t size) {
+  if (!up_.seal) return ReceiveAll(to, size);
+  sealed_.resize(Seal::kMaxPieceBytes + Seal::kTagBytes);
+  while (size > 0) {
+    const std::size_t piece = std::min(size, Seal::kMaxPieceBytes);
+    ReceiveAll(sealed_.data(), piece + Seal::kTagBytes);
+    if (!up_.seal->Open(sealed_.data(), piece, to)) {
+      throw std::runtime_error("what came from rank " + std::to_string(up_.rank) + kParent +
+                               ", was changed on its way, or comes from somebody else");
+    }
+    to += piece;
+    size -= piece;
+  }
+}
+
+void StateLinks::SendAll(const Link& link, const std::byte* data, std::size_t size) const {
+  for (std::size_t sent = 0; sent < size;) {
+    const ssize_t took = send(link.socket.get(), data + sent, size - sent, MSG_NOSIGNAL);
+    if (took < 0 && errno == EINTR) continue;
+    if (took <= 0) Broken(link.rank, kChild);
+    sent += static_cast<std::size_t>(took);
+  }
+}
+
 void StateLinks::Send(const std::byte* data, std::size_t size) {
-  for (const Link& link : down_) {
+  for (Link& link : down_) {
+    if (!link.seal) {
+      SendAll(link, data, size);
+      continue;
+    }
+    sealed_.resize(Seal::kMaxPieceBytes + Seal::kTagBytes);
     for (std::size_t sent = 0; sent < size;) {
-      const ssize_t took = send(link.socket.get(), data + sent, size - sent, MSG_NOSIGNAL);
-      if (took < 0 && errno == EINTR) continue;
-      if (took <= 0) Broken(link.rank, kChild);
-      sent += static_cast<std::size_t>(took);
+      const std::size_t piece = std::min(size - sent, Seal::kMaxPieceBytes);
+      link.seal->Close(data + sent, piece, sealed_.data());
+      SendAll(link, sealed_.data(), piece + Seal::kTagBytes);
+      sent += piece;
     }
   }
 }

@@ -11,15 +11,20 @@
 #include <vector>
 
 #include "worker/contract/unique_fd.h"
+#include "worker/src/base/peer_crypto.h"
 
 namespace ddp::internal {
 
-// One rank's end of them. What a parent sends, all of its children get. Calls block; of one thread.
-// Where a neighbour has ended, its connection does, and then this rank's.
+// One rank's end of them. What a parent sends, all of its children get; they call Receive() with
+// the sizes with which it calls Send(), in the same order. Calls block; of one thread. Where a
+// neighbour has ended, its connection does, and then this rank's.
+//
+// With a secret, child and parent show each other that they know it, and all that is sent is
+// encrypted. Without, who knows the token that the ranks publish among themselves is believed.
 class StateLinks {
  public:
-  // Listens for `children`, ranks. Throws std::system_error.
-  StateLinks(int rank, std::vector<int> children);
+  // Listens for `children`, ranks. `secret`: of all ranks; empty: none. Throws std::system_error.
+  StateLinks(int rank, std::vector<int> children, std::string secret = "");
   StateLinks(const StateLinks&) = delete;
   StateLinks& operator=(const StateLinks&) = delete;
 
@@ -53,7 +58,16 @@ class StateLinks {
   struct Link {
     ddprun::UniqueFd socket;
     int rank = -1;
+    std::optional<Seal> seal;  // with a secret
   };
+  // What a child says first.
+  std::string Hello(const std::string& token, int rank, const std::string& nonce) const;
+  // The rank among `missing` whose child this is, and its end of the connection.
+  std::optional<Link> Welcome(ddprun::UniqueFd socket, const std::string& hello,
+                              const std::vector<int>& missing) const;
+  void Greet(const Parent& parent, const std::string& token);
+  void SendAll(const Link& link, const std::byte* data, std::size_t size) const;
+  void ReceiveAll(std::byte* to, std::size_t size);
   void AcceptChildren(const Patience& patience);
   ddprun::UniqueFd Accept() const;
   // What errno says of the connection to `rank`.
@@ -61,12 +75,14 @@ class StateLinks {
 
   const int rank_;
   const std::vector<int> children_;
+  const std::string secret_;
   std::string contact_;
   std::string token_;
   ddprun::UniqueFd listener_;
   std::chrono::milliseconds silence_{0};
   Link up_;
   std::vector<Link> down_;
+  std::vector<std::byte> sealed_;  // one piece and its tag
 };
 
 }  // namespace ddp::internal

@@ -69,6 +69,7 @@ TEST(WorkerEnvironmentTest, SetsNothingThatTheContractDoesNotName) {
   place.start_anew = true;
   place.assignment.restore =
       RestorePlan{SavedState{2, Generation{3}, 1200, Tier::kMemory}, Rank{4}, "n2"};
+  place.assignment.secret = "seen nowhere";
   std::vector<std::string> names;
   for (const env::Variable& variable : env::kVariables) {
     if (variable.scope != env::Scope::kStandby) names.emplace_back(variable.name);
@@ -78,6 +79,14 @@ TEST(WorkerEnvironmentTest, SetsNothingThatTheContractDoesNotName) {
     set.push_back(entry.substr(0, entry.find('=')));
   }
   EXPECT_THAT(set, UnorderedElementsAreArray(names));
+}
+
+TEST(WorkerEnvironmentTest, SaysWhereASecretIsAndNotWhatItIs) {
+  WorkerPlace place = Place();
+  place.assignment.secret = "seen nowhere";
+  const auto environment = WorkerEnvironment(place, {}, {});
+  EXPECT_THAT(environment, Contains("DDPRUN_PEER_SECRET=ask"));
+  EXPECT_THAT(environment, Not(Contains(testing::HasSubstr("seen nowhere"))));
 }
 
 TEST(WorkerEnvironmentTest, APlanNamesTheStateAndWhoHoldsIt) {

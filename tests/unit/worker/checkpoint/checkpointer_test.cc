@@ -360,8 +360,8 @@ TEST_F(CheckpointerTest, AFileThatStaysUnavailableEndsTheTrainingAfterTheStateTi
               AllOf(HasSubstr("Host is down (errno 112, user id "), HasSubstr(", for 0.3 s")));
 }
 
-// A block that the disk has lost, in the middle of a tensor. Seen red with a mapped file, in place
-// of pread, on a real disk: SIGBUS.
+// A block that the disk has lost, in the middle of a tensor. Seen red without the second look of
+// CheckpointSearch::Accept(): nobody was told.
 TEST_F(CheckpointerTest, AnInputErrorInTheNewestFileLeadsToTheOlderOneOnAllRanks) {
   if (test::InRank()) {
     const Context ctx = init();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "worker/contract/unique_fd.h"
+#include "worker/src/base/peer_crypto.h"
 #include "worker/src/peers/activity.h"
 #include "worker/src/peers/peer_report.h"
 
@@ -343,6 +344,33 @@ TEST(RankFailureDetectorTest, StrangersWhoSayNothingTimeOutAndRanksStay) {
   EXPECT_TRUE(slower.IsClosed());
   EXPECT_GE(steady_clock::now() - start, kHelloPatience);
   EXPECT_EQ(job.peers[1]->Ask(), "Rank 1 is in barrier (for 0.0 s), and so is 1 other.");
+}
+
+// Seen red with a HandleHello() that does not compare the proof.
+TEST(RankFailureDetectorTest, WithASecretOnlyWhoKnowsItIsHeard) {
+  const auto where = [] { return Activity{"is in barrier", {}}; };
+  RankFailureDetector hub(3, where, "secret");
+  const std::string token = hub.contact().substr(hub.contact().find(' ') + 1);
+  Mute without(hub.contact(), "HELLO " + token + " 1\n");
+  EXPECT_TRUE(without.IsClosed());
+  EXPECT_THROW(RankFailureDetector("127.0.0.1", hub.contact(), 1, 3, where, "another"),
+               std::runtime_error);
+  RankFailureDetector one("127.0.0.1", hub.contact(), 1, 3, where, "secret");
+  // What an eavesdropper could repeat, were the number not used already: the rank is there.
+  const std::string number(32, '0');
+  Mute again(hub.contact(), "HELLO " + token + " 1 " + number + " " +
+                                Proof("secret", "hello " + token + " 1 " + number) + "\n");
+  EXPECT_TRUE(again.IsClosed());
+  RankFailureDetector two("127.0.0.1", hub.contact(), 2, 3, where, "secret");
+  EXPECT_THAT(two.Ask(), ::testing::HasSubstr("is in barrier (for 0.0 s), and so are 2 others."));
+}
+
+// A stranger that has taken rank 0's port.
+TEST(RankFailureDetectorTest, WithASecretRankZeroHasToKnowItToo) {
+  RankFailureDetector hub(2, [] { return Activity{}; });
+  EXPECT_THROW(RankFailureDetector(
+                   "127.0.0.1", hub.contact(), 1, 2, [] { return Activity{}; }, "secret"),
+               std::runtime_error);
 }
 
 TEST(ActivityTest, SaysWhereTheProcessIs) {

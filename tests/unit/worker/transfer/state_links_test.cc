@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -104,6 +105,80 @@ TEST(StateLinksTest, WhoDoesNotKnowTheTokenIsTurnedAway) {
   EXPECT_EQ(got, sent);
   EXPECT_THAT([&] { other.Receive(&got, 1); },
               ThrowsMessage<std::runtime_error>(HasSubstr("lost rank 0")));
+}
+
+TEST(StateLinksTest, WithASecretEveryByteArrivesAndIsSealed) {
+  const std::string secret(32, 's');
+  StateLinks root(0, {4}, secret);
+  StateLinks middle(4, {7}, secret);
+  StateLinks last(7, {}, secret);
+  std::vector<std::byte> all(kBytes);
+  for (std::size_t i = 0; i < kBytes; ++i) all[i] = At(i);
+  const auto take = [&](StateLinks* links, const StateLinks::Parent& parent) {
+    links->Connect(parent, {kLong, kLong});
+    std::vector<std::byte> mine(kBytes);
+    ForEachChunk([&](std::size_t begin, std::size_t size) {
+      links->Receive(&mine[begin], size);
+      links->Send(&mine[begin], size);
+    });
+    EXPECT_TRUE(mine == all);
+  };
+  std::thread a([&] { take(&middle, ParentOf(0, root)); });
+  std::thread b([&] { take(&last, ParentOf(4, middle)); });
+  root.Connect(std::nullopt, {kLong, kLong});
+  ForEachChunk([&](std::size_t begin, std::size_t size) { root.Send(&all[begin], size); });
+  a.join();
+  b.join();
+}
+
+// Seen red with a Welcome() that does not compare the proof.
+TEST(StateLinksTest, WhoDoesNotKnowTheSecretIsTurnedAway) {
+  const std::string secret(32, 's');
+  StateLinks root(0, {1}, secret);
+  StateLinks without(1, {});
+  without.Connect(ParentOf(0, root), {kLong, kLong});
+  std::thread wrong([&] {
+    StateLinks other(1, {}, std::string(32, 'x'));
+    EXPECT_THAT(
+        [&] {
+          other.Connect(ParentOf(0, root), {kLong, kLong});
+        },
+        ThrowsMessage<std::runtime_error>(HasSubstr("lost rank 0")));
+  });
+  EXPECT_THAT(
+      [&] {
+        root.Connect(std::nullopt, {milliseconds(500), kLong});
+      },
+      ThrowsMessage<std::runtime_error>(HasSubstr("rank 1 did not connect within")));
+  wrong.join();
+  std::byte got{0};
+  EXPECT_THAT([&] { without.Receive(&got, 1); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("lost rank 0")));
+}
+
+// Seen red with an Open() whose result nobody looks at.
+TEST(StateLinksTest, AParentThatDoesNotKnowTheSecretIsNotBelieved) {
+  int port = 0;
+  const ddprun::UniqueFd listener = ListenEverywhere(&port);
+  std::thread stranger([&] {
+    pollfd ready = {listener.get(), POLLIN, 0};
+    ASSERT_EQ(poll(&ready, 1, 60'000), 1);
+    const ddprun::UniqueFd socket(accept(listener.get(), nullptr, nullptr));
+    const std::string answer(MakeToken() + std::string(1 + 16, 'x'));
+    ASSERT_GT(send(socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL), 0);
+    char byte = 0;
+    while (recv(socket.get(), &byte, 1, 0) > 0) {
+    }
+  });
+  {
+    StateLinks child(1, {}, std::string(32, 's'));
+    child.Connect(StateLinks::Parent{0, kHost, std::to_string(port) + " " + MakeToken()},
+                  {kLong, kLong});
+    std::byte got{0};
+    EXPECT_THAT([&] { child.Receive(&got, 1); },
+                ThrowsMessage<std::runtime_error>(HasSubstr("comes from somebody else")));
+  }
+  stranger.join();
 }
 
 TEST(StateLinksTest, AChildThatDoesNotComeIsNamed) {

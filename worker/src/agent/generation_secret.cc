@@ -1,0 +1,31 @@
+#include "worker/src/agent/generation_secret.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+
+#include "worker/contract/environment.h"
+
+namespace ddp::internal {
+namespace {
+
+// The agent answers at once, unless somebody has stopped it.
+constexpr std::chrono::seconds kPatience{30};
+
+// Never destroyed: threads may use it until the very end.
+std::string& Secret() {
+  static std::string* const secret = new std::string;
+  return *secret;
+}
+
+}  // namespace
+
+const std::string& GenerationSecret() { return Secret(); }
+
+void FetchGenerationSecret(ControlClient* agent) {
+  const char* const how = std::getenv(ddprun::env::kPeerSecret);
+  if (how == nullptr || std::string(how) != ddprun::env::kAskForSecret || !Secret().empty()) return;
+  Secret() = agent->AskForSecret(kPatience);
+}
+
+}  // namespace ddp::internal
