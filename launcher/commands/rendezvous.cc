@@ -313,11 +313,13 @@ void Daemon::WarnOfStrangers(const std::string& endpoint) {
         absl::StrCat("takes this user alone: agents and commands on this host find its token in ",
                      TokenPath(folder_->path())));
   } else if (auth::AsksWhoCalls(credential_options_)) {
+    const bool encrypts = credential_options_.tls() || credential_options_.reachable;
     LogInfo(absl::StrCat("asks every agent for ", credentials_->description,
-                         credential_options_.tls() ? "" : "; connections are not encrypted"));
+                         encrypts ? "" : "; connections are not encrypted"));
     if (!credentials_->warning.empty()) LogWarning(credentials_->warning);
   } else if (IsReachable(command_)) {
-    LogWarning(absl::StrCat("--insecure: anybody who reaches ", endpoint, " can end every job"));
+    LogWarning(absl::StrCat("--insecure: anybody who reaches ", endpoint,
+                            " can end every job, and nothing is encrypted"));
   } else if (command_.socket.empty()) {
     LogWarning(absl::StrCat(command_.insecure ? "--insecure: " : "TLS without credentials: ",
                             "every user of this host can join and end every job"));
@@ -358,7 +360,7 @@ void Daemon::Stop() {
 }  // namespace
 
 int ServeRendezvous(const RendezvousCommand& command) {
-  auth::CredentialOptions credentials = CredentialOptionsOf(command.credentials);
+  auth::CredentialOptions credentials = CredentialOptionsOf(command.credentials, IsReachable(command));
   if (IsReachable(command) && !command.insecure && !auth::AsksWhoCalls(credentials)) {
     std::fprintf(stderr,
                  "ddprun rendezvous: --listen %s: whoever can reach this address could join or end "

@@ -73,7 +73,7 @@ GuardianOptions LastDuties(const JobConfig& config, AgentId agent_id, RunDirecto
       if (credentials.ok()) {
         // When the lease is over, the others know.
         ReportGone(EndpointAt(config.rendezvous.endpoint, heard_at->Get()), agent,
-                   config.rendezvous.lease, credentials->get())
+                   config.rendezvous.lease, *credentials)
             .IgnoreError();
       }
     }

@@ -52,7 +52,8 @@ namespace {
 // nullptr when the endpoint lives elsewhere.
 absl::StatusOr<std::unique_ptr<RendezvousHosts>> MakeHosts(const JobConfig& config,
                                                            const RunDirectory& run, int places) {
-  const auth::CredentialOptions options = CredentialOptionsOf(config.rendezvous.credentials);
+  const auth::CredentialOptions options = CredentialOptionsOf(
+      config.rendezvous.credentials, IsReachable(config.rendezvous.endpoint));
   std::vector<std::unique_ptr<RendezvousHost>> hosts;
   for (int place = 0; place < places; ++place) {
     RendezvousHost::Options host_options;

@@ -1,5 +1,6 @@
 #include "launcher/connection/credentials.h"
 
+#include "absl/strings/match.h"
 #include "launcher/connection/connection.h"
 #include "launcher/connection/state_home.h"
 #include "launcher/os/local_address.h"
@@ -7,7 +8,7 @@
 
 namespace ddprun {
 
-auth::CredentialOptions CredentialOptionsOf(const CredentialsConfig& config) {
+auth::CredentialOptions CredentialOptionsOf(const CredentialsConfig& config, bool reachable) {
   auth::CredentialOptions options;
   options.token_file = config.token_file;
   options.tls_ca = config.tls_ca;
@@ -15,7 +16,12 @@ auth::CredentialOptions CredentialOptionsOf(const CredentialsConfig& config) {
   options.tls_key = config.tls_key;
   options.munge = config.munge;
   options.munge_socket = config.munge_socket;
+  options.reachable = reachable;
   return options;
+}
+
+bool IsReachable(const std::string& endpoint) {
+  return !endpoint.empty() && !absl::StartsWith(endpoint, "unix:") && !IsLoopback(HostOf(endpoint));
 }
 
 std::vector<std::string> CredentialArguments(const CredentialsConfig& config) {
@@ -46,7 +52,8 @@ absl::StatusOr<std::shared_ptr<const auth::ClientCredentials>> LoadCredentials(
     return auth::ClientCredentials::OfTokenFile(
         TokenPath(EndpointFolderPath(*home, host, PortOf(endpoint))));
   }
-  auto credentials = auth::ClientCredentials::Load(CredentialOptionsOf(config));
+  auto credentials =
+      auth::ClientCredentials::Load(CredentialOptionsOf(config, IsReachable(endpoint)));
   if (!credentials.ok()) return absl::FailedPreconditionError(credentials.status().message());
   return credentials;
 }

@@ -15,7 +15,12 @@ namespace auth {
 class ClientCredentials;
 }
 
-auth::CredentialOptions CredentialOptionsOf(const CredentialsConfig& config);
+// `reachable`: other hosts can reach the rendezvous.
+auth::CredentialOptions CredentialOptionsOf(const CredentialsConfig& config, bool reachable);
+
+// Whether they can reach the one at this endpoint, "HOST:PORT" or "unix:/path", as it says itself: a
+// name that merely resolves to loopback here is another address for the others.
+bool IsReachable(const std::string& endpoint);
 
 // The flags by which another ddprun gets the same. Paths, nothing secret.
 std::vector<std::string> CredentialArguments(const CredentialsConfig& config);

@@ -2,9 +2,12 @@
 
 #include <grpcpp/server_context.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rendezvous/auth/crypto.h"
@@ -16,12 +19,14 @@ namespace {
 constexpr char kCommonNameProperty[] = "x509_common_name";  // gRPC's name for it
 
 Exchange ExchangeOf(const v1::AuthProof& proof) {
-  return {proof.scheme(), proof.name(), proof.client_nonce(), proof.server_nonce()};
+  return {proof.scheme(), proof.name(), proof.client_nonce(), proof.server_nonce(),
+          proof.server_certificate()};
 }
 
 // What must be the same in the handshake and in the call.
 std::string Binding(Exchange exchange, std::string_view peer) {
   exchange.server_nonce = {};
+  exchange.certificates = {};
   return Transcript(Side::kServer, exchange, peer);
 }
 
@@ -62,22 +67,42 @@ absl::StatusOr<v1::HandshakeReply> Authenticator::Answer(const v1::HandshakeRequ
                                                    request.name().size(),
                                                    " bytes, expected at most ", kMaxNameBytes));
   }
-  Exchange exchange{request.scheme(), request.name(), request.client_nonce(), {}};
+  const std::vector<std::string> shown = Shown();
+  const std::string certificates = absl::StrJoin(shown, "");
+  Exchange exchange{request.scheme(), request.name(), request.client_nonce(), {}, certificates};
   v1::HandshakeReply reply;
+  for (const std::string& certificate : shown) reply.add_server_certificates(certificate);
   reply.set_server_nonce(challenges_.Issue(Binding(exchange, peer), options_.clock()));
   exchange.server_nonce = reply.server_nonce();
-  const std::string transcript = Transcript(Side::kServer, exchange, "Handshake");
-  if (munge) {
-    auto credential = options_.munge->Encode(Sha256(transcript));
-    if (!credential.ok()) return credential.status();
-    reply.set_server_proof(*std::move(credential));
-  } else {
-    // Which names there are is nobody's business: an unknown one looks as a wrong token does.
-    const Token* const known = Find(request.name());
-    reply.set_server_proof(
-        HmacSha256(known == nullptr ? nobodys_secret_ : known->secret, transcript));
-  }
+  auto proof = ProofOf(request, Transcript(Side::kServer, exchange, "Handshake"));
+  if (!proof.ok()) return proof.status();
+  reply.set_server_proof(*std::move(proof));
   return reply;
+}
+
+absl::StatusOr<std::string> Authenticator::ProofOf(const v1::HandshakeRequest& request,
+                                                   const std::string& transcript) const {
+  if (request.scheme() == v1::AUTH_SCHEME_MUNGE) {
+    std::uint32_t caller = 0;
+    if (!absl::SimpleAtoi(request.name(), &caller)) {
+      return absl::InvalidArgumentError(
+          "HandshakeRequest.name: with MUNGE, expected the caller's user id");
+    }
+    return options_.munge->Encode(Sha256(transcript), caller);
+  }
+  // Which names there are is nobody's business: an unknown one looks as a wrong token does.
+  const Token* const known = Find(request.name());
+  return HmacSha256(known == nullptr ? nobodys_secret_ : known->secret, transcript);
+}
+
+std::vector<std::string> Authenticator::Shown() const {
+  return options_.identity == nullptr ? std::vector<std::string>() : options_.identity->shown();
+}
+
+bool Authenticator::IsOurs(const std::string& certificate) const {
+  const std::vector<std::string> shown = Shown();
+  return shown.empty() ? certificate.empty()
+                       : std::find(shown.begin(), shown.end(), certificate) != shown.end();
 }
 
 Authenticator::Refusal Authenticator::Check(const Call& call, Principal* principal) {
@@ -152,6 +177,12 @@ Authenticator::Refusal Authenticator::CheckProof(const v1::AuthProof& proof, con
               absl::UnauthenticatedError("the token is not the one that this rendezvous knows")};
     }
     proven = absl::StrCat("token:", token->name);
+  }
+  if (!IsOurs(proof.server_certificate())) {
+    return {refusal::kRelayed,
+            absl::UnauthenticatedError(
+                "the proof was made for a connection to somebody with another certificate, who "
+                "passes your messages on")};
   }
   // Last: only who knows the secret may make us remember something.
   if (absl::Status status = challenges_.Use(proof.server_nonce(), now); !status.ok()) {

@@ -17,6 +17,7 @@
 #include "rendezvous/auth/challenges.h"
 #include "rendezvous/auth/munge.h"
 #include "rendezvous/auth/principal.h"
+#include "rendezvous/auth/tls/identity.h"
 #include "rendezvous/auth/tokens.h"
 #include "rendezvous/auth/transcript.h"
 
@@ -33,6 +34,8 @@ class Authenticator {
     std::shared_ptr<const Munge> munge;  // null: not taken
     // Every connection has shown a certificate: with neither tokens nor MUNGE it says who calls.
     bool certificates = false;
+    // With which certificates this server speaks TLS; null: it does not.
+    std::shared_ptr<const TlsIdentity> identity{};
     uid_t own_uid = 0;  // with MUNGE: who may call besides root; 0: everybody
     std::function<Challenges::TimePoint()> clock = &std::chrono::steady_clock::now;
   };
@@ -69,6 +72,10 @@ class Authenticator {
   bool handshakes() const { return !options_.tokens.empty() || options_.munge != nullptr; }
   std::string Wanted() const;
   const Token* Find(std::string_view name) const;
+  std::vector<std::string> Shown() const;
+  absl::StatusOr<std::string> ProofOf(const v1::HandshakeRequest& request,
+                                      const std::string& transcript) const;
+  bool IsOurs(const std::string& certificate) const;
   Refusal CheckProof(const v1::AuthProof& proof, const Call& call, Principal* principal);
   Refusal CheckMunge(const v1::AuthProof& proof, const std::string& transcript,
                      Principal* principal) const;

@@ -217,6 +217,20 @@ absl::Status CheckNames(const CertificatesToMake& what) {
 
 }  // namespace
 
+TlsPem MakeSelfSigned(const std::string& name) {
+  Identity identity = NewIdentity(name, "", kAuthorityDays);
+  X509* const certificate = identity.certificate.get();
+  AddExtension(certificate, certificate, NID_basic_constraints, "critical,CA:FALSE");
+  AddExtension(certificate, certificate, NID_key_usage, "critical,digitalSignature");
+  AddExtension(certificate, certificate, NID_ext_key_usage, "serverAuth");
+  AddExtension(certificate, certificate, NID_subject_key_identifier, "hash");
+  Sign(identity, identity);
+  TlsPem pem;
+  pem.cert = PemOf(certificate);
+  pem.key = PemOf(identity.key.get());
+  return pem;
+}
+
 absl::StatusOr<std::vector<std::string>> MakeCertificates(const CertificatesToMake& what) {
   if (const absl::Status status = CheckNames(what); !status.ok()) return status;
   const std::string authority_base = absl::StrCat(what.folder, "/ca");

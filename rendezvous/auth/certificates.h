@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "rendezvous/auth/tls_files.h"
 
 namespace ddprun::auth {
 
@@ -27,6 +28,10 @@ struct CertificatesToMake {
 // AlreadyExists rather than writing over a file (nothing is written then), InvalidArgument for a
 // name that is none, others from the disk.
 absl::StatusOr<std::vector<std::string>> MakeCertificates(const CertificatesToMake& what);
+
+// A certificate for servers that no authority vouches for, and its key: in memory, of the same
+// kind, good for ten years. It says nothing of who has made it.
+TlsPem MakeSelfSigned(const std::string& name);
 
 }  // namespace ddprun::auth
 

@@ -2,11 +2,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "rendezvous/auth/crypto.h"
+#include "rendezvous/auth/tls/peer_certificate.h"
+#include "rendezvous/auth/tls/transport.h"
 #include "rendezvous/auth/tls_files.h"
 #include "rendezvous/auth/transcript.h"
 
@@ -48,18 +52,13 @@ absl::StatusOr<std::shared_ptr<const ClientCredentials>> ClientCredentials::Load
     if (!munge.ok()) return munge.status();
     credentials->munge_ = *std::move(munge);
   }
-  credentials->transport_ = grpc::InsecureChannelCredentials();
+  credentials->reachable_ = options.reachable;
   if (options.tls()) {
     auto pem = LoadTlsFiles(options.tls_ca, options.tls_cert, options.tls_key,
                             std::chrono::system_clock::now());
     if (!pem.ok()) return pem.status();
-    credentials->tls_ = true;
-    credentials->warning_ = std::move(pem->warning);
-    grpc::SslCredentialsOptions ssl;
-    ssl.pem_root_certs = std::move(pem->ca);
-    ssl.pem_cert_chain = std::move(pem->cert);
-    ssl.pem_private_key = std::move(pem->key);
-    credentials->transport_ = grpc::SslCredentials(ssl);
+    credentials->warning_ = pem->warning;
+    credentials->identity_ = std::make_shared<TlsIdentity>(*std::move(pem));
   }
   return credentials;
 }
@@ -68,7 +67,6 @@ std::shared_ptr<const ClientCredentials> ClientCredentials::OfTokenFile(std::str
   std::shared_ptr<ClientCredentials> credentials(new ClientCredentials);
   credentials->token_path_ = std::move(path);
   credentials->token_.emplace();
-  credentials->transport_ = grpc::InsecureChannelCredentials();
   return credentials;
 }
 
@@ -102,7 +100,23 @@ std::string ClientCredentials::WhyUnknown() const {
 }
 
 absl::Status ClientCredentials::Check() const {
-  return munge_ == nullptr ? absl::OkStatus() : munge_->Encode("").status();
+  return munge_ == nullptr ? absl::OkStatus() : munge_->Encode("", geteuid()).status();
+}
+
+ClientCredentials::Transport ClientCredentials::NewTransport() const {
+  if (identity_ != nullptr) return {VerifiedTls(*identity_->current()), Transport::Tls::kVerified};
+  if ((reachable_ && handshakes()) || heard_of_tls_) {
+    return {UnverifiedTls(), Transport::Tls::kUnverified};
+  }
+  return {grpc::InsecureChannelCredentials(), Transport::Tls::kNone};
+}
+
+bool ClientCredentials::OnUnheard(Transport::Tls tls, bool closed) const {
+  // Where other hosts can reach it, what we have to show never travels without TLS.
+  if (identity_ != nullptr || (reachable_ && handshakes())) return false;
+  if (tls == Transport::Tls::kNone ? !closed : closed) return false;
+  heard_of_tls_ = tls == Transport::Tls::kNone;
+  return true;
 }
 
 v1::HandshakeRequest ClientCredentials::NewHandshake() const {
@@ -113,16 +127,16 @@ v1::HandshakeRequest ClientCredentials::NewHandshake() const {
   }
   v1::HandshakeRequest request;
   request.set_scheme(token_ ? v1::AUTH_SCHEME_TOKEN : v1::AUTH_SCHEME_MUNGE);
-  if (token_) request.set_name(token_->name);
+  request.set_name(token_ ? token_->name : absl::StrCat(geteuid()));
   request.set_client_nonce(RandomBytes(kNonceBytes));
   return request;
 }
 
-absl::Status ClientCredentials::CheckServer(const v1::HandshakeReply& reply,
-                                            const std::string& transcript) const {
+absl::StatusOr<std::optional<uid_t>> ClientCredentials::CheckServer(
+    const v1::HandshakeReply& reply, const std::string& transcript) const {
   if (token_) {
     if (EqualInConstantTime(HmacSha256(token_->secret, transcript), reply.server_proof())) {
-      return absl::OkStatus();
+      return std::nullopt;
     }
     return absl::PermissionDeniedError(WhyUnknown());
   }
@@ -139,29 +153,48 @@ absl::Status ClientCredentials::CheckServer(const v1::HandshakeReply& reply,
     return absl::PermissionDeniedError(absl::StrCat(
         "it runs as user ", decoded->uid, ", expected root or our own user, ", geteuid()));
   }
-  return absl::OkStatus();
+  return decoded->uid;
 }
 
 absl::StatusOr<std::string> ClientCredentials::Prove(const v1::HandshakeRequest& request,
                                                      const v1::HandshakeReply& reply,
-                                                     const std::string& method) const {
-  if (reply.server_nonce().empty() || reply.server_nonce().size() > kMaxServerNonceBytes) {
+                                                     const std::string& method,
+                                                     const std::string& certificate) const {
+  const std::vector<std::string> shown(reply.server_certificates().begin(),
+                                       reply.server_certificates().end());
+  const bool understood =
+      !reply.server_nonce().empty() && reply.server_nonce().size() <= kMaxServerNonceBytes &&
+      shown.size() <= kMaxServerCertificates &&
+      std::all_of(shown.begin(), shown.end(),
+                  [](const std::string& sha256) { return sha256.size() == kSha256Bytes; });
+  if (!understood) {
     return absl::PermissionDeniedError("it sent no challenge that this version understands");
   }
-  const Exchange exchange{request.scheme(), request.name(), request.client_nonce(),
-                          reply.server_nonce()};
-  const absl::Status genuine = CheckServer(reply, Transcript(Side::kServer, exchange, "Handshake"));
-  if (!genuine.ok()) return genuine;
+  const std::string certificates = absl::StrJoin(shown, "");
+  Exchange exchange{request.scheme(), request.name(), request.client_nonce(), reply.server_nonce(),
+                    certificates};
+  const auto user = CheckServer(reply, Transcript(Side::kServer, exchange, "Handshake"));
+  if (!user.ok()) return user.status();
+  const bool saw_it = shown.empty()
+                          ? certificate.empty()
+                          : std::find(shown.begin(), shown.end(), certificate) != shown.end();
+  if (!saw_it) {
+    return absl::PermissionDeniedError(
+        "it is genuine, but not who has shown the certificate of this connection: somebody in "
+        "between passes our messages on");
+  }
+  exchange.certificates = certificate;
   v1::AuthProof proof;
   proof.set_scheme(request.scheme());
   proof.set_name(request.name());
   proof.set_client_nonce(request.client_nonce());
   proof.set_server_nonce(reply.server_nonce());
+  proof.set_server_certificate(certificate);
   const std::string transcript = Transcript(Side::kClient, exchange, method);
   if (token_) {
     proof.set_client_proof(HmacSha256(token_->secret, transcript));
   } else {
-    auto credential = munge_->Encode(Sha256(transcript));
+    auto credential = munge_->Encode(Sha256(transcript), **user);
     if (!credential.ok()) return credential.status();
     proof.set_client_proof(*std::move(credential));
   }
@@ -181,7 +214,7 @@ absl::Status ClientCredentials::Authorize(v1::Rendezvous::Stub& stub, const std:
   if (!status.ok()) {
     return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
   }
-  auto proof = Prove(request, reply, method);
+  auto proof = Prove(request, reply, method, ServerCertificateOf(context));
   if (!proof.ok()) return proof.status();
   call->AddMetadata(kProofMetadata, *proof);
   return absl::OkStatus();

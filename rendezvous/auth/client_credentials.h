@@ -1,14 +1,15 @@
 // The caller's side of Handshake: how an agent or an operator's command shows who it is, and makes
 // sure that the rendezvous knows the same secret before it says anything.
 //
-// Immutable, any thread; but those of OfTokenFile are for one Handshake at a time. With MUNGE,
-// Prove asks munged, which takes about a millisecond.
+// Any thread; but those of OfTokenFile are for one Handshake at a time. With MUNGE, Prove asks
+// munged, which takes about a millisecond.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_CLIENT_CREDENTIALS_H_
 #define DDPRUN_RENDEZVOUS_AUTH_CLIENT_CREDENTIALS_H_
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/security/credentials.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "ddprun/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/auth/credential_options.h"
 #include "rendezvous/auth/munge.h"
+#include "rendezvous/auth/tls/identity.h"
 #include "rendezvous/auth/tokens.h"
 
 namespace ddprun::auth {
@@ -43,25 +45,41 @@ class ClientCredentials {
   // Whether what they need beside files answers: with MUNGE, that munged makes a credential.
   absl::Status Check() const;
 
-  // For the channel.
-  const std::shared_ptr<grpc::ChannelCredentials>& transport() const { return transport_; }
-  bool tls() const { return tls_; }
+  // How one channel connects.
+  struct Transport {
+    std::shared_ptr<grpc::ChannelCredentials> credentials;
+    enum class Tls {
+      kNone,
+      kUnverified,  // only the proofs of a Handshake show whose certificate it is
+      kVerified,    // by --tls-ca
+    } tls = Tls::kNone;
+  };
+  // For one channel: with files of TLS, by those; with something to show and a rendezvous that
+  // other hosts can reach, by TLS with any certificate, to which the proofs are bound. Else without
+  // TLS, until OnUnheard learns that the other side speaks it: a rendezvous that listens on all
+  // addresses does so on loopback, too.
+  Transport NewTransport() const;
+  // A channel of this transport was not answered: the other side `closed` it at once, or does not
+  // speak TLS. Whether the next transport will be another one.
+  bool OnUnheard(Transport::Tls tls, bool closed) const;
   // What will have to be done soon, or "".
   const std::string& warning() const { return warning_; }
 
   // Whether a call needs a Handshake on its channel before it, and its outcome as metadata:
   //
-  //     request = NewHandshake();  // ... stub->Handshake(request) → reply
-  //     metadata = Prove(request, reply, "Session");
+  //     request = NewHandshake();  // ... stub->Handshake(&context, request) → reply
+  //     metadata = Prove(request, reply, "Session", ServerCertificateOf(context));
   //     context.AddMetadata(kProofMetadata, *metadata);
   bool handshakes() const { return token_.has_value() || munge_ != nullptr; }
   v1::HandshakeRequest NewHandshake() const;
 
-  // Checks the server's proof, and makes ours for one call. Errors: PermissionDenied when the
-  // server does not know the secret (nothing may be sent to it then), Unavailable when MUNGE fails.
+  // Checks the server's proof, and makes ours for one call. `certificate`: the server's, as
+  // ServerCertificateOf the Handshake has it (tls/peer_certificate.h). Errors: PermissionDenied
+  // when the server does not know the secret, or is not the one that has shown the certificate
+  // (nothing may be sent to it then); Unavailable when MUNGE fails.
   absl::StatusOr<std::string> Prove(const v1::HandshakeRequest& request,
-                                    const v1::HandshakeReply& reply,
-                                    const std::string& method) const;
+                                    const v1::HandshakeReply& reply, const std::string& method,
+                                    const std::string& certificate) const;
 
   // All of that, for a caller that may block until `deadline`: the Handshake, and its outcome added
   // to `call`, which is about to call `method` on the same stub. Nothing to do without
@@ -74,10 +92,11 @@ class ClientCredentials {
   ClientCredentials() = default;
   std::optional<Token> TokenInFile() const;
   std::string WhyUnknown() const;
-  absl::Status CheckServer(const v1::HandshakeReply& reply, const std::string& transcript) const;
+  // The user whose rendezvous it is; without MUNGE nobody.
+  absl::StatusOr<std::optional<uid_t>> CheckServer(const v1::HandshakeReply& reply,
+                                                   const std::string& transcript) const;
 
-  std::shared_ptr<grpc::ChannelCredentials> transport_;
-  bool tls_ = false;
+  std::shared_ptr<const TlsIdentity> identity_;  // of files; null: none
   std::string warning_;
   std::string token_path_;  // of OfTokenFile
   mutable bool found_ =
@@ -85,6 +104,8 @@ class ClientCredentials {
   // At most one of them.
   mutable std::optional<Token> token_;
   std::shared_ptr<const Munge> munge_;
+  bool reachable_ = false;
+  mutable std::atomic<bool> heard_of_tls_{false};  // without files: the other side speaks it
 };
 
 }  // namespace ddprun::auth

@@ -15,9 +15,13 @@ struct CredentialOptions {
   std::string tls_key;
   bool munge = false;
   std::string munge_socket;  // of munged; empty: where the library looks for it
+  // Other hosts can reach the rendezvous: its address is neither loopback nor a Unix socket. Then
+  // tokens and MUNGE travel over TLS, also without any files of it.
+  bool reachable = false;
 
   bool tls() const { return !tls_ca.empty() || !tls_cert.empty() || !tls_key.empty(); }
-  bool any() const { return tls() || munge || !token_file.empty(); }
+  bool handshakes() const { return munge || !token_file.empty(); }
+  bool any() const { return tls() || handshakes(); }
 };
 
 }  // namespace ddprun::auth

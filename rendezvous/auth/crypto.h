@@ -11,7 +11,8 @@
 namespace ddprun::auth {
 
 std::string RandomBytes(std::size_t count);
-std::string Sha256(std::string_view data);                            // 32 bytes
+inline constexpr std::size_t kSha256Bytes = 32;
+std::string Sha256(std::string_view data);
 std::string HmacSha256(std::string_view key, std::string_view data);  // 32 bytes
 
 // In a time that depends on the lengths only.

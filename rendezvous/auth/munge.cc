@@ -97,8 +97,15 @@ absl::StatusOr<std::shared_ptr<const Munge>> Munge::Load(const std::string& sock
   return std::shared_ptr<const Munge>(new Munge(std::move(library), socket));
 }
 
-absl::StatusOr<std::string> Munge::Encode(const std::string& payload) const {
+absl::StatusOr<std::string> Munge::Encode(const std::string& payload, uid_t reader) const {
   const Context context(*library_, socket_);
+  // Without it the credential would be good for everybody who gets hold of it.
+  if (const munge_err_t error =
+          library_->set(context.get(), MUNGE_OPT_UID_RESTRICTION, static_cast<int>(reader));
+      error != EMUNGE_SUCCESS) {
+    return absl::UnavailableError(
+        absl::StrCat("munge cannot restrict a credential to a user: ", library_->error_text(error)));
+  }
   char* text = nullptr;
   const munge_err_t error =
       library_->encode(&text, context.get(), payload.data(), static_cast<int>(payload.size()));

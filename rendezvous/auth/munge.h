@@ -28,9 +28,10 @@ class Munge {
   Munge(const Munge&) = delete;
   Munge& operator=(const Munge&) = delete;
 
-  // Unavailable, with munge's reason.
-  absl::StatusOr<std::string> Encode(const std::string& payload) const;
-  // Unauthenticated for a credential that is not genuine, has expired or was decoded before;
+  // A credential that nobody but the user `reader` can decode. Unavailable, with munge's reason.
+  absl::StatusOr<std::string> Encode(const std::string& payload, uid_t reader) const;
+  // Unauthenticated for a credential that is not genuine, is for another user, has expired or was
+  // decoded before;
   // Unavailable when munged cannot say.
   absl::StatusOr<Decoded> Decode(const std::string& credential) const;
 

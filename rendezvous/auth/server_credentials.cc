@@ -8,6 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "rendezvous/auth/certificates.h"
+#include "rendezvous/auth/tls/identity.h"
+#include "rendezvous/auth/tls/transport.h"
 #include "rendezvous/auth/tls_files.h"
 
 namespace ddprun::auth {
@@ -45,21 +48,20 @@ absl::StatusOr<std::shared_ptr<const ServerCredentials>> LoadServerCredentials(
     who.own_uid = geteuid();
     parts.emplace_back("MUNGE");
   }
-  credentials->transport = grpc::InsecureServerCredentials();
   if (options.tls()) {
     auto pem = LoadTlsFiles(options.tls_ca, options.tls_cert, options.tls_key,
                             std::chrono::system_clock::now());
     if (!pem.ok()) return pem.status();
     who.certificates = !pem->ca.empty();
-    grpc::SslServerCredentialsOptions ssl(
-        who.certificates ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
-                         : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
-    ssl.pem_root_certs = std::move(pem->ca);
-    ssl.pem_key_cert_pairs.push_back({std::move(pem->key), std::move(pem->cert)});
-    credentials->transport = grpc::SslServerCredentials(ssl);
-    credentials->warning = std::move(pem->warning);
+    credentials->warning = pem->warning;
+    who.identity = std::make_shared<TlsIdentity>(*std::move(pem));
     parts.emplace_back(who.certificates ? "certificates of both sides" : "TLS");
+  } else if (options.reachable && options.handshakes()) {
+    who.identity = std::make_shared<TlsIdentity>(MakeSelfSigned("ddprun rendezvous"));
+    parts.emplace_back("TLS with a certificate of its own making");
   }
+  credentials->transport =
+      who.identity == nullptr ? grpc::InsecureServerCredentials() : TlsServer(who.identity);
   credentials->description = parts.empty() ? "no credentials" : absl::StrJoin(parts, ", ");
   credentials->authenticator = std::make_shared<Authenticator>(std::move(who));
   return credentials;

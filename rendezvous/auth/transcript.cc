@@ -11,12 +11,13 @@ std::string Transcript(Side side, const Exchange& exchange, std::string_view met
     for (const int shift : {24, 16, 8, 0}) text.push_back(static_cast<char>(size >> shift));
     text.append(field);
   };
-  add("ddprun-auth-1");
+  add("ddprun-auth-2");
   add(side == Side::kServer ? "server" : "client");
   add(std::to_string(static_cast<int>(exchange.scheme)));
   add(exchange.name);
   add(exchange.client_nonce);
   add(exchange.server_nonce);
+  add(exchange.certificates);
   add(method);
   return text;
 }

@@ -16,6 +16,7 @@ inline constexpr std::size_t kNonceBytes = 32;  // the client's
 inline constexpr std::size_t kMaxServerNonceBytes = 64;
 inline constexpr std::size_t kMaxProofBytes = 4096;  // of the metadata, serialized
 inline constexpr std::size_t kMaxNameBytes = 64;     // of a token
+inline constexpr std::size_t kMaxServerCertificates = 4;
 
 // Which side of a call proves.
 enum class Side { kServer, kClient };
@@ -25,6 +26,9 @@ struct Exchange {
   std::string_view name;
   std::string_view client_nonce;
   std::string_view server_nonce;
+  // SHA-256 of the server's certificate that the client has seen; of the server's proof, of all that
+  // it may have seen, one after the other. Empty without TLS.
+  std::string_view certificates;
 };
 
 // `method`: "Session", "ReportGone"; of the server's proof always "Handshake".

@@ -22,9 +22,13 @@ constexpr std::chrono::milliseconds kRefusalCheckLimit{300};
 }  // namespace
 
 AgentSession::AgentSession(GrpcRendezvousClient::Options options, RendezvousClient::Handler handler)
+    : AgentSession(options, std::move(handler), TransportOf(options.credentials.get())) {}
+
+AgentSession::AgentSession(GrpcRendezvousClient::Options options, RendezvousClient::Handler handler,
+                           const auth::ClientCredentials::Transport& transport)
     : options_(std::move(options)),
       handler_(std::move(handler)),
-      stub_(v1::Rendezvous::NewStub(MakeChannel(options_.endpoint, options_.credentials.get()))),
+      stub_(v1::Rendezvous::NewStub(MakeChannel(options_.endpoint, transport))),
       deadline_(stub_.get(), {options_.endpoint, options_.connect_timeout, options_.retry}),
       handshake_(
           options_.credentials != nullptr && options_.credentials->handshakes()
@@ -32,7 +36,7 @@ AgentSession::AgentSession(GrpcRendezvousClient::Options options, RendezvousClie
               : nullptr) {
   context_.set_wait_for_ready(options_.retry);
   facts_.endpoint = options_.endpoint;
-  facts_.tls = options_.credentials != nullptr && options_.credentials->tls();
+  facts_.tls = transport.tls;
 }
 
 AgentSession::~AgentSession() { DDPRUN_CHECK(callers_ == 0, "Close comes before the end"); }
@@ -201,6 +205,8 @@ void AgentSession::End(const grpc::Status& status) {
   std::optional<RendezvousClient::Lost> lost;
   {
     const std::lock_guard lock(mutex_);
+    facts_.tries_another = !facts_.connected && !closing_ &&
+                           TriesAnotherTransport(options_.credentials.get(), facts_.tls, status);
     if (!closing_) lost = ExplainLoss(facts_, status);
     if (lost && lost->refused && !IsOneAddress(options_.endpoint)) {
       // gRPC tells of the last address that it tried: the others may have been silent.

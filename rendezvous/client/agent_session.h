@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "ddprun/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/client/connect_deadline.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
 #include "rendezvous/client/handshake_call.h"
@@ -44,6 +45,9 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   void OnDone(const grpc::Status& status) override;
 
  private:
+  AgentSession(GrpcRendezvousClient::Options options, RendezvousClient::Handler handler,
+               const auth::ClientCredentials::Transport& transport);
+
   static constexpr std::chrono::seconds kCloseGrace{1};
   // So many messages may wait for the connection or for a rendezvous that does not read.
   static constexpr std::size_t kMaxQueuedMessages = 1024;

@@ -1,13 +1,19 @@
 #include "rendezvous/client/channel.h"
 
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "rendezvous/auth/grpc_log.h"
+#include "rendezvous/auth/tls/transport.h"
+#include "rendezvous/client/connect_error.h"
 #include "rendezvous/wire/limits.h"
 
 namespace ddprun {
 
+using Transport = auth::ClientCredentials::Transport;
+
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& endpoint,
-                                           const auth::ClientCredentials* credentials) {
+                                           const auth::ClientCredentials::Transport& transport) {
   auth::QuietGrpc();  // what fails is told by those who call
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(wire::kMaxMessageBytes);
@@ -31,10 +37,51 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& endpoint,
     arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   }
-  return grpc::CreateCustomChannel(
-      endpoint,
-      credentials == nullptr ? grpc::InsecureChannelCredentials() : credentials->transport(),
-      arguments);
+  return grpc::CreateCustomChannel(endpoint, transport.credentials, arguments);
+}
+
+Transport TransportOf(const auth::ClientCredentials* credentials) {
+  return credentials == nullptr ? Transport{grpc::InsecureChannelCredentials()}
+                                : credentials->NewTransport();
+}
+
+bool TriesAnotherTransport(const auth::ClientCredentials* credentials, Transport::Tls transport,
+                           const grpc::Status& status) {
+  if (credentials == nullptr || status.error_code() != grpc::StatusCode::UNAVAILABLE) return false;
+  const bool closed = IsClosedByPeer(status.error_message());
+  return (closed || SpeaksNoTls(status.error_message())) &&
+         credentials->OnUnheard(transport, closed);
+}
+
+RenewableChannel::RenewableChannel(std::string endpoint,
+                                   std::shared_ptr<const auth::ClientCredentials> credentials)
+    : endpoint_(std::move(endpoint)), credentials_(std::move(credentials)) {
+  Renew();
+}
+
+void RenewableChannel::Renew() {
+  const Transport transport = TransportOf(credentials_.get());
+  tls_ = transport.tls;
+  channel_ = MakeChannel(endpoint_, transport);
+  stub_ = v1::Rendezvous::NewStub(channel_);
+}
+
+grpc::Status RenewableChannel::Ask(std::chrono::system_clock::time_point deadline) {
+  // A Handshake of no scheme only asks whether somebody is there. It does not wait for a
+  // connection, as those of credentials do.
+  grpc::ClientContext context;
+  context.set_deadline(deadline);
+  v1::HandshakeReply reply;
+  return stub_->Handshake(&context, {}, &reply);
+}
+
+grpc::Status RenewableChannel::Reach(std::chrono::system_clock::time_point deadline) {
+  const grpc::Status status = Ask(deadline);
+  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return status;
+  const bool changed = absl::StrContains(status.error_message(), auth::kCertificateChanged);
+  if (!TriesAnotherTransport(credentials_.get(), tls_, status) && !changed) return status;
+  Renew();
+  return Ask(deadline);
 }
 
 }  // namespace ddprun

@@ -13,8 +13,9 @@ std::string RootOfError(absl::string_view message) {
 
 std::optional<std::string> TlsTrouble(absl::string_view message) {
   const auto has = [&](absl::string_view words) { return absl::StrContains(message, words); };
-  if (has("wrong version number")) {
-    return "it does not speak TLS: start it with --tls-cert and --tls-key, or leave --tls-ca out";
+  if (SpeaksNoTls(message)) {
+    return "it does not speak TLS: it was started without the credentials that we have, or is of an "
+           "earlier version";
   }
   if (has("Hostname Verification") || has("not in peer certificate") || has("Cannot check peer")) {
     return "its certificate is for another host: name this one in `ddprun certs DIR --host`";
@@ -24,6 +25,10 @@ std::optional<std::string> TlsTrouble(absl::string_view message) {
   }
   if (has("Ssl handshake failed") || has("SSL_ERROR")) return std::string(message);
   return std::nullopt;
+}
+
+bool SpeaksNoTls(absl::string_view message) {
+  return absl::StrContains(message, "wrong version number");
 }
 
 bool IsClosedByPeer(absl::string_view message) {

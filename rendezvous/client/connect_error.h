@@ -17,6 +17,9 @@ std::string RootOfError(absl::string_view message);
 // What is wrong with TLS, if anything is.
 std::optional<std::string> TlsTrouble(absl::string_view message);
 
+// The other side has answered TLS with something else.
+bool SpeaksNoTls(absl::string_view message);
+
 // The other side closed the connection instead of answering, as one that expects TLS does.
 bool IsClosedByPeer(absl::string_view message);
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "rendezvous/auth/tls/peer_certificate.h"
 #include "rendezvous/wire/grpc_handoff.h"
 
 namespace ddprun {
@@ -23,7 +24,9 @@ void HandshakeCall::Start(Done done) {
 void HandshakeCall::OnDone(const grpc::Status& status) {
   wire::TakeFromGrpc(this);
   absl::StatusOr<std::string> proof;
-  if (status.ok()) proof = credentials_->Prove(request_, reply_, "Session");
+  if (status.ok()) {
+    proof = credentials_->Prove(request_, reply_, "Session", auth::ServerCertificateOf(context_));
+  }
   done_(status, std::move(proof));
 }
 

@@ -45,30 +45,22 @@ absl::Status FromGrpc(const std::string& endpoint, const grpc::Status& status) {
 }  // namespace
 
 struct OperatorClient::Grpc {
-  explicit Grpc(const Options& options)
-      : channel(MakeChannel(options.endpoint, options.credentials.get())),
-        handshake(v1::Rendezvous::NewStub(channel)),
-        stub(v1::Operator::NewStub(channel)) {}
+  explicit Grpc(const Options& options) : connection(options.endpoint, options.credentials) {}
 
-  // Connects, or says at once why not, and shows who we are on the context of a call to `method`.
+  // Connects, or says at once why not, and shows who we are on the context of a call to `method`,
+  // which is then made on `stub`.
   absl::Status Prepare(const Options& options, const std::string& method,
                        std::chrono::system_clock::time_point deadline,
                        grpc::ClientContext* context) {
-    {
-      // A Handshake of no scheme only asks whether somebody is there. It does not wait for a
-      // connection, as those of credentials do.
-      grpc::ClientContext first;
-      first.set_deadline(deadline);
-      v1::HandshakeReply reply;
-      const grpc::Status status = handshake->Handshake(&first, {}, &reply);
-      if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
-          status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-        return FromGrpc(options.endpoint, status);
-      }
+    const grpc::Status reached = connection.Reach(deadline);
+    if (reached.error_code() == grpc::StatusCode::UNAVAILABLE ||
+        reached.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+      return FromGrpc(options.endpoint, reached);
     }
+    stub = v1::Operator::NewStub(connection.channel());
     if (options.credentials == nullptr) return absl::OkStatus();
     const absl::Status status =
-        options.credentials->Authorize(*handshake, method, deadline, context);
+        options.credentials->Authorize(connection.stub(), method, deadline, context);
     if (status.ok()) return status;
     return FromGrpc(options.endpoint,
                     {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())});
@@ -93,9 +85,8 @@ struct OperatorClient::Grpc {
     return answer.text();
   }
 
-  const std::shared_ptr<grpc::Channel> channel;
-  const std::unique_ptr<v1::Rendezvous::Stub> handshake;
-  const std::unique_ptr<v1::Operator::Stub> stub;
+  RenewableChannel connection;
+  std::unique_ptr<v1::Operator::Stub> stub;  // from Prepare
 };
 
 class OperatorClient::EventStream final : public OperatorClient::Events {

@@ -4,6 +4,7 @@
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_REPORT_GONE_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_REPORT_GONE_H_
 
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -20,7 +21,7 @@ class ClientCredentials;
 // end of the agent's lease.
 // `credentials`: the agent's; null: none.
 absl::Status ReportGone(const std::string& endpoint, const Header& agent, Duration limit,
-                        const auth::ClientCredentials* credentials = nullptr);
+                        std::shared_ptr<const auth::ClientCredentials> credentials = nullptr);
 
 }  // namespace ddprun
 

@@ -29,8 +29,8 @@ void ExplainUnavailable(const SessionFacts& facts, const std::string& text,
   lost->refused = SaysRefused(text);
   if (const auto trouble = TlsTrouble(text)) {
     lost->reason = absl::StrCat("no trust between us and ", there, ": ", *trouble);
-    lost->denied = true;
-  } else if (closed && facts.tls) {
+    lost->denied = !facts.tries_another;
+  } else if (closed && facts.tls != auth::ClientCredentials::Transport::Tls::kNone) {
     lost->reason = absl::StrCat(there,
                                 " closes the connection after TLS: our certificate (--tls-cert) is "
                                 "missing, has expired, or is not of the authority that it trusts");

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/client/rendezvous_client.h"
 #include "rendezvous/core/types.h"
 
@@ -22,7 +23,9 @@ struct SessionFacts {
 
   std::string endpoint;
   TimePoint attempt_started_at{};
-  bool tls = false;        // we asked for it
+  auth::ClientCredentials::Transport::Tls tls{};
+  // The next attempt will be made with another transport, for what this one ran into.
+  bool tries_another = false;
   bool genuine = false;    // the rendezvous has proven that it knows our secret
   bool connected = false;  // it has answered
   std::optional<Failure> failure{};

@@ -23,6 +23,10 @@ struct FloorServerOptions {
   // many have come: as any rendezvous must, since nobody has a rank before all are there.
   int barrier = 0;
   std::string port_file;  // gets the port, on loopback
+  // PEM files; where they are given it speaks TLS, and asks every agent for a certificate.
+  std::string tls_ca{};
+  std::string tls_cert{};
+  std::string tls_key{};
 };
 
 // Serves until SIGTERM. Returns the exit code.

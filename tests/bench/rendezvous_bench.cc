@@ -4,6 +4,7 @@
 //
 //     build/bin/rendezvous_bench                      all sizes, as in docs/benchmarks.md
 //     build/bin/rendezvous_bench --agents 256 --channels 64,256 --reps 3
+//     build/bin/rendezvous_bench --mtls               both over TLS, with certificates of both sides
 //
 // Exits 1 when a bound is broken.
 #include <sys/resource.h>
@@ -96,12 +97,13 @@ class Server {
   clockid_t clock_{};
 };
 
-// With --mtls: what the daemon's clients show it. The floor has no credentials.
+// With --mtls: what the servers show, and their clients. Empty without.
 struct MutualTls {
   TempDir folder;
   std::shared_ptr<const auth::ClientCredentials> credentials;
 
-  std::vector<std::string> DaemonArguments() const {
+  std::vector<std::string> ServerArguments() const {
+    if (credentials == nullptr) return {};
     return {"--tls-ca",  folder / "certs/ca.crt",  "--tls-cert", folder / "certs/node.crt",
             "--tls-key", folder / "certs/node.key"};
   }
@@ -148,7 +150,7 @@ struct Sample {
 Sample Measure(const Server& server, int agent_count, int channel_count, int rounds, bool floor,
                const auth::ClientCredentials* credentials) {
   static int jobs = 0;
-  const auto channels = Connect(server.endpoint(), channel_count, floor ? nullptr : credentials);
+  const auto channels = Connect(server.endpoint(), channel_count, credentials);
   // No heartbeats in what is timed: 16,384 agents in one process would want both cores for them.
   SimulatedAgents agents({.job = absl::StrCat("bench-", 1000 + ++jobs),
                           .agents = agent_count,
@@ -200,10 +202,7 @@ class Bench {
  public:
   explicit Bench(Flags flags) : flags_(std::move(flags)) {
     if (flags_.bound == 0) flags_.bound = flags_.journal ? 1.5 : 1.3;
-    if (flags_.mtls) {  // shown beside the others; the floor encrypts nothing
-      flags_.bound = kNoBound;
-      tls_.Make();
-    }
+    if (flags_.mtls) tls_.Make();
   }
 
   int Run() {
@@ -238,12 +237,9 @@ class Bench {
     std::vector<std::string> argv = {std::string(DDPRUN_BIN_DIR) + "/ddprun", "rendezvous",
                                      "--listen", "127.0.0.1:0"};
     argv.insert(argv.end(), flags_.daemon_arguments.begin(), flags_.daemon_arguments.end());
-    if (flags_.mtls) {
-      const auto tls = tls_.DaemonArguments();
-      argv.insert(argv.end(), tls.begin(), tls.end());
-    } else {
-      argv.emplace_back("--insecure");  // as the floor
-    }
+    const auto tls = tls_.ServerArguments();
+    argv.insert(argv.end(), tls.begin(), tls.end());
+    if (!flags_.mtls) argv.emplace_back("--insecure");  // as the floor
     if (flags_.journal) {
       state_.emplace_back(std::make_unique<TempDir>());
       argv.insert(argv.end(), {"--state-dir", *state_.back() / "state"});
@@ -253,21 +249,29 @@ class Bench {
 
   void Compare(int agents, int channels) {
     const auto daemon = StartDaemon();
-    const Sample warm_up =
-        Measure(*daemon, agents, channels, flags_.rounds, false, tls_.credentials.get());
-    Server floor(
-        {Self(), "--floor-server", "--assignment-bytes", absl::StrCat(warm_up.assignment_bytes),
-         "--start-bytes", absl::StrCat(warm_up.start_bytes), "--stop-bytes",
-         absl::StrCat(warm_up.stop_bytes), "--barrier", absl::StrCat(flags_.echo ? 0 : agents)});
-    Measure(floor, agents, channels, flags_.rounds, true, nullptr);
+    const auto* const credentials = tls_.credentials.get();
+    const Sample warm_up = Measure(*daemon, agents, channels, flags_.rounds, false, credentials);
+    std::vector<std::string> argv = {Self(),
+                                     "--floor-server",
+                                     "--assignment-bytes",
+                                     absl::StrCat(warm_up.assignment_bytes),
+                                     "--start-bytes",
+                                     absl::StrCat(warm_up.start_bytes),
+                                     "--stop-bytes",
+                                     absl::StrCat(warm_up.stop_bytes),
+                                     "--barrier",
+                                     absl::StrCat(flags_.echo ? 0 : agents)};
+    const auto tls = tls_.ServerArguments();  // a floor of the same kind
+    argv.insert(argv.end(), tls.begin(), tls.end());
+    Server floor(std::move(argv));
+    Measure(floor, agents, channels, flags_.rounds, true, credentials);
     std::vector<Sample> ours;
     std::vector<Sample> theirs;
     // A step of a few milliseconds varies by a third: small jobs are measured more often.
     const int reps = agents <= kSmallJob ? kRepsOfSmallJobs * flags_.reps : flags_.reps;
     for (int rep = 0; rep < reps; ++rep) {
-      theirs.push_back(Measure(floor, agents, channels, flags_.rounds, true, nullptr));
-      ours.push_back(
-          Measure(*daemon, agents, channels, flags_.rounds, false, tls_.credentials.get()));
+      theirs.push_back(Measure(floor, agents, channels, flags_.rounds, true, credentials));
+      ours.push_back(Measure(*daemon, agents, channels, flags_.rounds, false, credentials));
     }
     Print(agents, channels, "join→assigned", ours, theirs, &Sample::join);
     Print(agents, channels, "failure push", ours, theirs, &Sample::push);
@@ -361,7 +365,8 @@ int Main(int argc, char** argv) {
                "The floor answers each agent at once, instead of when all have asked");
   app.add_option("--daemon-argument", flags.daemon_arguments, "Passed to `ddprun rendezvous`");
   app.add_flag("--journal", flags.journal, "The daemon gets a --state-dir");
-  app.add_flag("--mtls", flags.mtls, "The daemon asks every agent for a certificate");
+  app.add_flag("--mtls", flags.mtls,
+               "Daemon and floor speak TLS, and ask every agent for a certificate");
   app.add_option("--bound", flags.bound, "Times the floor (1.3; with the journal 1.5)");
   app.add_option("--heartbeats", flags.heartbeat_seconds,
                  "Measures 4,096 agents that only live, for so many seconds");
@@ -370,6 +375,9 @@ int Main(int argc, char** argv) {
   app.add_option("--start-bytes", floor.start_bytes)->group("");
   app.add_option("--stop-bytes", floor.stop_bytes)->group("");
   app.add_option("--barrier", floor.barrier)->group("");
+  app.add_option("--tls-ca", floor.tls_ca)->group("");
+  app.add_option("--tls-cert", floor.tls_cert)->group("");
+  app.add_option("--tls-key", floor.tls_key)->group("");
   app.add_option("--port-file", floor.port_file)->group("");
   CLI11_PARSE(app, argc, argv);
   RaiseDescriptorLimit();

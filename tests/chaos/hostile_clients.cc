@@ -1,7 +1,7 @@
-// Clients that nobody wants, against three daemons with a live job each: one asks for tokens, one
-// for certificates, and one on loopback was given nothing: it makes a token. Each try must be
-// refused with the code that it deserves; the jobs must not notice; the daemons must not keep a
-// descriptor or memory for it.
+// Clients that nobody wants, against four daemons with a live job each: one asks for tokens on
+// loopback, one for tokens beyond it, one for certificates, and one on loopback was given nothing
+// and makes a token; and relays between. Each try must be refused with the code that it deserves;
+// the jobs must not notice; the daemons must not keep a descriptor or memory for it.
 //
 //     hostile_clients [--tries N] [--seed S]     twice N; prints the table of verdicts; exits 1 on
 //     a wrong one
@@ -33,6 +33,7 @@
 #include "rendezvous/auth/grpc_log.h"
 #include "rendezvous/auth/transcript.h"
 #include "tests/support/job.h"
+#include "tests/support/relay.h"
 #include "tests/support/sanitizer.h"
 
 namespace ddprun {
@@ -60,8 +61,8 @@ std::string Write(const std::string& path, const std::string& text) {
 class LiveJob {
  public:
   LiveJob(const std::string& folder, const std::vector<std::string>& daemon_flags,
-          const std::vector<std::string>& agent_flags)
-      : folder_(folder), daemon_(folder, daemon_flags), job_(folder) {
+          const std::vector<std::string>& agent_flags, const std::string& host = "127.0.0.1")
+      : folder_(folder), daemon_(folder, daemon_flags, host), job_(folder) {
     for (int node = 0; node < 2; ++node) {
       auto flags = agent_flags;
       flags.insert(flags.end(), {"--rdzv-endpoint", daemon_.endpoint(), "--rdzv-id", "live",
@@ -286,7 +287,7 @@ class TokenAttacks {
     const auto request = other_->NewHandshake();
     v1::HandshakeReply reply;
     stub->Handshake(&handshake, request, &reply);
-    const auto proof = other_->Prove(request, reply, "ReportGone");
+    const auto proof = other_->Prove(request, reply, "ReportGone", "");
     const std::string text = proof.ok() ? *proof : "";
     grpc::ClientContext first;
     first.AddMetadata(auth::kProofMetadata, text);
@@ -455,6 +456,63 @@ class LoopbackAttacks {
   std::shared_ptr<const auth::ClientCredentials> owner_;
 };
 
+// Somebody has taken the port that agents were told of, and passes all on to the real rendezvous.
+class RelayAttacks {
+ public:
+  // `job`: one whose rendezvous other hosts can reach. `secret`: its token.
+  RelayAttacks(const LiveJob* job, std::string secret)
+      : endpoint_(job->endpoint()), secret_(std::move(secret)) {
+    auth::CredentialOptions options;
+    options.token_file = job->folder() + "/token";
+    on_loopback_ = auth::ClientCredentials::Load(options).value();
+    options.reachable = true;
+    beyond_ = auth::ClientCredentials::Load(options).value();
+  }
+
+  void OurClient(Verdicts& verdicts, Relay::Speaks speaks) const {
+    const Relay relay(endpoint_, speaks);
+    const auto credentials = CredentialsFor(speaks);
+    const auto stub = Connect(relay.endpoint(), credentials->NewTransport().credentials);
+    grpc::ClientContext context;
+    const auto status = credentials->Authorize(
+        *stub, "Session", std::chrono::system_clock::now() + kPatience, &context);
+    verdicts.Add("relay, " + NameOf(speaks) + ": our own client", "does not trust it",
+                 absl::IsPermissionDenied(status) ? "does not trust it" : status.ToString());
+  }
+  // One that does not look whose certificate it sees, and joins.
+  void CarelessClient(Verdicts& verdicts, Relay::Speaks speaks) const {
+    const Relay relay(endpoint_, speaks);
+    const auto credentials = CredentialsFor(speaks);
+    const auto stub = Connect(relay.endpoint(), credentials->NewTransport().credentials);
+    grpc::ClientContext handshake;
+    const auto request = credentials->NewHandshake();
+    v1::HandshakeReply reply;
+    stub->Handshake(&handshake, request, &reply);
+    grpc::ClientContext context;
+    context.AddMetadata(
+        auth::kProofMetadata,
+        NaiveProof(request, reply, speaks == Relay::Speaks::kTls ? relay.certificate() : "",
+                   secret_, "Session"));
+    const auto message = JoinOf("live");
+    const std::string verdict = Session(*stub, context, &message);
+    verdicts.Add("relay, " + NameOf(speaks) + ": a careless client", "UNAUTHENTICATED",
+                 relay.heard() == 0 ? verdict : "the relay has heard the rendezvous");
+  }
+
+ private:
+  static std::string NameOf(Relay::Speaks speaks) {
+    return speaks == Relay::Speaks::kTls ? "a certificate of its own" : "without TLS";
+  }
+  const std::shared_ptr<const auth::ClientCredentials>& CredentialsFor(Relay::Speaks speaks) const {
+    return speaks == Relay::Speaks::kTls ? beyond_ : on_loopback_;
+  }
+
+  const std::string endpoint_;
+  const std::string secret_;
+  std::shared_ptr<const auth::ClientCredentials> on_loopback_;
+  std::shared_ptr<const auth::ClientCredentials> beyond_;
+};
+
 // A Session over TLS with these files, whatever they are.
 void TlsAttack(const LiveJob& job, const std::string& kind, const std::string& identity,
                Verdicts& verdicts) {
@@ -573,8 +631,10 @@ int Run(int tries, std::uint64_t seed) {
   const std::string token = folder / "token";
   const std::string tls = folder / "tls";
   const std::string own = folder / "own";
-  for (const std::string& one : {token, tls, own}) mkdir(one.c_str(), 0700);
+  const std::string sealed = folder / "sealed";
+  for (const std::string& one : {token, tls, own, sealed}) mkdir(one.c_str(), 0700);
   const std::string secret = "0123456789abcdef";
+  Write(sealed + "/token", secret + "\n");
   Write(token + "/all", "ann:" + secret + "a\nbob:" + secret + "b\n");
   Write(token + "/ann", "ann:" + secret + "a\n");
   Write(token + "/bob", "bob:" + secret + "b\n");
@@ -589,8 +649,11 @@ int Run(int tries, std::uint64_t seed) {
   LiveJob token_job(token, {"--token-file", token + "/all"}, {"--token-file", token + "/ann"});
   LiveJob tls_job(tls, tls_flags, tls_flags);
   LiveJob own_job(own, {}, {});
+  LiveJob sealed_job(sealed, {"--token-file", sealed + "/token"},
+                     {"--token-file", sealed + "/token"}, "0.0.0.0");
   const TokenAttacks attacks(&token_job);
   const LoopbackAttacks stranger(&own_job, &token_job);
+  const RelayAttacks relays(&sealed_job, secret);
 
   const std::vector<std::function<void(Verdicts&)>> quick = {
       [&](Verdicts& v) { attacks.NoProof(v); },
@@ -609,6 +672,11 @@ int Run(int tries, std::uint64_t seed) {
       [&](Verdicts& v) { stranger.Poses(v); },
       [&](Verdicts& v) { Nonsense(token_job, "token", random, v); },
       [&](Verdicts& v) { Nonsense(tls_job, "mTLS", random, v); },
+      [&](Verdicts& v) { Nonsense(sealed_job, "beyond loopback", random, v); },
+      [&](Verdicts& v) { relays.OurClient(v, Relay::Speaks::kTls); },
+      [&](Verdicts& v) { relays.OurClient(v, Relay::Speaks::kPlain); },
+      [&](Verdicts& v) { relays.CarelessClient(v, Relay::Speaks::kTls); },
+      [&](Verdicts& v) { relays.CarelessClient(v, Relay::Speaks::kPlain); },
       [&](Verdicts& v) { TlsAttack(tls_job, "mTLS: no certificate", "", v); },
       [&](Verdicts& v) { TlsAttack(tls_job, "mTLS: another authority's", "theirs/node", v); },
       [&](Verdicts& v) { TlsAttack(tls_job, "mTLS: an expired certificate", "ours/old", v); },
@@ -647,12 +715,13 @@ int Run(int tries, std::uint64_t seed) {
   };
 
   const int descriptors_at_start[] = {token_job.Descriptors(), tls_job.Descriptors(),
-                                      own_job.Descriptors()};
+                                      own_job.Descriptors(), sealed_job.Descriptors()};
   const Verdicts warm_up = round(tries);  // what gRPC and malloc keep once, they take here
   const int descriptors[] = {token_job.DescriptorsAtRest(descriptors_at_start[0]),
                              tls_job.DescriptorsAtRest(descriptors_at_start[1]),
-                             own_job.DescriptorsAtRest(descriptors_at_start[2])};
-  const long rss[] = {token_job.RssKib(), tls_job.RssKib(), own_job.RssKib()};
+                             own_job.DescriptorsAtRest(descriptors_at_start[2]),
+                             sealed_job.DescriptorsAtRest(descriptors_at_start[3])};
+  const long rss[] = {token_job.RssKib(), tls_job.RssKib(), own_job.RssKib(), sealed_job.RssKib()};
   const Verdicts verdicts = round(tries);
 
   bool well = warm_up.Print();
@@ -673,7 +742,9 @@ int Run(int tries, std::uint64_t seed) {
   compare("token", token_job, 0);
   compare("mTLS", tls_job, 1);
   compare("loopback", own_job, 2);
-  const bool unaffected = token_job.EndsWell() & tls_job.EndsWell() & own_job.EndsWell();
+  compare("beyond loopback", sealed_job, 3);
+  const bool unaffected = token_job.EndsWell() & tls_job.EndsWell() & own_job.EndsWell() &
+                          sealed_job.EndsWell();
   std::printf("the jobs: %s\n", unaffected ? "unaffected" : "AFFECTED");
   return well && unaffected ? 0 : 1;
 }

@@ -141,6 +141,26 @@ TEST_F(SecurityTest, ATokenLetsAgentsIn) {
                 "does not know our token");
 }
 
+// Without any file of TLS.
+TEST_F(SecurityTest, BeyondLoopbackATokenTravelsOverTls) {
+  const std::string token = Token("token", kSecret);
+  Daemon daemon(folder_.path(), {"--token-file", token}, "0.0.0.0");
+  EXPECT_TRUE(daemon.program().WaitForErr("a token, TLS with a certificate of its own making"));
+  EXPECT_THAT(daemon.program().err(), Not(HasSubstr("not encrypted")));
+  ExpectAJobRuns(daemon, {"--token-file", token});
+  ExpectRefused(daemon, {}, "asks for a token (--token-file)");
+  ExpectRefused(daemon, {"--token-file", Token("wrong", "another secret 16")},
+                "does not know our token");
+  Program status({DdprunPath(), "status", "--rdzv-endpoint", daemon.endpoint(), "--token-file",
+                  token});
+  EXPECT_EQ(status.ExitCode(), 0) << status.err();
+  const auto outside = OutsideAddress();
+  DDPRUN_NEEDS(outside.has_value() ? "" : "an address that is not loopback");
+  Program from_outside({DdprunPath(), "status", "--rdzv-endpoint",
+                        *outside + ":" + std::to_string(daemon.port()), "--token-file", token});
+  EXPECT_EQ(from_outside.ExitCode(), 0) << from_outside.err();
+}
+
 TEST_F(SecurityTest, CertificatesLetAgentsIn) {
   const Daemon daemon(folder_.path(), Certificates("ours", "head"));
   ExpectAJobRuns(daemon, Certificates("ours", "node"));

@@ -21,9 +21,10 @@ inline std::string SourceDir() { return DDPRUN_SOURCE_DIR; }
 // place, on the same port.
 class Daemon {
  public:
-  // `flags`: more of them.
-  explicit Daemon(const std::string& folder, std::vector<std::string> flags = {})
-      : folder_(folder), flags_(std::move(flags)) {
+  // `flags`: more of them. `host`: where it listens, loopback among it.
+  explicit Daemon(const std::string& folder, std::vector<std::string> flags = {},
+                  std::string host = "127.0.0.1")
+      : folder_(folder), flags_(std::move(flags)), host_(std::move(host)) {
     Start();
   }
   int port() const { return port_; }
@@ -37,7 +38,8 @@ class Daemon {
   void Start() {
     const std::string port_file = folder_ + "/port" + std::to_string(++starts_);
     std::vector<std::string> argv = {DdprunPath(),  "rendezvous",      "--listen",
-                                     endpoint(),    "--port-file",     port_file,
+                                     host_ + ":" + std::to_string(port_),
+                                     "--port-file", port_file,
                                      "--state-dir", folder_ + "/state"};
     argv.insert(argv.end(), flags_.begin(), flags_.end());
     program_ = std::make_unique<Program>(argv);
@@ -48,6 +50,7 @@ class Daemon {
  private:
   const std::string folder_;
   const std::vector<std::string> flags_;
+  const std::string host_;
   std::unique_ptr<Program> program_;
   int starts_ = 0;
   int port_ = 0;

@@ -7,8 +7,13 @@
 
 #include <fstream>
 
+#include "absl/strings/escaping.h"
+#include "rendezvous/auth/certificates.h"
 #include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/auth/crypto.h"
+#include "rendezvous/auth/tls/identity.h"
+#include "rendezvous/auth/tls/peer_certificate.h"
+#include "tests/support/program.h"
 #include "tests/support/temp_dir.h"
 
 namespace ddprun::auth {
@@ -45,7 +50,7 @@ class AuthenticatorTest : public testing::Test {
     const v1::HandshakeRequest request = client->NewHandshake();
     const auto reply = authenticator_->Answer(request, kPeer);
     EXPECT_TRUE(reply.ok()) << reply.status();
-    const auto proof = client->Prove(request, *reply, method);
+    const auto proof = client->Prove(request, *reply, method, "");
     EXPECT_TRUE(proof.ok()) << proof.status();
     return *proof;
   }
@@ -132,7 +137,7 @@ TEST_F(AuthenticatorTest, AServerThatDoesNotKnowTheTokenIsSentNothing) {
     const auto reply = authenticator_->Answer(request, kPeer);
     ASSERT_TRUE(reply.ok()) << "a name that is not known looks like a wrong token";
     EXPECT_EQ(reply->server_proof().size(), 32u);
-    const auto proof = client->Prove(request, *reply, "Session");
+    const auto proof = client->Prove(request, *reply, "Session", "");
     EXPECT_TRUE(absl::IsPermissionDenied(proof.status())) << proof.status();
   }
 }
@@ -142,7 +147,7 @@ TEST_F(AuthenticatorTest, TheTokenDoesNotTravel) {
   const v1::HandshakeRequest request = client->NewHandshake();
   const auto reply = authenticator_->Answer(request, kPeer);
   const std::string sent = request.SerializeAsString() + reply->SerializeAsString() +
-                           *client->Prove(request, *reply, "Session");
+                           *client->Prove(request, *reply, "Session", "");
   EXPECT_THAT(sent, Not(HasSubstr("0123456789abcdef")));
 }
 
@@ -160,6 +165,91 @@ TEST_F(AuthenticatorTest, AHandshakeOutOfBoundsIsRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(authenticator_->Answer(request, kPeer).status()));
   request.set_name("");
   EXPECT_TRUE(authenticator_->Answer(request, kPeer).ok());
+}
+
+// The server's certificate, as each side sees it.
+class BindingTest : public testing::Test {
+ protected:
+  BindingTest() {
+    const std::string path = folder_ / "token";
+    std::ofstream(path) << kSecret << "\n";
+    EXPECT_EQ(chmod(path.c_str(), 0600), 0);
+    CredentialOptions options;
+    options.token_file = path;
+    client_ = ClientCredentials::Load(options).value();
+    Authenticator::Options server;
+    server.tokens = {{"token", kSecret}};
+    without_tls_ = std::make_unique<Authenticator>(server);
+    server.identity = identity_;
+    authenticator_ = std::make_unique<Authenticator>(server);
+  }
+  // "" when a client that has seen `certificate` is let through, the counter when it is not, and
+  // what it says when it does not trust the server.
+  std::string Try(Authenticator& server, const std::string& certificate) {
+    const v1::HandshakeRequest request = client_->NewHandshake();
+    const auto reply = server.Answer(request, kPeer);
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    const auto proof = client_->Prove(request, *reply, "Session", certificate);
+    if (!proof.ok()) {
+      EXPECT_TRUE(absl::IsPermissionDenied(proof.status())) << proof.status();
+      return std::string(proof.status().message());
+    }
+    Principal principal;
+    const auto refusal = server.Check({"Session", kPeer, *proof, ""}, &principal);
+    return refusal.counter == nullptr ? "" : refusal.counter;
+  }
+
+  TempDir folder_;
+  std::shared_ptr<const ClientCredentials> client_;
+  const std::shared_ptr<TlsIdentity> identity_ =
+      std::make_shared<TlsIdentity>(MakeSelfSigned("server"));
+  std::unique_ptr<Authenticator> authenticator_;
+  std::unique_ptr<Authenticator> without_tls_;
+};
+
+TEST_F(BindingTest, BothMustHaveSeenTheSameCertificate) {
+  const std::string ours = identity_->shown().front();
+  EXPECT_EQ(Try(*authenticator_, ours), "");
+  EXPECT_THAT(Try(*authenticator_, std::string(32, 'x')), HasSubstr("passes our messages on"));
+  EXPECT_THAT(Try(*authenticator_, ""), HasSubstr("passes our messages on"));
+  EXPECT_EQ(Try(*without_tls_, ""), "");
+  EXPECT_THAT(Try(*without_tls_, ours), HasSubstr("passes our messages on"));
+}
+
+TEST_F(BindingTest, AListThatWasChangedOnTheWayIsNotTheOneThatWasProven) {
+  const v1::HandshakeRequest request = client_->NewHandshake();
+  auto reply = *authenticator_->Answer(request, kPeer);
+  const std::string theirs(32, 'x');
+  reply.add_server_certificates(theirs);
+  EXPECT_THAT(std::string(client_->Prove(request, reply, "Session", theirs).status().message()),
+              HasSubstr("does not know our token"));
+  reply.clear_server_certificates();
+  reply.add_server_certificates("short");
+  EXPECT_THAT(std::string(client_->Prove(request, reply, "Session", theirs).status().message()),
+              HasSubstr("no challenge that this version understands"));
+}
+
+TEST_F(BindingTest, AConnectionLivesOnWithTheCertificateThatItWasMadeWith) {
+  const std::string first = identity_->shown().front();
+  for (int renewed = 0; renewed < 3; ++renewed) {
+    identity_->Replace(MakeSelfSigned("server"));
+    EXPECT_EQ(Try(*authenticator_, identity_->shown().front()), "");
+    EXPECT_EQ(Try(*authenticator_, first), "");
+  }
+  identity_->Replace(MakeSelfSigned("server"));
+  EXPECT_NE(Try(*authenticator_, first), "") << "four are remembered";
+}
+
+TEST(CertificateSha256Test, IsThatOfTheDer) {
+  // openssl x509 -outform DER | sha256sum
+  const TlsPem pem = MakeSelfSigned("server");
+  TempDir folder;
+  std::ofstream(folder / "pem") << pem.cert;
+  Program openssl({"sh", "-c", "openssl x509 -outform DER -in " + (folder / "pem") +
+                                   " | sha256sum | cut -c1-64 | tr -d '\n'"});
+  EXPECT_EQ(openssl.ExitCode(), 0) << openssl.err();
+  EXPECT_EQ(absl::BytesToHexString(CertificateSha256(pem.cert)), openssl.out());
+  EXPECT_EQ(CertificateSha256("no certificate"), "");
 }
 
 TEST(AuthenticatorOfCertificatesTest, TheCommonNameSaysWhoCalls) {

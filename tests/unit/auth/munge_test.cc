@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
 
 #include "rendezvous/auth/authenticator.h"
 #include "rendezvous/auth/client_credentials.h"
@@ -30,7 +33,7 @@ class MungeTest : public testing::Test {
 
 TEST_F(MungeTest, TellsWhoMadeACredentialOnce) {
   const auto munge = Load(munged_.socket());
-  const auto credential = munge->Encode(std::string("to\0ken", 6));
+  const auto credential = munge->Encode(std::string("to\0ken", 6), geteuid());
   ASSERT_TRUE(credential.ok()) << credential.status();
   const auto decoded = munge->Decode(*credential);
   ASSERT_TRUE(decoded.ok()) << decoded.status();
@@ -42,15 +45,71 @@ TEST_F(MungeTest, TellsWhoMadeACredentialOnce) {
 TEST_F(MungeTest, ACredentialOfAnotherRealmOrNoneIsRefused) {
   const Munged theirs(folder_ / "theirs", std::string(64, 'x'));
   const auto munge = Load(munged_.socket());
-  const auto credential = Load(theirs.socket())->Encode("hello");
+  const auto credential = Load(theirs.socket())->Encode("hello", geteuid());
   ASSERT_TRUE(credential.ok()) << credential.status();
   EXPECT_TRUE(absl::IsUnauthenticated(munge->Decode(*credential).status()));
   EXPECT_TRUE(absl::IsUnauthenticated(munge->Decode("MUNGE:nonsense:").status()));
 }
 
+// Seen red with an Encode that restricts nothing.
+TEST_F(MungeTest, ACredentialIsForOneUserAlone) {
+  const auto munge = Load(munged_.socket());
+  const auto credential = munge->Encode("hello", geteuid() + 1);
+  ASSERT_TRUE(credential.ok()) << credential.status();
+  const auto decoded = munge->Decode(*credential);
+  EXPECT_TRUE(absl::IsUnauthenticated(decoded.status())) << decoded.status();
+  EXPECT_THAT(std::string(decoded.status().message()), HasSubstr("nauthorized"));
+}
+
+TEST_F(MungeTest, TheRendezvousAnswersTheUserThatTheCallerNames) {
+  Authenticator::Options options;
+  options.munge = Load(munged_.socket());
+  const Authenticator authenticator(options);
+  v1::HandshakeRequest request;
+  request.set_scheme(v1::AUTH_SCHEME_MUNGE);
+  request.set_client_nonce(std::string(32, 'n'));
+  EXPECT_TRUE(absl::IsInvalidArgument(authenticator.Answer(request, kPeer).status()));
+  request.set_name(std::to_string(geteuid() + 1));
+  const auto others = authenticator.Answer(request, kPeer);
+  ASSERT_TRUE(others.ok()) << others.status();
+  EXPECT_FALSE(options.munge->Decode(others->server_proof()).ok());
+  request.set_name(std::to_string(geteuid()));
+  const auto ours = authenticator.Answer(request, kPeer);
+  ASSERT_TRUE(ours.ok()) << ours.status();
+  EXPECT_TRUE(options.munge->Decode(ours->server_proof()).ok());
+}
+
+TEST_F(MungeTest, TheCallerAnswersTheUserThatTheRendezvousHasProven) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
+  ASSERT_EQ(chmod(folder_.path().c_str(), 0711), 0);
+  CredentialOptions options;
+  options.munge = true;
+  options.munge_socket = munged_.socket();
+  const auto client = ClientCredentials::Load(options);
+  ASSERT_TRUE(client.ok()) << client.status();
+  Authenticator::Options server;
+  server.munge = Load(munged_.socket());
+  const auto request = (*client)->NewHandshake();
+  const auto reply = Authenticator(server).Answer(request, kPeer);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  v1::AuthProof proof;
+  ASSERT_TRUE(proof.ParseFromString((*client)->Prove(request, *reply, "Session", "").value()));
+  std::ofstream(folder_ / "credential") << proof.client_proof();
+  ASSERT_EQ(chmod((folder_ / "credential").c_str(), 0644), 0);
+  const std::vector<std::string> unmunge = {"unmunge", "--socket", munged_.socket(), "--input",
+                                            folder_ / "credential"};
+  std::vector<std::string> as_nobody = {"/usr/bin/setpriv", "--reuid", "65534", "--clear-groups"};
+  as_nobody.insert(as_nobody.end(), unmunge.begin(), unmunge.end());
+  Program stranger(as_nobody);
+  EXPECT_NE(stranger.ExitCode(), 0);
+  EXPECT_THAT(stranger.out() + stranger.err(), HasSubstr("nauthorized"));
+  Program root(unmunge);
+  EXPECT_EQ(root.ExitCode(), 0) << root.out() << root.err();
+}
+
 TEST_F(MungeTest, AMungedThatIsAwayIsUnavailable) {
   const auto munge = Load(folder_ / "none");
-  EXPECT_TRUE(absl::IsUnavailable(munge->Encode("hello").status()));
+  EXPECT_TRUE(absl::IsUnavailable(munge->Encode("hello", geteuid()).status()));
   EXPECT_TRUE(absl::IsUnavailable(munge->Decode("MUNGE:AAAA:").status()));
 }
 
@@ -67,7 +126,7 @@ TEST_F(MungeTest, BothSidesShowWhoTheyAre) {
   const auto request = (*client)->NewHandshake();
   const auto reply = authenticator.Answer(request, kPeer);
   ASSERT_TRUE(reply.ok()) << reply.status();
-  const auto proof = (*client)->Prove(request, *reply, "Session");
+  const auto proof = (*client)->Prove(request, *reply, "Session", "");
   ASSERT_TRUE(proof.ok()) << proof.status();
   Principal principal;
   const auto refusal = authenticator.Check({"Session", kPeer, *proof, ""}, &principal);
@@ -83,14 +142,16 @@ TEST_F(MungeTest, ACredentialMadeForSomethingElseIsRefused) {
   Authenticator authenticator(options);
   v1::HandshakeRequest request;
   request.set_scheme(v1::AUTH_SCHEME_MUNGE);
+  request.set_name(std::to_string(geteuid()));
   request.set_client_nonce(std::string(32, 'n'));
   const auto reply = authenticator.Answer(request, kPeer);
   ASSERT_TRUE(reply.ok()) << reply.status();
   v1::AuthProof proof;
   proof.set_scheme(request.scheme());
+  proof.set_name(request.name());
   proof.set_client_nonce(request.client_nonce());
   proof.set_server_nonce(reply->server_nonce());
-  proof.set_client_proof(*options.munge->Encode("what Slurm wanted"));
+  proof.set_client_proof(*options.munge->Encode("what Slurm wanted", geteuid()));
   Principal principal;
   const auto refusal =
       authenticator.Check({"Session", kPeer, proof.SerializeAsString(), ""}, &principal);

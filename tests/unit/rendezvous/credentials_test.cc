@@ -158,7 +158,7 @@ TEST_F(CredentialsTest, NamesOfTokensSeparateTheJobs) {
   EXPECT_THAT(stranger->inbox.ExpectLost(), HasSubstr("belongs to somebody else"));
   EXPECT_EQ(Refused("other_owner"), 1u);
   const absl::Status reported =
-      ReportGone(endpoint_, HeaderOf("job", 1), std::chrono::seconds(20), Load(bob).get());
+      ReportGone(endpoint_, HeaderOf("job", 1), std::chrono::seconds(20), Load(bob));
   EXPECT_THAT(std::string(reported.message()), HasSubstr("belongs to somebody else"));
   EXPECT_EQ(Refused("other_owner"), 2u);
   Join(bob, "another", 1)->inbox.Expect<Assignment>();
@@ -183,7 +183,7 @@ TEST_F(CredentialsTest, ReportGoneNeedsTheTokenToo) {
               HasSubstr("asks for a token"));
   EXPECT_TRUE(b->inbox.empty());
   const auto credentials = Load(token);
-  EXPECT_TRUE(ReportGone(endpoint_, HeaderOf("job", 1), limit, credentials.get()).ok());
+  EXPECT_TRUE(ReportGone(endpoint_, HeaderOf("job", 1), limit, credentials).ok());
   EXPECT_THAT(b->inbox.Expect<Stop>().reason, HasSubstr("its agent was killed"));
 }
 

@@ -1,0 +1,110 @@
+// Somebody who has taken a rendezvous' port, or sits on the way to it: takes connections with a
+// certificate of its own, or without TLS, and passes every message on to the real rendezvous.
+#ifndef DDPRUN_TESTS_SUPPORT_RELAY_H_
+#define DDPRUN_TESTS_SUPPORT_RELAY_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "ddprun/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/auth/certificates.h"
+#include "rendezvous/auth/crypto.h"
+#include "rendezvous/auth/tls/identity.h"
+#include "rendezvous/auth/tls/transport.h"
+#include "rendezvous/auth/transcript.h"
+
+namespace ddprun {
+
+class Relay final : public v1::Rendezvous::Service {
+ public:
+  enum class Speaks { kTls, kPlain };
+
+  // `upstream`: "HOST:PORT", to which it speaks TLS as agents do. Listens on a free port of
+  // loopback.
+  Relay(const std::string& upstream, Speaks to_clients)
+      : upstream_(v1::Rendezvous::NewStub(grpc::CreateChannel(upstream, auth::UnverifiedTls()))),
+        identity_(std::make_shared<auth::TlsIdentity>(auth::MakeSelfSigned("ddprun rendezvous"))),
+        credentials_(to_clients == Speaks::kTls ? auth::TlsServer(identity_)
+                                                : grpc::InsecureServerCredentials()) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", credentials_, &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+
+  std::string endpoint() const { return "127.0.0.1:" + std::to_string(port_); }
+  // SHA-256 of the certificate that clients see.
+  std::string certificate() const { return identity_->shown().front(); }
+  // Messages of the rendezvous that it could have rewritten.
+  int heard() const { return heard_; }
+
+  grpc::Status Handshake(grpc::ServerContext*, const v1::HandshakeRequest* request,
+                         v1::HandshakeReply* reply) override {
+    grpc::ClientContext context;
+    return upstream_->Handshake(&context, *request, reply);
+  }
+  grpc::Status ReportGone(grpc::ServerContext* client, const v1::GoneReport* report,
+                          v1::GoneReceived* received) override {
+    grpc::ClientContext context;
+    PassOn(*client, &context);
+    const grpc::Status status = upstream_->ReportGone(&context, *report, received);
+    if (status.ok()) ++heard_;
+    return status;
+  }
+  // Of a session the first message of the client, and all of the rendezvous.
+  grpc::Status Session(
+      grpc::ServerContext* client,
+      grpc::ServerReaderWriter<v1::RendezvousMessage, v1::AgentMessage>* stream) override {
+    grpc::ClientContext context;
+    PassOn(*client, &context);
+    const auto session = upstream_->Session(&context);
+    v1::AgentMessage first;
+    if (stream->Read(&first)) session->Write(first);
+    v1::RendezvousMessage message;
+    while (session->Read(&message)) {
+      ++heard_;
+      stream->Write(message);
+    }
+    return session->Finish();
+  }
+
+ private:
+  static void PassOn(const grpc::ServerContext& client, grpc::ClientContext* context) {
+    const auto proof = client.client_metadata().find(auth::kProofMetadata);
+    if (proof == client.client_metadata().end()) return;
+    context->AddMetadata(auth::kProofMetadata,
+                         std::string(proof->second.data(), proof->second.size()));
+  }
+
+  const std::unique_ptr<v1::Rendezvous::Stub> upstream_;
+  const std::shared_ptr<auth::TlsIdentity> identity_;
+  const std::shared_ptr<grpc::ServerCredentials> credentials_;
+  std::atomic<int> heard_ = 0;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;  // ends first: it calls the others
+};
+
+// What a client sends along that knows the token, but does not look whose certificate it saw.
+inline std::string NaiveProof(const v1::HandshakeRequest& request, const v1::HandshakeReply& reply,
+                              const std::string& certificate, const std::string& secret,
+                              const std::string& method) {
+  auth::Exchange exchange{request.scheme(), request.name(), request.client_nonce(),
+                          reply.server_nonce(), certificate};
+  v1::AuthProof proof;
+  proof.set_scheme(request.scheme());
+  proof.set_name(request.name());
+  proof.set_client_nonce(request.client_nonce());
+  proof.set_server_nonce(reply.server_nonce());
+  proof.set_server_certificate(certificate);
+  proof.set_client_proof(
+      auth::HmacSha256(secret, auth::Transcript(auth::Side::kClient, exchange, method)));
+  return proof.SerializeAsString();
+}
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_TESTS_SUPPORT_RELAY_H_
