@@ -1,3 +1,4 @@
+#include <chrono>
 #include <cstdio>
 #include <string>
 
@@ -18,7 +19,8 @@ std::vector<std::string> ThisHost() {
 }  // namespace
 
 int MakeCerts(const CertsCommand& command) {
-  auth::CertificatesToMake what{command.folder, command.name, command.nodes, command.days};
+  auth::CertificatesToMake what{command.folder, command.name, command.nodes,
+                                std::chrono::hours(24 * command.days)};
   if (what.nodes.empty()) what.nodes.push_back(ThisHost());
   const auto paths = auth::MakeCertificates(what);
   if (!paths.ok()) {

@@ -198,7 +198,10 @@ std::optional<int> Daemon::LoadCredentials() {
     credentials_ = auth::ServerCredentialsOf(std::move(token));
     return std::nullopt;
   }
-  auto credentials = auth::LoadServerCredentials(credential_options_);
+  auto credentials = auth::LoadServerCredentials(
+      credential_options_, [this](bool ok, const std::string& text) {
+        loop_.Post([ok, text] { LogTlsFiles(ok, text); });  // there is no log yet
+      });
   if (!credentials.ok()) return Usage(credentials.status());
   credentials_ = *std::move(credentials);
   return std::nullopt;

@@ -106,7 +106,7 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
   }
   const std::string& endpoint = config.rendezvous.endpoint;
   const auto credentials =
-      LoadCredentials(config.rendezvous.credentials, endpoint, config.insecure);
+      LoadCredentials(config.rendezvous.credentials, endpoint, config.insecure, &LogTlsFiles);
   if (!credentials.ok()) return credentials.status();
   if (const std::string& warning = (*credentials)->warning(); !warning.empty()) LogWarning(warning);
   if (config.nodes.max > 1 && config.rendezvous.id == kUnnamedJob &&

@@ -1,8 +1,11 @@
 #include "launcher/connection/credentials.h"
 
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "launcher/connection/connection.h"
 #include "launcher/connection/state_home.h"
+#include "launcher/log.h"
 #include "launcher/os/local_address.h"
 #include "rendezvous/auth/client_credentials.h"
 
@@ -45,17 +48,20 @@ bool UsesOwnToken(const CredentialsConfig& config, const std::string& host, bool
 }
 
 absl::StatusOr<std::shared_ptr<const auth::ClientCredentials>> LoadCredentials(
-    const CredentialsConfig& config, const std::string& endpoint, bool insecure) {
+    const CredentialsConfig& config, const std::string& endpoint, bool insecure,
+    std::function<void(bool ok, const std::string& text)> log) {
   if (const std::string host = HostOf(endpoint); UsesOwnToken(config, host, insecure)) {
     const auto home = StateHome();
     if (!home.ok()) return home.status();
     return auth::ClientCredentials::OfTokenFile(
         TokenPath(EndpointFolderPath(*home, host, PortOf(endpoint))));
   }
-  auto credentials =
-      auth::ClientCredentials::Load(CredentialOptionsOf(config, IsReachable(endpoint)));
+  auto credentials = auth::ClientCredentials::Load(
+      CredentialOptionsOf(config, IsReachable(endpoint)), std::move(log));
   if (!credentials.ok()) return absl::FailedPreconditionError(credentials.status().message());
   return credentials;
 }
+
+void LogTlsFiles(bool ok, const std::string& text) { ok ? LogInfo(text) : LogWarning(text); }
 
 }  // namespace ddprun

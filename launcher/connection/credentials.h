@@ -2,6 +2,7 @@
 #ifndef DDPRUN_LAUNCHER_CONNECTION_CREDENTIALS_H_
 #define DDPRUN_LAUNCHER_CONNECTION_CREDENTIALS_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,9 +31,14 @@ std::vector<std::string> CredentialArguments(const CredentialsConfig& config);
 bool UsesOwnToken(const CredentialsConfig& config, const std::string& host, bool insecure);
 
 // For a rendezvous at `endpoint`; "": of a job on one node. Reads the files. FailedPrecondition,
-// for people, when they are no good, or the state home is not.
+// for people, when they are no good, or the state home is not. With `log` (tls/watch.h), files of
+// TLS are read again when they have changed.
 absl::StatusOr<std::shared_ptr<const auth::ClientCredentials>> LoadCredentials(
-    const CredentialsConfig& config, const std::string& endpoint, bool insecure);
+    const CredentialsConfig& config, const std::string& endpoint, bool insecure,
+    std::function<void(bool ok, const std::string& text)> log = {});
+
+// Such a log, in ours.
+void LogTlsFiles(bool ok, const std::string& text);
 
 }  // namespace ddprun
 

@@ -30,7 +30,7 @@ namespace {
 
 constexpr long kDay = 24 * 3600;
 constexpr long kClockSkew = 3600;  // nodes whose clock is behind take a new certificate too
-constexpr int kAuthorityDays = 3650;
+constexpr std::chrono::seconds kAuthorityLifetime = std::chrono::hours(24 * 3650);
 constexpr mode_t kPublic = 0644;
 constexpr mode_t kPrivate = 0600;
 
@@ -68,7 +68,8 @@ void AddExtension(X509* certificate, X509* issuer, int id, const std::string& va
 }
 
 // A certificate for a new key, not signed yet.
-Identity NewIdentity(const std::string& name, const std::string& unit, int days) {
+Identity NewIdentity(const std::string& name, const std::string& unit,
+                     std::chrono::seconds lifetime) {
   Identity identity{CertificatePtr(X509_new()), KeyPtr(EVP_EC_gen("P-256"))};
   DDPRUN_CHECK(identity.key != nullptr, "no EC key");
   X509* const certificate = identity.certificate.get();
@@ -79,7 +80,7 @@ Identity NewIdentity(const std::string& name, const std::string& unit, int days)
       BN_bin2bn(reinterpret_cast<const unsigned char*>(serial.data()), 16, nullptr);
   BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate));
   BN_free(number);
-  const long end = days * kDay;
+  const long end = lifetime.count();
   X509_gmtime_adj(X509_getm_notBefore(certificate), std::min(0L, end - kDay) - kClockSkew);
   X509_gmtime_adj(X509_getm_notAfter(certificate), end);
   X509_set_pubkey(certificate, identity.key.get());
@@ -101,12 +102,12 @@ void Sign(Identity& identity, const Identity& authority) {
   DDPRUN_CHECK(X509_sign(certificate, authority.key.get(), EVP_sha256()) != 0, "cannot sign");
 }
 
-Identity NewAuthority(const std::string& name, int days) {
+Identity NewAuthority(const std::string& name, std::chrono::seconds lifetime) {
   // The name differs from one authority to the next, for people who mix them up.
   std::string unit;
   for (const unsigned char byte : RandomBytes(4))
     absl::StrAppend(&unit, absl::Hex(byte, absl::kZeroPad2));
-  Identity authority = NewIdentity(absl::StrCat(name, " job CA"), unit, days);
+  Identity authority = NewIdentity(absl::StrCat(name, " job CA"), unit, lifetime);
   X509* const certificate = authority.certificate.get();
   AddExtension(certificate, certificate, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
   AddExtension(certificate, certificate, NID_key_usage, "critical,keyCertSign,cRLSign");
@@ -115,9 +116,9 @@ Identity NewAuthority(const std::string& name, int days) {
   return authority;
 }
 
-Identity NewNode(const std::string& name, const std::vector<std::string>& hosts, int days,
-                 const Identity& authority) {
-  Identity node = NewIdentity(name, "", days);
+Identity NewNode(const std::string& name, const std::vector<std::string>& hosts,
+                 std::chrono::seconds lifetime, const Identity& authority) {
+  Identity node = NewIdentity(name, "", lifetime);
   X509* const certificate = node.certificate.get();
   X509* const issuer = authority.certificate.get();
   std::vector<std::string> names = hosts;
@@ -161,7 +162,8 @@ void AddFiles(const std::string& base, const Identity& identity, std::vector<Fil
 
 // The authority that the folder has. Its files are those of NewAuthority, or a user's own.
 absl::StatusOr<Identity> ReadAuthority(const std::string& base) {
-  const auto pem = LoadTlsFiles("", base + ".crt", base + ".key", std::chrono::system_clock::now());
+  const auto pem =
+      LoadTlsFiles({"", base + ".crt", base + ".key"}, std::chrono::system_clock::now());
   if (!pem.ok()) return pem.status();
   const BioPtr certificate(BIO_new_mem_buf(pem->cert.data(), static_cast<int>(pem->cert.size())));
   const BioPtr key(BIO_new_mem_buf(pem->key.data(), static_cast<int>(pem->key.size())));
@@ -218,7 +220,7 @@ absl::Status CheckNames(const CertificatesToMake& what) {
 }  // namespace
 
 TlsPem MakeSelfSigned(const std::string& name) {
-  Identity identity = NewIdentity(name, "", kAuthorityDays);
+  Identity identity = NewIdentity(name, "", kAuthorityLifetime);
   X509* const certificate = identity.certificate.get();
   AddExtension(certificate, certificate, NID_basic_constraints, "critical,CA:FALSE");
   AddExtension(certificate, certificate, NID_key_usage, "critical,digitalSignature");
@@ -242,12 +244,12 @@ absl::StatusOr<std::vector<std::string>> MakeCertificates(const CertificatesToMa
     if (!read.ok()) return read.status();
     authority = *std::move(read);
   } else {
-    authority = NewAuthority(what.name, std::max(what.days, kAuthorityDays));
+    authority = NewAuthority(what.name, std::max(what.lifetime, kAuthorityLifetime));
     AddFiles(authority_base, authority, &files);
   }
   for (const std::vector<std::string>& hosts : what.nodes) {
     AddFiles(absl::StrCat(what.folder, "/", hosts.front()),
-             NewNode(what.name, hosts, what.days, authority), &files);
+             NewNode(what.name, hosts, what.lifetime, authority), &files);
   }
   for (const File& file : files) {
     if (!Exists(file.path)) continue;

@@ -3,6 +3,7 @@
 #ifndef DDPRUN_RENDEZVOUS_AUTH_CERTIFICATES_H_
 #define DDPRUN_RENDEZVOUS_AUTH_CERTIFICATES_H_
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ struct CertificatesToMake {
   // files.
   std::vector<std::vector<std::string>> nodes;
   // Counted from now; negative makes one that has expired, for tests.
-  int days = 365;
+  std::chrono::seconds lifetime = std::chrono::hours(24 * 365);
 };
 
 // Writes ca.crt and ca.key where the folder has neither, else uses those; then NODE.crt and

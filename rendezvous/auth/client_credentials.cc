@@ -11,7 +11,6 @@
 #include "rendezvous/auth/crypto.h"
 #include "rendezvous/auth/tls/peer_certificate.h"
 #include "rendezvous/auth/tls/transport.h"
-#include "rendezvous/auth/tls_files.h"
 #include "rendezvous/auth/transcript.h"
 
 namespace ddprun::auth {
@@ -34,7 +33,7 @@ absl::Status CheckClientOptions(const CredentialOptions& options) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const ClientCredentials>> ClientCredentials::Load(
-    const CredentialOptions& options) {
+    const CredentialOptions& options, TlsWatch::Log log) {
   if (const absl::Status status = CheckClientOptions(options); !status.ok()) return status;
   std::shared_ptr<ClientCredentials> credentials(new ClientCredentials);
   if (!options.token_file.empty()) {
@@ -54,11 +53,13 @@ absl::StatusOr<std::shared_ptr<const ClientCredentials>> ClientCredentials::Load
   }
   credentials->reachable_ = options.reachable;
   if (options.tls()) {
-    auto pem = LoadTlsFiles(options.tls_ca, options.tls_cert, options.tls_key,
-                            std::chrono::system_clock::now());
-    if (!pem.ok()) return pem.status();
-    credentials->warning_ = pem->warning;
-    credentials->identity_ = std::make_shared<TlsIdentity>(*std::move(pem));
+    auto identity = TlsIdentity::Load(options.tls_paths(), std::chrono::system_clock::now());
+    if (!identity.ok()) return identity.status();
+    credentials->identity_ = *std::move(identity);
+    credentials->warning_ = credentials->identity_->current()->warning;
+    if (log) {
+      credentials->watch_ = std::make_unique<TlsWatch>(credentials->identity_, std::move(log));
+    }
   }
   return credentials;
 }

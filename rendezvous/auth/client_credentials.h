@@ -21,6 +21,7 @@
 #include "rendezvous/auth/credential_options.h"
 #include "rendezvous/auth/munge.h"
 #include "rendezvous/auth/tls/identity.h"
+#include "rendezvous/auth/tls/watch.h"
 #include "rendezvous/auth/tokens.h"
 
 namespace ddprun::auth {
@@ -29,8 +30,9 @@ class ClientCredentials {
  public:
   // Reads the files and loads libmunge. Options of all empty give those of nobody. Blocks on the
   // disk. Errors are sentences for the user, InvalidArgument where the options do not fit together.
+  // With `log`, which hears of it, files of TLS are read again when they have changed.
   static absl::StatusOr<std::shared_ptr<const ClientCredentials>> Load(
-      const CredentialOptions& options);
+      const CredentialOptions& options, TlsWatch::Log log = {});
 
   // The token that a rendezvous of this user keeps in a file, without TLS. The file is read for
   // each Handshake: a rendezvous that is started again makes another token. Where there is none, a
@@ -96,7 +98,8 @@ class ClientCredentials {
   absl::StatusOr<std::optional<uid_t>> CheckServer(const v1::HandshakeReply& reply,
                                                    const std::string& transcript) const;
 
-  std::shared_ptr<const TlsIdentity> identity_;  // of files; null: none
+  std::shared_ptr<TlsIdentity> identity_;  // of files; null: none
+  std::unique_ptr<TlsWatch> watch_;        // of that
   std::string warning_;
   std::string token_path_;  // of OfTokenFile
   mutable bool found_ =

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "rendezvous/auth/tls_files.h"
+
 namespace ddprun::auth {
 
 struct CredentialOptions {
@@ -19,6 +21,7 @@ struct CredentialOptions {
   // tokens and MUNGE travel over TLS, also without any files of it.
   bool reachable = false;
 
+  TlsPaths tls_paths() const { return {tls_ca, tls_cert, tls_key}; }
   bool tls() const { return !tls_ca.empty() || !tls_cert.empty() || !tls_key.empty(); }
   bool handshakes() const { return munge || !token_file.empty(); }
   bool any() const { return tls() || handshakes(); }

@@ -11,7 +11,6 @@
 #include "rendezvous/auth/certificates.h"
 #include "rendezvous/auth/tls/identity.h"
 #include "rendezvous/auth/tls/transport.h"
-#include "rendezvous/auth/tls_files.h"
 
 namespace ddprun::auth {
 
@@ -29,7 +28,7 @@ bool AsksWhoCalls(const CredentialOptions& options) {
 }
 
 absl::StatusOr<std::shared_ptr<const ServerCredentials>> LoadServerCredentials(
-    const CredentialOptions& options) {
+    const CredentialOptions& options, TlsWatch::Log log) {
   if (const absl::Status status = CheckServerOptions(options); !status.ok()) return status;
   auto credentials = std::make_shared<ServerCredentials>();
   std::vector<std::string> parts;
@@ -49,12 +48,13 @@ absl::StatusOr<std::shared_ptr<const ServerCredentials>> LoadServerCredentials(
     parts.emplace_back("MUNGE");
   }
   if (options.tls()) {
-    auto pem = LoadTlsFiles(options.tls_ca, options.tls_cert, options.tls_key,
-                            std::chrono::system_clock::now());
-    if (!pem.ok()) return pem.status();
+    auto identity = TlsIdentity::Load(options.tls_paths(), std::chrono::system_clock::now());
+    if (!identity.ok()) return identity.status();
+    const auto pem = (*identity)->current();
     who.certificates = !pem->ca.empty();
     credentials->warning = pem->warning;
-    who.identity = std::make_shared<TlsIdentity>(*std::move(pem));
+    if (log) credentials->watch = std::make_unique<TlsWatch>(*identity, std::move(log));
+    who.identity = *std::move(identity);
     parts.emplace_back(who.certificates ? "certificates of both sides" : "TLS");
   } else if (options.reachable && options.handshakes()) {
     who.identity = std::make_shared<TlsIdentity>(MakeSelfSigned("ddprun rendezvous"));

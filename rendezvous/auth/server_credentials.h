@@ -1,4 +1,4 @@
-// What a rendezvous asks of those who connect, ready to be used: loaded once, at its start.
+// What a rendezvous asks of those who connect, ready to be used.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_SERVER_CREDENTIALS_H_
 #define DDPRUN_RENDEZVOUS_AUTH_SERVER_CREDENTIALS_H_
 
@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "rendezvous/auth/authenticator.h"
 #include "rendezvous/auth/credential_options.h"
+#include "rendezvous/auth/tls/watch.h"
 
 namespace ddprun::auth {
 
@@ -19,6 +20,7 @@ struct ServerCredentials {
   std::shared_ptr<Authenticator> authenticator;
   std::string description;  // "token and TLS", for the log; nothing secret
   std::string warning;      // what will have to be done soon, or ""
+  std::unique_ptr<TlsWatch> watch;  // of its files of TLS; null: none
 };
 
 // OK when nobody could join or end a job without showing who it is; else what is missing:
@@ -29,9 +31,9 @@ absl::Status CheckServerOptions(const CredentialOptions& options);
 bool AsksWhoCalls(const CredentialOptions& options);
 
 // Reads the files and loads libmunge. Options of all empty give a server that asks nobody. Blocks
-// on the disk.
+// on the disk. With `log`, which hears of it, files of TLS are read again when they have changed.
 absl::StatusOr<std::shared_ptr<const ServerCredentials>> LoadServerCredentials(
-    const CredentialOptions& options);
+    const CredentialOptions& options, TlsWatch::Log log = {});
 
 // Those of a server that asks for this token alone, without TLS.
 std::shared_ptr<const ServerCredentials> ServerCredentialsOf(Token token);

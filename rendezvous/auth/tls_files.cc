@@ -86,9 +86,9 @@ absl::Status CheckCertificates(const std::string& what, const std::string& path,
 
 }  // namespace
 
-absl::StatusOr<TlsPem> LoadTlsFiles(const std::string& ca, const std::string& cert,
-                                    const std::string& key,
+absl::StatusOr<TlsPem> LoadTlsFiles(const TlsPaths& paths,
                                     std::chrono::system_clock::time_point now) {
+  const auto& [ca, cert, key] = paths;
   TlsPem pem;
   const auto read = [](const std::string& what, const std::string& path, Readers readers,
                        std::string* text) -> absl::Status {
@@ -113,6 +113,7 @@ absl::StatusOr<TlsPem> LoadTlsFiles(const std::string& ca, const std::string& ce
     status = CheckCertificates(kCert, cert, pem.cert, now, &pem.warning, &own);
   }
   if (!status.ok()) return status;
+  if (own != nullptr) pem.until = DateOf(X509_get0_notAfter(own.get()));
   if (key.empty()) return pem;
   const BioPtr bio = MemoryOf(pem.key);
   const KeyPtr parsed(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassword, nullptr));

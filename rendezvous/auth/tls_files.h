@@ -10,19 +10,26 @@
 
 namespace ddprun::auth {
 
+// Where they are; empty: none.
+struct TlsPaths {
+  std::string ca;
+  std::string cert;
+  std::string key;
+};
+
 struct TlsPem {
   std::string ca;  // empty: none
   std::string cert;
   std::string key;
   // What will have to be done soon, for a person: a certificate that ends within two weeks. Or "".
   std::string warning;
+  std::string until;  // when `cert` ends, for a person; "" without one
 };
 
 // Reads the files whose paths are not empty. `now` is the wall clock. Errors name the path: a file
 // that cannot be read, that is no PEM, a key that others may read or that belongs to another
 // certificate, a certificate that is not valid at `now` (with the date).
-absl::StatusOr<TlsPem> LoadTlsFiles(const std::string& ca, const std::string& cert,
-                                    const std::string& key,
+absl::StatusOr<TlsPem> LoadTlsFiles(const TlsPaths& paths,
                                     std::chrono::system_clock::time_point now);
 
 }  // namespace ddprun::auth

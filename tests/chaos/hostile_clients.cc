@@ -1,7 +1,8 @@
 // Clients that nobody wants, against four daemons with a live job each: one asks for tokens on
 // loopback, one for tokens beyond it, one for certificates, and one on loopback was given nothing
-// and makes a token; and relays between. Each try must be refused with the code that it deserves;
-// the jobs must not notice; the daemons must not keep a descriptor or memory for it.
+// and makes a token; and relays between. A fifth one's certificates expire, and are renewed while
+// its job runs. Each try must be refused with the code that it deserves; the jobs must not notice;
+// the daemons must not keep a descriptor or memory for it.
 //
 //     hostile_clients [--tries N] [--seed S]     twice N; prints the table of verdicts; exits 1 on
 //     a wrong one
@@ -20,6 +21,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -77,6 +79,11 @@ class LiveJob {
     }
   }
 
+  void RestartDaemon() {
+    daemon_.Kill();
+    daemon_.Start();
+  }
+
   const std::string& folder() const { return folder_; }
   std::string endpoint() const { return daemon_.endpoint(); }
   int port() const { return daemon_.port(); }
@@ -131,6 +138,67 @@ class LiveJob {
   const std::string folder_;
   Daemon daemon_;
   Job job_;
+};
+
+std::vector<std::string> TlsFlags(const std::string& folder) {
+  return {"--tls-ca",   folder + "/ca.crt",   "--tls-cert",
+          folder + "/node.crt", "--tls-key", folder + "/node.key"};
+}
+
+// ---- a certificate that expires in mid-job ----
+
+class BriefJob {
+ public:
+  // `folder`: exists.
+  explicit BriefJob(const std::string& folder) : certificates_(folder + "/certs") {
+    made_ = Make("node", kLifetime);
+    job_.emplace(folder, TlsFlags(certificates_), TlsFlags(certificates_));
+  }
+
+  // Waits until it has expired, and renews it: the daemon shows the new one without a restart, and
+  // after one the agents show theirs, which they have not been told of either.
+  bool RenewInMidJob() {
+    std::this_thread::sleep_until(made_ + kLifetime + std::chrono::seconds(1));
+    if (Status() == 0) return Fail("a certificate that has expired is taken");
+    Make("renewed", std::chrono::hours(24));
+    for (const std::string suffix : {".crt", ".key"}) {
+      std::filesystem::rename(certificates_ + "/renewed" + suffix, certificates_ + "/node" + suffix);
+    }
+    const auto deadline = Clock::now() + kPatience;
+    while (Status() != 0) {
+      if (Clock::now() > deadline) return Fail("the daemon does not show its new certificate");
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // nothing tells of it
+    }
+    job_->RestartDaemon();
+    return true;
+  }
+  bool EndsWell() { return job_->EndsWell(); }
+
+ private:
+  // Until its job runs, and no longer than a person wants to wait.
+  static constexpr std::chrono::seconds kLifetime{15};
+
+  std::chrono::system_clock::time_point Make(const std::string& node,
+                                             std::chrono::seconds lifetime) const {
+    const auto made = auth::MakeCertificates({certificates_, "ann", {{node}}, lifetime});
+    if (!made.ok()) std::printf("%s\n", made.status().ToString().c_str());
+    return std::chrono::system_clock::now();
+  }
+  // What an operator who has the same files is told.
+  int Status() const {
+    std::vector<std::string> argv = {DdprunPath(), "status", "--rdzv-endpoint", job_->endpoint()};
+    const auto flags = TlsFlags(certificates_);
+    argv.insert(argv.end(), flags.begin(), flags.end());
+    return Program(argv).ExitCode();
+  }
+  static bool Fail(const char* why) {
+    std::printf("%s\n", why);
+    return false;
+  }
+
+  const std::string certificates_;
+  std::chrono::system_clock::time_point made_;
+  std::optional<LiveJob> job_;
 };
 
 // ---- verdicts ----
@@ -632,7 +700,8 @@ int Run(int tries, std::uint64_t seed) {
   const std::string tls = folder / "tls";
   const std::string own = folder / "own";
   const std::string sealed = folder / "sealed";
-  for (const std::string& one : {token, tls, own, sealed}) mkdir(one.c_str(), 0700);
+  const std::string brief = folder / "brief";
+  for (const std::string& one : {token, tls, own, sealed, brief}) mkdir(one.c_str(), 0700);
   const std::string secret = "0123456789abcdef";
   Write(sealed + "/token", secret + "\n");
   Write(token + "/all", "ann:" + secret + "a\nbob:" + secret + "b\n");
@@ -640,17 +709,16 @@ int Run(int tries, std::uint64_t seed) {
   Write(token + "/bob", "bob:" + secret + "b\n");
   Write(token + "/wrong", "ann:" + secret + "c\n");
   for (const auto& [name, days] : {std::pair("node", 30), std::pair("old", -1)}) {
-    if (!auth::MakeCertificates({tls + "/ours", "ann", {{name}}, days}).ok()) return 1;
+    if (!auth::MakeCertificates({tls + "/ours", "ann", {{name}}, std::chrono::hours(24 * days)}).ok()) return 1;
   }
-  if (!auth::MakeCertificates({tls + "/theirs", "ann", {{"node"}}, 30}).ok()) return 1;
-  const std::vector<std::string> tls_flags = {"--tls-ca",   tls + "/ours/ca.crt",
-                                              "--tls-cert", tls + "/ours/node.crt",
-                                              "--tls-key",  tls + "/ours/node.key"};
+  if (!auth::MakeCertificates({tls + "/theirs", "ann", {{"node"}}}).ok()) return 1;
+  const std::vector<std::string> tls_flags = TlsFlags(tls + "/ours");
   LiveJob token_job(token, {"--token-file", token + "/all"}, {"--token-file", token + "/ann"});
   LiveJob tls_job(tls, tls_flags, tls_flags);
   LiveJob own_job(own, {}, {});
   LiveJob sealed_job(sealed, {"--token-file", sealed + "/token"},
                      {"--token-file", sealed + "/token"}, "0.0.0.0");
+  BriefJob brief_job(brief);
   const TokenAttacks attacks(&token_job);
   const LoopbackAttacks stranger(&own_job, &token_job);
   const RelayAttacks relays(&sealed_job, secret);
@@ -714,6 +782,8 @@ int Run(int tries, std::uint64_t seed) {
     return verdicts;
   };
 
+  const bool renewed = brief_job.RenewInMidJob();
+  std::printf("a certificate that expired in mid-job: %s\n", renewed ? "renewed" : "LOST");
   const int descriptors_at_start[] = {token_job.Descriptors(), tls_job.Descriptors(),
                                       own_job.Descriptors(), sealed_job.Descriptors()};
   const Verdicts warm_up = round(tries);  // what gRPC and malloc keep once, they take here
@@ -744,9 +814,9 @@ int Run(int tries, std::uint64_t seed) {
   compare("loopback", own_job, 2);
   compare("beyond loopback", sealed_job, 3);
   const bool unaffected = token_job.EndsWell() & tls_job.EndsWell() & own_job.EndsWell() &
-                          sealed_job.EndsWell();
+                          sealed_job.EndsWell() & brief_job.EndsWell();
   std::printf("the jobs: %s\n", unaffected ? "unaffected" : "AFFECTED");
-  return well && unaffected ? 0 : 1;
+  return well && unaffected && renewed ? 0 : 1;
 }
 
 }  // namespace

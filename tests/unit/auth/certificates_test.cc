@@ -25,7 +25,8 @@ using ::testing::MatchesRegex;
 class CertificatesTest : public testing::Test {
  protected:
   absl::Status Make(const std::vector<std::vector<std::string>>& nodes, int days = 30) {
-    return MakeCertificates({folder_ / "certs", "ann", nodes, days}).status();
+    return MakeCertificates({folder_ / "certs", "ann", nodes, std::chrono::hours(24 * days)})
+        .status();
   }
   std::string operator/(const std::string& name) const { return folder_ / ("certs/" + name); }
   CertificatePtr Certificate(const std::string& name) const {
@@ -46,7 +47,7 @@ class CertificatesTest : public testing::Test {
   }
   std::string LoadError(const std::string& ca, const std::string& cert, const std::string& key,
                         std::chrono::hours later = {}) const {
-    const auto pem = LoadTlsFiles(ca, cert, key, std::chrono::system_clock::now() + later);
+    const auto pem = LoadTlsFiles({ca, cert, key}, std::chrono::system_clock::now() + later);
     EXPECT_FALSE(pem.ok());
     return std::string(pem.status().message());
   }
@@ -96,7 +97,7 @@ TEST_F(CertificatesTest, NothingIsWrittenOver) {
 
 TEST_F(CertificatesTest, NodesCanBeAddedLater) {
   ASSERT_TRUE(Make({{"a"}}).ok());
-  const auto more = MakeCertificates({folder_ / "certs", "ann", {{"b"}}, 30});
+  const auto more = MakeCertificates({folder_ / "certs", "ann", {{"b"}}});
   ASSERT_TRUE(more.ok()) << more.status();
   EXPECT_THAT(*more, ElementsAre(*this / "b.crt", *this / "b.key"));
   EXPECT_TRUE(IsTrusted("a.crt", X509_PURPOSE_SSL_SERVER));
@@ -113,12 +114,12 @@ TEST_F(CertificatesTest, OddHostsAreRefused) {
 
 TEST_F(CertificatesTest, FilesThatBelongTogetherAreLoaded) {
   ASSERT_TRUE(Make({{"node"}}).ok());
-  const auto pem = LoadTlsFiles(*this / "ca.crt", *this / "node.crt", *this / "node.key",
+  const auto pem = LoadTlsFiles({*this / "ca.crt", *this / "node.crt", *this / "node.key"},
                                 std::chrono::system_clock::now());
   ASSERT_TRUE(pem.ok()) << pem.status();
   EXPECT_EQ(pem->warning, "");
   EXPECT_EQ(pem->cert, ReadFile(*this / "node.crt"));
-  const auto late = LoadTlsFiles("", *this / "node.crt", *this / "node.key",
+  const auto late = LoadTlsFiles({"", *this / "node.crt", *this / "node.key"},
                                  std::chrono::system_clock::now() + std::chrono::hours(24 * 20));
   ASSERT_TRUE(late.ok());
   EXPECT_THAT(late->warning, HasSubstr("node.crt expires on 20"));
@@ -126,7 +127,8 @@ TEST_F(CertificatesTest, FilesThatBelongTogetherAreLoaded) {
 
 TEST_F(CertificatesTest, WhatIsWrongWithAFileIsSaidWithItsPath) {
   ASSERT_TRUE(Make({{"node"}, {"other"}}).ok());
-  ASSERT_TRUE(MakeCertificates({folder_ / "certs", "ann", {{"old"}}, -1}).ok());
+  ASSERT_TRUE(
+      MakeCertificates({folder_ / "certs", "ann", {{"old"}}, std::chrono::hours(-24)}).ok());
   const std::string ca = *this / "ca.crt", cert = *this / "node.crt", key = *this / "node.key";
   EXPECT_THAT(LoadError(*this / "none", "", ""), HasSubstr("--tls-ca " + (*this / "none")));
   EXPECT_THAT(LoadError(key, "", ""), HasSubstr(key + ": expected certificates in PEM form"));

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -51,7 +53,7 @@ class CredentialsTest : public testing::Test {
   // Of a node of the authority in this folder.
   CredentialOptions Certificates(const std::string& folder, const std::string& host = "node",
                                  int days = 30, const std::string& name = "ann") {
-    EXPECT_TRUE(auth::MakeCertificates({folder_ / folder, name, {{host}}, days}).ok());
+    EXPECT_TRUE(auth::MakeCertificates({folder_ / folder, name, {{host}}, std::chrono::hours(24 * days)}).ok());
     CredentialOptions options;
     options.tls_ca = folder_ / (folder + "/ca.crt");
     options.tls_cert = folder_ / (folder + "/" + host + ".crt");
@@ -59,8 +61,8 @@ class CredentialsTest : public testing::Test {
     return options;
   }
 
-  void Serve(const CredentialOptions& options) {
-    auto credentials = auth::LoadServerCredentials(options);
+  void Serve(const CredentialOptions& options, auth::TlsWatch::Log log = {}) {
+    auto credentials = auth::LoadServerCredentials(options, std::move(log));
     ASSERT_TRUE(credentials.ok()) << credentials.status();
     RendezvousServer::Options server;
     server.listen = host_ + ":0";
@@ -81,6 +83,30 @@ class CredentialsTest : public testing::Test {
     EXPECT_TRUE(credentials.ok()) << credentials.status();
     return *credentials;
   }
+
+  // The files of a folder of Certificates, by a link that can lead to another one later.
+  CredentialOptions Current(const std::string& folder, const std::string& host) {
+    Certificates(folder, host);
+    PointTo(folder);
+    CredentialOptions options;
+    options.tls_ca = folder_ / "current/ca.crt";
+    options.tls_cert = folder_ / ("current/" + host + ".crt");
+    options.tls_key = folder_ / ("current/" + host + ".key");
+    return options;
+  }
+  // All files of Current at once.
+  void PointTo(const std::string& folder) {
+    ASSERT_EQ(symlink(folder.c_str(), (folder_ / "next").c_str()), 0);
+    ASSERT_EQ(rename((folder_ / "next").c_str(), (folder_ / "current").c_str()), 0);
+  }
+  // Of one that is read again: `taken_up` is ready when it was.
+  struct Renewal {
+    std::promise<std::string> promise;
+    std::future<std::string> taken_up = promise.get_future();
+    auth::TlsWatch::Log Log() {
+      return [this](bool, const std::string& text) { promise.set_value(text); };
+    }
+  };
 
   struct Agent {
     EventInbox inbox;
@@ -306,6 +332,39 @@ TEST_F(CredentialsTest, AMungedThatHangsFillsNoQueue) {
     }
   }
   EXPECT_EQ(refused, 2);
+}
+
+// Seen red with a server that is given its certificate once.
+TEST_F(CredentialsTest, ARendezvousShowsARenewedCertificateToNewConnectionsWithoutARestart) {
+  Renewal renewal;
+  Serve(Current("first", "head"), renewal.Log());
+  const auto before = Join(Certificates("first", "node"), "before", 1, 2);
+  Certificates("second", "head");
+  PointTo("second");
+  EXPECT_THAT(renewal.taken_up.get(), HasSubstr("they count for every new connection"));
+  Join(Certificates("second", "node"))->inbox.Expect<Assignment>();
+  EXPECT_THAT(Refusal(Certificates("first", "node2")), HasSubstr("not of the authority"));
+  EXPECT_TRUE(before->inbox.empty()) << "the session from before lives on";
+}
+
+TEST_F(CredentialsTest, AnAgentShowsARenewedCertificateWhenItConnectsAgain) {
+  Renewal renewal;
+  const auto credentials = ClientCredentials::Load(Current("first", "node"), renewal.Log());
+  ASSERT_TRUE(credentials.ok()) << credentials.status();
+  Serve(Certificates("second", "head"));
+  const auto join = [&] {
+    auto agent = std::make_unique<Agent>();
+    agent->client = std::make_unique<GrpcRendezvousClient>(GrpcRendezvousClient::Options{
+        endpoint_, std::chrono::seconds(20), /*retry=*/false, *credentials});
+    agent->client->Open(agent->inbox.Handler());
+    agent->client->Send(HeaderOf("job", 1), JoinOf("n1", 1));
+    return agent;
+  };
+  EXPECT_THAT(join()->inbox.ExpectLost(), HasSubstr("not of the authority"));
+  Certificates("second", "node");
+  PointTo("second");
+  renewal.taken_up.get();
+  join()->inbox.Expect<Assignment>();
 }
 
 TEST_F(CredentialsTest, ACertificateForAnotherHostIsNotTrusted) {
