@@ -29,6 +29,11 @@ constexpr std::chrono::seconds kConsoleFlushTimeout{2};
 constexpr std::chrono::seconds kScanWarning{1};
 // For what a worker that has failed left in its error file: long for a disk, short beside a lease.
 constexpr std::chrono::milliseconds kErrorFileLimit{500};
+// Where the disk of the log files is full when workers start: as for their log files, and then for
+// so long that somebody can make room.
+constexpr std::chrono::milliseconds kFirstFolderRetry{100};
+constexpr std::chrono::milliseconds kLastFolderRetry{5000};
+constexpr std::chrono::minutes kFolderLimit{2};
 
 SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   const JobConfig& config = options.config;
@@ -253,12 +258,29 @@ void Agent::Perform(const Supervisor::OfferPort& offer) {
 void Agent::Perform(const Supervisor::EndStandbys&) { standbys_->Feed(StandbyPool::JobEnded{}); }
 
 void Agent::Perform(const Supervisor::PrepareFolders& prepare) {
+  MakeFolders(prepare, EventLoop::Clock::now() + kFolderLimit, kFirstFolderRetry);
+}
+
+void Agent::MakeFolders(const Supervisor::PrepareFolders& prepare,
+                        EventLoop::Clock::time_point give_up, std::chrono::milliseconds pause) {
   disk_.Run(
       [path = run_->path(), prepare, workers = options_.config.nproc_per_node] {
         return MakeWorkerFolders(path, prepare.generation, prepare.first_rank, workers);
       },
-      [this, generation = prepare.generation](const MadeFolders& made) {
-        Feed(Supervisor::FoldersReady{generation, made.local_rank, made.error});
+      [this, prepare, give_up, pause](const MadeFolders& made) {
+        const auto next = EventLoop::Clock::now() + pause;
+        if (!made.full || next > give_up) {
+          Feed(Supervisor::FoldersReady{prepare.generation, made.local_rank, made.error});
+          return;
+        }
+        if (pause == kFirstFolderRetry) {
+          LogWarning(absl::StrCat(made.error,
+                                  "; the workers of this node start when there is room; ",
+                                  "without any for ", kFolderLimit.count(), " min they fail"));
+        }
+        loop_->AddTimer(next, [this, prepare, give_up, pause] {
+          MakeFolders(prepare, give_up, std::min(2 * pause, kLastFolderRetry));
+        });
       });
 }
 

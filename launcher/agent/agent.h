@@ -118,6 +118,9 @@ class Agent {
   void Perform(const Supervisor::Note& note);
   void Perform(const Supervisor::Exit& exit);
 
+  // Tries again after `pause`, which doubles, where the disk is full; until `give_up`.
+  void MakeFolders(const Supervisor::PrepareFolders& prepare, EventLoop::Clock::time_point give_up,
+                   std::chrono::milliseconds pause);
   // Where this node's worker with this local rank is: what is the same in every generation.
   WorkerPlace Place(LocalRank local_rank) const;
   Standbys::Options StandbyOptions() const;

@@ -115,7 +115,8 @@ MadeFolders MakeWorkerFolders(const std::string& path, Generation generation, Ra
   std::error_code error;
   for (int i = 0; i < workers; ++i) {
     const auto failed = [&](const std::string& made) {
-      return MadeFolders{LocalRank{i}, std::string(FolderError(made, error).message())};
+      const bool full = error == std::errc::no_space_on_device || error.value() == EDQUOT;
+      return MadeFolders{LocalRank{i}, std::string(FolderError(made, error).message()), full};
     };
     const std::string folder = absl::StrCat(attempt, "/", i);
     fs::create_directories(folder, error);
@@ -124,7 +125,7 @@ MadeFolders MakeWorkerFolders(const std::string& path, Generation generation, Ra
     if (error) return failed(links);
     const std::string link = absl::StrCat(links, "/", first_rank.value + i);
     fs::create_symlink(absl::StrCat("../", i), link, error);
-    if (error) return failed(link);
+    if (error && error != std::errc::file_exists) return failed(link);
   }
   return {};
 }

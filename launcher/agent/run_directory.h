@@ -73,9 +73,11 @@ std::string RunOwnerFile(const std::string& run);
 struct MadeFolders {
   LocalRank local_rank;
   std::string error;
+  bool full = false;  // no space, or the quota is used up: worth another call
 };
 // Makes the folders of `workers` workers of one generation, the first of which has rank
-// `first_rank`, and their by_rank links, in the run directory at `path`.
+// `first_rank`, and their by_rank links, in the run directory at `path`. Another call makes what is
+// missing.
 MadeFolders MakeWorkerFolders(const std::string& path, Generation generation, Rank first_rank,
                               int workers);
 // Shows in the folder of a worker which standby it was.

@@ -73,7 +73,8 @@ int Operate(const OperatorCommand& command) {
   OperatorClient::Options options;
   options.endpoint = command.endpoint;
   options.timeout = command.timeout;
-  // What a command prints is for programs: that the files cannot be used, it will say if it matters.
+  // What a command prints is for programs: that the files cannot be used, it will say if it
+  // matters.
   auto credentials = LoadCredentials(command.credentials, command.endpoint, command.insecure,
                                      [](bool, const std::string&) {});
   if (!credentials.ok()) {

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -45,6 +46,7 @@ constexpr std::chrono::seconds kFlushLimit{2};
 constexpr std::chrono::seconds kFolderPatience{2};
 constexpr std::chrono::milliseconds kFolderRetry{10};
 constexpr std::size_t kTokenBytes = 32;
+constexpr std::chrono::milliseconds kToldWithin{1500};
 
 // By others than this machine's users. A Unix socket is for its owner alone (mode 0600).
 bool IsReachable(const RendezvousCommand& command) {
@@ -198,8 +200,8 @@ std::optional<int> Daemon::LoadCredentials() {
     credentials_ = auth::ServerCredentialsOf(std::move(token));
     return std::nullopt;
   }
-  auto credentials = auth::LoadServerCredentials(
-      credential_options_, [this](bool ok, const std::string& text) {
+  auto credentials =
+      auth::LoadServerCredentials(credential_options_, [this](bool ok, const std::string& text) {
         loop_.Post([ok, text] { LogTlsFiles(ok, text); });  // there is no log yet
       });
   if (!credentials.ok()) return Usage(credentials.status());
@@ -292,7 +294,16 @@ std::optional<int> Daemon::TakeFolder(int port) {
 }
 
 std::optional<int> Daemon::StartServer() {
-  if (command_.until_idle) idle_.emplace(&loop_, *command_.until_idle, command_.starter);
+  // Without munged no job can begin, but the agents of the other nodes learn it from us: the end of
+  // the one that has started us is no reason to go.
+  const absl::Status munged = credentials_->authenticator->CheckHost();
+  if (!munged.ok()) LogWarning(munged.message());
+  const bool away = absl::IsFailedPrecondition(munged);
+  if (command_.until_idle && away) {
+    idle_.emplace(&loop_, std::min(*command_.until_idle, kToldWithin), std::nullopt);
+  } else if (command_.until_idle) {
+    idle_.emplace(&loop_, *command_.until_idle, command_.starter);
+  }
   // The token is there before anybody can connect; who knows a port that the kernel chooses?
   if (command_.port != 0) {
     if (const auto exit_code = TakeFolder(command_.port)) return exit_code;
@@ -363,7 +374,8 @@ void Daemon::Stop() {
 }  // namespace
 
 int ServeRendezvous(const RendezvousCommand& command) {
-  auth::CredentialOptions credentials = CredentialOptionsOf(command.credentials, IsReachable(command));
+  auth::CredentialOptions credentials =
+      CredentialOptionsOf(command.credentials, IsReachable(command));
   if (IsReachable(command) && !command.insecure && !auth::AsksWhoCalls(credentials)) {
     std::fprintf(stderr,
                  "ddprun rendezvous: --listen %s: whoever can reach this address could join or end "

@@ -51,8 +51,10 @@ std::vector<std::string> InheritedEnvironment() {
   return environment;
 }
 
-// What a command line that lacks --insecure is, and an endpoint that cannot be found.
+// What a command line that lacks --insecure is, a host without munged, and an endpoint that cannot
+// be found.
 int ExitCodeOf(const absl::Status& status) {
+  if (absl::IsPermissionDenied(status)) return kExitRefused;
   if (absl::IsFailedPrecondition(status)) return kExitUsage;
   return absl::IsInternal(status) ? kExitInternal : kExitUnavailable;
 }
@@ -98,8 +100,10 @@ int Conclude(const Verdict& verdict, const ReportContext& context, const JobConf
 
 // The end of a job that did not begin on this node.
 Verdict NotStarted(const absl::Status& status, int exit_code) {
-  return Verdict::Own(exit_code == kExitUnavailable ? Outcome::kUnreachable : Outcome::kFailed,
-                      exit_code, std::string(status.message()));
+  const Outcome outcome = exit_code == kExitUnavailable ? Outcome::kUnreachable
+                          : exit_code == kExitRefused   ? Outcome::kRefused
+                                                        : Outcome::kFailed;
+  return Verdict::Own(outcome, exit_code, std::string(status.message()));
 }
 
 // What --preflight finds that would keep the job from running here; or "".

@@ -1,8 +1,10 @@
 #include "launcher/connection/connection.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -49,11 +51,13 @@ std::string EndpointAt(const std::string& endpoint, int place) {
 
 namespace {
 
+constexpr std::chrono::milliseconds kMungedWithin{1000};
+
 // nullptr when the endpoint lives elsewhere.
 absl::StatusOr<std::unique_ptr<RendezvousHosts>> MakeHosts(const JobConfig& config,
                                                            const RunDirectory& run, int places) {
-  const auth::CredentialOptions options = CredentialOptionsOf(
-      config.rendezvous.credentials, IsReachable(config.rendezvous.endpoint));
+  const auth::CredentialOptions options =
+      CredentialOptionsOf(config.rendezvous.credentials, IsReachable(config.rendezvous.endpoint));
   std::vector<std::unique_ptr<RendezvousHost>> hosts;
   for (int place = 0; place < places; ++place) {
     RendezvousHost::Options host_options;
@@ -70,7 +74,7 @@ absl::StatusOr<std::unique_ptr<RendezvousHosts>> MakeHosts(const JobConfig& conf
   }
   const absl::Status complete = auth::CheckServerOptions(options);
   if (!complete.ok()) return absl::FailedPreconditionError(complete.message());
-  return std::make_unique<RendezvousHosts>(std::move(hosts));
+  return std::make_unique<RendezvousHosts>(std::move(hosts), config.rendezvous.endpoint);
 }
 
 // The rendezvous of a job on one node, in this process. It stops and goes on together with its only
@@ -83,6 +87,22 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> StartOwnRendezvous(const std::
   auto server = RendezvousServer::Start(std::move(options));
   if (!server.ok()) return absl::InternalError(server.status().message());
   return server;
+}
+
+// Whether munged, where it is needed, answers on this host; it may just be starting again. `hosts`
+// may be null. The other nodes hear from the rendezvous alone that it does not: that begins first.
+absl::Status CheckMunged(const auth::ClientCredentials& credentials, RendezvousHosts* hosts) {
+  const auto deadline = EventLoop::Clock::now() + kMungedWithin;
+  for (;;) {
+    const absl::Status status = credentials.Check();
+    // One that has too much to do is asked again later, when it is needed.
+    if (!absl::IsFailedPrecondition(status)) return absl::OkStatus();
+    if (EventLoop::Clock::now() > deadline) {
+      return absl::PermissionDeniedError(absl::StrCat("--munge: ", status.message()));
+    }
+    if (hosts != nullptr) hosts->EnsureRunning(0);
+    std::this_thread::sleep_for(kMungedWithin / 10);
+  }
 }
 
 }  // namespace
@@ -121,6 +141,8 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
     if (!hosts.ok()) return hosts.status();
     connection.hosts = *std::move(hosts);
   }
+  const absl::Status munged = CheckMunged(**credentials, connection.hosts.get());
+  if (!munged.ok()) return munged;
   PersistentRendezvousClient::Options persistent;
   persistent.places = places;
   persistent.make_client = [endpoint, credentials = *credentials](int place, Duration limit) {

@@ -41,9 +41,8 @@ struct Connection {
 // `seed`: of the jitter between attempts to connect, another one for each agent. `heard_at` is told
 // where the rendezvous is. It and `loop` must outlive the result. May block on a name server.
 // Errors are sentences for the user: FailedPrecondition for credentials that are no good and for a
-// rendezvous that would need
-// --insecure, Internal for one that cannot run in this process, others when the endpoint cannot be
-// found.
+// rendezvous that would need --insecure, PermissionDenied where munged does not run on this host,
+// Internal for one that cannot run in this process, others when the endpoint cannot be found.
 absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,
                                              std::uint64_t seed, SharedPlace* heard_at,
                                              EventLoop* loop);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "launcher/connection/connection.h"
+#include "launcher/connection/slurm_conf.h"
 #include "launcher/connection/state_home.h"
 #include "launcher/log.h"
 #include "launcher/os/local_address.h"
@@ -19,6 +20,7 @@ auth::CredentialOptions CredentialOptionsOf(const CredentialsConfig& config, boo
   options.tls_key = config.tls_key;
   options.munge = config.munge;
   options.munge_socket = config.munge_socket;
+  if (config.munge && config.munge_socket.empty()) options.munge_socket = MungeSocketOfSlurm();
   options.reachable = reachable;
   return options;
 }
@@ -44,7 +46,7 @@ std::vector<std::string> CredentialArguments(const CredentialsConfig& config) {
 }
 
 bool UsesOwnToken(const CredentialsConfig& config, const std::string& host, bool insecure) {
-  return !insecure && !CredentialOptionsOf(config).any() && IsLoopback(host);
+  return !insecure && !CredentialOptionsOf(config, /*reachable=*/false).any() && IsLoopback(host);
 }
 
 absl::StatusOr<std::shared_ptr<const auth::ClientCredentials>> LoadCredentials(

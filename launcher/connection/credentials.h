@@ -16,11 +16,12 @@ namespace auth {
 class ClientCredentials;
 }
 
-// `reachable`: other hosts can reach the rendezvous.
+// `reachable`: other hosts can reach the rendezvous. With MUNGE, where no socket is given, the one
+// that slurm.conf names.
 auth::CredentialOptions CredentialOptionsOf(const CredentialsConfig& config, bool reachable);
 
-// Whether they can reach the one at this endpoint, "HOST:PORT" or "unix:/path", as it says itself: a
-// name that merely resolves to loopback here is another address for the others.
+// Whether they can reach the one at this endpoint, "HOST:PORT" or "unix:/path", as it says itself:
+// a name that merely resolves to loopback here is another address for the others.
 bool IsReachable(const std::string& endpoint);
 
 // The flags by which another ddprun gets the same. Paths, nothing secret.

@@ -1,8 +1,14 @@
 #include "launcher/connection/rendezvous_host.h"
 
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -79,15 +85,48 @@ bool RendezvousHost::EnsureRunning() {
   return true;
 }
 
-RendezvousHosts::RendezvousHosts(std::vector<std::unique_ptr<RendezvousHost>> hosts)
-    : hosts_(std::move(hosts)) {}
+bool StartRight::Take() {
+  if (taken()) return true;
+  // An abstract name: of this network namespace, and gone with its last descriptor.
+  const std::string path = absl::StrCat("ddprun-start-", geteuid(), "-", name_);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  const std::size_t size = path.copy(name.sun_path + 1, sizeof name.sun_path - 1);
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size);
+  const bool bound = bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), length) == 0;
+  const bool others = !bound && errno == EADDRINUSE;
+  if (bound) {
+    socket_ = std::move(fd);
+    refused_since_.reset();
+    return true;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (!refused_since_) refused_since_ = now;
+  return !others || now - *refused_since_ > kPatience;
+}
+
+RendezvousHosts::RendezvousHosts(std::vector<std::unique_ptr<RendezvousHost>> hosts,
+                                 std::string name)
+    : hosts_(std::move(hosts)), right_(std::move(name)) {}
 
 bool RendezvousHosts::EnsureRunning(int place) {
   tried_.insert(place);
+  if (right_.taken() && (!hosts_[started_]->running() || hosts_[started_]->SomebodyListensHere())) {
+    right_.GiveBack();
+  }
+  if (hosts_[place]->running()) return true;
   const bool all_tried = tried_.size() == hosts_.size();
-  const bool nobody_listens =
-      std::ranges::none_of(hosts_, [](const auto& host) { return host->SomebodyListensHere(); });
-  return (all_tried || nobody_listens) && hosts_[place]->EnsureRunning();
+  const auto may_start = [&] {
+    return all_tried || std::ranges::none_of(
+                            hosts_, [](const auto& host) { return host->SomebodyListensHere(); });
+  };
+  // Looks again with the right: the agent that had it may have started one.
+  if (!may_start() || !right_.Take() || !may_start()) return false;
+  started_ = place;
+  const bool ours = hosts_[place]->EnsureRunning();
+  if (!ours) right_.GiveBack();
+  return ours;
 }
 
 }  // namespace ddprun

@@ -2,8 +2,8 @@
 // address of the endpoint is this host's.
 //
 // That process is `ddprun rendezvous --until-idle`. It is detached: when this agent is killed, the
-// other nodes do not lose their rendezvous with it; and it ends by itself after the job. When
-// several agents of this host start one at once, one of these holds the endpoint's folder
+// other nodes do not lose their rendezvous with it; and it ends by itself after the job. Of several
+// agents of this host one starts it (StartRight); where that fails, one holds the endpoint's folder
 // (state_home.h) and listens, and the others end. Its jobs are in that folder: where it is killed,
 // the next one goes on with them, whichever agent of this user starts it.
 //
@@ -11,14 +11,18 @@
 #ifndef DDPRUN_LAUNCHER_CONNECTION_RENDEZVOUS_HOST_H_
 #define DDPRUN_LAUNCHER_CONNECTION_RENDEZVOUS_HOST_H_
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "launcher/os/process/detached_process.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 
@@ -45,6 +49,8 @@ class RendezvousHost {
 
   // Somebody does, who may not be a rendezvous.
   bool SomebodyListensHere() const;
+  // The one that was started last.
+  bool running() { return process_.running(); }
 
  private:
   RendezvousHost(Options options, std::string address, std::string listen_address);
@@ -55,11 +61,33 @@ class RendezvousHost {
   DetachedProcess process_;
 };
 
+// The right to start the rendezvous of one job on this host, which one agent of a user has at a
+// time, until its rendezvous listens: the others would start more of them, which only end again.
+class StartRight {
+ public:
+  // `name`: of the job's rendezvous; the same in all of these agents.
+  explicit StartRight(std::string name) : name_(std::move(name)) {}
+
+  // False: another agent has it. Not for longer than `kPatience`: whoever keeps it does not start
+  // anything.
+  bool Take();
+  bool taken() const { return socket_.valid(); }
+  void GiveBack() { socket_.reset(); }
+
+ private:
+  static constexpr std::chrono::seconds kPatience{5};
+
+  const std::string name_;
+  UniqueFd socket_;  // whose name is the right: the kernel takes it back when we die
+  std::optional<std::chrono::steady_clock::time_point> refused_since_;
+};
+
 // The ports of one job where its rendezvous may run on this host, in the order in which they are
 // tried. The agent's thread only.
 class RendezvousHosts {
  public:
-  explicit RendezvousHosts(std::vector<std::unique_ptr<RendezvousHost>> hosts);
+  // `name`: the same in all agents that may start it on this host.
+  RendezvousHosts(std::vector<std::unique_ptr<RendezvousHost>> hosts, std::string name);
 
   // As of the RendezvousHost of this place, before an attempt to connect there. A listener at
   // another place may be the rendezvous that an agent before this one has started: it is tried
@@ -69,6 +97,8 @@ class RendezvousHosts {
  private:
   const std::vector<std::unique_ptr<RendezvousHost>> hosts_;
   std::set<int> tried_;
+  StartRight right_;
+  int started_ = 0;  // the place for which we have taken it
 };
 
 }  // namespace ddprun

@@ -52,6 +52,10 @@ const Token* Authenticator::Find(std::string_view name) const {
   return nullptr;
 }
 
+absl::Status Authenticator::CheckHost() const {
+  return options_.munge == nullptr ? absl::OkStatus() : options_.munge->Reach();
+}
+
 absl::StatusOr<v1::HandshakeReply> Authenticator::Answer(const v1::HandshakeRequest& request,
                                                          std::string_view peer) const {
   const bool token = request.scheme() == v1::AUTH_SCHEME_TOKEN && !options_.tokens.empty();

@@ -58,6 +58,9 @@ class Authenticator {
   // Whether Answer and Check may have to wait for somebody: munged.
   bool may_wait() const { return options_.munge != nullptr; }
 
+  // Whether what it needs besides files is there: with MUNGE, munged. Does not wait.
+  absl::Status CheckHost() const;
+
   // Handshake. Errors as the proto has them.
   absl::StatusOr<v1::HandshakeReply> Answer(const v1::HandshakeRequest& request,
                                             std::string_view peer) const;

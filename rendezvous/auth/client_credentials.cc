@@ -101,7 +101,9 @@ std::string ClientCredentials::WhyUnknown() const {
 }
 
 absl::Status ClientCredentials::Check() const {
-  return munge_ == nullptr ? absl::OkStatus() : munge_->Encode("", geteuid()).status();
+  if (munge_ == nullptr) return absl::OkStatus();
+  const absl::Status reached = munge_->Reach();
+  return reached.ok() ? munge_->Encode("", geteuid()).status() : reached;
 }
 
 ClientCredentials::Transport ClientCredentials::NewTransport() const {

@@ -2,13 +2,19 @@
 
 #include <dlfcn.h>
 #include <munge.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun::auth {
 
@@ -20,6 +26,7 @@ struct Munge::Library {
   decltype(&munge_ctx_create) make_context = nullptr;
   decltype(&munge_ctx_destroy) free_context = nullptr;
   decltype(&munge_ctx_set) set = nullptr;
+  decltype(&munge_ctx_get) get = nullptr;
 };
 
 namespace {
@@ -87,7 +94,8 @@ absl::StatusOr<std::shared_ptr<const Munge>> Munge::Load(const std::string& sock
                         Find(handle, "munge_strerror", &library->error_text) &&
                         Find(handle, "munge_ctx_create", &library->make_context) &&
                         Find(handle, "munge_ctx_destroy", &library->free_context) &&
-                        Find(handle, "munge_ctx_set", &library->set);
+                        Find(handle, "munge_ctx_set", &library->set) &&
+                        Find(handle, "munge_ctx_get", &library->get);
   if (!complete) {
     const char* const why = dlerror();
     return absl::FailedPreconditionError(
@@ -98,23 +106,25 @@ absl::StatusOr<std::shared_ptr<const Munge>> Munge::Load(const std::string& sock
 }
 
 absl::StatusOr<std::string> Munge::Encode(const std::string& payload, uid_t reader) const {
+  if (const absl::Status reached = StillAway(); !reached.ok()) return reached;
   const Context context(*library_, socket_);
   // Without it the credential would be good for everybody who gets hold of it.
   if (const munge_err_t error =
           library_->set(context.get(), MUNGE_OPT_UID_RESTRICTION, static_cast<int>(reader));
       error != EMUNGE_SUCCESS) {
-    return absl::UnavailableError(
-        absl::StrCat("munge cannot restrict a credential to a user: ", library_->error_text(error)));
+    return absl::UnavailableError(absl::StrCat("munge cannot restrict a credential to a user: ",
+                                               library_->error_text(error)));
   }
   char* text = nullptr;
   const munge_err_t error =
       library_->encode(&text, context.get(), payload.data(), static_cast<int>(payload.size()));
   const std::unique_ptr<char, FreeMemory> owner(text);
   if (error == EMUNGE_SUCCESS) return std::string(text);
-  return absl::UnavailableError(absl::StrCat("munge on this host: ", library_->error_text(error)));
+  return Unanswered(library_->error_text(error));
 }
 
 absl::StatusOr<Munge::Decoded> Munge::Decode(const std::string& credential) const {
+  if (const absl::Status reached = StillAway(); !reached.ok()) return reached;
   const Context context(*library_, socket_);
   void* data = nullptr;
   int size = 0;
@@ -127,8 +137,43 @@ absl::StatusOr<Munge::Decoded> Munge::Decode(const std::string& credential) cons
     return Decoded{std::string(static_cast<const char*>(data), static_cast<std::size_t>(size)),
                    uid};
   }
-  const std::string why = absl::StrCat("munge: ", library_->error_text(error));
-  return IsVerdict(error) ? absl::UnauthenticatedError(why) : absl::UnavailableError(why);
+  const std::string why = library_->error_text(error);
+  return IsVerdict(error) ? absl::UnauthenticatedError(absl::StrCat("munge: ", why))
+                          : Unanswered(why);
+}
+
+std::string Munge::SocketPath() const {
+  const Context context(*library_, socket_);
+  const char* path = nullptr;  // the context's
+  library_->get(context.get(), MUNGE_OPT_SOCKET, &path);
+  return path == nullptr ? "" : path;
+}
+
+absl::Status Munge::Reach() const {
+  const std::string path = SocketPath();
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  path.copy(name.sun_path, sizeof name.sun_path - 1);
+  const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const bool reached =
+      connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0;
+  const int error = reached ? 0 : errno;
+  // A munged that has too much to do is not away.
+  away_ = error != 0 && error != EAGAIN && error != EINTR;
+  if (!away_) return absl::OkStatus();
+  char host[256] = "this host";
+  gethostname(host, sizeof host - 1);
+  return absl::FailedPreconditionError(absl::StrCat(
+      "munged does not run on ", host, ", or its socket is not ", path, " (", strerror(error),
+      "); --munge-socket, or AuthInfo in slurm.conf, names another one"));
+}
+
+absl::Status Munge::Unanswered(const std::string& why) const {
+  const absl::Status reached = Reach();
+  if (!reached.ok()) return reached;
+  char host[256] = "this host";
+  gethostname(host, sizeof host - 1);
+  return absl::UnavailableError(absl::StrCat("munge on ", host, ": ", why));
 }
 
 }  // namespace ddprun::auth

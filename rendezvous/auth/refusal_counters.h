@@ -16,10 +16,10 @@ namespace ddprun {
 
 // The reasons. A new one needs a word in docs/security.md.
 namespace refusal {
-inline constexpr char kNoProof[] = "no_proof";            // nothing, or not what is asked for
-inline constexpr char kWrongProof[] = "wrong_proof";      // a token or credential that is not ours
-inline constexpr char kStaleProof[] = "stale_proof";      // a challenge used, expired or not ours
-inline constexpr char kRelayed[] = "relayed";             // a proof for another connection than this
+inline constexpr char kNoProof[] = "no_proof";        // nothing, or not what is asked for
+inline constexpr char kWrongProof[] = "wrong_proof";  // a token or credential that is not ours
+inline constexpr char kStaleProof[] = "stale_proof";  // a challenge used, expired or not ours
+inline constexpr char kRelayed[] = "relayed";         // a proof for another connection than this
 inline constexpr char kTlsHandshake[] = "tls_handshake";  // no TLS, or a certificate not ours
 inline constexpr char kOtherOwner[] = "other_owner";      // a job that belongs to somebody else
 inline constexpr char kNotInThisJob[] =

@@ -18,8 +18,8 @@ namespace ddprun::auth {
 struct ServerCredentials {
   std::shared_ptr<grpc::ServerCredentials> transport;
   std::shared_ptr<Authenticator> authenticator;
-  std::string description;  // "token and TLS", for the log; nothing secret
-  std::string warning;      // what will have to be done soon, or ""
+  std::string description;          // "token and TLS", for the log; nothing secret
+  std::string warning;              // what will have to be done soon, or ""
   std::unique_ptr<TlsWatch> watch;  // of its files of TLS; null: none
 };
 

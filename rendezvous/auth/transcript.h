@@ -26,8 +26,8 @@ struct Exchange {
   std::string_view name;
   std::string_view client_nonce;
   std::string_view server_nonce;
-  // SHA-256 of the server's certificate that the client has seen; of the server's proof, of all that
-  // it may have seen, one after the other. Empty without TLS.
+  // SHA-256 of the server's certificate that the client has seen; of the server's proof, of all
+  // that it may have seen, one after the other. Empty without TLS.
   std::string_view certificates;
 };
 

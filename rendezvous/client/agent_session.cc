@@ -57,9 +57,10 @@ void AgentSession::OnHandshakeDone(const grpc::Status& status,
   {
     const std::lock_guard lock(mutex_);
     if (status.ok() && !proof.ok()) {
-      Fail(absl::StrCat("the rendezvous at ", options_.endpoint,
-                        " is not trusted: ", proof.status().message()),
-           absl::IsPermissionDenied(proof.status()));
+      const bool munged_is_away = absl::IsFailedPrecondition(proof.status());
+      Fail({absl::StrCat("the rendezvous at ", options_.endpoint,
+                         " is not trusted: ", proof.status().message()),
+            munged_is_away || absl::IsPermissionDenied(proof.status()), munged_is_away});
     }
     facts_.genuine = status.ok() && proof.ok();
     goes_on = facts_.genuine && !facts_.failure && !closing_;
@@ -91,8 +92,8 @@ void AgentSession::Send(const Header& header, const AgentMessage& message) {
                     (!heartbeat->states.empty() || heartbeat->failed_checkpoints.count > 0);
   if (heartbeat != nullptr && !news && !writing_.queue.empty()) return;
   if (writing_.queue.size() >= kMaxQueuedMessages) {
-    Fail(absl::StrCat("the rendezvous at ", options_.endpoint,
-                      " does not read: ", kMaxQueuedMessages, " messages wait for it"));
+    Fail({absl::StrCat("the rendezvous at ", options_.endpoint,
+                       " does not read: ", kMaxQueuedMessages, " messages wait for it")});
     return;
   }
   writing_.queue.push_back(wire::ToProto(header, message));
@@ -135,16 +136,16 @@ void AgentSession::Continue() {
   }
 }
 
-void AgentSession::Fail(std::string reason, bool denied) {
+void AgentSession::Fail(SessionFacts::Failure failure) {
   if (facts_.failure) return;
-  facts_.failure = {std::move(reason), denied};
+  facts_.failure = std::move(failure);
   Cancel();
 }
 
 void AgentSession::OnConnectDeadline(std::optional<std::string> reason) {
   const std::lock_guard lock(mutex_);
   // It may have been at the last moment.
-  if (reason && !facts_.connected && !read_ended_ && !closing_) Fail(*std::move(reason));
+  if (reason && !facts_.connected && !read_ended_ && !closing_) Fail({*std::move(reason)});
   RemoveCaller();
 }
 
@@ -175,8 +176,8 @@ void AgentSession::OnReadDone(bool ok) {
       handler_(RendezvousClient::Received{std::move(message->header), std::move(message->message)});
     } else {
       const std::lock_guard lock(mutex_);
-      Fail(absl::StrCat("the rendezvous at ", options_.endpoint,
-                        " sent what this version does not accept: ", message.status().message()));
+      Fail({absl::StrCat("the rendezvous at ", options_.endpoint,
+                         " sent what this version does not accept: ", message.status().message())});
     }
     const std::lock_guard lock(mutex_);
     StartRead(&incoming_);

@@ -67,7 +67,7 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   // Starts what is next: a write, or the end of our half after the last one. With mutex_ held.
   void Continue();
   // Ends the call with Lost, unless it ended already. With mutex_ held.
-  void Fail(std::string reason, bool denied = false);
+  void Fail(SessionFacts::Failure failure);
   void Cancel();        // what is going on; with mutex_ held
   void RemoveCaller();  // with mutex_ held
 

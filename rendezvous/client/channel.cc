@@ -78,9 +78,8 @@ grpc::Status RenewableChannel::Ask(std::chrono::system_clock::time_point deadlin
 grpc::Status RenewableChannel::Reach(std::chrono::system_clock::time_point deadline) {
   const grpc::Status status = Ask(deadline);
   if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return status;
-  const bool again =
-      TriesAnotherTransport(credentials_.get(), tls_, status) ||
-      absl::StrContains(status.error_message(), auth::kCertificateChanged);
+  const bool again = TriesAnotherTransport(credentials_.get(), tls_, status) ||
+                     absl::StrContains(status.error_message(), auth::kCertificateChanged);
   Renew();  // files of TLS may have changed, too
   return again ? Ask(deadline) : status;
 }

@@ -34,7 +34,8 @@ bool TriesAnotherTransport(const auth::ClientCredentials* credentials,
 // transport, or to a rendezvous that was started again and has another certificate.
 class RenewableChannel {
  public:
-  RenewableChannel(std::string endpoint, std::shared_ptr<const auth::ClientCredentials> credentials);
+  RenewableChannel(std::string endpoint,
+                   std::shared_ptr<const auth::ClientCredentials> credentials);
 
   // Asks whether somebody is there, where that is not known. UNAVAILABLE or DEADLINE_EXCEEDED if
   // not.

@@ -14,7 +14,8 @@ std::string RootOfError(absl::string_view message) {
 std::optional<std::string> TlsTrouble(absl::string_view message) {
   const auto has = [&](absl::string_view words) { return absl::StrContains(message, words); };
   if (SpeaksNoTls(message)) {
-    return "it does not speak TLS: it was started without the credentials that we have, or is of an "
+    return "it does not speak TLS: it was started without the credentials that we have, or is of "
+           "an "
            "earlier version";
   }
   if (has("Hostname Verification") || has("not in peer certificate") || has("Cannot check peer")) {

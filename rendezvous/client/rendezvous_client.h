@@ -35,6 +35,9 @@ class RendezvousClient {
     // The rendezvous does not take our credentials, or we do not take its: trying again is of no
     // use before somebody has changed them.
     bool denied = false;
+    // And nobody else who may be the rendezvous could do otherwise: munged is away, here or on its
+    // host.
+    bool denied_everywhere = false;
     // It closed the connection right after TLS had shaken hands: with TLS 1.3 that is how a client
     // sees that its certificate was not taken; or it was just ending.
     bool closed_after_tls = false;

@@ -17,6 +17,14 @@ bool SaysRefused(const std::string& text) {
          RootOfError(text) == RootOfError(strerror(ECONNREFUSED));
 }
 
+// A connection that is reset may have been one too many for the rendezvous' descriptors. Where we
+// have no certificate to show, that is not taken for a refusal of it.
+bool IsOverOurCertificate(const SessionFacts& facts, const std::string& text) {
+  using Tls = auth::ClientCredentials::Transport::Tls;
+  return facts.tls == Tls::kVerified ||
+         (facts.tls == Tls::kUnverified && absl::StrContains(text, "Socket closed"));
+}
+
 // There was no connection, or it was lost.
 void ExplainUnavailable(const SessionFacts& facts, const std::string& text,
                         RendezvousClient::Lost* lost) {
@@ -30,7 +38,7 @@ void ExplainUnavailable(const SessionFacts& facts, const std::string& text,
   if (const auto trouble = TlsTrouble(text)) {
     lost->reason = absl::StrCat("no trust between us and ", there, ": ", *trouble);
     lost->denied = !facts.tries_another;
-  } else if (closed && facts.tls != auth::ClientCredentials::Transport::Tls::kNone) {
+  } else if (closed && IsOverOurCertificate(facts, text)) {
     lost->reason = absl::StrCat(there,
                                 " closes the connection after TLS: our certificate (--tls-cert) is "
                                 "missing, has expired, or is not of the authority that it trusts");
@@ -51,6 +59,7 @@ RendezvousClient::Lost ExplainLoss(const SessionFacts& facts, const grpc::Status
   if (facts.failure) {
     lost.reason = facts.failure->reason;
     lost.denied = facts.failure->denied;
+    lost.denied_everywhere = facts.failure->denied_everywhere;
     return lost;
   }
   switch (status.error_code()) {
@@ -66,6 +75,10 @@ RendezvousClient::Lost ExplainLoss(const SessionFacts& facts, const grpc::Status
       // Where it knows our secret, all that can be wrong is that the challenge came too late, or
       // from an earlier life of the rendezvous.
       lost.denied = !facts.genuine;
+      break;
+    case grpc::StatusCode::FAILED_PRECONDITION:
+      lost.reason = absl::StrCat(there, " cannot tell who we are: ", text);
+      lost.denied = lost.denied_everywhere = true;
       break;
     case grpc::StatusCode::UNAVAILABLE:
       ExplainUnavailable(facts, text, &lost);

@@ -19,6 +19,7 @@ struct SessionFacts {
   struct Failure {
     std::string reason;
     bool denied = false;  // as in RendezvousClient::Lost
+    bool denied_everywhere = false;
   };
 
   std::string endpoint;

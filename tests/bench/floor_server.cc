@@ -125,8 +125,7 @@ std::string ReadAll(const std::string& path) {
 
 std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const FloorServerOptions& options) {
   if (options.tls_cert.empty()) return grpc::InsecureServerCredentials();
-  grpc::SslServerCredentialsOptions ssl(
-      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  grpc::SslServerCredentialsOptions ssl(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   ssl.pem_root_certs = ReadAll(options.tls_ca);
   ssl.pem_key_cert_pairs.push_back({ReadAll(options.tls_key), ReadAll(options.tls_cert)});
   return grpc::SslServerCredentials(ssl);

@@ -4,7 +4,8 @@
 //
 //     build/bin/rendezvous_bench                      all sizes, as in docs/benchmarks.md
 //     build/bin/rendezvous_bench --agents 256 --channels 64,256 --reps 3
-//     build/bin/rendezvous_bench --mtls               both over TLS, with certificates of both sides
+//     build/bin/rendezvous_bench --mtls               both over TLS, with certificates of both
+//     sides
 //
 // Exits 1 when a bound is broken.
 #include <sys/resource.h>

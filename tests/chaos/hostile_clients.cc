@@ -141,8 +141,8 @@ class LiveJob {
 };
 
 std::vector<std::string> TlsFlags(const std::string& folder) {
-  return {"--tls-ca",   folder + "/ca.crt",   "--tls-cert",
-          folder + "/node.crt", "--tls-key", folder + "/node.key"};
+  return {"--tls-ca",           folder + "/ca.crt", "--tls-cert",
+          folder + "/node.crt", "--tls-key",        folder + "/node.key"};
 }
 
 // ---- a certificate that expires in mid-job ----
@@ -162,7 +162,8 @@ class BriefJob {
     if (Status() == 0) return Fail("a certificate that has expired is taken");
     Make("renewed", std::chrono::hours(24));
     for (const std::string suffix : {".crt", ".key"}) {
-      std::filesystem::rename(certificates_ + "/renewed" + suffix, certificates_ + "/node" + suffix);
+      std::filesystem::rename(certificates_ + "/renewed" + suffix,
+                              certificates_ + "/node" + suffix);
     }
     const auto deadline = Clock::now() + kPatience;
     while (Status() != 0) {
@@ -709,7 +710,9 @@ int Run(int tries, std::uint64_t seed) {
   Write(token + "/bob", "bob:" + secret + "b\n");
   Write(token + "/wrong", "ann:" + secret + "c\n");
   for (const auto& [name, days] : {std::pair("node", 30), std::pair("old", -1)}) {
-    if (!auth::MakeCertificates({tls + "/ours", "ann", {{name}}, std::chrono::hours(24 * days)}).ok()) return 1;
+    if (!auth::MakeCertificates({tls + "/ours", "ann", {{name}}, std::chrono::hours(24 * days)})
+             .ok())
+      return 1;
   }
   if (!auth::MakeCertificates({tls + "/theirs", "ann", {{"node"}}}).ok()) return 1;
   const std::vector<std::string> tls_flags = TlsFlags(tls + "/ours");

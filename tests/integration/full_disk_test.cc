@@ -78,6 +78,30 @@ TEST_F(FullDiskTest, WhatIsDroppedIsCountedInTheLogAndTheWorkerGoesOn) {
   EXPECT_THAT(agent().err(), HasSubstr("; " + notice[1].str() + " bytes of it are missing"));
 }
 
+// A restart needs folders for the logs of its generation. Seen red with an agent that does not try
+// again: three generations fail within 0.2 s, and the job ends with 126.
+TEST_F(FullDiskTest, ARestartWaitsForRoomAndFailsNobody) {
+  job_->AddNode({"--nproc-per-node", "2", "--max-restarts", "1", "sh", "-c",
+                 "touch " + (folder_ / "up") + "$RANK; [ $DDPRUN_GENERATION = 1 ] && exit 0; " +
+                     "until [ -e " + (folder_ / "fail") + " ]; do sleep 0.05; done; exit 3"});
+  for (const std::string rank : {"0", "1"}) {
+    ASSERT_TRUE(WaitForChange(folder_.path(), [&] {
+      return std::filesystem::exists(folder_ / ("up" + rank));
+    })) << agent().err();
+  }
+  disk_->Fill();
+  std::error_code full;  // it may have left a few blocks; each folder takes one
+  for (int i = 0; !full; ++i) {
+    std::filesystem::create_directory(disk_->path() + "/" + std::to_string(i), full);
+  }
+  Raise("fail");
+  ASSERT_TRUE(agent().WaitForErr("the workers of this node start when there is room"))
+      << agent().err();
+  disk_->MakeRoom();
+  EXPECT_EQ(agent().ExitCode(), 0) << agent().err();
+  EXPECT_THAT(agent().err(), HasSubstr("restart 1 of 1"));
+}
+
 TEST_F(FullDiskTest, WithWaitTheWorkerWaitsAndNothingIsMissing) {
   Start("wait");
   disk_->Fill();

@@ -148,11 +148,11 @@ TEST_F(SecurityTest, BeyondLoopbackATokenTravelsOverTls) {
   EXPECT_TRUE(daemon.program().WaitForErr("a token, TLS with a certificate of its own making"));
   EXPECT_THAT(daemon.program().err(), Not(HasSubstr("not encrypted")));
   ExpectAJobRuns(daemon, {"--token-file", token});
-  ExpectRefused(daemon, {}, "asks for a token (--token-file)");
+  ExpectRefused(daemon, {}, "give --token-file");
   ExpectRefused(daemon, {"--token-file", Token("wrong", "another secret 16")},
                 "does not know our token");
-  Program status({DdprunPath(), "status", "--rdzv-endpoint", daemon.endpoint(), "--token-file",
-                  token});
+  Program status(
+      {DdprunPath(), "status", "--rdzv-endpoint", daemon.endpoint(), "--token-file", token});
   EXPECT_EQ(status.ExitCode(), 0) << status.err();
   const auto outside = OutsideAddress();
   DDPRUN_NEEDS(outside.has_value() ? "" : "an address that is not loopback");
@@ -178,6 +178,42 @@ TEST_F(SecurityTest, MungeLetsAgentsInAndKnowsTheirUser) {
   const Munged theirs(folder_ / "theirs", std::string(64, 'x'));
   ExpectRefused(daemon, {"--munge", "--munge-socket", theirs.socket()}, "munge: ");
   ExpectRefused(daemon, {}, "asks for MUNGE (--munge)");
+}
+
+// Waiting for munged does not help: every node says why, where somebody reads it, and ends.
+TEST_F(SecurityTest, WhereMungedIsAwayEveryNodeSaysSoAndEndsAtOnce) {
+  const auto outside = OutsideAddress();
+  DDPRUN_NEEDS(outside.has_value() ? "" : "an address that is not loopback");
+  const Munged munged(folder_ / "munge");
+  std::string port;
+  { port = std::to_string(Daemon(folder_.path()).port()); }  // free again
+  const std::string endpoint = *outside + ":" + port;
+  Job job(folder_.path());
+  const auto began = std::chrono::steady_clock::now();
+  // The one beside the rendezvous, and starts it; and one whose own munged is well.
+  AddNode(job, endpoint, {"--rdzv-backend", "c10d", "--munge", "--munge-socket", folder_ / "none"},
+          "exit 0");
+  AddNode(job, endpoint, {"--munge", "--munge-socket", munged.socket()}, "exit 0");
+  for (int node = 0; node < 2; ++node) {
+    EXPECT_EQ(job.node(node).ExitCode(), 77) << job.node(node).err();
+    EXPECT_THAT(job.node(node).err(), HasSubstr("munged does not run on " + HostName()));
+    EXPECT_THAT(job.node(node).err(), HasSubstr(folder_ / "none"));
+    EXPECT_EQ(Report(job, node)["outcome"], "refused");
+  }
+  // 2 s on a machine that has time for it; else connect_timeout, 60 s.
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+}
+
+TEST_F(SecurityTest, TheSocketOfMungedIsTheOneThatSlurmUses) {
+  const Munged munged(folder_ / "munge");
+  std::ofstream(folder_ / "slurm.conf") << "AuthInfo=socket=" << munged.socket() << "\n";
+  const std::map<std::string, std::string> environment = {{"SLURM_CONF", folder_ / "slurm.conf"}};
+  const Daemon daemon(folder_.path(), {"--munge", "--munge-socket", munged.socket()});
+  Job job(folder_.path(), environment);
+  AddNode(job, daemon.endpoint(), {"--munge"}, "exit 0");
+  AddNode(job, daemon.endpoint(), {"--munge"}, "exit 0");
+  EXPECT_EQ(job.node(0).ExitCode(), 0) << job.node(0).err();
+  EXPECT_EQ(job.node(1).ExitCode(), 0) << job.node(1).err();
 }
 
 TEST_F(SecurityTest, JobsBelongToTheirToken) {
@@ -264,7 +300,7 @@ std::string OwnTokenOf(const Daemon& daemon) {
   return TestStateHome() + "/localhost:" + std::to_string(daemon.port()) + "/token";
 }
 
-// Seen red with a daemon on loopback that asks nobody.
+// Seen red with daemons on loopback that ask nobody.
 TEST_F(SecurityTest, ADaemonOnLoopbackTakesItsOwnUserAloneAndNeedsNoFlag) {
   Daemon daemon(folder_.path());
   const std::string token = OwnTokenOf(daemon);
@@ -288,7 +324,7 @@ TEST_F(SecurityTest, ADaemonOnLoopbackTakesItsOwnUserAloneAndNeedsNoFlag) {
   EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(token).parent_path()));
 }
 
-// Seen red with agents that show nothing where they find no token.
+// Seen red with agents that show nothing.
 TEST_F(SecurityTest, NobodyPosesAsADaemonThatIsNotThere) {
   const Daemon anybody(folder_.path(), {"--insecure"});
   ExpectRefused(anybody, {}, "runs without credentials (--insecure)");

@@ -99,11 +99,14 @@ TEST_F(C10dTest, FourAgentsThatStartTogetherFindOneRendezvousAndLeaveNothing) {
     Job job(folder_ / std::to_string(run));
     for (int node = 0; node < 4; ++node) job.AddNode(Flags("4", "echo rank $RANK"));
     std::set<std::string> ranks;
+    int started = 0;
     for (int node = 0; node < 4; ++node) {
       EXPECT_EQ(job.node(node).ExitCode(), 0) << "run " << run << ": " << job.node(node).err();
       ranks.insert(job.node(node).out());
+      started += job.node(node).err().find("starting the rendezvous") != std::string::npos;
     }
     EXPECT_EQ(ranks.size(), 4u) << "run " << run;
+    EXPECT_EQ(started, 1) << "run " << run;
     EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty()) << "run " << run;
   }
 }

@@ -83,8 +83,8 @@ class TwoTrainingsTest : public testing::Test {
   Job second_{folder_ / "second"};
 };
 
-// In a folder that neither of them has found. Seen red without the claim at the start: both
-// trained, and each removed the other's files.
+// In a folder that neither of them has found. Seen red without the claim at the start and
+// without the refresh: both trained.
 TEST_F(TwoTrainingsTest, OfTwoThatStartTogetherOneIsRefusedBeforeItSavesAnything) {
   Program& one = Start(first_);
   Program& other = Start(second_);

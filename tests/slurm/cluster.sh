@@ -64,7 +64,6 @@ boot() {
              fi
              mount -t tmpfs none /tmp && mount -t tmpfs none /dev/shm
              if [[ $3 == /tmp/* ]]; then mkdir -p "$3" && mount --bind "$2/checkout" "$3"; fi
-             mkdir -p /run/munge && mount --bind "$2/munge" /run/munge
              slurmd -D -N "$1" -f "$2/slurm.conf" & daemon=$!
              trap "kill -TERM $daemon" TERM
              while kill -0 $daemon 2>/dev/null; do wait $daemon; done' init "$node" "$D" "$checkout" \

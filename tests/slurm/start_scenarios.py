@@ -41,6 +41,25 @@ exit $ended
     cluster.expect_nothing_left()
 
 
+def munged_away(cluster):
+    """No munged where the job looks for it: every node ends at once and says why. By default that is
+    the socket of slurm.conf's AuthInfo: nobody listens on MUNGE's own on these nodes."""
+    job = cluster.submit(f"""srun --wait=0 --kill-on-bad-exit=0 bash -c '
+began=${{EPOCHREALTIME/./}}
+{cluster.ddprun()} --munge-socket /nowhere true
+code=$?
+echo node $SLURM_NODEID: code $code, $(( (${{EPOCHREALTIME/./}} - began) / 1000 )) ms
+exit $code'
+""")
+    job.expect_end("FAILED", "77:0")
+    took = [int(ms) for ms in re.findall(r"node \d: code 77, (\d+) ms", job.output())]
+    check(len(took) == NODES and max(took) < 5000, f"{took} ms (2 s on an idle machine):\n{job.output()}")
+    for node in range(NODES):
+        job.expect_output(rf"munged does not run on n{node + 1}, or its socket is not /nowhere")
+    check(job.output().count("starting the rendezvous there") <= 1, "on one port")
+    cluster.expect_nothing_left()
+
+
 def several_tasks_on_a_node(cluster):
     """Each would be a ddprun of its own: refused, with what to write instead."""
     job = cluster.submit(f"srun --ntasks-per-node=2 {cluster.ddprun()} true\n", "--ntasks-per-node=2")

@@ -37,10 +37,9 @@ class Daemon {
   }
   void Start() {
     const std::string port_file = folder_ + "/port" + std::to_string(++starts_);
-    std::vector<std::string> argv = {DdprunPath(),  "rendezvous",      "--listen",
-                                     host_ + ":" + std::to_string(port_),
-                                     "--port-file", port_file,
-                                     "--state-dir", folder_ + "/state"};
+    std::vector<std::string> argv = {
+        DdprunPath(),  "rendezvous", "--listen",    host_ + ":" + std::to_string(port_),
+        "--port-file", port_file,    "--state-dir", folder_ + "/state"};
     argv.insert(argv.end(), flags_.begin(), flags_.end());
     program_ = std::make_unique<Program>(argv);
     WaitForChange(folder_, [&] { return !ReadFile(port_file).empty(); });

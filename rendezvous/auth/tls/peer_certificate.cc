@@ -18,8 +18,7 @@ std::string CertificateSha256(std::string_view pem) {
   unsigned char* der = nullptr;
   const int size = i2d_X509(certificate.get(), &der);
   if (size <= 0) return "";
-  std::string hash =
-      Sha256({reinterpret_cast<const char*>(der), static_cast<std::size_t>(size)});
+  std::string hash = Sha256({reinterpret_cast<const char*>(der), static_cast<std::size_t>(size)});
   OPENSSL_free(der);
   return hash;
 }

@@ -21,9 +21,9 @@ struct TlsWatch::State {
   std::mutex mutex{};  // guards what follows, and is held while `log` is called
   std::condition_variable changed{};
   bool stop = false;
-  bool ended = false;      // the thread does nothing more
-  std::string trouble{};   // what the last look has found, if it was no good
-  bool told = false;       // of that trouble
+  bool ended = false;     // the thread does nothing more
+  std::string trouble{};  // what the last look has found, if it was no good
+  bool told = false;      // of that trouble
 
   void Run() {
     std::unique_lock lock(mutex);
@@ -42,8 +42,9 @@ struct TlsWatch::State {
       trouble.clear();
       if (!*taken_up) return;
       const std::string until = identity->current()->until;
-      log(true, absl::StrCat("the TLS files have changed: they count for every new connection",
-                             until.empty() ? "" : absl::StrCat("; our certificate ends on ", until)));
+      log(true,
+          absl::StrCat("the TLS files have changed: they count for every new connection",
+                       until.empty() ? "" : absl::StrCat("; our certificate ends on ", until)));
       return;
     }
     // Files that are replaced one after the other do not fit together for a moment.

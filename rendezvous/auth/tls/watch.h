@@ -1,5 +1,5 @@
-// TlsWatch: has a TlsIdentity follow its files. It looks at them every second, on a thread of its own:
-// a disk that hangs delays nobody else.
+// TlsWatch: has a TlsIdentity follow its files. It looks at them every second, on a thread of its
+// own: a disk that hangs delays nobody else.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_TLS_WATCH_H_
 #define DDPRUN_RENDEZVOUS_AUTH_TLS_WATCH_H_
 
@@ -14,8 +14,8 @@ namespace ddprun::auth {
 
 class TlsWatch {
  public:
-  // `text`: what was taken up, or (not `ok`) why not. On the watch's thread, one call at a time; must
-  // not block.
+  // `text`: what was taken up, or (not `ok`) why not. On the watch's thread, one call at a time;
+  // must not block.
   using Log = std::function<void(bool ok, const std::string& text)>;
 
   TlsWatch(std::shared_ptr<TlsIdentity> identity, Log log,

@@ -245,8 +245,9 @@ TEST(CertificateSha256Test, IsThatOfTheDer) {
   const TlsPem pem = MakeSelfSigned("server");
   TempDir folder;
   std::ofstream(folder / "pem") << pem.cert;
-  Program openssl({"sh", "-c", "openssl x509 -outform DER -in " + (folder / "pem") +
-                                   " | sha256sum | cut -c1-64 | tr -d '\n'"});
+  Program openssl({"sh", "-c",
+                   "openssl x509 -outform DER -in " + (folder / "pem") +
+                       " | sha256sum | cut -c1-64 | tr -d '\n'"});
   EXPECT_EQ(openssl.ExitCode(), 0) << openssl.err();
   EXPECT_EQ(absl::BytesToHexString(CertificateSha256(pem.cert)), openssl.out());
   EXPECT_EQ(CertificateSha256("no certificate"), "");

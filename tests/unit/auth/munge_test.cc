@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -107,10 +108,28 @@ TEST_F(MungeTest, TheCallerAnswersTheUserThatTheRendezvousHasProven) {
   EXPECT_EQ(root.ExitCode(), 0) << root.out() << root.err();
 }
 
-TEST_F(MungeTest, AMungedThatIsAwayIsUnavailable) {
-  const auto munge = Load(folder_ / "none");
-  EXPECT_TRUE(absl::IsUnavailable(munge->Encode("hello", geteuid()).status()));
-  EXPECT_TRUE(absl::IsUnavailable(munge->Decode("MUNGE:AAAA:").status()));
+// Waiting does not help: neither side tries again.
+TEST_F(MungeTest, AMungedThatIsAwayIsNamedWithItsHostAndSocket) {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  const std::string path = folder_ / "none";
+  const auto munge = Load(path);
+  for (const absl::Status& status :
+       {munge->Encode("hello", geteuid()).status(), munge->Decode("MUNGE:AAAA:").status()}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(std::string("munged does not run on ") + host +
+                          ", or its socket is not " + path + " (No such file or directory)"));
+  }
+  Authenticator::Options options;
+  options.munge = munge;
+  const Authenticator authenticator(options);
+  EXPECT_TRUE(absl::IsFailedPrecondition(authenticator.CheckHost()));
+  v1::HandshakeRequest request;
+  request.set_scheme(v1::AUTH_SCHEME_MUNGE);
+  request.set_client_nonce(std::string(32, 'n'));
+  request.set_name("0");
+  EXPECT_TRUE(absl::IsFailedPrecondition(authenticator.Answer(request, kPeer).status()));
 }
 
 TEST_F(MungeTest, BothSidesShowWhoTheyAre) {

@@ -1,6 +1,4 @@
 // Files of TLS that change while they are used.
-#include "rendezvous/auth/tls/identity.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "rendezvous/auth/certificates.h"
+#include "rendezvous/auth/tls/identity.h"
 #include "rendezvous/auth/tls/peer_certificate.h"
 #include "rendezvous/auth/tls/watch.h"
 #include "tests/support/program.h"

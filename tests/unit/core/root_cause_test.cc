@@ -111,7 +111,7 @@ TEST_F(RootCauseTest, AKilledWorkerIsNoVictimWhateverItPrinted) {
   EXPECT_EQ(Rank(), 0);
 }
 
-// What torch 1.13 and 2.x and Python itself say; seen red with words alone, wherever they are.
+// What torch 1.13 and 2.x and Python itself say.
 TEST(TakenPortTest, AnExceptionOfPythonsThatSaysSoCountsAsMuchAsErrorBind) {
   const std::string frame = "  File \"/train.py\", line 9, in <module>";
   const auto taken = [](std::vector<std::string> tail, ExitStatus status = kCode1) {

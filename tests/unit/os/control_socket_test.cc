@@ -42,6 +42,10 @@ std::string Show(const ControlMessage& message) {
     std::string operator()(const CheckpointFailedMsg& m) const {
       return "checkpoint failed " + std::to_string(m.step) + " " + m.reason;
     }
+    std::string operator()(const CheckpointDamagedMsg& m) const {
+      return "checkpoint damaged " + std::to_string(m.step) + " " + m.text;
+    }
+    std::string operator()(const SecretMsg&) const { return "secret"; }
     std::string operator()(const SnapshotMsg& m) const {
       return "snapshot " + std::to_string(m.step);
     }

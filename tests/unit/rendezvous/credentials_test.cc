@@ -53,7 +53,9 @@ class CredentialsTest : public testing::Test {
   // Of a node of the authority in this folder.
   CredentialOptions Certificates(const std::string& folder, const std::string& host = "node",
                                  int days = 30, const std::string& name = "ann") {
-    EXPECT_TRUE(auth::MakeCertificates({folder_ / folder, name, {{host}}, std::chrono::hours(24 * days)}).ok());
+    EXPECT_TRUE(
+        auth::MakeCertificates({folder_ / folder, name, {{host}}, std::chrono::hours(24 * days)})
+            .ok());
     CredentialOptions options;
     options.tls_ca = folder_ / (folder + "/ca.crt");
     options.tls_cert = folder_ / (folder + "/" + host + ".crt");

@@ -435,6 +435,12 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
     where.source = 0;
     state = Load(where, parts);
   }
+  if (!state && rejected.empty() && !internal::IsOfThisRun(GetEnvironment, order)) {
+    // Of another training, which has gone on until this one took the folder (--take-folder).
+    where.highest_step = internal::WhereToLook().highest_step;
+    where.allows = internal::WhereToLook().allows;
+    state = Load(where, parts);
+  }
   if (!state && rejected.empty()) rejected.push_back("its files are gone");
   if (state && ctx.rank() == 0 && state->step != order.step) {
     internal::Warn(0, "the state of step " + std::to_string(order.step) +

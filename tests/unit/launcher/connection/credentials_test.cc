@@ -51,7 +51,7 @@ class OwnTokenTest : public testing::Test {
     const v1::HandshakeRequest request = client->NewHandshake();
     const auto reply = server->authenticator->Answer(request, kPeer);
     if (!reply.ok()) return std::string(reply.status().message());
-    const auto proof = client->Prove(request, *reply, "Session");
+    const auto proof = client->Prove(request, *reply, "Session", /*certificate=*/"");
     if (!proof.ok()) return std::string(proof.status().message());
     auth::Principal principal;
     const auto refusal = server->authenticator->Check({"Session", kPeer, *proof, ""}, &principal);
@@ -72,7 +72,6 @@ TEST_F(OwnTokenTest, OfADaemonOnLoopbackIsFoundByEndpoint) {
   EXPECT_THAT(Meet(Load(), "another secret 16"), HasSubstr("does not know the token in " + path_));
 }
 
-// Seen red with credentials that read the file once.
 TEST_F(OwnTokenTest, OfADaemonThatIsStartedAgainIsReadAgain) {
   const Client client = Load();
   client->NewHandshake();

@@ -199,6 +199,21 @@ TEST_F(PersistentRendezvousClientTest, ADenialOfOutdatedCredentialsIsNone) {
   EXPECT_THAT(heard_, ElementsAre("opened", "message", "lost: no", "denied: no"));
 }
 
+TEST_F(PersistentRendezvousClientTest, WhatIsDeniedEverywhereIsNotTriedElsewhere) {
+  options_.places = 4;
+  Open();
+  RendezvousClient::Lost denied{"munged is away", false, {}};
+  denied.denied = denied.denied_everywhere = true;
+  const auto begin = EventLoop::Clock::now();
+  // Until the patience with a munged that is just starting is over.
+  while (heard_.empty() || heard_.back() != "denied: munged is away") {
+    Say(denied);
+    EXPECT_EQ(attempts_.back()->place, 0);
+    if (heard_.back() != "denied: munged is away") Run();
+    ASSERT_LT(EventLoop::Clock::now() - begin, kHang);
+  }
+}
+
 TEST_F(PersistentRendezvousClientTest, WhatIsSentWithoutASessionIsDropped) {
   Open();
   client_->Send({}, Join{});

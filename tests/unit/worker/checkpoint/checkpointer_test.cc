@@ -390,7 +390,10 @@ TEST_F(CheckpointerTest, AnInputErrorInTheNewestFileLeadsToTheOlderOneOnAllRanks
 TEST_F(CheckpointerTest, ATrainingThatBeginsAnewLoadsNothingAndLeavesWhatIsThere) {
   if (Started(2)) return;
   const Context ctx = init();
+  setenv("DDPRUN_JOB_RUN_ID", "00000000000000aa", 1);
   SaveTwo(ctx);
+  setenv("DDPRUN_JOB_RUN_ID", "00000000000000bb", 1);
+  setenv("DDPRUN_TAKE_FOLDER", "1", 1);
   setenv("DDPRUN_ANEW", "1", 1);
   Training training(ctx, 2, kSgd);
   CheckpointerOptions options;

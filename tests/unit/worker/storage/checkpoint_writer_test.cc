@@ -72,20 +72,6 @@ TEST_F(CheckpointWriterTest, SaysWhenACheckpointIsOnDisk) {
   EXPECT_NE(test::FindNewest(folder_.path()), nullptr);
 }
 
-// Of a training that begins anew beside another one's.
-TEST_F(CheckpointWriterTest, RemovesAndReplacesOnlyItsOwnIfSoChosen) {
-  CheckpointWriter another(folder_.path(), {2, 0}, Events());
-  Save(another, 1);
-  Save(another, 3);
-  CheckpointWriter writer(folder_.path(), {1, 0, true}, Events());
-  for (const std::int64_t step : {2, 4, 6}) Save(writer, step);
-  EXPECT_THAT(test::FilesIn(folder_.path()),
-              ElementsAre(CheckpointName(1), CheckpointName(3), CheckpointName(6)));
-  EXPECT_THAT(Save(writer, 3), HasSubstr(Path(3) + " was there before, and is not replaced"));
-  EXPECT_EQ(writer.status().failed, 1);
-  EXPECT_EQ(Save(writer, 6), "");
-}
-
 // As a GPU does, that copies the tensors while training goes on.
 TEST_F(CheckpointWriterTest, WaitsForBytesThatAreStillOnTheirWay) {
   CheckpointWriter writer(folder_.path(), {2, 0}, Events());

@@ -80,8 +80,7 @@ TEST(JudgeClaimTest, OfOneRunTheLaterGenerationHasItAtOnceAndTheEarlierOneNever)
   }
 }
 
-// Two that nobody named are both job "none", of attempt 0. Seen red with runs told apart by name,
-// epoch and generation alone.
+// Two that nobody named are both job "none", of attempt 0.
 TEST(JudgeClaimTest, AnotherRunWaitsUntilItsOwnerIsSilent) {
   OwnerSeen seen = Seen(OfAnotherRun());
   EXPECT_EQ(Judge(seen), ClaimVerdict::kWait);

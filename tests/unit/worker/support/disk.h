@@ -1,8 +1,8 @@
 // What this test program does to the files of one folder: seen, made to fail, and cut off by a
 // power failure that never happens.
 //
-// The program's own open, pread, write, fsync, rename, renameat2, link, unlink, remove and mkdir stand
-// in front of the C library's (disk.cc), so that the code under test is the real one.
+// The program's own open, pread, write, fsync, rename, renameat2, link, unlink, remove and mkdir
+// stand in front of the C library's (disk.cc), so that the code under test is the real one.
 #ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_DISK_H_
 #define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_DISK_H_
 
