@@ -35,6 +35,13 @@ constexpr std::chrono::milliseconds kFirstFolderRetry{100};
 constexpr std::chrono::milliseconds kLastFolderRetry{5000};
 constexpr std::chrono::minutes kFolderLimit{2};
 
+// The configuration has checked the name.
+int SignalNamed(const std::string& name) {
+  int signo = 1;
+  while (signo < NSIG && SignalName(signo) != name) ++signo;
+  return signo;
+}
+
 SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   const JobConfig& config = options.config;
   SupervisorOptions supervisor;
@@ -49,6 +56,7 @@ SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   supervisor.program = ProgramOf(config.command, config.role);
   supervisor.why_ineligible = options.why_ineligible;
   supervisor.stop_grace = config.stop_grace;
+  supervisor.hang_signal = SignalNamed(config.hang.signal);
   supervisor.leases = !config.standalone();
   if (!config.standalone()) {
     supervisor.rendezvous = absl::StrCat("the rendezvous at ", config.rendezvous.endpoint);
@@ -89,6 +97,7 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
       run_(run),
       supervisor_(MakeSupervisorOptions(options_)),
       restarts_{RestartClock(options_.config.nproc_per_node), nullptr, {}, {}},
+      told_{{}, ProgressBoard(options_.config.rendezvous.heartbeat)},
       disk_(loop, "ddprun-disk"),
       files_(
           loop, [](const absl::Status& status) { LogWarning(status.message()); },
@@ -202,7 +211,16 @@ void Agent::ArmDeadline() {
 
 void Agent::Perform(Supervisor::Send& send) {
   held_.states.FillIn(&send.message);
+  LookAtProgress(&send.message);
   client_->Send(send.header, send.message);
+}
+
+void Agent::LookAtProgress(AgentMessage* message) {
+  auto* const heartbeat = std::get_if<Heartbeat>(message);
+  if (heartbeat == nullptr || supervisor_.state() != SupervisorState::kRunning) return;
+  heartbeat->progress = told_.progress.Look(
+      [this](LocalRank local_rank) { return workers_->PidOf(local_rank); },
+      EventLoop::Clock::now());
 }
 
 void Agent::Perform(const Supervisor::ClearNode&) {
@@ -310,7 +328,8 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   EndScan();  // what it would find is older than what the workers tell
   if (assignment.restore) held_.states.OnStarted(*assignment.restore);
   restarts_.clock.GenerationStarted(spawn.generation, EventLoop::Clock::now());
-  stragglers_.Clear();
+  told_.stragglers.Clear();
+  told_.progress.Begin();
   workers_->BeginGeneration(assignment.secret);
   restarts_.start_watch->Begin(spawn.generation, assignment.master_port);
   absl::Status status;
@@ -470,6 +489,7 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
   std::visit(
       Overloaded{
           [&](const StepMsg& step) {
+            told_.progress.OnStep(local_rank, step.step);
             restarts_.clock.StepMade(local_rank, now);
             restarts_.start_watch->OnAtWork(local_rank);
             standbys_->Feed(StandbyPool::WorkerStepped{local_rank});
@@ -481,6 +501,7 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
           },
           [&](const CheckpointMsg& checkpoint) {
             const Header here = supervisor_.header();
+            told_.progress.OnMove(local_rank);
             held_.states.OnCheckpoint(here.requeue_number, here.generation, checkpoint.step,
                                       checkpoint.path);
             Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
@@ -494,15 +515,18 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
           },
           [&](const SnapshotMsg& snapshot) {
             const Header here = supervisor_.header();
+            told_.progress.OnMove(local_rank);
             held_.states.OnSnapshot(here.requeue_number, here.generation, snapshot.step);
             Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
           },
           [&](const ReadyMsg&) {
+            told_.progress.OnMove(local_rank);
             restarts_.clock.PhaseBegan(local_rank, "ready", now);
             restarts_.start_watch->OnAtWork(local_rank);
             Feed(Supervisor::WorkerSpoke{local_rank});
           },
           [&](const PhaseMsg& phase) {
+            told_.progress.OnPhase(local_rank, phase.name);
             restarts_.clock.PhaseBegan(local_rank, phase.name, now);
             Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore});
           },
@@ -510,7 +534,7 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
             OnStraggler(straggler);
             Feed(Supervisor::WorkerSpoke{local_rank});
           },
-          [](const ByeMsg&) {},
+          [&](const ByeMsg&) { told_.progress.OnBye(local_rank); },
           [&](const StandbyMsg& standby) {
             if (!standby.waiting) standbys_->Feed(StandbyPool::WorkerCanStandBy{});
           },
@@ -519,8 +543,8 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
 }
 
 void Agent::OnStraggler(const StragglerMsg& straggler) {
-  const auto news = straggler.ended ? stragglers_.Ended(straggler.rank)
-                                    : stragglers_.Told(straggler.rank, straggler.host,
+  const auto news = straggler.ended ? told_.stragglers.Ended(straggler.rank)
+                                    : told_.stragglers.Told(straggler.rank, straggler.host,
                                                        std::chrono::microseconds(straggler.time),
                                                        std::chrono::microseconds(straggler.others));
   if (news && straggler.ended) LogInfo(*news);

@@ -21,6 +21,7 @@
 #include "launcher/agent/node_workers.h"
 #include "launcher/agent/owner_watch.h"
 #include "launcher/agent/port_offer.h"
+#include "launcher/agent/progress_board.h"
 #include "launcher/agent/run_directory.h"
 #include "launcher/agent/standbys.h"
 #include "launcher/agent/start_watch.h"
@@ -97,6 +98,12 @@ class Agent {
     std::set<std::string> problems;  // that were logged
   };
 
+  // What the workers of this generation tell of how they get on.
+  struct Told {
+    StragglerList stragglers;
+    ProgressBoard progress;
+  };
+
   void Feed(const Supervisor::Event& event);
   void PerformQueued();
   void WatchOwner();
@@ -131,6 +138,8 @@ class Agent {
   void FailSpawn(LocalRank local_rank, const absl::Status& status);
   void OnWorkerEnded(const NodeWorkers::Ended& worker);
   void OnControlMessage(pid_t peer, const ControlMessage& message);
+  // For a heartbeat, while workers run.
+  void LookAtProgress(AgentMessage* message);
   void OnStraggler(const StragglerMsg& straggler);
   // Of a restart that is over, where one is: for people and for the report.
   std::optional<RestartTimes> TakeRestartTimes();
@@ -146,7 +155,7 @@ class Agent {
 
   Supervisor supervisor_;
   Restarts restarts_;
-  StragglerList stragglers_;  // of this generation
+  Told told_;
   Held held_;
   PortOffer port_;
   OffLoop disk_;  // run folders, links, error files

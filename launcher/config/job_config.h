@@ -82,11 +82,20 @@ struct CheckpointConfig {
   std::chrono::milliseconds state_timeout = kDefaultStateTimeout;
 };
 
+// What counts as a hang of the job, and what is done then.
+struct HangConfig {
+  std::string timeout = "auto";  // auto, off, or a duration
+  std::chrono::milliseconds startup_timeout = kDefaultHangStartupTimeout;
+  std::string on_hang = "auto";   // auto, restart or report
+  std::string signal = "SIGABRT";  // that ends the worker which hangs
+};
+
 struct JobConfig {
   NodesConfig nodes;
   int nproc_per_node = 1;  // `auto`, `gpu` and `cpu` are resolved to a number by now
   RendezvousConfig rendezvous;
   RestartConfig restart;
+  HangConfig hang{};
   std::chrono::milliseconds stop_grace = kDefaultStopGrace;  // from SIGTERM to SIGKILL
   std::chrono::milliseconds save_timeout =
       kDefaultSaveTimeout;  // for the checkpoint before a planned stop

@@ -26,6 +26,10 @@ constexpr std::int64_t kLeastLogSize = 64 << 10;
 constexpr std::int64_t kMostLogSize = std::int64_t{1} << 50;
 constexpr std::int64_t kMaxRunsKept = 1'000'000;
 
+// That end a program unless it handles them; the first one leaves a core and a stack.
+constexpr absl::string_view kHangSignals[] = {"SIGABRT", "SIGQUIT", "SIGTERM", "SIGINT",
+                                              "SIGUSR1", "SIGUSR2", "SIGKILL"};
+
 constexpr JobKey kKeys[] = {
     {"", "command", KeyType::kCommand, 0, 0, [](JobDraft& d) -> Field { return &d.config.command; },
      "The program that every worker runs, and its arguments: a list, or one string that is split "
@@ -160,6 +164,22 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.restart.preload; },
      "For warm standbys of a Python program: the modules that waiting interpreters have imported, "
      "such as \"torch,numpy\". The program itself is run at the restart, unchanged."},
+    {"hang", "timeout", KeyType::kHangTimeout, 1, kLongest,
+     [](JobDraft& d) -> Field { return &d.config.hang.timeout; },
+     "How long no rank may move before the job hangs. auto: 30 s, or five times the longest time "
+     "that was seen without a move in the same phase, whichever is longer. off: no hang is looked "
+     "for. Only programs that tell how far they are, are judged."},
+    {"hang", "startup_timeout", KeyType::kDuration, 1, kLongest,
+     [](JobDraft& d) -> Field { return &d.config.hang.startup_timeout; },
+     "The same before the first step of the workers, and in a phase that was never seen."},
+    {"hang", "on_hang", KeyType::kOnHang, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.hang.on_hang; },
+     "restart: end the workers and start them again, as after a failure. report: say which rank "
+     "hangs, and leave the workers alone. auto: restart where the program names its phases and "
+     "nothing is lost by it, else report."},
+    {"hang", "signal", KeyType::kSignal, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.hang.signal; },
+     "The signal that ends the worker that hangs; SIGKILL follows within 2 s."},
     {"checkpoint", "take_folder", KeyType::kBoolean, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.checkpoint.take_folder; },
      "Take checkpoint_dir also from another training that is using it, which saves nothing there "
@@ -253,6 +273,7 @@ constexpr JobKey kKeys[] = {
 constexpr JobSection kSections[] = {
     {"rendezvous", "How the nodes of a job find each other."},
     {"restart", "What happens when a worker fails."},
+    {"hang", "What counts as a hang, and what happens then."},
     {"checkpoint", "How the job deals with its checkpoints."},
     {"logs", "What of the workers' output is shown on the console."},
     {"slurm", "What `ddprun slurm` asks Slurm for."},
@@ -414,6 +435,14 @@ std::string Expected(const JobKey& key) {
       return "local ranks, such as 0,2";
     case KeyType::kWhenFull:
       return "drop or wait";
+    case KeyType::kHangTimeout:
+      return absl::StrCat("auto, off, or a duration with its unit, such as 90s or 5min, from ",
+                          FormatDuration(milliseconds(key.min)), " to ",
+                          FormatDuration(milliseconds(key.max)));
+    case KeyType::kOnHang:
+      return "auto, restart or report";
+    case KeyType::kSignal:
+      return absl::StrCat("one of ", absl::StrJoin(kHangSignals, ", "));
     case KeyType::kSize:
       return absl::StrCat("a size with its unit, such as 512KiB, 64MiB or 1GiB, from ",
                           FormatSize(key.min), " to ", FormatSize(key.max), ", or 0");
@@ -477,6 +506,21 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
       return StoreParsed(key, draft, ParseLocalRanks(text));
     case KeyType::kWhenFull:
       if (text == "drop" || text == "wait") return Store(key, draft, std::string(text));
+      break;
+    case KeyType::kHangTimeout: {
+      const auto value = ParseDuration(text);
+      if (text == "auto" || text == "off" || (value && InRange(key, value->count()))) {
+        return Store(key, draft, std::string(text));
+      }
+      break;
+    }
+    case KeyType::kOnHang:
+      if (text == "auto" || text == "restart" || text == "report") {
+        return Store(key, draft, std::string(text));
+      }
+      break;
+    case KeyType::kSignal:
+      if (absl::c_linear_search(kHangSignals, text)) return Store(key, draft, std::string(text));
       break;
     case KeyType::kSize:
       return SetSize(key, text, draft);

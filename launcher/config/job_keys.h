@@ -39,6 +39,9 @@ enum class KeyType {
   kStreams,      // see ParseStreamChoice()
   kLocalRanks,   // see ParseLocalRanks()
   kWhenFull,     // drop or wait
+  kHangTimeout,  // auto, off, or a duration of min..max milliseconds
+  kOnHang,       // auto, restart or report
+  kSignal,       // the name of a signal that ends a process
   kSize,         // min..max bytes; 0 is none
 };
 

@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "launcher/config/job_draft.h"
 #include "launcher/config/job_keys.h"
+#include "launcher/config/values.h"
 
 namespace ddprun {
 namespace {
@@ -30,6 +31,10 @@ JobSpec JobSpecOf(const JobConfig& config) {
   spec.max_nodes = config.nodes.max;
   spec.all_nodes = config.slurm_task.all_nodes;
   spec.start_anew = config.checkpoint.start_anew ? 1 : 0;
+  spec.hang_off = config.hang.timeout == "off" ? 1 : 0;
+  if (const auto limit = ParseDuration(config.hang.timeout)) spec.hang_timeout = *limit;
+  if (config.hang.on_hang == "restart") spec.on_hang = JobSpec::kRestartHang;
+  if (config.hang.on_hang == "report") spec.on_hang = JobSpec::kReportHang;
   JobDraft draft;
   draft.config = config;
   ForEachField([&](auto member, const JobSpecField& field) {

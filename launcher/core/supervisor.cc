@@ -78,7 +78,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           [&](const WorkerSpoke& spoke) {
             Worker* worker = Find(spoke.local_rank);
             if (worker == nullptr) return;
-            worker->speaks = true;
+            worker->speaks = work_.tells = true;
             checkpoints_ = checkpoints_ || spoke.checkpoints;
           },
           [&](const CheckpointReported& report) { OnCheckpointReported(report); },
@@ -92,7 +92,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           [&](const StepReported& report) {
             Worker* worker = Find(report.local_rank);
             if (worker == nullptr) return;
-            worker->speaks = true;
+            worker->speaks = work_.tells = true;
             worker->step = report.step;
           },
           [&](const ErrorReported& report) {
@@ -407,7 +407,8 @@ void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
   // Stopping: our own failure came first, and the rendezvous tells everybody.
   if (state_ != SupervisorState::kRunning) return;
   Log(absl::StrCat("generation ", work_.generation.value, " ends: ", stop.reason));
-  StopWorkers(SupervisorState::kStopping, SIGTERM, now);
+  if (stop.hung.empty()) return StopWorkers(SupervisorState::kStopping, SIGTERM, now);
+  StopHung(stop.hung, now);
 }
 
 void Supervisor::OnFinished(const Finished& finished, TimePoint now) {

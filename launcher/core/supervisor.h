@@ -331,6 +331,7 @@ class Supervisor {
     Assignment assignment;
     Folders folders;
     std::vector<Worker> workers;             // by local rank
+    bool tells = false;                      // one of them has told how far it is
     std::optional<std::int64_t> checkpoint;  // the newest that was reported
     std::int64_t last_ended_ms = 0;          // wall clock, when a worker ended last
     std::optional<Duration> start;           // StartMeasured
@@ -374,6 +375,8 @@ class Supervisor {
   void OnStart(const Header& header, TimePoint now);
   void OnSave(const Header& header);
   void OnStop(const Header& header, const Stop& stop, TimePoint now);
+  // Ends those that hang, and with them the others.
+  void StopHung(const std::vector<LocalRank>& hung, TimePoint now);
   void OnFinished(const Finished& finished, TimePoint now);
   void OnFenced(const Header& header, const Fenced& fenced, TimePoint now);
   void OnRefused(const Refused& refused, TimePoint now);
@@ -400,9 +403,10 @@ class Supervisor {
   // Before what may be the last word: whoever hears that has heard of all failures.
   void EmitFailures(TimePoint now);
   bool HasUntoldFailures() const { return failed_.count > session_.told_failures; }
-  // Where there is no lease only news are worth one.
+  // Where there is no lease only news are worth one: failures, and how far the workers are.
   bool SendsHeartbeats() const {
-    return session_.joined && (options_.leases || HasUntoldFailures());
+    const bool progress = work_.tells && state_ == SupervisorState::kRunning;
+    return session_.joined && (options_.leases || progress || HasUntoldFailures());
   }
   // The last actions wait for an answer: until they are done, the rendezvous counts on this node.
   bool HeartbeatsGoOn() const { return !outbox_.empty() && SendsHeartbeats(); }

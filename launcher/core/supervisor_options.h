@@ -2,6 +2,7 @@
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_OPTIONS_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_OPTIONS_H_
 
+#include <csignal>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -52,13 +53,16 @@ struct SupervisorOptions {
   std::string why_ineligible{};  // why this node must stay out, as the rendezvous is told; empty:
                                  // it may run
   Duration stop_grace = kDefaultStopGrace;  // from the first signal to SIGKILL
+  // To a worker that hangs, and how long it then has until SIGKILL; at most stop_grace.
+  int hang_signal = SIGABRT;
+  Duration hang_grace = std::chrono::seconds(2);
   // After SIGKILL: a worker that is still there (in an uninterruptible wait) is named and left.
   Duration kill_grace = std::chrono::seconds(2);
   // A second SIGINT or SIGQUIT ends the grace, unless it comes with the first: some senders signal
   // the process and its group.
   Duration repeat_guard = std::chrono::milliseconds(300);
-  // False: the rendezvous is in this process. There are no heartbeats and no lease, and a session
-  // that is lost is the end.
+  // False: the rendezvous is in this process. There is no lease, and a session that is lost is the
+  // end. Heartbeats are sent only while there is something to tell.
   bool leases = true;
   std::string rendezvous = "the rendezvous";          // for people: with its endpoint
   Duration connect_timeout = kDefaultConnectTimeout;  // for the first word of the rendezvous

@@ -285,6 +285,25 @@ void Supervisor::StopWorkers(SupervisorState next, int signo, TimePoint now) {
   SettleIfGone(now);
 }
 
+// SIGCONT, because a signal waits for as long as its process is stopped.
+void Supervisor::StopHung(const std::vector<LocalRank>& hung, TimePoint now) {
+  Enter(SupervisorState::kStopping);
+  stop_signal_ = SIGTERM;
+  deadline_ = now + std::min(options_.stop_grace, options_.hang_grace);
+  std::vector<LocalRank> first;
+  std::vector<LocalRank> others;
+  for (const LocalRank local_rank : Alive()) {
+    const bool hangs = std::find(hung.begin(), hung.end(), local_rank) != hung.end();
+    (hangs ? first : others).push_back(local_rank);
+  }
+  if (!first.empty()) {
+    outbox_.Push(SignalWorkers{options_.hang_signal, first});
+    outbox_.Push(SignalWorkers{SIGCONT, first});
+  }
+  if (!others.empty()) outbox_.Push(SignalWorkers{SIGTERM, others});
+  SettleIfGone(now);
+}
+
 void Supervisor::SettleIfGone(TimePoint now) {
   if (!Alive().empty() || AwaitsErrorFile()) return;
   deadline_.reset();

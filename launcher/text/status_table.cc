@@ -89,6 +89,16 @@ void AddCounts(const Json& job, std::string* out) {
       ", checkpoint ", OrDash(job.at("checkpoint")), "; ", job.at("restarts").get<std::int64_t>(),
       " of ", Count(job.at("max_restarts").get<std::int64_t>(), "restart"), " used, ",
       job.at("restarts_left").get<std::int64_t>(), " left\n");
+  if (const auto progress = job.find("progress"); progress != job.end() && !progress->is_null()) {
+    absl::StrAppend(out, "  a rank moved ", Age(progress->at("still_ms").get<double>()), " ago");
+    if (progress->at("limit_ms").is_number()) {
+      absl::StrAppend(out, " (limit ", Age(progress->at("limit_ms").get<double>()), ")");
+    }
+    if (progress->at("hang").is_string()) {
+      absl::StrAppend(out, "; it ", Text(progress->at("hang")));
+    }
+    absl::StrAppend(out, "\n");
+  }
   if (const auto failed = job.at("failed_checkpoints").get<std::int64_t>(); failed > 0) {
     const Json& last = job.at("last_failed_checkpoint");
     absl::StrAppend(out, "  ", Count(failed, "checkpoint"), " failed, the last one at step ",

@@ -34,6 +34,8 @@ struct JobEvent {
     kSuperseded,         // by a higher requeue number
     kRecovered,          // the rendezvous was restarted and knows the job again
     kResumed,            // on `host` every worker has made a step after a restart: `times`
+    kHung,               // no rank moves: `reason`, `step`, and `cause` if a rank is known
+    kMovedAgain,         // after kHung
     kFinished,           // `reason`, `outcome`, `exit_code`, and `cause` if there is one
   };
   Kind kind = Kind::kJoined;
@@ -75,6 +77,8 @@ inline constexpr const char* kEventNames[] = {"joined",
                                               "superseded",
                                               "recovered",
                                               "resumed",
+                                              "hung",
+                                              "moved_again",
                                               "finished"};
 static_assert(std::size(kEventNames) == static_cast<std::size_t>(JobEvent::Kind::kFinished) + 1);
 

@@ -57,6 +57,13 @@ struct JobStatus {
   std::optional<std::int64_t> checkpoint;
   std::optional<RestorePlan> restore{};    // what the generation began with
   FailedCheckpoints failed_checkpoints{};  // of all generations
+  // Of the workers that tell how far they are; nullopt: none does, or none runs.
+  struct Progress {
+    Duration still{};  // since a rank moved last
+    std::optional<Duration> limit{};  // for longer than that it is a hang; nullopt: --hang-timeout off
+    std::string hang{};  // what keeps it from moving now, where a hang was called
+  };
+  std::optional<Progress> progress{};
   std::optional<Finished> finished;
 };
 

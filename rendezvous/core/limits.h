@@ -49,6 +49,7 @@ inline constexpr std::chrono::milliseconds kDefaultLease = std::chrono::seconds(
 inline constexpr std::chrono::milliseconds kDefaultDaemonGrace = std::chrono::minutes(5);
 inline constexpr std::chrono::milliseconds kDefaultStopGrace = std::chrono::seconds(10);
 inline constexpr std::chrono::milliseconds kDefaultSaveTimeout = std::chrono::seconds(60);
+inline constexpr std::chrono::milliseconds kDefaultHangStartupTimeout = std::chrono::minutes(10);
 inline constexpr std::chrono::milliseconds kDefaultStateTimeout = std::chrono::minutes(2);
 // Under Slurm, which ends what is left 30 s after its SIGTERM (KillWait) unless its administrator
 // has chosen otherwise: a checkpoint and the workers' end have to fit.

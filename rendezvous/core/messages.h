@@ -14,6 +14,7 @@
 #include "rendezvous/core/failed_checkpoints.h"
 #include "rendezvous/core/job_spec.h"
 #include "rendezvous/core/outcome.h"
+#include "rendezvous/core/progress.h"
 #include "rendezvous/core/restart_times.h"
 #include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"
@@ -81,6 +82,7 @@ struct Heartbeat {
   std::optional<std::int64_t> step;        // the newest that its workers reported in the generation
   std::vector<SavedState> states{};        // as in Join, where it has changed; empty: as it was
   FailedCheckpoints failed_checkpoints{};  // as in Join, where there are more; none: as it was
+  std::optional<NodeProgress> progress{};  // of the workers of the generation; not set: none run
 
   bool operator==(const Heartbeat&) const = default;
 };
@@ -229,6 +231,8 @@ struct Save {
 // The generation is over: end its workers. Answer: Stopped.
 struct Stop {
   std::string reason;
+  // Workers of this node that hang: they are ended first, with hang.signal and a short grace.
+  std::vector<LocalRank> hung{};
 
   bool operator==(const Stop&) const = default;
 };
@@ -250,10 +254,11 @@ struct RootCause {
     kWorkerLeftEarly,  // a worker exited 0 while its peers still needed it
     kNodeLost,         // an agent was killed, or was not heard for the length of the lease
     kNodeLeft,         // an agent was told to end
+    kHung,             // no rank moved, and a worker was what the others waited for
   };
   Kind kind = Kind::kWorkerFailed;
   WorkerFailure failure;  // for a node: its host, rank and generation, and no worker
-  std::string reason;     // for a node: why
+  std::string reason;     // for a node, or a worker that hung: why
   // Workers that failed because of it, in the order in which the rendezvous heard of them; the
   // first 64, without their stderr_tail.
   std::vector<WorkerFailure> victims;

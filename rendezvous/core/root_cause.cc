@@ -59,7 +59,7 @@ bool EndsATracebackWithATakenPort(const std::vector<std::string>& lines) {
 
 bool OfAWorker(const RootCause& cause) {
   return cause.kind == RootCause::Kind::kWorkerFailed ||
-         cause.kind == RootCause::Kind::kWorkerLeftEarly;
+         cause.kind == RootCause::Kind::kWorkerLeftEarly || cause.kind == RootCause::Kind::kHung;
 }
 
 }  // namespace
@@ -140,6 +140,12 @@ void Incidents::AddNode(AgentId agent_id, RootCause::Kind kind, const std::strin
   incidents_.push_back({std::move(cause), agent_id, false, false, false});
 }
 
+void Incidents::AddHang(WorkerFailure culprit, const std::string& reason) {
+  failed_ = failed_itself_ = true;
+  RootCause cause{RootCause::Kind::kHung, std::move(culprit), reason, {}};
+  incidents_.push_back({std::move(cause), {}, false, false, false});
+}
+
 void Incidents::AddFollower(AgentId agent_id, const std::string& host, NodeRank node_rank,
                             const std::string& reason) {
   RootCause cause{RootCause::Kind::kNodeLost, {host, node_rank, generation_, {}}, reason, {}};
@@ -207,6 +213,7 @@ bool IsUnreadableState(const RootCause& cause) {
 
 bool MadeByWorker(const RootCause& cause) {
   const WorkerExited& exit = cause.failure.exit;
+  if (cause.kind == RootCause::Kind::kHung) return false;  // it was ended
   if (!OfAWorker(cause) || IsVictim(exit)) return false;
   switch (exit.status.signal) {
     case SIGKILL:
@@ -229,6 +236,8 @@ int ExitCodeOf(const RootCause& cause) {
       return cause.failure.exit.status.ShellCode();
     case RootCause::Kind::kWorkerLeftEarly:
       return cause.victims.empty() ? 1 : cause.victims.front().exit.status.ShellCode();
+    case RootCause::Kind::kHung:
+      return ExitStatus{.code = 0, .signal = SIGABRT}.ShellCode();
     case RootCause::Kind::kNodeLost:
     case RootCause::Kind::kNodeLeft:
       return kExitUnavailable;
@@ -262,6 +271,8 @@ std::string Describe(const RootCause& cause) {
       return absl::StrCat(cause.failure.host, " was lost: ", cause.reason);
     case RootCause::Kind::kNodeLeft:
       return absl::StrCat(cause.failure.host, " left: ", cause.reason);
+    case RootCause::Kind::kHung:
+      return absl::StrCat("hung: ", cause.reason);
   }
   return "?";
 }

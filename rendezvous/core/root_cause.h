@@ -47,6 +47,9 @@ class Incidents {
   void AddNode(AgentId agent_id, RootCause::Kind kind, const std::string& host, NodeRank node_rank,
                const std::string& reason);
 
+  // No rank moves, and this worker is what the others wait for.
+  void AddHang(WorkerFailure culprit, const std::string& reason);
+
   // A node has ended its workers because of something that is still to be heard of: it is the cause
   // only if nothing else turns out to be.
   void AddFollower(AgentId agent_id, const std::string& host, NodeRank node_rank,
@@ -107,7 +110,7 @@ bool MadeByWorker(const RootCause& cause);
 bool IsMembershipChange(const RootCause& cause);
 
 // What the job ends with when this cause ends it: the worker's code or 128 + signal; for one that
-// left early its first victim's; for a node 69; for an unreadable state 66.
+// left early its first victim's; for one that hung 134, as SIGABRT gives; for a node 69; for an unreadable state 66.
 int ExitCodeOf(const RootCause& cause);
 
 // "rank 3 (local rank 1, pid 4242) on n2: SIGKILL after step 120", "n2 was lost: its agent was

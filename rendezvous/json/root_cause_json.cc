@@ -21,6 +21,8 @@ const char* KindName(RootCause::Kind kind) {
       return "node_lost";
     case RootCause::Kind::kNodeLeft:
       return "node_left";
+    case RootCause::Kind::kHung:
+      return "hung";
   }
   return "?";
 }
@@ -35,12 +37,13 @@ std::string WhyVictim(const WorkerFailure& victim, const RootCause& cause) {
                                                 : "it failed " + after;
 }
 
-void AddWorker(const WorkerExited& exit, Json* json) {
+// `ended`: by itself. One that hung was ended.
+void AddWorker(const WorkerExited& exit, Json* json, bool ended = true) {
   Json& to = *json;
   to["rank"] = exit.rank.value;
   to["local_rank"] = exit.local_rank.value;
   to["pid"] = exit.pid;
-  to["exit_code"] = exit.status.signal == 0 ? Json(exit.status.code) : Json(nullptr);
+  to["exit_code"] = ended && exit.status.signal == 0 ? Json(exit.status.code) : Json(nullptr);
   to["signal"] = exit.status.signal != 0 ? Json(SignalName(exit.status.signal)) : Json(nullptr);
   to["core_dumped"] = exit.status.core_dumped;
   to["oom_killed"] = exit.oom_killed;
@@ -63,8 +66,9 @@ Json ToJson(const RootCause& cause) {
   if (IsMembershipChange(cause)) {
     json["reason"] = cause.reason;
   } else {
-    AddWorker(cause.failure.exit, &json);
+    AddWorker(cause.failure.exit, &json, cause.kind != RootCause::Kind::kHung);
     json["stderr_tail"] = cause.failure.exit.stderr_tail;
+    if (cause.kind == RootCause::Kind::kHung) json["reason"] = cause.reason;
   }
   json["victims"] = Json::array();
   for (const WorkerFailure& victim : cause.victims) {

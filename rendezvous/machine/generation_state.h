@@ -12,6 +12,7 @@
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"
+#include "rendezvous/machine/hang_watch.h"
 
 namespace ddprun {
 
@@ -37,6 +38,8 @@ struct GenerationState {
   std::optional<std::int64_t> furthest_step;  // that a worker told in it
   std::optional<Duration> start;              // of its slowest node, as far as told
   Incidents incidents;
+  HangWatch hang;
+  std::string hang_report;  // of the last hang that was called; empty: none
   bool planned_end = false;  // it is stopped because of JobLife::plan, not of a failure
   std::string stop_reason;
 

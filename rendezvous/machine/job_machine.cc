@@ -436,10 +436,12 @@ void JobMachine::OnHeartbeat(Node& node, const Header& header, const Heartbeat& 
   if (header.generation == generation_.number && heartbeat.step) {
     node.step = heartbeat.step;
     generation_.Reached(heartbeat.step);
+    generation_.hang.StepSeen();
   }
   // After Stopped nothing changes: one that says otherwise is older, and late.
   const bool may_change = header.generation == generation_.number && node.phase == Phase::kStarted;
   if (may_change && !heartbeat.states.empty()) TakeStates(node, heartbeat.states);
+  if (may_change && heartbeat.progress) TakeProgress(node, *heartbeat.progress);
   TakeFailures(node, heartbeat.failed_checkpoints);
   Reply(header, HeartbeatAck{heartbeat.sent_at});
 }

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -26,6 +27,7 @@
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/machine/generation_state.h"
+#include "rendezvous/machine/hang_verdict.h"
 #include "rendezvous/machine/job_life.h"
 #include "rendezvous/machine/job_record.h"
 #include "rendezvous/machine/job_view.h"
@@ -142,7 +144,7 @@ class JobMachine {
     return finished_ && life_.spec ? std::max(0, life_.spec->all_nodes - life_.agents_joined) : 0;
   }
   int restarts_used() const { return life_.governor ? life_.governor->restarts_used() : 0; }
-  JobStatus Status(TimePoint now) const { return StatusOf(View(), now); }
+  JobStatus Status(TimePoint now) const;
   JobRecord Record() const;
 
  private:
@@ -170,6 +172,20 @@ class JobMachine {
     return life_.quarantine ? life_.quarantine->hosts() : std::vector<std::string>();
   }
   void OnHeartbeat(Node& node, const Header& header, const Heartbeat& heartbeat);
+  // ---- hangs: job_machine_hang.cc ----
+  void TakeProgress(Node& node, const NodeProgress& progress);
+  // For how long no rank may move, as things are now.
+  Duration HangLimit() const;
+  void AddProgress(JobStatus* status, TimePoint now) const;
+  // When to look; nullopt: nothing is judged.
+  std::optional<TimePoint> HangDeadline() const;
+  bool KnowsEveryRank() const;
+  void ConsiderHang();
+  void CallHang(const HangVerdict& verdict, const std::string& standstill, const std::string& next);
+  std::pair<bool, std::string> AfterHang(const HangVerdict& verdict, bool again);
+  // To the log, and to a person on each node.
+  void WarnAll(const std::string& text);
+
   void OnAssignmentAck(Node& node);
   void OnWorkerExited(Node& node, const WorkerExited& exit);
   void OnCheckpointed(const Node& node, const Checkpointed& checkpointed);
@@ -266,6 +282,7 @@ class JobMachine {
     std::optional<TimePoint> growth;        // newcomers are taken in; until then more may come
     std::optional<TimePoint> report;        // to those who wait
     std::optional<TimePoint> admission;     // the next node that is held back may come in
+    std::optional<TimePoint> hang_again;    // not before that a hang is considered once more
     Duration report_interval{};
   };
 

@@ -12,6 +12,12 @@ bool JobMachine::HasHost(const std::string& host) const {
   });
 }
 
+JobStatus JobMachine::Status(TimePoint now) const {
+  JobStatus status = StatusOf(View(), now);
+  AddProgress(&status, now);
+  return status;
+}
+
 JobView JobMachine::View() const {
   return {job_,
           state_,

@@ -31,6 +31,7 @@ JobRecord JobMachine::Record() const {
   record.failed_checkpoints = life_.failures.Record();
   record.quarantine = life_.quarantine->Record(now_);
   record.run_id = life_.run_id;
+  record.longest_intervals = life_.intervals.longest();
   record.finished = finished_;
   return record;
 }
@@ -48,6 +49,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
   life_.spec = record.spec;
   life_.causes = record.causes;
   life_.run_id = record.run_id;
+  life_.intervals = PhaseIntervals(record.longest_intervals);
   life_.reports_checkpoints = record.reports_checkpoints;
   life_.checkpoint = record.checkpoint;
   life_.told_of_states = record.restore.has_value();
@@ -56,6 +58,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
   generation_.master_port = record.master_port;
   generation_.restore = record.restore;
   generation_.started_at = now;
+  generation_.hang.Begin(now);
   if (record.restore) {
     timeline_.Resume({record.requeue_number, record.generation, record.restore->step()});
   }

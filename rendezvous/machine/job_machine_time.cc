@@ -25,6 +25,7 @@ void JobMachine::OnTick() {
     timers_.report = now_ + timers_.report_interval;
   }
   if (timers_.admission && now_ >= *timers_.admission) AdmitHeldBack();
+  ConsiderHang();
   if (hold_until_ && now_ >= *hold_until_) hold_until_.reset();
   if (!timers_.state || now_ < *timers_.state) return;
   timers_.state.reset();
@@ -121,6 +122,7 @@ std::optional<TimePoint> JobMachine::NextDeadline() {
   if (states_wait_) consider(states_wait_->until);
   consider(timers_.growth);
   consider(timers_.admission);
+  consider(HangDeadline());
   if (options_.leases) {
     if (const Node* node = roster_.MostSilent()) consider(node->heard + life_.spec->lease);
   }

@@ -69,6 +69,7 @@ void JobMachine::AdvanceForming() {
     timeline_.Resume({life_.requeue_number, generation_.number, generation_.restore->step()});
   timers_.state.reset();
   generation_.started_at = now_;
+  generation_.hang.Begin(now_);
   Emit({.kind = JobEvent::Kind::kStarted,
         .nodes = roster_.member_count(),
         .workers = generation_.tally.world_size});
@@ -164,16 +165,21 @@ void JobMachine::StopGeneration(const std::string& reason) {
   timers_.state.reset();
   timers_.victim_grace.reset();
   timers_.growth.reset();
+  timers_.hang_again.reset();
   generation_.ran = now_ - generation_.started_at;
   generation_.stop_reason = reason;
   Emit({.kind = JobEvent::Kind::kStopping, .reason = reason});
+  const auto cause = generation_.incidents.FindRootCause();
   std::vector<Node*> gone;
   for (Node* const node : roster_.members()) {
     if (node == nullptr) continue;
     if (node->suspect && node->done()) {
       gone.push_back(node);  // it finished its part and went: no workers to wait for
     } else if (node->phase == Phase::kStarted) {
-      SendTo(*node, Stop{reason});
+      const bool hung = cause && cause->kind == RootCause::Kind::kHung &&
+                        cause->failure.node_rank == node->rank;
+      SendTo(*node, Stop{reason, hung ? std::vector{cause->failure.exit.local_rank}
+                                      : std::vector<LocalRank>()});
     } else {
       roster_.SetPhase(*node, Phase::kWaiting);  // back after a break, and not started yet
     }

@@ -8,6 +8,7 @@
 #define DDPRUN_RENDEZVOUS_MACHINE_JOB_RECORD_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -73,6 +74,7 @@ struct JobRecord {
   FailureRecord failed_checkpoints{};
   QuarantineRecord quarantine{};
   RunId run_id{};
+  std::map<std::string, Duration> longest_intervals{};  // PhaseIntervals
   std::optional<Finished> finished;  // the job is over; kept for agents that missed it
 
   bool operator==(const JobRecord&) const = default;

@@ -64,6 +64,7 @@ struct Node {
   std::set<LocalRank> ended;         // workers that exited with whatever result
   std::optional<std::int64_t> step;  // the newest that its workers reported in it
   std::int64_t fenced_at_ms = 0;     // Stopped::fenced_at_ms, as it was told last
+  std::optional<NodeProgress> progress{};  // of its workers in this generation
   Holdings held;                     // set by Roster: pending
   WorkerProgram program;             // that its workers run; unknown until it has joined again
 

@@ -56,6 +56,16 @@ Heartbeat ReadHeartbeat(const v1::Heartbeat& from, FieldChecker& check) {
   if (from.has_failed_checkpoints()) {
     to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxCheckpointFailures, check);
   }
+  if (from.has_progress()) to.progress = ReadProgress(from.progress(), check);
+  return to;
+}
+
+Stop ReadStop(const v1::Stop& from, FieldChecker& check) {
+  Stop to{check.Text("Stop.reason", from.reason(), kMaxTextBytes)};
+  check.Number("Stop.hung: number", from.hung_size(), 0, kMaxWorkersPerNode);
+  for (const auto local_rank : from.hung()) {
+    to.hung.push_back(LocalRank{check.Number("Stop.hung", local_rank, 0, kMaxWorkersPerNode - 1)});
+  }
   return to;
 }
 
@@ -200,7 +210,7 @@ absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message) {
           Fenced{check.Text("Fenced.reason", message.fenced().reason(), kMaxTextBytes)};
       break;
     case v1::RendezvousMessage::kStop:
-      result.message = Stop{check.Text("Stop.reason", message.stop().reason(), kMaxTextBytes)};
+      result.message = ReadStop(message.stop(), check);
       break;
     case v1::RendezvousMessage::kFinished:
       result.message = ReadFinished(message.finished(), check);

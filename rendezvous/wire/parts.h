@@ -28,6 +28,7 @@ std::vector<std::string> ReadLeftOut(const google::protobuf::RepeatedPtrField<st
                                      FieldChecker& check);
 FailedCheckpoints ReadFailed(const v1::FailedCheckpoints& from, std::int64_t max_count,
                              FieldChecker& check);
+NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check);
 RestorePlan ReadRestorePlan(const v1::RestorePlan& from, std::int64_t world_size,
                             FieldChecker& check);
 
@@ -39,6 +40,7 @@ void Fill(const Finished& from, v1::Finished* to);
 void Fill(const std::vector<SavedState>& from,
           google::protobuf::RepeatedPtrField<v1::SavedState>* to);
 void Fill(const RestorePlan& from, v1::RestorePlan* to);
+void Fill(const NodeProgress& from, v1::NodeProgress* to);
 void Fill(const FailedCheckpoints& from, v1::FailedCheckpoints* to);
 // Into a message that may have some.
 template <class Proto>

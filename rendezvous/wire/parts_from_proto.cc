@@ -111,6 +111,9 @@ RootCause ReadRootCause(const v1::RootCause& from, FieldChecker& check) {
     case v1::ROOT_CAUSE_KIND_NODE_LEFT:
       to.kind = RootCause::Kind::kNodeLeft;
       break;
+    case v1::ROOT_CAUSE_KIND_HUNG:
+      to.kind = RootCause::Kind::kHung;
+      break;
     default:
       check.Fail(absl::StrCat("RootCause.kind is ", static_cast<int>(from.kind()),
                               ", expected one that this version knows"));

@@ -15,6 +15,8 @@ v1::RootCauseKind KindToProto(RootCause::Kind kind) {
       return v1::ROOT_CAUSE_KIND_NODE_LOST;
     case RootCause::Kind::kNodeLeft:
       return v1::ROOT_CAUSE_KIND_NODE_LEFT;
+    case RootCause::Kind::kHung:
+      return v1::ROOT_CAUSE_KIND_HUNG;
   }
   return v1::ROOT_CAUSE_KIND_UNSPECIFIED;
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "ddprun/v1/journal.pb.h"
+#include "rendezvous/machine/hang_watch.h"
 #include "rendezvous/wire/limits.h"
 #include "rendezvous/wire/parts.h"
 #include "rendezvous/wire/text.h"
@@ -110,6 +111,17 @@ FailureRecord ReadFailures(const v1::JobRecord& from, FieldChecker& check) {
   return to;
 }
 
+std::map<std::string, Duration> ReadIntervals(const v1::JobRecord& from, FieldChecker& check) {
+  std::map<std::string, Duration> to;
+  check.Number("JobRecord.longest_intervals: number", from.longest_intervals_size(), 0,
+               PhaseIntervals::kMaxPhases);
+  for (const v1::PhaseInterval& interval : from.longest_intervals()) {
+    to[check.Text("PhaseInterval.phase", interval.phase(), kMaxPhaseBytes)] =
+        check.Timeout("PhaseInterval.longest_ms", interval.longest_ms());
+  }
+  return to;
+}
+
 QuarantineRecord ReadQuarantine(const v1::JobRecord& from, FieldChecker& check) {
   QuarantineRecord to;
   check.Number("JobRecord.blames: number", from.blames_size(), 0, Quarantine::kMaxBlames);
@@ -180,6 +192,11 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
     proto.add_left_out(CleanText(host, kMaxHostBytes));
   }
   proto.set_run_id(record.run_id.value);
+  for (const auto& [phase, longest] : record.longest_intervals) {
+    v1::PhaseInterval* const to = proto.add_longest_intervals();
+    to->set_phase(CleanText(phase, kMaxPhaseBytes));
+    to->set_longest_ms(WholeMilliseconds(longest));
+  }
   if (record.finished) Fill(*record.finished, proto.mutable_finished());
   return proto.SerializeAsString();
 }
@@ -218,6 +235,7 @@ absl::StatusOr<OwnedRecord> DecodeRecord(const std::string& bytes) {
   record.failed_checkpoints = ReadFailures(proto, check);
   record.quarantine = ReadQuarantine(proto, check);
   record.run_id.value = proto.run_id();
+  record.longest_intervals = ReadIntervals(proto, check);
   if (proto.has_finished()) record.finished = ReadFinished(proto.finished(), check);
   if (!check.status().ok()) return absl::DataLossError(check.status().message());
   return owned;

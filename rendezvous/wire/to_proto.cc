@@ -44,6 +44,7 @@ struct AgentBody {
     if (heartbeat.step) to->mutable_heartbeat()->set_step(*heartbeat.step);
     Fill(heartbeat.states, to->mutable_heartbeat()->mutable_states());
     FillIfAny(heartbeat.failed_checkpoints, to->mutable_heartbeat());
+    if (heartbeat.progress) Fill(*heartbeat.progress, to->mutable_heartbeat()->mutable_progress());
   }
   void operator()(const AssignmentAck&) const { to->mutable_prepared(); }
   void operator()(const WorkerExited& exit) const { Fill(exit, to->mutable_worker_exited()); }
@@ -116,6 +117,7 @@ struct RendezvousBody {
   void operator()(const Save&) const { to->mutable_save(); }
   void operator()(const Stop& stop) const {
     to->mutable_stop()->set_reason(CleanText(stop.reason, kMaxTextBytes));
+    for (const LocalRank local_rank : stop.hung) to->mutable_stop()->add_hung(local_rank.value);
   }
   void operator()(const Finished& finished) const { Fill(finished, to->mutable_finished()); }
   void operator()(const Fenced& fenced) const {

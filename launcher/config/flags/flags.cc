@@ -116,6 +116,15 @@ constexpr FlagSpec kRestartFlags[] = {
          "for a checkpoint before a planned stop (default {})"),
 };
 
+constexpr FlagSpec kHangFlags[] = {
+    Sets("hang-timeout", 0, "auto|off|DURATION", "hang.timeout",
+         "how long no rank may move before the job hangs (default {})"),
+    Sets("hang-startup-timeout", 0, "DURATION", "hang.startup_timeout",
+         "the same until the first step (default {})"),
+    Sets("on-hang", 0, "restart|report", "hang.on_hang",
+         "what is done about a hang (default {}: restart where nothing is lost by it)"),
+};
+
 constexpr FlagSpec kLogFlags[] = {
     Sets("redirects", 'r', "SPEC", "logs.redirects",
          "to files only: 0 none, 1 stdout, 2 stderr, 3 both, or by local rank: 0:1,1:3"),
@@ -158,7 +167,6 @@ constexpr FlagSpec kRefusedFlags[] = {
     Refused("logs-specs", 0, "NAME", "logs have one layout, under --log-dir"),
     Refused("event-log-handler", 0, "NAME", "--report writes how the job ended"),
     Refused("numa-binding", 0, "KIND", "put numactl in front of COMMAND"),
-    Refused("hang-timeout", 0, "DURATION", "a worker that hangs is not noticed; end it yourself"),
 };
 
 constexpr FlagSpec kRendezvousFlags[] = {
@@ -219,6 +227,7 @@ constexpr FlagGroup kRunGroups[] = {
     {"Job", kJobFlags},
     {"Rendezvous", kRendezvousOfJobFlags},
     {"Restarts and stops", kRestartFlags},
+    {"Hangs", kHangFlags},
     {"Logs", kLogFlags},
     {"Security", kSecurityFlags},
     {"Slurm, where nodes, endpoint and id are found by themselves (docs/slurm.md)",

@@ -83,6 +83,13 @@ Json Shape(const JobKey& key) {
               {"pattern", "^( *[0-9]+ *(, *[0-9]+ *)*)?$"}};
     case KeyType::kWhenFull:
       return {{"enum", {"drop", "wait"}}};
+    case KeyType::kHangTimeout:
+      return {{"anyOf", {{{"enum", {"auto", "off"}}}, Text("^[0-9]+(ms|s|min|h)$")}}};
+    case KeyType::kOnHang:
+      return {{"enum", {"auto", "restart", "report"}}};
+    case KeyType::kSignal:
+      return {{"enum",
+               {"SIGABRT", "SIGQUIT", "SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGKILL"}}};
     case KeyType::kSize:
       return {{"anyOf", {Text("^([0-9]+(KiB|MiB|GiB|TiB)|0)$"), {{"const", 0}}}}};
   }

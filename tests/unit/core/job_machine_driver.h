@@ -191,6 +191,9 @@ class JobMachineDriver {
       case RootCause::Kind::kNodeLeft:
         text = " left " + cause.failure.host;
         break;
+      case RootCause::Kind::kHung:
+        text = " hung " + cause.reason;
+        break;
     }
     for (const WorkerFailure& victim : cause.victims) {
       absl::StrAppend(&text, " victim ", victim.exit.rank.value);

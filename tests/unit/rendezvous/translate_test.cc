@@ -65,6 +65,9 @@ Join FullJoin() {
   join.job.quarantine = 3;
   join.job.quarantine_window = std::chrono::minutes(90);
   join.job.start_anew = 1;
+  join.job.hang_off = 1;
+  join.job.hang_timeout = std::chrono::milliseconds(90'001);
+  join.job.on_hang = JobSpec::kReportHang;
   join.job.all_nodes = 70;
   join.states = FullStates();
   join.states_pending = true;
@@ -73,6 +76,17 @@ Join FullJoin() {
   join.program = {"worker", "train.py", {0, 1, 0xFFFFFFFF}};
   join.run_id = RunId{0xFEDCBA9876543210};
   return join;
+}
+
+Heartbeat HeartbeatWithProgress() {
+  StillWorker worker{LocalRank{3}, 4242, std::chrono::milliseconds(41'800), 1204, "evaluation"};
+  worker.state = ProcessState::kDiskWait;
+  worker.busy = true;
+  worker.inside = CollectiveCall{"default", 9632, "all_reduce", 12'100'000};
+  worker.waits_for = "read(/data/shard-0017)";
+  Heartbeat heartbeat{-5, 17};
+  heartbeat.progress = NodeProgress{2, std::chrono::milliseconds(250), {"", "evaluation"}, true, {worker}};
+  return heartbeat;
 }
 
 Heartbeat HeartbeatWithFailures() {
@@ -131,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
                     WorkerExited{}, Stopped{29501, std::nullopt}, Stopped{29501, 17},
                     Stopped{29501, 17, 0, FullStates()},
                     Stopped{29501, 17, 0, {}, {}, std::chrono::milliseconds(1500), true},
-                    Heartbeat{-5, 17, FullStates()}, HeartbeatWithFailures(), DrainedWithFailures(),
+                    Heartbeat{-5, 17, FullStates()}, HeartbeatWithFailures(), HeartbeatWithProgress(), DrainedWithFailures(),
                     Leave{"SIGTERM", 143}));
 
 // A field of one that the other does not know would be lost, or its bounds be missing.
@@ -180,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(
                     WithPlan(RestorePlan{FullStates()[0], Rank{7}, "n2"}), WithPlan(RestorePlan{}),
                     Waiting{"for 1 node"}, HeartbeatAck{INT64_MIN}, Start{}, Save{},
                     Fenced{"not heard for 3 s"},
-                    Finished{Outcome::kPreempted, 75, "stopped", 0, {}, {}}, Stop{"rank 3 died"},
+                    Finished{Outcome::kPreempted, 75, "stopped", 0, {}, {}}, Stop{"rank 3 died"}, Stop{"rank 3 hangs", {LocalRank{1}, LocalRank{4095}}},
                     Finished{Outcome::kSucceeded, 0, "done", 0, {}, {}},
                     Finished{Outcome::kFailed,
                              139,
@@ -384,6 +398,7 @@ JobRecord FullRecord() {
   record.quarantine = {{{"n3", std::chrono::seconds(5)}, {"n4", {}}}, {"n9"}};
   record.failed_checkpoints = {{4, 380, "disk full", "n3"}, {{AgentId{5}, 1}, {AgentId{9}, 3}}};
   record.run_id = RunId{0xFEDCBA9876543210};
+  record.longest_intervals = {{"", std::chrono::seconds(8)}, {"evaluation", std::chrono::minutes(9)}};
   return record;
 }
 

@@ -321,10 +321,21 @@ TEST(CliRunTest, TakesCredentialsWithAbsolutePaths) {
 }
 
 TEST(CliRunTest, WhatIsNotThereYetIsRefused) {
-  for (const char* const flag : {"--hang-timeout"}) {
+  for (const char* const flag : {"--numa-binding"}) {
     EXPECT_THAT(ErrorOf({flag, "1", "./a"}),
                 StartsWith(std::string(flag) + ": not supported yet by this version; "));
   }
+}
+
+TEST(CliRunTest, HangsHaveALimitThatIsChosenOrGivenOrNone) {
+  EXPECT_EQ(RunOf({"./a"}).config.hang.timeout, "auto");
+  EXPECT_EQ(RunOf({"--hang-timeout", "90s", "./a"}).config.hang.timeout, "90s");
+  EXPECT_EQ(RunOf({"--hang-timeout=off", "./a"}).config.hang.timeout, "off");
+  EXPECT_THAT(ErrorOf({"--hang-timeout=0s", "./a"}),
+              HasSubstr("--hang-timeout: expected auto, off, or a duration with its unit"));
+  EXPECT_EQ(RunOf({"--on-hang=report", "./a"}).config.hang.on_hang, "report");
+  EXPECT_THAT(ErrorOf({"--on-hang=panic", "./a"}),
+              HasSubstr("--on-hang: expected auto, restart or report (found \"panic\")"));
 }
 
 TEST(CliRunTest, WarmIsOneStandbyForEachWorkerOrAsManyAsAreSaid) {

@@ -1,0 +1,86 @@
+#include "launcher/core/progress_watch.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+// More than that of the time is work, or is starvation.
+constexpr double kBusyShare = 0.05;
+constexpr double kStarvedShare = 0.5;
+constexpr std::int64_t kBusyBytes = 64 << 10;
+// A worker that is busy or starved for a moment is neither.
+constexpr Duration kShortest = std::chrono::seconds(2);
+constexpr int kLateLooks = 3;
+
+double Share(Duration part, Duration whole) {
+  return whole > Duration{} ? static_cast<double>(part.count()) / static_cast<double>(whole.count())
+                            : 0;
+}
+
+}  // namespace
+
+bool ProgressWatch::WasAway(TimePoint now) const {
+  const Duration longest = std::max<Duration>(kLateLooks * heartbeat_, std::chrono::seconds(2));
+  return last_look_ && now - *last_look_ > longest;
+}
+
+bool ProgressWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memory,
+                             StillWorker* worker) {
+  worker->state = facts.state;
+  worker->waits_for = facts.waits_for;
+  if (!memory->facts) {
+    memory->facts = facts;
+    memory->facts_at = now;
+  }
+  const Duration passed = now - memory->facts_at;
+  if (passed < kShortest) return facts.state == ProcessState::kTraced;
+  worker->busy = Share(facts.cpu - memory->facts->cpu, passed) > kBusyShare ||
+                 facts.io_bytes - memory->facts->io_bytes > kBusyBytes;
+  const bool starved = Share(facts.waited - memory->facts->waited, passed) > kStarvedShare;
+  return starved || facts.state == ProcessState::kTraced;
+}
+
+NodeProgress ProgressWatch::Look(const std::vector<SeenWorker>& workers, TimePoint now,
+                                 const FactsOf& facts) {
+  NodeProgress progress;
+  progress.workers = static_cast<int>(workers.size());
+  progress.excused = WasAway(now);
+  progress.still = Duration::max();
+  std::set<std::string> phases;
+  std::map<LocalRank, Memory> memory;
+  for (const SeenWorker& worker : workers) {
+    phases.insert(worker.phase);
+    const auto before = memory_.find(worker.local_rank);
+    const bool known = before != memory_.end() && before->second.pid == worker.pid;
+    Memory& now_known = memory[worker.local_rank];
+    if (!known || before->second.moves != worker.moves || progress.excused) {
+      now_known = {worker.pid, worker.moves, now, std::nullopt, {}};
+      progress.still = Duration{};
+      continue;
+    }
+    now_known = before->second;
+    const Duration still = now - now_known.moved_at;
+    progress.still = std::min(progress.still, still);
+    StillWorker described{worker.local_rank, worker.pid, still, worker.step, worker.phase};
+    described.inside = worker.inside;
+    if (Describe(facts(worker.pid), now, &now_known, &described)) progress.excused = true;
+    if (still >= NodeProgress::kDetailsAfter &&
+        progress.still_workers.size() < NodeProgress::kMaxStillWorkers) {
+      progress.still_workers.push_back(std::move(described));
+    }
+  }
+  if (workers.empty()) progress.still = Duration{};
+  // What one rank does says nothing where another one moves.
+  if (progress.still < NodeProgress::kDetailsAfter) progress.still_workers.clear();
+  for (const std::string& phase : phases) {
+    if (progress.phases.size() < NodeProgress::kMaxPhases) progress.phases.push_back(phase);
+  }
+  memory_ = std::move(memory);
+  last_look_ = now;
+  return progress;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,70 @@
+// ProgressWatch: which of this node's workers have moved between two looks, for how long the others
+// have not, and what the rendezvous is told of it.
+//
+// Pure: what was seen and the time go in. Belongs to the agent, which looks before each heartbeat.
+#ifndef DDPRUN_LAUNCHER_CORE_PROGRESS_WATCH_H_
+#define DDPRUN_LAUNCHER_CORE_PROGRESS_WATCH_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/progress.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+// A worker that tells how far it is, as it stands now.
+struct SeenWorker {
+  LocalRank local_rank;
+  int pid = 0;
+  std::uint64_t moves = 0;  // another number: it has moved
+  std::optional<std::int64_t> step{};
+  std::string phase{};  // empty: training
+  std::optional<CollectiveCall> inside{};
+};
+
+// What the kernel knows of a process.
+struct ProcessFacts {
+  ProcessState state = ProcessState::kRunnable;
+  Duration cpu{};           // used so far, by all of its threads
+  std::int64_t io_bytes = 0;  // read and written so far
+  Duration waited{};        // so far, its first thread for a CPU
+  std::string waits_for{};  // for people
+};
+
+class ProgressWatch {
+ public:
+  // Asked of a worker that has not moved since the last look.
+  using FactsOf = std::function<ProcessFacts(int pid)>;
+
+  // `heartbeat`: how far two looks are apart. Where they are much farther apart, this process was
+  // stopped or starved, or the machine was suspended, and no time counts.
+  explicit ProgressWatch(Duration heartbeat) : heartbeat_(heartbeat) {}
+
+  NodeProgress Look(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts);
+
+ private:
+  struct Memory {
+    int pid = 0;
+    std::uint64_t moves = 0;
+    TimePoint moved_at;
+    std::optional<ProcessFacts> facts;  // of the first look that saw it still
+    TimePoint facts_at;
+  };
+
+  bool WasAway(TimePoint now) const;
+  // Takes in what the kernel says of one that is still; true: its time does not count.
+  bool Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
+
+  Duration heartbeat_;
+  std::optional<TimePoint> last_look_;
+  std::map<LocalRank, Memory> memory_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CORE_PROGRESS_WATCH_H_

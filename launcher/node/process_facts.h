@@ -1,0 +1,19 @@
+// What /proc says of a process: whether it runs, what it has used, and what it waits for.
+//
+// Reads a few small files of procfs, which never wait for a disk. Any thread. What cannot be read,
+// because the process is gone or another user's, is left as it is in a fresh ProcessFacts.
+#ifndef DDPRUN_LAUNCHER_NODE_PROCESS_FACTS_H_
+#define DDPRUN_LAUNCHER_NODE_PROCESS_FACTS_H_
+
+#include <sys/types.h>
+
+#include "launcher/core/progress_watch.h"
+
+namespace ddprun {
+
+// Of the process as a whole; `state`, `waited` and `waits_for` are its first thread's.
+ProcessFacts ReadProcessFacts(pid_t pid);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_NODE_PROCESS_FACTS_H_

@@ -1,0 +1,68 @@
+// How far the workers of a node are, as its agent sees them: what a job's hang is told by. Plain
+// values; sent with each heartbeat.
+#ifndef DDPRUN_RENDEZVOUS_CORE_PROGRESS_H_
+#define DDPRUN_RENDEZVOUS_CORE_PROGRESS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+// What keeps a process from running, as the kernel says.
+enum class ProcessState {
+  kRunnable,  // it runs, sleeps or waits for a lock or a socket
+  kStopped,   // by a signal such as SIGSTOP
+  kTraced,    // by a debugger
+  kDiskWait,  // in a system call that no signal interrupts (state D)
+};
+
+// A collective that a worker has entered and not completed.
+struct CollectiveCall {
+  std::string group{};        // name of the process group
+  std::int64_t sequence = 0;  // counts the collectives of the group, the same on every rank
+  std::string operation{};    // "all_reduce"
+  std::int64_t bytes = 0;
+
+  bool operator==(const CollectiveCall&) const = default;
+};
+
+// A worker that has not moved for a while.
+struct StillWorker {
+  LocalRank local_rank;
+  int pid = 0;
+  Duration still{};                   // since it moved last
+  std::optional<std::int64_t> step{}; // the last that it finished
+  std::string phase{};                // as the program names it; empty: training
+  ProcessState state = ProcessState::kRunnable;
+  bool busy = false;                  // it used the CPU or did I/O meanwhile
+  std::optional<CollectiveCall> inside{};
+  std::string waits_for{};            // for people: system call, kernel function, file
+
+  bool operator==(const StillWorker&) const = default;
+};
+
+// Of the workers of a node that tell how far they are, and have not ended or said that they will.
+struct NodeProgress {
+  int workers = 0;    // 0: none tells, and the node is not judged
+  Duration still{};   // since the last of them moved
+  std::vector<std::string> phases{};  // they are in, each once, sorted; at most kMaxPhases
+  // A debugger has one of them, the machine was suspended or starved, or the agent itself did not
+  // run: what passed meanwhile does not count.
+  bool excused = false;
+  // Those that have been still for kDetailsAfter or longer; at most kMaxStillWorkers.
+  std::vector<StillWorker> still_workers{};
+
+  static constexpr Duration kDetailsAfter = std::chrono::seconds(1);
+  static constexpr std::size_t kMaxPhases = 4;
+  static constexpr std::size_t kMaxStillWorkers = 256;
+
+  bool operator==(const NodeProgress&) const = default;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CORE_PROGRESS_H_

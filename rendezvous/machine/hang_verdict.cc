@@ -1,0 +1,206 @@
+#include "rendezvous/machine/hang_verdict.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "rendezvous/core/words.h"
+
+namespace ddprun {
+namespace {
+
+using Ranks = std::vector<const StillRank*>;
+
+std::string Name(const StillRank& rank) {
+  return absl::StrCat("rank ", rank.rank.value, " on ", rank.host, " (pid ", rank.worker.pid, ")");
+}
+
+std::string Count(std::size_t count, const char* one, const char* many) {
+  return absl::StrCat(count, " ", count == 1 ? one : many);
+}
+
+std::string ForHowLong(Duration still) {
+  return absl::StrFormat("%.1f s", std::chrono::duration<double>(still).count());
+}
+
+// " (and 2 more)" where more than one rank is like the one that is named.
+std::string AndOthers(std::size_t all) {
+  return all > 1 ? absl::StrCat(" (and ", Count(all - 1, "other rank", "other ranks"), ")") : "";
+}
+
+std::string At(const StillWorker& worker) {
+  return worker.waits_for.empty() ? "" : absl::StrCat("; it is in ", worker.waits_for);
+}
+
+// In what state the kernel has it, if that is why it does not move.
+std::string WhyHeld(const StillWorker& worker) {
+  switch (worker.state) {
+    case ProcessState::kRunnable:
+      return "";
+    case ProcessState::kStopped:
+      return "is stopped by a signal (SIGCONT continues it)";
+    case ProcessState::kTraced:
+      return "is held by a debugger";
+    case ProcessState::kDiskWait:
+      return "is in disk wait (D)";
+  }
+  return "";
+}
+
+std::optional<HangVerdict> HeldByTheKernel(const std::vector<StillRank>& ranks) {
+  Ranks held;
+  for (const StillRank& rank : ranks) {
+    if (rank.worker.state != ProcessState::kRunnable) held.push_back(&rank);
+  }
+  if (held.empty()) return std::nullopt;
+  const StillRank& first = *held.front();
+  return HangVerdict{first,
+                     absl::StrCat(Name(first), AndOthers(held.size()), " ", WhyHeld(first.worker),
+                                  " since ", ForHowLong(first.worker.still), At(first.worker)),
+                     false};
+}
+
+// The call in which most ranks wait, or nullopt where none does.
+std::optional<CollectiveCall> CallOfMost(const std::vector<StillRank>& ranks) {
+  std::map<std::string, int> groups;
+  for (const StillRank& rank : ranks) {
+    if (rank.worker.inside) ++groups[rank.worker.inside->group];
+  }
+  if (groups.empty()) return std::nullopt;
+  const std::string group =
+      std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+        return a.second < b.second;
+      })->first;
+  std::optional<CollectiveCall> newest;
+  std::map<std::pair<std::string, std::int64_t>, int> forms;
+  for (const StillRank& rank : ranks) {
+    const auto& inside = rank.worker.inside;
+    if (!inside || inside->group != group) continue;
+    if (newest && inside->sequence < newest->sequence) continue;
+    if (newest && inside->sequence > newest->sequence) forms.clear();
+    if (!newest || inside->sequence > newest->sequence) newest = *inside;
+    const int count = ++forms[{inside->operation, inside->bytes}];
+    if (count > forms[{newest->operation, newest->bytes}]) newest = *inside;
+  }
+  return newest;
+}
+
+std::optional<HangVerdict> OutsideTheCollective(const std::vector<StillRank>& ranks,
+                                                const CollectiveCall& call) {
+  Ranks missing;
+  Ranks waiting;
+  for (const StillRank& rank : ranks) {
+    const auto& inside = rank.worker.inside;
+    const bool in_it = inside && inside->group == call.group && inside->sequence >= call.sequence;
+    (in_it ? waiting : missing).push_back(&rank);
+  }
+  if (missing.empty()) return std::nullopt;
+  const StillRank& first = *missing.front();
+  const auto& inside = first.worker.inside;
+  const std::string where =
+      inside ? absl::StrCat("; it is still in ", Describe(*inside)) : At(first.worker);
+  return HangVerdict{
+      first,
+      absl::StrCat(Name(first), AndOthers(missing.size()), " has not entered ", Describe(call), "; ",
+                   Count(waiting.size(), "rank waits", "ranks wait"), " in it since ",
+                   ForHowLong(waiting.front()->worker.still), where),
+      first.worker.busy && !inside};
+}
+
+std::optional<HangVerdict> InAnotherCall(const std::vector<StillRank>& ranks,
+                                         const CollectiveCall& call) {
+  const StillRank* like_most = nullptr;
+  const StillRank* other = nullptr;
+  for (const StillRank& rank : ranks) {
+    const auto& inside = rank.worker.inside;
+    if (!inside || inside->sequence != call.sequence || inside->group != call.group) continue;
+    const bool same = inside->operation == call.operation && inside->bytes == call.bytes;
+    const StillRank*& found = same ? like_most : other;
+    if (found == nullptr) found = &rank;
+  }
+  if (other == nullptr || like_most == nullptr) return std::nullopt;
+  return HangVerdict{*other,
+                     absl::StrCat(Name(*other), " entered ", Describe(*other->worker.inside), ", ",
+                                  Name(*like_most), " entered ", Describe(call),
+                                  ": their calls do not match"),
+                     false};
+}
+
+std::string PhaseName(const std::string& phase) { return phase.empty() ? "training" : phase; }
+
+// Behind the others by its step, or in a phase that few are in.
+std::optional<HangVerdict> Behind(const std::vector<StillRank>& ranks) {
+  const auto last = std::max_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
+    return a.worker.step < b.worker.step;
+  });
+  const auto first = std::min_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
+    return a.worker.step < b.worker.step;
+  });
+  if (first->worker.step && first->worker.step < last->worker.step) {
+    return HangVerdict{*first,
+                       absl::StrCat(Name(*first), " has finished step ", *first->worker.step, ", ",
+                                    Name(*last), " step ", *last->worker.step, At(first->worker)),
+                       first->worker.busy && !first->worker.inside};
+  }
+  std::map<std::string, std::size_t> phases;
+  for (const StillRank& rank : ranks) ++phases[rank.worker.phase];
+  if (phases.size() < 2) return std::nullopt;
+  const auto rarest = std::min_element(phases.begin(), phases.end(), [](const auto& a, const auto& b) {
+    return a.second < b.second || (a.second == b.second && a.first > b.first);
+  });
+  const auto odd = std::find_if(ranks.begin(), ranks.end(), [&](const StillRank& rank) {
+    return rank.worker.phase == rarest->first;
+  });
+  return HangVerdict{*odd,
+                     absl::StrCat(Name(*odd), AndOthers(rarest->second), " is in ",
+                                  PhaseName(odd->worker.phase), ", the others are not",
+                                  At(odd->worker)),
+                     odd->worker.busy && !odd->worker.inside};
+}
+
+}  // namespace
+
+std::string Describe(const CollectiveCall& call) {
+  return absl::StrFormat("%s %d (%.1f MB)", call.operation, call.sequence,
+                         static_cast<double>(call.bytes) / 1e6);
+}
+
+std::string DescribeStandstill(Duration still, Duration limit, std::optional<std::int64_t> step) {
+  return absl::StrCat("no rank has moved for ", ForHowLong(still), " (limit ", Seconds(limit), ")",
+                      step ? absl::StrCat(" at step ", *step) : " before the first step");
+}
+
+HangVerdict FindCulprit(const std::vector<StillRank>& ranks) {
+  if (ranks.empty()) return {std::nullopt, "no node has said which rank", false};
+  if (auto held = HeldByTheKernel(ranks)) return *std::move(held);
+  const auto call = CallOfMost(ranks);
+  if (call) {
+    if (auto missing = OutsideTheCollective(ranks, *call)) return *std::move(missing);
+    if (auto other = InAnotherCall(ranks, *call)) return *std::move(other);
+    return {ranks.front(),
+            absl::StrCat("all ranks wait in ", Describe(*call), ": network or library"), false};
+  }
+  if (auto behind = Behind(ranks)) return *std::move(behind);
+  const bool busy = std::any_of(ranks.begin(), ranks.end(),
+                                [](const StillRank& rank) { return rank.worker.busy; });
+  return {ranks.front(),
+          absl::StrCat("nothing tells the ranks apart: all are in ",
+                       PhaseName(ranks.front().worker.phase), At(ranks.front().worker)),
+          busy};
+}
+
+WorkerFailure FailureOf(const StillRank& culprit, Generation generation) {
+  WorkerFailure failure;
+  failure.host = culprit.host;
+  failure.node_rank = culprit.node_rank;
+  failure.generation = generation;
+  failure.exit.rank = culprit.rank;
+  failure.exit.local_rank = culprit.worker.local_rank;
+  failure.exit.pid = culprit.worker.pid;
+  failure.exit.step = culprit.worker.step;
+  return failure;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,49 @@
+// HangVerdict: which rank keeps a job that does not move from going on, and the sentences that say
+// so. Pure functions of what the nodes told.
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_HANG_VERDICT_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_HANG_VERDICT_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/progress.h"
+#include "rendezvous/core/root_cause.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+// A worker that is still, and where it is.
+struct StillRank {
+  Rank rank;
+  std::string host;
+  NodeRank node_rank;
+  StillWorker worker;
+};
+
+struct HangVerdict {
+  // The rank that the others wait for; where all wait in one collective, the lowest of them. Not
+  // set: no rank is known.
+  std::optional<StillRank> culprit;
+  std::string why;  // a sentence about it: "rank 5 on n2 (pid 4242) has not entered all_reduce 9632"
+  // The culprit used the CPU or did I/O, outside every collective: it may be at work.
+  bool busy = false;
+};
+
+// Rules, in this order: a rank that is stopped or in disk wait; a rank that has not entered the
+// collective in which the others wait; a rank that entered another operation or size at the same
+// sequence number; a rank whose phase or step is behind; else all wait for the network.
+HangVerdict FindCulprit(const std::vector<StillRank>& ranks);
+
+// "no rank has moved for 42 s (limit 30 s) at step 1204"
+std::string DescribeStandstill(Duration still, Duration limit, std::optional<std::int64_t> step);
+
+// "all_reduce 9632 (12.1 MB)"
+std::string Describe(const CollectiveCall& call);
+
+// What the root cause of the generation is where it is ended for this.
+WorkerFailure FailureOf(const StillRank& culprit, Generation generation);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_HANG_VERDICT_H_

@@ -1,0 +1,92 @@
+#include "rendezvous/machine/hang_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+
+void PhaseIntervals::Learn(const std::string& phase, Duration interval) {
+  const auto found = longest_.find(phase);
+  if (found != longest_.end()) {
+    found->second = std::max(found->second, interval);
+  } else if (longest_.size() < kMaxPhases) {
+    longest_.emplace(phase, interval);
+  }
+}
+
+std::optional<Duration> PhaseIntervals::Longest(const std::string& phase) const {
+  const auto found = longest_.find(phase);
+  return found == longest_.end() ? std::nullopt : std::optional(found->second);
+}
+
+HangPolicy PolicyOfHangs(const JobSpec& spec) {
+  HangPolicy policy;
+  policy.watches = spec.hang_off == 0;
+  if (spec.hang_timeout > Duration{}) policy.limit = spec.hang_timeout;
+  policy.startup_limit = spec.hang_startup_timeout > Duration{}
+                             ? spec.hang_startup_timeout
+                             : Duration(kDefaultHangStartupTimeout);
+  return policy;
+}
+
+bool HangWatch::Take(const std::optional<NodeProgress>& before, const NodeProgress& progress,
+                     TimePoint now, PhaseIntervals* intervals) {
+  const bool changed = !before || before->phases != progress.phases ||
+                       (before->workers > 0) != (progress.workers > 0);
+  bool over = false;
+  if (progress.workers > 0) {
+    const bool stopped = std::any_of(
+        progress.still_workers.begin(), progress.still_workers.end(),
+        [](const StillWorker& worker) { return worker.state == ProcessState::kStopped; });
+    excused_ = excused_ || progress.excused || stopped;
+    const TimePoint moved = progress.excused ? now : now - progress.still;
+    if (moved > last_moved_ + kMoveResolution) {
+      if (!excused_ && !called_ && !progress.excused) {
+        for (const std::string& phase : PhasesToLearn()) {
+          intervals->Learn(phase, moved - last_moved_);
+        }
+      }
+      last_moved_ = moved;
+      excused_ = false;
+      over = std::exchange(called_, false);
+    }
+  }
+  if (changed) {
+    if (before) Count(*before, -1);
+    Count(progress, 1);
+  }
+  return over;
+}
+
+void HangWatch::Count(const NodeProgress& progress, int by) {
+  if (progress.workers == 0) return;
+  nodes_ += by;
+  for (const std::string& phase : progress.phases) {
+    names_phases_ = names_phases_ || !phase.empty();
+    const auto entry = phases_.emplace(phase, 0).first;
+    entry->second += by;
+    if (entry->second <= 0) phases_.erase(entry);
+  }
+}
+
+std::vector<std::string> HangWatch::PhasesToLearn() const {
+  std::vector<std::string> phases;
+  if (!step_seen_) return phases;  // what comes before the first step has a limit of its own
+  for (const auto& [phase, nodes] : phases_) {
+    if (!phase.empty() || phases_.size() == 1) phases.push_back(phase);
+  }
+  return phases;
+}
+
+Duration HangWatch::Limit(const HangPolicy& policy, const PhaseIntervals& intervals) const {
+  if (!step_seen_) return policy.startup_limit;
+  if (policy.limit) return *policy.limit;
+  Duration limit = kFloor;
+  for (const auto& [phase, nodes] : phases_) {
+    const auto longest = intervals.Longest(phase);
+    limit = std::max(limit, longest ? kFactor * *longest : policy.startup_limit);
+  }
+  return limit;
+}
+
+}  // namespace ddprun

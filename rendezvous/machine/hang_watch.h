@@ -1,0 +1,94 @@
+// HangWatch: whether the workers of a generation still move, and for how long they may not.
+//
+// Pure: heartbeats and the time go in. One per generation, in the JobMachine, which replaces it
+// whole. A job hangs when no rank has moved for longer than its limit:
+//
+//   --hang-timeout DURATION  DURATION
+//   auto (the default)       max(30 s, 5 × the longest time without a move that was ever seen in
+//                            this phase and ended by itself)
+//   --hang-startup-timeout   until the first step of the generation, and in a phase never seen
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_HANG_WATCH_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_HANG_WATCH_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/job_spec.h"
+#include "rendezvous/core/progress.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+// The longest time without a move, by phase. Kept over generations, and in the job's record.
+class PhaseIntervals {
+ public:
+  static constexpr std::size_t kMaxPhases = 64;  // later ones are never learned
+
+  PhaseIntervals() = default;
+  explicit PhaseIntervals(std::map<std::string, Duration> longest) : longest_(std::move(longest)) {}
+
+  void Learn(const std::string& phase, Duration interval);
+  // nullopt: the phase was never seen.
+  std::optional<Duration> Longest(const std::string& phase) const;
+  const std::map<std::string, Duration>& longest() const { return longest_; }
+
+ private:
+  std::map<std::string, Duration> longest_;
+};
+
+struct HangPolicy {
+  bool watches = true;
+  std::optional<Duration> limit;  // nullopt: auto
+  Duration startup_limit{};
+};
+HangPolicy PolicyOfHangs(const JobSpec& spec);
+
+class HangWatch {
+ public:
+  static constexpr Duration kFloor = std::chrono::seconds(30);  // of auto
+  static constexpr int kFactor = 5;
+  // Two looks at one move differ by less than this.
+  static constexpr Duration kMoveResolution = std::chrono::milliseconds(200);
+
+  // The workers were told to start, or the rendezvous was started again.
+  void Begin(TimePoint now) { last_moved_ = now; }
+
+  // What a node told, after `before`; an interval that ends by it is learned.
+  // Returns whether a hang that was called is over.
+  bool Take(const std::optional<NodeProgress>& before, const NodeProgress& progress, TimePoint now,
+            PhaseIntervals* intervals);
+  // A rank has told a step in this generation.
+  void StepSeen() { step_seen_ = true; }
+
+  // At least one node tells.
+  bool judges() const { return nodes_ > 0; }
+  TimePoint last_moved() const { return last_moved_; }
+  // How long no rank may move, in the phases that the ranks are in.
+  Duration Limit(const HangPolicy& policy, const PhaseIntervals& intervals) const;
+
+  // A hang was called: it is not called again, and the interval is not learned.
+  void Call() { called_ = true; }
+  bool called() const { return called_; }
+  // Some program has named a phase.
+  bool names_phases() const { return names_phases_; }
+
+ private:
+  void Count(const NodeProgress& progress, int by);
+  // The phases that the interval is laid to: where some rank does something else, not the training
+  // of those that wait for it.
+  std::vector<std::string> PhasesToLearn() const;
+
+  TimePoint last_moved_;
+  std::map<std::string, int> phases_;  // how many nodes have a rank in it
+  int nodes_ = 0;                      // that tell
+  bool step_seen_ = false;
+  bool names_phases_ = false;
+  bool excused_ = false;  // since the last move
+  bool called_ = false;   // since the last move
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_HANG_WATCH_H_

@@ -1,0 +1,115 @@
+// NodeProgress and its wire form.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/progress.h"
+#include "rendezvous/wire/parts.h"
+#include "rendezvous/wire/text.h"
+
+namespace ddprun::wire {
+namespace {
+
+std::int64_t Bounded(Duration duration) {
+  const auto ms = std::chrono::floor<std::chrono::milliseconds>(duration);
+  return std::clamp<std::int64_t>(ms.count(), 0, kMaxTimeout.count());
+}
+
+v1::ProcessState StateToProto(ProcessState state) {
+  switch (state) {
+    case ProcessState::kRunnable:
+      return v1::PROCESS_STATE_RUNNABLE;
+    case ProcessState::kStopped:
+      return v1::PROCESS_STATE_STOPPED;
+    case ProcessState::kTraced:
+      return v1::PROCESS_STATE_TRACED;
+    case ProcessState::kDiskWait:
+      return v1::PROCESS_STATE_DISK_WAIT;
+  }
+  return v1::PROCESS_STATE_RUNNABLE;
+}
+
+// One that a later version has added is none that this one knows of.
+ProcessState ReadState(v1::ProcessState state) {
+  switch (state) {
+    case v1::PROCESS_STATE_STOPPED:
+      return ProcessState::kStopped;
+    case v1::PROCESS_STATE_TRACED:
+      return ProcessState::kTraced;
+    case v1::PROCESS_STATE_DISK_WAIT:
+      return ProcessState::kDiskWait;
+    default:
+      return ProcessState::kRunnable;
+  }
+}
+
+void FillWorker(const StillWorker& from, v1::StillWorker* to) {
+  to->set_local_rank(from.local_rank.value);
+  to->set_pid(from.pid);
+  to->set_still_ms(Bounded(from.still));
+  if (from.step) to->set_step(*from.step);
+  to->set_phase(CleanText(from.phase, kMaxPhaseBytes));
+  to->set_state(StateToProto(from.state));
+  to->set_busy(from.busy);
+  if (from.inside) {
+    to->mutable_inside()->set_group(CleanText(from.inside->group, kMaxOperationBytes));
+    to->mutable_inside()->set_sequence(from.inside->sequence);
+    to->mutable_inside()->set_operation(CleanText(from.inside->operation, kMaxOperationBytes));
+    to->mutable_inside()->set_bytes(from.inside->bytes);
+  }
+  to->set_waits_for(CleanText(from.waits_for, kMaxWaitsForBytes));
+}
+
+StillWorker ReadWorker(const v1::StillWorker& from, FieldChecker& check) {
+  StillWorker to;
+  to.local_rank.value =
+      check.Number("StillWorker.local_rank", from.local_rank(), 0, kMaxWorkersPerNode - 1);
+  to.pid = check.Number("StillWorker.pid", from.pid(), 0, kMaxInt32);
+  to.still = check.Timeout("StillWorker.still_ms", from.still_ms());
+  if (from.has_step()) to.step = check.Step("StillWorker.step", from.step());
+  to.phase = check.Text("StillWorker.phase", from.phase(), kMaxPhaseBytes);
+  to.state = ReadState(from.state());
+  to.busy = from.busy();
+  if (from.has_inside()) {
+    CollectiveCall call;
+    call.group = check.Text("CollectiveCall.group", from.inside().group(), kMaxOperationBytes);
+    call.sequence = check.Step("CollectiveCall.sequence", from.inside().sequence());
+    call.operation =
+        check.Text("CollectiveCall.operation", from.inside().operation(), kMaxOperationBytes);
+    call.bytes = check.Step("CollectiveCall.bytes", from.inside().bytes());
+    to.inside = std::move(call);
+  }
+  to.waits_for = check.Text("StillWorker.waits_for", from.waits_for(), kMaxWaitsForBytes);
+  return to;
+}
+
+}  // namespace
+
+void Fill(const NodeProgress& from, v1::NodeProgress* to) {
+  to->set_workers(from.workers);
+  to->set_still_ms(Bounded(from.still));
+  for (const std::string& phase : from.phases) to->add_phases(CleanText(phase, kMaxPhaseBytes));
+  to->set_excused(from.excused);
+  for (const StillWorker& worker : from.still_workers) FillWorker(worker, to->add_still_workers());
+}
+
+NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check) {
+  NodeProgress to;
+  to.workers = check.Number("NodeProgress.workers", from.workers(), 0, kMaxWorkersPerNode);
+  to.still = check.Timeout("NodeProgress.still_ms", from.still_ms());
+  check.Number("NodeProgress.phases: number", from.phases_size(), 0, NodeProgress::kMaxPhases);
+  for (const std::string& phase : from.phases()) {
+    to.phases.push_back(check.Text("NodeProgress.phases", phase, kMaxPhaseBytes));
+  }
+  to.excused = from.excused();
+  check.Number("NodeProgress.still_workers: number", from.still_workers_size(), 0,
+               NodeProgress::kMaxStillWorkers);
+  for (const v1::StillWorker& worker : from.still_workers()) {
+    if (to.still_workers.size() == NodeProgress::kMaxStillWorkers) break;
+    to.still_workers.push_back(ReadWorker(worker, check));
+  }
+  return to;
+}
+
+}  // namespace ddprun::wire

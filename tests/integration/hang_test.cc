@@ -1,0 +1,99 @@
+// Workers that do not move: noticed, named, and started again or left alone. Real processes, which
+// tell their steps over the control socket.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/job.h"
+
+namespace ddprun {
+namespace hang_test {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+// Two ranks that make a step every 50 ms and wait for each other at each, by files. In generation 0
+// rank 1 stops at step 10, in the way that the argument says.
+constexpr char kWorker[] = R"(
+import os, pathlib, signal, socket, sys, time
+folder, fault = pathlib.Path(sys.argv[1]), sys.argv[2]
+rank, generation = int(os.environ['RANK']), os.environ['DDPRUN_GENERATION']
+agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+agent.connect(os.environ['DDPRUN_CONTROL_SOCKET'])
+def mark(step, of): return folder / f'{generation}.{step}.{of}'
+for step in range(30):
+    if rank == 1 and step == 10 and generation == '0':
+        if fault == 'stop':
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif fault == 'sleep':
+            while not (folder / 'wake').exists(): time.sleep(0.01)
+    mark(step, rank).touch()
+    while not mark(step, 1 - rank).exists(): time.sleep(0.005)
+    if fault != 'silent': agent.send(b'STEP=%d' % step)
+    time.sleep(0.05)
+print('done', rank)
+)";
+
+class HangTest : public testing::Test {
+ protected:
+  HangTest() { std::ofstream(folder_ / "worker.py") << kWorker; }
+
+  Program& Start(const std::string& fault, std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"--nproc-per-node", "2", "--hang-timeout", "1s", "--max-restarts",
+                               "1", "--report", folder_ / "report.json", folder_ / "worker.py",
+                               folder_.path(), fault});
+    job_ = std::make_unique<Job>(folder_.path());
+    return job_->AddNode(flags);
+  }
+  std::string err() { return job_->node(0).err(); }
+  nlohmann::json Report() { return nlohmann::json::parse(ReadFile(folder_ / "report.json")); }
+
+  TempDir folder_;
+  std::unique_ptr<Job> job_;
+};
+
+TEST_F(HangTest, AStoppedWorkerIsNamedAndTheJobGoesOnToItsEnd) {
+  EXPECT_EQ(Start("stop", {"--on-hang", "restart"}).ExitCode(), 0) << err();
+  EXPECT_THAT(err(), HasSubstr("hangs: no rank has moved for "));
+  EXPECT_THAT(err(), HasSubstr("rank 1 on "));
+  EXPECT_THAT(err(), HasSubstr("is stopped by a signal"));
+  EXPECT_THAT(err(), HasSubstr("restart 1 of 1"));
+  const auto cause = Report().at("earlier_generations").at(0);
+  EXPECT_EQ(cause.at("kind"), "hung");
+  EXPECT_EQ(cause.at("rank"), 1);
+  EXPECT_EQ(cause.at("step"), 9);
+  EXPECT_THAT(job_->Survivors(), IsEmpty());
+}
+
+TEST_F(HangTest, WithReportTheWorkersAreLeftAloneAndGoOnWhereTheyCan) {
+  Program& node = Start("sleep", {"--on-hang", "report"});
+  ASSERT_TRUE(node.WaitForErr("hangs: no rank has moved")) << err();
+  std::ofstream(folder_ / "wake").put('1');
+  EXPECT_EQ(node.ExitCode(), 0) << err();
+  EXPECT_THAT(err(), HasSubstr("moves again"));
+  EXPECT_THAT(err(), HasSubstr("the job succeeded after 0 restarts"));
+}
+
+// It would hang by the rule that is naive: no step came for longer than the limit.
+TEST_F(HangTest, AProgramThatTellsNothingIsNotJudged) {
+  Program& node = Start("silent", {"--on-hang", "restart", "--hang-startup-timeout", "1s"});
+  EXPECT_EQ(node.ExitCode(), 0) << err();
+  EXPECT_THAT(err(), Not(HasSubstr("hangs")));
+}
+
+TEST_F(HangTest, WithoutARestartTheJobEndsWithTheCodeOfItsSignal) {
+  job_ = std::make_unique<Job>(folder_.path());
+  Program& node = job_->AddNode({"--nproc-per-node", "2", "--hang-timeout", "1s", "--on-hang",
+                                 "restart", "--report", folder_ / "report.json",
+                                 folder_ / "worker.py", folder_.path(), "stop"});
+  EXPECT_EQ(node.ExitCode(), 128 + SIGABRT) << err();
+  EXPECT_EQ(Report().at("root_cause").at("kind"), "hung");
+  EXPECT_THAT(job_->Survivors(), IsEmpty());
+}
+
+}  // namespace hang_test
+}  // namespace ddprun

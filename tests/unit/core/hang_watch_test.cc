@@ -1,0 +1,147 @@
+// What counts as a hang, and for how long no rank may move.
+#include "rendezvous/machine/hang_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace hang_watch_test {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+class HangWatchTest : public testing::Test {
+ protected:
+  HangWatchTest() { watch_.Begin(now_); }
+
+  // `still`: for how long no rank of the only node has moved.
+  bool Tell(Duration still, std::vector<std::string> phases = {""}, bool excused = false) {
+    NodeProgress progress{2, still, std::move(phases), excused, {}};
+    return Tell(std::move(progress));
+  }
+  bool Tell(NodeProgress progress) {
+    const bool over = watch_.Take(before_, progress, now_, &intervals_);
+    before_ = std::move(progress);
+    return over;
+  }
+  // A second of training, in which the ranks move all the time.
+  void Train() {
+    now_ += seconds(1);
+    watch_.StepSeen();
+    Tell(Duration{});
+  }
+  Duration Limit(std::optional<Duration> fixed = std::nullopt) {
+    return watch_.Limit({true, fixed, minutes(10)}, intervals_);
+  }
+
+  HangWatch watch_;
+  PhaseIntervals intervals_;
+  std::optional<NodeProgress> before_;
+  TimePoint now_{std::chrono::hours(1)};
+};
+
+TEST_F(HangWatchTest, ANodeThatTellsNothingIsNotJudged) {
+  EXPECT_FALSE(watch_.judges());
+  Tell(NodeProgress{});
+  EXPECT_FALSE(watch_.judges());
+  Tell(Duration{});
+  EXPECT_TRUE(watch_.judges());
+  Tell(NodeProgress{});  // all of its workers have ended
+  EXPECT_FALSE(watch_.judges());
+}
+
+TEST_F(HangWatchTest, BeforeTheFirstStepTheLimitIsThatOfTheStart) {
+  Tell(Duration{}, {"init"});
+  EXPECT_EQ(Limit(), minutes(10));
+  EXPECT_EQ(Limit(seconds(1)), minutes(10)) << "--hang-timeout is for training";
+  watch_.StepSeen();
+  EXPECT_EQ(Limit(seconds(1)), seconds(1));
+}
+
+TEST_F(HangWatchTest, TheLimitIsFiveTimesTheLongestIntervalAndAtLeastThirtySeconds) {
+  for (int i = 0; i < 3; ++i) Train();
+  EXPECT_EQ(Limit(), seconds(30));
+  now_ += seconds(8);
+  Tell(Duration{});
+  EXPECT_EQ(Limit(), seconds(40));
+  for (int i = 0; i < 100; ++i) Train();
+  EXPECT_EQ(Limit(), seconds(40)) << "the longest counts, however long ago";
+}
+
+TEST_F(HangWatchTest, APhaseThatWasNeverSeenHasTheLimitOfTheStart) {
+  for (int i = 0; i < 3; ++i) Train();
+  now_ += seconds(1);
+  Tell(Duration{}, {"evaluation"});
+  EXPECT_EQ(Limit(), minutes(10));
+  now_ += seconds(50);
+  Tell(seconds(50), {"evaluation"});
+  EXPECT_EQ(Limit(), minutes(10));
+  Tell(Duration{}, {""});  // it is over
+  EXPECT_EQ(Limit(), seconds(30)) << "the evaluation says nothing about training";
+  Tell(Duration{}, {"evaluation"});
+  EXPECT_GE(Limit(), seconds(245));
+}
+
+TEST_F(HangWatchTest, WhereOneRankDoesSomethingElseTheOthersWaitForItAndAreNotSlow) {
+  for (int i = 0; i < 3; ++i) Train();
+  now_ += seconds(1);
+  Tell(Duration{}, {"", "checkpoint"});
+  now_ += seconds(100);
+  Tell(Duration{}, {""});
+  EXPECT_EQ(Limit(), seconds(30));
+  EXPECT_EQ(intervals_.Longest("checkpoint"), seconds(100));
+}
+
+// Each of these is longer than what was seen, and none of it is the program's own pace.
+TEST_F(HangWatchTest, AnIntervalThatDidNotEndByItselfIsNotLearned) {
+  for (int i = 0; i < 3; ++i) Train();
+  now_ += seconds(20);
+  Tell(seconds(19), {""}, /*excused=*/true);  // a debugger
+  now_ += seconds(1);
+  Tell(Duration{});
+  EXPECT_EQ(Limit(), seconds(30));
+
+  NodeProgress stopped{2, seconds(20), {""}, false, {}};
+  stopped.still_workers.resize(1);
+  stopped.still_workers[0].state = ProcessState::kStopped;
+  now_ += seconds(20);
+  Tell(stopped);
+  Tell(Duration{});
+  EXPECT_EQ(Limit(), seconds(30));
+
+  now_ += seconds(60);
+  watch_.Call();
+  EXPECT_TRUE(Tell(Duration{})) << "the hang that was called is over";
+  EXPECT_EQ(Limit(), seconds(30));
+  EXPECT_FALSE(watch_.called());
+}
+
+TEST_F(HangWatchTest, TimeThatIsExcusedDoesNotCount) {
+  for (int i = 0; i < 3; ++i) Train();
+  now_ += seconds(100);
+  Tell(seconds(100), {""}, /*excused=*/true);
+  EXPECT_EQ(watch_.last_moved(), now_);
+}
+
+TEST_F(HangWatchTest, TheRankThatMovedLastCounts) {
+  const NodeProgress still{2, seconds(50), {""}, false, {}};
+  const NodeProgress moves{2, seconds(1), {""}, false, {}};
+  now_ += seconds(60);
+  watch_.Take(std::nullopt, still, now_, &intervals_);
+  watch_.Take(std::nullopt, moves, now_, &intervals_);
+  EXPECT_EQ(watch_.last_moved(), now_ - seconds(1));
+  watch_.Take(still, still, now_, &intervals_);
+  EXPECT_EQ(watch_.last_moved(), now_ - seconds(1));
+}
+
+TEST(PhaseIntervalsTest, AProgramThatMakesUpPhasesDoesNotTakeMemoryForEver) {
+  PhaseIntervals intervals;
+  for (int i = 0; i < 1000; ++i) intervals.Learn("phase " + std::to_string(i), seconds(1));
+  EXPECT_EQ(intervals.longest().size(), PhaseIntervals::kMaxPhases);
+  intervals.Learn("phase 1", seconds(7));
+  EXPECT_EQ(intervals.Longest("phase 1"), seconds(7));
+}
+
+}  // namespace hang_watch_test
+}  // namespace ddprun

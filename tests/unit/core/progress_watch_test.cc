@@ -1,0 +1,112 @@
+// What an agent tells of its workers' progress.
+#include "launcher/core/progress_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace progress_watch_test {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class ProgressWatchTest : public testing::Test {
+ protected:
+  // Looks at two workers a heartbeat later.
+  NodeProgress Look(Duration later = seconds(1)) {
+    now_ += later;
+    return watch_.Look(workers_, now_, [this](int pid) { return facts_[pid]; });
+  }
+  NodeProgress LookFor(int heartbeats) {
+    NodeProgress progress;
+    for (int i = 0; i < heartbeats; ++i) progress = Look();
+    return progress;
+  }
+
+  std::vector<SeenWorker> workers_ = {{LocalRank{0}, 100, 1, 7, ""}, {LocalRank{1}, 101, 1, 7, ""}};
+  std::map<int, ProcessFacts> facts_;
+  ProgressWatch watch_{seconds(1)};
+  TimePoint now_{std::chrono::hours(1)};
+};
+
+TEST_F(ProgressWatchTest, TheWorkerThatMovedLastSaysForHowLongTheNodeIsStill) {
+  Look();
+  EXPECT_EQ(LookFor(3).still, seconds(3));
+  ++workers_[1].moves;
+  EXPECT_EQ(Look().still, Duration{});
+  EXPECT_EQ(LookFor(2).still, seconds(2));
+}
+
+TEST_F(ProgressWatchTest, DetailsAreToldOnlyOnceNoWorkerMoves) {
+  Look();
+  for (int i = 0; i < 5; ++i) {
+    ++workers_[1].moves;
+    EXPECT_THAT(Look().still_workers, IsEmpty()) << "one of them goes on";
+  }
+  const NodeProgress progress = LookFor(4);
+  ASSERT_EQ(progress.still_workers.size(), 2U);
+  EXPECT_EQ(progress.still_workers[0].still, seconds(9));
+  EXPECT_EQ(progress.still_workers[1].still, seconds(4));
+  EXPECT_EQ(progress.still_workers[1].step, 7);
+}
+
+TEST_F(ProgressWatchTest, AnotherProcessWithTheRankBeginsAnew) {
+  LookFor(10);
+  workers_[0].pid = 200;
+  EXPECT_EQ(Look().still, Duration{});
+}
+
+// Ctrl-Z, a suspended machine, a starved one: nobody knows what the workers did meanwhile.
+TEST_F(ProgressWatchTest, TimeInWhichTheAgentDidNotLookDoesNotCount) {
+  LookFor(3);
+  const NodeProgress progress = Look(seconds(60));
+  EXPECT_TRUE(progress.excused);
+  EXPECT_EQ(progress.still, Duration{});
+  EXPECT_FALSE(Look().excused);
+}
+
+TEST_F(ProgressWatchTest, ADebuggerExcuses) {
+  LookFor(3);
+  facts_[101].state = ProcessState::kTraced;
+  EXPECT_TRUE(Look().excused);
+  facts_[101].state = ProcessState::kStopped;
+  EXPECT_FALSE(Look().excused) << "a stopped worker is what we look for";
+  EXPECT_EQ(Look().still_workers[1].state, ProcessState::kStopped);
+}
+
+TEST_F(ProgressWatchTest, AWorkerThatWaitsForACpuIsExcused) {
+  LookFor(3);
+  facts_[100].waited += seconds(10);
+  EXPECT_TRUE(Look().excused);
+}
+
+TEST_F(ProgressWatchTest, WhoUsesTheCpuOrDoesInputIsBusy) {
+  LookFor(3);
+  EXPECT_FALSE(LookFor(2).still_workers[0].busy);
+  facts_[100].cpu += seconds(5);
+  facts_[101].io_bytes += 1 << 20;
+  const NodeProgress progress = Look();
+  EXPECT_TRUE(progress.still_workers[0].busy);
+  EXPECT_TRUE(progress.still_workers[1].busy);
+}
+
+TEST_F(ProgressWatchTest, PhasesAreToldOnceEachAndBounded) {
+  workers_[0].phase = "evaluation";
+  EXPECT_THAT(Look().phases, ElementsAre("", "evaluation"));
+  for (int i = 2; i < 20; ++i) {
+    workers_.push_back({LocalRank{i}, 100 + i, 1, 7, "phase " + std::to_string(i)});
+  }
+  EXPECT_EQ(Look().phases.size(), NodeProgress::kMaxPhases);
+}
+
+TEST_F(ProgressWatchTest, NobodyWhoTellsIsNobodyWhoIsStill) {
+  workers_.clear();
+  const NodeProgress progress = LookFor(5);
+  EXPECT_EQ(progress.workers, 0);
+  EXPECT_EQ(progress.still, Duration{});
+}
+
+}  // namespace progress_watch_test
+}  // namespace ddprun
