@@ -274,19 +274,22 @@ class Supervisor {
     void Report(Send send, bool workers_running);
     // Looks for states where what was found is old; nothing waits for it.
     void ScanAhead();
+    // What is looked for from now on answers this request too.
+    void Heard(LookId asked) { asked_ = asked; }
+    // No worker runs: looks for states, whatever was found before, and owes them.
+    void ScanAgain();
     // They leave things behind, and what was found on the disk will be old.
-    void WorkersStart() {
-      clear_needed_ = scan_needed_ = true;
-      scanning_ = owes_states_ = false;
-    }
+    void WorkersStart();
     // They were for a session that is over.
     void DropMessages();
     // Returns what the agent was to exit with, where that was decided.
     std::optional<Verdict> DropEverything();
 
     void OnNodeCleared();
-    // True: the rendezvous was told that the states are pending, and is to hear of them.
+    // True: the rendezvous waits for the states, and is to hear of them.
     bool OnStatesFound();
+    // Of what was found, or of the scan in progress.
+    LookId look() const { return scanning_ ? scan_look_ : found_look_; }
     void OnPortOffered(int port);
 
     // What is to be done now.
@@ -306,7 +309,11 @@ class Supervisor {
 
     bool scanning_ = false;
     bool scan_needed_ = true;
-    bool owes_states_ = false;  // a message said that they are pending
+    bool owes_states_ = false;  // a message said that they are pending, or they were asked for
+    bool again_ = false;        // the scan in progress began too early
+    LookId asked_;              // by the rendezvous, last
+    LookId scan_look_;
+    LookId found_look_;
     bool clear_needed_ = false;
   };
   struct Worker {
@@ -374,6 +381,7 @@ class Supervisor {
   void OnStart(const Header& header, TimePoint now);
   void OnSave(const Header& header);
   void OnStop(const Header& header, const Stop& stop, TimePoint now);
+  void OnLookAgain(const LookAgain& again);
   void OnFinished(const Finished& finished, TimePoint now);
   void OnFenced(const Header& header, const Fenced& fenced, TimePoint now);
   void OnRefused(const Refused& refused, TimePoint now);

@@ -71,6 +71,8 @@ struct Join {
   // That this agent was told in an Assignment: a rendezvous that has forgotten the job goes on with
   // it. 0: none yet.
   RunId run_id{};
+  bool can_look_again = false;  // it answers LookAgain; earlier versions do not know it
+  LookId look{};                // of `states`, or of the look that has yet to end
 
   bool operator==(const Join&) const = default;
 };
@@ -139,14 +141,16 @@ struct Stopped {
   // not seen.
   std::optional<Duration> start{};
   bool states_pending = false;  // as in Join
+  LookId look{};                // as in Join
 
   bool operator==(const Stopped&) const = default;
 };
 
 // What this node holds, now that its disk has answered; after a Join or Stopped with
-// states_pending. No answer.
+// states_pending, and after LookAgain. No answer.
 struct HeldStates {
   std::vector<SavedState> states{};  // as in Join
+  LookId look{};                     // as in Join
 
   bool operator==(const HeldStates&) const = default;
 };
@@ -229,6 +233,7 @@ struct Save {
 // The generation is over: end its workers. Answer: Stopped.
 struct Stop {
   std::string reason;
+  LookId look{};  // as LookAgain, for the look that Stopped is about
 
   bool operator==(const Stop&) const = default;
 };
@@ -290,6 +295,14 @@ struct Refused {
   bool operator==(const Refused&) const = default;
 };
 
+// This node looked at its disk before the workers of a node that is gone can have written there
+// last. No worker of this node runs: look again. Answer: HeldStates.
+struct LookAgain {
+  LookId look;
+
+  bool operator==(const LookAgain&) const = default;
+};
+
 // Something that a person on this node should look at. Nothing follows from it. No answer.
 struct Warning {
   std::string text;
@@ -298,7 +311,7 @@ struct Warning {
 };
 
 using RendezvousMessage = std::variant<Waiting, HeartbeatAck, Assignment, Start, Save, Stop,
-                                       Finished, Fenced, Refused, Warning>;
+                                       Finished, Fenced, Refused, Warning, LookAgain>;
 
 }  // namespace ddprun
 

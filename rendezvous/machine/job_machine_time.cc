@@ -25,7 +25,10 @@ void JobMachine::OnTick() {
     timers_.report = now_ + timers_.report_interval;
   }
   if (timers_.admission && now_ >= *timers_.admission) AdmitHeldBack();
-  if (hold_until_ && now_ >= *hold_until_) hold_until_.reset();
+  if (hold_until_ && now_ >= *hold_until_) {
+    hold_until_.reset();
+    LoseSight();  // until now such workers may have written
+  }
   if (!timers_.state || now_ < *timers_.state) return;
   timers_.state.reset();
   switch (state_) {

@@ -173,9 +173,10 @@ void JobMachine::StopGeneration(const std::string& reason) {
     if (node->suspect && node->done()) {
       gone.push_back(node);  // it finished its part and went: no workers to wait for
     } else if (node->phase == Phase::kStarted) {
-      SendTo(*node, Stop{reason});
+      SendTo(*node, Stop{reason, look_});
     } else {
       roster_.SetPhase(*node, Phase::kWaiting);  // back after a break, and not started yet
+      AskToLookAgain(*node);
     }
   }
   for (Node* const node : gone) Lose(*node, HowLost::kSilent, "its connection broke");
@@ -311,7 +312,7 @@ void JobMachine::Remove(Node& node, bool saved) {
                         ExcludedHosts()});
   Emit({.kind = JobEvent::Kind::kLeft, .host = node.spec.host, .reason = node.why_removed});
   Log(reason);
-  roster_.Erase(node);
+  Erase(node);
 }
 
 void JobMachine::Enter(JobState next) {
@@ -354,11 +355,13 @@ void JobMachine::Gather() {
 void JobMachine::AbandonForming(const std::string& why) {
   Log(absl::StrCat("generation ", generation_.number.value, " is not started: ", why));
   for (Node& node : roster_.nodes()) roster_.SetPhase(node, Phase::kWaiting);
+  asks_to_look_ = true;
   Gather();
 }
 
 // A plan that leaves out the newest state loses work for good: later generations discard it.
 void JobMachine::FormWithAllStates() {
+  AskToLookAgain();
   if (roster_.states_pending() > 0 && !states_wait_) {
     const std::optional<std::int64_t> enough = FurthestPossibleStep();
     if (!enough || NewestKnownStep() < *enough) {
@@ -461,7 +464,7 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
   const std::string host = node.spec.host;
   const NodeRank rank = node.rank;
   if (needed && !left) life_.late_admission.OnLost(node.spec, now_ - node.stay.since);
-  roster_.Erase(node);
+  Erase(node);
   Log(absl::StrCat(left ? "" : "lost ", host, left ? " left: " : ": ", why));
   Emit({.kind = left ? JobEvent::Kind::kLeft : JobEvent::Kind::kLost, .host = host, .reason = why});
   NoteLost(host, why);
@@ -502,6 +505,7 @@ void JobMachine::Supersede(std::uint32_t requeue_number) {
   states_wait_.reset();
   state_ = JobState::kGathering;
   state_since_ = now_;
+  LoseSight();
   // timeline_ stays: states of the life before are still found on disks.
 }
 

@@ -133,6 +133,7 @@ void Daemon::OnMessage(const SessionPtr& session, Header header, AgentMessage me
       join->job.lease /= 2;
       join->job.heartbeat /= 2;
     }
+    if (world_->bug == Bug::kNobodyLooksAgain) join->can_look_again = false;
     const bool returns = header.generation.value >= 0 || join->returning;
     if (machine_ == nullptr || machine_->BeginsAnother(header, *join)) {
       life_ = ++lives_;
@@ -223,7 +224,10 @@ void Daemon::Perform(const JobMachine::Action& action) {
             }
             world_->checker.OnEvent(*machine_, life_, happened.event);
           },
-          [&](const JobMachine::Note& note) { world_->recorder.Line("  daemon: " + note.text); },
+          [&](const JobMachine::Note& note) {
+            world_->recorder.Line("  daemon: " + note.text);
+            world_->checker.OnNote(note.text);
+          },
       },
       action);
 }

@@ -248,6 +248,10 @@ class SupervisorDriver {
     return failed.count == 0 ? "" : absl::StrCat(", ", failed.count, " failed");
   }
 
+  static std::string Look(LookId look) {
+    return look == LookId{} ? "" : absl::StrCat(", look ", look.value);
+  }
+
   std::string Describe(const Supervisor::Send& send) {
     return absl::StrCat(
         "g", send.header.generation.value, "-> ",
@@ -255,7 +259,7 @@ class SupervisorDriver {
                        [&](const Join& join) {
                          last_join_ = join;
                          return absl::StrCat(join.workers_running ? "Join, running" : "Join",
-                                             Failed(join.failed_checkpoints),
+                                             Failed(join.failed_checkpoints), Look(join.look),
                                              join.states_pending ? ", states pending" : "");
                        },
                        [](const Heartbeat& heartbeat) {
@@ -267,7 +271,9 @@ class SupervisorDriver {
                        },
                        [](const CannotSave&) { return std::string("CannotSave"); },
                        [](const Preempted&) { return std::string("Preempted"); },
-                       [](const HeldStates&) { return std::string("HeldStates"); },
+                       [](const HeldStates& held) {
+                         return absl::StrCat("HeldStates", Look(held.look));
+                       },
                        [](const RestartTimed&) { return std::string("RestartTimed"); },
                        [](const AssignmentAck&) { return std::string("AssignmentAck"); },
                        [&](const WorkerExited& exit) {
@@ -279,7 +285,7 @@ class SupervisorDriver {
                          last_drained_ = drained;
                          return absl::StrCat(
                              drained.fenced_at_ms != 0 ? "Stopped, fenced" : "Stopped",
-                             Failed(drained.failed_checkpoints),
+                             Failed(drained.failed_checkpoints), Look(drained.look),
                              drained.states_pending ? ", states pending" : "");
                        },
                        [](const Leave& leave) { return absl::StrCat("Leave ", leave.exit_code); },

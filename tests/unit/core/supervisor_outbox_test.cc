@@ -76,6 +76,48 @@ TEST(SupervisorOutboxTest, ADiskThatAnswersWhenWorkersRunAgainIsNotToldOf) {
   EXPECT_THAT(node.Take(), IsEmpty());
 }
 
+// A node that waits has looked when it joined.
+TEST(SupervisorOutboxTest, ANodeThatIsAskedLooksAgainAndTellsWhichRequestItAnswers) {
+  SupervisorDriver node;
+  node.Take();
+  node.AnswerNothing();
+  node.Receive(-1, LookAgain{LookId{5}});
+  EXPECT_THAT(node.Take(), ElementsAre("scan"));
+  node.Step(Supervisor::StatesFound{});
+  EXPECT_THAT(node.Take(), ElementsAre("g-1-> HeldStates, look 5"));
+  node.Lose();
+  node.Open();
+  node.Step(Supervisor::PortOffered{1});
+  EXPECT_THAT(node.Take(), ElementsAre("offer a port", "g-1-> Join, look 5"));
+}
+
+TEST(SupervisorOutboxTest, ALookThatBeganBeforeItWasAskedForIsFollowedByAnother) {
+  SupervisorDriver node = AfterAStop();
+  node.Step(Supervisor::NodeCleared{});
+  node.Step(Supervisor::PortOffered{1});
+  node.Take();
+  node.Receive(0, LookAgain{LookId{5}});
+  EXPECT_THAT(node.Take(), IsEmpty());
+  node.Step(Supervisor::StatesFound{});
+  EXPECT_THAT(node.Take(), ElementsAre("scan", "g0-> HeldStates"));
+  node.Step(Supervisor::StatesFound{});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> HeldStates, look 5"));
+}
+
+TEST(SupervisorOutboxTest, WhoIsAskedWithTheStopLooksOnce) {
+  SupervisorDriver node;
+  node.Run();
+  node.AnswerNothing();
+  node.Receive(0, Stop{"a was lost", LookId{5}});
+  node.End(0, kTerminated);
+  node.End(1, kTerminated);
+  node.Step(Supervisor::NodeCleared{});
+  node.Step(Supervisor::StatesFound{});
+  node.Step(Supervisor::PortOffered{1});
+  EXPECT_THAT(node.Take(),
+              ElementsAre("SIGTERM to 0,1", "clear", "scan", "offer a port", "g0-> Stopped, look 5"));
+}
+
 TEST(SupervisorOutboxTest, AnswersToWhatWasNotAskedChangeNothing) {
   SupervisorDriver node = AfterAStop();
   node.Take();
