@@ -108,8 +108,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           [&](const Superseded& superseded) { OnSuperseded(superseded, now); },
           [&](const NodeCleared&) { outbox_.OnNodeCleared(); },
           [&](const StatesFound&) {
-            const LookId found = outbox_.look();
-            if (outbox_.OnStatesFound()) SendUp(HeldStates{{}, found});
+            if (const auto look = outbox_.OnStatesFound()) SendUp(HeldStates{{}, *look});
           },
           [&](const PortOffered& offered) { outbox_.OnPortOffered(offered.port); },
           [&](const RestartMeasured& restart) {
@@ -428,6 +427,7 @@ void Supervisor::OnLookAgain(const LookAgain& again) {
 }
 
 void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
+  job_is_over_ = job_is_over_ || finished.job_is_over;
   if (state_ == SupervisorState::kLeaving) return;  // this node's own end is decided
   if (!options_.why_ineligible.empty()) {           // however the others end
     verdict_ =

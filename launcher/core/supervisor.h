@@ -234,9 +234,18 @@ class Supervisor {
     std::string text;
     bool operator==(const Note&) const = default;
   };
+  // Rank 0 of a run, which may have claimed the folder of checkpoints.
+  struct FolderClaim {
+    Generation generation;
+    RunId run_id;
+    bool operator==(const FolderClaim&) const = default;
+  };
   // The last action ever: no worker is left (or the Note before says which).
   struct Exit {
     Verdict verdict;
+    // Its rank 0 ran here, and no generation of the job comes after it: the folder is to be
+    // released.
+    std::optional<FolderClaim> claim{};
     bool operator==(const Exit&) const = default;
   };
   using Action = std::variant<Send, ClearNode, ScanStates, OfferPort, EndStandbys, PrepareFolders,
@@ -286,8 +295,8 @@ class Supervisor {
     std::optional<Verdict> DropEverything();
 
     void OnNodeCleared();
-    // True: the rendezvous waits for the states, and is to hear of them.
-    bool OnStatesFound();
+    // Set: the rendezvous waits for the states, and is to hear of them and of which look they are.
+    std::optional<LookId> OnStatesFound();
     // Of what was found, or of the scan in progress.
     LookId look() const { return scanning_ ? scan_look_ : found_look_; }
     void OnPortOffered(int port);
@@ -438,7 +447,9 @@ class Supervisor {
   // Nothing more is expected of any of them.
   void AbandonWorkers();
   void End(SupervisorState next, Verdict verdict);
-  void PushExit(Verdict verdict);
+  void PushExit(Verdict verdict, std::optional<FolderClaim> claim = {});
+  // That nobody has a use for any more, should this be the verdict.
+  std::optional<FolderClaim> ClaimToRelease(const Verdict& verdict) const;
   void Enter(SupervisorState next);
 
   WorkerExited ExitReport(LocalRank local_rank, ExitStatus status) const;
@@ -466,6 +477,7 @@ class Supervisor {
   };
   std::optional<Unconfirmed> unconfirmed_;
   std::optional<Verdict> verdict_;  // what to end with when the workers are gone
+  bool job_is_over_ = false;        // for all nodes, as the rendezvous said
   TimePoint signalled_at_;          // when Leaving began
   int stop_signal_ = 0;             // what the workers were sent last
   // Got SIGTERM, and told the rendezvous: until then it may save and let this node go.

@@ -66,13 +66,14 @@ void Supervisor::Outbox::OnNodeCleared() {
   clear_needed_ = false;
 }
 
-bool Supervisor::Outbox::OnStatesFound() {
-  if (!scanning_) return false;  // workers were started meanwhile
+std::optional<LookId> Supervisor::Outbox::OnStatesFound() {
+  if (!scanning_) return std::nullopt;  // workers were started meanwhile
   found_look_ = look();
   scanning_ = false;
   scan_needed_ = std::exchange(again_, false);
   if (scan_needed_) ScanAhead();
-  return std::exchange(owes_states_, owes_states_ && scan_needed_);
+  const bool owed = std::exchange(owes_states_, owes_states_ && scan_needed_);
+  return owed ? std::optional(found_look_) : std::nullopt;
 }
 
 void Supervisor::Outbox::MarkPendingStates(Action* action) {

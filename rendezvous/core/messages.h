@@ -276,6 +276,7 @@ struct Finished {
   std::vector<RootCause> earlier;          // of the generations before, oldest first; the last 64
   FailedCheckpoints failed_checkpoints{};  // of the whole job
   std::vector<std::string> left_out{};     // hosts, because their workers failed again and again
+  bool job_is_over = false;                // for all; else for this node, and perhaps for all
 
   bool operator==(const Finished&) const = default;
 };

@@ -400,9 +400,8 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
     // The record that this rendezvous began with was older than the job: this generation is over.
     highest_claimed_ =
         std::max(highest_claimed_, std::min(header.generation, Generation{kMaxClaimedGeneration}));
-    roster_.SetPhase(node, Phase::kWaiting);
+    Free(node);
     node.offered_port = join.offered_port;
-    AskToLookAgain(node);
     if (running()) {
       generation_.incidents.AddNode(node.agent_id, RootCause::Kind::kNodeLost, node.spec.host,
                                     node.rank,
@@ -427,8 +426,7 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
       if (here) {
         SendTo(node, Stop{StateReason(View()), look_});
       } else {
-        roster_.SetPhase(node, Phase::kWaiting);  // none of its workers ever ran
-        AskToLookAgain(node);
+        Free(node);  // none of its workers ever ran
       }
       break;
     default:
@@ -528,9 +526,8 @@ void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
     generation_.incidents.AddFollower(node.agent_id, node.spec.host, node.rank,
                                       "it had ended its workers before it came back");
   }
-  roster_.SetPhase(node, Phase::kWaiting);
+  Free(node);
   node.offered_port = stopped.offered_port;
-  AskToLookAgain(node);
   if (state_ == JobState::kForming) {
     AbandonForming(absl::StrCat(node.spec.host, " gave its ranks back: it was cut off meanwhile"));
   }
@@ -642,6 +639,11 @@ void JobMachine::AskToLookAgain(Node& node) {
   if (std::exchange(node.held.asked, look_) != look_) SendTo(node, LookAgain{look_});
 }
 
+void JobMachine::Free(Node& node) {
+  roster_.SetPhase(node, Phase::kWaiting);
+  AskToLookAgain(node);
+}
+
 void JobMachine::Erase(Node& node) {
   const bool has_worked = node.held.has_worked;
   roster_.Erase(node);
@@ -655,9 +657,9 @@ std::optional<std::int64_t> JobMachine::DurableStep() const {
   return NewestDurable(roster_, View().judge());
 }
 
-// Nobody has made a later step, or told of a later checkpoint, in the generation that has ended: its
-// members make their steps together, and one of them is here and has told its own. Of a node that was lost in it
-// and has joined again nobody knows how far it got.
+// Nobody has made a later step, or told of a later checkpoint, in the generation that has ended:
+// its members make their steps together, and one of them is here and has told its own. Of a node
+// that was lost in it and has joined again nobody knows how far it got.
 std::optional<std::int64_t> JobMachine::FurthestPossibleStep() const {
   if (generation_.started_at == TimePoint{} || !generation_.furthest_step) return std::nullopt;
   const auto& members = roster_.members();

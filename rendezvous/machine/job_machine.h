@@ -212,6 +212,8 @@ class JobMachine {
   // Those that LoseSight() is about. O(nodes), and so once in each Step at most.
   void AskToLookAgain();
   void AskToLookAgain(Node& node);
+  // It waits for the next forming.
+  void Free(Node& node);
   // It is not in the job any more.
   void Erase(Node& node);
   // And which checkpoints failed on it.
@@ -294,7 +296,7 @@ class JobMachine {
     std::optional<std::int64_t> enough;  // FurthestPossibleStep()
   };
   std::optional<StatesWait> states_wait_;
-  LookId look_;               // of LoseSight(); 0: never called
+  LookId look_;                // of LoseSight(); 0: never called
   bool asks_to_look_ = false;  // AskToLookAgain() is to be called in this Step
   // Workers that are not ours may live until then: nothing is formed.
   std::optional<TimePoint> hold_until_;

@@ -175,8 +175,7 @@ void JobMachine::StopGeneration(const std::string& reason) {
     } else if (node->phase == Phase::kStarted) {
       SendTo(*node, Stop{reason, look_});
     } else {
-      roster_.SetPhase(*node, Phase::kWaiting);  // back after a break, and not started yet
-      AskToLookAgain(*node);
+      Free(*node);  // back after a break, and not started yet
     }
   }
   for (Node* const node : gone) Lose(*node, HowLost::kSilent, "its connection broke");
@@ -422,8 +421,15 @@ void JobMachine::Finish(Outcome outcome, int exit_code, std::string reason) {
   timers_ = Timers{};
   states_wait_.reset();
   hold_until_.reset();
-  Finished finished{outcome,      exit_code,    std::move(reason),      restarts_used(),
-                    std::nullopt, life_.causes, life_.failures.total(), ExcludedHosts()};
+  Finished finished{outcome,
+                    exit_code,
+                    std::move(reason),
+                    restarts_used(),
+                    std::nullopt,
+                    life_.causes,
+                    life_.failures.total(),
+                    ExcludedHosts(),
+                    /*job_is_over=*/true};
   if (outcome != Outcome::kSucceeded && !life_.causes.empty()) {
     finished.root_cause = std::move(finished.earlier.back());
     finished.earlier.pop_back();

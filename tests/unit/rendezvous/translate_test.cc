@@ -95,6 +95,7 @@ Finished FinishedWithFailures() {
   Finished finished{Outcome::kSucceeded, 0, "done", 0, {}, {}};
   finished.failed_checkpoints = {kMaxFailedCheckpoints, 120, "disk full", "n2"};
   finished.left_out = {"n3", "n7"};
+  finished.job_is_over = true;
   return finished;
 }
 
@@ -134,8 +135,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Stopped{29501, 3, 1700000000123}, AssignmentAck{}, FullWorkerExited(),
                     WorkerExited{}, Stopped{29501, std::nullopt}, Stopped{29501, 17},
                     Stopped{29501, 17, 0, FullStates()},
-                    Stopped{29501, 17, 0, {}, {}, std::chrono::milliseconds(1500), true,
-                            LookId{kLook}},
+                    Stopped{
+                        29501, 17, 0, {}, {}, std::chrono::milliseconds(1500), true, LookId{kLook}},
                     Heartbeat{-5, 17, FullStates()}, HeartbeatWithFailures(), DrainedWithFailures(),
                     Leave{"SIGTERM", 143}));
 
