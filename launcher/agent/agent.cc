@@ -25,6 +25,8 @@ namespace {
 // At the end of the job: for log files on a slow disk, and for a terminal that does not keep up.
 constexpr std::chrono::seconds kFileFlushTimeout{30};
 constexpr std::chrono::seconds kConsoleFlushTimeout{2};
+// At the end of the job, to release the folder of checkpoints: whoever comes next waits otherwise.
+constexpr std::chrono::seconds kReleaseLimit{1};
 // A folder of checkpoints that has not answered for so long is worth a line.
 constexpr std::chrono::seconds kScanWarning{1};
 // For what a worker that has failed left in its error file: long for a disk, short beside a lease.
@@ -441,7 +443,24 @@ void Agent::Perform(const Supervisor::Note& note) { LogInfo(note.text); }
 
 void Agent::Perform(const Supervisor::Exit& exit) {
   verdict_ = exit.verdict;
+  const bool claimed = exit.claim && exit.claim->run_id != RunId{};
+  if (claimed && !options_.config.checkpoint_dir.empty()) return ReleaseClaim(*exit.claim);
   loop_->Quit();
+}
+
+void Agent::ReleaseClaim(const Supervisor::FolderClaim& claim) {
+  const JobConfig& config = options_.config;
+  CheckpointOwner holder{config.rendezvous.id, config.rendezvous.requeue_number,
+                         claim.generation.value};
+  holder.run = RunIdText(claim.run_id);
+  loop_->AddTimer(EventLoop::Clock::now() + kReleaseLimit, [this] { loop_->Quit(); });
+  held_.releasing.emplace(loop_, "ddprun-release");
+  held_.releasing->Run(
+      [folder = config.checkpoint_dir, holder] {
+        ReleaseFolder(folder, holder);
+        return true;
+      },
+      [this](bool) { loop_->Quit(); });
 }
 
 // ---- what happened ----

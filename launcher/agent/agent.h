@@ -95,7 +95,8 @@ class Agent {
     EventLoop::TimerId scan_warning = 0;
     // With checkpoint.start_anew, from the first scan on: what was in the folder before the job.
     std::optional<std::set<std::string>> before;
-    std::set<std::string> problems;  // that were logged
+    std::set<std::string> problems;    // that were logged
+    std::optional<OffLoop> releasing;  // the folder of checkpoints, at the end
   };
 
   // What the workers of this generation tell of how they get on.
@@ -124,6 +125,8 @@ class Agent {
   void Perform(const Supervisor::SetFence& fence);
   void Perform(const Supervisor::Note& note);
   void Perform(const Supervisor::Exit& exit);
+  // Quits the loop when it has, or when the disk does not answer.
+  void ReleaseClaim(const Supervisor::FolderClaim& claim);
 
   // Tries again after `pause`, which doubles, where the disk is full; until `give_up`.
   void MakeFolders(const Supervisor::PrepareFolders& prepare, EventLoop::Clock::time_point give_up,

@@ -1,11 +1,12 @@
 #include "launcher/agent/owner_watch.h"
 
+#include <cerrno>
+#include <csignal>
 #include <optional>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "worker/contract/checkpoint_owner.h"
 
 namespace ddprun {
 namespace {
@@ -36,6 +37,26 @@ void ClaimFromEarlierLife(const std::string& folder, const std::string& job,
     file.Write(self);
   } catch (const std::system_error&) {
     // Not ours to write, or gone meanwhile.
+  }
+}
+
+void ReleaseFolder(const std::string& folder, const CheckpointOwner& holder) {
+  const auto held = [&](const std::optional<CheckpointOwner>& owner) {
+    return owner && !owner->released && owner->run == holder.run && owner->job == holder.job &&
+           owner->epoch == holder.epoch && owner->generation == holder.generation;
+  };
+  if (!held(ReadOwner(folder))) return;
+  try {
+    OwnerFile file(folder, OwnerFile::For::kClaiming);
+    file.Lock(kLockLimit);
+    auto owner = file.Read();
+    if (!held(owner)) return;
+    const auto pid = static_cast<pid_t>(owner->pid);
+    if (pid > 0 && (kill(pid, 0) == 0 || errno != ESRCH)) return;
+    owner->released = true;
+    file.Write(*owner);
+  } catch (const std::system_error&) {
+    // Whoever comes next waits until it was silent.
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "launcher/os/event_loop.h"
 #include "launcher/os/off_loop.h"
+#include "worker/contract/checkpoint_owner.h"
 
 namespace ddprun {
 
@@ -18,6 +19,12 @@ namespace ddprun {
 // block on the disk; what goes wrong there is for who writes checkpoints to say.
 void ClaimFromEarlierLife(const std::string& folder, const std::string& job,
                           std::uint32_t requeue_number);
+
+// Releases the folder where it is held by this process's run, with this epoch and generation: its
+// job has ended, and so have its workers, whether they came to release it or not. Where the process
+// that holds it is still there (in an uninterruptible wait), it keeps the folder. May block on the
+// disk.
+void ReleaseFolder(const std::string& folder, const CheckpointOwner& holder);
 
 // Belongs to the loop's thread.
 class OwnerWatch {

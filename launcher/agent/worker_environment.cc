@@ -86,7 +86,7 @@ Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>
   variables[env::kEpoch] = absl::StrCat(place.requeue_number);
   variables[env::kRunDir] = place.run_dir;
   if (assignment.run_id != RunId{}) {
-    variables[env::kJobRunId] = absl::StrCat(absl::Hex(assignment.run_id.value, absl::kZeroPad16));
+    variables[env::kJobRunId] = RunIdText(assignment.run_id);
   }
   if (place.take_folder) variables[env::kTakeFolder] = "1";
   variables[env::kControlSocket] = place.control_socket;
@@ -107,6 +107,10 @@ std::vector<std::string> ToEntries(const Variables& variables) {
 }
 
 }  // namespace
+
+std::string RunIdText(RunId run_id) {
+  return absl::StrCat(absl::Hex(run_id.value, absl::kZeroPad16));
+}
 
 std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
                                            const std::vector<std::string>& inherited,

@@ -35,6 +35,9 @@ struct WorkerPlace {
   Rank rank() const { return Rank{assignment.first_rank.value + local_rank.value}; }
 };
 
+// As workers know it, and say whose files are whose.
+std::string RunIdText(RunId run_id);
+
 // NAME=value for every variable, sorted by name: `inherited` (as in environ), over it `configured`
 // (the job file's env), over it what worker/contract/environment.h promises. What is promised
 // "unless set" is left to the other two. What ddprun itself reads of `inherited` about credentials

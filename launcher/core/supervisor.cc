@@ -108,7 +108,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           [&](const Superseded& superseded) { OnSuperseded(superseded, now); },
           [&](const NodeCleared&) { outbox_.OnNodeCleared(); },
           [&](const StatesFound&) {
-            if (outbox_.OnStatesFound()) SendUp(HeldStates{});
+            if (const auto look = outbox_.OnStatesFound()) SendUp(HeldStates{{}, *look});
           },
           [&](const PortOffered& offered) { outbox_.OnPortOffered(offered.port); },
           [&](const RestartMeasured& restart) {
@@ -194,6 +194,7 @@ void Supervisor::Introduce(TimePoint now) {
   join.why_ineligible = options_.why_ineligible;
   join.program = options_.program;
   join.run_id = work_.assignment.run_id;
+  join.can_look_again = true;
   session_.told_failures = failed_.count;
   const bool running = join.workers_running;
   SendReport(std::move(join), running);
@@ -324,6 +325,7 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
                  [&](const Fenced& fenced) { OnFenced(header, fenced, now); },
                  [&](const Refused& refused) { OnRefused(refused, now); },
                  [&](const Warning& warning) { Log(warning.text); },
+                 [&](const LookAgain& again) { OnLookAgain(again); },
              },
              received.message);
 }
@@ -399,6 +401,7 @@ void Supervisor::OnSave(const Header& header) {
 }
 
 void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
+  outbox_.Heard(stop.look);
   if (header.generation != work_.generation) return;
   if (state_ == SupervisorState::kSpawning) {  // the Start was lost with a session
     GiveBackRanks(0, false, now);
@@ -411,7 +414,21 @@ void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
   StopHung(stop.hung, now);
 }
 
+// Whatever generation it is about: the disk is the same.
+void Supervisor::OnLookAgain(const LookAgain& again) {
+  outbox_.Heard(again.look);
+  switch (state_) {
+    case SupervisorState::kJoining:
+    case SupervisorState::kSpawning:  // the forming was given up, and this came first
+      outbox_.ScanAgain();
+      break;
+    default:
+      break;  // it looks when its workers are gone; or it is at its end, and nobody waits for it
+  }
+}
+
 void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
+  job_is_over_ = job_is_over_ || finished.job_is_over;
   if (state_ == SupervisorState::kLeaving) return;  // this node's own end is decided
   if (!options_.why_ineligible.empty()) {           // however the others end
     verdict_ =

@@ -234,9 +234,18 @@ class Supervisor {
     std::string text;
     bool operator==(const Note&) const = default;
   };
+  // Rank 0 of a run, which may have claimed the folder of checkpoints.
+  struct FolderClaim {
+    Generation generation;
+    RunId run_id;
+    bool operator==(const FolderClaim&) const = default;
+  };
   // The last action ever: no worker is left (or the Note before says which).
   struct Exit {
     Verdict verdict;
+    // Its rank 0 ran here, and no generation of the job comes after it: the folder is to be
+    // released.
+    std::optional<FolderClaim> claim{};
     bool operator==(const Exit&) const = default;
   };
   using Action = std::variant<Send, ClearNode, ScanStates, OfferPort, EndStandbys, PrepareFolders,
@@ -274,19 +283,22 @@ class Supervisor {
     void Report(Send send, bool workers_running);
     // Looks for states where what was found is old; nothing waits for it.
     void ScanAhead();
+    // What is looked for from now on answers this request too.
+    void Heard(LookId asked) { asked_ = asked; }
+    // No worker runs: looks for states, whatever was found before, and owes them.
+    void ScanAgain();
     // They leave things behind, and what was found on the disk will be old.
-    void WorkersStart() {
-      clear_needed_ = scan_needed_ = true;
-      scanning_ = owes_states_ = false;
-    }
+    void WorkersStart();
     // They were for a session that is over.
     void DropMessages();
     // Returns what the agent was to exit with, where that was decided.
     std::optional<Verdict> DropEverything();
 
     void OnNodeCleared();
-    // True: the rendezvous was told that the states are pending, and is to hear of them.
-    bool OnStatesFound();
+    // Set: the rendezvous waits for the states, and is to hear of them and of which look they are.
+    std::optional<LookId> OnStatesFound();
+    // Of what was found, or of the scan in progress.
+    LookId look() const { return scanning_ ? scan_look_ : found_look_; }
     void OnPortOffered(int port);
 
     // What is to be done now.
@@ -306,7 +318,11 @@ class Supervisor {
 
     bool scanning_ = false;
     bool scan_needed_ = true;
-    bool owes_states_ = false;  // a message said that they are pending
+    bool owes_states_ = false;  // a message said that they are pending, or they were asked for
+    bool again_ = false;        // the scan in progress began too early
+    LookId asked_;              // by the rendezvous, last
+    LookId scan_look_;
+    LookId found_look_;
     bool clear_needed_ = false;
   };
   struct Worker {
@@ -377,6 +393,7 @@ class Supervisor {
   void OnStop(const Header& header, const Stop& stop, TimePoint now);
   // Ends those that hang, and with them the others.
   void StopHung(const std::vector<LocalRank>& hung, TimePoint now);
+  void OnLookAgain(const LookAgain& again);
   void OnFinished(const Finished& finished, TimePoint now);
   void OnFenced(const Header& header, const Fenced& fenced, TimePoint now);
   void OnRefused(const Refused& refused, TimePoint now);
@@ -434,7 +451,9 @@ class Supervisor {
   // Nothing more is expected of any of them.
   void AbandonWorkers();
   void End(SupervisorState next, Verdict verdict);
-  void PushExit(Verdict verdict);
+  void PushExit(Verdict verdict, std::optional<FolderClaim> claim = {});
+  // That nobody has a use for any more, should this be the verdict.
+  std::optional<FolderClaim> ClaimToRelease(const Verdict& verdict) const;
   void Enter(SupervisorState next);
 
   WorkerExited ExitReport(LocalRank local_rank, ExitStatus status) const;
@@ -462,6 +481,7 @@ class Supervisor {
   };
   std::optional<Unconfirmed> unconfirmed_;
   std::optional<Verdict> verdict_;  // what to end with when the workers are gone
+  bool job_is_over_ = false;        // for all nodes, as the rendezvous said
   TimePoint signalled_at_;          // when Leaving began
   int stop_signal_ = 0;             // what the workers were sent last
   // Got SIGTERM, and told the rendezvous: until then it may save and let this node go.

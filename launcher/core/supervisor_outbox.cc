@@ -30,6 +30,20 @@ void Supervisor::Outbox::Report(Send send, bool workers_running) {
 
 void Supervisor::Outbox::ScanAhead() { Push(ScanStates{}); }
 
+void Supervisor::Outbox::ScanAgain() {
+  owes_states_ = true;
+  again_ = scanning_ && scan_look_ != asked_;
+  scan_needed_ = true;
+  if (!scanning_) ScanAhead();
+}
+
+void Supervisor::Outbox::WorkersStart() {
+  std::erase_if(held_,
+                [](const Held& held) { return std::holds_alternative<ScanStates>(held.action); });
+  clear_needed_ = scan_needed_ = true;
+  scanning_ = owes_states_ = again_ = false;
+}
+
 void Supervisor::Outbox::DropMessages() {
   std::erase_if(held_, [](const Held& held) { return std::holds_alternative<Send>(held.action); });
   owes_states_ = false;
@@ -52,17 +66,24 @@ void Supervisor::Outbox::OnNodeCleared() {
   clear_needed_ = false;
 }
 
-bool Supervisor::Outbox::OnStatesFound() {
-  if (!scanning_) return false;  // workers were started meanwhile
-  scanning_ = scan_needed_ = false;
-  return std::exchange(owes_states_, false);
+std::optional<LookId> Supervisor::Outbox::OnStatesFound() {
+  if (!scanning_) return std::nullopt;  // workers were started meanwhile
+  found_look_ = look();
+  scanning_ = false;
+  scan_needed_ = std::exchange(again_, false);
+  if (scan_needed_) ScanAhead();
+  const bool owed = std::exchange(owes_states_, owes_states_ && scan_needed_);
+  return owed ? std::optional(found_look_) : std::nullopt;
 }
 
 void Supervisor::Outbox::MarkPendingStates(Action* action) {
   auto* const send = std::get_if<Send>(action);
-  if (send == nullptr || !scanning_) return;
+  if (send == nullptr) return;
   auto* const join = std::get_if<Join>(&send->message);
   auto* const stopped = std::get_if<Stopped>(&send->message);
+  if (join != nullptr) join->look = look();
+  if (stopped != nullptr) stopped->look = look();
+  if (!scanning_) return;
   if (join != nullptr) join->states_pending = !join->workers_running;
   if (stopped != nullptr) stopped->states_pending = true;
   owes_states_ = owes_states_ || stopped != nullptr || (join != nullptr && join->states_pending);
@@ -86,6 +107,7 @@ std::vector<Supervisor::Action> Supervisor::Outbox::Release() {
     if (is_clear && !clear_needed_ && !next.always) continue;
     if (std::holds_alternative<ScanStates>(next.action)) {
       if (!scan_needed_ || std::exchange(scanning_, true)) continue;
+      scan_look_ = asked_;
     }
     MarkPendingStates(&next.action);
     awaited_ = next.answer;

@@ -344,15 +344,27 @@ void Supervisor::GiveBackRanks(std::int64_t fenced_at_ms, bool rejoin, TimePoint
 
 void Supervisor::End(SupervisorState next, Verdict verdict) {
   Enter(next);
-  PushExit(std::move(verdict));
+  const std::optional<FolderClaim> claim = ClaimToRelease(verdict);
+  PushExit(std::move(verdict), claim);
 }
 
-void Supervisor::PushExit(Verdict verdict) {
+// After a signal to this agent the others go on where they are enough, and need the folder.
+std::optional<Supervisor::FolderClaim> Supervisor::ClaimToRelease(const Verdict& verdict) const {
+  const Assignment& last = work_.assignment;
+  if (work_.workers.empty() || last.first_rank != Rank{0}) return std::nullopt;
+  const bool left =
+      verdict.own && (verdict.outcome == Outcome::kLeft || verdict.outcome == Outcome::kPreempted);
+  const bool over = job_is_over_ || (left && last.node_count <= options_.spec.min_nodes);
+  if (!over) return std::nullopt;
+  return FolderClaim{work_.generation, last.run_id};
+}
+
+void Supervisor::PushExit(Verdict verdict, std::optional<FolderClaim> claim) {
   UpdateFence();  // there is none any more
   if (verdict.failed_checkpoints.count < failed_.count) {
     verdict.failed_checkpoints = failed_checkpoints();
   }
-  outbox_.Push(Exit{std::move(verdict)});
+  outbox_.Push(Exit{std::move(verdict), claim});
 }
 
 void Supervisor::Enter(SupervisorState next) {

@@ -72,6 +72,8 @@ struct Join {
   // That this agent was told in an Assignment: a rendezvous that has forgotten the job goes on with
   // it. 0: none yet.
   RunId run_id{};
+  bool can_look_again = false;  // it answers LookAgain; earlier versions do not know it
+  LookId look{};                // of `states`, or of the look that has yet to end
 
   bool operator==(const Join&) const = default;
 };
@@ -141,14 +143,16 @@ struct Stopped {
   // not seen.
   std::optional<Duration> start{};
   bool states_pending = false;  // as in Join
+  LookId look{};                // as in Join
 
   bool operator==(const Stopped&) const = default;
 };
 
 // What this node holds, now that its disk has answered; after a Join or Stopped with
-// states_pending. No answer.
+// states_pending, and after LookAgain. No answer.
 struct HeldStates {
   std::vector<SavedState> states{};  // as in Join
+  LookId look{};                     // as in Join
 
   bool operator==(const HeldStates&) const = default;
 };
@@ -231,6 +235,7 @@ struct Save {
 // The generation is over: end its workers. Answer: Stopped.
 struct Stop {
   std::string reason;
+  LookId look{};  // as LookAgain, for the look that Stopped is about
   // Workers of this node that hang: they are ended first, with hang.signal and a short grace.
   std::vector<LocalRank> hung{};
 
@@ -276,6 +281,7 @@ struct Finished {
   std::vector<RootCause> earlier;          // of the generations before, oldest first; the last 64
   FailedCheckpoints failed_checkpoints{};  // of the whole job
   std::vector<std::string> left_out{};     // hosts, because their workers failed again and again
+  bool job_is_over = false;                // for all; else for this node, and perhaps for all
 
   bool operator==(const Finished&) const = default;
 };
@@ -295,6 +301,14 @@ struct Refused {
   bool operator==(const Refused&) const = default;
 };
 
+// This node looked at its disk before the workers of a node that is gone can have written there
+// last. No worker of this node runs: look again. Answer: HeldStates.
+struct LookAgain {
+  LookId look;
+
+  bool operator==(const LookAgain&) const = default;
+};
+
 // Something that a person on this node should look at. Nothing follows from it. No answer.
 struct Warning {
   std::string text;
@@ -303,7 +317,7 @@ struct Warning {
 };
 
 using RendezvousMessage = std::variant<Waiting, HeartbeatAck, Assignment, Start, Save, Stop,
-                                       Finished, Fenced, Refused, Warning>;
+                                       Finished, Fenced, Refused, Warning, LookAgain>;
 
 }  // namespace ddprun
 

@@ -30,6 +30,9 @@ using AgentId = StrongNumber<struct AgentIdTag, std::uint64_t>;
 // that the rendezvous draws. Two trainings never have the same, whatever they are called; 0: none
 // is known.
 using RunId = StrongNumber<struct RunIdTag, std::uint64_t>;
+// A request to look at the disk again: a random number that the rendezvous draws. An agent names
+// the newest one that it had heard of when its look began; 0: none.
+using LookId = StrongNumber<struct LookIdTag, std::uint64_t>;
 
 // A monotonic time that its owner passes in. The cores never read a clock.
 using TimePoint = std::chrono::steady_clock::time_point;

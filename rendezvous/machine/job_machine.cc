@@ -60,6 +60,7 @@ std::vector<JobMachine::Action> JobMachine::Step(const Event& event, TimePoint n
              },
              event);
   Advance();
+  AskToLookAgain();
   return std::exchange(actions_, {});
 }
 
@@ -193,6 +194,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
     hold_until_ = std::max(hold_until_.value_or(now_), life_.begun_at + life_.spec->lease);
     if (state_ == JobState::kLastCall) Gather();
   }
+  if (was_here && generation_.number.value < 0 && look_ == LookId{}) LoseSight();
   highest_claimed_ = std::max(highest_claimed_, header.generation);
   if (join.workers_running) {
     // Of a generation that this rendezvous never knew, or has given up.
@@ -204,17 +206,17 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   node.spec = join.node;
   node.offered_port = join.offered_port;
   node.program = join.program;
-  node.held.pending = join.states_pending;
-  TakeStates(node, join.states);
   node.stay.since = now_;
   const Node* const other = ComparableNode(join.program);
   Node& added = roster_.Add(std::move(node), now_);
+  TakeHoldings(added, join);
   ++life_.agents_joined;
   Emit(
       {.kind = JobEvent::Kind::kJoined, .host = join.node.host, .workers = join.node.worker_count});
   TakeFailures(added, join.failed_checkpoints);
   HoldBack(added);
   Welcome(added);
+  AskToLookAgain(added);
   if (other != nullptr) WarnIfArgumentsDiffer(*other, added);
 }
 
@@ -367,7 +369,7 @@ void JobMachine::RefuseSecond(const Node& first, Node& second) {
   SendTo(second, Refused{why});
   Emit({.kind = JobEvent::Kind::kLeft, .host = second.spec.host, .reason = why});
   Log(absl::StrCat(second.spec.host, " has to go: ", why));
-  roster_.Erase(second);
+  Erase(second);
 }
 
 // The session of an agent was replaced: it repeats what it said, and so do we.
@@ -375,8 +377,7 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
   roster_.Heard(node, now_);
   TakeUpRun(join);
   node.program = join.program;
-  roster_.SetStatesPending(node, join.states_pending);
-  TakeStates(node, join.states);
+  TakeHoldings(node, join);
   if (node.suspect) {
     for (Node* const second : roster_.WaitingForRankOf(node)) RefuseSecond(node, *second);
     roster_.SetSuspect(node, false);
@@ -392,13 +393,14 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
   }
   if (!node.member()) {
     node.offered_port = join.offered_port;
+    AskToLookAgain(node);
     return;
   }
   if (header.generation > generation_.number) {
     // The record that this rendezvous began with was older than the job: this generation is over.
     highest_claimed_ =
         std::max(highest_claimed_, std::min(header.generation, Generation{kMaxClaimedGeneration}));
-    roster_.SetPhase(node, Phase::kWaiting);
+    Free(node);
     node.offered_port = join.offered_port;
     if (running()) {
       generation_.incidents.AddNode(node.agent_id, RootCause::Kind::kNodeLost, node.spec.host,
@@ -422,9 +424,9 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
       break;
     case JobState::kStopping:
       if (here) {
-        SendTo(node, Stop{StateReason(View())});
+        SendTo(node, Stop{StateReason(View()), look_});
       } else {
-        roster_.SetPhase(node, Phase::kWaiting);  // none of its workers ever ran
+        Free(node);  // none of its workers ever ran
       }
       break;
     default:
@@ -507,6 +509,8 @@ void JobMachine::OnCannotSave(Node& node) {
 void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
   if (node.phase == Phase::kWaiting) return;  // a duplicate
   roster_.SetStatesPending(node, stopped.states_pending);
+  node.held.told = node.held.told || !stopped.states_pending;
+  node.held.looked = stopped.look;
   TakeStates(node, stopped.states);
   TakeFailures(node, stopped.failed_checkpoints);
   generation_.Reached(stopped.last_step);
@@ -524,7 +528,7 @@ void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
     generation_.incidents.AddFollower(node.agent_id, node.spec.host, node.rank,
                                       "it had ended its workers before it came back");
   }
-  roster_.SetPhase(node, Phase::kWaiting);
+  Free(node);
   node.offered_port = stopped.offered_port;
   if (state_ == JobState::kForming) {
     AbandonForming(absl::StrCat(node.spec.host, " gave its ranks back: it was cut off meanwhile"));
@@ -532,9 +536,14 @@ void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
 }
 
 void JobMachine::OnHeldStates(Node& node, const HeldStates& held) {
-  if (node.member()) return;  // too late: what its workers tell is newer
+  if (node.phase == Phase::kStarted) return;  // too late: what its workers tell is newer
+  // An earlier look, overtaken by a later one.
+  if (held.look != look_ && node.held.looked == look_) return;
+  node.held.looked = held.look;
+  node.held.told = true;
   roster_.SetStatesPending(node, false);
   TakeStates(node, held.states);
+  AskToLookAgain(node);
   if (!states_wait_ || !states_wait_->enough) return;
   const SavedState* const newest = NewestOf(node, View().judge());
   if (newest != nullptr && newest->step >= *states_wait_->enough) states_wait_->until = now_;
@@ -572,6 +581,8 @@ void JobMachine::OnStreamBroken(const StreamBroken& broken) {
     return;
   }
   roster_.SetSuspect(*node, true);
+  // The group may form without it, and it alone may know what it has told.
+  if (!node->member() && node->held.has_worked) LoseSight();
   if (running() && node->member() && !node->done()) {
     generation_.incidents.AddSuspicion(node->agent_id, node->spec.host, node->rank);
   }
@@ -594,10 +605,51 @@ void JobMachine::OnAgentGone(const AgentGone& gone) {
 
 // ---- states ----
 
+void JobMachine::TakeHoldings(Node& node, const Join& join) {
+  roster_.SetStatesPending(node, join.states_pending);
+  node.held.told = node.held.told || !join.states_pending;
+  node.held.can_look_again = join.can_look_again;
+  node.held.looked = join.look;
+  node.held.asked = LookId{};  // what was said on another session may be lost
+  TakeStates(node, join.states);
+}
+
 void JobMachine::TakeStates(Node& node, const std::vector<SavedState>& states) {
   node.held.states = states;
   if (node.held.states.size() > kMaxSavedStates) node.held.states.resize(kMaxSavedStates);
   if (!states.empty()) life_.told_of_states = true;
+}
+
+void JobMachine::LoseSight() {
+  const auto now = static_cast<std::uint64_t>(now_.time_since_epoch().count());
+  const std::uint64_t drawn =
+      Mix(look_.value ^ Mix(options_.seed ^ Seed(job_, life_.requeue_number) ^ now));
+  look_ = LookId{std::max<std::uint64_t>(drawn, 1)};
+  asks_to_look_ = true;
+}
+
+void JobMachine::AskToLookAgain() {
+  if (!std::exchange(asks_to_look_, false) || finished_) return;
+  for (Node& node : roster_.nodes()) AskToLookAgain(node);
+  if (states_wait_) states_wait_->enough = FurthestPossibleStep();
+}
+
+void JobMachine::AskToLookAgain(Node& node) {
+  if (node.member() || node.suspect) return;  // said with Stop, or when it is back
+  if (!node.held.can_look_again || node.held.looked == look_) return;
+  roster_.SetStatesPending(node, true);
+  if (std::exchange(node.held.asked, look_) != look_) SendTo(node, LookAgain{look_});
+}
+
+void JobMachine::Free(Node& node) {
+  roster_.SetPhase(node, Phase::kWaiting);
+  AskToLookAgain(node);
+}
+
+void JobMachine::Erase(Node& node) {
+  const bool has_worked = node.held.has_worked;
+  roster_.Erase(node);
+  if (has_worked) LoseSight();
 }
 
 std::optional<std::int64_t> JobMachine::DurableStep() const {
@@ -607,13 +659,19 @@ std::optional<std::int64_t> JobMachine::DurableStep() const {
   return NewestDurable(roster_, View().judge());
 }
 
-// Nobody has made a later step, or told of a later checkpoint, in the generation that has ended. Of
-// a node that was lost in it and has joined again nobody knows how far it got.
+// Nobody has made a later step, or told of a later checkpoint, in the generation that has ended:
+// its members make their steps together, and one of them is here and has told its own. Of a node
+// that was lost in it and has joined again nobody knows how far it got.
 std::optional<std::int64_t> JobMachine::FurthestPossibleStep() const {
   if (generation_.started_at == TimePoint{} || !generation_.furthest_step) return std::nullopt;
+  const auto& members = roster_.members();
+  const bool one_has_told = std::any_of(members.begin(), members.end(), [](const Node* node) {
+    return node != nullptr && node->free() && node->step;
+  });
+  if (!one_has_told) return std::nullopt;
   const auto& nodes = roster_.nodes();
   const bool known = std::all_of(nodes.begin(), nodes.end(), [](const Node& node) {
-    return !node.held.pending || node.stay.has_started;
+    return !node.held.pending || node.stay.has_started || node.held.told;
   });
   return known ? std::max(generation_.furthest_step, life_.checkpoint) : std::nullopt;
 }

@@ -220,7 +220,18 @@ class JobMachine {
   void FormWithAllStates();
   void Form();
   // What this node says that it holds.
+  void TakeHoldings(Node& node, const Join& join);
   void TakeStates(Node& node, const std::vector<SavedState>& states);
+  // Whoever looked at a disk by now may have looked too early: workers that nobody will tell of may
+  // have written there last. For when a node is gone, or out of reach.
+  void LoseSight();
+  // Those that LoseSight() is about. O(nodes), and so once in each Step at most.
+  void AskToLookAgain();
+  void AskToLookAgain(Node& node);
+  // It waits for the next forming.
+  void Free(Node& node);
+  // It is not in the job any more.
+  void Erase(Node& node);
   // And which checkpoints failed on it.
   void TakeFailures(const Node& node, const FailedCheckpoints& failed);
   // Of the generation that is being formed.
@@ -302,6 +313,8 @@ class JobMachine {
     std::optional<std::int64_t> enough;  // FurthestPossibleStep()
   };
   std::optional<StatesWait> states_wait_;
+  LookId look_;                // of LoseSight(); 0: never called
+  bool asks_to_look_ = false;  // AskToLookAgain() is to be called in this Step
   // Workers that are not ours may live until then: nothing is formed.
   std::optional<TimePoint> hold_until_;
   Timeline timeline_;  // of the generations that may have started, in any life

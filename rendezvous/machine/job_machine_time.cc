@@ -26,7 +26,10 @@ void JobMachine::OnTick() {
   }
   if (timers_.admission && now_ >= *timers_.admission) AdmitHeldBack();
   ConsiderHang();
-  if (hold_until_ && now_ >= *hold_until_) hold_until_.reset();
+  if (hold_until_ && now_ >= *hold_until_) {
+    hold_until_.reset();
+    LoseSight();  // until now such workers may have written
+  }
   if (!timers_.state || now_ < *timers_.state) return;
   timers_.state.reset();
   switch (state_) {

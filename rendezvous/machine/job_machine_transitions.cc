@@ -178,10 +178,10 @@ void JobMachine::StopGeneration(const std::string& reason) {
     } else if (node->phase == Phase::kStarted) {
       const bool hung = cause && cause->kind == RootCause::Kind::kHung &&
                         cause->failure.node_rank == node->rank;
-      SendTo(*node, Stop{reason, hung ? std::vector{cause->failure.exit.local_rank}
-                                      : std::vector<LocalRank>()});
+      SendTo(*node, Stop{reason, look_, hung ? std::vector{cause->failure.exit.local_rank}
+                                             : std::vector<LocalRank>()});
     } else {
-      roster_.SetPhase(*node, Phase::kWaiting);  // back after a break, and not started yet
+      Free(*node);  // back after a break, and not started yet
     }
   }
   for (Node* const node : gone) Lose(*node, HowLost::kSilent, "its connection broke");
@@ -317,7 +317,7 @@ void JobMachine::Remove(Node& node, bool saved) {
                         ExcludedHosts()});
   Emit({.kind = JobEvent::Kind::kLeft, .host = node.spec.host, .reason = node.why_removed});
   Log(reason);
-  roster_.Erase(node);
+  Erase(node);
 }
 
 void JobMachine::Enter(JobState next) {
@@ -360,11 +360,13 @@ void JobMachine::Gather() {
 void JobMachine::AbandonForming(const std::string& why) {
   Log(absl::StrCat("generation ", generation_.number.value, " is not started: ", why));
   for (Node& node : roster_.nodes()) roster_.SetPhase(node, Phase::kWaiting);
+  asks_to_look_ = true;
   Gather();
 }
 
 // A plan that leaves out the newest state loses work for good: later generations discard it.
 void JobMachine::FormWithAllStates() {
+  AskToLookAgain();
   if (roster_.states_pending() > 0 && !states_wait_) {
     const std::optional<std::int64_t> enough = FurthestPossibleStep();
     if (!enough || NewestKnownStep() < *enough) {
@@ -425,8 +427,15 @@ void JobMachine::Finish(Outcome outcome, int exit_code, std::string reason) {
   timers_ = Timers{};
   states_wait_.reset();
   hold_until_.reset();
-  Finished finished{outcome,      exit_code,    std::move(reason),      restarts_used(),
-                    std::nullopt, life_.causes, life_.failures.total(), ExcludedHosts()};
+  Finished finished{outcome,
+                    exit_code,
+                    std::move(reason),
+                    restarts_used(),
+                    std::nullopt,
+                    life_.causes,
+                    life_.failures.total(),
+                    ExcludedHosts(),
+                    /*job_is_over=*/true};
   if (outcome != Outcome::kSucceeded && !life_.causes.empty()) {
     finished.root_cause = std::move(finished.earlier.back());
     finished.earlier.pop_back();
@@ -467,7 +476,7 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
   const std::string host = node.spec.host;
   const NodeRank rank = node.rank;
   if (needed && !left) life_.late_admission.OnLost(node.spec, now_ - node.stay.since);
-  roster_.Erase(node);
+  Erase(node);
   Log(absl::StrCat(left ? "" : "lost ", host, left ? " left: " : ": ", why));
   Emit({.kind = left ? JobEvent::Kind::kLeft : JobEvent::Kind::kLost, .host = host, .reason = why});
   NoteLost(host, why);
@@ -508,6 +517,7 @@ void JobMachine::Supersede(std::uint32_t requeue_number) {
   states_wait_.reset();
   state_ = JobState::kGathering;
   state_since_ = now_;
+  LoseSight();
   // timeline_ stays: states of the life before are still found on disks.
 }
 

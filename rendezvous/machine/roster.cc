@@ -88,6 +88,7 @@ Node& Roster::Add(Node node, TimePoint now) {
   entries_[key] = {std::prev(nodes_.end()), leases_.insert(leases_.end(), &added)};
   Claim(added);
   ++counts_[static_cast<int>(added.phase)];
+  added.held.has_worked = added.phase == Phase::kStarted;
   Count(added, 1);
   removed_ += added.removed;
   return added;
@@ -154,6 +155,7 @@ void Roster::SetPhase(Node& node, Phase phase) {
   Count(node, -1);
   --counts_[static_cast<int>(node.phase)];
   node.phase = phase;
+  node.held.has_worked = node.held.has_worked || phase == Phase::kStarted;
   ++counts_[static_cast<int>(node.phase)];
   Count(node, 1);
 }

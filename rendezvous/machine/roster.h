@@ -42,7 +42,12 @@ struct Stay {
 // What a node holds of the training, as it was told last.
 struct Holdings {
   std::vector<SavedState> states{};
-  bool pending = false;  // its disk has yet to answer
+  bool pending = false;     // its disk has yet to answer, or is to be looked at again
+  bool told = false;        // its disk has answered, since the agent joined
+  bool has_worked = false;  // set by Roster: workers of the job ran here, since the agent joined
+  bool can_look_again = false;
+  LookId looked;  // Join::look
+  LookId asked;   // in the newest LookAgain of this session
 };
 
 struct Node {

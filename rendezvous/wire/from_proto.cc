@@ -45,6 +45,8 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
                kMaxComparedArguments);
   to.program.arguments.assign(from.program().arguments().begin(), from.program().arguments().end());
   to.run_id.value = from.run_id();
+  to.can_look_again = from.can_look_again();
+  to.look.value = from.look();
   return to;
 }
 
@@ -61,7 +63,7 @@ Heartbeat ReadHeartbeat(const v1::Heartbeat& from, FieldChecker& check) {
 }
 
 Stop ReadStop(const v1::Stop& from, FieldChecker& check) {
-  Stop to{check.Text("Stop.reason", from.reason(), kMaxTextBytes)};
+  Stop to{check.Text("Stop.reason", from.reason(), kMaxTextBytes), LookId{from.look()}};
   check.Number("Stop.hung: number", from.hung_size(), 0, kMaxWorkersPerNode);
   for (const auto local_rank : from.hung()) {
     to.hung.push_back(LocalRank{check.Number("Stop.hung", local_rank, 0, kMaxWorkersPerNode - 1)});
@@ -77,6 +79,7 @@ Stopped ReadDrained(const v1::Stopped& from, FieldChecker& check) {
   to.fenced_at_ms = from.fenced_at_ms();
   to.states = ReadStates(from.states(), check);
   to.states_pending = from.states_pending();
+  to.look.value = from.look();
   if (from.has_failed_checkpoints()) {
     to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxCheckpointFailures, check);
   }
@@ -153,7 +156,8 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {
       result.message = CannotSave{};
       break;
     case v1::AgentMessage::kHeldStates:
-      result.message = HeldStates{ReadStates(message.held_states().states(), check)};
+      result.message = HeldStates{ReadStates(message.held_states().states(), check),
+                                  LookId{message.held_states().look()}};
       break;
     case v1::AgentMessage::kRestartTimed:
       result.message = ReadRestartTimed(message.restart_timed(), result.header.generation, check);
@@ -221,6 +225,9 @@ absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message) {
       break;
     case v1::RendezvousMessage::kWarning:
       result.message = Warning{check.Text("Warning.text", message.warning().text(), kMaxTextBytes)};
+      break;
+    case v1::RendezvousMessage::kLookAgain:
+      result.message = LookAgain{LookId{message.look_again().look()}};
       break;
     case v1::RendezvousMessage::BODY_NOT_SET:
       check.Fail("RendezvousMessage.body is not set, or is one that this version does not know");

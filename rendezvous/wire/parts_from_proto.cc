@@ -142,6 +142,7 @@ Finished ReadFinished(const v1::Finished& from, FieldChecker& check) {
     to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxFailedCheckpoints, check);
   }
   to.left_out = ReadLeftOut(from.left_out(), check);
+  to.job_is_over = from.job_is_over();
   return to;
 }
 

@@ -96,6 +96,7 @@ void Fill(const Finished& from, v1::Finished* to) {
   if (from.root_cause) Fill(*from.root_cause, to->mutable_root_cause());
   for (const RootCause& cause : from.earlier) Fill(cause, to->add_earlier());
   FillIfAny(from.failed_checkpoints, to);
+  to->set_job_is_over(from.job_is_over);
   for (const std::string& host : from.left_out) to->add_left_out(CleanText(host, kMaxHostBytes));
 }
 

@@ -33,6 +33,8 @@ struct AgentBody {
     FillIfAny(join.failed_checkpoints, body);
     body->set_unfit(CleanText(join.why_ineligible, kMaxTextBytes));
     body->set_run_id(join.run_id.value);
+    body->set_can_look_again(join.can_look_again);
+    body->set_look(join.look.value);
     if (join.program.name.empty()) return;
     body->mutable_program()->set_role(CleanText(join.program.role, kMaxProgramBytes));
     body->mutable_program()->set_name(CleanText(join.program.name, kMaxProgramBytes));
@@ -54,6 +56,7 @@ struct AgentBody {
     to->mutable_drained()->set_fenced_at_ms(drained.fenced_at_ms);
     Fill(drained.states, to->mutable_drained()->mutable_states());
     to->mutable_drained()->set_states_pending(drained.states_pending);
+    to->mutable_drained()->set_look(drained.look.value);
     FillIfAny(drained.failed_checkpoints, to->mutable_drained());
     if (drained.start)
       to->mutable_drained()->set_start_ms(
@@ -72,6 +75,7 @@ struct AgentBody {
   }
   void operator()(const HeldStates& held) const {
     Fill(held.states, to->mutable_held_states()->mutable_states());
+    to->mutable_held_states()->set_look(held.look.value);
   }
   void operator()(const RestartTimed& restart) const {
     v1::RestartTimed& timed = *to->mutable_restart_timed();
@@ -117,6 +121,7 @@ struct RendezvousBody {
   void operator()(const Save&) const { to->mutable_save(); }
   void operator()(const Stop& stop) const {
     to->mutable_stop()->set_reason(CleanText(stop.reason, kMaxTextBytes));
+    to->mutable_stop()->set_look(stop.look.value);
     for (const LocalRank local_rank : stop.hung) to->mutable_stop()->add_hung(local_rank.value);
   }
   void operator()(const Finished& finished) const { Fill(finished, to->mutable_finished()); }
@@ -128,6 +133,9 @@ struct RendezvousBody {
   }
   void operator()(const Warning& warning) const {
     to->mutable_warning()->set_text(CleanText(warning.text, kMaxTextBytes));
+  }
+  void operator()(const LookAgain& again) const {
+    to->mutable_look_again()->set_look(again.look.value);
   }
 };
 

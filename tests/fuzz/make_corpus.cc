@@ -66,8 +66,8 @@ void WriteWireSeeds(const std::string& folder) {
                                                  Stopped{29501, 17},
                                                  Leave{"SIGTERM", 143}};
   const std::vector<RendezvousMessage> from_rendezvous = {
-      Waiting{"for n2"}, HeartbeatAck{7}, assignment,        Start{},      Save{},
-      Stop{"a failure"}, finished,        Fenced{"a lease"}, Refused{"no"}};
+      Waiting{"for n2"}, HeartbeatAck{7}, assignment,        Start{},       Save{},
+      Stop{"a failure"}, finished,        Fenced{"a lease"}, Refused{"no"}, LookAgain{LookId{9}}};
   const Header header = HeaderOf("job", 7, 2);
   for (const AgentMessage& message : from_agents) {
     WriteSeed(folder, absl::StrCat("agent_", message.index()),

@@ -151,6 +151,21 @@ TEST_F(TwoTrainingsTest, TakeFolderTakesItFromOneThatTrains) {
   End(takes);
 }
 
+// On another host nobody sees that its process is gone. Seen red where the agent does not release.
+TEST_F(TwoTrainingsTest, OneThatWasEndedLeavesTheFolderToWhoeverComes) {
+  std::string before;
+  for (const int signo : {SIGINT, SIGTERM}) {
+    Program& ended = Start(first_);
+    ASSERT_TRUE(WaitForTraining(before)) << ended.err();
+    before = Run();
+    EXPECT_FALSE(Owner()->released);
+    ended.Signal(signo);
+    ASSERT_TRUE(ended.Wait()) << ended.err();
+    EXPECT_TRUE(Owner()->released) << ended.err();
+    EXPECT_EQ(Run(), before);
+  }
+}
+
 TEST_F(TwoTrainingsTest, OneThatHasEndedWellLeavesTheFolderToWhoeverComes) {
   Program& first = Start(first_, {}, 20);
   ASSERT_EQ(first.ExitCode(), 0) << first.err();

@@ -20,7 +20,8 @@ constexpr std::int64_t kNoStep = -1;
 
 // Words of a command that name no agent.
 bool IsFlag(const std::string& word) {
-  return word == "running" || word == "idle" || word == "save" || word == "memory";
+  return word == "running" || word == "idle" || word == "save" || word == "memory" ||
+         word == "looks" || word == "before";
 }
 
 std::string Text(const RootCause& cause) {
@@ -58,6 +59,7 @@ std::string Text(const RendezvousMessage& message) {
           [](const Fenced& fenced) { return absl::StrCat("Fenced: ", fenced.reason); },
           [](const Refused& refused) { return absl::StrCat("Refused: ", refused.reason); },
           [](const Warning& warning) { return absl::StrCat("Warning: ", warning.text); },
+          [](const LookAgain&) { return std::string("LookAgain"); },
       },
       message);
 }
@@ -190,11 +192,13 @@ void JobScript::Execute(const Command& command) {
       drained.states = States(command, Get(agent));
       drained.states_pending = command.values.contains("pending");
       drained.failed_checkpoints = Failed(command, Get(agent));
+      drained.look = Looks(command, Get(agent));
       Receive(command, Get(agent), drained);
     }
   } else if (name == "found") {
     for (const std::string& agent : command.Agents()) {
-      Receive(command, Get(agent), HeldStates{States(command, Get(agent))});
+      const std::vector<SavedState> states = States(command, Get(agent));
+      Receive(command, Get(agent), HeldStates{states, Looks(command, Get(agent))});
     }
   } else if (name == "leave") {
     each(Leave{"SIGTERM", 143});
@@ -253,6 +257,9 @@ void JobScript::JoinAs(const Command& command) {
     join.states = States(command, agent);
     join.states_pending = command.values.contains("pending");
     join.failed_checkpoints = Failed(command, agent);
+    agent.can_look_again = agent.can_look_again || command.Has("looks");
+    join.can_look_again = agent.can_look_again;
+    join.look = agent.looked;
     if (command.values.contains("nodes")) {
       const std::vector<std::string> nodes = absl::StrSplit(command.values.at("nodes"), ':');
       join.job.min_nodes = std::stoi(nodes.front());
@@ -284,6 +291,12 @@ std::vector<SavedState> JobScript::States(const Command& command, Agent& agent) 
     agent.states.push_back(state);
   }
   return agent.states;
+}
+
+// Since it was asked last; `before`: its look had begun before that.
+LookId JobScript::Looks(const Command& command, Agent& agent) {
+  if (!command.Has("before")) agent.looked = agent.asked;
+  return agent.looked;
 }
 
 // "failed=3:120:disk-full": so many checkpoints failed in the agent's life, the last of this step.
@@ -444,6 +457,10 @@ void JobScript::Show(const JobMachine::Send& send) {
     agent.first_rank = assignment->first_rank;
   } else if (std::holds_alternative<Start>(send.message)) {
     agent.running = true;
+  } else if (const auto* stop = std::get_if<Stop>(&send.message)) {
+    agent.asked = stop->look;
+  } else if (const auto* again = std::get_if<LookAgain>(&send.message)) {
+    agent.asked = again->look;
   }
 }
 

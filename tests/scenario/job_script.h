@@ -55,6 +55,9 @@ class JobScript {
     bool running = false;
     std::vector<SavedState> states;  // that its node holds
     FailedCheckpoints failed;        // in its life
+    bool can_look_again = false;
+    LookId asked;   // by LookAgain or Stop, last
+    LookId looked;  // as it told last
   };
 
   static Command Parse(const std::string& line);
@@ -64,6 +67,7 @@ class JobScript {
   void Job(const Command& command);
   void JoinAs(const Command& command);
   std::vector<SavedState> States(const Command& command, Agent& agent);
+  LookId Looks(const Command& command, Agent& agent);
   FailedCheckpoints Failed(const Command& command, Agent& agent);
   void Exit(const Command& command);
   void Wait(const Command& command);

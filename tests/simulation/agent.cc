@@ -247,6 +247,7 @@ void Agent::FillIn(AgentMessage* message) {
   std::vector<SavedState>* states = nullptr;
   if (auto* said = std::get_if<Join>(message)) states = &said->states;
   if (auto* said = std::get_if<Stopped>(message)) states = &said->states;
+  if (auto* said = std::get_if<HeldStates>(message)) states = &said->states;
   if (states == nullptr) return;
   for (SavedState& state : *states) state.generation = world_->daemon.machine()->generation();
 }
@@ -277,15 +278,16 @@ void Agent::AfterTheDisk(Supervisor::Event event) {
   world_->scheduler.At(disk_free_at_, [this, event = std::move(event)] { Feed(event); });
 }
 
-// At once, or when a file server answers again. Not heard once workers were started.
+// At once, or when a file server answers again: with what was there when it was asked. Not heard
+// once workers were started.
 void Agent::Scan() {
   const bool slow = !world_->plan.benign && world_->random.Percent(3);
   const Time takes = slow ? world_->random.Wide(10, 20'000) * kMillisecond
                           : world_->random.Wide(1, 20) * kMillisecond / 10;
-  world_->scheduler.After(takes, [this, scan = ++scan_] {
-    Post([this, scan] {
+  world_->scheduler.After(takes, [this, scan = ++scan_, found = world_->Disk(host_)] {
+    Post([this, scan, found] {
       if (scan != scan_) return;
-      if (world_->plan.states) states_.OnFound(world_->Disk(host_));
+      if (world_->plan.states) states_.OnFound(found);
       Step(Supervisor::StatesFound{});
     });
   });

@@ -1,6 +1,7 @@
 #include "tests/simulation/checker.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "rendezvous/core/root_cause.h"
@@ -168,6 +169,21 @@ void Checker::OnRecord(int life, const JobRecord& record) {
   }
 }
 
+void Checker::OnNote(const std::string& text) {
+  if (text.starts_with("going on without the states of")) without_a_disk_ = true;
+}
+
+void Checker::CheckDisk(const NodeRecord& member, const RestorePlan& plan,
+                        const std::string& where) {
+  const Agent& agent = *world_->agents[member.agent_id.value - 1];
+  for (const SavedFile& file : world_->Disk(agent.host())) {
+    if (file.state.step <= plan.step() || IsDead(file.state)) continue;
+    world_->Violation(absl::StrCat("a durable state is lost: ", where, ", and step ",
+                                   file.state.step, " of generation ", file.state.generation.value,
+                                   " is on the disk of ", agent.Name()));
+  }
+}
+
 bool Checker::IsDead(const SavedState& state) const {
   return std::any_of(resumed_.begin(), resumed_.end(), [&](const ResumePoint& point) {
     return std::tie(point.requeue_number, point.generation) >
@@ -183,9 +199,11 @@ void Checker::CheckPlan(const JobRecord& record) {
       absl::StrCat("epoch ", record.requeue_number, " generation ", record.generation.value,
                    " begins with ", record.restore ? Describe(*record.restore) : "no plan");
   const auto& plan = record.restore;
+  const bool all_disks = !std::exchange(without_a_disk_, false);
   for (const NodeRecord& member : record.members) {
     const Agent& agent = *world_->agents[member.agent_id.value - 1];
     if (!agent.alive()) continue;
+    if (plan && all_disks) CheckDisk(member, *plan, where);
     for (const SavedState& state : agent.holds()) {
       if (IsDead(state)) {
         ++world_->result.dead_states;

@@ -26,6 +26,7 @@ class Checker {
   // The JobMachine of job `life` said that this happened.
   void OnEvent(const JobMachine& round, int life, const JobEvent& event);
   void OnRecord(int life, const JobRecord& record);
+  void OnNote(const std::string& text);
   // An assignment becomes visible to the agents.
   void OnAssigned(int life, const Header& header, const Assignment& assignment);
   void OnRestored(const JobMachine& round, const JobRecord& record);
@@ -50,6 +51,8 @@ class Checker {
   void CheckNobodyRuns(const JobMachine& round, int life);
   // A generation is being formed: what it begins with.
   void CheckPlan(const JobRecord& record);
+  // What is on the disk of a member, whether its agent has seen it or not.
+  void CheckDisk(const NodeRecord& member, const RestorePlan& plan, const std::string& where);
   // Each checkpoint that failed is counted once at most; each is, where no agent is ended by a
   // fault.
   void CheckFailures(const JobMachine& round);
@@ -63,6 +66,7 @@ class Checker {
   std::vector<ResumePoint> resumed_;
   std::optional<RestorePlan> planned_;  // by the newest record
   Generation checked_{-1};              // its plan
+  bool without_a_disk_ = false;         // one had not answered in time, and nobody waited longer
   int restarts_ = 0;
   std::map<std::string, std::vector<Time>> losses_;  // that ended a generation, by host
   bool failed_ = false;                              // the generation that ended last did

@@ -133,6 +133,7 @@ void Daemon::OnMessage(const SessionPtr& session, Header header, AgentMessage me
       join->job.lease /= 2;
       join->job.heartbeat /= 2;
     }
+    if (world_->bug == Bug::kNobodyLooksAgain) join->can_look_again = false;
     const bool returns = header.generation.value >= 0 || join->returning;
     if (machine_ == nullptr || machine_->BeginsAnother(header, *join)) {
       life_ = ++lives_;
@@ -202,30 +203,32 @@ void Daemon::Step(const JobMachine::Event& event) {
 }
 
 void Daemon::Perform(const JobMachine::Action& action) {
-  std::visit(
-      Overloaded{
-          [&](const JobMachine::Persist& persist) { Persist(persist.record); },
-          [&](const JobMachine::Send& send) {
-            const int life = life_;
-            if (writes_.empty() || std::holds_alternative<HeartbeatAck>(send.message)) {
-              SendNow(send.header, send.message, life);
-            } else {
-              writes_.back()->held.push_back(
-                  [this, send, life] { SendNow(send.header, send.message, life); });
-            }
-          },
-          [&](const JobMachine::Answer& answer) {
-            world_->recorder.Line("  answer: " + answer.text);
-          },
-          [&](const JobMachine::Happened& happened) {
-            if (world_->recorder.tracing()) {
-              world_->recorder.Line("  * " + Text(happened.event));
-            }
-            world_->checker.OnEvent(*machine_, life_, happened.event);
-          },
-          [&](const JobMachine::Note& note) { world_->recorder.Line("  daemon: " + note.text); },
-      },
-      action);
+  std::visit(Overloaded{
+                 [&](const JobMachine::Persist& persist) { Persist(persist.record); },
+                 [&](const JobMachine::Send& send) {
+                   const int life = life_;
+                   if (writes_.empty() || std::holds_alternative<HeartbeatAck>(send.message)) {
+                     SendNow(send.header, send.message, life);
+                   } else {
+                     writes_.back()->held.push_back(
+                         [this, send, life] { SendNow(send.header, send.message, life); });
+                   }
+                 },
+                 [&](const JobMachine::Answer& answer) {
+                   world_->recorder.Line("  answer: " + answer.text);
+                 },
+                 [&](const JobMachine::Happened& happened) {
+                   if (world_->recorder.tracing()) {
+                     world_->recorder.Line("  * " + Text(happened.event));
+                   }
+                   world_->checker.OnEvent(*machine_, life_, happened.event);
+                 },
+                 [&](const JobMachine::Note& note) {
+                   world_->recorder.Line("  daemon: " + note.text);
+                   world_->checker.OnNote(note.text);
+                 },
+             },
+             action);
 }
 
 void Daemon::Persist(const JobRecord& record) {

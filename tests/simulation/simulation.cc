@@ -13,6 +13,7 @@ std::optional<Bug> BugNamed(const std::string& name) {
   if (name == "lease_from_ack_arrival") return Bug::kLeaseFromAckArrival;
   if (name == "ranks_before_lease") return Bug::kRanksBeforeLease;
   if (name == "timeline_forgotten") return Bug::kTimelineForgotten;
+  if (name == "nobody_looks_again") return Bug::kNobodyLooksAgain;
   return std::nullopt;
 }
 

@@ -17,6 +17,7 @@ enum class Bug {
   kLeaseFromAckArrival,  // the agent counts its lease from when an acknowledgement arrived
   kRanksBeforeLease,     // the rendezvous gives ranks away after half of the lease
   kTimelineForgotten,    // an agent says that the newest generation made what it holds
+  kNobodyLooksAgain,     // the rendezvous takes every agent for one that cannot
 };
 // nullopt: no such bug.
 std::optional<Bug> BugNamed(const std::string& name);

@@ -78,7 +78,8 @@ TEST_P(PlantedBugTest, IsFound) {
 
 INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest,
                          testing::Values("no_agent_id_check", "lease_from_ack_arrival",
-                                         "ranks_before_lease", "timeline_forgotten"),
+                                         "ranks_before_lease", "timeline_forgotten",
+                                         "nobody_looks_again"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(BugNameTest, OthersHaveNone) { EXPECT_FALSE(BugNamed("none_of_them")); }

@@ -58,6 +58,7 @@ std::string Text(const RendezvousMessage& message) {
           [](const Fenced& fenced) { return absl::StrCat("Fenced: ", fenced.reason); },
           [](const Refused& refused) { return absl::StrCat("Refused: ", refused.reason); },
           [](const Warning& warning) { return absl::StrCat("Warning: ", warning.text); },
+          [](const LookAgain&) { return std::string("LookAgain"); },
       },
       message);
 }

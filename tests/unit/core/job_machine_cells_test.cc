@@ -170,6 +170,21 @@ const std::vector<Event>& Events() {
        [](JobMachineDriver& job) {
          job.Receive('a', HeldStates{{{kEpoch, Generation{0}, 40, Tier::kDurable}}});
        }},
+      {"Join of one that can look again, AgentGone of a member",
+       [](JobMachineDriver& job) {
+         Join join{job.spec(), {"z", "10.0.0.z", 1}, 1};
+         join.can_look_again = true;
+         job.Receive('z', join);
+         job.Gone('b');
+       }},
+      {"Join of one that can look again, AgentGone of a member, HeldStates of before",
+       [](JobMachineDriver& job) {
+         Join join{job.spec(), {"z", "10.0.0.z", 1}, 1};
+         join.can_look_again = true;
+         job.Receive('z', join);
+         job.Gone('b');
+         job.Receive('z', HeldStates{});
+       }},
       {"HeldStates of a stranger", [](JobMachineDriver& job) { job.Receive('z', HeldStates{}); }},
       {"Preempted", [](JobMachineDriver& job) { job.Receive('a', Preempted{"SIGTERM"}); }},
       {"Preempted, of everybody",

@@ -226,6 +226,7 @@ class JobMachineDriver {
                           },
                           [](const Refused& r) { return absl::StrCat("Refused: ", r.reason); },
                           [](const Warning& w) { return absl::StrCat("Warning: ", w.text); },
+                          [](const LookAgain&) { return std::string("LookAgain"); },
                       },
                       send.message);
   }

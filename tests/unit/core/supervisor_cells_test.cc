@@ -143,6 +143,18 @@ const std::vector<Event>& Events() {
        [](SupervisorDriver& node) {
          node.Receive(node.supervisor().header().generation.value, Warning{"look"});
        }},
+      {"LookAgain", false,
+       [](SupervisorDriver& node) {
+         node.Receive(node.supervisor().header().generation.value, LookAgain{LookId{5}});
+       }},
+      {"LookAgain, for the third time before its disk answers", false,
+       [](SupervisorDriver& node) {
+         node.AnswerNothing();
+         for (const std::uint64_t look : {5, 5, 6})
+           node.Receive(node.supervisor().header().generation.value, LookAgain{LookId{look}});
+         node.Step(Supervisor::StatesFound{});
+         node.Step(Supervisor::StatesFound{});
+       }},
       {"Fenced", false,
        [](SupervisorDriver& node) {
          node.Receive(node.supervisor().header().generation.value, Fenced{"not heard"});

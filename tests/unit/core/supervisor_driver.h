@@ -164,6 +164,8 @@ class SupervisorDriver {
   const Supervisor& supervisor() const { return supervisor_; }
   const WorkerExited& last_exit() const { return last_exit_; }
   const Verdict& verdict() const { return verdict_; }
+  // The generation whose folder of checkpoints is to be released, or −1.
+  int released() const { return claim_ ? claim_->generation.value : -1; }
   const Stopped& last_stopped() const { return last_drained_; }
   const Join& last_join() const { return last_join_; }
   const std::vector<Heartbeat>& heartbeats() const { return heartbeats_; }
@@ -213,6 +215,7 @@ class SupervisorDriver {
             [&](const Supervisor::Exit& exit) {
               log_.push_back(absl::StrCat("Exit ", exit.verdict.exit_code, " ",
                                           ToString(exit.verdict.outcome)));
+              claim_ = exit.claim;
               verdict_ = exit.verdict;
             },
         },
@@ -248,43 +251,47 @@ class SupervisorDriver {
     return failed.count == 0 ? "" : absl::StrCat(", ", failed.count, " failed");
   }
 
+  static std::string Look(LookId look) {
+    return look == LookId{} ? "" : absl::StrCat(", look ", look.value);
+  }
+
   std::string Describe(const Supervisor::Send& send) {
     return absl::StrCat(
         "g", send.header.generation.value, "-> ",
-        std::visit(Overloaded{
-                       [&](const Join& join) {
-                         last_join_ = join;
-                         return absl::StrCat(join.workers_running ? "Join, running" : "Join",
-                                             Failed(join.failed_checkpoints),
-                                             join.states_pending ? ", states pending" : "");
-                       },
-                       [](const Heartbeat& heartbeat) {
-                         return absl::StrCat("Heartbeat", Failed(heartbeat.failed_checkpoints));
-                       },
-                       [](const Checkpointed& c) { return absl::StrCat("Checkpointed ", c.step); },
-                       [](const CheckpointDamaged& damaged) {
-                         return absl::StrCat("CheckpointDamaged ", damaged.step);
-                       },
-                       [](const CannotSave&) { return std::string("CannotSave"); },
-                       [](const Preempted&) { return std::string("Preempted"); },
-                       [](const HeldStates&) { return std::string("HeldStates"); },
-                       [](const RestartTimed&) { return std::string("RestartTimed"); },
-                       [](const AssignmentAck&) { return std::string("AssignmentAck"); },
-                       [&](const WorkerExited& exit) {
-                         last_exit_ = exit;
-                         return absl::StrCat("WorkerExited ", exit.rank.value, " ",
-                                             exit.status.Describe());
-                       },
-                       [&](const Stopped& drained) {
-                         last_drained_ = drained;
-                         return absl::StrCat(
-                             drained.fenced_at_ms != 0 ? "Stopped, fenced" : "Stopped",
-                             Failed(drained.failed_checkpoints),
-                             drained.states_pending ? ", states pending" : "");
-                       },
-                       [](const Leave& leave) { return absl::StrCat("Leave ", leave.exit_code); },
-                   },
-                   send.message));
+        std::visit(
+            Overloaded{
+                [&](const Join& join) {
+                  last_join_ = join;
+                  return absl::StrCat(join.workers_running ? "Join, running" : "Join",
+                                      Failed(join.failed_checkpoints), Look(join.look),
+                                      join.states_pending ? ", states pending" : "");
+                },
+                [](const Heartbeat& heartbeat) {
+                  return absl::StrCat("Heartbeat", Failed(heartbeat.failed_checkpoints));
+                },
+                [](const Checkpointed& c) { return absl::StrCat("Checkpointed ", c.step); },
+                [](const CheckpointDamaged& damaged) {
+                  return absl::StrCat("CheckpointDamaged ", damaged.step);
+                },
+                [](const CannotSave&) { return std::string("CannotSave"); },
+                [](const Preempted&) { return std::string("Preempted"); },
+                [](const HeldStates& held) { return absl::StrCat("HeldStates", Look(held.look)); },
+                [](const RestartTimed&) { return std::string("RestartTimed"); },
+                [](const AssignmentAck&) { return std::string("AssignmentAck"); },
+                [&](const WorkerExited& exit) {
+                  last_exit_ = exit;
+                  return absl::StrCat("WorkerExited ", exit.rank.value, " ",
+                                      exit.status.Describe());
+                },
+                [&](const Stopped& drained) {
+                  last_drained_ = drained;
+                  return absl::StrCat(drained.fenced_at_ms != 0 ? "Stopped, fenced" : "Stopped",
+                                      Failed(drained.failed_checkpoints), Look(drained.look),
+                                      drained.states_pending ? ", states pending" : "");
+                },
+                [](const Leave& leave) { return absl::StrCat("Leave ", leave.exit_code); },
+            },
+            send.message));
   }
 
   Supervisor supervisor_;
@@ -307,6 +314,7 @@ class SupervisorDriver {
   std::vector<Heartbeat> heartbeats_;
   std::optional<TimePoint> fence_;
   Verdict verdict_;
+  std::optional<Supervisor::FolderClaim> claim_;
 };
 
 }  // namespace ddprun

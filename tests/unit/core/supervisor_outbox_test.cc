@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <functional>
 #include <optional>
 
 #include "tests/unit/core/supervisor_driver.h"
@@ -74,6 +75,48 @@ TEST(SupervisorOutboxTest, ADiskThatAnswersWhenWorkersRunAgainIsNotToldOf) {
   node.Run(1);
   node.Step(Supervisor::StatesFound{});
   EXPECT_THAT(node.Take(), IsEmpty());
+}
+
+// A node that waits has looked when it joined.
+TEST(SupervisorOutboxTest, ANodeThatIsAskedLooksAgainAndTellsWhichRequestItAnswers) {
+  SupervisorDriver node;
+  node.Take();
+  node.AnswerNothing();
+  node.Receive(-1, LookAgain{LookId{5}});
+  EXPECT_THAT(node.Take(), ElementsAre("scan"));
+  node.Step(Supervisor::StatesFound{});
+  EXPECT_THAT(node.Take(), ElementsAre("g-1-> HeldStates, look 5"));
+  node.Lose();
+  node.Open();
+  node.Step(Supervisor::PortOffered{1});
+  EXPECT_THAT(node.Take(), ElementsAre("offer a port", "g-1-> Join, look 5"));
+}
+
+TEST(SupervisorOutboxTest, ALookThatBeganBeforeItWasAskedForIsFollowedByAnother) {
+  SupervisorDriver node = AfterAStop();
+  node.Step(Supervisor::NodeCleared{});
+  node.Step(Supervisor::PortOffered{1});
+  node.Take();
+  node.Receive(0, LookAgain{LookId{5}});
+  EXPECT_THAT(node.Take(), IsEmpty());
+  node.Step(Supervisor::StatesFound{});
+  EXPECT_THAT(node.Take(), ElementsAre("scan", "g0-> HeldStates"));
+  node.Step(Supervisor::StatesFound{});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> HeldStates, look 5"));
+}
+
+TEST(SupervisorOutboxTest, WhoIsAskedWithTheStopLooksOnce) {
+  SupervisorDriver node;
+  node.Run();
+  node.AnswerNothing();
+  node.Receive(0, Stop{"a was lost", LookId{5}});
+  node.End(0, kTerminated);
+  node.End(1, kTerminated);
+  node.Step(Supervisor::NodeCleared{});
+  node.Step(Supervisor::StatesFound{});
+  node.Step(Supervisor::PortOffered{1});
+  EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 0,1", "clear", "scan", "offer a port",
+                                       "g0-> Stopped, look 5"));
 }
 
 TEST(SupervisorOutboxTest, AnswersToWhatWasNotAskedChangeNothing) {
@@ -271,6 +314,43 @@ TEST(SupervisorOutboxTest, ARestartIsToldInItsGenerationOnly) {
   times.generation = Generation{1};
   node.Step(Supervisor::RestartMeasured{times});
   EXPECT_THAT(node.Take(), IsEmpty());
+}
+
+// Its workers run, and it has its verdict; then they end.
+int ReleasedBy(int first_rank, int min_nodes, const std::function<void(SupervisorDriver&)>& end) {
+  SupervisorOptions options = SupervisorDriver::Options();
+  options.spec.min_nodes = min_nodes;
+  SupervisorDriver node(options);
+  node.Assign(3, first_rank);
+  node.Start(3);
+  end(node);
+  node.End(0, ExitStatus{0, SIGTERM, false});
+  node.End(1, ExitStatus{0, SIGTERM, false});
+  EXPECT_TRUE(node.supervisor().ended());
+  return node.released();
+}
+
+TEST(SupervisorOutboxTest, TheFolderIsReleasedWhereTheJobIsOver) {
+  const auto finish = [](SupervisorDriver& node, bool job_is_over) {
+    Finished finished{Outcome::kLeft, 143, "stopped", 0, {}, {}};
+    finished.job_is_over = job_is_over;
+    node.Receive(3, finished);
+  };
+  const auto over = [&](SupervisorDriver& node) { finish(node, true); };
+  const auto drained = [&](SupervisorDriver& node) { finish(node, false); };
+  const auto signal = [](SupervisorDriver& node) { node.Signal(SIGINT); };
+  const auto signal_then_over = [&](SupervisorDriver& node) {
+    node.Signal(SIGINT);
+    finish(node, true);
+  };
+  const auto refused = [](SupervisorDriver& node) { node.Refuse(); };
+  EXPECT_EQ(ReleasedBy(0, 1, over), 3);
+  EXPECT_EQ(ReleasedBy(2, 1, over), -1) << "rank 0 is another node's";
+  EXPECT_EQ(ReleasedBy(0, 1, drained), -1) << "the others go on";
+  EXPECT_EQ(ReleasedBy(0, 2, signal), 3);
+  EXPECT_EQ(ReleasedBy(0, 1, signal), -1) << "the other one goes on";
+  EXPECT_EQ(ReleasedBy(0, 1, signal_then_over), 3);
+  EXPECT_EQ(ReleasedBy(0, 2, refused), -1);
 }
 
 }  // namespace supervisor_outbox_test

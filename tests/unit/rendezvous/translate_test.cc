@@ -53,6 +53,8 @@ std::vector<SavedState> FullStates() {
   return {{1, Generation{4}, 1200, Tier::kMemory}, {0, Generation{-1}, 0, Tier::kDurable}};
 }
 
+constexpr std::uint64_t kLook = 0xFEDCBA9876543211;
+
 Join FullJoin() {
   Join join = JoinOf("n1", 4, 8);
   join.job.restart_window = std::chrono::hours(1);
@@ -75,6 +77,8 @@ Join FullJoin() {
   join.why_ineligible = "preflight: shm: 0 MiB are free in /dev/shm";
   join.program = {"worker", "train.py", {0, 1, 0xFFFFFFFF}};
   join.run_id = RunId{0xFEDCBA9876543210};
+  join.can_look_again = true;
+  join.look = LookId{kLook};
   return join;
 }
 
@@ -105,6 +109,7 @@ Finished FinishedWithFailures() {
   Finished finished{Outcome::kSucceeded, 0, "done", 0, {}, {}};
   finished.failed_checkpoints = {kMaxFailedCheckpoints, 120, "disk full", "n2"};
   finished.left_out = {"n3", "n7"};
+  finished.job_is_over = true;
   return finished;
 }
 
@@ -138,13 +143,14 @@ INSTANTIATE_TEST_SUITE_P(
     Every, AgentRoundTripTest,
     testing::Values(JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{}, Heartbeat{-5, 17},
                     Checkpointed{40}, CannotSave{}, Preempted{"n3 got SIGTERM"},
-                    HeldStates{{{1, Generation{2}, 40, Tier::kDurable}}},
+                    HeldStates{{{1, Generation{2}, 40, Tier::kDurable}}, LookId{kLook}},
                     CheckpointDamaged{7, "/c/step-7: too short"},
                     RestartTimed{{Generation{-1}, 2, true, {{"stop", 5}, {"load data", 0}}}},
                     Stopped{29501, 3, 1700000000123}, AssignmentAck{}, FullWorkerExited(),
                     WorkerExited{}, Stopped{29501, std::nullopt}, Stopped{29501, 17},
                     Stopped{29501, 17, 0, FullStates()},
-                    Stopped{29501, 17, 0, {}, {}, std::chrono::milliseconds(1500), true},
+                    Stopped{
+                        29501, 17, 0, {}, {}, std::chrono::milliseconds(1500), true, LookId{kLook}},
                     Heartbeat{-5, 17, FullStates()}, HeartbeatWithFailures(), HeartbeatWithProgress(), DrainedWithFailures(),
                     Leave{"SIGTERM", 143}));
 
@@ -194,7 +200,9 @@ INSTANTIATE_TEST_SUITE_P(
                     WithPlan(RestorePlan{FullStates()[0], Rank{7}, "n2"}), WithPlan(RestorePlan{}),
                     Waiting{"for 1 node"}, HeartbeatAck{INT64_MIN}, Start{}, Save{},
                     Fenced{"not heard for 3 s"},
-                    Finished{Outcome::kPreempted, 75, "stopped", 0, {}, {}}, Stop{"rank 3 died"}, Stop{"rank 3 hangs", {LocalRank{1}, LocalRank{4095}}},
+                    Finished{Outcome::kPreempted, 75, "stopped", 0, {}, {}}, Stop{"rank 3 died"},
+                    Stop{"rank 3 died", LookId{kLook}}, LookAgain{LookId{kLook}},
+                    Stop{"rank 3 hangs", {}, {LocalRank{1}, LocalRank{4095}}},
                     Finished{Outcome::kSucceeded, 0, "done", 0, {}, {}},
                     Finished{Outcome::kFailed,
                              139,

@@ -1,11 +1,15 @@
 #include "launcher/agent/owner_watch.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "launcher/os/event_loop.h"
 #include "tests/support/temp_dir.h"
@@ -38,6 +42,41 @@ class OwnerWatchTest : public testing::Test {
   TempDir folder_;
   EventLoop loop_;
 };
+
+// Of a process that is gone: 4194305 is above the highest pid that Linux gives.
+constexpr char kHeld[] = "1 5 17\nrun=a host=n pid=4194305 started=1 machine=m slurm= state=held";
+
+TEST_F(OwnerWatchTest, AFolderIsReleasedByTheAgentOfWhoHeldIt) {
+  SetOwner(kHeld);
+  CheckpointOwner holder{"17", 1, 5};
+  holder.run = "a";
+  ReleaseFolder(folder_.path(), holder);
+  EXPECT_TRUE(ReadOwner(folder_.path())->released);
+  EXPECT_EQ(ReadOwner(folder_.path())->run, "a");
+}
+
+TEST_F(OwnerWatchTest, AFolderIsNotReleasedByAnotherRunOrGeneration) {
+  SetOwner(kHeld);
+  for (const auto& [run, epoch, generation] :
+       std::vector<std::tuple<std::string, int, int>>{{"b", 1, 5}, {"a", 0, 5}, {"a", 1, 4}}) {
+    CheckpointOwner other{"17", epoch, generation};
+    other.run = run;
+    ReleaseFolder(folder_.path(), other);
+    EXPECT_FALSE(ReadOwner(folder_.path())->released) << run << epoch << generation;
+  }
+  std::filesystem::remove(folder_ / kOwnerFile);
+  ReleaseFolder(folder_.path(), {"17", 1, 5});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / kOwnerFile));
+}
+
+TEST_F(OwnerWatchTest, AFolderIsNotReleasedWhileItsProcessIsThere) {
+  SetOwner("1 5 17\nrun=a host=n pid=" + std::to_string(getpid()) +
+           " started=1 machine=m slurm= state=held");
+  CheckpointOwner holder{"17", 1, 5};
+  holder.run = "a";
+  ReleaseFolder(folder_.path(), holder);
+  EXPECT_FALSE(ReadOwner(folder_.path())->released);
+}
 
 TEST_F(OwnerWatchTest, ALaterLifeOfTheJobIsTold) {
   SetOwner("2 0 17");
