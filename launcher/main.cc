@@ -19,6 +19,9 @@ int main(int argc, char** argv) {
                         [](const RendezvousCommand& command) { return ServeRendezvous(command); },
                         [&](const ValidateCommand& command) { return ValidateJob(command, host); },
                         [](const CertsCommand& command) { return MakeCerts(command); },
+                        [](const PythonModuleCommand& command) {
+                          return WritePythonModule(command);
+                        },
                         [](const OperatorCommand& command) { return Operate(command); },
                         [&](const SlurmCommand& command) { return SubmitToSlurm(command, host); },
                         [&](const DoctorCommand& command) { return CheckNode(command, host); },

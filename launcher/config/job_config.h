@@ -82,6 +82,10 @@ struct CheckpointConfig {
   std::chrono::milliseconds state_timeout = kDefaultStateTimeout;
 };
 
+struct PythonConfig {
+  bool auto_step = false;  // a step is told after each optimizer.step()
+};
+
 struct JobConfig {
   NodesConfig nodes;
   int nproc_per_node = 1;  // `auto`, `gpu` and `cpu` are resolved to a number by now
@@ -96,6 +100,7 @@ struct JobConfig {
   LogsConfig logs;             // what of the output is shown
   std::string checkpoint_dir;  // absolute; empty: workers are given none
   CheckpointConfig checkpoint{};
+  PythonConfig python{};
   std::string report;                      // file for the JSON report; empty: none
   std::vector<std::string> command;        // argv of a worker; interpreter already in front
   std::map<std::string, std::string> env;  // set for the workers, over the inherited environment

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "launcher/config/command_line_program.h"
 #include "launcher/config/values.h"
 
@@ -45,6 +46,7 @@ class Finisher {
     ResolveEpoch();
     ResolveCommand();
     ResolveStandbys();
+    CheckAutoStep();
     config_.log_dir = Absolute(config_.log_dir, host_);
     config_.checkpoint_dir = Absolute(config_.checkpoint_dir, host_);
     config_.report = Absolute(config_.report, host_);
@@ -177,6 +179,15 @@ class Finisher {
       AddProblem(OriginOf("restart.preload"),
                  "expected a command of the form python3 [-u] SCRIPT, -m MODULE or -c CODE");
     }
+  }
+
+  void CheckAutoStep() {
+    if (!config_.python.auto_step || config_.command.empty()) return;
+    if (RunsSitecustomize(config_.command)) return;
+    AddProblem(OriginOf("python.auto_step"),
+               absl::StrCat("expected a Python program, started without -E, -I and -S (found the "
+                            "command ",
+                            Quoted(absl::StrJoin(config_.command, " ")), ")"));
   }
 
   const JobDraft& draft_;

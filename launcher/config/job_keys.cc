@@ -173,6 +173,9 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.checkpoint.state_timeout; },
      "How long a folder or a file of checkpoints that cannot be read is tried again before the job "
      "ends with exit code 66. Missing permission ends it at once."},
+    {"python", "auto_step", KeyType::kBoolean, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.python.auto_step; },
+     "Report a step after each optimizer.step() of a PyTorch script that reports none itself."},
     {"logs", "redirects", KeyType::kStreams, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.logs.redirects; },
      "Streams of the workers that go to their files only: 0 none, 1 stdout, 2 stderr, 3 both; or "
@@ -254,6 +257,7 @@ constexpr JobSection kSections[] = {
     {"rendezvous", "How the nodes of a job find each other."},
     {"restart", "What happens when a worker fails."},
     {"checkpoint", "How the job deals with its checkpoints."},
+    {"python", "What ddprun does for Python programs."},
     {"logs", "What of the workers' output is shown on the console."},
     {"slurm", "What `ddprun slurm` asks Slurm for."},
 };
