@@ -519,6 +519,7 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
           },
           [&](const PhaseMsg& phase) {
             restarts_.clock.PhaseBegan(local_rank, phase.name, now);
+            if (!control::IsPhaseOfTheLibrary(phase.name)) return;
             Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore});
           },
           [&](const StragglerMsg& straggler) {

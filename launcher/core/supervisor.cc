@@ -91,9 +91,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           },
           [&](const StepReported& report) {
             Worker* worker = Find(report.local_rank);
-            if (worker == nullptr) return;
-            worker->speaks = true;
-            worker->step = report.step;
+            if (worker != nullptr) worker->step = report.step;
           },
           [&](const ErrorReported& report) {
             Worker* worker = Find(report.local_rank);

@@ -45,6 +45,7 @@ JobConfig UnusualJob() {
   job.checkpoint.take_folder = true;
   job.checkpoint.start_anew = true;
   job.checkpoint.state_timeout = std::chrono::milliseconds(250);
+  job.python.auto_step = true;
   job.report = "/r\"'";
   job.command = {"python3", "-u", "x.py",          "",
                  "3",       "~",  "a: b",          "line\nline\ttab",
@@ -88,6 +89,7 @@ void ExpectEqual(const JobConfig& a, const JobConfig& b) {
   EXPECT_EQ(a.logs.keep_runs, b.logs.keep_runs);
   EXPECT_EQ(a.checkpoint_dir, b.checkpoint_dir);
   EXPECT_EQ(a.checkpoint.take_folder, b.checkpoint.take_folder);
+  EXPECT_EQ(a.python.auto_step, b.python.auto_step);
   EXPECT_EQ(a.report, b.report);
   EXPECT_EQ(a.command, b.command);
   EXPECT_EQ(a.env, b.env);
@@ -103,6 +105,7 @@ TEST(ToYamlTest, LoadsToTheSameJob) {
 TEST(ToYamlTest, ScriptThatRunsWithoutPythonStaysSo) {
   JobConfig job = UnusualJob();
   job.command = {"./train.py"};
+  job.python.auto_step = false;
   job.restart.preload.clear();
   job.restart.warm = 0;
   const auto again = ParseJob(ToYaml(job), "printed.yaml", FakeHost());
