@@ -64,8 +64,10 @@ def _hook(module):
         register = getattr(module, "register_optimizer_step_post_hook", None)
         if register is not None:  # torch 2
             register(_after_step)
-        else:
+        elif hasattr(getattr(module, "Optimizer", None), "_hook_for_profile"):
             _wrap_steps_of(module.Optimizer)
+        else:
+            raise RuntimeError("this version of PyTorch has no hook for steps")
     except Exception as error:
         _give_up(error)
 
