@@ -359,7 +359,7 @@ WorkerPlace Agent::Place(LocalRank local_rank) const {
   place.role = options_.config.role;
   place.requeue_number = options_.config.rendezvous.requeue_number;
   place.local_rank = local_rank;
-  place.virtual_local_rank = options_.config.virtual_local_rank;
+  place.virtual_local_rank = options_.config.program.virtual_local_rank;
   place.local_world_size = options_.config.nproc_per_node;
   place.run_dir = run_->path();
   place.checkpoint_dir = options_.config.checkpoint_dir;
@@ -373,7 +373,7 @@ WorkerPlace Agent::Place(LocalRank local_rank) const {
 
 void Agent::AddPythonModule() {
   if (!RunsSitecustomize(options_.config.command)) return;
-  const bool auto_step = options_.config.python.auto_step;
+  const bool auto_step = options_.config.program.auto_step;
   if (const auto added = run_->AddPythonFolder(auto_step); !added.ok()) {
     LogWarning(absl::StrCat("Python workers have no module ddprun",
                             auto_step ? ", and --auto-step has no effect: " : ": ",

@@ -97,7 +97,7 @@ class Finisher {
 
   // With virtual local ranks each worker takes one entry of CUDA_VISIBLE_DEVICES, where it is set.
   void CheckGpus() {
-    if (!config_.virtual_local_rank) return;
+    if (!config_.program.virtual_local_rank) return;
     const auto configured = config_.env.find("CUDA_VISIBLE_DEVICES");
     const auto visible = configured == config_.env.end()
                              ? host_.Environment("CUDA_VISIBLE_DEVICES")
@@ -182,7 +182,7 @@ class Finisher {
   }
 
   void CheckAutoStep() {
-    if (!config_.python.auto_step || config_.command.empty()) return;
+    if (!config_.program.auto_step || config_.command.empty()) return;
     if (RunsSitecustomize(config_.command)) return;
     AddProblem(OriginOf("python.auto_step"),
                absl::StrCat("expected a Python program, started without -E, -I and -S (found the "

@@ -29,8 +29,8 @@ absl::StatusOr<std::string> MakePythonFolder(const std::string& folder, bool aut
   // As Python writes the entries of sys.path.
   const std::string path = std::filesystem::absolute(folder, error).lexically_normal();
   if (error || absl::StrContains(path, ':')) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("PYTHONPATH cannot name ", folder, "; set TMPDIR to a folder without a colon"));
+    return absl::FailedPreconditionError(absl::StrCat("PYTHONPATH cannot name ", folder,
+                                                      "; set TMPDIR to a folder without a colon"));
   }
   const std::string site = path + "/site";
   const std::string module = path + "/module";

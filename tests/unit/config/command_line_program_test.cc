@@ -53,7 +53,8 @@ TEST(IsPythonInterpreterTest, GoesByTheName) {
 TEST(RunsSitecustomizeTest, NeedsAProgramAndAnInterpreterThatReadsPythonPath) {
   EXPECT_TRUE(RunsSitecustomize({"python3", "-u", "train.py", "-I"}));
   EXPECT_TRUE(RunsSitecustomize({"/opt/py/bin/python3.12", "-s", "-P", "-m", "pkg", "-E"}));
-  EXPECT_TRUE(RunsSitecustomize({"python3", "-W", "IES", "-X", "EIS", "-WIES", "-XIES", "app.zip"}));
+  EXPECT_TRUE(
+      RunsSitecustomize({"python3", "-W", "IES", "-X", "EIS", "-WIES", "-XIES", "app.zip"}));
   for (const char* const option : {"-I", "-E", "-S", "-uE", "-BS"}) {
     EXPECT_FALSE(RunsSitecustomize({"python3", "-u", option, "train.py"})) << option;
   }

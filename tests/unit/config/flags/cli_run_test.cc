@@ -365,10 +365,10 @@ TEST(CliRunTest, PreloadGoesWithWarmAndPython) {
 }
 
 TEST(CliRunTest, AutoStepIsForPythonProgramsThatItCanReach) {
-  EXPECT_TRUE(RunOf({"--auto-step", "train.py"}).config.python.auto_step);
-  EXPECT_FALSE(RunOf({"train.py"}).config.python.auto_step);
+  EXPECT_TRUE(RunOf({"--auto-step", "train.py"}).config.program.auto_step);
+  EXPECT_FALSE(RunOf({"train.py"}).config.program.auto_step);
   const JobFile file("{command: [python3, t.py], python: {auto_step: true}}");
-  EXPECT_TRUE(RunOf({"-c", file.path()}).config.python.auto_step);
+  EXPECT_TRUE(RunOf({"-c", file.path()}).config.program.auto_step);
   EXPECT_THAT(ErrorOf({"--auto-step", "./train"}),
               HasSubstr("--auto-step: expected a Python program, started without -E, -I and -S "
                         "(found the command \"./train\")"));
