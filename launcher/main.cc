@@ -14,30 +14,32 @@ int main(int argc, char** argv) {
   // gRPC's mutexes are abseil's, which Debian builds to look for deadlocks at each of them.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const PosixHost host;
-  return std::visit(Overloaded{
-                        [](const RunCommand& command) { return RunJob(command); },
-                        [](const RendezvousCommand& command) { return ServeRendezvous(command); },
-                        [&](const ValidateCommand& command) { return ValidateJob(command, host); },
-                        [](const CertsCommand& command) { return MakeCerts(command); },
-                        [](const OperatorCommand& command) { return Operate(command); },
-                        [&](const SlurmCommand& command) { return SubmitToSlurm(command, host); },
-                        [&](const DoctorCommand& command) { return CheckNode(command, host); },
-                        [](const CompletionCommand& command) {
-                          std::fputs(CompletionScript(command.shell).c_str(), stdout);
-                          return 0;
-                        },
-                        [](const VersionCommand&) {
-                          std::puts("ddprun " DDPRUN_VERSION);
-                          return 0;
-                        },
-                        [](const HelpCommand& command) {
-                          std::fputs(command.text.c_str(), stdout);
-                          return 0;
-                        },
-                        [](const CommandLineError& error) {
-                          std::fprintf(stderr, "%s\n", error.message.c_str());
-                          return error.exit_code;
-                        },
-                    },
-                    ParseCommandLine(argc, argv, host));
+  return std::visit(
+      Overloaded{
+          [](const RunCommand& command) { return RunJob(command); },
+          [](const RendezvousCommand& command) { return ServeRendezvous(command); },
+          [&](const ValidateCommand& command) { return ValidateJob(command, host); },
+          [](const CertsCommand& command) { return MakeCerts(command); },
+          [](const PythonModuleCommand& command) { return WritePythonModule(command); },
+          [](const OperatorCommand& command) { return Operate(command); },
+          [&](const SlurmCommand& command) { return SubmitToSlurm(command, host); },
+          [&](const DoctorCommand& command) { return CheckNode(command, host); },
+          [](const CompletionCommand& command) {
+            std::fputs(CompletionScript(command.shell).c_str(), stdout);
+            return 0;
+          },
+          [](const VersionCommand&) {
+            std::puts("ddprun " DDPRUN_VERSION);
+            return 0;
+          },
+          [](const HelpCommand& command) {
+            std::fputs(command.text.c_str(), stdout);
+            return 0;
+          },
+          [](const CommandLineError& error) {
+            std::fprintf(stderr, "%s\n", error.message.c_str());
+            return error.exit_code;
+          },
+      },
+      ParseCommandLine(argc, argv, host));
 }

@@ -12,6 +12,7 @@
 #include "launcher/config/job_spec_of.h"
 #include "launcher/log.h"
 #include "launcher/os/file_util.h"
+#include "launcher/python/python_path.h"
 #include "launcher/python/standby_source.h"
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/limits.h"
@@ -126,6 +127,7 @@ absl::StatusOr<Verdict> Agent::Run() {
       [this](Generation generation, Duration took) {
         Feed(Supervisor::StartMeasured{generation, took});
       });
+  AddPythonModule();
   standbys_ = std::make_unique<Standbys>(StandbyOptions(), loop_, runner_, &files_, control_.get(),
                                          &disk_, run_);
 
@@ -378,7 +380,7 @@ WorkerPlace Agent::Place(LocalRank local_rank) const {
   place.role = options_.config.role;
   place.requeue_number = options_.config.rendezvous.requeue_number;
   place.local_rank = local_rank;
-  place.virtual_local_rank = options_.config.virtual_local_rank;
+  place.virtual_local_rank = options_.config.program.virtual_local_rank;
   place.local_world_size = options_.config.nproc_per_node;
   place.run_dir = run_->path();
   place.checkpoint_dir = options_.config.checkpoint_dir;
@@ -390,11 +392,22 @@ WorkerPlace Agent::Place(LocalRank local_rank) const {
   return place;
 }
 
+void Agent::AddPythonModule() {
+  if (!RunsSitecustomize(options_.config.command)) return;
+  const bool auto_step = options_.config.program.auto_step;
+  if (const auto added = run_->AddPythonFolder(auto_step); !added.ok()) {
+    LogWarning(absl::StrCat("Python workers have no module ddprun",
+                            auto_step ? ", and --auto-step has no effect: " : ": ",
+                            added.message()));
+  }
+}
+
 Standbys::Options Agent::StandbyOptions() const {
   Standbys::Options standbys;
   standbys.pool.wanted = options_.config.restart.warm;
   standbys.pool.workers = options_.config.nproc_per_node;
   standbys.pool.waits_in = "ddp::init()";
+  standbys.python_path = run_->python_path();
   std::vector<std::string> command = options_.config.command;
   if (!options_.config.restart.preload.empty()) {
     const std::string program = run_->sockets() + "/standby.py";
@@ -412,6 +425,7 @@ Standbys::Options Agent::StandbyOptions() const {
     SpawnRequest request;
     request.argv = WorkerArguments(command, local_rank);
     request.env = StandbyEnvironment(Place(local_rank), options_.environ, options_.config.env);
+    PutOnPythonPath(run_->python_path(), &request.env);
     return request;
   };
   return standbys;
@@ -425,6 +439,7 @@ absl::Status Agent::Start(const Supervisor::SpawnWorkers& spawn, LocalRank local
   SpawnRequest request;
   request.argv = WorkerArguments(options_.config.command, local_rank);
   request.env = WorkerEnvironment(place, options_.environ, options_.config.env);
+  PutOnPythonPath(run_->python_path(), &request.env);
   return workers_->Start(local_rank, place.rank(), request,
                          run_->WorkerFolder(spawn.generation, local_rank), standbys_.get());
 }
@@ -547,6 +562,7 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
           [&](const PhaseMsg& phase) {
             told_.progress.OnPhase(local_rank, phase.name);
             restarts_.clock.PhaseBegan(local_rank, phase.name, now);
+            if (!control::IsPhaseOfTheLibrary(phase.name)) return;
             Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore});
           },
           [&](const StragglerMsg& straggler) {

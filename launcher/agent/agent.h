@@ -133,6 +133,8 @@ class Agent {
                    std::chrono::milliseconds pause);
   // Where this node's worker with this local rank is: what is the same in every generation.
   WorkerPlace Place(LocalRank local_rank) const;
+  // For the workers of a Python program: run_->python_path().
+  void AddPythonModule();
   Standbys::Options StandbyOptions() const;
   NodeWorkers::Events WorkerEvents();
   absl::Status Start(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank);

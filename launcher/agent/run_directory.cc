@@ -12,6 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "launcher/os/file_util.h"
 #include "launcher/os/local_address.h"
+#include "launcher/python/python_path.h"
 
 namespace ddprun {
 namespace {
@@ -81,6 +82,7 @@ std::string RunOwnerFile(const std::string& run) { return run + "/.owner"; }
 RunDirectory::RunDirectory(RunDirectory&& other) noexcept
     : path_(std::move(other.path_)),
       sockets_(std::exchange(other.sockets_, {})),
+      python_path_(std::move(other.python_path_)),
       snapshots_(std::move(other.snapshots_)),
       why_no_snapshots_(std::move(other.why_no_snapshots_)),
       owner_(std::move(other.owner_)),
@@ -89,6 +91,13 @@ RunDirectory::RunDirectory(RunDirectory&& other) noexcept
 }
 
 RunDirectory::~RunDirectory() { RemoveTemporary(); }
+
+absl::Status RunDirectory::AddPythonFolder(bool auto_step) {
+  auto entry = MakePythonFolder(sockets_ + "/python", auto_step);
+  if (!entry.ok()) return entry.status();
+  python_path_ = *std::move(entry);
+  return absl::OkStatus();
+}
 
 void RunDirectory::RemoveTemporary() {
   std::error_code ignored;  // nothing more can be done about it

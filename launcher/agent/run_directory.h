@@ -6,7 +6,7 @@
 //     <log-dir>/<rdzv-id>_<unique>/standby/<n>/{stdout,stderr}.log    what a warm standby wrote
 //     before it became a worker; attempt_<generation>/<local rank>/standby points there
 //     <log-dir>/<rdzv-id>_<unique>/.owner    the host, and the agent's lock: run_retention.h
-//     <temporary>/ddprun-<unique>/    sockets; removed when the run ends
+//     <temporary>/ddprun-<unique>/    sockets, python/; removed when the run ends
 //     /dev/shm/ddprun-<...>/          snapshots; removed when the run ends: snapshot_folder.h
 //
 // The first is torchrun's layout and stays. Used from the agent's thread only.
@@ -36,11 +36,16 @@ class RunDirectory {
   RunDirectory& operator=(RunDirectory&&) = delete;
   ~RunDirectory();  // RemoveTemporary()
 
+  // Makes the folder for Python workers below sockets(): launcher/python/python_path.h.
+  absl::Status AddPythonFolder(bool auto_step);
+
   // Removes sockets() and snapshots(), which the agent's guardian does when the agent cannot.
   void RemoveTemporary();
 
   const std::string& path() const { return path_; }
   const std::string& sockets() const { return sockets_; }
+  // What goes in front of a Python worker's PYTHONPATH; "" without AddPythonFolder().
+  const std::string& python_path() const { return python_path_; }
   std::string snapshots() const { return snapshots_ ? snapshots_->path() : ""; }
   const std::string& why_no_snapshots() const { return why_no_snapshots_; }
   // Why no later run may ever take this one for over, and remove it; or "".
@@ -56,6 +61,7 @@ class RunDirectory {
 
   std::string path_;
   std::string sockets_;
+  std::string python_path_;
   std::optional<SnapshotFolder> snapshots_;
   std::string why_no_snapshots_;
   UniqueFd owner_;  // the lock

@@ -11,6 +11,7 @@
 #include "launcher/os/background_priority.h"
 #include "launcher/os/file_util.h"
 #include "launcher/os/output/output_pipe.h"
+#include "launcher/python/python_path.h"
 #include "worker/contract/control.h"
 
 namespace ddprun {
@@ -92,9 +93,11 @@ std::optional<Standbys::HandedOver> Standbys::HandOver(LocalRank local_rank,
                                                        const std::string& folder) {
   while (const std::optional<Id> id = pool_.Take(local_rank)) {
     Standby standby = Release(*id);
+    std::vector<std::string> own = env;
+    TakeOffPythonPath(options_.python_path, &own);
     auto out = OutputPipe::Make();
     auto err = OutputPipe::Make();
-    const auto environment = MemoryFile(NulTerminated(env));
+    const auto environment = MemoryFile(NulTerminated(own));
     if (out.ok() && err.ok() && environment.ok() && !HasEnded(standby.process)) {
       const int descriptors[control::kGoDescriptors] = {environment->get(), out->write_end.get(),
                                                         err->write_end.get()};

@@ -36,6 +36,7 @@ class Standbys {
   struct Options {
     StandbyPool::Options pool;
     std::function<SpawnRequest(LocalRank)> request;  // how a standby is started
+    std::string python_path;  // what a new process has in front of PYTHONPATH; "": nothing
   };
   // A standby that has become a worker.
   struct HandedOver {
@@ -54,7 +55,8 @@ class Standbys {
   // is left when ProcessRunner::EndOrphans has found nobody.
   void Feed(const StandbyPool::Event& event);
 
-  // Makes a worker of a standby that waits for this local rank; `folder` is the worker's for its
+  // Makes a worker of a standby that waits for this local rank; `env` is that of a worker which is
+  // started, and `folder` is the worker's for its
   // logs. nullopt: there is none, and the worker is to be started.
   std::optional<HandedOver> HandOver(LocalRank local_rank, const std::vector<std::string>& env,
                                      const std::string& folder);

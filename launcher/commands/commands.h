@@ -31,6 +31,9 @@ int CheckNode(const DoctorCommand& command, const Host& host);
 // ddprun certs DIR: writes the files and prints their names.
 int MakeCerts(const CertsCommand& command);
 
+// ddprun python-module DIR: writes the file and prints its path.
+int WritePythonModule(const PythonModuleCommand& command);
+
 }  // namespace ddprun
 
 #endif  // DDPRUN_LAUNCHER_COMMANDS_COMMANDS_H_

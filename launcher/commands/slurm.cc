@@ -118,7 +118,7 @@ std::string Contradiction(const JobDraft& draft) {
 // What every node would find wrong with the file; or "". What depends on the node is left to it.
 std::string WhatNodesWouldSay(JobDraft draft, const std::string& path, const Host& host) {
   if (!ParseWholeNumber(draft.nproc_per_node)) draft.nproc_per_node = "1";
-  draft.config.virtual_local_rank = false;
+  draft.config.program.virtual_local_rank = false;
   draft.config.rendezvous.endpoint = "of-the-step:1";
   const auto result =
       FinishJob(draft, Origin{Source::kFile, absl::StrCat(path, ":1:1: command")}, host);

@@ -55,6 +55,21 @@ std::optional<std::size_t> FindPythonProgram(const std::vector<std::string>& arg
   return std::nullopt;
 }
 
+bool RunsSitecustomize(const std::vector<std::string>& argv) {
+  if (!IsPythonInterpreter(argv.front())) return false;
+  const std::optional<std::size_t> program = FindPythonProgram(argv);
+  if (!program) return false;
+  for (std::size_t i = 1; i < *program; ++i) {
+    const absl::string_view word = argv[i];
+    if (word == "-W" || word == "-X") {
+      ++i;
+    } else if (word.substr(0, word.find_first_of("WX")).find_first_of("EIS") != word.npos) {
+      return false;
+    }
+  }
+  return true;
+}
+
 WorkerProgram ProgramOf(const std::vector<std::string>& argv, const std::string& role) {
   std::size_t at = FindProgram(argv);
   WorkerProgram program{role.substr(0, kMaxProgramBytes),

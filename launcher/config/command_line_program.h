@@ -33,6 +33,10 @@ bool IsPythonInterpreter(absl::string_view program);
 // -c. nullopt: it names none, or it has an option that is not known here.
 std::optional<std::size_t> FindPythonProgram(const std::vector<std::string>& argv);
 
+// Whether `argv` is a Python program whose interpreter runs a sitecustomize of PYTHONPATH: it names
+// a program, and none of the options -E, -I and -S.
+bool RunsSitecustomize(const std::vector<std::string>& argv);
+
 // What a worker with this argv runs, as other agents of the job compare it with theirs: options of
 // the interpreter do not count, and the order of arguments does.
 WorkerProgram ProgramOf(const std::vector<std::string>& argv, const std::string& role);

@@ -90,6 +90,11 @@ struct HangConfig {
   std::string signal = "SIGABRT";  // that ends the worker which hangs
 };
 
+struct ProgramConfig {
+  bool virtual_local_rank = false;  // each worker has LOCAL_RANK 0 and sees only its own GPU
+  bool auto_step = false;           // Python: a step is told after each optimizer.step()
+};
+
 struct JobConfig {
   NodesConfig nodes;
   int nproc_per_node = 1;  // `auto`, `gpu` and `cpu` are resolved to a number by now
@@ -105,11 +110,11 @@ struct JobConfig {
   LogsConfig logs;             // what of the output is shown
   std::string checkpoint_dir;  // absolute; empty: workers are given none
   CheckpointConfig checkpoint{};
+  ProgramConfig program{};
   std::string report;                      // file for the JSON report; empty: none
   std::vector<std::string> command;        // argv of a worker; interpreter already in front
   std::map<std::string, std::string> env;  // set for the workers, over the inherited environment
   SlurmConfig slurm{};                     // what `ddprun slurm` asks for
-  bool virtual_local_rank = false;         // each worker has LOCAL_RANK 0 and sees only its own GPU
   bool insecure = false;  // the rendezvous asks nobody who calls, also one that is started here
   int verbosity = 0;      // -1 quiet, 0 normal, 1 verbose
   SlurmTask slurm_task{};

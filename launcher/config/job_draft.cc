@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "launcher/config/command_line_program.h"
 #include "launcher/config/values.h"
 
@@ -45,6 +46,7 @@ class Finisher {
     ResolveEpoch();
     ResolveCommand();
     ResolveStandbys();
+    CheckAutoStep();
     config_.log_dir = Absolute(config_.log_dir, host_);
     config_.checkpoint_dir = Absolute(config_.checkpoint_dir, host_);
     config_.report = Absolute(config_.report, host_);
@@ -95,7 +97,7 @@ class Finisher {
 
   // With virtual local ranks each worker takes one entry of CUDA_VISIBLE_DEVICES, where it is set.
   void CheckGpus() {
-    if (!config_.virtual_local_rank) return;
+    if (!config_.program.virtual_local_rank) return;
     const auto configured = config_.env.find("CUDA_VISIBLE_DEVICES");
     const auto visible = configured == config_.env.end()
                              ? host_.Environment("CUDA_VISIBLE_DEVICES")
@@ -177,6 +179,15 @@ class Finisher {
       AddProblem(OriginOf("restart.preload"),
                  "expected a command of the form python3 [-u] SCRIPT, -m MODULE or -c CODE");
     }
+  }
+
+  void CheckAutoStep() {
+    if (!config_.program.auto_step || config_.command.empty()) return;
+    if (RunsSitecustomize(config_.command)) return;
+    AddProblem(OriginOf("python.auto_step"),
+               absl::StrCat("expected a Python program, started without -E, -I and -S (found the "
+                            "command ",
+                            Quoted(absl::StrJoin(config_.command, " ")), ")"));
   }
 
   const JobDraft& draft_;

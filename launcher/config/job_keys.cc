@@ -49,7 +49,7 @@ constexpr JobKey kKeys[] = {
     {"", "role", KeyType::kName, 0, 0, [](JobDraft& d) -> Field { return &d.config.role; },
      "Name of the workers' role: the prefix of their lines on the terminal, and ROLE_NAME."},
     {"", "virtual_local_rank", KeyType::kBoolean, 0, 0,
-     [](JobDraft& d) -> Field { return &d.config.virtual_local_rank; },
+     [](JobDraft& d) -> Field { return &d.config.program.virtual_local_rank; },
      "Give every worker LOCAL_RANK=0, and in CUDA_VISIBLE_DEVICES the one GPU that is its own."},
     {"", "local_addr", KeyType::kAddress, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.local_addr; },
@@ -193,6 +193,9 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.checkpoint.state_timeout; },
      "How long a folder or a file of checkpoints that cannot be read is tried again before the job "
      "ends with exit code 66. Missing permission ends it at once."},
+    {"python", "auto_step", KeyType::kBoolean, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.program.auto_step; },
+     "Report a step after each optimizer.step() of a PyTorch script that reports none itself."},
     {"logs", "redirects", KeyType::kStreams, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.logs.redirects; },
      "Streams of the workers that go to their files only: 0 none, 1 stdout, 2 stderr, 3 both; or "
@@ -275,6 +278,7 @@ constexpr JobSection kSections[] = {
     {"restart", "What happens when a worker fails."},
     {"hang", "What counts as a hang, and what happens then."},
     {"checkpoint", "How the job deals with its checkpoints."},
+    {"python", "What ddprun does for Python programs."},
     {"logs", "What of the workers' output is shown on the console."},
     {"slurm", "What `ddprun slurm` asks Slurm for."},
 };

@@ -4,13 +4,31 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 
 namespace ddprun {
 namespace {
 
 constexpr std::size_t kMaxPhases = 16;  // what a program names beyond is part of the one before
+
+// What this clock measures of whichever program.
+constexpr absl::string_view kOwn[] = {"stop", "round", "spawn", "load", "process_group", "setup"};
+
+bool IsOwn(absl::string_view name) { return absl::c_linear_search(kOwn, name); }
+
+// As the times show it. A program that calls a phase of its own `load` does not mean ours.
+std::string ShownName(const std::string& told) {
+  if (told == "init") return "process_group";
+  if (told == "ready") return "setup";
+  return IsOwn(told) ? absl::StrCat("program_", told) : told;
+}
+
+// Those of ddp:: follow each other, once, in each start. Whatever else a program names comes when
+// it likes, and again and again.
+bool IsOfTheLibrary(absl::string_view name) { return name == "restore" || name == "first_step"; }
 
 }  // namespace
 
@@ -39,13 +57,19 @@ void RestartClock::WorkersSpawned(int warm, TimePoint now) {
   Begin("load", now);
 }
 
-void RestartClock::PhaseBegan(LocalRank, const std::string& name, TimePoint now) {
-  const std::string known = name == "init" ? "process_group" : name == "ready" ? "setup" : name;
+void RestartClock::PhaseBegan(LocalRank local_rank, const std::string& name, TimePoint now) {
+  const std::string known = ShownName(name);
   const auto begun = std::find_if(phases_.begin(), phases_.end(),
                                   [&](const Phase& phase) { return phase.name == known; });
   if (!measuring_ || !stepped_.empty()) return;
-  if (begun == phases_.end()) return Begin(known, now);
-  if (begun + 1 == phases_.end()) begun->begin = seen_ = now;  // another worker, later
+  if (begun == phases_.end()) {
+    Begin(known, now);
+    if (phases_.back().name == known) phases_.back().workers.insert(local_rank);
+    return;
+  }
+  // Another worker, later. The same one is in it for another time.
+  if (!begun->workers.insert(local_rank).second) return;
+  if (begun + 1 == phases_.end()) begun->begin = seen_ = now;
 }
 
 void RestartClock::StepMade(LocalRank local_rank, TimePoint now) {
@@ -59,13 +83,21 @@ std::optional<RestartTimes> RestartClock::Take() { return std::exchange(complete
 void RestartClock::Close() {
   const bool started = std::any_of(phases_.begin(), phases_.end(),
                                    [](const Phase& phase) { return phase.name == "load"; });
-  if (measuring_ && started) Complete(seen_, false);
+  if (measuring_ && started) {
+    // Without a first step nobody knows when it was over, and what a program named since may have
+    // come hours later.
+    const auto last = std::find_if(phases_.rbegin(), phases_.rend(), [](const Phase& phase) {
+      return IsOwn(phase.name) || IsOfTheLibrary(phase.name);
+    });
+    phases_.erase(last.base(), phases_.end());
+    Complete(seen_, false);
+  }
   measuring_ = false;
 }
 
 void RestartClock::Begin(const std::string& name, TimePoint now) {
   if (!measuring_ || phases_.size() >= kMaxPhases) return;
-  phases_.push_back({name, now});
+  phases_.push_back({name, now, {}});
   seen_ = now;
 }
 

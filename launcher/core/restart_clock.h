@@ -9,7 +9,10 @@
 //     (PHASE=name) NAME           →  the next one, or the first step
 //
 // What a worker does not tell has no phase: a program that does not know the control socket has the
-// first three. Where several workers do the same, the last one counts. Pure: the time comes in.
+// first three. Where several workers do the same, the last one counts, and of each worker the first
+// time. A program's phase that has the name of one of ours is shown as program_NAME. Phases of a
+// program's own count only up to a first step: one that tells no step may name them hours later.
+// Pure: the time comes in.
 #ifndef DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 #define DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 
@@ -45,6 +48,7 @@ class RestartClock {
   struct Phase {
     std::string name;
     TimePoint begin;
+    std::set<LocalRank> workers;  // that have told of it
   };
   void Begin(const std::string& name, TimePoint now);
   void Complete(TimePoint end, bool to_first_step);

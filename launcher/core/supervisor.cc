@@ -92,7 +92,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           [&](const StepReported& report) {
             Worker* worker = Find(report.local_rank);
             if (worker == nullptr) return;
-            worker->speaks = work_.tells = true;
+            work_.tells = true;
             worker->step = report.step;
           },
           [&](const ErrorReported& report) {

@@ -81,7 +81,8 @@ class Supervisor {
     std::string reason;      // "./trian: no such file"
     bool permanent = false;  // the command itself cannot be executed, today or tomorrow
   };
-  // The worker said something over the control socket that has no event of its own here.
+  // The worker said something over the control socket that has no event of its own here, and not
+  // of its progress alone (a step, a phase of the program's own): it may listen as well.
   struct WorkerSpoke {
     LocalRank local_rank;
     bool checkpoints = false;  // and it was about a state: it can be asked for a checkpoint
@@ -329,7 +330,7 @@ class Supervisor {
     int pid = 0;
     bool alive = false;     // also while it is being started
     bool starting = false;  // the agent has yet to answer SpawnWorkers for it
-    bool speaks = false;    // the control socket
+    bool speaks = false;    // the control socket, and not of its progress alone
     std::optional<std::int64_t> step;
     std::int64_t checkpoint_failures = 0;  // the highest number that it told
     std::string error_kind;

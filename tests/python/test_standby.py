@@ -172,7 +172,7 @@ class StandbyTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as path:
             command = [os.environ["DDPRUN"], "-v", "--log-dir", path + "/logs", "--nproc-per-node",
                        "2", "--max-restarts", "1", "--warm", "--preload", "json,decimal", script, path]
-            environment = dict(os.environ, PYTHON_EXEC=PYTHON)
+            environment = dict(os.environ, PYTHON_EXEC=PYTHON, PYTHONPATH="/a:")
             with subprocess.Popen(command, stderr=subprocess.PIPE, text=True,
                                   env=environment) as ddprun:
                 said = []
@@ -191,6 +191,10 @@ class StandbyTest(unittest.TestCase):
                 self.assertEqual(facts["main"], script)
                 self.assertEqual(facts["environment"]["TORCHELASTIC_RESTART_COUNT"], "1")
                 self.assertNotIn("DDPRUN_STANDBY", facts["environment"])
+                self.assertEqual(facts["environment"].get("PYTHONPATH"), "/a:")
+                self.assertEqual(facts["path"][1], "/a")
+                self.assertRegex(facts["path"][-1], "/python/module$")
+                self.assertEqual([at for at in facts["path"] if "/python/site" in at], [])
                 self.assertTrue((run / f"attempt_1/{rank}/standby/stdout.log").exists())
                 self.assertFalse((run / f"attempt_0/{rank}/standby").exists())
 

@@ -58,9 +58,15 @@ inline constexpr char kPhaseInit[] = "init";
 // PHASE=restore: ddp::Checkpointer looks for a state; PHASE=first_step: it is done.
 inline constexpr char kPhaseRestore[] = "restore";
 inline constexpr char kPhaseFirstStep[] = "first_step";
+// These are the C++ library's. Any other is the program's own.
+inline bool IsPhaseOfTheLibrary(std::string_view name) {
+  return name == kPhaseInit || name == kPhaseRestore || name == kPhaseFirstStep;
+}
 
 // Agent → worker, to workers that have sent something.
-inline constexpr char kSave[] = "SAVE";  // SAVE=1: a planned stop is coming; make a checkpoint
+// SAVE=1: a planned stop is coming; make a checkpoint. Not to those that have told of nothing but
+// STEP and phases of their own: they do not say that they listen. READY=1 does.
+inline constexpr char kSave[] = "SAVE";
 // GO=1, to a standby: be a worker. Three descriptors come with it (SCM_RIGHTS): a file that holds
 // the whole environment from now on, NAME=value entries that each end with a NUL; stdout; stderr.
 inline constexpr char kGo[] = "GO";

@@ -24,6 +24,7 @@ constexpr absl::string_view kRunUsage =
     "  ddprun slurm job.yaml [--dry-run]              write the batch script and submit it\n"
     "  ddprun doctor                                  check this node before a job does\n"
     "  ddprun certs DIR [--host NAME]...              make a job CA and node certificates\n"
+    "  ddprun python-module DIR                       write the Python module ddprun to DIR\n"
     "  ddprun completion bash|zsh                     what a shell needs to complete ddprun\n"
     "  ddprun version\n"
     "  ddprun help [SUBCOMMAND]\n"
@@ -64,6 +65,7 @@ constexpr Subcommand kSubcommands[] = {
     {"slurm", ParseSlurm, SlurmHelp},
     {"doctor", ParseDoctor, DoctorHelp},
     {"certs", ParseCerts, CertsHelp},
+    {"python-module", ParsePythonModule, PythonModuleHelp},
     {"status", ParseStatus, StatusHelp},
     {"stop", ParseStop, StopHelp},
     {"drain", ParseDrain, DrainHelp},
@@ -86,8 +88,8 @@ Command ParseHelp(const Arguments& arguments, const Host&) {
       arguments.size() == 1 ? FindSubcommand(arguments.front()) : nullptr;
   if (topic != nullptr && topic->help != nullptr) return topic->help();
   return UsageError(
-      {absl::StrCat("help: expected nothing, rendezvous, validate, slurm, doctor, certs, status, "
-                    "stop, drain, events or completion (found ",
+      {absl::StrCat("help: expected nothing, rendezvous, validate, slurm, doctor, certs, "
+                    "python-module, status, stop, drain, events or completion (found ",
                     Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
 

@@ -65,6 +65,11 @@ struct CertsCommand {
   int days = 365;
 };
 
+// ddprun python-module DIR
+struct PythonModuleCommand {
+  std::string folder;  // absolute
+};
+
 // ddprun status [JOB], stop JOB, drain NODE [JOB], events [JOB]
 struct OperatorCommand {
   enum class Kind { kStatus, kStop, kDrain, kEvents };
@@ -118,8 +123,8 @@ struct CommandLineError {
 };
 
 using Command = std::variant<RunCommand, RendezvousCommand, ValidateCommand, CertsCommand,
-                             OperatorCommand, SlurmCommand, DoctorCommand, CompletionCommand,
-                             VersionCommand, HelpCommand, CommandLineError>;
+                             PythonModuleCommand, OperatorCommand, SlurmCommand, DoctorCommand,
+                             CompletionCommand, VersionCommand, HelpCommand, CommandLineError>;
 
 // `argv[0]` is the program's name, as in main. Reads the job file that -c names.
 Command ParseCommandLine(int argc, const char* const* argv, const Host& host);

@@ -289,6 +289,8 @@ absl::Span<const CompletedSubcommand> CompletedSubcommands() {
        SlurmFlags()},
       {"doctor", "check this node before a job does", CompletedArgument::kNone, RunFlags()},
       {"certs", "make a job CA and node certificates", CompletedArgument::kFolder, CertsFlags()},
+      {"python-module", "write the Python module ddprun to a folder", CompletedArgument::kFolder,
+       PythonModuleFlags()},
       {"completion", "print what a shell needs to complete ddprun", CompletedArgument::kShell, {}},
       {"version", "print the version", CompletedArgument::kNone, {}},
       {"help", "print how a subcommand is used", CompletedArgument::kSubcommand, {}},

@@ -83,6 +83,8 @@ constexpr FlagSpec kJobFlags[] = {
            "begin at step 0 beside checkpoints that are there; nothing is deleted"),
     Sets("state-timeout", 0, "DURATION", "checkpoint.state_timeout",
          "how long to try a checkpoint that cannot be read, before the job ends (default {})"),
+    SetsTo("auto-step", "python.auto_step", "true",
+           "report a step after each optimizer.step() of a PyTorch script; docs/python.md"),
     Option("monitor-interval", 0, "SECONDS", "accepted; there is no polling"),
     Option("start-method", 0, "NAME", "accepted: spawn, fork or forkserver"),
     Option("signals-to-handle", 0, "LIST", "accepted; every signal that can be listed is handled"),
@@ -211,6 +213,11 @@ constexpr FlagSpec kCertsFlags[] = {
     Immediate("version", 0, "print the version"),
 };
 
+constexpr FlagSpec kPythonModuleFlags[] = {
+    Immediate("help", 'h', "print this text"),
+    Immediate("version", 0, "print the version"),
+};
+
 constexpr FlagSpec kSlurmFlags[] = {
     Option("dry-run", 0, "", "print the script and what it leads to, and submit nothing"),
     Immediate("help", 'h', "print this text"),
@@ -250,6 +257,7 @@ absl::Span<const FlagSpec> RunFlags() {
 absl::Span<const FlagSpec> RendezvousFlags() { return kRendezvousFlags; }
 absl::Span<const FlagSpec> ValidateFlags() { return kValidateFlags; }
 absl::Span<const FlagSpec> CertsFlags() { return kCertsFlags; }
+absl::Span<const FlagSpec> PythonModuleFlags() { return kPythonModuleFlags; }
 absl::Span<const FlagSpec> SlurmFlags() { return kSlurmFlags; }
 
 std::string HelpOf(const FlagSpec& flag) {

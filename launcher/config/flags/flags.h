@@ -43,6 +43,7 @@ absl::Span<const FlagSpec> RunFlags();
 absl::Span<const FlagSpec> RendezvousFlags();
 absl::Span<const FlagSpec> ValidateFlags();
 absl::Span<const FlagSpec> CertsFlags();
+absl::Span<const FlagSpec> PythonModuleFlags();
 absl::Span<const FlagSpec> SlurmFlags();
 
 // What --help says of the flag, with the default of its key.

@@ -21,6 +21,7 @@ Command ParseValidate(const std::vector<std::string>& arguments, const Host& hos
 Command ParseSlurm(const std::vector<std::string>& arguments, const Host& host);
 Command ParseDoctor(const std::vector<std::string>& arguments, const Host& host);
 Command ParseCerts(const std::vector<std::string>& arguments, const Host& host);
+Command ParsePythonModule(const std::vector<std::string>& arguments, const Host& host);
 Command ParseStatus(const std::vector<std::string>& arguments, const Host& host);
 Command ParseStop(const std::vector<std::string>& arguments, const Host& host);
 Command ParseDrain(const std::vector<std::string>& arguments, const Host& host);
@@ -33,6 +34,7 @@ HelpCommand ValidateHelp();
 HelpCommand SlurmHelp();
 HelpCommand DoctorHelp();
 HelpCommand CertsHelp();
+HelpCommand PythonModuleHelp();
 HelpCommand StatusHelp();
 HelpCommand StopHelp();
 HelpCommand DrainHelp();

@@ -10,5 +10,5 @@ if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
     while True:
         signal.pause()
 with open(f"{sys.argv[1]}/rank{os.environ['RANK']}.json", "w", encoding="ascii") as file:
-    json.dump({"preloaded": PRELOADED, "environment": dict(os.environ), "argv": sys.argv,
+    json.dump({"path": sys.path, "preloaded": PRELOADED, "environment": dict(os.environ), "argv": sys.argv,
                "main": __file__}, file)

@@ -50,6 +50,18 @@ TEST(IsPythonInterpreterTest, GoesByTheName) {
   }
 }
 
+TEST(RunsSitecustomizeTest, NeedsAProgramAndAnInterpreterThatReadsPythonPath) {
+  EXPECT_TRUE(RunsSitecustomize({"python3", "-u", "train.py", "-I"}));
+  EXPECT_TRUE(RunsSitecustomize({"/opt/py/bin/python3.12", "-s", "-P", "-m", "pkg", "-E"}));
+  EXPECT_TRUE(
+      RunsSitecustomize({"python3", "-W", "IES", "-X", "EIS", "-WIES", "-XIES", "app.zip"}));
+  for (const char* const option : {"-I", "-E", "-S", "-uE", "-BS"}) {
+    EXPECT_FALSE(RunsSitecustomize({"python3", "-u", option, "train.py"})) << option;
+  }
+  EXPECT_FALSE(RunsSitecustomize({"python3", "-"}));
+  EXPECT_FALSE(RunsSitecustomize({"./train.py"}));
+}
+
 TEST(WorkerCommandTest, LocalRankIsExpandedLater) {
   EXPECT_THAT(WorkerCommand({"./a", "--gpu=${local_rank}"}, ProgramKind::kByName, "python3"),
               ElementsAre("./a", "--gpu=${local_rank}"));

@@ -22,7 +22,7 @@ JobConfig UnusualJob() {
   job.rendezvous.autostart = true;
   job.rendezvous.master_addr = "n1";
   job.rendezvous.master_port = 29500;
-  job.virtual_local_rank = true;
+  job.program.virtual_local_rank = true;
   job.restart.max_restarts = 4;
   job.restart.window = std::chrono::hours(1);
   job.restart.never_on = {3, 42};
@@ -46,6 +46,7 @@ JobConfig UnusualJob() {
   job.checkpoint.take_folder = true;
   job.checkpoint.start_anew = true;
   job.checkpoint.state_timeout = std::chrono::milliseconds(250);
+  job.program.auto_step = true;
   job.report = "/r\"'";
   job.command = {"python3", "-u", "x.py",          "",
                  "3",       "~",  "a: b",          "line\nline\ttab",
@@ -81,7 +82,7 @@ void ExpectEqual(const JobConfig& a, const JobConfig& b) {
   EXPECT_EQ(a.rendezvous.autostart, b.rendezvous.autostart);
   EXPECT_EQ(a.rendezvous.master_addr, b.rendezvous.master_addr);
   EXPECT_EQ(a.rendezvous.master_port, b.rendezvous.master_port);
-  EXPECT_EQ(a.virtual_local_rank, b.virtual_local_rank);
+  EXPECT_EQ(a.program.virtual_local_rank, b.program.virtual_local_rank);
   EXPECT_EQ(a.role, b.role);
   EXPECT_EQ(a.local_addr, b.local_addr);
   EXPECT_EQ(a.log_dir, b.log_dir);
@@ -93,6 +94,7 @@ void ExpectEqual(const JobConfig& a, const JobConfig& b) {
   EXPECT_EQ(a.logs.keep_runs, b.logs.keep_runs);
   EXPECT_EQ(a.checkpoint_dir, b.checkpoint_dir);
   EXPECT_EQ(a.checkpoint.take_folder, b.checkpoint.take_folder);
+  EXPECT_EQ(a.program.auto_step, b.program.auto_step);
   EXPECT_EQ(a.report, b.report);
   EXPECT_EQ(a.command, b.command);
   EXPECT_EQ(a.env, b.env);
@@ -108,6 +110,7 @@ TEST(ToYamlTest, LoadsToTheSameJob) {
 TEST(ToYamlTest, ScriptThatRunsWithoutPythonStaysSo) {
   JobConfig job = UnusualJob();
   job.command = {"./train.py"};
+  job.program.auto_step = false;
   job.restart.preload.clear();
   job.restart.warm = 0;
   const auto again = ParseJob(ToYaml(job), "printed.yaml", FakeHost());

@@ -118,6 +118,37 @@ TEST(RestartClockTest, AnEndWithoutANewStartIsNoRestart) {
   EXPECT_EQ(clock.Take(), std::nullopt);
 }
 
+TEST(RestartClockTest, PhasesOfAProgramThatTellsNoStepAreNoPartOfTheRestart) {
+  RestartClock clock = Restarting();
+  for (const LocalRank worker : {kA, kB}) clock.PhaseBegan(worker, "eval", At(3'600'000));
+  for (const LocalRank worker : {kA, kB}) clock.PhaseBegan(worker, "train", At(3'700'000));
+  clock.GenerationEnded(At(7'200'000));
+  EXPECT_EQ(Show(*clock.Take()), "stop 2, round 3, spawn 4");
+}
+
+TEST(RestartClockTest, APhaseThatAWorkerIsInAgainIsMeasuredFromTheFirstTime) {
+  RestartClock clock = Restarting();
+  clock.PhaseBegan(kA, "eval", At(20));
+  clock.PhaseBegan(kA, "train", At(30));
+  clock.PhaseBegan(kA, "eval", At(40));
+  clock.PhaseBegan(kA, "train", At(50));
+  clock.PhaseBegan(kB, "eval", At(60));
+  clock.PhaseBegan(kB, "train", At(70));
+  clock.PhaseBegan(kB, "train", At(75));
+  clock.StepMade(kA, At(80));
+  clock.StepMade(kB, At(90));
+  EXPECT_EQ(Show(*clock.Take()), "stop 2, round 3, spawn 4, load 11, eval 50, train 20");
+}
+
+TEST(RestartClockTest, AProgramsOwnNamesAreNotTakenForOurs) {
+  RestartClock clock = Restarting();
+  for (const LocalRank worker : {kA, kB}) clock.PhaseBegan(worker, "load", At(20));
+  for (const LocalRank worker : {kA, kB}) clock.PhaseBegan(worker, "setup", At(30));
+  for (const LocalRank worker : {kA, kB}) clock.StepMade(worker, At(50));
+  EXPECT_EQ(Show(*clock.Take()),
+            "stop 2, round 3, spawn 4, load 11, program_load 10, program_setup 20");
+}
+
 TEST(RestartClockTest, WhatComesAfterTheFirstStepOrBeyondMeasureChangesNothing) {
   RestartClock clock = Restarting();
   for (int i = 0; i < 100; ++i) clock.PhaseBegan(kA, absl::StrCat("p", i), At(10 + i));

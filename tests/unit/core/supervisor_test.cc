@@ -292,6 +292,14 @@ TEST(SupervisorTest, WorkersThatSpeakAreAskedToSaveAndOthersCannotBe) {
   EXPECT_THAT(node.Take(), ElementsAre("g0-> CannotSave")) << "who could be asked has ended";
 }
 
+TEST(SupervisorTest, AWorkerThatTellsOfStepsAloneIsNotAskedToSave) {
+  SupervisorDriver node;
+  node.Run();
+  node.Step(Supervisor::StepReported{LocalRank{0}, 5});
+  node.Receive(0, Save{});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> CannotSave"));
+}
+
 TEST(SupervisorTest, EachCheckpointIsToldOncePerNode) {
   SupervisorDriver node;
   node.Run();

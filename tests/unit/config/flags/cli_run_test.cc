@@ -375,5 +375,17 @@ TEST(CliRunTest, PreloadGoesWithWarmAndPython) {
               HasSubstr("--preload: expected names of Python modules, such as torch,numpy"));
 }
 
+TEST(CliRunTest, AutoStepIsForPythonProgramsThatItCanReach) {
+  EXPECT_TRUE(RunOf({"--auto-step", "train.py"}).config.program.auto_step);
+  EXPECT_FALSE(RunOf({"train.py"}).config.program.auto_step);
+  const JobFile file("{command: [python3, t.py], python: {auto_step: true}}");
+  EXPECT_TRUE(RunOf({"-c", file.path()}).config.program.auto_step);
+  EXPECT_THAT(ErrorOf({"--auto-step", "./train"}),
+              HasSubstr("--auto-step: expected a Python program, started without -E, -I and -S "
+                        "(found the command \"./train\")"));
+  EXPECT_THAT(ErrorOf({"--auto-step", "--", "python3", "-I", "t.py"}),
+              HasSubstr("(found the command \"python3 -I t.py\")"));
+}
+
 }  // namespace cli_run_test
 }  // namespace ddprun

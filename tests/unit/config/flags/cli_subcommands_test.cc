@@ -1,4 +1,4 @@
-// The other subcommands: certs, validate, doctor, help and version.
+// The other subcommands: certs, python-module, validate, doctor, help and version.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,6 +35,17 @@ TEST(CliCertsTest, SaysWhatWasExpected) {
   EXPECT_THAT(ErrorOf({"certs", "a", "b"}), StartsWith("certs: expected one folder (found 2)"));
   EXPECT_THAT(ErrorOf({"certs", "a", "--days", "0"}),
               StartsWith("--days: expected a whole number"));
+}
+
+TEST(CliPythonModuleTest, TakesOneFolder) {
+  FakeHost host;
+  const auto command = Parse({"python-module", "lib/"}, host);
+  EXPECT_EQ(std::get<PythonModuleCommand>(command).folder, host.CurrentDirectory() + "/lib/");
+  EXPECT_THAT(ErrorOf({"python-module"}),
+              StartsWith("python-module: expected one folder (found 0)"));
+  EXPECT_THAT(ErrorOf({"python-module", "a", "b"}), HasSubstr("(found 2)"));
+  EXPECT_EQ(ParseAs<HelpCommand>({"help", "python-module"}).text,
+            ParseAs<HelpCommand>({"python-module", "-h"}).text);
 }
 
 TEST(CliValidateTest, TakesOneFile) {

@@ -192,11 +192,12 @@ TEST(C10dModeTest, WhatIsForStaticModeIsNoted) {
 }
 
 TEST(VirtualLocalRankTest, EachWorkerNeedsAVisibleGpu) {
-  EXPECT_FALSE(JobOf({}).virtual_local_rank);
-  EXPECT_TRUE(JobOf({"--virtual_local_rank", "--nproc-per-node=9"}).virtual_local_rank);
+  EXPECT_FALSE(JobOf({}).program.virtual_local_rank);
+  EXPECT_TRUE(JobOf({"--virtual_local_rank", "--nproc-per-node=9"}).program.virtual_local_rank);
   FakeHost host;
   host.variables["CUDA_VISIBLE_DEVICES"] = "4,6";
-  EXPECT_TRUE(JobOf({"--virtual-local-rank", "--nproc-per-node=2"}, host).virtual_local_rank);
+  EXPECT_TRUE(
+      JobOf({"--virtual-local-rank", "--nproc-per-node=2"}, host).program.virtual_local_rank);
   EXPECT_EQ(ErrorOf({"--virtual-local-rank", "--nproc-per-node=3"}, host),
             "--virtual-local-rank: each worker needs a GPU of its own (found 3 workers and "
             "CUDA_VISIBLE_DEVICES=4,6)");

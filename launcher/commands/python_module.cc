@@ -1,0 +1,60 @@
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "launcher/commands/commands.h"
+#include "launcher/os/file_util.h"
+#include "launcher/python/module_file.h"
+#include "launcher/python/module_source.h"
+
+namespace ddprun {
+namespace {
+
+// nullopt: there is no such file.
+absl::StatusOr<std::optional<std::string>> Content(const std::string& path) {
+  const auto failed = [&path] {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+  };
+  std::FILE* const file = std::fopen(path.c_str(), "re");
+  if (file == nullptr && errno == ENOENT) return std::nullopt;
+  if (file == nullptr) return failed();
+  std::string content;
+  char buffer[4096];
+  std::size_t size = 0;
+  while ((size = std::fread(buffer, 1, sizeof(buffer), file)) > 0) content.append(buffer, size);
+  const absl::Status status = std::ferror(file) != 0 ? failed() : absl::OkStatus();
+  std::fclose(file);
+  if (!status.ok()) return status;
+  return content;
+}
+
+absl::Status Write(const std::string& folder, const std::string& path) {
+  if (const absl::Status made = MakeDirs(folder); !made.ok()) return made;
+  const std::string module = PythonModuleFile(kPythonModule, DDPRUN_VERSION);
+  const auto old = Content(path);
+  if (!old.ok()) return old.status();
+  if (!old->has_value()) return WriteNewFileAtomic(path, module);
+  if (**old == module) return absl::OkStatus();
+  if (const std::string why = WhyNotReplaced(**old, DDPRUN_VERSION); !why.empty()) {
+    return absl::AlreadyExistsError(absl::StrCat(path, " is left as it is: ", why));
+  }
+  return WriteFileAtomic(path, module);
+}
+
+}  // namespace
+
+int WritePythonModule(const PythonModuleCommand& command) {
+  const std::string path = command.folder + "/ddprun.py";
+  if (const absl::Status written = Write(command.folder, path); !written.ok()) {
+    std::fprintf(stderr, "ddprun python-module: %s\n", std::string(written.message()).c_str());
+    return 1;
+  }
+  std::printf("%s\n", path.c_str());
+  return 0;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,39 @@
+// The command line of `ddprun python-module`.
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "launcher/config/flags/subcommands.h"
+
+namespace ddprun {
+namespace {
+
+constexpr absl::string_view kPythonModuleUsage =
+    "Writes the Python module `ddprun` to DIR/ddprun.py and prints that path. Scripts that ddprun\n"
+    "runs have the module without that. It is for those that a wrapper starts, or that also run\n"
+    "without ddprun, where it does nothing: docs/python.md.\n"
+    "\n"
+    "A file that is there is replaced only where a ddprun of this version or an older one has\n"
+    "written it and nobody has edited it.\n"
+    "\n"
+    "  ddprun python-module DIR\n"
+    "\n";
+
+}  // namespace
+
+HelpCommand PythonModuleHelp() { return HelpFor(kPythonModuleUsage, PythonModuleFlags()); }
+
+Command ParsePythonModule(const std::vector<std::string>& arguments, const Host& host) {
+  const FlagReading reading =
+      ReadFlags(PythonModuleFlags(), arguments, Positionals::kAnywhere, host);
+  if (auto end = EarlyEnd(reading, PythonModuleHelp)) return *std::move(end);
+  if (reading.rest.size() != 1 || reading.rest.front().empty()) {
+    return UsageError({absl::StrCat("python-module: expected one folder (found ",
+                                    reading.rest.size(), "); ddprun python-module DIR")});
+  }
+  const std::filesystem::path folder =
+      std::filesystem::path(host.CurrentDirectory()) / reading.rest.front();
+  return PythonModuleCommand{folder.lexically_normal()};
+}
+
+}  // namespace ddprun

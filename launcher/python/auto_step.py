@@ -1,0 +1,167 @@
+# For --auto-step: tells ddprun of a step after each `optimizer.step()` of PyTorch, in a script that
+# knows nothing of it. docs/python.md says what is counted.
+#
+# Imports neither torch nor anything else: it waits until the script has imported torch.optim. An
+# error of its own is one line on stderr, and the end of it; the script goes on.
+import sys
+
+_MODULE = "torch.optim.optimizer"
+_MARK = "_ddprun_counts"  # on a `step` that is wrapped
+
+_off = False
+_tallies = None  # by optimizer: its steps, as a number of the training's
+_last = None  # the optimizer of the last step, weakly
+_count = 0  # the training's steps
+_tell = None
+
+
+def _give_up(error):
+    global _off
+    if _off:
+        return
+    _off = True
+    try:
+        sys.stderr.write("ddprun: --auto-step is off: %s: %s\n" % (type(error).__name__, error))
+    except Exception:
+        pass
+
+
+class _Finder:
+    """Waits for the module to be imported, and is gone then."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != _MODULE:
+            return None
+        try:
+            sys.meta_path.remove(self)
+        except ValueError:
+            return None  # another thread was faster
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find is not None else None
+            if spec is not None:
+                try:
+                    _hook_after(spec.loader)
+                except Exception as error:
+                    _give_up(error)
+                return spec
+        return None
+
+
+def _hook_after(loader):
+    execute = loader.exec_module
+
+    def exec_module(module):
+        del loader.exec_module
+        execute(module)
+        _hook(module)
+
+    loader.exec_module = exec_module
+
+
+def _hook(module):
+    try:
+        register = getattr(module, "register_optimizer_step_post_hook", None)
+        if register is not None:  # torch 2
+            register(_after_step)
+        elif hasattr(getattr(module, "Optimizer", None), "_hook_for_profile"):
+            _wrap_steps_of(module.Optimizer)
+        else:
+            raise RuntimeError("this version of PyTorch has no hook for steps")
+    except Exception as error:
+        _give_up(error)
+
+
+def _after_step(optimizer, args, kwargs):
+    if not _off:
+        _stepped(optimizer)
+
+
+_after_step._torchdynamo_disable = True  # torch.compile is not to look inside
+
+
+def _wrap_steps_of(optimizer_class):
+    """torch 1.13: each class's `step` is wrapped by this method, when its first object is made."""
+    prepare = optimizer_class._hook_for_profile
+
+    def _hook_for_profile(self):
+        prepare(self)
+        if _off:
+            return
+        try:
+            step = type(self).step
+            if _MARK not in vars(step):
+                type(self).step = _wrapped(step)
+        except Exception as error:
+            _give_up(error)
+
+    optimizer_class._hook_for_profile = _hook_for_profile
+
+
+def _wrapped(step):
+    import functools
+
+    @functools.wraps(step)
+    def wrapper(self, *args, **kwargs):
+        result = step(self, *args, **kwargs)
+        _after_step(self, args, kwargs)
+        return result
+
+    setattr(wrapper, _MARK, True)
+    return wrapper
+
+
+def _stepped(optimizer):
+    """Counts the steps of the optimizer that makes most. One that comes later, or that has paused,
+    goes on from the training's number as soon as it makes two steps in a row."""
+    global _off, _tallies, _last, _count, _tell
+    try:
+        import weakref
+
+        if _tell is None:
+            _tallies = weakref.WeakKeyDictionary()
+            _last = lambda: None
+            _tell = _teller()
+        tally = _tallies.get(optimizer, max(_count - 1, 0)) + 1
+        if _last() is optimizer:
+            tally = max(tally, _count + 1)
+        else:
+            _last = weakref.ref(optimizer)
+        _tallies[optimizer] = tally
+        if tally > _count:
+            _count = tally
+            if not _tell(tally):
+                _off = True  # the program tells its steps itself
+    except Exception as error:
+        _give_up(error)
+
+
+def _teller():
+    """The module `ddprun` that the program uses, where it is ours; else one of our own."""
+    import importlib.util
+    import os
+
+    used = sys.modules.get("ddprun")
+    if hasattr(used, "_auto_step"):
+        return used._auto_step
+    ours = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ddprun.py")
+    found = importlib.util.find_spec("ddprun") if used is None else None
+    if found is not None and found.origin == ours:
+        import ddprun
+
+        return ddprun._auto_step
+    spec = importlib.util.spec_from_file_location("_ddprun", ours)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def tell(n):
+        return not getattr(sys.modules.get("ddprun"), "_steps_are_told", False) and (
+            module._auto_step(n))
+
+    return tell
+
+
+if _MODULE in sys.modules:
+    _hook(sys.modules[_MODULE])
+else:
+    sys.meta_path.insert(0, _Finder())

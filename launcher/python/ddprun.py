@@ -1,0 +1,302 @@
+"""Tells ddprun how this training gets on: the step that it has finished, and what it is doing.
+
+    import ddprun
+
+    for step, batch in enumerate(loader):
+        train(batch)
+        ddprun.step(step)
+        if step % 1000 == 0:
+            with ddprun.phase("eval"):
+                evaluate()
+
+What is told is shown by `ddprun status`, and by it ddprun notices a training that hangs. Without
+ddprun every call does nothing, so a script can call this always.
+
+No call waits for anything, and none raises because of ddprun: where ddprun is gone, calls do
+nothing. They raise TypeError and ValueError for wrong arguments only, with ddprun and without. Any
+thread may call. Only the worker itself speaks: forked processes, children of `multiprocessing`
+(such as the workers of a DataLoader) and programs that the worker starts are silent.
+
+Python 3.8 or newer; nothing but the standard library.
+"""
+import atexit
+import contextlib
+import errno
+import operator
+import os
+import sys
+import threading
+import time
+
+__all__ = ["enabled", "phase", "step"]
+__version__ = "0"  # ddprun's, in a file that ddprun wrote
+
+# What a worker is doing outside of every phase that it names.
+_TRAIN = "train"
+# Phases of the C++ library: ddprun measures restarts by them (worker/contract/control.h).
+_TAKEN = ("init", "restore", "first_step")
+_MAX_PHASE_BYTES = 64
+_MAX_STEP = 2**63 - 1
+
+# More messages than these in a row, and then more than so many a second, are not all sent: the last
+# one is, a moment later.
+_BURST = 100
+_PER_SECOND = 1000
+_RETRY_S = 0.005
+_LONGEST_RETRY_S = 1.0
+
+# Which process speaks to the agent at DDPRUN_CONTROL_SOCKET: "PID SOCKET", for programs that it
+# starts.
+_SPEAKER = "DDPRUN_SPEAKER"
+
+
+class _Agent:
+    """The way to the agent of this node. No method waits or raises; any thread may call."""
+
+    def __init__(self, silent=False):
+        self.lock = threading.RLock()  # again by the same thread: in a handler of a signal
+        self.silent = silent  # for good
+        self.path = None  # known from the first look on
+        self.socket = None
+        self.step = None  # not sent yet, and likewise:
+        self.phase = None
+        self.tokens = float(_BURST)
+        self.filled_at = time.monotonic()
+        self.late = threading.Event()  # there is something that the thread is to send
+        self.thread = None
+
+    def speaks(self):
+        """Whether this process may speak, as far as is known."""
+        if self.silent:
+            return False
+        if self.path is None:
+            with self.lock:
+                self.path = _path_for_this_process()
+                self.silent = self.path is None
+        return not self.silent
+
+    def tell(self, step=None, phase=None):
+        """Sends both, in this order, or has them sent a moment later."""
+        if not self.speaks():
+            return
+        with self.lock:
+            if step is not None:
+                self.step = step
+            if phase is not None:
+                self.phase = phase
+            now = time.monotonic()
+            self.tokens = min(_BURST, self.tokens + (now - self.filled_at) * _PER_SECOND)
+            self.filled_at = now
+            if self.tokens >= 1 and self.send():
+                self.tokens -= 1
+            elif not self.silent:
+                self.send_later()
+
+    def send(self):
+        """Sends what is to be sent. False: not now."""
+        lines = []
+        if self.step is not None:
+            lines.append(b"STEP=%d" % self.step)
+        if self.phase is not None:
+            lines.append(b"PHASE=" + self.phase)
+        if not lines:
+            return True
+        try:
+            if self.socket is None:
+                self.socket = _connect(self.path)
+            self.socket.send(b"\n".join(lines), _FLAGS)
+        except (BlockingIOError, InterruptedError):
+            return False  # the agent is slow
+        except Exception as error:
+            if getattr(error, "errno", None) in (errno.ENOBUFS, errno.ENOMEM):
+                return False
+            self.silent = True  # the agent is gone, or there was no descriptor for a socket
+            self.close()
+            return False
+        self.step = self.phase = None
+        return True
+
+    def send_later(self):
+        if self.late.is_set():
+            return
+        self.late.set()
+        if self.thread is not None:
+            return
+        try:
+            thread = threading.Thread(target=self.run, name="ddprun", daemon=True)
+            thread.start()
+            self.thread = thread
+        except RuntimeError:  # no more threads, or the interpreter is at its end
+            self.late.clear()
+
+    def run(self):
+        pause = _RETRY_S
+        while True:
+            self.late.wait()
+            time.sleep(pause)
+            with self.lock:
+                if self.silent:
+                    return
+                if self.send():
+                    self.late.clear()
+                    pause = _RETRY_S
+                else:
+                    pause = min(2 * pause, _LONGEST_RETRY_S)
+
+    def send_at_exit(self):
+        if self.path is not None and not self.silent:
+            with self.lock:
+                self.send()
+
+    def close(self):
+        if self.socket is not None:
+            try:
+                self.socket.close()
+            except OSError:
+                pass
+            self.socket = None
+
+
+_FLAGS = 0  # of each send; known from the first connection on
+
+
+def _connect(path):
+    global _FLAGS
+    import socket
+
+    _FLAGS = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+    agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        agent.setblocking(False)
+        agent.connect(path)
+    except BaseException:
+        agent.close()
+        raise
+    return agent
+
+
+def _path_for_this_process():
+    """Of the agent's socket, where this process is the one that speaks; else None."""
+    path = os.environ.get("DDPRUN_CONTROL_SOCKET")
+    if not path:
+        return None
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is not None and processes.parent_process() is not None:
+        return None
+    me = "%d %s" % (os.getpid(), path)
+    speaker = os.environ.get(_SPEAKER, "")
+    if speaker != me and speaker.endswith(" " + path):
+        return None  # started by the one that speaks
+    os.environ[_SPEAKER] = me
+    return path
+
+
+_agent = _Agent()
+_phases = []  # (token, name) of the phases that have begun and not ended, of all threads
+_told = None  # the name of the phase that was told last
+_steps_are_told = False  # the program calls step()
+
+
+def _silence():
+    """In a forked process: its parent speaks."""
+    global _agent
+    inherited = _agent
+    _agent = _Agent(silent=True)
+    inherited.close()  # its own copy
+
+
+os.register_at_fork(after_in_child=_silence)
+atexit.register(lambda: _agent.send_at_exit())
+
+
+def enabled():
+    """Whether what this process tells reaches an agent of ddprun, as far as is known: it runs under
+    ddprun, it is the process that speaks, and the agent was not lost."""
+    return _agent.speaks()
+
+
+def step(n):
+    """Tells that step `n` of the training is finished.
+
+    `n`: an integer from 0 on, or what can be one without loss, such as a NumPy integer. A training
+    that goes on from a checkpoint goes on counting from there. Call it once for each step; it costs
+    a few microseconds. More than 1,000 a second are not all sent; the last one always is, within
+    some milliseconds.
+
+    Raises TypeError where `n` is no integer, ValueError where it is negative or above 2**63 - 1.
+    """
+    global _steps_are_told
+    n = operator.index(n)
+    if not 0 <= n <= _MAX_STEP:
+        raise ValueError("ddprun.step: expected a number from 0 to 2**63 - 1 (found %d)" % n)
+    _steps_are_told = True
+    _tell_step(n)
+
+
+class phase(contextlib.ContextDecorator):
+    """Tells what the training is doing while the body of a `with` runs, or the function that it
+    decorates. Afterwards the phase that was before is told again; outside of all it is `train`.
+
+        with ddprun.phase("eval"):
+            evaluate()
+
+        @ddprun.phase("save")
+        def save(): ...
+
+    Name what takes longer than a step, or another time: evaluation, saving, loading of data. How
+    long a training may be without a step is learnt for each name apart. Names that a job uses again
+    and again should be few.
+
+    `name`: 1 to 64 bytes of printable text. Raises ValueError for any other, and for init, restore
+    and first_step, which ddprun's C++ library uses; TypeError where it is no str.
+    """
+
+    def __init__(self, name):
+        if not isinstance(name, str):
+            raise TypeError("ddprun.phase: expected a str (found %s)" % type(name).__name__)
+        if not name or not name.isprintable() or len(name.encode()) > _MAX_PHASE_BYTES:
+            raise ValueError("ddprun.phase: expected 1 to %d bytes of printable text (found %.80r)"
+                             % (_MAX_PHASE_BYTES, name))
+        if name in _TAKEN:
+            raise ValueError("ddprun.phase: %r is a phase of ddprun's C++ library; choose another "
+                             "name, such as %r" % (name, "my_" + name))
+        self.name = name
+        self._entered = []
+
+    def __enter__(self):
+        entry = (object(), self.name)
+        self._entered.append(entry)
+        _phases.append(entry)
+        _tell_phase()
+        return self
+
+    def __exit__(self, *error):
+        _phases.remove(self._entered.pop())
+        _tell_phase()
+        return False
+
+
+def _tell_phase():
+    global _told
+    with _agent.lock:
+        name = _phases[-1][1] if _phases else _TRAIN
+        if name != _told:
+            _told = name
+            _agent.tell(phase=name.encode())
+
+
+def _tell_step(n):
+    global _told
+    if _told is None:  # from the first step on it is known that this is training
+        _told = _TRAIN
+        _agent.tell(n, _TRAIN.encode())
+    else:
+        _agent.tell(n)
+
+
+def _auto_step(n):
+    """For --auto-step. False: the program tells its steps itself."""
+    if _steps_are_told:
+        return False
+    _tell_step(n)
+    return True

@@ -1,0 +1,88 @@
+"""The agent's side for one Python program: its control socket, and the folder that ddprun puts on its
+PYTHONPATH, made of launcher/python."""
+
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import tempfile
+
+SOURCES = pathlib.Path(__file__).resolve().parents[2] / "launcher" / "python"
+PYTHON = "/usr/bin/python3"
+HANG = 60  # seconds: reached only when something hangs
+
+
+def environment(**more):
+    """What every program gets: nothing of an outer ddprun's, and no PYTHONPATH."""
+    return {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **more}
+
+
+class FakeAgent:
+    """Use it as a context. `folder`: empty, for files of the test."""
+
+    def __enter__(self):
+        self._temporary = tempfile.TemporaryDirectory(prefix="ddprun-python-")
+        self.base = pathlib.Path(self._temporary.name)
+        self.folder = self.base / "user"
+        self.site = self.base / "python" / "site"
+        self.module = self.base / "python" / "module"
+        for folder in (self.folder, self.site, self.module):
+            folder.mkdir(parents=True)
+        shutil.copy(SOURCES / "sitecustomize.py", self.site)
+        shutil.copy(SOURCES / "ddprun.py", self.module)
+        self.path = str(self.base / "control.sock")
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.bind(self.path)
+        self.listener.listen()
+        self.listener.settimeout(HANG)
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+        self._temporary.cleanup()
+
+    def add_auto_step(self):
+        shutil.copy(SOURCES / "auto_step.py", self.module / "_ddprun_auto_step.py")
+
+    def start(self, source, **more):
+        """Runs this source as a worker; it can wait for a line of its stdin."""
+        script = self.folder / "script.py"
+        script.write_text(source)
+        more.setdefault("DDPRUN_CONTROL_SOCKET", self.path)
+        return subprocess.Popen([PYTHON, "-u", script], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env=environment(PYTHONPATH=str(self.site), **more))
+
+    def accept(self):
+        connection, _ = self.listener.accept()
+        connection.settimeout(HANG)
+        return connection
+
+    def run(self, test, source, err="", **more):
+        """What the program printed, and its packets once it has ended, of each connection."""
+        with self.start(source, **more) as worker:
+            out, said = worker.communicate(timeout=HANG)
+        test.assertEqual((worker.returncode, said), (0, err))
+        return out, self.packets()
+
+    def packets(self):
+        """Of every program that has connected and ended."""
+        self.listener.settimeout(0)
+        connections = []
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except BlockingIOError:
+                return connections
+            with connection:
+                connections.append(read_all(connection))
+
+
+def read_all(connection):
+    packets = []
+    while True:
+        packet = connection.recv(8192)
+        if not packet:
+            return packets
+        packets.append(packet.decode())

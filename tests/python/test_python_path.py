@@ -1,0 +1,172 @@
+"""What a Python worker finds of ddprun: the module, as the last of its path, and nothing else. Each
+program runs once under Python alone and once under ddprun, and has the same."""
+
+import json
+import os
+import pathlib
+import re
+import stat
+import subprocess
+import tempfile
+import time
+import unittest
+import zipfile
+
+import fake_agent
+import launchers
+
+SHOW = (launchers.HERE / "scripts" / "show_python.py").read_text()
+PYTHON = fake_agent.PYTHON
+
+
+class PythonPathTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="ddprun-python-")
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        (self.folder / "show.py").write_text(SHOW)
+        (self.folder / "tmp").mkdir()
+
+    def user_site(self, source):
+        (self.folder / "user").mkdir()
+        (self.folder / "user" / "sitecustomize.py").write_text(source)
+        return {"PYTHONPATH": str(self.folder / "user")}
+
+    def run_in(self, command, environment):
+        return subprocess.run(command, cwd=self.folder, check=False, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=launchers.HANG,
+                              env=fake_agent.environment(TMPDIR=str(self.folder / "tmp"),
+                                                         **environment))
+
+    def under_ddprun(self, command, environment=(), flags=()):
+        """Its exit code, and what it wrote to stdout and stderr."""
+        report = self.folder / "report.json"
+        done = self.run_in([os.environ["DDPRUN"], "--log-dir", "logs", "--report", str(report),
+                            *flags, "--", *command], dict(environment))
+        run = pathlib.Path(json.loads(report.read_text())["run_dir"])
+        out, err = ((run / "attempt_0" / "0" / name).read_text()
+                    for name in ("stdout.log", "stderr.log"))
+        return done.returncode, out, err
+
+    def both(self, command, environment=()):
+        """What the program shows under Python alone and under ddprun."""
+        alone = self.run_in(command, dict(environment))
+        code, out, err = self.under_ddprun(command, environment)
+        self.assertEqual((alone.returncode, alone.stderr), (code, err))
+        self.assertEqual(code, 0, err)
+        return json.loads(alone.stdout.splitlines()[-1]), json.loads(out.splitlines()[-1])
+
+    def check(self, command, environment=(), module=True):
+        alone, under = self.both(command, environment)
+        self.assertIsNone(alone.pop("module"))
+        found = under.pop("module")
+        if module:
+            folder = under["path"].pop()
+            self.assertEqual(found, folder + "/ddprun.py")
+            self.assertTrue(folder.startswith(str(self.folder / "tmp")), folder)
+        else:
+            self.assertIsNone(found)
+        self.assertEqual(under, alone)
+        self.assertEqual(list((self.folder / "tmp").iterdir()), [], "removed with the run")
+
+    def test_the_environment_and_the_path_are_the_users_and_so_are_those_of_children(self):
+        for name, environment in (("unset", {}), ("empty", {"PYTHONPATH": ""}),
+                                  ("a path", {"PYTHONPATH": "/a:rel::/b/"}),
+                                  ("a colon", {"PYTHONPATH": ":"}),
+                                  ("bytes", {"PYTHONPATH": b"/\xff"})):
+            with self.subTest(name):
+                self.check([PYTHON, "show.py"], environment)
+
+    def test_however_the_program_is_named(self):
+        with zipfile.ZipFile(self.folder / "app.zip", "w") as archive:
+            archive.writestr("__main__.py", SHOW)
+        for arguments in (["-m", "show"], ["-s", "show.py"], ["-c", "import show; show.main()"],
+                          ["app.zip"], ["-X", "dev", "-uB", "show.py"]):
+            with self.subTest(arguments):
+                self.check([PYTHON, *arguments])
+
+    def test_an_interpreter_that_reads_no_python_path_is_left_alone(self):
+        for option in ("-I", "-E", "-S", "-Es"):
+            with self.subTest(option):
+                self.check([PYTHON, option, "show.py"], {"PYTHONPATH": "/a"}, module=False)
+
+    def test_a_virtual_environment(self):
+        subprocess.run([PYTHON, "-m", "venv", "--without-pip", self.folder / "venv"], check=True)
+        self.check([str(self.folder / "venv" / "bin" / "python"), "show.py"])
+
+    def test_the_users_own_sitecustomize_runs_once_and_is_the_one(self):
+        more = self.user_site("import sys\nprint('user site', __name__, sys.path[1:])\n")
+        self.check([PYTHON, "show.py"], more)
+        out = self.under_ddprun([PYTHON, "show.py"], more)[1]
+        self.assertEqual(len(re.findall("^user site sitecustomize", out, re.M)), 1, out)
+
+    def test_an_error_of_the_users_sitecustomize_is_told_as_by_python(self):
+        for source in ("raise KeyError('x')\n", "import nothing_there\n",
+                       "raise ImportError('x', name='sitecustomize')\n"):
+            with self.subTest(source):
+                more = {"PYTHONPATH": str(self.folder / "user")}
+                if (self.folder / "user").exists():
+                    (self.folder / "user" / "sitecustomize.py").write_text(source)
+                else:
+                    more = self.user_site(source)
+                self.check([PYTHON, "-B", "show.py"], more)
+        (self.folder / "user" / "sitecustomize.py").write_text("raise SystemExit(5)\n")
+        alone = self.run_in([PYTHON, "-B", "show.py"], more)
+        self.assertEqual(self.under_ddprun([PYTHON, "-B", "show.py"], more)[0], alone.returncode)
+
+    def test_a_users_module_of_the_same_name_wins(self):
+        (self.folder / "lib").mkdir()
+        (self.folder / "lib" / "ddprun.py").write_text("")
+        alone, under = self.both([PYTHON, "show.py"], {"PYTHONPATH": str(self.folder / "lib")})
+        self.assertEqual(under["module"], str(self.folder / "lib" / "ddprun.py"))
+        under["path"].pop()
+        self.assertEqual(under, alone)
+
+    def test_its_folder_is_the_users_alone_and_what_it_tells_is_in_the_report(self):
+        (self.folder / "train.py").write_text(
+            "import ddprun, os, sys\n"
+            "print(oct(os.stat(os.path.dirname(sys.path[-1])).st_mode), ddprun.enabled())\n"
+            "ddprun.step(41)\n"
+            "with ddprun.phase('eval'): sys.exit(3)\n")
+        code, out, err = self.under_ddprun([PYTHON, "train.py"])
+        self.assertEqual((code, out, err), (3, f"{oct(stat.S_IFDIR | 0o700)} True\n", ""))
+        report = json.loads((self.folder / "report.json").read_text())
+        self.assertEqual(report["root_cause"]["step"], 41)
+
+    def test_a_program_that_only_tells_how_it_gets_on_is_not_asked_to_save(self):
+        """It would not answer, and the stop would wait for it for --save-timeout."""
+        (self.folder / "train.py").write_text(
+            "import ddprun, signal\n"
+            "ddprun.step(1)\n"
+            "with ddprun.phase('eval'):\n"
+            "  open('there', 'w').close()\n"
+            "  while True: signal.pause()\n")
+        ddprun = os.environ["DDPRUN"]
+        with subprocess.Popen([ddprun, "rendezvous", "--listen", "127.0.0.1:0", "--insecure",
+                               "--port-file", "port"], cwd=self.folder, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as rendezvous:
+            self.addCleanup(rendezvous.kill)
+            self.wait_for("port", rendezvous)
+            endpoint = ["--insecure", "--rdzv-endpoint",
+                        "127.0.0.1:" + (self.folder / "port").read_text().strip()]
+            with subprocess.Popen([ddprun, *endpoint, "--rdzv-id", "job", "--save-timeout", "1h",
+                                   "--log-dir", "logs", "--", PYTHON, "train.py"], cwd=self.folder,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  env=fake_agent.environment()) as job:
+                self.addCleanup(job.kill)
+                self.wait_for("there", job)
+                done = subprocess.run([ddprun, "stop", "job", "--save", *endpoint], check=False,
+                                      timeout=launchers.HANG, capture_output=True, text=True)
+                out = job.communicate(timeout=launchers.HANG)[0]
+            rendezvous.terminate()
+        self.assertEqual(done.returncode, 0, done.stderr + out)
+        self.assertIn("no checkpoint was made for it", out)
+
+    def wait_for(self, file, process):
+        while not (self.folder / file).exists():
+            self.assertIsNone(process.poll(), file)
+            time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    unittest.main()
