@@ -562,8 +562,8 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
           [&](const PhaseMsg& phase) {
             told_.progress.OnPhase(local_rank, phase.name);
             restarts_.clock.PhaseBegan(local_rank, phase.name, now);
-            if (!control::IsPhaseOfTheLibrary(phase.name)) return;
-            Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore});
+            Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore,
+                                         control::IsPhaseOfTheLibrary(phase.name)});
           },
           [&](const StragglerMsg& straggler) {
             OnStraggler(straggler);

@@ -9,11 +9,8 @@
 namespace ddprun {
 namespace {
 
-// What the library names before the first step; a step ends it.
-bool IsOfTheStart(const std::string& phase) {
-  return phase == control::kPhaseInit || phase == control::kPhaseRestore ||
-         phase == control::kPhaseFirstStep;
-}
+// What a Python program is in outside of all that it names.
+constexpr char kTraining[] = "train";
 
 }  // namespace
 
@@ -26,13 +23,14 @@ void ProgressBoard::OnStep(LocalRank local_rank, std::int64_t step) {
   Entry& entry = entries_[local_rank];
   ++entry.moves;
   entry.step = step;
-  if (IsOfTheStart(entry.phase)) entry.phase.clear();
+  // What the library names comes before the first step.
+  if (control::IsPhaseOfTheLibrary(entry.phase)) entry.phase.clear();
 }
 
 void ProgressBoard::OnPhase(LocalRank local_rank, const std::string& name) {
   Entry& entry = entries_[local_rank];
   ++entry.moves;
-  entry.phase = name;
+  entry.phase = name == kTraining ? "" : name;
 }
 
 void ProgressBoard::OnMove(LocalRank local_rank) { ++entries_[local_rank].moves; }

@@ -78,7 +78,8 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           [&](const WorkerSpoke& spoke) {
             Worker* worker = Find(spoke.local_rank);
             if (worker == nullptr) return;
-            worker->speaks = work_.tells = true;
+            work_.tells = true;
+            worker->speaks = worker->speaks || spoke.listens;
             checkpoints_ = checkpoints_ || spoke.checkpoints;
           },
           [&](const CheckpointReported& report) { OnCheckpointReported(report); },

@@ -86,6 +86,7 @@ class Supervisor {
   struct WorkerSpoke {
     LocalRank local_rank;
     bool checkpoints = false;  // and it was about a state: it can be asked for a checkpoint
+    bool listens = true;       // false: it may only tell, and hear nothing
   };
   // The worker reported it over the control socket.
   struct CheckpointReported {
