@@ -311,7 +311,7 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   if (assignment.restore) held_.states.OnStarted(*assignment.restore);
   restarts_.clock.GenerationStarted(spawn.generation, EventLoop::Clock::now());
   stragglers_.Clear();
-  workers_->BeginGeneration(assignment.secret);
+  workers_->BeginGeneration(spawn.generation, assignment.secret);
   restarts_.start_watch->Begin(spawn.generation, assignment.master_port);
   absl::Status status;
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
@@ -467,6 +467,7 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
     return;
   }
   const LocalRank local_rank = *worker;
+  workers_->progress().OnMessage(local_rank, message, now);
   std::visit(
       Overloaded{
           [&](const StepMsg& step) {
@@ -498,6 +499,7 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
             Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
           },
           [&](const ReadyMsg&) {
+            workers_->HandOverProgressPage(local_rank);
             restarts_.clock.PhaseBegan(local_rank, "ready", now);
             restarts_.start_watch->OnAtWork(local_rank);
             Feed(Supervisor::WorkerSpoke{local_rank});

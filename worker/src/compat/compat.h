@@ -35,22 +35,24 @@ void UseBuiltinStoreServer(StoreOptions* options) {
 
 // 1.13: Gloo's and NCCL's classes are process groups. 2.x: they are backends inside of one, each
 // for tensors on `devices`. `Group` is c10d::ProcessGroup, a parameter so that the branch not taken
-// need not compile.
-template <typename Group, typename Backend, typename Store>
+// need not compile. What is made is a `Recorded`, derived from it: with the group behind it, or null,
+// and whether that is NCCL's, before the arguments of a group.
+template <typename Group, typename Recorded, typename Backend, typename Store>
 c10::intrusive_ptr<Group> AsProcessGroup(c10::intrusive_ptr<Backend> backend,
                                          const c10::intrusive_ptr<Store>& store,
                                          const std::set<c10::DeviceType>& devices, bool is_nccl) {
+  const int rank = backend->getRank();
+  const int size = backend->getSize();
   if constexpr (std::is_convertible_v<Backend*, Group*>) {
-    return backend;
+    return c10::make_intrusive<Recorded>(std::move(backend), is_nccl, rank, size);
   } else {
-    const int rank = backend->getRank();
-    const int size = backend->getSize();
+    const c10::intrusive_ptr<Group> none;
     c10::intrusive_ptr<Group> group;
     if constexpr (std::is_constructible_v<Group, c10::intrusive_ptr<Store>, int, int>) {
-      group = c10::make_intrusive<Group>(store, rank, size);
+      group = c10::make_intrusive<Recorded>(none, is_nccl, store, rank, size);
     } else {
-      group = c10::make_intrusive<Group>(store, rank, size,
-                                         Group::Options::create(is_nccl ? "nccl" : "gloo"));
+      group = c10::make_intrusive<Recorded>(none, is_nccl, store, rank, size,
+                                            Group::Options::create(is_nccl ? "nccl" : "gloo"));
     }
     const auto type = is_nccl ? Group::BackendType::NCCL : Group::BackendType::GLOO;
     for (const c10::DeviceType device : devices) group->setBackend(device, type, backend);

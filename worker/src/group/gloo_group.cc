@@ -11,6 +11,7 @@
 #include "worker/src/compat/compat.h"
 #include "worker/src/group/connect_with_deadline.h"
 #include "worker/src/group/failure.h"
+#include "worker/src/group/recorded_group.h"
 
 namespace ddp::internal {
 namespace {
@@ -63,7 +64,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
   return ConnectWithDeadline(env, options.init_timeout, ", waiting for others at [" + address + "]",
                              [env, store, own_store, group_options, device_types] {
                                try {
-                                 return compat::AsProcessGroup<c10d::ProcessGroup>(
+                                 return compat::AsProcessGroup<c10d::ProcessGroup, RecordedGroup>(
                                      c10::make_intrusive<c10d::ProcessGroupGloo>(
                                          own_store, env.rank, env.world_size, group_options),
                                      own_store, device_types, /*is_nccl=*/false);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "worker/src/group/connect_with_deadline.h"
+#include "worker/src/group/recorded_group.h"
 #endif
 
 namespace ddp::internal {
@@ -38,7 +39,7 @@ NcclGroup ConnectNccl(const LaunchEnvironment& env, const Options& options, c10:
         nccl_options->timeout = timeout;
         *nccl = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, env.rank, env.world_size,
                                                             nccl_options);
-        auto group = compat::AsProcessGroup<c10d::ProcessGroup>(*nccl, store, {c10::kCUDA},
+        auto group = compat::AsProcessGroup<c10d::ProcessGroup, RecordedGroup>(*nccl, store, {c10::kCUDA},
                                                                 /*is_nccl=*/true);
         // The communicator is made by the first collective. Later, a rank that is lost in the
         // middle of that would leave the others where nothing can be aborted.

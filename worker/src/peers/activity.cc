@@ -6,6 +6,8 @@
 #include <mutex>
 #include <string>
 
+#include "worker/src/agent/progress.h"
+
 namespace ddp::internal {
 namespace {
 
@@ -42,6 +44,7 @@ void Enter(Phase phase, std::int64_t step = -1) {
   if (step >= 0) place.step = step;
   place.since = steady_clock::now();
   place.awaits_backward = phase == Phase::kAwaitsBackward;
+  Progress::Process().Move();
 }
 
 std::string Words(const Place& place) {
@@ -88,6 +91,7 @@ InCollective::InCollective(const std::string& name) {
   const std::lock_guard<std::mutex> lock(place.mutex);
   place.collective = name;
   place.collective_since = steady_clock::now();
+  Progress::Process().Move();
 }
 
 InCollective::~InCollective() {
@@ -97,6 +101,7 @@ InCollective::~InCollective() {
   place.last_collective.swap(place.collective);
   place.collective.clear();
   if (place.phase == Phase::kStart) place.since = steady_clock::now();
+  Progress::Process().Move();
 }
 
 std::chrono::nanoseconds TimeInCollectives() {
