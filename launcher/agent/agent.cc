@@ -467,7 +467,7 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
     return;
   }
   const LocalRank local_rank = *worker;
-  workers_->progress().OnMessage(local_rank, message, now);
+  workers_->Hear(local_rank, message, now);
   std::visit(
       Overloaded{
           [&](const StepMsg& step) {
@@ -499,7 +499,6 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
             Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
           },
           [&](const ReadyMsg&) {
-            workers_->HandOverProgressPage(local_rank);
             restarts_.clock.PhaseBegan(local_rank, "ready", now);
             restarts_.start_watch->OnAtWork(local_rank);
             Feed(Supervisor::WorkerSpoke{local_rank});

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <csignal>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -101,7 +102,9 @@ void NodeWorkers::HandOverSecret(LocalRank local_rank) {
   if (pid) control_->SendTo(*pid, control::kSecret, absl::BytesToHexString(secret_));
 }
 
-void NodeWorkers::HandOverProgressPage(LocalRank local_rank) {
+void NodeWorkers::Hear(LocalRank local_rank, const ControlMessage& message, TimePoint now) {
+  progress_.OnMessage(local_rank, message, now);
+  if (!std::holds_alternative<ReadyMsg>(message)) return;
   const auto pid = PidOf(local_rank);
   const int page = pid ? progress_.PageOf(local_rank) : -1;
   if (page < 0) return;

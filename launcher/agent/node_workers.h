@@ -82,8 +82,8 @@ class NodeWorkers {
   }
   // To the worker that has asked for it.
   void HandOverSecret(LocalRank local_rank);
-  // To a worker that has said READY: where it is to say how far it is.
-  void HandOverProgressPage(LocalRank local_rank);
+  // What the worker has said counts as progress. One that has said READY gets its progress page.
+  void Hear(LocalRank local_rank, const ControlMessage& message, TimePoint now);
   // How far they are, also those that have died in this generation.
   ProgressWatch& progress() { return progress_; }
   std::vector<pid_t> Pids() const;

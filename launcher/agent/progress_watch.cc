@@ -38,7 +38,8 @@ void ProgressWatch::OnMessage(LocalRank local_rank, const ControlMessage& messag
   if (const auto* step = std::get_if<StepMsg>(&message)) {
     told.now.step = step->step;
     // A step that is over ends what PHASE has said.
-    if (told.now.phase != ProgressPhase::kStep) SetPhase(ProgressPhase::kStep, "step", now, &told.now);
+    if (told.now.phase != ProgressPhase::kStep)
+      SetPhase(ProgressPhase::kStep, "step", now, &told.now);
   } else if (const auto* phase = std::get_if<PhaseMsg>(&message)) {
     SetPhase(ProgressPhaseOf(phase->name), phase->name, now, &told.now);
   } else if (std::holds_alternative<ByeMsg>(message)) {

@@ -22,7 +22,7 @@ constexpr int kRounds = 51;
 constexpr int kTimes = 20000;
 constexpr double kGoalNs = 1000;
 
-class AtOnce final : public c10d::ProcessGroup {
+class AtOnce : public c10d::ProcessGroup {
  public:
   AtOnce() : c10d::ProcessGroup(0, 1) {}
   RecordedGroup::WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions&) override {
@@ -50,7 +50,7 @@ double Median(std::vector<double> values) {
 
 int main() {
   const auto plain = c10::make_intrusive<AtOnce>();
-  const auto recorded = c10::make_intrusive<RecordedGroup>(plain, /*is_nccl=*/false, 0, 1);
+  const auto recorded = c10::make_intrusive<RecordedGroup<AtOnce>>(/*is_nccl=*/false);
   std::vector<double> without;
   std::vector<double> with;
   std::vector<double> cost;  // in turns: what disturbs one disturbs the other
@@ -65,8 +65,9 @@ int main() {
     return 2;
   }
   const bool met = Median(cost) <= kGoalNs;
-  std::printf("a collective: %.0f ns without the page, %.0f ns with it; the page costs %.0f ns"
-              "  <= %.0f  %s\n",
-              Median(without), Median(with), Median(cost), kGoalNs, met ? "PASS" : "FAIL");
+  std::printf(
+      "a collective: %.0f ns without the page, %.0f ns with it; the page costs %.0f ns"
+      "  <= %.0f  %s\n",
+      Median(without), Median(with), Median(cost), kGoalNs, met ? "PASS" : "FAIL");
   return met ? 0 : 1;
 }

@@ -32,7 +32,8 @@ enum class ProgressPhase : std::uint32_t {
   kEnd,    // the last word has been said
 };
 inline constexpr std::array<const char*, 10> kProgressPhaseNames = {
-    "start", "init", "restore", "first_step", "step", "data", "checkpoint", "evaluation", "", "end"};
+    "start", "init",       "restore",    "first_step", "step",
+    "data",  "checkpoint", "evaluation", "",           "end"};
 
 // kNamed for a name that is the program's own.
 inline ProgressPhase ProgressPhaseOf(std::string_view name) {
@@ -55,8 +56,8 @@ enum class ProgressOperation : std::uint32_t {
   kBarrier,
 };
 inline constexpr std::array<const char*, 10> kProgressOperationNames = {
-    "another operation", "broadcast", "all_reduce",     "reduce",     "all_gather",
-    "gather",            "scatter",   "reduce_scatter", "all_to_all", "barrier"};
+    "another operation", "broadcast",      "all_reduce", "reduce", "all_gather", "gather",
+    "scatter",           "reduce_scatter", "all_to_all", "barrier"};
 
 inline const char* ToString(ProgressOperation operation) {
   return kProgressOperationNames[static_cast<std::size_t>(operation)];

@@ -151,9 +151,8 @@ class ProgressWriter {
     const Lock lock(this);
     CountMove();
     if (group >= kProgressGroups || number > counts_[group].entered) return;  // an older group's
-    Publish(
-        &page_->groups[group].completed,
-        {number, static_cast<std::uint64_t>(operation), bytes, now, ++counts_[group].finished});
+    Publish(&page_->groups[group].completed,
+            {number, static_cast<std::uint64_t>(operation), bytes, now, ++counts_[group].finished});
   }
 
  private:

@@ -200,9 +200,11 @@ TEST(ProgressPageTest, AReaderNeverSeesHalfARecord) {
 }
 
 TEST(ProgressPageTest, ThreadsMayWriteAtOnce) {
-  constexpr int kTimes = 20000;
+  constexpr int kTimes = 300000;
   Written w;
+  std::atomic<int> waiting{2};
   const auto work = [&] {
+    for (--waiting; waiting != 0;) std::this_thread::yield();
     for (int i = 0; i < kTimes; ++i) {
       const auto number = w.writer.Enter(0, ProgressOperation::kAllReduce, 1);
       w.writer.Complete(0, number, ProgressOperation::kAllReduce, 1);
@@ -225,8 +227,8 @@ TEST(ProgressPageFileTest, NobodyCanResizeItAndTheAgentReadsWhatIsWritten) {
   EXPECT_NE(ftruncate(file->descriptor(), 1 << 20), 0);
   EXPECT_NE(fcntl(file->descriptor(), F_ADD_SEALS, F_SEAL_WRITE), 0);
   EXPECT_NE(fcntl(file->descriptor(), F_GETFD) & FD_CLOEXEC, 0);
-  void* const worker = mmap(nullptr, kProgressFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                            file->descriptor(), 0);
+  void* const worker =
+      mmap(nullptr, kProgressFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->descriptor(), 0);
   ASSERT_NE(worker, MAP_FAILED);
   ProgressWriter(static_cast<ProgressPage*>(worker)).SetStep(5);
   munmap(worker, kProgressFileBytes);  // as its death does

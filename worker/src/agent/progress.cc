@@ -24,8 +24,8 @@ ProgressPage* Map(const ddprun::UniqueFd& fd) {
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kNeeded) != kNeeded) return nullptr;
   if (status.st_size < static_cast<off_t>(ddprun::kProgressFileBytes)) return nullptr;
-  void* const page = mmap(nullptr, ddprun::kProgressFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                          fd.get(), 0);
+  void* const page =
+      mmap(nullptr, ddprun::kProgressFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   return page == MAP_FAILED ? nullptr : static_cast<ProgressPage*>(page);
 }
 
@@ -76,6 +76,13 @@ void Progress::FinishStep(std::int64_t step) {
   Publish();
 }
 
+void Progress::FinishBackward() {
+  if (!enabled_) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (stage_.phase == ProgressPhase::kFirstStep) stage_ = {ProgressPhase::kStep, ""};
+  Publish();
+}
+
 void Progress::SetInOptimizerStep(bool inside) {
   if (enabled_) writer_.SetInOptimizerStep(inside);
 }
@@ -101,8 +108,7 @@ void Progress::DataIsThere() {
 
 std::size_t Progress::NewGroup() { return groups_++; }
 
-std::uint64_t Progress::Enter(std::size_t group, ProgressOperation operation,
-                              std::uint64_t bytes) {
+std::uint64_t Progress::Enter(std::size_t group, ProgressOperation operation, std::uint64_t bytes) {
   if (!enabled_) return 0;
   DataIsThere();
   return writer_.Enter(group, operation, bytes);

@@ -50,6 +50,8 @@ class Progress {
   void SetStage(ProgressPhase stage, const std::string& name = "");
   // The stage becomes kStep.
   void FinishStep(std::int64_t step);
+  // A step's gradients are averaged: kFirstStep is over, also where the program tells of no step.
+  void FinishBackward();
   void SetInOptimizerStep(bool inside);
   // Something went on, whatever it was.
   void Move();

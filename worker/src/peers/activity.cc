@@ -84,7 +84,10 @@ void EnterBackward() {
   if (AwaitsBackward()) Enter(Phase::kBackward);
 }
 
-void LeaveBackward() { Enter(Phase::kBetweenSteps); }
+void LeaveBackward() {
+  Enter(Phase::kBetweenSteps);
+  Progress::Process().FinishBackward();
+}
 
 InCollective::InCollective(const std::string& name) {
   Place& place = TheProcess();

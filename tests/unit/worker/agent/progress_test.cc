@@ -172,6 +172,16 @@ TEST_F(ProgressTest, ABatchIsBeingLoadedUntilItIsUsed) {
   EXPECT_NE(progress.Read().moves, moves);
 }
 
+TEST_F(ProgressTest, TheFirstStepIsOverAlsoWhereNobodyTellsOfIt) {
+  progress.SetStage(ProgressPhase::kRestore);
+  progress.FinishBackward();
+  EXPECT_EQ(progress.Read().phase, ProgressPhase::kRestore);
+  progress.SetStage(ProgressPhase::kFirstStep);
+  progress.FinishBackward();
+  EXPECT_EQ(progress.Read().phase, ProgressPhase::kStep);
+  EXPECT_EQ(progress.Read().step, -1);
+}
+
 TEST_F(ProgressTest, AStepEndsAStageThatTheProgramNamed) {
   progress.SetStage(ProgressPhase::kNamed, "loading");
   EXPECT_EQ(progress.Read().phase_name, "loading");

@@ -17,8 +17,8 @@
 namespace ddp::internal {
 namespace recorded_group_test {
 
-using ddprun::ProgressGroup;
 using ddp::test::StartedRanks;
+using ddprun::ProgressGroup;
 
 ProgressGroup Now() { return Progress::Process().Read().groups[0]; }
 
