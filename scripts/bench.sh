@@ -21,6 +21,7 @@ bench tests/bench/many_workers_bench.py
 bench tests/bench/ddp_bench.py
 bench build/bin/session_bench
 bench build/bin/verify_bench
+bench build/bin/progress_bench
 bench build/bin/checkpoint_bench
 bench build/bin/rendezvous_bench --heartbeats 15
 bench build/bin/rendezvous_bench --journal

@@ -11,6 +11,7 @@
 #include "launcher/config/command_line_program.h"
 #include "launcher/config/job_spec_of.h"
 #include "launcher/log.h"
+#include "launcher/node/process_facts.h"
 #include "launcher/os/file_util.h"
 #include "launcher/python/python_path.h"
 #include "launcher/python/standby_source.h"
@@ -100,7 +101,7 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
       run_(run),
       supervisor_(MakeSupervisorOptions(options_)),
       restarts_{RestartClock(options_.config.nproc_per_node), nullptr, {}, {}},
-      told_{{}, ProgressBoard(options_.config.rendezvous.heartbeat)},
+      told_{{}, StillWatch(options_.config.rendezvous.heartbeat)},
       disk_(loop, "ddprun-disk"),
       files_(
           loop, [](const absl::Status& status) { LogWarning(status.message()); },
@@ -222,9 +223,15 @@ void Agent::Perform(Supervisor::Send& send) {
 void Agent::LookAtProgress(AgentMessage* message) {
   auto* const heartbeat = std::get_if<Heartbeat>(message);
   if (heartbeat == nullptr || supervisor_.state() != SupervisorState::kRunning) return;
-  heartbeat->progress = told_.progress.Look(
-      [this](LocalRank local_rank) { return workers_->PidOf(local_rank); },
-      EventLoop::Clock::now());
+  const auto now = EventLoop::Clock::now();
+  std::vector<SeenWorker> seen;
+  for (const WorkerProgress& progress : workers_->progress().Read(now)) {
+    const auto pid = workers_->PidOf(progress.local_rank);
+    if (!pid) continue;
+    if (auto worker = SeenWorkerOf(progress, *pid)) seen.push_back(*std::move(worker));
+  }
+  heartbeat->progress =
+      told_.still.Look(seen, now, [](int pid) { return ReadProcessFacts(pid); });
 }
 
 void Agent::Perform(const Supervisor::ClearNode&) {
@@ -333,8 +340,8 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   if (assignment.restore) held_.states.OnStarted(*assignment.restore);
   restarts_.clock.GenerationStarted(spawn.generation, EventLoop::Clock::now());
   told_.stragglers.Clear();
-  told_.progress.Begin();
-  workers_->BeginGeneration(assignment.secret);
+  told_.still.Begin();
+  workers_->BeginGeneration(spawn.generation, assignment.secret);
   restarts_.start_watch->Begin(spawn.generation, assignment.master_port);
   absl::Status status;
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
@@ -520,10 +527,10 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
     return;
   }
   const LocalRank local_rank = *worker;
+  workers_->Hear(local_rank, message, now);
   std::visit(
       Overloaded{
           [&](const StepMsg& step) {
-            told_.progress.OnStep(local_rank, step.step);
             restarts_.clock.StepMade(local_rank, now);
             restarts_.start_watch->OnAtWork(local_rank);
             standbys_->Feed(StandbyPool::WorkerStepped{local_rank});
@@ -535,7 +542,6 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
           },
           [&](const CheckpointMsg& checkpoint) {
             const Header here = supervisor_.header();
-            told_.progress.OnMove(local_rank);
             held_.states.OnCheckpoint(here.requeue_number, here.generation, checkpoint.step,
                                       checkpoint.path);
             Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
@@ -549,18 +555,15 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
           },
           [&](const SnapshotMsg& snapshot) {
             const Header here = supervisor_.header();
-            told_.progress.OnMove(local_rank);
             held_.states.OnSnapshot(here.requeue_number, here.generation, snapshot.step);
             Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
           },
           [&](const ReadyMsg&) {
-            told_.progress.OnMove(local_rank);
             restarts_.clock.PhaseBegan(local_rank, "ready", now);
             restarts_.start_watch->OnAtWork(local_rank);
             Feed(Supervisor::WorkerSpoke{local_rank});
           },
           [&](const PhaseMsg& phase) {
-            told_.progress.OnPhase(local_rank, phase.name);
             restarts_.clock.PhaseBegan(local_rank, phase.name, now);
             Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore,
                                          control::IsPhaseOfTheLibrary(phase.name)});
@@ -569,7 +572,7 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
             OnStraggler(straggler);
             Feed(Supervisor::WorkerSpoke{local_rank});
           },
-          [&](const ByeMsg&) { told_.progress.OnBye(local_rank); },
+          [](const ByeMsg&) {},
           [&](const StandbyMsg& standby) {
             if (!standby.waiting) standbys_->Feed(StandbyPool::WorkerCanStandBy{});
           },

@@ -21,7 +21,6 @@
 #include "launcher/agent/node_workers.h"
 #include "launcher/agent/owner_watch.h"
 #include "launcher/agent/port_offer.h"
-#include "launcher/agent/progress_board.h"
 #include "launcher/agent/run_directory.h"
 #include "launcher/agent/standbys.h"
 #include "launcher/agent/start_watch.h"
@@ -30,6 +29,7 @@
 #include "launcher/core/node_states.h"
 #include "launcher/core/restart_clock.h"
 #include "launcher/core/straggler_list.h"
+#include "launcher/core/still_watch.h"
 #include "launcher/core/supervisor.h"
 #include "launcher/os/control_socket.h"
 #include "launcher/os/event_loop.h"
@@ -102,7 +102,7 @@ class Agent {
   // What the workers of this generation tell of how they get on.
   struct Told {
     StragglerList stragglers;
-    ProgressBoard progress;
+    StillWatch still;
   };
 
   void Feed(const Supervisor::Event& event);

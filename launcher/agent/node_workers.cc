@@ -7,11 +7,13 @@
 #include <chrono>
 #include <csignal>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/log.h"
 #include "worker/contract/control.h"
+#include "worker/contract/progress_page.h"
 
 namespace ddprun {
 namespace {
@@ -29,6 +31,7 @@ NodeWorkers::NodeWorkers(int count, WorkerLogs::Options logs, EventLoop* loop,
       control_(control),
       events_(std::move(events)),
       logs_(std::move(logs), loop, files, std::move(console)),
+      progress_(count),
       clearer_(loop, runner),
       workers_(count) {}
 
@@ -97,6 +100,15 @@ void NodeWorkers::AskToSave(LocalRank local_rank) {
 void NodeWorkers::HandOverSecret(LocalRank local_rank) {
   const auto pid = PidOf(local_rank);
   if (pid) control_->SendTo(*pid, control::kSecret, absl::BytesToHexString(secret_));
+}
+
+void NodeWorkers::Hear(LocalRank local_rank, const ControlMessage& message, TimePoint now) {
+  progress_.OnMessage(local_rank, message, now);
+  if (!std::holds_alternative<ReadyMsg>(message)) return;
+  const auto pid = PidOf(local_rank);
+  const int page = pid ? progress_.PageOf(local_rank) : -1;
+  if (page < 0) return;
+  control_->SendTo(*pid, control::kProgress, absl::StrCat(kProgressVersion), {&page, 1});
 }
 
 std::vector<pid_t> NodeWorkers::Pids() const {

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "launcher/agent/node_clearer.h"
+#include "launcher/agent/progress_watch.h"
 #include "launcher/agent/standbys.h"
 #include "launcher/agent/worker_logs.h"
 #include "launcher/agent/worker_postmortem.h"
@@ -74,12 +75,17 @@ class NodeWorkers {
   // Of one that ended by SIGKILL, which was not ours: whether the kernel was out of memory.
   bool WasOomKilled(pid_t pid) { return oom_.WasKilled(pid); }
   // The workers of a generation are about to start. `secret`: theirs; empty: they have none.
-  void BeginGeneration(std::string secret) {
+  void BeginGeneration(Generation generation, std::string secret) {
     oom_.Begin();
+    progress_.BeginGeneration(generation);
     secret_ = std::move(secret);
   }
   // To the worker that has asked for it.
   void HandOverSecret(LocalRank local_rank);
+  // What the worker has said counts as progress. One that has said READY gets its progress page.
+  void Hear(LocalRank local_rank, const ControlMessage& message, TimePoint now);
+  // How far they are, also those that have died in this generation.
+  ProgressWatch& progress() { return progress_; }
   std::vector<pid_t> Pids() const;
 
   // Hands what is held back for --collapse to the console.
@@ -109,6 +115,7 @@ class NodeWorkers {
   WorkerLogs logs_;
   OomProbe oom_;
   std::string secret_;  // of this generation's workers
+  ProgressWatch progress_;
   NodeClearer clearer_;
   std::vector<std::unique_ptr<Worker>> workers_;  // by local rank; null: not there
 };

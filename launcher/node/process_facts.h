@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-#include "launcher/core/progress_watch.h"
+#include "launcher/core/still_watch.h"
 
 namespace ddprun {
 

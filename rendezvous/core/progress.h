@@ -53,6 +53,8 @@ struct NodeProgress {
   // A debugger has one of them, the machine was suspended or starved, or the agent itself did not
   // run: what passed meanwhile does not count.
   bool excused = false;
+  // Their program says what it does beside training: what takes longer than a step has a name.
+  bool names_phases = false;
   // Those that have been still for kDetailsAfter or longer; at most kMaxStillWorkers.
   std::vector<StillWorker> still_workers{};
 

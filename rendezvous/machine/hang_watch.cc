@@ -34,6 +34,7 @@ bool HangWatch::Take(const std::optional<NodeProgress>& before, const NodeProgre
   const bool changed = !before || before->phases != progress.phases ||
                        (before->workers > 0) != (progress.workers > 0);
   bool over = false;
+  names_phases_ = names_phases_ || progress.names_phases;
   if (progress.workers > 0) {
     const bool stopped = std::any_of(
         progress.still_workers.begin(), progress.still_workers.end(),
@@ -62,7 +63,6 @@ void HangWatch::Count(const NodeProgress& progress, int by) {
   if (progress.workers == 0) return;
   nodes_ += by;
   for (const std::string& phase : progress.phases) {
-    names_phases_ = names_phases_ || !phase.empty();
     const auto entry = phases_.emplace(phase, 0).first;
     entry->second += by;
     if (entry->second <= 0) phases_.erase(entry);

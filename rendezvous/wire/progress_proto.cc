@@ -91,6 +91,7 @@ void Fill(const NodeProgress& from, v1::NodeProgress* to) {
   to->set_still_ms(Bounded(from.still));
   for (const std::string& phase : from.phases) to->add_phases(CleanText(phase, kMaxPhaseBytes));
   to->set_excused(from.excused);
+  to->set_names_phases(from.names_phases);
   for (const StillWorker& worker : from.still_workers) FillWorker(worker, to->add_still_workers());
 }
 
@@ -103,6 +104,7 @@ NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check) {
     to.phases.push_back(check.Text("NodeProgress.phases", phase, kMaxPhaseBytes));
   }
   to.excused = from.excused();
+  to.names_phases = from.names_phases();
   check.Number("NodeProgress.still_workers: number", from.still_workers_size(), 0,
                NodeProgress::kMaxStillWorkers);
   for (const v1::StillWorker& worker : from.still_workers()) {

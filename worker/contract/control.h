@@ -67,6 +67,10 @@ inline bool IsPhaseOfTheLibrary(std::string_view name) {
 // SAVE=1: a planned stop is coming; make a checkpoint. Not to those that have told of nothing but
 // STEP and phases of their own: they do not say that they listen. READY=1 does.
 inline constexpr char kSave[] = "SAVE";
+// PROGRESS=version, after READY, with one descriptor (SCM_RIGHTS): the worker's progress page, a
+// memfd that nobody can resize. A worker that knows the layout of that version (progress_page.h)
+// maps it and says there what it does, in place of STEP and PHASE.
+inline constexpr char kProgress[] = "PROGRESS";
 // GO=1, to a standby: be a worker. Three descriptors come with it (SCM_RIGHTS): a file that holds
 // the whole environment from now on, NAME=value entries that each end with a NUL; stdout; stderr.
 inline constexpr char kGo[] = "GO";

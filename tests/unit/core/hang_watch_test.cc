@@ -17,7 +17,7 @@ class HangWatchTest : public testing::Test {
 
   // `still`: for how long no rank of the only node has moved.
   bool Tell(Duration still, std::vector<std::string> phases = {""}, bool excused = false) {
-    NodeProgress progress{2, still, std::move(phases), excused, {}};
+    NodeProgress progress{2, still, std::move(phases), excused};
     return Tell(std::move(progress));
   }
   bool Tell(NodeProgress progress) {
@@ -102,7 +102,7 @@ TEST_F(HangWatchTest, AnIntervalThatDidNotEndByItselfIsNotLearned) {
   Tell(Duration{});
   EXPECT_EQ(Limit(), seconds(30));
 
-  NodeProgress stopped{2, seconds(20), {""}, false, {}};
+  NodeProgress stopped{2, seconds(20), {""}};
   stopped.still_workers.resize(1);
   stopped.still_workers[0].state = ProcessState::kStopped;
   now_ += seconds(20);
@@ -125,8 +125,8 @@ TEST_F(HangWatchTest, TimeThatIsExcusedDoesNotCount) {
 }
 
 TEST_F(HangWatchTest, TheRankThatMovedLastCounts) {
-  const NodeProgress still{2, seconds(50), {""}, false, {}};
-  const NodeProgress moves{2, seconds(1), {""}, false, {}};
+  const NodeProgress still{2, seconds(50), {""}};
+  const NodeProgress moves{2, seconds(1), {""}};
   now_ += seconds(60);
   watch_.Take(std::nullopt, still, now_, &intervals_);
   watch_.Take(std::nullopt, moves, now_, &intervals_);

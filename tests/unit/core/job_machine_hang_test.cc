@@ -27,7 +27,7 @@ class JobMachineHangTest : public testing::Test {
   void Run(const JobSpec& spec, const std::string& phase, bool checkpoint) {
     job_.emplace(spec);
     job_->RunTwoNodes();
-    phase_ = phase;
+    phase_ = named_ = phase;
     for (int i = 0; i < 3; ++i) Second(/*moves=*/true);
     phase_ = "";
     Second(true);
@@ -43,7 +43,8 @@ class JobMachineHangTest : public testing::Test {
       if (node == silent_) continue;
       Heartbeat heartbeat;
       heartbeat.step = moves ? step_ : 5;
-      heartbeat.progress = NodeProgress{2, still_, {phase_}, false, {}};
+      heartbeat.progress = NodeProgress{2, still_, {phase_}};
+      heartbeat.progress->names_phases = !named_.empty();
       if (!moves) AddWorkers(node, &*heartbeat.progress);
       job_->Receive(node, heartbeat);
     }
@@ -68,6 +69,7 @@ class JobMachineHangTest : public testing::Test {
 
   std::optional<JobMachineDriver> job_;
   std::string phase_;
+  std::string named_;
   Duration still_{};
   std::int64_t step_ = 0;
   ProcessState culprit_ = ProcessState::kStopped;

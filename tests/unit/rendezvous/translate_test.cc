@@ -89,7 +89,7 @@ Heartbeat HeartbeatWithProgress() {
   worker.inside = CollectiveCall{"default", 9632, "all_reduce", 12'100'000};
   worker.waits_for = "read(/data/shard-0017)";
   Heartbeat heartbeat{-5, 17};
-  heartbeat.progress = NodeProgress{2, std::chrono::milliseconds(250), {"", "evaluation"}, true, {worker}};
+  heartbeat.progress = NodeProgress{2, std::chrono::milliseconds(250), {"", "evaluation"}, true, true, {worker}};
   return heartbeat;
 }
 

@@ -42,8 +42,7 @@ class Training {
     progress_.emplace(ctx_, StepsLeft(), samples_per_step_ * ctx_.world_size());
     while (state_.epoch < flags_.epochs && !Finished()) RunEpoch();
     SaveTheEnd();
-    ctx_.report_phase("evaluating");
-    return task_->Evaluate();
+    return Evaluate();
   }
 
  private:
@@ -99,12 +98,17 @@ class Training {
     state_.batch = 0;
     sampler_.set_epoch(static_cast<std::size_t>(state_.epoch));
     if (state_.epoch == flags_.epochs) return;  // the final evaluation is about to follow
-    const double result = task_->Evaluate();
+    const double result = Evaluate();
     if (ctx_.rank() != 0) return;
     std::printf("epoch %lld/%d done at step %lld  %s\n", static_cast<long long>(state_.epoch),
                 flags_.epochs, static_cast<long long>(state_.step),
                 task_->Describe(result).c_str());
     std::fflush(stdout);
+  }
+
+  double Evaluate() {
+    const ddp::Phase phase(ctx_, "evaluation");
+    return task_->Evaluate();
   }
 
   void Step(const std::vector<std::size_t>& samples) {

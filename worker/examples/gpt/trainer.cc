@@ -79,6 +79,7 @@ class Prediction final : public example::Task {
     model_.zero_grad();
     const double loss = Accumulate(samples);
     if (flags_.clip > 0) torch::nn::utils::clip_grad_norm_(model_.parameters(), flags_.clip);
+    const ddp::OptimizerStep in_step(ctx_);
     optimizer_.step();
     return loss;
   }

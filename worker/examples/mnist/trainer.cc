@@ -41,6 +41,7 @@ class Classification final : public example::Task {
     model_.zero_grad();
     const torch::Tensor loss = torch::nll_loss(model_(batch.images), batch.labels);
     loss.backward();
+    const ddp::OptimizerStep in_step(ctx_);
     optimizer_.step();
     return loss.item<double>();
   }

@@ -101,7 +101,9 @@ class Context {
   // A checkpoint could not be saved, and training goes on; the `failures`-th time in this process.
   void report_checkpoint_failed(std::int64_t step, std::int64_t failures,
                                 const std::string& reason) const;
-  void report_phase(const std::string& name) const;  // for people
+  // What the program does from now on, until the next report_phase() or report_step(). For one
+  // that ends by itself ddp::Phase is better.
+  void report_phase(const std::string& name) const;
   // `kind`: user, collective, bind or checkpoint. Only needed without ddp::run().
   void report_error(const std::string& kind, const std::string& text) const;
 
@@ -111,6 +113,40 @@ class Context {
   explicit Context(std::unique_ptr<State> state);
 
   std::unique_ptr<State> state_;
+};
+
+// While this lives, the program does `name`, for example "evaluation", which is no training step
+// and may take longer than one. ddprun shows it, and learns how long it takes without a movement of
+// any rank, before it calls the job hung: an evaluation that is not named looks like a step that
+// does not end. The library names its own: init, restore, first_step, step, data, checkpoint.
+//
+//     {
+//       const ddp::Phase phase(ctx, "evaluation");
+//       Evaluate(model);
+//     }
+//
+// Costs less than a microsecond, and works without an agent. Names longer than 64 bytes are cut.
+// Phases nest; they are for one thread, the one that trains.
+class Phase {
+ public:
+  Phase(const Context& ctx, const std::string& name);
+  ~Phase();
+  Phase(const Phase&) = delete;
+  Phase& operator=(const Phase&) = delete;
+
+ private:
+  class Scope;
+  std::unique_ptr<Scope> scope_;
+};
+
+// While this lives, the parameters are being changed: a state that is taken now may be half of two
+// steps. To be put around optimizer.step(); costs less than a microsecond.
+class OptimizerStep {
+ public:
+  explicit OptimizerStep(const Context& ctx);
+  ~OptimizerStep();
+  OptimizerStep(const OptimizerStep&) = delete;
+  OptimizerStep& operator=(const OptimizerStep&) = delete;
 };
 
 // Joins the job described by the environment, as torch.distributed.init_process_group("env://")

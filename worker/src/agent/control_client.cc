@@ -21,6 +21,7 @@
 
 #include "worker/contract/control.h"
 #include "worker/contract/environment.h"
+#include "worker/contract/progress_page.h"
 
 namespace ddp::internal {
 
@@ -37,6 +38,37 @@ std::string FromHex(std::string_view hex) {
     bytes += static_cast<char>(byte);
   }
   return bytes;
+}
+
+struct Packet {
+  ssize_t size = -1;  // as recvmsg() returns it
+  char text[control::kMaxPacketBytes];
+  std::vector<ddprun::UniqueFd> descriptors;
+
+  std::string_view lines() const { return {text, static_cast<std::size_t>(size)}; }
+};
+
+Packet Receive(int fd) {
+  Packet packet;
+  iovec data = {packet.text, sizeof(packet.text)};
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * control::kGoDescriptors)];
+  msghdr header = {};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = ancillary;
+  header.msg_controllen = sizeof(ancillary);
+  packet.size = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (packet.size <= 0) return packet;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int sent = -1;
+      std::memcpy(&sent, CMSG_DATA(part) + i * sizeof(int), sizeof(sent));
+      packet.descriptors.emplace_back(sent);
+    }
+  }
+  return packet;
 }
 
 }  // namespace
@@ -85,16 +117,39 @@ int ControlClient::AgentPid() {
 
 std::optional<std::string> ControlClient::ReadAll() {
   std::optional<std::string> secret;
-  char packet[control::kMaxPacketBytes];
-  for (ssize_t size;
-       fd_.valid() && (size = recv(fd_.get(), packet, sizeof(packet), MSG_DONTWAIT)) > 0;) {
-    std::string_view lines(packet, static_cast<std::size_t>(size));
+  while (fd_.valid()) {
+    Packet packet = Receive(fd_.get());
+    if (packet.size <= 0) break;
+    std::string_view lines = packet.lines();
     while (const auto line = control::NextLine(&lines)) {
       if (line->key == control::kSave && line->value == "1") ++save_requests_;
       if (line->key == control::kSecret) secret = line->value;
+      const bool page = line->key == control::kProgress && packet.descriptors.size() == 1 &&
+                        line->value == std::to_string(ddprun::kProgressVersion);
+      if (page) progress_page_ = std::move(packet.descriptors[0]);
     }
   }
   return secret;
+}
+
+ddprun::UniqueFd ControlClient::TakeProgressPage(std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    int fd = -1;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ReadAll();
+      if (progress_page_.valid()) return std::move(progress_page_);
+      fd = fd_.get();
+    }
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd readable = {fd, POLLIN, 0};
+    if (fd < 0 || left.count() <= 0 || poll(&readable, 1, static_cast<int>(left.count())) != 1 ||
+        (readable.revents & POLLHUP) != 0) {
+      return ddprun::UniqueFd();
+    }
+  }
 }
 
 std::int64_t ControlClient::SaveRequests() {
@@ -133,31 +188,12 @@ std::vector<ddprun::UniqueFd> ControlClient::WaitForGo() {
   for (;;) {
     pollfd readable = {fd_.get(), POLLIN, 0};
     if (poll(&readable, 1, -1) < 0) continue;  // a signal
-    char packet[control::kMaxPacketBytes];
-    iovec data = {packet, sizeof(packet)};
-    alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int) * control::kGoDescriptors)];
-    msghdr header = {};
-    header.msg_iov = &data;
-    header.msg_iovlen = 1;
-    header.msg_control = ancillary;
-    header.msg_controllen = sizeof(ancillary);
-    const ssize_t size = recvmsg(fd_.get(), &header, MSG_CMSG_CLOEXEC);
-    if (size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (size <= 0) std::_Exit(0);
-    std::vector<ddprun::UniqueFd> descriptors;
-    for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr;
-         part = CMSG_NXTHDR(&header, part)) {
-      if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-      const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-      for (std::size_t i = 0; i < count; ++i) {
-        int fd = -1;
-        std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(fd));
-        descriptors.emplace_back(fd);
-      }
-    }
-    std::string_view text(packet, static_cast<std::size_t>(size));
+    Packet packet = Receive(fd_.get());
+    if (packet.size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (packet.size <= 0) std::_Exit(0);
+    std::string_view text = packet.lines();
     while (const std::optional<control::Line> line = control::NextLine(&text)) {
-      if (line->key == control::kGo) return descriptors;
+      if (line->key == control::kGo) return std::move(packet.descriptors);
     }
   }
 }

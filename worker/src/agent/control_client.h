@@ -45,19 +45,25 @@ class ControlClient {
   // std::runtime_error when none comes within `patience`. This call blocks.
   std::string AskForSecret(std::chrono::milliseconds patience);
 
+  // The descriptor of the progress page that the agent has sent (control.h: PROGRESS), if its
+  // version is ours; once. Waits for it, at most for `patience`; not valid: none has come.
+  ddprun::UniqueFd TakeProgressPage(std::chrono::milliseconds patience);
+
   // The client of this process, for DDPRUN_CONTROL_SOCKET. Never destroyed, so that errors can
   // be reported until the very end.
   static ControlClient& Process();
 
  private:
   bool Connect();
-  // What has come; waits for nothing. Counts SAVE; returns the value of SECRET, where that came.
+  // What has come; waits for nothing. Counts SAVE, keeps the newest progress page; returns the
+  // value of SECRET, where that came.
   std::optional<std::string> ReadAll();
 
   const std::string path_;
   std::mutex mutex_;  // guards what follows; held while nothing blocks
   ddprun::UniqueFd fd_;
   std::int64_t save_requests_ = 0;
+  ddprun::UniqueFd progress_page_;
 };
 
 }  // namespace ddp::internal

@@ -21,6 +21,7 @@
 #include "worker/contract/control.h"
 #include "worker/contract/environment.h"
 #include "worker/src/agent/control_client.h"
+#include "worker/src/agent/progress.h"
 #include "worker/src/checkpoint/step_agreement.h"
 #include "worker/src/data_parallel/model_sync.h"
 #include "worker/src/formats/safetensors.h"
@@ -264,6 +265,7 @@ std::string Checkpointer::Impl::Save(const State& state, const CheckpointParts& 
                                      WhenBusy when_busy) {
   if (directory.empty()) throw ConfigError("Checkpointer: the directory is empty");
   if (options.read_only) throw ConfigError("Checkpointer: it is read_only, and saves nothing");
+  const internal::Progress::Scope phase(ddprun::ProgressPhase::kCheckpoint);
   Claim();
   Metadata metadata;
   std::optional<StateImage> image;  // rank 0's, unless the save is skipped
@@ -328,6 +330,7 @@ internal::StepAgreement::Values Checkpointer::Impl::Wishes() const {
 }
 
 void Checkpointer::Impl::Snapshot(const State& state, const CheckpointParts& parts) {
+  const internal::Progress::Scope phase(ddprun::ProgressPhase::kCheckpoint);
   const auto start = Clock::now();
   steps_since_snapshot = 0;
   Metadata metadata = TextsOf(state, parts);
@@ -353,6 +356,7 @@ void Checkpointer::Impl::Snapshot(const State& state, const CheckpointParts& par
 }
 
 SaveStatus Checkpointer::flush() {
+  const internal::Progress::Scope phase(ddprun::ProgressPhase::kCheckpoint);
   Impl& impl = *impl_;
   impl.writer.Wait();
   impl.known = Share(impl.ctx, impl.writer.status());

@@ -33,30 +33,42 @@ void UseBuiltinStoreServer(StoreOptions* options) {
   if constexpr (requires { options->useLibUV; }) options->useLibUV = false;
 }
 
+// A group and what does its work: in 1.13 one and the same.
+template <typename Group, typename Backend>
+struct MadeGroup {
+  c10::intrusive_ptr<Group> group;
+  c10::intrusive_ptr<Backend> backend;
+};
+
 // 1.13: Gloo's and NCCL's classes are process groups. 2.x: they are backends inside of one, each
-// for tensors on `devices`. `Group` is c10d::ProcessGroup, a parameter so that the branch not taken
-// need not compile.
-template <typename Group, typename Backend, typename Store>
-c10::intrusive_ptr<Group> AsProcessGroup(c10::intrusive_ptr<Backend> backend,
-                                         const c10::intrusive_ptr<Store>& store,
-                                         const std::set<c10::DeviceType>& devices, bool is_nccl) {
+// for tensors on `devices`. What is made of the group's class is a `Recorded` of it. `Group` is
+// c10d::ProcessGroup, a parameter so that the branch not taken need not compile.
+template <typename Group, typename Backend, template <typename> typename Recorded, typename Store,
+          typename Options>
+MadeGroup<Group, Backend> MakeProcessGroup(const c10::intrusive_ptr<Store>& store, int rank,
+                                           int size, const Options& options,
+                                           const std::set<c10::DeviceType>& devices, bool is_nccl) {
+  MadeGroup<Group, Backend> made;
   if constexpr (std::is_convertible_v<Backend*, Group*>) {
-    return backend;
+    made.backend = c10::make_intrusive<Recorded<Backend>>(is_nccl, store, rank, size, options);
+    made.group = made.backend;
   } else {
-    const int rank = backend->getRank();
-    const int size = backend->getSize();
-    c10::intrusive_ptr<Group> group;
+    made.backend = c10::make_intrusive<Backend>(store, rank, size, options);
     if constexpr (std::is_constructible_v<Group, c10::intrusive_ptr<Store>, int, int>) {
-      group = c10::make_intrusive<Group>(store, rank, size);
+      made.group = c10::make_intrusive<Recorded<Group>>(is_nccl, store, rank, size);
     } else {
-      group = c10::make_intrusive<Group>(store, rank, size,
-                                         Group::Options::create(is_nccl ? "nccl" : "gloo"));
+      made.group = c10::make_intrusive<Recorded<Group>>(
+          is_nccl, store, rank, size, Group::Options::create(is_nccl ? "nccl" : "gloo"));
     }
     const auto type = is_nccl ? Group::BackendType::NCCL : Group::BackendType::GLOO;
-    for (const c10::DeviceType device : devices) group->setBackend(device, type, backend);
-    if constexpr (requires { group->setDefaultBackend(type); }) group->setDefaultBackend(type);
-    return group;
+    for (const c10::DeviceType device : devices) {
+      made.group->setBackend(device, type, made.backend);
+    }
+    if constexpr (requires { made.group->setDefaultBackend(type); }) {
+      made.group->setDefaultBackend(type);
+    }
   }
+  return made;
 }
 
 // Whether a group has a backend for each kind of device: not in 1.13, where it is of one kind.

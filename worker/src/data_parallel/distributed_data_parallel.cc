@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "worker/contract/control.h"
+#include "worker/src/agent/progress.h"
 #include "worker/src/compat/compat.h"
 #include "worker/src/data_parallel/gradient_reducer_state.h"
 #include "worker/src/data_parallel/model_sync.h"
@@ -238,6 +239,7 @@ void GradientReducer::before_forward() {
   State& state = *state_;
   const bool gradients = c10::GradMode::is_enabled();
   internal::ThrowIfGroupIsLost();
+  internal::Progress::Process().DataIsThere();
   if (gradients && state.synchronize) {
     // The condition is the logger's own: it does not tell how many steps its means are of.
     if (state.steps > 0 &&

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "worker/src/agent/progress.h"
+
 namespace ddp {
 namespace {
 
@@ -157,6 +159,7 @@ detail::OptionalBatch DistributedSampler::next(std::size_t batch_size) {
   const std::vector<std::size_t>& all = indices();
   const std::size_t end = std::min(all.size(), position_ + batch_size);
   if (position_ >= end) return {};
+  internal::Progress::Process().AwaitData();
   std::vector<std::size_t> batch(all.begin() + static_cast<std::ptrdiff_t>(position_),
                                  all.begin() + static_cast<std::ptrdiff_t>(end));
   position_ = end;

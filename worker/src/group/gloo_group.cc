@@ -11,6 +11,7 @@
 #include "worker/src/compat/compat.h"
 #include "worker/src/group/connect_with_deadline.h"
 #include "worker/src/group/failure.h"
+#include "worker/src/group/recorded_group.h"
 
 namespace ddp::internal {
 namespace {
@@ -60,24 +61,26 @@ c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
   group_options->devices = devices;
   group_options->threads = 2 * static_cast<int>(devices.size());
   const std::set<c10::DeviceType> device_types = {c10::kCPU, device.type()};
-  return ConnectWithDeadline(env, options.init_timeout, ", waiting for others at [" + address + "]",
-                             [env, store, own_store, group_options, device_types] {
-                               try {
-                                 return compat::AsProcessGroup<c10d::ProcessGroup>(
-                                     c10::make_intrusive<c10d::ProcessGroupGloo>(
-                                         own_store, env.rank, env.world_size, group_options),
-                                     own_store, device_types, /*is_nccl=*/false);
-                               } catch (const std::exception& e) {
-                                 const std::string error = TextOf(e);
-                                 std::string whose;
-                                 try {
-                                   whose = WhoseAddress(env, error, store.get());
-                                 } catch (const std::exception&) {
-                                   // The store is gone as well.
-                                 }
-                                 throw std::runtime_error(error + whose);
-                               }
-                             });
+  return ConnectWithDeadline(
+      env, options.init_timeout, ", waiting for others at [" + address + "]",
+      [env, store, own_store, group_options, device_types] {
+        try {
+          return compat::MakeProcessGroup<c10d::ProcessGroup, c10d::ProcessGroupGloo,
+                                          RecordedGroup>(own_store, env.rank, env.world_size,
+                                                         group_options, device_types,
+                                                         /*is_nccl=*/false)
+              .group;
+        } catch (const std::exception& e) {
+          const std::string error = TextOf(e);
+          std::string whose;
+          try {
+            whose = WhoseAddress(env, error, store.get());
+          } catch (const std::exception&) {
+            // The store is gone as well.
+          }
+          throw std::runtime_error(error + whose);
+        }
+      });
 }
 
 }  // namespace ddp::internal

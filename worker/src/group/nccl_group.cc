@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "worker/src/group/connect_with_deadline.h"
+#include "worker/src/group/recorded_group.h"
 #endif
 
 namespace ddp::internal {
@@ -36,10 +37,11 @@ NcclGroup ConnectNccl(const LaunchEnvironment& env, const Options& options, c10:
       ConnectWithDeadline(env, options.init_timeout, "", [nccl, env, store, device, timeout] {
         auto nccl_options = c10d::ProcessGroupNCCL::Options::create();
         nccl_options->timeout = timeout;
-        *nccl = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, env.rank, env.world_size,
-                                                            nccl_options);
-        auto group = compat::AsProcessGroup<c10d::ProcessGroup>(*nccl, store, {c10::kCUDA},
-                                                                /*is_nccl=*/true);
+        const auto made =
+            compat::MakeProcessGroup<c10d::ProcessGroup, c10d::ProcessGroupNCCL, RecordedGroup>(
+                store, env.rank, env.world_size, nccl_options, {c10::kCUDA}, /*is_nccl=*/true);
+        *nccl = made.backend;
+        const auto group = made.group;
         // The communicator is made by the first collective. Later, a rank that is lost in the
         // middle of that would leave the others where nothing can be aborted.
         const c10::DeviceGuard guard(device);

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <string>
 
+#include "worker/src/agent/progress.h"
+
 namespace ddp::internal {
 namespace {
 
@@ -42,6 +44,7 @@ void Enter(Phase phase, std::int64_t step = -1) {
   if (step >= 0) place.step = step;
   place.since = steady_clock::now();
   place.awaits_backward = phase == Phase::kAwaitsBackward;
+  Progress::Process().Move();
 }
 
 std::string Words(const Place& place) {
@@ -81,13 +84,17 @@ void EnterBackward() {
   if (AwaitsBackward()) Enter(Phase::kBackward);
 }
 
-void LeaveBackward() { Enter(Phase::kBetweenSteps); }
+void LeaveBackward() {
+  Enter(Phase::kBetweenSteps);
+  Progress::Process().FinishBackward();
+}
 
 InCollective::InCollective(const std::string& name) {
   Place& place = TheProcess();
   const std::lock_guard<std::mutex> lock(place.mutex);
   place.collective = name;
   place.collective_since = steady_clock::now();
+  Progress::Process().Move();
 }
 
 InCollective::~InCollective() {
@@ -97,6 +104,7 @@ InCollective::~InCollective() {
   place.last_collective.swap(place.collective);
   place.collective.clear();
   if (place.phase == Phase::kStart) place.since = steady_clock::now();
+  Progress::Process().Move();
 }
 
 std::chrono::nanoseconds TimeInCollectives() {

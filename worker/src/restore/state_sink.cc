@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/src/agent/progress.h"
 #include "worker/src/base/streaming_copy.h"
 #include "worker/src/formats/safetensors.h"
 
@@ -112,6 +113,7 @@ void StateSink::ToDevice(const std::byte* data, std::size_t size) {
 }
 
 void StateSink::Take(const std::byte* data, std::size_t size) {
+  Progress::Process().Move();
   while (size > 0) {
     const bool in_pieces = to_ == nullptr && whole_.defined();
     const std::size_t piece =

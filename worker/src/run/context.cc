@@ -19,6 +19,7 @@
 #include "worker/src/agent/control_client.h"
 #include "worker/src/agent/generation_secret.h"
 #include "worker/src/agent/launch_environment.h"
+#include "worker/src/agent/progress.h"
 #include "worker/src/agent/standby.h"
 #include "worker/src/agent/stray_sigterm.h"
 #include "worker/src/base/malloc_retention.h"
@@ -35,6 +36,19 @@ namespace ddp {
 
 namespace control = ddprun::control;
 using internal::ControlClient;
+using internal::Progress;
+
+namespace {
+
+// The agent answers READY at once, unless the host is very busy, or it is of a version without
+// progress pages. Later calls look again.
+constexpr std::chrono::milliseconds kPagePatience{50};
+
+void TakeProgressPage(std::chrono::milliseconds patience = std::chrono::milliseconds(0)) {
+  Progress::Process().TakePage(&ControlClient::Process(), patience);
+}
+
+}  // namespace
 
 struct Context::State {
   internal::LaunchEnvironment env;
@@ -72,6 +86,7 @@ Context::~Context() {
   state_->detector.reset();
   state_->group = {};
   state_->store.reset();
+  Progress::Process().SetStage(ddprun::ProgressPhase::kEnd);
   ControlClient::Process().Send(control::kBye, "1");
 }
 
@@ -91,6 +106,8 @@ bool Context::carries_cpu_tensors() const { return state_->group.carries_cpu_ten
 c10::intrusive_ptr<c10d::Store> Context::store() const { return state_->store; }
 
 void Context::report_step(std::int64_t step) const {
+  TakeProgressPage();
+  Progress::Process().FinishStep(step);
   ControlClient::Process().Send(control::kStep, std::to_string(step));
 }
 
@@ -106,12 +123,31 @@ void Context::report_checkpoint_failed(std::int64_t step, std::int64_t failures,
 }
 
 void Context::report_phase(const std::string& name) const {
+  TakeProgressPage();
+  Progress::Process().SetStage(ddprun::ProgressPhaseOf(name), name);
   ControlClient::Process().Send(control::kPhase, name);
 }
 
 void Context::report_error(const std::string& kind, const std::string& text) const {
   ControlClient::Process().Send(control::kError, kind + " " + text);
 }
+
+class Phase::Scope {
+ public:
+  explicit Scope(const std::string& name) : scope_(ddprun::ProgressPhaseOf(name), name) {}
+
+ private:
+  const Progress::Scope scope_;
+};
+
+Phase::Phase(const Context&, const std::string& name) {
+  TakeProgressPage();
+  scope_ = std::make_unique<Scope>(name);
+}
+Phase::~Phase() = default;
+
+OptimizerStep::OptimizerStep(const Context&) { Progress::Process().SetInOptimizerStep(true); }
+OptimizerStep::~OptimizerStep() { Progress::Process().SetInOptimizerStep(false); }
 
 namespace {
 
@@ -176,6 +212,7 @@ Context init(const Options& options) {
   if (state->backend == "nccl") internal::SetNcclSettings();
   internal::FetchGenerationSecret(&ControlClient::Process());
   internal::NoteNewGroup();
+  Progress::Process().BeginGeneration(env.generation);
   state->timeout = options.timeout;
   state->store = internal::MakeStore(env, options);
   const bool alone = env.world_size == 1;
@@ -208,6 +245,8 @@ Context init(const Options& options) {
   internal::ActWhenLost(state->detector.get(), std::move(plan));
   ControlClient::Process().Send(control::kReady, "1");
   ControlClient::Process().Send(control::kStandby, control::kAble);
+  TakeProgressPage(kPagePatience);
+  Progress::Process().SetStage(ddprun::ProgressPhase::kFirstStep);
   return Context(std::move(state));
 }
 

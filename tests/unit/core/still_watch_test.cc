@@ -1,18 +1,18 @@
 // What an agent tells of its workers' progress.
-#include "launcher/core/progress_watch.h"
+#include "launcher/core/still_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace ddprun {
-namespace progress_watch_test {
+namespace still_watch_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-class ProgressWatchTest : public testing::Test {
+class StillWatchTest : public testing::Test {
  protected:
   // Looks at two workers a heartbeat later.
   NodeProgress Look(Duration later = seconds(1)) {
@@ -27,11 +27,11 @@ class ProgressWatchTest : public testing::Test {
 
   std::vector<SeenWorker> workers_ = {{LocalRank{0}, 100, 1, 7, ""}, {LocalRank{1}, 101, 1, 7, ""}};
   std::map<int, ProcessFacts> facts_;
-  ProgressWatch watch_{seconds(1)};
+  StillWatch watch_{seconds(1)};
   TimePoint now_{std::chrono::hours(1)};
 };
 
-TEST_F(ProgressWatchTest, TheWorkerThatMovedLastSaysForHowLongTheNodeIsStill) {
+TEST_F(StillWatchTest, TheWorkerThatMovedLastSaysForHowLongTheNodeIsStill) {
   Look();
   EXPECT_EQ(LookFor(3).still, seconds(3));
   ++workers_[1].moves;
@@ -39,7 +39,7 @@ TEST_F(ProgressWatchTest, TheWorkerThatMovedLastSaysForHowLongTheNodeIsStill) {
   EXPECT_EQ(LookFor(2).still, seconds(2));
 }
 
-TEST_F(ProgressWatchTest, DetailsAreToldOnlyOnceNoWorkerMoves) {
+TEST_F(StillWatchTest, DetailsAreToldOnlyOnceNoWorkerMoves) {
   Look();
   for (int i = 0; i < 5; ++i) {
     ++workers_[1].moves;
@@ -52,14 +52,14 @@ TEST_F(ProgressWatchTest, DetailsAreToldOnlyOnceNoWorkerMoves) {
   EXPECT_EQ(progress.still_workers[1].step, 7);
 }
 
-TEST_F(ProgressWatchTest, AnotherProcessWithTheRankBeginsAnew) {
+TEST_F(StillWatchTest, AnotherProcessWithTheRankBeginsAnew) {
   LookFor(10);
   workers_[0].pid = 200;
   EXPECT_EQ(Look().still, Duration{});
 }
 
 // Ctrl-Z, a suspended machine, a starved one: nobody knows what the workers did meanwhile.
-TEST_F(ProgressWatchTest, TimeInWhichTheAgentDidNotLookDoesNotCount) {
+TEST_F(StillWatchTest, TimeInWhichTheAgentDidNotLookDoesNotCount) {
   LookFor(3);
   const NodeProgress progress = Look(seconds(60));
   EXPECT_TRUE(progress.excused);
@@ -67,7 +67,7 @@ TEST_F(ProgressWatchTest, TimeInWhichTheAgentDidNotLookDoesNotCount) {
   EXPECT_FALSE(Look().excused);
 }
 
-TEST_F(ProgressWatchTest, ADebuggerExcuses) {
+TEST_F(StillWatchTest, ADebuggerExcuses) {
   LookFor(3);
   facts_[101].state = ProcessState::kTraced;
   EXPECT_TRUE(Look().excused);
@@ -76,13 +76,13 @@ TEST_F(ProgressWatchTest, ADebuggerExcuses) {
   EXPECT_EQ(Look().still_workers[1].state, ProcessState::kStopped);
 }
 
-TEST_F(ProgressWatchTest, AWorkerThatWaitsForACpuIsExcused) {
+TEST_F(StillWatchTest, AWorkerThatWaitsForACpuIsExcused) {
   LookFor(3);
   facts_[100].waited += seconds(10);
   EXPECT_TRUE(Look().excused);
 }
 
-TEST_F(ProgressWatchTest, WhoUsesTheCpuOrDoesInputIsBusy) {
+TEST_F(StillWatchTest, WhoUsesTheCpuOrDoesInputIsBusy) {
   LookFor(3);
   EXPECT_FALSE(LookFor(2).still_workers[0].busy);
   facts_[100].cpu += seconds(5);
@@ -92,7 +92,7 @@ TEST_F(ProgressWatchTest, WhoUsesTheCpuOrDoesInputIsBusy) {
   EXPECT_TRUE(progress.still_workers[1].busy);
 }
 
-TEST_F(ProgressWatchTest, PhasesAreToldOnceEachAndBounded) {
+TEST_F(StillWatchTest, PhasesAreToldOnceEachAndBounded) {
   workers_[0].phase = "evaluation";
   EXPECT_THAT(Look().phases, ElementsAre("", "evaluation"));
   for (int i = 2; i < 20; ++i) {
@@ -101,12 +101,45 @@ TEST_F(ProgressWatchTest, PhasesAreToldOnceEachAndBounded) {
   EXPECT_EQ(Look().phases.size(), NodeProgress::kMaxPhases);
 }
 
-TEST_F(ProgressWatchTest, NobodyWhoTellsIsNobodyWhoIsStill) {
+TEST(SeenWorkerTest, SaysInWhichCollectiveTheWorkerWaits) {
+  WorkerProgress progress;
+  EXPECT_FALSE(SeenWorkerOf(progress, 100).has_value()) << "it tells nothing";
+  progress.source = ProgressSource::kPage;
+  progress.now.step = 7;
+  progress.now.phase = ProgressPhase::kData;
+  auto& group = progress.now.groups[1];
+  group.entered = ProgressCollective{9, ProgressOperation::kAllReduce, 4096, 50};
+  group.completed = ProgressCollective{9, ProgressOperation::kAllReduce, 4096, 60};
+  group.finished = 9;
+  EXPECT_EQ(SeenWorkerOf(progress, 100)->inside, std::nullopt) << "it has completed";
+  group.finished = 8;
+  group.completed->number = 8;
+  const auto seen = SeenWorkerOf(progress, 100);
+  EXPECT_EQ(seen->inside, (CollectiveCall{"group 1", 9, "all_reduce", 4096}));
+  EXPECT_EQ(seen->phase, "") << "loading data is part of training";
+  EXPECT_EQ(seen->step, 7);
+  EXPECT_TRUE(seen->names_phases);
+  progress.said_bye = true;
+  EXPECT_FALSE(SeenWorkerOf(progress, 100).has_value());
+}
+
+TEST(SeenWorkerTest, APythonProgramNamesItsPhasesOnceItHasNamedOne) {
+  WorkerProgress progress;
+  progress.source = ProgressSource::kMessages;
+  progress.now.phase = ProgressPhase::kNamed;
+  progress.now.phase_name = "train";
+  EXPECT_FALSE(SeenWorkerOf(progress, 1)->names_phases);
+  EXPECT_EQ(SeenWorkerOf(progress, 1)->phase, "");
+  progress.now.phase_name = "eval";
+  EXPECT_TRUE(SeenWorkerOf(progress, 1)->names_phases);
+}
+
+TEST_F(StillWatchTest, NobodyWhoTellsIsNobodyWhoIsStill) {
   workers_.clear();
   const NodeProgress progress = LookFor(5);
   EXPECT_EQ(progress.workers, 0);
   EXPECT_EQ(progress.still, Duration{});
 }
 
-}  // namespace progress_watch_test
+}  // namespace still_watch_test
 }  // namespace ddprun

@@ -1,9 +1,9 @@
-// ProgressWatch: which of this node's workers have moved between two looks, for how long the others
+// StillWatch: which of this node's workers have moved between two looks, for how long the others
 // have not, and what the rendezvous is told of it.
 //
 // Pure: what was seen and the time go in. Belongs to the agent, which looks before each heartbeat.
-#ifndef DDPRUN_LAUNCHER_CORE_PROGRESS_WATCH_H_
-#define DDPRUN_LAUNCHER_CORE_PROGRESS_WATCH_H_
+#ifndef DDPRUN_LAUNCHER_CORE_STILL_WATCH_H_
+#define DDPRUN_LAUNCHER_CORE_STILL_WATCH_H_
 
 #include <cstdint>
 #include <functional>
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/core/worker_progress.h"
 #include "rendezvous/core/progress.h"
 #include "rendezvous/core/types.h"
 
@@ -25,7 +26,11 @@ struct SeenWorker {
   std::optional<std::int64_t> step{};
   std::string phase{};  // empty: training
   std::optional<CollectiveCall> inside{};
+  bool names_phases = false;
 };
+
+// Of the process `pid`; nullopt where it tells nothing, or has said that it ends.
+std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid);
 
 // What the kernel knows of a process.
 struct ProcessFacts {
@@ -36,14 +41,17 @@ struct ProcessFacts {
   std::string waits_for{};  // for people
 };
 
-class ProgressWatch {
+class StillWatch {
  public:
   // Asked of a worker that has not moved since the last look.
   using FactsOf = std::function<ProcessFacts(int pid)>;
 
   // `heartbeat`: how far two looks are apart. Where they are much farther apart, this process was
   // stopped or starved, or the machine was suspended, and no time counts.
-  explicit ProgressWatch(Duration heartbeat) : heartbeat_(heartbeat) {}
+  explicit StillWatch(Duration heartbeat) : heartbeat_(heartbeat) {}
+
+  // The workers of a generation are about to start.
+  void Begin() { *this = StillWatch(heartbeat_); }
 
   NodeProgress Look(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts);
 
@@ -63,8 +71,9 @@ class ProgressWatch {
   Duration heartbeat_;
   std::optional<TimePoint> last_look_;
   std::map<LocalRank, Memory> memory_;
+  bool names_phases_ = false;  // one of them has
 };
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_CORE_PROGRESS_WATCH_H_
+#endif  // DDPRUN_LAUNCHER_CORE_STILL_WATCH_H_

@@ -1,4 +1,4 @@
-#include "launcher/core/progress_watch.h"
+#include "launcher/core/still_watch.h"
 
 #include <algorithm>
 #include <set>
@@ -20,14 +20,55 @@ double Share(Duration part, Duration whole) {
                             : 0;
 }
 
+// What a Python program is in outside of all that it names: launcher/python/ddprun.py.
+constexpr char kPythonTraining[] = "train";
+
+// Empty: training, with the loading of its data.
+std::string PhaseOf(const ProgressSnapshot& snapshot) {
+  if (!snapshot.phase || snapshot.phase == ProgressPhase::kStep ||
+      snapshot.phase == ProgressPhase::kData || snapshot.phase_name == kPythonTraining) {
+    return "";
+  }
+  return snapshot.phase_name;
+}
+
+// The newest call that has begun and not completed.
+std::optional<CollectiveCall> InsideOf(const ProgressSnapshot& snapshot) {
+  std::optional<CollectiveCall> inside;
+  std::int64_t newest = 0;
+  for (std::size_t i = 0; i < snapshot.groups.size(); ++i) {
+    const ProgressGroup& group = snapshot.groups[i];
+    if (group.unfinished() == 0 || (inside && group.entered->at_ns <= newest)) continue;
+    newest = group.entered->at_ns;
+    inside = CollectiveCall{"group " + std::to_string(i),
+                            static_cast<std::int64_t>(group.entered->number),
+                            ToString(group.entered->operation),
+                            static_cast<std::int64_t>(group.entered->bytes)};
+  }
+  return inside;
+}
+
 }  // namespace
 
-bool ProgressWatch::WasAway(TimePoint now) const {
+std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid) {
+  if (progress.source == ProgressSource::kNone || progress.said_bye) return std::nullopt;
+  const ProgressSnapshot& now = progress.now;
+  SeenWorker seen{progress.local_rank, pid, now.moves};
+  if (now.step >= 0) seen.step = now.step;
+  seen.phase = PhaseOf(now);
+  seen.inside = InsideOf(now);
+  // ddp::, which has the page, names its own phases.
+  const bool named = now.phase == ProgressPhase::kNamed || now.phase == ProgressPhase::kEvaluation;
+  seen.names_phases = progress.source == ProgressSource::kPage || (named && !seen.phase.empty());
+  return seen;
+}
+
+bool StillWatch::WasAway(TimePoint now) const {
   const Duration longest = std::max<Duration>(kLateLooks * heartbeat_, std::chrono::seconds(2));
   return last_look_ && now - *last_look_ > longest;
 }
 
-bool ProgressWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memory,
+bool StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memory,
                              StillWorker* worker) {
   worker->state = facts.state;
   worker->waits_for = facts.waits_for;
@@ -43,7 +84,7 @@ bool ProgressWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* m
   return starved || facts.state == ProcessState::kTraced;
 }
 
-NodeProgress ProgressWatch::Look(const std::vector<SeenWorker>& workers, TimePoint now,
+NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint now,
                                  const FactsOf& facts) {
   NodeProgress progress;
   progress.workers = static_cast<int>(workers.size());
@@ -53,6 +94,7 @@ NodeProgress ProgressWatch::Look(const std::vector<SeenWorker>& workers, TimePoi
   std::map<LocalRank, Memory> memory;
   for (const SeenWorker& worker : workers) {
     phases.insert(worker.phase);
+    names_phases_ = names_phases_ || worker.names_phases;
     const auto before = memory_.find(worker.local_rank);
     const bool known = before != memory_.end() && before->second.pid == worker.pid;
     Memory& now_known = memory[worker.local_rank];
@@ -72,6 +114,7 @@ NodeProgress ProgressWatch::Look(const std::vector<SeenWorker>& workers, TimePoi
       progress.still_workers.push_back(std::move(described));
     }
   }
+  progress.names_phases = names_phases_;
   if (workers.empty()) progress.still = Duration{};
   // What one rank does says nothing where another one moves.
   if (progress.still < NodeProgress::kDetailsAfter) progress.still_workers.clear();

@@ -1,0 +1,90 @@
+#include "launcher/agent/progress_watch.h"
+
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "launcher/log.h"
+#include "launcher/text/printable.h"
+
+namespace ddprun {
+namespace {
+
+void SetPhase(ProgressPhase phase, const std::string& name, TimePoint now, ProgressSnapshot* to) {
+  to->phase = phase;
+  to->phase_name = Printable(name).substr(0, kProgressNameBytes);
+  to->phase_since_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count();
+}
+
+}  // namespace
+
+void ProgressWatch::BeginGeneration(Generation generation) {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    Worker& worker = workers_[i];
+    worker.told = {};
+    worker.told.local_rank = LocalRank{static_cast<int>(i)};
+    worker.told.now.generation = generation.value;
+    worker.page.reset();
+    worker.seen_moves = 0;
+  }
+}
+
+void ProgressWatch::OnMessage(LocalRank local_rank, const ControlMessage& message, TimePoint now) {
+  WorkerProgress& told = workers_[local_rank.value].told;
+  told.moved_at = now;
+  ++told.now.moves;
+  if (told.source == ProgressSource::kNone) told.source = ProgressSource::kMessages;
+  if (const auto* step = std::get_if<StepMsg>(&message)) {
+    told.now.step = step->step;
+    // A step that is over ends what PHASE has said.
+    if (told.now.phase != ProgressPhase::kStep)
+      SetPhase(ProgressPhase::kStep, "step", now, &told.now);
+  } else if (const auto* phase = std::get_if<PhaseMsg>(&message)) {
+    SetPhase(ProgressPhaseOf(phase->name), phase->name, now, &told.now);
+  } else if (std::holds_alternative<ByeMsg>(message)) {
+    told.said_bye = true;
+    SetPhase(ProgressPhase::kEnd, "end", now, &told.now);
+  }
+}
+
+int ProgressWatch::PageOf(LocalRank local_rank) {
+  std::optional<ProgressPageFile>& page = workers_[local_rank.value].page;
+  if (!page) {
+    auto made = ProgressPageFile::Make();
+    if (!made.ok()) {
+      if (!std::exchange(said_why_, true)) {
+        LogWarning(absl::StrCat(made.status().message(),
+                                "; of what workers do, only their messages are known"));
+      }
+      return -1;
+    }
+    page.emplace(*std::move(made));
+  }
+  return page->descriptor();
+}
+
+std::vector<WorkerProgress> ProgressWatch::Read(TimePoint now) {
+  std::vector<WorkerProgress> all;
+  all.reserve(workers_.size());
+  for (Worker& worker : workers_) {
+    all.push_back(worker.told);
+    WorkerProgress& progress = all.back();
+    if (auto page = worker.page ? worker.page->Read() : std::nullopt) {
+      const std::uint64_t told = progress.now.moves;
+      progress.source = ProgressSource::kPage;
+      progress.now = *std::move(page);
+      progress.now.moves += told;
+      progress.now.phase_name = Printable(progress.now.phase_name);
+    }
+    if (progress.now.moves != worker.seen_moves) {
+      worker.seen_moves = progress.now.moves;
+      // A message has its own time.
+      if (progress.source == ProgressSource::kPage) worker.told.moved_at = now;
+      progress.moved_at = worker.told.moved_at;
+    }
+  }
+  return all;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,49 @@
+// ProgressWatch: how far this node's workers are, from their progress pages and from what they say
+// on the control socket. It judges nothing.
+//
+// Belongs to NodeWorkers and the loop's thread. Costs a few loads for each worker and Read().
+#ifndef DDPRUN_LAUNCHER_AGENT_PROGRESS_WATCH_H_
+#define DDPRUN_LAUNCHER_AGENT_PROGRESS_WATCH_H_
+
+#include <optional>
+#include <vector>
+
+#include "launcher/core/worker_progress.h"
+#include "launcher/os/progress_page_file.h"
+#include "launcher/text/parse_control.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+class ProgressWatch {
+ public:
+  explicit ProgressWatch(int workers) : workers_(workers) { BeginGeneration(Generation{0}); }
+
+  // The workers of `generation` are about to start. What is known of others is forgotten; until
+  // then it stays, also of workers that are dead.
+  void BeginGeneration(Generation generation);
+
+  // What the worker has said.
+  void OnMessage(LocalRank local_rank, const ControlMessage& message, TimePoint now);
+
+  // The descriptor of the worker's page, which stays ours; -1 where there is none to be had, which
+  // is said once. Makes the page the first time.
+  int PageOf(LocalRank local_rank);
+
+  // Of each worker, by local rank.
+  std::vector<WorkerProgress> Read(TimePoint now);
+
+ private:
+  struct Worker {
+    WorkerProgress told;  // by messages; its moved_at is of both
+    std::optional<ProgressPageFile> page;
+    std::uint64_t seen_moves = 0;
+  };
+
+  std::vector<Worker> workers_;
+  bool said_why_ = false;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_AGENT_PROGRESS_WATCH_H_

@@ -1,0 +1,39 @@
+// The memory of one worker's progress page (worker/contract/progress_page.h): made and kept by the
+// agent, written by the worker.
+#ifndef DDPRUN_LAUNCHER_OS_PROGRESS_PAGE_FILE_H_
+#define DDPRUN_LAUNCHER_OS_PROGRESS_PAGE_FILE_H_
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "worker/contract/progress.h"
+#include "worker/contract/unique_fd.h"
+
+namespace ddprun {
+
+// A memfd of zeros that nobody can resize any more, mapped here for reading alone. One thread.
+class ProgressPageFile {
+ public:
+  // Errors: errno's.
+  static absl::StatusOr<ProgressPageFile> Make();
+
+  ProgressPageFile(ProgressPageFile&& other) noexcept;
+  ProgressPageFile& operator=(ProgressPageFile&&) = delete;
+  ~ProgressPageFile();
+
+  // For the worker.
+  int descriptor() const { return fd_.get(); }
+
+  // What the worker has written, be it alive or not. Nothing until it has taken the page.
+  std::optional<ProgressSnapshot> Read() const;
+
+ private:
+  ProgressPageFile(UniqueFd fd, const void* page);
+
+  UniqueFd fd_;
+  const void* page_;  // null: moved from
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_OS_PROGRESS_PAGE_FILE_H_

@@ -1,0 +1,113 @@
+#include "launcher/agent/progress_watch.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <chrono>
+#include <vector>
+
+#include "worker/contract/progress_page.h"
+
+namespace ddprun {
+namespace progress_watch_test {
+
+constexpr LocalRank kA{0};
+constexpr LocalRank kB{1};
+
+TimePoint At(int seconds) { return TimePoint(std::chrono::seconds(seconds)); }
+
+// A worker's writer of the page that the watch has for it.
+class Worker {
+ public:
+  explicit Worker(int fd)
+      : page_(mmap(nullptr, kProgressFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)),
+        writer_(static_cast<ProgressPage*>(page_)) {}
+  ~Worker() { munmap(page_, kProgressFileBytes); }
+  Worker(const Worker&) = delete;
+  ProgressWriter* operator->() { return &writer_; }
+
+ private:
+  void* const page_;
+  ProgressWriter writer_;
+};
+
+TEST(ProgressWatchTest, TellsWhatAProgramSaysInMessages) {
+  ProgressWatch watch(2);
+  watch.BeginGeneration(Generation{4});
+  EXPECT_EQ(watch.Read(At(1))[0].source, ProgressSource::kNone);
+
+  watch.OnMessage(kB, PhaseMsg{"init"}, At(2));
+  watch.OnMessage(kB, ReadyMsg{}, At(3));
+  WorkerProgress b = watch.Read(At(9))[1];
+  EXPECT_EQ(b.local_rank, kB);
+  EXPECT_EQ(b.source, ProgressSource::kMessages);
+  EXPECT_EQ(b.now.generation, 4);
+  EXPECT_EQ(b.now.phase, ProgressPhase::kInit);
+  EXPECT_EQ(b.now.step, -1);
+  EXPECT_EQ(b.moved_at, At(3));
+
+  watch.OnMessage(kB, StepMsg{17}, At(10));
+  watch.OnMessage(kB, PhaseMsg{"my \x1b upload"}, At(11));
+  b = watch.Read(At(12))[1];
+  EXPECT_EQ(b.now.step, 17);
+  EXPECT_EQ(b.now.phase, ProgressPhase::kNamed);
+  EXPECT_EQ(b.now.phase_name, "my ? upload");
+  EXPECT_EQ(b.now.phase_since_ns, 11'000'000'000);
+  EXPECT_EQ(b.now.moves, 4u);
+
+  watch.OnMessage(kB, StepMsg{18}, At(13));  // ends what PHASE has said
+  EXPECT_EQ(watch.Read(At(14))[1].now.phase, ProgressPhase::kStep);
+  watch.OnMessage(kB, ByeMsg{}, At(15));
+  EXPECT_TRUE(watch.Read(At(15))[1].said_bye);
+  EXPECT_EQ(watch.Read(At(15))[0].source, ProgressSource::kNone);
+}
+
+TEST(ProgressWatchTest, APageThatIsWrittenCountsMoreThanMessages) {
+  ProgressWatch watch(1);
+  watch.OnMessage(kA, StepMsg{3}, At(1));
+  const int fd = watch.PageOf(kA);
+  ASSERT_GE(fd, 0);
+  EXPECT_EQ(watch.PageOf(kA), fd);
+  // A program that says READY and does nothing with what it gets.
+  EXPECT_EQ(watch.Read(At(2))[0].source, ProgressSource::kMessages);
+  EXPECT_EQ(watch.Read(At(2))[0].now.step, 3);
+
+  Worker worker(fd);
+  worker->SetStep(8);
+  worker->SetPhase(ProgressPhase::kEvaluation, "");
+  worker->Enter(0, ProgressOperation::kAllReduce, 64);
+  const WorkerProgress a = watch.Read(At(5))[0];
+  EXPECT_EQ(a.source, ProgressSource::kPage);
+  EXPECT_EQ(a.now.step, 8);
+  EXPECT_EQ(a.now.phase_name, "evaluation");
+  EXPECT_EQ(a.now.groups[0].entered->bytes, 64u);
+  EXPECT_EQ(a.moved_at, At(5));
+}
+
+TEST(ProgressWatchTest, KnowsSinceWhenNothingMoved) {
+  ProgressWatch watch(1);
+  Worker worker(watch.PageOf(kA));
+  worker->Move();
+  EXPECT_EQ(watch.Read(At(10))[0].moved_at, At(10));
+  EXPECT_EQ(watch.Read(At(20))[0].moved_at, At(10));
+  watch.OnMessage(kA, CheckpointMsg{1, "/x"}, At(25));  // its writer thread lives
+  EXPECT_GE(watch.Read(At(30))[0].moved_at, At(25));
+  const std::uint64_t moves = watch.Read(At(30))[0].now.moves;
+  worker->Move();
+  EXPECT_GT(watch.Read(At(40))[0].now.moves, moves);
+  EXPECT_EQ(watch.Read(At(50))[0].moved_at, At(40));
+}
+
+TEST(ProgressWatchTest, KeepsThePageOfADeadWorkerUntilTheNextGeneration) {
+  ProgressWatch watch(2);
+  { Worker(watch.PageOf(kA))->SetStep(99); }
+  EXPECT_EQ(watch.Read(At(1))[0].now.step, 99);
+  watch.BeginGeneration(Generation{1});
+  const std::vector<WorkerProgress> all = watch.Read(At(2));
+  EXPECT_EQ(all[0].source, ProgressSource::kNone);
+  EXPECT_EQ(all[0].now.step, -1);
+  EXPECT_EQ(all[0].now.generation, 1);
+}
+
+}  // namespace progress_watch_test
+}  // namespace ddprun

@@ -1,0 +1,241 @@
+#include "worker/contract/progress_page.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "launcher/os/progress_page_file.h"
+
+namespace ddprun {
+namespace progress_page_test {
+
+// A page with its writer, read as an agent does.
+struct Written {
+  std::unique_ptr<ProgressPage> page = std::make_unique<ProgressPage>();
+  ProgressWriter writer{page.get()};
+
+  ProgressSnapshot Read() const {
+    const auto snapshot = ReadProgress(page.get(), sizeof(ProgressPage));
+    EXPECT_TRUE(snapshot.has_value());
+    return snapshot.value_or(ProgressSnapshot());
+  }
+};
+
+TEST(ProgressPageTest, TellsWhatWasWritten) {
+  Written w;
+  EXPECT_EQ(w.Read().phase, ProgressPhase::kStart);
+  EXPECT_EQ(w.Read().step, -1);
+  w.writer.BeginGeneration(3);
+  w.writer.SetStep(1204);
+  w.writer.SetPhase(ProgressPhase::kNamed, "upload\nof results");
+  w.writer.SetInOptimizerStep(true);
+  const std::uint64_t first = w.writer.Enter(0, ProgressOperation::kAllReduce, 4096);
+  const std::uint64_t second = w.writer.Enter(0, ProgressOperation::kBroadcast, 8);
+  w.writer.Complete(0, first, ProgressOperation::kAllReduce, 4096);
+  const ProgressSnapshot read = w.Read();
+  EXPECT_EQ(read.generation, 3);
+  EXPECT_EQ(read.step, 1204);
+  EXPECT_EQ(read.phase, ProgressPhase::kNamed);
+  EXPECT_EQ(read.phase_name, "upload?of results");
+  EXPECT_TRUE(read.in_optimizer_step);
+  const ProgressGroup& group = read.groups[0];
+  ASSERT_TRUE(group.entered && group.completed);
+  EXPECT_EQ(group.entered->number, second);
+  EXPECT_EQ(group.entered->operation, ProgressOperation::kBroadcast);
+  EXPECT_EQ(group.completed->number, first);
+  EXPECT_EQ(group.completed->bytes, 4096u);
+  EXPECT_GE(group.completed->at_ns, group.entered->at_ns);
+  EXPECT_LE(group.completed->at_ns, ProgressNow());
+  EXPECT_EQ(group.unfinished(), 1u);
+  EXPECT_EQ(read.groups[1].entered->number, 0u);
+}
+
+TEST(ProgressPageTest, EveryMovementChangesTheMoves) {
+  Written w;
+  std::uint64_t before = w.Read().moves;
+  const auto moved = [&] { return std::exchange(before, w.Read().moves) != before; };
+  w.writer.Move();
+  EXPECT_TRUE(moved());
+  w.writer.SetStep(1);
+  EXPECT_TRUE(moved());
+  w.writer.SetPhase(ProgressPhase::kData, "");
+  EXPECT_TRUE(moved());
+  const auto number = w.writer.Enter(kProgressGroups + 5, ProgressOperation::kReduce, 1);
+  EXPECT_TRUE(moved());
+  w.writer.Complete(kProgressGroups + 5, number, ProgressOperation::kReduce, 1);
+  EXPECT_TRUE(moved());
+  EXPECT_FALSE(moved());
+}
+
+TEST(ProgressPageTest, CompletionsMayComeInAnyOrder) {
+  Written w;
+  const auto a = w.writer.Enter(1, ProgressOperation::kAllReduce, 1);
+  const auto b = w.writer.Enter(1, ProgressOperation::kAllReduce, 2);
+  w.writer.Complete(1, b, ProgressOperation::kAllReduce, 2);
+  EXPECT_EQ(w.Read().groups[1].unfinished(), 1u);
+  w.writer.Complete(1, a, ProgressOperation::kAllReduce, 1);
+  EXPECT_EQ(w.Read().groups[1].unfinished(), 0u);
+}
+
+TEST(ProgressPageTest, ANewGenerationForgetsTheGroups) {
+  Written w;
+  const auto old = w.writer.Enter(0, ProgressOperation::kAllReduce, 1);
+  w.writer.BeginGeneration(1);
+  EXPECT_EQ(w.Read().groups[0].entered->number, 0u);
+  w.writer.Complete(0, old, ProgressOperation::kAllReduce, 1);  // of the old group, late
+  EXPECT_EQ(w.Read().groups[0].finished, 0u);
+  EXPECT_EQ(w.writer.Enter(0, ProgressOperation::kAllReduce, 1), 1u);
+}
+
+TEST(ProgressPageTest, GoesOnInAnotherPage) {
+  Written w;
+  w.writer.SetStep(7);
+  w.writer.SetPhase(ProgressPhase::kEvaluation, "");
+  w.writer.Enter(0, ProgressOperation::kBarrier, 0);
+  const auto other = std::make_unique<ProgressPage>();
+  w.writer.MoveTo(other.get());
+  w.writer.Enter(0, ProgressOperation::kAllGather, 16);
+  const auto read = ReadProgress(other.get(), sizeof(ProgressPage));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->step, 7);
+  EXPECT_EQ(read->phase_name, "evaluation");
+  EXPECT_EQ(read->groups[0].entered->number, 2u);
+  EXPECT_EQ(w.Read().groups[0].entered->number, 1u);  // the first one is left as it was
+}
+
+TEST(ProgressPageTest, ReadsNothingFromWhatIsNoPage) {
+  const auto page = std::make_unique<ProgressPage>();
+  EXPECT_FALSE(ReadProgress(page.get(), sizeof(ProgressPage)));  // zeros: nobody writes
+  const ProgressWriter writer(page.get());
+  EXPECT_TRUE(ReadProgress(page.get(), sizeof(ProgressPage)));
+  EXPECT_FALSE(ReadProgress(nullptr, sizeof(ProgressPage)));
+  EXPECT_FALSE(ReadProgress(page.get(), sizeof(ProgressPage) - 1));
+  EXPECT_FALSE(ReadProgress(reinterpret_cast<const char*>(page.get()) + 1, sizeof(ProgressPage)));
+  page->version = kProgressVersion + 1;
+  EXPECT_FALSE(ReadProgress(page.get(), sizeof(ProgressPage)));
+}
+
+// A writer that is stopped in the middle of a record leaves the one before.
+TEST(ProgressPageTest, AWriterThatStopsLeavesTheOlderRecordWhole) {
+  Written w;
+  w.writer.SetPhase(ProgressPhase::kNamed, "first");
+  w.writer.SetPhase(ProgressPhase::kNamed, "second");
+  const std::uint64_t next = w.page->phase.version + 1;
+  for (auto& word : w.page->phase.copies[next & 1]) word = 0xeeee;  // and not turned to
+  EXPECT_EQ(w.Read().phase_name, "second");
+}
+
+TEST(ProgressPageTest, TrustsNoValue) {
+  std::mt19937_64 random(20);
+  auto page = std::make_unique<ProgressPage>();
+  auto* const words = reinterpret_cast<ProgressPage::Word*>(page.get());
+  int phases = 0;
+  for (int round = 0; round < 20000; ++round) {
+    for (std::size_t i = 0; i < sizeof(ProgressPage) / sizeof(*words); ++i) {
+      words[i] = random() >> (random() % 64);  // small ones too
+    }
+    page->magic = kProgressMagic;
+    page->version = kProgressVersion;
+    page->size = sizeof(ProgressPage);
+    const auto read = ReadProgress(page.get(), sizeof(ProgressPage));
+    ASSERT_TRUE(read);
+    ASSERT_GE(read->step, -1);
+    ASSERT_LE(read->phase_name.size(), kProgressNameBytes);
+    for (const char c : read->phase_name) ASSERT_GE(static_cast<unsigned char>(c), 0x20);
+    if (read->phase) ++phases;
+    ASSERT_LE(read->phase_since_ns, ProgressNow());
+    for (const ProgressGroup& group : read->groups) {
+      for (const auto& collective : {group.entered, group.completed}) {
+        if (!collective) continue;
+        ASSERT_LT(static_cast<std::size_t>(collective->operation), kProgressOperationNames.size());
+        ASSERT_STRNE(ToString(collective->operation), "");
+        ASSERT_GE(collective->at_ns, 0);
+        ASSERT_LE(collective->at_ns, ProgressNow());
+      }
+      ASSERT_LE(group.unfinished(), group.entered ? group.entered->number : 0);
+    }
+  }
+  EXPECT_GT(phases, 0);
+}
+
+// Every record is written so that its parts belong together; a reader never sees others.
+TEST(ProgressPageTest, AReaderNeverSeesHalfARecord) {
+  Written w;
+  std::atomic<bool> done{false};
+  std::thread thread([&] {
+    for (std::uint64_t i = 1; !done; ++i) {
+      w.writer.SetPhase(ProgressPhase::kNamed, std::string(64, static_cast<char>('a' + i % 26)));
+      const auto number = w.writer.Enter(0, ProgressOperation::kAllReduce, i);
+      w.writer.Complete(0, number, ProgressOperation::kAllReduce, i);
+    }
+  });
+  int seen = 0;
+  for (int i = 0; i < 200000; ++i) {
+    const ProgressSnapshot read = w.Read();
+    if (read.phase == ProgressPhase::kNamed) {
+      ++seen;
+      const bool whole = read.phase_name == std::string(64, read.phase_name[0]);
+      if (!whole) ADD_FAILURE() << read.phase_name;
+      if (!whole) break;
+    }
+    const auto& entered = read.groups[0].entered;
+    if (entered && entered->number != entered->bytes) {
+      ADD_FAILURE() << entered->number << " " << entered->bytes;
+      break;
+    }
+  }
+  done = true;
+  thread.join();
+  EXPECT_GT(seen, 0);
+}
+
+TEST(ProgressPageTest, ThreadsMayWriteAtOnce) {
+  constexpr int kTimes = 300000;
+  Written w;
+  std::atomic<int> waiting{2};
+  const auto work = [&] {
+    for (--waiting; waiting != 0;) std::this_thread::yield();
+    for (int i = 0; i < kTimes; ++i) {
+      const auto number = w.writer.Enter(0, ProgressOperation::kAllReduce, 1);
+      w.writer.Complete(0, number, ProgressOperation::kAllReduce, 1);
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  const ProgressSnapshot read = w.Read();
+  EXPECT_EQ(read.groups[0].entered->number, 2u * kTimes);
+  EXPECT_EQ(read.groups[0].finished, 2u * kTimes);
+  EXPECT_EQ(read.moves, 4u * kTimes);
+}
+
+TEST(ProgressPageFileTest, NobodyCanResizeItAndTheAgentReadsWhatIsWritten) {
+  auto file = ProgressPageFile::Make();
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_FALSE(file->Read());
+  EXPECT_NE(ftruncate(file->descriptor(), 1), 0);
+  EXPECT_NE(ftruncate(file->descriptor(), 1 << 20), 0);
+  EXPECT_NE(fcntl(file->descriptor(), F_ADD_SEALS, F_SEAL_WRITE), 0);
+  EXPECT_NE(fcntl(file->descriptor(), F_GETFD) & FD_CLOEXEC, 0);
+  void* const worker =
+      mmap(nullptr, kProgressFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->descriptor(), 0);
+  ASSERT_NE(worker, MAP_FAILED);
+  ProgressWriter(static_cast<ProgressPage*>(worker)).SetStep(5);
+  munmap(worker, kProgressFileBytes);  // as its death does
+  const ProgressPageFile moved = *std::move(file);
+  ASSERT_TRUE(moved.Read());
+  EXPECT_EQ(moved.Read()->step, 5);
+}
+
+}  // namespace progress_page_test
+}  // namespace ddprun

@@ -1,0 +1,141 @@
+#include "worker/src/group/recorded_group.h"
+
+#include <ddp/ddp.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
+
+#include "tests/unit/worker/support/multi_rank.h"
+
+namespace ddp::internal {
+namespace recorded_group_test {
+
+using ddp::test::StartedRanks;
+using ddprun::ProgressGroup;
+
+ProgressGroup Now() { return Progress::Process().Read().groups[0]; }
+
+std::vector<std::uint8_t> Bytes(const std::string& text) { return {text.begin(), text.end()}; }
+
+TEST(RecordedGroupTest, NumbersEveryCollectiveOfTheLibrary) {
+  if (StartedRanks(2)) return;
+  const Context ctx = init();
+  std::uint64_t before = Now().finished;
+  const auto check = [&](const char* what, ProgressOperation operation,
+                         const std::function<void()>& collective) {
+    collective();
+    const ProgressGroup now = Now();
+    EXPECT_GT(now.finished, before) << what;
+    EXPECT_EQ(now.unfinished(), 0u) << what;
+    EXPECT_EQ(now.entered->operation, operation) << what;
+    EXPECT_EQ(now.completed->number, now.entered->number) << what;
+    before = now.finished;
+  };
+  torch::Tensor tensor = torch::ones({10});
+  check("barrier", ProgressOperation::kAllReduce, [&] { barrier(ctx); });
+  check("sum", ProgressOperation::kAllReduce, [&] { all_reduce_sum(ctx, tensor); });
+  EXPECT_EQ(Now().entered->bytes, 40u);
+  check("reduce", ProgressOperation::kReduce, [&] { reduce_sum(ctx, tensor, 0); });
+  check("broadcast", ProgressOperation::kBroadcast, [&] { broadcast(ctx, tensor); });
+  check("gather", ProgressOperation::kGather, [&] { gather(ctx, tensor, 1); });
+  check("all_gather", ProgressOperation::kAllGather, [&] { all_gather(ctx, tensor); });
+  check("the program's own", ProgressOperation::kBarrier,
+        [&] { ctx.process_group()->barrier()->wait(); });
+}
+
+TEST(RecordedGroupTest, AllRanksCountTheReducersCollectivesAlike) {
+  if (StartedRanks(3)) return;
+  const Context ctx = init();
+  const auto net = std::make_shared<torch::nn::LinearImpl>(4, 2);
+  DataParallelOptions options;
+  options.find_unused_parameters = true;
+  DistributedDataParallel<torch::nn::LinearImpl> model(ctx, net, options);
+  model.register_comm_hook(fp16_compress(ctx));
+  const std::uint64_t before = Now().entered->number;
+  const std::uint64_t moves = Progress::Process().Read().moves;
+  for (int step = 1; step <= 3; ++step) {
+    model.zero_grad();
+    model.forward(torch::ones({2, 4})).sum().backward();
+    ctx.report_step(step);
+  }
+  EXPECT_GE(Now().entered->number, before + 3 * 2);  // gradients, and which are unused
+  EXPECT_EQ(Now().unfinished(), 0u);
+  const ddprun::ProgressSnapshot read = Progress::Process().Read();
+  EXPECT_GT(read.moves, moves);
+  EXPECT_EQ(read.step, 3);
+  EXPECT_EQ(read.phase, ProgressPhase::kStep);
+  const std::string number = std::to_string(read.groups[0].entered->number);
+  EXPECT_EQ(broadcast(ctx, number), number);
+}
+
+// As where rank 1 hangs before it.
+TEST(RecordedGroupTest, TellsWhoHasEnteredWhatAnotherRankHasNot) {
+  if (StartedRanks(2)) return;
+  const Context ctx = init();
+  const std::uint64_t before = Now().entered->number;
+  std::vector<torch::Tensor> tensors = {torch::ones({3}, torch::kFloat64)};
+  if (ctx.rank() == 0) {
+    const auto work = ctx.process_group()->allreduce(tensors);
+    const ProgressGroup waiting = Now();
+    EXPECT_EQ(waiting.entered->number, before + 1);
+    EXPECT_EQ(waiting.entered->bytes, 24u);
+    EXPECT_EQ(waiting.unfinished(), 1u);
+    EXPECT_EQ(waiting.completed->number, before);
+    ctx.store()->set("looked", Bytes("1"));
+    work->wait();
+  } else {
+    ctx.store()->wait({"looked"});
+    EXPECT_EQ(Now().entered->number, before);
+    ctx.process_group()->allreduce(tensors)->wait();
+  }
+  EXPECT_EQ(Now().unfinished(), 0u);
+  EXPECT_EQ(Now().completed->number, before + 1);
+}
+
+TEST(RecordedGroupTest, WhatIsRefusedIsNotWaitedFor) {
+  if (StartedRanks(1)) return;
+  const Context ctx = init();
+  std::vector<torch::Tensor> none;
+  EXPECT_ANY_THROW(ctx.process_group()->allreduce(none));
+  EXPECT_EQ(Now().unfinished(), 0u);
+}
+
+TEST(RecordedGroupTest, PhasesOfAProgram) {
+  if (StartedRanks(1)) return;
+  const Context ctx = init();
+  const auto phase = [] { return Progress::Process().Read().phase_name; };
+  EXPECT_EQ(phase(), "first_step");
+  ctx.report_step(1);
+  DistributedSampler sampler(10, ctx.world_size(), ctx.rank());
+  sampler.next(2);
+  EXPECT_EQ(phase(), "data");
+  all_reduce_sum(ctx, 1.0);
+  EXPECT_EQ(phase(), "step");
+  {
+    const Phase evaluation(ctx, "evaluation");
+    EXPECT_EQ(Progress::Process().Read().phase, ProgressPhase::kEvaluation);
+    const Phase own(ctx, "BLEU");
+    EXPECT_EQ(phase(), "BLEU");
+    const OptimizerStep in_step(ctx);
+    EXPECT_TRUE(Progress::Process().Read().in_optimizer_step);
+  }
+  EXPECT_EQ(phase(), "step");
+  EXPECT_FALSE(Progress::Process().Read().in_optimizer_step);
+}
+
+TEST(RecordedGroupTest, CanBeSwitchedOff) {
+  if (StartedRanks(2, {{Progress::kSwitch, "off"}})) return;
+  const Context ctx = init();
+  EXPECT_EQ(all_reduce_sum(ctx, 1.0), 2.0);
+  EXPECT_EQ(Now().entered->number, 0u);
+}
+
+}  // namespace recorded_group_test
+}  // namespace ddp::internal

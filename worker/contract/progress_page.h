@@ -1,0 +1,285 @@
+// A page of shared memory in which a worker says how far it is, without a system call. Its agent
+// reads it whenever it likes, also when the worker hangs or is dead.
+//
+// The agent makes the page, all zeros, in a sealed memfd, keeps it, and sends it to the worker
+// (control.h: PROGRESS). The worker alone writes. A record of several words has two copies: the
+// writer fills the one that nobody reads and then turns the record's version to it, so that a
+// writer that stops in between, for ever, leaves the older copy whole. ReadProgress() trusts
+// nothing that it finds: a worker can write anything there.
+//
+// Standard library only, header only, C++17: shared by the launcher and the worker library.
+#ifndef DDPRUN_WORKER_CONTRACT_PROGRESS_PAGE_H_
+#define DDPRUN_WORKER_CONTRACT_PROGRESS_PAGE_H_
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+
+#include "worker/contract/progress.h"
+
+namespace ddprun {
+
+inline constexpr std::uint64_t kProgressMagic = 0x3150676f72507264;  // "drProgP1", little-endian
+inline constexpr std::uint64_t kProgressVersion = 1;
+inline constexpr std::size_t kProgressFileBytes = 4096;  // of the memfd
+
+struct ProgressPage {
+  using Word = std::atomic<std::uint64_t>;
+  static constexpr std::size_t kNameWords = kProgressNameBytes / sizeof(std::uint64_t);
+
+  template <std::size_t kWords>
+  struct Record {
+    Word version;  // its lowest bit says which copy is whole
+    Word copies[2][kWords];
+  };
+  struct Group {
+    Record<4> entered;    // number, operation, bytes, at
+    Record<5> completed;  // the same, and how many have
+  };
+
+  Word magic;  // kProgressMagic once a worker writes here; before that, nothing else counts
+  Word version;
+  Word size;  // sizeof(ProgressPage)
+  Word generation;
+  Word moves;
+  Word steps;  // the last finished step + 1
+  Word in_optimizer_step;
+  Record<2 + kNameWords> phase;  // ProgressPhase, since, name padded with zeros
+  Group groups[kProgressGroups];
+};
+static_assert(ProgressPage::Word::is_always_lock_free && sizeof(ProgressPage::Word) == 8);
+static_assert(std::is_standard_layout_v<ProgressPage>);
+static_assert(sizeof(ProgressPage) <= kProgressFileBytes);
+
+inline std::int64_t ProgressNow() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Writes the page of this process. Any thread: a lock that is held for some nanoseconds keeps them
+// in turns, and no system call is made while it is free.
+class ProgressWriter {
+ public:
+  // `page` is zeroed, and outlives this.
+  explicit ProgressWriter(ProgressPage* page) : page_(page) {
+    page->version.store(kProgressVersion, std::memory_order_relaxed);
+    page->size.store(sizeof(ProgressPage), std::memory_order_relaxed);
+    page->magic.store(kProgressMagic, std::memory_order_release);
+  }
+  ProgressWriter(const ProgressWriter&) = delete;
+  ProgressWriter& operator=(const ProgressWriter&) = delete;
+
+  // From now on that one is written, and begins with what this one has.
+  void MoveTo(ProgressPage* page) {
+    const Lock lock(this);
+    const auto copy = [](const ProgressPage::Word& from, ProgressPage::Word& to) {
+      to.store(from.load(std::memory_order_relaxed), std::memory_order_release);
+    };
+    const auto* const from = reinterpret_cast<const ProgressPage::Word*>(page_);
+    auto* const to = reinterpret_cast<ProgressPage::Word*>(page);
+    for (std::size_t i = 1; i < sizeof(ProgressPage) / sizeof(*from); ++i) copy(from[i], to[i]);
+    copy(page_->magic, page->magic);
+    page_ = page;
+  }
+
+  void Move() {
+    const Lock lock(this);
+    CountMove();
+  }
+
+  // Forgets the groups: theirs are new.
+  void BeginGeneration(std::int64_t generation) {
+    const Lock lock(this);
+    page_->generation.store(static_cast<std::uint64_t>(generation), std::memory_order_release);
+    for (std::size_t i = 0; i < kProgressGroups; ++i) {
+      counts_[i] = {};
+      Publish(&page_->groups[i].entered, {});
+      Publish(&page_->groups[i].completed, {});
+    }
+    CountMove();
+  }
+
+  void SetStep(std::int64_t step) {
+    const Lock lock(this);
+    page_->steps.store(static_cast<std::uint64_t>(step) + 1, std::memory_order_release);
+    CountMove();
+  }
+
+  void SetInOptimizerStep(bool inside) {
+    const Lock lock(this);
+    page_->in_optimizer_step.store(inside ? 1 : 0, std::memory_order_release);
+    CountMove();
+  }
+
+  // `name` is for ProgressPhase::kNamed.
+  void SetPhase(ProgressPhase phase, std::string_view name) {
+    std::array<std::uint64_t, 2 + ProgressPage::kNameWords> words{};
+    words[0] = static_cast<std::uint64_t>(phase);
+    words[1] = static_cast<std::uint64_t>(ProgressNow());
+    std::memcpy(&words[2], name.data(), std::min(name.size(), kProgressNameBytes));
+    const Lock lock(this);
+    Publish(&page_->phase, words);
+    CountMove();
+  }
+
+  // A collective of `group`, 0 <= group, begins. Returns its number, for Complete(). In the order
+  // in which the group gets them.
+  std::uint64_t Enter(std::size_t group, ProgressOperation operation, std::uint64_t bytes) {
+    const auto now = static_cast<std::uint64_t>(ProgressNow());
+    const Lock lock(this);
+    CountMove();
+    if (group >= kProgressGroups) return 0;
+    const std::uint64_t number = ++counts_[group].entered;
+    Publish(&page_->groups[group].entered,
+            {number, static_cast<std::uint64_t>(operation), bytes, now});
+    return number;
+  }
+
+  // Each at most once; in any order.
+  void Complete(std::size_t group, std::uint64_t number, ProgressOperation operation,
+                std::uint64_t bytes) {
+    const auto now = static_cast<std::uint64_t>(ProgressNow());
+    const Lock lock(this);
+    CountMove();
+    if (group >= kProgressGroups || number > counts_[group].entered) return;  // an older group's
+    Publish(&page_->groups[group].completed,
+            {number, static_cast<std::uint64_t>(operation), bytes, now, ++counts_[group].finished});
+  }
+
+ private:
+  struct Counts {
+    std::uint64_t entered = 0;
+    std::uint64_t finished = 0;
+  };
+  class Lock {
+   public:
+    explicit Lock(ProgressWriter* writer) : busy_(writer->busy_) {
+      for (int tries = 1; busy_.test_and_set(std::memory_order_acquire); ++tries) {
+        if (tries % 64 == 0) std::this_thread::yield();  // its holder may not be running
+      }
+    }
+    ~Lock() { busy_.clear(std::memory_order_release); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    std::atomic_flag& busy_;
+  };
+
+  void CountMove() {
+    const std::uint64_t moves = page_->moves.load(std::memory_order_relaxed);
+    page_->moves.store(moves + 1, std::memory_order_release);
+  }
+
+  // Each word is stored with release: whoever sees one of them sees the version before it, too.
+  template <std::size_t kWords>
+  static void Publish(ProgressPage::Record<kWords>* record,
+                      const std::array<std::uint64_t, kWords>& words) {
+    const std::uint64_t next = record->version.load(std::memory_order_relaxed) + 1;
+    for (std::size_t i = 0; i < kWords; ++i) {
+      record->copies[next & 1][i].store(words[i], std::memory_order_release);
+    }
+    record->version.store(next, std::memory_order_release);
+  }
+
+  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
+  // Guarded by busy_.
+  ProgressPage* page_;
+  std::array<Counts, kProgressGroups> counts_{};
+};
+
+namespace progress_page {
+
+// Nothing where it is written faster than read; then it changes, and moves say so.
+template <std::size_t kWords>
+std::optional<std::array<std::uint64_t, kWords>> Read(const ProgressPage::Record<kWords>& record) {
+  constexpr int kTries = 16;
+  std::array<std::uint64_t, kWords> words;
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint64_t version = record.version.load(std::memory_order_acquire);
+    for (std::size_t j = 0; j < kWords; ++j) {
+      words[j] = record.copies[version & 1][j].load(std::memory_order_acquire);
+    }
+    if (record.version.load(std::memory_order_acquire) == version) return words;
+  }
+  return std::nullopt;
+}
+
+inline std::int64_t Past(std::uint64_t at, std::int64_t now) {
+  return static_cast<std::int64_t>(std::min(at, static_cast<std::uint64_t>(now)));
+}
+
+template <std::size_t kWords>
+std::optional<ProgressCollective> Collective(const std::array<std::uint64_t, kWords>& words,
+                                             std::int64_t now) {
+  if (words[1] >= kProgressOperationNames.size()) return std::nullopt;
+  return ProgressCollective{words[0], static_cast<ProgressOperation>(words[1]), words[2],
+                            Past(words[3], now)};
+}
+
+inline void ReadPhase(const ProgressPage& page, std::int64_t now, ProgressSnapshot* snapshot) {
+  snapshot->phase.reset();
+  snapshot->phase_name.clear();
+  const auto words = Read(page.phase);
+  if (!words || (*words)[0] >= kProgressPhaseNames.size()) return;
+  snapshot->phase = static_cast<ProgressPhase>((*words)[0]);
+  snapshot->phase_since_ns = Past((*words)[1], now);
+  snapshot->phase_name = kProgressPhaseNames[(*words)[0]];
+  if (snapshot->phase != ProgressPhase::kNamed) return;
+  char name[kProgressNameBytes];
+  std::memcpy(name, &(*words)[2], sizeof(name));
+  snapshot->phase_name.assign(name, std::find(name, name + sizeof(name), '\0'));
+  for (char& c : snapshot->phase_name) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+}
+
+}  // namespace progress_page
+
+// Nothing where no worker writes, or one of another version. `page` may be null, of any size and
+// hold anything; nobody may make it smaller meanwhile.
+inline std::optional<ProgressSnapshot> ReadProgress(const void* page, std::size_t size) {
+  if (page == nullptr || size < sizeof(ProgressPage)) return std::nullopt;
+  if (reinterpret_cast<std::uintptr_t>(page) % alignof(ProgressPage) != 0) return std::nullopt;
+  const auto& words = *static_cast<const ProgressPage*>(page);
+  const auto load = [](const ProgressPage::Word& word) {
+    return word.load(std::memory_order_acquire);
+  };
+  if (load(words.magic) != kProgressMagic || load(words.version) != kProgressVersion ||
+      load(words.size) != sizeof(ProgressPage)) {
+    return std::nullopt;
+  }
+  const std::int64_t now = ProgressNow();
+  ProgressSnapshot snapshot;
+  // First, so that what moves from here on makes another number the next time.
+  snapshot.moves = load(words.moves);
+  snapshot.generation = static_cast<std::int64_t>(load(words.generation));
+  snapshot.step = std::max<std::int64_t>(static_cast<std::int64_t>(load(words.steps) - 1), -1);
+  snapshot.in_optimizer_step = load(words.in_optimizer_step) == 1;
+  progress_page::ReadPhase(words, now, &snapshot);
+  for (std::size_t i = 0; i < kProgressGroups; ++i) {
+    ProgressGroup& group = snapshot.groups[i];
+    // The completed ones first: what completes meanwhile must not be more than what has begun.
+    if (const auto completed = progress_page::Read(words.groups[i].completed)) {
+      group.completed = progress_page::Collective(*completed, now);
+      group.finished = (*completed)[4];
+    }
+    if (const auto entered = progress_page::Read(words.groups[i].entered)) {
+      group.entered = progress_page::Collective(*entered, now);
+    }
+  }
+  return snapshot;
+}
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_WORKER_CONTRACT_PROGRESS_PAGE_H_

@@ -1,0 +1,64 @@
+#include "worker/src/group/recorded_group.h"
+
+#include <ATen/core/ivalue.h>
+
+#include <exception>
+
+namespace ddp::internal {
+namespace {
+
+std::uint64_t BytesOf(const std::vector<at::Tensor>& tensors) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) {
+    // A sparse tensor counts as a dense one: what it sends is known only when it does.
+    if (tensor.defined()) {
+      bytes += tensor.numel() * static_cast<std::int64_t>(tensor.dtype().itemsize());
+    }
+  }
+  return static_cast<std::uint64_t>(bytes);
+}
+
+// Null: this kind of work has none.
+c10::intrusive_ptr<c10::ivalue::Future> FutureOf(const CollectiveRecord::WorkPtr& work) {
+  try {
+    return work->getFuture();
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+CollectiveRecord::Begun CollectiveRecord::Enter(ProgressOperation operation, const Tensors& input) {
+  Progress& progress = Progress::Process();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!group_) group_ = progress.NewGroup();
+  while (!pending_.empty() && pending_.front().work->isCompleted()) {
+    if (pending_.front().work->isSuccess()) Complete(pending_.front());
+    pending_.pop_front();
+  }
+  const std::uint64_t bytes = BytesOf(input);
+  const bool on_cpu = !input.empty() && input.front().defined() && input.front().is_cpu();
+  return {WorkPtr(), *group_, progress.Enter(*group_, operation, bytes), operation, bytes, on_cpu};
+}
+
+void CollectiveRecord::Complete(const Begun& begun) {
+  Progress::Process().Complete(begun.group, begun.number, begun.operation, begun.bytes);
+}
+
+void CollectiveRecord::CompleteLater(Begun begun) {
+  if (!begun.work.defined()) return;
+  const bool tells = !is_nccl_ || begun.on_cpu;
+  const auto future = tells ? FutureOf(begun.work) : c10::intrusive_ptr<c10::ivalue::Future>();
+  if (!future.defined()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    pending_.push_back(std::move(begun));
+    return;
+  }
+  begun.work.reset();  // it has the future, which has what follows
+  future->addCallback([begun = std::move(begun)](c10::ivalue::Future& done) {
+    if (!done.hasError()) Complete(begun);  // what failed has not completed
+  });
+}
+
+}  // namespace ddp::internal
