@@ -81,6 +81,11 @@ class AutoStepTest(unittest.TestCase):
                    "del a, b\n"
                    "c = SGD(); c.step(); c.step()\n", steps(*range(1, 12)))
 
+    def test_two_that_take_turns_in_the_place_of_another_go_on_from_there(self):
+        self.check("for n in range(5): a.step()\n"
+                   "c = SGD()\n"
+                   "for n in range(3): b.step(); c.step()\n", steps(*range(1, 8)))
+
     def test_several_evaluations_of_one_step_are_one_step(self):
         self.check("a.step(lambda: [0 for _ in range(20)])\n", steps(1))
 

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 import fake_agent
-from fake_agent import FakeAgent
+from fake_agent import FakeAgent, read_all
 
 
 class TellTest(unittest.TestCase):
@@ -43,14 +43,17 @@ class TellTest(unittest.TestCase):
             "b.__exit__(None, None, None)\n"), ["PHASE=a", "PHASE=b", "PHASE=train"])
 
     def test_all_that_is_told_from_many_threads_is_whole(self):
-        packets = self.packets_of(
-            "import threading\n"
-            "def work(k):\n"
-            "  for n in range(1000): ddprun.step(1000 * k + n)\n"
-            "threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]\n"
-            "for t in threads: t.start()\n"
-            "for t in threads: t.join()\n"
-            "ddprun.step(99999)\n")
+        with FakeAgent() as agent, agent.start(
+                "import ddprun, threading\n"
+                "def work(k):\n"
+                "  for n in range(1000): ddprun.step(1000 * k + n)\n"
+                "threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]\n"
+                "for t in threads: t.start()\n"
+                "for t in threads: t.join()\n"
+                "ddprun.step(99999)\n") as worker:
+            with agent.accept() as connection:
+                packets = read_all(connection)
+            self.assertEqual(worker.communicate(timeout=fake_agent.HANG), ("", ""))
         self.assertEqual(packets[-1], "STEP=99999")
         for packet in packets:
             self.assertRegex(packet, r"^STEP=\d+(\nPHASE=train)?$")
