@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "launcher/agent/process_facts.h"
 #include "launcher/agent/worker_postmortem.h"
 #include "launcher/config/command_line_program.h"
 #include "launcher/config/job_spec_of.h"
 #include "launcher/log.h"
-#include "launcher/node/process_facts.h"
 #include "launcher/os/file_util.h"
 #include "launcher/python/python_path.h"
 #include "launcher/python/standby_source.h"
@@ -230,8 +230,7 @@ void Agent::LookAtProgress(AgentMessage* message) {
     if (!pid) continue;
     if (auto worker = SeenWorkerOf(progress, *pid)) seen.push_back(*std::move(worker));
   }
-  heartbeat->progress =
-      told_.still.Look(seen, now, [](int pid) { return ReadProcessFacts(pid); });
+  heartbeat->progress = told_.still.Look(seen, now, [](int pid) { return ReadProcessFacts(pid); });
 }
 
 void Agent::Perform(const Supervisor::ClearNode&) {
@@ -581,10 +580,11 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
 }
 
 void Agent::OnStraggler(const StragglerMsg& straggler) {
-  const auto news = straggler.ended ? told_.stragglers.Ended(straggler.rank)
-                                    : told_.stragglers.Told(straggler.rank, straggler.host,
-                                                       std::chrono::microseconds(straggler.time),
-                                                       std::chrono::microseconds(straggler.others));
+  const auto news = straggler.ended
+                        ? told_.stragglers.Ended(straggler.rank)
+                        : told_.stragglers.Told(straggler.rank, straggler.host,
+                                                std::chrono::microseconds(straggler.time),
+                                                std::chrono::microseconds(straggler.others));
   if (news && straggler.ended) LogInfo(*news);
   if (news && !straggler.ended) LogWarning(*news);
 }

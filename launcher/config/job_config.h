@@ -86,7 +86,7 @@ struct CheckpointConfig {
 struct HangConfig {
   std::string timeout = "auto";  // auto, off, or a duration
   std::chrono::milliseconds startup_timeout = kDefaultHangStartupTimeout;
-  std::string on_hang = "auto";   // auto, restart or report
+  std::string on_hang = "auto";    // auto, restart or report
   std::string signal = "SIGABRT";  // that ends the worker which hangs
 };
 

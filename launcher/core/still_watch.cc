@@ -40,10 +40,9 @@ std::optional<CollectiveCall> InsideOf(const ProgressSnapshot& snapshot) {
     const ProgressGroup& group = snapshot.groups[i];
     if (group.unfinished() == 0 || (inside && group.entered->at_ns <= newest)) continue;
     newest = group.entered->at_ns;
-    inside = CollectiveCall{"group " + std::to_string(i),
-                            static_cast<std::int64_t>(group.entered->number),
-                            ToString(group.entered->operation),
-                            static_cast<std::int64_t>(group.entered->bytes)};
+    inside = CollectiveCall{
+        "group " + std::to_string(i), static_cast<std::int64_t>(group.entered->number),
+        ToString(group.entered->operation), static_cast<std::int64_t>(group.entered->bytes)};
   }
   return inside;
 }
@@ -69,7 +68,7 @@ bool StillWatch::WasAway(TimePoint now) const {
 }
 
 bool StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memory,
-                             StillWorker* worker) {
+                          StillWorker* worker) {
   worker->state = facts.state;
   worker->waits_for = facts.waits_for;
   if (!memory->facts) {
@@ -85,7 +84,7 @@ bool StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memo
 }
 
 NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint now,
-                                 const FactsOf& facts) {
+                              const FactsOf& facts) {
   NodeProgress progress;
   progress.workers = static_cast<int>(workers.size());
   progress.excused = WasAway(now);

@@ -35,10 +35,10 @@ std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid);
 // What the kernel knows of a process.
 struct ProcessFacts {
   ProcessState state = ProcessState::kRunnable;
-  Duration cpu{};           // used so far, by all of its threads
+  Duration cpu{};             // used so far, by all of its threads
   std::int64_t io_bytes = 0;  // read and written so far
-  Duration waited{};        // so far, its first thread for a CPU
-  std::string waits_for{};  // for people
+  Duration waited{};          // so far, its first thread for a CPU
+  std::string waits_for{};    // for people
 };
 
 class StillWatch {

@@ -38,8 +38,8 @@ struct JobSpec {
   // 0, whatever rank 0 may find. 0: not.
   int start_anew = 0;
   // What counts as a hang of the job, and what is done then: hang_watch.h.
-  int hang_off = 0;                     // 1: nothing does
-  Duration hang_timeout{};              // 0: chosen by what was seen (auto)
+  int hang_off = 0;                                            // 1: nothing does
+  Duration hang_timeout{};                                     // 0: chosen by what was seen (auto)
   Duration hang_startup_timeout = kDefaultHangStartupTimeout;  // until the first step
   enum OnHang { kChooseOnHang = 0, kRestartHang = 1, kReportHang = 2 };
   int on_hang = kChooseOnHang;

@@ -60,7 +60,8 @@ struct JobStatus {
   // Of the workers that tell how far they are; nullopt: none does, or none runs.
   struct Progress {
     Duration still{};  // since a rank moved last
-    std::optional<Duration> limit{};  // for longer than that it is a hang; nullopt: --hang-timeout off
+    std::optional<Duration>
+        limit{};         // for longer than that it is a hang; nullopt: --hang-timeout off
     std::string hang{};  // what keeps it from moving now, where a hang was called
   };
   std::optional<Progress> progress{};

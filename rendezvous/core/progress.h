@@ -34,21 +34,21 @@ struct CollectiveCall {
 struct StillWorker {
   LocalRank local_rank;
   int pid = 0;
-  Duration still{};                   // since it moved last
-  std::optional<std::int64_t> step{}; // the last that it finished
-  std::string phase{};                // as the program names it; empty: training
+  Duration still{};                    // since it moved last
+  std::optional<std::int64_t> step{};  // the last that it finished
+  std::string phase{};                 // as the program names it; empty: training
   ProcessState state = ProcessState::kRunnable;
-  bool busy = false;                  // it used the CPU or did I/O meanwhile
+  bool busy = false;  // it used the CPU or did I/O meanwhile
   std::optional<CollectiveCall> inside{};
-  std::string waits_for{};            // for people: system call, kernel function, file
+  std::string waits_for{};  // for people: system call, kernel function, file
 
   bool operator==(const StillWorker&) const = default;
 };
 
 // Of the workers of a node that tell how far they are, and have not ended or said that they will.
 struct NodeProgress {
-  int workers = 0;    // 0: none tells, and the node is not judged
-  Duration still{};   // since the last of them moved
+  int workers = 0;                    // 0: none tells, and the node is not judged
+  Duration still{};                   // since the last of them moved
   std::vector<std::string> phases{};  // they are in, each once, sorted; at most kMaxPhases
   // A debugger has one of them, the machine was suspended or starved, or the agent itself did not
   // run: what passed meanwhile does not count.

@@ -110,7 +110,8 @@ bool MadeByWorker(const RootCause& cause);
 bool IsMembershipChange(const RootCause& cause);
 
 // What the job ends with when this cause ends it: the worker's code or 128 + signal; for one that
-// left early its first victim's; for one that hung 134, as SIGABRT gives; for a node 69; for an unreadable state 66.
+// left early its first victim's; for one that hung 134, as SIGABRT gives; for a node 69; for an
+// unreadable state 66.
 int ExitCodeOf(const RootCause& cause);
 
 // "rank 3 (local rank 1, pid 4242) on n2: SIGKILL after step 120", "n2 was lost: its agent was

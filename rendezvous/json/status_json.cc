@@ -57,9 +57,10 @@ Json ToJson(const JobStatus& job, std::int64_t now_unix_ms) {
   json["progress"] = nullptr;
   if (job.progress) {
     const auto& limit = job.progress->limit;
-    json["progress"] = {{"still_ms", Milliseconds(job.progress->still)},
-                        {"limit_ms", limit ? Json(Milliseconds(*limit)) : Json(nullptr)},
-                        {"hang", job.progress->hang.empty() ? Json(nullptr) : Json(job.progress->hang)}};
+    json["progress"] = {
+        {"still_ms", Milliseconds(job.progress->still)},
+        {"limit_ms", limit ? Json(Milliseconds(*limit)) : Json(nullptr)},
+        {"hang", job.progress->hang.empty() ? Json(nullptr) : Json(job.progress->hang)}};
   }
   json["outcome"] = job.finished ? Json(ToString(job.finished->outcome)) : Json(nullptr);
   json["exit_code"] = job.finished ? Json(job.finished->exit_code) : Json(nullptr);

@@ -39,7 +39,7 @@ struct GenerationState {
   std::optional<Duration> start;              // of its slowest node, as far as told
   Incidents incidents;
   HangWatch hang;
-  std::string hang_report;  // of the last hang that was called; empty: none
+  std::string hang_report;   // of the last hang that was called; empty: none
   bool planned_end = false;  // it is stopped because of JobLife::plan, not of a failure
   std::string stop_reason;
 

@@ -103,8 +103,8 @@ std::optional<HangVerdict> OutsideTheCollective(const std::vector<StillRank>& ra
       inside ? absl::StrCat("; it is still in ", Describe(*inside)) : At(first.worker);
   return HangVerdict{
       first,
-      absl::StrCat(Name(first), AndOthers(missing.size()), " has not entered ", Describe(call), "; ",
-                   Count(waiting.size(), "rank waits", "ranks wait"), " in it since ",
+      absl::StrCat(Name(first), AndOthers(missing.size()), " has not entered ", Describe(call),
+                   "; ", Count(waiting.size(), "rank waits", "ranks wait"), " in it since ",
                    ForHowLong(waiting.front()->worker.still), where),
       first.worker.busy && !inside};
 }
@@ -121,11 +121,11 @@ std::optional<HangVerdict> InAnotherCall(const std::vector<StillRank>& ranks,
     if (found == nullptr) found = &rank;
   }
   if (other == nullptr || like_most == nullptr) return std::nullopt;
-  return HangVerdict{*other,
-                     absl::StrCat(Name(*other), " entered ", Describe(*other->worker.inside), ", ",
-                                  Name(*like_most), " entered ", Describe(call),
-                                  ": their calls do not match"),
-                     false};
+  return HangVerdict{
+      *other,
+      absl::StrCat(Name(*other), " entered ", Describe(*other->worker.inside), ", ",
+                   Name(*like_most), " entered ", Describe(call), ": their calls do not match"),
+      false};
 }
 
 std::string PhaseName(const std::string& phase) { return phase.empty() ? "training" : phase; }
@@ -147,17 +147,18 @@ std::optional<HangVerdict> Behind(const std::vector<StillRank>& ranks) {
   std::map<std::string, std::size_t> phases;
   for (const StillRank& rank : ranks) ++phases[rank.worker.phase];
   if (phases.size() < 2) return std::nullopt;
-  const auto rarest = std::min_element(phases.begin(), phases.end(), [](const auto& a, const auto& b) {
-    return a.second < b.second || (a.second == b.second && a.first > b.first);
-  });
+  const auto rarest =
+      std::min_element(phases.begin(), phases.end(), [](const auto& a, const auto& b) {
+        return a.second < b.second || (a.second == b.second && a.first > b.first);
+      });
   const auto odd = std::find_if(ranks.begin(), ranks.end(), [&](const StillRank& rank) {
     return rank.worker.phase == rarest->first;
   });
-  return HangVerdict{*odd,
-                     absl::StrCat(Name(*odd), AndOthers(rarest->second), " is in ",
-                                  PhaseName(odd->worker.phase), ", the others are not",
-                                  At(odd->worker)),
-                     odd->worker.busy && !odd->worker.inside};
+  return HangVerdict{
+      *odd,
+      absl::StrCat(Name(*odd), AndOthers(rarest->second), " is in ", PhaseName(odd->worker.phase),
+                   ", the others are not", At(odd->worker)),
+      odd->worker.busy && !odd->worker.inside};
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ struct HangVerdict {
   // The rank that the others wait for; where all wait in one collective, the lowest of them. Not
   // set: no rank is known.
   std::optional<StillRank> culprit;
-  std::string why;  // a sentence about it: "rank 5 on n2 (pid 4242) has not entered all_reduce 9632"
+  std::string
+      why;  // a sentence about it: "rank 5 on n2 (pid 4242) has not entered all_reduce 9632"
   // The culprit used the CPU or did I/O, outside every collective: it may be at work.
   bool busy = false;
 };

@@ -50,7 +50,7 @@ struct JobLife {
   LateAdmission late_admission;
   std::optional<Plan> plan;
   Absences absences;
-  PhaseIntervals intervals;  // for what counts as a hang
+  PhaseIntervals intervals;        // for what counts as a hang
   bool abandoned = false;          // the last node that went will not come back
   bool saved_for_removed = false;  // the nodes that are to go leave a checkpoint behind
   std::vector<RootCause> causes;   // of the generations that have ended; the last kMaxEarlierCauses

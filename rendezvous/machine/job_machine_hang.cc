@@ -98,7 +98,8 @@ void JobMachine::CallHang(const HangVerdict& verdict, const std::string& standst
   WarnAll(absl::StrCat("job ", job_, " hangs: ", standstill));
   WarnAll(verdict.why);
   WarnAll(next);
-  JobEvent event{.kind = JobEvent::Kind::kHung, .reason = absl::StrCat(standstill, "; ", verdict.why)};
+  JobEvent event{.kind = JobEvent::Kind::kHung,
+                 .reason = absl::StrCat(standstill, "; ", verdict.why)};
   if (verdict.culprit) {
     event.host = verdict.culprit->host;
     event.cause = std::move(cause);
@@ -118,8 +119,8 @@ std::pair<bool, std::string> JobMachine::AfterHang(const HangVerdict& verdict, b
   if (spec.on_hang == JobSpec::kRestartHang) {
     return {true, "the workers are ended, and started again where a restart is left"};
   }
-  const bool loses_nothing = life_.told_of_states || life_.reports_checkpoints ||
-                             !generation_.furthest_step;
+  const bool loses_nothing =
+      life_.told_of_states || life_.reports_checkpoints || !generation_.furthest_step;
   if (!generation_.hang.names_phases() || !loses_nothing) {
     return {false,
             generation_.hang.names_phases()
@@ -132,8 +133,9 @@ std::pair<bool, std::string> JobMachine::AfterHang(const HangVerdict& verdict, b
     const TimePoint at =
         std::max(generation_.hang.last_moved() + spec.hang_startup_timeout, now_ + spec.heartbeat);
     timers_.hang_again = at;
-    return {false, absl::StrCat("it uses the CPU or does I/O, so it is ended only if it goes on for ",
-                                Seconds(at - now_), " more (--hang-startup-timeout)")};
+    return {false,
+            absl::StrCat("it uses the CPU or does I/O, so it is ended only if it goes on for ",
+                         Seconds(at - now_), " more (--hang-startup-timeout)")};
   }
   return {true, "the workers are ended, and started again where a restart is left"};
 }

@@ -176,10 +176,11 @@ void JobMachine::StopGeneration(const std::string& reason) {
     if (node->suspect && node->done()) {
       gone.push_back(node);  // it finished its part and went: no workers to wait for
     } else if (node->phase == Phase::kStarted) {
-      const bool hung = cause && cause->kind == RootCause::Kind::kHung &&
-                        cause->failure.node_rank == node->rank;
-      SendTo(*node, Stop{reason, look_, hung ? std::vector{cause->failure.exit.local_rank}
-                                             : std::vector<LocalRank>()});
+      const bool hung =
+          cause && cause->kind == RootCause::Kind::kHung && cause->failure.node_rank == node->rank;
+      SendTo(*node,
+             Stop{reason, look_,
+                  hung ? std::vector{cause->failure.exit.local_rank} : std::vector<LocalRank>()});
     } else {
       Free(*node);  // back after a break, and not started yet
     }

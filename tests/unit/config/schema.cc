@@ -88,8 +88,8 @@ Json Shape(const JobKey& key) {
     case KeyType::kOnHang:
       return {{"enum", {"auto", "restart", "report"}}};
     case KeyType::kSignal:
-      return {{"enum",
-               {"SIGABRT", "SIGQUIT", "SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGKILL"}}};
+      return {
+          {"enum", {"SIGABRT", "SIGQUIT", "SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGKILL"}}};
     case KeyType::kSize:
       return {{"anyOf", {Text("^([0-9]+(KiB|MiB|GiB|TiB)|0)$"), {{"const", 0}}}}};
   }

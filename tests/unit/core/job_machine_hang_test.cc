@@ -117,8 +117,8 @@ TEST_F(JobMachineHangTest, WithReportTheWorkersAreLeftAloneAndItsEndIsSaidToo) {
 // The rows of the default.
 TEST_F(JobMachineHangTest, AProgramThatNamesNoPhasesIsOnlyReported) {
   Run(JobSpec::kChooseOnHang, "", /*checkpoint=*/true);
-  EXPECT_THAT(StandStill(150), AllOf(Contains(HasSubstr("names no phases")),
-                                     Not(Contains(HasSubstr("Stop")))));
+  EXPECT_THAT(StandStill(150),
+              AllOf(Contains(HasSubstr("names no phases")), Not(Contains(HasSubstr("Stop")))));
 }
 TEST_F(JobMachineHangTest, OneThatHasSavedNothingIsOnlyReported) {
   Run(JobSpec::kChooseOnHang, "restore");

@@ -89,7 +89,8 @@ Heartbeat HeartbeatWithProgress() {
   worker.inside = CollectiveCall{"default", 9632, "all_reduce", 12'100'000};
   worker.waits_for = "read(/data/shard-0017)";
   Heartbeat heartbeat{-5, 17};
-  heartbeat.progress = NodeProgress{2, std::chrono::milliseconds(250), {"", "evaluation"}, true, true, {worker}};
+  heartbeat.progress =
+      NodeProgress{2, std::chrono::milliseconds(250), {"", "evaluation"}, true, true, {worker}};
   return heartbeat;
 }
 
@@ -151,8 +152,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Stopped{29501, 17, 0, FullStates()},
                     Stopped{
                         29501, 17, 0, {}, {}, std::chrono::milliseconds(1500), true, LookId{kLook}},
-                    Heartbeat{-5, 17, FullStates()}, HeartbeatWithFailures(), HeartbeatWithProgress(), DrainedWithFailures(),
-                    Leave{"SIGTERM", 143}));
+                    Heartbeat{-5, 17, FullStates()}, HeartbeatWithFailures(),
+                    HeartbeatWithProgress(), DrainedWithFailures(), Leave{"SIGTERM", 143}));
 
 // A field of one that the other does not know would be lost, or its bounds be missing.
 TEST(JobSpecProtoTest, HasTheFieldsThatAreDescribed) {
@@ -406,7 +407,8 @@ JobRecord FullRecord() {
   record.quarantine = {{{"n3", std::chrono::seconds(5)}, {"n4", {}}}, {"n9"}};
   record.failed_checkpoints = {{4, 380, "disk full", "n3"}, {{AgentId{5}, 1}, {AgentId{9}, 3}}};
   record.run_id = RunId{0xFEDCBA9876543210};
-  record.longest_intervals = {{"", std::chrono::seconds(8)}, {"evaluation", std::chrono::minutes(9)}};
+  record.longest_intervals = {{"", std::chrono::seconds(8)},
+                              {"evaluation", std::chrono::minutes(9)}};
   return record;
 }
 

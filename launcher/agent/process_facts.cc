@@ -1,4 +1,4 @@
-#include "launcher/node/process_facts.h"
+#include "launcher/agent/process_facts.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -44,13 +44,23 @@ struct NamedCall {
 };
 
 constexpr NamedCall kCalls[] = {
-    {SYS_read, "read", true},       {SYS_write, "write", true},     {SYS_pread64, "pread64", true},
-    {SYS_pwrite64, "pwrite64", true}, {SYS_readv, "readv", true},   {SYS_writev, "writev", true},
-    {SYS_fsync, "fsync", true},     {SYS_fdatasync, "fdatasync", true},
-    {SYS_recvmsg, "recvmsg", true}, {SYS_recvfrom, "recvfrom", true},
-    {SYS_sendmsg, "sendmsg", true}, {SYS_sendto, "sendto", true},   {SYS_openat, "openat", false},
-    {SYS_futex, "futex", false},    {SYS_epoll_wait, "epoll_wait", false},
-    {SYS_clock_nanosleep, "clock_nanosleep", false}, {SYS_wait4, "wait4", false},
+    {SYS_read, "read", true},
+    {SYS_write, "write", true},
+    {SYS_pread64, "pread64", true},
+    {SYS_pwrite64, "pwrite64", true},
+    {SYS_readv, "readv", true},
+    {SYS_writev, "writev", true},
+    {SYS_fsync, "fsync", true},
+    {SYS_fdatasync, "fdatasync", true},
+    {SYS_recvmsg, "recvmsg", true},
+    {SYS_recvfrom, "recvfrom", true},
+    {SYS_sendmsg, "sendmsg", true},
+    {SYS_sendto, "sendto", true},
+    {SYS_openat, "openat", false},
+    {SYS_futex, "futex", false},
+    {SYS_epoll_wait, "epoll_wait", false},
+    {SYS_clock_nanosleep, "clock_nanosleep", false},
+    {SYS_wait4, "wait4", false},
 };
 
 std::string DescriptorName(const std::string& folder, std::int64_t descriptor) {

@@ -2,8 +2,8 @@
 //
 // Reads a few small files of procfs, which never wait for a disk. Any thread. What cannot be read,
 // because the process is gone or another user's, is left as it is in a fresh ProcessFacts.
-#ifndef DDPRUN_LAUNCHER_NODE_PROCESS_FACTS_H_
-#define DDPRUN_LAUNCHER_NODE_PROCESS_FACTS_H_
+#ifndef DDPRUN_LAUNCHER_AGENT_PROCESS_FACTS_H_
+#define DDPRUN_LAUNCHER_AGENT_PROCESS_FACTS_H_
 
 #include <sys/types.h>
 
@@ -16,4 +16,4 @@ ProcessFacts ReadProcessFacts(pid_t pid);
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_NODE_PROCESS_FACTS_H_
+#endif  // DDPRUN_LAUNCHER_AGENT_PROCESS_FACTS_H_
