@@ -97,6 +97,14 @@ struct DoctorCommand {
   bool json = false;
 };
 
+// ddprun stacks --pid PID...
+struct StacksCommand {
+  std::vector<int> pids;  // at least one, each once
+  bool json = false;
+  bool full = false;  // all frames of a line
+  std::chrono::milliseconds timeout{10'000};
+};
+
 // ddprun completion bash|zsh: CompletionScript().
 struct CompletionCommand {
   enum class Shell { kBash, kZsh };
@@ -118,7 +126,8 @@ struct CommandLineError {
 };
 
 using Command = std::variant<RunCommand, RendezvousCommand, ValidateCommand, CertsCommand,
-                             OperatorCommand, SlurmCommand, DoctorCommand, CompletionCommand,
+                             OperatorCommand, SlurmCommand, DoctorCommand, StacksCommand,
+                             CompletionCommand,
                              VersionCommand, HelpCommand, CommandLineError>;
 
 // `argv[0]` is the program's name, as in main. Reads the job file that -c names.
