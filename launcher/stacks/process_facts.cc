@@ -129,7 +129,8 @@ std::optional<ProcessFacts> LookAtProcess(pid_t pid) {
   const std::string folder = absl::StrCat("/proc/", pid);
   const std::string status = ReadProc(folder + "/status");
   struct stat info;
-  if (status.empty() || ::stat(folder.c_str(), &info) != 0) return std::nullopt;
+  // The folder itself has the user's uid always; what is in it becomes root's.
+  if (status.empty() || ::stat((folder + "/status").c_str(), &info) != 0) return std::nullopt;
   ProcessFacts facts;
   facts.owner = info.st_uid;
   facts.name = std::string(Field(status, "Name"));

@@ -31,7 +31,7 @@ struct ProcessFacts {
   pid_t traced_by = 0;  // 0: nobody
   uid_t uid = 0;        // the real one
   bool uids_differ = false;  // the real, effective and saved ones
-  uid_t owner = 0;      // of /proc/PID: root's, where the process is not dumpable
+  uid_t owner = 0;  // of the files in /proc/PID: root's, where the process is not dumpable
 };
 std::optional<ProcessFacts> LookAtProcess(pid_t pid);  // nullopt: it is gone
 

@@ -106,8 +106,9 @@ class HeldProcess {
       WaitUntilStopped();
       if (all == known) break;
     }
-    if (held_.empty()) return absl::NotFoundError("it has ended");
-    return absl::OkStatus();
+    const bool any_left = std::any_of(held_.begin(), held_.end(),
+                                      [](const Held& held) { return !held.ended; });
+    return any_left ? absl::OkStatus() : absl::NotFoundError("it has ended");
   }
 
   // `budget`: how many bytes of stacks may still be copied.
@@ -150,8 +151,11 @@ class HeldProcess {
       held_.push_back({thread.tid});
       return absl::OkStatus();
     }
-    const bool ended = errno == ESRCH || thread.state == 'Z' || thread.state == '?';
-    if (!ended) return absl::ErrnoToStatus(errno, "cannot trace it");
+    const int error = errno;
+    // One that is ending gives EPERM, too.
+    const char state = LookAtThread(process_.pid, thread.tid).state;
+    const bool ended = error == ESRCH || state == 'Z' || state == 'X' || state == '?';
+    if (!ended) return absl::ErrnoToStatus(error, "cannot trace it");
     held_.push_back({thread.tid, false, true, 0});
     return absl::OkStatus();
   }

@@ -32,6 +32,13 @@ bool IsInterpreter(const StackFrame& frame) {
   return absl::StartsWith(frame.image, "python3") || absl::StartsWith(frame.image, "libpython3");
 }
 
+// The interpreter's own frames between Python frames tell nothing. The innermost ones do, such as
+// time_sleep, where their names are known, and are not those of its calls.
+bool TellsSomething(const StackFrame& frame) {
+  return !frame.function.empty() && !absl::StartsWith(frame.function, "Py") &&
+         !absl::StartsWith(frame.function, "_Py");
+}
+
 RankTrouble TroubleOf(const CopiedProcess& process) {
   if (process.traced_by != 0) return RankTrouble::kTraced;
   if (absl::IsPermissionDenied(process.status)) return RankTrouble::kNotPermitted;
@@ -109,9 +116,7 @@ std::vector<StackFrame> WithPython(const std::vector<StackFrame>& native,
         frames.push_back(next->frame);
         if ((next++)->entered_from_c) break;
       }
-    } else if (!in_python || !IsInterpreter(frame)) {
-      // The interpreter's own frames between Python frames tell nothing; the innermost ones, such
-      // as time_sleep, do.
+    } else if (!IsInterpreter(frame) || (!in_python && TellsSomething(frame))) {
       frames.push_back(frame);
     }
   }

@@ -37,6 +37,7 @@ absl::string_view BaseName(absl::string_view path) {
 }
 
 std::string FunctionText(const StackFrame& frame) {
+  if (frame.image == "python") return OneLine(frame.function);
   if (!frame.function.empty()) return OneLine(ShortFunction(frame.function));
   return absl::StrCat("?? in ", frame.image.empty() ? "memory" : OneLine(frame.image));
 }
