@@ -28,8 +28,23 @@ bool IsBeginning(const StackFrame& frame) {
   return std::find(std::begin(kNames), std::end(kNames), frame.function) != std::end(kNames);
 }
 
+// What std::thread's function is called by; the name is not exported.
+bool IsThreadRoutine(const StackFrame& frame) {
+  return absl::StartsWith(frame.image, "libstdc++.so") &&
+         (frame.function.empty() || frame.function == "execute_native_thread_routine");
+}
+
+bool IsLibc(const StackFrame& frame) {
+  return absl::StartsWith(frame.image, "libc.so") || absl::StartsWith(frame.image, "libpthread");
+}
+
 bool IsInterpreter(const StackFrame& frame) {
   return absl::StartsWith(frame.image, "python3") || absl::StartsWith(frame.image, "libpython3");
+}
+
+// As in Python's own tracebacks, the machinery of an import statement is left out.
+bool IsImport(const StackFrame& frame) {
+  return absl::StartsWith(frame.file, "<frozen importlib.");
 }
 
 // The interpreter's own frames between Python frames tell nothing. The innermost ones do, such as
@@ -96,10 +111,24 @@ std::vector<StackFrame> WithoutBeginning(std::vector<StackFrame> outermost_first
                                                  kMostBeginning, outermost_first.size()));
   auto first = outermost_first.begin();
   for (auto frame = first; frame != end; ++frame) {
-    if (IsBeginning(*frame)) first = frame + 1;
+    if (IsBeginning(*frame) || IsThreadRoutine(*frame)) first = frame + 1;
   }
   // Not of a thread that has nothing else.
   if (first != outermost_first.end()) outermost_first.erase(outermost_first.begin(), first);
+  return outermost_first;
+}
+
+std::vector<StackFrame> WithoutLibcInside(std::vector<StackFrame> outermost_first) {
+  auto first = outermost_first.end();
+  while (first != outermost_first.begin() && IsLibc(*(first - 1))) --first;
+  if (first == outermost_first.end()) return outermost_first;
+  // The outermost one that has a name.
+  const auto named = std::find_if(first, outermost_first.end(),
+                                  [](const StackFrame& frame) { return !frame.function.empty(); });
+  if (named != outermost_first.end()) *first = *named;
+  first->file.clear();
+  first->line = 0;
+  outermost_first.erase(first + 1, outermost_first.end());
   return outermost_first;
 }
 
@@ -113,14 +142,16 @@ std::vector<StackFrame> WithPython(const std::vector<StackFrame>& native,
     if (frame.function == kPythonLoop) {
       in_python = true;
       while (next != python.end()) {
-        frames.push_back(next->frame);
+        if (!IsImport(next->frame)) frames.push_back(next->frame);
         if ((next++)->entered_from_c) break;
       }
     } else if (!IsInterpreter(frame) || (!in_python && TellsSomething(frame))) {
       frames.push_back(frame);
     }
   }
-  for (; next != python.end(); ++next) frames.push_back(next->frame);
+  for (; next != python.end(); ++next) {
+    if (!IsImport(next->frame)) frames.push_back(next->frame);
+  }
   return frames;
 }
 
@@ -155,7 +186,8 @@ void AddProcess(std::uint32_t rank, const CopiedProcess& process, const Unwound&
     }
     frames = WithPython(frames, thread.python_frames);
     std::reverse(frames.begin(), frames.end());
-    if (!frames.empty()) tree->Add(rank, kind, WithoutBeginning(std::move(frames)));
+    if (frames.empty()) continue;
+    tree->Add(rank, kind, WithoutLibcInside(WithoutBeginning(std::move(frames))));
   }
   if (missing > 0) {
     notes.Add(RankTrouble::kIncomplete,

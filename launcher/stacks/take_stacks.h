@@ -40,8 +40,13 @@ TakenStacks TakeStacks(absl::Span<const StackTarget> targets,
 void AddProcess(std::uint32_t rank, const CopiedProcess& process, const Unwound& unwound,
                 StackTree* tree);
 
-// Without what every thread begins with: _start, __libc_start_main, clone3, start_thread.
+// Without what every thread begins with: _start, __libc_start_main, clone3, start_thread, and what
+// std::thread puts before its function.
 std::vector<StackFrame> WithoutBeginning(std::vector<StackFrame> outermost_first);
+
+// Of the C library's innermost frames only the one that the program called, without its line: the
+// ranks that wait in pthread_cond_wait are at the same place, however it is made inside.
+std::vector<StackFrame> WithoutLibcInside(std::vector<StackFrame> outermost_first);
 
 // Puts Python frames in the place of the interpreter's. Both innermost first, as is the result.
 std::vector<StackFrame> WithPython(const std::vector<StackFrame>& native,

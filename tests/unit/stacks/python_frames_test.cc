@@ -36,7 +36,10 @@ TEST(WithPythonTest, PythonFramesTakeThePlaceOfTheInterpreters) {
       Native("_PyEval_EvalFrameDefault", "python3.11"), Native("Py_RunMain", "python3.11"),
       Native("main", "launcher")};
   const std::vector<PythonFrame> python = {
-      {Python("inner"), false}, {Python("outer"), true}, {Python("<module>"), true}};
+      {Python("inner"), false},
+      {{"_load", "<frozen importlib._bootstrap>", 7, "python"}, false},
+      {Python("outer"), true},
+      {Python("<module>"), true}};
   EXPECT_THAT(Names(WithPython(native, python)),
               testing::ElementsAre("clock_nanosleep", "time_sleep", "inner", "outer",
                                    "torch::call", "<module>", "main"));

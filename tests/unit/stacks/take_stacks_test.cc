@@ -18,6 +18,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "launcher/stacks/process_facts.h"
@@ -79,6 +80,48 @@ std::string InChild(const std::function<void()>& become, const std::function<std
   ::close(pipe[0]);
   ::waitpid(child, nullptr, 0);
   return text;
+}
+
+std::vector<std::string> Names(const std::vector<StackFrame>& frames) {
+  std::vector<std::string> names;
+  for (const StackFrame& frame : frames) names.push_back(frame.function);
+  return names;
+}
+
+std::vector<StackFrame> Frames(const std::vector<std::pair<std::string, std::string>>& names) {
+  std::vector<StackFrame> frames;
+  for (const auto& [function, image] : names) frames.push_back({function, "x.c", 5, image});
+  return frames;
+}
+
+TEST(TrimmedStackTest, WhatEveryThreadBeginsWithIsLeftOut) {
+  EXPECT_THAT(Names(WithoutBeginning(Frames({{"", "train"},
+                                             {"__libc_start_main", "libc.so.6"},
+                                             {"__libc_start_call_main", "libc.so.6"},
+                                             {"main", "train"}}))),
+              testing::ElementsAre("main"));
+  EXPECT_THAT(Names(WithoutBeginning(Frames({{"clone3", "libc.so.6"},
+                                             {"start_thread", "libc.so.6"},
+                                             {"", "libstdc++.so.6.0.30"},
+                                             {"Loop", "train"}}))),
+              testing::ElementsAre("Loop"));
+  EXPECT_THAT(Names(WithoutBeginning(Frames({{"clone3", "libc.so.6"}}))),
+              testing::ElementsAre("clone3"));
+  EXPECT_THAT(WithoutBeginning({}), testing::IsEmpty());
+}
+
+TEST(TrimmedStackTest, OfTheLibraryOnlyTheFunctionThatWasCalledIsLeft) {
+  const std::vector<StackFrame> trimmed =
+      WithoutLibcInside(Frames({{"main", "train"},
+                                {"qsort", "libc.so.6"},
+                                {"Compare", "train"},
+                                {"", "libc.so.6"},
+                                {"pthread_cond_wait", "libc.so.6"},
+                                {"futex_wait", "libc.so.6"}}));
+  EXPECT_THAT(Names(trimmed),
+              testing::ElementsAre("main", "qsort", "Compare", "pthread_cond_wait"));
+  EXPECT_EQ(trimmed.back().file, "");
+  EXPECT_THAT(WithoutLibcInside({}), testing::IsEmpty());
 }
 
 class RunningStackTest : public testing::Test {
