@@ -36,8 +36,7 @@ int ShowStacks(const StacksCommand& command) {
   StackTextOptions options;
   options.label = "pid";
   if (command.full) options.most_in_line = 0;
-  std::fputs(command.json ? JsonText(targets, taken).c_str()
-                          : ToText(taken.tree, options).c_str(),
+  std::fputs(command.json ? JsonText(targets, taken).c_str() : ToText(taken.tree, options).c_str(),
              stdout);
   if (taken.refused > 0) return kExitRefused;
   return taken.missing > 0 ? 1 : 0;

@@ -28,7 +28,8 @@ class ByteWriter {
   std::string bytes_;
 };
 
-// After the first thing that is not there whole, ok() is false, and all that is taken is 0 or empty.
+// After the first thing that is not there whole, ok() is false, and all that is taken is 0 or
+// empty.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}  // which must outlive it

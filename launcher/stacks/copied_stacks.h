@@ -23,16 +23,18 @@ struct PythonFrame {
 
 struct CopiedThread {
   pid_t tid = 0;
-  std::string name;   // the kernel's, 15 bytes
-  char state = '?';   // before it was held: R, S, D, T, ... of proc(5)
-  std::string call;   // the system call that it waits in: "read(/data/shard-0017)", "futex"; or empty
+  std::string name;  // the kernel's, 15 bytes
+  char state = '?';  // before it was held: R, S, D, T, ... of proc(5)
+  std::string
+      call;  // the system call that it waits in: "read(/data/shard-0017)", "futex"; or empty
   std::string wchan;  // the kernel's function that it waits in; empty where the kernel does not say
 
   absl::Status copied;  // OK: what follows is there
-  std::vector<std::uint64_t> registers;  // in DWARF's order; the last one is the address of the code
-  std::uint64_t stack_start = 0;         // the address of stack[0]
+  std::vector<std::uint64_t>
+      registers;                  // in DWARF's order; the last one is the address of the code
+  std::uint64_t stack_start = 0;  // the address of stack[0]
   std::string stack;
-  bool stack_is_whole = false;            // up to the end of its mapping
+  bool stack_is_whole = false;             // up to the end of its mapping
   std::vector<PythonFrame> python_frames;  // innermost first; empty: none
 };
 
@@ -44,8 +46,9 @@ struct CopiedProcess {
   absl::Status status;
   bool stopped = false;  // by a signal, before it was held; it still is
   pid_t traced_by = 0;
-  std::string python;  // why a Python program's frames are not shown; empty: they are, or it is none
-  std::string maps;    // /proc/PID/maps
+  std::string
+      python;        // why a Python program's frames are not shown; empty: they are, or it is none
+  std::string maps;  // /proc/PID/maps
   std::vector<CopiedThread> threads;  // the main one first
   std::chrono::nanoseconds held{0};   // from the first thread's stop to the last one's release
 };

@@ -22,7 +22,8 @@ bool ReadAt(int file, std::uint64_t offset, void* to, std::size_t size) {
 
 // The address of the file's beginning, as the linker has it; nullopt where it is loaded nowhere.
 std::optional<std::uint64_t> LinkedStart(int file, const Elf64_Ehdr& header) {
-  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMostHeaders) return std::nullopt;
+  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMostHeaders)
+    return std::nullopt;
   std::vector<Elf64_Phdr> programs(header.e_phnum);
   if (!ReadAt(file, header.e_phoff, programs.data(), programs.size() * sizeof(Elf64_Phdr))) {
     return std::nullopt;
@@ -42,15 +43,15 @@ std::optional<ElfSection> FindElfSection(const std::string& path, std::uint64_t 
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   Elf64_Ehdr header;
   if (!file.valid() || !ReadAt(file.get(), 0, &header, sizeof(header)) ||
-      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr) ||
-      header.e_shnum > kMostHeaders || header.e_shstrndx >= header.e_shnum) {
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum > kMostHeaders ||
+      header.e_shstrndx >= header.e_shnum) {
     return std::nullopt;
   }
   const std::optional<std::uint64_t> linked = LinkedStart(file.get(), header);
   std::vector<Elf64_Shdr> sections(header.e_shnum);
-  if (!linked.has_value() || !ReadAt(file.get(), header.e_shoff, sections.data(),
-                                     sections.size() * sizeof(Elf64_Shdr))) {
+  if (!linked.has_value() ||
+      !ReadAt(file.get(), header.e_shoff, sections.data(), sections.size() * sizeof(Elf64_Shdr))) {
     return std::nullopt;
   }
   const Elf64_Shdr& names_at = sections[header.e_shstrndx];

@@ -1,11 +1,12 @@
 // What ddprun and its unwind helper say to each other.
+#include "launcher/stacks/helper_answer.h"
+
 #include <cstdint>
 #include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "launcher/stacks/bytes.h"
-#include "launcher/stacks/helper_answer.h"
 #include "launcher/stacks/unwind_helper.h"
 
 namespace ddprun::stacks {
@@ -24,8 +25,8 @@ enum Record : std::uint8_t { kName = 1, kThread = 2, kEnd = 3 };
 AnswerWriter::AnswerWriter() { bytes_.Put(kMagic); }
 
 std::uint32_t AnswerWriter::Name(const std::string& name) {
-  const auto [entry, added] =
-      names_.try_emplace(name.substr(0, kMaxStackNameBytes), static_cast<std::uint32_t>(names_.size()));
+  const auto [entry, added] = names_.try_emplace(name.substr(0, kMaxStackNameBytes),
+                                                 static_cast<std::uint32_t>(names_.size()));
   if (added) {
     bytes_.Put(std::uint8_t{kName});
     bytes_.Put(std::string_view(entry->first));

@@ -67,8 +67,8 @@ UniqueFd OpenImage(int pid, const Mapping& mapping) {
 }
 
 bool IsImage(const Mapping& mapping) {
-  return mapping.executable && (mapping.path == kVdso ||
-                                (mapping.inode != 0 && mapping.path.substr(0, 1) == "/"));
+  return mapping.executable &&
+         (mapping.path == kVdso || (mapping.inode != 0 && mapping.path.substr(0, 1) == "/"));
 }
 
 }  // namespace

@@ -31,8 +31,8 @@ class Images {
   Images(const Images&) = delete;
   Images& operator=(const Images&) = delete;
 
-  // The code of process `pid`, in the order of addresses. Images that cannot be opened are left out.
-  // All processes must be added before Ready().
+  // The code of process `pid`, in the order of addresses. Images that cannot be opened are left
+  // out. All processes must be added before Ready().
   std::vector<CodeRange> Add(int pid, const std::vector<Mapping>& maps);
 
   Dwfl* Ready();

@@ -162,30 +162,34 @@ TracePermission LookAtPermission(pid_t pid) {
     permission.has_sys_ptrace = (capabilities >> kSysPtraceBit & 1) != 0;
   }
   permission.filtered = NumberOr<int>(Field(status, "Seccomp"), 0) != 0;
-  permission.yama = NumberOr<int>(
-      absl::StripAsciiWhitespace(ReadProc("/proc/sys/kernel/yama/ptrace_scope")), 0);
+  permission.yama =
+      NumberOr<int>(absl::StripAsciiWhitespace(ReadProc("/proc/sys/kernel/yama/ptrace_scope")), 0);
   const std::string theirs = Link(absl::StrCat("/proc/", pid, "/ns/user"));
   permission.other_user_namespace = !theirs.empty() && theirs != Link("/proc/self/ns/user");
   return permission;
 }
 
 std::string ExplainDenied(const ProcessFacts& process, const TracePermission& permission) {
-  constexpr absl::string_view kGive =
-      "CAP_SYS_PTRACE gives it (containers: capability SYS_PTRACE)";
+  constexpr absl::string_view kGive = "CAP_SYS_PTRACE gives it (containers: capability SYS_PTRACE)";
   if (!permission.has_sys_ptrace) {
     if (process.uid != permission.own_uid || process.uids_differ) {
       return absl::StrCat("it runs as uid ", process.uid,
-                          process.uids_differ ? " with other uids beside" : "",
-                          ", ddprun as uid ", permission.own_uid, " without CAP_SYS_PTRACE; run "
+                          process.uids_differ ? " with other uids beside" : "", ", ddprun as uid ",
+                          permission.own_uid,
+                          " without CAP_SYS_PTRACE; run "
                           "ddprun as the same uid or as root");
     }
     if (process.owner != process.uid) {
-      return absl::StrCat("it is not dumpable (PR_SET_DUMPABLE, a changed uid, or a program file "
-                          "that may not be read), and ddprun has no CAP_SYS_PTRACE; ", kGive);
+      return absl::StrCat(
+          "it is not dumpable (PR_SET_DUMPABLE, a changed uid, or a program file "
+          "that may not be read), and ddprun has no CAP_SYS_PTRACE; ",
+          kGive);
     }
     if (permission.yama == 1) {
-      return absl::StrCat("Yama's ptrace_scope is 1 (only ancestors may trace), and ddprun has no "
-                          "CAP_SYS_PTRACE; ", kGive, ", or sysctl kernel.yama.ptrace_scope=0");
+      return absl::StrCat(
+          "Yama's ptrace_scope is 1 (only ancestors may trace), and ddprun has no "
+          "CAP_SYS_PTRACE; ",
+          kGive, ", or sysctl kernel.yama.ptrace_scope=0");
     }
     if (permission.yama == 2) {
       return absl::StrCat("Yama's ptrace_scope is 2 (only with CAP_SYS_PTRACE); ", kGive,
@@ -204,8 +208,10 @@ std::string ExplainDenied(const ProcessFacts& process, const TracePermission& pe
            "the seccomp profile)";
   }
   if (!permission.has_sys_ptrace) {
-    return absl::StrCat("ddprun has no CAP_SYS_PTRACE, and the process has more capabilities or "
-                        "a security module forbids it; ", kGive);
+    return absl::StrCat(
+        "ddprun has no CAP_SYS_PTRACE, and the process has more capabilities or "
+        "a security module forbids it; ",
+        kGive);
   }
   return "a security module forbids it (see the kernel's log)";
 }

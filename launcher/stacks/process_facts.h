@@ -20,7 +20,7 @@ std::vector<pid_t> ThreadsOf(pid_t pid, std::size_t most);
 struct ThreadFacts {
   std::string name;
   char state = '?';
-  std::string call;   // as CopiedThread has it
+  std::string call;  // as CopiedThread has it
   std::string wchan;
 };
 ThreadFacts LookAtThread(pid_t pid, pid_t tid);
@@ -28,10 +28,10 @@ ThreadFacts LookAtThread(pid_t pid, pid_t tid);
 struct ProcessFacts {
   std::string name;
   char state = '?';
-  pid_t traced_by = 0;  // 0: nobody
-  uid_t uid = 0;        // the real one
+  pid_t traced_by = 0;       // 0: nobody
+  uid_t uid = 0;             // the real one
   bool uids_differ = false;  // the real, effective and saved ones
-  uid_t owner = 0;  // of the files in /proc/PID: root's, where the process is not dumpable
+  uid_t owner = 0;           // of the files in /proc/PID: root's, where the process is not dumpable
 };
 std::optional<ProcessFacts> LookAtProcess(pid_t pid);  // nullopt: it is gone
 

@@ -24,6 +24,15 @@ constexpr std::size_t kMostInterpreters = 16;
 constexpr std::size_t kMostTableBytes = 1 << 18;
 
 // Where a field is in its structure, for 64-bit builds.
+struct TextOffsets {
+  std::uint64_t length;  // of PyASCIIObject
+  std::uint64_t state;
+  std::uint64_t ascii;       // behind it
+  std::uint64_t wide;        // behind PyCompactUnicodeObject
+  std::uint64_t bytes_size;  // of PyBytesObject
+  std::uint64_t bytes;
+};
+
 struct Offsets {
   std::uint64_t runtime_interpreters;  // of _PyRuntimeState: interpreters.head
   std::uint64_t interpreter_next;      // of PyInterpreterState
@@ -41,12 +50,7 @@ struct Offsets {
   std::uint64_t code_name;
   std::uint64_t code_lines;
   std::uint64_t code_instructions;
-  std::uint64_t text_length;  // of PyASCIIObject
-  std::uint64_t text_state;
-  std::uint64_t ascii_text;  // behind it
-  std::uint64_t wide_text;   // behind PyCompactUnicodeObject
-  std::uint64_t bytes_size;  // of PyBytesObject
-  std::uint64_t bytes_text;
+  TextOffsets text;
 };
 
 constexpr Offsets kPython311 = {
@@ -66,12 +70,7 @@ constexpr Offsets kPython311 = {
     .code_name = 128,  // co_qualname: with the class
     .code_lines = 136,
     .code_instructions = 184,
-    .text_length = 16,
-    .text_state = 32,
-    .ascii_text = 48,
-    .wide_text = 72,
-    .bytes_size = 16,
-    .bytes_text = 32,
+    .text = {.length = 16, .state = 32, .ascii = 48, .wide = 72, .bytes_size = 16, .bytes = 32},
 };
 
 void AppendUtf8(std::uint32_t letter, std::string* text) {
@@ -136,15 +135,15 @@ class PythonMemory {
 
   std::string Text(std::uint64_t object) const {
     std::uint32_t state = 0;
-    if (!Read(object + at_.text_state, &state, sizeof(state))) return "";
+    if (!Read(object + at_.text.state, &state, sizeof(state))) return "";
     const std::uint32_t kind = state >> 2 & 7;  // bytes of a letter
     const bool compact = (state >> 5 & 1) != 0;
     const bool ascii = (state >> 6 & 1) != 0;
     if (!compact || (kind != 1 && kind != 2 && kind != 4)) return "";
     const std::uint64_t length =
-        std::min<std::uint64_t>(Word(object + at_.text_length), kMaxStackNameBytes);
+        std::min<std::uint64_t>(Word(object + at_.text.length), kMaxStackNameBytes);
     std::string letters(length * kind, '\0');
-    if (!Read(object + (ascii ? at_.ascii_text : at_.wide_text), letters.data(), letters.size())) {
+    if (!Read(object + (ascii ? at_.text.ascii : at_.text.wide), letters.data(), letters.size())) {
       return "";
     }
     if (ascii) return letters;
@@ -158,10 +157,10 @@ class PythonMemory {
   }
 
   std::string Bytes(std::uint64_t object) const {
-    const std::uint64_t size = Word(object + at_.bytes_size);
+    const std::uint64_t size = Word(object + at_.text.bytes_size);
     if (size > kMostTableBytes) return "";
     std::string bytes(size, '\0');
-    return Read(object + at_.bytes_text, bytes.data(), bytes.size()) ? bytes : "";
+    return Read(object + at_.text.bytes, bytes.data(), bytes.size()) ? bytes : "";
   }
 
   const Code& CodeAt(std::uint64_t object) {
@@ -275,8 +274,7 @@ void CopyPythonFrames(const std::vector<Mapping>& maps, CopiedProcess* process) 
                                      "are known");
       continue;
     }
-    std::optional<ElfSection> runtime =
-        FindElfSection(mapping.path, mapping.start, ".PyRuntime");
+    std::optional<ElfSection> runtime = FindElfSection(mapping.path, mapping.start, ".PyRuntime");
     if (!runtime.has_value()) {
       runtime = FindElfSection(absl::StrCat("/proc/", process->pid, "/root", mapping.path),
                                mapping.start, ".PyRuntime");

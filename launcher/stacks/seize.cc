@@ -106,8 +106,8 @@ class HeldProcess {
       WaitUntilStopped();
       if (all == known) break;
     }
-    const bool any_left = std::any_of(held_.begin(), held_.end(),
-                                      [](const Held& held) { return !held.ended; });
+    const bool any_left =
+        std::any_of(held_.begin(), held_.end(), [](const Held& held) { return !held.ended; });
     return any_left ? absl::OkStatus() : absl::NotFoundError("it has ended");
   }
 
@@ -201,9 +201,8 @@ class HeldProcess {
       stack = MappingAt(maps_, registers->stack_pointer);
     }
     if (stack == nullptr) return absl::OutOfRangeError("its stack pointer points nowhere");
-    const std::uint64_t from =
-        std::max(stack->start, registers->stack_pointer - std::min(registers->stack_pointer,
-                                                                   kRedZoneBytes));
+    const std::uint64_t from = std::max(
+        stack->start, registers->stack_pointer - std::min(registers->stack_pointer, kRedZoneBytes));
     const std::uint64_t whole = stack->end - from;
     const std::size_t size = std::min<std::uint64_t>(whole, options_.stack_bytes);
     if (size > *budget) return absl::ResourceExhaustedError("too many stacks for one copy");
@@ -265,9 +264,8 @@ void CopyOne(CopiedProcess* process, std::size_t* budget, const SeizeOptions& op
       process->traced_by = facts->traced_by;
       process->status = TracedBy(facts->traced_by);
     } else if (facts.has_value()) {
-      process->status = absl::PermissionDeniedError(
-          absl::StrCat("ddprun may not trace it: ",
-                       ExplainDenied(*facts, LookAtPermission(process->pid))));
+      process->status = absl::PermissionDeniedError(absl::StrCat(
+          "ddprun may not trace it: ", ExplainDenied(*facts, LookAtPermission(process->pid))));
     }
   }
   LookFromOutside(process, options.threads);

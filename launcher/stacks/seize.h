@@ -1,8 +1,8 @@
 // Holds processes for a moment, and copies the registers and stacks of all their threads.
 //
 // Any thread may call it; it blocks until `deadline` at the most. The work is done by a thread that
-// lives for this call only: a tracee that never stopped (state D) can be let go in no other way than
-// by the end of its tracer's thread, so that nothing stays held whatever happens.
+// lives for this call only: a tracee that never stopped (state D) can be let go in no other way
+// than by the end of its tracer's thread, so that nothing stays held whatever happens.
 //
 // What it refuses to do: to run anything in the process, to write to it, to send it a signal. A
 // process that a signal has stopped stays stopped; a signal that comes meanwhile is passed on.
@@ -21,7 +21,7 @@
 namespace ddprun::stacks {
 
 struct SeizeOptions {
-  std::chrono::milliseconds stop_wait{50};       // for a thread to stop; then it is left out
+  std::chrono::milliseconds stop_wait{50};           // for a thread to stop; then it is left out
   std::size_t stack_bytes = std::size_t{128} << 10;  // of each thread
   std::size_t total_bytes = std::size_t{256} << 20;  // of all; beyond it no more stacks are copied
   std::size_t threads = 2048;                        // of each process

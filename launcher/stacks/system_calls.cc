@@ -72,6 +72,7 @@ constexpr CallRow kCalls[] = {
     {SYS_select, "select", false},
     {SYS_epoll_wait, "epoll_wait", false},
     {SYS_pause, "pause", false},
+    {SYS_vfork, "vfork", false},
 #endif
 };
 

@@ -21,10 +21,16 @@ constexpr std::size_t kMostBeginning = 4;    // frames
 constexpr std::string_view kPythonLoop = "_PyEval_EvalFrameDefault";
 
 bool IsBeginning(const StackFrame& frame) {
-  static constexpr std::string_view kNames[] = {
-      "_start",  "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main",
-      "clone",   "__clone",           "clone3",                 "__clone3",
-      "start_thread", "thread_start"};
+  static constexpr std::string_view kNames[] = {"_start",
+                                                "__libc_start_main",
+                                                "__libc_start_main_impl",
+                                                "__libc_start_call_main",
+                                                "clone",
+                                                "__clone",
+                                                "clone3",
+                                                "__clone3",
+                                                "start_thread",
+                                                "thread_start"};
   return std::find(std::begin(kNames), std::end(kNames), frame.function) != std::end(kNames);
 }
 
@@ -107,8 +113,8 @@ std::vector<StackFrame> FramesFromOutside(const CopiedThread& thread) {
 
 std::vector<StackFrame> WithoutBeginning(std::vector<StackFrame> outermost_first) {
   // The names of what stands before __libc_start_main are mostly stripped.
-  const auto end = outermost_first.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                                 kMostBeginning, outermost_first.size()));
+  const auto end = outermost_first.begin() +
+                   static_cast<std::ptrdiff_t>(std::min(kMostBeginning, outermost_first.size()));
   auto first = outermost_first.begin();
   for (auto frame = first; frame != end; ++frame) {
     if (IsBeginning(*frame) || IsThreadRoutine(*frame)) first = frame + 1;
@@ -158,7 +164,8 @@ std::vector<StackFrame> WithPython(const std::vector<StackFrame>& native,
 void AddProcess(std::uint32_t rank, const CopiedProcess& process, const Unwound& unwound,
                 StackTree* tree) {
   Notes notes(rank, tree);
-  if (process.stopped) notes.Add(RankTrouble::kStopped, "stopped by a signal (SIGCONT continues it)");
+  if (process.stopped)
+    notes.Add(RankTrouble::kStopped, "stopped by a signal (SIGCONT continues it)");
   if (!process.status.ok()) notes.Add(TroubleOf(process), std::string(process.status.message()));
   if (!process.python.empty()) notes.Add(RankTrouble::kIncomplete, process.python);
   AddWaits(process, &notes);
@@ -190,9 +197,8 @@ void AddProcess(std::uint32_t rank, const CopiedProcess& process, const Unwound&
     tree->Add(rank, kind, WithoutLibcInside(WithoutBeginning(std::move(frames))));
   }
   if (missing > 0) {
-    notes.Add(RankTrouble::kIncomplete,
-              absl::StrCat("frames are missing in ", missing, " of ", process.threads.size(),
-                           " threads: ", why));
+    notes.Add(RankTrouble::kIncomplete, absl::StrCat("frames are missing in ", missing, " of ",
+                                                     process.threads.size(), " threads: ", why));
   }
 }
 
@@ -201,9 +207,9 @@ TakenStacks TakeStacks(absl::Span<const StackTarget> targets, Clock::time_point 
   for (const StackTarget& target : targets) pids.push_back(target.pid);
   std::vector<CopiedProcess> processes = CopyStacks(pids, deadline);
   HelperLimits limits;
-  limits.time = std::clamp(
-      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()),
-      std::chrono::milliseconds(1), limits.time);
+  limits.time =
+      std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()),
+                 std::chrono::milliseconds(1), limits.time);
   const bool any = std::any_of(processes.begin(), processes.end(),
                                [](const CopiedProcess& process) { return process.status.ok(); });
   const Unwound unwound = any ? UnwindInHelper(processes, limits) : Unwound();

@@ -1,8 +1,8 @@
 // The stacks of this node's processes, as a tree: holds each for a moment, copies, lets go, unwinds
 // in a helper process, and says in a note what is missing and why.
 //
-// Blocks until about `deadline`; any thread but one that must stay responsive. main() of the program
-// must have called RunIfUnwindHelper().
+// Blocks until about `deadline`; any thread but one that must stay responsive. main() of the
+// program must have called RunIfUnwindHelper().
 #ifndef DDPRUN_LAUNCHER_STACKS_TAKE_STACKS_H_
 #define DDPRUN_LAUNCHER_STACKS_TAKE_STACKS_H_
 

@@ -164,9 +164,8 @@ Unwound UnwindInHelper(const std::vector<CopiedProcess>& processes, const Helper
   }
   struct stat info = {};
   ::fstat(answer.get(), &info);
-  std::string bytes(std::min<std::size_t>(static_cast<std::size_t>(info.st_size),
-                                          limits.answer_bytes),
-                    '\0');
+  std::string bytes(
+      std::min<std::size_t>(static_cast<std::size_t>(info.st_size), limits.answer_bytes), '\0');
   const ssize_t size = ::pread(answer.get(), bytes.data(), bytes.size(), 0);
   bytes.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
   Unwound unwound = ParseAnswer(bytes);
@@ -174,8 +173,8 @@ Unwound UnwindInHelper(const std::vector<CopiedProcess>& processes, const Helper
     unwound.status = absl::DeadlineExceededError(
         absl::StrCat("not all stacks could be read within ", limits.time.count(), " ms"));
   } else if (absl::IsDataLoss(unwound.status)) {
-    unwound.status = absl::DataLossError(
-        absl::StrCat(unwound.status.message(), ": it ", HowItEnded(status)));
+    unwound.status =
+        absl::DataLossError(absl::StrCat(unwound.status.message(), ": it ", HowItEnded(status)));
   }
   return unwound;
 }

@@ -23,7 +23,7 @@ namespace ddprun::stacks {
 std::optional<int> RunIfUnwindHelper(int argc, char** argv);
 
 struct HelperLimits {
-  std::chrono::milliseconds time{5000};         // then it is killed
+  std::chrono::milliseconds time{5000};  // then it is killed
   std::size_t answer_bytes = std::size_t{64} << 20;
 };
 
@@ -33,7 +33,8 @@ struct Unwound {
   absl::Status status;
 };
 
-Unwound UnwindInHelper(const std::vector<CopiedProcess>& processes, const HelperLimits& limits = {});
+Unwound UnwindInHelper(const std::vector<CopiedProcess>& processes,
+                       const HelperLimits& limits = {});
 
 // ---- for tests and fuzzing ----
 

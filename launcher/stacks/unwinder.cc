@@ -96,8 +96,8 @@ class Symbols {
         ::dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr));
     GElf_Off offset = 0;
     GElf_Sym symbol;
-    frame.function = Demangled(::dwfl_module_addrinfo(module, address, &offset, &symbol, nullptr,
-                                                      nullptr, nullptr));
+    frame.function = Demangled(
+        ::dwfl_module_addrinfo(module, address, &offset, &symbol, nullptr, nullptr, nullptr));
     if (Dwfl_Line* const line = ::dwfl_module_getsrc(module, address)) {
       int number = 0;
       if (const char* const file =
@@ -226,8 +226,8 @@ constexpr Dwfl_Thread_Callbacks kThreadCallbacks = {
 
 // The functions that a thread begins with have nobody who called them.
 bool BeginsAThread(const StackFrame& frame) {
-  static constexpr std::string_view kNames[] = {"_start", "clone3", "clone", "__clone",
-                                                "__clone3", "thread_start"};
+  static constexpr std::string_view kNames[] = {"_start",  "clone3",   "clone",
+                                                "__clone", "__clone3", "thread_start"};
   return std::find(std::begin(kNames), std::end(kNames), frame.function) != std::end(kNames);
 }
 

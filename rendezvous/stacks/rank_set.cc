@@ -33,10 +33,10 @@ std::optional<RankSet> RankSet::FromRanges(std::vector<RankRange> ranges) {
 
 void RankSet::Add(RankRange range) {
   // The first one that ends at `range` or later, or right before it.
-  auto from = std::lower_bound(
-      ranges_.begin(), ranges_.end(), range, [](const RankRange& have, const RankRange& added) {
-        return have.last < added.first && !Touches(have, added);
-      });
+  auto from = std::lower_bound(ranges_.begin(), ranges_.end(), range,
+                               [](const RankRange& have, const RankRange& added) {
+                                 return have.last < added.first && !Touches(have, added);
+                               });
   auto to = from;
   while (to != ranges_.end() && (to->first <= range.last || Touches(range, *to))) {
     range.first = std::min(range.first, to->first);

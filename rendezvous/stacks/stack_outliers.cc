@@ -56,7 +56,8 @@ std::vector<StackOutliers> OutliersOf(const StackTree& tree, const RankSet& amon
       return outliers;
     }
     if (majority->ranks != with_majority) {
-      outliers.push_back({with_majority.Minus(majority->ranks), depth,
+      outliers.push_back({with_majority.Minus(majority->ranks),
+                          depth,
                           {tree.frame(tree.node(majority->nodes.front()).frame)}});
     }
     with_majority = majority->ranks;

@@ -20,8 +20,8 @@ struct StackOutliers {
 // The main threads of more than half of all ranks go the same way, function by function, up to some
 // frame (which line of a function they are at does not count). Those who leave this way, the ones
 // that leave it furthest out first: a rank that waits elsewhere than the others leaves early, one
-// that merely polls at another moment leaves late. Empty where no majority exists (of two ranks, one
-// is none) or all agree. Only ranks in `among` count, all where it is empty.
+// that merely polls at another moment leaves late. Empty where no majority exists (of two ranks,
+// one is none) or all agree. Only ranks in `among` count, all where it is empty.
 std::vector<StackOutliers> OutliersOf(const StackTree& tree, const RankSet& among = {});
 
 // The ranks of the first of these, or none.

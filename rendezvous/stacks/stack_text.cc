@@ -37,7 +37,7 @@ absl::string_view BaseName(absl::string_view path) {
 }
 
 std::string FunctionText(const StackFrame& frame) {
-  if (frame.image == "python") return OneLine(frame.function);
+  if (frame.image == "python" || frame.image == "kernel") return OneLine(frame.function);
   if (!frame.function.empty()) return OneLine(ShortFunction(frame.function));
   return absl::StrCat("?? in ", frame.image.empty() ? "memory" : OneLine(frame.image));
 }
@@ -146,7 +146,10 @@ class TextWriter {
     for (std::size_t i = 0; i < branches.size(); ++i) {
       const bool last = i + 1 == branches.size();
       const Branch& branch = branches[i];
-      absl::StrAppend(&text_, before, outermost ? "" : last ? "└ " : "├ ",
+      absl::StrAppend(&text_, before,
+                      outermost ? ""
+                      : last    ? "└ "
+                                : "├ ",
                       absl::StrFormat("%*d ", static_cast<int>(width), branch.ranks.count()));
       if (!outermost || branch.ranks != all_) {
         absl::StrAppend(&text_, "[", branch.ranks.ToString(kMostRanges), "] ");
@@ -238,8 +241,8 @@ std::string ShortFunction(absl::string_view demangled) {
       const absl::string_view after = rest.substr(EndOfGroup(rest, '(', ')'));
       // What is local to a function: "main::{lambda()#1}" has it in front.
       const auto inner = after.find("::");
-      const bool local = inner == 0 || (inner != absl::string_view::npos &&
-                                        absl::StartsWith(after, " const::"));
+      const bool local =
+          inner == 0 || (inner != absl::string_view::npos && absl::StartsWith(after, " const::"));
       if (!local) break;
       i = demangled.size() - after.size() + inner;
     } else if (rest.front() == '{') {
@@ -282,8 +285,7 @@ Json ToJson(const StackTree& tree, absl::string_view label) {
   const std::string many = one + "s";
   Json notes = Json::array();
   for (const RankNote& note : tree.notes()) {
-    notes.push_back(
-        {{one, note.rank}, {"trouble", ToString(note.trouble)}, {"text", note.text}});
+    notes.push_back({{one, note.rank}, {"trouble", ToString(note.trouble)}, {"text", note.text}});
   }
   return {{many, RangesJson(tree.Ranks())},
           {"notes", std::move(notes)},

@@ -30,8 +30,8 @@ struct StackTextOptions {
 std::string ToText(const StackTree& tree, const StackTextOptions& options);
 
 // {"ranks": [[0, 15]], "notes": [{"rank": 5, "trouble": "stopped", "text": ...}],
-//  "main": [{"function", "file", "line", "image", "count", "ranks", "frames": [...]}], "other": ...,
-//  "left_out": 0}. `label` as above: "pids" and "pid" where that is what the numbers are.
+//  "main": [{"function", "file", "line", "image", "count", "ranks", "frames": [...]}], "other":
+//  ..., "left_out": 0}. `label` as above: "pids" and "pid" where that is what the numbers are.
 nlohmann::ordered_json ToJson(const StackTree& tree, absl::string_view label);
 
 // A demangled name without parameters, template arguments, return type and anonymous namespaces:

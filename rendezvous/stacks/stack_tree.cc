@@ -137,9 +137,9 @@ void StackTree::Merge(const StackTree& other) {
   frames.reserve(other.frames_.size());
   for (std::uint32_t i = 0; i < other.frames_.size(); ++i) {
     const Frame& frame = other.frames_[i];
-    frames.push_back(Intern(Frame{Intern(other.names_[frame.function]),
-                                  Intern(other.names_[frame.file]),
-                                  Intern(other.names_[frame.image]), frame.line}));
+    frames.push_back(
+        Intern(Frame{Intern(other.names_[frame.function]), Intern(other.names_[frame.file]),
+                     Intern(other.names_[frame.image]), frame.line}));
   }
   std::vector<std::uint32_t> mine(other.nodes_.size());
   for (std::uint32_t i = 0; i < other.nodes_.size(); ++i) {
@@ -264,7 +264,8 @@ EncodedStackTree StackTree::Encode(std::size_t most) const {
   const std::vector<bool> kept = Fitting(most);
   const std::vector<std::uint32_t> order = FrameOrder();
   Numbering numbering(&encoded, names_, frames_);
-  encoded.left_out = left_out_ + static_cast<std::uint64_t>(std::count(kept.begin(), kept.end(), false));
+  encoded.left_out =
+      left_out_ + static_cast<std::uint64_t>(std::count(kept.begin(), kept.end(), false));
   struct Visit {
     std::uint32_t node;
     std::uint32_t parent;  // as it is encoded

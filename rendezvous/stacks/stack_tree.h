@@ -20,16 +20,17 @@
 
 namespace ddprun {
 
-inline constexpr std::size_t kMaxStackFrames = 64;        // of one thread
-inline constexpr std::size_t kMaxStackNameBytes = 512;    // of a function, file or image
-inline constexpr std::size_t kMaxStackNotes = 4096;       // of one tree
+inline constexpr std::size_t kMaxStackFrames = 64;          // of one thread
+inline constexpr std::size_t kMaxStackNameBytes = 512;      // of a function, file or image
+inline constexpr std::size_t kMaxStackNotes = 4096;         // of one tree
 inline constexpr std::size_t kMaxStackTreeBytes = 1 << 20;  // of one tree on the wire
 
 struct StackFrame {
   std::string function;  // demangled; empty: not known
   std::string file;      // empty: not known
   std::uint32_t line = 0;
-  std::string image;  // the program or library, without its folder; "python" for a Python frame
+  std::string image;  // the program or library, without its folder; "python" for a Python frame,
+                      // "kernel" for a system call
 
   friend auto operator<=>(const StackFrame&, const StackFrame&) = default;
 };
@@ -87,7 +88,8 @@ struct EncodedStackTree {
 // About as many bytes as it takes on the wire.
 std::size_t WireBytes(const EncodedStackTree& tree);
 
-// At most kMaxStackFrames: of a deeper stack the middle is left out, and a frame named "..." says so.
+// At most kMaxStackFrames: of a deeper stack the middle is left out, and a frame named "..." says
+// so.
 std::vector<StackFrame> WithoutMiddle(std::vector<StackFrame> outermost_first);
 
 class StackTree {
@@ -128,8 +130,8 @@ class StackTree {
 
  private:
   using Frame = EncodedStackTree::Frame;
-  using FrameKey = std::pair<std::pair<std::uint32_t, std::uint32_t>,
-                             std::pair<std::uint32_t, std::uint32_t>>;
+  using FrameKey =
+      std::pair<std::pair<std::uint32_t, std::uint32_t>, std::pair<std::uint32_t, std::uint32_t>>;
 
   std::uint32_t Intern(const std::string& name);
   std::uint32_t Intern(const Frame& frame);

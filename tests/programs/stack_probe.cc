@@ -4,6 +4,9 @@
 //   stack_probe threads N        the same, and N threads → InThread → pause
 //   stack_probe fifo PATH        main → ReadFifo → read of PATH
 //   stack_probe undumpable       as chain, and other processes of the user may not look at it
+//   stack_probe disk_wait        main → WaitForChild, in an uninterruptible wait (D) until its
+//   child has
+//                                ended; then as chain
 //   stack_probe busy             main → Spin, which never waits
 //
 // Ends with the process that started it.
@@ -54,6 +57,16 @@ KEPT void ReadFifo(const char* path) {
   Ready();
   while (::read(fifo, &byte, 1) >= 0) g_kept = 5;
 }
+// Who has called vfork waits like one who waits for a disk: no signal but SIGKILL ends it.
+KEPT void WaitForChild() {
+  Ready();
+  const pid_t child = ::vfork();
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    while (true) ::pause();
+  }
+  g_kept = 7;
+}
 KEPT void Spin() {
   Ready();
   while (true) g_kept = g_kept + 1;
@@ -67,6 +80,9 @@ int main(int argc, char** argv) {
     for (int i = 0; i < std::atoi(argv[2]); ++i) threads.emplace_back(InThread);
   } else if (mode == "fifo" && argc > 2) {
     ReadFifo(argv[2]);
+  } else if (mode == "disk_wait") {
+    WaitForChild();
+    Outer(false);
   } else if (mode == "undumpable") {
     ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   } else if (mode == "busy") {

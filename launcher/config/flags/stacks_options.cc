@@ -15,7 +15,8 @@ namespace {
 constexpr absl::string_view kStacksUsage =
     "Prints where processes of this node are in their code: the stacks of all their threads, as "
     "one\n"
-    "tree. Frames that several processes have in common stand once. Each process is held for a few\n"
+    "tree. Frames that several processes have in common stand once. Each process is held for a "
+    "few\n"
     "milliseconds, and goes on as it was. docs/hangs.md shows how to read it.\n"
     "\n"
     "  ddprun stacks --pid PID [--pid PID]... [--json] [--full]\n"

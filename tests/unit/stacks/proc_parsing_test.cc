@@ -33,7 +33,8 @@ TEST(MemoryMapTest, ReadsWhatTheKernelWrites) {
 }
 
 TEST(SystemCallTest, ReadsWhatAThreadWaitsIn) {
-  const auto read = ParseWaitingCall(absl::StrCat(SYS_read, " 0x5 0x7ffe 0x1 0x0 0x0 0x0 0x7 0x8\n"));
+  const auto read =
+      ParseWaitingCall(absl::StrCat(SYS_read, " 0x5 0x7ffe 0x1 0x0 0x0 0x0 0x7 0x8\n"));
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->name, "read");
   EXPECT_EQ(read->descriptor, 5);

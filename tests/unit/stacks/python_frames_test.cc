@@ -29,20 +29,23 @@ std::vector<std::string> Names(const std::vector<StackFrame>& frames) {
 }
 
 TEST(WithPythonTest, PythonFramesTakeThePlaceOfTheInterpreters) {
-  const std::vector<StackFrame> native = {
-      Native("clock_nanosleep", "libc.so.6"), Native("time_sleep", "python3.11"),
-      Native("_PyEval_EvalFrameDefault", "python3.11"), Native("PyObject_Call", "python3.11"),
-      Native("torch::call", "libtorch.so"), Native("cfunction_call", "python3.11"),
-      Native("_PyEval_EvalFrameDefault", "python3.11"), Native("Py_RunMain", "python3.11"),
-      Native("main", "launcher")};
+  const std::vector<StackFrame> native = {Native("clock_nanosleep", "libc.so.6"),
+                                          Native("time_sleep", "python3.11"),
+                                          Native("_PyEval_EvalFrameDefault", "python3.11"),
+                                          Native("PyObject_Call", "python3.11"),
+                                          Native("torch::call", "libtorch.so"),
+                                          Native("cfunction_call", "python3.11"),
+                                          Native("_PyEval_EvalFrameDefault", "python3.11"),
+                                          Native("Py_RunMain", "python3.11"),
+                                          Native("main", "launcher")};
   const std::vector<PythonFrame> python = {
       {Python("inner"), false},
       {{"_load", "<frozen importlib._bootstrap>", 7, "python"}, false},
       {Python("outer"), true},
       {Python("<module>"), true}};
   EXPECT_THAT(Names(WithPython(native, python)),
-              testing::ElementsAre("clock_nanosleep", "time_sleep", "inner", "outer",
-                                   "torch::call", "<module>", "main"));
+              testing::ElementsAre("clock_nanosleep", "time_sleep", "inner", "outer", "torch::call",
+                                   "<module>", "main"));
   EXPECT_EQ(WithPython(native, {}), native);
 }
 
@@ -63,8 +66,8 @@ TEST(PythonLineTest, ReadsTheTableOfLocations) {
       "8000f0024c030511dd0809f05206000b0cf153064903090df4004903090df0004903090df0004903"
       "090df0004903090df8f55406000c0df000010511f000010511f000010511d80f1088718871f00301"
       "0511f8f8f8");
-  const std::pair<int, std::uint32_t> kLines[] = {{0, 1},   {2, 2},     {4, 3},    {14, 3},
-                                                  {16, 204}, {18, 3},   {36, 3},   {38, 0},
+  const std::pair<int, std::uint32_t> kLines[] = {{0, 1},    {2, 2},    {4, 3},   {14, 3},
+                                                  {16, 204}, {18, 3},   {36, 3},  {38, 0},
                                                   {40, 205}, {58, 206}, {62, 206}};
   for (const auto& [offset, line] : kLines) {
     EXPECT_EQ(PythonLine(table, 1, static_cast<std::uint64_t>(offset) / 2), line) << offset;
@@ -112,7 +115,8 @@ TEST(PythonFramesTest, AScriptThatWaitsInAFunction) {
   EXPECT_THAT(text, testing::ContainsRegex(
                         "1 [^\n]*<module> <string>:13 → train <string>:8 → train.<locals>.<lambda> "
                         "<string>:9 → Loader.get <string>:5 → [^→]*nanosleep"));
-  EXPECT_THAT(text, testing::ContainsRegex("other threads:\n1 [^\n]*Thread.run threading.py:[0-9]+"));
+  EXPECT_THAT(text,
+              testing::ContainsRegex("other threads:\n1 [^\n]*Thread.run threading.py:[0-9]+"));
 }
 
 }  // namespace python_frames_test

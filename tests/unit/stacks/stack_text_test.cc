@@ -22,7 +22,9 @@ StackTree SixteenRanks() {
              {kMain, Step(151), Named("Reducer::wait"), Named("ProcessGroupGloo::work::wait")});
   }
   tree.Add(5, ThreadKind::kMain,
-           {kMain, Step(140), {"Dataset::Get(unsigned long)", "/src/dataset.cc", 88, "train"},
+           {kMain,
+            Step(140),
+            {"Dataset::Get(unsigned long)", "/src/dataset.cc", 88, "train"},
             Named("read")});
   return tree;
 }

@@ -1,9 +1,9 @@
 // Stacks of real processes: what is seen of them, and that they go on as they were.
 #include "launcher/stacks/take_stacks.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -29,8 +29,8 @@
 namespace ddprun::stacks {
 namespace take_stacks_test {
 
-using std::chrono::milliseconds;
 using stacks_test::Probe;
+using std::chrono::milliseconds;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
@@ -163,7 +163,8 @@ TEST_F(RunningStackTest, OneProgramInSeveralProcessesIsOneTree) {
   const TakenStacks taken = TakeStacks(targets, In(20));
   const std::string text = TextOf(taken);
   EXPECT_THAT(text, ContainsRegex("^3 main\n├ 2 \\[0-1\\] stack_probe.cc:[0-9]+ → Outer "));
-  EXPECT_THAT(text, ContainsRegex("└ 1 \\[2\\] stack_probe.cc:[0-9]+ → Spin stack_probe.cc:[0-9]+\n"));
+  EXPECT_THAT(text,
+              ContainsRegex("└ 1 \\[2\\] stack_probe.cc:[0-9]+ → Spin stack_probe.cc:[0-9]+\n"));
   EXPECT_EQ(taken.missing, 0u);
 }
 
@@ -188,13 +189,40 @@ TEST_F(RunningStackTest, AReadThatWaitsNamesItsFifo) {
 TEST_F(RunningStackTest, OneThatWasStoppedStaysStoppedAndIsReported) {
   const Probe probe({probe_, "threads", "2"});
   probe.SignalAndWaitFor(SIGSTOP, 'T');
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 3; ++i) {
     EXPECT_THAT(TextOf(probe.pid()), HasSubstr("rank 3: stopped by a signal"));
     EXPECT_EQ(probe.State(), 'T');
   }
   EXPECT_THAT(TextOf(probe.pid()), HasSubstr("Outer stack_probe.cc"));
   probe.SignalAndWaitFor(SIGCONT, 'S');
   EXPECT_THAT(TextOf(probe.pid()), Not(HasSubstr("stopped by a signal")));
+  EXPECT_EQ(probe.State(), 'S');
+}
+
+TEST_F(RunningStackTest, AThreadThatDoesNotStopIsLeftOutAndGoesOnLater) {
+  const Probe probe({probe_, "disk_wait"});
+  for (const auto until = In(10); probe.State() != 'D';) {
+    ASSERT_LT(std::chrono::steady_clock::now(), until) << probe.State();
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<pid_t> pids = {probe.pid()};
+  const std::vector<CopiedProcess> copied = CopyStacks(pids, In(20));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(copied[0].threads[0].copied)) << copied[0].threads[0].copied;
+  EXPECT_GE(std::chrono::steady_clock::now() - start, SeizeOptions().stop_wait);
+  const std::string text = TextOf(probe.pid());
+  EXPECT_THAT(text, HasSubstr("rank 3: main thread: D (disk wait), in "));
+  EXPECT_THAT(text, HasSubstr("did not stop within 50 ms"));
+  EXPECT_THAT(text, HasSubstr("1 vfork in disk wait\n"));
+  // Nobody holds it any more: when its wait ends, it goes on.
+  EXPECT_EQ(probe.State(), 'D');
+  EXPECT_EQ(LookAtProcess(probe.pid())->traced_by, 0);
+  const std::string id = std::to_string(probe.pid());
+  const int child = std::atoi(ReadProc("/proc/" + id + "/task/" + id + "/children").c_str());
+  ASSERT_GT(child, 0);
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  EXPECT_THAT(TextOnce(probe.pid(),
+                       [](const std::string& seen) { return seen.find("Inner") != seen.npos; }),
+              HasSubstr("Inner stack_probe.cc"));
   EXPECT_EQ(probe.State(), 'S');
 }
 
@@ -264,8 +292,8 @@ TEST_F(RunningStackTest, OneThatIsTracedIsLeftToItsTracer) {
 TEST_F(RunningStackTest, WithoutPermissionItSaysWhichOneIsMissing) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
   const Probe probe({probe_, "chain"});
-  const std::string text = InChild([] { ASSERT_EQ(::setuid(65534), 0); },
-                                   [&] { return TextOf(probe.pid()); });
+  const std::string text =
+      InChild([] { ASSERT_EQ(::setuid(65534), 0); }, [&] { return TextOf(probe.pid()); });
   EXPECT_THAT(text, HasSubstr("rank 3: ddprun may not trace it: it runs as uid 0, ddprun as uid "
                               "65534 without CAP_SYS_PTRACE"));
   EXPECT_THAT(text, HasSubstr("rank 3: main thread: "));
@@ -277,8 +305,8 @@ TEST_F(RunningStackTest, OneThatIsNotDumpableSaysSo) {
     if (::setuid(65534) != 0) ::_exit(1);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   });
-  const std::string text = InChild([] { ASSERT_EQ(::setuid(65534), 0); },
-                                   [&] { return TextOf(probe.pid()); });
+  const std::string text =
+      InChild([] { ASSERT_EQ(::setuid(65534), 0); }, [&] { return TextOf(probe.pid()); });
   EXPECT_THAT(text, HasSubstr("it is not dumpable"));
   EXPECT_THAT(text, HasSubstr("CAP_SYS_PTRACE"));
 }
