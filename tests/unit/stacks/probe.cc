@@ -28,8 +28,11 @@ Probe::Probe(std::vector<std::string> arguments, std::function<void()> before_ex
   }
   ::close(pipe[1]);
   output_.reset(pipe[0]);
-  char text[6] = {};
-  EXPECT_EQ(::read(output_.get(), text, sizeof(text)), 6) << "it did not say ready";
+  std::string said;
+  for (char letter; said.find('\n') == said.npos && ::read(output_.get(), &letter, 1) == 1;) {
+    said += letter;
+  }
+  EXPECT_EQ(said, "ready\n");
 }
 
 Probe::~Probe() {
