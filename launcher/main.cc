@@ -7,10 +7,12 @@
 #include "launcher/config/flags/cli.h"
 #include "launcher/config/flags/completion.h"
 #include "launcher/config/host.h"
+#include "launcher/stacks/unwind_helper.h"
 #include "worker/contract/overloaded.h"
 
 int main(int argc, char** argv) {
   using namespace ddprun;
+  if (const auto exit_code = stacks::RunIfUnwindHelper(argc, argv)) return *exit_code;
   // gRPC's mutexes are abseil's, which Debian builds to look for deadlocks at each of them.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const PosixHost host;
@@ -22,6 +24,7 @@ int main(int argc, char** argv) {
           [](const CertsCommand& command) { return MakeCerts(command); },
           [](const PythonModuleCommand& command) { return WritePythonModule(command); },
           [](const OperatorCommand& command) { return Operate(command); },
+          [](const StacksCommand& command) { return ShowStacks(command); },
           [&](const SlurmCommand& command) { return SubmitToSlurm(command, host); },
           [&](const DoctorCommand& command) { return CheckNode(command, host); },
           [](const CompletionCommand& command) {

@@ -30,13 +30,15 @@ arrows=(
   "rendezvous/core|$no_torch|$impure|\"(launcher|rendezvous/(auth|client|json|machine|service|store|wire))/"
   "rendezvous/machine|$no_torch|$impure|\"(launcher|rendezvous/(auth|client|json|service|store|wire))/"
   "rendezvous/json|$no_torch|$impure|\"(launcher|rendezvous/(auth|service|client|wire))/"
-  "launcher/core|$no_torch|$impure|\"(launcher/(agent|commands|config|connection|node|os)|rendezvous/(auth|service|client|wire))/"
+  "rendezvous/stacks|$no_torch|$impure|\"(launcher|rendezvous/(auth|client|core|json|machine|service|store|wire))/"
+  "launcher/core|$no_torch|$impure|\"(launcher/(agent|commands|config|connection|node|os|stacks)|rendezvous/(auth|service|client|wire))/"
   "launcher/config|$no_torch|$no_grpc|\"(rendezvous/(auth|client|json|service|store|wire)|launcher/(agent|commands|connection|core|node|os))/"
   "launcher/connection|\"launcher/(commands|node)/"
   "launcher/agent|\"launcher/(commands|connection|node)/"
   "launcher/node|\"launcher/commands/"
-  "launcher/text|$no_torch|$impure|\"(launcher/(agent|commands|config|connection|core|node|os)|rendezvous/(auth|service|client|wire))/"
-  "launcher/os|$no_torch|$no_grpc|\"(launcher/(agent|commands|config|connection|core|node)|rendezvous/(auth|service|client|wire))/"
+  "launcher/text|$no_torch|$impure|\"(launcher/(agent|commands|config|connection|core|node|os|stacks)|rendezvous/(auth|service|client|wire))/"
+  "launcher/stacks|$no_torch|$no_grpc|\"(launcher/(agent|commands|config|connection|core|node)|rendezvous/(auth|client|core|json|machine|service|store|wire))/"
+  "launcher/os|$no_torch|$no_grpc|\"(launcher/(agent|commands|config|connection|core|node|stacks)|rendezvous/(auth|service|client|wire))/"
   "launcher|$no_torch|$no_grpc|\"rendezvous/wire/|\"worker/(include|src)/"
   "rendezvous|$no_torch|\"launcher/|\"worker/(include|src)/"
   "rendezvous/auth|\"rendezvous/(service|client|wire|store)/"
@@ -79,8 +81,14 @@ done < <(sources launcher rendezvous | grep -v '^launcher/config/' |
 # Nothing clocks or draws random numbers inside a core.
 while IFS= read -r line; do
   finding layers "$line: a core gets time and randomness as arguments"
-done < <(sources rendezvous/core rendezvous/machine launcher/core |
+done < <(sources rendezvous/core rendezvous/machine rendezvous/stacks launcher/core |
   xargs -r grep -HnE '_clock::now|random_device|std::rand\b|getenv' || true)
+
+# elfutils reads files that anybody may have made: only the helper process does that.
+while IFS= read -r line; do
+  finding layers "$line: elfutils stops in launcher/stacks/images and unwinder"
+done < <(sources launcher rendezvous | grep -vE '^launcher/stacks/(images|unwinder)\.(h|cc)$' |
+  xargs -r grep -HnE '#include <(elfutils/|libelf|gelf|dwarf)' || true)
 
 # ---- sizes ----
 command -v ctags >/dev/null || scripts/install_packages.sh --no-worker universal-ctags

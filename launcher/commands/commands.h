@@ -28,6 +28,9 @@ int SubmitToSlurm(const SlurmCommand& command, const Host& host);
 // ddprun doctor: prints what it finds.
 int CheckNode(const DoctorCommand& command, const Host& host);
 
+// ddprun stacks: prints the stacks of processes of this node.
+int ShowStacks(const StacksCommand& command);
+
 // ddprun certs DIR: writes the files and prints their names.
 int MakeCerts(const CertsCommand& command);
 

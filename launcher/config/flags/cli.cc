@@ -21,6 +21,8 @@ constexpr absl::string_view kRunUsage =
     "  ddprun rendezvous --listen HOST:PORT           where the nodes of a job meet\n"
     "  ddprun validate job.yaml                       print the resolved job, or what is wrong\n"
     "  ddprun status | stop JOB | drain NODE | events talk to a running rendezvous\n"
+    "  ddprun stacks --pid PID                        where processes of this node are in their "
+    "code\n"
     "  ddprun slurm job.yaml [--dry-run]              write the batch script and submit it\n"
     "  ddprun doctor                                  check this node before a job does\n"
     "  ddprun certs DIR [--host NAME]...              make a job CA and node certificates\n"
@@ -70,6 +72,7 @@ constexpr Subcommand kSubcommands[] = {
     {"stop", ParseStop, StopHelp},
     {"drain", ParseDrain, DrainHelp},
     {"events", ParseEvents, EventsHelp},
+    {"stacks", ParseStacks, StacksHelp},
     {"completion", ParseCompletion, CompletionHelp},
     {"version", ParseVersion, nullptr},
     {"help", ParseHelp, nullptr},
@@ -89,7 +92,7 @@ Command ParseHelp(const Arguments& arguments, const Host&) {
   if (topic != nullptr && topic->help != nullptr) return topic->help();
   return UsageError(
       {absl::StrCat("help: expected nothing, rendezvous, validate, slurm, doctor, certs, "
-                    "python-module, status, stop, drain, events or completion (found ",
+                    "python-module, status, stop, drain, events, stacks or completion (found ",
                     Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
 

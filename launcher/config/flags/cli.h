@@ -102,6 +102,14 @@ struct DoctorCommand {
   bool json = false;
 };
 
+// ddprun stacks --pid PID...
+struct StacksCommand {
+  std::vector<int> pids;  // at least one, each once
+  bool json = false;
+  bool full = false;  // all frames of a line
+  std::chrono::milliseconds timeout{10'000};
+};
+
 // ddprun completion bash|zsh: CompletionScript().
 struct CompletionCommand {
   enum class Shell { kBash, kZsh };
@@ -123,7 +131,7 @@ struct CommandLineError {
 };
 
 using Command = std::variant<RunCommand, RendezvousCommand, ValidateCommand, CertsCommand,
-                             PythonModuleCommand, OperatorCommand, SlurmCommand, DoctorCommand,
+                             PythonModuleCommand, OperatorCommand, SlurmCommand, DoctorCommand, StacksCommand,
                              CompletionCommand, VersionCommand, HelpCommand, CommandLineError>;
 
 // `argv[0]` is the program's name, as in main. Reads the job file that -c names.

@@ -285,6 +285,8 @@ absl::Span<const CompletedSubcommand> CompletedSubcommands() {
       {"drain", "take a node out of its jobs", CompletedArgument::kNone,
        OperatorFlags(Kind::kDrain)},
       {"events", "what has happened", CompletedArgument::kNone, OperatorFlags(Kind::kEvents)},
+      {"stacks", "where processes of this node are in their code", CompletedArgument::kNone,
+       StacksFlags()},
       {"slurm", "write the batch script of a job file and submit it", CompletedArgument::kFile,
        SlurmFlags()},
       {"doctor", "check this node before a job does", CompletedArgument::kNone, RunFlags()},

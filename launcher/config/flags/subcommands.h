@@ -26,6 +26,7 @@ Command ParseStatus(const std::vector<std::string>& arguments, const Host& host)
 Command ParseStop(const std::vector<std::string>& arguments, const Host& host);
 Command ParseDrain(const std::vector<std::string>& arguments, const Host& host);
 Command ParseEvents(const std::vector<std::string>& arguments, const Host& host);
+Command ParseStacks(const std::vector<std::string>& arguments, const Host& host);
 Command ParseCompletion(const std::vector<std::string>& arguments, const Host& host);
 
 // What `ddprun SUBCOMMAND --help` prints.
@@ -39,6 +40,7 @@ HelpCommand StatusHelp();
 HelpCommand StopHelp();
 HelpCommand DrainHelp();
 HelpCommand EventsHelp();
+HelpCommand StacksHelp();
 HelpCommand CompletionHelp();
 
 HelpCommand HelpFor(absl::string_view usage, absl::Span<const FlagSpec> flags);

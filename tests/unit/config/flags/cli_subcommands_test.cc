@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <variant>
 
@@ -95,6 +96,26 @@ TEST(CliDoctorTest, TakesTheOptionsOfAJobAndNeedsNoCommand) {
   EXPECT_THAT(job.config.rendezvous.credentials.token_file, testing::EndsWith("/t"));
   EXPECT_THAT(job.config.command, ElementsAre("./train", "--json"));
   EXPECT_THAT(ErrorOf({"doctor", "--zebra"}), HasSubstr("--zebra"));
+}
+
+TEST(CliStacksTest, TakesProcessesEachOnce) {
+  const auto command =
+      ParseAs<StacksCommand>({"stacks", "--pid", "12", "-p", "7", "--pid=12", "--json"});
+  EXPECT_THAT(command.pids, ElementsAre(12, 7));
+  EXPECT_TRUE(command.json);
+  EXPECT_FALSE(command.full);
+  EXPECT_EQ(command.timeout, std::chrono::seconds(10));
+  EXPECT_EQ(ParseAs<StacksCommand>({"stacks", "--pid", "1", "--timeout", "500ms"}).timeout,
+            std::chrono::milliseconds(500));
+}
+
+TEST(CliStacksTest, SaysWhatWasExpected) {
+  EXPECT_THAT(ErrorOf({"stacks"}), StartsWith("stacks: expected a process"));
+  EXPECT_THAT(ErrorOf({"stacks", "--pid", "0"}),
+              StartsWith("--pid: expected the number of a process (found \"0\")"));
+  EXPECT_THAT(ErrorOf({"stacks", "--pid", "1x"}), HasSubstr("\"1x\""));
+  EXPECT_THAT(ErrorOf({"stacks", "job", "--pid", "1"}), HasSubstr("nothing but flags"));
+  EXPECT_THAT(ErrorOf({"stacks", "--pid", "1", "--timeout", "0"}), HasSubstr("above 0"));
 }
 
 }  // namespace cli_subcommands_test

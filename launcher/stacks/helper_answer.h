@@ -1,0 +1,31 @@
+// The helper's side of its answer. Internal to this folder.
+#ifndef DDPRUN_LAUNCHER_STACKS_HELPER_ANSWER_H_
+#define DDPRUN_LAUNCHER_STACKS_HELPER_ANSWER_H_
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+#include "launcher/stacks/bytes.h"
+#include "launcher/stacks/copied_stacks.h"
+
+namespace ddprun::stacks {
+
+// A thread after the other; what Take() has given is a valid beginning of an answer.
+class AnswerWriter {
+ public:
+  AnswerWriter();
+  void Add(const UnwoundThread& thread);
+  void End();
+  std::string Take();  // what has been added since the last time
+
+ private:
+  std::uint32_t Name(const std::string& name);
+
+  ByteWriter bytes_;
+  std::unordered_map<std::string, std::uint32_t> names_;
+};
+
+}  // namespace ddprun::stacks
+
+#endif  // DDPRUN_LAUNCHER_STACKS_HELPER_ANSWER_H_

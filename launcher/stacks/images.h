@@ -1,0 +1,67 @@
+// The programs and libraries of several processes in one address space that none of them has: each
+// image is opened, and its tables are read, once. Internal to the unwinder.
+#ifndef DDPRUN_LAUNCHER_STACKS_IMAGES_H_
+#define DDPRUN_LAUNCHER_STACKS_IMAGES_H_
+
+#include <elfutils/libdwfl.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "launcher/stacks/memory_map.h"
+#include "worker/contract/unique_fd.h"
+
+namespace ddprun::stacks {
+
+// Code of one process: [start, end) there is [start + shift, end + shift) here.
+struct CodeRange {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  std::uint64_t shift = 0;
+};
+
+class Images {
+ public:
+  Images();
+  ~Images();
+  Images(const Images&) = delete;
+  Images& operator=(const Images&) = delete;
+
+  // The code of process `pid`, in the order of addresses. Images that cannot be opened are left
+  // out. All processes must be added before Ready().
+  std::vector<CodeRange> Add(int pid, const std::vector<Mapping>& maps);
+
+  Dwfl* Ready();
+
+  // Reads a word of an image's file, at an address here; false where there is none.
+  bool Read(std::uint64_t address, std::uint64_t* word) const;
+
+ private:
+  using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint64_t, std::string>;
+  struct Segment {
+    std::uint64_t address = 0;  // in the image
+    std::uint64_t offset = 0;   // in the file
+    std::uint64_t size = 0;     // in the file
+    bool executable = false;
+  };
+  struct Image {
+    UniqueFd file;
+    std::vector<Segment> segments;
+    std::uint64_t base = 0;  // added to an address in the image: the address here
+  };
+
+  Image* Open(int pid, const Mapping& mapping);
+  bool Place(const std::string& path, bool fixed, Image* image);
+
+  Dwfl* dwfl_;
+  std::uint64_t next_base_;
+  std::map<Key, std::unique_ptr<Image>> images_;  // nullptr: it cannot be opened
+};
+
+}  // namespace ddprun::stacks
+
+#endif  // DDPRUN_LAUNCHER_STACKS_IMAGES_H_

@@ -1,0 +1,293 @@
+#include "launcher/stacks/python_frames.h"
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "launcher/stacks/elf_section.h"
+
+namespace ddprun::stacks {
+namespace {
+
+constexpr std::size_t kMostPythonFrames = 256;  // of a thread
+constexpr std::size_t kMostThreadStates = 4096;
+constexpr std::size_t kMostInterpreters = 16;
+constexpr std::size_t kMostTableBytes = 1 << 18;
+
+// Where a field is in its structure, for 64-bit builds.
+struct TextOffsets {
+  std::uint64_t length;  // of PyASCIIObject
+  std::uint64_t state;
+  std::uint64_t ascii;       // behind it
+  std::uint64_t wide;        // behind PyCompactUnicodeObject
+  std::uint64_t bytes_size;  // of PyBytesObject
+  std::uint64_t bytes;
+};
+
+struct Offsets {
+  std::uint64_t runtime_interpreters;  // of _PyRuntimeState: interpreters.head
+  std::uint64_t interpreter_next;      // of PyInterpreterState
+  std::uint64_t interpreter_threads;
+  std::uint64_t thread_next;  // of PyThreadState
+  std::uint64_t thread_cframe;
+  std::uint64_t thread_native_id;
+  std::uint64_t cframe_current;  // of _PyCFrame
+  std::uint64_t frame_code;      // of _PyInterpreterFrame
+  std::uint64_t frame_previous;
+  std::uint64_t frame_instruction;  // the last one that was begun
+  std::uint64_t frame_is_entry;
+  std::uint64_t code_first_line;  // of PyCodeObject
+  std::uint64_t code_file;
+  std::uint64_t code_name;
+  std::uint64_t code_lines;
+  std::uint64_t code_instructions;
+  TextOffsets text;
+};
+
+constexpr Offsets kPython311 = {
+    .runtime_interpreters = 40,
+    .interpreter_next = 0,
+    .interpreter_threads = 16,
+    .thread_next = 8,
+    .thread_cframe = 56,
+    .thread_native_id = 160,
+    .cframe_current = 8,
+    .frame_code = 32,
+    .frame_previous = 48,
+    .frame_instruction = 56,
+    .frame_is_entry = 68,
+    .code_first_line = 72,
+    .code_file = 112,
+    .code_name = 128,  // co_qualname: with the class
+    .code_lines = 136,
+    .code_instructions = 184,
+    .text = {.length = 16, .state = 32, .ascii = 48, .wide = 72, .bytes_size = 16, .bytes = 32},
+};
+
+void AppendUtf8(std::uint32_t letter, std::string* text) {
+  if (letter < 0x80) {
+    *text += static_cast<char>(letter);
+  } else if (letter < 0x800) {
+    *text += static_cast<char>(0xC0 | letter >> 6);
+    *text += static_cast<char>(0x80 | (letter & 0x3F));
+  } else if (letter < 0x10000) {
+    *text += static_cast<char>(0xE0 | letter >> 12);
+    *text += static_cast<char>(0x80 | (letter >> 6 & 0x3F));
+    *text += static_cast<char>(0x80 | (letter & 0x3F));
+  } else {
+    *text += static_cast<char>(0xF0 | (letter >> 18 & 7));
+    *text += static_cast<char>(0x80 | (letter >> 12 & 0x3F));
+    *text += static_cast<char>(0x80 | (letter >> 6 & 0x3F));
+    *text += static_cast<char>(0x80 | (letter & 0x3F));
+  }
+}
+
+// Reads the structures of one interpreter. Whatever is not as expected reads as nothing.
+class PythonMemory {
+ public:
+  PythonMemory(pid_t pid, const Offsets& offsets) : pid_(pid), at_(offsets) {}
+
+  // The frames of all threads, by their number.
+  std::map<pid_t, std::vector<PythonFrame>> Frames(std::uint64_t runtime) {
+    std::map<pid_t, std::vector<PythonFrame>> frames;
+    std::size_t threads = 0;
+    std::uint64_t interpreter = Word(runtime + at_.runtime_interpreters);
+    for (std::size_t i = 0; interpreter != 0 && i < kMostInterpreters; ++i) {
+      std::uint64_t thread = Word(interpreter + at_.interpreter_threads);
+      for (; thread != 0 && threads < kMostThreadStates; ++threads) {
+        const auto tid = static_cast<pid_t>(Word(thread + at_.thread_native_id));
+        std::vector<PythonFrame> stack = Stack(thread);
+        if (!stack.empty()) frames[tid] = std::move(stack);
+        thread = Word(thread + at_.thread_next);
+      }
+      interpreter = Word(interpreter + at_.interpreter_next);
+    }
+    return frames;
+  }
+
+ private:
+  struct Code {
+    std::string name;
+    std::string file;
+    std::string lines;
+    std::uint32_t first_line = 0;
+  };
+
+  bool Read(std::uint64_t address, void* to, std::size_t size) const {
+    iovec here{to, size};
+    iovec there{reinterpret_cast<void*>(address), size};
+    return ::process_vm_readv(pid_, &here, 1, &there, 1, 0) == static_cast<ssize_t>(size);
+  }
+
+  std::uint64_t Word(std::uint64_t address) const {
+    std::uint64_t word = 0;
+    return Read(address, &word, sizeof(word)) ? word : 0;
+  }
+
+  std::string Text(std::uint64_t object) const {
+    std::uint32_t state = 0;
+    if (!Read(object + at_.text.state, &state, sizeof(state))) return "";
+    const std::uint32_t kind = state >> 2 & 7;  // bytes of a letter
+    const bool compact = (state >> 5 & 1) != 0;
+    const bool ascii = (state >> 6 & 1) != 0;
+    if (!compact || (kind != 1 && kind != 2 && kind != 4)) return "";
+    const std::uint64_t length =
+        std::min<std::uint64_t>(Word(object + at_.text.length), kMaxStackNameBytes);
+    std::string letters(length * kind, '\0');
+    if (!Read(object + (ascii ? at_.text.ascii : at_.text.wide), letters.data(), letters.size())) {
+      return "";
+    }
+    if (ascii) return letters;
+    std::string text;
+    for (std::size_t i = 0; i < length; ++i) {
+      std::uint32_t letter = 0;
+      std::memcpy(&letter, letters.data() + i * kind, kind);
+      AppendUtf8(letter, &text);
+    }
+    return text;
+  }
+
+  std::string Bytes(std::uint64_t object) const {
+    const std::uint64_t size = Word(object + at_.text.bytes_size);
+    if (size > kMostTableBytes) return "";
+    std::string bytes(size, '\0');
+    return Read(object + at_.text.bytes, bytes.data(), bytes.size()) ? bytes : "";
+  }
+
+  const Code& CodeAt(std::uint64_t object) {
+    const auto [entry, added] = codes_.try_emplace(object);
+    Code& code = entry->second;
+    if (!added) return code;
+    code.name = Text(Word(object + at_.code_name));
+    code.file = Text(Word(object + at_.code_file));
+    code.lines = Bytes(Word(object + at_.code_lines));
+    Read(object + at_.code_first_line, &code.first_line, sizeof(code.first_line));
+    return code;
+  }
+
+  std::vector<PythonFrame> Stack(std::uint64_t thread) {
+    std::vector<PythonFrame> stack;
+    std::uint64_t frame = Word(Word(thread + at_.thread_cframe) + at_.cframe_current);
+    while (frame != 0 && stack.size() < kMostPythonFrames) {
+      const std::uint64_t code_at = Word(frame + at_.frame_code);
+      const Code& code = CodeAt(code_at);
+      if (code.name.empty() || code.file.empty()) break;
+      const std::uint64_t first = code_at + at_.code_instructions;
+      const std::uint64_t at = Word(frame + at_.frame_instruction);
+      bool is_entry = false;
+      char byte = 0;
+      if (Read(frame + at_.frame_is_entry, &byte, 1)) is_entry = byte != 0;
+      // Of a frame that has not begun, the instruction before its first one.
+      const std::uint32_t line =
+          at < first ? code.first_line : PythonLine(code.lines, code.first_line, (at - first) / 2);
+      stack.push_back({{code.name, code.file, line, "python"}, is_entry});
+      frame = Word(frame + at_.frame_previous);
+    }
+    return stack;
+  }
+
+  pid_t pid_;
+  const Offsets& at_;
+  std::map<std::uint64_t, Code> codes_;
+};
+
+// The 11 of ".../python3.11" and ".../libpython3.11.so.1.0"; nullopt: no interpreter.
+std::optional<int> PythonMinor(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  if (name.starts_with("lib")) name.remove_prefix(3);
+  if (!name.starts_with("python3.")) return std::nullopt;
+  name.remove_prefix(std::strlen("python3."));
+  const std::string_view digits = name.substr(0, name.find_first_not_of("0123456789"));
+  int minor;
+  if (!absl::SimpleAtoi(absl::string_view(digits.data(), digits.size()), &minor)) {
+    return std::nullopt;
+  }
+  return minor;
+}
+
+// A number in six-bit parts, the lowest first.
+std::optional<std::uint32_t> TakeVarint(std::string_view* table) {
+  std::uint32_t value = 0;
+  for (unsigned shift = 0; shift < 30; shift += 6) {
+    if (table->empty()) return std::nullopt;
+    const auto byte = static_cast<unsigned char>(table->front());
+    table->remove_prefix(1);
+    value |= (byte & 0x3FU) << shift;
+    if ((byte & 0x40) == 0) return value;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::uint32_t PythonLine(std::string_view table, std::uint32_t first_line,
+                         std::uint64_t instruction) {
+  constexpr unsigned kNone = 15;
+  constexpr unsigned kLong = 14;
+  constexpr unsigned kNoColumn = 13;
+  constexpr unsigned kOneLine = 10;
+  std::int64_t line = first_line;
+  std::uint64_t next = 0;
+  while (!table.empty()) {
+    const auto first = static_cast<unsigned char>(table.front());
+    table.remove_prefix(1);
+    if ((first & 0x80) == 0) return 0;
+    const unsigned code = first >> 3 & 15;
+    if (code == kLong || code == kNoColumn) {
+      const auto delta = TakeVarint(&table);
+      if (!delta.has_value()) return 0;
+      line += (*delta & 1) != 0 ? -std::int64_t{*delta >> 1} : std::int64_t{*delta >> 1};
+    } else if (code >= kOneLine && code < kNoColumn) {
+      line += code - kOneLine;
+    }
+    next += (first & 7) + 1;
+    if (instruction < next) {
+      return code == kNone || line < 0 ? 0 : static_cast<std::uint32_t>(line);
+    }
+    // Columns follow; an entry begins with a byte above 127.
+    while (!table.empty() && (static_cast<unsigned char>(table.front()) & 0x80) == 0) {
+      table.remove_prefix(1);
+    }
+  }
+  return 0;
+}
+
+void CopyPythonFrames(const std::vector<Mapping>& maps, CopiedProcess* process) {
+  constexpr int kKnownMinor = 11;
+  for (const Mapping& mapping : maps) {
+    if (mapping.inode == 0 || mapping.offset != 0) continue;
+    const std::optional<int> minor = PythonMinor(mapping.path);
+    if (!minor.has_value()) continue;
+    if (*minor != kKnownMinor) {
+      process->python = absl::StrCat("the frames of Python 3.", *minor,
+                                     " are not shown, only the interpreter's own: those of 3.11 "
+                                     "are known");
+      continue;
+    }
+    std::optional<ElfSection> runtime = FindElfSection(mapping.path, mapping.start, ".PyRuntime");
+    if (!runtime.has_value()) {
+      runtime = FindElfSection(absl::StrCat("/proc/", process->pid, "/root", mapping.path),
+                               mapping.start, ".PyRuntime");
+    }
+    if (!runtime.has_value()) continue;
+    std::map<pid_t, std::vector<PythonFrame>> frames =
+        PythonMemory(process->pid, kPython311).Frames(runtime->address);
+    for (CopiedThread& thread : process->threads) {
+      if (thread.copied.ok()) thread.python_frames = std::move(frames[thread.tid]);
+    }
+    process->python.clear();
+    return;
+  }
+}
+
+}  // namespace ddprun::stacks

@@ -1,0 +1,29 @@
+// The Python frames of a process that is held, read from its memory. Reads only.
+//
+// CPython 3.11 on 64-bit machines. Of other versions the native frames are all there is, and
+// CopiedProcess::python says so.
+#ifndef DDPRUN_LAUNCHER_STACKS_PYTHON_FRAMES_H_
+#define DDPRUN_LAUNCHER_STACKS_PYTHON_FRAMES_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "launcher/stacks/copied_stacks.h"
+#include "launcher/stacks/memory_map.h"
+
+namespace ddprun::stacks {
+
+// Where `process` is a Python program: CopiedThread::python_frames of its threads, or in
+// CopiedProcess::python why there are none. Call it while the process is held, from the thread that
+// holds it. `maps` are those of `process`.
+void CopyPythonFrames(const std::vector<Mapping>& maps, CopiedProcess* process);
+
+// The line of an instruction, by a code object's table of locations as 3.11 has it
+// (Objects/locations.md of CPython). 0: the instruction has none, or the table is damaged. Pure.
+std::uint32_t PythonLine(std::string_view table, std::uint32_t first_line,
+                         std::uint64_t instruction);
+
+}  // namespace ddprun::stacks
+
+#endif  // DDPRUN_LAUNCHER_STACKS_PYTHON_FRAMES_H_

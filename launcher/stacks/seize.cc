@@ -1,0 +1,294 @@
+#include "launcher/stacks/seize.h"
+
+#include <elf.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "launcher/stacks/memory_map.h"
+#include "launcher/stacks/process_facts.h"
+#include "launcher/stacks/python_frames.h"
+
+namespace ddprun::stacks {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+
+constexpr std::size_t kMapsBytes = std::size_t{4} << 20;
+// Below the stack pointer a function that calls none may keep values.
+constexpr std::uint64_t kRedZoneBytes = 128;
+// Threads that start threads all the time: after so many looks the newest ones are left out.
+constexpr int kMostScans = 8;
+
+struct Registers {
+  std::vector<std::uint64_t> in_dwarf_order;
+  std::uint64_t stack_pointer = 0;
+};
+
+#if defined(__x86_64__)
+using KernelRegisters = user_regs_struct;
+Registers InDwarfOrder(const KernelRegisters& r) {
+  return {{r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12,
+           r.r13, r.r14, r.r15, r.rip},
+          r.rsp};
+}
+#elif defined(__aarch64__)
+using KernelRegisters = user_regs_struct;
+Registers InDwarfOrder(const KernelRegisters& r) {
+  Registers registers{{std::begin(r.regs), std::end(r.regs)}, r.sp};
+  registers.in_dwarf_order.push_back(r.sp);
+  registers.in_dwarf_order.push_back(r.pc);
+  return registers;
+}
+#else
+#error "launcher/stacks/seize.cc: the registers of this machine are not known"
+#endif
+
+absl::StatusOr<Registers> RegistersOf(pid_t tid) {
+  KernelRegisters kernel = {};
+  iovec space{&kernel, sizeof(kernel)};
+  if (::ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &space) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot read its registers");
+  }
+  if (space.iov_len != sizeof(kernel)) {
+    return absl::UnimplementedError("it is a program for another word size");
+  }
+  return InDwarfOrder(kernel);
+}
+
+void AddThread(pid_t tid, CopiedProcess* process) {
+  ThreadFacts facts = LookAtThread(process->pid, tid);
+  CopiedThread& thread = process->threads.emplace_back();
+  thread.tid = tid;
+  thread.name = std::move(facts.name);
+  thread.state = facts.state;
+  thread.call = std::move(facts.call);
+  thread.wchan = std::move(facts.wchan);
+}
+
+// The threads of one process while they are held. For the tracer's thread only.
+class HeldProcess {
+ public:
+  HeldProcess(CopiedProcess* process, const SeizeOptions& options)
+      : process_(*process), options_(options) {}
+
+  ~HeldProcess() {
+    for (const Held& held : held_) {
+      // Fails for one that has ended or did not stop: the end of this thread lets that one go.
+      if (held.stopped) ::ptrace(PTRACE_DETACH, held.tid, 0, held.signal);
+    }
+    if (first_stop_.has_value()) process_.held = Clock::now() - *first_stop_;
+  }
+
+  // Takes all threads, also those that start meanwhile, and waits until they have stopped.
+  absl::Status Take() {
+    for (int scan = 0; scan < kMostScans; ++scan) {
+      const std::size_t known = process_.threads.size();
+      for (const pid_t tid : ThreadsOf(process_.pid, options_.threads)) LookAtNew(tid);
+      // Only now: what a thread waits in is seen before it is held, and looking takes time.
+      const std::size_t all = process_.threads.size();
+      for (std::size_t i = known; i < all; ++i) {
+        if (absl::Status status = Seize(process_.threads[i]); !status.ok()) return status;
+      }
+      WaitUntilStopped();
+      if (all == known) break;
+    }
+    const bool any_left =
+        std::any_of(held_.begin(), held_.end(), [](const Held& held) { return !held.ended; });
+    return any_left ? absl::OkStatus() : absl::NotFoundError("it has ended");
+  }
+
+  // `budget`: how many bytes of stacks may still be copied.
+  void Copy(std::size_t* budget) {
+    maps_ = ParseMaps(process_.maps);
+    for (std::size_t i = 0; i < held_.size(); ++i) {
+      const Held& held = held_[i];
+      CopiedThread& thread = process_.threads[i];
+      if (held.ended) {
+        thread.copied = absl::NotFoundError("it has ended");
+      } else if (!held.stopped) {
+        thread.copied = absl::DeadlineExceededError(
+            absl::StrCat("it did not stop within ", options_.stop_wait.count(), " ms"));
+      } else {
+        thread.copied = CopyThread(held.tid, &thread, budget);
+      }
+    }
+    CopyPythonFrames(maps_, &process_);
+  }
+
+ private:
+  struct Held {
+    pid_t tid;
+    bool stopped = false;
+    bool ended = false;
+    int signal = 0;  // that was about to be delivered, and is when it is let go
+  };
+
+  void LookAtNew(pid_t tid) {
+    for (const CopiedThread& thread : process_.threads) {
+      if (thread.tid == tid) return;
+    }
+    AddThread(tid, &process_);
+  }
+
+  absl::Status Seize(const CopiedThread& thread) {
+    if (::ptrace(PTRACE_SEIZE, thread.tid, 0, 0) == 0) {
+      if (!first_stop_.has_value()) first_stop_ = Clock::now();
+      ::ptrace(PTRACE_INTERRUPT, thread.tid, 0, 0);
+      held_.push_back({thread.tid});
+      return absl::OkStatus();
+    }
+    const int error = errno;
+    // One that is ending gives EPERM, too.
+    const char state = LookAtThread(process_.pid, thread.tid).state;
+    const bool ended = error == ESRCH || state == 'Z' || state == 'X' || state == '?';
+    if (!ended) return absl::ErrnoToStatus(error, "cannot trace it");
+    held_.push_back({thread.tid, false, true, 0});
+    return absl::OkStatus();
+  }
+
+  void WaitUntilStopped() {
+    const Clock::time_point until = Clock::now() + options_.stop_wait;
+    microseconds pause{10};
+    while (true) {
+      bool all = true;
+      for (Held& held : held_) all = (held.stopped || held.ended || HasStopped(&held)) && all;
+      if (all || Clock::now() >= until) return;
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, microseconds(500));
+    }
+  }
+
+  // WNOWAIT: whoever is its parent must still learn of its end, also where that is this process.
+  static bool HasStopped(Held* held) {
+    siginfo_t info = {};
+    if (::waitid(P_PID, static_cast<id_t>(held->tid), &info,
+                 WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL | __WNOTHREAD) != 0) {
+      held->ended = errno == ECHILD;
+      return held->ended;
+    }
+    if (info.si_pid == 0) return false;
+    if (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED) {
+      held->stopped = true;
+      // A stop of ptrace has its event above the signal's number, and delivers nothing.
+      if (info.si_status >> 8 == 0) held->signal = info.si_status;
+    } else {
+      held->ended = true;
+    }
+    return true;
+  }
+
+  absl::Status CopyThread(pid_t tid, CopiedThread* thread, std::size_t* budget) {
+    absl::StatusOr<Registers> registers = RegistersOf(tid);
+    if (!registers.ok()) return registers.status();
+    const Mapping* stack = MappingAt(maps_, registers->stack_pointer);
+    if (stack == nullptr) {  // it is newer than the list
+      process_.maps = ReadProc(absl::StrCat("/proc/", process_.pid, "/maps"), kMapsBytes);
+      maps_ = ParseMaps(process_.maps);
+      stack = MappingAt(maps_, registers->stack_pointer);
+    }
+    if (stack == nullptr) return absl::OutOfRangeError("its stack pointer points nowhere");
+    const std::uint64_t from = std::max(
+        stack->start, registers->stack_pointer - std::min(registers->stack_pointer, kRedZoneBytes));
+    const std::uint64_t whole = stack->end - from;
+    const std::size_t size = std::min<std::uint64_t>(whole, options_.stack_bytes);
+    if (size > *budget) return absl::ResourceExhaustedError("too many stacks for one copy");
+    thread->stack.resize(size);
+    iovec here{thread->stack.data(), size};
+    iovec there{reinterpret_cast<void*>(from), size};
+    const ssize_t copied = ::process_vm_readv(process_.pid, &here, 1, &there, 1, 0);
+    if (copied < 0) return absl::ErrnoToStatus(errno, "cannot read its stack");
+    thread->stack.resize(static_cast<std::size_t>(copied));
+    *budget -= thread->stack.size();
+    thread->stack_start = from;
+    thread->stack_is_whole = thread->stack.size() == whole;
+    thread->registers = std::move(registers->in_dwarf_order);
+    return absl::OkStatus();
+  }
+
+  CopiedProcess& process_;
+  const SeizeOptions& options_;
+  std::vector<Held> held_;  // in the order of process_.threads
+  std::vector<Mapping> maps_;
+  std::optional<Clock::time_point> first_stop_;
+};
+
+// Of a process that is not held, what can be seen from outside.
+void LookFromOutside(CopiedProcess* process, std::size_t most_threads) {
+  process->threads.clear();
+  for (const pid_t tid : ThreadsOf(process->pid, most_threads)) AddThread(tid, process);
+  for (CopiedThread& thread : process->threads) thread.copied = process->status;
+}
+
+absl::Status TracedBy(pid_t tracer) {
+  const std::optional<ProcessFacts> facts = LookAtProcess(tracer);
+  return absl::FailedPreconditionError(
+      absl::StrCat("traced by ", tracer, facts ? absl::StrCat(" (", facts->name, ")") : ""));
+}
+
+void CopyOne(CopiedProcess* process, std::size_t* budget, const SeizeOptions& options) {
+  std::optional<ProcessFacts> facts = LookAtProcess(process->pid);
+  if (!facts.has_value() || facts->state == 'Z' || facts->state == 'X') {
+    process->status = absl::NotFoundError(facts ? "it has ended" : "no such process");
+    return;
+  }
+  process->name = facts->name;
+  process->stopped = facts->state == 'T';
+  process->traced_by = facts->traced_by;
+  if (facts->traced_by != 0) {
+    process->status = TracedBy(facts->traced_by);
+  } else {
+    process->maps = ReadProc(absl::StrCat("/proc/", process->pid, "/maps"), kMapsBytes);
+    HeldProcess held(process, options);
+    process->status = held.Take();
+    if (process->status.ok()) held.Copy(budget);
+  }
+  if (process->status.ok()) return;
+  if (absl::IsPermissionDenied(process->status)) {
+    // It may have got a tracer since the look above.
+    facts = LookAtProcess(process->pid);
+    if (facts.has_value() && facts->traced_by != 0 && facts->traced_by != ::getpid()) {
+      process->traced_by = facts->traced_by;
+      process->status = TracedBy(facts->traced_by);
+    } else if (facts.has_value()) {
+      process->status = absl::PermissionDeniedError(absl::StrCat(
+          "ddprun may not trace it: ", ExplainDenied(*facts, LookAtPermission(process->pid))));
+    }
+  }
+  LookFromOutside(process, options.threads);
+}
+
+}  // namespace
+
+std::vector<CopiedProcess> CopyStacks(absl::Span<const pid_t> pids, Clock::time_point deadline,
+                                      const SeizeOptions& options) {
+  std::vector<CopiedProcess> processes(pids.size());
+  std::thread tracer([&] {
+    std::size_t budget = options.total_bytes;
+    for (std::size_t i = 0; i < pids.size(); ++i) {
+      processes[i].pid = pids[i];
+      if (Clock::now() < deadline) {
+        CopyOne(&processes[i], &budget, options);
+      } else {
+        processes[i].status = absl::DeadlineExceededError("no time was left for it");
+      }
+    }
+  });
+  tracer.join();
+  return processes;
+}
+
+}  // namespace ddprun::stacks

@@ -1,0 +1,38 @@
+// Holds processes for a moment, and copies the registers and stacks of all their threads.
+//
+// Any thread may call it; it blocks until `deadline` at the most. The work is done by a thread that
+// lives for this call only: a tracee that never stopped (state D) can be let go in no other way
+// than by the end of its tracer's thread, so that nothing stays held whatever happens.
+//
+// What it refuses to do: to run anything in the process, to write to it, to send it a signal. A
+// process that a signal has stopped stays stopped; a signal that comes meanwhile is passed on.
+#ifndef DDPRUN_LAUNCHER_STACKS_SEIZE_H_
+#define DDPRUN_LAUNCHER_STACKS_SEIZE_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "launcher/stacks/copied_stacks.h"
+
+namespace ddprun::stacks {
+
+struct SeizeOptions {
+  std::chrono::milliseconds stop_wait{50};           // for a thread to stop; then it is left out
+  std::size_t stack_bytes = std::size_t{128} << 10;  // of each thread
+  std::size_t total_bytes = std::size_t{256} << 20;  // of all; beyond it no more stacks are copied
+  std::size_t threads = 2048;                        // of each process
+};
+
+// One entry for each of `pids`, in their order. One after the other is held, none for longer than
+// it takes to copy its stacks, and stop_wait where a thread does not stop.
+std::vector<CopiedProcess> CopyStacks(absl::Span<const pid_t> pids,
+                                      std::chrono::steady_clock::time_point deadline,
+                                      const SeizeOptions& options = {});
+
+}  // namespace ddprun::stacks
+
+#endif  // DDPRUN_LAUNCHER_STACKS_SEIZE_H_

@@ -1,0 +1,226 @@
+#include "launcher/stacks/take_stacks.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "launcher/stacks/process_facts.h"
+#include "launcher/stacks/seize.h"
+
+namespace ddprun::stacks {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMostThreadNotes = 8;  // of one process
+constexpr std::size_t kMostBeginning = 4;    // frames
+constexpr std::string_view kPythonLoop = "_PyEval_EvalFrameDefault";
+
+bool IsBeginning(const StackFrame& frame) {
+  static constexpr std::string_view kNames[] = {"_start",
+                                                "__libc_start_main",
+                                                "__libc_start_main_impl",
+                                                "__libc_start_call_main",
+                                                "clone",
+                                                "__clone",
+                                                "clone3",
+                                                "__clone3",
+                                                "start_thread",
+                                                "thread_start"};
+  return std::find(std::begin(kNames), std::end(kNames), frame.function) != std::end(kNames);
+}
+
+// What std::thread's function is called by; the name is not exported.
+bool IsThreadRoutine(const StackFrame& frame) {
+  return absl::StartsWith(frame.image, "libstdc++.so") &&
+         (frame.function.empty() || frame.function == "execute_native_thread_routine");
+}
+
+bool IsLibc(const StackFrame& frame) {
+  return absl::StartsWith(frame.image, "libc.so") || absl::StartsWith(frame.image, "libpthread");
+}
+
+bool IsInterpreter(const StackFrame& frame) {
+  return absl::StartsWith(frame.image, "python3") || absl::StartsWith(frame.image, "libpython3");
+}
+
+// As in Python's own tracebacks, the machinery of an import statement is left out.
+bool IsImport(const StackFrame& frame) {
+  return absl::StartsWith(frame.file, "<frozen importlib.");
+}
+
+// The interpreter's own frames between Python frames tell nothing. The innermost ones do, such as
+// time_sleep, where their names are known, and are not those of its calls.
+bool TellsSomething(const StackFrame& frame) {
+  return !frame.function.empty() && !absl::StartsWith(frame.function, "Py") &&
+         !absl::StartsWith(frame.function, "_Py");
+}
+
+RankTrouble TroubleOf(const CopiedProcess& process) {
+  if (process.traced_by != 0) return RankTrouble::kTraced;
+  if (absl::IsPermissionDenied(process.status)) return RankTrouble::kNotPermitted;
+  return absl::IsNotFound(process.status) ? RankTrouble::kGone : RankTrouble::kIncomplete;
+}
+
+std::string NameOf(const CopiedProcess& process, const CopiedThread& thread) {
+  if (thread.tid == process.pid) return "main thread";
+  return absl::StrCat("thread ", thread.tid, " (", thread.name, ")");
+}
+
+class Notes {
+ public:
+  Notes(std::uint32_t rank, StackTree* tree) : rank_(rank), tree_(tree) {}
+
+  void Add(RankTrouble trouble, std::string text) {
+    tree_->Add(RankNote{rank_, trouble, std::move(text)});
+  }
+
+ private:
+  std::uint32_t rank_;
+  StackTree* tree_;
+};
+
+// What its threads wait in: those in disk wait, and those at a file. Of the first ones only.
+void AddWaits(const CopiedProcess& process, Notes* notes) {
+  std::size_t count = 0;
+  for (const CopiedThread& thread : process.threads) {
+    const bool main = thread.tid == process.pid;
+    const bool disk = thread.state == 'D';
+    const bool file = absl::StrContains(thread.call, "(/");
+    const bool all_that_is_known = main && !process.status.ok();
+    if (!(disk || file || all_that_is_known) || count++ >= kMostThreadNotes) continue;
+    notes->Add(disk ? RankTrouble::kDiskWait : RankTrouble::kInCall,
+               absl::StrCat(NameOf(process, thread), ": ",
+                            DescribeWait(thread.state, thread.call, thread.wchan)));
+  }
+}
+
+// A thread that was left out has its place in the tree all the same.
+std::vector<StackFrame> FramesFromOutside(const CopiedThread& thread) {
+  StackFrame frame;
+  frame.function = thread.call.substr(0, thread.call.find('('));
+  if (frame.function.empty()) frame.function = "(not stopped)";
+  if (thread.state == 'D') frame.function += " in disk wait";
+  frame.image = "kernel";
+  return {std::move(frame)};
+}
+
+}  // namespace
+
+std::vector<StackFrame> WithoutBeginning(std::vector<StackFrame> outermost_first) {
+  // The names of what stands before __libc_start_main are mostly stripped.
+  const auto end = outermost_first.begin() +
+                   static_cast<std::ptrdiff_t>(std::min(kMostBeginning, outermost_first.size()));
+  auto first = outermost_first.begin();
+  for (auto frame = first; frame != end; ++frame) {
+    if (IsBeginning(*frame) || IsThreadRoutine(*frame)) first = frame + 1;
+  }
+  // Not of a thread that has nothing else.
+  if (first != outermost_first.end()) outermost_first.erase(outermost_first.begin(), first);
+  return outermost_first;
+}
+
+std::vector<StackFrame> WithoutLibcInside(std::vector<StackFrame> outermost_first) {
+  auto first = outermost_first.end();
+  while (first != outermost_first.begin() && IsLibc(*(first - 1))) --first;
+  if (first == outermost_first.end()) return outermost_first;
+  // The outermost one that has a name.
+  const auto named = std::find_if(first, outermost_first.end(),
+                                  [](const StackFrame& frame) { return !frame.function.empty(); });
+  if (named != outermost_first.end()) *first = *named;
+  first->file.clear();
+  first->line = 0;
+  outermost_first.erase(first + 1, outermost_first.end());
+  return outermost_first;
+}
+
+std::vector<StackFrame> WithPython(const std::vector<StackFrame>& native,
+                                   const std::vector<PythonFrame>& python) {
+  if (python.empty()) return native;
+  std::vector<StackFrame> frames;
+  auto next = python.begin();
+  bool in_python = false;
+  for (const StackFrame& frame : native) {
+    if (frame.function == kPythonLoop) {
+      in_python = true;
+      while (next != python.end()) {
+        if (!IsImport(next->frame)) frames.push_back(next->frame);
+        if ((next++)->entered_from_c) break;
+      }
+    } else if (!IsInterpreter(frame) || (!in_python && TellsSomething(frame))) {
+      frames.push_back(frame);
+    }
+  }
+  for (; next != python.end(); ++next) {
+    if (!IsImport(next->frame)) frames.push_back(next->frame);
+  }
+  return frames;
+}
+
+void AddProcess(std::uint32_t rank, const CopiedProcess& process, const Unwound& unwound,
+                StackTree* tree) {
+  Notes notes(rank, tree);
+  if (process.stopped)
+    notes.Add(RankTrouble::kStopped, "stopped by a signal (SIGCONT continues it)");
+  if (!process.status.ok()) notes.Add(TroubleOf(process), std::string(process.status.message()));
+  if (!process.python.empty()) notes.Add(RankTrouble::kIncomplete, process.python);
+  AddWaits(process, &notes);
+  if (!process.status.ok()) return;
+  std::size_t missing = 0;
+  std::string why;
+  for (const CopiedThread& thread : process.threads) {
+    const ThreadKind kind = thread.tid == process.pid ? ThreadKind::kMain : ThreadKind::kOther;
+    if (absl::IsNotFound(thread.copied)) continue;  // it ended meanwhile
+    std::vector<StackFrame> frames;
+    const auto found = unwound.threads.find(thread.tid);
+    if (!thread.copied.ok()) {
+      frames = FramesFromOutside(thread);
+      why = std::string(thread.copied.message());
+      ++missing;
+    } else if (found == unwound.threads.end()) {
+      why = std::string(unwound.status.message());
+      ++missing;
+    } else {
+      frames = found->second.frames;
+      if (!found->second.complete && !found->second.error.empty()) {
+        why = found->second.error;
+        ++missing;
+      }
+    }
+    frames = WithPython(frames, thread.python_frames);
+    std::reverse(frames.begin(), frames.end());
+    if (frames.empty()) continue;
+    tree->Add(rank, kind, WithoutLibcInside(WithoutBeginning(std::move(frames))));
+  }
+  if (missing > 0) {
+    notes.Add(RankTrouble::kIncomplete, absl::StrCat("frames are missing in ", missing, " of ",
+                                                     process.threads.size(), " threads: ", why));
+  }
+}
+
+TakenStacks TakeStacks(absl::Span<const StackTarget> targets, Clock::time_point deadline) {
+  std::vector<pid_t> pids;
+  for (const StackTarget& target : targets) pids.push_back(target.pid);
+  std::vector<CopiedProcess> processes = CopyStacks(pids, deadline);
+  HelperLimits limits;
+  limits.time =
+      std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()),
+                 std::chrono::milliseconds(1), limits.time);
+  const bool any = std::any_of(processes.begin(), processes.end(),
+                               [](const CopiedProcess& process) { return process.status.ok(); });
+  const Unwound unwound = any ? UnwindInHelper(processes, limits) : Unwound();
+  TakenStacks taken;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    AddProcess(targets[i].rank, processes[i], unwound, &taken.tree);
+    taken.held.push_back(processes[i].held);
+    taken.missing += processes[i].status.ok() ? 0 : 1;
+    taken.refused += absl::IsPermissionDenied(processes[i].status) ? 1 : 0;
+  }
+  return taken;
+}
+
+}  // namespace ddprun::stacks

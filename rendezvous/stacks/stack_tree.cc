@@ -1,0 +1,324 @@
+#include "rendezvous/stacks/stack_tree.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::uint32_t kRoots = kThreadKinds;
+// Of a stack that is too deep: what is shared stands outside, what tells most is inside.
+constexpr std::size_t kOuterFramesKept = 20;
+constexpr std::size_t kFrameBytes = 16;
+constexpr std::size_t kNodeBytes = 12;
+constexpr std::size_t kRangeBytes = 8;
+constexpr std::size_t kNameBytes = 4;
+constexpr std::size_t kNoteBytes = 12;
+
+std::string Cut(std::string name) {
+  if (name.size() > kMaxStackNameBytes) {
+    name.resize(kMaxStackNameBytes - 3);
+    // Not in the middle of a character.
+    while (!name.empty() && (static_cast<unsigned char>(name.back()) & 0xC0) == 0x80) {
+      name.pop_back();
+    }
+    if (!name.empty() && static_cast<unsigned char>(name.back()) >= 0xC0) name.pop_back();
+    name += "...";
+  }
+  return name;
+}
+
+std::size_t NodeBytes(const StackTree::Node& node) {
+  return kNodeBytes + kRangeBytes * node.ranks.ranges().size();
+}
+
+absl::Status Refused(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("a tree of stacks with ", what));
+}
+
+absl::Status CheckNames(const EncodedStackTree& tree) {
+  for (const std::string& name : tree.names) {
+    if (name.size() > kMaxStackNameBytes) return Refused("a name that is too long");
+  }
+  for (const auto& frame : tree.frames) {
+    if (std::max({frame.function, frame.file, frame.image}) >= tree.names.size()) {
+      return Refused("a frame whose name is missing");
+    }
+  }
+  if (tree.notes.size() > kMaxStackNotes) return Refused("too many notes");
+  for (const RankNote& note : tree.notes) {
+    if (note.text.size() > kMaxStackNameBytes) return Refused("a note that is too long");
+    if (static_cast<std::size_t>(note.trouble) >= kRankTroubles) return Refused("an unknown note");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const char* ToString(RankTrouble trouble) {
+  constexpr const char* kNames[kRankTroubles] = {"stopped",       "traced", "disk_wait", "in_call",
+                                                 "not_permitted", "gone",   "incomplete"};
+  return kNames[static_cast<std::size_t>(trouble)];
+}
+
+std::size_t WireBytes(const EncodedStackTree& tree) {
+  std::size_t bytes = kFrameBytes * tree.frames.size();
+  for (const std::string& name : tree.names) bytes += kNameBytes + name.size();
+  for (const auto& node : tree.nodes) bytes += kNodeBytes + kRangeBytes * node.ranks.size();
+  for (const RankNote& note : tree.notes) bytes += kNoteBytes + note.text.size();
+  return bytes;
+}
+
+std::vector<StackFrame> WithoutMiddle(std::vector<StackFrame> outermost_first) {
+  if (outermost_first.size() <= kMaxStackFrames) return outermost_first;
+  const std::size_t too_many = outermost_first.size() - kMaxStackFrames + 1;
+  const auto from = outermost_first.begin() + kOuterFramesKept;
+  outermost_first.erase(from, from + static_cast<std::ptrdiff_t>(too_many));
+  StackFrame gap;
+  gap.function = "...";
+  outermost_first.insert(outermost_first.begin() + kOuterFramesKept, std::move(gap));
+  return outermost_first;
+}
+
+StackTree::StackTree() : nodes_(kRoots) {}
+
+std::uint32_t StackTree::Intern(const std::string& name) {
+  const auto [entry, added] =
+      name_indices_.try_emplace(name, static_cast<std::uint32_t>(names_.size()));
+  if (added) names_.push_back(name);
+  return entry->second;
+}
+
+std::uint32_t StackTree::Intern(const Frame& frame) {
+  const FrameKey key = {{frame.function, frame.file}, {frame.image, frame.line}};
+  const auto [entry, added] =
+      frame_indices_.try_emplace(key, static_cast<std::uint32_t>(frames_.size()));
+  if (added) frames_.push_back(frame);
+  return entry->second;
+}
+
+std::uint32_t StackTree::Intern(const StackFrame& frame) {
+  return Intern(Frame{Intern(Cut(frame.function)), Intern(Cut(frame.file)),
+                      Intern(Cut(frame.image)), frame.line});
+}
+
+std::uint32_t StackTree::Child(std::uint32_t parent, std::uint32_t frame) {
+  const auto [entry, added] =
+      children_.try_emplace({parent, frame}, static_cast<std::uint32_t>(nodes_.size()));
+  if (!added) return entry->second;
+  const std::uint32_t index = entry->second;
+  nodes_.push_back({frame, parent, nodes_[parent].depth + 1, {}, {}});
+  nodes_[parent].children.push_back(index);
+  return index;
+}
+
+void StackTree::Add(std::uint32_t rank, ThreadKind kind,
+                    const std::vector<StackFrame>& outermost_first) {
+  std::uint32_t node = Root(kind);
+  nodes_[node].ranks.Add(rank);
+  for (const StackFrame& frame : WithoutMiddle(outermost_first)) {
+    node = Child(node, Intern(frame));
+    nodes_[node].ranks.Add(rank);
+  }
+}
+
+void StackTree::Add(RankNote note) {
+  note.text = Cut(std::move(note.text));
+  notes_.insert(std::move(note));
+  if (notes_.size() > kMaxStackNotes) notes_.erase(std::prev(notes_.end()));
+}
+
+void StackTree::Merge(const StackTree& other) {
+  std::vector<std::uint32_t> frames;
+  frames.reserve(other.frames_.size());
+  for (std::uint32_t i = 0; i < other.frames_.size(); ++i) {
+    const Frame& frame = other.frames_[i];
+    frames.push_back(
+        Intern(Frame{Intern(other.names_[frame.function]), Intern(other.names_[frame.file]),
+                     Intern(other.names_[frame.image]), frame.line}));
+  }
+  std::vector<std::uint32_t> mine(other.nodes_.size());
+  for (std::uint32_t i = 0; i < other.nodes_.size(); ++i) {
+    const Node& node = other.nodes_[i];
+    mine[i] = i < kRoots ? i : Child(mine[node.parent], frames[node.frame]);
+    nodes_[mine[i]].ranks.Add(node.ranks);
+  }
+  for (const RankNote& note : other.notes_) Add(note);
+  left_out_ += other.left_out_;
+}
+
+StackFrame StackTree::frame(std::uint32_t index) const {
+  const Frame& frame = frames_[index];
+  return {names_[frame.function], names_[frame.file], frame.line, names_[frame.image]};
+}
+
+RankSet StackTree::Ranks() const {
+  RankSet ranks;
+  for (std::uint32_t root = 0; root < kRoots; ++root) ranks.Add(nodes_[root].ranks);
+  for (const RankNote& note : notes_) ranks.Add(note.rank);
+  return ranks;
+}
+
+// For each frame its place in an order that does not depend on when it came.
+std::vector<std::uint32_t> StackTree::FrameOrder() const {
+  std::vector<std::uint32_t> sorted(frames_.size());
+  std::iota(sorted.begin(), sorted.end(), 0);
+  const auto key = [this](std::uint32_t index) {
+    const Frame& frame = frames_[index];
+    return std::tie(names_[frame.function], names_[frame.file], frame.line, names_[frame.image]);
+  };
+  std::sort(sorted.begin(), sorted.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return key(a) < key(b); });
+  std::vector<std::uint32_t> order(frames_.size());
+  for (std::uint32_t place = 0; place < sorted.size(); ++place) order[sorted[place]] = place;
+  return order;
+}
+
+std::vector<std::uint32_t> StackTree::SortedChildren(
+    std::uint32_t node, const std::vector<std::uint32_t>& order) const {
+  std::vector<std::uint32_t> children = nodes_[node].children;
+  std::sort(children.begin(), children.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return order[nodes_[a].frame] < order[nodes_[b].frame];
+  });
+  return children;
+}
+
+// Which nodes are encoded. A parent has at least its child's ranks, and comes before it.
+std::vector<bool> StackTree::Fitting(std::size_t most) const {
+  std::size_t bytes = 0;
+  for (const RankNote& note : notes_) bytes += kNoteBytes + note.text.size();
+  std::vector<std::uint32_t> nodes(nodes_.size() - kRoots);
+  std::iota(nodes.begin(), nodes.end(), kRoots);
+  const std::vector<std::uint32_t> order = FrameOrder();
+  std::sort(nodes.begin(), nodes.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const Node& x = nodes_[a];
+    const Node& y = nodes_[b];
+    if (x.depth != y.depth) return x.depth < y.depth;
+    const std::uint64_t x_ranks = x.ranks.count();
+    const std::uint64_t y_ranks = y.ranks.count();
+    if (x_ranks != y_ranks) return x_ranks > y_ranks;
+    return std::tie(order[x.frame], x.ranks) < std::tie(order[y.frame], y.ranks);
+  });
+  std::vector<bool> kept(nodes_.size(), false);
+  std::vector<bool> frame_counted(frames_.size(), false);
+  std::vector<bool> name_counted(names_.size(), false);
+  for (std::uint32_t root = 0; root < kRoots; ++root) kept[root] = true;
+  for (const std::uint32_t index : nodes) {
+    bytes += NodeBytes(nodes_[index]);
+    const std::uint32_t frame = nodes_[index].frame;
+    if (!frame_counted[frame]) bytes += kFrameBytes;
+    frame_counted[frame] = true;
+    for (const std::uint32_t name :
+         {frames_[frame].function, frames_[frame].file, frames_[frame].image}) {
+      if (!name_counted[name]) bytes += kNameBytes + names_[name].size();
+      name_counted[name] = true;
+    }
+    if (bytes > most) break;
+    kept[index] = true;
+  }
+  return kept;
+}
+
+namespace {
+
+// Numbers names and frames in the order in which nodes use them.
+class Numbering {
+ public:
+  Numbering(EncodedStackTree* to, const std::vector<std::string>& names,
+            const std::vector<EncodedStackTree::Frame>& frames)
+      : to_(to), names_(names), frames_(frames) {}
+
+  std::uint32_t Frame(std::uint32_t frame) {
+    const auto [entry, added] =
+        frame_numbers_.try_emplace(frame, static_cast<std::uint32_t>(to_->frames.size()));
+    if (added) {
+      const EncodedStackTree::Frame& from = frames_[frame];
+      to_->frames.push_back({Name(from.function), Name(from.file), Name(from.image), from.line});
+    }
+    return entry->second;
+  }
+
+ private:
+  std::uint32_t Name(std::uint32_t name) {
+    const auto [entry, added] =
+        name_numbers_.try_emplace(name, static_cast<std::uint32_t>(to_->names.size()));
+    if (added) to_->names.push_back(names_[name]);
+    return entry->second;
+  }
+
+  EncodedStackTree* to_;
+  const std::vector<std::string>& names_;
+  const std::vector<EncodedStackTree::Frame>& frames_;
+  absl::flat_hash_map<std::uint32_t, std::uint32_t> name_numbers_;
+  absl::flat_hash_map<std::uint32_t, std::uint32_t> frame_numbers_;
+};
+
+}  // namespace
+
+EncodedStackTree StackTree::Encode(std::size_t most) const {
+  EncodedStackTree encoded;
+  const std::vector<bool> kept = Fitting(most);
+  const std::vector<std::uint32_t> order = FrameOrder();
+  Numbering numbering(&encoded, names_, frames_);
+  encoded.left_out =
+      left_out_ + static_cast<std::uint64_t>(std::count(kept.begin(), kept.end(), false));
+  struct Visit {
+    std::uint32_t node;
+    std::uint32_t parent;  // as it is encoded
+  };
+  std::vector<Visit> next;
+  const auto add_children = [&](std::uint32_t node, std::uint32_t as) {
+    const std::vector<std::uint32_t> children = SortedChildren(node, order);
+    for (auto child = children.rbegin(); child != children.rend(); ++child) {
+      if (kept[*child]) next.push_back({*child, as});
+    }
+  };
+  for (std::uint32_t root = kRoots; root-- > 0;) add_children(root, root);
+  while (!next.empty()) {
+    const Visit visit = next.back();
+    next.pop_back();
+    const Node& node = nodes_[visit.node];
+    const auto number = static_cast<std::uint32_t>(encoded.nodes.size()) + kRoots;
+    encoded.nodes.push_back({visit.parent, numbering.Frame(node.frame), node.ranks.ranges()});
+    add_children(visit.node, number);
+  }
+  encoded.notes.assign(notes_.begin(), notes_.end());
+  return encoded;
+}
+
+absl::StatusOr<StackTree> StackTree::Decode(const EncodedStackTree& tree) {
+  if (WireBytes(tree) > kMaxStackTreeBytes) return Refused("more than 1 MiB");
+  if (absl::Status status = CheckNames(tree); !status.ok()) return status;
+  StackTree decoded;
+  std::vector<std::uint32_t> frames;
+  for (const Frame& frame : tree.frames) {
+    frames.push_back(decoded.Intern(Frame{decoded.Intern(tree.names[frame.function]),
+                                          decoded.Intern(tree.names[frame.file]),
+                                          decoded.Intern(tree.names[frame.image]), frame.line}));
+  }
+  for (const auto& from : tree.nodes) {
+    if (from.parent >= decoded.nodes_.size()) return Refused("a node before its parent");
+    if (from.frame >= frames.size()) return Refused("a node whose frame is missing");
+    std::optional<RankSet> ranks = RankSet::FromRanges(from.ranks);
+    if (!ranks.has_value() || ranks->empty()) return Refused("ranks that are no set");
+    const std::size_t nodes = decoded.nodes_.size();
+    const std::uint32_t index = decoded.Child(from.parent, frames[from.frame]);
+    if (index < nodes) return Refused("a node twice");
+    if (decoded.nodes_[index].depth > kMaxStackFrames) return Refused("too many frames");
+    if (from.parent < kRoots) {
+      decoded.nodes_[from.parent].ranks.Add(*ranks);
+    } else if (!ranks->Minus(decoded.nodes_[from.parent].ranks).empty()) {
+      return Refused("a frame whose ranks its caller does not have");
+    }
+    decoded.nodes_[index].ranks = *std::move(ranks);
+  }
+  for (const RankNote& note : tree.notes) decoded.Add(note);
+  decoded.left_out_ = tree.left_out;
+  return decoded;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,95 @@
+// A program whose stacks are known, for the tests of stacks. Prints "ready" and waits for ever in
+//
+//   stack_probe chain            main → Outer → Middle → Inner → pause
+//   stack_probe threads N        the same, and N threads → InThread → pause
+//   stack_probe fifo PATH        main → ReadFifo → read of PATH
+//   stack_probe undumpable       as chain, and other processes of the user may not look at it
+//   stack_probe disk_wait        main → WaitForChild, in an uninterruptible wait (D) until its
+//   child has
+//                                ended; then as chain
+//   stack_probe busy             main → Spin, which never waits
+//
+// Ends with the process that started it.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#define KEPT extern "C" __attribute__((noinline, used))
+
+namespace {
+
+volatile int g_kept = 0;  // written after each call, so that none of them is the caller's last
+
+void Ready() {
+  std::puts("ready");
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+KEPT void Inner(bool tell) {
+  if (tell) Ready();
+  while (true) ::pause();
+  g_kept = 1;
+}
+KEPT void Middle(bool tell) {
+  Inner(tell);
+  g_kept = 2;
+}
+KEPT void Outer(bool tell) {
+  Middle(tell);
+  g_kept = 3;
+}
+KEPT void InThread() {
+  while (true) ::pause();
+  g_kept = 4;
+}
+KEPT void ReadFifo(const char* path) {
+  const int fifo = ::open(path, O_RDWR | O_CLOEXEC);
+  char byte;
+  Ready();
+  while (::read(fifo, &byte, 1) >= 0) g_kept = 5;
+}
+// Who has called vfork waits like one who waits for a disk: no signal but SIGKILL ends it.
+KEPT void WaitForChild() {
+  Ready();
+  const pid_t child = ::vfork();
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    while (true) ::pause();
+  }
+  g_kept = 7;
+}
+KEPT void Spin() {
+  Ready();
+  while (true) g_kept = g_kept + 1;
+}
+
+int main(int argc, char** argv) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  const std::string mode = argc > 1 ? argv[1] : "";
+  std::vector<std::thread> threads;
+  if (mode == "threads" && argc > 2) {
+    for (int i = 0; i < std::atoi(argv[2]); ++i) threads.emplace_back(InThread);
+  } else if (mode == "fifo" && argc > 2) {
+    ReadFifo(argv[2]);
+  } else if (mode == "disk_wait") {
+    WaitForChild();
+    Outer(false);
+  } else if (mode == "undumpable") {
+    ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  } else if (mode == "busy") {
+    Spin();
+  } else if (mode != "chain") {
+    return 64;
+  }
+  Outer(true);
+  g_kept = 6;
+}

@@ -1,0 +1,10 @@
+// The unwind helper is the program that asks for it, executed again: here the test itself.
+#include <gmock/gmock.h>
+
+#include "launcher/stacks/unwind_helper.h"
+
+int main(int argc, char** argv) {
+  if (const auto code = ddprun::stacks::RunIfUnwindHelper(argc, argv)) return *code;
+  testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}

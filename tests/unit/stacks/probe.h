@@ -1,0 +1,35 @@
+// A stack_probe that runs, and is ended and waited for with this.
+#ifndef DDPRUN_TESTS_UNIT_STACKS_PROBE_H_
+#define DDPRUN_TESTS_UNIT_STACKS_PROBE_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "worker/contract/unique_fd.h"
+
+namespace ddprun::stacks_test {
+
+class Probe {
+ public:
+  // Returns once it has said "ready". `before_exec` runs in the child.
+  explicit Probe(std::vector<std::string> arguments, std::function<void()> before_exec = {});
+  ~Probe();
+  Probe(const Probe&) = delete;
+  Probe& operator=(const Probe&) = delete;
+
+  pid_t pid() const { return pid_; }
+  char State() const;  // of its main thread, as /proc has it
+  void Signal(int signal) const;
+  void SignalAndWaitFor(int signal, char state) const;
+
+ private:
+  pid_t pid_ = 0;
+  UniqueFd output_;
+};
+
+}  // namespace ddprun::stacks_test
+
+#endif  // DDPRUN_TESTS_UNIT_STACKS_PROBE_H_
