@@ -14,6 +14,7 @@
 namespace {
 
 using c10::ivalue::Future;
+using ddp::internal::CollectiveRecord;
 using ddp::internal::Progress;
 using ddp::internal::RecordedGroup;
 using Tensors = std::vector<torch::Tensor>;
@@ -25,7 +26,7 @@ constexpr double kGoalNs = 1000;
 class AtOnce : public c10d::ProcessGroup {
  public:
   AtOnce() : c10d::ProcessGroup(0, 1) {}
-  RecordedGroup::WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions&) override {
+  CollectiveRecord::WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions&) override {
     const auto future = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
     future->markCompleted(c10::IValue(tensors));
     return c10d::Work::create_from_future(future);
