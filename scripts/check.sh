@@ -27,8 +27,9 @@ no_grpc='(grpc|grpcpp|google/protobuf|ddprun/v1)/'
 no_torch='(torch|ATen|c10|gloo)/'
 impure="$no_grpc|(spdlog|yaml-cpp|CLI)/|<(thread|mutex|condition_variable|fstream|filesystem|random|unistd\\.h|sys/.*)>"
 arrows=(
-  "rendezvous/core|$no_torch|$impure|\"(launcher|rendezvous/(auth|client|json|machine|service|store|wire))/"
+  "rendezvous/core|$no_torch|$impure|\"(launcher|rendezvous/(auth|client|hangs|json|machine|service|store|wire))/"
   "rendezvous/machine|$no_torch|$impure|\"(launcher|rendezvous/(auth|client|json|service|store|wire))/"
+  "rendezvous/hangs|$no_torch|$impure|\"(launcher|rendezvous/(auth|client|json|machine|service|store|wire))/"
   "rendezvous/json|$no_torch|$impure|\"(launcher|rendezvous/(auth|service|client|wire))/"
   "rendezvous/stacks|$no_torch|$impure|\"(launcher|rendezvous/(auth|client|core|json|machine|service|store|wire))/"
   "launcher/core|$no_torch|$impure|\"(launcher/(agent|commands|config|connection|node|os|stacks)|rendezvous/(auth|service|client|wire))/"
@@ -81,7 +82,7 @@ done < <(sources launcher rendezvous | grep -v '^launcher/config/' |
 # Nothing clocks or draws random numbers inside a core.
 while IFS= read -r line; do
   finding layers "$line: a core gets time and randomness as arguments"
-done < <(sources rendezvous/core rendezvous/machine rendezvous/stacks launcher/core |
+done < <(sources rendezvous/core rendezvous/hangs rendezvous/machine rendezvous/stacks launcher/core |
   xargs -r grep -HnE '_clock::now|random_device|std::rand\b|getenv' || true)
 
 # elfutils reads files that anybody may have made: only the helper process does that.

@@ -60,7 +60,7 @@ SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   supervisor.program = ProgramOf(config.command, config.role);
   supervisor.why_ineligible = options.why_ineligible;
   supervisor.stop_grace = config.stop_grace;
-  supervisor.hang_signal = SignalNamed(config.hang.signal);
+  supervisor.hang_signal = SignalNamed(config.restart.hang.signal);
   supervisor.leases = !config.standalone();
   if (!config.standalone()) {
     supervisor.rendezvous = absl::StrCat("the rendezvous at ", config.rendezvous.endpoint);
@@ -520,11 +520,7 @@ std::optional<RestartTimes> Agent::TakeRestartTimes() {
 void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
   const auto now = EventLoop::Clock::now();
   const auto worker = workers_->WithPid(peer);
-  if (!worker) {
-    const auto* standby = std::get_if<StandbyMsg>(&message);
-    if (standby != nullptr && standby->waiting) standbys_->OnWaiting(peer);
-    return;
-  }
+  if (!worker) return OnStandbyMessage(peer, message);
   const LocalRank local_rank = *worker;
   workers_->Hear(local_rank, message, now);
   std::visit(
@@ -564,8 +560,9 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
           },
           [&](const PhaseMsg& phase) {
             restarts_.clock.PhaseBegan(local_rank, phase.name, now);
-            Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore,
-                                         control::IsPhaseOfTheLibrary(phase.name)});
+            const bool library = control::IsPhaseOfTheLibrary(phase.name);
+            Feed(
+                Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore, library});
           },
           [&](const StragglerMsg& straggler) {
             OnStraggler(straggler);
@@ -577,6 +574,11 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
           },
       },
       message);
+}
+
+void Agent::OnStandbyMessage(pid_t peer, const ControlMessage& message) {
+  const auto* standby = std::get_if<StandbyMsg>(&message);
+  if (standby != nullptr && standby->waiting) standbys_->OnWaiting(peer);
 }
 
 void Agent::OnStraggler(const StragglerMsg& straggler) {

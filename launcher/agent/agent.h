@@ -145,6 +145,7 @@ class Agent {
   void OnControlMessage(pid_t peer, const ControlMessage& message);
   // For a heartbeat, while workers run.
   void LookAtProgress(AgentMessage* message);
+  void OnStandbyMessage(pid_t peer, const ControlMessage& message);
   void OnStraggler(const StragglerMsg& straggler);
   // Of a restart that is over, where one is: for people and for the report.
   std::optional<RestartTimes> TakeRestartTimes();

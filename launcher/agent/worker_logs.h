@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/config/flags/log_options.h"
+#include "launcher/config/log_options.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/output/collapsing_console.h"
 #include "launcher/os/output/console_writer.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/config/flags/log_options.h"
+#include "launcher/config/log_options.h"
 #include "launcher/config/slurm/slurm_config.h"
 #include "rendezvous/core/limits.h"
 
@@ -62,7 +62,16 @@ struct RendezvousConfig {
   bool preflight = false;  // check this node as `ddprun doctor` does, before it joins
 };
 
+// What counts as a hang of the job, and what is done then.
+struct HangConfig {
+  std::string timeout = "auto";  // auto, off, or a duration
+  std::chrono::milliseconds startup_timeout = kDefaultHangStartupTimeout;
+  std::string on_hang = "auto";    // auto, restart or report
+  std::string signal = "SIGABRT";  // that ends the worker which hangs
+};
+
 struct RestartConfig {
+  HangConfig hang{};
   int max_restarts = 0;                 // for the whole job; 0 as in torchrun
   std::chrono::milliseconds window{0};  // max_restarts counts those this recent; 0: all
   std::vector<int> never_on;            // a worker's exit codes that end the job at once
@@ -82,14 +91,6 @@ struct CheckpointConfig {
   std::chrono::milliseconds state_timeout = kDefaultStateTimeout;
 };
 
-// What counts as a hang of the job, and what is done then.
-struct HangConfig {
-  std::string timeout = "auto";  // auto, off, or a duration
-  std::chrono::milliseconds startup_timeout = kDefaultHangStartupTimeout;
-  std::string on_hang = "auto";    // auto, restart or report
-  std::string signal = "SIGABRT";  // that ends the worker which hangs
-};
-
 struct ProgramConfig {
   bool virtual_local_rank = false;  // each worker has LOCAL_RANK 0 and sees only its own GPU
   bool auto_step = false;           // Python: a step is told after each optimizer.step()
@@ -100,7 +101,6 @@ struct JobConfig {
   int nproc_per_node = 1;  // `auto`, `gpu` and `cpu` are resolved to a number by now
   RendezvousConfig rendezvous;
   RestartConfig restart;
-  HangConfig hang{};
   std::chrono::milliseconds stop_grace = kDefaultStopGrace;  // from SIGTERM to SIGKILL
   std::chrono::milliseconds save_timeout =
       kDefaultSaveTimeout;  // for the checkpoint before a planned stop

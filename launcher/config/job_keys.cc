@@ -165,20 +165,20 @@ constexpr JobKey kKeys[] = {
      "For warm standbys of a Python program: the modules that waiting interpreters have imported, "
      "such as \"torch,numpy\". The program itself is run at the restart, unchanged."},
     {"hang", "timeout", KeyType::kHangTimeout, 1, kLongest,
-     [](JobDraft& d) -> Field { return &d.config.hang.timeout; },
+     [](JobDraft& d) -> Field { return &d.config.restart.hang.timeout; },
      "How long no rank may move before the job hangs. auto: 30 s, or five times the longest time "
      "that was seen without a move in the same phase, whichever is longer. off: no hang is looked "
      "for. Only programs that tell how far they are, are judged."},
     {"hang", "startup_timeout", KeyType::kDuration, 1, kLongest,
-     [](JobDraft& d) -> Field { return &d.config.hang.startup_timeout; },
+     [](JobDraft& d) -> Field { return &d.config.restart.hang.startup_timeout; },
      "The same before the first step of the workers, and in a phase that was never seen."},
     {"hang", "on_hang", KeyType::kOnHang, 0, 0,
-     [](JobDraft& d) -> Field { return &d.config.hang.on_hang; },
+     [](JobDraft& d) -> Field { return &d.config.restart.hang.on_hang; },
      "restart: end the workers and start them again, as after a failure. report: say which rank "
      "hangs, and leave the workers alone. auto: restart where the program names its phases and "
      "nothing is lost by it, else report."},
     {"hang", "signal", KeyType::kSignal, 0, 0,
-     [](JobDraft& d) -> Field { return &d.config.hang.signal; },
+     [](JobDraft& d) -> Field { return &d.config.restart.hang.signal; },
      "The signal that ends the worker that hangs; SIGKILL follows within 2 s."},
     {"checkpoint", "take_folder", KeyType::kBoolean, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.checkpoint.take_folder; },
@@ -368,6 +368,26 @@ bool IsNumberOr(const JobKey& key, absl::string_view text,
   return (value && InRange(key, *value)) || absl::c_linear_search(words, text);
 }
 
+absl::Status SetNumberOrWord(const JobKey& key, absl::string_view text, JobDraft* draft) {
+  const bool fits = key.type == KeyType::kProcesses ? IsNumberOr(key, text, {"auto", "gpu", "cpu"})
+                                                    : IsNumberOr(key, text, {"auto"});
+  return fits ? Store(key, draft, std::string(text)) : UnexpectedValue(key, Quoted(text));
+}
+
+// What the section hang has beside durations.
+absl::Status SetOfHangs(const JobKey& key, absl::string_view text, JobDraft* draft) {
+  bool fits = false;
+  if (key.type == KeyType::kHangTimeout) {
+    const auto value = ParseDuration(text);
+    fits = text == "auto" || text == "off" || (value && InRange(key, value->count()));
+  } else if (key.type == KeyType::kOnHang) {
+    fits = text == "auto" || text == "restart" || text == "report";
+  } else {
+    fits = absl::c_linear_search(kHangSignals, text);
+  }
+  return fits ? Store(key, draft, std::string(text)) : UnexpectedValue(key, Quoted(text));
+}
+
 absl::Status SetEndpoint(const JobKey& key, absl::string_view text, JobDraft* draft) {
   if (text.empty()) return Store(key, draft, std::string());
   const auto endpoint = ParseEndpoint(text, static_cast<int>(key.min), kDefaultPort);
@@ -488,13 +508,8 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
     case KeyType::kNodes:
       return SetNodes(key, text, draft);
     case KeyType::kProcesses:
-      if (IsNumberOr(key, text, {"auto", "gpu", "cpu"})) {
-        return Store(key, draft, std::string(text));
-      }
-      break;
     case KeyType::kStandbys:
-      if (IsNumberOr(key, text, {"auto"})) return Store(key, draft, std::string(text));
-      break;
+      return SetNumberOrWord(key, text, draft);
     case KeyType::kText:
       if (IsOneLine(text)) return Store(key, draft, std::string(text));
       break;
@@ -511,21 +526,10 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
     case KeyType::kWhenFull:
       if (text == "drop" || text == "wait") return Store(key, draft, std::string(text));
       break;
-    case KeyType::kHangTimeout: {
-      const auto value = ParseDuration(text);
-      if (text == "auto" || text == "off" || (value && InRange(key, value->count()))) {
-        return Store(key, draft, std::string(text));
-      }
-      break;
-    }
+    case KeyType::kHangTimeout:
     case KeyType::kOnHang:
-      if (text == "auto" || text == "restart" || text == "report") {
-        return Store(key, draft, std::string(text));
-      }
-      break;
     case KeyType::kSignal:
-      if (absl::c_linear_search(kHangSignals, text)) return Store(key, draft, std::string(text));
-      break;
+      return SetOfHangs(key, text, draft);
     case KeyType::kSize:
       return SetSize(key, text, draft);
     case KeyType::kEnvironment:

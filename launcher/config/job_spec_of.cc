@@ -31,10 +31,11 @@ JobSpec JobSpecOf(const JobConfig& config) {
   spec.max_nodes = config.nodes.max;
   spec.all_nodes = config.slurm_task.all_nodes;
   spec.start_anew = config.checkpoint.start_anew ? 1 : 0;
-  spec.hang_off = config.hang.timeout == "off" ? 1 : 0;
-  if (const auto limit = ParseDuration(config.hang.timeout)) spec.hang_timeout = *limit;
-  if (config.hang.on_hang == "restart") spec.on_hang = JobSpec::kRestartHang;
-  if (config.hang.on_hang == "report") spec.on_hang = JobSpec::kReportHang;
+  const HangConfig& hang = config.restart.hang;
+  if (const auto limit = ParseDuration(hang.timeout)) spec.hang_timeout = *limit;
+  if (hang.on_hang == "restart") spec.on_hang = JobSpec::kRestartHang;
+  if (hang.on_hang == "report") spec.on_hang = JobSpec::kReportHang;
+  if (hang.timeout == "off") spec.on_hang = JobSpec::kIgnoreHang;
   JobDraft draft;
   draft.config = config;
   ForEachField([&](auto member, const JobSpecField& field) {

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "launcher/core/lease.h"
 #include "rendezvous/core/check.h"
 #include "rendezvous/core/exit_codes.h"
-#include "rendezvous/core/lease.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/words.h"
 #include "worker/contract/overloaded.h"
@@ -92,9 +92,8 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           },
           [&](const StepReported& report) {
             Worker* worker = Find(report.local_rank);
-            if (worker == nullptr) return;
+            if (worker != nullptr) worker->step = report.step;
             work_.tells = true;
-            worker->step = report.step;
           },
           [&](const ErrorReported& report) {
             Worker* worker = Find(report.local_rank);

@@ -38,10 +38,9 @@ struct JobSpec {
   // 0, whatever rank 0 may find. 0: not.
   int start_anew = 0;
   // What counts as a hang of the job, and what is done then: hang_watch.h.
-  int hang_off = 0;                                            // 1: nothing does
   Duration hang_timeout{};                                     // 0: chosen by what was seen (auto)
   Duration hang_startup_timeout = kDefaultHangStartupTimeout;  // until the first step
-  enum OnHang { kChooseOnHang = 0, kRestartHang = 1, kReportHang = 2 };
+  enum OnHang { kChooseOnHang = 0, kRestartHang = 1, kReportHang = 2, kIgnoreHang = 3 };
   int on_hang = kChooseOnHang;
   // Nodes that can ever join, as Slurm says; 0: not known. Who does not know it agrees with all.
   int all_nodes = 0;
@@ -105,13 +104,13 @@ void ForEachField(Visitor&& visit) {
         JobSpecField{"quarantine", "restart.quarantine", "restart.quarantine", 0, kMaxRestarts});
   visit(&Spec::quarantine_window, JobSpecField{"quarantine_window_ms", "restart.quarantine_window",
                                                "restart.quarantine_window", 0, kTimeout});
-  visit(&Spec::hang_off, JobSpecField{"hang_off", "", "--hang-timeout off", 0, 1, "not given"});
   visit(&Spec::hang_timeout,
         JobSpecField{"hang_timeout_ms", "", "--hang-timeout", 0, kTimeout, "auto"});
   visit(&Spec::hang_startup_timeout,
         JobSpecField{"hang_startup_timeout_ms", "hang.startup_timeout", "--hang-startup-timeout", 0,
                      kTimeout, "not known", Agreement::kEqualIfKnown});
-  visit(&Spec::on_hang, JobSpecField{"on_hang", "", "--on-hang", 0, 2, "not given"});
+  visit(&Spec::on_hang,
+        JobSpecField{"on_hang", "", "--on-hang, or --hang-timeout off,", 0, 3, "not given"});
   visit(&Spec::start_anew, JobSpecField{"start_anew", "", "--start-anew", 0, 1, "not given"});
   visit(&Spec::all_nodes, JobSpecField{"all_nodes", "", "the number of nodes of the Slurm step", 0,
                                        kMaxNodes, nullptr, Agreement::kEqualIfKnown});

@@ -12,7 +12,7 @@
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"
-#include "rendezvous/machine/hang_watch.h"
+#include "rendezvous/hangs/hang_watch.h"
 
 namespace ddprun {
 

@@ -13,7 +13,7 @@
 #include "rendezvous/core/job_spec.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/types.h"
-#include "rendezvous/machine/hang_watch.h"
+#include "rendezvous/hangs/hang_watch.h"
 #include "rendezvous/machine/quarantine.h"
 #include "rendezvous/machine/restart_governor.h"
 

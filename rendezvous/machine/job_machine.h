@@ -26,8 +26,8 @@
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/types.h"
+#include "rendezvous/hangs/hang_verdict.h"
 #include "rendezvous/machine/generation_state.h"
-#include "rendezvous/machine/hang_verdict.h"
 #include "rendezvous/machine/job_life.h"
 #include "rendezvous/machine/job_record.h"
 #include "rendezvous/machine/job_view.h"
@@ -172,7 +172,7 @@ class JobMachine {
     return life_.quarantine ? life_.quarantine->hosts() : std::vector<std::string>();
   }
   void OnHeartbeat(Node& node, const Header& header, const Heartbeat& heartbeat);
-  // ---- hangs: job_machine_hang.cc ----
+  // ---- hangs: job_machine_time.cc ----
   void TakeProgress(Node& node, const NodeProgress& progress);
   // For how long no rank may move, as things are now.
   Duration HangLimit() const;

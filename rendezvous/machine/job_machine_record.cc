@@ -36,6 +36,23 @@ JobRecord JobMachine::Record() const {
   return record;
 }
 
+namespace {
+
+Node NodeOf(const NodeRecord& member) {
+  Node node;
+  node.agent_id = member.agent_id;
+  node.spec = member.spec;
+  node.offered_port = member.offered_port;
+  node.rank = member.rank;
+  node.first_rank = member.first_rank;
+  node.phase = Phase::kStarted;
+  node.suspect = true;
+  node.removed = member.removed;
+  return node;
+}
+
+}  // namespace
+
 JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
                        JobMachineOptions options)
     : job_(std::move(job)),
@@ -70,17 +87,8 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
   // The workers may have been told to start: it is treated as if they were, and whoever was not is
   // told when he comes back.
   for (const NodeRecord& member : record.members) {
-    Node node;
-    node.agent_id = member.agent_id;
-    node.spec = member.spec;
-    node.offered_port = member.offered_port;
-    node.rank = member.rank;
-    node.first_rank = member.first_rank;
-    node.phase = Phase::kStarted;
-    node.suspect = true;
-    node.removed = member.removed;
     generation_.tally.world_size += member.spec.worker_count;
-    roster_.RestoreMember(std::move(node), now);
+    roster_.RestoreMember(NodeOf(member), now);
   }
   if (record.plan) {
     life_.plan = Plan{.stop = record.plan->stop,

@@ -222,7 +222,6 @@ int Roster::AssignRanks(int max_nodes) {
     node.succeeded.clear();
     node.ended.clear();
     node.step.reset();
-    node.progress.reset();
     node.cannot_save = false;
     SetPhase(node, Phase::kAssigned);
     world_size += node.spec.worker_count;

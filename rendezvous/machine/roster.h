@@ -65,13 +65,12 @@ struct Node {
   TimePoint heard;           // set by Roster::Heard: when its last message was handled
   NodeRank rank{-1};         // −1: never assigned; kept from one generation to the next
   Rank first_rank;
-  std::set<LocalRank> succeeded;           // workers that exited 0 in this generation
-  std::set<LocalRank> ended;               // workers that exited with whatever result
-  std::optional<std::int64_t> step;        // the newest that its workers reported in it
-  std::int64_t fenced_at_ms = 0;           // Stopped::fenced_at_ms, as it was told last
-  std::optional<NodeProgress> progress{};  // of its workers in this generation
-  Holdings held;                           // set by Roster: pending
-  WorkerProgram program;  // that its workers run; unknown until it has joined again
+  std::set<LocalRank> succeeded;     // workers that exited 0 in this generation
+  std::set<LocalRank> ended;         // workers that exited with whatever result
+  std::optional<std::int64_t> step;  // the newest that its workers reported in it
+  std::int64_t fenced_at_ms = 0;     // Stopped::fenced_at_ms, as it was told last
+  Holdings held;                     // set by Roster: pending
+  WorkerProgram program;             // that its workers run; unknown until it has joined again
 
   bool done() const { return static_cast<int>(succeeded.size()) == spec.worker_count; }
   bool member() const { return phase != Phase::kWaiting; }

@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "ddprun/v1/journal.pb.h"
-#include "rendezvous/machine/hang_watch.h"
+#include "rendezvous/hangs/hang_watch.h"
 #include "rendezvous/wire/limits.h"
 #include "rendezvous/wire/parts.h"
 #include "rendezvous/wire/text.h"

@@ -1,5 +1,5 @@
 // Which rank is named where no rank moves.
-#include "rendezvous/machine/hang_verdict.h"
+#include "rendezvous/hangs/hang_verdict.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

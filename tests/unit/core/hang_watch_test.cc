@@ -1,5 +1,5 @@
 // What counts as a hang, and for how long no rank may move.
-#include "rendezvous/machine/hang_watch.h"
+#include "rendezvous/hangs/hang_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,11 +20,7 @@ class HangWatchTest : public testing::Test {
     NodeProgress progress{2, still, std::move(phases), excused};
     return Tell(std::move(progress));
   }
-  bool Tell(NodeProgress progress) {
-    const bool over = watch_.Take(before_, progress, now_, &intervals_);
-    before_ = std::move(progress);
-    return over;
-  }
+  bool Tell(NodeProgress progress) { return watch_.Take(AgentId{1}, progress, now_, &intervals_); }
   // A second of training, in which the ranks move all the time.
   void Train() {
     now_ += seconds(1);
@@ -37,7 +33,6 @@ class HangWatchTest : public testing::Test {
 
   HangWatch watch_;
   PhaseIntervals intervals_;
-  std::optional<NodeProgress> before_;
   TimePoint now_{std::chrono::hours(1)};
 };
 
@@ -128,10 +123,10 @@ TEST_F(HangWatchTest, TheRankThatMovedLastCounts) {
   const NodeProgress still{2, seconds(50), {""}};
   const NodeProgress moves{2, seconds(1), {""}};
   now_ += seconds(60);
-  watch_.Take(std::nullopt, still, now_, &intervals_);
-  watch_.Take(std::nullopt, moves, now_, &intervals_);
+  watch_.Take(AgentId{1}, still, now_, &intervals_);
+  watch_.Take(AgentId{2}, moves, now_, &intervals_);
   EXPECT_EQ(watch_.last_moved(), now_ - seconds(1));
-  watch_.Take(still, still, now_, &intervals_);
+  watch_.Take(AgentId{1}, still, now_, &intervals_);
   EXPECT_EQ(watch_.last_moved(), now_ - seconds(1));
 }
 

@@ -147,7 +147,7 @@ TEST_F(JobMachineHangTest, AfterARankHasEndedTheOthersAreLeftAlone) {
 
 TEST_F(JobMachineHangTest, WhereHangsAreNotWatchedNothingIsSaid) {
   JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
-  spec.hang_off = 1;
+  spec.on_hang = JobSpec::kIgnoreHang;
   spec.hang_startup_timeout = seconds(10);
   Run(spec, "", false);
   EXPECT_THAT(StandStill(1000), Not(Contains(HasSubstr("hangs"))));

@@ -5,8 +5,8 @@
 
 #include <csignal>
 
+#include "launcher/core/lease.h"
 #include "launcher/core/supervisor.h"
-#include "rendezvous/core/lease.h"
 #include "tests/unit/core/supervisor_driver.h"
 
 namespace ddprun {

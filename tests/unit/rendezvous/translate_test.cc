@@ -67,7 +67,6 @@ Join FullJoin() {
   join.job.quarantine = 3;
   join.job.quarantine_window = std::chrono::minutes(90);
   join.job.start_anew = 1;
-  join.job.hang_off = 1;
   join.job.hang_timeout = std::chrono::milliseconds(90'001);
   join.job.on_hang = JobSpec::kReportHang;
   join.job.all_nodes = 70;

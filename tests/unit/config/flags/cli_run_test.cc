@@ -328,12 +328,12 @@ TEST(CliRunTest, WhatIsNotThereYetIsRefused) {
 }
 
 TEST(CliRunTest, HangsHaveALimitThatIsChosenOrGivenOrNone) {
-  EXPECT_EQ(RunOf({"./a"}).config.hang.timeout, "auto");
-  EXPECT_EQ(RunOf({"--hang-timeout", "90s", "./a"}).config.hang.timeout, "90s");
-  EXPECT_EQ(RunOf({"--hang-timeout=off", "./a"}).config.hang.timeout, "off");
+  EXPECT_EQ(RunOf({"./a"}).config.restart.hang.timeout, "auto");
+  EXPECT_EQ(RunOf({"--hang-timeout", "90s", "./a"}).config.restart.hang.timeout, "90s");
+  EXPECT_EQ(RunOf({"--hang-timeout=off", "./a"}).config.restart.hang.timeout, "off");
   EXPECT_THAT(ErrorOf({"--hang-timeout=0s", "./a"}),
               HasSubstr("--hang-timeout: expected auto, off, or a duration with its unit"));
-  EXPECT_EQ(RunOf({"--on-hang=report", "./a"}).config.hang.on_hang, "report");
+  EXPECT_EQ(RunOf({"--on-hang=report", "./a"}).config.restart.hang.on_hang, "report");
   EXPECT_THAT(ErrorOf({"--on-hang=panic", "./a"}),
               HasSubstr("--on-hang: expected auto, restart or report (found \"panic\")"));
 }

@@ -1,4 +1,4 @@
-#include "launcher/config/flags/log_options.h"
+#include "launcher/config/log_options.h"
 
 #include <map>
 #include <string>

@@ -7,12 +7,13 @@
 //   auto (the default)       max(30 s, 5 × the longest time without a move that was ever seen in
 //                            this phase and ended by itself)
 //   --hang-startup-timeout   until the first step of the generation, and in a phase never seen
-#ifndef DDPRUN_RENDEZVOUS_MACHINE_HANG_WATCH_H_
-#define DDPRUN_RENDEZVOUS_MACHINE_HANG_WATCH_H_
+#ifndef DDPRUN_RENDEZVOUS_HANGS_HANG_WATCH_H_
+#define DDPRUN_RENDEZVOUS_HANGS_HANG_WATCH_H_
 
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "rendezvous/core/job_spec.h"
@@ -55,10 +56,11 @@ class HangWatch {
   // The workers were told to start, or the rendezvous was started again.
   void Begin(TimePoint now) { last_moved_ = now; }
 
-  // What a node told, after `before`; an interval that ends by it is learned.
-  // Returns whether a hang that was called is over.
-  bool Take(const std::optional<NodeProgress>& before, const NodeProgress& progress, TimePoint now,
-            PhaseIntervals* intervals);
+  // What a node told; an interval that ends by it is learned. Returns whether a hang that was
+  // called is over.
+  bool Take(AgentId node, const NodeProgress& progress, TimePoint now, PhaseIntervals* intervals);
+  // What it told last; nullptr: nothing, or nothing of its workers.
+  const NodeProgress* Find(AgentId node) const;
   // A rank has told a step in this generation.
   void StepSeen() { step_seen_ = true; }
 
@@ -81,8 +83,9 @@ class HangWatch {
   std::vector<std::string> PhasesToLearn() const;
 
   TimePoint last_moved_;
-  std::map<std::string, int> phases_;  // how many nodes have a rank in it
-  int nodes_ = 0;                      // that tell
+  std::map<std::string, int> phases_;                     // how many nodes have a rank in it
+  int nodes_ = 0;                                         // that tell
+  std::unordered_map<std::uint64_t, NodeProgress> told_;  // by AgentId
   bool step_seen_ = false;
   bool names_phases_ = false;
   bool excused_ = false;  // since the last move
@@ -91,4 +94,4 @@ class HangWatch {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_MACHINE_HANG_WATCH_H_
+#endif  // DDPRUN_RENDEZVOUS_HANGS_HANG_WATCH_H_

@@ -1,4 +1,4 @@
-#include "rendezvous/machine/hang_verdict.h"
+#include "rendezvous/hangs/hang_verdict.h"
 
 #include <algorithm>
 #include <map>

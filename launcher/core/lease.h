@@ -20,8 +20,8 @@
 //   the end       a process with a pending SIGKILL runs no instruction of its own any more.
 //
 // So even where the guardian has to do it, 4/5 of the margin are left: 0.4 s of 3 s.
-#ifndef DDPRUN_RENDEZVOUS_CORE_LEASE_H_
-#define DDPRUN_RENDEZVOUS_CORE_LEASE_H_
+#ifndef DDPRUN_LAUNCHER_CORE_LEASE_H_
+#define DDPRUN_LAUNCHER_CORE_LEASE_H_
 
 #include "rendezvous/core/types.h"
 
@@ -40,4 +40,4 @@ constexpr Duration BackstopDelay(Duration lease) { return FenceMargin(lease) / 5
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_CORE_LEASE_H_
+#endif  // DDPRUN_LAUNCHER_CORE_LEASE_H_

@@ -1,4 +1,4 @@
-#include "rendezvous/machine/hang_watch.h"
+#include "rendezvous/hangs/hang_watch.h"
 
 #include <algorithm>
 #include <utility>
@@ -21,7 +21,7 @@ std::optional<Duration> PhaseIntervals::Longest(const std::string& phase) const 
 
 HangPolicy PolicyOfHangs(const JobSpec& spec) {
   HangPolicy policy;
-  policy.watches = spec.hang_off == 0;
+  policy.watches = spec.on_hang != JobSpec::kIgnoreHang;
   if (spec.hang_timeout > Duration{}) policy.limit = spec.hang_timeout;
   policy.startup_limit = spec.hang_startup_timeout > Duration{}
                              ? spec.hang_startup_timeout
@@ -29,10 +29,16 @@ HangPolicy PolicyOfHangs(const JobSpec& spec) {
   return policy;
 }
 
-bool HangWatch::Take(const std::optional<NodeProgress>& before, const NodeProgress& progress,
-                     TimePoint now, PhaseIntervals* intervals) {
-  const bool changed = !before || before->phases != progress.phases ||
-                       (before->workers > 0) != (progress.workers > 0);
+const NodeProgress* HangWatch::Find(AgentId node) const {
+  const auto found = told_.find(node.value);
+  return found == told_.end() || found->second.workers == 0 ? nullptr : &found->second;
+}
+
+bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
+                     PhaseIntervals* intervals) {
+  NodeProgress& before = told_[node.value];  // without workers where it is new
+  const bool changed =
+      before.phases != progress.phases || (before.workers > 0) != (progress.workers > 0);
   bool over = false;
   names_phases_ = names_phases_ || progress.names_phases;
   if (progress.workers > 0) {
@@ -53,9 +59,10 @@ bool HangWatch::Take(const std::optional<NodeProgress>& before, const NodeProgre
     }
   }
   if (changed) {
-    if (before) Count(*before, -1);
+    Count(before, -1);
     Count(progress, 1);
   }
+  before = progress;
   return over;
 }
 

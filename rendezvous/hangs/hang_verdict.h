@@ -1,7 +1,7 @@
 // HangVerdict: which rank keeps a job that does not move from going on, and the sentences that say
 // so. Pure functions of what the nodes told.
-#ifndef DDPRUN_RENDEZVOUS_MACHINE_HANG_VERDICT_H_
-#define DDPRUN_RENDEZVOUS_MACHINE_HANG_VERDICT_H_
+#ifndef DDPRUN_RENDEZVOUS_HANGS_HANG_VERDICT_H_
+#define DDPRUN_RENDEZVOUS_HANGS_HANG_VERDICT_H_
 
 #include <optional>
 #include <string>
@@ -47,4 +47,4 @@ WorkerFailure FailureOf(const StillRank& culprit, Generation generation);
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_MACHINE_HANG_VERDICT_H_
+#endif  // DDPRUN_RENDEZVOUS_HANGS_HANG_VERDICT_H_

@@ -3,8 +3,8 @@
 //
 // Log files are always written, so a redirected stream is one that is not shown, and a teed one is
 // shown all the same.
-#ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_LOG_OPTIONS_H_
-#define DDPRUN_LAUNCHER_CONFIG_FLAGS_LOG_OPTIONS_H_
+#ifndef DDPRUN_LAUNCHER_CONFIG_LOG_OPTIONS_H_
+#define DDPRUN_LAUNCHER_CONFIG_LOG_OPTIONS_H_
 
 #include <cstdint>
 #include <map>
@@ -52,4 +52,4 @@ Streams ShownStreams(const LogsConfig& logs, int local_rank);
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_CONFIG_FLAGS_LOG_OPTIONS_H_
+#endif  // DDPRUN_LAUNCHER_CONFIG_LOG_OPTIONS_H_
