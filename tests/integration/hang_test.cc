@@ -34,7 +34,7 @@ for step in range(30):
     mark(step, rank).touch()
     while not mark(step, 1 - rank).exists(): time.sleep(0.005)
     if fault != 'silent': agent.send(b'STEP=%d' % step)
-    time.sleep(0.05)
+    time.sleep(0.15 if fault == 'silent' else 0.05)
 print('done', rank)
 )";
 
@@ -43,7 +43,7 @@ class HangTest : public testing::Test {
   HangTest() { std::ofstream(folder_ / "worker.py") << kWorker; }
 
   Program& Start(const std::string& fault, std::vector<std::string> flags) {
-    flags.insert(flags.end(), {"--nproc-per-node", "2", "--hang-timeout", "1s", "--max-restarts",
+    flags.insert(flags.end(), {"--nproc-per-node", "2", "--hang-timeout", "3s", "--max-restarts",
                                "1", "--report", folder_ / "report.json", folder_ / "worker.py",
                                folder_.path(), fault});
     job_ = std::make_unique<Job>(folder_.path());
@@ -80,14 +80,14 @@ TEST_F(HangTest, WithReportTheWorkersAreLeftAloneAndGoOnWhereTheyCan) {
 
 // It would hang by the rule that is naive: no step came for longer than the limit.
 TEST_F(HangTest, AProgramThatTellsNothingIsNotJudged) {
-  Program& node = Start("silent", {"--on-hang", "restart", "--hang-startup-timeout", "1s"});
+  Program& node = Start("silent", {"--on-hang", "restart", "--hang-startup-timeout", "3s"});
   EXPECT_EQ(node.ExitCode(), 0) << err();
   EXPECT_THAT(err(), Not(HasSubstr("hangs")));
 }
 
 TEST_F(HangTest, WithoutARestartTheJobEndsWithTheCodeOfItsSignal) {
   job_ = std::make_unique<Job>(folder_.path());
-  Program& node = job_->AddNode({"--nproc-per-node", "2", "--hang-timeout", "1s", "--on-hang",
+  Program& node = job_->AddNode({"--nproc-per-node", "2", "--hang-timeout", "3s", "--on-hang",
                                  "restart", "--report", folder_ / "report.json",
                                  folder_ / "worker.py", folder_.path(), "stop"});
   EXPECT_EQ(node.ExitCode(), 128 + SIGABRT) << err();
