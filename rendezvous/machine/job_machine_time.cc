@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "rendezvous/core/check.h"
 #include "rendezvous/core/exit_codes.h"
-#include "rendezvous/core/limits.h"
 #include "rendezvous/core/words.h"
 #include "rendezvous/hangs/hang_verdict.h"
 #include "rendezvous/machine/job_machine.h"
@@ -137,21 +136,13 @@ std::optional<TimePoint> JobMachine::NextDeadline() {
 
 // ---- hangs ----
 
-namespace {
-
-std::string NameForPeople(const std::string& job) {
-  return job == kUnnamedJob ? "the job" : absl::StrCat("job ", job);
-}
-
-}  // namespace
-
 void JobMachine::TakeProgress(Node& node, const NodeProgress& progress) {
   if (node.phase != Phase::kStarted) return;
   const Duration still = now_ - generation_.hang.last_moved();
   const bool over = generation_.hang.Take(node.agent_id, progress, now_, &life_.intervals);
   if (!over) return;
   timers_.hang_again.reset();
-  const std::string text = absl::StrCat(NameForPeople(job_), " moves again, after ", Seconds(still));
+  const std::string text = absl::StrCat(NameOfJob(job_), " moves again, after ", Seconds(still));
   Emit({.kind = JobEvent::Kind::kMovedAgain, .host = node.spec.host, .reason = text});
   WarnAll(text);
 }
@@ -230,7 +221,7 @@ void JobMachine::CallHang(const HangVerdict& verdict, const std::string& standst
   if (verdict.culprit) cause.failure = FailureOf(*verdict.culprit, generation_.number);
   cause.reason = absl::StrCat(verdict.why, "; ", standstill);
   generation_.hang_report = absl::StrCat("hangs: ", cause.reason);
-  WarnAll(absl::StrCat(NameForPeople(job_), " hangs: ", standstill));
+  WarnAll(absl::StrCat(NameOfJob(job_), " hangs: ", standstill));
   WarnAll(verdict.why);
   WarnAll(next);
   JobEvent event{.kind = JobEvent::Kind::kHung,
