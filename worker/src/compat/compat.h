@@ -40,9 +40,29 @@ struct MadeGroup {
   c10::intrusive_ptr<Backend> backend;
 };
 
-// 1.13: Gloo's and NCCL's classes are process groups. 2.x: they are backends inside of one, each
-// for tensors on `devices`. What is made of the group's class is a `Recorded` of it. `Group` is
+// 2.x: a group of `Recorded<Group>` in which `backend` carries tensors on `devices`. `Group` is
 // c10d::ProcessGroup, a parameter so that the branch not taken need not compile.
+template <typename Group, template <typename> typename Recorded, typename Backend, typename Store>
+c10::intrusive_ptr<Group> GroupOver(const c10::intrusive_ptr<Backend>& backend,
+                                    const c10::intrusive_ptr<Store>& store,
+                                    const std::set<c10::DeviceType>& devices, bool is_nccl) {
+  const int rank = backend->getRank();
+  const int size = backend->getSize();
+  c10::intrusive_ptr<Group> group;
+  if constexpr (std::is_constructible_v<Group, c10::intrusive_ptr<Store>, int, int>) {
+    group = c10::make_intrusive<Recorded<Group>>(is_nccl, store, rank, size);
+  } else {
+    group = c10::make_intrusive<Recorded<Group>>(is_nccl, store, rank, size,
+                                                 Group::Options::create(is_nccl ? "nccl" : "gloo"));
+  }
+  const auto type = is_nccl ? Group::BackendType::NCCL : Group::BackendType::GLOO;
+  for (const c10::DeviceType device : devices) group->setBackend(device, type, backend);
+  if constexpr (requires { group->setDefaultBackend(type); }) group->setDefaultBackend(type);
+  return group;
+}
+
+// 1.13: Gloo's and NCCL's classes are process groups. 2.x: they are backends inside of one, each
+// for tensors on `devices`. What is made of the group's class is a `Recorded` of it.
 template <typename Group, typename Backend, template <typename> typename Recorded, typename Store,
           typename Options>
 MadeGroup<Group, Backend> MakeProcessGroup(const c10::intrusive_ptr<Store>& store, int rank,
@@ -54,19 +74,7 @@ MadeGroup<Group, Backend> MakeProcessGroup(const c10::intrusive_ptr<Store>& stor
     made.group = made.backend;
   } else {
     made.backend = c10::make_intrusive<Backend>(store, rank, size, options);
-    if constexpr (std::is_constructible_v<Group, c10::intrusive_ptr<Store>, int, int>) {
-      made.group = c10::make_intrusive<Recorded<Group>>(is_nccl, store, rank, size);
-    } else {
-      made.group = c10::make_intrusive<Recorded<Group>>(
-          is_nccl, store, rank, size, Group::Options::create(is_nccl ? "nccl" : "gloo"));
-    }
-    const auto type = is_nccl ? Group::BackendType::NCCL : Group::BackendType::GLOO;
-    for (const c10::DeviceType device : devices) {
-      made.group->setBackend(device, type, made.backend);
-    }
-    if constexpr (requires { made.group->setDefaultBackend(type); }) {
-      made.group->setDefaultBackend(type);
-    }
+    made.group = GroupOver<Group, Recorded>(made.backend, store, devices, is_nccl);
   }
   return made;
 }

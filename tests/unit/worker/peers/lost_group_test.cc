@@ -26,6 +26,7 @@
 #include "worker/src/group/failure.h"
 #include "worker/src/group/nccl_group.h"
 #include "worker/src/group/process_group.h"
+#include "worker/src/group/recorded_group.h"
 #include "worker/src/peers/rank_failure_detector.h"
 #include "worker/src/state/state_image.h"
 
@@ -241,8 +242,8 @@ template <typename Group>
 void ExpectThatItCarriesTheCpuToo(const Context& ctx, Group& gloo) {
   if constexpr (compat::kHasBackends<Group>) {
     const auto backend = gloo.getBackend(c10::kCPU);
-    const auto group =
-        compat::AsProcessGroup<Group>(backend, ctx.store(), {c10::kCUDA}, /*is_nccl=*/true);
+    const auto group = compat::GroupOver<Group, internal::RecordedGroup>(
+        backend, ctx.store(), {c10::kCUDA}, /*is_nccl=*/true);
     EXPECT_ANY_THROW(group->getBackend(c10::kCPU));
     compat::CarryAs(*group, c10::kCPU, gloo);
     EXPECT_EQ(group->getBackend(c10::kCPU).get(), backend.get());
