@@ -75,7 +75,7 @@ TEST_F(HangTest, WithReportTheWorkersAreLeftAloneAndGoOnWhereTheyCan) {
   std::ofstream(folder_ / "wake").put('1');
   EXPECT_EQ(node.ExitCode(), 0) << err();
   EXPECT_THAT(err(), HasSubstr("moves again"));
-  EXPECT_THAT(err(), HasSubstr("the job succeeded after 0 restarts"));
+  EXPECT_THAT(err(), Not(HasSubstr("restart 1 of")));
 }
 
 // It would hang by the rule that is naive: no step came for longer than the limit.
