@@ -130,9 +130,10 @@ struct CommandLineError {
   std::string message;
 };
 
-using Command = std::variant<RunCommand, RendezvousCommand, ValidateCommand, CertsCommand,
-                             PythonModuleCommand, OperatorCommand, SlurmCommand, DoctorCommand, StacksCommand,
-                             CompletionCommand, VersionCommand, HelpCommand, CommandLineError>;
+using Command =
+    std::variant<RunCommand, RendezvousCommand, ValidateCommand, CertsCommand, PythonModuleCommand,
+                 OperatorCommand, SlurmCommand, DoctorCommand, StacksCommand, CompletionCommand,
+                 VersionCommand, HelpCommand, CommandLineError>;
 
 // `argv[0]` is the program's name, as in main. Reads the job file that -c names.
 Command ParseCommandLine(int argc, const char* const* argv, const Host& host);
