@@ -84,7 +84,7 @@ class NodeWorkers {
   void HandOverSecret(LocalRank local_rank);
   // What the worker has said counts as progress. One that has said READY gets its progress page.
   void Hear(LocalRank local_rank, const ControlMessage& message, TimePoint now);
-  // How far they are, also those that have died in this generation.
+  // The progress of all workers of this generation. Dead workers are included.
   ProgressWatch& progress() { return progress_; }
   std::vector<pid_t> Pids() const;
 

@@ -297,7 +297,7 @@ class Supervisor {
     std::optional<Verdict> DropEverything();
 
     void OnNodeCleared();
-    // Set: the rendezvous waits for the states, and is to hear of them and of which look they are.
+    // Set: the rendezvous waits for the states. The value names the look that found them.
     std::optional<LookId> OnStatesFound();
     // Of what was found, or of the scan in progress.
     LookId look() const { return scanning_ ? scan_look_ : found_look_; }
@@ -393,7 +393,7 @@ class Supervisor {
   void OnStart(const Header& header, TimePoint now);
   void OnSave(const Header& header);
   void OnStop(const Header& header, const Stop& stop, TimePoint now);
-  // Ends those that hang, and with them the others.
+  // Ends all workers. Those in `hung` get hang_signal and a short grace.
   void StopHung(const std::vector<LocalRank>& hung, TimePoint now);
   void OnLookAgain(const LookAgain& again);
   void OnFinished(const Finished& finished, TimePoint now);

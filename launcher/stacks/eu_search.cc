@@ -16,9 +16,13 @@ extern "C" {
 
 void eu_search_tree_init(EuSearchTree* tree) { tree->root = nullptr; }
 
-void eu_search_tree_fini(EuSearchTree* tree, void (*free_node)(void*)) {
+void eu_tdestroy(EuSearchTree* tree, void (*free_node)(void*)) {
   tdestroy(tree->root, free_node);
   tree->root = nullptr;
+}
+
+void eu_search_tree_fini(EuSearchTree* tree, void (*free_node)(void*)) {
+  eu_tdestroy(tree, free_node);
 }
 
 void* eu_tsearch(const void* key, EuSearchTree* tree, EuCompare compare) {

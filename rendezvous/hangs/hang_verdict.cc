@@ -187,7 +187,7 @@ HangVerdict FindCulprit(const std::vector<StillRank>& ranks) {
   const bool busy = std::any_of(ranks.begin(), ranks.end(),
                                 [](const StillRank& rank) { return rank.worker.busy; });
   return {ranks.front(),
-          absl::StrCat("nothing tells the ranks apart: all are in ",
+          absl::StrCat("all ranks look alike: they are in ",
                        PhaseName(ranks.front().worker.phase), At(ranks.front().worker)),
           busy};
 }

@@ -124,6 +124,20 @@ TEST(SupervisorTest, StopEndsTheWorkersWithSigtermAndAfterTheGraceWithSigkill) {
   EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped"));
 }
 
+// SIGCONT, because a signal waits while its process is stopped.
+TEST(SupervisorTest, AWorkerThatHangsGetsItsSignalFirstAndIsKilledWithinTwoSeconds) {
+  SupervisorDriver node;
+  node.Run();
+  node.Receive(0, ddprun::Stop{"rank 3 hangs", {}, {LocalRank{1}}});
+  EXPECT_THAT(node.Take(), ElementsAre("SIGABRT to 1", "SIGCONT to 1", "SIGTERM to 0"));
+  node.End(0);
+  node.Take();
+  node.Advance(milliseconds(1900));
+  EXPECT_THAT(node.Take(), IsEmpty());
+  node.Advance(milliseconds(200));
+  EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 1"));
+}
+
 TEST(SupervisorTest, AWorkerThatSurvivesSigkillIsNamedAndDoesNotHoldUpTheOthers) {
   SupervisorDriver node;
   node.Run();
