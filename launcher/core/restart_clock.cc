@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxPhases = 16;  // what a program names beyond is part of the one before
 
-// What this clock measures of whichever program.
+// Names of the phases that this clock measures itself, for every program.
 constexpr absl::string_view kOwn[] = {"stop", "round", "spawn", "load", "process_group", "setup"};
 
 bool IsOwn(absl::string_view name) { return absl::c_linear_search(kOwn, name); }

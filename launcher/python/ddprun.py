@@ -38,8 +38,8 @@ _TAKEN = ("init", "restore", "first_step")
 _MAX_PHASE_BYTES = 64
 _MAX_STEP = 2**63 - 1
 
-# More messages than these in a row, and then more than so many a second, are not all sent: the last
-# one is, a moment later.
+# Limits of what is sent: _BURST messages in a row, then _PER_SECOND. Beyond them only the newest message
+# is sent, a moment later.
 _BURST = 100
 _PER_SECOND = 1000
 _RETRY_S = 0.005

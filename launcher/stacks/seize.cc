@@ -30,7 +30,7 @@ using std::chrono::microseconds;
 constexpr std::size_t kMapsBytes = std::size_t{4} << 20;
 // Below the stack pointer a function that calls none may keep values.
 constexpr std::uint64_t kRedZoneBytes = 128;
-// Threads that start threads all the time: after so many looks the newest ones are left out.
+// A program may start threads all the time: threads that start after this many scans are left out.
 constexpr int kMostScans = 8;
 
 struct Registers {
@@ -93,7 +93,7 @@ class HeldProcess {
     if (first_stop_.has_value()) process_.held = Clock::now() - *first_stop_;
   }
 
-  // Takes all threads, also those that start meanwhile, and waits until they have stopped.
+  // Seizes all threads, new ones too, and waits until they have stopped.
   absl::Status Take() {
     for (int scan = 0; scan < kMostScans; ++scan) {
       const std::size_t known = process_.threads.size();

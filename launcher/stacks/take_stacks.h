@@ -27,8 +27,8 @@ struct StackTarget {
 struct TakenStacks {
   StackTree tree;
   std::vector<std::chrono::nanoseconds> held;  // how long each target was, in their order
-  std::size_t missing = 0;                     // targets of which no thread was copied
-  std::size_t refused = 0;                     // of these, those that ddprun may not trace
+  std::size_t missing = 0;                     // targets without a copied thread
+  std::size_t refused = 0;                     // missing targets that ddprun may not trace
 };
 
 TakenStacks TakeStacks(absl::Span<const StackTarget> targets,

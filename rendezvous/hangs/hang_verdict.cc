@@ -30,8 +30,11 @@ std::string AndOthers(std::size_t all) {
   return all > 1 ? absl::StrCat(" (and ", Count(all - 1, "other rank", "other ranks"), ")") : "";
 }
 
+// The kernel function of a stopped process says nothing more.
 std::string At(const StillWorker& worker) {
-  return worker.waits_for.empty() ? "" : absl::StrCat("; it is in ", worker.waits_for);
+  return worker.waits_for.empty() || worker.state == ProcessState::kStopped
+             ? ""
+             : absl::StrCat("; it is in ", worker.waits_for);
 }
 
 // In what state the kernel has it, if that is why it does not move.
@@ -186,10 +189,13 @@ HangVerdict FindCulprit(const std::vector<StillRank>& ranks) {
   if (auto behind = Behind(ranks)) return *std::move(behind);
   const bool busy = std::any_of(ranks.begin(), ranks.end(),
                                 [](const StillRank& rank) { return rank.worker.busy; });
-  return {ranks.front(),
-          absl::StrCat("all ranks look alike: they are in ",
-                       PhaseName(ranks.front().worker.phase), At(ranks.front().worker)),
-          busy};
+  const StillRank& first = ranks.front();
+  std::string why =
+      absl::StrCat("all ranks look alike: they are in ", PhaseName(first.worker.phase));
+  if (!first.worker.waits_for.empty()) {
+    absl::StrAppend(&why, "; rank ", first.rank.value, " is in ", first.worker.waits_for);
+  }
+  return {first, std::move(why), busy};
 }
 
 WorkerFailure FailureOf(const StillRank& culprit, Generation generation) {

@@ -78,8 +78,8 @@ class HangWatch {
 
  private:
   void Count(const NodeProgress& progress, int by);
-  // The phases that the interval is laid to: where some rank does something else, not the training
-  // of those that wait for it.
+  // The phases that an interval is learned for. Where a rank is in a phase of its own, the others
+  // wait for it, and the interval says nothing about training.
   std::vector<std::string> PhasesToLearn() const;
 
   TimePoint last_moved_;

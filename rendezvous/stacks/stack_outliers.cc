@@ -49,7 +49,7 @@ std::vector<StackOutliers> OutliersOf(const StackTree& tree, const RankSet& amon
       ending = ending.Minus(group.ranks);
     }
     if (majority == nullptr) {
-      // Most of them end here: those that go on are the others.
+      // Most ranks end here. The ranks with further frames are the outliers.
       if (ending.count() > half && ending != with_majority) {
         outliers.push_back({with_majority.Minus(ending), depth, {}});
       }

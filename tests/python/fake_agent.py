@@ -14,8 +14,10 @@ HANG = 60  # seconds: reached only when something hangs
 
 
 def environment(**more):
-    """What every program gets: nothing of an outer ddprun's, and no PYTHONPATH."""
-    return {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **more}
+    """What every program gets: nothing of an outer ddprun's, and no PYTHONPATH. A sanitizer's options
+    stay: without its suppressions ddprun would fill a pipe with reports."""
+    kept = {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
+    return {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **kept, **more}
 
 
 class FakeAgent:

@@ -139,7 +139,7 @@ class PythonPathTest(unittest.TestCase):
             "import ddprun, signal\n"
             "ddprun.step(1)\n"
             "with ddprun.phase('eval'):\n"
-            "  open('there', 'w').close()\n"
+            "  open('there', 'w').write('yes')\n"
             "  while True: signal.pause()\n")
         ddprun = os.environ["DDPRUN"]
         with subprocess.Popen([ddprun, "rendezvous", "--listen", "127.0.0.1:0", "--insecure",
@@ -163,8 +163,12 @@ class PythonPathTest(unittest.TestCase):
         self.assertIn("no checkpoint was made for it", out)
 
     def wait_for(self, file, process):
-        while not (self.folder / file).exists():
-            self.assertIsNone(process.poll(), file)
+        """Until the file has something in it. Nothing is left running where the process ends before."""
+        path = self.folder / file
+        while not path.exists() or not path.stat().st_size:
+            if process.poll() is not None:
+                self.doCleanups()
+                self.fail(f"{file} is not there: {process.stdout and process.stdout.read()}")
             time.sleep(0.01)
 
 

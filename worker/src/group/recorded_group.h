@@ -1,5 +1,5 @@
-// A process group that tells the progress page which collectives it begins, and when they are over:
-// this library's, the Reducer's, and those that the program makes itself.
+// A process group that records its collectives in the progress page, when they begin and when they
+// complete. These are the collectives of this library, of the Reducer, and of the program itself.
 #ifndef DDPRUN_WORKER_SRC_GROUP_RECORDED_GROUP_H_
 #define DDPRUN_WORKER_SRC_GROUP_RECORDED_GROUP_H_
 
@@ -58,7 +58,7 @@ class CollectiveRecord {
   std::mutex mutex_;
   // Guarded by mutex_.
   std::optional<std::size_t> group_;  // Progress's number of it, since the first collective
-  std::deque<Begun> pending_;         // of which no future tells
+  std::deque<Begun> pending_;         // works whose future does not tell when they complete
 };
 
 // `Base` is the class whose collectives these are. 1.13: Gloo's or NCCL's, which are process groups
