@@ -67,6 +67,10 @@ bool RendezvousHost::SomebodyListensHere() const {
   return SomebodyListens(address_, options_.port);
 }
 
+bool RendezvousHost::HasRendezvous() const {
+  return EndpointFolder::IsHeld(listen_address_, options_.port);
+}
+
 bool RendezvousHost::EnsureRunning() {
   if (process_.running()) return true;
   if (SomebodyListensHere()) return false;
@@ -121,8 +125,15 @@ bool RendezvousHosts::EnsureRunning(int place) {
     return all_tried || std::ranges::none_of(
                             hosts_, [](const auto& host) { return host->SomebodyListensHere(); });
   };
+  const auto is_running = [&] {
+    return std::ranges::any_of(hosts_, [](const auto& host) { return host->HasRendezvous(); });
+  };
   // Looks again with the right: the agent that had it may have started one.
-  if (!may_start() || !right_.Take() || !may_start()) return false;
+  if (!may_start() || !right_.Take()) return false;
+  if (!may_start() || is_running()) {
+    right_.GiveBack();
+    return false;
+  }
   started_ = place;
   const bool ours = hosts_[place]->EnsureRunning();
   if (!ours) right_.GiveBack();

@@ -49,6 +49,8 @@ class RendezvousHost {
 
   // Somebody does, who may not be a rendezvous.
   bool SomebodyListensHere() const;
+  // A rendezvous of this user has the endpoint, also one that is too slow to answer.
+  bool HasRendezvous() const;
   // The one that was started last.
   bool running() { return process_.running(); }
 
@@ -91,7 +93,8 @@ class RendezvousHosts {
 
   // As of the RendezvousHost of this place, before an attempt to connect there. A listener at
   // another place may be the rendezvous that an agent before this one has started: it is tried
-  // first.
+  // first. While a rendezvous of this user has any of the places, none is started at another one:
+  // two would share the job's agents between them, and each would wait for the rest.
   bool EnsureRunning(int place);
 
  private:

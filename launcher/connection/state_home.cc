@@ -100,6 +100,14 @@ absl::StatusOr<EndpointFolder> EndpointFolder::Take(const std::string& host, int
   }
 }
 
+bool EndpointFolder::IsHeld(const std::string& host, int port) {
+  const auto home = StateHome();
+  if (!home.ok()) return false;
+  const std::string path = EndpointFolderPath(*home, host, port);
+  const UniqueFd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  return folder.valid() && flock(folder.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 absl::Status EndpointFolder::WriteToken(const std::string& token) {
   const std::string line = absl::StrCat(token, "\n");
   unlinkat(folder_.get(), kNewToken, 0);  // of a daemon that was killed here

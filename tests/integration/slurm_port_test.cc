@@ -20,6 +20,7 @@ namespace slurm_port_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 // Listens on this port of every address; invalid where that is taken.
 UniqueFd Listen(int port) {
@@ -71,6 +72,15 @@ class SlurmPortTest : public testing::Test {
     return child;
   }
 
+  // The rendezvous that an agent of this test has started.
+  pid_t Daemon() const {
+    for (const pid_t pid : ProcessesWith({{"DDPRUN_TEST_MARK", mark_}})) {
+      const std::string arguments = ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
+      if (arguments.find("--until-idle") != std::string::npos) return pid;
+    }
+    return 0;
+  }
+
   const TempDir folder_;
   const std::string mark_ = "slurm-port-" + std::to_string(getpid());
   int job_id_ = 0;
@@ -98,6 +108,28 @@ TEST_F(SlurmPortTest, TheGuardianTellsTheRendezvousWhereItIs) {
   EXPECT_EQ(first->ExitCode(), 0) << first->err();
   EXPECT_EQ(second->ExitCode(), 0) << second->err();
   EXPECT_THAT(ProcessesWith({{"DDPRUN_TEST_MARK", mark_}}), IsEmpty());
+}
+
+// A second one would take in the agents that come later, and the job would wait for them for ever.
+TEST_F(SlurmPortTest, ARendezvousThatIsSlowToAnswerStaysTheOnlyOne) {
+  if (kUnderSanitizer) GTEST_SKIP() << "left out under sanitizers: too slow to find the port";
+  std::ofstream(folder_ / "job.yaml") << "rendezvous: {lease: 10min}\n";
+  taken_.reset();
+  const auto first = Start(0, "exit 0");
+  ASSERT_TRUE(first->WaitForErr("connected to the rendezvous")) << first->err();
+  const pid_t daemon = Daemon();
+  ASSERT_GT(daemon, 0);
+  kill(daemon, SIGSTOP);
+  // Not one of ours: it shows that the second agent has left the first port.
+  UniqueFd other = Listen(Port() + 2);
+  ASSERT_TRUE(other.valid());
+  const auto second = Start(1, "exit 0");
+  EXPECT_TRUE(UniqueFd(accept(other.get(), nullptr, nullptr)).valid());
+  other.reset();
+  kill(daemon, SIGCONT);
+  EXPECT_EQ(first->ExitCode(), 0) << first->err();
+  EXPECT_EQ(second->ExitCode(), 0) << second->err();
+  EXPECT_THAT(second->err(), Not(HasSubstr("starting the rendezvous")));
 }
 
 }  // namespace slurm_port_test

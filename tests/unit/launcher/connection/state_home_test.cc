@@ -130,10 +130,13 @@ TEST_F(StateHomeTest, OneProcessHasAnEndpointsFolderAndNobodyCleansItUp) {
     EXPECT_EQ(first->path(), home_ + "/localhost:29400");
     EXPECT_EQ(ModeOf(first->path()), 0700u);
     EXPECT_TRUE(IsLeftAlone(first->path()));
+    EXPECT_TRUE(EndpointFolder::IsHeld("localhost", 29400));
+    EXPECT_FALSE(EndpointFolder::IsHeld("localhost", 29401));
     EXPECT_TRUE(absl::IsAlreadyExists(EndpointFolder::Take("localhost", 29400).status()));
     EXPECT_TRUE(EndpointFolder::Take("127.0.0.1", 29401).ok());
   }
   EXPECT_FALSE(IsLeftAlone(home_ + "/localhost:29400"));
+  EXPECT_FALSE(EndpointFolder::IsHeld("localhost", 29400));
   EXPECT_TRUE(EndpointFolder::Take("localhost", 29400).ok());
 }
 
