@@ -23,6 +23,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -129,10 +130,8 @@ class LiveJob {
   std::string Log() { return const_cast<Daemon&>(daemon_).program().err(); }
 
  private:
-  [[noreturn]] static void Fail(const std::string& why) {
-    std::printf("%s\n", why.c_str());
-    std::exit(1);
-  }
+  // Thrown, so that the processes of all jobs are ended on the way out.
+  [[noreturn]] static void Fail(const std::string& why) { throw std::runtime_error(why); }
   pid_t daemon_pid() const { return const_cast<Daemon&>(daemon_).program().pid(); }
 
   const std::string folder_;
@@ -149,16 +148,17 @@ std::vector<std::string> TlsFlags(const std::string& folder) {
 
 class BriefJob {
  public:
-  // `folder`: exists.
-  explicit BriefJob(const std::string& folder) : certificates_(folder + "/certs") {
-    made_ = Make("node", kLifetime);
+  // `folder`: exists. `start`: how long such a job took to start on this machine.
+  BriefJob(const std::string& folder, std::chrono::seconds start)
+      : certificates_(folder + "/certs"), lifetime_(kShortest + 4 * start) {
+    made_ = Make("node", lifetime_);
     job_.emplace(folder, TlsFlags(certificates_), TlsFlags(certificates_));
   }
 
   // Waits until it has expired, and renews it: the daemon shows the new one without a restart, and
   // after one the agents show theirs, which they have not been told of either.
   bool RenewInMidJob() {
-    std::this_thread::sleep_until(made_ + kLifetime + std::chrono::seconds(1));
+    std::this_thread::sleep_until(made_ + lifetime_ + std::chrono::seconds(1));
     if (Status() == 0) return Fail("a certificate that has expired is taken");
     Make("renewed", std::chrono::hours(24));
     for (const std::string suffix : {".crt", ".key"}) {
@@ -176,8 +176,8 @@ class BriefJob {
   bool EndsWell() { return job_->EndsWell(); }
 
  private:
-  // Until its job runs, and no longer than a person wants to wait.
-  static constexpr std::chrono::seconds kLifetime{15};
+  // Of the certificate: until its job runs, and no longer than a person wants to wait.
+  static constexpr std::chrono::seconds kShortest{12};
 
   std::chrono::system_clock::time_point Make(const std::string& node,
                                              std::chrono::seconds lifetime) const {
@@ -198,6 +198,7 @@ class BriefJob {
   }
 
   const std::string certificates_;
+  const std::chrono::seconds lifetime_;
   std::chrono::system_clock::time_point made_;
   std::optional<LiveJob> job_;
 };
@@ -717,11 +718,13 @@ int Run(int tries, std::uint64_t seed) {
   if (!auth::MakeCertificates({tls + "/theirs", "ann", {{"node"}}}).ok()) return 1;
   const std::vector<std::string> tls_flags = TlsFlags(tls + "/ours");
   LiveJob token_job(token, {"--token-file", token + "/all"}, {"--token-file", token + "/ann"});
+  const auto began = Clock::now();
   LiveJob tls_job(tls, tls_flags, tls_flags);
+  const auto start = std::chrono::ceil<std::chrono::seconds>(Clock::now() - began);
   LiveJob own_job(own, {}, {});
   LiveJob sealed_job(sealed, {"--token-file", sealed + "/token"},
                      {"--token-file", sealed + "/token"}, "0.0.0.0");
-  BriefJob brief_job(brief);
+  BriefJob brief_job(brief, start);
   const TokenAttacks attacks(&token_job);
   const LoopbackAttacks stranger(&own_job, &token_job);
   const RelayAttacks relays(&sealed_job, secret);
@@ -832,5 +835,10 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--tries") == 0) tries = std::atoi(argv[i + 1]);
     if (std::strcmp(argv[i], "--seed") == 0) seed = std::strtoull(argv[i + 1], nullptr, 10);
   }
-  return ddprun::Run(tries, seed);
+  try {
+    return ddprun::Run(tries, seed);
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
+    return 1;
+  }
 }
