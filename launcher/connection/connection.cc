@@ -155,6 +155,9 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
   persistent.ensure_running = [hosts = connection.hosts.get()](int place) {
     return hosts != nullptr && hosts->EnsureRunning(place);
   };
+  persistent.denied_at = [hosts = connection.hosts.get()](int place) {
+    if (hosts != nullptr) hosts->OnDenied(place);
+  };
   persistent.heard_at = [heard_at](int place) { heard_at->Set(place); };
   // So that a lease sees at least one attempt, however short it is.
   const Duration third = config.rendezvous.lease / 3;

@@ -61,6 +61,10 @@ void PersistentRendezvousClient::OnLost(Lost* lost) {
   if (lost->denied && options_.credentials_outdated && options_.credentials_outdated()) {
     lost->denied = false;
   }
+  // With TLS a certificate that is not taken shows only as a connection that closes.
+  if ((lost->denied || lost->closed_after_tls) && options_.denied_at) {
+    options_.denied_at(places_.place());
+  }
   places_.OnLost(daemon_.ours(), now, lost);
   open_ = false;
   client_->Close();  // it is over: returns at once

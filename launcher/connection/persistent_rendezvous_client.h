@@ -35,6 +35,9 @@ class PersistentRendezvousClient final : public RendezvousClient {
     int places = 1;  // where the rendezvous may be
     // Called with the place where it is, whenever it has said something. May be empty.
     std::function<void(int place)> heard_at{};
+    // Called with a place whose rendezvous does not take our credentials, before the next one is
+    // tried. May be empty.
+    std::function<void(int place)> denied_at{};
     ReconnectTiming::Options timing{};
   };
 

@@ -125,11 +125,15 @@ bool RendezvousHosts::EnsureRunning(int place) {
     return all_tried || std::ranges::none_of(
                             hosts_, [](const auto& host) { return host->SomebodyListensHere(); });
   };
+  // Whether the rendezvous of this job runs, as far as can be told.
   const auto is_running = [&] {
-    return std::ranges::any_of(hosts_, [](const auto& host) { return host->HasRendezvous(); });
+    for (int other = 0; other < static_cast<int>(hosts_.size()); ++other) {
+      if (!denied_.contains(other) && hosts_[other]->HasRendezvous()) return true;
+    }
+    return false;
   };
-  // Looks again with the right: the agent that had it may have started one.
   if (!may_start() || !right_.Take()) return false;
+  // Looks again with the right: the agent that had it may have started one.
   if (!may_start() || is_running()) {
     right_.GiveBack();
     return false;

@@ -49,7 +49,8 @@ class RendezvousHost {
 
   // Somebody does, who may not be a rendezvous.
   bool SomebodyListensHere() const;
-  // A rendezvous of this user has the endpoint, also one that is too slow to answer.
+  // A rendezvous that an agent of this user has started has the endpoint. It may be too slow to
+  // answer.
   bool HasRendezvous() const;
   // The one that was started last.
   bool running() { return process_.running(); }
@@ -93,13 +94,19 @@ class RendezvousHosts {
 
   // As of the RendezvousHost of this place, before an attempt to connect there. A listener at
   // another place may be the rendezvous that an agent before this one has started: it is tried
-  // first. While a rendezvous of this user has any of the places, none is started at another one:
-  // two would share the job's agents between them, and each would wait for the rest.
+  // first. While a rendezvous of this user has one of the places, none is started at another one:
+  // with two, some agents of the job would join the first and some the second, and both would wait
+  // for the missing ones. A rendezvous that has denied us is that of another job, and does not
+  // count.
   bool EnsureRunning(int place);
+
+  // The rendezvous at this place does not take our credentials.
+  void OnDenied(int place) { denied_.insert(place); }
 
  private:
   const std::vector<std::unique_ptr<RendezvousHost>> hosts_;
   std::set<int> tried_;
+  std::set<int> denied_;
   StartRight right_;
   int started_ = 0;  // the place for which we have taken it
 };

@@ -39,8 +39,8 @@ class EndpointFolder {
   // Makes the folder where it is missing, and takes it. What an earlier daemon left is still in it.
   // AlreadyExists: another process has it. FailedPrecondition: as StateHome.
   static absl::StatusOr<EndpointFolder> Take(const std::string& host, int port);
-  // Whether a process of this user has the folder: its daemon runs, answers or not. A daemon that
-  // takes the folder in the same moment has to try again.
+  // Whether a daemon of this user has the folder; it need not answer. The question itself locks the
+  // folder for a moment: a Take() in that moment fails with AlreadyExists.
   static bool IsHeld(const std::string& host, int port);
   // The destructor gives the folder back, with all that is in it.
   EndpointFolder(EndpointFolder&&) = default;

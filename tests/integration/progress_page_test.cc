@@ -48,7 +48,7 @@ bool Eventually(const std::function<bool()>& is) {
   const auto limit = std::chrono::steady_clock::now() + kHang;
   while (!is()) {
     if (std::chrono::steady_clock::now() > limit) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // nothing tells of a change
   }
   return true;
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -52,18 +53,23 @@ class SlurmPortTest : public testing::Test {
 
   // The agent of a node, as Slurm starts it. Another one, which answers nobody, has the port.
   std::unique_ptr<Program> Start(int node, const std::string& script) {
+    return Start(node, script, job_id_, {"--insecure"});
+  }
+  std::unique_ptr<Program> Start(int node, const std::string& script, int job_id,
+                                 const std::vector<std::string>& credentials) {
     const std::string number = std::to_string(node);
+    std::vector<std::string> argv = {DdprunPath(), "--log-dir", folder_ / ("logs" + number), "-c",
+                                     folder_ / "job.yaml"};
+    argv.insert(argv.end(), credentials.begin(), credentials.end());
+    argv.insert(argv.end(), {"--no-python", "--", "sh", "-c", script});
     return std::make_unique<Program>(
-        std::vector<std::string>{DdprunPath(), "--log-dir", folder_ / ("logs" + number), "-c",
-                                 folder_ / "job.yaml", "--insecure", "--no-python", "--", "sh",
-                                 "-c", script},
-        std::map<std::string, std::string>{{"DDPRUN_TEST_MARK", mark_},
-                                           {"SLURM_JOB_ID", std::to_string(job_id_)},
-                                           {"SLURM_STEP_NUM_NODES", "2"},
-                                           {"SLURM_NODEID", number},
-                                           {"SLURM_STEP_NODELIST", "127.0.0.1"},
-                                           {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
-                                           {"SLURMD_NODENAME", "n" + number}});
+        argv, std::map<std::string, std::string>{{"DDPRUN_TEST_MARK", mark_},
+                                                 {"SLURM_JOB_ID", std::to_string(job_id)},
+                                                 {"SLURM_STEP_NUM_NODES", "2"},
+                                                 {"SLURM_NODEID", number},
+                                                 {"SLURM_STEP_NODELIST", "127.0.0.1"},
+                                                 {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
+                                                 {"SLURMD_NODENAME", "n" + number}});
   }
   static pid_t ChildOf(pid_t pid) {
     const std::string process = "/proc/" + std::to_string(pid);
@@ -110,7 +116,28 @@ TEST_F(SlurmPortTest, TheGuardianTellsTheRendezvousWhereItIs) {
   EXPECT_THAT(ProcessesWith({{"DDPRUN_TEST_MARK", mark_}}), IsEmpty());
 }
 
-// A second one would take in the agents that come later, and the job would wait for them for ever.
+// Another job of the same user has the usual port, and a token of its own.
+TEST_F(SlurmPortTest, ARendezvousThatDeniesUsIsNotOurs) {
+  if (kUnderSanitizer) GTEST_SKIP() << "left out under sanitizers: too slow to find the port";
+  std::ofstream(folder_ / "job.yaml") << "rendezvous: {lease: 10min}\n";
+  const auto token_file = [&](const std::string& user) {
+    const std::string path = folder_ / user;
+    std::ofstream(path) << user << ":0123456789abcdef-" << user << "\n";
+    chmod(path.c_str(), 0600);
+    return std::vector<std::string>{"--token-file", path};
+  };
+  taken_.reset();
+  const auto other = Start(0, "exit 0", job_id_ + 5000, token_file("bob"));
+  ASSERT_TRUE(other->WaitForErr("waiting for 1 node")) << other->err();
+  const auto first = Start(0, "exit 0", job_id_, token_file("ann"));
+  const auto second = Start(1, "exit 0", job_id_, token_file("ann"));
+  EXPECT_EQ(first->ExitCode(), 0) << first->err();
+  EXPECT_EQ(second->ExitCode(), 0) << second->err();
+  other->Signal(SIGTERM);
+  EXPECT_TRUE(other->Wait().has_value()) << other->err();
+}
+
+// With a second one the agents that come later would join that one, and both would wait for ever.
 TEST_F(SlurmPortTest, ARendezvousThatIsSlowToAnswerStaysTheOnlyOne) {
   if (kUnderSanitizer) GTEST_SKIP() << "left out under sanitizers: too slow to find the port";
   std::ofstream(folder_ / "job.yaml") << "rendezvous: {lease: 10min}\n";
