@@ -169,7 +169,8 @@ class Cluster:
 
     def steps(self, rank=0):
         """The lines of this rank's step log, as numbers of steps, all generations and lives."""
-        return [int(line.split()[2]) for line in read(self.path(f"steps/rank{rank}.log")).splitlines()]
+        return [int(line.split()[2]) for line in read(self.path(f"steps/rank{rank}.log")).splitlines()
+                if line != "started"]
 
     def wait_for_step(self, step, rank=0, seconds=60):
         wait_until(lambda: step in self.steps(rank), f"step {step} of rank {rank}", seconds)

@@ -20,10 +20,14 @@ def worker(cluster, every, samples=SAMPLES):
 
 
 def runs(cluster, rank=0):
-    """The steps that this rank made, a list from each start to its end."""
+    """The steps that this rank made, a list from each start to its end. Two starts with the same generation
+    whose steps follow each other are told apart where the worker wrote "started" before."""
     lists = []
     generation = None
     for line in read(cluster.path(f"steps/rank{rank}.log")).splitlines():
+        if line == "started":
+            generation = None
+            continue
         now, step = (int(word) for word in line.split()[0:3:2])
         if now != generation or step <= lists[-1][-1]:
             lists.append([])
