@@ -16,7 +16,9 @@ from snapshots in memory, the Python script, which tells its launcher nothing, f
 The figure of a cell is the effective training time ratio:
     steps kept per second of the cell, from the first step on all ranks to one mean gap after the last
     kill, over steps per second of an undisturbed run of the same contender.
-A step that was rolled back and done again counts once.
+A step that was rolled back and done again counts once. A step lasts STEP_MS (80 ms) whatever the speed of
+the machine is at that minute: a process that waits for its GPU. Otherwise the speed of a shared machine,
+which drifts by more than what is compared, would be what is measured.
 
 usage: tests/bench/ettr_bench.py [--bin build/bin] [--gaps 30,15,8] [--kills 15] [--seed 1]
        [--undisturbed 30] [--results FILE] [--only NAME,...]
@@ -36,6 +38,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PRELOAD = "torch,torch.distributed,torch.nn.parallel"
+STEP_MS = 80  # about three times what a step computes on a slow core
 LIMIT = 60  # seconds to the first step: reached only when something hangs
 
 
@@ -47,8 +50,8 @@ class Job:
         self.said = os.path.join(folder, "stderr")
         open(self.progress, "wb").close()
         with open(self.said, "wb") as err:
-            self.launcher = subprocess.Popen([*argv, self.progress], stdout=subprocess.DEVNULL,
-                                             stderr=err)
+            self.launcher = subprocess.Popen([*argv, self.progress, str(STEP_MS)],
+                                             stdout=subprocess.DEVNULL, stderr=err)
 
     def lines(self):
         with open(self.progress, encoding="ascii") as file:
@@ -107,7 +110,7 @@ def is_alive(pid):
 
 
 def contenders(arguments, folder):
-    """name: argv without the file of the progress"""
+    """name: argv without the last two, progress file and STEP_MS"""
     binary = os.path.abspath(arguments.bin)
     budget = str(arguments.kills + 10)
     cpp = [os.path.join(binary, "recovery_worker"), os.path.join(folder, "first_steps")]

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """The Python worker of ettr_bench.py: an ordinary script that tells its launcher nothing.
 
-usage: ettr_worker.py PROGRESS      under a launcher; its checkpoints are PROGRESS.pt
+usage: ettr_worker.py PROGRESS STEP_MS      under a launcher; its checkpoints are PROGRESS.pt
 
 Trains MNIST's net on made-up images, with a checkpoint every 10 steps, and goes on from the newest.
 Appends to PROGRESS "begin RANK PID", before anything is imported, and rank 0 after each step
-"step NUMBER NANOSECONDS".
+"step NUMBER NANOSECONDS". A step lasts STEP_MS: what is left of it is slept, as a process waits for its
+GPU.
 """
 import os
 import sys
@@ -38,12 +39,14 @@ def main():
     images = torch.randn(32, 1, 28, 28)
     target = torch.zeros(32, dtype=torch.long)
     checkpoint = sys.argv[1] + ".pt"
+    step_time = float(sys.argv[2]) / 1000
     step = 0
     if os.path.exists(checkpoint):
         found = torch.load(checkpoint)
         model.load_state_dict(found["model"])
         optimizer.load_state_dict(found["optimizer"])
         step = found["step"]
+    step_end = time.monotonic()
     while True:
         optimizer.zero_grad()
         functional.nll_loss(model(images), target).backward()
@@ -55,7 +58,8 @@ def main():
                 torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(),
                             "step": step}, checkpoint + ".tmp")
                 os.replace(checkpoint + ".tmp", checkpoint)
-        time.sleep(0.02)  # leaves the box to what starts beside
+        step_end = max(step_end + step_time, time.monotonic())
+        time.sleep(max(0.0, step_end - time.monotonic()))
 
 
 main()
