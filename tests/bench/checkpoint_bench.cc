@@ -14,7 +14,11 @@
 #include <ddp/ddp.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <torch/torch.h>
+#include <torch/cuda.h>
+#include <torch/nn/module.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 #include <unistd.h>
 
 #include <algorithm>

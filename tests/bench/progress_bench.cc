@@ -1,6 +1,6 @@
 // What the progress page costs for each collective: a group whose collectives are over at once,
 // alone and behind a RecordedGroup. Prints medians; exit code 1 if the goal is missed.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <chrono>

@@ -2,20 +2,26 @@
 // on from the newest snapshot in memory, and tells when the first step that it makes is done, by a
 // line "generation rank pid nanoseconds" of CLOCK_MONOTONIC.
 //
-//   recovery_worker FILE [PROGRESS]
+//   recovery_worker FILE [PROGRESS STEP_MS]
 //
 // Appends to PROGRESS "begin RANK PID" as soon as it has a rank, and rank 0 after each step
-// "step NUMBER NANOSECONDS".
+// "step NUMBER NANOSECONDS". A step then lasts STEP_MS: what is left of it is slept, as a process
+// waits for its GPU.
 #include <ddp/ddp.h>
 #include <fcntl.h>
 #include <time.h>
-#include <torch/torch.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "worker/examples/mnist/net.h"
 
@@ -46,8 +52,9 @@ void Tell(const char* path, const ddp::Context& ctx) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2 && argc != 3) return 64;
-  const char* const progress = argc == 3 ? argv[2] : nullptr;
+  if (argc != 2 && argc != 4) return 64;
+  const char* const progress = argc == 4 ? argv[2] : nullptr;
+  const std::chrono::milliseconds step_time(argc == 4 ? std::atoi(argv[3]) : 0);
   const char* const rank = std::getenv("RANK");  // a standby has none
   if (progress != nullptr && rank != nullptr) Begin(progress, rank);
   return ddp::run([&] {
@@ -67,6 +74,7 @@ int main(int argc, char** argv) {
     if (const auto found = checkpointer.load_latest(parts)) state = *found;
     if (!progress && ctx.restart_count() > 0 && state.step == 0)
       std::abort();  // there is a snapshot
+    auto step_end = std::chrono::steady_clock::now();
     for (bool first = true;; first = false) {
       model.zero_grad();
       torch::nll_loss(model.forward(images), target).backward();
@@ -77,7 +85,12 @@ int main(int argc, char** argv) {
         Append(progress, "step " + std::to_string(state.step) + " " + Now());
       }
       checkpointer.step(state, parts);
-      usleep(20'000);  // leaves the box to what is measured next
+      if (progress == nullptr) {
+        usleep(20'000);  // leaves the box to what is measured next
+      } else {
+        step_end = std::max(step_end + step_time, std::chrono::steady_clock::now());
+        std::this_thread::sleep_until(step_end);
+      }
     }
     return 0;
   });

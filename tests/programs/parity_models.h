@@ -7,7 +7,12 @@
 #define DDPRUN_TESTS_PROGRAMS_PARITY_MODELS_H_
 
 #include <ddp/sync_batch_norm.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
 
 #include <memory>
 #include <stdexcept>

@@ -4,7 +4,10 @@
 // START/<model>.pt: the weights to start from, which rank 0 alone loads. Leaves OUT/rank<rank>.pt:
 // what each case ended with, under names that begin with <case>.<optimizer>.
 #include <ddp/ddp.h>
-#include <torch/torch.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cstdint>
 #include <fstream>

@@ -4,7 +4,12 @@
 //   resave FILE NEW       loads the one, saves the other
 //   train FILE NEW        loads FILE into a net, adds 1 to everything, saves it
 #include <ddp/ddp.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
 
 #include <cstdio>
 #include <exception>

@@ -3,7 +3,8 @@
 //
 //   straggler_worker SLOW
 #include <ddp/ddp.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
 
 #include <chrono>
 #include <memory>

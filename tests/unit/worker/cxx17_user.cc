@@ -1,6 +1,9 @@
 // A user's program in C++17: only has to compile.
 #include <ddp/ddp.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/schedulers/step_lr.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
 
 #include <iostream>
 #include <string>

@@ -1,7 +1,6 @@
 #include "worker/examples/common/training.h"
 
 #include <ddp/ddp.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,7 @@
 #include "worker/examples/gpt/net.h"
 
-#include <torch/torch.h>
+#include <torch/nn/init.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <cstdint>

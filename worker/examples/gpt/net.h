@@ -4,7 +4,9 @@
 #ifndef DDPRUN_WORKER_EXAMPLES_GPT_NET_H_
 #define DDPRUN_WORKER_EXAMPLES_GPT_NET_H_
 
-#include <torch/nn.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
 
 #include <cstdint>
 #include <vector>

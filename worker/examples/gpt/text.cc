@@ -1,6 +1,6 @@
 #include "worker/examples/gpt/text.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <array>
 #include <cerrno>

@@ -1,7 +1,10 @@
 #include "worker/examples/gpt/trainer.h"
 
 #include <ddp/ddp.h>
-#include <torch/torch.h>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/optim/adamw.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "worker/examples/mnist/dataset.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "worker/examples/mnist/net.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace mnist {
 

@@ -2,7 +2,10 @@
 #ifndef DDPRUN_WORKER_EXAMPLES_MNIST_NET_H_
 #define DDPRUN_WORKER_EXAMPLES_MNIST_NET_H_
 
-#include <torch/nn.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
 
 namespace mnist {
 

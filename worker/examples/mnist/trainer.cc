@@ -1,7 +1,9 @@
 #include "worker/examples/mnist/trainer.h"
 
 #include <ddp/ddp.h>
-#include <torch/torch.h>
+#include <torch/optim/adam.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cstdint>
 #include <cstdio>

@@ -1,6 +1,6 @@
 #include "worker/src/run/warm_up.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdlib>
 #include <exception>

@@ -3,7 +3,13 @@
 #include <ddp/ddp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/init.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/lbfgs.h>
+#include <torch/optim/schedulers/step_lr.h>
+#include <torch/optim/sgd.h>
+#include <torch/serialize.h>
+#include <torch/types.h>
 
 #include <cstdlib>
 #include <fstream>

@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
-#include <torch/torch.h>
 #include <unistd.h>
 
 #include <chrono>

@@ -6,7 +6,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
 #include <unistd.h>
 
 #include <chrono>

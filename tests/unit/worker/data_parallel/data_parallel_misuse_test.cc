@@ -3,7 +3,7 @@
 #include <ddp/distributed_data_parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <exception>
 #include <memory>

@@ -3,7 +3,9 @@
 #include <ddp/collectives.h>
 #include <ddp/distributed_data_parallel.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
 
 #include <cstddef>
 #include <exception>

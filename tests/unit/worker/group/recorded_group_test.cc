@@ -2,7 +2,8 @@
 
 #include <ddp/ddp.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
 
 #include <chrono>
 #include <cstdint>

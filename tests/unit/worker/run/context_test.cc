@@ -4,7 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <torch/torch.h>
+#include <torch/cuda.h>
+#include <torch/types.h>
 #include <unistd.h>
 
 #include <chrono>
