@@ -7,7 +7,7 @@ from slurm_cluster import check
 RANKS = 3
 EVERY = 20  # steps between two checkpoints
 SCRIPT = ("echo life ${SLURM_RESTART_COUNT:-0} generation $DDPRUN_GENERATION: rank $RANK of $WORLD_SIZE "
-          'on $(hostname); mkdir -p steps; echo started >>steps/rank$RANK.log; exec "$@"')
+          'on $(hostname); exec "$@"')
 
 
 def _submit(cluster, spares, *options, samples=training.SAMPLES, **keys):

@@ -21,6 +21,7 @@ from slurm_cluster import ROOT, Cluster, Wrong  # noqa: E402
 MODULES = ("node_scenarios", "preemption_scenarios", "start_scenarios", "submit_scenarios",
            "twin_scenarios")
 MISSING = 77
+INSIDE = "DDPRUN_SLURM_TEST_INSIDE"
 
 
 def scenarios():
@@ -64,6 +65,16 @@ def why_impossible():
     return f"CAP_SYS_ADMIN, for namespaces: {probe.stderr.strip()}" if probe.returncode != 0 else None
 
 
+def go_inside():
+    """Begins again with a network, mounts and processes of its own: clusters run beside each other, and
+    nothing outlives this test, however it ends. bash collects what is left to pid 1."""
+    script = ("mkdir -p /run/netns && mount -t tmpfs none /run/netns && ip link set lo up || exit; "
+              '"$@"; exit $?')
+    os.environ[INSIDE] = "1"
+    os.execvp("unshare", ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child",
+                          "--mount-proc", "bash", "-c", script, "bash", sys.executable, *sys.argv])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("scenario", nargs="*")
@@ -80,6 +91,9 @@ def main():
     if (why := why_impossible()):
         print(f"left out, it needs {why}", file=sys.stderr)
         return 1 if os.environ.get("DDPRUN_TESTS") == "all" else MISSING
+    if INSIDE not in os.environ:
+        sys.stdout.flush()
+        go_inside()
     results = [run(name, known[name], arguments) for name in arguments.scenario]
     return 0 if all(results) else 1
 

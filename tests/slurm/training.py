@@ -1,4 +1,5 @@
 """A training whose step log shows where it was interrupted, and from which step it went on."""
+import os
 import re
 
 from slurm_cluster import check, read, wait_until
@@ -13,15 +14,26 @@ def steps_of(nodes, samples=SAMPLES):
     return EPOCHS * -(-samples // (nodes * BATCH))
 
 
+# Without "started" two lives of generation 0 whose steps follow each other would look like one.
+SCRIPT = """#!/bin/sh
+mkdir -p steps
+echo started >>steps/rank$RANK.log
+exec "$@"
+"""
+
+
 def worker(cluster, every, samples=SAMPLES):
     """MNIST; a step takes some 50 ms, so that every signal lands in mid-epoch."""
-    return cluster.mnist("--epochs", str(EPOCHS), "--batch-size", str(BATCH),
+    script = cluster.path("train.sh")
+    with open(script, "w", encoding="utf-8") as file:
+        file.write(SCRIPT)
+    os.chmod(script, 0o755)
+    return [script] + cluster.mnist("--epochs", str(EPOCHS), "--batch-size", str(BATCH),
                          "--checkpoint-every", str(every), train=samples)
 
 
 def runs(cluster, rank=0):
-    """The steps that this rank made, a list from each start to its end. Two starts with the same generation
-    whose steps follow each other are told apart where the worker wrote "started" before."""
+    """The steps that this rank made, a list from each start to its end."""
     lists = []
     generation = None
     for line in read(cluster.path(f"steps/rank{rank}.log")).splitlines():
