@@ -227,16 +227,13 @@ TEST(ProcessRunnerTest, ExitStatusesSurviveAnIgnoredSigchld) {
   EXPECT_EQ(finished.status, (ExitStatus{3, 0, false}));
 }
 
-TEST(ProcessRunnerTest, Spawns256ProcessesQuicklyAndLeavesNothingBehind) {
-  // Larger than a guardian ever is: fork() copies the page tables of all this.
-  const std::vector<char> ballast(32 << 20, 'x');
+TEST(ProcessRunnerTest, Spawns256ProcessesAndLeavesNothingBehind) {
   const auto count_fds = [] {
     const std::filesystem::directory_iterator fds("/proc/self/fd");
     return std::distance(begin(fds), end(fds));
   };
   const auto fds_before = count_fds();
   PosixProcessRunner runner;
-  const auto start = std::chrono::steady_clock::now();
   {
     std::vector<SpawnedProcess> processes;
     for (int i = 0; i < 256; ++i) {
@@ -244,10 +241,6 @@ TEST(ProcessRunnerTest, Spawns256ProcessesQuicklyAndLeavesNothingBehind) {
       ASSERT_TRUE(process.ok()) << process.status();
       processes.push_back(*std::move(process));
     }
-    const auto spawned = std::chrono::steady_clock::now();
-    RecordProperty("spawn_us_each",
-                   static_cast<int>((spawned - start) / std::chrono::microseconds(256)));
-    EXPECT_LT(spawned - start, std::chrono::seconds(5));
     EventLoop loop;
     for (const SpawnedProcess& process : processes) {
       ASSERT_TRUE(RunUntilDead(&loop, process.pidfd.get()));
