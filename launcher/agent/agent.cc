@@ -394,6 +394,8 @@ WorkerPlace Agent::Place(LocalRank local_rank) const {
   place.snapshot_dir = run_->snapshots();
   place.control_socket = control_->path();
   place.start_anew = options_.config.checkpoint.start_anew;
+  place.hang_limit = std::chrono::duration_cast<std::chrono::milliseconds>(
+      LongestHangLimit(JobSpecOf(options_.config)));
   place.state_timeout = options_.config.checkpoint.state_timeout;
   return place;
 }

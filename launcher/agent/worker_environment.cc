@@ -1,5 +1,8 @@
 #include "launcher/agent/worker_environment.h"
 
+#include <algorithm>
+#include <chrono>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -93,6 +96,10 @@ Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>
   if (!place.checkpoint_dir.empty()) variables[env::kCheckpointDir] = place.checkpoint_dir;
   if (!place.snapshot_dir.empty()) variables[env::kSnapshotDir] = place.snapshot_dir;
   variables[env::kStateTimeout] = absl::StrCat(place.state_timeout.count());
+  if (place.hang_limit.count() > 0) {
+    const std::chrono::milliseconds a_week = std::chrono::hours(24 * 7);  // fits into an int
+    variables[env::kHangLimit] = absl::StrCat(std::min(place.hang_limit, a_week).count());
+  }
   if (place.start_anew) variables[env::kAnew] = "1";
   if (!assignment.secret.empty()) variables[env::kPeerSecret] = env::kAskForSecret;
   if (assignment.restore) SetRestore(*assignment.restore, variables);

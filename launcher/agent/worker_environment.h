@@ -30,6 +30,7 @@ struct WorkerPlace {
   std::string snapshot_dir;    // empty: none
   bool start_anew = false;
   std::chrono::milliseconds state_timeout{0};
+  std::chrono::milliseconds hang_limit{0};  // 0: hangs are not judged
   std::string control_socket;
 
   Rank rank() const { return Rank{assignment.first_rank.value + local_rank.value}; }

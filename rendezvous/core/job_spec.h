@@ -5,6 +5,7 @@
 #ifndef DDPRUN_RENDEZVOUS_CORE_JOB_SPEC_H_
 #define DDPRUN_RENDEZVOUS_CORE_JOB_SPEC_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -51,6 +52,13 @@ struct JobSpec {
 
   bool operator==(const JobSpec&) const = default;
 };
+
+// The longest that such a job may go without a move before it hangs, unless one of its phases was
+// seen to take longer. 0: nothing is judged.
+inline Duration LongestHangLimit(const JobSpec& spec) {
+  if (spec.on_hang == JobSpec::kIgnoreHang) return Duration{0};
+  return std::max(spec.hang_timeout, spec.hang_startup_timeout);
+}
 
 // How a field is compared where two agents differ in it.
 enum class Agreement {

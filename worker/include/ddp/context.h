@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace c10d {
@@ -27,9 +28,11 @@ struct Options {
   // turn, and gradients travel through the host's memory. The same on all ranks.
   std::string device = "auto";
 
-  // How long one collective may take before it fails. PyTorch's default
-  // (torch/distributed/constants.py: default_pg_timeout).
-  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  // How long one collective may take before it fails. Not set: 30 minutes, PyTorch's default
+  // (torch/distributed/constants.py: default_pg_timeout), or, where ddprun watches for hangs, twice
+  // the longest time that it waits (--hang-startup-timeout, --hang-timeout) if that is longer:
+  // ddprun speaks first, because it knows which rank is to blame.
+  std::optional<std::chrono::milliseconds> timeout;
 
   // How long init() waits for rank 0's port and then for the other ranks.
   std::chrono::milliseconds init_timeout = std::chrono::minutes(5);

@@ -2,7 +2,9 @@
 
 #include <ddp/errors.h>
 
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -96,6 +98,12 @@ LaunchEnvironment ReadLaunchEnvironment(const Getenv& getenv) {
     result.agent_hosts_store = std::string_view(agent_store) == "True";
   }
   return result;
+}
+
+std::chrono::milliseconds DefaultTimeout(const Getenv& getenv) {
+  const std::chrono::milliseconds limit(
+      Number(getenv, env::kHangLimit, 0, std::numeric_limits<int>::max(), 0));  // 24 days
+  return std::max<std::chrono::milliseconds>(std::chrono::minutes(30), 2 * limit);
 }
 
 }  // namespace ddp::internal

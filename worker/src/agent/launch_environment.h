@@ -2,6 +2,7 @@
 #ifndef DDPRUN_WORKER_SRC_AGENT_LAUNCH_ENVIRONMENT_H_
 #define DDPRUN_WORKER_SRC_AGENT_LAUNCH_ENVIRONMENT_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -28,6 +29,9 @@ using Getenv = std::function<const char*(const char* name)>;
 // Without RANK and WORLD_SIZE: a job of one process. Otherwise throws ddp::ConfigError, which names
 // every variable that is missing, or the first that is malformed or contradicts another.
 LaunchEnvironment ReadLaunchEnvironment(const Getenv& getenv);
+
+// What ddp::Options::timeout is where the program does not set it. Throws ddp::ConfigError.
+std::chrono::milliseconds DefaultTimeout(const Getenv& getenv);
 
 }  // namespace ddp::internal
 

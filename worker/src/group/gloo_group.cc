@@ -57,7 +57,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
                                                    const c10::intrusive_ptr<c10d::Store>& store) {
   const std::string address = AddressOf(devices);
   const auto own_store = c10::make_intrusive<c10d::PrefixStore>("gloo", store);
-  const auto group_options = c10d::ProcessGroupGloo::Options::create(options.timeout);
+  const auto group_options = c10d::ProcessGroupGloo::Options::create(*options.timeout);
   group_options->devices = devices;
   group_options->threads = 2 * static_cast<int>(devices.size());
   const std::set<c10::DeviceType> device_types = {c10::kCPU, device.type()};

@@ -31,7 +31,7 @@ NcclGroup ConnectNccl(const LaunchEnvironment& env, const Options& options, c10:
                       const c10::intrusive_ptr<c10d::Store>& store) {
   using Nccl = c10::intrusive_ptr<c10d::ProcessGroupNCCL>;
   const auto nccl = std::make_shared<Nccl>();
-  const auto timeout = options.timeout;
+  const auto timeout = *options.timeout;
   NcclGroup result;
   result.group =
       ConnectWithDeadline(env, options.init_timeout, "", [nccl, env, store, device, timeout] {

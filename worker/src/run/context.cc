@@ -193,7 +193,9 @@ std::shared_ptr<internal::RankFailureDetector> ConnectToPeers(
 
 }  // namespace
 
-Context init(const Options& options) {
+Context init(const Options& given) {
+  Options options = given;
+  if (!options.timeout) options.timeout = internal::DefaultTimeout(std::getenv);
   const bool keeps_memory = options.keep_freed_memory && internal::KeepFreedMemory(std::getenv);
   if (internal::IsStandby()) {
     internal::WarmUp(options);
@@ -213,7 +215,7 @@ Context init(const Options& options) {
   internal::FetchGenerationSecret(&ControlClient::Process());
   internal::NoteNewGroup();
   Progress::Process().BeginGeneration(env.generation);
-  state->timeout = options.timeout;
+  state->timeout = *options.timeout;
   state->store = internal::MakeStore(env, options);
   const bool alone = env.world_size == 1;
   if (!alone) IgnoreBrokenPipes();

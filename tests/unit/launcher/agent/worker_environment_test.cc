@@ -44,6 +44,7 @@ WorkerPlace Place() {
   place.snapshot_dir = "/dev/shm/ddprun-x";
   place.control_socket = "/tmp/ddprun-x/control.sock";
   place.state_timeout = std::chrono::seconds(90);
+  place.hang_limit = std::chrono::minutes(10);
   return place;
 }
 
@@ -51,12 +52,13 @@ TEST(WorkerEnvironmentTest, HoldsEveryVariableOfTheContract) {
   EXPECT_THAT(
       WorkerEnvironment(Place(), {}, {}),
       ElementsAre("DDPRUN_CHECKPOINT_DIR=/ckpt", "DDPRUN_CONTROL_SOCKET=/tmp/ddprun-x/control.sock",
-                  "DDPRUN_EPOCH=1", "DDPRUN_GENERATION=4", "DDPRUN_JOB_RUN_ID=000000000000002b",
-                  "DDPRUN_RUN_DIR=/logs/exp7_x", "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x",
-                  "DDPRUN_STATE_TIMEOUT_MS=90000", "DDPRUN_TAKE_FOLDER=1", "GROUP_RANK=1",
-                  "GROUP_WORLD_SIZE=2", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2",
-                  "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4711", "OMP_NUM_THREADS=1", "RANK=5",
-                  "ROLE_NAME=trainer", "ROLE_RANK=5", "ROLE_WORLD_SIZE=6",
+                  "DDPRUN_EPOCH=1", "DDPRUN_GENERATION=4", "DDPRUN_HANG_LIMIT_MS=600000",
+                  "DDPRUN_JOB_RUN_ID=000000000000002b", "DDPRUN_RUN_DIR=/logs/exp7_x",
+                  "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x", "DDPRUN_STATE_TIMEOUT_MS=90000",
+                  "DDPRUN_TAKE_FOLDER=1", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "LOCAL_RANK=1",
+                  "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4711",
+                  "OMP_NUM_THREADS=1", "RANK=5", "ROLE_NAME=trainer", "ROLE_RANK=5",
+                  "ROLE_WORLD_SIZE=6",
                   "TORCHELASTIC_ERROR_FILE=/logs/exp7_x/attempt_4/1/error.json",
                   "TORCHELASTIC_MAX_RESTARTS=3", "TORCHELASTIC_RESTART_COUNT=2",
                   "TORCHELASTIC_RUN_ID=exp7", "TORCHELASTIC_USE_AGENT_STORE=False",
@@ -170,12 +172,13 @@ TEST(WorkerEnvironmentTest, AnOuterJobsFoldersAreNotTakenForOurs) {
 TEST(StandbyEnvironmentTest, HasWhatIsKnownAheadAndNoPlaceInTheJob) {
   EXPECT_THAT(
       StandbyEnvironment(Place(), {"RANK=9", "MASTER_ADDR=x", "A=b", "DDPRUN_GENERATION=1"}, {}),
-      ElementsAre(
-          "A=b", "DDPRUN_CHECKPOINT_DIR=/ckpt", "DDPRUN_CONTROL_SOCKET=/tmp/ddprun-x/control.sock",
-          "DDPRUN_EPOCH=1", "DDPRUN_RUN_DIR=/logs/exp7_x", "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x",
-          "DDPRUN_STANDBY=1", "DDPRUN_STATE_TIMEOUT_MS=90000", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2",
-          "OMP_NUM_THREADS=1", "ROLE_NAME=trainer", "TORCHELASTIC_RUN_ID=exp7",
-          "TORCHELASTIC_USE_AGENT_STORE=False", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1"));
+      ElementsAre("A=b", "DDPRUN_CHECKPOINT_DIR=/ckpt",
+                  "DDPRUN_CONTROL_SOCKET=/tmp/ddprun-x/control.sock", "DDPRUN_EPOCH=1",
+                  "DDPRUN_HANG_LIMIT_MS=600000", "DDPRUN_RUN_DIR=/logs/exp7_x",
+                  "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x", "DDPRUN_STANDBY=1",
+                  "DDPRUN_STATE_TIMEOUT_MS=90000", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2",
+                  "OMP_NUM_THREADS=1", "ROLE_NAME=trainer", "TORCHELASTIC_RUN_ID=exp7",
+                  "TORCHELASTIC_USE_AGENT_STORE=False", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1"));
 }
 
 TEST(WorkerEnvironmentTest, AWorkerOfAnInnerJobIsNoStandby) {

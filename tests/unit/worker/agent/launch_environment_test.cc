@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <string>
 
@@ -108,6 +109,19 @@ TEST(LaunchEnvironmentTest, RefusesWhatIsNoNumberOrOutOfRange) {
     variables[name] = value;
     EXPECT_THAT(ErrorOf(variables), HasSubstr(name + "=" + value + ", but expected"));
   }
+}
+
+std::chrono::milliseconds TimeoutWith(const Variables& variables) {
+  return DefaultTimeout([&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+TEST(LaunchEnvironmentTest, ACollectiveWaitsLongerThanTheJudgeOfHangs) {
+  EXPECT_EQ(TimeoutWith({}), std::chrono::minutes(30));
+  EXPECT_EQ(TimeoutWith({{"DDPRUN_HANG_LIMIT_MS", "600000"}}), std::chrono::minutes(30));
+  EXPECT_EQ(TimeoutWith({{"DDPRUN_HANG_LIMIT_MS", "3600000"}}), std::chrono::hours(2));
 }
 
 }  // namespace launch_environment_test
