@@ -31,6 +31,8 @@ constexpr std::chrono::seconds kConsoleFlushTimeout{2};
 constexpr std::chrono::seconds kReleaseLimit{1};
 // A folder of checkpoints that has not answered for so long is worth a line.
 constexpr std::chrono::seconds kScanWarning{1};
+// A program that has told no step for so long will not, and people are told what that means.
+constexpr std::chrono::seconds kSilence{60};
 // For what a worker that has failed left in its error file: long for a disk, short beside a lease.
 constexpr std::chrono::milliseconds kErrorFileLimit{500};
 // Where the disk of the log files is full when workers start: as for their log files, and then for
@@ -101,7 +103,10 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
       run_(run),
       supervisor_(MakeSupervisorOptions(options_)),
       restarts_{RestartClock(options_.config.nproc_per_node), nullptr, {}, {}},
-      told_{{}, StillWatch(options_.config.rendezvous.heartbeat)},
+      told_{{},
+            StillWatch(options_.config.rendezvous.heartbeat),
+            false,
+            options_.config.restart.hang.timeout == "off"},
       disk_(loop, "ddprun-disk"),
       files_(
           loop, [](const absl::Status& status) { LogWarning(status.message()); },
@@ -231,6 +236,12 @@ void Agent::LookAtProgress(AgentMessage* message) {
     if (auto worker = SeenWorkerOf(progress, *pid)) seen.push_back(*std::move(worker));
   }
   heartbeat->progress = told_.still.Look(seen, now, [](int pid) { return ReadProcessFacts(pid); });
+  if (told_.of_rank_0 && !told_.said_silent && told_.still.silent() >= kSilence) {
+    told_.said_silent = true;
+    LogInfo(absl::StrCat("no worker has told a step for ", Seconds(kSilence),
+                         ": if this job hangs, ddprun does not notice. Python: --auto-step, or "
+                         "ddprun.step(n) in the script; other programs: STEP=n (docs/hangs.md)"));
+  }
 }
 
 void Agent::Perform(const Supervisor::ClearNode&) {
@@ -340,6 +351,7 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   restarts_.clock.GenerationStarted(spawn.generation, EventLoop::Clock::now());
   told_.stragglers.Clear();
   told_.still.Begin();
+  told_.of_rank_0 = assignment.first_rank.value == 0;
   workers_->BeginGeneration(spawn.generation, assignment.secret);
   restarts_.start_watch->Begin(spawn.generation, assignment.master_port);
   absl::Status status;

@@ -103,6 +103,9 @@ class Agent {
   struct Told {
     StragglerList stragglers;
     StillWatch still;
+    bool of_rank_0 = false;  // rank 0 is one of them: this node speaks for the job
+    // That they tell nothing, or nobody wants to know.
+    bool said_silent = false;
   };
 
   void Feed(const Supervisor::Event& event);

@@ -122,6 +122,9 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
   }
   memory_ = std::move(memory);
   last_look_ = now;
+  if (!first_look_) first_look_ = now;
+  one_has_told_ = one_has_told_ || !workers.empty();
+  silent_ = one_has_told_ ? Duration{} : now - *first_look_;
   return progress;
 }
 

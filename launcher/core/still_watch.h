@@ -55,6 +55,9 @@ class StillWatch {
 
   NodeProgress Look(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts);
 
+  // For how long no worker has told anything; zero where one has since Begin().
+  Duration silent() const { return silent_; }
+
  private:
   struct Memory {
     int pid = 0;
@@ -72,6 +75,9 @@ class StillWatch {
   std::optional<TimePoint> last_look_;
   std::map<LocalRank, Memory> memory_;
   bool names_phases_ = false;  // one of them has
+  bool one_has_told_ = false;
+  std::optional<TimePoint> first_look_;
+  Duration silent_{};
 };
 
 }  // namespace ddprun

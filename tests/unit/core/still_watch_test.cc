@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace ddprun {
 namespace still_watch_test {
 
@@ -50,6 +52,20 @@ TEST_F(StillWatchTest, DetailsAreToldOnlyOnceNoWorkerMoves) {
   EXPECT_EQ(progress.still_workers[0].still, seconds(9));
   EXPECT_EQ(progress.still_workers[1].still, seconds(4));
   EXPECT_EQ(progress.still_workers[1].step, 7);
+}
+
+TEST_F(StillWatchTest, KnowsForHowLongNobodyHasToldAnything) {
+  const std::vector<SeenWorker> workers = std::exchange(workers_, {});
+  LookFor(61);
+  EXPECT_EQ(watch_.silent(), seconds(60));
+  workers_ = workers;
+  Look();
+  workers_.clear();  // they have said that they end
+  LookFor(61);
+  EXPECT_EQ(watch_.silent(), Duration{});
+  watch_.Begin();
+  LookFor(11);
+  EXPECT_EQ(watch_.silent(), seconds(10));
 }
 
 TEST_F(StillWatchTest, AnotherProcessWithTheRankBeginsAnew) {
