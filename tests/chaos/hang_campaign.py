@@ -1,0 +1,308 @@
+#!/usr/bin/python3
+"""Jobs in which one rank stops moving: is it noticed in time, is the right rank named, does the job go on?
+
+    tests/chaos/hang_campaign.py --seeds 1:200 --out FILE
+
+A seed draws a fault, the place in the training where it happens, the rank, the program (C++ with ddp::, Python
+with the module ddprun, unmodified Python with --auto-step), and one or two nodes with two workers each. All run
+with --on-hang restart. Expected:
+
+    noticed     within the limit + 2 s from the fault on
+    rank        the verdict names the rank that was stopped (of collectives that do not fit: it is among those named)
+    function    the function in which it stays is among the innermost five that the verdict shows of it
+    ended       the job goes on to its end, and its parameters are those of an undisturbed job to the last bit
+
+A collective whose size does not fit may end the worker instead; then the failure must be of a rank at the fault.
+Each verdict is a line of JSON at the end of FILE. Seeds that have one are not run again, so a campaign that was
+ended goes on where it stopped. Exits 1 where something was not noticed in time, where a job did not end well, or
+where ranks (99 %) or functions (95 %) are wrong too often.
+
+Needs root, for a disk that freezes, python3-torch, and build/bin with ddprun and hang_worker.
+"""
+import argparse
+import collections
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+MISSING = 77  # the exit code that CTest takes for "skipped"
+INSIDE = "DDPRUN_HANG_CAMPAIGN_INSIDE"
+
+FAULTS = ("StopItself", "LoopForEver", "LockTwice", "SleepInLoading", "ReadFifo", "WriteFrozen", "WaitForThread",
+          "SkipCollective", "MismatchedSize")
+OF_COLLECTIVES = ("SkipCollective", "MismatchedSize")  # all ranks are in a collective: no function to look for
+PLACES = ("before_init", "first_step", "step", "checkpoint", "evaluation")
+PROGRAMS = ("cpp", "module", "unmodified")
+WORKERS = 2  # of a node
+LIMIT = 5.0  # s, --hang-timeout
+STARTUP_LIMIT = 15.0  # until the first step; loading torch on a busy machine must fit
+MAY_BE_LATER = 2.0
+THAW_AFTER = 5.0  # s from the verdict
+JOB_LIMIT = 180.0
+
+
+def draw(seed):
+    rng = random.Random(seed)
+    while True:
+        plan = {"fault": rng.choice(FAULTS), "place": rng.choice(PLACES), "program": rng.choice(PROGRAMS),
+                "nodes": rng.choice((1, 2))}
+        plan["rank"] = rng.choice((0, rng.randrange(1, plan["nodes"] * WORKERS)))
+        # There is no collective before init, and no phase that a program without the library can be in then.
+        if not (plan["fault"] in OF_COLLECTIVES and plan["place"] == "before_init"):
+            return plan
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def run(*command):
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+class Disk:
+    """A file system in a file, which can be frozen."""
+
+    def __init__(self, folder):
+        self.place = os.path.join(folder, "frozen")
+        self.frozen = False
+        image = os.path.join(folder, "disk")
+        os.mkdir(self.place)
+        with open(image, "wb") as file:
+            file.truncate(16 << 20)
+        run("mkfs.ext4", "-q", "-F", image)
+        run("mount", "-o", "loop", image, self.place)
+
+    def freeze(self):
+        run("fsfreeze", "--freeze", self.place)
+        self.frozen = True
+
+    def thaw(self):
+        if self.frozen:
+            run("fsfreeze", "--unfreeze", self.place)
+            self.frozen = False
+
+    def remove(self):
+        self.thaw()
+        run("umount", "--lazy", self.place)
+
+
+class Job:
+    def __init__(self, plan, folder, binaries, disturbed=True):
+        self.plan, self.folder = plan, folder
+        fault = plan["fault"] if disturbed else "none"
+        arguments = [folder, fault, plan["place"], str(plan["rank"])]
+        if plan["program"] == "cpp":
+            command = [os.path.join(binaries, "hang_worker"), *arguments]
+        else:
+            command = [os.path.join(HERE, "hang_worker.py"), *arguments, plan["program"]]
+        flags = ["--nnodes", str(plan["nodes"]), "--nproc-per-node", str(WORKERS), "--max-restarts", "2",
+                 "--hang-timeout", f"{LIMIT:g}s", "--hang-startup-timeout", f"{STARTUP_LIMIT:g}s", "--on-hang",
+                 "restart"]
+        if plan["program"] == "unmodified":
+            flags.append("--auto-step")
+        ddprun = os.path.join(binaries, "ddprun")
+        environment = {**os.environ, "DDPRUN_STATE_HOME": os.path.join(folder, "state_home"),
+                       "GLOO_SOCKET_IFNAME": "lo", "PYTHON_EXEC": "/usr/bin/python3", "OMP_NUM_THREADS": "1"}
+        os.makedirs(environment["DDPRUN_STATE_HOME"], mode=0o700)
+        self.daemon = None
+        if plan["nodes"] == 1:
+            flags.append("--standalone")
+        else:
+            port = os.path.join(folder, "port")
+            self.daemon = subprocess.Popen([ddprun, "rendezvous", "--listen", "127.0.0.1:0", "--port-file", port],
+                                           stdout=subprocess.DEVNULL, env=environment,
+                                           stderr=open(os.path.join(folder, "daemon.err"), "wb"))
+            self.wait(lambda: read(port), 30)
+            flags += ["--rdzv-endpoint", "127.0.0.1:" + read(port).strip(), "--rdzv-id", "job"]
+        self.agents = [subprocess.Popen(
+            [ddprun, *flags, "--log-dir", os.path.join(folder, f"logs{i}"), "--report", self.path(f"report{i}.json"),
+             *command], stdout=open(self.path(f"out{i}"), "wb"), stderr=open(self.path(f"err{i}"), "wb"),
+            env=environment) for i in range(plan["nodes"])]
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    @staticmethod
+    def wait(condition, seconds):
+        deadline = time.monotonic() + seconds
+        while not (result := condition()):
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.02)
+        return result
+
+    def ended(self):
+        return all(agent.poll() is not None for agent in self.agents)
+
+    def end(self):
+        for process in [*self.agents, *([self.daemon] if self.daemon else [])]:
+            if process.poll() is None:
+                process.terminate()
+        for process in [*self.agents, *([self.daemon] if self.daemon else [])]:
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def result(self):
+        with open(self.path("result"), "rb") as file:
+            return file.read()
+
+
+def undisturbed(plan, binaries, known={}):  # one for each program and number of ranks
+    key = (plan["program"], plan["nodes"])
+    if key not in known:
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+            job = Job(plan, folder, binaries, disturbed=False)
+            try:
+                job.wait(job.ended, JOB_LIMIT)
+                if any(agent.poll() != 0 for agent in job.agents):
+                    sys.exit(f"the undisturbed job did not end well:\n{read(job.path('err0'))}")
+                known[key] = job.result()
+            finally:
+                job.end()
+    return known[key]
+
+
+def first_cause(job):
+    report = json.loads(read(job.path("report0.json")) or "{}")
+    causes = [*report.get("earlier_generations", []), report.get("root_cause")]
+    return next((cause for cause in causes if cause), None)
+
+
+def judge(job, plan, seen_after, expected):
+    """What is wrong: {what: text}, and what was seen."""
+    console = read(job.path("err0"))
+    cause = first_cause(job)
+    if cause is None:
+        return {"noticed": "no root cause in the report"}, {}
+    wrong = {}
+    hung = cause["kind"] == "hung"
+    limit = float(re.search(r"\(limit ([\d.]+) s\)", console).group(1)) if hung else 0
+    seen = {"kind": cause["kind"], "after": seen_after, "limit": limit}
+    if hung and (seen_after is None or seen_after > limit + MAY_BE_LATER):
+        wrong["noticed"] = f"after {seen_after} s, limit {limit} s"
+    if not hung and plan["fault"] not in OF_COLLECTIVES:
+        wrong["noticed"] = f"it ended otherwise: {cause['description']}"
+    # The culprits are named in the lines of the verdict, up to the one that says what is done.
+    verdict = console.partition("hangs: ")[2].partition("the workers are ended")[0] if hung else cause["description"]
+    named = {int(rank) for rank in re.findall(r"^(?:ddprun \S+ \w )?\s*ranks? (\d+)", verdict, re.M)}
+    named |= {cause["rank"]}
+    if plan["rank"] != cause["rank"] and not (plan["fault"] in OF_COLLECTIVES and plan["rank"] in named):
+        wrong["rank"] = f"rank {cause['rank']} is named: {cause['description']}"
+    if hung and plan["fault"] not in OF_COLLECTIVES:
+        frames = [frame["function"] for frame in cause.get("frames", [])][:5]
+        if not any(plan["fault"] in frame for frame in frames) and not (
+                plan["fault"] == "WriteFrozen" and "disk wait" in verdict):
+            wrong["function"] = f"frames {frames}"
+    codes = [agent.poll() for agent in job.agents]
+    if any(code != 0 for code in codes):
+        wrong["ended"] = f"exit codes {codes}"
+    elif job.result() != expected:
+        wrong["ended"] = "other parameters than the undisturbed job"
+    return wrong, seen
+
+
+def run_seed(seed, binaries, keep):
+    plan = draw(seed)
+    expected = undisturbed(plan, binaries)
+    folder = tempfile.mkdtemp(prefix=f"ddprun-hang-{seed}-", dir="/var/tmp")
+    disk = Disk(folder)
+    os.mkfifo(os.path.join(folder, "fifo"))
+    if plan["fault"] == "WriteFrozen":
+        disk.freeze()
+    job = None
+    try:
+        job = Job(plan, folder, binaries)
+        said = job.wait(lambda: job.ended() or "hangs: no rank has moved" in read(job.path("err0")), JOB_LIMIT)
+        now = time.time()
+        fault_at = read(job.path("fault")).split()
+        after = round(now - int(fault_at[0]) / 1e9, 2) if said and fault_at and not job.ended() else None
+        if disk.frozen:
+            job.wait(job.ended, THAW_AFTER)
+            disk.thaw()
+        if not job.wait(job.ended, JOB_LIMIT):
+            wrong, seen = {"ended": f"not within {JOB_LIMIT} s"}, {}
+        else:
+            wrong, seen = judge(job, plan, after, expected)
+    finally:
+        if job:
+            job.end()
+        disk.remove()
+    record = {"seed": seed, **plan, **seen, "wrong": wrong}
+    if wrong or keep:
+        record["folder"] = folder
+    else:
+        shutil.rmtree(folder)
+    return record
+
+
+def show(records):
+    """Prints the sums. True: all as it should be."""
+    total = len(records)
+    wrong = collections.Counter(what for record in records for what in record["wrong"])
+    with_function = sum(record["fault"] not in OF_COLLECTIVES for record in records)
+    late = sorted(record["after"] - record["limit"] for record in records if record.get("after") and record["limit"])
+    print(f"{total} hangs: {total - wrong['noticed']} noticed within the limit + {MAY_BE_LATER:g} s, rank right in "
+          f"{total - wrong['rank']}, function in {with_function - wrong['function']} of {with_function}, "
+          f"{total - wrong['ended']} ended as undisturbed")
+    if late:
+        print(f"after the limit: median {late[len(late) // 2]:.2f} s, most {late[-1]:.2f} s")
+    return not (wrong["noticed"] or wrong["ended"] or wrong["rank"] > 0.01 * total
+                or wrong["function"] > 0.05 * with_function)
+
+
+def why_impossible():
+    tools = [tool for tool in ("mkfs.ext4", "fsfreeze", "mount") if not shutil.which(tool)]
+    if tools:
+        return f"{', '.join(tools)}: scripts/install_packages.sh --tests installs them"
+    if not os.access("/dev/loop-control", os.R_OK | os.W_OK):
+        return "loop devices (/dev/loop-control)"
+    probe = subprocess.run(["unshare", "--mount", "true"], text=True, capture_output=True, check=False)
+    return f"CAP_SYS_ADMIN, for a disk that freezes: {probe.stderr.strip()}" if probe.returncode else ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--seeds", default="1:200", help="FIRST:LAST")
+    parser.add_argument("--out", default="")
+    parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"))
+    parser.add_argument("--keep", action="store_true", help="the folders of runs that went well, too")
+    arguments = parser.parse_args()
+    if (why := why_impossible()):
+        print(f"left out, it needs {why}", file=sys.stderr)
+        return 1 if os.environ.get("DDPRUN_TESTS") == "all" else MISSING
+    if INSIDE not in os.environ:  # mounts of its own: none outlives the campaign
+        os.environ[INSIDE] = "1"
+        os.execvp("unshare", ["unshare", "--mount", sys.executable, *sys.argv])
+    first, last = (int(part) for part in arguments.seeds.split(":"))
+    records = [json.loads(line) for line in read(arguments.out).splitlines()] if arguments.out else []
+    done = {record["seed"] for record in records}
+    for seed in range(first, last + 1):
+        if seed in done:
+            continue
+        record = run_seed(seed, os.path.abspath(arguments.bin), arguments.keep)
+        records.append(record)
+        print(json.dumps(record), flush=True)
+        if arguments.out:
+            with open(arguments.out, "a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+    return 0 if show(records) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
