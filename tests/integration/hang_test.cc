@@ -127,7 +127,7 @@ TEST_F(HangStacksTest, TheReportNamesTheRankAndTheFunctionThatItHangsIn) {
   Program& node = AddNode(job, 1, 3);
   EXPECT_EQ(node.ExitCode(), 0) << node.err();
   EXPECT_THAT(node.err(), ContainsRegex("rank 1 on .* is in ReadTheNextShard hang_worker.cc:"));
-  EXPECT_THAT(node.err(), ContainsRegex("  rank 1: main .* → ReadTheNextShard .* since "));
+  EXPECT_THAT(node.err(), ContainsRegex("  rank 1: Train .* → ReadTheNextShard .* → pause since "));
   EXPECT_THAT(node.err(), ContainsRegex("2 \\[0,2\\] .*WaitForThePeers")) << "the tree";
   EXPECT_THAT(node.err(), HasSubstr("restart 1 of 1"));
 

@@ -328,6 +328,25 @@ TEST_F(JobMachineStacksTest, AnOperatorSeesThemAtAnyTime) {
   EXPECT_THAT(job_->Take(), Contains("stacks: [0], not of b"));
 }
 
+TEST_F(JobMachineStacksTest, AnOperatorDoesNotWaitForANodeThatIsGone) {
+  Run(JobSpec::kReportHang);
+  job_->HoldStacks();
+  job_->AskStacks();
+  job_->SendStacks('a', {{0, "f"}});
+  job_->Clear();
+  job_->Gone('b');
+  EXPECT_THAT(job_->Take(), Contains("stacks: [0], not of b"));
+}
+
+TEST_F(JobMachineStacksTest, AnOperatorHearsThatTheJobHasEndedMeanwhile) {
+  Run(JobSpec::kReportHang);
+  job_->HoldStacks();
+  job_->AskStacks();
+  job_->Leave('a');
+  job_->Leave('b');
+  EXPECT_THAT(job_->Take(), Contains(HasSubstr("no: there are no stacks: ")));
+}
+
 TEST_F(JobMachineStacksTest, AVerdictTakesNewOnesAndTheOperatorGetsThem) {
   Run(JobSpec::kReportHang);
   job_->HoldStacks();
