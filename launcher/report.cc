@@ -13,6 +13,7 @@
 #include "rendezvous/json/restart_times_json.h"
 #include "rendezvous/json/restore_json.h"
 #include "rendezvous/json/root_cause_json.h"
+#include "rendezvous/stacks/stack_text.h"
 
 namespace ddprun {
 namespace {
@@ -124,6 +125,11 @@ std::string VerdictToJson(const Verdict& verdict, const ReportContext& context) 
   json["restore"] = verdict.restore ? ToJson(*verdict.restore) : OrderedJson(nullptr);
   AddTo(&json, verdict.failed_checkpoints);
   if (!verdict.left_out.empty()) json["left_out"] = verdict.left_out;
+  if (verdict.hang) {
+    json["hang"] = {{"verdict", verdict.hang->verdict},
+                    {"missing", verdict.hang->missing},
+                    {"stacks", ToJson(*verdict.hang->tree, "rank")}};
+  }
   return Dump(json, 2) + "\n";
 }
 

@@ -15,6 +15,8 @@
 #include "launcher/os/file_util.h"
 #include "launcher/python/python_path.h"
 #include "launcher/python/standby_source.h"
+#include "launcher/stacks/take_stacks.h"
+#include "launcher/text/hang_text.h"
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/limits.h"
 #include "rendezvous/core/words.h"
@@ -40,6 +42,11 @@ constexpr std::chrono::milliseconds kErrorFileLimit{500};
 constexpr std::chrono::milliseconds kFirstFolderRetry{100};
 constexpr std::chrono::milliseconds kLastFolderRetry{5000};
 constexpr std::chrono::minutes kFolderLimit{2};
+// For the stacks of this node's workers: the rendezvous waits for 5 s.
+constexpr std::chrono::seconds kStacksLimit{4};
+constexpr std::size_t kMostTreeLines = 40;  // on the console
+constexpr const char* kStacksText = "stacks.txt";
+constexpr const char* kStacksJson = "stacks.json";
 
 // The configuration has checked the name.
 int SignalNamed(const std::string& name) {
@@ -103,10 +110,10 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
       run_(run),
       supervisor_(MakeSupervisorOptions(options_)),
       restarts_{RestartClock(options_.config.nproc_per_node), nullptr, {}, {}},
-      told_{{},
-            StillWatch(options_.config.rendezvous.heartbeat),
-            false,
-            options_.config.restart.hang.timeout == "off"},
+      told_{.stragglers = {},
+            .still = StillWatch(options_.config.rendezvous.heartbeat),
+            .said_silent = options_.config.restart.hang.timeout == "off",
+            .stack_taker = OffLoop(loop, "ddprun-stacks")},
       disk_(loop, "ddprun-disk"),
       files_(
           loop, [](const absl::Status& status) { LogWarning(status.message()); },
@@ -157,6 +164,7 @@ absl::StatusOr<Verdict> Agent::Run() {
   TakeRestartTimes();
   verdict_->restart_times.assign(restarts_.times.begin(), restarts_.times.end());
   verdict_->restore = restarts_.restore;
+  verdict_->hang = told_.hang;
   return *verdict_;
 }
 
@@ -235,13 +243,20 @@ void Agent::LookAtProgress(AgentMessage* message) {
     if (!pid) continue;
     if (auto worker = SeenWorkerOf(progress, *pid)) seen.push_back(*std::move(worker));
   }
-  heartbeat->progress = told_.still.Look(seen, now, [](int pid) { return ReadProcessFacts(pid); });
+  heartbeat->progress = told_.still.Look(seen, now, [this](int pid) { return FactsOf(pid); });
   if (told_.of_rank_0 && !told_.said_silent && told_.still.silent() >= kSilence) {
     told_.said_silent = true;
     LogInfo(absl::StrCat("no worker has told a step for ", Seconds(kSilence),
                          ": if this job hangs, ddprun does not notice. Python: --auto-step, or "
                          "ddprun.step(n) in the script; other programs: STEP=n (docs/hangs.md)"));
   }
+}
+
+// A worker whose stacks are being copied looks as if a debugger had it.
+ProcessFacts Agent::FactsOf(int pid) {
+  const auto known = told_.facts.find(pid);
+  if (told_.taking_stacks > 0 && known != told_.facts.end()) return known->second;
+  return told_.facts[pid] = ReadProcessFacts(pid);
 }
 
 void Agent::Perform(const Supervisor::ClearNode&) {
@@ -352,6 +367,7 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   told_.stragglers.Clear();
   told_.still.Begin();
   told_.of_rank_0 = assignment.first_rank.value == 0;
+  told_.facts.clear();
   workers_->BeginGeneration(spawn.generation, assignment.secret);
   restarts_.start_watch->Begin(spawn.generation, assignment.master_port);
   absl::Status status;
@@ -470,6 +486,36 @@ void Agent::Perform(const Supervisor::SignalWorkers& signal) {
 
 void Agent::Perform(const Supervisor::AskWorkersToSave& ask) {
   for (const LocalRank local_rank : ask.local_ranks) workers_->AskToSave(local_rank);
+}
+
+void Agent::Perform(const Supervisor::TakeWorkerStacks& take) {
+  std::vector<stacks::StackTarget> targets;
+  for (const auto& worker : take.workers) {
+    targets.push_back({static_cast<std::uint32_t>(worker.rank.value), worker.pid});
+  }
+  ++told_.taking_stacks;
+  told_.stack_taker.Run(
+      [targets = std::move(targets), deadline = EventLoop::Clock::now() + kStacksLimit] {
+        return stacks::TakeStacks(targets, deadline).tree.Encode(kMaxSentStackTreeBytes);
+      },
+      [this, generation = take.generation, request = take.request](const EncodedStackTree& tree) {
+        --told_.taking_stacks;
+        Feed(Supervisor::WorkerStacksTaken{generation, request, tree});
+      });
+}
+
+void Agent::Perform(const Supervisor::ShowHangStacks& show) {
+  told_.hang = show.stacks;
+  for (const std::string& line : HangTreeLines(show.stacks, kMostTreeLines)) LogInfo(line);
+  LogInfo(absl::StrCat("the stacks of all threads are in ", run_->path(), "/", kStacksText));
+  disk_.Run([folder = run_->path(), job = options_.config.rendezvous.id, show] {
+    for (const auto& [name, content] :
+         {std::pair(kStacksText, HangFileText(show.stacks)),
+          std::pair(kStacksJson, HangFileJson(show.stacks, job, show.generation))}) {
+      const absl::Status written = WriteFileAtomic(absl::StrCat(folder, "/", name), content);
+      if (!written.ok()) LogWarning(written.message());
+    }
+  });
 }
 
 void Agent::Perform(const Supervisor::SetFence& fence) { runner_->SetFence(fence.at); }

@@ -9,6 +9,7 @@
 #define DDPRUN_LAUNCHER_AGENT_AGENT_H_
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -99,13 +100,17 @@ class Agent {
     std::optional<OffLoop> releasing;  // the folder of checkpoints, at the end
   };
 
-  // What the workers of this generation tell of how they get on.
+  // What is known of how the workers of this generation get on.
   struct Told {
     StragglerList stragglers;
     StillWatch still;
     bool of_rank_0 = false;  // rank 0 is one of them: this node speaks for the job
     // That they tell nothing, or nobody wants to know.
     bool said_silent = false;
+    std::map<int, ProcessFacts> facts{};  // by pid, as they were read last
+    OffLoop stack_taker;
+    int taking_stacks = 0;  // requests in progress
+    std::optional<HangStacks> hang{};
   };
 
   void Feed(const Supervisor::Event& event);
@@ -125,6 +130,8 @@ class Agent {
   void Perform(const Supervisor::SpawnWorkers& spawn);
   void Perform(const Supervisor::SignalWorkers& signal);
   void Perform(const Supervisor::AskWorkersToSave& ask);
+  void Perform(const Supervisor::TakeWorkerStacks& take);
+  void Perform(const Supervisor::ShowHangStacks& show);
   void Perform(const Supervisor::SetFence& fence);
   void Perform(const Supervisor::Note& note);
   void Perform(const Supervisor::Exit& exit);
@@ -148,6 +155,7 @@ class Agent {
   void OnControlMessage(pid_t peer, const ControlMessage& message);
   // For a heartbeat, while workers run.
   void LookAtProgress(AgentMessage* message);
+  ProcessFacts FactsOf(int pid);
   void OnStandbyMessage(pid_t peer, const ControlMessage& message);
   void OnStraggler(const StragglerMsg& straggler);
   // Of a restart that is over, where one is: for people and for the report.

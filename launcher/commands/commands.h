@@ -18,7 +18,7 @@ int ServeRendezvous(const RendezvousCommand& command);
 // ddprun validate FILE: prints the resolved job.
 int ValidateJob(const ValidateCommand& command, const Host& host);
 
-// ddprun status, stop, drain, events: asks a running rendezvous.
+// ddprun status, stop, drain, events, stacks JOB: asks a running rendezvous.
 int Operate(const OperatorCommand& command);
 
 // ddprun slurm FILE: becomes sbatch, unless something is wrong before or nothing is to be
@@ -28,7 +28,7 @@ int SubmitToSlurm(const SlurmCommand& command, const Host& host);
 // ddprun doctor: prints what it finds.
 int CheckNode(const DoctorCommand& command, const Host& host);
 
-// ddprun stacks: prints the stacks of processes of this node.
+// ddprun stacks --pid: prints the stacks of processes of this node.
 int ShowStacks(const StacksCommand& command);
 
 // ddprun certs DIR: writes the files and prints their names.

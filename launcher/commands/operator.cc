@@ -24,6 +24,8 @@ const char* NameOf(OperatorCommand::Kind kind) {
       return "drain";
     case OperatorCommand::Kind::kEvents:
       return "events";
+    case OperatorCommand::Kind::kStacks:
+      return "stacks";
   }
   return "?";
 }
@@ -92,6 +94,8 @@ int Operate(const OperatorCommand& command) {
       return DrainNode(command, client);
     case OperatorCommand::Kind::kEvents:
       return ShowEvents(command, client);
+    case OperatorCommand::Kind::kStacks:
+      return ShowJobStacks(command, client);
   }
   return kExitInternal;
 }

@@ -84,12 +84,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           },
           [&](const CheckpointReported& report) { OnCheckpointReported(report); },
           [&](const CheckpointFailureReported& report) { OnCheckpointFailureReported(report); },
-          [&](const CheckpointDamageReported& report) {
-            Worker* worker = Find(report.local_rank);
-            if (worker == nullptr) return;
-            worker->speaks = true;
-            SendUp(CheckpointDamaged{report.step, report.text});
-          },
+          [&](const CheckpointDamageReported& report) { OnCheckpointDamageReported(report); },
           [&](const StepReported& report) {
             Worker* worker = Find(report.local_rank);
             if (worker != nullptr) worker->step = report.step;
@@ -117,6 +112,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           [&](const StartMeasured& start) {
             if (start.generation == work_.generation) work_.start = start.took;
           },
+          [&](const WorkerStacksTaken& taken) { OnWorkerStacksTaken(taken, now); },
           [&](const WorkersLost& lost) { OnWorkersLost(lost); },
           [&](const Tick&) { OnTick(now); },
       },
@@ -326,6 +322,10 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
                  [&](const Refused& refused) { OnRefused(refused, now); },
                  [&](const Warning& warning) { Log(warning.text); },
                  [&](const LookAgain& again) { OnLookAgain(again); },
+                 [&](const TakeStacks& take) { OnTakeStacks(header, take); },
+                 [&](const HangStacks& stacks) {
+                   outbox_.Push(ShowHangStacks{header.generation, stacks});
+                 },
              },
              received.message);
 }
@@ -425,6 +425,27 @@ void Supervisor::OnLookAgain(const LookAgain& again) {
     default:
       break;  // it looks when its workers are gone; or it is at its end, and nobody waits for it
   }
+}
+
+// Where no worker is left the answer is empty: nobody waits for this node in vain.
+void Supervisor::OnTakeStacks(const Header& header, const TakeStacks& take) {
+  // Not Running: the generation is over, or not begun, and nobody waits for the answer.
+  if (state_ != SupervisorState::kRunning || header.generation != work_.generation) return;
+  TakeWorkerStacks action{work_.generation, take.request, {}};
+  for (const LocalRank local_rank : Alive()) {
+    const Worker& worker = *Find(local_rank);
+    if (worker.starting) continue;
+    action.workers.push_back(
+        {Rank{work_.assignment.first_rank.value + local_rank.value}, worker.pid});
+  }
+  outbox_.Push(std::move(action));
+}
+
+void Supervisor::OnWorkerStacksTaken(const WorkerStacksTaken& taken, TimePoint now) {
+  if (taken.generation != work_.generation) return;
+  // First how far the workers are by now: a verdict may wait for these stacks alone.
+  if (SendsHeartbeats()) SendHeartbeat(now);
+  SendUp(StacksTaken{taken.request, taken.tree});
 }
 
 void Supervisor::OnFinished(const Finished& finished, TimePoint now) {

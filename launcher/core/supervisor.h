@@ -152,6 +152,12 @@ class Supervisor {
     Generation generation;
     Duration took{};
   };
+  // The answer to TakeWorkerStacks.
+  struct WorkerStacksTaken {
+    Generation generation;
+    StackRequestId request;
+    EncodedStackTree tree;
+  };
   // The guardian was killed, and with it every worker. How they ended is lost.
   struct WorkersLost {
     std::string reason;
@@ -162,7 +168,7 @@ class Supervisor {
                    SpawnFailed, WorkerSpoke, CheckpointReported, CheckpointFailureReported,
                    CheckpointDamageReported, StepReported, ErrorReported, WorkerEnded,
                    ErrorFileRead, SignalReceived, Superseded, NodeCleared, StatesFound, PortOffered,
-                   RestartMeasured, StartMeasured, WorkersLost, Tick>;
+                   RestartMeasured, StartMeasured, WorkerStacksTaken, WorkersLost, Tick>;
 
   // ---- actions ----
   // To the rendezvous, on the session that is open. Join, Stopped, HeldStates and Heartbeat say
@@ -225,6 +231,24 @@ class Supervisor {
     std::vector<LocalRank> local_ranks;
     bool operator==(const AskWorkersToSave&) const = default;
   };
+  // Copy the stacks of these workers. Step(WorkerStacksTaken), however long it takes.
+  struct TakeWorkerStacks {
+    struct Worker {
+      Rank rank;
+      int pid = 0;
+      bool operator==(const Worker&) const = default;
+    };
+    Generation generation;
+    StackRequestId request;
+    std::vector<Worker> workers;
+    bool operator==(const TakeWorkerStacks&) const = default;
+  };
+  // No rank moves: show a person where all of them are, and keep it.
+  struct ShowHangStacks {
+    Generation generation;
+    HangStacks stacks;
+    bool operator==(const ShowHangStacks&) const = default;
+  };
   // From `at` on no worker of this node may run, whatever happens to the agent until then; nullopt:
   // no such time. Replaces the one before. For the guardian, which kills in the agent's place.
   struct SetFence {
@@ -252,7 +276,7 @@ class Supervisor {
   };
   using Action = std::variant<Send, ClearNode, ScanStates, OfferPort, EndStandbys, PrepareFolders,
                               SpawnWorkers, ReadErrorFile, SignalWorkers, AskWorkersToSave,
-                              SetFence, Note, Exit>;
+                              TakeWorkerStacks, ShowHangStacks, SetFence, Note, Exit>;
 
   explicit Supervisor(SupervisorOptions options);
 
@@ -396,6 +420,8 @@ class Supervisor {
   // Ends all workers. Those in `hung` get hang_signal and a short grace.
   void StopHung(const std::vector<LocalRank>& hung, TimePoint now);
   void OnLookAgain(const LookAgain& again);
+  void OnTakeStacks(const Header& header, const TakeStacks& take);
+  void OnWorkerStacksTaken(const WorkerStacksTaken& taken, TimePoint now);
   void OnFinished(const Finished& finished, TimePoint now);
   void OnFenced(const Header& header, const Fenced& fenced, TimePoint now);
   void OnRefused(const Refused& refused, TimePoint now);
@@ -406,6 +432,7 @@ class Supervisor {
   void ReportSpawnFailure(const SpawnFailed& failed, TimePoint now);
   void OnCheckpointReported(const CheckpointReported& report);
   void OnCheckpointFailureReported(const CheckpointFailureReported& report);
+  void OnCheckpointDamageReported(const CheckpointDamageReported& report);
   void OnWorkerEnded(const WorkerEnded& ended, TimePoint now);
   void OnErrorFileRead(const ErrorFileRead& read, TimePoint now);
   WorkerExited ReportOf(const WorkerEnded& ended, const std::string& error_file_text) const;

@@ -29,6 +29,7 @@ struct Verdict {
   // The agent adds these. On this node, oldest first:
   std::vector<RestartTimes> restart_times{};
   std::optional<RestorePlan> restore{};  // of the last generation that it started
+  std::optional<HangStacks> hang{};      // of the last hang that was called
 
   // An end that this agent came to by itself, without the rendezvous.
   static Verdict Own(Outcome outcome, int exit_code, std::string reason) {

@@ -87,6 +87,13 @@ void Supervisor::OnCheckpointFailureReported(const CheckpointFailureReported& re
   failed_.last_reason = report.reason;
 }
 
+void Supervisor::OnCheckpointDamageReported(const CheckpointDamageReported& report) {
+  Worker* worker = Find(report.local_rank);
+  if (worker == nullptr) return;
+  worker->speaks = true;
+  SendUp(CheckpointDamaged{report.step, report.text});
+}
+
 void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
   Worker* worker = Find(ended.local_rank);
   // It did not end in time after SIGKILL, and was not waited for; or the agent itself was stopped,

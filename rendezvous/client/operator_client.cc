@@ -10,6 +10,7 @@
 #include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/client/channel.h"
 #include "rendezvous/client/connect_error.h"
+#include "rendezvous/wire/translate.h"
 
 namespace ddprun {
 namespace {
@@ -66,23 +67,34 @@ struct OperatorClient::Grpc {
                     {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())});
   }
 
-  // One question, one answer: the text of it.
+  // One question, one answer.
+  template <class Request, class Answer>
+  absl::StatusOr<Answer> Call(const Options& options, const std::string& method,
+                              const Request& request,
+                              grpc::Status (v1::Operator::Stub::*rpc)(grpc::ClientContext*,
+                                                                      const Request&, Answer*)) {
+    const auto deadline = std::chrono::system_clock::now() + options.timeout;
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    const absl::Status allowed = Prepare(options, method, deadline, &context);
+    if (!allowed.ok()) return allowed;
+    Answer answer;
+    const absl::Status status =
+        FromGrpc(options.endpoint, ((*stub).*rpc)(&context, request, &answer));
+    if (!status.ok()) return status;
+    return answer;
+  }
+
+  // The same, where the answer is a text.
   template <class Request>
   absl::StatusOr<std::string> Ask(const Options& options, const std::string& method,
                                   const Request& request,
                                   grpc::Status (v1::Operator::Stub::*rpc)(grpc::ClientContext*,
                                                                           const Request&,
                                                                           v1::OperatorAnswer*)) {
-    const auto deadline = std::chrono::system_clock::now() + options.timeout;
-    grpc::ClientContext context;
-    context.set_deadline(deadline);
-    const absl::Status allowed = Prepare(options, method, deadline, &context);
-    if (!allowed.ok()) return allowed;
-    v1::OperatorAnswer answer;
-    const absl::Status status =
-        FromGrpc(options.endpoint, ((*stub).*rpc)(&context, request, &answer));
-    if (!status.ok()) return status;
-    return answer.text();
+    const auto answer = Call(options, method, request, rpc);
+    if (!answer.ok()) return answer.status();
+    return answer->text();
   }
 
   RenewableChannel connection;
@@ -158,6 +170,20 @@ absl::StatusOr<std::string> OperatorClient::DrainNode(const std::string& host,
   request.set_host(host);
   request.set_job(job);
   return grpc_->Ask(options_, "DrainNode", request, &v1::Operator::Stub::DrainNode);
+}
+
+absl::StatusOr<OperatorClient::JobStacks> OperatorClient::Stacks(const std::string& job) {
+  v1::StacksRequest request;
+  request.set_job(job);
+  const auto answer = grpc_->Call(options_, "Stacks", request, &v1::Operator::Stub::Stacks);
+  if (!answer.ok()) return answer.status();
+  const auto encoded = wire::FromProto(answer->tree());
+  auto tree = encoded.ok() ? StackTree::Decode(*encoded) : encoded.status();
+  if (!tree.ok()) {
+    return absl::InternalError(absl::StrCat("the rendezvous at ", options_.endpoint,
+                                            " answered with ", tree.status().message()));
+  }
+  return JobStacks{*std::move(tree), {answer->missing().begin(), answer->missing().end()}};
 }
 
 absl::StatusOr<std::unique_ptr<OperatorClient::Events>> OperatorClient::Follow(

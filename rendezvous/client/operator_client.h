@@ -12,9 +12,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "rendezvous/stacks/stack_tree.h"
 
 namespace ddprun {
 namespace auth {
@@ -39,6 +41,13 @@ class OperatorClient {
   // What the rendezvous says to it.
   absl::StatusOr<std::string> StopJob(const std::string& job, bool save);
   absl::StatusOr<std::string> DrainNode(const std::string& host, const std::string& job);
+
+  // Where the ranks of a job are in their code, now.
+  struct JobStacks {
+    StackTree tree;
+    std::vector<std::string> missing;  // hosts whose agents did not answer in time
+  };
+  absl::StatusOr<JobStacks> Stacks(const std::string& job);
 
   struct EventsWanted {
     std::string job{};  // empty: all

@@ -34,9 +34,9 @@ struct JobEvent {
     kSuperseded,         // by a higher requeue number
     kRecovered,          // the rendezvous was restarted and knows the job again
     kResumed,            // on `host` every worker has made a step after a restart: `times`
-    kHung,               // no rank moves: `reason`, `step`, and `cause` if a rank is known
-    kMovedAgain,         // after kHung
-    kFinished,           // `reason`, `outcome`, `exit_code`, and `cause` if there is one
+    kHung,        // no rank moves: `reason`, `step`, `stacks`, and `cause` if a rank is known
+    kMovedAgain,  // after kHung
+    kFinished,    // `reason`, `outcome`, `exit_code`, and `cause` if there is one
   };
   Kind kind = Kind::kJoined;
   std::uint32_t requeue_number = 0;
@@ -49,6 +49,8 @@ struct JobEvent {
   std::optional<std::int64_t> step{};
   std::int64_t node_time_ms = 0;  // by the node's wall clock
   std::optional<RootCause> cause{};
+  std::optional<EncodedStackTree>
+      stacks{};  // of all ranks, where they hang; not of large jobs whole
   std::optional<RestartTimes> times{};
   std::optional<Outcome> outcome{};
   int exit_code = 0;

@@ -31,6 +31,12 @@ inline constexpr std::size_t kMaxComparedArguments = 256;
 inline constexpr std::size_t kMaxErrorKindBytes = 64;
 inline constexpr std::size_t kMaxPhaseBytes = 64;
 
+// Of a hang: lines about it, hosts that sent no stacks, frames of the rank that is named.
+inline constexpr std::size_t kMaxVerdictLines = 16;
+inline constexpr std::size_t kMaxMissingHosts = 64;
+inline constexpr std::size_t kMaxCauseFrames = 5;
+inline constexpr std::size_t kMaxCauseNameBytes = 256;
+
 // Of a report: root causes of earlier generations, and victims of one.
 inline constexpr std::size_t kMaxEarlierCauses = 64;
 inline constexpr std::size_t kMaxVictims = 64;

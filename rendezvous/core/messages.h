@@ -5,6 +5,7 @@
 #define DDPRUN_RENDEZVOUS_CORE_MESSAGES_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -18,6 +19,7 @@
 #include "rendezvous/core/restart_times.h"
 #include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"
+#include "rendezvous/stacks/encoded_stack_tree.h"
 
 namespace ddprun {
 
@@ -172,6 +174,14 @@ struct RestartTimed {
   bool operator==(const RestartTimed&) const = default;
 };
 
+// The stacks of this node's workers, by global rank. Answers TakeStacks. No answer.
+struct StacksTaken {
+  StackRequestId request;
+  EncodedStackTree tree;
+
+  bool operator==(const StacksTaken&) const = default;
+};
+
 // The agent is going away on purpose and its workers are gone.
 struct Leave {
   std::string reason;  // "SIGTERM"
@@ -182,7 +192,7 @@ struct Leave {
 
 using AgentMessage =
     std::variant<Join, Heartbeat, AssignmentAck, WorkerExited, Checkpointed, CannotSave, Stopped,
-                 Leave, RestartTimed, Preempted, HeldStates, CheckpointDamaged>;
+                 Leave, RestartTimed, Preempted, HeldStates, CheckpointDamaged, StacksTaken>;
 
 // ---- rendezvous → agent ----
 
@@ -267,6 +277,9 @@ struct RootCause {
   // Workers that failed because of it, in the order in which the rendezvous heard of them; the
   // first 64, without their stderr_tail.
   std::vector<WorkerFailure> victims;
+  // Where the main thread of a worker that hung was, the innermost frame first; at most
+  // kMaxCauseFrames, with names of at most kMaxCauseNameBytes.
+  std::vector<StackFrame> frames{};
 
   bool operator==(const RootCause&) const = default;
 };
@@ -316,8 +329,28 @@ struct Warning {
   bool operator==(const Warning&) const = default;
 };
 
-using RendezvousMessage = std::variant<Waiting, HeartbeatAck, Assignment, Start, Save, Stop,
-                                       Finished, Fenced, Refused, Warning, LookAgain>;
+// Copy the stacks of all workers of the generation, now. Answer: StacksTaken.
+struct TakeStacks {
+  StackRequestId request;
+
+  bool operator==(const TakeStacks&) const = default;
+};
+
+// No rank moves: where all of them are. For people. No answer.
+struct HangStacks {
+  std::vector<std::string> verdict;  // lines; at most kMaxVerdictLines
+  std::vector<std::string> missing;  // hosts that sent no stacks; at most kMaxMissingHosts
+  // One for all agents, because a job has thousands. Never null.
+  std::shared_ptr<const EncodedStackTree> tree = std::make_shared<EncodedStackTree>();
+
+  bool operator==(const HangStacks& other) const {
+    return verdict == other.verdict && missing == other.missing && *tree == *other.tree;
+  }
+};
+
+using RendezvousMessage =
+    std::variant<Waiting, HeartbeatAck, Assignment, Start, Save, Stop, Finished, Fenced, Refused,
+                 Warning, LookAgain, TakeStacks, HangStacks>;
 
 }  // namespace ddprun
 

@@ -34,6 +34,9 @@ using RunId = StrongNumber<struct RunIdTag, std::uint64_t>;
 // the newest one that it had heard of when its look began; 0: none.
 using LookId = StrongNumber<struct LookIdTag, std::uint64_t>;
 
+// A request for stacks: a random number that the rendezvous draws, and the answer names.
+using StackRequestId = StrongNumber<struct StackRequestIdTag, std::uint64_t>;
+
 // A monotonic time that its owner passes in. The cores never read a clock.
 using TimePoint = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;

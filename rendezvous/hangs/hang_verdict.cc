@@ -7,27 +7,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "rendezvous/core/words.h"
+#include "rendezvous/hangs/stack_culprit.h"
 
 namespace ddprun {
 namespace {
 
 using Ranks = std::vector<const StillRank*>;
 
-std::string Name(const StillRank& rank) {
-  return absl::StrCat("rank ", rank.rank.value, " on ", rank.host, " (pid ", rank.worker.pid, ")");
-}
-
 std::string Count(std::size_t count, const char* one, const char* many) {
   return absl::StrCat(count, " ", count == 1 ? one : many);
-}
-
-std::string ForHowLong(Duration still) {
-  return absl::StrFormat("%.1f s", std::chrono::duration<double>(still).count());
-}
-
-// " (and 2 more)" where more than one rank is like the one that is named.
-std::string AndOthers(std::size_t all) {
-  return all > 1 ? absl::StrCat(" (and ", Count(all - 1, "other rank", "other ranks"), ")") : "";
 }
 
 // The kernel function of a stopped process says nothing more.
@@ -60,7 +48,7 @@ std::optional<HangVerdict> HeldByTheKernel(const std::vector<StillRank>& ranks) 
   if (held.empty()) return std::nullopt;
   const StillRank& first = *held.front();
   return HangVerdict{first,
-                     absl::StrCat(Name(first), AndOthers(held.size()), " ", WhyHeld(first.worker),
+                     absl::StrCat(NameOf(first), AndOthers(held.size()), " ", WhyHeld(first.worker),
                                   " since ", ForHowLong(first.worker.still), At(first.worker)),
                      false};
 }
@@ -106,7 +94,7 @@ std::optional<HangVerdict> OutsideTheCollective(const std::vector<StillRank>& ra
       inside ? absl::StrCat("; it is still in ", Describe(*inside)) : At(first.worker);
   return HangVerdict{
       first,
-      absl::StrCat(Name(first), AndOthers(missing.size()), " has not entered ", Describe(call),
+      absl::StrCat(NameOf(first), AndOthers(missing.size()), " has not entered ", Describe(call),
                    "; ", Count(waiting.size(), "rank waits", "ranks wait"), " in it since ",
                    ForHowLong(waiting.front()->worker.still), where),
       first.worker.busy && !inside};
@@ -126,8 +114,8 @@ std::optional<HangVerdict> InAnotherCall(const std::vector<StillRank>& ranks,
   if (other == nullptr || like_most == nullptr) return std::nullopt;
   return HangVerdict{
       *other,
-      absl::StrCat(Name(*other), " entered ", Describe(*other->worker.inside), ", ",
-                   Name(*like_most), " entered ", Describe(call), ": their calls do not match"),
+      absl::StrCat(NameOf(*other), " entered ", Describe(*other->worker.inside), ", ",
+                   NameOf(*like_most), " entered ", Describe(call), ": their calls do not match"),
       false};
 }
 
@@ -142,10 +130,11 @@ std::optional<HangVerdict> Behind(const std::vector<StillRank>& ranks) {
     return a.worker.step < b.worker.step;
   });
   if (first->worker.step && first->worker.step < last->worker.step) {
-    return HangVerdict{*first,
-                       absl::StrCat(Name(*first), " has finished step ", *first->worker.step, ", ",
-                                    Name(*last), " step ", *last->worker.step, At(first->worker)),
-                       first->worker.busy && !first->worker.inside};
+    return HangVerdict{
+        *first,
+        absl::StrCat(NameOf(*first), " has finished step ", *first->worker.step, ", ",
+                     NameOf(*last), " step ", *last->worker.step, At(first->worker)),
+        first->worker.busy && !first->worker.inside};
   }
   std::map<std::string, std::size_t> phases;
   for (const StillRank& rank : ranks) ++phases[rank.worker.phase];
@@ -159,12 +148,24 @@ std::optional<HangVerdict> Behind(const std::vector<StillRank>& ranks) {
   });
   return HangVerdict{
       *odd,
-      absl::StrCat(Name(*odd), AndOthers(rarest->second), " is in ", PhaseName(odd->worker.phase),
+      absl::StrCat(NameOf(*odd), AndOthers(rarest->second), " is in ", PhaseName(odd->worker.phase),
                    ", the others are not", At(odd->worker)),
       odd->worker.busy && !odd->worker.inside};
 }
 
 }  // namespace
+
+std::string NameOf(const StillRank& rank) {
+  return absl::StrCat("rank ", rank.rank.value, " on ", rank.host, " (pid ", rank.worker.pid, ")");
+}
+
+std::string AndOthers(std::size_t all) {
+  return all > 1 ? absl::StrCat(" (and ", Count(all - 1, "other rank", "other ranks"), ")") : "";
+}
+
+std::string ForHowLong(Duration still) {
+  return absl::StrFormat("%.1f s", std::chrono::duration<double>(still).count());
+}
 
 std::string Describe(const CollectiveCall& call) {
   return absl::StrFormat("%s %d (%.1f MB)", call.operation, call.sequence,
@@ -176,7 +177,7 @@ std::string DescribeStandstill(Duration still, Duration limit, std::optional<std
                       step ? absl::StrCat(" at step ", *step) : " before the first step");
 }
 
-HangVerdict FindCulprit(const std::vector<StillRank>& ranks) {
+HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& stacks) {
   if (ranks.empty()) return {std::nullopt, "no node has said which rank", false};
   if (auto held = HeldByTheKernel(ranks)) return *std::move(held);
   const auto call = CallOfMost(ranks);
@@ -186,10 +187,14 @@ HangVerdict FindCulprit(const std::vector<StillRank>& ranks) {
     return {ranks.front(),
             absl::StrCat("all ranks wait in ", Describe(*call), ": network or library"), false};
   }
+  if (auto unlike = CulpritByStacks(ranks, stacks)) return *std::move(unlike);
   if (auto behind = Behind(ranks)) return *std::move(behind);
   const bool busy = std::any_of(ranks.begin(), ranks.end(),
                                 [](const StillRank& rank) { return rank.worker.busy; });
   const StillRank& first = ranks.front();
+  if (const auto collective = CollectiveOfAll(ranks, stacks)) {
+    return {first, absl::StrCat("all ranks wait in ", *collective, ": network or library"), busy};
+  }
   std::string why =
       absl::StrCat("all ranks look alike: they are in ", PhaseName(first.worker.phase));
   if (!first.worker.waits_for.empty()) {

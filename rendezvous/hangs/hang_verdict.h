@@ -3,6 +3,7 @@
 #ifndef DDPRUN_RENDEZVOUS_HANGS_HANG_VERDICT_H_
 #define DDPRUN_RENDEZVOUS_HANGS_HANG_VERDICT_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "rendezvous/core/progress.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/types.h"
+#include "rendezvous/stacks/stack_tree.h"
 
 namespace ddprun {
 
@@ -33,11 +35,19 @@ struct HangVerdict {
 
 // Rules, in this order: a rank that is stopped or in disk wait; a rank that has not entered the
 // collective in which the others wait; a rank that entered another operation or size at the same
-// sequence number; a rank whose phase or step is behind; else all wait for the network.
-HangVerdict FindCulprit(const std::vector<StillRank>& ranks);
+// sequence number; where no rank tells of a collective, a rank whose stack is unlike the others'
+// (stack_culprit.h); a rank whose phase or step is behind; else all wait for the network.
+HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& stacks);
 
 // "no rank has moved for 42 s (limit 30 s) at step 1204"
 std::string DescribeStandstill(Duration still, Duration limit, std::optional<std::int64_t> step);
+
+// "rank 5 on n2 (pid 4242)"
+std::string NameOf(const StillRank& rank);
+// " (and 2 other ranks)" where more than one rank, of `all`, is like the one that is named.
+std::string AndOthers(std::size_t all);
+// "41.7 s"
+std::string ForHowLong(Duration still);
 
 // "all_reduce 9632 (12.1 MB)"
 std::string Describe(const CollectiveCall& call);

@@ -3,6 +3,7 @@
 #include "rendezvous/json/restart_times_json.h"
 #include "rendezvous/json/restore_json.h"
 #include "rendezvous/json/root_cause_json.h"
+#include "rendezvous/stacks/stack_text.h"
 
 namespace ddprun {
 
@@ -31,6 +32,7 @@ std::string EventToJson(std::int64_t unix_ms, std::string_view job, std::string_
   }
   if (!event.reason.empty()) json["reason"] = event.reason;
   if (event.cause) json["cause"] = ToJson(*event.cause);
+  if (event.stacks) json["stacks"] = ToJson(*event.stacks, "rank");
   return Dump(json, -1);
 }
 

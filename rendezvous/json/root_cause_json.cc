@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "rendezvous/core/root_cause.h"
+#include "rendezvous/stacks/stack_text.h"
 
 namespace ddprun {
 namespace {
@@ -68,7 +69,11 @@ Json ToJson(const RootCause& cause) {
   } else {
     AddWorker(cause.failure.exit, &json, cause.kind != RootCause::Kind::kHung);
     json["stderr_tail"] = cause.failure.exit.stderr_tail;
-    if (cause.kind == RootCause::Kind::kHung) json["reason"] = cause.reason;
+    if (cause.kind == RootCause::Kind::kHung) {
+      json["reason"] = cause.reason;
+      json["frames"] = Json::array();
+      for (const StackFrame& frame : cause.frames) json["frames"].push_back(ToJson(frame));
+    }
   }
   json["victims"] = Json::array();
   for (const WorkerFailure& victim : cause.victims) {

@@ -13,6 +13,7 @@
 #include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/hangs/hang_watch.h"
+#include "rendezvous/hangs/stack_collection.h"
 
 namespace ddprun {
 
@@ -39,7 +40,8 @@ struct GenerationState {
   std::optional<Duration> start;              // of its slowest node, as far as told
   Incidents incidents;
   HangWatch hang;
-  std::string hang_report;   // of the last hang that was called; empty: none
+  std::string hang_report;                // of the last hang that was called; empty: none
+  std::optional<StackCollection> stacks;  // that are being asked for
   bool planned_end = false;  // it is stopped because of JobLife::plan, not of a failure
   std::string stop_reason;
 

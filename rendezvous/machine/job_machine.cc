@@ -56,9 +56,11 @@ std::vector<JobMachine::Action> JobMachine::Step(const Event& event, TimePoint n
                  [&](const AgentGone& gone) { OnAgentGone(gone); },
                  [&](const StopAsked& asked) { OnStopAsked(asked); },
                  [&](const DrainAsked& asked) { OnDrainAsked(asked); },
+                 [&](const StacksAsked& asked) { OnStacksAsked(asked); },
                  [&](const Tick&) { OnTick(); },
              },
              event);
+  ConcludeStacks();
   Advance();
   AskToLookAgain();
   return std::exchange(actions_, {});
@@ -153,6 +155,7 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
           [&](const Stopped& stopped) { OnStopped(node, stopped); },
           [&](const Leave& leave) { OnLeave(node, leave); },
           [&](const HeldStates& held) { OnHeldStates(node, held); },
+          [&](const StacksTaken& taken) { OnStacksTaken(node, taken); },
           [&](const RestartTimed& restart) {
             if (!restart.times.to_first_step) return;  // the next one's cause tells why
             Emit(
@@ -415,12 +418,11 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
     return;
   }
   switch (state_) {
-    case JobState::kForming:
-      break;  // it knows, and says AssignmentAck once more
     case JobState::kRunning:
     case JobState::kSaving:
       SendTo(node, Start{});
       if (state_ == JobState::kSaving) SendTo(node, Save{});
+      AskForStacks(node);
       break;
     case JobState::kStopping:
       if (here) {
@@ -429,7 +431,7 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
         Free(node);  // none of its workers ever ran
       }
       break;
-    default:
+    default:  // Forming: it knows, and says AssignmentAck once more
       break;
   }
 }
@@ -620,11 +622,15 @@ void JobMachine::TakeStates(Node& node, const std::vector<SavedState>& states) {
   if (!states.empty()) life_.told_of_states = true;
 }
 
-void JobMachine::LoseSight() {
+std::uint64_t JobMachine::DrawNumber(std::uint64_t last) const {
   const auto now = static_cast<std::uint64_t>(now_.time_since_epoch().count());
   const std::uint64_t drawn =
-      Mix(look_.value ^ Mix(options_.seed ^ Seed(job_, life_.requeue_number) ^ now));
-  look_ = LookId{std::max<std::uint64_t>(drawn, 1)};
+      Mix(last ^ Mix(options_.seed ^ Seed(job_, life_.requeue_number) ^ now));
+  return std::max<std::uint64_t>(drawn, 1);
+}
+
+void JobMachine::LoseSight() {
+  look_ = LookId{DrawNumber(look_.value)};
   asks_to_look_ = true;
 }
 
@@ -648,6 +654,7 @@ void JobMachine::Free(Node& node) {
 
 void JobMachine::Erase(Node& node) {
   const bool has_worked = node.held.has_worked;
+  if (generation_.stacks) generation_.stacks->GiveUp(node.agent_id);
   roster_.Erase(node);
   if (has_worked) LoseSight();
 }

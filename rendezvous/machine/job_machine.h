@@ -48,6 +48,8 @@ struct JobMachineOptions {
   Duration victim_grace = std::chrono::seconds(1);
   // Agents that wait are told what for when they have waited so long; then after twice that, ...
   Duration tell_after = std::chrono::seconds(1);
+  // For the stacks of all ranks: a node that has not answered by then is named and not waited for.
+  Duration stacks_timeout = std::chrono::seconds(5);
   int max_agents = 65536;  // of one job, spares included
   // Random, and another one for each rendezvous: the ids of runs are made of it. The same seed and
   // the same events give the same ids.
@@ -77,8 +79,13 @@ class JobMachine {
     std::string host;  // every agent with this host name or address
     std::uint64_t ticket = 0;
   };
+  // An operator wants to see the stacks of all ranks.
+  struct StacksAsked {
+    std::uint64_t ticket = 0;  // comes back in the ShowStacks, or in an Answer that refuses
+  };
   struct Tick {};
-  using Event = std::variant<Received, StreamBroken, AgentGone, StopAsked, DrainAsked, Tick>;
+  using Event =
+      std::variant<Received, StreamBroken, AgentGone, StopAsked, DrainAsked, StacksAsked, Tick>;
 
   // ---- actions, to be performed in order ----
   // Make this durable, in place of what was there, before any later action becomes visible; a
@@ -99,6 +106,13 @@ class JobMachine {
     std::string text;
     bool operator==(const Answer&) const = default;
   };
+  // To the operator who asked for stacks.
+  struct ShowStacks {
+    std::uint64_t ticket = 0;
+    EncodedStackTree tree;
+    std::vector<std::string> missing;  // hosts that did not answer in time, sorted
+    bool operator==(const ShowStacks&) const = default;
+  };
   // For the history of the job.
   struct Happened {
     JobEvent event;
@@ -109,7 +123,7 @@ class JobMachine {
     std::string text;
     bool operator==(const Note&) const = default;
   };
-  using Action = std::variant<Persist, Send, Answer, Happened, Note>;
+  using Action = std::variant<Persist, Send, Answer, ShowStacks, Happened, Note>;
 
   JobMachine(std::string job, std::uint32_t requeue_number, JobMachineOptions options = {});
   // A job that was recorded by a rendezvous that is gone. Every member has one full lease from
@@ -159,6 +173,8 @@ class JobMachine {
   // Of an agent that was in this run before, for a rendezvous that has forgotten it.
   void TakeUpRun(const Join& join);
   RunId DrawRunId() const;
+  // For a request; another one than `last`.
+  std::uint64_t DrawNumber(std::uint64_t last) const;
   void OnRejoin(Node& node, const Header& header, const Join& join);
   void RefuseSecond(const Node& first, Node& second);
   // The first that has told of a program in the same role, or nullptr.
@@ -181,10 +197,25 @@ class JobMachine {
   std::optional<TimePoint> HangDeadline() const;
   bool KnowsEveryRank() const;
   void ConsiderHang();
-  void CallHang(const HangVerdict& verdict, const std::string& standstill, const std::string& next);
+  // With the stacks that were asked for.
+  void DecideHang(const StackCollection& stacks);
+  std::vector<StillRank> StillRanks() const;
+  void CallHang(const HangVerdict& verdict, const std::string& standstill, const std::string& next,
+                const StackCollection& stacks);
+  // Where the ranks are, to every node.
+  void SendStacks(HangStacks stacks, const StackTree& tree);
   std::pair<bool, std::string> AfterHang(const HangVerdict& verdict, bool again);
   // To the log, and to a person on each node.
   void WarnAll(const std::string& text);
+  // ---- stacks: the same file ----
+  // Asks every node with workers. Takes the place of a request that is going on.
+  void AskForStacks();
+  void AskForStacks(const Node& node);
+  void OnStacksTaken(Node& node, const StacksTaken& taken);
+  // Every node has answered, or the time is over.
+  void ConcludeStacks();
+  // Nobody is waited for any more: the generation is over.
+  void DropStacks(const std::string& why);
 
   void OnAssignmentAck(Node& node);
   void OnWorkerExited(Node& node, const WorkerExited& exit);
@@ -199,6 +230,7 @@ class JobMachine {
   void OnAgentGone(const AgentGone& gone);
   void OnStopAsked(const StopAsked& asked);
   void OnDrainAsked(const DrainAsked& asked);
+  void OnStacksAsked(const StacksAsked& asked);
   void OnTick();
   void LoseSilent();
   void LoseUnprepared();

@@ -98,6 +98,20 @@ void JobMachine::OnDrainAsked(const DrainAsked& asked) {
                             " from now"));
 }
 
+void JobMachine::OnStacksAsked(const StacksAsked& asked) {
+  const auto refuse = [&](const std::string& why) {
+    actions_.push_back(Answer{asked.ticket, false, absl::StrCat("job ", job_, why)});
+  };
+  if (finished_) return refuse(absl::StrCat(" is over: ", finished_->reason));
+  if (!life_.spec) return refuse(" has not begun");
+  if (state_ == JobState::kStopping) {
+    return refuse(absl::StrCat("'s workers are being ended: ", StateReason(View())));
+  }
+  if (!running()) return refuse(absl::StrCat(" has no workers now: ", StateReason(View())));
+  if (!generation_.stacks) AskForStacks();
+  generation_.stacks->AddTicket(asked.ticket);
+}
+
 // Several nodes that are taken away at once are one save: the first asks for it, and each may turn
 // it from a new forming into the job's end. None of it is kept: agents repeat it on each session.
 void JobMachine::OnPreempted(Node& node, const Preempted& preempted) {

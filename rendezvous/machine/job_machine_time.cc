@@ -1,16 +1,35 @@
 // JobMachine: what time does to it; and that no rank moves.
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "rendezvous/core/check.h"
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/words.h"
 #include "rendezvous/hangs/hang_verdict.h"
+#include "rendezvous/hangs/stack_culprit.h"
 #include "rendezvous/machine/job_machine.h"
 
 namespace ddprun {
+namespace {
+
+// Of the stacks at a hang: what an event holds, and what is sent to all nodes together.
+constexpr std::size_t kMaxEventStackBytes = 16 << 10;
+constexpr std::size_t kMaxStackBytesOfAllNodes = 64 << 20;
+constexpr std::size_t kMinShownStackBytes = 16 << 10;
+
+// "n1, n2 and 5 more"
+std::string FirstOf(const std::vector<std::string>& names, std::size_t most) {
+  if (names.size() <= most) return absl::StrJoin(names, ", ");
+  return absl::StrCat(
+      absl::StrJoin(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(most), ", "),
+      " and ", names.size() - most, " more");
+}
+
+}  // namespace
 
 void JobMachine::OnTick() {
   if (finished_) return;
@@ -127,7 +146,9 @@ std::optional<TimePoint> JobMachine::NextDeadline() {
   if (states_wait_) consider(states_wait_->until);
   consider(timers_.growth);
   consider(timers_.admission);
-  consider(HangDeadline());
+  const auto& stacks = generation_.stacks;
+  if (stacks) consider(stacks->complete() ? now_ : stacks->deadline());
+  if (!stacks || !stacks->for_verdict()) consider(HangDeadline());
   if (options_.leases) {
     if (const Node* node = roster_.MostSilent()) consider(node->heard + life_.spec->lease);
   }
@@ -187,11 +208,16 @@ bool JobMachine::KnowsEveryRank() const {
 void JobMachine::ConsiderHang() {
   const auto deadline = HangDeadline();
   if (!deadline || now_ < *deadline) return;
+  if (generation_.stacks && generation_.stacks->for_verdict()) return;  // DecideHang comes
   if (!KnowsEveryRank()) {
     timers_.hang_again = now_ + life_.spec->heartbeat;
     return;
   }
-  timers_.hang_again.reset();
+  AskForStacks();
+  generation_.stacks->SetForVerdict();
+}
+
+std::vector<StillRank> JobMachine::StillRanks() const {
   std::vector<StillRank> ranks;
   for (const Node* const node : roster_.members()) {
     const auto* told = node == nullptr ? nullptr : generation_.hang.Find(node->agent_id);
@@ -201,29 +227,54 @@ void JobMachine::ConsiderHang() {
                        node->rank, worker});
     }
   }
-  const HangVerdict verdict = FindCulprit(ranks);
+  return ranks;
+}
+
+void JobMachine::DecideHang(const StackCollection& stacks) {
+  // A rank has moved meanwhile or ended, a worker has failed, or the job is about to stop: no hang
+  // any more.
+  const auto deadline = HangDeadline();
+  if (!deadline || now_ < *deadline) return;
+  if (!KnowsEveryRank()) {
+    timers_.hang_again = now_ + life_.spec->heartbeat;
+    return;
+  }
+  timers_.hang_again.reset();
+  const HangVerdict verdict = FindCulprit(StillRanks(), stacks.tree());
   const bool again = generation_.hang.called();
   const std::string standstill = DescribeStandstill(now_ - generation_.hang.last_moved(),
                                                     HangLimit(), generation_.furthest_step);
   const auto [restart, next] = AfterHang(verdict, again);
-  if (!again) CallHang(verdict, standstill, next);
+  if (!again) CallHang(verdict, standstill, next, stacks);
   generation_.hang.Call();
   if (!restart || !verdict.culprit) return;
   generation_.incidents.AddHang(FailureOf(*verdict.culprit, generation_.number),
-                                absl::StrCat(verdict.why, "; ", standstill));
+                                absl::StrCat(verdict.why, "; ", standstill),
+                                TopFrames(stacks.tree(), verdict.culprit->rank));
   // Advance stops the generation.
 }
 
 void JobMachine::CallHang(const HangVerdict& verdict, const std::string& standstill,
-                          const std::string& next) {
+                          const std::string& next, const StackCollection& stacks) {
   RootCause cause;
   cause.kind = RootCause::Kind::kHung;
   if (verdict.culprit) cause.failure = FailureOf(*verdict.culprit, generation_.number);
   cause.reason = absl::StrCat(verdict.why, "; ", standstill);
   generation_.hang_report = absl::StrCat("hangs: ", cause.reason);
-  WarnAll(absl::StrCat(NameOfJob(job_), " hangs: ", standstill));
-  WarnAll(verdict.why);
-  WarnAll(next);
+  HangStacks report;
+  report.verdict = {absl::StrCat(NameOfJob(job_), " hangs: ", standstill), verdict.why};
+  if (verdict.culprit) {
+    cause.frames = TopFrames(stacks.tree(), verdict.culprit->rank);
+    std::string stack = DescribeStack(*verdict.culprit, stacks.tree());
+    if (!stack.empty()) report.verdict.push_back(absl::StrCat("  ", stack));
+  }
+  report.missing = stacks.Missing();
+  if (!report.missing.empty()) {
+    report.verdict.push_back(absl::StrCat("no stacks came within ",
+                                          Seconds(options_.stacks_timeout), " from ",
+                                          FirstOf(report.missing, 8)));
+  }
+  for (const std::string& line : report.verdict) WarnAll(line);
   JobEvent event{.kind = JobEvent::Kind::kHung,
                  .reason = absl::StrCat(standstill, "; ", verdict.why)};
   if (verdict.culprit) {
@@ -231,7 +282,21 @@ void JobMachine::CallHang(const HangVerdict& verdict, const std::string& standst
     event.cause = std::move(cause);
   }
   event.step = generation_.furthest_step;
+  event.stacks = stacks.tree().Encode(kMaxEventStackBytes);
   Emit(std::move(event));
+  SendStacks(std::move(report), stacks.tree());
+  WarnAll(next);
+}
+
+void JobMachine::SendStacks(HangStacks report, const StackTree& tree) {
+  const auto nodes = static_cast<std::size_t>(std::max(roster_.size(), 1));
+  const std::size_t most =
+      std::clamp(kMaxStackBytesOfAllNodes / nodes, kMinShownStackBytes, kMaxSentStackTreeBytes);
+  report.tree = std::make_shared<const EncodedStackTree>(tree.Encode(most));
+  if (report.missing.size() > kMaxMissingHosts) report.missing.resize(kMaxMissingHosts);
+  for (const Node& node : roster_.nodes()) {
+    if (!node.suspect) SendTo(node, report);
+  }
 }
 
 // Whether the workers are started again, and what a person reads of it.
@@ -270,6 +335,62 @@ void JobMachine::WarnAll(const std::string& text) {
   Log(text);
   for (const Node& node : roster_.nodes()) {
     if (!node.suspect) SendTo(node, Warning{text});
+  }
+}
+
+// ---- stacks ----
+
+void JobMachine::AskForStacks() {
+  std::vector<std::uint64_t> waiting;
+  std::uint64_t last = 0;
+  if (generation_.stacks) {
+    waiting = generation_.stacks->tickets();
+    last = generation_.stacks->request().value;
+  }
+  StackCollection& stacks =
+      generation_.stacks.emplace(StackRequestId{DrawNumber(last)}, now_ + options_.stacks_timeout);
+  for (const std::uint64_t ticket : waiting) stacks.AddTicket(ticket);
+  for (const Node* const node : roster_.members()) {
+    if (node == nullptr || node->phase != Phase::kStarted || node->done()) continue;
+    const auto first = static_cast<std::uint32_t>(node->first_rank.value);
+    const auto count = static_cast<std::uint32_t>(node->spec.worker_count);
+    stacks.Await(node->agent_id, node->spec.host, {first, first + count - 1});
+    if (!node->suspect) AskForStacks(*node);  // else when it is back
+  }
+}
+
+void JobMachine::AskForStacks(const Node& node) {
+  const auto& stacks = generation_.stacks;
+  if (stacks && stacks->Awaits(node.agent_id)) SendTo(node, TakeStacks{stacks->request()});
+}
+
+// One that answers an earlier request, or comes too late, is nobody's any more.
+void JobMachine::OnStacksTaken(Node& node, const StacksTaken& taken) {
+  auto& stacks = generation_.stacks;
+  if (!stacks || stacks->request() != taken.request || !stacks->Awaits(node.agent_id)) return;
+  if (const absl::Status status = stacks->Take(node.agent_id, taken.tree); !status.ok()) {
+    Log(absl::StrCat("the stacks of ", node.spec.host, " are not used: ", status.message()));
+  }
+}
+
+void JobMachine::ConcludeStacks() {
+  const auto& going_on = generation_.stacks;
+  if (!going_on || (!going_on->complete() && now_ < going_on->deadline())) return;
+  const StackCollection stacks = *std::exchange(generation_.stacks, std::nullopt);
+  if (stacks.for_verdict()) DecideHang(stacks);
+  if (stacks.tickets().empty()) return;
+  ShowStacks shown{0, stacks.tree().Encode(kMaxSentStackTreeBytes), stacks.Missing()};
+  for (const std::uint64_t ticket : stacks.tickets()) {
+    shown.ticket = ticket;
+    actions_.push_back(shown);
+  }
+}
+
+void JobMachine::DropStacks(const std::string& why) {
+  if (!generation_.stacks) return;
+  const StackCollection stacks = *std::exchange(generation_.stacks, std::nullopt);
+  for (const std::uint64_t ticket : stacks.tickets()) {
+    actions_.push_back(Answer{ticket, false, absl::StrCat("there are no stacks: ", why)});
   }
 }
 

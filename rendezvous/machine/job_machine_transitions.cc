@@ -390,6 +390,7 @@ void JobMachine::Form() {
   timers_.state = now_ + options_.forming_timeout;
   timers_.report.reset();
   const StateJudge judge = View().judge();  // of what the last generation left
+  DropStacks("its workers have ended");
   generation_ = GenerationState(Generation{newest_generation().value + 1});
   life_.plan.reset();
   life_.absences = Absences{};
@@ -424,6 +425,7 @@ void JobMachine::RecordCause() {
 
 void JobMachine::Finish(Outcome outcome, int exit_code, std::string reason) {
   if (!generation_.planned_end) RecordCause();
+  DropStacks("the job is over");
   Enter(outcome == Outcome::kSucceeded ? JobState::kSucceeded : JobState::kFailed);
   timers_ = Timers{};
   states_wait_.reset();
@@ -511,6 +513,7 @@ void JobMachine::Supersede(std::uint32_t requeue_number) {
     }
   }
   roster_.Clear();
+  DropStacks("the job was started again");
   highest_claimed_ = newest_generation();
   life_ = JobLife(requeue_number);  // the Join that is being handled brings its JobSpec
   generation_ = GenerationState{};

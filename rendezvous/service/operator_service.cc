@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "rendezvous/auth/refusal_counters.h"
 #include "rendezvous/wire/limits.h"
+#include "rendezvous/wire/translate.h"
 
 namespace ddprun {
 namespace {
@@ -94,6 +95,7 @@ void OperatorService::Serve(CallQueues* queues, TaskQueue* tasks, SlowCalls* slo
   accept(&Service::RequestEvents, &OperatorService::Events);
   accept(&Service::RequestStopJob, &OperatorService::StopJob);
   accept(&Service::RequestDrainNode, &OperatorService::DrainNode);
+  accept(&Service::RequestStacks, &OperatorService::Stacks);
 }
 
 absl::Status OperatorService::CheckLength(const grpc::ServerContextBase& context, const char* field,
@@ -151,6 +153,32 @@ void OperatorService::DrainNode(std::unique_ptr<DrainCall> call) {
     return;
   }
   options_.loop->DrainNode(*std::move(owner), job, host, AnswerTo(std::move(call)));
+}
+
+void OperatorService::Stacks(std::unique_ptr<StacksCall> call) {
+  absl::StatusOr<std::string> owner = options_.authorize(call->context, "Stacks");
+  absl::Status status = owner.status();
+  const std::string job = call->request.job();
+  if (status.ok()) status = CheckLength(call->context, "job", job, 1, wire::kMaxJobBytes);
+  if (!status.ok()) {
+    StacksCall::Finish(std::move(call), status);
+    return;
+  }
+  options_.loop->GetStacks(
+      *std::move(owner), job,
+      [this, call = call.release()](absl::StatusOr<JobLoop::Stacks> stacks) {  // called once
+        tasks_->Post([call, stacks = std::move(stacks)] {
+          std::unique_ptr<StacksCall> owned(call);
+          if (!stacks.ok()) {
+            StacksCall::Finish(std::move(owned), stacks.status());
+            return;
+          }
+          v1::StacksAnswer answer;
+          *answer.mutable_tree() = wire::ToProto(stacks->tree);
+          for (const std::string& host : stacks->missing) answer.add_missing(host);
+          StacksCall::Finish(std::move(owned), answer);
+        });
+      });
 }
 
 void OperatorService::Events(std::unique_ptr<EventsCall> call) {

@@ -56,6 +56,7 @@ class OperatorService {
   using StatusCall = WriterCall<v1::StatusRequest, v1::StatusPiece>;
   using StopCall = UnaryCall<v1::StopRequest, v1::OperatorAnswer>;
   using DrainCall = UnaryCall<v1::DrainRequest, v1::OperatorAnswer>;
+  using StacksCall = UnaryCall<v1::StacksRequest, v1::StacksAnswer>;
 
   // Counts it unless the field has so many bytes, which its error says.
   absl::Status CheckLength(const grpc::ServerContextBase& context, const char* field,
@@ -64,6 +65,7 @@ class OperatorService {
   void Events(std::unique_ptr<EventsCall> call);
   void StopJob(std::unique_ptr<StopCall> call);
   void DrainNode(std::unique_ptr<DrainCall> call);
+  void Stacks(std::unique_ptr<StacksCall> call);
 
   const Options options_;
   v1::Operator::AsyncService service_;

@@ -68,8 +68,7 @@ class Branches {
     }
     std::vector<Branch> branches;
     for (const auto& [function, nodes] : functions) {
-      branches.push_back(nodes.size() == 1 ? Single(function.first, nodes.front())
-                                           : Shared(function.first, nodes));
+      branches.push_back(nodes.size() == 1 ? Single(nodes.front()) : Shared(function.first, nodes));
     }
     if (!branches.empty()) AddThoseThatEndHere(tree_.node(node).ranks, &branches);
     Sort(&branches);
@@ -101,11 +100,9 @@ class Branches {
     return branch;
   }
 
-  Branch Single(const std::string& function, std::uint32_t node) const {
-    const std::string place = PlaceText(tree_.frame(tree_.node(node).frame));
-    return Joined({tree_.node(node).ranks,
-                   {place.empty() ? function : absl::StrCat(function, " ", place)},
-                   Of(node)});
+  Branch Single(std::uint32_t node) const {
+    return Joined(
+        {tree_.node(node).ranks, {FrameText(tree_.frame(tree_.node(node).frame))}, Of(node)});
   }
 
   Branch Shared(const std::string& function, const std::vector<std::uint32_t>& nodes) const {
@@ -193,17 +190,11 @@ Json FramesJson(const StackTree& tree, std::uint32_t node, const std::string& ra
   });
   Json frames = Json::array();
   for (const std::uint32_t child : children) {
-    const StackFrame frame = tree.frame(tree.node(child).frame);
-    const auto or_null = [](const std::string& text) {
-      return text.empty() ? Json(nullptr) : Json(text);
-    };
-    frames.push_back({{"function", or_null(frame.function)},
-                      {"file", or_null(frame.file)},
-                      {"line", frame.line == 0 ? Json(nullptr) : Json(frame.line)},
-                      {"image", or_null(frame.image)},
-                      {"count", tree.node(child).ranks.count()},
-                      {ranks_name, RangesJson(tree.node(child).ranks)},
-                      {"frames", FramesJson(tree, child, ranks_name)}});
+    Json frame = ToJson(tree.frame(tree.node(child).frame));
+    frame["count"] = tree.node(child).ranks.count();
+    frame[ranks_name] = RangesJson(tree.node(child).ranks);
+    frame["frames"] = FramesJson(tree, child, ranks_name);
+    frames.push_back(std::move(frame));
   }
   return frames;
 }
@@ -221,6 +212,11 @@ std::size_t EndOfGroup(absl::string_view text, char open, char close) {
 }
 
 }  // namespace
+
+std::string FrameText(const StackFrame& frame) {
+  const std::string place = PlaceText(frame);
+  return place.empty() ? FunctionText(frame) : absl::StrCat(FunctionText(frame), " ", place);
+}
 
 std::string ShortFunction(absl::string_view demangled) {
   constexpr absl::string_view kAnonymous = "(anonymous namespace)";
@@ -278,6 +274,21 @@ std::string ToText(const StackTree& tree, const StackTextOptions& options) {
     absl::StrAppend(&writer.text_, "(", tree.left_out(), " frames left out: too many in all)\n");
   }
   return writer.text_;
+}
+
+Json ToJson(const StackFrame& frame) {
+  const auto or_null = [](const std::string& text) {
+    return text.empty() ? Json(nullptr) : Json(text);
+  };
+  return {{"function", or_null(frame.function)},
+          {"file", or_null(frame.file)},
+          {"line", frame.line == 0 ? Json(nullptr) : Json(frame.line)},
+          {"image", or_null(frame.image)}};
+}
+
+Json ToJson(const EncodedStackTree& tree, absl::string_view label) {
+  const auto decoded = StackTree::Decode(tree);
+  return decoded.ok() ? ToJson(*decoded, label) : Json(nullptr);
 }
 
 Json ToJson(const StackTree& tree, absl::string_view label) {

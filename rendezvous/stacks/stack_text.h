@@ -33,6 +33,13 @@ std::string ToText(const StackTree& tree, const StackTextOptions& options);
 //  "main": [{"function", "file", "line", "image", "count", "ranks", "frames": [...]}], "other":
 //  ..., "left_out": 0}. `label` as above: "pids" and "pid" where that is what the numbers are.
 nlohmann::ordered_json ToJson(const StackTree& tree, absl::string_view label);
+// The same; null for one that is not well formed.
+nlohmann::ordered_json ToJson(const EncodedStackTree& tree, absl::string_view label);
+// {"function", "file", "line", "image"}; what is not known is null.
+nlohmann::ordered_json ToJson(const StackFrame& frame);
+
+// "Dataset::Get dataset.cc:88"; "?? in libfoo.so" where the function has no name.
+std::string FrameText(const StackFrame& frame);
 
 // A demangled name without parameters, template arguments, return type and anonymous namespaces:
 // "ddp::Trainer::Step" of "void ddp::Trainer<float>::Step(int) const".

@@ -187,10 +187,22 @@ std::vector<std::uint32_t> StackTree::SortedChildren(
   return children;
 }
 
+// How many notes are encoded: those of the lowest ranks, in at most half of the room.
+std::size_t StackTree::FittingNotes(std::size_t most, std::size_t* bytes) const {
+  std::size_t count = 0;
+  for (const RankNote& note : notes_) {
+    const std::size_t size = kNoteBytes + note.text.size();
+    if (*bytes + size > most / 2) break;
+    *bytes += size;
+    ++count;
+  }
+  return count;
+}
+
 // Which nodes are encoded. A parent has at least its child's ranks, and comes before it.
 std::vector<bool> StackTree::Fitting(std::size_t most) const {
   std::size_t bytes = 0;
-  for (const RankNote& note : notes_) bytes += kNoteBytes + note.text.size();
+  FittingNotes(most, &bytes);
   std::vector<std::uint32_t> nodes(nodes_.size() - kRoots);
   std::iota(nodes.begin(), nodes.end(), kRoots);
   const std::vector<std::uint32_t> order = FrameOrder();
@@ -286,7 +298,9 @@ EncodedStackTree StackTree::Encode(std::size_t most) const {
     encoded.nodes.push_back({visit.parent, numbering.Frame(node.frame), node.ranks.ranges()});
     add_children(visit.node, number);
   }
-  encoded.notes.assign(notes_.begin(), notes_.end());
+  std::size_t bytes = 0;
+  const auto notes = static_cast<std::ptrdiff_t>(FittingNotes(most, &bytes));
+  encoded.notes.assign(notes_.begin(), std::next(notes_.begin(), notes));
   return encoded;
 }
 

@@ -16,74 +16,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "rendezvous/stacks/encoded_stack_tree.h"
 #include "rendezvous/stacks/rank_set.h"
 
 namespace ddprun {
-
-inline constexpr std::size_t kMaxStackFrames = 64;          // of one thread
-inline constexpr std::size_t kMaxStackNameBytes = 512;      // of a function, file or image
-inline constexpr std::size_t kMaxStackNotes = 4096;         // of one tree
-inline constexpr std::size_t kMaxStackTreeBytes = 1 << 20;  // of one tree on the wire
-
-struct StackFrame {
-  std::string function;  // demangled; empty: not known
-  std::string file;      // empty: not known
-  std::uint32_t line = 0;
-  std::string image;  // the program or library, without its folder; "python" for a Python frame,
-                      // "kernel" for a system call
-
-  friend auto operator<=>(const StackFrame&, const StackFrame&) = default;
-};
-
-// Main threads make a tree of their own: their frames tell what a rank does.
-enum class ThreadKind : std::uint8_t { kMain, kOther };
-inline constexpr std::size_t kThreadKinds = 2;
-
-// What keeps a rank from moving, or its stacks from being seen whole.
-enum class RankTrouble : std::uint8_t {
-  kStopped,       // by a signal, SIGSTOP for one
-  kTraced,        // by a debugger
-  kDiskWait,      // a thread is in an uninterruptible wait (D)
-  kInCall,        // a thread waits in a system call on a file
-  kNotPermitted,  // ddprun may not trace it
-  kGone,          // it ended
-  kIncomplete,    // some of its frames or threads are missing
-};
-inline constexpr std::size_t kRankTroubles = 7;
-const char* ToString(RankTrouble trouble);  // "stopped", "traced", "disk_wait", ...
-
-struct RankNote {
-  std::uint32_t rank = 0;
-  RankTrouble trouble = RankTrouble::kIncomplete;
-  std::string text;  // for a person; one line
-
-  friend auto operator<=>(const RankNote&, const RankNote&) = default;
-};
-
-// A tree as it travels. Every number is checked by StackTree::Decode().
-struct EncodedStackTree {
-  struct Frame {
-    std::uint32_t function = 0;  // all three: an index of `names`
-    std::uint32_t file = 0;
-    std::uint32_t image = 0;
-    std::uint32_t line = 0;
-    friend auto operator<=>(const Frame&, const Frame&) = default;
-  };
-  struct Node {
-    std::uint32_t parent = 0;  // an index of `nodes` below its own, plus kThreadKinds; below that
-                               // the kind of thread that it is the outermost frame of
-    std::uint32_t frame = 0;   // an index of `frames`
-    std::vector<RankRange> ranks;
-    friend auto operator<=>(const Node&, const Node&) = default;
-  };
-  std::vector<std::string> names;
-  std::vector<Frame> frames;
-  std::vector<Node> nodes;
-  std::vector<RankNote> notes;
-  std::uint64_t left_out = 0;  // nodes that did not fit, here or in a tree merged into it
-
-  friend auto operator<=>(const EncodedStackTree&, const EncodedStackTree&) = default;
-};
 
 // About as many bytes as it takes on the wire.
 std::size_t WireBytes(const EncodedStackTree& tree);
@@ -113,7 +49,8 @@ class StackTree {
   void Merge(const StackTree& other);
 
   // The same for equal trees. Where it would take more than `most` bytes, the frames furthest in
-  // are left out, and of these the ones of the fewest ranks first.
+  // are left out, and of these the ones of the fewest ranks first; of notes that would take more
+  // than half of them, those of the highest ranks.
   EncodedStackTree Encode(std::size_t most = kMaxStackTreeBytes) const;
 
   // InvalidArgument for what Encode() never makes: an index out of range, a child without its
@@ -140,6 +77,7 @@ class StackTree {
   std::vector<std::uint32_t> SortedChildren(std::uint32_t node,
                                             const std::vector<std::uint32_t>& order) const;
   std::vector<std::uint32_t> FrameOrder() const;
+  std::size_t FittingNotes(std::size_t most, std::size_t* bytes) const;
   std::vector<bool> Fitting(std::size_t most) const;
 
   std::vector<std::string> names_;

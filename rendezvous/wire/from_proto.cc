@@ -174,6 +174,10 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {
       result.message =
           Preempted{check.Text("Preempted.reason", message.preempted().reason(), kMaxTextBytes)};
       break;
+    case v1::AgentMessage::kStacksTaken:
+      result.message = StacksTaken{StackRequestId{message.stacks_taken().request()},
+                                   ReadStackTree(message.stacks_taken().tree(), check)};
+      break;
     case v1::AgentMessage::BODY_NOT_SET:
       check.Fail("AgentMessage.body is not set, or is one that this version does not know");
       break;
@@ -228,6 +232,12 @@ absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message) {
       break;
     case v1::RendezvousMessage::kLookAgain:
       result.message = LookAgain{LookId{message.look_again().look()}};
+      break;
+    case v1::RendezvousMessage::kTakeStacks:
+      result.message = TakeStacks{StackRequestId{message.take_stacks().request()}};
+      break;
+    case v1::RendezvousMessage::kHangStacks:
+      result.message = ReadHangStacks(message.hang_stacks(), check);
       break;
     case v1::RendezvousMessage::BODY_NOT_SET:
       check.Fail("RendezvousMessage.body is not set, or is one that this version does not know");

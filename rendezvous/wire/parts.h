@@ -29,6 +29,10 @@ std::vector<std::string> ReadLeftOut(const google::protobuf::RepeatedPtrField<st
 FailedCheckpoints ReadFailed(const v1::FailedCheckpoints& from, std::int64_t max_count,
                              FieldChecker& check);
 NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check);
+EncodedStackTree ReadStackTree(const v1::StackTree& from, FieldChecker& check);
+HangStacks ReadHangStacks(const v1::HangStacks& from, FieldChecker& check);
+std::vector<StackFrame> ReadFrames(const google::protobuf::RepeatedPtrField<v1::StackFrame>& from,
+                                   FieldChecker& check);
 RestorePlan ReadRestorePlan(const v1::RestorePlan& from, std::int64_t world_size,
                             FieldChecker& check);
 
@@ -42,6 +46,9 @@ void Fill(const std::vector<SavedState>& from,
 void Fill(const RestorePlan& from, v1::RestorePlan* to);
 void Fill(const NodeProgress& from, v1::NodeProgress* to);
 void Fill(const FailedCheckpoints& from, v1::FailedCheckpoints* to);
+void Fill(const EncodedStackTree& from, v1::StackTree* to);
+void Fill(const HangStacks& from, v1::HangStacks* to);
+void Fill(const StackFrame& from, v1::StackFrame* to);
 // Into a message that may have some.
 template <class Proto>
 void FillIfAny(const FailedCheckpoints& from, Proto* to) {

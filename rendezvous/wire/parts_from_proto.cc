@@ -124,6 +124,7 @@ RootCause ReadRootCause(const v1::RootCause& from, FieldChecker& check) {
   for (const v1::WorkerFailure& victim : from.victims()) {
     to.victims.push_back(ReadWorkerFailure(victim, check));
   }
+  to.frames = ReadFrames(from.frames(), check);
   return to;
 }
 

@@ -86,6 +86,7 @@ void Fill(const RootCause& from, v1::RootCause* to) {
   FillFailure(from.failure, to->mutable_failure());
   to->set_reason(CleanText(from.reason, kMaxTextBytes));
   for (const WorkerFailure& victim : from.victims) FillFailure(victim, to->add_victims());
+  for (const StackFrame& frame : from.frames) Fill(frame, to->add_frames());
 }
 
 void Fill(const Finished& from, v1::Finished* to) {

@@ -87,6 +87,10 @@ struct AgentBody {
       entry.set_microseconds(phase.microseconds);
     }
   }
+  void operator()(const StacksTaken& taken) const {
+    to->mutable_stacks_taken()->set_request(taken.request.value);
+    Fill(taken.tree, to->mutable_stacks_taken()->mutable_tree());
+  }
   void operator()(const Leave& leave) const {
     to->mutable_leave()->set_reason(CleanText(leave.reason, kMaxTextBytes));
     to->mutable_leave()->set_exit_code(leave.exit_code);
@@ -137,6 +141,10 @@ struct RendezvousBody {
   void operator()(const LookAgain& again) const {
     to->mutable_look_again()->set_look(again.look.value);
   }
+  void operator()(const TakeStacks& take) const {
+    to->mutable_take_stacks()->set_request(take.request.value);
+  }
+  void operator()(const HangStacks& stacks) const { Fill(stacks, to->mutable_hang_stacks()); }
 };
 
 }  // namespace

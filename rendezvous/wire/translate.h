@@ -26,12 +26,15 @@ struct FromRendezvous {
 v1::AgentMessage ToProto(const Header& header, const AgentMessage& message);
 v1::GoneReport ToGoneReport(const Header& header);
 v1::RendezvousMessage ToProto(const Header& header, const RendezvousMessage& message);
+v1::StackTree ToProto(const EncodedStackTree& tree);
 
 // Checks every field against its bounds (limits.h). Error: InvalidArgument that names the first
 // field that is out of them, as "NodeSpec.worker_count is 0, expected 1 to 4096".
 absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message);
 absl::StatusOr<Header> FromProto(const v1::GoneReport& report);
 absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message);
+// Its sizes alone are checked: StackTree::Decode() takes nothing that is not well formed.
+absl::StatusOr<EncodedStackTree> FromProto(const v1::StackTree& tree);
 
 }  // namespace ddprun::wire
 

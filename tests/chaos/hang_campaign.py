@@ -17,7 +17,7 @@ Each verdict is a line of JSON at the end of FILE. Seeds that have one are not r
 ended goes on where it stopped. Exits 1 where something was not noticed in time, where a job did not end well, or
 where ranks (99 %) or functions (95 %) are wrong too often.
 
-Needs root, for a disk that freezes, python3-torch, and build/bin with ddprun and hang_worker.
+Needs root, for a disk that freezes, python3-torch, and build/bin with ddprun and hang_trainer.
 """
 import argparse
 import collections
@@ -105,9 +105,9 @@ class Job:
         fault = plan["fault"] if disturbed else "none"
         arguments = [folder, fault, plan["place"], str(plan["rank"])]
         if plan["program"] == "cpp":
-            command = [os.path.join(binaries, "hang_worker"), *arguments]
+            command = [os.path.join(binaries, "hang_trainer"), *arguments]
         else:
-            command = [os.path.join(HERE, "hang_worker.py"), *arguments, plan["program"]]
+            command = [os.path.join(HERE, "hang_trainer.py"), *arguments, plan["program"]]
         flags = ["--nnodes", str(plan["nodes"]), "--nproc-per-node", str(WORKERS), "--max-restarts", "2",
                  "--hang-timeout", f"{LIMIT:g}s", "--hang-startup-timeout", f"{STARTUP_LIMIT:g}s", "--on-hang",
                  "restart"]

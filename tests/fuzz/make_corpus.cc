@@ -53,7 +53,13 @@ void WriteWireSeeds(const std::string& folder) {
   cause.failure = {"n1", {1}, {2}, Exited()};
   cause.victims = {cause.failure};
   cause.reason = "it was killed";
+  cause.frames = {{"Load", "data.cc", 88, "trainer"}};
   const Finished finished{Outcome::kFailed, 137, "rank 3 died", 2, cause, {cause}};
+  EncodedStackTree tree;
+  tree.names = {"main", "main.cc", "trainer"};
+  tree.frames = {{0, 1, 2, 7}};
+  tree.nodes = {{0, 0, {{0, 3}, {5, 5}}}};
+  tree.notes = {{5, RankTrouble::kStopped, "stopped"}};
 
   const std::vector<AgentMessage> from_agents = {join,
                                                  Heartbeat{},
@@ -64,10 +70,21 @@ void WriteWireSeeds(const std::string& folder) {
                                                  Preempted{"n got SIGTERM"},
                                                  HeldStates{},
                                                  Stopped{29501, 17},
-                                                 Leave{"SIGTERM", 143}};
+                                                 Leave{"SIGTERM", 143},
+                                                 StacksTaken{StackRequestId{9}, tree}};
   const std::vector<RendezvousMessage> from_rendezvous = {
-      Waiting{"for n2"}, HeartbeatAck{7}, assignment,        Start{},       Save{},
-      Stop{"a failure"}, finished,        Fenced{"a lease"}, Refused{"no"}, LookAgain{LookId{9}}};
+      Waiting{"for n2"},
+      HeartbeatAck{7},
+      assignment,
+      Start{},
+      Save{},
+      Stop{"a failure"},
+      finished,
+      Fenced{"a lease"},
+      Refused{"no"},
+      LookAgain{LookId{9}},
+      TakeStacks{StackRequestId{9}},
+      HangStacks{{"rank 5 hangs"}, {"n2"}, std::make_shared<EncodedStackTree>(tree)}};
   const Header header = HeaderOf("job", 7, 2);
   for (const AgentMessage& message : from_agents) {
     WriteSeed(folder, absl::StrCat("agent_", message.index()),

@@ -12,6 +12,8 @@
 namespace ddprun {
 namespace hang_test {
 
+using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -93,6 +95,81 @@ TEST_F(HangTest, WithoutARestartTheJobEndsWithTheCodeOfItsSignal) {
   EXPECT_EQ(node.ExitCode(), 128 + SIGABRT) << err();
   EXPECT_EQ(Report().at("root_cause").at("kind"), "hung");
   EXPECT_THAT(job_->Survivors(), IsEmpty());
+}
+
+// ---- stacks: tests/programs/hang_worker.cc, whose rank 1 hangs in ReadTheNextShard ----
+
+class HangStacksTest : public testing::Test {
+ protected:
+  // A node of `workers`, with a report of its own.
+  Program& AddNode(Job& job, int nodes, int workers, const std::string& report = "report.json") {
+    return job.AddNode({"--rdzv-endpoint",  daemon_.endpoint(),
+                        "--rdzv-id",        "job",
+                        "--nnodes",         std::to_string(nodes),
+                        "--nproc-per-node", std::to_string(workers),
+                        "--rdzv-conf",      "last_call_timeout=0",
+                        "--hang-timeout",   "3s",
+                        "--on-hang",        "restart",
+                        "--max-restarts",   "1",
+                        "--report",         folder_ / report,
+                        HANG_WORKER,        folder_.path()});
+  }
+  nlohmann::json Read(const std::string& file) {
+    return nlohmann::json::parse(ReadFile(file), nullptr, /*allow_exceptions=*/false);
+  }
+
+  TempDir folder_;
+  Daemon daemon_{folder_.path()};
+};
+
+TEST_F(HangStacksTest, TheReportNamesTheRankAndTheFunctionThatItHangsIn) {
+  Job job(folder_.path());
+  Program& node = AddNode(job, 1, 3);
+  EXPECT_EQ(node.ExitCode(), 0) << node.err();
+  EXPECT_THAT(node.err(), ContainsRegex("rank 1 on .* is in ReadTheNextShard hang_worker.cc:"));
+  EXPECT_THAT(node.err(), ContainsRegex("  rank 1: Train .* → ReadTheNextShard .* → pause since "));
+  EXPECT_THAT(node.err(), ContainsRegex("2 \\[0,2\\] .*WaitForThePeers")) << "the tree";
+  EXPECT_THAT(node.err(), HasSubstr("restart 1 of 1"));
+
+  const auto report = Read(folder_ / "report.json");
+  const auto cause = report.at("earlier_generations").at(0);
+  EXPECT_EQ(cause.at("kind"), "hung");
+  EXPECT_EQ(cause.at("rank"), 1);
+  std::string frames;
+  for (const auto& frame : cause.at("frames")) frames += frame.at("function").dump() + " ";
+  EXPECT_THAT(frames, HasSubstr("\"ReadTheNextShard\" \"Train\" \"main\""));
+  EXPECT_EQ(report.at("hang").at("stacks").at("main").at(0).at("function"), "main");
+  EXPECT_EQ(report.at("hang").at("stacks").at("main").at(0).at("count"), 3);
+
+  EXPECT_THAT(ReadFile(job.run(0) + "/stacks.txt"),
+              AllOf(HasSubstr("job job hangs: no rank has moved"), HasSubstr("ReadTheNextShard")));
+  EXPECT_EQ(Read(job.run(0) + "/stacks.json").at("stacks").at("ranks").dump(), "[[0,2]]");
+
+  Program events({DdprunPath(), "events", "job", "--rdzv-endpoint", daemon_.endpoint()});
+  EXPECT_EQ(events.ExitCode(), 0) << events.err();
+  EXPECT_THAT(events.out(), ContainsRegex("\"event\":\"hung\".*\"stacks\":.*ReadTheNextShard"));
+  EXPECT_THAT(job.Survivors(), IsEmpty());
+}
+
+// Its helper does not start: the agent's loop goes on, and so do its heartbeats.
+TEST_F(HangStacksTest, AnAgentThatDoesNotAnswerIsNamedAndTheJobStartsAgain) {
+  std::ofstream(folder_ / "mute").put('1');
+  Job job(folder_.path());
+  Job mute(folder_ / "mute_node", {{"LD_PRELOAD", HANG_STACKS_LIBRARY},
+                                   {"HANG_STACKS", folder_ / "mute"},
+                                   {"ASAN_OPTIONS", "verify_asan_link_order=0"}});
+  Program& node = AddNode(job, 2, 3);
+  Program& other = AddNode(mute, 2, 1, "other.json");
+  EXPECT_EQ(node.ExitCode(), 0) << node.err();
+  EXPECT_EQ(other.ExitCode(), 0) << other.err();
+  for (Program* const program : {&node, &other}) {
+    EXPECT_THAT(program->err(), HasSubstr("no stacks came within 5 s from "));
+    EXPECT_THAT(program->err(), HasSubstr("restart 1 of 1"));
+  }
+  EXPECT_EQ(Read(folder_ / "report.json").at("hang").at("missing").size(), 1u);
+  EXPECT_EQ(Read(folder_ / "report.json").at("earlier_generations").at(0).at("kind"), "hung");
+  EXPECT_THAT(job.Survivors(), IsEmpty());
+  EXPECT_THAT(mute.Survivors(), IsEmpty());
 }
 
 }  // namespace hang_test

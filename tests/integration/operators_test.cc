@@ -100,6 +100,37 @@ class OperatorsTest : public testing::Test {
   Daemon daemon_{folder_.path()};
 };
 
+TEST_F(OperatorsTest, StacksShowWhereAllRanksOfAHealthyJobAre) {
+  Job job(folder_.path());
+  AddNode(job, "train", "2", 0, RunForEver());
+  AddNode(job, "train", "2", 1, RunForEver());
+  ASSERT_TRUE(WaitForWorkers(0, 4));
+
+  const Result shown = Ddprun({"stacks", "train"});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, ContainsRegex("^4 ")) << "their common frames stand once";
+  const Result json = Ddprun({"stacks", "train", "--json"});
+  const Json stacks = Json::parse(json.out, nullptr, false);
+  EXPECT_EQ(stacks["ranks"].dump(), "[[0,3]]");
+  EXPECT_EQ(stacks["missing"].dump(), "[]");
+  EXPECT_EQ(stacks["job"], "train");
+  const Json one =
+      Json::parse(Ddprun({"stacks", "train", "--rank", "2", "--json"}).out, nullptr, false);
+  EXPECT_EQ(one["ranks"].dump(), "[[2,2]]");
+  EXPECT_EQ(one["main"][0]["count"], 1);
+
+  const Result nobody = Ddprun({"stacks", "train", "--rank", "4"});
+  EXPECT_EQ(nobody.code, 1);
+  EXPECT_THAT(nobody.err, HasSubstr("job train has no rank 4"));
+  const Result unknown = Ddprun({"stacks", "zebra"});
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("there is no job zebra"));
+  EXPECT_EQ(Ddprun({"stop", "train"}).code, 0);
+  const Result over = Ddprun({"stacks", "train"});
+  EXPECT_EQ(over.code, 1);
+  EXPECT_THAT(over.err, HasSubstr("is over"));
+}
+
 TEST_F(OperatorsTest, StatusShowsAJobItsRanksAndItsSpares) {
   Job job(folder_.path());
   AddNode(job, "train", "2", 0, RunForEver(), {"--max-restarts", "3"});

@@ -60,6 +60,8 @@ std::string Text(const RendezvousMessage& message) {
           [](const Refused& refused) { return absl::StrCat("Refused: ", refused.reason); },
           [](const Warning& warning) { return absl::StrCat("Warning: ", warning.text); },
           [](const LookAgain&) { return std::string("LookAgain"); },
+          [](const TakeStacks&) { return std::string("TakeStacks"); },
+          [](const HangStacks&) { return std::string("HangStacks"); },
       },
       message);
 }
@@ -433,6 +435,10 @@ void JobScript::Step(const JobMachine::Event& event) {
             [&](const JobMachine::Send& send) { Show(send); },
             [&](const JobMachine::Answer& answer) {
               Print(absl::StrCat("> ", answer.accepted ? "yes: " : "no: ", answer.text));
+            },
+            [&](const JobMachine::ShowStacks& shown) {
+              Print(absl::StrCat("> stacks", shown.missing.empty() ? "" : ", not of ",
+                                 absl::StrJoin(shown.missing, ", ")));
             },
             [&](const JobMachine::Happened& happened) { Print("* " + Text(happened.event)); },
             // What else is in the log stands in other words above.

@@ -204,6 +204,10 @@ void Agent::Perform(const Supervisor::Action& action) {
                      world_->training.AskToSave(workers_[local.value]->worker);
                    }
                  },
+                 [&](const Supervisor::TakeWorkerStacks& take) {
+                   AfterTheDisk(Supervisor::WorkerStacksTaken{take.generation, take.request, {}});
+                 },
+                 [&](const Supervisor::ShowHangStacks&) {},
                  [&](const Supervisor::SetFence& fence) { Perform(fence); },
                  [&](const Supervisor::Note& note) {
                    world_->recorder.Line(absl::StrCat("  ", Name(), ": ", note.text));

@@ -217,6 +217,10 @@ void Daemon::Perform(const JobMachine::Action& action) {
                  [&](const JobMachine::Answer& answer) {
                    world_->recorder.Line("  answer: " + answer.text);
                  },
+                 [&](const JobMachine::ShowStacks& shown) {
+                   world_->recorder.Line(
+                       absl::StrCat("  answer: stacks, not of ", shown.missing.size(), " nodes"));
+                 },
                  [&](const JobMachine::Happened& happened) {
                    if (world_->recorder.tracing()) {
                      world_->recorder.Line("  * " + Text(happened.event));

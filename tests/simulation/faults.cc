@@ -136,6 +136,11 @@ void AskOperator(World* world) {
     return;
   }
   const std::string& host = world->hosts[AnyHost(world)]->name;
+  if (kind == 9) {
+    world->recorder.Line("operator: stacks");
+    world->daemon.Ask(JobMachine::StacksAsked{1});
+    return;
+  }
   world->recorder.Line("operator: drain " + host);
   world->daemon.Ask(JobMachine::DrainAsked{host, 1});
 }

@@ -32,6 +32,7 @@ std::string Text(const AgentMessage& message) {
           [](const CannotSave&) { return std::string("CannotSave"); },
           [](const Preempted&) { return std::string("Preempted"); },
           [](const HeldStates&) { return std::string("HeldStates"); },
+          [](const StacksTaken&) { return std::string("StacksTaken"); },
           [](const RestartTimed&) { return std::string("RestartTimed"); },
           [](const Stopped& drained) {
             return absl::StrCat("Stopped", drained.fenced_at_ms != 0 ? ", fenced" : "");
@@ -59,6 +60,8 @@ std::string Text(const RendezvousMessage& message) {
           [](const Refused& refused) { return absl::StrCat("Refused: ", refused.reason); },
           [](const Warning& warning) { return absl::StrCat("Warning: ", warning.text); },
           [](const LookAgain&) { return std::string("LookAgain"); },
+          [](const TakeStacks&) { return std::string("TakeStacks"); },
+          [](const HangStacks&) { return std::string("HangStacks"); },
       },
       message);
 }

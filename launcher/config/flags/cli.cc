@@ -21,7 +21,7 @@ constexpr absl::string_view kRunUsage =
     "  ddprun rendezvous --listen HOST:PORT           where the nodes of a job meet\n"
     "  ddprun validate job.yaml                       print the resolved job, or what is wrong\n"
     "  ddprun status | stop JOB | drain NODE | events talk to a running rendezvous\n"
-    "  ddprun stacks --pid PID                        where processes of this node are in their "
+    "  ddprun stacks JOB | --pid PID                  where ranks, or processes here, are in their "
     "code\n"
     "  ddprun slurm job.yaml [--dry-run]              write the batch script and submit it\n"
     "  ddprun doctor                                  check this node before a job does\n"

@@ -70,9 +70,9 @@ struct PythonModuleCommand {
   std::string folder;  // absolute
 };
 
-// ddprun status [JOB], stop JOB, drain NODE [JOB], events [JOB]
+// ddprun status [JOB], stop JOB, drain NODE [JOB], events [JOB], stacks JOB
 struct OperatorCommand {
-  enum class Kind { kStatus, kStop, kDrain, kEvents };
+  enum class Kind { kStatus, kStop, kDrain, kEvents, kStacks };
   Kind kind = Kind::kStatus;
   std::string endpoint;  // HOST:PORT
   std::chrono::milliseconds timeout{10'000};
@@ -80,7 +80,9 @@ struct OperatorCommand {
   bool insecure = false;                           // that of a rendezvous on loopback
   std::string job;                                 // empty: all
   std::string node;                                // kDrain
-  bool json = false;                               // kStatus
+  bool json = false;                               // kStatus, kStacks
+  bool full = false;                               // kStacks: all frames of a line
+  std::optional<int> rank;                         // kStacks: this one alone
   bool watch = false;                              // kStatus
   bool save = false;                               // kStop
   bool wait = true;                                // kStop: until the job has ended

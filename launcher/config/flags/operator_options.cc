@@ -1,5 +1,6 @@
 #include "launcher/config/flags/operator_options.h"
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -52,6 +53,14 @@ constexpr FlagSpec kEventsFlags[] = {
     {"since", 0, "DURATION", FlagEffect::kOption, "", "", "only what is not older: 30s, 10min, 2h"},
 };
 
+constexpr FlagSpec kStacksFlags[] = {
+    {"pid", 'p', "PID", FlagEffect::kList, "", "",
+     "a process of this node instead of a job; may be given several times"},
+    {"rank", 0, "RANK", FlagEffect::kOption, "", "", "of the job, this rank alone"},
+    {"json", 0, "", FlagEffect::kOption, "", "", "print JSON; docs/hangs.md has its fields"},
+    {"full", 0, "", FlagEffect::kOption, "", "", "leave no frame of a long line out"},
+};
+
 struct KindRow {
   const char* name;
   absl::string_view usage;
@@ -96,6 +105,23 @@ const KindRow& RowOf(Kind kind) {
        "  ddprun events [JOB] [--follow] [OPTIONS]\n"
        "\n",
        "one job or none", 0, 1, kEventsFlags},
+      {"stacks",
+       "Prints where the ranks of a job, or processes of this node, are in their code: the stacks "
+       "of "
+       "all\n"
+       "their threads, as one tree. Frames that several have in common stand once. Each process is "
+       "held\n"
+       "for a few milliseconds, and goes on as it was. docs/hangs.md shows how to read it.\n"
+       "\n"
+       "  ddprun stacks JOB [--rank RANK] [--json] [--full] [OPTIONS]\n"
+       "  ddprun stacks --pid PID [--pid PID]... [--json] [--full] [--timeout DURATION]\n"
+       "\n"
+       "Exit code 77 if ddprun may not look at one of them, or you may not ask; 1 if one is "
+       "missing "
+       "for\n"
+       "another reason, or there is no such job; 69 if the rendezvous cannot be reached.\n"
+       "\n",
+       "one job, or --pid PID", 1, 1, kStacksFlags},
   };
   return kRows[static_cast<int>(kind)];
 }
@@ -113,7 +139,9 @@ class OperatorOptions {
     TakeEndpoint();
     TakeTimes();
     TakeArguments();
+    TakeRank();
     command_.json = reading_.IsOn("json");
+    command_.full = reading_.IsOn("full");
     command_.watch = reading_.IsOn("watch");
     if (command_.json && command_.watch) {
       errors_.push_back("--watch, --json: leave one of them out; `ddprun events --follow` is JSON");
@@ -144,6 +172,17 @@ class OperatorOptions {
       command_.endpoint = FormatEndpoint(*endpoint);
     } else {
       AddError(*given, "HOST:PORT or unix:/PATH, where `ddprun rendezvous` listens");
+    }
+  }
+
+  void TakeRank() {
+    const GivenFlag* const given = reading_.Find("rank");
+    if (given == nullptr) return;
+    const auto rank = ParseWholeNumber(given->value);
+    if (rank.has_value() && *rank >= 0 && *rank <= std::numeric_limits<int>::max()) {
+      command_.rank = static_cast<int>(*rank);
+    } else {
+      AddError(*given, "the rank of a worker, 0 or more");
     }
   }
 
@@ -209,7 +248,8 @@ Command Parse(const std::vector<std::string>& arguments, const Host& host) {
 absl::Span<const FlagSpec> OperatorFlags(Kind kind) {
   static const auto* const tables = [] {
     auto* const all = new std::vector<std::vector<FlagSpec>>;
-    for (const Kind each : {Kind::kStatus, Kind::kStop, Kind::kDrain, Kind::kEvents}) {
+    for (const Kind each :
+         {Kind::kStatus, Kind::kStop, Kind::kDrain, Kind::kEvents, Kind::kStacks}) {
       const absl::Span<const FlagSpec> own = RowOf(each).flags;
       all->emplace_back(own.begin(), own.end());
       all->back().insert(all->back().end(), std::begin(kCommonFlags), std::end(kCommonFlags));
@@ -238,5 +278,14 @@ Command ParseEvents(const std::vector<std::string>& arguments, const Host& host)
   return Parse<Kind::kEvents>(arguments, host);
 }
 HelpCommand EventsHelp() { return Help<Kind::kEvents>(); }
+
+Command ParseStacks(const std::vector<std::string>& arguments, const Host& host) {
+  const FlagReading reading =
+      ReadFlags(OperatorFlags(Kind::kStacks), arguments, Positionals::kAnywhere, host);
+  if (auto end = EarlyEnd(reading, StacksHelp)) return *std::move(end);
+  if (!reading.FindAll("pid").empty()) return StacksOfProcesses(reading);
+  return OperatorOptions(Kind::kStacks, reading).Make(Credentials(reading, host));
+}
+HelpCommand StacksHelp() { return Help<Kind::kStacks>(); }
 
 }  // namespace ddprun

@@ -43,6 +43,9 @@ HelpCommand EventsHelp();
 HelpCommand StacksHelp();
 HelpCommand CompletionHelp();
 
+// `ddprun stacks --pid`: needs no rendezvous.
+Command StacksOfProcesses(const FlagReading& reading);
+
 HelpCommand HelpFor(absl::string_view usage, absl::Span<const FlagSpec> flags);
 CommandLineError UsageError(const std::vector<std::string>& errors);
 

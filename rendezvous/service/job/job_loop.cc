@@ -165,6 +165,19 @@ void JobLoop::DrainNode(std::string owner, std::string name, std::string host,
   Ask(run, [done] { done(ShutDownStatus()); });
 }
 
+void JobLoop::GetStacks(std::string owner, std::string name, StacksCallback done) {
+  const auto run = [this, owner = std::move(owner), name = std::move(name), done] {
+    const JobPtr job = FindOwned(owner, name);
+    if (job == nullptr) {
+      done(absl::NotFoundError(absl::StrCat("there is no job ", name)));
+      return;
+    }
+    stacks_[++next_ticket_] = done;
+    Step(job, JobMachine::StacksAsked{next_ticket_});
+  };
+  Ask(run, [done] { done(ShutDownStatus()); });
+}
+
 void JobLoop::Shutdown() { executor_.Shutdown(); }
 
 // ---- the thread that handles ----
@@ -347,6 +360,7 @@ void JobLoop::LoseRight() {
 
 void JobLoop::EndAll(const absl::Status& why) {
   for (auto& [ticket, done] : std::exchange(answers_, {})) done(why);
+  for (auto& [ticket, done] : std::exchange(stacks_, {})) done(why);
   sessions_.CloseAll(why);
 }
 
@@ -431,19 +445,30 @@ void JobLoop::Perform(ServedJob& job, JobMachine::Action& action) {
       refused_.emplace_back(sessions_.Find(stream->second)->stream, refused->reason);
     }
   } else if (auto* const answer = std::get_if<JobMachine::Answer>(&action)) {
-    const auto asked = answers_.extract(answer->ticket);
-    if (asked.empty()) return;
-    if (answer->accepted) {
-      asked.mapped()(std::move(answer->text));
-    } else {
-      asked.mapped()(absl::FailedPreconditionError(answer->text));
-    }
+    Answer(*answer);
+  } else if (auto* const shown = std::get_if<JobMachine::ShowStacks>(&action)) {
+    const auto asked = stacks_.extract(shown->ticket);
+    if (!asked.empty()) asked.mapped()(Stacks{std::move(shown->tree), std::move(shown->missing)});
   } else if (const auto* const happened = std::get_if<JobMachine::Happened>(&action)) {
     if (options_.events) {
       options_.events(job.name, job.owner, happened->event.requeue_number, happened->event);
     }
   } else if (const auto* const note = std::get_if<JobMachine::Note>(&action)) {
     options_.log(job.name, note->text);
+  }
+}
+
+void JobLoop::Answer(JobMachine::Answer& answer) {
+  if (const auto asked = stacks_.extract(answer.ticket); !asked.empty()) {
+    asked.mapped()(absl::FailedPreconditionError(answer.text));
+    return;
+  }
+  const auto asked = answers_.extract(answer.ticket);
+  if (asked.empty()) return;
+  if (answer.accepted) {
+    asked.mapped()(std::move(answer.text));
+  } else {
+    asked.mapped()(absl::FailedPreconditionError(answer.text));
   }
 }
 

@@ -127,6 +127,14 @@ class JobLoop final {
   // `name` may be empty: then the node is drained from every job that it is in.
   void DrainNode(std::string owner, std::string name, std::string host, AnswerCallback done);
 
+  // Where the ranks of a job are in their code.
+  struct Stacks {
+    EncodedStackTree tree;
+    std::vector<std::string> missing;  // hosts whose agents did not answer in time
+  };
+  using StacksCallback = std::function<void(absl::StatusOr<Stacks>)>;
+  void GetStacks(std::string owner, std::string name, StacksCallback done);
+
   // Closed while many messages are written; who hears that a write is done passes it.
   CompletionBarrier& completions() { return completions_; }
 
@@ -202,6 +210,7 @@ class JobLoop final {
 
   void Step(const JobPtr& job, const JobMachine::Event& event);
   void Perform(ServedJob& job, JobMachine::Action& action);
+  void Answer(JobMachine::Answer& answer);
   void SetDeadline(ServedJob& job, std::optional<TimePoint> deadline);
   void Forget(const std::string& name);
   // Whether the job is the one of its name: it may have been used again.
@@ -226,6 +235,7 @@ class JobLoop final {
   std::vector<std::pair<std::shared_ptr<AgentStream>, std::string>> refused_;  // to be closed; why
   std::uint64_t next_ticket_ = 0;
   std::unordered_map<std::uint64_t, AnswerCallback> answers_;  // by ticket
+  std::unordered_map<std::uint64_t, StacksCallback> stacks_;   // by ticket
   bool lost_right_ = false;
 
   Handler handler_{this};

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "rendezvous/hangs/stack_culprit.h"
+
 namespace ddprun {
 namespace hang_verdict_test {
 
@@ -29,7 +31,7 @@ TEST(FindCulpritTest, ARankThatIsStoppedComesFirst) {
   auto ranks = Ranks(AllReduce(7));
   ranks[1].worker.inside.reset();
   ranks[3].worker.state = ProcessState::kStopped;
-  const HangVerdict verdict = FindCulprit(ranks);
+  const HangVerdict verdict = FindCulprit(ranks, StackTree());
   EXPECT_EQ(verdict.culprit->rank, Rank{3});
   EXPECT_THAT(verdict.why, HasSubstr("rank 3 on n2 (pid 103) is stopped by a signal"));
 }
@@ -38,7 +40,7 @@ TEST(FindCulpritTest, ARankInDiskWaitIsNamedWithWhatItWaitsFor) {
   auto ranks = Ranks();
   ranks[2].worker.state = ProcessState::kDiskWait;
   ranks[2].worker.waits_for = "read(/data/shard-0017)";
-  EXPECT_EQ(FindCulprit(ranks).why,
+  EXPECT_EQ(FindCulprit(ranks, StackTree()).why,
             "rank 2 on n2 (pid 102) is in disk wait (D) since 42.0 s; it is in "
             "read(/data/shard-0017)");
 }
@@ -46,27 +48,27 @@ TEST(FindCulpritTest, ARankInDiskWaitIsNamedWithWhatItWaitsFor) {
 TEST(FindCulpritTest, ARankThatHasNotEnteredTheCollectiveOfTheOthersIsNamed) {
   auto ranks = Ranks(AllReduce(9632));
   ranks[2].worker.inside.reset();
-  const HangVerdict verdict = FindCulprit(ranks);
+  const HangVerdict verdict = FindCulprit(ranks, StackTree());
   EXPECT_EQ(verdict.culprit->rank, Rank{2});
   EXPECT_EQ(verdict.why,
             "rank 2 on n2 (pid 102) has not entered all_reduce 9632 (12.1 MB); 3 ranks wait in it "
             "since 42.0 s");
   ranks[2].worker.inside = AllReduce(9630);
-  EXPECT_THAT(FindCulprit(ranks).why, HasSubstr("it is still in all_reduce 9630"));
+  EXPECT_THAT(FindCulprit(ranks, StackTree()).why, HasSubstr("it is still in all_reduce 9630"));
 }
 
 TEST(FindCulpritTest, ARankThatIsBusyOutsideOfCollectivesMayBeAtWork) {
   auto ranks = Ranks(AllReduce(1));
   ranks[2].worker.inside.reset();
-  EXPECT_FALSE(FindCulprit(ranks).busy);
+  EXPECT_FALSE(FindCulprit(ranks, StackTree()).busy);
   ranks[2].worker.busy = true;
-  EXPECT_TRUE(FindCulprit(ranks).busy);
+  EXPECT_TRUE(FindCulprit(ranks, StackTree()).busy);
 }
 
 TEST(FindCulpritTest, CallsThatDoNotMatchAreBothNamed) {
   auto ranks = Ranks(AllReduce(5));
   ranks[1].worker.inside = CollectiveCall{"default", 5, "broadcast", 400};
-  const HangVerdict verdict = FindCulprit(ranks);
+  const HangVerdict verdict = FindCulprit(ranks, StackTree());
   EXPECT_EQ(verdict.culprit->rank, Rank{1});
   EXPECT_THAT(verdict.why, HasSubstr("entered broadcast 5 (0.0 MB)"));
   EXPECT_THAT(verdict.why, HasSubstr("entered all_reduce 5 (12.1 MB)"));
@@ -75,22 +77,142 @@ TEST(FindCulpritTest, CallsThatDoNotMatchAreBothNamed) {
 TEST(FindCulpritTest, WithoutCollectivesTheRankThatIsBehindIsNamed) {
   auto ranks = Ranks();
   ranks[3].worker.step = 1203;
-  EXPECT_EQ(FindCulprit(ranks).culprit->rank, Rank{3});
+  EXPECT_EQ(FindCulprit(ranks, StackTree()).culprit->rank, Rank{3});
   ranks = Ranks();
   ranks[1].worker.phase = "evaluation";
-  const HangVerdict verdict = FindCulprit(ranks);
+  const HangVerdict verdict = FindCulprit(ranks, StackTree());
   EXPECT_EQ(verdict.culprit->rank, Rank{1});
   EXPECT_THAT(verdict.why, HasSubstr("is in evaluation, the others are not"));
 }
 
 TEST(FindCulpritTest, WhereAllWaitInOneCollectiveItIsTheNetworkOrTheLibrary) {
-  EXPECT_EQ(FindCulprit(Ranks(AllReduce(5))).why,
+  EXPECT_EQ(FindCulprit(Ranks(AllReduce(5)), StackTree()).why,
             "all ranks wait in all_reduce 5 (12.1 MB): network or library");
 }
 
+// ---- by stacks ----
+
+// Each frame is FUNCTION, or FUNCTION@FILE of Python.
+void AddStack(std::uint32_t rank, const std::vector<std::string>& functions, StackTree* tree) {
+  std::vector<StackFrame> frames;
+  for (const std::string& function : functions) {
+    const auto at = function.find('@');
+    frames.push_back(at == std::string::npos ? StackFrame{function, "", 0, "libtrain.so"}
+                                             : StackFrame{function.substr(0, at),
+                                                          function.substr(at + 1), 7, "python"});
+  }
+  tree->Add(rank, ThreadKind::kMain, frames);
+}
+
+const std::vector<std::string> kWaits = {"train@t.py", "backward@_tensor.py",
+                                         "c10d::Reducer::finalize_backward()", "wait"};
+
+TEST(CulpritByStacksTest, TheRankThatIsInNoCollectiveIsNamedAlsoOfTwo) {
+  StackTree tree;
+  AddStack(0, kWaits, &tree);
+  AddStack(1, {"train@t.py", "load@data.py"}, &tree);
+  auto ranks = Ranks();
+  ranks.resize(2);
+  const HangVerdict verdict = FindCulprit(ranks, tree);
+  EXPECT_EQ(verdict.culprit->rank, Rank{1});
+  EXPECT_EQ(verdict.why,
+            "rank 1 on n1 (pid 101) is in no collective: it is in load data.py:7; 1 rank waits in "
+            "c10d::Reducer::finalize_backward");
+}
+
+TEST(CulpritByStacksTest, OfSeveralOutsideItIsTheOneUnlikeThem) {
+  StackTree tree;
+  AddStack(0, kWaits, &tree);
+  AddStack(1, {"train@t.py", "evaluate@t.py"}, &tree);
+  AddStack(2, {"train@t.py", "evaluate@t.py"}, &tree);
+  AddStack(3, {"train@t.py", "save@t.py"}, &tree);
+  EXPECT_EQ(FindCulprit(Ranks(), tree).culprit->rank, Rank{3});
+}
+
+TEST(CulpritByStacksTest, WithoutCollectivesItIsTheRankUnlikeTheMajority) {
+  StackTree tree;
+  for (const std::uint32_t rank : {0, 1, 3}) AddStack(rank, {"train@t.py", "step@t.py"}, &tree);
+  AddStack(2, {"train@t.py", "load@data.py"}, &tree);
+  const HangVerdict verdict = FindCulprit(Ranks(), tree);
+  EXPECT_EQ(verdict.culprit->rank, Rank{2});
+  EXPECT_EQ(verdict.why,
+            "rank 2 on n2 (pid 102) is in load data.py:7, most ranks are in step t.py:7");
+}
+
+TEST(CulpritByStacksTest, ARankThatIsAheadIsNotWhatTheOthersWaitFor) {
+  StackTree tree;
+  for (const std::uint32_t rank : {0, 1, 3}) AddStack(rank, {"train@t.py", "step@t.py"}, &tree);
+  AddStack(2, {"train@t.py", "finish@t.py"}, &tree);
+  auto ranks = Ranks();
+  ranks[2].worker.step = 1205;
+  EXPECT_EQ(FindCulprit(ranks, tree).culprit->rank, Rank{0});
+  EXPECT_THAT(FindCulprit(ranks, tree).why, HasSubstr("has finished step 1204"));
+}
+
+TEST(CulpritByStacksTest, HowALibraryWaitsInACollectiveSaysNothing) {
+  StackTree tree;
+  for (const std::uint32_t rank : {0, 1, 2, 3}) {
+    auto stack = kWaits;
+    stack.back() = rank == 2 ? "recv" : "send";
+    AddStack(rank, stack, &tree);
+  }
+  EXPECT_EQ(FindCulprit(Ranks(), tree).why,
+            "all ranks wait in c10d::Reducer::finalize_backward: network or library");
+}
+
+TEST(CulpritByStacksTest, ARankInAnotherCollectiveIsNamed) {
+  StackTree tree;
+  for (const std::uint32_t rank : {0, 1, 3}) AddStack(rank, kWaits, &tree);
+  AddStack(2, {"train@t.py", "barrier@torch/distributed/distributed_c10d.py"}, &tree);
+  EXPECT_THAT(FindCulprit(Ranks(), tree).why,
+              HasSubstr("rank 2 on n2 (pid 102) is in barrier distributed_c10d.py:7, most ranks"));
+}
+
+TEST(CulpritByStacksTest, WhatProgramsTellOfCollectivesComesFirst) {
+  StackTree tree;
+  AddStack(0, {"main", "load"}, &tree);
+  for (const std::uint32_t rank : {1, 2, 3}) AddStack(rank, {"main", "wait"}, &tree);
+  auto ranks = Ranks(AllReduce(9));
+  ranks[2].worker.inside.reset();
+  EXPECT_EQ(FindCulprit(ranks, tree).culprit->rank, Rank{2});
+  EXPECT_THAT(FindCulprit(Ranks(AllReduce(9)), tree).why, HasSubstr("all ranks wait in"));
+}
+
+TEST(CulpritByStacksTest, RanksThatAreNotJudgedAreNotNamed) {
+  StackTree tree;
+  AddStack(0, kWaits, &tree);
+  AddStack(7, {"train@t.py", "load@data.py"}, &tree);
+  EXPECT_THAT(FindCulprit(Ranks(), tree).why, HasSubstr("all ranks wait in"));
+}
+
+TEST(DescribeStackTest, HasTheInnermostFramesAndWhatTheKernelSays) {
+  StackTree tree;
+  tree.Add(2, ThreadKind::kMain,
+           {{"main", "m.cc", 1, "trainer"},
+            {"Trainer::Step()", "trainer.cc", 140, "trainer"},
+            {"Dataset::Get(int)", "dataset.cc", 88, "trainer"},
+            {"read", "", 0, "libc.so.6"}});
+  StillRank rank = Ranks()[2];
+  rank.worker.waits_for = "read(/data/shard-0017)";
+  rank.worker.state = ProcessState::kDiskWait;
+  EXPECT_EQ(DescribeStack(rank, tree),
+            "rank 2: main m.cc:1 → Trainer::Step trainer.cc:140 → Dataset::Get dataset.cc:88 → "
+            "read(/data/shard-0017) in disk wait (D) since 42.0 s");
+  EXPECT_EQ(DescribeStack(Ranks()[0], tree), "");
+}
+
+TEST(TopFramesTest, AreTheInnermostOnesAndBounded) {
+  StackTree tree;
+  AddStack(3, {"a", "b", "c", "d", "e", "f", std::string(400, 'x')}, &tree);
+  const auto frames = TopFrames(tree, Rank{3});
+  ASSERT_EQ(frames.size(), kMaxCauseFrames);
+  EXPECT_EQ(frames[0].function, std::string(kMaxCauseNameBytes, 'x'));
+  EXPECT_EQ(frames[4].function, "c");
+}
+
 TEST(FindCulpritTest, NobodyIsNamedWhereNothingIsKnown) {
-  EXPECT_FALSE(FindCulprit({}).culprit.has_value());
-  EXPECT_THAT(FindCulprit(Ranks()).why, HasSubstr("all ranks look alike"));
+  EXPECT_FALSE(FindCulprit({}, StackTree()).culprit.has_value());
+  EXPECT_THAT(FindCulprit(Ranks(), StackTree()).why, HasSubstr("all ranks look alike"));
 }
 
 }  // namespace hang_verdict_test

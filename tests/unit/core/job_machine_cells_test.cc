@@ -209,6 +209,36 @@ const std::vector<Event>& Events() {
          job.AskDrain("z");
        }},
       {"DrainAsked of a stranger", [](JobMachineDriver& job) { job.AskDrain("y"); }},
+      {"StacksAsked, every node answers", [](JobMachineDriver& job) { job.AskStacks(); }},
+      {"StacksAsked, StacksTaken of two",
+       [](JobMachineDriver& job) {
+         job.HoldStacks();
+         job.AskStacks();
+         job.SendStacks('a', {});
+         job.SendStacks('b', {});
+       }},
+      {"StacksAsked, AgentGone of a member",
+       [](JobMachineDriver& job) {
+         job.HoldStacks();
+         job.AskStacks();
+         job.Gone('a');
+       }},
+      {"StacksAsked, Tick after 5 s",
+       [](JobMachineDriver& job) {
+         job.HoldStacks();
+         job.AskStacks();
+         job.Advance(seconds(5));
+       }},
+      {"StacksAsked, StopAsked",
+       [](JobMachineDriver& job) {
+         job.HoldStacks();
+         job.AskStacks();
+         job.AskStop(false);
+       }},
+      {"StacksTaken that nobody has asked for",
+       [](JobMachineDriver& job) { job.AnswerStacks('a', StackRequestId{5}); }},
+      {"StacksTaken of a stranger",
+       [](JobMachineDriver& job) { job.AnswerStacks('z', StackRequestId{5}); }},
       {"Tick before the deadline", [](JobMachineDriver& job) { job.Advance(seconds(1)); }},
       {"Tick after the deadline", [](JobMachineDriver& job) { job.Advance(seconds(600)); }},
   };

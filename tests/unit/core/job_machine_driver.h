@@ -3,6 +3,7 @@
 #ifndef DDPRUN_TESTS_UNIT_CORE_JOB_MACHINE_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_CORE_JOB_MACHINE_DRIVER_H_
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rendezvous/machine/job_machine.h"
+#include "rendezvous/stacks/stack_tree.h"
 #include "worker/contract/overloaded.h"
 
 namespace ddprun {
@@ -92,6 +94,25 @@ class JobMachineDriver {
     exit.error_kind = kind;
     Receive(agent, exit);
   }
+  // TakeStacks is answered at once, unless the test does it.
+  void HoldStacks() { answers_stacks_ = false; }
+  // Of the newest request: a main thread in each function, by rank.
+  void SendStacks(char agent, const std::map<int, std::string>& functions) {
+    AnswerStacks(agent, last_request(), functions);
+  }
+  void AnswerStacks(char agent, StackRequestId request,
+                    const std::map<int, std::string>& functions = {}) {
+    StackTree tree;
+    for (const auto& [rank, function] : functions) {
+      tree.Add(static_cast<std::uint32_t>(rank), ThreadKind::kMain,
+               {{"main", "m.cc", 1, "m"}, {function, "f.cc", 2, "m"}});
+    }
+    Receive(agent, StacksTaken{request, tree.Encode()});
+  }
+  StackRequestId last_request() const {
+    return asked_.empty() ? StackRequestId{} : asked_.back().second;
+  }
+  void AskStacks(std::uint64_t ticket = 1) { Step(JobMachine::StacksAsked{ticket}); }
   void Leave(char agent) { Receive(agent, ddprun::Leave{"SIGTERM", 143}); }
   void Break(char agent) { Step(JobMachine::StreamBroken{AgentId{Number(agent)}}); }
   void Gone(char agent) { Step(JobMachine::AgentGone{AgentId{Number(agent)}}); }
@@ -154,6 +175,9 @@ class JobMachineDriver {
                   log_.push_back(Describe(send));
                 }
                 if (const auto* end = std::get_if<Finished>(&send.message)) finished_ = *end;
+                if (const auto* take = std::get_if<TakeStacks>(&send.message)) {
+                  asked_.emplace_back(static_cast<char>(send.header.agent_id.value), take->request);
+                }
                 if (const auto* assignment = std::get_if<Assignment>(&send.message)) {
                   assignments_.push_back(*assignment);
                 }
@@ -161,6 +185,11 @@ class JobMachineDriver {
               [&](const JobMachine::Persist& persist) { record_ = persist.record; },
               [&](const JobMachine::Answer& answer) {
                 log_.push_back(absl::StrCat(answer.accepted ? "yes: " : "no: ", answer.text));
+              },
+              [&](const JobMachine::ShowStacks& shown) {
+                log_.push_back(absl::StrCat("stacks: ", DescribeTree(shown.tree),
+                                            shown.missing.empty() ? "" : ", not of ",
+                                            absl::StrJoin(shown.missing, ",")));
               },
               [&](const JobMachine::Happened& happened) {
                 events_.push_back(happened.event);
@@ -173,6 +202,16 @@ class JobMachineDriver {
           },
           action);
     }
+    if (!answers_stacks_) return;
+    for (const auto& [agent, request] : std::exchange(asked_, {})) {
+      AnswerStacks(agent, request);
+    }
+  }
+
+  // The ranks that are in it.
+  static std::string DescribeTree(const EncodedStackTree& tree) {
+    const auto decoded = StackTree::Decode(tree);
+    return decoded.ok() ? absl::StrCat("[", decoded->Ranks().ToString(), "]") : "malformed";
   }
 
   // " rank 3", " early rank 3", " lost b" or " left b", and the ranks of the victims.
@@ -227,6 +266,10 @@ class JobMachineDriver {
                           [](const Refused& r) { return absl::StrCat("Refused: ", r.reason); },
                           [](const Warning& w) { return absl::StrCat("Warning: ", w.text); },
                           [](const LookAgain&) { return std::string("LookAgain"); },
+                          [](const TakeStacks&) { return std::string("TakeStacks"); },
+                          [](const HangStacks& stacks) {
+                            return absl::StrCat("HangStacks ", DescribeTree(*stacks.tree));
+                          },
                       },
                       send.message);
   }
@@ -245,6 +288,8 @@ class JobMachineDriver {
   std::optional<JobRecord> record_;
   Finished finished_;
   std::vector<Assignment> assignments_;
+  bool answers_stacks_ = true;
+  std::vector<std::pair<char, StackRequestId>> asked_;  // for stacks, and not answered at once
 };
 
 }  // namespace ddprun

@@ -155,6 +155,25 @@ const std::vector<Event>& Events() {
          node.Step(Supervisor::StatesFound{});
          node.Step(Supervisor::StatesFound{});
        }},
+      {"TakeStacks", false,
+       [](SupervisorDriver& node) {
+         node.Receive(node.supervisor().header().generation.value, TakeStacks{StackRequestId{5}});
+       }},
+      {"TakeStacks of another generation", false,
+       [](SupervisorDriver& node) { node.Receive(9, TakeStacks{StackRequestId{5}}); }},
+      {"WorkerStacksTaken", false,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::WorkerStacksTaken{
+             node.supervisor().header().generation, StackRequestId{5}, {}});
+       }},
+      {"WorkerStacksTaken of another generation", false,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::WorkerStacksTaken{Generation{9}, StackRequestId{5}, {}});
+       }},
+      {"HangStacks", false,
+       [](SupervisorDriver& node) {
+         node.Receive(node.supervisor().header().generation.value, HangStacks{});
+       }},
       {"Fenced", false,
        [](SupervisorDriver& node) {
          node.Receive(node.supervisor().header().generation.value, Fenced{"not heard"});

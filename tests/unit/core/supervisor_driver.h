@@ -210,6 +210,16 @@ class SupervisorDriver {
             [&](const Supervisor::AskWorkersToSave& ask) {
               log_.push_back(absl::StrCat("ask ", ask.local_ranks.size(), " to save"));
             },
+            [&](const Supervisor::TakeWorkerStacks& take) {
+              log_.push_back(absl::StrCat(
+                  "take stacks of ",
+                  absl::StrJoin(
+                      take.workers, ",",
+                      [](std::string* out, const Supervisor::TakeWorkerStacks::Worker& w) {
+                        absl::StrAppend(out, w.rank.value, " (pid ", w.pid, ")");
+                      })));
+            },
+            [&](const Supervisor::ShowHangStacks&) { log_.push_back("show the stacks of a hang"); },
             [&](const Supervisor::SetFence& fence) { fence_ = fence.at; },
             [&](const Supervisor::Note& note) { notes_.push_back(note.text); },
             [&](const Supervisor::Exit& exit) {
@@ -288,6 +298,9 @@ class SupervisorDriver {
                   return absl::StrCat(drained.fenced_at_ms != 0 ? "Stopped, fenced" : "Stopped",
                                       Failed(drained.failed_checkpoints), Look(drained.look),
                                       drained.states_pending ? ", states pending" : "");
+                },
+                [](const StacksTaken& taken) {
+                  return absl::StrCat("StacksTaken ", taken.request.value);
                 },
                 [](const Leave& leave) { return absl::StrCat("Leave ", leave.exit_code); },
             },

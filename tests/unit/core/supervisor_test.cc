@@ -453,6 +453,21 @@ TEST(SupervisorTest, UserSignalsGoToTheWorkersAndChangeNothing) {
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kRunning);
 }
 
+// A verdict may be given as soon as they come: what the rendezvous knows of moves must not be
+// older.
+TEST(SupervisorTest, BeforeStacksTheRendezvousHearsHowFarTheWorkersAreByNow) {
+  SupervisorDriver node;
+  node.Run();
+  const std::size_t before = node.heartbeats().size();
+  node.Receive(0, TakeStacks{StackRequestId{5}});
+  node.Step(Supervisor::StepReported{LocalRank{0}, 8});
+  EXPECT_THAT(node.Take(), ElementsAre("take stacks of 2 (pid 100),3 (pid 101)"));
+  node.Step(Supervisor::WorkerStacksTaken{Generation{0}, StackRequestId{5}, {}});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> StacksTaken 5"));
+  ASSERT_EQ(node.heartbeats().size(), before + 1);
+  EXPECT_EQ(node.heartbeats().back().step, 8);
+}
+
 TEST(SupervisorTest, MessagesForAnotherLifeOfTheAgentAreDropped) {
   SupervisorDriver node;
   node.Run();

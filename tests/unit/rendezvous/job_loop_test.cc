@@ -590,6 +590,35 @@ TEST_F(JobLoopTest, AnOperatorStopsAJobAndIsToldWhenThereIsNone) {
   EXPECT_EQ(no_node.get_future().get().status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(JobLoopTest, StacksOfAJobAreForItsOwnerAlone) {
+  const auto stream = Joined("job", 1, 1, "token:ann");
+  ASSERT_TRUE(stream->WaitFor<Assignment>());
+  loop_->OnMessage(stream, HeaderOf("job", 1, 0), AssignmentAck{});
+  ASSERT_TRUE(stream->WaitFor<Start>());
+  const auto ask = [&](const std::string& owner, const std::string& job) {
+    auto asked = std::make_shared<std::promise<absl::StatusOr<JobLoop::Stacks>>>();
+    loop_->GetStacks(owner, job, [asked](auto stacks) { asked->set_value(std::move(stacks)); });
+    return asked->get_future();
+  };
+  EXPECT_EQ(ask("token:bob", "job").get().status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ask("token:ann", "jobb").get().status().code(), absl::StatusCode::kNotFound);
+  auto stacks = ask("token:ann", "job");
+  ASSERT_TRUE(stream->WaitFor<TakeStacks>());
+  StackTree tree;
+  tree.Add(0, ThreadKind::kMain, {{"main", "m.cc", 1, "m"}});
+  StackRequestId request;
+  for (const RendezvousMessage& message : stream->sent()) {
+    if (const auto* take = std::get_if<TakeStacks>(&message)) request = take->request;
+  }
+  loop_->OnMessage(stream, HeaderOf("job", 1, 0), StacksTaken{request, tree.Encode()});
+  const auto shown = stacks.get();
+  ASSERT_TRUE(shown.ok()) << shown.status();
+  EXPECT_EQ(shown->tree, tree.Encode());
+  loop_->OnMessage(stream, HeaderOf("job", 1, 0), WorkerExited{});
+  ASSERT_TRUE(stream->WaitFor<Finished>());
+  EXPECT_EQ(ask("token:ann", "job").get().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
 TEST_F(JobLoopTest, ShutdownHandlesWhatIsQueuedAndThenClosesEveryStream) {
   const auto silent = Open();
   const auto joined = Joined("job", 1);

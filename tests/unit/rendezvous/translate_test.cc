@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "rendezvous/core/exit_status.h"
+#include "rendezvous/stacks/stack_tree.h"
 #include "rendezvous/wire/limits.h"
 #include "rendezvous/wire/record.h"
 #include "tests/unit/rendezvous/messages_for_test.h"
@@ -38,6 +40,7 @@ RootCause FullRootCause() {
   cause.kind = RootCause::Kind::kWorkerLeftEarly;
   cause.failure = {"n2", {1}, {3}, FullWorkerExited()};
   cause.victims = {{"n1", {0}, {3}, FullWorkerExited()}, {"n3", {2}, {3}, WorkerExited{}}};
+  cause.frames = {{"read", "", 0, "libc.so.6"}, {"Load\xFF", "data.cc", 88, "trainer"}};
   return cause;
 }
 
@@ -51,6 +54,18 @@ RootCause LostNode() {
 
 std::vector<SavedState> FullStates() {
   return {{1, Generation{4}, 1200, Tier::kMemory}, {0, Generation{-1}, 0, Tier::kDurable}};
+}
+
+EncodedStackTree FullTree() {
+  StackTree tree;
+  tree.Add(0, ThreadKind::kMain, {{"main", "main.cc", 7, "trainer"}, {"Load\xFF", "", 0, "x"}});
+  tree.Add(5, ThreadKind::kMain, {{"main", "main.cc", 7, "trainer"}});
+  tree.Add(5, ThreadKind::kOther, {{"run", "", 0, "libtorch.so"}});
+  tree.Add(RankNote{5, RankTrouble::kStopped, "stopped by a signal"});
+  tree.Add(RankNote{6, RankTrouble::kGone, "it has ended"});
+  EncodedStackTree encoded = tree.Encode();
+  encoded.left_out = 3;
+  return encoded;
 }
 
 constexpr std::uint64_t kLook = 0xFEDCBA9876543211;
@@ -141,18 +156,18 @@ TEST_P(AgentRoundTripTest, ComesBackEqual) {
 
 INSTANTIATE_TEST_SUITE_P(
     Every, AgentRoundTripTest,
-    testing::Values(JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{}, Heartbeat{-5, 17},
-                    Checkpointed{40}, CannotSave{}, Preempted{"n3 got SIGTERM"},
-                    HeldStates{{{1, Generation{2}, 40, Tier::kDurable}}, LookId{kLook}},
-                    CheckpointDamaged{7, "/c/step-7: too short"},
-                    RestartTimed{{Generation{-1}, 2, true, {{"stop", 5}, {"load data", 0}}}},
-                    Stopped{29501, 3, 1700000000123}, AssignmentAck{}, FullWorkerExited(),
-                    WorkerExited{}, Stopped{29501, std::nullopt}, Stopped{29501, 17},
-                    Stopped{29501, 17, 0, FullStates()},
-                    Stopped{
-                        29501, 17, 0, {}, {}, std::chrono::milliseconds(1500), true, LookId{kLook}},
-                    Heartbeat{-5, 17, FullStates()}, HeartbeatWithFailures(),
-                    HeartbeatWithProgress(), DrainedWithFailures(), Leave{"SIGTERM", 143}));
+    testing::Values(
+        JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{}, Heartbeat{-5, 17},
+        Checkpointed{40}, CannotSave{}, Preempted{"n3 got SIGTERM"},
+        HeldStates{{{1, Generation{2}, 40, Tier::kDurable}}, LookId{kLook}},
+        CheckpointDamaged{7, "/c/step-7: too short"},
+        RestartTimed{{Generation{-1}, 2, true, {{"stop", 5}, {"load data", 0}}}},
+        Stopped{29501, 3, 1700000000123}, AssignmentAck{}, FullWorkerExited(), WorkerExited{},
+        Stopped{29501, std::nullopt}, Stopped{29501, 17}, Stopped{29501, 17, 0, FullStates()},
+        Stopped{29501, 17, 0, {}, {}, std::chrono::milliseconds(1500), true, LookId{kLook}},
+        Heartbeat{-5, 17, FullStates()}, HeartbeatWithFailures(), HeartbeatWithProgress(),
+        DrainedWithFailures(), Leave{"SIGTERM", 143},
+        StacksTaken{StackRequestId{kLook}, FullTree()}, StacksTaken{StackRequestId{1}, {}}));
 
 // A field of one that the other does not know would be lost, or its bounds be missing.
 TEST(JobSpecProtoTest, HasTheFieldsThatAreDescribed) {
@@ -214,7 +229,58 @@ INSTANTIATE_TEST_SUITE_P(
                     FinishedWithFailures(),
                     Finished{Outcome::kUnreachable, 69, "only 1 of 2 nodes", 0, {}, {}},
                     Finished{Outcome::kStateUnreadable, 66, "see the root cause", 0, {}, {}},
-                    Refused{"--nnodes differs"}, Warning{"argument 2 of train.py"}));
+                    Refused{"--nnodes differs"}, Warning{"argument 2 of train.py"},
+                    TakeStacks{StackRequestId{kLook}},
+                    HangStacks{{"rank 5 hangs", "  rank 5: Load"},
+                               {"n2", "n3"},
+                               std::make_shared<EncodedStackTree>(FullTree())}));
+
+// ---- stacks ----
+
+// As it would come from an agent whose tree was spoiled on its way.
+absl::Status ReadSpoiled(const std::function<void(v1::StackTree&)>& spoil) {
+  v1::AgentMessage proto =
+      ToProto(HeaderOf("job-1", 9, 3), StacksTaken{StackRequestId{1}, FullTree()});
+  spoil(*proto.mutable_stacks_taken()->mutable_tree());
+  return FromProto(proto).status();
+}
+
+TEST(StackTreeProtoTest, EverySizeIsBounded) {
+  const auto refused = [](const char* why) { return absl::InvalidArgumentError(why); };
+  EXPECT_EQ(ReadSpoiled([](v1::StackTree& tree) { tree.set_names(0, std::string(513, 'n')); }),
+            refused("StackTree.names has 513 bytes, expected at most 512"));
+  EXPECT_EQ(ReadSpoiled([](v1::StackTree& tree) {
+              for (int i = 0; i < 4096; ++i) tree.add_notes();
+            }),
+            refused("StackTree.notes: number is 4098, expected 0 to 4096"));
+  EXPECT_EQ(ReadSpoiled([](v1::StackTree& tree) { tree.mutable_nodes(0)->add_ranks(9); }),
+            refused("StackTree.Node.ranks has a range without its end"));
+  EXPECT_EQ(ReadSpoiled([](v1::StackTree& tree) {
+              tree.mutable_nodes(0)->add_ranks(9);
+              tree.mutable_nodes(0)->add_ranks(1 << 28);
+            }),
+            refused("StackTree.Node.ranks is 268435456, expected 9 to 268435455"));
+  EXPECT_EQ(ReadSpoiled([](v1::StackTree& tree) { tree.mutable_notes(0)->set_trouble(7); }),
+            refused("StackTree.Note.trouble is 7, expected 0 to 6"));
+  EXPECT_EQ(ReadSpoiled([](v1::StackTree& tree) {
+              tree.mutable_notes(0)->set_text(std::string(513, 't'));
+            }),
+            refused("StackTree.Note.text has 513 bytes, expected at most 512"));
+}
+
+TEST(StackTreeProtoTest, TheLargestThatIsSentFitsIntoAMessage) {
+  StackTree tree;
+  for (std::uint32_t i = 0; i < 40'000; ++i) {
+    const std::string name = absl::StrCat(i);
+    tree.Add(200'000'000 + 2 * i, ThreadKind::kMain,
+             {{"f" + name, "file" + name, 3'000'000 + i, "image" + name}, {"g", "g.cc", i, "g"}});
+  }
+  const EncodedStackTree encoded = tree.Encode(kMaxSentStackTreeBytes);
+  EXPECT_GT(encoded.left_out, 0u) << "too small for this test";
+  const v1::AgentMessage proto =
+      ToProto(HeaderOf("job-1", 9, 3), StacksTaken{StackRequestId{kLook}, encoded});
+  EXPECT_LE(proto.ByteSizeLong(), static_cast<std::size_t>(kMaxMessageBytes));
+}
 
 // A Join, spoiled, and what is said about it.
 struct BadJoin {

@@ -110,12 +110,25 @@ TEST(CliStacksTest, TakesProcessesEachOnce) {
 }
 
 TEST(CliStacksTest, SaysWhatWasExpected) {
-  EXPECT_THAT(ErrorOf({"stacks"}), StartsWith("stacks: expected a process"));
+  EXPECT_THAT(ErrorOf({"stacks"}), StartsWith("stacks: expected one job, or --pid PID"));
   EXPECT_THAT(ErrorOf({"stacks", "--pid", "0"}),
               StartsWith("--pid: expected the number of a process (found \"0\")"));
   EXPECT_THAT(ErrorOf({"stacks", "--pid", "1x"}), HasSubstr("\"1x\""));
   EXPECT_THAT(ErrorOf({"stacks", "job", "--pid", "1"}), HasSubstr("nothing but flags"));
   EXPECT_THAT(ErrorOf({"stacks", "--pid", "1", "--timeout", "0"}), HasSubstr("above 0"));
+  EXPECT_THAT(ErrorOf({"stacks", "--pid", "1", "--rank", "0"}), HasSubstr("leave one of them out"));
+  EXPECT_THAT(ErrorOf({"stacks", "job", "--rank", "-1"}), HasSubstr("0 or more (found \"-1\")"));
+}
+
+TEST(CliStacksTest, TakesAJobAndOneRankOfIt) {
+  const auto command = ParseAs<OperatorCommand>(
+      {"stacks", "exp7", "--rank", "5", "--full", "--rdzv-endpoint", "n1"});
+  EXPECT_EQ(command.kind, OperatorCommand::Kind::kStacks);
+  EXPECT_EQ(command.job, "exp7");
+  EXPECT_EQ(command.rank, 5);
+  EXPECT_TRUE(command.full);
+  EXPECT_EQ(command.endpoint, "n1:29400");
+  EXPECT_FALSE(ParseAs<OperatorCommand>({"stacks", "exp7"}).rank.has_value());
 }
 
 }  // namespace cli_subcommands_test

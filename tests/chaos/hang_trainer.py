@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""The Python worker of hang_campaign.py; hang_worker.cc is its twin in C++, and says what it does.
+"""The Python worker of hang_campaign.py; hang_trainer.cc is its twin in C++, and says what it does.
 
-usage: hang_worker.py FOLDER FAULT PLACE RANK module|unmodified
+usage: hang_trainer.py FOLDER FAULT PLACE RANK module|unmodified
 With "module" it tells its steps and its evaluation, else nothing.
 """
 import contextlib

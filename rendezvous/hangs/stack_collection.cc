@@ -1,0 +1,66 @@
+#include "rendezvous/hangs/stack_collection.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+namespace ddprun {
+namespace {
+
+// Equal frames of many nodes are counted once for each until then.
+constexpr std::size_t kCompactAbove = 8 * kMaxStackTreeBytes;
+
+}  // namespace
+
+void StackCollection::Await(AgentId node, std::string host, RankRange ranks) {
+  awaited_[node.value] = {std::move(host), ranks};
+}
+
+absl::Status StackCollection::Take(AgentId node, const EncodedStackTree& tree) {
+  const auto asked = awaited_.find(node.value);
+  absl::StatusOr<StackTree> decoded = StackTree::Decode(tree);
+  absl::Status status = decoded.status();
+  if (decoded.ok()) {
+    RankSet others = decoded->Ranks();
+    RankSet own;
+    own.Add(asked->second.ranks);
+    others = others.Minus(own);
+    if (!others.empty()) {
+      status = absl::InvalidArgumentError("a tree of stacks with ranks of another node: " +
+                                          others.ToString(4));
+    }
+  }
+  if (!status.ok()) {
+    GiveUp(node);
+    return status;
+  }
+  awaited_.erase(asked);
+  tree_.Merge(*decoded);
+  bytes_ += WireBytes(tree);
+  if (bytes_ > kCompactAbove) Compact();
+  return status;
+}
+
+void StackCollection::GiveUp(AgentId node) {
+  const auto asked = awaited_.find(node.value);
+  if (asked == awaited_.end()) return;
+  given_up_.push_back(std::move(asked->second.host));
+  awaited_.erase(asked);
+}
+
+void StackCollection::Compact() {
+  const EncodedStackTree encoded = tree_.Encode();
+  bytes_ = WireBytes(encoded);
+  absl::StatusOr<StackTree> smaller = StackTree::Decode(encoded);
+  if (smaller.ok()) tree_ = *std::move(smaller);  // always: Encode() makes what Decode() takes
+}
+
+std::vector<std::string> StackCollection::Missing() const {
+  std::vector<std::string> hosts = given_up_;
+  for (const auto& [node, asked] : awaited_) hosts.push_back(asked.host);
+  std::sort(hosts.begin(), hosts.end());
+  return hosts;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,71 @@
+// StackCollection: one request for the stacks of a job's ranks, and what has come of it.
+//
+// Pure. Belongs to one generation; the JobMachine asks the nodes, and says when it is over.
+#ifndef DDPRUN_RENDEZVOUS_HANGS_STACK_COLLECTION_H_
+#define DDPRUN_RENDEZVOUS_HANGS_STACK_COLLECTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "rendezvous/core/types.h"
+#include "rendezvous/stacks/stack_tree.h"
+
+namespace ddprun {
+
+class StackCollection {
+ public:
+  StackCollection(StackRequestId request, TimePoint deadline)
+      : request_(request), deadline_(deadline) {}
+
+  StackRequestId request() const { return request_; }
+  // Whoever has not answered by then is not waited for.
+  TimePoint deadline() const { return deadline_; }
+
+  // A verdict on a hang waits for it.
+  void SetForVerdict() { for_verdict_ = true; }
+  bool for_verdict() const { return for_verdict_; }
+  // Operators who wait for it.
+  void AddTicket(std::uint64_t ticket) { tickets_.push_back(ticket); }
+  const std::vector<std::uint64_t>& tickets() const { return tickets_; }
+
+  // This node was asked; `ranks` are its own.
+  void Await(AgentId node, std::string host, RankRange ranks);
+  bool Awaits(AgentId node) const { return awaited_.contains(node.value); }
+  bool complete() const { return awaited_.empty(); }
+
+  // The answer of a node that is awaited. Error: it is not well formed, or tells of ranks of other
+  // nodes; then it counts as none.
+  absl::Status Take(AgentId node, const EncodedStackTree& tree);
+  // It will not answer.
+  void GiveUp(AgentId node);
+
+  const StackTree& tree() const { return tree_; }
+  // The hosts without an answer, sorted.
+  std::vector<std::string> Missing() const;
+
+ private:
+  struct Asked {
+    std::string host;
+    RankRange ranks;
+  };
+
+  // Keeps the memory bounded, however much the nodes send.
+  void Compact();
+
+  StackRequestId request_;
+  TimePoint deadline_;
+  bool for_verdict_ = false;
+  std::vector<std::uint64_t> tickets_;
+  std::unordered_map<std::uint64_t, Asked> awaited_;  // by AgentId
+  std::vector<std::string> given_up_;
+  StackTree tree_;
+  std::size_t bytes_ = 0;  // of tree_, at most
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_HANGS_STACK_COLLECTION_H_

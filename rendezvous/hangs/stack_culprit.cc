@@ -1,0 +1,186 @@
+#include "rendezvous/hangs/stack_culprit.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rendezvous/core/limits.h"
+#include "rendezvous/stacks/rank_stacks.h"
+#include "rendezvous/stacks/stack_outliers.h"
+#include "rendezvous/stacks/stack_text.h"
+
+namespace ddprun {
+namespace {
+
+using Stack = std::vector<StackFrame>;  // the outermost frame first
+
+constexpr std::size_t kFramesInLine = 3;
+
+std::uint32_t Number(const StillRank& rank) { return static_cast<std::uint32_t>(rank.rank.value); }
+
+// What calls of the program end in, and what runs them: neither says what the program does.
+bool IsMachinery(const StackFrame& frame) {
+  return frame.function.empty() || frame.image == "kernel" ||
+         absl::StartsWith(frame.image, "libc.so") || absl::StartsWith(frame.image, "libpthread") ||
+         absl::StartsWith(frame.image, "python3") || absl::StartsWith(frame.image, "libpython3");
+}
+
+// The innermost frame that says what the program does.
+std::string WhereText(const Stack& stack) {
+  const auto telling = std::find_if_not(stack.rbegin(), stack.rend(), IsMachinery);
+  if (telling != stack.rend()) return FrameText(*telling);
+  return stack.empty() ? "" : FrameText(stack.back());
+}
+
+// The outermost frame of a collective, or the end.
+std::size_t CollectiveAt(const Stack& stack) {
+  return static_cast<std::size_t>(std::find_if(stack.begin(), stack.end(), IsOfACollective) -
+                                  stack.begin());
+}
+
+std::string CollectiveText(const Stack& stack) {
+  const std::size_t at = CollectiveAt(stack);
+  return at < stack.size() ? FrameText(stack[at]) : WhereText(stack);
+}
+
+std::string Waiters(std::uint64_t count) {
+  return absl::StrCat(count, count == 1 ? " rank waits" : " ranks wait");
+}
+
+// The ranks that are judged and have a main thread in the tree, by whether it is in a collective.
+struct Sides {
+  RankSet inside;
+  RankSet outside;
+};
+
+Sides SidesOf(const std::vector<StillRank>& ranks, const StackTree& tree) {
+  const RankSet& seen = tree.node(StackTree::Root(ThreadKind::kMain)).ranks;
+  const RankSet in_one = RanksWithFrame(tree, IsOfACollective);
+  Sides sides;
+  for (const StillRank& rank : ranks) {
+    if (!seen.Contains(Number(rank))) continue;
+    (in_one.Contains(Number(rank)) ? sides.inside : sides.outside).Add(Number(rank));
+  }
+  return sides;
+}
+
+const StillRank* Find(const std::vector<StillRank>& ranks, std::uint32_t number) {
+  const auto found = std::find_if(ranks.begin(), ranks.end(), [number](const StillRank& rank) {
+    return Number(rank) == number;
+  });
+  return found == ranks.end() ? nullptr : &*found;
+}
+
+std::optional<HangVerdict> OutsideOfCollectives(const std::vector<StillRank>& ranks,
+                                                const StackTree& tree, const Sides& sides) {
+  const RankSet odd = UnlikeTheMajority(tree, sides.outside);
+  const std::uint32_t number = (odd.empty() ? sides.outside : odd).ranges().front().first;
+  const StillRank& culprit = *Find(ranks, number);
+  const Stack waiting = MainStackOf(tree, sides.inside.ranges().front().first);
+  return HangVerdict{
+      culprit,
+      absl::StrCat(NameOf(culprit), AndOthers(sides.outside.count()),
+                   " is in no collective: it is in ", WhereText(MainStackOf(tree, number)), "; ",
+                   Waiters(sides.inside.count()), " in ", CollectiveText(waiting)),
+      culprit.worker.busy};
+}
+
+// Its step is not behind: the others wait for somebody else.
+bool IsAhead(const StillRank& rank, const std::vector<StillRank>& ranks) {
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [&](const StillRank& other) { return other.worker.step < rank.worker.step; });
+}
+
+std::optional<HangVerdict> UnlikeMost(const std::vector<StillRank>& ranks, const StackTree& tree,
+                                      const Sides& sides) {
+  RankSet all = sides.inside;
+  all.Add(sides.outside);
+  if (all.empty()) return std::nullopt;  // else every rank of the tree counts
+  for (const StackOutliers& outliers : OutliersOf(tree, all)) {
+    const std::uint32_t number = outliers.ranks.ranges().front().first;
+    const StillRank& culprit = *Find(ranks, number);
+    const Stack stack = MainStackOf(tree, number);
+    // Two ranks in one collective wait for each other in whatever way the library does it.
+    if (outliers.depth > CollectiveAt(stack)) return std::nullopt;
+    if (IsAhead(culprit, ranks)) continue;
+    const std::string others =
+        outliers.majority_next.empty()
+            ? std::string()
+            : absl::StrCat(", most ranks are in ", FrameText(outliers.majority_next.front()));
+    return HangVerdict{culprit,
+                       absl::StrCat(NameOf(culprit), AndOthers(outliers.ranks.count()), " is in ",
+                                    WhereText(stack), others),
+                       culprit.worker.busy};
+  }
+  return std::nullopt;
+}
+
+std::string StateText(ProcessState state) {
+  switch (state) {
+    case ProcessState::kRunnable:
+      return "";
+    case ProcessState::kStopped:
+      return " stopped";
+    case ProcessState::kTraced:
+      return " held by a debugger";
+    case ProcessState::kDiskWait:
+      return " in disk wait (D)";
+  }
+  return "";
+}
+
+}  // namespace
+
+bool IsOfACollective(const StackFrame& frame) {
+  if (frame.image == "python") return absl::EndsWith(frame.file, "distributed_c10d.py");
+  const std::string function = ShortFunction(frame.function);
+  return absl::StartsWith(function, "c10d::") || absl::StartsWith(function, "gloo::") ||
+         absl::StartsWith(function, "nccl");
+}
+
+std::optional<HangVerdict> CulpritByStacks(const std::vector<StillRank>& ranks,
+                                           const StackTree& tree) {
+  const Sides sides = SidesOf(ranks, tree);
+  if (!sides.inside.empty() && !sides.outside.empty()) {
+    return OutsideOfCollectives(ranks, tree, sides);
+  }
+  return UnlikeMost(ranks, tree, sides);
+}
+
+std::optional<std::string> CollectiveOfAll(const std::vector<StillRank>& ranks,
+                                           const StackTree& tree) {
+  const Sides sides = SidesOf(ranks, tree);
+  if (sides.inside.empty() || !sides.outside.empty()) return std::nullopt;
+  return CollectiveText(MainStackOf(tree, sides.inside.ranges().front().first));
+}
+
+std::vector<StackFrame> TopFrames(const StackTree& tree, Rank rank) {
+  Stack stack = MainStackOf(tree, static_cast<std::uint32_t>(rank.value));
+  std::reverse(stack.begin(), stack.end());
+  if (stack.size() > kMaxCauseFrames) stack.resize(kMaxCauseFrames);
+  for (StackFrame& frame : stack) {
+    for (std::string* const name : {&frame.function, &frame.file, &frame.image}) {
+      if (name->size() > kMaxCauseNameBytes) name->resize(kMaxCauseNameBytes);
+    }
+  }
+  return stack;
+}
+
+std::string DescribeStack(const StillRank& rank, const StackTree& tree) {
+  Stack stack = MainStackOf(tree, Number(rank));
+  std::vector<std::string> frames;
+  const std::string& waits_for = rank.worker.waits_for;
+  const bool call_known = absl::StrContains(waits_for, '(');
+  if (call_known && !stack.empty() && IsMachinery(stack.back())) stack.pop_back();
+  const std::size_t first = stack.size() > kFramesInLine ? stack.size() - kFramesInLine : 0;
+  for (std::size_t i = first; i < stack.size(); ++i) frames.push_back(FrameText(stack[i]));
+  if (call_known) frames.push_back(waits_for);
+  if (frames.empty()) return "";
+  return absl::StrCat("rank ", rank.rank.value, ": ", absl::StrJoin(frames, " → "),
+                      StateText(rank.worker.state), " since ", ForHowLong(rank.worker.still));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,25 @@
+// What a tree says of some of its ranks. Pure.
+#ifndef DDPRUN_RENDEZVOUS_STACKS_RANK_STACKS_H_
+#define DDPRUN_RENDEZVOUS_STACKS_RANK_STACKS_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "rendezvous/stacks/rank_set.h"
+#include "rendezvous/stacks/stack_tree.h"
+
+namespace ddprun {
+
+// The main thread of a rank, the outermost frame first; empty where the tree has none.
+std::vector<StackFrame> MainStackOf(const StackTree& tree, std::uint32_t rank);
+
+// The ranks whose main thread has such a frame.
+RankSet RanksWithFrame(const StackTree& tree, const std::function<bool(const StackFrame&)>& is);
+
+// The tree of these ranks alone, with their notes. Its left_out() is 0.
+StackTree OnlyRanks(const StackTree& tree, const RankSet& ranks);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_STACKS_RANK_STACKS_H_

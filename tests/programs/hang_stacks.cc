@@ -1,0 +1,17 @@
+// An agent that never comes to the end of its workers' stacks: a library for LD_PRELOAD into
+// ddprun. While there is the file HANG_STACKS, the helper that unwinds them does not start.
+#include <dlfcn.h>
+#include <spawn.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+extern "C" int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* files,
+                           const posix_spawnattr_t* attributes, char* const* argv,
+                           char* const* env) {
+  const char* const file = std::getenv("HANG_STACKS");
+  while (file != nullptr && access(file, F_OK) == 0) usleep(2000);
+  using Spawn = decltype(&posix_spawn);
+  static const auto real = reinterpret_cast<Spawn>(dlsym(RTLD_NEXT, "posix_spawn"));
+  return real(pid, path, files, attributes, argv, env);
+}

@@ -1,0 +1,217 @@
+// The C++ worker of tests/chaos/hang_campaign.py: trains a small net, with a checkpoint and an
+// evaluation now and then. In the first generation one rank stops moving, in the way and at the
+// place that the arguments say.
+//
+//   hang_trainer FOLDER FAULT PLACE RANK
+//
+// FAULT: none, the name of a function below, SkipCollective or MismatchedSize. PLACE: before_init,
+// first_step, step, checkpoint, evaluation. Before the fault the rank appends the time to
+// FOLDER/fault, in ns of CLOCK_REALTIME. In the end rank 0 writes the parameters into
+// FOLDER/result.
+#include <ddp/ddp.h>
+#include <fcntl.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace {
+
+constexpr std::int64_t kSteps = 24;
+constexpr std::int64_t kFaultyStep = 12;  // a multiple of both
+constexpr std::int64_t kCheckpointEvery = 4;
+constexpr std::int64_t kEvaluateEvery = 6;
+
+std::string folder;
+
+// ---- the faults: where the stack of the rank is looked for ----
+[[gnu::noinline]] void StopItself() { raise(SIGSTOP); }
+
+[[gnu::noinline]] void LoopForEver() {
+  volatile bool forever = true;
+  while (forever) {
+  }
+}
+
+[[gnu::noinline]] void LockTwice() {
+  static std::mutex a;
+  static std::mutex b;
+  std::unique_lock<std::mutex> first(a);
+  std::mutex ready;
+  std::unique_lock<std::mutex> taken(ready);
+  std::condition_variable locked;
+  bool other_has_b = false;
+  std::thread([&] {
+    std::unique_lock<std::mutex> second(b);
+    {
+      const std::unique_lock<std::mutex> tell(ready);
+      other_has_b = true;
+    }
+    locked.notify_one();
+    a.lock();
+  }).detach();
+  locked.wait(taken, [&] { return other_has_b; });
+  b.lock();
+}
+
+[[gnu::noinline]] void SleepInLoading() {
+  for (;;) sleep(1000);
+}
+
+[[gnu::noinline]] void ReadFifo() {
+  const int fifo = open((folder + "/fifo").c_str(), O_RDWR);  // so that open() does not wait
+  char byte;
+  if (read(fifo, &byte, 1) == 1) std::abort();
+}
+
+[[gnu::noinline]] void WriteFrozen() {
+  const int file = open((folder + "/frozen/shard").c_str(), O_WRONLY | O_CREAT, 0644);
+  if (file < 0 || write(file, "x", 1) != 1 || fsync(file) != 0) std::abort();
+}
+
+// The thread that was to bring a batch has ended.
+[[gnu::noinline]] void WaitForThread() {
+  std::mutex mutex;
+  std::condition_variable batch;
+  std::thread([] {}).join();
+  std::unique_lock<std::mutex> lock(mutex);
+  for (;;) batch.wait(lock);
+}
+
+const std::map<std::string, void (*)()> kFaults = {
+    {"StopItself", StopItself},         {"LoopForEver", LoopForEver}, {"LockTwice", LockTwice},
+    {"SleepInLoading", SleepInLoading}, {"ReadFifo", ReadFifo},       {"WriteFrozen", WriteFrozen},
+    {"WaitForThread", WaitForThread}};
+
+// ---- the training ----
+class Fault {
+ public:
+  Fault(std::string what, std::string place, int rank)
+      : what_(std::move(what)), place_(std::move(place)), rank_(rank) {
+    const char* const generation = std::getenv("DDPRUN_GENERATION");
+    const char* const own = std::getenv("RANK");
+    if (generation == nullptr || std::strcmp(generation, "0") != 0) what_ = "none";
+    is_here_ = own != nullptr && std::stoi(own) == rank_;
+  }
+
+  // Does the fault where it is this place's.
+  void At(const char* place) {
+    if (what_ == "none" || place != place_) return;
+    if (const auto found = kFaults.find(what_); found != kFaults.end()) {
+      if (!is_here_) return;
+      Note();
+      found->second();
+    }
+  }
+
+  // The same for the faults of a collective that the ranks enter here: one of them leaves it out
+  // and goes on to the next one, or enters it with another size.
+  void CollectiveAt(const ddp::Context& ctx, const char* place) {
+    if (place != place_ || (what_ != "SkipCollective" && what_ != "MismatchedSize")) return;
+    if (is_here_) Note();
+    if (is_here_ && what_ == "SkipCollective") return;
+    torch::Tensor sum = torch::zeros({is_here_ ? 3000 : 2000});
+    ddp::all_reduce_sum(ctx, sum);
+  }
+
+ private:
+  void Note() const {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    std::ofstream(folder + "/fault", std::ios::app)
+        << std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() << '\n';
+  }
+
+  std::string what_;
+  std::string place_;
+  int rank_;
+  bool is_here_ = false;
+};
+
+struct Net : torch::nn::Module {
+  Net() {
+    first = register_module("first", torch::nn::Linear(16, 32));
+    second = register_module("second", torch::nn::Linear(32, 4));
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return second(torch::relu(first(x))); }
+  torch::nn::Linear first{nullptr};
+  torch::nn::Linear second{nullptr};
+};
+
+torch::Tensor LoadBatch(std::int64_t step, int rank) {
+  torch::manual_seed(1000 * step + rank);
+  return torch::randn({8, 16});
+}
+
+int Train(Fault* fault) {
+  fault->At("before_init");
+  const ddp::Context ctx = ddp::init();
+  torch::manual_seed(1);
+  const auto net = std::make_shared<Net>();
+  ddp::DistributedDataParallel<Net> model(ctx, net);
+  torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
+  const ddp::CheckpointParts parts(model, optimizer);
+  ddp::CheckpointerOptions options;
+  options.save_every = kCheckpointEvery;
+  ddp::Checkpointer checkpointer(ctx, folder + "/checkpoints", options);
+  ddp::State state;
+  if (const auto found = checkpointer.load_latest(parts)) state = *found;
+  while (state.step < kSteps) {
+    const bool faulty = state.step + 1 == kFaultyStep;
+    if (state.step == 0) fault->At("first_step");
+    if (state.step == 0) fault->CollectiveAt(ctx, "first_step");
+    if (faulty) fault->At("step");
+    if (faulty) fault->CollectiveAt(ctx, "step");
+    const torch::Tensor batch = LoadBatch(state.step, ctx.rank());
+    model.zero_grad();
+    model.forward(batch).square().mean().backward();
+    {
+      const ddp::OptimizerStep changing(ctx);
+      optimizer.step();
+    }
+    ++state.step;
+    if (faulty) fault->At("checkpoint");
+    if (faulty) fault->CollectiveAt(ctx, "checkpoint");
+    checkpointer.step(state, parts);
+    if (state.step % kEvaluateEvery == 0) {
+      const ddp::Phase phase(ctx, "evaluation");
+      if (faulty) fault->At("evaluation");
+      if (faulty) fault->CollectiveAt(ctx, "evaluation");
+      const torch::NoGradGuard no_grad;
+      ddp::all_reduce_sum(ctx, model.module().forward(batch).sum().item<double>());
+    }
+    usleep(50'000);
+  }
+  checkpointer.flush();
+  if (ctx.rank() == 0) {
+    std::ofstream result(folder + "/result");
+    for (const torch::Tensor& parameter : net->parameters()) {
+      const torch::Tensor flat = parameter.flatten().contiguous();
+      result.write(static_cast<const char*>(flat.data_ptr()),
+                   static_cast<std::streamsize>(flat.nbytes()));
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5) return 64;
+  folder = argv[1];
+  Fault fault(argv[2], argv[3], std::stoi(argv[4]));
+  return ddp::run([&] { return Train(&fault); });
+}
