@@ -7,7 +7,7 @@ A seed draws a fault, the place in the training where it happens, the rank, the 
 with the module ddprun, unmodified Python with --auto-step), and one or two nodes with two workers each. All run
 with --on-hang restart. Expected:
 
-    noticed     within the limit + 2 s from the fault on
+    noticed     at the limit + 2 s at the latest; it is told once the stacks are there, or 5 s later
     rank        the verdict names the rank that was stopped (of collectives that do not fit: it is among those named)
     function    the function in which it stays is among the innermost five that the verdict shows of it
     ended       the job goes on to its end, and its parameters are those of an undisturbed job to the last bit
@@ -45,6 +45,7 @@ WORKERS = 2  # of a node
 LIMIT = 5.0  # s, --hang-timeout
 STARTUP_LIMIT = 15.0  # until the first step; loading torch on a busy machine must fit
 MAY_BE_LATER = 2.0
+STACKS_LIMIT = 5.0  # s that a verdict waits for stacks at most
 THAW_AFTER = 5.0  # s from the verdict
 JOB_LIMIT = 180.0
 
@@ -184,7 +185,7 @@ def first_cause(job):
     return next((cause for cause in causes if cause), None)
 
 
-def judge(job, plan, seen_after, expected):
+def judge(job, plan, told_after, expected):
     """What is wrong: {what: text}, and what was seen."""
     console = read(job.path("err0"))
     cause = first_cause(job)
@@ -192,10 +193,14 @@ def judge(job, plan, seen_after, expected):
         return {"noticed": "no root cause in the report"}, {}
     wrong = {}
     hung = cause["kind"] == "hung"
-    limit = float(re.search(r"\(limit ([\d.]+) s\)", console).group(1)) if hung else 0
-    seen = {"kind": cause["kind"], "after": seen_after, "limit": limit}
-    if hung and (seen_after is None or seen_after > limit + MAY_BE_LATER):
-        wrong["noticed"] = f"after {seen_after} s, limit {limit} s"
+    seen = {"kind": cause["kind"]}
+    if hung:
+        age, limit = re.search(r"no rank has moved for ([\d.]+) s \(limit ([\d.]+) s\)", cause["description"]).groups()
+        seen |= {"noticed": float(age), "limit": float(limit), "told": told_after}
+        if float(age) > float(limit) + MAY_BE_LATER:
+            wrong["noticed"] = f"after {age} s, limit {limit} s"
+        if told_after is None or told_after > float(limit) + MAY_BE_LATER + STACKS_LIMIT:
+            wrong["told"] = f"{told_after} s after the fault, limit {limit} s"
     if not hung and plan["fault"] not in OF_COLLECTIVES:
         wrong["noticed"] = f"it ended otherwise: {cause['description']}"
     # The culprits are named in the lines of the verdict, up to the one that says what is done.
@@ -256,13 +261,15 @@ def show(records):
     total = len(records)
     wrong = collections.Counter(what for record in records for what in record["wrong"])
     with_function = sum(record["fault"] not in OF_COLLECTIVES for record in records)
-    late = sorted(record["after"] - record["limit"] for record in records if record.get("after") and record["limit"])
+    hung = [record for record in records if record.get("told")]
     print(f"{total} hangs: {total - wrong['noticed']} noticed within the limit + {MAY_BE_LATER:g} s, rank right in "
           f"{total - wrong['rank']}, function in {with_function - wrong['function']} of {with_function}, "
           f"{total - wrong['ended']} ended as undisturbed")
-    if late:
-        print(f"after the limit: median {late[len(late) // 2]:.2f} s, most {late[-1]:.2f} s")
-    return not (wrong["noticed"] or wrong["ended"] or wrong["rank"] > 0.01 * total
+    for what in ("noticed", "told"):
+        late = sorted(record[what] - record["limit"] for record in hung)
+        if late:
+            print(f"{what}: median {late[len(late) // 2]:.2f} s after the limit, last {late[-1]:.2f} s")
+    return not (wrong["noticed"] or wrong["told"] or wrong["ended"] or wrong["rank"] > 0.01 * total
                 or wrong["function"] > 0.05 * with_function)
 
 
