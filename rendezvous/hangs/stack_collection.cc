@@ -8,8 +8,11 @@
 namespace ddprun {
 namespace {
 
-// Equal frames of many nodes are counted once for each until then.
-constexpr std::size_t kCompactAbove = 8 * kMaxStackTreeBytes;
+// Equal frames of many nodes are counted once for each, until the tree is measured. While nodes
+// answer in any order, the ranks of a frame are many ranges: the tree of 131,072 ranks that wait
+// alike takes 2 MiB. A verdict needs all of it.
+constexpr std::size_t kMeasureAbove = 32 * kMaxStackTreeBytes;
+constexpr std::size_t kMostKept = 16 * kMaxStackTreeBytes;
 
 }  // namespace
 
@@ -38,7 +41,7 @@ absl::Status StackCollection::Take(AgentId node, const EncodedStackTree& tree) {
   awaited_.erase(asked);
   tree_.Merge(*decoded);
   bytes_ += WireBytes(tree);
-  if (bytes_ > kCompactAbove) Compact();
+  if (bytes_ > kMeasureAbove) Compact();
   return status;
 }
 
@@ -50,9 +53,10 @@ void StackCollection::GiveUp(AgentId node) {
 }
 
 void StackCollection::Compact() {
-  const EncodedStackTree encoded = tree_.Encode();
+  const EncodedStackTree encoded = tree_.Encode(kMostKept);
   bytes_ = WireBytes(encoded);
-  absl::StatusOr<StackTree> smaller = StackTree::Decode(encoded);
+  if (encoded.left_out == tree_.left_out()) return;  // it is no larger than that
+  absl::StatusOr<StackTree> smaller = StackTree::Decode(encoded, kMostKept);
   if (smaller.ok()) tree_ = *std::move(smaller);  // always: Encode() makes what Decode() takes
 }
 

@@ -648,6 +648,7 @@ void JobMachine::AskToLookAgain(Node& node) {
 }
 
 void JobMachine::Free(Node& node) {
+  if (generation_.stacks) generation_.stacks->GiveUp(node.agent_id);  // it has no workers
   roster_.SetPhase(node, Phase::kWaiting);
   AskToLookAgain(node);
 }

@@ -304,8 +304,8 @@ EncodedStackTree StackTree::Encode(std::size_t most) const {
   return encoded;
 }
 
-absl::StatusOr<StackTree> StackTree::Decode(const EncodedStackTree& tree) {
-  if (WireBytes(tree) > kMaxStackTreeBytes) return Refused("more than 1 MiB");
+absl::StatusOr<StackTree> StackTree::Decode(const EncodedStackTree& tree, std::size_t most) {
+  if (WireBytes(tree) > most) return Refused(absl::StrCat("more than ", most >> 20, " MiB"));
   if (absl::Status status = CheckNames(tree); !status.ok()) return status;
   StackTree decoded;
   std::vector<std::uint32_t> frames;

@@ -54,8 +54,9 @@ class StackTree {
   EncodedStackTree Encode(std::size_t most = kMaxStackTreeBytes) const;
 
   // InvalidArgument for what Encode() never makes: an index out of range, a child without its
-  // parent's ranks, too many frames, names or notes, more than kMaxStackTreeBytes.
-  static absl::StatusOr<StackTree> Decode(const EncodedStackTree& tree);
+  // parent's ranks, too many frames, names or notes, more than `most` bytes.
+  static absl::StatusOr<StackTree> Decode(const EncodedStackTree& tree,
+                                          std::size_t most = kMaxStackTreeBytes);
 
   // The nodes of a kind's outermost frames are the children of its root.
   static std::uint32_t Root(ThreadKind kind) { return static_cast<std::uint32_t>(kind); }

@@ -48,6 +48,23 @@ const std::vector<State>& States() {
          job.Join('c');
          for (const char agent : {'a', 'b', 'c'}) job.Prepare(agent);
        }},
+      {"Running, a verdict on a hang waits for stacks",
+       [](JobMachineDriver& job) {
+         job.HoldStacks();
+         for (const char agent : {'a', 'b', 'c'}) job.Join(agent);
+         for (const char agent : {'a', 'b', 'c'}) job.Prepare(agent);
+         const auto beat = [&](Duration still) {
+           for (const char agent : {'a', 'b', 'c'}) {
+             Heartbeat heartbeat;
+             heartbeat.progress = NodeProgress{1, still, {""}};
+             job.Receive(agent, heartbeat);
+           }
+         };
+         beat(Duration{});
+         job.Advance(kDefaultHangStartupTimeout - seconds(1));
+         beat(kDefaultHangStartupTimeout - seconds(1));
+         job.Advance(seconds(1));
+       }},
       {"Saving",
        [](JobMachineDriver& job) {
          job.Join('a');
@@ -223,6 +240,12 @@ const std::vector<Event>& Events() {
          job.AskStacks();
          job.Gone('a');
        }},
+      {"StacksAsked, Stopped of everybody",
+       [](JobMachineDriver& job) {
+         job.HoldStacks();
+         job.AskStacks();
+         for (const char agent : {'a', 'b', 'c'}) job.Drain(agent);
+       }},
       {"StacksAsked, Tick after 5 s",
        [](JobMachineDriver& job) {
          job.HoldStacks();
@@ -234,6 +257,17 @@ const std::vector<Event>& Events() {
          job.HoldStacks();
          job.AskStacks();
          job.AskStop(false);
+       }},
+      {"StacksTaken of everybody",
+       [](JobMachineDriver& job) {
+         for (const char agent : {'a', 'b', 'c'}) job.SendStacks(agent, {});
+       }},
+      {"StacksTaken of everybody, a rank has moved",
+       [](JobMachineDriver& job) {
+         Heartbeat heartbeat;
+         heartbeat.progress = NodeProgress{1, Duration{}, {""}};
+         job.Receive('a', heartbeat);
+         for (const char agent : {'a', 'b', 'c'}) job.SendStacks(agent, {});
        }},
       {"StacksTaken that nobody has asked for",
        [](JobMachineDriver& job) { job.AnswerStacks('a', StackRequestId{5}); }},

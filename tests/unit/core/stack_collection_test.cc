@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "rendezvous/stacks/rank_stacks.h"
 
 namespace ddprun {
 namespace stack_collection_test {
@@ -54,20 +56,44 @@ TEST(StackCollectionTest, WhatIsNotWellFormedOrOfOtherRanksCountsAsNoAnswer) {
   EXPECT_THAT(stacks.tree().Ranks().ranges(), IsEmpty());
 }
 
+// Names that make a tree large.
+std::string Long(const std::string& name) { return name + std::string(480, 'x'); }
+
 // Each node sends as much as fits, and nothing that another one sends.
 TEST(StackCollectionTest, KeepsABoundedTreeHoweverMuchTheNodesSend) {
-  StackCollection stacks = Asked(40);
-  for (std::uint32_t node = 1; node <= 40; ++node) {
+  constexpr std::uint32_t kNodes = 40;
+  StackCollection stacks = Asked(kNodes);
+  for (std::uint32_t node = 1; node <= kNodes; ++node) {
     StackTree tree;
-    for (int i = 0; i < 6'000; ++i) {
-      tree.Add(2 * node - 2, ThreadKind::kOther, {{absl::StrCat(node, "/", i), "", 0, "m"}});
+    for (int i = 0; i < 1'900; ++i) {
+      tree.Add(2 * node - 2, ThreadKind::kOther, {{Long(absl::StrCat(node, "/", i)), "", 0, "m"}});
     }
     const EncodedStackTree encoded = tree.Encode();
-    ASSERT_GT(WireBytes(encoded), kMaxStackTreeBytes / 4);
+    ASSERT_GT(WireBytes(encoded), kMaxStackTreeBytes / 10 * 9);
     ASSERT_TRUE(stacks.Take(AgentId{node}, encoded).ok());
   }
-  EXPECT_LT(WireBytes(stacks.tree().Encode(1 << 30)), 9 * kMaxStackTreeBytes);
+  EXPECT_LE(WireBytes(stacks.tree().Encode(1 << 30)), 32 * kMaxStackTreeBytes);
   EXPECT_GT(stacks.tree().left_out(), 0u);
+}
+
+// The same frames from all, in an order that leaves holes between the ranks: all of it is kept.
+TEST(StackCollectionTest, LosesNothingOfAJobWhoseRanksAreAlike) {
+  constexpr std::uint32_t kNodes = 2'000;
+  StackCollection stacks = Asked(kNodes);
+  for (std::uint32_t i = 0; i < kNodes; ++i) {
+    const std::uint32_t node = i * 7 % kNodes + 1;
+    StackTree tree;
+    std::vector<StackFrame> frames;
+    for (int depth = 0; depth < 40; ++depth) {
+      frames.push_back({Long(absl::StrCat(depth)), "", 0, "m"});
+    }
+    tree.Add(2 * node - 2, ThreadKind::kMain, frames);
+    tree.Add(2 * node - 1, ThreadKind::kMain, frames);
+    ASSERT_TRUE(stacks.Take(AgentId{node}, tree.Encode()).ok());
+  }
+  EXPECT_EQ(stacks.tree().left_out(), 0u);
+  EXPECT_EQ(MainStackOf(stacks.tree(), 1'234).size(), 40u);
+  EXPECT_EQ(stacks.tree().Ranks().ToString(), "0-3999");
 }
 
 }  // namespace stack_collection_test

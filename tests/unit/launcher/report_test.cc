@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "rendezvous/stacks/stack_tree.h"
 #include "tests/support/temp_dir.h"
 
 namespace ddprun {
@@ -146,6 +147,26 @@ TEST(ReportTest, JsonTellsTheCausesOfEarlierGenerations) {
   EXPECT_EQ(json["earlier_generations"][1]["kind"], "node_lost");
   EXPECT_EQ(json["earlier_generations"][1]["host"], "n7");
   EXPECT_EQ(json["earlier_generations"][1]["generation"], 1);
+}
+
+TEST(ReportTest, JsonTellsWhereTheRanksOfAHangWere) {
+  EXPECT_FALSE(nlohmann::json::parse(VerdictToJson(Failed(), kContext)).contains("hang"));
+  Verdict verdict = Failed();
+  verdict.root_cause->kind = RootCause::Kind::kHung;
+  verdict.root_cause->frames = {{"Load", "data.cc", 88, "train"}, {"main", "", 0, "train"}};
+  verdict.hang.emplace();
+  verdict.hang->verdict = {"job exp7 hangs"};
+  verdict.hang->missing = {"n3"};
+  StackTree tree;
+  tree.Add(5, ThreadKind::kMain, {{"main", "", 0, "train"}, {"Load", "data.cc", 88, "train"}});
+  verdict.hang->tree = std::make_shared<EncodedStackTree>(tree.Encode());
+  const auto json = nlohmann::json::parse(VerdictToJson(verdict, kContext));
+  EXPECT_EQ(json["root_cause"]["frames"][0]["function"], "Load");
+  EXPECT_EQ(json["root_cause"]["frames"][0]["line"], 88);
+  EXPECT_TRUE(json["root_cause"]["frames"][1]["file"].is_null());
+  EXPECT_EQ(json["hang"]["verdict"][0], "job exp7 hangs");
+  EXPECT_EQ(json["hang"]["missing"][0], "n3");
+  EXPECT_EQ(json["hang"]["stacks"]["main"][0]["frames"][0]["function"], "Load");
 }
 
 TEST(ReportTest, JsonIsValidWhateverTheWorkerPrinted) {

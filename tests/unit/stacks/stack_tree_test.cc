@@ -162,6 +162,18 @@ TEST(StackTreeTest, NamesAndNotesAreBounded) {
   EXPECT_EQ(tree.notes().begin()->rank, 0u);
 }
 
+TEST(StackTreeTest, NotesLeaveRoomForFrames) {
+  StackTree tree;
+  tree.Add(1, ThreadKind::kMain, {{"main", "", 0, "a"}});
+  for (std::uint32_t rank = 0; rank < kMaxStackNotes; ++rank) {
+    tree.Add(RankNote{rank, RankTrouble::kGone, std::string(kMaxStackNameBytes, 'x')});
+  }
+  const EncodedStackTree encoded = tree.Encode();
+  EXPECT_TRUE(StackTree::Decode(encoded).ok());
+  EXPECT_EQ(encoded.nodes.size(), 1u);
+  EXPECT_EQ(encoded.notes.front().rank, 0u);
+}
+
 TEST(StackTreeTest, RefusesWhatItNeverEncodes) {
   StackTree tree;
   tree.Add(1, ThreadKind::kMain, {{"main", "a.cc", 1, "a"}, {"f", "a.cc", 2, "a"}});
