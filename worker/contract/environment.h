@@ -64,8 +64,8 @@ inline constexpr char kRestoreGeneration[] = "DDPRUN_RESTORE_GENERATION";
 // How long a state that is there and not given out is tried again, in ms
 // (checkpoint.state_timeout).
 inline constexpr char kStateTimeout[] = "DDPRUN_STATE_TIMEOUT_MS";
-// The longest that ddprun waits for a move before it speaks of a hang, in ms (restart.hang: timeout
-// or startup_timeout, whichever is longer). A worker's own limits should be longer: ddprun knows
+// The longest that ddprun waits for a move before it speaks of a hang, in ms: hang.timeout or
+// hang.startup_timeout, whichever is longer. A worker's own limits should be longer: ddprun knows
 // more. Not there where hangs are not judged.
 inline constexpr char kHangLimit[] = "DDPRUN_HANG_LIMIT_MS";
 // 1: checkpoint.start_anew: what was there before the job is neither loaded nor removed.
@@ -126,7 +126,7 @@ inline constexpr Variable kVariables[] = {
     {kRestoreEpoch, Scope::kRank},
     {kRestoreGeneration, Scope::kRank},
     {kStateTimeout, Scope::kProcess, "checkpoint.state_timeout"},
-    {kHangLimit, Scope::kProcess, "restart.hang.startup_timeout"},
+    {kHangLimit, Scope::kProcess, "hang.startup_timeout"},
     {kAnew, Scope::kProcess, "checkpoint.start_anew"},
 };
 
