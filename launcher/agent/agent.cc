@@ -33,7 +33,7 @@ constexpr std::chrono::seconds kConsoleFlushTimeout{2};
 constexpr std::chrono::seconds kReleaseLimit{1};
 // A folder of checkpoints that has not answered for so long is worth a line.
 constexpr std::chrono::seconds kScanWarning{1};
-// A program that has told no step for so long will not, and people are told what that means.
+// Where no worker has told anything for this long, the log says that hangs are not noticed.
 constexpr std::chrono::seconds kSilence{60};
 // For what a worker that has failed left in its error file: long for a disk, short beside a lease.
 constexpr std::chrono::milliseconds kErrorFileLimit{500};
@@ -42,7 +42,7 @@ constexpr std::chrono::milliseconds kErrorFileLimit{500};
 constexpr std::chrono::milliseconds kFirstFolderRetry{100};
 constexpr std::chrono::milliseconds kLastFolderRetry{5000};
 constexpr std::chrono::minutes kFolderLimit{2};
-// For the stacks of this node's workers: the rendezvous waits for 5 s.
+// For the stacks of this node's workers. Shorter than the 5 s that the rendezvous waits for them.
 constexpr std::chrono::seconds kStacksLimit{4};
 constexpr std::size_t kMostTreeLines = 40;  // on the console
 constexpr const char* kStacksText = "stacks.txt";

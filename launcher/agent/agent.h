@@ -104,8 +104,8 @@ class Agent {
   struct Told {
     StragglerList stragglers;
     StillWatch still;
-    bool of_rank_0 = false;  // rank 0 is one of them: this node speaks for the job
-    // That they tell nothing, or nobody wants to know.
+    bool of_rank_0 = false;  // rank 0 runs on this node
+    // The log has said that they tell nothing. True from the start with --hang-timeout off.
     bool said_silent = false;
     std::map<int, ProcessFacts> facts{};  // by pid, as they were read last
     OffLoop stack_taker;

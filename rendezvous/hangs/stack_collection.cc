@@ -8,9 +8,10 @@
 namespace ddprun {
 namespace {
 
-// Equal frames of many nodes are counted once for each, until the tree is measured. While nodes
-// answer in any order, the ranks of a frame are many ranges: the tree of 131,072 ranks that wait
-// alike takes 2 MiB. A verdict needs all of it.
+// bytes_ adds up what the nodes sent, so frames that nodes have in common count several times.
+// Above the first limit the tree is measured, and made smaller if it has more than the second. The
+// second is far above what equal ranks need: nodes answer in any order, so their ranks are many
+// ranges, and 131,072 ranks that wait alike take 2 MiB. A verdict needs all of that.
 constexpr std::size_t kMeasureAbove = 32 * kMaxStackTreeBytes;
 constexpr std::size_t kMostKept = 16 * kMaxStackTreeBytes;
 

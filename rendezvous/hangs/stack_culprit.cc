@@ -21,7 +21,7 @@ constexpr std::size_t kFramesInLine = 3;
 
 std::uint32_t Number(const StillRank& rank) { return static_cast<std::uint32_t>(rank.rank.value); }
 
-// What calls of the program end in, and what runs them: neither says what the program does.
+// A frame of the kernel, the C library or the interpreter: it does not say what the program does.
 bool IsMachinery(const StackFrame& frame) {
   return frame.function.empty() || frame.image == "kernel" ||
          absl::StartsWith(frame.image, "libc.so") || absl::StartsWith(frame.image, "libpthread") ||
@@ -88,7 +88,7 @@ std::optional<HangVerdict> OutsideOfCollectives(const std::vector<StillRank>& ra
       culprit.worker.busy};
 }
 
-// Its step is not behind: the others wait for somebody else.
+// It has finished a later step than another rank, so it is not the one that the others wait for.
 bool IsAhead(const StillRank& rank, const std::vector<StillRank>& ranks) {
   return std::any_of(ranks.begin(), ranks.end(),
                      [&](const StillRank& other) { return other.worker.step < rank.worker.step; });
@@ -103,7 +103,8 @@ std::optional<HangVerdict> UnlikeMost(const std::vector<StillRank>& ranks, const
     const std::uint32_t number = outliers.ranks.ranges().front().first;
     const StillRank& culprit = *Find(ranks, number);
     const Stack stack = MainStackOf(tree, number);
-    // Two ranks in one collective wait for each other in whatever way the library does it.
+    // Below the collective the library decides where a rank waits: a difference there means
+    // nothing.
     if (outliers.depth > CollectiveAt(stack)) return std::nullopt;
     if (IsAhead(culprit, ranks)) continue;
     const std::string others =

@@ -16,10 +16,12 @@ namespace ddprun {
 // torch.distributed.
 bool IsOfACollective(const StackFrame& frame);
 
-// Where some ranks are in a collective, the first rank that is in none: of several, one whose stack
-// is unlike the majority's. Where none or all are in one, a rank whose stack parts from that of
-// more than half of all before the collective, unless its step is ahead of theirs. nullopt: no such
-// rank, or `tree` knows none of `ranks`.
+// Where some ranks are in a collective and some are not: a rank that is in none. If several are in
+// none, one whose stack differs from the others'.
+// Where all ranks are in one, or no rank is: a rank whose stack differs from the stacks of more
+// than half of all ranks, if they differ before they reach the collective. A rank whose step is
+// ahead of the others' is not named.
+// nullopt: there is no such rank, or `tree` has none of `ranks`.
 std::optional<HangVerdict> CulpritByStacks(const std::vector<StillRank>& ranks,
                                            const StackTree& tree);
 

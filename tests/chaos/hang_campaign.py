@@ -8,11 +8,11 @@ with the module ddprun, unmodified Python with --auto-step), and one or two node
 with --on-hang restart. Expected:
 
     noticed     at the limit + 2 s at the latest; it is told once the stacks are there, or 5 s later
-    rank        the verdict names the rank that was stopped (of collectives that do not fit: it is among those named)
+    rank        the verdict names the rank with the fault; where collectives do not match, among others
     function    the function in which it stays is among the innermost five that the verdict shows of it
     ended       the job goes on to its end, and its parameters are those of an undisturbed job to the last bit
 
-A collective whose size does not fit may end the worker instead; then the failure must be of a rank at the fault.
+Where collectives do not match, the library may end a worker instead: no hang, but a failure with its root cause.
 Each verdict is a line of JSON at the end of FILE. Seeds that have one are not run again, so a campaign that was
 ended goes on where it stopped. Exits 1 where something was not noticed in time, where a job did not end well, or
 where ranks (99 %) or functions (95 %) are wrong too often.
@@ -31,6 +31,8 @@ import sys
 import tempfile
 import time
 
+from campaign_world import read, run, wait_until
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 MISSING = 77  # the exit code that CTest takes for "skipped"
@@ -38,7 +40,7 @@ INSIDE = "DDPRUN_HANG_CAMPAIGN_INSIDE"
 
 FAULTS = ("StopItself", "LoopForEver", "LockTwice", "SleepInLoading", "ReadFifo", "WriteFrozen", "WaitForThread",
           "SkipCollective", "MismatchedSize")
-OF_COLLECTIVES = ("SkipCollective", "MismatchedSize")  # all ranks are in a collective: no function to look for
+OF_COLLECTIVES = ("SkipCollective", "MismatchedSize")  # every rank is in a collective, so no function is expected
 PLACES = ("before_init", "first_step", "step", "checkpoint", "evaluation")
 PROGRAMS = ("cpp", "module", "unmodified")
 WORKERS = 2  # of a node
@@ -56,21 +58,9 @@ def draw(seed):
         plan = {"fault": rng.choice(FAULTS), "place": rng.choice(PLACES), "program": rng.choice(PROGRAMS),
                 "nodes": rng.choice((1, 2))}
         plan["rank"] = rng.choice((0, rng.randrange(1, plan["nodes"] * WORKERS)))
-        # There is no collective before init, and no phase that a program without the library can be in then.
+        # There is no collective before init.
         if not (plan["fault"] in OF_COLLECTIVES and plan["place"] == "before_init"):
             return plan
-
-
-def read(path):
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except FileNotFoundError:
-        return ""
-
-
-def run(*command):
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 class Disk:
@@ -126,7 +116,7 @@ class Job:
             self.daemon = subprocess.Popen([ddprun, "rendezvous", "--listen", "127.0.0.1:0", "--port-file", port],
                                            stdout=subprocess.DEVNULL, env=environment,
                                            stderr=open(os.path.join(folder, "daemon.err"), "wb"))
-            self.wait(lambda: read(port), 30)
+            wait_until(lambda: read(port), 30)
             flags += ["--rdzv-endpoint", "127.0.0.1:" + read(port).strip(), "--rdzv-id", "job"]
         self.agents = [subprocess.Popen(
             [ddprun, *flags, "--log-dir", os.path.join(folder, f"logs{i}"), "--report", self.path(f"report{i}.json"),
@@ -135,15 +125,6 @@ class Job:
 
     def path(self, name):
         return os.path.join(self.folder, name)
-
-    @staticmethod
-    def wait(condition, seconds):
-        deadline = time.monotonic() + seconds
-        while not (result := condition()):
-            if time.monotonic() > deadline:
-                return None
-            time.sleep(0.02)
-        return result
 
     def ended(self):
         return all(agent.poll() is not None for agent in self.agents)
@@ -170,7 +151,7 @@ def undisturbed(plan, binaries, known={}):  # one for each program and number of
         with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
             job = Job(plan, folder, binaries, disturbed=False)
             try:
-                job.wait(job.ended, JOB_LIMIT)
+                wait_until(job.ended, JOB_LIMIT)
                 if any(agent.poll() != 0 for agent in job.agents):
                     sys.exit(f"the undisturbed job did not end well:\n{read(job.path('err0'))}")
                 known[key] = job.result()
@@ -233,14 +214,14 @@ def run_seed(seed, binaries, keep):
     job = None
     try:
         job = Job(plan, folder, binaries)
-        said = job.wait(lambda: job.ended() or "hangs: no rank has moved" in read(job.path("err0")), JOB_LIMIT)
+        said = wait_until(lambda: job.ended() or "hangs: no rank has moved" in read(job.path("err0")), JOB_LIMIT)
         now = time.time()
         fault_at = read(job.path("fault")).split()
         after = round(now - int(fault_at[0]) / 1e9, 2) if said and fault_at and not job.ended() else None
         if disk.frozen:
-            job.wait(job.ended, THAW_AFTER)
+            wait_until(job.ended, THAW_AFTER)
             disk.thaw()
-        if not job.wait(job.ended, JOB_LIMIT):
+        if not wait_until(job.ended, JOB_LIMIT):
             wrong, seen = {"ended": f"not within {JOB_LIMIT} s"}, {}
         else:
             wrong, seen = judge(job, plan, after, expected)
