@@ -191,7 +191,7 @@ def judge(job, plan, told_after, expected):
     if plan["rank"] != cause["rank"] and not (plan["fault"] in OF_COLLECTIVES and plan["rank"] in named):
         wrong["rank"] = f"rank {cause['rank']} is named: {cause['description']}"
     if hung and plan["fault"] not in OF_COLLECTIVES:
-        frames = [frame["function"] for frame in cause.get("frames", [])][:5]
+        frames = [frame["function"] or "" for frame in cause.get("frames", [])][:5]
         if not any(plan["fault"] in frame for frame in frames) and not (
                 plan["fault"] == "WriteFrozen" and "disk wait" in verdict):
             wrong["function"] = f"frames {frames}"
