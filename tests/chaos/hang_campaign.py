@@ -40,7 +40,7 @@ INSIDE = "DDPRUN_HANG_CAMPAIGN_INSIDE"
 
 FAULTS = ("StopItself", "LoopForEver", "LockTwice", "SleepInLoading", "ReadFifo", "WriteFrozen", "WaitForThread",
           "SkipCollective", "MismatchedSize")
-OF_COLLECTIVES = ("SkipCollective", "MismatchedSize")  # every rank is in a collective, so no function is expected
+OF_COLLECTIVES = ("SkipCollective", "MismatchedSize")
 PLACES = ("before_init", "first_step", "step", "checkpoint", "evaluation")
 PROGRAMS = ("cpp", "module", "unmodified")
 WORKERS = 2  # of a node
@@ -182,15 +182,16 @@ def judge(job, plan, told_after, expected):
             wrong["noticed"] = f"after {age} s, limit {limit} s"
         if told_after is None or told_after > float(limit) + MAY_BE_LATER + STACKS_LIMIT:
             wrong["told"] = f"{told_after} s after the fault, limit {limit} s"
-    if not hung and plan["fault"] not in OF_COLLECTIVES:
+    mismatch = plan["fault"] == "MismatchedSize"  # every rank is in a collective: no function is expected
+    if not hung and not mismatch:
         wrong["noticed"] = f"it ended otherwise: {cause['description']}"
     # The culprits are named in the lines of the verdict, up to the one that says what is done.
     verdict = console.partition("hangs: ")[2].partition("the workers are ended")[0] if hung else cause["description"]
     named = {int(rank) for rank in re.findall(r"^(?:ddprun \S+ \w )?\s*ranks? (\d+)", verdict, re.M)}
     named |= {cause["rank"]}
-    if plan["rank"] != cause["rank"] and not (plan["fault"] in OF_COLLECTIVES and plan["rank"] in named):
+    if plan["rank"] != cause["rank"] and not (mismatch and plan["rank"] in named):
         wrong["rank"] = f"rank {cause['rank']} is named: {cause['description']}"
-    if hung and plan["fault"] not in OF_COLLECTIVES:
+    if hung and not mismatch:
         frames = [frame["function"] or "" for frame in cause.get("frames", [])][:5]
         if not any(plan["fault"] in frame for frame in frames) and not (
                 plan["fault"] == "WriteFrozen" and "disk wait" in verdict):
@@ -241,7 +242,7 @@ def show(records):
     """Prints the sums. True: all as it should be."""
     total = len(records)
     wrong = collections.Counter(what for record in records for what in record["wrong"])
-    with_function = sum(record["fault"] not in OF_COLLECTIVES for record in records)
+    with_function = sum(record["fault"] != "MismatchedSize" for record in records)
     hung = [record for record in records if record.get("told")]
     print(f"{total} hangs: {total - wrong['noticed']} noticed within the limit + {MAY_BE_LATER:g} s, rank right in "
           f"{total - wrong['rank']}, function in {with_function - wrong['function']} of {with_function}, "

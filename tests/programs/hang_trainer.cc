@@ -4,7 +4,7 @@
 //
 //   hang_trainer FOLDER FAULT PLACE RANK
 //
-// FAULT: none, the name of a function below, SkipCollective or MismatchedSize. PLACE: before_init,
+// FAULT: none, the name of a function below, or MismatchedSize. PLACE: before_init,
 // first_step, step, checkpoint, evaluation. Before the fault the rank appends the time to
 // FOLDER/fault, in ns of CLOCK_REALTIME. In the end rank 0 writes the parameters into
 // FOLDER/result.
@@ -97,6 +97,11 @@ const std::map<std::string, void (*)()> kFaults = {
     {"SleepInLoading", SleepInLoading}, {"ReadFifo", ReadFifo},       {"WriteFrozen", WriteFrozen},
     {"WaitForThread", WaitForThread}};
 
+// The others wait in the collective that this rank leaves out.
+[[gnu::noinline]] void SkipCollective() {
+  for (;;) sleep(1000);
+}
+
 // ---- the training ----
 class Fault {
  public:
@@ -118,12 +123,12 @@ class Fault {
     }
   }
 
-  // The same for the faults of a collective that the ranks enter here: one of them leaves it out
-  // and goes on to the next one, or enters it with another size.
+  // The same for the faults of a collective: each rank enters one here, and one rank does not, or
+  // does with another size.
   void CollectiveAt(const ddp::Context& ctx, const char* place) {
     if (place != place_ || (what_ != "SkipCollective" && what_ != "MismatchedSize")) return;
     if (is_here_) Note();
-    if (is_here_ && what_ == "SkipCollective") return;
+    if (is_here_ && what_ == "SkipCollective") SkipCollective();
     torch::Tensor sum = torch::zeros({is_here_ ? 3000 : 2000});
     ddp::all_reduce_sum(ctx, sum);
   }
