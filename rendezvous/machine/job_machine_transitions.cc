@@ -282,10 +282,14 @@ void JobMachine::CarryOutPlan() {
 }
 
 void JobMachine::FinishPlan(const Plan& plan) {
-  if (plan.saved) {
+  const auto step = DurableStep();
+  // The last of several warnings may come after the save, and before a worker goes on.
+  const bool none_since = generation_.started_at == TimePoint{} || step == FurthestPossibleStep();
+  const bool saved_before = plan.preempted && step && none_since && NewestKnownStep() <= *step;
+  if (plan.saved || saved_before) {
     Finish(Outcome::kPreempted, kExitPreempted,
-           absl::StrCat(plan.reason, "; the state of step ", *life_.checkpoint, " is saved"));
-  } else if (const auto step = DurableStep(); plan.preempted && step) {
+           absl::StrCat(plan.reason, "; the state of step ", *step, " is saved"));
+  } else if (plan.preempted && step) {
     Finish(Outcome::kPreempted, kExitPreempted,
            absl::StrCat(plan.reason, "; no checkpoint was made for it, the last one is of step ",
                         *step));
