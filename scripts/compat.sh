@@ -79,7 +79,7 @@ set -euo pipefail
 name=$1 jobs=$2 quick=$3 build_only=$4
 shift 4
 cd /source
-export DEBIAN_FRONTEND=noninteractive HOME=/root LC_ALL=C.UTF-8 CCACHE_DIR=/ccache
+export DEBIAN_FRONTEND=noninteractive HOME=/root LC_ALL=C.UTF-8 CCACHE_DIR=/ccache OMP_NUM_THREADS=1
 # Less optimization: it is the headers that are tried here, and that takes long enough.
 configure=(cmake -S . -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release
   "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG" -DDDPRUN_LAUNCHER=OFF)
