@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "rendezvous/machine/job_machine.h"
 #include "tests/unit/core/job_machine_driver.h"
 
@@ -364,6 +366,104 @@ TEST_F(JobMachineStacksTest, WithoutWorkersThereAreNone) {
   job_->Join('a');
   job_->AskStacks();
   EXPECT_THAT(job_->Take(), Contains(HasSubstr("no: job job has no workers now: ")));
+}
+
+// ---- ranks that have told nothing ----
+
+// Two nodes of two workers. Nobody has made a step. Ranks in `silent_` have told nothing, and the
+// others are in init().
+class JobMachineSilentTest : public testing::Test {
+ protected:
+  JobMachineSilentTest() : job_(Spec()) { job_.RunTwoNodes(); }
+
+  static JobSpec Spec() {
+    JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
+    spec.hang_timeout = seconds(10);
+    spec.hang_startup_timeout = seconds(20);
+    spec.on_hang = JobSpec::kRestartHang;
+    spec.lease = seconds(60);
+    return spec;
+  }
+  std::vector<std::string> Wait(int for_seconds) {
+    for (int i = 0; i < for_seconds; ++i) {
+      job_.Advance(seconds(1));
+      still_ += seconds(1);
+      for (const char node : {'a', 'b'}) {
+        if (node != unheard_) job_.Receive(node, Beat(node == 'a' ? 0 : 2));
+      }
+    }
+    return job_.Take();
+  }
+  Heartbeat Beat(int first_rank) const {
+    Heartbeat heartbeat;
+    heartbeat.step = step_;
+    NodeProgress& progress = heartbeat.progress.emplace();
+    for (int i = 0; i < 2; ++i) {
+      StillWorker worker{LocalRank{i}, 100 + first_rank + i, still_};
+      if (silent_.contains(first_rank + i)) {
+        progress.silent_workers.push_back(worker);
+        continue;
+      }
+      worker.phase = "init";
+      progress.phases = {"init"};
+      progress.still = still_;
+      ++progress.workers;
+      progress.still_workers.push_back(worker);
+    }
+    return heartbeat;
+  }
+
+  JobMachineDriver job_;
+  std::set<int> silent_ = {3};
+  std::optional<std::int64_t> step_;
+  Duration still_{};
+  char unheard_ = 0;
+};
+
+TEST_F(JobMachineSilentTest, ARankThatNeverReachesInitIsNamedAndTheJobStartsAgain) {
+  EXPECT_THAT(Wait(19), Not(Contains(HasSubstr("hangs")))) << "--hang-startup-timeout";
+  const auto said = Wait(2);
+  for (const std::string node : {"a", "b"}) {
+    EXPECT_THAT(said, Contains(AllOf(HasSubstr(node + "<-"),
+                                     HasSubstr("3 of 4 ranks are in init(); missing 3 on b: rank 3 "
+                                               "(pid 103) started 19.0 s ago"))));
+    EXPECT_THAT(said, Contains(node + "<-g0 Stop"));
+  }
+  job_.Drain('a');
+  job_.Drain('b');
+  EXPECT_EQ(job_.machine().generation(), Generation{1});
+  const RootCause cause = *job_.machine().Status({}).last_cause;
+  EXPECT_EQ(cause.kind, RootCause::Kind::kHung);
+  EXPECT_EQ(cause.failure.exit.rank, Rank{3});
+  EXPECT_EQ(cause.failure.exit.pid, 103);
+}
+
+TEST_F(JobMachineSilentTest, SoAreThoseOfANodeWhereNobodyTells) {
+  silent_ = {2, 3};
+  EXPECT_THAT(Wait(21),
+              Contains(HasSubstr("2 of 4 ranks are in init(); missing 2-3 on b: rank 2")));
+}
+
+TEST_F(JobMachineSilentTest, WhereNobodyTellsAnythingNothingIsJudged) {
+  silent_ = {0, 1, 2, 3};
+  EXPECT_THAT(Wait(1000), Not(Contains(HasSubstr("hangs"))));
+}
+
+// Its program never tells anything, and yet the others make steps.
+TEST_F(JobMachineSilentTest, OnceAStepWasToldSilentRanksAreNotNamed) {
+  step_ = 7;
+  EXPECT_THAT(Wait(21),
+              AllOf(Contains(HasSubstr("hangs")), Not(Contains(HasSubstr("missing"))),
+                    Not(Contains(HasSubstr("rank 3"))), Not(Contains(HasSubstr("told nothing")))));
+}
+
+TEST_F(JobMachineSilentTest, ANodeOfSilentRanksThatIsNotHeardIsWaitedFor) {
+  silent_ = {2, 3};
+  Wait(15);
+  unheard_ = 'b';
+  EXPECT_THAT(Wait(15), Not(Contains(HasSubstr("hangs"))));
+  unheard_ = 0;
+  EXPECT_THAT(Wait(2), Contains(HasSubstr("missing 2-3 on b")));
 }
 
 TEST_F(JobMachineHangTest, WhatWasLearnedOutlivesTheRendezvous) {

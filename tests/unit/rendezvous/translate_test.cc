@@ -105,6 +105,10 @@ Heartbeat HeartbeatWithProgress() {
   Heartbeat heartbeat{-5, 17};
   heartbeat.progress =
       NodeProgress{2, std::chrono::milliseconds(250), {"", "evaluation"}, true, true, {worker}};
+  StillWorker silent{LocalRank{7}, 4243, std::chrono::seconds(40)};
+  silent.waits_for = "read(/data/x)";
+  heartbeat.progress->silent_workers = {silent, {LocalRank{8}, 4244, std::chrono::seconds(40)}};
+  heartbeat.progress->silent_excused = true;
   return heartbeat;
 }
 
