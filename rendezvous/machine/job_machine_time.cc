@@ -252,6 +252,7 @@ void JobMachine::DecideHang(const StackCollection& stacks) {
   if (!again) CallHang(verdict, standstill, next, stacks);
   generation_.hang.Call();
   if (!restart || !verdict.culprit) return;
+  if (verdict.blames) generation_.hung_host = verdict.culprit->host;
   generation_.incidents.AddHang(FailureOf(*verdict.culprit, generation_.number),
                                 absl::StrCat(verdict.why, "; ", standstill),
                                 TopFrames(stacks.tree(), verdict.culprit->rank));

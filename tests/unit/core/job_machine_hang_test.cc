@@ -41,6 +41,7 @@ class JobMachineHangTest : public testing::Test {
     still_ = moves ? Duration{} : still_ + seconds(1);
     ++step_;
     job_->Advance(seconds(1));
+    if (spare_) job_->Beat('c');
     for (const char node : {'a', 'b'}) {
       if (node == silent_) continue;
       Heartbeat heartbeat;
@@ -78,6 +79,7 @@ class JobMachineHangTest : public testing::Test {
   bool busy_ = false;
   bool collectives_ = true;  // are told
   char silent_ = 0;
+  bool spare_ = false;  // c waits for a place
 };
 
 TEST_F(JobMachineHangTest, NothingHappensBeforeTheLimit) {
@@ -464,6 +466,102 @@ TEST_F(JobMachineSilentTest, ANodeOfSilentRanksThatIsNotHeardIsWaitedFor) {
   EXPECT_THAT(Wait(15), Not(Contains(HasSubstr("hangs"))));
   unheard_ = 0;
   EXPECT_THAT(Wait(2), Contains(HasSubstr("missing 2-3 on b")));
+}
+
+// ---- hang.quarantine ----
+
+class JobMachineHangQuarantineTest : public JobMachineHangTest {
+ protected:
+  void Begin(int hang_quarantine) {
+    JobSpec spec = JobMachineDriver::Spec(2, 2, 9);
+    spec.hang_timeout = seconds(10);
+    spec.on_hang = JobSpec::kRestartHang;
+    spec.hang_quarantine = hang_quarantine;
+    Run(spec, "", false);
+  }
+  void JoinSpare() {
+    job_->Join('c');
+    spare_ = true;
+  }
+  // Rank 3, on b, hangs, and the group forms anew.
+  void Hang() {
+    StandStill(12);
+    job_->Drain('a');
+    job_->Drain('b');
+  }
+  // a and b run again, and make steps.
+  void GoOn() {
+    for (const char node : {'a', 'b'}) job_->Prepare(node);
+    for (int i = 0; i < 3; ++i) Second(/*moves=*/true);
+    job_->Clear();
+  }
+};
+
+TEST_F(JobMachineHangQuarantineTest, ANodeWhoseRanksHungSoOftenIsLeftOutForASpare) {
+  Begin(2);
+  JoinSpare();
+  Hang();
+  EXPECT_THAT(job_->machine().Record().quarantine.hosts, testing::IsEmpty());
+  GoOn();
+  Hang();
+  EXPECT_THAT(job_->Take(), Contains(HasSubstr("c<-g2 Assignment")));
+  EXPECT_EQ(job_->last_finished().outcome, Outcome::kLeft);
+  EXPECT_EQ(job_->last_finished().reason,
+            "b was left out: its ranks hung 2 times; the job goes on without it");
+  EXPECT_THAT(job_->last_finished().left_out, testing::ElementsAre("b"));
+  job_->Join('b');
+  EXPECT_THAT(job_->Take(),
+              Contains(HasSubstr("Refused: b is left out of job job: its ranks hung")));
+}
+
+TEST_F(JobMachineHangQuarantineTest, WithoutASpareItStaysUntilThereIsOne) {
+  Begin(2);
+  Hang();
+  GoOn();
+  Hang();
+  EXPECT_THAT(job_->TakeNotes(),
+              Contains("b stays in the job, although its ranks hung 2 times: no other node waits "
+                       "to take its place"));
+  EXPECT_EQ(job_->machine().state(), JobState::kForming);
+  GoOn();
+  JoinSpare();
+  Hang();
+  EXPECT_THAT(job_->Take(), Contains(HasSubstr("c<-g3 Assignment")));
+  EXPECT_THAT(job_->last_finished().reason, HasSubstr("its ranks hung 3 times"));
+}
+
+TEST_F(JobMachineHangQuarantineTest, ZeroLeavesNobodyOut) {
+  Begin(0);
+  JoinSpare();
+  for (int i = 0; i < 4; ++i) {
+    Hang();
+    GoOn();
+  }
+  EXPECT_EQ(job_->machine().generation(), Generation{4});
+  EXPECT_THAT(job_->machine().Record().quarantine.hosts, testing::IsEmpty());
+}
+
+TEST_F(JobMachineHangQuarantineTest, WhereAllRanksWaitNoNodeIsToBlame) {
+  Begin(1);
+  JoinSpare();
+  culprit_ = ProcessState::kRunnable;  // and in the collective of the others
+  Hang();
+  EXPECT_EQ(job_->machine().Status({}).last_cause->kind, RootCause::Kind::kHung);
+  EXPECT_THAT(job_->machine().Record().quarantine.hosts, testing::IsEmpty());
+  EXPECT_THAT(job_->machine().Record().quarantine.hangs, testing::IsEmpty());
+}
+
+TEST_F(JobMachineHangQuarantineTest, ARestartedRendezvousKnowsTheHangsBefore) {
+  Begin(2);
+  JoinSpare();
+  Hang();
+  GoOn();
+  job_->RestartDaemon(seconds(1));
+  for (const char node : {'a', 'b'}) job_->Rejoin(node, 1, true);
+  job_->Rejoin('c', -1, false);
+  for (int i = 0; i < 3; ++i) Second(true);
+  Hang();
+  EXPECT_THAT(job_->Take(), Contains(HasSubstr("c<-g2 Assignment")));
 }
 
 TEST_F(JobMachineHangTest, WhatWasLearnedOutlivesTheRendezvous) {
