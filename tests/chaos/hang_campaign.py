@@ -13,7 +13,9 @@ with --on-hang restart. Expected:
     ended       the job goes on to its end, and its parameters are those of an undisturbed job: to the last bit with
                 ddp::, which keeps the order of its gradient buckets over a restart; in Python to 1e-5 of each value
 
-Where collectives do not match, the library may end a worker instead: no hang, but a failure with its root cause.
+Where collectives do not match, Gloo may end a worker instead: no hang, but a failure with its root cause. It names the
+worker that died and says that a peer had another size. Gloo does not tell which peer, so it may be that the rank with
+the fault is not named. Such runs are not judged by `rank`, and are counted apart.
 Each verdict is a line of JSON at the end of FILE. Seeds that have one are not run again, so a campaign that was
 ended goes on where it stopped. Exits 1 where something was not noticed in time, where a job did not end well, or
 where ranks (99 %) or functions (95 %) are wrong too often.
@@ -207,7 +209,9 @@ def judge(job, plan, told_after, expected):
     verdict = console.partition("hangs: ")[2].partition("the workers are ended")[0] if hung else cause["description"]
     named = {int(rank) for rank in re.findall(r"^(?:ddprun \S+ \w )?\s*ranks? (\d+)", verdict, re.M)}
     named |= {cause["rank"]}
-    if plan["rank"] != cause["rank"] and not (mismatch and plan["rank"] in named):
+    if mismatch and not hung and "with different sizes" in cause["description"]:
+        seen["both_named"] = plan["rank"] in named and len(named) > 1
+    elif plan["rank"] != cause["rank"] and not (mismatch and plan["rank"] in named):
         wrong["rank"] = f"rank {cause['rank']} is named: {cause['description']}"
     if hung and not mismatch:
         frames = [frame["function"] or "" for frame in cause.get("frames", [])][:5]
@@ -265,6 +269,9 @@ def show(records):
     print(f"{total} hangs: {total - wrong['noticed']} noticed within the limit + {MAY_BE_LATER:g} s, rank right in "
           f"{total - wrong['rank']}, function in {with_function - wrong['function']} of {with_function}, "
           f"{total - wrong['ended']} ended as undisturbed")
+    deaths = [record["both_named"] for record in records if "both_named" in record]
+    if deaths:
+        print(f"{len(deaths)} mismatches ended as a death, which named both ranks in {sum(deaths)}")
     for what in ("noticed", "told"):
         late = sorted(record[what] - record["limit"] for record in hung)
         if late:
