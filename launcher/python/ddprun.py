@@ -50,6 +50,8 @@ _LONGEST_RETRY_S = 1.0
 # starts.
 _SPEAKER = "DDPRUN_SPEAKER"
 
+_STACK_SIGNAL = 61  # worker/contract/own_stacks.h
+
 
 class _Agent:
     """The way to the agent of this node. No method waits or raises; any thread may call."""
@@ -75,6 +77,8 @@ class _Agent:
             with self.lock:
                 self.path = _path_for_this_process()
                 self.silent = self.path is None
+                if not self.silent:
+                    _write_stacks_on_signal()
         return not self.silent
 
     def tell(self, step=None, phase=None, tells=False):
@@ -195,6 +199,29 @@ def _path_for_this_process():
         return None  # started by the one that speaks
     os.environ[_SPEAKER] = me
     return path
+
+
+def _write_stacks_on_signal():
+    """For an agent that may not trace this process: on signal 61, unless the program handles it,
+    faulthandler writes the Python frames of all threads to a memfd, which the agent finds by its
+    name. Where the agent has started this interpreter, sitecustomize has done that."""
+    if hasattr(sys, "_ddprun_stacks"):
+        return
+    try:
+        import faulthandler
+        import signal
+
+        if signal.getsignal(_STACK_SIGNAL) != signal.SIG_DFL:
+            return
+        made = os.memfd_create("ddprun-python-stacks")
+        try:
+            file = os.open("/proc/self/fd/%d" % made, os.O_WRONLY | os.O_APPEND)
+        finally:
+            os.close(made)
+        faulthandler.register(_STACK_SIGNAL, file=file, all_threads=True, chain=False)
+        sys._ddprun_stacks = file
+    except Exception:
+        pass
 
 
 _agent = _Agent()

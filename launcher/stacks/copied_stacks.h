@@ -44,6 +44,10 @@ struct CopiedProcess {
   // Not OK: no thread was copied. PermissionDenied says which permission is missing, NotFound that
   // it ended, FailedPrecondition that somebody traces it, DeadlineExceeded that time ran out.
   absl::Status status;
+  // Why it was not held, where it has written its stacks itself; empty: it was held, or there are
+  // none. Of a Python program there are Python frames alone: its threads were not copied
+  // (PermissionDenied), and beyond the main one those with frames have no tid.
+  std::string not_held;
   bool stopped = false;  // by a signal, before it was held; it still is
   pid_t traced_by = 0;
   std::string

@@ -21,6 +21,7 @@
 namespace ddprun::stacks {
 namespace {
 
+constexpr std::size_t kMapsBytes = std::size_t{4} << 20;
 constexpr int kSysPtraceBit = 19;  // CAP_SYS_PTRACE of capabilities(7)
 
 // The text behind "NAME:" of /proc/PID/status.
@@ -40,10 +41,9 @@ Number NumberOr(absl::string_view text, Number otherwise) {
   return absl::SimpleAtoi(text, &number) ? number : otherwise;
 }
 
-std::string Link(const std::string& path) {
-  char target[PATH_MAX];
-  const ssize_t size = ::readlink(path.c_str(), target, sizeof(target));
-  return size > 0 ? std::string(target, static_cast<std::size_t>(size)) : std::string();
+std::uint64_t HexOrNone(absl::string_view text) {
+  std::uint64_t number;
+  return absl::SimpleHexAtoi(text, &number) ? number : 0;
 }
 
 // "name", "state" of "4242 (name) S 1 ...": the name may have brackets and spaces in it.
@@ -93,6 +93,16 @@ std::string ReadProc(const std::string& path, std::size_t most) {
   return text;
 }
 
+std::string ReadLink(const std::string& path) {
+  char target[PATH_MAX];
+  const ssize_t size = ::readlink(path.c_str(), target, sizeof(target));
+  return size > 0 ? std::string(target, static_cast<std::size_t>(size)) : std::string();
+}
+
+std::string ReadMaps(pid_t pid) {
+  return ReadProc(absl::StrCat("/proc/", pid, "/maps"), kMapsBytes);
+}
+
 std::vector<pid_t> ThreadsOf(pid_t pid, std::size_t most) {
   std::vector<pid_t> threads;
   DIR* const folder = ::opendir(absl::StrCat("/proc/", pid, "/task").c_str());
@@ -118,11 +128,18 @@ ThreadFacts LookAtThread(pid_t pid, pid_t tid) {
   if (!call.has_value()) return facts;
   facts.call = call->name;
   if (call->descriptor >= 0) {
-    const std::string path = Link(absl::StrCat("/proc/", pid, "/fd/", call->descriptor));
+    const std::string path = ReadLink(absl::StrCat("/proc/", pid, "/fd/", call->descriptor));
     absl::StrAppend(&facts.call, "(", path.empty() ? absl::StrCat("fd ", call->descriptor) : path,
                     ")");
   }
   return facts;
+}
+
+std::optional<ThreadSignals> LookAtSignals(pid_t pid, pid_t tid) {
+  const std::string status = ReadProc(absl::StrCat("/proc/", pid, "/task/", tid, "/status"));
+  if (status.empty()) return std::nullopt;
+  return ThreadSignals{HexOrNone(Field(status, "SigPnd")), HexOrNone(Field(status, "SigBlk")),
+                       HexOrNone(Field(status, "SigCgt"))};
 }
 
 std::optional<ProcessFacts> LookAtProcess(pid_t pid) {
@@ -157,15 +174,12 @@ TracePermission LookAtPermission(pid_t pid) {
   TracePermission permission;
   permission.own_uid = ::geteuid();
   const std::string status = ReadProc("/proc/thread-self/status");
-  std::uint64_t capabilities = 0;
-  if (absl::SimpleHexAtoi(Field(status, "CapEff"), &capabilities)) {
-    permission.has_sys_ptrace = (capabilities >> kSysPtraceBit & 1) != 0;
-  }
+  permission.has_sys_ptrace = (HexOrNone(Field(status, "CapEff")) >> kSysPtraceBit & 1) != 0;
   permission.filtered = NumberOr<int>(Field(status, "Seccomp"), 0) != 0;
   permission.yama =
       NumberOr<int>(absl::StripAsciiWhitespace(ReadProc("/proc/sys/kernel/yama/ptrace_scope")), 0);
-  const std::string theirs = Link(absl::StrCat("/proc/", pid, "/ns/user"));
-  permission.other_user_namespace = !theirs.empty() && theirs != Link("/proc/self/ns/user");
+  const std::string theirs = ReadLink(absl::StrCat("/proc/", pid, "/ns/user"));
+  permission.other_user_namespace = !theirs.empty() && theirs != ReadLink("/proc/self/ns/user");
   return permission;
 }
 

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,12 @@ namespace ddprun::stacks {
 
 // At most `most` bytes of a file of /proc; empty where it cannot be read.
 std::string ReadProc(const std::string& path, std::size_t most = 1 << 16);
+
+// Where a link of /proc leads; empty where it cannot be read.
+std::string ReadLink(const std::string& path);
+
+// /proc/PID/maps; empty where it cannot be read.
+std::string ReadMaps(pid_t pid);
 
 // The threads of a process that are there now, ascending, so that the main one is mostly the first;
 // at most `most`. Empty: no such process.
@@ -24,6 +31,14 @@ struct ThreadFacts {
   std::string wchan;
 };
 ThreadFacts LookAtThread(pid_t pid, pid_t tid);
+
+// Sets of signals; bit n − 1 is signal n.
+struct ThreadSignals {
+  std::uint64_t pending = 0;  // for this thread alone
+  std::uint64_t blocked = 0;
+  std::uint64_t caught = 0;  // by a handler of its process
+};
+std::optional<ThreadSignals> LookAtSignals(pid_t pid, pid_t tid);  // nullopt: it is gone
 
 struct ProcessFacts {
   std::string name;

@@ -23,55 +23,8 @@ constexpr std::size_t kMostThreadStates = 4096;
 constexpr std::size_t kMostInterpreters = 16;
 constexpr std::size_t kMostTableBytes = 1 << 18;
 
-// Where a field is in its structure, for 64-bit builds.
-struct TextOffsets {
-  std::uint64_t length;  // of PyASCIIObject
-  std::uint64_t state;
-  std::uint64_t ascii;       // behind it
-  std::uint64_t wide;        // behind PyCompactUnicodeObject
-  std::uint64_t bytes_size;  // of PyBytesObject
-  std::uint64_t bytes;
-};
-
-struct Offsets {
-  std::uint64_t runtime_interpreters;  // of _PyRuntimeState: interpreters.head
-  std::uint64_t interpreter_next;      // of PyInterpreterState
-  std::uint64_t interpreter_threads;
-  std::uint64_t thread_next;  // of PyThreadState
-  std::uint64_t thread_cframe;
-  std::uint64_t thread_native_id;
-  std::uint64_t cframe_current;  // of _PyCFrame
-  std::uint64_t frame_code;      // of _PyInterpreterFrame
-  std::uint64_t frame_previous;
-  std::uint64_t frame_instruction;  // the last one that was begun
-  std::uint64_t frame_is_entry;
-  std::uint64_t code_first_line;  // of PyCodeObject
-  std::uint64_t code_file;
-  std::uint64_t code_name;
-  std::uint64_t code_lines;
-  std::uint64_t code_instructions;
-  TextOffsets text;
-};
-
-constexpr Offsets kPython311 = {
-    .runtime_interpreters = 40,
-    .interpreter_next = 0,
-    .interpreter_threads = 16,
-    .thread_next = 8,
-    .thread_cframe = 56,
-    .thread_native_id = 160,
-    .cframe_current = 8,
-    .frame_code = 32,
-    .frame_previous = 48,
-    .frame_instruction = 56,
-    .frame_is_entry = 68,
-    .code_first_line = 72,
-    .code_file = 112,
-    .code_name = 128,  // co_qualname: with the class
-    .code_lines = 136,
-    .code_instructions = 184,
-    .text = {.length = 16, .state = 32, .ascii = 48, .wide = 72, .bytes_size = 16, .bytes = 32},
-};
+// Of a frame that C has called: who owns it, as 3.13 and later have it.
+constexpr char kOwnedByC = 3;
 
 void AppendUtf8(std::uint32_t letter, std::string* text) {
   if (letter < 0x80) {
@@ -94,7 +47,8 @@ void AppendUtf8(std::uint32_t letter, std::string* text) {
 // Reads the structures of one interpreter. Whatever is not as expected reads as nothing.
 class PythonMemory {
  public:
-  PythonMemory(pid_t pid, const Offsets& offsets) : pid_(pid), at_(offsets) {}
+  // Both must outlive it.
+  PythonMemory(const ReadMemory& read, const PythonOffsets& offsets) : read_(read), at_(offsets) {}
 
   // The frames of all threads, by their number.
   std::map<pid_t, std::vector<PythonFrame>> Frames(std::uint64_t runtime) {
@@ -123,9 +77,7 @@ class PythonMemory {
   };
 
   bool Read(std::uint64_t address, void* to, std::size_t size) const {
-    iovec here{to, size};
-    iovec there{reinterpret_cast<void*>(address), size};
-    return ::process_vm_readv(pid_, &here, 1, &there, 1, 0) == static_cast<ssize_t>(size);
+    return size == 0 || read_(address, to, size);
   }
 
   std::uint64_t Word(std::uint64_t address) const {
@@ -174,29 +126,43 @@ class PythonMemory {
     return code;
   }
 
+  char Byte(std::uint64_t address) const {
+    char byte = 0;
+    return Read(address, &byte, 1) ? byte : '\0';
+  }
+
   std::vector<PythonFrame> Stack(std::uint64_t thread) {
     std::vector<PythonFrame> stack;
-    std::uint64_t frame = Word(Word(thread + at_.thread_cframe) + at_.cframe_current);
-    while (frame != 0 && stack.size() < kMostPythonFrames) {
-      const std::uint64_t code_at = Word(frame + at_.frame_code);
-      const Code& code = CodeAt(code_at);
-      if (code.name.empty() || code.file.empty()) break;
-      const std::uint64_t first = code_at + at_.code_instructions;
-      const std::uint64_t at = Word(frame + at_.frame_instruction);
-      bool is_entry = false;
-      char byte = 0;
-      if (Read(frame + at_.frame_is_entry, &byte, 1)) is_entry = byte != 0;
-      // Of a frame that has not begun, the instruction before its first one.
-      const std::uint32_t line =
-          at < first ? code.first_line : PythonLine(code.lines, code.first_line, (at - first) / 2);
-      stack.push_back({{code.name, code.file, line, "python"}, is_entry});
+    std::uint64_t frame = Word(thread + at_.thread_frame);
+    if (at_.cframe_current.has_value()) frame = Word(frame + *at_.cframe_current);
+    for (std::size_t i = 0; frame != 0 && i < kMostPythonFrames; ++i) {
+      const char entry = Byte(frame + at_.frame_entry);
+      if (at_.entry_is_a_frame && entry == kOwnedByC) {
+        if (!stack.empty()) stack.back().entered_from_c = true;
+      } else {
+        std::optional<StackFrame> shown = FrameAt(frame);
+        if (!shown.has_value()) break;
+        stack.push_back({*std::move(shown), !at_.entry_is_a_frame && entry != 0});
+      }
       frame = Word(frame + at_.frame_previous);
     }
     return stack;
   }
 
-  pid_t pid_;
-  const Offsets& at_;
+  std::optional<StackFrame> FrameAt(std::uint64_t frame) {
+    const std::uint64_t code_at = Word(frame + at_.frame_code);
+    const Code& code = CodeAt(code_at);
+    if (code.name.empty() || code.file.empty()) return std::nullopt;
+    const std::uint64_t first = code_at + at_.code_instructions;
+    const std::uint64_t at = Word(frame + at_.frame_instruction);
+    // Of a frame that has not begun, the instruction before its first one.
+    const std::uint32_t line =
+        at < first ? code.first_line : PythonLine(code.lines, code.first_line, (at - first) / 2);
+    return StackFrame{code.name, code.file, line, "python"};
+  }
+
+  const ReadMemory& read_;
+  const PythonOffsets& at_;
   std::map<std::uint64_t, Code> codes_;
 };
 
@@ -262,16 +228,26 @@ std::uint32_t PythonLine(std::string_view table, std::uint32_t first_line,
   return 0;
 }
 
+std::map<pid_t, std::vector<PythonFrame>> ReadPythonFrames(const PythonOffsets& offsets,
+                                                           std::uint64_t runtime,
+                                                           const ReadMemory& read) {
+  return PythonMemory(read, offsets).Frames(runtime);
+}
+
 void CopyPythonFrames(const std::vector<Mapping>& maps, CopiedProcess* process) {
-  constexpr int kKnownMinor = 11;
+  const ReadMemory read = [pid = process->pid](std::uint64_t address, void* to, std::size_t size) {
+    iovec here{to, size};
+    iovec there{reinterpret_cast<void*>(address), size};
+    return ::process_vm_readv(pid, &here, 1, &there, 1, 0) == static_cast<ssize_t>(size);
+  };
   for (const Mapping& mapping : maps) {
     if (mapping.inode == 0 || mapping.offset != 0) continue;
     const std::optional<int> minor = PythonMinor(mapping.path);
     if (!minor.has_value()) continue;
-    if (*minor != kKnownMinor) {
+    if (*minor != 11 && *minor != 13) {
       process->python = absl::StrCat("the frames of Python 3.", *minor,
                                      " are not shown, only the interpreter's own: those of 3.11 "
-                                     "are known");
+                                     "and 3.13 are known");
       continue;
     }
     std::optional<ElfSection> runtime = FindElfSection(mapping.path, mapping.start, ".PyRuntime");
@@ -280,8 +256,17 @@ void CopyPythonFrames(const std::vector<Mapping>& maps, CopiedProcess* process) 
                                mapping.start, ".PyRuntime");
     }
     if (!runtime.has_value()) continue;
+    const std::optional<PythonOffsets> offsets =
+        *minor == 11 ? std::optional(kPython311) : ReadPython313Offsets(runtime->address, read);
+    if (!offsets.has_value()) {
+      process->python =
+          "the frames of Python 3.13 are not shown, only the interpreter's own: its _PyRuntime "
+          "does "
+          "not say where they are";
+      continue;
+    }
     std::map<pid_t, std::vector<PythonFrame>> frames =
-        PythonMemory(process->pid, kPython311).Frames(runtime->address);
+        ReadPythonFrames(*offsets, runtime->address, read);
     for (CopiedThread& thread : process->threads) {
       if (thread.copied.ok()) thread.python_frames = std::move(frames[thread.tid]);
     }

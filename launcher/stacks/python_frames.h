@@ -1,16 +1,20 @@
 // The Python frames of a process that is held, read from its memory. Reads only.
 //
-// CPython 3.11 on 64-bit machines. Of other versions the native frames are all there is, and
-// CopiedProcess::python says so.
+// CPython 3.11 and 3.13 on 64-bit machines. Of other versions the native frames are all there is,
+// and CopiedProcess::python says so.
 #ifndef DDPRUN_LAUNCHER_STACKS_PYTHON_FRAMES_H_
 #define DDPRUN_LAUNCHER_STACKS_PYTHON_FRAMES_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <map>
 #include <string_view>
 #include <vector>
 
 #include "launcher/stacks/copied_stacks.h"
 #include "launcher/stacks/memory_map.h"
+#include "launcher/stacks/python_offsets.h"
 
 namespace ddprun::stacks {
 
@@ -18,6 +22,13 @@ namespace ddprun::stacks {
 // CopiedProcess::python why there are none. Call it while the process is held, from the thread that
 // holds it. `maps` are those of `process`.
 void CopyPythonFrames(const std::vector<Mapping>& maps, CopiedProcess* process);
+
+// The frames of all threads of all interpreters, by thread, innermost first. `runtime` is the
+// address of _PyRuntime. Whatever is not as expected ends a stack, or the list of threads. Pure but
+// for `read`.
+std::map<pid_t, std::vector<PythonFrame>> ReadPythonFrames(const PythonOffsets& offsets,
+                                                           std::uint64_t runtime,
+                                                           const ReadMemory& read);
 
 // The line of an instruction, by a code object's table of locations as 3.11 has it
 // (Objects/locations.md of CPython). 0: the instruction has none, or the table is damaged. Pure.

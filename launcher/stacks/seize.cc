@@ -18,8 +18,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "launcher/stacks/memory_map.h"
+#include "launcher/stacks/own_stacks.h"
 #include "launcher/stacks/process_facts.h"
 #include "launcher/stacks/python_frames.h"
+#include "worker/contract/own_stacks.h"
 
 namespace ddprun::stacks {
 namespace {
@@ -27,9 +29,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-constexpr std::size_t kMapsBytes = std::size_t{4} << 20;
-// Below the stack pointer a function that calls none may keep values.
-constexpr std::uint64_t kRedZoneBytes = 128;
 // A program may start threads all the time: threads that start after this many scans are left out.
 constexpr int kMostScans = 8;
 
@@ -56,6 +55,14 @@ Registers InDwarfOrder(const KernelRegisters& r) {
 #else
 #error "launcher/stacks/seize.cc: the registers of this machine are not known"
 #endif
+
+// A seccomp filter may refuse with any of these.
+absl::Status Refusal(int error, absl::string_view what) {
+  if (error == EPERM || error == EACCES || error == ENOSYS) {
+    return absl::PermissionDeniedError(what);
+  }
+  return absl::ErrnoToStatus(error, what);
+}
 
 absl::StatusOr<Registers> RegistersOf(pid_t tid) {
   KernelRegisters kernel = {};
@@ -111,8 +118,9 @@ class HeldProcess {
     return any_left ? absl::OkStatus() : absl::NotFoundError("it has ended");
   }
 
-  // `budget`: how many bytes of stacks may still be copied.
-  void Copy(std::size_t* budget) {
+  // `budget`: how many bytes of stacks may still be copied. PermissionDenied: its memory may not be
+  // read.
+  absl::Status Copy(std::size_t* budget) {
     maps_ = ParseMaps(process_.maps);
     for (std::size_t i = 0; i < held_.size(); ++i) {
       const Held& held = held_[i];
@@ -124,9 +132,11 @@ class HeldProcess {
             absl::StrCat("it did not stop within ", options_.stop_wait.count(), " ms"));
       } else {
         thread.copied = CopyThread(held.tid, &thread, budget);
+        if (absl::IsPermissionDenied(thread.copied)) return thread.copied;
       }
     }
     CopyPythonFrames(maps_, &process_);
+    return absl::OkStatus();
   }
 
  private:
@@ -155,7 +165,7 @@ class HeldProcess {
     // One that is ending gives EPERM, too.
     const char state = LookAtThread(process_.pid, thread.tid).state;
     const bool ended = error == ESRCH || state == 'Z' || state == 'X' || state == '?';
-    if (!ended) return absl::ErrnoToStatus(error, "cannot trace it");
+    if (!ended) return Refusal(error, "cannot trace it");
     held_.push_back({thread.tid, false, true, 0});
     return absl::OkStatus();
   }
@@ -196,7 +206,7 @@ class HeldProcess {
     if (!registers.ok()) return registers.status();
     const Mapping* stack = MappingAt(maps_, registers->stack_pointer);
     if (stack == nullptr) {  // it is newer than the list
-      process_.maps = ReadProc(absl::StrCat("/proc/", process_.pid, "/maps"), kMapsBytes);
+      process_.maps = ReadMaps(process_.pid);
       maps_ = ParseMaps(process_.maps);
       stack = MappingAt(maps_, registers->stack_pointer);
     }
@@ -210,7 +220,7 @@ class HeldProcess {
     iovec here{thread->stack.data(), size};
     iovec there{reinterpret_cast<void*>(from), size};
     const ssize_t copied = ::process_vm_readv(process_.pid, &here, 1, &there, 1, 0);
-    if (copied < 0) return absl::ErrnoToStatus(errno, "cannot read its stack");
+    if (copied < 0) return Refusal(errno, "cannot read its stack");
     thread->stack.resize(static_cast<std::size_t>(copied));
     *budget -= thread->stack.size();
     thread->stack_start = from;
@@ -239,7 +249,8 @@ absl::Status TracedBy(pid_t tracer) {
       absl::StrCat("traced by ", tracer, facts ? absl::StrCat(" (", facts->name, ")") : ""));
 }
 
-void CopyOne(CopiedProcess* process, std::size_t* budget, const SeizeOptions& options) {
+void CopyOne(CopiedProcess* process, std::size_t* budget, Clock::time_point deadline,
+             const SeizeOptions& options) {
   std::optional<ProcessFacts> facts = LookAtProcess(process->pid);
   if (!facts.has_value() || facts->state == 'Z' || facts->state == 'X') {
     process->status = absl::NotFoundError(facts ? "it has ended" : "no such process");
@@ -251,10 +262,10 @@ void CopyOne(CopiedProcess* process, std::size_t* budget, const SeizeOptions& op
   if (facts->traced_by != 0) {
     process->status = TracedBy(facts->traced_by);
   } else {
-    process->maps = ReadProc(absl::StrCat("/proc/", process->pid, "/maps"), kMapsBytes);
+    process->maps = ReadMaps(process->pid);
     HeldProcess held(process, options);
     process->status = held.Take();
-    if (process->status.ok()) held.Copy(budget);
+    if (process->status.ok()) process->status = held.Copy(budget);
   }
   if (process->status.ok()) return;
   if (absl::IsPermissionDenied(process->status)) {
@@ -269,6 +280,7 @@ void CopyOne(CopiedProcess* process, std::size_t* budget, const SeizeOptions& op
     }
   }
   LookFromOutside(process, options.threads);
+  if (absl::IsPermissionDenied(process->status)) LetItWriteItsStacks(process, budget, deadline);
 }
 
 }  // namespace
@@ -281,7 +293,7 @@ std::vector<CopiedProcess> CopyStacks(absl::Span<const pid_t> pids, Clock::time_
     for (std::size_t i = 0; i < pids.size(); ++i) {
       processes[i].pid = pids[i];
       if (Clock::now() < deadline) {
-        CopyOne(&processes[i], &budget, options);
+        CopyOne(&processes[i], &budget, deadline, options);
       } else {
         processes[i].status = absl::DeadlineExceededError("no time was left for it");
       }

@@ -4,8 +4,9 @@
 // lives for this call only: a tracee that never stopped (state D) can be let go in no other way
 // than by the end of its tracer's thread, so that nothing stays held whatever happens.
 //
-// What it refuses to do: to run anything in the process, to write to it, to send it a signal. A
-// process that a signal has stopped stays stopped; a signal that comes meanwhile is passed on.
+// What it refuses to do: to run anything in a process that it may trace, to write to it, to send it
+// a signal. A process that a signal has stopped stays stopped; a signal that comes meanwhile is
+// passed on. One that it may not trace is asked to write its stacks itself: own_stacks.h.
 #ifndef DDPRUN_LAUNCHER_STACKS_SEIZE_H_
 #define DDPRUN_LAUNCHER_STACKS_SEIZE_H_
 

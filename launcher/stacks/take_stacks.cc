@@ -167,6 +167,7 @@ void AddProcess(std::uint32_t rank, const CopiedProcess& process, const Unwound&
   if (process.stopped)
     notes.Add(RankTrouble::kStopped, "stopped by a signal (SIGCONT continues it)");
   if (!process.status.ok()) notes.Add(TroubleOf(process), std::string(process.status.message()));
+  if (!process.not_held.empty()) notes.Add(RankTrouble::kIncomplete, process.not_held);
   if (!process.python.empty()) notes.Add(RankTrouble::kIncomplete, process.python);
   AddWaits(process, &notes);
   if (!process.status.ok()) return;
@@ -177,7 +178,11 @@ void AddProcess(std::uint32_t rank, const CopiedProcess& process, const Unwound&
     if (absl::IsNotFound(thread.copied)) continue;  // it ended meanwhile
     std::vector<StackFrame> frames;
     const auto found = unwound.threads.find(thread.tid);
-    if (!thread.copied.ok()) {
+    if (absl::IsPermissionDenied(thread.copied)) {
+      // The process has written Python frames alone, and a note says so.
+      if (thread.python_frames.empty()) continue;
+      if (!thread.call.empty()) frames = FramesFromOutside(thread);
+    } else if (!thread.copied.ok()) {
       frames = FramesFromOutside(thread);
       why = std::string(thread.copied.message());
       ++missing;
@@ -210,8 +215,11 @@ TakenStacks TakeStacks(absl::Span<const StackTarget> targets, Clock::time_point 
   limits.time =
       std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()),
                  std::chrono::milliseconds(1), limits.time);
-  const bool any = std::any_of(processes.begin(), processes.end(),
-                               [](const CopiedProcess& process) { return process.status.ok(); });
+  const bool any = std::any_of(processes.begin(), processes.end(), [](const auto& process) {
+    return process.status.ok() &&
+           std::any_of(process.threads.begin(), process.threads.end(),
+                       [](const CopiedThread& thread) { return thread.copied.ok(); });
+  });
   const Unwound unwound = any ? UnwindInHelper(processes, limits) : Unwound();
   TakenStacks taken;
   for (std::size_t i = 0; i < targets.size(); ++i) {

@@ -8,8 +8,11 @@
 //   child has
 //                                ended; then as chain
 //   stack_probe busy             main → Spin, which never waits
+//   stack_probe deaf             as chain; its threads block all signals
+//   stack_probe catches          as chain; ends with 3 on the signal on which others write stacks
 //
-// Ends with the process that started it.
+// Ends with the process that started it. own_stacks_probe is the same program with the handler of
+// the C++ library, which writes its stacks.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -20,6 +23,12 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "worker/contract/own_stacks.h"
+
+#ifdef STACK_PROBE_WRITES_STACKS
+#include "worker/src/agent/own_stacks.h"
+#endif
 
 #define KEPT extern "C" __attribute__((noinline, used))
 
@@ -75,6 +84,9 @@ KEPT void Spin() {
 int main(int argc, char** argv) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   const std::string mode = argc > 1 ? argv[1] : "";
+#ifdef STACK_PROBE_WRITES_STACKS
+  ddp::internal::WriteOwnStacksOnSignal();
+#endif
   std::vector<std::thread> threads;
   if (mode == "threads" && argc > 2) {
     for (int i = 0; i < std::atoi(argv[2]); ++i) threads.emplace_back(InThread);
@@ -85,6 +97,12 @@ int main(int argc, char** argv) {
     Outer(false);
   } else if (mode == "undumpable") {
     ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  } else if (mode == "deaf") {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::sigprocmask(SIG_BLOCK, &all, nullptr);
+  } else if (mode == "catches") {
+    ::signal(ddprun::kStackSignal, [](int) { ::_exit(3); });
   } else if (mode == "busy") {
     Spin();
   } else if (mode != "chain") {

@@ -122,6 +122,42 @@ class PythonPathTest(unittest.TestCase):
         under["path"].pop()
         self.assertEqual(under, alone)
 
+    ASK = ("import os, signal, sys\n"
+           "def ask():\n"
+           "  os.kill(os.getpid(), 61)\n"
+           "  print(open('/proc/self/fd/%d' % sys._ddprun_stacks).read())\n")
+
+    def check_stacks(self, command, environment=()):
+        code, out, err = self.under_ddprun(command, environment)
+        self.assertEqual((code, err), (0, ""))
+        self.assertRegex(out, r'Current thread .*\n  File "[^"]*ask.py", line [34] in ask\n')
+
+    def test_faulthandler_writes_the_python_frames_on_its_signal(self):
+        (self.folder / "ask.py").write_text(self.ASK + "ask()\n")
+        self.check_stacks([PYTHON, "ask.py"])
+        more = self.user_site("import signal\nsignal.signal(61, lambda *_: print('mine'))\n")
+        (self.folder / "own.py").write_text(
+            "import os, sys\n"
+            "os.kill(os.getpid(), 61)\n"
+            "print(hasattr(sys, '_ddprun_stacks'))\n")
+        self.assertEqual(self.under_ddprun([PYTHON, "own.py"], more), (0, "mine\nFalse\n", ""))
+
+    def test_where_a_wrapper_starts_python_the_module_sees_to_it(self):
+        subprocess.run([os.environ["DDPRUN"], "python-module", self.folder / "lib"], check=True,
+                       stdout=subprocess.DEVNULL)
+        (self.folder / "run.sh").write_text(f'exec "{PYTHON}" "$@"\n')
+        path = {"PYTHONPATH": str(self.folder / "lib")}
+        (self.folder / "ask.py").write_text(self.ASK + "import ddprun\nddprun.step(1)\nask()\n")
+        self.check_stacks(["sh", "run.sh", "ask.py"], path)
+        (self.folder / "own.py").write_text(
+            "import os, signal, sys, ddprun\n"
+            "signal.signal(61, lambda *_: print('mine'))\n"
+            "ddprun.step(1)\n"
+            "os.kill(os.getpid(), 61)\n"
+            "print(hasattr(sys, '_ddprun_stacks'))\n")
+        self.assertEqual(self.under_ddprun(["sh", "run.sh", "own.py"], path),
+                         (0, "mine\nFalse\n", ""))
+
     def test_its_folder_is_the_users_alone_and_what_it_tells_is_in_the_report(self):
         (self.folder / "train.py").write_text(
             "import ddprun, os, sys\n"

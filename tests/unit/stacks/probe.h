@@ -1,4 +1,4 @@
-// A stack_probe that runs, and is ended and waited for with this.
+// A stack_probe, or another program, that runs, and is ended and waited for with this.
 #ifndef DDPRUN_TESTS_UNIT_STACKS_PROBE_H_
 #define DDPRUN_TESTS_UNIT_STACKS_PROBE_H_
 
@@ -29,6 +29,9 @@ class Probe {
   pid_t pid_ = 0;
   UniqueFd output_;
 };
+
+// What `act` returns, as another user or with fewer rights; it runs in a child.
+std::string InChild(const std::function<void()>& become, const std::function<std::string()>& act);
 
 }  // namespace ddprun::stacks_test
 

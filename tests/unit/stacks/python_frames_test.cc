@@ -4,9 +4,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -79,10 +85,176 @@ TEST(PythonLineTest, ReadsTheTableOfLocations) {
   }
 }
 
-// One process of the interpreter that is installed: its frames, or why they are not shown.
-TEST(PythonFramesTest, AScriptThatWaitsInAFunction) {
-  const std::string python = "/usr/bin/python3";
-  if (::access(python.c_str(), X_OK) != 0) GTEST_SKIP() << "no " << python;
+// ---- 3.13: the memory of an interpreter, made by hand ----
+
+// Memory at addresses of its own. What is not there cannot be read.
+class Image {
+ public:
+  void Put(std::uint64_t address, const void* from, std::size_t size) {
+    const char* const bytes = static_cast<const char*>(from);
+    for (std::size_t i = 0; i < size; ++i) bytes_[address + i] = bytes[i];
+  }
+  void Put(std::uint64_t address, std::uint64_t word) { Put(address, &word, sizeof(word)); }
+
+  ReadMemory reader() const {
+    return [this](std::uint64_t address, void* to, std::size_t size) {
+      for (std::size_t i = 0; i < size; ++i) {
+        const auto byte = bytes_.find(address + i);
+        if (byte == bytes_.end()) return false;
+        static_cast<char*>(to)[i] = byte->second;
+      }
+      return true;
+    };
+  }
+
+ private:
+  std::map<std::uint64_t, char> bytes_;
+};
+
+// An interpreter whose structures are other ones than in any release: the numbers in its
+// _Py_DebugOffsets alone say where things are.
+class Interpreter {
+ public:
+  static constexpr std::uint64_t kRuntime = 0x10000;
+
+  Interpreter() {
+    std::uint64_t words[73] = {};
+    std::memcpy(words, "xdebugpy", 8);
+    words[1] = 0x030D00F0;
+    const std::pair<int, std::uint64_t> kOffsets[] = {
+        {5, 800}, {8, 24},  {9, 40},  {21, 16}, {23, 48}, {25, 56}, {29, 8},
+        {30, 24}, {31, 32}, {33, 45}, {35, 16}, {37, 24}, {38, 32}, {39, 40},
+        {43, 64}, {65, 8},  {66, 24}, {68, 16}, {69, 8},  {70, 32},
+    };
+    for (const auto& [word, offset] : kOffsets) words[word] = offset;
+    image_.Put(kRuntime, words, sizeof(words));
+  }
+
+  void SetWord(int index, std::uint64_t value) {
+    image_.Put(kRuntime + 8 * static_cast<std::uint64_t>(index), value);
+  }
+
+  // `text` has one byte for each letter.
+  std::uint64_t Text(const std::string& text, bool ascii = true) {
+    const std::uint64_t at = New();
+    image_.Put(at + 8, text.size());
+    const std::uint32_t state = 1u << 2 | 1u << 5 | (ascii ? 1u << 6 : 0);
+    image_.Put(at + 16, &state, sizeof(state));
+    image_.Put(at + (ascii ? 32 : 48), text.data(), text.size());
+    return at;
+  }
+
+  std::uint64_t Code(std::uint64_t name, std::uint32_t first_line) {
+    const std::uint64_t at = New();
+    const std::uint64_t lines = New();
+    // Each instruction is one line after the one before it.
+    const std::string table = "\xd8\x01\xd8\x01\xd8\x01";
+    image_.Put(lines + 8, table.size());
+    image_.Put(lines + 24, table.data(), table.size());
+    image_.Put(at + 16, Text("train.py"));
+    image_.Put(at + 24, name);
+    image_.Put(at + 32, lines);
+    image_.Put(at + 40, &first_line, sizeof(first_line));
+    return at;
+  }
+
+  std::uint64_t Frame(std::uint64_t code, std::uint64_t instruction, std::uint64_t previous,
+                      char owner = 0) {
+    const std::uint64_t at = New();
+    image_.Put(at + 8, previous);
+    image_.Put(at + 24, code);
+    image_.Put(at + 32, code + 64 + 2 * instruction);
+    image_.Put(at + 45, &owner, 1);
+    return at;
+  }
+
+  void SetPrevious(std::uint64_t frame, std::uint64_t previous) { image_.Put(frame + 8, previous); }
+
+  std::uint64_t Thread(std::uint64_t tid, std::uint64_t frame, std::uint64_t next = 0) {
+    const std::uint64_t at = New();
+    image_.Put(at + 16, next);
+    image_.Put(at + 48, frame);
+    image_.Put(at + 56, tid);
+    return at;
+  }
+
+  std::map<pid_t, std::vector<PythonFrame>> Frames(std::uint64_t threads) {
+    const std::uint64_t interpreter = New();
+    image_.Put(kRuntime + 800, interpreter);
+    image_.Put(interpreter + 24, 0);
+    image_.Put(interpreter + 40, threads);
+    const auto offsets = ReadPython313Offsets(kRuntime, image_.reader());
+    EXPECT_TRUE(offsets.has_value());
+    if (!offsets) return {};
+    return ReadPythonFrames(*offsets, kRuntime, image_.reader());
+  }
+
+  const Image& image() const { return image_; }
+
+ private:
+  std::uint64_t New() { return next_ += 0x1000; }
+
+  Image image_;
+  std::uint64_t next_ = 0x100000;
+};
+
+TEST(Python313Test, FramesAreWhereTheInterpreterSaysThatTheyAre) {
+  Interpreter python;
+  const std::uint64_t none = python.Code(python.Text("None"), 0);
+  const std::uint64_t outer = python.Code(python.Text("main"), 10);
+  const std::uint64_t inner = python.Code(python.Text("Loader.l\xe4"
+                                                      "dt",
+                                                      false),
+                                          20);
+  // C calls the loop, which runs main; main calls C, which calls the loop again.
+  const std::uint64_t from_c = python.Frame(none, 0, 0, 3);
+  const std::uint64_t first = python.Frame(outer, 1, from_c);
+  const std::uint64_t again = python.Frame(none, 0, first, 3);
+  const std::uint64_t second = python.Frame(inner, 0, again);
+  const std::uint64_t third = python.Frame(inner, 2, second);
+  const std::uint64_t other = python.Thread(78, python.Frame(outer, 0, from_c));
+  const auto frames = python.Frames(python.Thread(77, third, other));
+  ASSERT_EQ(frames.size(), 2u);
+  const auto frame = [](const char* name, std::uint32_t line) {
+    return StackFrame{name, "train.py", line, "python"};
+  };
+  EXPECT_THAT(frames.at(77), testing::ElementsAre(PythonFrame{frame("Loader.lädt", 23), false},
+                                                  PythonFrame{frame("Loader.lädt", 21), true},
+                                                  PythonFrame{frame("main", 12), true}));
+  EXPECT_THAT(frames.at(78), testing::ElementsAre(PythonFrame{frame("main", 11), true}));
+}
+
+TEST(Python313Test, AChainWithoutAnEndEnds) {
+  Interpreter python;
+  const std::uint64_t code = python.Code(python.Text("f"), 1);
+  const std::uint64_t frame = python.Frame(code, 0, 0);
+  python.SetPrevious(frame, frame);
+  const std::uint64_t thread = python.Thread(77, frame);
+  EXPECT_LE(python.Frames(thread)[77].size(), 256u);
+}
+
+TEST(Python313Test, OffsetsOfAnotherVersionOrThatCannotBeAreRefused) {
+  const auto read = [](const Interpreter& python) {
+    return ReadPython313Offsets(Interpreter::kRuntime, python.image().reader());
+  };
+  Interpreter python;
+  EXPECT_TRUE(read(python).has_value());
+  python.SetWord(1, 0x030E00F0);
+  EXPECT_FALSE(read(python).has_value());
+  python.SetWord(1, 0x030D02F0);
+  EXPECT_TRUE(read(python).has_value());
+  python.SetWord(31, std::uint64_t{1} << 40);
+  EXPECT_FALSE(read(python).has_value());
+  python.SetWord(31, 32);
+  python.SetWord(0, 7);
+  EXPECT_FALSE(read(python).has_value());
+  EXPECT_FALSE(ReadPython313Offsets(0x5000, python.image().reader()).has_value());
+}
+
+// ---- the interpreters that are installed ----
+
+// The frames of a script that waits, once it does. The interpreter is of version 3.`minor`.
+std::string TextOfScript(const std::string& python, int* minor) {
   const stacks_test::Probe probe({python, "-c",
                                   "import sys, threading, time\n"
                                   "class Loader:\n"
@@ -97,6 +269,8 @@ TEST(PythonFramesTest, AScriptThatWaitsInAFunction) {
                                   "                 daemon=True).start()\n"
                                   "\n"
                                   "train(Loader())\n"});
+  const std::string program = std::filesystem::canonical(python).filename();
+  *minor = std::atoi(program.substr(std::min(program.size(), sizeof("python3.") - 1)).c_str());
   const StackTarget target{3, probe.pid()};
   std::string text;
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -107,17 +281,31 @@ TEST(PythonFramesTest, AScriptThatWaitsInAFunction) {
   } while (text.find("<string>:5") == std::string::npos &&
            text.find("are not shown") == std::string::npos &&
            std::chrono::steady_clock::now() < until);
-  const bool is_311 = std::filesystem::canonical(python).filename() == "python3.11";
-  if (!is_311) {
+  return text;
+}
+
+class PythonFramesTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(PythonFramesTest, AScriptThatWaitsInAFunction) {
+  const char* const named = std::getenv("DDPRUN_TEST_PYTHON");
+  const std::string python = *GetParam() != '\0' ? GetParam() : named != nullptr ? named : "";
+  if (::access(python.c_str(), X_OK) != 0) GTEST_SKIP() << "no interpreter \"" << python << '"';
+  int minor = 0;
+  const std::string text = TextOfScript(python, &minor);
+  if (minor != 11 && minor != 13) {
     EXPECT_THAT(text, testing::HasSubstr("are not shown, only the interpreter's own"));
     return;
   }
   EXPECT_THAT(text, testing::ContainsRegex(
                         "1 [^\n]*<module> <string>:13 → train <string>:8 → train.<locals>.<lambda> "
-                        "<string>:9 → Loader.get <string>:5 → [^→]*nanosleep"));
+                        "<string>:9 → Loader.get <string>:5 → .*nanosleep"));
   EXPECT_THAT(text,
               testing::ContainsRegex("other threads:\n1 [^\n]*Thread.run threading.py:[0-9]+"));
 }
+
+// The last one is whatever DDPRUN_TEST_PYTHON names.
+INSTANTIATE_TEST_SUITE_P(Installed, PythonFramesTest,
+                         testing::Values("/usr/bin/python3", "/usr/bin/python3.13", ""));
 
 }  // namespace python_frames_test
 }  // namespace ddprun::stacks

@@ -29,6 +29,7 @@
 namespace ddprun::stacks {
 namespace take_stacks_test {
 
+using stacks_test::InChild;
 using stacks_test::Probe;
 using std::chrono::milliseconds;
 using testing::ContainsRegex;
@@ -56,29 +57,6 @@ std::string TextOnce(pid_t pid, const std::function<bool(const std::string&)>& h
   for (const auto until = In(10); !holds(text) && std::chrono::steady_clock::now() < until;) {
     text = TextOf(pid);
   }
-  return text;
-}
-
-// What `act` returns, as another user or with fewer rights; it runs in a child.
-std::string InChild(const std::function<void()>& become, const std::function<std::string()>& act) {
-  int pipe[2];
-  EXPECT_EQ(::pipe2(pipe, O_CLOEXEC), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    become();
-    const std::string text = act();
-    [[maybe_unused]] const ssize_t size = ::write(pipe[1], text.data(), text.size());
-    ::_exit(0);
-  }
-  ::close(pipe[1]);
-  std::string text(1 << 16, '\0');
-  std::size_t had = 0;
-  for (ssize_t size; (size = ::read(pipe[0], text.data() + had, text.size() - had)) > 0;) {
-    had += static_cast<std::size_t>(size);
-  }
-  text.resize(had);
-  ::close(pipe[0]);
-  ::waitpid(child, nullptr, 0);
   return text;
 }
 

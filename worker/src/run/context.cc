@@ -19,6 +19,7 @@
 #include "worker/src/agent/control_client.h"
 #include "worker/src/agent/generation_secret.h"
 #include "worker/src/agent/launch_environment.h"
+#include "worker/src/agent/own_stacks.h"
 #include "worker/src/agent/progress.h"
 #include "worker/src/agent/standby.h"
 #include "worker/src/agent/stray_sigterm.h"
@@ -203,9 +204,9 @@ Context init(const Options& given) {
     internal::WaitAsStandby(&ControlClient::Process());
   }
   ControlClient::Process().Send(control::kPhase, control::kPhaseInit);
-  if (const int agent = ControlClient::Process().AgentPid();
-      agent != 0 && std::getenv("SLURM_JOB_ID") != nullptr) {
-    internal::LeaveStraySigtermTo(agent);
+  if (const int agent = ControlClient::Process().AgentPid(); agent != 0) {
+    internal::WriteOwnStacksOnSignal();
+    if (std::getenv("SLURM_JOB_ID") != nullptr) internal::LeaveStraySigtermTo(agent);
   }
   auto state = std::make_unique<Context::State>();
   const internal::LaunchEnvironment& env = state->env;

@@ -1,0 +1,232 @@
+// What is shown of the stacks of a job where ddprun lacks a permission. Each condition is really
+// made, by tests/programs/without_ptrace.cc. docs/hangs.md has what is seen here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/capabilities.h"
+#include "tests/support/job.h"
+
+namespace ddprun {
+namespace stack_permissions_test {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kScript[] = R"(
+import os, pathlib, sys, time
+def read_the_next_shard():
+    pathlib.Path(sys.argv[1], 'waits' + os.environ.get('RANK', '')).touch()
+    while True: time.sleep(1000)
+read_the_next_shard()
+)";
+
+// Three ranks that wait for each other, of which rank 1 sleeps in a function of its own.
+constexpr char kHangs[] = R"(
+import os, pathlib, sys, time
+import ddprun
+folder, rank = pathlib.Path(sys.argv[1]), int(os.environ['RANK'])
+generation = os.environ['DDPRUN_GENERATION']
+def mark(step, of): return folder / f'{generation}.{step}.{of}'
+def read_the_next_shard():
+    while True: time.sleep(1)
+def wait_for_the_peers(step):
+    mark(step, rank).touch()
+    while not all(mark(step, of).exists() for of in range(3)): time.sleep(0.005)
+for step in range(10):
+    if (rank, step, generation) == (1, 5, '0'): read_the_next_shard()
+    wait_for_the_peers(step)
+    ddprun.step(step)
+)";
+
+// The condition is a word of without_ptrace.
+class StackPermissionsTest : public testing::Test {
+ protected:
+  StackPermissionsTest() {
+    std::ofstream(folder_ / "script.py") << kScript;
+    std::ofstream(folder_ / "hangs.py") << kHangs;
+    EXPECT_EQ(::mkdir((folder_ / "home").c_str(), 0700), 0);
+    environment_ = {{"DDPRUN_STATE_HOME", folder_ / "home"}, {"TMPDIR", folder_.path()}};
+  }
+
+  // Why it cannot be made here; "": it can.
+  static std::string Missing(const std::string& condition) {
+    Program made({WITHOUT_PTRACE, condition, DdprunPath(), "--version"});
+    return made.ExitCode() == 0 ? "" : condition + " (" + made.err() + made.out() + ")";
+  }
+
+  std::unique_ptr<Program> Start(const std::string& condition, std::vector<std::string> arguments) {
+    std::vector<std::string> argv = {WITHOUT_PTRACE, condition, DdprunPath()};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    return std::make_unique<Program>(argv, environment_);
+  }
+
+  // A job of one worker and its rendezvous, both under the condition. They end with the test.
+  void StartJob(const std::string& condition, const std::vector<std::string>& command) {
+    daemon_ = Start(condition,
+                    {"rendezvous", "--listen", "127.0.0.1:0", "--port-file", folder_ / "port"});
+    ASSERT_TRUE(WaitForChange(folder_.path(), [&] { return !ReadFile(folder_ / "port").empty(); }))
+        << daemon_->err();
+    endpoint_ = "127.0.0.1:" + std::to_string(std::stoi(ReadFile(folder_ / "port")));
+    std::vector<std::string> arguments = {"--rdzv-endpoint", endpoint_,        "--rdzv-id", "job",
+                                          "--log-dir",       folder_ / "logs", "--"};
+    arguments.insert(arguments.end(), command.begin(), command.end());
+    node_ = Start(condition, arguments);
+  }
+
+  struct Shown {
+    int code;
+    std::string out;
+  };
+  // `ddprun stacks` of the job, again until `expected` is in it.
+  Shown StacksOfJob(const std::string& condition, const std::string& expected) {
+    Shown shown{};
+    const auto until = std::chrono::steady_clock::now() + kHang;
+    do {
+      const auto asked =
+          Start(condition, {"stacks", "job", "--full", "--rdzv-endpoint", endpoint_});
+      shown = {asked->ExitCode(), asked->out() + asked->err()};
+    } while (shown.out.find(expected) == std::string::npos &&
+             std::chrono::steady_clock::now() < until);
+    EXPECT_THAT(shown.out, HasSubstr(expected)) << node_->err();
+    return shown;
+  }
+
+  TempDir folder_;
+  std::map<std::string, std::string> environment_;
+  std::unique_ptr<Program> daemon_;
+  std::unique_ptr<Program> node_;
+  std::string endpoint_;
+};
+
+constexpr char kNative[] = "→ Inner stack_probe.cc:";
+constexpr char kPython[] = "read_the_next_shard script.py:5";
+constexpr char kFiltered[] =
+    "rank 0: ddprun may not trace it: a seccomp filter is on ddprun, which may forbid ptrace "
+    "(containers: allow ptrace in the seccomp profile)";
+
+// ---- what needs no permission: its own workers ----
+
+class OwnWorkersTest : public StackPermissionsTest,
+                       public testing::WithParamInterface<const char*> {};
+
+TEST_P(OwnWorkersTest, AreShownAsToRoot) {
+  const std::string condition = GetParam();
+  DDPRUN_NEEDS(Missing(condition));
+  if (condition == "nobody") {
+    for (const std::string& path : {folder_.path(), std::string(folder_ / "home")}) {
+      ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+    }
+  }
+  StartJob(condition, {STACK_PROBE, "chain"});
+  const Shown native = StacksOfJob(condition, kNative);
+  EXPECT_EQ(native.code, 0);
+  EXPECT_THAT(native.out, Not(HasSubstr("may not trace")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Without, OwnWorkersTest, testing::Values("nobody", "user_namespace"));
+
+// ---- a process of somebody else ----
+
+TEST_F(StackPermissionsTest, OfAnotherUsersProcessTheStateIsShownAndWhatIsMissing) {
+  DDPRUN_NEEDS(Missing("nobody"));
+  Program other({STACK_PROBE, "chain"});
+  ASSERT_TRUE(other.WaitForOut("ready"));
+  const auto stacks = Start("nobody", {"stacks", "--pid", std::to_string(other.pid())});
+  EXPECT_EQ(stacks->ExitCode(), 77);
+  EXPECT_THAT(stacks->out(),
+              AllOf(ContainsRegex("may not trace it: it runs as uid 0, ddprun as uid 65534 without "
+                                  "CAP_SYS_PTRACE; run ddprun as the same uid or as root\n"),
+                    HasSubstr("main thread: S (waiting)"), Not(HasSubstr("Inner"))));
+}
+
+TEST_F(StackPermissionsTest, OfAProcessOutsideOfTheUserNamespaceTheStateIsShown) {
+  DDPRUN_NEEDS(Missing("user_namespace"));
+  Program other({STACK_PROBE, "chain"});
+  ASSERT_TRUE(other.WaitForOut("ready"));
+  const auto stacks = Start("user_namespace", {"stacks", "--pid", std::to_string(other.pid())});
+  EXPECT_EQ(stacks->ExitCode(), 77);
+  EXPECT_THAT(stacks->out(), AllOf(HasSubstr("may not trace it: "), HasSubstr("CAP_SYS_PTRACE"),
+                                   HasSubstr("main thread: S (waiting)"), Not(HasSubstr("Inner"))));
+}
+
+// ---- a seccomp filter that refuses ptrace, to ddprun and to its workers ----
+
+TEST_F(StackPermissionsTest, BehindAFilterAProgramWithoutTheLibraryIsShownByItsSystemCall) {
+  DDPRUN_NEEDS(Missing("seccomp"));
+  StartJob("seccomp", {STACK_PROBE, "chain"});
+  const Shown shown = StacksOfJob("seccomp", "main thread: S (waiting), in pause");
+  EXPECT_EQ(shown.code, 77);
+  EXPECT_THAT(shown.out, AllOf(HasSubstr(std::string(kFiltered) + "\n"), Not(HasSubstr("Inner"))));
+}
+
+#ifdef OWN_STACKS_PROBE
+TEST_F(StackPermissionsTest, BehindAFilterAProgramOfTheLibraryWritesItsStacksItself) {
+  DDPRUN_NEEDS(Missing("seccomp"));
+  StartJob("seccomp", {OWN_STACKS_PROBE, "chain"});
+  const Shown shown = StacksOfJob("seccomp", kNative);
+  EXPECT_EQ(shown.code, 0);
+  EXPECT_THAT(shown.out, AllOf(HasSubstr(std::string(kFiltered) +
+                                         ". Its threads have written their stacks themselves\n"),
+                               ContainsRegex("1 main stack_probe.cc:[0-9]+ → Outer ")));
+}
+#endif
+
+TEST_F(StackPermissionsTest, BehindAFilterAPythonProgramShowsItsPythonFrames) {
+  DDPRUN_NEEDS(Missing("seccomp"));
+  StartJob("seccomp", {"/usr/bin/python3", folder_ / "script.py", folder_.path()});
+  const Shown shown = StacksOfJob("seccomp", kPython);
+  EXPECT_EQ(shown.code, 0);
+  EXPECT_THAT(shown.out,
+              AllOf(HasSubstr(std::string(kFiltered) + ". Its Python frames are from faulthandler; "
+                                                       "native frames are missing\n"),
+                    ContainsRegex("1 <module> script.py:6 → read_the_next_shard script.py:5 → "
+                                  "[^→]*nanosleep")));
+}
+
+// A wrapper starts the interpreter: the module does it, with its first step.
+TEST_F(StackPermissionsTest, BehindAFilterTheRankThatHangsIsNamedByItsPythonFrames) {
+  DDPRUN_NEEDS(Missing("seccomp"));
+  ASSERT_EQ(Program({DdprunPath(), "python-module", folder_ / "module"}).ExitCode(), 0);
+  environment_["PYTHONPATH"] = folder_ / "module";
+  std::ofstream(folder_ / "run.sh") << "exec /usr/bin/python3 \"$@\"\n";
+  const auto node =
+      Start("seccomp", {"--nproc-per-node", "3", "--hang-timeout", "3s", "--on-hang", "restart",
+                        "--max-restarts", "1", "--log-dir", folder_ / "logs", "--", "sh",
+                        folder_ / "run.sh", folder_ / "hangs.py", folder_.path()});
+  EXPECT_EQ(node->ExitCode(), 0) << node->err();
+  EXPECT_THAT(node->err(), AllOf(HasSubstr("hangs: no rank has moved for "),
+                                 ContainsRegex("rank 1 on .* read_the_next_shard hangs.py:8"),
+                                 HasSubstr("restart 1 of 1")));
+}
+
+#ifdef HANG_TRAINER
+class LibraryStackPermissionsTest : public StackPermissionsTest {};
+
+// From ddp::init() on the worker writes its stacks.
+TEST_F(LibraryStackPermissionsTest, BehindAFilterTheFunctionThatARankHangsInIsNamed) {
+  DDPRUN_NEEDS(Missing("seccomp"));
+  environment_["GLOO_SOCKET_IFNAME"] = "lo";
+  environment_["OMP_NUM_THREADS"] = "1";
+  const auto node =
+      Start("seccomp", {"--nproc-per-node", "2", "--hang-timeout", "5s", "--on-hang", "restart",
+                        "--max-restarts", "1", "--log-dir", folder_ / "logs", "--", HANG_TRAINER,
+                        folder_.path(), "LockTwice", "step", "1"});
+  EXPECT_EQ(node->ExitCode(), 0) << node->err();
+  EXPECT_THAT(node->err(),
+              AllOf(HasSubstr("hangs: no rank has moved for "),
+                    ContainsRegex("  rank 1: .*LockTwice"), HasSubstr("restart 1 of 1")));
+}
+#endif
+
+}  // namespace stack_permissions_test
+}  // namespace ddprun
