@@ -78,9 +78,9 @@ void BenchServer::ForgetPeak() const {
   if (!(file << "5" << std::flush)) Die("cannot write clear_refs");
 }
 
-std::vector<std::string> RendezvousCommand(const std::vector<std::string>& arguments) {
-  std::vector<std::string> argv = {DDPRUN_BIN_DIR "/ddprun", "rendezvous", "--listen",
-                                   "127.0.0.1:0"};
+std::vector<std::string> RendezvousCommand(const std::vector<std::string>& arguments,
+                                           const std::string& ddprun) {
+  std::vector<std::string> argv = {ddprun, "rendezvous", "--listen", "127.0.0.1:0"};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   return argv;
 }

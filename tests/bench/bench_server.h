@@ -42,7 +42,8 @@ class BenchServer {
 };
 
 // `ddprun rendezvous` on a free port of loopback, and what else `arguments` say.
-std::vector<std::string> RendezvousCommand(const std::vector<std::string>& arguments);
+std::vector<std::string> RendezvousCommand(const std::vector<std::string>& arguments,
+                                           const std::string& ddprun = DDPRUN_BIN_DIR "/ddprun");
 
 // So many connections, open. Ends the program where that takes a minute.
 std::vector<std::shared_ptr<grpc::Channel>> OpenChannels(

@@ -178,7 +178,8 @@ SimulatedAgents::Step SimulatedAgents::JoinAll() {
       join->mutable_job()->set_join_timeout_ms(600'000);
       join->mutable_job()->set_last_call_ms(5000);
       join->mutable_job()->set_heartbeat_ms(options_.heartbeat.count());
-      join->mutable_job()->set_lease_ms(3 * options_.heartbeat.count());
+      join->mutable_job()->set_lease_ms(
+          (options_.lease.count() > 0 ? options_.lease : 3 * options_.heartbeat).count());
       join->mutable_job()->set_save_timeout_ms(60'000);
       join->mutable_job()->set_hang_timeout_ms(options_.hang_timeout.count());
       join->mutable_job()->set_on_hang(2);  // report
@@ -264,6 +265,7 @@ SimulatedAgents::Verdict SimulatedAgents::AwaitVerdict() {
   verdict.asked = *asked_;
   verdict.decided = *decided_;
   verdict.stacks = stacks_;
+  verdict.moves_again = moves_again_;
   return verdict;
 }
 
@@ -299,7 +301,7 @@ void SimulatedAgents::OnMessage(SimulatedAgent* agent, const v1::RendezvousMessa
   if (body == Body::kRefused) Die(absl::StrCat("refused: ", message.refused().reason()));
   if (body == Body::kFenced) Die(absl::StrCat("fenced: ", message.fenced().reason()));
   if (body == Body::kWarning && absl::StrContains(message.warning().text(), "moves again")) {
-    Die(message.warning().text());  // no simulated worker does, after it stood still
+    moves_again_ = true;
   }
   if (body == Body::kTakeStacks) OnTakeStacks(agent, message.take_stacks().request());
   if (body == Body::kHangStacks) OnVerdict(message.hang_stacks());

@@ -92,8 +92,9 @@ class SimulatedAgents {
     int agents = 0;
     int workers = 1;  // of each agent
     int max_restarts = 1000000;
-    std::chrono::milliseconds heartbeat = std::chrono::seconds(1);  // the lease is three of them
-    std::chrono::milliseconds hang_timeout{0};                      // 0: as shipped
+    std::chrono::milliseconds heartbeat = std::chrono::seconds(1);
+    std::chrono::milliseconds lease{0};         // 0: three heartbeats
+    std::chrono::milliseconds hang_timeout{0};  // 0: as shipped
     // Of the threads that send and receive. 19: for agents that stand for other machines, so that
     // they take no CPU from the server.
     int nice = 0;
@@ -111,6 +112,7 @@ class SimulatedAgents {
     BenchClock::time_point decided;  // the first agent was told the verdict
     BenchClock::time_point told;     // the last one was
     v1::HangStacks stacks;           // as the first one has them
+    bool moves_again = false;        // so they were told: no simulated worker does
   };
   struct HeartbeatTime {
     BenchClock::time_point sent;
@@ -199,6 +201,7 @@ class SimulatedAgents {
   std::size_t open_ = 0;             // sessions; guarded by mutex_
 
   std::atomic<Tells> tells_{Tells::kNothing};
+  std::atomic<bool> moves_again_ = false;  // so some agent was told
   std::atomic<BenchClock::time_point> still_since_{};
   std::function<v1::StackTree(int first_rank)> make_stacks_;
 

@@ -16,7 +16,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,8 +39,8 @@ constexpr double kMostMib = 300;      // of resident memory, until every agent k
 constexpr double kMostTimesIdle = 2;  // heartbeats of the other job, 99th percentile
 constexpr int kChannels = 64;         // of the large job
 constexpr int kLowest = 19;           // priority
-constexpr int kCulpritNode = 4711;    // its rank 3 does not come back from loading data
-constexpr int kCulpritLocalRank = 3;
+constexpr int kKinds = 16;            // of nodes
+constexpr seconds kLease(120);        // no heartbeat is late, only slow
 constexpr seconds kHangTimeout(20);
 constexpr seconds kSettle(7);  // all agents have told that they stand still
 constexpr seconds kIdle(10);
@@ -50,7 +49,12 @@ struct Flags {
   int agents = 16384;
   int workers = 8;
   int heartbeat_seconds = 5;  // of the large job
+  std::string ddprun = DDPRUN_BIN_DIR "/ddprun";
 };
+
+// One rank does not come back from loading data.
+int CulpritNode(const Flags& flags) { return flags.agents / 3; }
+int CulpritLocalRank(const Flags& flags) { return flags.workers / 3; }
 
 // ---- stacks of a node, as a Python training has them ----
 
@@ -89,17 +93,17 @@ std::vector<StackFrame> MainThread(bool culprit) {
 
 // Twelve threads beside the main one. One of them polls, and is found at another place on each
 // node; one runs on local rank 0 alone.
-StackTree TreeOf(int node, int workers) {
+StackTree TreeOf(int node, const Flags& flags) {
   StackTree tree;
-  for (int local_rank = 0; local_rank < workers; ++local_rank) {
+  for (int local_rank = 0; local_rank < flags.workers; ++local_rank) {
     const auto rank = static_cast<std::uint32_t>(local_rank);
-    const bool culprit = node == kCulpritNode && local_rank == kCulpritLocalRank;
+    const bool culprit = node == CulpritNode(flags) && local_rank == CulpritLocalRank(flags);
     tree.Add(rank, ThreadKind::kMain, MainThread(culprit));
     for (int thread = 0; thread < 12; ++thread) {
       if (thread == 11 && local_rank != 0) continue;
       std::vector<StackFrame> frames;
       AddNative(absl::StrCat("thread", thread), 9, &frames);
-      if (thread == 0) frames.push_back(Native("poll_once()", 10 + node % 16));
+      if (thread == 0) frames.push_back(Native("poll_once()", 10 + node % kKinds));
       tree.Add(rank, ThreadKind::kOther, frames);
     }
   }
@@ -109,15 +113,15 @@ StackTree TreeOf(int node, int workers) {
 // Of every node, from a few that were made before: a copy with other ranks.
 class Stacks {
  public:
-  explicit Stacks(const Flags& flags) : workers_(flags.workers) {
-    for (int node = 0; node < 16; ++node) Make(node);
-    if (kCulpritNode < flags.agents) Make(kCulpritNode);
+  explicit Stacks(const Flags& flags) : flags_(flags) {
+    for (int node = 0; node < kKinds; ++node) usual_.push_back(Make(node));
+    culprit_ = Make(CulpritNode(flags));
   }
 
   v1::StackTree Of(int first_rank) const {
-    const int node = first_rank / workers_;
-    const auto own = made_.find(node);
-    v1::StackTree tree = own != made_.end() ? own->second : made_.at(node % 16);
+    const int node = first_rank / flags_.workers;
+    v1::StackTree tree =
+        node == CulpritNode(flags_) ? culprit_ : usual_[static_cast<std::size_t>(node % kKinds)];
     for (v1::StackTree::Node& entry : *tree.mutable_nodes()) {
       for (std::uint32_t& rank : *entry.mutable_ranks()) {
         rank += static_cast<std::uint32_t>(first_rank);
@@ -125,14 +129,15 @@ class Stacks {
     }
     return tree;
   }
-  double kib() const { return static_cast<double>(made_.at(0).ByteSizeLong()) / 1024; }
+  double kib() const { return static_cast<double>(usual_[0].ByteSizeLong()) / 1024; }
 
  private:
-  // In the template of a node its ranks begin at 0.
-  void Make(int node) { made_[node] = wire::ToProto(TreeOf(node, workers_).Encode()); }
+  // With ranks from 0 on.
+  v1::StackTree Make(int node) const { return wire::ToProto(TreeOf(node, flags_).Encode()); }
 
-  const int workers_;
-  std::map<int, v1::StackTree> made_;
+  const Flags flags_;
+  std::vector<v1::StackTree> usual_;  // where the node's number says which
+  v1::StackTree culprit_;
 };
 
 // ---- the bench ----
@@ -169,15 +174,18 @@ class Bench {
   explicit Bench(Flags flags) : flags_(flags), stacks_(flags) {}
 
   int Run() {
-    SimulatedAgents other(
-        {.job = "other", .agents = 64, .heartbeat = std::chrono::milliseconds(100)},
-        OpenChannels(server_.endpoint(), 16, nullptr));
+    SimulatedAgents other({.job = "other",
+                           .agents = 64,
+                           .heartbeat = std::chrono::milliseconds(100),
+                           .lease = kLease},
+                          OpenChannels(server_.endpoint(), 16, nullptr));
     other.JoinAll();
     other.PrepareAll();
     SimulatedAgents large({.job = "large",
                            .agents = flags_.agents,
                            .workers = flags_.workers,
                            .heartbeat = seconds(flags_.heartbeat_seconds),
+                           .lease = kLease,
                            .hang_timeout = kHangTimeout,
                            .nice = kLowest},
                           OpenChannels(server_.endpoint(), kChannels, nullptr));
@@ -208,6 +216,7 @@ class Bench {
     Print("heartbeats of another job, idle", idle);
     Print("heartbeats of another job, meanwhile", meanwhile);
     Check("their p99, × idle", meanwhile.p99 / idle.p99, kMostTimesIdle);
+    Require(!verdict.moves_again, "the job is said to move again");
     CheckVerdict(verdict.stacks);
     return passed_ ? 0 : 1;
   }
@@ -242,16 +251,15 @@ class Bench {
     const std::uint64_t all =
         static_cast<std::uint64_t>(flags_.agents) * static_cast<std::uint64_t>(flags_.workers);
     Require(tree.ok() && tree->Ranks().count() == all, "not all ranks are in the tree");
-    if (kCulpritNode >= flags_.agents) return;
-    const std::string culprit =
-        absl::StrCat("rank ", kCulpritNode * flags_.workers + kCulpritLocalRank, " on ");
+    const std::string culprit = absl::StrCat(
+        "rank ", CulpritNode(flags_) * flags_.workers + CulpritLocalRank(flags_), " on ");
     Require(shown.verdict_size() > 1 && absl::StartsWith(shown.verdict(1), culprit),
             absl::StrCat("the verdict does not name ", culprit, "its node"));
   }
 
   const Flags flags_;
   const Stacks stacks_;
-  BenchServer server_{RendezvousCommand({"--insecure"})};
+  BenchServer server_{RendezvousCommand({"--insecure"}, flags_.ddprun)};
   bool passed_ = true;
 };
 
@@ -263,6 +271,7 @@ int Main(int argc, char** argv) {
   app.add_option("--agents", flags.agents, "Of the large job");
   app.add_option("--workers", flags.workers, "Of each of its agents");
   app.add_option("--heartbeat", flags.heartbeat_seconds, "Seconds between two heartbeats of one");
+  app.add_option("--ddprun", flags.ddprun, "Another program, to compare with");
   CLI11_PARSE(app, argc, argv);
   RaiseDescriptorLimit();
   return Bench(flags).Run();
