@@ -1,11 +1,13 @@
 #!/bin/bash
 # Builds worker/ against the libtorch of another Debian, in a chroot, and runs the worker tests there.
 # On trixie, Debian 13, ddprun too, and what scripts/quickstart.sh runs.
-# usage: scripts/compat.sh trixie|sid|trixie-cuda [--root DIR] [--jobs N] [CTEST_OPTION...]
+# usage: scripts/compat.sh trixie|sid|trixie-cuda [--root DIR] [--jobs N] [--quick] [--build] [CTEST_OPTION...]
 #   trixie        libtorch 2.6
 #   sid           whatever is newest; 2.14 at the time of writing
 #   trixie-cuda   libtorch 2.6 with CUDA and NCCL: compiled and linked only. Downloads 2.8 GB
 #   --root DIR    where the chroot lies, or is made; build/compat/NAME by default
+#   --quick       only worker_test but its long trainings, what needs no libtorch, and the main job
+#   --build       builds, and runs nothing
 # Needs root, for chroot and mounts, and a Debian machine: mirror, proxies and keys are those of its
 # own apt. A chroot that is there is used again; remove DIR for a fresh one. Mounts are made in a
 # mount namespace, so that none outlives this script, however it ends.
@@ -27,10 +29,20 @@ esac
 shift
 root=build/compat/$name
 jobs=$(nproc)
-while [[ ${1:-} == --root || ${1:-} == --jobs ]]; do
-  [[ -n ${2:-} ]] || usage "$1 needs a value"
-  [[ $1 == --root ]] && root=$2 || jobs=$2
-  shift 2
+quick=
+build_only=
+while :; do
+  case ${1:-} in
+    --root | --jobs)
+      [[ -n ${2:-} ]] || usage "$1 needs a value"
+      [[ $1 == --root ]] && root=$2 || jobs=$2
+      shift
+      ;;
+    --quick) quick=yes ;;
+    --build) build_only=yes ;;
+    *) break ;;
+  esac
+  shift
 done
 [[ $(id -u) == 0 ]] || fail 77 "needs root: it mounts, and changes root to $root"
 
@@ -61,13 +73,13 @@ fi
 root=$(realpath "$root")
 
 # ---- inside ----
-# What runs in it: $1 name, $2 jobs, then CTest's options.
+# What runs in it: $1 name, $2 jobs, $3 quick, $4 build_only, then CTest's options.
 inside=$(cat <<'INSIDE'
 set -euo pipefail
-name=$1 jobs=$2
-shift 2
+name=$1 jobs=$2 quick=$3 build_only=$4
+shift 4
 cd /source
-export DEBIAN_FRONTEND=noninteractive HOME=/root LC_ALL=C.UTF-8 CCACHE_DIR=/ccache
+export DEBIAN_FRONTEND=noninteractive HOME=/root LC_ALL=C.UTF-8 CCACHE_DIR=/ccache OMP_NUM_THREADS=1
 # Less optimization: it is the headers that are tried here, and that takes long enough.
 configure=(cmake -S . -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release
   "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG" -DDDPRUN_LAUNCHER=OFF)
@@ -89,23 +101,30 @@ if [[ $name == trixie-cuda ]]; then
   echo "compat.sh: the worker library with NCCL is compiled and linked; it was not run"
   exit
 fi
-tests=(-L worker)
-if [[ $name == trixie ]]; then
-  scripts/install_packages.sh
-  scripts/install_packages.sh --worker-only --tests python3 python3-torch
+tests=(-L worker) targets=(all)
+scripts/install_packages.sh --worker-only --tests
+[[ $name == trixie ]] && scripts/install_packages.sh
+if [[ -n $quick ]]; then
+  tests+=(-R '^([A-Z]|worker_test\.others$)' -LE 'python|install')
+  targets=(worker_base_test worker_test mnist_ddp)
+elif [[ $name == trixie ]]; then
+  scripts/install_packages.sh --worker-only python3 python3-torch
 else
-  scripts/install_packages.sh --worker-only --tests
   tests+=(-LE python)  # its python3-torch may be of another version, or not there at all
 fi
 "${configure[@]}"
-cmake --build /build -j "$jobs" -- -k 0  # every error at once
+cmake --build /build -j "$jobs" --target "${targets[@]}" -- -k 0  # every error at once
+if [[ $name == trixie ]]; then
+  cmake -S . -B /build/launcher -G Ninja "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG" \
+    -DDDPRUN_WORKER=OFF -DDDPRUN_TESTS=OFF
+  cmake --build /build/launcher -j "$jobs" --target ddprun
+fi
+[[ -z $build_only ]] || exit 0
+
 ctest --test-dir /build "${tests[@]}" --no-tests=error --output-on-failure "$@"
 [[ $name == trixie ]] || exit 0
 
 # The main job. Its programs are named by where quickstart.sh builds them.
-cmake -S . -B /build/launcher -G Ninja "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG" -DDDPRUN_WORKER=OFF \
-  -DDDPRUN_TESTS=OFF
-cmake --build /build/launcher -j "$jobs" --target ddprun
 rm -rf /job
 mkdir -p /job/build /job/tests
 ln -sfn /build/bin /job/build/bin
@@ -139,4 +158,4 @@ exec unshare --mount --pid --fork --kill-child bash -c '
   rm -f "$root/etc/resolv.conf"
   cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
   exec env -i "${environment[@]}" chroot "$root" bash -c "$inside" compat "$@"
-' compat "$name" "$jobs" "$@"
+' compat "$name" "$jobs" "$quick" "$build_only" "$@"

@@ -244,7 +244,7 @@ void Agent::LookAtProgress(AgentMessage* message) {
     if (auto worker = SeenWorkerOf(progress, *pid)) seen.push_back(*std::move(worker));
   }
   heartbeat->progress = told_.still.Look(seen, now, [this](int pid) { return FactsOf(pid); });
-  if (told_.of_rank_0 && !told_.said_silent && told_.still.silent() >= kSilence) {
+  if (told_.of_rank_0 && !told_.said_silent && told_.still.silence() >= kSilence) {
     told_.said_silent = true;
     LogInfo(absl::StrCat("no worker has told a step for ", Seconds(kSilence),
                          ": if this job hangs, ddprun does not notice. Python: --auto-step, or "
@@ -365,10 +365,10 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   if (assignment.restore) held_.states.OnStarted(*assignment.restore);
   restarts_.clock.GenerationStarted(spawn.generation, EventLoop::Clock::now());
   told_.stragglers.Clear();
-  told_.still.Begin();
+  told_.still.Begin(EventLoop::Clock::now());
   told_.of_rank_0 = assignment.first_rank.value == 0;
   told_.facts.clear();
-  workers_->BeginGeneration(spawn.generation, assignment.secret);
+  workers_->BeginGeneration(spawn.generation, assignment.secret, WillTellSteps());
   restarts_.start_watch->Begin(spawn.generation, assignment.master_port);
   absl::Status status;
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
@@ -380,7 +380,12 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
     if (!pid || workers_->IsStarting(LocalRank{i})) continue;
     Feed(Supervisor::WorkerSpawned{LocalRank{i}, *pid});  // it was a standby
   }
+  if (WillTellSteps()) Feed(Supervisor::WorkerSpoke{LocalRank{0}, false, /*listens=*/false});
   LookWhetherAllRun();
+}
+
+bool Agent::WillTellSteps() const {
+  return options_.config.program.auto_step && !run_->python_path().empty();
 }
 
 void Agent::LookWhetherAllRun() {
@@ -620,9 +625,11 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
           },
           [&](const PhaseMsg& phase) {
             restarts_.clock.PhaseBegan(local_rank, phase.name, now);
-            const bool library = control::IsPhaseOfTheLibrary(phase.name);
-            Feed(
-                Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore, library});
+            const bool hears = control::IsPhaseOfTheLibrary(phase.name);
+            Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore, hears});
+          },
+          [&](const TellsMsg&) {
+            Feed(Supervisor::WorkerSpoke{local_rank, false, false});
           },
           [&](const StragglerMsg& straggler) {
             OnStraggler(straggler);

@@ -153,6 +153,8 @@ class Agent {
   void FailSpawn(LocalRank local_rank, const absl::Status& status);
   void OnWorkerEnded(const NodeWorkers::Ended& worker);
   void OnControlMessage(pid_t peer, const ControlMessage& message);
+  // --auto-step tells their steps: they are judged for hangs from their start on.
+  bool WillTellSteps() const;
   // For a heartbeat, while workers run.
   void LookAtProgress(AgentMessage* message);
   ProcessFacts FactsOf(int pid);

@@ -75,9 +75,10 @@ class NodeWorkers {
   // Of one that ended by SIGKILL, which was not ours: whether the kernel was out of memory.
   bool WasOomKilled(pid_t pid) { return oom_.WasKilled(pid); }
   // The workers of a generation are about to start. `secret`: theirs; empty: they have none.
-  void BeginGeneration(Generation generation, std::string secret) {
+  // `will_tell`: as ProgressWatch::BeginGeneration.
+  void BeginGeneration(Generation generation, std::string secret, bool will_tell) {
     oom_.Begin();
-    progress_.BeginGeneration(generation);
+    progress_.BeginGeneration(generation, will_tell);
     secret_ = std::move(secret);
   }
   // To the worker that has asked for it.

@@ -19,12 +19,13 @@ void SetPhase(ProgressPhase phase, const std::string& name, TimePoint now, Progr
 
 }  // namespace
 
-void ProgressWatch::BeginGeneration(Generation generation) {
+void ProgressWatch::BeginGeneration(Generation generation, bool will_tell) {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     Worker& worker = workers_[i];
     worker.told = {};
     worker.told.local_rank = LocalRank{static_cast<int>(i)};
     worker.told.now.generation = generation.value;
+    if (will_tell) worker.told.source = ProgressSource::kMessages;
     worker.page.reset();
     worker.seen_moves = 0;
   }
@@ -42,6 +43,9 @@ void ProgressWatch::OnMessage(LocalRank local_rank, const ControlMessage& messag
       SetPhase(ProgressPhase::kStep, "step", now, &told.now);
   } else if (const auto* phase = std::get_if<PhaseMsg>(&message)) {
     SetPhase(ProgressPhaseOf(phase->name), phase->name, now, &told.now);
+  } else if (const auto* tells = std::get_if<TellsMsg>(&message)) {
+    const bool has_told = told.now.step >= 0 || told.now.phase != ProgressPhase::kStart;
+    if (!tells->tells && !has_told) told.source = ProgressSource::kNone;
   } else if (std::holds_alternative<ByeMsg>(message)) {
     told.said_bye = true;
     SetPhase(ProgressPhase::kEnd, "end", now, &told.now);

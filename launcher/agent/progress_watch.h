@@ -20,8 +20,9 @@ class ProgressWatch {
   explicit ProgressWatch(int workers) : workers_(workers) { BeginGeneration(Generation{0}); }
 
   // The workers of `generation` are about to start. What is known of others is forgotten; until
-  // then it stays, also of workers that are dead.
-  void BeginGeneration(Generation generation);
+  // then it stays, also of workers that are dead. `will_tell`: all of them will tell their steps,
+  // as if each had said TELLS=1.
+  void BeginGeneration(Generation generation, bool will_tell = false);
 
   // What the worker has said.
   void OnMessage(LocalRank local_rank, const ControlMessage& message, TimePoint now);

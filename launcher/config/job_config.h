@@ -68,6 +68,8 @@ struct HangConfig {
   std::chrono::milliseconds startup_timeout = kDefaultHangStartupTimeout;
   std::string on_hang = "auto";    // auto, restart or report
   std::string signal = "SIGABRT";  // that ends the worker which hangs
+  // Hangs of ranks on one node, after which it is left out; 0: it never is.
+  int quarantine = kDefaultHangQuarantine;
 };
 
 struct RestartConfig {

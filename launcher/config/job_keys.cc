@@ -180,6 +180,11 @@ constexpr JobKey kKeys[] = {
     {"hang", "signal", KeyType::kSignal, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.restart.hang.signal; },
      "The signal that ends the worker that hangs; SIGKILL follows within 2 s."},
+    {"hang", "quarantine", KeyType::kInteger, 0, kMaxRestarts,
+     [](JobDraft& d) -> Field { return &d.config.restart.hang.quarantine; },
+     "Leave a node out of the job after so many hangs of ranks on it, if another node waits to "
+     "take "
+     "its place. 0: never."},
     {"checkpoint", "take_folder", KeyType::kBoolean, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.checkpoint.take_folder; },
      "Take checkpoint_dir also from another training that is using it, which saves nothing there "

@@ -23,10 +23,11 @@ double Share(Duration part, Duration whole) {
 // What a Python program is in outside of all that it names: launcher/python/ddprun.py.
 constexpr char kPythonTraining[] = "train";
 
-// Empty: training, with the loading of its data.
+// Empty: training, with the loading of its data, and what comes before a first word about a phase.
 std::string PhaseOf(const ProgressSnapshot& snapshot) {
-  if (!snapshot.phase || snapshot.phase == ProgressPhase::kStep ||
-      snapshot.phase == ProgressPhase::kData || snapshot.phase_name == kPythonTraining) {
+  if (!snapshot.phase || snapshot.phase == ProgressPhase::kStart ||
+      snapshot.phase == ProgressPhase::kStep || snapshot.phase == ProgressPhase::kData ||
+      snapshot.phase_name == kPythonTraining) {
     return "";
   }
   return snapshot.phase_name;
@@ -50,15 +51,20 @@ std::optional<CollectiveCall> InsideOf(const ProgressSnapshot& snapshot) {
 }  // namespace
 
 std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid) {
-  if (progress.source == ProgressSource::kNone || progress.said_bye) return std::nullopt;
+  if (progress.said_bye) return std::nullopt;
   const ProgressSnapshot& now = progress.now;
   SeenWorker seen{progress.local_rank, pid, now.moves};
+  seen.silent = progress.source == ProgressSource::kNone;
+  if (seen.silent) return seen;
   if (now.step >= 0) seen.step = now.step;
   seen.phase = PhaseOf(now);
   seen.inside = InsideOf(now);
-  // ddp::, which has the page, names its own phases.
+  // ddp:: names its phases. It has the page once it is in the group, and says PHASE before.
+  const bool library = progress.source == ProgressSource::kPage ||
+                       now.phase == ProgressPhase::kInit || now.phase == ProgressPhase::kRestore ||
+                       now.phase == ProgressPhase::kFirstStep;
   const bool named = now.phase == ProgressPhase::kNamed || now.phase == ProgressPhase::kEvaluation;
-  seen.names_phases = progress.source == ProgressSource::kPage || (named && !seen.phase.empty());
+  seen.names_phases = library || (named && !seen.phase.empty());
   return seen;
 }
 
@@ -85,47 +91,71 @@ bool StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memo
 
 NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint now,
                               const FactsOf& facts) {
+  if (!begun_at_) begun_at_ = now;
   NodeProgress progress;
-  progress.workers = static_cast<int>(workers.size());
-  progress.excused = WasAway(now);
-  progress.still = Duration::max();
+  progress.excused = progress.silent_excused = WasAway(now);
+  std::vector<SeenWorker> telling;
+  std::vector<SeenWorker> silent;
+  for (const SeenWorker& worker : workers) (worker.silent ? silent : telling).push_back(worker);
+  const std::map<LocalRank, Memory> before = std::exchange(memory_, {});
+  for (const SeenWorker& worker : workers) {
+    const auto found = before.find(worker.local_rank);
+    const bool known = found != before.end() && found->second.pid == worker.pid;
+    memory_[worker.local_rank] = known && found->second.moves == worker.moves && !progress.excused
+                                     ? found->second
+                                     : Memory{worker.pid, worker.moves, now, std::nullopt, {}};
+  }
+  LookAtStill(telling, now, facts, &progress);
+  // Where one of the node's workers moves, the others are not asked about.
+  const bool all_still = telling.empty() || progress.still >= NodeProgress::kDetailsAfter;
+  if (all_still && now - *begun_at_ >= NodeProgress::kDetailsAfter) {
+    LookAtSilent(silent, now, facts, &progress);
+  }
+  last_look_ = now;
+  one_has_told_ = one_has_told_ || !telling.empty();
+  silence_ = one_has_told_ ? Duration{} : now - *begun_at_;
+  return progress;
+}
+
+void StillWatch::LookAtStill(const std::vector<SeenWorker>& workers, TimePoint now,
+                             const FactsOf& facts, NodeProgress* progress) {
+  progress->workers = static_cast<int>(workers.size());
   std::set<std::string> phases;
-  std::map<LocalRank, Memory> memory;
+  Duration shortest = workers.empty() ? Duration{} : Duration::max();
   for (const SeenWorker& worker : workers) {
     phases.insert(worker.phase);
     names_phases_ = names_phases_ || worker.names_phases;
-    const auto before = memory_.find(worker.local_rank);
-    const bool known = before != memory_.end() && before->second.pid == worker.pid;
-    Memory& now_known = memory[worker.local_rank];
-    if (!known || before->second.moves != worker.moves || progress.excused) {
-      now_known = {worker.pid, worker.moves, now, std::nullopt, {}};
-      progress.still = Duration{};
-      continue;
-    }
-    now_known = before->second;
-    const Duration still = now - now_known.moved_at;
-    progress.still = std::min(progress.still, still);
+    Memory& memory = memory_[worker.local_rank];
+    const Duration still = now - memory.moved_at;
+    shortest = std::min(shortest, still);
+    if (still == Duration{}) continue;
     StillWorker described{worker.local_rank, worker.pid, still, worker.step, worker.phase};
     described.inside = worker.inside;
-    if (Describe(facts(worker.pid), now, &now_known, &described)) progress.excused = true;
+    if (Describe(facts(worker.pid), now, &memory, &described)) progress->excused = true;
     if (still >= NodeProgress::kDetailsAfter &&
-        progress.still_workers.size() < NodeProgress::kMaxStillWorkers) {
-      progress.still_workers.push_back(std::move(described));
+        progress->still_workers.size() < NodeProgress::kMaxStillWorkers) {
+      progress->still_workers.push_back(std::move(described));
     }
   }
-  progress.names_phases = names_phases_;
-  if (workers.empty()) progress.still = Duration{};
+  progress->still = shortest;
+  progress->names_phases = names_phases_;
   // What one rank does says nothing where another one moves.
-  if (progress.still < NodeProgress::kDetailsAfter) progress.still_workers.clear();
+  if (progress->still < NodeProgress::kDetailsAfter) progress->still_workers.clear();
   for (const std::string& phase : phases) {
-    if (progress.phases.size() < NodeProgress::kMaxPhases) progress.phases.push_back(phase);
+    if (progress->phases.size() < NodeProgress::kMaxPhases) progress->phases.push_back(phase);
   }
-  memory_ = std::move(memory);
-  last_look_ = now;
-  if (!first_look_) first_look_ = now;
-  one_has_told_ = one_has_told_ || !workers.empty();
-  silent_ = one_has_told_ ? Duration{} : now - *first_look_;
-  return progress;
+}
+
+void StillWatch::LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint now,
+                              const FactsOf& facts, NodeProgress* progress) {
+  for (const SeenWorker& worker : workers) {
+    if (progress->silent_workers.size() == NodeProgress::kMaxStillWorkers) return;
+    StillWorker described{worker.local_rank, worker.pid, now - *begun_at_};
+    if (Describe(facts(worker.pid), now, &memory_[worker.local_rank], &described)) {
+      progress->silent_excused = true;
+    }
+    progress->silent_workers.push_back(std::move(described));
+  }
 }
 
 }  // namespace ddprun

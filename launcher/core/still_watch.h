@@ -18,7 +18,7 @@
 
 namespace ddprun {
 
-// A worker that tells how far it is, as it stands now.
+// A worker that runs, as it stands now.
 struct SeenWorker {
   LocalRank local_rank;
   int pid = 0;
@@ -27,9 +27,10 @@ struct SeenWorker {
   std::string phase{};  // empty: training
   std::optional<CollectiveCall> inside{};
   bool names_phases = false;
+  bool silent = false;  // it has told nothing since its start
 };
 
-// Of the process `pid`; nullopt where it tells nothing, or has said that it ends.
+// Of the process `pid`; nullopt where it has said that it ends.
 std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid);
 
 // What the kernel knows of a process.
@@ -51,12 +52,15 @@ class StillWatch {
   explicit StillWatch(Duration heartbeat) : heartbeat_(heartbeat) {}
 
   // The workers of a generation are about to start.
-  void Begin() { *this = StillWatch(heartbeat_); }
+  void Begin(TimePoint now) {
+    *this = StillWatch(heartbeat_);
+    begun_at_ = now;
+  }
 
   NodeProgress Look(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts);
 
   // For how long no worker has told anything; zero where one has since Begin().
-  Duration silent() const { return silent_; }
+  Duration silence() const { return silence_; }
 
  private:
   struct Memory {
@@ -68,6 +72,12 @@ class StillWatch {
   };
 
   bool WasAway(TimePoint now) const;
+  // Of the workers that tell.
+  void LookAtStill(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
+                   NodeProgress* progress);
+  // Of those that have told nothing.
+  void LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
+                    NodeProgress* progress);
   // Takes in what the kernel says of one that is still; true: its time does not count.
   bool Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
 
@@ -76,8 +86,8 @@ class StillWatch {
   std::map<LocalRank, Memory> memory_;
   bool names_phases_ = false;  // one of them has
   bool one_has_told_ = false;
-  std::optional<TimePoint> first_look_;
-  Duration silent_{};
+  std::optional<TimePoint> begun_at_;  // Begin(), or the first look
+  Duration silence_{};
 };
 
 }  // namespace ddprun

@@ -9,7 +9,7 @@ namespace ddprun {
 
 enum class ProgressSource {
   kNone,      // the worker has told nothing
-  kMessages,  // READY, STEP, PHASE and others on the control socket: no collectives
+  kMessages,  // READY, STEP, PHASE and others on the control socket; no collectives
   kPage,      // its progress page
 };
 

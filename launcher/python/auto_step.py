@@ -22,8 +22,20 @@ def _give_up(error):
     _off = True
     try:
         sys.stderr.write("ddprun: --auto-step is off: %s: %s\n" % (type(error).__name__, error))
+        _tell_that_no_steps_come()
     except Exception:
         pass
+
+
+def _tell_that_no_steps_come():
+    """ddprun expects steps from the start of the process on, and would take it for hung."""
+    import os
+    import socket
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as agent:
+        agent.setblocking(False)
+        agent.connect(os.environ["DDPRUN_CONTROL_SOCKET"])
+        agent.send(b"TELLS=0")
 
 
 class _Finder:

@@ -9,8 +9,9 @@
             with ddprun.phase("eval"):
                 evaluate()
 
-What is told is shown by `ddprun status`, and by it ddprun notices a training that hangs. Without
-ddprun every call does nothing, so a script can call this always.
+What is told is shown by `ddprun status`, and by it ddprun notices a training that hangs. The import
+tells that steps will come, so a hang before the first step is noticed too. Without ddprun every call
+does nothing, so a script can call this always.
 
 No call waits for anything, and none raises because of ddprun: where ddprun is gone, calls do
 nothing. They raise TypeError and ValueError for wrong arguments only, with ddprun and without. Any
@@ -58,7 +59,8 @@ class _Agent:
         self.silent = silent  # for good
         self.path = None  # known from the first look on
         self.socket = None
-        self.step = None  # not sent yet, and likewise:
+        self.tells = False  # TELLS=1 is not sent yet, and likewise:
+        self.step = None
         self.phase = None
         self.tokens = float(_BURST)
         self.filled_at = time.monotonic()
@@ -75,11 +77,12 @@ class _Agent:
                 self.silent = self.path is None
         return not self.silent
 
-    def tell(self, step=None, phase=None):
-        """Sends both, in this order, or has them sent a moment later."""
+    def tell(self, step=None, phase=None, tells=False):
+        """Sends what is given, or has it sent a moment later."""
         if not self.speaks():
             return
         with self.lock:
+            self.tells = self.tells or tells
             if step is not None:
                 self.step = step
             if phase is not None:
@@ -95,6 +98,8 @@ class _Agent:
     def send(self):
         """Sends what is to be sent. False: not now."""
         lines = []
+        if self.tells:
+            lines.append(b"TELLS=1")
         if self.step is not None:
             lines.append(b"STEP=%d" % self.step)
         if self.phase is not None:
@@ -113,6 +118,7 @@ class _Agent:
             self.silent = True  # the agent is gone, or there was no descriptor for a socket
             self.close()
             return False
+        self.tells = False
         self.step = self.phase = None
         return True
 
@@ -300,3 +306,12 @@ def _auto_step(n):
         return False
     _tell_step(n)
     return True
+
+
+def _begin():
+    """Tells that steps will come. A warm standby is no worker yet: standby.py calls this later."""
+    if os.environ.get("DDPRUN_STANDBY") != "1":
+        _agent.tell(tells=True)
+
+
+_begin()

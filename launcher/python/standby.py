@@ -95,6 +95,13 @@ def give_rank_0_a_head_start():
             time.sleep(0.002)
 
 
+def begin_to_tell():
+    """A preloaded module `ddprun` has told nothing yet, because it was imported in a standby."""
+    module = sys.modules.get("ddprun")
+    if hasattr(module, "_auto_step") and hasattr(module, "_begin"):
+        module._begin()
+
+
 def new_main():
     """An empty __main__, as the interpreter has it before it runs a program."""
     main = types.ModuleType("__main__")
@@ -163,6 +170,7 @@ def main():
     for module in modules.split(","):
         importlib.import_module(module)
     become_worker()
+    begin_to_tell()
     give_rank_0_a_head_start()
     try:
         run(program, arguments)

@@ -46,6 +46,10 @@ struct PhaseMsg {
   std::string name;
 };
 
+struct TellsMsg {
+  bool tells = false;  // it will tell its steps
+};
+
 // A rank of the job, of any node, keeps the others waiting; or no longer.
 struct StragglerMsg {
   std::int64_t rank = 0;
@@ -68,9 +72,9 @@ struct StandbyMsg {
   bool waiting = false;  // else: it could be a standby
 };
 
-using ControlMessage =
-    std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg, CheckpointDamagedMsg,
-                 SnapshotMsg, PhaseMsg, StragglerMsg, ErrorMsg, ByeMsg, SecretMsg, StandbyMsg>;
+using ControlMessage = std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg,
+                                    CheckpointDamagedMsg, SnapshotMsg, PhaseMsg, TellsMsg,
+                                    StragglerMsg, ErrorMsg, ByeMsg, SecretMsg, StandbyMsg>;
 
 // The messages of one packet, in order. A key that this version does not know is skipped, so that a
 // newer worker library can talk to an older agent. InvalidArgument when the packet has a line

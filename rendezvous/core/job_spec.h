@@ -16,8 +16,21 @@
 
 namespace ddprun {
 
-// The first agent to join decides; another is refused if its own differ.
-struct JobSpec {
+// What counts as a hang of the job, and what is done then: hang_watch.h.
+struct HangSpec {
+  Duration hang_timeout{};                                     // 0: chosen by what was seen (auto)
+  Duration hang_startup_timeout = kDefaultHangStartupTimeout;  // until the first step
+  enum OnHang { kChooseOnHang = 0, kRestartHang = 1, kReportHang = 2, kIgnoreHang = 3 };
+  int on_hang = kChooseOnHang;
+  // A node of so many ranks that hung is left out where another one waits to take its place; 0:
+  // never. Agents of older versions say 0, so 0 agrees with all.
+  int hang_quarantine = kDefaultHangQuarantine;
+
+  bool operator==(const HangSpec&) const = default;
+};
+
+// Who is in the job, and when it starts again.
+struct GroupSpec {
   int min_nodes = 1;
   int max_nodes = 1;
   int max_restarts = 0;
@@ -38,11 +51,6 @@ struct JobSpec {
   // 1: what was there before the job is no state of it; without a state the training begins at step
   // 0, whatever rank 0 may find. 0: not.
   int start_anew = 0;
-  // What counts as a hang of the job, and what is done then: hang_watch.h.
-  Duration hang_timeout{};                                     // 0: chosen by what was seen (auto)
-  Duration hang_startup_timeout = kDefaultHangStartupTimeout;  // until the first step
-  enum OnHang { kChooseOnHang = 0, kRestartHang = 1, kReportHang = 2, kIgnoreHang = 3 };
-  int on_hang = kChooseOnHang;
   // Nodes that can ever join, as Slurm says; 0: not known. Who does not know it agrees with all.
   int all_nodes = 0;
   // What every worker is told as MASTER_ADDR and MASTER_PORT. Empty, 0: node rank 0's address, the
@@ -50,6 +58,11 @@ struct JobSpec {
   std::string master_addr{};
   int master_port = 0;
 
+  bool operator==(const GroupSpec&) const = default;
+};
+
+// The first agent to join decides; another is refused if its own differ.
+struct JobSpec : GroupSpec, HangSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
@@ -119,6 +132,9 @@ void ForEachField(Visitor&& visit) {
                      kTimeout, "not known", Agreement::kEqualIfKnown});
   visit(&Spec::on_hang,
         JobSpecField{"on_hang", "", "--on-hang, or --hang-timeout off,", 0, 3, "not given"});
+  visit(&Spec::hang_quarantine,
+        JobSpecField{"hang_quarantine", "hang.quarantine", "--hang-quarantine", 0, kMaxRestarts,
+                     "not given", Agreement::kEqualIfKnown});
   visit(&Spec::start_anew, JobSpecField{"start_anew", "", "--start-anew", 0, 1, "not given"});
   visit(&Spec::all_nodes, JobSpecField{"all_nodes", "", "the number of nodes of the Slurm step", 0,
                                        kMaxNodes, nullptr, Agreement::kEqualIfKnown});

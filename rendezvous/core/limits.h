@@ -62,6 +62,7 @@ inline constexpr std::chrono::milliseconds kDefaultStateTimeout = std::chrono::m
 inline constexpr std::chrono::milliseconds kSlurmSaveTimeout = std::chrono::seconds(20);
 inline constexpr std::chrono::milliseconds kSlurmStopGrace = std::chrono::seconds(5);
 inline constexpr std::chrono::milliseconds kDefaultQuarantineWindow = std::chrono::hours(1);
+inline constexpr int kDefaultHangQuarantine = 2;
 
 }  // namespace ddprun
 

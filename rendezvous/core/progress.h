@@ -57,6 +57,11 @@ struct NodeProgress {
   bool names_phases = false;
   // Those that have been still for kDetailsAfter or longer; at most kMaxStillWorkers.
   std::vector<StillWorker> still_workers{};
+  // Workers that run and have told nothing since their start; `still`: since then. Told while no
+  // other worker of the node moves; at most kMaxStillWorkers.
+  std::vector<StillWorker> silent_workers{};
+  // As `excused`, for the silent ones.
+  bool silent_excused = false;
 
   static constexpr Duration kDetailsAfter = std::chrono::seconds(1);
   static constexpr std::size_t kMaxPhases = 4;

@@ -57,6 +57,9 @@ bool EndsATracebackWithATakenPort(const std::vector<std::string>& lines) {
   return false;
 }
 
+// Gloo's enforcement in pair.cc, with both sizes behind it.
+constexpr char kGlooMismatch[] = "op.preamble.length <= op.nbytes";
+
 bool OfAWorker(const RootCause& cause) {
   return cause.kind == RootCause::Kind::kWorkerFailed ||
          cause.kind == RootCause::Kind::kWorkerLeftEarly || cause.kind == RootCause::Kind::kHung;
@@ -76,6 +79,13 @@ bool IsTakenPort(const WorkerExited& exit) {
   if (!exit.error_kind.empty()) return exit.error_kind == control::kErrorBind;
   if (exit.status.signal != 0 || exit.status.code == 0) return false;
   return HasWordsOfATakenPort(exit.error_text) || EndsATracebackWithATakenPort(exit.stderr_tail);
+}
+
+bool IsMismatchOfSizes(const WorkerExited& exit) {
+  return !exit.status.ok() &&
+         std::any_of(exit.stderr_tail.begin(), exit.stderr_tail.end(), [](const std::string& line) {
+           return absl::StrContains(line, kGlooMismatch);
+         });
 }
 
 void Incidents::AddExit(const std::string& host, NodeRank node_rank, const WorkerExited& exit) {
@@ -258,6 +268,9 @@ std::string Describe(const WorkerFailure& failure) {
   if (exit.oom_killed) absl::StrAppend(&text, " by the kernel: out of memory");
   if (exit.step) absl::StrAppend(&text, " after step ", *exit.step);
   if (!exit.error_text.empty()) absl::StrAppend(&text, ": ", exit.error_text);
+  if (IsMismatchOfSizes(exit)) {
+    absl::StrAppend(&text, ": it and a peer entered a collective with different sizes");
+  }
   return text;
 }
 

@@ -31,6 +31,10 @@ bool IsVictim(const WorkerExited& exit);
 // ended it that tells so (EADDRINUSE).
 bool IsTakenPort(const WorkerExited& exit);
 
+// Gloo ended the worker: a peer sent more bytes in a collective than this rank has room for. One of
+// the two has entered it with a wrong size; Gloo does not say who the peer is.
+bool IsMismatchOfSizes(const WorkerExited& exit);
+
 // What went wrong in one generation, in the order in which the rendezvous saw it. A value: the
 // JobMachine has one, and makes a new one for each generation.
 class Incidents {

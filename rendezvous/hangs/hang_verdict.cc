@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "rendezvous/core/words.h"
+#include "rendezvous/hangs/silent_culprit.h"
 #include "rendezvous/hangs/stack_culprit.h"
 
 namespace ddprun {
@@ -116,7 +117,7 @@ std::optional<HangVerdict> InAnotherCall(const std::vector<StillRank>& ranks,
       *other,
       absl::StrCat(NameOf(*other), " entered ", Describe(*other->worker.inside), ", ",
                    NameOf(*like_most), " entered ", Describe(call), ": their calls do not match"),
-      false};
+      false, false};
 }
 
 std::string PhaseName(const std::string& phase) { return phase.empty() ? "training" : phase; }
@@ -185,22 +186,26 @@ HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& st
     if (auto missing = OutsideTheCollective(ranks, *call)) return *std::move(missing);
     if (auto other = InAnotherCall(ranks, *call)) return *std::move(other);
     return {ranks.front(),
-            absl::StrCat("all ranks wait in ", Describe(*call), ": network or library"), false};
+            absl::StrCat("all ranks wait in ", Describe(*call), ": network or library"), false,
+            false};
   }
+  if (auto missing = MissingInInit(ranks, stacks)) return *std::move(missing);
   if (auto unlike = CulpritByStacks(ranks, stacks)) return *std::move(unlike);
+  if (auto silent = ToldNothing(ranks, stacks)) return *std::move(silent);
   if (auto behind = Behind(ranks)) return *std::move(behind);
   const bool busy = std::any_of(ranks.begin(), ranks.end(),
                                 [](const StillRank& rank) { return rank.worker.busy; });
   const StillRank& first = ranks.front();
   if (const auto collective = CollectiveOfAll(ranks, stacks)) {
-    return {first, absl::StrCat("all ranks wait in ", *collective, ": network or library"), busy};
+    return {first, absl::StrCat("all ranks wait in ", *collective, ": network or library"), busy,
+            false};
   }
   std::string why =
       absl::StrCat("all ranks look alike: they are in ", PhaseName(first.worker.phase));
   if (!first.worker.waits_for.empty()) {
     absl::StrAppend(&why, "; rank ", first.rank.value, " is in ", first.worker.waits_for);
   }
-  return {first, std::move(why), busy};
+  return {first, std::move(why), busy, false};
 }
 
 WorkerFailure FailureOf(const StillRank& culprit, Generation generation) {

@@ -4,6 +4,7 @@
 #define DDPRUN_RENDEZVOUS_HANGS_HANG_VERDICT_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,10 @@ struct StillRank {
   std::string host;
   NodeRank node_rank;
   StillWorker worker;
+  bool silent = false;  // it has told nothing since its start
+
+  // As stacks know it.
+  std::uint32_t number() const { return static_cast<std::uint32_t>(rank.value); }
 };
 
 struct HangVerdict {
@@ -31,12 +36,15 @@ struct HangVerdict {
       why;  // a sentence about it: "rank 5 on n2 (pid 4242) has not entered all_reduce 9632"
   // The culprit used the CPU or did I/O, outside every collective: it may be at work.
   bool busy = false;
+  // False: the culprit is one of several that are alike, and nothing speaks against its node.
+  bool blames = true;
 };
 
 // Rules, in this order: a rank that is stopped or in disk wait; a rank that has not entered the
 // collective in which the others wait; a rank that entered another operation or size at the same
-// sequence number; where no rank tells of a collective, a rank whose stack is unlike the others'
-// (stack_culprit.h); a rank whose phase or step is behind; else all wait for the network.
+// sequence number; where no rank tells of a collective, a rank that is silent while others are in
+// ddp::init() (silent_culprit.h); a rank whose stack is unlike the others' (stack_culprit.h); a
+// rank that is silent; a rank whose phase or step is behind; else all wait for the network.
 HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& stacks);
 
 // "no rank has moved for 42 s (limit 30 s) at step 1204"

@@ -31,7 +31,9 @@ HangPolicy PolicyOfHangs(const JobSpec& spec) {
 
 const NodeProgress* HangWatch::Find(AgentId node) const {
   const auto found = told_.find(node.value);
-  return found == told_.end() || found->second.workers == 0 ? nullptr : &found->second;
+  if (found == told_.end()) return nullptr;
+  const NodeProgress& told = found->second;
+  return told.workers == 0 && told.silent_workers.empty() ? nullptr : &told;
 }
 
 bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
@@ -41,14 +43,17 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
       before.phases != progress.phases || (before.workers > 0) != (progress.workers > 0);
   bool over = false;
   names_phases_ = names_phases_ || progress.names_phases;
-  if (progress.workers > 0) {
+  // Once a rank has told a step, the ranks that tell nothing are programs that never do.
+  const bool excused =
+      (progress.workers > 0 && progress.excused) || (progress.silent_excused && !step_seen_);
+  if (progress.workers > 0 || excused) {
     const bool stopped = std::any_of(
         progress.still_workers.begin(), progress.still_workers.end(),
         [](const StillWorker& worker) { return worker.state == ProcessState::kStopped; });
-    excused_ = excused_ || progress.excused || stopped;
-    const TimePoint moved = progress.excused ? now : now - progress.still;
+    excused_ = excused_ || excused || stopped;
+    const TimePoint moved = excused ? now : now - progress.still;
     if (moved > last_moved_ + kMoveResolution) {
-      if (!excused_ && !called_ && !progress.excused) {
+      if (!excused_ && !called_ && !excused) {
         for (const std::string& phase : PhasesToLearn()) {
           intervals->Learn(phase, moved - last_moved_);
         }

@@ -59,7 +59,7 @@ class HangWatch {
   // What a node told; an interval that ends by it is learned. Returns whether a hang that was
   // called is over.
   bool Take(AgentId node, const NodeProgress& progress, TimePoint now, PhaseIntervals* intervals);
-  // What it told last; nullptr: nothing, or nothing of its workers.
+  // What it told last; nullptr: nothing, or nothing of its workers. It may be of silent ones alone.
   const NodeProgress* Find(AgentId node) const;
   // A rank has told a step in this generation.
   void StepSeen() { step_seen_ = true; }

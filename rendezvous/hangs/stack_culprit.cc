@@ -19,8 +19,6 @@ using Stack = std::vector<StackFrame>;  // the outermost frame first
 
 constexpr std::size_t kFramesInLine = 3;
 
-std::uint32_t Number(const StillRank& rank) { return static_cast<std::uint32_t>(rank.rank.value); }
-
 // A frame of the kernel, the C library or the interpreter: it does not say what the program does.
 bool IsMachinery(const StackFrame& frame) {
   return frame.function.empty() || frame.image == "kernel" ||
@@ -61,15 +59,15 @@ Sides SidesOf(const std::vector<StillRank>& ranks, const StackTree& tree) {
   const RankSet in_one = RanksWithFrame(tree, IsOfACollective);
   Sides sides;
   for (const StillRank& rank : ranks) {
-    if (!seen.Contains(Number(rank))) continue;
-    (in_one.Contains(Number(rank)) ? sides.inside : sides.outside).Add(Number(rank));
+    if (!seen.Contains(rank.number())) continue;
+    (in_one.Contains(rank.number()) ? sides.inside : sides.outside).Add(rank.number());
   }
   return sides;
 }
 
 const StillRank* Find(const std::vector<StillRank>& ranks, std::uint32_t number) {
   const auto found = std::find_if(ranks.begin(), ranks.end(), [number](const StillRank& rank) {
-    return Number(rank) == number;
+    return rank.number() == number;
   });
   return found == ranks.end() ? nullptr : &*found;
 }
@@ -158,6 +156,10 @@ std::optional<std::string> CollectiveOfAll(const std::vector<StillRank>& ranks,
   return CollectiveText(MainStackOf(tree, sides.inside.ranges().front().first));
 }
 
+std::string WhereInCode(const StackTree& tree, Rank rank) {
+  return WhereText(MainStackOf(tree, static_cast<std::uint32_t>(rank.value)));
+}
+
 std::vector<StackFrame> TopFrames(const StackTree& tree, Rank rank) {
   Stack stack = MainStackOf(tree, static_cast<std::uint32_t>(rank.value));
   std::reverse(stack.begin(), stack.end());
@@ -171,7 +173,7 @@ std::vector<StackFrame> TopFrames(const StackTree& tree, Rank rank) {
 }
 
 std::string DescribeStack(const StillRank& rank, const StackTree& tree) {
-  Stack stack = MainStackOf(tree, Number(rank));
+  Stack stack = MainStackOf(tree, rank.number());
   std::vector<std::string> frames;
   const std::string& waits_for = rank.worker.waits_for;
   const bool call_known = absl::StrContains(waits_for, '(');

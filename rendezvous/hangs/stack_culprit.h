@@ -29,6 +29,10 @@ std::optional<HangVerdict> CulpritByStacks(const std::vector<StillRank>& ranks,
 std::optional<std::string> CollectiveOfAll(const std::vector<StillRank>& ranks,
                                            const StackTree& tree);
 
+// The innermost frame of the main thread of a rank that says what the program does: "Dataset::Get
+// dataset.cc:88"; "" where nothing is known of it.
+std::string WhereInCode(const StackTree& tree, Rank rank);
+
 // The innermost frames of the main thread of a rank, innermost first: RootCause::frames.
 std::vector<StackFrame> TopFrames(const StackTree& tree, Rank rank);
 

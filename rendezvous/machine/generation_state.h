@@ -41,6 +41,7 @@ struct GenerationState {
   Incidents incidents;
   HangWatch hang;
   std::string hang_report;                // of the last hang that was called; empty: none
+  std::string hung_host;                  // of the rank that hung and is to blame; empty: none is
   std::optional<StackCollection> stacks;  // that are being asked for
   bool planned_end = false;  // it is stopped because of JobLife::plan, not of a failure
   std::string stop_reason;

@@ -341,7 +341,8 @@ std::string JobMachine::WhyJoinIsRefused(const Join& join) const {
     if (!why.empty()) return why;
   }
   if (join.why_ineligible.empty() && life_.quarantine->Excludes(join.node.host)) {
-    return absl::StrCat(join.node.host, " is left out of job ", job_, ": ", WhyExcluded());
+    return absl::StrCat(join.node.host, " is left out of job ", job_, ": ",
+                        WhyExcluded(join.node.host));
   }
   if (roster_.size() >= options_.max_agents) {
     return absl::StrCat("job ", job_, " has ", roster_.size(), " agents, and no more are possible");

@@ -183,7 +183,7 @@ class JobMachine {
   void OnIneligible(const Header& header, const Join& join);
   std::string WhyJoinIsRefused(const Join& join) const;
   std::string WhyRankIsRefused(const NodeSpec& node) const;
-  std::string WhyExcluded() const;
+  std::string WhyExcluded(const std::string& host) const;
   std::vector<std::string> ExcludedHosts() const {
     return life_.quarantine ? life_.quarantine->hosts() : std::vector<std::string>();
   }
@@ -291,6 +291,12 @@ class JobMachine {
   // Those that this cause has brought into quarantine are to go. False: too few remain, for good,
   // and the job has ended.
   bool Exclude(const RootCause& cause);
+  // A rank of this host hung; empty: no host is to blame. Left out only where another node takes
+  // its place, so the job never ends for it.
+  void ExcludeForHangs(const std::string& host);
+  bool IsReplaceable(const std::string& host) const;
+  // Its nodes are to go.
+  void RemoveExcluded(const std::string& host);
   // The same of a host that is left out by now. `step`: a job could begin with it.
   bool CanDoWithout(const std::string& host, const std::string& why, int exit_code,
                     std::optional<std::int64_t> step);

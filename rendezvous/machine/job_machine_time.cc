@@ -222,10 +222,14 @@ std::vector<StillRank> JobMachine::StillRanks() const {
   for (const Node* const node : roster_.members()) {
     const auto* told = node == nullptr ? nullptr : generation_.hang.Find(node->agent_id);
     if (told == nullptr) continue;
-    for (const StillWorker& worker : told->still_workers) {
+    const auto add = [&](const StillWorker& worker, bool silent) {
       ranks.push_back({Rank{node->first_rank.value + worker.local_rank.value}, node->spec.host,
-                       node->rank, worker});
-    }
+                       node->rank, worker, silent});
+    };
+    for (const StillWorker& worker : told->still_workers) add(worker, false);
+    // All ranks make steps: one that is silent after another one's step never tells anything.
+    if (generation_.furthest_step) continue;
+    for (const StillWorker& worker : told->silent_workers) add(worker, true);
   }
   return ranks;
 }
@@ -248,6 +252,7 @@ void JobMachine::DecideHang(const StackCollection& stacks) {
   if (!again) CallHang(verdict, standstill, next, stacks);
   generation_.hang.Call();
   if (!restart || !verdict.culprit) return;
+  if (verdict.blames) generation_.hung_host = verdict.culprit->host;
   generation_.incidents.AddHang(FailureOf(*verdict.culprit, generation_.number),
                                 absl::StrCat(verdict.why, "; ", standstill),
                                 TopFrames(stacks.tree(), verdict.culprit->rank));

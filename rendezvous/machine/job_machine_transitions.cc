@@ -228,24 +228,58 @@ void JobMachine::OnGenerationEnded() {
   AdvanceGathering();
 }
 
-std::string JobMachine::WhyExcluded() const {
+std::string JobMachine::WhyExcluded(const std::string& host) const {
+  const int hangs = life_.quarantine->HangsOf(host);
+  if (life_.spec->hang_quarantine > 0 && hangs >= life_.spec->hang_quarantine) {
+    return absl::StrCat("its ranks hung ", hangs, hangs == 1 ? " time" : " times");
+  }
   return absl::StrCat("its workers were the root cause ", life_.spec->quarantine,
                       life_.spec->quarantine == 1 ? " time" : " times", " within ",
                       Seconds(life_.spec->quarantine_window));
 }
 
 bool JobMachine::Exclude(const RootCause& cause) {
+  if (cause.kind == RootCause::Kind::kHung) {
+    ExcludeForHangs(generation_.hung_host);
+    return true;
+  }
   const std::string host = cause.failure.host;
   const bool of_the_node =
       cause.kind == RootCause::Kind::kWorkerFailed && !IsTakenPort(cause.failure.exit);
   if (!of_the_node || !life_.quarantine->Count(host, now_)) return true;
-  if (!CanDoWithout(host, WhyExcluded(), ExitCodeOf(cause), DurableStep())) return false;
+  if (!CanDoWithout(host, WhyExcluded(host), ExitCodeOf(cause), DurableStep())) return false;
+  RemoveExcluded(host);
+  return true;
+}
+
+void JobMachine::ExcludeForHangs(const std::string& host) {
+  if (host.empty()) return;
+  life_.quarantine->CountHang(host);
+  const int limit = life_.spec->hang_quarantine;
+  if (limit == 0 || life_.quarantine->HangsOf(host) < limit) return;
+  if (!IsReplaceable(host)) {
+    Log(absl::StrCat(host, " stays in the job, although ", WhyExcluded(host),
+                     ": no other node waits to take its place"));
+    return;
+  }
+  if (life_.quarantine->Exclude(host)) RemoveExcluded(host);
+}
+
+// A spare waits for each of its nodes. Those of the generation that has ended are all free by now.
+bool JobMachine::IsReplaceable(const std::string& host) const {
+  const auto& nodes = roster_.nodes();
+  const auto others = std::count_if(nodes.begin(), nodes.end(), [&](const Node& node) {
+    return node.free() && !node.removed && node.spec.host != host;
+  });
+  return others >= static_cast<std::ptrdiff_t>(roster_.members().size());
+}
+
+void JobMachine::RemoveExcluded(const std::string& host) {
   for (Node& node : roster_.nodes()) {
     if (node.spec.host != host) continue;
     roster_.SetRemoved(node);
-    node.why_removed = absl::StrCat("left out: ", WhyExcluded());
+    node.why_removed = absl::StrCat("left out: ", WhyExcluded(host));
   }
-  return true;
 }
 
 bool JobMachine::CanDoWithout(const std::string& host, const std::string& why, int exit_code,
@@ -282,10 +316,14 @@ void JobMachine::CarryOutPlan() {
 }
 
 void JobMachine::FinishPlan(const Plan& plan) {
-  if (plan.saved) {
+  const auto step = DurableStep();
+  // The last of several warnings may come after the save, and before a worker goes on.
+  const bool none_since = generation_.started_at == TimePoint{} || step == FurthestPossibleStep();
+  const bool saved_before = plan.preempted && step && none_since && NewestKnownStep() <= *step;
+  if (plan.saved || saved_before) {
     Finish(Outcome::kPreempted, kExitPreempted,
-           absl::StrCat(plan.reason, "; the state of step ", *life_.checkpoint, " is saved"));
-  } else if (const auto step = DurableStep(); plan.preempted && step) {
+           absl::StrCat(plan.reason, "; the state of step ", *step, " is saved"));
+  } else if (plan.preempted && step) {
     Finish(Outcome::kPreempted, kExitPreempted,
            absl::StrCat(plan.reason, "; no checkpoint was made for it, the last one is of step ",
                         *step));

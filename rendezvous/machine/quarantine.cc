@@ -10,6 +10,7 @@ namespace ddprun {
 Quarantine::Quarantine(int limit, Duration window, const QuarantineRecord& record, TimePoint now)
     : Quarantine(limit, window) {
   hosts_ = record.hosts;
+  hangs_.assign(record.hangs.begin(), record.hangs.end());
   for (const Blame& blame : record.blames) blames_.push_back({blame.host, now - blame.age});
 }
 
@@ -22,6 +23,15 @@ bool Quarantine::Count(const std::string& host, TimePoint now) {
   if (times < limit_ || !Exclude(host)) return false;
   std::erase_if(blames_, [&](const Dated& blame) { return blame.host == host; });
   return true;
+}
+
+void Quarantine::CountHang(const std::string& host) {
+  hangs_.push_back(host);
+  if (hangs_.size() > kMaxBlames) hangs_.pop_front();
+}
+
+int Quarantine::HangsOf(const std::string& host) const {
+  return static_cast<int>(std::count(hangs_.begin(), hangs_.end(), host));
 }
 
 bool Quarantine::Exclude(const std::string& host) {
@@ -37,6 +47,7 @@ bool Quarantine::Excludes(const std::string& host) const {
 QuarantineRecord Quarantine::Record(TimePoint now) const {
   QuarantineRecord record;
   record.hosts = hosts_;
+  record.hangs.assign(hangs_.begin(), hangs_.end());
   for (const Dated& blame : blames_) record.blames.push_back({blame.host, now - blame.at});
   return record;
 }

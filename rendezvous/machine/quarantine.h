@@ -1,8 +1,8 @@
 // Which nodes a job does without, for good or for a while.
 //
 // Quarantine: which nodes are left out of a job: those where a worker was the root cause so many
-// times within the window, and those that said that they are not fit. Pure: time comes in as an
-// argument.
+// times within the window, those whose ranks hung so many times, and those that said that they are
+// not fit. Pure: time comes in as an argument.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_QUARANTINE_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_QUARANTINE_H_
 
@@ -26,13 +26,14 @@ struct Blame {
 struct QuarantineRecord {
   std::vector<Blame> blames;       // that the window still held, oldest first
   std::vector<std::string> hosts;  // that are left out, in the order in which they were
+  std::vector<std::string> hangs;  // the host of each hang, oldest first
   bool operator==(const QuarantineRecord&) const = default;
 };
 
 class Quarantine {
  public:
   // More than these are not remembered, the oldest first, or not left out.
-  static constexpr std::size_t kMaxBlames = 1024;
+  static constexpr std::size_t kMaxBlames = 1024;  // and hangs
   static constexpr std::size_t kMaxHosts = 64;
 
   // `limit` 0: no node is ever left out for its workers.
@@ -41,6 +42,11 @@ class Quarantine {
 
   // A worker on this host was the root cause. Returns whether the host is left out from now on.
   bool Count(const std::string& host, TimePoint now);
+
+  // A rank on this host hung. Hangs count however long ago they were. Leaves nobody out: that is
+  // the caller's, who knows whether another node can take its place.
+  void CountHang(const std::string& host);
+  int HangsOf(const std::string& host) const;
 
   // Leaves this host out from now on. Returns whether that is new.
   bool Exclude(const std::string& host);
@@ -59,6 +65,7 @@ class Quarantine {
   Duration window_;
   std::deque<Dated> blames_;  // oldest first
   std::vector<std::string> hosts_;
+  std::deque<std::string> hangs_;  // oldest first
 };
 
 // Which nodes are admitted later: those that are lost soon after they have joined, again and again

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "rendezvous/core/progress.h"
@@ -84,6 +85,18 @@ StillWorker ReadWorker(const v1::StillWorker& from, FieldChecker& check) {
   return to;
 }
 
+std::vector<StillWorker> ReadWorkers(
+    const char* name, const google::protobuf::RepeatedPtrField<v1::StillWorker>& from,
+    FieldChecker& check) {
+  std::vector<StillWorker> to;
+  check.Number(absl::StrCat(name, ": number"), from.size(), 0, NodeProgress::kMaxStillWorkers);
+  for (const v1::StillWorker& worker : from) {
+    if (to.size() == NodeProgress::kMaxStillWorkers) break;
+    to.push_back(ReadWorker(worker, check));
+  }
+  return to;
+}
+
 }  // namespace
 
 void Fill(const NodeProgress& from, v1::NodeProgress* to) {
@@ -93,6 +106,10 @@ void Fill(const NodeProgress& from, v1::NodeProgress* to) {
   to->set_excused(from.excused);
   to->set_names_phases(from.names_phases);
   for (const StillWorker& worker : from.still_workers) FillWorker(worker, to->add_still_workers());
+  for (const StillWorker& worker : from.silent_workers) {
+    FillWorker(worker, to->add_silent_workers());
+  }
+  to->set_silent_excused(from.silent_excused);
 }
 
 NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check) {
@@ -105,12 +122,9 @@ NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check) {
   }
   to.excused = from.excused();
   to.names_phases = from.names_phases();
-  check.Number("NodeProgress.still_workers: number", from.still_workers_size(), 0,
-               NodeProgress::kMaxStillWorkers);
-  for (const v1::StillWorker& worker : from.still_workers()) {
-    if (to.still_workers.size() == NodeProgress::kMaxStillWorkers) break;
-    to.still_workers.push_back(ReadWorker(worker, check));
-  }
+  to.still_workers = ReadWorkers("NodeProgress.still_workers", from.still_workers(), check);
+  to.silent_workers = ReadWorkers("NodeProgress.silent_workers", from.silent_workers(), check);
+  to.silent_excused = from.silent_excused();
   return to;
 }
 

@@ -122,6 +122,20 @@ std::map<std::string, Duration> ReadIntervals(const v1::JobRecord& from, FieldCh
   return to;
 }
 
+void FillQuarantine(const QuarantineRecord& from, v1::JobRecord* to) {
+  for (const Blame& blame : from.blames) {
+    v1::Blame* const added = to->add_blames();
+    added->set_host(CleanText(blame.host, kMaxHostBytes));
+    added->set_age_ms(WholeMilliseconds(blame.age));
+  }
+  for (const std::string& host : from.hosts) {
+    to->add_left_out(CleanText(host, kMaxHostBytes));
+  }
+  for (const std::string& host : from.hangs) {
+    to->add_hangs(CleanText(host, kMaxHostBytes));
+  }
+}
+
 QuarantineRecord ReadQuarantine(const v1::JobRecord& from, FieldChecker& check) {
   QuarantineRecord to;
   check.Number("JobRecord.blames: number", from.blames_size(), 0, Quarantine::kMaxBlames);
@@ -130,6 +144,10 @@ QuarantineRecord ReadQuarantine(const v1::JobRecord& from, FieldChecker& check) 
                          check.Timeout("Blame.age_ms", blame.age_ms())});
   }
   to.hosts = ReadLeftOut(from.left_out(), check);
+  check.Number("JobRecord.hangs: number", from.hangs_size(), 0, Quarantine::kMaxBlames);
+  for (const std::string& host : from.hangs()) {
+    to.hangs.push_back(check.Name("JobRecord.hangs", host, kMaxHostBytes));
+  }
   return to;
 }
 
@@ -183,14 +201,7 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
     to->set_incarnation(told.agent.value);
     to->set_count(told.count);
   }
-  for (const Blame& blame : record.quarantine.blames) {
-    v1::Blame* const to = proto.add_blames();
-    to->set_host(CleanText(blame.host, kMaxHostBytes));
-    to->set_age_ms(WholeMilliseconds(blame.age));
-  }
-  for (const std::string& host : record.quarantine.hosts) {
-    proto.add_left_out(CleanText(host, kMaxHostBytes));
-  }
+  FillQuarantine(record.quarantine, &proto);
   proto.set_run_id(record.run_id.value);
   for (const auto& [phase, longest] : record.longest_intervals) {
     v1::PhaseInterval* const to = proto.add_longest_intervals();

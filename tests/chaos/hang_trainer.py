@@ -60,6 +60,16 @@ def SleepInLoading():
 def ReadFifo():
     fifo = os.open(FOLDER + "/fifo", os.O_RDWR)  # so that open does not wait
     os.read(fifo, 1)
+    os.close(fifo)
+
+
+def ComputeAWhile():
+    while time.process_time() < 5:  # loading torch takes 2
+        pass
+
+
+def DieAndJoinLate():
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def WriteFrozen():
@@ -87,9 +97,13 @@ def note():
 
 
 def fault_at(place):
-    if place != PLACE or os.environ["DDPRUN_GENERATION"] != "0":
-        return
     here = RANK == int(FAULTY_RANK)
+    if os.environ["DDPRUN_GENERATION"] != "0":
+        if FAULT == "DieAndJoinLate" and here and place == "before_init":
+            ReadFifo()
+        return
+    if place != PLACE:
+        return
     if FAULT in ("SkipCollective", "MismatchedSize"):
         if here:
             note()
@@ -150,6 +164,8 @@ def main():
             save(model, optimizer, step)
         if step % EVALUATE_EVERY == 0:
             with evaluation(), torch.no_grad():
+                if step == EVALUATE_EVERY:
+                    fault_at("first_evaluation")
                 if faulty:
                     fault_at("evaluation")
                 dist.all_reduce(model.module(batch).sum())

@@ -19,13 +19,21 @@ using testing::IsEmpty;
 using testing::Not;
 
 // Two ranks that make a step every 50 ms and wait for each other at each, by files. In generation 0
-// rank 1 stops at step 10, in the way that the argument says.
+// rank 1 stops at step 10, in the way that the argument says, or sleeps before its first word:
+//   init    rank 0 says that it is in init()
+//   early   neither says anything
+//   import  both have imported the module ddprun
 constexpr char kWorker[] = R"(
 import os, pathlib, signal, socket, sys, time
 folder, fault = pathlib.Path(sys.argv[1]), sys.argv[2]
 rank, generation = int(os.environ['RANK']), os.environ['DDPRUN_GENERATION']
+if fault == 'import':
+    import ddprun
+if rank == 1 and generation == '0' and fault in ('init', 'early', 'import'):
+    while True: time.sleep(1000)
 agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 agent.connect(os.environ['DDPRUN_CONTROL_SOCKET'])
+if fault == 'init': agent.send(b'PHASE=init')
 def mark(step, of): return folder / f'{generation}.{step}.{of}'
 for step in range(30):
     if rank == 1 and step == 10 and generation == '0':
@@ -78,6 +86,36 @@ TEST_F(HangTest, WithReportTheWorkersAreLeftAloneAndGoOnWhereTheyCan) {
   EXPECT_EQ(node.ExitCode(), 0) << err();
   EXPECT_THAT(err(), HasSubstr("moves again"));
   EXPECT_THAT(err(), Not(HasSubstr("restart 1 of")));
+}
+
+TEST_F(HangTest, ARankThatNeverReachesInitIsNamedWhileTheOtherWaitsThere) {
+  EXPECT_EQ(Start("init", {"--on-hang", "restart", "--hang-startup-timeout", "4s"}).ExitCode(), 0)
+      << err();
+  EXPECT_THAT(err(), ContainsRegex("1 of 2 ranks is in init\\(\\); missing 1 on .*: rank 1 \\(pid "
+                                   "[0-9]+\\) started [0-9.]+ s ago, now in "));
+  EXPECT_THAT(err(), HasSubstr("before the first step"));
+  EXPECT_THAT(err(), HasSubstr("restart 1 of 1"));
+  const auto cause = Report().at("earlier_generations").at(0);
+  EXPECT_EQ(cause.at("kind"), "hung");
+  EXPECT_EQ(cause.at("rank"), 1);
+  EXPECT_THAT(job_->Survivors(), IsEmpty());
+}
+
+// Before its first step an unmodified program tells nothing itself.
+TEST_F(HangTest, WithAutoStepAProgramIsJudgedFromItsStartOn) {
+  EXPECT_EQ(Start("early", {"--auto-step", "--on-hang", "restart", "--hang-startup-timeout", "4s"})
+                .ExitCode(),
+            0)
+      << err();
+  EXPECT_THAT(err(), ContainsRegex("no rank has moved for .* before the first step"));
+  EXPECT_THAT(err(), HasSubstr("restart 1 of 1"));
+}
+
+TEST_F(HangTest, AProgramThatImportsTheModuleIsJudgedFromThereOn) {
+  EXPECT_EQ(Start("import", {"--on-hang", "restart", "--hang-startup-timeout", "4s"}).ExitCode(), 0)
+      << err();
+  EXPECT_THAT(err(), ContainsRegex("no rank has moved for .* before the first step"));
+  EXPECT_THAT(err(), HasSubstr("restart 1 of 1"));
 }
 
 // It would hang by the rule that is naive: no step came for longer than the limit.

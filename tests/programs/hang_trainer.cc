@@ -4,10 +4,10 @@
 //
 //   hang_trainer FOLDER FAULT PLACE RANK
 //
-// FAULT: none, the name of a function below, or MismatchedSize. PLACE: before_init,
-// first_step, step, checkpoint, evaluation. Before the fault the rank appends the time to
-// FOLDER/fault, in ns of CLOCK_REALTIME. In the end rank 0 writes the parameters into
-// FOLDER/result.
+// FAULT: none, the name of a function below, MismatchedSize, or DieAndJoinLate, which is a death
+// and a wait before init after it. PLACE: before_init, first_step, step, checkpoint,
+// first_evaluation, evaluation. Before the fault the rank appends the time to FOLDER/fault, in ns
+// of CLOCK_REALTIME. In the end rank 0 writes the parameters into FOLDER/result.
 #include <ddp/ddp.h>
 #include <fcntl.h>
 #include <torch/nn/modules/linear.h>
@@ -22,6 +22,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -72,10 +73,18 @@ std::string folder;
   for (;;) sleep(1000);
 }
 
+// Until somebody writes a byte.
 [[gnu::noinline]] void ReadFifo() {
   const int fifo = open((folder + "/fifo").c_str(), O_RDWR);  // so that open() does not wait
   char byte;
-  if (read(fifo, &byte, 1) == 1) std::abort();
+  if (read(fifo, &byte, 1) != 1) std::abort();
+  close(fifo);
+}
+
+// 2 s of a CPU, however long these take.
+[[gnu::noinline]] void ComputeAWhile() {
+  while (std::clock() < 2 * CLOCKS_PER_SEC) {
+  }
 }
 
 [[gnu::noinline]] void WriteFrozen() {
@@ -93,9 +102,10 @@ std::string folder;
 }
 
 const std::map<std::string, void (*)()> kFaults = {
-    {"StopItself", StopItself},         {"LoopForEver", LoopForEver}, {"LockTwice", LockTwice},
-    {"SleepInLoading", SleepInLoading}, {"ReadFifo", ReadFifo},       {"WriteFrozen", WriteFrozen},
-    {"WaitForThread", WaitForThread}};
+    {"StopItself", StopItself},       {"LoopForEver", LoopForEver},
+    {"LockTwice", LockTwice},         {"SleepInLoading", SleepInLoading},
+    {"ReadFifo", ReadFifo},           {"WriteFrozen", WriteFrozen},
+    {"WaitForThread", WaitForThread}, {"ComputeAWhile", ComputeAWhile}};
 
 // The others wait in the collective that this rank leaves out.
 [[gnu::noinline]] void SkipCollective() {
@@ -109,13 +119,19 @@ class Fault {
       : what_(std::move(what)), place_(std::move(place)), rank_(rank) {
     const char* const generation = std::getenv("DDPRUN_GENERATION");
     const char* const own = std::getenv("RANK");
-    if (generation == nullptr || std::strcmp(generation, "0") != 0) what_ = "none";
     is_here_ = own != nullptr && std::stoi(own) == rank_;
+    if (generation != nullptr && std::strcmp(generation, "0") == 0) return;
+    if (what_ == "DieAndJoinLate" && is_here_) ReadFifo();
+    what_ = "none";
   }
 
   // Does the fault where it is this place's.
   void At(const char* place) {
     if (what_ == "none" || place != place_) return;
+    if (what_ == "DieAndJoinLate" && is_here_) {
+      Note();
+      raise(SIGKILL);
+    }
     if (const auto found = kFaults.find(what_); found != kFaults.end()) {
       if (!is_here_) return;
       Note();
@@ -193,6 +209,7 @@ int Train(Fault* fault) {
     checkpointer.step(state, parts);
     if (state.step % kEvaluateEvery == 0) {
       const ddp::Phase phase(ctx, "evaluation");
+      if (state.step == kEvaluateEvery) fault->At("first_evaluation");
       if (faulty) fault->At("evaluation");
       if (faulty) fault->CollectiveAt(ctx, "evaluation");
       const torch::NoGradGuard no_grad;

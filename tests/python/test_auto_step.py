@@ -47,7 +47,8 @@ def steps(*numbers):
 
 class AutoStepTest(unittest.TestCase):
     def told(self, source, torch, err=""):
-        """What the agent hears from a script with such a torch."""
+        """What the agent hears of steps from a script with such a torch. `self.off`: it has heard
+        that none will come."""
         with FakeAgent() as agent:
             agent.add_auto_step()
             package = agent.folder / "torch" / "optim"
@@ -56,8 +57,14 @@ class AutoStepTest(unittest.TestCase):
             (package / "__init__.py").write_text("")
             (package / "optimizer.py").write_text(torch)
             self.out, connections = agent.run(self, source, err)
+        self.off = ["TELLS=0"] in connections
+        connections = [packets for packets in connections if packets != ["TELLS=0"]]
         self.assertLessEqual(len(connections), 1)
-        return connections[0] if connections else []
+        return self.steps_of(connections[0]) if connections else []
+
+    def steps_of(self, packets):
+        self.assertEqual(packets[0], "TELLS=1")
+        return packets[1:]
 
     def check(self, source, expected, err=""):
         for version, torch in (("1.13", TORCH_1), ("2", TORCH_2)):
@@ -113,19 +120,22 @@ class AutoStepTest(unittest.TestCase):
                 "import _ddprun_auto_step\n"
                 "_ddprun_auto_step._hook(optim)\n"
                 + BEGIN.replace("torch.optim.optimizer", "optim") + "a.step()\na.step()\n")
-        self.assertEqual((out, connections), ("", [steps(1, 2)]))
+        self.assertEqual(out, "")
+        self.assertEqual([self.steps_of(packets) for packets in connections], [steps(1, 2)])
 
     def test_an_error_of_its_own_is_one_line_and_the_end_of_it(self):
         self.check("import ddprun\n"
                    "def wrong(n): raise OSError('broken')\n"
                    "ddprun._auto_step = wrong\n"
                    "a.step()\na.step()\n", [], "ddprun: --auto-step is off: OSError: broken\n")
+        self.assertTrue(self.off)
 
     def test_a_torch_that_it_does_not_know_is_left_alone(self):
         for torch in ("", "class Optimizer: pass\n"):
             self.told("import torch.optim.optimizer", torch,
                       "ddprun: --auto-step is off: RuntimeError: this version of PyTorch has no "
                       "hook for steps\n")
+            self.assertTrue(self.off, "ddprun expects steps of such a program, and hears of none")
 
     def test_it_imports_nothing_and_leaves_nothing_behind(self):
         self.assertEqual(self.told(
@@ -155,7 +165,7 @@ class AutoStepTest(unittest.TestCase):
                 "  closure(); sgd.step(); adam.step(); schedule.step()\n"
                 "lbfgs = torch.optim.LBFGS([p])\n"
                 "for n in range(3): lbfgs.step(closure)\n")[1]
-        self.assertEqual(connections, [steps(1, 2, 3, 4)])
+        self.assertEqual([self.steps_of(packets) for packets in connections], [steps(1, 2, 3, 4)])
 
 
 class UnderDdprunTest(unittest.TestCase):

@@ -16,7 +16,17 @@ class TellTest(unittest.TestCase):
         with FakeAgent() as agent:
             connections = agent.run(self, "import ddprun\n" + source, err)[1]
         self.assertEqual(len(connections), 1)
-        return connections[0]
+        self.assertEqual(connections[0][0], "TELLS=1")
+        return connections[0][1:]
+
+    def test_the_import_tells_that_steps_will_come(self):
+        """So that a hang before the first step is judged. Break: leave out _begin() in ddprun.py."""
+        self.assertEqual(self.packets_of(""), [])
+
+    def test_a_warm_standby_is_no_worker_yet_and_tells_nothing(self):
+        with FakeAgent() as agent:
+            connections = agent.run(self, "import ddprun\n", DDPRUN_STANDBY="1")[1]
+        self.assertEqual(connections, [])
 
     def test_steps_are_told_at_once_and_the_first_one_says_that_this_is_training(self):
         self.assertEqual(self.packets_of("for n in (7, 8, True): ddprun.step(n)"),
@@ -55,6 +65,7 @@ class TellTest(unittest.TestCase):
                 packets = read_all(connection)
             self.assertEqual(worker.communicate(timeout=fake_agent.HANG), ("", ""))
         self.assertEqual(packets[-1], "STEP=99999")
+        self.assertEqual(packets.pop(0), "TELLS=1")
         for packet in packets:
             self.assertRegex(packet, r"^STEP=\d+(\nPHASE=train)?$")
 
@@ -148,7 +159,7 @@ class OtherProcessesTest(unittest.TestCase):
         with FakeAgent() as agent:
             out, connections = agent.run(self, self.CHILD + source)
         self.assertEqual(out, "False\nTrue\n")
-        self.assertEqual(connections, [["STEP=1\nPHASE=train", "STEP=2"]])
+        self.assertEqual(connections, [["TELLS=1", "STEP=1\nPHASE=train", "STEP=2"]])
 
     def test_a_forked_process_is_silent(self):
         self.check("import os\n"
@@ -215,7 +226,8 @@ class OtherProcessesTest(unittest.TestCase):
                 "ddprun.step(len(sys.argv))\n"
                 "if len(sys.argv) == 1: os.execv(sys.executable, [sys.executable, __file__, 'x'])\n"
             )[1]
-        self.assertEqual(connections, [["STEP=1\nPHASE=train"], ["STEP=2\nPHASE=train"]])
+        self.assertEqual(connections, [["TELLS=1", "STEP=1\nPHASE=train"],
+                                       ["TELLS=1", "STEP=2\nPHASE=train"]])
 
 
 class PythonModuleCommandTest(unittest.TestCase):
@@ -241,7 +253,7 @@ class PythonModuleCommandTest(unittest.TestCase):
             said = subprocess.run([fake_agent.PYTHON, "-c", "import ddprun; ddprun.step(3); "
                                    "print(ddprun.__version__)"], check=True, capture_output=True,
                                   text=True, env=fake_agent.environment(**more)).stdout
-            self.assertEqual(agent.packets(), [["STEP=3\nPHASE=train"]])
+            self.assertEqual(agent.packets(), [["TELLS=1", "STEP=3\nPHASE=train"]])
         version = subprocess.run([os.environ["DDPRUN"], "version"], check=True,
                                  capture_output=True, text=True).stdout
         self.assertEqual(version, "ddprun " + said)

@@ -4,8 +4,8 @@ import re
 
 from slurm_cluster import check, read, wait_until
 
-SAMPLES = 2000
-BATCH = 8
+SAMPLES = 3000
+BATCH = 4
 EPOCHS = 2
 
 
@@ -23,7 +23,7 @@ exec "$@"
 
 
 def worker(cluster, every, samples=SAMPLES):
-    """MNIST; a step takes some 50 ms, so that every signal lands in mid-epoch."""
+    """MNIST; an epoch takes some 3 s, so that every signal lands in mid-epoch."""
     script = cluster.path("train.sh")
     with open(script, "w", encoding="utf-8") as file:
         file.write(SCRIPT)

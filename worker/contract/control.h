@@ -37,6 +37,9 @@ inline constexpr char kCheckpointFailed[] = "CHECKPOINT_FAILED";
 inline constexpr char kCheckpointDamaged[] = "CHECKPOINT_DAMAGED";
 inline constexpr char kSnapshot[] = "SNAPSHOT";  // SNAPSHOT=step: whole, in DDPRUN_SNAPSHOT_DIR
 inline constexpr char kPhase[] = "PHASE";        // PHASE=name: what the worker is doing
+// TELLS=1: this program will tell its steps. It is judged for hangs from now on, before its first
+// step too. TELLS=0: it will not, after all.
+inline constexpr char kTells[] = "TELLS";
 // STRAGGLER=rank time others host: that rank keeps the others waiting, of whose steps each takes
 // `time` µs before its first gradients are ready, and `others` µs on other ranks; said again every
 // so many steps. STRAGGLER=rank: no longer.

@@ -125,6 +125,8 @@ constexpr FlagSpec kHangFlags[] = {
          "the same until the first step (default {})"),
     Sets("on-hang", 0, "restart|report", "hang.on_hang",
          "what is done about a hang (default {}: restart where nothing is lost by it)"),
+    Sets("hang-quarantine", 0, "N", "hang.quarantine",
+         "leave a node out after N hangs of its ranks, if a spare waits (default {}; 0: never)"),
 };
 
 constexpr FlagSpec kLogFlags[] = {

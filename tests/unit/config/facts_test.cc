@@ -186,6 +186,7 @@ TEST(FactsTest, AgentsWithoutAJobFileBeginWithTheSameDefaults) {
   EXPECT_EQ(of_a_job.heartbeat, plain.heartbeat);
   EXPECT_EQ(of_a_job.save_timeout, plain.save_timeout);
   EXPECT_EQ(of_a_job.quarantine_window, plain.quarantine_window);
+  EXPECT_EQ(of_a_job.hang_quarantine, plain.hang_quarantine);
 }
 
 std::string HelpOfFlag(absl::Span<const FlagSpec> flags, absl::string_view name) {

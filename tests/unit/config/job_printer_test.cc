@@ -30,7 +30,7 @@ JobConfig UnusualJob() {
   job.restart.quarantine = 3;
   job.restart.quarantine_window = std::chrono::hours(2);
   job.restart.warm = 9;
-  job.restart.hang = {"90s", std::chrono::minutes(3), "report", "SIGQUIT"};
+  job.restart.hang = {"90s", std::chrono::minutes(3), "report", "SIGQUIT", 5};
   job.restart.preload = {"torch", "a.b"};
   job.stop_grace = std::chrono::milliseconds(0);
   job.role = "true";
@@ -75,6 +75,7 @@ void ExpectEqual(const JobConfig& a, const JobConfig& b) {
   EXPECT_EQ(a.restart.hang.startup_timeout, b.restart.hang.startup_timeout);
   EXPECT_EQ(a.restart.hang.on_hang, b.restart.hang.on_hang);
   EXPECT_EQ(a.restart.hang.signal, b.restart.hang.signal);
+  EXPECT_EQ(a.restart.hang.quarantine, b.restart.hang.quarantine);
   EXPECT_EQ(a.restart.preload, b.restart.preload);
   EXPECT_EQ(a.stop_grace, b.stop_grace);
   EXPECT_EQ(a.checkpoint.start_anew, b.checkpoint.start_anew);

@@ -26,11 +26,11 @@ TEST(JobSpecTest, EveryMemberIsDescribed) {
   // name it here.
   const auto& [min_nodes, max_nodes, max_restarts, join_timeout, last_call, heartbeat, lease,
                save_timeout, restart_window, never_restart_on, max_membership_changes, quarantine,
-               quarantine_window, hang_timeout, hang_startup_timeout, on_hang, start_anew,
-               all_nodes, master_addr, master_port] = JobSpec{};
+               quarantine_window, start_anew, all_nodes, master_addr, master_port] = GroupSpec{};
+  const auto& [hang_timeout, hang_startup_timeout, on_hang, hang_quarantine] = HangSpec{};
   int described = 0;
   ForEachField([&](auto, const JobSpecField&) { ++described; });
-  EXPECT_EQ(described, 20);
+  EXPECT_EQ(described, 21);
 }
 
 TEST(JobSpecTest, AgentsMustAgreeOnEveryField) {
@@ -70,6 +70,13 @@ TEST(JobSpecTest, WhoDoesNotKnowTheNumberOfNodesAgreesWithAll) {
   EXPECT_THAT(WhyJobDiffers(ours, theirs),
               StartsWith("the number of nodes of the Slurm step is 3 here, but the job began with "
                          "2:"));
+}
+
+TEST(JobSpecTest, AnAgentThatKnowsNothingOfHangQuarantineAgreesWithAll) {
+  JobSpec older;
+  older.hang_quarantine = 0;
+  EXPECT_EQ(WhyJobDiffers(JobSpec{}, older), "");
+  EXPECT_EQ(WhyJobDiffers(older, JobSpec{}), "");
 }
 
 TEST(ProgramTest, AnotherNameIsRefusedWithinARole) {

@@ -185,6 +185,92 @@ TEST(CulpritByStacksTest, RanksThatAreNotJudgedAreNotNamed) {
   EXPECT_THAT(FindCulprit(Ranks(), tree).why, HasSubstr("all ranks wait in"));
 }
 
+// ---- ranks that have told nothing ----
+
+// Of four ranks those in `silent` have told nothing, the others are in `phase`.
+std::vector<StillRank> RanksBeforeAStep(const std::string& phase, const std::vector<int>& silent) {
+  auto ranks = Ranks();
+  for (StillRank& rank : ranks) {
+    rank.worker.step.reset();
+    rank.worker.phase = phase;
+  }
+  for (const int number : silent) {
+    ranks[number].silent = true;
+    ranks[number].worker.phase = "";
+    ranks[number].worker.still = seconds(45);
+  }
+  return ranks;
+}
+
+TEST(SilentCulpritTest, ARankThatDoesNotReachInitIsNamedWithTheOthersThatWaitThere) {
+  StackTree tree;
+  for (const std::uint32_t rank : {0, 1, 2}) AddStack(rank, {"main", "c10d::wait"}, &tree);
+  AddStack(3, {"main", "Dataset::Open"}, &tree);
+  const HangVerdict verdict = FindCulprit(RanksBeforeAStep("init", {3}), tree);
+  EXPECT_EQ(verdict.culprit->rank, Rank{3});
+  EXPECT_TRUE(verdict.blames);
+  EXPECT_EQ(verdict.why,
+            "3 of 4 ranks are in init(); missing 3 on n2: rank 3 (pid 103) started 45.0 s ago, now "
+            "in Dataset::Open");
+}
+
+TEST(SilentCulpritTest, AllThatAreMissingAreCountedAndThoseOfOneNodeListed) {
+  EXPECT_EQ(FindCulprit(RanksBeforeAStep("init", {1, 2, 3}), StackTree()).why,
+            "1 of 4 ranks is in init(); missing 1 on n1 and 2 on other nodes: rank 1 (pid 101) "
+            "started 45.0 s ago");
+  EXPECT_THAT(FindCulprit(RanksBeforeAStep("init", {2, 3}), StackTree()).why,
+              HasSubstr("missing 2-3 on n2: rank 2"));
+}
+
+TEST(SilentCulpritTest, OfSeveralItIsTheOneUnlikeThem) {
+  StackTree tree;
+  for (const std::uint32_t rank : {1, 2}) AddStack(rank, {"main", "Load"}, &tree);
+  AddStack(3, {"main", "Lock"}, &tree);
+  EXPECT_EQ(FindCulprit(RanksBeforeAStep("init", {1, 2, 3}), tree).culprit->rank, Rank{3});
+}
+
+TEST(SilentCulpritTest, WithoutItsStackItsSystemCallIsTold) {
+  auto ranks = RanksBeforeAStep("init", {3});
+  ranks[3].worker.waits_for = "read(/data/x)";
+  ranks[3].worker.busy = true;
+  const HangVerdict verdict = FindCulprit(ranks, StackTree());
+  EXPECT_THAT(verdict.why, HasSubstr("ago, now in read(/data/x)"));
+  EXPECT_TRUE(verdict.busy);
+}
+
+TEST(SilentCulpritTest, ASilentRankThatIsStoppedIsNamedForThat) {
+  auto ranks = RanksBeforeAStep("init", {1, 3});
+  ranks[3].worker.state = ProcessState::kStopped;
+  EXPECT_THAT(FindCulprit(ranks, StackTree()).why,
+              HasSubstr("rank 3 on n2 (pid 103) is stopped by a signal"));
+}
+
+// One rank may tell for all: where the others wait in a collective, stacks know better.
+TEST(SilentCulpritTest, WhereNobodyIsInInitStacksComeFirst) {
+  StackTree tree;
+  for (const std::uint32_t rank : {1, 2, 3}) AddStack(rank, kWaits, &tree);
+  AddStack(0, {"train@t.py", "load@data.py"}, &tree);
+  EXPECT_EQ(FindCulprit(RanksBeforeAStep("", {1, 2, 3}), tree).culprit->rank, Rank{0});
+}
+
+TEST(SilentCulpritTest, WhereStacksSayNothingTheSilentRankIsNamed) {
+  const HangVerdict verdict = FindCulprit(RanksBeforeAStep("", {2, 3}), StackTree());
+  EXPECT_EQ(verdict.culprit->rank, Rank{2});
+  EXPECT_EQ(verdict.why,
+            "rank 2 on n2 (pid 102) (and 1 other rank) has told nothing: it started 45.0 s ago; 2 "
+            "of 4 ranks have told how far they are");
+}
+
+TEST(FindCulpritTest, WhereNoRankIsUnlikeTheOthersNoNodeIsToBlame) {
+  EXPECT_FALSE(FindCulprit(Ranks(AllReduce(5)), StackTree()).blames);
+  EXPECT_FALSE(FindCulprit(Ranks(), StackTree()).blames);
+  auto ranks = Ranks(AllReduce(5));
+  ranks[1].worker.inside->bytes = 4;
+  EXPECT_FALSE(FindCulprit(ranks, StackTree()).blames) << "either call may be the wrong one";
+  ranks[1].worker.inside.reset();
+  EXPECT_TRUE(FindCulprit(ranks, StackTree()).blames);
+}
+
 TEST(DescribeStackTest, HasTheInnermostFramesAndWhatTheKernelSays) {
   StackTree tree;
   tree.Add(2, ThreadKind::kMain,

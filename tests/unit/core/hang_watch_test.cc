@@ -46,6 +46,30 @@ TEST_F(HangWatchTest, ANodeThatTellsNothingIsNotJudged) {
   EXPECT_FALSE(watch_.judges());
 }
 
+TEST_F(HangWatchTest, ANodeOfSilentRanksAloneIsKnownAndNotJudged) {
+  NodeProgress silent;
+  silent.silent_workers.resize(2);
+  Tell(silent);
+  EXPECT_FALSE(watch_.judges());
+  ASSERT_NE(watch_.Find(AgentId{1}), nullptr);
+  EXPECT_EQ(watch_.Find(AgentId{1})->silent_workers.size(), 2u);
+  Tell(NodeProgress{});
+  EXPECT_EQ(watch_.Find(AgentId{1}), nullptr);
+}
+
+TEST_F(HangWatchTest, AnExcusedSilentRankStopsTheClockUntilTheFirstStep) {
+  NodeProgress debugged;
+  debugged.silent_workers.resize(1);
+  debugged.silent_excused = true;
+  now_ += seconds(50);
+  Tell(debugged);
+  EXPECT_EQ(watch_.last_moved(), now_);
+  watch_.StepSeen();
+  now_ += seconds(50);
+  Tell(debugged);
+  EXPECT_EQ(watch_.last_moved(), now_ - seconds(50)) << "it is a program that never tells";
+}
+
 TEST_F(HangWatchTest, BeforeTheFirstStepTheLimitIsThatOfTheStart) {
   Tell(Duration{}, {"init"});
   EXPECT_EQ(Limit(), minutes(10));

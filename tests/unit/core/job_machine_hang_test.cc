@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "rendezvous/machine/job_machine.h"
 #include "tests/unit/core/job_machine_driver.h"
 
@@ -39,6 +41,7 @@ class JobMachineHangTest : public testing::Test {
     still_ = moves ? Duration{} : still_ + seconds(1);
     ++step_;
     job_->Advance(seconds(1));
+    if (spare_) job_->Beat('c');
     for (const char node : {'a', 'b'}) {
       if (node == silent_) continue;
       Heartbeat heartbeat;
@@ -76,6 +79,7 @@ class JobMachineHangTest : public testing::Test {
   bool busy_ = false;
   bool collectives_ = true;  // are told
   char silent_ = 0;
+  bool spare_ = false;  // c waits for a place
 };
 
 TEST_F(JobMachineHangTest, NothingHappensBeforeTheLimit) {
@@ -364,6 +368,200 @@ TEST_F(JobMachineStacksTest, WithoutWorkersThereAreNone) {
   job_->Join('a');
   job_->AskStacks();
   EXPECT_THAT(job_->Take(), Contains(HasSubstr("no: job job has no workers now: ")));
+}
+
+// ---- ranks that have told nothing ----
+
+// Two nodes of two workers. Nobody has made a step. Ranks in `silent_` have told nothing, and the
+// others are in init().
+class JobMachineSilentTest : public testing::Test {
+ protected:
+  JobMachineSilentTest() : job_(Spec()) { job_.RunTwoNodes(); }
+
+  static JobSpec Spec() {
+    JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
+    spec.hang_timeout = seconds(10);
+    spec.hang_startup_timeout = seconds(20);
+    spec.on_hang = JobSpec::kRestartHang;
+    spec.lease = seconds(60);
+    return spec;
+  }
+  std::vector<std::string> Wait(int for_seconds) {
+    for (int i = 0; i < for_seconds; ++i) {
+      job_.Advance(seconds(1));
+      still_ += seconds(1);
+      for (const char node : {'a', 'b'}) {
+        if (node != unheard_) job_.Receive(node, Beat(node == 'a' ? 0 : 2));
+      }
+    }
+    return job_.Take();
+  }
+  Heartbeat Beat(int first_rank) const {
+    Heartbeat heartbeat;
+    heartbeat.step = step_;
+    NodeProgress& progress = heartbeat.progress.emplace();
+    for (int i = 0; i < 2; ++i) {
+      StillWorker worker{LocalRank{i}, 100 + first_rank + i, still_};
+      if (silent_.contains(first_rank + i)) {
+        progress.silent_workers.push_back(worker);
+        continue;
+      }
+      worker.phase = "init";
+      progress.phases = {"init"};
+      progress.still = still_;
+      ++progress.workers;
+      progress.still_workers.push_back(worker);
+    }
+    return heartbeat;
+  }
+
+  JobMachineDriver job_;
+  std::set<int> silent_ = {3};
+  std::optional<std::int64_t> step_;
+  Duration still_{};
+  char unheard_ = 0;
+};
+
+TEST_F(JobMachineSilentTest, ARankThatNeverReachesInitIsNamedAndTheJobStartsAgain) {
+  EXPECT_THAT(Wait(19), Not(Contains(HasSubstr("hangs")))) << "--hang-startup-timeout";
+  const auto said = Wait(2);
+  for (const std::string node : {"a", "b"}) {
+    EXPECT_THAT(said, Contains(AllOf(HasSubstr(node + "<-"),
+                                     HasSubstr("3 of 4 ranks are in init(); missing 3 on b: rank 3 "
+                                               "(pid 103) started 19.0 s ago"))));
+    EXPECT_THAT(said, Contains(node + "<-g0 Stop"));
+  }
+  job_.Drain('a');
+  job_.Drain('b');
+  EXPECT_EQ(job_.machine().generation(), Generation{1});
+  const RootCause cause = *job_.machine().Status({}).last_cause;
+  EXPECT_EQ(cause.kind, RootCause::Kind::kHung);
+  EXPECT_EQ(cause.failure.exit.rank, Rank{3});
+  EXPECT_EQ(cause.failure.exit.pid, 103);
+}
+
+TEST_F(JobMachineSilentTest, SoAreThoseOfANodeWhereNobodyTells) {
+  silent_ = {2, 3};
+  EXPECT_THAT(Wait(21),
+              Contains(HasSubstr("2 of 4 ranks are in init(); missing 2-3 on b: rank 2")));
+}
+
+TEST_F(JobMachineSilentTest, WhereNobodyTellsAnythingNothingIsJudged) {
+  silent_ = {0, 1, 2, 3};
+  EXPECT_THAT(Wait(1000), Not(Contains(HasSubstr("hangs"))));
+}
+
+// Its program never tells anything, and yet the others make steps.
+TEST_F(JobMachineSilentTest, OnceAStepWasToldSilentRanksAreNotNamed) {
+  step_ = 7;
+  EXPECT_THAT(Wait(21),
+              AllOf(Contains(HasSubstr("hangs")), Not(Contains(HasSubstr("missing"))),
+                    Not(Contains(HasSubstr("rank 3"))), Not(Contains(HasSubstr("told nothing")))));
+}
+
+TEST_F(JobMachineSilentTest, ANodeOfSilentRanksThatIsNotHeardIsWaitedFor) {
+  silent_ = {2, 3};
+  Wait(15);
+  unheard_ = 'b';
+  EXPECT_THAT(Wait(15), Not(Contains(HasSubstr("hangs"))));
+  unheard_ = 0;
+  EXPECT_THAT(Wait(2), Contains(HasSubstr("missing 2-3 on b")));
+}
+
+// ---- hang.quarantine ----
+
+class JobMachineHangQuarantineTest : public JobMachineHangTest {
+ protected:
+  void Begin(int hang_quarantine) {
+    JobSpec spec = JobMachineDriver::Spec(2, 2, 9);
+    spec.hang_timeout = seconds(10);
+    spec.on_hang = JobSpec::kRestartHang;
+    spec.hang_quarantine = hang_quarantine;
+    Run(spec, "", false);
+  }
+  void JoinSpare() {
+    job_->Join('c');
+    spare_ = true;
+  }
+  // Rank 3, on b, hangs, and the group forms anew.
+  void Hang() {
+    StandStill(12);
+    job_->Drain('a');
+    job_->Drain('b');
+  }
+  // a and b run again, and make steps.
+  void GoOn() {
+    for (const char node : {'a', 'b'}) job_->Prepare(node);
+    for (int i = 0; i < 3; ++i) Second(/*moves=*/true);
+    job_->Clear();
+  }
+};
+
+TEST_F(JobMachineHangQuarantineTest, ANodeWhoseRanksHungSoOftenIsLeftOutForASpare) {
+  Begin(2);
+  JoinSpare();
+  Hang();
+  EXPECT_THAT(job_->machine().Record().quarantine.hosts, testing::IsEmpty());
+  GoOn();
+  Hang();
+  EXPECT_THAT(job_->Take(), Contains(HasSubstr("c<-g2 Assignment")));
+  EXPECT_EQ(job_->last_finished().outcome, Outcome::kLeft);
+  EXPECT_EQ(job_->last_finished().reason,
+            "b was left out: its ranks hung 2 times; the job goes on without it");
+  EXPECT_THAT(job_->last_finished().left_out, testing::ElementsAre("b"));
+  job_->Join('b');
+  EXPECT_THAT(job_->Take(),
+              Contains(HasSubstr("Refused: b is left out of job job: its ranks hung")));
+}
+
+TEST_F(JobMachineHangQuarantineTest, WithoutASpareItStaysUntilThereIsOne) {
+  Begin(2);
+  Hang();
+  GoOn();
+  Hang();
+  EXPECT_THAT(job_->TakeNotes(),
+              Contains("b stays in the job, although its ranks hung 2 times: no other node waits "
+                       "to take its place"));
+  EXPECT_EQ(job_->machine().state(), JobState::kForming);
+  GoOn();
+  JoinSpare();
+  Hang();
+  EXPECT_THAT(job_->Take(), Contains(HasSubstr("c<-g3 Assignment")));
+  EXPECT_THAT(job_->last_finished().reason, HasSubstr("its ranks hung 3 times"));
+}
+
+TEST_F(JobMachineHangQuarantineTest, ZeroLeavesNobodyOut) {
+  Begin(0);
+  JoinSpare();
+  for (int i = 0; i < 4; ++i) {
+    Hang();
+    GoOn();
+  }
+  EXPECT_EQ(job_->machine().generation(), Generation{4});
+  EXPECT_THAT(job_->machine().Record().quarantine.hosts, testing::IsEmpty());
+}
+
+TEST_F(JobMachineHangQuarantineTest, WhereAllRanksWaitNoNodeIsToBlame) {
+  Begin(1);
+  JoinSpare();
+  culprit_ = ProcessState::kRunnable;  // and in the collective of the others
+  Hang();
+  EXPECT_EQ(job_->machine().Status({}).last_cause->kind, RootCause::Kind::kHung);
+  EXPECT_THAT(job_->machine().Record().quarantine.hosts, testing::IsEmpty());
+  EXPECT_THAT(job_->machine().Record().quarantine.hangs, testing::IsEmpty());
+}
+
+TEST_F(JobMachineHangQuarantineTest, ARestartedRendezvousKnowsTheHangsBefore) {
+  Begin(2);
+  JoinSpare();
+  Hang();
+  GoOn();
+  job_->RestartDaemon(seconds(1));
+  for (const char node : {'a', 'b'}) job_->Rejoin(node, 1, true);
+  job_->Rejoin('c', -1, false);
+  for (int i = 0; i < 3; ++i) Second(true);
+  Hang();
+  EXPECT_THAT(job_->Take(), Contains(HasSubstr("c<-g2 Assignment")));
 }
 
 TEST_F(JobMachineHangTest, WhatWasLearnedOutlivesTheRendezvous) {

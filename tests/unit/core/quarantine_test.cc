@@ -60,6 +60,26 @@ TEST(QuarantineTest, WhatItRemembersIsBounded) {
   EXPECT_EQ(strict.hosts().size(), Quarantine::kMaxHosts);
 }
 
+TEST(QuarantineTest, HangsAreCountedApartAndLeaveNobodyOutByThemselves) {
+  Quarantine quarantine(2, minutes(10));
+  quarantine.CountHang("a");
+  quarantine.CountHang("b");
+  quarantine.CountHang("a");
+  EXPECT_EQ(quarantine.HangsOf("a"), 2);
+  EXPECT_EQ(quarantine.HangsOf("c"), 0);
+  EXPECT_FALSE(quarantine.Excludes("a"));
+  EXPECT_FALSE(quarantine.Count("a", TimePoint())) << "a hang is no failure";
+  const Quarantine restarted(2, minutes(10), quarantine.Record(TimePoint()), TimePoint());
+  EXPECT_EQ(restarted.HangsOf("a"), 2);
+  EXPECT_EQ(restarted.HangsOf("b"), 1);
+}
+
+TEST(QuarantineTest, TheHangsThatItRemembersAreBounded) {
+  Quarantine quarantine(2, minutes(10));
+  for (int i = 0; i < 3000; ++i) quarantine.CountHang("a");
+  EXPECT_EQ(quarantine.Record(TimePoint()).hangs.size(), Quarantine::kMaxBlames);
+}
+
 // ---- in a round ----
 
 JobSpec Spec(int min, int max, int all_nodes) {

@@ -218,6 +218,17 @@ TEST(DescribeTest, SaysWhoWhereAndHow) {
   EXPECT_EQ(Describe(failure), "cannot start rank 3 on n2: ./trian: no such file");
 }
 
+TEST(DescribeTest, SaysThatTheSizesOfACollectiveDoNotMatch) {
+  const std::vector<std::string> words = {
+      "terminate called after throwing an instance of 'gloo::EnforceNotMet'",
+      "  what():  [enforce fail at pair.cc:446] op.preamble.length <= op.nbytes. 12000 vs 8000"};
+  WorkerFailure failure{"n2", NodeRank{1}, Generation{0}, Exit(3, kAborted, "", words)};
+  EXPECT_FALSE(IsVictim(failure.exit)) << "no peer has died";
+  EXPECT_EQ(Describe(failure),
+            "rank 3 (local rank 0, pid 0) on n2: SIGABRT: it and a peer entered a collective with "
+            "different sizes");
+}
+
 TEST(UnreadableStateTest, EndsTheJobWithItsOwnCode) {
   RootCause cause;
   cause.failure.exit.status = ExitStatus{1, 0, false};

@@ -57,15 +57,78 @@ TEST_F(StillWatchTest, DetailsAreToldOnlyOnceNoWorkerMoves) {
 TEST_F(StillWatchTest, KnowsForHowLongNobodyHasToldAnything) {
   const std::vector<SeenWorker> workers = std::exchange(workers_, {});
   LookFor(61);
-  EXPECT_EQ(watch_.silent(), seconds(60));
+  EXPECT_EQ(watch_.silence(), seconds(60));
   workers_ = workers;
   Look();
   workers_.clear();  // they have said that they end
   LookFor(61);
-  EXPECT_EQ(watch_.silent(), Duration{});
-  watch_.Begin();
-  LookFor(11);
-  EXPECT_EQ(watch_.silent(), seconds(10));
+  EXPECT_EQ(watch_.silence(), Duration{});
+  watch_.Begin(now_);
+  LookFor(10);
+  EXPECT_EQ(watch_.silence(), seconds(10));
+}
+
+// ---- workers that have told nothing ----
+
+TEST_F(StillWatchTest, AWorkerThatHasToldNothingIsToldOfApartFromTheOthers) {
+  workers_[1].silent = true;
+  watch_.Begin(now_);
+  facts_[101].state = ProcessState::kStopped;
+  facts_[101].waits_for = "read(/data)";
+  const NodeProgress progress = LookFor(5);
+  EXPECT_EQ(progress.workers, 1);
+  EXPECT_EQ(progress.still_workers.size(), 1U);
+  ASSERT_EQ(progress.silent_workers.size(), 1U);
+  const StillWorker& silent = progress.silent_workers[0];
+  EXPECT_EQ(silent.local_rank, LocalRank{1});
+  EXPECT_EQ(silent.pid, 101);
+  EXPECT_EQ(silent.still, seconds(5)) << "since its start";
+  EXPECT_EQ(silent.state, ProcessState::kStopped);
+  EXPECT_EQ(silent.waits_for, "read(/data)");
+}
+
+TEST_F(StillWatchTest, ANodeWhereNobodyTellsAnythingTellsOfItsWorkersAllTheSame) {
+  workers_[0].silent = workers_[1].silent = true;
+  const NodeProgress progress = LookFor(3);
+  EXPECT_EQ(progress.workers, 0);
+  EXPECT_EQ(progress.silent_workers.size(), 2U);
+  EXPECT_THAT(progress.phases, IsEmpty());
+}
+
+TEST_F(StillWatchTest, WhereAnotherWorkerMovesSilentOnesAreNotToldOf) {
+  workers_[1].silent = true;
+  for (int i = 0; i < 5; ++i) {
+    ++workers_[0].moves;
+    EXPECT_THAT(Look().silent_workers, IsEmpty());
+  }
+  EXPECT_EQ(LookFor(2).silent_workers.size(), 1U);
+}
+
+TEST_F(StillWatchTest, OneThatBeginsToTellIsNotSilentAnyMore) {
+  workers_[1].silent = true;
+  EXPECT_EQ(LookFor(3).silent_workers.size(), 1U);
+  workers_[1].silent = false;
+  workers_[1].moves = 2;
+  const NodeProgress progress = Look();
+  EXPECT_EQ(progress.workers, 2);
+  EXPECT_THAT(progress.silent_workers, IsEmpty());
+  EXPECT_EQ(progress.still, Duration{}) << "its first word is a move";
+}
+
+TEST_F(StillWatchTest, ADebuggerExcusesASilentWorkerAndNobodyElse) {
+  workers_[1].silent = true;
+  LookFor(3);
+  facts_[101].state = ProcessState::kTraced;
+  const NodeProgress progress = Look();
+  EXPECT_TRUE(progress.silent_excused);
+  EXPECT_FALSE(progress.excused);
+}
+
+TEST_F(StillWatchTest, TimeInWhichTheAgentDidNotLookDoesNotCountForSilentOnesEither) {
+  workers_[0].silent = workers_[1].silent = true;
+  LookFor(3);
+  EXPECT_FALSE(Look().silent_excused);
+  EXPECT_TRUE(Look(seconds(60)).silent_excused);
 }
 
 TEST_F(StillWatchTest, AnotherProcessWithTheRankBeginsAnew) {
@@ -119,7 +182,7 @@ TEST_F(StillWatchTest, PhasesAreToldOnceEachAndBounded) {
 
 TEST(SeenWorkerTest, SaysInWhichCollectiveTheWorkerWaits) {
   WorkerProgress progress;
-  EXPECT_FALSE(SeenWorkerOf(progress, 100).has_value()) << "it tells nothing";
+  EXPECT_TRUE(SeenWorkerOf(progress, 100)->silent) << "it tells nothing";
   progress.source = ProgressSource::kPage;
   progress.now.step = 7;
   progress.now.phase = ProgressPhase::kData;
@@ -134,6 +197,7 @@ TEST(SeenWorkerTest, SaysInWhichCollectiveTheWorkerWaits) {
   EXPECT_EQ(seen->inside, (CollectiveCall{"group 1", 9, "all_reduce", 4096}));
   EXPECT_EQ(seen->phase, "") << "loading data is part of training";
   EXPECT_EQ(seen->step, 7);
+  EXPECT_FALSE(seen->silent);
   EXPECT_TRUE(seen->names_phases);
   progress.said_bye = true;
   EXPECT_FALSE(SeenWorkerOf(progress, 100).has_value());
@@ -148,6 +212,25 @@ TEST(SeenWorkerTest, APythonProgramNamesItsPhasesOnceItHasNamedOne) {
   EXPECT_EQ(SeenWorkerOf(progress, 1)->phase, "");
   progress.now.phase_name = "eval";
   EXPECT_TRUE(SeenWorkerOf(progress, 1)->names_phases);
+}
+
+// Before it is in the group it has no page, and says PHASE=init.
+TEST(SeenWorkerTest, TheLibraryNamesItsPhasesFromItsFirstWordOn) {
+  WorkerProgress progress;
+  progress.source = ProgressSource::kMessages;
+  progress.now.phase = ProgressPhase::kInit;
+  progress.now.phase_name = "init";
+  EXPECT_TRUE(SeenWorkerOf(progress, 1)->names_phases);
+  EXPECT_EQ(SeenWorkerOf(progress, 1)->phase, "init");
+}
+
+TEST(SeenWorkerTest, OneThatHasOnlySaidThatItWillTellIsInNoPhase) {
+  WorkerProgress progress;
+  progress.source = ProgressSource::kMessages;
+  const auto seen = SeenWorkerOf(progress, 1);
+  EXPECT_FALSE(seen->silent);
+  EXPECT_FALSE(seen->names_phases);
+  EXPECT_EQ(seen->phase, "") << "or its ranks would be in another phase than those that made steps";
 }
 
 TEST_F(StillWatchTest, NobodyWhoTellsIsNobodyWhoIsStill) {

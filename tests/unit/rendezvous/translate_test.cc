@@ -84,6 +84,7 @@ Join FullJoin() {
   join.job.start_anew = 1;
   join.job.hang_timeout = std::chrono::milliseconds(90'001);
   join.job.on_hang = JobSpec::kReportHang;
+  join.job.hang_quarantine = 7;
   join.job.all_nodes = 70;
   join.states = FullStates();
   join.states_pending = true;
@@ -105,6 +106,10 @@ Heartbeat HeartbeatWithProgress() {
   Heartbeat heartbeat{-5, 17};
   heartbeat.progress =
       NodeProgress{2, std::chrono::milliseconds(250), {"", "evaluation"}, true, true, {worker}};
+  StillWorker silent{LocalRank{7}, 4243, std::chrono::seconds(40)};
+  silent.waits_for = "read(/data/x)";
+  heartbeat.progress->silent_workers = {silent, {LocalRank{8}, 4244, std::chrono::seconds(40)}};
+  heartbeat.progress->silent_excused = true;
   return heartbeat;
 }
 
@@ -469,7 +474,7 @@ JobRecord FullRecord() {
   record.plan = PlanRecord{true, false, "stopped by an operator", true, false};
   record.restore = RestorePlan{FullStates()[0], Rank{4}, "n3"};
   record.timeline = {{0, Generation{3}, 100}, {3, Generation{7}, 390}};
-  record.quarantine = {{{"n3", std::chrono::seconds(5)}, {"n4", {}}}, {"n9"}};
+  record.quarantine = {{{"n3", std::chrono::seconds(5)}, {"n4", {}}}, {"n9"}, {"n3", "n9", "n3"}};
   record.failed_checkpoints = {{4, 380, "disk full", "n3"}, {{AgentId{5}, 1}, {AgentId{9}, 3}}};
   record.run_id = RunId{0xFEDCBA9876543210};
   record.longest_intervals = {{"", std::chrono::seconds(8)},

@@ -334,6 +334,8 @@ TEST(CliRunTest, HangsHaveALimitThatIsChosenOrGivenOrNone) {
   EXPECT_THAT(ErrorOf({"--hang-timeout=0s", "./a"}),
               HasSubstr("--hang-timeout: expected auto, off, or a duration with its unit"));
   EXPECT_EQ(RunOf({"--on-hang=report", "./a"}).config.restart.hang.on_hang, "report");
+  EXPECT_EQ(RunOf({"./a"}).config.restart.hang.quarantine, 2);
+  EXPECT_EQ(RunOf({"--hang-quarantine", "0", "./a"}).config.restart.hang.quarantine, 0);
   EXPECT_THAT(ErrorOf({"--on-hang=panic", "./a"}),
               HasSubstr("--on-hang: expected auto, restart or report (found \"panic\")"));
 }

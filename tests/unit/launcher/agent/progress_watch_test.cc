@@ -62,6 +62,24 @@ TEST(ProgressWatchTest, TellsWhatAProgramSaysInMessages) {
   EXPECT_EQ(watch.Read(At(15))[0].source, ProgressSource::kNone);
 }
 
+TEST(ProgressWatchTest, AWorkerThatSaysThatItWillTellTellsFromThenOn) {
+  ProgressWatch watch(2);
+  watch.OnMessage(kA, TellsMsg{true}, At(1));
+  EXPECT_EQ(watch.Read(At(2))[0].source, ProgressSource::kMessages);
+  EXPECT_EQ(watch.Read(At(2))[0].now.step, -1);
+  EXPECT_EQ(watch.Read(At(2))[1].source, ProgressSource::kNone);
+  watch.OnMessage(kA, TellsMsg{false}, At(3));
+  EXPECT_EQ(watch.Read(At(4))[0].source, ProgressSource::kNone) << "it will not, after all";
+  watch.OnMessage(kA, StepMsg{1}, At(5));
+  watch.OnMessage(kA, TellsMsg{false}, At(6));
+  EXPECT_EQ(watch.Read(At(7))[0].source, ProgressSource::kMessages) << "it has";
+
+  watch.BeginGeneration(Generation{1}, /*will_tell=*/true);
+  EXPECT_EQ(watch.Read(At(8))[1].source, ProgressSource::kMessages) << "as --auto-step has it";
+  watch.BeginGeneration(Generation{2});
+  EXPECT_EQ(watch.Read(At(9))[1].source, ProgressSource::kNone);
+}
+
 TEST(ProgressWatchTest, APageThatIsWrittenCountsMoreThanMessages) {
   ProgressWatch watch(1);
   watch.OnMessage(kA, StepMsg{3}, At(1));

@@ -27,6 +27,8 @@ TEST(ParseControlTest, UnderstandsEveryMessage) {
   EXPECT_EQ(ParseOne<StepMsg>("STEP=9223372036854775807").step, INT64_MAX);
   EXPECT_EQ(ParseOne<SnapshotMsg>("SNAPSHOT=90").step, 90);
   EXPECT_EQ(ParseOne<PhaseMsg>("PHASE=init").name, "init");
+  EXPECT_TRUE(ParseOne<TellsMsg>("TELLS=1").tells);
+  EXPECT_FALSE(ParseOne<TellsMsg>("TELLS=0").tells);
   EXPECT_FALSE(ParseOne<StandbyMsg>("STANDBY=able").waiting);
   EXPECT_TRUE(ParseOne<StandbyMsg>("STANDBY=waiting").waiting);
   const auto checkpoint = ParseOne<CheckpointMsg>("CHECKPOINT=200 /ck/a b=c.safetensors");
@@ -77,6 +79,7 @@ TEST(ParseControlTest, RefusesWhatIsMalformedAndQuotesIt) {
                                     std::string("STEP= 1"),
                                     std::string("STEP=9223372036854775808"),
                                     std::string("READY=0"),
+                                    std::string("TELLS=2"),
                                     std::string("STANDBY=1"),
                                     std::string("READY="),
                                     std::string("BYE=yes"),

@@ -1,0 +1,225 @@
+#!/usr/bin/python3
+"""Jobs that stand still for a while and do not hang: is each of them left alone?
+
+    tests/chaos/no_hang_campaign.py --seeds 1:100 --out FILE
+
+A seed draws a situation of those below, the program (as in hang_campaign.py), the rank, and one or two nodes with two
+workers each. All run with --on-hang restart and limits so low that a rule which only looks at the time since the last
+step would end the job. Expected: no verdict, the job ends with 0, and its parameters are those of an undisturbed job.
+
+    slow_step        one step of 3.5 s, the limit is 5 s; the others take 0.05 s
+    evaluation       a named evaluation that takes longer than the limit of a step, the first one
+    slow_start       a rank that comes to init after more than that limit
+    slow_first_step  the same for the first step
+    debugger         a debugger holds a worker
+    ctrl_z           SIGTSTP on the launcher, and SIGCONT
+    all_stopped      all processes of the job are stopped at once, as by a machine that is suspended
+    starved          other processes take all CPUs
+    clock_step       the wall clock goes on by an hour, or back
+    rendezvous_away  the rendezvous is killed, and started again later
+    joins_late       a rank that comes to init late in a restart
+    slow_save        the disk of the checkpoints is frozen
+
+Each verdict is a line of JSON at the end of FILE; a seed that has one is not run again. Exits 1 where a job was
+disturbed. Needs what hang_campaign.py needs, and build/bin/wall_clock_offset.so.
+"""
+import collections
+import ctypes
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+from campaign_world import children, read, wait_until
+from hang_campaign import JOB_LIMIT, LIMIT, PROGRAMS, WORKERS, Disk, Job, campaign, equal, undisturbed
+
+LONGER = LIMIT + 3.0  # than the limit of a step, shorter than that of a start
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
+
+# Situation: what the rank does, where, and the choices of program and number of nodes.
+SITUATIONS = {
+    "slow_step": ("ReadFifo", "step", PROGRAMS, (1, 2)),
+    "evaluation": ("ReadFifo", "first_evaluation", ("cpp", "module"), (1, 2)),
+    "slow_start": ("ReadFifo", "before_init", PROGRAMS, (1, 2)),
+    "slow_first_step": ("ReadFifo", "first_step", PROGRAMS, (1, 2)),
+    "debugger": ("ReadFifo", "step", PROGRAMS, (1, 2)),
+    "ctrl_z": ("ReadFifo", "step", PROGRAMS, (1,)),
+    "all_stopped": ("ReadFifo", "step", PROGRAMS, (1, 2)),
+    "starved": ("ComputeAWhile", "step", PROGRAMS, (1,)),
+    "clock_step": ("ReadFifo", "step", PROGRAMS, (1, 2)),
+    "rendezvous_away": ("ReadFifo", "step", PROGRAMS, (2,)),
+    "joins_late": ("DieAndJoinLate", "step", PROGRAMS, (1, 2)),
+    "slow_save": ("ReadFifo", "step", ("cpp",), (1, 2)),
+}
+
+
+def draw(seed):
+    rng = random.Random(seed)
+    situation = rng.choice(sorted(SITUATIONS))
+    fault, place, programs, nodes = SITUATIONS[situation]
+    plan = {"situation": situation, "fault": fault, "place": place, "program": rng.choice(programs),
+            "nodes": rng.choice(nodes)}
+    plan["rank"] = rng.choice((0, rng.randrange(1, plan["nodes"] * WORKERS)))
+    return plan
+
+
+def descendants(pid):
+    return [pid, *(one for child in children(pid) for one in descendants(child))]
+
+
+def processes(job):
+    return [pid for process in (*job.agents, *([job.daemon] if job.daemon else [])) for pid in descendants(process.pid)]
+
+
+def workers(job):
+    """By rank."""
+    found = {}
+    for agent in job.agents:
+        for pid in descendants(agent.pid):
+            environment = dict(entry.split("=", 1) for entry in read(f"/proc/{pid}/environ").split("\0")
+                               if "=" in entry)
+            if "RANK" in environment and pid not in (process.pid for process in job.agents):
+                found[int(environment["RANK"])] = pid
+    return found
+
+
+def ptrace(request, pid):
+    if ctypes.CDLL(None, use_errno=True).ptrace(request, pid, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"ptrace {request:#x} of {pid}")
+
+
+def go_on(job):
+    with open(job.path("fifo"), "wb", buffering=0) as fifo:
+        fifo.write(b"x")
+
+
+def hold_with_debugger(pid):
+    ptrace(PTRACE_SEIZE, pid)
+    ptrace(PTRACE_INTERRUPT, pid)
+    os.waitpid(pid, 0x40000000)  # __WALL
+    time.sleep(LONGER)
+    ptrace(PTRACE_DETACH, pid)
+
+
+def starve(job):
+    """Everything of the job gets what others leave, and these leave nothing."""
+    for pid in processes(job):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            try:
+                os.sched_setscheduler(int(task), os.SCHED_IDLE, os.sched_param(0))
+            except ProcessLookupError:
+                pass
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+    time.sleep(LONGER)
+    for process in others:
+        process.kill()
+        process.wait()
+
+
+def disturb(job, plan, disk, rng):
+    """Begins where the rank has told that it is at its place; lets it go on at the end."""
+    situation = plan["situation"]
+    if situation == "slow_step":
+        time.sleep(3.5)
+    elif situation in ("evaluation", "slow_start", "slow_first_step"):
+        time.sleep(LONGER)
+    elif situation == "debugger":
+        hold_with_debugger(workers(job)[plan["rank"]])
+    elif situation == "ctrl_z":
+        job.agents[0].send_signal(signal.SIGTSTP)
+        time.sleep(LONGER)
+        job.agents[0].send_signal(signal.SIGCONT)
+    elif situation == "all_stopped":
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in processes(job):
+                os.kill(pid, number)
+            if number == signal.SIGSTOP:
+                time.sleep(LONGER)
+    elif situation == "starved":
+        starve(job)
+        return
+    elif situation == "clock_step":
+        with open(job.path("clock"), "r+b") as file:
+            file.write(struct.pack("=q", rng.choice((-1, 1)) * 3600 * 10**9))
+        time.sleep(3.5)
+    elif situation == "rendezvous_away":
+        job.daemon.kill()
+        job.daemon.wait()
+        time.sleep(LONGER)
+        job.start_daemon()
+    elif situation == "joins_late":
+        wait_until(lambda: "restart 1" in read(job.path("err0")), 30)
+        time.sleep(LONGER)
+    elif situation == "slow_save":
+        disk.freeze()
+        go_on(job)
+        time.sleep(LONGER)
+        disk.thaw()
+        return
+    go_on(job)
+
+
+def judge(job, plan, expected):
+    console = read(job.path("err0"))
+    codes = [agent.poll() for agent in job.agents]
+    report = json.loads(read(job.path("report0.json")) or "{}")
+    restarts = 1 if plan["situation"] == "joins_late" else 0
+    if "hangs: " in console:
+        return "called a hang: " + console.partition("hangs: ")[2].partition("\n")[0]
+    if any(code != 0 for code in codes):
+        return f"exit codes {codes}"
+    if report.get("restarts_used") != restarts:
+        return f"{report.get('restarts_used')} restarts, expected {restarts}"
+    if not equal(plan["program"], job.result(), expected):
+        return "other parameters than the undisturbed job"
+    return ""
+
+
+def run_seed(seed, binaries, keep):
+    plan = draw(seed)
+    expected = undisturbed({**plan, "fault": "none"}, binaries)
+    folder = tempfile.mkdtemp(prefix=f"ddprun-no-hang-{seed}-", dir="/var/tmp")
+    disk = Disk(folder, "checkpoints")
+    os.mkfifo(os.path.join(folder, "fifo"))
+    clock = os.path.join(folder, "clock")
+    with open(clock, "wb") as file:
+        file.write(bytes(8))
+    environment = {}
+    if plan["situation"] == "clock_step":
+        environment = {"LD_PRELOAD": os.path.join(binaries, "wall_clock_offset.so"), "WALL_CLOCK_OFFSET_FILE": clock}
+    job = None
+    try:
+        job = Job(plan, folder, binaries, environment=environment)
+        if not wait_until(lambda: job.ended() or read(job.path("fault")), JOB_LIMIT) or job.ended():
+            wrong = "the rank did not come to its place"
+        else:
+            disturb(job, plan, disk, random.Random(seed))
+            wrong = judge(job, plan, expected) if wait_until(job.ended, JOB_LIMIT) else f"no end in {JOB_LIMIT} s"
+    finally:
+        if job:
+            job.end()
+        disk.remove()
+    record = {"seed": seed, **plan, "wrong": wrong}
+    if wrong or keep:
+        record["folder"] = folder
+    else:
+        shutil.rmtree(folder)
+    return record
+
+
+def show(records):
+    """Prints the sums. True: no job was disturbed."""
+    disturbed = collections.Counter(record["situation"] for record in records if record["wrong"])
+    print(f"{len(records)} jobs that do not hang: {sum(disturbed.values())} disturbed"
+          + (f": {dict(disturbed)}" if disturbed else ""))
+    return not disturbed
+
+
+if __name__ == "__main__":
+    sys.exit(campaign(__doc__, "1:100", run_seed, show))
