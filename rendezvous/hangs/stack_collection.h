@@ -43,6 +43,8 @@ class StackCollection {
   // It will not answer.
   void GiveUp(AgentId node);
 
+  // Once nobody is waited for any more. What has come is in tree() then.
+  void Conclude();
   const StackTree& tree() const { return tree_; }
   // The hosts without an answer, sorted.
   std::vector<std::string> Missing() const;
@@ -53,6 +55,11 @@ class StackCollection {
     RankRange ranks;
   };
 
+  // So many trees go into a small one first: the ranks of nodes that answer in any order are many
+  // ranges, and to put one more between them costs the more the more there are.
+  static constexpr int kMostRecent = 128;
+
+  void MergeRecent();
   // Keeps the memory bounded, however much the nodes send.
   void Compact();
 
@@ -63,7 +70,9 @@ class StackCollection {
   std::unordered_map<std::uint64_t, Asked> awaited_;  // by AgentId
   std::vector<std::string> given_up_;
   StackTree tree_;
-  std::size_t bytes_ = 0;  // of tree_, at most
+  StackTree recent_;  // not in tree_ yet
+  int recent_trees_ = 0;
+  std::size_t bytes_ = 0;  // of tree_ and recent_, at most
 };
 
 }  // namespace ddprun

@@ -381,7 +381,8 @@ void JobMachine::OnStacksTaken(Node& node, const StacksTaken& taken) {
 void JobMachine::ConcludeStacks() {
   const auto& going_on = generation_.stacks;
   if (!going_on || (!going_on->complete() && now_ < going_on->deadline())) return;
-  const StackCollection stacks = *std::exchange(generation_.stacks, std::nullopt);
+  StackCollection stacks = *std::exchange(generation_.stacks, std::nullopt);
+  stacks.Conclude();
   if (stacks.for_verdict()) DecideHang(stacks);
   if (stacks.tickets().empty()) return;
   ShowStacks shown{0, stacks.tree().Encode(kMaxSentStackTreeBytes), stacks.Missing()};

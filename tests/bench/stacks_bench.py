@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """What it costs to look at the stacks of a node: `ddprun stacks`, and the processes that it holds.
 
-Sleeping workers: a job of 256 Python processes of 5 threads each, under a rendezvous. `ddprun stacks`
-takes the stacks of all of them, in turns by their pids (which says how long each process was held) and
-by the name of the job (which goes through rendezvous and agent).
+Sleeping workers: a job of 256 C++ programs of 5 threads each, under a rendezvous. `ddprun stacks` takes
+the stacks of all of them, in turns by their pids (which says how long each process was held) and by the
+name of the job (which goes through rendezvous and agent).
 
 Computing workers: two ranks train a perceptron of 3 M parameters with Python's DistributedDataParallel
 over Gloo, one thread each, and write down when each step is done. `ddprun stacks` by their pids runs
@@ -28,36 +28,56 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 WORKER = os.path.join(HERE, "stacks_bench_worker.py")
 LIMIT = 120  # seconds: reached only when something hangs
 THREADS = 5
+MARK = "STACKS_BENCH"
 WARM_UP = 20  # steps
 
 
 class Job:
-    """ddprun and its workers, which each make a file FOLDER/RANK.pid once they are at work."""
+    """ddprun and its workers, from the start until end()."""
 
-    def __init__(self, ddprun, folder, ranks, worker, flags=()):
-        self.folder = folder
-        self.ranks = ranks
-        with open(os.path.join(folder, "log"), "wb") as log:
-            self.process = subprocess.Popen(
-                [ddprun, "--log-dir", os.path.join(folder, "logs"), "--nproc-per-node", str(ranks),
-                 *flags, "--", "/usr/bin/python3", WORKER, *worker, folder],
-                stdout=log, stderr=log)
-        self.pids = [int(self.wait_for(f"{rank}.pid")) for rank in range(ranks)]
+    def __init__(self, argv, folder):
+        self.log = os.path.join(folder, "log")
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(argv, stdout=log, stderr=log)
 
-    def wait_for(self, name):
+    def wait_for(self, what, look):
+        """What `look` returns, once it is something; ends the program where it never is."""
         deadline = time.monotonic() + LIMIT
         while time.monotonic() < deadline and self.process.poll() is None:
-            try:
-                with open(os.path.join(self.folder, name), encoding="ascii") as file:
-                    return file.read()
-            except FileNotFoundError:
-                time.sleep(0.02)
-        with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as log:
-            sys.exit(f"there is no {name}; ddprun has said:\n{log.read()[-3000:]}")
+            found = look()
+            if found:
+                return found
+            time.sleep(0.5)  # to look takes CPU that the start of many workers needs
+        self.end()
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            sys.exit(f"no {what}; ddprun has said:\n{log.read()[-3000:]}")
 
     def end(self):
         self.process.terminate()
         self.process.wait()
+
+
+def threads_of(pid):
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))
+    except FileNotFoundError:
+        return 0
+
+
+def sleepers(mark, count):
+    """Their pids, once there are so many and each has all its threads; else None."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/comm", encoding="ascii", errors="replace") as file:
+                if file.read() != "stack_probe\n":
+                    continue
+            with open(f"/proc/{name}/environ", "rb") as file:
+                if f"{MARK}={mark}".encode() in file.read().split(b"\0"):
+                    found.append(int(name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found if len(found) == count and all(threads_of(p) == THREADS for p in found) else None
 
 
 def take(argv, ranks):
@@ -113,12 +133,17 @@ def sleeping(arguments, ddprun, bounds):
             rendezvous.stdout.readline()  # it listens
             with open(port, encoding="ascii") as file:
                 endpoint = f"127.0.0.1:{file.read().strip()}"
-            job = Job(ddprun, folder, arguments.workers, ["sleep", str(THREADS)],
-                      ["--nnodes", "1", "--rdzv-endpoint", endpoint, "--rdzv-id", "bench"])
+            os.environ[MARK] = mark = str(os.getpid())
+            job = Job([ddprun, "--log-dir", folder, "--nproc-per-node", str(arguments.workers),
+                       "--nnodes", "1", "--rdzv-endpoint", endpoint, "--rdzv-id", "bench",
+                       "--rdzv-conf", "lease=60", "--",  # a busy machine starts workers slowly
+                       os.path.join(os.path.abspath(arguments.bin), "stack_probe"), "threads",
+                       str(THREADS - 1)], folder)
             pid_times, job_times, held = [], [], []
             try:
+                pids = job.wait_for("workers", lambda: sleepers(mark, arguments.workers))
                 for _ in range(arguments.runs):
-                    begin, end, answer = take(by_pid(ddprun, job.pids), arguments.workers)
+                    begin, end, answer = take(by_pid(ddprun, pids), arguments.workers)
                     pid_times.append(end - begin)
                     held += held_ms(answer)
                     begin, end, _ = take([ddprun, "stacks", "bench", "--rdzv-endpoint", endpoint],
@@ -138,11 +163,19 @@ def sleeping(arguments, ddprun, bounds):
     bounds.check("a process is held, p99", quantile(held, 0.99), 5, "ms")
 
 
+def content(path):
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
 def steps_of(path):
     """(begin, end) of each step after the warm-up."""
     with open(path, "rb") as file:
-        content = file.read()
-    ends = [at for at, in struct.iter_unpack("d", content[:len(content) // 8 * 8])]
+        whole = file.read()
+    ends = [at for at, in struct.iter_unpack("d", whole[:len(whole) // 8 * 8])]
     return list(zip(ends, ends[1:]))[WARM_UP:]
 
 
@@ -151,11 +184,14 @@ def computing(arguments, ddprun, bounds):
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     windows, held = [], []
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(ddprun, folder, 2, ["train"])
+        job = Job([ddprun, "--log-dir", folder, "--nproc-per-node", "2", "--", "/usr/bin/python3",
+                   WORKER, folder], folder)
         try:
+            pids = [int(job.wait_for("training", lambda: content(f"{folder}/{rank}.pid")))
+                    for rank in range(2)]
             for _ in range(arguments.dumps):
                 time.sleep(0.7)  # steps without a dump, to compare with
-                begin, end, answer = take(by_pid(ddprun, job.pids), 2)
+                begin, end, answer = take(by_pid(ddprun, pids), 2)
                 windows.append((begin, end))
                 held += held_ms(answer)
         finally:
