@@ -174,8 +174,8 @@ def judge(job, plan, expected):
         return "called a hang: " + console.partition("hangs: ")[2].partition("\n")[0]
     if any(code != 0 for code in codes):
         return f"exit codes {codes}"
-    if report.get("restarts_used") != restarts:
-        return f"{report.get('restarts_used')} restarts, expected {restarts}"
+    if report.get("restarts") != restarts:
+        return f"{report.get('restarts')} restarts, expected {restarts}"
     if not equal(plan["program"], job.result(), expected):
         return "other parameters than the undisturbed job"
     return ""

@@ -40,7 +40,10 @@ constexpr std::int64_t kEvaluateEvery = 6;
 std::string folder;
 
 // ---- the faults: where the stack of the rank is looked for ----
-[[gnu::noinline]] void StopItself() { raise(SIGSTOP); }
+[[gnu::noinline]] void StopItself() {
+  raise(SIGSTOP);
+  asm volatile("");  // so that raise() is called, and not jumped to
+}
 
 [[gnu::noinline]] void LoopForEver() {
   volatile bool forever = true;

@@ -1,8 +1,10 @@
 import array
+import contextlib
 import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -166,6 +168,24 @@ class StandbyTest(unittest.TestCase):
                 agent.close()
                 self.assertEqual(standby.communicate(timeout=launchers.HANG)[0], b"")
             self.assertEqual(standby.returncode, 0)
+
+    def test_a_preloaded_module_ddprun_tells_once_its_process_is_a_worker(self):
+        """Break: leave out begin_to_tell(), or the look at DDPRUN_STANDBY in ddprun.py."""
+        with tempfile.TemporaryDirectory() as path:
+            folder = pathlib.Path(path)
+            shutil.copy(STANDBY.parent / "ddprun.py", folder)
+            (folder / "program.py").write_text("")
+            agent = Agent(folder)
+            given = {"DDPRUN_CONTROL_SOCKET": agent.path}
+            with open(folder / "out", "w") as out, subprocess.Popen(
+                    [PYTHON, "-B", STANDBY, "ddprun", "program.py"], cwd=folder,
+                    env={"DDPRUN_STANDBY": "1", **given}) as standby, contextlib.closing(agent):
+                self.assertEqual(agent.wait(), b"STANDBY=waiting")
+                agent.go(given, out, out)
+                connection, _ = agent.listener.accept()
+                with connection:
+                    self.assertEqual(connection.recv(8192), b"TELLS=1")
+                self.assertEqual(standby.wait(timeout=launchers.HANG), 0)
 
     def test_the_first_start_is_cold_and_a_restart_is_warm(self):
         script = str(launchers.HERE / "scripts" / "restart_when_warm.py")

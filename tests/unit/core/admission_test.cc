@@ -24,10 +24,12 @@ void Change(std::string* value) { value->push_back('x'); }
 TEST(JobSpecTest, EveryMemberIsDescribed) {
   // Does not compile with another number of members: describe the new one in ForEachField, then
   // name it here.
-  const auto& [min_nodes, max_nodes, max_restarts, join_timeout, last_call, heartbeat, lease,
-               save_timeout, restart_window, never_restart_on, max_membership_changes, quarantine,
-               quarantine_window, start_anew, all_nodes, master_addr, master_port] = GroupSpec{};
-  const auto& [hang_timeout, hang_startup_timeout, on_hang, hang_quarantine] = HangSpec{};
+  [[maybe_unused]] const auto& [min_nodes, max_nodes, max_restarts, join_timeout, last_call,
+                                heartbeat, lease, save_timeout, restart_window, never_restart_on,
+                                max_membership_changes, quarantine, quarantine_window, start_anew,
+                                all_nodes, master_addr, master_port] = GroupSpec{};
+  [[maybe_unused]] const auto& [hang_timeout, hang_startup_timeout, on_hang, hang_quarantine] =
+      HangSpec{};
   int described = 0;
   ForEachField([&](auto, const JobSpecField&) { ++described; });
   EXPECT_EQ(described, 21);
