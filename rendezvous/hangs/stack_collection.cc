@@ -19,6 +19,23 @@ constexpr std::size_t kMostKept = 16 * kMaxStackTreeBytes;
 
 void StackCollection::Await(AgentId node, std::string host, RankRange ranks) {
   awaited_[node.value] = {std::move(host), ranks};
+  to_ask_.push_back(node);
+}
+
+std::vector<AgentId> StackCollection::TakeToAsk(TimePoint now) {
+  std::vector<AgentId> nodes;
+  if (now < ask_at_) return nodes;
+  while (!to_ask_.empty() && nodes.size() < pace_.at_once) {
+    nodes.push_back(to_ask_.front());
+    to_ask_.pop_front();
+  }
+  ask_at_ = now + pace_.pause;
+  return nodes;
+}
+
+TimePoint StackCollection::NextDeadline() const {
+  if (complete()) return TimePoint::min();
+  return to_ask_.empty() ? deadline_ : std::min(deadline_, ask_at_);
 }
 
 absl::Status StackCollection::Take(AgentId node, const EncodedStackTree& tree) {

@@ -4,8 +4,10 @@
 #ifndef DDPRUN_RENDEZVOUS_HANGS_STACK_COLLECTION_H_
 #define DDPRUN_RENDEZVOUS_HANGS_STACK_COLLECTION_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,8 +20,15 @@ namespace ddprun {
 
 class StackCollection {
  public:
-  StackCollection(StackRequestId request, TimePoint deadline)
-      : request_(request), deadline_(deadline) {}
+  // So many nodes are asked together, and the next ones after a pause: what thousands of nodes would
+  // answer at once is gigabytes for one machine, and keeps its other jobs waiting.
+  struct Pace {
+    std::size_t at_once = 64;
+    Duration pause = std::chrono::milliseconds(10);
+  };
+
+  StackCollection(StackRequestId request, TimePoint deadline, Pace pace = {})
+      : request_(request), deadline_(deadline), pace_(pace) {}
 
   StackRequestId request() const { return request_; }
   // Whoever has not answered by then is not waited for.
@@ -32,8 +41,12 @@ class StackCollection {
   void AddTicket(std::uint64_t ticket) { tickets_.push_back(ticket); }
   const std::vector<std::uint64_t>& tickets() const { return tickets_; }
 
-  // This node was asked; `ranks` are its own.
+  // This node is to be asked; `ranks` are its own.
   void Await(AgentId node, std::string host, RankRange ranks);
+  // The nodes whose turn it is to be asked at `now`; each comes once.
+  std::vector<AgentId> TakeToAsk(TimePoint now);
+  // When there is something to do though nothing comes: to ask more of them, or to conclude.
+  TimePoint NextDeadline() const;
   bool Awaits(AgentId node) const { return awaited_.contains(node.value); }
   bool complete() const { return awaited_.empty(); }
 
@@ -65,6 +78,9 @@ class StackCollection {
 
   StackRequestId request_;
   TimePoint deadline_;
+  Pace pace_;
+  std::deque<AgentId> to_ask_;
+  TimePoint ask_at_{};           // the next ones
   bool for_verdict_ = false;
   std::vector<std::uint64_t> tickets_;
   std::unordered_map<std::uint64_t, Asked> awaited_;  // by AgentId
