@@ -511,8 +511,10 @@ void Agent::Perform(const Supervisor::TakeWorkerStacks& take) {
 
 void Agent::Perform(const Supervisor::ShowHangStacks& show) {
   told_.hang = show.stacks;
+  for (const std::string& line : show.stacks.verdict) LogInfo(line);
   for (const std::string& line : HangTreeLines(show.stacks, kMostTreeLines)) LogInfo(line);
   LogInfo(absl::StrCat("the stacks of all threads are in ", run_->path(), "/", kStacksText));
+  LogInfo(show.stacks.next);
   disk_.Run([folder = run_->path(), job = options_.config.rendezvous.id, show] {
     for (const auto& [name, content] :
          {std::pair(kStacksText, HangFileText(show.stacks)),

@@ -89,8 +89,10 @@ void AddThread(pid_t tid, CopiedProcess* process) {
 // The threads of one process while they are held. For the tracer's thread only.
 class HeldProcess {
  public:
+  // Parses the list of mappings here: that of a large program takes a millisecond, and nothing is
+  // held yet.
   HeldProcess(CopiedProcess* process, const SeizeOptions& options)
-      : process_(*process), options_(options) {}
+      : process_(*process), options_(options), maps_(ParseMaps(process->maps)) {}
 
   ~HeldProcess() {
     for (const Held& held : held_) {
@@ -121,7 +123,6 @@ class HeldProcess {
   // `budget`: how many bytes of stacks may still be copied. PermissionDenied: its memory may not be
   // read.
   absl::Status Copy(std::size_t* budget) {
-    maps_ = ParseMaps(process_.maps);
     for (std::size_t i = 0; i < held_.size(); ++i) {
       const Held& held = held_[i];
       CopiedThread& thread = process_.threads[i];
@@ -231,8 +232,8 @@ class HeldProcess {
 
   CopiedProcess& process_;
   const SeizeOptions& options_;
-  std::vector<Held> held_;  // in the order of process_.threads
   std::vector<Mapping> maps_;
+  std::vector<Held> held_;  // in the order of process_.threads
   std::optional<Clock::time_point> first_stop_;
 };
 

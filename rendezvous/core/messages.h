@@ -336,15 +336,17 @@ struct TakeStacks {
   bool operator==(const TakeStacks&) const = default;
 };
 
-// No rank moves: where all of them are. For people. No answer.
+// No rank moves: what is known of it, and where all of them are. For people. No answer.
 struct HangStacks {
   std::vector<std::string> verdict;  // lines; at most kMaxVerdictLines
   std::vector<std::string> missing;  // hosts that sent no stacks; at most kMaxMissingHosts
   // One for all agents, because a job has thousands. Never null.
   std::shared_ptr<const EncodedStackTree> tree = std::make_shared<EncodedStackTree>();
+  std::string next{};  // what becomes of the workers; a line
 
   bool operator==(const HangStacks& other) const {
-    return verdict == other.verdict && missing == other.missing && *tree == *other.tree;
+    return verdict == other.verdict && missing == other.missing && *tree == *other.tree &&
+           next == other.next;
   }
 };
 

@@ -19,17 +19,32 @@ constexpr std::size_t kMostKept = 16 * kMaxStackTreeBytes;
 
 void StackCollection::Await(AgentId node, std::string host, RankRange ranks) {
   awaited_[node.value] = {std::move(host), ranks};
+  to_ask_.push_back(node);
+}
+
+std::vector<AgentId> StackCollection::TakeToAsk(TimePoint now) {
+  std::vector<AgentId> nodes;
+  if (now < ask_at_) return nodes;
+  while (!to_ask_.empty() && nodes.size() < pace_.at_once) {
+    nodes.push_back(to_ask_.front());
+    to_ask_.pop_front();
+  }
+  ask_at_ = now + pace_.pause;
+  return nodes;
+}
+
+TimePoint StackCollection::NextDeadline() const {
+  if (complete()) return TimePoint::min();
+  return to_ask_.empty() ? deadline_ : std::min(deadline_, ask_at_);
 }
 
 absl::Status StackCollection::Take(AgentId node, const EncodedStackTree& tree) {
   const auto asked = awaited_.find(node.value);
-  absl::StatusOr<StackTree> decoded = StackTree::Decode(tree);
-  absl::Status status = decoded.status();
-  if (decoded.ok()) {
-    RankSet others = decoded->Ranks();
+  absl::Status status = StackTree::Check(tree);
+  if (status.ok()) {
     RankSet own;
     own.Add(asked->second.ranks);
-    others = others.Minus(own);
+    const RankSet others = RanksOf(tree).Minus(own);
     if (!others.empty()) {
       status = absl::InvalidArgumentError("a tree of stacks with ranks of another node: " +
                                           others.ToString(4));
@@ -40,11 +55,20 @@ absl::Status StackCollection::Take(AgentId node, const EncodedStackTree& tree) {
     return status;
   }
   awaited_.erase(asked);
-  tree_.Merge(*decoded);
+  recent_.Merge(tree);
   bytes_ += WireBytes(tree);
-  if (bytes_ > kMeasureAbove) Compact();
+  const bool large = bytes_ > kMeasureAbove;
+  if (++recent_trees_ == kMostRecent || large) MergeRecent();
+  if (large) Compact();
   return status;
 }
+
+void StackCollection::MergeRecent() {
+  tree_.Merge(std::exchange(recent_, {}));
+  recent_trees_ = 0;
+}
+
+void StackCollection::Conclude() { MergeRecent(); }
 
 void StackCollection::GiveUp(AgentId node) {
   const auto asked = awaited_.find(node.value);
@@ -54,11 +78,11 @@ void StackCollection::GiveUp(AgentId node) {
 }
 
 void StackCollection::Compact() {
-  const EncodedStackTree encoded = tree_.Encode(kMostKept);
-  bytes_ = WireBytes(encoded);
-  if (encoded.left_out == tree_.left_out()) return;  // it is no larger than that
-  absl::StatusOr<StackTree> smaller = StackTree::Decode(encoded, kMostKept);
+  bytes_ = tree_.wire_bytes();
+  if (bytes_ <= kMostKept) return;
+  absl::StatusOr<StackTree> smaller = StackTree::Decode(tree_.Encode(kMostKept), kMostKept);
   if (smaller.ok()) tree_ = *std::move(smaller);  // always: Encode() makes what Decode() takes
+  bytes_ = tree_.wire_bytes();
 }
 
 std::vector<std::string> StackCollection::Missing() const {

@@ -4,8 +4,10 @@
 #ifndef DDPRUN_RENDEZVOUS_HANGS_STACK_COLLECTION_H_
 #define DDPRUN_RENDEZVOUS_HANGS_STACK_COLLECTION_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,8 +20,15 @@ namespace ddprun {
 
 class StackCollection {
  public:
-  StackCollection(StackRequestId request, TimePoint deadline)
-      : request_(request), deadline_(deadline) {}
+  // So many nodes are asked together, and the next ones after a pause: what thousands of nodes would
+  // answer at once is gigabytes for one machine, and keeps its other jobs waiting.
+  struct Pace {
+    std::size_t at_once = 64;
+    Duration pause = std::chrono::milliseconds(10);
+  };
+
+  StackCollection(StackRequestId request, TimePoint deadline, Pace pace = {})
+      : request_(request), deadline_(deadline), pace_(pace) {}
 
   StackRequestId request() const { return request_; }
   // Whoever has not answered by then is not waited for.
@@ -32,8 +41,12 @@ class StackCollection {
   void AddTicket(std::uint64_t ticket) { tickets_.push_back(ticket); }
   const std::vector<std::uint64_t>& tickets() const { return tickets_; }
 
-  // This node was asked; `ranks` are its own.
+  // This node is to be asked; `ranks` are its own.
   void Await(AgentId node, std::string host, RankRange ranks);
+  // The nodes whose turn it is to be asked at `now`; each comes once.
+  std::vector<AgentId> TakeToAsk(TimePoint now);
+  // When there is something to do though nothing comes: to ask more of them, or to conclude.
+  TimePoint NextDeadline() const;
   bool Awaits(AgentId node) const { return awaited_.contains(node.value); }
   bool complete() const { return awaited_.empty(); }
 
@@ -43,6 +56,8 @@ class StackCollection {
   // It will not answer.
   void GiveUp(AgentId node);
 
+  // Once nobody is waited for any more. What has come is in tree() then.
+  void Conclude();
   const StackTree& tree() const { return tree_; }
   // The hosts without an answer, sorted.
   std::vector<std::string> Missing() const;
@@ -53,17 +68,27 @@ class StackCollection {
     RankRange ranks;
   };
 
+  // So many trees go into a small one first: the ranks of nodes that answer in any order are many
+  // ranges, and to put one more between them costs the more the more there are.
+  static constexpr int kMostRecent = 128;
+
+  void MergeRecent();
   // Keeps the memory bounded, however much the nodes send.
   void Compact();
 
   StackRequestId request_;
   TimePoint deadline_;
+  Pace pace_;
+  std::deque<AgentId> to_ask_;
+  TimePoint ask_at_{};           // the next ones
   bool for_verdict_ = false;
   std::vector<std::uint64_t> tickets_;
   std::unordered_map<std::uint64_t, Asked> awaited_;  // by AgentId
   std::vector<std::string> given_up_;
   StackTree tree_;
-  std::size_t bytes_ = 0;  // of tree_, at most
+  StackTree recent_;  // not in tree_ yet
+  int recent_trees_ = 0;
+  std::size_t bytes_ = 0;  // of tree_ and recent_, at most
 };
 
 }  // namespace ddprun

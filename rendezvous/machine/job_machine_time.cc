@@ -47,6 +47,7 @@ void JobMachine::OnTick() {
   }
   if (timers_.admission && now_ >= *timers_.admission) AdmitHeldBack();
   ConsiderHang();
+  AskMoreForStacks();
   if (hold_until_ && now_ >= *hold_until_) {
     hold_until_.reset();
     LoseSight();  // until now such workers may have written
@@ -147,7 +148,7 @@ std::optional<TimePoint> JobMachine::NextDeadline() {
   consider(timers_.growth);
   consider(timers_.admission);
   const auto& stacks = generation_.stacks;
-  if (stacks) consider(stacks->complete() ? now_ : stacks->deadline());
+  if (stacks) consider(std::max(now_, stacks->NextDeadline()));
   if (!stacks || !stacks->for_verdict()) consider(HangDeadline());
   if (options_.leases) {
     if (const Node* node = roster_.MostSilent()) consider(node->heard + life_.spec->lease);
@@ -279,7 +280,8 @@ void JobMachine::CallHang(const HangVerdict& verdict, const std::string& standst
                                           Seconds(options_.stacks_timeout), " from ",
                                           FirstOf(report.missing, 8)));
   }
-  for (const std::string& line : report.verdict) WarnAll(line);
+  for (const std::string& line : report.verdict) Log(line);
+  report.next = next;
   JobEvent event{.kind = JobEvent::Kind::kHung,
                  .reason = absl::StrCat(standstill, "; ", verdict.why)};
   if (verdict.culprit) {
@@ -290,7 +292,7 @@ void JobMachine::CallHang(const HangVerdict& verdict, const std::string& standst
   event.stacks = stacks.tree().Encode(kMaxEventStackBytes);
   Emit(std::move(event));
   SendStacks(std::move(report), stacks.tree());
-  WarnAll(next);
+  Log(next);
 }
 
 void JobMachine::SendStacks(HangStacks report, const StackTree& tree) {
@@ -352,15 +354,23 @@ void JobMachine::AskForStacks() {
     waiting = generation_.stacks->tickets();
     last = generation_.stacks->request().value;
   }
-  StackCollection& stacks =
-      generation_.stacks.emplace(StackRequestId{DrawNumber(last)}, now_ + options_.stacks_timeout);
+  StackCollection& stacks = generation_.stacks.emplace(
+      StackRequestId{DrawNumber(last)}, now_ + options_.stacks_timeout, options_.stacks_pace);
   for (const std::uint64_t ticket : waiting) stacks.AddTicket(ticket);
   for (const Node* const node : roster_.members()) {
     if (node == nullptr || node->phase != Phase::kStarted || node->done()) continue;
     const auto first = static_cast<std::uint32_t>(node->first_rank.value);
     const auto count = static_cast<std::uint32_t>(node->spec.worker_count);
     stacks.Await(node->agent_id, node->spec.host, {first, first + count - 1});
-    if (!node->suspect) AskForStacks(*node);  // else when it is back
+  }
+  AskMoreForStacks();
+}
+
+void JobMachine::AskMoreForStacks() {
+  if (!generation_.stacks) return;
+  for (const AgentId agent_id : generation_.stacks->TakeToAsk(now_)) {
+    const Node* const node = roster_.Find(agent_id);
+    if (node != nullptr && !node->suspect) AskForStacks(*node);  // else when it is back
   }
 }
 
@@ -381,7 +391,8 @@ void JobMachine::OnStacksTaken(Node& node, const StacksTaken& taken) {
 void JobMachine::ConcludeStacks() {
   const auto& going_on = generation_.stacks;
   if (!going_on || (!going_on->complete() && now_ < going_on->deadline())) return;
-  const StackCollection stacks = *std::exchange(generation_.stacks, std::nullopt);
+  StackCollection stacks = *std::exchange(generation_.stacks, std::nullopt);
+  stacks.Conclude();
   if (stacks.for_verdict()) DecideHang(stacks);
   if (stacks.tickets().empty()) return;
   ShowStacks shown{0, stacks.tree().Encode(kMaxSentStackTreeBytes), stacks.Missing()};

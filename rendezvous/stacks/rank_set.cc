@@ -19,13 +19,25 @@ constexpr std::size_t kFewRanges = 8;
 
 }  // namespace
 
-std::optional<RankSet> RankSet::FromRanges(std::vector<RankRange> ranges) {
+bool Covers(const std::vector<RankRange>& outer, const std::vector<RankRange>& inner) {
+  auto around = outer.begin();
+  return std::all_of(inner.begin(), inner.end(), [&](const RankRange& range) {
+    while (around != outer.end() && around->last < range.first) ++around;
+    return around != outer.end() && around->first <= range.first && range.last <= around->last;
+  });
+}
+
+bool RankSet::AreASet(const std::vector<RankRange>& ranges) {
   for (std::size_t i = 0; i < ranges.size(); ++i) {
-    if (ranges[i].first > ranges[i].last) return std::nullopt;
+    if (ranges[i].first > ranges[i].last) return false;
     if (i == 0) continue;
-    if (ranges[i].first <= ranges[i - 1].last) return std::nullopt;
-    if (Touches(ranges[i - 1], ranges[i])) return std::nullopt;
+    if (ranges[i].first <= ranges[i - 1].last || Touches(ranges[i - 1], ranges[i])) return false;
   }
+  return true;
+}
+
+std::optional<RankSet> RankSet::FromRanges(std::vector<RankRange> ranges) {
+  if (!AreASet(ranges)) return std::nullopt;
   RankSet set;
   set.ranges_ = std::move(ranges);
   return set;
@@ -51,15 +63,14 @@ void RankSet::Add(RankRange range) {
   ranges_.erase(from + 1, to);
 }
 
-void RankSet::Add(const RankSet& other) {
-  if (other.ranges_.size() <= kFewRanges) {
-    for (const RankRange& range : other.ranges_) Add(range);
+void RankSet::AddRanges(const std::vector<RankRange>& set) {
+  if (set.size() <= kFewRanges) {
+    for (const RankRange& range : set) Add(range);
     return;
   }
   std::vector<RankRange> both;
-  both.reserve(ranges_.size() + other.ranges_.size());
-  std::merge(ranges_.begin(), ranges_.end(), other.ranges_.begin(), other.ranges_.end(),
-             std::back_inserter(both));
+  both.reserve(ranges_.size() + set.size());
+  std::merge(ranges_.begin(), ranges_.end(), set.begin(), set.end(), std::back_inserter(both));
   ranges_.clear();
   for (const RankRange& range : both) {
     if (ranges_.empty() || !Touches(ranges_.back(), range)) {

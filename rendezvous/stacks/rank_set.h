@@ -18,18 +18,25 @@ struct RankRange {
   friend auto operator<=>(const RankRange&, const RankRange&) = default;
 };
 
+// Whether every rank of `inner` is in `outer`. Both are sets (RankSet::AreASet).
+bool Covers(const std::vector<RankRange>& outer, const std::vector<RankRange>& inner);
+
 class RankSet {
  public:
   RankSet() = default;
   explicit RankSet(std::uint32_t rank) : ranges_{{rank, rank}} {}
 
-  // nullopt unless the ranges ascend, and neither overlap nor touch: then equal sets have equal
-  // ranges. For what comes from elsewhere.
+  // Whether the ranges ascend, and neither overlap nor touch: then equal sets have equal ranges.
+  // For what comes from elsewhere.
+  static bool AreASet(const std::vector<RankRange>& ranges);
+  // nullopt where they are none.
   static std::optional<RankSet> FromRanges(std::vector<RankRange> ranges);
 
   void Add(std::uint32_t rank) { Add(RankRange{rank, rank}); }
   void Add(RankRange range);
-  void Add(const RankSet& other);
+  void Add(const RankSet& other) { AddRanges(other.ranges_); }
+  // `set` is one, by AreASet().
+  void AddRanges(const std::vector<RankRange>& set);
   RankSet Minus(const RankSet& other) const;
 
   bool empty() const { return ranges_.empty(); }

@@ -4,8 +4,10 @@
 #include <numeric>
 #include <tuple>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace ddprun {
 namespace {
@@ -32,6 +34,13 @@ std::string Cut(std::string name) {
   return name;
 }
 
+using FrameKey =
+    std::pair<std::pair<std::uint32_t, std::uint32_t>, std::pair<std::uint32_t, std::uint32_t>>;
+
+FrameKey KeyOf(const EncodedStackTree::Frame& frame) {
+  return {{frame.function, frame.file}, {frame.image, frame.line}};
+}
+
 std::size_t NodeBytes(const StackTree::Node& node) {
   return kNodeBytes + kRangeBytes * node.ranks.ranges().size();
 }
@@ -40,19 +49,45 @@ absl::Status Refused(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("a tree of stacks with ", what));
 }
 
-absl::Status CheckNames(const EncodedStackTree& tree) {
+absl::Status CheckFrames(const EncodedStackTree& tree) {
+  absl::flat_hash_set<absl::string_view> names;
   for (const std::string& name : tree.names) {
     if (name.size() > kMaxStackNameBytes) return Refused("a name that is too long");
+    if (!names.insert(name).second) return Refused("a name twice");
   }
+  absl::flat_hash_set<FrameKey> frames;
   for (const auto& frame : tree.frames) {
     if (std::max({frame.function, frame.file, frame.image}) >= tree.names.size()) {
       return Refused("a frame whose name is missing");
     }
+    if (!frames.insert(KeyOf(frame)).second) return Refused("a frame twice");
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNotes(const EncodedStackTree& tree) {
   if (tree.notes.size() > kMaxStackNotes) return Refused("too many notes");
   for (const RankNote& note : tree.notes) {
     if (note.text.size() > kMaxStackNameBytes) return Refused("a note that is too long");
     if (static_cast<std::size_t>(note.trouble) >= kRankTroubles) return Refused("an unknown note");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNodes(const EncodedStackTree& tree) {
+  std::vector<std::uint32_t> depths(kRoots, 0);
+  absl::flat_hash_set<std::pair<std::uint32_t, std::uint32_t>> children;
+  for (const auto& node : tree.nodes) {
+    if (node.parent >= depths.size()) return Refused("a node before its parent");
+    if (node.frame >= tree.frames.size()) return Refused("a node whose frame is missing");
+    if (node.ranks.empty() || !RankSet::AreASet(node.ranks))
+      return Refused("ranks that are no set");
+    if (!children.insert({node.parent, node.frame}).second) return Refused("a node twice");
+    depths.push_back(depths[node.parent] + 1);
+    if (depths.back() > kMaxStackFrames) return Refused("too many frames");
+    if (node.parent >= kRoots && !Covers(tree.nodes[node.parent - kRoots].ranks, node.ranks)) {
+      return Refused("a frame whose ranks its caller does not have");
+    }
   }
   return absl::OkStatus();
 }
@@ -71,6 +106,15 @@ std::size_t WireBytes(const EncodedStackTree& tree) {
   for (const auto& node : tree.nodes) bytes += kNodeBytes + kRangeBytes * node.ranks.size();
   for (const RankNote& note : tree.notes) bytes += kNoteBytes + note.text.size();
   return bytes;
+}
+
+RankSet RanksOf(const EncodedStackTree& tree) {
+  RankSet ranks;
+  for (const auto& node : tree.nodes) {
+    if (node.parent < kRoots) ranks.AddRanges(node.ranks);
+  }
+  for (const RankNote& note : tree.notes) ranks.Add(note.rank);
+  return ranks;
 }
 
 std::vector<StackFrame> WithoutMiddle(std::vector<StackFrame> outermost_first) {
@@ -94,9 +138,8 @@ std::uint32_t StackTree::Intern(const std::string& name) {
 }
 
 std::uint32_t StackTree::Intern(const Frame& frame) {
-  const FrameKey key = {{frame.function, frame.file}, {frame.image, frame.line}};
   const auto [entry, added] =
-      frame_indices_.try_emplace(key, static_cast<std::uint32_t>(frames_.size()));
+      frame_indices_.try_emplace(KeyOf(frame), static_cast<std::uint32_t>(frames_.size()));
   if (added) frames_.push_back(frame);
   return entry->second;
 }
@@ -151,6 +194,29 @@ void StackTree::Merge(const StackTree& other) {
   left_out_ += other.left_out_;
 }
 
+void StackTree::Merge(const EncodedStackTree& other) {
+  std::vector<std::uint32_t> names;
+  names.reserve(other.names.size());
+  for (const std::string& name : other.names) names.push_back(Intern(name));
+  std::vector<std::uint32_t> frames;
+  frames.reserve(other.frames.size());
+  for (const Frame& frame : other.frames) {
+    frames.push_back(
+        Intern(Frame{names[frame.function], names[frame.file], names[frame.image], frame.line}));
+  }
+  std::vector<std::uint32_t> mine(kRoots + other.nodes.size());
+  std::iota(mine.begin(), mine.begin() + kRoots, 0);
+  for (std::uint32_t i = 0; i < other.nodes.size(); ++i) {
+    const EncodedStackTree::Node& node = other.nodes[i];
+    const std::uint32_t parent = mine[node.parent];
+    if (parent < kRoots) nodes_[parent].ranks.AddRanges(node.ranks);
+    mine[kRoots + i] = Child(parent, frames[node.frame]);
+    nodes_[mine[kRoots + i]].ranks.AddRanges(node.ranks);
+  }
+  for (const RankNote& note : other.notes) Add(note);
+  left_out_ += other.left_out;
+}
+
 StackFrame StackTree::frame(std::uint32_t index) const {
   const Frame& frame = frames_[index];
   return {names_[frame.function], names_[frame.file], frame.line, names_[frame.image]};
@@ -161,6 +227,14 @@ RankSet StackTree::Ranks() const {
   for (std::uint32_t root = 0; root < kRoots; ++root) ranks.Add(nodes_[root].ranks);
   for (const RankNote& note : notes_) ranks.Add(note.rank);
   return ranks;
+}
+
+std::size_t StackTree::wire_bytes() const {
+  std::size_t bytes = kFrameBytes * frames_.size();
+  for (const std::string& name : names_) bytes += kNameBytes + name.size();
+  for (std::size_t i = kRoots; i < nodes_.size(); ++i) bytes += NodeBytes(nodes_[i]);
+  for (const RankNote& note : notes_) bytes += kNoteBytes + note.text.size();
+  return bytes;
 }
 
 // For each frame its place in an order that does not depend on when it came.
@@ -199,38 +273,50 @@ std::size_t StackTree::FittingNotes(std::size_t most, std::size_t* bytes) const 
   return count;
 }
 
-// Which nodes are encoded. A parent has at least its child's ranks, and comes before it.
-std::vector<bool> StackTree::Fitting(std::size_t most) const {
-  std::size_t bytes = 0;
-  FittingNotes(most, &bytes);
+// All nodes but the roots: main threads first, then outer frames, then those of many ranks. A
+// parent, which has at least its child's ranks, comes before it.
+std::vector<std::uint32_t> StackTree::ByWeight() const {
   std::vector<std::uint32_t> nodes(nodes_.size() - kRoots);
   std::iota(nodes.begin(), nodes.end(), kRoots);
+  std::vector<std::uint32_t> kinds(nodes_.size());
+  for (std::uint32_t i = 0; i < kinds.size(); ++i) {
+    kinds[i] = i < kRoots ? i : kinds[nodes_[i].parent];
+  }
   const std::vector<std::uint32_t> order = FrameOrder();
   std::sort(nodes.begin(), nodes.end(), [&](std::uint32_t a, std::uint32_t b) {
     const Node& x = nodes_[a];
     const Node& y = nodes_[b];
+    if (kinds[a] != kinds[b]) return kinds[a] < kinds[b];
     if (x.depth != y.depth) return x.depth < y.depth;
     const std::uint64_t x_ranks = x.ranks.count();
     const std::uint64_t y_ranks = y.ranks.count();
     if (x_ranks != y_ranks) return x_ranks > y_ranks;
     return std::tie(order[x.frame], x.ranks) < std::tie(order[y.frame], y.ranks);
   });
+  return nodes;
+}
+
+// Which nodes are encoded.
+std::vector<bool> StackTree::Fitting(std::size_t most) const {
+  std::size_t bytes = 0;
+  FittingNotes(most, &bytes);
   std::vector<bool> kept(nodes_.size(), false);
   std::vector<bool> frame_counted(frames_.size(), false);
   std::vector<bool> name_counted(names_.size(), false);
   for (std::uint32_t root = 0; root < kRoots; ++root) kept[root] = true;
-  for (const std::uint32_t index : nodes) {
-    bytes += NodeBytes(nodes_[index]);
+  for (const std::uint32_t index : ByWeight()) {
+    if (!kept[nodes_[index].parent]) continue;
     const std::uint32_t frame = nodes_[index].frame;
-    if (!frame_counted[frame]) bytes += kFrameBytes;
-    frame_counted[frame] = true;
-    for (const std::uint32_t name :
-         {frames_[frame].function, frames_[frame].file, frames_[frame].image}) {
-      if (!name_counted[name]) bytes += kNameBytes + names_[name].size();
-      name_counted[name] = true;
+    const auto names = {frames_[frame].function, frames_[frame].file, frames_[frame].image};
+    std::size_t more = NodeBytes(nodes_[index]) + (frame_counted[frame] ? 0 : kFrameBytes);
+    for (const std::uint32_t name : names) {
+      if (!name_counted[name]) more += kNameBytes + names_[name].size();
     }
-    if (bytes > most) break;
+    if (bytes + more > most) continue;  // the ranks of one node may be more than all other nodes
+    bytes += more;
     kept[index] = true;
+    frame_counted[frame] = true;
+    for (const std::uint32_t name : names) name_counted[name] = true;
   }
   return kept;
 }
@@ -304,34 +390,18 @@ EncodedStackTree StackTree::Encode(std::size_t most) const {
   return encoded;
 }
 
-absl::StatusOr<StackTree> StackTree::Decode(const EncodedStackTree& tree, std::size_t most) {
+absl::Status StackTree::Check(const EncodedStackTree& tree, std::size_t most) {
   if (WireBytes(tree) > most) return Refused(absl::StrCat("more than ", most >> 20, " MiB"));
-  if (absl::Status status = CheckNames(tree); !status.ok()) return status;
+  absl::Status status = CheckFrames(tree);
+  if (status.ok()) status = CheckNotes(tree);
+  if (status.ok()) status = CheckNodes(tree);
+  return status;
+}
+
+absl::StatusOr<StackTree> StackTree::Decode(const EncodedStackTree& tree, std::size_t most) {
+  if (absl::Status status = Check(tree, most); !status.ok()) return status;
   StackTree decoded;
-  std::vector<std::uint32_t> frames;
-  for (const Frame& frame : tree.frames) {
-    frames.push_back(decoded.Intern(Frame{decoded.Intern(tree.names[frame.function]),
-                                          decoded.Intern(tree.names[frame.file]),
-                                          decoded.Intern(tree.names[frame.image]), frame.line}));
-  }
-  for (const auto& from : tree.nodes) {
-    if (from.parent >= decoded.nodes_.size()) return Refused("a node before its parent");
-    if (from.frame >= frames.size()) return Refused("a node whose frame is missing");
-    std::optional<RankSet> ranks = RankSet::FromRanges(from.ranks);
-    if (!ranks.has_value() || ranks->empty()) return Refused("ranks that are no set");
-    const std::size_t nodes = decoded.nodes_.size();
-    const std::uint32_t index = decoded.Child(from.parent, frames[from.frame]);
-    if (index < nodes) return Refused("a node twice");
-    if (decoded.nodes_[index].depth > kMaxStackFrames) return Refused("too many frames");
-    if (from.parent < kRoots) {
-      decoded.nodes_[from.parent].ranks.Add(*ranks);
-    } else if (!ranks->Minus(decoded.nodes_[from.parent].ranks).empty()) {
-      return Refused("a frame whose ranks its caller does not have");
-    }
-    decoded.nodes_[index].ranks = *std::move(ranks);
-  }
-  for (const RankNote& note : tree.notes) decoded.Add(note);
-  decoded.left_out_ = tree.left_out;
+  decoded.Merge(tree);
   return decoded;
 }
 

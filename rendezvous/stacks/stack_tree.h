@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "rendezvous/stacks/encoded_stack_tree.h"
 #include "rendezvous/stacks/rank_set.h"
@@ -23,6 +24,8 @@ namespace ddprun {
 
 // About as many bytes as it takes on the wire.
 std::size_t WireBytes(const EncodedStackTree& tree);
+// That have a thread in it, or a note.
+RankSet RanksOf(const EncodedStackTree& tree);
 
 // At most kMaxStackFrames: of a deeper stack the middle is left out, and a frame named "..." says
 // so.
@@ -47,14 +50,18 @@ class StackTree {
   void Add(RankNote note);
 
   void Merge(const StackTree& other);
+  // `other` is one that Check() accepts.
+  void Merge(const EncodedStackTree& other);
 
-  // The same for equal trees. Where it would take more than `most` bytes, the frames furthest in
-  // are left out, and of these the ones of the fewest ranks first; of notes that would take more
-  // than half of them, those of the highest ranks.
+  // The same for equal trees. Where it would take more than `most` bytes, frames of other threads
+  // than the main ones are left out first, of each kind those furthest in, and of these the ones of
+  // the fewest ranks; of notes that would take more than half of them, those of the highest ranks.
   EncodedStackTree Encode(std::size_t most = kMaxStackTreeBytes) const;
 
   // InvalidArgument for what Encode() never makes: an index out of range, a child without its
-  // parent's ranks, too many frames, names or notes, more than `most` bytes.
+  // parent's ranks, something twice, too many frames, names or notes, more than `most` bytes.
+  static absl::Status Check(const EncodedStackTree& tree, std::size_t most = kMaxStackTreeBytes);
+  // What Check() refuses is refused.
   static absl::StatusOr<StackTree> Decode(const EncodedStackTree& tree,
                                           std::size_t most = kMaxStackTreeBytes);
 
@@ -65,6 +72,8 @@ class StackTree {
   const std::set<RankNote>& notes() const { return notes_; }
   std::uint64_t left_out() const { return left_out_; }
   RankSet Ranks() const;  // that have a thread in it, or a note
+  // WireBytes() of all of it.
+  std::size_t wire_bytes() const;
 
  private:
   using Frame = EncodedStackTree::Frame;
@@ -79,6 +88,7 @@ class StackTree {
                                             const std::vector<std::uint32_t>& order) const;
   std::vector<std::uint32_t> FrameOrder() const;
   std::size_t FittingNotes(std::size_t most, std::size_t* bytes) const;
+  std::vector<std::uint32_t> ByWeight() const;
   std::vector<bool> Fitting(std::size_t most) const;
 
   std::vector<std::string> names_;

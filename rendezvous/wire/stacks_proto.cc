@@ -103,6 +103,7 @@ void Fill(const HangStacks& from, v1::HangStacks* to) {
   for (const std::string& line : from.verdict) to->add_verdict(CleanText(line, kMaxTextBytes));
   for (const std::string& host : from.missing) to->add_missing(CleanText(host, kMaxHostBytes));
   Fill(*from.tree, to->mutable_tree());
+  to->set_next(CleanText(from.next, kMaxTextBytes));
 }
 
 HangStacks ReadHangStacks(const v1::HangStacks& from, FieldChecker& check) {
@@ -112,6 +113,7 @@ HangStacks ReadHangStacks(const v1::HangStacks& from, FieldChecker& check) {
   to.missing =
       ReadLines("HangStacks.missing", from.missing(), kMaxMissingHosts, kMaxHostBytes, check);
   to.tree = std::make_shared<EncodedStackTree>(ReadStackTree(from.tree(), check));
+  to.next = check.Text("HangStacks.next", from.next(), kMaxTextBytes);
   return to;
 }
 

@@ -8,14 +8,12 @@
 //     sides
 //
 // Exits 1 when a bound is broken.
-#include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,7 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "rendezvous/auth/client_credentials.h"
-#include "rendezvous/client/channel.h"
+#include "tests/bench/bench_server.h"
 #include "tests/bench/floor_server.h"
 #include "tests/bench/simulated_agents.h"
 #include "tests/support/program.h"
@@ -39,6 +37,8 @@ constexpr double kNoBound = 1e9;
 constexpr int kSmallJob = 1024;  // agents
 constexpr int kRepsOfSmallJobs = 10;
 constexpr int kMostChannels = 4096;  // a descriptor on each side
+constexpr int kHeartbeatTurns = 9;
+constexpr double kMostForProgress = 1.05;  // × the CPU of heartbeats without it
 
 struct Flags {
   std::vector<int> agents{256, 1024, 4096, 16384};
@@ -52,50 +52,6 @@ struct Flags {
   bool mtls = false;
   double bound = 0;  // 0: the contract's
   int heartbeat_seconds = 0;
-};
-
-double CpuSeconds(clockid_t clock) {
-  timespec time{};
-  clock_gettime(clock, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
-// A server under load: the daemon or the floor.
-class Server {
- public:
-  explicit Server(std::vector<std::string> argv) {
-    argv.insert(argv.end(), {"--port-file", folder_ / "port"});
-    // So that it does not outlive this process, however that ends.
-    argv.insert(argv.begin(), {"/usr/bin/setpriv", "--pdeathsig", "KILL", "--"});
-    program_.emplace(std::move(argv));
-    if (!program_->WaitForOut("listening")) {
-      std::fprintf(stderr, "rendezvous_bench: the server does not start: %s\n",
-                   program_->err().c_str());
-      std::exit(1);
-    }
-    std::ifstream(folder_ / "port") >> port_;
-    clock_getcpuclockid(program_->pid(), &clock_);
-  }
-  ~Server() {
-    program_->Signal(SIGTERM);
-    program_->Wait();
-  }
-
-  std::string endpoint() const { return absl::StrCat("127.0.0.1:", port_); }
-  double cpu_seconds() const { return CpuSeconds(clock_); }
-  double rss_mib() const {
-    std::ifstream statm(absl::StrCat("/proc/", program_->pid(), "/statm"));
-    long size = 0;
-    long resident = 0;
-    statm >> size >> resident;
-    return static_cast<double>(resident * sysconf(_SC_PAGESIZE)) / (1 << 20);
-  }
-
- private:
-  TempDir folder_;
-  std::optional<Program> program_;
-  int port_ = 0;
-  clockid_t clock_{};
 };
 
 // With --mtls: what the servers show, and their clients. Empty without.
@@ -123,21 +79,8 @@ struct MutualTls {
   }
 };
 
-std::vector<std::shared_ptr<grpc::Channel>> Connect(const std::string& endpoint, int count,
-                                                    const auth::ClientCredentials* credentials) {
-  std::vector<std::shared_ptr<grpc::Channel>> channels;
-  for (int i = 0; i < count; ++i) channels.push_back(MakeChannel(endpoint, credentials));
-  for (const auto& channel : channels) channel->GetState(/*try_to_connect=*/true);
-  for (const auto& channel : channels) {
-    if (!channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(60))) {
-      std::fprintf(stderr, "rendezvous_bench: cannot connect to %s\n", endpoint.c_str());
-      std::exit(1);
-    }
-  }
-  return channels;
-}
-
 using Step = SimulatedAgents::Step;
+using Tells = SimulatedAgents::Tells;
 
 // One job from the first Join to the end.
 struct Sample {
@@ -148,10 +91,10 @@ struct Sample {
   std::size_t stop_bytes = 0;
 };
 
-Sample Measure(const Server& server, int agent_count, int channel_count, int rounds, bool floor,
-               const auth::ClientCredentials* credentials) {
+Sample Measure(const BenchServer& server, int agent_count, int channel_count, int rounds,
+               bool floor, const auth::ClientCredentials* credentials) {
   static int jobs = 0;
-  const auto channels = Connect(server.endpoint(), channel_count, credentials);
+  const auto channels = OpenChannels(server.endpoint(), channel_count, credentials);
   // No heartbeats in what is timed: 16,384 agents in one process would want both cores for them.
   SimulatedAgents agents({.job = absl::StrCat("bench-", 1000 + ++jobs),
                           .agents = agent_count,
@@ -234,10 +177,8 @@ class Bench {
   }
 
  private:
-  std::unique_ptr<Server> StartDaemon() {
-    std::vector<std::string> argv = {std::string(DDPRUN_BIN_DIR) + "/ddprun", "rendezvous",
-                                     "--listen", "127.0.0.1:0"};
-    argv.insert(argv.end(), flags_.daemon_arguments.begin(), flags_.daemon_arguments.end());
+  std::unique_ptr<BenchServer> StartDaemon() {
+    std::vector<std::string> argv = RendezvousCommand(flags_.daemon_arguments);
     const auto tls = tls_.ServerArguments();
     argv.insert(argv.end(), tls.begin(), tls.end());
     if (!flags_.mtls) argv.emplace_back("--insecure");  // as the floor
@@ -245,7 +186,7 @@ class Bench {
       state_.emplace_back(std::make_unique<TempDir>());
       argv.insert(argv.end(), {"--state-dir", *state_.back() / "state"});
     }
-    return std::make_unique<Server>(std::move(argv));
+    return std::make_unique<BenchServer>(std::move(argv));
   }
 
   void Compare(int agents, int channels) {
@@ -264,7 +205,7 @@ class Bench {
                                      absl::StrCat(flags_.echo ? 0 : agents)};
     const auto tls = tls_.ServerArguments();  // a floor of the same kind
     argv.insert(argv.end(), tls.begin(), tls.end());
-    Server floor(std::move(argv));
+    BenchServer floor(std::move(argv));
     Measure(floor, agents, channels, flags_.rounds, true, credentials);
     std::vector<Sample> ours;
     std::vector<Sample> theirs;
@@ -300,30 +241,46 @@ class Bench {
                 ratio[0], ratio[1], ratio[2], Verdict(worst, flags_.bound));
   }
 
-  // The bounds are for few connections: with one for each agent they alone cost a bare server more
-  // memory (the table above has it).
+  // Agents that only live, in turns with and without a summary of their workers' progress in each
+  // heartbeat. The bounds are for few connections: with one for each agent they alone cost a bare
+  // server more memory (the table above has it).
   void Heartbeats(int agents, int channels) {
     const bool bounded = channels < agents;
     const auto daemon = StartDaemon();
-    const auto connections = Connect(daemon->endpoint(), channels, tls_.credentials.get());
+    const auto connections = OpenChannels(daemon->endpoint(), channels, tls_.credentials.get());
     SimulatedAgents job({.job = "bench-heartbeats", .agents = agents}, connections);
     job.JoinAll();
     job.PrepareAll();
-    job.Idle(std::chrono::seconds(2));
-    const double began = daemon->cpu_seconds();
+    std::vector<double> with;
+    std::vector<double> without;
+    std::vector<double> ratio;
     const std::uint64_t received = job.messages_received();
-    job.Idle(std::chrono::seconds(flags_.heartbeat_seconds));
-    const double share = (daemon->cpu_seconds() - began) / flags_.heartbeat_seconds;
-    const double answers =
-        static_cast<double>(job.messages_received() - received) / flags_.heartbeat_seconds;
+    const BenchClock::time_point began = BenchClock::now();
+    for (int turn = 0; turn < kHeartbeatTurns; ++turn) {
+      without.push_back(ShareOfACore(*daemon, &job, Tells::kStep));
+      with.push_back(ShareOfACore(*daemon, &job, Tells::kProgress));
+      ratio.push_back(with.back() / without.back());
+    }
+    const double answers = static_cast<double>(job.messages_received() - received) /
+                           Milliseconds(BenchClock::now() - began).count() * 1000;
     const double rss = daemon->rss_mib();
     std::printf(
-        "%d agents over %d channels, 1 heartbeat/s each for %d s: %.1f%% of a core %s, %.0f MiB "
-        "%s; %.0f answers/s\n",
-        agents, channels, flags_.heartbeat_seconds, share * 100,
-        Verdict(share, bounded ? 0.2 : kNoBound), rss, Verdict(rss, bounded ? 120 : kNoBound),
-        answers);
+        "%d agents over %d channels, 1 heartbeat/s each: %.1f%% of a core %s, %.0f MiB %s; "
+        "%.0f answers/s; without progress %.1f%%, ×%.3f %s\n",
+        agents, channels, Median(with) * 100, Verdict(Median(with), bounded ? 0.2 : kNoBound), rss,
+        Verdict(rss, bounded ? 120 : kNoBound), answers, Median(without) * 100, Median(ratio),
+        Verdict(Median(ratio), bounded ? kMostForProgress : kNoBound));
     job.FinishAll();
+  }
+
+  // What the daemon takes while the agents tell this, in one turn.
+  double ShareOfACore(const BenchServer& daemon, SimulatedAgents* job, Tells tells) const {
+    const double length = static_cast<double>(flags_.heartbeat_seconds) / kHeartbeatTurns;
+    job->Tell(tells);
+    job->Idle(std::chrono::milliseconds(1200));  // until every agent has told it
+    const double began = daemon.cpu_seconds();
+    job->Idle(std::chrono::milliseconds(static_cast<int>(length * 1000)));
+    return (daemon.cpu_seconds() - began) / length;
   }
 
   const char* Verdict(double value, double bound) {
@@ -339,13 +296,6 @@ class Bench {
   std::vector<std::unique_ptr<TempDir>> state_;  // of the daemons
   MutualTls tls_;
 };
-
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 int Main(int argc, char** argv) {
   // As in launcher/main.cc, for the floor and the agents too.
@@ -370,7 +320,7 @@ int Main(int argc, char** argv) {
                "Daemon and floor speak TLS, and ask every agent for a certificate");
   app.add_option("--bound", flags.bound, "Times the floor (1.3; with the journal 1.5)");
   app.add_option("--heartbeats", flags.heartbeat_seconds,
-                 "Measures 4,096 agents that only live, for so many seconds");
+                 "Measures 4,096 agents that only live, for so many seconds of each kind");
   app.add_flag("--floor-server", floor_server)->group("");
   app.add_option("--assignment-bytes", floor.assignment_bytes)->group("");
   app.add_option("--start-bytes", floor.start_bytes)->group("");

@@ -1,19 +1,28 @@
 #include "tests/bench/simulated_agents.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace ddprun {
 namespace {
 
 constexpr std::chrono::seconds kHang(120);
+constexpr std::int64_t kStill = 100;  // ms, of workers that move
+
+// Of the calling thread.
+void SetNice(int nice) {
+  if (nice != 0) setpriority(PRIO_PROCESS, 0, nice);
+}
 
 [[noreturn]] void Die(const std::string& what) {
-  std::fprintf(stderr, "rendezvous_bench: %s\n", what.c_str());
+  std::fprintf(stderr, "simulated agents: %s\n", what.c_str());
   std::fflush(nullptr);
   std::_Exit(1);
 }
@@ -60,6 +69,7 @@ void SimulatedAgent::SendHeartbeat(BenchClock::time_point before) {
   const std::lock_guard lock(mutex_);
   if (sent_ == BenchClock::time_point() || sent_ >= before || writing_) return;
   v1::AgentMessage message;
+  owner_->Fill(message.mutable_heartbeat());
   message.mutable_heartbeat()->set_sent_at(BenchClock::now().time_since_epoch().count());
   SendLocked(std::move(message));
 }
@@ -122,7 +132,8 @@ SimulatedAgents::SimulatedAgents(Options options,
                                                      std::min(channels.size(), kMostQueues));
   while (queues_.size() < queues) {
     Queue& queue = *queues_.emplace_back(std::make_unique<Queue>());
-    queue.thread = std::thread([completions = &queue.completions] {
+    queue.thread = std::thread([this, completions = &queue.completions] {
+      SetNice(options_.nice);
       void* tag = nullptr;
       bool ok = false;
       while (completions->Next(&tag, &ok)) {
@@ -167,11 +178,14 @@ SimulatedAgents::Step SimulatedAgents::JoinAll() {
       join->mutable_job()->set_join_timeout_ms(600'000);
       join->mutable_job()->set_last_call_ms(5000);
       join->mutable_job()->set_heartbeat_ms(options_.heartbeat.count());
-      join->mutable_job()->set_lease_ms(3 * options_.heartbeat.count());
+      join->mutable_job()->set_lease_ms(
+          (options_.lease.count() > 0 ? options_.lease : 3 * options_.heartbeat).count());
       join->mutable_job()->set_save_timeout_ms(60'000);
+      join->mutable_job()->set_hang_timeout_ms(options_.hang_timeout.count());
+      join->mutable_job()->set_on_hang(2);  // report
       join->mutable_node()->set_host(absl::StrCat("node-", 100000 + i));
       join->mutable_node()->set_address(absl::StrCat("10.0.", i / 256 % 256, ".", i % 256));
-      join->mutable_node()->set_worker_count(1);
+      join->mutable_node()->set_worker_count(options_.workers);
       join->set_offered_port(29500);
       const std::size_t channel = i * stubs_.size() / agents_.size();
       agents_[i]->Open(stubs_[channel].get(),
@@ -228,9 +242,36 @@ void SimulatedAgents::FinishAll() {
   });
 }
 
-void SimulatedAgents::Idle(std::chrono::seconds duration) {
+void SimulatedAgents::Idle(std::chrono::milliseconds duration) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, duration, [this] { return ending_.load(); });
+}
+
+void SimulatedAgents::Tell(Tells tells) {
+  still_since_ = BenchClock::now();
+  tells_ = tells;
+}
+
+void SimulatedAgents::AnswerTakeStacks(std::function<v1::StackTree(int first_rank)> make) {
+  make_stacks_ = std::move(make);
+}
+
+SimulatedAgents::Verdict SimulatedAgents::AwaitVerdict() {
+  Run(Body::kHangStacks, [] {});
+  Verdict verdict;
+  for (const auto& agent : agents_) verdict.told = std::max(verdict.told, agent->answered);
+  const std::lock_guard lock(seen_mutex_);
+  if (!asked_) Die("there is a verdict, and nobody was asked for stacks");
+  verdict.asked = *asked_;
+  verdict.decided = *decided_;
+  verdict.stacks = stacks_;
+  verdict.moves_again = moves_again_;
+  return verdict;
+}
+
+std::vector<SimulatedAgents::HeartbeatTime> SimulatedAgents::TakeHeartbeatTimes() {
+  const std::lock_guard lock(seen_mutex_);
+  return std::exchange(heartbeat_times_, {});
 }
 
 SimulatedAgents::Step SimulatedAgents::Run(Body expected, const std::function<void()>& start) {
@@ -259,6 +300,12 @@ void SimulatedAgents::OnMessage(SimulatedAgent* agent, const v1::RendezvousMessa
   const Body body = message.body_case();
   if (body == Body::kRefused) Die(absl::StrCat("refused: ", message.refused().reason()));
   if (body == Body::kFenced) Die(absl::StrCat("fenced: ", message.fenced().reason()));
+  if (body == Body::kWarning && absl::StrContains(message.warning().text(), "moves again")) {
+    moves_again_ = true;
+  }
+  if (body == Body::kTakeStacks) OnTakeStacks(agent, message.take_stacks().request());
+  if (body == Body::kHangStacks) OnVerdict(message.hang_stacks());
+  if (body == Body::kHeartbeatAck) OnHeartbeatAck(message.heartbeat_ack().sent_at());
   if (body != expected_) {
     if (body == Body::kFinished) Die(absl::StrCat("finished: ", message.finished().reason()));
     return;  // a Waiting or HeartbeatAck
@@ -272,6 +319,32 @@ void SimulatedAgents::OnMessage(SimulatedAgent* agent, const v1::RendezvousMessa
   changed_.notify_all();
 }
 
+void SimulatedAgents::OnTakeStacks(SimulatedAgent* agent, std::uint64_t request) {
+  {
+    const std::lock_guard lock(seen_mutex_);
+    if (!asked_) asked_ = BenchClock::now();
+  }
+  if (!make_stacks_) return;
+  v1::AgentMessage message;
+  message.mutable_stacks_taken()->set_request(request);
+  *message.mutable_stacks_taken()->mutable_tree() = make_stacks_(agent->first_rank);
+  agent->Send(std::move(message));
+}
+
+void SimulatedAgents::OnVerdict(const v1::HangStacks& stacks) {
+  const std::lock_guard lock(seen_mutex_);
+  if (decided_) return;
+  decided_ = BenchClock::now();
+  stacks_ = stacks;
+}
+
+void SimulatedAgents::OnHeartbeatAck(std::int64_t sent_at) {
+  const HeartbeatTime time{BenchClock::time_point(BenchClock::duration(sent_at)),
+                           BenchClock::now()};
+  const std::lock_guard lock(seen_mutex_);
+  heartbeat_times_.push_back(time);
+}
+
 void SimulatedAgents::OnDone(const grpc::Status& status) {
   if (!ending_) Die(absl::StrCat("a session ended: ", status.error_message()));
   const std::lock_guard lock(mutex_);
@@ -281,6 +354,7 @@ void SimulatedAgents::OnDone(const grpc::Status& status) {
 // Goes around all agents once in an interval, in slices, as agents that started at different times
 // would.
 void SimulatedAgents::Beat() {
+  SetNice(options_.nice);
   constexpr int kSlices = 100;
   const BenchClock::time_point began = BenchClock::now();
   for (int slice = 0;; ++slice) {
@@ -295,6 +369,35 @@ void SimulatedAgents::Beat() {
     for (std::size_t i = slice % kSlices; i < opened; i += kSlices) {
       agents_[i]->SendHeartbeat(before);
     }
+  }
+}
+
+void SimulatedAgents::Fill(v1::Heartbeat* heartbeat) const {
+  const Tells tells = tells_;
+  if (tells == Tells::kNothing) return;
+  const BenchClock::time_point since = still_since_;
+  const bool still = tells == Tells::kStandstill;
+  const auto now = still ? since : BenchClock::now();
+  heartbeat->set_step(
+      std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count());
+  if (tells == Tells::kStep) return;
+  v1::NodeProgress* const progress = heartbeat->mutable_progress();
+  progress->set_workers(options_.workers);
+  progress->add_phases("");
+  progress->set_names_phases(true);
+  progress->set_still_ms(kStill);
+  if (!still) return;
+  const auto still_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(BenchClock::now() - since).count();
+  progress->set_still_ms(still_ms);
+  if (still_ms < 1000) return;  // as agents: details only of those who are still for so long
+  for (int worker = 0; worker < options_.workers; ++worker) {
+    v1::StillWorker* const one = progress->add_still_workers();
+    one->set_local_rank(worker);
+    one->set_pid(4242 + worker);
+    one->set_still_ms(still_ms);
+    one->set_step(heartbeat->step());
+    one->set_waits_for("futex");
   }
 }
 

@@ -1,8 +1,10 @@
-// N agents of one job in this process, over real gRPC: what rendezvous_bench loads a server with.
+// N agents of one job in this process, over real gRPC: what rendezvous_bench and verdict_bench load
+// a server with.
 //
 // They speak proto/ddprun/v1/rendezvous.proto and run no workers. An agent answers nothing by
-// itself, so that each step of the protocol can be timed alone; only heartbeats come by themselves,
-// from an agent that has sent nothing else for about as long.
+// itself, so that each step of the protocol can be timed alone. Two things come by themselves:
+// heartbeats, from an agent that has sent nothing else for about as long, and stacks where
+// AnswerTakeStacks() was called.
 #ifndef DDPRUN_TESTS_BENCH_SIMULATED_AGENTS_H_
 #define DDPRUN_TESTS_BENCH_SIMULATED_AGENTS_H_
 
@@ -15,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -37,7 +40,7 @@ class SimulatedAgent {
   void Open(v1::Rendezvous::Stub* stub, grpc::CompletionQueue* queue, v1::AgentMessage join);
   // Sends `message` under the agent's newest header. Any thread, after Open.
   void Send(v1::AgentMessage message);
-  // Sends a heartbeat if nothing was sent since `before`.
+  // Sends a heartbeat if nothing was sent since `before`. Its owner says what it tells.
   void SendHeartbeat(BenchClock::time_point before);
   void Close();
 
@@ -87,8 +90,33 @@ class SimulatedAgents {
   struct Options {
     std::string job;
     int agents = 0;
+    int workers = 1;  // of each agent
     int max_restarts = 1000000;
-    std::chrono::milliseconds heartbeat = std::chrono::seconds(1);  // the lease is three of them
+    std::chrono::milliseconds heartbeat = std::chrono::seconds(1);
+    std::chrono::milliseconds lease{0};         // 0: three heartbeats
+    std::chrono::milliseconds hang_timeout{0};  // 0: as shipped
+    // Of the threads that send and receive. 19: for agents that stand for other machines, so that
+    // they take no CPU from the server.
+    int nice = 0;
+  };
+  // What heartbeats tell.
+  enum class Tells {
+    kNothing,     // that the agent lives
+    kStep,        // and a step
+    kProgress,    // and that the workers move
+    kStandstill,  // and that no worker has moved since Tell() was called
+  };
+  // A hang, as the agents were told of it.
+  struct Verdict {
+    BenchClock::time_point asked;    // the first agent was asked for stacks
+    BenchClock::time_point decided;  // the first agent was told the verdict
+    BenchClock::time_point told;     // the last one was
+    v1::HangStacks stacks;           // as the first one has them
+    bool moves_again = false;        // so they were told: no simulated worker does
+  };
+  struct HeartbeatTime {
+    BenchClock::time_point sent;
+    BenchClock::time_point answered;
   };
   // How long after the start of a step each agent had its answer, sorted.
   struct Step {
@@ -115,7 +143,17 @@ class SimulatedAgents {
   void FinishAll();   // WorkerExited with code 0 from all → Finished to all
 
   // Heartbeats alone, for so long.
-  void Idle(std::chrono::seconds duration);
+  void Idle(std::chrono::milliseconds duration);
+
+  // From now on.
+  void Tell(Tells tells);
+  // From now on each agent answers TakeStacks with what `make` returns for its first rank. Called
+  // by several threads at once. At most once, and before AwaitVerdict().
+  void AnswerTakeStacks(std::function<v1::StackTree(int first_rank)> make);
+  // Returns when every agent was told the verdict. To be called before it can come.
+  Verdict AwaitVerdict();
+  // Of the heartbeats that were answered since the last call.
+  std::vector<HeartbeatTime> TakeHeartbeatTimes();
 
   // Sizes on the wire of the last messages of each kind.
   std::size_t assignment_bytes() const { return assignment_bytes_; }
@@ -129,8 +167,12 @@ class SimulatedAgents {
 
   Step Run(Body expected, const std::function<void()>& start);
   void OnMessage(SimulatedAgent* agent, const v1::RendezvousMessage& message);
+  void OnTakeStacks(SimulatedAgent* agent, std::uint64_t request);
+  void OnVerdict(const v1::HangStacks& stacks);
+  void OnHeartbeatAck(std::int64_t sent_at);
   void OnDone(const grpc::Status& status);
   void Beat();
+  void Fill(v1::Heartbeat* heartbeat) const;
 
   // gRPC's callbacks would all come through one queue, and a queue costs the more for each message
   // the more calls it has (see rendezvous/service/call_queues.h): that is not to be measured.
@@ -157,6 +199,17 @@ class SimulatedAgents {
   std::mutex mutex_;
   std::condition_variable changed_;  // missing_ became 0, open_ became 0, or ending_
   std::size_t open_ = 0;             // sessions; guarded by mutex_
+
+  std::atomic<Tells> tells_{Tells::kNothing};
+  std::atomic<bool> moves_again_ = false;  // so some agent was told
+  std::atomic<BenchClock::time_point> still_since_{};
+  std::function<v1::StackTree(int first_rank)> make_stacks_;
+
+  std::mutex seen_mutex_;  // guards what follows
+  std::optional<BenchClock::time_point> asked_;
+  std::optional<BenchClock::time_point> decided_;
+  v1::HangStacks stacks_;
+  std::vector<HeartbeatTime> heartbeat_times_;
 
   std::thread heart_;
 };

@@ -13,6 +13,9 @@
 namespace ddprun {
 namespace {
 
+// Actions of one step; of more, some are performed in later portions.
+constexpr std::size_t kMostAtOnce = 64;
+
 absl::Status ShutDownStatus() { return absl::UnavailableError("the rendezvous is shutting down"); }
 
 absl::Status LostRightStatus() {
@@ -185,6 +188,7 @@ void JobLoop::Shutdown() { executor_.Shutdown(); }
 TimePoint JobLoop::Handler::Handle(std::vector<Event>& events, TimePoint now) {
   loop_->HandleAll(events, now);
   loop_->Tick();
+  loop_->WorkOff();
   loop_->CloseRefused();
   loop_->ReportLoad();
   return loop_->NextDeadline();
@@ -192,15 +196,51 @@ TimePoint JobLoop::Handler::Handle(std::vector<Event>& events, TimePoint now) {
 
 void JobLoop::Handler::HandleLast(std::vector<Event>& events, TimePoint now) {
   loop_->HandleAll(events, now);
+  while (loop_->HasWork()) loop_->WorkOff();
   loop_->EndAll(ShutDownStatus());
 }
 
 void JobLoop::HandleAll(std::vector<Event>& events, TimePoint now) {
   now_ = now;
   for (Event& event : events) {
+    if (PutAside(event)) continue;
     std::visit([this](auto& alternative) { Handle(alternative); }, event);
     CloseRefused();
   }
+}
+
+bool JobLoop::PutAside(Event& event) {
+  auto* const message = std::get_if<Message>(&event);
+  if (message == nullptr || !std::holds_alternative<StacksTaken>(message->message)) return false;
+  const Session* const session = sessions_.Find(message->stream.get());
+  if (session == nullptr || session->job == nullptr) return false;
+  ++session->job->stacks_to_merge;
+  stacks_taken_.emplace_back(session->job, std::move(*message));
+  return true;
+}
+
+void JobLoop::WorkOff() {
+  using Clock = std::chrono::steady_clock;
+  TimePoint until = Clock::now() + options_.portion;
+  while (!stacks_taken_.empty()) {
+    auto [job, message] = std::move(stacks_taken_.front());
+    stacks_taken_.pop_front();
+    --job->stacks_to_merge;
+    Handle(message);
+    if (Clock::now() >= until) break;
+  }
+  if (outboxes_.empty()) return;
+  const JobPtr job = std::move(outboxes_.front());
+  outboxes_.pop_front();
+  const CompletionBarrier::Burst burst(&completions_, job->outbox.size());
+  until = Clock::now() + options_.portion;
+  while (!job->outbox.empty()) {
+    JobMachine::Action action = std::move(job->outbox.front());
+    job->outbox.pop_front();
+    Perform(*job, action);
+    if (Clock::now() >= until) break;
+  }
+  if (!job->outbox.empty()) outboxes_.push_back(job);
 }
 
 void JobLoop::TakeUp(const RecordedJob& recorded) {
@@ -346,8 +386,9 @@ void JobLoop::Handle(Written& event) {
   if (event.outcome == Store::Outcome::kFailed) return;  // the store tries on: all that waits waits
   output_.SetDurable(event.batch);
   while (const JobPtr job = output_.NextReleased()) {
-    const CompletionBarrier::Burst burst(&completions_, job->held.size());
-    while (auto action = output_.TakeReleased(*job)) Perform(*job, *action);
+    const bool many = job->held.size() > kMostAtOnce;
+    const CompletionBarrier::Burst burst(&completions_, many ? 0 : job->held.size());
+    while (auto action = output_.TakeReleased(*job)) Deliver(job, *action, many);
   }
 }
 
@@ -359,6 +400,8 @@ void JobLoop::LoseRight() {
 }
 
 void JobLoop::EndAll(const absl::Status& why) {
+  stacks_taken_.clear();
+  for (const JobPtr& job : std::exchange(outboxes_, {})) job->outbox.clear();
   for (auto& [ticket, done] : std::exchange(answers_, {})) done(why);
   for (auto& [ticket, done] : std::exchange(stacks_, {})) done(why);
   sessions_.CloseAll(why);
@@ -369,8 +412,10 @@ void JobLoop::Tick() {
   while (const std::shared_ptr<AgentStream> stream = sessions_.FindSilent(now_)) {
     Refuse(stream, refusal::kNoJoin, absl::DeadlineExceededError("no Join came in time"));
   }
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now_) {
-    ServedJob* const due = deadlines_.begin()->second;
+  auto next = deadlines_.begin();
+  while (next != deadlines_.end() && next->first <= now_) {
+    ServedJob* const due = (next++)->second;
+    if (due->stacks_to_merge > 0) continue;  // they came in time
     if (IsCurrent(*due)) {
       Step(JobPtr(jobs_.at(due->name)), JobMachine::Tick{});
     } else {
@@ -384,6 +429,7 @@ void JobLoop::Tick() {
 
 TimePoint JobLoop::NextDeadline() const {
   if (lost_right_) return TimePoint::max();
+  if (HasWork()) return now_;
   // At the latest when a session that opens meanwhile must have joined.
   TimePoint next = now_ + options_.time_to_join;
   if (!deadlines_.empty()) next = std::min(next, deadlines_.begin()->first);
@@ -412,12 +458,13 @@ void JobLoop::Step(const JobPtr& job, const JobMachine::Event& event) {
   const bool was_finished = job->round.finished();
   std::optional<OutputCommit::Batch> batch;  // what the following actions wait for
   std::vector<JobMachine::Action> actions = job->round.Step(event, now_);
-  const CompletionBarrier::Burst burst(&completions_, actions.size());
+  const bool many = actions.size() > kMostAtOnce;
+  const CompletionBarrier::Burst burst(&completions_, many ? 0 : actions.size());
   for (JobMachine::Action& action : actions) {
     if (const auto* const persist = std::get_if<JobMachine::Persist>(&action)) {
       batch = output_.Persist(*job, persist->record);
     } else if (!output_.Hold(job, batch, action)) {
-      Perform(*job, action);
+      Deliver(job, action, many);
     }
   }
   if (job->round.finished() && !was_finished) {
@@ -431,6 +478,15 @@ void JobLoop::Step(const JobPtr& job, const JobMachine::Event& event) {
     live_jobs_.Remove(*job);
     --jobs_begun_;
   }
+}
+
+void JobLoop::Deliver(const JobPtr& job, JobMachine::Action& action, bool many) {
+  if ((!many && job->outbox.empty()) || IsHeartbeatAck(action)) {
+    Perform(*job, action);
+    return;
+  }
+  if (job->outbox.empty()) outboxes_.push_back(job);
+  job->outbox.push_back(std::move(action));
 }
 
 void JobLoop::Perform(ServedJob& job, JobMachine::Action& action) {

@@ -7,9 +7,12 @@
 // A JobMachine's messages are sent by the thread that handles the event: that of the agent's call,
 // so that most are answered without waking another; the executor's own for Joins, of which many
 // come at once, and when it is time for something. A Tick sees every event that was queued before
-// its time, so that a busy loop never takes an agent for silent. What nobody could read yet,
-// because the thread that reads is at a long step itself, is silence all the same: tenths of a
-// second in the largest jobs.
+// its time, so that a busy loop never takes an agent for silent. What nobody could read yet is
+// silence all the same.
+//
+// Two things take long in large jobs: to merge the stacks of thousands of nodes, and to send to
+// thousands of agents. Both are done in portions of some milliseconds, and what other agents have
+// sent is handled between them. A job's own messages keep their order.
 //
 // A job begins with the first Join that names it. A Join of an agent that a finished job does not
 // know begins a new job of that name, while the streams of the old one are left to their agents to
@@ -23,6 +26,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -87,7 +91,8 @@ struct JobLoopOptions {
   // Random, of this process: what the secrets of generations are made from. Empty: there are none.
   // A job whose agents are not asked who they are has none either.
   std::string secret_key{};
-  Duration time_to_join = wire::kMaxTimeToJoin;  // a session that says nothing is ended then
+  Duration time_to_join = wire::kMaxTimeToJoin;     // a session that says nothing is ended then
+  Duration portion = std::chrono::milliseconds(2);  // of what takes long
   EndedJobs::Limits ended{};
 };
 
@@ -189,6 +194,11 @@ class JobLoop final {
   void Handle(Ended& event);
   void Handle(Written& event);
   void Handle(Asked& event) { lost_right_ ? event.refuse() : event.run(); }
+  // Puts stacks aside until WorkOff. False: the event is something else.
+  bool PutAside(Event& event);
+  // A portion of what was put aside and of what is to be sent.
+  void WorkOff();
+  bool HasWork() const { return !stacks_taken_.empty() || !outboxes_.empty(); }
   // Takes the session into its job, which begins if there is none, on its first message. False, and
   // the session is closed, when it cannot.
   bool Admit(Session& session, const Header& header, const Join& join);
@@ -209,6 +219,8 @@ class JobLoop final {
   void ReportLoad();
 
   void Step(const JobPtr& job, const JobMachine::Event& event);
+  // Now, or behind what its job has in its outbox. `many`: more come with it.
+  void Deliver(const JobPtr& job, JobMachine::Action& action, bool many);
   void Perform(ServedJob& job, JobMachine::Action& action);
   void Answer(JobMachine::Answer& answer);
   void SetDeadline(ServedJob& job, std::optional<TimePoint> deadline);
@@ -232,6 +244,8 @@ class JobLoop final {
   EndedJobs ended_;
   SessionRegistry sessions_;
   OutputCommit output_;
+  std::deque<std::pair<JobPtr, Message>> stacks_taken_;  // that are to be merged
+  std::deque<JobPtr> outboxes_;                          // that are not empty
   std::vector<std::pair<std::shared_ptr<AgentStream>, std::string>> refused_;  // to be closed; why
   std::uint64_t next_ticket_ = 0;
   std::unordered_map<std::uint64_t, AnswerCallback> answers_;  // by ticket

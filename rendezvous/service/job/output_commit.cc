@@ -6,14 +6,11 @@
 #include "rendezvous/wire/record.h"
 
 namespace ddprun {
-namespace {
 
 bool IsHeartbeatAck(const JobMachine::Action& action) {
   const auto* const send = std::get_if<JobMachine::Send>(&action);
   return send != nullptr && std::holds_alternative<HeartbeatAck>(send->message);
 }
-
-}  // namespace
 
 std::optional<OutputCommit::Batch> OutputCommit::Persist(const ServedJob& job,
                                                          const JobRecord& record) {

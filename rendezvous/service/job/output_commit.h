@@ -20,6 +20,9 @@
 
 namespace ddprun {
 
+// It says nothing of the job, and waits for nothing.
+bool IsHeartbeatAck(const JobMachine::Action& action);
+
 class OutputCommit {
  public:
   using Batch = std::uint64_t;  // the first is 1

@@ -41,7 +41,10 @@ struct ServedJob {
   const std::string name;
   const std::string owner;  // the principal of its first Join; empty: nobody was asked who he is
   JobMachine round;
-  std::optional<TimePoint> deadline;  // JobLoop's: as it is in its order of deadlines
+  // JobLoop's.
+  std::optional<TimePoint> deadline;      // as it is in its order of deadlines
+  std::size_t stacks_to_merge = 0;        // that its agents have sent
+  std::deque<JobMachine::Action> outbox;  // in the order in which the JobMachine said it
 
   // The SessionRegistry's: by agent_id; it shares their ownership.
   std::unordered_map<std::uint64_t, AgentStream*> streams;

@@ -90,6 +90,7 @@ void Session::OnRead(bool ok) {
     loop_->OnEnd(shared_from_this(), absl::OkStatus());
   } else {
     absl::StatusOr<wire::FromAgent> message = wire::FromProto(reading_.message);
+    reading_.message.Clear();  // the stacks of a node are large, and the next message may take long
     if (message.ok()) {
       loop_->OnMessage(shared_from_this(), std::move(message->header), std::move(message->message));
       another = true;

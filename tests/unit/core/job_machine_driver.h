@@ -268,7 +268,9 @@ class JobMachineDriver {
                           [](const LookAgain&) { return std::string("LookAgain"); },
                           [](const TakeStacks&) { return std::string("TakeStacks"); },
                           [](const HangStacks& stacks) {
-                            return absl::StrCat("HangStacks ", DescribeTree(*stacks.tree));
+                            return absl::StrCat("HangStacks ", DescribeTree(*stacks.tree), ": ",
+                                                absl::StrJoin(stacks.verdict, " | "), " | ",
+                                                stacks.next);
                           },
                       },
                       send.message);

@@ -42,6 +42,7 @@ TEST(StackCollectionTest, IsCompleteWhenEveryNodeHasAnsweredOrIsGivenUp) {
   stacks.GiveUp(AgentId{9});
   EXPECT_TRUE(stacks.complete());
   EXPECT_THAT(stacks.Missing(), ElementsAre("n2"));
+  stacks.Conclude();
   EXPECT_EQ(stacks.tree().Ranks().ToString(), "0,4");
 }
 
@@ -53,6 +54,7 @@ TEST(StackCollectionTest, WhatIsNotWellFormedOrOfOtherRanksCountsAsNoAnswer) {
   EXPECT_EQ(stacks.Take(AgentId{2}, TreeOf(0, "Wait")).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(stacks.complete());
   EXPECT_THAT(stacks.Missing(), ElementsAre("n1", "n2"));
+  stacks.Conclude();
   EXPECT_THAT(stacks.tree().Ranks().ranges(), IsEmpty());
 }
 
@@ -72,6 +74,7 @@ TEST(StackCollectionTest, KeepsABoundedTreeHoweverMuchTheNodesSend) {
     ASSERT_GT(WireBytes(encoded), kMaxStackTreeBytes / 10 * 9);
     ASSERT_TRUE(stacks.Take(AgentId{node}, encoded).ok());
   }
+  stacks.Conclude();
   EXPECT_LE(WireBytes(stacks.tree().Encode(1 << 30)), 32 * kMaxStackTreeBytes);
   EXPECT_GT(stacks.tree().left_out(), 0u);
 }
@@ -91,6 +94,7 @@ TEST(StackCollectionTest, LosesNothingOfAJobWhoseRanksAreAlike) {
     tree.Add(2 * node - 1, ThreadKind::kMain, frames);
     ASSERT_TRUE(stacks.Take(AgentId{node}, tree.Encode()).ok());
   }
+  stacks.Conclude();
   EXPECT_EQ(stacks.tree().left_out(), 0u);
   EXPECT_EQ(MainStackOf(stacks.tree(), 1'234).size(), 40u);
   EXPECT_EQ(stacks.tree().Ranks().ToString(), "0-3999");

@@ -33,7 +33,7 @@ using ::testing::IsEmpty;
 class FakeStream final : public AgentStream {
  public:
   void Send(const Header&, const RendezvousMessage& message) override {
-    if (on_send) on_send();
+    if (on_send) on_send(message);
     Change([&] { sent_.push_back(message); });
   }
   void RequestMessage() override {
@@ -51,7 +51,7 @@ class FakeStream final : public AgentStream {
   explicit FakeStream(std::string principal = "") : principal_(std::move(principal)) {}
 
   // Called by Send, by whatever thread. Set while nothing is sent.
-  std::function<void()> on_send;
+  std::function<void(const RendezvousMessage&)> on_send;
 
   template <class M>
   bool WaitFor() {
@@ -389,7 +389,7 @@ TEST_F(JobLoopTest, WhoBringsAMessageAnswersItUnlessAnotherThreadIsAtWork) {
   const auto stream = Joined("job", 1);
   ASSERT_TRUE(stream->WaitFor<Assignment>());
   std::atomic<bool> answered = false;
-  stream->on_send = [&, here = std::this_thread::get_id()] {
+  stream->on_send = [&, here = std::this_thread::get_id()](const RendezvousMessage&) {
     if (std::this_thread::get_id() == here) answered = true;
   };
   // The loop's thread may still be at what came before.
@@ -405,7 +405,7 @@ TEST_F(JobLoopTest, WhoBringsAMessageDoesNotWaitForAnother) {
   const auto other = Joined("other", 2);
   ASSERT_TRUE(slow->WaitFor<Assignment>() && other->WaitFor<Assignment>());
   std::promise<void> began, end;
-  slow->on_send = [&] {
+  slow->on_send = [&](const RendezvousMessage&) {
     began.set_value();
     end.get_future().wait();
   };
@@ -416,6 +416,76 @@ TEST_F(JobLoopTest, WhoBringsAMessageDoesNotWaitForAnother) {
   end.set_value();
   EXPECT_TRUE(other->WaitFor<HeartbeatAck>());
   first.join();
+}
+
+// Seen red where all is sent in one go: the heartbeat is answered after the last Stop.
+TEST_F(JobLoopTest, AnotherJobIsAnsweredWhileThousandsAreToldSomething) {
+  constexpr int kAgents = 100;
+  constexpr std::uint64_t kOther = 1000;
+  JobLoopOptions options = Options({.leases = false});
+  options.portion = Duration{};  // one message
+  loop_ = std::make_unique<JobLoop>(std::move(options));
+  const auto other = Joined("other", kOther);
+  ASSERT_TRUE(other->WaitFor<Assignment>());
+  std::vector<std::shared_ptr<FakeStream>> agents;
+  for (int i = 1; i <= kAgents; ++i) agents.push_back(Joined("large", i, kAgents));
+  for (int i = 1; i <= kAgents; ++i) {
+    ASSERT_TRUE(agents[i - 1]->WaitFor<Assignment>());
+    loop_->OnMessage(agents[i - 1], HeaderOf("large", i), AssignmentAck{});
+  }
+  for (const auto& agent : agents) ASSERT_TRUE(agent->WaitFor<Start>());
+  std::atomic<int> stops = 0;
+  std::atomic<int> stops_before_the_answer = -1;
+  other->on_send = [&](const RendezvousMessage&) { stops_before_the_answer = stops.load(); };
+  for (const auto& agent : agents) {
+    agent->on_send = [&](const RendezvousMessage&) {
+      if (++stops == 1) loop_->OnMessage(other, HeaderOf("other", kOther), Heartbeat{});
+    };
+  }
+  WorkerExited failed;
+  failed.status.code = 1;
+  loop_->OnMessage(agents[0], HeaderOf("large", 1), failed);
+  for (const auto& agent : agents) EXPECT_TRUE(agent->WaitFor<Stop>());
+  EXPECT_TRUE(other->WaitFor<HeartbeatAck>());
+  EXPECT_LT(stops_before_the_answer, kAgents);
+}
+
+// Seen red where stacks are merged when they come (the order), and where a Tick does not wait for
+// them (what is missing).
+TEST_F(JobLoopTest, StacksAreMergedAfterWhatOthersSayAndAreNotLateForThat) {
+  JobLoopOptions options = Options({.leases = false, .stacks_timeout = Duration{1}});
+  options.portion = Duration{};  // the stacks of one node
+  loop_ = std::make_unique<JobLoop>(std::move(options));
+  const auto other = Joined("other", 3);
+  const std::vector<std::shared_ptr<FakeStream>> agents = {Joined("job", 1, 2),
+                                                           Joined("job", 2, 2)};
+  for (int i : {0, 1}) {
+    ASSERT_TRUE(agents[i]->WaitFor<Assignment>());
+    loop_->OnMessage(agents[i], HeaderOf("job", i + 1), AssignmentAck{});
+  }
+  for (const auto& agent : agents) ASSERT_TRUE(agent->WaitFor<Start>());
+  ASSERT_TRUE(other->WaitFor<Assignment>());
+  std::promise<JobLoop::Stacks> promise;
+  std::atomic<bool> merged = false;
+  std::atomic<bool> merged_before_the_answer = true;
+  other->on_send = [&](const RendezvousMessage&) { merged_before_the_answer = merged.load(); };
+  // Both answer and the other job's heartbeat comes while the first one is asked.
+  agents[0]->on_send = [&](const RendezvousMessage& message) {
+    for (std::uint32_t i : {0, 1}) {
+      StackTree tree;
+      tree.Add(i, ThreadKind::kMain, {{"main", "m.cc", 1, "m"}});
+      loop_->OnMessage(agents[i], HeaderOf("job", i + 1),
+                       StacksTaken{std::get<TakeStacks>(message).request, tree.Encode()});
+    }
+    loop_->OnMessage(other, HeaderOf("other", 3), Heartbeat{});
+  };
+  loop_->GetStacks("", "job", [&](absl::StatusOr<JobLoop::Stacks> stacks) {
+    merged = true;
+    promise.set_value(*std::move(stacks));
+  });
+  EXPECT_THAT(promise.get_future().get().missing, IsEmpty());
+  EXPECT_TRUE(other->WaitFor<HeartbeatAck>());
+  EXPECT_FALSE(merged_before_the_answer);
 }
 
 // A store that makes nothing durable until it is told to.

@@ -50,6 +50,8 @@ TEST(RankSetTest, DoesAsASetOfNumbersDoes) {
     ASSERT_EQ(sum, Of(both)) << "seed " << seed;
     ASSERT_EQ(sum.count(), both.size()) << "seed " << seed;
     ASSERT_EQ(Of(a).Minus(Of(b)), Of(left)) << "seed " << seed;
+    ASSERT_TRUE(Covers(sum.ranges(), Of(a).ranges())) << "seed " << seed;
+    ASSERT_EQ(Covers(Of(a).ranges(), Of(b).ranges()), both == a) << "seed " << seed;
     for (std::uint32_t each = 0; each <= 61; ++each) {
       ASSERT_EQ(sum.Contains(each), both.count(each) == 1) << "seed " << seed;
     }

@@ -108,6 +108,12 @@ TEST(StackTreeTest, HasWhatADumbTwinHasHoweverItIsMerged) {
     ASSERT_TRUE(decoded.ok()) << decoded.status() << ", seed " << seed;
     ASSERT_EQ(decoded->Encode(), ab.Encode()) << "seed " << seed;
     ASSERT_EQ(decoded->Ranks(), ab.Ranks()) << "seed " << seed;
+    ASSERT_EQ(RanksOf(ab.Encode()), ab.Ranks()) << "seed " << seed;
+    ASSERT_EQ(ab.wire_bytes(), WireBytes(ab.Encode())) << "seed " << seed;
+    StackTree of_encoded = c;
+    of_encoded.Merge(a.Encode());
+    of_encoded.Merge(b.Encode());
+    ASSERT_EQ(of_encoded.Encode(), at_once.Encode()) << "seed " << seed;
   }
 }
 
@@ -143,6 +149,24 @@ TEST(StackTreeTest, WhatDoesNotFitIsLeftOutFromTheInside) {
   for (const auto& [path, ranks] : TwinOf(*decoded)) functions.insert(path.second.back().function);
   EXPECT_THAT(functions, testing::IsSupersetOf({"main", "Step", "Other"}));
   EXPECT_LE(WireBytes(tree.Encode()), kMaxStackTreeBytes);
+}
+
+// A thread that one rank of each node has is as many ranges as there are nodes. Seen red where
+// whatever comes after what does not fit is left out too.
+TEST(StackTreeTest, MainThreadsAreLeftOutLastAndOneLargeNodeLeavesRoomForOthers) {
+  StackTree tree;
+  for (std::uint32_t rank = 0; rank < 20'000; ++rank) {
+    tree.Add(rank, ThreadKind::kMain, {{"main", "", 0, ""}, {"Step", "", 0, ""}});
+    tree.Add(rank, ThreadKind::kOther, {{"Poll", "", 0, ""}});
+    if (rank % 8 == 0) tree.Add(rank, ThreadKind::kOther, {{"Log", "", 0, ""}});
+  }
+  const auto decoded = StackTree::Decode(tree.Encode(10'000));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  std::set<std::string> functions;
+  for (const auto& [path, ranks] : TwinOf(*decoded)) functions.insert(path.second.back().function);
+  EXPECT_THAT(functions, testing::ElementsAre("Poll", "Step", "main"));
+  EXPECT_EQ(decoded->left_out(), 1u);
+  EXPECT_THAT(TwinOf(*StackTree::Decode(tree.Encode(100))), testing::SizeIs(2)) << "main, Step";
 }
 
 TEST(StackTreeTest, NamesAndNotesAreBounded) {
@@ -192,6 +216,9 @@ TEST(StackTreeTest, RefusesWhatItNeverEncodes) {
   EXPECT_THAT(refused([](auto* t) { t->nodes[0].ranks.clear(); }), HasSubstr("no set"));
   EXPECT_THAT(refused([](auto* t) { t->nodes[0].ranks = {{2, 1}}; }), HasSubstr("no set"));
   EXPECT_THAT(refused([](auto* t) { t->nodes.push_back(t->nodes[1]); }), HasSubstr("twice"));
+  EXPECT_THAT(refused([](auto* t) { t->frames.push_back(t->frames[0]); }),
+              HasSubstr("frame twice"));
+  EXPECT_THAT(refused([](auto* t) { t->names.push_back(t->names[0]); }), HasSubstr("name twice"));
   EXPECT_THAT(refused([](auto* t) { t->frames[0].file = 99; }), HasSubstr("name is missing"));
   EXPECT_THAT(refused([](auto* t) { t->names[0] = std::string(513, 'x'); }), HasSubstr("too long"));
   EXPECT_THAT(refused([](auto* t) { t->notes[0].text = std::string(513, 'x'); }),
