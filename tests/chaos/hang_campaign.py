@@ -290,8 +290,8 @@ def why_impossible():
     return f"CAP_SYS_ADMIN, for a disk that freezes: {probe.stderr.strip()}" if probe.returncode else ""
 
 
-def campaign(description, seeds, run_one, show_all):
-    """The command line of a campaign; its exit code. `seeds`: by default."""
+def campaign(description, seeds, run_one, show_all, needed):
+    """The command line of a campaign; its exit code. `seeds`: by default. `needed`: files of build/bin."""
     parser = argparse.ArgumentParser(description=description.split("\n", maxsplit=1)[0])
     parser.add_argument("--seeds", default=seeds, help="FIRST:LAST")
     parser.add_argument("--out", default="")
@@ -301,6 +301,9 @@ def campaign(description, seeds, run_one, show_all):
     if (why := why_impossible()):
         print(f"left out, it needs {why}", file=sys.stderr)
         return 1 if os.environ.get("DDPRUN_TESTS") == "all" else MISSING
+    if (missing := [name for name in needed if not os.path.exists(os.path.join(arguments.bin, name))]):
+        print(f"{arguments.bin} has no {', '.join(missing)}: build with -DDDPRUN_TESTS=ON", file=sys.stderr)
+        return 2
     if INSIDE not in os.environ:  # mounts of its own: none outlives the campaign
         os.environ[INSIDE] = "1"
         os.execvp("unshare", ["unshare", "--mount", sys.executable, *sys.argv])
@@ -320,4 +323,4 @@ def campaign(description, seeds, run_one, show_all):
 
 
 if __name__ == "__main__":
-    sys.exit(campaign(__doc__, "1:200", run_seed, show))
+    sys.exit(campaign(__doc__, "1:200", run_seed, show, ("ddprun", "hang_trainer")))

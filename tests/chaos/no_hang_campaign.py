@@ -25,6 +25,7 @@ disturbed. Needs what hang_campaign.py needs, and build/bin/wall_clock_offset.so
 """
 import collections
 import ctypes
+import errno
 import json
 import os
 import random
@@ -95,8 +96,18 @@ def ptrace(request, pid):
 
 
 def go_on(job):
-    with open(job.path("fifo"), "wb", buffering=0) as fifo:
-        fifo.write(b"x")
+    """Where the rank has gone, nobody reads, and the verdict says what happened."""
+    def write():
+        try:
+            fifo = os.open(job.path("fifo"), os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            return job.ended()
+        os.write(fifo, b"x")
+        os.close(fifo)
+        return True
+    wait_until(write, JOB_LIMIT)
 
 
 def hold_with_debugger(pid):
@@ -222,4 +233,4 @@ def show(records):
 
 
 if __name__ == "__main__":
-    sys.exit(campaign(__doc__, "1:100", run_seed, show))
+    sys.exit(campaign(__doc__, "1:100", run_seed, show, ("ddprun", "hang_trainer", "wall_clock_offset.so")))
