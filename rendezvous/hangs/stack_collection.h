@@ -18,16 +18,16 @@
 
 namespace ddprun {
 
+// So many nodes are asked together, and the next ones after a pause. The answers of thousands of nodes
+// at once would be gigabytes on one machine, and its other jobs would wait for them.
+struct StackPace {
+  std::size_t at_once = 64;
+  Duration pause = std::chrono::milliseconds(10);
+};
+
 class StackCollection {
  public:
-  // So many nodes are asked together, and the next ones after a pause: what thousands of nodes would
-  // answer at once is gigabytes for one machine, and keeps its other jobs waiting.
-  struct Pace {
-    std::size_t at_once = 64;
-    Duration pause = std::chrono::milliseconds(10);
-  };
-
-  StackCollection(StackRequestId request, TimePoint deadline, Pace pace = {})
+  StackCollection(StackRequestId request, TimePoint deadline, StackPace pace = {})
       : request_(request), deadline_(deadline), pace_(pace) {}
 
   StackRequestId request() const { return request_; }
@@ -78,7 +78,7 @@ class StackCollection {
 
   StackRequestId request_;
   TimePoint deadline_;
-  Pace pace_;
+  StackPace pace_;
   std::deque<AgentId> to_ask_;
   TimePoint ask_at_{};           // the next ones
   bool for_verdict_ = false;

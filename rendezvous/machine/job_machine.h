@@ -50,7 +50,7 @@ struct JobMachineOptions {
   Duration tell_after = std::chrono::seconds(1);
   // For the stacks of all ranks: a node that has not answered by then is named and not waited for.
   Duration stacks_timeout = std::chrono::seconds(5);
-  StackCollection::Pace stacks_pace{};
+  StackPace stacks_pace{};
   int max_agents = 65536;  // of one job, spares included
   // Random, and another one for each rendezvous: the ids of runs are made of it. The same seed and
   // the same events give the same ids.

@@ -95,7 +95,8 @@ class Disk:
 
 
 class Job:
-    def __init__(self, plan, folder, binaries, disturbed=True, environment=()):
+    def __init__(self, plan, folder, binaries, disturbed=True, environment=(),
+                 limits=(f"{LIMIT:g}s", f"{STARTUP_LIMIT:g}s")):
         self.plan, self.folder = plan, folder
         fault = plan["fault"] if disturbed else "none"
         arguments = [folder, fault, plan["place"], str(plan["rank"])]
@@ -104,8 +105,7 @@ class Job:
         else:
             command = [os.path.join(HERE, "hang_trainer.py"), *arguments, plan["program"]]
         flags = ["--nnodes", str(plan["nodes"]), "--nproc-per-node", str(WORKERS), "--max-restarts", "2",
-                 "--hang-timeout", f"{LIMIT:g}s", "--hang-startup-timeout", f"{STARTUP_LIMIT:g}s", "--on-hang",
-                 "restart"]
+                 "--hang-timeout", limits[0], "--hang-startup-timeout", limits[1], "--on-hang", "restart"]
         if plan["program"] == "unmodified":
             flags.append("--auto-step")
         self._ddprun = os.path.join(binaries, "ddprun")
@@ -120,10 +120,11 @@ class Job:
             self._port = "0"
             self.start_daemon()
             flags += ["--rdzv-endpoint", "127.0.0.1:" + self._port, "--rdzv-id", "job"]
+        # SIGTSTP does not stop a process group whose only parent is in another session, so each has a group of its own.
         self.agents = [subprocess.Popen(
             [self._ddprun, *flags, "--log-dir", os.path.join(folder, f"logs{i}"), "--report", self.path(f"report{i}.json"),
              *command], stdout=open(self.path(f"out{i}"), "wb"), stderr=open(self.path(f"err{i}"), "wb"),
-            env=self._environment) for i in range(plan["nodes"])]
+            env=self._environment, process_group=0) for i in range(plan["nodes"])]
 
     def path(self, name):
         return os.path.join(self.folder, name)

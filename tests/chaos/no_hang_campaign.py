@@ -8,7 +8,7 @@ workers each. All run with --on-hang restart and limits so low that a rule which
 step would end the job. Expected: no verdict, the job ends with 0, and its parameters are those of an undisturbed job.
 
     slow_step        one step of 3.5 s, the limit is 5 s; the others take 0.05 s
-    evaluation       a named evaluation that takes longer than the limit of a step, the first one
+    evaluation       the first evaluation, which is named, takes longer than the 30 s that are the limit of a step
     slow_start       a rank that comes to init after more than that limit
     slow_first_step  the same for the first step
     debugger         a debugger holds a worker
@@ -41,6 +41,9 @@ from campaign_world import children, read, wait_until
 from hang_campaign import JOB_LIMIT, LIMIT, PROGRAMS, WORKERS, Disk, Job, campaign, equal, undisturbed
 
 LONGER = LIMIT + 3.0  # than the limit of a step, shorter than that of a start
+# A limit that is given holds in all phases. Only "auto" allows a phase that was never seen more time.
+LIMITS_OF_EVALUATION = ("auto", "60s")
+EVALUATION = 35.0
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 
 # Situation: what the rank does, where, and the choices of program and number of nodes.
@@ -138,7 +141,9 @@ def disturb(job, plan, disk, rng):
     situation = plan["situation"]
     if situation == "slow_step":
         time.sleep(3.5)
-    elif situation in ("evaluation", "slow_start", "slow_first_step"):
+    elif situation == "evaluation":
+        time.sleep(EVALUATION)
+    elif situation in ("slow_start", "slow_first_step"):
         time.sleep(LONGER)
     elif situation == "debugger":
         hold_with_debugger(workers(job)[plan["rank"]])
@@ -206,7 +211,8 @@ def run_seed(seed, binaries, keep):
         environment = {"LD_PRELOAD": os.path.join(binaries, "wall_clock_offset.so"), "WALL_CLOCK_OFFSET_FILE": clock}
     job = None
     try:
-        job = Job(plan, folder, binaries, environment=environment)
+        limits = {"limits": LIMITS_OF_EVALUATION} if plan["situation"] == "evaluation" else {}
+        job = Job(plan, folder, binaries, environment=environment, **limits)
         if not wait_until(lambda: job.ended() or read(job.path("fault")), JOB_LIMIT) or job.ended():
             wrong = "the rank did not come to its place"
         else:
