@@ -73,8 +73,8 @@ bool StillWatch::WasAway(TimePoint now) const {
   return last_look_ && now - *last_look_ > longest;
 }
 
-bool StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memory,
-                          StillWorker* worker) {
+Duration StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memory,
+                              StillWorker* worker) {
   worker->state = facts.state;
   worker->waits_for = facts.waits_for;
   if (!memory->facts) {
@@ -82,11 +82,12 @@ bool StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memo
     memory->facts_at = now;
   }
   const Duration passed = now - memory->facts_at;
-  if (passed < kShortest) return facts.state == ProcessState::kTraced;
+  if (facts.state == ProcessState::kTraced) return worker->still;
+  if (passed < kShortest) return {};
   worker->busy = Share(facts.cpu - memory->facts->cpu, passed) > kBusyShare ||
                  facts.io_bytes - memory->facts->io_bytes > kBusyBytes;
-  const bool starved = Share(facts.waited - memory->facts->waited, passed) > kStarvedShare;
-  return starved || facts.state == ProcessState::kTraced;
+  const Duration waited = facts.waited - memory->facts->waited;
+  return Share(waited, passed) > kStarvedShare ? std::min(waited, worker->still) : Duration{};
 }
 
 NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint now,
@@ -122,25 +123,29 @@ void StillWatch::LookAtStill(const std::vector<SeenWorker>& workers, TimePoint n
   progress->workers = static_cast<int>(workers.size());
   std::set<std::string> phases;
   Duration shortest = workers.empty() ? Duration{} : Duration::max();
+  Duration counted = shortest;
   for (const SeenWorker& worker : workers) {
     phases.insert(worker.phase);
     names_phases_ = names_phases_ || worker.names_phases;
     Memory& memory = memory_[worker.local_rank];
     const Duration still = now - memory.moved_at;
     shortest = std::min(shortest, still);
+    counted = std::min(counted, still);
     if (still == Duration{}) continue;
     StillWorker described{worker.local_rank, worker.pid, still, worker.step, worker.phase};
     described.inside = worker.inside;
-    if (Describe(facts(worker.pid), now, &memory, &described)) progress->excused = true;
+    const Duration excused = Describe(facts(worker.pid), now, &memory, &described);
+    if (excused > Duration{}) progress->excused = true;
+    counted = std::min(counted, still - excused);
     if (still >= NodeProgress::kDetailsAfter &&
         progress->still_workers.size() < NodeProgress::kMaxStillWorkers) {
       progress->still_workers.push_back(std::move(described));
     }
   }
-  progress->still = shortest;
+  progress->still = counted;
   progress->names_phases = names_phases_;
   // What one rank does says nothing where another one moves.
-  if (progress->still < NodeProgress::kDetailsAfter) progress->still_workers.clear();
+  if (shortest < NodeProgress::kDetailsAfter) progress->still_workers.clear();
   for (const std::string& phase : phases) {
     if (progress->phases.size() < NodeProgress::kMaxPhases) progress->phases.push_back(phase);
   }
@@ -151,7 +156,7 @@ void StillWatch::LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint 
   for (const SeenWorker& worker : workers) {
     if (progress->silent_workers.size() == NodeProgress::kMaxStillWorkers) return;
     StillWorker described{worker.local_rank, worker.pid, now - *begun_at_};
-    if (Describe(facts(worker.pid), now, &memory_[worker.local_rank], &described)) {
+    if (Describe(facts(worker.pid), now, &memory_[worker.local_rank], &described) > Duration{}) {
       progress->silent_excused = true;
     }
     progress->silent_workers.push_back(std::move(described));

@@ -78,8 +78,9 @@ class StillWatch {
   // Of those that have told nothing.
   void LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
                     NodeProgress* progress);
-  // Takes in what the kernel says of one that is still; true: its time does not count.
-  bool Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
+  // Takes in what the kernel says of one that is still. Returns how much of worker->still does not
+  // count: all of it with a debugger, the time that it waited for a CPU where that is most of it.
+  Duration Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
 
   Duration heartbeat_;
   std::optional<TimePoint> last_look_;

@@ -48,10 +48,10 @@ struct StillWorker {
 // Of the workers of a node that tell how far they are, and have not ended or said that they will.
 struct NodeProgress {
   int workers = 0;                    // 0: none tells, and the node is not judged
-  Duration still{};                   // since the last of them moved
+  Duration still{};                   // since the last of them moved; the time that counts
   std::vector<std::string> phases{};  // they are in, each once, sorted; at most kMaxPhases
   // A debugger has one of them, the machine was suspended or starved, or the agent itself did not
-  // run: what passed meanwhile does not count.
+  // run: what passed meanwhile is not in `still`, and no interval is learned.
   bool excused = false;
   // Their program says what it does beside training: what takes longer than a step has a name.
   bool names_phases = false;

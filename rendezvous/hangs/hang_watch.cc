@@ -44,23 +44,26 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
   bool over = false;
   names_phases_ = names_phases_ || progress.names_phases;
   // Once a rank has told a step, the ranks that tell nothing are programs that never do.
-  const bool excused =
-      (progress.workers > 0 && progress.excused) || (progress.silent_excused && !step_seen_);
-  if (progress.workers > 0 || excused) {
+  const bool silent_excused = progress.silent_excused && !step_seen_;
+  if (progress.workers > 0 || silent_excused) {
+    const bool excused = progress.excused || silent_excused;
     const bool stopped = std::any_of(
         progress.still_workers.begin(), progress.still_workers.end(),
         [](const StillWorker& worker) { return worker.state == ProcessState::kStopped; });
     excused_ = excused_ || excused || stopped;
-    const TimePoint moved = excused ? now : now - progress.still;
+    const TimePoint moved = silent_excused ? now : now - progress.still;
     if (moved > last_moved_ + kMoveResolution) {
-      if (!excused_ && !called_ && !excused) {
+      if (!excused_ && !called_) {
         for (const std::string& phase : PhasesToLearn()) {
           intervals->Learn(phase, moved - last_moved_);
         }
       }
       last_moved_ = moved;
-      excused_ = false;
-      over = std::exchange(called_, false);
+      // Where it is excused nobody knows whether a rank has moved.
+      if (!excused) {
+        excused_ = false;
+        over = std::exchange(called_, false);
+      }
     }
   }
   if (changed) {

@@ -18,7 +18,7 @@ step would end the job. Expected: no verdict, the job ends with 0, and its param
     clock_step       the wall clock goes on by an hour, or back
     rendezvous_away  the rendezvous is killed, and started again later
     joins_late       a rank that comes to init late in a restart
-    slow_save        the disk of the checkpoints is frozen
+    slow_save        the first save takes that long: the disk of the checkpoints is frozen
 
 Each verdict is a line of JSON at the end of FILE; a seed that has one is not run again. Exits 1 where a job was
 disturbed. Needs what hang_campaign.py needs, and build/bin/wall_clock_offset.so.
@@ -42,8 +42,8 @@ from hang_campaign import JOB_LIMIT, LIMIT, PROGRAMS, WORKERS, Disk, Job, campai
 
 LONGER = LIMIT + 3.0  # than the limit of a step, shorter than that of a start
 # A limit that is given holds in all phases. Only "auto" allows a phase that was never seen more time.
-LIMITS_OF_EVALUATION = ("auto", "60s")
-EVALUATION = 35.0
+LIMITS_OF_PHASES = ("auto", "60s")
+FIRST_TIME = 35.0
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 
 # Situation: what the rank does, where, and the choices of program and number of nodes.
@@ -59,7 +59,7 @@ SITUATIONS = {
     "clock_step": ("ReadFifo", "step", PROGRAMS, (1, 2)),
     "rendezvous_away": ("ReadFifo", "step", PROGRAMS, (2,)),
     "joins_late": ("DieAndJoinLate", "step", PROGRAMS, (1, 2)),
-    "slow_save": ("ReadFifo", "step", ("cpp",), (1, 2)),
+    "slow_save": ("ReadFifo", "first_step", ("cpp",), (1, 2)),
 }
 
 
@@ -142,7 +142,7 @@ def disturb(job, plan, disk, rng):
     if situation == "slow_step":
         time.sleep(3.5)
     elif situation == "evaluation":
-        time.sleep(EVALUATION)
+        time.sleep(FIRST_TIME)
     elif situation in ("slow_start", "slow_first_step"):
         time.sleep(LONGER)
     elif situation == "debugger":
@@ -175,7 +175,7 @@ def disturb(job, plan, disk, rng):
     elif situation == "slow_save":
         disk.freeze()
         go_on(job)
-        time.sleep(LONGER)
+        time.sleep(FIRST_TIME)
         disk.thaw()
         return
     go_on(job)
@@ -211,7 +211,7 @@ def run_seed(seed, binaries, keep):
         environment = {"LD_PRELOAD": os.path.join(binaries, "wall_clock_offset.so"), "WALL_CLOCK_OFFSET_FILE": clock}
     job = None
     try:
-        limits = {"limits": LIMITS_OF_EVALUATION} if plan["situation"] == "evaluation" else {}
+        limits = {"limits": LIMITS_OF_PHASES} if plan["situation"] in ("evaluation", "slow_save") else {}
         job = Job(plan, folder, binaries, environment=environment, **limits)
         if not wait_until(lambda: job.ended() or read(job.path("fault")), JOB_LIMIT) or job.ended():
             wrong = "the rank did not come to its place"

@@ -28,7 +28,7 @@ using nlohmann::json;
 using parity::Model;
 using Parallel = ddp::DistributedDataParallel<Model>;
 
-constexpr int kSteps = 50;
+constexpr int kSteps = 25;
 constexpr int kBatch = 8;
 constexpr int kFirstCompressed = 5;              // of PowerSGD's steps
 constexpr int kUnevenBatches[] = {8, 5, 11, 2};  // of each rank, for SyncBatchNorm

@@ -1,6 +1,6 @@
 """The same training under ddp:: and under Python's DistributedDataParallel, to the last bit.
 
-Every case of parity_cases.json, with both optimizers or the one that it names: 50 steps from the
+Every case of parity_cases.json, with both optimizers or the one that it names: 25 steps from the
 same weights on the same data, with one job of C++ ranks and one of Python ranks for each world
 size. Parameters, buffers, the gradients of the last step, the losses of all steps and the sizes of
 the buckets must be equal, bit for bit, rank for rank. Both use the same libtorch, so nothing but

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from parity_models import MODELS
 
-STEPS = 50
+STEPS = 25
 BATCH = 8
 FIRST_COMPRESSED = 5
 UNEVEN_BATCHES = (8, 5, 11, 2)  # of each rank, for SyncBatchNorm

@@ -136,11 +136,29 @@ TEST_F(HangWatchTest, AnIntervalThatDidNotEndByItselfIsNotLearned) {
   EXPECT_FALSE(watch_.called());
 }
 
-TEST_F(HangWatchTest, TimeThatIsExcusedDoesNotCount) {
+// A starved rank: it had a CPU for 40 s of the 100.
+TEST_F(HangWatchTest, OfTimeThatIsExcusedTheRestCountsAndIsNotLearned) {
   for (int i = 0; i < 3; ++i) Train();
   now_ += seconds(100);
-  Tell(seconds(100), {""}, /*excused=*/true);
-  EXPECT_EQ(watch_.last_moved(), now_);
+  Tell(seconds(40), {""}, /*excused=*/true);
+  EXPECT_EQ(watch_.last_moved(), now_ - seconds(40));
+  now_ += seconds(1);
+  Tell(Duration{});
+  EXPECT_EQ(Limit(), seconds(30));
+}
+
+// Seen red where every `last_moved` that is newer was a move.
+TEST_F(HangWatchTest, AHangThatWasCalledIsNotOverBecauseARankIsStarved) {
+  for (int i = 0; i < 3; ++i) Train();
+  now_ += seconds(100);
+  Tell(seconds(100));
+  watch_.Call();
+  for (int i = 0; i < 3; ++i) {
+    now_ += seconds(50);
+    EXPECT_FALSE(Tell(seconds(80), {""}, /*excused=*/true));
+  }
+  EXPECT_TRUE(watch_.called());
+  EXPECT_TRUE(Tell(Duration{}));
 }
 
 TEST_F(HangWatchTest, TheRankThatMovedLastCounts) {

@@ -155,10 +155,32 @@ TEST_F(StillWatchTest, ADebuggerExcuses) {
   EXPECT_EQ(Look().still_workers[1].state, ProcessState::kStopped);
 }
 
-TEST_F(StillWatchTest, AWorkerThatWaitsForACpuIsExcused) {
+TEST_F(StillWatchTest, ADebuggerStopsTheClock) {
+  LookFor(5);
+  facts_[101].state = ProcessState::kTraced;
+  EXPECT_EQ(Look().still, Duration{});
+}
+
+// Seen red where nothing of its time counted: a rank that loops on a busy machine was never called
+// a hang.
+TEST_F(StillWatchTest, OfAWorkerThatWaitsForACpuTheTimeWithOneCounts) {
   LookFor(3);
-  facts_[100].waited += seconds(10);
-  EXPECT_TRUE(Look().excused);
+  for (int i = 0; i < 10; ++i) {
+    facts_[100].waited += std::chrono::milliseconds(600);
+    Look();
+  }
+  facts_[100].waited += std::chrono::milliseconds(600);
+  const NodeProgress progress = Look();
+  EXPECT_TRUE(progress.excused);
+  EXPECT_EQ(progress.still, progress.still_workers[0].still - std::chrono::milliseconds(6600));
+}
+
+TEST_F(StillWatchTest, AWorkerThatSeldomWaitsForACpuIsNotExcused) {
+  LookFor(3);
+  facts_[100].waited += seconds(1);
+  const NodeProgress progress = LookFor(2);
+  EXPECT_FALSE(progress.excused);
+  EXPECT_EQ(progress.still, progress.still_workers[0].still);
 }
 
 TEST_F(StillWatchTest, WhoUsesTheCpuOrDoesInputIsBusy) {
