@@ -18,8 +18,8 @@
 
 namespace ddprun {
 
-// So many nodes are asked together, and the next ones after a pause. The answers of thousands of nodes
-// at once would be gigabytes on one machine, and its other jobs would wait for them.
+// So many nodes are asked together, and the next ones after a pause. The answers of thousands of
+// nodes at once would be gigabytes on one machine, and its other jobs would wait for them.
 struct StackPace {
   std::size_t at_once = 64;
   Duration pause = std::chrono::milliseconds(10);
@@ -80,7 +80,7 @@ class StackCollection {
   TimePoint deadline_;
   StackPace pace_;
   std::deque<AgentId> to_ask_;
-  TimePoint ask_at_{};           // the next ones
+  TimePoint ask_at_{};  // the next ones
   bool for_verdict_ = false;
   std::vector<std::uint64_t> tickets_;
   std::unordered_map<std::uint64_t, Asked> awaited_;  // by AgentId

@@ -60,7 +60,7 @@ std::vector<JobMachine::Action> JobMachine::Step(const Event& event, TimePoint n
                  [&](const Tick&) { OnTick(); },
              },
              event);
-  ConcludeStacks();
+  if (generation_.stacks && generation_.stacks->complete()) ConcludeStacks();
   Advance();
   AskToLookAgain();
   return std::exchange(actions_, {});

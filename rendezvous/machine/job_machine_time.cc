@@ -48,6 +48,8 @@ void JobMachine::OnTick() {
   if (timers_.admission && now_ >= *timers_.admission) AdmitHeldBack();
   ConsiderHang();
   AskMoreForStacks();
+  // Not at any event that comes later: who calls may hold answers that have come in time.
+  if (generation_.stacks && now_ >= generation_.stacks->deadline()) ConcludeStacks();
   if (hold_until_ && now_ >= *hold_until_) {
     hold_until_.reset();
     LoseSight();  // until now such workers may have written
@@ -389,8 +391,6 @@ void JobMachine::OnStacksTaken(Node& node, const StacksTaken& taken) {
 }
 
 void JobMachine::ConcludeStacks() {
-  const auto& going_on = generation_.stacks;
-  if (!going_on || (!going_on->complete() && now_ < going_on->deadline())) return;
   StackCollection stacks = *std::exchange(generation_.stacks, std::nullopt);
   stacks.Conclude();
   if (stacks.for_verdict()) DecideHang(stacks);

@@ -244,36 +244,35 @@ class JobMachineDriver {
     const std::string to(1, static_cast<char>(send.header.agent_id.value));
     const std::string prefix = absl::StrCat(to, "<-g", send.header.generation.value, " ");
     return prefix +
-           std::visit(Overloaded{
-                          [](const Assignment& a) {
-                            return absl::StrCat(
-                                "Assignment node ", a.node_rank.value, "/", a.node_count, " first ",
-                                a.first_rank.value, " world ", a.world_size, " ", a.master_addr,
-                                ":", a.master_port, " restart ", a.restart_count, "/",
-                                a.max_restarts,
-                                a.restore ? "; " + ddprun::Describe(*a.restore) : "");
-                          },
-                          [](const Waiting&) { return std::string("Waiting"); },
-                          [](const HeartbeatAck& ack) { return absl::StrCat("Ack ", ack.sent_at); },
-                          [](const Start&) { return std::string("Start"); },
-                          [](const Save&) { return std::string("Save"); },
-                          [](const Fenced& f) { return absl::StrCat("Fenced: ", f.reason); },
-                          [](const Stop&) { return std::string("Stop"); },
-                          [](const Finished& f) {
-                            return absl::StrCat("Finished ", f.exit_code,
-                                                f.root_cause ? Cause(*f.root_cause) : "");
-                          },
-                          [](const Refused& r) { return absl::StrCat("Refused: ", r.reason); },
-                          [](const Warning& w) { return absl::StrCat("Warning: ", w.text); },
-                          [](const LookAgain&) { return std::string("LookAgain"); },
-                          [](const TakeStacks&) { return std::string("TakeStacks"); },
-                          [](const HangStacks& stacks) {
-                            return absl::StrCat("HangStacks ", DescribeTree(*stacks.tree), ": ",
-                                                absl::StrJoin(stacks.verdict, " | "), " | ",
-                                                stacks.next);
-                          },
-                      },
-                      send.message);
+           std::visit(
+               Overloaded{
+                   [](const Assignment& a) {
+                     return absl::StrCat("Assignment node ", a.node_rank.value, "/", a.node_count,
+                                         " first ", a.first_rank.value, " world ", a.world_size,
+                                         " ", a.master_addr, ":", a.master_port, " restart ",
+                                         a.restart_count, "/", a.max_restarts,
+                                         a.restore ? "; " + ddprun::Describe(*a.restore) : "");
+                   },
+                   [](const Waiting&) { return std::string("Waiting"); },
+                   [](const HeartbeatAck& ack) { return absl::StrCat("Ack ", ack.sent_at); },
+                   [](const Start&) { return std::string("Start"); },
+                   [](const Save&) { return std::string("Save"); },
+                   [](const Fenced& f) { return absl::StrCat("Fenced: ", f.reason); },
+                   [](const Stop&) { return std::string("Stop"); },
+                   [](const Finished& f) {
+                     return absl::StrCat("Finished ", f.exit_code,
+                                         f.root_cause ? Cause(*f.root_cause) : "");
+                   },
+                   [](const Refused& r) { return absl::StrCat("Refused: ", r.reason); },
+                   [](const Warning& w) { return absl::StrCat("Warning: ", w.text); },
+                   [](const LookAgain&) { return std::string("LookAgain"); },
+                   [](const TakeStacks&) { return std::string("TakeStacks"); },
+                   [](const HangStacks& stacks) {
+                     return absl::StrCat("HangStacks ", DescribeTree(*stacks.tree), ": ",
+                                         absl::StrJoin(stacks.verdict, " | "), " | ", stacks.next);
+                   },
+               },
+               send.message);
   }
 
   JobSpec spec_;

@@ -236,7 +236,8 @@ TEST_F(JobMachineStacksTest, ANodeThatDoesNotAnswerIsNamedAndNotWaitedFor) {
   EXPECT_EQ(job_->machine().NextDeadline().value() - job_->now(), seconds(1));
   const auto said = StandStill(1);
   EXPECT_TRUE(HasCalled(said));
-  EXPECT_THAT(said, Contains(AllOf(HasSubstr("a<-g0"), HasSubstr("no stacks came within 5 s from b"))));
+  EXPECT_THAT(said,
+              Contains(AllOf(HasSubstr("a<-g0"), HasSubstr("no stacks came within 5 s from b"))));
   EXPECT_THAT(said, Contains(HasSubstr("a<-g0 HangStacks [0-1]: ")));
   EXPECT_THAT(said, Contains("b<-g0 Stop"));
 }
@@ -382,7 +383,8 @@ TEST_F(JobMachineStacksTest, AVerdictTakesNewOnesAndTheOperatorGetsThem) {
   StandStill(1);
   ASSERT_NE(job_->last_request(), earlier);
   AnswerAll();
-  EXPECT_THAT(job_->Take(), AllOf(Contains(HasSubstr("a<-g0 HangStacks [0-3]: ")), Contains("stacks: [0-3]")));
+  EXPECT_THAT(job_->Take(),
+              AllOf(Contains(HasSubstr("a<-g0 HangStacks [0-3]: ")), Contains("stacks: [0-3]")));
 }
 
 TEST_F(JobMachineStacksTest, WithoutWorkersThereAreNone) {
