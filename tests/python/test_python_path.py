@@ -150,8 +150,9 @@ class PythonPathTest(unittest.TestCase):
         (self.folder / "ask.py").write_text(self.ASK + "import ddprun\nddprun.step(1)\nask()\n")
         self.check_stacks(["sh", "run.sh", "ask.py"], path)
         (self.folder / "own.py").write_text(
-            "import os, signal, sys, ddprun\n"
+            "import os, signal, sys\n"
             "signal.signal(61, lambda *_: print('mine'))\n"
+            "import ddprun\n"
             "ddprun.step(1)\n"
             "os.kill(os.getpid(), 61)\n"
             "print(hasattr(sys, '_ddprun_stacks'))\n")
