@@ -241,7 +241,9 @@ def run_seed(seed, binaries, keep):
         said = wait_until(lambda: job.ended() or "hangs: no rank has moved" in read(job.path("err0")), JOB_LIMIT)
         now = time.time()
         fault_at = read(job.path("fault")).split()
-        after = round(now - int(fault_at[0]) / 1e9, 2) if said and fault_at and not job.ended() else None
+        # Ranks that still came to init after the fault have moved.
+        stands_since = max(map(int, [*fault_at, *read(job.path("at_init")).split()]), default=0)
+        after = round(now - stands_since / 1e9, 2) if said and fault_at and not job.ended() else None
         if disk.frozen:
             wait_until(job.ended, THAW_AFTER)
             disk.thaw()

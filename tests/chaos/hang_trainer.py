@@ -91,8 +91,8 @@ def SkipCollective():
         time.sleep(1000)
 
 
-def note():
-    with open(FOLDER + "/fault", "a", encoding="ascii") as file:
+def note(name="fault"):
+    with open(f"{FOLDER}/{name}", "a", encoding="ascii") as file:
         file.write(f"{time.time_ns()}\n")
 
 
@@ -102,6 +102,8 @@ def fault_at(place):
         if FAULT == "DieAndJoinLate" and here and place == "before_init":
             ReadFifo()
         return
+    if place == "before_init" and not here:
+        note("at_init")
     if place != PLACE:
         return
     if FAULT in ("SkipCollective", "MismatchedSize"):

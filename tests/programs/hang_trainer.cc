@@ -131,14 +131,15 @@ class Fault {
 
   // Does the fault where it is this place's.
   void At(const char* place) {
+    if (std::strcmp(place, "before_init") == 0 && !is_here_) Note("at_init");
     if (what_ == "none" || place != place_) return;
     if (what_ == "DieAndJoinLate" && is_here_) {
-      Note();
+      Note("fault");
       raise(SIGKILL);
     }
     if (const auto found = kFaults.find(what_); found != kFaults.end()) {
       if (!is_here_) return;
-      Note();
+      Note("fault");
       found->second();
     }
   }
@@ -147,16 +148,16 @@ class Fault {
   // does with another size.
   void CollectiveAt(const ddp::Context& ctx, const char* place) {
     if (place != place_ || (what_ != "SkipCollective" && what_ != "MismatchedSize")) return;
-    if (is_here_) Note();
+    if (is_here_) Note("fault");
     if (is_here_ && what_ == "SkipCollective") SkipCollective();
     torch::Tensor sum = torch::zeros({is_here_ ? 3000 : 2000});
     ddp::all_reduce_sum(ctx, sum);
   }
 
  private:
-  void Note() const {
+  static void Note(const std::string& name) {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    std::ofstream(folder + "/fault", std::ios::app)
+    std::ofstream(folder + "/" + name, std::ios::app)
         << std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() << '\n';
   }
 
