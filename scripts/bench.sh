@@ -22,6 +22,9 @@ bench tests/bench/ddp_bench.py
 bench build/bin/session_bench
 bench build/bin/verify_bench
 bench build/bin/progress_bench
+bench tests/bench/stacks_bench.py
+bench build/bin/verdict_bench
+bench tests/bench/hang_bench.py
 bench build/bin/checkpoint_bench
 bench build/bin/rendezvous_bench --heartbeats 15
 bench build/bin/rendezvous_bench --journal
