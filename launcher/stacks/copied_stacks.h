@@ -44,9 +44,9 @@ struct CopiedProcess {
   // Not OK: no thread was copied. PermissionDenied says which permission is missing, NotFound that
   // it ended, FailedPrecondition that somebody traces it, DeadlineExceeded that time ran out.
   absl::Status status;
-  // Why it was not held, where it has written its stacks itself; empty: it was held, or there are
-  // none. Of a Python program there are Python frames alone: its threads were not copied
-  // (PermissionDenied), and beyond the main one those with frames have no tid.
+  // Why it was not held, if it has written its stacks itself; else empty. A Python program has
+  // written Python frames only: its threads' `copied` is PermissionDenied, the main thread has its
+  // own frames, and each other thread's frames are in an added entry without a tid.
   std::string not_held;
   bool stopped = false;  // by a signal, before it was held; it still is
   pid_t traced_by = 0;

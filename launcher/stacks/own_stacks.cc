@@ -35,7 +35,7 @@ using std::chrono::microseconds;
 constexpr std::size_t kMostDescriptors = std::size_t{1} << 16;
 constexpr std::size_t kMostDumpBytes = std::size_t{1} << 20;
 
-// Looks again and again, ever more seldom, until `done` or the time is over.
+// Polls `done`, with growing pauses. Whether it became true before `until`.
 bool WaitFor(Clock::time_point until, const std::function<bool()>& done) {
   for (microseconds pause{20};; pause = std::min(pause * 2, microseconds(2000))) {
     if (done()) return true;
@@ -75,7 +75,7 @@ bool LockFile(int file, Clock::time_point until) {
 
 bool Has(std::uint64_t signals) { return (signals >> (kStackSignal - 1) & 1) != 0; }
 
-// Why the signal would not come to the thread now; empty: it would.
+// Why the thread would not get the signal now; empty: it would.
 std::string WhyNot(const ThreadSignals& signals) {
   if (Has(signals.blocked)) return "it blocks the signal on which it would write its stack";
   if (Has(signals.pending)) return "it has not answered an earlier request for its stack";
@@ -172,23 +172,25 @@ class NativeReader {
     }
     if (record.register_count == 0 || record.register_count > StackRecord::kMostRegisters ||
         record.stack_bytes > kStackCopyBytes) {
-      return absl::DataLossError("what it has written is no stack");
+      return absl::DataLossError("it wrote an invalid record");
     }
     const std::uint64_t pointer = record.stack_start + kRedZoneBytes;
     const Mapping* stack = MappingAt(maps_, pointer);
-    if (stack == nullptr) {  // it is newer than the list
+    if (stack == nullptr) {  // mapped after the list was read
       maps_ = ParseMaps(process_.maps = ReadMaps(process_.pid));
       stack = MappingAt(maps_, pointer);
     }
-    if (stack == nullptr) return absl::OutOfRangeError("its stack pointer points nowhere");
-    // What it has copied beyond the end of its stack is of something else.
+    if (stack == nullptr) return absl::OutOfRangeError("its stack pointer is in no mapping");
+    // It copies up to kStackCopyBytes: what lies beyond the end of its stack is dropped.
     const std::uint64_t whole = stack->end - record.stack_start;
     const std::size_t size = std::min(record.stack_bytes, whole);
-    if (size > budget_) return absl::ResourceExhaustedError("too many stacks for one copy");
+    if (size > budget_) {
+      return absl::ResourceExhaustedError("the limit for copied stacks is reached");
+    }
     thread->stack.resize(size);
     if (!ReadAt(at + kStackRecordBytes, thread->stack.data(), size) || RequestIn(slot) != request) {
       thread->stack.clear();
-      return absl::DataLossError("what it has written was written over");
+      return absl::DataLossError("its record was overwritten while it was read");
     }
     budget_ -= size;
     thread->stack_start = record.stack_start;
@@ -285,8 +287,8 @@ PythonDump ParsePythonDump(std::string_view text) {
   return dump;
 }
 
-void LetItWriteItsStacks(CopiedProcess* process, std::size_t* budget, Clock::time_point deadline,
-                         const OwnStacksLimits& limits) {
+void CollectOwnStacks(CopiedProcess* process, std::size_t* budget, Clock::time_point deadline,
+                      const OwnStacksLimits& limits) {
   const std::optional<ThreadSignals> signals = LookAtSignals(process->pid, process->pid);
   if (process->stopped || process->threads.empty() || !signals || !Has(signals->caught)) return;
   const StacksFile file = FindFile(process->pid);

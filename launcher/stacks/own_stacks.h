@@ -2,8 +2,8 @@
 // own_stacks.h. Programs of the C++ library have a handler for that from ddp::init() on, Python
 // programs from their start.
 //
-// What it refuses to do: to send a signal to a process that does not show that it waits for it, or
-// that is stopped. Trusts nothing of what the process has written.
+// Sends no signal to a process that is stopped, does not catch the signal, or has no such memfd.
+// Validates everything that the process has written.
 #ifndef DDPRUN_LAUNCHER_STACKS_OWN_STACKS_H_
 #define DDPRUN_LAUNCHER_STACKS_OWN_STACKS_H_
 
@@ -21,16 +21,16 @@ struct OwnStacksLimits {
   // is left out after the shorter time.
   std::chrono::milliseconds answer_wait{1000};
   std::chrono::milliseconds disk_wait{50};
-  std::chrono::milliseconds reader_wait{500};  // for another reader
+  std::chrono::milliseconds reader_wait{500};  // for the lock, while another reader has it
 };
 
-// `process` is one that may not be traced, with its threads and maps as seen from outside. Where it
-// writes its stacks: they are in its threads, and its status is OK. Else nothing changes. `budget`:
-// how many bytes of stacks may still be copied. Blocks for about the limits, at most until
-// `deadline`; any thread.
-void LetItWriteItsStacks(CopiedProcess* process, std::size_t* budget,
-                         std::chrono::steady_clock::time_point deadline,
-                         const OwnStacksLimits& limits = {});
+// Asks a process that may not be traced to write its stacks. `process` has its threads and maps as
+// seen from outside, and is not OK. If at least one thread answers, the stacks are put into
+// `process` and its status is OK; else it stays as it was. `budget`: bytes of stacks that may still
+// be copied. Any thread; blocks for about the limits, at most until `deadline`.
+void CollectOwnStacks(CopiedProcess* process, std::size_t* budget,
+                      std::chrono::steady_clock::time_point deadline,
+                      const OwnStacksLimits& limits = {});
 
 // ---- the pure part ----
 
@@ -39,7 +39,7 @@ struct PythonDump {
   std::vector<std::vector<PythonFrame>> others;
 };
 
-// The text that faulthandler writes. Lines that are none of its own are skipped.
+// The text that faulthandler writes. Other lines are skipped.
 PythonDump ParsePythonDump(std::string_view text);
 
 }  // namespace ddprun::stacks

@@ -218,8 +218,8 @@ std::string ExplainDenied(const ProcessFacts& process, const TracePermission& pe
     return "it is in another user namespace, where ddprun's capabilities do not count";
   }
   if (permission.filtered) {
-    return "a seccomp filter is on ddprun, which may forbid ptrace (containers: allow ptrace in "
-           "the seccomp profile)";
+    return "ddprun's seccomp filter may forbid tracing (containers: allow ptrace and "
+           "process_vm_readv in the seccomp profile)";
   }
   if (!permission.has_sys_ptrace) {
     return absl::StrCat(

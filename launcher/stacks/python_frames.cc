@@ -245,9 +245,9 @@ void CopyPythonFrames(const std::vector<Mapping>& maps, CopiedProcess* process) 
     const std::optional<int> minor = PythonMinor(mapping.path);
     if (!minor.has_value()) continue;
     if (*minor != 11 && *minor != 13) {
-      process->python = absl::StrCat("the frames of Python 3.", *minor,
-                                     " are not shown, only the interpreter's own: those of 3.11 "
-                                     "and 3.13 are known");
+      process->python = absl::StrCat("Python 3.", *minor,
+                                     " frames are not shown, only native ones: ddprun knows those "
+                                     "of 3.11 and 3.13");
       continue;
     }
     std::optional<ElfSection> runtime = FindElfSection(mapping.path, mapping.start, ".PyRuntime");
@@ -260,9 +260,8 @@ void CopyPythonFrames(const std::vector<Mapping>& maps, CopiedProcess* process) 
         *minor == 11 ? std::optional(kPython311) : ReadPython313Offsets(runtime->address, read);
     if (!offsets.has_value()) {
       process->python =
-          "the frames of Python 3.13 are not shown, only the interpreter's own: its _PyRuntime "
-          "does "
-          "not say where they are";
+          "Python 3.13 frames are not shown, only native ones: its _Py_DebugOffsets are missing or "
+          "invalid";
       continue;
     }
     std::map<pid_t, std::vector<PythonFrame>> frames =

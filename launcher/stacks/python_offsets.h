@@ -47,8 +47,8 @@ struct PythonOffsets {
 
 extern const PythonOffsets kPython311;
 
-// What 3.13 says of itself, in the structure _Py_DebugOffsets at the start of _PyRuntime. nullopt:
-// no such structure, that of another version, or a number in it that cannot be.
+// The offsets that CPython 3.13 publishes in _Py_DebugOffsets, at the start of _PyRuntime. nullopt:
+// the structure is missing, of another version, or has an impossible value.
 std::optional<PythonOffsets> ReadPython313Offsets(std::uint64_t runtime, const ReadMemory& read);
 
 }  // namespace ddprun::stacks

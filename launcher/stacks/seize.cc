@@ -206,17 +206,19 @@ class HeldProcess {
     absl::StatusOr<Registers> registers = RegistersOf(tid);
     if (!registers.ok()) return registers.status();
     const Mapping* stack = MappingAt(maps_, registers->stack_pointer);
-    if (stack == nullptr) {  // it is newer than the list
+    if (stack == nullptr) {  // mapped after the list was read
       process_.maps = ReadMaps(process_.pid);
       maps_ = ParseMaps(process_.maps);
       stack = MappingAt(maps_, registers->stack_pointer);
     }
-    if (stack == nullptr) return absl::OutOfRangeError("its stack pointer points nowhere");
+    if (stack == nullptr) return absl::OutOfRangeError("its stack pointer is in no mapping");
     const std::uint64_t from = std::max(
         stack->start, registers->stack_pointer - std::min(registers->stack_pointer, kRedZoneBytes));
     const std::uint64_t whole = stack->end - from;
     const std::size_t size = std::min<std::uint64_t>(whole, options_.stack_bytes);
-    if (size > *budget) return absl::ResourceExhaustedError("too many stacks for one copy");
+    if (size > *budget) {
+      return absl::ResourceExhaustedError("the limit for copied stacks is reached");
+    }
     thread->stack.resize(size);
     iovec here{thread->stack.data(), size};
     iovec there{reinterpret_cast<void*>(from), size};
@@ -281,7 +283,7 @@ void CopyOne(CopiedProcess* process, std::size_t* budget, Clock::time_point dead
     }
   }
   LookFromOutside(process, options.threads);
-  if (absl::IsPermissionDenied(process->status)) LetItWriteItsStacks(process, budget, deadline);
+  if (absl::IsPermissionDenied(process->status)) CollectOwnStacks(process, budget, deadline);
 }
 
 }  // namespace

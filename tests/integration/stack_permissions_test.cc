@@ -111,8 +111,8 @@ class StackPermissionsTest : public testing::Test {
 constexpr char kNative[] = "→ Inner stack_probe.cc:";
 constexpr char kPython[] = "read_the_next_shard script.py:5";
 constexpr char kFiltered[] =
-    "rank 0: ddprun may not trace it: a seccomp filter is on ddprun, which may forbid ptrace "
-    "(containers: allow ptrace in the seccomp profile)";
+    "rank 0: ddprun may not trace it: ddprun's seccomp filter may forbid tracing "
+    "(containers: allow ptrace and process_vm_readv in the seccomp profile)";
 
 // ---- what needs no permission: its own workers ----
 

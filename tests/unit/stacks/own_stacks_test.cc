@@ -65,8 +65,8 @@ std::string TextOnce(pid_t pid, const std::string& expected) {
 }
 
 constexpr char kFiltered[] =
-    "rank 3: ddprun may not trace it: a seccomp filter is on ddprun, which may forbid ptrace "
-    "(containers: allow ptrace in the seccomp profile)";
+    "rank 3: ddprun may not trace it: ddprun's seccomp filter may forbid tracing "
+    "(containers: allow ptrace and process_vm_readv in the seccomp profile)";
 const std::string kOnlyFromOutside = std::string(kFiltered) + "\n";
 
 TEST(PythonDumpTest, ReadsWhatFaulthandlerWrites) {
@@ -222,7 +222,7 @@ TEST(OwnStacksTest, AllThreads) {
                   process.threads.emplace_back().tid = tid;
                   process.threads.back().copied = process.status;
                 }
-                LetItWriteItsStacks(&process, &budget, In(20));
+                CollectOwnStacks(&process, &budget, In(20));
                 return std::to_string(std::count_if(
                     process.threads.begin(), process.threads.end(), [](const CopiedThread& thread) {
                       return thread.copied.ok() && !thread.stack.empty() && thread.stack_is_whole;
