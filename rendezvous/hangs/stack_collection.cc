@@ -58,7 +58,7 @@ absl::Status StackCollection::Take(AgentId node, const EncodedStackTree& tree) {
   recent_.Merge(tree);
   bytes_ += WireBytes(tree);
   const bool large = bytes_ > kMeasureAbove;
-  if (++recent_trees_ == kMostRecent || large) MergeRecent();
+  if (++recent_trees_ == kBatch || large) MergeRecent();
   if (large) Compact();
   return status;
 }

@@ -1,6 +1,6 @@
-// StackCollection: one request for the stacks of a job's ranks, and what has come of it.
+// StackCollection: one request for the stacks of a job's ranks, and the merged answers.
 //
-// Pure. Belongs to one generation; the JobMachine asks the nodes, and says when it is over.
+// Pure. Belongs to one generation; the JobMachine asks the nodes, and concludes it.
 #ifndef DDPRUN_RENDEZVOUS_HANGS_STACK_COLLECTION_H_
 #define DDPRUN_RENDEZVOUS_HANGS_STACK_COLLECTION_H_
 
@@ -18,8 +18,8 @@
 
 namespace ddprun {
 
-// So many nodes are asked together, and the next ones after a pause. The answers of thousands of
-// nodes at once would be gigabytes on one machine, and its other jobs would wait for them.
+// At most `at_once` nodes are asked together, the next ones after `pause`. Thousands of answers at
+// once would be gigabytes on one machine, and would delay its other jobs.
 struct StackPace {
   std::size_t at_once = 64;
   Duration pause = std::chrono::milliseconds(10);
@@ -31,7 +31,7 @@ class StackCollection {
       : request_(request), deadline_(deadline), pace_(pace) {}
 
   StackRequestId request() const { return request_; }
-  // Whoever has not answered by then is not waited for.
+  // Nodes that have not answered by then are not waited for.
   TimePoint deadline() const { return deadline_; }
 
   // A verdict on a hang waits for it.
@@ -45,18 +45,18 @@ class StackCollection {
   void Await(AgentId node, std::string host, RankRange ranks);
   // The nodes whose turn it is to be asked at `now`; each comes once.
   std::vector<AgentId> TakeToAsk(TimePoint now);
-  // When there is something to do though nothing comes: to ask more of them, or to conclude.
+  // The next time to act without an event: to ask more nodes, or to conclude.
   TimePoint NextDeadline() const;
   bool Awaits(AgentId node) const { return awaited_.contains(node.value); }
   bool complete() const { return awaited_.empty(); }
 
-  // The answer of a node that is awaited. Error: it is not well formed, or tells of ranks of other
-  // nodes; then it counts as none.
+  // The answer of a node for which Awaits() is true. Error: it is malformed, or has ranks of other
+  // nodes; then the node counts as given up.
   absl::Status Take(AgentId node, const EncodedStackTree& tree);
-  // It will not answer.
+  // The node will not answer.
   void GiveUp(AgentId node);
 
-  // Once nobody is waited for any more. What has come is in tree() then.
+  // Once no node is waited for any more. Then tree() has all answers.
   void Conclude();
   const StackTree& tree() const { return tree_; }
   // The hosts without an answer, sorted.
@@ -68,9 +68,9 @@ class StackCollection {
     RankRange ranks;
   };
 
-  // So many trees go into a small one first: the ranks of nodes that answer in any order are many
-  // ranges, and to put one more between them costs the more the more there are.
-  static constexpr int kMostRecent = 128;
+  // Trees are merged in batches of this many. Nodes answer in any order, so their ranks are many
+  // ranges, and inserting a range takes time linear in the number of ranges.
+  static constexpr int kBatch = 128;
 
   void MergeRecent();
   // Keeps the memory bounded, however much the nodes send.

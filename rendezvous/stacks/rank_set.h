@@ -29,7 +29,7 @@ class RankSet {
   // Whether the ranges ascend, and neither overlap nor touch: then equal sets have equal ranges.
   // For what comes from elsewhere.
   static bool AreASet(const std::vector<RankRange>& ranges);
-  // nullopt where they are none.
+  // nullopt unless AreASet().
   static std::optional<RankSet> FromRanges(std::vector<RankRange> ranges);
 
   void Add(std::uint32_t rank) { Add(RankRange{rank, rank}); }

@@ -312,7 +312,7 @@ std::vector<bool> StackTree::Fitting(std::size_t most) const {
     for (const std::uint32_t name : names) {
       if (!name_counted[name]) more += kNameBytes + names_[name].size();
     }
-    if (bytes + more > most) continue;  // the ranks of one node may be more than all other nodes
+    if (bytes + more > most) continue;  // a smaller node may still fit
     bytes += more;
     kept[index] = true;
     frame_counted[frame] = true;

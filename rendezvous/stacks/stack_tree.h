@@ -24,7 +24,7 @@ namespace ddprun {
 
 // About as many bytes as it takes on the wire.
 std::size_t WireBytes(const EncodedStackTree& tree);
-// That have a thread in it, or a note.
+// The ranks that have a thread in `tree`, or a note.
 RankSet RanksOf(const EncodedStackTree& tree);
 
 // At most kMaxStackFrames: of a deeper stack the middle is left out, and a frame named "..." says
@@ -53,15 +53,15 @@ class StackTree {
   // `other` is one that Check() accepts.
   void Merge(const EncodedStackTree& other);
 
-  // The same for equal trees. Where it would take more than `most` bytes, frames of other threads
-  // than the main ones are left out first, of each kind those furthest in, and of these the ones of
-  // the fewest ranks; of notes that would take more than half of them, those of the highest ranks.
+  // Equal trees give equal results. To fit into `most` bytes, it drops frames: those of other
+  // threads before those of main threads, inner before outer ones, those of few ranks before those
+  // of many. Notes get at most half of the bytes; those of the highest ranks are dropped.
   EncodedStackTree Encode(std::size_t most = kMaxStackTreeBytes) const;
 
   // InvalidArgument for what Encode() never makes: an index out of range, a child without its
   // parent's ranks, something twice, too many frames, names or notes, more than `most` bytes.
   static absl::Status Check(const EncodedStackTree& tree, std::size_t most = kMaxStackTreeBytes);
-  // What Check() refuses is refused.
+  // Error: that of Check().
   static absl::StatusOr<StackTree> Decode(const EncodedStackTree& tree,
                                           std::size_t most = kMaxStackTreeBytes);
 

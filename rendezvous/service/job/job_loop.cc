@@ -13,7 +13,8 @@
 namespace ddprun {
 namespace {
 
-// Actions of one step; of more, some are performed in later portions.
+// Actions of one step that are performed at once. Of a step with more, all go to the outbox, which
+// is sent in portions.
 constexpr std::size_t kMostAtOnce = 64;
 
 absl::Status ShutDownStatus() { return absl::UnavailableError("the rendezvous is shutting down"); }
@@ -415,7 +416,7 @@ void JobLoop::Tick() {
   auto next = deadlines_.begin();
   while (next != deadlines_.end() && next->first <= now_) {
     ServedJob* const due = (next++)->second;
-    if (due->stacks_to_merge > 0) continue;  // they came in time
+    if (due->stacks_to_merge > 0) continue;  // its stacks came in time: merge them first
     if (IsCurrent(*due)) {
       Step(JobPtr(jobs_.at(due->name)), JobMachine::Tick{});
     } else {

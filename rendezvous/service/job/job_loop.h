@@ -4,11 +4,10 @@
 // SessionRegistry knows who is connected, OutputCommit keeps back what a JobMachine says until the
 // state that it rests on is durable, EndedJobs tells how long a job that is over stays known.
 //
-// A JobMachine's messages are sent by the thread that handles the event: that of the agent's call,
-// so that most are answered without waking another; the executor's own for Joins, of which many
-// come at once, and when it is time for something. A Tick sees every event that was queued before
-// its time, so that a busy loop never takes an agent for silent. What nobody could read yet is
-// silence all the same.
+// The thread that handles an event also sends the JobMachine's messages. This is mostly the thread
+// of the agent's call, so that no other thread has to wake. The executor's own thread handles Joins,
+// since many come at once, and deadlines. A Tick sees every event that was queued before its time,
+// so a busy loop never takes an agent for silent, unless the agent's message was not read yet.
 //
 // Two things take long in large jobs: to merge the stacks of thousands of nodes, and to send to
 // thousands of agents. Both are done in portions of some milliseconds, and what other agents have
@@ -92,7 +91,7 @@ struct JobLoopOptions {
   // A job whose agents are not asked who they are has none either.
   std::string secret_key{};
   Duration time_to_join = wire::kMaxTimeToJoin;     // a session that says nothing is ended then
-  Duration portion = std::chrono::milliseconds(2);  // of what takes long
+  Duration portion = std::chrono::milliseconds(2);  // of merging stacks and of sending
   EndedJobs::Limits ended{};
 };
 
@@ -219,7 +218,8 @@ class JobLoop final {
   void ReportLoad();
 
   void Step(const JobPtr& job, const JobMachine::Event& event);
-  // Now, or behind what its job has in its outbox. `many`: more come with it.
+  // Performs `action` now. It goes to the end of the job's outbox instead if that is not empty, or
+  // for `many` actions of one step; never a HeartbeatAck.
   void Deliver(const JobPtr& job, JobMachine::Action& action, bool many);
   void Perform(ServedJob& job, JobMachine::Action& action);
   void Answer(JobMachine::Answer& answer);

@@ -20,7 +20,7 @@
 
 namespace ddprun {
 
-// It says nothing of the job, and waits for nothing.
+// A HeartbeatAck depends on no state of the job, so it is never held back.
 bool IsHeartbeatAck(const JobMachine::Action& action);
 
 class OutputCommit {
