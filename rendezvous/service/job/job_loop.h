@@ -5,9 +5,10 @@
 // state that it rests on is durable, EndedJobs tells how long a job that is over stays known.
 //
 // The thread that handles an event also sends the JobMachine's messages. This is mostly the thread
-// of the agent's call, so that no other thread has to wake. The executor's own thread handles Joins,
-// since many come at once, and deadlines. A Tick sees every event that was queued before its time,
-// so a busy loop never takes an agent for silent, unless the agent's message was not read yet.
+// of the agent's call, so that no other thread has to wake. The executor's own thread handles
+// deadlines, and Joins, since many come at once. A Tick sees every event that was queued before its
+// time, so a busy loop does not take an agent for silent whose message is queued. A message that
+// was not read from the network yet does not count.
 //
 // Two things take long in large jobs: to merge the stacks of thousands of nodes, and to send to
 // thousands of agents. Both are done in portions of some milliseconds, and what other agents have
