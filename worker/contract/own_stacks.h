@@ -27,8 +27,8 @@ inline constexpr char kStacksFile[] = "ddprun-stacks";
 inline constexpr char kPythonStacksFile[] = "ddprun-python-stacks";  // sitecustomize.py, ddprun.py
 
 // The record of one thread, at the beginning of its slot. The copied stack follows at
-// kStackRecordBytes. The writer sets `request` to 0 first, and to the request last: between two
-// looks at the same request the reader has a whole record.
+// kStackRecordBytes. `request` works like a seqlock: the writer sets it to 0 first and to the
+// request last. If the reader finds the same request before and after, what it read is whole.
 struct StackRecord {
   static constexpr std::size_t kMostRegisters = 40;
 
@@ -50,7 +50,7 @@ inline std::size_t SlotOfRequest(std::uint64_t request) {
   return static_cast<std::size_t>(request % kStackSlots);
 }
 
-// Below the stack pointer a function that calls none may keep values.
+// The red zone: a leaf function may keep values below the stack pointer, without moving it.
 inline constexpr std::uint64_t kRedZoneBytes = 128;
 
 }  // namespace ddprun

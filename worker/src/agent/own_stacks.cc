@@ -24,7 +24,7 @@ namespace {
 
 using ddprun::StackRecord;
 
-// The handler's frame and the registers that the kernel saves with it, of the largest processors.
+// Enough for the handler's frame and the registers that the kernel saves, even with AMX or SVE.
 constexpr std::size_t kAlternateStackBytes = std::size_t{64} << 10;
 
 // Set before the handler is installed, and constant from then on.
@@ -35,8 +35,8 @@ struct Memfd {
 };
 Memfd g_file;
 
-// A thread writes to its slot while it holds this. A thread that comes late, for an older request,
-// must not write beside the one that is asked now.
+// A thread holds its slot's flag while it writes. So a thread that handles an older request late
+// cannot write into the slot at the same time as the thread that is asked now.
 std::array<std::atomic_flag, ddprun::kStackSlots> g_slots;
 
 std::uint64_t TakeRegisters(const ucontext_t& context, StackRecord* record) {
@@ -59,13 +59,13 @@ std::uint64_t TakeRegisters(const ucontext_t& context, StackRecord* record) {
 #endif
 }
 
-// The kernel copies: where `from` ends to be readable, it stops.
+// The kernel copies, and stops where memory is not readable. A copy here would crash instead.
 long Write(const void* from, std::size_t size, std::size_t at) {
   return ::syscall(SYS_pwrite64, g_file.fd, from, size, static_cast<off_t>(at));
 }
 
-// The program may have closed the descriptor and opened a file of its own with that number. A write
-// beyond its limit for files would end it.
+// The program may have closed the descriptor, and its number may now be another file. A write
+// beyond RLIMIT_FSIZE would raise SIGXFSZ.
 bool MayWrite() {
   struct stat info;
   rlimit limit;

@@ -5,8 +5,8 @@
 namespace ddp::internal {
 
 // From now on a thread that gets ddprun::kStackSignal copies its registers and its stack to a
-// memfd, for the agent (worker/contract/own_stacks.h). Between two signals this costs one
-// descriptor and no memory.
+// memfd, for the agent (worker/contract/own_stacks.h). While no signal comes, this costs one
+// descriptor: the memfd is empty, and the alternate stack below is not touched.
 //
 // Changes nothing where the program handles or ignores that signal already. The calling thread gets
 // an alternate stack for signals, unless it has one. The other threads run the handler on theirs,
