@@ -1,5 +1,5 @@
-// A server under load in a process of its own, as benchmarks start it: `ddprun rendezvous`, or the
-// floor beside it. And what a benchmark needs to load it.
+// The server that a benchmark loads, in its own process: `ddprun rendezvous`, or the floor that it
+// is compared with. Also what a benchmark needs to connect to it.
 #ifndef DDPRUN_TESTS_BENCH_BENCH_SERVER_H_
 #define DDPRUN_TESTS_BENCH_BENCH_SERVER_H_
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What an operator hears, and when, of a training that does not go on: under ddprun and under torchrun.
+"""What an operator is told, and when, if a training hangs: under ddprun and under torchrun.
 
 Both start the same unmodified Python script with two ranks, side by side. Rank 1 trains for some
 seconds and then sleeps for ever in its data loader, so that rank 0 waits in an all-reduce. Neither
@@ -100,7 +100,7 @@ def main():
     os.environ["PYTHON_EXEC"] = "/usr/bin/python3"
     ddprun = os.path.abspath(os.path.join(arguments.bin, "ddprun"))
     with tempfile.TemporaryDirectory() as folder:
-        # With Python 3.11 this torchrun crashes unless -r and -t are given, and where they are not 1.
+        # With Python 3.11 this torchrun crashes unless -r and -t are both 1.
         torchrun = ["/usr/bin/python3", "-m", "torch.distributed.run", "--nproc_per_node", "2", "-r",
                     "1", "-t", "1", "--log_dir", folder]
         contenders = [

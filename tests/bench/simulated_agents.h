@@ -1,10 +1,10 @@
 // N agents of one job in this process, over real gRPC: what rendezvous_bench and verdict_bench load
 // a server with.
 //
-// They speak proto/ddprun/v1/rendezvous.proto and run no workers. An agent answers nothing by
-// itself, so that each step of the protocol can be timed alone. Two things come by themselves:
-// heartbeats, from an agent that has sent nothing else for about as long, and stacks where
-// AnswerTakeStacks() was called.
+// They speak proto/ddprun/v1/rendezvous.proto and run no workers. An agent answers no message
+// unless it is told to, so that each step of the protocol can be timed alone. There are two
+// exceptions: it sends a heartbeat after about one period without another message, and it answers
+// TakeStacks after AnswerTakeStacks().
 #ifndef DDPRUN_TESTS_BENCH_SIMULATED_AGENTS_H_
 #define DDPRUN_TESTS_BENCH_SIMULATED_AGENTS_H_
 
@@ -94,7 +94,7 @@ class SimulatedAgents {
     int max_restarts = 1000000;
     std::chrono::milliseconds heartbeat = std::chrono::seconds(1);
     std::chrono::milliseconds lease{0};         // 0: three heartbeats
-    std::chrono::milliseconds hang_timeout{0};  // 0: as shipped
+    std::chrono::milliseconds hang_timeout{0};  // 0: the default
     // Of the threads that send and receive. 19: for agents that stand for other machines, so that
     // they take no CPU from the server.
     int nice = 0;
@@ -112,7 +112,7 @@ class SimulatedAgents {
     BenchClock::time_point decided;  // the first agent was told the verdict
     BenchClock::time_point told;     // the last one was
     v1::HangStacks stacks;           // as the first one has them
-    bool moves_again = false;        // so they were told: no simulated worker does
+    bool moves_again = false;        // agents were told so, wrongly: no worker moves
   };
   struct HeartbeatTime {
     BenchClock::time_point sent;
@@ -174,8 +174,8 @@ class SimulatedAgents {
   void Beat();
   void Fill(v1::Heartbeat* heartbeat) const;
 
-  // gRPC's callbacks would all come through one queue, and a queue costs the more for each message
-  // the more calls it has (see rendezvous/service/call_queues.h): that is not to be measured.
+  // gRPC's callback API has one completion queue per process, and the cost of a message grows with
+  // the queue's calls (rendezvous/service/call_queues.h). The benchmarks must not measure that.
   static constexpr std::size_t kAgentsPerQueue = 1024;
   static constexpr std::size_t kMostQueues = 16;
   struct Queue {

@@ -7,8 +7,8 @@ name of the job (which goes through rendezvous and agent).
 
 Computing workers: two ranks train a perceptron of 3 M parameters with Python's DistributedDataParallel
 over Gloo, one thread each, and write down when each step is done. `ddprun stacks` by their pids runs
-again and again. A step counts as "during" where a part of it lies between the start of `ddprun stacks`
-and its end, so that the unwinding counts too, which happens after the processes are let go.
+again and again. A step counts as "during" if it overlaps a run of `ddprun stacks`. So the unwinding counts
+too, although the processes have been released by then.
 
 usage: tests/bench/stacks_bench.py [--bin build/bin] [--workers 256] [--runs 5] [--dumps 50]
            [--only sleeping|computing]
@@ -41,13 +41,13 @@ class Job:
             self.process = subprocess.Popen(argv, stdout=log, stderr=log)
 
     def wait_for(self, what, look):
-        """What `look` returns, once it is something; ends the program where it never is."""
+        """Polls `look` until it returns something, and returns that; exits at a timeout or if ddprun ends."""
         deadline = time.monotonic() + LIMIT
         while time.monotonic() < deadline and self.process.poll() is None:
             found = look()
             if found:
                 return found
-            time.sleep(0.5)  # to look takes CPU that the start of many workers needs
+            time.sleep(0.5)  # polling takes CPU from workers that start
         self.end()
         with open(self.log, encoding="utf-8", errors="replace") as log:
             sys.exit(f"no {what}; ddprun has said:\n{log.read()[-3000:]}")
@@ -205,11 +205,11 @@ def computing(arguments, ddprun, bounds):
     print(f"2 computing ranks, {arguments.dumps} times `ddprun stacks`, each "
           f"{statistics.median(to - start for start, to in windows) * 1000:.0f} ms")
     print_held(held)
-    for what, times in ("a step without, ms", quiet), ("a step during, ms", during):
+    for what, times in ("step outside a dump, ms", quiet), ("step during a dump, ms", during):
         print(f"    {what:44} median {statistics.median(times):.1f}, p90 {quantile(times, 0.9):.1f}, "
               f"max {max(times):.1f} of {len(times)}")
     bounds.check("a process is held, p99", quantile(held, 0.99), 10, "ms")
-    bounds.check("a step during, median, × one without", statistics.median(during) / usual, 1.3, "")
+    bounds.check("step during a dump / outside, medians", statistics.median(during) / usual, 1.3, "")
 
 
 def main():

@@ -40,7 +40,7 @@ constexpr double kMostTimesIdle = 2;  // heartbeats of the other job, 99th perce
 constexpr int kChannels = 64;         // of the large job
 constexpr int kLowest = 19;           // priority
 constexpr int kKinds = 16;            // of nodes
-constexpr seconds kLease(120);        // no heartbeat is late, only slow
+constexpr seconds kLease(120);        // long: a slow heartbeat loses no agent
 constexpr seconds kHangTimeout(20);
 constexpr seconds kSettle(7);  // all agents have told that they stand still
 constexpr seconds kIdle(10);
@@ -136,7 +136,7 @@ class Stacks {
   v1::StackTree Make(int node) const { return wire::ToProto(TreeOf(node, flags_).Encode()); }
 
   const Flags flags_;
-  std::vector<v1::StackTree> usual_;  // where the node's number says which
+  std::vector<v1::StackTree> usual_;  // by the node's number modulo kKinds
   v1::StackTree culprit_;
 };
 
@@ -268,10 +268,10 @@ int Main(int argc, char** argv) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   CLI::App app("What the stacks of a very large job cost the rendezvous.");
   Flags flags;
-  app.add_option("--agents", flags.agents, "Of the large job");
-  app.add_option("--workers", flags.workers, "Of each of its agents");
-  app.add_option("--heartbeat", flags.heartbeat_seconds, "Seconds between two heartbeats of one");
-  app.add_option("--ddprun", flags.ddprun, "Another program, to compare with");
+  app.add_option("--agents", flags.agents, "Agents of the large job");
+  app.add_option("--workers", flags.workers, "Workers per agent");
+  app.add_option("--heartbeat", flags.heartbeat_seconds, "Heartbeat period, s");
+  app.add_option("--ddprun", flags.ddprun, "Path of the ddprun to measure");
   CLI11_PARSE(app, argc, argv);
   RaiseDescriptorLimit();
   return Bench(flags).Run();

@@ -16,9 +16,8 @@ with --on-hang restart. Expected:
 Where collectives do not match, Gloo may end a worker instead: no hang, but a failure with its root cause. It names the
 worker that died and says that a peer had another size. Gloo does not tell which peer, so it may be that the rank with
 the fault is not named. Such runs are not judged by `rank`, and are counted apart.
-Each verdict is a line of JSON at the end of FILE. Seeds that have one are not run again, so a campaign that was
-ended goes on where it stopped. Exits 1 where something was not noticed in time, where a job did not end well, or
-where ranks (99 %) or functions (95 %) are wrong too often.
+Each seed's result is one line of JSON in FILE; finished seeds are skipped. Exits 1 if something was not noticed in
+time, if a job did not end well, or if ranks (99 %) or functions (95 %) are wrong too often.
 
 Needs root, for a disk that freezes, python3-torch, and build/bin with ddprun and hang_trainer.
 """

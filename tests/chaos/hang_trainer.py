@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The Python worker of hang_campaign.py; hang_trainer.cc is its twin in C++, and says what it does.
+"""The Python worker of hang_campaign.py; hang_trainer.cc does the same in C++ and documents it.
 
 usage: hang_trainer.py FOLDER FAULT PLACE RANK module|unmodified
 With "module" it tells its steps and its evaluation, else nothing.
@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 24
-FAULTY_STEP = 12  # a multiple of both
+FAULTY_STEP = 12  # a multiple of the two below
 CHECKPOINT_EVERY = 4
 EVALUATE_EVERY = 6
 

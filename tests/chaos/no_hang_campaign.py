@@ -5,7 +5,8 @@
 
 A seed draws a situation of those below, the program (as in hang_campaign.py), the rank, and one or two nodes with two
 workers each. All run with --on-hang restart and limits so low that a rule which only looks at the time since the last
-step would end the job. Expected: no verdict, the job ends with 0, and its parameters are those of an undisturbed job.
+step would end the job. Expected: no hang is reported, the job ends with 0, and its parameters are those of an
+undisturbed job.
 
     slow_step        one step of 3.5 s, the limit is 5 s; the others take 0.05 s
     evaluation       the first evaluation, which is named, takes longer than the 30 s that are the limit of a step
@@ -20,8 +21,8 @@ step would end the job. Expected: no verdict, the job ends with 0, and its param
     joins_late       a rank that comes to init late in a restart
     slow_save        the first save takes that long: the disk of the checkpoints is frozen
 
-Each verdict is a line of JSON at the end of FILE; a seed that has one is not run again. Exits 1 where a job was
-disturbed. Needs what hang_campaign.py needs, and build/bin/wall_clock_offset.so.
+Each seed's result is one line of JSON in FILE; finished seeds are skipped. Exits 1 if a job was disturbed. Needs what
+hang_campaign.py needs, and build/bin/wall_clock_offset.so.
 """
 import collections
 import ctypes

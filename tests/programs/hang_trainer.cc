@@ -4,8 +4,8 @@
 //
 //   hang_trainer FOLDER FAULT PLACE RANK
 //
-// FAULT: none, the name of a function below, MismatchedSize, or DieAndJoinLate, which is a death
-// and a wait before init after it. PLACE: before_init, first_step, step, checkpoint,
+// FAULT: none, the name of a function below, MismatchedSize, or DieAndJoinLate: the rank is killed,
+// and after the restart it waits before init. PLACE: before_init, first_step, step, checkpoint,
 // first_evaluation, evaluation. Before the fault the rank appends the time to FOLDER/fault, in ns
 // of CLOCK_REALTIME. In the end rank 0 writes the parameters into FOLDER/result.
 #include <ddp/ddp.h>
@@ -33,13 +33,13 @@
 namespace {
 
 constexpr std::int64_t kSteps = 24;
-constexpr std::int64_t kFaultyStep = 12;  // a multiple of both
+constexpr std::int64_t kFaultyStep = 12;  // a multiple of the two below
 constexpr std::int64_t kCheckpointEvery = 4;
 constexpr std::int64_t kEvaluateEvery = 6;
 
 std::string folder;
 
-// ---- the faults: where the stack of the rank is looked for ----
+// ---- the faults: the verdict must show these functions ----
 [[gnu::noinline]] void StopItself() {
   raise(SIGSTOP);
   asm volatile("");  // so that raise() is called, and not jumped to
@@ -129,7 +129,7 @@ class Fault {
     what_ = "none";
   }
 
-  // Does the fault where it is this place's.
+  // Runs the fault if `place` is its place.
   void At(const char* place) {
     if (std::strcmp(place, "before_init") == 0 && !is_here_) Note("at_init");
     if (what_ == "none" || place != place_) return;
@@ -144,8 +144,8 @@ class Fault {
     }
   }
 
-  // The same for the faults of a collective: each rank enters one here, and one rank does not, or
-  // does with another size.
+  // The faults of a collective: here each rank enters one, but the faulty rank skips it or enters
+  // it with another size.
   void CollectiveAt(const ddp::Context& ctx, const char* place) {
     if (place != place_ || (what_ != "SkipCollective" && what_ != "MismatchedSize")) return;
     if (is_here_) Note("fault");

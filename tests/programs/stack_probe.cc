@@ -4,9 +4,8 @@
 //   stack_probe threads N        the same, and N threads → InThread → pause
 //   stack_probe fifo PATH        main → ReadFifo → read of PATH
 //   stack_probe undumpable       as chain, and other processes of the user may not look at it
-//   stack_probe disk_wait        main → WaitForChild, in an uninterruptible wait (D) until its
-//   child has
-//                                ended; then as chain
+//   stack_probe disk_wait        main → WaitForChild, uninterruptible (D) until its child ends;
+//                                then as chain
 //   stack_probe busy             main → Spin, which never waits
 //   stack_probe deaf             as chain; its threads block all signals
 //   stack_probe catches          as chain; ends with 3 on the signal on which others write stacks
