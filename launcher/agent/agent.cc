@@ -244,18 +244,31 @@ void Agent::LookAtProgress(AgentMessage* message) {
     if (auto worker = SeenWorkerOf(progress, *pid)) seen.push_back(*std::move(worker));
   }
   heartbeat->progress = told_.still.Look(seen, now, [this](int pid) { return FactsOf(pid); });
-  if (told_.of_rank_0 && !told_.said_silent && told_.still.silence() >= kSilence) {
+}
+
+void Agent::AwaitFirstWord() {
+  loop_->CancelTimer(std::exchange(told_.silence, 0));
+  if (!told_.of_rank_0 || told_.said_silent) return;
+  told_.silence = loop_->AddTimer(EventLoop::Clock::now() + kSilence, [this] {
+    told_.silence = 0;
+    const auto workers = workers_->progress().Read(EventLoop::Clock::now());
+    const bool told = std::any_of(workers.begin(), workers.end(), [](const auto& worker) {
+      return worker.source != ProgressSource::kNone;
+    });
+    if (told || supervisor_.state() != SupervisorState::kRunning) return;
     told_.said_silent = true;
     LogInfo(absl::StrCat("no worker has told a step for ", Seconds(kSilence),
                          ": if this job hangs, ddprun does not notice. Python: --auto-step, or "
                          "ddprun.step(n) in the script; other programs: STEP=n (docs/hangs.md)"));
-  }
+  });
 }
 
-// A worker whose stacks are being copied looks as if a debugger had it.
+// A worker whose stacks are being copied looks as if a debugger had it. Copying may block for
+// longer than it is waited for.
 ProcessFacts Agent::FactsOf(int pid) {
   const auto known = told_.facts.find(pid);
-  if (told_.taking_stacks > 0 && known != told_.facts.end()) return known->second;
+  const bool copying = told_.taking_stacks > 0 && EventLoop::Clock::now() < told_.copying_until;
+  if (copying && known != told_.facts.end()) return known->second;
   return told_.facts[pid] = ReadProcessFacts(pid);
 }
 
@@ -369,6 +382,7 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   told_.of_rank_0 = assignment.first_rank.value == 0;
   told_.facts.clear();
   workers_->BeginGeneration(spawn.generation, assignment.secret, WillTellSteps());
+  AwaitFirstWord();
   restarts_.start_watch->Begin(spawn.generation, assignment.master_port);
   absl::Status status;
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
@@ -499,8 +513,10 @@ void Agent::Perform(const Supervisor::TakeWorkerStacks& take) {
     targets.push_back({static_cast<std::uint32_t>(worker.rank.value), worker.pid});
   }
   ++told_.taking_stacks;
+  const auto deadline = EventLoop::Clock::now() + kStacksLimit;
+  told_.copying_until = deadline + std::chrono::seconds(1);
   told_.stack_taker.Run(
-      [targets = std::move(targets), deadline = EventLoop::Clock::now() + kStacksLimit] {
+      [targets = std::move(targets), deadline] {
         return stacks::TakeStacks(targets, deadline).tree.Encode(kMaxSentStackTreeBytes);
       },
       [this, generation = take.generation, request = take.request](const EncodedStackTree& tree) {

@@ -107,9 +107,11 @@ class Agent {
     bool of_rank_0 = false;  // rank 0 runs on this node
     // The log has said that they tell nothing. True from the start with --hang-timeout off.
     bool said_silent = false;
+    EventLoop::TimerId silence = 0;       // until it says so
     std::map<int, ProcessFacts> facts{};  // by pid, as they were read last
     OffLoop stack_taker;
-    int taking_stacks = 0;  // requests in progress
+    int taking_stacks = 0;      // requests in progress
+    TimePoint copying_until{};  // at the latest, as far as FactsOf() believes
     std::optional<HangStacks> hang{};
   };
 
@@ -157,6 +159,8 @@ class Agent {
   bool WillTellSteps() const;
   // For a heartbeat, while workers run.
   void LookAtProgress(AgentMessage* message);
+  // Says once that hangs are not noticed, where no worker of rank 0's node tells anything.
+  void AwaitFirstWord();
   ProcessFacts FactsOf(int pid);
   void OnStandbyMessage(pid_t peer, const ControlMessage& message);
   void OnStraggler(const StragglerMsg& straggler);

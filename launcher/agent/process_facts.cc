@@ -58,6 +58,23 @@ ProcessState StateOf(char state) {
   }
 }
 
+// `pid` and the processes that it has started, and those of these; the first ones.
+std::vector<pid_t> WithDescendants(pid_t pid) {
+  constexpr std::size_t kMost = 64;
+  std::vector<pid_t> all{pid};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (const pid_t thread : stacks::ThreadsOf(all[i], kMost)) {
+      const std::string children =
+          stacks::ReadProc(absl::StrCat("/proc/", all[i], "/task/", thread, "/children"));
+      for (const absl::string_view word : absl::StrSplit(children, ' ', absl::SkipWhitespace())) {
+        int child = 0;
+        if (all.size() < kMost && absl::SimpleAtoi(word, &child)) all.push_back(child);
+      }
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 ProcessFacts ReadProcessFacts(pid_t pid) {
@@ -69,9 +86,16 @@ ProcessFacts ReadProcessFacts(pid_t pid) {
     facts.state = ProcessState::kTraced;
   }
   facts.waits_for = thread.call.empty() ? thread.wchan : thread.call;
-  facts.cpu = CpuTime(stacks::ReadProc(folder + "/stat"));
-  const std::string io = stacks::ReadProc(folder + "/io");
-  facts.io_bytes = Number(io, "rchar:") + Number(io, "wchar:");
+  // Processes that load its data or copy its files work for it.
+  for (const pid_t each : WithDescendants(pid)) {
+    facts.cpu += CpuTime(stacks::ReadProc(absl::StrCat("/proc/", each, "/stat")));
+    const std::string io = stacks::ReadProc(absl::StrCat("/proc/", each, "/io"));
+    // The last two: of mapped files.
+    for (const char* const name : {"rchar:", "wchar:", "read_bytes:", "write_bytes:"}) {
+      facts.io_bytes += Number(io, name);
+    }
+  }
+  facts.read_at = std::chrono::steady_clock::now();
   const std::vector<std::string> schedule =
       absl::StrSplit(stacks::ReadProc(folder + "/schedstat"), ' ');
   std::int64_t waited = 0;

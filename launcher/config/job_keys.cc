@@ -164,7 +164,7 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.restart.preload; },
      "For warm standbys of a Python program: the modules that waiting interpreters have imported, "
      "such as \"torch,numpy\". The program itself is run at the restart, unchanged."},
-    {"hang", "timeout", KeyType::kHangTimeout, 1, kLongest,
+    {"hang", "timeout", KeyType::kHangTimeout, kShortestHangTimeout.count(), kLongest,
      [](JobDraft& d) -> Field { return &d.config.restart.hang.timeout; },
      "How long no rank may move before the job hangs. auto: 30 s, or five times the longest time "
      "that was seen without a move in the same phase, whichever is longer. off: no hang is looked "

@@ -1,6 +1,7 @@
 #include "launcher/core/still_watch.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -33,6 +34,12 @@ std::string PhaseOf(const ProgressSnapshot& snapshot) {
   return snapshot.phase_name;
 }
 
+// A page may hold anything.
+std::int64_t Bounded(std::uint64_t value) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return static_cast<std::int64_t>(std::min(value, kMost));
+}
+
 // The newest call that has begun and not completed.
 std::optional<CollectiveCall> InsideOf(const ProgressSnapshot& snapshot) {
   std::optional<CollectiveCall> inside;
@@ -41,9 +48,8 @@ std::optional<CollectiveCall> InsideOf(const ProgressSnapshot& snapshot) {
     const ProgressGroup& group = snapshot.groups[i];
     if (group.unfinished() == 0 || (inside && group.entered->at_ns <= newest)) continue;
     newest = group.entered->at_ns;
-    inside = CollectiveCall{
-        "group " + std::to_string(i), static_cast<std::int64_t>(group.entered->number),
-        ToString(group.entered->operation), static_cast<std::int64_t>(group.entered->bytes)};
+    inside = CollectiveCall{"group " + std::to_string(i), Bounded(group.entered->number),
+                            ToString(group.entered->operation), Bounded(group.entered->bytes)};
   }
   return inside;
 }
@@ -63,8 +69,10 @@ std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid) 
   const bool library = progress.source == ProgressSource::kPage ||
                        now.phase == ProgressPhase::kInit || now.phase == ProgressPhase::kRestore ||
                        now.phase == ProgressPhase::kFirstStep;
-  const bool named = now.phase == ProgressPhase::kNamed || now.phase == ProgressPhase::kEvaluation;
-  seen.names_phases = library || (named && !seen.phase.empty());
+  seen.names_phases = library || !seen.phase.empty();
+  seen.stepped = seen.step.has_value() ||
+                 (progress.source == ProgressSource::kPage &&
+                  (now.phase == ProgressPhase::kStep || now.phase == ProgressPhase::kData));
   return seen;
 }
 
@@ -77,6 +85,14 @@ Duration StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* 
                               StillWorker* worker) {
   worker->state = facts.state;
   worker->waits_for = facts.waits_for;
+  // A process that reads or writes is in state D now and then. One that hangs there does nothing
+  // else.
+  const std::optional<ProcessFacts> last = std::exchange(memory->last, facts);
+  if (facts.state == ProcessState::kDiskWait &&
+      !(last && last->read_at != facts.read_at && last->state == ProcessState::kDiskWait &&
+        last->cpu == facts.cpu && last->io_bytes == facts.io_bytes)) {
+    worker->state = ProcessState::kRunnable;
+  }
   if (!memory->facts) {
     memory->facts = facts;
     memory->facts_at = now;
@@ -104,7 +120,7 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
     const bool known = found != before.end() && found->second.pid == worker.pid;
     memory_[worker.local_rank] = known && found->second.moves == worker.moves && !progress.excused
                                      ? found->second
-                                     : Memory{worker.pid, worker.moves, now, std::nullopt, {}};
+                                     : Memory{worker.pid, worker.moves, now, std::nullopt, {}, {}};
   }
   LookAtStill(telling, now, facts, &progress);
   // Where one of the node's workers moves, the others are not asked about.
@@ -113,8 +129,6 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
     LookAtSilent(silent, now, facts, &progress);
   }
   last_look_ = now;
-  one_has_told_ = one_has_told_ || !telling.empty();
-  silence_ = one_has_told_ ? Duration{} : now - *begun_at_;
   return progress;
 }
 
@@ -127,6 +141,7 @@ void StillWatch::LookAtStill(const std::vector<SeenWorker>& workers, TimePoint n
   for (const SeenWorker& worker : workers) {
     phases.insert(worker.phase);
     names_phases_ = names_phases_ || worker.names_phases;
+    stepped_ = stepped_ || worker.stepped;
     Memory& memory = memory_[worker.local_rank];
     const Duration still = now - memory.moved_at;
     shortest = std::min(shortest, still);
@@ -144,6 +159,7 @@ void StillWatch::LookAtStill(const std::vector<SeenWorker>& workers, TimePoint n
   }
   progress->still = counted;
   progress->names_phases = names_phases_;
+  progress->stepped = stepped_;
   // What one rank does says nothing where another one moves.
   if (shortest < NodeProgress::kDetailsAfter) progress->still_workers.clear();
   for (const std::string& phase : phases) {

@@ -27,7 +27,8 @@ struct SeenWorker {
   std::string phase{};  // empty: training
   std::optional<CollectiveCall> inside{};
   bool names_phases = false;
-  bool silent = false;  // it has told nothing since its start
+  bool stepped = false;  // it has finished a step
+  bool silent = false;   // it has told nothing since its start
 };
 
 // Of the process `pid`; nullopt where it has said that it ends.
@@ -40,6 +41,7 @@ struct ProcessFacts {
   std::int64_t io_bytes = 0;  // read and written so far
   Duration waited{};          // so far, its first thread for a CPU
   std::string waits_for{};    // for people
+  TimePoint read_at{};
 };
 
 class StillWatch {
@@ -59,9 +61,6 @@ class StillWatch {
 
   NodeProgress Look(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts);
 
-  // For how long no worker has told anything; zero where one has since Begin().
-  Duration silence() const { return silence_; }
-
  private:
   struct Memory {
     int pid = 0;
@@ -69,6 +68,7 @@ class StillWatch {
     TimePoint moved_at;
     std::optional<ProcessFacts> facts;  // of the first look that saw it still
     TimePoint facts_at;
+    std::optional<ProcessFacts> last;  // of the last look
   };
 
   bool WasAway(TimePoint now) const;
@@ -85,10 +85,9 @@ class StillWatch {
   Duration heartbeat_;
   std::optional<TimePoint> last_look_;
   std::map<LocalRank, Memory> memory_;
-  bool names_phases_ = false;  // one of them has
-  bool one_has_told_ = false;
+  bool names_phases_ = false;          // one of them has
+  bool stepped_ = false;               // one of them has
   std::optional<TimePoint> begun_at_;  // Begin(), or the first look
-  Duration silence_{};
 };
 
 }  // namespace ddprun

@@ -157,6 +157,7 @@ std::optional<TimePoint> Supervisor::NextDeadline() const {
   };
   also(FenceAt());
   also(GiveUpAt());
+  also(work_.kill_hung_at);
   if (state_ != SupervisorState::kLeaving) also(preempted_until_);
   if (SendsHeartbeats()) also(session_.next_heartbeat);
   return next;

@@ -377,6 +377,9 @@ class Supervisor {
     std::optional<std::int64_t> checkpoint;  // the newest that was reported
     std::int64_t last_ended_ms = 0;          // wall clock, when a worker ended last
     std::optional<Duration> start;           // StartMeasured
+    // Those that hang and were told to end, and when they are killed.
+    std::vector<LocalRank> hung;
+    std::optional<TimePoint> kill_hung_at;
     // What was said, to be said again on the next session.
     bool acknowledged = false;
     std::vector<WorkerExited> exits;
@@ -419,6 +422,9 @@ class Supervisor {
   void OnStop(const Header& header, const Stop& stop, TimePoint now);
   // Ends all workers. Those in `hung` get hang_signal and a short grace.
   void StopHung(const std::vector<LocalRank>& hung, TimePoint now);
+  // They have had hang_grace. The others keep the rest of stop_grace, in which they may save.
+  void KillHung(TimePoint now);
+  std::vector<LocalRank> AliveOfHung() const;
   void OnLookAgain(const LookAgain& again);
   void OnTakeStacks(const Header& header, const TakeStacks& take);
   void OnWorkerStacksTaken(const WorkerStacksTaken& taken, TimePoint now);

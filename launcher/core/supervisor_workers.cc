@@ -256,6 +256,7 @@ void Supervisor::OnTick(TimePoint now) {
     LeaveJob(SIGTERM, now);
     return;
   }
+  if (work_.kill_hung_at && now >= *work_.kill_hung_at) KillHung(now);
   if (!deadline_ || now < *deadline_) return;
   if (stop_signal_ != SIGKILL) {
     StopWorkers(state_, SIGKILL, now);
@@ -296,14 +297,15 @@ void Supervisor::StopWorkers(SupervisorState next, int signo, TimePoint now) {
 void Supervisor::StopHung(const std::vector<LocalRank>& hung, TimePoint now) {
   Enter(SupervisorState::kStopping);
   stop_signal_ = SIGTERM;
-  deadline_ = now + std::min(options_.stop_grace, options_.hang_grace);
-  std::vector<LocalRank> first;
+  deadline_ = now + options_.stop_grace;
+  work_.hung = hung;
   std::vector<LocalRank> others;
   for (const LocalRank local_rank : Alive()) {
     const bool hangs = std::find(hung.begin(), hung.end(), local_rank) != hung.end();
-    (hangs ? first : others).push_back(local_rank);
+    if (!hangs) others.push_back(local_rank);
   }
-  if (!first.empty()) {
+  if (const auto first = AliveOfHung(); !first.empty()) {
+    work_.kill_hung_at = now + std::min(options_.stop_grace, options_.hang_grace);
     outbox_.Push(SignalWorkers{options_.hang_signal, first});
     outbox_.Push(SignalWorkers{SIGCONT, first});
   }
@@ -311,9 +313,26 @@ void Supervisor::StopHung(const std::vector<LocalRank>& hung, TimePoint now) {
   SettleIfGone(now);
 }
 
+void Supervisor::KillHung(TimePoint now) {
+  work_.kill_hung_at.reset();
+  const auto hung = AliveOfHung();
+  if (hung.empty()) return;
+  if (hung.size() == Alive().size()) return StopWorkers(state_, SIGKILL, now);
+  outbox_.Push(SignalWorkers{SIGKILL, hung});
+}
+
+std::vector<LocalRank> Supervisor::AliveOfHung() const {
+  std::vector<LocalRank> alive = Alive();
+  std::erase_if(alive, [this](LocalRank local_rank) {
+    return std::find(work_.hung.begin(), work_.hung.end(), local_rank) == work_.hung.end();
+  });
+  return alive;
+}
+
 void Supervisor::SettleIfGone(TimePoint now) {
   if (!Alive().empty() || AwaitsErrorFile()) return;
   deadline_.reset();
+  work_.kill_hung_at.reset();
   if (state_ == SupervisorState::kLeaving || verdict_) {
     outbox_.Push(EndStandbys{});
     outbox_.Clear(/*always=*/true);

@@ -10,11 +10,13 @@
 #include <cerrno>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "launcher/stacks/socket_peer.h"
 #include "launcher/stacks/system_calls.h"
 #include "worker/contract/unique_fd.h"
 
@@ -128,7 +130,8 @@ ThreadFacts LookAtThread(pid_t pid, pid_t tid) {
   if (!call.has_value()) return facts;
   facts.call = call->name;
   if (call->descriptor >= 0) {
-    const std::string path = ReadLink(absl::StrCat("/proc/", pid, "/fd/", call->descriptor));
+    std::string path = ReadLink(absl::StrCat("/proc/", pid, "/fd/", call->descriptor));
+    if (std::string socket = DescribeSocket(pid, path); !socket.empty()) path = std::move(socket);
     absl::StrAppend(&facts.call, "(", path.empty() ? absl::StrCat("fd ", call->descriptor) : path,
                     ")");
   }

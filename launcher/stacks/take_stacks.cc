@@ -91,8 +91,9 @@ void AddWaits(const CopiedProcess& process, Notes* notes) {
     const bool main = thread.tid == process.pid;
     const bool disk = thread.state == 'D';
     const bool file = absl::StrContains(thread.call, "(/");
+    const bool peer = main && absl::StrContains(thread.call, "(socket to ");
     const bool all_that_is_known = main && !process.status.ok();
-    if (!(disk || file || all_that_is_known) || count++ >= kMostThreadNotes) continue;
+    if (!(disk || file || peer || all_that_is_known) || count++ >= kMostThreadNotes) continue;
     notes->Add(disk ? RankTrouble::kDiskWait : RankTrouble::kInCall,
                absl::StrCat(NameOf(process, thread), ": ",
                             DescribeWait(thread.state, thread.call, thread.wchan)));
@@ -112,12 +113,14 @@ std::vector<StackFrame> FramesFromOutside(const CopiedThread& thread) {
 }  // namespace
 
 std::vector<StackFrame> WithoutBeginning(std::vector<StackFrame> outermost_first) {
-  // The names of what stands before __libc_start_main are mostly stripped.
+  // The names of what stands before __libc_start_main are mostly stripped. Without libc6-dbg so are
+  // those of start_thread, clone3 and __libc_start_call_main.
   const auto end = outermost_first.begin() +
                    static_cast<std::ptrdiff_t>(std::min(kMostBeginning, outermost_first.size()));
   auto first = outermost_first.begin();
   for (auto frame = first; frame != end; ++frame) {
-    if (IsBeginning(*frame) || IsThreadRoutine(*frame)) first = frame + 1;
+    const bool stripped = frame == first && IsLibc(*frame) && frame->function.empty();
+    if (stripped || IsBeginning(*frame) || IsThreadRoutine(*frame)) first = frame + 1;
   }
   // Not of a thread that has nothing else.
   if (first != outermost_first.end()) outermost_first.erase(outermost_first.begin(), first);

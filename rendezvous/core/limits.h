@@ -55,6 +55,8 @@ inline constexpr std::chrono::milliseconds kDefaultLease = std::chrono::seconds(
 inline constexpr std::chrono::milliseconds kDefaultDaemonGrace = std::chrono::minutes(5);
 inline constexpr std::chrono::milliseconds kDefaultStopGrace = std::chrono::seconds(10);
 inline constexpr std::chrono::milliseconds kDefaultSaveTimeout = std::chrono::seconds(60);
+// Agents describe what stands still from the first second on, at their next heartbeat.
+inline constexpr std::chrono::milliseconds kShortestHangTimeout = std::chrono::seconds(2);
 inline constexpr std::chrono::milliseconds kDefaultHangStartupTimeout = std::chrono::minutes(10);
 inline constexpr std::chrono::milliseconds kDefaultStateTimeout = std::chrono::minutes(2);
 // Under Slurm, which ends what is left 30 s after its SIGTERM (KillWait) unless its administrator

@@ -280,6 +280,8 @@ struct RootCause {
   // Where the main thread of a worker that hung was, the innermost frame first; at most
   // kMaxCauseFrames, with names of at most kMaxCauseNameBytes.
   std::vector<StackFrame> frames{};
+  std::string phase{};  // that it was in, as its program names it; empty: training
+  Duration still{};     // since it moved last
 
   bool operator==(const RootCause&) const = default;
 };

@@ -55,6 +55,8 @@ struct NodeProgress {
   bool excused = false;
   // Their program says what it does beside training: what takes longer than a step has a name.
   bool names_phases = false;
+  // One of them has finished a step, also where the program reports no number of it.
+  bool stepped = false;
   // Those that have been still for kDetailsAfter or longer; at most kMaxStillWorkers.
   std::vector<StillWorker> still_workers{};
   // Workers that run and have told nothing since their start; `still`: since then. Told while no

@@ -150,10 +150,8 @@ void Incidents::AddNode(AgentId agent_id, RootCause::Kind kind, const std::strin
   incidents_.push_back({std::move(cause), agent_id, false, false, false});
 }
 
-void Incidents::AddHang(WorkerFailure culprit, const std::string& reason,
-                        std::vector<StackFrame> frames) {
+void Incidents::AddHang(RootCause cause) {
   failed_ = failed_itself_ = true;
-  RootCause cause{RootCause::Kind::kHung, std::move(culprit), reason, {}, std::move(frames)};
   incidents_.push_back({std::move(cause), {}, false, false, false});
 }
 

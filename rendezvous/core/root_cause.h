@@ -51,8 +51,8 @@ class Incidents {
   void AddNode(AgentId agent_id, RootCause::Kind kind, const std::string& host, NodeRank node_rank,
                const std::string& reason);
 
-  // No rank moves, and this worker is what the others wait for. `frames`: RootCause::frames.
-  void AddHang(WorkerFailure culprit, const std::string& reason, std::vector<StackFrame> frames);
+  // No rank moves, and a worker is what the others wait for: a cause of kHung.
+  void AddHang(RootCause cause);
 
   // A node has ended its workers because of something that is still to be heard of: it is the cause
   // only if nothing else turns out to be.

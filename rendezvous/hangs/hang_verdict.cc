@@ -47,7 +47,11 @@ std::optional<HangVerdict> HeldByTheKernel(const std::vector<StillRank>& ranks) 
     if (rank.worker.state != ProcessState::kRunnable) held.push_back(&rank);
   }
   if (held.empty()) return std::nullopt;
-  const StillRank& first = *held.front();
+  // A signal or a debugger holds a rank until somebody acts; a disk may come back.
+  const auto stopped = std::find_if(held.begin(), held.end(), [](const StillRank* rank) {
+    return rank->worker.state != ProcessState::kDiskWait;
+  });
+  const StillRank& first = stopped != held.end() ? **stopped : *held.front();
   return HangVerdict{first,
                      absl::StrCat(NameOf(first), AndOthers(held.size()), " ", WhyHeld(first.worker),
                                   " since ", ForHowLong(first.worker.still), At(first.worker)),
@@ -89,7 +93,14 @@ std::optional<HangVerdict> OutsideTheCollective(const std::vector<StillRank>& ra
     (in_it ? waiting : missing).push_back(&rank);
   }
   if (missing.empty()) return std::nullopt;
-  const StillRank& first = *missing.front();
+  // One that is in no collective; else the one that is the furthest behind.
+  const StillRank& first =
+      **std::min_element(missing.begin(), missing.end(), [](const auto* a, const auto* b) {
+        const auto sequence = [](const StillRank& rank) {
+          return rank.worker.inside ? rank.worker.inside->sequence : -1;
+        };
+        return sequence(*a) < sequence(*b);
+      });
   const auto& inside = first.worker.inside;
   const std::string where =
       inside ? absl::StrCat("; it is still in ", Describe(*inside)) : At(first.worker);
@@ -173,9 +184,12 @@ std::string Describe(const CollectiveCall& call) {
                          static_cast<double>(call.bytes) / 1e6);
 }
 
-std::string DescribeStandstill(Duration still, Duration limit, std::optional<std::int64_t> step) {
+std::string DescribeStandstill(Duration still, Duration limit, std::optional<std::int64_t> step,
+                               bool step_seen) {
   return absl::StrCat("no rank has moved for ", ForHowLong(still), " (limit ", Seconds(limit), ")",
-                      step ? absl::StrCat(" at step ", *step) : " before the first step");
+                      step        ? absl::StrCat(" at step ", *step)
+                      : step_seen ? ""
+                                  : " before the first step");
 }
 
 HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& stacks) {

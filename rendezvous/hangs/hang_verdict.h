@@ -48,7 +48,8 @@ struct HangVerdict {
 HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& stacks);
 
 // "no rank has moved for 42 s (limit 30 s) at step 1204"
-std::string DescribeStandstill(Duration still, Duration limit, std::optional<std::int64_t> step);
+std::string DescribeStandstill(Duration still, Duration limit, std::optional<std::int64_t> step,
+                               bool step_seen);
 
 // "rank 5 on n2 (pid 4242)"
 std::string NameOf(const StillRank& rank);

@@ -39,10 +39,11 @@ const NodeProgress* HangWatch::Find(AgentId node) const {
 bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
                      PhaseIntervals* intervals) {
   NodeProgress& before = told_[node.value];  // without workers where it is new
-  const bool changed =
-      before.phases != progress.phases || (before.workers > 0) != (progress.workers > 0);
+  const bool changed = before.phases != progress.phases ||
+                       (before.workers > 0) != (progress.workers > 0) ||
+                       before.silent_workers.empty() != progress.silent_workers.empty();
   bool over = false;
-  names_phases_ = names_phases_ || progress.names_phases;
+  step_seen_ = step_seen_ || progress.stepped;
   // Once a rank has told a step, the ranks that tell nothing are programs that never do.
   const bool silent_excused = progress.silent_excused && !step_seen_;
   if (progress.workers > 0 || silent_excused) {
@@ -75,6 +76,7 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
 }
 
 void HangWatch::Count(const NodeProgress& progress, int by) {
+  if (!progress.silent_workers.empty()) silent_nodes_ += by;
   if (progress.workers == 0) return;
   nodes_ += by;
   for (const std::string& phase : progress.phases) {

@@ -6,7 +6,8 @@
 //   --hang-timeout DURATION  DURATION
 //   auto (the default)       max(30 s, 5 × the longest time without a move that was ever seen in
 //                            this phase and ended by itself)
-//   --hang-startup-timeout   until the first step of the generation, and in a phase never seen
+//   --hang-startup-timeout   until the first step of the generation; with auto, in a phase never
+//   seen
 #ifndef DDPRUN_RENDEZVOUS_HANGS_HANG_WATCH_H_
 #define DDPRUN_RENDEZVOUS_HANGS_HANG_WATCH_H_
 
@@ -63,9 +64,13 @@ class HangWatch {
   const NodeProgress* Find(AgentId node) const;
   // A rank has told a step in this generation.
   void StepSeen() { step_seen_ = true; }
+  // A rank has finished one, whether it has told which or not.
+  bool step_seen() const { return step_seen_; }
 
   // At least one node tells.
   bool judges() const { return nodes_ > 0; }
+  // Workers run, and none of them has told anything.
+  bool all_silent() const { return nodes_ == 0 && silent_nodes_ > 0 && !step_seen_; }
   TimePoint last_moved() const { return last_moved_; }
   // How long no rank may move, in the phases that the ranks are in.
   Duration Limit(const HangPolicy& policy, const PhaseIntervals& intervals) const;
@@ -73,8 +78,6 @@ class HangWatch {
   // A hang was called: it is not called again, and the interval is not learned.
   void Call() { called_ = true; }
   bool called() const { return called_; }
-  // Some program has named a phase.
-  bool names_phases() const { return names_phases_; }
 
  private:
   void Count(const NodeProgress& progress, int by);
@@ -85,9 +88,9 @@ class HangWatch {
   TimePoint last_moved_;
   std::map<std::string, int> phases_;                     // how many nodes have a rank in it
   int nodes_ = 0;                                         // that tell
+  int silent_nodes_ = 0;                                  // with silent ranks
   std::unordered_map<std::uint64_t, NodeProgress> told_;  // by AgentId
   bool step_seen_ = false;
-  bool names_phases_ = false;
   bool excused_ = false;  // since the last move
   bool called_ = false;   // since the last move
 };

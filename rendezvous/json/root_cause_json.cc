@@ -71,6 +71,8 @@ Json ToJson(const RootCause& cause) {
     json["stderr_tail"] = cause.failure.exit.stderr_tail;
     if (cause.kind == RootCause::Kind::kHung) {
       json["reason"] = cause.reason;
+      json["phase"] = cause.phase.empty() ? "training" : cause.phase;
+      json["still_s"] = std::chrono::duration<double>(cause.still).count();
       json["frames"] = Json::array();
       for (const StackFrame& frame : cause.frames) json["frames"].push_back(ToJson(frame));
     }

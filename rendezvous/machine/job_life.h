@@ -51,6 +51,8 @@ struct JobLife {
   std::optional<Plan> plan;
   Absences absences;
   PhaseIntervals intervals;        // for what counts as a hang
+  bool tells = false;              // its ranks have told how far they are
+  bool names_phases = false;       // its program has named a phase
   bool abandoned = false;          // the last node that went will not come back
   bool saved_for_removed = false;  // the nodes that are to go leave a checkpoint behind
   std::vector<RootCause> causes;   // of the generations that have ended; the last kMaxEarlierCauses

@@ -194,6 +194,7 @@ class JobMachine {
   // For how long no rank may move, as things are now.
   Duration HangLimit() const;
   void AddProgress(JobStatus* status, TimePoint now) const;
+  bool JudgesHangs() const;
   // When to look; nullopt: nothing is judged.
   std::optional<TimePoint> HangDeadline() const;
   bool KnowsEveryRank() const;

@@ -69,6 +69,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
   life_.causes = record.causes;
   life_.run_id = record.run_id;
   life_.intervals = PhaseIntervals(record.longest_intervals);
+  life_.tells = !record.longest_intervals.empty();
   life_.reports_checkpoints = record.reports_checkpoints;
   life_.checkpoint = record.checkpoint;
   life_.told_of_states = record.restore.has_value();

@@ -29,6 +29,19 @@ std::string FirstOf(const std::vector<std::string>& names, std::size_t most) {
       " and ", names.size() - most, " more");
 }
 
+RootCause CauseOf(const HangVerdict& verdict, const std::string& standstill, Generation generation,
+                  const StackTree& stacks) {
+  RootCause cause;
+  cause.kind = RootCause::Kind::kHung;
+  cause.reason = absl::StrCat(verdict.why, "; ", standstill);
+  if (!verdict.culprit) return cause;
+  cause.failure = FailureOf(*verdict.culprit, generation);
+  cause.frames = TopFrames(stacks, verdict.culprit->rank);
+  cause.phase = verdict.culprit->worker.phase;
+  cause.still = verdict.culprit->worker.still;
+  return cause;
+}
+
 }  // namespace
 
 void JobMachine::OnTick() {
@@ -164,6 +177,8 @@ void JobMachine::TakeProgress(Node& node, const NodeProgress& progress) {
   if (node.phase != Phase::kStarted) return;
   const Duration still = now_ - generation_.hang.last_moved();
   const bool over = generation_.hang.Take(node.agent_id, progress, now_, &life_.intervals);
+  life_.tells = life_.tells || progress.workers > 0;
+  life_.names_phases = life_.names_phases || progress.names_phases;
   if (!over) return;
   timers_.hang_again.reset();
   const std::string text = absl::StrCat(NameOfJob(job_), " moves again, after ", Seconds(still));
@@ -188,14 +203,26 @@ void JobMachine::AddProgress(JobStatus* status, TimePoint now) const {
   status->progress = std::move(progress);
 }
 
+// Where ranks have told how far they are before a restart, they are expected to do so again: all of
+// them may wait for the file server that has made them hang.
+bool JobMachine::JudgesHangs() const {
+  const auto& hang = generation_.hang;
+  return hang.judges() || (life_.tells && hang.all_silent());
+}
+
 std::optional<TimePoint> JobMachine::HangDeadline() const {
   if (state_ != JobState::kRunning || !life_.spec || !PolicyOfHangs(*life_.spec).watches ||
-      !generation_.hang.judges() || generation_.incidents.any()) {
+      !JudgesHangs() || generation_.incidents.any()) {
     return std::nullopt;
   }
-  if (generation_.hang.called()) return timers_.hang_again;
-  const TimePoint at = generation_.hang.last_moved() + HangLimit();
-  return timers_.hang_again ? std::max(at, *timers_.hang_again) : at;
+  const auto& hang = generation_.hang;
+  if (!hang.called()) {
+    const TimePoint at = hang.last_moved() + HangLimit();
+    return timers_.hang_again ? std::max(at, *timers_.hang_again) : at;
+  }
+  if (!timers_.hang_again) return std::nullopt;
+  // Later where a debugger has come meanwhile.
+  return std::max(*timers_.hang_again, hang.last_moved() + life_.spec->hang_startup_timeout);
 }
 
 // Every node that tells of its workers was heard a moment ago: their ranks do not move now.
@@ -203,7 +230,7 @@ bool JobMachine::KnowsEveryRank() const {
   const Duration fresh = 2 * life_.spec->heartbeat + std::chrono::milliseconds(500);
   const auto& nodes = roster_.nodes();
   return std::all_of(nodes.begin(), nodes.end(), [&](const Node& node) {
-    return !node.member() || generation_.hang.Find(node.agent_id) == nullptr ||
+    return !node.member() || node.done() || generation_.hang.Find(node.agent_id) == nullptr ||
            (!node.suspect && now_ - node.heard <= fresh);
   });
 }
@@ -231,7 +258,7 @@ std::vector<StillRank> JobMachine::StillRanks() const {
     };
     for (const StillWorker& worker : told->still_workers) add(worker, false);
     // All ranks make steps: one that is silent after another one's step never tells anything.
-    if (generation_.furthest_step) continue;
+    if (generation_.hang.step_seen()) continue;
     for (const StillWorker& worker : told->silent_workers) add(worker, true);
   }
   return ranks;
@@ -249,30 +276,29 @@ void JobMachine::DecideHang(const StackCollection& stacks) {
   timers_.hang_again.reset();
   const HangVerdict verdict = FindCulprit(StillRanks(), stacks.tree());
   const bool again = generation_.hang.called();
-  const std::string standstill = DescribeStandstill(now_ - generation_.hang.last_moved(),
-                                                    HangLimit(), generation_.furthest_step);
+  const std::string standstill =
+      DescribeStandstill(now_ - generation_.hang.last_moved(), HangLimit(),
+                         generation_.furthest_step, generation_.hang.step_seen());
   const auto [restart, next] = AfterHang(verdict, again);
+  if (restart && !verdict.culprit) {  // the next heartbeats say which
+    timers_.hang_again = now_ + life_.spec->heartbeat;
+    return;
+  }
   if (!again) CallHang(verdict, standstill, next, stacks);
   generation_.hang.Call();
-  if (!restart || !verdict.culprit) return;
+  if (!restart) return;
   if (verdict.blames) generation_.hung_host = verdict.culprit->host;
-  generation_.incidents.AddHang(FailureOf(*verdict.culprit, generation_.number),
-                                absl::StrCat(verdict.why, "; ", standstill),
-                                TopFrames(stacks.tree(), verdict.culprit->rank));
+  generation_.incidents.AddHang(CauseOf(verdict, standstill, generation_.number, stacks.tree()));
   // Advance stops the generation.
 }
 
 void JobMachine::CallHang(const HangVerdict& verdict, const std::string& standstill,
                           const std::string& next, const StackCollection& stacks) {
-  RootCause cause;
-  cause.kind = RootCause::Kind::kHung;
-  if (verdict.culprit) cause.failure = FailureOf(*verdict.culprit, generation_.number);
-  cause.reason = absl::StrCat(verdict.why, "; ", standstill);
+  RootCause cause = CauseOf(verdict, standstill, generation_.number, stacks.tree());
   generation_.hang_report = absl::StrCat("hangs: ", cause.reason);
   HangStacks report;
   report.verdict = {absl::StrCat(NameOfJob(job_), " hangs: ", standstill), verdict.why};
   if (verdict.culprit) {
-    cause.frames = TopFrames(stacks.tree(), verdict.culprit->rank);
     std::string stack = DescribeStack(*verdict.culprit, stacks.tree());
     if (!stack.empty()) report.verdict.push_back(absl::StrCat("  ", stack));
   }
@@ -320,10 +346,10 @@ std::pair<bool, std::string> JobMachine::AfterHang(const HangVerdict& verdict, b
     return {true, "the workers are ended, and started again where a restart is left"};
   }
   const bool loses_nothing =
-      life_.told_of_states || life_.reports_checkpoints || !generation_.furthest_step;
-  if (!generation_.hang.names_phases() || !loses_nothing) {
+      life_.told_of_states || life_.reports_checkpoints || !generation_.hang.step_seen();
+  if (!life_.names_phases || !loses_nothing) {
     return {false,
-            generation_.hang.names_phases()
+            life_.names_phases
                 ? "the workers are left alone: no state was saved yet (--on-hang restart starts "
                   "them again all the same)"
                 : "the workers are left alone: the program names no phases, so this may be an "

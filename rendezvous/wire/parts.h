@@ -5,6 +5,8 @@
 
 #include <google/protobuf/repeated_field.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -53,6 +55,12 @@ void Fill(const StackFrame& from, v1::StackFrame* to);
 template <class Proto>
 void FillIfAny(const FailedCheckpoints& from, Proto* to) {
   if (from.count > 0) Fill(from, to->mutable_failed_checkpoints());
+}
+
+// In ms, between 0 and what a receiver takes.
+inline std::int64_t Bounded(Duration duration) {
+  const auto ms = std::chrono::floor<std::chrono::milliseconds>(duration);
+  return std::clamp<std::int64_t>(ms.count(), 0, kMaxTimeout.count());
 }
 
 }  // namespace ddprun::wire

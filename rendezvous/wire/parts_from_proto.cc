@@ -125,6 +125,8 @@ RootCause ReadRootCause(const v1::RootCause& from, FieldChecker& check) {
     to.victims.push_back(ReadWorkerFailure(victim, check));
   }
   to.frames = ReadFrames(from.frames(), check);
+  to.phase = check.Text("RootCause.phase", from.phase(), kMaxPhaseBytes);
+  to.still = check.Timeout("RootCause.still_ms", from.still_ms());
   return to;
 }
 

@@ -87,6 +87,8 @@ void Fill(const RootCause& from, v1::RootCause* to) {
   to->set_reason(CleanText(from.reason, kMaxTextBytes));
   for (const WorkerFailure& victim : from.victims) FillFailure(victim, to->add_victims());
   for (const StackFrame& frame : from.frames) Fill(frame, to->add_frames());
+  to->set_phase(CleanText(from.phase, kMaxPhaseBytes));
+  to->set_still_ms(Bounded(from.still));
 }
 
 void Fill(const Finished& from, v1::Finished* to) {

@@ -12,11 +12,6 @@
 namespace ddprun::wire {
 namespace {
 
-std::int64_t Bounded(Duration duration) {
-  const auto ms = std::chrono::floor<std::chrono::milliseconds>(duration);
-  return std::clamp<std::int64_t>(ms.count(), 0, kMaxTimeout.count());
-}
-
 v1::ProcessState StateToProto(ProcessState state) {
   switch (state) {
     case ProcessState::kRunnable:
@@ -110,6 +105,7 @@ void Fill(const NodeProgress& from, v1::NodeProgress* to) {
     FillWorker(worker, to->add_silent_workers());
   }
   to->set_silent_excused(from.silent_excused);
+  to->set_stepped(from.stepped);
 }
 
 NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check) {
@@ -125,6 +121,7 @@ NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check) {
   to.still_workers = ReadWorkers("NodeProgress.still_workers", from.still_workers(), check);
   to.silent_workers = ReadWorkers("NodeProgress.silent_workers", from.silent_workers(), check);
   to.silent_excused = from.silent_excused();
+  to.stepped = from.stepped();
   return to;
 }
 

@@ -36,6 +36,13 @@ TEST(FindCulpritTest, ARankThatIsStoppedComesFirst) {
   EXPECT_THAT(verdict.why, HasSubstr("rank 3 on n2 (pid 103) is stopped by a signal"));
 }
 
+TEST(FindCulpritTest, AStoppedRankComesBeforeOneInDiskWait) {
+  auto ranks = Ranks();
+  ranks[0].worker.state = ProcessState::kDiskWait;
+  ranks[3].worker.state = ProcessState::kStopped;
+  EXPECT_EQ(FindCulprit(ranks, StackTree()).culprit->rank, Rank{3});
+}
+
 TEST(FindCulpritTest, ARankInDiskWaitIsNamedWithWhatItWaitsFor) {
   auto ranks = Ranks();
   ranks[2].worker.state = ProcessState::kDiskWait;
@@ -55,6 +62,17 @@ TEST(FindCulpritTest, ARankThatHasNotEnteredTheCollectiveOfTheOthersIsNamed) {
             "since 42.0 s");
   ranks[2].worker.inside = AllReduce(9630);
   EXPECT_THAT(FindCulprit(ranks, StackTree()).why, HasSubstr("it is still in all_reduce 9630"));
+}
+
+// A gather: rank 0 waits in it for rank 2, the others are a call further. Seen red where the first
+// rank that is not in the newest call was named.
+TEST(FindCulpritTest, ARankOutsideComesBeforeOneInAnEarlierCall) {
+  auto ranks = Ranks(AllReduce(6));
+  ranks[0].worker.inside = AllReduce(5);
+  ranks[2].worker.inside.reset();
+  EXPECT_EQ(FindCulprit(ranks, StackTree()).culprit->rank, Rank{2});
+  ranks[2].worker.inside = AllReduce(4);
+  EXPECT_EQ(FindCulprit(ranks, StackTree()).culprit->rank, Rank{2}) << "it is the furthest behind";
 }
 
 TEST(FindCulpritTest, ARankThatIsBusyOutsideOfCollectivesMayBeAtWork) {

@@ -45,10 +45,15 @@ class JobMachineHangTest : public testing::Test {
     for (const char node : {'a', 'b'}) {
       if (node == silent_) continue;
       Heartbeat heartbeat;
-      heartbeat.step = moves ? step_ : 5;
+      if (tells_steps_) heartbeat.step = moves ? step_ : 5;
       heartbeat.progress = NodeProgress{2, still_, {phase_}};
       heartbeat.progress->names_phases = !named_.empty();
+      heartbeat.progress->stepped = true;
       if (!moves) AddWorkers(node, &*heartbeat.progress);
+      if (debugged_) {
+        heartbeat.progress->excused = true;
+        heartbeat.progress->still = Duration{};
+      }
       job_->Receive(node, heartbeat);
     }
   }
@@ -78,6 +83,8 @@ class JobMachineHangTest : public testing::Test {
   ProcessState culprit_ = ProcessState::kStopped;
   bool busy_ = false;
   bool collectives_ = true;  // are told
+  bool debugged_ = false;
+  bool tells_steps_ = true;
   char silent_ = 0;
   bool spare_ = false;  // c waits for a place
 };
@@ -141,6 +148,26 @@ TEST_F(JobMachineHangTest, ABusyCulpritIsReportedFirstAndEndedMuchLater) {
   EXPECT_THAT(StandStill(90), AllOf(Contains(HasSubstr("uses the CPU or does I/O")),
                                     Not(Contains(HasSubstr("Stop")))));
   EXPECT_THAT(StandStill(15), Contains(HasSubstr("Stop")));
+}
+// Seen red where the time of the end was that of the verdict.
+TEST_F(JobMachineHangTest, ABusyCulpritThatADebuggerHoldsIsNotEnded) {
+  Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
+  culprit_ = ProcessState::kRunnable;
+  busy_ = true;
+  EXPECT_THAT(StandStill(50), Contains(HasSubstr("uses the CPU or does I/O")));
+  debugged_ = true;
+  EXPECT_THAT(StandStill(200), Not(Contains(HasSubstr("Stop"))));
+  debugged_ = false;
+  EXPECT_THAT(StandStill(90), Not(Contains(HasSubstr("Stop"))));
+  EXPECT_THAT(StandStill(15), Contains(HasSubstr("Stop")));
+}
+// Seen red where only a number of a step was one.
+TEST_F(JobMachineHangTest, AProgramThatReportsNoStepsAndHasSavedNothingIsOnlyReported) {
+  tells_steps_ = false;
+  Run(JobSpec::kChooseOnHang, "restore");
+  EXPECT_THAT(StandStill(20), AllOf(Contains(HasSubstr("no state was saved yet")),
+                                    Contains(HasSubstr("(limit 10 s) | rank 3")),
+                                    Not(Contains(HasSubstr("Stop")))));
 }
 TEST_F(JobMachineHangTest, AfterARankHasEndedTheOthersAreLeftAlone) {
   Run(JobSpec::kRestartHang);
@@ -473,6 +500,22 @@ TEST_F(JobMachineSilentTest, SoAreThoseOfANodeWhereNobodyTells) {
 TEST_F(JobMachineSilentTest, WhereNobodyTellsAnythingNothingIsJudged) {
   silent_ = {0, 1, 2, 3};
   EXPECT_THAT(Wait(1000), Not(Contains(HasSubstr("hangs"))));
+}
+
+// The file server for which they waited is still away. Seen red where only ranks that tell were
+// judged.
+TEST_F(JobMachineSilentTest, RanksThatHaveToldBeforeARestartAreExpectedToTellAgain) {
+  EXPECT_THAT(Wait(21), Contains(HasSubstr("Stop")));
+  job_.Drain('a');
+  job_.Drain('b');
+  job_.Prepare('a');
+  job_.Prepare('b');
+  ASSERT_EQ(job_.machine().generation(), Generation{1});
+  silent_ = {0, 1, 2, 3};
+  still_ = Duration{};
+  job_.Take();
+  EXPECT_THAT(Wait(19), Not(Contains(HasSubstr("hangs"))));
+  EXPECT_THAT(Wait(3), AllOf(Contains(HasSubstr("hangs")), Contains(HasSubstr("Stop"))));
 }
 
 // Its program never tells anything, and yet the others make steps.

@@ -19,7 +19,10 @@ class StillWatchTest : public testing::Test {
   // Looks at two workers a heartbeat later.
   NodeProgress Look(Duration later = seconds(1)) {
     now_ += later;
-    return watch_.Look(workers_, now_, [this](int pid) { return facts_[pid]; });
+    return watch_.Look(workers_, now_, [this](int pid) {
+      facts_[pid].read_at = now_;
+      return facts_[pid];
+    });
   }
   NodeProgress LookFor(int heartbeats) {
     NodeProgress progress;
@@ -54,18 +57,26 @@ TEST_F(StillWatchTest, DetailsAreToldOnlyOnceNoWorkerMoves) {
   EXPECT_EQ(progress.still_workers[1].step, 7);
 }
 
-TEST_F(StillWatchTest, KnowsForHowLongNobodyHasToldAnything) {
-  const std::vector<SeenWorker> workers = std::exchange(workers_, {});
-  LookFor(61);
-  EXPECT_EQ(watch_.silence(), seconds(60));
-  workers_ = workers;
-  Look();
-  workers_.clear();  // they have said that they end
-  LookFor(61);
-  EXPECT_EQ(watch_.silence(), Duration{});
+// An evaluation that nobody has named reads from a disk. Seen red where one look at D was enough.
+TEST_F(StillWatchTest, AWorkerThatIsNowAndThenInDiskWaitIsNotHeldThere) {
+  LookFor(3);
+  facts_[100].state = ProcessState::kDiskWait;
+  EXPECT_EQ(Look().still_workers[0].state, ProcessState::kRunnable) << "a look says nothing";
+  facts_[100].io_bytes += 1 << 20;
+  EXPECT_EQ(Look().still_workers[0].state, ProcessState::kRunnable) << "it reads";
+  EXPECT_EQ(Look().still_workers[0].state, ProcessState::kDiskWait);
+  facts_[100].cpu += milliseconds(20);
+  EXPECT_EQ(Look().still_workers[0].state, ProcessState::kRunnable) << "it computes";
+}
+
+TEST_F(StillWatchTest, AStepOfAProgramThatReportsNoneIsSeenByThePhase) {
+  EXPECT_FALSE(Look().stepped);
+  workers_[1].stepped = true;
+  EXPECT_TRUE(Look().stepped);
+  workers_[1].stepped = false;  // it evaluates
+  EXPECT_TRUE(Look().stepped);
   watch_.Begin(now_);
-  LookFor(10);
-  EXPECT_EQ(watch_.silence(), seconds(10));
+  EXPECT_FALSE(Look().stepped);
 }
 
 // ---- workers that have told nothing ----

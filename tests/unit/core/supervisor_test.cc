@@ -138,6 +138,22 @@ TEST(SupervisorTest, AWorkerThatHangsGetsItsSignalFirstAndIsKilledWithinTwoSecon
   EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 1"));
 }
 
+// Seen red where the grace of the rank that hangs was that of its peers.
+TEST(SupervisorTest, PeersOfAWorkerThatHangsKeepTheirGrace) {
+  SupervisorDriver node;
+  node.Run();
+  node.Receive(0, ddprun::Stop{"rank 3 hangs", {}, {LocalRank{1}}});
+  node.Take();
+  node.Advance(seconds(2));
+  EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 1"));
+  node.End(1, kKilled);
+  node.Take();
+  node.Advance(seconds(7));
+  EXPECT_THAT(node.Take(), IsEmpty());
+  node.Advance(seconds(1));
+  EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 0"));
+}
+
 TEST(SupervisorTest, AWorkerThatSurvivesSigkillIsNamedAndDoesNotHoldUpTheOthers) {
   SupervisorDriver node;
   node.Run();

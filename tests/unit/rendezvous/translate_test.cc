@@ -41,6 +41,8 @@ RootCause FullRootCause() {
   cause.failure = {"n2", {1}, {3}, FullWorkerExited()};
   cause.victims = {{"n1", {0}, {3}, FullWorkerExited()}, {"n3", {2}, {3}, WorkerExited{}}};
   cause.frames = {{"read", "", 0, "libc.so.6"}, {"Load\xFF", "data.cc", 88, "trainer"}};
+  cause.phase = "evaluation";
+  cause.still = std::chrono::milliseconds(41'800);
   return cause;
 }
 
@@ -104,8 +106,8 @@ Heartbeat HeartbeatWithProgress() {
   worker.inside = CollectiveCall{"default", 9632, "all_reduce", 12'100'000};
   worker.waits_for = "read(/data/shard-0017)";
   Heartbeat heartbeat{-5, 17};
-  heartbeat.progress =
-      NodeProgress{2, std::chrono::milliseconds(250), {"", "evaluation"}, true, true, {worker}};
+  heartbeat.progress = NodeProgress{
+      2, std::chrono::milliseconds(250), {"", "evaluation"}, true, true, true, {worker}};
   StillWorker silent{LocalRank{7}, 4243, std::chrono::seconds(40)};
   silent.waits_for = "read(/data/x)";
   heartbeat.progress->silent_workers = {silent, {LocalRank{8}, 4244, std::chrono::seconds(40)}};

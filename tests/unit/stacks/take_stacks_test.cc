@@ -15,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <thread>
@@ -24,6 +25,7 @@
 #include "launcher/stacks/process_facts.h"
 #include "launcher/stacks/seize.h"
 #include "rendezvous/stacks/stack_text.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/stacks/probe.h"
 
 namespace ddprun::stacks {
@@ -85,6 +87,15 @@ TEST(TrimmedStackTest, WhatEveryThreadBeginsWithIsLeftOut) {
               testing::ElementsAre("Loop"));
   EXPECT_THAT(Names(WithoutBeginning(Frames({{"clone3", "libc.so.6"}}))),
               testing::ElementsAre("clone3"));
+  // Without libc6-dbg.
+  EXPECT_THAT(Names(WithoutBeginning(Frames({{"", "train"},
+                                             {"__libc_start_main", "libc.so.6"},
+                                             {"", "libc.so.6"},
+                                             {"main", "train"}}))),
+              testing::ElementsAre("main"));
+  EXPECT_THAT(Names(WithoutBeginning(Frames(
+                  {{"", "libc.so.6"}, {"", "libc.so.6"}, {"Loop", "train"}, {"", "libc.so.6"}}))),
+              testing::ElementsAre("Loop", ""));
   EXPECT_THAT(WithoutBeginning({}), testing::IsEmpty());
 }
 
@@ -279,7 +290,12 @@ TEST_F(RunningStackTest, WithoutPermissionItSaysWhichOneIsMissing) {
 
 TEST_F(RunningStackTest, OneThatIsNotDumpableSaysSo) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
-  const Probe probe({probe_, "undumpable"}, [] {
+  // Where that user may read it.
+  const TempDir folder;
+  const std::string copy = folder.path() + "/stack_probe";
+  std::filesystem::copy_file(probe_, copy);
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
+  const Probe probe({copy, "undumpable"}, [] {
     if (::setuid(65534) != 0) ::_exit(1);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   });
