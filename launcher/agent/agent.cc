@@ -244,6 +244,9 @@ void Agent::LookAtProgress(AgentMessage* message) {
     if (auto worker = SeenWorkerOf(progress, *pid)) seen.push_back(*std::move(worker));
   }
   heartbeat->progress = told_.still.Look(seen, now, [this](int pid) { return FactsOf(pid); });
+  told_.urgency = heartbeat->progress->still < NodeProgress::kDetailsAfter
+                      ? stacks::StackUrgency::kBesideTraining
+                      : stacks::StackUrgency::kAtOnce;
 }
 
 void Agent::AwaitFirstWord() {
@@ -516,8 +519,8 @@ void Agent::Perform(const Supervisor::TakeWorkerStacks& take) {
   const auto deadline = EventLoop::Clock::now() + kStacksLimit;
   told_.copying_until = deadline + std::chrono::seconds(1);
   told_.stack_taker.Run(
-      [targets = std::move(targets), deadline] {
-        return stacks::TakeStacks(targets, deadline).tree.Encode(kMaxSentStackTreeBytes);
+      [targets = std::move(targets), deadline, urgency = told_.urgency] {
+        return stacks::TakeStacks(targets, deadline, urgency).tree.Encode(kMaxSentStackTreeBytes);
       },
       [this, generation = take.generation, request = take.request](const EncodedStackTree& tree) {
         --told_.taking_stacks;

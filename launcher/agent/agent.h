@@ -39,6 +39,7 @@
 #include "launcher/os/output/log_pump.h"
 #include "launcher/os/output/writer_thread.h"
 #include "launcher/os/process/process_runner.h"
+#include "launcher/stacks/take_stacks.h"
 #include "rendezvous/client/rendezvous_client.h"
 
 namespace ddprun {
@@ -110,6 +111,7 @@ class Agent {
     EventLoop::TimerId silence = 0;       // until it says so
     std::map<int, ProcessFacts> facts{};  // by pid, as they were read last
     OffLoop stack_taker;
+    stacks::StackUrgency urgency = stacks::StackUrgency::kBesideTraining;
     int taking_stacks = 0;      // requests in progress
     TimePoint copying_until{};  // at the latest, as far as FactsOf() believes
     std::optional<HangStacks> hang{};

@@ -49,7 +49,8 @@ int ShowStacks(const StacksCommand& command) {
   std::vector<stacks::StackTarget> targets;
   for (const int pid : command.pids) targets.push_back({static_cast<std::uint32_t>(pid), pid});
   const stacks::TakenStacks taken =
-      stacks::TakeStacks(targets, std::chrono::steady_clock::now() + command.timeout);
+      stacks::TakeStacks(targets, std::chrono::steady_clock::now() + command.timeout,
+                         stacks::StackUrgency::kBesideTraining);
   PrintOut(command.json ? JsonText(targets, taken)
                         : ToText(taken.tree, TextOptions("pid", command.full)));
   if (taken.refused > 0) return kExitRefused;

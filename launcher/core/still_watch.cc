@@ -118,9 +118,10 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
   for (const SeenWorker& worker : workers) {
     const auto found = before.find(worker.local_rank);
     const bool known = found != before.end() && found->second.pid == worker.pid;
-    memory_[worker.local_rank] = known && found->second.moves == worker.moves && !progress.excused
-                                     ? found->second
-                                     : Memory{worker.pid, worker.moves, now, std::nullopt, {}, {}};
+    const bool stands = known && found->second.moves == worker.moves && !progress.excused;
+    if (!stands && !worker.silent) ++moves_;
+    memory_[worker.local_rank] =
+        stands ? found->second : Memory{worker.pid, worker.moves, now, std::nullopt, {}, {}};
   }
   LookAtStill(telling, now, facts, &progress);
   // Where one of the node's workers moves, the others are not asked about.
@@ -160,6 +161,7 @@ void StillWatch::LookAtStill(const std::vector<SeenWorker>& workers, TimePoint n
   progress->still = counted;
   progress->names_phases = names_phases_;
   progress->stepped = stepped_;
+  progress->moves = moves_;
   // What one rank does says nothing where another one moves.
   if (shortest < NodeProgress::kDetailsAfter) progress->still_workers.clear();
   for (const std::string& phase : phases) {

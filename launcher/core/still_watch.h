@@ -87,6 +87,7 @@ class StillWatch {
   std::map<LocalRank, Memory> memory_;
   bool names_phases_ = false;          // one of them has
   bool stepped_ = false;               // one of them has
+  std::uint64_t moves_ = 1;            // NodeProgress::moves
   std::optional<TimePoint> begun_at_;  // Begin(), or the first look
 };
 

@@ -17,6 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostThreadNotes = 8;  // of one process
+constexpr int kNiceBesideTraining = 8;       // a sixth of the CPU time of a process with nice 0
 constexpr std::size_t kMostBeginning = 4;    // frames
 constexpr std::string_view kPythonLoop = "_PyEval_EvalFrameDefault";
 
@@ -210,7 +211,8 @@ void AddProcess(std::uint32_t rank, const CopiedProcess& process, const Unwound&
   }
 }
 
-TakenStacks TakeStacks(absl::Span<const StackTarget> targets, Clock::time_point deadline) {
+TakenStacks TakeStacks(absl::Span<const StackTarget> targets, Clock::time_point deadline,
+                       StackUrgency urgency) {
   std::vector<pid_t> pids;
   for (const StackTarget& target : targets) pids.push_back(target.pid);
   std::vector<CopiedProcess> processes = CopyStacks(pids, deadline);
@@ -218,6 +220,7 @@ TakenStacks TakeStacks(absl::Span<const StackTarget> targets, Clock::time_point 
   limits.time =
       std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()),
                  std::chrono::milliseconds(1), limits.time);
+  if (urgency == StackUrgency::kBesideTraining) limits.nice = kNiceBesideTraining;
   const bool any = std::any_of(processes.begin(), processes.end(), [](const auto& process) {
     return process.status.ok() &&
            std::any_of(process.threads.begin(), process.threads.end(),

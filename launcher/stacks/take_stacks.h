@@ -31,8 +31,14 @@ struct TakenStacks {
   std::size_t refused = 0;                     // missing targets that ddprun may not trace
 };
 
+// `kBesideTraining`: the targets compute, and are to go on doing so: where no CPU is free, the
+// stacks take longer.
+enum class StackUrgency { kAtOnce, kBesideTraining };
+
+// Blocks until `deadline` at most. Any thread.
 TakenStacks TakeStacks(absl::Span<const StackTarget> targets,
-                       std::chrono::steady_clock::time_point deadline);
+                       std::chrono::steady_clock::time_point deadline,
+                       StackUrgency urgency = StackUrgency::kAtOnce);
 
 // ---- the pure part ----
 

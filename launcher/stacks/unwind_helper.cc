@@ -155,6 +155,7 @@ Unwound UnwindInHelper(const std::vector<CopiedProcess>& processes, const Helper
     failed.status = pid.status();
     return failed;
   }
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(*pid), limits.nice);
   int status = 0;
   const bool in_time = HasEnded(*pid, limits.time, &status);
   if (!in_time) {

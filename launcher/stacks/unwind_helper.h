@@ -25,6 +25,7 @@ std::optional<int> RunIfUnwindHelper(int argc, char** argv);
 struct HelperLimits {
   std::chrono::milliseconds time{5000};  // then it is killed
   std::size_t answer_bytes = std::size_t{64} << 20;
+  int nice = 0;  // of its process, see nice(2)
 };
 
 struct Unwound {

@@ -64,6 +64,8 @@ struct NodeProgress {
   std::vector<StillWorker> silent_workers{};
   // As `excused`, for the silent ones.
   bool silent_excused = false;
+  // Another number: one of them has moved. 0: not told, and `still` alone says it.
+  std::uint64_t moves = 0;
 
   static constexpr Duration kDetailsAfter = std::chrono::seconds(1);
   static constexpr std::size_t kMaxPhases = 4;

@@ -53,7 +53,9 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
         [](const StillWorker& worker) { return worker.state == ProcessState::kStopped; });
     excused_ = excused_ || excused || stopped;
     const TimePoint moved = silent_excused ? now : now - progress.still;
-    if (moved > last_moved_ + kMoveResolution) {
+    // A heartbeat that is handled late seems to tell of a later move.
+    const bool may_have_moved = excused || progress.moves == 0 || progress.moves != before.moves;
+    if (may_have_moved && moved > last_moved_ + kMoveResolution) {
       if (!excused_ && !called_) {
         for (const std::string& phase : PhasesToLearn()) {
           intervals->Learn(phase, moved - last_moved_);

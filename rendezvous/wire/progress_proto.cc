@@ -106,6 +106,7 @@ void Fill(const NodeProgress& from, v1::NodeProgress* to) {
   }
   to->set_silent_excused(from.silent_excused);
   to->set_stepped(from.stepped);
+  to->set_moves(from.moves);
 }
 
 NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check) {
@@ -122,6 +123,7 @@ NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check) {
   to.silent_workers = ReadWorkers("NodeProgress.silent_workers", from.silent_workers(), check);
   to.silent_excused = from.silent_excused();
   to.stepped = from.stepped();
+  to.moves = from.moves();
   return to;
 }
 

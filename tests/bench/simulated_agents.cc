@@ -386,6 +386,7 @@ void SimulatedAgents::Fill(v1::Heartbeat* heartbeat) const {
   progress->add_phases("");
   progress->set_names_phases(true);
   progress->set_still_ms(kStill);
+  progress->set_moves(still ? 1 : static_cast<std::uint64_t>(now.time_since_epoch().count()));
   if (!still) return;
   const auto still_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(BenchClock::now() - since).count();

@@ -161,6 +161,27 @@ TEST_F(HangWatchTest, AHangThatWasCalledIsNotOverBecauseARankIsStarved) {
   EXPECT_TRUE(Tell(Duration{}));
 }
 
+// The rendezvous is busy. Seen red where `still` alone said that a rank has moved.
+TEST_F(HangWatchTest, AHeartbeatThatIsHandledLateTellsOfNoMove) {
+  for (int i = 0; i < 3; ++i) Train();
+  const auto tell = [&](Duration still, std::uint64_t moves) {
+    NodeProgress progress{2, still, {""}};
+    progress.moves = moves;
+    return Tell(progress);
+  };
+  tell(Duration{}, 7);
+  const TimePoint moved = now_;
+  now_ += seconds(50);
+  tell(seconds(50), 7);
+  watch_.Call();
+  now_ += seconds(10);
+  EXPECT_FALSE(tell(seconds(55), 7)) << "5 s late";
+  EXPECT_EQ(watch_.last_moved(), moved);
+  EXPECT_TRUE(watch_.called());
+  EXPECT_TRUE(tell(seconds(3), 8));
+  EXPECT_EQ(watch_.last_moved(), now_ - seconds(3));
+}
+
 TEST_F(HangWatchTest, TheRankThatMovedLastCounts) {
   const NodeProgress still{2, seconds(50), {""}};
   const NodeProgress moves{2, seconds(1), {""}};

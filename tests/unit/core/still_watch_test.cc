@@ -44,6 +44,17 @@ TEST_F(StillWatchTest, TheWorkerThatMovedLastSaysForHowLongTheNodeIsStill) {
   EXPECT_EQ(LookFor(2).still, seconds(2));
 }
 
+TEST_F(StillWatchTest, TheNumberOfMovesChangesWithEachMoveAndWithNothingElse) {
+  const std::uint64_t first = Look().moves;
+  EXPECT_NE(first, 0U);
+  EXPECT_EQ(LookFor(3).moves, first);
+  ++workers_[1].moves;
+  const std::uint64_t second = Look().moves;
+  EXPECT_NE(second, first);
+  workers_.pop_back();  // it has said that it ends
+  EXPECT_EQ(Look().moves, second);
+}
+
 TEST_F(StillWatchTest, DetailsAreToldOnlyOnceNoWorkerMoves) {
   Look();
   for (int i = 0; i < 5; ++i) {
