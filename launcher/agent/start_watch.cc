@@ -14,7 +14,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::chrono::milliseconds kFirstInterval{20};
+constexpr std::chrono::milliseconds kFirstInterval{100};
 constexpr int kIntervalsPerTime = 4;  // of what has passed so far
 constexpr std::chrono::minutes kLimit{
     30};  // whatever has not begun to work by then is not measured
