@@ -16,7 +16,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "launcher/stacks/socket_peer.h"
 #include "launcher/stacks/system_calls.h"
 #include "worker/contract/unique_fd.h"
 
@@ -24,6 +23,8 @@ namespace ddprun::stacks {
 namespace {
 
 constexpr std::size_t kMapsBytes = std::size_t{4} << 20;
+constexpr std::size_t kTableBytes = std::size_t{1} << 20;
+constexpr std::string_view kLinkStart = "socket:[";
 constexpr int kSysPtraceBit = 19;  // CAP_SYS_PTRACE of capabilities(7)
 
 // The text behind "NAME:" of /proc/PID/status.
@@ -118,6 +119,19 @@ std::vector<pid_t> ThreadsOf(pid_t pid, std::size_t most) {
     return std::make_pair(a != pid, a) < std::make_pair(b != pid, b);
   });
   return threads;
+}
+
+std::string DescribeSocket(pid_t pid, std::string_view link) {
+  if (!link.starts_with(kLinkStart) || !link.ends_with(']')) return "";
+  link.remove_prefix(kLinkStart.size());
+  link.remove_suffix(1);
+  for (const char* const name : {"tcp", "tcp6"}) {
+    const std::string table = ReadProc(absl::StrCat("/proc/", pid, "/net/", name), kTableBytes);
+    if (const std::string peer = PeerInTable(table, link); !peer.empty()) {
+      return absl::StrCat("socket to ", peer);
+    }
+  }
+  return "";
 }
 
 ThreadFacts LookAtThread(pid_t pid, pid_t tid) {

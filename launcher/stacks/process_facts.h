@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun::stacks {
@@ -16,6 +17,10 @@ std::string ReadProc(const std::string& path, std::size_t most = 1 << 16);
 
 // Where a link of /proc leads; empty where it cannot be read.
 std::string ReadLink(const std::string& path);
+
+// For `link`, which is what /proc/PID/fd/N links to: "socket to 10.0.0.1:29500". Empty where it is
+// no TCP socket, has no peer, or cannot be looked up.
+std::string DescribeSocket(pid_t pid, std::string_view link);
 
 // /proc/PID/maps; empty where it cannot be read.
 std::string ReadMaps(pid_t pid);

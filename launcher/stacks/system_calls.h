@@ -1,4 +1,5 @@
-// The system call that a thread waits in, from /proc/PID/task/TID/syscall. Pure.
+// The system call that a thread waits in, from /proc/PID/task/TID/syscall, and the peer of its
+// socket. Pure.
 #ifndef DDPRUN_LAUNCHER_STACKS_SYSTEM_CALLS_H_
 #define DDPRUN_LAUNCHER_STACKS_SYSTEM_CALLS_H_
 
@@ -15,6 +16,10 @@ struct WaitingCall {
 
 // nullopt: it runs, or waits in none ("running", "-1 0x... 0x...").
 std::optional<WaitingCall> ParseWaitingCall(std::string_view text);
+
+// The peer of the TCP socket `inode` ("123") in `table`, the text of /proc/PID/net/tcp or tcp6:
+// "10.0.0.1:29500", "[fe80::1]:29500". "" where it has none.
+std::string PeerInTable(std::string_view table, std::string_view inode);
 
 }  // namespace ddprun::stacks
 

@@ -36,6 +36,13 @@ struct Absences {
   std::string why_ineligible;
 };
 
+// What its ranks have told of how far they are, in all generations.
+struct ToldProgress {
+  PhaseIntervals intervals;
+  bool any = false;
+  bool names_phases = false;  // its program has named a phase
+};
+
 struct JobLife {
   JobLife() = default;
   explicit JobLife(std::uint32_t number) : requeue_number(number) {}
@@ -50,9 +57,7 @@ struct JobLife {
   LateAdmission late_admission;
   std::optional<Plan> plan;
   Absences absences;
-  PhaseIntervals intervals;        // for what counts as a hang
-  bool tells = false;              // its ranks have told how far they are
-  bool names_phases = false;       // its program has named a phase
+  ToldProgress progress;           // for what counts as a hang
   bool abandoned = false;          // the last node that went will not come back
   bool saved_for_removed = false;  // the nodes that are to go leave a checkpoint behind
   std::vector<RootCause> causes;   // of the generations that have ended; the last kMaxEarlierCauses

@@ -31,7 +31,7 @@ JobRecord JobMachine::Record() const {
   record.failed_checkpoints = life_.failures.Record();
   record.quarantine = life_.quarantine->Record(now_);
   record.run_id = life_.run_id;
-  record.longest_intervals = life_.intervals.longest();
+  record.longest_intervals = life_.progress.intervals.longest();
   record.finished = finished_;
   return record;
 }
@@ -68,8 +68,8 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
   life_.spec = record.spec;
   life_.causes = record.causes;
   life_.run_id = record.run_id;
-  life_.intervals = PhaseIntervals(record.longest_intervals);
-  life_.tells = !record.longest_intervals.empty();
+  life_.progress.intervals = PhaseIntervals(record.longest_intervals);
+  life_.progress.any = !record.longest_intervals.empty();
   life_.reports_checkpoints = record.reports_checkpoints;
   life_.checkpoint = record.checkpoint;
   life_.told_of_states = record.restore.has_value();

@@ -176,9 +176,9 @@ std::optional<TimePoint> JobMachine::NextDeadline() {
 void JobMachine::TakeProgress(Node& node, const NodeProgress& progress) {
   if (node.phase != Phase::kStarted) return;
   const Duration still = now_ - generation_.hang.last_moved();
-  const bool over = generation_.hang.Take(node.agent_id, progress, now_, &life_.intervals);
-  life_.tells = life_.tells || progress.workers > 0;
-  life_.names_phases = life_.names_phases || progress.names_phases;
+  const bool over = generation_.hang.Take(node.agent_id, progress, now_, &life_.progress.intervals);
+  life_.progress.any = life_.progress.any || progress.workers > 0;
+  life_.progress.names_phases = life_.progress.names_phases || progress.names_phases;
   if (!over) return;
   timers_.hang_again.reset();
   const std::string text = absl::StrCat(NameOfJob(job_), " moves again, after ", Seconds(still));
@@ -188,7 +188,7 @@ void JobMachine::TakeProgress(Node& node, const NodeProgress& progress) {
 
 Duration JobMachine::HangLimit() const {
   const HangPolicy policy = PolicyOfHangs(*life_.spec);
-  const Duration limit = generation_.hang.Limit(policy, life_.intervals);
+  const Duration limit = generation_.hang.Limit(policy, life_.progress.intervals);
   // A rank that has finished its part leaves the others with what takes as long as it takes.
   const bool tail = generation_.tally.workers_succeeded > 0;
   return tail ? std::max(limit, policy.startup_limit) : limit;
@@ -207,7 +207,7 @@ void JobMachine::AddProgress(JobStatus* status, TimePoint now) const {
 // them may wait for the file server that has made them hang.
 bool JobMachine::JudgesHangs() const {
   const auto& hang = generation_.hang;
-  return hang.judges() || (life_.tells && hang.all_silent());
+  return hang.judges() || (life_.progress.any && hang.all_silent());
 }
 
 std::optional<TimePoint> JobMachine::HangDeadline() const {
@@ -347,9 +347,9 @@ std::pair<bool, std::string> JobMachine::AfterHang(const HangVerdict& verdict, b
   }
   const bool loses_nothing =
       life_.told_of_states || life_.reports_checkpoints || !generation_.hang.step_seen();
-  if (!life_.names_phases || !loses_nothing) {
+  if (!life_.progress.names_phases || !loses_nothing) {
     return {false,
-            life_.names_phases
+            life_.progress.names_phases
                 ? "the workers are left alone: no state was saved yet (--on-hang restart starts "
                   "them again all the same)"
                 : "the workers are left alone: the program names no phases, so this may be an "

@@ -1,6 +1,4 @@
 // Whom a process waits for in a system call on a socket.
-#include "launcher/stacks/socket_peer.h"
-
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -10,6 +8,7 @@
 #include <string>
 
 #include "launcher/stacks/process_facts.h"
+#include "launcher/stacks/system_calls.h"
 
 namespace ddprun::stacks {
 namespace socket_peer_test {
