@@ -266,8 +266,8 @@ void Agent::AwaitFirstWord() {
   });
 }
 
-// A worker whose stacks are being copied looks as if a debugger had it. Copying may block for
-// longer than it is waited for.
+// While the stacks of a worker are copied, the kernel says that a debugger has it. So the facts
+// from before are used, but not for ever: copying may block.
 ProcessFacts Agent::FactsOf(int pid) {
   const auto known = told_.facts.find(pid);
   const bool copying = told_.taking_stacks > 0 && EventLoop::Clock::now() < told_.copying_until;

@@ -58,7 +58,7 @@ ProcessState StateOf(char state) {
   }
 }
 
-// `pid` and the processes that it has started, and those of these; the first ones.
+// `pid`, its children, and their children; at most kMost.
 std::vector<pid_t> WithDescendants(pid_t pid) {
   constexpr std::size_t kMost = 64;
   std::vector<pid_t> all{pid};
@@ -90,7 +90,7 @@ ProcessFacts ReadProcessFacts(pid_t pid) {
   for (const pid_t each : WithDescendants(pid)) {
     facts.cpu += CpuTime(stacks::ReadProc(absl::StrCat("/proc/", each, "/stat")));
     const std::string io = stacks::ReadProc(absl::StrCat("/proc/", each, "/io"));
-    // The last two: of mapped files.
+    // The last two count mapped files, too.
     for (const char* const name : {"rchar:", "wchar:", "read_bytes:", "write_bytes:"}) {
       facts.io_bytes += Number(io, name);
     }

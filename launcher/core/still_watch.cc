@@ -34,7 +34,7 @@ std::string PhaseOf(const ProgressSnapshot& snapshot) {
   return snapshot.phase_name;
 }
 
-// A page may hold anything.
+// A page may hold any value; the wire takes only these.
 std::int64_t Bounded(std::uint64_t value) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   return static_cast<std::int64_t>(std::min(value, kMost));
@@ -85,8 +85,8 @@ Duration StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* 
                               StillWorker* worker) {
   worker->state = facts.state;
   worker->waits_for = facts.waits_for;
-  // A process that reads or writes is in state D now and then. One that hangs there does nothing
-  // else.
+  // Every process that reads from a disk is in state D now and then. One that hangs there is in it
+  // at two looks, and does nothing between them.
   const std::optional<ProcessFacts> last = std::exchange(memory->last, facts);
   if (facts.state == ProcessState::kDiskWait &&
       !(last && last->read_at != facts.read_at && last->state == ProcessState::kDiskWait &&

@@ -78,8 +78,9 @@ class StillWatch {
   // Of those that have told nothing.
   void LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
                     NodeProgress* progress);
-  // Takes in what the kernel says of one that is still. Returns how much of worker->still does not
-  // count: all of it with a debugger, the time that it waited for a CPU where that is most of it.
+  // Adds what the kernel says of a worker that is still. Returns the part of worker->still that
+  // does not count: all of it under a debugger; the time it waited for a CPU, if that is more than
+  // half.
   Duration Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
 
   Duration heartbeat_;

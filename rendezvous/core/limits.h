@@ -55,7 +55,7 @@ inline constexpr std::chrono::milliseconds kDefaultLease = std::chrono::seconds(
 inline constexpr std::chrono::milliseconds kDefaultDaemonGrace = std::chrono::minutes(5);
 inline constexpr std::chrono::milliseconds kDefaultStopGrace = std::chrono::seconds(10);
 inline constexpr std::chrono::milliseconds kDefaultSaveTimeout = std::chrono::seconds(60);
-// Agents describe what stands still from the first second on, at their next heartbeat.
+// Agents send details of a worker once it is still for 1 s, with the next heartbeat.
 inline constexpr std::chrono::milliseconds kShortestHangTimeout = std::chrono::seconds(2);
 inline constexpr std::chrono::milliseconds kDefaultHangStartupTimeout = std::chrono::minutes(10);
 inline constexpr std::chrono::milliseconds kDefaultStateTimeout = std::chrono::minutes(2);

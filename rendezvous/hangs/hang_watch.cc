@@ -53,7 +53,8 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
         [](const StillWorker& worker) { return worker.state == ProcessState::kStopped; });
     excused_ = excused_ || excused || stopped;
     const TimePoint moved = silent_excused ? now : now - progress.still;
-    // A heartbeat that is handled late seems to tell of a later move.
+    // For a heartbeat that is handled late, now - still is too late a time. So it needs a new
+    // count.
     const bool may_have_moved = excused || progress.moves == 0 || progress.moves != before.moves;
     if (may_have_moved && moved > last_moved_ + kMoveResolution) {
       if (!excused_ && !called_) {
@@ -62,7 +63,7 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
         }
       }
       last_moved_ = moved;
-      // Where it is excused nobody knows whether a rank has moved.
+      // With an excuse `moved` only says how much time counts: no rank need have moved.
       if (!excused) {
         excused_ = false;
         over = std::exchange(called_, false);

@@ -61,7 +61,7 @@ void JobMachine::OnTick() {
   if (timers_.admission && now_ >= *timers_.admission) AdmitHeldBack();
   ConsiderHang();
   AskMoreForStacks();
-  // Not at any event that comes later: who calls may hold answers that have come in time.
+  // Only in a Tick: at other events the caller may still hold answers that came in time.
   if (generation_.stacks && now_ >= generation_.stacks->deadline()) ConcludeStacks();
   if (hold_until_ && now_ >= *hold_until_) {
     hold_until_.reset();
@@ -203,8 +203,8 @@ void JobMachine::AddProgress(JobStatus* status, TimePoint now) const {
   status->progress = std::move(progress);
 }
 
-// Where ranks have told how far they are before a restart, they are expected to do so again: all of
-// them may wait for the file server that has made them hang.
+// After a restart, ranks that reported before are expected to report again. If they are all silent,
+// they may all wait for the same file server.
 bool JobMachine::JudgesHangs() const {
   const auto& hang = generation_.hang;
   return hang.judges() || (life_.progress.any && hang.all_silent());
@@ -221,7 +221,7 @@ std::optional<TimePoint> JobMachine::HangDeadline() const {
     return timers_.hang_again ? std::max(at, *timers_.hang_again) : at;
   }
   if (!timers_.hang_again) return std::nullopt;
-  // Later where a debugger has come meanwhile.
+  // A debugger that came after the verdict moves last_moved(), and so this time.
   return std::max(*timers_.hang_again, hang.last_moved() + life_.spec->hang_startup_timeout);
 }
 

@@ -15,25 +15,14 @@ import subprocess
 import tempfile
 import time
 
+from marked_processes import marked_processes
+
 MARK = "MANY_WORKERS_BENCH"
 
 
 def sleepers(mark):
     """Pids of the workers: processes with the mark that execute sleep."""
-    found = []
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/comm", encoding="ascii", errors="replace") as file:
-                if file.read() != "sleep\n":
-                    continue
-            with open(f"/proc/{name}/environ", "rb") as file:
-                if f"{MARK}={mark}".encode() in file.read().split(b"\0"):
-                    found.append(int(name))
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return found
+    return marked_processes("sleep", MARK, mark)
 
 
 def peak_memory_mib(pid):

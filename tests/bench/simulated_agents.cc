@@ -391,7 +391,7 @@ void SimulatedAgents::Fill(v1::Heartbeat* heartbeat) const {
   const auto still_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(BenchClock::now() - since).count();
   progress->set_still_ms(still_ms);
-  if (still_ms < 1000) return;  // as agents: details only of those who are still for so long
+  if (still_ms < 1000) return;  // real agents send details after one second, too
   for (int worker = 0; worker < options_.workers; ++worker) {
     v1::StillWorker* const one = progress->add_still_workers();
     one->set_local_rank(worker);

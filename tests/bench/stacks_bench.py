@@ -24,6 +24,8 @@ import sys
 import tempfile
 import time
 
+from marked_processes import marked_processes
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKER = os.path.join(HERE, "stacks_bench_worker.py")
 LIMIT = 120  # seconds: reached only when something hangs
@@ -65,18 +67,8 @@ def threads_of(pid):
 
 
 def sleepers(mark, count):
-    """Their pids, once there are so many and each has all its threads; else None."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/comm", encoding="ascii", errors="replace") as file:
-                if file.read() != "stack_probe\n":
-                    continue
-            with open(f"/proc/{name}/environ", "rb") as file:
-                if f"{MARK}={mark}".encode() in file.read().split(b"\0"):
-                    found.append(int(name))
-        except (FileNotFoundError, ProcessLookupError):
-            continue
+    """The pids of the workers; None until all of them run with all of their threads."""
+    found = marked_processes("stack_probe", MARK, mark)
     return found if len(found) == count and all(threads_of(p) == THREADS for p in found) else None
 
 

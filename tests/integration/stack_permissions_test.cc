@@ -30,7 +30,7 @@ def read_the_next_shard():
 read_the_next_shard()
 )";
 
-// Three ranks that wait for each other, of which rank 1 sleeps in a function of its own.
+// Three ranks. At step 5 rank 1 sleeps in read_the_next_shard, and the others wait for it.
 constexpr char kHangs[] = R"(
 import os, pathlib, sys, time
 import ddprun

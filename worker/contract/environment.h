@@ -64,9 +64,9 @@ inline constexpr char kRestoreGeneration[] = "DDPRUN_RESTORE_GENERATION";
 // How long a state that is there and not given out is tried again, in ms
 // (checkpoint.state_timeout).
 inline constexpr char kStateTimeout[] = "DDPRUN_STATE_TIMEOUT_MS";
-// The longest that ddprun waits for a move before it speaks of a hang, in ms: hang.timeout or
-// hang.startup_timeout, whichever is longer. A worker's own limits should be longer: ddprun knows
-// more. Not there where hangs are not judged.
+// hang.timeout or hang.startup_timeout, whichever is longer, in ms. A worker's own limits should be
+// longer: ddprun knows more about a hang. With hang.timeout auto ddprun may wait longer than this,
+// after long intervals without a move. Not set where hangs are not judged.
 inline constexpr char kHangLimit[] = "DDPRUN_HANG_LIMIT_MS";
 // 1: checkpoint.start_anew: what was there before the job is neither loaded nor removed.
 inline constexpr char kAnew[] = "DDPRUN_ANEW";
