@@ -40,40 +40,94 @@ bool Redirect(const ChildDescriptors& descriptors) {
          ::dup2(descriptors.err, 2) == 2;
 }
 
-absl::Status Failure(const SpawnRequest& request, const char* step, int error) {
-  return absl::ErrnoToStatus(error, absl::StrCat("cannot prepare ", request.argv[0], ": ", step));
+absl::Status CheckNoNul(const std::vector<std::string>& strings, const char* what) {
+  for (const std::string& string : strings) {
+    if (string.find('\0') != std::string::npos) {
+      return absl::InvalidArgumentError(absl::StrCat(what, " contains a NUL byte"));
+    }
+  }
+  return absl::OkStatus();
 }
 
-// Returns only when the program does not run.
-absl::Status Execute(const SpawnRequest& request, char* const* argv, char* const* envp,
-                     const ChildDescriptors& descriptors, pid_t parent) {
-  if (::setpgid(0, 0) != 0) return Failure(request, "setpgid", errno);
-  if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) {
-    return Failure(request, "prctl(PR_SET_PDEATHSIG)", errno);
-  }
-  // The parent may have died before the line above: then nobody would kill us.
-  if (::getppid() != parent) return Failure(request, "prctl(PR_SET_PDEATHSIG)", ESRCH);
-  if (!Redirect(descriptors)) return Failure(request, "dup2", errno);
-  CloseDescriptorsBut({descriptors.outcome});
-  ResetSignals();  // before what may hang: from here on any fatal signal ends it
-
-  if (!request.cwd.empty() && ::chdir(request.cwd.c_str()) != 0) {
-    return ExplainChdirFailure(request.cwd, errno);
-  }
-  const absl::StatusOr<std::string> path = FindProgram(request.argv[0], request.env);
-  if (!path.ok()) return path.status();
-  ::execve(path->c_str(), argv, envp);
-  return ExplainExecFailure(*path, errno);
+// execve's type is historical: it writes to none of them.
+std::vector<char*> ToPointers(const std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  pointers.reserve(strings.size() + 1);
+  for (const std::string& string : strings) pointers.push_back(const_cast<char*>(string.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
 }
 
 }  // namespace
 
+absl::StatusOr<ChildProgram> ChildProgram::Prepare(const SpawnRequest& request) {
+  if (request.argv.empty()) return absl::InvalidArgumentError("there is no command to run");
+  if (absl::Status status = CheckNoNul(request.argv, "an argument"); !status.ok()) return status;
+  if (absl::Status status = CheckNoNul(request.env, "an environment variable"); !status.ok()) {
+    return status;
+  }
+  ChildProgram program;
+  program.request_ = request;
+  program.argv_ = ToPointers(program.request_.argv);
+  program.envp_ = ToPointers(program.request_.env);
+  program.paths_ = ProgramPaths(request.argv[0], request.env);
+  return program;
+}
+
+// Returns only when the program does not run.
+ChildProgram::Failure ChildProgram::Execute(const ChildDescriptors& descriptors,
+                                            pid_t parent) const {
+  const auto cannot = [](const char* call, int error) {
+    return Failure{Failure::Step::kPrepare, error, call};
+  };
+  if (::setpgid(0, 0) != 0) return cannot("setpgid", errno);
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) {
+    return cannot("prctl(PR_SET_PDEATHSIG)", errno);
+  }
+  // The parent may have died before the line above: then nobody would kill us.
+  if (::getppid() != parent) return cannot("prctl(PR_SET_PDEATHSIG)", ESRCH);
+  if (!Redirect(descriptors)) return cannot("dup2", errno);
+  CloseDescriptorsBut({descriptors.outcome});
+  ResetSignals();  // before what may hang: from here on any fatal signal ends it
+
+  if (!request_.cwd.empty() && ::chdir(request_.cwd.c_str()) != 0) {
+    return {Failure::Step::kChdir, errno};
+  }
+  const bool is_path = paths_.size() == 1 && paths_[0] == request_.argv[0];
+  for (const std::string& path : paths_) {
+    if (!is_path && !IsProgram(path)) continue;
+    ::execve(path.c_str(), argv_.data(), envp_.data());
+    return {Failure::Step::kExec, errno, "", &path};
+  }
+  return {Failure::Step::kFind, ENOENT};
+}
+
+absl::Status ChildProgram::Explain(const Failure& failure) const {
+  switch (failure.step) {
+    case Failure::Step::kPrepare:
+      break;
+    case Failure::Step::kChdir:
+      return ExplainChdirFailure(request_.cwd, failure.error);
+    case Failure::Step::kFind: {
+      const absl::Status why = FindProgram(request_.argv[0], request_.env).status();
+      if (!why.ok()) return why;
+      return absl::NotFoundError(absl::StrCat(request_.argv[0], ": command not found"));
+    }
+    case Failure::Step::kExec:
+      return ExplainExecFailure(*failure.path, failure.error);
+  }
+  return absl::ErrnoToStatus(failure.error,
+                             absl::StrCat("cannot prepare ", request_.argv[0], ": ", failure.call));
+}
+
 // One write that fits into an empty pipe whole: the reader never sees a part of it.
-void BecomeProgram(const SpawnRequest& request, char* const* argv, char* const* envp,
-                   const ChildDescriptors& descriptors, pid_t parent) {
-  const absl::Status failure = Execute(request, argv, envp, descriptors, parent);
-  std::string report(1, static_cast<char>(failure.raw_code()));
-  absl::StrAppend(&report, failure.message());
+void ChildProgram::Become(const ChildDescriptors& descriptors, pid_t parent,
+                          const std::function<void()>& may_allocate) const {
+  const Failure failure = Execute(descriptors, parent);
+  may_allocate();
+  const absl::Status status = Explain(failure);
+  std::string report(1, static_cast<char>(status.raw_code()));
+  absl::StrAppend(&report, status.message());
   if (report.size() > PIPE_BUF) report.resize(PIPE_BUF);
   [[maybe_unused]] const ssize_t size = ::write(descriptors.outcome, report.data(), report.size());
   ::_exit(kExitCode);

@@ -1,5 +1,5 @@
-// What a new worker process does between fork and exec, and how its parent learns what came of it.
-// For posix_process_runner.cc only.
+// What a new worker process does until it executes its program, and how its parent learns what came
+// of it. For posix_process_runner.cc only.
 //
 // Everything that can touch a disk happens here, in the child: it may take as long as a file server
 // takes, and nobody waits for it.
@@ -8,6 +8,12 @@
 
 #include <sys/types.h>
 
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "launcher/os/process/process_runner.h"
 
 namespace ddprun {
@@ -20,11 +26,37 @@ struct ChildDescriptors {
   int outcome;  // the write end of SpawnedProcess::outcome_pipe
 };
 
-// In a fresh fork of `parent`, made with every signal blocked: becomes the program, which closes
-// the outcome pipe, or writes the reason why not into it and exits. `argv` and `envp` are those of
-// the request, as execve takes them.
-[[noreturn]] void BecomeProgram(const SpawnRequest& request, char* const* argv, char* const* envp,
-                                const ChildDescriptors& descriptors, pid_t parent);
+// A request as a process needs it that must not allocate (VforkThreads).
+class ChildProgram {
+ public:
+  ChildProgram(ChildProgram&&) = default;  // a copy's pointers would be those of the original
+  // InvalidArgument where argv is empty, or something holds a NUL.
+  static absl::StatusOr<ChildProgram> Prepare(const SpawnRequest& request);
+
+  // In a new child of `parent`, made with every signal blocked: becomes the program, which closes
+  // the outcome pipe, or writes the reason why not into it and exits. Calls `may_allocate` before
+  // the latter.
+  [[noreturn]] void Become(const ChildDescriptors& descriptors, pid_t parent,
+                           const std::function<void()>& may_allocate) const;
+
+ private:
+  // Where it went wrong. Nothing of it is allocated.
+  struct Failure {
+    enum class Step { kPrepare, kChdir, kFind, kExec } step;
+    int error;                          // an errno, except of kFind
+    const char* call = "";              // of kPrepare
+    const std::string* path = nullptr;  // of kExec
+  };
+
+  ChildProgram() = default;
+  Failure Execute(const ChildDescriptors& descriptors, pid_t parent) const;
+  absl::Status Explain(const Failure& failure) const;
+
+  SpawnRequest request_;
+  std::vector<char*> argv_;  // pointers into request_, as execve takes them
+  std::vector<char*> envp_;
+  std::vector<std::string> paths_;  // of the program, as ProgramPaths has them
+};
 
 }  // namespace ddprun
 

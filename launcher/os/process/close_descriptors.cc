@@ -17,7 +17,7 @@ void Close(unsigned first, unsigned last) {
 
 }  // namespace
 
-void CloseDescriptorsBut(const std::set<int>& kept) {
+void CloseDescriptorsBut(std::initializer_list<int> kept) {
   unsigned from = 3;
   for (const int fd : kept) {
     Close(from, static_cast<unsigned>(fd) - 1);

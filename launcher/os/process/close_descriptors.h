@@ -2,12 +2,13 @@
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_CLOSE_DESCRIPTORS_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_CLOSE_DESCRIPTORS_H_
 
-#include <set>
+#include <initializer_list>
 
 namespace ddprun {
 
-// All of this process but 0, 1 and 2, and `kept`, which are above them.
-void CloseDescriptorsBut(const std::set<int>& kept);
+// All of this process but 0, 1 and 2, and `kept`, which are above them and in ascending order.
+// Allocates nothing.
+void CloseDescriptorsBut(std::initializer_list<int> kept);
 
 }  // namespace ddprun
 

@@ -187,7 +187,7 @@ void RunGuardian(UniqueFd socket, int fence, pid_t agent, const GuardianOptions&
   socket.reset();
   const int timer = CheckSyscall(::fcntl(fence, F_DUPFD_CLOEXEC, 3), "fcntl(F_DUPFD)");
   LetGoOfStdio();
-  CloseDescriptorsBut({fd, timer});
+  CloseDescriptorsBut({std::min(fd, timer), std::max(fd, timer)});
 
   Guardian guardian(UniqueFd(fd), FenceTimer(UniqueFd(timer)), agent);
   guardian.Serve();

@@ -13,8 +13,9 @@
 // When the fence that the agent has set is reached it kills the workers and everything below them,
 // and leaves it to the agent to collect how they ended: fence_timer.h.
 //
-// It is a fork of the agent, made before the agent has a second thread: one thread, no signal that
-// can be caught reaches it, and of the agent's descriptors it keeps stderr and its socket.
+// It is a fork of the agent, made before the agent has a second thread: no signal that can be
+// caught reaches it, and of the agent's descriptors it keeps stderr and its socket. One thread
+// serves the agent; the others only make children (vfork_threads.h).
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_H_
 

@@ -7,32 +7,18 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "launcher/os/output/output_pipe.h"
-#include "launcher/os/process/block_signals.h"
 #include "launcher/os/process/child_process.h"
 
 namespace ddprun {
 namespace {
-
-absl::StatusOr<std::vector<char*>> ToPointers(const std::vector<std::string>& strings,
-                                              const char* what) {
-  std::vector<char*> pointers;
-  pointers.reserve(strings.size() + 1);
-  for (const std::string& string : strings) {
-    if (string.find('\0') != std::string::npos) {
-      return absl::InvalidArgumentError(absl::StrCat(what, " contains a NUL byte"));
-    }
-    // execve's type is historical: it writes to none of them.
-    pointers.push_back(const_cast<char*>(string.c_str()));
-  }
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 void WaitFor(int pidfd) {
   siginfo_t info;
@@ -40,12 +26,13 @@ void WaitFor(int pidfd) {
   }
 }
 
-absl::Status ExplainForkFailure(const std::string& program, int error) {
-  if (error == EAGAIN) {
+absl::Status ExplainForkFailure(const std::string& program, const absl::Status& status) {
+  if (absl::IsUnavailable(status)) {  // EAGAIN
     return absl::ResourceExhaustedError(absl::StrCat(
         "cannot start ", program, ": no more processes (ulimit -u, or the cgroup's pids.max)"));
   }
-  return absl::ErrnoToStatus(error, absl::StrCat("cannot start ", program));
+  return absl::Status(status.code(),
+                      absl::StrCat("cannot start ", program, ": ", status.message()));
 }
 
 }  // namespace
@@ -59,12 +46,8 @@ PosixProcessRunner::PosixProcessRunner() {
 }
 
 absl::StatusOr<SpawnedProcess> PosixProcessRunner::Spawn(const SpawnRequest& request) {
-  if (request.argv.empty()) return absl::InvalidArgumentError("there is no command to run");
-  absl::StatusOr<std::vector<char*>> argv = ToPointers(request.argv, "an argument");
-  if (!argv.ok()) return argv.status();
-  absl::StatusOr<std::vector<char*>> envp = ToPointers(request.env, "an environment variable");
-  if (!envp.ok()) return envp.status();
-
+  absl::StatusOr<ChildProgram> prepared = ChildProgram::Prepare(request);
+  if (!prepared.ok()) return prepared.status();
   UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null.valid()) return absl::ErrnoToStatus(errno, "cannot open /dev/null");
   if (absl::Status moved = MoveAboveStdio(&null); !moved.ok()) return moved;
@@ -75,21 +58,15 @@ absl::StatusOr<SpawnedProcess> PosixProcessRunner::Spawn(const SpawnRequest& req
   absl::StatusOr<OutputPipe> outcome = OutputPipe::MakeSmall();
   if (!outcome.ok()) return outcome.status();
 
-  const pid_t parent = ::getpid();
-  pid_t pid;
-  int fork_error;
-  {
-    const BlockAllSignals blocked;
-    pid = ::fork();
-    fork_error = errno;
-    if (pid == 0) {
-      BecomeProgram(
-          request, argv->data(), envp->data(),
-          {null.get(), out->write_end.get(), err->write_end.get(), outcome->write_end.get()},
-          parent);
-    }
-  }
-  if (pid < 0) return ExplainForkFailure(request.argv[0], fork_error);
+  const auto program = std::make_shared<const ChildProgram>(*std::move(prepared));
+  const ChildDescriptors descriptors = {null.get(), out->write_end.get(), err->write_end.get(),
+                                        outcome->write_end.get()};
+  const absl::StatusOr<pid_t> started = threads_.Start(
+      [program, descriptors, parent = ::getpid()](const std::function<void()>& may_allocate) {
+        program->Become(descriptors, parent, may_allocate);
+      });
+  if (!started.ok()) return ExplainForkFailure(request.argv[0], started.status());
+  const pid_t pid = *started;
   ::setpgid(pid, pid);  // also here: it may have to be signalled before it gets to that
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!pidfd.valid()) {

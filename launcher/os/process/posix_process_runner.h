@@ -2,15 +2,14 @@
 //
 // A worker that it starts
 //   - leads a process group of its own, so that its children can be signalled with it;
-//   - is killed (SIGKILL) when the thread that called Spawn() ends, however it ends: in ddprun that
-//     is the guardian's only one (guardian.h). The kernel clears this for set-user-ID programs; and
-//     a worker's own children do not inherit it;
+//   - is killed (SIGKILL) when this process ends, however it ends: in ddprun that is the guardian
+//     (guardian.h). The kernel clears this for set-user-ID programs; and a worker's own children do
+//     not inherit it;
 //   - has /dev/null as stdin, the pipes as stdout and stderr, and no other descriptor;
 //   - has no blocked and no ignored signals, whatever the agent has.
 //
-// The child is made with fork(): in ddprun the process that does it, the guardian, is small and has
-// one thread. Spawn() returns as soon as there is a child; looking for the program and executing it
-// is the child's (child_process.h), however long the disk takes.
+// Spawn() returns as soon as there is a child; looking for the program and executing it is the
+// child's (child_process.h), however long the disk takes.
 //
 // Needs Linux 5.4. Output pipes are 1 MiB where the system's limits allow.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_POSIX_PROCESS_RUNNER_H_
@@ -25,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "launcher/os/process/process_runner.h"
+#include "launcher/os/process/vfork_threads.h"
 #include "rendezvous/core/exit_status.h"
 
 namespace ddprun {
@@ -47,6 +47,9 @@ class PosixProcessRunner final : public ProcessRunner {
   void SetFence(std::optional<std::chrono::steady_clock::time_point>) override {}
   // Nothing falls to a process that is no subreaper: finds nothing.
   absl::StatusOr<std::vector<pid_t>> EndOrphans(std::chrono::microseconds limit) override;
+
+ private:
+  VforkThreads threads_;
 };
 
 }  // namespace ddprun

@@ -10,8 +10,8 @@
 //     loop->Unwatch(pidfd);
 //     StatusOr<ExitStatus> status = runner->Reap(pidfd);   // from here on the pid may be anyone's
 //
-// Called from one thread, the same one for the whole life of the workers. The kernel kills a worker
-// when the thread that is its parent ends (PR_SET_PDEATHSIG): the guardian's only one.
+// Called from one thread. The kernel kills a worker when the process that is its parent ends
+// (PR_SET_PDEATHSIG): the guardian.
 //
 // Unavailable, from any call: the workers are out of reach, because the guardian was killed. They
 // are dead, how they ended is lost, and no other call will succeed.

@@ -83,27 +83,42 @@ absl::Status ExplainAccessDenied(const std::string& path) {
   return absl::PermissionDeniedError(absl::StrCat(path, ": permission denied"));
 }
 
+std::string SearchPath(const std::vector<std::string>& env) {
+  std::string search = "/bin:/usr/bin";
+  for (const std::string& entry : env) {
+    if (entry.starts_with("PATH=")) search = entry.substr(5);
+  }
+  return search;
+}
+
 }  // namespace
+
+std::vector<std::string> ProgramPaths(const std::string& program,
+                                      const std::vector<std::string>& env) {
+  if (program.find('/') != std::string::npos) return {program};
+  std::vector<std::string> paths;
+  const std::string search = SearchPath(env);
+  for (const absl::string_view directory : absl::StrSplit(search, ':')) {
+    // An empty entry is the working directory. The './' keeps execve from needing a PATH itself.
+    paths.push_back(absl::StrCat(directory.empty() ? "." : directory, "/", program));
+  }
+  return paths;
+}
+
+bool IsProgram(const std::string& path) { return IsFile(path) && IsExecutable(path); }
 
 absl::StatusOr<std::string> FindProgram(const std::string& program,
                                         const std::vector<std::string>& env) {
   if (program.empty()) return absl::NotFoundError("the command is empty");
   if (program.find('/') != std::string::npos) return program;
-  std::string search = "/bin:/usr/bin";
-  for (const std::string& entry : env) {
-    if (entry.starts_with("PATH=")) search = entry.substr(5);
-  }
   std::string denied;  // found, but not to be executed; a later one may still be
-  for (const absl::string_view directory : absl::StrSplit(search, ':')) {
-    // An empty entry is the working directory. The './' keeps execve from needing a PATH itself.
-    const std::string path = absl::StrCat(directory.empty() ? "." : directory, "/", program);
-    if (!IsFile(path)) continue;
-    if (IsExecutable(path)) return path;
-    if (denied.empty()) denied = path;
+  for (const std::string& path : ProgramPaths(program, env)) {
+    if (IsProgram(path)) return path;
+    if (denied.empty() && IsFile(path)) denied = path;
   }
   if (!denied.empty()) return ExplainAccessDenied(denied);
   return absl::NotFoundError(absl::StrCat(
-      program, ": command not found (PATH=", search, ")",
+      program, ": command not found (PATH=", SearchPath(env), ")",
       IsFile(program) ? absl::StrCat("; did you mean ./", program, "?") : std::string()));
 }
 

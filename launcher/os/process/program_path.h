@@ -19,6 +19,13 @@ namespace ddprun {
 absl::StatusOr<std::string> FindProgram(const std::string& program,
                                         const std::vector<std::string>& env);
 
+// The paths among which FindProgram chooses, in its order. Asks no disk.
+std::vector<std::string> ProgramPaths(const std::string& program,
+                                      const std::vector<std::string>& env);
+
+// Whether FindProgram takes this one of several paths. Allocates nothing.
+bool IsProgram(const std::string& path);
+
 // What execve's `error` means for `path` (from FindProgram), for example
 //   NotFound          "./trian: no such file"
 //   NotFound          "./train.py: interpreter /usr/bin/pyhton not found"

@@ -1,0 +1,88 @@
+#include "launcher/os/process/vfork_threads.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <semaphore>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "launcher/os/process/block_signals.h"
+
+namespace ddprun {
+
+struct VforkThreads::Child {
+  Become become;
+  std::atomic<pid_t> pid{0};  // 0: there is none yet; negative: an errno, there will be none
+  bool may_allocate = false;
+
+  void Exists(pid_t value) {
+    pid.store(value);
+    pid.notify_one();
+  }
+};
+
+struct VforkThreads::Thread {
+  std::shared_ptr<Child> child;  // of the thread while it is not idle
+  std::binary_semaphore has_child{0};
+  std::atomic<bool> idle{false};
+};
+
+// A function of its own: the child uses the same stack, and must not write to what Run keeps there.
+[[gnu::noinline]] void VforkThreads::Vfork(Child* child) {
+  const BlockAllSignals blocked;
+  const pid_t pid = ::vfork();
+  if (pid == 0) {
+    child->Exists(::getpid());
+    child->become([child] { child->may_allocate = true; });
+    ::_exit(127);
+  }
+  // Known from the child already, except where a sanitizer makes a fork of it.
+  child->Exists(pid > 0 ? pid : -errno);
+}
+
+void VforkThreads::Run(const std::shared_ptr<Thread>& thread) {
+  for (;;) {
+    thread->has_child.acquire();
+    const std::shared_ptr<Child> child = std::move(thread->child);
+    Vfork(child.get());
+    if (child->may_allocate) break;
+    thread->idle.store(true);
+  }
+  for (;;) ::pause();
+}
+
+VforkThreads::Thread* VforkThreads::Idle() {
+  const auto idle = std::find_if(threads_.begin(), threads_.end(),
+                                 [](const auto& thread) { return thread->idle.load(); });
+  if (idle != threads_.end()) {
+    (*idle)->idle.store(false);
+    return idle->get();
+  }
+  auto thread = std::make_shared<Thread>();
+  const BlockAllSignals blocked;  // they are the caller's
+  std::thread([thread] { Run(thread); }).detach();
+  threads_.push_back(std::move(thread));
+  return threads_.back().get();
+}
+
+absl::StatusOr<pid_t> VforkThreads::Start(Become become) {
+  auto child = std::make_shared<Child>();
+  child->become = std::move(become);
+  try {
+    Thread* const thread = Idle();
+    thread->child = child;
+    thread->has_child.release();
+  } catch (const std::system_error& error) {
+    return absl::ErrnoToStatus(error.code().value(), "no more threads");
+  }
+  child->pid.wait(0);
+  const pid_t pid = child->pid.load();
+  if (pid < 0) return absl::ErrnoToStatus(-pid, "no more processes");
+  return pid;
+}
+
+}  // namespace ddprun
