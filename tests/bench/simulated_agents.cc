@@ -1,7 +1,5 @@
 #include "tests/bench/simulated_agents.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -15,11 +13,6 @@ namespace {
 
 constexpr std::chrono::seconds kHang(120);
 constexpr std::int64_t kStill = 100;  // ms, of workers that move
-
-// Of the calling thread.
-void SetNice(int nice) {
-  if (nice != 0) setpriority(PRIO_PROCESS, 0, nice);
-}
 
 [[noreturn]] void Die(const std::string& what) {
   std::fprintf(stderr, "simulated agents: %s\n", what.c_str());
@@ -133,7 +126,6 @@ SimulatedAgents::SimulatedAgents(Options options,
   while (queues_.size() < queues) {
     Queue& queue = *queues_.emplace_back(std::make_unique<Queue>());
     queue.thread = std::thread([this, completions = &queue.completions] {
-      SetNice(options_.nice);
       void* tag = nullptr;
       bool ok = false;
       while (completions->Next(&tag, &ok)) {
@@ -354,7 +346,6 @@ void SimulatedAgents::OnDone(const grpc::Status& status) {
 // Goes around all agents once in an interval, in slices, as agents that started at different times
 // would.
 void SimulatedAgents::Beat() {
-  SetNice(options_.nice);
   constexpr int kSlices = 100;
   const BenchClock::time_point began = BenchClock::now();
   for (int slice = 0;; ++slice) {

@@ -95,9 +95,6 @@ class SimulatedAgents {
     std::chrono::milliseconds heartbeat = std::chrono::seconds(1);
     std::chrono::milliseconds lease{0};         // 0: three heartbeats
     std::chrono::milliseconds hang_timeout{0};  // 0: the default
-    // Of the threads that send and receive. 19: for agents that stand for other machines, so that
-    // they take no CPU from the server.
-    int nice = 0;
   };
   // What heartbeats tell.
   enum class Tells {

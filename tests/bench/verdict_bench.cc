@@ -1,21 +1,25 @@
 // What the stacks of a very large job cost the rendezvous, and the other jobs there.
 //
-// `ddprun rendezvous` in a process of its own; in this one the simulated agents of two jobs, over
-// gRPC on loopback. No rank of the large job moves any more, so the rendezvous asks all its agents
-// for stacks, merges them, decides, and tells every agent. The agents answer at once: real ones
-// take a few tenths of a second and do not answer all together. The other job only sends
-// heartbeats; their times before the verdict are compared with those from the question until the
-// last agent knows the verdict.
+// Three processes: `ddprun rendezvous`, the simulated agents of the large job, and those of another
+// job. No rank of the large job moves any more, so the rendezvous asks all its agents for stacks,
+// merges them, decides, and tells every agent. The agents answer at once: real ones take a few
+// tenths of a second and do not answer all together. They stand for other machines, so their
+// process has the lowest priority. The other job only sends heartbeats; their times before the
+// verdict are compared with those from the question until the last agent knows the verdict.
 //
 //     build/bin/verdict_bench                      16,384 agents of 8 workers
 //     build/bin/verdict_bench --agents 1024
 //
 // Exits 1 when a bound is broken, or the verdict is not complete and right.
+#include <sys/resource.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +31,7 @@
 #include "rendezvous/wire/translate.h"
 #include "tests/bench/bench_server.h"
 #include "tests/bench/simulated_agents.h"
+#include "tests/support/program.h"
 
 namespace ddprun {
 namespace {
@@ -39,6 +44,7 @@ constexpr double kMostMib = 300;      // of resident memory, until every agent k
 constexpr double kMostTimesIdle = 2;  // heartbeats of the other job, 99th percentile
 constexpr int kChannels = 64;         // of the large job
 constexpr int kLowest = 19;           // priority
+constexpr char kReady[] = "ready";    // the other job runs
 constexpr int kKinds = 16;            // of nodes
 constexpr seconds kLease(120);        // long: a slow heartbeat loses no agent
 constexpr seconds kHangTimeout(20);
@@ -50,6 +56,7 @@ struct Flags {
   int workers = 8;
   int heartbeat_seconds = 5;  // of the large job
   std::string ddprun = DDPRUN_BIN_DIR "/ddprun";
+  std::string heartbeats_to;  // an endpoint: this is the process of the other job
 };
 
 // One rank does not come back from loading data.
@@ -169,25 +176,71 @@ Times TimesOf(const std::vector<SimulatedAgents::HeartbeatTime>& heartbeats,
   return {at(0.5), at(0.99), at(1), ms.size()};
 }
 
+// ---- the other job ----
+
+// Sends heartbeats until it gets SIGTERM, then prints their times, each in ns of the steady clock.
+int SendHeartbeats(const std::string& endpoint) {
+  sigset_t end;
+  sigemptyset(&end);
+  sigaddset(&end, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &end, nullptr);  // in all threads that are made from here on
+  SimulatedAgents agents(
+      {.job = "other", .agents = 64, .heartbeat = std::chrono::milliseconds(100), .lease = kLease},
+      OpenChannels(endpoint, 16, nullptr));
+  agents.JoinAll();
+  agents.PrepareAll();
+  std::printf("%s\n", kReady);
+  std::fflush(stdout);
+  int signo = 0;
+  sigwait(&end, &signo);
+  for (const auto& [sent, answered] : agents.TakeHeartbeatTimes()) {
+    std::printf("%lld %lld\n", static_cast<long long>(sent.time_since_epoch().count()),
+                static_cast<long long>(answered.time_since_epoch().count()));
+  }
+  return 0;
+}
+
+class OtherJob {
+ public:
+  explicit OtherJob(const std::string& endpoint)
+      : program_({DDPRUN_BIN_DIR "/verdict_bench", "--heartbeats-to", endpoint}) {
+    if (!program_.WaitForOut(kReady)) std::fprintf(stderr, "%s", program_.err().c_str());
+  }
+
+  // Ends it. All heartbeats that were answered.
+  std::vector<SimulatedAgents::HeartbeatTime> End() {
+    program_.Signal(SIGTERM);
+    program_.Wait();
+    std::vector<SimulatedAgents::HeartbeatTime> times;
+    std::istringstream lines(program_.out());
+    std::string ready;
+    lines >> ready;
+    long long sent = 0;
+    long long answered = 0;
+    while (lines >> sent >> answered) times.push_back({TimePoint(sent), TimePoint(answered)});
+    return times;
+  }
+
+ private:
+  static BenchClock::time_point TimePoint(long long ns) {
+    return BenchClock::time_point(std::chrono::nanoseconds(ns));
+  }
+
+  Program program_;
+};
+
 class Bench {
  public:
   explicit Bench(Flags flags) : flags_(flags), stacks_(flags) {}
 
   int Run() {
-    SimulatedAgents other({.job = "other",
-                           .agents = 64,
-                           .heartbeat = std::chrono::milliseconds(100),
-                           .lease = kLease},
-                          OpenChannels(server_.endpoint(), 16, nullptr));
-    other.JoinAll();
-    other.PrepareAll();
+    setpriority(PRIO_PROCESS, 0, kLowest);  // its threads, gRPC's too, get it from this one
     SimulatedAgents large({.job = "large",
                            .agents = flags_.agents,
                            .workers = flags_.workers,
                            .heartbeat = seconds(flags_.heartbeat_seconds),
                            .lease = kLease,
-                           .hang_timeout = kHangTimeout,
-                           .nice = kLowest},
+                           .hang_timeout = kHangTimeout},
                           OpenChannels(server_.endpoint(), kChannels, nullptr));
     large.AnswerTakeStacks([this](int first_rank) { return stacks_.Of(first_rank); });
     large.Tell(Tells::kProgress);
@@ -197,15 +250,16 @@ class Bench {
     large.Tell(Tells::kStandstill);
     large.Idle(kSettle);
     const auto idle_from = BenchClock::now();
-    other.TakeHeartbeatTimes();
     large.Idle(kIdle);
-    const Times idle = TimesOf(other.TakeHeartbeatTimes(), idle_from, BenchClock::now());
+    const auto idle_to = BenchClock::now();
     server_.ForgetPeak();
     const double before = server_.rss_mib();
     const double cpu = server_.cpu_seconds();
     const SimulatedAgents::Verdict verdict = large.AwaitVerdict();
     const double more = server_.peak_mib() - before;
-    const Times meanwhile = TimesOf(other.TakeHeartbeatTimes(), verdict.asked, verdict.told);
+    const std::vector<SimulatedAgents::HeartbeatTime> heartbeats = other_.End();
+    const Times idle = TimesOf(heartbeats, idle_from, idle_to);
+    const Times meanwhile = TimesOf(heartbeats, verdict.asked, verdict.told);
     std::printf("%d agents of %d workers, %.1f KiB of stacks each; %.1f s of CPU\n", flags_.agents,
                 flags_.workers, stacks_.kib(), server_.cpu_seconds() - cpu);
     Check("from the question to the verdict, s", Seconds(verdict.decided - verdict.asked),
@@ -260,6 +314,7 @@ class Bench {
   const Flags flags_;
   const Stacks stacks_;
   BenchServer server_{RendezvousCommand({"--insecure"}, flags_.ddprun)};
+  OtherJob other_{server_.endpoint()};
   bool passed_ = true;
 };
 
@@ -272,8 +327,10 @@ int Main(int argc, char** argv) {
   app.add_option("--workers", flags.workers, "Workers per agent");
   app.add_option("--heartbeat", flags.heartbeat_seconds, "Heartbeat period, s");
   app.add_option("--ddprun", flags.ddprun, "Path of the ddprun to measure");
+  app.add_option("--heartbeats-to", flags.heartbeats_to)->group("");  // how it starts itself
   CLI11_PARSE(app, argc, argv);
   RaiseDescriptorLimit();
+  if (!flags.heartbeats_to.empty()) return SendHeartbeats(flags.heartbeats_to);
   return Bench(flags).Run();
 }
 
