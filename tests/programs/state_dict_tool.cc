@@ -3,18 +3,28 @@
 //   describe FILE         the tensors as lines: name, dtype, shape, strides, offset, bytes in hex
 //   resave FILE NEW       loads the one, saves the other
 //   train FILE NEW        loads FILE into a net, adds 1 to everything, saves it
+//   serve                 does these in processes that need not load libtorch: for each line of
+//                         stdin, with fields separated by tabs (file for stdout, file for stderr,
+//                         limit of the address space or 0, and what is to be done), prints how it
+//                         ended: its exit code, or its signal as a negative number
 #include <ddp/ddp.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <sstream>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -57,24 +67,66 @@ void Train(const std::string& from, const std::string& to) {
   ddp::save_state_dict(weights, to);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const std::string command = argc > 2 ? argv[1] : "";
+int Run(const std::vector<std::string>& arguments) {
+  const std::string command = arguments.empty() ? "" : arguments[0];
+  const std::size_t count = arguments.size();
   try {
-    if (command == "describe" && argc == 3) {
-      Describe(argv[2]);
-    } else if (command == "resave" && argc == 4) {
-      ddp::save_state_dict(ddp::load_state_dict(argv[2]), argv[3]);
-    } else if (command == "train" && argc == 4) {
-      Train(argv[2], argv[3]);
+    if (command == "describe" && count == 2) {
+      Describe(arguments[1]);
+    } else if (command == "resave" && count == 3) {
+      ddp::save_state_dict(ddp::load_state_dict(arguments[1]), arguments[2]);
+    } else if (command == "train" && count == 3) {
+      Train(arguments[1], arguments[2]);
     } else {
-      std::cerr << "usage: state_dict_tool describe FILE | resave FILE NEW | train FILE NEW\n";
+      std::cerr << "usage: state_dict_tool serve, then describe FILE | resave FILE NEW | "
+                   "train FILE NEW\n";
       return 64;
     }
   } catch (const std::exception& e) {
     std::cerr << e.what() << '\n';
     return 1;
+  }
+  return 0;
+}
+
+void Redirect(const std::string& path, int to) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (fd < 0 || dup2(fd, to) != to) _exit(126);
+  close(fd);
+}
+
+std::vector<std::string> Fields(const std::string& line) {
+  std::vector<std::string> fields;
+  std::istringstream stream(line);
+  for (std::string field; std::getline(stream, field, '\t');) fields.push_back(field);
+  return fields;
+}
+
+// A fork of this process, which itself uses nothing of libtorch.
+int RunInChild(std::vector<std::string> fields) {
+  const pid_t child = fork();
+  if (child == 0) {
+    Redirect(fields[0], STDOUT_FILENO);
+    Redirect(fields[1], STDERR_FILENO);
+    if (const rlim_t limit = std::stoull(fields[2]); limit > 0) {
+      const rlimit bytes = {limit, limit};
+      setrlimit(RLIMIT_AS, &bytes);
+    }
+    const int code = Run({fields.begin() + 3, fields.end()});
+    std::cout.flush();
+    _exit(code);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2 || std::string(argv[1]) != "serve") return Run({argv + 1, argv + argc});
+  for (std::string line; std::getline(std::cin, line);) {
+    std::cout << RunInChild(Fields(line)) << std::endl;
   }
   return 0;
 }

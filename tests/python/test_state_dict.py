@@ -8,7 +8,6 @@ import collections
 import json
 import os
 import pickle
-import resource
 import struct
 import subprocess
 import tempfile
@@ -120,6 +119,12 @@ def write_safetensors(path, tensors):
         file.write(struct.pack("<Q", len(text)) + text + data)
 
 
+def setUpModule():
+    Base.server = subprocess.Popen([TOOL, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   text=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+    unittest.addModuleCleanup(Base.server.communicate)
+
+
 class Base(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -130,11 +135,13 @@ class Base(unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def run_tool(self, *arguments, limit=None):
-        def set_limit():
-            if limit is not None:
-                resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        return subprocess.run([TOOL, *arguments], capture_output=True, text=True, timeout=60,
-                              preexec_fn=set_limit)
+        """A process of its own, which the server has spared from loading libtorch."""
+        out, err = self.path("tool.out"), self.path("tool.err")
+        Base.server.stdin.write("\t".join([out, err, str(limit or 0), *arguments]) + "\n")
+        Base.server.stdin.flush()
+        code = int(Base.server.stdout.readline())
+        with open(out, encoding="utf-8") as stdout, open(err, encoding="utf-8") as stderr:
+            return subprocess.CompletedProcess(arguments, code, stdout.read(), stderr.read())
 
     def tool(self, *arguments):
         done = self.run_tool(*arguments)

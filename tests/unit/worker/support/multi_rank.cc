@@ -19,9 +19,11 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/temp_dir.h"
+#include "tests/unit/worker/support/rank_server.h"
 
 extern char** environ;
 
@@ -52,9 +54,9 @@ std::string Self() {
   return size > 0 ? std::string(path, static_cast<std::size_t>(size)) : "";
 }
 
-std::vector<std::string> CurrentTest(int) {
+std::string CurrentTest() {
   const auto* const info = ::testing::UnitTest::GetInstance()->current_test_info();
-  return {Self(), std::string("--gtest_filter=") + info->test_suite_name() + "." + info->name()};
+  return std::string(info->test_suite_name()) + "." + info->name();
 }
 
 std::vector<char*> Pointers(std::vector<std::string>* texts) {
@@ -78,14 +80,19 @@ Environment RankEnvironment(const Job& job, int rank, int port) {
   return result;
 }
 
-pid_t Start(std::vector<std::string> command, const Environment& changes,
-            const std::string& output) {
+// This process's, with `changes`.
+std::vector<std::string> Changed(const Environment& changes) {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     if (changes.count(text.substr(0, text.find('='))) == 0) environment.push_back(text);
   }
   for (const auto& [name, value] : changes) environment.push_back(name + "=" + value);
+  return environment;
+}
+
+pid_t Execute(std::vector<std::string> command, std::vector<std::string> environment,
+              const std::string& output) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   const int flags = O_WRONLY | O_CREAT | O_TRUNC;
@@ -97,6 +104,17 @@ pid_t Start(std::vector<std::string> command, const Environment& changes,
   posix_spawn_file_actions_destroy(&files);
   EXPECT_EQ(error, 0) << "cannot start " << command[0];
   return error == 0 ? pid : -1;
+}
+
+pid_t StartRank(const Job& job, int rank, int port, const std::string& output) {
+  std::vector<std::string> environment = Changed(RankEnvironment(job, rank, port));
+  if (job.command) return Execute(job.command(rank), std::move(environment), output);
+  if (!RankServer::available()) {
+    return Execute({Self(), "--gtest_filter=" + CurrentTest()}, std::move(environment), output);
+  }
+  const pid_t pid = RankServer::StartRank(CurrentTest(), environment, output);
+  EXPECT_GT(pid, 0) << "cannot start a rank of " << CurrentTest();
+  return pid;
 }
 
 // Waits until `deadline`, then kills.
@@ -149,8 +167,7 @@ std::vector<RankResult> RunRanks(const Job& job) {
   const auto output = [&](int rank) { return folder / std::to_string(rank); };
   std::vector<pid_t> pids;
   for (int rank = 0; rank < job.world_size; ++rank) {
-    pids.push_back(Start(job.command ? job.command(rank) : CurrentTest(rank),
-                         RankEnvironment(job, rank, port.port()), output(rank)));
+    pids.push_back(StartRank(job, rank, port.port(), output(rank)));
   }
   std::vector<RankResult> results;
   for (int rank = 0; rank < job.world_size; ++rank) {

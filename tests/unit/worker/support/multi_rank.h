@@ -8,8 +8,8 @@
 //     EXPECT_EQ(...);
 //   }
 //
-// Ranks are always exec'd, never only forked: a child of a process in which libtorch has started
-// threads must not use libtorch.
+// Ranks are executed, or forks of the RankServer, never of the test: a child of a process in which
+// libtorch has started threads must not use libtorch.
 #ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_MULTI_RANK_H_
 #define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_MULTI_RANK_H_
 
