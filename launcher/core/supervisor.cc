@@ -446,7 +446,7 @@ void Supervisor::OnWorkerStacksTaken(const WorkerStacksTaken& taken, TimePoint n
   if (taken.generation != work_.generation) return;
   // First how far the workers are by now: a verdict may wait for these stacks alone.
   if (SendsHeartbeats()) SendHeartbeat(now);
-  SendUp(StacksTaken{taken.request, taken.tree});
+  SendUp(StacksTaken{taken.request, std::make_shared<const EncodedStackTree>(taken.tree)});
 }
 
 void Supervisor::OnFinished(const Finished& finished, TimePoint now) {

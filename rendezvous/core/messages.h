@@ -177,9 +177,12 @@ struct RestartTimed {
 // The stacks of this node's workers, by global rank. Answers TakeStacks. No answer.
 struct StacksTaken {
   StackRequestId request;
-  EncodedStackTree tree;
+  std::shared_ptr<const EncodedStackTree> tree =
+      std::make_shared<EncodedStackTree>();  // never null
 
-  bool operator==(const StacksTaken&) const = default;
+  bool operator==(const StacksTaken& other) const {
+    return request == other.request && *tree == *other.tree;
+  }
 };
 
 // The agent is going away on purpose and its workers are gone.

@@ -29,16 +29,18 @@ HangPolicy PolicyOfHangs(const JobSpec& spec) {
   return policy;
 }
 
-const NodeProgress* HangWatch::Find(AgentId node) const {
+std::shared_ptr<const NodeProgress> HangWatch::Find(AgentId node) const {
   const auto found = told_.find(node.value);
   if (found == told_.end()) return nullptr;
-  const NodeProgress& told = found->second;
-  return told.workers == 0 && told.silent_workers.empty() ? nullptr : &told;
+  const NodeProgress& told = *found->second;
+  return told.workers == 0 && told.silent_workers.empty() ? nullptr : found->second;
 }
 
 bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
                      PhaseIntervals* intervals) {
-  NodeProgress& before = told_[node.value];  // without workers where it is new
+  static const auto nothing = std::make_shared<const NodeProgress>();
+  std::shared_ptr<const NodeProgress>& last = told_.try_emplace(node.value, nothing).first->second;
+  const NodeProgress& before = *last;  // without workers where it is new
   const bool changed = before.phases != progress.phases ||
                        (before.workers > 0) != (progress.workers > 0) ||
                        before.silent_workers.empty() != progress.silent_workers.empty();
@@ -74,7 +76,7 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
     Count(before, -1);
     Count(progress, 1);
   }
-  before = progress;
+  last = std::make_shared<const NodeProgress>(progress);
   return over;
 }
 

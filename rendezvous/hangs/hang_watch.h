@@ -12,6 +12,7 @@
 #define DDPRUN_RENDEZVOUS_HANGS_HANG_WATCH_H_
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -61,7 +62,7 @@ class HangWatch {
   // called is over.
   bool Take(AgentId node, const NodeProgress& progress, TimePoint now, PhaseIntervals* intervals);
   // What it told last; nullptr: nothing, or nothing of its workers. It may be of silent ones alone.
-  const NodeProgress* Find(AgentId node) const;
+  std::shared_ptr<const NodeProgress> Find(AgentId node) const;
   // A rank has told a step in this generation.
   void StepSeen() { step_seen_ = true; }
   // A rank has finished one, whether it has told which or not.
@@ -86,10 +87,11 @@ class HangWatch {
   std::vector<std::string> PhasesToLearn() const;
 
   TimePoint last_moved_;
-  std::map<std::string, int> phases_;                     // how many nodes have a rank in it
-  int nodes_ = 0;                                         // that tell
-  int silent_nodes_ = 0;                                  // with silent ranks
-  std::unordered_map<std::uint64_t, NodeProgress> told_;  // by AgentId
+  std::map<std::string, int> phases_;  // how many nodes have a rank in it
+  int nodes_ = 0;                      // that tell
+  int silent_nodes_ = 0;               // with silent ranks
+  // By AgentId. Shared with who looks at it on another thread.
+  std::unordered_map<std::uint64_t, std::shared_ptr<const NodeProgress>> told_;
   bool step_seen_ = false;
   bool excused_ = false;  // since the last move
   bool called_ = false;   // since the last move

@@ -1,9 +1,10 @@
-// StackCollection: one request for the stacks of a job's ranks, and the merged answers.
+// StackCollection: one request for the stacks of a job's ranks, and who has answered.
 //
 // Pure. Belongs to one generation; the JobMachine asks the nodes, and concludes it.
 #ifndef DDPRUN_RENDEZVOUS_HANGS_STACK_COLLECTION_H_
 #define DDPRUN_RENDEZVOUS_HANGS_STACK_COLLECTION_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -12,17 +13,18 @@
 #include <unordered_map>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "rendezvous/core/types.h"
-#include "rendezvous/stacks/stack_tree.h"
+#include "rendezvous/stacks/rank_set.h"
 
 namespace ddprun {
 
 // At most `at_once` nodes are asked together, the next ones after `pause`. Thousands of answers at
-// once would be gigabytes on one machine, and would delay its other jobs.
+// once would be gigabytes on one machine, and would delay its other jobs. Nor are more asked while
+// so many answers wait to be merged.
 struct StackPace {
   std::size_t at_once = 64;
   Duration pause = std::chrono::milliseconds(10);
+  std::size_t most_waiting = 256;
 };
 
 class StackCollection {
@@ -50,32 +52,26 @@ class StackCollection {
   bool Awaits(AgentId node) const { return awaited_.contains(node.value); }
   bool complete() const { return awaited_.empty(); }
 
-  // The answer of a node for which Awaits() is true. Error: it is malformed, or has ranks of other
-  // nodes; then the node counts as given up.
-  absl::Status Take(AgentId node, const EncodedStackTree& tree);
-  // The node will not answer.
-  void GiveUp(AgentId node);
-
-  // Once no node is waited for any more. Then tree() has all answers.
-  void Conclude();
-  const StackTree& tree() const { return tree_; }
-  // The hosts without an answer, sorted.
-  std::vector<std::string> Missing() const;
-
- private:
+  // A node for which Awaits() is true has answered. Returns its host and its ranks.
   struct Asked {
     std::string host;
     RankRange ranks;
   };
+  Asked Answered(AgentId node);
+  // So many answers are merged.
+  void Merged(std::size_t answers) { waiting_ -= std::min(waiting_, answers); }
+  // The node will not answer.
+  void GiveUp(AgentId node);
+  // What it has sent is not used.
+  void Refuse(const std::string& host) { without_.push_back(host); }
 
-  // Trees are merged in batches of this many. Nodes answer in any order, so their ranks are many
-  // ranges, and inserting a range takes time linear in the number of ranges.
-  static constexpr int kBatch = 128;
+  // Nobody is waited for any more, and the findings are asked for.
+  void SetConcluding() { concluding_ = true; }
+  bool concluding() const { return concluding_; }
+  // The hosts without an answer, sorted.
+  std::vector<std::string> Missing() const;
 
-  void MergeRecent();
-  // Keeps the memory bounded, however much the nodes send.
-  void Compact();
-
+ private:
   StackRequestId request_;
   TimePoint deadline_;
   StackPace pace_;
@@ -84,11 +80,9 @@ class StackCollection {
   bool for_verdict_ = false;
   std::vector<std::uint64_t> tickets_;
   std::unordered_map<std::uint64_t, Asked> awaited_;  // by AgentId
-  std::vector<std::string> given_up_;
-  StackTree tree_;
-  StackTree recent_;  // not in tree_ yet
-  int recent_trees_ = 0;
-  std::size_t bytes_ = 0;  // of tree_ and recent_, at most
+  std::vector<std::string> without_;                  // hosts that are given up or refused
+  std::size_t waiting_ = 0;                           // answers that are to be merged
+  bool concluding_ = false;
 };
 
 }  // namespace ddprun

@@ -57,6 +57,8 @@ std::vector<JobMachine::Action> JobMachine::Step(const Event& event, TimePoint n
                  [&](const StopAsked& asked) { OnStopAsked(asked); },
                  [&](const DrainAsked& asked) { OnDrainAsked(asked); },
                  [&](const StacksAsked& asked) { OnStacksAsked(asked); },
+                 [&](const StacksMerged& merged) { OnStacksMerged(merged); },
+                 [&](const StacksJudged& judged) { OnStacksJudged(judged); },
                  [&](const Tick&) { OnTick(); },
              },
              event);

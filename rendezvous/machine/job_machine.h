@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,7 +27,7 @@
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/types.h"
-#include "rendezvous/hangs/hang_verdict.h"
+#include "rendezvous/hangs/stack_findings.h"
 #include "rendezvous/machine/generation_state.h"
 #include "rendezvous/machine/job_life.h"
 #include "rendezvous/machine/job_record.h"
@@ -84,9 +85,18 @@ class JobMachine {
   struct StacksAsked {
     std::uint64_t ticket = 0;  // comes back in the ShowStacks, or in an Answer that refuses
   };
+  // So many trees of a MergeStacks are merged. Soon, not necessarily for each.
+  struct StacksMerged {
+    StackRequestId request;
+    std::size_t trees = 0;
+  };
+  struct StacksJudged {
+    StackRequestId request;
+    std::shared_ptr<const StackFindings> findings;  // never null
+  };
   struct Tick {};
-  using Event =
-      std::variant<Received, StreamBroken, AgentGone, StopAsked, DrainAsked, StacksAsked, Tick>;
+  using Event = std::variant<Received, StreamBroken, AgentGone, StopAsked, DrainAsked, StacksAsked,
+                             StacksMerged, StacksJudged, Tick>;
 
   // ---- actions, to be performed in order ----
   // Make this durable, in place of what was there, before any later action becomes visible; a
@@ -114,6 +124,25 @@ class JobMachine {
     std::vector<std::string> missing;  // hosts that did not answer in time, sorted
     bool operator==(const ShowStacks&) const = default;
   };
+  // What takes long in a large job, in this order (StackMerge): add an answer to those of the
+  // request, which begins with the first one; say what they say, Step(StacksJudged), which ends it;
+  // or forget it.
+  struct MergeStacks {
+    StackRequestId request;
+    std::string host;
+    RankRange ranks;
+    std::shared_ptr<const EncodedStackTree> tree;
+    bool operator==(const MergeStacks&) const = default;
+  };
+  struct JudgeStacks {
+    StackRequestId request;
+    std::shared_ptr<const StackQuestion> question;
+    bool operator==(const JudgeStacks&) const = default;
+  };
+  struct ForgetStacks {
+    StackRequestId request;
+    bool operator==(const ForgetStacks&) const = default;
+  };
   // For the history of the job.
   struct Happened {
     JobEvent event;
@@ -124,7 +153,8 @@ class JobMachine {
     std::string text;
     bool operator==(const Note&) const = default;
   };
-  using Action = std::variant<Persist, Send, Answer, ShowStacks, Happened, Note>;
+  using Action = std::variant<Persist, Send, Answer, ShowStacks, MergeStacks, JudgeStacks,
+                              ForgetStacks, Happened, Note>;
 
   JobMachine(std::string job, std::uint32_t requeue_number, JobMachineOptions options = {});
   // A job that was recorded by a rendezvous that is gone. Every member has one full lease from
@@ -199,13 +229,13 @@ class JobMachine {
   std::optional<TimePoint> HangDeadline() const;
   bool KnowsEveryRank() const;
   void ConsiderHang();
-  // With the stacks that were asked for.
-  void DecideHang(const StackCollection& stacks);
-  std::vector<StillRank> StillRanks() const;
-  void CallHang(const HangVerdict& verdict, const std::string& standstill, const std::string& next,
-                const StackCollection& stacks);
+  // With the stacks that were asked for, and the hosts that sent none.
+  void DecideHang(const StackFindings::Culprit& found, std::vector<std::string> missing);
+  std::vector<StillNode> StillNodes() const;
+  void CallHang(const StackFindings::Culprit& found, const std::string& standstill,
+                const std::string& next, std::vector<std::string> missing);
   // Where the ranks are, to every node.
-  void SendStacks(HangStacks stacks, const StackTree& tree);
+  void SendStacks(HangStacks stacks);
   std::pair<bool, std::string> AfterHang(const HangVerdict& verdict, bool again);
   // To the log, and to a person on each node.
   void WarnAll(const std::string& text);
@@ -218,6 +248,8 @@ class JobMachine {
   void OnStacksTaken(Node& node, const StacksTaken& taken);
   // Every node has answered, or the time is over.
   void ConcludeStacks();
+  void OnStacksMerged(const StacksMerged& merged);
+  void OnStacksJudged(const StacksJudged& judged);
   // Nobody is waited for any more: the generation is over.
   void DropStacks(const std::string& why);
 

@@ -10,14 +10,12 @@
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/words.h"
 #include "rendezvous/hangs/hang_verdict.h"
-#include "rendezvous/hangs/stack_culprit.h"
 #include "rendezvous/machine/job_machine.h"
 
 namespace ddprun {
 namespace {
 
-// Of the stacks at a hang: what an event holds, and what is sent to all nodes together.
-constexpr std::size_t kMaxEventStackBytes = 16 << 10;
+// Of the stacks at a hang, what is sent to all nodes together.
 constexpr std::size_t kMaxStackBytesOfAllNodes = 64 << 20;
 constexpr std::size_t kMinShownStackBytes = 16 << 10;
 
@@ -29,14 +27,15 @@ std::string FirstOf(const std::vector<std::string>& names, std::size_t most) {
       " and ", names.size() - most, " more");
 }
 
-RootCause CauseOf(const HangVerdict& verdict, const std::string& standstill, Generation generation,
-                  const StackTree& stacks) {
+RootCause CauseOf(const StackFindings::Culprit& found, const std::string& standstill,
+                  Generation generation) {
+  const HangVerdict& verdict = found.verdict;
   RootCause cause;
   cause.kind = RootCause::Kind::kHung;
   cause.reason = absl::StrCat(verdict.why, "; ", standstill);
   if (!verdict.culprit) return cause;
   cause.failure = FailureOf(*verdict.culprit, generation);
-  cause.frames = TopFrames(stacks, verdict.culprit->rank);
+  cause.frames = found.frames;
   cause.phase = verdict.culprit->worker.phase;
   cause.still = verdict.culprit->worker.still;
   return cause;
@@ -163,7 +162,7 @@ std::optional<TimePoint> JobMachine::NextDeadline() {
   consider(timers_.growth);
   consider(timers_.admission);
   const auto& stacks = generation_.stacks;
-  if (stacks) consider(std::max(now_, stacks->NextDeadline()));
+  if (stacks && !stacks->concluding()) consider(std::max(now_, stacks->NextDeadline()));
   if (!stacks || !stacks->for_verdict()) consider(HangDeadline());
   if (options_.leases) {
     if (const Node* node = roster_.MostSilent()) consider(node->heard + life_.spec->lease);
@@ -247,24 +246,18 @@ void JobMachine::ConsiderHang() {
   generation_.stacks->SetForVerdict();
 }
 
-std::vector<StillRank> JobMachine::StillRanks() const {
-  std::vector<StillRank> ranks;
+std::vector<StillNode> JobMachine::StillNodes() const {
+  std::vector<StillNode> nodes;
   for (const Node* const node : roster_.members()) {
-    const auto* told = node == nullptr ? nullptr : generation_.hang.Find(node->agent_id);
-    if (told == nullptr) continue;
-    const auto add = [&](const StillWorker& worker, bool silent) {
-      ranks.push_back({Rank{node->first_rank.value + worker.local_rank.value}, node->spec.host,
-                       node->rank, worker, silent});
-    };
-    for (const StillWorker& worker : told->still_workers) add(worker, false);
-    // All ranks make steps: one that is silent after another one's step never tells anything.
-    if (generation_.hang.step_seen()) continue;
-    for (const StillWorker& worker : told->silent_workers) add(worker, true);
+    if (node == nullptr) continue;
+    if (auto told = generation_.hang.Find(node->agent_id)) {
+      nodes.push_back({node->first_rank, node->spec.host, node->rank, std::move(told)});
+    }
   }
-  return ranks;
+  return nodes;
 }
 
-void JobMachine::DecideHang(const StackCollection& stacks) {
+void JobMachine::DecideHang(const StackFindings::Culprit& found, std::vector<std::string> missing) {
   // A rank has moved meanwhile or ended, a worker has failed, or the job is about to stop: no hang
   // any more.
   const auto deadline = HangDeadline();
@@ -274,7 +267,7 @@ void JobMachine::DecideHang(const StackCollection& stacks) {
     return;
   }
   timers_.hang_again.reset();
-  const HangVerdict verdict = FindCulprit(StillRanks(), stacks.tree());
+  const HangVerdict& verdict = found.verdict;
   const bool again = generation_.hang.called();
   const std::string standstill =
       DescribeStandstill(now_ - generation_.hang.last_moved(), HangLimit(),
@@ -284,25 +277,23 @@ void JobMachine::DecideHang(const StackCollection& stacks) {
     timers_.hang_again = now_ + life_.spec->heartbeat;
     return;
   }
-  if (!again) CallHang(verdict, standstill, next, stacks);
+  if (!again) CallHang(found, standstill, next, std::move(missing));
   generation_.hang.Call();
   if (!restart) return;
   if (verdict.blames) generation_.hung_host = verdict.culprit->host;
-  generation_.incidents.AddHang(CauseOf(verdict, standstill, generation_.number, stacks.tree()));
+  generation_.incidents.AddHang(CauseOf(found, standstill, generation_.number));
   // Advance stops the generation.
 }
 
-void JobMachine::CallHang(const HangVerdict& verdict, const std::string& standstill,
-                          const std::string& next, const StackCollection& stacks) {
-  RootCause cause = CauseOf(verdict, standstill, generation_.number, stacks.tree());
+void JobMachine::CallHang(const StackFindings::Culprit& found, const std::string& standstill,
+                          const std::string& next, std::vector<std::string> missing) {
+  const HangVerdict& verdict = found.verdict;
+  RootCause cause = CauseOf(found, standstill, generation_.number);
   generation_.hang_report = absl::StrCat("hangs: ", cause.reason);
   HangStacks report;
   report.verdict = {absl::StrCat(NameOfJob(job_), " hangs: ", standstill), verdict.why};
-  if (verdict.culprit) {
-    std::string stack = DescribeStack(*verdict.culprit, stacks.tree());
-    if (!stack.empty()) report.verdict.push_back(absl::StrCat("  ", stack));
-  }
-  report.missing = stacks.Missing();
+  if (!found.stack.empty()) report.verdict.push_back(absl::StrCat("  ", found.stack));
+  report.missing = std::move(missing);
   if (!report.missing.empty()) {
     report.verdict.push_back(absl::StrCat("no stacks came within ",
                                           Seconds(options_.stacks_timeout), " from ",
@@ -317,17 +308,14 @@ void JobMachine::CallHang(const HangVerdict& verdict, const std::string& standst
     event.cause = std::move(cause);
   }
   event.step = generation_.furthest_step;
-  event.stacks = stacks.tree().Encode(kMaxEventStackBytes);
+  event.stacks = found.for_event;
   Emit(std::move(event));
-  SendStacks(std::move(report), stacks.tree());
+  report.tree = found.for_nodes;
+  SendStacks(std::move(report));
   Log(next);
 }
 
-void JobMachine::SendStacks(HangStacks report, const StackTree& tree) {
-  const auto nodes = static_cast<std::size_t>(std::max(roster_.size(), 1));
-  const std::size_t most =
-      std::clamp(kMaxStackBytesOfAllNodes / nodes, kMinShownStackBytes, kMaxSentStackTreeBytes);
-  report.tree = std::make_shared<const EncodedStackTree>(tree.Encode(most));
+void JobMachine::SendStacks(HangStacks report) {
   if (report.missing.size() > kMaxMissingHosts) report.missing.resize(kMaxMissingHosts);
   for (const Node& node : roster_.nodes()) {
     if (!node.suspect) SendTo(node, report);
@@ -381,6 +369,7 @@ void JobMachine::AskForStacks() {
   if (generation_.stacks) {
     waiting = generation_.stacks->tickets();
     last = generation_.stacks->request().value;
+    actions_.push_back(ForgetStacks{generation_.stacks->request()});
   }
   StackCollection& stacks = generation_.stacks.emplace(
       StackRequestId{DrawNumber(last)}, now_ + options_.stacks_timeout, options_.stacks_pace);
@@ -395,7 +384,7 @@ void JobMachine::AskForStacks() {
 }
 
 void JobMachine::AskMoreForStacks() {
-  if (!generation_.stacks) return;
+  if (!generation_.stacks || generation_.stacks->concluding()) return;
   for (const AgentId agent_id : generation_.stacks->TakeToAsk(now_)) {
     const Node* const node = roster_.Find(agent_id);
     if (node != nullptr && !node->suspect) AskForStacks(*node);  // else when it is back
@@ -404,24 +393,50 @@ void JobMachine::AskMoreForStacks() {
 
 void JobMachine::AskForStacks(const Node& node) {
   const auto& stacks = generation_.stacks;
-  if (stacks && stacks->Awaits(node.agent_id)) SendTo(node, TakeStacks{stacks->request()});
+  if (!stacks || stacks->concluding() || !stacks->Awaits(node.agent_id)) return;
+  SendTo(node, TakeStacks{stacks->request()});
 }
 
 // One that answers an earlier request, or comes too late, is nobody's any more.
 void JobMachine::OnStacksTaken(Node& node, const StacksTaken& taken) {
   auto& stacks = generation_.stacks;
-  if (!stacks || stacks->request() != taken.request || !stacks->Awaits(node.agent_id)) return;
-  if (const absl::Status status = stacks->Take(node.agent_id, taken.tree); !status.ok()) {
-    Log(absl::StrCat("the stacks of ", node.spec.host, " are not used: ", status.message()));
-  }
+  if (!stacks || stacks->request() != taken.request) return;
+  if (stacks->concluding() || !stacks->Awaits(node.agent_id)) return;
+  auto [host, ranks] = stacks->Answered(node.agent_id);
+  actions_.push_back(MergeStacks{taken.request, std::move(host), ranks, taken.tree});
 }
 
 void JobMachine::ConcludeStacks() {
+  StackCollection& stacks = *generation_.stacks;
+  if (stacks.concluding()) return;
+  stacks.SetConcluding();
+  StackQuestion question;
+  if (stacks.for_verdict()) {
+    // All ranks make steps: one that is silent after another one's step never tells anything.
+    question.culprit = {StillNodes(), !generation_.hang.step_seen()};
+    const auto nodes = static_cast<std::size_t>(std::max(roster_.size(), 1));
+    question.sent_bytes =
+        std::clamp(kMaxStackBytesOfAllNodes / nodes, kMinShownStackBytes, kMaxSentStackTreeBytes);
+  }
+  actions_.push_back(
+      JudgeStacks{stacks.request(), std::make_shared<const StackQuestion>(std::move(question))});
+}
+
+void JobMachine::OnStacksMerged(const StacksMerged& merged) {
+  auto& stacks = generation_.stacks;
+  if (stacks && stacks->request() == merged.request) stacks->Merged(merged.trees);
+}
+
+void JobMachine::OnStacksJudged(const StacksJudged& judged) {
+  if (!generation_.stacks || generation_.stacks->request() != judged.request) return;
   StackCollection stacks = *std::exchange(generation_.stacks, std::nullopt);
-  stacks.Conclude();
-  if (stacks.for_verdict()) DecideHang(stacks);
+  for (const auto& [host, why] : judged.findings->refused) {
+    Log(absl::StrCat("the stacks of ", host, " are not used: ", why));
+    stacks.Refuse(host);
+  }
+  if (judged.findings->culprit) DecideHang(*judged.findings->culprit, stacks.Missing());
   if (stacks.tickets().empty()) return;
-  ShowStacks shown{0, stacks.tree().Encode(kMaxSentStackTreeBytes), stacks.Missing()};
+  ShowStacks shown{0, judged.findings->tree, stacks.Missing()};
   for (const std::uint64_t ticket : stacks.tickets()) {
     shown.ticket = ticket;
     actions_.push_back(shown);
@@ -431,6 +446,7 @@ void JobMachine::ConcludeStacks() {
 void JobMachine::DropStacks(const std::string& why) {
   if (!generation_.stacks) return;
   const StackCollection stacks = *std::exchange(generation_.stacks, std::nullopt);
+  actions_.push_back(ForgetStacks{stacks.request()});
   for (const std::uint64_t ticket : stacks.tickets()) {
     actions_.push_back(Answer{ticket, false, absl::StrCat("there are no stacks: ", why)});
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -176,7 +177,8 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {
       break;
     case v1::AgentMessage::kStacksTaken:
       result.message = StacksTaken{StackRequestId{message.stacks_taken().request()},
-                                   ReadStackTree(message.stacks_taken().tree(), check)};
+                                   std::make_shared<const EncodedStackTree>(
+                                       ReadStackTree(message.stacks_taken().tree(), check))};
       break;
     case v1::AgentMessage::BODY_NOT_SET:
       check.Fail("AgentMessage.body is not set, or is one that this version does not know");

@@ -89,7 +89,7 @@ struct AgentBody {
   }
   void operator()(const StacksTaken& taken) const {
     to->mutable_stacks_taken()->set_request(taken.request.value);
-    Fill(taken.tree, to->mutable_stacks_taken()->mutable_tree());
+    Fill(*taken.tree, to->mutable_stacks_taken()->mutable_tree());
   }
   void operator()(const Leave& leave) const {
     to->mutable_leave()->set_reason(CleanText(leave.reason, kMaxTextBytes));

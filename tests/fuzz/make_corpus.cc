@@ -61,17 +61,18 @@ void WriteWireSeeds(const std::string& folder) {
   tree.nodes = {{0, 0, {{0, 3}, {5, 5}}}};
   tree.notes = {{5, RankTrouble::kStopped, "stopped"}};
 
-  const std::vector<AgentMessage> from_agents = {join,
-                                                 Heartbeat{},
-                                                 AssignmentAck{},
-                                                 Exited(),
-                                                 Checkpointed{5},
-                                                 CannotSave{},
-                                                 Preempted{"n got SIGTERM"},
-                                                 HeldStates{},
-                                                 Stopped{29501, 17},
-                                                 Leave{"SIGTERM", 143},
-                                                 StacksTaken{StackRequestId{9}, tree}};
+  const std::vector<AgentMessage> from_agents = {
+      join,
+      Heartbeat{},
+      AssignmentAck{},
+      Exited(),
+      Checkpointed{5},
+      CannotSave{},
+      Preempted{"n got SIGTERM"},
+      HeldStates{},
+      Stopped{29501, 17},
+      Leave{"SIGTERM", 143},
+      StacksTaken{StackRequestId{9}, std::make_shared<EncodedStackTree>(tree)}};
   const std::vector<RendezvousMessage> from_rendezvous = {
       Waiting{"for n2"},
       HeartbeatAck{7},

@@ -419,6 +419,7 @@ void JobScript::Receive(const Command& command, Agent& agent, AgentMessage messa
 }
 
 void JobScript::Step(const JobMachine::Event& event) {
+  std::vector<JobMachine::Event> next;
   for (const JobMachine::Action& action : machine().Step(event, now_)) {
     std::visit(
         Overloaded{
@@ -440,6 +441,9 @@ void JobScript::Step(const JobMachine::Event& event) {
               Print(absl::StrCat("> stacks", shown.missing.empty() ? "" : ", not of ",
                                  absl::StrJoin(shown.missing, ", ")));
             },
+            [&](const JobMachine::MergeStacks& merge) { next.push_back(stacks_.Perform(merge)); },
+            [&](const JobMachine::JudgeStacks& judge) { next.push_back(stacks_.Perform(judge)); },
+            [&](const JobMachine::ForgetStacks& forget) { stacks_.Perform(forget); },
             [&](const JobMachine::Happened& happened) { Print("* " + Text(happened.event)); },
             // What else is in the log stands in other words above.
             [&](const JobMachine::Note& note) {
@@ -449,6 +453,7 @@ void JobScript::Step(const JobMachine::Event& event) {
         action);
   }
   ShowState();
+  for (const JobMachine::Event& later : next) Step(later);
 }
 
 void JobScript::Show(const JobMachine::Send& send) {

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "rendezvous/machine/job_machine.h"
+#include "tests/support/stacks_at_once.h"
 
 namespace ddprun {
 
@@ -85,6 +86,7 @@ class JobScript {
   JobSpec spec_;
   JobMachineOptions options_;
   std::unique_ptr<JobMachine> machine_;
+  StacksAtOnce stacks_;
   std::optional<JobRecord> record_;
   std::map<std::string, Agent> agents_;
   std::map<std::uint64_t, std::string> names_;  // by agent_id

@@ -221,6 +221,9 @@ void Daemon::Perform(const JobMachine::Action& action) {
                    world_->recorder.Line(
                        absl::StrCat("  answer: stacks, not of ", shown.missing.size(), " nodes"));
                  },
+                 [&](const JobMachine::MergeStacks& merge) { Ask(stacks_.Perform(merge)); },
+                 [&](const JobMachine::JudgeStacks& judge) { Ask(stacks_.Perform(judge)); },
+                 [&](const JobMachine::ForgetStacks& forget) { stacks_.Perform(forget); },
                  [&](const JobMachine::Happened& happened) {
                    if (world_->recorder.tracing()) {
                      world_->recorder.Line("  * " + Text(happened.event));

@@ -14,6 +14,7 @@
 #include "rendezvous/machine/job_machine.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/scheduler.h"
+#include "tests/support/stacks_at_once.h"
 
 namespace ddprun::sim {
 
@@ -69,6 +70,7 @@ class Daemon {
   int life_ = 0;
   std::deque<std::function<void()>> inbox_;  // while stalled
   std::unique_ptr<JobMachine> machine_;
+  StacksAtOnce stacks_;
   std::map<std::uint64_t, SessionPtr> streams_;  // by agent_id, as the service has them
   std::optional<JobRecord> durable_;
   int durable_life_ = 0;

@@ -71,14 +71,21 @@ JobLoop::JobLoop(JobLoopOptions options, const std::vector<RecordedJob>& recorde
     : options_(std::move(options)),
       now_(std::chrono::steady_clock::now()),
       ended_(options_.ended),
-      output_(options_.store, [this](OutputCommit::Batch batch, Store::Outcome outcome) {
-        executor_.Post(Written{batch, outcome});
+      output_(options_.store,
+              [this](OutputCommit::Batch batch, Store::Outcome outcome) {
+                executor_.Post(Written{batch, outcome});
+              }),
+      stack_worker_([this](const std::string& job, JobMachine::Event event) {
+        executor_.Post(OfStacks{job, std::move(event)});
       }) {
   for (const RecordedJob& job : recorded) TakeUp(job);
   executor_.Start(NextDeadline());
 }
 
-JobLoop::~JobLoop() { Shutdown(); }
+JobLoop::~JobLoop() {
+  Shutdown();
+  stack_worker_.Wait();  // it uses the executor, which is destroyed first
+}
 
 // ---- from other threads ----
 
@@ -204,37 +211,18 @@ void JobLoop::Handler::HandleLast(std::vector<Event>& events, TimePoint now) {
 void JobLoop::HandleAll(std::vector<Event>& events, TimePoint now) {
   now_ = now;
   for (Event& event : events) {
-    if (PutAside(event)) continue;
     std::visit([this](auto& alternative) { Handle(alternative); }, event);
     CloseRefused();
   }
 }
 
-bool JobLoop::PutAside(Event& event) {
-  auto* const message = std::get_if<Message>(&event);
-  if (message == nullptr || !std::holds_alternative<StacksTaken>(message->message)) return false;
-  const Session* const session = sessions_.Find(message->stream.get());
-  if (session == nullptr || session->job == nullptr) return false;
-  ++session->job->stacks_to_merge;
-  stacks_taken_.emplace_back(session->job, std::move(*message));
-  return true;
-}
-
 void JobLoop::WorkOff() {
   using Clock = std::chrono::steady_clock;
-  TimePoint until = Clock::now() + options_.portion;
-  while (!stacks_taken_.empty()) {
-    auto [job, message] = std::move(stacks_taken_.front());
-    stacks_taken_.pop_front();
-    --job->stacks_to_merge;
-    Handle(message);
-    if (Clock::now() >= until) break;
-  }
   if (outboxes_.empty()) return;
   const JobPtr job = std::move(outboxes_.front());
   outboxes_.pop_front();
   const CompletionBarrier::Burst burst(&completions_, job->outbox.size());
-  until = Clock::now() + options_.portion;
+  const TimePoint until = Clock::now() + options_.portion;
   while (!job->outbox.empty()) {
     JobMachine::Action action = std::move(job->outbox.front());
     job->outbox.pop_front();
@@ -393,6 +381,11 @@ void JobLoop::Handle(Written& event) {
   }
 }
 
+void JobLoop::Handle(OfStacks& event) {
+  const auto found = jobs_.find(event.job);
+  if (found != jobs_.end() && !lost_right_) Step(JobPtr(found->second), event.event);
+}
+
 void JobLoop::LoseRight() {
   if (std::exchange(lost_right_, true)) return;
   options_.log("", std::string(LostRightStatus().message()));
@@ -401,7 +394,6 @@ void JobLoop::LoseRight() {
 }
 
 void JobLoop::EndAll(const absl::Status& why) {
-  stacks_taken_.clear();
   for (const JobPtr& job : std::exchange(outboxes_, {})) job->outbox.clear();
   for (auto& [ticket, done] : std::exchange(answers_, {})) done(why);
   for (auto& [ticket, done] : std::exchange(stacks_, {})) done(why);
@@ -416,7 +408,6 @@ void JobLoop::Tick() {
   auto next = deadlines_.begin();
   while (next != deadlines_.end() && next->first <= now_) {
     ServedJob* const due = (next++)->second;
-    if (due->stacks_to_merge > 0) continue;  // its stacks came in time: merge them first
     if (IsCurrent(*due)) {
       Step(JobPtr(jobs_.at(due->name)), JobMachine::Tick{});
     } else {
@@ -503,6 +494,12 @@ void JobLoop::Perform(ServedJob& job, JobMachine::Action& action) {
     }
   } else if (auto* const answer = std::get_if<JobMachine::Answer>(&action)) {
     Answer(*answer);
+  } else if (auto* const merge = std::get_if<JobMachine::MergeStacks>(&action)) {
+    stack_worker_.Perform(job.name, std::move(*merge));
+  } else if (auto* const judge = std::get_if<JobMachine::JudgeStacks>(&action)) {
+    stack_worker_.Perform(job.name, std::move(*judge));
+  } else if (auto* const forget = std::get_if<JobMachine::ForgetStacks>(&action)) {
+    stack_worker_.Perform(job.name, *forget);
   } else if (auto* const shown = std::get_if<JobMachine::ShowStacks>(&action)) {
     const auto asked = stacks_.extract(shown->ticket);
     if (!asked.empty()) asked.mapped()(Stacks{std::move(shown->tree), std::move(shown->missing)});

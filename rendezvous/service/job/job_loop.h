@@ -10,9 +10,9 @@
 // time, so a busy loop does not take an agent for silent whose message is queued. A message that
 // was not read from the network yet does not count.
 //
-// Two things take long in large jobs: to merge the stacks of thousands of nodes, and to send to
-// thousands of agents. Both are done in portions of some milliseconds, and what other agents have
-// sent is handled between them. A job's own messages keep their order.
+// Two things take long in large jobs. To send to thousands of agents is done in portions of a
+// millisecond, and what other agents have sent is handled between them; a job's own messages keep
+// their order. The stacks of thousands of nodes are merged by the StackWorker.
 //
 // A job begins with the first Join that names it. A Join of an agent that a finished job does not
 // know begins a new job of that name, while the streams of the old one are left to their agents to
@@ -53,6 +53,7 @@
 #include "rendezvous/service/job/serial_executor.h"
 #include "rendezvous/service/job/served_job.h"
 #include "rendezvous/service/job/session_registry.h"
+#include "rendezvous/service/job/stack_worker.h"
 #include "rendezvous/store/store.h"
 #include "rendezvous/wire/limits.h"
 
@@ -92,7 +93,7 @@ struct JobLoopOptions {
   // A job whose agents are not asked who they are has none either.
   std::string secret_key{};
   Duration time_to_join = wire::kMaxTimeToJoin;     // a session that says nothing is ended then
-  Duration portion = std::chrono::milliseconds(2);  // of merging stacks and of sending
+  Duration portion = std::chrono::milliseconds(1);  // of sending
   EndedJobs::Limits ended{};
 };
 
@@ -169,7 +170,12 @@ class JobLoop final {
     std::function<void()> run;
     std::function<void()> refuse;
   };
-  using Event = std::variant<Opened, Message, Ended, Written, Asked>;
+  // The StackWorker has done something for this job.
+  struct OfStacks {
+    std::string job;
+    JobMachine::Event event;
+  };
+  using Event = std::variant<Opened, Message, Ended, Written, Asked, OfStacks>;
   using Executor = SerialExecutor<Event>;
   using Session = SessionRegistry::Session;
 
@@ -194,11 +200,10 @@ class JobLoop final {
   void Handle(Ended& event);
   void Handle(Written& event);
   void Handle(Asked& event) { lost_right_ ? event.refuse() : event.run(); }
-  // Puts stacks aside until WorkOff. False: the event is something else.
-  bool PutAside(Event& event);
-  // A portion of what was put aside and of what is to be sent.
+  void Handle(OfStacks& event);
+  // A portion of what is to be sent.
   void WorkOff();
-  bool HasWork() const { return !stacks_taken_.empty() || !outboxes_.empty(); }
+  bool HasWork() const { return !outboxes_.empty(); }
   // Takes the session into its job, which begins if there is none, on its first message. False, and
   // the session is closed, when it cannot.
   bool Admit(Session& session, const Header& header, const Join& join);
@@ -245,13 +250,14 @@ class JobLoop final {
   EndedJobs ended_;
   SessionRegistry sessions_;
   OutputCommit output_;
-  std::deque<std::pair<JobPtr, Message>> stacks_taken_;  // that are to be merged
-  std::deque<JobPtr> outboxes_;                          // that are not empty
+  std::deque<JobPtr> outboxes_;                                                // that are not empty
   std::vector<std::pair<std::shared_ptr<AgentStream>, std::string>> refused_;  // to be closed; why
   std::uint64_t next_ticket_ = 0;
   std::unordered_map<std::uint64_t, AnswerCallback> answers_;  // by ticket
   std::unordered_map<std::uint64_t, StacksCallback> stacks_;   // by ticket
   bool lost_right_ = false;
+
+  StackWorker stack_worker_;
 
   Handler handler_{this};
   Executor executor_{&handler_};  // last: its thread uses everything above

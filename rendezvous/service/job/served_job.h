@@ -43,7 +43,6 @@ struct ServedJob {
   JobMachine round;
   // JobLoop's.
   std::optional<TimePoint> deadline;      // as it is in its order of deadlines
-  std::size_t stacks_to_merge = 0;        // that its agents have sent
   std::deque<JobMachine::Action> outbox;  // in the order in which the JobMachine said it
 
   // The SessionRegistry's: by agent_id; it shares their ownership.

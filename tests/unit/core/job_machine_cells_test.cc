@@ -269,6 +269,15 @@ const std::vector<Event>& Events() {
          job.Receive('a', heartbeat);
          for (const char agent : {'a', 'b', 'c'}) job.SendStacks(agent, {});
        }},
+      {"StacksAsked, StacksTaken of everybody, StopAsked, then StacksJudged",
+       [](JobMachineDriver& job) {
+         job.HoldFindings();
+         job.AskStacks();
+         job.AskStop(false);
+         job.TellFindings();
+       }},
+      {"StacksMerged and StacksJudged that nobody has asked for",
+       [](JobMachineDriver& job) { job.TellFindingsOf(StackRequestId{5}); }},
       {"StacksTaken that nobody has asked for",
        [](JobMachineDriver& job) { job.AnswerStacks('a', StackRequestId{5}); }},
       {"StacksTaken of a stranger",

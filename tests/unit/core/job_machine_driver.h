@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "rendezvous/machine/job_machine.h"
 #include "rendezvous/stacks/stack_tree.h"
+#include "tests/support/stacks_at_once.h"
 #include "worker/contract/overloaded.h"
 
 namespace ddprun {
@@ -107,7 +108,16 @@ class JobMachineDriver {
       tree.Add(static_cast<std::uint32_t>(rank), ThreadKind::kMain,
                {{"main", "m.cc", 1, "m"}, {function, "f.cc", 2, "m"}});
     }
-    Receive(agent, StacksTaken{request, tree.Encode()});
+    Receive(agent, StacksTaken{request, std::make_shared<EncodedStackTree>(tree.Encode())});
+  }
+  // What is merged and judged is told at once, unless the test does it.
+  void HoldFindings() { tells_findings_ = false; }
+  void TellFindings() {
+    for (const JobMachine::Event& event : std::exchange(findings_, {})) Step(event);
+  }
+  void TellFindingsOf(StackRequestId request) {
+    Step(JobMachine::StacksMerged{request, 1});
+    Step(JobMachine::StacksJudged{request, std::make_shared<StackFindings>()});
   }
   StackRequestId last_request() const {
     return asked_.empty() ? StackRequestId{} : asked_.back().second;
@@ -191,6 +201,13 @@ class JobMachineDriver {
                                             shown.missing.empty() ? "" : ", not of ",
                                             absl::StrJoin(shown.missing, ",")));
               },
+              [&](const JobMachine::MergeStacks& merge) {
+                findings_.push_back(stacks_.Perform(merge));
+              },
+              [&](const JobMachine::JudgeStacks& judge) {
+                findings_.push_back(stacks_.Perform(judge));
+              },
+              [&](const JobMachine::ForgetStacks& forget) { stacks_.Perform(forget); },
               [&](const JobMachine::Happened& happened) {
                 events_.push_back(happened.event);
                 if (happened.event.kind == JobEvent::Kind::kCheckpointFailed) {
@@ -202,6 +219,7 @@ class JobMachineDriver {
           },
           action);
     }
+    if (tells_findings_) TellFindings();
     if (!answers_stacks_) return;
     for (const auto& [agent, request] : std::exchange(asked_, {})) {
       AnswerStacks(agent, request);
@@ -290,6 +308,9 @@ class JobMachineDriver {
   Finished finished_;
   std::vector<Assignment> assignments_;
   bool answers_stacks_ = true;
+  StacksAtOnce stacks_;
+  bool tells_findings_ = true;
+  std::vector<JobMachine::Event> findings_;             // that are not told yet
   std::vector<std::pair<char, StackRequestId>> asked_;  // for stacks, and not answered at once
 };
 

@@ -300,6 +300,39 @@ TEST_F(JobMachineStacksTest, WhereARankMovesMeanwhileItIsNoHang) {
   EXPECT_THAT(StandStill(1), Contains("a<-g0 TakeStacks")) << "the next one is judged anew";
 }
 
+TEST_F(JobMachineStacksTest, WhereARankMovesWhileTheyAreJudgedItIsNoHang) {
+  Ask();
+  job_->HoldFindings();
+  AnswerAll();
+  EXPECT_FALSE(HasCalled(job_->Take()));
+  Second(/*moves=*/true);
+  job_->TellFindings();
+  EXPECT_FALSE(HasCalled(job_->Take()));
+}
+
+TEST_F(JobMachineStacksTest, WhileTheyAreJudgedNoAnswerCountsAndNobodyIsAsked) {
+  Ask();
+  job_->HoldFindings();
+  job_->SendStacks('a', {{0, "c10d::wait"}, {1, "c10d::wait"}});
+  StandStill(5);
+  job_->SendStacks('b', {{2, "c10d::wait"}, {3, "LoadShard"}});
+  job_->Rejoin('b', 0, /*workers_running=*/true);
+  EXPECT_THAT(job_->Take(), testing::Not(Contains(HasSubstr("TakeStacks"))));
+  job_->TellFindings();
+  EXPECT_THAT(job_->Take(),
+              Contains(AllOf(HasSubstr("a<-g0"), HasSubstr("no stacks came within 5 s from b"))));
+}
+
+TEST_F(JobMachineStacksTest, AnOperatorWhoAsksWhileTheyAreJudgedGetsThem) {
+  Ask(JobSpec::kReportHang);
+  job_->HoldFindings();
+  AnswerAll();
+  job_->AskStacks(7);
+  EXPECT_THAT(job_->Take(), testing::IsEmpty());
+  job_->TellFindings();
+  EXPECT_THAT(job_->Take(), Contains("stacks: [0-3]"));
+}
+
 TEST_F(JobMachineStacksTest, WhereAWorkerFailsMeanwhileThatIsTheCause) {
   Ask();
   job_->Exit('a', 0, 0, ExitStatus{3, 0, false});

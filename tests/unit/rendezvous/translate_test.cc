@@ -175,7 +175,8 @@ INSTANTIATE_TEST_SUITE_P(
         Stopped{29501, 17, 0, {}, {}, std::chrono::milliseconds(1500), true, LookId{kLook}},
         Heartbeat{-5, 17, FullStates()}, HeartbeatWithFailures(), HeartbeatWithProgress(),
         DrainedWithFailures(), Leave{"SIGTERM", 143},
-        StacksTaken{StackRequestId{kLook}, FullTree()}, StacksTaken{StackRequestId{1}, {}}));
+        StacksTaken{StackRequestId{kLook}, std::make_shared<EncodedStackTree>(FullTree())},
+        StacksTaken{StackRequestId{1}}));
 
 // A field of one that the other does not know would be lost, or its bounds be missing.
 TEST(JobSpecProtoTest, HasTheFieldsThatAreDescribed) {
@@ -248,7 +249,8 @@ INSTANTIATE_TEST_SUITE_P(
 // As it would come from an agent whose tree was spoiled on its way.
 absl::Status ReadSpoiled(const std::function<void(v1::StackTree&)>& spoil) {
   v1::AgentMessage proto =
-      ToProto(HeaderOf("job-1", 9, 3), StacksTaken{StackRequestId{1}, FullTree()});
+      ToProto(HeaderOf("job-1", 9, 3),
+              StacksTaken{StackRequestId{1}, std::make_shared<EncodedStackTree>(FullTree())});
   spoil(*proto.mutable_stacks_taken()->mutable_tree());
   return FromProto(proto).status();
 }
@@ -286,7 +288,8 @@ TEST(StackTreeProtoTest, TheLargestThatIsSentFitsIntoAMessage) {
   const EncodedStackTree encoded = tree.Encode(kMaxSentStackTreeBytes);
   EXPECT_GT(encoded.left_out, 0u) << "too small for this test";
   const v1::AgentMessage proto =
-      ToProto(HeaderOf("job-1", 9, 3), StacksTaken{StackRequestId{kLook}, encoded});
+      ToProto(HeaderOf("job-1", 9, 3),
+              StacksTaken{StackRequestId{kLook}, std::make_shared<EncodedStackTree>(encoded)});
   EXPECT_LE(proto.ByteSizeLong(), static_cast<std::size_t>(kMaxMessageBytes));
 }
 
