@@ -324,8 +324,8 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
                  [&](const Warning& warning) { Log(warning.text); },
                  [&](const LookAgain& again) { OnLookAgain(again); },
                  [&](const TakeStacks& take) { OnTakeStacks(header, take); },
-                 [&](const HangStacks& stacks) {
-                   outbox_.Push(ShowHangStacks{header.generation, stacks});
+                 [&](const HangReported& hang) {
+                   outbox_.Push(ShowHangStacks{header.generation, *hang.stacks});
                  },
              },
              received.message);

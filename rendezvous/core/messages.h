@@ -341,11 +341,11 @@ struct TakeStacks {
   bool operator==(const TakeStacks&) const = default;
 };
 
-// No rank moves: what is known of it, and where all of them are. For people. No answer.
+// No rank moves: what is known of it, and where all of them are. For people.
 struct HangStacks {
   std::vector<std::string> verdict;  // lines; at most kMaxVerdictLines
   std::vector<std::string> missing;  // hosts that sent no stacks; at most kMaxMissingHosts
-  // One for all agents, because a job has thousands. Never null.
+  // Never null.
   std::shared_ptr<const EncodedStackTree> tree = std::make_shared<EncodedStackTree>();
   std::string next{};  // what becomes of the workers; a line
 
@@ -355,9 +355,16 @@ struct HangStacks {
   }
 };
 
+// One for all agents, because a job has thousands. No answer.
+struct HangReported {
+  std::shared_ptr<const HangStacks> stacks;  // never null
+
+  bool operator==(const HangReported& other) const { return *stacks == *other.stacks; }
+};
+
 using RendezvousMessage =
     std::variant<Waiting, HeartbeatAck, Assignment, Start, Save, Stop, Finished, Fenced, Refused,
-                 Warning, LookAgain, TakeStacks, HangStacks>;
+                 Warning, LookAgain, TakeStacks, HangReported>;
 
 }  // namespace ddprun
 

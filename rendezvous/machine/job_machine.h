@@ -52,6 +52,8 @@ struct JobMachineOptions {
   // For the stacks of all ranks: a node that has not answered by then is named and not waited for.
   Duration stacks_timeout = std::chrono::seconds(5);
   StackPace stacks_pace{};
+  // The stacks at a hang go to every node, or to the first ones where this would be more.
+  std::size_t hang_bytes_of_all_nodes = 64 << 20;
   int max_agents = 65536;  // of one job, spares included
   // Random, and another one for each rendezvous: the ids of runs are made of it. The same seed and
   // the same events give the same ids.
@@ -236,6 +238,7 @@ class JobMachine {
                 const std::string& next, std::vector<std::string> missing);
   // Where the ranks are, to every node.
   void SendStacks(HangStacks stacks);
+  std::size_t ShownStackBytes() const;  // to one node, at most
   std::pair<bool, std::string> AfterHang(const HangVerdict& verdict, bool again);
   // To the log, and to a person on each node.
   void WarnAll(const std::string& text);

@@ -15,8 +15,7 @@
 namespace ddprun {
 namespace {
 
-// Of the stacks at a hang, what is sent to all nodes together.
-constexpr std::size_t kMaxStackBytesOfAllNodes = 64 << 20;
+// A tree of stacks that is cut to less shows nothing.
 constexpr std::size_t kMinShownStackBytes = 16 << 10;
 
 // "n1, n2 and 5 more"
@@ -315,11 +314,29 @@ void JobMachine::CallHang(const StackFindings::Culprit& found, const std::string
   Log(next);
 }
 
-void JobMachine::SendStacks(HangStacks report) {
-  if (report.missing.size() > kMaxMissingHosts) report.missing.resize(kMaxMissingHosts);
-  for (const Node& node : roster_.nodes()) {
-    if (!node.suspect) SendTo(node, report);
+void JobMachine::SendStacks(HangStacks stacks) {
+  if (stacks.missing.size() > kMaxMissingHosts) stacks.missing.resize(kMaxMissingHosts);
+  HangStacks no_tree = stacks;
+  no_tree.tree = std::make_shared<EncodedStackTree>();
+  if (const Node* const first = roster_.members().front()) {
+    no_tree.verdict.push_back(
+        absl::StrCat("the stacks of all ranks are in the run's folder on ", first->spec.host));
   }
+  const HangReported whole{std::make_shared<const HangStacks>(std::move(stacks))};
+  const HangReported lines{std::make_shared<const HangStacks>(std::move(no_tree))};
+  const auto trees = static_cast<int>(options_.hang_bytes_of_all_nodes / ShownStackBytes());
+  actions_.reserve(actions_.size() + static_cast<std::size_t>(roster_.size()));
+  for (const Node& node : roster_.nodes()) {
+    if (node.suspect) continue;
+    const bool gets_tree = roster_.size() <= trees || (node.member() && node.rank.value < trees);
+    SendTo(node, gets_tree ? whole : lines);
+  }
+}
+
+std::size_t JobMachine::ShownStackBytes() const {
+  const auto nodes = static_cast<std::size_t>(std::max(roster_.size(), 1));
+  return std::clamp(options_.hang_bytes_of_all_nodes / nodes, kMinShownStackBytes,
+                    kMaxSentStackTreeBytes);
 }
 
 // Whether the workers are started again, and what a person reads of it.
@@ -414,9 +431,7 @@ void JobMachine::ConcludeStacks() {
   if (stacks.for_verdict()) {
     // All ranks make steps: one that is silent after another one's step never tells anything.
     question.culprit = {StillNodes(), !generation_.hang.step_seen()};
-    const auto nodes = static_cast<std::size_t>(std::max(roster_.size(), 1));
-    question.sent_bytes =
-        std::clamp(kMaxStackBytesOfAllNodes / nodes, kMinShownStackBytes, kMaxSentStackTreeBytes);
+    question.sent_bytes = ShownStackBytes();
   }
   actions_.push_back(
       JudgeStacks{stacks.request(), std::make_shared<const StackQuestion>(std::move(question))});

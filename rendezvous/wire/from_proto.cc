@@ -239,7 +239,8 @@ absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message) {
       result.message = TakeStacks{StackRequestId{message.take_stacks().request()}};
       break;
     case v1::RendezvousMessage::kHangStacks:
-      result.message = ReadHangStacks(message.hang_stacks(), check);
+      result.message = HangReported{
+          std::make_shared<const HangStacks>(ReadHangStacks(message.hang_stacks(), check))};
       break;
     case v1::RendezvousMessage::BODY_NOT_SET:
       check.Fail("RendezvousMessage.body is not set, or is one that this version does not know");

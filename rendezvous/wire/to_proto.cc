@@ -144,7 +144,7 @@ struct RendezvousBody {
   void operator()(const TakeStacks& take) const {
     to->mutable_take_stacks()->set_request(take.request.value);
   }
-  void operator()(const HangStacks& stacks) const { Fill(stacks, to->mutable_hang_stacks()); }
+  void operator()(const HangReported& hang) const { Fill(*hang.stacks, to->mutable_hang_stacks()); }
 };
 
 }  // namespace

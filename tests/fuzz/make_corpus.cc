@@ -85,7 +85,8 @@ void WriteWireSeeds(const std::string& folder) {
       Refused{"no"},
       LookAgain{LookId{9}},
       TakeStacks{StackRequestId{9}},
-      HangStacks{{"rank 5 hangs"}, {"n2"}, std::make_shared<EncodedStackTree>(tree)}};
+      HangReported{std::make_shared<HangStacks>(
+          HangStacks{{"rank 5 hangs"}, {"n2"}, std::make_shared<EncodedStackTree>(tree)})}};
   const Header header = HeaderOf("job", 7, 2);
   for (const AgentMessage& message : from_agents) {
     WriteSeed(folder, absl::StrCat("agent_", message.index()),

@@ -61,7 +61,7 @@ std::string Text(const RendezvousMessage& message) {
           [](const Warning& warning) { return absl::StrCat("Warning: ", warning.text); },
           [](const LookAgain&) { return std::string("LookAgain"); },
           [](const TakeStacks&) { return std::string("TakeStacks"); },
-          [](const HangStacks&) { return std::string("HangStacks"); },
+          [](const HangReported&) { return std::string("HangStacks"); },
       },
       message);
 }

@@ -285,7 +285,8 @@ class JobMachineDriver {
                    [](const Warning& w) { return absl::StrCat("Warning: ", w.text); },
                    [](const LookAgain&) { return std::string("LookAgain"); },
                    [](const TakeStacks&) { return std::string("TakeStacks"); },
-                   [](const HangStacks& stacks) {
+                   [](const HangReported& hang) {
+                     const HangStacks& stacks = *hang.stacks;
                      return absl::StrCat("HangStacks ", DescribeTree(*stacks.tree), ": ",
                                          absl::StrJoin(stacks.verdict, " | "), " | ", stacks.next);
                    },

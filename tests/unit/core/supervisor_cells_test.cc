@@ -172,7 +172,8 @@ const std::vector<Event>& Events() {
        }},
       {"HangStacks", false,
        [](SupervisorDriver& node) {
-         node.Receive(node.supervisor().header().generation.value, HangStacks{});
+         node.Receive(node.supervisor().header().generation.value,
+                      HangReported{std::make_shared<HangStacks>()});
        }},
       {"Fenced", false,
        [](SupervisorDriver& node) {

@@ -240,9 +240,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Finished{Outcome::kStateUnreadable, 66, "see the root cause", 0, {}, {}},
                     Refused{"--nnodes differs"}, Warning{"argument 2 of train.py"},
                     TakeStacks{StackRequestId{kLook}},
-                    HangStacks{{"rank 5 hangs", "  rank 5: Load"},
-                               {"n2", "n3"},
-                               std::make_shared<EncodedStackTree>(FullTree())}));
+                    HangReported{std::make_shared<HangStacks>(HangStacks{
+                        {"rank 5 hangs", "  rank 5: Load"},
+                        {"n2", "n3"},
+                        std::make_shared<EncodedStackTree>(FullTree())})}));
 
 // ---- stacks ----
 
