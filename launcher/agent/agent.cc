@@ -276,10 +276,10 @@ ProcessFacts Agent::FactsOf(int pid) {
 }
 
 void Agent::Perform(const Supervisor::ClearNode&) {
-  workers_->Clear([this](const absl::Status& cleared) {
-    if (!cleared.ok()) return OnWorkersLost(cleared);
+  workers_->Clear([this](const absl::StatusOr<std::vector<StuckProcess>>& stuck) {
+    if (!stuck.ok()) return OnWorkersLost(stuck.status());
     restarts_.clock.NoWorkerLeft(EventLoop::Clock::now());
-    Feed(Supervisor::NodeCleared{});
+    Feed(Supervisor::NodeCleared{*stuck});
   });
 }
 
@@ -427,6 +427,7 @@ NodeWorkers::Events Agent::WorkerEvents() {
                             const absl::Status& why) { FailSpawn(local_rank, why); },
       .ended = [this](const NodeWorkers::Ended& ended) { OnWorkerEnded(ended); },
       .lost = [this](const absl::Status& why) { OnWorkersLost(why); },
+      .stuck_ended = [this](pid_t pid) { Feed(Supervisor::StuckProcessEnded{pid}); },
   };
 }
 

@@ -1,10 +1,17 @@
 #include "launcher/agent/node_clearer.h"
 
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "launcher/agent/process_facts.h"
 #include "launcher/log.h"
 
 namespace ddprun {
@@ -15,12 +22,36 @@ constexpr std::chrono::milliseconds kWait{5};
 constexpr std::chrono::milliseconds kAgain{20};
 constexpr std::chrono::seconds kLimit{2};
 
+bool HasEnded(const UniqueFd& pidfd) {
+  pollfd ended{pidfd.get(), POLLIN, 0};
+  return ::poll(&ended, 1, 0) == 1;
+}
+
 }  // namespace
+
+NodeClearer::~NodeClearer() {
+  loop_->CancelTimer(again_);
+  Forget();
+}
+
+void NodeClearer::Forget() {
+  for (const auto& [pid, stuck] : stuck_) loop_->Unwatch(stuck.pidfd.get());
+  stuck_.clear();
+}
+
+void NodeClearer::Adopt(pid_t pid, UniqueFd pidfd, Rank rank, TimePoint killed_at) {
+  Watch(pid, {std::move(pidfd), rank, killed_at});
+}
+
+void NodeClearer::Watch(pid_t pid, Stuck stuck) {
+  loop_->Watch(stuck.pidfd.get(), EPOLLIN, [this, pid](std::uint32_t) { OnEnded(pid); });
+  stuck_.insert_or_assign(pid, std::move(stuck));
+}
 
 void NodeClearer::Clear(bool is_late, Done done) {
   done_ = std::move(done);
-  const auto now = EventLoop::Clock::now();
-  until_ = is_late ? now : now + kLimit;
+  began_at_ = EventLoop::Clock::now();
+  until_ = is_late ? began_at_ : began_at_ + kLimit;
   Try();
 }
 
@@ -31,16 +62,58 @@ void NodeClearer::Try() {
     again_ = loop_->AddTimer(now + kAgain, [this] { Try(); });
     return;
   }
-  if (left.ok() && !left->empty()) {
-    LogWarning(
-        absl::StrCat("what workers left behind did not end after SIGKILL; going on without "
-                     "waiting for it: ",
-                     absl::StrJoin(*left, ", ")));
-  } else if (!left.ok() && !absl::IsUnavailable(left.status())) {
+  const Done done = std::exchange(done_, nullptr);
+  if (absl::IsUnavailable(left.status())) return done(left.status());
+  if (left.ok()) {
+    SetLeftBehind(*left);
+  } else {
     LogWarning(absl::StrCat("cannot end what workers left behind: ", left.status().message()));
   }
-  const Done done = std::exchange(done_, nullptr);
-  done(absl::IsUnavailable(left.status()) ? left.status() : absl::OkStatus());
+  done(List());
+}
+
+void NodeClearer::SetLeftBehind(const std::vector<pid_t>& pids) {
+  for (auto each = stuck_.begin(); each != stuck_.end();) {
+    const bool stays =
+        each->second.rank || std::find(pids.begin(), pids.end(), each->first) != pids.end();
+    if (!stays) loop_->Unwatch(each->second.pidfd.get());
+    each = stays ? std::next(each) : stuck_.erase(each);
+  }
+  for (const pid_t pid : pids) {
+    if (stuck_.contains(pid)) continue;
+    UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (pidfd.valid()) {
+      Watch(pid, {std::move(pidfd), std::nullopt, began_at_});
+    } else if (errno != ESRCH) {
+      LogWarning(absl::StrCat("cannot watch process ", pid, ", which SIGKILL has not ended: ",
+                              absl::ErrnoToStatus(errno, "pidfd_open").message()));
+    }
+  }
+}
+
+std::vector<StuckProcess> NodeClearer::List() const {
+  const TimePoint now = EventLoop::Clock::now();
+  std::vector<StuckProcess> list;
+  for (const auto& [pid, stuck] : stuck_) {
+    // One that waits for a debugger to collect it holds nothing any more.
+    if (HasEnded(stuck.pidfd)) continue;
+    const ProcessFacts facts = ReadStuckProcess(pid);
+    list.push_back({stuck.rank, pid, facts.state, facts.waits_for, now - stuck.killed_at});
+  }
+  return list;
+}
+
+void NodeClearer::OnEnded(pid_t pid) {
+  const auto found = stuck_.extract(pid);
+  const Stuck& stuck = found.mapped();
+  loop_->Unwatch(stuck.pidfd.get());
+  if (stuck.rank) {
+    // The zombie keeps the group's number ours.
+    runner_->SignalGroup(pid, SIGKILL).IgnoreError();
+    const auto status = runner_->Reap(stuck.pidfd.get());
+    if (absl::IsUnavailable(status.status())) return events_.lost(status.status());
+  }
+  events_.ended(pid);
 }
 
 }  // namespace ddprun

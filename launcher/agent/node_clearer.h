@@ -1,41 +1,77 @@
 // NodeClearer: ends what workers have left behind, before the rendezvous may believe that no
-// process of this node is left.
+// process of this node is left; and watches what SIGKILL does not end until it is gone.
 //
 // What is left is dead within microseconds of its SIGKILL, or it takes its time (a process with
 // much memory), or it cannot be ended. The loop goes on meanwhile. Belongs to the loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_NODE_CLEARER_H_
 #define DDPRUN_LAUNCHER_AGENT_NODE_CLEARER_H_
 
+#include <sys/types.h>
+
 #include <functional>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/process/process_runner.h"
+#include "rendezvous/core/progress.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 
 class NodeClearer {
  public:
-  using Done = std::function<void(const absl::Status&)>;
+  // The processes that could not be ended. Unavailable: the guardian is gone, and the workers with
+  // it.
+  using Done = std::function<void(const absl::StatusOr<std::vector<StuckProcess>>&)>;
+  // Called on the loop.
+  struct Events {
+    std::function<void(pid_t)> ended;               // a process that Done has told of
+    std::function<void(const absl::Status&)> lost;  // Unavailable, as above
+  };
 
-  // Both must outlive this object.
-  NodeClearer(EventLoop* loop, ProcessRunner* runner) : loop_(loop), runner_(runner) {}
-  ~NodeClearer() { loop_->CancelTimer(again_); }
+  // Both pointers must outlive this object.
+  NodeClearer(EventLoop* loop, ProcessRunner* runner, Events events)
+      : loop_(loop), runner_(runner), events_(std::move(events)) {}
+  ~NodeClearer();
   NodeClearer(const NodeClearer&) = delete;
   NodeClearer& operator=(const NodeClearer&) = delete;
 
-  // Calls `done` once, at once or within 2 s; what cannot be ended is logged, and not waited for.
-  // `is_late`: it had its time already. Unavailable: the guardian is gone, and the workers with it.
+  // A worker that SIGKILL has not ended. It is collected when it has.
+  void Adopt(pid_t pid, UniqueFd pidfd, Rank rank, TimePoint killed_at);
+
+  // Calls `done` once, at once or within 2 s. `is_late`: what is left had its time already.
   void Clear(bool is_late, Done done);
 
+  // The guardian is gone: so is whatever was watched.
+  void Forget();
+
  private:
+  struct Stuck {
+    UniqueFd pidfd;
+    std::optional<Rank> rank;  // not set: left behind by a worker, and collected by the guardian
+    TimePoint killed_at;
+  };
+
   void Try();
+  void Watch(pid_t pid, Stuck stuck);
+  // These are all that workers have left behind.
+  void SetLeftBehind(const std::vector<pid_t>& pids);
+  std::vector<StuckProcess> List() const;
+  void OnEnded(pid_t pid);
 
   EventLoop* const loop_;
   ProcessRunner* const runner_;
-  EventLoop::Clock::time_point until_;
+  const Events events_;
+  TimePoint began_at_;
+  TimePoint until_;
   EventLoop::TimerId again_ = 0;
   Done done_;
+  std::map<pid_t, Stuck> stuck_;
 };
 
 }  // namespace ddprun

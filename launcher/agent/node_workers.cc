@@ -32,12 +32,13 @@ NodeWorkers::NodeWorkers(int count, WorkerLogs::Options logs, EventLoop* loop,
       events_(std::move(events)),
       logs_(std::move(logs), loop, files, std::move(console)),
       progress_(count),
-      clearer_(loop, runner),
+      clearer_(loop, runner, {events_.stuck_ended, events_.lost}),
       workers_(count) {}
 
 absl::Status NodeWorkers::Start(LocalRank local_rank, Rank rank, const SpawnRequest& request,
                                 const std::string& folder, Standbys* standbys) {
   auto worker = std::make_unique<Worker>();
+  worker->rank = rank;
   if (auto standby = standbys->HandOver(local_rank, request.env, folder)) {
     worker->process = std::move(standby->process);
     worker->standby_pump = std::move(standby->before);
@@ -79,7 +80,7 @@ int NodeWorkers::warm_count() const {
 }
 
 void NodeWorkers::Signal(LocalRank local_rank, int signo) {
-  if (const Worker* worker = workers_[local_rank.value].get()) Signal(*worker, signo);
+  if (Worker* const worker = workers_[local_rank.value].get()) Signal(*worker, signo);
 }
 
 void NodeWorkers::SignalAll(int signo) {
@@ -88,7 +89,8 @@ void NodeWorkers::SignalAll(int signo) {
   }
 }
 
-void NodeWorkers::Signal(const Worker& worker, int signo) {
+void NodeWorkers::Signal(Worker& worker, int signo) {
+  if (signo == SIGKILL && !worker.killed_at) worker.killed_at = EventLoop::Clock::now();
   const absl::Status status = runner_->SignalGroup(worker.process.pid, signo);
   if (!status.ok() && !absl::IsNotFound(status)) LogWarning(status.message());
 }
@@ -134,19 +136,24 @@ std::optional<LocalRank> NodeWorkers::WithPid(pid_t pid) const {
   return std::nullopt;
 }
 
-bool NodeWorkers::Abandon() {
-  bool any = false;
+void NodeWorkers::Abandon() {
   for (std::unique_ptr<Worker>& worker : workers_) {
-    if (worker == nullptr) continue;
-    LetGo(*worker);
+    if (worker != nullptr) LetGo(*worker);
     worker.reset();
-    any = true;
   }
-  return any;
+  clearer_.Forget();
 }
 
 void NodeWorkers::Clear(NodeClearer::Done done) {
-  const bool is_late = Abandon();  // the Supervisor gave them up: they had their time
+  bool is_late = false;  // the Supervisor gave one up: it had its time
+  for (std::unique_ptr<Worker>& worker : workers_) {
+    if (worker == nullptr) continue;
+    is_late = true;
+    LetGo(*worker);
+    clearer_.Adopt(worker->process.pid, std::move(worker->process.pidfd), worker->rank,
+                   worker->killed_at.value_or(EventLoop::Clock::now()));
+    worker.reset();
+  }
   clearer_.Clear(is_late, std::move(done));
 }
 

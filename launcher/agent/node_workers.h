@@ -43,6 +43,7 @@ class NodeWorkers {
     std::function<void(const Ended&)> ended;
     // Unavailable, of ProcessRunner: the workers are out of reach, and dead.
     std::function<void(const absl::Status&)> lost;
+    std::function<void(pid_t)> stuck_ended;  // of those that Clear() has told of
   };
 
   // All pointers must outlive this object.
@@ -66,10 +67,10 @@ class NodeWorkers {
   std::optional<pid_t> PidOf(LocalRank local_rank) const;
   std::optional<LocalRank> WithPid(pid_t pid) const;
 
-  // Lets go of those that are still there, hearing their last words; nobody collects them.
-  // Returns whether there was one.
-  bool Abandon();
-  // Abandons who had its time, ends what is left of all of them, and calls `done`: node_clearer.h.
+  // The guardian is gone: lets go of those that are still there, hearing their last words.
+  void Abandon();
+  // Gives up those that SIGKILL has not ended, ends what else is left, and calls `done`:
+  // node_clearer.h.
   void Clear(NodeClearer::Done done);
 
   // Of one that ended by SIGKILL, which was not ours: whether the kernel was out of memory.
@@ -97,6 +98,8 @@ class NodeWorkers {
     SpawnedProcess process;
     std::unique_ptr<LogPump> pump;
     std::unique_ptr<LogPump> standby_pump;  // of what it wrote as a standby; null: it was none
+    Rank rank;
+    std::optional<TimePoint> killed_at;  // when it got its first SIGKILL
     bool starting() const { return process.outcome_pipe.valid(); }
   };
 
@@ -106,7 +109,7 @@ class NodeWorkers {
   // the root cause of a wrong command is always the same.
   void HearLowerRanks(LocalRank local_rank);
   void OnEnded(LocalRank local_rank);
-  void Signal(const Worker& worker, int signo);
+  void Signal(Worker& worker, int signo);
   void LetGo(Worker& worker);
 
   EventLoop* const loop_;

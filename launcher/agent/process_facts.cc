@@ -105,4 +105,18 @@ ProcessFacts ReadProcessFacts(pid_t pid) {
   return facts;
 }
 
+ProcessFacts ReadStuckProcess(pid_t pid) {
+  constexpr std::size_t kMostThreads = 256;
+  stacks::ThreadFacts holds;
+  for (const pid_t tid : stacks::ThreadsOf(pid, kMostThreads)) {
+    stacks::ThreadFacts thread = stacks::LookAtThread(pid, tid);
+    const bool has_ended = thread.state == 'Z' || thread.state == 'X';
+    if (!has_ended && holds.state != 'D') holds = std::move(thread);
+  }
+  ProcessFacts facts;
+  facts.state = StateOf(holds.state);
+  facts.waits_for = holds.call.empty() ? holds.wchan : holds.call;
+  return facts;
+}
+
 }  // namespace ddprun

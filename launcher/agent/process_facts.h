@@ -14,6 +14,10 @@ namespace ddprun {
 // Of the process as a whole; `state`, `waited` and `waits_for` are its first thread's.
 ProcessFacts ReadProcessFacts(pid_t pid);
 
+// Of a process that SIGKILL has not ended: `state` and `waits_for` are of a thread that holds it,
+// which need not be the first. The rest is not set.
+ProcessFacts ReadStuckProcess(pid_t pid);
+
 }  // namespace ddprun
 
 #endif  // DDPRUN_LAUNCHER_AGENT_PROCESS_FACTS_H_

@@ -14,15 +14,6 @@
 #include "worker/contract/overloaded.h"
 
 namespace ddprun {
-namespace {
-
-// For people: to a tenth of a second.
-std::string Rounded(Duration duration) {
-  using Tenths = std::chrono::duration<std::int64_t, std::deci>;
-  return Seconds(std::chrono::round<Tenths>(duration));
-}
-
-}  // namespace
 
 const char* ToString(SupervisorState state) {
   switch (state) {
@@ -51,15 +42,22 @@ Supervisor::Supervisor(SupervisorOptions options) : options_(std::move(options))
 std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint now) {
   if (ended()) {
     DispatchAfterTheEnd(event, now);
-    return outbox_.Release();
+  } else {
+    DispatchInTime(event, now);
   }
+  std::vector<Action> actions = outbox_.Release();
+  AddStuck(&actions, now);
+  return actions;
+}
+
+void Supervisor::DispatchInTime(const Event& event, TimePoint now) {
   if (const auto fence = FenceAt(); fence && now >= *fence) {
-    Fence(absl::StrCat(options_.rendezvous, " was not heard for ", Rounded(now - contact_.last)),
+    Fence(absl::StrCat(options_.rendezvous, " was not heard for ",
+                       TenthsOfSeconds(now - contact_.last)),
           now);
   }
   Dispatch(event, now);
   UpdateFence();
-  return outbox_.Release();
 }
 
 void Supervisor::Dispatch(const Event& event, TimePoint now) {
@@ -101,7 +99,8 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           [&](const ErrorFileRead& read) { OnErrorFileRead(read, now); },
           [&](const SignalReceived& signal) { OnSignal(signal, now); },
           [&](const Superseded& superseded) { OnSuperseded(superseded, now); },
-          [&](const NodeCleared&) { outbox_.OnNodeCleared(); },
+          [&](const NodeCleared& cleared) { OnNodeCleared(cleared, now); },
+          [&](const StuckProcessEnded& ended) { OnStuckProcessEnded(ended, now); },
           [&](const StatesFound&) {
             if (const auto look = outbox_.OnStatesFound()) SendUp(HeldStates{{}, *look});
           },
@@ -121,7 +120,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
 
 void Supervisor::DispatchAfterTheEnd(const Event& event, TimePoint now) {
   std::visit(Overloaded{
-                 [&](const NodeCleared&) { outbox_.OnNodeCleared(); },
+                 [&](const NodeCleared& cleared) { OnNodeCleared(cleared, now); },
                  [&](const StatesFound&) { outbox_.OnStatesFound(); },
                  [&](const PortOffered& offered) { outbox_.OnPortOffered(offered.port); },
                  [&](const SessionOpened&) { EndSession(); },
@@ -232,7 +231,7 @@ void Supervisor::GiveUp(TimePoint now) {
                            ? absl::StrCat(options_.rendezvous, " does not answer")
                            : contact_.why_lost;
   if (options_.leases) {
-    absl::StrAppend(&reason, "; gave up after ", Rounded(now - contact_.lost_since));
+    absl::StrAppend(&reason, "; gave up after ", TenthsOfSeconds(now - contact_.lost_since));
   }
   verdict_ = Verdict::Own(Outcome::kUnreachable, kExitUnavailable, std::move(reason));
   if (state_ == SupervisorState::kFenced) return;  // when the workers are gone

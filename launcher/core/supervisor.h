@@ -138,10 +138,16 @@ class Supervisor {
     std::string reason;
   };
   // The answers to ClearNode, ScanStates and OfferPort. `port` is 0 where there is none.
-  struct NodeCleared {};
+  struct NodeCleared {
+    std::vector<StuckProcess> stuck{};  // SIGKILL has not ended them; StuckProcessEnded follows
+  };
   struct StatesFound {};
   struct PortOffered {
     int port = 0;
+  };
+  // One of NodeCleared::stuck is gone.
+  struct StuckProcessEnded {
+    int pid = 0;
   };
   // A restart is over, or was cut short by another one.
   struct RestartMeasured {
@@ -163,12 +169,12 @@ class Supervisor {
     std::string reason;
   };
   struct Tick {};
-  using Event =
-      std::variant<AgentStarted, SessionOpened, Received, SessionLost, FoldersReady, WorkerSpawned,
-                   SpawnFailed, WorkerSpoke, CheckpointReported, CheckpointFailureReported,
-                   CheckpointDamageReported, StepReported, ErrorReported, WorkerEnded,
-                   ErrorFileRead, SignalReceived, Superseded, NodeCleared, StatesFound, PortOffered,
-                   RestartMeasured, StartMeasured, WorkerStacksTaken, WorkersLost, Tick>;
+  using Event = std::variant<AgentStarted, SessionOpened, Received, SessionLost, FoldersReady,
+                             WorkerSpawned, SpawnFailed, WorkerSpoke, CheckpointReported,
+                             CheckpointFailureReported, CheckpointDamageReported, StepReported,
+                             ErrorReported, WorkerEnded, ErrorFileRead, SignalReceived, Superseded,
+                             NodeCleared, StuckProcessEnded, StatesFound, PortOffered,
+                             RestartMeasured, StartMeasured, WorkerStacksTaken, WorkersLost, Tick>;
 
   // ---- actions ----
   // To the rendezvous, on the session that is open. Join, Stopped, HeldStates and Heartbeat say
@@ -179,7 +185,7 @@ class Supervisor {
     bool operator==(const Send&) const = default;
   };
   // End what the workers have left behind, and give up whoever does not end. Step(NodeCleared) when
-  // no process of theirs is left, or within 2 s: the rendezvous is about to hear that none is.
+  // no process of theirs is left, or within 2 s: the rendezvous is about to hear which are.
   struct ClearNode {
     bool operator==(const ClearNode&) const = default;
   };
@@ -303,6 +309,8 @@ class Supervisor {
   class Outbox {
    public:
     void Push(Action action);
+    // Before all that waits: what comes after Exit is not done.
+    void PushFirst(Action action);
     // Where workers were started since it was done last, or `always`.
     void Clear(bool always = false);
     // A Join or Stopped, and before it the port; where no worker runs, the states are looked for.
@@ -320,7 +328,8 @@ class Supervisor {
     // Returns what the agent was to exit with, where that was decided.
     std::optional<Verdict> DropEverything();
 
-    void OnNodeCleared();
+    // False: it was not waited for.
+    bool OnNodeCleared();
     // Set: the rendezvous waits for the states. The value names the look that found them.
     std::optional<LookId> OnStatesFound();
     // Of what was found, or of the scan in progress.
@@ -385,6 +394,11 @@ class Supervisor {
     std::vector<WorkerExited> exits;
     std::optional<Stopped> stopped;
   };
+  // Processes that SIGKILL did not end: the rendezvous holds this node back until they are gone.
+  struct Stuck {
+    StuckProcesses told;
+    TimePoint seen_at;  // they were as `told` has it
+  };
   // With the rendezvous. Replaced whole when one is opened or lost.
   struct Session {
     bool open = false;
@@ -405,6 +419,8 @@ class Supervisor {
     std::optional<TimePoint> fence;  // as SetFence said last
   };
 
+  // Where the lease is over by now, that comes first.
+  void DispatchInTime(const Event& event, TimePoint now);
   void Dispatch(const Event& event, TimePoint now);
   // After the last decision: only what is held back for an answer is yet to be done.
   void DispatchAfterTheEnd(const Event& event, TimePoint now);
@@ -483,6 +499,12 @@ class Supervisor {
   // Ends what runs with `signo`, then goes to Joining, or with a verdict to the end.
   void StopWorkers(SupervisorState next, int signo, TimePoint now);
   void SettleIfGone(TimePoint now);
+  // ---- stuck processes: supervisor_stuck.cc ----
+  void OnNodeCleared(const NodeCleared& cleared, TimePoint now);
+  void OnStuckProcessEnded(const StuckProcessEnded& ended, TimePoint now);
+  void SetStuck(std::vector<StuckProcess> processes, TimePoint now);
+  // Into Join, Stopped and Heartbeat.
+  void AddStuck(std::vector<Action>* actions, TimePoint now) const;
   // Nothing more is expected of any of them.
   void AbandonWorkers();
   void End(SupervisorState next, Verdict verdict);
@@ -527,6 +549,7 @@ class Supervisor {
   bool checkpoints_ = false;  // some worker told of a state
   bool durable_ = false;      // there is a state to begin with, on some disk
   FailedCheckpoints failed_;
+  Stuck stuck_;
   Outbox outbox_;
 };
 

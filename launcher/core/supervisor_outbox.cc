@@ -18,6 +18,8 @@ bool Carries(const Supervisor::Action& action) {
 
 void Supervisor::Outbox::Push(Action action) { held_.push_back({std::move(action)}); }
 
+void Supervisor::Outbox::PushFirst(Action action) { held_.push_front({std::move(action)}); }
+
 void Supervisor::Outbox::Clear(bool always) {
   held_.push_back({ClearNode{}, Awaited::kNodeCleared, always});
 }
@@ -60,10 +62,11 @@ std::optional<Verdict> Supervisor::Outbox::DropEverything() {
   return verdict;
 }
 
-void Supervisor::Outbox::OnNodeCleared() {
-  if (awaited_ != Awaited::kNodeCleared) return;
+bool Supervisor::Outbox::OnNodeCleared() {
+  if (awaited_ != Awaited::kNodeCleared) return false;
   awaited_ = Awaited::kNothing;
   clear_needed_ = false;
+  return true;
 }
 
 std::optional<LookId> Supervisor::Outbox::OnStatesFound() {

@@ -269,7 +269,7 @@ void Supervisor::OnTick(TimePoint now) {
             out, "rank ", work_.assignment.first_rank.value + local_rank.value,
             worker.starting ? " (being started)" : absl::StrCat(" (pid ", worker.pid, ")"));
       });
-  Log(absl::StrCat(pids, " did not end after SIGKILL; going on without waiting for it"));
+  Log(absl::StrCat(pids, " did not end after SIGKILL, and is not waited for"));
   AbandonWorkers();
   SettleIfGone(now);
 }

@@ -16,17 +16,19 @@ namespace ddprun {
 
 struct JobEvent {
   enum class Kind {
-    kJoined,             // an agent: `host`
-    kDisconnected,       // its session broke; its lease runs
-    kRejoined,           // it came back within its lease
-    kFenced,             // it ended its workers because it was cut off; node_time_ms says when
-    kLost,               // its lease ran out, or it was killed: `reason`
-    kLeft,               // on purpose: `reason`
-    kFormed,             // a generation: `nodes`, `workers`, `restore` if there is a plan
-    kStarted,            // its workers
-    kSaving,             // a checkpoint was asked for: `reason`
-    kCheckpointed,       // one is durable: `step`
-    kCheckpointFailed,   // one is not, or several: `host`, `step` and `reason` of the last
+    kJoined,            // an agent: `host`
+    kDisconnected,      // its session broke; its lease runs
+    kRejoined,          // it came back within its lease
+    kFenced,            // it ended its workers because it was cut off; node_time_ms says when
+    kLost,              // its lease ran out, or it was killed: `reason`
+    kLeft,              // on purpose: `reason`
+    kStuck,             // SIGKILL did not end processes of it: it is held back; `reason` says which
+    kAdmitted,          // these are gone
+    kFormed,            // a generation: `nodes`, `workers`, `restore` if there is a plan
+    kStarted,           // its workers
+    kSaving,            // a checkpoint was asked for: `reason`
+    kCheckpointed,      // one is durable: `step`
+    kCheckpointFailed,  // one is not, or several: `host`, `step` and `reason` of the last
     kCheckpointDamaged,  // one is there and not whole: `host`, `step`, `reason`
     kStopping,           // the generation ends: `reason`
     kFailed,             // `cause`
@@ -67,6 +69,8 @@ inline constexpr const char* kEventNames[] = {"joined",
                                               "fenced",
                                               "lost",
                                               "left",
+                                              "stuck",
+                                              "admitted",
                                               "formed",
                                               "started",
                                               "saving",

@@ -38,6 +38,7 @@ struct NodeStatus {
   std::optional<std::int64_t> step;          // the newest that its workers reported
   std::optional<SavedState> newest_state{};  // that it holds, and that is not of a dead timeline
   bool spare = false;                        // it waits until one of the group is lost
+  std::vector<StuckProcess> stuck{};         // of it: it is held back until they are gone
 };
 
 struct JobStatus {

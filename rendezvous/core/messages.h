@@ -76,6 +76,8 @@ struct Join {
   RunId run_id{};
   bool can_look_again = false;  // it answers LookAgain; earlier versions do not know it
   LookId look{};                // of `states`, or of the look that has yet to end
+  // Of this node. While there is one, the node is in no generation.
+  StuckProcesses stuck{};
 
   bool operator==(const Join&) const = default;
 };
@@ -87,6 +89,7 @@ struct Heartbeat {
   std::vector<SavedState> states{};        // as in Join, where it has changed; empty: as it was
   FailedCheckpoints failed_checkpoints{};  // as in Join, where there are more; none: as it was
   std::optional<NodeProgress> progress{};  // of the workers of the generation; not set: none run
+  StuckProcesses stuck{};                  // as in Join
 
   bool operator==(const Heartbeat&) const = default;
 };
@@ -132,7 +135,8 @@ struct CannotSave {
   bool operator==(const CannotSave&) const = default;
 };
 
-// No worker of the generation is left on this node; the agent waits for the next assignment.
+// No worker of the generation is left on this node, but for those in `stuck`; the agent waits for
+// the next assignment.
 struct Stopped {
   int offered_port = 0;
   std::optional<std::int64_t> last_step;  // the newest that its workers reported in the generation
@@ -146,6 +150,7 @@ struct Stopped {
   std::optional<Duration> start{};
   bool states_pending = false;  // as in Join
   LookId look{};                // as in Join
+  StuckProcesses stuck{};       // as in Join
 
   bool operator==(const Stopped&) const = default;
 };

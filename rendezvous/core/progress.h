@@ -1,5 +1,5 @@
-// How far the workers of a node are, as its agent sees them: what a job's hang is told by. Plain
-// values; sent with each heartbeat.
+// What an agent sees of the processes of its node: how far its workers are, which is what a job's
+// hang is told by, and which of them SIGKILL did not end. Plain values.
 #ifndef DDPRUN_RENDEZVOUS_CORE_PROGRESS_H_
 #define DDPRUN_RENDEZVOUS_CORE_PROGRESS_H_
 
@@ -73,6 +73,39 @@ struct NodeProgress {
 
   bool operator==(const NodeProgress&) const = default;
 };
+
+// A process of the job that is still there after SIGKILL: it is in a system call that no signal
+// interrupts, mostly for a disk or a file server. It may hold what the next worker needs (a GPU, a
+// port, a file), and a write of its own may yet come to its end.
+struct StuckProcess {
+  std::optional<Rank> rank{};  // that it had; not set: a worker had left it behind
+  int pid = 0;
+  ProcessState state = ProcessState::kRunnable;
+  std::string waits_for{};  // for people: system call and file, or kernel function
+  Duration stuck{};         // since SIGKILL, when this was told
+
+  bool operator==(const StuckProcess&) const = default;
+};
+
+// "rank 3 (pid 77) is still there 12.1 s after SIGKILL, in disk wait (D), in write(/data/log)".
+std::string Describe(const StuckProcess& process);
+
+// All of a node.
+struct StuckProcesses {
+  // Counts the changes of the list, in the agent's life: a lower one is older. 0: none ever was.
+  std::uint32_t report = 0;
+  std::vector<StuckProcess> processes{};  // at most kMost
+
+  static constexpr std::size_t kMost = 64;
+
+  // As it is when so much more time has passed.
+  StuckProcesses After(Duration passed) const;
+
+  bool operator==(const StuckProcesses&) const = default;
+};
+
+// The first of them, and how many others there are. Empty: there is none.
+std::string Describe(const StuckProcesses& stuck);
 
 }  // namespace ddprun
 

@@ -22,6 +22,28 @@ Json OrNull(const std::optional<std::int64_t>& number) {
   return number ? Json(*number) : Json(nullptr);
 }
 
+const char* NameOf(ProcessState state) {
+  switch (state) {
+    case ProcessState::kRunnable:
+      return "runnable";
+    case ProcessState::kStopped:
+      return "stopped";
+    case ProcessState::kTraced:
+      return "traced";
+    case ProcessState::kDiskWait:
+      return "disk_wait";
+  }
+  return "runnable";
+}
+
+Json ToJson(const StuckProcess& process) {
+  return {{"rank", process.rank ? Json(process.rank->value) : Json(nullptr)},
+          {"pid", process.pid},
+          {"state", NameOf(process.state)},
+          {"waits_for", process.waits_for},
+          {"stuck_ms", Milliseconds(process.stuck)}};
+}
+
 Json ToJson(const NodeStatus& node) {
   Json json = {{"host", node.host}, {"address", node.address}, {"state", node.state}};
   const bool ranked = node.rank.value >= 0;
@@ -31,6 +53,8 @@ Json ToJson(const NodeStatus& node) {
   json["step"] = OrNull(node.step);
   json["newest_state"] = node.newest_state ? ToJson(*node.newest_state) : Json(nullptr);
   json["heard_ms_ago"] = Milliseconds(node.heard_ago);
+  json["stuck"] = Json::array();
+  for (const StuckProcess& process : node.stuck) json["stuck"].push_back(ToJson(process));
   return json;
 }
 

@@ -220,6 +220,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
       {.kind = JobEvent::Kind::kJoined, .host = join.node.host, .workers = join.node.worker_count});
   TakeFailures(added, join.failed_checkpoints);
   HoldBack(added);
+  TakeStuck(added, join.stuck);
   Welcome(added);
   AskToLookAgain(added);
   if (other != nullptr) WarnIfArgumentsDiffer(*other, added);
@@ -240,7 +241,10 @@ void JobMachine::HoldBack(Node& node) {
   const auto wait = life_.late_admission.WaitOf(node.spec);
   if (!wait) return;
   const TimePoint until = now_ + wait->delay;
-  roster_.SetHeldBack(node, HeldBack{until, wait->reason});
+  HeldBack held_back = node.held_back;
+  held_back.until = until;
+  held_back.why = wait->reason;
+  roster_.SetHeldBack(node, std::move(held_back));
   timers_.admission = std::min(timers_.admission.value_or(until), until);
 }
 
@@ -257,10 +261,11 @@ void JobMachine::Begin(const JobSpec& spec) {
 // Tells a node that has joined what it waits for.
 void JobMachine::Welcome(const Node& added) {
   const NodeSpec& spec = added.spec;
-  if (added.held_back) {
+  if (added.held_back.is_stuck()) return;  // told by TakeStuck
+  if (added.held_back.until) {
     const std::string why =
         absl::StrCat(spec.host, " (", spec.address, ") is admitted in ",
-                     Seconds(added.held_back->until - now_), ": ", added.held_back->why);
+                     Seconds(*added.held_back.until - now_), ": ", added.held_back.why);
     Log(why);
     SendTo(added, Waiting{why});
     return;
@@ -392,6 +397,7 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
     Log(absl::StrCat(node.spec.host, " is back within its lease"));
   }
   TakeFailures(node, join.failed_checkpoints);
+  TakeStuck(node, join.stuck);
   const bool here = header.generation == generation_.number;
   if (join.workers_running && !here) {
     Reply(header, Fenced{"its workers are of a generation that is over"});
@@ -450,7 +456,31 @@ void JobMachine::OnHeartbeat(Node& node, const Header& header, const Heartbeat& 
   if (may_change && !heartbeat.states.empty()) TakeStates(node, heartbeat.states);
   if (may_change && heartbeat.progress) TakeProgress(node, *heartbeat.progress);
   TakeFailures(node, heartbeat.failed_checkpoints);
+  TakeStuck(node, heartbeat.stuck);
   Reply(header, HeartbeatAck{heartbeat.sent_at});
+}
+
+void JobMachine::TakeStuck(Node& node, const StuckProcesses& stuck) {
+  if (stuck.report == 0 || stuck.report < node.held_back.stuck.report) return;
+  const bool was_stuck = node.held_back.is_stuck();
+  HeldBack held_back = node.held_back;
+  held_back.stuck = stuck;
+  held_back.stuck_told_at = now_;
+  roster_.SetHeldBack(node, std::move(held_back));
+  if (was_stuck == node.held_back.is_stuck()) return;
+  const std::string& host = node.spec.host;
+  if (!was_stuck) {
+    const std::string why = Describe(stuck);
+    Emit({.kind = JobEvent::Kind::kStuck, .host = host, .reason = why});
+    const std::string text =
+        absl::StrCat(host, " is left out of the job until its processes are gone: ", why);
+    Log(text);
+    SendTo(node, Waiting{text});
+    return;
+  }
+  Emit({.kind = JobEvent::Kind::kAdmitted, .host = host});
+  Log(absl::StrCat(host, " is admitted again: its processes are gone"));
+  LoseSight();  // until now they may have written
 }
 
 void JobMachine::TakeFailures(const Node& node, const FailedCheckpoints& failed) {
@@ -521,6 +551,7 @@ void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
   generation_.Reached(stopped.last_step);
   node.step = std::max(node.step, stopped.last_step);
   generation_.start = std::max(generation_.start, stopped.start);
+  TakeStuck(node, stopped.stuck);
   const bool failed_itself =
       generation_.incidents.any() && node.ended.size() > node.succeeded.size();
   if (stopped.fenced_at_ms != 0 && !generation_.planned_end) {

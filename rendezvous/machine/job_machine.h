@@ -221,6 +221,8 @@ class JobMachine {
     return life_.quarantine ? life_.quarantine->hosts() : std::vector<std::string>();
   }
   void OnHeartbeat(Node& node, const Header& header, const Heartbeat& heartbeat);
+  // Which of its processes SIGKILL did not end: it is held back until they are gone.
+  void TakeStuck(Node& node, const StuckProcesses& stuck);
   // ---- hangs: job_machine_time.cc ----
   void TakeProgress(Node& node, const NodeProgress& progress);
   // For how long no rank may move, as things are now.

@@ -13,7 +13,9 @@ bool JobMachine::HasHost(const std::string& host) const {
 }
 
 JobStatus JobMachine::Status(TimePoint now) const {
-  JobStatus status = StatusOf(View(), now);
+  JobView view = View();
+  view.now = now;
+  JobStatus status = StatusOf(view);
   AddProgress(&status, now);
   return status;
 }
@@ -21,6 +23,7 @@ JobStatus JobMachine::Status(TimePoint now) const {
 JobView JobMachine::View() const {
   return {job_,
           state_,
+          now_,
           state_since_,
           life_,
           generation_,

@@ -122,10 +122,13 @@ void JobMachine::LoseSilent() {
 void JobMachine::AdmitHeldBack() {
   timers_.admission.reset();
   for (Node& node : roster_.nodes()) {
-    if (!node.held_back) continue;
-    const TimePoint until = node.held_back->until;
+    if (!node.held_back.until) continue;
+    const TimePoint until = *node.held_back.until;
     if (now_ >= until) {
-      roster_.SetHeldBack(node, std::nullopt);
+      HeldBack held_back = node.held_back;
+      held_back.until.reset();
+      roster_.SetHeldBack(node, std::move(held_back));
+      if (node.held_back.any()) continue;
       Log(absl::StrCat(node.spec.host, " is admitted again"));
     } else {
       timers_.admission = std::min(timers_.admission.value_or(until), until);

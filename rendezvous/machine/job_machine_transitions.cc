@@ -265,7 +265,8 @@ void JobMachine::ExcludeForHangs(const std::string& host) {
   if (life_.quarantine->Exclude(host)) RemoveExcluded(host);
 }
 
-// A spare waits for each of its nodes. Those of the generation that has ended are all free by now.
+// A spare waits for each of its nodes. Those of the generation that has ended are all free by now,
+// but for who has stuck processes.
 bool JobMachine::IsReplaceable(const std::string& host) const {
   const auto& nodes = roster_.nodes();
   const auto others = std::count_if(nodes.begin(), nodes.end(), [&](const Node& node) {

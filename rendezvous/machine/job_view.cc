@@ -30,6 +30,37 @@ std::string FreeHosts(const JobView& view) {
   return shown.empty() ? "none" : Names(shown, view.roster.free());
 }
 
+// As they are by now.
+StuckProcesses StuckOf(const JobView& view, const Node& node) {
+  return node.held_back.stuck.After(view.now - node.held_back.stuck_told_at);
+}
+
+std::string WhyHeldBack(const JobView& view, const Node& node) {
+  return node.held_back.is_stuck() ? Describe(StuckOf(view, node)) : node.held_back.why;
+}
+
+// Those with stuck processes, or the others, after `title`; empty: there is none.
+std::string HeldBackHosts(const JobView& view, const char* title, bool stuck) {
+  std::vector<std::string> shown;
+  int all = 0;
+  for (const Node& node : view.roster.nodes()) {
+    if (!node.held_back.any() || node.held_back.is_stuck() != stuck) continue;
+    if (++all > static_cast<int>(kNamesShown)) continue;
+    shown.push_back(absl::StrCat(node.spec.host, " (", WhyHeldBack(view, node), ")"));
+  }
+  return all == 0 ? "" : absl::StrCat(title, Names(shown, all));
+}
+
+// What becomes of a job that lacks nodes while the processes of one are stuck; else empty.
+std::string WhatIfTheyStay(const JobView& view) {
+  const auto& nodes = view.roster.nodes();
+  const bool stuck = std::any_of(nodes.begin(), nodes.end(),
+                                 [](const Node& node) { return node.held_back.is_stuck(); });
+  const Duration left = view.since + view.life.spec->join_timeout - view.now;
+  if (!stuck || left < Duration{}) return "";
+  return absl::StrCat("; without enough nodes the job ends in ", TenthsOfSeconds(left));
+}
+
 // There is a group of as many as the job may have, and this one is not of it.
 bool IsSpare(const JobView& view, const Node& node) {
   const auto& members = view.roster.members();
@@ -40,12 +71,13 @@ bool IsSpare(const JobView& view, const Node& node) {
   return node.rank.value < 0 || rank >= members.size() || members[rank] != &node;
 }
 
-NodeStatus StatusOf(const JobView& view, const Node& node, TimePoint now) {
-  const bool spare = !node.member() && IsSpare(view, node);
+NodeStatus StatusOf(const JobView& view, const Node& node) {
+  const bool stuck = node.held_back.is_stuck();
+  const bool spare = !node.member() && !stuck && IsSpare(view, node);
   const auto activity = [&]() -> const char* {
     switch (node.phase) {
       case Phase::kWaiting:
-        return node.held_back ? "held back" : spare ? "spare" : "waiting";
+        return node.held_back.any() ? "held back" : spare ? "spare" : "waiting";
       case Phase::kAssigned:
         return "assigned";
       case Phase::kPrepared:
@@ -64,13 +96,16 @@ NodeStatus StatusOf(const JobView& view, const Node& node, TimePoint now) {
   status.address = node.spec.address;
   status.state =
       absl::StrCat(node.suspect ? "lost contact: " : "", view.finished ? "ended" : activity());
-  if (node.held_back) absl::StrAppend(&status.state, ": ", node.held_back->why);
+  if (node.held_back.any() && !node.member() && !view.finished) {
+    absl::StrAppend(&status.state, ": ", WhyHeldBack(view, node));
+  }
+  status.stuck = StuckOf(view, node).processes;
   if (node.free() && node.held.pending)
     absl::StrAppend(&status.state, ": its folder of checkpoints has not answered yet");
   status.rank = node.member() ? node.rank : NodeRank{-1};
   status.first_rank = node.first_rank;
   status.workers = node.spec.worker_count;
-  status.heard_ago = now - node.heard;
+  status.heard_ago = view.now - node.heard;
   status.step = node.step;
   if (const SavedState* const newest = NewestOf(node, view.judge())) {
     status.newest_state = *newest;
@@ -111,16 +146,8 @@ std::string MissingNodes(const JobView& view) {
     absl::StrAppend(
         &text, "; here for the rank of one that has lost contact: ", Names(seconds, all_seconds));
   }
-  std::vector<std::string> held_back;
-  int all_held_back = 0;
-  for (const Node& node : view.roster.nodes()) {
-    if (node.held_back && ++all_held_back <= static_cast<int>(kNamesShown)) {
-      held_back.push_back(absl::StrCat(node.spec.host, " (", node.held_back->why, ")"));
-    }
-  }
-  if (all_held_back > 0) {
-    absl::StrAppend(&text, "; admitted later: ", Names(held_back, all_held_back));
-  }
+  absl::StrAppend(&text, HeldBackHosts(view, "; admitted later: ", /*stuck=*/false),
+                  HeldBackHosts(view, "; admitted when its processes are gone: ", true));
   if (!view.life.absences.lost.empty())
     absl::StrAppend(&text, "; gone: ", absl::StrJoin(view.life.absences.lost, ", "));
   return text;
@@ -146,7 +173,7 @@ std::string WhyItWaits(const JobView& view) {
   return absl::StrCat(
       "waiting for ",
       missing > 0 && view.life.spec->min_nodes < view.life.spec->max_nodes ? "at least " : "",
-      Nodes(missing), "; ", MissingNodes(view));
+      Nodes(missing), "; ", MissingNodes(view), WhatIfTheyStay(view));
 }
 
 std::string StateReason(const JobView& view) {
@@ -172,23 +199,23 @@ std::string StateReason(const JobView& view) {
   return "";
 }
 
-JobStatus StatusOf(const JobView& view, TimePoint now) {
+JobStatus StatusOf(const JobView& view) {
   JobStatus status;
   status.job = view.job;
   status.requeue_number = view.life.requeue_number;
   status.generation = view.generation.number;
   status.state = view.state;
   status.reason = StateReason(view);
-  status.since = now - view.since;
+  status.since = view.now - view.since;
   if (view.life.spec) status.spec = *view.life.spec;
   status.world_size = view.generation.tally.world_size;
   status.restarts_used = (view.life.governor ? view.life.governor->restarts_used() : 0);
-  status.restarts_left = view.life.governor ? view.life.governor->restarts_left(now) : 0;
+  status.restarts_left = view.life.governor ? view.life.governor->restarts_left(view.now) : 0;
   for (const Node* const node : view.roster.members()) {
-    if (node != nullptr && node->member()) status.nodes.push_back(StatusOf(view, *node, now));
+    if (node != nullptr && node->member()) status.nodes.push_back(StatusOf(view, *node));
   }
   for (const Node& node : view.roster.nodes()) {
-    if (!node.member()) status.nodes.push_back(StatusOf(view, node, now));
+    if (!node.member()) status.nodes.push_back(StatusOf(view, node));
   }
   for (const Node& node : view.roster.nodes()) status.step = std::max(status.step, node.step);
   if (!view.life.causes.empty()) status.last_cause = view.life.causes.back();

@@ -20,6 +20,7 @@ namespace ddprun {
 struct JobView {
   const std::string& job;
   JobState state;
+  TimePoint now;
   TimePoint since;  // in this state
   const JobLife& life;
   const GenerationState& generation;
@@ -44,7 +45,7 @@ std::string HostsWithPendingStates(const JobView& view);
 std::string WhyItWaits(const JobView& view);
 // Why the job is in this state; empty where there is nothing to say.
 std::string StateReason(const JobView& view);
-JobStatus StatusOf(const JobView& view, TimePoint now);
+JobStatus StatusOf(const JobView& view);
 
 }  // namespace ddprun
 

@@ -172,7 +172,7 @@ void Roster::SetRemoved(Node& node) {
   Count(node, 1);
 }
 
-void Roster::SetHeldBack(Node& node, std::optional<HeldBack> held_back) {
+void Roster::SetHeldBack(Node& node, HeldBack held_back) {
   Count(node, -1);
   node.held_back = std::move(held_back);
   Count(node, 1);

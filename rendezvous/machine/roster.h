@@ -27,10 +27,15 @@ enum class Phase {
   kStarted,   // was told to start; its workers may run
 };
 
-// A node that is not admitted yet: LateAdmission.
+// What keeps a node out of the next generation, while it stays in the job.
 struct HeldBack {
-  TimePoint until;
-  std::string why;  // for people
+  std::optional<TimePoint> until;  // LateAdmission
+  std::string why;                 // of `until`, for people
+  StuckProcesses stuck;            // of it; until they are gone
+  TimePoint stuck_told_at;         // when it told of them last
+
+  bool is_stuck() const { return !stuck.processes.empty(); }
+  bool any() const { return until.has_value() || is_stuck(); }
 };
 
 // How long a node has been in the job.
@@ -59,7 +64,7 @@ struct Node {
   bool second = false;            // set by Roster: it waits for who has its rank to be lost
   bool removed = false;           // set by Roster::SetRemoved: it is out of the next generation
   std::string why_removed = "drained by an operator";
-  std::optional<HeldBack> held_back{};  // set by Roster::SetHeldBack
+  HeldBack held_back{};  // set by Roster::SetHeldBack
   Stay stay;
   bool cannot_save = false;  // it said so, in this generation
   TimePoint heard;           // set by Roster::Heard: when its last message was handled
@@ -74,7 +79,7 @@ struct Node {
 
   bool done() const { return static_cast<int>(succeeded.size()) == spec.worker_count; }
   bool member() const { return phase != Phase::kWaiting; }
-  bool free() const { return !member() && !suspect && !second && !held_back; }
+  bool free() const { return !member() && !suspect && !second && !held_back.any(); }
 };
 
 // Orders names as people do: n2 before n10.
@@ -101,7 +106,7 @@ class Roster {
   void SetPhase(Node& node, Phase phase);
   void SetSuspect(Node& node, bool suspect);
   void SetRemoved(Node& node);
-  void SetHeldBack(Node& node, std::optional<HeldBack> held_back);
+  void SetHeldBack(Node& node, HeldBack held_back);
   void SetStatesPending(Node& node, bool pending);
   // Its silence does not matter any more.
   void EndLease(Node& node);

@@ -48,6 +48,7 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
   to.run_id.value = from.run_id();
   to.can_look_again = from.can_look_again();
   to.look.value = from.look();
+  if (from.has_stuck()) to.stuck = ReadStuck(from.stuck(), check);
   return to;
 }
 
@@ -60,6 +61,7 @@ Heartbeat ReadHeartbeat(const v1::Heartbeat& from, FieldChecker& check) {
     to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxCheckpointFailures, check);
   }
   if (from.has_progress()) to.progress = ReadProgress(from.progress(), check);
+  if (from.has_stuck()) to.stuck = ReadStuck(from.stuck(), check);
   return to;
 }
 
@@ -84,6 +86,7 @@ Stopped ReadDrained(const v1::Stopped& from, FieldChecker& check) {
   if (from.has_failed_checkpoints()) {
     to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxCheckpointFailures, check);
   }
+  if (from.has_stuck()) to.stuck = ReadStuck(from.stuck(), check);
   return to;
 }
 

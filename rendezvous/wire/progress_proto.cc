@@ -1,4 +1,4 @@
-// NodeProgress and its wire form.
+// What an agent sees of its processes (rendezvous/core/progress.h), and its wire form.
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -124,6 +124,36 @@ NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check) {
   to.silent_excused = from.silent_excused();
   to.stepped = from.stepped();
   to.moves = from.moves();
+  return to;
+}
+
+void Fill(const StuckProcesses& from, v1::StuckProcesses* to) {
+  to->set_report(from.report);
+  for (const StuckProcess& process : from.processes) {
+    v1::StuckProcess& each = *to->add_processes();
+    if (process.rank) each.set_rank(process.rank->value);
+    each.set_pid(process.pid);
+    each.set_state(StateToProto(process.state));
+    each.set_waits_for(CleanText(process.waits_for, kMaxWaitsForBytes));
+    each.set_stuck_ms(Bounded(process.stuck));
+  }
+}
+
+StuckProcesses ReadStuck(const v1::StuckProcesses& from, FieldChecker& check) {
+  StuckProcesses to;
+  to.report = from.report();
+  check.Number("StuckProcesses.processes: number", from.processes_size(), 0, StuckProcesses::kMost);
+  for (const v1::StuckProcess& process : from.processes()) {
+    if (to.processes.size() == StuckProcesses::kMost) break;
+    StuckProcess& each = to.processes.emplace_back();
+    if (process.has_rank()) {
+      each.rank = Rank{check.Number("StuckProcess.rank", process.rank(), 0, kMaxWorldSize)};
+    }
+    each.pid = check.Number("StuckProcess.pid", process.pid(), 0, kMaxInt32);
+    each.state = ReadState(process.state());
+    each.waits_for = check.Text("StuckProcess.waits_for", process.waits_for(), kMaxWaitsForBytes);
+    each.stuck = check.Timeout("StuckProcess.stuck_ms", process.stuck_ms());
+  }
   return to;
 }
 

@@ -35,6 +35,7 @@ struct AgentBody {
     body->set_run_id(join.run_id.value);
     body->set_can_look_again(join.can_look_again);
     body->set_look(join.look.value);
+    FillIfAny(join.stuck, body);
     if (join.program.name.empty()) return;
     body->mutable_program()->set_role(CleanText(join.program.role, kMaxProgramBytes));
     body->mutable_program()->set_name(CleanText(join.program.name, kMaxProgramBytes));
@@ -46,6 +47,7 @@ struct AgentBody {
     if (heartbeat.step) to->mutable_heartbeat()->set_step(*heartbeat.step);
     Fill(heartbeat.states, to->mutable_heartbeat()->mutable_states());
     FillIfAny(heartbeat.failed_checkpoints, to->mutable_heartbeat());
+    FillIfAny(heartbeat.stuck, to->mutable_heartbeat());
     if (heartbeat.progress) Fill(*heartbeat.progress, to->mutable_heartbeat()->mutable_progress());
   }
   void operator()(const AssignmentAck&) const { to->mutable_prepared(); }
@@ -58,6 +60,7 @@ struct AgentBody {
     to->mutable_drained()->set_states_pending(drained.states_pending);
     to->mutable_drained()->set_look(drained.look.value);
     FillIfAny(drained.failed_checkpoints, to->mutable_drained());
+    FillIfAny(drained.stuck, to->mutable_drained());
     if (drained.start)
       to->mutable_drained()->set_start_ms(
           std::chrono::floor<std::chrono::milliseconds>(*drained.start).count());

@@ -174,6 +174,7 @@ void JobScript::Execute(const Command& command) {
       if (command.values.contains("failed")) {
         heartbeat.failed_checkpoints = Failed(command, Get(agent));
       }
+      heartbeat.stuck = Stuck(command, Get(agent));
       Receive(command, Get(agent), heartbeat);
     }
   } else if (name == "prepare") {
@@ -195,6 +196,7 @@ void JobScript::Execute(const Command& command) {
       drained.states_pending = command.values.contains("pending");
       drained.failed_checkpoints = Failed(command, Get(agent));
       drained.look = Looks(command, Get(agent));
+      drained.stuck = Stuck(command, Get(agent));
       Receive(command, Get(agent), drained);
     }
   } else if (name == "found") {
@@ -262,6 +264,7 @@ void JobScript::JoinAs(const Command& command) {
     agent.can_look_again = agent.can_look_again || command.Has("looks");
     join.can_look_again = agent.can_look_again;
     join.look = agent.looked;
+    join.stuck = Stuck(command, agent);
     if (command.values.contains("nodes")) {
       const std::vector<std::string> nodes = absl::StrSplit(command.values.at("nodes"), ':');
       join.job.min_nodes = std::stoi(nodes.front());
@@ -311,6 +314,19 @@ FailedCheckpoints JobScript::Failed(const Command& command, Agent& agent) {
   }
   agent.failed = {std::stoll(parts[0]), std::stoll(parts[1]), parts[2]};
   return agent.failed;
+}
+
+// "stuck=3": SIGKILL did not end the worker of rank 3, from 2 s ago on; "stuck=none": it is gone.
+StuckProcesses JobScript::Stuck(const Command& command, Agent& agent) {
+  const auto found = command.values.find("stuck");
+  if (found == command.values.end()) return agent.stuck;
+  ++agent.stuck.report;
+  agent.stuck.processes.clear();
+  if (found->second == "none") return agent.stuck;
+  const Rank rank{std::stoi(found->second)};
+  agent.stuck.processes = {{rank, 100 + rank.value, ProcessState::kDiskWait, "write(/data/log)",
+                            std::chrono::seconds(2)}};
+  return agent.stuck;
 }
 
 void JobScript::Exit(const Command& command) {

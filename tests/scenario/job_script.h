@@ -56,6 +56,7 @@ class JobScript {
     bool running = false;
     std::vector<SavedState> states;  // that its node holds
     FailedCheckpoints failed;        // in its life
+    StuckProcesses stuck;
     bool can_look_again = false;
     LookId asked;   // by LookAgain or Stop, last
     LookId looked;  // as it told last
@@ -70,6 +71,7 @@ class JobScript {
   std::vector<SavedState> States(const Command& command, Agent& agent);
   LookId Looks(const Command& command, Agent& agent);
   FailedCheckpoints Failed(const Command& command, Agent& agent);
+  StuckProcesses Stuck(const Command& command, Agent& agent);
   void Exit(const Command& command);
   void Wait(const Command& command);
   void RestartDaemon(const Command& command);

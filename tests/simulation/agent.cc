@@ -67,6 +67,7 @@ void Agent::Kill() {
   world_->scheduler.After(takes, [this] {
     if (!world_->hosts[host_]->powered) return;
     EndWorkers();
+    if (AnyStuck()) return;  // it does not say that nothing is left
     for (int attempt = 0; attempt < 2; ++attempt) {
       if (world_->random.Percent(30)) continue;  // lost
       world_->scheduler.After(attempt * 500 * kMillisecond, [this] {
@@ -81,7 +82,7 @@ void Agent::Kill() {
 void Agent::PowerOff() {
   if (alive_) world_->recorder.Line(Name() + " loses power");
   alive_ = false;
-  EndWorkers();
+  LoseWorkers();
   if (session_ == nullptr) return;
   world_->network.Break(
       session_, -1,
@@ -180,10 +181,7 @@ void Agent::ScheduleTick() {
 void Agent::Perform(const Supervisor::Action& action) {
   std::visit(Overloaded{
                  [&](const Supervisor::Send& send) { Perform(send); },
-                 [&](const Supervisor::ClearNode&) {
-                   for (const ProcessPtr& process : workers_) process->given_up = true;
-                   Feed(Supervisor::NodeCleared{});
-                 },
+                 [&](const Supervisor::ClearNode&) { Feed(Clear()); },
                  [&](const Supervisor::ScanStates&) { Scan(); },
                  [&](const Supervisor::OfferPort&) { Feed(Supervisor::PortOffered{}); },
                  [&](const Supervisor::EndStandbys&) {},
@@ -324,7 +322,7 @@ void Agent::OnExecuted(const ProcessPtr& process, LocalRank local_rank,
   if (process->signalled == 0) {
     process->worker = world_->training.Start(this, spawn, requeue_number_, local_rank, life);
   }
-  FeedOf(process, Supervisor::WorkerSpawned{local_rank, 100 + process->worker});
+  FeedOf(process, Supervisor::WorkerSpawned{local_rank, PidOf(*process)});
   if (local_rank.value == 0) Flap(world_, host_);
   if (process->signalled == 0) return;
   Supervisor::WorkerEnded ended;
@@ -364,9 +362,37 @@ void Agent::Perform(const Supervisor::SetFence& fence) {
 
 bool Agent::AnyLeft() const {
   return std::any_of(workers_.begin(), workers_.end(), [&](const ProcessPtr& process) {
-    return process->known ? process->worker >= 0 && world_->training.worker(process->worker).alive
-                          : process->signalled == 0;
+    if (!process->known) return process->signalled == 0;
+    if (process->worker < 0) return false;
+    const Worker& worker = world_->training.worker(process->worker);
+    return worker.alive && !worker.stuck;
   });
+}
+
+bool Agent::AnyStuck() const {
+  return std::any_of(workers_.begin(), workers_.end(), [&](const ProcessPtr& process) {
+    return process->worker >= 0 && world_->training.worker(process->worker).stuck;
+  });
+}
+
+Supervisor::NodeCleared Agent::Clear() {
+  Supervisor::NodeCleared cleared;
+  for (const ProcessPtr& process : workers_) {
+    process->given_up = true;
+    if (process->worker < 0) continue;
+    const Worker& worker = world_->training.worker(process->worker);
+    if (!worker.stuck || world_->bug == Bug::kStuckForgotten) continue;
+    cleared.stuck.push_back({worker.rank, PidOf(*process), ProcessState::kDiskWait, "a disk"});
+  }
+  return cleared;
+}
+
+// The machine is off, and whatever was stuck is gone with it.
+void Agent::LoseWorkers() {
+  for (const ProcessPtr& process : workers_) {
+    if (process->known && process->worker >= 0) world_->training.PowerOff(process->worker);
+  }
+  EndWorkers();
 }
 
 void Agent::EndWorkers() {
@@ -519,7 +545,12 @@ void Agent::OnWorkerEnded(int worker, LocalRank local_rank, ExitStatus status,
   Post([this, worker, ended = std::move(ended)] {
     // By then others may be in the place of one that was given up.
     const auto place = static_cast<std::size_t>(ended.local_rank.value);
-    if (place < workers_.size() && workers_[place]->worker == worker) Step(ended);
+    if (place >= workers_.size() || workers_[place]->worker != worker) return;
+    if (workers_[place]->given_up) {
+      Step(Supervisor::StuckProcessEnded{PidOf(*workers_[place])});
+    } else {
+      Step(ended);
+    }
   });
 }
 

@@ -91,13 +91,19 @@ class Agent {
     bool given_up = false;
   };
   using ProcessPtr = std::shared_ptr<Process>;
+  static int PidOf(const Process& process) { return 100 + process.worker; }
   void OnExecuted(const ProcessPtr& process, LocalRank local_rank,
                   const Supervisor::SpawnWorkers& spawn, int life);
   void Signal(const ProcessPtr& process, int signo);
   // On the agent's loop, unless it does not wait for this process any more.
   void FeedOf(const ProcessPtr& process, Supervisor::Event event);
+  // Workers that are stuck are not counted: nobody can end them.
   bool AnyLeft() const;
+  bool AnyStuck() const;
+  // The answer to ClearNode: everybody who is still there is given up.
+  Supervisor::NodeCleared Clear();
   void EndWorkers();  // by the guardian
+  void LoseWorkers();
 
   World* const world_;  // outlives this
   const int id_;

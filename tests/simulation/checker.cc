@@ -1,6 +1,7 @@
 #include "tests/simulation/checker.h"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,11 @@
 
 namespace ddprun::sim {
 namespace {
+
+// It is stuck, and ends as soon as it is not.
+bool HasBeenKilled(const Worker& worker) {
+  return worker.stuck && worker.ends_as && worker.ends_as->signal == SIGKILL;
+}
 
 std::string Text(const Worker& worker) {
   return absl::StrCat("worker ", worker.id, " of ", worker.agent->Name(), ", epoch ",
@@ -26,6 +32,11 @@ void Checker::OnWorkerStarted(const Worker& started) {
   for (const int id : world_->training.alive()) {
     const Worker& other = world_->training.worker(id);
     if (other.id == started.id) continue;
+    if (HasBeenKilled(other)) {  // it does nothing any more, but holds what it has
+      if (other.agent != started.agent) continue;
+      world_->Violation(absl::StrCat(
+          Text(started), " starts on a node where SIGKILL has not ended ", Text(other)));
+    }
     if (other.group == started.group) {
       if (other.rank == started.rank) {
         world_->Violation(
@@ -42,7 +53,7 @@ void Checker::OnWorkerStarted(const Worker& started) {
 void Checker::CheckNobodyRuns(const JobMachine& round, int life) {
   for (const int id : world_->training.alive()) {
     const Worker& worker = world_->training.worker(id);
-    if (!Excludes(worker.group->life, life)) continue;
+    if (HasBeenKilled(worker) || !Excludes(worker.group->life, life)) continue;
     world_->Violation(absl::StrCat("ranks are given away for generation ", round.generation().value,
                                    " while there is still ", Text(worker)));
   }
@@ -79,6 +90,9 @@ void Checker::OnEvent(const JobMachine& round, int life, const JobEvent& event) 
       failed_ = false;
       break;
     }
+    case JobEvent::Kind::kStuck:
+      ++world_->result.left_out;
+      break;
     case JobEvent::Kind::kSuperseded:
       restarts_ = 0;
       failed_ = false;

@@ -1,5 +1,6 @@
 #include "tests/simulation/faults.h"
 
+#include <algorithm>
 #include <csignal>
 #include <functional>
 
@@ -234,6 +235,12 @@ void Populate(World* world) {
   for (int i = 0; i < plan.faults; ++i) {
     world->scheduler.At(random.Between(kSecond / 2, plan.faults_end - 1),
                         [world] { Inject(world); });
+  }
+  for (int i = 0; i < plan.stuck_workers; ++i) {
+    const Time at = world->stuck_random.Between(kSecond, plan.faults_end - 1);
+    const Time longest = plan.faults_end - at;
+    const Time duration = std::min(longest, world->stuck_random.Wide(2000, 16'000) * kMillisecond);
+    world->scheduler.At(at, [world, duration] { world->training.StickOne(duration); });
   }
   world->scheduler.At(plan.faults_end, [world] {
     world->recorder.Line("everything is healed");

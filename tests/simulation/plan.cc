@@ -63,6 +63,10 @@ void PlanStates(Random& random, Plan* plan) {
   plan->ranked = plan->spec.max_nodes == plan->hosts && random.Percent(40);
 }
 
+void PlanStuck(Random& random, Plan* plan) {
+  if (!plan->benign && random.Percent(12)) plan->stuck_workers = random.Int(1, 3);
+}
+
 Time LivenessBound(const Plan& plan) {
   const auto time = [](Duration duration) -> Time {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();

@@ -14,6 +14,7 @@ std::optional<Bug> BugNamed(const std::string& name) {
   if (name == "ranks_before_lease") return Bug::kRanksBeforeLease;
   if (name == "timeline_forgotten") return Bug::kTimelineForgotten;
   if (name == "nobody_looks_again") return Bug::kNobodyLooksAgain;
+  if (name == "stuck_forgotten") return Bug::kStuckForgotten;
   return std::nullopt;
 }
 
@@ -21,6 +22,7 @@ World::World(std::uint64_t seed, Bug bug, std::string* trace)
     : random(seed),
       state_random(~seed),
       disk_random(seed ^ 0xD15C),
+      stuck_random(seed ^ 0x57C4),
       plan(MakePlan(random)),
       bug(bug),
       recorder(&scheduler, trace),
@@ -30,6 +32,7 @@ World::World(std::uint64_t seed, Bug bug, std::string* trace)
       training(this) {
   result.seed = seed;
   PlanStates(state_random, &plan);
+  PlanStuck(stuck_random, &plan);
 }
 
 Host& World::AddHost() {

@@ -18,6 +18,7 @@ enum class Bug {
   kRanksBeforeLease,     // the rendezvous gives ranks away after half of the lease
   kTimelineForgotten,    // an agent says that the newest generation made what it holds
   kNobodyLooksAgain,     // the rendezvous takes every agent for one that cannot
+  kStuckForgotten,       // an agent does not tell which workers SIGKILL did not end
 };
 // nullopt: no such bug.
 std::optional<Bug> BugNamed(const std::string& name);
@@ -38,6 +39,8 @@ struct Result {
   int restores_elsewhere = 0;  // of them from another node than the first
   int dead_states = 0;         // that a member held when a generation was formed
   int failed_checkpoints = 0;  // that a job which was finished had counted
+  int stuck = 0;               // workers that SIGKILL did not end for a while
+  int left_out = 0;            // nodes, until these were gone
 };
 
 // `trace`: where a line for each event goes, or nullptr.

@@ -31,6 +31,8 @@ TEST(SimulationTest, EverythingHoldsWhateverHappens) {
     all.restores_elsewhere += result.restores_elsewhere;
     all.dead_states += result.dead_states;
     all.failed_checkpoints += result.failed_checkpoints;
+    all.stuck += result.stuck;
+    all.left_out += result.left_out;
     succeeded += result.outcome == "succeeded";
   }
   // It was not held because nothing happened, or because nothing was finished.
@@ -42,6 +44,8 @@ TEST(SimulationTest, EverythingHoldsWhateverHappens) {
   EXPECT_GT(all.restores_elsewhere, static_cast<int>(kRuns) / 40);
   EXPECT_GT(all.dead_states, static_cast<int>(kRuns) / 200);
   EXPECT_GT(all.failed_checkpoints, static_cast<int>(kRuns));
+  EXPECT_GT(all.stuck, static_cast<int>(kRuns) / 20);
+  EXPECT_GT(all.left_out, static_cast<int>(kRuns) / 100);
   EXPECT_GT(succeeded, static_cast<int>(kRuns) * 3 / 4);
 }
 
@@ -79,7 +83,7 @@ TEST_P(PlantedBugTest, IsFound) {
 INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest,
                          testing::Values("no_agent_id_check", "lease_from_ack_arrival",
                                          "ranks_before_lease", "timeline_forgotten",
-                                         "nobody_looks_again"),
+                                         "nobody_looks_again", "stuck_forgotten"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(BugNameTest, OthersHaveNone) { EXPECT_FALSE(BugNamed("none_of_them")); }

@@ -38,7 +38,12 @@ int Training::Start(Agent* agent, const Supervisor::SpawnWorkers& spawn,
   }
   const int id = static_cast<int>(workers_.size());
   const Rank rank{spawn.assignment.first_rank.value + local_rank.value};
-  workers_.push_back({id, agent, group, rank, local_rank, true});
+  workers_.push_back({.id = id,
+                      .agent = agent,
+                      .group = group,
+                      .rank = rank,
+                      .local_rank = local_rank,
+                      .alive = true});
   alive_.push_back(id);
   ++group->started;
   ++group->alive;
@@ -75,6 +80,11 @@ void Training::Signal(int id, int signo) {
   });
 }
 
+void Training::PowerOff(int id) {
+  workers_[id].stuck = false;
+  Signal(id, SIGKILL);
+}
+
 void Training::AskToSave(int id) {
   if (world_->plan.workers_speak) workers_[id].group->save = true;
 }
@@ -85,9 +95,44 @@ void Training::FailOne() {
   End(id, world_->random.Percent(50) ? ExitStatus{3} : ExitStatus{0, SIGSEGV, false}, "");
 }
 
+void Training::StickOne(Time duration) {
+  if (alive_.empty()) return;
+  Random& random = world_->stuck_random;
+  const auto any = [&](const std::vector<int>& ids) {
+    return ids[random.Between(0, static_cast<int>(ids.size()) - 1)];
+  };
+  const int id = any(alive_);
+  if (workers_[id].stuck) return;
+  workers_[id].stuck = true;
+  ++world_->result.stuck;
+  world_->recorder.Line(
+      absl::StrCat("fault: worker ", id, " is stuck for ", duration / kMillisecond, " ms"));
+  world_->scheduler.After(duration, [this, id] { Unstick(id); });
+  std::vector<int> peers = alive_;
+  std::erase_if(peers, [&](int peer) {
+    return workers_[peer].group != workers_[id].group || workers_[peer].stuck;
+  });
+  if (peers.empty() || random.Percent(20)) return;
+  world_->scheduler.After(random.Wide(1, 900) * kMillisecond,
+                          [this, peer = any(peers)] { End(peer, ExitStatus{3}, ""); });
+}
+
+void Training::Unstick(int id) {
+  Worker& worker = workers_[id];
+  if (!worker.alive || !worker.stuck) return;
+  worker.stuck = false;
+  if (worker.ends_as) return End(id, *worker.ends_as, "");
+  if (worker.group->waits) StepGroup(worker.group);
+}
+
 void Training::End(int id, ExitStatus status, const std::string& kind) {
   Worker& worker = workers_[id];
   if (!worker.alive) return;
+  if (worker.stuck) {
+    const bool killed = worker.ends_as && worker.ends_as->signal == SIGKILL;
+    if (!killed) worker.ends_as = status;
+    return;
+  }
   worker.alive = false;
   std::erase(alive_, id);
   --worker.group->alive;
@@ -149,6 +194,10 @@ void Training::FailToSave(int id) {
 
 void Training::StepGroup(Group* group) {
   if (group->broken || group->alive < group->world_size) return;
+  group->waits = std::any_of(alive_.begin(), alive_.end(), [&](int id) {
+    return workers_[id].group == group && workers_[id].stuck;
+  });
+  if (group->waits) return;  // Unstick goes on
   const Plan& plan = world_->plan;
   if (group->step < plan.total_steps) ++group->step;
   const bool last = group->step >= plan.total_steps;

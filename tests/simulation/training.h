@@ -28,6 +28,7 @@ struct Group {
   std::optional<RestorePlan> restore;
   std::int64_t step = 0;
   bool steps = false;   // all were there, and it goes on
+  bool waits = false;   // with its next step, for one that is stuck
   bool broken = false;  // one of them failed
   bool save = false;    // it was asked for a checkpoint
 };
@@ -40,6 +41,8 @@ struct Worker {
   LocalRank local_rank;
   bool alive = false;
   int failed_checkpoints = 0;
+  bool stuck = false;                   // in a system call that no signal interrupts
+  std::optional<ExitStatus> ends_as{};  // when it is stuck no longer
 };
 
 class Training {
@@ -50,9 +53,13 @@ class Training {
   int Start(Agent* agent, const Supervisor::SpawnWorkers& spawn, std::uint32_t requeue_number,
             LocalRank local_rank, int life);
   void Signal(int worker, int signo);
+  // Its machine is off: it is gone, stuck or not.
+  void PowerOff(int worker);
   void AskToSave(int worker);
   // One of those that run fails by itself.
   void FailOne();
+  // One of those that run waits for a disk, for so long, and a peer of it may fail meanwhile.
+  void StickOne(Time duration);
 
   const Worker& worker(int id) const { return workers_[id]; }
   int AliveOf(const std::vector<int>& workers) const;
@@ -62,6 +69,7 @@ class Training {
 
  private:
   void End(int worker, ExitStatus status, const std::string& kind);
+  void Unstick(int worker);
   void Break(Group* group);
   void StepGroup(Group* group);
   void FailToSave(int worker);

@@ -64,6 +64,7 @@ struct World {
   Random random;
   Random state_random;  // for what nodes hold
   Random disk_random;   // for checkpoints that fail
+  Random stuck_random;  // for workers that SIGKILL does not end
   Plan plan;
   const Bug bug;
   Result result;

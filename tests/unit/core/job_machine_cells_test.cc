@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <functional>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/golden.h"
@@ -24,6 +25,18 @@ struct Event {
   const char* name;
   std::function<void(JobMachineDriver&)> send;
 };
+
+// SIGKILL did not end a worker; nullopt: it is gone.
+StuckProcesses Stuck(std::optional<int> pid) {
+  if (!pid) return {2, {}};
+  return {1, {{Rank{0}, *pid, ProcessState::kDiskWait, "a disk"}}};
+}
+
+void BeatStuck(JobMachineDriver& job, char agent, std::optional<int> pid) {
+  Heartbeat heartbeat;
+  heartbeat.stuck = Stuck(pid);
+  job.Receive(agent, heartbeat);
+}
 
 // Two agents of two workers; agent 'a' is in every state but the first.
 const std::vector<State>& States() {
@@ -147,6 +160,35 @@ const std::vector<Event>& Events() {
          drained.failed_checkpoints = {2, 5, "disk full"};
          job.Receive('a', drained);
        }},
+      {"Join with a stuck process of a new agent",
+       [](JobMachineDriver& job) {
+         Join join{job.spec(), {"z", "10.0.0.z", 1}, 1};
+         join.stuck = Stuck(101);
+         job.Receive('z', join);
+       }},
+      {"Join with a stuck process of a member on a new session",
+       [](JobMachineDriver& job) {
+         Join join{job.spec(), {"a", "10.0.0.a", 1}, 1};
+         join.stuck = Stuck(101);
+         job.Receive('a', join);
+       }},
+      {"Stopped with a stuck process",
+       [](JobMachineDriver& job) {
+         Stopped stopped{1000, {}};
+         stopped.stuck = Stuck(101);
+         job.Receive('a', stopped);
+       }},
+      {"Stopped with a stuck process, Heartbeat that it is gone",
+       [](JobMachineDriver& job) {
+         Stopped stopped{1000, {}};
+         stopped.stuck = Stuck(101);
+         job.Receive('a', stopped);
+         job.Clear();
+         BeatStuck(job, 'a', std::nullopt);
+       }},
+      {"Heartbeat with a stuck process", [](JobMachineDriver& job) { BeatStuck(job, 'a', 101); }},
+      {"Heartbeat with a stuck process of a stranger",
+       [](JobMachineDriver& job) { BeatStuck(job, 'z', 101); }},
       {"AssignmentAck", [](JobMachineDriver& job) { job.Prepare('a'); }},
       {"AssignmentAck of an earlier generation",
        [](JobMachineDriver& job) { job.Receive('a', AssignmentAck{}, Generation{-1}); }},

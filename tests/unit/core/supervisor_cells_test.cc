@@ -91,6 +91,16 @@ const std::vector<State>& States() {
          node.End(0, ExitStatus{0, SIGTERM, false});
          node.End(1, ExitStatus{0, SIGTERM, false});
        }},
+      {"Joining, SIGKILL has not ended one of its workers", false,
+       [](SupervisorDriver& node) {
+         node.Run();
+         node.Stop(0);
+         node.End(0, ExitStatus{0, SIGTERM, false});
+         node.Stick({{Rank{3}, 101}});
+         node.Advance(seconds(10));
+         node.Advance(seconds(2));
+         node.Stick({});
+       }},
       {"Running, all of them exited 0", false,
        [](SupervisorDriver& node) {
          node.Run();
@@ -257,6 +267,14 @@ const std::vector<Event>& Events() {
       {"SIGUSR1", false, [](SupervisorDriver& node) { node.Signal(SIGUSR1); }},
       {"WorkersLost", false,
        [](SupervisorDriver& node) { node.Step(Supervisor::WorkersLost{"no guardian"}); }},
+      {"StuckProcessEnded", false,
+       [](SupervisorDriver& node) { node.Step(Supervisor::StuckProcessEnded{101}); }},
+      {"StuckProcessEnded of another process", false,
+       [](SupervisorDriver& node) { node.Step(Supervisor::StuckProcessEnded{102}); }},
+      {"NodeCleared that nobody waits for", false,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::NodeCleared{{{Rank{2}, 100}}});
+       }},
       {"StartMeasured", false,
        [](SupervisorDriver& node) {
          node.Step(Supervisor::StartMeasured{node.supervisor().header().generation, seconds(2)});

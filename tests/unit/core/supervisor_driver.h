@@ -127,6 +127,14 @@ class SupervisorDriver {
   void AnswerNothing() { answers_ = Answers::kLogged; }
   static constexpr int kPort = 4321;
 
+  // What the agent finds from now on when it clears the node.
+  void Stick(std::vector<StuckProcess> stuck) { stuck_ = std::move(stuck); }
+  // This one is gone, and nothing else is stuck.
+  void Unstick(int pid) {
+    stuck_.clear();
+    Step(Supervisor::StuckProcessEnded{pid});
+  }
+
   // The command cannot be executed for this local rank.
   void FailSpawnOf(int local_rank) { unspawnable_ = local_rank; }
 
@@ -178,7 +186,9 @@ class SupervisorDriver {
   void Record(const Supervisor::Send& send) {
     if (const auto* heartbeat = std::get_if<Heartbeat>(&send.message)) {
       heartbeats_.push_back(*heartbeat);
-      if (heartbeat->failed_checkpoints.count > 0) log_.push_back(Describe(send));
+      const bool news = heartbeat->failed_checkpoints.count > 0 ||
+                        heartbeat->stuck.report > std::exchange(told_, heartbeat->stuck.report);
+      if (news) log_.push_back(Describe(send));
     } else {
       log_.push_back(Describe(send));
     }
@@ -188,7 +198,7 @@ class SupervisorDriver {
     std::visit(
         Overloaded{
             [&](const Supervisor::Send& send) { Record(send); },
-            [&](const Supervisor::ClearNode&) { Answer("clear", Supervisor::NodeCleared{}); },
+            [&](const Supervisor::ClearNode&) { Answer("clear", Supervisor::NodeCleared{stuck_}); },
             [&](const Supervisor::ScanStates&) { Answer("scan", Supervisor::StatesFound{}); },
             [&](const Supervisor::OfferPort& offer) {
               Answer(offer.workers_running ? "offer a port, running" : "offer a port",
@@ -261,6 +271,17 @@ class SupervisorDriver {
     return failed.count == 0 ? "" : absl::StrCat(", ", failed.count, " failed");
   }
 
+  std::string Stuck(const StuckProcesses& stuck) {
+    told_ = stuck.report;
+    if (stuck.report == 0) return "";
+    if (stuck.processes.empty()) return ", nothing stuck";
+    return absl::StrCat(
+        ", stuck ",
+        absl::StrJoin(stuck.processes, ",", [](std::string* out, const StuckProcess& process) {
+          absl::StrAppend(out, process.pid);
+        }));
+  }
+
   static std::string Look(LookId look) {
     return look == LookId{} ? "" : absl::StrCat(", look ", look.value);
   }
@@ -274,10 +295,12 @@ class SupervisorDriver {
                   last_join_ = join;
                   return absl::StrCat(join.workers_running ? "Join, running" : "Join",
                                       Failed(join.failed_checkpoints), Look(join.look),
-                                      join.states_pending ? ", states pending" : "");
+                                      join.states_pending ? ", states pending" : "",
+                                      Stuck(join.stuck));
                 },
-                [](const Heartbeat& heartbeat) {
-                  return absl::StrCat("Heartbeat", Failed(heartbeat.failed_checkpoints));
+                [&](const Heartbeat& heartbeat) {
+                  return absl::StrCat("Heartbeat", Failed(heartbeat.failed_checkpoints),
+                                      Stuck(heartbeat.stuck));
                 },
                 [](const Checkpointed& c) { return absl::StrCat("Checkpointed ", c.step); },
                 [](const CheckpointDamaged& damaged) {
@@ -297,7 +320,8 @@ class SupervisorDriver {
                   last_drained_ = drained;
                   return absl::StrCat(drained.fenced_at_ms != 0 ? "Stopped, fenced" : "Stopped",
                                       Failed(drained.failed_checkpoints), Look(drained.look),
-                                      drained.states_pending ? ", states pending" : "");
+                                      drained.states_pending ? ", states pending" : "",
+                                      Stuck(drained.stuck));
                 },
                 [](const StacksTaken& taken) {
                   return absl::StrCat("StacksTaken ", taken.request.value);
@@ -325,6 +349,8 @@ class SupervisorDriver {
   Stopped last_drained_;
   Join last_join_;
   std::vector<Heartbeat> heartbeats_;
+  std::vector<StuckProcess> stuck_;
+  std::uint32_t told_ = 0;  // the newest report of stuck processes that was sent
   std::optional<TimePoint> fence_;
   Verdict verdict_;
   std::optional<Supervisor::FolderClaim> claim_;

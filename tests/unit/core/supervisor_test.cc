@@ -228,8 +228,8 @@ TEST(SupervisorTest, AStartThatDoesNotEndAfterSigkillIsNamedAndNotWaitedFor) {
   node.Live(seconds(13), true);
   EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 1", "g0-> Stopped"));
   EXPECT_THAT(node.TakeNotes(),
-              ElementsAre("rank 3 (being started) did not end after SIGKILL; going on without "
-                          "waiting for it"));
+              ElementsAre("rank 3 (being started) did not end after SIGKILL, and is not waited "
+                          "for"));
   node.Spawned(1);
   node.SpawnFails(1);
   EXPECT_THAT(node.Take(), IsEmpty());

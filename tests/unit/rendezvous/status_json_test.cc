@@ -86,6 +86,24 @@ TEST(StatusJsonTest, AJobHasWhatAnOperatorAsksFor) {
   EXPECT_EQ(cause["stderr_tail"][0], "bad \xEF\xBF\xBD byte");
 }
 
+TEST(StatusJsonTest, ANodeHasTheProcessesThatSigkillDidNotEnd) {
+  JobStatus job = RunningJob();
+  job.nodes[1].stuck = {{Rank{3}, 77, ProcessState::kDiskWait, "write(/data/log)", seconds(12)},
+                        {std::nullopt, 78, ProcessState::kRunnable, "", seconds(1)}};
+  const Json json = Json::parse(StatusToJson({}, {job}, 0))["jobs"][0];
+  EXPECT_EQ(json["nodes"][0]["stuck"], Json::array());
+  EXPECT_EQ(json["nodes"][1]["stuck"], Json::array({{{"rank", 3},
+                                                     {"pid", 77},
+                                                     {"state", "disk_wait"},
+                                                     {"waits_for", "write(/data/log)"},
+                                                     {"stuck_ms", 12'000}},
+                                                    {{"rank", nullptr},
+                                                     {"pid", 78},
+                                                     {"state", "runnable"},
+                                                     {"waits_for", ""},
+                                                     {"stuck_ms", 1000}}}));
+}
+
 TEST(StatusJsonTest, FailedCheckpointsAreAlwaysANumber) {
   JobStatus job = RunningJob();
   Json json = Json::parse(StatusToJson({}, {job}, 0))["jobs"][0];

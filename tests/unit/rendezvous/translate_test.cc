@@ -72,6 +72,12 @@ EncodedStackTree FullTree() {
 
 constexpr std::uint64_t kLook = 0xFEDCBA9876543211;
 
+StuckProcesses FullStuck() {
+  return {7,
+          {{Rank{0}, 4242, ProcessState::kDiskWait, "write(/data/log)", std::chrono::seconds(12)},
+           {std::nullopt, 4243, ProcessState::kTraced, "", std::chrono::milliseconds(2)}}};
+}
+
 Join FullJoin() {
   Join join = JoinOf("n1", 4, 8);
   join.job.restart_window = std::chrono::hours(1);
@@ -96,6 +102,7 @@ Join FullJoin() {
   join.run_id = RunId{0xFEDCBA9876543210};
   join.can_look_again = true;
   join.look = LookId{kLook};
+  join.stuck = FullStuck();
   return join;
 }
 
@@ -113,6 +120,7 @@ Heartbeat HeartbeatWithProgress() {
   heartbeat.progress->silent_workers = {silent, {LocalRank{8}, 4244, std::chrono::seconds(40)}};
   heartbeat.progress->silent_excused = true;
   heartbeat.progress->moves = ~std::uint64_t{0};
+  heartbeat.stuck = {8, {}};
   return heartbeat;
 }
 
@@ -125,6 +133,7 @@ Heartbeat HeartbeatWithFailures() {
 Stopped DrainedWithFailures() {
   Stopped drained{29501, 17, 0, FullStates()};
   drained.failed_checkpoints = {1, 120, ""};
+  drained.stuck = FullStuck();
   return drained;
 }
 
