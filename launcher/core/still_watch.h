@@ -34,6 +34,10 @@ struct SeenWorker {
 // Of the process `pid`; nullopt where it has said that it ends.
 std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid);
 
+// The last collectives of these workers: of each process group the one that they entered last, and
+// the one that completed last. A rank that has sent what it had may be in the next one already.
+std::vector<EnteredCall> LastCallsOf(const std::vector<WorkerProgress>& workers);
+
 // What the kernel knows of a process.
 struct ProcessFacts {
   ProcessState state = ProcessState::kRunnable;

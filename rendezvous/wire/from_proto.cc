@@ -83,6 +83,7 @@ Stopped ReadDrained(const v1::Stopped& from, FieldChecker& check) {
   if (from.has_failed_checkpoints()) {
     to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxCheckpointFailures, check);
   }
+  to.calls = ReadCalls(from.calls(), check);
   return to;
 }
 

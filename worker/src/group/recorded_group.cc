@@ -4,6 +4,8 @@
 
 #include <exception>
 
+#include "worker/src/group/gradient_buckets.h"
+
 namespace ddp::internal {
 namespace {
 
@@ -16,6 +18,13 @@ std::uint64_t BytesOf(const std::vector<at::Tensor>& tensors) {
     }
   }
   return static_cast<std::uint64_t>(bytes);
+}
+
+std::optional<std::uint32_t> BucketOf(ProgressOperation operation,
+                                      const std::vector<at::Tensor>& tensors) {
+  if (const auto bucket = InBucket::Current()) return bucket;
+  if (operation != ProgressOperation::kAllReduce || tensors.size() != 1) return std::nullopt;
+  return GradientBuckets::Process().Find(tensors.front());
 }
 
 // Null: this kind of work has none.
@@ -39,7 +48,9 @@ CollectiveRecord::Begun CollectiveRecord::Enter(ProgressOperation operation, con
   }
   const std::uint64_t bytes = BytesOf(input);
   const bool on_cpu = !input.empty() && input.front().defined() && input.front().is_cpu();
-  return {WorkPtr(), *group_, progress.Enter(*group_, operation, bytes), operation, bytes, on_cpu};
+  const std::uint64_t number =
+      progress.Enter(*group_, operation, bytes, BucketOf(operation, input));
+  return {WorkPtr(), *group_, number, operation, bytes, on_cpu};
 }
 
 void CollectiveRecord::Complete(const Begun& begun) {

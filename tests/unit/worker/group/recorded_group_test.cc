@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
@@ -106,6 +107,37 @@ TEST(RecordedGroupTest, WhatIsRefusedIsNotWaitedFor) {
   std::vector<torch::Tensor> none;
   EXPECT_ANY_THROW(ctx.process_group()->allreduce(none));
   EXPECT_EQ(Now().unfinished(), 0u);
+}
+
+// Buckets of one parameter each, from the second step on.
+TEST(RecordedGroupTest, TellsWhichBucketOfGradientsIsAveraged) {
+  if (StartedRanks(2)) return;
+  const Context ctx = init();
+  const auto net = std::make_shared<torch::nn::LinearImpl>(4, 2);
+  DataParallelOptions options;
+  options.first_bucket_bytes = 1;
+  options.bucket_cap_mb = 1e-5;
+  DistributedDataParallel<torch::nn::LinearImpl> model(ctx, net, options);
+  const auto bucket_of_the_last = [&] {
+    model.zero_grad();
+    model.forward(torch::ones({2, 4})).sum().backward();
+    return Now().entered->bucket;
+  };
+  EXPECT_EQ(bucket_of_the_last(), 0u) << "the first step has one bucket";
+  EXPECT_EQ(bucket_of_the_last(), 1u);
+  barrier(ctx);
+  EXPECT_EQ(Now().entered->bucket, std::nullopt);
+}
+
+TEST(RecordedGroupTest, TellsTheBucketOfACommunicationHook) {
+  if (StartedRanks(2)) return;
+  const Context ctx = init();
+  const auto net = std::make_shared<torch::nn::LinearImpl>(4, 2);
+  DistributedDataParallel<torch::nn::LinearImpl> model(ctx, net);
+  model.register_comm_hook(fp16_compress(ctx));
+  model.forward(torch::ones({2, 4})).sum().backward();
+  EXPECT_EQ(Now().entered->bucket, 0u);
+  EXPECT_EQ(Now().entered->bytes, 20u) << "of ten float16";
 }
 
 TEST(RecordedGroupTest, PhasesOfAProgram) {
