@@ -21,6 +21,17 @@ double Share(Duration part, Duration whole) {
                             : 0;
 }
 
+// Of the thread that waited longest from `before` to `now`. Not the sum: a process of many threads,
+// each of which waits a little, goes on.
+Duration LongestWait(const std::map<int, Duration>& before, const std::map<int, Duration>& now) {
+  Duration longest{};
+  for (const auto& [thread, waited] : now) {
+    const auto found = before.find(thread);
+    longest = std::max(longest, found == before.end() ? waited : waited - found->second);
+  }
+  return longest;
+}
+
 // What a Python program is in outside of all that it names: launcher/python/ddprun.py.
 constexpr char kPythonTraining[] = "train";
 
@@ -133,7 +144,7 @@ Duration StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* 
   if (passed < kShortest) return {};
   worker->busy = Share(facts.cpu - memory->facts->cpu, passed) > kBusyShare ||
                  facts.io_bytes - memory->facts->io_bytes > kBusyBytes;
-  const Duration waited = facts.waited - memory->facts->waited;
+  const Duration waited = LongestWait(memory->facts->waited, facts.waited);
   return Share(waited, passed) > kStarvedShare ? std::min(waited, worker->still) : Duration{};
 }
 
