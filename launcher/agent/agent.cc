@@ -230,7 +230,15 @@ void Agent::ArmDeadline() {
 void Agent::Perform(Supervisor::Send& send) {
   held_.states.FillIn(&send.message);
   LookAtProgress(&send.message);
+  AddCalls(&send);
   client_->Send(send.header, send.message);
+}
+
+// The progress pages of a generation are there until the next one starts, also those of the dead.
+void Agent::AddCalls(Supervisor::Send* send) {
+  auto* const stopped = std::get_if<Stopped>(&send->message);
+  if (stopped == nullptr || workers_->progress().generation() != send->header.generation) return;
+  stopped->calls = LastCallsOf(workers_->progress().Read(EventLoop::Clock::now()));
 }
 
 void Agent::LookAtProgress(AgentMessage* message) {

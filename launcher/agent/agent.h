@@ -161,6 +161,8 @@ class Agent {
   bool WillTellSteps() const;
   // For a heartbeat, while workers run.
   void LookAtProgress(AgentMessage* message);
+  // To a Stopped: the last collectives of the workers.
+  void AddCalls(Supervisor::Send* send);
   // Says once that hangs are not noticed, where no worker of rank 0's node tells anything.
   void AwaitFirstWord();
   ProcessFacts FactsOf(int pid);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,12 @@ ProcessState StateOf(char state) {
   }
 }
 
+// A thread of this process that copies stacks. It may be left behind while it holds the process
+// (launcher/stacks/seize.h): that is no debugger.
+bool IsOwnThread(std::int64_t tid) {
+  return ::access(absl::StrCat("/proc/self/task/", tid).c_str(), F_OK) == 0;
+}
+
 // `pid`, its children, and their children; at most kMost.
 std::vector<pid_t> WithDescendants(pid_t pid) {
   constexpr std::size_t kMost = 64;
@@ -75,6 +82,22 @@ std::vector<pid_t> WithDescendants(pid_t pid) {
   return all;
 }
 
+// How long each thread has waited for a CPU. The main thread may wait for one that does, as in
+// backward().
+std::map<int, Duration> WaitsOf(pid_t pid) {
+  constexpr std::size_t kMost = 512;  // a few microseconds each
+  std::map<int, Duration> waits;
+  for (const pid_t thread : stacks::ThreadsOf(pid, kMost)) {
+    const std::vector<std::string> schedule = absl::StrSplit(
+        stacks::ReadProc(absl::StrCat("/proc/", pid, "/task/", thread, "/schedstat")), ' ');
+    std::int64_t waited = 0;
+    if (schedule.size() > 1 && absl::SimpleAtoi(schedule[1], &waited)) {
+      waits[thread] = std::chrono::nanoseconds(waited);
+    }
+  }
+  return waits;
+}
+
 }  // namespace
 
 ProcessFacts ReadProcessFacts(pid_t pid) {
@@ -82,9 +105,9 @@ ProcessFacts ReadProcessFacts(pid_t pid) {
   const std::string folder = absl::StrCat("/proc/", pid);
   const stacks::ThreadFacts thread = stacks::LookAtThread(pid, pid);
   facts.state = StateOf(thread.state);
-  if (Number(stacks::ReadProc(folder + "/status"), "TracerPid:") != 0) {
-    facts.state = ProcessState::kTraced;
-  }
+  const std::int64_t tracer = Number(stacks::ReadProc(folder + "/status"), "TracerPid:");
+  if (tracer != 0)
+    facts.state = IsOwnThread(tracer) ? ProcessState::kRunnable : ProcessState::kTraced;
   facts.waits_for = thread.call.empty() ? thread.wchan : thread.call;
   // Processes that load its data or copy its files work for it.
   for (const pid_t each : WithDescendants(pid)) {
@@ -96,12 +119,7 @@ ProcessFacts ReadProcessFacts(pid_t pid) {
     }
   }
   facts.read_at = std::chrono::steady_clock::now();
-  const std::vector<std::string> schedule =
-      absl::StrSplit(stacks::ReadProc(folder + "/schedstat"), ' ');
-  std::int64_t waited = 0;
-  if (schedule.size() > 1 && absl::SimpleAtoi(schedule[1], &waited)) {
-    facts.waited = std::chrono::nanoseconds(waited);
-  }
+  facts.waited = WaitsOf(pid);
   return facts;
 }
 

@@ -20,6 +20,7 @@ void SetPhase(ProgressPhase phase, const std::string& name, TimePoint now, Progr
 }  // namespace
 
 void ProgressWatch::BeginGeneration(Generation generation, bool will_tell) {
+  generation_ = generation;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     Worker& worker = workers_[i];
     worker.told = {};

@@ -24,6 +24,8 @@ class ProgressWatch {
   // as if each had said TELLS=1.
   void BeginGeneration(Generation generation, bool will_tell = false);
 
+  Generation generation() const { return generation_; }
+
   // What the worker has said.
   void OnMessage(LocalRank local_rank, const ControlMessage& message, TimePoint now);
 
@@ -41,6 +43,7 @@ class ProgressWatch {
     std::uint64_t seen_moves = 0;
   };
 
+  Generation generation_;
   std::vector<Worker> workers_;
   bool said_why_ = false;
 };

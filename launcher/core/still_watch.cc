@@ -21,6 +21,17 @@ double Share(Duration part, Duration whole) {
                             : 0;
 }
 
+// Of the thread that waited longest from `before` to `now`. Not the sum: a process of many threads,
+// each of which waits a little, goes on.
+Duration LongestWait(const std::map<int, Duration>& before, const std::map<int, Duration>& now) {
+  Duration longest{};
+  for (const auto& [thread, waited] : now) {
+    const auto found = before.find(thread);
+    longest = std::max(longest, found == before.end() ? waited : waited - found->second);
+  }
+  return longest;
+}
+
 // What a Python program is in outside of all that it names: launcher/python/ddprun.py.
 constexpr char kPythonTraining[] = "train";
 
@@ -40,6 +51,13 @@ std::int64_t Bounded(std::uint64_t value) {
   return static_cast<std::int64_t>(std::min(value, kMost));
 }
 
+CollectiveCall CallOf(std::size_t group, const ProgressCollective& collective) {
+  CollectiveCall call{"group " + std::to_string(group), Bounded(collective.number),
+                      ToString(collective.operation), Bounded(collective.bytes)};
+  if (collective.bucket) call.bucket = static_cast<int>(*collective.bucket);
+  return call;
+}
+
 // The newest call that has begun and not completed.
 std::optional<CollectiveCall> InsideOf(const ProgressSnapshot& snapshot) {
   std::optional<CollectiveCall> inside;
@@ -48,8 +66,7 @@ std::optional<CollectiveCall> InsideOf(const ProgressSnapshot& snapshot) {
     const ProgressGroup& group = snapshot.groups[i];
     if (group.unfinished() == 0 || (inside && group.entered->at_ns <= newest)) continue;
     newest = group.entered->at_ns;
-    inside = CollectiveCall{"group " + std::to_string(i), Bounded(group.entered->number),
-                            ToString(group.entered->operation), Bounded(group.entered->bytes)};
+    inside = CallOf(i, *group.entered);
   }
   return inside;
 }
@@ -74,6 +91,31 @@ std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid) 
                  (progress.source == ProgressSource::kPage &&
                   (now.phase == ProgressPhase::kStep || now.phase == ProgressPhase::kData));
   return seen;
+}
+
+std::vector<EnteredCall> LastCallsOf(const std::vector<WorkerProgress>& workers) {
+  std::vector<EnteredCall> calls;
+  const auto add = [&](LocalRank local_rank, const CollectiveCall& call) {
+    const auto found = std::find_if(calls.begin(), calls.end(), [&](const EnteredCall& entered) {
+      return entered.call == call;
+    });
+    if (found != calls.end()) {
+      ++found->workers;
+    } else if (calls.size() < EnteredCall::kMaxOfANode) {
+      calls.push_back({local_rank, 1, call});
+    }
+  };
+  for (const WorkerProgress& worker : workers) {
+    for (std::size_t i = 0; i < worker.now.groups.size(); ++i) {
+      const auto& [entered, completed, finished] = worker.now.groups[i];
+      if (entered && entered->number > 0) add(worker.local_rank, CallOf(i, *entered));
+      if (!completed || completed->number == 0) continue;
+      if (!entered || entered->number != completed->number) {
+        add(worker.local_rank, CallOf(i, *completed));
+      }
+    }
+  }
+  return calls;
 }
 
 bool StillWatch::WasAway(TimePoint now) const {
@@ -102,7 +144,7 @@ Duration StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* 
   if (passed < kShortest) return {};
   worker->busy = Share(facts.cpu - memory->facts->cpu, passed) > kBusyShare ||
                  facts.io_bytes - memory->facts->io_bytes > kBusyBytes;
-  const Duration waited = facts.waited - memory->facts->waited;
+  const Duration waited = LongestWait(memory->facts->waited, facts.waited);
   return Share(waited, passed) > kStarvedShare ? std::min(waited, worker->still) : Duration{};
 }
 

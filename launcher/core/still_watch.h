@@ -34,13 +34,17 @@ struct SeenWorker {
 // Of the process `pid`; nullopt where it has said that it ends.
 std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid);
 
+// The last collectives of these workers: of each process group the one that they entered last, and
+// the one that completed last. A rank that has sent what it had may be in the next one already.
+std::vector<EnteredCall> LastCallsOf(const std::vector<WorkerProgress>& workers);
+
 // What the kernel knows of a process.
 struct ProcessFacts {
   ProcessState state = ProcessState::kRunnable;
-  Duration cpu{};             // used so far, by all of its threads
-  std::int64_t io_bytes = 0;  // read and written so far
-  Duration waited{};          // so far, its first thread for a CPU
-  std::string waits_for{};    // for people
+  Duration cpu{};                    // used so far, by all of its threads
+  std::int64_t io_bytes = 0;         // read and written so far
+  std::map<int, Duration> waited{};  // by thread id: so far, for a CPU
+  std::string waits_for{};           // for people
   TimePoint read_at{};
 };
 
@@ -79,8 +83,8 @@ class StillWatch {
   void LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
                     NodeProgress* progress);
   // Adds what the kernel says of a worker that is still. Returns the part of worker->still that
-  // does not count: all of it under a debugger; the time it waited for a CPU, if that is more than
-  // half.
+  // does not count: all of it under a debugger; the time one of its threads waited for a CPU, if
+  // that is more than half.
   Duration Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
 
   Duration heartbeat_;

@@ -9,9 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
-#include <map>
+#include <future>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -31,6 +35,10 @@ using std::chrono::microseconds;
 
 // A program may start threads all the time: threads that start after this many scans are left out.
 constexpr int kMostScans = 8;
+
+constexpr char kNoTime[] = "no time was left for it";
+constexpr char kLocked[] =
+    "its memory is locked: one of its threads changes its mappings, and may wait for a disk";
 
 struct Registers {
   std::vector<std::uint64_t> in_dwarf_order;
@@ -207,7 +215,7 @@ class HeldProcess {
     if (!registers.ok()) return registers.status();
     const Mapping* stack = MappingAt(maps_, registers->stack_pointer);
     if (stack == nullptr) {  // mapped after the list was read
-      process_.maps = ReadMaps(process_.pid);
+      process_.maps = options_.read_maps(process_.pid);
       maps_ = ParseMaps(process_.maps);
       stack = MappingAt(maps_, registers->stack_pointer);
     }
@@ -252,8 +260,7 @@ absl::Status TracedBy(pid_t tracer) {
       absl::StrCat("traced by ", tracer, facts ? absl::StrCat(" (", facts->name, ")") : ""));
 }
 
-void CopyOne(CopiedProcess* process, std::size_t* budget, Clock::time_point deadline,
-             const SeizeOptions& options) {
+void CopyOne(CopiedProcess* process, std::size_t* budget, const SeizeOptions& options) {
   std::optional<ProcessFacts> facts = LookAtProcess(process->pid);
   if (!facts.has_value() || facts->state == 'Z' || facts->state == 'X') {
     process->status = absl::NotFoundError(facts ? "it has ended" : "no such process");
@@ -265,7 +272,7 @@ void CopyOne(CopiedProcess* process, std::size_t* budget, Clock::time_point dead
   if (facts->traced_by != 0) {
     process->status = TracedBy(facts->traced_by);
   } else {
-    process->maps = ReadMaps(process->pid);
+    process->maps = options.read_maps(process->pid);
     HeldProcess held(process, options);
     process->status = held.Take();
     if (process->status.ok()) process->status = held.Copy(budget);
@@ -283,26 +290,111 @@ void CopyOne(CopiedProcess* process, std::size_t* budget, Clock::time_point dead
     }
   }
   LookFromOutside(process, options.threads);
-  if (absl::IsPermissionDenied(process->status)) CollectOwnStacks(process, budget, deadline);
+}
+
+struct Copy {
+  CopiedProcess process;
+  std::size_t budget = 0;
+};
+
+// Of the thread that copies one process. It may outlive who waits for it.
+struct CopyState {
+  // The process is asked to write its stacks itself. That has limits of its own, beyond
+  // SeizeOptions::patience.
+  std::atomic<bool> writes_itself{false};
+  bool ended = false;  // guarded by LeftBehind
+};
+
+// The processes whose threads were left behind.
+class LeftBehind {
+ public:
+  bool Has(pid_t pid) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return pids_.contains(pid);
+  }
+  void Add(pid_t pid, const CopyState& state) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!state.ended) pids_.insert(pid);
+  }
+  // Called by the thread.
+  void End(pid_t pid, CopyState* state) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    state->ended = true;
+    pids_.erase(pid);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<pid_t> pids_;  // guarded by mutex_
+};
+
+LeftBehind& Left() {
+  static LeftBehind* const left = new LeftBehind();  // its threads may run until the very end
+  return *left;
+}
+
+std::packaged_task<Copy()> CopyWork(pid_t pid, std::size_t budget, Clock::time_point deadline,
+                                    const SeizeOptions& options,
+                                    const std::shared_ptr<CopyState>& state) {
+  return std::packaged_task<Copy()>([=] {
+    Copy copy;
+    copy.process.pid = pid;
+    copy.budget = budget;
+    CopyOne(&copy.process, &copy.budget, options);
+    if (absl::IsPermissionDenied(copy.process.status)) {
+      state->writes_itself = true;
+      CollectOwnStacks(&copy.process, &copy.budget, deadline);
+    }
+    Left().End(pid, state.get());
+    return copy;
+  });
+}
+
+CopiedProcess GiveUp(pid_t pid, absl::string_view why, const SeizeOptions& options) {
+  CopiedProcess process;
+  process.pid = pid;
+  process.status = absl::DeadlineExceededError(why);
+  LookFromOutside(&process, options.threads);  // takes no lock of its memory
+  return process;
+}
+
+CopiedProcess CopyOnThread(pid_t pid, std::size_t* budget, Clock::time_point deadline,
+                           const SeizeOptions& options) {
+  if (Left().Has(pid)) return GiveUp(pid, "its memory is still locked", options);
+  const auto state = std::make_shared<CopyState>();
+  std::packaged_task<Copy()> work = CopyWork(pid, *budget, deadline, options, state);
+  std::future<Copy> result = work.get_future();
+  std::thread tracer(std::move(work));
+  const auto ready = [&](Clock::time_point until) {
+    return result.wait_until(until) == std::future_status::ready;
+  };
+  const auto patient_until = std::min(Clock::now() + options.patience, deadline);
+  if (!ready(patient_until) && !(state->writes_itself && ready(deadline + options.patience))) {
+    Left().Add(pid, *state);
+    tracer.detach();
+    return GiveUp(pid, Clock::now() < deadline ? kLocked : kNoTime, options);
+  }
+  tracer.join();
+  Copy copy = result.get();
+  *budget = copy.budget;
+  return std::move(copy.process);
 }
 
 }  // namespace
 
 std::vector<CopiedProcess> CopyStacks(absl::Span<const pid_t> pids, Clock::time_point deadline,
                                       const SeizeOptions& options) {
-  std::vector<CopiedProcess> processes(pids.size());
-  std::thread tracer([&] {
-    std::size_t budget = options.total_bytes;
-    for (std::size_t i = 0; i < pids.size(); ++i) {
-      processes[i].pid = pids[i];
-      if (Clock::now() < deadline) {
-        CopyOne(&processes[i], &budget, deadline, options);
-      } else {
-        processes[i].status = absl::DeadlineExceededError("no time was left for it");
-      }
+  std::vector<CopiedProcess> processes;
+  std::size_t budget = options.total_bytes;
+  for (const pid_t pid : pids) {
+    if (Clock::now() < deadline) {
+      processes.push_back(CopyOnThread(pid, &budget, deadline, options));
+    } else {
+      CopiedProcess& process = processes.emplace_back();
+      process.pid = pid;
+      process.status = absl::DeadlineExceededError(kNoTime);
     }
-  });
-  tracer.join();
+  }
   return processes;
 }
 

@@ -1,8 +1,14 @@
 // Holds processes for a moment, and copies the registers and stacks of all their threads.
 //
-// Any thread may call it; it blocks until `deadline` at the most. The work is done by a thread that
-// lives for this call only: a tracee that never stopped (state D) can be let go in no other way
-// than by the end of its tracer's thread, so that nothing stays held whatever happens.
+// Any thread may call it; it blocks until `deadline` at the most. Each process is copied by a
+// thread of its own: a tracee that never stopped (state D) can be let go in no other way than by
+// the end of its tracer's thread, so that nothing stays held whatever happens.
+//
+// To read a process's memory or its list of mappings the kernel takes a lock (mmap_lock). A thread
+// of the process that waits for a disk or a file server may have it. Such a process is given up
+// after SeizeOptions::patience, its thread is left behind until the lock is free, and later calls
+// say at once that they cannot copy it. The list of mappings comes first, before anything is held:
+// whoever waits for that can be killed, so that this process can end meanwhile.
 //
 // What it refuses to do: to run anything in a process that it may trace, to write to it, to send it
 // a signal. A process that a signal has stopped stays stopped; a signal that comes meanwhile is
@@ -14,10 +20,13 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "launcher/stacks/copied_stacks.h"
+#include "launcher/stacks/process_facts.h"
 
 namespace ddprun::stacks {
 
@@ -26,6 +35,8 @@ struct SeizeOptions {
   std::size_t stack_bytes = std::size_t{128} << 10;  // of each thread
   std::size_t total_bytes = std::size_t{256} << 20;  // of all; beyond it no more stacks are copied
   std::size_t threads = 2048;                        // of each process
+  std::chrono::milliseconds patience{1000};          // with a process whose memory is locked
+  std::function<std::string(pid_t)> read_maps = ReadMaps;  // a test has one that blocks
 };
 
 // One entry for each of `pids`, in their order. One after the other is held, none for longer than

@@ -151,6 +151,9 @@ struct Stopped {
   bool states_pending = false;  // as in Join
   LookId look{};                // as in Join
   StuckProcesses stuck{};       // as in Join
+  // The last collectives of its workers, as far as they have told; at most
+  // EnteredCall::kMaxOfANode.
+  std::vector<EnteredCall> calls{};
 
   bool operator==(const Stopped&) const = default;
 };
@@ -281,7 +284,8 @@ struct RootCause {
   };
   Kind kind = Kind::kWorkerFailed;
   WorkerFailure failure;  // for a node: its host, rank and generation, and no worker
-  std::string reason;     // for a node, or a worker that hung: why
+  // Why: for a node, or a worker that hung. For one that failed: which collectives did not match.
+  std::string reason;
   // Workers that failed because of it, in the order in which the rendezvous heard of them; the
   // first 64, without their stderr_tail.
   std::vector<WorkerFailure> victims;

@@ -3,6 +3,7 @@
 #ifndef DDPRUN_RENDEZVOUS_CORE_PROGRESS_H_
 #define DDPRUN_RENDEZVOUS_CORE_PROGRESS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,8 +27,20 @@ struct CollectiveCall {
   std::int64_t sequence = 0;  // counts the collectives of the group, the same on every rank
   std::string operation{};    // "all_reduce"
   std::int64_t bytes = 0;
+  std::optional<int> bucket{};  // of gradients, where it averages one
 
   bool operator==(const CollectiveCall&) const = default;
+};
+
+// One of the last collectives of a node's workers, when they ended.
+struct EnteredCall {
+  LocalRank local_rank;  // the lowest of those that entered it
+  int workers = 0;       // how many did
+  CollectiveCall call;
+
+  static constexpr std::size_t kMaxOfANode = 16;
+
+  bool operator==(const EnteredCall&) const = default;
 };
 
 // A worker that has not moved for a while.

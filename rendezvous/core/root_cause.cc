@@ -88,6 +88,12 @@ bool IsMismatchOfSizes(const WorkerExited& exit) {
          });
 }
 
+bool MayBeOfAMismatch(const RootCause& cause) {
+  const WorkerExited& exit = cause.failure.exit;
+  return cause.kind == RootCause::Kind::kWorkerFailed &&
+         (IsMismatchOfSizes(exit) || IsVictim(exit));
+}
+
 void Incidents::AddExit(const std::string& host, NodeRank node_rank, const WorkerExited& exit) {
   WorkerFailure failure{host, node_rank, generation_, exit};
   if (exit.status.ok()) {
@@ -254,7 +260,7 @@ int ExitCodeOf(const RootCause& cause) {
   return kExitUnavailable;
 }
 
-std::string Describe(const WorkerFailure& failure) {
+std::string Describe(const WorkerFailure& failure, const std::string& why) {
   const WorkerExited& exit = failure.exit;
   if (exit.error_kind == kErrorExec || exit.error_kind == kErrorSpawn) {
     return absl::StrCat("cannot start rank ", exit.rank.value, " on ", failure.host, ": ",
@@ -266,7 +272,9 @@ std::string Describe(const WorkerFailure& failure) {
   if (exit.oom_killed) absl::StrAppend(&text, " by the kernel: out of memory");
   if (exit.step) absl::StrAppend(&text, " after step ", *exit.step);
   if (!exit.error_text.empty()) absl::StrAppend(&text, ": ", exit.error_text);
-  if (IsMismatchOfSizes(exit)) {
+  if (!why.empty()) {
+    absl::StrAppend(&text, ": ", why);
+  } else if (IsMismatchOfSizes(exit)) {
     absl::StrAppend(&text, ": it and a peer entered a collective with different sizes");
   }
   return text;
@@ -275,7 +283,7 @@ std::string Describe(const WorkerFailure& failure) {
 std::string Describe(const RootCause& cause) {
   switch (cause.kind) {
     case RootCause::Kind::kWorkerFailed:
-      return Describe(cause.failure);
+      return Describe(cause.failure, cause.reason);
     case RootCause::Kind::kWorkerLeftEarly:
       return absl::StrCat(Describe(cause.failure),
                           ", while its peers still needed it: it left early");

@@ -35,6 +35,9 @@ bool IsTakenPort(const WorkerExited& exit);
 // the two has entered it with a wrong size; Gloo does not say who the peer is.
 bool IsMismatchOfSizes(const WorkerExited& exit);
 
+// The worker was ended by a collective, so that calls that do not match may be the reason.
+bool MayBeOfAMismatch(const RootCause& cause);
+
 // What went wrong in one generation, in the order in which the rendezvous saw it. A value: the
 // JobMachine has one, and makes a new one for each generation.
 class Incidents {
@@ -120,7 +123,8 @@ int ExitCodeOf(const RootCause& cause);
 
 // "rank 3 (local rank 1, pid 4242) on n2: SIGKILL after step 120", "n2 was lost: its agent was
 // killed".
-std::string Describe(const WorkerFailure& failure);
+// `why`: what else is known of it; may be empty.
+std::string Describe(const WorkerFailure& failure, const std::string& why = "");
 std::string Describe(const RootCause& cause);
 
 }  // namespace ddprun

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "rendezvous/core/words.h"
+#include "rendezvous/hangs/collective_calls.h"
 #include "rendezvous/hangs/silent_culprit.h"
 #include "rendezvous/hangs/stack_culprit.h"
 
@@ -118,17 +119,16 @@ std::optional<HangVerdict> InAnotherCall(const std::vector<StillRank>& ranks,
   const StillRank* other = nullptr;
   for (const StillRank& rank : ranks) {
     const auto& inside = rank.worker.inside;
-    if (!inside || inside->sequence != call.sequence || inside->group != call.group) continue;
-    const bool same = inside->operation == call.operation && inside->bytes == call.bytes;
-    const StillRank*& found = same ? like_most : other;
-    if (found == nullptr) found = &rank;
+    if (!inside) continue;
+    if (like_most == nullptr && inside == call) like_most = &rank;
+    if (other == nullptr && !Match(*inside, call)) other = &rank;
   }
   if (other == nullptr || like_most == nullptr) return std::nullopt;
-  return HangVerdict{
-      *other,
-      absl::StrCat(NameOf(*other), " entered ", Describe(*other->worker.inside), ", ",
-                   NameOf(*like_most), " entered ", Describe(call), ": their calls do not match"),
-      false, false};
+  return HangVerdict{*other,
+                     absl::StrCat(NameOf(*other), " entered ",
+                                  DescribeExactly(*other->worker.inside), "; ", NameOf(*like_most),
+                                  " entered ", DescribeExactly(call), ": their calls do not match"),
+                     false, false};
 }
 
 std::string PhaseName(const std::string& phase) { return phase.empty() ? "training" : phase; }
@@ -177,11 +177,6 @@ std::string AndOthers(std::size_t all) {
 
 std::string ForHowLong(Duration still) {
   return absl::StrFormat("%.1f s", std::chrono::duration<double>(still).count());
-}
-
-std::string Describe(const CollectiveCall& call) {
-  return absl::StrFormat("%s %d (%.1f MB)", call.operation, call.sequence,
-                         static_cast<double>(call.bytes) / 1e6);
 }
 
 std::string DescribeStandstill(Duration still, Duration limit, std::optional<std::int64_t> step,

@@ -58,9 +58,6 @@ std::string AndOthers(std::size_t all);
 // "41.7 s"
 std::string ForHowLong(Duration still);
 
-// "all_reduce 9632 (12.1 MB)"
-std::string Describe(const CollectiveCall& call);
-
 // What the root cause of the generation is where it is ended for this.
 WorkerFailure FailureOf(const StillRank& culprit, Generation generation);
 

@@ -12,6 +12,7 @@
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"
+#include "rendezvous/hangs/collective_calls.h"
 #include "rendezvous/hangs/hang_watch.h"
 #include "rendezvous/hangs/stack_collection.h"
 
@@ -39,6 +40,7 @@ struct GenerationState {
   std::optional<std::int64_t> furthest_step;  // that a worker told in it
   std::optional<Duration> start;              // of its slowest node, as far as told
   Incidents incidents;
+  EnteredCalls calls;  // the last of its ranks, as they ended
   HangWatch hang;
   std::string hang_report;                // of the last hang that was called; empty: none
   std::string hung_host;                  // of the rank that hung and is to blame; empty: none is

@@ -552,6 +552,10 @@ void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
   node.step = std::max(node.step, stopped.last_step);
   generation_.start = std::max(generation_.start, stopped.start);
   TakeStuck(node, stopped.stuck);
+  for (const EnteredCall& entered : stopped.calls) {
+    const Rank lowest{node.first_rank.value + entered.local_rank.value};
+    generation_.calls.Add(entered.call, lowest, node.spec.host, entered.workers);
+  }
   const bool failed_itself =
       generation_.incidents.any() && node.ended.size() > node.succeeded.size();
   if (stopped.fenced_at_ms != 0 && !generation_.planned_end) {

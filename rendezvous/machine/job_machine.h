@@ -332,6 +332,8 @@ class JobMachine {
   // Those that this cause has brought into quarantine are to go. False: too few remain, for good,
   // and the job has ended.
   bool Exclude(const RootCause& cause);
+  // Which ranks entered collectives that do not match; "": it is not known.
+  std::string WhyMismatch(const WorkerExited& exit) const;
   // A rank of this host hung; empty: no host is to blame. Left out only where another node takes
   // its place, so the job never ends for it.
   void ExcludeForHangs(const std::string& host);

@@ -454,8 +454,16 @@ void JobMachine::Form() {
   for (const Node* const member : roster_.members()) SendTo(*member, AssignmentOf(*member));
 }
 
+// Of two ranks both are known, also where the program does not tell of its collectives.
+std::string JobMachine::WhyMismatch(const WorkerExited& exit) const {
+  if (auto calls = generation_.calls.Mismatch()) return *std::move(calls);
+  const bool both_known = generation_.tally.world_size == 2 && IsMismatchOfSizes(exit);
+  return both_known ? "ranks 0 and 1 entered a collective with different sizes" : "";
+}
+
 void JobMachine::RecordCause() {
   if (std::optional<RootCause> cause = generation_.incidents.FindRootCause()) {
+    if (MayBeOfAMismatch(*cause)) cause->reason = WhyMismatch(cause->failure.exit);
     life_.causes.push_back(*std::move(cause));
   }
   generation_.incidents = Incidents(generation_.number);

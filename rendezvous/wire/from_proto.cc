@@ -87,6 +87,7 @@ Stopped ReadDrained(const v1::Stopped& from, FieldChecker& check) {
     to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxCheckpointFailures, check);
   }
   if (from.has_stuck()) to.stuck = ReadStuck(from.stuck(), check);
+  to.calls = ReadCalls(from.calls(), check);
   return to;
 }
 

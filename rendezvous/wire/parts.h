@@ -32,6 +32,8 @@ FailedCheckpoints ReadFailed(const v1::FailedCheckpoints& from, std::int64_t max
                              FieldChecker& check);
 NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check);
 StuckProcesses ReadStuck(const v1::StuckProcesses& from, FieldChecker& check);
+std::vector<EnteredCall> ReadCalls(const google::protobuf::RepeatedPtrField<v1::EnteredCall>& from,
+                                   FieldChecker& check);
 EncodedStackTree ReadStackTree(const v1::StackTree& from, FieldChecker& check);
 HangStacks ReadHangStacks(const v1::HangStacks& from, FieldChecker& check);
 std::vector<StackFrame> ReadFrames(const google::protobuf::RepeatedPtrField<v1::StackFrame>& from,
@@ -49,6 +51,7 @@ void Fill(const std::vector<SavedState>& from,
 void Fill(const RestorePlan& from, v1::RestorePlan* to);
 void Fill(const NodeProgress& from, v1::NodeProgress* to);
 void Fill(const StuckProcesses& from, v1::StuckProcesses* to);
+void Fill(const EnteredCall& from, v1::EnteredCall* to);
 void Fill(const FailedCheckpoints& from, v1::FailedCheckpoints* to);
 void Fill(const EncodedStackTree& from, v1::StackTree* to);
 void Fill(const HangStacks& from, v1::HangStacks* to);

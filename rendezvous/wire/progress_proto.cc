@@ -40,6 +40,26 @@ ProcessState ReadState(v1::ProcessState state) {
   }
 }
 
+void FillCall(const CollectiveCall& from, v1::CollectiveCall* to) {
+  to->set_group(CleanText(from.group, kMaxOperationBytes));
+  to->set_sequence(from.sequence);
+  to->set_operation(CleanText(from.operation, kMaxOperationBytes));
+  to->set_bytes(from.bytes);
+  if (from.bucket) to->set_bucket(*from.bucket);
+}
+
+CollectiveCall ReadCall(const v1::CollectiveCall& from, FieldChecker& check) {
+  CollectiveCall to;
+  to.group = check.Text("CollectiveCall.group", from.group(), kMaxOperationBytes);
+  to.sequence = check.Step("CollectiveCall.sequence", from.sequence());
+  to.operation = check.Text("CollectiveCall.operation", from.operation(), kMaxOperationBytes);
+  to.bytes = check.Step("CollectiveCall.bytes", from.bytes());
+  if (from.has_bucket()) {
+    to.bucket = check.Number("CollectiveCall.bucket", from.bucket(), 0, kMaxInt32);
+  }
+  return to;
+}
+
 void FillWorker(const StillWorker& from, v1::StillWorker* to) {
   to->set_local_rank(from.local_rank.value);
   to->set_pid(from.pid);
@@ -48,12 +68,7 @@ void FillWorker(const StillWorker& from, v1::StillWorker* to) {
   to->set_phase(CleanText(from.phase, kMaxPhaseBytes));
   to->set_state(StateToProto(from.state));
   to->set_busy(from.busy);
-  if (from.inside) {
-    to->mutable_inside()->set_group(CleanText(from.inside->group, kMaxOperationBytes));
-    to->mutable_inside()->set_sequence(from.inside->sequence);
-    to->mutable_inside()->set_operation(CleanText(from.inside->operation, kMaxOperationBytes));
-    to->mutable_inside()->set_bytes(from.inside->bytes);
-  }
+  if (from.inside) FillCall(*from.inside, to->mutable_inside());
   to->set_waits_for(CleanText(from.waits_for, kMaxWaitsForBytes));
 }
 
@@ -67,15 +82,7 @@ StillWorker ReadWorker(const v1::StillWorker& from, FieldChecker& check) {
   to.phase = check.Text("StillWorker.phase", from.phase(), kMaxPhaseBytes);
   to.state = ReadState(from.state());
   to.busy = from.busy();
-  if (from.has_inside()) {
-    CollectiveCall call;
-    call.group = check.Text("CollectiveCall.group", from.inside().group(), kMaxOperationBytes);
-    call.sequence = check.Step("CollectiveCall.sequence", from.inside().sequence());
-    call.operation =
-        check.Text("CollectiveCall.operation", from.inside().operation(), kMaxOperationBytes);
-    call.bytes = check.Step("CollectiveCall.bytes", from.inside().bytes());
-    to.inside = std::move(call);
-  }
+  if (from.has_inside()) to.inside = ReadCall(from.inside(), check);
   to.waits_for = check.Text("StillWorker.waits_for", from.waits_for(), kMaxWaitsForBytes);
   return to;
 }
@@ -107,6 +114,27 @@ void Fill(const NodeProgress& from, v1::NodeProgress* to) {
   to->set_silent_excused(from.silent_excused);
   to->set_stepped(from.stepped);
   to->set_moves(from.moves);
+}
+
+void Fill(const EnteredCall& from, v1::EnteredCall* to) {
+  to->set_local_rank(from.local_rank.value);
+  to->set_workers(from.workers);
+  FillCall(from.call, to->mutable_call());
+}
+
+std::vector<EnteredCall> ReadCalls(const google::protobuf::RepeatedPtrField<v1::EnteredCall>& from,
+                                   FieldChecker& check) {
+  std::vector<EnteredCall> to;
+  check.Number("Stopped.calls: number", from.size(), 0, EnteredCall::kMaxOfANode);
+  for (const v1::EnteredCall& entered : from) {
+    if (to.size() == EnteredCall::kMaxOfANode) break;
+    const int local_rank =
+        check.Number("EnteredCall.local_rank", entered.local_rank(), 0, kMaxWorkersPerNode - 1);
+    const int workers =
+        check.Number("EnteredCall.workers", entered.workers(), 1, kMaxWorkersPerNode);
+    to.push_back({LocalRank{local_rank}, workers, ReadCall(entered.call(), check)});
+  }
+  return to;
 }
 
 NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check) {

@@ -64,6 +64,7 @@ struct AgentBody {
     if (drained.start)
       to->mutable_drained()->set_start_ms(
           std::chrono::floor<std::chrono::milliseconds>(*drained.start).count());
+    for (const EnteredCall& call : drained.calls) Fill(call, to->mutable_drained()->add_calls());
   }
   void operator()(const Checkpointed& checkpointed) const {
     to->mutable_checkpointed()->set_step(checkpointed.step);

@@ -13,9 +13,9 @@ with --on-hang restart. Expected:
     ended       the job goes on to its end, and its parameters are those of an undisturbed job: to the last bit with
                 ddp::, which keeps the order of its gradient buckets over a restart; in Python to 1e-5 of each value
 
-Where collectives do not match, Gloo may end a worker instead: no hang, but a failure with its root cause. It names the
-worker that died and says that a peer had another size. Gloo does not tell which peer, so it may be that the rank with
-the fault is not named. Such runs are not judged by `rank`, and are counted apart.
+Where collectives do not match, Gloo may end a worker instead: no hang, but a failure with its root cause, which names
+both ranks. Of three and more ranks this needs a program that tells of its collectives, which Python programs do not:
+there the cause says that a peer had another size. Such runs are not judged by `rank`, and are counted apart.
 Each seed's result is one line of JSON in FILE; finished seeds are skipped. Exits 1 if something was not noticed in
 time, if a job did not end well, or if ranks (99 %) or functions (95 %) are wrong too often.
 
@@ -206,11 +206,16 @@ def judge(job, plan, told_after, expected):
     if not hung and not mismatch:
         wrong["noticed"] = f"it ended otherwise: {cause['description']}"
     # The culprits are named in the lines of the verdict, up to the one that says what is done.
-    verdict = console.partition("hangs: ")[2].partition("the workers are ended")[0] if hung else cause["description"]
+    verdict = console.partition("hangs: ")[2].partition("the workers are ended")[0] if hung else ""
     named = {int(rank) for rank in re.findall(r"^(?:ddprun \S+ \w )?\s*ranks? (\d+)", verdict, re.M)}
     named |= {cause["rank"]}
-    if mismatch and not hung and "with different sizes" in cause["description"]:
+    if mismatch and not hung:
+        named |= {int(rank) for rank in re.findall(r"\branks? (\d+)", cause["description"])}
+        named |= {int(rank) for rank in re.findall(r"\branks \d+ and (\d+)", cause["description"])}
         seen["both_named"] = plan["rank"] in named and len(named) > 1
+    peer_is_unknown = mismatch and not hung and plan["program"] != "cpp" and plan["nodes"] * WORKERS > 2
+    if peer_is_unknown and "a peer entered a collective with different sizes" in cause["description"]:
+        pass
     elif plan["rank"] != cause["rank"] and not (mismatch and plan["rank"] in named):
         wrong["rank"] = f"rank {cause['rank']} is named: {cause['description']}"
     if hung and not mismatch:

@@ -61,6 +61,9 @@ void WriteWireSeeds(const std::string& folder) {
   tree.nodes = {{0, 0, {{0, 3}, {5, 5}}}};
   tree.notes = {{5, RankTrouble::kStopped, "stopped"}};
 
+  Stopped stopped{29501, 17};
+  stopped.calls = {{LocalRank{1}, 2, {"group 0", 7, "all_reduce", 4096, 0}}};
+
   const std::vector<AgentMessage> from_agents = {
       join,
       Heartbeat{},
@@ -70,7 +73,7 @@ void WriteWireSeeds(const std::string& folder) {
       CannotSave{},
       Preempted{"n got SIGTERM"},
       HeldStates{},
-      Stopped{29501, 17},
+      stopped,
       Leave{"SIGTERM", 143},
       StacksTaken{StackRequestId{9}, std::make_shared<EncodedStackTree>(tree)}};
   const std::vector<RendezvousMessage> from_rendezvous = {

@@ -69,6 +69,7 @@ struct ProgressCollective {
   ProgressOperation operation = ProgressOperation::kOther;
   std::uint64_t bytes = 0;  // that this rank gives
   std::int64_t at_ns = 0;   // CLOCK_MONOTONIC of the worker's host; never in the future
+  std::optional<std::uint32_t> bucket{};  // of gradients, from 0, where it averages one
 };
 
 // What cannot be told, because it was being written or is nonsense, is nullopt.

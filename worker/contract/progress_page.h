@@ -28,7 +28,7 @@
 namespace ddprun {
 
 inline constexpr std::uint64_t kProgressMagic = 0x3150676f72507264;  // "drProgP1", little-endian
-inline constexpr std::uint64_t kProgressVersion = 1;
+inline constexpr std::uint64_t kProgressVersion = 2;
 inline constexpr std::size_t kProgressFileBytes = 4096;  // of the memfd
 
 struct ProgressPage {
@@ -41,8 +41,8 @@ struct ProgressPage {
     Word copies[2][kWords];
   };
   struct Group {
-    Record<4> entered;    // number, operation, bytes, at
-    Record<5> completed;  // the same, and how many have
+    Record<5> entered;    // number, operation, bytes, at, bucket + 1 (0: it averages none)
+    Record<5> completed;  // number, operation, bytes, at, and how many have completed
   };
 
   Word magic;  // kProgressMagic once a worker writes here; before that, nothing else counts
@@ -133,14 +133,15 @@ class ProgressWriter {
 
   // A collective of `group`, 0 <= group, begins. Returns its number, for Complete(). In the order
   // in which the group gets them.
-  std::uint64_t Enter(std::size_t group, ProgressOperation operation, std::uint64_t bytes) {
+  std::uint64_t Enter(std::size_t group, ProgressOperation operation, std::uint64_t bytes,
+                      std::optional<std::uint32_t> bucket = std::nullopt) {
     const auto now = static_cast<std::uint64_t>(ProgressNow());
     const Lock lock(this);
     CountMove();
     if (group >= kProgressGroups) return 0;
     const std::uint64_t number = ++counts_[group].entered;
-    Publish(&page_->groups[group].entered,
-            {number, static_cast<std::uint64_t>(operation), bytes, now});
+    Publish(&page_->groups[group].entered, {number, static_cast<std::uint64_t>(operation), bytes,
+                                            now, bucket ? std::uint64_t{*bucket} + 1 : 0});
     return number;
   }
 
@@ -223,7 +224,12 @@ std::optional<ProgressCollective> Collective(const std::array<std::uint64_t, kWo
                                              std::int64_t now) {
   if (words[1] >= kProgressOperationNames.size()) return std::nullopt;
   return ProgressCollective{words[0], static_cast<ProgressOperation>(words[1]), words[2],
-                            Past(words[3], now)};
+                            Past(words[3], now), std::nullopt};
+}
+
+inline std::optional<std::uint32_t> Bucket(std::uint64_t word) {
+  if (word == 0 || word > std::uint64_t{0x7fffffff}) return std::nullopt;
+  return static_cast<std::uint32_t>(word - 1);
 }
 
 inline void ReadPhase(const ProgressPage& page, std::int64_t now, ProgressSnapshot* snapshot) {
@@ -275,6 +281,7 @@ inline std::optional<ProgressSnapshot> ReadProgress(const void* page, std::size_
     }
     if (const auto entered = progress_page::Read(words.groups[i].entered)) {
       group.entered = progress_page::Collective(*entered, now);
+      if (group.entered) group.entered->bucket = progress_page::Bucket((*entered)[4]);
     }
   }
   return snapshot;

@@ -88,8 +88,8 @@ TEST(FindCulpritTest, CallsThatDoNotMatchAreBothNamed) {
   ranks[1].worker.inside = CollectiveCall{"default", 5, "broadcast", 400};
   const HangVerdict verdict = FindCulprit(ranks, StackTree());
   EXPECT_EQ(verdict.culprit->rank, Rank{1});
-  EXPECT_THAT(verdict.why, HasSubstr("entered broadcast 5 (0.0 MB)"));
-  EXPECT_THAT(verdict.why, HasSubstr("entered all_reduce 5 (12.1 MB)"));
+  EXPECT_THAT(verdict.why, HasSubstr("entered broadcast 5 (400 bytes)"));
+  EXPECT_THAT(verdict.why, HasSubstr("entered all_reduce 5 (12100000 bytes)"));
 }
 
 TEST(FindCulpritTest, WithoutCollectivesTheRankThatIsBehindIsNamed) {

@@ -13,6 +13,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 class StillWatchTest : public testing::Test {
  protected:
@@ -188,18 +189,41 @@ TEST_F(StillWatchTest, ADebuggerStopsTheClock) {
 TEST_F(StillWatchTest, OfAWorkerThatWaitsForACpuTheTimeWithOneCounts) {
   LookFor(3);
   for (int i = 0; i < 10; ++i) {
-    facts_[100].waited += std::chrono::milliseconds(600);
+    facts_[100].waited[100] += std::chrono::milliseconds(600);
     Look();
   }
-  facts_[100].waited += std::chrono::milliseconds(600);
+  facts_[100].waited[100] += std::chrono::milliseconds(600);
   const NodeProgress progress = Look();
   EXPECT_TRUE(progress.excused);
   EXPECT_EQ(progress.still, progress.still_workers[0].still - std::chrono::milliseconds(6600));
 }
 
+// The main thread waits in backward() for one that gets no CPU. Seen red where the main thread
+// alone counted: the worker was called a hang.
+TEST_F(StillWatchTest, AnyOfItsThreadsMayBeTheOneThatWaitsForACpu) {
+  LookFor(3);
+  for (int i = 0; i < 10; ++i) {
+    facts_[100].waited[177] += milliseconds(900);
+    Look();
+  }
+  const NodeProgress progress = Look();
+  EXPECT_TRUE(progress.excused);
+  EXPECT_EQ(progress.still, progress.still_workers[0].still - seconds(9));
+}
+
+// Seen red where the times of all threads were added up.
+TEST_F(StillWatchTest, ManyThreadsThatWaitALittleDoNotStarve) {
+  LookFor(3);
+  for (int i = 0; i < 10; ++i) {
+    for (int thread = 100; thread < 164; ++thread) facts_[100].waited[thread] += milliseconds(50);
+    Look();
+  }
+  EXPECT_FALSE(Look().excused);
+}
+
 TEST_F(StillWatchTest, AWorkerThatSeldomWaitsForACpuIsNotExcused) {
   LookFor(3);
-  facts_[100].waited += seconds(1);
+  facts_[100].waited[100] += seconds(1);
   const NodeProgress progress = LookFor(2);
   EXPECT_FALSE(progress.excused);
   EXPECT_EQ(progress.still, progress.still_workers[0].still);
@@ -239,12 +263,41 @@ TEST(SeenWorkerTest, SaysInWhichCollectiveTheWorkerWaits) {
   group.completed->number = 8;
   const auto seen = SeenWorkerOf(progress, 100);
   EXPECT_EQ(seen->inside, (CollectiveCall{"group 1", 9, "all_reduce", 4096}));
+  group.entered->bucket = 2;
+  EXPECT_EQ(SeenWorkerOf(progress, 100)->inside->bucket, 2);
   EXPECT_EQ(seen->phase, "") << "loading data is part of training";
   EXPECT_EQ(seen->step, 7);
   EXPECT_FALSE(seen->silent);
   EXPECT_TRUE(seen->names_phases);
   progress.said_bye = true;
   EXPECT_FALSE(SeenWorkerOf(progress, 100).has_value());
+}
+
+ProgressCollective AllReduce(std::uint64_t number, std::uint64_t bytes) {
+  return {number, ProgressOperation::kAllReduce, bytes, 50};
+}
+
+// Seen red where only the call that was entered last was told.
+TEST(LastCallsTest, WorkersInOneCollectiveAreCountedTogether) {
+  std::vector<WorkerProgress> workers(3);
+  for (int i = 0; i < 3; ++i) {
+    workers[i].local_rank = LocalRank{i};
+    workers[i].now.groups[0] = {AllReduce(9, i == 1 ? 12000 : 8000), AllReduce(8, 4), 8};
+  }
+  EXPECT_THAT(
+      LastCallsOf(workers),
+      UnorderedElementsAre(EnteredCall{LocalRank{0}, 2, {"group 0", 9, "all_reduce", 8000}},
+                           EnteredCall{LocalRank{1}, 1, {"group 0", 9, "all_reduce", 12000}},
+                           EnteredCall{LocalRank{0}, 3, {"group 0", 8, "all_reduce", 4}}));
+}
+
+// The root of a broadcast is done when it has sent.
+TEST(LastCallsTest, OneThatHasCompletedIsToldToo) {
+  std::vector<WorkerProgress> workers(1);
+  workers[0].now.groups[0] = {AllReduce(9, 8), AllReduce(9, 8), 9};
+  EXPECT_THAT(LastCallsOf(workers),
+              ElementsAre(EnteredCall{LocalRank{0}, 1, {"group 0", 9, "all_reduce", 8}}));
+  EXPECT_THAT(LastCallsOf(std::vector<WorkerProgress>(2)), IsEmpty()) << "they told of none";
 }
 
 TEST(SeenWorkerTest, APythonProgramNamesItsPhasesOnceItHasNamedOne) {

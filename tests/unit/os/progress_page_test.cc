@@ -39,7 +39,8 @@ TEST(ProgressPageTest, TellsWhatWasWritten) {
   w.writer.SetStep(1204);
   w.writer.SetPhase(ProgressPhase::kNamed, "upload\nof results");
   w.writer.SetInOptimizerStep(true);
-  const std::uint64_t first = w.writer.Enter(0, ProgressOperation::kAllReduce, 4096);
+  const std::uint64_t first = w.writer.Enter(0, ProgressOperation::kAllReduce, 4096, 2);
+  EXPECT_EQ(w.Read().groups[0].entered->bucket, 2u);
   const std::uint64_t second = w.writer.Enter(0, ProgressOperation::kBroadcast, 8);
   w.writer.Complete(0, first, ProgressOperation::kAllReduce, 4096);
   const ProgressSnapshot read = w.Read();
@@ -52,6 +53,7 @@ TEST(ProgressPageTest, TellsWhatWasWritten) {
   ASSERT_TRUE(group.entered && group.completed);
   EXPECT_EQ(group.entered->number, second);
   EXPECT_EQ(group.entered->operation, ProgressOperation::kBroadcast);
+  EXPECT_EQ(group.entered->bucket, std::nullopt) << "it averages none";
   EXPECT_EQ(group.completed->number, first);
   EXPECT_EQ(group.completed->bytes, 4096u);
   EXPECT_GE(group.completed->at_ns, group.entered->at_ns);

@@ -110,7 +110,7 @@ Heartbeat HeartbeatWithProgress() {
   StillWorker worker{LocalRank{3}, 4242, std::chrono::milliseconds(41'800), 1204, "evaluation"};
   worker.state = ProcessState::kDiskWait;
   worker.busy = true;
-  worker.inside = CollectiveCall{"default", 9632, "all_reduce", 12'100'000};
+  worker.inside = CollectiveCall{"default", 9632, "all_reduce", 12'100'000, 2};
   worker.waits_for = "read(/data/shard-0017)";
   Heartbeat heartbeat{-5, 17};
   heartbeat.progress = NodeProgress{
@@ -134,6 +134,13 @@ Stopped DrainedWithFailures() {
   Stopped drained{29501, 17, 0, FullStates()};
   drained.failed_checkpoints = {1, 120, ""};
   drained.stuck = FullStuck();
+  return drained;
+}
+
+Stopped DrainedWithCalls() {
+  Stopped drained{29501, 17};
+  drained.calls = {{LocalRank{0}, 7, {"default", 9632, "all_reduce", 12'100'000, 2}},
+                   {LocalRank{7}, 1, {"default", 9632, "broadcast", 0}}};
   return drained;
 }
 
@@ -183,7 +190,7 @@ INSTANTIATE_TEST_SUITE_P(
         Stopped{29501, std::nullopt}, Stopped{29501, 17}, Stopped{29501, 17, 0, FullStates()},
         Stopped{29501, 17, 0, {}, {}, std::chrono::milliseconds(1500), true, LookId{kLook}},
         Heartbeat{-5, 17, FullStates()}, HeartbeatWithFailures(), HeartbeatWithProgress(),
-        DrainedWithFailures(), Leave{"SIGTERM", 143},
+        DrainedWithFailures(), DrainedWithCalls(), Leave{"SIGTERM", 143},
         StacksTaken{StackRequestId{kLook}, std::make_shared<EncodedStackTree>(FullTree())},
         StacksTaken{StackRequestId{1}}));
 

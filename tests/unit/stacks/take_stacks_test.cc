@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <string>
 #include <thread>
 #include <utility>
@@ -311,6 +312,43 @@ TEST_F(RunningStackTest, AfterTheDeadlineNobodyIsHeld) {
   const auto copied = CopyStacks(pids, std::chrono::steady_clock::now());
   EXPECT_TRUE(absl::IsDeadlineExceeded(copied[0].status));
   EXPECT_EQ(copied[0].held.count(), 0);
+}
+
+// As where a thread of the process holds mmap_lock and waits for a file server: whoever reads the
+// list of mappings waits, too. Seen red where one thread copied all processes and was joined.
+TEST_F(RunningStackTest, OneWhoseMemoryIsLockedIsGivenUpAndTheOthersAreCopied) {
+  const Probe locked({probe_, "chain"});
+  const Probe other({probe_, "chain"});
+  std::promise<void> unlock;
+  std::atomic<int> waiting{0};
+  SeizeOptions options;
+  options.patience = milliseconds(50);
+  options.read_maps = [&, unlocked = unlock.get_future().share()](pid_t pid) {
+    if (pid == locked.pid()) {
+      ++waiting;
+      unlocked.wait();
+    }
+    return ReadMaps(pid);
+  };
+  const std::vector<pid_t> pids = {locked.pid(), other.pid()};
+  for (const char* const why : {"its memory is locked", "its memory is still locked"}) {
+    const auto copied = CopyStacks(pids, In(20), options);
+    EXPECT_TRUE(absl::IsDeadlineExceeded(copied[0].status)) << copied[0].status;
+    EXPECT_THAT(copied[0].status.message(), HasSubstr(why));
+    EXPECT_FALSE(copied[0].threads.empty()) << "they are seen from outside";
+    EXPECT_TRUE(copied[1].status.ok()) << copied[1].status;
+    EXPECT_TRUE(copied[1].threads[0].copied.ok());
+    StackTree tree;
+    AddProcess(7, copied[0], Unwound(), &tree);
+    EXPECT_THAT(ToText(tree, StackTextOptions()), HasSubstr(why)) << "the report names it";
+  }
+  EXPECT_EQ(waiting, 1) << "one thread is left behind, however often it is tried";
+  unlock.set_value();
+  absl::Status status = absl::UnknownError("not tried");
+  for (const auto until = In(10); !status.ok() && std::chrono::steady_clock::now() < until;) {
+    status = CopyStacks(pids, In(20), options)[0].status;
+  }
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST_F(RunningStackTest, AHelperThatTakesTooLongIsEnded) {

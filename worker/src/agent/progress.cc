@@ -108,10 +108,11 @@ void Progress::DataIsThere() {
 
 std::size_t Progress::NewGroup() { return groups_++; }
 
-std::uint64_t Progress::Enter(std::size_t group, ProgressOperation operation, std::uint64_t bytes) {
+std::uint64_t Progress::Enter(std::size_t group, ProgressOperation operation, std::uint64_t bytes,
+                              std::optional<std::uint32_t> bucket) {
   if (!enabled_) return 0;
   DataIsThere();
-  return writer_.Enter(group, operation, bytes);
+  return writer_.Enter(group, operation, bytes, bucket);
 }
 
 void Progress::Complete(std::size_t group, std::uint64_t number, ProgressOperation operation,

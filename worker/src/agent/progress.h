@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,7 +63,8 @@ class Progress {
 
   // The number of a new process group, for Enter() and Complete().
   std::size_t NewGroup();
-  std::uint64_t Enter(std::size_t group, ProgressOperation operation, std::uint64_t bytes);
+  std::uint64_t Enter(std::size_t group, ProgressOperation operation, std::uint64_t bytes,
+                      std::optional<std::uint32_t> bucket = std::nullopt);
   void Complete(std::size_t group, std::uint64_t number, ProgressOperation operation,
                 std::uint64_t bytes);
 

@@ -140,6 +140,14 @@ class Reducer : public c10d::Reducer {
     return result;
   }
 
+  // The gradients of each bucket, in the order of reduction; of a sparse one undefined, or those of
+  // the last step.
+  std::vector<at::Tensor> BucketGradients() const {
+    std::vector<at::Tensor> result;
+    for (const Bucket& bucket : buckets_) result.push_back(bucket.gradients);
+    return result;
+  }
+
   // As if a first step had led to these. Between steps.
   void UseRebuiltBuckets(std::vector<std::vector<size_t>> buckets) {
     initialize_buckets(std::move(buckets));

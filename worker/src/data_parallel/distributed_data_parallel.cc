@@ -25,6 +25,7 @@
 #include "worker/src/data_parallel/model_sync.h"
 #include "worker/src/data_parallel/output_sink.h"
 #include "worker/src/group/failure.h"
+#include "worker/src/group/gradient_buckets.h"
 #include "worker/src/peers/activity.h"
 
 namespace ddp::detail {
@@ -182,9 +183,18 @@ void GradientReducer::State::NoteBackwardsEnd() {
   }
 }
 
+void GradientReducer::State::TellWhereBucketsAre() {
+  std::vector<const void*> memory;
+  for (const torch::Tensor& gradients : reducer->BucketGradients()) {
+    memory.push_back(internal::MemoryOf(gradients));
+  }
+  internal::GradientBuckets::Process().Set(this, std::move(memory));
+}
+
 // From now on gradients of the first bucket are those that count.
 void GradientReducer::State::AwaitGradients() {
   awaits_gradient = true;
+  TellWhereBucketsAre();
   if (stragglers == nullptr) return;
   if (first_bucket != reducer->FirstBucket()) first_bucket = reducer->FirstBucket();
   for (const std::size_t parameter : first_bucket) in_first_bucket[parameter] = true;
@@ -231,6 +241,7 @@ GradientReducer::GradientReducer(const Context& ctx, const torch::nn::Module& mo
 
 GradientReducer::~GradientReducer() {
   for (auto& [parameter, hook] : state_->hooks) parameter.remove_hook(hook);
+  internal::GradientBuckets::Process().Remove(state_.get());
 }
 
 // The order of steps is that of DistributedDataParallel.forward in PyTorch
@@ -342,6 +353,7 @@ class UserHook final : public c10d::CommHookInterface {
 
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
     internal::ThrowIfGroupIsLost();
+    const internal::InBucket here(static_cast<std::uint32_t>(bucket.getIndex()));
     return hook_(bucket);
   }
   torch::Tensor parseHookResult(const c10::IValue& result) override {

@@ -1,8 +1,12 @@
 #include "worker/src/group/recorded_group.h"
 
 #include <ATen/core/ivalue.h>
+#include <pthread.h>
 
 #include <exception>
+#include <utility>
+
+#include "worker/src/group/gradient_buckets.h"
 
 namespace ddp::internal {
 namespace {
@@ -18,6 +22,13 @@ std::uint64_t BytesOf(const std::vector<at::Tensor>& tensors) {
   return static_cast<std::uint64_t>(bytes);
 }
 
+std::optional<std::uint32_t> BucketOf(ProgressOperation operation,
+                                      const std::vector<at::Tensor>& tensors) {
+  if (const auto bucket = InBucket::Current()) return bucket;
+  if (operation != ProgressOperation::kAllReduce || tensors.size() != 1) return std::nullopt;
+  return GradientBuckets::Process().Find(tensors.front());
+}
+
 // Null: this kind of work has none.
 c10::intrusive_ptr<c10::ivalue::Future> FutureOf(const CollectiveRecord::WorkPtr& work) {
   try {
@@ -30,16 +41,15 @@ c10::intrusive_ptr<c10::ivalue::Future> FutureOf(const CollectiveRecord::WorkPtr
 }  // namespace
 
 CollectiveRecord::Begun CollectiveRecord::Enter(ProgressOperation operation, const Tensors& input) {
+  TakeCompleted();
   Progress& progress = Progress::Process();
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!group_) group_ = progress.NewGroup();
-  while (!pending_.empty() && pending_.front().work->isCompleted()) {
-    if (pending_.front().work->isSuccess()) Complete(pending_.front());
-    pending_.pop_front();
-  }
   const std::uint64_t bytes = BytesOf(input);
   const bool on_cpu = !input.empty() && input.front().defined() && input.front().is_cpu();
-  return {WorkPtr(), *group_, progress.Enter(*group_, operation, bytes), operation, bytes, on_cpu};
+  const std::uint64_t number =
+      progress.Enter(*group_, operation, bytes, BucketOf(operation, input));
+  return {WorkPtr(), *group_, number, operation, bytes, on_cpu};
 }
 
 void CollectiveRecord::Complete(const Begun& begun) {
@@ -53,12 +63,46 @@ void CollectiveRecord::CompleteLater(Begun begun) {
   if (!future.defined()) {
     const std::lock_guard<std::mutex> lock(mutex_);
     pending_.push_back(std::move(begun));
+    if (!looker_.joinable()) {
+      looker_ = std::jthread([this](const std::stop_token& stop) { LookWhileNothingMoves(stop); });
+    }
     return;
   }
   begun.work.reset();  // it has the future, which has what follows
   future->addCallback([begun = std::move(begun)](c10::ivalue::Future& done) {
     if (!done.hasError()) Complete(begun);  // what failed has not completed
   });
+}
+
+// Works are asked without the lock: the driver may be slow to answer, and a thread that trains must
+// not wait for that.
+void CollectiveRecord::TakeCompleted() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!pending_.empty()) {
+    const Begun first = pending_.front();
+    lock.unlock();
+    if (!first.work->isCompleted()) return;
+    const bool succeeded = first.work->isSuccess();
+    lock.lock();
+    // Another thread may have looked as well.
+    if (pending_.empty() || pending_.front().work != first.work) continue;
+    if (succeeded) Complete(first);
+    pending_.pop_front();
+  }
+}
+
+void CollectiveRecord::LookWhileNothingMoves(const std::stop_token& stop) {
+  pthread_setname_np(pthread_self(), "ddp-looker");
+  const Progress& progress = Progress::Process();
+  std::uint64_t moves = progress.Read().moves;
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!ends_.wait_for(lock, stop, look_every_, [] { return false; }) && !stop.stop_requested()) {
+    const bool waits = !pending_.empty();
+    lock.unlock();
+    const std::uint64_t before = std::exchange(moves, progress.Read().moves);
+    if (waits && moves == before) TakeCompleted();
+    lock.lock();
+  }
 }
 
 }  // namespace ddp::internal

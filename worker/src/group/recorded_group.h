@@ -3,11 +3,15 @@
 #ifndef DDPRUN_WORKER_SRC_GROUP_RECORDED_GROUP_H_
 #define DDPRUN_WORKER_SRC_GROUP_RECORDED_GROUP_H_
 
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <stop_token>
+#include <thread>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
 #include <vector>
@@ -16,13 +20,17 @@
 
 namespace ddp::internal {
 
-// What one process group tells. Any thread.
+// What one process group tells. Any thread, but for the destructor.
 class CollectiveRecord {
  public:
   using WorkPtr = decltype(std::declval<c10d::ProcessGroup>().barrier());
   using Tensors = std::vector<at::Tensor>;
 
-  explicit CollectiveRecord(bool is_nccl) : is_nccl_(is_nccl) {}
+  // `look_every`: how often works that do not tell when they complete are looked at while nothing
+  // moves.
+  explicit CollectiveRecord(bool is_nccl,
+                            std::chrono::milliseconds look_every = std::chrono::milliseconds(500))
+      : is_nccl_(is_nccl), look_every_(look_every) {}
 
   // Begins a collective by `begin`. `input` is what this rank gives.
   template <typename Begin>
@@ -53,12 +61,20 @@ class CollectiveRecord {
   Begun Enter(ProgressOperation operation, const Tensors& input);
   static void Complete(const Begun& begun);
   void CompleteLater(Begun begun);
+  // Takes the works from pending_ that have completed.
+  void TakeCompleted();
+  // looker_: until the end.
+  void LookWhileNothingMoves(const std::stop_token& stop);
 
   const bool is_nccl_;
+  const std::chrono::milliseconds look_every_;
   std::mutex mutex_;
+  std::condition_variable_any ends_;
   // Guarded by mutex_.
   std::optional<std::size_t> group_;  // Progress's number of it, since the first collective
   std::deque<Begun> pending_;         // works whose future does not tell when they complete
+
+  std::jthread looker_;  // since there was such a work; the last member: ends before all others
 };
 
 // `Base` is the class whose collectives these are. 1.13: Gloo's or NCCL's, which are process groups
@@ -71,7 +87,11 @@ class CollectiveRecord {
 // That a collective of Gloo has completed is known by a callback of its future: it runs on Gloo's
 // own thread as soon as the data is there, before wait() returns, and also where nobody waits yet.
 // NCCL's futures are complete as soon as the GPU has been told what to do. So its collectives are
-// looked at when the next one begins: `finished` may be behind while none does.
+// looked at when the next one begins. A rank that begins none, as in a loop, would look as if it
+// waited in the last one. Therefore a thread looks, too, but only while nothing in this process
+// moves, so never beside a training that goes on. ProcessGroupNCCL's watchdog asks the same works
+// from a thread of its own. Other ways: the agent cannot look itself, and no thread of this process
+// listens to it; a callback in the GPU's stream would hold up that stream.
 template <typename Base>
 class RecordedGroup final : public Base {
  public:

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <ctime>
+#include <future>
+#include <thread>
 
 namespace ddprun {
 namespace process_facts_test {
@@ -31,6 +34,37 @@ TEST(ProcessFactsTest, WhatItsChildrenUseCounts) {
   ::waitpid(child, nullptr, 0);
   ::close(done[0]);
   ::close(done[1]);
+}
+
+TEST(ProcessFactsTest, EveryThreadHasItsWaitForACpu) {
+  std::promise<pid_t> started;
+  std::promise<void> end;
+  std::thread other([&] {
+    started.set_value(::gettid());
+    end.get_future().wait();
+  });
+  const pid_t tid = started.get_future().get();
+  const ProcessFacts facts = ReadProcessFacts(::getpid());
+  EXPECT_TRUE(facts.waited.contains(::getpid()));
+  EXPECT_TRUE(facts.waited.contains(tid));
+  end.set_value();
+  other.join();
+}
+
+// As by a thread that copies stacks and was left behind. Seen red where every tracer was taken for
+// a debugger, and the job was never called a hang.
+TEST(ProcessFactsTest, AThreadOfThisProcessIsNoDebugger) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  ASSERT_EQ(::ptrace(PTRACE_SEIZE, child, 0, 0), 0);
+  ASSERT_EQ(::ptrace(PTRACE_INTERRUPT, child, 0, 0), 0);
+  ASSERT_EQ(::waitpid(child, nullptr, __WALL), child);
+  EXPECT_EQ(ReadProcessFacts(child).state, ProcessState::kRunnable);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 }  // namespace process_facts_test

@@ -5,11 +5,16 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
 
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
@@ -106,6 +111,117 @@ TEST(RecordedGroupTest, WhatIsRefusedIsNotWaitedFor) {
   std::vector<torch::Tensor> none;
   EXPECT_ANY_THROW(ctx.process_group()->allreduce(none));
   EXPECT_EQ(Now().unfinished(), 0u);
+}
+
+// Of a group whose works do not tell when they complete, as NCCL's.
+class SilentWork final : public CollectiveRecord::WorkPtr::element_type {
+ public:
+  bool isCompleted() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++asked_;
+    changed_.notify_all();
+    return completed_;
+  }
+  bool isSuccess() const override { return succeeds_; }
+
+  void Complete(bool succeeds = true) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    succeeds_ = succeeds;
+    completed_ = true;
+    asked_ = 0;
+  }
+  void WaitUntilAsked() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return asked_ > 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int asked_ = 0;
+  bool completed_ = false;
+  std::atomic<bool> succeeds_{true};
+};
+
+class SilentWorkTest : public testing::Test {
+ protected:
+  SilentWorkTest() { Progress::Process().BeginGeneration(0); }
+
+  c10::intrusive_ptr<SilentWork> Begin() {
+    const auto work = c10::make_intrusive<SilentWork>();
+    record_.Record(ProgressOperation::kAllReduce, {},
+                   [&] { return CollectiveRecord::WorkPtr(work); });
+    return work;
+  }
+  static bool EndsWithin(std::chrono::seconds limit) {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    while (Now().unfinished() > 0 && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+    return Now().unfinished() == 0;
+  }
+
+  CollectiveRecord record_{/*is_nccl=*/true, std::chrono::milliseconds(2)};
+};
+
+// A rank that loops outside of collectives. Seen red where works were looked at when the next
+// collective began, and not before.
+TEST_F(SilentWorkTest, ItsEndIsSeenThoughNoOtherCollectiveBegins) {
+  const auto work = Begin();
+  work->WaitUntilAsked();
+  EXPECT_EQ(Now().unfinished(), 1u) << "it is under way";
+  work->Complete();
+  EXPECT_TRUE(EndsWithin(std::chrono::seconds(30)));
+  EXPECT_EQ(Now().completed->number, Now().entered->number);
+}
+
+TEST_F(SilentWorkTest, OneThatFailsHasNotCompleted) {
+  const auto work = Begin();
+  work->Complete(/*succeeds=*/false);
+  work->WaitUntilAsked();
+  Begin()->WaitUntilAsked();
+  EXPECT_EQ(Now().finished, 0u);
+}
+
+TEST_F(SilentWorkTest, TheNextCollectiveLooksAtOnce) {
+  CollectiveRecord record(/*is_nccl=*/true, std::chrono::hours(1));
+  const auto work = c10::make_intrusive<SilentWork>();
+  const auto begin = [&] { return CollectiveRecord::WorkPtr(work); };
+  record.Record(ProgressOperation::kAllReduce, {}, begin);
+  work->Complete();
+  record.Record(ProgressOperation::kAllReduce, {}, begin);
+  EXPECT_EQ(Now().finished, 1u);
+}
+
+// Buckets of one parameter each, from the second step on.
+TEST(RecordedGroupTest, TellsWhichBucketOfGradientsIsAveraged) {
+  if (StartedRanks(2)) return;
+  const Context ctx = init();
+  const auto net = std::make_shared<torch::nn::LinearImpl>(4, 2);
+  DataParallelOptions options;
+  options.first_bucket_bytes = 1;
+  options.bucket_cap_mb = 1e-5;
+  DistributedDataParallel<torch::nn::LinearImpl> model(ctx, net, options);
+  const auto bucket_of_the_last = [&] {
+    model.zero_grad();
+    model.forward(torch::ones({2, 4})).sum().backward();
+    return Now().entered->bucket;
+  };
+  EXPECT_EQ(bucket_of_the_last(), 0u) << "the first step has one bucket";
+  EXPECT_EQ(bucket_of_the_last(), 1u);
+  barrier(ctx);
+  EXPECT_EQ(Now().entered->bucket, std::nullopt);
+}
+
+TEST(RecordedGroupTest, TellsTheBucketOfACommunicationHook) {
+  if (StartedRanks(2)) return;
+  const Context ctx = init();
+  const auto net = std::make_shared<torch::nn::LinearImpl>(4, 2);
+  DistributedDataParallel<torch::nn::LinearImpl> model(ctx, net);
+  model.register_comm_hook(fp16_compress(ctx));
+  model.forward(torch::ones({2, 4})).sum().backward();
+  EXPECT_EQ(Now().entered->bucket, 0u);
+  EXPECT_EQ(Now().entered->bytes, 20u) << "of ten float16";
 }
 
 TEST(RecordedGroupTest, PhasesOfAProgram) {
