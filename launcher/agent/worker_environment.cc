@@ -83,6 +83,7 @@ Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>
   variables[env::kUseAgentStore] = "False";
   variables[env::kErrorFile] = place.error_file;
   variables.try_emplace(env::kNcclAsyncErrorHandling, "1");
+  variables.try_emplace(env::kOlderNcclAsyncErrorHandling, "1");
   if (place.local_world_size > 1) variables.try_emplace(env::kOmpNumThreads, "1");
 
   variables[env::kGeneration] = absl::StrCat(place.generation.value);
