@@ -65,6 +65,13 @@ TEST(WorkerEnvironmentTest, HoldsEveryVariableOfTheContract) {
                   "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "WORLD_SIZE=6"));
 }
 
+TEST(WorkerEnvironmentTest, RanksOfARoleAreCountedApart) {
+  WorkerPlace place = Place();
+  place.assignment.role = RolePlace{Rank{2}, 4};
+  EXPECT_THAT(WorkerEnvironment(place, {}, {}),
+              IsSupersetOf({"RANK=5", "WORLD_SIZE=6", "ROLE_RANK=3", "ROLE_WORLD_SIZE=4"}));
+}
+
 // A variable that is not in kVariables would be taken from an outer job, or from a job file.
 TEST(WorkerEnvironmentTest, SetsNothingThatTheContractDoesNotName) {
   WorkerPlace place = Place();
