@@ -16,6 +16,7 @@
 #include "launcher/python/python_path.h"
 #include "launcher/python/standby_source.h"
 #include "launcher/stacks/take_stacks.h"
+#include "launcher/text/error_file.h"
 #include "launcher/text/hang_text.h"
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/limits.h"
@@ -165,6 +166,7 @@ absl::StatusOr<Verdict> Agent::Run() {
   verdict_->restart_times.assign(restarts_.times.begin(), restarts_.times.end());
   verdict_->restore = restarts_.restore;
   verdict_->hang = told_.hang;
+  if (verdict_->root_cause) verdict_->error_file = told_.error_files.Of(*verdict_->root_cause);
   return *verdict_;
 }
 
@@ -359,10 +361,12 @@ void Agent::Perform(const Supervisor::ReadErrorFile& read) {
     Feed(Supervisor::ErrorFileRead{read.generation, read.local_rank, ""});
   });
   disk_.Run(
-      [path = run_->ErrorFile(read.generation, read.local_rank)] { return ErrorTextIn(path); },
-      [this, read, limit](const std::string& text) {
+      [path = run_->ErrorFile(read.generation, read.local_rank)] { return ReadErrorFile(path); },
+      [this, read, limit](const std::string& content) {
         loop_->CancelTimer(limit);
-        Feed(Supervisor::ErrorFileRead{read.generation, read.local_rank, text});
+        told_.error_files.Add(read.generation, read.local_rank, content);
+        Feed(Supervisor::ErrorFileRead{read.generation, read.local_rank,
+                                       ParseErrorFile(content).message});
       });
 }
 
@@ -384,6 +388,7 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   told_.still.Begin(EventLoop::Clock::now());
   told_.of_rank_0 = assignment.first_rank.value == 0;
   told_.facts.clear();
+  told_.error_files.Begin(spawn.generation, assignment.first_rank);
   workers_->BeginGeneration(spawn.generation, assignment.secret, WillTellSteps());
   AwaitFirstWord();
   restarts_.start_watch->Begin(spawn.generation, assignment.master_port);

@@ -30,6 +30,7 @@ struct Verdict {
   std::vector<RestartTimes> restart_times{};
   std::optional<RestorePlan> restore{};  // of the last generation that it started
   std::optional<HangStacks> hang{};      // of the last hang that was called
+  std::string error_file{};  // what the root cause left there; "": nothing, or it ran elsewhere
 
   // An end that this agent came to by itself, without the rendezvous.
   static Verdict Own(Outcome outcome, int exit_code, std::string reason) {

@@ -106,7 +106,7 @@ void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
     return;
   }
   // In the order in which they ended: the first is the cause.
-  if (!ended.status.ok() && (worker->error_text.empty() || AwaitsErrorFile())) {
+  if (!ended.status.ok()) {
     worker->ended = ended;
     outbox_.Push(ReadErrorFile{work_.generation, ended.local_rank});
     return;
