@@ -66,7 +66,8 @@ struct SupervisorOptions {
   // False: the rendezvous is in this process. There is no lease, and a session that is lost is the
   // end. Heartbeats are sent only while there is something to tell.
   bool leases = true;
-  std::string rendezvous = "the rendezvous";          // for people: with its endpoint
+  std::string rendezvous = "the rendezvous";  // for people: with its endpoint
+  std::string unreachable_hint{};             // for people, where it was never reached; "": none
   Duration connect_timeout = kDefaultConnectTimeout;  // for the first word of the rendezvous
   Duration daemon_grace = kDefaultDaemonGrace;  // without a session, before the agent gives up
 };

@@ -251,6 +251,7 @@ void Supervisor::OnTick(TimePoint now) {
     GiveUp(now);
     return;
   }
+  if (const auto say = SayWaitingAt(); say && now >= *say) SayWaiting();
   if (preempted_until_ && now >= *preempted_until_ && state_ != SupervisorState::kLeaving) {
     Log("no checkpoint came in time");
     LeaveJob(SIGTERM, now);
