@@ -215,6 +215,72 @@ TEST_F(C10dTest, PortZeroIsOneNodeAlone) {
   EXPECT_THAT(job.node(0).err(), Not(HasSubstr("starting the rendezvous")));
 }
 
+// As pytorch/examples calls torchrun: an endpoint, and no backend.
+class NoBackendTest : public testing::Test {
+ protected:
+  std::vector<std::string> Flags(const std::string& nodes, const std::string& script,
+                                 std::vector<std::string> more = {}) const {
+    std::vector<std::string> flags = {"--nnodes=" + nodes, "--rdzv_id=101",
+                                      "--rdzv_endpoint=" + endpoint_};
+    flags.insert(flags.end(), more.begin(), more.end());
+    flags.insert(flags.end(), {"sh", "-c", script});
+    return flags;
+  }
+
+  TempDir folder_;
+  std::string endpoint_ = "localhost:" + std::to_string(TwoFreePorts());
+};
+
+// Seen red with the endpoint waited for.
+TEST_F(NoBackendTest, OneNodeStartsAtOnce) {
+  Job job(folder_.path());
+  Program& node = job.AddNode(
+      Flags("1", "echo $RANK", {"--nproc_per_node=2", "--rdzv-conf=connect_timeout=60"}));
+  EXPECT_EQ(node.ExitCode(), 0) << node.err();
+  EXPECT_THAT(Lines(node.out()), testing::UnorderedElementsAre("[default0]:0", "[default1]:1"));
+  EXPECT_THAT(node.err(), HasSubstr("starting the rendezvous"));
+  EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
+}
+
+TEST_F(NoBackendTest, TwoNodesMeetAtTheEndpoint) {
+  Job job(folder_.path());
+  for (int node = 0; node < 2; ++node) job.AddNode(Flags("2", "echo $WORLD_SIZE"));
+  for (int node = 0; node < 2; ++node) {
+    EXPECT_EQ(job.node(node).ExitCode(), 0) << job.node(node).err();
+    EXPECT_THAT(job.node(node).out(), HasSubstr("]:2\n"));
+  }
+  EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
+}
+
+// Its user starts it again, with its journal: the port must be free for that.
+TEST_F(NoBackendTest, ARendezvousOfTheUserThatIsKilledIsLeftToItsUser) {
+  Daemon daemon(folder_.path());
+  endpoint_ = daemon.endpoint();
+  Job job(folder_.path());
+  Program& node = job.AddNode(Flags(
+      "1", "echo up; while [ ! -e " + folder_ / "go" + " ]; do sleep 0.05; done", {"--verbose"}));
+  ASSERT_TRUE(node.WaitForOut("up"));
+  daemon.Kill();
+  ASSERT_TRUE(node.WaitForErr("connection refused"));
+  daemon.Start();
+  std::ofstream(folder_ / "go") << "";
+  EXPECT_EQ(node.ExitCode(), 0) << node.err();
+  EXPECT_THAT(node.err(), Not(HasSubstr("starting the rendezvous")));
+  EXPECT_THAT(node.err(), HasSubstr("connected to the rendezvous"));
+}
+
+TEST_F(NoBackendTest, WithoutInsecureAnAddressBeyondLoopbackIsWaitedFor) {
+  endpoint_ = OutsideAddress().value_or(HostName()) + ":" + std::to_string(TwoFreePorts());
+  Job job(folder_.path());
+  Program& node = job.AddNode(Flags("1", "exit 0", {"--rdzv-conf=connect_timeout=1500ms"}));
+  EXPECT_EQ(node.ExitCode(), 69);
+  EXPECT_THAT(node.err(),
+              HasSubstr("waiting for the rendezvous at " + endpoint_ + ", at most 1.5 s"));
+  Program& open = job.AddNode(Flags("1", "exit 0", {"--insecure"}));
+  EXPECT_EQ(open.ExitCode(), 0) << open.err();
+  EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
+}
+
 class StaticTest : public testing::Test {
  protected:
   std::vector<std::string> Flags(int node_rank, const std::string& script,

@@ -60,7 +60,7 @@ class RunOptions {
     CheckOptions();
     ResolveBackend();
     TakeSlurmStep();
-    if (draft_.config.standalone()) draft_.config.rendezvous.autostart = false;
+    if (draft_.config.standalone()) draft_.config.rendezvous.autostart = "auto";
     if (!reading_.rest.empty()) TakeCommand();
     if (!errors_.empty()) return CommandLineError{kExitUsage, absl::StrJoin(errors_, "\n")};
     const Origin where = config == nullptr
@@ -195,7 +195,7 @@ class RunOptions {
     if (any_port_ != nullptr && nodes.max > 1) {
       AddError(any_port_->origin, "port 0 is for one node; give the nodes a port to meet at");
     }
-    if (backend != nullptr) rendezvous.autostart = backend->value != "ddprun";
+    if (backend != nullptr) rendezvous.autostart = backend->value == "ddprun" ? "false" : "true";
     if (backend != nullptr && backend->value == "c10d") {
       Note("node-rank", "with c10d the rendezvous gives the ranks; --rdzv-backend=static asks");
       Note("master-addr", "it is for --rdzv-backend=static");
@@ -210,7 +210,7 @@ class RunOptions {
     const bool has_master =
         !rendezvous.master_addr.empty() || (rendezvous.master_port != 0 && no_endpoint);
     if (!is_static && !has_master && node_rank == nullptr) return;
-    if (backend == nullptr) rendezvous.autostart = true;
+    if (backend == nullptr) rendezvous.autostart = "true";
     if (nodes.min != nodes.max) {
       const Origin& where = node_rank != nullptr ? node_rank->origin : draft_.origins["nodes"];
       AddError(where, "static mode has a fixed number of nodes; --rdzv-backend=c10d takes MIN:MAX");
