@@ -11,6 +11,7 @@
 #include "launcher/agent/worker_postmortem.h"
 #include "launcher/config/command_line_program.h"
 #include "launcher/config/job_spec_of.h"
+#include "launcher/config/values.h"
 #include "launcher/log.h"
 #include "launcher/os/file_util.h"
 #include "launcher/python/python_path.h"
@@ -56,6 +57,14 @@ int SignalNamed(const std::string& name) {
   return signo;
 }
 
+// People may have opened MASTER_PORT alone.
+std::string HintOfStaticMode(const RendezvousConfig& rendezvous) {
+  const std::string next = FormatEndpoint({rendezvous.master_addr, rendezvous.master_port + 1});
+  if (rendezvous.master_port == 0 || rendezvous.endpoint != next) return "";
+  return absl::StrCat("in static mode every node must reach two ports, ", rendezvous.master_port,
+                      " (MASTER_PORT) and ", rendezvous.master_port + 1, " (the rendezvous)");
+}
+
 SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   const JobConfig& config = options.config;
   SupervisorOptions supervisor;
@@ -74,6 +83,7 @@ SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   supervisor.leases = !config.standalone();
   if (!config.standalone()) {
     supervisor.rendezvous = absl::StrCat("the rendezvous at ", config.rendezvous.endpoint);
+    supervisor.unreachable_hint = HintOfStaticMode(config.rendezvous);
   }
   supervisor.connect_timeout = config.rendezvous.connect_timeout;
   supervisor.daemon_grace = config.rendezvous.daemon_grace;

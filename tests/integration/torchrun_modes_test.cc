@@ -348,6 +348,56 @@ TEST_F(StaticTest, OneNodeGetsTheGivenPortWithoutARendezvousOfItsOwn) {
   EXPECT_THAT(node.err(), Not(HasSubstr("starting the rendezvous")));
 }
 
+TEST_F(StaticTest, TheEndpointOfTheStaticBackendIsTheMasterOfEveryWorker) {
+  const std::string endpoint = "127.0.0.1:" + std::to_string(port_);
+  for (const std::string rank : {"1", "0"}) {
+    job_.AddNode({"--nnodes=2", "--node_rank=" + rank, "--rdzv_backend=static",
+                  "--rdzv_endpoint=" + endpoint, "--master_port=1", "sh", "-c",
+                  "echo $MASTER_ADDR:$MASTER_PORT"});
+  }
+  for (const int node : {0, 1}) {
+    EXPECT_EQ(job_.node(node).ExitCode(), 0) << job_.node(node).err();
+    EXPECT_THAT(job_.node(node).out(), HasSubstr("]:" + endpoint + "\n"));
+  }
+  EXPECT_THAT(SurvivorsInTheEnd(job_), IsEmpty());
+}
+
+TEST_F(StaticTest, AnAgentThatCannotReachTheRendezvousNamesBothPorts) {
+  const UniqueFd other(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port_ + 1);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(other.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(other.get(), 8), 0);
+  Program& node = job_.AddNode(Flags(0, "exit 0", {"--rdzv-conf=connect_timeout=300ms"}));
+  EXPECT_EQ(node.ExitCode(), 69);
+  EXPECT_THAT(node.err(), HasSubstr("every node must reach two ports, " + std::to_string(port_) +
+                                    " (MASTER_PORT) and " + std::to_string(port_ + 1)));
+}
+
+TEST(RolesTest, RanksAreCountedWithinARoleInTheOrderOfNodeRanks) {
+  TempDir folder;
+  Daemon daemon(folder.path());
+  Job job(folder.path());
+  const std::string script = "echo $RANK $WORLD_SIZE $ROLE_RANK $ROLE_WORLD_SIZE";
+  const std::vector<std::string> roles = {"trainer", "evaluator", "trainer"};
+  for (std::size_t node = 0; node < roles.size(); ++node) {
+    job.AddNode({"--rdzv-endpoint=" + daemon.endpoint(), "--nnodes=3",
+                 "--node-rank=" + std::to_string(node), "--role=" + roles[node],
+                 "--nproc-per-node=" + std::to_string(node + 1), "sh", "-c", script});
+  }
+  for (int node = 0; node < 3; ++node) {
+    ASSERT_EQ(job.node(node).ExitCode(), 0) << job.node(node).err();
+  }
+  EXPECT_THAT(Lines(job.node(0).out()), ElementsAre("[trainer0]:0 6 0 4"));
+  EXPECT_THAT(Lines(job.node(1).out()),
+              testing::UnorderedElementsAre("[evaluator1]:1 6 0 2", "[evaluator2]:2 6 1 2"));
+  EXPECT_THAT(Lines(job.node(2).out()),
+              testing::UnorderedElementsAre("[trainer3]:3 6 1 4", "[trainer4]:4 6 2 4",
+                                            "[trainer5]:5 6 3 4"));
+}
+
 TEST(RunPathTest, RunsAScriptOfAnyNameAsMainWithItsArguments) {
   TempDir folder;
   std::ofstream(folder / "script") << "import sys; print(__name__, sys.argv[1:])\n";

@@ -123,6 +123,22 @@ class EnvironmentTest(unittest.TestCase):
             self.assertTrue(self.given(launcher, 0)["unbuffered"], launcher)
 
 
+class StaticBackendTest(unittest.TestCase):
+    def test_the_endpoint_is_the_master_also_beside_a_master_port(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        under = launchers.both(
+            self, "scripts/write_environment.py", nproc=1,
+            flags=["--rdzv_backend", "static", "--rdzv_endpoint", f"127.0.0.1:{port}",
+                   "--master_port", "1"])
+        for launcher, result in under.items():
+            self.assertEqual(result.code, 0, f"{launcher}: {result.err}")
+            given = result.files["rank0-attempt0.json"]["environment"]
+            self.assertEqual((given["MASTER_ADDR"], given["MASTER_PORT"]), ("127.0.0.1", port),
+                             launcher)
+
+
 class ProgramTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -205,6 +205,7 @@ class RunOptions {
       return;
     }
     const bool is_static = backend != nullptr && backend->value == "static";
+    if (is_static && !rendezvous.endpoint.empty()) TakeMasterOfEndpoint();
     const bool no_endpoint = rendezvous.endpoint.empty();
     // A port alone can go with ranks that a rendezvous gives, an address cannot.
     const bool has_master =
@@ -217,7 +218,8 @@ class RunOptions {
       return;
     }
     TakeNodeRank(node_rank);
-    if (has_master || is_static || (no_endpoint && nodes.max > 1)) TakeMaster(no_endpoint);
+    if (has_master || is_static || (no_endpoint && nodes.max > 1))
+      TakeMaster(no_endpoint, is_static);
   }
 
   void TakeNodeRank(const GivenFlag* flag) {
@@ -233,18 +235,31 @@ class RunOptions {
     draft_.config.rendezvous.node_rank = static_cast<int>(*rank);
   }
 
+  // torchrun's static backend: what the endpoint names is where the workers meet.
+  void TakeMasterOfEndpoint() {
+    RendezvousConfig& rendezvous = draft_.config.rendezvous;
+    Note("master-addr", "with --rdzv-backend=static the endpoint is the master");
+    Note("master-port", "with --rdzv-backend=static the endpoint is the master");
+    const Endpoint master = *ParseEndpoint(rendezvous.endpoint, 1, std::nullopt);
+    rendezvous.master_addr = master.host;
+    rendezvous.master_port = master.port;
+    rendezvous.endpoint.clear();
+    auto origin = draft_.origins.extract("rendezvous.endpoint");
+    draft_.origins["rendezvous.master_port"] = std::move(origin.mapped());
+  }
+
   // torchrun's defaults, and the endpoint of a job that names none: the port after MASTER_PORT,
   // which the workers need for themselves.
-  void TakeMaster(bool no_endpoint) {
+  void TakeMaster(bool no_endpoint, bool is_static) {
     RendezvousConfig& rendezvous = draft_.config.rendezvous;
     if (rendezvous.master_addr.empty() && no_endpoint) rendezvous.master_addr = "127.0.0.1";
     if (rendezvous.master_port == 0) rendezvous.master_port = kDefaultMasterPort;
     if (!no_endpoint || draft_.config.nodes.max == 1) return;
     if (draft_.origins.count("rendezvous.endpoint") != 0) return;  // --standalone: said so
     if (rendezvous.master_port == kMaxPort) {
-      AddError(
-          draft_.origins["rendezvous.master_port"],
-          absl::StrCat(kMaxPort, " has no next port for the rendezvous; give --rdzv-endpoint"));
+      AddError(draft_.origins["rendezvous.master_port"],
+               absl::StrCat(kMaxPort, " has no next port for the rendezvous; give ",
+                            is_static ? "a lower one" : "--rdzv-endpoint"));
       return;
     }
     rendezvous.endpoint = FormatEndpoint({rendezvous.master_addr, rendezvous.master_port + 1});

@@ -124,6 +124,28 @@ INSTANTIATE_TEST_SUITE_P(
              "n1",
              77,
              0},
+        Mode{"TheEndpointOfTheStaticBackendIsTheMaster",
+             {"--nnodes=2", "--rdzv_backend=static", "--rdzv_endpoint=n1:77", "--node_rank=1"},
+             "n1:78",
+             "true",
+             "n1",
+             77,
+             1},
+        Mode{"TheEndpointOfTheStaticBackendWinsOverAMaster",
+             {"--nnodes=2", "--rdzv_backend=static", "--rdzv_endpoint=n1:77", "--master_addr=n9",
+              "--master_port=99"},
+             "n1:78",
+             "true",
+             "n1",
+             77,
+             0},
+        Mode{"TheEndpointOfTheStaticBackendIsTheMasterOfOneNode",
+             {"--rdzv_backend=static", "--rdzv_endpoint=[::1]:77"},
+             "",
+             "auto",
+             "::1",
+             77,
+             0},
         Mode{"RanksWithAnEndpointAndNoMaster",
              {"--nnodes=2", "--node-rank=1", "--rdzv-endpoint=n2:30"},
              "n2:30",
@@ -174,6 +196,16 @@ TEST(StaticModeTest, TheNumberOfNodesIsFixed) {
 TEST(StaticModeTest, TheRendezvousNeedsAPortToo) {
   EXPECT_EQ(ErrorOf({"--nnodes=2", "--master-addr=n1", "--master-port=65535"}),
             "--master-port: 65535 has no next port for the rendezvous; give --rdzv-endpoint");
+}
+
+TEST(StaticModeTest, TheEndpointOfTheStaticBackendNeedsANextPort) {
+  EXPECT_EQ(ErrorOf({"--nnodes=2", "--rdzv-backend=static", "--rdzv-endpoint=n1:65535"}),
+            "--rdzv-endpoint: 65535 has no next port for the rendezvous; give a lower one");
+}
+
+TEST(StaticModeTest, AMasterBesideTheEndpointOfTheStaticBackendIsNoted) {
+  EXPECT_THAT(RunWith({"--rdzv-backend=static", "--rdzv-endpoint=n1:77", "--master-port=99"}).notes,
+              ElementsAre(StartsWith("--master-port has no effect: with --rdzv-backend=static")));
 }
 
 TEST(StaticModeTest, StandaloneMeansOneNode) {
