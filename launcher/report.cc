@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "launcher/os/file_util.h"
+#include "launcher/text/error_file.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/words.h"
 #include "rendezvous/json/failed_checkpoints_json.h"
@@ -84,6 +85,11 @@ std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportCon
       lines.push_back("the last lines of its stderr:");
       for (const std::string& line : exit.stderr_tail) lines.push_back(absl::StrCat("    ", line));
     }
+    const WorkerError error = ParseErrorFile(verdict.error_file);
+    if (!error.traceback.empty()) {
+      lines.push_back("what it left in its error file:");
+      for (const std::string& line : error.traceback) lines.push_back(absl::StrCat("    ", line));
+    }
     if (!cause.victims.empty()) {
       lines.push_back(absl::StrCat(
           "victims, not the cause: ",
@@ -131,6 +137,13 @@ std::string VerdictToJson(const Verdict& verdict, const ReportContext& context) 
                     {"stacks", ToJson(*verdict.hang->tree, "rank")}};
   }
   return Dump(json, 2) + "\n";
+}
+
+absl::Status CopyErrorFile(const std::string& path, const Verdict& verdict) {
+  if (!verdict.root_cause) return absl::OkStatus();
+  const std::string content =
+      ErrorFileOfLauncher(verdict.error_file, verdict.root_cause->failure.exit.status);
+  return content.empty() ? absl::OkStatus() : WriteFileAtomic(path, content);
 }
 
 absl::Status WriteReport(const std::string& path, const Verdict& verdict,

@@ -33,6 +33,10 @@ std::string VerdictToJson(const Verdict& verdict, const ReportContext& context);
 absl::Status WriteReport(const std::string& path, const Verdict& verdict,
                          const ReportContext& context);
 
+// Copies what the root cause left in its error file to `path`, the launcher's own error file: for
+// whoever started ddprun as torchrun is started (torchx, @record). Nothing where it left nothing.
+absl::Status CopyErrorFile(const std::string& path, const Verdict& verdict);
+
 }  // namespace ddprun
 
 #endif  // DDPRUN_LAUNCHER_REPORT_H_

@@ -11,11 +11,13 @@
 #include "launcher/agent/worker_postmortem.h"
 #include "launcher/config/command_line_program.h"
 #include "launcher/config/job_spec_of.h"
+#include "launcher/config/values.h"
 #include "launcher/log.h"
 #include "launcher/os/file_util.h"
 #include "launcher/python/python_path.h"
 #include "launcher/python/standby_source.h"
 #include "launcher/stacks/take_stacks.h"
+#include "launcher/text/error_file.h"
 #include "launcher/text/hang_text.h"
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/limits.h"
@@ -55,6 +57,14 @@ int SignalNamed(const std::string& name) {
   return signo;
 }
 
+// People may have opened MASTER_PORT alone.
+std::string HintOfStaticMode(const RendezvousConfig& rendezvous) {
+  const std::string next = FormatEndpoint({rendezvous.master_addr, rendezvous.master_port + 1});
+  if (rendezvous.master_port == 0 || rendezvous.endpoint != next) return "";
+  return absl::StrCat("in static mode every node must reach two ports, ", rendezvous.master_port,
+                      " (MASTER_PORT) and ", rendezvous.master_port + 1, " (the rendezvous)");
+}
+
 SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   const JobConfig& config = options.config;
   SupervisorOptions supervisor;
@@ -73,6 +83,7 @@ SupervisorOptions MakeSupervisorOptions(const Agent::Options& options) {
   supervisor.leases = !config.standalone();
   if (!config.standalone()) {
     supervisor.rendezvous = absl::StrCat("the rendezvous at ", config.rendezvous.endpoint);
+    supervisor.unreachable_hint = HintOfStaticMode(config.rendezvous);
   }
   supervisor.connect_timeout = config.rendezvous.connect_timeout;
   supervisor.daemon_grace = config.rendezvous.daemon_grace;
@@ -165,6 +176,7 @@ absl::StatusOr<Verdict> Agent::Run() {
   verdict_->restart_times.assign(restarts_.times.begin(), restarts_.times.end());
   verdict_->restore = restarts_.restore;
   verdict_->hang = told_.hang;
+  if (verdict_->root_cause) verdict_->error_file = told_.error_files.Of(*verdict_->root_cause);
   return *verdict_;
 }
 
@@ -367,10 +379,12 @@ void Agent::Perform(const Supervisor::ReadErrorFile& read) {
     Feed(Supervisor::ErrorFileRead{read.generation, read.local_rank, ""});
   });
   disk_.Run(
-      [path = run_->ErrorFile(read.generation, read.local_rank)] { return ErrorTextIn(path); },
-      [this, read, limit](const std::string& text) {
+      [path = run_->ErrorFile(read.generation, read.local_rank)] { return ReadErrorFile(path); },
+      [this, read, limit](const std::string& content) {
         loop_->CancelTimer(limit);
-        Feed(Supervisor::ErrorFileRead{read.generation, read.local_rank, text});
+        told_.error_files.Add(read.generation, read.local_rank, content);
+        Feed(Supervisor::ErrorFileRead{read.generation, read.local_rank,
+                                       ParseErrorFile(content).message});
       });
 }
 
@@ -392,6 +406,7 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   told_.still.Begin(EventLoop::Clock::now());
   told_.of_rank_0 = assignment.first_rank.value == 0;
   told_.facts.clear();
+  told_.error_files.Begin(spawn.generation, assignment.first_rank);
   workers_->BeginGeneration(spawn.generation, assignment.secret, WillTellSteps());
   AwaitFirstWord();
   restarts_.start_watch->Begin(spawn.generation, assignment.master_port);

@@ -27,6 +27,7 @@
 #include "launcher/agent/start_watch.h"
 #include "launcher/agent/worker_environment.h"
 #include "launcher/config/job_config.h"
+#include "launcher/core/error_files.h"
 #include "launcher/core/node_states.h"
 #include "launcher/core/restart_clock.h"
 #include "launcher/core/still_watch.h"
@@ -115,6 +116,7 @@ class Agent {
     int taking_stacks = 0;      // requests in progress
     TimePoint copying_until{};  // at the latest, as far as FactsOf() believes
     std::optional<HangStacks> hang{};
+    ErrorFiles error_files{};
   };
 
   void Feed(const Supervisor::Event& event);

@@ -62,17 +62,16 @@ Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>
                         const Variables& configured) {
   Variables variables = UsersVariables(inherited, configured);
   const Assignment& assignment = place.assignment;
-  const std::string rank = absl::StrCat(place.rank().value);
-  const std::string world_size = absl::StrCat(assignment.world_size);
-  variables[env::kRank] = rank;
+  variables[env::kRank] = absl::StrCat(place.rank().value);
   variables[env::kLocalRank] =
       place.virtual_local_rank ? "0" : absl::StrCat(place.local_rank.value);
   if (place.virtual_local_rank) TakeOneGpu(place.local_rank.value, &variables);
   variables[env::kGroupRank] = absl::StrCat(assignment.node_rank.value);
   variables[env::kRoleName] = place.role;
-  variables[env::kRoleRank] = rank;  // a job has one role
-  variables[env::kRoleWorldSize] = world_size;
-  variables[env::kWorldSize] = world_size;
+  const RolePlace role = place.role_place();
+  variables[env::kRoleRank] = absl::StrCat(role.first_rank.value + place.local_rank.value);
+  variables[env::kRoleWorldSize] = absl::StrCat(role.world_size);
+  variables[env::kWorldSize] = absl::StrCat(assignment.world_size);
   variables[env::kLocalWorldSize] = absl::StrCat(place.local_world_size);
   variables[env::kGroupWorldSize] = absl::StrCat(assignment.node_count);
   variables[env::kMasterAddr] = assignment.master_addr;
@@ -83,6 +82,7 @@ Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>
   variables[env::kUseAgentStore] = "False";
   variables[env::kErrorFile] = place.error_file;
   variables.try_emplace(env::kNcclAsyncErrorHandling, "1");
+  variables.try_emplace(env::kOlderNcclAsyncErrorHandling, "1");
   if (place.local_world_size > 1) variables.try_emplace(env::kOmpNumThreads, "1");
 
   variables[env::kGeneration] = absl::StrCat(place.generation.value);

@@ -34,6 +34,11 @@ struct WorkerPlace {
   std::string control_socket;
 
   Rank rank() const { return Rank{assignment.first_rank.value + local_rank.value}; }
+  // A rendezvous that counts no roles has one for all workers.
+  RolePlace role_place() const {
+    return assignment.role.world_size > 0 ? assignment.role
+                                          : RolePlace{assignment.first_rank, assignment.world_size};
+  }
 };
 
 // As workers know it, and say whose files are whose.

@@ -3,9 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -16,7 +14,6 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kMaxFileBytes = 64 << 10;
-constexpr std::size_t kMaxTextBytes = 2000;
 
 // The beginning of a file, or "".
 std::string ReadSmallFile(const std::string& path) {
@@ -30,19 +27,7 @@ std::string ReadSmallFile(const std::string& path) {
 
 }  // namespace
 
-std::string ErrorTextIn(const std::string& path) { return ParseErrorFile(ReadSmallFile(path)); }
-
-std::string ParseErrorFile(std::string_view text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains("message")) return "";
-  const auto* message = &json["message"];
-  if (message->is_object() && message->contains("message")) message = &(*message)["message"];
-  if (!message->is_string()) return "";
-  std::string line = *message;
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  if (line.size() > kMaxTextBytes) line.resize(kMaxTextBytes);
-  return line;
-}
+std::string ReadErrorFile(const std::string& path) { return ReadSmallFile(path); }
 
 OomProbe::OomProbe(const std::string& root, const std::string& own_cgroups,
                    const std::string& kernel_log, const std::string& vmstat)

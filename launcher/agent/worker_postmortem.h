@@ -9,18 +9,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 
-// The message of a worker's TORCHELASTIC_ERROR_FILE, on one line and at most 2,000 bytes, or ""
-// when there is no such file or it cannot be read. Both forms that torchrun's workers write:
-//   {"message": "text"}                                  torch.distributed.elastic's fallback
-//   {"message": {"message": "text", "extraInfo": {...}}} the @record decorator
-std::string ErrorTextIn(const std::string& path);
-std::string ParseErrorFile(std::string_view json);
+// The first 64 KiB of a worker's TORCHELASTIC_ERROR_FILE, for launcher/text/error_file.h; "" when
+// there is no such file or it cannot be read.
+std::string ReadErrorFile(const std::string& path);
 
 // Whether the kernel's out-of-memory killer ended a worker. The cgroup's count of such kills tells
 // that there was one, the kernel's log which process it was, where this user may read it. Where

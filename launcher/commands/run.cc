@@ -33,6 +33,7 @@
 #include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/client/report_gone.h"
 #include "rendezvous/client/system_resolver.h"
+#include "worker/contract/environment.h"
 
 namespace ddprun {
 namespace {
@@ -93,6 +94,10 @@ int Conclude(const Verdict& verdict, const ReportContext& context, const JobConf
   if (!config.report.empty()) {
     const absl::Status status = WriteReport(config.report, verdict, context);
     if (!status.ok()) LogError(status.message());  // the job's own code matters more
+  }
+  if (const auto path = PosixHost().Environment(env::kErrorFile); path && !path->empty()) {
+    const absl::Status status = CopyErrorFile(*path, verdict);
+    if (!status.ok()) LogError(status.message());
   }
   console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
   return verdict.exit_code;

@@ -79,10 +79,11 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.rendezvous.id; },
      "Names the job, equally on every node; one rendezvous serves many jobs. `none`: a standalone "
      "job gets a name of its own."},
-    {"rendezvous", "autostart", KeyType::kBoolean, 0, 0,
+    {"rendezvous", "autostart", KeyType::kAutostart, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.autostart; },
      "Where nobody listens on the endpoint: the agent on whose host its address lives starts the "
-     "rendezvous, which ends by itself after the job."},
+     "rendezvous, which ends by itself after the job. auto: as true on loopback and with "
+     "--insecure, but where credentials are given the agent waits for it. false: you start it."},
     {"rendezvous", "master_addr", KeyType::kAddress, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.master_addr; },
      "MASTER_ADDR for every worker: an address of node rank 0. Empty: chosen."},
@@ -379,6 +380,12 @@ absl::Status SetNumberOrWord(const JobKey& key, absl::string_view text, JobDraft
   return fits ? Store(key, draft, std::string(text)) : UnexpectedValue(key, Quoted(text));
 }
 
+absl::Status SetWord(const JobKey& key, absl::string_view text,
+                     std::initializer_list<absl::string_view> words, JobDraft* draft) {
+  if (!absl::c_linear_search(words, text)) return UnexpectedValue(key, Quoted(text));
+  return Store(key, draft, std::string(text));
+}
+
 // What the section hang has beside durations.
 absl::Status SetOfHangs(const JobKey& key, absl::string_view text, JobDraft* draft) {
   bool fits = false;
@@ -470,6 +477,8 @@ std::string Expected(const JobKey& key) {
                           FormatDuration(milliseconds(key.max)));
     case KeyType::kOnHang:
       return "auto, restart or report";
+    case KeyType::kAutostart:
+      return "auto, true or false";
     case KeyType::kSignal:
       return absl::StrCat("one of ", absl::StrJoin(kHangSignals, ", "));
     case KeyType::kSize:
@@ -529,8 +538,9 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
     case KeyType::kLocalRanks:
       return StoreParsed(key, draft, ParseLocalRanks(text));
     case KeyType::kWhenFull:
-      if (text == "drop" || text == "wait") return Store(key, draft, std::string(text));
-      break;
+      return SetWord(key, text, {"drop", "wait"}, draft);
+    case KeyType::kAutostart:
+      return SetWord(key, text, {"auto", "true", "false"}, draft);
     case KeyType::kHangTimeout:
     case KeyType::kOnHang:
     case KeyType::kSignal:

@@ -74,7 +74,30 @@ absl::StatusOr<std::unique_ptr<RendezvousHosts>> MakeHosts(const JobConfig& conf
   }
   const absl::Status complete = auth::CheckServerOptions(options);
   if (!complete.ok()) return absl::FailedPreconditionError(complete.message());
-  return std::make_unique<RendezvousHosts>(std::move(hosts), config.rendezvous.endpoint);
+  return std::make_unique<RendezvousHosts>(std::move(hosts), config.rendezvous.endpoint,
+                                           /*only_at_first=*/config.rendezvous.autostart == "auto");
+}
+
+// Whether this agent is to start the rendezvous where it can. Who gives credentials has a daemon
+// for them, which may just be starting again.
+bool MayStart(const RendezvousConfig& rendezvous) {
+  if (rendezvous.autostart != "auto") return rendezvous.autostart == "true";
+  return !CredentialOptionsOf(rendezvous.credentials, /*reachable=*/false).any();
+}
+
+// `hosts` stays null where this agent starts no rendezvous.
+absl::Status AddHosts(const JobConfig& config, const RunDirectory& run, int places,
+                      std::unique_ptr<RendezvousHosts>* hosts) {
+  if (!MayStart(config.rendezvous)) return absl::OkStatus();
+  auto made = MakeHosts(config, run, places);
+  if (made.ok()) {
+    *hosts = *std::move(made);
+  } else if (config.rendezvous.autostart == "auto") {
+    LogDebug(absl::StrCat("no rendezvous is started here: ", made.status().message()));
+  } else {
+    return made.status();
+  }
+  return absl::OkStatus();
 }
 
 // The rendezvous of a job on one node, in this process. It stops and goes on together with its only
@@ -136,11 +159,8 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
         "for a part of this one; give each job its own");
   }
   const int places = 1 + config.rendezvous.spare_ports;
-  if (config.rendezvous.autostart) {
-    auto hosts = MakeHosts(config, run, places);
-    if (!hosts.ok()) return hosts.status();
-    connection.hosts = *std::move(hosts);
-  }
+  const absl::Status hosted = AddHosts(config, run, places, &connection.hosts);
+  if (!hosted.ok()) return hosted;
   const absl::Status munged = CheckMunged(**credentials, connection.hosts.get());
   if (!munged.ok()) return munged;
   PersistentRendezvousClient::Options persistent;
@@ -158,7 +178,10 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
   persistent.denied_at = [hosts = connection.hosts.get()](int place) {
     if (hosts != nullptr) hosts->OnDenied(place);
   };
-  persistent.heard_at = [heard_at](int place) { heard_at->Set(place); };
+  persistent.heard_at = [heard_at, hosts = connection.hosts.get()](int place) {
+    heard_at->Set(place);
+    if (hosts != nullptr) hosts->OnHeard();
+  };
   // So that a lease sees at least one attempt, however short it is.
   const Duration third = config.rendezvous.lease / 3;
   persistent.timing.longest_backoff = std::min(persistent.timing.longest_backoff, third);

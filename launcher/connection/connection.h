@@ -1,5 +1,5 @@
 // How this agent reaches the rendezvous of its job, and where that runs: in this process (one
-// node), in a process that an agent starts (c10d and static mode), or wherever its user started it.
+// node), wherever its user started it, or in a process that an agent starts.
 //
 // The agent's thread only.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_CONNECTION_H_

@@ -111,10 +111,11 @@ bool StartRight::Take() {
 }
 
 RendezvousHosts::RendezvousHosts(std::vector<std::unique_ptr<RendezvousHost>> hosts,
-                                 std::string name)
-    : hosts_(std::move(hosts)), right_(std::move(name)) {}
+                                 std::string name, bool only_at_first)
+    : hosts_(std::move(hosts)), only_at_first_(only_at_first), right_(std::move(name)) {}
 
 bool RendezvousHosts::EnsureRunning(int place) {
+  if (left_alone_) return false;
   tried_.insert(place);
   if (right_.taken() && (!hosts_[started_]->running() || hosts_[started_]->SomebodyListensHere())) {
     right_.GiveBack();
@@ -141,6 +142,7 @@ bool RendezvousHosts::EnsureRunning(int place) {
   started_ = place;
   const bool ours = hosts_[place]->EnsureRunning();
   if (!ours) right_.GiveBack();
+  has_started_ = has_started_ || ours;
   return ours;
 }
 

@@ -90,7 +90,8 @@ class StartRight {
 class RendezvousHosts {
  public:
   // `name`: the same in all agents that may start it on this host.
-  RendezvousHosts(std::vector<std::unique_ptr<RendezvousHost>> hosts, std::string name);
+  RendezvousHosts(std::vector<std::unique_ptr<RendezvousHost>> hosts, std::string name,
+                  bool only_at_first);
 
   // As of the RendezvousHost of this place, before an attempt to connect there. A listener at
   // another place may be the rendezvous that an agent before this one has started: it is tried
@@ -103,12 +104,19 @@ class RendezvousHosts {
   // The rendezvous at this place does not take our credentials.
   void OnDenied(int place) { denied_.insert(place); }
 
+  // A rendezvous has said something. With `only_at_first` nothing is started from now on, unless
+  // this agent had started it: it is its user's, who may start it again.
+  void OnHeard() { left_alone_ = only_at_first_ && !has_started_; }
+
  private:
   const std::vector<std::unique_ptr<RendezvousHost>> hosts_;
+  const bool only_at_first_;
   std::set<int> tried_;
   std::set<int> denied_;
   StartRight right_;
   int started_ = 0;  // the place for which we have taken it
+  bool has_started_ = false;
+  bool left_alone_ = false;
 };
 
 }  // namespace ddprun

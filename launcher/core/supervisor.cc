@@ -14,6 +14,12 @@
 #include "worker/contract/overloaded.h"
 
 namespace ddprun {
+namespace {
+
+// How long an agent waits for the first word of the rendezvous before it says so.
+constexpr std::chrono::seconds kQuietWait{1};
+
+}  // namespace
 
 const char* ToString(SupervisorState state) {
   switch (state) {
@@ -156,6 +162,7 @@ std::optional<TimePoint> Supervisor::NextDeadline() const {
   };
   also(FenceAt());
   also(GiveUpAt());
+  also(SayWaitingAt());
   also(work_.kill_hung_at);
   if (state_ != SupervisorState::kLeaving) also(preempted_until_);
   if (SendsHeartbeats()) also(session_.next_heartbeat);
@@ -226,12 +233,28 @@ std::optional<TimePoint> Supervisor::GiveUpAt() const {
   return contact_.lost_since + (contact_.ever ? options_.daemon_grace : options_.connect_timeout);
 }
 
+std::optional<TimePoint> Supervisor::SayWaitingAt() const {
+  if (contact_.ever || contact_.said_waiting || !GiveUpAt()) return std::nullopt;
+  return contact_.lost_since + kQuietWait;
+}
+
+void Supervisor::SayWaiting() {
+  contact_.said_waiting = true;
+  Log(absl::StrCat("waiting for ", options_.rendezvous, ", at most ",
+                   Seconds(options_.connect_timeout),
+                   contact_.why_lost.empty() ? "" : "; so far: ", contact_.why_lost,
+                   options_.unreachable_hint.empty() ? "" : "; ", options_.unreachable_hint));
+}
+
 void Supervisor::GiveUp(TimePoint now) {
   std::string reason = contact_.why_lost.empty()
                            ? absl::StrCat(options_.rendezvous, " does not answer")
                            : contact_.why_lost;
   if (options_.leases) {
     absl::StrAppend(&reason, "; gave up after ", TenthsOfSeconds(now - contact_.lost_since));
+  }
+  if (!contact_.ever && !options_.unreachable_hint.empty()) {
+    absl::StrAppend(&reason, "; ", options_.unreachable_hint);
   }
   verdict_ = Verdict::Own(Outcome::kUnreachable, kExitUnavailable, std::move(reason));
   if (state_ == SupervisorState::kFenced) return;  // when the workers are gone

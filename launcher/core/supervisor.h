@@ -410,7 +410,8 @@ class Supervisor {
   };
   // Over all sessions.
   struct Contact {
-    bool ever = false;     // something was heard
+    bool ever = false;  // something was heard
+    bool said_waiting = false;
     TimePoint lost_since;  // the agent's start, or when the last session with a word ended
     std::string why_lost;
     // The newest time of which it is certain that the rendezvous, should it live, counts our lease
@@ -485,6 +486,9 @@ class Supervisor {
   bool NeedsLease() const;
   std::optional<TimePoint> FenceAt() const;  // nullopt: not NeedsLease()
   std::optional<TimePoint> GiveUpAt() const;
+  // When to say that nothing was heard of the rendezvous yet.
+  std::optional<TimePoint> SayWaitingAt() const;
+  void SayWaiting();
   void HadContact(TimePoint at, TimePoint now);
   void Fence(const std::string& why, TimePoint now);
   void GiveUp(TimePoint now);

@@ -30,6 +30,7 @@ struct Verdict {
   std::vector<RestartTimes> restart_times{};
   std::optional<RestorePlan> restore{};  // of the last generation that it started
   std::optional<HangStacks> hang{};      // of the last hang that was called
+  std::string error_file{};  // what the root cause left there; "": nothing, or it ran elsewhere
 
   // An end that this agent came to by itself, without the rendezvous.
   static Verdict Own(Outcome outcome, int exit_code, std::string reason) {
@@ -65,7 +66,8 @@ struct SupervisorOptions {
   // False: the rendezvous is in this process. There is no lease, and a session that is lost is the
   // end. Heartbeats are sent only while there is something to tell.
   bool leases = true;
-  std::string rendezvous = "the rendezvous";          // for people: with its endpoint
+  std::string rendezvous = "the rendezvous";  // for people: with its endpoint
+  std::string unreachable_hint{};             // for people, where it was never reached; "": none
   Duration connect_timeout = kDefaultConnectTimeout;  // for the first word of the rendezvous
   Duration daemon_grace = kDefaultDaemonGrace;  // without a session, before the agent gives up
 };

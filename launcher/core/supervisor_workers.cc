@@ -106,7 +106,7 @@ void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
     return;
   }
   // In the order in which they ended: the first is the cause.
-  if (!ended.status.ok() && (worker->error_text.empty() || AwaitsErrorFile())) {
+  if (!ended.status.ok()) {
     worker->ended = ended;
     outbox_.Push(ReadErrorFile{work_.generation, ended.local_rank});
     return;
@@ -251,6 +251,7 @@ void Supervisor::OnTick(TimePoint now) {
     GiveUp(now);
     return;
   }
+  if (const auto say = SayWaitingAt(); say && now >= *say) SayWaiting();
   if (preempted_until_ && now >= *preempted_until_ && state_ != SupervisorState::kLeaving) {
     Log("no checkpoint came in time");
     LeaveJob(SIGTERM, now);

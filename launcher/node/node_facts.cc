@@ -210,7 +210,7 @@ void LookAtPorts(const JobConfig& config,
   if (config.standalone()) return;
   const auto own = OwnAddress(HostOf(rendezvous.endpoint));
   facts->endpoint = own.status();
-  if (!rendezvous.autostart || !own.ok() || !own->has_value()) return;
+  if (rendezvous.autostart == "false" || !own.ok() || !own->has_value()) return;
   for (int place = 0; place <= rendezvous.spare_ports; ++place) {
     const int port = PortOf(rendezvous.endpoint) + place;
     facts->ports.push_back(port);

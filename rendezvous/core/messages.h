@@ -214,6 +214,14 @@ struct Waiting {
   bool operator==(const Waiting&) const = default;
 };
 
+// Ranks within the workers of one role (--role). They are counted in the order of the node ranks.
+struct RolePlace {
+  Rank first_rank;     // of this node's workers; they are consecutive
+  int world_size = 0;  // workers with the role; 0: unknown, of a rendezvous that counts no roles
+
+  bool operator==(const RolePlace&) const = default;
+};
+
 // The agent's place in the generation that the header names. Answer: AssignmentAck.
 struct Assignment {
   NodeRank node_rank;
@@ -231,6 +239,7 @@ struct Assignment {
   // or put into an environment. Set on the way to the agent, by who serves the job; empty: the job
   // has no credentials.
   std::string secret{};
+  RolePlace role{};
 
   bool operator==(const Assignment&) const = default;
 };

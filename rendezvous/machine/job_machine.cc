@@ -210,7 +210,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   node.agent_id = header.agent_id;
   node.spec = join.node;
   node.offered_port = join.offered_port;
-  node.program = join.program;
+  node.role.program = join.program;
   node.stay.since = now_;
   const Node* const other = ComparableNode(join.program);
   Node& added = roster_.Add(std::move(node), now_);
@@ -296,19 +296,20 @@ void JobMachine::Welcome(const Node& added) {
 const Node* JobMachine::ComparableNode(const WorkerProgram& program) const {
   const auto& nodes = roster_.nodes();
   const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const Node& node) {
-    return AreComparable(node.program, program);
+    return AreComparable(node.role.program, program);
   });
   return found == nodes.end() ? nullptr : &*found;
 }
 
 // `first` hears it once, of whichever node: a command may have something of its node in it.
 void JobMachine::WarnIfArgumentsDiffer(const Node& first, const Node& added) {
-  const auto argument = FirstOtherArgument(first.program, added.program);
+  const auto argument = FirstOtherArgument(first.role.program, added.role.program);
   if (!argument) return;
   const auto warn = [&](const Node& node, const Node& other) {
-    const std::string text = absl::StrCat(
-        "argument ", *argument, " of ", node.program.name, " is not the same on ", node.spec.host,
-        " and ", other.spec.host, "; if that is not meant, start every node with the same command");
+    const std::string text =
+        absl::StrCat("argument ", *argument, " of ", node.role.program.name, " is not the same on ",
+                     node.spec.host, " and ", other.spec.host,
+                     "; if that is not meant, start every node with the same command");
     SendTo(node, Warning{text});
     Log(text);
   };
@@ -344,7 +345,7 @@ std::string JobMachine::WhyJoinIsRefused(const Join& join) const {
   if (!life_.spec) return "";
   if (std::string why = WhyJobDiffers(*life_.spec, join.job); !why.empty()) return why;
   if (const Node* const node = ComparableNode(join.program)) {
-    std::string why = WhyProgramDiffers(node->program, node->spec.host, join.program);
+    std::string why = WhyProgramDiffers(node->role.program, node->spec.host, join.program);
     if (!why.empty()) return why;
   }
   if (join.why_ineligible.empty() && life_.quarantine->Excludes(join.node.host)) {
@@ -387,7 +388,7 @@ void JobMachine::RefuseSecond(const Node& first, Node& second) {
 void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
   roster_.Heard(node, now_);
   TakeUpRun(join);
-  node.program = join.program;
+  node.role.program = join.program;
   TakeHoldings(node, join);
   if (node.suspect) {
     for (Node* const second : roster_.WaitingForRankOf(node)) RefuseSecond(node, *second);

@@ -47,6 +47,7 @@ Assignment JobMachine::AssignmentOf(const Node& node) const {
   assignment.max_restarts = life_.spec->max_restarts;
   assignment.restore = generation_.restore;
   assignment.run_id = life_.run_id;
+  assignment.role = node.role.place;
   return assignment;
 }
 

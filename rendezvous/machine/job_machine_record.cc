@@ -16,7 +16,7 @@ JobRecord JobMachine::Record() const {
     if (node == nullptr) continue;
     // Also one whose workers are gone by now: it says so again to the rendezvous that reads this.
     record.members.push_back({node->agent_id, node->spec, node->offered_port, node->rank,
-                              node->first_rank, node->removed});
+                              node->first_rank, node->removed, node->role.place});
   }
   record.governor = life_.governor->Record(now_);
   record.causes = life_.causes;
@@ -48,6 +48,7 @@ Node NodeOf(const NodeRecord& member) {
   node.phase = Phase::kStarted;
   node.suspect = true;
   node.removed = member.removed;
+  node.role.place = member.role;
   return node;
 }
 

@@ -27,6 +27,7 @@ struct NodeRecord {
   NodeRank rank;
   Rank first_rank;
   bool removed = false;  // an operator wants it out of the next generation
+  RolePlace role{};
   bool operator==(const NodeRecord&) const = default;
 };
 

@@ -226,7 +226,19 @@ int Roster::AssignRanks(int max_nodes) {
     SetPhase(node, Phase::kAssigned);
     world_size += node.spec.worker_count;
   }
+  AssignRoleRanks();
   return world_size;
+}
+
+// As torchelastic does: by node rank, whatever other roles are between.
+void Roster::AssignRoleRanks() {
+  std::unordered_map<std::string, int> workers;  // by role, so far
+  for (Node* const node : members_) {
+    int& so_far = workers[node->role.program.role];
+    node->role.place.first_rank = Rank{so_far};
+    so_far += node->spec.worker_count;
+  }
+  for (Node* const node : members_) node->role.place.world_size = workers[node->role.program.role];
 }
 
 }  // namespace ddprun

@@ -55,6 +55,12 @@ struct Holdings {
   LookId asked;   // in the newest LookAgain of this session
 };
 
+// What a node's workers run, and their ranks among the workers of the same role.
+struct NodeRole {
+  WorkerProgram program{};  // unknown until it has joined again
+  RolePlace place{};        // set by Roster::AssignRanks
+};
+
 struct Node {
   AgentId agent_id;
   NodeSpec spec;
@@ -75,7 +81,7 @@ struct Node {
   std::optional<std::int64_t> step;  // the newest that its workers reported in it
   std::int64_t fenced_at_ms = 0;     // Stopped::fenced_at_ms, as it was told last
   Holdings held;                     // set by Roster: pending
-  WorkerProgram program;             // that its workers run; unknown until it has joined again
+  NodeRole role;
 
   bool done() const { return static_cast<int>(succeeded.size()) == spec.worker_count; }
   bool member() const { return phase != Phase::kWaiting; }
@@ -131,12 +137,12 @@ class Roster {
   // Of the last AssignRanks, by node rank; nullptr for one that was erased.
   const std::vector<Node*>& members() const { return members_; }
 
-  // Chooses at most `max_nodes` of the free nodes, and gives each its node rank and first rank.
-  // Nodes that ask for a rank are ordered by it. Others keep the rank of the last generation if it
-  // is below their number; nodes with higher ranks, then newcomers by host name and arrival, fill
-  // the holes: so the ranks of a job do not depend on which node booted first, and a node that
-  // stays keeps its own. Those with a rank come before newcomers when there are too many. Sets the
-  // phase of the chosen to kAssigned. Returns the world size.
+  // Chooses at most `max_nodes` of the free nodes, and gives each its node rank, its first rank and
+  // its place in its role. Nodes that ask for a rank are ordered by it. Others keep the rank of the
+  // last generation if it is below their number; nodes with higher ranks, then newcomers by host
+  // name and arrival, fill the holes: so the ranks of a job do not depend on which node booted
+  // first, and a node that stays keeps its own. Those with a rank come before newcomers when there
+  // are too many. Sets the phase of the chosen to kAssigned. Returns the world size.
   int AssignRanks(int max_nodes);
   // The members of a generation that was formed before this process began.
   void RestoreMember(Node node, TimePoint now);
@@ -146,6 +152,7 @@ class Roster {
     std::list<Node>::iterator node;
     std::optional<std::list<Node*>::iterator> lease;  // in leases_
   };
+  void AssignRoleRanks();
   void Count(const Node& node, int by);
   void Claim(Node& node);
   void Unclaim(Node& node);

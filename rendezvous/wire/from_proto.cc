@@ -110,6 +110,7 @@ Assignment ReadAssignment(const v1::Assignment& from, FieldChecker& check) {
     check.Fail(absl::StrCat("Assignment.secret has ", to.secret.size(), " bytes, expected ",
                             kSecretBytes, " or none"));
   }
+  if (from.has_role()) to.role = ReadRolePlace(from.role(), to.world_size, check);
   return to;
 }
 

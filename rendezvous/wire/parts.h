@@ -40,6 +40,7 @@ std::vector<StackFrame> ReadFrames(const google::protobuf::RepeatedPtrField<v1::
                                    FieldChecker& check);
 RestorePlan ReadRestorePlan(const v1::RestorePlan& from, std::int64_t world_size,
                             FieldChecker& check);
+RolePlace ReadRolePlace(const v1::RolePlace& from, std::int64_t world_size, FieldChecker& check);
 
 void Fill(const JobSpec& from, v1::JobSpec* to);
 void Fill(const NodeSpec& from, v1::NodeSpec* to);
@@ -49,6 +50,7 @@ void Fill(const Finished& from, v1::Finished* to);
 void Fill(const std::vector<SavedState>& from,
           google::protobuf::RepeatedPtrField<v1::SavedState>* to);
 void Fill(const RestorePlan& from, v1::RestorePlan* to);
+void Fill(const RolePlace& from, v1::RolePlace* to);
 void Fill(const NodeProgress& from, v1::NodeProgress* to);
 void Fill(const StuckProcesses& from, v1::StuckProcesses* to);
 void Fill(const EnteredCall& from, v1::EnteredCall* to);

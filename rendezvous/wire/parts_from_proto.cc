@@ -195,4 +195,12 @@ RestorePlan ReadRestorePlan(const v1::RestorePlan& from, std::int64_t world_size
   return to;
 }
 
+RolePlace ReadRolePlace(const v1::RolePlace& from, std::int64_t world_size, FieldChecker& check) {
+  RolePlace to;
+  to.world_size = check.Number("RolePlace.world_size", from.world_size(), 1, world_size);
+  to.first_rank.value =
+      check.Number("RolePlace.first_rank", from.first_rank(), 0, to.world_size - 1);
+  return to;
+}
+
 }  // namespace ddprun::wire

@@ -121,4 +121,9 @@ void Fill(const RestorePlan& from, v1::RestorePlan* to) {
   to->set_source_host(CleanText(from.host, kMaxHostBytes));
 }
 
+void Fill(const RolePlace& from, v1::RolePlace* to) {
+  to->set_first_rank(from.first_rank.value);
+  to->set_world_size(from.world_size);
+}
+
 }  // namespace ddprun::wire

@@ -32,6 +32,7 @@ NodeRecord ReadNode(const v1::NodeRecord& from, int rank, int first_rank, int ma
   to.first_rank.value =
       check.Number("NodeRecord.first_rank", from.first_rank(), first_rank, kMaxWorldSize - 1);
   to.removed = from.dismissed();
+  if (from.has_role()) to.role = ReadRolePlace(from.role(), kMaxWorldSize, check);
   return to;
 }
 
@@ -176,6 +177,7 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
     to->set_node_rank(member.rank.value);
     to->set_first_rank(member.first_rank.value);
     to->set_dismissed(member.removed);
+    if (member.role.world_size > 0) Fill(member.role, to->mutable_role());
   }
   FillGovernor(record.governor, proto.mutable_governor());
   for (const RootCause& cause : record.causes) Fill(cause, proto.add_causes());

@@ -121,6 +121,7 @@ struct RendezvousBody {
     if (assignment.restore) Fill(*assignment.restore, body->mutable_restore());
     body->set_run_id(assignment.run_id.value);
     body->set_secret(assignment.secret);
+    if (assignment.role.world_size > 0) Fill(assignment.role, body->mutable_role());
   }
   void operator()(const HeartbeatAck& ack) const {
     to->mutable_heartbeat_ack()->set_sent_at(ack.sent_at);

@@ -210,8 +210,9 @@ TEST_P(FaultsTest, RendezvousUnreachableAtTheStart) {
     return Daemon(folder.path()).endpoint();  // nobody is there any more
   }();
   for (int i = 0; i < nodes(); ++i) {
-    job_.AddNode({"--rdzv-endpoint", endpoint, "--nnodes", std::to_string(nodes()), "--rdzv-conf",
-                  "connect_timeout=300ms", "--report", Report(i), "true"});
+    job_.AddNode({"--rdzv-backend", "ddprun", "--rdzv-endpoint", endpoint, "--nnodes",
+                  std::to_string(nodes()), "--rdzv-conf", "connect_timeout=300ms", "--report",
+                  Report(i), "true"});
   }
   for (int i = 0; i < nodes(); ++i) {
     EXPECT_EQ(job_.node(i).ExitCode(), 69) << job_.node(i).err();

@@ -241,7 +241,7 @@ TEST_F(NodesTest, TooFewNodesEndWithWhoIsThere) {
 TEST(RendezvousCommandTest, AnUnreachableRendezvousIsNamed) {
   TempDir folder;
   Program node({DdprunPath(), "--log-dir", folder.path(), "--rdzv-endpoint", "127.0.0.1:1",
-                "--rdzv-conf", "connect_timeout=200ms", "true"});
+                "--rdzv-backend", "ddprun", "--rdzv-conf", "connect_timeout=200ms", "true"});
   EXPECT_EQ(node.ExitCode(), 69);
   EXPECT_THAT(node.err(), HasSubstr("127.0.0.1:1"));
 }
@@ -251,7 +251,7 @@ TEST(RendezvousCommandTest, AnAgentMayStartBeforeTheDaemon) {
   std::string port;
   { port = std::to_string(Daemon(folder.path()).port()); }  // free again
   Program node({DdprunPath(), "--log-dir", folder.path(), "--rdzv-endpoint", "127.0.0.1:" + port,
-                "--rdzv-id", "early", "sh", "-c", "exit 7"});
+                "--rdzv-backend", "ddprun", "--rdzv-id", "early", "sh", "-c", "exit 7"});
   Program daemon({DdprunPath(), "rendezvous", "--listen", "127.0.0.1:" + port});
   EXPECT_EQ(node.ExitCode(), 7) << node.err();
 }

@@ -88,6 +88,7 @@ TEST_F(OneNodeTest, WorkersHaveTorchrunsEnvironmentAndOurs) {
                                 "TORCHELASTIC_USE_AGENT_STORE=False",
                                 "TORCHELASTIC_ERROR_FILE=" + worker + "/error.json",
                                 "TORCH_NCCL_ASYNC_ERROR_HANDLING=1",
+                                "NCCL_ASYNC_ERROR_HANDLING=1",
                                 "OMP_NUM_THREADS=1",
                                 "DDPRUN_EPOCH=0",
                                 "DDPRUN_GENERATION=0",

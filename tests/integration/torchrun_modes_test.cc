@@ -215,6 +215,72 @@ TEST_F(C10dTest, PortZeroIsOneNodeAlone) {
   EXPECT_THAT(job.node(0).err(), Not(HasSubstr("starting the rendezvous")));
 }
 
+// As pytorch/examples calls torchrun: an endpoint, and no backend.
+class NoBackendTest : public testing::Test {
+ protected:
+  std::vector<std::string> Flags(const std::string& nodes, const std::string& script,
+                                 std::vector<std::string> more = {}) const {
+    std::vector<std::string> flags = {"--nnodes=" + nodes, "--rdzv_id=101",
+                                      "--rdzv_endpoint=" + endpoint_};
+    flags.insert(flags.end(), more.begin(), more.end());
+    flags.insert(flags.end(), {"sh", "-c", script});
+    return flags;
+  }
+
+  TempDir folder_;
+  std::string endpoint_ = "localhost:" + std::to_string(TwoFreePorts());
+};
+
+// Seen red with the endpoint waited for.
+TEST_F(NoBackendTest, OneNodeStartsAtOnce) {
+  Job job(folder_.path());
+  Program& node = job.AddNode(
+      Flags("1", "echo $RANK", {"--nproc_per_node=2", "--rdzv-conf=connect_timeout=60"}));
+  EXPECT_EQ(node.ExitCode(), 0) << node.err();
+  EXPECT_THAT(Lines(node.out()), testing::UnorderedElementsAre("[default0]:0", "[default1]:1"));
+  EXPECT_THAT(node.err(), HasSubstr("starting the rendezvous"));
+  EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
+}
+
+TEST_F(NoBackendTest, TwoNodesMeetAtTheEndpoint) {
+  Job job(folder_.path());
+  for (int node = 0; node < 2; ++node) job.AddNode(Flags("2", "echo $WORLD_SIZE"));
+  for (int node = 0; node < 2; ++node) {
+    EXPECT_EQ(job.node(node).ExitCode(), 0) << job.node(node).err();
+    EXPECT_THAT(job.node(node).out(), HasSubstr("]:2\n"));
+  }
+  EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
+}
+
+// Its user starts it again, with its journal: the port must be free for that.
+TEST_F(NoBackendTest, ARendezvousOfTheUserThatIsKilledIsLeftToItsUser) {
+  Daemon daemon(folder_.path());
+  endpoint_ = daemon.endpoint();
+  Job job(folder_.path());
+  Program& node = job.AddNode(Flags(
+      "1", "echo up; while [ ! -e " + folder_ / "go" + " ]; do sleep 0.05; done", {"--verbose"}));
+  ASSERT_TRUE(node.WaitForOut("up"));
+  daemon.Kill();
+  ASSERT_TRUE(node.WaitForErr("connection refused"));
+  daemon.Start();
+  std::ofstream(folder_ / "go") << "";
+  EXPECT_EQ(node.ExitCode(), 0) << node.err();
+  EXPECT_THAT(node.err(), Not(HasSubstr("starting the rendezvous")));
+  EXPECT_THAT(node.err(), HasSubstr("connected to the rendezvous"));
+}
+
+TEST_F(NoBackendTest, WithoutInsecureAnAddressBeyondLoopbackIsWaitedFor) {
+  endpoint_ = OutsideAddress().value_or(HostName()) + ":" + std::to_string(TwoFreePorts());
+  Job job(folder_.path());
+  Program& node = job.AddNode(Flags("1", "exit 0", {"--rdzv-conf=connect_timeout=1500ms"}));
+  EXPECT_EQ(node.ExitCode(), 69);
+  EXPECT_THAT(node.err(),
+              HasSubstr("waiting for the rendezvous at " + endpoint_ + ", at most 1.5 s"));
+  Program& open = job.AddNode(Flags("1", "exit 0", {"--insecure"}));
+  EXPECT_EQ(open.ExitCode(), 0) << open.err();
+  EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
+}
+
 class StaticTest : public testing::Test {
  protected:
   std::vector<std::string> Flags(int node_rank, const std::string& script,
@@ -280,6 +346,56 @@ TEST_F(StaticTest, OneNodeGetsTheGivenPortWithoutARendezvousOfItsOwn) {
   EXPECT_EQ(node.ExitCode(), 0) << node.err();
   EXPECT_EQ(node.out(), "[default0]:127.0.0.1:" + std::to_string(port_) + "\n");
   EXPECT_THAT(node.err(), Not(HasSubstr("starting the rendezvous")));
+}
+
+TEST_F(StaticTest, TheEndpointOfTheStaticBackendIsTheMasterOfEveryWorker) {
+  const std::string endpoint = "127.0.0.1:" + std::to_string(port_);
+  for (const std::string rank : {"1", "0"}) {
+    job_.AddNode({"--nnodes=2", "--node_rank=" + rank, "--rdzv_backend=static",
+                  "--rdzv_endpoint=" + endpoint, "--master_port=1", "sh", "-c",
+                  "echo $MASTER_ADDR:$MASTER_PORT"});
+  }
+  for (const int node : {0, 1}) {
+    EXPECT_EQ(job_.node(node).ExitCode(), 0) << job_.node(node).err();
+    EXPECT_THAT(job_.node(node).out(), HasSubstr("]:" + endpoint + "\n"));
+  }
+  EXPECT_THAT(SurvivorsInTheEnd(job_), IsEmpty());
+}
+
+TEST_F(StaticTest, AnAgentThatCannotReachTheRendezvousNamesBothPorts) {
+  const UniqueFd other(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port_ + 1);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(other.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(other.get(), 8), 0);
+  Program& node = job_.AddNode(Flags(0, "exit 0", {"--rdzv-conf=connect_timeout=300ms"}));
+  EXPECT_EQ(node.ExitCode(), 69);
+  EXPECT_THAT(node.err(), HasSubstr("every node must reach two ports, " + std::to_string(port_) +
+                                    " (MASTER_PORT) and " + std::to_string(port_ + 1)));
+}
+
+TEST(RolesTest, RanksAreCountedWithinARoleInTheOrderOfNodeRanks) {
+  TempDir folder;
+  Daemon daemon(folder.path());
+  Job job(folder.path());
+  const std::string script = "echo $RANK $WORLD_SIZE $ROLE_RANK $ROLE_WORLD_SIZE";
+  const std::vector<std::string> roles = {"trainer", "evaluator", "trainer"};
+  for (std::size_t node = 0; node < roles.size(); ++node) {
+    job.AddNode({"--rdzv-endpoint=" + daemon.endpoint(), "--nnodes=3",
+                 "--node-rank=" + std::to_string(node), "--role=" + roles[node],
+                 "--nproc-per-node=" + std::to_string(node + 1), "sh", "-c", script});
+  }
+  for (int node = 0; node < 3; ++node) {
+    ASSERT_EQ(job.node(node).ExitCode(), 0) << job.node(node).err();
+  }
+  EXPECT_THAT(Lines(job.node(0).out()), ElementsAre("[trainer0]:0 6 0 4"));
+  EXPECT_THAT(Lines(job.node(1).out()),
+              testing::UnorderedElementsAre("[evaluator1]:1 6 0 2", "[evaluator2]:2 6 1 2"));
+  EXPECT_THAT(Lines(job.node(2).out()),
+              testing::UnorderedElementsAre("[trainer3]:3 6 1 4", "[trainer4]:4 6 2 4",
+                                            "[trainer5]:5 6 3 4"));
 }
 
 TEST(RunPathTest, RunsAScriptOfAnyNameAsMainWithItsArguments) {

@@ -105,10 +105,12 @@ class EnvironmentTest(unittest.TestCase):
                     self.assertTrue(path.parts[-4].startswith("job7_"), path)
 
     def test_nccl_errors_are_handled(self):
-        # Each under the name that its version of torch reads.
-        for launcher, name in (("ddprun", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
-                               ("torchrun", "NCCL_ASYNC_ERROR_HANDLING")):
-            self.assertEqual(self.given(launcher, 0)["environment"][name], "1")
+        self.check("NCCL_ASYNC_ERROR_HANDLING", lambda *_: "1")
+
+    def test_newer_versions_of_torch_handle_nccl_errors_too(self):
+        # torchrun 1.13 does not know their name.
+        given = self.given("ddprun", 0)["environment"]
+        self.assertEqual(given["TORCH_NCCL_ASYNC_ERROR_HANDLING"], "1")
 
     def test_local_rank_in_arguments(self):
         for launcher in self.under:
@@ -119,6 +121,22 @@ class EnvironmentTest(unittest.TestCase):
     def test_python_runs_unbuffered(self):
         for launcher in self.under:
             self.assertTrue(self.given(launcher, 0)["unbuffered"], launcher)
+
+
+class StaticBackendTest(unittest.TestCase):
+    def test_the_endpoint_is_the_master_also_beside_a_master_port(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        under = launchers.both(
+            self, "scripts/write_environment.py", nproc=1,
+            flags=["--rdzv_backend", "static", "--rdzv_endpoint", f"127.0.0.1:{port}",
+                   "--master_port", "1"])
+        for launcher, result in under.items():
+            self.assertEqual(result.code, 0, f"{launcher}: {result.err}")
+            given = result.files["rank0-attempt0.json"]["environment"]
+            self.assertEqual((given["MASTER_ADDR"], given["MASTER_PORT"]), ("127.0.0.1", port),
+                             launcher)
 
 
 class ProgramTest(unittest.TestCase):

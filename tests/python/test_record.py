@@ -1,3 +1,6 @@
+import json
+import pathlib
+import tempfile
 import unittest
 
 import launchers
@@ -23,6 +26,22 @@ class RecordTest(unittest.TestCase):
 
     def test_an_exception_under_record_reaches_the_report(self):
         self.check("record")
+
+    def test_the_launchers_own_error_file_is_a_copy_of_the_root_causes(self):
+        messages = {}
+        for launcher in ("ddprun", "torchrun"):
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder, "reply.json")
+                result = launchers.run(self, launcher, "scripts/record_error.py", nproc=2,
+                                       arguments=["record"],
+                                       environment={"TORCHELASTIC_ERROR_FILE": str(path)})
+                messages[launcher] = json.loads(path.read_text())["message"]
+            for line in messages[launcher]["extraInfo"]["py_callstack"].splitlines():
+                self.assertIn(line, result.err, launcher)
+        for message in messages.values():
+            message["extraInfo"].pop("timestamp")
+        self.assertEqual(messages["ddprun"], messages["torchrun"])
+        self.assertEqual(messages["ddprun"]["errorCode"], 1)
 
     def test_a_plain_message_in_the_error_file_reaches_the_report(self):
         self.check("plain")

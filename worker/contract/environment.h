@@ -29,6 +29,7 @@ inline constexpr char kRunId[] = "TORCHELASTIC_RUN_ID";  // the job's name (--rd
 inline constexpr char kUseAgentStore[] = "TORCHELASTIC_USE_AGENT_STORE";  // always "False"
 inline constexpr char kErrorFile[] = "TORCHELASTIC_ERROR_FILE";  // where to write an error as JSON
 inline constexpr char kNcclAsyncErrorHandling[] = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
+inline constexpr char kOlderNcclAsyncErrorHandling[] = "NCCL_ASYNC_ERROR_HANDLING";  // before 2.2
 inline constexpr char kOmpNumThreads[] = "OMP_NUM_THREADS";
 
 // ddprun's.
@@ -109,6 +110,7 @@ inline constexpr Variable kVariables[] = {
     {kUseAgentStore, Scope::kProcess},
     {kErrorFile, Scope::kRank},
     {kNcclAsyncErrorHandling, Scope::kUnlessSet},
+    {kOlderNcclAsyncErrorHandling, Scope::kUnlessSet},
     {kOmpNumThreads, Scope::kUnlessSet},
     {kGeneration, Scope::kRank},
     {kEpoch, Scope::kProcess},

@@ -59,7 +59,7 @@ constexpr FlagSpec kEverydayFlags[] = {
     SetsTo("standalone", "rendezvous.endpoint", "",
            "this node alone, no daemon; the default when there is no endpoint"),
     Sets("rdzv-endpoint", 0, "HOST:PORT", "rendezvous.endpoint",
-         "where `ddprun rendezvous` listens (port 29400 if left out)"),
+         "where the nodes meet (port 29400 if left out); started where nobody listens"),
     Sets("rdzv-id", 0, "NAME", "rendezvous.id", "name of the job, the same on every node"),
     Sets("max-restarts", 0, "N", "restart.max_restarts",
          "restarts of the whole job before it fails (default {})"),
@@ -92,7 +92,7 @@ constexpr FlagSpec kJobFlags[] = {
 
 constexpr FlagSpec kRendezvousOfJobFlags[] = {
     Option("rdzv-backend", 0, "NAME",
-           "c10d or static: started where the endpoint lives; ddprun: you start it (default)"),
+           "c10d or static: started where the endpoint lives; ddprun: you start it"),
     Option("rdzv-conf", 0, "K=V,...",
            "join_timeout, last_call_timeout, timeout (or connect_timeout), keep_alive_interval, "
            "lease, in seconds"),

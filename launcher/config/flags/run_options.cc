@@ -60,7 +60,7 @@ class RunOptions {
     CheckOptions();
     ResolveBackend();
     TakeSlurmStep();
-    if (draft_.config.standalone()) draft_.config.rendezvous.autostart = false;
+    if (draft_.config.standalone()) draft_.config.rendezvous.autostart = "auto";
     if (!reading_.rest.empty()) TakeCommand();
     if (!errors_.empty()) return CommandLineError{kExitUsage, absl::StrJoin(errors_, "\n")};
     const Origin where = config == nullptr
@@ -195,7 +195,7 @@ class RunOptions {
     if (any_port_ != nullptr && nodes.max > 1) {
       AddError(any_port_->origin, "port 0 is for one node; give the nodes a port to meet at");
     }
-    if (backend != nullptr) rendezvous.autostart = backend->value != "ddprun";
+    if (backend != nullptr) rendezvous.autostart = backend->value == "ddprun" ? "false" : "true";
     if (backend != nullptr && backend->value == "c10d") {
       Note("node-rank", "with c10d the rendezvous gives the ranks; --rdzv-backend=static asks");
       Note("master-addr", "it is for --rdzv-backend=static");
@@ -205,19 +205,21 @@ class RunOptions {
       return;
     }
     const bool is_static = backend != nullptr && backend->value == "static";
+    if (is_static && !rendezvous.endpoint.empty()) TakeMasterOfEndpoint();
     const bool no_endpoint = rendezvous.endpoint.empty();
     // A port alone can go with ranks that a rendezvous gives, an address cannot.
     const bool has_master =
         !rendezvous.master_addr.empty() || (rendezvous.master_port != 0 && no_endpoint);
     if (!is_static && !has_master && node_rank == nullptr) return;
-    if (backend == nullptr) rendezvous.autostart = true;
+    if (backend == nullptr) rendezvous.autostart = "true";
     if (nodes.min != nodes.max) {
       const Origin& where = node_rank != nullptr ? node_rank->origin : draft_.origins["nodes"];
       AddError(where, "static mode has a fixed number of nodes; --rdzv-backend=c10d takes MIN:MAX");
       return;
     }
     TakeNodeRank(node_rank);
-    if (has_master || is_static || (no_endpoint && nodes.max > 1)) TakeMaster(no_endpoint);
+    if (has_master || is_static || (no_endpoint && nodes.max > 1))
+      TakeMaster(no_endpoint, is_static);
   }
 
   void TakeNodeRank(const GivenFlag* flag) {
@@ -233,18 +235,31 @@ class RunOptions {
     draft_.config.rendezvous.node_rank = static_cast<int>(*rank);
   }
 
+  // torchrun's static backend: what the endpoint names is where the workers meet.
+  void TakeMasterOfEndpoint() {
+    RendezvousConfig& rendezvous = draft_.config.rendezvous;
+    Note("master-addr", "with --rdzv-backend=static the endpoint is the master");
+    Note("master-port", "with --rdzv-backend=static the endpoint is the master");
+    const Endpoint master = *ParseEndpoint(rendezvous.endpoint, 1, std::nullopt);
+    rendezvous.master_addr = master.host;
+    rendezvous.master_port = master.port;
+    rendezvous.endpoint.clear();
+    auto origin = draft_.origins.extract("rendezvous.endpoint");
+    draft_.origins["rendezvous.master_port"] = std::move(origin.mapped());
+  }
+
   // torchrun's defaults, and the endpoint of a job that names none: the port after MASTER_PORT,
   // which the workers need for themselves.
-  void TakeMaster(bool no_endpoint) {
+  void TakeMaster(bool no_endpoint, bool is_static) {
     RendezvousConfig& rendezvous = draft_.config.rendezvous;
     if (rendezvous.master_addr.empty() && no_endpoint) rendezvous.master_addr = "127.0.0.1";
     if (rendezvous.master_port == 0) rendezvous.master_port = kDefaultMasterPort;
     if (!no_endpoint || draft_.config.nodes.max == 1) return;
     if (draft_.origins.count("rendezvous.endpoint") != 0) return;  // --standalone: said so
     if (rendezvous.master_port == kMaxPort) {
-      AddError(
-          draft_.origins["rendezvous.master_port"],
-          absl::StrCat(kMaxPort, " has no next port for the rendezvous; give --rdzv-endpoint"));
+      AddError(draft_.origins["rendezvous.master_port"],
+               absl::StrCat(kMaxPort, " has no next port for the rendezvous; give ",
+                            is_static ? "a lower one" : "--rdzv-endpoint"));
       return;
     }
     rendezvous.endpoint = FormatEndpoint({rendezvous.master_addr, rendezvous.master_port + 1});

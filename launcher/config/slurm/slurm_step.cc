@@ -148,7 +148,7 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
   }
   rendezvous.endpoint = FormatEndpoint({step.first_host, SlurmPort(step.job_id)});
   rendezvous.spare_ports = kSlurmSparePorts;
-  rendezvous.autostart = true;
+  rendezvous.autostart = "true";
   // With nodes to spare any of them may get any rank; host names decide, as for Slurm.
   const bool all_take_part = config.nodes.min == step.nodes && config.nodes.max == step.nodes;
   if (all_take_part) rendezvous.node_rank = step.node_id;

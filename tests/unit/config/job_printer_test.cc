@@ -19,7 +19,7 @@ JobConfig UnusualJob() {
   job.nproc_per_node = 7;
   job.rendezvous = {"[::1]:29401", "12345", std::chrono::milliseconds(1500), std::chrono::hours(1),
                     std::chrono::minutes(3)};
-  job.rendezvous.autostart = true;
+  job.rendezvous.autostart = "true";
   job.rendezvous.master_addr = "n1";
   job.rendezvous.master_port = 29500;
   job.program.virtual_local_rank = true;

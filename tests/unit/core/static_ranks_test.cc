@@ -115,5 +115,31 @@ TEST_F(StaticRanksTest, TheSuccessorOfALostNodeTakesItsRank) {
   EXPECT_THAT(text, HasSubstr("a<-g1 Assignment node 1/2 first 2"));
 }
 
+// As torchelastic counts them: by node rank, whatever other roles are between.
+TEST(RoleRanksTest, AreCountedWithinARoleInTheOrderOfNodeRanks) {
+  JobMachineDriver job(JobMachineDriver::Spec(3, 3));
+  job.set_workers(2);
+  job.JoinWith('a', {"trainer", "train.py"});
+  job.set_workers(3);
+  job.JoinWith('b', {"evaluator", "evaluate.py"});
+  job.set_workers(4);
+  job.JoinWith('c', {"trainer", "train.py"});
+  std::vector<RolePlace> places;
+  for (const Assignment& assignment : job.TakeAssignments()) places.push_back(assignment.role);
+  EXPECT_THAT(places,
+              ElementsAre(RolePlace{Rank{0}, 6}, RolePlace{Rank{0}, 3}, RolePlace{Rank{2}, 6}));
+}
+
+TEST(RoleRanksTest, AreTheSameForANodeThatMissedItsAssignmentBeforeTheDaemonWasStartedAgain) {
+  JobMachineDriver job(JobMachineDriver::Spec(2, 2));
+  job.JoinWith('a', {"trainer", "train.py"});
+  job.JoinWith('b', {"evaluator", "evaluate.py"});
+  job.TakeAssignments();
+  job.RestartDaemon(std::chrono::seconds(1));
+  job.Rejoin('b', -1, /*workers_running=*/false);
+  ASSERT_THAT(job.TakeAssignments(),
+              ElementsAre(testing::Field(&Assignment::role, RolePlace{Rank{0}, 2})));
+}
+
 }  // namespace static_ranks_test
 }  // namespace ddprun

@@ -92,6 +92,18 @@ TEST(SupervisorDiskTest, TheErrorFileTellsWhatTheWorkerDidNot) {
   EXPECT_THAT(node.Take(), ElementsAre("g0-> WorkerExited 2 exit code 3", "SIGTERM to 1"));
 }
 
+TEST(SupervisorDiskTest, TheErrorFileIsReadAlsoWhereTheWorkerHasSaidWhatIsWrong) {
+  SupervisorDriver node;
+  node.LeaveErrorFile("of the file");
+  node.Run();
+  node.Step(Supervisor::ErrorReported{LocalRank{1}, "user", "its own words"});
+  node.Freeze();
+  node.End(1, kFailed);
+  EXPECT_THAT(node.Take(), IsEmpty()) << "the launcher copies it";
+  node.Thaw();
+  EXPECT_EQ(node.last_exit().error_text, "its own words");
+}
+
 TEST(SupervisorDiskTest, FailuresAreReportedInTheirOrder) {
   SupervisorDriver node;
   node.Run();

@@ -370,6 +370,31 @@ TEST_F(SupervisorLeaseTest, BeforeTheFirstWordTheTimeForConnectingHolds) {
   EXPECT_EQ(early.verdict().reason, "connection refused; gave up after 10 s");
 }
 
+TEST_F(SupervisorLeaseTest, BeforeTheFirstWordTheAgentSaysAfterASecondWhatItWaitsFor) {
+  SupervisorOptions options = Leased();
+  options.connect_timeout = seconds(60);
+  options.rendezvous = "the rendezvous at h:1";
+  options.unreachable_hint = "look at both ports";
+  SupervisorDriver early(options);
+  early.BeRefused();
+  early.TakeNotes();
+  early.Live(seconds(1) - kTick, false);
+  EXPECT_THAT(early.TakeNotes(), IsEmpty());
+  early.Live(seconds(10), false);
+  EXPECT_THAT(early.TakeNotes(),
+              ElementsAre("waiting for the rendezvous at h:1, at most 60 s; so far: connection "
+                          "refused; look at both ports"));
+  early.Live(seconds(60), false);
+  EXPECT_EQ(early.verdict().reason, "connection refused; gave up after 60 s; look at both ports");
+}
+
+TEST_F(SupervisorLeaseTest, AnAgentWhoseSessionIsOpenWaitsForOtherNodesAndSaysNothing) {
+  SupervisorDriver joined(Leased());
+  joined.TakeNotes();
+  joined.Live(seconds(5), false);
+  EXPECT_THAT(joined.TakeNotes(), IsEmpty());
+}
+
 // ---- the rendezvous fences ----
 
 TEST_F(SupervisorLeaseTest, AnAgentThatTheRendezvousGaveUpKillsItsWorkersAndJoinsAgain) {

@@ -75,6 +75,28 @@ TEST(ReportTest, NamesTheRootCauseAndItsLastWords) {
                   "exit code 139; logs of n1 in /logs/exp7_x"));
 }
 
+TEST(ReportTest, ShowsTheTracebackInTheErrorFileOfTheRootCause) {
+  Verdict verdict = Failed();
+  verdict.error_file = R"({"message": {"message": "ValueError: no",
+      "extraInfo": {"py_callstack": "Traceback:\n  line 3\nValueError: no\n"}}})";
+  EXPECT_THAT(DescribeVerdict(verdict, kContext),
+              testing::IsSupersetOf({"what it left in its error file:", "    Traceback:",
+                                     "      line 3", "    ValueError: no"}));
+}
+
+TEST(CopyErrorFileTest, WritesWhatTheRootCauseLeftWithItsExitCode) {
+  TempDir folder;
+  const std::string path = folder / "error.json";
+  Verdict verdict = Failed();
+  ASSERT_TRUE(CopyErrorFile(path, verdict).ok());
+  EXPECT_FALSE(std::ifstream(path).good()) << "it left nothing";
+  verdict.error_file = R"({"message": {"message": "ValueError: no"}})";
+  ASSERT_TRUE(CopyErrorFile(path, verdict).ok());
+  const auto json = nlohmann::json::parse(std::ifstream(path));
+  EXPECT_EQ(json["message"]["message"], "ValueError: no");
+  EXPECT_EQ(json["message"]["errorCode"], -SIGSEGV);
+}
+
 TEST(ReportTest, SaysNothingAboutAJobWithoutTrouble) {
   EXPECT_THAT(DescribeVerdict(Succeeded(0), kContext), IsEmpty());
   EXPECT_THAT(DescribeVerdict(Succeeded(1), kContext),

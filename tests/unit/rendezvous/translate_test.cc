@@ -236,7 +236,8 @@ INSTANTIATE_TEST_SUITE_P(
                                .restart_count = 1,
                                .max_restarts = 3,
                                .run_id = RunId{0xFEDCBA9876543210},
-                               .secret = std::string(32, '\1')},
+                               .secret = std::string(32, '\1'),
+                               .role = {Rank{2}, 5}},
                     WithPlan(RestorePlan{FullStates()[0], Rank{7}, "n2"}), WithPlan(RestorePlan{}),
                     Waiting{"for 1 node"}, HeartbeatAck{INT64_MIN}, Start{}, Save{},
                     Fenced{"not heard for 3 s"},
@@ -443,6 +444,14 @@ TEST(FromProtoTest, RefusesAnAssignmentWhoseNumbersContradictEachOther) {
   EXPECT_EQ(std::string(FromProto(proto).status().message()),
             "Assignment.first_rank is 8, expected 0 to 7");
   proto.mutable_assignment()->set_first_rank(0);
+  proto.mutable_assignment()->mutable_role()->set_world_size(9);
+  EXPECT_EQ(std::string(FromProto(proto).status().message()),
+            "RolePlace.world_size is 9, expected 1 to 8");
+  proto.mutable_assignment()->mutable_role()->set_world_size(4);
+  proto.mutable_assignment()->mutable_role()->set_first_rank(4);
+  EXPECT_EQ(std::string(FromProto(proto).status().message()),
+            "RolePlace.first_rank is 4, expected 0 to 3");
+  proto.mutable_assignment()->clear_role();
   proto.mutable_assignment()->mutable_restore()->set_source_rank(8);
   EXPECT_EQ(std::string(FromProto(proto).status().message()),
             "RestorePlan.source_rank is 8, expected 0 to 7");
@@ -494,6 +503,7 @@ JobRecord FullRecord() {
   record.reports_checkpoints = true;
   record.checkpoint = 400;
   record.members[1].removed = true;
+  record.members[1].role = RolePlace{Rank{4}, 5};
   record.plan = PlanRecord{true, false, "stopped by an operator", true, false};
   record.restore = RestorePlan{FullStates()[0], Rank{4}, "n3"};
   record.timeline = {{0, Generation{3}, 100}, {3, Generation{7}, 390}};

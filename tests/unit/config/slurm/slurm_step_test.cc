@@ -38,7 +38,7 @@ TEST(SlurmStepTest, StepGivesAJobAllThatFlagsWouldSay) {
   EXPECT_EQ(config.rendezvous.id, "4711");
   EXPECT_EQ(config.rendezvous.requeue_number, 0U);
   EXPECT_EQ(config.rendezvous.node_rank, 1);
-  EXPECT_TRUE(config.rendezvous.autostart);
+  EXPECT_EQ(config.rendezvous.autostart, "true");
   EXPECT_TRUE(config.rendezvous.credentials.munge);
   EXPECT_TRUE(config.slurm_task.is_task);
   // Within the 30 s that Slurm gives a job after its SIGTERM.

@@ -57,12 +57,19 @@ TEST(WorkerEnvironmentTest, HoldsEveryVariableOfTheContract) {
                   "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x", "DDPRUN_STATE_TIMEOUT_MS=90000",
                   "DDPRUN_TAKE_FOLDER=1", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "LOCAL_RANK=1",
                   "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4711",
-                  "OMP_NUM_THREADS=1", "RANK=5", "ROLE_NAME=trainer", "ROLE_RANK=5",
-                  "ROLE_WORLD_SIZE=6",
+                  "NCCL_ASYNC_ERROR_HANDLING=1", "OMP_NUM_THREADS=1", "RANK=5", "ROLE_NAME=trainer",
+                  "ROLE_RANK=5", "ROLE_WORLD_SIZE=6",
                   "TORCHELASTIC_ERROR_FILE=/logs/exp7_x/attempt_4/1/error.json",
                   "TORCHELASTIC_MAX_RESTARTS=3", "TORCHELASTIC_RESTART_COUNT=2",
                   "TORCHELASTIC_RUN_ID=exp7", "TORCHELASTIC_USE_AGENT_STORE=False",
                   "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "WORLD_SIZE=6"));
+}
+
+TEST(WorkerEnvironmentTest, RanksOfARoleAreCountedApart) {
+  WorkerPlace place = Place();
+  place.assignment.role = RolePlace{Rank{2}, 4};
+  EXPECT_THAT(WorkerEnvironment(place, {}, {}),
+              IsSupersetOf({"RANK=5", "WORLD_SIZE=6", "ROLE_RANK=3", "ROLE_WORLD_SIZE=4"}));
 }
 
 // A variable that is not in kVariables would be taken from an outer job, or from a job file.
@@ -150,9 +157,10 @@ TEST(WorkerEnvironmentTest, VisibleGpusAreLeftAloneOtherwise) {
 }
 
 TEST(WorkerEnvironmentTest, WhatIsSetUnlessSetIsLeftAlone) {
-  EXPECT_THAT(
-      WorkerEnvironment(Place(), {"OMP_NUM_THREADS=8"}, {{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"}}),
-      IsSupersetOf({"OMP_NUM_THREADS=8", "TORCH_NCCL_ASYNC_ERROR_HANDLING=0"}));
+  EXPECT_THAT(WorkerEnvironment(Place(), {"OMP_NUM_THREADS=8", "NCCL_ASYNC_ERROR_HANDLING=2"},
+                                {{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"}}),
+              IsSupersetOf({"OMP_NUM_THREADS=8", "NCCL_ASYNC_ERROR_HANDLING=2",
+                            "TORCH_NCCL_ASYNC_ERROR_HANDLING=0"}));
 }
 
 TEST(WorkerEnvironmentTest, AWorkerThatIsAloneOnItsNodeMayUseAllThreads) {
@@ -177,8 +185,9 @@ TEST(StandbyEnvironmentTest, HasWhatIsKnownAheadAndNoPlaceInTheJob) {
                   "DDPRUN_HANG_LIMIT_MS=600000", "DDPRUN_RUN_DIR=/logs/exp7_x",
                   "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x", "DDPRUN_STANDBY=1",
                   "DDPRUN_STATE_TIMEOUT_MS=90000", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2",
-                  "OMP_NUM_THREADS=1", "ROLE_NAME=trainer", "TORCHELASTIC_RUN_ID=exp7",
-                  "TORCHELASTIC_USE_AGENT_STORE=False", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1"));
+                  "NCCL_ASYNC_ERROR_HANDLING=1", "OMP_NUM_THREADS=1", "ROLE_NAME=trainer",
+                  "TORCHELASTIC_RUN_ID=exp7", "TORCHELASTIC_USE_AGENT_STORE=False",
+                  "TORCH_NCCL_ASYNC_ERROR_HANDLING=1"));
 }
 
 TEST(WorkerEnvironmentTest, AWorkerOfAnInnerJobIsNoStandby) {

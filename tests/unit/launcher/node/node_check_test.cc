@@ -205,7 +205,7 @@ TEST(NodeFactsTest, APortThatIsTakenIsSeen) {
   const int port = ntohs(address.sin_port);
   JobConfig config;
   config.rendezvous.endpoint = absl::StrCat("127.0.0.1:", port);
-  config.rendezvous.autostart = true;
+  config.rendezvous.autostart = "true";
   config.insecure = true;  // no token is looked for
   NodeFacts facts = LookAtNode(config, PosixHost());
   EXPECT_THAT(facts.taken_ports, testing::ElementsAre(port));

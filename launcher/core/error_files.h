@@ -1,0 +1,31 @@
+// ErrorFiles: what the workers of the last generation on this node left in their error files, until
+// the job's root cause is known. Pure. Owned by the agent.
+#ifndef DDPRUN_LAUNCHER_CORE_ERROR_FILES_H_
+#define DDPRUN_LAUNCHER_CORE_ERROR_FILES_H_
+
+#include <map>
+#include <string>
+
+#include "rendezvous/core/messages.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+class ErrorFiles {
+ public:
+  // The workers of a generation start, and forgets those before.
+  void Begin(Generation generation, Rank first_rank);
+  // Ignored for another generation: its disk was slow.
+  void Add(Generation generation, LocalRank local_rank, std::string content);
+  // Of the worker that is the cause; "" where it left none, or did not run on this node.
+  std::string Of(const RootCause& cause) const;
+
+ private:
+  Generation generation_{-1};
+  Rank first_rank_;
+  std::map<int, std::string> content_;  // by local rank
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CORE_ERROR_FILES_H_
