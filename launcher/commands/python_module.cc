@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "launcher/commands/commands.h"
 #include "launcher/os/file_util.h"
 #include "launcher/python/module_file.h"
@@ -32,9 +33,8 @@ absl::StatusOr<std::optional<std::string>> Content(const std::string& path) {
   return content;
 }
 
-absl::Status Write(const std::string& folder, const std::string& path) {
-  if (const absl::Status made = MakeDirs(folder); !made.ok()) return made;
-  const std::string module = PythonModuleFile(kPythonModule, DDPRUN_VERSION);
+absl::Status Write(const std::string& path, absl::string_view text) {
+  const std::string module = PythonModuleFile(text, DDPRUN_VERSION);
   const auto old = Content(path);
   if (!old.ok()) return old.status();
   if (!old->has_value()) return WriteNewFileAtomic(path, module);
@@ -45,11 +45,24 @@ absl::Status Write(const std::string& folder, const std::string& path) {
   return WriteFileAtomic(path, module);
 }
 
+// The module last: it is never there without what it needs.
+absl::Status WriteAll(const std::string& folder, const std::string& module) {
+  const std::string package = absl::StrCat(folder, "/", kPythonPackageFolder);
+  for (const std::string& made : {folder, package}) {
+    if (const absl::Status status = MakeDirs(made); !status.ok()) return status;
+  }
+  for (const PythonFile& file : PythonPackage()) {
+    const absl::Status written = Write(absl::StrCat(package, "/", file.name), file.text);
+    if (!written.ok()) return written;
+  }
+  return Write(module, kPythonModule);
+}
+
 }  // namespace
 
 int WritePythonModule(const PythonModuleCommand& command) {
   const std::string path = command.folder + "/ddprun.py";
-  if (const absl::Status written = Write(command.folder, path); !written.ok()) {
+  if (const absl::Status written = WriteAll(command.folder, path); !written.ok()) {
     std::fprintf(stderr, "ddprun python-module: %s\n", std::string(written.message()).c_str());
     return 1;
   }

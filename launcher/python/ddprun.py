@@ -18,7 +18,11 @@ nothing. They raise TypeError and ValueError for wrong arguments only, with ddpr
 thread may call. Only the worker itself speaks: forked processes, children of `multiprocessing`
 (such as the workers of a DataLoader) and programs that the worker starts are silent.
 
-Python 3.8 or newer; nothing but the standard library.
+`ddprun.Checkpointer` keeps the states of a training, so that it survives all of this, and
+`ddprun.DistributedSampler` goes on in the middle of an epoch: see their texts. They need torch and the
+package `_ddprun_state` beside this file, which are imported where one of them is used.
+
+Python 3.8 or newer; else nothing but the standard library.
 """
 import atexit
 import contextlib
@@ -29,7 +33,7 @@ import sys
 import threading
 import time
 
-__all__ = ["enabled", "phase", "step"]
+__all__ = ["enabled", "phase", "step"]  # and the names of _IN_PACKAGE, which would import torch
 __version__ = "0"  # ddprun's, in a file that ddprun wrote
 
 # What a worker is doing outside of every phase that it names.
@@ -50,6 +54,16 @@ _LONGEST_RETRY_S = 1.0
 # starts.
 _SPEAKER = "DDPRUN_SPEAKER"
 
+# By name: the module of the package _ddprun_state.
+_IN_PACKAGE = {
+    "Checkpointer": "checkpointer", "State": "state", "SaveStatus": "writer",
+    "DistributedSampler": "sampler", "SamplerState": "sampler", "CheckpointError": "errors",
+    "AgreedError": "errors", "FolderTakenError": "errors", "StateUnreadableError": "errors"}
+
+# Packets that wait for a slow agent; more than that, and the oldest are dropped.
+_MAX_PACKETS = 100
+_MAX_PACKET_BYTES = 8192  # worker/contract/control.h
+
 _STACK_SIGNAL = 61  # worker/contract/own_stacks.h
 
 
@@ -64,6 +78,8 @@ class _Agent:
         self.tells = False  # TELLS=1 is not sent yet, and likewise:
         self.step = None
         self.phase = None
+        self.packets = []  # to be sent as they are, before all of these
+        self.save_requests = 0  # of the agent, so far
         self.tokens = float(_BURST)
         self.filled_at = time.monotonic()
         self.late = threading.Event()  # there is something that the thread is to send
@@ -99,6 +115,27 @@ class _Agent:
             elif not self.silent:
                 self.send_later()
 
+    def say(self, packet):
+        """Sends a packet whatever the limits are."""
+        if not self.speaks():
+            return
+        with self.lock:
+            self.packets = self.packets[1 - _MAX_PACKETS:] + [packet[:_MAX_PACKET_BYTES]]
+            if not self.send() and not self.silent:
+                self.send_later()
+
+    def hear(self):
+        """Takes what the agent has sent."""
+        with self.lock:
+            while self.socket is not None:
+                try:
+                    packet = self.socket.recv(_MAX_PACKET_BYTES)
+                except OSError:
+                    return  # there is no more
+                if not packet:
+                    return  # the agent is gone
+                self.save_requests += packet.split(b"\n").count(b"SAVE=1")
+
     def send(self):
         """Sends what is to be sent. False: not now."""
         lines = []
@@ -108,12 +145,16 @@ class _Agent:
             lines.append(b"STEP=%d" % self.step)
         if self.phase is not None:
             lines.append(b"PHASE=" + self.phase)
-        if not lines:
+        if not lines and not self.packets:
             return True
         try:
             if self.socket is None:
                 self.socket = _connect(self.path)
-            self.socket.send(b"\n".join(lines), _FLAGS)
+            while self.packets:
+                self.socket.send(self.packets[0], _FLAGS)
+                del self.packets[0]
+            if lines:
+                self.socket.send(b"\n".join(lines), _FLAGS)
         except (BlockingIOError, InterruptedError):
             return False  # the agent is slow
         except Exception as error:
@@ -325,6 +366,40 @@ def _tell_step(n):
         _agent.tell(n, _TRAIN.encode())
     else:
         _agent.tell(n)
+
+
+def _say(key, value):
+    """For a Checkpointer: one line."""
+    _agent.say(("%s=%s" % (key, value)).replace("\n", " ").encode())
+
+
+def _save_requests():
+    _agent.hear()
+    return _agent.save_requests
+
+
+def _tell_library_phase(name):
+    """One of _TAKEN, until the next phase or step."""
+    global _told
+    with _agent.lock:
+        _told = name
+        _agent.tell(phase=name.encode())
+
+
+def __getattr__(name):
+    if name not in _IN_PACKAGE:
+        raise AttributeError("module 'ddprun' has no attribute %r" % name)
+    import importlib
+
+    try:
+        module = importlib.import_module("_ddprun_state." + _IN_PACKAGE[name])
+    except ModuleNotFoundError as error:
+        if error.name != "_ddprun_state":
+            raise
+        raise ImportError("ddprun.%s needs the folder _ddprun_state beside ddprun.py: `ddprun "
+                          "python-module DIR` writes both" % name) from None
+    value = globals()[name] = getattr(module, name)
+    return value
 
 
 def _auto_step(n):

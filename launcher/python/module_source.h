@@ -3,11 +3,23 @@
 #ifndef DDPRUN_LAUNCHER_PYTHON_MODULE_SOURCE_H_
 #define DDPRUN_LAUNCHER_PYTHON_MODULE_SOURCE_H_
 
+#include "absl/types/span.h"
+
 namespace ddprun {
 
 extern const char kPythonModule[];         // ddprun.py, with ddprun's version
 extern const char kPythonSitecustomize[];  // sitecustomize.py
 extern const char kPythonAutoStep[];       // auto_step.py
+
+// The package _ddprun_state, which ddprun.py imports where its Checkpointer or sampler is used.
+inline constexpr char kPythonPackageFolder[] = "_ddprun_state";
+
+struct PythonFile {
+  const char* name;  // in that folder
+  const char* text;
+};
+
+absl::Span<const PythonFile> PythonPackage();
 
 }  // namespace ddprun
 

@@ -34,10 +34,15 @@ absl::StatusOr<std::string> MakePythonFolder(const std::string& folder, bool aut
   }
   const std::string site = path + "/site";
   const std::string module = path + "/module";
+  const std::string package = absl::StrCat(module, "/", kPythonPackageFolder);
   absl::Status status;
-  for (const std::string& made : {path, site, module}) status.Update(MakePrivateFolder(made));
+  for (const std::string& made : {path, site, module, package})
+    status.Update(MakePrivateFolder(made));
   status.Update(WriteFileAtomic(site + "/sitecustomize.py", kPythonSitecustomize));
   status.Update(WriteFileAtomic(module + "/ddprun.py", kPythonModule));
+  for (const PythonFile& file : PythonPackage()) {
+    status.Update(WriteFileAtomic(absl::StrCat(package, "/", file.name), file.text));
+  }
   if (auto_step) status.Update(WriteFileAtomic(module + "/_ddprun_auto_step.py", kPythonAutoStep));
   if (!status.ok()) return status;
   return site;

@@ -2,6 +2,7 @@
 //
 //     <folder>/site/sitecustomize.py        in front of the worker's PYTHONPATH
 //     <folder>/module/ddprun.py             last on its sys.path
+//     <folder>/module/_ddprun_state/        the package with its Checkpointer
 //     <folder>/module/_ddprun_auto_step.py  with --auto-step only
 //
 // Python runs sitecustomize.py at its start. It gives the process and its children the user's

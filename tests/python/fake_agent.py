@@ -33,6 +33,8 @@ class FakeAgent:
             folder.mkdir(parents=True)
         shutil.copy(SOURCES / "sitecustomize.py", self.site)
         shutil.copy(SOURCES / "ddprun.py", self.module)
+        shutil.copytree(SOURCES / "_ddprun_state", self.module / "_ddprun_state",
+                        ignore=shutil.ignore_patterns("__pycache__"))
         self.path = str(self.base / "control.sock")
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.bind(self.path)

@@ -247,7 +247,8 @@ class PythonModuleCommandTest(unittest.TestCase):
         for _ in range(2):
             done = self.write(self.folder)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, f"{self.file}\n", ""))
-        self.assertEqual([file.name for file in self.folder.iterdir()], ["ddprun.py"])
+        self.assertEqual(sorted(file.name for file in self.folder.iterdir()),
+                         ["_ddprun_state", "ddprun.py"])
         with FakeAgent() as agent:
             more = {"PYTHONPATH": str(self.folder), "DDPRUN_CONTROL_SOCKET": agent.path}
             said = subprocess.run([fake_agent.PYTHON, "-c", "import ddprun; ddprun.step(3); "

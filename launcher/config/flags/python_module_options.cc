@@ -9,10 +9,11 @@ namespace ddprun {
 namespace {
 
 constexpr absl::string_view kPythonModuleUsage =
-    "Writes the Python module `ddprun` to DIR/ddprun.py and prints that path. Scripts that ddprun\n"
-    "starts already have the module. Write it out for a script that a wrapper starts, or that "
-    "also\n"
-    "runs without ddprun; there the module does nothing. docs/python.md.\n"
+    "Writes the Python module `ddprun` to DIR/ddprun.py, and the folder _ddprun_state beside it, "
+    "and\n"
+    "prints that path. Scripts that ddprun starts already have the module. Write it out for a "
+    "script\n"
+    "that a wrapper starts, or that also runs without ddprun. docs/python.md.\n"
     "\n"
     "A file that is there is replaced only where a ddprun of this version or an older one has\n"
     "written it and nobody has edited it.\n"

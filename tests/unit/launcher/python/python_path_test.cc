@@ -28,7 +28,8 @@ TEST(PythonFolderTest, IsTheUsersAloneAndHasNothingElseOnThePathOfTheInterpreter
   const auto made = MakePythonFolder(temp.path() + "//python", false);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_EQ(*made, temp.path() + "/python/site") << "as Python writes it in sys.path";
-  for (const char* const folder : {"/python", "/python/site", "/python/module"}) {
+  for (const char* const folder :
+       {"/python", "/python/site", "/python/module", "/python/module/_ddprun_state"}) {
     EXPECT_EQ(ModeOf(temp.path() + folder), 0700u) << folder;
   }
   int files = 0;
@@ -38,6 +39,7 @@ TEST(PythonFolderTest, IsTheUsersAloneAndHasNothingElseOnThePathOfTheInterpreter
   }
   EXPECT_EQ(files, 1);
   EXPECT_TRUE(std::filesystem::exists(temp.path() + "/python/module/ddprun.py"));
+  EXPECT_TRUE(std::filesystem::exists(temp.path() + "/python/module/_ddprun_state/__init__.py"));
   EXPECT_FALSE(std::filesystem::exists(temp.path() + "/python/module/_ddprun_auto_step.py"));
 }
 

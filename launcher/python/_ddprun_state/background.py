@@ -1,0 +1,22 @@
+"""One thread that does one thing at a time, while the training goes on."""
+from concurrent.futures import ThreadPoolExecutor
+
+
+class Background:
+    """The interpreter waits at its exit until what was posted is done."""
+
+    def __init__(self, name):
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._last = None
+
+    def post(self, action):
+        """Waits first until what was posted before is done. `action` must not raise."""
+        self.wait()
+        self._last = self._executor.submit(action)
+
+    def busy(self):
+        return self._last is not None and not self._last.done()
+
+    def wait(self):
+        if self._last is not None:
+            self._last.result()

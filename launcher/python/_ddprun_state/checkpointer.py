@@ -1,0 +1,257 @@
+"""ddprun.Checkpointer: a training's states in files and in memory."""
+import json
+import os
+import time
+
+from . import agent, optimizer_state, owner, plan
+from .errors import CheckpointError, FolderTakenError, StateUnreadableError
+from .folder import checkpoint_name
+from .generators import export_generators, restore_generators
+from .loading import Loader
+from .parts import Parts
+from .ranks import Ranks
+from .state import State
+from .steps import Steps
+from .writer import CheckpointWriter, SaveStatus
+
+_SHARDED = ("ZeroRedundancyOptimizer", "FullyShardedDataParallel", "DTensor")
+
+
+class Checkpointer:
+    """Keeps the states of a training, so that it goes on from the newest one after a restart.
+
+        checkpointer = ddprun.Checkpointer(model, optimizer, scheduler, sampler)
+        checkpointer.load_latest()                # before the first step
+        ...
+        checkpointer.step()                       # after each optimizer step
+
+    `model`: a DistributedDataParallel, or a module that is alike on all ranks. `directory`: for
+    files; without it $DDPRUN_CHECKPOINT_DIR (--checkpoint-dir); where that is missing, too, or it is
+    "", there are states in memory alone.
+    step() writes a file each `save_every` steps, and when ddprun asks for one (a preemption, `ddprun
+    stop --save`); of its run's files the newest `keep_last` stay, and those of each `keep_every`-th
+    step. `when_busy`: what a save does that finds the last one unfinished: "wait" or "skip". Under
+    ddprun step() also makes snapshots in the memory of each node: each `snapshot_every` steps, or
+    `snapshot_interval` seconds, or as often as they cost less than 1 % of the time;
+    `snapshots=False`: never.
+
+    save(), step(), flush(), close() and load_latest() are collectives: all ranks call them, in the
+    same order, from one thread at a time. torch.distributed is initialized before, if at all.
+    """
+
+    def __init__(self, model, optimizer, scheduler=None, sampler=None, *, directory=None, keep_last=2,
+                 keep_every=0, save_every=0, when_busy="wait", snapshots=True, snapshot_every=0,
+                 snapshot_interval=0.0):
+        environ = os.environ
+        self._check(keep_last, keep_every, save_every, when_busy, snapshot_every, snapshot_interval)
+        if directory == "" and save_every > 0:
+            raise ValueError("ddprun.Checkpointer: save_every needs a directory, and it is empty")
+        if directory is None:
+            directory = environ.get("DDPRUN_CHECKPOINT_DIR", "")
+        self._refuse_shards(model, optimizer)
+        # ddprun looks for its files from another working directory.
+        self._directory = os.path.abspath(directory) if directory else ""
+        self._save_every, self._when_busy = save_every, when_busy
+        self._ranks = Ranks()
+        self._parts = Parts(model, optimizer, scheduler, sampler)
+        self._state = State()
+        self._lineage = plan.Lineage(environ)
+        own = owner.FolderOwner(self._directory, owner.Owner.of_process(environ),
+                                "DDPRUN_TAKE_FOLDER" in environ)
+        self._writer = CheckpointWriter(self._directory, keep_last, keep_every, own)
+        self._loader = Loader(self._ranks, self._directory, environ)
+        self._claimed = False
+        self._known = SaveStatus()  # what rank 0 said last
+        self._steps = Steps(self._ranks, snapshots, snapshot_every, snapshot_interval)
+
+    @staticmethod
+    def _check(keep_last, keep_every, save_every, when_busy, snapshot_every, snapshot_interval):
+        for name, value, least in (("keep_last", keep_last, 1), ("keep_every", keep_every, 0),
+                                   ("save_every", save_every, 0),
+                                   ("snapshot_every", snapshot_every, 0),
+                                   ("snapshot_interval", snapshot_interval, 0)):
+            if value < least:
+                raise ValueError("ddprun.Checkpointer: %s is %s, it must be at least %d"
+                                 % (name, value, least))
+        if when_busy not in ("wait", "skip"):
+            raise ValueError("ddprun.Checkpointer: when_busy is 'wait' or 'skip' (found %r)"
+                             % (when_busy,))
+
+    @staticmethod
+    def _refuse_shards(model, optimizer):
+        """Rank 0's is not all of the state where each rank has a part of it."""
+        things = [optimizer, *model.modules(), *optimizer_state.parameters_of(optimizer)]
+        for thing in things:
+            name = type(thing).__name__
+            if name in _SHARDED:
+                raise ValueError("ddprun.Checkpointer: a %s has a part of the state on each rank; only "
+                                 "states that are alike on all ranks can be saved" % name)
+
+    @property
+    def state(self):
+        """The place in the training: of the state that was loaded, then of the last step."""
+        return self._state
+
+    def load_latest(self):
+        """Fills model, optimizer, scheduler and sampler, on every rank, from the newest state that is
+        whole, sets torch's generators back, and returns its State; None, changing nothing, where
+        there is none.
+
+        The first call follows ddprun's restore plan, where there is one: the state may come from any
+        rank's node, from memory or disk. Else it is the newest file in rank 0's directory. Raises
+        StateUnreadableError where a state is there and cannot be loaded, AgreedError where it does
+        not fit.
+        """
+        agent.phase("restore")
+        self._writer.wait()
+        self._claim()
+        try:
+            found = self._loader.load(self._parts, self._writer.saved_steps)
+        except StateUnreadableError as error:
+            self._tell_error("state", error)
+            raise
+        agent.phase("first_step")
+        if found is None:
+            return None
+        metadata = found.metadata
+        self._lineage.loaded(metadata)
+        self._state = State(int(metadata["step"]), int(metadata["epoch"]), int(metadata["batch"]),
+                            json.loads(metadata["user"]), int(metadata["world_size"]), found.path)
+        self._steps.resumed_step = self._state.step
+        self._restore_generators(metadata)
+        return self._state
+
+    def _restore_generators(self, metadata):
+        def restore():
+            restore_generators(self._ranks, metadata, self._parts.device())
+
+        restore()
+        if self._parts.sampler is not None:
+            # A DataLoader draws a number when its iteration begins, which it has done before.
+            self._parts.sampler.at_first_sample(restore)
+
+    def _tell_error(self, kind, error):
+        """One rank is named as the cause; the others are its victims."""
+        kind = kind if error.failing_rank == self._ranks.rank else "collective"
+        agent.say("ERROR", "%s %s" % (kind, error))
+
+    def _claim(self):
+        """Before the folder is read or written first. Short collectives: rank 0 may wait for long."""
+        if self._claimed or not self._directory:
+            return
+        self._claimed = True
+        first = True
+        while True:
+            said = self._ranks.broadcast_object(self._try_claim(first), 0)
+            if said == "":
+                return
+            if said != "wait":
+                error = FolderTakenError("rank 0: " + said, 0)
+                self._tell_error("folder", error)
+                raise error
+            first = False
+
+    def _try_claim(self, first):
+        if self._ranks.rank != 0:
+            return None
+        if not first:
+            time.sleep(owner.LOOK_S)
+        try:
+            return "" if self._writer.try_claim() else "wait"
+        except owner.FolderTaken as error:
+            return str(error)
+        except CheckpointError as error:  # each save tries again, and says so
+            agent.warn(0, "the checkpoint folder is not claimed: %s" % error)
+            return ""
+
+    def _moved_on(self, step, epoch, batch, user):
+        """The place after a step: counted on, but for what is given."""
+        sampler, last = self._parts.sampler, self._state
+        if epoch is None:
+            epoch = last.epoch if sampler is None else sampler.epoch
+        if batch is None:
+            batch = last.batch + 1 if epoch == last.epoch else 1
+        user = last.user if user is None else user
+        if not all(isinstance(text, str) for pair in user.items() for text in pair):
+            raise TypeError("ddprun.Checkpointer: `user` is a dict of texts")
+        return State(last.step + 1 if step is None else step, epoch, batch, user, self._ranks.size)
+
+    def step(self, step=None, *, epoch=None, batch=None, user=None):
+        """To be called when an optimizer step is finished, the scheduler's too where it steps with it:
+        tells ddprun of it, makes a snapshot and a file where one is due, and a file, at the same step
+        on all ranks, when ddprun has asked for one.
+
+        `step`, `epoch`, `batch`: the place after it, as in State. Without them step and batch are
+        counted on, and the epoch is the sampler's. `user`: texts to be had back from load_latest().
+        Raises what save() does.
+        """
+        if self._parts.sampler is not None:
+            self._parts.sampler.finish_step()
+        self._state = self._moved_on(step, epoch, batch, user)
+        agent.step(self._state.step)
+        wishes = self._steps.begin(self._parts)
+        due = self._save_every > 0 and self._state.step % self._save_every == 0
+        if self._directory and (wishes.save or due):
+            self._save("wait" if wishes.save else self._when_busy)
+        if wishes.snapshot:
+            self._steps.snapshot(self._parts, self._state, self._texts)
+        self._steps.end()
+
+    def save(self, *, user=None):
+        """Begins a file of the place of the last step(), or of what load_latest() has loaded. Returns
+        its path, or "", on all ranks alike, where it was skipped (when_busy). Rank 0 is held up for
+        one copy of the state. Raises AgreedError for what will not be better the next time; never for
+        a disk: status() and flush() know."""
+        if user is not None:
+            last = self._state
+            self._state = self._moved_on(last.step, last.epoch, last.batch, user)
+        return self._save(self._when_busy)
+
+    def _texts(self):
+        return {**self._parts.texts(), **self._state.metadata(), "world_size": str(self._ranks.size),
+                **plan.maker(os.environ), **self._lineage.metadata()}
+
+    def _save(self, when_busy):
+        if not self._directory:
+            raise ValueError("ddprun.Checkpointer: there is no directory")
+        self._claim()
+        step = self._state.step
+
+        def prepare():
+            metadata = self._texts()
+            if self._ranks.rank != 0:
+                return metadata, None
+            if when_busy == "skip" and self._writer.busy():
+                self._writer.count_skipped()
+                return metadata, None
+            self._writer.wait()
+            return metadata, self._parts.tensors()
+
+        metadata, tensors = self._ranks.together("checkpoint of step %d: " % step, prepare)
+        metadata.update(export_generators(self._ranks, self._parts.device()))
+        if self._ranks.broadcast_object(tensors is None, 0):
+            return ""
+        if self._ranks.rank == 0:
+            self._writer.start(step, tensors, metadata, self._lineage)
+        return os.path.join(self._directory, checkpoint_name(step))
+
+    def flush(self):
+        """Returns when the last file is on disk, or has failed, and what became of it and of those
+        before it: a SaveStatus, the same on all ranks."""
+        self._writer.wait()
+        self._known = self._ranks.broadcast_object(self._writer.status(), 0)
+        return self.status()
+
+    def status(self):
+        """What is known without asking: on rank 0 how things are now, elsewhere how they were at the
+        last flush(). No collective."""
+        status = self._writer.status() if self._ranks.rank == 0 else self._known
+        status.snapshot_step = self._steps.newest_snapshot()
+        return status
+
+    def close(self):
+        """The training has ended well: waits for what is being written, and releases the directory for
+        whoever comes next. Without it, ddprun releases it when the job has ended."""
+        self._steps.finish()
+        if self._ranks.rank == 0:
+            self._writer.release()

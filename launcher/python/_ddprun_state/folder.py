@@ -1,0 +1,79 @@
+"""The files of a checkpoint folder: what they are called, how one is saved, which are too old
+(worker/src/storage/checkpoint_folder.h)."""
+import errno
+import os
+import re
+
+from . import agent, durable_file
+from .errors import CheckpointError, UnavailableError, quoted
+from .safetensors import build_header, memory_of, read_metadata
+
+_PREFIX = "step-"
+_NAME = re.compile(r"step-(\d+)\.safetensors")
+_SET_ASIDE = re.compile(r"step-\d+\.safetensors(\.\d+)?\.corrupt")
+
+
+def checkpoint_name(step):
+    return "%s%012d.safetensors" % (_PREFIX, step)
+
+
+def list_folder(folder):
+    """[(step, path)], highest step first, and the paths of damaged ones that were renamed. A folder
+    that is not there is an empty one. Raises UnavailableError."""
+    try:
+        names = os.listdir(folder)
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return [], []
+        raise UnavailableError("cannot list it: " + error.strerror, error.errno) from None
+    found = [(int(match.group(1)), os.path.join(folder, match.group(0)))
+             for match in map(_NAME.fullmatch, names) if match]
+    aside = [os.path.join(folder, name) for name in names if _SET_ASIDE.fullmatch(name)]
+    return sorted(found, key=lambda file: -file[0]), sorted(aside, reverse=True)
+
+
+def _check_replaceable(path, lineage):
+    """Raises CheckpointError unless the file, whose name is wanted, is one of this run."""
+    metadata = read_metadata(path)
+    run = metadata.get("ddprun_run", "") if metadata else ""
+    if run and run == lineage.run:
+        return
+    why = ("which cannot be read" if metadata is None else
+           "of another run, " + quoted(run) if run else "of an older version")
+    raise CheckpointError("there is a file %s already, %s; it is kept" % (path, why))
+
+
+def save_checkpoint(folder, image, owner, lineage):
+    """Returns the path of the file when it is on disk. Raises CheckpointError; there is no new file
+    then, and the older ones are as they were. `image`: Image; `owner`: FolderOwner."""
+    header = build_header(image.tensors, image.metadata)
+    durable_file.remove_abandoned(folder, _PREFIX)  # first: they may take the space we need
+
+    def publish(temporary, path):
+        with owner.guard():
+            if not durable_file.move_to_free(temporary, path):
+                _check_replaceable(path, lineage)
+                os.rename(temporary, path)
+
+    name = checkpoint_name(image.step)
+    durable_file.write_durably(folder, name, [header, *map(memory_of, image.values())], publish)
+    return os.path.join(folder, name)
+
+
+def remove_old(folder, saved_step, keep_last, keep_every, lineage):
+    """Keeps the file of `saved_step`, the keep_last - 1 next older ones, and those of keep_every.
+    What cannot be read, and what `lineage` does not let go, does not count and stays."""
+    kept = 1
+    for step, path in list_folder(folder)[0]:
+        if step >= saved_step:
+            continue
+        metadata = read_metadata(path)
+        if metadata is None or not lineage.may_remove(metadata):
+            continue
+        kept += 1
+        if kept <= keep_last or keep_every > 0 and step % keep_every == 0:
+            continue
+        try:
+            os.unlink(path)
+        except OSError as error:
+            agent.warn(0, "cannot remove the old checkpoint %s: %s" % (path, error.strerror))

@@ -1,0 +1,41 @@
+"""torch's default generators of all ranks, as the text that a state has of them: in hex, by rank."""
+import torch
+
+from .errors import CheckpointError
+from .safetensors import memory_of
+
+_CPU = "rng"
+_GPU = "rng_cuda"
+
+
+def _gathered(ranks, state):
+    return ",".join(bytes(memory).hex() for memory in map(memory_of, ranks.gather_bytes(state.cpu())))
+
+
+def export_generators(ranks, device):
+    """Metadata. A collective. `device`: of the model."""
+    texts = {_CPU: _gathered(ranks, torch.get_rng_state())}
+    if device.type == "cuda":
+        texts[_GPU] = _gathered(ranks, torch.cuda.get_rng_state(device))
+    return texts
+
+
+def _own(ranks, metadata, key):
+    """None where the state has none of this rank."""
+    states = metadata.get(key, "").split(",")
+    if ranks.rank >= len(states) or not states[ranks.rank]:
+        return None
+    try:
+        return torch.tensor(list(bytes.fromhex(states[ranks.rank])), dtype=torch.uint8)
+    except ValueError:
+        raise CheckpointError("the generator state in the checkpoint is not hexadecimal") from None
+
+
+def restore_generators(ranks, metadata, device):
+    """Ranks that the state knows nothing of keep theirs."""
+    state = _own(ranks, metadata, _CPU)
+    if state is not None:
+        torch.set_rng_state(state)
+    state = _own(ranks, metadata, _GPU) if device.type == "cuda" else None
+    if state is not None:
+        torch.cuda.set_rng_state(state, device)

@@ -1,0 +1,124 @@
+"""Puts the newest state that may be loaded into the parts of a training, on all ranks."""
+import collections
+
+import torch
+
+from . import agent, plan
+from .errors import CheckpointError, StateUnreadableError, UnavailableError
+from .parts import Restore
+from .safetensors import StoredTensor
+from .search import StateSearch, WhereToLook
+from .transfer import transfer
+
+_SHOWN = 4
+_PLACE = ("step", "epoch", "batch", "world_size", "user")
+
+Found = collections.namedtuple("Found", "path metadata")
+
+
+class Loader:
+    def __init__(self, ranks, directory, environ):
+        self._ranks, self._directory, self._environ = ranks, directory, environ
+        self._followed_order = False
+        self._loaded_step = None
+        self._rejected = []  # what was found and could not be loaded
+
+    def load(self, parts, saved_steps):
+        """A collective. A Found, or None where there is nothing. `saved_steps`: those of which this
+        process has written files itself. Raises StateUnreadableError."""
+        self._rejected = []
+        where = WhereToLook([self._directory] if self._directory else [],
+                            plan.state_timeout_s(self._environ))
+        first, self._followed_order = not self._followed_order, True
+        anew = plan.begins_anew(self._environ)
+        order = plan.read_order(self._environ, self._ranks.size) if first else None
+        found = None
+        if order and not (anew and order.from_the_start):
+            found = self._load_by_order(order, where, parts)
+        elif not order and not (anew and first):
+            if anew:
+                own = {*saved_steps, self._loaded_step}
+                where.allows = lambda metadata: plan.number_in(metadata, "step") in own
+            found = self._load(where, parts)
+        if found is None and self._rejected:
+            self._refuse_to_begin_anew(order)
+        if found is not None:
+            self._loaded_step = int(found.metadata["step"])
+        return found
+
+    def _load_by_order(self, order, where, parts):
+        if order.from_the_start:
+            # ddprun knows of no state that is to be loaded; a folder that cannot be listed it cannot
+            # know.
+            StateSearch(self._ranks, where)
+            return None
+        memory = self._environ.get("DDPRUN_SNAPSHOT_DIR")
+        if memory:
+            where.folders.insert(0, memory)
+        where.highest_step, where.allows, where.source = order.step, order.allows, order.rank
+        where.folders_count = not order.of_this_run
+        found = self._load(where, parts)
+        if found is None and where.source != 0:
+            where.source = 0
+            found = self._load(where, parts)
+        if found is None and not self._rejected and not order.of_this_run:
+            # Of another training, which has gone on until this one took the folder.
+            where.highest_step, where.allows = plan.MAX_STEP, lambda metadata: True
+            found = self._load(where, parts)
+        if found is None and not self._rejected:
+            self._rejected.append("its files are gone")
+        if found is not None and self._ranks.rank == 0 and int(found.metadata["step"]) != order.step:
+            agent.warn(0, "the state of step %d, with which all ranks were to begin, is not usable; "
+                       "they begin with step %s" % (order.step, found.metadata["step"]))
+        return found
+
+    def _load(self, where, parts):
+        search = StateSearch(self._ranks, where)
+        while True:
+            found = search.next()
+            if found is None:
+                self._rejected += search.rejected
+                return None
+            path, metadata, tensors = found
+            tensors = [StoredTensor(*tensor) for tensor in tensors]
+            restore, places = self._ranks.together(
+                "a checkpoint does not fit this program: ",
+                lambda: _plan(parts, path, metadata, tensors))
+            with torch.no_grad():
+                fault = transfer(self._ranks, where.source, search.file(), tensors, places)
+                if fault is None:
+                    restore.finish()
+                    if search.file():
+                        search.file().close()
+                    return Found(path, metadata)
+            if isinstance(fault, UnavailableError):
+                search.unavailable(fault)
+            else:
+                search.set_aside(str(fault))
+
+    def _refuse_to_begin_anew(self, order):
+        """Raises: there is a state, and it is not to be forgotten in silence."""
+        text = "there are checkpoints, and none of them can be loaded"
+        if order and not order.from_the_start:
+            text = ("the state of step %d, with which all ranks were to begin, cannot be loaded, and "
+                    "no older one either" % order.step)
+        for reason in self._rejected[:_SHOWN]:
+            text += "; " + reason
+        if len(self._rejected) > _SHOWN:
+            text += "; and %d more" % (len(self._rejected) - _SHOWN)
+        raise StateUnreadableError(
+            "rank 0: " + text + ". Training does not begin at step 0 beside them: repair them or give "
+            "another folder; or start with --start-anew, to begin at step 0. Nothing is deleted", 0)
+
+
+def _plan(parts, path, metadata, tensors):
+    """The Restore, and where the bytes go. Raises CheckpointError."""
+    try:
+        missing = [key for key in _PLACE if key not in metadata]
+        if missing:
+            raise CheckpointError("its metadata lacks " + ", ".join(missing))
+        restore = Restore(parts, tensors, metadata)
+        return restore, restore.places()
+    except CheckpointError as error:
+        raise CheckpointError("%s: %s. Give another checkpoint folder to start afresh"
+                              % (path, error)) from None

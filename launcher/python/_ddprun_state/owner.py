@@ -1,0 +1,256 @@
+"""Whose a folder of checkpoints is: its file `owner` (worker/contract/checkpoint_owner.h has the
+text, worker/src/storage/folder_owner.h the rules). It keeps two trainings, and two generations of
+one, from writing into one folder."""
+import contextlib
+import errno
+import fcntl
+import os
+import sys
+import threading
+import time
+
+from . import process
+from .durable_file import make_folder
+from .errors import CheckpointError
+
+_FILE = "owner"
+_REFRESH_S = 10.0
+_SILENCE_S = 30.0
+_LOCK_S = 10.0
+LOOK_S = 0.5  # how often who waits looks
+
+
+class FolderTaken(CheckpointError):
+    """The folder is another training's, or a later generation's."""
+
+
+class Owner:
+    """What the file says."""
+
+    def __init__(self, job, epoch, generation):
+        self.job, self.epoch, self.generation = job, epoch, generation
+        self.run = self.host = self.started = self.machine = self.slurm = ""
+        self.pid = 0
+        self.released = False
+
+    @classmethod
+    def of_process(cls, environ):
+        """None where no launcher has said who this is: then nobody is asked."""
+        names = ("TORCHELASTIC_RUN_ID", "DDPRUN_EPOCH", "DDPRUN_GENERATION", "DDPRUN_JOB_RUN_ID")
+        if not all(name in environ for name in names):
+            return None
+        job, epoch, generation, run = (environ[name] for name in names)
+        owner = cls(job, int(epoch), int(generation))
+        owner.run = run
+        owner.host = process.host_name()
+        owner.pid = os.getpid()
+        owner.started = process.start_time_of(owner.pid)
+        owner.machine = process.machine()
+        owner.slurm = environ.get("SLURM_JOB_ID", "")
+        return owner
+
+    @classmethod
+    def parse(cls, text):
+        """None where the first line is not whole. Words that are not known are of later versions."""
+        first, newline, rest = text.partition("\n")
+        words = first.split(" ", 2)
+        if not newline or len(words) != 3 or not (words[0].isdigit() and words[1].isdigit()):
+            return None
+        owner = cls(words[2], int(words[0]), int(words[1]))
+        second, newline, _ = rest.partition("\n")
+        if newline:
+            values = dict(word.split("=", 1) for word in second.split(" ") if "=" in word)
+            for name in ("run", "host", "started", "machine", "slurm"):
+                setattr(owner, name, values.get(name, ""))
+            owner.pid = int(values.get("pid", "0")) if values.get("pid", "0").isdigit() else 0
+            owner.released = values.get("state") == "released"
+        return owner
+
+    def text(self, released=False):
+        return ("%d %d %s\nrun=%s host=%s pid=%d started=%s machine=%s slurm=%s state=%s\n"
+                % (self.epoch, self.generation, self.job, self.run, self.host, self.pid,
+                   self.started, self.machine, self.slurm, "released" if released else "held"))
+
+    def life(self):
+        return (self.epoch, self.generation)
+
+    def is_same_life(self, other):
+        return self.run == other.run and self.life() == other.life()
+
+    def __str__(self):
+        life = "epoch %d, generation %d, of job %s" % (self.epoch, self.generation, self.job)
+        if not self.run:
+            return life
+        return "%s (run %s, process %d on %s)" % (life, self.run, self.pid, self.host)
+
+
+def judge_claim(own, owner, silent_s, gone, take_folder):
+    """"take", "wait" or "refuse". Pure. `silent_s`: since when the owner was not heard; `gone`: it
+    ran on this machine, and there is no such process any more."""
+    if owner is None:
+        return "take"
+    if owner.run == own.run:
+        return "refuse" if owner.job == own.job and owner.life() > own.life() else "take"
+    if owner.job == own.job and (owner.slurm == own.slurm or not owner.slurm or not own.slurm):
+        if owner.epoch != own.epoch:
+            return "refuse" if owner.epoch > own.epoch else "take"  # Slurm requeues jobs
+    free = owner.released or gone or silent_s >= _SILENCE_S or take_folder
+    return "take" if free else "wait"
+
+
+class _OwnerFile:
+    """The owner file, open."""
+
+    def __init__(self, folder, flags):
+        self.path = os.path.join(folder, _FILE)
+        try:
+            self.file = os.open(self.path, flags | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise CheckpointError("cannot open %s: %s" % (self.path, error.strerror)) from None
+
+    def lock(self):
+        until = time.monotonic() + _LOCK_S
+        while True:
+            try:
+                fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except OSError as error:
+                if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                    return  # a file system without locks lets everybody pass
+                if error.errno != errno.EWOULDBLOCK or time.monotonic() >= until:
+                    raise CheckpointError("the lock of %s was not free for %d s: %s"
+                                          % (self.path, _LOCK_S, error.strerror)) from None
+            time.sleep(0.01)
+
+    def read(self):
+        return Owner.parse(os.pread(self.file, 4096, 0).decode(errors="replace"))
+
+    def write(self, owner, released=False):
+        """In place, for the lock is on the file."""
+        text = owner.text(released).encode()
+        os.pwrite(self.file, text, 0)
+        os.ftruncate(self.file, len(text))
+        os.fsync(self.file)
+
+    def heard(self):
+        return os.fstat(self.file).st_mtime
+
+    def touch(self):
+        os.utime(self.file)
+
+    def close(self):
+        # A process that was forked meanwhile has this file open as well, and would keep the lock.
+        with contextlib.suppress(OSError):
+            fcntl.flock(self.file, fcntl.LOCK_UN)
+        os.close(self.file)
+
+
+class FolderOwner:
+    """This process's claim on a folder. One thread at a time; one more of its own says every 10 s
+    that the owner lives."""
+
+    def __init__(self, folder, own, take_folder):
+        self._folder, self._own, self._take_folder = folder, own, take_folder
+        self._claimed = False
+        self._heard = None  # when the owner was heard for whom we wait
+        self._stop = threading.Event()
+        self._refresher = None
+
+    @contextlib.contextmanager
+    def _locked(self):
+        file = _OwnerFile(self._folder, os.O_RDWR | os.O_CREAT)
+        try:
+            file.lock()
+            yield file
+        except OSError as error:
+            raise CheckpointError("%s: %s" % (file.path, error.strerror)) from None
+        finally:
+            file.close()
+
+    def try_claim(self):
+        """Makes the folder this process's. False: its owner may still live, which is said on stderr;
+        to be called again after LOOK_S. Raises FolderTaken."""
+        if self._own is None or self._claimed:
+            return True
+        make_folder(self._folder)
+        with self._locked() as file:
+            owner, heard = file.read(), file.heard()
+            os.utime(self._folder)  # by the clock that gives files here their times
+            silent = os.stat(self._folder).st_mtime - heard
+            verdict = judge_claim(self._own, owner, silent, self._is_gone(owner),
+                                  self._take_folder)
+            if verdict == "take":
+                self._take(file)
+                return True
+        if verdict == "refuse":
+            self._refuse(owner, ", and this is what is left of %s" % self._own)
+        if self._heard is not None and heard > self._heard:
+            self._refuse(owner, ", which lives: two trainings in one folder would remove each "
+                         "other's checkpoints. Give this one another folder (--checkpoint-dir), end "
+                         "that one, or take the folder from it with --take-folder")
+        if self._heard is None:
+            sys.stderr.write("[rank 0] the checkpoint folder %s belongs to %s, heard %d s ago: "
+                             "waiting until it was silent for %d s\n"
+                             % (self._folder, owner, silent, _SILENCE_S))
+            sys.stderr.flush()
+        self._heard = heard
+        return False
+
+    def _is_gone(self, owner):
+        return (owner is not None and owner.machine != "" and owner.pid > 0
+                and owner.machine == self._own.machine
+                and process.is_gone(owner.pid, owner.started))
+
+    def _refuse(self, owner, more):
+        raise FolderTaken("the checkpoint folder %s belongs to %s%s" % (self._folder, owner, more))
+
+    def _take(self, file):
+        file.write(self._own)
+        self._claimed = True
+        if self._refresher is None:
+            self._refresher = threading.Thread(target=self._refresh, name="ddp-owner", daemon=True)
+            self._refresher.start()
+
+    @contextlib.contextmanager
+    def guard(self):
+        """While nobody else may change the folder. Raises FolderTaken where it is somebody else's."""
+        if self._own is None:
+            yield
+            return
+        while not self.try_claim():
+            time.sleep(LOOK_S)
+        with self._locked() as file:
+            owner = file.read()
+            if owner is not None and not owner.is_same_life(self._own):
+                self._refuse(owner, ", and this is what is left of %s" % self._own)
+            if owner is None or owner.released:
+                self._take(file)  # the folder was made anew
+            yield
+
+    def release(self):
+        """The training has ended well: whoever comes next need not wait."""
+        self._stop.set()
+        if not self._claimed:
+            return
+        self._claimed = False
+        try:
+            with self._locked() as file:
+                owner = file.read()
+                if owner is not None and owner.is_same_life(self._own):
+                    file.write(self._own, released=True)
+        except CheckpointError as error:
+            sys.stderr.write("[rank 0] warning: the checkpoint folder is not released: %s\n" % error)
+
+    def _refresh(self):
+        """Without the lock, for a time that is too new harms nobody."""
+        while not self._stop.wait(_REFRESH_S):
+            try:
+                file = _OwnerFile(self._folder, os.O_RDONLY)
+                try:
+                    owner = file.read()
+                    if owner is not None and owner.is_same_life(self._own):
+                        file.touch()
+                finally:
+                    file.close()
+            except (CheckpointError, OSError):
+                pass  # the next save sees it

@@ -1,0 +1,109 @@
+"""What the launcher says of states: which one this generation begins with, and who makes those of
+now; and which runs a state descends from."""
+import os
+
+MAX_STEP = 2**63 - 1
+_MAX_ANCESTORS = 256
+_drawn = os.urandom(8).hex()  # of this process alone, where no launcher has drawn any
+
+
+def _number(environ, name, end):
+    text = environ.get(name, "")
+    if text.isdecimal() and text.isascii() and int(text) < end:
+        return int(text)
+    raise ValueError("the environment has %s=%s, but expected is a whole number of 0 to %d"
+                     % (name, text, end - 1))
+
+
+def _maker(environ, name):
+    return -1 if environ.get(name, "-1") == "-1" else _number(environ, name, MAX_STEP)
+
+
+def number_in(metadata, key):
+    text = metadata.get(key, "")
+    return int(text) if text.isdecimal() and text.isascii() else -1
+
+
+class RestoreOrder:
+    """DDPRUN_RESTORE_*: the same on all ranks."""
+
+    def __init__(self, environ, world_size):
+        tier = environ["DDPRUN_RESTORE_TIER"]
+        self.from_the_start = tier == "none"
+        if self.from_the_start:
+            return
+        if tier not in ("memory", "durable"):
+            raise ValueError("the environment has DDPRUN_RESTORE_TIER=%s, but expected is memory, "
+                             "durable or none" % tier)
+        self.step = _number(environ, "DDPRUN_RESTORE_STEP", MAX_STEP)
+        self.rank = _number(environ, "DDPRUN_RESTORE_RANK", world_size)
+        self.epoch = _maker(environ, "DDPRUN_RESTORE_EPOCH")
+        self.generation = _maker(environ, "DDPRUN_RESTORE_GENERATION")
+        self._job = environ.get("TORCHELASTIC_RUN_ID")
+        # Made by a generation of this run: no folder has a newer state that is not known of.
+        self.of_this_run = (self.generation >= 0 and _maker(environ, "DDPRUN_GENERATION") > 0
+                            and _maker(environ, "DDPRUN_EPOCH") == self.epoch)
+
+    def allows(self, metadata):
+        """Whether a file may be loaded: the state itself, or, should that be damaged, an older one
+        that is of no later generation: a later one went on from elsewhere."""
+        if self.generation < 0:
+            return True
+        maker = (-1, -1)
+        if self._job is not None and metadata.get("ddprun_job") == self._job:
+            maker = (number_in(metadata, "ddprun_epoch"), number_in(metadata, "ddprun_generation"))
+        ordered = (self.epoch, self.generation)
+        return maker == ordered if number_in(metadata, "step") == self.step else maker <= ordered
+
+
+def read_order(environ, world_size):
+    """None where the launcher gave none. Raises ValueError for what is malformed."""
+    return RestoreOrder(environ, world_size) if "DDPRUN_RESTORE_TIER" in environ else None
+
+
+def begins_anew(environ):
+    return environ.get("DDPRUN_ANEW") == "1"
+
+
+def state_timeout_s(environ):
+    """How long a state that is not given out is tried again."""
+    if "DDPRUN_STATE_TIMEOUT_MS" not in environ:
+        return 120.0
+    return _number(environ, "DDPRUN_STATE_TIMEOUT_MS", 366 * 24 * 3600 * 1000) / 1000
+
+
+def maker(environ):
+    """Metadata: who makes a state, where the launcher said so."""
+    names = {"ddprun_job": "TORCHELASTIC_RUN_ID", "ddprun_epoch": "DDPRUN_EPOCH",
+             "ddprun_generation": "DDPRUN_GENERATION"}
+    if not all(name in environ for name in names.values()):
+        return {}
+    return {key: environ[name] for key, name in names.items()}
+
+
+class Lineage:
+    """Which run makes a state, and from which runs that state descends, the nearest first. It says
+    which files retention may remove."""
+
+    def __init__(self, environ):
+        self.run = environ.get("DDPRUN_JOB_RUN_ID", _drawn)
+        self._ancestors = []
+
+    def loaded(self, metadata):
+        """This run goes on from a state with this metadata."""
+        ancestors = [run for run in metadata.get("ddprun_descends_from", "").split(",") if run]
+        run = metadata.get("ddprun_run", "")
+        if run and run != self.run:
+            ancestors.insert(0, run)
+        self._ancestors = ancestors[:_MAX_ANCESTORS]
+
+    def metadata(self):
+        entries = {"ddprun_run": self.run}
+        if self._ancestors:
+            entries["ddprun_descends_from"] = ",".join(self._ancestors)
+        return entries
+
+    def may_remove(self, metadata):
+        """This run's, or of the run from whose state it went on; never one that names no run."""
+        run = metadata.get("ddprun_run", "")
+        return run != "" and run in [self.run, *self._ancestors[:1]]

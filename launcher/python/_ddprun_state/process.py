@@ -1,0 +1,61 @@
+"""Which process this is, in words that another process, later or elsewhere, can check."""
+import errno
+import os
+import re
+import socket
+
+
+def host_name():
+    return socket.gethostname()
+
+
+def pid_namespace():
+    """Its number; "" where it is not known. Containers of one host may share its name, not pids."""
+    try:
+        return re.sub(r"\D", "", os.readlink("/proc/self/ns/pid"))
+    except OSError:
+        return ""
+
+
+def machine():
+    """Where a pid means the same process as here, until the machine is started again."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            boot = file.readline().strip()
+    except OSError:
+        boot = ""
+    namespace = pid_namespace()
+    return "%s/%s" % (boot, namespace) if boot and namespace else ""
+
+
+def _stat_of(pid):
+    """When it started, in clock ticks, and whether it has ended unnoticed; ("", False): unknown."""
+    try:
+        with open("/proc/%d/stat" % pid) as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return "", False
+    if len(fields) < 20:
+        return "", False
+    state, threads, started = fields[0], fields[17], fields[19]  # proc(5): 3, 20, 22
+    return started, state in "ZX" and threads in ("0", "1")
+
+
+def start_time_of(pid):
+    return _stat_of(pid)[0]
+
+
+def exists(pid):
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return error.errno != errno.ESRCH
+    return True
+
+
+def is_gone(pid, started):
+    """Whether the process of this machine that started then has ended, as far as can be told."""
+    if not exists(pid):
+        return True
+    now, dead = _stat_of(pid)
+    return now != "" and (dead or now != started)

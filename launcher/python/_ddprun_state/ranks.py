@@ -1,0 +1,92 @@
+"""The ranks of this training, and what they say to each other: through torch.distributed, and one
+rank alone where that is not initialized."""
+import os
+
+import torch
+import torch.distributed as dist
+
+from .errors import AgreedError
+
+
+class Ranks:
+    def __init__(self):
+        self._alone = not (dist.is_available() and dist.is_initialized())
+        self.rank = 0 if self._alone else dist.get_rank()
+        self.size = 1 if self._alone else dist.get_world_size()
+        self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+        self._group = None
+
+    def group(self):
+        """One of Gloo, for what is said lies in the CPU's memory. A collective, the first time."""
+        if self._group is None:
+            default = dist.group.WORLD
+            self._group = default if dist.get_backend() == "gloo" else dist.new_group(backend="gloo")
+        return self._group
+
+    def broadcast(self, tensor, source):
+        """Fills a tensor of the CPU with that of `source`."""
+        if self.size > 1:
+            dist.broadcast(tensor, src=source, group=self.group())
+
+    def broadcast_object(self, value, source):
+        if self.size == 1:
+            return value
+        box = [value]
+        dist.broadcast_object_list(box, src=source, group=self.group())
+        return box[0]
+
+    def gather_objects(self, value):
+        """Of all ranks, by rank."""
+        if self.size == 1:
+            return [value]
+        everybody = [None] * self.size
+        dist.all_gather_object(everybody, value, group=self.group())
+        return everybody
+
+    def together(self, what, action):
+        """Calls `action`; what it raises on any rank becomes AgreedError on all of them."""
+        problem, result = "", None
+        try:
+            result = action()
+        except Exception as error:
+            problem = what + str(error)
+        for rank, text in enumerate(self.gather_objects(problem)):
+            if text:
+                raise AgreedError("rank %d: %s" % (rank, text), rank)
+        return result
+
+    def gather_bytes(self, tensor):
+        """The tensors of bytes of all ranks, by rank; all of one length."""
+        if self.size == 1:
+            return [tensor]
+        everybody = [torch.empty_like(tensor) for _ in range(self.size)]
+        dist.all_gather(everybody, tensor, group=self.group())
+        return everybody
+
+
+class StepAgreement:
+    """What the ranks agree on from step to step, without waiting for each other: each says something
+    at the end of a step, and learns at the end of the next what the largest of all was."""
+
+    def __init__(self, ranks):
+        self._ranks = ranks
+        self._values = self._work = None
+
+    def exchange(self, mine):
+        """The element-wise maximum of what all gave in the call before this one; at first zeros. One
+        rank alone gets `mine` at once."""
+        if self._ranks.size == 1:
+            return mine
+        agreed = self.finish() or [0] * len(mine)
+        self._values = torch.tensor(mine, dtype=torch.int64)
+        self._work = dist.all_reduce(self._values, op=dist.ReduceOp.MAX, group=self._ranks.group(),
+                                     async_op=True)
+        return agreed
+
+    def finish(self):
+        """Waits for what is under way; None where nothing is."""
+        if self._work is None:
+            return None
+        self._work.wait()
+        self._work = None
+        return self._values.tolist()

@@ -1,0 +1,217 @@
+"""The files of states: safetensors (https://github.com/huggingface/safetensors) with a hash of each
+tensor and of the header in the metadata, as worker/src/formats/safetensors.h writes them."""
+import collections
+import ctypes
+import errno
+import json
+import os
+import stat
+
+import torch
+
+from .errors import DamagedError, FormatError, UnavailableError, quoted
+from .xxh3 import hash_text
+
+FORMAT_KEY = "ddprun_format"
+FORMAT_VERSION = "1"
+_METADATA = "__metadata__"
+_HASHES = "xxh3"
+_HEADER_HASH = "header_xxh3"
+_PREFIX_BYTES = 8
+_MAX_HEADER_BYTES = 100000000  # the format's own limit
+
+# By the format's name of a dtype. A version of torch need not have all of them.
+DTYPES = {name: getattr(torch, dtype) for name, dtype in (
+    ("F64", "float64"), ("F32", "float32"), ("F16", "float16"), ("BF16", "bfloat16"),
+    ("I64", "int64"), ("I32", "int32"), ("I16", "int16"), ("I8", "int8"), ("U8", "uint8"),
+    ("BOOL", "bool"), ("C64", "complex64"), ("U16", "uint16"), ("U32", "uint32"), ("U64", "uint64"),
+    ("F8_E4M3", "float8_e4m3fn"), ("F8_E5M2", "float8_e5m2")) if hasattr(torch, dtype)}
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+# One tensor of a file. `offset`: of its bytes, behind the header.
+StoredTensor = collections.namedtuple("StoredTensor", "name dtype shape hash offset size")
+
+
+def element_size(dtype):
+    return torch.empty((), dtype=DTYPES[dtype]).element_size()
+
+
+def dtype_name(tensor):
+    """The format's name of its dtype; None where it has none."""
+    return _NAMES.get(tensor.dtype)
+
+
+def memory_of(tensor):
+    """The bytes of a tensor, which must be contiguous, on the CPU, and outlive what is returned."""
+    size = tensor.numel() * tensor.element_size()
+    return (ctypes.c_char * size).from_address(tensor.data_ptr() if size else id(tensor))
+
+
+def _dump(value):
+    """As nlohmann::json does it: the hash of a header is that of this text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _header_hash(header):
+    metadata = {key: text for key, text in header[_METADATA].items() if key != _HEADER_HASH}
+    return hash_text(_dump({**header, _METADATA: metadata}).encode())
+
+
+def file_order(tensors):
+    """[(name, tensor)] in the order of their bytes: large elements first, so that all are aligned."""
+    return sorted(tensors, key=lambda item: (-item[1].element_size(), item[0].encode()))
+
+
+def build_header(tensors, metadata):
+    """All that stands in front of the bytes of `tensors`, [(name, tensor)] in file_order(), whose
+    memory is that of memory_of()."""
+    header, hashes, offset = {}, {}, 0
+    for name, tensor in tensors:
+        memory = memory_of(tensor)
+        header[name] = {"dtype": dtype_name(tensor), "shape": list(tensor.shape),
+                        "data_offsets": [offset, offset + len(memory)]}
+        hashes[name] = hash_text(memory)
+        offset += len(memory)
+    header[_METADATA] = {**metadata, FORMAT_KEY: FORMAT_VERSION, _HASHES: _dump(hashes)}
+    header[_METADATA][_HEADER_HASH] = _header_hash(header)
+    text = _dump(header).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(_PREFIX_BYTES, "little") + text
+
+
+def _object(pairs):
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise FormatError("its header says something twice")
+    return result
+
+
+def _is_size(value):
+    return type(value) is int and value >= 0
+
+
+def _check_tensor(name, entry):
+    """Raises FormatError unless `entry` is a tensor, as the format has it."""
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise FormatError("tensor %s lacks dtype, shape or data_offsets, or has more"
+                          % quoted(name))
+    if entry["dtype"] not in DTYPES:
+        raise FormatError("tensor %s has the dtype %s, which this torch does not have"
+                          % (quoted(name), quoted(str(entry["dtype"]))))
+    for field in ("shape", "data_offsets"):
+        if not isinstance(entry[field], list) or not all(map(_is_size, entry[field])):
+            raise FormatError("tensor %s has no good %s" % (quoted(name), field))
+    if len(entry["data_offsets"]) != 2:
+        raise FormatError("tensor %s has no good data_offsets" % quoted(name))
+
+
+class StateFile:
+    """A file whose header has been read and checked; its tensors' hashes are not."""
+
+    def __init__(self, path):
+        self.path = path
+        try:
+            # O_NONBLOCK: a FIFO without a writer is refused, not waited for.
+            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            raise UnavailableError("cannot open it: " + error.strerror, error.errno) from None
+        try:
+            self._parse()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self):
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _parse(self):
+        facts = os.fstat(self._file)
+        if not stat.S_ISREG(facts.st_mode):
+            raise FormatError("it is not a regular file")
+        if facts.st_size < _PREFIX_BYTES:
+            raise DamagedError("it is too short (%d bytes)" % facts.st_size)
+        size = int.from_bytes(self._bytes(0, _PREFIX_BYTES), "little")
+        if size > min(_MAX_HEADER_BYTES, facts.st_size - _PREFIX_BYTES):
+            raise DamagedError("it is too short for its header of %d bytes, or no safetensors file"
+                               % size)
+        self._data = _PREFIX_BYTES + size
+        header = self._header(self._bytes(_PREFIX_BYTES, size))
+        self.metadata = header.pop(_METADATA)
+        self.tensors = self._tensors(header)
+        self.size = sum(tensor.size for tensor in self.tensors)
+        if self._data + self.size != facts.st_size:
+            raise DamagedError("its tensors have %d bytes, but the file has %d that follow its "
+                               "header" % (self.size, facts.st_size - self._data))
+
+    def _header(self, text):
+        """Whatever cannot be read, or has a wrong hash, is damaged: a header of ours has neither."""
+        try:
+            header = json.loads(text, object_pairs_hook=_object)
+            metadata = header[_METADATA]
+            version = metadata.get(FORMAT_KEY, "missing")
+            whole = metadata.get(_HEADER_HASH) == _header_hash(header)
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError, FormatError):
+            raise DamagedError("its header cannot be read") from None
+        if version != FORMAT_VERSION:
+            raise FormatError("its format version is %s, expected %s"
+                              % (quoted(str(version)), FORMAT_VERSION))
+        if not whole:
+            raise DamagedError("its header has a wrong hash")
+        if not all(isinstance(value, str) for value in metadata.values()):
+            raise FormatError("its metadata has a value that is no text")
+        return header
+
+    def _tensors(self, header):
+        hashes = json.loads(self.metadata.get(_HASHES, "{}"))
+        tensors, end = [], 0
+        for name, entry in header.items():
+            _check_tensor(name, entry)
+        for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+            begin, after = entry["data_offsets"]
+            size = element_size(entry["dtype"])
+            for extent in entry["shape"]:
+                size *= extent
+            if begin != end or after - begin != size or name not in hashes:
+                raise DamagedError("tensor %s lies where it cannot, or has no hash" % quoted(name))
+            tensors.append(StoredTensor(name, entry["dtype"], tuple(entry["shape"]), hashes[name],
+                                        begin, size))
+            end = after
+        return tensors
+
+    def _bytes(self, offset, size):
+        data = bytearray(size)
+        self._read(offset, memoryview(data))
+        return bytes(data)
+
+    def _read(self, offset, memory):
+        done = 0
+        while done < len(memory):
+            try:
+                got = os.preadv(self._file, [memory[done:]], offset + done)
+            except OSError as error:
+                raise UnavailableError("cannot read its bytes from %d on: %s"
+                                       % (offset + done, error.strerror), error.errno) from None
+            if got == 0:
+                raise DamagedError("it has become too short: it ends at byte %d" % (offset + done))
+            done += got
+
+    def read(self, offset, memory):
+        """Fills an array of ctypes with the bytes at `offset` behind the header."""
+        if len(memory):
+            self._read(self._data + offset, memoryview(memory).cast("B"))
+
+
+def read_metadata(path):
+    """None where it cannot be read."""
+    try:
+        file = StateFile(path)
+    except FormatError:
+        return None
+    file.close()
+    return file.metadata
+
+
+def is_gone(error):
+    return error.code == errno.ENOENT

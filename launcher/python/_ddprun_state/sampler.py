@@ -1,0 +1,159 @@
+"""ddprun.DistributedSampler: PyTorch's, which can go on in the middle of an epoch."""
+import re
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.utils.data.distributed import DistributedSampler as _Base
+
+_TEXT = re.compile(r"epoch=(\d+) seed=(\d+) dataset_size=(\d+) shuffle=([01]) consumed=(\d+)")
+_DEPTH = 8  # frames between a DataLoader's code and the first sample
+
+
+class SamplerState:
+    """A place in an epoch, the same on all ranks whatever their number: of the epoch's one order of
+    the whole dataset, all ranks together have used the first `consumed` samples."""
+
+    def __init__(self, epoch, seed, dataset_size, shuffle, consumed):
+        self.epoch, self.seed, self.dataset_size = epoch, seed, dataset_size
+        self.shuffle, self.consumed = bool(shuffle), consumed
+
+    def to_string(self):
+        return "epoch=%d seed=%d dataset_size=%d shuffle=%d consumed=%d" % (
+            self.epoch, self.seed, self.dataset_size, self.shuffle, self.consumed)
+
+    @classmethod
+    def from_string(cls, text):
+        """Raises ValueError for any other text."""
+        match = _TEXT.fullmatch(text)
+        state = cls(*map(int, match.groups())) if match else None
+        if state is None or state.consumed > state.dataset_size:
+            raise ValueError("DistributedSampler: %r is not the text of a SamplerState" % (text,))
+        return state
+
+
+class DistributedSampler(_Base):
+    """Gives the samples that torch.utils.data.DistributedSampler gives, in the same order; and goes on
+    from a state, which may come from a job of another world size: what the epoch has left is dealt
+    out to the ranks of now, each sample once, but for the tail.
+
+    `samples_per_step`: how many samples of this rank a step uses; to be given where they are fetched
+    before they are used, as a DataLoader with workers does. Without it, what was fetched counts as
+    used. Where torch.distributed is not initialized there is one rank.
+    """
+
+    def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False,
+                 samples_per_step=None):
+        if not (dist.is_available() and dist.is_initialized()):
+            num_replicas = 1 if num_replicas is None else num_replicas
+            rank = 0 if rank is None else rank
+        super().__init__(dataset, num_replicas, rank, shuffle, seed, drop_last)
+        self._samples_per_step = samples_per_step
+        self._resumed = False  # and nothing has happened since
+        self._at_first_sample = None
+        self._begin(0)
+
+    def _begin(self, used):
+        """`used`: samples of the epoch's order that earlier jobs have used."""
+        self._used = used
+        left = len(self.dataset) - used
+        whole, rest = divmod(left, self.num_replicas)
+        self.num_samples = whole if self.drop_last or rest == 0 else whole + 1
+        self.total_size = self.num_samples * self.num_replicas
+        self._fetched = self._finished = 0  # samples of this rank, in this epoch
+        self._fetches_ahead = False
+
+    def set_epoch(self, epoch):
+        """Chooses the shuffle of an epoch, from its first sample on; right after resume() in this
+        epoch it changes nothing."""
+        if not (self._resumed and epoch == self.epoch):
+            self._resumed = False
+            super().set_epoch(epoch)
+            self._begin(0)
+
+    def __iter__(self):
+        if not self._resumed:
+            self._begin(0)
+        self._resumed = False
+        self._fetched = self._finished = 0
+        return self._samples()
+
+    def _samples(self):
+        action, self._at_first_sample = self._at_first_sample, None
+        if action is not None:
+            action()
+        self._fetches_ahead = _a_loader_fetches_ahead()
+        order = self._order()
+        # Behind the end, the padding: the order again from its front, as often as needed.
+        for i in range(self._used + self.rank, self._used + self.total_size, self.num_replicas):
+            self._fetched += 1
+            yield order[i % len(order)]
+
+    def _order(self):
+        size = len(self.dataset)
+        if not self.shuffle:
+            return range(size)
+        generator = torch.Generator()
+        generator.manual_seed(self.seed + self.epoch)
+        return torch.randperm(size, generator=generator).tolist()
+
+    def finish_step(self):
+        """The samples of one more step are used. For Checkpointer.step()."""
+        if self._samples_per_step is None:
+            self._finished = self._fetched
+        else:
+            self._finished = min(self._finished + self._samples_per_step, self.num_samples)
+
+    def state(self):
+        """The place behind the last step of which finish_step() knows."""
+        if self._fetches_ahead and self._samples_per_step is None:
+            raise ValueError("ddprun.DistributedSampler: the DataLoader has workers, which fetch "
+                             "samples before they are used; give samples_per_step")
+        # The last round of an epoch may hold padding, and a tail that was dropped counts as used.
+        consumed = self._used + self._finished * self.num_replicas
+        if self._finished == self.num_samples:
+            consumed = len(self.dataset)
+        return SamplerState(self.epoch, self.seed, len(self.dataset), self.shuffle, consumed)
+
+    def check(self, state):
+        """`state`: a SamplerState or its text. Raises ValueError unless this sampler can go on from
+        it."""
+        if isinstance(state, str):
+            state = SamplerState.from_string(state)
+        own = self.state_of_start()
+        differences = ["%s %d there, %d here" % (name, getattr(state, name), getattr(own, name))
+                       for name in ("dataset_size", "seed", "shuffle")
+                       if getattr(state, name) != getattr(own, name)]
+        if differences:
+            raise ValueError("DistributedSampler: the state to resume from is of another order of "
+                             "samples: %s, so what it has used cannot be told"
+                             % ", ".join(differences))
+        return state
+
+    def state_of_start(self):
+        return SamplerState(self.epoch, self.seed, len(self.dataset), self.shuffle, 0)
+
+    def resume(self, state):
+        """Goes on from a SamplerState or its text: the next iteration begins there, and len() is what
+        is left for this rank. Raises ValueError where the dataset's size, the seed or shuffle was
+        another."""
+        state = self.check(state)
+        self.epoch = state.epoch
+        self._begin(state.consumed)
+        self._resumed = True
+
+    def at_first_sample(self, action):
+        """Has the next iteration call `action` when its first sample is asked for."""
+        self._at_first_sample = action
+
+
+def _a_loader_fetches_ahead():
+    """Whether the samples are asked for by a DataLoader that hands them to its workers."""
+    frame = sys._getframe(1)
+    for _ in range(_DEPTH):
+        if frame is None:
+            return False
+        if frame.f_code.co_name == "_try_put_index":
+            return True
+        frame = frame.f_back
+    return False

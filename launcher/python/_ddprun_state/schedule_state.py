@@ -1,0 +1,76 @@
+"""The state of a learning rate scheduler as texts, and back.
+
+`lr_steps`, the count of its steps, is what the C++ library has too. What else a scheduler of Python
+remembers is in `lr_python`, a JSON object; what JSON cannot hold, or changes (functions, tuples, keys
+that are no text), is taken for a setting, which the program gives again. `lr_momentum` are the
+momenta of the parameter groups, where the scheduler changes these too.
+"""
+import json
+
+from .errors import CheckpointError
+
+STEPS = "lr_steps"
+_PYTHON = "lr_python"
+_MOMENTUM = "lr_momentum"
+_MOMENTA = ("momentum", "betas")  # in a parameter group
+
+
+def _plain(value):
+    """The part of a state that JSON holds as it is."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()
+                if isinstance(key, str) and _is_kept(entry)}
+    if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+def _is_kept(value):
+    if isinstance(value, dict):
+        return all(isinstance(key, str) for key in value)
+    if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
+        return True
+    try:
+        return json.loads(json.dumps(value)) == value
+    except (TypeError, ValueError):
+        return False
+
+
+def export_schedule(scheduler):
+    """Metadata."""
+    texts = {STEPS: str(scheduler.last_epoch), _PYTHON: json.dumps(_plain(scheduler.state_dict()))}
+    if getattr(scheduler, "cycle_momentum", False):
+        texts[_MOMENTUM] = json.dumps([{name: group[name] for name in _MOMENTA if name in group}
+                                       for group in scheduler.optimizer.param_groups])
+    return texts
+
+
+def check_schedule(metadata):
+    """Raises CheckpointError unless a scheduler can go on from it."""
+    if STEPS not in metadata:
+        raise CheckpointError("it holds no steps of a learning rate scheduler")
+    if not metadata[STEPS].isdecimal():
+        raise CheckpointError("its count of the scheduler's steps is no number: " + metadata[STEPS])
+
+
+def _overlaid(own, saved):
+    """A scheduler's own state with what was saved of it."""
+    if isinstance(own, dict) and isinstance(saved, dict):
+        return {**own, **{key: _overlaid(own.get(key), entry) for key, entry in saved.items()}}
+    if isinstance(own, list) and isinstance(saved, list) and len(own) == len(saved):
+        return [_overlaid(mine, theirs) for mine, theirs in zip(own, saved)]
+    return saved
+
+
+def restore_schedule(scheduler, metadata, rates):
+    """`rates`: the learning rates of now."""
+    momenta = json.loads(metadata.get(_MOMENTUM, "[]"))
+    for group, saved in zip(scheduler.optimizer.param_groups, momenta):
+        group.update({name: type(group[name])(value) for name, value in saved.items()})
+    if _PYTHON in metadata:
+        scheduler.load_state_dict(_overlaid(scheduler.state_dict(), json.loads(metadata[_PYTHON])))
+        return
+    steps = int(metadata[STEPS])
+    scheduler.last_epoch = steps
+    scheduler._step_count = steps + 1  # the first one is made when a scheduler is
+    scheduler._last_lr = list(rates)

@@ -1,0 +1,238 @@
+"""Finds the state that a training is to go on from: the same for all ranks
+(worker/src/restore/state_search.h)."""
+import errno
+import os
+import time
+
+from . import agent
+from .errors import DamagedError, FormatError, StateUnreadableError, UnavailableError, quoted
+from .folder import list_folder
+from .plan import MAX_STEP, number_in
+from .safetensors import StateFile, is_gone
+
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 2.0
+_SET_ASIDE_KEPT = 2
+
+_set_aside = {}  # by folder: [(step, path)] of the damaged files that this process has renamed
+
+
+class CheckpointSearch:
+    """The source's: goes through the files of some folders, highest step first. What cannot be read is
+    not damaged: it ends the search, since it may be newer than all that follow."""
+
+    def __init__(self, rank, folders, highest_step, folders_count):
+        """`folders_count`: a folder that cannot be listed may hold the newest state; else it counts
+        only where nothing else is found."""
+        self._rank, self._folders = rank, folders
+        self._highest_step, self._folders_count = highest_step, folders_count
+        self._warned_of = set()
+        self.file = None  # of the last next()
+        self.restart()
+
+    def restart(self):
+        self._close()
+        self._files = None
+        self._unlisted = None  # (path, error)
+        self.rejected = []
+
+    def _close(self):
+        if self.file is not None:
+            self.file.close()
+        self.file = None
+
+    def _list(self):
+        self._files = []
+        for folder in self._folders:
+            try:
+                files, aside = list_folder(folder)
+            except UnavailableError as error:
+                self._unlisted = self._unlisted or (folder, error)
+                continue
+            self._files += [file for file in files if file[0] <= self._highest_step]
+            self.rejected += [path + ": it was found damaged before" for path in aside]
+        self._files.sort(key=lambda file: -file[0])  # stable: the folder named first comes first
+
+    def next(self):
+        """Opens the next file whose structure is good: self.file, or None where there are no more.
+        Raises UnavailableError with the path in front; then only restart() helps."""
+        if self._files is None:
+            self._list()
+        if self._unlisted and self._folders_count:
+            _raise_with_path(*self._unlisted)
+        self._close()
+        while self._files:
+            step, path = self._files.pop(0)
+            if self._open(step, path):
+                return self.file
+        if self._unlisted:
+            _raise_with_path(*self._unlisted)
+        return None
+
+    def _open(self, step, path):
+        try:
+            self.file = StateFile(path)
+            held = self.file.metadata.get("step", "")
+            if held != str(step):
+                self._close()
+                raise DamagedError("it holds step %s, not the one that its name says" % quoted(held))
+            return True
+        except UnavailableError as error:
+            if not is_gone(error):  # else it was removed since it was listed
+                _raise_with_path(path, error)
+        except DamagedError as error:
+            self._rename(step, path, str(error))
+        except FormatError as error:
+            self._reject(step, path, "skipping checkpoint %s: %s. It is left as it is; looking for an "
+                         "older one" % (path, error), str(error))
+        return False
+
+    def set_aside(self, reason):
+        """The last file is not what its hashes say."""
+        self._rename(number_in(self.file.metadata, "step"), self.file.path, reason)
+
+    def _rename(self, step, path, reason):
+        aside, number = path + ".corrupt", 2
+        while os.path.lexists(aside) and number < 10:
+            aside, number = "%s.%d.corrupt" % (path, number), number + 1
+        try:
+            if os.path.lexists(aside):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            os.rename(path, aside)
+            done = "Renamed it to " + aside
+            self._keep_newest(step, aside)
+        except OSError as error:
+            done = "It cannot be renamed to %s (%s)" % (aside, error.strerror)
+        self._reject(step, path, "checkpoint %s is damaged: %s. %s; looking for an older one"
+                     % (path, reason, done), "it is damaged: " + reason)
+
+    def _keep_newest(self, step, aside):
+        kept = _set_aside.setdefault(os.path.dirname(aside), [])
+        kept.append((step, aside))
+        kept.sort()
+        while len(kept) > _SET_ASIDE_KEPT:
+            oldest = kept.pop(0)[1]
+            os.unlink(oldest)
+            agent.warn(self._rank, "removed %s: of the damaged files the two newest are kept"
+                       % oldest)
+
+    def _reject(self, step, path, warning, reason):
+        self.rejected.append("%s: %s" % (path, reason))
+        if path not in self._warned_of:
+            self._warned_of.add(path)
+            agent.say("CHECKPOINT_DAMAGED", "%d %s: %s" % (step, path, reason))
+            agent.warn(self._rank, warning)
+
+
+def _raise_with_path(path, error):
+    raise UnavailableError("%s: %s" % (path, error), error.code) from None
+
+
+class WhereToLook:
+    """On the source; the others need to know nothing but who that is, and list their own folders."""
+
+    def __init__(self, folders, patience_s):
+        self.source = 0
+        self.folders, self.patience_s = folders, patience_s
+        self.highest_step = MAX_STEP
+        self.allows = lambda metadata: True
+        self.folders_count = True
+
+
+class StateSearch:
+    """All functions, the constructor too, are collectives. What may hold a newer state than any other
+    and is unavailable is tried again, with pauses, for the patience; EACCES and EPERM are not. Then
+    StateUnreadableError is raised on all ranks."""
+
+    def __init__(self, ranks, where):
+        self._ranks, self._where = ranks, where
+        self._leads = ranks.rank == where.source
+        self._waits_since = None
+        self._pause_s = _FIRST_PAUSE_S
+        self.rejected = []
+        self._files = CheckpointSearch(ranks.rank, where.folders, where.highest_step,
+                                       where.folders_count)
+        if where.folders_count:
+            self._list_folders()
+
+    def file(self):
+        """The source's, open; None elsewhere."""
+        return self._files.file if self._leads else None
+
+    def _list_folders(self):
+        """Any node's may hold the newest state."""
+        while True:
+            said = None
+            if self._ranks.local_rank == 0 or self._leads:
+                for folder in self._where.folders:
+                    try:
+                        list_folder(folder)
+                    except UnavailableError as error:
+                        said = said or self._postpone("%s: %s" % (folder, error), error.code)
+            everybody = self._ranks.gather_objects(said)
+            for rank, what in enumerate(everybody):
+                if what and what != "wait":
+                    raise StateUnreadableError(what, rank)
+            if not any(everybody):
+                return
+
+    def _postpone(self, text, code):
+        """Waits, and returns "wait"; or why it is over."""
+        text = "rank %d: %s (errno %d, user id %d)" % (self._ranks.rank, text, code, os.geteuid())
+        hopeless = code in (errno.EACCES, errno.EPERM)
+        now = time.monotonic()
+        first = self._waits_since is None
+        if first:
+            self._waits_since = now
+        waited = now - self._waits_since
+        if hopeless or waited >= self._where.patience_s:
+            return (text + ("" if hopeless else ", for %.0f s" % waited)
+                    + ". It may hold the newest state, so training does not begin without it. Make it "
+                    "readable for this user and start again; or start with --start-anew, to begin at "
+                    "step 0. Nothing was changed")
+        if first:
+            agent.warn(self._ranks.rank, text + ". It may hold the newest state: training waits for "
+                       "it, at most %.0f s (--state-timeout)" % self._where.patience_s)
+        time.sleep(min(self._pause_s, self._where.patience_s - waited))
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        self._files.restart()
+        return "wait"
+
+    def _propose(self):
+        """(what happened, what all ranks are to know of it), on the source."""
+        try:
+            file = self._files.next()
+            while file is not None and not self._where.allows(file.metadata):
+                file = self._files.next()
+        except UnavailableError as error:
+            said = self._postpone(str(error), error.code)
+            return ("wait", None) if said == "wait" else ("over", said)
+        if file is None:
+            return "nothing", self._files.rejected
+        return "found", (file.path, file.metadata, [tuple(tensor) for tensor in file.tensors])
+
+    def next(self):
+        """(path, metadata, tensors) of the newest state that is allowed and has not been returned yet;
+        None where there is none: then `rejected` says what is there and cannot be loaded."""
+        while True:
+            what, said = self._ranks.broadcast_object(self._propose() if self._leads else None,
+                                                      self._where.source)
+            if what == "over":
+                raise StateUnreadableError(said, self._where.source)
+            if what == "nothing":
+                self.rejected = said
+                return None
+            if what == "found":
+                return said
+
+    def unavailable(self, error):
+        """The source's last file did not give out some of its bytes."""
+        said = self._postpone("%s: %s" % (self._files.file.path, error), error.code) if (
+            self._leads) else None
+        said = self._ranks.broadcast_object(said, self._where.source)
+        if said != "wait":
+            raise StateUnreadableError(said, self._where.source)
+
+    def set_aside(self, reason):
+        if self._leads:
+            self._files.set_aside(reason)

@@ -1,0 +1,157 @@
+"""States in memory: two files in DDPRUN_SNAPSHOT_DIR, of which one at least always holds a whole
+state while the other is written (worker/src/storage/snapshot_slots.h).
+
+While a file is whole it has a checkpoint's name; from the moment it is written to until it is whole
+again, slot-<n>.tmp. So whoever is killed when, a file under a checkpoint's name is whole. Both outlive
+the process, and its successor goes on with them: memory that is touched for the first time costs far
+more than the copy.
+"""
+import math
+import os
+import time
+
+from .background import Background
+from .durable_file import fail, write_all
+from .errors import CheckpointError
+from .folder import checkpoint_name
+from .image import Staging
+from .memory_room import memory_room
+from .safetensors import build_header, memory_of
+
+_SPARE_BYTES = 64 << 20  # what must be left for everything else
+_HEADER_BYTES = 64 << 10
+_SHARE = 0.01  # of the time of training, what snapshots may take
+_MEMORY = 16  # steps
+
+
+class SnapshotSlots:
+    """One thread at a time."""
+
+    def __init__(self, folder, keep_step):
+        """`keep_step`: of the state in `folder` that must not be written over before there is a newer
+        one: what this process resumed from; or None."""
+        self._folder = folder
+        self._temporaries = [os.path.join(folder, "slot-%d.tmp" % i) for i in range(2)]
+        self._paths = list(self._temporaries)  # of now
+        self._newest = 1
+        kept = None if keep_step is None else os.path.join(folder, checkpoint_name(keep_step))
+        found = [os.path.join(folder, name) for name in os.listdir(folder)
+                 if name.endswith(".safetensors")]
+        if kept in found:
+            self._paths[self._newest] = kept
+            found.remove(kept)
+        for path in found:  # superseded, or of no use
+            free = [i for i in range(2) if self._paths[i] == self._temporaries[i]
+                    and not os.path.exists(self._temporaries[i])]
+            if free:
+                os.rename(path, self._temporaries[free[0]])
+            else:
+                os.unlink(path)
+
+    def check_room(self, size):
+        """Raises CheckpointError, which says what is missing, where two states do not fit."""
+        needed = _SPARE_BYTES
+        for path in self._paths:
+            there = os.stat(path).st_blocks * 512 if os.path.exists(path) else 0
+            needed += max(0, _HEADER_BYTES + size - there)
+        room = memory_room(self._folder)
+        if room < needed:
+            raise CheckpointError("two snapshots of %d MiB need %d MiB more, and there are %d MiB in "
+                                  "%s and under the memory limits of this process"
+                                  % (size >> 20, needed >> 20, room >> 20, self._folder))
+
+    def publish(self, image):
+        """Writes a state over the older one. Returns its path."""
+        older = 1 - self._newest
+        temporary = self._temporaries[older]
+        path = os.path.join(self._folder, checkpoint_name(image.step))
+        try:
+            if self._paths[older] != temporary:
+                os.rename(self._paths[older], temporary)
+                self._paths[older] = temporary
+            # Not cut first: its memory is to be written over, not given back and taken anew.
+            file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                header = build_header(image.tensors, image.metadata)
+                pieces = [header, *map(memory_of, image.values())]
+                write_all(file, pieces, temporary)
+                os.ftruncate(file, sum(map(len, pieces)))
+            finally:
+                os.close(file)
+            os.rename(temporary, path)
+        except OSError as error:
+            fail("write", temporary, error)
+        if self._paths[self._newest] == path:  # the same step again: the file was replaced
+            self._paths[self._newest] = self._temporaries[self._newest]
+        self._paths[older] = path
+        self._newest = older
+        return path
+
+
+class SnapshotSchedule:
+    """How often a snapshot may be made so that nobody notices. One rank's; the ranks take the longest
+    of what theirs say."""
+
+    def __init__(self, every_steps, every_s):
+        self._every_steps, self._every_s = every_steps, every_s
+        self._step_s = self._cost_s = 0.0
+
+    def step_took(self, seconds):
+        """Without what snapshots took of it."""
+        self._step_s += seconds if self._step_s == 0 else (seconds - self._step_s) / _MEMORY
+
+    def snapshot_took(self, stall_s, background_s):
+        self._cost_s = stall_s + background_s
+
+    def steps(self):
+        """From one snapshot to the next; at least 1."""
+        if self._every_steps > 0:
+            return self._every_steps
+        wanted = self._every_s if self._every_s > 0 else self._cost_s / _SHARE
+        return max(1, math.ceil(wanted / max(self._step_s, 1e-9)))
+
+
+class SnapshotWriter:
+    """Makes snapshots behind the training's back. Whatever goes wrong is said once and ends the
+    snapshots of this process, never the training. Both functions are called on its thread."""
+
+    def __init__(self, on_published, on_failed):
+        self._on_published, self._on_failed = on_published, on_failed
+        self._background = Background("ddp-snapshot")
+        self._staging = Staging()
+        self._slots = None
+        self.usable = True
+        self.newest_step = -1
+        self.background_s = 0.0
+
+    def ready(self):
+        return self.usable and not self._background.busy()
+
+    def prepare(self, folder, keep_step, size):
+        """`size`: of a state. `keep_step`: see SnapshotSlots."""
+        def action():
+            self._slots = SnapshotSlots(folder, keep_step)
+            self._slots.check_room(size)
+
+        self._background.post(lambda: self._try(action))
+
+    def publish(self, step, tensors, metadata):
+        """Returns when the values of now are copied."""
+        self._background.wait()
+        image = self._staging.copy(step, tensors, metadata)
+        self._background.post(lambda: self._try(lambda: self._write(image)))
+
+    def _write(self, image):
+        begin = time.thread_time()
+        self._slots.publish(image)
+        self.newest_step = image.step
+        self.background_s = time.thread_time() - begin
+        self._on_published(image.step)
+
+    def _try(self, action):
+        try:
+            if self.usable:
+                action()
+        except (CheckpointError, OSError) as error:
+            self.usable = False
+            self._on_failed(str(error))

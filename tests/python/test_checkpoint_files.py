@@ -1,0 +1,343 @@
+"""The files of ddprun.Checkpointer: their format, and what of a folder may be loaded, replaced and
+removed. One process, without ddprun."""
+
+import ctypes
+import os
+import pathlib
+import sys
+import tempfile
+import time
+import unittest
+
+from fake_agent import SOURCES
+
+sys.path.insert(0, str(SOURCES))
+import torch  # noqa: E402
+
+import ddprun  # noqa: E402
+from _ddprun_state import durable_file, folder, owner, plan  # noqa: E402
+from _ddprun_state import safetensors, search, snapshots, xxh3, xxh3_torch  # noqa: E402
+from _ddprun_state.errors import DamagedError, FormatError  # noqa: E402
+from _ddprun_state.image import Staging  # noqa: E402
+
+
+class TemporaryFolder(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="ddprun-python-")
+        self.addCleanup(temporary.cleanup)
+        self.folder = temporary.name
+
+    def names(self):
+        return sorted(name for name in os.listdir(self.folder) if name != "owner")
+
+
+class HashTest(unittest.TestCase):
+    def test_all_ways_give_the_same(self):
+        """Lengths on both sides of each change of the algorithm, and of a block."""
+        data = bytes(i * 37 % 251 for i in range(5000))
+        for size in (*range(300), 1023, 1024, 1025, 1087, 1088, 1089, 2048, 2049, 5000):
+            text = xxh3.hash_text(data[:size])
+            self.assertEqual("%016x" % xxh3_torch.xxh3(data[:size]), text, size)
+            memory = (ctypes.c_char * size).from_buffer_copy(data[:size])
+            self.assertEqual("%016x" % xxh3_torch.xxh3(memory), text, size)
+
+    def test_it_is_xxh3_64(self):
+        self.assertEqual(xxh3.hash_text(b""), "2d06800538d394c2")
+
+
+def tensors():
+    torch.manual_seed(3)
+    made = [("model.b", torch.randn(3, 2)), ("model.a", torch.randn(5)),
+            ("optim.0.step", torch.tensor(7)), ("model.empty", torch.empty(0, 4)),
+            ("model.half", torch.randn(3).to(torch.bfloat16)), ("model.flag", torch.tensor(True))]
+    return made
+
+
+class FormatTest(TemporaryFolder):
+    def write(self, step=3, metadata=None, change=lambda data: data):
+        ordered = safetensors.file_order(tensors())
+        header = safetensors.build_header(ordered, {"step": str(step), **(metadata or {})})
+        data = header + b"".join(bytes(safetensors.memory_of(tensor)) for _, tensor in ordered)
+        path = os.path.join(self.folder, folder.checkpoint_name(step))
+        pathlib.Path(path).write_bytes(change(data))
+        return path
+
+    def test_what_is_written_is_read(self):
+        file = safetensors.StateFile(self.write(metadata={"user": '{"ä":"\\u0001"}'}))
+        self.assertEqual(file.metadata["user"], '{"ä":"\\u0001"}')
+        self.assertEqual({tensor.name for tensor in file.tensors}, set(dict(tensors())))
+        expected = dict(tensors())
+        for stored in file.tensors:
+            tensor = torch.empty(stored.shape, dtype=safetensors.DTYPES[stored.dtype])
+            file.read(stored.offset, safetensors.memory_of(tensor))
+            self.assertTrue(torch.equal(tensor, expected[stored.name]), stored.name)
+            self.assertEqual(safetensors.hash_text(safetensors.memory_of(tensor)), stored.hash)
+        file.close()
+
+    def test_every_tensor_is_aligned(self):
+        file = safetensors.StateFile(self.write())
+        for stored in file.tensors:
+            self.assertEqual(stored.offset % safetensors.element_size(stored.dtype), 0)
+        file.close()
+
+    def test_no_changed_byte_of_a_header_is_loaded(self):
+        path = self.write()
+        whole = pathlib.Path(path).read_bytes()
+        size = 8 + int.from_bytes(whole[:8], "little")
+        for at in range(size):
+            changed = bytearray(whole)
+            changed[at] ^= 1
+            pathlib.Path(path).write_bytes(changed)
+            # A space behind the JSON is of no meaning.
+            if whole[at:at + 1] == b" ":
+                continue
+            with self.assertRaises(FormatError, msg=at):
+                safetensors.StateFile(path)
+
+    def test_a_short_file_and_one_that_is_too_long_are_damaged(self):
+        for change in (lambda data: data[:5], lambda data: data[:-1], lambda data: data + b"1",
+                       lambda data: b""):
+            with self.assertRaises(DamagedError):
+                safetensors.StateFile(self.write(change=change))
+
+    def test_another_version_is_not_damaged(self):
+        """So that it is left alone. Break: look at the hash before the version."""
+        def change(data):
+            return data.replace(b'"ddprun_format":"1"', b'"ddprun_format":"2"')
+
+        with self.assertRaises(FormatError) as raised:
+            safetensors.StateFile(self.write(change=change))
+        self.assertNotIsInstance(raised.exception, DamagedError)
+
+    def test_a_search_sets_damaged_ones_aside_and_takes_the_next_older_one(self):
+        for step in (1, 2, 3):
+            self.write(step)
+        os.rename(os.path.join(self.folder, folder.checkpoint_name(2)),
+                  os.path.join(self.folder, folder.checkpoint_name(9)))  # not what its name says
+        self.write(5, change=lambda data: data[:-1])
+        self.write(6, change=lambda data: data.replace(b'format":"1"', b'format":"7"'))
+        found = search.CheckpointSearch(0, [self.folder], plan.MAX_STEP, True)
+        self.assertEqual(found.next().metadata["step"], "3")
+        self.assertEqual(found.next().metadata["step"], "1")
+        self.assertIsNone(found.next())
+        self.assertEqual(self.names(), [
+            "step-000000000001.safetensors", "step-000000000003.safetensors",
+            "step-000000000005.safetensors.corrupt", "step-000000000006.safetensors",
+            "step-000000000009.safetensors.corrupt"])
+
+
+class Nobody:
+    """An owner that lets everybody pass."""
+
+    def __init__(self):
+        self._owner = owner.FolderOwner("", None, False)
+
+    def guard(self):
+        return self._owner.guard()
+
+
+class FolderTest(TemporaryFolder):
+    def save(self, step, run="run", ancestors=""):
+        lineage = plan.Lineage({"DDPRUN_JOB_RUN_ID": run})
+        lineage.loaded({"ddprun_run": ancestors})
+        image = Staging().copy(step, tensors(), {"step": str(step), **lineage.metadata()})
+        folder.save_checkpoint(self.folder, image, Nobody(), lineage)
+        return lineage
+
+    def test_only_files_of_this_run_and_of_its_ancestor_are_counted_and_removed(self):
+        self.save(1, run="other")
+        self.save(2, run="before")
+        self.save(3)
+        self.save(10)
+        lineage = self.save(9, ancestors="before")
+        pathlib.Path(self.folder, folder.checkpoint_name(4)).write_text("unreadable")
+        folder.remove_old(self.folder, 9, 2, 0, lineage)
+        self.assertEqual(self.names(), [folder.checkpoint_name(step) for step in (1, 3, 4, 9, 10)])
+        folder.remove_old(self.folder, 9, 1, 3, lineage)
+        self.assertEqual(self.names(), [folder.checkpoint_name(step) for step in (1, 3, 4, 9, 10)])
+        folder.remove_old(self.folder, 9, 1, 2, lineage)
+        self.assertEqual(self.names(), [folder.checkpoint_name(step) for step in (1, 4, 9, 10)])
+
+    def test_a_file_is_replaced_by_its_own_run_only(self):
+        self.save(1)
+        self.save(1)
+        with self.assertRaisesRegex(ddprun.CheckpointError, "of another run, 'run'; it is kept"):
+            self.save(1, run="other")
+        self.assertEqual(self.names(), [folder.checkpoint_name(1)])
+
+    def test_what_a_dead_writer_left_is_removed(self):
+        scope = durable_file._pid_scope()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+        for name in (f"step-1.{scope}{pid}.tmp", f"step-2.{scope}{os.getppid()}.tmp",
+                     f"step-3.elsewhere-1-{pid}.tmp", f"step-4.{scope}{os.getpid()}.tmp"):
+            pathlib.Path(self.folder, name).write_text("")
+        durable_file.remove_abandoned(self.folder, "step-")
+        self.assertEqual(self.names(), sorted([f"step-2.{scope}{os.getppid()}.tmp",
+                                               f"step-3.elsewhere-1-{pid}.tmp"]))
+
+
+def an_owner(run="r1", job="j", epoch=0, generation=0, **more):
+    made = owner.Owner(job, epoch, generation)
+    made.run = run
+    vars(made).update(more)
+    return made
+
+
+class OwnerTest(TemporaryFolder):
+    ENVIRON = {"TORCHELASTIC_RUN_ID": "exp 7", "DDPRUN_EPOCH": "0", "DDPRUN_GENERATION": "2",
+               "DDPRUN_JOB_RUN_ID": "5d0c4f6b9e21a873"}
+
+    def test_the_text_is_that_of_the_library(self):
+        text = ("0 2 exp 7\nrun=5d0c4f6b9e21a873 host=n3 pid=4711 started=1284332 machine=b/1 "
+                "slurm= state=held\n")
+        parsed = owner.Owner.parse(text)
+        self.assertEqual((parsed.job, parsed.pid, parsed.host), ("exp 7", 4711, "n3"))
+        self.assertEqual(parsed.text(), text)
+        self.assertTrue(owner.Owner.parse(parsed.text(released=True)).released)
+        self.assertEqual(owner.Owner.parse("1 0 old\n").run, "")
+        for broken in ("", "1 0 j", "x 0 j\n", "1\n"):
+            self.assertIsNone(owner.Owner.parse(broken))
+
+    def test_who_may_have_the_folder(self):
+        own = an_owner(epoch=1, generation=3)
+        for other, silent, gone, verdict in (
+                (None, 0, False, "take"),
+                (an_owner(epoch=1, generation=2), 0, False, "take"),
+                (an_owner(epoch=1, generation=4), 0, False, "refuse"),
+                (an_owner("r2", epoch=0), 0, False, "take"),
+                (an_owner("r2", epoch=2), 0, False, "refuse"),
+                (an_owner("r2", "k"), 0, False, "wait"),
+                (an_owner("r2", "k"), 30, False, "take"),
+                (an_owner("r2", "k"), 0, True, "take"),
+                (an_owner("r2", "k", released=True), 0, False, "take")):
+            self.assertEqual(owner.judge_claim(own, other, silent, gone, False), verdict, other)
+        self.assertEqual(owner.judge_claim(own, an_owner("r2", "k"), 0, False, True), "take")
+
+    def test_a_claim_names_this_process_and_a_release_frees_the_folder(self):
+        claim = owner.FolderOwner(self.folder, owner.Owner.of_process(self.ENVIRON), False)
+        self.assertTrue(claim.try_claim())
+        held = owner.Owner.parse(pathlib.Path(self.folder, "owner").read_text())
+        self.assertEqual((held.pid, held.life(), held.released), (os.getpid(), (0, 2), False))
+        claim.release()
+        held = owner.Owner.parse(pathlib.Path(self.folder, "owner").read_text())
+        self.assertTrue(held.released)
+
+    def test_one_that_is_heard_meanwhile_is_not_robbed(self):
+        path = pathlib.Path(self.folder, "owner")
+        path.write_text(an_owner("r2", "k", host="n9", pid=7).text())
+        claim = owner.FolderOwner(self.folder, owner.Owner.of_process(self.ENVIRON), False)
+        self.assertFalse(claim.try_claim())
+        later = time.time() + 1
+        os.utime(path, (later, later))
+        with self.assertRaisesRegex(owner.FolderTaken, r"run r2, process 7 on n9\), which lives"):
+            claim.try_claim()
+
+    def test_a_later_generation_stops_the_saves_of_an_earlier_one(self):
+        claim = owner.FolderOwner(self.folder, owner.Owner.of_process(self.ENVIRON), False)
+        with claim.guard():
+            pass
+        later = owner.FolderOwner(
+            self.folder, owner.Owner.of_process({**self.ENVIRON, "DDPRUN_GENERATION": "3"}), False)
+        self.assertTrue(later.try_claim())
+        with self.assertRaises(owner.FolderTaken):
+            with claim.guard():
+                self.fail("it may not change the folder")
+
+    def test_a_process_that_was_forked_meanwhile_does_not_keep_the_lock(self):
+        """As a DataLoader's workers are. Break: close the file without unlocking it."""
+        claim = owner.FolderOwner(self.folder, owner.Owner.of_process(self.ENVIRON), False)
+        end, other_end = os.pipe()
+        with claim.guard():
+            pid = os.fork()
+            if pid == 0:
+                os.close(other_end)
+                os.read(end, 1)  # until the parent closes it
+                os._exit(0)
+        begin = time.monotonic()
+        with claim.guard():
+            pass
+        self.assertLess(time.monotonic() - begin, 5)
+        os.close(other_end)
+        os.close(end)
+        os.waitpid(pid, 0)
+
+
+class RestoreOrderTest(unittest.TestCase):
+    ENVIRON = {"DDPRUN_RESTORE_TIER": "memory", "DDPRUN_RESTORE_STEP": "8", "DDPRUN_RESTORE_RANK": "1",
+               "DDPRUN_RESTORE_EPOCH": "0", "DDPRUN_RESTORE_GENERATION": "2",
+               "TORCHELASTIC_RUN_ID": "j", "DDPRUN_EPOCH": "0", "DDPRUN_GENERATION": "3"}
+
+    def test_only_states_of_the_timeline_are_allowed(self):
+        order = plan.read_order(self.ENVIRON, 2)
+        self.assertTrue(order.of_this_run)
+
+        def allowed(step, generation, job="j"):
+            return order.allows({"step": str(step), "ddprun_job": job, "ddprun_epoch": "0",
+                                 "ddprun_generation": str(generation)})
+
+        self.assertTrue(allowed(8, 2))
+        self.assertFalse(allowed(8, 1))
+        self.assertFalse(allowed(8, 2, "k"))
+        self.assertTrue(allowed(7, 1))
+        self.assertTrue(allowed(7, 9, "k"))
+        self.assertFalse(allowed(7, 3))
+
+    def test_what_is_malformed_is_named(self):
+        for name, value in (("TIER", "disk"), ("STEP", "-1"), ("STEP", "x"), ("RANK", "2")):
+            with self.assertRaisesRegex(ValueError, "DDPRUN_RESTORE_" + name):
+                plan.read_order({**self.ENVIRON, "DDPRUN_RESTORE_" + name: value}, 2)
+        self.assertIsNone(plan.read_order({}, 2))
+        self.assertTrue(plan.read_order({"DDPRUN_RESTORE_TIER": "none"}, 2).from_the_start)
+
+
+class SnapshotTest(TemporaryFolder):
+    def publish(self, slots, step):
+        return slots.publish(Staging().copy(step, tensors(), {"step": str(step)}))
+
+    def test_two_files_take_turns_and_the_newest_is_whole(self):
+        slots = snapshots.SnapshotSlots(self.folder, None)
+        for step in (1, 2, 3):
+            path = self.publish(slots, step)
+            self.assertEqual(os.path.basename(path), folder.checkpoint_name(step))
+            safetensors.StateFile(path).close()
+        self.assertEqual(self.names(), [folder.checkpoint_name(2), folder.checkpoint_name(3)])
+
+    def test_a_successor_keeps_what_it_resumed_from_until_there_is_a_newer_one(self):
+        """Break: give SnapshotSlots no step to keep."""
+        slots = snapshots.SnapshotSlots(self.folder, None)
+        self.publish(slots, 4)
+        self.publish(slots, 5)
+        successor = snapshots.SnapshotSlots(self.folder, 4)
+        self.assertEqual(self.names(), ["slot-0.tmp", folder.checkpoint_name(4)])
+        self.publish(successor, 5)
+        self.assertEqual(self.names(), [folder.checkpoint_name(4), folder.checkpoint_name(5)])
+        self.publish(successor, 6)
+        self.assertEqual(self.names(), [folder.checkpoint_name(5), folder.checkpoint_name(6)])
+
+    def test_the_same_step_again_takes_the_place_of_the_old_file(self):
+        slots = snapshots.SnapshotSlots(self.folder, None)
+        for step in (1, 1, 2):
+            self.publish(slots, step)
+        self.assertEqual(self.names(), [folder.checkpoint_name(1), folder.checkpoint_name(2)])
+
+    def test_what_does_not_fit_is_refused_with_the_sizes(self):
+        slots = snapshots.SnapshotSlots(self.folder, None)
+        slots.check_room(1 << 10)
+        with self.assertRaisesRegex(ddprun.CheckpointError, "two snapshots of .* MiB need"):
+            slots.check_room(1 << 60)
+
+    def test_snapshots_take_a_share_of_the_time(self):
+        schedule = snapshots.SnapshotSchedule(0, 0)
+        self.assertEqual(schedule.steps(), 1)
+        for _ in range(50):
+            schedule.step_took(0.01)
+        schedule.snapshot_took(0.003, 0.002)
+        self.assertAlmostEqual(schedule.steps(), 50, delta=1)
+        self.assertEqual(snapshots.SnapshotSchedule(7, 0).steps(), 7)
+
+
+if __name__ == "__main__":
+    unittest.main()
