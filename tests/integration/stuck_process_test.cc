@@ -126,7 +126,6 @@ class StuckProcessTest : public testing::Test {
   pid_t worker_ = 0;  // rank 1
 };
 
-// Seen red with an agent that said nothing of it: both nodes were in generation 1.
 TEST_F(StuckProcessTest, ItsNodeIsLeftOutUntilTheThaw) {
   StickRank1("1:2");
   EXPECT_TRUE(job_.node(healthy_).WaitForOut("generation 1 of 1")) << job_.node(healthy_).err();
