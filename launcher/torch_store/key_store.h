@@ -73,7 +73,7 @@ class KeyStore {
                     absl::string_view new_value, Replies* replies) const;
   absl::Status CheckRoom(std::size_t new_keys, std::size_t added, std::size_t removed) const;
 
-  const Limits limits_;
+  const Limits limits_{};
   std::size_t bytes_ = 0;
   absl::flat_hash_map<std::string, std::string> values_;
   absl::flat_hash_map<std::string, Clients> waiting_;  // by key

@@ -46,7 +46,7 @@ class StoreClients {
   absl::Status HandleRequests(ClientId id, Client* client, absl::string_view* bytes,
                               Replies* replies);
 
-  const Limits limits_;
+  const Limits limits_{};
   KeyStore keys_;
   absl::flat_hash_map<ClientId, Client> clients_;
   std::size_t unfinished_bytes_ = 0;  // of all clients
