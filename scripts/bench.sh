@@ -18,6 +18,7 @@ bench tests/bench/restart_bench.py
 bench tests/bench/recovery_bench.py
 bench tests/bench/ettr_bench.py --gaps 8 --kills 4
 bench tests/bench/many_workers_bench.py
+bench tests/bench/store_bench.py
 bench tests/bench/ddp_bench.py
 bench build/bin/session_bench
 bench build/bin/verify_bench

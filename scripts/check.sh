@@ -38,6 +38,7 @@ arrows=(
   "launcher/agent|\"launcher/(commands|connection|node)/"
   "launcher/node|\"launcher/commands/"
   "launcher/text|$no_torch|$impure|\"(launcher/(agent|commands|config|connection|core|node|os|stacks)|rendezvous/(auth|service|client|wire))/"
+  "launcher/torch_store|$no_torch|$impure|\"(launcher/(agent|commands|config|connection|core|node|os|stacks|text)|rendezvous|worker)/"
   "launcher/stacks|$no_torch|$no_grpc|\"(launcher/(agent|commands|config|connection|core|node)|rendezvous/(auth|client|core|json|machine|service|store|wire))/"
   "launcher/os|$no_torch|$no_grpc|\"(launcher/(agent|commands|config|connection|core|node|stacks)|rendezvous/(auth|service|client|wire))/"
   "launcher|$no_torch|$no_grpc|\"rendezvous/wire/|\"worker/(include|src)/"

@@ -25,47 +25,49 @@ absl::StatusOr<UniqueFd> BindSocket(const sockaddr* address, socklen_t size) {
   return fd;
 }
 
-absl::StatusOr<UniqueFd> BindIpv6(const in6_addr& address) {
+absl::StatusOr<UniqueFd> BindIpv6(const in6_addr& address, int port) {
   sockaddr_in6 any{};
   any.sin6_family = AF_INET6;
   any.sin6_addr = address;
+  any.sin6_port = htons(static_cast<in_port_t>(port));
   return BindSocket(reinterpret_cast<const sockaddr*>(&any), sizeof(any));
 }
 
-absl::StatusOr<UniqueFd> BindIpv4(in_addr address) {
+absl::StatusOr<UniqueFd> BindIpv4(in_addr address, int port) {
   sockaddr_in any{};
   any.sin_family = AF_INET;
   any.sin_addr = address;
+  any.sin_port = htons(static_cast<in_port_t>(port));
   return BindSocket(reinterpret_cast<const sockaddr*>(&any), sizeof(any));
 }
 
-absl::StatusOr<UniqueFd> BindAddress(const std::string& address) {
+absl::StatusOr<UniqueFd> BindAddress(const std::string& address, int port) {
   if (address.empty()) {
-    absl::StatusOr<UniqueFd> both = BindIpv6(in6addr_any);
-    return both.ok() ? std::move(both) : BindIpv4(in_addr{INADDR_ANY});
+    absl::StatusOr<UniqueFd> both = BindIpv6(in6addr_any, port);
+    return both.ok() ? std::move(both) : BindIpv4(in_addr{INADDR_ANY}, port);
   }
   in6_addr ipv6{};
-  if (::inet_pton(AF_INET6, address.c_str(), &ipv6) == 1) return BindIpv6(ipv6);
+  if (::inet_pton(AF_INET6, address.c_str(), &ipv6) == 1) return BindIpv6(ipv6, port);
   in_addr ipv4{};
-  if (::inet_pton(AF_INET, address.c_str(), &ipv4) == 1) return BindIpv4(ipv4);
+  if (::inet_pton(AF_INET, address.c_str(), &ipv4) == 1) return BindIpv4(ipv4, port);
   return absl::InvalidArgumentError(
       absl::StrCat("\"", address, "\" is not a numeric IPv4 or IPv6 address"));
 }
 
 }  // namespace
 
-absl::StatusOr<PortHolder> PortHolder::Bind(const std::string& address) {
-  absl::StatusOr<UniqueFd> fd = BindAddress(address);
+absl::StatusOr<PortHolder> PortHolder::Bind(const std::string& address, int port) {
+  absl::StatusOr<UniqueFd> fd = BindAddress(address, port);
   if (!fd.ok()) return fd.status();
   sockaddr_storage bound{};
   socklen_t size = sizeof(bound);
   if (::getsockname(fd->get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
     return absl::ErrnoToStatus(errno, "cannot tell which TCP port was taken");
   }
-  const in_port_t port = bound.ss_family == AF_INET6
-                             ? reinterpret_cast<const sockaddr_in6*>(&bound)->sin6_port
-                             : reinterpret_cast<const sockaddr_in*>(&bound)->sin_port;
-  return PortHolder(*std::move(fd), ntohs(port));
+  const in_port_t bound_port = bound.ss_family == AF_INET6
+                                   ? reinterpret_cast<const sockaddr_in6*>(&bound)->sin6_port
+                                   : reinterpret_cast<const sockaddr_in*>(&bound)->sin_port;
+  return PortHolder(*std::move(fd), ntohs(bound_port));
 }
 
 }  // namespace ddprun

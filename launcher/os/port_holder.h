@@ -19,14 +19,18 @@ namespace ddprun {
 
 class PortHolder {
  public:
-  // Takes a free port on `address`, a numeric IPv4 or IPv6 address. "" is every address, which is
-  // what TCPStore listens on: IPv6 and IPv4 together, or IPv4 where there is no IPv6.
-  static absl::StatusOr<PortHolder> Bind(const std::string& address = "");
+  // Takes a free port, or `port`, on `address`, a numeric IPv4 or IPv6 address. "" is every
+  // address, which is what TCPStore listens on: IPv6 and IPv4 together, or IPv4 where there is no
+  // IPv6.
+  static absl::StatusOr<PortHolder> Bind(const std::string& address = "", int port = 0);
 
   std::uint16_t port() const { return port_; }
 
   // Gives the port up. port() still says which one it was.
   void Release() { socket_.reset(); }
+
+  // Gives the bound socket to whoever is to listen on it: so nobody can take the port between.
+  UniqueFd Take() { return std::move(socket_); }
 
  private:
   PortHolder(UniqueFd socket, std::uint16_t port) : socket_(std::move(socket)), port_(port) {}

@@ -11,6 +11,7 @@
 #include "rendezvous/wire/record.h"
 #include "rendezvous/wire/translate.h"
 #include "tests/unit/rendezvous/messages_for_test.h"
+#include "tests/unit/torch_store/requests.h"
 
 namespace ddprun {
 namespace {
@@ -135,6 +136,19 @@ void WriteJournalSeeds(const std::string& folder) {
   WriteSeed(folder, "damaged", std::string(1, '\0') + file);
 }
 
+void WriteTorchStoreSeeds(const std::string& folder) {
+  using namespace torch_store;
+  const std::string one_client = "\x3f";  // it speaks for 64 bytes
+  WriteSeed(folder, "old_set_get", one_client + kOld.Set("k", "v") + kOld.Get("k"));
+  WriteSeed(folder, "old_wait_watch", one_client + kOld.Wait({"k", "l"}) + Watch("k"));
+  WriteSeed(folder, "old_compare_set", one_client + kOld.CompareSet("k", "", "v") + OldDelete("k"));
+  WriteSeed(folder, "new_ping_add", one_client + Validation() + Ping(7) + kNew.Add("n", -1));
+  WriteSeed(folder, "new_lists", one_client + Validation() + MultiSet("a", "1", "b", "2"));
+  WriteSeed(folder, "new_multi_get", one_client + Validation() + Append("a", "") + MultiGet({"a"}));
+  WriteSeed(folder, "new_cancel", one_client + Validation() + kNew.Wait({"a"}) + CancelWait());
+  WriteSeed(folder, "http", one_client + "GET / HTTP/1.1\r\n\r\n");
+}
+
 }  // namespace
 }  // namespace ddprun
 
@@ -146,5 +160,6 @@ int main(int argc, char** argv) {
   const std::string folder = argv[1];
   ddprun::WriteWireSeeds(folder + "/wire");
   ddprun::WriteJournalSeeds(folder + "/journal");
+  ddprun::WriteTorchStoreSeeds(folder + "/torch_store");
   return 0;
 }

@@ -1,0 +1,57 @@
+// StoreClients: the store as its clients see it, bytes in and bytes out.
+//
+// Pure. It keeps what a client has sent of a request that is not complete yet, and bounds it.
+#ifndef DDPRUN_LAUNCHER_TORCH_STORE_STORE_CLIENTS_H_
+#define DDPRUN_LAUNCHER_TORCH_STORE_STORE_CLIENTS_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "launcher/torch_store/key_store.h"
+#include "launcher/torch_store/wire.h"
+
+namespace ddprun::torch_store {
+
+class StoreClients {
+ public:
+  struct Limits {
+    KeyStore::Limits keys;
+    std::size_t unfinished_bytes = 256UL << 20U;  // of requests of all clients together
+  };
+
+  StoreClients() = default;
+  explicit StoreClients(Limits limits) : limits_(limits), keys_(limits.keys) {}
+
+  // `client` has sent `bytes`: any part of a stream of requests. Appends what clients are to be
+  // sent. The error says why it is to be disconnected; Close() must follow.
+  absl::Status Receive(ClientId client, absl::string_view bytes, Replies* replies);
+
+  // The connection is over.
+  void Close(ClientId client);
+
+  const KeyStore& keys() const { return keys_; }
+  std::size_t unfinished_bytes() const { return unfinished_bytes_; }
+
+ private:
+  struct Client {
+    std::optional<Dialect> dialect;
+    std::string unfinished;
+  };
+
+  // Handles the requests that `bytes` begin with, and takes them off.
+  absl::Status HandleRequests(ClientId id, Client* client, absl::string_view* bytes,
+                              Replies* replies);
+
+  const Limits limits_{};
+  KeyStore keys_;
+  absl::flat_hash_map<ClientId, Client> clients_;
+  std::size_t unfinished_bytes_ = 0;  // of all clients
+};
+
+}  // namespace ddprun::torch_store
+
+#endif  // DDPRUN_LAUNCHER_TORCH_STORE_STORE_CLIENTS_H_

@@ -1,0 +1,36 @@
+// Serves the store of torch on a free port, as rank 0's agent does, until its stdin ends. Writes
+// the port to stdout first, and to stderr why clients are disconnected.
+#include "launcher/os/store_server.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "launcher/os/descriptor_limit.h"
+#include "launcher/os/port_holder.h"
+
+int main() {
+  ddprun::RaiseDescriptorLimit();
+  auto port = ddprun::PortHolder::Bind();
+  if (!port.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(port.status().message()).c_str());
+    return 1;
+  }
+  const int number = port->port();
+  auto server = ddprun::StoreServer::Start(port->Take(), [](const std::string& why) {
+    std::fprintf(stderr, "refused: %s\n", why.c_str());
+  });
+  if (!server.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(server.status().message()).c_str());
+    return 1;
+  }
+  std::printf("%d\n", number);
+  std::fflush(stdout);
+  char byte = 0;
+  while (::read(STDIN_FILENO, &byte, 1) > 0) {
+  }
+  return 0;
+}

@@ -1,0 +1,36 @@
+"""Several processes that meet at a store: host, port, count. Prints "well" for each."""
+
+import datetime
+import os
+import signal
+import sys
+
+import torch.distributed as dist
+
+
+def meet(host, port, number, count):
+    store = dist.TCPStore(host, port, count, False, datetime.timedelta(seconds=60))
+    store.set(f"from/{number}", f"value of {number}")
+    assert store.add("counter", number + 1) > 0
+    for other in range(count):
+        assert store.get(f"from/{other}") == f"value of {other}".encode()
+    if store.add("met", 1) == count:
+        assert store.get("counter") == str(count * (count + 1) // 2).encode()
+        store.set("over", "")
+    store.wait(["over"])
+    print("well", flush=True)
+
+
+def main(host, port, count):
+    # torch is imported once for all: eight imports take longer than the test.
+    for number in range(int(count)):
+        if os.fork() == 0:
+            signal.alarm(100)
+            meet(host, int(port), number, int(count))
+            os._exit(0)
+    for _ in range(int(count)):
+        if os.wait()[1] != 0:
+            sys.exit(1)
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,32 @@
+"""The ranks of a job whose agent serves the store: an all-reduce, and a barrier. Argument: how many."""
+
+import os
+import signal
+import sys
+
+import torch
+import torch.distributed as dist
+
+
+def rank_of_job():
+    dist.init_process_group("gloo")
+    numbers = torch.tensor([dist.get_rank() + 1.0])
+    dist.all_reduce(numbers)
+    dist.barrier()
+    print(int(numbers.item()), flush=True)
+
+
+def main(count):
+    # torch is imported once for all.
+    for rank in range(int(count)):
+        if os.fork() == 0:
+            signal.alarm(100)
+            os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=count)
+            rank_of_job()
+            os._exit(0)
+    for _ in range(int(count)):
+        if os.wait()[1] != 0:
+            sys.exit(1)
+
+
+main(*sys.argv[1:])
