@@ -9,9 +9,9 @@ namespace ddprun::sim {
 namespace simulation_test {
 
 // Enough for every kind of fault to happen many times.
-constexpr std::uint64_t kRuns = 2000;
+constexpr std::uint64_t kRuns = 4000;
 // A bug that is planted must show within so many.
-constexpr std::uint64_t kRunsForABug = 1000;
+constexpr std::uint64_t kRunsForABug = 4000;
 
 std::string Replay(std::uint64_t seed) {
   return "replay: simulate --trace " + std::to_string(seed);
@@ -42,7 +42,7 @@ TEST(SimulationTest, EverythingHoldsWhateverHappens) {
   EXPECT_GT(all.generations, static_cast<int>(kRuns));
   EXPECT_GT(all.restores, static_cast<int>(kRuns) / 5);
   EXPECT_GT(all.restores_elsewhere, static_cast<int>(kRuns) / 40);
-  EXPECT_GT(all.dead_states, static_cast<int>(kRuns) / 200);
+  EXPECT_GT(all.dead_states, static_cast<int>(kRuns) / 400);
   EXPECT_GT(all.failed_checkpoints, static_cast<int>(kRuns));
   EXPECT_GT(all.stuck, static_cast<int>(kRuns) / 20);
   EXPECT_GT(all.left_out, static_cast<int>(kRuns) / 100);

@@ -77,6 +77,11 @@ std::optional<ddprun::ProgressSnapshot> Read(const UniqueFd& fd) {
   return read;
 }
 
+// What a page is sent with.
+std::string Message(std::uint64_t version = ddprun::kProgressVersion) {
+  return "PROGRESS=" + std::to_string(version);
+}
+
 struct ProgressTest : ::testing::Test {
   const ddprun::TempDir folder;
   Agent agent{folder / "s"};
@@ -92,7 +97,7 @@ TEST_F(ProgressTest, GoesOnInTheAgentsPageWithWhatItHadBefore) {
   progress.Enter(progress.NewGroup(), ProgressOperation::kAllReduce, 8);
   progress.TakePage(&client, kNow);  // none has come
   const UniqueFd page = Page(kSeals);
-  agent.Send("PROGRESS=1", page);
+  agent.Send(Message(), page);
   progress.TakePage(&client, kLong);
   auto read = Read(page);
   ASSERT_TRUE(read);
@@ -106,17 +111,17 @@ TEST_F(ProgressTest, GoesOnInTheAgentsPageWithWhatItHadBefore) {
 
 TEST_F(ProgressTest, LeavesAloneAPageThatIsNotSealedOrOfAnotherVersion) {
   const UniqueFd open_page = Page(0);
-  agent.Send("PROGRESS=1", open_page);
+  agent.Send(Message(), open_page);
   progress.TakePage(&client, kLong);
   const UniqueFd later = Page(kSeals);
-  agent.Send("PROGRESS=2", later);
+  agent.Send(Message(ddprun::kProgressVersion + 1), later);
   progress.TakePage(&client, kNow);
   progress.FinishStep(1);
   EXPECT_FALSE(Read(open_page));
   EXPECT_FALSE(Read(later));
   EXPECT_EQ(progress.Read().step, 1);  // in its own
   const UniqueFd page = Page(kSeals);
-  agent.Send("PROGRESS=1", page);
+  agent.Send(Message(), page);
   progress.TakePage(&client, kLong);
   ASSERT_TRUE(Read(page));
   EXPECT_EQ(Read(page)->step, 1);
@@ -125,7 +130,7 @@ TEST_F(ProgressTest, LeavesAloneAPageThatIsNotSealedOrOfAnotherVersion) {
 TEST_F(ProgressTest, APageAmongOtherMessagesLosesNone) {
   const UniqueFd page = Page(kSeals);
   agent.Send("SAVE=1", page);
-  agent.Send("PROGRESS=1\nSAVE=1", page);
+  agent.Send(Message() + "\nSAVE=1", page);
   agent.Send("SAVE=1", page);
   EXPECT_EQ(client.SaveRequests(), 3);
   progress.TakePage(&client, kNow);
