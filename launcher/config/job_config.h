@@ -49,8 +49,8 @@ struct RendezvousConfig {
       kDefaultDaemonGrace;  // how long the job goes on without a rendezvous
   // 0, or Slurm's restart count: a job that was requeued is not disturbed by its former life.
   std::uint32_t requeue_number = 0;
-  // Where nobody listens on the endpoint and its address is this host's: start the rendezvous. true,
-  // false, or auto: as true where that needs no credentials and none are given.
+  // Where nobody listens on the endpoint and its address is this host's: start the rendezvous.
+  // true, false, or auto: as true where that needs no credentials and none are given.
   std::string autostart = "auto";
   // Static mode: what the workers get as MASTER_ADDR and MASTER_PORT. Empty, 0: chosen.
   std::string master_addr{};
