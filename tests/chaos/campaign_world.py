@@ -6,6 +6,7 @@ happens to this process, Ctrl-C and SIGKILL included, the guard thaws the disks 
 One thread.
 """
 import errno
+import glob
 import os
 import re
 import secrets
@@ -182,7 +183,9 @@ class Disk:
 
 
 def children(pid):
-    return [int(child) for child in read(f"/proc/{pid}/task/{pid}/children").split()]
+    """Of all its threads: each has its own."""
+    return [int(child) for path in glob.glob(f"/proc/{pid}/task/*/children")
+            for child in read(path).split()]
 
 
 def environment_of(pid):
