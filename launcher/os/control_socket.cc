@@ -146,7 +146,9 @@ ControlSocket::Received ControlSocket::ReadPacket(std::uint64_t id) {
   header.msg_iovlen = 1;
   // There is no room for descriptors: the kernel closes any that are sent.
   const ssize_t size = ::recvmsg(found->second.fd.get(), &header, MSG_CMSG_CLOEXEC);
-  if (size < 0 && errno == EINTR) return Received::kPacket;
+  // ECONNRESET: the peer has closed without reading what it was told. The kernel says so once, and
+  // then hands out what the peer has sent.
+  if (size < 0 && (errno == EINTR || errno == ECONNRESET)) return Received::kPacket;
   if (size < 0 && errno == EAGAIN) return Received::kNothing;
   if (size <= 0) return Received::kClosed;  // an empty packet looks like the end, and ends it
   if ((header.msg_flags & MSG_TRUNC) != 0) {

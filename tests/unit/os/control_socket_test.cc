@@ -148,6 +148,21 @@ TEST_F(ControlSocketTest, AWorkerThatHasConnectedCanBeToldSomething) {
   }
 }
 
+// The kernel tells of what was not read before it hands out what was sent. Seen red where that
+// counted as the end of the connection: what a worker said last was lost.
+TEST_F(ControlSocketTest, WhoEndsWithoutReadingIsHeardToTheEnd) {
+  UniqueFd mine = Connect();
+  socket_->DrainPeer(self_);
+  ASSERT_EQ(socket_->SendTo(self_, control::kSave, "1"), 1);
+  Send(mine, "STEP=1");
+  Send(mine, "STEP=2");
+  mine.reset();
+  socket_->DrainPeer(self_);
+  EXPECT_THAT(messages_, ElementsAre(Pair(self_, "step 1"), Pair(self_, "step 2")));
+  EXPECT_EQ(socket_->connections(), 0u);
+  EXPECT_TRUE(errors_.empty());
+}
+
 TEST_F(ControlSocketTest, DescriptorsGoWithAMessage) {
   const UniqueFd mine = Connect();
   ASSERT_TRUE(RunUntil(&loop_, [&] { return socket_->connections() == 1; }));
