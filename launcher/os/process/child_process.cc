@@ -120,17 +120,21 @@ absl::Status ChildProgram::Explain(const Failure& failure) const {
                              absl::StrCat("cannot prepare ", request_.argv[0], ": ", failure.call));
 }
 
-// One write that fits into an empty pipe whole: the reader never sees a part of it.
 void ChildProgram::Become(const ChildDescriptors& descriptors, pid_t parent,
                           const std::function<void()>& may_allocate) const {
   const Failure failure = Execute(descriptors, parent);
   may_allocate();
+  Tell(failure, descriptors.outcome);  // and frees all of it: the memory is the parent's
+  ::_exit(kExitCode);
+}
+
+// One write that fits into an empty pipe whole: the reader never sees a part of it.
+void ChildProgram::Tell(const Failure& failure, int outcome) const {
   const absl::Status status = Explain(failure);
   std::string report(1, static_cast<char>(status.raw_code()));
   absl::StrAppend(&report, status.message());
   if (report.size() > PIPE_BUF) report.resize(PIPE_BUF);
-  [[maybe_unused]] const ssize_t size = ::write(descriptors.outcome, report.data(), report.size());
-  ::_exit(kExitCode);
+  [[maybe_unused]] const ssize_t size = ::write(outcome, report.data(), report.size());
 }
 
 std::optional<absl::Status> SpawnOutcome(int outcome_pipe) {
