@@ -40,7 +40,7 @@ struct VforkThreads::Thread {
     child->become([child] { child->may_allocate = true; });
     ::_exit(127);
   }
-  // Known from the child already, except where a sanitizer makes a fork of it.
+  // Known from the child already, except where something makes a fork of it.
   child->Exists(pid > 0 ? pid : -errno);
 }
 
@@ -69,6 +69,19 @@ VforkThreads::Thread* VforkThreads::Idle() {
   return threads_.back().get();
 }
 
+#ifdef __SANITIZE_THREAD__
+// It makes a fork of each vfork, and lets no process that was forked start threads.
+absl::StatusOr<pid_t> VforkThreads::Start(Become become) {
+  const BlockAllSignals blocked;
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    become([] {});
+    ::_exit(127);
+  }
+  if (pid < 0) return absl::ErrnoToStatus(errno, "no more processes");
+  return pid;
+}
+#else
 absl::StatusOr<pid_t> VforkThreads::Start(Become become) {
   auto child = std::make_shared<Child>();
   child->become = std::move(become);
@@ -84,5 +97,6 @@ absl::StatusOr<pid_t> VforkThreads::Start(Become become) {
   if (pid < 0) return absl::ErrnoToStatus(-pid, "no more processes");
   return pid;
 }
+#endif
 
 }  // namespace ddprun

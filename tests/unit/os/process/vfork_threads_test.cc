@@ -55,6 +55,7 @@ TEST(VforkThreadsTest, AChildThatDoesNotExecuteHoldsNobodyUp) {
   EXPECT_TRUE(WIFSIGNALED(StatusOf(*hung)));
 }
 
+#ifndef __SANITIZE_THREAD__  // there are no threads then
 // What a child captures is released after its thread is free again.
 void AwaitRelease(const std::shared_ptr<int>& used) {
   while (used.use_count() > 1) ::sched_yield();
@@ -88,6 +89,8 @@ TEST(VforkThreadsTest, AThreadWhoseChildMayHaveAllocatedIsNotUsedAgain) {
   }
   EXPECT_EQ(ThreadCount() - before, 5);
 }
+
+#endif
 
 TEST(VforkThreadsTest, AChildHasTheDescriptorsOfWhenItWasMade) {
   VforkThreads threads;
