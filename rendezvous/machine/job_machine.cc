@@ -477,6 +477,7 @@ void JobMachine::TakeStuck(Node& node, const StuckProcesses& stuck) {
         absl::StrCat(host, " is left out of the job until its processes are gone: ", why);
     Log(text);
     SendTo(node, Waiting{text});
+    LoseSight();  // the group may form without it, and it alone may know what it has told
     return;
   }
   Emit({.kind = JobEvent::Kind::kAdmitted, .host = host});
@@ -681,6 +682,7 @@ void JobMachine::AskToLookAgain() {
 
 void JobMachine::AskToLookAgain(Node& node) {
   if (node.member() || node.suspect) return;  // said with Stop, or when it is back
+  if (node.held_back.is_stuck()) return;      // its disk may not answer; when it is admitted
   if (!node.held.can_look_again || node.held.looked == look_) return;
   roster_.SetStatesPending(node, true);
   if (std::exchange(node.held.asked, look_) != look_) SendTo(node, LookAgain{look_});

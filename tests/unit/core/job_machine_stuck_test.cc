@@ -212,6 +212,20 @@ TEST(JobMachineStuckTest, ARendezvousThatHasForgottenTheJobHearsOfItWithTheJoin)
   EXPECT_EQ(StateOf(job, "b"), absl::StrCat("held back: ", kWhy));
 }
 
+// What the stuck node saved last it alone has told, and the group forms without it. Seen red in the
+// simulation (seed 44978): the state was lost.
+TEST(JobMachineStuckTest, WhoTakesItsPlaceLooksAtTheDiskOnceMore) {
+  JobMachineDriver job(Spec(1, 1));
+  job.Join('b');
+  job.Prepare('b');
+  Join join{job.spec(), {"a", "10.0.0.a", 2}, 1000};
+  join.can_look_again = true;
+  job.Receive('a', join, Generation{-1});
+  job.Clear();
+  StickB(job);
+  EXPECT_THAT(job.Take(), Contains(HasSubstr("LookAgain")));
+}
+
 // Until then the process may have written.
 TEST(JobMachineStuckTest, ItsDiskIsLookedAtOnceMoreWhenTheyAreGone) {
   JobMachineDriver job(Spec(1, 2));
