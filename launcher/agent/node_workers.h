@@ -43,7 +43,7 @@ class NodeWorkers {
     std::function<void(const Ended&)> ended;
     // Unavailable, of ProcessRunner: the workers are out of reach, and dead.
     std::function<void(const absl::Status&)> lost;
-    std::function<void(pid_t)> stuck_ended;  // of those that Clear() has told of
+    std::function<void(pid_t)> stuck_ended;  // one that Clear() named is gone
   };
 
   // All pointers must outlive this object.
@@ -67,10 +67,11 @@ class NodeWorkers {
   std::optional<pid_t> PidOf(LocalRank local_rank) const;
   std::optional<LocalRank> WithPid(pid_t pid) const;
 
-  // The guardian is gone: lets go of those that are still there, hearing their last words.
+  // The guardian is gone, and the workers with it. Reads their last output and messages, and
+  // forgets them.
   void Abandon();
-  // Gives up those that SIGKILL has not ended, ends what else is left, and calls `done`:
-  // node_clearer.h.
+  // Gives up workers that SIGKILL has not ended, ends all other processes that are left, and calls
+  // `done`: node_clearer.h.
   void Clear(NodeClearer::Done done);
 
   // Of one that ended by SIGKILL, which was not ours: whether the kernel was out of memory.

@@ -21,8 +21,8 @@ double Share(Duration part, Duration whole) {
                             : 0;
 }
 
-// Of the thread that waited longest from `before` to `now`. Not the sum: a process of many threads,
-// each of which waits a little, goes on.
+// Of the thread that waited longest from `before` to `now`. Not the sum: a process whose many
+// threads each wait a little is not starved.
 Duration LongestWait(const std::map<int, Duration>& before, const std::map<int, Duration>& now) {
   Duration longest{};
   for (const auto& [thread, waited] : now) {

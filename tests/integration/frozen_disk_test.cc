@@ -57,7 +57,7 @@ class FrozenDiskTest : public testing::Test {
 
   void FreezeFor10Seconds() {
     disk_->Freeze();
-    std::this_thread::sleep_for(kFrozen);
+    std::this_thread::sleep_for(kFrozen);  // how long it is frozen is what is tested
     disk_->Thaw();
   }
 
@@ -87,7 +87,7 @@ TEST_F(FrozenDiskTest, WhileAJobStarts) {
   disk_->Freeze();
   Job third(folder_.path());
   third.AddNode(Flags(3, "exit 0"));
-  std::this_thread::sleep_for(kFrozen);
+  std::this_thread::sleep_for(kFrozen);  // how long it is frozen is what is tested
   disk_->Thaw();
   ExpectNoHarm(0);
   EXPECT_EQ(third.node(0).ExitCode(), 0) << third.node(0).err();
@@ -112,7 +112,7 @@ TEST_F(FrozenDiskTest, WhileAJobStartsAgain) {
   for (const std::size_t node : {0, 1}) ASSERT_TRUE(job_->node(node).WaitForOut("up"));
   disk_->Freeze();
   Raise("fail");
-  std::this_thread::sleep_for(kFrozen);
+  std::this_thread::sleep_for(kFrozen);  // how long it is frozen is what is tested
   disk_->Thaw();
   ExpectNoHarm(1);
   for (const std::size_t node : {0, 1}) {

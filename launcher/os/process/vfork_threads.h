@@ -1,9 +1,9 @@
 // Threads that make child processes by vfork.
 //
 // fork() copies the page tables of the process, and each page that either process writes to
-// afterwards. With vfork() the child uses the memory of its parent until it executes a program. The
-// kernel suspends the thread that made it for so long, which a slow disk makes arbitrarily long: so
-// each child is made by a thread that has nothing else to do.
+// afterwards. With vfork() the child uses the memory of its parent until it executes a program.
+// Until then the kernel suspends the thread that made the child. A slow disk can make this very
+// long, so that thread does nothing else.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_VFORK_THREADS_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_VFORK_THREADS_H_
 

@@ -53,7 +53,7 @@ def make_folder(folder):
     try:
         sync_folder(parent)
     except OSError:
-        pass  # the folder is there for now
+        pass  # the folder exists, but may be gone after a power failure
 
 
 def _pid_scope():

@@ -24,8 +24,8 @@ class Loader:
         self._rejected = []  # what was found and could not be loaded
 
     def load(self, parts, saved_steps):
-        """A collective. A Found, or None where there is nothing. `saved_steps`: those of which this
-        process has written files itself. Raises StateUnreadableError."""
+        """A collective. Returns a Found, or None where there is no state. `saved_steps`: the steps that
+        this process has itself written to files. Raises StateUnreadableError."""
         self._rejected = []
         where = WhereToLook([self._directory] if self._directory else [],
                             plan.state_timeout_s(self._environ))

@@ -3,7 +3,7 @@
 Names are `<index of the parameter, over all groups>.<field>`, for example `0.exp_avg`, as the C++
 library has them. Counts are int64 and numbers float64 tensors without dimensions; the tensors of a
 list are `<field>.0` and so on. What Python had in their place is in the metadata as `optim_kinds`: a
-JSON object of fields, of which a file of the C++ library has none and needs none.
+JSON object of fields. A file of the C++ library has none of them, and needs none.
 """
 import collections
 import json

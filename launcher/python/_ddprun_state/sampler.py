@@ -105,7 +105,7 @@ class DistributedSampler(_Base):
             self._finished = min(self._finished + self._samples_per_step, self.num_samples)
 
     def state(self):
-        """The place behind the last step of which finish_step() knows."""
+        """The place after the last step that finish_step() was told of."""
         if self._fetches_ahead and self._samples_per_step is None:
             raise ValueError("ddprun.DistributedSampler: the DataLoader has workers, which fetch "
                              "samples before they are used; give samples_per_step")

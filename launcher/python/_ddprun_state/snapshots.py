@@ -1,5 +1,5 @@
-"""States in memory: two files in DDPRUN_SNAPSHOT_DIR, of which one at least always holds a whole
-state while the other is written (worker/src/storage/snapshot_slots.h).
+"""States in memory: two files in DDPRUN_SNAPSHOT_DIR. While one is written the other holds a whole
+state (worker/src/storage/snapshot_slots.h).
 
 While a file is whole it has a checkpoint's name; from the moment it is written to until it is whole
 again, slot-<n>.tmp. So whoever is killed when, a file under a checkpoint's name is whole. Both outlive

@@ -62,7 +62,7 @@ def transfer(ranks, source, file, tensors, places):
             try:
                 file.read(offset, memory_of(part))
             except (DamagedError, UnavailableError) as error:
-                fault = error  # the others wait for the rest, of which the hashes will be wrong
+                fault = error  # the others wait for the rest: its hashes will be wrong
         if len(part):
             ranks.broadcast(part, source)
         sink.take(offset, part)
