@@ -257,6 +257,7 @@ void Agent::LookAtProgress(AgentMessage* message) {
   auto* const heartbeat = std::get_if<Heartbeat>(message);
   if (heartbeat == nullptr || supervisor_.state() != SupervisorState::kRunning) return;
   const auto now = EventLoop::Clock::now();
+  workers_->LookForOomKills(now);
   std::vector<SeenWorker> seen;
   for (const WorkerProgress& progress : workers_->progress().Read(now)) {
     const auto pid = workers_->PidOf(progress.local_rank);
