@@ -201,6 +201,10 @@ class OwnerTest(TemporaryFolder):
         for broken in ("", "1 0 j", "x 0 j\n", "1\n"):
             self.assertIsNone(owner.Owner.parse(broken))
 
+    def test_no_control_character_of_the_file_reaches_an_error(self):
+        said = str(owner.Owner.parse("0 0 a\x1b[2J\r\nrun=r\x07 host=\x9b2J\x7f pid=1\n"))
+        self.assertEqual(said, "epoch 0, generation 0, of job a?[2J? (run r?, process 1 on ?2J?)")
+
     def test_who_may_have_the_folder(self):
         own = an_owner(epoch=1, generation=3)
         for other, silent, gone, verdict in (

@@ -35,6 +35,7 @@
 #include <tuple>
 
 #include "worker/contract/unique_fd.h"
+#include "worker/contract/without_controls.h"
 
 namespace ddprun {
 
@@ -95,11 +96,13 @@ inline void ParseHolder(std::string_view text, CheckpointOwner* owner) {
   }
 }
 
-// Nothing where the first line is not whole.
-inline std::optional<CheckpointOwner> ParseOwner(std::string_view text) {
+// Nothing where the first line is not whole. Control characters become '?': other users may write
+// the file, and people read what it says in errors.
+inline std::optional<CheckpointOwner> ParseOwner(std::string_view file) {
+  const std::string text = WithoutControls(file, "\n");
   const std::size_t end = text.find('\n');
-  if (end == std::string_view::npos) return std::nullopt;
-  const std::string_view line = text.substr(0, end);
+  if (end == std::string::npos) return std::nullopt;
+  const std::string_view line = std::string_view(text).substr(0, end);
   CheckpointOwner owner;
   const char* const last = line.data() + line.size();
   const char* at = line.data();
@@ -109,7 +112,7 @@ inline std::optional<CheckpointOwner> ParseOwner(std::string_view text) {
     at = next + 1;
   }
   owner.job.assign(at, last);
-  ParseHolder(text.substr(end + 1), &owner);
+  ParseHolder(std::string_view(text).substr(end + 1), &owner);
   return owner;
 }
 

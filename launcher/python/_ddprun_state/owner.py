@@ -18,6 +18,7 @@ _REFRESH_S = 10.0
 _SILENCE_S = 30.0
 _LOCK_S = 10.0
 LOOK_S = 0.5  # how often who waits looks
+_CONTROLS = {code: "?" for code in (*range(0x20), *range(0x7f, 0xa0)) if code != ord("\n")}
 
 
 class FolderTaken(CheckpointError):
@@ -51,7 +52,10 @@ class Owner:
 
     @classmethod
     def parse(cls, text):
-        """None where the first line is not whole. Words that are not known are of later versions."""
+        """None where the first line is not whole. Words that are not known are of later versions.
+        Control characters become "?": other users may write the file, and people read what it says
+        in errors."""
+        text = text.translate(_CONTROLS)
         first, newline, rest = text.partition("\n")
         words = first.split(" ", 2)
         if not newline or len(words) != 3 or not (words[0].isdigit() and words[1].isdigit()):

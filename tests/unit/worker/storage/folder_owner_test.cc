@@ -379,6 +379,14 @@ TEST_F(FolderOwnerTest, ALineThatACrashHasCutIsNobodys) {
   }
 }
 
+TEST(CheckpointOwnerTest, NoControlCharacterOfTheFileReachesAnError) {
+  const auto owner = ddprun::ParseOwner(
+      "0 0 a\x1b[2J\r\nrun=r\x07 host=\xC2\x9B"
+      "2J\x7f pid=1\n");
+  ASSERT_TRUE(owner);
+  EXPECT_EQ(Describe(*owner), "epoch 0, generation 0, of job a?[2J? (run r?, process 1 on ?2J?)");
+}
+
 TEST_F(FolderOwnerTest, NamesAreOfAnyLengthAndHaveSpaces) {
   CheckpointOwner owner = Identity("a", 12);
   owner.job = "a job with " + std::string(300, 'x');
