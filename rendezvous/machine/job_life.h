@@ -66,6 +66,7 @@ struct JobLife {
   bool told_of_states = false;             // some node holds a state
   FailureTally failures;                   // of checkpoints
   bool warned_of_arguments = false;        // a node that was there before another one
+  bool needs_worker_store = false;         // the program cannot use a store that an agent serves
 };
 
 }  // namespace ddprun
