@@ -235,7 +235,7 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   run_files_.BeginGeneration(spawn.generation, assignment.first_rank);
   workers_->BeginGeneration(spawn.generation, assignment.secret, programs_->WillTellSteps());
   watch_->Begin(/*of_rank_0=*/assignment.first_rank == Rank{0});
-  history_.start_watch->Begin(spawn.generation, assignment.master_port);
+  history_.start_watch->Begin(spawn.generation, assignment.master_port, assignment.world_size == 1);
   absl::Status status;
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
     if (status.ok()) status = Start(spawn, LocalRank{i});
