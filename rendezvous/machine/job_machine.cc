@@ -586,9 +586,9 @@ void JobMachine::OnHeldStates(Node& node, const HeldStates& held) {
   roster_.SetStatesPending(node, false);
   TakeStates(node, held.states);
   AskToLookAgain(node);
-  if (!states_wait_ || !states_wait_->enough) return;
+  if (!states_wait_ || !states_wait_->furthest) return;
   const SavedState* const newest = NewestOf(node, View().judge());
-  if (newest != nullptr && newest->step >= *states_wait_->enough) states_wait_->until = now_;
+  if (newest != nullptr && newest->step >= *states_wait_->furthest) states_wait_->news = true;
 }
 
 // It repeats that on each session until it gets an assignment, and tells of any generation: its
@@ -677,7 +677,7 @@ void JobMachine::LoseSight() {
 void JobMachine::AskToLookAgain() {
   if (!std::exchange(asks_to_look_, false) || finished_) return;
   for (Node& node : roster_.nodes()) AskToLookAgain(node);
-  if (states_wait_) states_wait_->enough = FurthestPossibleStep();
+  if (states_wait_) states_wait_->furthest = FurthestPossibleStep();
 }
 
 void JobMachine::AskToLookAgain(Node& node) {
@@ -723,17 +723,6 @@ std::optional<std::int64_t> JobMachine::FurthestPossibleStep() const {
     return !node.held.pending || node.stay.has_started || node.held.told;
   });
   return known ? std::max(generation_.furthest_step, life_.checkpoint) : std::nullopt;
-}
-
-std::int64_t JobMachine::NewestKnownStep() const {
-  const StateJudge judge = View().judge();
-  std::int64_t newest = -1;
-  for (const Node& node : roster_.nodes()) {
-    if (!node.free()) continue;
-    if (const SavedState* const state = NewestOf(node, judge))
-      newest = std::max(newest, state->step);
-  }
-  return newest;
 }
 
 bool JobMachine::HasNewState() const {

@@ -291,6 +291,8 @@ class JobMachine {
   void Gather();
   // Now, or once no disk that has yet to answer may hold a newer state than is known.
   void FormWithAllStates();
+  // The disk of a member-to-be has yet to answer, and is waited for. Begins the wait.
+  bool AwaitsStates();
   void Form();
   // What this node says that it holds.
   void TakeHoldings(Node& node, const Join& join);
@@ -311,8 +313,6 @@ class JobMachine {
   void PlanRestore(const StateJudge& judge);
   // No disk of a free node can hold a state of a later step; nullopt: that is not known.
   std::optional<std::int64_t> FurthestPossibleStep() const;
-  // The newest that a free node has told of.
-  std::int64_t NewestKnownStep() const;
   // Some node holds a state that is newer than what the generation began with.
   bool HasNewState() const;
   // Nobody has started: everybody waits for the next forming.
@@ -391,7 +391,9 @@ class JobMachine {
   // There are enough nodes, and the disk of one has yet to answer.
   struct StatesWait {
     TimePoint until;
-    std::optional<std::int64_t> enough;  // FurthestPossibleStep()
+    std::optional<std::int64_t> furthest;  // FurthestPossibleStep()
+    bool news = false;                     // a node has told of a state of this step
+    int pending = 0;                       // Roster::states_pending(), when it was looked at last
   };
   std::optional<StatesWait> states_wait_;
   LookId look_;                // of LoseSight(); 0: never called

@@ -320,7 +320,8 @@ void JobMachine::FinishPlan(const Plan& plan) {
   const auto step = DurableStep();
   // The last of several warnings may come after the save, and before a worker goes on.
   const bool none_since = generation_.started_at == TimePoint{} || step == FurthestPossibleStep();
-  const bool saved_before = plan.preempted && step && none_since && NewestKnownStep() <= *step;
+  const bool saved_before =
+      plan.preempted && step && none_since && NewestKnownStep(roster_, View().judge()) <= *step;
   if (plan.saved || saved_before) {
     Finish(Outcome::kPreempted, kExitPreempted,
            absl::StrCat(plan.reason, "; the state of step ", *step, " is saved"));
@@ -407,20 +408,33 @@ void JobMachine::AbandonForming(const std::string& why) {
 // A plan that leaves out the newest state loses work for good: later generations discard it.
 void JobMachine::FormWithAllStates() {
   AskToLookAgain();
-  if (roster_.states_pending() > 0 && !states_wait_) {
-    const std::optional<std::int64_t> enough = FurthestPossibleStep();
-    if (!enough || NewestKnownStep() < *enough) {
-      states_wait_ = StatesWait{now_ + life_.spec->join_timeout, enough};
-      timers_.state.reset();
-      timers_.report_interval = options_.tell_after;
-      timers_.report = now_ + timers_.report_interval;
+  if (roster_.states_pending() == 0 || !AwaitsStates()) Form();
+}
+
+bool JobMachine::AwaitsStates() {
+  const int max_nodes = life_.spec->max_nodes;
+  if (!states_wait_) {
+    const auto furthest = FurthestPossibleStep();
+    if (!MayHoldNewer(roster_.NextMembers(max_nodes), furthest, View().judge())) return false;
+    states_wait_ = StatesWait{now_ + life_.spec->join_timeout, furthest};
+    timers_.state.reset();
+    timers_.report_interval = options_.tell_after;
+    timers_.report = now_ + timers_.report_interval;
+  } else {
+    // The disk of a member is pending where there are more of them than nodes to spare. So who the
+    // members are is looked up seldom.
+    const int pending = roster_.states_pending();
+    const bool fewer = std::exchange(states_wait_->pending, pending) != pending;
+    const bool news = std::exchange(states_wait_->news, false);
+    const bool look = news || (fewer && pending <= roster_.free() - max_nodes);
+    if (look &&
+        !MayHoldNewer(roster_.NextMembers(max_nodes), states_wait_->furthest, View().judge())) {
+      return false;
     }
   }
-  if (roster_.states_pending() > 0 && states_wait_) {
-    if (now_ < states_wait_->until) return;
-    Log(absl::StrCat("going on without the states of ", HostsWithPendingStates(View())));
-  }
-  Form();
+  if (now_ < states_wait_->until) return true;
+  Log(absl::StrCat("going on without the states of ", HostsWithPendingStates(View())));
+  return false;
 }
 
 void JobMachine::Form() {

@@ -33,6 +33,15 @@ const SavedState* NewestOf(const Node& node, const StateJudge& judge);
 // The step of the newest living one on the disk of any node.
 std::optional<std::int64_t> NewestDurable(const Roster& roster, const StateJudge& judge);
 
+// The step of the newest living one that a free node has told of; −1: none has.
+std::int64_t NewestKnownStep(const Roster& roster, const StateJudge& judge);
+
+// One of `members` may hold a newer state than all of them have told of: its disk has yet to
+// answer. `furthest`: no state of a later step can exist; nullopt: that is not known. What other
+// nodes hold does not count, because only members begin with a state and pass it on.
+bool MayHoldNewer(const std::vector<Node*>& members, std::optional<std::int64_t> furthest,
+                  const StateJudge& judge);
+
 struct RestoreChoice {
   RestorePlan plan;
   std::vector<std::string> discarded;  // states of dead timelines, a few, for people

@@ -184,7 +184,7 @@ void Roster::SetStatesPending(Node& node, bool pending) {
   Count(node, 1);
 }
 
-int Roster::AssignRanks(int max_nodes) {
+std::vector<Node*> Roster::NextMembers(int max_nodes) {
   std::vector<Node*> chosen;
   for (Node& node : nodes_) {
     if (node.free()) chosen.push_back(&node);
@@ -199,6 +199,11 @@ int Roster::AssignRanks(int max_nodes) {
     return NaturalLess(a->spec.host, b->spec.host);
   });
   if (static_cast<int>(chosen.size()) > max_nodes) chosen.resize(max_nodes);
+  return chosen;
+}
+
+int Roster::AssignRanks(int max_nodes) {
+  const std::vector<Node*> chosen = NextMembers(max_nodes);
   const std::size_t count = chosen.size();
   members_.assign(count, nullptr);
   std::vector<Node*> without;

@@ -137,12 +137,14 @@ class Roster {
   // Of the last AssignRanks, by node rank; nullptr for one that was erased.
   const std::vector<Node*>& members() const { return members_; }
 
-  // Chooses at most `max_nodes` of the free nodes, and gives each its node rank, its first rank and
-  // its place in its role. Nodes that ask for a rank are ordered by it. Others keep the rank of the
-  // last generation if it is below their number; nodes with higher ranks, then newcomers by host
-  // name and arrival, fill the holes: so the ranks of a job do not depend on which node booted
-  // first, and a node that stays keeps its own. Those with a rank come before newcomers when there
-  // are too many. Sets the phase of the chosen to kAssigned. Returns the world size.
+  // The members of the group, if it formed now: at most `max_nodes` of the free nodes, those with a
+  // rank before newcomers. O(n log n).
+  std::vector<Node*> NextMembers(int max_nodes);
+  // Gives each of NextMembers its node rank, its first rank and its place in its role. Nodes that
+  // ask for a rank are ordered by it. Others keep the rank of the last generation if it is below
+  // their number; nodes with higher ranks, then newcomers by host name and arrival, fill the holes:
+  // so the ranks of a job do not depend on which node booted first, and a node that stays keeps its
+  // own. Sets their phase to kAssigned. Returns the world size.
   int AssignRanks(int max_nodes);
   // The members of a generation that was formed before this process began.
   void RestoreMember(Node node, TimePoint now);
