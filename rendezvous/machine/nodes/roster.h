@@ -2,8 +2,8 @@
 //
 // What JobMachine asks all the time is counted as it changes, so that one message costs O(1) with
 // any number of nodes; O(n log n) is spent once in a forming. Owned by JobMachine.
-#ifndef DDPRUN_RENDEZVOUS_MACHINE_ROSTER_H_
-#define DDPRUN_RENDEZVOUS_MACHINE_ROSTER_H_
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_NODES_ROSTER_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_NODES_ROSTER_H_
 
 #include <array>
 #include <cstdint>
@@ -117,6 +117,8 @@ class Roster {
   // Its silence does not matter any more.
   void EndLease(Node& node);
 
+  // Whether an agent has this host name or address.
+  bool HasHost(const std::string& host) const;
   bool empty() const { return nodes_.empty(); }
   int size() const { return static_cast<int>(nodes_.size()); }
   int count(Phase phase) const { return counts_[static_cast<int>(phase)]; }
@@ -174,4 +176,4 @@ class Roster {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_MACHINE_ROSTER_H_
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_NODES_ROSTER_H_

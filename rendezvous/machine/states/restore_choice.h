@@ -1,6 +1,6 @@
 // Which state a generation begins with, and who gives it to the others. Pure functions.
-#ifndef DDPRUN_RENDEZVOUS_MACHINE_RESTORE_CHOICE_H_
-#define DDPRUN_RENDEZVOUS_MACHINE_RESTORE_CHOICE_H_
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_STATES_RESTORE_CHOICE_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_STATES_RESTORE_CHOICE_H_
 
 #include <cstdint>
 #include <optional>
@@ -9,8 +9,8 @@
 
 #include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"
-#include "rendezvous/machine/roster.h"
-#include "rendezvous/machine/timeline.h"
+#include "rendezvous/machine/nodes/roster.h"
+#include "rendezvous/machine/states/timeline.h"
 
 namespace ddprun {
 
@@ -52,4 +52,4 @@ RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge);
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_MACHINE_RESTORE_CHOICE_H_
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_STATES_RESTORE_CHOICE_H_

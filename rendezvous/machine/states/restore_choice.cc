@@ -1,4 +1,4 @@
-#include "rendezvous/machine/restore_choice.h"
+#include "rendezvous/machine/states/restore_choice.h"
 
 #include <algorithm>
 #include <tuple>

@@ -1,4 +1,4 @@
-#include "rendezvous/machine/roster.h"
+#include "rendezvous/machine/nodes/roster.h"
 
 #include <algorithm>
 #include <utility>
@@ -125,6 +125,12 @@ void Roster::Clear() {
   members_.clear();
   counts_ = {};
   free_ = states_pending_ = removed_ = candidates_ = 0;
+}
+
+bool Roster::HasHost(const std::string& host) const {
+  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+    return node.spec.host == host || node.spec.address == host;
+  });
 }
 
 void Roster::Heard(Node& node, TimePoint now) {
