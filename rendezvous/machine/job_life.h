@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/core/failed_checkpoints.h"
@@ -14,7 +15,7 @@
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/hangs/hang_watch.h"
-#include "rendezvous/machine/quarantine.h"
+#include "rendezvous/machine/nodes/quarantine.h"
 #include "rendezvous/machine/restart_governor.h"
 
 namespace ddprun {
@@ -26,6 +27,14 @@ struct Plan {
   bool saved = false;
   bool preempted = false;  // by a scheduler: any durable state is worth to be started again from
   std::string reason;
+
+  // One is being carried out already, and this one is wanted too.
+  void Add(Plan other) {
+    stop = stop || other.stop;
+    save = save && other.save;
+    preempted = preempted || other.preempted;
+    reason = std::move(other.reason);
+  }
 };
 
 // Who is missing, since the last forming.
@@ -67,6 +76,14 @@ struct JobLife {
   FailureTally failures;                   // of checkpoints
   bool warned_of_arguments = false;        // a node that was there before another one
   bool needs_worker_store = false;         // the program cannot use a store that an agent serves
+
+  // The agent of rank 0's node serves the store of the next generation.
+  bool uses_agent_store() const { return spec->store == kAgentStore && !needs_worker_store; }
+  int restarts_used() const { return governor ? governor->restarts_used() : 0; }
+  // That are left out.
+  std::vector<std::string> excluded_hosts() const {
+    return quarantine ? quarantine->hosts() : std::vector<std::string>();
+  }
 };
 
 }  // namespace ddprun
