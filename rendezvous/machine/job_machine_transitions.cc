@@ -82,6 +82,7 @@ void JobMachine::AdvanceForming() {
     if (node == nullptr) continue;
     roster_.SetPhase(*node, Phase::kStarted);
     if (!std::exchange(node->stay.has_started, true)) node->stay.since = now_;
+    node->stay.taken_in = false;
     out_.SendTo(*node, Start{});  // one whose session broke hears it when it is back
   }
 }
@@ -121,6 +122,7 @@ void JobMachine::ConsiderGrowth() {
     if (!timers_.growth) timers_.growth = now_ + life_.spec->last_call;
     if (now_ < *timers_.growth) return;
   }
+  for (Node& node : roster_.nodes()) node.stay.taken_in = node.stay.taken_in || node.free();
   Plan plan;
   plan.reason = absl::StrCat(Nodes(newcomers), " more ", newcomers == 1 ? "is" : "are", " here");
   StartPlan(std::move(plan));
@@ -392,7 +394,10 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
   const AgentId agent_id = node.agent_id;
   const std::string host = node.spec.host;
   const NodeRank rank = node.rank;
-  if (needed && !left) life_.late_admission.OnLost(node.spec, now_ - node.stay.since);
+  // It has cost the others a restart, or will.
+  if (needed || node.stay.taken_in) {
+    life_.late_admission.OnLost(node.spec, now_ - node.stay.since);
+  }
   Erase(node);
   out_.Log(absl::StrCat(left ? "" : "lost ", host, left ? " left: " : ": ", why));
   out_.Emit(

@@ -73,7 +73,7 @@ std::optional<LateAdmission::Wait> LateAdmission::WaitOf(const NodeSpec& node) c
   Duration delay = kFirstDelay;
   for (int i = 2; i < found->in_a_row && delay < kMaxDelay; ++i) delay *= 2;
   return Wait{std::min(delay, kMaxDelay),
-              absl::StrCat("it was lost soon after joining, ", found->in_a_row, " times in a row")};
+              absl::StrCat("it was gone soon after joining, ", found->in_a_row, " times in a row")};
 }
 
 }  // namespace ddprun

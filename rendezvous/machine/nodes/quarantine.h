@@ -68,9 +68,10 @@ class Quarantine {
   std::deque<std::string> hangs_;  // oldest first
 };
 
-// Which nodes are admitted later: those that are lost soon after they have joined, again and again
-// (their cgroup kills them at each start, their power is bad). Each of them costs all others a
-// restart whenever it comes back, and no budget counts these. A node is its host name together with
+// Which nodes are admitted later: those that are gone soon after they have joined, again and again
+// (their cgroup kills them at each start, their power is bad, something ends their agent). Each of
+// them costs all others a restart whenever it comes back, also where it is gone before the group
+// forms with it, and no budget counts these. A node is its host name together with
 // its address, whichever agent runs there.
 class LateAdmission {
  public:
@@ -83,12 +84,12 @@ class LateAdmission {
   // Of more nodes than these the one is forgotten that was lost longest ago.
   static constexpr std::size_t kMaxNodes = 1024;
 
-  // This node was lost, so long after it had joined.
+  // This node was lost or left by itself, so long after it had joined.
   void OnLost(const NodeSpec& node, Duration stayed);
 
   struct Wait {
     Duration delay{};    // from its Join
-    std::string reason;  // for people: "it was lost soon after joining, 3 times in a row"
+    std::string reason;  // for people: "it was gone soon after joining, 3 times in a row"
   };
   // For a node that joins; nullopt: it may be in a generation at once.
   std::optional<Wait> WaitOf(const NodeSpec& node) const;

@@ -42,6 +42,7 @@ struct HeldBack {
 struct Stay {
   TimePoint since;           // it joined, or its workers were first started after that
   bool has_started = false;  // they were
+  bool taken_in = false;     // the others were stopped to take it in; until its workers start
 };
 
 // What a node holds of the training, as it was told last.
