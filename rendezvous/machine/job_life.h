@@ -69,7 +69,8 @@ struct JobLife {
   ToldProgress progress;           // for what counts as a hang
   bool abandoned = false;          // the last node that went will not come back
   bool saved_for_removed = false;  // the nodes that are to go leave a checkpoint behind
-  std::vector<RootCause> causes;   // of the generations that have ended; the last kMaxEarlierCauses
+  // Of the generations that have ended: the first, and the last ones; kMaxEarlierCauses in all.
+  std::vector<RootCause> causes;
   bool reports_checkpoints = false;
   std::optional<std::int64_t> checkpoint;  // the newest that was reported
   bool told_of_states = false;             // some node holds a state

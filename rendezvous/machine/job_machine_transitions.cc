@@ -350,7 +350,8 @@ void JobMachine::RecordCause() {
     life_.causes.push_back(*std::move(cause));
   }
   generation_.incidents = Incidents(generation_.number);
-  if (life_.causes.size() > kMaxEarlierCauses) life_.causes.erase(life_.causes.begin());
+  // The first failure is often the one that explains the others.
+  if (life_.causes.size() > kMaxEarlierCauses) life_.causes.erase(life_.causes.begin() + 1);
 }
 
 void JobMachine::Finish(JobEnd end) {

@@ -319,6 +319,25 @@ TEST(JobMachineTest, TheCausesOfEarlierGenerationsAreToldAtTheEnd) {
   EXPECT_EQ(job.last_finished().earlier[0].failure.generation, Generation{0});
 }
 
+TEST(JobMachineTest, OfMoreCausesThanAreKeptTheFirstOneStays) {
+  const int restarts = static_cast<int>(kMaxEarlierCauses) + 6;
+  JobMachineDriver job(JobMachineDriver::Spec(2, 2, restarts));
+  job.RunTwoNodes();
+  for (int i = 0; i <= restarts; ++i) {
+    job.Exit('a', i == 0 ? 1 : 0, i == 0 ? 1 : 0, kKilled);
+    job.Drain('a', 5);
+    job.Drain('b', 5);
+    job.Prepare('a');
+    job.Prepare('b');
+  }
+  const Finished& finished = job.last_finished();
+  ASSERT_EQ(finished.earlier.size(), kMaxEarlierCauses - 1);
+  EXPECT_EQ(finished.earlier[0].failure.generation, Generation{0});
+  EXPECT_EQ(finished.earlier[0].failure.exit.rank, Rank{1});
+  EXPECT_EQ(finished.earlier[1].failure.generation, Generation{8}) << "the last ones";
+  EXPECT_EQ(finished.root_cause->failure.generation, Generation{restarts});
+}
+
 // The first failure's last words are often the ones that matter.
 TEST(JobMachineTest, EachEarlierCauseKeepsTheLastKibibyteOfItsStderr) {
   JobMachineDriver job(JobMachineDriver::Spec(2, 2, /*max_restarts=*/1));
