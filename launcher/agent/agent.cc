@@ -183,8 +183,8 @@ void Agent::Perform(const Supervisor::ClearNode&) {
   });
 }
 
-void Agent::Perform(const Supervisor::ScanStates&) {
-  held_.Scan([this] { Feed(Supervisor::StatesFound{}); });
+void Agent::Perform(const Supervisor::ScanStates& scan) {
+  held_.Scan(scan.run_id, [this] { Feed(Supervisor::StatesFound{}); });
 }
 
 void Agent::Perform(const Supervisor::OfferPort& offer) {

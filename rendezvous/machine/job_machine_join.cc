@@ -74,6 +74,9 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
 
 void JobMachine::TakeUpRun(const Join& join) {
   if (life_.run_id == RunId{}) life_.run_id = join.run_id;
+  // Who came late took what the job has made for what was there before it.
+  const bool came_late = life_.spec->start_anew != 0 && join.run_id != life_.run_id;
+  if (came_late && !survey_.has_lost_sight()) survey_.LoseSight(now_);
 }
 
 void JobMachine::Begin(const JobSpec& spec) {

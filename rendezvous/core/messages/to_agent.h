@@ -93,7 +93,7 @@ struct Finished {
   std::string reason;
   int restarts_used = 0;
   std::optional<RootCause> root_cause;     // of the last generation, unless it succeeded
-  std::vector<RootCause> earlier;          // of the generations before, oldest first; the last 64
+  std::vector<RootCause> earlier;          // of the generations before, oldest first; at most 64
   FailedCheckpoints failed_checkpoints{};  // of the whole job
   std::vector<std::string> left_out{};     // hosts, because their workers failed again and again
   bool job_is_over = false;                // for all; else for this node, and perhaps for all
@@ -120,6 +120,9 @@ struct Refused {
 // last. No worker of this node runs: look again. Answer: HeldStates.
 struct LookAgain {
   LookId look;
+  // The job's: with --start-anew its files count, also those that lay there before this agent came.
+  // 0: the rendezvous is older than that.
+  RunId run_id{};
 
   bool operator==(const LookAgain&) const = default;
 };

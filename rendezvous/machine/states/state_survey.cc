@@ -59,7 +59,8 @@ void StateSurvey::AskToLookAgain(Node& node) {
   if (node.held_back.is_stuck()) return;      // its disk may not answer; when it is admitted
   if (!node.held.can_look_again || node.held.looked == look_) return;
   roster_->SetStatesPending(node, true);
-  if (std::exchange(node.held.asked, look_) != look_) out_->SendTo(node, LookAgain{look_});
+  if (std::exchange(node.held.asked, look_) == look_) return;
+  out_->SendTo(node, LookAgain{look_, life_->run_id});
 }
 
 bool StateSurvey::HaveTold(const JobView& view) const {

@@ -247,6 +247,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Fenced{"not heard for 3 s"},
                     Finished{Outcome::kPreempted, 75, "stopped", 0, {}, {}}, Stop{"rank 3 died"},
                     Stop{"rank 3 died", LookId{kLook}}, LookAgain{LookId{kLook}},
+                    LookAgain{LookId{kLook}, RunId{0xFEDCBA9876543210}},
                     Stop{"rank 3 hangs", {}, {LocalRank{1}, LocalRank{4095}}},
                     Finished{Outcome::kSucceeded, 0, "done", 0, {}, {}},
                     Finished{Outcome::kFailed,
