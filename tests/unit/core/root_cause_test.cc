@@ -13,6 +13,7 @@ namespace ddprun {
 namespace root_cause_test {
 
 using Kind = RootCause::Kind;
+using testing::HasSubstr;
 using testing::ElementsAre;
 
 WorkerExited Exit(int rank, ExitStatus status, std::string kind = "",
