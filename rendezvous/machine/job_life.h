@@ -25,6 +25,7 @@ struct Plan {
   bool save = false;  // a checkpoint is wanted first
   bool saved = false;
   bool preempted = false;  // by a scheduler: any durable state is worth to be started again from
+  bool for_store = false;  // the members stay: rank 0's worker is to serve torch's store
   std::string reason;
 };
 

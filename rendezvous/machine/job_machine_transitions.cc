@@ -243,6 +243,7 @@ void JobMachine::OnStoreElsewhere(const Node& node, const StoreElsewhere& elsewh
   LeaveStoreToWorker(why);
   Plan plan;
   plan.reason = why;
+  plan.for_store = true;
   StartPlan(std::move(plan));
 }
 
@@ -335,7 +336,7 @@ void JobMachine::CarryOutPlan() {
   life_.saved_for_removed = plan.saved;
   RemoveDrained();
   Emit({.kind = JobEvent::Kind::kRestarted,
-        .reason = absl::StrCat("the membership changes: ", plan.reason),
+        .reason = absl::StrCat(plan.for_store ? "" : "the membership changes: ", plan.reason),
         .restarts = restarts_used()});
   Gather();
   AdvanceGathering();

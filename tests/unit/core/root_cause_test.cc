@@ -14,6 +14,7 @@ namespace root_cause_test {
 
 using Kind = RootCause::Kind;
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 WorkerExited Exit(int rank, ExitStatus status, std::string kind = "",
                   std::vector<std::string> tail = {}) {
