@@ -26,6 +26,7 @@ struct Plan {
   bool save = false;  // a checkpoint is wanted first
   bool saved = false;
   bool preempted = false;  // by a scheduler: any durable state is worth to be started again from
+  bool for_store = false;  // the members stay: rank 0's worker is to serve torch's store
   std::string reason;
 
   // One is being carried out already, and this one is wanted too.

@@ -185,7 +185,7 @@ void JobMachine::CarryOutPlan() {
   life_.saved_for_removed = plan.saved;
   RemoveDrained();
   out_.Emit({.kind = JobEvent::Kind::kRestarted,
-             .reason = absl::StrCat("the membership changes: ", plan.reason),
+             .reason = absl::StrCat(plan.for_store ? "" : "the membership changes: ", plan.reason),
              .restarts = restarts_used()});
   Gather();
   AdvanceGathering();

@@ -217,6 +217,7 @@ void JobMachine::OnStoreElsewhere(const Node& node, const StoreElsewhere& elsewh
   LeaveStoreToWorker(why);
   Plan plan;
   plan.reason = why;
+  plan.for_store = true;
   StartPlan(std::move(plan));
 }
 

@@ -13,8 +13,8 @@ namespace ddprun {
 namespace root_cause_test {
 
 using Kind = RootCause::Kind;
-using testing::HasSubstr;
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 WorkerExited Exit(int rank, ExitStatus status, std::string kind = "",
                   std::vector<std::string> tail = {}) {
