@@ -34,6 +34,7 @@ struct Plan {
     stop = stop || other.stop;
     save = save && other.save;
     preempted = preempted || other.preempted;
+    for_store = for_store && other.for_store;
     reason = std::move(other.reason);
   }
 };
