@@ -36,13 +36,29 @@ Duration LongestWait(const std::map<int, Duration>& before, const std::map<int, 
 constexpr char kPythonTraining[] = "train";
 
 // Empty: training, with the loading of its data, and what comes before a first word about a phase.
-std::string PhaseOf(const ProgressSnapshot& snapshot) {
-  if (!snapshot.phase || snapshot.phase == ProgressPhase::kStart ||
-      snapshot.phase == ProgressPhase::kStep || snapshot.phase == ProgressPhase::kData ||
-      snapshot.phase_name == kPythonTraining) {
+std::string PhaseOf(std::optional<ProgressPhase> phase, const std::string& name) {
+  if (!phase || phase == ProgressPhase::kStart || phase == ProgressPhase::kStep ||
+      phase == ProgressPhase::kData || name == kPythonTraining) {
     return "";
   }
-  return snapshot.phase_name;
+  return name;
+}
+
+// Only ddp:: and the Checkpointer of the Python module tell of these, before the first step.
+bool IsOfTheStart(std::optional<ProgressPhase> phase) {
+  return phase == ProgressPhase::kInit || phase == ProgressPhase::kRestore ||
+         phase == ProgressPhase::kFirstStep;
+}
+
+// The phases that began and ended after a look that saw `before`, and before one that sees
+// `worker`.
+void AddPassed(const SeenWorker& worker, const std::map<std::string, std::uint64_t>& before,
+               std::set<std::string>* passed) {
+  for (const auto& [phase, times] : worker.begun) {
+    const auto found = before.find(phase);
+    const std::uint64_t since = times - (found == before.end() ? 0 : found->second);
+    if (since > (phase == worker.phase ? 1U : 0U)) passed->insert(phase);
+  }
 }
 
 // A page may hold any value; the wire takes only these.
@@ -80,13 +96,17 @@ std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid) 
   seen.silent = progress.source == ProgressSource::kNone;
   if (seen.silent) return seen;
   if (now.step >= 0) seen.step = now.step;
-  seen.phase = PhaseOf(now);
+  seen.phase = PhaseOf(now.phase, now.phase_name);
   seen.inside = InsideOf(now);
   // ddp:: names its phases. It has the page once it is in the group, and says PHASE before.
-  const bool library = progress.source == ProgressSource::kPage ||
-                       now.phase == ProgressPhase::kInit || now.phase == ProgressPhase::kRestore ||
-                       now.phase == ProgressPhase::kFirstStep;
-  seen.names_phases = library || !seen.phase.empty();
+  seen.names_phases =
+      progress.source == ProgressSource::kPage || IsOfTheStart(now.phase) || !seen.phase.empty();
+  for (const ProgressBegun& begun : now.begun) {
+    if (begun.phase == ProgressPhase::kStart || begun.phase == ProgressPhase::kEnd) continue;
+    const std::string phase = PhaseOf(begun.phase, begun.name);
+    seen.names_phases = seen.names_phases || !phase.empty();
+    if (!IsOfTheStart(begun.phase)) seen.begun[phase] += begun.times;
+  }
   seen.stepped = seen.step.has_value() ||
                  (progress.source == ProgressSource::kPage &&
                   (now.phase == ProgressPhase::kStep || now.phase == ProgressPhase::kData));
@@ -157,13 +177,20 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
   std::vector<SeenWorker> silent;
   for (const SeenWorker& worker : workers) (worker.silent ? silent : telling).push_back(worker);
   const std::map<LocalRank, Memory> before = std::exchange(memory_, {});
+  std::set<std::string> passed;
   for (const SeenWorker& worker : workers) {
     const auto found = before.find(worker.local_rank);
     const bool known = found != before.end() && found->second.pid == worker.pid;
     const bool stands = known && found->second.moves == worker.moves && !progress.excused;
     if (!stands && !worker.silent) ++moves_;
+    AddPassed(worker, known ? found->second.begun : decltype(worker.begun)(), &passed);
     memory_[worker.local_rank] =
-        stands ? found->second : Memory{worker.pid, worker.moves, now, std::nullopt, {}, {}};
+        stands ? found->second
+               : Memory{worker.pid, worker.moves, now, std::nullopt, {}, {}, worker.begun};
+  }
+  for (const std::string& phase : passed) {
+    if (progress.phases_passed.size() < NodeProgress::kMaxPassed)
+      progress.phases_passed.push_back(phase);
   }
   LookAtStill(telling, now, facts, &progress);
   // Where one of the node's workers moves, the others are not asked about.

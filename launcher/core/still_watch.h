@@ -27,8 +27,9 @@ struct SeenWorker {
   std::string phase{};  // empty: training
   std::optional<CollectiveCall> inside{};
   bool names_phases = false;
-  bool stepped = false;  // it has finished a step
-  bool silent = false;   // it has told nothing since its start
+  bool stepped = false;                          // it has finished a step
+  bool silent = false;                           // it has told nothing since its start
+  std::map<std::string, std::uint64_t> begun{};  // how often each phase, but those of its start
 };
 
 // Of the process `pid`; nullopt where it has said that it ends.
@@ -72,7 +73,8 @@ class StillWatch {
     TimePoint moved_at;
     std::optional<ProcessFacts> facts;  // of the first look that saw it still
     TimePoint facts_at;
-    std::optional<ProcessFacts> last;  // of the last look
+    std::optional<ProcessFacts> last;            // of the last look
+    std::map<std::string, std::uint64_t> begun;  // SeenWorker::begun
   };
 
   bool WasAway(TimePoint now) const;

@@ -79,9 +79,12 @@ struct NodeProgress {
   bool silent_excused = false;
   // Another number: one of them has moved. 0: not told, and `still` alone says it.
   std::uint64_t moves = 0;
+  // Phases that began and ended since the node told last, each once, sorted; at most kMaxPassed.
+  std::vector<std::string> phases_passed{};
 
   static constexpr Duration kDetailsAfter = std::chrono::seconds(1);
   static constexpr std::size_t kMaxPhases = 4;
+  static constexpr std::size_t kMaxPassed = 16;
   static constexpr std::size_t kMaxStillWorkers = 256;
 
   bool operator==(const NodeProgress&) const = default;

@@ -32,15 +32,15 @@ HangPolicy PolicyOfHangs(const JobSpec& spec) {
 std::shared_ptr<const NodeProgress> HangWatch::Find(AgentId node) const {
   const auto found = told_.find(node.value);
   if (found == told_.end()) return nullptr;
-  const NodeProgress& told = *found->second;
-  return told.workers == 0 && told.silent_workers.empty() ? nullptr : found->second;
+  const auto& told = found->second.progress;
+  return told->workers == 0 && told->silent_workers.empty() ? nullptr : told;
 }
 
 bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
                      PhaseIntervals* intervals) {
   static const auto nothing = std::make_shared<const NodeProgress>();
-  std::shared_ptr<const NodeProgress>& last = told_.try_emplace(node.value, nothing).first->second;
-  const NodeProgress& before = *last;  // without workers where it is new
+  Told& last = told_.try_emplace(node.value, Told{nothing, now}).first->second;
+  const NodeProgress& before = *last.progress;  // without workers where it is new
   const bool changed = before.phases != progress.phases ||
                        (before.workers > 0) != (progress.workers > 0) ||
                        before.silent_workers.empty() != progress.silent_workers.empty();
@@ -58,6 +58,7 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
     // For a heartbeat that is handled late, now - still is too late a time. So it needs a new
     // count.
     const bool may_have_moved = excused || progress.moves == 0 || progress.moves != before.moves;
+    LearnPassed(progress, std::clamp(moved - last_moved_, Duration{}, now - last.at), intervals);
     if (may_have_moved && moved > last_moved_ + kMoveResolution) {
       if (!excused_ && !called_) {
         for (const std::string& phase : PhasesToLearn()) {
@@ -76,8 +77,14 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
     Count(before, -1);
     Count(progress, 1);
   }
-  last = std::make_shared<const NodeProgress>(progress);
+  last = {std::make_shared<const NodeProgress>(progress), now};
   return over;
+}
+
+void HangWatch::LearnPassed(const NodeProgress& progress, Duration longest,
+                            PhaseIntervals* intervals) const {
+  if (!step_seen_ || excused_ || called_) return;
+  for (const std::string& phase : progress.phases_passed) intervals->Learn(phase, longest);
 }
 
 void HangWatch::Count(const NodeProgress& progress, int by) {

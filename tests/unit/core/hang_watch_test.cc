@@ -102,6 +102,40 @@ TEST_F(HangWatchTest, APhaseThatWasNeverSeenHasTheLimitOfTheStart) {
   EXPECT_GE(Limit(), seconds(245));
 }
 
+// Seen red where only phases that a heartbeat found were seen.
+TEST_F(HangWatchTest, APhaseThatBeganAndEndedBetweenTwoHeartbeatsWasSeen) {
+  for (int i = 0; i < 3; ++i) Train();
+  NodeProgress passed{2, Duration{}, {""}};
+  passed.phases_passed = {"save"};
+  now_ += seconds(1);
+  Tell(passed);
+  EXPECT_EQ(intervals_.Longest("save"), seconds(1));
+  Tell(Duration{}, {"save"});
+  EXPECT_EQ(Limit(), seconds(30));
+}
+
+// Each node tells of its own; a move of another one came a moment before.
+TEST_F(HangWatchTest, APhaseThatPassedOnOneNodeOfManyWasSeen) {
+  for (int i = 0; i < 3; ++i) Train();
+  NodeProgress passed{2, Duration{}, {""}};
+  passed.phases_passed = {"save"};
+  now_ += seconds(1);
+  watch_.Take(AgentId{2}, NodeProgress{2, Duration{}, {""}}, now_, &intervals_);
+  Tell(passed);
+  EXPECT_EQ(intervals_.Longest("save"), Duration{});
+}
+
+TEST_F(HangWatchTest, APhaseThatPassedBeforeTheFirstStepOrInADebuggerIsNotLearned) {
+  NodeProgress passed{2, Duration{}, {""}};
+  passed.phases_passed = {"save"};
+  Tell(passed);
+  watch_.StepSeen();
+  passed.excused = true;
+  now_ += seconds(1);
+  Tell(passed);
+  EXPECT_EQ(intervals_.Longest("save"), std::nullopt);
+}
+
 TEST_F(HangWatchTest, WhereOneRankDoesSomethingElseTheOthersWaitForItAndAreNotSlow) {
   for (int i = 0; i < 3; ++i) Train();
   now_ += seconds(1);

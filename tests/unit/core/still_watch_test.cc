@@ -248,6 +248,28 @@ TEST_F(StillWatchTest, PhasesAreToldOnceEachAndBounded) {
   EXPECT_EQ(Look().phases.size(), NodeProgress::kMaxPhases);
 }
 
+// Seen red where only the phase of each look counted: a save of some milliseconds was never seen.
+TEST_F(StillWatchTest, PhasesThatBeganAndEndedBetweenTwoLooksAreTold) {
+  EXPECT_THAT(Look().phases_passed, IsEmpty());
+  workers_[0].begun = {{"", 2}, {"save", 2}};
+  workers_[1].begun = {{"evaluation", 1}, {"save", 1}};
+  workers_[0].moves = workers_[1].moves = 9;
+  EXPECT_THAT(Look().phases_passed, ElementsAre("", "evaluation", "save"));
+  EXPECT_THAT(Look().phases_passed, IsEmpty()) << "none since then";
+  ++workers_[0].begun["save"];
+  workers_[0].phase = "save";
+  ++workers_[0].moves;
+  EXPECT_THAT(Look().phases_passed, IsEmpty()) << "it has begun and not ended";
+  workers_[0].begun["save"] += 2;
+  workers_[0].moves += 3;
+  EXPECT_THAT(Look().phases_passed, ElementsAre("save")) << "it has begun, ended, and begun again";
+}
+
+TEST_F(StillWatchTest, PhasesThatHavePassedAreBounded) {
+  for (int i = 0; i < 40; ++i) workers_[0].begun["phase " + std::to_string(i)] = 1;
+  EXPECT_EQ(Look().phases_passed.size(), NodeProgress::kMaxPassed);
+}
+
 TEST(SeenWorkerTest, SaysInWhichCollectiveTheWorkerWaits) {
   WorkerProgress progress;
   EXPECT_TRUE(SeenWorkerOf(progress, 100)->silent) << "it tells nothing";
@@ -309,6 +331,21 @@ TEST(SeenWorkerTest, APythonProgramNamesItsPhasesOnceItHasNamedOne) {
   EXPECT_EQ(SeenWorkerOf(progress, 1)->phase, "");
   progress.now.phase_name = "eval";
   EXPECT_TRUE(SeenWorkerOf(progress, 1)->names_phases);
+}
+
+// It is back in training at each look. Seen red where only the phase of a look counted.
+TEST(SeenWorkerTest, AProgramNamesItsPhasesWhereEachOfThemIsShort) {
+  WorkerProgress progress;
+  progress.source = ProgressSource::kMessages;
+  progress.now.phase = ProgressPhase::kStep;
+  progress.now.begun = {{ProgressPhase::kStep, "step", 3}, {ProgressPhase::kNamed, "train", 2}};
+  EXPECT_FALSE(SeenWorkerOf(progress, 1)->names_phases);
+  progress.now.begun.push_back({ProgressPhase::kEvaluation, "evaluation", 1});
+  progress.now.begun.push_back({ProgressPhase::kRestore, "restore", 1});
+  const auto seen = SeenWorkerOf(progress, 1);
+  EXPECT_TRUE(seen->names_phases);
+  EXPECT_EQ(seen->begun, (std::map<std::string, std::uint64_t>{{"", 5}, {"evaluation", 1}}))
+      << "what comes before the first step has a limit of its own";
 }
 
 // Before it is in the group it has no page, and says PHASE=init.
