@@ -1,6 +1,7 @@
 #include "rendezvous/hangs/hang_verdict.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -25,6 +26,13 @@ std::string At(const StillWorker& worker) {
   return worker.waits_for.empty() || worker.state == ProcessState::kStopped
              ? ""
              : absl::StrCat("; it is in ", worker.waits_for);
+}
+
+std::vector<StillRank> ThatTell(const std::vector<StillRank>& ranks) {
+  std::vector<StillRank> telling;
+  std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(telling),
+               [](const StillRank& rank) { return !rank.silent; });
+  return telling;
 }
 
 // In what state the kernel has it, if that is why it does not move.
@@ -55,7 +63,7 @@ std::optional<HangVerdict> HeldByTheKernel(const std::vector<StillRank>& ranks) 
   const StillRank& first = stopped != held.end() ? **stopped : *held.front();
   return HangVerdict{first,
                      absl::StrCat(NameOf(first), AndOthers(held.size()), " ", WhyHeld(first.worker),
-                                  " since ", ForHowLong(first.worker.still), At(first.worker)),
+                                  SinceWhen(first), At(first.worker)),
                      false};
 }
 
@@ -135,6 +143,7 @@ std::string PhaseName(const std::string& phase) { return phase.empty() ? "traini
 
 // Behind the others by its step, or in a phase that few are in.
 std::optional<HangVerdict> Behind(const std::vector<StillRank>& ranks) {
+  if (ranks.empty()) return std::nullopt;
   const auto last = std::max_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
     return a.worker.step < b.worker.step;
   });
@@ -165,6 +174,23 @@ std::optional<HangVerdict> Behind(const std::vector<StillRank>& ranks) {
       odd->worker.busy && !odd->worker.inside};
 }
 
+// `first`: one of them, which stands for all.
+HangVerdict AllAlike(const std::vector<StillRank>& ranks, const StillRank& first,
+                     const StackTree& stacks) {
+  const bool busy = std::any_of(ranks.begin(), ranks.end(),
+                                [](const StillRank& rank) { return rank.worker.busy; });
+  if (const auto collective = CollectiveOfAll(ranks, stacks)) {
+    return {first, absl::StrCat("all ranks wait in ", *collective, ": network or library"), busy,
+            false};
+  }
+  std::string why =
+      absl::StrCat("all ranks look alike: they are in ", PhaseName(first.worker.phase));
+  if (!first.worker.waits_for.empty()) {
+    absl::StrAppend(&why, "; rank ", first.rank.value, " is in ", first.worker.waits_for);
+  }
+  return {first, std::move(why), busy, false};
+}
+
 }  // namespace
 
 std::string NameOf(const StillRank& rank) {
@@ -179,6 +205,10 @@ std::string ForHowLong(Duration still) {
   return absl::StrFormat("%.1f s", std::chrono::duration<double>(still).count());
 }
 
+std::string SinceWhen(const StillRank& rank) {
+  return rank.silent ? "" : absl::StrCat(" since ", ForHowLong(rank.worker.still));
+}
+
 std::string DescribeStandstill(Duration still, Duration limit, std::optional<std::int64_t> step,
                                bool step_seen) {
   return absl::StrCat("no rank has moved for ", ForHowLong(still), " (limit ", Seconds(limit), ")",
@@ -187,34 +217,31 @@ std::string DescribeStandstill(Duration still, Duration limit, std::optional<std
                                   : " before the first step");
 }
 
-HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& stacks) {
+HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& stacks,
+                        bool silent_tell) {
   if (ranks.empty()) return {std::nullopt, "no node has said which rank", false};
   if (auto held = HeldByTheKernel(ranks)) return *std::move(held);
-  const auto call = CallOfMost(ranks);
+  const std::vector<StillRank> telling = silent_tell ? ranks : ThatTell(ranks);
+  const auto call = CallOfMost(telling);
   if (call) {
-    if (auto missing = OutsideTheCollective(ranks, *call)) return *std::move(missing);
-    if (auto other = InAnotherCall(ranks, *call)) return *std::move(other);
-    return {ranks.front(),
+    if (auto missing = OutsideTheCollective(telling, *call)) return *std::move(missing);
+    if (auto other = InAnotherCall(telling, *call)) return *std::move(other);
+    return {telling.front(),
             absl::StrCat("all ranks wait in ", Describe(*call), ": network or library"), false,
             false};
   }
-  if (auto missing = MissingInInit(ranks, stacks)) return *std::move(missing);
+  if (silent_tell) {
+    if (auto missing = MissingInInit(ranks, stacks)) return *std::move(missing);
+  }
+  if (telling.size() < ranks.size()) {
+    if (auto unlike = CulpritByStacks(telling, stacks)) return *std::move(unlike);
+  }
   if (auto unlike = CulpritByStacks(ranks, stacks)) return *std::move(unlike);
-  if (auto silent = ToldNothing(ranks, stacks)) return *std::move(silent);
-  if (auto behind = Behind(ranks)) return *std::move(behind);
-  const bool busy = std::any_of(ranks.begin(), ranks.end(),
-                                [](const StillRank& rank) { return rank.worker.busy; });
-  const StillRank& first = ranks.front();
-  if (const auto collective = CollectiveOfAll(ranks, stacks)) {
-    return {first, absl::StrCat("all ranks wait in ", *collective, ": network or library"), busy,
-            false};
+  if (silent_tell) {
+    if (auto silent = ToldNothing(ranks, stacks)) return *std::move(silent);
   }
-  std::string why =
-      absl::StrCat("all ranks look alike: they are in ", PhaseName(first.worker.phase));
-  if (!first.worker.waits_for.empty()) {
-    absl::StrAppend(&why, "; rank ", first.rank.value, " is in ", first.worker.waits_for);
-  }
-  return {first, std::move(why), busy, false};
+  if (auto behind = Behind(telling)) return *std::move(behind);
+  return AllAlike(ranks, (telling.empty() ? ranks : telling).front(), stacks);
 }
 
 WorkerFailure FailureOf(const StillRank& culprit, Generation generation) {

@@ -4,6 +4,14 @@
 #include <utility>
 
 namespace ddprun {
+namespace {
+
+bool AnyIn(ProcessState state, const std::vector<StillWorker>& workers) {
+  return std::any_of(workers.begin(), workers.end(),
+                     [state](const StillWorker& worker) { return worker.state == state; });
+}
+
+}  // namespace
 
 void PhaseIntervals::Learn(const std::string& phase, Duration interval) {
   const auto found = longest_.find(phase);
@@ -46,13 +54,15 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
                        before.silent_workers.empty() != progress.silent_workers.empty();
   bool over = false;
   step_seen_ = step_seen_ || progress.stepped;
-  // Once a rank has told a step, the ranks that tell nothing are programs that never do.
-  const bool silent_excused = progress.silent_excused && !step_seen_;
+  // Once a rank has told a step, the ranks that tell nothing are programs that never do, and may
+  // want a CPU for ever. Whom a debugger has, the others may wait for all the same.
+  const bool silent_excused =
+      progress.silent_excused &&
+      (!step_seen_ || AnyIn(ProcessState::kTraced, progress.silent_workers));
   if (progress.workers > 0 || silent_excused) {
     const bool excused = progress.excused || silent_excused;
-    const bool stopped = std::any_of(
-        progress.still_workers.begin(), progress.still_workers.end(),
-        [](const StillWorker& worker) { return worker.state == ProcessState::kStopped; });
+    const bool stopped = AnyIn(ProcessState::kStopped, progress.still_workers) ||
+                         AnyIn(ProcessState::kStopped, progress.silent_workers);
     excused_ = excused_ || excused || stopped;
     const TimePoint moved = silent_excused ? now : now - progress.still;
     // For a heartbeat that is handled late, now - still is too late a time. So it needs a new

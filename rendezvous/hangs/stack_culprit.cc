@@ -88,8 +88,9 @@ std::optional<HangVerdict> OutsideOfCollectives(const std::vector<StillRank>& ra
 
 // It has finished a later step than another rank, so it is not the one that the others wait for.
 bool IsAhead(const StillRank& rank, const std::vector<StillRank>& ranks) {
-  return std::any_of(ranks.begin(), ranks.end(),
-                     [&](const StillRank& other) { return other.worker.step < rank.worker.step; });
+  return std::any_of(ranks.begin(), ranks.end(), [&](const StillRank& other) {
+    return !other.silent && other.worker.step < rank.worker.step;
+  });
 }
 
 std::optional<HangVerdict> UnlikeMost(const std::vector<StillRank>& ranks, const StackTree& tree,
@@ -183,7 +184,7 @@ std::string DescribeStack(const StillRank& rank, const StackTree& tree) {
   if (call_known) frames.push_back(waits_for);
   if (frames.empty()) return "";
   return absl::StrCat("rank ", rank.rank.value, ": ", absl::StrJoin(frames, " → "),
-                      StateText(rank.worker.state), " since ", ForHowLong(rank.worker.still));
+                      StateText(rank.worker.state), SinceWhen(rank));
 }
 
 }  // namespace ddprun

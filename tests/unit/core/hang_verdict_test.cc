@@ -279,6 +279,53 @@ TEST(SilentCulpritTest, WhereStacksSayNothingTheSilentRankIsNamed) {
             "of 4 ranks have told how far they are");
 }
 
+// Only rank 0 tells its steps: `if rank == 0`. Seen red where the others were not looked at.
+TEST(SilentCulpritTest, OneOfAProgramThatNeverTellsIsNamedWhereASignalStopsIt) {
+  auto ranks = RanksBeforeAStep("", {1, 2, 3});
+  ranks[0].worker.step = 7;
+  ranks[2].worker.state = ProcessState::kStopped;
+  EXPECT_EQ(FindCulprit(ranks, StackTree(), /*silent_tell=*/false).why,
+            "rank 2 on n2 (pid 102) is stopped by a signal (SIGCONT continues it)")
+      << "since when, nobody knows";
+}
+
+// Seen red where rank 0, which alone has a step, counted as ahead of the others.
+TEST(SilentCulpritTest, OneOfAProgramThatNeverTellsIsNamedByItsStack) {
+  auto ranks = RanksBeforeAStep("", {1, 2, 3});
+  ranks[0].worker.step = 7;
+  StackTree tree;
+  for (const std::uint32_t rank : {0, 1, 3}) AddStack(rank, kWaits, &tree);
+  AddStack(2, {"train@t.py", "load@data.py"}, &tree);
+  EXPECT_EQ(FindCulprit(ranks, tree, /*silent_tell=*/false).culprit->rank, Rank{2});
+  StackTree other;
+  for (const std::uint32_t rank : {1, 2, 3}) AddStack(rank, kWaits, &other);
+  AddStack(0, {"train@t.py", "load@data.py"}, &other);
+  EXPECT_EQ(FindCulprit(ranks, other, /*silent_tell=*/false).culprit->rank, Rank{0});
+  StackTree ahead;
+  for (const std::uint32_t rank : {1, 2, 3}) AddStack(rank, {"train@t.py", "step@t.py"}, &ahead);
+  AddStack(0, {"train@t.py", "load@data.py"}, &ahead);
+  EXPECT_THAT(FindCulprit(ranks, ahead, /*silent_tell=*/false).why, HasSubstr("rank 0 on n1 (pid"));
+}
+
+// A server of parameters is never in a collective.
+TEST(SilentCulpritTest, ARankThatTellsComesBeforeOneOfAProgramThatNeverDoes) {
+  StackTree tree;
+  for (const std::uint32_t rank : {2, 3}) AddStack(rank, kWaits, &tree);
+  AddStack(0, {"serve@s.py", "accept@s.py"}, &tree);
+  AddStack(1, {"train@t.py", "load@data.py"}, &tree);
+  EXPECT_EQ(FindCulprit(RanksBeforeAStep("", {0}), tree, false).culprit->rank, Rank{1});
+}
+
+TEST(SilentCulpritTest, ThatAProgramNeverTellsSaysNothingAgainstIt) {
+  auto ranks = RanksBeforeAStep("init", {0});
+  for (int i = 1; i < 4; ++i) ranks[i].worker.inside = AllReduce(7);
+  HangVerdict verdict = FindCulprit(ranks, StackTree(), /*silent_tell=*/false);
+  EXPECT_THAT(verdict.why, HasSubstr("all ranks wait in all_reduce 7"));
+  for (StillRank& rank : ranks) rank.worker.inside.reset();
+  verdict = FindCulprit(ranks, StackTree(), /*silent_tell=*/false);
+  EXPECT_THAT(verdict.why, HasSubstr("all ranks look alike"));
+}
+
 TEST(FindCulpritTest, WhereNoRankIsUnlikeTheOthersNoNodeIsToBlame) {
   EXPECT_FALSE(FindCulprit(Ranks(AllReduce(5)), StackTree()).blames);
   EXPECT_FALSE(FindCulprit(Ranks(), StackTree()).blames);
