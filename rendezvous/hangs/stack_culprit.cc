@@ -26,6 +26,14 @@ bool IsMachinery(const StackFrame& frame) {
          absl::StartsWith(frame.image, "python3") || absl::StartsWith(frame.image, "libpython3");
 }
 
+// Without machinery but for the innermost frame, which says in what the thread waits. As it is,
+// where no frame says what the program does.
+Stack WithoutMachinery(Stack stack) {
+  if (std::all_of(stack.begin(), stack.end(), IsMachinery)) return stack;
+  stack.erase(std::remove_if(stack.begin(), stack.end() - 1, IsMachinery), stack.end() - 1);
+  return stack;
+}
+
 // The innermost frame that says what the program does.
 std::string WhereText(const Stack& stack) {
   const auto telling = std::find_if_not(stack.rbegin(), stack.rend(), IsMachinery);
@@ -162,7 +170,7 @@ std::string WhereInCode(const StackTree& tree, Rank rank) {
 }
 
 std::vector<StackFrame> TopFrames(const StackTree& tree, Rank rank) {
-  Stack stack = MainStackOf(tree, static_cast<std::uint32_t>(rank.value));
+  Stack stack = WithoutMachinery(MainStackOf(tree, static_cast<std::uint32_t>(rank.value)));
   std::reverse(stack.begin(), stack.end());
   if (stack.size() > kMaxCauseFrames) stack.resize(kMaxCauseFrames);
   for (StackFrame& frame : stack) {
@@ -174,7 +182,7 @@ std::vector<StackFrame> TopFrames(const StackTree& tree, Rank rank) {
 }
 
 std::string DescribeStack(const StillRank& rank, const StackTree& tree) {
-  Stack stack = MainStackOf(tree, rank.number());
+  Stack stack = WithoutMachinery(MainStackOf(tree, rank.number()));
   std::vector<std::string> frames;
   const std::string& waits_for = rank.worker.waits_for;
   const bool call_known = absl::StrContains(waits_for, '(');

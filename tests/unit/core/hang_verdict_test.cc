@@ -352,6 +352,33 @@ TEST(DescribeStackTest, HasTheInnermostFramesAndWhatTheKernelSays) {
   EXPECT_EQ(DescribeStack(Ranks()[0], tree), "");
 }
 
+// A Python with symbols. Seen red where the innermost three were shown, whatever they were.
+TEST(DescribeStackTest, FramesOfTheInterpreterDoNotPushTheProgramsOut) {
+  StackTree tree;
+  tree.Add(1, ThreadKind::kMain,
+           {{"Py_RunMain", "main.c", 680, "python3.11"},
+            {"<module>", "w3.py", 12, "python"},
+            {"_PyEval_EvalFrameDefault", "ceval.c", 5, "libpython3.11.so.1.0"},
+            {"wait_in_collective", "w3.py", 4, "python"},
+            {"time_sleep", "timemodule.c", 383, "python3.11"},
+            {"pysleep", "timemodule.c", 2159, "python3.11"},
+            {"clock_nanosleep", "", 0, "libc.so.6"}});
+  EXPECT_EQ(
+      DescribeStack(Ranks()[1], tree),
+      "rank 1: <module> w3.py:12 → wait_in_collective w3.py:4 → clock_nanosleep since 42.0 s");
+  const auto frames = TopFrames(tree, Rank{1});
+  ASSERT_EQ(frames.size(), 3u);
+  EXPECT_EQ(frames[0].function, "clock_nanosleep");
+  EXPECT_EQ(frames[1].function, "wait_in_collective");
+}
+
+// A program without symbols.
+TEST(DescribeStackTest, WhereNoFrameSaysWhatTheProgramDoesTheInnermostAreShown) {
+  StackTree tree;
+  tree.Add(1, ThreadKind::kMain, {{"", "", 0, "train"}, {"read", "", 0, "libc.so.6"}});
+  EXPECT_EQ(DescribeStack(Ranks()[1], tree), "rank 1: ?? in train → read since 42.0 s");
+}
+
 TEST(TopFramesTest, AreTheInnermostOnesAndBounded) {
   StackTree tree;
   AddStack(3, {"a", "b", "c", "d", "e", "f", std::string(400, 'x')}, &tree);
