@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -67,56 +68,88 @@ std::optional<HangVerdict> HeldByTheKernel(const std::vector<StillRank>& ranks) 
                      false};
 }
 
-// The call in which most ranks wait, or nullopt where none does.
-std::optional<CollectiveCall> CallOfMost(const std::vector<StillRank>& ranks) {
+// The group in which most ranks wait, or nullopt where none does.
+std::optional<std::string> GroupOfMost(const std::vector<StillRank>& ranks) {
   std::map<std::string, int> groups;
   for (const StillRank& rank : ranks) {
     if (rank.worker.inside) ++groups[rank.worker.inside->group];
   }
   if (groups.empty()) return std::nullopt;
-  const std::string group =
-      std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
-        return a.second < b.second;
-      })->first;
-  std::optional<CollectiveCall> newest;
+  return std::max_element(groups.begin(), groups.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
+// The sequence numbers of its calls in which a rank waits.
+std::set<std::int64_t> NumbersIn(const std::string& group, const std::vector<StillRank>& ranks) {
+  std::set<std::int64_t> numbers;
+  for (const StillRank& rank : ranks) {
+    const auto& inside = rank.worker.inside;
+    if (inside && inside->group == group) numbers.insert(inside->sequence);
+  }
+  return numbers;
+}
+
+// The call as most ranks that wait in it entered it; at least one does.
+CollectiveCall FormOfMost(const std::string& group, std::int64_t number,
+                          const std::vector<StillRank>& ranks) {
+  CollectiveCall most;
+  int of_most = 0;
   std::map<std::pair<std::string, std::int64_t>, int> forms;
   for (const StillRank& rank : ranks) {
     const auto& inside = rank.worker.inside;
-    if (!inside || inside->group != group) continue;
-    if (newest && inside->sequence < newest->sequence) continue;
-    if (newest && inside->sequence > newest->sequence) forms.clear();
-    if (!newest || inside->sequence > newest->sequence) newest = *inside;
+    if (!inside || inside->group != group || inside->sequence != number) continue;
     const int count = ++forms[{inside->operation, inside->bytes}];
-    if (count > forms[{newest->operation, newest->bytes}]) newest = *inside;
+    if (count <= of_most) continue;
+    of_most = count;
+    most = *inside;
   }
-  return newest;
+  return most;
+}
+
+// The newest call of the group in which most ranks wait.
+std::optional<CollectiveCall> CallOfMost(const std::vector<StillRank>& ranks) {
+  const auto group = GroupOfMost(ranks);
+  if (!group) return std::nullopt;
+  return FormOfMost(*group, *NumbersIn(*group, ranks).rbegin(), ranks);
+}
+
+// How far a rank is in the calls of a group; -1: it is in no collective.
+std::int64_t PlaceIn(const std::string& group, const StillRank& rank) {
+  const auto& inside = rank.worker.inside;
+  if (!inside) return -1;
+  return inside->group == group ? inside->sequence : 0;
 }
 
 std::optional<HangVerdict> OutsideTheCollective(const std::vector<StillRank>& ranks,
-                                                const CollectiveCall& call) {
-  Ranks missing;
-  Ranks waiting;
-  for (const StillRank& rank : ranks) {
-    const auto& inside = rank.worker.inside;
-    const bool in_it = inside && inside->group == call.group && inside->sequence >= call.sequence;
-    (in_it ? waiting : missing).push_back(&rank);
-  }
-  if (missing.empty()) return std::nullopt;
+                                                const CollectiveCall& newest) {
+  const std::string& group = newest.group;
   // One that is in no collective; else the one that is the furthest behind.
   const StillRank& first =
-      **std::min_element(missing.begin(), missing.end(), [](const auto* a, const auto* b) {
-        const auto sequence = [](const StillRank& rank) {
-          return rank.worker.inside ? rank.worker.inside->sequence : -1;
-        };
-        return sequence(*a) < sequence(*b);
+      *std::min_element(ranks.begin(), ranks.end(), [&](const StillRank& a, const StillRank& b) {
+        return PlaceIn(group, a) < PlaceIn(group, b);
       });
+  if (PlaceIn(group, first) >= newest.sequence) return std::nullopt;
+  // Of the calls that it has not entered and others wait in, the first: others are further already.
+  const std::int64_t number = *NumbersIn(group, ranks).upper_bound(PlaceIn(group, first));
+  const CollectiveCall call = FormOfMost(group, number, ranks);
+  std::size_t missing = 0;
+  Ranks waiting;
+  for (const StillRank& rank : ranks) {
+    if (PlaceIn(group, rank) < number) {
+      ++missing;
+    } else {
+      waiting.push_back(&rank);
+    }
+  }
   const auto& inside = first.worker.inside;
   const std::string where =
       inside ? absl::StrCat("; it is still in ", Describe(*inside)) : At(first.worker);
   return HangVerdict{
       first,
-      absl::StrCat(NameOf(first), AndOthers(missing.size()), " has not entered ", Describe(call),
-                   "; ", Count(waiting.size(), "rank waits", "ranks wait"), " in it since ",
+      absl::StrCat(NameOf(first), AndOthers(missing), " has not entered ", Describe(call), "; ",
+                   Count(waiting.size(), "rank waits", "ranks wait"),
+                   number < newest.sequence ? " in it or a later one since " : " in it since ",
                    ForHowLong(waiting.front()->worker.still), where),
       first.worker.busy && !inside};
 }

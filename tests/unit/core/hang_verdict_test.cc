@@ -71,6 +71,10 @@ TEST(FindCulpritTest, ARankOutsideComesBeforeOneInAnEarlierCall) {
   ranks[0].worker.inside = AllReduce(5);
   ranks[2].worker.inside.reset();
   EXPECT_EQ(FindCulprit(ranks, StackTree()).culprit->rank, Rank{2});
+  // Seen red where the newest call was named, in which rank 0 does not wait.
+  EXPECT_THAT(FindCulprit(ranks, StackTree()).why,
+              HasSubstr("(pid 102) has not entered all_reduce 5 (12.1 MB); 3 ranks wait in it or a "
+                        "later one since"));
   ranks[2].worker.inside = AllReduce(4);
   EXPECT_EQ(FindCulprit(ranks, StackTree()).culprit->rank, Rank{2}) << "it is the furthest behind";
 }
