@@ -143,18 +143,31 @@ bool StillWatch::WasAway(TimePoint now) const {
   return last_look_ && now - *last_look_ > longest;
 }
 
-Duration StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memory,
-                              StillWorker* worker) {
+// Every process that reads from a disk is in state D now and then. One that hangs there is in it at
+// two looks, and does nothing between them: its thread did not run, whatever the others do. Some
+// file systems let it run now and then to try again, so it also counts where nothing of the process
+// used the CPU or did I/O.
+void StillWatch::DescribeState(const ProcessFacts& facts, const std::optional<ProcessFacts>& last,
+                               StillWorker* worker) {
   worker->state = facts.state;
   worker->waits_for = facts.waits_for;
-  // Every process that reads from a disk is in state D now and then. One that hangs there is in it
-  // at two looks, and does nothing between them.
-  const std::optional<ProcessFacts> last = std::exchange(memory->last, facts);
-  if (facts.state == ProcessState::kDiskWait &&
-      !(last && last->read_at != facts.read_at && last->state == ProcessState::kDiskWait &&
-        last->cpu == facts.cpu && last->io_bytes == facts.io_bytes)) {
-    worker->state = ProcessState::kRunnable;
+  const bool two_looks = last && last->read_at != facts.read_at;
+  const bool same_wait = two_looks && facts.disk && last->disk && facts.disk->IsThatOf(*last->disk);
+  if (facts.state == ProcessState::kDiskWait) {
+    const bool idle = two_looks && last->state == ProcessState::kDiskWait &&
+                      last->cpu == facts.cpu && last->io_bytes == facts.io_bytes;
+    if (!same_wait && !idle) worker->state = ProcessState::kRunnable;
+  } else if (same_wait) {
+    // It may write a checkpoint behind the training's back: that does not hold the rank.
+    worker->waits_for += (worker->waits_for.empty() ? "its thread " : ", and its thread ") +
+                         std::to_string(facts.disk->thread) + " is in disk wait (D) in " +
+                         facts.disk->waits_for;
   }
+}
+
+Duration StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memory,
+                              StillWorker* worker) {
+  DescribeState(facts, std::exchange(memory->last, facts), worker);
   if (!memory->facts) {
     memory->facts = facts;
     memory->facts_at = now;

@@ -39,6 +39,18 @@ std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid);
 // the one that completed last. A rank that has sent what it had may be in the next one already.
 std::vector<EnteredCall> LastCallsOf(const std::vector<WorkerProgress>& workers);
 
+// A thread that is in disk wait (state D). It has not run between two looks if it was switched out
+// equally often.
+struct DiskWait {
+  int thread = 0;
+  std::uint64_t switches = 0;  // so far; 0: not known
+  std::string waits_for{};     // for people
+
+  bool IsThatOf(const DiskWait& before) const {
+    return thread == before.thread && switches != 0 && switches == before.switches;
+  }
+};
+
 // What the kernel knows of a process.
 struct ProcessFacts {
   ProcessState state = ProcessState::kRunnable;
@@ -47,6 +59,7 @@ struct ProcessFacts {
   std::map<int, Duration> waited{};  // by thread id: so far, for a CPU
   std::string waits_for{};           // for people
   TimePoint read_at{};
+  std::optional<DiskWait> disk{};  // of the first thread, else of another one
 };
 
 class StillWatch {
@@ -88,6 +101,9 @@ class StillWatch {
   // does not count: all of it under a debugger; the time one of its threads waited for a CPU, if
   // that is more than half.
   Duration Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
+  // Its state, and what it waits for. `last`: of the look before.
+  static void DescribeState(const ProcessFacts& facts, const std::optional<ProcessFacts>& last,
+                            StillWorker* worker);
 
   Duration heartbeat_;
   std::optional<TimePoint> last_look_;

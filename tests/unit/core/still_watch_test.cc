@@ -81,6 +81,31 @@ TEST_F(StillWatchTest, AWorkerThatIsNowAndThenInDiskWaitIsNotHeldThere) {
   EXPECT_EQ(Look().still_workers[0].state, ProcessState::kRunnable) << "it computes";
 }
 
+// Threads of NCCL and of metrics tick beside it. Seen red where the CPU of the process decided.
+TEST_F(StillWatchTest, WhoseThreadDoesNotRunInDiskWaitIsHeldThereWhateverOthersDo) {
+  LookFor(3);
+  facts_[100].state = ProcessState::kDiskWait;
+  facts_[100].disk = DiskWait{100, 7, "read(/data)"};
+  Look();
+  facts_[100].cpu += milliseconds(20);
+  EXPECT_EQ(Look().still_workers[0].state, ProcessState::kDiskWait);
+  facts_[100].cpu += milliseconds(20);
+  ++facts_[100].disk->switches;
+  EXPECT_EQ(Look().still_workers[0].state, ProcessState::kRunnable) << "it has run meanwhile";
+}
+
+// A checkpoint that is written behind the training's back.
+TEST_F(StillWatchTest, AnotherThreadInDiskWaitDoesNotHoldTheRankAndIsToldAllTheSame) {
+  facts_[100].waits_for = "futex";
+  LookFor(3);
+  facts_[100].disk = DiskWait{177, 7, "write(/ckpt/x)"};
+  EXPECT_EQ(Look().still_workers[0].waits_for, "futex") << "a look says nothing";
+  const NodeProgress progress = Look();
+  EXPECT_EQ(progress.still_workers[0].state, ProcessState::kRunnable);
+  EXPECT_EQ(progress.still_workers[0].waits_for,
+            "futex, and its thread 177 is in disk wait (D) in write(/ckpt/x)");
+}
+
 TEST_F(StillWatchTest, AStepOfAProgramThatReportsNoneIsSeenByThePhase) {
   EXPECT_FALSE(Look().stepped);
   workers_[1].stepped = true;
