@@ -14,6 +14,8 @@ constexpr double kStarvedShare = 0.5;
 constexpr std::int64_t kBusyBytes = 64 << 10;
 // A worker that is busy or starved for a moment is neither.
 constexpr Duration kShortest = std::chrono::seconds(2);
+constexpr Duration kBusyWindow = std::chrono::seconds(10);
+constexpr int kUsesInWindow = 20;
 constexpr int kLateLooks = 3;
 
 double Share(Duration part, Duration whole) {
@@ -165,6 +167,19 @@ void StillWatch::DescribeState(const ProcessFacts& facts, const std::optional<Pr
   }
 }
 
+bool StillWatch::IsBusy(const ProcessFacts& facts, TimePoint now, Memory* memory) {
+  std::deque<Use>& uses = memory->uses;
+  if (uses.empty() || now - uses.back().at >= kBusyWindow / kUsesInWindow) {
+    uses.push_back({now, facts.cpu, facts.io_bytes});
+  }
+  while (uses.size() > 1 && now - uses[1].at >= kBusyWindow) uses.pop_front();
+  const Use& before = uses.front();
+  const Duration passed = now - before.at;
+  if (passed < kShortest) return false;
+  return Share(facts.cpu - before.cpu, passed) > kBusyShare ||
+         facts.io_bytes - before.io_bytes > kBusyBytes;
+}
+
 Duration StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memory,
                               StillWorker* worker) {
   DescribeState(facts, std::exchange(memory->last, facts), worker);
@@ -172,11 +187,10 @@ Duration StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* 
     memory->facts = facts;
     memory->facts_at = now;
   }
+  worker->busy = IsBusy(facts, now, memory);
   const Duration passed = now - memory->facts_at;
   if (facts.state == ProcessState::kTraced) return worker->still;
   if (passed < kShortest) return {};
-  worker->busy = Share(facts.cpu - memory->facts->cpu, passed) > kBusyShare ||
-                 facts.io_bytes - memory->facts->io_bytes > kBusyBytes;
   const Duration waited = LongestWait(memory->facts->waited, facts.waited);
   return Share(waited, passed) > kStarvedShare ? std::min(waited, worker->still) : Duration{};
 }
@@ -199,7 +213,7 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
     AddPassed(worker, known ? found->second.begun : decltype(worker.begun)(), &passed);
     memory_[worker.local_rank] =
         stands ? found->second
-               : Memory{worker.pid, worker.moves, now, std::nullopt, {}, {}, worker.begun};
+               : Memory{worker.pid, worker.moves, now, std::nullopt, {}, {}, worker.begun, {}};
   }
   for (const std::string& phase : passed) {
     if (progress.phases_passed.size() < NodeProgress::kMaxPassed)

@@ -6,6 +6,7 @@
 #define DDPRUN_LAUNCHER_CORE_STILL_WATCH_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -80,6 +81,12 @@ class StillWatch {
   NodeProgress Look(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts);
 
  private:
+  // What a process had used, at a look.
+  struct Use {
+    TimePoint at;
+    Duration cpu;
+    std::int64_t io_bytes;
+  };
   struct Memory {
     int pid = 0;
     std::uint64_t moves = 0;
@@ -88,6 +95,7 @@ class StillWatch {
     TimePoint facts_at;
     std::optional<ProcessFacts> last;            // of the last look
     std::map<std::string, std::uint64_t> begun;  // SeenWorker::begun
+    std::deque<Use> uses;                        // from kBusyWindow ago on
   };
 
   bool WasAway(TimePoint now) const;
@@ -101,6 +109,8 @@ class StillWatch {
   // does not count: all of it under a debugger; the time one of its threads waited for a CPU, if
   // that is more than half.
   Duration Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
+  // It used the CPU or did I/O lately. What it did before that is over.
+  static bool IsBusy(const ProcessFacts& facts, TimePoint now, Memory* memory);
   // Its state, and what it waits for. `last`: of the look before.
   static void DescribeState(const ProcessFacts& facts, const std::optional<ProcessFacts>& last,
                             StillWorker* worker);

@@ -264,6 +264,32 @@ TEST_F(StillWatchTest, WhoUsesTheCpuOrDoesInputIsBusy) {
   EXPECT_TRUE(progress.still_workers[1].busy);
 }
 
+// A read, or what it computed before a lock. Seen red where it was compared with the first look: it
+// was busy for ever, and a hang was only ended after --hang-startup-timeout.
+TEST_F(StillWatchTest, WhoHasDoneNothingForTenSecondsIsNotBusyAnyMore) {
+  LookFor(3);
+  facts_[100].cpu += seconds(20);
+  facts_[101].io_bytes += 200'000;
+  EXPECT_TRUE(LookFor(9).still_workers[0].busy);
+  const NodeProgress progress = LookFor(3);
+  EXPECT_FALSE(progress.still_workers[0].busy);
+  EXPECT_FALSE(progress.still_workers[1].busy);
+  for (int i = 0; i < 30; ++i) {
+    facts_[100].cpu += milliseconds(100);
+    Look();
+  }
+  EXPECT_TRUE(Look().still_workers[0].busy) << "it works again";
+}
+
+// Heartbeats may be 60 s apart.
+TEST_F(StillWatchTest, WithRareLooksTheLastOneIsComparedWith) {
+  watch_ = StillWatch(seconds(60));
+  for (int i = 0; i < 3; ++i) Look(seconds(60));
+  facts_[100].cpu += seconds(20);
+  EXPECT_TRUE(Look(seconds(60)).still_workers[0].busy);
+  EXPECT_FALSE(Look(seconds(60)).still_workers[0].busy);
+}
+
 TEST_F(StillWatchTest, PhasesAreToldOnceEachAndBounded) {
   workers_[0].phase = "evaluation";
   EXPECT_THAT(Look().phases, ElementsAre("", "evaluation"));
