@@ -180,19 +180,21 @@ bool StillWatch::IsBusy(const ProcessFacts& facts, TimePoint now, Memory* memory
          facts.io_bytes - before.io_bytes > kBusyBytes;
 }
 
-Duration StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memory,
-                              StillWorker* worker) {
+StillWatch::Excuse StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memory,
+                                        StillWorker* worker) {
   DescribeState(facts, std::exchange(memory->last, facts), worker);
   if (!memory->facts) {
     memory->facts = facts;
     memory->facts_at = now;
   }
   worker->busy = IsBusy(facts, now, memory);
+  const bool traced = facts.state == ProcessState::kTraced;
+  if (traced) memory->debugged += now - std::max(memory->moved_at, last_look_.value_or(now));
   const Duration passed = now - memory->facts_at;
-  if (facts.state == ProcessState::kTraced) return worker->still;
-  if (passed < kShortest) return {};
   const Duration waited = LongestWait(memory->facts->waited, facts.waited);
-  return Share(waited, passed) > kStarvedShare ? std::min(waited, worker->still) : Duration{};
+  const bool starves = passed >= kShortest && Share(waited, passed) > kStarvedShare;
+  const Duration excused = memory->debugged + (starves ? waited : Duration{});
+  return {std::min(excused, worker->still), traced || starves};
 }
 
 NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint now,
@@ -213,7 +215,7 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
     AddPassed(worker, known ? found->second.begun : decltype(worker.begun)(), &passed);
     memory_[worker.local_rank] =
         stands ? found->second
-               : Memory{worker.pid, worker.moves, now, std::nullopt, {}, {}, worker.begun, {}};
+               : Memory{worker.pid, worker.moves, now, std::nullopt, {}, {}, worker.begun, {}, {}};
   }
   for (const std::string& phase : passed) {
     if (progress.phases_passed.size() < NodeProgress::kMaxPassed)
@@ -246,9 +248,9 @@ void StillWatch::LookAtStill(const std::vector<SeenWorker>& workers, TimePoint n
     if (still == Duration{}) continue;
     StillWorker described{worker.local_rank, worker.pid, still, worker.step, worker.phase};
     described.inside = worker.inside;
-    const Duration excused = Describe(facts(worker.pid), now, &memory, &described);
-    if (excused > Duration{}) progress->excused = true;
-    counted = std::min(counted, still - excused);
+    const Excuse excuse = Describe(facts(worker.pid), now, &memory, &described);
+    if (excuse.now) progress->excused = true;
+    counted = std::min(counted, still - excuse.time);
     if (still >= NodeProgress::kDetailsAfter &&
         progress->still_workers.size() < NodeProgress::kMaxStillWorkers) {
       progress->still_workers.push_back(std::move(described));
@@ -270,7 +272,7 @@ void StillWatch::LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint 
   for (const SeenWorker& worker : workers) {
     if (progress->silent_workers.size() == NodeProgress::kMaxStillWorkers) return;
     StillWorker described{worker.local_rank, worker.pid, now - *begun_at_};
-    if (Describe(facts(worker.pid), now, &memory_[worker.local_rank], &described) > Duration{}) {
+    if (Describe(facts(worker.pid), now, &memory_[worker.local_rank], &described).now) {
       progress->silent_excused = true;
     }
     progress->silent_workers.push_back(std::move(described));

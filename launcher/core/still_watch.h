@@ -96,6 +96,12 @@ class StillWatch {
     std::optional<ProcessFacts> last;            // of the last look
     std::map<std::string, std::uint64_t> begun;  // SeenWorker::begun
     std::deque<Use> uses;                        // from kBusyWindow ago on
+    Duration debugged{};                         // of the time that it has been still
+  };
+  // What does not count.
+  struct Excuse {
+    Duration time{};   // of StillWorker::still
+    bool now = false;  // it goes on
   };
 
   bool WasAway(TimePoint now) const;
@@ -105,10 +111,9 @@ class StillWatch {
   // Of those that have told nothing.
   void LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
                     NodeProgress* progress);
-  // Adds what the kernel says of a worker that is still. Returns the part of worker->still that
-  // does not count: all of it under a debugger; the time one of its threads waited for a CPU, if
-  // that is more than half.
-  Duration Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
+  // Adds what the kernel says of a worker that is still. What does not count is the time under a
+  // debugger, and the time one of its threads waited for a CPU, if that is more than half.
+  Excuse Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
   // It used the CPU or did I/O lately. What it did before that is over.
   static bool IsBusy(const ProcessFacts& facts, TimePoint now, Memory* memory);
   // Its state, and what it waits for. `last`: of the look before.

@@ -203,10 +203,20 @@ TEST_F(StillWatchTest, ADebuggerExcuses) {
   EXPECT_EQ(Look().still_workers[1].state, ProcessState::kStopped);
 }
 
+// Seen red where the time before it counted no more either: whoever looked at a process with a
+// debugger put the verdict off by a whole limit.
 TEST_F(StillWatchTest, ADebuggerStopsTheClock) {
   LookFor(5);
   facts_[101].state = ProcessState::kTraced;
+  EXPECT_EQ(Look().still, seconds(4));
+  EXPECT_EQ(LookFor(10).still, seconds(4));
+  facts_[101].state = ProcessState::kRunnable;
+  const NodeProgress progress = Look();
+  EXPECT_EQ(progress.still, seconds(5));
+  EXPECT_FALSE(progress.excused);
+  ++workers_[1].moves;
   EXPECT_EQ(Look().still, Duration{});
+  EXPECT_EQ(LookFor(2).still, seconds(2));
 }
 
 // Seen red where nothing of its time counted: a rank that loops on a busy machine was never called
