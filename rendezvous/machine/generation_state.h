@@ -14,7 +14,6 @@
 #include "rendezvous/core/types.h"
 #include "rendezvous/hangs/collective_calls.h"
 #include "rendezvous/hangs/hang_watch.h"
-#include "rendezvous/hangs/stack_collection.h"
 
 namespace ddprun {
 
@@ -42,9 +41,8 @@ struct GenerationState {
   Incidents incidents;
   EnteredCalls calls;  // the last of its ranks, as they ended
   HangWatch hang;
-  std::string hang_report;                // of the last hang that was called; empty: none
-  std::string hung_host;                  // of the rank that hung and is to blame; empty: none is
-  std::optional<StackCollection> stacks;  // that are being asked for
+  std::string hang_report;   // of the last hang that was called; empty: none
+  std::string hung_host;     // of the rank that hung and is to blame; empty: none is
   bool planned_end = false;  // it is stopped because of JobLife::plan, not of a failure
   std::string stop_reason;
 

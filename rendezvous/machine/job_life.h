@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/core/failed_checkpoints.h"
@@ -14,7 +15,7 @@
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/hangs/hang_watch.h"
-#include "rendezvous/machine/quarantine.h"
+#include "rendezvous/machine/nodes/quarantine.h"
 #include "rendezvous/machine/restart_governor.h"
 
 namespace ddprun {
@@ -26,6 +27,14 @@ struct Plan {
   bool saved = false;
   bool preempted = false;  // by a scheduler: any durable state is worth to be started again from
   std::string reason;
+
+  // One is being carried out already, and this one is wanted too.
+  void Add(Plan other) {
+    stop = stop || other.stop;
+    save = save && other.save;
+    preempted = preempted || other.preempted;
+    reason = std::move(other.reason);
+  }
 };
 
 // Who is missing, since the last forming.
@@ -66,6 +75,12 @@ struct JobLife {
   bool told_of_states = false;             // some node holds a state
   FailureTally failures;                   // of checkpoints
   bool warned_of_arguments = false;        // a node that was there before another one
+
+  int restarts_used() const { return governor ? governor->restarts_used() : 0; }
+  // That are left out.
+  std::vector<std::string> excluded_hosts() const {
+    return quarantine ? quarantine->hosts() : std::vector<std::string>();
+  }
 };
 
 }  // namespace ddprun

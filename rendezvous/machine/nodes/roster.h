@@ -2,8 +2,8 @@
 //
 // What JobMachine asks all the time is counted as it changes, so that one message costs O(1) with
 // any number of nodes; O(n log n) is spent once in a forming. Owned by JobMachine.
-#ifndef DDPRUN_RENDEZVOUS_MACHINE_ROSTER_H_
-#define DDPRUN_RENDEZVOUS_MACHINE_ROSTER_H_
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_NODES_ROSTER_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_NODES_ROSTER_H_
 
 #include <array>
 #include <cstdint>
@@ -117,6 +117,8 @@ class Roster {
   // Its silence does not matter any more.
   void EndLease(Node& node);
 
+  // Whether an agent has this host name or address.
+  bool HasHost(const std::string& host) const;
   bool empty() const { return nodes_.empty(); }
   int size() const { return static_cast<int>(nodes_.size()); }
   int count(Phase phase) const { return counts_[static_cast<int>(phase)]; }
@@ -137,12 +139,14 @@ class Roster {
   // Of the last AssignRanks, by node rank; nullptr for one that was erased.
   const std::vector<Node*>& members() const { return members_; }
 
-  // Chooses at most `max_nodes` of the free nodes, and gives each its node rank, its first rank and
-  // its place in its role. Nodes that ask for a rank are ordered by it. Others keep the rank of the
-  // last generation if it is below their number; nodes with higher ranks, then newcomers by host
-  // name and arrival, fill the holes: so the ranks of a job do not depend on which node booted
-  // first, and a node that stays keeps its own. Those with a rank come before newcomers when there
-  // are too many. Sets the phase of the chosen to kAssigned. Returns the world size.
+  // The members of the group, if it formed now: at most `max_nodes` of the free nodes, those with a
+  // rank before newcomers. O(n log n).
+  std::vector<Node*> NextMembers(int max_nodes);
+  // Gives each of NextMembers its node rank, its first rank and its place in its role. Nodes that
+  // ask for a rank are ordered by it. Others keep the rank of the last generation if it is below
+  // their number; nodes with higher ranks, then newcomers by host name and arrival, fill the holes:
+  // so the ranks of a job do not depend on which node booted first, and a node that stays keeps its
+  // own. Sets their phase to kAssigned. Returns the world size.
   int AssignRanks(int max_nodes);
   // The members of a generation that was formed before this process began.
   void RestoreMember(Node node, TimePoint now);
@@ -172,4 +176,4 @@ class Roster {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_MACHINE_ROSTER_H_
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_NODES_ROSTER_H_

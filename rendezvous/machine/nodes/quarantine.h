@@ -3,8 +3,8 @@
 // Quarantine: which nodes are left out of a job: those where a worker was the root cause so many
 // times within the window, those whose ranks hung so many times, and those that said that they are
 // not fit. Pure: time comes in as an argument.
-#ifndef DDPRUN_RENDEZVOUS_MACHINE_QUARANTINE_H_
-#define DDPRUN_RENDEZVOUS_MACHINE_QUARANTINE_H_
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_NODES_QUARANTINE_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_NODES_QUARANTINE_H_
 
 #include <cstddef>
 #include <deque>
@@ -108,4 +108,4 @@ class LateAdmission {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_MACHINE_QUARANTINE_H_
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_NODES_QUARANTINE_H_

@@ -1,4 +1,4 @@
-#include "rendezvous/machine/restore_choice.h"
+#include "rendezvous/machine/states/restore_choice.h"
 
 #include <algorithm>
 #include <tuple>
@@ -9,6 +9,11 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kDiscardedShown = 8;
+
+std::int64_t NewestStepOf(const Node& node, const StateJudge& judge) {
+  const SavedState* const newest = NewestOf(node, judge);
+  return newest == nullptr ? -1 : newest->step;
+}
 
 }  // namespace
 
@@ -34,6 +39,25 @@ std::optional<std::int64_t> NewestDurable(const Roster& roster, const StateJudge
     }
   }
   return newest;
+}
+
+std::int64_t NewestKnownStep(const Roster& roster, const StateJudge& judge) {
+  std::int64_t newest = -1;
+  for (const Node& node : roster.nodes()) {
+    if (node.free()) newest = std::max(newest, NewestStepOf(node, judge));
+  }
+  return newest;
+}
+
+bool MayHoldNewer(const std::vector<Node*>& members, std::optional<std::int64_t> furthest,
+                  const StateJudge& judge) {
+  bool pending = false;
+  std::int64_t newest = -1;
+  for (const Node* const node : members) {
+    pending = pending || node->held.pending;
+    newest = std::max(newest, NewestStepOf(*node, judge));
+  }
+  return pending && (!furthest || newest < *furthest);
 }
 
 RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge) {

@@ -6,8 +6,8 @@
 //
 // What generation 0 did past step 500, where its successor resumed, was done again by others: a
 // state of it, on a node that comes back, is of a dead timeline and must not be loaded. Pure.
-#ifndef DDPRUN_RENDEZVOUS_MACHINE_TIMELINE_H_
-#define DDPRUN_RENDEZVOUS_MACHINE_TIMELINE_H_
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_STATES_TIMELINE_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_STATES_TIMELINE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -55,4 +55,4 @@ class Timeline {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_MACHINE_TIMELINE_H_
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_STATES_TIMELINE_H_

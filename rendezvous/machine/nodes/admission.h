@@ -1,12 +1,15 @@
-// Whether an agent can be in a job. Pure.
-#ifndef DDPRUN_RENDEZVOUS_MACHINE_ADMISSION_H_
-#define DDPRUN_RENDEZVOUS_MACHINE_ADMISSION_H_
+// Who can be in a job, and why not. Pure functions of what they see.
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_NODES_ADMISSION_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_NODES_ADMISSION_H_
 
 #include <cstddef>
 #include <optional>
 #include <string>
 
 #include "rendezvous/core/messages.h"
+#include "rendezvous/machine/job_life.h"
+#include "rendezvous/machine/job_view.h"
+#include "rendezvous/machine/nodes/roster.h"
 
 namespace ddprun {
 
@@ -30,6 +33,21 @@ std::string WhyProgramDiffers(const WorkerProgram& ours, const std::string& host
 std::optional<std::size_t> FirstOtherArgument(const WorkerProgram& ours,
                                               const WorkerProgram& theirs);
 
+// The first node that has told of a program in the same role, or nullptr.
+const Node* ComparableNode(const Roster& roster, const WorkerProgram& program);
+
+// Why an agent that asks for a rank does not get it: this host has it.
+std::string WhyRankIsTaken(NodeRank rank, const std::string& host);
+
+// Why this job does not take in an agent that is not in it; "" when it does.
+std::string WhyJoinIsRefused(const JobView& view, int max_agents, const Join& join);
+
+// Why the job does without this host, which it leaves out.
+std::string WhyExcluded(const JobLife& life, const std::string& host);
+
+// Whether the job can do without this host and have as many nodes: others wait.
+bool IsReplaceable(const Roster& roster, const std::string& host);
+
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_MACHINE_ADMISSION_H_
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_NODES_ADMISSION_H_

@@ -1,4 +1,4 @@
-#include "rendezvous/machine/roster.h"
+#include "rendezvous/machine/nodes/roster.h"
 
 #include <algorithm>
 #include <utility>
@@ -127,6 +127,12 @@ void Roster::Clear() {
   free_ = states_pending_ = removed_ = candidates_ = 0;
 }
 
+bool Roster::HasHost(const std::string& host) const {
+  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+    return node.spec.host == host || node.spec.address == host;
+  });
+}
+
 void Roster::Heard(Node& node, TimePoint now) {
   node.heard = now;
   auto& lease = entries_.at(node.agent_id.value).lease;
@@ -184,7 +190,7 @@ void Roster::SetStatesPending(Node& node, bool pending) {
   Count(node, 1);
 }
 
-int Roster::AssignRanks(int max_nodes) {
+std::vector<Node*> Roster::NextMembers(int max_nodes) {
   std::vector<Node*> chosen;
   for (Node& node : nodes_) {
     if (node.free()) chosen.push_back(&node);
@@ -199,6 +205,11 @@ int Roster::AssignRanks(int max_nodes) {
     return NaturalLess(a->spec.host, b->spec.host);
   });
   if (static_cast<int>(chosen.size()) > max_nodes) chosen.resize(max_nodes);
+  return chosen;
+}
+
+int Roster::AssignRanks(int max_nodes) {
+  const std::vector<Node*> chosen = NextMembers(max_nodes);
   const std::size_t count = chosen.size();
   members_.assign(count, nullptr);
   std::vector<Node*> without;
