@@ -14,7 +14,6 @@ constexpr double kStarvedShare = 0.5;
 constexpr std::int64_t kBusyBytes = 64 << 10;
 // A worker that is busy or starved for a moment is neither.
 constexpr Duration kShortest = std::chrono::seconds(2);
-constexpr Duration kBusyWindow = std::chrono::seconds(10);
 constexpr int kUsesInWindow = 20;
 constexpr int kLateLooks = 3;
 

@@ -54,13 +54,18 @@ class HangJudge {
   // While the workers run.
   void AddProgress(JobStatus* status, TimePoint now) const;
   // The generation is over.
-  void Reset() { again_.reset(); }
+  void Reset() {
+    again_.reset();
+    at_work_.reset();
+  }
 
  private:
   bool Judges() const;
   // For how long no rank may move, as things are now.
   Duration Limit() const;
   bool KnowsEveryRank(TimePoint now) const;
+  // The rank that the verdict named may still be at work, and has time left for that.
+  bool IsAtWork(TimePoint now) const;
   std::vector<StillNode> StillNodes() const;
   void Call(const StackFindings::Culprit& found, const std::string& standstill,
             const std::string& next, std::vector<std::string> missing);
@@ -68,9 +73,15 @@ class HangJudge {
   void SendStacks(HangStacks stacks);
   std::size_t ShownStackBytes() const;  // to one node, at most
   std::pair<bool, std::string> AfterHang(const HangVerdict& verdict, bool again, TimePoint now);
+  std::string LeaveAtWork(const HangVerdict& verdict, TimePoint now);
 
   const Job job_;
   std::optional<TimePoint> again_;  // not before that a hang is considered once more
+  // It was busy, so it is not ended yet.
+  struct AtWork {
+    std::optional<Rank> rank;  // not set: it may be any
+  };
+  std::optional<AtWork> at_work_;
 };
 
 }  // namespace ddprun

@@ -81,6 +81,18 @@ TEST_F(JobMachineHangTest, ABusyCulpritIsReportedFirstAndEndedMuchLater) {
                                     Not(Contains(HasSubstr("Stop")))));
   EXPECT_THAT(StandStill(15), Contains(HasSubstr("Stop")));
 }
+// It computed before it locked twice. Seen red where the time of the end was fixed at the verdict.
+TEST_F(JobMachineHangTest, ABusyCulpritIsEndedOnceItDoesNothingAnyMore) {
+  Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
+  culprit_ = ProcessState::kRunnable;
+  busy_ = true;
+  EXPECT_THAT(StandStill(20), Contains(HasSubstr("once it has done neither for 10 s")));
+  busy_ = false;
+  debugged_ = true;
+  EXPECT_THAT(StandStill(10), Not(Contains(HasSubstr("Stop")))) << "or a debugger holds it";
+  debugged_ = false;
+  EXPECT_THAT(StandStill(3), Contains(HasSubstr("Stop")));
+}
 // Seen red where the time of the end was that of the verdict.
 TEST_F(JobMachineHangTest, ABusyCulpritThatADebuggerHoldsIsNotEnded) {
   Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
