@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -9,12 +10,14 @@
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/words.h"
 #include "rendezvous/hangs/hang_verdict.h"
+#include "rendezvous/stacks/rank_set.h"
 
 namespace ddprun {
 namespace {
 
 // A tree of stacks that is cut to less shows nothing.
 constexpr std::size_t kMinShownStackBytes = 16 << 10;
+constexpr std::size_t kEndedRanksNamed = 8;  // ranges of them
 
 // "n1, n2 and 5 more"
 std::string FirstOf(const std::vector<std::string>& names, std::size_t most) {
@@ -150,7 +153,23 @@ StackQuestion HangJudge::Question() const {
   return question;
 }
 
-void HangJudge::Decide(const StackFindings::Culprit& found, std::vector<std::string> missing,
+std::string HangJudge::WhoHasEnded(TimePoint now) const {
+  RankSet ended;
+  for (const Node* const node : job_.roster->members()) {
+    if (node == nullptr) continue;
+    for (const LocalRank rank : node->succeeded) {
+      ended.Add(static_cast<std::uint32_t>(node->first_rank.value + rank.value));
+    }
+  }
+  const auto& at = job_.generation->succeeded_at;
+  if (ended.empty() || !at) return "";
+  const bool one = ended.count() == 1;
+  return absl::StrCat("; ", one ? "rank " : "ranks ", ended.ToString(kEndedRanksNamed),
+                      one ? " has ended with 0 " : " have ended with 0, the last ",
+                      ForHowLong(now - *at), " ago");
+}
+
+void HangJudge::Decide(StackFindings::Culprit found, std::vector<std::string> missing,
                        JobState state, TimePoint now) {
   // A rank has moved meanwhile or ended, a worker has failed, or the job is about to stop: no hang
   // any more.
@@ -161,6 +180,7 @@ void HangJudge::Decide(const StackFindings::Culprit& found, std::vector<std::str
     return;
   }
   again_.reset();
+  found.verdict.why += WhoHasEnded(now);
   const HangVerdict& verdict = found.verdict;
   const bool again = job_.generation->hang.called();
   const std::string standstill =

@@ -49,7 +49,7 @@ class HangJudge {
   // What is asked about the stacks.
   StackQuestion Question() const;
   // With the stacks that were asked for, and the hosts that sent none.
-  void Decide(const StackFindings::Culprit& found, std::vector<std::string> missing, JobState state,
+  void Decide(StackFindings::Culprit found, std::vector<std::string> missing, JobState state,
               TimePoint now);
   // While the workers run.
   void AddProgress(JobStatus* status, TimePoint now) const;
@@ -67,6 +67,8 @@ class HangJudge {
   // The rank that the verdict named may still be at work, and has time left for that.
   bool IsAtWork(TimePoint now) const;
   std::vector<StillNode> StillNodes() const;
+  // "; rank 1 has ended with 0 40.1 s ago": the others may wait for it. Empty: none has.
+  std::string WhoHasEnded(TimePoint now) const;
   void Call(const StackFindings::Culprit& found, const std::string& standstill,
             const std::string& next, std::vector<std::string> missing);
   // Where the ranks are, to every node.

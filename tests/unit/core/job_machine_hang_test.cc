@@ -121,6 +121,25 @@ TEST_F(JobMachineHangTest, AfterARankHasEndedTheOthersAreLeftAlone) {
               AllOf(Contains(HasSubstr("hangs")), Not(Contains(HasSubstr("Stop")))));
 }
 
+// It skipped what the others wait in. Seen red where the verdict did not know of it.
+TEST_F(JobMachineHangTest, ARankThatHasEndedIsInTheVerdictOnTheOthers) {
+  Run(JobSpec::kRestartHang);
+  culprit_ = ProcessState::kRunnable;
+  StandStill(5);
+  job_->Exit('a', 0, 0, {});
+  EXPECT_THAT(StandStill(100),
+              Contains(AllOf(HasSubstr("all ranks wait in all_reduce 9"),
+                             HasSubstr("network or library; rank 0 has ended with 0 95.0 s ago"))));
+}
+
+TEST_F(JobMachineHangTest, OfRanksThatHaveEndedTheLastOneIsTimed) {
+  Run(JobSpec::kRestartHang);
+  job_->Exit('a', 0, 0, {});
+  job_->Exit('a', 0, 1, {});
+  job_->Advance(seconds(1));
+  EXPECT_THAT(StandStill(110), Contains(HasSubstr("; ranks 0-1 have ended with 0, the last 1")));
+}
+
 TEST_F(JobMachineHangTest, WhereHangsAreNotWatchedNothingIsSaid) {
   JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
   spec.on_hang = JobSpec::kIgnoreHang;
