@@ -57,6 +57,7 @@ class HangJudge {
   void Reset() {
     again_.reset();
     at_work_.reset();
+    found_.reset();
   }
 
  private:
@@ -64,6 +65,8 @@ class HangJudge {
   // For how long no rank may move, as things are now.
   Duration Limit() const;
   bool KnowsEveryRank(TimePoint now) const;
+  // Found lately, and no rank has moved since.
+  bool HasFound(TimePoint now) const;
   // The rank that the verdict named may still be at work, and has time left for that.
   bool IsAtWork(TimePoint now) const;
   std::vector<StillNode> StillNodes() const;
@@ -84,6 +87,14 @@ class HangJudge {
     std::optional<Rank> rank;  // not set: it may be any
   };
   std::optional<AtWork> at_work_;
+  // What the stacks have said while a node was not heard: they are not taken again for that.
+  struct Found {
+    StackFindings::Culprit culprit;
+    std::vector<std::string> missing;
+    TimePoint at;
+    TimePoint last_moved;  // HangWatch::last_moved() then
+  };
+  std::optional<Found> found_;
 };
 
 }  // namespace ddprun
