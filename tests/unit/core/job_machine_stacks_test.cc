@@ -218,9 +218,10 @@ TEST_F(JobMachineStacksTest, AreNotTakenAgainBecauseANodeIsHeardLate) {
   culprit_ = ProcessState::kRunnable;
   collectives_ = false;
   StandStill(10);
+  job_->SendStacks('b', {{2, "c10d::wait"}, {3, "LoadShard"}});
   silent_ = 'b';
   StandStill(4);
-  AnswerAll();
+  job_->SendStacks('a', {{0, "c10d::wait"}, {1, "c10d::wait"}});
   EXPECT_FALSE(HasCalled(StandStill(2)));
   silent_ = 0;
   const auto said = StandStill(2);
@@ -237,9 +238,10 @@ TEST_F(JobMachineStacksTest, OfBeforeAMoveAreNotUsedForTheNextHang) {
   Run(spec, "", false);
   job_->HoldStacks();
   StandStill(10);
+  job_->SendStacks('b', {{2, "c10d::wait"}, {3, "LoadShard"}});
   silent_ = 'b';
   StandStill(4);
-  AnswerAll();
+  job_->SendStacks('a', {{0, "c10d::wait"}, {1, "c10d::wait"}});
   silent_ = 0;
   Second(/*moves=*/true);
   job_->Clear();
