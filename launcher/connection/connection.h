@@ -10,7 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "launcher/agent/run_directory.h"
+#include "launcher/agent/run/run_directory.h"
 #include "launcher/config/job_config.h"
 #include "launcher/connection/rendezvous_host.h"
 #include "launcher/connection/shared_place.h"

@@ -7,6 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "launcher/config/job_keys.h"
+#include "launcher/config/job_values.h"
 
 namespace ddprun {
 namespace {

@@ -4,6 +4,7 @@
 #include "absl/strings/string_view.h"
 #include "launcher/config/job_draft.h"
 #include "launcher/config/job_keys.h"
+#include "launcher/config/job_values.h"
 #include "nlohmann/json.hpp"
 
 namespace ddprun {

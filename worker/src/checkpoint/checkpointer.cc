@@ -22,6 +22,7 @@
 #include "worker/contract/environment.h"
 #include "worker/src/agent/control_client.h"
 #include "worker/src/agent/progress.h"
+#include "worker/src/checkpoint/state_texts.h"
 #include "worker/src/checkpoint/step_agreement.h"
 #include "worker/src/data_parallel/model_sync.h"
 #include "worker/src/formats/safetensors.h"
@@ -52,27 +53,7 @@ using internal::StatePart;
 using internal::TensorInfo;
 using nlohmann::json;
 
-State StateOf(const FoundState& found) {
-  const Metadata& metadata = found.metadata;
-  State state;
-  state.step = std::stoll(metadata.at("step"));
-  state.epoch = std::stoll(metadata.at("epoch"));
-  state.batch = std::stoll(metadata.at("batch"));
-  state.world_size = std::stoi(metadata.at("world_size"));
-  state.user = json::parse(metadata.at("user")).get<std::map<std::string, std::string>>();
-  state.path = found.path;
-  return state;
-}
-
 const char* GetEnvironment(const char* name) { return std::getenv(name); }
-
-void AddPlace(const Context& ctx, const State& state, Metadata* metadata) {
-  if (state.step < 0) throw CheckpointError("a step cannot be negative");
-  (*metadata)["epoch"] = std::to_string(state.epoch);
-  (*metadata)["batch"] = std::to_string(state.batch);
-  (*metadata)["world_size"] = std::to_string(ctx.world_size());
-  (*metadata)["user"] = json(state.user).dump();  // throws for what is not UTF-8
-}
 
 // Rank 0's status on every rank. A collective.
 SaveStatus Share(const Context& ctx, const SaveStatus& s) {
@@ -206,7 +187,7 @@ struct Checkpointer::Impl {
   // What a state holds beside its tensors, but for the generators.
   Metadata TextsOf(const State& state, const CheckpointParts& parts) const {
     Metadata metadata = internal::TextsOf(parts);
-    AddPlace(ctx, state, &metadata);
+    internal::AddPlace(state, ctx.world_size(), &metadata);
     internal::AddMaker(GetEnvironment, &metadata);
     run.lineage.AddTo(&metadata);
     return metadata;
@@ -225,7 +206,6 @@ struct Checkpointer::Impl {
   std::optional<State> Load(const internal::WhereToLook& where, const CheckpointParts& parts);
   std::optional<State> LoadByOrder(const internal::RestoreOrder& order, internal::WhereToLook where,
                                    const CheckpointParts& parts);
-  [[noreturn]] void RefuseToBeginAnew(const std::optional<internal::RestoreOrder>& order) const;
 };
 
 Checkpointer::Checkpointer(const Context& ctx, std::string directory,
@@ -383,7 +363,7 @@ std::optional<State> Checkpointer::Impl::Load(const internal::WhereToLook& where
     internal::RestorePlan plan;
     std::vector<StatePart> destinations;
     Together(ctx, "a checkpoint does not fit this program: ", [&] {
-      state = StateOf(*found);
+      state = internal::StateOf(*found);
       std::vector<TensorInfo> infos;
       for (const FoundState::Tensor& tensor : found->tensors) infos.push_back(tensor.info);
       try {
@@ -455,26 +435,6 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
   return state;
 }
 
-// Throws: there is a state, and it is not to be forgotten in silence.
-void Checkpointer::Impl::RefuseToBeginAnew(
-    const std::optional<internal::RestoreOrder>& order) const {
-  constexpr std::size_t kShown = 4;
-  std::string text = order && !order->from_the_start
-                         ? "the state of step " + std::to_string(order->step) +
-                               ", with which all ranks were to begin, cannot be loaded, and no "
-                               "older one either"
-                         : "there are checkpoints, and none of them can be loaded";
-  for (std::size_t i = 0; i < std::min(rejected.size(), kShown); ++i) text += "; " + rejected[i];
-  if (rejected.size() > kShown) {
-    text += "; and " + std::to_string(rejected.size() - kShown) + " more";
-  }
-  throw StateUnreadableError("rank 0: " + text +
-                                 ". Training does not begin at step 0 beside them: repair them or "
-                                 "give another folder; or start with --start-anew, to begin at "
-                                 "step 0. Nothing is deleted",
-                             0, ctx.rank() == 0);
-}
-
 std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
   Impl& impl = *impl_;
   const Context& ctx = impl.ctx;
@@ -501,7 +461,10 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
     }
     state = impl.Load(where, parts);
   }
-  if (!state && !impl.rejected.empty()) impl.RefuseToBeginAnew(order);
+  if (!state && !impl.rejected.empty()) {
+    throw StateUnreadableError("rank 0: " + internal::WhyNotAnew(order, impl.rejected), 0,
+                               ctx.rank() == 0);
+  }
   if (state) impl.resumed_step = state->step;
   ctx.report_phase(ddprun::control::kPhaseFirstStep);
   return state;

@@ -1,4 +1,4 @@
-#include "launcher/agent/run_retention.h"
+#include "launcher/agent/run/run_retention.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

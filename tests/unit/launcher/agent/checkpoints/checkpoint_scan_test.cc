@@ -1,4 +1,4 @@
-#include "launcher/agent/checkpoint_scan.h"
+#include "launcher/agent/checkpoints/checkpoint_scan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

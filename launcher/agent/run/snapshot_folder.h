@@ -7,8 +7,8 @@
 // when the job ends; by the guardian when the agent was killed; and where both were, by the next
 // ddprun of that user on the node, which finds that nobody holds the lock (flock: the kernel gives
 // it up with the last process that has it, whatever ended that, also in another container).
-#ifndef DDPRUN_LAUNCHER_AGENT_SNAPSHOT_FOLDER_H_
-#define DDPRUN_LAUNCHER_AGENT_SNAPSHOT_FOLDER_H_
+#ifndef DDPRUN_LAUNCHER_AGENT_RUN_SNAPSHOT_FOLDER_H_
+#define DDPRUN_LAUNCHER_AGENT_RUN_SNAPSHOT_FOLDER_H_
 
 #include <cstdint>
 #include <string>
@@ -57,4 +57,4 @@ std::vector<std::string> RemoveStaleSnapshots(const SnapshotPlace& place);
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_AGENT_SNAPSHOT_FOLDER_H_
+#endif  // DDPRUN_LAUNCHER_AGENT_RUN_SNAPSHOT_FOLDER_H_

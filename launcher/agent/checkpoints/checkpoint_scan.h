@@ -2,8 +2,8 @@
 //
 // A folder on a network may not answer for minutes, so the agent looks from a thread of its own
 // (CheckpointScan) and gives up waiting after a while.
-#ifndef DDPRUN_LAUNCHER_AGENT_CHECKPOINT_SCAN_H_
-#define DDPRUN_LAUNCHER_AGENT_CHECKPOINT_SCAN_H_
+#ifndef DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_CHECKPOINT_SCAN_H_
+#define DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_CHECKPOINT_SCAN_H_
 
 #include <cstdint>
 #include <functional>
@@ -58,4 +58,4 @@ class CheckpointScan {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_AGENT_CHECKPOINT_SCAN_H_
+#endif  // DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_CHECKPOINT_SCAN_H_

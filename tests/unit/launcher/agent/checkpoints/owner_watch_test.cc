@@ -1,4 +1,4 @@
-#include "launcher/agent/owner_watch.h"
+#include "launcher/agent/checkpoints/owner_watch.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

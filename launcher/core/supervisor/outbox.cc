@@ -1,57 +1,56 @@
-// Supervisor::Outbox: what waits for what on the way from a decision to the agent.
+#include "launcher/core/supervisor/outbox.h"
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
-
-#include "launcher/core/supervisor.h"
 
 namespace ddprun {
 namespace {
 
 template <typename Message>
-bool Carries(const Supervisor::Action& action) {
-  const auto* const send = std::get_if<Supervisor::Send>(&action);
+bool Carries(const SupervisorActions::Action& action) {
+  const auto* const send = std::get_if<SupervisorActions::Send>(&action);
   return send != nullptr && std::holds_alternative<Message>(send->message);
 }
 
 }  // namespace
 
-void Supervisor::Outbox::Push(Action action) { held_.push_back({std::move(action)}); }
+void SupervisorOutbox::Push(Action action) { held_.push_back({std::move(action)}); }
 
-void Supervisor::Outbox::PushFirst(Action action) { held_.push_front({std::move(action)}); }
+void SupervisorOutbox::PushFirst(Action action) { held_.push_front({std::move(action)}); }
 
-void Supervisor::Outbox::Clear(bool always) {
+void SupervisorOutbox::Clear(bool always) {
   held_.push_back({ClearNode{}, Awaited::kNodeCleared, always});
 }
 
-void Supervisor::Outbox::Report(Send send, bool workers_running) {
+void SupervisorOutbox::Report(Send send, bool workers_running) {
   if (!workers_running) ScanAhead();
   held_.push_back({OfferPort{workers_running}, Awaited::kPortOffered});
   Push(std::move(send));
 }
 
-void Supervisor::Outbox::ScanAhead() { Push(ScanStates{}); }
+void SupervisorOutbox::ScanAhead() { Push(ScanStates{}); }
 
-void Supervisor::Outbox::ScanAgain() {
+void SupervisorOutbox::ScanAgain() {
   owes_states_ = true;
   again_ = scanning_ && scan_look_ != asked_;
   scan_needed_ = true;
   if (!scanning_) ScanAhead();
 }
 
-void Supervisor::Outbox::WorkersStart() {
+void SupervisorOutbox::WorkersStart() {
   std::erase_if(held_,
                 [](const Held& held) { return std::holds_alternative<ScanStates>(held.action); });
   clear_needed_ = scan_needed_ = true;
   scanning_ = owes_states_ = again_ = false;
 }
 
-void Supervisor::Outbox::DropMessages() {
+void SupervisorOutbox::DropMessages() {
   std::erase_if(held_, [](const Held& held) { return std::holds_alternative<Send>(held.action); });
   owes_states_ = false;
 }
 
-std::optional<Verdict> Supervisor::Outbox::DropEverything() {
+std::optional<Verdict> SupervisorOutbox::DropEverything() {
   std::optional<Verdict> verdict;
   for (const Held& held : held_) {
     if (const auto* const exit = std::get_if<Exit>(&held.action)) verdict = exit->verdict;
@@ -62,14 +61,14 @@ std::optional<Verdict> Supervisor::Outbox::DropEverything() {
   return verdict;
 }
 
-bool Supervisor::Outbox::OnNodeCleared() {
+bool SupervisorOutbox::OnNodeCleared() {
   if (awaited_ != Awaited::kNodeCleared) return false;
   awaited_ = Awaited::kNothing;
   clear_needed_ = false;
   return true;
 }
 
-std::optional<LookId> Supervisor::Outbox::OnStatesFound() {
+std::optional<LookId> SupervisorOutbox::OnStatesFound() {
   if (!scanning_) return std::nullopt;  // workers were started meanwhile
   found_look_ = look();
   scanning_ = false;
@@ -79,7 +78,7 @@ std::optional<LookId> Supervisor::Outbox::OnStatesFound() {
   return owed ? std::optional(found_look_) : std::nullopt;
 }
 
-void Supervisor::Outbox::MarkPendingStates(Action* action) {
+void SupervisorOutbox::MarkPendingStates(Action* action) {
   auto* const send = std::get_if<Send>(action);
   if (send == nullptr) return;
   auto* const join = std::get_if<Join>(&send->message);
@@ -92,7 +91,7 @@ void Supervisor::Outbox::MarkPendingStates(Action* action) {
   owes_states_ = owes_states_ || stopped != nullptr || (join != nullptr && join->states_pending);
 }
 
-void Supervisor::Outbox::OnPortOffered(int port) {
+void SupervisorOutbox::OnPortOffered(int port) {
   if (awaited_ != Awaited::kPortOffered) return;
   awaited_ = Awaited::kNothing;
   auto* const send = held_.empty() ? nullptr : std::get_if<Send>(&held_.front().action);
@@ -101,7 +100,7 @@ void Supervisor::Outbox::OnPortOffered(int port) {
   if (auto* const stopped = std::get_if<Stopped>(&send->message)) stopped->offered_port = port;
 }
 
-std::vector<Supervisor::Action> Supervisor::Outbox::Release() {
+std::vector<SupervisorActions::Action> SupervisorOutbox::Release() {
   std::vector<Action> released;
   while (awaited_ == Awaited::kNothing && !held_.empty()) {
     Held next = std::move(held_.front());

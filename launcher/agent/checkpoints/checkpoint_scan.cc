@@ -1,4 +1,4 @@
-#include "launcher/agent/checkpoint_scan.h"
+#include "launcher/agent/checkpoints/checkpoint_scan.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "launcher/agent/owner_watch.h"
+#include "launcher/agent/checkpoints/owner_watch.h"
 #include "worker/contract/checkpoint_file.h"
 #include "worker/contract/unique_fd.h"
 

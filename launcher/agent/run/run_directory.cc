@@ -1,4 +1,4 @@
-#include "launcher/agent/run_directory.h"
+#include "launcher/agent/run/run_directory.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "launcher/agent/snapshot_folder.h"
+#include "launcher/agent/run/snapshot_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launcher/agent/snapshot_folder.h"
+#include "launcher/agent/run/snapshot_folder.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

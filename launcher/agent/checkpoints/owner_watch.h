@@ -1,8 +1,8 @@
 // Looks whether the folder of checkpoints belongs to a later life of this job: then this one is
 // what is left of a job that was started again elsewhere while this node was cut off, and neither
 // side can hear the other. See worker/contract/checkpoint_owner.h.
-#ifndef DDPRUN_LAUNCHER_AGENT_OWNER_WATCH_H_
-#define DDPRUN_LAUNCHER_AGENT_OWNER_WATCH_H_
+#ifndef DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_OWNER_WATCH_H_
+#define DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_OWNER_WATCH_H_
 
 #include <chrono>
 #include <cstdint>
@@ -56,4 +56,4 @@ class OwnerWatch {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_AGENT_OWNER_WATCH_H_
+#endif  // DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_OWNER_WATCH_H_

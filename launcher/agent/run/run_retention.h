@@ -5,15 +5,15 @@
 // user's, its owner file names this host, and no agent holds its lock. Whatever else is in the
 // folder of logs, another node's runs and those of versions without an owner file included, is left
 // alone.
-#ifndef DDPRUN_LAUNCHER_AGENT_RUN_RETENTION_H_
-#define DDPRUN_LAUNCHER_AGENT_RUN_RETENTION_H_
+#ifndef DDPRUN_LAUNCHER_AGENT_RUN_RUN_RETENTION_H_
+#define DDPRUN_LAUNCHER_AGENT_RUN_RUN_RETENTION_H_
 
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "launcher/agent/run_directory.h"
+#include "launcher/agent/run/run_directory.h"
 #include "worker/contract/task_queue.h"
 
 namespace ddprun {
@@ -50,4 +50,4 @@ class RunRetention {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_AGENT_RUN_RETENTION_H_
+#endif  // DDPRUN_LAUNCHER_AGENT_RUN_RUN_RETENTION_H_

@@ -10,8 +10,8 @@
 //     /dev/shm/ddprun-<...>/          snapshots; removed when the run ends: snapshot_folder.h
 //
 // The first is torchrun's layout and stays. Used from the agent's thread only.
-#ifndef DDPRUN_LAUNCHER_AGENT_RUN_DIRECTORY_H_
-#define DDPRUN_LAUNCHER_AGENT_RUN_DIRECTORY_H_
+#ifndef DDPRUN_LAUNCHER_AGENT_RUN_RUN_DIRECTORY_H_
+#define DDPRUN_LAUNCHER_AGENT_RUN_RUN_DIRECTORY_H_
 
 #include <cstdint>
 #include <optional>
@@ -19,7 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "launcher/agent/snapshot_folder.h"
+#include "launcher/agent/run/snapshot_folder.h"
 #include "rendezvous/core/types.h"
 #include "worker/contract/unique_fd.h"
 
@@ -91,4 +91,4 @@ void LinkStandby(const std::string& worker_folder, int standby);
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_AGENT_RUN_DIRECTORY_H_
+#endif  // DDPRUN_LAUNCHER_AGENT_RUN_RUN_DIRECTORY_H_
