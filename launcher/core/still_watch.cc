@@ -148,15 +148,14 @@ bool StillWatch::WasAway(TimePoint now) const {
 // two looks, and does nothing between them: its thread did not run, whatever the others do. Some
 // file systems let it run now and then to try again, so it also counts where nothing of the process
 // used the CPU or did I/O.
-void StillWatch::DescribeState(const ProcessFacts& facts, const std::optional<ProcessFacts>& last,
-                               StillWorker* worker) {
+void StillWatch::DescribeState(const ProcessFacts& facts, Memory* memory, StillWorker* worker) {
+  const std::optional<ProcessFacts> last = std::exchange(memory->last, facts);
   worker->state = facts.state;
   worker->waits_for = facts.waits_for;
-  const bool two_looks = last && last->read_at != facts.read_at;
-  const bool same_wait = two_looks && facts.disk && last->disk && facts.disk->IsThatOf(*last->disk);
+  const bool same_wait = last && facts.disk && last->disk && facts.disk->IsThatOf(*last->disk);
   if (facts.state == ProcessState::kDiskWait) {
-    const bool idle = two_looks && last->state == ProcessState::kDiskWait &&
-                      last->cpu == facts.cpu && last->io_bytes == facts.io_bytes;
+    const bool idle = last && last->state == ProcessState::kDiskWait && last->cpu == facts.cpu &&
+                      last->io_bytes == facts.io_bytes;
     if (!same_wait && !idle) worker->state = ProcessState::kRunnable;
   } else if (same_wait) {
     // It may write a checkpoint behind the training's back: that does not hold the rank.
@@ -181,7 +180,14 @@ bool StillWatch::IsBusy(const ProcessFacts& facts, TimePoint now, Memory* memory
 
 StillWatch::Excuse StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memory,
                                         StillWorker* worker) {
-  DescribeState(facts, std::exchange(memory->last, facts), worker);
+  if (!memory->last || memory->last->read_at != facts.read_at) {
+    DescribeState(facts, memory, worker);
+    memory->state = worker->state;
+    memory->waits_for = worker->waits_for;
+  }
+  // Facts that are not new say nothing new: nobody reads them while stacks are copied.
+  worker->state = memory->state;
+  worker->waits_for = memory->waits_for;
   if (!memory->facts) {
     memory->facts = facts;
     memory->facts_at = now;
@@ -212,9 +218,15 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
     const bool stands = known && found->second.moves == worker.moves && !progress.excused;
     if (!stands && !worker.silent) ++moves_;
     AddPassed(worker, known ? found->second.begun : decltype(worker.begun)(), &passed);
-    memory_[worker.local_rank] =
-        stands ? found->second
-               : Memory{worker.pid, worker.moves, now, std::nullopt, {}, {}, worker.begun, {}, {}};
+    Memory& memory = memory_[worker.local_rank];
+    if (stands) {
+      memory = found->second;
+    } else {
+      memory.pid = worker.pid;
+      memory.moves = worker.moves;
+      memory.moved_at = now;
+      memory.begun = worker.begun;
+    }
   }
   for (const std::string& phase : passed) {
     if (progress.phases_passed.size() < NodeProgress::kMaxPassed)

@@ -93,10 +93,12 @@ class StillWatch {
     TimePoint moved_at;
     std::optional<ProcessFacts> facts;  // of the first look that saw it still
     TimePoint facts_at;
-    std::optional<ProcessFacts> last;            // of the last look
-    std::map<std::string, std::uint64_t> begun;  // SeenWorker::begun
-    std::deque<Use> uses;                        // from kBusyWindow ago on
-    Duration debugged{};                         // of the time that it has been still
+    std::optional<ProcessFacts> last;              // of the last look
+    ProcessState state = ProcessState::kRunnable;  // that was told of it
+    std::string waits_for;                         // likewise
+    std::map<std::string, std::uint64_t> begun;    // SeenWorker::begun
+    std::deque<Use> uses;                          // from kBusyWindow ago on
+    Duration debugged{};                           // of the time that it has been still
   };
   // What does not count.
   struct Excuse {
@@ -116,9 +118,8 @@ class StillWatch {
   Excuse Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
   // It used the CPU or did I/O lately. What it did before that is over.
   static bool IsBusy(const ProcessFacts& facts, TimePoint now, Memory* memory);
-  // Its state, and what it waits for. `last`: of the look before.
-  static void DescribeState(const ProcessFacts& facts, const std::optional<ProcessFacts>& last,
-                            StillWorker* worker);
+  // Its state, and what it waits for.
+  static void DescribeState(const ProcessFacts& facts, Memory* memory, StillWorker* worker);
 
   Duration heartbeat_;
   std::optional<TimePoint> last_look_;

@@ -21,7 +21,7 @@ class StillWatchTest : public testing::Test {
   NodeProgress Look(Duration later = seconds(1)) {
     now_ += later;
     return watch_.Look(workers_, now_, [this](int pid) {
-      facts_[pid].read_at = now_;
+      if (!copying_stacks_) facts_[pid].read_at = now_;
       return facts_[pid];
     });
   }
@@ -33,6 +33,7 @@ class StillWatchTest : public testing::Test {
 
   std::vector<SeenWorker> workers_ = {{LocalRank{0}, 100, 1, 7, ""}, {LocalRank{1}, 101, 1, 7, ""}};
   std::map<int, ProcessFacts> facts_;
+  bool copying_stacks_ = false;  // facts stay as they were
   StillWatch watch_{seconds(1)};
   TimePoint now_{std::chrono::hours(1)};
 };
@@ -92,6 +93,19 @@ TEST_F(StillWatchTest, WhoseThreadDoesNotRunInDiskWaitIsHeldThereWhateverOthersD
   facts_[100].cpu += milliseconds(20);
   ++facts_[100].disk->switches;
   EXPECT_EQ(Look().still_workers[0].state, ProcessState::kRunnable) << "it has run meanwhile";
+}
+
+// The verdict asks for the stacks first. Seen red where facts that are not new counted as one look:
+// the verdict did not know of the disk.
+TEST_F(StillWatchTest, OneInDiskWaitStaysThereWhileItsStacksAreCopied) {
+  LookFor(3);
+  facts_[100].state = ProcessState::kDiskWait;
+  facts_[100].waits_for = "read(/data)";
+  LookFor(2);
+  copying_stacks_ = true;
+  const NodeProgress progress = LookFor(2);
+  EXPECT_EQ(progress.still_workers[0].state, ProcessState::kDiskWait);
+  EXPECT_EQ(progress.still_workers[0].waits_for, "read(/data)");
 }
 
 // A checkpoint that is written behind the training's back.
