@@ -37,6 +37,7 @@ struct GenerationState {
   TimePoint started_at;                // its workers
   Duration ran{};                      // from then until it was stopped
   Tally tally;
+  std::optional<TimePoint> succeeded_at;      // the last of its workers that has
   std::optional<std::int64_t> furthest_step;  // that a worker told in it
   std::optional<Duration> start;              // of its slowest node, as far as told
   Incidents incidents;

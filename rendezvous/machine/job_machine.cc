@@ -193,6 +193,7 @@ void JobMachine::OnWorkerExited(Node& node, const WorkerExited& exit) {
   if (exit.status.ok()) {
     node.succeeded.insert(exit.local_rank);
     ++generation_.tally.workers_succeeded;
+    generation_.succeeded_at = now_;
   }
   if (generation_.planned_end) return;  // it ends because all of them are to end
   generation_.incidents.AddExit(node.spec.host, node.rank, exit);

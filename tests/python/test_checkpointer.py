@@ -370,9 +370,33 @@ class AgentTest(TemporaryFolder):
         self.assertEqual(connections[0][:4], ["TELLS=1", "PHASE=restore", "PHASE=first_step",
                                               "STEP=1"])
         self.assertIn("SNAPSHOT=2", connections[0])
-        self.assertEqual(connections[0][-1], "CHECKPOINT=3 " + path)
+        self.assertIn("CHECKPOINT=3 " + path, connections[0])
         self.assertIn("step-000000000002.safetensors",
                       os.listdir(os.path.join(self.folder, "memory")))
+
+    def test_what_waits_for_the_disk_is_a_phase_of_its_own(self):
+        """Else the limit of a step holds for it, and ddprun calls a slow disk a hang."""
+        with FakeAgent() as agent:
+            packets = agent.run(
+                self, "import threading\n" + self.SOURCE
+                + "from _ddprun_state import folder\n"
+                "checkpointer.step()\n"
+                "original, write = checkpointer._writer.wait, folder.save_checkpoint\n"
+                "folder.save_checkpoint = lambda *all: (waits.wait(), write(*all))[1]\n"
+                "for end in checkpointer.save, checkpointer.flush, checkpointer.close:\n"
+                "  waits = threading.Event()\n"
+                "  checkpointer.step()\n"
+                "  checkpointer.save()\n"
+                "  checkpointer._writer.wait = lambda: (waits.set(), original())\n"
+                "  end()\n"
+                "  original()\n"
+                "  checkpointer._writer.wait = original\n", **self.environment())[1][0]
+        told = [packet for packet in packets if packet.startswith(("PHASE=", "CHECKPOINT="))]
+        for step in 2, 3, 4:
+            written = told.index("CHECKPOINT=%d %s/disk/step-%012d.safetensors"
+                                 % (step, self.folder, step))
+            self.assertEqual(told[written - 1], "PHASE=checkpoint", told)
+        self.assertEqual(told[-1], "PHASE=train")
 
     def test_a_file_is_made_when_the_agent_asks_for_one(self):
         with FakeAgent() as agent, agent.start(

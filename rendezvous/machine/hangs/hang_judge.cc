@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -10,12 +11,14 @@
 #include "rendezvous/core/words.h"
 #include "rendezvous/hangs/hang_verdict.h"
 #include "rendezvous/machine/job_view.h"
+#include "rendezvous/stacks/rank_set.h"
 
 namespace ddprun {
 namespace {
 
 // A tree of stacks that is cut to less shows nothing.
 constexpr std::size_t kMinShownStackBytes = 16 << 10;
+constexpr std::size_t kEndedRanksNamed = 8;  // ranges of them
 
 // "n1, n2 and 5 more"
 std::string FirstOf(const std::vector<std::string>& names, std::size_t most) {
@@ -49,7 +52,7 @@ void HangJudge::Take(const Node& node, const NodeProgress& progress, TimePoint n
   job_.life->progress.any = job_.life->progress.any || progress.workers > 0;
   job_.life->progress.names_phases = job_.life->progress.names_phases || progress.names_phases;
   if (!over) return;
-  again_.reset();
+  Reset();
   const std::string text =
       absl::StrCat(NameOfJob(*job_.name), " moves again, after ", Seconds(still));
   job_.out->Emit({.kind = JobEvent::Kind::kMovedAgain, .host = node.spec.host, .reason = text});
@@ -90,9 +93,25 @@ std::optional<TimePoint> HangJudge::Deadline(JobState state) const {
     const TimePoint at = hang.last_moved() + Limit();
     return again_ ? std::max(at, *again_) : at;
   }
-  if (!again_) return std::nullopt;
+  return again_;
+}
+
+bool HangJudge::IsAtWork(TimePoint now) const {
   // A debugger that came after the verdict moves last_moved(), and so this time.
-  return std::max(*again_, hang.last_moved() + job_.life->spec->hang_startup_timeout);
+  const TimePoint until =
+      job_.generation->hang.last_moved() + job_.life->spec->hang_startup_timeout;
+  if (!at_work_ || now >= until) return false;
+  for (const StillNode& node : StillNodes()) {
+    // It may seem to do nothing, because a debugger has it or it gets no CPU.
+    if (node.told->excused || node.told->silent_excused) return true;
+    for (const auto* const workers : {&node.told->still_workers, &node.told->silent_workers}) {
+      for (const StillWorker& worker : *workers) {
+        const Rank rank{node.first_rank.value + worker.local_rank.value};
+        if (worker.busy && !worker.inside && at_work_->rank.value_or(rank) == rank) return true;
+      }
+    }
+  }
+  return false;
 }
 
 // Every node that tells of its workers was heard a moment ago: their ranks do not move now.
@@ -109,11 +128,18 @@ void HangJudge::Consider(JobState state, TimePoint now) {
   const auto deadline = Deadline(state);
   if (!deadline || now < *deadline) return;
   if (job_.stacks->for_verdict()) return;  // Decide comes
-  if (!KnowsEveryRank(now)) {
+  if (IsAtWork(now) || !KnowsEveryRank(now)) {
     again_ = now + job_.life->spec->heartbeat;
     return;
   }
-  job_.stacks->AskForVerdict(now);
+  if (!HasFound(now)) return job_.stacks->AskForVerdict(now);
+  Found found = *std::exchange(found_, std::nullopt);
+  Decide(std::move(found.culprit), std::move(found.missing), state, now);
+}
+
+bool HangJudge::HasFound(TimePoint now) const {
+  return found_ && found_->last_moved == job_.generation->hang.last_moved() &&
+         now - found_->at <= job_.options->stacks_timeout;
 }
 
 std::vector<StillNode> HangJudge::StillNodes() const {
@@ -135,7 +161,23 @@ StackQuestion HangJudge::Question() const {
   return question;
 }
 
-void HangJudge::Decide(const StackFindings::Culprit& found, std::vector<std::string> missing,
+std::string HangJudge::WhoHasEnded(TimePoint now) const {
+  RankSet ended;
+  for (const Node* const node : job_.roster->members()) {
+    if (node == nullptr) continue;
+    for (const LocalRank rank : node->succeeded) {
+      ended.Add(static_cast<std::uint32_t>(node->first_rank.value + rank.value));
+    }
+  }
+  const auto& at = job_.generation->succeeded_at;
+  if (ended.empty() || !at) return "";
+  const bool one = ended.count() == 1;
+  return absl::StrCat("; ", one ? "rank " : "ranks ", ended.ToString(kEndedRanksNamed),
+                      one ? " has ended with 0 " : " have ended with 0, the last ",
+                      ForHowLong(now - *at), " ago");
+}
+
+void HangJudge::Decide(StackFindings::Culprit found, std::vector<std::string> missing,
                        JobState state, TimePoint now) {
   // A rank has moved meanwhile or ended, a worker has failed, or the job is about to stop: no hang
   // any more.
@@ -143,9 +185,11 @@ void HangJudge::Decide(const StackFindings::Culprit& found, std::vector<std::str
   if (!deadline || now < *deadline) return;
   if (!KnowsEveryRank(now)) {
     again_ = now + job_.life->spec->heartbeat;
+    found_ = {std::move(found), std::move(missing), now, job_.generation->hang.last_moved()};
     return;
   }
   again_.reset();
+  found.verdict.why += WhoHasEnded(now);
   const HangVerdict& verdict = found.verdict;
   const bool again = job_.generation->hang.called();
   const std::string standstill =
@@ -245,15 +289,21 @@ std::pair<bool, std::string> HangJudge::AfterHang(const HangVerdict& verdict, bo
                 : "the workers are left alone: the program names no phases, so this may be an "
                   "evaluation (--on-hang restart starts them again all the same)"};
   }
-  if (verdict.busy && !again) {
-    const TimePoint at = std::max(job_.generation->hang.last_moved() + spec.hang_startup_timeout,
-                                  now + spec.heartbeat);
-    again_ = at;
-    return {false,
-            absl::StrCat("it uses the CPU or does I/O, so it is ended only if it goes on for ",
-                         Seconds(at - now), " more (--hang-startup-timeout)")};
-  }
+  const TimePoint until = job_.generation->hang.last_moved() + spec.hang_startup_timeout;
+  if (verdict.busy && (!again || now < until)) return {false, LeaveAtWork(verdict, now)};
   return {true, "the workers are ended, and started again where a restart is left"};
+}
+
+std::string HangJudge::LeaveAtWork(const HangVerdict& verdict, TimePoint now) {
+  const JobSpec& spec = *job_.life->spec;
+  at_work_.emplace();
+  if (verdict.blames && verdict.culprit) at_work_->rank = verdict.culprit->rank;
+  again_ = now + spec.heartbeat;
+  const TimePoint until = job_.generation->hang.last_moved() + spec.hang_startup_timeout;
+  return absl::StrCat(
+      "it uses the CPU or does I/O, so it is ended only once it has done neither for ",
+      Seconds(kBusyWindow), ", or goes on for ", Seconds(std::max(until, *again_) - now),
+      " more (--hang-startup-timeout)");
 }
 
 }  // namespace ddprun

@@ -49,28 +49,52 @@ class HangJudge {
   // What is asked about the stacks.
   StackQuestion Question() const;
   // With the stacks that were asked for, and the hosts that sent none.
-  void Decide(const StackFindings::Culprit& found, std::vector<std::string> missing, JobState state,
+  void Decide(StackFindings::Culprit found, std::vector<std::string> missing, JobState state,
               TimePoint now);
   // While the workers run.
   void AddProgress(JobStatus* status, TimePoint now) const;
   // The generation is over.
-  void Reset() { again_.reset(); }
+  void Reset() {
+    again_.reset();
+    at_work_.reset();
+    found_.reset();
+  }
 
  private:
   bool Judges() const;
   // For how long no rank may move, as things are now.
   Duration Limit() const;
   bool KnowsEveryRank(TimePoint now) const;
+  // Found lately, and no rank has moved since.
+  bool HasFound(TimePoint now) const;
+  // The rank that the verdict named may still be at work, and has time left for that.
+  bool IsAtWork(TimePoint now) const;
   std::vector<StillNode> StillNodes() const;
+  // "; rank 1 has ended with 0 40.1 s ago": the others may wait for it. Empty: none has.
+  std::string WhoHasEnded(TimePoint now) const;
   void Call(const StackFindings::Culprit& found, const std::string& standstill,
             const std::string& next, std::vector<std::string> missing);
   // Where the ranks are, to every node.
   void SendStacks(HangStacks stacks);
   std::size_t ShownStackBytes() const;  // to one node, at most
   std::pair<bool, std::string> AfterHang(const HangVerdict& verdict, bool again, TimePoint now);
+  std::string LeaveAtWork(const HangVerdict& verdict, TimePoint now);
 
   const Job job_;
   std::optional<TimePoint> again_;  // not before that a hang is considered once more
+  // It was busy, so it is not ended yet.
+  struct AtWork {
+    std::optional<Rank> rank;  // not set: it may be any
+  };
+  std::optional<AtWork> at_work_;
+  // What the stacks have said while a node was not heard: they are not taken again for that.
+  struct Found {
+    StackFindings::Culprit culprit;
+    std::vector<std::string> missing;
+    TimePoint at;
+    TimePoint last_moved;  // HangWatch::last_moved() then
+  };
+  std::optional<Found> found_;
 };
 
 }  // namespace ddprun

@@ -81,6 +81,18 @@ TEST_F(JobMachineHangTest, ABusyCulpritIsReportedFirstAndEndedMuchLater) {
                                     Not(Contains(HasSubstr("Stop")))));
   EXPECT_THAT(StandStill(15), Contains(HasSubstr("Stop")));
 }
+// It computed before it locked twice. Seen red where the time of the end was fixed at the verdict.
+TEST_F(JobMachineHangTest, ABusyCulpritIsEndedOnceItDoesNothingAnyMore) {
+  Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
+  culprit_ = ProcessState::kRunnable;
+  busy_ = true;
+  EXPECT_THAT(StandStill(20), Contains(HasSubstr("once it has done neither for 10 s")));
+  busy_ = false;
+  debugged_ = true;
+  EXPECT_THAT(StandStill(10), Not(Contains(HasSubstr("Stop")))) << "or a debugger holds it";
+  debugged_ = false;
+  EXPECT_THAT(StandStill(3), Contains(HasSubstr("Stop")));
+}
 // Seen red where the time of the end was that of the verdict.
 TEST_F(JobMachineHangTest, ABusyCulpritThatADebuggerHoldsIsNotEnded) {
   Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
@@ -107,6 +119,25 @@ TEST_F(JobMachineHangTest, AfterARankHasEndedTheOthersAreLeftAlone) {
   EXPECT_THAT(StandStill(90), Not(Contains(HasSubstr("hangs"))));
   EXPECT_THAT(StandStill(20),
               AllOf(Contains(HasSubstr("hangs")), Not(Contains(HasSubstr("Stop")))));
+}
+
+// It skipped what the others wait in. Seen red where the verdict did not know of it.
+TEST_F(JobMachineHangTest, ARankThatHasEndedIsInTheVerdictOnTheOthers) {
+  Run(JobSpec::kRestartHang);
+  culprit_ = ProcessState::kRunnable;
+  StandStill(5);
+  job_->Exit('a', 0, 0, {});
+  EXPECT_THAT(StandStill(100),
+              Contains(AllOf(HasSubstr("all ranks wait in all_reduce 9"),
+                             HasSubstr("network or library; rank 0 has ended with 0 95.0 s ago"))));
+}
+
+TEST_F(JobMachineHangTest, OfRanksThatHaveEndedTheLastOneIsTimed) {
+  Run(JobSpec::kRestartHang);
+  job_->Exit('a', 0, 0, {});
+  job_->Exit('a', 0, 1, {});
+  job_->Advance(seconds(1));
+  EXPECT_THAT(StandStill(110), Contains(HasSubstr("; ranks 0-1 have ended with 0, the last 1")));
 }
 
 TEST_F(JobMachineHangTest, WhereHangsAreNotWatchedNothingIsSaid) {

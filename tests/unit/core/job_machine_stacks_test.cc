@@ -206,6 +206,49 @@ TEST_F(JobMachineStacksTest, ANodeThatComesBackIsAskedAgain) {
   EXPECT_TRUE(HasCalled(job_->Take()));
 }
 
+// Its heartbeat is late. Seen red where all stacks were taken again, and again where it was late
+// again.
+TEST_F(JobMachineStacksTest, AreNotTakenAgainBecauseANodeIsHeardLate) {
+  JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
+  spec.hang_timeout = seconds(10);
+  spec.on_hang = JobSpec::kRestartHang;
+  spec.lease = seconds(60);
+  Run(spec, "", false);
+  job_->HoldStacks();
+  culprit_ = ProcessState::kRunnable;
+  collectives_ = false;
+  StandStill(10);
+  job_->SendStacks('b', {{2, "c10d::wait"}, {3, "LoadShard"}});
+  silent_ = 'b';
+  StandStill(4);
+  job_->SendStacks('a', {{0, "c10d::wait"}, {1, "c10d::wait"}});
+  EXPECT_FALSE(HasCalled(StandStill(2)));
+  silent_ = 0;
+  const auto said = StandStill(2);
+  EXPECT_TRUE(HasCalled(said));
+  EXPECT_THAT(said, Contains(HasSubstr("it is in LoadShard")));
+  EXPECT_THAT(said, Not(Contains(HasSubstr("TakeStacks"))));
+}
+
+TEST_F(JobMachineStacksTest, OfBeforeAMoveAreNotUsedForTheNextHang) {
+  JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
+  spec.hang_timeout = seconds(10);
+  spec.on_hang = JobSpec::kRestartHang;
+  spec.lease = seconds(60);
+  Run(spec, "", false);
+  job_->HoldStacks();
+  StandStill(10);
+  job_->SendStacks('b', {{2, "c10d::wait"}, {3, "LoadShard"}});
+  silent_ = 'b';
+  StandStill(4);
+  job_->SendStacks('a', {{0, "c10d::wait"}, {1, "c10d::wait"}});
+  silent_ = 0;
+  Second(/*moves=*/true);
+  job_->Clear();
+  EXPECT_THAT(StandStill(11),
+              AllOf(Contains("a<-g0 TakeStacks"), Not(Contains(HasSubstr("hangs")))));
+}
+
 TEST_F(JobMachineStacksTest, AnswersToAnEarlierRequestAndSecondAnswersAreIgnored) {
   Ask();
   const StackRequestId earlier = job_->last_request();

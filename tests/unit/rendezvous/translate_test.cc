@@ -119,6 +119,7 @@ Heartbeat HeartbeatWithProgress() {
   silent.waits_for = "read(/data/x)";
   heartbeat.progress->silent_workers = {silent, {LocalRank{8}, 4244, std::chrono::seconds(40)}};
   heartbeat.progress->silent_excused = true;
+  heartbeat.progress->phases_passed = {"", "save"};
   heartbeat.progress->moves = ~std::uint64_t{0};
   heartbeat.stuck = {8, {}};
   heartbeat.arrivals = StoreArrivals{61, {Rank{17}, Rank{(1 << 28) - 1}}};
