@@ -1,7 +1,9 @@
 """The files of ddprun.Checkpointer: their format, and what of a folder may be loaded, replaced and
 removed. One process, without ddprun."""
 
+import contextlib
 import ctypes
+import io
 import os
 import pathlib
 import sys
@@ -124,6 +126,51 @@ class FormatTest(TemporaryFolder):
             "step-000000000001.safetensors", "step-000000000003.safetensors",
             "step-000000000005.safetensors.corrupt", "step-000000000006.safetensors",
             "step-000000000009.safetensors.corrupt"])
+
+
+    def search(self, run):
+        """Of a host whose memory makes each hash wrong."""
+        found = search.CheckpointSearch(0, [self.folder], plan.MAX_STEP, True, run)
+        while found.next() is not None:
+            found.set_aside("its hash is wrong")
+
+    def test_of_damaged_files_only_this_runs_name_it_and_only_its_oldest_go(self):
+        """Break: count all that are renamed, as it was; or take the run from whole files alone."""
+        run = "5d0c4f6b9e21a873"
+        for step in (1, 2, 3):
+            self.write(step, {"ddprun_run": "stranger"})
+        self.write(4)  # of an older version
+        for step in (5, 6):
+            self.write(step, {"ddprun_run": run})
+        self.write(7, {"ddprun_run": run}, change=lambda data: data[:-1])
+        self.write(8, {"ddprun_run": run}, change=lambda data: data[:20] + b"?" + data[21:])
+        self.search(run)
+        name, names = folder.checkpoint_name, self.names()
+        self.assertEqual(names, [name(step) + ".corrupt" for step in (1, 2, 3, 4)]
+                         + ["%s.%s.corrupt" % (name(step), run) for step in (5, 6, 7)]
+                         + [name(8) + ".corrupt"])
+        folder.remove_old_set_aside(self.folder, run)
+        self.assertEqual(self.names(), [path for path in names if not path.startswith(name(5))])
+        self.assertEqual(len(folder.list_folder(self.folder)[1]), 7, "all are known the next time")
+
+    def test_an_old_damaged_file_that_cannot_be_removed_is_named(self):
+        run = "5d0c4f6b9e21a873"
+        for step in (1, 2, 3):
+            os.mkdir(os.path.join(self.folder, "step-%d.safetensors.%s.corrupt" % (step, run)))
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            folder.remove_old_set_aside(self.folder, run)
+        self.assertIn("cannot remove %s/step-1.safetensors.%s.corrupt (Is a directory): of this run's"
+                      % (self.folder, run), said.getvalue())
+
+    def test_a_name_that_is_taken_gets_a_number(self):
+        for run in ("5d0c4f6b9e21a873", "../x"):
+            for _ in range(2):
+                self.write(1, {"ddprun_run": run})
+                self.search(run)
+        name = folder.checkpoint_name(1)
+        self.assertEqual(self.names(), sorted([
+            name + ".5d0c4f6b9e21a873.corrupt", name + ".5d0c4f6b9e21a873.2.corrupt",
+            name + ".corrupt", name + ".2.corrupt"]))
 
 
 class Nobody:

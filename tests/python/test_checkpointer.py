@@ -6,6 +6,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import fake_agent
 from fake_agent import SOURCES, FakeAgent, read_all
@@ -183,8 +184,20 @@ class CheckpointerTest(TemporaryFolder):
         data[-1] ^= 1
         path.write_bytes(data)
         self.assertEqual(self.training().checkpointer(self.folder).load_latest().step, 1)
-        self.assertEqual(self.names(), ["step-000000000001.safetensors",
-                                        "step-000000000002.safetensors.corrupt"])
+        older, aside = self.names()
+        self.assertEqual(older, "step-000000000001.safetensors")
+        self.assertRegex(aside, r"step-000000000002\.safetensors\.[0-9a-f]{16}\.corrupt", "of this run")
+
+    def test_of_the_damaged_files_of_a_run_a_save_leaves_the_two_newest(self):
+        """Whichever process has renamed them. Break: do not look for them after a save."""
+        run = "5d0c4f6b9e21a873"
+        named = ["step-%d.safetensors.%s.corrupt" % (step, run) for step in (1, 2, 3)]
+        for name in [*named, "step-1.safetensors.corrupt"]:
+            pathlib.Path(self.folder, name).write_text("")
+        with unittest.mock.patch.dict(os.environ, {"DDPRUN_JOB_RUN_ID": run}):
+            save(self.training().checkpointer(self.folder))
+        self.assertEqual(self.names(), sorted([
+            "step-000000000000.safetensors", "step-1.safetensors.corrupt", *named[1:]]))
 
     def test_training_does_not_begin_anew_beside_what_cannot_be_loaded(self):
         pathlib.Path(self.folder, "step-000000000005.safetensors").write_text("not whole")

@@ -17,8 +17,8 @@ Found = collections.namedtuple("Found", "path metadata")
 
 
 class Loader:
-    def __init__(self, ranks, directory, environ):
-        self._ranks, self._directory, self._environ = ranks, directory, environ
+    def __init__(self, ranks, directory, environ, run):
+        self._ranks, self._directory, self._environ, self._run = ranks, directory, environ, run
         self._followed_order = False
         self._loaded_step = None
         self._rejected = []  # what was found and could not be loaded
@@ -28,7 +28,7 @@ class Loader:
         this process has itself written to files. Raises StateUnreadableError."""
         self._rejected = []
         where = WhereToLook([self._directory] if self._directory else [],
-                            plan.state_timeout_s(self._environ))
+                            plan.state_timeout_s(self._environ), self._run)
         first, self._followed_order = not self._followed_order, True
         anew = plan.begins_anew(self._environ)
         order = plan.read_order(self._environ, self._ranks.size) if first else None

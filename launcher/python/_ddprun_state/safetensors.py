@@ -86,6 +86,10 @@ def _object(pairs):
     return result
 
 
+# What a header that is no header raises when it is read.
+_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, RecursionError, FormatError)
+
+
 def _is_size(value):
     return type(value) is int and value >= 0
 
@@ -152,7 +156,7 @@ class StateFile:
             metadata = header[_METADATA]
             version = metadata.get(FORMAT_KEY, "missing")
             whole = metadata.get(_HEADER_HASH) == _header_hash(header)
-        except (AttributeError, KeyError, TypeError, ValueError, RecursionError, FormatError):
+        except _UNREADABLE:
             raise DamagedError("its header cannot be read") from None
         if version != FORMAT_VERSION:
             raise FormatError("its format version is %s, expected %s"
@@ -211,6 +215,21 @@ def read_metadata(path):
         return None
     file.close()
     return file.metadata
+
+
+def header_metadata(path):
+    """Of a file whose header has its hash, whether or not what follows is whole; None where it has not,
+    or cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            size = int.from_bytes(file.read(_PREFIX_BYTES), "little")
+            if size > _MAX_HEADER_BYTES:
+                return None
+            header = json.loads(file.read(size), object_pairs_hook=_object)
+        metadata = header[_METADATA]
+        return metadata if metadata.get(_HEADER_HASH) == _header_hash(header) else None
+    except (OSError, *_UNREADABLE):
+        return None
 
 
 def is_gone(error):

@@ -6,25 +6,23 @@ import time
 
 from . import agent
 from .errors import DamagedError, FormatError, StateUnreadableError, UnavailableError, quoted
-from .folder import list_folder
+from .folder import list_folder, set_aside_path
 from .plan import MAX_STEP, number_in
 from .safetensors import StateFile, is_gone
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
-_SET_ASIDE_KEPT = 2
-
-_set_aside = {}  # by folder: [(step, path)] of the damaged files that this process has renamed
 
 
 class CheckpointSearch:
     """The source's: goes through the files of some folders, highest step first. What cannot be read is
     not damaged: it ends the search, since it may be newer than all that follow."""
 
-    def __init__(self, rank, folders, highest_step, folders_count):
+    def __init__(self, rank, folders, highest_step, folders_count, run=""):
         """`folders_count`: a folder that cannot be listed may hold the newest state; else it counts
-        only where nothing else is found."""
-        self._rank, self._folders = rank, folders
+        only where nothing else is found. `run`: the id of this run; its own damaged files have it in
+        their new names."""
+        self._rank, self._folders, self._run = rank, folders, run
         self._highest_step, self._folders_count = highest_step, folders_count
         self._warned_of = set()
         self.file = None  # of the last next()
@@ -92,29 +90,16 @@ class CheckpointSearch:
         self._rename(number_in(self.file.metadata, "step"), self.file.path, reason)
 
     def _rename(self, step, path, reason):
-        aside, number = path + ".corrupt", 2
-        while os.path.lexists(aside) and number < 10:
-            aside, number = "%s.%d.corrupt" % (path, number), number + 1
+        aside = set_aside_path(path, self._run)
         try:
             if os.path.lexists(aside):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
             os.rename(path, aside)
             done = "Renamed it to " + aside
-            self._keep_newest(step, aside)
         except OSError as error:
             done = "It cannot be renamed to %s (%s)" % (aside, error.strerror)
         self._reject(step, path, "checkpoint %s is damaged: %s. %s; looking for an older one"
                      % (path, reason, done), "it is damaged: " + reason)
-
-    def _keep_newest(self, step, aside):
-        kept = _set_aside.setdefault(os.path.dirname(aside), [])
-        kept.append((step, aside))
-        kept.sort()
-        while len(kept) > _SET_ASIDE_KEPT:
-            oldest = kept.pop(0)[1]
-            os.unlink(oldest)
-            agent.warn(self._rank, "removed %s: of the damaged files the two newest are kept"
-                       % oldest)
 
     def _reject(self, step, path, warning, reason):
         self.rejected.append("%s: %s" % (path, reason))
@@ -131,8 +116,9 @@ def _raise_with_path(path, error):
 class WhereToLook:
     """On the source; the others need to know nothing but who that is, and list their own folders."""
 
-    def __init__(self, folders, patience_s):
+    def __init__(self, folders, patience_s, run):
         self.source = 0
+        self.run = run
         self.folders, self.patience_s = folders, patience_s
         self.highest_step = MAX_STEP
         self.allows = lambda metadata: True
@@ -151,7 +137,7 @@ class StateSearch:
         self._pause_s = _FIRST_PAUSE_S
         self.rejected = []
         self._files = CheckpointSearch(ranks.rank, where.folders, where.highest_step,
-                                       where.folders_count)
+                                       where.folders_count, where.run)
         if where.folders_count:
             self._list_folders()
 

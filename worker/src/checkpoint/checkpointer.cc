@@ -38,6 +38,7 @@
 #include "worker/src/storage/folder_owner.h"
 #include "worker/src/storage/lineage.h"
 #include "worker/src/storage/restore_order.h"
+#include "worker/src/storage/set_aside.h"
 #include "worker/src/storage/snapshot_schedule.h"
 #include "worker/src/storage/snapshot_writer.h"
 
@@ -308,6 +309,7 @@ void Checkpointer::Impl::BeginSteps(const CheckpointParts& parts) {
   began = true;
   const char* const folder = std::getenv(ddprun::env::kSnapshotDir);
   if (!options.snapshots || folder == nullptr || ctx.local_rank() != 0) return;
+  internal::RemoveOldSetAside(folder, run.lineage.run());  // nobody else has this folder
   snapshots.emplace(folder, ctx.rank(), resumed_step, [this](std::int64_t step) {
     internal::ControlClient::Process().Send(ddprun::control::kSnapshot, std::to_string(step));
   });
@@ -485,6 +487,7 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
   internal::WhereToLook where;
   if (!impl.directory.empty()) where.folders = {impl.directory};
   where.patience = internal::StateTimeout(GetEnvironment);
+  where.damaged = {!impl.options.read_only, impl.run.lineage.run()};
   const bool first = !std::exchange(impl.followed_order, true);
   const bool anew = internal::BeginsAnew(GetEnvironment);
   const auto order =

@@ -56,7 +56,8 @@ std::shared_ptr<InputFile> OpenSame(const std::string& path, const json& identit
 StateSearch::StateSearch(const Context& ctx, WhereToLook where)
     : ctx_(ctx), where_(std::move(where)) {
   if (Leads()) {
-    files_.emplace(ctx.rank(), where_.folders, where_.highest_step, where_.folder_errors);
+    files_.emplace(ctx.rank(), where_.folders, where_.highest_step, where_.folder_errors,
+                   where_.damaged);
   }
   if (where_.folder_errors == CheckpointSearch::FolderErrors::kCount) ListFolders();
 }

@@ -48,6 +48,7 @@ struct WhereToLook {
   std::function<bool(const Metadata&)> allows = [](const Metadata&) { return true; };
   CheckpointSearch::FolderErrors folder_errors = CheckpointSearch::FolderErrors::kCount;
   std::chrono::milliseconds patience{0};  // how long to try what is unavailable
+  DamagedFiles damaged{};
 };
 
 // All functions, the constructor too, are collectives. What may hold a newer state than any other
