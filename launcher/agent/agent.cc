@@ -227,10 +227,11 @@ void Agent::PerformQueued() {
 void Agent::WatchOwner() {
   const JobConfig& config = options_.config;
   if (!config.slurm_task.is_task || config.checkpoint_dir.empty()) return;
-  owner_watch_.emplace(loop_,
-                       OwnerWatch::Options{config.checkpoint_dir, config.rendezvous.id,
-                                           config.rendezvous.requeue_number},
-                       [this](std::string why) { Feed(Supervisor::Superseded{std::move(why)}); });
+  owner_watch_.emplace(
+      loop_,
+      OwnerWatch::Options{config.checkpoint_dir,
+                          LifeOf(config.rendezvous.id, config.rendezvous.requeue_number)},
+      [this](std::string why) { Feed(Supervisor::Superseded{std::move(why)}); });
 }
 
 void Agent::ArmDeadline() {
