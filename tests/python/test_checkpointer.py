@@ -205,6 +205,17 @@ class CheckpointerTest(TemporaryFolder):
                                     "step-000000000005.safetensors: it is damaged"):
             self.training().checkpointer(self.folder).load_latest()
 
+    def test_a_plan_without_a_state_does_not_lead_to_step_0_beside_a_damaged_file(self):
+        """A later generation: ddprun looks for whole files alone. Break: only list the folder."""
+        save(self.training().checkpointer(self.folder))
+        with unittest.mock.patch.dict(os.environ, {"DDPRUN_RESTORE_TIER": "none"}):
+            self.assertIsNone(self.training().checkpointer(self.folder).load_latest(),
+                              "ddprun knows the whole ones, and has discarded them")
+            pathlib.Path(self.folder, "step-000000000005.safetensors").write_text("not whole")
+            with self.assertRaisesRegex(ddprun.StateUnreadableError, "none of them can be loaded; .*"
+                                        "step-000000000005.safetensors: it is damaged"):
+                self.training().checkpointer(self.folder).load_latest()
+
     def test_a_state_that_does_not_fit_is_an_error_that_names_what(self):
         save(self.training().checkpointer(self.folder))
         for make, model, text in (

@@ -48,10 +48,10 @@ class Loader:
 
     def _load_by_order(self, order, where, parts):
         if order.from_the_start:
-            # ddprun knows of no state that is to be loaded; a folder that cannot be listed it cannot
-            # know.
-            StateSearch(self._ranks, where)
-            return None
+            # ddprun knows of no state that is to be loaded. It is not told of damaged files, nor of what
+            # is in a folder that cannot be listed: training does not begin beside those.
+            where.allows = lambda metadata: False
+            return self._load(where, parts)
         memory = self._environ.get("DDPRUN_SNAPSHOT_DIR")
         if memory:
             where.folders.insert(0, memory)

@@ -27,6 +27,7 @@
 #include "worker/src/formats/safetensors.h"
 #include "worker/src/group/failure.h"
 #include "worker/src/peers/lost_group.h"
+#include "worker/src/restore/refusal.h"
 #include "worker/src/restore/state_search.h"
 #include "worker/src/restore/state_stream.h"
 #include "worker/src/state/rng_state.h"
@@ -226,7 +227,6 @@ struct Checkpointer::Impl {
   std::optional<State> Load(const internal::WhereToLook& where, const CheckpointParts& parts);
   std::optional<State> LoadByOrder(const internal::RestoreOrder& order, internal::WhereToLook where,
                                    const CheckpointParts& parts);
-  [[noreturn]] void RefuseToBeginAnew(const std::optional<internal::RestoreOrder>& order) const;
 };
 
 Checkpointer::Checkpointer(const Context& ctx, std::string directory,
@@ -423,10 +423,10 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
                                                      internal::WhereToLook where,
                                                      const CheckpointParts& parts) {
   if (order.from_the_start) {
-    // The launcher knows of no state that is to be loaded; a folder that cannot be listed it cannot
-    // know.
-    internal::StateSearch(ctx, where);
-    return std::nullopt;
+    // The launcher knows of no state that is to be loaded. It is not told of damaged files, nor of
+    // what is in a folder that cannot be listed: training does not begin beside those.
+    where.allows = [](const Metadata&) { return false; };
+    return Load(where, parts);
   }
   const char* const memory = std::getenv(ddprun::env::kSnapshotDir);
   if (memory != nullptr) where.folders.insert(where.folders.begin(), memory);
@@ -457,26 +457,6 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
   return state;
 }
 
-// Throws: there is a state, and it is not to be forgotten in silence.
-void Checkpointer::Impl::RefuseToBeginAnew(
-    const std::optional<internal::RestoreOrder>& order) const {
-  constexpr std::size_t kShown = 4;
-  std::string text = order && !order->from_the_start
-                         ? "the state of step " + std::to_string(order->step) +
-                               ", with which all ranks were to begin, cannot be loaded, and no "
-                               "older one either"
-                         : "there are checkpoints, and none of them can be loaded";
-  for (std::size_t i = 0; i < std::min(rejected.size(), kShown); ++i) text += "; " + rejected[i];
-  if (rejected.size() > kShown) {
-    text += "; and " + std::to_string(rejected.size() - kShown) + " more";
-  }
-  throw StateUnreadableError("rank 0: " + text +
-                                 ". Training does not begin at step 0 beside them: repair them or "
-                                 "give another folder; or start with --start-anew, to begin at "
-                                 "step 0. Nothing is deleted",
-                             0, ctx.rank() == 0);
-}
-
 std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
   Impl& impl = *impl_;
   const Context& ctx = impl.ctx;
@@ -504,7 +484,9 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
     }
     state = impl.Load(where, parts);
   }
-  if (!state && !impl.rejected.empty()) impl.RefuseToBeginAnew(order);
+  if (!state && !impl.rejected.empty()) {
+    internal::RefuseToBeginAnew(order, impl.rejected, ctx.rank());
+  }
   if (state) impl.resumed_step = state->step;
   ctx.report_phase(ddprun::control::kPhaseFirstStep);
   return state;
