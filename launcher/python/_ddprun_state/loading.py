@@ -39,6 +39,7 @@ class Loader:
             if anew:
                 own = {*saved_steps, self._loaded_step}
                 where.allows = lambda metadata: plan.number_in(metadata, "step") in own
+            where.looks_everywhere = not anew
             found = self._load(where, parts)
         if found is None and self._rejected:
             self._refuse_to_begin_anew(order)
@@ -51,6 +52,7 @@ class Loader:
             # ddprun knows of no state that is to be loaded. It is not told of damaged files, nor of what
             # is in a folder that cannot be listed: training does not begin beside those.
             where.allows = lambda metadata: False
+            where.looks_everywhere = True
             return self._load(where, parts)
         memory = self._environ.get("DDPRUN_SNAPSHOT_DIR")
         if memory:

@@ -18,23 +18,23 @@ class CheckpointSearch:
     """The source's: goes through the files of some folders, highest step first. What cannot be read is
     not damaged: it ends the search, since it may be newer than all that follow."""
 
-    def __init__(self, rank, folders, highest_step, folders_count, run=""):
+    def __init__(self, rank, folders, highest_step, folders_count, run="", renames=True):
         """`folders_count`: a folder that cannot be listed may hold the newest state; else it counts
         only where nothing else is found. `run`: the id of this run; its own damaged files have it in
-        their new names."""
-        self._rank, self._folders, self._run = rank, folders, run
+        their new names. `renames`: damaged files; else they stay as they are."""
+        self._rank, self._folders, self._run, self._renames = rank, folders, run, renames
         self._highest_step, self._folders_count = highest_step, folders_count
         self._warned_of = set()
         self.file = None  # of the last next()
         self.restart()
 
     def restart(self):
-        self._close()
+        self.close()
         self._files = None
         self._unlisted = None  # (path, error)
         self.rejected = []
 
-    def _close(self):
+    def close(self):
         if self.file is not None:
             self.file.close()
         self.file = None
@@ -58,7 +58,7 @@ class CheckpointSearch:
             self._list()
         if self._unlisted and self._folders_count:
             _raise_with_path(*self._unlisted)
-        self._close()
+        self.close()
         while self._files:
             step, path = self._files.pop(0)
             if self._open(step, path):
@@ -72,7 +72,7 @@ class CheckpointSearch:
             self.file = StateFile(path)
             held = self.file.metadata.get("step", "")
             if held != str(step):
-                self._close()
+                self.close()
                 raise DamagedError("it holds step %s, not the one that its name says" % quoted(held))
             return True
         except UnavailableError as error:
@@ -81,8 +81,7 @@ class CheckpointSearch:
         except DamagedError as error:
             self._rename(step, path, str(error))
         except FormatError as error:
-            self._reject(step, path, "skipping checkpoint %s: %s. It is left as it is; looking for an "
-                         "older one" % (path, error), str(error))
+            self._skip(step, path, str(error))
         return False
 
     def set_aside(self, reason):
@@ -90,6 +89,9 @@ class CheckpointSearch:
         self._rename(number_in(self.file.metadata, "step"), self.file.path, reason)
 
     def _rename(self, step, path, reason):
+        if not self._renames:
+            self._skip(step, path, "it is damaged: " + reason)
+            return
         aside = set_aside_path(path, self._run)
         try:
             if os.path.lexists(aside):
@@ -100,6 +102,10 @@ class CheckpointSearch:
             done = "It cannot be renamed to %s (%s)" % (aside, error.strerror)
         self._reject(step, path, "checkpoint %s is damaged: %s. %s; looking for an older one"
                      % (path, reason, done), "it is damaged: " + reason)
+
+    def _skip(self, step, path, reason):
+        self._reject(step, path, "skipping checkpoint %s: %s. It is left as it is; looking for an older "
+                     "one" % (path, reason), reason)
 
     def _reject(self, step, path, warning, reason):
         self.rejected.append("%s: %s" % (path, reason))
@@ -123,6 +129,9 @@ class WhereToLook:
         self.highest_step = MAX_STEP
         self.allows = lambda metadata: True
         self.folders_count = True
+        # Where nothing is found, and training would begin at step 0: damaged files of the other nodes
+        # count as well.
+        self.looks_everywhere = False
 
 
 class StateSearch:
@@ -139,28 +148,49 @@ class StateSearch:
         self._files = CheckpointSearch(ranks.rank, where.folders, where.highest_step,
                                        where.folders_count, where.run)
         if where.folders_count:
-            self._list_folders()
+            self._ask_nodes(self._list_folders)
 
     def file(self):
         """The source's, open; None elsewhere."""
         return self._files.file if self._leads else None
 
-    def _list_folders(self):
-        """Any node's may hold the newest state."""
+    def _ask_nodes(self, look):
+        """Calls `look` on the source, and on each node's local rank 0, until nobody has to wait. Returns
+        what each rank said. `look` may raise UnavailableError, with the path in front."""
         while True:
             said = None
             if self._ranks.local_rank == 0 or self._leads:
-                for folder in self._where.folders:
-                    try:
-                        list_folder(folder)
-                    except UnavailableError as error:
-                        said = said or self._postpone("%s: %s" % (folder, error), error.code)
+                try:
+                    said = look()
+                except UnavailableError as error:
+                    said = self._postpone(str(error), error.code)
             everybody = self._ranks.gather_objects(said)
             for rank, what in enumerate(everybody):
-                if what and what != "wait":
+                if isinstance(what, str) and what != "wait":
                     raise StateUnreadableError(what, rank)
-            if not any(everybody):
-                return
+            if "wait" not in everybody:
+                return everybody
+
+    def _list_folders(self):
+        """Any node's may hold the newest state."""
+        for folder in self._where.folders:
+            try:
+                list_folder(folder)
+            except UnavailableError as error:
+                _raise_with_path(folder, error)
+
+    def _look_for_damaged(self):
+        """On a node without the source: its damaged files, where none is whole."""
+        if self._leads:
+            return None  # it has looked
+        files = CheckpointSearch(self._ranks.rank, self._where.folders, self._where.highest_step,
+                                 self._where.folders_count, renames=False)
+        try:
+            if files.next() is not None:
+                return None
+        finally:
+            files.close()
+        return ["rank %d: %s" % (self._ranks.rank, file) for file in files.rejected]
 
     def _postpone(self, text, code):
         """Waits, and returns "wait"; or why it is over."""
@@ -207,6 +237,9 @@ class StateSearch:
                 raise StateUnreadableError(said, self._where.source)
             if what == "nothing":
                 self.rejected = said
+                if self._where.looks_everywhere and not said:
+                    for damaged in self._ask_nodes(self._look_for_damaged):
+                        self.rejected += damaged or []
                 return None
             if what == "found":
                 return said

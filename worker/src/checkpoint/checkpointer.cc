@@ -426,6 +426,7 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
     // The launcher knows of no state that is to be loaded. It is not told of damaged files, nor of
     // what is in a folder that cannot be listed: training does not begin beside those.
     where.allows = [](const Metadata&) { return false; };
+    where.looks_everywhere = true;
     return Load(where, parts);
   }
   const char* const memory = std::getenv(ddprun::env::kSnapshotDir);
@@ -482,6 +483,7 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
         return impl.writer.HasSaved(step) || step == impl.resumed_step;
       };
     }
+    where.looks_everywhere = !anew;
     state = impl.Load(where, parts);
   }
   if (!state && !impl.rejected.empty()) {

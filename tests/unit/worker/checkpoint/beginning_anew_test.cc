@@ -7,12 +7,14 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "tests/support/temp_dir.h"
+#include "tests/unit/worker/support/disk.h"
 #include "tests/unit/worker/support/multi_rank.h"
 
 namespace ddp {
@@ -82,6 +84,40 @@ TEST_F(CheckpointsBeginningAnewTest, APlanWithoutAStateLeadsToStep0BesideAWholeF
   setenv("DDPRUN_RESTORE_TIER", "none", 1);
   EXPECT_EQ(Begin(ctx), "begins at step 0");
   EXPECT_THAT(test::FilesIn(OwnFolder(ctx)), ElementsAre("step-000000000000.safetensors"));
+}
+
+// Each rank on a node of its own. Without a plan the state is looked for on rank 0's. Seen red with
+// the others only listing theirs.
+TEST_F(CheckpointsBeginningAnewTest, DamagedFilesOfAnotherNodeAreNamedAndStayAsTheyAre) {
+  if (Started(2)) return;
+  setenv("LOCAL_RANK", "0", 1);
+  setenv("LOCAL_WORLD_SIZE", "1", 1);
+  const Context ctx = init();
+  if (ctx.rank() == 1) LeaveShortFile(OwnFolder(ctx));
+  for (const char* const tier : {"", "none"}) {
+    if (*tier != '\0') setenv("DDPRUN_RESTORE_TIER", tier, 1);
+    EXPECT_THAT(Begin(ctx), AllOf(HasSubstr("none of them can be loaded; rank 1: "),
+                                  HasSubstr(std::string(kStep4) + ": it is damaged: it is too")));
+  }
+  setenv("DDPRUN_ANEW", "1", 1);
+  EXPECT_EQ(Begin(ctx), "begins at step 0");
+  if (ctx.rank() == 1) {
+    EXPECT_THAT(test::FilesIn(OwnFolder(ctx)), ElementsAre(kStep4));
+  }
+}
+
+// A file server of one node that is away for longer than is waited for.
+TEST_F(CheckpointsBeginningAnewTest, AFileOfAnotherNodeThatCannotBeReadCounts) {
+  if (Started(2)) return;
+  setenv("LOCAL_RANK", "0", 1);
+  setenv("LOCAL_WORLD_SIZE", "1", 1);
+  setenv("DDPRUN_STATE_TIMEOUT_MS", "100", 1);
+  const Context ctx = init();
+  if (ctx.rank() == 1) LeaveShortFile(OwnFolder(ctx));
+  const test::WatchedDisk disk(OwnFolder(ctx));
+  if (ctx.rank() == 1) disk.FailOpening(kStep4, EHOSTDOWN);
+  EXPECT_THAT(Begin(ctx), AllOf(HasSubstr("rank 1: "), HasSubstr("Host is down (errno 112"),
+                                HasSubstr("It may hold the newest state")));
 }
 
 }  // namespace beginning_anew_test
