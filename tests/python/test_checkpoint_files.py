@@ -3,23 +3,29 @@ removed. One process, without ddprun."""
 
 import contextlib
 import ctypes
+import errno
 import io
 import os
 import pathlib
+import pickle
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
+from bad_disk import BadDisk
 from fake_agent import SOURCES
 
 sys.path.insert(0, str(SOURCES))
 import torch  # noqa: E402
 
 import ddprun  # noqa: E402
-from _ddprun_state import durable_file, folder, owner, plan  # noqa: E402
+from _ddprun_state import durable_file, folder, owner, plan, process  # noqa: E402
 from _ddprun_state import safetensors, search, snapshots, xxh3, xxh3_torch  # noqa: E402
-from _ddprun_state.errors import DamagedError, FormatError  # noqa: E402
+from _ddprun_state.errors import DamagedError, FormatError, UnavailableError  # noqa: E402
 from _ddprun_state.image import Staging  # noqa: E402
 
 
@@ -55,7 +61,7 @@ def tensors():
     return made
 
 
-class FormatTest(TemporaryFolder):
+class StateFolder(TemporaryFolder):
     def write(self, step=3, metadata=None, change=lambda data: data):
         ordered = safetensors.file_order(tensors())
         header = safetensors.build_header(ordered, {"step": str(step), **(metadata or {})})
@@ -64,6 +70,8 @@ class FormatTest(TemporaryFolder):
         pathlib.Path(path).write_bytes(change(data))
         return path
 
+
+class FormatTest(StateFolder):
     def test_what_is_written_is_read(self):
         file = safetensors.StateFile(self.write(metadata={"user": '{"ä":"\\u0001"}'}))
         self.assertEqual(file.metadata["user"], '{"ä":"\\u0001"}')
@@ -173,6 +181,58 @@ class FormatTest(TemporaryFolder):
             name + ".corrupt", name + ".2.corrupt"]))
 
 
+class LostBlockTest(StateFolder):
+    """A disk that gives EIO for some of a file's bytes."""
+
+    def setUp(self):
+        super().setUp()
+        for step in (1, 2):
+            self.write(step)
+        self.newer = os.path.join(self.folder, folder.checkpoint_name(2))
+        self.search = search.CheckpointSearch(0, [self.folder], plan.MAX_STEP, True)
+
+    def test_it_is_damage_once_an_older_file_of_the_folder_was_read_whole(self):
+        """Break: end the search at EIO, as at any other error."""
+        said = io.StringIO()
+        with BadDisk({self.newer: 9}), contextlib.redirect_stderr(said):
+            self.assertEqual(self.search.next().metadata["step"], "1")
+            self.assertTrue(self.search.has_put_off())
+            self.assertTrue(self.search.accept())
+        self.assertRegex(said.getvalue(), "checkpoint %s is damaged: cannot read its bytes 8 to .*: "
+                         "Input/output error, again after an older one was read whole" % self.newer)
+        self.assertEqual(self.names(), [folder.checkpoint_name(1), folder.checkpoint_name(2)],
+                         "never renamed")
+
+    def test_one_that_has_passed_is_no_damage(self):
+        with BadDisk({self.newer: 9}):
+            self.assertEqual(self.search.next().metadata["step"], "1")
+        self.assertFalse(self.search.accept())
+        self.assertEqual(self.search.next().metadata["step"], "2")
+        self.assertFalse(self.search.has_put_off())
+
+    def test_without_a_whole_older_file_the_disk_is_unavailable(self):
+        with BadDisk({self.newer: 9}):
+            self.search.next()
+            self.search.set_aside("its hash is wrong")
+            with self.assertRaisesRegex(UnavailableError, self.newer) as raised:
+                self.search.next()
+        self.assertEqual(raised.exception.code, errno.EIO)
+
+    def test_a_file_of_another_folder_says_nothing_of_the_disk(self):
+        with tempfile.TemporaryDirectory(prefix="ddprun-python-") as other, BadDisk({self.newer: 9}):
+            shutil.copy(os.path.join(self.folder, folder.checkpoint_name(1)), other)
+            os.unlink(os.path.join(self.folder, folder.checkpoint_name(1)))
+            both = search.CheckpointSearch(0, [self.folder, other], plan.MAX_STEP, True)
+            self.assertEqual(both.next().metadata["step"], "1")
+            self.assertFalse(both.accept())
+            with self.assertRaisesRegex(UnavailableError, self.newer):
+                both.next()
+
+    def test_the_bytes_go_from_rank_to_rank_with_the_error(self):
+        error = pickle.loads(pickle.dumps(UnavailableError("lost", errno.EIO, 8, 9)))
+        self.assertEqual((str(error), error.code, error.offset, error.size), ("lost", errno.EIO, 8, 9))
+
+
 class Nobody:
     """An owner that lets everybody pass."""
 
@@ -271,6 +331,24 @@ class OwnerTest(TemporaryFolder):
         claim.release()
         held = owner.Owner.parse(pathlib.Path(self.folder, "owner").read_text())
         self.assertTrue(held.released)
+
+    def test_who_holds_the_lock_is_named(self):
+        """Break: say what errno says."""
+        claim = owner.FolderOwner(self.folder, owner.Owner.of_process(self.ENVIRON), False)
+        self.assertTrue(claim.try_claim())
+        holder = subprocess.Popen(["flock", "--no-fork", os.path.join(self.folder, "owner"), "sleep", "600"])
+        self.addCleanup(holder.wait)
+        self.addCleanup(holder.kill)
+        path = os.path.join(self.folder, "owner")
+        while not process.lock_holder(path):
+            time.sleep(0.01)
+        with unittest.mock.patch.object(owner, "_LOCK_S", 0):
+            with self.assertRaisesRegex(
+                    ddprun.CheckpointError, r"the lock of the checkpoint folder %s was not free for 0 s: "
+                    r"process %d \(sleep\) on this host has it; the folder belongs to epoch 0, generation "
+                    r"2, of job exp 7 " % (self.folder, holder.pid)):
+                with claim.guard():
+                    self.fail("it may not change the folder")
 
     def test_one_that_is_heard_meanwhile_is_not_robbed(self):
         path = pathlib.Path(self.folder, "owner")

@@ -9,6 +9,7 @@ import unittest
 import unittest.mock
 
 import fake_agent
+from bad_disk import BadDisk
 from fake_agent import SOURCES, FakeAgent, read_all
 
 sys.path.insert(0, str(SOURCES))
@@ -198,6 +199,18 @@ class CheckpointerTest(TemporaryFolder):
             save(self.training().checkpointer(self.folder))
         self.assertEqual(self.names(), sorted([
             "step-000000000000.safetensors", "step-1.safetensors.corrupt", *named[1:]]))
+
+    def test_a_lost_block_in_a_tensor_leads_to_the_older_file(self):
+        """Break: end the search at EIO, as at any other error."""
+        checkpointer = self.training().checkpointer(self.folder, save_every=1)
+        checkpointer.step()
+        checkpointer.step()
+        path = checkpointer.flush().durable_path
+        with BadDisk({path: os.stat(path).st_size - 1}):
+            with unittest.mock.patch.dict(os.environ, {"DDPRUN_STATE_TIMEOUT_MS": "200"}):
+                self.assertEqual(self.training().checkpointer(self.folder).load_latest().step, 1)
+        self.assertEqual(self.names(), [f"step-{step:012d}.safetensors" for step in (1, 2)])
+        self.assertEqual(self.training().checkpointer(self.folder).load_latest().step, 2)
 
     def test_training_does_not_begin_anew_beside_what_cannot_be_loaded(self):
         pathlib.Path(self.folder, "step-000000000005.safetensors").write_text("not whole")

@@ -88,13 +88,15 @@ class Loader:
                 lambda: _plan(parts, path, metadata, tensors))
             with torch.no_grad():
                 fault = transfer(self._ranks, where.source, search.file(), tensors, places)
+                if fault is None and search.provisional and not search.accept():
+                    continue
                 if fault is None:
                     restore.finish()
                     if search.file():
                         search.file().close()
                     return Found(path, metadata)
             if isinstance(fault, UnavailableError):
-                search.unavailable(fault)
+                search.put_off(fault)
             else:
                 search.set_aside(str(fault))
 

@@ -117,10 +117,19 @@ class _OwnerFile:
             except OSError as error:
                 if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
                     return  # a file system without locks lets everybody pass
-                if error.errno != errno.EWOULDBLOCK or time.monotonic() >= until:
-                    raise CheckpointError("the lock of %s was not free for %d s: %s"
-                                          % (self.path, _LOCK_S, error.strerror)) from None
+                if error.errno != errno.EWOULDBLOCK:
+                    raise
+                if time.monotonic() >= until:
+                    raise CheckpointError(self._who_has_the_lock()) from None
             time.sleep(0.01)
+
+    def _who_has_the_lock(self):
+        holder = process.lock_holder(self.path)
+        owner = self.read()
+        return ("the lock of the checkpoint folder %s was not free for %d s: %s has it%s"
+                % (os.path.dirname(self.path), _LOCK_S,
+                   holder or "a process on another host or in another container",
+                   "; the folder belongs to %s" % owner if owner else ""))
 
     def read(self):
         return Owner.parse(os.pread(self.file, 4096, 0).decode(errors="replace"))

@@ -109,16 +109,43 @@ def _check_tensor(name, entry):
         raise FormatError("tensor %s has no good data_offsets" % quoted(name))
 
 
+def _open(path):
+    try:
+        # O_NONBLOCK: a FIFO without a writer is refused, not waited for.
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise UnavailableError("cannot open it: " + error.strerror, error.errno) from None
+
+
+def _read_all(file, offset, memory):
+    """Fills `memory` with the bytes of a descriptor. Raises UnavailableError, DamagedError."""
+    begin, end = offset, offset + len(memory)
+    while begin < end:
+        try:
+            got = os.preadv(file, [memory[begin - offset:]], begin)
+        except OSError as error:
+            raise UnavailableError("cannot read its bytes %d to %d: %s" % (begin, end, error.strerror),
+                                   error.errno, begin, end - begin) from None
+        if got == 0:
+            raise DamagedError("it has become too short: it ends at byte %d" % begin)
+        begin += got
+
+
+def read_again(path, offset, size):
+    """Whether these bytes, which the system did not give out, can be read now. Raises what they raise."""
+    file = _open(path)
+    try:
+        _read_all(file, offset, memoryview(bytearray(size)))
+    finally:
+        os.close(file)
+
+
 class StateFile:
     """A file whose header has been read and checked; its tensors' hashes are not."""
 
     def __init__(self, path):
         self.path = path
-        try:
-            # O_NONBLOCK: a FIFO without a writer is refused, not waited for.
-            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError as error:
-            raise UnavailableError("cannot open it: " + error.strerror, error.errno) from None
+        self._file = _open(path)
         try:
             self._parse()
         except BaseException:
@@ -190,16 +217,7 @@ class StateFile:
         return bytes(data)
 
     def _read(self, offset, memory):
-        done = 0
-        while done < len(memory):
-            try:
-                got = os.preadv(self._file, [memory[done:]], offset + done)
-            except OSError as error:
-                raise UnavailableError("cannot read its bytes from %d on: %s"
-                                       % (offset + done, error.strerror), error.errno) from None
-            if got == 0:
-                raise DamagedError("it has become too short: it ends at byte %d" % (offset + done))
-            done += got
+        _read_all(self._file, offset, memory)
 
     def read(self, offset, memory):
         """Fills an array of ctypes with the bytes at `offset` behind the header."""

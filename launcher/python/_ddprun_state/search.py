@@ -8,7 +8,7 @@ from . import agent
 from .errors import DamagedError, FormatError, StateUnreadableError, UnavailableError, quoted
 from .folder import list_folder, set_aside_path
 from .plan import MAX_STEP, number_in
-from .safetensors import StateFile, is_gone
+from .safetensors import StateFile, is_gone, read_again
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
@@ -16,7 +16,9 @@ _LONGEST_PAUSE_S = 2.0
 
 class CheckpointSearch:
     """The source's: goes through the files of some folders, highest step first. What cannot be read is
-    not damaged: it ends the search, since it may be newer than all that follow."""
+    not damaged: it ends the search, since it may be newer than all that follow. Except EIO, which a disk
+    gives for ever where it has lost a block: such a file is put off, and is damaged once an older one of
+    its folder was read whole while it still gives EIO. It is never renamed."""
 
     def __init__(self, rank, folders, highest_step, folders_count, run="", renames=True):
         """`folders_count`: a folder that cannot be listed may hold the newest state; else it counts
@@ -32,6 +34,8 @@ class CheckpointSearch:
         self.close()
         self._files = None
         self._unlisted = None  # (path, error)
+        self._put_off = []  # (step, path, error)
+        self._pending = None  # (path, error) that the next next() raises
         self.rejected = []
 
     def close(self):
@@ -56,6 +60,7 @@ class CheckpointSearch:
         Raises UnavailableError with the path in front; then only restart() helps."""
         if self._files is None:
             self._list()
+        self._raise_pending()
         if self._unlisted and self._folders_count:
             _raise_with_path(*self._unlisted)
         self.close()
@@ -63,9 +68,17 @@ class CheckpointSearch:
             step, path = self._files.pop(0)
             if self._open(step, path):
                 return self.file
+            self._raise_pending()
+        if self._put_off:
+            _raise_with_path(*self._put_off[0][1:])
         if self._unlisted:
             _raise_with_path(*self._unlisted)
         return None
+
+    def _raise_pending(self):
+        pending, self._pending = self._pending, None
+        if pending:
+            _raise_with_path(*pending)
 
     def _open(self, step, path):
         try:
@@ -77,11 +90,58 @@ class CheckpointSearch:
             return True
         except UnavailableError as error:
             if not is_gone(error):  # else it was removed since it was listed
-                _raise_with_path(path, error)
+                self._put_it_off(step, path, error)
         except DamagedError as error:
             self._rename(step, path, str(error))
         except FormatError as error:
             self._skip(step, path, str(error))
+        return False
+
+    def put_off(self, error):
+        """The last file did not give out some of its bytes, though its header could be read."""
+        self._put_it_off(number_in(self.file.metadata, "step"), self.file.path, error)
+
+    def _put_it_off(self, step, path, error):
+        if error.code != errno.EIO:
+            self._pending = path, error
+            return
+        self._put_off.append((step, path, error))
+        if path not in self._warned_of:
+            self._warned_of.add(path)
+            agent.warn(self._rank, "checkpoint %s: %s. It is damaged if an older one can be read whole; "
+                       "trying that" % (path, error))
+
+    def has_put_off(self):
+        return bool(self._put_off)
+
+    def accept(self):
+        """The last file was read whole. Reads again what those that were put off did not give out. False:
+        one of them is not damaged, and next() has to be asked again."""
+        good = self.file.path
+        for _, path, error in self._put_off:
+            if os.path.dirname(path) != os.path.dirname(good):
+                self._pending = path, error  # nothing is known of a disk that gave out no file
+                return False
+            if not self._is_still_lost(path, error):
+                return False
+        for step, path, error in self._put_off:
+            agent.say("CHECKPOINT_DAMAGED", "%d %s: %s" % (step, path, error))
+            agent.warn(self._rank, "checkpoint %s is damaged: %s, again after an older one was read "
+                       "whole. It is left as it is; going on with %s" % (path, error, good))
+        self._put_off = []
+        return True
+
+    def _is_still_lost(self, path, error):
+        try:
+            read_again(path, error.offset, error.size)
+        except UnavailableError as now:
+            if now.code == errno.EIO:
+                return True
+            self._pending = path, now
+            return False
+        except FormatError:
+            pass  # of another length by now: to be judged anew
+        self.restart()
         return False
 
     def set_aside(self, reason):
@@ -145,6 +205,7 @@ class StateSearch:
         self._waits_since = None
         self._pause_s = _FIRST_PAUSE_S
         self.rejected = []
+        self.provisional = False  # newer files than the last one were put off: accept()
         self._files = CheckpointSearch(ranks.rank, where.folders, where.highest_step,
                                        where.folders_count, where.run)
         if where.folders_count:
@@ -225,7 +286,8 @@ class StateSearch:
             return ("wait", None) if said == "wait" else ("over", said)
         if file is None:
             return "nothing", self._files.rejected
-        return "found", (file.path, file.metadata, [tuple(tensor) for tensor in file.tensors])
+        tensors = [tuple(tensor) for tensor in file.tensors]
+        return "found", (self._files.has_put_off(), (file.path, file.metadata, tensors))
 
     def next(self):
         """(path, metadata, tensors) of the newest state that is allowed and has not been returned yet;
@@ -242,15 +304,19 @@ class StateSearch:
                         self.rejected += damaged or []
                 return None
             if what == "found":
-                return said
+                self.provisional, found = said
+                return found
 
-    def unavailable(self, error):
-        """The source's last file did not give out some of its bytes."""
-        said = self._postpone("%s: %s" % (self._files.file.path, error), error.code) if (
-            self._leads) else None
-        said = self._ranks.broadcast_object(said, self._where.source)
-        if said != "wait":
-            raise StateUnreadableError(said, self._where.source)
+    def put_off(self, error):
+        """Some of the last one's bytes could not be read."""
+        if self._leads:
+            self._files.put_off(error)
+
+    def accept(self):
+        """The last one was read whole by all. False: a newer one that was put off is not damaged; to be
+        asked where the state is provisional."""
+        accepted = self._files.accept() if self._leads else None
+        return self._ranks.broadcast_object(accepted, self._where.source)
 
     def set_aside(self, reason):
         if self._leads:
