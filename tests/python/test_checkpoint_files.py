@@ -308,6 +308,12 @@ class OwnerTest(TemporaryFolder):
         for broken in ("", "1 0 j", "x 0 j\n", "1\n"):
             self.assertIsNone(owner.Owner.parse(broken))
 
+    def test_what_another_user_has_written_does_not_reach_a_terminal(self):
+        """Break: return the text as it is."""
+        text = "0 2 j\x1b[2J\x9b1m\u00e4\nrun=r\x07 host=n\x7f3 pid=7 started= machine= slurm= state=held\n"
+        self.assertEqual(str(owner.Owner.parse(text)),
+                         "epoch 0, generation 2, of job j?[2J?1m\u00e4 (run r?, process 7 on n?3)")
+
     def test_who_may_have_the_folder(self):
         own = an_owner(epoch=1, generation=3)
         for other, silent, gone, verdict in (

@@ -1,4 +1,5 @@
 """What ddprun.Checkpointer raises."""
+import re
 
 
 class CheckpointError(RuntimeError):
@@ -40,6 +41,12 @@ class UnavailableError(FormatError):
 
     def __reduce__(self):  # it goes from rank to rank
         return UnavailableError, (str(self), self.code, self.offset, self.size)
+
+
+def printable(text):
+    """Text that another user may have written, fit for one line of a terminal
+    (worker/contract/printable_text.h)."""
+    return re.sub("[\x00-\x1f\x7f-\x9f]", "?", text)
 
 
 def quoted(text):

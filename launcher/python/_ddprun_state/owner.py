@@ -11,7 +11,7 @@ import time
 
 from . import process
 from .durable_file import make_folder
-from .errors import CheckpointError
+from .errors import CheckpointError, printable
 
 _FILE = "owner"
 _REFRESH_S = 10.0
@@ -78,10 +78,11 @@ class Owner:
         return self.run == other.run and self.life() == other.life()
 
     def __str__(self):
-        life = "epoch %d, generation %d, of job %s" % (self.epoch, self.generation, self.job)
-        if not self.run:
-            return life
-        return "%s (run %s, process %d on %s)" % (life, self.run, self.pid, self.host)
+        """For people. Another user may have written the file: without control characters."""
+        text = "epoch %d, generation %d, of job %s" % (self.epoch, self.generation, self.job)
+        if self.run:
+            text += " (run %s, process %d on %s)" % (self.run, self.pid, self.host)
+        return printable(text)
 
 
 def judge_claim(own, owner, silent_s, gone, take_folder):

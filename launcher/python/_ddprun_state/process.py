@@ -4,6 +4,8 @@ import os
 import re
 import socket
 
+from .errors import printable
+
 
 def host_name():
     return socket.gethostname()
@@ -60,11 +62,11 @@ def lock_holder(path):
         if len(words) < 6 or words[1] != "FLOCK" or words[5] != where or words[4] == "0":
             continue
         try:
-            with open("/proc/%s/comm" % words[4]) as file:
+            with open("/proc/%s/comm" % words[4], errors="replace") as file:
                 name = " (%s)" % file.readline().strip()
         except OSError:
             name = ""
-        return "process %s%s on this host" % (words[4], name)
+        return printable("process %s%s on this host" % (words[4], name))
     return ""
 
 
