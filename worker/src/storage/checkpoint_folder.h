@@ -10,7 +10,7 @@
 // the run from whose state that one went on (lineage.h), and what killed writers left: never a file
 // of a higher step, one that this version cannot read, another training's, one of an older version
 // that names no run, or one that another process is writing. A file is replaced only by its own
-// run.
+// run. Of the files that were found damaged set_aside.h tells.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 
