@@ -96,13 +96,11 @@ inline void ParseHolder(std::string_view text, CheckpointOwner* owner) {
   }
 }
 
-// Nothing where the first line is not whole. Control characters become '?': other users may write
-// the file, and people read what it says in errors.
-inline std::optional<CheckpointOwner> ParseOwner(std::string_view file) {
-  const std::string text = WithoutControls(file, "\n");
+// Nothing where the first line is not whole.
+inline std::optional<CheckpointOwner> ParseOwner(std::string_view text) {
   const std::size_t end = text.find('\n');
-  if (end == std::string::npos) return std::nullopt;
-  const std::string_view line = std::string_view(text).substr(0, end);
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::string_view line = text.substr(0, end);
   CheckpointOwner owner;
   const char* const last = line.data() + line.size();
   const char* at = line.data();
@@ -112,17 +110,20 @@ inline std::optional<CheckpointOwner> ParseOwner(std::string_view file) {
     at = next + 1;
   }
   owner.job.assign(at, last);
-  ParseHolder(std::string_view(text).substr(end + 1), &owner);
+  ParseHolder(text.substr(end + 1), &owner);
   return owner;
 }
 
 // For people: "epoch 1, generation 0, of job 17 (run 00c0ffee00c0ffee, process 4711 on n3)".
+// Another user may have written the file: there are no control characters in it.
 inline std::string Describe(const CheckpointOwner& owner) {
-  const std::string life = "epoch " + std::to_string(owner.epoch) + ", generation " +
-                           std::to_string(owner.generation) + ", of job " + owner.job;
-  if (owner.run.empty()) return life;
-  return life + " (run " + owner.run + ", process " + std::to_string(owner.pid) + " on " +
-         owner.host + ")";
+  std::string text = "epoch " + std::to_string(owner.epoch) + ", generation " +
+                     std::to_string(owner.generation) + ", of job " + owner.job;
+  if (!owner.run.empty()) {
+    text +=
+        " (run " + owner.run + ", process " + std::to_string(owner.pid) + " on " + owner.host + ")";
+  }
+  return WithoutControls(text);
 }
 
 // The owner file of a folder, open; movable. Errors are std::system_error, with the path.

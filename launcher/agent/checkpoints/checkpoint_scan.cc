@@ -238,11 +238,10 @@ ScanResult FindCheckpoints(const ScanRequest& request) {
 
 CheckpointScan::CheckpointScan(EventLoop* loop, ScanRequest request, Done done)
     : thread_(loop, "ddprun-scan") {
+  const CheckpointOwner life = LifeOf(request.job, request.requeue_number);
   thread_.Run(
-      [request = std::move(request)] {
-        if (!request.folder.empty()) {
-          ClaimFromEarlierLife(request.folder, request.job, request.requeue_number);
-        }
+      [request = std::move(request), life] {
+        if (!request.folder.empty()) ClaimFromEarlierLife(request.folder, life);
         return FindCheckpoints(request);
       },
       std::move(done));

@@ -20,8 +20,9 @@ constexpr std::chrono::seconds kReleaseLimit{1};
 void HeldCheckpoints::WatchOwner(std::function<void(std::string)> superseded) {
   if (!config_.slurm_task.is_task || config_.checkpoint_dir.empty()) return;
   owner_watch_.emplace(loop_,
-                       OwnerWatch::Options{config_.checkpoint_dir, config_.rendezvous.id,
-                                           config_.rendezvous.requeue_number},
+                       OwnerWatch::Options{
+                           config_.checkpoint_dir,
+                           LifeOf(config_.rendezvous.id, config_.rendezvous.requeue_number)},
                        std::move(superseded));
 }
 

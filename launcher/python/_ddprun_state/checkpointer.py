@@ -59,10 +59,11 @@ class Checkpointer:
         own = owner.FolderOwner(self._directory, owner.Owner.of_process(environ),
                                 "DDPRUN_TAKE_FOLDER" in environ)
         self._writer = CheckpointWriter(self._directory, keep_last, keep_every, own)
-        self._loader = Loader(self._ranks, self._directory, environ)
+        self._loader = Loader(self._ranks, self._directory, environ, self._lineage.run)
         self._claimed = False
         self._known = SaveStatus()  # what rank 0 said last
-        self._steps = Steps(self._ranks, snapshots, snapshot_every, snapshot_interval)
+        self._steps = Steps(self._ranks, snapshots, snapshot_every, snapshot_interval,
+                            self._lineage.run)
 
     @staticmethod
     def _check(keep_last, keep_every, save_every, when_busy, snapshot_every, snapshot_interval):
