@@ -28,6 +28,7 @@
 #include "worker/src/formats/safetensors.h"
 #include "worker/src/group/failure.h"
 #include "worker/src/peers/lost_group.h"
+#include "worker/src/restore/refusal.h"
 #include "worker/src/restore/state_search.h"
 #include "worker/src/restore/state_stream.h"
 #include "worker/src/state/rng_state.h"
@@ -39,6 +40,7 @@
 #include "worker/src/storage/folder_owner.h"
 #include "worker/src/storage/lineage.h"
 #include "worker/src/storage/restore_order.h"
+#include "worker/src/storage/set_aside.h"
 #include "worker/src/storage/snapshot_schedule.h"
 #include "worker/src/storage/snapshot_writer.h"
 
@@ -288,6 +290,7 @@ void Checkpointer::Impl::BeginSteps(const CheckpointParts& parts) {
   began = true;
   const char* const folder = std::getenv(ddprun::env::kSnapshotDir);
   if (!options.snapshots || folder == nullptr || ctx.local_rank() != 0) return;
+  internal::RemoveOldSetAside(folder, run.lineage.run());  // nobody else has this folder
   snapshots.emplace(folder, ctx.rank(), resumed_step, [this](std::int64_t step) {
     internal::ControlClient::Process().Send(ddprun::control::kSnapshot, std::to_string(step));
   });
@@ -401,10 +404,11 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
                                                      internal::WhereToLook where,
                                                      const CheckpointParts& parts) {
   if (order.from_the_start) {
-    // The launcher knows of no state that is to be loaded; a folder that cannot be listed it cannot
-    // know.
-    internal::StateSearch(ctx, where);
-    return std::nullopt;
+    // The launcher knows of no state that is to be loaded. It is not told of damaged files, nor of
+    // what is in a folder that cannot be listed: training does not begin beside those.
+    where.allows = [](const Metadata&) { return false; };
+    where.looks_everywhere = true;
+    return Load(where, parts);
   }
   const char* const memory = std::getenv(ddprun::env::kSnapshotDir);
   if (memory != nullptr) where.folders.insert(where.folders.begin(), memory);
@@ -445,6 +449,7 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
   internal::WhereToLook where;
   if (!impl.directory.empty()) where.folders = {impl.directory};
   where.patience = internal::StateTimeout(GetEnvironment);
+  where.damaged = {!impl.options.read_only, impl.run.lineage.run()};
   const bool first = !std::exchange(impl.followed_order, true);
   const bool anew = internal::BeginsAnew(GetEnvironment);
   const auto order =
@@ -459,11 +464,11 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
         return impl.writer.HasSaved(step) || step == impl.resumed_step;
       };
     }
+    where.looks_everywhere = !anew;
     state = impl.Load(where, parts);
   }
   if (!state && !impl.rejected.empty()) {
-    throw StateUnreadableError("rank 0: " + internal::WhyNotAnew(order, impl.rejected), 0,
-                               ctx.rank() == 0);
+    internal::RefuseToBeginAnew(order, impl.rejected, ctx.rank());
   }
   if (state) impl.resumed_step = state->step;
   ctx.report_phase(ddprun::control::kPhaseFirstStep);
