@@ -223,10 +223,9 @@ void Agent::PerformQueued() {
   ArmDeadline();
 }
 
-// Only Slurm starts a job again under its name, and says so.
 void Agent::WatchOwner() {
   const JobConfig& config = options_.config;
-  if (!config.slurm_task.is_task || config.checkpoint_dir.empty()) return;
+  if (!config.place.has_later_lives || config.checkpoint_dir.empty()) return;
   owner_watch_.emplace(loop_,
                        OwnerWatch::Options{config.checkpoint_dir, config.rendezvous.id,
                                            config.rendezvous.requeue_number},

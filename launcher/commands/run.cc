@@ -123,9 +123,9 @@ std::string WhyNotReady(const JobConfig& config) {
 }
 
 ReportContext ContextOf(const JobConfig& config, const std::string& run_dir) {
-  const SlurmTask& task = config.slurm_task;
-  return {config.rendezvous.id, task.node_name.empty() ? HostName() : task.node_name, run_dir,
-          config.rendezvous.requeue_number, task.is_task};
+  const LaunchPlace& place = config.place;
+  return {config.rendezvous.id, place.node_name.empty() ? HostName() : place.node_name, run_dir,
+          config.rendezvous.requeue_number, place.slurm_requeues};
 }
 
 // Of a job that may lose nodes. Others lose their allocation with the node, and Slurm requeues them
@@ -133,9 +133,9 @@ ReportContext ContextOf(const JobConfig& config, const std::string& run_dir) {
 void RequeueIfBatchHostIsGone(const JobConfig& config, const Verdict& verdict, bool has_joined,
                               const Console& console) {
   const bool may_lose_nodes =
-      config.nodes.min < config.nodes.max || config.nodes.max < config.slurm_task.all_nodes;
+      config.nodes.min < config.nodes.max || config.nodes.max < config.place.all_nodes;
   const bool was_in_it = verdict.own && has_joined;
-  if (config.slurm_task.is_task && may_lose_nodes && verdict.outcome == Outcome::kUnreachable &&
+  if (config.place.slurm_requeues && may_lose_nodes && verdict.outcome == Outcome::kUnreachable &&
       was_in_it && RequeueWithoutBatchHost()) {
     LogWarning("the node with the batch script is gone: the job goes back to the queue");
     console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
@@ -178,7 +178,7 @@ int RunJob(const RunCommand& command) {
     std::fputs((command.json ? ToJson(config) : ToYaml(config)).c_str(), stdout);
     return 0;
   }
-  if (config.slurm_task.is_task) ContinueUnderTaskShim();
+  if (config.place.ends_with_process) ContinueUnderTaskShim();
   std::vector<std::string> environment = InheritedEnvironment();
   UseSystemResolver();
   // Before any thread is started: they inherit the blocked signals.
