@@ -14,7 +14,7 @@
 #include "launcher/agent/run_directory.h"
 #include "launcher/agent/run_retention.h"
 #include "launcher/commands/commands.h"
-#include "launcher/commands/lost_batch_host.h"
+#include "launcher/commands/schedulers/lost_batch_host.h"
 #include "launcher/config/host.h"
 #include "launcher/config/job_printer.h"
 #include "launcher/connection/connection.h"
@@ -196,7 +196,7 @@ int RunJob(const RunCommand& command) {
                     : absl::StatusOr<std::unique_ptr<GuardedProcessRunner>>(run.status());
   RaiseDescriptorLimit();  // after the guardian: workers get the limit that the user has set
   const Console console = OpenConsole(STDOUT_FILENO, STDERR_FILENO, ConsoleOptions(run));
-  InitLog(console.err, config.verbosity);
+  InitLog(console.err, config.logs.verbosity);
   const ReportContext context = ContextOf(config, run.ok() ? run->path() : "");
   const auto fail = [&](const absl::Status& status, int exit_code) {
     return Conclude(NotStarted(status, exit_code), context, config, console);

@@ -123,7 +123,6 @@ struct JobConfig {
   SlurmConfig slurm{};                     // what `ddprun slurm` asks for
   KubernetesConfig kubernetes{};           // what `ddprun kubernetes` prints
   bool insecure = false;  // the rendezvous asks nobody who calls, also one that is started here
-  int verbosity = 0;      // -1 quiet, 0 normal, 1 verbose
   LaunchPlace place{};
 
   bool standalone() const { return rendezvous.endpoint.empty(); }

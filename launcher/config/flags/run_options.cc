@@ -313,7 +313,7 @@ class RunOptions {
     }
     RunCommand run;
     run.config = std::get<JobConfig>(std::move(result));
-    run.config.verbosity = Verbosity(reading_);
+    run.config.logs.verbosity = Verbosity(reading_);
     run.config.insecure = reading_.IsOn("insecure");
     run.dry_run = reading_.IsOn("dry-run");
     run.json = reading_.IsOn("json");

@@ -1,6 +1,6 @@
 // What is wrong with a job file for the nodes that will get it.
-#ifndef DDPRUN_LAUNCHER_COMMANDS_JOB_FILE_CHECK_H_
-#define DDPRUN_LAUNCHER_COMMANDS_JOB_FILE_CHECK_H_
+#ifndef DDPRUN_LAUNCHER_COMMANDS_SCHEDULERS_JOB_FILE_CHECK_H_
+#define DDPRUN_LAUNCHER_COMMANDS_SCHEDULERS_JOB_FILE_CHECK_H_
 
 #include <string>
 
@@ -15,4 +15,4 @@ std::string WhatNodesWouldSay(JobDraft draft, const std::string& path, const Hos
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_COMMANDS_JOB_FILE_CHECK_H_
+#endif  // DDPRUN_LAUNCHER_COMMANDS_SCHEDULERS_JOB_FILE_CHECK_H_

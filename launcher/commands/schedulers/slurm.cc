@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "launcher/commands/commands.h"
-#include "launcher/commands/job_file_check.h"
+#include "launcher/commands/schedulers/job_file_check.h"
 #include "launcher/config/job_draft.h"
 #include "launcher/config/slurm/slurm_script.h"
 #include "launcher/config/values.h"

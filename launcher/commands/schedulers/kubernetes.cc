@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "launcher/commands/commands.h"
-#include "launcher/commands/job_file_check.h"
+#include "launcher/commands/schedulers/job_file_check.h"
 #include "launcher/config/kubernetes/kubernetes_manifest.h"
 #include "launcher/config/yaml_config.h"
 

@@ -1,4 +1,4 @@
-#include "launcher/commands/job_file_check.h"
+#include "launcher/commands/schedulers/job_file_check.h"
 
 #include <unistd.h>
 
