@@ -9,52 +9,35 @@
 #define DDPRUN_LAUNCHER_AGENT_AGENT_H_
 
 #include <deque>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "launcher/agent/checkpoint_scan.h"
+#include "launcher/agent/agent_options.h"
+#include "launcher/agent/checkpoints/held_checkpoints.h"
+#include "launcher/agent/master_store.h"
 #include "launcher/agent/node_workers.h"
-#include "launcher/agent/owner_watch.h"
-#include "launcher/agent/port_offer.h"
-#include "launcher/agent/run_directory.h"
+#include "launcher/agent/run/run_directory.h"
+#include "launcher/agent/run/run_files.h"
 #include "launcher/agent/standbys.h"
 #include "launcher/agent/start_watch.h"
-#include "launcher/agent/worker_environment.h"
-#include "launcher/config/job_config.h"
-#include "launcher/core/error_files.h"
-#include "launcher/core/node_states.h"
+#include "launcher/agent/worker_programs.h"
+#include "launcher/agent/worker_watch.h"
 #include "launcher/core/restart_clock.h"
-#include "launcher/core/still_watch.h"
-#include "launcher/core/straggler_list.h"
 #include "launcher/core/supervisor.h"
 #include "launcher/os/control_socket.h"
 #include "launcher/os/event_loop.h"
-#include "launcher/os/off_loop.h"
 #include "launcher/os/output/console_writer.h"
-#include "launcher/os/output/log_pump.h"
 #include "launcher/os/output/writer_thread.h"
 #include "launcher/os/process/process_runner.h"
-#include "launcher/stacks/take_stacks.h"
 #include "rendezvous/client/rendezvous_client.h"
 
 namespace ddprun {
 
 class Agent {
  public:
-  struct Options {
-    JobConfig config;
-    std::string host;                  // this node's name, for people
-    std::string address;               // this node's address, for the other nodes
-    AgentId agent_id;                  // random, not 0
-    std::vector<std::string> environ;  // NAME=value: what workers inherit
-    std::string why_ineligible{};      // why this node must stay out of the job; empty: it may run
-  };
+  using Options = AgentOptions;
 
   // All pointers must outlive the agent. `client` is not open yet.
   Agent(Options options, EventLoop* loop, ProcessRunner* runner, RendezvousClient* client,
@@ -83,53 +66,25 @@ class Agent {
   void OnWorkersLost(const absl::Status& why);
 
  private:
-  // How long starts and restarts take; for the report: the last restarts, and what the last
-  // generation began with.
-  struct Restarts {
+  // How long starts and restarts take; and what the report tells of this node.
+  struct History {
     RestartClock clock;
-    std::unique_ptr<StartWatch> start_watch;  // from Run() on
-    std::deque<RestartTimes> times;
-    std::optional<RestorePlan> restore;
-  };
-  // What this node holds of the training.
-  struct Held {
-    NodeStates states;
-    std::optional<CheckpointScan> scan;  // in progress
-    EventLoop::TimerId scan_warning = 0;
-    // With checkpoint.start_anew, from the first scan on: what was in the folder before the job.
-    std::optional<std::set<std::string>> before;
-    std::set<std::string> problems;    // that were logged
-    std::optional<OffLoop> releasing;  // the folder of checkpoints, at the end
-  };
-
-  // What is known of how the workers of this generation get on.
-  struct Told {
-    StragglerList stragglers;
-    StillWatch still;
-    bool of_rank_0 = false;  // rank 0 runs on this node
-    // The log has said that they tell nothing. True from the start with --hang-timeout off.
-    bool said_silent = false;
-    EventLoop::TimerId silence = 0;       // until it says so
-    std::map<int, ProcessFacts> facts{};  // by pid, as they were read last
-    OffLoop stack_taker;
-    stacks::StackUrgency urgency = stacks::StackUrgency::kBesideTraining;
-    int taking_stacks = 0;      // requests in progress
-    TimePoint copying_until{};  // at the latest, as far as FactsOf() believes
-    std::optional<HangStacks> hang{};
-    ErrorFiles error_files{};
+    std::unique_ptr<StartWatch> start_watch{};  // from Run() on
+    std::deque<RestartTimes> restarts{};        // the last ones
+    std::optional<RestorePlan> restore{};       // that the last generation began with
+    std::optional<HangStacks> hang{};           // the last one that was called
   };
 
   void Feed(const Supervisor::Event& event);
   void PerformQueued();
-  void WatchOwner();
   void ArmDeadline();
-  void EndScan();
 
   void Perform(Supervisor::Send& send);
   void Perform(const Supervisor::ClearNode& clear);
   void Perform(const Supervisor::ScanStates& scan);
-  void OnScanned(ScanResult result);
   void Perform(const Supervisor::OfferPort& offer);
+  void Perform(const Supervisor::OpenStore& open);
+  void Perform(const Supervisor::CloseStore& close);
   void Perform(const Supervisor::EndStandbys& end);
   void Perform(const Supervisor::PrepareFolders& prepare);
   void Perform(const Supervisor::ReadErrorFile& read);
@@ -141,17 +96,9 @@ class Agent {
   void Perform(const Supervisor::SetFence& fence);
   void Perform(const Supervisor::Note& note);
   void Perform(const Supervisor::Exit& exit);
-  // Quits the loop when it has, or when the disk does not answer.
-  void ReleaseClaim(const Supervisor::FolderClaim& claim);
+  // Quits the loop when it has, or when the disk does not answer. False: there is no folder.
+  bool Release(const Supervisor::FolderClaim& claim);
 
-  // Tries again after `pause`, which doubles, where the disk is full; until `give_up`.
-  void MakeFolders(const Supervisor::PrepareFolders& prepare, EventLoop::Clock::time_point give_up,
-                   std::chrono::milliseconds pause);
-  // Where this node's worker with this local rank is: what is the same in every generation.
-  WorkerPlace Place(LocalRank local_rank) const;
-  // For the workers of a Python program: run_->python_path().
-  void AddPythonModule();
-  Standbys::Options StandbyOptions() const;
   NodeWorkers::Events WorkerEvents();
   absl::Status Start(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank);
   // After each start: the last one ends the node's.
@@ -159,17 +106,8 @@ class Agent {
   void FailSpawn(LocalRank local_rank, const absl::Status& status);
   void OnWorkerEnded(const NodeWorkers::Ended& worker);
   void OnControlMessage(pid_t peer, const ControlMessage& message);
-  // --auto-step tells their steps: they are judged for hangs from their start on.
-  bool WillTellSteps() const;
-  // For a heartbeat, while workers run.
-  void LookAtProgress(AgentMessage* message);
-  // To a Stopped: the last collectives of the workers.
-  void AddCalls(Supervisor::Send* send);
-  // Says once that hangs are not noticed, where no worker of rank 0's node tells anything.
-  void AwaitFirstWord();
-  ProcessFacts FactsOf(int pid);
-  void OnStandbyMessage(pid_t peer, const ControlMessage& message);
-  void OnStraggler(const StragglerMsg& straggler);
+  void OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint);
+  void OnMessageOfAnother(pid_t peer, const ControlMessage& message);
   // Of a restart that is over, where one is: for people and for the report.
   std::optional<RestartTimes> TakeRestartTimes();
   void OnRendezvousEvent(const RendezvousClient::Event& event);
@@ -183,19 +121,19 @@ class Agent {
   RunDirectory* const run_;
 
   Supervisor supervisor_;
-  Restarts restarts_;
-  Told told_;
-  Held held_;
-  PortOffer port_;
-  OffLoop disk_;  // run folders, links, error files
+  History history_;
+  HeldCheckpoints held_;
+  MasterStore master_;
+  RunFiles run_files_;
   WriterThread files_;
   // From Run() on.
   std::unique_ptr<ControlSocket> control_;
+  std::unique_ptr<WorkerPrograms> programs_;
   std::unique_ptr<Standbys> standbys_;
   std::unique_ptr<NodeWorkers> workers_;
+  std::unique_ptr<WorkerWatch> watch_;
   std::deque<Supervisor::Action> actions_;  // decided and not yet performed
   bool performing_ = false;
-  std::optional<OwnerWatch> owner_watch_;
   std::optional<Verdict> verdict_;
 };
 

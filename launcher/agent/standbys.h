@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agent/run_directory.h"
+#include "launcher/agent/run/run_directory.h"
 #include "launcher/core/standby_pool.h"
 #include "launcher/os/control_socket.h"
 #include "launcher/os/event_loop.h"

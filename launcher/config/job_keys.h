@@ -12,7 +12,6 @@
 #include <variant>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "launcher/config/job_draft.h"
@@ -41,6 +40,7 @@ enum class KeyType {
   kWhenFull,     // drop or wait
   kHangTimeout,  // auto, off, or a duration of min..max milliseconds
   kOnHang,       // auto, restart or report
+  kStore,        // agent or worker
   kAutostart,    // auto, true or false
   kSignal,       // the name of a signal that ends a process
   kSize,         // min..max bytes; 0 is none
@@ -74,22 +74,6 @@ absl::Span<const JobSection> JobSections();
 
 // The key with this path; nullptr when there is none. Points into the table.
 const JobKey* FindJobKey(absl::string_view path);
-
-// What a value of `key` must be: "a whole number from 0 to 1000000".
-std::string Expected(const JobKey& key);
-
-// Whether it can be an element of a value of type kOptions.
-bool IsOption(absl::string_view word);
-
-// The error for a value that is not what it must be: "expected ... (found ...)".
-absl::Status UnexpectedValue(const JobKey& key, absl::string_view found);
-
-// Sets the member of `draft` for `key` from the text of a scalar value, or says what was expected.
-// For every type but kEnvironment.
-absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* draft);
-
-// The value of a scalar key (neither kCommand nor kEnvironment) as a job file would have it.
-std::string FormatValue(const JobKey& key, const JobDraft& draft);
 
 // Why a job file may not set this variable for its workers; empty when it may.
 std::string WhyVariableIsRefused(absl::string_view name);

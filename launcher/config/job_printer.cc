@@ -10,6 +10,7 @@
 #include "launcher/config/command_line_program.h"
 #include "launcher/config/job_draft.h"
 #include "launcher/config/job_keys.h"
+#include "launcher/config/job_values.h"
 #include "yaml-cpp/yaml.h"
 
 namespace ddprun {

@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "launcher/config/flags/suggestion.h"
 #include "launcher/config/job_keys.h"
+#include "launcher/config/job_values.h"
 #include "launcher/config/values.h"
 #include "yaml-cpp/eventhandler.h"
 #include "yaml-cpp/yaml.h"

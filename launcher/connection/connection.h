@@ -10,7 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "launcher/agent/run_directory.h"
+#include "launcher/agent/run/run_directory.h"
 #include "launcher/config/job_config.h"
 #include "launcher/connection/rendezvous_host.h"
 #include "launcher/connection/shared_place.h"
@@ -29,6 +29,9 @@ std::string EndpointAt(const std::string& endpoint, int place);
 
 // Of this node, for the others. May block on a name server.
 absl::StatusOr<std::string> NodeAddress(const JobConfig& config);
+
+// For the user of a job between hosts that has no name of its own; "": nothing is wrong.
+std::string WarnOfName(const JobConfig& config, const std::string& node_address);
 
 struct Connection {
   std::string node_address;  // of this node, for the others

@@ -1,49 +1,17 @@
 #include "launcher/core/supervisor.h"
 
-#include <algorithm>
 #include <csignal>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "launcher/core/lease.h"
-#include "rendezvous/core/check.h"
 #include "rendezvous/core/exit_codes.h"
-#include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/words.h"
 #include "worker/contract/overloaded.h"
 
 namespace ddprun {
-namespace {
 
-// How long an agent waits for the first word of the rendezvous before it says so.
-constexpr std::chrono::seconds kQuietWait{1};
-
-}  // namespace
-
-const char* ToString(SupervisorState state) {
-  switch (state) {
-    case SupervisorState::kJoining:
-      return "Joining";
-    case SupervisorState::kSpawning:
-      return "Spawning";
-    case SupervisorState::kRunning:
-      return "Running";
-    case SupervisorState::kStopping:
-      return "Stopping";
-    case SupervisorState::kLeaving:
-      return "Leaving";
-    case SupervisorState::kFenced:
-      return "Fenced";
-    case SupervisorState::kDone:
-      return "Done";
-    case SupervisorState::kFailed:
-      return "Failed";
-  }
-  return "?";
-}
-
-Supervisor::Supervisor(SupervisorOptions options) : options_(std::move(options)) {}
+Supervisor::Supervisor(SupervisorOptions options)
+    : options_(std::move(options)), contact_(options_) {}
 
 std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint now) {
   if (ended()) {
@@ -52,14 +20,14 @@ std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint n
     DispatchInTime(event, now);
   }
   std::vector<Action> actions = outbox_.Release();
-  AddStuck(&actions, now);
+  stuck_.AddTo(&actions, now);
   return actions;
 }
 
 void Supervisor::DispatchInTime(const Event& event, TimePoint now) {
   if (const auto fence = FenceAt(); fence && now >= *fence) {
     Fence(absl::StrCat(options_.rendezvous, " was not heard for ",
-                       TenthsOfSeconds(now - contact_.last)),
+                       TenthsOfSeconds(now - contact_.last())),
           now);
   }
   Dispatch(event, now);
@@ -70,7 +38,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
   std::visit(
       Overloaded{
           [&](const AgentStarted&) {
-            contact_.lost_since = now;
+            contact_.Begin(now);
             outbox_.ScanAhead();  // while it connects
           },
           [&](const SessionOpened&) { OnSessionOpened(now); },
@@ -80,7 +48,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           [&](const WorkerSpawned& spawned) { OnWorkerSpawned(spawned); },
           [&](const SpawnFailed& failed) { OnSpawnFailed(failed, now); },
           [&](const WorkerSpoke& spoke) {
-            Worker* worker = Find(spoke.local_rank);
+            NodeWork::Worker* worker = work_.Find(spoke.local_rank);
             if (worker == nullptr) return;
             work_.tells = true;
             worker->speaks = worker->speaks || spoke.listens;
@@ -90,12 +58,12 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           [&](const CheckpointFailureReported& report) { OnCheckpointFailureReported(report); },
           [&](const CheckpointDamageReported& report) { OnCheckpointDamageReported(report); },
           [&](const StepReported& report) {
-            Worker* worker = Find(report.local_rank);
+            NodeWork::Worker* worker = work_.Find(report.local_rank);
             if (worker != nullptr) worker->step = report.step;
             work_.tells = true;
           },
           [&](const ErrorReported& report) {
-            Worker* worker = Find(report.local_rank);
+            NodeWork::Worker* worker = work_.Find(report.local_rank);
             if (worker == nullptr) return;
             worker->speaks = true;
             worker->error_kind = report.kind;
@@ -111,6 +79,9 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
             if (const auto look = outbox_.OnStatesFound()) SendUp(HeldStates{{}, *look});
           },
           [&](const PortOffered& offered) { outbox_.OnPortOffered(offered.port); },
+          [&](const StoreOpened& opened) { OnStoreOpened(opened); },
+          [&](const StoreFailed& failed) { OnStoreFailed(failed); },
+          [&](const StoreSoughtElsewhere& sought) { OnStoreSoughtElsewhere(sought); },
           [&](const RestartMeasured& restart) {
             if (restart.times.generation == work_.generation) SendUp(RestartTimed{restart.times});
           },
@@ -156,13 +127,13 @@ std::optional<TimePoint> Supervisor::NextDeadline() const {
   if (ended()) {
     return HeartbeatsGoOn() ? std::optional(session_.next_heartbeat) : std::nullopt;
   }
-  std::optional<TimePoint> next = deadline_;
+  std::optional<TimePoint> next = ending_.deadline;
   const auto also = [&](std::optional<TimePoint> at) {
     if (at && (!next || *at < *next)) next = at;
   };
   also(FenceAt());
   also(GiveUpAt());
-  also(SayWaitingAt());
+  if (GiveUpAt()) also(contact_.SayWaitingAt());
   also(work_.kill_hung_at);
   if (state_ != SupervisorState::kLeaving) also(preempted_until_);
   if (SendsHeartbeats()) also(session_.next_heartbeat);
@@ -192,7 +163,7 @@ void Supervisor::Introduce(TimePoint now) {
     session_.joined_at = now;
     session_.next_heartbeat = now + options_.spec.heartbeat;
   }
-  Join join{options_.spec, options_.node, 0, HasWorkers(), contact_.ever};
+  Join join{options_.spec, options_.node, 0, HasWorkers(), contact_.ever()};
   join.failed_checkpoints = failed_;
   join.why_ineligible = options_.why_ineligible;
   join.program = options_.program;
@@ -204,6 +175,7 @@ void Supervisor::Introduce(TimePoint now) {
   if (work_.acknowledged) SendUp(AssignmentAck{});
   for (const WorkerExited& exit : work_.exits) SendUp(exit);
   if (work_.stopped) SendReport(*work_.stopped, /*workers_running=*/false);
+  if (!work_.store_elsewhere.empty()) SendUp(StoreElsewhere{work_.store_elsewhere});
   if (preempted_until_) SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
   // What answers a later Join may have crossed it: only an acknowledgement shows that it was read,
   // and it has to come before the next assignment, or the lease would be over again.
@@ -213,50 +185,28 @@ void Supervisor::Introduce(TimePoint now) {
 void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
   const bool was_heard = session_.open && session_.heard;
   EndSession();
-  if (lost.refused) HadContact(lost.attempt_started_at, now);
-  contact_.why_lost = lost.reason;
+  if (lost.refused) contact_.Had(lost.attempt_started_at, now);
+  contact_.Failed(lost.reason);
   if (state_ == SupervisorState::kLeaving || verdict_) return;  // nothing more was to be heard
-  if (lost.denied && !contact_.ever) {
+  if (lost.denied && !contact_.ever()) {
     verdict_ = Verdict::Own(Outcome::kRefused, kExitRefused, lost.reason);
     StopWorkers(SupervisorState::kStopping, SIGKILL, now);
   } else if (!options_.leases) {
     GiveUp(now);
   } else if (was_heard) {
-    contact_.lost_since = now;
+    contact_.Lost(now);
     Log(absl::StrCat(lost.reason, "; connecting again",
-                     Alive().empty() ? "" : ", and the workers go on meanwhile"));
+                     work_.Alive().empty() ? "" : ", and the workers go on meanwhile"));
   }
 }
 
 std::optional<TimePoint> Supervisor::GiveUpAt() const {
   if (!options_.leases || session_.open || verdict_) return std::nullopt;
-  return contact_.lost_since + (contact_.ever ? options_.daemon_grace : options_.connect_timeout);
-}
-
-std::optional<TimePoint> Supervisor::SayWaitingAt() const {
-  if (contact_.ever || contact_.said_waiting || !GiveUpAt()) return std::nullopt;
-  return contact_.lost_since + kQuietWait;
-}
-
-void Supervisor::SayWaiting() {
-  contact_.said_waiting = true;
-  Log(absl::StrCat("waiting for ", options_.rendezvous, ", at most ",
-                   Seconds(options_.connect_timeout),
-                   contact_.why_lost.empty() ? "" : "; so far: ", contact_.why_lost,
-                   options_.unreachable_hint.empty() ? "" : "; ", options_.unreachable_hint));
+  return contact_.GiveUpAt();
 }
 
 void Supervisor::GiveUp(TimePoint now) {
-  std::string reason = contact_.why_lost.empty()
-                           ? absl::StrCat(options_.rendezvous, " does not answer")
-                           : contact_.why_lost;
-  if (options_.leases) {
-    absl::StrAppend(&reason, "; gave up after ", TenthsOfSeconds(now - contact_.lost_since));
-  }
-  if (!contact_.ever && !options_.unreachable_hint.empty()) {
-    absl::StrAppend(&reason, "; ", options_.unreachable_hint);
-  }
-  verdict_ = Verdict::Own(Outcome::kUnreachable, kExitUnavailable, std::move(reason));
+  verdict_ = Verdict::Own(Outcome::kUnreachable, kExitUnavailable, contact_.WhyGivenUp(now));
   if (state_ == SupervisorState::kFenced) return;  // when the workers are gone
   // Without the rendezvous nobody can tell whether our ranks are still ours: no grace.
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);
@@ -274,7 +224,7 @@ bool Supervisor::NeedsLease() const {
     case SupervisorState::kStopping:
       return !verdict_;  // else the job is over, and so are its ranks
     case SupervisorState::kLeaving:
-      return stop_signal_ != SIGKILL;
+      return ending_.signo != SIGKILL;
     default:
       return false;
   }
@@ -282,11 +232,7 @@ bool Supervisor::NeedsLease() const {
 
 std::optional<TimePoint> Supervisor::FenceAt() const {
   if (!NeedsLease()) return std::nullopt;
-  return FenceTime(contact_.last, options_.spec.lease);
-}
-
-void Supervisor::HadContact(TimePoint at, TimePoint now) {
-  contact_.last = std::max(contact_.last, std::min(at, now));
+  return contact_.FenceAt();
 }
 
 void Supervisor::Fence(const std::string& why, TimePoint now) {
@@ -308,11 +254,11 @@ void Supervisor::Fence(const std::string& why, TimePoint now) {
 void Supervisor::UpdateFence() {
   std::optional<TimePoint> wanted;
   const bool over = ended() || (verdict_ && state_ == SupervisorState::kStopping);
-  if (options_.leases && !over && !Alive().empty()) {
-    wanted = FenceTime(contact_.last, options_.spec.lease) + BackstopDelay(options_.spec.lease);
+  if (options_.leases && !over && !work_.Alive().empty()) {
+    wanted = contact_.BackstopAt();
   }
-  if (wanted == contact_.fence) return;
-  contact_.fence = wanted;
+  if (wanted == fence_) return;
+  fence_ = wanted;
   outbox_.Push(SetFence{wanted});
 }
 
@@ -328,11 +274,10 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
   // Whoever answers our Join has read it; and counts on us, unless it says that it does not.
   if (!std::holds_alternative<Refused>(received.message) &&
       !std::holds_alternative<Fenced>(received.message)) {
-    HadContact(session_.joined_at, now);
+    contact_.Had(session_.joined_at, now);
   }
-  session_.heard = contact_.ever = true;
-  if (!contact_.why_lost.empty()) Log(absl::StrCat("connected to ", options_.rendezvous));
-  contact_.why_lost.clear();
+  session_.heard = true;
+  if (std::string news = contact_.Heard(); !news.empty()) Log(std::move(news));
   std::visit(Overloaded{
                  [&](const Waiting& waiting) { OnWaiting(waiting); },
                  [&](const HeartbeatAck& ack) { OnHeartbeatAck(ack, now); },
@@ -359,9 +304,9 @@ void Supervisor::OnWaiting(const Waiting& waiting) {
 
 void Supervisor::OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now) {
   // Not from now on: the answer may have been on its way for longer than the lease.
-  HadContact(TimePoint(std::chrono::nanoseconds(ack.sent_at)), now);
+  contact_.Had(TimePoint(std::chrono::nanoseconds(ack.sent_at)), now);
   if (!unconfirmed_ || !MayBeAssigned()) return;
-  if (now >= FenceTime(contact_.last, options_.spec.lease)) return;  // to a heartbeat before it
+  if (now >= contact_.FenceAt()) return;  // to a heartbeat before it
   const Unconfirmed taken = *std::exchange(unconfirmed_, std::nullopt);
   Take(taken.generation, taken.assignment);
 }
@@ -372,7 +317,7 @@ bool Supervisor::MayBeAssigned() const {
     case SupervisorState::kSpawning:  // another node went away, and this is the next forming
       return true;
     case SupervisorState::kRunning:  // without a worker: the rendezvous went on without hearing how
-      return !HasWorkers() && !AwaitsErrorFile();
+      return !HasWorkers() && !work_.AwaitsErrorFile();
     default:  // it assigns again only after Stopped; or it is too late
       return false;
   }
@@ -380,7 +325,7 @@ bool Supervisor::MayBeAssigned() const {
 
 void Supervisor::OnAssignment(const Header& header, const Assignment& assignment, TimePoint now) {
   if (!MayBeAssigned() || header.generation <= work_.generation) return;  // overtaken
-  if (options_.leases && now >= FenceTime(contact_.last, options_.spec.lease)) {
+  if (options_.leases && now >= contact_.FenceAt()) {
     // After a silence, on the session that there was before: it may be from before the silence, and
     // say nothing of now; or answer our newest Join. The answer to a heartbeat tells: until then
     // there is no lease under which anything could be prepared.
@@ -392,21 +337,30 @@ void Supervisor::OnAssignment(const Header& header, const Assignment& assignment
 }
 
 void Supervisor::Take(Generation generation, const Assignment& assignment) {
-  work_ = Work{};
+  const bool serves = assignment.agent_store && assignment.first_rank == Rank{0};
+  if (!serves) EndStore();
+  work_ = NodeWork{};
   work_.generation = generation;
   work_.assignment = assignment;
-  work_.acknowledged = true;
   const std::optional<RestorePlan>& restore = assignment.restore;
   durable_ = durable_ || (restore && restore->state && restore->state->tier == Tier::kDurable);
   unconfirmed_.reset();
   Enter(SupervisorState::kSpawning);
   outbox_.Push(PrepareFolders{generation, assignment.first_rank});
+  if (!serves) return Acknowledge();
+  work_.store = NodeWork::Store::kOpening;
+  outbox_.Push(
+      OpenStore{generation, assignment.master_addr, assignment.master_port, assignment.world_size});
+}
+
+void Supervisor::Acknowledge() {
+  work_.acknowledged = true;
   SendUp(AssignmentAck{});
 }
 
 void Supervisor::OnStart(const Header& header, TimePoint now) {
   if (state_ != SupervisorState::kSpawning || header.generation != work_.generation) return;
-  work_.workers.assign(options_.node.worker_count, Worker{});
+  work_.workers.assign(options_.node.worker_count, NodeWork::Worker{});
   Enter(SupervisorState::kRunning);
   if (work_.folders.ready) StartWorkers(now);
 }
@@ -414,8 +368,7 @@ void Supervisor::OnStart(const Header& header, TimePoint now) {
 void Supervisor::OnSave(const Header& header) {
   // Not Running: there is nobody to ask, as the rendezvous hears in other words.
   if (state_ != SupervisorState::kRunning || header.generation != work_.generation) return;
-  std::vector<LocalRank> speakers = Alive();
-  std::erase_if(speakers, [&](LocalRank local_rank) { return !Find(local_rank)->speaks; });
+  std::vector<LocalRank> speakers = work_.Speaking();
   if (speakers.empty()) {
     SendUp(CannotSave{});
   } else {
@@ -439,7 +392,7 @@ void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
 
 // Whatever generation it is about: the disk is the same.
 void Supervisor::OnLookAgain(const LookAgain& again) {
-  outbox_.Heard(again.look);
+  outbox_.Heard(again.look, again.run_id);
   switch (state_) {
     case SupervisorState::kJoining:
     case SupervisorState::kSpawning:  // the forming was given up, and this came first
@@ -455,11 +408,8 @@ void Supervisor::OnTakeStacks(const Header& header, const TakeStacks& take) {
   // Not Running: the generation is over, or not begun, and nobody waits for the answer.
   if (state_ != SupervisorState::kRunning || header.generation != work_.generation) return;
   TakeWorkerStacks action{work_.generation, take.request, {}};
-  for (const LocalRank local_rank : Alive()) {
-    const Worker& worker = *Find(local_rank);
-    if (worker.starting) continue;
-    action.workers.push_back(
-        {Rank{work_.assignment.first_rank.value + local_rank.value}, worker.pid});
+  for (const LocalRank local_rank : work_.WithProgram()) {
+    action.workers.push_back({work_.RankOf(local_rank), work_.Find(local_rank)->pid});
   }
   outbox_.Push(std::move(action));
 }
@@ -516,7 +466,7 @@ void Supervisor::OnFenced(const Header& header, const Fenced& fenced, TimePoint 
 
 void Supervisor::OnRefused(const Refused& refused, TimePoint now) {
   if (state_ == SupervisorState::kLeaving) {  // as it was decided, but without grace
-    if (stop_signal_ != SIGKILL) StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
+    if (ending_.signo != SIGKILL) StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
     return;
   }
   verdict_ = Verdict::Own(Outcome::kRefused, kExitRefused, refused.reason);
@@ -525,37 +475,6 @@ void Supervisor::OnRefused(const Refused& refused, TimePoint now) {
 }
 
 // ---- helpers ----
-
-WorkerExited Supervisor::ExitReport(LocalRank local_rank, ExitStatus status) const {
-  const Worker& worker = work_.workers[local_rank.value];
-  WorkerExited report;
-  report.rank = Rank{work_.assignment.first_rank.value + local_rank.value};
-  report.local_rank = local_rank;
-  report.pid = worker.pid;
-  report.status = status;
-  report.step = worker.step;
-  report.error_kind = worker.error_kind;
-  report.error_text = worker.error_text;
-  return report;
-}
-
-Supervisor::Worker* Supervisor::Find(LocalRank local_rank) {
-  const auto index = static_cast<std::size_t>(local_rank.value);
-  return index < work_.workers.size() ? &work_.workers[index] : nullptr;
-}
-
-bool Supervisor::AwaitsErrorFile() const {
-  return std::any_of(work_.workers.begin(), work_.workers.end(),
-                     [](const Worker& worker) { return worker.ended.has_value(); });
-}
-
-std::vector<LocalRank> Supervisor::Alive() const {
-  std::vector<LocalRank> alive;
-  for (std::size_t i = 0; i < work_.workers.size(); ++i) {
-    if (work_.workers[i].alive) alive.push_back(LocalRank{static_cast<int>(i)});
-  }
-  return alive;
-}
 
 void Supervisor::SendUp(AgentMessage message) {
   if (!session_.joined) return;  // the next session begins with all of it

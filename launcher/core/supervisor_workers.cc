@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "launcher/core/supervisor.h"
 #include "rendezvous/core/check.h"
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/root_cause.h"
+#include "worker/contract/control.h"
 
 namespace ddprun {
 
@@ -26,11 +26,16 @@ void Supervisor::OnFoldersReady(const FoldersReady& ready, TimePoint now) {
 
 void Supervisor::StartWorkers(TimePoint now) {
   if (!work_.folders.error.empty()) {
-    ReportSpawnFailure({work_.folders.local_rank, kExitCannotExecute, work_.folders.error, false},
+    ReportSpawnFailure({work_.folders.local_rank, kExitCannotExecute, work_.folders.error},
+                       kErrorSpawn, now);
+    return;
+  }
+  if (work_.store == NodeWork::Store::kFailed) {
+    ReportSpawnFailure({LocalRank{0}, kExitCannotExecute, work_.why_no_store}, control::kErrorBind,
                        now);
     return;
   }
-  for (Worker& worker : work_.workers) worker.alive = worker.starting = true;
+  for (NodeWork::Worker& worker : work_.workers) worker.alive = worker.starting = true;
   UpdateFence();  // before there is anything to fence
   outbox_.WorkersStart();
   outbox_.Push(SpawnWorkers{work_.generation, work_.assignment});
@@ -38,35 +43,64 @@ void Supervisor::StartWorkers(TimePoint now) {
 
 // Where its end was decided meanwhile, it has been signalled with the others.
 void Supervisor::OnWorkerSpawned(const WorkerSpawned& spawned) {
-  Worker* worker = Find(spawned.local_rank);
+  NodeWork::Worker* worker = work_.Find(spawned.local_rank);
   DDPRUN_CHECK(worker != nullptr, "spawned unasked");
   worker->pid = spawned.pid;
   worker->starting = false;
 }
 
 void Supervisor::OnSpawnFailed(const SpawnFailed& failed, TimePoint now) {
-  Worker* worker = Find(failed.local_rank);
+  NodeWork::Worker* worker = work_.Find(failed.local_rank);
   DDPRUN_CHECK(worker != nullptr, "not asked to spawn");
   if (!worker->alive) return;  // it did not end in time after SIGKILL, and was not waited for
   worker->alive = worker->starting = false;
   if (state_ == SupervisorState::kRunning) {
-    ReportSpawnFailure(failed, now);
+    ReportSpawnFailure(failed, failed.permanent ? kErrorExec : kErrorSpawn, now);
   } else {
     SettleIfGone(now);
   }
 }
 
-void Supervisor::ReportSpawnFailure(const SpawnFailed& failed, TimePoint now) {
-  WorkerExited report = ExitReport(failed.local_rank, ExitStatus{failed.exit_code});
-  report.error_kind = failed.permanent ? kErrorExec : kErrorSpawn;
+void Supervisor::ReportSpawnFailure(const SpawnFailed& failed, const char* kind, TimePoint now) {
+  WorkerExited report = work_.ReportOf(failed.local_rank, ExitStatus{failed.exit_code});
+  report.error_kind = kind;
   report.error_text = failed.reason;
   work_.exits.push_back(report);
   SendUp(std::move(report));
   StopWorkers(SupervisorState::kStopping, SIGTERM, now);
 }
 
+// Until it is open no worker of any node may start: none could connect.
+void Supervisor::OnStoreOpened(const StoreOpened& opened) {
+  if (opened.generation != work_.generation || work_.store != NodeWork::Store::kOpening) return;
+  work_.store = NodeWork::Store::kOpen;
+  Acknowledge();
+}
+
+// Told when the workers would start, as rank 0 would tell that the port is taken.
+void Supervisor::OnStoreFailed(const StoreFailed& failed) {
+  if (failed.generation != work_.generation || work_.store != NodeWork::Store::kOpening) return;
+  work_.store = NodeWork::Store::kFailed;
+  work_.why_no_store = failed.reason;
+  Acknowledge();
+}
+
+void Supervisor::OnStoreSoughtElsewhere(const StoreSoughtElsewhere& sought) {
+  if (!work_.assignment.agent_store || !work_.store_elsewhere.empty()) return;
+  if (state_ != SupervisorState::kRunning) return;  // the generation ends anyhow
+  work_.store_elsewhere = sought.where;
+  SendUp(StoreElsewhere{sought.where});
+}
+
+// No worker of this node is left, or none was started.
+void Supervisor::EndStore() {
+  if (work_.store == NodeWork::Store::kNone) return;
+  work_.store = NodeWork::Store::kNone;
+  outbox_.Push(CloseStore{});
+}
+
 void Supervisor::OnCheckpointReported(const CheckpointReported& report) {
-  Worker* worker = Find(report.local_rank);
+  NodeWork::Worker* worker = work_.Find(report.local_rank);
   if (worker == nullptr) return;
   worker->speaks = checkpoints_ = durable_ = true;
   if (work_.checkpoint == report.step) return;  // another rank of this node said so
@@ -75,7 +109,7 @@ void Supervisor::OnCheckpointReported(const CheckpointReported& report) {
 }
 
 void Supervisor::OnCheckpointFailureReported(const CheckpointFailureReported& report) {
-  Worker* worker = Find(report.local_rank);
+  NodeWork::Worker* worker = work_.Find(report.local_rank);
   if (worker == nullptr) return;
   worker->speaks = true;
   // What is between was not heard. A number that is no higher is of another Checkpointer.
@@ -88,14 +122,14 @@ void Supervisor::OnCheckpointFailureReported(const CheckpointFailureReported& re
 }
 
 void Supervisor::OnCheckpointDamageReported(const CheckpointDamageReported& report) {
-  Worker* worker = Find(report.local_rank);
+  NodeWork::Worker* worker = work_.Find(report.local_rank);
   if (worker == nullptr) return;
   worker->speaks = true;
   SendUp(CheckpointDamaged{report.step, report.text});
 }
 
 void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
-  Worker* worker = Find(ended.local_rank);
+  NodeWork::Worker* worker = work_.Find(ended.local_rank);
   // It did not end in time after SIGKILL, and was not waited for; or the agent itself was stopped,
   // and its timers come before what had happened meanwhile.
   if (worker == nullptr || !worker->alive) return;
@@ -115,25 +149,15 @@ void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
 }
 
 void Supervisor::OnErrorFileRead(const ErrorFileRead& read, TimePoint now) {
-  Worker* worker = Find(read.local_rank);
+  NodeWork::Worker* worker = work_.Find(read.local_rank);
   if (read.generation != work_.generation || worker == nullptr || !worker->ended) return;
   const WorkerEnded ended = *std::exchange(worker->ended, std::nullopt);
   ReportExit(ended, read.text, now);
 }
 
-WorkerExited Supervisor::ReportOf(const WorkerEnded& ended,
-                                  const std::string& error_file_text) const {
-  WorkerExited report = ExitReport(ended.local_rank, ended.status);
-  report.stderr_tail = ended.stderr_tail;
-  report.ended_at_ms = ended.ended_at_ms;
-  report.oom_killed = ended.oom_killed;
-  if (report.error_text.empty()) report.error_text = error_file_text;
-  return report;
-}
-
 void Supervisor::ReportExit(const WorkerEnded& ended, const std::string& error_file_text,
                             TimePoint now) {
-  WorkerExited report = ReportOf(ended, error_file_text);
+  WorkerExited report = work_.ReportOf(ended, error_file_text);
   if (!ended.status.ok()) {
     Log(Describe(
         WorkerFailure{options_.node.host, work_.assignment.node_rank, work_.generation, report}));
@@ -156,15 +180,14 @@ void Supervisor::ReportExit(const WorkerEnded& ended, const std::string& error_f
 void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
   durable_ = durable_ || signal.durable;
   if (signal.signo == SIGUSR1 || signal.signo == SIGUSR2) {
-    auto running = Alive();
-    // One that has no program yet would die of it.
-    std::erase_if(running, [&](LocalRank local_rank) { return Find(local_rank)->starting; });
+    auto running = work_.WithProgram();  // one that has none yet would die of it
     if (!running.empty()) outbox_.Push(SignalWorkers{signal.signo, running});
     return;
   }
   if (state_ == SupervisorState::kLeaving) {
     const bool from_a_keyboard = signal.signo == SIGINT || signal.signo == SIGQUIT;
-    if (from_a_keyboard && now >= signalled_at_ + options_.repeat_guard) {  // asked twice: now
+    if (from_a_keyboard &&
+        now >= ending_.signalled_at + options_.repeat_guard) {  // asked twice: now
       StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
     }
     return;
@@ -185,7 +208,7 @@ bool Supervisor::CanBePreempted() const {
 }
 
 void Supervisor::LeaveJob(int signo, TimePoint now) {
-  signalled_at_ = now;
+  ending_.signalled_at = now;
   const std::string name = SignalName(signo);
   Log(absl::StrCat("got ", name, ": ending this node's workers"));
   const bool may_go_on = signo == SIGTERM && durable_;  // from the last checkpoint
@@ -199,10 +222,10 @@ void Supervisor::LeaveJob(int signo, TimePoint now) {
 // The rendezvous of this life, should it be there, does not wait for this node.
 void Supervisor::OnSuperseded(const Superseded& superseded, TimePoint now) {
   if (verdict_) {  // this node's end is decided, and now there is no grace
-    if (stop_signal_ != SIGKILL) StopWorkers(state_, SIGKILL, now);
+    if (ending_.signo != SIGKILL) StopWorkers(state_, SIGKILL, now);
     return;
   }
-  signalled_at_ = now;
+  ending_.signalled_at = now;
   verdict_ = Verdict::Own(Outcome::kRefused, kExitRefused, superseded.reason);
   StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
 }
@@ -210,10 +233,10 @@ void Supervisor::OnSuperseded(const Superseded& superseded, TimePoint now) {
 // Whatever was to be done for the workers is not possible any more.
 void Supervisor::OnWorkersLost(const WorkersLost& lost) {
   std::vector<WorkerExited> reports;  // of those whose error files are being read
-  for (const Worker& worker : work_.workers) {
-    if (worker.ended) reports.push_back(ReportOf(*worker.ended, ""));
+  for (const NodeWork::Worker& worker : work_.workers) {
+    if (worker.ended) reports.push_back(work_.ReportOf(*worker.ended, ""));
   }
-  AbandonWorkers();
+  work_.Abandon();
   if (state_ != SupervisorState::kLeaving) Enter(SupervisorState::kLeaving);
   Enter(SupervisorState::kFailed);
   LeaveWithoutWorkers(lost, std::move(reports));
@@ -230,9 +253,7 @@ void Supervisor::LeaveWithoutWorkers(const WorkersLost& lost, std::vector<Worker
 }
 
 void Supervisor::SendHeartbeat(TimePoint now) {
-  std::optional<std::int64_t> step;
-  for (const Worker& worker : work_.workers) step = std::max(step, worker.step);
-  Heartbeat heartbeat{std::chrono::nanoseconds(now.time_since_epoch()).count(), step};
+  Heartbeat heartbeat{std::chrono::nanoseconds(now.time_since_epoch()).count(), work_.NewestStep()};
   if (HasUntoldFailures()) {
     heartbeat.failed_checkpoints = failed_;
     session_.told_failures = failed_.count;
@@ -251,44 +272,63 @@ void Supervisor::OnTick(TimePoint now) {
     GiveUp(now);
     return;
   }
-  if (const auto say = SayWaitingAt(); say && now >= *say) SayWaiting();
+  if (GiveUpAt()) {
+    const auto say = contact_.SayWaitingAt();
+    if (say && now >= *say) Log(contact_.SayWaiting());
+  }
   if (preempted_until_ && now >= *preempted_until_ && state_ != SupervisorState::kLeaving) {
     Log("no checkpoint came in time");
     LeaveJob(SIGTERM, now);
     return;
   }
   if (work_.kill_hung_at && now >= *work_.kill_hung_at) KillHung(now);
-  if (!deadline_ || now < *deadline_) return;
-  if (stop_signal_ != SIGKILL) {
+  if (!ending_.deadline || now < *ending_.deadline) return;
+  if (ending_.signo != SIGKILL) {
     StopWorkers(state_, SIGKILL, now);
     return;
   }
-  const std::string pids =
-      absl::StrJoin(Alive(), ", ", [&](std::string* out, LocalRank local_rank) {
-        const Worker& worker = work_.workers[local_rank.value];
-        absl::StrAppend(
-            out, "rank ", work_.assignment.first_rank.value + local_rank.value,
-            worker.starting ? " (being started)" : absl::StrCat(" (pid ", worker.pid, ")"));
-      });
-  Log(absl::StrCat(pids, " did not end after SIGKILL, and is not waited for"));
-  AbandonWorkers();
+  Log(absl::StrCat(work_.DescribeAlive(), " did not end after SIGKILL, and is not waited for"));
+  work_.Abandon();
   SettleIfGone(now);
 }
 
-void Supervisor::AbandonWorkers() {
-  for (Worker& worker : work_.workers) {
-    worker.alive = worker.starting = false;
-    worker.ended.reset();
+// ---- stuck processes ----
+
+void Supervisor::OnNodeCleared(const NodeCleared& cleared, TimePoint now) {
+  if (!outbox_.OnNodeCleared()) return;
+  if (!cleared.stuck.empty()) {
+    outbox_.PushFirst(Note{absl::StrCat(
+        Describe(StuckProcesses{0, cleared.stuck}),
+        ended() ? "; this agent ends without it" : "; until it is gone no worker starts here")});
   }
+  SetStuck(cleared.stuck, now);
+}
+
+void Supervisor::OnStuckProcessEnded(const StuckProcessEnded& ended, TimePoint now) {
+  auto others = stuck_.Without(ended.pid, now);
+  if (!others) return;
+  Log(absl::StrCat("process ", ended.pid, " is gone, which SIGKILL had not ended"));
+  if (state_ == SupervisorState::kJoining) {
+    outbox_.Clear(/*always=*/true);  // it may have left something behind; the answer says what
+  } else {
+    SetStuck(*std::move(others), now);
+  }
+}
+
+void Supervisor::SetStuck(std::vector<StuckProcess> processes, TimePoint now) {
+  const bool had_any = !stuck_.empty();
+  stuck_.Set(std::move(processes), now);
+  // The first ones are told with the Join or Stopped that waits for NodeCleared.
+  if (had_any && session_.joined && !ended()) SendHeartbeat(now);
 }
 
 // ---- transitions ----
 
 void Supervisor::StopWorkers(SupervisorState next, int signo, TimePoint now) {
   if (state_ != next) Enter(next);
-  stop_signal_ = signo;
-  deadline_ = now + (signo == SIGKILL ? options_.kill_grace : options_.stop_grace);
-  if (const auto alive = Alive(); !alive.empty()) {
+  ending_.signo = signo;
+  ending_.deadline = now + (signo == SIGKILL ? options_.kill_grace : options_.stop_grace);
+  if (const auto alive = work_.Alive(); !alive.empty()) {
     outbox_.Push(SignalWorkers{signo, alive});
   }
   SettleIfGone(now);
@@ -297,42 +337,31 @@ void Supervisor::StopWorkers(SupervisorState next, int signo, TimePoint now) {
 // SIGCONT, because a signal waits for as long as its process is stopped.
 void Supervisor::StopHung(const std::vector<LocalRank>& hung, TimePoint now) {
   Enter(SupervisorState::kStopping);
-  stop_signal_ = SIGTERM;
-  deadline_ = now + options_.stop_grace;
+  ending_.signo = SIGTERM;
+  ending_.deadline = now + options_.stop_grace;
   work_.hung = hung;
-  std::vector<LocalRank> others;
-  for (const LocalRank local_rank : Alive()) {
-    const bool hangs = std::find(hung.begin(), hung.end(), local_rank) != hung.end();
-    if (!hangs) others.push_back(local_rank);
-  }
-  if (const auto first = AliveOfHung(); !first.empty()) {
+  if (const auto first = work_.AliveHung(); !first.empty()) {
     work_.kill_hung_at = now + std::min(options_.stop_grace, options_.hang_grace);
     outbox_.Push(SignalWorkers{options_.hang_signal, first});
     outbox_.Push(SignalWorkers{SIGCONT, first});
   }
-  if (!others.empty()) outbox_.Push(SignalWorkers{SIGTERM, others});
+  if (const auto others = work_.AliveOthers(); !others.empty()) {
+    outbox_.Push(SignalWorkers{SIGTERM, others});
+  }
   SettleIfGone(now);
 }
 
 void Supervisor::KillHung(TimePoint now) {
   work_.kill_hung_at.reset();
-  const auto hung = AliveOfHung();
+  const auto hung = work_.AliveHung();
   if (hung.empty()) return;
-  if (hung.size() == Alive().size()) return StopWorkers(state_, SIGKILL, now);
+  if (hung.size() == work_.Alive().size()) return StopWorkers(state_, SIGKILL, now);
   outbox_.Push(SignalWorkers{SIGKILL, hung});
 }
 
-std::vector<LocalRank> Supervisor::AliveOfHung() const {
-  std::vector<LocalRank> alive = Alive();
-  std::erase_if(alive, [this](LocalRank local_rank) {
-    return std::find(work_.hung.begin(), work_.hung.end(), local_rank) == work_.hung.end();
-  });
-  return alive;
-}
-
 void Supervisor::SettleIfGone(TimePoint now) {
-  if (!Alive().empty() || AwaitsErrorFile()) return;
-  deadline_.reset();
+  if (!work_.Alive().empty() || work_.AwaitsErrorFile()) return;
+  ending_.deadline.reset();
   work_.kill_hung_at.reset();
   if (state_ == SupervisorState::kLeaving || verdict_) {
     outbox_.Push(EndStandbys{});
@@ -357,8 +386,7 @@ void Supervisor::GiveBackRanks(std::int64_t fenced_at_ms, bool rejoin, TimePoint
   Enter(SupervisorState::kJoining);
   Stopped stopped;
   stopped.fenced_at_ms = fenced_at_ms;
-  for (const Worker& worker : work_.workers)
-    stopped.last_step = std::max(stopped.last_step, worker.step);
+  stopped.last_step = work_.NewestStep();
   stopped.failed_checkpoints = failed_;
   stopped.start = work_.start;
   work_.stopped = stopped;
@@ -367,6 +395,7 @@ void Supervisor::GiveBackRanks(std::int64_t fenced_at_ms, bool rejoin, TimePoint
   } else {
     SendReport(stopped, /*workers_running=*/false);
   }
+  EndStore();
 }
 
 void Supervisor::End(SupervisorState next, Verdict verdict) {
@@ -395,29 +424,7 @@ void Supervisor::PushExit(Verdict verdict, std::optional<FolderClaim> claim) {
 }
 
 void Supervisor::Enter(SupervisorState next) {
-  const auto allowed = [&]() -> bool {
-    using enum SupervisorState;
-    switch (state_) {
-      case kJoining:
-        return next == kSpawning || next == kStopping || next == kLeaving;
-      case kSpawning:
-        return next != kDone && next != kFailed && next != kFenced;
-      case kRunning:
-        return next == kSpawning || next == kStopping || next == kLeaving || next == kFenced;
-      case kStopping:
-        return next == kJoining || next == kLeaving || next == kFenced || next == kDone ||
-               next == kFailed;
-      case kFenced:
-        return next == kJoining || next == kLeaving || next == kDone || next == kFailed;
-      case kLeaving:
-        return next == kFailed;
-      case kDone:
-      case kFailed:
-        return false;
-    }
-    return false;
-  };
-  DDPRUN_CHECK(allowed(), ToString(next));
+  DDPRUN_CHECK(MayFollow(state_, next), ToString(next));
   state_ = next;
 }
 

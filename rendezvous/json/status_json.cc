@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "rendezvous/json/dump.h"
 #include "rendezvous/json/failed_checkpoints_json.h"
 #include "rendezvous/json/restore_json.h"
 #include "rendezvous/json/root_cause_json.h"
@@ -85,6 +86,15 @@ Json ToJson(const JobStatus& job, std::int64_t now_unix_ms) {
         {"still_ms", Milliseconds(job.progress->still)},
         {"limit_ms", limit ? Json(Milliseconds(*limit)) : Json(nullptr)},
         {"hang", job.progress->hang.empty() ? Json(nullptr) : Json(job.progress->hang)}};
+  }
+  json["init"] = nullptr;
+  if (job.arrivals) {
+    json["init"] = {{"arrived", job.arrivals->arrived},
+                    {"missing", Json::array()},
+                    {"text", Describe(*job.arrivals, job.world_size)}};
+    for (const auto& missing : job.arrivals->missing) {
+      json["init"]["missing"].push_back({{"rank", missing.rank.value}, {"host", missing.host}});
+    }
   }
   json["outcome"] = job.finished ? Json(ToString(job.finished->outcome)) : Json(nullptr);
   json["exit_code"] = job.finished ? Json(job.finished->exit_code) : Json(nullptr);

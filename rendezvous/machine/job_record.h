@@ -15,8 +15,8 @@
 
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/types.h"
-#include "rendezvous/machine/quarantine.h"
-#include "rendezvous/machine/timeline.h"
+#include "rendezvous/machine/nodes/quarantine.h"
+#include "rendezvous/machine/states/timeline.h"
 
 namespace ddprun {
 
@@ -75,6 +75,7 @@ struct JobRecord {
   FailureRecord failed_checkpoints{};
   QuarantineRecord quarantine{};
   RunId run_id{};
+  bool needs_worker_store = false;
   std::map<std::string, Duration> longest_intervals{};  // PhaseIntervals
   std::optional<Finished> finished;  // the job is over; kept for agents that missed it
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "launcher/config/job_keys.h"
+#include "launcher/config/job_values.h"
 
 namespace ddprun {
 namespace {
@@ -96,6 +97,8 @@ constexpr FlagSpec kRendezvousOfJobFlags[] = {
     Option("rdzv-conf", 0, "K=V,...",
            "join_timeout, last_call_timeout, timeout (or connect_timeout), keep_alive_interval, "
            "lease, in seconds"),
+    Sets("store", 0, "agent|worker", "store",
+         "who serves torch's store on MASTER_PORT: rank 0's agent, or rank 0 (default {})"),
     Option("node-rank", 0, "N", "static mode: rank of this node (default 0)"),
     Sets("master-addr", 0, "ADDRESS", "rendezvous.master_addr",
          "static mode: MASTER_ADDR (default 127.0.0.1)"),

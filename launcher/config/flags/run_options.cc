@@ -19,6 +19,7 @@
 #include "launcher/config/flags/suggestion.h"
 #include "launcher/config/job_draft.h"
 #include "launcher/config/job_keys.h"
+#include "launcher/config/job_values.h"
 #include "launcher/config/kubernetes/kubernetes_pod.h"
 #include "launcher/config/slurm/slurm_step.h"
 #include "launcher/config/values.h"

@@ -19,6 +19,7 @@
 #include "launcher/config/flags/operator_options.h"
 #include "launcher/config/job_keys.h"
 #include "launcher/config/job_spec_of.h"
+#include "launcher/config/job_values.h"
 #include "launcher/config/values.h"
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/job_event.h"

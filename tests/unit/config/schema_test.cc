@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "launcher/config/job_keys.h"
+#include "launcher/config/job_values.h"
 #include "launcher/config/yaml_config.h"
 #include "nlohmann/json.hpp"
 #include "tests/unit/config/fake_host.h"

@@ -119,8 +119,10 @@ Heartbeat HeartbeatWithProgress() {
   silent.waits_for = "read(/data/x)";
   heartbeat.progress->silent_workers = {silent, {LocalRank{8}, 4244, std::chrono::seconds(40)}};
   heartbeat.progress->silent_excused = true;
+  heartbeat.progress->phases_passed = {"", "save"};
   heartbeat.progress->moves = ~std::uint64_t{0};
   heartbeat.stuck = {8, {}};
+  heartbeat.arrivals = StoreArrivals{61, {Rank{17}, Rank{(1 << 28) - 1}}};
   return heartbeat;
 }
 
@@ -156,6 +158,7 @@ Join StaticJoin() {
   Join join = JoinOf("n1", 4, 8);
   join.job.master_addr = "n0";
   join.job.master_port = 29500;
+  join.job.store = kAgentStore;
   join.node.requested_rank = NodeRank{3};
   return join;
 }
@@ -183,6 +186,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{}, Heartbeat{-5, 17},
         Checkpointed{40}, CannotSave{}, Preempted{"n3 got SIGTERM"},
+        StoreElsewhere{"localhost:29501"},
         HeldStates{{{1, Generation{2}, 40, Tier::kDurable}}, LookId{kLook}},
         CheckpointDamaged{7, "/c/step-7: too short"},
         RestartTimed{{Generation{-1}, 2, true, {{"stop", 5}, {"load data", 0}}}},
@@ -211,6 +215,7 @@ Assignment WithPlan(const RestorePlan& plan) {
   assignment.world_size = 8;
   assignment.master_addr = "10.0.0.1";
   assignment.master_port = 29500;
+  assignment.agent_store = true;
   assignment.restore = plan;
   return assignment;
 }
@@ -243,6 +248,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Fenced{"not heard for 3 s"},
                     Finished{Outcome::kPreempted, 75, "stopped", 0, {}, {}}, Stop{"rank 3 died"},
                     Stop{"rank 3 died", LookId{kLook}}, LookAgain{LookId{kLook}},
+                    LookAgain{LookId{kLook}, RunId{0xFEDCBA9876543210}},
                     Stop{"rank 3 hangs", {}, {LocalRank{1}, LocalRank{4095}}},
                     Finished{Outcome::kSucceeded, 0, "done", 0, {}, {}},
                     Finished{Outcome::kFailed,
@@ -510,6 +516,7 @@ JobRecord FullRecord() {
   record.quarantine = {{{"n3", std::chrono::seconds(5)}, {"n4", {}}}, {"n9"}, {"n3", "n9", "n3"}};
   record.failed_checkpoints = {{4, 380, "disk full", "n3"}, {{AgentId{5}, 1}, {AgentId{9}, 3}}};
   record.run_id = RunId{0xFEDCBA9876543210};
+  record.needs_worker_store = true;
   record.longest_intervals = {{"", std::chrono::seconds(8)},
                               {"evaluation", std::chrono::minutes(9)}};
   return record;

@@ -22,11 +22,13 @@
 #include "worker/contract/environment.h"
 #include "worker/src/agent/control_client.h"
 #include "worker/src/agent/progress.h"
+#include "worker/src/checkpoint/state_texts.h"
 #include "worker/src/checkpoint/step_agreement.h"
 #include "worker/src/data_parallel/model_sync.h"
 #include "worker/src/formats/safetensors.h"
 #include "worker/src/group/failure.h"
 #include "worker/src/peers/lost_group.h"
+#include "worker/src/restore/refusal.h"
 #include "worker/src/restore/state_search.h"
 #include "worker/src/restore/state_stream.h"
 #include "worker/src/state/rng_state.h"
@@ -38,6 +40,7 @@
 #include "worker/src/storage/folder_owner.h"
 #include "worker/src/storage/lineage.h"
 #include "worker/src/storage/restore_order.h"
+#include "worker/src/storage/set_aside.h"
 #include "worker/src/storage/snapshot_schedule.h"
 #include "worker/src/storage/snapshot_writer.h"
 
@@ -52,27 +55,7 @@ using internal::StatePart;
 using internal::TensorInfo;
 using nlohmann::json;
 
-State StateOf(const FoundState& found) {
-  const Metadata& metadata = found.metadata;
-  State state;
-  state.step = std::stoll(metadata.at("step"));
-  state.epoch = std::stoll(metadata.at("epoch"));
-  state.batch = std::stoll(metadata.at("batch"));
-  state.world_size = std::stoi(metadata.at("world_size"));
-  state.user = json::parse(metadata.at("user")).get<std::map<std::string, std::string>>();
-  state.path = found.path;
-  return state;
-}
-
 const char* GetEnvironment(const char* name) { return std::getenv(name); }
-
-void AddPlace(const Context& ctx, const State& state, Metadata* metadata) {
-  if (state.step < 0) throw CheckpointError("a step cannot be negative");
-  (*metadata)["epoch"] = std::to_string(state.epoch);
-  (*metadata)["batch"] = std::to_string(state.batch);
-  (*metadata)["world_size"] = std::to_string(ctx.world_size());
-  (*metadata)["user"] = json(state.user).dump();  // throws for what is not UTF-8
-}
 
 // Rank 0's status on every rank. A collective.
 SaveStatus Share(const Context& ctx, const SaveStatus& s) {
@@ -206,7 +189,7 @@ struct Checkpointer::Impl {
   // What a state holds beside its tensors, but for the generators.
   Metadata TextsOf(const State& state, const CheckpointParts& parts) const {
     Metadata metadata = internal::TextsOf(parts);
-    AddPlace(ctx, state, &metadata);
+    internal::AddPlace(state, ctx.world_size(), &metadata);
     internal::AddMaker(GetEnvironment, &metadata);
     run.lineage.AddTo(&metadata);
     return metadata;
@@ -225,7 +208,6 @@ struct Checkpointer::Impl {
   std::optional<State> Load(const internal::WhereToLook& where, const CheckpointParts& parts);
   std::optional<State> LoadByOrder(const internal::RestoreOrder& order, internal::WhereToLook where,
                                    const CheckpointParts& parts);
-  [[noreturn]] void RefuseToBeginAnew(const std::optional<internal::RestoreOrder>& order) const;
 };
 
 Checkpointer::Checkpointer(const Context& ctx, std::string directory,
@@ -308,6 +290,7 @@ void Checkpointer::Impl::BeginSteps(const CheckpointParts& parts) {
   began = true;
   const char* const folder = std::getenv(ddprun::env::kSnapshotDir);
   if (!options.snapshots || folder == nullptr || ctx.local_rank() != 0) return;
+  internal::RemoveOldSetAside(folder, run.lineage.run());  // nobody else has this folder
   snapshots.emplace(folder, ctx.rank(), resumed_step, [this](std::int64_t step) {
     internal::ControlClient::Process().Send(ddprun::control::kSnapshot, std::to_string(step));
   });
@@ -383,7 +366,7 @@ std::optional<State> Checkpointer::Impl::Load(const internal::WhereToLook& where
     internal::RestorePlan plan;
     std::vector<StatePart> destinations;
     Together(ctx, "a checkpoint does not fit this program: ", [&] {
-      state = StateOf(*found);
+      state = internal::StateOf(*found);
       std::vector<TensorInfo> infos;
       for (const FoundState::Tensor& tensor : found->tensors) infos.push_back(tensor.info);
       try {
@@ -421,10 +404,11 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
                                                      internal::WhereToLook where,
                                                      const CheckpointParts& parts) {
   if (order.from_the_start) {
-    // The launcher knows of no state that is to be loaded; a folder that cannot be listed it cannot
-    // know.
-    internal::StateSearch(ctx, where);
-    return std::nullopt;
+    // The launcher knows of no state that is to be loaded. It is not told of damaged files, nor of
+    // what is in a folder that cannot be listed: training does not begin beside those.
+    where.allows = [](const Metadata&) { return false; };
+    where.looks_everywhere = true;
+    return Load(where, parts);
   }
   const char* const memory = std::getenv(ddprun::env::kSnapshotDir);
   if (memory != nullptr) where.folders.insert(where.folders.begin(), memory);
@@ -455,26 +439,6 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
   return state;
 }
 
-// Throws: there is a state, and it is not to be forgotten in silence.
-void Checkpointer::Impl::RefuseToBeginAnew(
-    const std::optional<internal::RestoreOrder>& order) const {
-  constexpr std::size_t kShown = 4;
-  std::string text = order && !order->from_the_start
-                         ? "the state of step " + std::to_string(order->step) +
-                               ", with which all ranks were to begin, cannot be loaded, and no "
-                               "older one either"
-                         : "there are checkpoints, and none of them can be loaded";
-  for (std::size_t i = 0; i < std::min(rejected.size(), kShown); ++i) text += "; " + rejected[i];
-  if (rejected.size() > kShown) {
-    text += "; and " + std::to_string(rejected.size() - kShown) + " more";
-  }
-  throw StateUnreadableError("rank 0: " + text +
-                                 ". Training does not begin at step 0 beside them: repair them or "
-                                 "give another folder; or start with --start-anew, to begin at "
-                                 "step 0. Nothing is deleted",
-                             0, ctx.rank() == 0);
-}
-
 std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
   Impl& impl = *impl_;
   const Context& ctx = impl.ctx;
@@ -485,6 +449,7 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
   internal::WhereToLook where;
   if (!impl.directory.empty()) where.folders = {impl.directory};
   where.patience = internal::StateTimeout(GetEnvironment);
+  where.damaged = {!impl.options.read_only, impl.run.lineage.run()};
   const bool first = !std::exchange(impl.followed_order, true);
   const bool anew = internal::BeginsAnew(GetEnvironment);
   const auto order =
@@ -499,9 +464,12 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
         return impl.writer.HasSaved(step) || step == impl.resumed_step;
       };
     }
+    where.looks_everywhere = !anew;
     state = impl.Load(where, parts);
   }
-  if (!state && !impl.rejected.empty()) impl.RefuseToBeginAnew(order);
+  if (!state && !impl.rejected.empty()) {
+    internal::RefuseToBeginAnew(order, impl.rejected, ctx.rank());
+  }
   if (state) impl.resumed_step = state->step;
   ctx.report_phase(ddprun::control::kPhaseFirstStep);
   return state;

@@ -1,141 +1,29 @@
 #include <ddp/checkpointer.h>
 #include <ddp/collectives.h>
-#include <ddp/distributed_data_parallel.h>
 #include <ddp/errors.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/nn/modules/batchnorm.h>
-#include <torch/nn/modules/linear.h>
-#include <torch/optim/adagrad.h>
-#include <torch/optim/adam.h>
-#include <torch/optim/adamw.h>
-#include <torch/optim/rmsprop.h>
-#include <torch/optim/sgd.h>
 #include <torch/types.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "tests/support/temp_dir.h"
+#include "tests/unit/worker/checkpoint/checkpointer_training.h"
 #include "tests/unit/worker/support/disk.h"
-#include "tests/unit/worker/support/multi_rank.h"
 #include "worker/src/storage/durable_file.h"
 
 namespace ddp {
 namespace checkpointer_test {
 
-namespace fs = std::filesystem;
-using test::StartedRanks;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-struct Net : torch::nn::Module {
-  explicit Net(std::int64_t width = 5)
-      : layer(register_module("layer", torch::nn::Linear(4, width))),
-        norm(register_module("norm", torch::nn::BatchNorm1d(width))),
-        out(register_module("out", torch::nn::Linear(width, 1))) {}
-  torch::Tensor forward(const torch::Tensor& x) {
-    return out(torch::dropout(norm(layer(x)), 0.5, is_training()));
-  }
-  torch::nn::Linear layer;
-  torch::nn::BatchNorm1d norm;
-  torch::nn::Linear out;
-};
-
-using MakeOptimizer = std::unique_ptr<torch::optim::Optimizer> (*)(std::vector<torch::Tensor>);
-
-template <typename Optimizer, typename Options>
-std::unique_ptr<torch::optim::Optimizer> Make(std::vector<torch::Tensor> parameters) {
-  Options options(0.01);
-  if constexpr (std::is_same_v<Options, torch::optim::SGDOptions>) options.momentum(0.9);
-  if constexpr (std::is_same_v<Options, torch::optim::AdamOptions>) options.amsgrad(true);
-  return std::make_unique<Optimizer>(parameters, options);
-}
-
-const std::vector<MakeOptimizer> kOptimizers = {
-    &Make<torch::optim::SGD, torch::optim::SGDOptions>,
-    &Make<torch::optim::Adam, torch::optim::AdamOptions>,
-    &Make<torch::optim::AdamW, torch::optim::AdamWOptions>,
-    &Make<torch::optim::RMSprop, torch::optim::RMSpropOptions>,
-    &Make<torch::optim::Adagrad, torch::optim::AdagradOptions>};
-constexpr MakeOptimizer kSgd = &Make<torch::optim::SGD, torch::optim::SGDOptions>;
-constexpr MakeOptimizer kAdam = &Make<torch::optim::Adam, torch::optim::AdamOptions>;
-
-// A model in training, with different dropout on each rank.
-class Training {
- public:
-  Training(const Context& ctx, std::uint64_t seed, MakeOptimizer make, std::int64_t width = 5)
-      : net(std::make_shared<Net>(width)), model(ctx, net), optimizer(make(net->parameters())) {
-    seed_everything(seed, static_cast<std::uint64_t>(ctx.rank()));
-  }
-
-  void Steps(int count) {
-    for (int i = 0; i < count; ++i) {
-      model.zero_grad();
-      model(torch::rand({6, 4})).pow(2).mean().backward();
-      optimizer->step();
-    }
-  }
-
-  std::vector<torch::Tensor> Values() const {
-    std::vector<torch::Tensor> values;
-    for (const auto& p : net->parameters()) values.push_back(p.detach().clone());
-    for (const auto& b : net->buffers()) values.push_back(b.clone());
-    return values;
-  }
-
-  std::shared_ptr<Net> net;
-  DistributedDataParallel<Net> model;
-  std::unique_ptr<torch::optim::Optimizer> optimizer;
-};
-
-bool Equal(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (!torch::equal(a[i], b[i])) return false;
-  }
-  return true;
-}
-
-// Each rank's own folder, as on nodes without a shared disk: rank 1's never exists.
-std::string OwnFolder(const Context& ctx) {
-  return std::string(std::getenv("DDP_TEST_FOLDER")) + "/rank" + std::to_string(ctx.rank());
-}
-
-// What StateUnreadableError says; all ranks must throw it.
-std::string WhyUnreadable(Checkpointer& checkpointer, const Training& training) {
-  try {
-    checkpointer.load_latest(*training.net, *training.optimizer);
-  } catch (const StateUnreadableError& e) {
-    return e.what();
-  }
-  return "it was read";
-}
-
-State At(std::int64_t step) {
-  State state;
-  state.step = step;
-  state.epoch = 2;
-  state.batch = 7;
-  state.user = {{"note", "line\n\"quoted\""}};
-  return state;
-}
-
-class CheckpointerTest : public ::testing::Test {
- protected:
-  bool Started(int ranks) { return StartedRanks(ranks, {{"DDP_TEST_FOLDER", folder_.path()}}); }
-  ddprun::TempDir folder_;
-};
 
 TEST_F(CheckpointerTest, ResumedTrainingGoesOnBitForBitWithEveryOptimizer) {
   if (Started(2)) return;
@@ -285,113 +173,6 @@ TEST_F(CheckpointerTest, AnErrorOfRank0IsRaisedOnEveryRank) {
   } catch (const AgreedError& e) {
     EXPECT_THAT(e.what(), AllOf(HasSubstr("rank 0"), HasSubstr("Not a directory")));
   }
-}
-
-// ---- a state that cannot be read ----
-
-constexpr char kStep1[] = "step-000000000001.safetensors";
-constexpr char kStep2[] = "step-000000000002.safetensors";
-
-// Two checkpoints in rank 0's folder; returns the values of the older one.
-std::vector<torch::Tensor> SaveTwo(const Context& ctx) {
-  Training training(ctx, 1, kSgd);
-  Checkpointer checkpointer(ctx, OwnFolder(ctx));
-  std::vector<torch::Tensor> older;
-  for (const std::int64_t step : {1, 2}) {
-    training.Steps(1);
-    training.model.sync_buffers();
-    if (step == 1) older = training.Values();
-    checkpointer.save(At(step), *training.net, *training.optimizer);
-  }
-  checkpointer.flush();
-  return older;
-}
-
-// Seen red when what could not be opened was skipped: step 1 was loaded.
-TEST_F(CheckpointerTest, AFileThatThisUserMayNotReadEndsTheTrainingAtOnceOnAllRanks) {
-  if (Started(2)) return;
-  const Context ctx = init();
-  SaveTwo(ctx);
-  if (ctx.rank() == 0) fs::permissions(OwnFolder(ctx) + "/" + kStep2, fs::perms::none);
-  barrier(ctx);
-  fs::permissions(std::getenv("DDP_TEST_FOLDER"), fs::perms::all);
-  const uid_t user = geteuid();
-  if (user == 0) {  // who may read everything
-    ASSERT_EQ(seteuid(65534), 0);
-  }
-  Training resumed(ctx, 2, kSgd);
-  Checkpointer checkpointer(ctx, OwnFolder(ctx));
-  const auto began = std::chrono::steady_clock::now();
-  const std::string why = WhyUnreadable(checkpointer, resumed);
-  EXPECT_THAT(why, AllOf(HasSubstr("rank 0: "), HasSubstr(kStep2),
-                         HasSubstr("cannot open it: Permission denied (errno 13, user id "),
-                         HasSubstr("--start-anew, to begin at step 0. Nothing was changed")));
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30)) << "no retries";
-  ASSERT_EQ(seteuid(user), 0);
-}
-
-// As a file server that is away for a while.
-TEST_F(CheckpointerTest, AFileThatIsUnavailableForAWhileIsWaitedFor) {
-  if (test::InRank()) {
-    const Context ctx = init();
-    SaveTwo(ctx);
-    const test::WatchedDisk disk(OwnFolder(ctx));
-    if (ctx.rank() == 0) {
-      const auto last = fs::file_size(OwnFolder(ctx) + "/" + kStep2) - 1;
-      disk.FailReads(kStep2, ETIMEDOUT, last, 2);  // while all ranks are about it
-    }
-    Training resumed(ctx, 2, kSgd);
-    Checkpointer checkpointer(ctx, OwnFolder(ctx));
-    const auto state = checkpointer.load_latest(*resumed.net, *resumed.optimizer);
-    ASSERT_TRUE(state);
-    EXPECT_EQ(state->step, 2);
-    return;
-  }
-  const auto ranks = test::RunRanks({2, {}, {{"DDP_TEST_FOLDER", folder_.path()}}});
-  for (const auto& rank : ranks) EXPECT_EQ(rank.exit_code, 0) << rank.out << rank.err;
-  EXPECT_THAT(ranks[0].err,
-              AllOf(HasSubstr(std::string(kStep2) + ": cannot read its bytes "),
-                    HasSubstr("training waits for it, at most 120.0 s (--state-timeout)")));
-}
-
-TEST_F(CheckpointerTest, AFileThatStaysUnavailableEndsTheTrainingAfterTheStateTimeout) {
-  if (Started(2)) return;
-  const Context ctx = init();
-  SaveTwo(ctx);
-  setenv("DDPRUN_STATE_TIMEOUT_MS", "300", 1);
-  const test::WatchedDisk disk(OwnFolder(ctx));
-  if (ctx.rank() == 0) disk.FailOpening(kStep2, EHOSTDOWN);
-  Training resumed(ctx, 2, kSgd);
-  Checkpointer checkpointer(ctx, OwnFolder(ctx));
-  EXPECT_THAT(WhyUnreadable(checkpointer, resumed),
-              AllOf(HasSubstr("Host is down (errno 112, user id "), HasSubstr(", for 0.3 s")));
-}
-
-// A block that the disk has lost, in the middle of a tensor. Seen red without the second look of
-// CheckpointSearch::Accept(): nobody was told.
-TEST_F(CheckpointerTest, AnInputErrorInTheNewestFileLeadsToTheOlderOneOnAllRanks) {
-  if (test::InRank()) {
-    const Context ctx = init();
-    const auto older = SaveTwo(ctx);
-    const test::WatchedDisk disk(OwnFolder(ctx));
-    if (ctx.rank() == 0) {
-      disk.FailReads(kStep2, EIO, fs::file_size(OwnFolder(ctx) + "/" + kStep2) - 1);
-    }
-    Training resumed(ctx, 2, kSgd);
-    Checkpointer checkpointer(ctx, OwnFolder(ctx));
-    const auto state = checkpointer.load_latest(*resumed.net, *resumed.optimizer);
-    ASSERT_TRUE(state);
-    EXPECT_EQ(state->step, 1);
-    EXPECT_TRUE(Equal(resumed.Values(), older));
-    if (ctx.rank() == 0) {
-      EXPECT_THAT(test::FilesIn(OwnFolder(ctx)), ElementsAre(kStep1, kStep2));
-    }
-    return;
-  }
-  const auto ranks = test::RunRanks({2, {}, {{"DDP_TEST_FOLDER", folder_.path()}}});
-  for (const auto& rank : ranks) EXPECT_EQ(rank.exit_code, 0) << rank.out << rank.err;
-  EXPECT_THAT(ranks[0].err, AllOf(HasSubstr(std::string(kStep2) + " is damaged: cannot read its"),
-                                  HasSubstr("Input/output error, again after an older one")));
 }
 
 TEST_F(CheckpointerTest, ATrainingThatBeginsAnewLoadsNothingAndLeavesWhatIsThere) {

@@ -1,10 +1,7 @@
 #include <ddp/ddp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
-#include <torch/nn/modules/container/modulelist.h>
-#include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
@@ -13,64 +10,18 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/unit/worker/data_parallel/sync_batch_norm_cases.h"
 #include "tests/unit/worker/support/multi_rank.h"
 
 namespace ddp {
 namespace sync_batch_norm_test {
 
 using test::StartedRanks;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
-using torch::Tensor;
 using torch::nn::BatchNormOptions;
-
-constexpr std::int64_t kFeatures = 5;
-// Against one pass over the whole batch, of values around 1: only the order of sums differs.
-constexpr double kDoubleBound = 1e-13;
-constexpr double kFloatBound = 1e-5;
-
-double BoundOf(at::ScalarType dtype) {
-  return dtype == torch::kFloat64 ? kDoubleBound : kFloatBound;
-}
-
-void ExpectNear(const Tensor& actual, const Tensor& expected, double bound,
-                const std::string& what) {
-  ASSERT_EQ(actual.sizes(), expected.sizes()) << what;
-  ASSERT_EQ(actual.scalar_type(), expected.scalar_type()) << what;
-  if (actual.numel() == 0) return;
-  // Not "at most": a NaN is not.
-  const double distance = (actual - expected).abs().max().item<double>();
-  EXPECT_TRUE(distance <= bound) << what << " differs by " << distance;
-}
-
-bool SameBits(const Tensor& a, const Tensor& b) {
-  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && a.equal(b);
-}
-
-// A batch of the sizes of all ranks, the same on every rank. Each feature has a mean of its own.
-Tensor WholeBatch(const std::vector<std::int64_t>& sizes, std::vector<std::int64_t> rest,
-                  at::ScalarType dtype, std::uint64_t seed) {
-  std::int64_t batch = 0;
-  for (const std::int64_t size : sizes) batch += size;
-  std::vector<std::int64_t> shape = {batch, kFeatures};
-  shape.insert(shape.end(), rest.begin(), rest.end());
-  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  const Tensor values = torch::randn(shape, generator, torch::kFloat64);
-  std::vector<std::int64_t> spread(shape.size(), 1);
-  spread[1] = kFeatures;
-  return (values + torch::linspace(-2, 2, kFeatures, torch::kFloat64).view(spread)).to(dtype);
-}
-
-Tensor PartOf(const Tensor& whole, const std::vector<std::int64_t>& sizes, int rank) {
-  std::int64_t begin = 0;
-  for (int i = 0; i < rank; ++i) begin += sizes[static_cast<std::size_t>(i)];
-  return whole.narrow(0, begin, sizes[static_cast<std::size_t>(rank)]).clone();
-}
 
 // torch::nn's own, whatever the number of dimensions: [n, features, ...] as [n, features, rest].
 Tensor Plain(torch::nn::BatchNorm1d& norm, const Tensor& x) {
@@ -300,27 +251,6 @@ TEST(SyncBatchNormTest, AnInputOfAnotherShapeIsNamed) {
 
 // ---- with DistributedDataParallel ----
 
-struct Net : torch::nn::Module {
-  explicit Net(bool plain) : plain_(plain) {
-    register_module("in", in);
-    if (plain) {
-      register_module("norm", plain_norm);
-    } else {
-      register_module("norm", norm);
-    }
-    register_module("out", out);
-  }
-  Tensor forward(const Tensor& x) {
-    const Tensor y = in(x);
-    return out(torch::relu(plain_ ? plain_norm(y) : norm(y)));
-  }
-  const bool plain_;
-  torch::nn::Linear in{6, kFeatures};
-  SyncBatchNorm norm{kFeatures};
-  torch::nn::BatchNorm1d plain_norm{kFeatures};
-  torch::nn::Linear out{kFeatures, 1};
-};
-
 // The mean of the ranks' gradients is that of the mean loss over the whole batch, where batches are
 // equally large. Against one process that has the whole batch.
 TEST(SyncBatchNormTest, TrainsUnderDistributedDataParallelAsOneProcessWithTheWholeBatch) {
@@ -382,128 +312,6 @@ TEST(SyncBatchNormTest, GoesWithJoinWhereAllStopWithTheFirstThatHasNoMoreInputs)
     EXPECT_THAT(e.what(), HasSubstr("rank 2: no more inputs"));
   }
   EXPECT_EQ(steps, 2);
-}
-
-// ---- conversion ----
-
-// As libtorch wants it: the forward() of a Sequential in a Sequential must not be a template.
-struct BranchImpl : torch::nn::SequentialImpl {
-  using SequentialImpl::SequentialImpl;
-  Tensor forward(const Tensor& x) { return SequentialImpl::forward(x); }
-};
-TORCH_MODULE(Branch);
-
-torch::nn::Sequential MakeSequential() {
-  torch::nn::BatchNorm1d shared(3);
-  return torch::nn::Sequential(
-      torch::nn::Linear(3, 3), shared, torch::nn::ReLU(),
-      Branch(torch::nn::BatchNorm2d(BatchNormOptions(3).momentum(0.4)),
-             torch::nn::BatchNorm3d(BatchNormOptions(3).affine(false))),
-      shared, torch::nn::BatchNorm1d(BatchNormOptions(3).track_running_stats(false)));
-}
-
-std::vector<std::string> Describe(const torch::nn::Module& module) {
-  std::vector<std::string> lines;
-  for (const auto& item : state_dict(module)) {
-    std::ostringstream line;
-    line << item.key() << " " << item.value().data_ptr() << " " << item.value().requires_grad();
-    lines.push_back(line.str());
-  }
-  return lines;
-}
-
-TEST(ConvertSyncBatchNormTest, ReplacesThoseOfASequentialAndKeepsTensorsNamesAndOrder) {
-  if (StartedRanks(2)) return;
-  const Context ctx = init();
-  torch::nn::Sequential net = MakeSequential();
-  net[1]->eval();
-  net[1]->named_parameters()["bias"].set_requires_grad(false);
-  const std::vector<std::string> before = Describe(*net);
-  const auto names = net->named_modules("net").keys();
-  EXPECT_EQ(convert_sync_batchnorm(ctx, net.ptr()), net.ptr());
-
-  EXPECT_EQ(Describe(*net), before);
-  EXPECT_EQ(net->named_modules("net").keys(), names);
-  EXPECT_FALSE(net[1]->is_training());
-  EXPECT_TRUE(net[5]->is_training());
-  EXPECT_EQ(net[1], net[4]) << "shared";
-  auto* const inner = net[3]->as<Branch>();
-  ASSERT_NE(inner, nullptr);
-  for (const auto& module : {net[1], inner->ptr(0), inner->ptr(1), net[5]}) {
-    auto* const norm = module->as<SyncBatchNorm>();
-    ASSERT_NE(norm, nullptr);
-    EXPECT_EQ(norm->context(), &ctx);
-  }
-  EXPECT_EQ(inner->ptr(0)->as<SyncBatchNorm>()->options.momentum(), 0.4);
-  std::ostringstream text;
-  text << *inner;
-  EXPECT_THAT(text.str(), AllOf(HasSubstr("ddp::SyncBatchNorm(3, eps=1e-05, momentum=0.4, "
-                                          "affine=true, track_running_stats=true)"),
-                                Not(HasSubstr("torch::nn::BatchNorm"))));
-}
-
-// What a Sequential calls is what was put there, not only what is registered.
-TEST(ConvertSyncBatchNormTest, ForwardOfASequentialIsSynchronized) {
-  if (StartedRanks(2)) return;
-  const Context ctx = init();
-  torch::nn::Sequential net{torch::nn::BatchNorm1d(kFeatures)};
-  convert_sync_batchnorm(ctx, net.ptr());
-  const std::vector<std::int64_t> sizes = {2, 3};
-  const Tensor whole = WholeBatch(sizes, {}, torch::kFloat32, 1);
-  torch::nn::BatchNorm1d reference(kFeatures);
-  ExpectNear(net->forward(PartOf(whole, sizes, ctx.rank())).detach(),
-             PartOf(reference(whole), sizes, ctx.rank()).detach(), kFloatBound, "output");
-}
-
-struct Typed : torch::nn::Module {
-  Typed() {
-    register_module("head", head);
-    register_module("norm", norm);
-    register_module("list", list);
-    register_module("sync", sync);
-  }
-  torch::nn::Sequential head{torch::nn::BatchNorm1d(2)};
-  torch::nn::BatchNorm1d norm{2};
-  torch::nn::ModuleList list{torch::nn::BatchNorm2d(2), torch::nn::Linear(2, 2)};
-  SyncBatchNorm sync{2};
-};
-
-struct Outer : torch::nn::Module {
-  Outer() { register_module("typed", typed); }
-  std::shared_ptr<Typed> typed = std::make_shared<Typed>();
-};
-
-TEST(ConvertSyncBatchNormTest, AMemberThatIsOfAnotherTypeIsNamedAndNothingIsChanged) {
-  if (StartedRanks(2)) return;
-  const Context ctx = init();
-  const auto net = std::make_shared<Outer>();
-  try {
-    convert_sync_batchnorm(ctx, net);
-    ADD_FAILURE() << "it returned";
-  } catch (const ConfigError& e) {
-    EXPECT_THAT(e.what(), AllOf(HasSubstr("'typed.norm', 'typed.list.0' cannot be replaced"),
-                                HasSubstr("Declare it as ddp::SyncBatchNorm")));
-    EXPECT_THAT(e.what(), Not(HasSubstr("head")));
-  }
-  EXPECT_NE(net->typed->head[0]->as<torch::nn::BatchNorm1d>(), nullptr);
-  EXPECT_EQ(net->typed->sync->context(), nullptr);
-}
-
-TEST(ConvertSyncBatchNormTest, GivesMembersThatAreSyncBatchNormsTheContext) {
-  if (StartedRanks(2)) return;
-  const Context ctx = init();
-  const auto net = std::make_shared<Net>(false);
-  convert_sync_batchnorm(ctx, net);
-  EXPECT_EQ(net->norm->context(), &ctx);
-}
-
-TEST(ConvertSyncBatchNormTest, ABatchNormItselfIsReplacedByWhatItReturns) {
-  if (StartedRanks(2)) return;
-  const Context ctx = init();
-  torch::nn::BatchNorm2d norm(3);
-  const auto converted = convert_sync_batchnorm(ctx, norm.ptr());
-  ASSERT_NE(converted->as<SyncBatchNorm>(), nullptr);
-  EXPECT_EQ(Describe(*converted), Describe(*norm));
 }
 
 }  // namespace sync_batch_norm_test

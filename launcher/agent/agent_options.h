@@ -1,0 +1,27 @@
+// What an agent is made with, and what its Supervisor is.
+#ifndef DDPRUN_LAUNCHER_AGENT_AGENT_OPTIONS_H_
+#define DDPRUN_LAUNCHER_AGENT_AGENT_OPTIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "launcher/config/job_config.h"
+#include "launcher/core/supervisor_options.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+struct AgentOptions {
+  JobConfig config;
+  std::string host;                  // this node's name, for people
+  std::string address;               // this node's address, for the other nodes
+  AgentId agent_id;                  // random, not 0
+  std::vector<std::string> environ;  // NAME=value: what workers inherit
+  std::string why_ineligible{};      // why this node must stay out of the job; empty: it may run
+};
+
+SupervisorOptions SupervisorOptionsOf(const AgentOptions& options);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_AGENT_AGENT_OPTIONS_H_

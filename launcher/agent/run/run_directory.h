@@ -1,0 +1,95 @@
+// The folders of one run on this node.
+//
+//     <log-dir>/<rdzv-id>_<unique>/attempt_<generation>/<local rank>/{stdout,stderr}.log,
+//     error.json
+//                                                      /by_rank/<rank> -> ../<local rank>
+//     <log-dir>/<rdzv-id>_<unique>/standby/<n>/{stdout,stderr}.log    what a warm standby wrote
+//     before it became a worker; attempt_<generation>/<local rank>/standby points there
+//     <log-dir>/<rdzv-id>_<unique>/.owner    the host, and the agent's lock: run_retention.h
+//     <temporary>/ddprun-<unique>/    sockets, python/; removed when the run ends
+//     /dev/shm/ddprun-<...>/          snapshots; removed when the run ends: snapshot_folder.h
+//
+// The first is torchrun's layout and stays. Used from the agent's thread only.
+#ifndef DDPRUN_LAUNCHER_AGENT_RUN_RUN_DIRECTORY_H_
+#define DDPRUN_LAUNCHER_AGENT_RUN_RUN_DIRECTORY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "launcher/agent/run/snapshot_folder.h"
+#include "launcher/python/python_path.h"
+#include "rendezvous/core/types.h"
+#include "worker/contract/unique_fd.h"
+
+namespace ddprun {
+
+class RunDirectory {
+ public:
+  // Makes the folders. The error names the folder that cannot be made and why. Where there is no
+  // room for snapshots, snapshots() is empty, why_no_snapshots() says so, and the run goes on.
+  static absl::StatusOr<RunDirectory> Create(const std::string& log_dir, const std::string& job,
+                                             std::uint32_t requeue_number);
+
+  RunDirectory(RunDirectory&& other) noexcept;
+  RunDirectory& operator=(RunDirectory&&) = delete;
+  ~RunDirectory();  // RemoveTemporary()
+
+  // Makes the folder for Python workers below sockets(): launcher/python/python_path.h.
+  absl::Status AddPythonFolder(PythonHooks hooks);
+
+  // Removes sockets() and snapshots(), which the agent's guardian does when the agent cannot.
+  void RemoveTemporary();
+
+  const std::string& path() const { return path_; }
+  const std::string& sockets() const { return sockets_; }
+  // What goes in front of a Python worker's PYTHONPATH; "" without AddPythonFolder().
+  const std::string& python_path() const { return python_path_; }
+  std::string snapshots() const { return snapshots_ ? snapshots_->path() : ""; }
+  const std::string& why_no_snapshots() const { return why_no_snapshots_; }
+  // Why no later run may ever take this one for over, and remove it; or "".
+  const std::string& why_not_owned() const { return why_not_owned_; }
+
+  // Paths alone. Whoever writes a log file of a standby makes its folder.
+  std::string WorkerFolder(Generation generation, LocalRank local_rank) const;
+  std::string ErrorFile(Generation generation, LocalRank local_rank) const;
+  std::string StandbyFolder(int standby) const;
+
+ private:
+  RunDirectory() = default;
+
+  std::string path_;
+  std::string sockets_;
+  std::string python_path_;
+  std::optional<SnapshotFolder> snapshots_;
+  std::string why_no_snapshots_;
+  UniqueFd owner_;  // the lock
+  std::string why_not_owned_;
+};
+
+// What the names of this job's run directories begin with; six letters and digits follow.
+std::string RunPrefix(const std::string& job);
+// In a run directory: the name of its host in the first line, locked while its agent lives.
+std::string RunOwnerFile(const std::string& run);
+
+// What follows waits for the disk: not on the agent's loop.
+
+// The first of a generation's folders that could not be made; `error` is "": all were.
+struct MadeFolders {
+  LocalRank local_rank;
+  std::string error;
+  bool full = false;  // no space, or the quota is used up: worth another call
+};
+// Makes the folders of `workers` workers of one generation, the first of which has rank
+// `first_rank`, and their by_rank links, in the run directory at `path`. Another call makes what is
+// missing.
+MadeFolders MakeWorkerFolders(const std::string& path, Generation generation, Rank first_rank,
+                              int workers);
+// Shows in the folder of a worker which standby it was.
+void LinkStandby(const std::string& worker_folder, int standby);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_AGENT_RUN_RUN_DIRECTORY_H_

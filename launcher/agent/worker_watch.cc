@@ -1,0 +1,108 @@
+#include "launcher/agent/worker_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "launcher/agent/process_facts.h"
+#include "launcher/log.h"
+#include "rendezvous/core/limits.h"
+#include "rendezvous/core/words.h"
+
+namespace ddprun {
+namespace {
+
+// Where no worker has told anything for this long, the log says that hangs are not noticed.
+constexpr std::chrono::seconds kSilence{60};
+// For the stacks of this node's workers. Shorter than the 5 s that the rendezvous waits for them.
+constexpr std::chrono::seconds kStacksLimit{4};
+
+}  // namespace
+
+WorkerWatch::WorkerWatch(const Options& options, EventLoop* loop, NodeWorkers* workers)
+    : loop_(loop),
+      workers_(workers),
+      still_(options.heartbeat),
+      said_silent_(!options.judges_hangs),
+      stack_taker_(loop, "ddprun-stacks") {}
+
+void WorkerWatch::Begin(bool of_rank_0) {
+  stragglers_.Clear();
+  still_.Begin(EventLoop::Clock::now());
+  facts_.clear();
+  End();
+  if (!of_rank_0 || said_silent_) return;
+  silence_ = loop_->AddTimer(EventLoop::Clock::now() + kSilence, [this] {
+    silence_ = 0;
+    SayThatHangsAreNotNoticed();
+  });
+}
+
+void WorkerWatch::End() { loop_->CancelTimer(std::exchange(silence_, 0)); }
+
+void WorkerWatch::SayThatHangsAreNotNoticed() {
+  const auto workers = workers_->progress().Read(EventLoop::Clock::now());
+  const bool told = std::any_of(workers.begin(), workers.end(), [](const auto& worker) {
+    return worker.source != ProgressSource::kNone;
+  });
+  if (told) return;
+  said_silent_ = true;
+  LogInfo(absl::StrCat("no worker has told a step for ", Seconds(kSilence),
+                       ": if this job hangs, ddprun does not notice. Python: --auto-step, or "
+                       "ddprun.step(n) in the script; other programs: STEP=n (docs/hangs.md)"));
+}
+
+NodeProgress WorkerWatch::Look() {
+  const auto now = EventLoop::Clock::now();
+  std::vector<SeenWorker> seen;
+  for (const WorkerProgress& progress : workers_->progress().Read(now)) {
+    const auto pid = workers_->PidOf(progress.local_rank);
+    if (!pid) continue;
+    if (auto worker = SeenWorkerOf(progress, *pid)) seen.push_back(*std::move(worker));
+  }
+  NodeProgress progress = still_.Look(seen, now, [this](int pid) { return FactsOf(pid); });
+  urgency_ = progress.still < NodeProgress::kDetailsAfter ? stacks::StackUrgency::kBesideTraining
+                                                          : stacks::StackUrgency::kAtOnce;
+  return progress;
+}
+
+// The progress pages of a generation are there until the next one starts, also those of the dead.
+std::vector<EnteredCall> WorkerWatch::LastCalls(Generation generation) {
+  if (workers_->progress().generation() != generation) return {};
+  return LastCallsOf(workers_->progress().Read(EventLoop::Clock::now()));
+}
+
+// While the stacks of a worker are copied, the kernel says that a debugger has it. So the facts
+// from before are used, but not for ever: copying may block.
+ProcessFacts WorkerWatch::FactsOf(int pid) {
+  const auto known = facts_.find(pid);
+  const bool copying = taking_stacks_ > 0 && EventLoop::Clock::now() < copying_until_;
+  if (copying && known != facts_.end()) return known->second;
+  return facts_[pid] = ReadProcessFacts(pid);
+}
+
+void WorkerWatch::TakeStacks(std::vector<stacks::StackTarget> targets,
+                             std::function<void(const EncodedStackTree&)> done) {
+  ++taking_stacks_;
+  const auto deadline = EventLoop::Clock::now() + kStacksLimit;
+  copying_until_ = deadline + std::chrono::seconds(1);
+  stack_taker_.Run(
+      [targets = std::move(targets), deadline, urgency = urgency_] {
+        return stacks::TakeStacks(targets, deadline, urgency).tree.Encode(kMaxSentStackTreeBytes);
+      },
+      [this, done = std::move(done)](const EncodedStackTree& tree) {
+        --taking_stacks_;
+        done(tree);
+      });
+}
+
+void WorkerWatch::OnStraggler(const StragglerMsg& straggler) {
+  const auto news = straggler.ended ? stragglers_.Ended(straggler.rank)
+                                    : stragglers_.Told(straggler.rank, straggler.host,
+                                                       std::chrono::microseconds(straggler.time),
+                                                       std::chrono::microseconds(straggler.others));
+  if (news && straggler.ended) LogInfo(*news);
+  if (news && !straggler.ended) LogWarning(*news);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,70 @@
+// WorkerWatch: how the workers of this node get on in their generation: whether they move, who
+// keeps the others waiting, and where they are when somebody asks.
+//
+// Belongs to the agent and its loop's thread. Stacks are copied on another thread.
+#ifndef DDPRUN_LAUNCHER_AGENT_WORKER_WATCH_H_
+#define DDPRUN_LAUNCHER_AGENT_WORKER_WATCH_H_
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "launcher/agent/node_workers.h"
+#include "launcher/core/still_watch.h"
+#include "launcher/core/straggler_list.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/os/off_loop.h"
+#include "launcher/stacks/take_stacks.h"
+#include "rendezvous/core/messages.h"
+#include "rendezvous/core/types.h"
+#include "worker/contract/control.h"
+
+namespace ddprun {
+
+class WorkerWatch {
+ public:
+  struct Options {
+    Duration heartbeat;        // of the job: how often Look() is called
+    bool judges_hangs = true;  // false: nobody misses what the workers do not tell
+  };
+
+  // Both pointers must outlive this object.
+  WorkerWatch(const Options& options, EventLoop* loop, NodeWorkers* workers);
+
+  // A generation starts; `of_rank_0`: its rank 0 runs on this node.
+  void Begin(bool of_rank_0);
+  void End();
+
+  // For a heartbeat, while workers run.
+  NodeProgress Look();
+  // For Stopped: the last collectives of the workers of this generation, the dead included.
+  std::vector<EnteredCall> LastCalls(Generation generation);
+
+  // Copies the stacks of these workers, and calls `done` however long it takes.
+  void TakeStacks(std::vector<stacks::StackTarget> targets,
+                  std::function<void(const EncodedStackTree&)> done);
+
+  void OnStraggler(const StragglerMsg& straggler);
+
+ private:
+  void SayThatHangsAreNotNoticed();
+  ProcessFacts FactsOf(int pid);
+
+  EventLoop* const loop_;
+  NodeWorkers* const workers_;
+  StragglerList stragglers_;
+  StillWatch still_;
+  // The log has said that the workers tell nothing, or need not.
+  bool said_silent_;
+  EventLoop::TimerId silence_ = 0;     // until it says so
+  std::map<int, ProcessFacts> facts_;  // by pid, as they were read last
+  OffLoop stack_taker_;
+  stacks::StackUrgency urgency_ = stacks::StackUrgency::kBesideTraining;
+  int taking_stacks_ = 0;      // requests in progress
+  TimePoint copying_until_{};  // at the latest, as far as FactsOf() believes
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_AGENT_WORKER_WATCH_H_

@@ -1,0 +1,32 @@
+// The values of job keys as text: what each must be, parsed, and printed again. Pure.
+#ifndef DDPRUN_LAUNCHER_CONFIG_JOB_VALUES_H_
+#define DDPRUN_LAUNCHER_CONFIG_JOB_VALUES_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "launcher/config/job_draft.h"
+#include "launcher/config/job_keys.h"
+
+namespace ddprun {
+
+// What a value of `key` must be: "a whole number from 0 to 1000000".
+std::string Expected(const JobKey& key);
+
+// Whether it can be an element of a value of type kOptions.
+bool IsOption(absl::string_view word);
+
+// The error for a value that is not what it must be: "expected ... (found ...)".
+absl::Status UnexpectedValue(const JobKey& key, absl::string_view found);
+
+// Sets the member of `draft` for `key` from the text of a scalar value, or says what was expected.
+// For every type but kEnvironment.
+absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* draft);
+
+// The value of a scalar key (neither kCommand nor kEnvironment) as a job file would have it.
+std::string FormatValue(const JobKey& key, const JobDraft& draft);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONFIG_JOB_VALUES_H_

@@ -1,0 +1,59 @@
+#include "launcher/core/supervisor/contact.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "launcher/core/lease.h"
+#include "rendezvous/core/words.h"
+
+namespace ddprun {
+namespace {
+
+// How long an agent waits for the first word of the rendezvous before it says so.
+constexpr std::chrono::seconds kQuietWait{1};
+
+}  // namespace
+
+void Contact::Had(TimePoint at, TimePoint now) { last_ = std::max(last_, std::min(at, now)); }
+
+std::string Contact::Heard() {
+  ever_ = true;
+  if (std::exchange(why_lost_, "").empty()) return "";
+  return absl::StrCat("connected to ", options_.rendezvous);
+}
+
+TimePoint Contact::FenceAt() const { return FenceTime(last_, options_.spec.lease); }
+
+TimePoint Contact::BackstopAt() const { return FenceAt() + BackstopDelay(options_.spec.lease); }
+
+TimePoint Contact::GiveUpAt() const {
+  return lost_since_ + (ever_ ? options_.daemon_grace : options_.connect_timeout);
+}
+
+std::string Contact::WhyGivenUp(TimePoint now) const {
+  std::string reason =
+      why_lost_.empty() ? absl::StrCat(options_.rendezvous, " does not answer") : why_lost_;
+  if (options_.leases) {
+    absl::StrAppend(&reason, "; gave up after ", TenthsOfSeconds(now - lost_since_));
+  }
+  if (!ever_ && !options_.unreachable_hint.empty()) {
+    absl::StrAppend(&reason, "; ", options_.unreachable_hint);
+  }
+  return reason;
+}
+
+std::optional<TimePoint> Contact::SayWaitingAt() const {
+  if (ever_ || said_waiting_) return std::nullopt;
+  return lost_since_ + kQuietWait;
+}
+
+std::string Contact::SayWaiting() {
+  said_waiting_ = true;
+  return absl::StrCat("waiting for ", options_.rendezvous, ", at most ",
+                      Seconds(options_.connect_timeout),
+                      why_lost_.empty() ? "" : "; so far: ", why_lost_,
+                      options_.unreachable_hint.empty() ? "" : "; ", options_.unreachable_hint);
+}
+
+}  // namespace ddprun

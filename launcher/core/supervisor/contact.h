@@ -1,0 +1,66 @@
+// Contact: what an agent knows of its rendezvous over all sessions, and what follows from it: when
+// its lease is over, when it says that it waits, when it gives up. Pure. docs/leases.md has the
+// rule of the lease.
+#ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_CONTACT_H_
+#define DDPRUN_LAUNCHER_CORE_SUPERVISOR_CONTACT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "launcher/core/supervisor_options.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+// With the rendezvous. Replaced whole when one is opened or lost.
+struct Session {
+  bool open = false;
+  bool joined = false;  // Join was sent on it
+  bool heard = false;   // something came on it
+  TimePoint joined_at;  // when its first Join was sent
+  TimePoint next_heartbeat;
+  std::int64_t told_failures = 0;  // of checkpoints
+};
+
+class Contact {
+ public:
+  explicit Contact(SupervisorOptions options) : options_(std::move(options)) {}
+
+  // The agent begins to connect.
+  void Begin(TimePoint now) { lost_since_ = now; }
+  // It is certain that the rendezvous, should it live, counts our lease from `at` or later.
+  void Had(TimePoint at, TimePoint now);
+  // A message came. Returns what a person is to be told of it; "": nothing.
+  std::string Heard();
+  // The session, or an attempt to open one, failed.
+  void Failed(const std::string& why) { why_lost_ = why; }
+  // A session on which something was heard is over.
+  void Lost(TimePoint now) { lost_since_ = now; }
+
+  bool ever() const { return ever_; }
+  TimePoint last() const { return last_; }
+  TimePoint FenceAt() const;
+  // When the guardian kills, where the agent did not.
+  TimePoint BackstopAt() const;
+
+  // While there is no session: when this agent gives up.
+  TimePoint GiveUpAt() const;
+  std::string WhyGivenUp(TimePoint now) const;
+  // Likewise: when to say that nothing was heard yet; nullopt: something was, or it was said.
+  std::optional<TimePoint> SayWaitingAt() const;
+  std::string SayWaiting();
+
+ private:
+  const SupervisorOptions options_;
+  bool ever_ = false;  // something was heard
+  bool said_waiting_ = false;
+  TimePoint lost_since_;  // the agent's start, or when the last session with a word ended
+  std::string why_lost_;
+  TimePoint last_{};  // the newest time that Had() was told
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CORE_SUPERVISOR_CONTACT_H_

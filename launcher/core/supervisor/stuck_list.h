@@ -1,0 +1,31 @@
+// StuckList: the processes of this node that SIGKILL did not end. The rendezvous holds the node
+// back until they are gone. Pure.
+#ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_STUCK_LIST_H_
+#define DDPRUN_LAUNCHER_CORE_SUPERVISOR_STUCK_LIST_H_
+
+#include <optional>
+#include <vector>
+
+#include "launcher/core/supervisor/actions.h"
+#include "rendezvous/core/messages.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+class StuckList {
+ public:
+  bool empty() const { return told_.processes.empty(); }
+  void Set(std::vector<StuckProcess> processes, TimePoint now);
+  // The list without this process; nullopt: it is not in it.
+  std::optional<std::vector<StuckProcess>> Without(int pid, TimePoint now) const;
+  // Into Join, Stopped and Heartbeat.
+  void AddTo(std::vector<SupervisorActions::Action>* actions, TimePoint now) const;
+
+ private:
+  StuckProcesses told_;
+  TimePoint seen_at_;  // they were as told_ has it
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CORE_SUPERVISOR_STUCK_LIST_H_
