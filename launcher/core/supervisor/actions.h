@@ -75,6 +75,11 @@ struct SupervisorActions {
     std::vector<LocalRank> local_ranks;
     bool operator==(const AskWorkersToSave&) const = default;
   };
+  // The generation is over: these are to leave it. Step(WorkerLeft) for each, unless it ends.
+  struct AskWorkersToLeave {
+    std::vector<LocalRank> local_ranks;
+    bool operator==(const AskWorkersToLeave&) const = default;
+  };
   // Copy the stacks of these workers. Step(WorkerStacksTaken), however long it takes.
   struct TakeWorkerStacks {
     struct Worker {
@@ -118,9 +123,10 @@ struct SupervisorActions {
     std::optional<FolderClaim> claim{};
     bool operator==(const Exit&) const = default;
   };
-  using Action = std::variant<Send, ClearNode, ScanStates, OfferPort, EndStandbys, PrepareFolders,
-                              SpawnWorkers, ReadErrorFile, SignalWorkers, AskWorkersToSave,
-                              TakeWorkerStacks, ShowHangStacks, SetFence, Note, Exit>;
+  using Action =
+      std::variant<Send, ClearNode, ScanStates, OfferPort, EndStandbys, PrepareFolders,
+                   SpawnWorkers, ReadErrorFile, SignalWorkers, AskWorkersToSave, AskWorkersToLeave,
+                   TakeWorkerStacks, ShowHangStacks, SetFence, Note, Exit>;
 };
 
 }  // namespace ddprun
