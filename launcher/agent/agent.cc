@@ -53,6 +53,7 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
       supervisor_(SupervisorOptionsOf(options_)),
       history_{RestartClock(options_.config.nproc_per_node)},
       held_(&options_.config, loop),
+      master_(loop),
       run_files_(loop, run),
       files_(
           loop, [](const absl::Status& status) { LogWarning(status.message()); },
@@ -166,6 +167,7 @@ void Agent::Perform(Supervisor::Send& send) {
   auto* const heartbeat = std::get_if<Heartbeat>(&send.message);
   if (heartbeat != nullptr && supervisor_.state() == SupervisorState::kRunning) {
     heartbeat->progress = watch_->Look();
+    heartbeat->arrivals = master_.arrivals();
   }
   auto* const stopped = std::get_if<Stopped>(&send.message);
   if (stopped != nullptr) stopped->calls = watch_->LastCalls(send.header.generation);
@@ -185,8 +187,19 @@ void Agent::Perform(const Supervisor::ScanStates&) {
 }
 
 void Agent::Perform(const Supervisor::OfferPort& offer) {
-  Feed(Supervisor::PortOffered{port_.Offer(offer.workers_running)});
+  Feed(Supervisor::PortOffered{master_.port().Offer(offer.workers_running)});
 }
+
+void Agent::Perform(const Supervisor::OpenStore& open) {
+  master_.Open(open, [this, open](const absl::Status& opened) {
+    if (opened.ok()) return Feed(Supervisor::StoreOpened{open.generation});
+    Feed(Supervisor::StoreFailed{
+        open.generation, absl::StrCat("this agent cannot serve torch's store on MASTER_PORT ",
+                                      open.port, ": ", opened.message())});
+  });
+}
+
+void Agent::Perform(const Supervisor::CloseStore&) { master_.Close(); }
 
 void Agent::Perform(const Supervisor::EndStandbys&) { standbys_->Feed(StandbyPool::JobEnded{}); }
 
@@ -213,7 +226,7 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
                        assignment.master_port, ", restart ", assignment.restart_count, " of ",
                        assignment.max_restarts,
                        assignment.restore ? "; " + Describe(*assignment.restore) : ""));
-  port_.Use();
+  master_.port().Use();
   history_.restore = assignment.restore;
   held_.EndScan();  // what it would find is older than what the workers tell
   if (assignment.restore) held_.states().OnStarted(*assignment.restore);
@@ -353,7 +366,7 @@ std::optional<RestartTimes> Agent::TakeRestartTimes() {
 void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
   const auto now = EventLoop::Clock::now();
   const auto worker = workers_->WithPid(peer);
-  if (!worker) return OnStandbyMessage(peer, message);
+  if (!worker) return OnMessageOfAnother(peer, message);
   const LocalRank local_rank = *worker;
   workers_->Hear(local_rank, message, now);
   std::visit(
@@ -368,12 +381,7 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
           [&](const ErrorMsg& error) {
             Feed(Supervisor::ErrorReported{local_rank, error.kind, error.text});
           },
-          [&](const CheckpointMsg& checkpoint) {
-            const Header here = supervisor_.header();
-            held_.states().OnCheckpoint(here.requeue_number, here.generation, checkpoint.step,
-                                        checkpoint.path);
-            Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
-          },
+          [&](const CheckpointMsg& checkpoint) { OnCheckpoint(local_rank, checkpoint); },
           [&](const CheckpointFailedMsg& failed) {
             Feed(Supervisor::CheckpointFailureReported{local_rank, failed.step, failed.failures,
                                                        failed.reason});
@@ -405,6 +413,9 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
           },
           [](const ByeMsg&) {},
           [&](const StaysMsg&) { Feed(Supervisor::WorkerStays{local_rank}); },
+          [&](const StoreElsewhereMsg& elsewhere) {
+            Feed(Supervisor::StoreSoughtElsewhere{elsewhere.where});
+          },
           [&](const StandbyMsg& standby) {
             if (!standby.waiting) return standbys_->Feed(StandbyPool::WorkerCanStandBy{});
             if (!workers_->LetStay(local_rank, standbys_.get())) return;
@@ -414,9 +425,19 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
       message);
 }
 
-void Agent::OnStandbyMessage(pid_t peer, const ControlMessage& message) {
-  const auto* standby = std::get_if<StandbyMsg>(&message);
+void Agent::OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint) {
+  const Header here = supervisor_.header();
+  held_.states().OnCheckpoint(here.requeue_number, here.generation, checkpoint.step,
+                              checkpoint.path);
+  Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
+}
+
+// A standby, or a process that a worker has started.
+void Agent::OnMessageOfAnother(pid_t peer, const ControlMessage& message) {
+  const auto* const standby = std::get_if<StandbyMsg>(&message);
   if (standby != nullptr && standby->waiting) standbys_->OnWaiting(peer);
+  const auto* const elsewhere = std::get_if<StoreElsewhereMsg>(&message);
+  if (elsewhere != nullptr) Feed(Supervisor::StoreSoughtElsewhere{elsewhere->where});
 }
 
 void Agent::OnRendezvousEvent(const RendezvousClient::Event& event) {

@@ -16,8 +16,8 @@
 #include "absl/status/statusor.h"
 #include "launcher/agent/agent_options.h"
 #include "launcher/agent/checkpoints/held_checkpoints.h"
+#include "launcher/agent/master_store.h"
 #include "launcher/agent/node_workers.h"
-#include "launcher/agent/port_offer.h"
 #include "launcher/agent/run/run_directory.h"
 #include "launcher/agent/run/run_files.h"
 #include "launcher/agent/standbys.h"
@@ -83,6 +83,8 @@ class Agent {
   void Perform(const Supervisor::ClearNode& clear);
   void Perform(const Supervisor::ScanStates& scan);
   void Perform(const Supervisor::OfferPort& offer);
+  void Perform(const Supervisor::OpenStore& open);
+  void Perform(const Supervisor::CloseStore& close);
   void Perform(const Supervisor::EndStandbys& end);
   void Perform(const Supervisor::PrepareFolders& prepare);
   void Perform(const Supervisor::ReadErrorFile& read);
@@ -105,7 +107,8 @@ class Agent {
   void FailSpawn(LocalRank local_rank, const absl::Status& status);
   void OnWorkerEnded(const NodeWorkers::Ended& worker);
   void OnControlMessage(pid_t peer, const ControlMessage& message);
-  void OnStandbyMessage(pid_t peer, const ControlMessage& message);
+  void OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint);
+  void OnMessageOfAnother(pid_t peer, const ControlMessage& message);
   // Of a restart that is over, where one is: for people and for the report.
   std::optional<RestartTimes> TakeRestartTimes();
   void OnRendezvousEvent(const RendezvousClient::Event& event);
@@ -121,7 +124,7 @@ class Agent {
   Supervisor supervisor_;
   History history_;
   HeldCheckpoints held_;
-  PortOffer port_;
+  MasterStore master_;
   RunFiles run_files_;
   WriterThread files_;
   // From Run() on.

@@ -19,4 +19,9 @@ int PortOffer::Offer(bool workers_running) {
   return port_->port();
 }
 
+std::optional<UniqueFd> PortOffer::Take(int port) {
+  if (!port_ || port_->port() != port) return std::nullopt;
+  return std::exchange(port_, std::nullopt)->Take();
+}
+
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "launcher/os/port_holder.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 
@@ -16,6 +17,8 @@ class PortOffer {
   int Offer(bool workers_running);
   // Workers were told of it; a store may listen on it by now.
   void Use() { used_ = true; }
+  // The bound socket that holds `port`, for who is to listen on it; nullopt: it is not held here.
+  std::optional<UniqueFd> Take(int port);
 
  private:
   std::optional<PortHolder> port_;

@@ -79,7 +79,7 @@ Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>
   variables[env::kRestartCount] = absl::StrCat(assignment.restart_count);
   variables[env::kMaxRestarts] = absl::StrCat(assignment.max_restarts);
   variables[env::kRunId] = place.job;
-  variables[env::kUseAgentStore] = "False";
+  variables[env::kUseAgentStore] = assignment.agent_store ? "True" : "False";
   variables[env::kErrorFile] = place.error_file;
   variables.try_emplace(env::kNcclAsyncErrorHandling, "1");
   variables.try_emplace(env::kOlderNcclAsyncErrorHandling, "1");

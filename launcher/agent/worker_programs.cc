@@ -59,7 +59,9 @@ WorkerPlace WorkerPrograms::Place(LocalRank local_rank) const {
 void WorkerPrograms::AddPythonModule() {
   if (!RunsSitecustomize(options_.config.command)) return;
   const bool auto_step = options_.config.program.auto_step;
-  if (const auto added = run_.AddPythonFolder(auto_step); !added.ok()) {
+  if (const auto added =
+          run_.AddPythonFolder({auto_step, options_.config.program.store == kAgentStore});
+      !added.ok()) {
     LogWarning(absl::StrCat("Python workers have no module ddprun",
                             auto_step ? ", and --auto-step has no effect: " : ": ",
                             added.message()));

@@ -12,6 +12,7 @@
 
 #include "launcher/config/log_options.h"
 #include "launcher/config/slurm/slurm_config.h"
+#include "rendezvous/core/job_spec.h"
 #include "rendezvous/core/limits.h"
 
 namespace ddprun {
@@ -99,6 +100,7 @@ struct CheckpointConfig {
 struct ProgramConfig {
   bool virtual_local_rank = false;  // each worker has LOCAL_RANK 0 and sees only its own GPU
   bool auto_step = false;           // Python: a step is told after each optimizer.step()
+  std::string store = kAgentStore;  // or kWorkerStore: who serves torch's store on MASTER_PORT
 };
 
 struct JobConfig {

@@ -31,6 +31,10 @@ constexpr JobKey kKeys[] = {
      "process may use; auto, gpu where there is one, else cpu."},
     {"", "role", KeyType::kName, 0, 0, [](JobDraft& d) -> Field { return &d.config.role; },
      "Name of the workers' role: the prefix of their lines on the terminal, and ROLE_NAME."},
+    {"", "store", KeyType::kStore, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.program.store; },
+     "Who serves torch's store on MASTER_PORT: agent, that of rank 0's node; or worker, rank 0 "
+     "itself, for programs that listen there or that meet elsewhere."},
     {"", "virtual_local_rank", KeyType::kBoolean, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.program.virtual_local_rank; },
      "Give every worker LOCAL_RANK=0, and in CUDA_VISIBLE_DEVICES the one GPU that is its own."},

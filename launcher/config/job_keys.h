@@ -40,6 +40,7 @@ enum class KeyType {
   kWhenFull,     // drop or wait
   kHangTimeout,  // auto, off, or a duration of min..max milliseconds
   kOnHang,       // auto, restart or report
+  kStore,        // agent or worker
   kAutostart,    // auto, true or false
   kSignal,       // the name of a signal that ends a process
   kSize,         // min..max bytes; 0 is none

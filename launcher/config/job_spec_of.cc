@@ -41,6 +41,7 @@ JobSpec JobSpecOf(const JobConfig& config) {
   ForEachField([&](auto member, const JobSpecField& field) {
     if (*field.key != '\0') Take(FindJobKey(field.key)->field(draft), &(spec.*member));
   });
+  if (spec.store == kWorkerStore) spec.store.clear();  // as agents of older versions say it
   return spec;
 }
 

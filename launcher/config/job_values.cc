@@ -149,7 +149,7 @@ bool IsOption(absl::string_view word) {
   return word.size() >= 2 && word.front() == '-' && IsOneLine(word);
 }
 
-std::string Expected(const JobKey& key) {
+std::string Expected(const JobKey& key) {  // table
   switch (key.type) {
     case KeyType::kBoolean:
       return "true or false";
@@ -198,6 +198,8 @@ std::string Expected(const JobKey& key) {
                           FormatDuration(milliseconds(key.max)));
     case KeyType::kOnHang:
       return "auto, restart or report";
+    case KeyType::kStore:
+      return "agent or worker";
     case KeyType::kAutostart:
       return "auto, true or false";
     case KeyType::kSignal:
@@ -214,6 +216,7 @@ absl::Status UnexpectedValue(const JobKey& key, absl::string_view found) {
       absl::StrCat("expected ", Expected(key), " (found ", found, ")"));
 }
 
+// table
 absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* draft) {
   // The kernel would end the text at a NUL without a word.
   if (absl::StrContains(text, '\0')) return UnexpectedValue(key, Quoted(text));
@@ -260,6 +263,8 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
       return StoreParsed(key, draft, ParseLocalRanks(text));
     case KeyType::kWhenFull:
       return SetWord(key, text, {"drop", "wait"}, draft);
+    case KeyType::kStore:
+      return SetWord(key, text, {kAgentStore, kWorkerStore}, draft);
     case KeyType::kAutostart:
       return SetWord(key, text, {"auto", "true", "false"}, draft);
     case KeyType::kHangTimeout:

@@ -84,6 +84,9 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
             if (const auto look = outbox_.OnStatesFound()) SendUp(HeldStates{{}, *look});
           },
           [&](const PortOffered& offered) { outbox_.OnPortOffered(offered.port); },
+          [&](const StoreOpened& opened) { OnStoreOpened(opened); },
+          [&](const StoreFailed& failed) { OnStoreFailed(failed); },
+          [&](const StoreSoughtElsewhere& sought) { OnStoreSoughtElsewhere(sought); },
           [&](const RestartMeasured& restart) {
             if (restart.times.generation == work_.generation) SendUp(RestartTimed{restart.times});
           },
@@ -178,6 +181,7 @@ void Supervisor::Introduce(TimePoint now) {
   if (work_.acknowledged) SendUp(AssignmentAck{});
   for (const WorkerExited& exit : work_.exits) SendUp(exit);
   if (work_.stopped) SendReport(*work_.stopped, /*workers_running=*/false);
+  if (!work_.store_elsewhere.empty()) SendUp(StoreElsewhere{work_.store_elsewhere});
   if (preempted_until_) SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
   // What answers a later Join may have crossed it: only an acknowledgement shows that it was read,
   // and it has to come before the next assignment, or the lease would be over again.
@@ -339,15 +343,24 @@ void Supervisor::OnAssignment(const Header& header, const Assignment& assignment
 }
 
 void Supervisor::Take(Generation generation, const Assignment& assignment) {
+  const bool serves = assignment.agent_store && assignment.first_rank == Rank{0};
+  if (!serves) EndStore();
   work_ = NodeWork{};
   work_.generation = generation;
   work_.assignment = assignment;
-  work_.acknowledged = true;
   const std::optional<RestorePlan>& restore = assignment.restore;
   durable_ = durable_ || (restore && restore->state && restore->state->tier == Tier::kDurable);
   unconfirmed_.reset();
   Enter(SupervisorState::kSpawning);
   outbox_.Push(PrepareFolders{generation, assignment.first_rank});
+  if (!serves) return Acknowledge();
+  work_.store = NodeWork::Store::kOpening;
+  outbox_.Push(
+      OpenStore{generation, assignment.master_addr, assignment.master_port, assignment.world_size});
+}
+
+void Supervisor::Acknowledge() {
+  work_.acknowledged = true;
   SendUp(AssignmentAck{});
 }
 

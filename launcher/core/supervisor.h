@@ -73,6 +73,8 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void OnAssignment(const Header& header, const Assignment& assignment, TimePoint now);
   bool MayBeAssigned() const;
   void Take(Generation generation, const Assignment& assignment);
+  // Everything but the spawn is done.
+  void Acknowledge();
   void OnStart(const Header& header, TimePoint now);
   void OnSave(const Header& header);
   void OnStop(const Header& header, const Stop& stop, TimePoint now);
@@ -93,8 +95,13 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void StartWorkers(TimePoint now);
   void OnWorkerSpawned(const WorkerSpawned& spawned);
   void OnSpawnFailed(const SpawnFailed& failed, TimePoint now);
-  void ReportSpawnFailure(const SpawnFailed& failed, TimePoint now);
+  void ReportSpawnFailure(const SpawnFailed& failed, const char* kind, TimePoint now);
   void OnWorkerLeft(const WorkerLeft& left, TimePoint now);
+  // ---- torch's store ----
+  void OnStoreOpened(const StoreOpened& opened);
+  void OnStoreFailed(const StoreFailed& failed);
+  void OnStoreSoughtElsewhere(const StoreSoughtElsewhere& sought);
+  void EndStore();
   void OnCheckpointReported(const CheckpointReported& report);
   void OnCheckpointFailureReported(const CheckpointFailureReported& report);
   void OnCheckpointDamageReported(const CheckpointDamageReported& report);

@@ -9,6 +9,7 @@
 #include "rendezvous/core/check.h"
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/root_cause.h"
+#include "worker/contract/control.h"
 
 namespace ddprun {
 
@@ -25,7 +26,12 @@ void Supervisor::OnFoldersReady(const FoldersReady& ready, TimePoint now) {
 
 void Supervisor::StartWorkers(TimePoint now) {
   if (!work_.folders.error.empty()) {
-    ReportSpawnFailure({work_.folders.local_rank, kExitCannotExecute, work_.folders.error, false},
+    ReportSpawnFailure({work_.folders.local_rank, kExitCannotExecute, work_.folders.error},
+                       kErrorSpawn, now);
+    return;
+  }
+  if (work_.store == NodeWork::Store::kFailed) {
+    ReportSpawnFailure({LocalRank{0}, kExitCannotExecute, work_.why_no_store}, control::kErrorBind,
                        now);
     return;
   }
@@ -49,15 +55,15 @@ void Supervisor::OnSpawnFailed(const SpawnFailed& failed, TimePoint now) {
   if (!worker->alive) return;  // it did not end in time after SIGKILL, and was not waited for
   worker->alive = worker->starting = false;
   if (state_ == SupervisorState::kRunning) {
-    ReportSpawnFailure(failed, now);
+    ReportSpawnFailure(failed, failed.permanent ? kErrorExec : kErrorSpawn, now);
   } else {
     SettleIfGone(now);
   }
 }
 
-void Supervisor::ReportSpawnFailure(const SpawnFailed& failed, TimePoint now) {
+void Supervisor::ReportSpawnFailure(const SpawnFailed& failed, const char* kind, TimePoint now) {
   WorkerExited report = work_.ReportOf(failed.local_rank, ExitStatus{failed.exit_code});
-  report.error_kind = failed.permanent ? kErrorExec : kErrorSpawn;
+  report.error_kind = kind;
   report.error_text = failed.reason;
   work_.exits.push_back(report);
   SendUp(std::move(report));
@@ -71,6 +77,35 @@ void Supervisor::OnWorkerLeft(const WorkerLeft& left, TimePoint now) {
   if (state_ == SupervisorState::kRunning) return;
   worker->alive = false;
   SettleIfGone(now);
+}
+
+// Until it is open no worker of any node may start: none could connect.
+void Supervisor::OnStoreOpened(const StoreOpened& opened) {
+  if (opened.generation != work_.generation || work_.store != NodeWork::Store::kOpening) return;
+  work_.store = NodeWork::Store::kOpen;
+  Acknowledge();
+}
+
+// Told when the workers would start, as rank 0 would tell that the port is taken.
+void Supervisor::OnStoreFailed(const StoreFailed& failed) {
+  if (failed.generation != work_.generation || work_.store != NodeWork::Store::kOpening) return;
+  work_.store = NodeWork::Store::kFailed;
+  work_.why_no_store = failed.reason;
+  Acknowledge();
+}
+
+void Supervisor::OnStoreSoughtElsewhere(const StoreSoughtElsewhere& sought) {
+  if (!work_.assignment.agent_store || !work_.store_elsewhere.empty()) return;
+  if (state_ != SupervisorState::kRunning) return;  // the generation ends anyhow
+  work_.store_elsewhere = sought.where;
+  SendUp(StoreElsewhere{sought.where});
+}
+
+// No worker of this node is left, or none was started.
+void Supervisor::EndStore() {
+  if (work_.store == NodeWork::Store::kNone) return;
+  work_.store = NodeWork::Store::kNone;
+  outbox_.Push(CloseStore{});
 }
 
 void Supervisor::OnCheckpointReported(const CheckpointReported& report) {
@@ -386,6 +421,7 @@ void Supervisor::GiveBackRanks(std::int64_t fenced_at_ms, bool rejoin, TimePoint
   } else {
     SendReport(stopped, /*workers_running=*/false);
   }
+  EndStore();
 }
 
 void Supervisor::End(SupervisorState next, Verdict verdict) {

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -39,13 +40,42 @@ constexpr std::size_t kMaxUnsentBytes = 256UL << 20U;  // to all clients togethe
 // Without a free descriptor nobody can be accepted: how long until the next attempt.
 constexpr int kAcceptPauseMs = 100;
 
+// An IPv4 address as IPv6 writes it.
+in6_addr AsIpv6(const sockaddr_in6& address) {
+  if (address.sin6_family != AF_INET) return address.sin6_addr;
+  in6_addr mapped{};
+  mapped.s6_addr[10] = mapped.s6_addr[11] = 0xFF;
+  std::memcpy(&mapped.s6_addr[12], &reinterpret_cast<const sockaddr_in&>(address).sin_addr, 4);
+  return mapped;
+}
+
+bool IsLoopback(const in6_addr& address) {
+  return IN6_IS_ADDR_LOOPBACK(&address) ||
+         (IN6_IS_ADDR_V4MAPPED(&address) && address.s6_addr[12] == 127);
+}
+
+// Whether both ends of this connection are on this host.
+bool IsOfThisHost(int connection) {
+  sockaddr_in6 near{};
+  sockaddr_in6 far{};
+  socklen_t near_size = sizeof(near);
+  socklen_t far_size = sizeof(far);
+  if (::getsockname(connection, reinterpret_cast<sockaddr*>(&near), &near_size) != 0 ||
+      ::getpeername(connection, reinterpret_cast<sockaddr*>(&far), &far_size) != 0) {
+    return false;
+  }
+  const in6_addr a = AsIpv6(near);
+  const in6_addr b = AsIpv6(far);
+  return std::memcmp(&a, &b, sizeof(a)) == 0 || IsLoopback(b);
+}
+
 }  // namespace
 
 // Everything but the constructor, Stop() and clients_served() belongs to the thread.
 class StoreServer::Thread {
  public:
-  Thread(UniqueFd listener, OnRefused on_refused)
-      : on_refused_(std::move(on_refused)),
+  Thread(UniqueFd listener, Options options)
+      : options_(std::move(options)),
         listener_(std::move(listener)),
         epoll_(CheckSyscall(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
         stop_(CheckSyscall(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")),
@@ -89,6 +119,7 @@ class StoreServer::Thread {
         if (id == kStop) return;
         id == kListener ? Accept() : Serve(id, events[i].events);
       }
+      if (clients_.TakeNewArrivals()) options_.on_arrivals(clients_.arrivals());
     }
   }
 
@@ -107,6 +138,7 @@ class StoreServer::Thread {
         }
         return;
       }
+      if (options_.this_host_only && !IsOfThisHost(socket.get())) continue;
       if (connections_.size() >= kMaxClients) {
         Say(absl::StrCat("there are ", kMaxClients, " clients already"));
         continue;
@@ -183,10 +215,10 @@ class StoreServer::Thread {
   }
 
   void Say(absl::string_view why) {
-    if (++refusals_ <= kMaxRefusals) on_refused_(std::string(why));
+    if (++refusals_ <= kMaxRefusals) options_.on_refused(std::string(why));
   }
 
-  const OnRefused on_refused_;
+  const Options options_;
   const UniqueFd listener_;
   const UniqueFd epoll_;
   const UniqueFd stop_;
@@ -203,15 +235,14 @@ class StoreServer::Thread {
   std::thread thread_;
 };
 
-absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Start(UniqueFd socket,
-                                                                OnRefused on_refused) {
+absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Start(UniqueFd socket, Options options) {
   const int flags = ::fcntl(socket.get(), F_GETFL);
   if (flags < 0 || ::fcntl(socket.get(), F_SETFL, flags | O_NONBLOCK) != 0 ||
       ::listen(socket.get(), SOMAXCONN) != 0) {
     return absl::ErrnoToStatus(errno, "cannot listen on MASTER_PORT");
   }
   return std::unique_ptr<StoreServer>(
-      new StoreServer(std::make_unique<Thread>(std::move(socket), std::move(on_refused))));
+      new StoreServer(std::make_unique<Thread>(std::move(socket), std::move(options))));
 }
 
 StoreServer::StoreServer(std::unique_ptr<Thread> thread) : thread_(std::move(thread)) {}

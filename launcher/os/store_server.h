@@ -13,19 +13,28 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "launcher/torch_store/arrivals.h"
 #include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 
 class StoreServer {
  public:
-  // Called on the server's thread with why a client was disconnected; the first kMaxRefusals times.
-  using OnRefused = std::function<void(const std::string& why)>;
   static constexpr int kMaxRefusals = 5;
   static constexpr std::size_t kMaxClients = 64UL << 10U;
 
+  // The functions are called on the server's thread.
+  struct Options {
+    // With why a client was disconnected; the first kMaxRefusals times.
+    std::function<void(const std::string& why)> on_refused = [](const std::string&) {};
+    // When ranks have come to the store.
+    std::function<void(const torch_store::Arrivals&)> on_arrivals =
+        [](const torch_store::Arrivals&) {};
+    bool this_host_only = false;  // clients of other hosts are disconnected at once
+  };
+
   // Listens on `socket`, a TCP socket that is bound and does not listen, and serves from now on.
-  static absl::StatusOr<std::unique_ptr<StoreServer>> Start(UniqueFd socket, OnRefused on_refused);
+  static absl::StatusOr<std::unique_ptr<StoreServer>> Start(UniqueFd socket, Options options);
 
   // Ends the thread. What clients were to be sent may be lost.
   ~StoreServer();

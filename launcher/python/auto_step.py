@@ -1,9 +1,11 @@
 # For --auto-step: tells ddprun of a step after each `optimizer.step()` of PyTorch, in a script that
 # knows nothing of it. docs/python.md says what is counted.
 #
-# Imports neither torch nor anything else: it waits until the script has imported torch.optim. An
+# Does not import torch: it waits until the script has imported torch.optim. An
 # error of its own is one line on stderr, and the end of it; the script goes on.
 import sys
+
+from _ddprun_after_import import after_import
 
 _MODULE = "torch.optim.optimizer"
 _MARK = "_ddprun_counts"  # on a `step` that is wrapped
@@ -36,39 +38,6 @@ def _tell_that_no_steps_come():
         agent.setblocking(False)
         agent.connect(os.environ["DDPRUN_CONTROL_SOCKET"])
         agent.send(b"TELLS=0")
-
-
-class _Finder:
-    """Waits for the module to be imported, and is gone then."""
-
-    def find_spec(self, name, path=None, target=None):
-        if name != _MODULE:
-            return None
-        try:
-            sys.meta_path.remove(self)
-        except ValueError:
-            return None  # another thread was faster
-        for finder in list(sys.meta_path):
-            find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find is not None else None
-            if spec is not None:
-                try:
-                    _hook_after(spec.loader)
-                except Exception as error:
-                    _give_up(error)
-                return spec
-        return None
-
-
-def _hook_after(loader):
-    execute = loader.exec_module
-
-    def exec_module(module):
-        del loader.exec_module
-        execute(module)
-        _hook(module)
-
-    loader.exec_module = exec_module
 
 
 def _hook(module):
@@ -173,7 +142,4 @@ def _teller():
     return tell
 
 
-if _MODULE in sys.modules:
-    _hook(sys.modules[_MODULE])
-else:
-    sys.meta_path.insert(0, _Finder())
+after_import(_MODULE, _hook, _give_up)

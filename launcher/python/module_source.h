@@ -10,6 +10,8 @@ namespace ddprun {
 extern const char kPythonModule[];         // ddprun.py, with ddprun's version
 extern const char kPythonSitecustomize[];  // sitecustomize.py
 extern const char kPythonAutoStep[];       // auto_step.py
+extern const char kPythonStore[];          // store.py
+extern const char kPythonAfterImport[];    // after_import.py
 
 // The package _ddprun_state, which ddprun.py imports where its Checkpointer or sampler is used.
 inline constexpr char kPythonPackageFolder[] = "_ddprun_state";

@@ -24,7 +24,7 @@ absl::Status MakePrivateFolder(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::string> MakePythonFolder(const std::string& folder, bool auto_step) {
+absl::StatusOr<std::string> MakePythonFolder(const std::string& folder, PythonHooks hooks) {
   std::error_code error;
   // As Python writes the entries of sys.path.
   const std::string path = std::filesystem::absolute(folder, error).lexically_normal();
@@ -43,7 +43,12 @@ absl::StatusOr<std::string> MakePythonFolder(const std::string& folder, bool aut
   for (const PythonFile& file : PythonPackage()) {
     status.Update(WriteFileAtomic(absl::StrCat(package, "/", file.name), file.text));
   }
-  if (auto_step) status.Update(WriteFileAtomic(module + "/_ddprun_auto_step.py", kPythonAutoStep));
+  const auto write = [&](const char* name, const char* text) {
+    status.Update(WriteFileAtomic(absl::StrCat(module, "/", name), text));
+  };
+  if (hooks.auto_step) write("_ddprun_auto_step.py", kPythonAutoStep);
+  if (hooks.agent_store) write("_ddprun_store.py", kPythonStore);
+  if (hooks.auto_step || hooks.agent_store) write("_ddprun_after_import.py", kPythonAfterImport);
   if (!status.ok()) return status;
   return site;
 }

@@ -51,6 +51,8 @@ def _add_module(folder):
     sys.path.append(folder)
     if os.path.exists(folder + "/_ddprun_auto_step.py"):
         import _ddprun_auto_step  # noqa: F401
+    if os.path.exists(folder + "/_ddprun_store.py"):
+        import _ddprun_store  # noqa: F401
 
 
 _folder = os.path.dirname(os.path.abspath(__file__))

@@ -85,6 +85,8 @@ def give_rank_0_a_head_start():
     before rank 0 listens is made to wait for a whole second by torch.distributed."""
     if os.environ.get("RANK", "0") == "0" or "MASTER_ADDR" not in os.environ:
         return
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return  # an agent listens
     end = time.monotonic() + HEAD_START_S
     while time.monotonic() < end:
         try:

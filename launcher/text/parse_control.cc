@@ -161,6 +161,10 @@ absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& lin
     }
     return StandbyMsg{line.value == control::kWaiting};
   }
+  if (line.key == control::kStore) {
+    if (line.value.empty()) return malformed("STORE=<host>:<port>");
+    return StoreElsewhereMsg{Shown(line.value, kMaxHostBytes)};
+  }
   if (line.key == control::kCheckpoint) return ParseCheckpoint(line);
   if (line.key == control::kCheckpointFailed) return ParseCheckpointFailed(line);
   if (line.key == control::kCheckpointDamaged) return ParseCheckpointDamaged(line);

@@ -59,6 +59,11 @@ struct StragglerMsg {
   std::string host;         // no control characters, at most 255 bytes
 };
 
+// A process looks for torch's store elsewhere than on MASTER_PORT.
+struct StoreElsewhereMsg {
+  std::string where;  // host:port; no control characters, 1 to 255 bytes
+};
+
 struct ErrorMsg {
   std::string kind;  // one of the control::kErrors
   std::string text;  // may be empty
@@ -77,7 +82,7 @@ struct StaysMsg {};  // it can leave this generation, and wait for the next one
 using ControlMessage =
     std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg, CheckpointDamagedMsg,
                  SnapshotMsg, PhaseMsg, TellsMsg, StragglerMsg, ErrorMsg, ByeMsg, SecretMsg,
-                 StandbyMsg, StaysMsg>;
+                 StandbyMsg, StaysMsg, StoreElsewhereMsg>;
 
 // The messages of one packet, in order. A key that this version does not know is skipped, so that a
 // newer worker library can talk to an older agent. InvalidArgument when the packet has a line

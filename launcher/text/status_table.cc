@@ -89,6 +89,9 @@ void AddCounts(const Json& job, std::string* out) {
       ", checkpoint ", OrDash(job.at("checkpoint")), "; ", job.at("restarts").get<std::int64_t>(),
       " of ", Count(job.at("max_restarts").get<std::int64_t>(), "restart"), " used, ",
       job.at("restarts_left").get<std::int64_t>(), " left\n");
+  if (const auto init = job.find("init"); init != job.end() && !init->is_null()) {
+    absl::StrAppend(out, "  ", Text(init->at("text")), "\n");
+  }
   if (const auto progress = job.find("progress"); progress != job.end() && !progress->is_null()) {
     absl::StrAppend(out, "  a rank moved ", Age(progress->at("still_ms").get<double>()), " ago");
     if (progress->at("limit_ms").is_number()) {

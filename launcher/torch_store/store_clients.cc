@@ -52,6 +52,7 @@ absl::Status StoreClients::HandleRequests(ClientId id, Client* client, absl::str
     if (!*parsed) break;
     const absl::Status handled = keys_.Handle(id, (*parsed)->request, replies);
     if (!handled.ok()) return handled;
+    new_arrivals_ = arrivals_.See((*parsed)->request) || new_arrivals_;
     bytes->remove_prefix((*parsed)->size);
   }
   return absl::OkStatus();

@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "launcher/torch_store/arrivals.h"
 #include "launcher/torch_store/key_store.h"
 #include "launcher/torch_store/wire.h"
 
@@ -34,6 +36,9 @@ class StoreClients {
   void Close(ClientId client);
 
   const KeyStore& keys() const { return keys_; }
+  const Arrivals& arrivals() const { return arrivals_; }
+  // Whether somebody has come since the last call.
+  bool TakeNewArrivals() { return std::exchange(new_arrivals_, false); }
   std::size_t unfinished_bytes() const { return unfinished_bytes_; }
 
  private:
@@ -48,6 +53,8 @@ class StoreClients {
 
   const Limits limits_{};
   KeyStore keys_;
+  Arrivals arrivals_;
+  bool new_arrivals_ = false;
   absl::flat_hash_map<ClientId, Client> clients_;
   std::size_t unfinished_bytes_ = 0;  // of all clients
 };

@@ -57,9 +57,15 @@ struct GroupSpec {
   // port that its agent offers.
   std::string master_addr{};
   int master_port = 0;
+  // Who serves torch's store on MASTER_PORT: kAgentStore, or empty for rank 0's worker, as agents
+  // of older versions say.
+  std::string store{};
 
   bool operator==(const GroupSpec&) const = default;
 };
+
+inline constexpr char kAgentStore[] = "agent";
+inline constexpr char kWorkerStore[] = "worker";
 
 // The first agent to join decides; another is refused if its own differ.
 struct JobSpec : GroupSpec, HangSpec {
@@ -142,6 +148,7 @@ void ForEachField(Visitor&& visit) {
                                          kMaxHostBytes, "(chosen)"});
   visit(&Spec::master_port,
         JobSpecField{"master_port", "rendezvous.master_port", master, 0, kMaxPort, "(chosen)"});
+  visit(&Spec::store, JobSpecField{"store", "store", "--store", 0, 6, kWorkerStore});
 }
 
 }  // namespace ddprun

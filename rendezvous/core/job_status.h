@@ -66,8 +66,21 @@ struct JobStatus {
     std::string hang{};  // what keeps it from moving now, where a hang was called
   };
   std::optional<Progress> progress{};
+  // While not all ranks have come to the store that an agent serves.
+  struct Arrivals {
+    struct Missing {
+      Rank rank;
+      std::string host;
+    };
+    int arrived = 0;
+    std::vector<Missing> missing{};  // the lowest of them; none: it is not known which
+  };
+  std::optional<Arrivals> arrivals{};
   std::optional<Finished> finished;
 };
+
+// "61 of 64 ranks are in init(); missing 17 and 18 on n5".
+std::string Describe(const JobStatus::Arrivals& arrivals, int world_size);
 
 }  // namespace ddprun
 

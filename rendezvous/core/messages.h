@@ -90,6 +90,8 @@ struct Heartbeat {
   FailedCheckpoints failed_checkpoints{};  // as in Join, where there are more; none: as it was
   std::optional<NodeProgress> progress{};  // of the workers of the generation; not set: none run
   StuckProcesses stuck{};                  // as in Join
+  // By the agent that serves the store of the generation; not set: nobody has come, or all have.
+  std::optional<StoreArrivals> arrivals{};
 
   bool operator==(const Heartbeat&) const = default;
 };
@@ -175,6 +177,14 @@ struct Preempted {
   bool operator==(const Preempted&) const = default;
 };
 
+// A worker of the generation looks for torch's store at another address than MASTER_PORT, where
+// nobody listens as long as an agent serves the store. Repeated on each session. No answer.
+struct StoreElsewhere {
+  std::string where;  // "localhost:29501"
+
+  bool operator==(const StoreElsewhere&) const = default;
+};
+
 // The restart into the header's generation is over on this node. No answer.
 struct RestartTimed {
   RestartTimes times;  // its generation is the header's
@@ -201,9 +211,9 @@ struct Leave {
   bool operator==(const Leave&) const = default;
 };
 
-using AgentMessage =
-    std::variant<Join, Heartbeat, AssignmentAck, WorkerExited, Checkpointed, CannotSave, Stopped,
-                 Leave, RestartTimed, Preempted, HeldStates, CheckpointDamaged, StacksTaken>;
+using AgentMessage = std::variant<Join, Heartbeat, AssignmentAck, WorkerExited, Checkpointed,
+                                  CannotSave, Stopped, Leave, RestartTimed, Preempted, HeldStates,
+                                  CheckpointDamaged, StacksTaken, StoreElsewhere>;
 
 // ---- rendezvous → agent ----
 
@@ -240,6 +250,9 @@ struct Assignment {
   // has no credentials.
   std::string secret{};
   RolePlace role{};
+  // The agent of rank 0's node serves torch's store on master_port before it answers; else rank 0's
+  // worker does.
+  bool agent_store = false;
 
   bool operator==(const Assignment&) const = default;
 };

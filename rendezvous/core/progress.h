@@ -120,6 +120,15 @@ struct StuckProcesses {
 // The first of them, and how many others there are. Empty: there is none.
 std::string Describe(const StuckProcesses& stuck);
 
+// How many ranks of a generation have come to torch's store, while not all have.
+struct StoreArrivals {
+  int arrived = 0;
+  std::vector<Rank> missing{};  // the lowest that have not; none: it is not known which
+  static constexpr std::size_t kMostMissing = 16;
+
+  bool operator==(const StoreArrivals&) const = default;
+};
+
 }  // namespace ddprun
 
 #endif  // DDPRUN_RENDEZVOUS_CORE_PROGRESS_H_

@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "rendezvous/core/exit_codes.h"
@@ -57,6 +58,37 @@ bool EndsATracebackWithATakenPort(const std::vector<std::string>& lines) {
   return false;
 }
 
+// Whether an exception of C++ with these words has reached std::terminate().
+bool IsAbortedByATakenPort(const std::vector<std::string>& lines) {
+  return std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+    return absl::StartsWith(line, "  what():") && HasWordsOfATakenPort(line);
+  });
+}
+
+// The port at which a client of torch's store has found nobody until its timeout, in the words of
+// all versions: "The client socket has timed out after 60s while trying to connect to (n1, 29501)."
+std::optional<int> PortOfStoreTimeout(absl::string_view text) {
+  const std::size_t timeout = text.find("The client socket has timed out after ");
+  if (timeout == text.npos) return std::nullopt;
+  text.remove_prefix(timeout);
+  const std::size_t end = text.find(')');
+  const std::size_t comma = text.substr(0, end).rfind(", ");
+  int port = 0;
+  if (end == text.npos || comma == text.npos ||
+      !absl::SimpleAtoi(text.substr(comma + 2, end - comma - 2), &port)) {
+    return std::nullopt;
+  }
+  return port;
+}
+
+std::optional<int> PortOfStoreTimeout(const WorkerExited& exit) {
+  if (const auto port = PortOfStoreTimeout(exit.error_text)) return port;
+  for (const std::string& line : exit.stderr_tail) {
+    if (const auto port = PortOfStoreTimeout(line)) return port;
+  }
+  return std::nullopt;
+}
+
 // Gloo's enforcement in pair.cc, with both sizes behind it.
 constexpr char kGlooMismatch[] = "op.preamble.length <= op.nbytes";
 
@@ -77,8 +109,24 @@ bool IsVictim(const WorkerExited& exit) {
 
 bool IsTakenPort(const WorkerExited& exit) {
   if (!exit.error_kind.empty()) return exit.error_kind == control::kErrorBind;
+  if (exit.status.signal == SIGABRT) return IsAbortedByATakenPort(exit.stderr_tail);
   if (exit.status.signal != 0 || exit.status.code == 0) return false;
   return HasWordsOfATakenPort(exit.error_text) || EndsATracebackWithATakenPort(exit.stderr_tail);
+}
+
+std::string WhyNoAgentStore(const RootCause& cause, int master_port) {
+  const WorkerExited& exit = cause.failure.exit;
+  // Pid 0: nothing was started, because its agent could not listen.
+  if (cause.kind != RootCause::Kind::kWorkerFailed || exit.pid == 0) return "";
+  const std::string who = absl::StrCat("rank ", exit.rank.value, " on ", cause.failure.host);
+  if (IsTakenPort(exit)) {
+    return absl::StrCat(who,
+                        " found a port taken, as a program does that serves torch's store on "
+                        "MASTER_PORT itself");
+  }
+  const std::optional<int> port = PortOfStoreTimeout(exit);
+  if (!port || *port == master_port) return "";
+  return absl::StrCat(who, " has looked for torch's store at port ", *port, ", not at MASTER_PORT");
 }
 
 bool IsMismatchOfSizes(const WorkerExited& exit) {

@@ -28,8 +28,14 @@ bool IsVictim(const WorkerExited& exit);
 
 // A port was taken that the worker wanted to listen on, as a rule MASTER_PORT: another generation
 // has another one. The worker says `ERROR=bind`; or it says no kind, and an exception of Python's
-// ended it that tells so (EADDRINUSE).
+// or C++'s ended it that tells so (EADDRINUSE).
 bool IsTakenPort(const WorkerExited& exit);
+
+// Why a generation whose store an agent serves ended with this cause, and will not where rank 0's
+// worker serves it; "": that is not why. Two kinds of program cannot use an agent's store: one that
+// listens on MASTER_PORT itself, and one that looks for the store at another port, where torch
+// makes every rank a client and nobody listens.
+std::string WhyNoAgentStore(const RootCause& cause, int master_port);
 
 // Gloo ended the worker: a peer sent more bytes in a collective than this rank has room for. One of
 // the two has entered it with a wrong size; Gloo does not say who the peer is.

@@ -86,6 +86,15 @@ Json ToJson(const JobStatus& job, std::int64_t now_unix_ms) {
         {"limit_ms", limit ? Json(Milliseconds(*limit)) : Json(nullptr)},
         {"hang", job.progress->hang.empty() ? Json(nullptr) : Json(job.progress->hang)}};
   }
+  json["init"] = nullptr;
+  if (job.arrivals) {
+    json["init"] = {{"arrived", job.arrivals->arrived},
+                    {"missing", Json::array()},
+                    {"text", Describe(*job.arrivals, job.world_size)}};
+    for (const auto& missing : job.arrivals->missing) {
+      json["init"]["missing"].push_back({{"rank", missing.rank.value}, {"host", missing.host}});
+    }
+  }
   json["outcome"] = job.finished ? Json(ToString(job.finished->outcome)) : Json(nullptr);
   json["exit_code"] = job.finished ? Json(job.finished->exit_code) : Json(nullptr);
   std::optional<RootCause> cause = job.last_cause;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "rendezvous/core/progress.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"
@@ -47,6 +48,7 @@ struct GenerationState {
   std::optional<StackCollection> stacks;  // that are being asked for
   bool planned_end = false;  // it is stopped because of JobLife::plan, not of a failure
   std::string stop_reason;
+  std::optional<StoreArrivals> arrivals;  // while not all ranks have come to an agent's store
 
   // A worker has made this step in it.
   void Reached(std::optional<std::int64_t> step) { furthest_step = std::max(furthest_step, step); }

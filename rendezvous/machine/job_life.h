@@ -25,6 +25,7 @@ struct Plan {
   bool save = false;  // a checkpoint is wanted first
   bool saved = false;
   bool preempted = false;  // by a scheduler: any durable state is worth to be started again from
+  bool for_store = false;  // the members stay: rank 0's worker is to serve torch's store
   std::string reason;
 };
 
@@ -66,6 +67,7 @@ struct JobLife {
   bool told_of_states = false;             // some node holds a state
   FailureTally failures;                   // of checkpoints
   bool warned_of_arguments = false;        // a node that was there before another one
+  bool needs_worker_store = false;         // the program cannot use a store that an agent serves
 };
 
 }  // namespace ddprun

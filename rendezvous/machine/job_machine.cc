@@ -158,6 +158,7 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
           [&](const Leave& leave) { OnLeave(node, leave); },
           [&](const HeldStates& held) { OnHeldStates(node, held); },
           [&](const StacksTaken& taken) { OnStacksTaken(node, taken); },
+          [&](const StoreElsewhere& elsewhere) { OnStoreElsewhere(node, elsewhere); },
           [&](const RestartTimed& restart) {
             if (!restart.times.to_first_step) return;  // the next one's cause tells why
             Emit(
@@ -456,6 +457,7 @@ void JobMachine::OnHeartbeat(Node& node, const Header& header, const Heartbeat& 
   const bool may_change = header.generation == generation_.number && node.phase == Phase::kStarted;
   if (may_change && !heartbeat.states.empty()) TakeStates(node, heartbeat.states);
   if (may_change && heartbeat.progress) TakeProgress(node, *heartbeat.progress);
+  if (may_change && node.first_rank == Rank{0}) generation_.arrivals = heartbeat.arrivals;
   TakeFailures(node, heartbeat.failed_checkpoints);
   TakeStuck(node, heartbeat.stuck);
   Reply(header, HeartbeatAck{heartbeat.sent_at});

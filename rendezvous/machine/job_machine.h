@@ -360,6 +360,11 @@ class JobMachine {
   bool running() const { return state_ == JobState::kRunning || state_ == JobState::kSaving; }
   bool gathering() const { return state_ == JobState::kGathering || state_ == JobState::kLastCall; }
   Assignment AssignmentOf(const Node& node) const;
+  // ---- who serves torch's store ----
+  bool UsesAgentStore() const;
+  void OnStoreElsewhere(const Node& node, const StoreElsewhere& elsewhere);
+  // The next generation's store is rank 0's worker's; tells every node why.
+  void LeaveStoreToWorker(const std::string& why);
   Header HeaderFor(const Node& node) const;
   void SendTo(const Node& node, RendezvousMessage message);
   void Reply(const Header& header, RendezvousMessage message);

@@ -47,8 +47,13 @@ Assignment JobMachine::AssignmentOf(const Node& node) const {
   assignment.max_restarts = life_.spec->max_restarts;
   assignment.restore = generation_.restore;
   assignment.run_id = life_.run_id;
+  assignment.agent_store = UsesAgentStore();
   assignment.role = node.role.place;
   return assignment;
+}
+
+bool JobMachine::UsesAgentStore() const {
+  return life_.spec->store == kAgentStore && !life_.needs_worker_store;
 }
 
 Header JobMachine::HeaderFor(const Node& node) const {

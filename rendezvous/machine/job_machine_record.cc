@@ -31,6 +31,7 @@ JobRecord JobMachine::Record() const {
   record.failed_checkpoints = life_.failures.Record();
   record.quarantine = life_.quarantine->Record(now_);
   record.run_id = life_.run_id;
+  record.needs_worker_store = life_.needs_worker_store;
   record.longest_intervals = life_.progress.intervals.longest();
   record.finished = finished_;
   return record;
@@ -69,6 +70,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
   life_.spec = record.spec;
   life_.causes = record.causes;
   life_.run_id = record.run_id;
+  life_.needs_worker_store = record.needs_worker_store;
   life_.progress.intervals = PhaseIntervals(record.longest_intervals);
   life_.progress.any = !record.longest_intervals.empty();
   life_.reports_checkpoints = record.reports_checkpoints;

@@ -295,6 +295,9 @@ void JobMachine::CallHang(const StackFindings::Culprit& found, const std::string
   HangStacks report;
   report.verdict = {absl::StrCat(NameOfJob(job_), " hangs: ", standstill), verdict.why};
   if (!found.stack.empty()) report.verdict.push_back(absl::StrCat("  ", found.stack));
+  if (const auto arrivals = ArrivalsOf(View())) {
+    report.verdict.push_back(Describe(*arrivals, generation_.tally.world_size));
+  }
   report.missing = std::move(missing);
   if (!report.missing.empty()) {
     report.verdict.push_back(absl::StrCat("no stacks came within ",

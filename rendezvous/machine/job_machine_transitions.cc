@@ -203,14 +203,21 @@ void JobMachine::OnGenerationEnded() {
                           : Finish(Outcome::kLeft, kExitTerminated, life_.plan->reason);
     return;
   }
-  const auto decision = life_.governor->OnGenerationEnded(
-      {cause, generation_.furthest_step, HasNewState(), generation_.ran, generation_.start}, now_);
+  const std::string why_not_agent =
+      UsesAgentStore() ? WhyNoAgentStore(cause, generation_.master_port) : "";
+  if (!why_not_agent.empty()) LeaveStoreToWorker(why_not_agent);
+  const auto decision =
+      why_not_agent.empty()
+          ? life_.governor->OnGenerationEnded({cause, generation_.furthest_step, HasNewState(),
+                                               generation_.ran, generation_.start},
+                                              now_)
+          : RestartGovernor::Decision{true, {}, "no restart is spent on another store"};
   if (!decision.restart) {
     Finish(IsUnreadableState(cause) ? Outcome::kStateUnreadable : Outcome::kFailed,
            ExitCodeOf(cause), decision.reason);
     return;
   }
-  if (!Exclude(cause)) return;
+  if (why_not_agent.empty() && !Exclude(cause)) return;
   Log(absl::StrCat(decision.reason, ": ", Describe(cause)));
   Emit({.kind = JobEvent::Kind::kRestarted,
         .reason = decision.reason,
@@ -226,6 +233,25 @@ void JobMachine::OnGenerationEnded() {
   }
   Gather();
   AdvanceGathering();
+}
+
+void JobMachine::OnStoreElsewhere(const Node& node, const StoreElsewhere& elsewhere) {
+  if (!running() || !UsesAgentStore()) return;
+  const std::string why =
+      absl::StrCat("a worker on ", node.spec.host, " looks for torch's store at ", elsewhere.where,
+                   ", not at MASTER_PORT");
+  LeaveStoreToWorker(why);
+  Plan plan;
+  plan.reason = why;
+  plan.for_store = true;
+  StartPlan(std::move(plan));
+}
+
+void JobMachine::LeaveStoreToWorker(const std::string& why) {
+  life_.needs_worker_store = true;
+  WarnAll(absl::StrCat(why,
+                       ": rank 0's worker serves the store from the next generation on, and no "
+                       "restart is spent; --store worker does so from the start"));
 }
 
 std::string JobMachine::WhyExcluded(const std::string& host) const {
@@ -310,7 +336,7 @@ void JobMachine::CarryOutPlan() {
   life_.saved_for_removed = plan.saved;
   RemoveDrained();
   Emit({.kind = JobEvent::Kind::kRestarted,
-        .reason = absl::StrCat("the membership changes: ", plan.reason),
+        .reason = absl::StrCat(plan.for_store ? "" : "the membership changes: ", plan.reason),
         .restarts = restarts_used()});
   Gather();
   AdvanceGathering();

@@ -75,6 +75,7 @@ struct JobRecord {
   FailureRecord failed_checkpoints{};
   QuarantineRecord quarantine{};
   RunId run_id{};
+  bool needs_worker_store = false;
   std::map<std::string, Duration> longest_intervals{};  // PhaseIntervals
   std::optional<Finished> finished;  // the job is over; kept for agents that missed it
 

@@ -199,6 +199,22 @@ std::string StateReason(const JobView& view) {
   return "";
 }
 
+std::optional<JobStatus::Arrivals> ArrivalsOf(const JobView& view) {
+  const auto& told = view.generation.arrivals;
+  if (!told || view.finished || view.state == JobState::kStopping) return std::nullopt;
+  JobStatus::Arrivals arrivals{told->arrived};
+  for (const Rank rank : told->missing) {
+    for (const Node* const node : view.roster.members()) {
+      if (node == nullptr || rank.value < node->first_rank.value ||
+          rank.value >= node->first_rank.value + node->spec.worker_count) {
+        continue;
+      }
+      arrivals.missing.push_back({rank, node->spec.host});
+    }
+  }
+  return arrivals;
+}
+
 JobStatus StatusOf(const JobView& view) {
   JobStatus status;
   status.job = view.job;
@@ -222,6 +238,7 @@ JobStatus StatusOf(const JobView& view) {
   status.checkpoint = view.life.checkpoint;
   status.restore = view.generation.restore;
   status.failed_checkpoints = view.life.failures.total();
+  status.arrivals = ArrivalsOf(view);
   status.finished = view.finished;
   return status;
 }

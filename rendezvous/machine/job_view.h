@@ -45,6 +45,8 @@ std::string HostsWithPendingStates(const JobView& view);
 std::string WhyItWaits(const JobView& view);
 // Why the job is in this state; empty where there is nothing to say.
 std::string StateReason(const JobView& view);
+// Who is missing at an agent's store; nullopt: nobody, or nobody has come, or it is not known.
+std::optional<JobStatus::Arrivals> ArrivalsOf(const JobView& view);
 JobStatus StatusOf(const JobView& view);
 
 }  // namespace ddprun

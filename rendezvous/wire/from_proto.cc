@@ -52,6 +52,18 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
   return to;
 }
 
+StoreArrivals ReadArrivals(const v1::StoreArrivals& from, FieldChecker& check) {
+  StoreArrivals to;
+  to.arrived = check.Number("StoreArrivals.arrived", from.arrived(), 1, kMaxWorldSize);
+  check.Number("StoreArrivals.missing: number", from.missing_size(), 0,
+               StoreArrivals::kMostMissing);
+  if (!check.status().ok()) return to;
+  for (const auto rank : from.missing()) {
+    to.missing.push_back(Rank{check.Number("StoreArrivals.missing", rank, 0, kMaxWorldSize - 1)});
+  }
+  return to;
+}
+
 Heartbeat ReadHeartbeat(const v1::Heartbeat& from, FieldChecker& check) {
   Heartbeat to;
   to.sent_at = from.sent_at();
@@ -61,6 +73,7 @@ Heartbeat ReadHeartbeat(const v1::Heartbeat& from, FieldChecker& check) {
     to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxCheckpointFailures, check);
   }
   if (from.has_progress()) to.progress = ReadProgress(from.progress(), check);
+  if (from.has_arrivals()) to.arrivals = ReadArrivals(from.arrivals(), check);
   if (from.has_stuck()) to.stuck = ReadStuck(from.stuck(), check);
   return to;
 }
@@ -105,6 +118,7 @@ Assignment ReadAssignment(const v1::Assignment& from, FieldChecker& check) {
   to.max_restarts = check.Number("Assignment.max_restarts", from.max_restarts(), 0, kMaxRestarts);
   if (from.has_restore()) to.restore = ReadRestorePlan(from.restore(), to.world_size, check);
   to.run_id.value = from.run_id();
+  to.agent_store = from.agent_store();
   to.secret = from.secret();
   if (!to.secret.empty() && to.secret.size() != kSecretBytes) {
     check.Fail(absl::StrCat("Assignment.secret has ", to.secret.size(), " bytes, expected ",
@@ -133,7 +147,7 @@ RestartTimed ReadRestartTimed(const v1::RestartTimed& from, Generation generatio
 
 }  // namespace
 
-absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {
+absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {  // table
   FieldChecker check;
   FromAgent result{ReadHeader(message.header(), check), Heartbeat{}};
   switch (message.body_case()) {
@@ -179,6 +193,10 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {
     case v1::AgentMessage::kPreempted:
       result.message =
           Preempted{check.Text("Preempted.reason", message.preempted().reason(), kMaxTextBytes)};
+      break;
+    case v1::AgentMessage::kStoreElsewhere:
+      result.message = StoreElsewhere{
+          check.Text("StoreElsewhere.where", message.store_elsewhere().where(), kMaxHostBytes)};
       break;
     case v1::AgentMessage::kStacksTaken:
       result.message = StacksTaken{StackRequestId{message.stacks_taken().request()},

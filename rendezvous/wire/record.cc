@@ -205,6 +205,7 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
   }
   FillQuarantine(record.quarantine, &proto);
   proto.set_run_id(record.run_id.value);
+  proto.set_needs_worker_store(record.needs_worker_store);
   for (const auto& [phase, longest] : record.longest_intervals) {
     v1::PhaseInterval* const to = proto.add_longest_intervals();
     to->set_phase(CleanText(phase, kMaxPhaseBytes));
@@ -248,6 +249,7 @@ absl::StatusOr<OwnedRecord> DecodeRecord(const std::string& bytes) {
   record.failed_checkpoints = ReadFailures(proto, check);
   record.quarantine = ReadQuarantine(proto, check);
   record.run_id.value = proto.run_id();
+  record.needs_worker_store = proto.needs_worker_store();
   record.longest_intervals = ReadIntervals(proto, check);
   if (proto.has_finished()) record.finished = ReadFinished(proto.finished(), check);
   if (!check.status().ok()) return absl::DataLossError(check.status().message());

@@ -49,6 +49,11 @@ struct AgentBody {
     FillIfAny(heartbeat.failed_checkpoints, to->mutable_heartbeat());
     FillIfAny(heartbeat.stuck, to->mutable_heartbeat());
     if (heartbeat.progress) Fill(*heartbeat.progress, to->mutable_heartbeat()->mutable_progress());
+    if (heartbeat.arrivals) {
+      v1::StoreArrivals* const arrivals = to->mutable_heartbeat()->mutable_arrivals();
+      arrivals->set_arrived(heartbeat.arrivals->arrived);
+      for (const Rank rank : heartbeat.arrivals->missing) arrivals->add_missing(rank.value);
+    }
   }
   void operator()(const AssignmentAck&) const { to->mutable_prepared(); }
   void operator()(const WorkerExited& exit) const { Fill(exit, to->mutable_worker_exited()); }
@@ -76,6 +81,9 @@ struct AgentBody {
   void operator()(const CannotSave&) const { to->mutable_cannot_save(); }
   void operator()(const Preempted& preempted) const {
     to->mutable_preempted()->set_reason(CleanText(preempted.reason, kMaxTextBytes));
+  }
+  void operator()(const StoreElsewhere& elsewhere) const {
+    to->mutable_store_elsewhere()->set_where(CleanText(elsewhere.where, kMaxHostBytes));
   }
   void operator()(const HeldStates& held) const {
     Fill(held.states, to->mutable_held_states()->mutable_states());
@@ -121,6 +129,7 @@ struct RendezvousBody {
     if (assignment.restore) Fill(*assignment.restore, body->mutable_restore());
     body->set_run_id(assignment.run_id.value);
     body->set_secret(assignment.secret);
+    body->set_agent_store(assignment.agent_store);
     if (assignment.role.world_size > 0) Fill(assignment.role, body->mutable_role());
   }
   void operator()(const HeartbeatAck& ack) const {

@@ -254,7 +254,8 @@ class World:
         else:
             argv = [ddprun, "--rdzv-endpoint", endpoint, "--rdzv-id", self.job, *token,
                     "--nnodes", self.plan.nnodes, "--nproc-per-node", str(WORKERS_PER_NODE),
-                    "--max-restarts", "1000", "--stop-grace", "2s", "--rdzv-conf", "last_call_timeout=1",
+                    "--max-restarts", "1000", "--stop-grace", "2s", "--store", "worker",
+                    "--rdzv-conf", "last_call_timeout=1",
                     "--log-dir", self.path(f"logs/{host}"), "--checkpoint-dir", self.path("checkpoints/steps"),
                     "--", os.path.join(self.bin, "campaign_worker"), self.path("alive"), *self._worker_options]
         clock = ["env", "LD_PRELOAD=" + os.path.join(self.bin, "wall_clock_offset.so"),

@@ -47,9 +47,10 @@ class FailedCheckpointsTest : public testing::Test {
 };
 
 TEST_F(FailedCheckpointsTest, AreCountedOnceOverGenerationsAndRestartsOfTheDaemon) {
-  Program& node = job_.AddNode({"--rdzv-endpoint", daemon_.endpoint(), "--rdzv-id", "job",
-                                "--nproc-per-node", "2", "--max-restarts", "1", "--report",
-                                folder_ / "report.json", "--", kFaultWorker, "unsaved", "0"});
+  Program& node =
+      job_.AddNode({"--rdzv-endpoint", daemon_.endpoint(), "--rdzv-id", "job", "--nproc-per-node",
+                    "2", "--max-restarts", "1", "--store", "worker", "--report",
+                    folder_ / "report.json", "--", kFaultWorker, "unsaved", "0"});
   ASSERT_TRUE(node.WaitForOut("unsaved")) << node.err();
   json status = StatusWith(2);
   EXPECT_EQ(status["failed_checkpoints"], 2);
@@ -92,8 +93,8 @@ TEST_F(FailedCheckpointsTest, AreCountedOnceOverGenerationsAndRestartsOfTheDaemo
 
 // Its last words, in a job that has no heartbeats otherwise.
 TEST_F(FailedCheckpointsTest, OfAStandaloneJobThatEndsWithThemAreInItsReport) {
-  Program& node =
-      job_.AddNode({"--report", folder_ / "report.json", "--", kFaultWorker, "unsaved-exit0", "0"});
+  Program& node = job_.AddNode({"--store", "worker", "--report", folder_ / "report.json", "--",
+                                kFaultWorker, "unsaved-exit0", "0"});
   EXPECT_EQ(node.ExitCode(), 0) << node.err();
   EXPECT_EQ(Report()["outcome"], "succeeded");
   EXPECT_EQ(Report()["failed_checkpoints"], 2);

@@ -36,7 +36,8 @@ class FaultsTest : public testing::TestWithParam<Case> {
     for (int i = 0; i < nodes(); ++i) {
       std::vector<std::string> arguments = {"--nproc-per-node", std::to_string(kWorkers),
                                             "--report",         Report(i),
-                                            "--stop-grace",     "1s"};
+                                            "--stop-grace",     "1s",
+                                            "--store",          "worker"};
       if (nodes() > 1) {
         arguments.insert(arguments.end(),
                          {"--rdzv-endpoint", daemon_->endpoint(), "--nnodes",

@@ -86,6 +86,19 @@ TEST_F(NodesTest, MasterPortIsFreeForRankZero) {
       "else:\n"
       "    while socket.socket().connect_ex(address): pass\n"
       "'";
+  job_.AddNode(Flags(2, 2, {"--store", "worker"}, script));
+  job_.AddNode(Flags(2, 2, {"--store", "worker"}, script));
+  EXPECT_EQ(job_.node(0).ExitCode(), 0) << job_.node(0).err();
+  EXPECT_EQ(job_.node(1).ExitCode(), 0) << job_.node(1).err();
+}
+
+TEST_F(NodesTest, TheAgentOfRankZerosNodeListensOnMasterPortBeforeAnyWorkerStarts) {
+  const std::string script =
+      "exec /usr/bin/python3 -c '\n"
+      "import os, socket\n"
+      "assert os.environ[\"TORCHELASTIC_USE_AGENT_STORE\"] == \"True\"\n"
+      "socket.create_connection((os.environ[\"MASTER_ADDR\"], int(os.environ[\"MASTER_PORT\"])))\n"
+      "'";
   job_.AddNode(Flags(2, 2, {}, script));
   job_.AddNode(Flags(2, 2, {}, script));
   EXPECT_EQ(job_.node(0).ExitCode(), 0) << job_.node(0).err();

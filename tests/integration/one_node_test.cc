@@ -85,7 +85,7 @@ TEST_F(OneNodeTest, WorkersHaveTorchrunsEnvironmentAndOurs) {
                                 "TORCHELASTIC_RESTART_COUNT=0",
                                 "TORCHELASTIC_MAX_RESTARTS=4",
                                 "TORCHELASTIC_RUN_ID=exp-7",
-                                "TORCHELASTIC_USE_AGENT_STORE=False",
+                                "TORCHELASTIC_USE_AGENT_STORE=True",
                                 "TORCHELASTIC_ERROR_FILE=" + worker + "/error.json",
                                 "TORCH_NCCL_ASYNC_ERROR_HANDLING=1",
                                 "NCCL_ASYNC_ERROR_HANDLING=1",

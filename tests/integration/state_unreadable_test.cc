@@ -24,7 +24,7 @@ TEST(StateUnreadableTest, EndsTheJobOnEveryNodeWith66AndWithoutARestart) {
   Job job(folder.path());
   for (int node = 0; node < 2; ++node) {
     job.AddNode({"--rdzv-endpoint", daemon.endpoint(), "--rdzv-id", "job", "--nnodes", "2",
-                 "--nproc-per-node", "2", "--max-restarts", "3", "--report",
+                 "--nproc-per-node", "2", "--max-restarts", "3", "--store", "worker", "--report",
                  folder / ("report" + std::to_string(node)), "--", kFaultWorker, "state", "1"});
   }
   for (std::size_t node = 0; node < job.size(); ++node) {

@@ -20,9 +20,9 @@ int main() {
     return 1;
   }
   const int number = port->port();
-  auto server = ddprun::StoreServer::Start(port->Take(), [](const std::string& why) {
-    std::fprintf(stderr, "refused: %s\n", why.c_str());
-  });
+  auto server = ddprun::StoreServer::Start(port->Take(), {.on_refused = [](const std::string& why) {
+                                             std::fprintf(stderr, "refused: %s\n", why.c_str());
+                                           }});
   if (!server.ok()) {
     std::fprintf(stderr, "%s\n", std::string(server.status().message()).c_str());
     return 1;

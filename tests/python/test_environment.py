@@ -73,8 +73,11 @@ class EnvironmentTest(unittest.TestCase):
     def test_run_id(self):
         self.check("TORCHELASTIC_RUN_ID", lambda *_: "job7")
 
-    def test_the_workers_make_the_store(self):
-        self.check("TORCHELASTIC_USE_AGENT_STORE", lambda *_: "False")
+    def test_the_agent_makes_the_store_where_torchruns_rank_0_does(self):
+        for launcher, value in (("ddprun", "True"), ("torchrun", "False")):
+            for rank in RANKS:
+                environment = self.given(launcher, rank)["environment"]
+                self.assertEqual(environment["TORCHELASTIC_USE_AGENT_STORE"], value, launcher)
 
     def test_one_thread_where_a_node_has_several_workers(self):
         self.check("OMP_NUM_THREADS", lambda *_: "1")

@@ -50,6 +50,7 @@ std::string Text(const RendezvousMessage& message) {
                                 ", ranks from ", a.first_rank.value, " of ", a.world_size,
                                 ", master ", a.master_addr, ":", a.master_port, ", restarts ",
                                 a.restart_count, " of ", a.max_restarts,
+                                a.agent_store ? ", agent's store" : "",
                                 a.restore ? "; " + Describe(*a.restore) : "");
           },
           [](const Start&) { return std::string("Start"); },
@@ -187,6 +188,8 @@ void JobScript::Execute(const Command& command) {
     each(CannotSave{});
   } else if (name == "preempt") {
     each(Preempted{"SIGTERM"});
+  } else if (name == "elsewhere") {
+    each(StoreElsewhere{"localhost:29501"});
   } else if (name == "drained") {
     Stopped drained{1000, {}, command.Int("fenced-at", 0)};
     if (command.values.contains("step")) drained.last_step = command.Int("step", 0);
@@ -241,6 +244,7 @@ void JobScript::Job(const Command& command) {
   spec_.heartbeat = command.Time("heartbeat", std::chrono::seconds(1));
   spec_.lease = command.Time("lease", std::chrono::seconds(3));
   spec_.save_timeout = command.Time("save-timeout", std::chrono::seconds(60));
+  if (command.values.contains("store")) spec_.store = command.values.at("store");
   workers_ = command.Int("workers", 1);
   machine_ = std::make_unique<JobMachine>("job", command.Int("epoch", 0), options_);
 }

@@ -184,6 +184,10 @@ void Agent::Perform(const Supervisor::Action& action) {
                  [&](const Supervisor::ClearNode&) { Feed(Clear()); },
                  [&](const Supervisor::ScanStates&) { Scan(); },
                  [&](const Supervisor::OfferPort&) { Feed(Supervisor::PortOffered{}); },
+                 [&](const Supervisor::OpenStore& open) {
+                   Feed(Supervisor::StoreOpened{open.generation});
+                 },
+                 [&](const Supervisor::CloseStore&) {},
                  [&](const Supervisor::EndStandbys&) {},
                  [&](const Supervisor::PrepareFolders& prepare) {
                    AfterTheDisk(Supervisor::FoldersReady{prepare.generation, LocalRank{0}, ""});

@@ -40,6 +40,9 @@ inline constexpr char kPhase[] = "PHASE";        // PHASE=name: what the worker 
 // TELLS=1: this program will tell its steps. It is judged for hangs from now on, before its first
 // step too. TELLS=0: it will not, after all.
 inline constexpr char kTells[] = "TELLS";
+// STORE=host:port: this process looks for torch's store there and not on MASTER_PORT, where an
+// agent serves it. Any process of the job may say so.
+inline constexpr char kStore[] = "STORE";
 // STRAGGLER=rank time others host: that rank keeps the others waiting, of whose steps each takes
 // `time` µs before its first gradients are ready, and `others` µs on other ranks; said again every
 // so many steps. STRAGGLER=rank: no longer.

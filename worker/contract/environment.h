@@ -22,11 +22,13 @@ inline constexpr char kLocalWorldSize[] = "LOCAL_WORLD_SIZE";  // workers on thi
 inline constexpr char kGroupWorldSize[] = "GROUP_WORLD_SIZE";  // nodes in the job
 inline constexpr char kRoleWorldSize[] = "ROLE_WORLD_SIZE";    // workers with this role
 inline constexpr char kMasterAddr[] = "MASTER_ADDR";           // address of rank 0's node
-inline constexpr char kMasterPort[] = "MASTER_PORT";           // a port that rank 0 may listen on
+inline constexpr char kMasterPort[] = "MASTER_PORT";           // of torch's store: kUseAgentStore
 inline constexpr char kRestartCount[] = "TORCHELASTIC_RESTART_COUNT";
 inline constexpr char kMaxRestarts[] = "TORCHELASTIC_MAX_RESTARTS";
 inline constexpr char kRunId[] = "TORCHELASTIC_RUN_ID";  // the job's name (--rdzv-id)
-inline constexpr char kUseAgentStore[] = "TORCHELASTIC_USE_AGENT_STORE";  // always "False"
+// "True": rank 0's agent serves the store on MASTER_PORT, and every rank is a client. "False": rank
+// 0 listens there.
+inline constexpr char kUseAgentStore[] = "TORCHELASTIC_USE_AGENT_STORE";
 inline constexpr char kErrorFile[] = "TORCHELASTIC_ERROR_FILE";  // where to write an error as JSON
 inline constexpr char kNcclAsyncErrorHandling[] = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
 inline constexpr char kOlderNcclAsyncErrorHandling[] = "NCCL_ASYNC_ERROR_HANDLING";  // before 2.2
@@ -107,7 +109,7 @@ inline constexpr Variable kVariables[] = {
     {kRestartCount, Scope::kRank},
     {kMaxRestarts, Scope::kRank},
     {kRunId, Scope::kProcess, "rendezvous.id"},
-    {kUseAgentStore, Scope::kProcess},
+    {kUseAgentStore, Scope::kRank, "store"},
     {kErrorFile, Scope::kRank},
     {kNcclAsyncErrorHandling, Scope::kUnlessSet},
     {kOlderNcclAsyncErrorHandling, Scope::kUnlessSet},

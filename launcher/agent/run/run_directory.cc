@@ -92,8 +92,8 @@ RunDirectory::RunDirectory(RunDirectory&& other) noexcept
 
 RunDirectory::~RunDirectory() { RemoveTemporary(); }
 
-absl::Status RunDirectory::AddPythonFolder(bool auto_step) {
-  auto entry = MakePythonFolder(sockets_ + "/python", auto_step);
+absl::Status RunDirectory::AddPythonFolder(PythonHooks hooks) {
+  auto entry = MakePythonFolder(sockets_ + "/python", hooks);
   if (!entry.ok()) return entry.status();
   python_path_ = *std::move(entry);
   return absl::OkStatus();

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "launcher/agent/run/snapshot_folder.h"
+#include "launcher/python/python_path.h"
 #include "rendezvous/core/types.h"
 #include "worker/contract/unique_fd.h"
 
@@ -37,7 +38,7 @@ class RunDirectory {
   ~RunDirectory();  // RemoveTemporary()
 
   // Makes the folder for Python workers below sockets(): launcher/python/python_path.h.
-  absl::Status AddPythonFolder(bool auto_step);
+  absl::Status AddPythonFolder(PythonHooks hooks);
 
   // Removes sockets() and snapshots(), which the agent's guardian does when the agent cannot.
   void RemoveTemporary();

@@ -97,6 +97,8 @@ constexpr FlagSpec kRendezvousOfJobFlags[] = {
     Option("rdzv-conf", 0, "K=V,...",
            "join_timeout, last_call_timeout, timeout (or connect_timeout), keep_alive_interval, "
            "lease, in seconds"),
+    Sets("store", 0, "agent|worker", "store",
+         "who serves torch's store on MASTER_PORT: rank 0's agent, or rank 0 (default {})"),
     Option("node-rank", 0, "N", "static mode: rank of this node (default 0)"),
     Sets("master-addr", 0, "ADDRESS", "rendezvous.master_addr",
          "static mode: MASTER_ADDR (default 127.0.0.1)"),

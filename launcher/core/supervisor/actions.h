@@ -38,6 +38,19 @@ struct SupervisorActions {
     bool workers_running = false;
     bool operator==(const OfferPort&) const = default;
   };
+  // Rank 0 of this generation is here: serve an empty store for torch on this port, in place of the
+  // store before. Step(StoreOpened) when clients of all nodes can connect, or StoreFailed.
+  struct OpenStore {
+    Generation generation;
+    std::string master_addr;
+    int port = 0;
+    int world_size = 0;
+    bool operator==(const OpenStore&) const = default;
+  };
+  // End the store that was opened last.
+  struct CloseStore {
+    bool operator==(const CloseStore&) const = default;
+  };
   // This node's part of the job is over: no standby has anything to wait for.
   struct EndStandbys {
     bool operator==(const EndStandbys&) const = default;
@@ -124,9 +137,9 @@ struct SupervisorActions {
     bool operator==(const Exit&) const = default;
   };
   using Action =
-      std::variant<Send, ClearNode, ScanStates, OfferPort, EndStandbys, PrepareFolders,
-                   SpawnWorkers, ReadErrorFile, SignalWorkers, AskWorkersToSave, AskWorkersToLeave,
-                   TakeWorkerStacks, ShowHangStacks, SetFence, Note, Exit>;
+      std::variant<Send, ClearNode, ScanStates, OfferPort, OpenStore, CloseStore, EndStandbys,
+                   PrepareFolders, SpawnWorkers, ReadErrorFile, SignalWorkers, AskWorkersToSave,
+                   AskWorkersToLeave, TakeWorkerStacks, ShowHangStacks, SetFence, Note, Exit>;
 };
 
 }  // namespace ddprun

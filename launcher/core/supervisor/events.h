@@ -120,6 +120,18 @@ struct SupervisorEvents {
   struct PortOffered {
     int port = 0;
   };
+  // The answers to OpenStore.
+  struct StoreOpened {
+    Generation generation;
+  };
+  struct StoreFailed {
+    Generation generation;
+    std::string reason;
+  };
+  // A process of this node looks for torch's store at another address than MASTER_PORT.
+  struct StoreSoughtElsewhere {
+    std::string where;  // host:port
+  };
   // One of NodeCleared::stuck is gone.
   struct StuckProcessEnded {
     int pid = 0;
@@ -149,8 +161,9 @@ struct SupervisorEvents {
                    SpawnFailed, WorkerSpoke, WorkerStays, WorkerLeft, CheckpointReported,
                    CheckpointFailureReported, CheckpointDamageReported, StepReported, ErrorReported,
                    WorkerEnded, ErrorFileRead, SignalReceived, Superseded, NodeCleared,
-                   StuckProcessEnded, StatesFound, PortOffered, RestartMeasured, StartMeasured,
-                   WorkerStacksTaken, WorkersLost, Tick>;
+                   StuckProcessEnded, StatesFound, PortOffered, StoreOpened, StoreFailed,
+                   StoreSoughtElsewhere, RestartMeasured, StartMeasured, WorkerStacksTaken,
+                   WorkersLost, Tick>;
 };
 
 }  // namespace ddprun

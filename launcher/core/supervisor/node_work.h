@@ -34,9 +34,15 @@ struct NodeWork {
     std::string error;
   };
 
+  // Of torch, that this node serves for the generation.
+  enum class Store { kNone, kOpening, kOpen, kFailed };
+
   Generation generation{-1};  // before the first assignment
   Assignment assignment;
   Folders folders;
+  Store store = Store::kNone;
+  std::string why_no_store;                // kFailed
+  std::string store_elsewhere;             // where a worker looks for it; empty: none does
   std::vector<Worker> workers;             // by local rank
   bool tells = false;                      // one of them has told how far it is
   std::optional<std::int64_t> checkpoint;  // the newest that was reported

@@ -88,6 +88,8 @@ Json Shape(const JobKey& key) {
       return {{"anyOf", {{{"enum", {"auto", "off"}}}, Text("^[0-9]+(ms|s|min|h)$")}}};
     case KeyType::kOnHang:
       return {{"enum", {"auto", "restart", "report"}}};
+    case KeyType::kStore:
+      return {{"enum", {"agent", "worker"}}};
     case KeyType::kAutostart:
       return {{"enum", {"auto", "true", "false", true, false}}};
     case KeyType::kSignal:

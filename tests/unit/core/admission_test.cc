@@ -27,12 +27,12 @@ TEST(JobSpecTest, EveryMemberIsDescribed) {
   [[maybe_unused]] const auto& [min_nodes, max_nodes, max_restarts, join_timeout, last_call,
                                 heartbeat, lease, save_timeout, restart_window, never_restart_on,
                                 max_membership_changes, quarantine, quarantine_window, start_anew,
-                                all_nodes, master_addr, master_port] = GroupSpec{};
+                                all_nodes, master_addr, master_port, store] = GroupSpec{};
   [[maybe_unused]] const auto& [hang_timeout, hang_startup_timeout, on_hang, hang_quarantine] =
       HangSpec{};
   int described = 0;
   ForEachField([&](auto, const JobSpecField&) { ++described; });
-  EXPECT_EQ(described, 21);
+  EXPECT_EQ(described, 22);
 }
 
 TEST(JobSpecTest, AgentsMustAgreeOnEveryField) {

@@ -250,6 +250,8 @@ const std::vector<Event>& Events() {
        [](JobMachineDriver& job) {
          for (const char agent : {'a', 'b', 'c'}) job.Receive(agent, Preempted{"SIGTERM"});
        }},
+      {"StoreElsewhere",
+       [](JobMachineDriver& job) { job.Receive('a', StoreElsewhere{"localhost:29501"}); }},
       {"CannotSave of everybody",
        [](JobMachineDriver& job) {
          for (const char agent : {'a', 'b', 'c'}) job.Receive(agent, CannotSave{});

@@ -14,6 +14,7 @@ namespace root_cause_test {
 
 using Kind = RootCause::Kind;
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 WorkerExited Exit(int rank, ExitStatus status, std::string kind = "",
                   std::vector<std::string> tail = {}) {
@@ -138,6 +139,44 @@ TEST(TakenPortTest, AnExceptionOfPythonsThatSaysSoCountsAsMuchAsErrorBind) {
   EXPECT_FALSE(IsTakenPort(recorded));
   recorded.error_text = "RuntimeError: ... (errno: 98 - Address already in use).";
   EXPECT_TRUE(IsTakenPort(recorded)) << "the error file of @record";
+}
+
+TEST(TakenPortTest, AnExceptionOfCppThatNobodyCatchesCountsToo) {
+  const std::vector<std::string> said = {
+      "terminate called after throwing an instance of 'std::system_error'",
+      "  what():  The server socket has failed to listen on any local network address. The server "
+      "socket has failed to bind to [::]:29500 (errno: 98 - Address already in use)."};
+  EXPECT_TRUE(IsTakenPort(Exit(0, kAborted, "", said)));
+  EXPECT_FALSE(IsTakenPort(Exit(0, kCrashed, "", said))) << "it went on, and crashed";
+}
+
+WorkerExited Started(WorkerExited exit) {
+  exit.pid = 100;
+  return exit;
+}
+
+std::string WhyNotTheAgents(WorkerExited exit, int master_port = 29500) {
+  RootCause cause;
+  cause.failure.host = "n1";
+  cause.failure.exit = std::move(exit);
+  return WhyNoAgentStore(cause, master_port);
+}
+
+TEST(WhyNoAgentStoreTest, AProgramThatListensOnMasterPortNeedsTheWorkersStore) {
+  const WorkerExited exit = Exit(0, kCode1, "bind");
+  EXPECT_THAT(WhyNotTheAgents(Started(exit)), HasSubstr("rank 0 on n1 found a port taken"));
+  EXPECT_EQ(WhyNotTheAgents(exit), "") << "its agent could not listen, and started nothing";
+  EXPECT_EQ(WhyNotTheAgents(Started(Exit(0, kCode1))), "");
+}
+
+TEST(WhyNoAgentStoreTest, SoDoesOneThatWaitsForAStoreElsewhere) {
+  const std::vector<std::string> said = {
+      "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while "
+      "trying to connect to (n1, 29501)."};
+  const WorkerExited exit = Started(Exit(1, kCode1, "", said));
+  EXPECT_THAT(WhyNotTheAgents(exit), HasSubstr("at port 29501, not at MASTER_PORT"));
+  EXPECT_EQ(WhyNotTheAgents(exit, 29501), "") << "the agent's store did not answer";
+  EXPECT_EQ(WhyNotTheAgents(Started(Exit(1, kCode1, "", {"timed out (n1, 29501)"}))), "");
 }
 
 TEST_F(RootCauseTest, ALostNodeCountsFromTheMomentItsConnectionBroke) {

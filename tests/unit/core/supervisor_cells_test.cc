@@ -292,6 +292,18 @@ const std::vector<Event>& Events() {
        [](SupervisorDriver& node) {
          node.Step(Supervisor::StartMeasured{node.supervisor().header().generation, seconds(2)});
        }},
+      {"StoreOpened", false,
+       [](SupervisorDriver& node) {
+         node.OpenedStore(node.supervisor().header().generation.value);
+       }},
+      {"StoreFailed", false,
+       [](SupervisorDriver& node) {
+         node.StoreFails(node.supervisor().header().generation.value);
+       }},
+      {"StoreSoughtElsewhere", false,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::StoreSoughtElsewhere{"localhost:29501"});
+       }},
       {"RestartMeasured", false,
        [](SupervisorDriver& node) {
          RestartTimes times;

@@ -45,8 +45,9 @@ class SupervisorDriver {
   }
 
   // From the rendezvous.
-  void Assign(int generation, int first_rank = 2) {
+  void Assign(int generation, int first_rank = 2, bool agent_store = false) {
     Assignment assignment;
+    assignment.agent_store = agent_store;
     assignment.node_rank = NodeRank{1};
     assignment.node_count = 2;
     assignment.first_rank = Rank{first_rank};
@@ -135,6 +136,13 @@ class SupervisorDriver {
     Step(Supervisor::StuckProcessEnded{pid});
   }
 
+  // The agent has yet to answer OpenStore.
+  void HoldStores() { hold_stores_ = true; }
+  void OpenedStore(int generation) { Step(Supervisor::StoreOpened{Generation{generation}}); }
+  void StoreFails(int generation) {
+    Step(Supervisor::StoreFailed{Generation{generation}, "MASTER_PORT 1001 is taken"});
+  }
+
   // The command cannot be executed for this local rank.
   void FailSpawnOf(int local_rank) { unspawnable_ = local_rank; }
 
@@ -194,6 +202,12 @@ class SupervisorDriver {
     }
   }
 
+  void Open(const Supervisor::OpenStore& open) {
+    log_.push_back(absl::StrCat("open store g", open.generation.value, " at ", open.master_addr,
+                                ":", open.port, " for ", open.world_size));
+    if (!hold_stores_) OpenedStore(open.generation.value);
+  }
+
   void Perform(const Supervisor::Action& action) {
     std::visit(
         Overloaded{
@@ -204,6 +218,8 @@ class SupervisorDriver {
               Answer(offer.workers_running ? "offer a port, running" : "offer a port",
                      Supervisor::PortOffered{kPort});
             },
+            [&](const Supervisor::OpenStore& open) { Open(open); },
+            [&](const Supervisor::CloseStore&) { log_.push_back("close store"); },
             [&](const Supervisor::EndStandbys&) {
               if (answers_ == Answers::kLogged) log_.push_back("end standbys");
             },
@@ -315,6 +331,9 @@ class SupervisorDriver {
                 },
                 [](const CannotSave&) { return std::string("CannotSave"); },
                 [](const Preempted&) { return std::string("Preempted"); },
+                [](const StoreElsewhere& elsewhere) {
+                  return absl::StrCat("StoreElsewhere ", elsewhere.where);
+                },
                 [](const HeldStates& held) { return absl::StrCat("HeldStates", Look(held.look)); },
                 [](const RestartTimed&) { return std::string("RestartTimed"); },
                 [](const AssignmentAck&) { return std::string("AssignmentAck"); },
@@ -346,6 +365,7 @@ class SupervisorDriver {
   int unspawnable_ = -1;
   Duration spawn_time_{};
   bool hold_spawns_ = false;
+  bool hold_stores_ = false;
   bool frozen_ = false;
   std::vector<Supervisor::Event> of_the_disk_;
   int no_folder_ = -1;

@@ -104,6 +104,25 @@ TEST(StatusJsonTest, ANodeHasTheProcessesThatSigkillDidNotEnd) {
                                                      {"stuck_ms", 1000}}}));
 }
 
+TEST(StatusJsonTest, WhoIsMissingInInitIsNamed) {
+  JobStatus job = RunningJob();
+  job.world_size = 64;
+  EXPECT_TRUE(Json::parse(StatusToJson({}, {job}, 0))["jobs"][0]["init"].is_null());
+  job.arrivals = JobStatus::Arrivals{61, {{Rank{17}, "n5"}, {Rank{18}, "n5"}, {Rank{40}, "n7"}}};
+  EXPECT_EQ(Json::parse(StatusToJson({}, {job}, 0))["jobs"][0]["init"],
+            Json({{"arrived", 61},
+                  {"missing",
+                   {{{"rank", 17}, {"host", "n5"}},
+                    {{"rank", 18}, {"host", "n5"}},
+                    {{"rank", 40}, {"host", "n7"}}}},
+                  {"text", "61 of 64 ranks are in init(); missing 17, 18 on n5 and 40 on n7"}}));
+  EXPECT_EQ(Describe({62, {{Rank{17}, "n5"}, {Rank{18}, "n5"}}}, 64),
+            "62 of 64 ranks are in init(); missing 17 and 18 on n5");
+  EXPECT_EQ(Describe({2, {{Rank{0}, "n5"}}}, 64),
+            "2 of 64 ranks are in init(); missing 0 on n5 and 61 more");
+  EXPECT_EQ(Describe({63, {}}, 64), "63 of 64 ranks are in init(); 1 is missing");
+}
+
 TEST(StatusJsonTest, FailedCheckpointsAreAlwaysANumber) {
   JobStatus job = RunningJob();
   Json json = Json::parse(StatusToJson({}, {job}, 0))["jobs"][0];

@@ -121,6 +121,7 @@ Heartbeat HeartbeatWithProgress() {
   heartbeat.progress->silent_excused = true;
   heartbeat.progress->moves = ~std::uint64_t{0};
   heartbeat.stuck = {8, {}};
+  heartbeat.arrivals = StoreArrivals{61, {Rank{17}, Rank{(1 << 28) - 1}}};
   return heartbeat;
 }
 
@@ -156,6 +157,7 @@ Join StaticJoin() {
   Join join = JoinOf("n1", 4, 8);
   join.job.master_addr = "n0";
   join.job.master_port = 29500;
+  join.job.store = kAgentStore;
   join.node.requested_rank = NodeRank{3};
   return join;
 }
@@ -183,6 +185,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{}, Heartbeat{-5, 17},
         Checkpointed{40}, CannotSave{}, Preempted{"n3 got SIGTERM"},
+        StoreElsewhere{"localhost:29501"},
         HeldStates{{{1, Generation{2}, 40, Tier::kDurable}}, LookId{kLook}},
         CheckpointDamaged{7, "/c/step-7: too short"},
         RestartTimed{{Generation{-1}, 2, true, {{"stop", 5}, {"load data", 0}}}},
@@ -211,6 +214,7 @@ Assignment WithPlan(const RestorePlan& plan) {
   assignment.world_size = 8;
   assignment.master_addr = "10.0.0.1";
   assignment.master_port = 29500;
+  assignment.agent_store = true;
   assignment.restore = plan;
   return assignment;
 }
@@ -510,6 +514,7 @@ JobRecord FullRecord() {
   record.quarantine = {{{"n3", std::chrono::seconds(5)}, {"n4", {}}}, {"n9"}, {"n3", "n9", "n3"}};
   record.failed_checkpoints = {{4, 380, "disk full", "n3"}, {{AgentId{5}, 1}, {AgentId{9}, 3}}};
   record.run_id = RunId{0xFEDCBA9876543210};
+  record.needs_worker_store = true;
   record.longest_intervals = {{"", std::chrono::seconds(8)},
                               {"evaluation", std::chrono::minutes(9)}};
   return record;

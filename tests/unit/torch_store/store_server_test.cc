@@ -65,10 +65,16 @@ class StoreServerTest : public ::testing::Test {
     auto port = PortHolder::Bind();
     ASSERT_TRUE(port.ok()) << port.status();
     port_ = port->port();
-    auto server = StoreServer::Start(port->Take(), [this](const std::string& why) {
+    StoreServer::Options options;
+    options.on_refused = [this](const std::string& why) {
       const std::lock_guard<std::mutex> lock(mutex_);
       refusals_.push_back(why);
-    });
+    };
+    options.on_arrivals = [this](const torch_store::Arrivals& arrivals) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      arrivals_ = arrivals;
+    };
+    auto server = StoreServer::Start(port->Take(), std::move(options));
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
@@ -76,6 +82,7 @@ class StoreServerTest : public ::testing::Test {
   int port_ = 0;
   std::mutex mutex_;
   std::vector<std::string> refusals_;  // guarded by mutex_
+  torch_store::Arrivals arrivals_;     // guarded by mutex_
   std::unique_ptr<StoreServer> server_;
 };
 
@@ -157,15 +164,40 @@ TEST_F(StoreServerTest, TheEndOfTheStoreDisconnectsWhoWaits) {
   EXPECT_EQ(client.Hear(1), "");
 }
 
+TEST_F(StoreServerTest, WhoHasComeIsTold) {
+  {
+    Client client(port_);
+    client.Say(kOld.Add("init/", 1) + kOld.Set("/worker/attempt_0/default_pg/0/0/rank_1", "n5"));
+    EXPECT_EQ(client.Hear(8).size(), 8u);
+  }
+  server_.reset();  // what it has to tell is told
+  const std::lock_guard<std::mutex> lock(mutex_);
+  EXPECT_EQ(arrivals_.count(2), 1);
+  EXPECT_THAT(arrivals_.Missing(2, 16), testing::Optional(testing::ElementsAre(0)));
+}
+
+TEST_F(StoreServerTest, AStoreForThisHostServesItsOwnClients) {
+  auto port = PortHolder::Bind();
+  ASSERT_TRUE(port.ok());
+  const int number = port->port();
+  StoreServer::Options options;
+  options.this_host_only = true;
+  const auto server = StoreServer::Start(port->Take(), std::move(options));
+  ASSERT_TRUE(server.ok()) << server.status();
+  Client client(number);
+  client.Say(kOld.Add("n", 1));
+  EXPECT_EQ(client.Hear(8).size(), 8u);
+}
+
 TEST_F(StoreServerTest, APortThatIsListenedOnIsRefusedWithTheReason) {
   auto other = PortHolder::Bind("127.0.0.1");
   ASSERT_TRUE(other.ok());
   const int port = other->port();
   auto again = PortHolder::Bind("127.0.0.1", port);  // nobody listens yet
   ASSERT_TRUE(again.ok()) << again.status();
-  const auto first = StoreServer::Start(other->Take(), [](const std::string&) {});
+  const auto first = StoreServer::Start(other->Take(), {});
   ASSERT_TRUE(first.ok()) << first.status();
-  const auto second = StoreServer::Start(again->Take(), [](const std::string&) {});
+  const auto second = StoreServer::Start(again->Take(), {});
   EXPECT_THAT(second.status().message(), HasSubstr("in use"));
 }
 

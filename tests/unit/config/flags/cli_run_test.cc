@@ -340,6 +340,13 @@ TEST(CliRunTest, HangsHaveALimitThatIsChosenOrGivenOrNone) {
               HasSubstr("--on-hang: expected auto, restart or report (found \"panic\")"));
 }
 
+TEST(CliRunTest, TheStoreIsTheAgentsOrTheWorkers) {
+  EXPECT_EQ(RunOf({"./a"}).config.program.store, "agent");
+  EXPECT_EQ(RunOf({"--store=worker", "./a"}).config.program.store, "worker");
+  EXPECT_THAT(ErrorOf({"--store=file", "./a"}),
+              HasSubstr("--store: expected agent or worker (found \"file\")"));
+}
+
 TEST(CliRunTest, WarmIsOneStandbyForEachWorkerOrAsManyAsAreSaid) {
   EXPECT_EQ(RunOf({"--nproc-per-node=3", "./a"}).config.restart.warm, 0);
   EXPECT_EQ(RunOf({"--nproc-per-node=3", "--warm", "./a"}).config.restart.warm, 3);

@@ -186,8 +186,14 @@ TEST(StandbyEnvironmentTest, HasWhatIsKnownAheadAndNoPlaceInTheJob) {
                   "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x", "DDPRUN_STANDBY=1",
                   "DDPRUN_STATE_TIMEOUT_MS=90000", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2",
                   "NCCL_ASYNC_ERROR_HANDLING=1", "OMP_NUM_THREADS=1", "ROLE_NAME=trainer",
-                  "TORCHELASTIC_RUN_ID=exp7", "TORCHELASTIC_USE_AGENT_STORE=False",
-                  "TORCH_NCCL_ASYNC_ERROR_HANDLING=1"));
+                  "TORCHELASTIC_RUN_ID=exp7", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1"));
+}
+
+TEST(WorkerEnvironmentTest, EveryRankHearsWhoServesTheStore) {
+  WorkerPlace place = Place();
+  place.assignment.agent_store = true;
+  EXPECT_THAT(WorkerEnvironment(place, {"TORCHELASTIC_USE_AGENT_STORE=False"}, {}),
+              Contains("TORCHELASTIC_USE_AGENT_STORE=True"));
 }
 
 TEST(WorkerEnvironmentTest, AWorkerOfAnInnerJobIsNoStandby) {

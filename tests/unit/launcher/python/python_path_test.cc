@@ -23,9 +23,9 @@ mode_t ModeOf(const std::string& path) {
 
 TEST(PythonFolderTest, IsTheUsersAloneAndHasNothingElseOnThePathOfTheInterpreter) {
   const TempDir temp;
-  const auto entry = MakePythonFolder(temp.path() + "/a//b/../python", /*auto_step=*/false);
+  const auto entry = MakePythonFolder(temp.path() + "/a//b/../python", {});
   ASSERT_FALSE(entry.ok()) << "the folder above it is not made";
-  const auto made = MakePythonFolder(temp.path() + "//python", false);
+  const auto made = MakePythonFolder(temp.path() + "//python", {});
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_EQ(*made, temp.path() + "/python/site") << "as Python writes it in sys.path";
   for (const char* const folder :
@@ -41,17 +41,26 @@ TEST(PythonFolderTest, IsTheUsersAloneAndHasNothingElseOnThePathOfTheInterpreter
   EXPECT_TRUE(std::filesystem::exists(temp.path() + "/python/module/ddprun.py"));
   EXPECT_TRUE(std::filesystem::exists(temp.path() + "/python/module/_ddprun_state/__init__.py"));
   EXPECT_FALSE(std::filesystem::exists(temp.path() + "/python/module/_ddprun_auto_step.py"));
+  EXPECT_FALSE(std::filesystem::exists(temp.path() + "/python/module/_ddprun_store.py"));
 }
 
 TEST(PythonFolderTest, HasThePartForAutoStepWhereItIsAskedFor) {
   const TempDir temp;
-  ASSERT_TRUE(MakePythonFolder(temp.path() + "/python", true).ok());
+  ASSERT_TRUE(MakePythonFolder(temp.path() + "/python", {.auto_step = true}).ok());
   EXPECT_TRUE(std::filesystem::exists(temp.path() + "/python/module/_ddprun_auto_step.py"));
+}
+
+TEST(PythonFolderTest, HasThePartForAnAgentsStoreWhereThereMayBeOne) {
+  const TempDir temp;
+  ASSERT_TRUE(MakePythonFolder(temp.path() + "/python", {.agent_store = true}).ok());
+  for (const char* const file : {"_ddprun_store.py", "_ddprun_after_import.py"}) {
+    EXPECT_TRUE(std::filesystem::exists(temp.path() + "/python/module/" + file)) << file;
+  }
 }
 
 TEST(PythonFolderTest, IsRefusedWherePythonPathCannotNameIt) {
   const TempDir temp;
-  const auto made = MakePythonFolder(temp.path() + "/a:b", false);
+  const auto made = MakePythonFolder(temp.path() + "/a:b", {});
   EXPECT_THAT(made.status().message(), HasSubstr("a:b; set TMPDIR to a folder without a colon"));
 }
 

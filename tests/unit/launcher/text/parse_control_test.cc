@@ -22,6 +22,7 @@ T ParseOne(const std::string& packet) {
 TEST(ParseControlTest, UnderstandsEveryMessage) {
   ParseOne<ReadyMsg>("READY=1");
   ParseOne<ByeMsg>("BYE=1\n");
+  EXPECT_EQ(ParseOne<StoreElsewhereMsg>("STORE=localhost:29501").where, "localhost:29501");
   ParseOne<SecretMsg>("SECRET=1\n");
   EXPECT_EQ(ParseOne<StepMsg>("STEP=17").step, 17);
   EXPECT_EQ(ParseOne<StepMsg>("STEP=9223372036854775807").step, INT64_MAX);

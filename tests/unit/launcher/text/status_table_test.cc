@@ -81,6 +81,13 @@ TEST(StatusTableTest, AJobThatIsOverSaysHow) {
   EXPECT_THAT(text, Not(HasSubstr("NODE")));
 }
 
+TEST(StatusTableTest, WhoIsMissingInInitIsSaid) {
+  JobStatus job = RunningJob(2);
+  EXPECT_THAT(TableOf(job), Not(HasSubstr("init()")));
+  job.arrivals = JobStatus::Arrivals{15, {{Rank{9}, "n1"}}};
+  EXPECT_THAT(TableOf(job), HasSubstr("\n  15 of 16 ranks are in init(); missing 9 on n1\n"));
+}
+
 TEST(StatusTableTest, FailedCheckpointsAreSaidWhereThereAreAny) {
   JobStatus job = RunningJob(2);
   EXPECT_THAT(TableOf(job), Not(HasSubstr("failed")));

@@ -1,0 +1,51 @@
+# Calls a function when a module has been imported, in a script that knows nothing of it.
+#
+# Imports nothing: it waits until the script imports the module. What goes wrong in the import system
+# is handed to `give_up`; the script goes on.
+import sys
+
+
+class _Finder:
+    """Waits for the module to be imported, and is gone then."""
+
+    def __init__(self, name, call, give_up):
+        self._name = name
+        self._call = call
+        self._give_up = give_up
+
+    def find_spec(self, name, path=None, target=None):
+        if name != self._name:
+            return None
+        try:
+            sys.meta_path.remove(self)
+        except ValueError:
+            return None  # another thread was faster
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find is not None else None
+            if spec is not None:
+                try:
+                    _hook_after(spec.loader, self._call)
+                except Exception as error:
+                    self._give_up(error)
+                return spec
+        return None
+
+
+def _hook_after(loader, call):
+    execute = loader.exec_module
+
+    def exec_module(module):
+        del loader.exec_module
+        execute(module)
+        call(module)
+
+    loader.exec_module = exec_module
+
+
+def after_import(name, call, give_up):
+    """`call(module)` must not raise."""
+    if name in sys.modules:
+        call(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _Finder(name, call, give_up))

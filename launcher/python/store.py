@@ -1,0 +1,53 @@
+# With --store agent: what torch's rendezvous does where an agent serves the store, in a script that
+# knows nothing of it. docs/store.md tells why.
+#
+# A process that looks for the store at another address than MASTER_PORT is told to ddprun: nobody
+# listens there, because torch makes every rank a client. A process group that is made after another
+# one gets keys of its own: those of the first are still in the store.
+from _ddprun_after_import import after_import
+
+
+def _hook(module):
+    create = getattr(module, "_create_c10d_store", None)
+    if create is None:
+        return
+    made = {}  # by world size: groups made so far, the same on every rank
+
+    def _create_c10d_store(hostname, port, rank, world_size, *args, **kwargs):
+        is_the_agents = _is_the_agents(hostname, port)
+        store = create(hostname, port, rank, world_size, *args, **kwargs)
+        if not is_the_agents:
+            return store
+        made[world_size] = made.get(world_size, 0) + 1
+        if made[world_size] == 1:
+            return store
+        return module.PrefixStore("ddprun/%d" % made[world_size], store)
+
+    module._create_c10d_store = _create_c10d_store
+
+
+def _is_the_agents(hostname, port):
+    import os
+
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return False
+    if str(port) == os.environ.get("MASTER_PORT"):
+        return True
+    try:
+        _tell("STORE=%s:%d" % (hostname, port))
+    except Exception:
+        pass
+    return False
+
+
+def _tell(text):
+    import os
+    import socket
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as agent:
+        agent.setblocking(False)
+        agent.connect(os.environ["DDPRUN_CONTROL_SOCKET"])
+        agent.send(text.encode())
+
+
+after_import("torch.distributed.rendezvous", _hook, lambda error: None)

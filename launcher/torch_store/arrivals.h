@@ -1,0 +1,38 @@
+// Arrivals: which ranks have come to the store, as far as the keys tell that libtorch and the ddp
+// library set while they make a process group. Pure.
+//
+//     init/              each client of torch's TCPStore adds 1 to it, whatever the backend
+//     .../rank_<rank>    Gloo, which knows the rank
+//     .../joined/<rank>  the ddp library
+#ifndef DDPRUN_LAUNCHER_TORCH_STORE_ARRIVALS_H_
+#define DDPRUN_LAUNCHER_TORCH_STORE_ARRIVALS_H_
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "launcher/torch_store/wire.h"
+
+namespace ddprun::torch_store {
+
+class Arrivals {
+ public:
+  static constexpr int kMaxRanks = 1 << 20;  // higher ones are not counted
+
+  // A client has asked for this. True: somebody new has come.
+  bool See(const Request& request);
+
+  // Of `world_size`: how many have come.
+  int count(int world_size) const;
+  // The lowest ones that have not come, at most `most`; nullopt: no key has told a rank.
+  std::optional<std::vector<int>> Missing(int world_size, std::size_t most) const;
+
+ private:
+  int clients_ = 0;
+  std::vector<bool> ranks_;  // that are known to have come
+  int known_ = 0;            // how many of them
+};
+
+}  // namespace ddprun::torch_store
+
+#endif  // DDPRUN_LAUNCHER_TORCH_STORE_ARRIVALS_H_

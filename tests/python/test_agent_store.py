@@ -1,0 +1,52 @@
+import contextlib
+import socket
+import unittest
+
+import launchers
+
+WHY = "rank 0's worker serves the store from the next generation on, and no restart is spent"
+FLAGS = ["--max-restarts", "0"]
+
+
+def free_port():
+    with contextlib.closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+class AgentStoreTest(unittest.TestCase):
+    """Scripts that know nothing of ddprun, where rank 0's agent serves torch's store."""
+
+    def run_script(self, script, *arguments, flags=()):
+        result = launchers.run(self, "ddprun", "scripts/" + script, flags=[*FLAGS, *flags],
+                               arguments=arguments)
+        self.assertEqual(result.code, 0, result.err)
+        self.assertIn("the job succeeded after 0 restarts", result.err)
+        return result
+
+    def test_a_script_that_serves_the_store_itself_gets_the_store_of_the_worker(self):
+        result = self.run_script("own_store.py")
+        self.assertEqual(result.err.count(WHY), 1, result.err)
+        self.assertIn("--store worker does so from the start", result.err)
+
+    # Without launcher/python/store.py every rank would wait for 30 minutes.
+    def test_so_does_one_whose_ranks_meet_elsewhere(self):
+        port = free_port()
+        result = self.run_script("other_port.py", port)
+        self.assertEqual(result.err.count(WHY), 1, result.err)
+        self.assertIn("looks for torch's store at 127.0.0.1:%s, not at MASTER_PORT" % port,
+                      result.err)
+
+    def test_with_the_store_of_the_worker_from_the_start_there_is_one_generation(self):
+        for script, arguments in (("own_store.py", []), ("other_port.py", [free_port()])):
+            result = self.run_script(script, *arguments, flags=["--store", "worker"])
+            self.assertNotIn("next generation", result.err)
+
+    # The first group's keys are in the store still.
+    def test_a_second_process_group_has_keys_of_its_own(self):
+        result = self.run_script("two_groups.py")
+        self.assertNotIn("next generation", result.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
