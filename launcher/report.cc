@@ -10,6 +10,7 @@
 #include "launcher/text/error_file.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/words.h"
+#include "rendezvous/json/dump.h"
 #include "rendezvous/json/failed_checkpoints_json.h"
 #include "rendezvous/json/restart_times_json.h"
 #include "rendezvous/json/restore_json.h"

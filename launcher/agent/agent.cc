@@ -166,6 +166,7 @@ void Agent::Perform(Supervisor::Send& send) {
   held_.states().FillIn(&send.message);
   auto* const heartbeat = std::get_if<Heartbeat>(&send.message);
   if (heartbeat != nullptr && supervisor_.state() == SupervisorState::kRunning) {
+    workers_->LookForOomKills(EventLoop::Clock::now());
     heartbeat->progress = watch_->Look();
     heartbeat->arrivals = master_.arrivals();
   }
@@ -182,8 +183,8 @@ void Agent::Perform(const Supervisor::ClearNode&) {
   });
 }
 
-void Agent::Perform(const Supervisor::ScanStates&) {
-  held_.Scan([this] { Feed(Supervisor::StatesFound{}); });
+void Agent::Perform(const Supervisor::ScanStates& scan) {
+  held_.Scan(scan.run_id, [this] { Feed(Supervisor::StatesFound{}); });
 }
 
 void Agent::Perform(const Supervisor::OfferPort& offer) {
@@ -234,7 +235,7 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   run_files_.BeginGeneration(spawn.generation, assignment.first_rank);
   workers_->BeginGeneration(spawn.generation, assignment.secret, programs_->WillTellSteps());
   watch_->Begin(/*of_rank_0=*/assignment.first_rank == Rank{0});
-  history_.start_watch->Begin(spawn.generation, assignment.master_port);
+  history_.start_watch->Begin(spawn.generation, assignment.master_port, assignment.world_size == 1);
   absl::Status status;
   for (int i = 0; i < options_.config.nproc_per_node; ++i) {
     if (status.ok()) status = Start(spawn, LocalRank{i});

@@ -80,7 +80,9 @@ class NodeWorkers {
   void Clear(NodeClearer::Done done);
 
   // Of one that ended by SIGKILL, which was not ours: whether the kernel was out of memory.
-  bool WasOomKilled(pid_t pid) { return oom_.WasKilled(pid); }
+  bool WasOomKilled(pid_t pid) { return oom_.WasKilled(pid, EventLoop::Clock::now()); }
+  // With each heartbeat of a generation that runs.
+  void LookForOomKills(TimePoint now) { oom_.Look(now); }
   // The workers of a generation are about to start. `secret`: theirs; empty: they have none.
   // `will_tell`: as ProgressWatch::BeginGeneration.
   void BeginGeneration(Generation generation, std::string secret, bool will_tell) {

@@ -82,20 +82,43 @@ std::vector<pid_t> WithDescendants(pid_t pid) {
   return all;
 }
 
-// How long each thread has waited for a CPU. The main thread may wait for one that does, as in
-// backward().
-std::map<int, Duration> WaitsOf(pid_t pid) {
-  constexpr std::size_t kMost = 512;  // a few microseconds each
-  std::map<int, Duration> waits;
+// How often a thread was switched out; of its status.
+std::uint64_t SwitchesOf(const std::string& status) {
+  return static_cast<std::uint64_t>(Number(status, "voluntary_ctxt_switches:") +
+                                    Number(status, "nonvoluntary_ctxt_switches:"));
+}
+
+std::string WaitOf(const stacks::ThreadFacts& thread) {
+  return thread.call.empty() ? thread.wchan : thread.call;
+}
+
+std::optional<DiskWait> DiskWaitOf(pid_t pid, pid_t tid) {
+  const std::string status =
+      stacks::ReadProc(absl::StrCat("/proc/", pid, "/task/", tid, "/status"));
+  const stacks::ThreadFacts thread = stacks::LookAtThread(pid, tid);
+  if (thread.state != 'D') return std::nullopt;
+  return DiskWait{tid, SwitchesOf(status), WaitOf(thread)};
+}
+
+bool IsInDiskWait(pid_t pid, pid_t tid) {
+  const std::string stat = stacks::ReadProc(absl::StrCat("/proc/", pid, "/task/", tid, "/stat"));
+  const std::size_t name_end = stat.rfind(')');
+  return name_end != std::string::npos && stat.compare(name_end + 1, 2, " D") == 0;
+}
+
+// How long each thread has waited for a CPU: the main thread may wait for one that does, as in
+// backward(). And one that is in disk wait, the first thread where it is.
+void LookAtThreads(pid_t pid, ProcessFacts* facts) {
+  constexpr std::size_t kMost = 512;  // some microseconds each
   for (const pid_t thread : stacks::ThreadsOf(pid, kMost)) {
     const std::vector<std::string> schedule = absl::StrSplit(
         stacks::ReadProc(absl::StrCat("/proc/", pid, "/task/", thread, "/schedstat")), ' ');
     std::int64_t waited = 0;
     if (schedule.size() > 1 && absl::SimpleAtoi(schedule[1], &waited)) {
-      waits[thread] = std::chrono::nanoseconds(waited);
+      facts->waited[thread] = std::chrono::nanoseconds(waited);
     }
+    if (!facts->disk && IsInDiskWait(pid, thread)) facts->disk = DiskWaitOf(pid, thread);
   }
-  return waits;
 }
 
 }  // namespace
@@ -108,7 +131,7 @@ ProcessFacts ReadProcessFacts(pid_t pid) {
   const std::int64_t tracer = Number(stacks::ReadProc(folder + "/status"), "TracerPid:");
   if (tracer != 0)
     facts.state = IsOwnThread(tracer) ? ProcessState::kRunnable : ProcessState::kTraced;
-  facts.waits_for = thread.call.empty() ? thread.wchan : thread.call;
+  facts.waits_for = WaitOf(thread);
   // Processes that load its data or copy its files work for it.
   for (const pid_t each : WithDescendants(pid)) {
     facts.cpu += CpuTime(stacks::ReadProc(absl::StrCat("/proc/", each, "/stat")));
@@ -119,7 +142,7 @@ ProcessFacts ReadProcessFacts(pid_t pid) {
     }
   }
   facts.read_at = std::chrono::steady_clock::now();
-  facts.waited = WaitsOf(pid);
+  LookAtThreads(pid, &facts);
   return facts;
 }
 
@@ -133,7 +156,7 @@ ProcessFacts ReadStuckProcess(pid_t pid) {
   }
   ProcessFacts facts;
   facts.state = StateOf(holds.state);
-  facts.waits_for = holds.call.empty() ? holds.wchan : holds.call;
+  facts.waits_for = WaitOf(holds);
   return facts;
 }
 

@@ -11,8 +11,8 @@
 
 namespace ddprun {
 
-// Of the process as a whole; `state` and `waits_for` are its first thread's. `waited` has the first
-// 512 threads.
+// Of the process as a whole; `state` and `waits_for` are its first thread's. `waited` and `disk`
+// are of the first 512 threads.
 ProcessFacts ReadProcessFacts(pid_t pid);
 
 // Of a process that SIGKILL has not ended: `state` and `waits_for` are of a thread that holds it,

@@ -1,5 +1,6 @@
 #include "launcher/agent/progress_watch.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -10,11 +11,26 @@
 namespace ddprun {
 namespace {
 
+constexpr std::size_t kMaxNames = 32;  // of phases that are counted, of one worker
+
+void CountBegun(ProgressSnapshot* snapshot) {
+  auto& begun = snapshot->begun;
+  const auto found = std::find_if(begun.begin(), begun.end(), [&](const ProgressBegun& each) {
+    return each.name == snapshot->phase_name;
+  });
+  if (found != begun.end()) {
+    ++found->times;
+  } else if (begun.size() < kMaxNames) {
+    begun.push_back({*snapshot->phase, snapshot->phase_name, 1});
+  }
+}
+
 void SetPhase(ProgressPhase phase, const std::string& name, TimePoint now, ProgressSnapshot* to) {
   to->phase = phase;
   to->phase_name = Printable(name).substr(0, kProgressNameBytes);
   to->phase_since_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count();
+  CountBegun(to);
 }
 
 }  // namespace
@@ -81,6 +97,7 @@ std::vector<WorkerProgress> ProgressWatch::Read(TimePoint now) {
       progress.now = *std::move(page);
       progress.now.moves += told;
       progress.now.phase_name = Printable(progress.now.phase_name);
+      for (ProgressBegun& begun : progress.now.begun) begun.name = Printable(begun.name);
     }
     if (progress.now.moves != worker.seen_moves) {
       worker.seen_moves = progress.now.moves;

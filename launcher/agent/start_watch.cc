@@ -61,13 +61,18 @@ std::int64_t CpuTicks(absl::string_view proc_pid_stat) {
   return ticks;
 }
 
-StartWatch::StartWatch(EventLoop* loop, int workers, Pids pids, Done done)
-    : loop_(loop), workers_(workers), pids_(std::move(pids)), done_(std::move(done)) {}
+StartWatch::StartWatch(EventLoop* loop, int workers, Pids pids, Done done, Duration assumed)
+    : loop_(loop),
+      workers_(workers),
+      pids_(std::move(pids)),
+      done_(std::move(done)),
+      assumed_(assumed) {}
 
-void StartWatch::Begin(Generation generation, int master_port) {
+void StartWatch::Begin(Generation generation, int master_port, bool alone) {
   End();
   generation_ = generation;
   master_port_ = master_port;
+  assume_ = alone;
   began_ = EventLoop::Clock::now();
   interval_ = kFirstInterval;
   at_work_.clear();
@@ -95,6 +100,10 @@ void StartWatch::Poll() {
   const int connections = CountConnectionsTo(master_port_, ReadAll("/proc/net/tcp")) +
                           CountConnectionsTo(master_port_, ReadAll("/proc/net/tcp6"));
   if (connections >= workers_ || (cpu_of_last_ && CpuUsed() >= *cpu_of_last_)) return Complete();
+  if (assume_ && passed >= assumed_) {
+    assume_ = false;
+    done_(generation_, assumed_);
+  }
   interval_ = std::max<Duration>(kFirstInterval, passed / kIntervalsPerTime);
   if (passed < kLimit) PollLater();
 }

@@ -6,6 +6,9 @@
 // used as much CPU time as in the last start. The latter two are looked at again and again, at
 // intervals that grow with the time: so the result is at most a quarter too long.
 //
+// A job of one worker may never connect to anything. So its start counts as 5 s, until one of these
+// signs comes after all.
+//
 // Belongs to the agent's loop and is used from its thread; reads small files of /proc, which never
 // wait for a disk.
 #ifndef DDPRUN_LAUNCHER_AGENT_START_WATCH_H_
@@ -36,14 +39,16 @@ class StartWatch {
   using Done = std::function<void(Generation, Duration)>;
   using Pids = std::function<std::vector<pid_t>()>;  // of the workers that run now
 
-  // `loop` must outlive this object. `done` is called on the loop, once for each start that ends.
-  StartWatch(EventLoop* loop, int workers, Pids pids, Done done);
+  // `loop` must outlive this object. `done` is called on the loop, once for each start that ends;
+  // for a job's only worker also after `assumed` without a sign.
+  StartWatch(EventLoop* loop, int workers, Pids pids, Done done,
+             Duration assumed = std::chrono::seconds(5));
   ~StartWatch() { End(); }
   StartWatch(const StartWatch&) = delete;
   StartWatch& operator=(const StartWatch&) = delete;
 
-  // The workers of this generation are about to be spawned.
-  void Begin(Generation generation, int master_port);
+  // The workers of this generation are about to be spawned. `alone`: one in the whole job.
+  void Begin(Generation generation, int master_port, bool alone);
   void OnAtWork(LocalRank local_rank);
   // They end.
   void End();
@@ -58,10 +63,12 @@ class StartWatch {
   const int workers_;
   const Pids pids_;
   const Done done_;
+  const Duration assumed_;  // start of a job's only worker
 
   std::optional<EventLoop::TimerId> timer_;  // while a start is going on
   Generation generation_;
   int master_port_ = 0;
+  bool assume_ = false;  // once assumed_ has passed
   EventLoop::Clock::time_point began_;
   Duration interval_{};
   std::set<LocalRank> at_work_;

@@ -3,12 +3,16 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
+#include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 
 namespace ddprun {
 namespace {
@@ -25,49 +29,90 @@ std::string ReadSmallFile(const std::string& path) {
   return text;
 }
 
+// Whether the pids that this process sees are those of the kernel's log. The first PID namespace
+// has the same inode on every machine (PROC_PID_INIT_INO).
+bool IsFirstPidNamespace(const std::string& link) {
+  std::error_code error;
+  return std::filesystem::read_symlink(link, error) == "pid:[4026531836]";
+}
+
 }  // namespace
 
 std::string ReadErrorFile(const std::string& path) { return ReadSmallFile(path); }
 
-OomProbe::OomProbe(const std::string& root, const std::string& own_cgroups,
-                   const std::string& kernel_log, const std::string& vmstat)
-    : kernel_log_(open(kernel_log.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
-  const std::string cgroups = ReadSmallFile(own_cgroups);
+OomProbe::OomProbe() : OomProbe(Places{}) {}
+
+OomProbe::OomProbe(const Places& places)
+    : events_file_(places.vmstat),
+      kernel_log_(open(places.kernel_log.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)),
+      log_has_our_pids_(IsFirstPidNamespace(places.pid_namespace)) {
+  const std::string cgroups = ReadSmallFile(places.own_cgroups);
   for (const auto line : absl::StrSplit(cgroups, '\n')) {
     // "0::/path" is version 2, "5:memory:/path" version 1.
     const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
     if (fields.size() != 3) continue;
     std::string file;
     if (fields[0] == "0") {
-      file = absl::StrCat(root, fields[2], "/memory.events");
+      file = absl::StrCat(places.cgroups, fields[2], "/memory.events");
     } else if (fields[1] == "memory") {
-      file = absl::StrCat(root, "/memory", fields[2], "/memory.oom_control");
+      file = absl::StrCat(places.cgroups, "/memory", fields[2], "/memory.oom_control");
     }
     if (!file.empty() && access(file.c_str(), R_OK) == 0) events_file_ = file;
   }
-  if (events_file_.empty() && !kernel_log_.valid()) events_file_ = vmstat;
-  last_count_ = Count().value_or(0);
-  if (kernel_log_.valid()) lseek(kernel_log_.get(), 0, SEEK_END);
+  Begin();
 }
 
-bool OomProbe::WasKilled(pid_t pid) {
-  bool in_log = false;
-  if (kernel_log_.valid()) {
-    // One read is one record: "6,1234,5678,-;Out of memory: Killed process 4242 (train) ...".
-    const std::string words = absl::StrCat("Killed process ", pid, " ");
-    char record[8192];
-    for (ssize_t size; (size = read(kernel_log_.get(), record, sizeof record)) > 0;) {
-      in_log = in_log || absl::StrContains(absl::string_view(record, size), words);
-    }
-  }
+void OomProbe::Begin() {
+  last_count_ = Count().value_or(last_count_);
+  unclaimed_ = 0;
+  if (kernel_log_.valid()) lseek(kernel_log_.get(), 0, SEEK_END);
+  log_lost_lines_ = false;
+  named_by_log_.clear();
+}
+
+void OomProbe::Look(TimePoint now) {
   const std::int64_t count = Count().value_or(last_count_);
-  const bool counted = count > last_count_;
+  if (count > last_count_) {
+    unclaimed_ += count - last_count_;
+    counted_at_ = now;
+  } else if (now - counted_at_ > kRecent) {
+    unclaimed_ = 0;  // of another process: a worker would have ended by now
+  }
   last_count_ = count;
-  return in_log || counted;
+}
+
+bool OomProbe::WasKilled(pid_t pid, TimePoint now) {
+  Look(now);
+  ReadLog();
+  const bool named = named_by_log_.erase(pid) > 0;
+  const bool log_decides = kernel_log_.valid() && log_has_our_pids_ && !log_lost_lines_;
+  if (!named && (log_decides || unclaimed_ == 0)) return false;
+  if (unclaimed_ > 0) --unclaimed_;
+  return true;
+}
+
+void OomProbe::ReadLog() {
+  if (!kernel_log_.valid()) return;
+  // One read is one record: "6,1234,5678,-;Out of memory: Killed process 4242 (train) ...".
+  constexpr absl::string_view kWords = "Killed process ";
+  char record[8192];
+  while (true) {
+    const ssize_t size = read(kernel_log_.get(), record, sizeof record);
+    if (size < 0 && errno == EPIPE) {  // the kernel needed the room; the next read goes on
+      log_lost_lines_ = true;
+      continue;
+    }
+    if (size <= 0) return;
+    absl::string_view text(record, size);
+    const std::size_t at = text.find(kWords);
+    if (at == absl::string_view::npos) continue;
+    text.remove_prefix(at + kWords.size());
+    pid_t pid = 0;
+    if (absl::SimpleAtoi(text.substr(0, text.find(' ')), &pid)) named_by_log_.insert(pid);
+  }
 }
 
 std::optional<std::int64_t> OomProbe::Count() const {
-  if (events_file_.empty()) return std::nullopt;
   const std::string events = ReadSmallFile(events_file_);
   for (const auto line : absl::StrSplit(events, '\n')) {
     const std::vector<std::string> fields = absl::StrSplit(line, ' ');

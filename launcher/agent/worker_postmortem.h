@@ -6,10 +6,13 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
+#include "rendezvous/core/types.h"
 #include "worker/contract/unique_fd.h"
 
 namespace ddprun {
@@ -18,30 +21,54 @@ namespace ddprun {
 // there is no such file or it cannot be read.
 std::string ReadErrorFile(const std::string& path);
 
-// Whether the kernel's out-of-memory killer ended a worker. The cgroup's count of such kills tells
-// that there was one, the kernel's log which process it was, where this user may read it. Where
-// neither can be read the host's count (/proc/vmstat) is taken.
+// Whether the kernel's out-of-memory killer ended a worker. Two witnesses:
+//
+//  - The kernel's log names the process. Its word is final where this user may read it, it has lost
+//    no line since Begin(), and its pids are this process's (no PID namespace of a container).
+//  - Else a count of kills: of the cgroup, or of the host where the cgroup has none. It tells that
+//    there was a kill, not of whom. So a kill is of a worker that ended within kRecent of it.
+//
+// Times come from the caller. Never waits: what it reads is the kernel's, and on no disk.
 class OomProbe {
  public:
-  // Finds this process's cgroup and remembers its count; `root` is where cgroups are mounted.
-  explicit OomProbe(const std::string& root = "/sys/fs/cgroup",
-                    const std::string& own_cgroups = "/proc/self/cgroup",
-                    const std::string& kernel_log = "/dev/kmsg",
-                    const std::string& vmstat = "/proc/vmstat");
+  // A process with much memory takes as long as this to go once it is killed.
+  static constexpr std::chrono::seconds kRecent{30};
+
+  struct Places {
+    std::string cgroups = "/sys/fs/cgroup";  // where they are mounted
+    std::string own_cgroups = "/proc/self/cgroup";
+    std::string kernel_log = "/dev/kmsg";
+    std::string vmstat = "/proc/vmstat";
+    std::string pid_namespace = "/proc/self/ns/pid";
+  };
+
+  OomProbe();
+  explicit OomProbe(const Places& places);
 
   // Workers start: what was killed before is not of theirs.
-  void Begin() { last_count_ = Count().value_or(last_count_); }
+  void Begin();
 
-  // For a worker that ended by SIGKILL which the agent did not send. With a readable kernel log the
-  // answer is about this pid; else any kill that was counted since the last call counts.
-  bool WasKilled(pid_t pid);
+  // Call it every few seconds while workers run: a kill is as old as the first look after it.
+  void Look(TimePoint now);
+
+  // For a worker that ended by SIGKILL which the agent did not send. Each counted kill answers for
+  // one worker.
+  bool WasKilled(pid_t pid, TimePoint now);
 
  private:
+  // Remembers whom the new lines of the log name.
+  void ReadLog();
   std::optional<std::int64_t> Count() const;
 
-  std::string events_file_;  // of the cgroup or the host, with a line "oom_kill N"; empty: none
+  std::string events_file_;  // of the cgroup or the host, with a line "oom_kill N"
   std::int64_t last_count_ = 0;
+  std::int64_t unclaimed_ = 0;  // counted kills that have answered for no worker yet,
+  TimePoint counted_at_{};      // and when the last one was seen
+
   UniqueFd kernel_log_;  // invalid: not readable
+  bool log_has_our_pids_ = false;
+  bool log_lost_lines_ = false;
+  std::set<pid_t> named_by_log_;
 };
 
 }  // namespace ddprun

@@ -58,7 +58,7 @@ int FailOperator(const OperatorCommand& command, const absl::Status& status) {
 }
 
 bool PrintOut(const std::string& text) {
-  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  return std::fputs(PrintableLines(text).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
 }
 
 absl::Status CheckThatJobExists(const OperatorCommand& command, const std::string& status) {

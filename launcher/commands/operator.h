@@ -24,6 +24,7 @@ inline constexpr std::chrono::milliseconds kRetryRendezvous{500};
 // Prints the error, and returns the exit code for it.
 int FailOperator(const OperatorCommand& command, const absl::Status& status);
 
+// Without control characters but newlines and tabs: agents and workers have had a say in the text.
 // False when nobody reads stdout any more.
 bool PrintOut(const std::string& text);
 

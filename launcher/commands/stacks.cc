@@ -12,16 +12,12 @@
 #include "launcher/commands/operator.h"
 #include "launcher/stacks/take_stacks.h"
 #include "rendezvous/core/exit_codes.h"
+#include "rendezvous/json/dump.h"
 #include "rendezvous/stacks/rank_stacks.h"
 #include "rendezvous/stacks/stack_text.h"
 
 namespace ddprun {
 namespace {
-
-std::string Dumped(const nlohmann::ordered_json& json) {
-  // Names come from files that anybody may have made: they need not be UTF-8.
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
 
 std::string JsonText(const std::vector<stacks::StackTarget>& targets,
                      const stacks::TakenStacks& taken) {
@@ -33,7 +29,7 @@ std::string JsonText(const std::vector<stacks::StackTarget>& targets,
          {"us", std::chrono::duration_cast<std::chrono::microseconds>(taken.held[i]).count()}});
   }
   json["held"] = std::move(held);
-  return Dumped(json);
+  return Dump(json, 2) + "\n";
 }
 
 StackTextOptions TextOptions(absl::string_view label, bool full) {
@@ -68,7 +64,7 @@ int ShowJobStacks(const OperatorCommand& command, OperatorClient& client) {
     nlohmann::ordered_json json = ToJson(tree, "rank");
     json["job"] = command.job;
     json["missing"] = stacks->missing;
-    PrintOut(Dumped(json));
+    PrintOut(Dump(json, 2) + "\n");
   } else {
     PrintOut(ToText(tree, TextOptions("rank", command.full)));
   }

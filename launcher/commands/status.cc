@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -75,7 +76,8 @@ int WatchStatus(const OperatorCommand& command, OperatorClient& client) {
   const bool terminal = isatty(STDOUT_FILENO) == 1;
   const auto show = [&](const std::string& text) {
     // Home, and erase what is left below: without flicker, where a full erase would blink.
-    return PrintOut(terminal ? absl::StrCat("\x1b[H\x1b[J", text) : absl::StrCat(text, "\n"));
+    if (terminal) std::fputs("\x1b[H\x1b[J", stdout);
+    return PrintOut(terminal ? text : absl::StrCat(text, "\n"));
   };
   bool was_there = false;
   for (;;) {

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "launcher/config/wrapped_program.h"
 #include "rendezvous/core/limits.h"
 
 namespace ddprun {
@@ -19,6 +20,11 @@ constexpr char kRunPathCode[] =
 
 // The index of what a worker with this argv runs: a script, a module's name, an executable.
 std::size_t FindProgram(const std::vector<std::string>& argv) {
+  if (const auto wrapped = FindWrapped(argv)) {
+    const auto begin = argv.begin() + static_cast<std::ptrdiff_t>(*wrapped);
+    return *wrapped + FindProgram({begin, argv.end()});
+  }
+  if (const auto script = FindShellProgram(argv)) return *script;
   if (!IsPythonInterpreter(argv.front())) return 0;
   const std::size_t at = FindPythonProgram(argv).value_or(0);
   if (argv[at] == "-m" && at + 1 < argv.size()) return at + 1;

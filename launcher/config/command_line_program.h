@@ -37,8 +37,9 @@ std::optional<std::size_t> FindPythonProgram(const std::vector<std::string>& arg
 // a program, and none of the options -E, -I and -S.
 bool RunsSitecustomize(const std::vector<std::string>& argv);
 
-// What a worker with this argv runs, as other agents of the job compare it with theirs: options of
-// the interpreter do not count, and the order of arguments does.
+// What a worker with this argv runs, as other agents of the job compare it with theirs. An
+// interpreter, a shell and a program that only starts another one (numactl, conda run) do not
+// count, nor do their options; the order of the program's own arguments does.
 WorkerProgram ProgramOf(const std::vector<std::string>& argv, const std::string& role);
 
 // Whether kByName would run `program` under Python.

@@ -130,6 +130,14 @@ absl::Status CheckMunged(const auth::ClientCredentials& credentials, RendezvousH
 
 }  // namespace
 
+std::string WarnOfName(const JobConfig& config, const std::string& node_address) {
+  if (config.nodes.max == 1 || config.rendezvous.id != kUnnamedJob || IsLoopback(node_address)) {
+    return "";
+  }
+  return "this job has no --rdzv-id: another one without it on the same rendezvous would be taken "
+         "for a part of this one; give each job its own";
+}
+
 absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,
                                              std::uint64_t seed, SharedPlace* heard_at,
                                              EventLoop* loop) {
@@ -152,11 +160,8 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
       LoadCredentials(config.rendezvous.credentials, endpoint, config.insecure, &LogTlsFiles);
   if (!credentials.ok()) return credentials.status();
   if (const std::string& warning = (*credentials)->warning(); !warning.empty()) LogWarning(warning);
-  if (config.nodes.max > 1 && config.rendezvous.id == kUnnamedJob &&
-      !IsLoopback(connection.node_address)) {
-    LogWarning(
-        "this job has no --rdzv-id: another one without it on the same rendezvous would be taken "
-        "for a part of this one; give each job its own");
+  if (const std::string warning = WarnOfName(config, connection.node_address); !warning.empty()) {
+    LogWarning(warning);
   }
   const int places = 1 + config.rendezvous.spare_ports;
   const absl::Status hosted = AddHosts(config, run, places, &connection.hosts);

@@ -30,6 +30,9 @@ std::string EndpointAt(const std::string& endpoint, int place);
 // Of this node, for the others. May block on a name server.
 absl::StatusOr<std::string> NodeAddress(const JobConfig& config);
 
+// For the user of a job between hosts that has no name of its own; "": nothing is wrong.
+std::string WarnOfName(const JobConfig& config, const std::string& node_address);
+
 struct Connection {
   std::string node_address;  // of this node, for the others
   // In the order in which they must be made; each but the last may be null.

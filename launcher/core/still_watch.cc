@@ -14,6 +14,7 @@ constexpr double kStarvedShare = 0.5;
 constexpr std::int64_t kBusyBytes = 64 << 10;
 // A worker that is busy or starved for a moment is neither.
 constexpr Duration kShortest = std::chrono::seconds(2);
+constexpr int kUsesInWindow = 20;
 constexpr int kLateLooks = 3;
 
 double Share(Duration part, Duration whole) {
@@ -36,13 +37,29 @@ Duration LongestWait(const std::map<int, Duration>& before, const std::map<int, 
 constexpr char kPythonTraining[] = "train";
 
 // Empty: training, with the loading of its data, and what comes before a first word about a phase.
-std::string PhaseOf(const ProgressSnapshot& snapshot) {
-  if (!snapshot.phase || snapshot.phase == ProgressPhase::kStart ||
-      snapshot.phase == ProgressPhase::kStep || snapshot.phase == ProgressPhase::kData ||
-      snapshot.phase_name == kPythonTraining) {
+std::string PhaseOf(std::optional<ProgressPhase> phase, const std::string& name) {
+  if (!phase || phase == ProgressPhase::kStart || phase == ProgressPhase::kStep ||
+      phase == ProgressPhase::kData || name == kPythonTraining) {
     return "";
   }
-  return snapshot.phase_name;
+  return name;
+}
+
+// Only ddp:: and the Checkpointer of the Python module tell of these, before the first step.
+bool IsOfTheStart(std::optional<ProgressPhase> phase) {
+  return phase == ProgressPhase::kInit || phase == ProgressPhase::kRestore ||
+         phase == ProgressPhase::kFirstStep;
+}
+
+// The phases that began and ended after a look that saw `before`, and before one that sees
+// `worker`.
+void AddPassed(const SeenWorker& worker, const std::map<std::string, std::uint64_t>& before,
+               std::set<std::string>* passed) {
+  for (const auto& [phase, times] : worker.begun) {
+    const auto found = before.find(phase);
+    const std::uint64_t since = times - (found == before.end() ? 0 : found->second);
+    if (since > (phase == worker.phase ? 1U : 0U)) passed->insert(phase);
+  }
 }
 
 // A page may hold any value; the wire takes only these.
@@ -80,13 +97,17 @@ std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid) 
   seen.silent = progress.source == ProgressSource::kNone;
   if (seen.silent) return seen;
   if (now.step >= 0) seen.step = now.step;
-  seen.phase = PhaseOf(now);
+  seen.phase = PhaseOf(now.phase, now.phase_name);
   seen.inside = InsideOf(now);
   // ddp:: names its phases. It has the page once it is in the group, and says PHASE before.
-  const bool library = progress.source == ProgressSource::kPage ||
-                       now.phase == ProgressPhase::kInit || now.phase == ProgressPhase::kRestore ||
-                       now.phase == ProgressPhase::kFirstStep;
-  seen.names_phases = library || !seen.phase.empty();
+  seen.names_phases =
+      progress.source == ProgressSource::kPage || IsOfTheStart(now.phase) || !seen.phase.empty();
+  for (const ProgressBegun& begun : now.begun) {
+    if (begun.phase == ProgressPhase::kStart || begun.phase == ProgressPhase::kEnd) continue;
+    const std::string phase = PhaseOf(begun.phase, begun.name);
+    seen.names_phases = seen.names_phases || !phase.empty();
+    if (!IsOfTheStart(begun.phase)) seen.begun[phase] += begun.times;
+  }
   seen.stepped = seen.step.has_value() ||
                  (progress.source == ProgressSource::kPage &&
                   (now.phase == ProgressPhase::kStep || now.phase == ProgressPhase::kData));
@@ -123,29 +144,62 @@ bool StillWatch::WasAway(TimePoint now) const {
   return last_look_ && now - *last_look_ > longest;
 }
 
-Duration StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memory,
-                              StillWorker* worker) {
+// Every process that reads from a disk is in state D now and then. One that hangs there is in it at
+// two looks, and does nothing between them: its thread did not run, whatever the others do. Some
+// file systems let it run now and then to try again, so it also counts where nothing of the process
+// used the CPU or did I/O.
+void StillWatch::DescribeState(const ProcessFacts& facts, Memory* memory, StillWorker* worker) {
+  const std::optional<ProcessFacts> last = std::exchange(memory->last, facts);
   worker->state = facts.state;
   worker->waits_for = facts.waits_for;
-  // Every process that reads from a disk is in state D now and then. One that hangs there is in it
-  // at two looks, and does nothing between them.
-  const std::optional<ProcessFacts> last = std::exchange(memory->last, facts);
-  if (facts.state == ProcessState::kDiskWait &&
-      !(last && last->read_at != facts.read_at && last->state == ProcessState::kDiskWait &&
-        last->cpu == facts.cpu && last->io_bytes == facts.io_bytes)) {
-    worker->state = ProcessState::kRunnable;
+  const bool same_wait = last && facts.disk && last->disk && facts.disk->IsThatOf(*last->disk);
+  if (facts.state == ProcessState::kDiskWait) {
+    const bool idle = last && last->state == ProcessState::kDiskWait && last->cpu == facts.cpu &&
+                      last->io_bytes == facts.io_bytes;
+    if (!same_wait && !idle) worker->state = ProcessState::kRunnable;
+  } else if (same_wait) {
+    // It may write a checkpoint behind the training's back: that does not hold the rank.
+    worker->waits_for += (worker->waits_for.empty() ? "its thread " : ", and its thread ") +
+                         std::to_string(facts.disk->thread) + " is in disk wait (D) in " +
+                         facts.disk->waits_for;
   }
+}
+
+bool StillWatch::IsBusy(const ProcessFacts& facts, TimePoint now, Memory* memory) {
+  std::deque<Use>& uses = memory->uses;
+  if (uses.empty() || now - uses.back().at >= kBusyWindow / kUsesInWindow) {
+    uses.push_back({now, facts.cpu, facts.io_bytes});
+  }
+  while (uses.size() > 1 && now - uses[1].at >= kBusyWindow) uses.pop_front();
+  const Use& before = uses.front();
+  const Duration passed = now - before.at;
+  if (passed < kShortest) return false;
+  return Share(facts.cpu - before.cpu, passed) > kBusyShare ||
+         facts.io_bytes - before.io_bytes > kBusyBytes;
+}
+
+StillWatch::Excuse StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memory,
+                                        StillWorker* worker) {
+  if (!memory->last || memory->last->read_at != facts.read_at) {
+    DescribeState(facts, memory, worker);
+    memory->state = worker->state;
+    memory->waits_for = worker->waits_for;
+  }
+  // Facts that are not new say nothing new: nobody reads them while stacks are copied.
+  worker->state = memory->state;
+  worker->waits_for = memory->waits_for;
   if (!memory->facts) {
     memory->facts = facts;
     memory->facts_at = now;
   }
+  worker->busy = IsBusy(facts, now, memory);
+  const bool traced = facts.state == ProcessState::kTraced;
+  if (traced) memory->debugged += now - std::max(memory->moved_at, last_look_.value_or(now));
   const Duration passed = now - memory->facts_at;
-  if (facts.state == ProcessState::kTraced) return worker->still;
-  if (passed < kShortest) return {};
-  worker->busy = Share(facts.cpu - memory->facts->cpu, passed) > kBusyShare ||
-                 facts.io_bytes - memory->facts->io_bytes > kBusyBytes;
   const Duration waited = LongestWait(memory->facts->waited, facts.waited);
-  return Share(waited, passed) > kStarvedShare ? std::min(waited, worker->still) : Duration{};
+  const bool starves = passed >= kShortest && Share(waited, passed) > kStarvedShare;
+  const Duration excused = memory->debugged + (starves ? waited : Duration{});
+  return {std::min(excused, worker->still), traced || starves};
 }
 
 NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint now,
@@ -157,13 +211,26 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
   std::vector<SeenWorker> silent;
   for (const SeenWorker& worker : workers) (worker.silent ? silent : telling).push_back(worker);
   const std::map<LocalRank, Memory> before = std::exchange(memory_, {});
+  std::set<std::string> passed;
   for (const SeenWorker& worker : workers) {
     const auto found = before.find(worker.local_rank);
     const bool known = found != before.end() && found->second.pid == worker.pid;
     const bool stands = known && found->second.moves == worker.moves && !progress.excused;
     if (!stands && !worker.silent) ++moves_;
-    memory_[worker.local_rank] =
-        stands ? found->second : Memory{worker.pid, worker.moves, now, std::nullopt, {}, {}};
+    AddPassed(worker, known ? found->second.begun : decltype(worker.begun)(), &passed);
+    Memory& memory = memory_[worker.local_rank];
+    if (stands) {
+      memory = found->second;
+    } else {
+      memory.pid = worker.pid;
+      memory.moves = worker.moves;
+      memory.moved_at = now;
+      memory.begun = worker.begun;
+    }
+  }
+  for (const std::string& phase : passed) {
+    if (progress.phases_passed.size() < NodeProgress::kMaxPassed)
+      progress.phases_passed.push_back(phase);
   }
   LookAtStill(telling, now, facts, &progress);
   // Where one of the node's workers moves, the others are not asked about.
@@ -192,9 +259,9 @@ void StillWatch::LookAtStill(const std::vector<SeenWorker>& workers, TimePoint n
     if (still == Duration{}) continue;
     StillWorker described{worker.local_rank, worker.pid, still, worker.step, worker.phase};
     described.inside = worker.inside;
-    const Duration excused = Describe(facts(worker.pid), now, &memory, &described);
-    if (excused > Duration{}) progress->excused = true;
-    counted = std::min(counted, still - excused);
+    const Excuse excuse = Describe(facts(worker.pid), now, &memory, &described);
+    if (excuse.now) progress->excused = true;
+    counted = std::min(counted, still - excuse.time);
     if (still >= NodeProgress::kDetailsAfter &&
         progress->still_workers.size() < NodeProgress::kMaxStillWorkers) {
       progress->still_workers.push_back(std::move(described));
@@ -216,7 +283,7 @@ void StillWatch::LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint 
   for (const SeenWorker& worker : workers) {
     if (progress->silent_workers.size() == NodeProgress::kMaxStillWorkers) return;
     StillWorker described{worker.local_rank, worker.pid, now - *begun_at_};
-    if (Describe(facts(worker.pid), now, &memory_[worker.local_rank], &described) > Duration{}) {
+    if (Describe(facts(worker.pid), now, &memory_[worker.local_rank], &described).now) {
       progress->silent_excused = true;
     }
     progress->silent_workers.push_back(std::move(described));

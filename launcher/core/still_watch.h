@@ -6,6 +6,7 @@
 #define DDPRUN_LAUNCHER_CORE_STILL_WATCH_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -27,8 +28,9 @@ struct SeenWorker {
   std::string phase{};  // empty: training
   std::optional<CollectiveCall> inside{};
   bool names_phases = false;
-  bool stepped = false;  // it has finished a step
-  bool silent = false;   // it has told nothing since its start
+  bool stepped = false;                          // it has finished a step
+  bool silent = false;                           // it has told nothing since its start
+  std::map<std::string, std::uint64_t> begun{};  // how often each phase, but those of its start
 };
 
 // Of the process `pid`; nullopt where it has said that it ends.
@@ -38,6 +40,18 @@ std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid);
 // the one that completed last. A rank that has sent what it had may be in the next one already.
 std::vector<EnteredCall> LastCallsOf(const std::vector<WorkerProgress>& workers);
 
+// A thread that is in disk wait (state D). It has not run between two looks if it was switched out
+// equally often.
+struct DiskWait {
+  int thread = 0;
+  std::uint64_t switches = 0;  // so far; 0: not known
+  std::string waits_for{};     // for people
+
+  bool IsThatOf(const DiskWait& before) const {
+    return thread == before.thread && switches != 0 && switches == before.switches;
+  }
+};
+
 // What the kernel knows of a process.
 struct ProcessFacts {
   ProcessState state = ProcessState::kRunnable;
@@ -46,6 +60,7 @@ struct ProcessFacts {
   std::map<int, Duration> waited{};  // by thread id: so far, for a CPU
   std::string waits_for{};           // for people
   TimePoint read_at{};
+  std::optional<DiskWait> disk{};  // of the first thread, else of another one
 };
 
 class StillWatch {
@@ -66,13 +81,29 @@ class StillWatch {
   NodeProgress Look(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts);
 
  private:
+  // What a process had used, at a look.
+  struct Use {
+    TimePoint at;
+    Duration cpu;
+    std::int64_t io_bytes;
+  };
   struct Memory {
     int pid = 0;
     std::uint64_t moves = 0;
     TimePoint moved_at;
     std::optional<ProcessFacts> facts;  // of the first look that saw it still
     TimePoint facts_at;
-    std::optional<ProcessFacts> last;  // of the last look
+    std::optional<ProcessFacts> last;              // of the last look
+    ProcessState state = ProcessState::kRunnable;  // that was told of it
+    std::string waits_for;                         // likewise
+    std::map<std::string, std::uint64_t> begun;    // SeenWorker::begun
+    std::deque<Use> uses;                          // from kBusyWindow ago on
+    Duration debugged{};                           // of the time that it has been still
+  };
+  // What does not count.
+  struct Excuse {
+    Duration time{};   // of StillWorker::still
+    bool now = false;  // it goes on
   };
 
   bool WasAway(TimePoint now) const;
@@ -82,10 +113,13 @@ class StillWatch {
   // Of those that have told nothing.
   void LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
                     NodeProgress* progress);
-  // Adds what the kernel says of a worker that is still. Returns the part of worker->still that
-  // does not count: all of it under a debugger; the time one of its threads waited for a CPU, if
-  // that is more than half.
-  Duration Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
+  // Adds what the kernel says of a worker that is still. What does not count is the time under a
+  // debugger, and the time one of its threads waited for a CPU, if that is more than half.
+  Excuse Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
+  // It used the CPU or did I/O lately. What it did before that is over.
+  static bool IsBusy(const ProcessFacts& facts, TimePoint now, Memory* memory);
+  // Its state, and what it waits for.
+  static void DescribeState(const ProcessFacts& facts, Memory* memory, StillWorker* worker);
 
   Duration heartbeat_;
   std::optional<TimePoint> last_look_;

@@ -397,7 +397,7 @@ void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
 
 // Whatever generation it is about: the disk is the same.
 void Supervisor::OnLookAgain(const LookAgain& again) {
-  outbox_.Heard(again.look);
+  outbox_.Heard(again.look, again.run_id);
   switch (state_) {
     case SupervisorState::kJoining:
     case SupervisorState::kSpawning:  // the forming was given up, and this came first

@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "launcher/text/printable.h"
+#include "rendezvous/json/dump.h"
 #include "rendezvous/stacks/stack_text.h"
 #include "rendezvous/stacks/stack_tree.h"
 
@@ -34,7 +36,8 @@ std::vector<std::string> HangTreeLines(const HangStacks& hang, std::size_t most_
 std::string HangFileText(const HangStacks& hang) {
   StackTextOptions options;
   options.most_in_line = 0;
-  return absl::StrCat(absl::StrJoin(hang.verdict, "\n"), "\n\n", TreeText(hang, options));
+  return PrintableLines(
+      absl::StrCat(absl::StrJoin(hang.verdict, "\n"), "\n\n", TreeText(hang, options)));
 }
 
 std::string HangFileJson(const HangStacks& hang, const std::string& job, Generation generation) {
@@ -43,8 +46,7 @@ std::string HangFileJson(const HangStacks& hang, const std::string& job, Generat
                                  {"verdict", hang.verdict},
                                  {"missing", hang.missing},
                                  {"stacks", ToJson(*hang.tree, "rank")}};
-  // Names come from files that anybody may have made: they need not be UTF-8.
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return Dump(json, 2) + "\n";
 }
 
 }  // namespace ddprun

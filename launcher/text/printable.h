@@ -13,6 +13,9 @@ namespace ddprun {
 // which some terminals obey like ESC. All else stays as it is.
 std::string Printable(absl::string_view text);
 
+// The same for text of several lines: newlines and tabs stay.
+std::string PrintableLines(absl::string_view text);
+
 }  // namespace ddprun
 
 #endif  // DDPRUN_LAUNCHER_TEXT_PRINTABLE_H_

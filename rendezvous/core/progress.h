@@ -43,6 +43,9 @@ struct EnteredCall {
   bool operator==(const EnteredCall&) const = default;
 };
 
+// A worker is busy where it used the CPU or did I/O this long ago or later.
+inline constexpr Duration kBusyWindow = std::chrono::seconds(10);
+
 // A worker that has not moved for a while.
 struct StillWorker {
   LocalRank local_rank;
@@ -51,7 +54,7 @@ struct StillWorker {
   std::optional<std::int64_t> step{};  // the last that it finished
   std::string phase{};                 // as the program names it; empty: training
   ProcessState state = ProcessState::kRunnable;
-  bool busy = false;  // it used the CPU or did I/O meanwhile
+  bool busy = false;  // kBusyWindow
   std::optional<CollectiveCall> inside{};
   std::string waits_for{};  // for people: system call, kernel function, file
 
@@ -79,9 +82,12 @@ struct NodeProgress {
   bool silent_excused = false;
   // Another number: one of them has moved. 0: not told, and `still` alone says it.
   std::uint64_t moves = 0;
+  // Phases that began and ended since the node told last, each once, sorted; at most kMaxPassed.
+  std::vector<std::string> phases_passed{};
 
   static constexpr Duration kDetailsAfter = std::chrono::seconds(1);
   static constexpr std::size_t kMaxPhases = 4;
+  static constexpr std::size_t kMaxPassed = 16;
   static constexpr std::size_t kMaxStillWorkers = 256;
 
   bool operator==(const NodeProgress&) const = default;

@@ -1,7 +1,9 @@
 #include "rendezvous/hangs/hang_verdict.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +27,13 @@ std::string At(const StillWorker& worker) {
   return worker.waits_for.empty() || worker.state == ProcessState::kStopped
              ? ""
              : absl::StrCat("; it is in ", worker.waits_for);
+}
+
+std::vector<StillRank> ThatTell(const std::vector<StillRank>& ranks) {
+  std::vector<StillRank> telling;
+  std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(telling),
+               [](const StillRank& rank) { return !rank.silent; });
+  return telling;
 }
 
 // In what state the kernel has it, if that is why it does not move.
@@ -55,60 +64,92 @@ std::optional<HangVerdict> HeldByTheKernel(const std::vector<StillRank>& ranks) 
   const StillRank& first = stopped != held.end() ? **stopped : *held.front();
   return HangVerdict{first,
                      absl::StrCat(NameOf(first), AndOthers(held.size()), " ", WhyHeld(first.worker),
-                                  " since ", ForHowLong(first.worker.still), At(first.worker)),
+                                  SinceWhen(first), At(first.worker)),
                      false};
 }
 
-// The call in which most ranks wait, or nullopt where none does.
-std::optional<CollectiveCall> CallOfMost(const std::vector<StillRank>& ranks) {
+// The group in which most ranks wait, or nullopt where none does.
+std::optional<std::string> GroupOfMost(const std::vector<StillRank>& ranks) {
   std::map<std::string, int> groups;
   for (const StillRank& rank : ranks) {
     if (rank.worker.inside) ++groups[rank.worker.inside->group];
   }
   if (groups.empty()) return std::nullopt;
-  const std::string group =
-      std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
-        return a.second < b.second;
-      })->first;
-  std::optional<CollectiveCall> newest;
+  return std::max_element(groups.begin(), groups.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
+// The sequence numbers of its calls in which a rank waits.
+std::set<std::int64_t> NumbersIn(const std::string& group, const std::vector<StillRank>& ranks) {
+  std::set<std::int64_t> numbers;
+  for (const StillRank& rank : ranks) {
+    const auto& inside = rank.worker.inside;
+    if (inside && inside->group == group) numbers.insert(inside->sequence);
+  }
+  return numbers;
+}
+
+// The call as most ranks that wait in it entered it; at least one does.
+CollectiveCall FormOfMost(const std::string& group, std::int64_t number,
+                          const std::vector<StillRank>& ranks) {
+  CollectiveCall most;
+  int of_most = 0;
   std::map<std::pair<std::string, std::int64_t>, int> forms;
   for (const StillRank& rank : ranks) {
     const auto& inside = rank.worker.inside;
-    if (!inside || inside->group != group) continue;
-    if (newest && inside->sequence < newest->sequence) continue;
-    if (newest && inside->sequence > newest->sequence) forms.clear();
-    if (!newest || inside->sequence > newest->sequence) newest = *inside;
+    if (!inside || inside->group != group || inside->sequence != number) continue;
     const int count = ++forms[{inside->operation, inside->bytes}];
-    if (count > forms[{newest->operation, newest->bytes}]) newest = *inside;
+    if (count <= of_most) continue;
+    of_most = count;
+    most = *inside;
   }
-  return newest;
+  return most;
+}
+
+// The newest call of the group in which most ranks wait.
+std::optional<CollectiveCall> CallOfMost(const std::vector<StillRank>& ranks) {
+  const auto group = GroupOfMost(ranks);
+  if (!group) return std::nullopt;
+  return FormOfMost(*group, *NumbersIn(*group, ranks).rbegin(), ranks);
+}
+
+// How far a rank is in the calls of a group; -1: it is in no collective.
+std::int64_t PlaceIn(const std::string& group, const StillRank& rank) {
+  const auto& inside = rank.worker.inside;
+  if (!inside) return -1;
+  return inside->group == group ? inside->sequence : 0;
 }
 
 std::optional<HangVerdict> OutsideTheCollective(const std::vector<StillRank>& ranks,
-                                                const CollectiveCall& call) {
-  Ranks missing;
-  Ranks waiting;
-  for (const StillRank& rank : ranks) {
-    const auto& inside = rank.worker.inside;
-    const bool in_it = inside && inside->group == call.group && inside->sequence >= call.sequence;
-    (in_it ? waiting : missing).push_back(&rank);
-  }
-  if (missing.empty()) return std::nullopt;
+                                                const CollectiveCall& newest) {
+  const std::string& group = newest.group;
   // One that is in no collective; else the one that is the furthest behind.
   const StillRank& first =
-      **std::min_element(missing.begin(), missing.end(), [](const auto* a, const auto* b) {
-        const auto sequence = [](const StillRank& rank) {
-          return rank.worker.inside ? rank.worker.inside->sequence : -1;
-        };
-        return sequence(*a) < sequence(*b);
+      *std::min_element(ranks.begin(), ranks.end(), [&](const StillRank& a, const StillRank& b) {
+        return PlaceIn(group, a) < PlaceIn(group, b);
       });
+  if (PlaceIn(group, first) >= newest.sequence) return std::nullopt;
+  // Of the calls that it has not entered and others wait in, the first: others are further already.
+  const std::int64_t number = *NumbersIn(group, ranks).upper_bound(PlaceIn(group, first));
+  const CollectiveCall call = FormOfMost(group, number, ranks);
+  std::size_t missing = 0;
+  Ranks waiting;
+  for (const StillRank& rank : ranks) {
+    if (PlaceIn(group, rank) < number) {
+      ++missing;
+    } else {
+      waiting.push_back(&rank);
+    }
+  }
   const auto& inside = first.worker.inside;
   const std::string where =
       inside ? absl::StrCat("; it is still in ", Describe(*inside)) : At(first.worker);
   return HangVerdict{
       first,
-      absl::StrCat(NameOf(first), AndOthers(missing.size()), " has not entered ", Describe(call),
-                   "; ", Count(waiting.size(), "rank waits", "ranks wait"), " in it since ",
+      absl::StrCat(NameOf(first), AndOthers(missing), " has not entered ", Describe(call), "; ",
+                   Count(waiting.size(), "rank waits", "ranks wait"),
+                   number < newest.sequence ? " in it or a later one since " : " in it since ",
                    ForHowLong(waiting.front()->worker.still), where),
       first.worker.busy && !inside};
 }
@@ -135,6 +176,7 @@ std::string PhaseName(const std::string& phase) { return phase.empty() ? "traini
 
 // Behind the others by its step, or in a phase that few are in.
 std::optional<HangVerdict> Behind(const std::vector<StillRank>& ranks) {
+  if (ranks.empty()) return std::nullopt;
   const auto last = std::max_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
     return a.worker.step < b.worker.step;
   });
@@ -165,6 +207,23 @@ std::optional<HangVerdict> Behind(const std::vector<StillRank>& ranks) {
       odd->worker.busy && !odd->worker.inside};
 }
 
+// `first`: one of them, which stands for all.
+HangVerdict AllAlike(const std::vector<StillRank>& ranks, const StillRank& first,
+                     const StackTree& stacks) {
+  const bool busy = std::any_of(ranks.begin(), ranks.end(),
+                                [](const StillRank& rank) { return rank.worker.busy; });
+  if (const auto collective = CollectiveOfAll(ranks, stacks)) {
+    return {first, absl::StrCat("all ranks wait in ", *collective, ": network or library"), busy,
+            false};
+  }
+  std::string why =
+      absl::StrCat("all ranks look alike: they are in ", PhaseName(first.worker.phase));
+  if (!first.worker.waits_for.empty()) {
+    absl::StrAppend(&why, "; rank ", first.rank.value, " is in ", first.worker.waits_for);
+  }
+  return {first, std::move(why), busy, false};
+}
+
 }  // namespace
 
 std::string NameOf(const StillRank& rank) {
@@ -179,6 +238,10 @@ std::string ForHowLong(Duration still) {
   return absl::StrFormat("%.1f s", std::chrono::duration<double>(still).count());
 }
 
+std::string SinceWhen(const StillRank& rank) {
+  return rank.silent ? "" : absl::StrCat(" since ", ForHowLong(rank.worker.still));
+}
+
 std::string DescribeStandstill(Duration still, Duration limit, std::optional<std::int64_t> step,
                                bool step_seen) {
   return absl::StrCat("no rank has moved for ", ForHowLong(still), " (limit ", Seconds(limit), ")",
@@ -187,34 +250,31 @@ std::string DescribeStandstill(Duration still, Duration limit, std::optional<std
                                   : " before the first step");
 }
 
-HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& stacks) {
+HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& stacks,
+                        bool silent_tell) {
   if (ranks.empty()) return {std::nullopt, "no node has said which rank", false};
   if (auto held = HeldByTheKernel(ranks)) return *std::move(held);
-  const auto call = CallOfMost(ranks);
+  const std::vector<StillRank> telling = silent_tell ? ranks : ThatTell(ranks);
+  const auto call = CallOfMost(telling);
   if (call) {
-    if (auto missing = OutsideTheCollective(ranks, *call)) return *std::move(missing);
-    if (auto other = InAnotherCall(ranks, *call)) return *std::move(other);
-    return {ranks.front(),
+    if (auto missing = OutsideTheCollective(telling, *call)) return *std::move(missing);
+    if (auto other = InAnotherCall(telling, *call)) return *std::move(other);
+    return {telling.front(),
             absl::StrCat("all ranks wait in ", Describe(*call), ": network or library"), false,
             false};
   }
-  if (auto missing = MissingInInit(ranks, stacks)) return *std::move(missing);
+  if (silent_tell) {
+    if (auto missing = MissingInInit(ranks, stacks)) return *std::move(missing);
+  }
+  if (telling.size() < ranks.size()) {
+    if (auto unlike = CulpritByStacks(telling, stacks)) return *std::move(unlike);
+  }
   if (auto unlike = CulpritByStacks(ranks, stacks)) return *std::move(unlike);
-  if (auto silent = ToldNothing(ranks, stacks)) return *std::move(silent);
-  if (auto behind = Behind(ranks)) return *std::move(behind);
-  const bool busy = std::any_of(ranks.begin(), ranks.end(),
-                                [](const StillRank& rank) { return rank.worker.busy; });
-  const StillRank& first = ranks.front();
-  if (const auto collective = CollectiveOfAll(ranks, stacks)) {
-    return {first, absl::StrCat("all ranks wait in ", *collective, ": network or library"), busy,
-            false};
+  if (silent_tell) {
+    if (auto silent = ToldNothing(ranks, stacks)) return *std::move(silent);
   }
-  std::string why =
-      absl::StrCat("all ranks look alike: they are in ", PhaseName(first.worker.phase));
-  if (!first.worker.waits_for.empty()) {
-    absl::StrAppend(&why, "; rank ", first.rank.value, " is in ", first.worker.waits_for);
-  }
-  return {first, std::move(why), busy, false};
+  if (auto behind = Behind(telling)) return *std::move(behind);
+  return AllAlike(ranks, (telling.empty() ? ranks : telling).front(), stacks);
 }
 
 WorkerFailure FailureOf(const StillRank& culprit, Generation generation) {

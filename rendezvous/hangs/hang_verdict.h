@@ -45,7 +45,10 @@ struct HangVerdict {
 // sequence number; where no rank tells of a collective, a rank that is silent while others are in
 // ddp::init() (silent_culprit.h); a rank whose stack is unlike the others' (stack_culprit.h); a
 // rank that is silent; a rank whose phase or step is behind; else all wait for the network.
-HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& stacks);
+// `silent_tell`: silent ranks are expected to tell. Else they are of programs that never do: being
+// silent says nothing against them, but their state and their stacks do.
+HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& stacks,
+                        bool silent_tell = true);
 
 // "no rank has moved for 42 s (limit 30 s) at step 1204"
 std::string DescribeStandstill(Duration still, Duration limit, std::optional<std::int64_t> step,
@@ -57,6 +60,8 @@ std::string NameOf(const StillRank& rank);
 std::string AndOthers(std::size_t all);
 // "41.7 s"
 std::string ForHowLong(Duration still);
+// " since 41.7 s"; empty for a silent rank: nobody knows when it moved last.
+std::string SinceWhen(const StillRank& rank);
 
 // What the root cause of the generation is where it is ended for this.
 WorkerFailure FailureOf(const StillRank& culprit, Generation generation);

@@ -4,6 +4,14 @@
 #include <utility>
 
 namespace ddprun {
+namespace {
+
+bool AnyIn(ProcessState state, const std::vector<StillWorker>& workers) {
+  return std::any_of(workers.begin(), workers.end(),
+                     [state](const StillWorker& worker) { return worker.state == state; });
+}
+
+}  // namespace
 
 void PhaseIntervals::Learn(const std::string& phase, Duration interval) {
   const auto found = longest_.find(phase);
@@ -32,32 +40,35 @@ HangPolicy PolicyOfHangs(const JobSpec& spec) {
 std::shared_ptr<const NodeProgress> HangWatch::Find(AgentId node) const {
   const auto found = told_.find(node.value);
   if (found == told_.end()) return nullptr;
-  const NodeProgress& told = *found->second;
-  return told.workers == 0 && told.silent_workers.empty() ? nullptr : found->second;
+  const auto& told = found->second.progress;
+  return told->workers == 0 && told->silent_workers.empty() ? nullptr : told;
 }
 
 bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
                      PhaseIntervals* intervals) {
   static const auto nothing = std::make_shared<const NodeProgress>();
-  std::shared_ptr<const NodeProgress>& last = told_.try_emplace(node.value, nothing).first->second;
-  const NodeProgress& before = *last;  // without workers where it is new
+  Told& last = told_.try_emplace(node.value, Told{nothing, now}).first->second;
+  const NodeProgress& before = *last.progress;  // without workers where it is new
   const bool changed = before.phases != progress.phases ||
                        (before.workers > 0) != (progress.workers > 0) ||
                        before.silent_workers.empty() != progress.silent_workers.empty();
   bool over = false;
   step_seen_ = step_seen_ || progress.stepped;
-  // Once a rank has told a step, the ranks that tell nothing are programs that never do.
-  const bool silent_excused = progress.silent_excused && !step_seen_;
+  // Once a rank has told a step, the ranks that tell nothing are programs that never do, and may
+  // want a CPU for ever. Whom a debugger has, the others may wait for all the same.
+  const bool silent_excused =
+      progress.silent_excused &&
+      (!step_seen_ || AnyIn(ProcessState::kTraced, progress.silent_workers));
   if (progress.workers > 0 || silent_excused) {
     const bool excused = progress.excused || silent_excused;
-    const bool stopped = std::any_of(
-        progress.still_workers.begin(), progress.still_workers.end(),
-        [](const StillWorker& worker) { return worker.state == ProcessState::kStopped; });
+    const bool stopped = AnyIn(ProcessState::kStopped, progress.still_workers) ||
+                         AnyIn(ProcessState::kStopped, progress.silent_workers);
     excused_ = excused_ || excused || stopped;
     const TimePoint moved = silent_excused ? now : now - progress.still;
     // For a heartbeat that is handled late, now - still is too late a time. So it needs a new
     // count.
     const bool may_have_moved = excused || progress.moves == 0 || progress.moves != before.moves;
+    LearnPassed(progress, std::clamp(moved - last_moved_, Duration{}, now - last.at), intervals);
     if (may_have_moved && moved > last_moved_ + kMoveResolution) {
       if (!excused_ && !called_) {
         for (const std::string& phase : PhasesToLearn()) {
@@ -76,8 +87,14 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
     Count(before, -1);
     Count(progress, 1);
   }
-  last = std::make_shared<const NodeProgress>(progress);
+  last = {std::make_shared<const NodeProgress>(progress), now};
   return over;
+}
+
+void HangWatch::LearnPassed(const NodeProgress& progress, Duration longest,
+                            PhaseIntervals* intervals) const {
+  if (!step_seen_ || excused_ || called_) return;
+  for (const std::string& phase : progress.phases_passed) intervals->Learn(phase, longest);
 }
 
 void HangWatch::Count(const NodeProgress& progress, int by) {

@@ -81,7 +81,14 @@ class HangWatch {
   bool called() const { return called_; }
 
  private:
+  struct Told {
+    std::shared_ptr<const NodeProgress> progress;  // never null
+    TimePoint at;
+  };
+
   void Count(const NodeProgress& progress, int by);
+  // Phases that began and ended between two heartbeats, in which no interval was above `longest`.
+  void LearnPassed(const NodeProgress& progress, Duration longest, PhaseIntervals* intervals) const;
   // The phases that an interval is learned for. Where a rank is in a phase of its own, the others
   // wait for it, and the interval says nothing about training.
   std::vector<std::string> PhasesToLearn() const;
@@ -91,7 +98,7 @@ class HangWatch {
   int nodes_ = 0;                      // that tell
   int silent_nodes_ = 0;               // with silent ranks
   // By AgentId. Shared with who looks at it on another thread.
-  std::unordered_map<std::uint64_t, std::shared_ptr<const NodeProgress>> told_;
+  std::unordered_map<std::uint64_t, Told> told_;
   bool step_seen_ = false;
   bool excused_ = false;  // since the last move
   bool called_ = false;   // since the last move

@@ -26,6 +26,14 @@ bool IsMachinery(const StackFrame& frame) {
          absl::StartsWith(frame.image, "python3") || absl::StartsWith(frame.image, "libpython3");
 }
 
+// Without machinery but for the innermost frame, which says in what the thread waits. As it is,
+// where no frame says what the program does.
+Stack WithoutMachinery(Stack stack) {
+  if (std::all_of(stack.begin(), stack.end(), IsMachinery)) return stack;
+  stack.erase(std::remove_if(stack.begin(), stack.end() - 1, IsMachinery), stack.end() - 1);
+  return stack;
+}
+
 // The innermost frame that says what the program does.
 std::string WhereText(const Stack& stack) {
   const auto telling = std::find_if_not(stack.rbegin(), stack.rend(), IsMachinery);
@@ -88,8 +96,9 @@ std::optional<HangVerdict> OutsideOfCollectives(const std::vector<StillRank>& ra
 
 // It has finished a later step than another rank, so it is not the one that the others wait for.
 bool IsAhead(const StillRank& rank, const std::vector<StillRank>& ranks) {
-  return std::any_of(ranks.begin(), ranks.end(),
-                     [&](const StillRank& other) { return other.worker.step < rank.worker.step; });
+  return std::any_of(ranks.begin(), ranks.end(), [&](const StillRank& other) {
+    return !other.silent && other.worker.step < rank.worker.step;
+  });
 }
 
 std::optional<HangVerdict> UnlikeMost(const std::vector<StillRank>& ranks, const StackTree& tree,
@@ -161,7 +170,7 @@ std::string WhereInCode(const StackTree& tree, Rank rank) {
 }
 
 std::vector<StackFrame> TopFrames(const StackTree& tree, Rank rank) {
-  Stack stack = MainStackOf(tree, static_cast<std::uint32_t>(rank.value));
+  Stack stack = WithoutMachinery(MainStackOf(tree, static_cast<std::uint32_t>(rank.value)));
   std::reverse(stack.begin(), stack.end());
   if (stack.size() > kMaxCauseFrames) stack.resize(kMaxCauseFrames);
   for (StackFrame& frame : stack) {
@@ -173,7 +182,7 @@ std::vector<StackFrame> TopFrames(const StackTree& tree, Rank rank) {
 }
 
 std::string DescribeStack(const StillRank& rank, const StackTree& tree) {
-  Stack stack = MainStackOf(tree, rank.number());
+  Stack stack = WithoutMachinery(MainStackOf(tree, rank.number()));
   std::vector<std::string> frames;
   const std::string& waits_for = rank.worker.waits_for;
   const bool call_known = absl::StrContains(waits_for, '(');
@@ -183,7 +192,7 @@ std::string DescribeStack(const StillRank& rank, const StackTree& tree) {
   if (call_known) frames.push_back(waits_for);
   if (frames.empty()) return "";
   return absl::StrCat("rank ", rank.rank.value, ": ", absl::StrJoin(frames, " → "),
-                      StateText(rank.worker.state), " since ", ForHowLong(rank.worker.still));
+                      StateText(rank.worker.state), SinceWhen(rank));
 }
 
 }  // namespace ddprun

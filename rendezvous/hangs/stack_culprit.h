@@ -33,7 +33,8 @@ std::optional<std::string> CollectiveOfAll(const std::vector<StillRank>& ranks,
 // dataset.cc:88"; "" where nothing is known of it.
 std::string WhereInCode(const StackTree& tree, Rank rank);
 
-// The innermost frames of the main thread of a rank, innermost first: RootCause::frames.
+// The innermost frames of the main thread of a rank, innermost first: RootCause::frames. Those of
+// the interpreter and the C library are left out, but for the innermost one.
 std::vector<StackFrame> TopFrames(const StackTree& tree, Rank rank);
 
 // "rank 5: Trainer::Step trainer.cc:140 → Dataset::Get dataset.cc:88 → read(/data/shard-0017) in

@@ -35,7 +35,6 @@ std::vector<StillRank> RanksOf(const StackQuestion::Culprit& question) {
                        worker, silent});
     };
     for (const StillWorker& worker : node.told->still_workers) add(worker, false);
-    if (!question.silent_count) continue;
     for (const StillWorker& worker : node.told->silent_workers) add(worker, true);
   }
   return ranks;
@@ -73,7 +72,7 @@ StackFindings StackMerge::Conclude(const StackQuestion& question) {
   StackFindings findings;
   if (question.culprit) {
     StackFindings::Culprit& found = findings.culprit.emplace();
-    found.verdict = FindCulprit(RanksOf(*question.culprit), tree_);
+    found.verdict = FindCulprit(RanksOf(*question.culprit), tree_, question.culprit->silent_tell);
     if (found.verdict.culprit) {
       found.frames = TopFrames(tree_, found.verdict.culprit->rank);
       found.stack = DescribeStack(*found.verdict.culprit, tree_);

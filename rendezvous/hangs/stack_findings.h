@@ -31,7 +31,7 @@ struct StackQuestion {
   // Which rank keeps the job from going on.
   struct Culprit {
     std::vector<StillNode> nodes;
-    bool silent_count = false;  // ranks that have told nothing may be it
+    bool silent_tell = false;  // ranks that have told nothing are expected to: FindCulprit()
   };
   std::optional<Culprit> culprit{};
   std::size_t sent_bytes = kMaxStackTreeBytes;  // of the tree that every node gets, at most

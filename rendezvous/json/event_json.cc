@@ -1,5 +1,6 @@
 #include "rendezvous/json/event_json.h"
 
+#include "rendezvous/json/dump.h"
 #include "rendezvous/json/restart_times_json.h"
 #include "rendezvous/json/restore_json.h"
 #include "rendezvous/json/root_cause_json.h"

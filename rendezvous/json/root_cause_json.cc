@@ -92,8 +92,4 @@ std::string IsoTime(std::int64_t unix_ms) {
                           absl::UTCTimeZone());
 }
 
-std::string Dump(const Json& json, int indent) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
-
 }  // namespace ddprun

@@ -18,9 +18,6 @@ nlohmann::ordered_json ToJson(const RootCause& cause);
 // "2026-11-21T08:30:22.125Z"
 std::string IsoTime(std::int64_t unix_ms);
 
-// As text. `indent` −1: on one line. Workers may print anything: what is not UTF-8 is replaced.
-std::string Dump(const nlohmann::ordered_json& json, int indent);
-
 }  // namespace ddprun
 
 #endif  // DDPRUN_RENDEZVOUS_JSON_ROOT_CAUSE_JSON_H_

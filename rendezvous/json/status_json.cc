@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "rendezvous/json/dump.h"
 #include "rendezvous/json/failed_checkpoints_json.h"
 #include "rendezvous/json/restore_json.h"
 #include "rendezvous/json/root_cause_json.h"

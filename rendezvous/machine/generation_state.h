@@ -15,7 +15,6 @@
 #include "rendezvous/core/types.h"
 #include "rendezvous/hangs/collective_calls.h"
 #include "rendezvous/hangs/hang_watch.h"
-#include "rendezvous/hangs/stack_collection.h"
 
 namespace ddprun {
 
@@ -38,14 +37,14 @@ struct GenerationState {
   TimePoint started_at;                // its workers
   Duration ran{};                      // from then until it was stopped
   Tally tally;
+  std::optional<TimePoint> succeeded_at;      // the last of its workers that has
   std::optional<std::int64_t> furthest_step;  // that a worker told in it
   std::optional<Duration> start;              // of its slowest node, as far as told
   Incidents incidents;
   EnteredCalls calls;  // the last of its ranks, as they ended
   HangWatch hang;
-  std::string hang_report;                // of the last hang that was called; empty: none
-  std::string hung_host;                  // of the rank that hung and is to blame; empty: none is
-  std::optional<StackCollection> stacks;  // that are being asked for
+  std::string hang_report;   // of the last hang that was called; empty: none
+  std::string hung_host;     // of the rank that hung and is to blame; empty: none is
   bool planned_end = false;  // it is stopped because of JobLife::plan, not of a failure
   std::string stop_reason;
   std::optional<StoreArrivals> arrivals;  // while not all ranks have come to an agent's store

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/core/failed_checkpoints.h"
@@ -14,7 +15,7 @@
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/hangs/hang_watch.h"
-#include "rendezvous/machine/quarantine.h"
+#include "rendezvous/machine/nodes/quarantine.h"
 #include "rendezvous/machine/restart_governor.h"
 
 namespace ddprun {
@@ -27,6 +28,15 @@ struct Plan {
   bool preempted = false;  // by a scheduler: any durable state is worth to be started again from
   bool for_store = false;  // the members stay: rank 0's worker is to serve torch's store
   std::string reason;
+
+  // One is being carried out already, and this one is wanted too.
+  void Add(Plan other) {
+    stop = stop || other.stop;
+    save = save && other.save;
+    preempted = preempted || other.preempted;
+    for_store = for_store && other.for_store;
+    reason = std::move(other.reason);
+  }
 };
 
 // Who is missing, since the last forming.
@@ -61,13 +71,22 @@ struct JobLife {
   ToldProgress progress;           // for what counts as a hang
   bool abandoned = false;          // the last node that went will not come back
   bool saved_for_removed = false;  // the nodes that are to go leave a checkpoint behind
-  std::vector<RootCause> causes;   // of the generations that have ended; the last kMaxEarlierCauses
+  // Of the generations that have ended: the first, and the last ones; kMaxEarlierCauses in all.
+  std::vector<RootCause> causes;
   bool reports_checkpoints = false;
   std::optional<std::int64_t> checkpoint;  // the newest that was reported
   bool told_of_states = false;             // some node holds a state
   FailureTally failures;                   // of checkpoints
   bool warned_of_arguments = false;        // a node that was there before another one
   bool needs_worker_store = false;         // the program cannot use a store that an agent serves
+
+  // The agent of rank 0's node serves the store of the next generation.
+  bool uses_agent_store() const { return spec->store == kAgentStore && !needs_worker_store; }
+  int restarts_used() const { return governor ? governor->restarts_used() : 0; }
+  // That are left out.
+  std::vector<std::string> excluded_hosts() const {
+    return quarantine ? quarantine->hosts() : std::vector<std::string>();
+  }
 };
 
 }  // namespace ddprun

@@ -12,7 +12,7 @@ namespace ddprun {
 
 void JobMachine::OnStopAsked(const StopAsked& asked) {
   const auto answer = [&](bool accepted, std::string text) {
-    actions_.push_back(Answer{asked.ticket, accepted, std::move(text)});
+    out_.Add(Answer{asked.ticket, accepted, std::move(text)});
   };
   if (finished_) {
     answer(false, absl::StrCat("job ", job_, " is over: ", finished_->reason));
@@ -39,14 +39,14 @@ void JobMachine::OnStopAsked(const StopAsked& asked) {
       answer(true, absl::StrCat("job ", job_, " stops when the workers that still run are gone"));
       break;
     default:
-      Finish(Outcome::kLeft, kExitTerminated, plan.reason);
+      Finish({Outcome::kLeft, kExitTerminated, plan.reason});
       answer(true, absl::StrCat("job ", job_, " stopped; none of its workers ran"));
   }
 }
 
 void JobMachine::OnDrainAsked(const DrainAsked& asked) {
   const auto answer = [&](bool accepted, std::string text) {
-    actions_.push_back(Answer{asked.ticket, accepted, std::move(text)});
+    out_.Add(Answer{asked.ticket, accepted, std::move(text)});
   };
   std::vector<Node*> drained;
   int others = 0;  // that are free, or will be
@@ -100,7 +100,7 @@ void JobMachine::OnDrainAsked(const DrainAsked& asked) {
 
 void JobMachine::OnStacksAsked(const StacksAsked& asked) {
   const auto refuse = [&](const std::string& why) {
-    actions_.push_back(Answer{asked.ticket, false, absl::StrCat("job ", job_, why)});
+    out_.Add(Answer{asked.ticket, false, absl::StrCat("job ", job_, why)});
   };
   if (finished_) return refuse(absl::StrCat(" is over: ", finished_->reason));
   if (!life_.spec) return refuse(" has not begun");
@@ -108,8 +108,7 @@ void JobMachine::OnStacksAsked(const StacksAsked& asked) {
     return refuse(absl::StrCat("'s workers are being ended: ", StateReason(View())));
   }
   if (!running()) return refuse(absl::StrCat(" has no workers now: ", StateReason(View())));
-  if (!generation_.stacks) AskForStacks();
-  generation_.stacks->AddTicket(asked.ticket);
+  stacks_.AskFor(asked.ticket, now_);
 }
 
 // Several nodes that are taken away at once are one save: the first asks for it, and each may turn
@@ -135,11 +134,81 @@ void JobMachine::OnPreempted(Node& node, const Preempted& preempted) {
     if (life_.plan && plan.stop) AddToPlan(std::move(plan));
     Remove(node, false);
   } else if (plan.stop) {
-    FinishPlan(plan);
+    Finish(EndAsPlanned(View(), plan));
   } else {
     if (state_ == JobState::kForming && node.member()) AbandonForming(plan.reason);
     Remove(node, false);
   }
+}
+
+// ---- the plan that follows ----
+
+void JobMachine::StartPlan(Plan plan) {
+  AddToPlan(std::move(plan));
+  if (life_.plan->stop || roster_.removed() > 0) SaveRecord();  // before the operator is told
+  CarryOnPlan();
+}
+
+void JobMachine::AddToPlan(Plan plan) {
+  if (life_.plan) {
+    life_.plan->Add(std::move(plan));
+  } else {
+    life_.plan = std::move(plan);
+  }
+}
+
+void JobMachine::CarryOnPlan() {
+  if (!life_.plan->save || life_.plan->saved) {
+    StopGeneration(life_.plan->reason);
+  } else if (state_ == JobState::kRunning) {
+    Enter(JobState::kSaving);
+    timers_.state = now_ + life_.spec->save_timeout;
+    generation_.tally.cannot_save = 0;
+    out_.Emit({.kind = JobEvent::Kind::kSaving, .reason = life_.plan->reason});
+    out_.Log(absl::StrCat("asking for a checkpoint: ", life_.plan->reason));
+    for (Node* const node : roster_.members()) {
+      if (node == nullptr) continue;
+      node->cannot_save = false;
+      out_.SendTo(*node, Save{});
+    }
+  }
+}
+
+void JobMachine::CarryOutPlan() {
+  const Plan plan = *std::exchange(life_.plan, std::nullopt);
+  generation_.incidents =
+      Incidents(generation_.number);  // whatever ended, ended because of the plan
+  if (plan.stop) {
+    Finish(EndAsPlanned(View(), plan));
+    return;
+  }
+  life_.saved_for_removed = plan.saved;
+  RemoveDrained();
+  out_.Emit({.kind = JobEvent::Kind::kRestarted,
+             .reason = absl::StrCat(plan.for_store ? "" : "the membership changes: ", plan.reason),
+             .restarts = restarts_used()});
+  Gather();
+  AdvanceGathering();
+}
+
+void JobMachine::RemoveDrained() {
+  std::vector<Node*> drained;
+  for (Node& node : roster_.nodes()) {
+    if (node.removed) drained.push_back(&node);
+  }
+  for (Node* const node : drained) Remove(*node, life_.saved_for_removed);
+  life_.saved_for_removed = false;
+}
+
+void JobMachine::Remove(Node& node, bool saved) {
+  const std::string reason =
+      absl::StrCat(node.spec.host, " was ", node.why_removed, "; the job goes on without it",
+                   saved ? absl::StrCat(", from step ", *life_.checkpoint) : "");
+  out_.SendTo(node, FinishedForOne(life_, {saved ? Outcome::kPreempted : Outcome::kLeft,
+                                           saved ? kExitPreempted : kExitTerminated, reason}));
+  out_.Emit({.kind = JobEvent::Kind::kLeft, .host = node.spec.host, .reason = node.why_removed});
+  out_.Log(reason);
+  Erase(node);
 }
 
 }  // namespace ddprun

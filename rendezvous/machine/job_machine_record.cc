@@ -66,7 +66,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
       timeline_(record.timeline),
       finished_(record.finished) {
   now_ = now;
-  LoseSight();  // whatever agents looked at, they did so for another rendezvous
+  survey_.LoseSight(now_);  // whatever agents looked at, they did so for another rendezvous
   life_.spec = record.spec;
   life_.causes = record.causes;
   life_.run_id = record.run_id;

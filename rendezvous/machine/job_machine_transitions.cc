@@ -8,13 +8,17 @@
 #include "rendezvous/core/limits.h"
 #include "rendezvous/core/words.h"
 #include "rendezvous/machine/job_machine.h"
+#include "rendezvous/machine/job_transition.h"
+#include "rendezvous/machine/nodes/admission.h"
+#include "rendezvous/machine/states/known_states.h"
+#include "rendezvous/machine/states/restore_choice.h"
 
 namespace ddprun {
 
 void JobMachine::Advance() {
   if (finished_ || !life_.spec) return;
   if (roster_.empty() && life_.abandoned) {
-    Finish(Outcome::kFailed, kExitUnavailable, "no agent is left");
+    Finish({Outcome::kFailed, kExitUnavailable, "no agent is left"});
     return;
   }
   switch (state_) {
@@ -42,22 +46,23 @@ void JobMachine::Advance() {
 void JobMachine::AdvanceGathering() {
   // All have been heard, so that what is wrong everywhere is no reason to try other nodes.
   if (!life_.absences.ineligible_host.empty() && life_.agents_joined >= life_.spec->all_nodes) {
-    const auto step = roster_.empty() ? std::nullopt : DurableStep();
-    if (!CanDoWithout(life_.absences.ineligible_host, life_.absences.why_ineligible,
-                      kExitUnavailable, step))
+    const auto step = roster_.empty() ? std::nullopt : DurableStep(View());
+    if (!CanDoWithout({life_.absences.ineligible_host, life_.absences.why_ineligible,
+                       kExitUnavailable, step})) {
       return;
+    }
   }
   if (hold_until_) return;
   const int free = roster_.free();
   const bool reforming = generation_.number.value >= 0;
-  const bool closed = reforming || states_wait_;  // no last call is held any more
+  const bool closed = reforming || survey_.waits();  // no last call is held any more
   if (free >= life_.spec->max_nodes || (closed && free >= life_.spec->min_nodes)) {
     FormWithAllStates();
   } else if (free >= life_.spec->min_nodes && state_ == JobState::kGathering) {
     Enter(JobState::kLastCall);
     timers_.state = now_ + life_.spec->last_call;
-    Log(absl::StrCat("enough nodes; last call for ", Seconds(life_.spec->last_call)));
-  } else if (free < life_.spec->min_nodes && (state_ == JobState::kLastCall || states_wait_)) {
+    out_.Log(absl::StrCat("enough nodes; last call for ", Seconds(life_.spec->last_call)));
+  } else if (free < life_.spec->min_nodes && (state_ == JobState::kLastCall || survey_.waits())) {
     Gather();
   }
 }
@@ -70,14 +75,15 @@ void JobMachine::AdvanceForming() {
   timers_.state.reset();
   generation_.started_at = now_;
   generation_.hang.Begin(now_);
-  Emit({.kind = JobEvent::Kind::kStarted,
-        .nodes = roster_.member_count(),
-        .workers = generation_.tally.world_size});
+  out_.Emit({.kind = JobEvent::Kind::kStarted,
+             .nodes = roster_.member_count(),
+             .workers = generation_.tally.world_size});
   for (Node* const node : roster_.members()) {
     if (node == nullptr) continue;
     roster_.SetPhase(*node, Phase::kStarted);
     if (!std::exchange(node->stay.has_started, true)) node->stay.since = now_;
-    SendTo(*node, Start{});  // one whose session broke hears it when it is back
+    node->stay.taken_in = false;
+    out_.SendTo(*node, Start{});  // one whose session broke hears it when it is back
   }
 }
 
@@ -85,7 +91,7 @@ void JobMachine::AdvanceRunning() {
   if (!generation_.incidents.any()) {
     if (generation_.tally.workers_succeeded == generation_.tally.world_size &&
         generation_.tally.world_size > 0) {
-      Finish(Outcome::kSucceeded, 0, "every worker exited with code 0");
+      Finish({Outcome::kSucceeded, 0, "every worker exited with code 0"});
     } else if (state_ == JobState::kSaving) {
       if (life_.plan->saved || generation_.tally.cannot_save >= roster_.member_count())
         StopGeneration(life_.plan->reason);
@@ -116,6 +122,7 @@ void JobMachine::ConsiderGrowth() {
     if (!timers_.growth) timers_.growth = now_ + life_.spec->last_call;
     if (now_ < *timers_.growth) return;
   }
+  for (Node& node : roster_.nodes()) node.stay.taken_in = node.stay.taken_in || node.free();
   Plan plan;
   plan.reason = absl::StrCat(Nodes(newcomers), " more ", newcomers == 1 ? "is" : "are", " here");
   StartPlan(std::move(plan));
@@ -125,50 +132,16 @@ void JobMachine::AdvanceStopping() {
   if (roster_.member_count() == 0) OnGenerationEnded();
 }
 
-void JobMachine::StartPlan(Plan plan) {
-  AddToPlan(std::move(plan));
-  if (life_.plan->stop || roster_.removed() > 0) SaveRecord();  // before the operator is told
-  CarryOnPlan();
-}
-
-void JobMachine::AddToPlan(Plan plan) {
-  if (!life_.plan) {
-    life_.plan = std::move(plan);
-    return;
-  }
-  life_.plan->stop = life_.plan->stop || plan.stop;  // one is being saved for already
-  life_.plan->save = life_.plan->save && plan.save;
-  life_.plan->preempted = life_.plan->preempted || plan.preempted;
-  life_.plan->reason = std::move(plan.reason);
-}
-
-void JobMachine::CarryOnPlan() {
-  if (!life_.plan->save || life_.plan->saved) {
-    StopGeneration(life_.plan->reason);
-  } else if (state_ == JobState::kRunning) {
-    Enter(JobState::kSaving);
-    timers_.state = now_ + life_.spec->save_timeout;
-    generation_.tally.cannot_save = 0;
-    Emit({.kind = JobEvent::Kind::kSaving, .reason = life_.plan->reason});
-    Log(absl::StrCat("asking for a checkpoint: ", life_.plan->reason));
-    for (Node* const node : roster_.members()) {
-      if (node == nullptr) continue;
-      node->cannot_save = false;
-      SendTo(*node, Save{});
-    }
-  }
-}
-
 void JobMachine::StopGeneration(const std::string& reason) {
   Enter(JobState::kStopping);
   generation_.planned_end = life_.plan.has_value() && !generation_.incidents.any();
   timers_.state.reset();
   timers_.victim_grace.reset();
   timers_.growth.reset();
-  timers_.hang_again.reset();
+  hang_judge_.Reset();
   generation_.ran = now_ - generation_.started_at;
   generation_.stop_reason = reason;
-  Emit({.kind = JobEvent::Kind::kStopping, .reason = reason});
+  out_.Emit({.kind = JobEvent::Kind::kStopping, .reason = reason});
   const auto cause = generation_.incidents.FindRootCause();
   std::vector<Node*> gone;
   for (Node* const node : roster_.members()) {
@@ -178,9 +151,9 @@ void JobMachine::StopGeneration(const std::string& reason) {
     } else if (node->phase == Phase::kStarted) {
       const bool hung =
           cause && cause->kind == RootCause::Kind::kHung && cause->failure.node_rank == node->rank;
-      SendTo(*node,
-             Stop{reason, look_,
-                  hung ? std::vector{cause->failure.exit.local_rank} : std::vector<LocalRank>()});
+      out_.SendTo(*node, Stop{reason, survey_.look(),
+                              hung ? std::vector{cause->failure.exit.local_rank}
+                                   : std::vector<LocalRank>()});
     } else {
       Free(*node);  // back after a break, and not started yet
     }
@@ -197,38 +170,39 @@ void JobMachine::OnGenerationEnded() {
   DDPRUN_CHECK(generation_.incidents.any(), "a generation drains for a reason");
   RecordCause();
   const RootCause& cause = life_.causes.back();
-  Emit({.kind = JobEvent::Kind::kFailed, .reason = Describe(cause), .cause = cause});
+  out_.Emit({.kind = JobEvent::Kind::kFailed, .reason = Describe(cause), .cause = cause});
   if (life_.plan && life_.plan->stop) {
-    life_.plan->preempted ? FinishPlan(*life_.plan)
-                          : Finish(Outcome::kLeft, kExitTerminated, life_.plan->reason);
+    Finish(life_.plan->preempted ? EndAsPlanned(View(), *life_.plan)
+                                 : JobEnd{Outcome::kLeft, kExitTerminated, life_.plan->reason});
     return;
   }
   const std::string why_not_agent =
-      UsesAgentStore() ? WhyNoAgentStore(cause, generation_.master_port) : "";
+      life_.uses_agent_store() ? WhyNoAgentStore(cause, generation_.master_port) : "";
   if (!why_not_agent.empty()) LeaveStoreToWorker(why_not_agent);
   const auto decision =
       why_not_agent.empty()
-          ? life_.governor->OnGenerationEnded({cause, generation_.furthest_step, HasNewState(),
-                                               generation_.ran, generation_.start},
-                                              now_)
+          ? life_.governor->OnGenerationEnded(
+                {cause, generation_.furthest_step, HasNewState(View()), generation_.ran,
+                 generation_.start},
+                now_)
           : RestartGovernor::Decision{true, {}, "no restart is spent on another store"};
   if (!decision.restart) {
-    Finish(IsUnreadableState(cause) ? Outcome::kStateUnreadable : Outcome::kFailed,
-           ExitCodeOf(cause), decision.reason);
+    Finish({IsUnreadableState(cause) ? Outcome::kStateUnreadable : Outcome::kFailed,
+            ExitCodeOf(cause), decision.reason});
     return;
   }
   if (why_not_agent.empty() && !Exclude(cause)) return;
-  Log(absl::StrCat(decision.reason, ": ", Describe(cause)));
-  Emit({.kind = JobEvent::Kind::kRestarted,
-        .reason = decision.reason,
-        .restarts = life_.governor->restarts_used()});
+  out_.Log(absl::StrCat(decision.reason, ": ", Describe(cause)));
+  out_.Emit({.kind = JobEvent::Kind::kRestarted,
+             .reason = decision.reason,
+             .restarts = life_.governor->restarts_used()});
   life_.plan.reset();
   RemoveDrained();
   if (decision.delay > Duration{}) {
     Enter(JobState::kBackoff);
     timers_.state = now_ + decision.delay;
-    Log(absl::StrCat("its workers crash soon after the start: starting again in ",
-                     Seconds(decision.delay)));
+    out_.Log(absl::StrCat("its workers crash soon after the start: starting again in ",
+                          Seconds(decision.delay)));
     return;
   }
   Gather();
@@ -236,7 +210,7 @@ void JobMachine::OnGenerationEnded() {
 }
 
 void JobMachine::OnStoreElsewhere(const Node& node, const StoreElsewhere& elsewhere) {
-  if (!running() || !UsesAgentStore()) return;
+  if (!running() || !life_.uses_agent_store()) return;
   const std::string why =
       absl::StrCat("a worker on ", node.spec.host, " looks for torch's store at ", elsewhere.where,
                    ", not at MASTER_PORT");
@@ -249,19 +223,10 @@ void JobMachine::OnStoreElsewhere(const Node& node, const StoreElsewhere& elsewh
 
 void JobMachine::LeaveStoreToWorker(const std::string& why) {
   life_.needs_worker_store = true;
-  WarnAll(absl::StrCat(why,
-                       ": rank 0's worker serves the store from the next generation on, and no "
-                       "restart is spent; --store worker does so from the start"));
-}
-
-std::string JobMachine::WhyExcluded(const std::string& host) const {
-  const int hangs = life_.quarantine->HangsOf(host);
-  if (life_.spec->hang_quarantine > 0 && hangs >= life_.spec->hang_quarantine) {
-    return absl::StrCat("its ranks hung ", hangs, hangs == 1 ? " time" : " times");
-  }
-  return absl::StrCat("its workers were the root cause ", life_.spec->quarantine,
-                      life_.spec->quarantine == 1 ? " time" : " times", " within ",
-                      Seconds(life_.spec->quarantine_window));
+  out_.WarnAll(roster_,
+               absl::StrCat(why,
+                            ": rank 0's worker serves the store from the next generation on, and "
+                            "no restart is spent; --store worker does so from the start"));
 }
 
 bool JobMachine::Exclude(const RootCause& cause) {
@@ -273,7 +238,9 @@ bool JobMachine::Exclude(const RootCause& cause) {
   const bool of_the_node =
       cause.kind == RootCause::Kind::kWorkerFailed && !IsTakenPort(cause.failure.exit);
   if (!of_the_node || !life_.quarantine->Count(host, now_)) return true;
-  if (!CanDoWithout(host, WhyExcluded(host), ExitCodeOf(cause), DurableStep())) return false;
+  if (!CanDoWithout({host, WhyExcluded(life_, host), ExitCodeOf(cause), DurableStep(View())})) {
+    return false;
+  }
   RemoveExcluded(host);
   return true;
 }
@@ -283,183 +250,72 @@ void JobMachine::ExcludeForHangs(const std::string& host) {
   life_.quarantine->CountHang(host);
   const int limit = life_.spec->hang_quarantine;
   if (limit == 0 || life_.quarantine->HangsOf(host) < limit) return;
-  if (!IsReplaceable(host)) {
-    Log(absl::StrCat(host, " stays in the job, although ", WhyExcluded(host),
-                     ": no other node waits to take its place"));
+  if (!IsReplaceable(roster_, host)) {
+    out_.Log(absl::StrCat(host, " stays in the job, although ", WhyExcluded(life_, host),
+                          ": no other node waits to take its place"));
     return;
   }
   if (life_.quarantine->Exclude(host)) RemoveExcluded(host);
-}
-
-// A spare waits for each of its nodes. Those of the generation that has ended are all free by now,
-// but for who has stuck processes.
-bool JobMachine::IsReplaceable(const std::string& host) const {
-  const auto& nodes = roster_.nodes();
-  const auto others = std::count_if(nodes.begin(), nodes.end(), [&](const Node& node) {
-    return node.free() && !node.removed && node.spec.host != host;
-  });
-  return others >= static_cast<std::ptrdiff_t>(roster_.members().size());
 }
 
 void JobMachine::RemoveExcluded(const std::string& host) {
   for (Node& node : roster_.nodes()) {
     if (node.spec.host != host) continue;
     roster_.SetRemoved(node);
-    node.why_removed = absl::StrCat("left out: ", WhyExcluded(host));
+    node.why_removed = absl::StrCat("left out: ", WhyExcluded(life_, host));
   }
 }
 
-bool JobMachine::CanDoWithout(const std::string& host, const std::string& why, int exit_code,
-                              std::optional<std::int64_t> step) {
-  const int rest = life_.spec->all_nodes - static_cast<int>(life_.quarantine->hosts().size());
-  if (life_.spec->all_nodes == 0 || rest >= life_.spec->min_nodes) return true;
-  const std::string reason =
-      absl::StrCat(host, " is left out, for ", why, ", and ", Nodes(rest), " of at least ",
-                   life_.spec->min_nodes, rest == 1 ? " remains" : " remain");
-  if (step) {
-    Finish(Outcome::kPreempted, kExitPreempted,
-           absl::StrCat(reason, "; the last checkpoint is of step ", *step));
-  } else {
-    Finish(Outcome::kFailed, exit_code, reason);
-  }
-  return false;
-}
-
-void JobMachine::CarryOutPlan() {
-  const Plan plan = *std::exchange(life_.plan, std::nullopt);
-  generation_.incidents =
-      Incidents(generation_.number);  // whatever ended, ended because of the plan
-  if (plan.stop) {
-    FinishPlan(plan);
-    return;
-  }
-  life_.saved_for_removed = plan.saved;
-  RemoveDrained();
-  Emit({.kind = JobEvent::Kind::kRestarted,
-        .reason = absl::StrCat(plan.for_store ? "" : "the membership changes: ", plan.reason),
-        .restarts = restarts_used()});
-  Gather();
-  AdvanceGathering();
-}
-
-void JobMachine::FinishPlan(const Plan& plan) {
-  const auto step = DurableStep();
-  // The last of several warnings may come after the save, and before a worker goes on.
-  const bool none_since = generation_.started_at == TimePoint{} || step == FurthestPossibleStep();
-  const bool saved_before = plan.preempted && step && none_since && NewestKnownStep() <= *step;
-  if (plan.saved || saved_before) {
-    Finish(Outcome::kPreempted, kExitPreempted,
-           absl::StrCat(plan.reason, "; the state of step ", *step, " is saved"));
-  } else if (plan.preempted && step) {
-    Finish(Outcome::kPreempted, kExitPreempted,
-           absl::StrCat(plan.reason, "; no checkpoint was made for it, the last one is of step ",
-                        *step));
-  } else {
-    Finish(Outcome::kLeft, kExitTerminated,
-           absl::StrCat(plan.reason, "; no checkpoint was made for it"));
-  }
-}
-
-void JobMachine::RemoveDrained() {
-  std::vector<Node*> drained;
-  for (Node& node : roster_.nodes()) {
-    if (node.removed) drained.push_back(&node);
-  }
-  for (Node* const node : drained) Remove(*node, life_.saved_for_removed);
-  life_.saved_for_removed = false;
-}
-
-void JobMachine::Remove(Node& node, bool saved) {
-  const std::string reason =
-      absl::StrCat(node.spec.host, " was ", node.why_removed, "; the job goes on without it",
-                   saved ? absl::StrCat(", from step ", *life_.checkpoint) : "");
-  SendTo(node, Finished{saved ? Outcome::kPreempted : Outcome::kLeft,
-                        saved ? kExitPreempted : kExitTerminated,
-                        reason,
-                        restarts_used(),
-                        {},
-                        {},
-                        life_.failures.total(),
-                        ExcludedHosts()});
-  Emit({.kind = JobEvent::Kind::kLeft, .host = node.spec.host, .reason = node.why_removed});
-  Log(reason);
-  Erase(node);
+bool JobMachine::CanDoWithout(const Exclusion& exclusion) {
+  std::optional<JobEnd> end = EndWithout(life_, exclusion);
+  if (end) Finish(*std::move(end));
+  return !end;
 }
 
 void JobMachine::Enter(JobState next) {
-  const auto allowed = [&]() -> bool {
-    using enum JobState;
-    switch (state_) {
-      case kGathering:
-        return next != kRunning && next != kSaving && next != kStopping && next != kSucceeded;
-      case kLastCall:
-        return next == kGathering || next == kForming || next == kFailed;
-      case kForming:
-        return next == kGathering || next == kRunning || next == kFailed;
-      case kRunning:
-        return next == kSaving || next == kStopping || next == kSucceeded || next == kFailed;
-      case kSaving:
-        return next == kStopping || next == kSucceeded || next == kFailed;
-      case kStopping:
-        return next == kGathering || next == kBackoff || next == kFailed;
-      case kBackoff:
-        return next == kGathering || next == kFailed;
-      case kSucceeded:
-      case kFailed:
-        return false;
-    }
-    return false;
-  };
-  DDPRUN_CHECK(allowed(), ToString(next));
+  DDPRUN_CHECK(IsTransition(state_, next), ToString(next));
   state_ = next;
   state_since_ = now_;
 }
 
 void JobMachine::Gather() {
   Enter(JobState::kGathering);
-  states_wait_.reset();
+  survey_.EndWait();
   timers_.state = now_ + life_.spec->join_timeout;
   timers_.report_interval = options_.tell_after;
   timers_.report = now_ + timers_.report_interval;
 }
 
 void JobMachine::AbandonForming(const std::string& why) {
-  Log(absl::StrCat("generation ", generation_.number.value, " is not started: ", why));
+  out_.Log(absl::StrCat("generation ", generation_.number.value, " is not started: ", why));
   for (Node& node : roster_.nodes()) roster_.SetPhase(node, Phase::kWaiting);
-  asks_to_look_ = true;
+  survey_.SetToAsk();
   Gather();
 }
 
-// A plan that leaves out the newest state loses work for good: later generations discard it.
 void JobMachine::FormWithAllStates() {
-  AskToLookAgain();
-  if (roster_.states_pending() > 0 && !states_wait_) {
-    const std::optional<std::int64_t> enough = FurthestPossibleStep();
-    if (!enough || NewestKnownStep() < *enough) {
-      states_wait_ = StatesWait{now_ + life_.spec->join_timeout, enough};
-      timers_.state.reset();
-      timers_.report_interval = options_.tell_after;
-      timers_.report = now_ + timers_.report_interval;
-    }
+  survey_.AskToLookAgain(View());
+  const bool waited = survey_.waits();
+  if (!survey_.Awaits(View())) {
+    Form();
+  } else if (!waited) {
+    timers_.state.reset();
+    timers_.report_interval = options_.tell_after;
+    timers_.report = now_ + timers_.report_interval;
   }
-  if (roster_.states_pending() > 0 && states_wait_) {
-    if (now_ < states_wait_->until) return;
-    Log(absl::StrCat("going on without the states of ", HostsWithPendingStates(View())));
-  }
-  Form();
 }
 
 void JobMachine::Form() {
   Enter(JobState::kForming);
-  states_wait_.reset();
+  survey_.EndWait();
   timers_.state = now_ + options_.forming_timeout;
   timers_.report.reset();
   const StateJudge judge = View().judge();  // of what the last generation left
-  DropStacks("its workers have ended");
+  stacks_.Drop("its workers have ended");
   generation_ = GenerationState(Generation{newest_generation().value + 1});
   life_.plan.reset();
   life_.absences = Absences{};
-  if (life_.run_id == RunId{}) life_.run_id = DrawRunId();
+  if (life_.run_id == RunId{}) life_.run_id = numbers_.DrawRunId(roster_);
   generation_.tally.world_size = roster_.AssignRanks(life_.spec->max_nodes);
   const Node& first = *roster_.members().front();
   generation_.master_addr =
@@ -467,17 +323,19 @@ void JobMachine::Form() {
   generation_.master_port =
       life_.spec->master_port == 0 ? first.offered_port : life_.spec->master_port;
   PlanRestore(judge);
-  Log(absl::StrCat("generation ", generation_.number.value, ": ", Nodes(roster_.member_count()),
-                   ", ", generation_.tally.world_size, " workers, master ", generation_.master_addr,
-                   ":", generation_.master_port,
-                   generation_.restore ? "; " + Describe(*generation_.restore) : ""));
+  out_.Log(absl::StrCat("generation ", generation_.number.value, ": ",
+                        Nodes(roster_.member_count()), ", ", generation_.tally.world_size,
+                        " workers, master ", generation_.master_addr, ":", generation_.master_port,
+                        generation_.restore ? "; " + Describe(*generation_.restore) : ""));
   SaveRecord();
-  Emit({.kind = JobEvent::Kind::kFormed,
-        .nodes = roster_.member_count(),
-        .workers = generation_.tally.world_size,
-        .restarts = restarts_used(),
-        .restore = generation_.restore});
-  for (const Node* const member : roster_.members()) SendTo(*member, AssignmentOf(*member));
+  out_.Emit({.kind = JobEvent::Kind::kFormed,
+             .nodes = roster_.member_count(),
+             .workers = generation_.tally.world_size,
+             .restarts = restarts_used(),
+             .restore = generation_.restore});
+  const JobView view = View();
+  for (const Node* const member : roster_.members())
+    out_.SendTo(*member, AssignmentOf(view, *member));
 }
 
 // Of two ranks both are known, also where the program does not tell of its collectives.
@@ -493,49 +351,36 @@ void JobMachine::RecordCause() {
     life_.causes.push_back(*std::move(cause));
   }
   generation_.incidents = Incidents(generation_.number);
-  if (life_.causes.size() > kMaxEarlierCauses) life_.causes.erase(life_.causes.begin());
+  // The first failure is often the one that explains the others.
+  if (life_.causes.size() > kMaxEarlierCauses) life_.causes.erase(life_.causes.begin() + 1);
 }
 
-void JobMachine::Finish(Outcome outcome, int exit_code, std::string reason) {
+void JobMachine::Finish(JobEnd end) {
+  const Outcome outcome = end.outcome;
   if (!generation_.planned_end) RecordCause();
-  DropStacks("the job is over");
+  stacks_.Drop("the job is over");
   Enter(outcome == Outcome::kSucceeded ? JobState::kSucceeded : JobState::kFailed);
   timers_ = Timers{};
-  states_wait_.reset();
+  held_back_.Reset();
+  hang_judge_.Reset();
+  survey_.EndWait();
   hold_until_.reset();
-  Finished finished{outcome,
-                    exit_code,
-                    std::move(reason),
-                    restarts_used(),
-                    std::nullopt,
-                    life_.causes,
-                    life_.failures.total(),
-                    ExcludedHosts(),
-                    /*job_is_over=*/true};
-  if (outcome != Outcome::kSucceeded && !life_.causes.empty()) {
-    finished.root_cause = std::move(finished.earlier.back());
-    finished.earlier.pop_back();
-  }
-  for (RootCause& cause : finished.earlier) {  // one message must hold them all
-    cause.victims.clear();
-    auto& tail = cause.failure.exit.stderr_tail;
-    tail = NewestLines(tail, tail.size(), kMaxEarlierTailBytes);
-  }
+  const Finished finished = FinishedForAll(life_, std::move(end));
   // What else there was of them need not be kept as long as the job's end is.
   if (life_.causes.size() > 1) life_.causes.erase(life_.causes.begin(), life_.causes.end() - 1);
-  Log(absl::StrCat(outcome == Outcome::kSucceeded ? "succeeded: " : "ended: ",
-                   finished.root_cause ? Describe(*finished.root_cause) + "; " : "",
-                   finished.reason));
+  out_.Log(absl::StrCat(outcome == Outcome::kSucceeded ? "succeeded: " : "ended: ",
+                        finished.root_cause ? Describe(*finished.root_cause) + "; " : "",
+                        finished.reason));
   finished_ = finished;
   SaveRecord();
-  Emit({.kind = JobEvent::Kind::kFinished,
-        .reason = finished.reason,
-        .restarts = finished.restarts_used,
-        .cause = finished.root_cause,
-        .outcome = outcome,
-        .exit_code = exit_code});
+  out_.Emit({.kind = JobEvent::Kind::kFinished,
+             .reason = finished.reason,
+             .restarts = finished.restarts_used,
+             .cause = finished.root_cause,
+             .outcome = outcome,
+             .exit_code = finished.exit_code});
   for (const Node& node : roster_.nodes()) {
-    if (!node.suspect) SendTo(node, finished);
+    if (!node.suspect) out_.SendTo(node, finished);
   }
 }
 
@@ -551,10 +396,14 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
   const AgentId agent_id = node.agent_id;
   const std::string host = node.spec.host;
   const NodeRank rank = node.rank;
-  if (needed && !left) life_.late_admission.OnLost(node.spec, now_ - node.stay.since);
+  // It has cost the others a restart, or will.
+  if (needed || node.stay.taken_in) {
+    life_.late_admission.OnLost(node.spec, now_ - node.stay.since);
+  }
   Erase(node);
-  Log(absl::StrCat(left ? "" : "lost ", host, left ? " left: " : ": ", why));
-  Emit({.kind = left ? JobEvent::Kind::kLeft : JobEvent::Kind::kLost, .host = host, .reason = why});
+  out_.Log(absl::StrCat(left ? "" : "lost ", host, left ? " left: " : ": ", why));
+  out_.Emit(
+      {.kind = left ? JobEvent::Kind::kLeft : JobEvent::Kind::kLost, .host = host, .reason = why});
   NoteLost(host, why);
   // One that was silent may come back.
   if (how == HowLost::kSilent) life_.absences.lost_silently = true;
@@ -576,25 +425,27 @@ void JobMachine::Supersede(std::uint32_t requeue_number) {
             ? absl::StrCat("job ", job_, " was started again, with other settings")
             : absl::StrCat("job ", job_, " was started again: requeue number ", requeue_number,
                            " takes the place of requeue number ", life_.requeue_number);
-    Log(reason);
-    Emit({.kind = JobEvent::Kind::kSuperseded, .reason = reason});
+    out_.Log(reason);
+    out_.Emit({.kind = JobEvent::Kind::kSuperseded, .reason = reason});
     for (const Node& node : roster_.nodes()) {
-      SendTo(node, Refused{reason});
+      out_.SendTo(node, Refused{reason});
       if (options_.leases && node.phase == Phase::kStarted) {
         hold_until_ = std::max(hold_until_.value_or(now_), node.heard + life_.spec->lease);
       }
     }
   }
   roster_.Clear();
-  DropStacks("the job was started again");
+  stacks_.Drop("the job was started again");
   highest_claimed_ = newest_generation();
   life_ = JobLife(requeue_number);  // the Join that is being handled brings its JobSpec
   generation_ = GenerationState{};
   timers_ = Timers{};
-  states_wait_.reset();
+  held_back_.Reset();
+  hang_judge_.Reset();
+  survey_.EndWait();
   state_ = JobState::kGathering;
   state_since_ = now_;
-  LoseSight();
+  survey_.LoseSight(now_);
   // timeline_ stays: states of the life before are still found on disks.
 }
 

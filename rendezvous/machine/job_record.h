@@ -15,8 +15,8 @@
 
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/types.h"
-#include "rendezvous/machine/quarantine.h"
-#include "rendezvous/machine/timeline.h"
+#include "rendezvous/machine/nodes/quarantine.h"
+#include "rendezvous/machine/states/timeline.h"
 
 namespace ddprun {
 

@@ -176,6 +176,24 @@ std::string WhyItWaits(const JobView& view) {
       Nodes(missing), "; ", MissingNodes(view), WhatIfTheyStay(view));
 }
 
+std::string WhyNewcomerWaits(const JobView& view, const Node& newcomer) {
+  if (newcomer.second) {
+    return absl::StrCat("node rank ", newcomer.spec.requested_rank->value,
+                        " is another node's, which has lost contact; this one takes its place if "
+                        "it does not come back");
+  }
+  if (view.state == JobState::kBackoff) return WhyItWaits(view);
+  const bool grouped = view.running() || view.state == JobState::kForming;
+  if (grouped && view.roster.member_count() >= view.life.spec->max_nodes) {
+    return "the job has its nodes and runs; this one waits as a spare, and takes the place of one "
+           "that is lost";
+  }
+  return absl::StrCat("the job runs; this node is taken in ",
+                      view.running() && view.life.reports_checkpoints
+                          ? "after its next checkpoint"
+                          : "when its group forms anew");
+}
+
 std::string StateReason(const JobView& view) {
   switch (view.state) {
     case JobState::kGathering:
@@ -199,12 +217,13 @@ std::string StateReason(const JobView& view) {
   return "";
 }
 
-std::optional<JobStatus::Arrivals> ArrivalsOf(const JobView& view) {
-  const auto& told = view.generation.arrivals;
-  if (!told || view.finished || view.state == JobState::kStopping) return std::nullopt;
+std::optional<JobStatus::Arrivals> ArrivalsOf(const GenerationState& generation,
+                                              const Roster& roster) {
+  const auto& told = generation.arrivals;
+  if (!told) return std::nullopt;
   JobStatus::Arrivals arrivals{told->arrived};
   for (const Rank rank : told->missing) {
-    for (const Node* const node : view.roster.members()) {
+    for (const Node* const node : roster.members()) {
       if (node == nullptr || rank.value < node->first_rank.value ||
           rank.value >= node->first_rank.value + node->spec.worker_count) {
         continue;
@@ -225,7 +244,7 @@ JobStatus StatusOf(const JobView& view) {
   status.since = view.now - view.since;
   if (view.life.spec) status.spec = *view.life.spec;
   status.world_size = view.generation.tally.world_size;
-  status.restarts_used = (view.life.governor ? view.life.governor->restarts_used() : 0);
+  status.restarts_used = view.life.restarts_used();
   status.restarts_left = view.life.governor ? view.life.governor->restarts_left(view.now) : 0;
   for (const Node* const node : view.roster.members()) {
     if (node != nullptr && node->member()) status.nodes.push_back(StatusOf(view, *node));
@@ -238,9 +257,27 @@ JobStatus StatusOf(const JobView& view) {
   status.checkpoint = view.life.checkpoint;
   status.restore = view.generation.restore;
   status.failed_checkpoints = view.life.failures.total();
-  status.arrivals = ArrivalsOf(view);
+  const bool forms_or_runs = !view.finished && view.state != JobState::kStopping;
+  if (forms_or_runs) status.arrivals = ArrivalsOf(view.generation, view.roster);
   status.finished = view.finished;
   return status;
+}
+
+Assignment AssignmentOf(const JobView& view, const Node& node) {
+  Assignment assignment;
+  assignment.node_rank = node.rank;
+  assignment.node_count = static_cast<int>(view.roster.members().size());
+  assignment.first_rank = node.first_rank;
+  assignment.world_size = view.generation.tally.world_size;
+  assignment.master_addr = view.generation.master_addr;
+  assignment.master_port = view.generation.master_port;
+  assignment.restart_count = view.life.restarts_used();
+  assignment.max_restarts = view.life.spec->max_restarts;
+  assignment.restore = view.generation.restore;
+  assignment.run_id = view.life.run_id;
+  assignment.agent_store = view.life.uses_agent_store();
+  assignment.role = node.role.place;
+  return assignment;
 }
 
 }  // namespace ddprun

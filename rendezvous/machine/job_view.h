@@ -10,9 +10,9 @@
 #include "rendezvous/core/messages.h"
 #include "rendezvous/machine/generation_state.h"
 #include "rendezvous/machine/job_life.h"
-#include "rendezvous/machine/restore_choice.h"
-#include "rendezvous/machine/roster.h"
-#include "rendezvous/machine/timeline.h"
+#include "rendezvous/machine/nodes/roster.h"
+#include "rendezvous/machine/states/restore_choice.h"
+#include "rendezvous/machine/states/timeline.h"
 
 namespace ddprun {
 
@@ -43,11 +43,16 @@ std::string MissingNodes(const JobView& view);
 std::string HostsWithPendingStates(const JobView& view);
 // What those who have joined wait for. The job has its JobSpec.
 std::string WhyItWaits(const JobView& view);
+// What a node that has joined waits for, in a job that does not gather.
+std::string WhyNewcomerWaits(const JobView& view, const Node& newcomer);
 // Why the job is in this state; empty where there is nothing to say.
 std::string StateReason(const JobView& view);
 // Who is missing at an agent's store; nullopt: nobody, or nobody has come, or it is not known.
-std::optional<JobStatus::Arrivals> ArrivalsOf(const JobView& view);
+std::optional<JobStatus::Arrivals> ArrivalsOf(const GenerationState& generation,
+                                              const Roster& roster);
 JobStatus StatusOf(const JobView& view);
+// What a member is told of its place in the generation.
+Assignment AssignmentOf(const JobView& view, const Node& node);
 
 }  // namespace ddprun
 

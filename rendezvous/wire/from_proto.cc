@@ -256,7 +256,8 @@ absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message) {
       result.message = Warning{check.Text("Warning.text", message.warning().text(), kMaxTextBytes)};
       break;
     case v1::RendezvousMessage::kLookAgain:
-      result.message = LookAgain{LookId{message.look_again().look()}};
+      result.message =
+          LookAgain{LookId{message.look_again().look()}, RunId{message.look_again().run_id()}};
       break;
     case v1::RendezvousMessage::kTakeStacks:
       result.message = TakeStacks{StackRequestId{message.take_stacks().request()}};

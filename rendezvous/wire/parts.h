@@ -13,7 +13,7 @@
 
 #include "ddprun/v1/rendezvous.pb.h"
 #include "rendezvous/core/messages.h"
-#include "rendezvous/machine/quarantine.h"
+#include "rendezvous/machine/nodes/quarantine.h"
 #include "rendezvous/wire/field_checker.h"
 
 namespace ddprun::wire {

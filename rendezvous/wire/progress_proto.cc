@@ -114,6 +114,9 @@ void Fill(const NodeProgress& from, v1::NodeProgress* to) {
   to->set_silent_excused(from.silent_excused);
   to->set_stepped(from.stepped);
   to->set_moves(from.moves);
+  for (const std::string& phase : from.phases_passed) {
+    to->add_phases_passed(CleanText(phase, kMaxPhaseBytes));
+  }
 }
 
 void Fill(const EnteredCall& from, v1::EnteredCall* to) {
@@ -152,6 +155,11 @@ NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check) {
   to.silent_excused = from.silent_excused();
   to.stepped = from.stepped();
   to.moves = from.moves();
+  check.Number("NodeProgress.phases_passed: number", from.phases_passed_size(), 0,
+               NodeProgress::kMaxPassed);
+  for (const std::string& phase : from.phases_passed()) {
+    to.phases_passed.push_back(check.Text("NodeProgress.phases_passed", phase, kMaxPhaseBytes));
+  }
   return to;
 }
 

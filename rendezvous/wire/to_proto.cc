@@ -154,6 +154,7 @@ struct RendezvousBody {
   }
   void operator()(const LookAgain& again) const {
     to->mutable_look_again()->set_look(again.look.value);
+    to->mutable_look_again()->set_run_id(again.run_id.value);
   }
   void operator()(const TakeStacks& take) const {
     to->mutable_take_stacks()->set_request(take.request.value);

@@ -79,8 +79,8 @@ void BenchServer::ForgetPeak() const {
 }
 
 std::vector<std::string> RendezvousCommand(const std::vector<std::string>& arguments,
-                                           const std::string& ddprun) {
-  std::vector<std::string> argv = {ddprun, "rendezvous", "--listen", "127.0.0.1:0"};
+                                           const std::string& ddprun, const std::string& address) {
+  std::vector<std::string> argv = {ddprun, "rendezvous", "--listen", absl::StrCat(address, ":0")};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   return argv;
 }

@@ -41,9 +41,10 @@ class BenchServer {
   clockid_t clock_{};
 };
 
-// `ddprun rendezvous` on a free port of loopback, and what else `arguments` say.
+// `ddprun rendezvous` on a free port of `address`, and what else `arguments` say.
 std::vector<std::string> RendezvousCommand(const std::vector<std::string>& arguments,
-                                           const std::string& ddprun = DDPRUN_BIN_DIR "/ddprun");
+                                           const std::string& ddprun = DDPRUN_BIN_DIR "/ddprun",
+                                           const std::string& address = "127.0.0.1");
 
 // So many connections, open. Ends the program where that takes a minute.
 std::vector<std::shared_ptr<grpc::Channel>> OpenChannels(

@@ -13,6 +13,10 @@
 #include <vector>
 
 #include "ddprun/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/auth/authenticator.h"
+#include "rendezvous/auth/certificates.h"
+#include "rendezvous/auth/tls/identity.h"
+#include "rendezvous/auth/tokens.h"
 
 namespace ddprun {
 namespace {
@@ -108,14 +112,27 @@ class FloorStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::R
 
 class FloorService final : public v1::Rendezvous::CallbackService {
  public:
-  explicit FloorService(Floor* floor) : floor_(floor) {}
+  // Both outlive it. `authenticator`: null where no agent asks for a Handshake.
+  FloorService(Floor* floor, const auth::Authenticator* authenticator)
+      : floor_(floor), authenticator_(authenticator) {}
   grpc::ServerBidiReactor<v1::AgentMessage, v1::RendezvousMessage>* Session(
       grpc::CallbackServerContext*) override {
     return new FloorStream(floor_);
   }
+  grpc::ServerUnaryReactor* Handshake(grpc::CallbackServerContext* context,
+                                      const v1::HandshakeRequest* request,
+                                      v1::HandshakeReply* reply) override {
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    auto answer = authenticator_->Answer(*request, context->peer());
+    if (answer.ok()) *reply = *std::move(answer);
+    reactor->Finish(answer.ok() ? grpc::Status::OK
+                                : grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "no"));
+    return reactor;
+  }
 
  private:
   Floor* const floor_;
+  const auth::Authenticator* const authenticator_;
 };
 
 std::string ReadAll(const std::string& path) {
@@ -123,7 +140,13 @@ std::string ReadAll(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const FloorServerOptions& options) {
+std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const FloorServerOptions& options,
+                                                       const auth::TlsPem& own) {
+  if (!options.token_file.empty()) {
+    grpc::SslServerCredentialsOptions ssl;
+    ssl.pem_key_cert_pairs.push_back({own.key, own.cert});
+    return grpc::SslServerCredentials(ssl);
+  }
   if (options.tls_cert.empty()) return grpc::InsecureServerCredentials();
   grpc::SslServerCredentialsOptions ssl(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   ssl.pem_root_certs = ReadAll(options.tls_ca);
@@ -152,14 +175,21 @@ int ServeFloor(const FloorServerOptions& options) {
   v1::Stop* const stop = floor.stop.mutable_stop();
   while (floor.stop.ByteSizeLong() < options.stop_bytes) stop->mutable_reason()->push_back('x');
 
-  FloorService service(&floor);
+  const bool handshakes = !options.token_file.empty();
+  const auth::TlsPem own = handshakes ? auth::MakeSelfSigned("floor") : auth::TlsPem{};
+  const auth::Authenticator authenticator(
+      {.tokens =
+           handshakes ? auth::LoadTokens(options.token_file).value() : std::vector<auth::Token>(),
+       .munge = nullptr,
+       .identity = std::make_shared<auth::TlsIdentity>(own)});
+  FloorService service(&floor, &authenticator);
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   // The agents' keepalive pings must not end their connections.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
   int port = 0;
-  builder.AddListeningPort("127.0.0.1:0", CredentialsOf(options), &port);
+  builder.AddListeningPort("127.0.0.1:0", CredentialsOf(options, own), &port);
   builder.RegisterService(&service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) return 1;

@@ -1,6 +1,7 @@
 // The least that any rendezvous over gRPC can cost: a bare callback server that answers each
 // message with one of the same size as the rendezvous's, and knows nothing of jobs.
 //
+//     Handshake        → a proof of the token, where there is one; the caller's is not looked at
 //     Join, Stopped    → an Assignment on this stream (see Options::barrier)
 //     AssignmentAck         → a Start on this stream (the same)
 //     WorkerExited     → a Stop on every stream that is open
@@ -27,6 +28,8 @@ struct FloorServerOptions {
   std::string tls_ca{};
   std::string tls_cert{};
   std::string tls_key{};
+  // Where it is given the floor speaks TLS with a certificate of its own making.
+  std::string token_file{};
 };
 
 // Serves until SIGTERM. Returns the exit code.

@@ -7,6 +7,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "rendezvous/auth/tls/peer_certificate.h"
+#include "rendezvous/auth/transcript.h"
 
 namespace ddprun {
 namespace {
@@ -28,7 +30,33 @@ SimulatedAgent::SimulatedAgent(SimulatedAgents* owner, v1::Header header)
 void SimulatedAgent::Open(v1::Rendezvous::Stub* stub, grpc::CompletionQueue* queue,
                           v1::AgentMessage join) {
   join_ = std::move(join);
-  stream_ = stub->PrepareAsyncSession(&context_, queue);
+  stub_ = stub;
+  queue_ = queue;
+  const auth::ClientCredentials* const credentials = owner_->options_.credentials;
+  if (credentials == nullptr || !credentials->handshakes()) return StartSession();
+  handshake_ = std::make_unique<Handshake>();
+  handshake_->request = credentials->NewHandshake();
+  handshake_->done = {this, &SimulatedAgent::OnHandshakeDone};
+  handshake_->call = stub->PrepareAsyncHandshake(&handshake_->context, handshake_->request, queue);
+  handshake_->call->StartCall();
+  handshake_->call->Finish(&handshake_->reply, &handshake_->status, &handshake_->done);
+}
+
+void SimulatedAgent::OnHandshakeDone(bool) {
+  const auto handshake = std::move(handshake_);
+  if (!handshake->status.ok()) {
+    Die(absl::StrCat("a handshake failed: ", handshake->status.error_message()));
+  }
+  const auto proof =
+      owner_->options_.credentials->Prove(handshake->request, handshake->reply, "Session",
+                                          auth::ServerCertificateOf(handshake->context));
+  if (!proof.ok()) Die(absl::StrCat("the server is not trusted: ", proof.status().message()));
+  context_.AddMetadata(auth::kProofMetadata, *proof);
+  StartSession();
+}
+
+void SimulatedAgent::StartSession() {
+  stream_ = stub_->PrepareAsyncSession(&context_, queue_);
   stream_->StartCall(&start_);
   // As agents do: what they have to say depends on when they are connected.
   stream_->ReadInitialMetadata(&accept_);

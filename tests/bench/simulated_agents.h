@@ -4,7 +4,8 @@
 // They speak proto/ddprun/v1/rendezvous.proto and run no workers. An agent answers no message
 // unless it is told to, so that each step of the protocol can be timed alone. There are two
 // exceptions: it sends a heartbeat after about one period without another message, and it answers
-// TakeStacks after AnswerTakeStacks().
+// TakeStacks after AnswerTakeStacks(). Where credentials ask for it, an agent makes a Handshake
+// before its session, and checks the server's proof.
 #ifndef DDPRUN_TESTS_BENCH_SIMULATED_AGENTS_H_
 #define DDPRUN_TESTS_BENCH_SIMULATED_AGENTS_H_
 
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "ddprun/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/auth/client_credentials.h"
 
 namespace ddprun {
 
@@ -35,8 +37,8 @@ class SimulatedAgent {
  public:
   SimulatedAgent(SimulatedAgents* owner, v1::Header header);
 
-  // Opens the session, and sends `join` when it is accepted; what gRPC has to say about it comes in
-  // `queue`.
+  // Shows who it is, opens the session, and sends `join` when it is accepted; what gRPC has to say
+  // about it comes in `queue`.
   void Open(v1::Rendezvous::Stub* stub, grpc::CompletionQueue* queue, v1::AgentMessage join);
   // Sends `message` under the agent's newest header. Any thread, after Open.
   void Send(v1::AgentMessage message);
@@ -55,6 +57,8 @@ class SimulatedAgent {
     void (SimulatedAgent::*done)(bool ok);
   };
 
+  void OnHandshakeDone(bool ok);
+  void StartSession();
   void OnAccepted(bool ok);
   void OnReadDone(bool ok);
   void OnWriteDone(bool ok);
@@ -62,7 +66,20 @@ class SimulatedAgent {
   void OnFinished(bool ok);
   void SendLocked(v1::AgentMessage message);
 
+  // Before the session, where credentials ask for it.
+  struct Handshake {
+    grpc::ClientContext context;
+    v1::HandshakeRequest request;
+    v1::HandshakeReply reply;
+    grpc::Status status;
+    std::unique_ptr<grpc::ClientAsyncResponseReader<v1::HandshakeReply>> call;
+    Tag done{};
+  };
+
   SimulatedAgents* const owner_;
+  std::unique_ptr<Handshake> handshake_;    // null: none, or it is over
+  v1::Rendezvous::Stub* stub_ = nullptr;    // outlives the agent
+  grpc::CompletionQueue* queue_ = nullptr;  // the same
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientAsyncReaderWriter<v1::AgentMessage, v1::RendezvousMessage>> stream_;
   v1::RendezvousMessage incoming_;
@@ -95,6 +112,8 @@ class SimulatedAgents {
     std::chrono::milliseconds heartbeat = std::chrono::seconds(1);
     std::chrono::milliseconds lease{0};         // 0: three heartbeats
     std::chrono::milliseconds hang_timeout{0};  // 0: the default
+    // Must outlive the agents. Null: those of nobody.
+    const auth::ClientCredentials* credentials = nullptr;
   };
   // What heartbeats tell.
   enum class Tells {

@@ -32,6 +32,7 @@ import sys
 import tempfile
 import time
 
+import slices
 from campaign_plan import calm_plan, make_plan
 from campaign_verdict import Record, verdict
 from campaign_world import Trouble, World, environment_of, what_is_there
@@ -153,9 +154,8 @@ def append(path, result):
 
 
 def campaign(arguments):
-    first, last = arguments.seeds
     verdicts = read_verdicts(arguments.out)
-    for seed in range(first, last + 1):
+    for seed in arguments.seeds:
         if seed in verdicts:
             continue
         plan = make_plan(seed)
@@ -165,7 +165,7 @@ def campaign(arguments):
               "steps, {seconds} s".format(word="passed" if result["passed"] else "FAILED", **result), flush=True)
         if not result["passed"]:
             print("\n".join([*result["problems"], str(plan), f"logs: {result['folder']}"]), flush=True)
-    here = [verdicts[seed] for seed in range(first, last + 1)]
+    here = [verdicts[seed] for seed in arguments.seeds]
     failed = [one["seed"] for one in here if not one["passed"]]
     print(f"{len(here)} seeds, {sum(one['faults'] for one in here)} faults: {len(here) - len(failed)} passed"
           + (f", failed: {failed}" if failed else ""))
@@ -181,16 +181,14 @@ def plant(arguments):
 
 
 def seeds(text):
-    first, last = map(int, text.split(":"))
-    if first > last:
-        raise ValueError(text)
-    return first, last
+    return slices.seeds(text, slices.CAMPAIGN)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--seeds", type=seeds, metavar="A:B", help="from A to B, B included")
+    what.add_argument("--seeds", type=seeds, metavar="A:B",
+                      help="from A to B, B included; ci: those of CI")
     what.add_argument("--plan", type=int, metavar="SEED", help="print what a seed does")
     what.add_argument("--plant", choices=PLANTS, help="show that the verdict sees this")
     parser.add_argument("--out", metavar="FILE", help="where the verdicts stand")

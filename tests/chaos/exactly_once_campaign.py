@@ -315,8 +315,7 @@ def check_steps_repeated(plan, dropped):
 
 def campaign(arguments, seed, folder):
     rng = random.Random(seed)
-    undisturbed, expected = run_undisturbed(os.path.join(folder, "undisturbed"), arguments.bin)
-    if arguments.resize:
+    if arguments.resize:  # it is not compared with another job
         job, events = run_resized(os.path.join(folder, "resized"), arguments.bin, rng)
         traces, dropped = job.traces()
         check_each_sample_once(traces, EPOCHS)
@@ -325,6 +324,7 @@ def campaign(arguments, seed, folder):
         print(f"seed {seed}: world sizes {sizes}, restored from {tiers}, {dropped.total()} steps rolled "
               f"back: each of {SAMPLES} samples exactly once in each of {EPOCHS} epochs", flush=True)
         return
+    undisturbed, expected = run_undisturbed(os.path.join(folder, "undisturbed"), arguments.bin)
     plan = make_plan(rng, arguments.kills)
     for fault in plan:
         print("    generation {}: rank {}, {} {}, {}".format(*fault), flush=True)

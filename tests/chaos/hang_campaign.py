@@ -34,6 +34,7 @@ import sys
 import tempfile
 import time
 
+import slices
 from campaign_world import read, run, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -297,10 +298,11 @@ def why_impossible():
     return f"CAP_SYS_ADMIN, for a disk that freezes: {probe.stderr.strip()}" if probe.returncode else ""
 
 
-def campaign(description, seeds, run_one, show_all, needed):
-    """The command line of a campaign; its exit code. `seeds`: by default. `needed`: files of build/bin."""
+def campaign(description, seeds, in_ci, run_one, show_all, needed):
+    """The command line of a campaign; its exit code. `seeds`: by default. `in_ci`: those of slices.py. `needed`: files
+    of build/bin."""
     parser = argparse.ArgumentParser(description=description.split("\n", maxsplit=1)[0])
-    parser.add_argument("--seeds", default=seeds, help="FIRST:LAST")
+    parser.add_argument("--seeds", default=seeds, help="FIRST:LAST, or ci")
     parser.add_argument("--out", default="")
     parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"))
     parser.add_argument("--keep", action="store_true", help="the folders of runs that went well, too")
@@ -314,10 +316,9 @@ def campaign(description, seeds, run_one, show_all, needed):
     if INSIDE not in os.environ:  # mounts of its own: none outlives the campaign
         os.environ[INSIDE] = "1"
         os.execvp("unshare", ["unshare", "--mount", sys.executable, *sys.argv])
-    first, last = (int(part) for part in arguments.seeds.split(":"))
     records = [json.loads(line) for line in read(arguments.out).splitlines()] if arguments.out else []
     done = {record["seed"] for record in records}
-    for seed in range(first, last + 1):
+    for seed in slices.seeds(arguments.seeds, in_ci):
         if seed in done:
             continue
         record = run_one(seed, os.path.abspath(arguments.bin), arguments.keep)
@@ -330,4 +331,4 @@ def campaign(description, seeds, run_one, show_all, needed):
 
 
 if __name__ == "__main__":
-    sys.exit(campaign(__doc__, "1:200", run_seed, show, ("ddprun", "hang_trainer")))
+    sys.exit(campaign(__doc__, "1:200", slices.HANGS, run_seed, show, ("ddprun", "hang_trainer")))

@@ -38,6 +38,7 @@ import sys
 import tempfile
 import time
 
+import slices
 from campaign_world import children, read, wait_until
 from hang_campaign import JOB_LIMIT, LIMIT, PROGRAMS, WORKERS, Disk, Job, campaign, equal, undisturbed
 
@@ -240,4 +241,4 @@ def show(records):
 
 
 if __name__ == "__main__":
-    sys.exit(campaign(__doc__, "1:100", run_seed, show, ("ddprun", "hang_trainer", "wall_clock_offset.so")))
+    sys.exit(campaign(__doc__, "1:100", slices.NO_HANGS, run_seed, show, ("ddprun", "hang_trainer", "wall_clock_offset.so")))

@@ -1,6 +1,6 @@
-// Real trainers on folders of checkpoints that cannot be read. What the disk does is real where
-// that is possible: files of another user, a file system that is frozen; lost blocks come from a
-// library that is preloaded (tests/programs/read_faults.cc).
+// Real trainers on folders of checkpoints that cannot be read or written. What the disk does is
+// real: files of another user, a file system that is full or frozen, lost blocks. Only a file
+// server that is away is a library that is preloaded (tests/programs/read_faults.cc).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -11,6 +11,9 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/support/capabilities.h"
 #include "tests/support/job.h"
@@ -29,6 +32,7 @@ constexpr char kStep2[] = "step-000000000002.safetensors";
 constexpr char kStep4[] = "step-000000000004.safetensors";
 
 constexpr std::chrono::minutes kTraining{3};
+constexpr std::chrono::seconds kFrozen{5};
 
 std::vector<std::string> AsNobody() {
   return {"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"};
@@ -57,10 +61,13 @@ class UnreadableCheckpointsTest : public testing::Test {
     program_ = std::make_unique<Program>(argv, environment, SourceDir());
     return *program_;
   }
-  std::vector<std::string> Files() const {
+  std::vector<std::string> Files() const { return Files(checkpoints_); }
+  // But for the owner file, and for what belongs to the file system.
+  static std::vector<std::string> Files(const std::string& folder) {
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(checkpoints_)) {
-      if (entry.path().filename() != "owner") names.push_back(entry.path().filename());
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const std::string name = entry.path().filename();
+      if (name != "owner" && name != "lost+found" && name != "filler") names.push_back(name);
     }
     std::sort(names.begin(), names.end());
     return names;
@@ -130,6 +137,50 @@ TEST_F(UnreadableCheckpointsTest, LostBlocksLeadToTheOlderFileAndNothingIsRename
   EXPECT_THAT(program_->err(), HasSubstr("Read-only file system"));
   EXPECT_EQ(Report()["restarts"], 0);
   EXPECT_TRUE(fs::exists(disk.path() + "/" + kStep4));
+}
+
+TEST_F(UnreadableCheckpointsTest, AFullDiskCostsCheckpointsAndNeitherTrainingNorOlderFiles) {
+  DDPRUN_NEEDS(MissingForMounts());
+  LoopDisk disk(folder_.path());
+  ASSERT_EQ(disk.why_not(), "");
+  const std::vector<std::string> on_disk = {"--checkpoint-dir", disk.path()};
+  ASSERT_EQ(Train(4, on_disk).ExitCode(kTraining), 0) << program_->err();
+  disk.Fill();
+  ASSERT_EQ(Train(6, on_disk).ExitCode(kTraining), 0) << program_->err();
+  EXPECT_THAT(program_->out(), HasSubstr("resumed from step 4 "));
+  EXPECT_THAT(program_->err(), HasSubstr("checkpoint of step 6 is not saved: "));
+  EXPECT_THAT(program_->err(), HasSubstr("No space left on device"));
+  EXPECT_EQ(Report()["restarts"], 0);
+  EXPECT_THAT(Files(disk.path()), ElementsAre(kStep2, kStep4)) << "no temporary file is left";
+  disk.MakeRoom();
+  ASSERT_EQ(Train(8, on_disk).ExitCode(kTraining), 0) << program_->err();
+  EXPECT_THAT(program_->out(), HasSubstr("resumed from step 4 "));
+  EXPECT_THAT(Files(disk.path()),
+              ElementsAre("step-000000000006.safetensors", "step-000000000008.safetensors"));
+}
+
+// Whoever writes there waits in the kernel, at the start for the claim of the folder, then for a
+// file.
+TEST_F(UnreadableCheckpointsTest, AFrozenDiskIsWaitedForAndNothingIsLost) {
+  DDPRUN_NEEDS(MissingForMounts());
+  LoopDisk disk(folder_.path());
+  ASSERT_EQ(disk.why_not(), "");
+  const std::vector<std::string> on_disk = {"--checkpoint-dir", disk.path()};
+  ASSERT_EQ(Train(4, on_disk).ExitCode(kTraining), 0) << program_->err();
+  disk.Freeze();
+  Train(60, on_disk);
+  std::this_thread::sleep_for(kFrozen);  // how long it is frozen is what is tested
+  EXPECT_THAT(program_->out(), Not(HasSubstr("step"))) << "it did not begin beside the files";
+  disk.Thaw();
+  ASSERT_TRUE(program_->WaitForOut("resumed from step 4 ", kTraining)) << program_->err();
+  disk.Freeze();
+  std::this_thread::sleep_for(kFrozen);
+  disk.Thaw();
+  EXPECT_EQ(program_->ExitCode(kTraining), 0) << program_->err();
+  EXPECT_THAT(program_->err(), Not(HasSubstr("is not saved")));
+  EXPECT_EQ(Report()["restarts"], 0);
+  EXPECT_THAT(Files(disk.path()),
+              ElementsAre("step-000000000058.safetensors", "step-000000000060.safetensors"));
 }
 
 // ETIMEDOUT, for ever: as a file server that is away.

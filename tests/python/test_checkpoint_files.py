@@ -1,23 +1,31 @@
 """The files of ddprun.Checkpointer: their format, and what of a folder may be loaded, replaced and
 removed. One process, without ddprun."""
 
+import contextlib
 import ctypes
+import errno
+import io
 import os
 import pathlib
+import pickle
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
+from bad_disk import BadDisk
 from fake_agent import SOURCES
 
 sys.path.insert(0, str(SOURCES))
 import torch  # noqa: E402
 
 import ddprun  # noqa: E402
-from _ddprun_state import durable_file, folder, owner, plan  # noqa: E402
+from _ddprun_state import durable_file, folder, owner, plan, process  # noqa: E402
 from _ddprun_state import safetensors, search, snapshots, xxh3, xxh3_torch  # noqa: E402
-from _ddprun_state.errors import DamagedError, FormatError  # noqa: E402
+from _ddprun_state.errors import DamagedError, FormatError, UnavailableError  # noqa: E402
 from _ddprun_state.image import Staging  # noqa: E402
 
 
@@ -53,7 +61,7 @@ def tensors():
     return made
 
 
-class FormatTest(TemporaryFolder):
+class StateFolder(TemporaryFolder):
     def write(self, step=3, metadata=None, change=lambda data: data):
         ordered = safetensors.file_order(tensors())
         header = safetensors.build_header(ordered, {"step": str(step), **(metadata or {})})
@@ -62,6 +70,8 @@ class FormatTest(TemporaryFolder):
         pathlib.Path(path).write_bytes(change(data))
         return path
 
+
+class FormatTest(StateFolder):
     def test_what_is_written_is_read(self):
         file = safetensors.StateFile(self.write(metadata={"user": '{"ä":"\\u0001"}'}))
         self.assertEqual(file.metadata["user"], '{"ä":"\\u0001"}')
@@ -124,6 +134,103 @@ class FormatTest(TemporaryFolder):
             "step-000000000001.safetensors", "step-000000000003.safetensors",
             "step-000000000005.safetensors.corrupt", "step-000000000006.safetensors",
             "step-000000000009.safetensors.corrupt"])
+
+
+    def search(self, run):
+        """Of a host whose memory makes each hash wrong."""
+        found = search.CheckpointSearch(0, [self.folder], plan.MAX_STEP, True, run)
+        while found.next() is not None:
+            found.set_aside("its hash is wrong")
+
+    def test_of_damaged_files_only_this_runs_name_it_and_only_its_oldest_go(self):
+        """Break: count all that are renamed, as it was; or take the run from whole files alone."""
+        run = "5d0c4f6b9e21a873"
+        for step in (1, 2, 3):
+            self.write(step, {"ddprun_run": "stranger"})
+        self.write(4)  # of an older version
+        for step in (5, 6):
+            self.write(step, {"ddprun_run": run})
+        self.write(7, {"ddprun_run": run}, change=lambda data: data[:-1])
+        self.write(8, {"ddprun_run": run}, change=lambda data: data[:20] + b"?" + data[21:])
+        self.search(run)
+        name, names = folder.checkpoint_name, self.names()
+        self.assertEqual(names, [name(step) + ".corrupt" for step in (1, 2, 3, 4)]
+                         + ["%s.%s.corrupt" % (name(step), run) for step in (5, 6, 7)]
+                         + [name(8) + ".corrupt"])
+        folder.remove_old_set_aside(self.folder, run)
+        self.assertEqual(self.names(), [path for path in names if not path.startswith(name(5))])
+        self.assertEqual(len(folder.list_folder(self.folder)[1]), 7, "all are known the next time")
+
+    def test_an_old_damaged_file_that_cannot_be_removed_is_named(self):
+        run = "5d0c4f6b9e21a873"
+        for step in (1, 2, 3):
+            os.mkdir(os.path.join(self.folder, "step-%d.safetensors.%s.corrupt" % (step, run)))
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            folder.remove_old_set_aside(self.folder, run)
+        self.assertIn("cannot remove %s/step-1.safetensors.%s.corrupt (Is a directory): of this run's"
+                      % (self.folder, run), said.getvalue())
+
+    def test_a_name_that_is_taken_gets_a_number(self):
+        for run in ("5d0c4f6b9e21a873", "../x"):
+            for _ in range(2):
+                self.write(1, {"ddprun_run": run})
+                self.search(run)
+        name = folder.checkpoint_name(1)
+        self.assertEqual(self.names(), sorted([
+            name + ".5d0c4f6b9e21a873.corrupt", name + ".5d0c4f6b9e21a873.2.corrupt",
+            name + ".corrupt", name + ".2.corrupt"]))
+
+
+class LostBlockTest(StateFolder):
+    """A disk that gives EIO for some of a file's bytes."""
+
+    def setUp(self):
+        super().setUp()
+        for step in (1, 2):
+            self.write(step)
+        self.newer = os.path.join(self.folder, folder.checkpoint_name(2))
+        self.search = search.CheckpointSearch(0, [self.folder], plan.MAX_STEP, True)
+
+    def test_it_is_damage_once_an_older_file_of_the_folder_was_read_whole(self):
+        """Break: end the search at EIO, as at any other error."""
+        said = io.StringIO()
+        with BadDisk({self.newer: 9}), contextlib.redirect_stderr(said):
+            self.assertEqual(self.search.next().metadata["step"], "1")
+            self.assertTrue(self.search.has_put_off())
+            self.assertTrue(self.search.accept())
+        self.assertRegex(said.getvalue(), "checkpoint %s is damaged: cannot read its bytes 8 to .*: "
+                         "Input/output error, again after an older one was read whole" % self.newer)
+        self.assertEqual(self.names(), [folder.checkpoint_name(1), folder.checkpoint_name(2)],
+                         "never renamed")
+
+    def test_one_that_has_passed_is_no_damage(self):
+        with BadDisk({self.newer: 9}):
+            self.assertEqual(self.search.next().metadata["step"], "1")
+        self.assertFalse(self.search.accept())
+        self.assertEqual(self.search.next().metadata["step"], "2")
+        self.assertFalse(self.search.has_put_off())
+
+    def test_without_a_whole_older_file_the_disk_is_unavailable(self):
+        with BadDisk({self.newer: 9}):
+            self.search.next()
+            self.search.set_aside("its hash is wrong")
+            with self.assertRaisesRegex(UnavailableError, self.newer) as raised:
+                self.search.next()
+        self.assertEqual(raised.exception.code, errno.EIO)
+
+    def test_a_file_of_another_folder_says_nothing_of_the_disk(self):
+        with tempfile.TemporaryDirectory(prefix="ddprun-python-") as other, BadDisk({self.newer: 9}):
+            shutil.copy(os.path.join(self.folder, folder.checkpoint_name(1)), other)
+            os.unlink(os.path.join(self.folder, folder.checkpoint_name(1)))
+            both = search.CheckpointSearch(0, [self.folder, other], plan.MAX_STEP, True)
+            self.assertEqual(both.next().metadata["step"], "1")
+            self.assertFalse(both.accept())
+            with self.assertRaisesRegex(UnavailableError, self.newer):
+                both.next()
+
+    def test_the_bytes_go_from_rank_to_rank_with_the_error(self):
+        error = pickle.loads(pickle.dumps(UnavailableError("lost", errno.EIO, 8, 9)))
+        self.assertEqual((str(error), error.code, error.offset, error.size), ("lost", errno.EIO, 8, 9))
 
 
 class Nobody:
@@ -201,6 +308,12 @@ class OwnerTest(TemporaryFolder):
         for broken in ("", "1 0 j", "x 0 j\n", "1\n"):
             self.assertIsNone(owner.Owner.parse(broken))
 
+    def test_what_another_user_has_written_does_not_reach_a_terminal(self):
+        """Break: return the text as it is."""
+        text = "0 2 j\x1b[2J\x9b1m\u00e4\nrun=r\x07 host=n\x7f3 pid=7 started= machine= slurm= state=held\n"
+        self.assertEqual(str(owner.Owner.parse(text)),
+                         "epoch 0, generation 2, of job j?[2J?1m\u00e4 (run r?, process 7 on n?3)")
+
     def test_who_may_have_the_folder(self):
         own = an_owner(epoch=1, generation=3)
         for other, silent, gone, verdict in (
@@ -224,6 +337,24 @@ class OwnerTest(TemporaryFolder):
         claim.release()
         held = owner.Owner.parse(pathlib.Path(self.folder, "owner").read_text())
         self.assertTrue(held.released)
+
+    def test_who_holds_the_lock_is_named(self):
+        """Break: say what errno says."""
+        claim = owner.FolderOwner(self.folder, owner.Owner.of_process(self.ENVIRON), False)
+        self.assertTrue(claim.try_claim())
+        holder = subprocess.Popen(["flock", "--no-fork", os.path.join(self.folder, "owner"), "sleep", "600"])
+        self.addCleanup(holder.wait)
+        self.addCleanup(holder.kill)
+        path = os.path.join(self.folder, "owner")
+        while not process.lock_holder(path):
+            time.sleep(0.01)
+        with unittest.mock.patch.object(owner, "_LOCK_S", 0):
+            with self.assertRaisesRegex(
+                    ddprun.CheckpointError, r"the lock of the checkpoint folder %s was not free for 0 s: "
+                    r"process %d \(sleep\) on this host has it; the folder belongs to epoch 0, generation "
+                    r"2, of job exp 7 " % (self.folder, holder.pid)):
+                with claim.guard():
+                    self.fail("it may not change the folder")
 
     def test_one_that_is_heard_meanwhile_is_not_robbed(self):
         path = pathlib.Path(self.folder, "owner")

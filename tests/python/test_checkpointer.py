@@ -6,8 +6,10 @@ import pathlib
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import fake_agent
+from bad_disk import BadDisk
 from fake_agent import SOURCES, FakeAgent, read_all
 
 sys.path.insert(0, str(SOURCES))
@@ -183,14 +185,49 @@ class CheckpointerTest(TemporaryFolder):
         data[-1] ^= 1
         path.write_bytes(data)
         self.assertEqual(self.training().checkpointer(self.folder).load_latest().step, 1)
-        self.assertEqual(self.names(), ["step-000000000001.safetensors",
-                                        "step-000000000002.safetensors.corrupt"])
+        older, aside = self.names()
+        self.assertEqual(older, "step-000000000001.safetensors")
+        self.assertRegex(aside, r"step-000000000002\.safetensors\.[0-9a-f]{16}\.corrupt", "of this run")
+
+    def test_of_the_damaged_files_of_a_run_a_save_leaves_the_two_newest(self):
+        """Whichever process has renamed them. Break: do not look for them after a save."""
+        run = "5d0c4f6b9e21a873"
+        named = ["step-%d.safetensors.%s.corrupt" % (step, run) for step in (1, 2, 3)]
+        for name in [*named, "step-1.safetensors.corrupt"]:
+            pathlib.Path(self.folder, name).write_text("")
+        with unittest.mock.patch.dict(os.environ, {"DDPRUN_JOB_RUN_ID": run}):
+            save(self.training().checkpointer(self.folder))
+        self.assertEqual(self.names(), sorted([
+            "step-000000000000.safetensors", "step-1.safetensors.corrupt", *named[1:]]))
+
+    def test_a_lost_block_in_a_tensor_leads_to_the_older_file(self):
+        """Break: end the search at EIO, as at any other error."""
+        checkpointer = self.training().checkpointer(self.folder, save_every=1)
+        checkpointer.step()
+        checkpointer.step()
+        path = checkpointer.flush().durable_path
+        with BadDisk({path: os.stat(path).st_size - 1}):
+            with unittest.mock.patch.dict(os.environ, {"DDPRUN_STATE_TIMEOUT_MS": "200"}):
+                self.assertEqual(self.training().checkpointer(self.folder).load_latest().step, 1)
+        self.assertEqual(self.names(), [f"step-{step:012d}.safetensors" for step in (1, 2)])
+        self.assertEqual(self.training().checkpointer(self.folder).load_latest().step, 2)
 
     def test_training_does_not_begin_anew_beside_what_cannot_be_loaded(self):
         pathlib.Path(self.folder, "step-000000000005.safetensors").write_text("not whole")
         with self.assertRaisesRegex(ddprun.StateUnreadableError, "none of them can be loaded; .*"
                                     "step-000000000005.safetensors: it is damaged"):
             self.training().checkpointer(self.folder).load_latest()
+
+    def test_a_plan_without_a_state_does_not_lead_to_step_0_beside_a_damaged_file(self):
+        """A later generation: ddprun looks for whole files alone. Break: only list the folder."""
+        save(self.training().checkpointer(self.folder))
+        with unittest.mock.patch.dict(os.environ, {"DDPRUN_RESTORE_TIER": "none"}):
+            self.assertIsNone(self.training().checkpointer(self.folder).load_latest(),
+                              "ddprun knows the whole ones, and has discarded them")
+            pathlib.Path(self.folder, "step-000000000005.safetensors").write_text("not whole")
+            with self.assertRaisesRegex(ddprun.StateUnreadableError, "none of them can be loaded; .*"
+                                        "step-000000000005.safetensors: it is damaged"):
+                self.training().checkpointer(self.folder).load_latest()
 
     def test_a_state_that_does_not_fit_is_an_error_that_names_what(self):
         save(self.training().checkpointer(self.folder))
@@ -370,9 +407,33 @@ class AgentTest(TemporaryFolder):
         self.assertEqual(connections[0][:4], ["TELLS=1", "PHASE=restore", "PHASE=first_step",
                                               "STEP=1"])
         self.assertIn("SNAPSHOT=2", connections[0])
-        self.assertEqual(connections[0][-1], "CHECKPOINT=3 " + path)
+        self.assertIn("CHECKPOINT=3 " + path, connections[0])
         self.assertIn("step-000000000002.safetensors",
                       os.listdir(os.path.join(self.folder, "memory")))
+
+    def test_what_waits_for_the_disk_is_a_phase_of_its_own(self):
+        """Else the limit of a step holds for it, and ddprun calls a slow disk a hang."""
+        with FakeAgent() as agent:
+            packets = agent.run(
+                self, "import threading\n" + self.SOURCE
+                + "from _ddprun_state import folder\n"
+                "checkpointer.step()\n"
+                "original, write = checkpointer._writer.wait, folder.save_checkpoint\n"
+                "folder.save_checkpoint = lambda *all: (waits.wait(), write(*all))[1]\n"
+                "for end in checkpointer.save, checkpointer.flush, checkpointer.close:\n"
+                "  waits = threading.Event()\n"
+                "  checkpointer.step()\n"
+                "  checkpointer.save()\n"
+                "  checkpointer._writer.wait = lambda: (waits.set(), original())\n"
+                "  end()\n"
+                "  original()\n"
+                "  checkpointer._writer.wait = original\n", **self.environment())[1][0]
+        told = [packet for packet in packets if packet.startswith(("PHASE=", "CHECKPOINT="))]
+        for step in 2, 3, 4:
+            written = told.index("CHECKPOINT=%d %s/disk/step-%012d.safetensors"
+                                 % (step, self.folder, step))
+            self.assertEqual(told[written - 1], "PHASE=checkpoint", told)
+        self.assertEqual(told[-1], "PHASE=train")
 
     def test_a_file_is_made_when_the_agent_asks_for_one(self):
         with FakeAgent() as agent, agent.start(

@@ -50,6 +50,13 @@ class RanksTest(unittest.TestCase):
             self.assertIn("rank 1: ", rank["error"])
             self.assertIn("It may hold the newest state", rank["error"])
 
+    def test_no_rank_begins_anew_beside_damaged_files_of_another_node(self):
+        """Break: only list the folders of the other nodes."""
+        for rank in self.run_ranks("damaged_elsewhere"):
+            self.assertRegex(rank["error"], "none of them can be loaded; rank 1: .*"
+                             "step-000000000004.safetensors: it is damaged: it is too short")
+            self.assertEqual(rank["files"], ["step-000000000004.safetensors"], "it stays as it is")
+
     def test_an_epoch_goes_on_with_another_number_of_ranks(self):
         with tempfile.TemporaryDirectory(prefix="ddprun-python-") as folder:
             first = self.run_ranks("elsewhere", 3, folder)

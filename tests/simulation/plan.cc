@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rendezvous/machine/quarantine.h"
+#include "rendezvous/machine/nodes/quarantine.h"
 
 namespace ddprun::sim {
 

@@ -42,8 +42,17 @@ exit $ended
 
 
 def munged_away(cluster):
-    """No munged where the job looks for it: every node ends at once and says why. By default that is
+    """No munged where the job looks for it: every node ends within 2 s and says why. By default that is
     the socket of slurm.conf's AuthInfo: nobody listens on MUNGE's own on these nodes."""
+    # Four starts at once on a busy machine may take longer: one of three jobs has to be in time.
+    took = []
+    while not (took and max(took[-1]) < 2000):
+        check(len(took) < 3, f"{took} ms")
+        took.append(_without_munged(cluster))
+
+
+def _without_munged(cluster):
+    """How long each node's ddprun lived, in ms."""
     job = cluster.submit(f"""srun --wait=0 --kill-on-bad-exit=0 bash -c '
 began=${{EPOCHREALTIME/./}}
 {cluster.ddprun()} --munge-socket /nowhere true
@@ -53,11 +62,12 @@ exit $code'
 """)
     job.expect_end("FAILED", "77:0")
     took = [int(ms) for ms in re.findall(r"node \d: code 77, (\d+) ms", job.output())]
-    check(len(took) == NODES and max(took) < 5000, f"{took} ms (2 s on an idle machine):\n{job.output()}")
+    check(len(took) == NODES, job.output())
     for node in range(NODES):
         job.expect_output(rf"munged does not run on n{node + 1}, or its socket is not /nowhere")
     check(job.output().count("starting the rendezvous there") <= 1, "on one port")
     cluster.expect_nothing_left()
+    return took
 
 
 def several_tasks_on_a_node(cluster):

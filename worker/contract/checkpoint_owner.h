@@ -35,6 +35,7 @@
 #include <tuple>
 
 #include "worker/contract/unique_fd.h"
+#include "worker/contract/without_controls.h"
 
 namespace ddprun {
 
@@ -114,12 +115,15 @@ inline std::optional<CheckpointOwner> ParseOwner(std::string_view text) {
 }
 
 // For people: "epoch 1, generation 0, of job 17 (run 00c0ffee00c0ffee, process 4711 on n3)".
+// Another user may have written the file: there are no control characters in it.
 inline std::string Describe(const CheckpointOwner& owner) {
-  const std::string life = "epoch " + std::to_string(owner.epoch) + ", generation " +
-                           std::to_string(owner.generation) + ", of job " + owner.job;
-  if (owner.run.empty()) return life;
-  return life + " (run " + owner.run + ", process " + std::to_string(owner.pid) + " on " +
-         owner.host + ")";
+  std::string text = "epoch " + std::to_string(owner.epoch) + ", generation " +
+                     std::to_string(owner.generation) + ", of job " + owner.job;
+  if (!owner.run.empty()) {
+    text +=
+        " (run " + owner.run + ", process " + std::to_string(owner.pid) + " on " + owner.host + ")";
+  }
+  return WithoutControls(text);
 }
 
 // The owner file of a folder, open; movable. Errors are std::system_error, with the path.

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun {
 
@@ -18,6 +19,8 @@ namespace ddprun {
 inline constexpr std::size_t kProgressNameBytes = 64;
 // Process groups beyond these are not told apart: their collectives only count as movement.
 inline constexpr std::size_t kProgressGroups = 8;
+// A program's own phases: those beyond these, in the order of their first time, are not counted.
+inline constexpr std::size_t kProgressOwnPhases = 8;
 
 enum class ProgressPhase : std::uint32_t {
   kStart,      // nothing has been said yet
@@ -85,6 +88,14 @@ struct ProgressGroup {
   }
 };
 
+// A phase that has begun since the worker started, and how often. What changes between two looks
+// has been there, however short it was.
+struct ProgressBegun {
+  ProgressPhase phase = ProgressPhase::kStart;
+  std::string name{};  // no control characters
+  std::uint64_t times = 0;
+};
+
 struct ProgressSnapshot {
   std::int64_t generation = 0;
   std::uint64_t moves = 0;  // another number: it has moved, in any way
@@ -94,6 +105,7 @@ struct ProgressSnapshot {
   std::string phase_name = kProgressPhaseNames[0];  // no control characters
   std::int64_t phase_since_ns = 0;                  // as ProgressCollective::at_ns
   std::array<ProgressGroup, kProgressGroups> groups{};
+  std::vector<ProgressBegun> begun{};
 };
 
 }  // namespace ddprun

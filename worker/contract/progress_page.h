@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <type_traits>
@@ -44,17 +45,27 @@ struct ProgressPage {
     Record<5> entered;    // number, operation, bytes, at, bucket + 1 (0: it averages none)
     Record<5> completed;  // number, operation, bytes, at, and how many have completed
   };
+  // A phase of the program's own. Its name is there before it is counted, and stays.
+  struct OwnPhase {
+    Word name[kNameWords];  // padded with zeros
+    Word begun;             // how often; 0: there is no such phase
+  };
 
   Word magic;  // kProgressMagic once a worker writes here; before that, nothing else counts
   Word version;
-  Word size;  // sizeof(ProgressPage)
+  Word size;  // kProgressFirstBytes
   Word generation;
   Word moves;
   Word steps;  // the last finished step + 1
   Word in_optimizer_step;
   Record<2 + kNameWords> phase;  // ProgressPhase, since, name padded with zeros
   Group groups[kProgressGroups];
+  // What follows stays zero where a worker of an earlier version writes.
+  Word begun[kProgressPhaseNames.size()];  // how often each ProgressPhase has
+  OwnPhase own[kProgressOwnPhases];
 };
+// Of the part that every worker writes.
+inline constexpr std::size_t kProgressFirstBytes = offsetof(ProgressPage, begun);
 static_assert(ProgressPage::Word::is_always_lock_free && sizeof(ProgressPage::Word) == 8);
 static_assert(std::is_standard_layout_v<ProgressPage>);
 static_assert(sizeof(ProgressPage) <= kProgressFileBytes);
@@ -72,7 +83,7 @@ class ProgressWriter {
   // `page` is zeroed, and outlives this.
   explicit ProgressWriter(ProgressPage* page) : page_(page) {
     page->version.store(kProgressVersion, std::memory_order_relaxed);
-    page->size.store(sizeof(ProgressPage), std::memory_order_relaxed);
+    page->size.store(kProgressFirstBytes, std::memory_order_relaxed);
     page->magic.store(kProgressMagic, std::memory_order_release);
   }
   ProgressWriter(const ProgressWriter&) = delete;
@@ -128,6 +139,8 @@ class ProgressWriter {
     std::memcpy(&words[2], name.data(), std::min(name.size(), kProgressNameBytes));
     const Lock lock(this);
     Publish(&page_->phase, words);
+    Increment(&page_->begun[words[0]]);
+    if (phase == ProgressPhase::kNamed) CountOwn(&words[2]);
     CountMove();
   }
 
@@ -176,9 +189,23 @@ class ProgressWriter {
     std::atomic_flag& busy_;
   };
 
-  void CountMove() {
-    const std::uint64_t moves = page_->moves.load(std::memory_order_relaxed);
-    page_->moves.store(moves + 1, std::memory_order_release);
+  static void Increment(ProgressPage::Word* count) {
+    count->store(count->load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+  void CountMove() { Increment(&page_->moves); }
+
+  // `name`: kNameWords words.
+  void CountOwn(const std::uint64_t* name) {
+    for (ProgressPage::OwnPhase& own : page_->own) {
+      const bool is_free = own.begun.load(std::memory_order_relaxed) == 0;
+      bool same = true;
+      for (std::size_t i = 0; i < ProgressPage::kNameWords; ++i) {
+        if (is_free) own.name[i].store(name[i], std::memory_order_relaxed);
+        same = same && own.name[i].load(std::memory_order_relaxed) == name[i];
+      }
+      if (same) return Increment(&own.begun);
+    }
   }
 
   // Each word is stored with release: whoever sees one of them sees the version before it, too.
@@ -232,6 +259,35 @@ inline std::optional<std::uint32_t> Bucket(std::uint64_t word) {
   return static_cast<std::uint32_t>(word - 1);
 }
 
+// `words`: kNameWords words.
+inline std::string Name(const std::uint64_t* words) {
+  char bytes[kProgressNameBytes];
+  std::memcpy(bytes, words, sizeof(bytes));
+  std::string name(bytes, std::find(bytes, bytes + sizeof(bytes), '\0'));
+  for (char& c : name) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return name;
+}
+
+inline void ReadBegun(const ProgressPage& page, ProgressSnapshot* snapshot) {
+  for (std::size_t i = 0; i < kProgressPhaseNames.size(); ++i) {
+    const auto phase = static_cast<ProgressPhase>(i);
+    const std::uint64_t times = page.begun[i].load(std::memory_order_acquire);
+    if (phase == ProgressPhase::kNamed || times == 0) continue;
+    snapshot->begun.push_back({phase, kProgressPhaseNames[i], times});
+  }
+  for (const ProgressPage::OwnPhase& own : page.own) {
+    const std::uint64_t times = own.begun.load(std::memory_order_acquire);
+    if (times == 0) continue;
+    std::uint64_t words[ProgressPage::kNameWords];
+    for (std::size_t i = 0; i < ProgressPage::kNameWords; ++i) {
+      words[i] = own.name[i].load(std::memory_order_relaxed);
+    }
+    snapshot->begun.push_back({ProgressPhase::kNamed, Name(words), times});
+  }
+}
+
 inline void ReadPhase(const ProgressPage& page, std::int64_t now, ProgressSnapshot* snapshot) {
   snapshot->phase.reset();
   snapshot->phase_name.clear();
@@ -240,13 +296,7 @@ inline void ReadPhase(const ProgressPage& page, std::int64_t now, ProgressSnapsh
   snapshot->phase = static_cast<ProgressPhase>((*words)[0]);
   snapshot->phase_since_ns = Past((*words)[1], now);
   snapshot->phase_name = kProgressPhaseNames[(*words)[0]];
-  if (snapshot->phase != ProgressPhase::kNamed) return;
-  char name[kProgressNameBytes];
-  std::memcpy(name, &(*words)[2], sizeof(name));
-  snapshot->phase_name.assign(name, std::find(name, name + sizeof(name), '\0'));
-  for (char& c : snapshot->phase_name) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
+  if (snapshot->phase == ProgressPhase::kNamed) snapshot->phase_name = Name(&(*words)[2]);
 }
 
 }  // namespace progress_page
@@ -261,7 +311,7 @@ inline std::optional<ProgressSnapshot> ReadProgress(const void* page, std::size_
     return word.load(std::memory_order_acquire);
   };
   if (load(words.magic) != kProgressMagic || load(words.version) != kProgressVersion ||
-      load(words.size) != sizeof(ProgressPage)) {
+      load(words.size) != kProgressFirstBytes) {
     return std::nullopt;
   }
   const std::int64_t now = ProgressNow();
@@ -272,6 +322,7 @@ inline std::optional<ProgressSnapshot> ReadProgress(const void* page, std::size_
   snapshot.step = std::max<std::int64_t>(static_cast<std::int64_t>(load(words.steps) - 1), -1);
   snapshot.in_optimizer_step = load(words.in_optimizer_step) == 1;
   progress_page::ReadPhase(words, now, &snapshot);
+  progress_page::ReadBegun(words, &snapshot);
   for (std::size_t i = 0; i < kProgressGroups; ++i) {
     ProgressGroup& group = snapshot.groups[i];
     // The completed ones first: what completes meanwhile must not be more than what has begun.

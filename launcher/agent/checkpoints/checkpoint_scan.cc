@@ -173,6 +173,15 @@ bool WasThereBefore(const ScanRequest& request, const fs::path& path) {
   return !request.before || request.before->count(path.string()) > 0;
 }
 
+// Whether the file says that this run made it.
+bool IsOfRun(const std::string& run, const fs::path& path) {
+  if (run.empty()) return false;
+  const Json header = LookAt(path).header;
+  const auto metadata = header.find("__metadata__");
+  return metadata != header.end() && metadata->is_object() &&
+         TextIn(*metadata, checkpoint_file::kRun) == run;
+}
+
 // The highest step first.
 std::vector<StepPath> ListFolder(const ScanRequest& request, ScanResult* result) {
   std::vector<StepPath> files;
@@ -182,8 +191,11 @@ std::vector<StepPath> ListFolder(const ScanRequest& request, ScanResult* result)
        entry.increment(error)) {
     const auto step = StepOf(entry->path());
     if (!step) continue;
-    result->in_folder.insert(entry->path().string());
-    if (!WasThereBefore(request, entry->path())) files.emplace_back(*step, entry->path());
+    if (WasThereBefore(request, entry->path()) && !IsOfRun(request.run, entry->path())) {
+      result->before.insert(entry->path().string());
+    } else {
+      files.emplace_back(*step, entry->path());
+    }
   }
   if (error && error != std::errc::no_such_file_or_directory) {
     result->problems.push_back(CannotRead(request.folder, error.value()));
@@ -226,11 +238,10 @@ ScanResult FindCheckpoints(const ScanRequest& request) {
 
 CheckpointScan::CheckpointScan(EventLoop* loop, ScanRequest request, Done done)
     : thread_(loop, "ddprun-scan") {
+  const CheckpointOwner life = LifeOf(request.job, request.requeue_number);
   thread_.Run(
-      [request = std::move(request)] {
-        if (!request.folder.empty()) {
-          ClaimFromEarlierLife(request.folder, request.job, request.requeue_number);
-        }
+      [request = std::move(request), life] {
+        if (!request.folder.empty()) ClaimFromEarlierLife(request.folder, life);
         return FindCheckpoints(request);
       },
       std::move(done));

@@ -27,11 +27,15 @@ struct ScanRequest {
   // life none of these, which were there before it; not set: all were.
   bool anew = false;
   std::optional<std::set<std::string>> before{};
+  // Of those the files of this run count all the same: it was there before this agent. May be
+  // empty.
+  std::string run{};
 };
 
 struct ScanResult {
   std::vector<SavedFile> files;
-  std::set<std::string> in_folder{};  // paths of all that are called like checkpoints
+  std::set<std::string>
+      before{};  // paths of checkpoints in the folder that do not count for `anew`
   // One line for each file and folder that is there and cannot be read.
   std::vector<std::string> problems{};
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "launcher/agent/worker_environment.h"
 #include "launcher/log.h"
 #include "rendezvous/core/words.h"
 
@@ -19,18 +20,20 @@ constexpr std::chrono::seconds kReleaseLimit{1};
 void HeldCheckpoints::WatchOwner(std::function<void(std::string)> superseded) {
   if (!config_.slurm_task.is_task || config_.checkpoint_dir.empty()) return;
   owner_watch_.emplace(loop_,
-                       OwnerWatch::Options{config_.checkpoint_dir, config_.rendezvous.id,
-                                           config_.rendezvous.requeue_number},
+                       OwnerWatch::Options{
+                           config_.checkpoint_dir,
+                           LifeOf(config_.rendezvous.id, config_.rendezvous.requeue_number)},
                        std::move(superseded));
 }
 
-void HeldCheckpoints::Scan(std::function<void()> done) {
+void HeldCheckpoints::Scan(RunId run_id, std::function<void()> done) {
   ScanRequest request{config_.rendezvous.id,
                       config_.checkpoint_dir,
                       states_.files(),
                       config_.rendezvous.requeue_number,
                       config_.checkpoint.start_anew,
-                      before_};
+                      before_,
+                      run_id == sorted_for_ ? "" : RunIdText(run_id)};
   if (request.folder.empty() && request.named.empty()) return done();
   EndScan();
   scan_warning_ = loop_->AddTimer(EventLoop::Clock::now() + kScanWarning, [this] {
@@ -40,11 +43,12 @@ void HeldCheckpoints::Scan(std::function<void()> done) {
                             "; where it may hold the newest state, the job waits for it, at most ",
                             Seconds(config_.rendezvous.join_timeout)));
   });
-  scan_.emplace(loop_, std::move(request), [this, done = std::move(done)](ScanResult result) {
-    EndScan();
-    OnScanned(std::move(result));
-    done();
-  });
+  scan_.emplace(loop_, std::move(request),
+                [this, run_id, done = std::move(done)](ScanResult result) {
+                  EndScan();
+                  OnScanned(run_id, std::move(result));
+                  done();
+                });
 }
 
 void HeldCheckpoints::EndScan() {
@@ -52,11 +56,14 @@ void HeldCheckpoints::EndScan() {
   scan_.reset();
 }
 
-void HeldCheckpoints::OnScanned(ScanResult result) {
+void HeldCheckpoints::OnScanned(RunId run_id, ScanResult result) {
   for (const std::string& problem : result.problems) {
     if (problems_.insert(problem).second) LogWarning(problem);
   }
-  if (config_.checkpoint.start_anew && !before_) before_ = std::move(result.in_folder);
+  if (config_.checkpoint.start_anew && (!before_ || run_id != sorted_for_)) {
+    before_ = std::move(result.before);
+    sorted_for_ = run_id;
+  }
   states_.OnFound(std::move(result.files));
 }
 

@@ -33,8 +33,9 @@ class HeldCheckpoints {
   void WatchOwner(std::function<void(std::string)> superseded);
 
   // Looks which states there are on the disk, and calls `done` however long it takes; at once where
-  // there is no place to look at. A disk that does not answer gets a line in the log.
-  void Scan(std::function<void()> done);
+  // there is no place to look at. A disk that does not answer gets a line in the log. `run_id`: of
+  // the job, where this agent came when it had run already; else 0.
+  void Scan(RunId run_id, std::function<void()> done);
   // What a scan in progress finds is not heard any more.
   void EndScan();
 
@@ -43,7 +44,7 @@ class HeldCheckpoints {
   bool Release(const CheckpointOwner& holder, std::function<void()> done);
 
  private:
-  void OnScanned(ScanResult result);
+  void OnScanned(RunId run_id, ScanResult result);
 
   const JobConfig& config_;
   EventLoop* const loop_;
@@ -52,6 +53,7 @@ class HeldCheckpoints {
   EventLoop::TimerId scan_warning_ = 0;
   // With checkpoint.start_anew, from the first scan on: what was in the folder before the job.
   std::optional<std::set<std::string>> before_;
+  RunId sorted_for_;                // the run whose files are out of before_; 0: none
   std::set<std::string> problems_;  // that were logged
   std::optional<OwnerWatch> owner_watch_;
   std::optional<OffLoop> releasing_;

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -13,26 +14,29 @@ namespace {
 
 constexpr std::chrono::seconds kLockLimit{1};
 
-bool IsLaterLife(const CheckpointOwner& owner, const std::string& job,
-                 std::uint32_t requeue_number) {
-  return owner.job == job && owner.epoch > requeue_number;
+bool IsLaterLife(const CheckpointOwner& owner, const CheckpointOwner& life) {
+  return IsSameJob(owner, life) && owner.epoch > life.epoch;
 }
 
 }  // namespace
 
-void ClaimFromEarlierLife(const std::string& folder, const std::string& job,
-                          std::uint32_t requeue_number) {
+CheckpointOwner LifeOf(const std::string& job, std::uint32_t requeue_number) {
+  CheckpointOwner life{job, requeue_number, 0};
+  const char* const slurm = std::getenv("SLURM_JOB_ID");
+  if (slurm != nullptr) life.slurm = slurm;
+  return life;
+}
+
+void ClaimFromEarlierLife(const std::string& folder, const CheckpointOwner& life) {
   const auto earlier = [&](const std::optional<CheckpointOwner>& owner) {
-    return owner && owner->job == job && owner->epoch < requeue_number;
+    return owner && IsLaterLife(life, *owner);
   };
   if (!earlier(ReadOwner(folder))) return;
   try {
     OwnerFile file(folder, OwnerFile::For::kClaiming);
     file.Lock(kLockLimit);
-    const auto owner = file.Read();
-    if (!earlier(owner)) return;
-    CheckpointOwner self{job, requeue_number, 0};
-    self.slurm = owner->slurm;
+    if (!earlier(file.Read())) return;
+    CheckpointOwner self = life;
     self.released = true;  // for this life's rank 0
     file.Write(self);
   } catch (const std::system_error&) {
@@ -72,17 +76,18 @@ OwnerWatch::OwnerWatch(EventLoop* loop, Options options,
 OwnerWatch::~OwnerWatch() { loop_->CancelTimer(next_look_); }
 
 void OwnerWatch::Look() {
-  thread_.Run([folder = options_.folder] { return ReadOwner(folder); },
-              [this](const std::optional<CheckpointOwner>& owner) {
-                if (owner && IsLaterLife(*owner, options_.job, options_.requeue_number)) {
-                  superseded_(absl::StrCat("epoch ", options_.requeue_number, " of job ",
-                                           options_.job, " is over: it was started again, and ",
-                                           options_.folder, " belongs to epoch ", owner->epoch));
-                  return;
-                }
-                next_look_ = loop_->AddTimer(EventLoop::Clock::now() + options_.interval,
-                                             [this] { Look(); });
-              });
+  thread_.Run(
+      [folder = options_.folder] { return ReadOwner(folder); },
+      [this](const std::optional<CheckpointOwner>& owner) {
+        if (owner && IsLaterLife(*owner, options_.life)) {
+          superseded_(absl::StrCat("epoch ", options_.life.epoch, " of job ", options_.life.job,
+                                   " is over: it was started again, and ", options_.folder,
+                                   " belongs to epoch ", owner->epoch));
+          return;
+        }
+        next_look_ =
+            loop_->AddTimer(EventLoop::Clock::now() + options_.interval, [this] { Look(); });
+      });
 }
 
 }  // namespace ddprun

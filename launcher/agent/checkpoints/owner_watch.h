@@ -15,10 +15,14 @@
 
 namespace ddprun {
 
-// Makes the folder this life's, should it have been that of an earlier life of the same job. May
-// block on the disk; what goes wrong there is for who writes checkpoints to say.
-void ClaimFromEarlierLife(const std::string& folder, const std::string& job,
-                          std::uint32_t requeue_number);
+// This life of the job, as its owner files name it. SLURM_JOB_ID is the agent's, which the workers
+// inherit: names of jobs need not differ.
+CheckpointOwner LifeOf(const std::string& job, std::uint32_t requeue_number);
+
+// Makes the folder that of `life`, should it have been that of an earlier life of the same job;
+// never where another job of Slurm has it. May block on the disk; what goes wrong there is for who
+// writes checkpoints to say.
+void ClaimFromEarlierLife(const std::string& folder, const CheckpointOwner& life);
 
 // Releases the folder where it is held by this process's run, with this epoch and generation: its
 // job has ended, and so have its workers, whether they came to release it or not. Where the process
@@ -31,8 +35,7 @@ class OwnerWatch {
  public:
   struct Options {
     std::string folder;
-    std::string job;
-    std::uint32_t requeue_number = 0;
+    CheckpointOwner life;  // LifeOf()
     std::chrono::milliseconds interval{3000};
   };
 

@@ -30,6 +30,7 @@ struct SupervisorActions {
   // No worker runs: look which states there are on the disk. Step(StatesFound), however long it
   // takes; a Join or Stopped that goes out before says that the states are pending.
   struct ScanStates {
+    RunId run_id{};  // of LookAgain; 0: none
     bool operator==(const ScanStates&) const = default;
   };
   // Hold a port for the store of rank 0, should it run here; a fresh one where no worker runs and

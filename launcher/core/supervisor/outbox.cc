@@ -107,9 +107,10 @@ std::vector<SupervisorActions::Action> SupervisorOutbox::Release() {
     held_.pop_front();
     const bool is_clear = std::holds_alternative<ClearNode>(next.action);
     if (is_clear && !clear_needed_ && !next.always) continue;
-    if (std::holds_alternative<ScanStates>(next.action)) {
+    if (auto* const scan = std::get_if<ScanStates>(&next.action)) {
       if (!scan_needed_ || std::exchange(scanning_, true)) continue;
       scan_look_ = asked_;
+      scan->run_id = run_id_;
     }
     MarkPendingStates(&next.action);
     awaited_ = next.answer;

@@ -25,8 +25,11 @@ class SupervisorOutbox : private SupervisorActions {
   void Report(Send send, bool workers_running);
   // Looks for states where what was found is old; nothing waits for it.
   void ScanAhead();
-  // What is looked for from now on answers this request too.
-  void Heard(LookId asked) { asked_ = asked; }
+  // What is looked for from now on answers this request too. `run_id` 0: as it was.
+  void Heard(LookId asked, RunId run_id = {}) {
+    asked_ = asked;
+    if (run_id != RunId{}) run_id_ = run_id;
+  }
   // No worker runs: looks for states, whatever was found before, and owes them.
   void ScanAgain();
   // They leave things behind, and what was found on the disk will be old.
@@ -64,6 +67,7 @@ class SupervisorOutbox : private SupervisorActions {
   bool owes_states_ = false;  // a message said that they are pending, or they were asked for
   bool again_ = false;        // the scan in progress began too early
   LookId asked_;              // by the rendezvous, last
+  RunId run_id_;              // as it was told with that
   LookId scan_look_;
   LookId found_look_;
   bool clear_needed_ = false;

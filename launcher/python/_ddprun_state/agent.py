@@ -18,6 +18,11 @@ def phase(name):
     _module()._tell_library_phase(name)
 
 
+def saving():
+    """A context: what a file takes is not what a step takes."""
+    return _module().phase("checkpoint")
+
+
 def step(number):
     _module().step(number)
 

@@ -59,10 +59,11 @@ class Checkpointer:
         own = owner.FolderOwner(self._directory, owner.Owner.of_process(environ),
                                 "DDPRUN_TAKE_FOLDER" in environ)
         self._writer = CheckpointWriter(self._directory, keep_last, keep_every, own)
-        self._loader = Loader(self._ranks, self._directory, environ)
+        self._loader = Loader(self._ranks, self._directory, environ, self._lineage.run)
         self._claimed = False
         self._known = SaveStatus()  # what rank 0 said last
-        self._steps = Steps(self._ranks, snapshots, snapshot_every, snapshot_interval)
+        self._steps = Steps(self._ranks, snapshots, snapshot_every, snapshot_interval,
+                            self._lineage.run)
 
     @staticmethod
     def _check(keep_last, keep_every, save_every, when_busy, snapshot_every, snapshot_interval):
@@ -214,6 +215,10 @@ class Checkpointer:
     def _save(self, when_busy):
         if not self._directory:
             raise ValueError("ddprun.Checkpointer: there is no directory")
+        with agent.saving():
+            return self._begin_file(when_busy)
+
+    def _begin_file(self, when_busy):
         self._claim()
         step = self._state.step
 
@@ -238,8 +243,9 @@ class Checkpointer:
     def flush(self):
         """Returns when the last file is on disk, or has failed, and what became of it and of those
         before it: a SaveStatus, the same on all ranks."""
-        self._writer.wait()
-        self._known = self._ranks.broadcast_object(self._writer.status(), 0)
+        with agent.saving():
+            self._writer.wait()
+            self._known = self._ranks.broadcast_object(self._writer.status(), 0)
         return self.status()
 
     def status(self):
@@ -252,6 +258,7 @@ class Checkpointer:
     def close(self):
         """The training has ended well: waits for what is being written, and releases the directory for
         whoever comes next. Without it, ddprun releases it when the job has ended."""
-        self._steps.finish()
-        if self._ranks.rank == 0:
-            self._writer.release()
+        with agent.saving():
+            self._steps.finish()
+            if self._ranks.rank == 0:
+                self._writer.release()

@@ -1,4 +1,5 @@
 """What ddprun.Checkpointer raises."""
+import re
 
 
 class CheckpointError(RuntimeError):
@@ -31,14 +32,21 @@ class DamagedError(FormatError):
 
 
 class UnavailableError(FormatError):
-    """The system does not give the file out; it may be whole all the same. `code`: the errno."""
+    """The system does not give the file out; it may be whole all the same. `code`: the errno. `offset`,
+    `size`: of the bytes; none where the file does not open."""
 
-    def __init__(self, text, code):
+    def __init__(self, text, code, offset=0, size=0):
         super().__init__(text)
-        self.code = code
+        self.code, self.offset, self.size = code, offset, size
 
     def __reduce__(self):  # it goes from rank to rank
-        return UnavailableError, (str(self), self.code)
+        return UnavailableError, (str(self), self.code, self.offset, self.size)
+
+
+def printable(text):
+    """Text that another user may have written, fit for one line of a terminal
+    (worker/contract/without_controls.h)."""
+    return re.sub("[\x00-\x1f\x7f-\x9f]", "?", text)
 
 
 def quoted(text):

@@ -6,11 +6,13 @@ import re
 
 from . import agent, durable_file
 from .errors import CheckpointError, UnavailableError, quoted
-from .safetensors import build_header, memory_of, read_metadata
+from .safetensors import build_header, header_metadata, memory_of, read_metadata
 
 _PREFIX = "step-"
 _NAME = re.compile(r"step-(\d+)\.safetensors")
-_SET_ASIDE = re.compile(r"step-\d+\.safetensors(\.\d+)?\.corrupt")
+# (worker/src/storage/set_aside.h): step, run, number.
+_SET_ASIDE = re.compile(r"step-(\d+)\.safetensors(?:\.([0-9A-Za-z]{2,}))?(?:\.([2-9]))?\.corrupt")
+_SET_ASIDE_KEPT = 2
 
 
 def checkpoint_name(step):
@@ -30,6 +32,38 @@ def list_folder(folder):
              for match in map(_NAME.fullmatch, names) if match]
     aside = [os.path.join(folder, name) for name in names if _SET_ASIDE.fullmatch(name)]
     return sorted(found, key=lambda file: -file[0]), sorted(aside, reverse=True)
+
+
+def set_aside_path(path, run):
+    """Where the damaged file `path` is to be renamed to. The name has `run`, the id of this run, where
+    the file's header says that this run made it."""
+    if re.fullmatch("[0-9A-Za-z]{2,}", run):
+        metadata = header_metadata(path)
+        if metadata is not None and metadata.get("ddprun_run") == run:
+            path += "." + run
+    aside, number = path + ".corrupt", 2
+    while os.path.lexists(aside) and number < 10:
+        aside, number = "%s.%d.corrupt" % (path, number), number + 1
+    return aside
+
+
+def remove_old_set_aside(folder, run):
+    """Of the damaged files of this run, which it has renamed, the two newest stay. Others are nobody's
+    to remove. The caller sees to it that nobody else changes the folder."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    own = sorted((int(match.group(1)), int(match.group(3) or 1), match.group(0))
+                 for match in map(_SET_ASIDE.fullmatch, names) if match and match.group(2) == run)
+    for _, _, name in own[:-_SET_ASIDE_KEPT]:
+        path = os.path.join(folder, name)
+        try:
+            os.unlink(path)
+            what = "removed " + path
+        except OSError as error:
+            what = "cannot remove %s (%s)" % (path, error.strerror)
+        agent.warn(0, what + ": of this run's damaged files the two newest are kept")
 
 
 def _check_replaceable(path, lineage):

@@ -17,8 +17,8 @@ Found = collections.namedtuple("Found", "path metadata")
 
 
 class Loader:
-    def __init__(self, ranks, directory, environ):
-        self._ranks, self._directory, self._environ = ranks, directory, environ
+    def __init__(self, ranks, directory, environ, run):
+        self._ranks, self._directory, self._environ, self._run = ranks, directory, environ, run
         self._followed_order = False
         self._loaded_step = None
         self._rejected = []  # what was found and could not be loaded
@@ -28,7 +28,7 @@ class Loader:
         this process has itself written to files. Raises StateUnreadableError."""
         self._rejected = []
         where = WhereToLook([self._directory] if self._directory else [],
-                            plan.state_timeout_s(self._environ))
+                            plan.state_timeout_s(self._environ), self._run)
         first, self._followed_order = not self._followed_order, True
         anew = plan.begins_anew(self._environ)
         order = plan.read_order(self._environ, self._ranks.size) if first else None
@@ -39,6 +39,7 @@ class Loader:
             if anew:
                 own = {*saved_steps, self._loaded_step}
                 where.allows = lambda metadata: plan.number_in(metadata, "step") in own
+            where.looks_everywhere = not anew
             found = self._load(where, parts)
         if found is None and self._rejected:
             self._refuse_to_begin_anew(order)
@@ -48,10 +49,11 @@ class Loader:
 
     def _load_by_order(self, order, where, parts):
         if order.from_the_start:
-            # ddprun knows of no state that is to be loaded; a folder that cannot be listed it cannot
-            # know.
-            StateSearch(self._ranks, where)
-            return None
+            # ddprun knows of no state that is to be loaded. It is not told of damaged files, nor of what
+            # is in a folder that cannot be listed: training does not begin beside those.
+            where.allows = lambda metadata: False
+            where.looks_everywhere = True
+            return self._load(where, parts)
         memory = self._environ.get("DDPRUN_SNAPSHOT_DIR")
         if memory:
             where.folders.insert(0, memory)
@@ -86,13 +88,15 @@ class Loader:
                 lambda: _plan(parts, path, metadata, tensors))
             with torch.no_grad():
                 fault = transfer(self._ranks, where.source, search.file(), tensors, places)
+                if fault is None and search.provisional and not search.accept():
+                    continue
                 if fault is None:
                     restore.finish()
                     if search.file():
                         search.file().close()
                     return Found(path, metadata)
             if isinstance(fault, UnavailableError):
-                search.unavailable(fault)
+                search.put_off(fault)
             else:
                 search.set_aside(str(fault))
 

@@ -11,7 +11,7 @@ import time
 
 from . import process
 from .durable_file import make_folder
-from .errors import CheckpointError
+from .errors import CheckpointError, printable
 
 _FILE = "owner"
 _REFRESH_S = 10.0
@@ -78,10 +78,11 @@ class Owner:
         return self.run == other.run and self.life() == other.life()
 
     def __str__(self):
-        life = "epoch %d, generation %d, of job %s" % (self.epoch, self.generation, self.job)
-        if not self.run:
-            return life
-        return "%s (run %s, process %d on %s)" % (life, self.run, self.pid, self.host)
+        """For people. Another user may have written the file: without control characters."""
+        text = "epoch %d, generation %d, of job %s" % (self.epoch, self.generation, self.job)
+        if self.run:
+            text += " (run %s, process %d on %s)" % (self.run, self.pid, self.host)
+        return printable(text)
 
 
 def judge_claim(own, owner, silent_s, gone, take_folder):
@@ -117,10 +118,19 @@ class _OwnerFile:
             except OSError as error:
                 if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
                     return  # a file system without locks lets everybody pass
-                if error.errno != errno.EWOULDBLOCK or time.monotonic() >= until:
-                    raise CheckpointError("the lock of %s was not free for %d s: %s"
-                                          % (self.path, _LOCK_S, error.strerror)) from None
+                if error.errno != errno.EWOULDBLOCK:
+                    raise
+                if time.monotonic() >= until:
+                    raise CheckpointError(self._who_has_the_lock()) from None
             time.sleep(0.01)
+
+    def _who_has_the_lock(self):
+        holder = process.lock_holder(self.path)
+        owner = self.read()
+        return ("the lock of the checkpoint folder %s was not free for %d s: %s has it%s"
+                % (os.path.dirname(self.path), _LOCK_S,
+                   holder or "a process on another host or in another container",
+                   "; the folder belongs to %s" % owner if owner else ""))
 
     def read(self):
         return Owner.parse(os.pread(self.file, 4096, 0).decode(errors="replace"))

@@ -4,6 +4,8 @@ import os
 import re
 import socket
 
+from .errors import printable
+
 
 def host_name():
     return socket.gethostname()
@@ -43,6 +45,29 @@ def _stat_of(pid):
 
 def start_time_of(pid):
     return _stat_of(pid)[0]
+
+
+def lock_holder(path):
+    """Who on this host has the lock (flock) of a file, for people; "" where that is not known:
+    /proc/locks has only those of this kernel."""
+    try:
+        facts = os.stat(path)
+        with open("/proc/locks") as file:
+            locks = [line.split() for line in file if "->" not in line]  # not those that wait
+    except OSError:
+        return ""
+    where = "%02x:%02x:%d" % (os.major(facts.st_dev), os.minor(facts.st_dev), facts.st_ino)
+    for words in locks:
+        # number, kind, advisory, access, pid, file; a pid of another PID namespace is 0
+        if len(words) < 6 or words[1] != "FLOCK" or words[5] != where or words[4] == "0":
+            continue
+        try:
+            with open("/proc/%s/comm" % words[4], errors="replace") as file:
+                name = " (%s)" % file.readline().strip()
+        except OSError:
+            name = ""
+        return printable("process %s%s on this host" % (words[4], name))
+    return ""
 
 
 def exists(pid):

@@ -86,6 +86,10 @@ def _object(pairs):
     return result
 
 
+# What a header that is no header raises when it is read.
+_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, RecursionError, FormatError)
+
+
 def _is_size(value):
     return type(value) is int and value >= 0
 
@@ -105,16 +109,43 @@ def _check_tensor(name, entry):
         raise FormatError("tensor %s has no good data_offsets" % quoted(name))
 
 
+def _open(path):
+    try:
+        # O_NONBLOCK: a FIFO without a writer is refused, not waited for.
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise UnavailableError("cannot open it: " + error.strerror, error.errno) from None
+
+
+def _read_all(file, offset, memory):
+    """Fills `memory` with the bytes of a descriptor. Raises UnavailableError, DamagedError."""
+    begin, end = offset, offset + len(memory)
+    while begin < end:
+        try:
+            got = os.preadv(file, [memory[begin - offset:]], begin)
+        except OSError as error:
+            raise UnavailableError("cannot read its bytes %d to %d: %s" % (begin, end, error.strerror),
+                                   error.errno, begin, end - begin) from None
+        if got == 0:
+            raise DamagedError("it has become too short: it ends at byte %d" % begin)
+        begin += got
+
+
+def read_again(path, offset, size):
+    """Whether these bytes, which the system did not give out, can be read now. Raises what they raise."""
+    file = _open(path)
+    try:
+        _read_all(file, offset, memoryview(bytearray(size)))
+    finally:
+        os.close(file)
+
+
 class StateFile:
     """A file whose header has been read and checked; its tensors' hashes are not."""
 
     def __init__(self, path):
         self.path = path
-        try:
-            # O_NONBLOCK: a FIFO without a writer is refused, not waited for.
-            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError as error:
-            raise UnavailableError("cannot open it: " + error.strerror, error.errno) from None
+        self._file = _open(path)
         try:
             self._parse()
         except BaseException:
@@ -152,7 +183,7 @@ class StateFile:
             metadata = header[_METADATA]
             version = metadata.get(FORMAT_KEY, "missing")
             whole = metadata.get(_HEADER_HASH) == _header_hash(header)
-        except (AttributeError, KeyError, TypeError, ValueError, RecursionError, FormatError):
+        except _UNREADABLE:
             raise DamagedError("its header cannot be read") from None
         if version != FORMAT_VERSION:
             raise FormatError("its format version is %s, expected %s"
@@ -186,16 +217,7 @@ class StateFile:
         return bytes(data)
 
     def _read(self, offset, memory):
-        done = 0
-        while done < len(memory):
-            try:
-                got = os.preadv(self._file, [memory[done:]], offset + done)
-            except OSError as error:
-                raise UnavailableError("cannot read its bytes from %d on: %s"
-                                       % (offset + done, error.strerror), error.errno) from None
-            if got == 0:
-                raise DamagedError("it has become too short: it ends at byte %d" % (offset + done))
-            done += got
+        _read_all(self._file, offset, memory)
 
     def read(self, offset, memory):
         """Fills an array of ctypes with the bytes at `offset` behind the header."""
@@ -211,6 +233,21 @@ def read_metadata(path):
         return None
     file.close()
     return file.metadata
+
+
+def header_metadata(path):
+    """Of a file whose header has its hash, whether or not what follows is whole; None where it has not,
+    or cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            size = int.from_bytes(file.read(_PREFIX_BYTES), "little")
+            if size > _MAX_HEADER_BYTES:
+                return None
+            header = json.loads(file.read(size), object_pairs_hook=_object)
+        metadata = header[_METADATA]
+        return metadata if metadata.get(_HEADER_HASH) == _header_hash(header) else None
+    except (OSError, *_UNREADABLE):
+        return None
 
 
 def is_gone(error):

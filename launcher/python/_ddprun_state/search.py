@@ -6,37 +6,39 @@ import time
 
 from . import agent
 from .errors import DamagedError, FormatError, StateUnreadableError, UnavailableError, quoted
-from .folder import list_folder
+from .folder import list_folder, set_aside_path
 from .plan import MAX_STEP, number_in
-from .safetensors import StateFile, is_gone
+from .safetensors import StateFile, is_gone, read_again
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
-_SET_ASIDE_KEPT = 2
-
-_set_aside = {}  # by folder: [(step, path)] of the damaged files that this process has renamed
 
 
 class CheckpointSearch:
     """The source's: goes through the files of some folders, highest step first. What cannot be read is
-    not damaged: it ends the search, since it may be newer than all that follow."""
+    not damaged: it ends the search, since it may be newer than all that follow. Except EIO, which a disk
+    gives for ever where it has lost a block: such a file is put off, and is damaged once an older one of
+    its folder was read whole while it still gives EIO. It is never renamed."""
 
-    def __init__(self, rank, folders, highest_step, folders_count):
+    def __init__(self, rank, folders, highest_step, folders_count, run="", renames=True):
         """`folders_count`: a folder that cannot be listed may hold the newest state; else it counts
-        only where nothing else is found."""
-        self._rank, self._folders = rank, folders
+        only where nothing else is found. `run`: the id of this run; its own damaged files have it in
+        their new names. `renames`: damaged files; else they stay as they are."""
+        self._rank, self._folders, self._run, self._renames = rank, folders, run, renames
         self._highest_step, self._folders_count = highest_step, folders_count
         self._warned_of = set()
         self.file = None  # of the last next()
         self.restart()
 
     def restart(self):
-        self._close()
+        self.close()
         self._files = None
         self._unlisted = None  # (path, error)
+        self._put_off = []  # (step, path, error)
+        self._pending = None  # (path, error) that the next next() raises
         self.rejected = []
 
-    def _close(self):
+    def close(self):
         if self.file is not None:
             self.file.close()
         self.file = None
@@ -58,33 +60,88 @@ class CheckpointSearch:
         Raises UnavailableError with the path in front; then only restart() helps."""
         if self._files is None:
             self._list()
+        self._raise_pending()
         if self._unlisted and self._folders_count:
             _raise_with_path(*self._unlisted)
-        self._close()
+        self.close()
         while self._files:
             step, path = self._files.pop(0)
             if self._open(step, path):
                 return self.file
+            self._raise_pending()
+        if self._put_off:
+            _raise_with_path(*self._put_off[0][1:])
         if self._unlisted:
             _raise_with_path(*self._unlisted)
         return None
+
+    def _raise_pending(self):
+        pending, self._pending = self._pending, None
+        if pending:
+            _raise_with_path(*pending)
 
     def _open(self, step, path):
         try:
             self.file = StateFile(path)
             held = self.file.metadata.get("step", "")
             if held != str(step):
-                self._close()
+                self.close()
                 raise DamagedError("it holds step %s, not the one that its name says" % quoted(held))
             return True
         except UnavailableError as error:
             if not is_gone(error):  # else it was removed since it was listed
-                _raise_with_path(path, error)
+                self._put_it_off(step, path, error)
         except DamagedError as error:
             self._rename(step, path, str(error))
         except FormatError as error:
-            self._reject(step, path, "skipping checkpoint %s: %s. It is left as it is; looking for an "
-                         "older one" % (path, error), str(error))
+            self._skip(step, path, str(error))
+        return False
+
+    def put_off(self, error):
+        """The last file did not give out some of its bytes, though its header could be read."""
+        self._put_it_off(number_in(self.file.metadata, "step"), self.file.path, error)
+
+    def _put_it_off(self, step, path, error):
+        if error.code != errno.EIO:
+            self._pending = path, error
+            return
+        self._put_off.append((step, path, error))
+        if path not in self._warned_of:
+            self._warned_of.add(path)
+            agent.warn(self._rank, "checkpoint %s: %s. It is damaged if an older one can be read whole; "
+                       "trying that" % (path, error))
+
+    def has_put_off(self):
+        return bool(self._put_off)
+
+    def accept(self):
+        """The last file was read whole. Reads again what those that were put off did not give out. False:
+        one of them is not damaged, and next() has to be asked again."""
+        good = self.file.path
+        for _, path, error in self._put_off:
+            if os.path.dirname(path) != os.path.dirname(good):
+                self._pending = path, error  # nothing is known of a disk that gave out no file
+                return False
+            if not self._is_still_lost(path, error):
+                return False
+        for step, path, error in self._put_off:
+            agent.say("CHECKPOINT_DAMAGED", "%d %s: %s" % (step, path, error))
+            agent.warn(self._rank, "checkpoint %s is damaged: %s, again after an older one was read "
+                       "whole. It is left as it is; going on with %s" % (path, error, good))
+        self._put_off = []
+        return True
+
+    def _is_still_lost(self, path, error):
+        try:
+            read_again(path, error.offset, error.size)
+        except UnavailableError as now:
+            if now.code == errno.EIO:
+                return True
+            self._pending = path, now
+            return False
+        except FormatError:
+            pass  # of another length by now: to be judged anew
+        self.restart()
         return False
 
     def set_aside(self, reason):
@@ -92,29 +149,23 @@ class CheckpointSearch:
         self._rename(number_in(self.file.metadata, "step"), self.file.path, reason)
 
     def _rename(self, step, path, reason):
-        aside, number = path + ".corrupt", 2
-        while os.path.lexists(aside) and number < 10:
-            aside, number = "%s.%d.corrupt" % (path, number), number + 1
+        if not self._renames:
+            self._skip(step, path, "it is damaged: " + reason)
+            return
+        aside = set_aside_path(path, self._run)
         try:
             if os.path.lexists(aside):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
             os.rename(path, aside)
             done = "Renamed it to " + aside
-            self._keep_newest(step, aside)
         except OSError as error:
             done = "It cannot be renamed to %s (%s)" % (aside, error.strerror)
         self._reject(step, path, "checkpoint %s is damaged: %s. %s; looking for an older one"
                      % (path, reason, done), "it is damaged: " + reason)
 
-    def _keep_newest(self, step, aside):
-        kept = _set_aside.setdefault(os.path.dirname(aside), [])
-        kept.append((step, aside))
-        kept.sort()
-        while len(kept) > _SET_ASIDE_KEPT:
-            oldest = kept.pop(0)[1]
-            os.unlink(oldest)
-            agent.warn(self._rank, "removed %s: of the damaged files the two newest are kept"
-                       % oldest)
+    def _skip(self, step, path, reason):
+        self._reject(step, path, "skipping checkpoint %s: %s. It is left as it is; looking for an older "
+                     "one" % (path, reason), reason)
 
     def _reject(self, step, path, warning, reason):
         self.rejected.append("%s: %s" % (path, reason))
@@ -131,12 +182,16 @@ def _raise_with_path(path, error):
 class WhereToLook:
     """On the source; the others need to know nothing but who that is, and list their own folders."""
 
-    def __init__(self, folders, patience_s):
+    def __init__(self, folders, patience_s, run):
         self.source = 0
+        self.run = run
         self.folders, self.patience_s = folders, patience_s
         self.highest_step = MAX_STEP
         self.allows = lambda metadata: True
         self.folders_count = True
+        # Where nothing is found, and training would begin at step 0: damaged files of the other nodes
+        # count as well.
+        self.looks_everywhere = False
 
 
 class StateSearch:
@@ -150,31 +205,53 @@ class StateSearch:
         self._waits_since = None
         self._pause_s = _FIRST_PAUSE_S
         self.rejected = []
+        self.provisional = False  # newer files than the last one were put off: accept()
         self._files = CheckpointSearch(ranks.rank, where.folders, where.highest_step,
-                                       where.folders_count)
+                                       where.folders_count, where.run)
         if where.folders_count:
-            self._list_folders()
+            self._ask_nodes(self._list_folders)
 
     def file(self):
         """The source's, open; None elsewhere."""
         return self._files.file if self._leads else None
 
-    def _list_folders(self):
-        """Any node's may hold the newest state."""
+    def _ask_nodes(self, look):
+        """Calls `look` on the source, and on each node's local rank 0, until nobody has to wait. Returns
+        what each rank said. `look` may raise UnavailableError, with the path in front."""
         while True:
             said = None
             if self._ranks.local_rank == 0 or self._leads:
-                for folder in self._where.folders:
-                    try:
-                        list_folder(folder)
-                    except UnavailableError as error:
-                        said = said or self._postpone("%s: %s" % (folder, error), error.code)
+                try:
+                    said = look()
+                except UnavailableError as error:
+                    said = self._postpone(str(error), error.code)
             everybody = self._ranks.gather_objects(said)
             for rank, what in enumerate(everybody):
-                if what and what != "wait":
+                if isinstance(what, str) and what != "wait":
                     raise StateUnreadableError(what, rank)
-            if not any(everybody):
-                return
+            if "wait" not in everybody:
+                return everybody
+
+    def _list_folders(self):
+        """Any node's may hold the newest state."""
+        for folder in self._where.folders:
+            try:
+                list_folder(folder)
+            except UnavailableError as error:
+                _raise_with_path(folder, error)
+
+    def _look_for_damaged(self):
+        """On a node without the source: its damaged files, where none is whole."""
+        if self._leads:
+            return None  # it has looked
+        files = CheckpointSearch(self._ranks.rank, self._where.folders, self._where.highest_step,
+                                 self._where.folders_count, renames=False)
+        try:
+            if files.next() is not None:
+                return None
+        finally:
+            files.close()
+        return ["rank %d: %s" % (self._ranks.rank, file) for file in files.rejected]
 
     def _postpone(self, text, code):
         """Waits, and returns "wait"; or why it is over."""
@@ -209,7 +286,8 @@ class StateSearch:
             return ("wait", None) if said == "wait" else ("over", said)
         if file is None:
             return "nothing", self._files.rejected
-        return "found", (file.path, file.metadata, [tuple(tensor) for tensor in file.tensors])
+        tensors = [tuple(tensor) for tensor in file.tensors]
+        return "found", (self._files.has_put_off(), (file.path, file.metadata, tensors))
 
     def next(self):
         """(path, metadata, tensors) of the newest state that is allowed and has not been returned yet;
@@ -221,17 +299,24 @@ class StateSearch:
                 raise StateUnreadableError(said, self._where.source)
             if what == "nothing":
                 self.rejected = said
+                if self._where.looks_everywhere and not said:
+                    for damaged in self._ask_nodes(self._look_for_damaged):
+                        self.rejected += damaged or []
                 return None
             if what == "found":
-                return said
+                self.provisional, found = said
+                return found
 
-    def unavailable(self, error):
-        """The source's last file did not give out some of its bytes."""
-        said = self._postpone("%s: %s" % (self._files.file.path, error), error.code) if (
-            self._leads) else None
-        said = self._ranks.broadcast_object(said, self._where.source)
-        if said != "wait":
-            raise StateUnreadableError(said, self._where.source)
+    def put_off(self, error):
+        """Some of the last one's bytes could not be read."""
+        if self._leads:
+            self._files.put_off(error)
+
+    def accept(self):
+        """The last one was read whole by all. False: a newer one that was put off is not damaged; to be
+        asked where the state is provisional."""
+        accepted = self._files.accept() if self._leads else None
+        return self._ranks.broadcast_object(accepted, self._where.source)
 
     def set_aside(self, reason):
         if self._leads:

@@ -7,6 +7,7 @@ import time
 import torch
 
 from . import agent
+from .folder import remove_old_set_aside
 from .generators import export_generators
 from .ranks import StepAgreement
 from .snapshots import SnapshotSchedule, SnapshotWriter
@@ -19,8 +20,9 @@ Wishes = collections.namedtuple("Wishes", "save snapshot")
 class Steps:
     """What step() does beside files: agrees with the other ranks, and makes this node's snapshots."""
 
-    def __init__(self, ranks, snapshots, every_steps, every_s):
-        self._ranks = ranks
+    def __init__(self, ranks, snapshots, every_steps, every_s, run):
+        """`run`: the id of this run."""
+        self._ranks, self._run = ranks, run
         self._folder = os.environ.get("DDPRUN_SNAPSHOT_DIR", "") if snapshots else ""
         self._agreement = StepAgreement(ranks)
         self._schedule = SnapshotSchedule(every_steps, every_s)
@@ -38,6 +40,7 @@ class Steps:
             agent.warn(self._ranks.rank, "no snapshots in memory any more on this node: %s. Training "
                        "goes on; a restart resumes from a checkpoint or from another node" % reason)
 
+        remove_old_set_aside(self._folder, self._run)  # nobody else has this folder
         self._writer = SnapshotWriter(lambda step: agent.say("SNAPSHOT", str(step)), failed)
         self._writer.prepare(self._folder, self.resumed_step, sum(tensor.numel() * tensor.element_size()
                                                                   for _, tensor in parts.tensors()))

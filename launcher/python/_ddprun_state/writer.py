@@ -75,6 +75,7 @@ class CheckpointWriter:
             with self._owner.guard():
                 folder.remove_old(self._directory, image.step, self._keep_last, self._keep_every,
                                   lineage)
+                folder.remove_old_set_aside(self._directory, lineage.run)
         except Exception as error:
             agent.warn(0, "old checkpoints are not removed: %s" % error)
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "rendezvous/json/dump.h"
 #include "rendezvous/json/event_json.h"
 #include "rendezvous/json/root_cause_json.h"
 

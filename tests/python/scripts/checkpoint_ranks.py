@@ -142,6 +142,20 @@ def cannot_read():
     return {}
 
 
+def damaged_elsewhere():
+    """Rank 1 is a node of its own, and has a file that is short; rank 0 has none."""
+    os.environ["LOCAL_RANK"] = "0"
+    damaged = FOLDER / "node1" / "step-000000000004.safetensors"
+    if dist.get_rank() == 1:
+        OWN.mkdir()
+        damaged.write_text("short")
+    try:
+        Training(directory=str(OWN)).checkpointer.load_latest()
+    except ddprun.StateUnreadableError as error:
+        return {"error": str(error), "files": os.listdir(damaged.parent)}
+    return {}
+
+
 def elsewhere():
     """Goes on from the state of a run with another number of ranks."""
     training = Training(seed=5, directory=sys.argv[3])

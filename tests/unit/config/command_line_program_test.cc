@@ -79,6 +79,37 @@ TEST(ProgramOfTest, IsNamedByItsBaseNameAndNotByItsInterpreter) {
   EXPECT_EQ(name({"python3"}, ProgramKind::kAsIs), "python3");
 }
 
+TEST(ProgramOfTest, IsNamedByTheScriptThatAShellRuns) {
+  const auto name = [](const std::vector<std::string>& argv) { return ProgramOf(argv, "").name; };
+  EXPECT_EQ(name({"bash", "jobs/a.sh", "x"}), "a.sh");
+  EXPECT_EQ(name({"/bin/sh", "-eu", "b.sh"}), "b.sh");
+  EXPECT_EQ(name({"bash", "-eo", "pipefail", "+x", "--norc", "--rcfile", "rc", "c.sh"}), "c.sh");
+  EXPECT_EQ(name({"bash", "--", "-d.sh"}), "-d.sh");
+  EXPECT_EQ(name({"bash", "-lc", "exec ./train"}), "-lc");
+  EXPECT_EQ(name({"bash"}), "bash");
+  EXPECT_EQ(name({"bash", "-s", "e.sh"}), "bash") << "its program comes from stdin";
+  EXPECT_EQ(ProgramOf({"bash", "-x", "a.sh", "7"}, ""), ProgramOf({"./a.sh", "7"}, ""));
+}
+
+TEST(ProgramOfTest, IsNamedByWhatIsStartedAndNotByTheProgramThatStartsIt) {
+  const auto name = [](const std::vector<std::string>& argv) { return ProgramOf(argv, "").name; };
+  EXPECT_EQ(name({"env", "-u", "X", "A=1", "B=", "./train", "C=2"}), "train");
+  EXPECT_EQ(name({"/usr/bin/numactl", "-N", "0", "--membind=0", "-m0", "-l", "./train"}), "train");
+  EXPECT_EQ(name({"conda", "run", "-n", "env1", "--no-capture-output", "python3", "-u", "a.py"}),
+            "a.py");
+  EXPECT_EQ(name({"nice", "-n5", "taskset", "-c", "0-3", "bash", "-e", "a.sh"}), "a.sh");
+  EXPECT_EQ(name({"timeout", "--", "5m", "./train"}), "train");
+  EXPECT_EQ(ProgramOf({"numactl", "-N", "1", "./train", "7"}, ""), ProgramOf({"train", "7"}, ""));
+}
+
+TEST(ProgramOfTest, IsNamedByTheProgramThatStartsItWhereItsOptionsAreNotKnown) {
+  const auto name = [](const std::vector<std::string>& argv) { return ProgramOf(argv, "").name; };
+  EXPECT_EQ(name({"numactl", "--new-option", "0", "./train"}), "numactl");
+  EXPECT_EQ(name({"conda", "info"}), "conda");
+  EXPECT_EQ(name({"env", "A=1"}), "env");
+  EXPECT_EQ(name({"taskset", "0xf"}), "taskset");
+}
+
 TEST(ProgramOfTest, HasAHashOfEachArgumentOfTheProgram) {
   const WorkerProgram one = ProgramOf({"python3", "-u", "a.py", "--lr", "0.1"}, "worker");
   EXPECT_EQ(one, ProgramOf({"/usr/bin/python3", "/data/a.py", "--lr", "0.1"}, "worker"));

@@ -1,4 +1,4 @@
-#include "rendezvous/machine/admission.h"
+#include "rendezvous/machine/nodes/admission.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

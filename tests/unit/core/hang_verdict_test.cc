@@ -71,6 +71,10 @@ TEST(FindCulpritTest, ARankOutsideComesBeforeOneInAnEarlierCall) {
   ranks[0].worker.inside = AllReduce(5);
   ranks[2].worker.inside.reset();
   EXPECT_EQ(FindCulprit(ranks, StackTree()).culprit->rank, Rank{2});
+  // Seen red where the newest call was named, in which rank 0 does not wait.
+  EXPECT_THAT(FindCulprit(ranks, StackTree()).why,
+              HasSubstr("(pid 102) has not entered all_reduce 5 (12.1 MB); 3 ranks wait in it or a "
+                        "later one since"));
   ranks[2].worker.inside = AllReduce(4);
   EXPECT_EQ(FindCulprit(ranks, StackTree()).culprit->rank, Rank{2}) << "it is the furthest behind";
 }
@@ -279,6 +283,53 @@ TEST(SilentCulpritTest, WhereStacksSayNothingTheSilentRankIsNamed) {
             "of 4 ranks have told how far they are");
 }
 
+// Only rank 0 tells its steps: `if rank == 0`. Seen red where the others were not looked at.
+TEST(SilentCulpritTest, OneOfAProgramThatNeverTellsIsNamedWhereASignalStopsIt) {
+  auto ranks = RanksBeforeAStep("", {1, 2, 3});
+  ranks[0].worker.step = 7;
+  ranks[2].worker.state = ProcessState::kStopped;
+  EXPECT_EQ(FindCulprit(ranks, StackTree(), /*silent_tell=*/false).why,
+            "rank 2 on n2 (pid 102) is stopped by a signal (SIGCONT continues it)")
+      << "since when, nobody knows";
+}
+
+// Seen red where rank 0, which alone has a step, counted as ahead of the others.
+TEST(SilentCulpritTest, OneOfAProgramThatNeverTellsIsNamedByItsStack) {
+  auto ranks = RanksBeforeAStep("", {1, 2, 3});
+  ranks[0].worker.step = 7;
+  StackTree tree;
+  for (const std::uint32_t rank : {0, 1, 3}) AddStack(rank, kWaits, &tree);
+  AddStack(2, {"train@t.py", "load@data.py"}, &tree);
+  EXPECT_EQ(FindCulprit(ranks, tree, /*silent_tell=*/false).culprit->rank, Rank{2});
+  StackTree other;
+  for (const std::uint32_t rank : {1, 2, 3}) AddStack(rank, kWaits, &other);
+  AddStack(0, {"train@t.py", "load@data.py"}, &other);
+  EXPECT_EQ(FindCulprit(ranks, other, /*silent_tell=*/false).culprit->rank, Rank{0});
+  StackTree ahead;
+  for (const std::uint32_t rank : {1, 2, 3}) AddStack(rank, {"train@t.py", "step@t.py"}, &ahead);
+  AddStack(0, {"train@t.py", "load@data.py"}, &ahead);
+  EXPECT_THAT(FindCulprit(ranks, ahead, /*silent_tell=*/false).why, HasSubstr("rank 0 on n1 (pid"));
+}
+
+// A server of parameters is never in a collective.
+TEST(SilentCulpritTest, ARankThatTellsComesBeforeOneOfAProgramThatNeverDoes) {
+  StackTree tree;
+  for (const std::uint32_t rank : {2, 3}) AddStack(rank, kWaits, &tree);
+  AddStack(0, {"serve@s.py", "accept@s.py"}, &tree);
+  AddStack(1, {"train@t.py", "load@data.py"}, &tree);
+  EXPECT_EQ(FindCulprit(RanksBeforeAStep("", {0}), tree, false).culprit->rank, Rank{1});
+}
+
+TEST(SilentCulpritTest, ThatAProgramNeverTellsSaysNothingAgainstIt) {
+  auto ranks = RanksBeforeAStep("init", {0});
+  for (int i = 1; i < 4; ++i) ranks[i].worker.inside = AllReduce(7);
+  HangVerdict verdict = FindCulprit(ranks, StackTree(), /*silent_tell=*/false);
+  EXPECT_THAT(verdict.why, HasSubstr("all ranks wait in all_reduce 7"));
+  for (StillRank& rank : ranks) rank.worker.inside.reset();
+  verdict = FindCulprit(ranks, StackTree(), /*silent_tell=*/false);
+  EXPECT_THAT(verdict.why, HasSubstr("all ranks look alike"));
+}
+
 TEST(FindCulpritTest, WhereNoRankIsUnlikeTheOthersNoNodeIsToBlame) {
   EXPECT_FALSE(FindCulprit(Ranks(AllReduce(5)), StackTree()).blames);
   EXPECT_FALSE(FindCulprit(Ranks(), StackTree()).blames);
@@ -303,6 +354,33 @@ TEST(DescribeStackTest, HasTheInnermostFramesAndWhatTheKernelSays) {
             "rank 2: main m.cc:1 → Trainer::Step trainer.cc:140 → Dataset::Get dataset.cc:88 → "
             "read(/data/shard-0017) in disk wait (D) since 42.0 s");
   EXPECT_EQ(DescribeStack(Ranks()[0], tree), "");
+}
+
+// A Python with symbols. Seen red where the innermost three were shown, whatever they were.
+TEST(DescribeStackTest, FramesOfTheInterpreterDoNotPushTheProgramsOut) {
+  StackTree tree;
+  tree.Add(1, ThreadKind::kMain,
+           {{"Py_RunMain", "main.c", 680, "python3.11"},
+            {"<module>", "w3.py", 12, "python"},
+            {"_PyEval_EvalFrameDefault", "ceval.c", 5, "libpython3.11.so.1.0"},
+            {"wait_in_collective", "w3.py", 4, "python"},
+            {"time_sleep", "timemodule.c", 383, "python3.11"},
+            {"pysleep", "timemodule.c", 2159, "python3.11"},
+            {"clock_nanosleep", "", 0, "libc.so.6"}});
+  EXPECT_EQ(
+      DescribeStack(Ranks()[1], tree),
+      "rank 1: <module> w3.py:12 → wait_in_collective w3.py:4 → clock_nanosleep since 42.0 s");
+  const auto frames = TopFrames(tree, Rank{1});
+  ASSERT_EQ(frames.size(), 3u);
+  EXPECT_EQ(frames[0].function, "clock_nanosleep");
+  EXPECT_EQ(frames[1].function, "wait_in_collective");
+}
+
+// A program without symbols.
+TEST(DescribeStackTest, WhereNoFrameSaysWhatTheProgramDoesTheInnermostAreShown) {
+  StackTree tree;
+  tree.Add(1, ThreadKind::kMain, {{"", "", 0, "train"}, {"read", "", 0, "libc.so.6"}});
+  EXPECT_EQ(DescribeStack(Ranks()[1], tree), "rank 1: ?? in train → read since 42.0 s");
 }
 
 TEST(TopFramesTest, AreTheInnermostOnesAndBounded) {

@@ -58,16 +58,41 @@ TEST_F(HangWatchTest, ANodeOfSilentRanksAloneIsKnownAndNotJudged) {
 }
 
 TEST_F(HangWatchTest, AnExcusedSilentRankStopsTheClockUntilTheFirstStep) {
-  NodeProgress debugged;
+  NodeProgress starved;
+  starved.silent_workers.resize(1);
+  starved.silent_excused = true;
+  now_ += seconds(50);
+  Tell(starved);
+  EXPECT_EQ(watch_.last_moved(), now_);
+  watch_.StepSeen();
+  now_ += seconds(50);
+  Tell(starved);
+  EXPECT_EQ(watch_.last_moved(), now_ - seconds(50)) << "it is a program that never tells";
+}
+
+// The verdict would name it. Seen red where a silent rank excused nothing after the first step.
+TEST_F(HangWatchTest, ADebuggerOfASilentRankStopsTheClockAtAnyTime) {
+  for (int i = 0; i < 3; ++i) Train();
+  NodeProgress debugged{2, seconds(50), {""}};
   debugged.silent_workers.resize(1);
+  debugged.silent_workers[0].state = ProcessState::kTraced;
   debugged.silent_excused = true;
   now_ += seconds(50);
   Tell(debugged);
   EXPECT_EQ(watch_.last_moved(), now_);
-  watch_.StepSeen();
-  now_ += seconds(50);
-  Tell(debugged);
-  EXPECT_EQ(watch_.last_moved(), now_ - seconds(50)) << "it is a program that never tells";
+  Tell(Duration{});
+  EXPECT_EQ(Limit(), seconds(30)) << "and nothing is learned from it";
+}
+
+TEST_F(HangWatchTest, AnIntervalInWhichASilentRankWasStoppedIsNotLearned) {
+  for (int i = 0; i < 3; ++i) Train();
+  NodeProgress stopped{2, seconds(20), {""}};
+  stopped.silent_workers.resize(1);
+  stopped.silent_workers[0].state = ProcessState::kStopped;
+  now_ += seconds(20);
+  Tell(stopped);
+  Tell(Duration{});
+  EXPECT_EQ(Limit(), seconds(30));
 }
 
 TEST_F(HangWatchTest, BeforeTheFirstStepTheLimitIsThatOfTheStart) {
@@ -100,6 +125,40 @@ TEST_F(HangWatchTest, APhaseThatWasNeverSeenHasTheLimitOfTheStart) {
   EXPECT_EQ(Limit(), seconds(30)) << "the evaluation says nothing about training";
   Tell(Duration{}, {"evaluation"});
   EXPECT_GE(Limit(), seconds(245));
+}
+
+// Seen red where only phases that a heartbeat found were seen.
+TEST_F(HangWatchTest, APhaseThatBeganAndEndedBetweenTwoHeartbeatsWasSeen) {
+  for (int i = 0; i < 3; ++i) Train();
+  NodeProgress passed{2, Duration{}, {""}};
+  passed.phases_passed = {"save"};
+  now_ += seconds(1);
+  Tell(passed);
+  EXPECT_EQ(intervals_.Longest("save"), seconds(1));
+  Tell(Duration{}, {"save"});
+  EXPECT_EQ(Limit(), seconds(30));
+}
+
+// Each node tells of its own; a move of another one came a moment before.
+TEST_F(HangWatchTest, APhaseThatPassedOnOneNodeOfManyWasSeen) {
+  for (int i = 0; i < 3; ++i) Train();
+  NodeProgress passed{2, Duration{}, {""}};
+  passed.phases_passed = {"save"};
+  now_ += seconds(1);
+  watch_.Take(AgentId{2}, NodeProgress{2, Duration{}, {""}}, now_, &intervals_);
+  Tell(passed);
+  EXPECT_EQ(intervals_.Longest("save"), Duration{});
+}
+
+TEST_F(HangWatchTest, APhaseThatPassedBeforeTheFirstStepOrInADebuggerIsNotLearned) {
+  NodeProgress passed{2, Duration{}, {""}};
+  passed.phases_passed = {"save"};
+  Tell(passed);
+  watch_.StepSeen();
+  passed.excused = true;
+  now_ += seconds(1);
+  Tell(passed);
+  EXPECT_EQ(intervals_.Longest("save"), std::nullopt);
 }
 
 TEST_F(HangWatchTest, WhereOneRankDoesSomethingElseTheOthersWaitForItAndAreNotSlow) {

@@ -2,10 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "rendezvous/machine/job_machine.h"
 #include "tests/unit/core/job_machine_driver.h"
+#include "tests/unit/core/job_machine_hang_job.h"
 
 namespace ddprun {
 namespace job_machine_hang_test {
@@ -15,80 +20,6 @@ using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
-
-class JobMachineHangTest : public testing::Test {
- protected:
-  // Two nodes of two workers that have made steps. `phase`: what the program has named.
-  void Run(int on_hang, const std::string& phase = "", bool checkpoint = false) {
-    JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
-    spec.hang_timeout = seconds(10);
-    spec.hang_startup_timeout = seconds(100);
-    spec.on_hang = on_hang;
-    Run(spec, phase, checkpoint);
-  }
-  void Run(const JobSpec& spec, const std::string& phase, bool checkpoint) {
-    job_.emplace(spec, options_);
-    job_->RunTwoNodes();
-    phase_ = named_ = phase;
-    for (int i = 0; i < 3; ++i) Second(/*moves=*/true);
-    phase_ = "";
-    Second(true);
-    if (checkpoint) job_->Checkpoint('a', 3);
-    job_->Clear();
-  }
-  // A heartbeat of both nodes, a second later.
-  void Second(bool moves) {
-    still_ = moves ? Duration{} : still_ + seconds(1);
-    ++step_;
-    job_->Advance(seconds(1));
-    if (spare_) job_->Beat('c');
-    for (const char node : {'a', 'b'}) {
-      if (node == silent_) continue;
-      Heartbeat heartbeat;
-      if (tells_steps_) heartbeat.step = moves ? step_ : 5;
-      heartbeat.progress = NodeProgress{2, still_, {phase_}};
-      heartbeat.progress->names_phases = !named_.empty();
-      heartbeat.progress->stepped = true;
-      if (!moves) AddWorkers(node, &*heartbeat.progress);
-      if (debugged_) {
-        heartbeat.progress->excused = true;
-        heartbeat.progress->still = Duration{};
-      }
-      job_->Receive(node, heartbeat);
-    }
-  }
-  void AddWorkers(char node, NodeProgress* progress) {
-    for (int i = 0; i < 2; ++i) {
-      StillWorker worker{LocalRank{i}, (node == 'a' ? 100 : 200) + i, still_, 5, phase_};
-      if (node == 'b' && i == 1) {
-        worker.state = culprit_;
-        worker.busy = busy_;
-      }
-      if (collectives_ && !(node == 'b' && i == 1 && busy_)) {
-        worker.inside = CollectiveCall{"default", 9, "all_reduce", 4};
-      }
-      progress->still_workers.push_back(worker);
-    }
-  }
-  std::vector<std::string> StandStill(int for_seconds) {
-    for (int i = 0; i < for_seconds; ++i) Second(false);
-    return job_->Take();
-  }
-
-  JobMachineOptions options_;
-  std::optional<JobMachineDriver> job_;
-  std::string phase_;
-  std::string named_;
-  Duration still_{};
-  std::int64_t step_ = 0;
-  ProcessState culprit_ = ProcessState::kStopped;
-  bool busy_ = false;
-  bool collectives_ = true;  // are told
-  bool debugged_ = false;
-  bool tells_steps_ = true;
-  char silent_ = 0;
-  bool spare_ = false;  // c waits for a place
-};
 
 TEST_F(JobMachineHangTest, NothingHappensBeforeTheLimit) {
   Run(JobSpec::kRestartHang);
@@ -150,6 +81,18 @@ TEST_F(JobMachineHangTest, ABusyCulpritIsReportedFirstAndEndedMuchLater) {
                                     Not(Contains(HasSubstr("Stop")))));
   EXPECT_THAT(StandStill(15), Contains(HasSubstr("Stop")));
 }
+// It computed before it locked twice. Seen red where the time of the end was fixed at the verdict.
+TEST_F(JobMachineHangTest, ABusyCulpritIsEndedOnceItDoesNothingAnyMore) {
+  Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
+  culprit_ = ProcessState::kRunnable;
+  busy_ = true;
+  EXPECT_THAT(StandStill(20), Contains(HasSubstr("once it has done neither for 10 s")));
+  busy_ = false;
+  debugged_ = true;
+  EXPECT_THAT(StandStill(10), Not(Contains(HasSubstr("Stop")))) << "or a debugger holds it";
+  debugged_ = false;
+  EXPECT_THAT(StandStill(3), Contains(HasSubstr("Stop")));
+}
 // Seen red where the time of the end was that of the verdict.
 TEST_F(JobMachineHangTest, ABusyCulpritThatADebuggerHoldsIsNotEnded) {
   Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
@@ -178,6 +121,25 @@ TEST_F(JobMachineHangTest, AfterARankHasEndedTheOthersAreLeftAlone) {
               AllOf(Contains(HasSubstr("hangs")), Not(Contains(HasSubstr("Stop")))));
 }
 
+// It skipped what the others wait in. Seen red where the verdict did not know of it.
+TEST_F(JobMachineHangTest, ARankThatHasEndedIsInTheVerdictOnTheOthers) {
+  Run(JobSpec::kRestartHang);
+  culprit_ = ProcessState::kRunnable;
+  StandStill(5);
+  job_->Exit('a', 0, 0, {});
+  EXPECT_THAT(StandStill(100),
+              Contains(AllOf(HasSubstr("all ranks wait in all_reduce 9"),
+                             HasSubstr("network or library; rank 0 has ended with 0 95.0 s ago"))));
+}
+
+TEST_F(JobMachineHangTest, OfRanksThatHaveEndedTheLastOneIsTimed) {
+  Run(JobSpec::kRestartHang);
+  job_->Exit('a', 0, 0, {});
+  job_->Exit('a', 0, 1, {});
+  job_->Advance(seconds(1));
+  EXPECT_THAT(StandStill(110), Contains(HasSubstr("; ranks 0-1 have ended with 0, the last 1")));
+}
+
 TEST_F(JobMachineHangTest, WhereHangsAreNotWatchedNothingIsSaid) {
   JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
   spec.on_hang = JobSpec::kIgnoreHang;
@@ -198,273 +160,6 @@ TEST_F(JobMachineHangTest, AHangIsNotCalledWhileANodeIsSilent) {
   EXPECT_THAT(StandStill(20), Not(Contains(HasSubstr("hangs"))));
   silent_ = 0;
   EXPECT_THAT(StandStill(2), Contains(HasSubstr("hangs")));
-}
-
-// ---- stacks at a verdict ----
-
-class JobMachineStacksTest : public JobMachineHangTest {
- protected:
-  // Every node is asked, and none has answered.
-  void Ask(int on_hang = JobSpec::kRestartHang) {
-    Run(on_hang);
-    job_->HoldStacks();
-    culprit_ = ProcessState::kRunnable;
-    collectives_ = false;
-    asked_ = StandStill(10);
-  }
-  void AnswerAll() {
-    job_->SendStacks('a', {{0, "c10d::wait"}, {1, "c10d::wait"}});
-    job_->SendStacks('b', {{2, "c10d::wait"}, {3, "LoadShard"}});
-  }
-  bool HasCalled(const std::vector<std::string>& said) {
-    return testing::Value(said, Contains(HasSubstr("job hangs")));
-  }
-
-  std::vector<std::string> asked_;
-};
-
-TEST_F(JobMachineStacksTest, AreAskedOfEveryNodeBeforeAnythingIsSaidOrEnded) {
-  Ask();
-  EXPECT_THAT(asked_, testing::ElementsAre("a<-g0 TakeStacks", "b<-g0 TakeStacks"));
-  job_->SendStacks('a', {});
-  EXPECT_THAT(job_->Take(), testing::IsEmpty()) << "b is waited for";
-}
-
-TEST_F(JobMachineStacksTest, NameTheCulpritAndGoToEveryNodeIntoTheEventAndTheCause) {
-  Ask();
-  AnswerAll();
-  const auto said = job_->Take();
-  for (const std::string node : {"a", "b"}) {
-    EXPECT_THAT(said,
-                Contains(AllOf(HasSubstr(node + "<-"),
-                               HasSubstr("rank 3 on b (pid 201) is in no collective: it is in "
-                                         "LoadShard f.cc:2; 3 ranks wait in c10d::wait"))));
-    EXPECT_THAT(said, Contains(AllOf(HasSubstr(node + "<-"),
-                                     HasSubstr("  rank 3: main m.cc:1 → LoadShard f.cc:2"))));
-    EXPECT_THAT(said, Contains(HasSubstr(node + "<-g0 HangStacks [0-3]: ")));
-    EXPECT_THAT(said, Contains(node + "<-g0 Stop"));
-  }
-  const auto events = job_->TakeEvents();
-  const auto hung = std::find_if(events.begin(), events.end(), [](const JobEvent& event) {
-    return event.kind == JobEvent::Kind::kHung;
-  });
-  ASSERT_NE(hung, events.end());
-  EXPECT_EQ(hung->stacks->nodes.size(), 3u);
-  EXPECT_EQ(hung->cause->frames.at(0).function, "LoadShard");
-  job_->Drain('a');
-  job_->Drain('b');
-  EXPECT_EQ(job_->machine().generation(), Generation{1});
-  EXPECT_EQ(job_->machine().Status({}).last_cause->frames.at(0).function, "LoadShard");
-}
-
-TEST_F(JobMachineStacksTest, ANodeThatDoesNotAnswerIsNamedAndNotWaitedFor) {
-  Ask();
-  job_->SendStacks('a', {{0, "c10d::wait"}, {1, "c10d::wait"}});
-  EXPECT_FALSE(HasCalled(StandStill(4)));
-  EXPECT_EQ(job_->machine().NextDeadline().value() - job_->now(), seconds(1));
-  const auto said = StandStill(1);
-  EXPECT_TRUE(HasCalled(said));
-  EXPECT_THAT(said,
-              Contains(AllOf(HasSubstr("a<-g0"), HasSubstr("no stacks came within 5 s from b"))));
-  EXPECT_THAT(said, Contains(HasSubstr("a<-g0 HangStacks [0-1]: ")));
-  EXPECT_THAT(said, Contains("b<-g0 Stop"));
-}
-
-TEST_F(JobMachineStacksTest, ManyNodesAreAskedInPortions) {
-  Run(JobSpec::kReportHang);
-  job_->HoldStacks();
-  job_->AskStacks();
-  EXPECT_THAT(job_->Take(), testing::ElementsAre("a<-g0 TakeStacks", "b<-g0 TakeStacks"));
-  JobMachineOptions options;
-  options.stacks_pace = {.at_once = 1, .pause = std::chrono::milliseconds(10)};
-  job_.emplace(JobMachineDriver::Spec(2, 2), options);
-  job_->RunTwoNodes();
-  job_->HoldStacks();
-  job_->Clear();
-  job_->AskStacks();
-  EXPECT_THAT(job_->Take(), testing::ElementsAre("a<-g0 TakeStacks"));
-  EXPECT_EQ(job_->machine().NextDeadline().value() - job_->now(), std::chrono::milliseconds(10));
-  job_->SendStacks('a', {{0, "f"}});
-  EXPECT_THAT(job_->Take(), testing::IsEmpty()) << "b is waited for, and will be asked";
-  job_->Advance(std::chrono::milliseconds(10));
-  EXPECT_THAT(job_->Take(), testing::ElementsAre("b<-g0 TakeStacks"));
-  job_->SendStacks('b', {{2, "f"}});
-  EXPECT_THAT(job_->Take(), testing::ElementsAre("stacks: [0,2]"));
-}
-
-// Seen red where every node gets them: 268 MB for 16,384 nodes, while other jobs wait.
-TEST_F(JobMachineStacksTest, InAVeryLargeJobTheFirstNodesAloneGetThem) {
-  options_.hang_bytes_of_all_nodes = 16 << 10;  // the least that a node gets
-  Ask();
-  AnswerAll();
-  const auto said = job_->Take();
-  EXPECT_THAT(said, Contains(HasSubstr("a<-g0 HangStacks [0-3]: ")));
-  EXPECT_THAT(said,
-              Contains(AllOf(HasSubstr("b<-g0 HangStacks []: "), HasSubstr("rank 3 on b (pid 201)"),
-                             HasSubstr("are in the run's folder on a"))));
-}
-
-TEST_F(JobMachineStacksTest, WhereARankMovesMeanwhileItIsNoHang) {
-  Ask();
-  Second(/*moves=*/true);
-  AnswerAll();
-  EXPECT_FALSE(HasCalled(job_->Take()));
-  EXPECT_FALSE(HasCalled(StandStill(9)));
-  EXPECT_THAT(StandStill(1), Contains("a<-g0 TakeStacks")) << "the next one is judged anew";
-}
-
-TEST_F(JobMachineStacksTest, WhereARankMovesWhileTheyAreJudgedItIsNoHang) {
-  Ask();
-  job_->HoldFindings();
-  AnswerAll();
-  EXPECT_FALSE(HasCalled(job_->Take()));
-  Second(/*moves=*/true);
-  job_->TellFindings();
-  EXPECT_FALSE(HasCalled(job_->Take()));
-}
-
-TEST_F(JobMachineStacksTest, WhileTheyAreJudgedNoAnswerCountsAndNobodyIsAsked) {
-  Ask();
-  job_->HoldFindings();
-  job_->SendStacks('a', {{0, "c10d::wait"}, {1, "c10d::wait"}});
-  StandStill(5);
-  job_->SendStacks('b', {{2, "c10d::wait"}, {3, "LoadShard"}});
-  job_->Rejoin('b', 0, /*workers_running=*/true);
-  EXPECT_THAT(job_->Take(), testing::Not(Contains(HasSubstr("TakeStacks"))));
-  job_->TellFindings();
-  EXPECT_THAT(job_->Take(),
-              Contains(AllOf(HasSubstr("a<-g0"), HasSubstr("no stacks came within 5 s from b"))));
-}
-
-TEST_F(JobMachineStacksTest, AnOperatorWhoAsksWhileTheyAreJudgedGetsThem) {
-  Ask(JobSpec::kReportHang);
-  job_->HoldFindings();
-  AnswerAll();
-  job_->AskStacks(7);
-  EXPECT_THAT(job_->Take(), testing::IsEmpty());
-  job_->TellFindings();
-  EXPECT_THAT(job_->Take(), Contains("stacks: [0-3]"));
-}
-
-TEST_F(JobMachineStacksTest, WhereAWorkerFailsMeanwhileThatIsTheCause) {
-  Ask();
-  job_->Exit('a', 0, 0, ExitStatus{3, 0, false});
-  EXPECT_THAT(job_->Take(), Contains("b<-g0 Stop"));
-  AnswerAll();
-  EXPECT_FALSE(HasCalled(job_->Take()));
-  job_->Drain('a');
-  job_->Drain('b');
-  EXPECT_EQ(job_->machine().Status({}).last_cause->kind, RootCause::Kind::kWorkerFailed);
-}
-
-TEST_F(JobMachineStacksTest, WhereARankEndsWith0MeanwhileTheOthersHaveLonger) {
-  Ask();
-  job_->Exit('a', 0, 0, {});
-  AnswerAll();
-  EXPECT_FALSE(HasCalled(job_->Take()));
-}
-
-TEST_F(JobMachineStacksTest, WhereANodeIsLostMeanwhileThatIsTheCause) {
-  Ask();
-  job_->Gone('b');
-  job_->SendStacks('a', {});
-  EXPECT_FALSE(HasCalled(job_->Take()));
-  EXPECT_EQ(job_->machine().state(), JobState::kStopping);
-}
-
-TEST_F(JobMachineStacksTest, WhereAnOperatorStopsTheJobMeanwhileItIsNoHang) {
-  Ask();
-  job_->AskStop(true);
-  AnswerAll();
-  EXPECT_FALSE(HasCalled(job_->Take()));
-}
-
-TEST_F(JobMachineStacksTest, ANodeThatComesBackIsAskedAgain) {
-  Ask();
-  job_->Break('b');
-  job_->Rejoin('b', 0, true);
-  EXPECT_THAT(job_->Take(), Contains("b<-g0 TakeStacks"));
-  AnswerAll();
-  EXPECT_TRUE(HasCalled(job_->Take()));
-}
-
-TEST_F(JobMachineStacksTest, AnswersToAnEarlierRequestAndSecondAnswersAreIgnored) {
-  Ask();
-  const StackRequestId earlier = job_->last_request();
-  Second(/*moves=*/true);
-  AnswerAll();
-  StandStill(10);
-  ASSERT_NE(job_->last_request(), earlier);
-  job_->AnswerStacks('a', earlier);
-  job_->AnswerStacks('b', earlier);
-  job_->SendStacks('a', {{0, "c10d::wait"}});
-  job_->SendStacks('a', {{1, "c10d::wait"}});
-  EXPECT_FALSE(HasCalled(job_->Take()));
-  job_->SendStacks('b', {});
-  EXPECT_THAT(job_->Take(), Contains(HasSubstr("a<-g0 HangStacks [0]: ")));
-}
-
-TEST_F(JobMachineStacksTest, RanksOfOthersAreNotTakenFromANode) {
-  Ask();
-  job_->SendStacks('a', {{0, "c10d::wait"}, {3, "c10d::wait"}});
-  job_->SendStacks('b', {{3, "LoadShard"}});
-  const auto said = job_->Take();
-  EXPECT_THAT(said, Contains(HasSubstr("a<-g0 HangStacks [3]: ")));
-  EXPECT_THAT(said, Contains(HasSubstr("no stacks came within 5 s from a")));
-}
-
-TEST_F(JobMachineStacksTest, AnOperatorSeesThemAtAnyTime) {
-  Run(JobSpec::kReportHang);
-  job_->HoldStacks();
-  job_->AskStacks(1);
-  job_->AskStacks(2);
-  EXPECT_THAT(job_->Take(), testing::ElementsAre("a<-g0 TakeStacks", "b<-g0 TakeStacks"));
-  AnswerAll();
-  EXPECT_THAT(job_->Take(), testing::ElementsAre("stacks: [0-3]", "stacks: [0-3]"));
-  job_->AskStacks();
-  job_->SendStacks('a', {{0, "f"}});
-  job_->Clear();
-  job_->Advance(seconds(5));
-  EXPECT_THAT(job_->Take(), Contains("stacks: [0], not of b"));
-}
-
-TEST_F(JobMachineStacksTest, AnOperatorDoesNotWaitForANodeThatIsGone) {
-  Run(JobSpec::kReportHang);
-  job_->HoldStacks();
-  job_->AskStacks();
-  job_->SendStacks('a', {{0, "f"}});
-  job_->Clear();
-  job_->Gone('b');
-  EXPECT_THAT(job_->Take(), Contains("stacks: [0], not of b"));
-}
-
-TEST_F(JobMachineStacksTest, AnOperatorHearsThatTheJobHasEndedMeanwhile) {
-  Run(JobSpec::kReportHang);
-  job_->HoldStacks();
-  job_->AskStacks();
-  job_->Leave('a');
-  job_->Leave('b');
-  EXPECT_THAT(job_->Take(), Contains(HasSubstr("no: there are no stacks: ")));
-}
-
-TEST_F(JobMachineStacksTest, AVerdictTakesNewOnesAndTheOperatorGetsThem) {
-  Run(JobSpec::kReportHang);
-  job_->HoldStacks();
-  StandStill(9);
-  job_->AskStacks();
-  const StackRequestId earlier = job_->last_request();
-  StandStill(1);
-  ASSERT_NE(job_->last_request(), earlier);
-  AnswerAll();
-  EXPECT_THAT(job_->Take(),
-              AllOf(Contains(HasSubstr("a<-g0 HangStacks [0-3]: ")), Contains("stacks: [0-3]")));
-}
-
-TEST_F(JobMachineStacksTest, WithoutWorkersThereAreNone) {
-  job_.emplace(JobMachineDriver::Spec(2, 2));
-  job_->Join('a');
-  job_->AskStacks();
-  EXPECT_THAT(job_->Take(), Contains(HasSubstr("no: job job has no workers now: ")));
 }
 
 // ---- ranks that have told nothing ----

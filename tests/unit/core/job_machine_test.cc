@@ -280,84 +280,6 @@ TEST(JobMachineTest, ExtraAgentsWaitAndReplaceALostNodeInTheNextGeneration) {
       << "b keeps its rank";
 }
 
-TEST(JobMachineTest, PeersThatFailBecauseANodeWasLostSpendNoBudget) {
-  JobMachineDriver job(JobMachineDriver::Spec(1, 2, 0));
-  job.RunTwoNodes();
-  job.Break('b');
-  job.Exit('a', 0, 0, kCode3, "collective");
-  job.Drain('a');
-  EXPECT_EQ(job.machine().state(), JobState::kStopping) << "b's workers may still run";
-  job.Clear();
-  job.Advance(seconds(2));
-  job.Beat('a');
-  job.Advance(seconds(1));
-  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("a<-g1 Assignment node 0/1 first 0 world 2")));
-  EXPECT_EQ(job.machine().restarts_used(), 0);
-}
-
-TEST(JobMachineTest, ASilentNodeIsLostWhenItsLeaseRunsOut) {
-  JobMachineDriver job(JobMachineDriver::Spec(2, 2, 0));
-  job.RunTwoNodes();
-  job.Advance(seconds(2));
-  job.Beat('a');
-  job.Advance(seconds(1));
-  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Stop"));
-  job.Beat('b');
-  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("b<-g0 Fenced: ")));
-}
-
-TEST(JobMachineTest, AFinishedNodeMayGoSilentWithoutHarm) {
-  JobMachineDriver job(JobMachineDriver::Spec(2, 2, 0));
-  job.RunTwoNodes();
-  job.Exit('a', 0, 0, kOk);
-  job.Exit('a', 1, 1, kOk);
-  job.Advance(seconds(2));
-  job.Beat('b');
-  job.Advance(seconds(1));
-  EXPECT_EQ(job.machine().state(), JobState::kRunning);
-  EXPECT_EQ(job.machine().NextDeadline(), job.now() + seconds(2)) << "only b's lease is left";
-  job.Clear();
-  job.Exit('b', 2, 0, kOk);
-  job.Exit('b', 3, 1, kOk);
-  EXPECT_THAT(job.Take(), ElementsAre("b<-g0 Finished 0"));
-}
-
-TEST(JobMachineTest, ANodeLostWhileFormingAbandonsTheFormingAndUsesUpItsNumber) {
-  JobMachineDriver job(JobMachineDriver::Spec(1, 2));
-  job.Join('a');
-  job.Join('b');
-  job.Prepare('a');
-  job.Clear();
-  job.Gone('b');
-  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("a<-g1 Assignment node 0/1")));
-  job.Receive('a', AssignmentAck{}, Generation{0});  // crossed ours on the way
-  EXPECT_THAT(job.Take(), IsEmpty());
-  job.Prepare('a');
-  EXPECT_THAT(job.Take(), ElementsAre("a<-g1 Start"));
-}
-
-TEST(JobMachineTest, AnAgentThatDoesNotPrepareIsLost) {
-  JobMachineDriver job(JobMachineDriver::Spec(1, 2), JobMachineOptions{.leases = false});
-  job.Join('a');
-  job.Join('b');
-  job.Prepare('a');
-  job.Clear();
-  job.Advance(seconds(30));
-  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("b<-g0 Fenced: out of the generation: it did not"),
-                                      HasSubstr("a<-g1 Assignment node 0/1")));
-}
-
-TEST(JobMachineTest, ALeavingNodeEndsTheJobOnlyBelowMin) {
-  JobMachineDriver enough(JobMachineDriver::Spec(1, 2));
-  enough.RunTwoNodes();
-  enough.Leave('b');
-  EXPECT_THAT(enough.Take(), ElementsAre("a<-g0 Stop"));
-  JobMachineDriver too_few(JobMachineDriver::Spec(2, 2));
-  too_few.RunTwoNodes();
-  too_few.Leave('b');
-  EXPECT_THAT(too_few.Take(), ElementsAre("a<-g0 Finished 143 left b"));
-}
-
 TEST(JobMachineTest, AfterAGenerationWithoutAStepTheNextOneIsDelayed) {
   JobMachineDriver job(JobMachineDriver::Spec(1, 1, 5), JobMachineOptions{.leases = false});
   job.Join('a');
@@ -395,6 +317,25 @@ TEST(JobMachineTest, TheCausesOfEarlierGenerationsAreToldAtTheEnd) {
   ASSERT_EQ(job.last_finished().earlier.size(), 1u);
   EXPECT_EQ(job.last_finished().earlier[0].failure.exit.rank, Rank{1});
   EXPECT_EQ(job.last_finished().earlier[0].failure.generation, Generation{0});
+}
+
+TEST(JobMachineTest, OfMoreCausesThanAreKeptTheFirstOneStays) {
+  const int restarts = static_cast<int>(kMaxEarlierCauses) + 6;
+  JobMachineDriver job(JobMachineDriver::Spec(2, 2, restarts));
+  job.RunTwoNodes();
+  for (int i = 0; i <= restarts; ++i) {
+    job.Exit('a', i == 0 ? 1 : 0, i == 0 ? 1 : 0, kKilled);
+    job.Drain('a', 5);
+    job.Drain('b', 5);
+    job.Prepare('a');
+    job.Prepare('b');
+  }
+  const Finished& finished = job.last_finished();
+  ASSERT_EQ(finished.earlier.size(), kMaxEarlierCauses - 1);
+  EXPECT_EQ(finished.earlier[0].failure.generation, Generation{0});
+  EXPECT_EQ(finished.earlier[0].failure.exit.rank, Rank{1});
+  EXPECT_EQ(finished.earlier[1].failure.generation, Generation{8}) << "the last ones";
+  EXPECT_EQ(finished.root_cause->failure.generation, Generation{restarts});
 }
 
 // The first failure's last words are often the ones that matter.
@@ -450,18 +391,6 @@ TEST(JobMachineTest, OtherArgumentsAreAWarningOnBothNodesAndOnceOnTheFirst) {
               AllOf(HasSubstr("d<-g-1 Warning: argument 1"), Not(HasSubstr("a<-g-1 Warning"))));
 }
 
-TEST(JobMachineTest, AFinishedNodeThatLeavesDoesNotEndTheJob) {
-  JobMachineDriver job(JobMachineDriver::Spec(2, 2));
-  job.RunTwoNodes();
-  job.Exit('a', 0, 0, kOk);
-  job.Exit('a', 1, 1, kOk);
-  job.Leave('a');
-  EXPECT_EQ(job.machine().state(), JobState::kRunning);
-  job.Exit('b', 2, 0, kOk);
-  job.Exit('b', 3, 1, kOk);
-  EXPECT_THAT(job.Take(), ElementsAre("b<-g0 Finished 0"));
-}
-
 TEST(JobMachineTest, AnAgentStartedWithAnotherCommandIsRefusedAndToldWhy) {
   JobMachineDriver job(JobMachineDriver::Spec(2, 2));
   job.Join('a');
@@ -492,31 +421,6 @@ TEST(JobMachineTest, SameEventsGiveSameActions) {
     return job.TakeText();
   };
   EXPECT_EQ(play(), play());
-}
-
-TEST(JobMachineGoneTest, TheRanksOfAnAgentWhoseWorkersAreGoneAreGivenAwayAtOnce) {
-  JobMachineDriver job(JobMachineDriver::Spec(2, 2));
-  job.RunTwoNodes();
-  job.Join('c');  // a spare
-  job.Break('a');
-  EXPECT_EQ(job.machine().state(), JobState::kRunning) << "suspect: its lease runs";
-  job.Gone('a');
-  EXPECT_EQ(job.machine().state(), JobState::kStopping);
-  job.Drain('b');
-  EXPECT_EQ(job.machine().state(), JobState::kForming);
-  EXPECT_EQ(job.machine().generation(), Generation{1});
-}
-
-TEST(JobMachineGoneTest, ANodeWhosePartIsFinishedIsNotMissed) {
-  JobMachineDriver job(JobMachineDriver::Spec(2, 2));
-  job.RunTwoNodes();
-  job.Exit('a', 0, 0, {});
-  job.Exit('a', 1, 1, {});
-  job.Gone('a');
-  EXPECT_EQ(job.machine().state(), JobState::kRunning);
-  job.Exit('b', 2, 0, {});
-  job.Exit('b', 3, 1, {});
-  EXPECT_EQ(job.machine().state(), JobState::kSucceeded);
 }
 
 }  // namespace job_machine_test

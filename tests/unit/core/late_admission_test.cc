@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "rendezvous/machine/quarantine.h"
+#include "rendezvous/machine/nodes/quarantine.h"
 #include "tests/unit/core/job_machine_driver.h"
 
 namespace ddprun {
@@ -32,7 +32,7 @@ TEST(LateAdmissionTest, FromTheSecondLossInARowTheDelayDoublesToAMinute) {
     admission.OnLost(kNode, seconds(3));
     EXPECT_EQ(DelayOf(admission, kNode), seconds(expected));
   }
-  EXPECT_EQ(admission.WaitOf(kNode)->reason, "it was lost soon after joining, 9 times in a row");
+  EXPECT_EQ(admission.WaitOf(kNode)->reason, "it was gone soon after joining, 9 times in a row");
 }
 
 TEST(LateAdmissionTest, OneThatStayedForLongBeginsAnew) {
@@ -104,9 +104,9 @@ TEST_F(LateAdmissionJobTest, TheOthersGoOnWithoutTheNodeUntilItIsAdmitted) {
   LoseB(job_, milliseconds(100));
   job_.TakeNotes();
   job_.Join('b');
-  EXPECT_THAT(job_.TakeNotes(), Contains("b (10.0.0.b) is admitted in 1 s: it was lost soon after "
+  EXPECT_THAT(job_.TakeNotes(), Contains("b (10.0.0.b) is admitted in 1 s: it was gone soon after "
                                          "joining, 2 times in a row"));
-  EXPECT_EQ(StateOfB(), "held back: it was lost soon after joining, 2 times in a row");
+  EXPECT_EQ(StateOfB(), "held back: it was gone soon after joining, 2 times in a row");
   job_.Clear();
   job_.Advance(milliseconds(999));
   EXPECT_EQ(job_.machine().state(), JobState::kRunning);
@@ -134,6 +134,47 @@ TEST_F(LateAdmissionJobTest, ANodeThatStayedIsAdmittedAtOnce) {
   EXPECT_EQ(job_.machine().state(), JobState::kStopping) << "to take it in";
 }
 
+// The others are stopped for it all the same.
+TEST_F(LateAdmissionJobTest, ANewcomerThatIsGoneBeforeTheGroupFormsIsAdmittedLaterToo) {
+  for (int i = 0; i < 2; ++i) {
+    job_.Join('b');
+    EXPECT_EQ(job_.machine().state(), JobState::kStopping) << "to take it in";
+    job_.Gone('b');
+    job_.Drain('a');
+    job_.Prepare('a');
+  }
+  job_.Join('b');
+  EXPECT_EQ(StateOfB(), "held back: it was gone soon after joining, 2 times in a row");
+  EXPECT_EQ(job_.machine().state(), JobState::kRunning);
+}
+
+TEST_F(LateAdmissionJobTest, SoIsOneThatLeavesByItself) {
+  for (int i = 0; i < 2; ++i) {
+    job_.Join('b');
+    job_.Drain('a');
+    job_.Prepare('a');
+    job_.Prepare('b');
+    job_.Leave('b');
+    job_.Drain('a');
+    job_.Prepare('a');
+  }
+  job_.Join('b');
+  EXPECT_EQ(StateOfB(), "held back: it was gone soon after joining, 2 times in a row");
+}
+
+TEST_F(LateAdmissionJobTest, ASpareThatGoesCostsNobodyAnything) {
+  JobMachineDriver job(JobMachineDriver::Spec(1, 1));
+  job.Join('a');
+  job.Prepare('a');
+  for (int i = 0; i < 3; ++i) {
+    job.Join('b');
+    job.Gone('b');
+  }
+  job.Join('b');
+  job.TakeNotes();
+  EXPECT_EQ(job.machine().Status(job.now()).nodes.back().state, "spare");
+}
+
 TEST_F(LateAdmissionJobTest, WhereItIsNeededTheOthersWaitAndSayForWhom) {
   JobMachineDriver job(JobMachineDriver::Spec(2, 2));
   job.Join('a');
@@ -147,7 +188,7 @@ TEST_F(LateAdmissionJobTest, WhereItIsNeededTheOthersWaitAndSayForWhom) {
   job.Join('b');
   EXPECT_EQ(job.machine().state(), JobState::kGathering);
   EXPECT_THAT(job.machine().Status(job.now()).reason,
-              HasSubstr("admitted later: b (it was lost soon after joining, 2 times in a row)"));
+              HasSubstr("admitted later: b (it was gone soon after joining, 2 times in a row)"));
   job.Clear();
   job.Advance(seconds(1));
   EXPECT_THAT(job.TakeText(), HasSubstr("b<-g2 Assignment"));

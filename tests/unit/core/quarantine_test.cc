@@ -1,4 +1,4 @@
-#include "rendezvous/machine/quarantine.h"
+#include "rendezvous/machine/nodes/quarantine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

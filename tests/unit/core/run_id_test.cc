@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/core/job_machine_driver.h"
 #include "tests/unit/core/supervisor_driver.h"
 
@@ -53,6 +54,39 @@ TEST(RunIdTest, AllGenerationsOfARunHaveItAlsoAfterARestartOfTheRendezvous) {
   job.Rejoin('b', 1, true);
   FailAGeneration(job);
   EXPECT_EQ(TakeRun(job), run);
+}
+
+// With --start-anew an agent takes all files that it finds at first for older ones. One that comes
+// when the job has run hears whose are not.
+TEST(RunIdTest, AnAgentThatComesLateLooksAgainKnowingTheRun) {
+  for (const int start_anew : {0, 1}) {
+    JobSpec spec = JobMachineDriver::Spec(1, 2);
+    spec.start_anew = start_anew;
+    JobMachine machine("job", 0, WithSeed(1));
+    TimePoint now{std::chrono::hours(1)};
+    RunId assigned;
+    RunId looks;
+    const auto step = [&](const JobMachine::Event& event) {
+      for (const auto& action : machine.Step(event, now)) {
+        const auto* const send = std::get_if<JobMachine::Send>(&action);
+        if (send == nullptr) continue;
+        if (const auto* a = std::get_if<Assignment>(&send->message)) assigned = a->run_id;
+        if (const auto* again = std::get_if<LookAgain>(&send->message)) looks = again->run_id;
+      }
+    };
+    const auto join = [&](std::uint64_t agent) {
+      Join join{spec, NodeSpec{absl::StrCat("n", agent), "10.0.0.1", 1}, 1000};
+      join.can_look_again = true;
+      step(JobMachine::Received{Header{"job", 0, Generation{-1}, AgentId{agent}}, join});
+    };
+    join(1);
+    now += spec.last_call;
+    step(JobMachine::Tick{});
+    ASSERT_NE(assigned, RunId{});
+    EXPECT_EQ(looks, RunId{}) << "it is the job's first";
+    join(2);
+    EXPECT_EQ(looks, start_anew == 1 ? assigned : RunId{});
+  }
 }
 
 TEST(RunIdTest, AnotherRendezvousDrawsAnotherOne) {

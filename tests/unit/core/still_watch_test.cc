@@ -21,7 +21,7 @@ class StillWatchTest : public testing::Test {
   NodeProgress Look(Duration later = seconds(1)) {
     now_ += later;
     return watch_.Look(workers_, now_, [this](int pid) {
-      facts_[pid].read_at = now_;
+      if (!copying_stacks_) facts_[pid].read_at = now_;
       return facts_[pid];
     });
   }
@@ -33,6 +33,7 @@ class StillWatchTest : public testing::Test {
 
   std::vector<SeenWorker> workers_ = {{LocalRank{0}, 100, 1, 7, ""}, {LocalRank{1}, 101, 1, 7, ""}};
   std::map<int, ProcessFacts> facts_;
+  bool copying_stacks_ = false;  // facts stay as they were
   StillWatch watch_{seconds(1)};
   TimePoint now_{std::chrono::hours(1)};
 };
@@ -79,6 +80,44 @@ TEST_F(StillWatchTest, AWorkerThatIsNowAndThenInDiskWaitIsNotHeldThere) {
   EXPECT_EQ(Look().still_workers[0].state, ProcessState::kDiskWait);
   facts_[100].cpu += milliseconds(20);
   EXPECT_EQ(Look().still_workers[0].state, ProcessState::kRunnable) << "it computes";
+}
+
+// Threads of NCCL and of metrics tick beside it. Seen red where the CPU of the process decided.
+TEST_F(StillWatchTest, WhoseThreadDoesNotRunInDiskWaitIsHeldThereWhateverOthersDo) {
+  LookFor(3);
+  facts_[100].state = ProcessState::kDiskWait;
+  facts_[100].disk = DiskWait{100, 7, "read(/data)"};
+  Look();
+  facts_[100].cpu += milliseconds(20);
+  EXPECT_EQ(Look().still_workers[0].state, ProcessState::kDiskWait);
+  facts_[100].cpu += milliseconds(20);
+  ++facts_[100].disk->switches;
+  EXPECT_EQ(Look().still_workers[0].state, ProcessState::kRunnable) << "it has run meanwhile";
+}
+
+// The verdict asks for the stacks first. Seen red where facts that are not new counted as one look:
+// the verdict did not know of the disk.
+TEST_F(StillWatchTest, OneInDiskWaitStaysThereWhileItsStacksAreCopied) {
+  LookFor(3);
+  facts_[100].state = ProcessState::kDiskWait;
+  facts_[100].waits_for = "read(/data)";
+  LookFor(2);
+  copying_stacks_ = true;
+  const NodeProgress progress = LookFor(2);
+  EXPECT_EQ(progress.still_workers[0].state, ProcessState::kDiskWait);
+  EXPECT_EQ(progress.still_workers[0].waits_for, "read(/data)");
+}
+
+// A checkpoint that is written behind the training's back.
+TEST_F(StillWatchTest, AnotherThreadInDiskWaitDoesNotHoldTheRankAndIsToldAllTheSame) {
+  facts_[100].waits_for = "futex";
+  LookFor(3);
+  facts_[100].disk = DiskWait{177, 7, "write(/ckpt/x)"};
+  EXPECT_EQ(Look().still_workers[0].waits_for, "futex") << "a look says nothing";
+  const NodeProgress progress = Look();
+  EXPECT_EQ(progress.still_workers[0].state, ProcessState::kRunnable);
+  EXPECT_EQ(progress.still_workers[0].waits_for,
+            "futex, and its thread 177 is in disk wait (D) in write(/ckpt/x)");
 }
 
 TEST_F(StillWatchTest, AStepOfAProgramThatReportsNoneIsSeenByThePhase) {
@@ -178,10 +217,20 @@ TEST_F(StillWatchTest, ADebuggerExcuses) {
   EXPECT_EQ(Look().still_workers[1].state, ProcessState::kStopped);
 }
 
+// Seen red where the time before it counted no more either: whoever looked at a process with a
+// debugger put the verdict off by a whole limit.
 TEST_F(StillWatchTest, ADebuggerStopsTheClock) {
   LookFor(5);
   facts_[101].state = ProcessState::kTraced;
+  EXPECT_EQ(Look().still, seconds(4));
+  EXPECT_EQ(LookFor(10).still, seconds(4));
+  facts_[101].state = ProcessState::kRunnable;
+  const NodeProgress progress = Look();
+  EXPECT_EQ(progress.still, seconds(5));
+  EXPECT_FALSE(progress.excused);
+  ++workers_[1].moves;
   EXPECT_EQ(Look().still, Duration{});
+  EXPECT_EQ(LookFor(2).still, seconds(2));
 }
 
 // Seen red where nothing of its time counted: a rank that loops on a busy machine was never called
@@ -239,6 +288,32 @@ TEST_F(StillWatchTest, WhoUsesTheCpuOrDoesInputIsBusy) {
   EXPECT_TRUE(progress.still_workers[1].busy);
 }
 
+// A read, or what it computed before a lock. Seen red where it was compared with the first look: it
+// was busy for ever, and a hang was only ended after --hang-startup-timeout.
+TEST_F(StillWatchTest, WhoHasDoneNothingForTenSecondsIsNotBusyAnyMore) {
+  LookFor(3);
+  facts_[100].cpu += seconds(20);
+  facts_[101].io_bytes += 200'000;
+  EXPECT_TRUE(LookFor(9).still_workers[0].busy);
+  const NodeProgress progress = LookFor(3);
+  EXPECT_FALSE(progress.still_workers[0].busy);
+  EXPECT_FALSE(progress.still_workers[1].busy);
+  for (int i = 0; i < 30; ++i) {
+    facts_[100].cpu += milliseconds(100);
+    Look();
+  }
+  EXPECT_TRUE(Look().still_workers[0].busy) << "it works again";
+}
+
+// Heartbeats may be 60 s apart.
+TEST_F(StillWatchTest, WithRareLooksTheLastOneIsComparedWith) {
+  watch_ = StillWatch(seconds(60));
+  for (int i = 0; i < 3; ++i) Look(seconds(60));
+  facts_[100].cpu += seconds(20);
+  EXPECT_TRUE(Look(seconds(60)).still_workers[0].busy);
+  EXPECT_FALSE(Look(seconds(60)).still_workers[0].busy);
+}
+
 TEST_F(StillWatchTest, PhasesAreToldOnceEachAndBounded) {
   workers_[0].phase = "evaluation";
   EXPECT_THAT(Look().phases, ElementsAre("", "evaluation"));
@@ -246,6 +321,28 @@ TEST_F(StillWatchTest, PhasesAreToldOnceEachAndBounded) {
     workers_.push_back({LocalRank{i}, 100 + i, 1, 7, "phase " + std::to_string(i)});
   }
   EXPECT_EQ(Look().phases.size(), NodeProgress::kMaxPhases);
+}
+
+// Seen red where only the phase of each look counted: a save of some milliseconds was never seen.
+TEST_F(StillWatchTest, PhasesThatBeganAndEndedBetweenTwoLooksAreTold) {
+  EXPECT_THAT(Look().phases_passed, IsEmpty());
+  workers_[0].begun = {{"", 2}, {"save", 2}};
+  workers_[1].begun = {{"evaluation", 1}, {"save", 1}};
+  workers_[0].moves = workers_[1].moves = 9;
+  EXPECT_THAT(Look().phases_passed, ElementsAre("", "evaluation", "save"));
+  EXPECT_THAT(Look().phases_passed, IsEmpty()) << "none since then";
+  ++workers_[0].begun["save"];
+  workers_[0].phase = "save";
+  ++workers_[0].moves;
+  EXPECT_THAT(Look().phases_passed, IsEmpty()) << "it has begun and not ended";
+  workers_[0].begun["save"] += 2;
+  workers_[0].moves += 3;
+  EXPECT_THAT(Look().phases_passed, ElementsAre("save")) << "it has begun, ended, and begun again";
+}
+
+TEST_F(StillWatchTest, PhasesThatHavePassedAreBounded) {
+  for (int i = 0; i < 40; ++i) workers_[0].begun["phase " + std::to_string(i)] = 1;
+  EXPECT_EQ(Look().phases_passed.size(), NodeProgress::kMaxPassed);
 }
 
 TEST(SeenWorkerTest, SaysInWhichCollectiveTheWorkerWaits) {
@@ -309,6 +406,21 @@ TEST(SeenWorkerTest, APythonProgramNamesItsPhasesOnceItHasNamedOne) {
   EXPECT_EQ(SeenWorkerOf(progress, 1)->phase, "");
   progress.now.phase_name = "eval";
   EXPECT_TRUE(SeenWorkerOf(progress, 1)->names_phases);
+}
+
+// It is back in training at each look. Seen red where only the phase of a look counted.
+TEST(SeenWorkerTest, AProgramNamesItsPhasesWhereEachOfThemIsShort) {
+  WorkerProgress progress;
+  progress.source = ProgressSource::kMessages;
+  progress.now.phase = ProgressPhase::kStep;
+  progress.now.begun = {{ProgressPhase::kStep, "step", 3}, {ProgressPhase::kNamed, "train", 2}};
+  EXPECT_FALSE(SeenWorkerOf(progress, 1)->names_phases);
+  progress.now.begun.push_back({ProgressPhase::kEvaluation, "evaluation", 1});
+  progress.now.begun.push_back({ProgressPhase::kRestore, "restore", 1});
+  const auto seen = SeenWorkerOf(progress, 1);
+  EXPECT_TRUE(seen->names_phases);
+  EXPECT_EQ(seen->begun, (std::map<std::string, std::uint64_t>{{"", 5}, {"evaluation", 1}}))
+      << "what comes before the first step has a limit of its own";
 }
 
 // Before it is in the group it has no page, and says PHASE=init.

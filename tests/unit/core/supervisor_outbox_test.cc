@@ -92,6 +92,26 @@ TEST(SupervisorOutboxTest, ANodeThatIsAskedLooksAgainAndTellsWhichRequestItAnswe
   EXPECT_THAT(node.Take(), ElementsAre("offer a port", "g-1-> Join, look 5"));
 }
 
+TEST(SupervisorOutboxTest, EachLookAfterwardsKnowsTheRunThatItWasToldWithTheRequest) {
+  Supervisor supervisor(SupervisorDriver::Options());
+  const TimePoint now{std::chrono::hours(1)};
+  const auto run_of = [](const std::vector<Supervisor::Action>& actions) {
+    for (const auto& action : actions) {
+      if (const auto* scan = std::get_if<Supervisor::ScanStates>(&action)) return scan->run_id;
+    }
+    return RunId{404};
+  };
+  EXPECT_EQ(run_of(supervisor.Step(Supervisor::AgentStarted{}, now)), RunId{});
+  supervisor.Step(Supervisor::SessionOpened{}, now);
+  supervisor.Step(Supervisor::PortOffered{5}, now);
+  supervisor.Step(Supervisor::StatesFound{}, now);
+  const Supervisor::Received asked{supervisor.header(), LookAgain{LookId{5}, RunId{7}}};
+  EXPECT_EQ(run_of(supervisor.Step(asked, now)), RunId{7});
+  supervisor.Step(Supervisor::StatesFound{}, now);
+  const Supervisor::Received again{supervisor.header(), LookAgain{LookId{6}}};
+  EXPECT_EQ(run_of(supervisor.Step(again, now)), RunId{7}) << "an older rendezvous tells none";
+}
+
 TEST(SupervisorOutboxTest, ALookThatBeganBeforeItWasAskedForIsFollowedByAnother) {
   SupervisorDriver node = AfterAStop();
   node.Step(Supervisor::NodeCleared{});

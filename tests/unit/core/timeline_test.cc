@@ -1,4 +1,4 @@
-#include "rendezvous/machine/timeline.h"
+#include "rendezvous/machine/states/timeline.h"
 
 #include <gtest/gtest.h>
 

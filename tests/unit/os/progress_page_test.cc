@@ -79,6 +79,40 @@ TEST(ProgressPageTest, EveryMovementChangesTheMoves) {
   EXPECT_FALSE(moved());
 }
 
+TEST(ProgressPageTest, CountsHowOftenEachPhaseHasBegun) {
+  Written w;
+  const auto times = [&](const std::string& name) {
+    for (const ProgressBegun& begun : w.Read().begun) {
+      if (begun.name == name) return begun.times;
+    }
+    return std::uint64_t{0};
+  };
+  for (int i = 0; i < 3; ++i) {
+    w.writer.SetPhase(ProgressPhase::kCheckpoint, "");
+    w.writer.SetPhase(ProgressPhase::kNamed, "upload");
+    w.writer.SetPhase(ProgressPhase::kStep, "");
+  }
+  w.writer.SetPhase(ProgressPhase::kNamed, "uploads");
+  EXPECT_EQ(times("checkpoint"), 3u);
+  EXPECT_EQ(times("step"), 3u);
+  EXPECT_EQ(times("upload"), 3u);
+  EXPECT_EQ(times("uploads"), 1u);
+  EXPECT_EQ(times("evaluation"), 0u);
+  for (int i = 0; i < 100; ++i) {
+    w.writer.SetPhase(ProgressPhase::kNamed, "phase " + std::to_string(i));
+  }
+  EXPECT_EQ(times("upload"), 3u);
+  EXPECT_EQ(w.Read().begun.size(), 2 + kProgressOwnPhases) << "there is room for so many names";
+}
+
+// A worker that was built with an earlier version leaves the words behind its own zero.
+TEST(ProgressPageTest, ThePartThatEveryVersionWritesStaysAsItIs) {
+  EXPECT_EQ(kProgressFirstBytes, 204 * sizeof(ProgressPage::Word));
+  Written w;
+  EXPECT_EQ(w.page->size.load(), kProgressFirstBytes);
+  EXPECT_TRUE(w.Read().begun.empty());
+}
+
 TEST(ProgressPageTest, CompletionsMayComeInAnyOrder) {
   Written w;
   const auto a = w.writer.Enter(1, ProgressOperation::kAllReduce, 1);

@@ -161,6 +161,21 @@ TEST(EventJsonTest, AFailureHasItsCauseWithTheNamesOfTheReport) {
   EXPECT_FALSE(json.contains("owner"));
 }
 
+// `ddprun events` prints the line as it comes, and terminals obey U+009B like ESC [.
+TEST(EventJsonTest, NoControlCharacterOfAWorkerIsLeftAsItIs) {
+  const std::string said =
+      "a\x1b[2Jb\x7f"
+      "c\xC2\x9B"
+      "2Jd\xC2\xA0é";
+  JobEvent event;
+  event.kind = JobEvent::Kind::kFailed;
+  event.cause = Killed();
+  event.cause->failure.exit.stderr_tail = {said};
+  const std::string line = EventToJson(0, "j", "", 0, event);
+  EXPECT_NE(line.find("a\\u001b[2Jb\\u007fc\\u009b2Jd\xC2\xA0é"), std::string::npos) << line;
+  EXPECT_EQ(Json::parse(line)["cause"]["stderr_tail"][0], said);
+}
+
 TEST(EventJsonTest, AGenerationSaysWhatItBeginsWith) {
   JobEvent event;
   event.kind = JobEvent::Kind::kFormed;

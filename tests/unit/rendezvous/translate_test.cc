@@ -119,6 +119,7 @@ Heartbeat HeartbeatWithProgress() {
   silent.waits_for = "read(/data/x)";
   heartbeat.progress->silent_workers = {silent, {LocalRank{8}, 4244, std::chrono::seconds(40)}};
   heartbeat.progress->silent_excused = true;
+  heartbeat.progress->phases_passed = {"", "save"};
   heartbeat.progress->moves = ~std::uint64_t{0};
   heartbeat.stuck = {8, {}};
   heartbeat.arrivals = StoreArrivals{61, {Rank{17}, Rank{(1 << 28) - 1}}};
@@ -247,6 +248,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Fenced{"not heard for 3 s"},
                     Finished{Outcome::kPreempted, 75, "stopped", 0, {}, {}}, Stop{"rank 3 died"},
                     Stop{"rank 3 died", LookId{kLook}}, LookAgain{LookId{kLook}},
+                    LookAgain{LookId{kLook}, RunId{0xFEDCBA9876543210}},
                     Stop{"rank 3 hangs", {}, {LocalRank{1}, LocalRank{4095}}},
                     Finished{Outcome::kSucceeded, 0, "done", 0, {}, {}},
                     Finished{Outcome::kFailed,

@@ -62,8 +62,8 @@ enum class WhenBusy {
 struct CheckpointerOptions {
   // After a save, the file just saved and the keep_last - 1 next older ones stay: of this run's,
   // and of those of the run from whose state it went on. Files of other runs, of a higher step, and
-  // those that this version cannot read, do not count and are never removed. At least 1
-  // (ConfigError).
+  // those that this version cannot read, do not count and are never removed. Of this run's damaged
+  // files, which load_latest() has renamed, the two newest stay. At least 1 (ConfigError).
   int keep_last = 2;
 
   // Files whose step is a multiple of this stay as well, for good. 0: no others. Not negative
@@ -84,7 +84,7 @@ struct CheckpointerOptions {
   bool snapshots = true;  // false: none
 
   // For a program that only loads, beside a training that uses the folder: it does not claim the
-  // folder, and save() throws ConfigError.
+  // folder, renames nothing there, and save() throws ConfigError.
   bool read_only = false;
 };
 
@@ -173,6 +173,7 @@ class Checkpointer {
   // end each rank has checked the hashes of what it has.
   //
   // A file that is short, has a wrong hash, or is not of the step in its name, is renamed to
+  // `<name>.<run id>.corrupt` where its header says that this run made it, else to
   // `<name>.corrupt`; one of an unknown format version is left alone. Either is reported on the
   // stderr of the rank that has it, and the next older one is taken. What the system does not give
   // out is not damaged, and may be the newest: EACCES and EPERM throw StateUnreadableError, other

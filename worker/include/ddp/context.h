@@ -35,8 +35,10 @@ struct Options {
   // ddprun speaks first, because it knows which rank is to blame.
   std::optional<std::chrono::milliseconds> timeout;
 
-  // How long init() waits for rank 0's port and then for the other ranks.
-  std::chrono::milliseconds init_timeout = std::chrono::minutes(5);
+  // How long init() tries to connect, and how long it waits for ranks that have not come. Not set:
+  // 5 minutes; where ddprun watches for hangs, it waits for ranks a minute longer than ddprun does,
+  // if that is longer: ddprun speaks first, for the same reason.
+  std::optional<std::chrono::milliseconds> init_timeout;
 
   // Has the C library keep the memory that this process frees for what it allocates next, as one
   // training step after the other does, instead of giving it back to the system each time. Nothing

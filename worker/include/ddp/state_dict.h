@@ -42,9 +42,9 @@ enum class StateDictFormat {
 //   - safetensors, of any program; also Checkpointer's, whose names begin with "model.", "optim.".
 // Which one, the content tells. Names are as in the file: load_into() drops `module.`.
 //
-// Throws CheckpointError, which says what is wrong: the file cannot be opened, is of none of these
-// kinds, is damaged, asks for anything else than tensors, or has sparse or quantized tensors or a
-// dtype that this libtorch has not. Reference: torch/serialization.py (torch.load).
+// Throws CheckpointError, which says what is wrong: the file cannot be opened or read, is of none
+// of these kinds, is damaged, asks for anything else than tensors, or has sparse or quantized
+// tensors or a dtype that this libtorch has not. Reference: torch/serialization.py (torch.load).
 StateDict load_state_dict(const std::string& path);
 
 // Writes `dict`, atomically: under a temporary name, which is synced and renamed, so that `path`

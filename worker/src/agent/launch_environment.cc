@@ -61,6 +61,12 @@ void CheckPresent(const Getenv& getenv, const std::vector<const char*>& names) {
       "MASTER_PORT; to run a single process without one, unset RANK and WORLD_SIZE");
 }
 
+// How long ddprun waits before it calls a hang; 0: it does not judge.
+std::chrono::milliseconds HangLimit(const Getenv& getenv) {
+  constexpr int kMost = std::numeric_limits<int>::max();  // 24 days
+  return std::chrono::milliseconds(Number(getenv, env::kHangLimit, 0, kMost, 0));
+}
+
 }  // namespace
 
 LaunchEnvironment ReadLaunchEnvironment(const Getenv& getenv) {
@@ -101,9 +107,18 @@ LaunchEnvironment ReadLaunchEnvironment(const Getenv& getenv) {
 }
 
 std::chrono::milliseconds DefaultTimeout(const Getenv& getenv) {
-  const std::chrono::milliseconds limit(
-      Number(getenv, env::kHangLimit, 0, std::numeric_limits<int>::max(), 0));  // 24 days
-  return std::max<std::chrono::milliseconds>(std::chrono::minutes(30), 2 * limit);
+  return std::max<std::chrono::milliseconds>(std::chrono::minutes(30), 2 * HangLimit(getenv));
+}
+
+std::chrono::milliseconds ConnectTimeout(std::optional<std::chrono::milliseconds> given) {
+  return given.value_or(std::chrono::minutes(5));
+}
+
+std::chrono::milliseconds JoinTimeout(std::optional<std::chrono::milliseconds> given,
+                                      const Getenv& getenv) {
+  if (given) return *given;
+  return std::max<std::chrono::milliseconds>(ConnectTimeout(given),
+                                             HangLimit(getenv) + std::chrono::minutes(1));
 }
 
 }  // namespace ddp::internal

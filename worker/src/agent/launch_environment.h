@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace ddp::internal {
@@ -32,6 +33,13 @@ LaunchEnvironment ReadLaunchEnvironment(const Getenv& getenv);
 
 // What ddp::Options::timeout is where the program does not set it. Throws ddp::ConfigError.
 std::chrono::milliseconds DefaultTimeout(const Getenv& getenv);
+
+// What ddp::Options::init_timeout is, which is `given`, for connecting to a host that is silent.
+// Only this process knows of that, so it does not wait for ddprun.
+std::chrono::milliseconds ConnectTimeout(std::optional<std::chrono::milliseconds> given);
+// And for ranks that have not come. Throws ddp::ConfigError.
+std::chrono::milliseconds JoinTimeout(std::optional<std::chrono::milliseconds> given,
+                                      const Getenv& getenv);
 
 }  // namespace ddp::internal
 

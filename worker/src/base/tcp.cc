@@ -76,12 +76,15 @@ ddprun::UniqueFd TryConnect(const addrinfo& address, milliseconds patience, int*
 
 void ThrowErrno(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
-void WaitForListener(const std::string& host, std::uint16_t port, milliseconds timeout) {
-  const auto deadline = steady_clock::now() + timeout;
+void WaitForListener(const std::string& host, std::uint16_t port, milliseconds timeout,
+                     milliseconds refused) {
+  const auto begin = steady_clock::now();
+  auto deadline = begin + timeout;
   milliseconds pause = kFirstPause;
   std::string last_error;
   std::string last_answer;  // the last error that is more than silence
   for (;;) {
+    bool is_refused = false;
     int resolve_error = 0;
     const AddressList list = Resolve(host, std::to_string(port), SOCK_STREAM, &resolve_error);
     if (resolve_error != 0) last_error = gai_strerror(resolve_error);
@@ -89,17 +92,20 @@ void WaitForListener(const std::string& host, std::uint16_t port, milliseconds t
       const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
       int error = 0;
       if (TryConnect(*address, std::min(left, kLongestConnect), &error).valid()) return;
+      is_refused = is_refused || error == ECONNREFUSED;
       last_error = std::strerror(error);
       // Firewalls limit how often they answer, and the last attempt has little time.
       if (error != ETIMEDOUT) last_answer = last_error;
     }
+    deadline = begin + (is_refused ? std::max(timeout, refused) : timeout);
     if (steady_clock::now() + pause >= deadline) break;
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kLongestPause);
   }
+  const auto waited = std::chrono::duration_cast<milliseconds>(deadline - begin);
   if (!last_answer.empty() && last_answer != last_error) last_error += "; before: " + last_answer;
   throw CollectiveError("rank 0 did not listen at MASTER_ADDR:MASTER_PORT = " + host + ":" +
-                        std::to_string(port) + " within " + Seconds(timeout) + " (last error: " +
+                        std::to_string(port) + " within " + Seconds(waited) + " (last error: " +
                         last_error + "). Did rank 0 start, and can this host reach that address?");
 }
 

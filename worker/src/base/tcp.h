@@ -15,9 +15,10 @@ namespace ddp::internal {
 // libtorch's own client sleeps a whole second when rank 0 listens a moment later than it connects.
 //
 // Throws ddp::CollectiveError, with address, waited time and the system's last error, once
-// `timeout` is over.
-void WaitForListener(const std::string& host, std::uint16_t port,
-                     std::chrono::milliseconds timeout);
+// `timeout` is over, or `refused`, if that is longer and the host refuses the connection: it can be
+// reached, and rank 0 has not come yet.
+void WaitForListener(const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout,
+                     std::chrono::milliseconds refused = {});
 
 // The numeric address of this machine from which packets to `host` leave; nothing is sent.
 // Throws ddp::ConfigError if `host` cannot be resolved or there is no route to it.

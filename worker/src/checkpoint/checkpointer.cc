@@ -23,13 +23,13 @@
 #include "worker/src/agent/launch_variables.h"
 #include "worker/src/agent/progress.h"
 #include "worker/src/checkpoint/end_snapshot.h"
-#include "worker/src/checkpoint/live_state.h"
 #include "worker/src/checkpoint/state_texts.h"
 #include "worker/src/checkpoint/step_agreement.h"
 #include "worker/src/data_parallel/model_sync.h"
 #include "worker/src/formats/safetensors.h"
 #include "worker/src/group/failure.h"
 #include "worker/src/peers/lost_group.h"
+#include "worker/src/restore/refusal.h"
 #include "worker/src/restore/state_search.h"
 #include "worker/src/restore/state_stream.h"
 #include "worker/src/state/rng_state.h"
@@ -41,9 +41,8 @@
 #include "worker/src/storage/folder_owner.h"
 #include "worker/src/storage/lineage.h"
 #include "worker/src/storage/restore_order.h"
+#include "worker/src/storage/set_aside.h"
 #include "worker/src/storage/snapshot_schedule.h"
-#include "worker/src/storage/snapshot_turn.h"
-#include "worker/src/storage/snapshot_writer.h"
 
 namespace ddp {
 namespace {
@@ -308,6 +307,7 @@ void Checkpointer::Impl::BeginSteps(const CheckpointParts& parts) {
   began = true;
   const char* const folder = internal::LaunchVariable(ddprun::env::kSnapshotDir);
   if (!options.snapshots || folder == nullptr || ctx.local_rank() != 0) return;
+  internal::RemoveOldSetAside(folder, run.lineage.run());  // nobody else has this folder
   turn.Take(std::chrono::milliseconds(0));
   internal::MakeSnapshotWriter(ctx.rank(), resumed_step, &snapshots);
   const StateImage image(internal::TensorsOf(parts));
@@ -425,10 +425,11 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
                                                      internal::WhereToLook where,
                                                      const CheckpointParts& parts) {
   if (order.from_the_start) {
-    // The launcher knows of no state that is to be loaded; a folder that cannot be listed it cannot
-    // know.
-    internal::StateSearch(ctx, where);
-    return std::nullopt;
+    // The launcher knows of no state that is to be loaded. It is not told of damaged files, nor of
+    // what is in a folder that cannot be listed: training does not begin beside those.
+    where.allows = [](const Metadata&) { return false; };
+    where.looks_everywhere = true;
+    return Load(where, parts);
   }
   const char* const memory = internal::LaunchVariable(ddprun::env::kSnapshotDir);
   if (memory != nullptr) where.folders.insert(where.folders.begin(), memory);
@@ -469,6 +470,7 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
   internal::WhereToLook where;
   if (!impl.directory.empty()) where.folders = {impl.directory};
   where.patience = internal::StateTimeout(GetEnvironment);
+  where.damaged = {!impl.options.read_only, impl.run.lineage.run()};
   const bool first = !std::exchange(impl.followed_order, true);
   const bool anew = internal::BeginsAnew(GetEnvironment);
   const auto order =
@@ -483,11 +485,11 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
         return impl.writer.HasSaved(step) || step == impl.resumed_step;
       };
     }
+    where.looks_everywhere = !anew;
     state = impl.Load(where, parts);
   }
   if (!state && !impl.rejected.empty()) {
-    throw StateUnreadableError("rank 0: " + internal::WhyNotAnew(order, impl.rejected), 0,
-                               ctx.rank() == 0);
+    internal::RefuseToBeginAnew(order, impl.rejected, ctx.rank());
   }
   if (state) impl.resumed_step = state->step;
   if (!state && impl.live) impl.live->Begin(0, parts, "");

@@ -19,8 +19,8 @@
 
 #include "worker/src/compat/compat.h"
 #include "worker/src/formats/dtype.h"
+#include "worker/src/formats/file_content.h"
 #include "worker/src/formats/format_error.h"
-#include "worker/src/formats/mapped_file.h"
 #include "worker/src/formats/safetensors.h"
 #include "worker/src/formats/tensor_index.h"
 #include "worker/src/formats/torch_archive.h"
@@ -32,6 +32,7 @@ namespace {
 
 using internal::Dtype;
 using internal::DtypeInfo;
+using internal::FileContent;
 using internal::FormatError;
 using internal::StorageView;
 using internal::TensorIndex;
@@ -61,7 +62,9 @@ torch::Tensor CopyStorage(const StorageView& storage, bool swap) {
   return copy;
 }
 
-StateDict MakeTensors(const TensorIndex& index) {
+// `index`: of `file`, of which nothing is left afterwards: in the end, and nearly all of the time,
+// the state is in memory once.
+StateDict MakeTensors(const TensorIndex& index, FileContent* file) {
   std::vector<torch::ScalarType> types;
   for (const TensorView& view : index.tensors) {
     const DtypeInfo& info = internal::InfoOf(index.storages[view.storage].dtype);
@@ -75,6 +78,7 @@ StateDict MakeTensors(const TensorIndex& index) {
   std::vector<torch::Tensor> storages;
   for (const StorageView& storage : index.storages) {
     storages.push_back(CopyStorage(storage, index.big_endian != kBigEndianHost));
+    file->Forget(storage.bytes);
   }
   StateDict dict;
   dict.reserve(index.tensors.size());
@@ -200,8 +204,8 @@ void SavePyTorch(const StateDict& dict, const std::string& folder, const std::st
 
 StateDict load_state_dict(const std::string& path) {
   try {
-    const internal::MappedFile file(path);
-    return MakeTensors(internal::IndexTensorFile(file.bytes()));
+    FileContent file(path);
+    return MakeTensors(internal::IndexTensorFile(file.bytes()), &file);
   } catch (const FormatError& e) {
     throw CheckpointError("cannot load " + path + ": " + e.what());
   }

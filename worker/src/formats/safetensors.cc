@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -51,6 +52,15 @@ SafetensorsHeader ReadHeader(std::string_view text) {
     if (HasItsHash(text)) throw;
     throw DamagedError(e.what());
   }
+}
+
+// The header's text, and spaces behind it.
+std::string ReadHeaderText(InputFile* file) {
+  std::string front(std::min<std::uint64_t>(file->size(), kSafetensorsPrefixBytes), '\0');
+  file->Read(0, front.data(), front.size());
+  std::string text(SafetensorsHeaderBytes(front, file->size()), '\0');
+  file->Read(kSafetensorsPrefixBytes, text.data(), text.size());
+  return text;
 }
 
 void CheckVersion(const Metadata& metadata) {
@@ -113,6 +123,17 @@ std::string BuildHeader(std::vector<TensorBytes>* tensors, Metadata metadata) {
   return prefix + text;
 }
 
+std::optional<Metadata> MetadataOfHeader(const std::string& path) {
+  try {
+    InputFile file(path);
+    const std::string text = ReadHeaderText(&file);
+    if (!HasItsHash(text)) return std::nullopt;
+    return ReadSafetensorsHeader(text).metadata;
+  } catch (const FormatError&) {
+    return std::nullopt;
+  }
+}
+
 SafetensorsFile SafetensorsFile::Open(const std::string& path) {
   SafetensorsFile file;
   file.content_ = std::make_shared<InputFile>(path);
@@ -125,18 +146,14 @@ SafetensorsFile SafetensorsFile::Open(const std::string& path) {
 }
 
 void SafetensorsFile::Parse() {
-  const std::uint64_t file_bytes = content_->size();
-  std::string front(std::min<std::uint64_t>(file_bytes, kSafetensorsPrefixBytes), '\0');
-  content_->Read(0, front.data(), front.size());
-  std::string text(SafetensorsHeaderBytes(front, file_bytes), '\0');
-  content_->Read(kSafetensorsPrefixBytes, text.data(), text.size());
+  const std::string text = ReadHeaderText(content_.get());
   SafetensorsHeader header = ReadHeader(text);
   CheckVersion(header.metadata);
   if (!HasItsHash(text)) throw DamagedError("its header has a wrong hash");
   const json hashes = json::parse(header.metadata[kTensorHashes]);
   metadata_ = header.metadata;
   const std::uint64_t data = kSafetensorsPrefixBytes + text.size();
-  for (TensorExtent& extent : ExtentsOf(std::move(header), file_bytes - data)) {
+  for (TensorExtent& extent : ExtentsOf(std::move(header), content_->size() - data)) {
     const std::string& hash = hashes.at(extent.name).get_ref<const std::string&>();
     tensors_.push_back(
         {{std::move(extent.name), std::string(extent.dtype->safetensors), std::move(extent.shape)},

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,10 @@ struct StoredTensor {
   std::size_t size = 0;
   std::string hash;  // XXH3-64, as HashText()
 };
+
+// Of a file whose header has its hash, whether or not what follows is whole; nothing where it has
+// not, or cannot be read.
+std::optional<Metadata> MetadataOfHeader(const std::string& path);
 
 // A file whose header has been read. Movable.
 class SafetensorsFile {

@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <vector>
 
+#include "worker/src/agent/launch_environment.h"
 #include "worker/src/compat/compat.h"
 #include "worker/src/group/connect_with_deadline.h"
 #include "worker/src/group/failure.h"
@@ -62,7 +63,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
   group_options->threads = 2 * static_cast<int>(devices.size());
   const std::set<c10::DeviceType> device_types = {c10::kCPU, device.type()};
   return ConnectWithDeadline(
-      env, options.init_timeout, ", waiting for others at [" + address + "]",
+      env, ConnectTimeout(options.init_timeout), ", waiting for others at [" + address + "]",
       [env, store, own_store, group_options, device_types] {
         try {
           return compat::MakeProcessGroup<c10d::ProcessGroup, c10d::ProcessGroupGloo,

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "worker/src/agent/launch_environment.h"
 #include "worker/src/compat/compat.h"
 
 #ifdef USE_C10D_NCCL
@@ -33,8 +34,8 @@ NcclGroup ConnectNccl(const LaunchEnvironment& env, const Options& options, c10:
   const auto nccl = std::make_shared<Nccl>();
   const auto timeout = *options.timeout;
   NcclGroup result;
-  result.group =
-      ConnectWithDeadline(env, options.init_timeout, "", [nccl, env, store, device, timeout] {
+  result.group = ConnectWithDeadline(
+      env, ConnectTimeout(options.init_timeout), "", [nccl, env, store, device, timeout] {
         auto nccl_options = c10d::ProcessGroupNCCL::Options::create();
         nccl_options->timeout = timeout;
         const auto made =

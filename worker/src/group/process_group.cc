@@ -16,6 +16,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
+#include "worker/src/agent/launch_environment.h"
 #include "worker/src/base/tcp.h"
 #include "worker/src/compat/compat.h"
 #include "worker/src/group/failure.h"
@@ -28,7 +29,7 @@ namespace {
 constexpr int kMissingRanksNamed = 16;
 
 // Of one exchange with the store, at least; some versions of libtorch count in whole seconds. How
-// long ranks wait for each other is Options::init_timeout.
+// long ranks wait for each other is JoinTimeout().
 constexpr std::chrono::seconds kStoreTimeout(30);
 
 constexpr char kAll[] = "joined/all";  // kWell once all are there, or why somebody cannot join
@@ -164,10 +165,12 @@ c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Op
     store_options.port = env.master_port;
     store_options.isServer = hosts;
     store_options.waitWorkers = false;
-    store_options.timeout =
-        std::max<std::chrono::milliseconds>(options.init_timeout, kStoreTimeout);
+    const std::chrono::milliseconds join = JoinTimeout(options.init_timeout, std::getenv);
+    store_options.timeout = std::max<std::chrono::milliseconds>(join, kStoreTimeout);
     compat::UseBuiltinStoreServer(&store_options);
-    if (!hosts) WaitForListener(env.master_addr, env.master_port, options.init_timeout);
+    if (!hosts) {
+      WaitForListener(env.master_addr, env.master_port, ConnectTimeout(options.init_timeout), join);
+    }
     try {
       store = c10::make_intrusive<c10d::TCPStore>(env.master_addr, store_options);
     } catch (const std::exception& e) {
@@ -228,8 +231,9 @@ void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
     throw CollectiveError("lost rank 0 at " + env.master_addr + ":" +
                           std::to_string(env.master_port) + " while joining it: " + TextOf(e));
   }
+  const std::chrono::milliseconds timeout = JoinTimeout(options.init_timeout, std::getenv);
   try {
-    store->wait({kAll}, options.init_timeout);
+    store->wait({kAll}, timeout);
   } catch (const std::exception& e) {
     std::string missing;
     try {
@@ -237,7 +241,7 @@ void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
     } catch (const std::exception&) {
       missing = "unknown, because rank 0 is gone as well";
     }
-    const auto seconds = std::chrono::duration<double>(options.init_timeout).count();
+    const auto seconds = std::chrono::duration<double>(timeout).count();
     std::ostringstream text;
     text << "not all " << env.world_size << " ranks joined rank 0 at " << env.master_addr << ":"
          << env.master_port << " within " << seconds << " s; missing: " << missing << " ("

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -56,32 +57,60 @@ std::shared_ptr<InputFile> OpenSame(const std::string& path, const json& identit
 StateSearch::StateSearch(const Context& ctx, WhereToLook where)
     : ctx_(ctx), where_(std::move(where)) {
   if (Leads()) {
-    files_.emplace(ctx.rank(), where_.folders, where_.highest_step, where_.folder_errors);
+    files_.emplace(ctx.rank(), where_.folders, where_.highest_step, where_.folder_errors,
+                   where_.damaged);
   }
   if (where_.folder_errors == CheckpointSearch::FolderErrors::kCount) ListFolders();
 }
 
+std::vector<json> StateSearch::AskNodes(const std::function<json()>& look) {
+  for (;;) {
+    const bool asked = ctx_.local_rank() == 0 || Leads();
+    const std::vector<std::string> all =
+        all_gather_object(ctx_, asked ? ToText(look()) : std::string());
+    std::vector<json> said(all.size());
+    bool again = false;
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (!all[rank].empty()) said[rank] = json::parse(all[rank]);
+      if (said[rank].contains(kWait)) again = true;
+      if (!said[rank].contains(kOver)) continue;
+      const bool is_own = static_cast<int>(rank) == ctx_.rank();
+      throw StateUnreadableError(said[rank][kOver].get<std::string>(), static_cast<int>(rank),
+                                 is_own);
+    }
+    if (!again) return said;
+  }
+}
+
 // Any node's may hold the newest state.
 void StateSearch::ListFolders() {
-  for (bool again = true; again;) {
+  AskNodes([this] {
     json mine = nullptr;
-    if (ctx_.local_rank() == 0 || Leads()) {
-      for (const std::string& folder : where_.folders) {
-        const std::optional<Unavailable> why = WhyNotListed(folder);
-        if (why && mine.is_null()) mine = Postpone(*why);
-      }
+    for (const std::string& folder : where_.folders) {
+      const std::optional<Unavailable> why = WhyNotListed(folder);
+      if (why && mine.is_null()) mine = Postpone(*why);
     }
-    again = false;
-    const std::vector<std::string> all = all_gather_object(ctx_, ToText(mine));
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      if (all[rank].empty()) continue;
-      again = true;
-      const json said = json::parse(all[rank]);
-      if (!said.contains(kOver)) continue;
-      const bool is_own = static_cast<int>(rank) == ctx_.rank();
-      throw StateUnreadableError(said[kOver].get<std::string>(), static_cast<int>(rank), is_own);
-    }
+    return mine;
+  });
+}
+
+json StateSearch::LookForDamaged() {
+  if (Leads()) return nullptr;  // it has looked
+  CheckpointSearch files(ctx_.rank(), where_.folders, where_.highest_step, where_.folder_errors,
+                         {/*rename=*/false});
+  switch (files.Next()) {
+    case CheckpointSearch::Result::kUnavailable:
+      return Postpone(files.unavailable());
+    case CheckpointSearch::Result::kFound:
+      return nullptr;
+    case CheckpointSearch::Result::kNone:
+      break;
   }
+  std::vector<std::string> damaged;
+  for (const std::string& file : files.rejected()) {
+    damaged.push_back("rank " + std::to_string(ctx_.rank()) + ": " + file);
+  }
+  return damaged;
 }
 
 json StateSearch::Postpone(const Unavailable& what) {
@@ -152,6 +181,10 @@ std::optional<FoundState> StateSearch::Next() {
     }
     if (summary.contains(kNothing)) {
       rejected_ = summary[kNothing].get<std::vector<std::string>>();
+      if (!where_.looks_everywhere || !rejected_.empty()) return std::nullopt;
+      for (const json& said : AskNodes([this] { return LookForDamaged(); })) {
+        for (const json& file : said) rejected_.push_back(file.get<std::string>());
+      }
       return std::nullopt;
     }
     FoundState found;

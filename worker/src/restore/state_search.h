@@ -48,6 +48,10 @@ struct WhereToLook {
   std::function<bool(const Metadata&)> allows = [](const Metadata&) { return true; };
   CheckpointSearch::FolderErrors folder_errors = CheckpointSearch::FolderErrors::kCount;
   std::chrono::milliseconds patience{0};  // how long to try what is unavailable
+  DamagedFiles damaged{};
+  // Where nothing is found, and training would begin at step 0: damaged files of the other nodes
+  // count as well.
+  bool looks_everywhere = false;
 };
 
 // All functions, the constructor too, are collectives. What may hold a newer state than any other
@@ -55,7 +59,7 @@ struct WhereToLook {
 // EPERM are not. Then StateUnreadableError is thrown on all ranks.
 class StateSearch {
  public:
-  // Each node's local rank 0 lists the folders on its node.
+  // The folders are listed on each node.
   StateSearch(const Context& ctx, WhereToLook where);
 
   // The newest state that is allowed and has not been returned yet; nothing if there is none.
@@ -79,6 +83,11 @@ class StateSearch {
  private:
   bool Leads() const { return ctx_.rank() == where_.source; }
   void ListFolders();
+  // On a node without the source: its damaged files, where none is whole.
+  nlohmann::json LookForDamaged();
+  // Calls `look` on the source, and on each node's local rank 0, until nobody has to wait. Returns
+  // what each rank said.
+  std::vector<nlohmann::json> AskNodes(const std::function<nlohmann::json()>& look);
   nlohmann::json Propose();
   // What all ranks hear of it: to wait, which has been done, or that it is over.
   nlohmann::json Postpone(const Unavailable& what);

@@ -4,40 +4,28 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <map>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "worker/contract/checkpoint_file.h"
 #include "worker/contract/control.h"
 #include "worker/src/agent/control_client.h"
+#include "worker/src/storage/checkpoint_name.h"
 #include "worker/src/storage/durable_file.h"
+#include "worker/src/storage/set_aside.h"
 
 namespace ddp::internal {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "step-";
-constexpr std::string_view kSuffix = ".safetensors";
-constexpr char kCorruptSuffix[] = ".corrupt";
 constexpr char kStepKey[] = "step";
-
-// Nothing for a name that CheckpointName() does not give.
-std::optional<std::int64_t> StepOf(std::string_view name) {
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
-  name.remove_prefix(kPrefix.size());
-  name.remove_suffix(kSuffix.size());
-  return ddprun::control::ParseNumber(name);
-}
 
 struct Listing {
   std::vector<StepFile> files;         // highest step first
@@ -52,10 +40,7 @@ Listing ListFolder(const std::string& directory) {
        entry.increment(error)) {
     const std::string name = entry->path().filename();
     if (const auto step = StepOf(name)) listing.files.push_back({*step, directory + "/" + name});
-    std::string_view front = name;
-    if (!front.ends_with(kCorruptSuffix)) continue;
-    front.remove_suffix(std::string_view(kCorruptSuffix).size());
-    if (StepOf(front)) listing.set_aside.push_back(directory + "/" + name);
+    if (IsSetAside(name)) listing.set_aside.push_back(directory + "/" + name);
   }
   if (error && error != std::errc::no_such_file_or_directory) {
     throw UnavailableError("cannot list it: " + error.message(), error.value());
@@ -106,36 +91,6 @@ bool Exists(const std::string& path) {
   return fs::exists(fs::symlink_status(path, error));
 }
 
-// For a damaged file: that of another run may have the first name.
-std::string FreeName(const std::string& path) {
-  constexpr int kMost = 9;
-  std::string aside = path + kCorruptSuffix;
-  for (int i = 2; i <= kMost && Exists(aside); ++i) {
-    aside = path + "." + std::to_string(i) + kCorruptSuffix;
-  }
-  return aside;
-}
-
-// `aside` was renamed by this process. No other knows which damaged files are of its own run: one
-// that ends leaves its two behind.
-void KeepNewestSetAside(int rank, const StepFile& aside) {
-  using Kept = std::set<std::pair<std::int64_t, std::string>>;  // steps and paths
-  static std::mutex mutex;
-  static auto& by_folder = *new std::map<fs::path, Kept>;
-  const std::lock_guard<std::mutex> lock(mutex);
-  Kept& kept = by_folder[fs::path(aside.path).parent_path()];
-  kept.emplace(aside.step, aside.path);
-  while (kept.size() > CheckpointSearch::kSetAsideKept) {
-    const std::string oldest = kept.begin()->second;
-    kept.erase(kept.begin());
-    std::error_code error;
-    fs::remove(oldest, error);
-    Warn(rank,
-         (error ? "cannot remove " + oldest + " (" + error.message() + ")" : "removed " + oldest) +
-             ": of the damaged files the two newest are kept");
-  }
-}
-
 // A file that was copied or renamed over another one is whole, and yet not what its name says.
 void CheckStep(const SafetensorsFile& file, std::int64_t step) {
   const auto held = file.metadata().find(kStepKey);
@@ -167,13 +122,6 @@ void Warn(int rank, const std::string& text) {
   std::cerr << "[rank " + std::to_string(rank) + "] warning: " + text + "\n" << std::flush;
 }
 
-std::string CheckpointName(std::int64_t step) {
-  char name[64];
-  std::snprintf(name, sizeof(name), "%s%012lld%s", kPrefix.data(), static_cast<long long>(step),
-                kSuffix.data());
-  return name;
-}
-
 std::optional<Unavailable> WhyNotListed(const std::string& directory) {
   try {
     ListFolder(directory);
@@ -184,11 +132,13 @@ std::optional<Unavailable> WhyNotListed(const std::string& directory) {
 }
 
 CheckpointSearch::CheckpointSearch(int rank, std::vector<std::string> folders,
-                                   std::int64_t highest_step, FolderErrors folder_errors)
+                                   std::int64_t highest_step, FolderErrors folder_errors,
+                                   DamagedFiles damaged)
     : rank_(rank),
       folders_(std::move(folders)),
       highest_step_(highest_step),
-      folder_errors_(folder_errors) {}
+      folder_errors_(folder_errors),
+      damaged_(std::move(damaged)) {}
 
 void CheckpointSearch::Restart() {
   listed_ = false;
@@ -312,18 +262,22 @@ void CheckpointSearch::Reject(const StepFile& file, const std::string& reason) {
 }
 
 void CheckpointSearch::SetAside(const std::string& reason) {
-  const std::string aside = FreeName(path());
+  const StepFile& file = files_[next_ - 1];
+  if (!damaged_.rename) {
+    Reject(file, "it is damaged: " + reason);
+    return;
+  }
+  const std::string aside = SetAsidePath(path(), damaged_.run);
   std::error_code error;
   if (Exists(aside)) error = std::make_error_code(std::errc::file_exists);
   if (!error) fs::rename(path(), aside, error);
   rejected_.push_back(path() + ": it is damaged: " + reason);
   if (error && !warned_of_.insert(path()).second) return;  // it was said
-  TellOfDamage(files_[next_ - 1], reason);
+  TellOfDamage(file, reason);
   Warn(rank_, "checkpoint " + path() + " is damaged: " + reason + ". " +
                   (error ? "It cannot be renamed to " + aside + " (" + error.message() + ")"
                          : "Renamed it to " + aside) +
                   "; looking for an older one");
-  if (!error) KeepNewestSetAside(rank_, {files_[next_ - 1].step, aside});
 }
 
 std::string SaveCheckpoint(const std::string& directory, CheckpointImage image,
@@ -363,7 +317,8 @@ void RemoveOldCheckpoints(const std::string& directory, std::int64_t saved_step,
 }
 
 void RemoveAbandonedCheckpoints(const std::string& directory) {
-  for (const std::string& path : AbandonedTemporaries(directory, std::string(kPrefix))) {
+  for (const std::string& path :
+       AbandonedTemporaries(directory, ddprun::checkpoint_file::kPrefix)) {
     Remove(path);
   }
 }

@@ -10,7 +10,7 @@
 // the run from whose state that one went on (lineage.h), and what killed writers left: never a file
 // of a higher step, one that this version cannot read, another training's, one of an older version
 // that names no run, or one that another process is writing. A file is replaced only by its own
-// run.
+// run. Of the files that were found damaged set_aside.h tells.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 
@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "worker/src/formats/safetensors.h"
+#include "worker/src/storage/checkpoint_name.h"
 #include "worker/src/storage/folder_owner.h"
 #include "worker/src/storage/lineage.h"
 
@@ -51,9 +52,6 @@ struct CheckpointImage {
 // `[rank <rank>] warning: <text>` as one line on stderr.
 void Warn(int rank, const std::string& text);
 
-// step-000000001200.safetensors. `step` is not negative.
-std::string CheckpointName(std::int64_t step);
-
 // Returns the path of the file when it is on disk. Throws CheckpointError; there is no new file
 // then, and the older ones are as they were. Also where `owner`, of this folder, says no, and where
 // the name is that of another run's file. `image.metadata` says of which run this one is.
@@ -69,6 +67,12 @@ struct Unavailable {
   std::string path;    // of a file, or of a folder
   std::string reason;  // one clause, with the errno's text
   int error = 0;       // errno
+};
+
+// What a search does with files whose length or hash proves that they are damaged.
+struct DamagedFiles {
+  bool rename = true;  // false: nothing, as for who only reads
+  std::string run{};   // the id of this run, for the new names of its own files (set_aside.h)
 };
 
 // Goes through the files of some folders, highest step first, and opens those that may be loaded:
@@ -95,7 +99,7 @@ class CheckpointSearch {
   // not there is an empty one.
   CheckpointSearch(int rank, std::vector<std::string> folders,
                    std::int64_t highest_step = std::numeric_limits<std::int64_t>::max(),
-                   FolderErrors folder_errors = FolderErrors::kCount);
+                   FolderErrors folder_errors = FolderErrors::kCount, DamagedFiles damaged = {});
 
   // Opens the next file whose structure is good and that is of the step that its name says. kNone:
   // there are no more, and nothing is unavailable. After kUnavailable only Restart() helps.
@@ -107,11 +111,7 @@ class CheckpointSearch {
   // Of the last Next(), which was kUnavailable.
   const Unavailable& unavailable() const { return unavailable_; }
 
-  // Renames the file to `<name>.corrupt`, or `<name>.2.corrupt` where there is one, so that it is
-  // neither tried again nor taken for a checkpoint, and a person can look at it. Warns. Of the
-  // files of a folder that this process has renamed the kSetAsideKept of the highest steps stay;
-  // what another process renamed is never touched.
-  static constexpr std::size_t kSetAsideKept = 2;
+  // Renames the file (set_aside.h), unless that is not wanted. Warns.
   void SetAside(const std::string& reason);
 
   // The file did not give out some of its bytes, though its header could be read.
@@ -149,6 +149,7 @@ class CheckpointSearch {
   const std::vector<std::string> folders_;
   const std::int64_t highest_step_;
   const FolderErrors folder_errors_;
+  const DamagedFiles damaged_;
 
   bool listed_ = false;
   std::vector<StepFile> files_;

@@ -11,6 +11,9 @@
 #include <system_error>
 #include <utility>
 
+#include "worker/src/storage/lineage.h"
+#include "worker/src/storage/set_aside.h"
+
 namespace ddp::internal {
 namespace {
 
@@ -109,7 +112,10 @@ void CheckpointWriter::Write(CheckpointImage image) {
   }
   events_.durable(step, path);
   try {
-    owner_.Guard([&] { RemoveOldCheckpoints(directory_, step, retention_, lineage); });
+    owner_.Guard([&] {
+      RemoveOldCheckpoints(directory_, step, retention_, lineage);
+      RemoveOldSetAside(directory_, lineage.run());
+    });
   } catch (const std::exception& e) {
     Warn(0, std::string("old checkpoints are not removed: ") + e.what());
   }

@@ -18,6 +18,7 @@
 
 #include "worker/contract/control.h"
 #include "worker/contract/environment.h"
+#include "worker/contract/without_controls.h"
 #include "worker/contract/unique_fd.h"
 #include "worker/src/storage/durable_file.h"
 #include "worker/src/storage/process_identity.h"
@@ -65,7 +66,8 @@ std::string LockHolder(const std::string& path) {
     if (kind != "FLOCK" || where != file || pid == "0") continue;  // 0: in another PID namespace
     std::string name;
     std::getline(std::ifstream("/proc/" + pid + "/comm"), name);
-    return "process " + pid + (name.empty() ? "" : " (" + name + ")") + " on this host";
+    return ddprun::WithoutControls("process " + pid + (name.empty() ? "" : " (" + name + ")") +
+                                 " on this host");
   }
   return "";
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -63,6 +64,31 @@ TEST(ProcessFactsTest, AThreadOfThisProcessIsNoDebugger) {
   ASSERT_EQ(::ptrace(PTRACE_INTERRUPT, child, 0, 0), 0);
   ASSERT_EQ(::waitpid(child, nullptr, __WALL), child);
   EXPECT_EQ(ReadProcessFacts(child).state, ProcessState::kRunnable);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+// Who calls vfork() is in disk wait, as the kernel says, until the child executes a program.
+TEST(ProcessFactsTest, AThreadThatStaysInDiskWaitIsTheSameAtTwoLooks) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (::vfork() == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (;;) ::pause();
+    }
+    ::_exit(0);
+  }
+  ProcessFacts facts = ReadProcessFacts(child);
+  for (int i = 0; i < 10'000 && facts.state != ProcessState::kDiskWait; ++i) {
+    ::usleep(1000);
+    facts = ReadProcessFacts(child);
+  }
+  ASSERT_TRUE(facts.disk.has_value());
+  EXPECT_EQ(facts.disk->thread, child);
+  EXPECT_TRUE(ReadProcessFacts(child).disk->IsThatOf(*facts.disk));
+  ++facts.disk->switches;
+  EXPECT_FALSE(ReadProcessFacts(child).disk->IsThatOf(*facts.disk));
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
 }

@@ -62,6 +62,29 @@ TEST(ProgressWatchTest, TellsWhatAProgramSaysInMessages) {
   EXPECT_EQ(watch.Read(At(15))[0].source, ProgressSource::kNone);
 }
 
+TEST(ProgressWatchTest, CountsHowOftenEachPhaseHasBegun) {
+  ProgressWatch watch(1);
+  for (int i = 0; i < 3; ++i) {
+    watch.OnMessage(kA, PhaseMsg{"save"}, At(1));
+    watch.OnMessage(kA, PhaseMsg{"train"}, At(1));
+  }
+  const auto times = [&](const std::string& name) {
+    const WorkerProgress progress = watch.Read(At(2))[0];
+    for (const ProgressBegun& begun : progress.now.begun) {
+      if (begun.name == name) return begun.times;
+    }
+    return std::uint64_t{0};
+  };
+  EXPECT_EQ(times("save"), 3u);
+  EXPECT_EQ(times("train"), 3u);
+  for (int i = 0; i < 100; ++i) {
+    watch.OnMessage(kA, PhaseMsg{"phase " + std::to_string(i)}, At(3));
+  }
+  EXPECT_EQ(watch.Read(At(4))[0].now.begun.size(), 32u) << "names that are made up";
+  watch.BeginGeneration(Generation{1});
+  EXPECT_EQ(times("save"), 0u);
+}
+
 TEST(ProgressWatchTest, AWorkerThatSaysThatItWillTellTellsFromThenOn) {
   ProgressWatch watch(2);
   watch.OnMessage(kA, TellsMsg{true}, At(1));

@@ -52,7 +52,7 @@ class StartWatchLoopTest : public testing::Test {
 TEST_F(StartWatchLoopTest, AStartIsOverWhenEveryWorkerHasToldSo) {
   StartWatch watch = Watch([] { return std::vector<pid_t>(); });
   watch.OnAtWork(LocalRank{0});  // nothing has begun
-  watch.Begin(Generation{3}, 1);
+  watch.Begin(Generation{3}, 1, false);
   watch.OnAtWork(LocalRank{0});
   watch.OnAtWork(LocalRank{0});
   EXPECT_TRUE(measured_.empty());
@@ -63,10 +63,10 @@ TEST_F(StartWatchLoopTest, AStartIsOverWhenEveryWorkerHasToldSo) {
 
 TEST_F(StartWatchLoopTest, OrWhenTheWorkersHaveUsedAsMuchCpuTimeAsInTheLastOne) {
   StartWatch watch = Watch([] { return std::vector<pid_t>({getpid()}); });
-  watch.Begin(Generation{0}, 1);
+  watch.Begin(Generation{0}, 1, false);
   for (int i = 0; i < 2; ++i) watch.OnAtWork(LocalRank{i});
   loop_.Quit();
-  watch.Begin(Generation{1}, 1);  // this process has used as much already
+  watch.Begin(Generation{1}, 1, false);  // this process has used as much already
   loop_.Run();
   loop_.Run();
   EXPECT_EQ(measured_, std::vector<int>({0, 1}));
@@ -74,10 +74,29 @@ TEST_F(StartWatchLoopTest, OrWhenTheWorkersHaveUsedAsMuchCpuTimeAsInTheLastOne) 
 
 TEST_F(StartWatchLoopTest, OneThatWasCutShortIsNotMeasured) {
   StartWatch watch = Watch([] { return std::vector<pid_t>(); });
-  watch.Begin(Generation{0}, 1);
+  watch.Begin(Generation{0}, 1, false);
   watch.End();
   for (int i = 0; i < 2; ++i) watch.OnAtWork(LocalRank{i});
   EXPECT_TRUE(measured_.empty());
+}
+
+// A script that tells nothing and has nobody to connect to.
+TEST(StartWatchOfOneWorkerTest, AStartOfWhichNothingIsSeenHasALengthAllTheSame) {
+  EventLoop loop;
+  std::vector<Duration> measured;
+  StartWatch watch(
+      &loop, 1, [] { return std::vector<pid_t>(); },
+      [&](Generation, Duration took) {
+        measured.push_back(took);
+        loop.Quit();
+      },
+      std::chrono::milliseconds(50));
+  watch.Begin(Generation{0}, 1, /*alone=*/true);
+  loop.Run();
+  EXPECT_EQ(measured, std::vector<Duration>({std::chrono::milliseconds(50)}));
+  watch.OnAtWork(LocalRank{0});  // after all
+  ASSERT_EQ(measured.size(), 2u);
+  EXPECT_GE(measured[1], std::chrono::milliseconds(100)) << "the first look";
 }
 
 }  // namespace start_watch_test

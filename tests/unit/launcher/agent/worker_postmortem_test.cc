@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -24,21 +25,28 @@ class OomProbeTest : public testing::Test {
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     std::ofstream(path) << text;
   }
+  // Sees other pids than the kernel's log has, as in a container.
   OomProbe Probe() {
-    return OomProbe(folder_ / "cgroup", folder_ / "own", folder_ / "kmsg", folder_ / "vmstat");
+    return OomProbe(OomProbe::Places{folder_ / "cgroup", folder_ / "own", folder_ / "kmsg",
+                                     folder_ / "vmstat", folder_ / "pid_namespace"});
   }
+  void UseTheFirstPidNamespace() {
+    std::filesystem::create_symlink("pid:[4026531836]", folder_ / "pid_namespace");
+  }
+  void Log(const std::string& text) { std::ofstream(folder_ / "kmsg", std::ios::app) << text; }
 
   TempDir folder_;
+  TimePoint now_ = TimePoint{} + std::chrono::hours(1);
 };
 
 TEST_F(OomProbeTest, AKillInTheCgroupSinceTheLastLookCounts) {
   Write("own", "0::/job\n");
   Write("cgroup/job/memory.events", "low 0\noom 4\noom_kill 3\noom_group_kill 0\n");
   OomProbe probe = Probe();
-  EXPECT_FALSE(probe.WasKilled(10)) << "the three were before our time";
+  EXPECT_FALSE(probe.WasKilled(10, now_)) << "the three were before our time";
   Write("cgroup/job/memory.events", "low 0\noom 5\noom_kill 4\noom_group_kill 0\n");
-  EXPECT_TRUE(probe.WasKilled(10));
-  EXPECT_FALSE(probe.WasKilled(11));
+  EXPECT_TRUE(probe.WasKilled(10, now_));
+  EXPECT_FALSE(probe.WasKilled(11, now_));
 }
 
 TEST_F(OomProbeTest, VersionOneOfCgroupsIsReadToo) {
@@ -46,33 +54,74 @@ TEST_F(OomProbeTest, VersionOneOfCgroupsIsReadToo) {
   Write("cgroup/memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n");
   OomProbe probe = Probe();
   Write("cgroup/memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
-  EXPECT_TRUE(probe.WasKilled(10));
+  EXPECT_TRUE(probe.WasKilled(10, now_));
+}
+
+TEST_F(OomProbeTest, EachCountedKillAnswersForOneWorker) {
+  Write("vmstat", "oom_kill 3\n");
+  OomProbe probe = Probe();
+  Write("vmstat", "oom_kill 5\n");
+  EXPECT_TRUE(probe.WasKilled(10, now_));
+  EXPECT_TRUE(probe.WasKilled(11, now_));
+  EXPECT_FALSE(probe.WasKilled(12, now_));
+}
+
+TEST_F(OomProbeTest, AKillThatTheWorkersOutlivedWasOfAnotherProcess) {
+  Write("vmstat", "oom_kill 3\n");
+  OomProbe probe = Probe();
+  Write("vmstat", "oom_kill 4\n");  // a data loader
+  probe.Look(now_);
+  now_ += OomProbe::kRecent + std::chrono::seconds(1);
+  EXPECT_FALSE(probe.WasKilled(10, now_));
+  Write("vmstat", "oom_kill 5\n");  // a worker, which takes a while to go
+  probe.Look(now_);
+  now_ += OomProbe::kRecent;
+  EXPECT_TRUE(probe.WasKilled(10, now_));
 }
 
 TEST_F(OomProbeTest, TheKernelLogNamesTheProcess) {
-  Write("kmsg", "3,1,1,-;Out of memory: Killed process 7 (old)\n");
+  UseTheFirstPidNamespace();
+  Log("3,1,1,-;Out of memory: Killed process 7 (old)\n");
   OomProbe probe = Probe();
-  EXPECT_FALSE(probe.WasKilled(7)) << "an old record";
-  std::ofstream(folder_ / "kmsg", std::ios::app)
-      << "3,2,2,-;Out of memory: Killed process 4242 (train) total-vm:1kB\n";
-  EXPECT_TRUE(probe.WasKilled(4242));
-  EXPECT_FALSE(probe.WasKilled(42));
+  EXPECT_FALSE(probe.WasKilled(7, now_)) << "an old record";
+  Log("3,2,2,-;Out of memory: Killed process 4242 (train) total-vm:1kB\n");
+  EXPECT_TRUE(probe.WasKilled(4242, now_));
+  EXPECT_FALSE(probe.WasKilled(42, now_));
+}
+
+TEST_F(OomProbeTest, AProcessThatTheLogDoesNotNameWasNotKilled) {
+  UseTheFirstPidNamespace();
+  Write("kmsg", "");
+  Write("vmstat", "oom_kill 3\n");
+  OomProbe probe = Probe();
+  Log("3,2,2,-;Memory cgroup out of memory: Killed process 99 (loader)\n");
+  Write("vmstat", "oom_kill 4\n");
+  EXPECT_FALSE(probe.WasKilled(10, now_));
+}
+
+TEST_F(OomProbeTest, InAContainerTheLogHasOtherPidsAndTheCountDecides) {
+  Write("kmsg", "");
+  Write("vmstat", "oom_kill 3\n");
+  OomProbe probe = Probe();
+  Log("3,2,2,-;Memory cgroup out of memory: Killed process 81234 (train)\n");
+  Write("vmstat", "oom_kill 4\n");
+  EXPECT_TRUE(probe.WasKilled(10, now_));
 }
 
 TEST_F(OomProbeTest, WithoutACgroupAndTheLogTheHostsCountIsTaken) {
   Write("vmstat", "nr_free_pages 7\noom_kill 3\n");
   OomProbe probe = Probe();
-  EXPECT_FALSE(probe.WasKilled(10));
+  EXPECT_FALSE(probe.WasKilled(10, now_));
   Write("vmstat", "nr_free_pages 7\noom_kill 4\n");
   probe.Begin();
-  EXPECT_FALSE(probe.WasKilled(10)) << "that was before these workers";
+  EXPECT_FALSE(probe.WasKilled(10, now_)) << "that was before these workers";
   Write("vmstat", "nr_free_pages 7\noom_kill 5\n");
-  EXPECT_TRUE(probe.WasKilled(10));
+  EXPECT_TRUE(probe.WasKilled(10, now_));
 }
 
-TEST_F(OomProbeTest, WithoutEitherSourceNothingIsClaimed) {
+TEST_F(OomProbeTest, WithoutAnySourceNothingIsClaimed) {
   OomProbe probe = Probe();
-  EXPECT_FALSE(probe.WasKilled(1));
+  EXPECT_FALSE(probe.WasKilled(1, now_));
 }
 
 }  // namespace worker_postmortem_test

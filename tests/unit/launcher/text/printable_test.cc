@@ -24,5 +24,11 @@ TEST(PrintableTest, NoControlCharacterIsLeft) {
   EXPECT_EQ(Printable("\xC2"), "\xC2");
 }
 
+TEST(PrintableTest, LinesStayLinesAndLoseEveryOtherControlCharacter) {
+  EXPECT_EQ(PrintableLines("a\tb\n\x1b[2Jc\r\n\xC2\x9B"
+                           "d\x7f\n"),
+            "a\tb\n?[2Jc?\n?d?\n");
+}
+
 }  // namespace printable_test
 }  // namespace ddprun

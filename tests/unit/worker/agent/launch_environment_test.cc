@@ -124,5 +124,21 @@ TEST(LaunchEnvironmentTest, ACollectiveWaitsLongerThanTheJudgeOfHangs) {
   EXPECT_EQ(TimeoutWith({{"DDPRUN_HANG_LIMIT_MS", "3600000"}}), std::chrono::hours(2));
 }
 
+// Seen red where it was 5 minutes: ranks that waited threw before ddprun had named the one that did
+// not come.
+TEST(LaunchEnvironmentTest, InitWaitsForRanksLongerThanTheJudgeOfHangs) {
+  const auto with = [](std::optional<std::chrono::milliseconds> given, const char* limit) {
+    return JoinTimeout(given, [&](const char* name) {
+      return std::string(name) == "DDPRUN_HANG_LIMIT_MS" ? limit : nullptr;
+    });
+  };
+  EXPECT_EQ(with({}, nullptr), std::chrono::minutes(5));
+  EXPECT_EQ(with({}, "60000"), std::chrono::minutes(5));
+  EXPECT_EQ(with({}, "600000"), std::chrono::minutes(11));
+  EXPECT_EQ(with(std::chrono::seconds(7), "600000"), std::chrono::seconds(7));
+  EXPECT_EQ(ConnectTimeout({}), std::chrono::minutes(5));
+  EXPECT_EQ(ConnectTimeout(std::chrono::seconds(7)), std::chrono::seconds(7));
+}
+
 }  // namespace launch_environment_test
 }  // namespace ddp::internal

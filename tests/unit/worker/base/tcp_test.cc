@@ -46,6 +46,19 @@ TEST(WaitForListenerTest, NamesAddressAndTimeWhenNobodyListens) {
   }
 }
 
+// Seen red where being refused and silence had one limit.
+TEST(WaitForListenerTest, WhereTheHostRefusesRank0MayStillCome) {
+  test::HeldPort port;
+  const long refused_before = test::RefusedConnections();
+  std::thread waiter([&] {
+    EXPECT_NO_THROW(WaitForListener("127.0.0.1", static_cast<std::uint16_t>(port.port()),
+                                    milliseconds(1), milliseconds(60000)));
+  });
+  while (test::RefusedConnections() < refused_before + 3) std::this_thread::yield();
+  port.Listen();
+  waiter.join();
+}
+
 TEST(LocalAddressTest, TowardsLoopbackIsLoopback) {
   EXPECT_EQ(LocalAddressTowards("127.0.0.1"), "127.0.0.1");
 }

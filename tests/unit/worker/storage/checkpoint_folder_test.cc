@@ -112,27 +112,6 @@ TEST_F(CheckpointFolderTest, ADamagedFileIsSetAsideWithAWarning) {
   EXPECT_EQ(warnings_, "") << "it was said";
 }
 
-// Seen red when all stayed.
-TEST_F(CheckpointFolderTest, OfTheDamagedFilesThatItSetAsideTheTwoNewestStay) {
-  Save(1);
-  for (const std::int64_t step : {2, 3, 4, 5}) SaveWithFlippedBit(step);
-  // Of other processes, and so of other runs perhaps: older and newer.
-  std::ofstream(Path(0) + ".corrupt") << "theirs";
-  std::ofstream(Path(6) + ".corrupt") << "theirs";
-  EXPECT_EQ(Newest(), CheckpointName(1));
-  EXPECT_THAT(Files(), ElementsAre(CheckpointName(0) + ".corrupt", CheckpointName(1),
-                                   CheckpointName(4) + ".corrupt", CheckpointName(5) + ".corrupt",
-                                   CheckpointName(6) + ".corrupt"));
-  EXPECT_THAT(warnings_, HasSubstr("[rank 0] warning: removed " + Path(2) + ".corrupt: of the " +
-                                   "damaged files the two newest are kept\n"));
-  // A newer one, found later, takes the place of an older one.
-  SaveWithFlippedBit(7);
-  EXPECT_EQ(Newest(), CheckpointName(1));
-  EXPECT_THAT(Files(), ElementsAre(CheckpointName(0) + ".corrupt", CheckpointName(1),
-                                   CheckpointName(5) + ".corrupt", CheckpointName(6) + ".corrupt",
-                                   CheckpointName(7) + ".corrupt"));
-}
-
 TEST_F(CheckpointFolderTest, WhatAnotherRunSetAsideIsNotReplaced) {
   Save(1);
   SaveWithFlippedBit(2);

@@ -126,6 +126,17 @@ TEST(JudgeClaimTest, AnOwnerOfAnOlderVersionIsAnotherRun) {
   EXPECT_EQ(Judge(seen), ClaimVerdict::kTake);
 }
 
+// Its file is one that other users may write. Seen red with the text as it is.
+TEST(CheckpointOwnerTest, ADescriptionHasNoControlCharacters) {
+  const auto owner = ddprun::ParseOwner(
+      "0 2 j\x1b[2J\xc2\x9b"
+      "1m\xc3\xa4\nrun=r\x07 host=n\x7f"
+      "3 pid=7 state=held\n");
+  ASSERT_TRUE(owner);
+  EXPECT_EQ(Describe(*owner),
+            "epoch 0, generation 2, of job j?[2J?1m\xc3\xa4 (run r?, process 7 on n?3)");
+}
+
 // ---- processes and their folder ----
 
 class FolderOwnerTest : public ::testing::Test {

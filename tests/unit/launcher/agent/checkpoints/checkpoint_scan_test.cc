@@ -131,12 +131,27 @@ TEST_F(CheckpointScanTest, AnewWhatWasThereBeforeDoesNotCount) {
   request.anew = true;
   const ScanResult first = FindCheckpoints(request);
   EXPECT_THAT(first.files, IsEmpty());
-  EXPECT_EQ(first.in_folder.size(), 2u);
-  request.before = first.in_folder;
+  EXPECT_EQ(first.before.size(), 2u);
+  request.before = first.before;
   Write("step-000000000050.safetensors", By("job", 0, 0));
   const ScanResult later = FindCheckpoints(request);
   ASSERT_EQ(later.files.size(), 1u);
   EXPECT_EQ(later.files[0].state, State(0, 0, 50));
+}
+
+// An agent that was started again in mid-job: its first look takes all files for older ones.
+TEST_F(CheckpointScanTest, AnewTheFilesOfTheJobsOwnRunCountAlsoIfTheyWereThereBefore) {
+  Write("step-000000000100.safetensors", By("job", 0, 0) + ",\"ddprun_run\":\"00000000000000aa\"");
+  Write("step-000000000200.safetensors", By("job", 0, 0) + ",\"ddprun_run\":\"00000000000000bb\"");
+  Write("step-000000000300.safetensors", By("job", 0, 0));
+  ScanRequest request{"job", folder_.path(), {}};
+  request.anew = true;
+  request.before = FindCheckpoints(request).before;
+  request.run = "00000000000000aa";
+  const ScanResult result = FindCheckpoints(request);
+  ASSERT_EQ(result.files.size(), 1u);
+  EXPECT_EQ(result.files[0].state, State(0, 0, 100));
+  EXPECT_EQ(result.before.size(), 2u);
 }
 
 // It goes on from its own: the command that Slurm starts again is the same.

@@ -25,11 +25,16 @@ class OwnerWatchTest : public testing::Test {
     const auto owner = ReadOwner(folder_.path());
     return owner ? Describe(*owner) : "nobody";
   }
+  static CheckpointOwner Life(std::int64_t requeue_number, const std::string& slurm = "") {
+    CheckpointOwner life{"17", requeue_number, 0};
+    life.slurm = slurm;
+    return life;
+  }
   // Runs the loop until it is told, or some looks later.
-  std::string Watch(std::uint32_t requeue_number) {
+  std::string Watch(std::int64_t requeue_number) { return Watch(Life(requeue_number)); }
+  std::string Watch(const CheckpointOwner& life) {
     std::string told = "nothing";
-    const OwnerWatch watch(&loop_,
-                           {folder_.path(), "17", requeue_number, std::chrono::milliseconds(1)},
+    const OwnerWatch watch(&loop_, {folder_.path(), life, std::chrono::milliseconds(1)},
                            [&](std::string why) {
                              told = std::move(why);
                              loop_.Quit();
@@ -95,34 +100,67 @@ TEST_F(OwnerWatchTest, NobodyElseIs) {
 TEST_F(OwnerWatchTest, AnOwnerWhoComesLaterIsSeen) {
   SetOwner("0 3 17");
   std::string told;
-  const OwnerWatch watch(&loop_, {folder_.path(), "17", 0, std::chrono::milliseconds(1)},
+  const OwnerWatch watch(&loop_, {folder_.path(), Life(0), std::chrono::milliseconds(1)},
                          [&](std::string why) {
                            told = std::move(why);
                            loop_.Quit();
                          });
   loop_.AddTimer(EventLoop::Clock::now() + std::chrono::milliseconds(20),
-                 [&] { ClaimFromEarlierLife(folder_.path(), "17", 1); });
+                 [&] { ClaimFromEarlierLife(folder_.path(), Life(1)); });
   loop_.Run();
   EXPECT_NE(told.find("belongs to epoch 1"), std::string::npos) << told;
 }
 
 TEST_F(OwnerWatchTest, ARequeuedJobTakesItsOwnFolderAndNoOther) {
-  ClaimFromEarlierLife(folder_.path(), "17", 2);
+  ClaimFromEarlierLife(folder_.path(), Life(2));
   EXPECT_EQ(Owner(), "nobody");  // who saves first has it
   for (const char* const line : {"3 1 17", "2 4 17", "0 0 18"}) {
     SetOwner(line);
     const std::string before = Owner();
-    ClaimFromEarlierLife(folder_.path(), "17", 2);
+    ClaimFromEarlierLife(folder_.path(), Life(2));
     EXPECT_EQ(Owner(), before);
   }
   SetOwner("1 7 17");
-  ClaimFromEarlierLife(folder_.path(), "17", 2);
+  ClaimFromEarlierLife(folder_.path(), Life(2));
   EXPECT_EQ(Owner(), "epoch 2, generation 0, of job 17");
+}
+
+// Two jobs that nobody named are both `none`, and Slurm has started the one again. Seen red with
+// names and requeue numbers compared alone: it took the folder from the other one, which lived.
+TEST_F(OwnerWatchTest, ARequeuedJobTakesNothingFromAnotherJobOfSlurmWithItsName) {
+  const std::string held = "\nrun=a host=n pid=1 started=1 machine=m slurm=1000 state=held";
+  SetOwner("0 7 17" + held);
+  ClaimFromEarlierLife(folder_.path(), Life(1, "1001"));
+  EXPECT_FALSE(ReadOwner(folder_.path())->released);
+  EXPECT_EQ(ReadOwner(folder_.path())->run, "a");
+  SetOwner("2 7 17" + held);
+  EXPECT_EQ(Watch(Life(1, "1001")), "nothing") << "it is not a later life of this job";
+  EXPECT_NE(Watch(Life(1, "1000")), "nothing");
+  ClaimFromEarlierLife(folder_.path(), Life(3, "1000"));
+  const auto owner = ReadOwner(folder_.path());
+  EXPECT_TRUE(owner->released);
+  EXPECT_EQ(owner->epoch, 3);
+  EXPECT_EQ(owner->slurm, "1000");
+}
+
+// Of an older version, which does not say which job of Slurm it is.
+TEST_F(OwnerWatchTest, AClaimNamesTheJobOfSlurm) {
+  SetOwner("0 7 17");
+  ClaimFromEarlierLife(folder_.path(), Life(1, "1001"));
+  EXPECT_EQ(ReadOwner(folder_.path())->slurm, "1001");
+}
+
+TEST_F(OwnerWatchTest, ALifeHasTheAgentsJobOfSlurm) {
+  setenv("SLURM_JOB_ID", "1001", 1);
+  const CheckpointOwner life = LifeOf("17", 2);
+  unsetenv("SLURM_JOB_ID");
+  EXPECT_EQ(ToText(life), "2 0 17\nrun= host= pid=0 started= machine= slurm=1001 state=held\n");
+  EXPECT_EQ(LifeOf("17", 2).slurm, "");
 }
 
 TEST_F(OwnerWatchTest, MayBeDestroyedWhileItWaits) {
   auto watch = std::make_unique<OwnerWatch>(
-      &loop_, OwnerWatch::Options{folder_.path(), "17", 0, std::chrono::hours(1)},
+      &loop_, OwnerWatch::Options{folder_.path(), Life(0), std::chrono::hours(1)},
       [](const std::string&) { FAIL(); });
   watch.reset();
 }

@@ -1,0 +1,17 @@
+// JSON as text that a terminal may show. Pure.
+#ifndef DDPRUN_RENDEZVOUS_JSON_DUMP_H_
+#define DDPRUN_RENDEZVOUS_JSON_DUMP_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace ddprun {
+
+// `indent` −1: on one line. Its strings may come from workers, agents and names of files: what is
+// not UTF-8 is replaced, and every control character is escaped, also DEL and U+0080 to U+009F,
+// which JSON would allow.
+std::string Dump(const nlohmann::ordered_json& json, int indent);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_JSON_DUMP_H_

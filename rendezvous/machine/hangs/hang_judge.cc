@@ -1,0 +1,309 @@
+#include "rendezvous/machine/hangs/hang_judge.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rendezvous/core/root_cause.h"
+#include "rendezvous/core/words.h"
+#include "rendezvous/hangs/hang_verdict.h"
+#include "rendezvous/machine/job_view.h"
+#include "rendezvous/stacks/rank_set.h"
+
+namespace ddprun {
+namespace {
+
+// A tree of stacks that is cut to less shows nothing.
+constexpr std::size_t kMinShownStackBytes = 16 << 10;
+constexpr std::size_t kEndedRanksNamed = 8;  // ranges of them
+
+// "n1, n2 and 5 more"
+std::string FirstOf(const std::vector<std::string>& names, std::size_t most) {
+  if (names.size() <= most) return absl::StrJoin(names, ", ");
+  return absl::StrCat(
+      absl::StrJoin(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(most), ", "),
+      " and ", names.size() - most, " more");
+}
+
+RootCause CauseOf(const StackFindings::Culprit& found, const std::string& standstill,
+                  Generation generation) {
+  const HangVerdict& verdict = found.verdict;
+  RootCause cause;
+  cause.kind = RootCause::Kind::kHung;
+  cause.reason = absl::StrCat(verdict.why, "; ", standstill);
+  if (!verdict.culprit) return cause;
+  cause.failure = FailureOf(*verdict.culprit, generation);
+  cause.frames = found.frames;
+  cause.phase = verdict.culprit->worker.phase;
+  cause.still = verdict.culprit->worker.still;
+  return cause;
+}
+
+}  // namespace
+
+void HangJudge::Take(const Node& node, const NodeProgress& progress, TimePoint now) {
+  if (node.phase != Phase::kStarted) return;
+  const Duration still = now - job_.generation->hang.last_moved();
+  const bool over =
+      job_.generation->hang.Take(node.agent_id, progress, now, &job_.life->progress.intervals);
+  job_.life->progress.any = job_.life->progress.any || progress.workers > 0;
+  job_.life->progress.names_phases = job_.life->progress.names_phases || progress.names_phases;
+  if (!over) return;
+  Reset();
+  const std::string text =
+      absl::StrCat(NameOfJob(*job_.name), " moves again, after ", Seconds(still));
+  job_.out->Emit({.kind = JobEvent::Kind::kMovedAgain, .host = node.spec.host, .reason = text});
+  job_.out->WarnAll(*job_.roster, text);
+}
+
+Duration HangJudge::Limit() const {
+  const HangPolicy policy = PolicyOfHangs(*job_.life->spec);
+  const Duration limit = job_.generation->hang.Limit(policy, job_.life->progress.intervals);
+  // A rank that has finished its part leaves the others with what takes as long as it takes.
+  const bool tail = job_.generation->tally.workers_succeeded > 0;
+  return tail ? std::max(limit, policy.startup_limit) : limit;
+}
+
+void HangJudge::AddProgress(JobStatus* status, TimePoint now) const {
+  if (!job_.generation->hang.judges()) return;
+  JobStatus::Progress progress;
+  progress.still = std::max(now - job_.generation->hang.last_moved(), Duration{});
+  if (PolicyOfHangs(*job_.life->spec).watches) progress.limit = Limit();
+  if (job_.generation->hang.called()) progress.hang = job_.generation->hang_report;
+  status->progress = std::move(progress);
+}
+
+// After a restart, ranks that reported before are expected to report again. If they are all silent,
+// they may all wait for the same file server.
+bool HangJudge::Judges() const {
+  const auto& hang = job_.generation->hang;
+  return hang.judges() || (job_.life->progress.any && hang.all_silent());
+}
+
+std::optional<TimePoint> HangJudge::Deadline(JobState state) const {
+  if (state != JobState::kRunning || !job_.life->spec || !PolicyOfHangs(*job_.life->spec).watches ||
+      !Judges() || job_.generation->incidents.any()) {
+    return std::nullopt;
+  }
+  const auto& hang = job_.generation->hang;
+  if (!hang.called()) {
+    const TimePoint at = hang.last_moved() + Limit();
+    return again_ ? std::max(at, *again_) : at;
+  }
+  return again_;
+}
+
+bool HangJudge::IsAtWork(TimePoint now) const {
+  // A debugger that came after the verdict moves last_moved(), and so this time.
+  const TimePoint until =
+      job_.generation->hang.last_moved() + job_.life->spec->hang_startup_timeout;
+  if (!at_work_ || now >= until) return false;
+  for (const StillNode& node : StillNodes()) {
+    // It may seem to do nothing, because a debugger has it or it gets no CPU.
+    if (node.told->excused || node.told->silent_excused) return true;
+    for (const auto* const workers : {&node.told->still_workers, &node.told->silent_workers}) {
+      for (const StillWorker& worker : *workers) {
+        const Rank rank{node.first_rank.value + worker.local_rank.value};
+        if (worker.busy && !worker.inside && at_work_->rank.value_or(rank) == rank) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Every node that tells of its workers was heard a moment ago: their ranks do not move now.
+bool HangJudge::KnowsEveryRank(TimePoint now) const {
+  const Duration fresh = 2 * job_.life->spec->heartbeat + std::chrono::milliseconds(500);
+  const auto& nodes = job_.roster->nodes();
+  return std::all_of(nodes.begin(), nodes.end(), [&](const Node& node) {
+    return !node.member() || node.done() || job_.generation->hang.Find(node.agent_id) == nullptr ||
+           (!node.suspect && now - node.heard <= fresh);
+  });
+}
+
+void HangJudge::Consider(JobState state, TimePoint now) {
+  const auto deadline = Deadline(state);
+  if (!deadline || now < *deadline) return;
+  if (job_.stacks->for_verdict()) return;  // Decide comes
+  if (IsAtWork(now) || !KnowsEveryRank(now)) {
+    again_ = now + job_.life->spec->heartbeat;
+    return;
+  }
+  if (!HasFound(now)) return job_.stacks->AskForVerdict(now);
+  Found found = *std::exchange(found_, std::nullopt);
+  Decide(std::move(found.culprit), std::move(found.missing), state, now);
+}
+
+bool HangJudge::HasFound(TimePoint now) const {
+  return found_ && found_->last_moved == job_.generation->hang.last_moved() &&
+         now - found_->at <= job_.options->stacks_timeout;
+}
+
+std::vector<StillNode> HangJudge::StillNodes() const {
+  std::vector<StillNode> nodes;
+  for (const Node* const node : job_.roster->members()) {
+    if (node == nullptr) continue;
+    if (auto told = job_.generation->hang.Find(node->agent_id)) {
+      nodes.push_back({node->first_rank, node->spec.host, node->rank, std::move(told)});
+    }
+  }
+  return nodes;
+}
+
+StackQuestion HangJudge::Question() const {
+  StackQuestion question;
+  // All ranks make steps: one that is silent after another one's step never tells anything.
+  question.culprit = {StillNodes(), !job_.generation->hang.step_seen()};
+  question.sent_bytes = ShownStackBytes();
+  return question;
+}
+
+std::string HangJudge::WhoHasEnded(TimePoint now) const {
+  RankSet ended;
+  for (const Node* const node : job_.roster->members()) {
+    if (node == nullptr) continue;
+    for (const LocalRank rank : node->succeeded) {
+      ended.Add(static_cast<std::uint32_t>(node->first_rank.value + rank.value));
+    }
+  }
+  const auto& at = job_.generation->succeeded_at;
+  if (ended.empty() || !at) return "";
+  const bool one = ended.count() == 1;
+  return absl::StrCat("; ", one ? "rank " : "ranks ", ended.ToString(kEndedRanksNamed),
+                      one ? " has ended with 0 " : " have ended with 0, the last ",
+                      ForHowLong(now - *at), " ago");
+}
+
+void HangJudge::Decide(StackFindings::Culprit found, std::vector<std::string> missing,
+                       JobState state, TimePoint now) {
+  // A rank has moved meanwhile or ended, a worker has failed, or the job is about to stop: no hang
+  // any more.
+  const auto deadline = Deadline(state);
+  if (!deadline || now < *deadline) return;
+  if (!KnowsEveryRank(now)) {
+    again_ = now + job_.life->spec->heartbeat;
+    found_ = {std::move(found), std::move(missing), now, job_.generation->hang.last_moved()};
+    return;
+  }
+  again_.reset();
+  found.verdict.why += WhoHasEnded(now);
+  const HangVerdict& verdict = found.verdict;
+  const bool again = job_.generation->hang.called();
+  const std::string standstill =
+      DescribeStandstill(now - job_.generation->hang.last_moved(), Limit(),
+                         job_.generation->furthest_step, job_.generation->hang.step_seen());
+  const auto [restart, next] = AfterHang(verdict, again, now);
+  if (restart && !verdict.culprit) {  // the next heartbeats say which
+    again_ = now + job_.life->spec->heartbeat;
+    return;
+  }
+  if (!again) Call(found, standstill, next, std::move(missing));
+  job_.generation->hang.Call();
+  if (!restart) return;
+  if (verdict.blames) job_.generation->hung_host = verdict.culprit->host;
+  job_.generation->incidents.AddHang(CauseOf(found, standstill, job_.generation->number));
+  // Advance stops the generation.
+}
+
+void HangJudge::Call(const StackFindings::Culprit& found, const std::string& standstill,
+                     const std::string& next, std::vector<std::string> missing) {
+  const HangVerdict& verdict = found.verdict;
+  RootCause cause = CauseOf(found, standstill, job_.generation->number);
+  job_.generation->hang_report = absl::StrCat("hangs: ", cause.reason);
+  HangStacks report;
+  report.verdict = {absl::StrCat(NameOfJob(*job_.name), " hangs: ", standstill), verdict.why};
+  if (!found.stack.empty()) report.verdict.push_back(absl::StrCat("  ", found.stack));
+  if (const auto arrivals = ArrivalsOf(*job_.generation, *job_.roster)) {
+    report.verdict.push_back(Describe(*arrivals, job_.generation->tally.world_size));
+  }
+  report.missing = std::move(missing);
+  if (!report.missing.empty()) {
+    report.verdict.push_back(absl::StrCat("no stacks came within ",
+                                          Seconds(job_.options->stacks_timeout), " from ",
+                                          FirstOf(report.missing, 8)));
+  }
+  for (const std::string& line : report.verdict) job_.out->Log(line);
+  report.next = next;
+  JobEvent event{.kind = JobEvent::Kind::kHung,
+                 .reason = absl::StrCat(standstill, "; ", verdict.why)};
+  if (verdict.culprit) {
+    event.host = verdict.culprit->host;
+    event.cause = std::move(cause);
+  }
+  event.step = job_.generation->furthest_step;
+  event.stacks = found.for_event;
+  job_.out->Emit(std::move(event));
+  report.tree = found.for_nodes;
+  SendStacks(std::move(report));
+  job_.out->Log(next);
+}
+
+void HangJudge::SendStacks(HangStacks stacks) {
+  if (stacks.missing.size() > kMaxMissingHosts) stacks.missing.resize(kMaxMissingHosts);
+  HangStacks no_tree = stacks;
+  no_tree.tree = std::make_shared<EncodedStackTree>();
+  if (const Node* const first = job_.roster->members().front()) {
+    no_tree.verdict.push_back(
+        absl::StrCat("the stacks of all ranks are in the run's folder on ", first->spec.host));
+  }
+  const HangReported whole{std::make_shared<const HangStacks>(std::move(stacks))};
+  const HangReported lines{std::make_shared<const HangStacks>(std::move(no_tree))};
+  const auto trees = static_cast<int>(job_.options->hang_bytes_of_all_nodes / ShownStackBytes());
+  job_.out->Reserve(job_.roster->size());
+  for (const Node& node : job_.roster->nodes()) {
+    if (node.suspect) continue;
+    const bool gets_tree =
+        job_.roster->size() <= trees || (node.member() && node.rank.value < trees);
+    job_.out->SendTo(node, gets_tree ? whole : lines);
+  }
+}
+
+std::size_t HangJudge::ShownStackBytes() const {
+  const auto nodes = static_cast<std::size_t>(std::max(job_.roster->size(), 1));
+  return std::clamp(job_.options->hang_bytes_of_all_nodes / nodes, kMinShownStackBytes,
+                    kMaxSentStackTreeBytes);
+}
+
+// Whether the workers are started again, and what a person reads of it.
+std::pair<bool, std::string> HangJudge::AfterHang(const HangVerdict& verdict, bool again,
+                                                  TimePoint now) {
+  const JobSpec& spec = *job_.life->spec;
+  const bool tail = job_.generation->tally.workers_succeeded > 0;
+  if (spec.on_hang == JobSpec::kReportHang || tail) {
+    return {false, tail ? "a rank has ended with 0: the others are left alone"
+                        : "the workers are left alone (--on-hang report)"};
+  }
+  if (spec.on_hang == JobSpec::kRestartHang) {
+    return {true, "the workers are ended, and started again where a restart is left"};
+  }
+  const bool loses_nothing = job_.life->told_of_states || job_.life->reports_checkpoints ||
+                             !job_.generation->hang.step_seen();
+  if (!job_.life->progress.names_phases || !loses_nothing) {
+    return {false,
+            job_.life->progress.names_phases
+                ? "the workers are left alone: no state was saved yet (--on-hang restart starts "
+                  "them again all the same)"
+                : "the workers are left alone: the program names no phases, so this may be an "
+                  "evaluation (--on-hang restart starts them again all the same)"};
+  }
+  const TimePoint until = job_.generation->hang.last_moved() + spec.hang_startup_timeout;
+  if (verdict.busy && (!again || now < until)) return {false, LeaveAtWork(verdict, now)};
+  return {true, "the workers are ended, and started again where a restart is left"};
+}
+
+std::string HangJudge::LeaveAtWork(const HangVerdict& verdict, TimePoint now) {
+  const JobSpec& spec = *job_.life->spec;
+  at_work_.emplace();
+  if (verdict.blames && verdict.culprit) at_work_->rank = verdict.culprit->rank;
+  again_ = now + spec.heartbeat;
+  const TimePoint until = job_.generation->hang.last_moved() + spec.hang_startup_timeout;
+  return absl::StrCat(
+      "it uses the CPU or does I/O, so it is ended only once it has done neither for ",
+      Seconds(kBusyWindow), ", or goes on for ", Seconds(std::max(until, *again_) - now),
+      " more (--hang-startup-timeout)");
+}
+
+}  // namespace ddprun

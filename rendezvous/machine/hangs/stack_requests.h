@@ -1,0 +1,78 @@
+// StackRequests: asks the nodes of a job for the stacks of their ranks, and has them merged.
+//
+// One request at a time: for operators, for a verdict on a hang, or for both. Owned by the
+// JobMachine.
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_HANGS_STACK_REQUESTS_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_HANGS_STACK_REQUESTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "rendezvous/core/messages.h"
+#include "rendezvous/core/types.h"
+#include "rendezvous/hangs/stack_collection.h"
+#include "rendezvous/hangs/stack_findings.h"
+#include "rendezvous/machine/nodes/roster.h"
+#include "rendezvous/machine/step/job_input.h"
+#include "rendezvous/machine/step/job_machine_options.h"
+#include "rendezvous/machine/step/job_numbers.h"
+#include "rendezvous/machine/step/job_outbox.h"
+
+namespace ddprun {
+
+class StackRequests {
+ public:
+  // All of these outlive it.
+  StackRequests(const JobMachineOptions* options, const JobNumbers* numbers, Roster* roster,
+                JobOutbox* out)
+      : options_(options), numbers_(numbers), roster_(roster), out_(out) {}
+  StackRequests(const StackRequests&) = delete;
+  StackRequests& operator=(const StackRequests&) = delete;
+
+  // Asks every node with workers; the verdict on a hang waits for it. Takes the place of a request
+  // that is going on.
+  void AskForVerdict(TimePoint now);
+  // For an operator. Joins a request that is going on.
+  void AskFor(std::uint64_t ticket, TimePoint now);
+  // The next nodes, where it is time for them.
+  void AskMore(TimePoint now);
+  // This node again, on a new session.
+  void AskAgain(const Node& node);
+  void OnTaken(const Node& node, const StacksTaken& taken);
+  void OnMerged(const job_input::StacksMerged& merged);
+  // The node will not answer: it has no workers, or is gone.
+  void GiveUp(const Node& node);
+
+  bool for_verdict() const { return current_ && current_->for_verdict(); }
+  // Every node has answered.
+  bool complete() const { return current_ && current_->complete(); }
+  // The time for answers is over.
+  bool late(TimePoint now) const { return current_ && now >= current_->deadline(); }
+  // nullopt: nothing is timed.
+  std::optional<TimePoint> NextDeadline(TimePoint now) const;
+
+  // Nobody is waited for any more: asks what the stacks say. Only where one of the above is true.
+  bool concluding() const { return current_->concluding(); }
+  void Conclude(StackQuestion question);
+  // The answer to that ends the request; nullopt: it is for another one.
+  std::optional<StackCollection> OnJudged(const job_input::StacksJudged& judged);
+  // To the operators who asked.
+  void Show(const StackCollection& ended, const EncodedStackTree& tree);
+
+  // Nobody waits any more: the generation is over.
+  void Drop(const std::string& why);
+
+ private:
+  void Begin(TimePoint now);
+
+  const JobMachineOptions* const options_;
+  const JobNumbers* const numbers_;
+  Roster* const roster_;
+  JobOutbox* const out_;
+  std::optional<StackCollection> current_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_HANGS_STACK_REQUESTS_H_

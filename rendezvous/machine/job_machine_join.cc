@@ -1,0 +1,216 @@
+// JobMachine: who joins, and who comes back.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/exit_codes.h"
+#include "rendezvous/core/words.h"
+#include "rendezvous/machine/job_machine.h"
+#include "rendezvous/machine/nodes/admission.h"
+
+namespace ddprun {
+
+void JobMachine::OnJoin(const Header& header, const Join& join) {
+  if (Node* const known = roster_.Find(header.agent_id)) {
+    OnRejoin(*known, header, join);
+    return;
+  }
+  if (life_.spec && roster_.empty() && !WhyJobDiffers(*life_.spec, join.job).empty()) {
+    Supersede(life_.requeue_number);  // nobody of it is left, and somebody began it anew, with
+                                      // other settings
+  }
+  if (const std::string why = WhyJoinIsRefused(View(), options_.max_agents, join); !why.empty()) {
+    out_.Reply(header, Refused{why});
+    return;
+  }
+  if (header.generation.value > kMaxClaimedGeneration) {
+    out_.Reply(header, Refused{absl::StrCat("this agent says that it was in generation ",
+                                            header.generation.value, ", and no job gets there")});
+    return;
+  }
+  if (!life_.spec) Begin(join.job);
+  TakeUpRun(join);
+  if (!join.why_ineligible.empty()) {
+    OnIneligible(header, join);
+    return;
+  }
+  const bool was_here = join.returning || header.generation.value >= 0;
+  if (was_here && generation_.number.value < 0 && options_.leases && gathering() &&
+      now_ < life_.begun_at + life_.spec->lease) {
+    // There was a rendezvous before this one, and it left no record. Whoever has not come back may
+    // have workers for as long as their lease lasts.
+    hold_until_ = std::max(hold_until_.value_or(now_), life_.begun_at + life_.spec->lease);
+    if (state_ == JobState::kLastCall) Gather();
+  }
+  if (was_here && generation_.number.value < 0 && !survey_.has_lost_sight()) {
+    survey_.LoseSight(now_);
+  }
+  highest_claimed_ = std::max(highest_claimed_, header.generation);
+  if (join.workers_running) {
+    // Of a generation that this rendezvous never knew, or has given up.
+    out_.Reply(header, Fenced{"the rendezvous does not count on this agent's workers"});
+    return;
+  }
+  Node node;
+  node.agent_id = header.agent_id;
+  node.spec = join.node;
+  node.offered_port = join.offered_port;
+  node.role.program = join.program;
+  node.stay.since = now_;
+  const Node* const other = ComparableNode(roster_, join.program);
+  Node& added = roster_.Add(std::move(node), now_);
+  survey_.Take(added, join);
+  ++life_.agents_joined;
+  out_.Emit(
+      {.kind = JobEvent::Kind::kJoined, .host = join.node.host, .workers = join.node.worker_count});
+  TakeFailures(added, join.failed_checkpoints);
+  held_back_.OnJoined(added, now_);
+  held_back_.TakeStuck(added, join.stuck, now_);
+  Welcome(added);
+  survey_.AskToLookAgain(added);
+  if (other != nullptr) WarnIfArgumentsDiffer(*other, added);
+}
+
+void JobMachine::TakeUpRun(const Join& join) {
+  if (life_.run_id == RunId{}) life_.run_id = join.run_id;
+  // Who came late took what the job has made for what was there before it.
+  const bool came_late = life_.spec->start_anew != 0 && join.run_id != life_.run_id;
+  if (came_late && !survey_.has_lost_sight()) survey_.LoseSight(now_);
+}
+
+void JobMachine::Begin(const JobSpec& spec) {
+  life_.spec = spec;
+  life_.begun_at = now_;
+  life_.governor.emplace(PolicyOf(*life_.spec), numbers_.OfJob());
+  life_.quarantine.emplace(life_.spec->quarantine, life_.spec->quarantine_window);
+  Gather();
+  if (life_.requeue_number > 0 || highest_claimed_.value >= 0)
+    SaveRecord();  // so that no earlier one ever comes back
+}
+
+// Tells a node that has joined what it waits for.
+void JobMachine::Welcome(const Node& added) {
+  const NodeSpec& spec = added.spec;
+  if (added.held_back.is_stuck()) return;  // told already
+  if (added.held_back.until) {
+    const std::string why =
+        absl::StrCat(spec.host, " (", spec.address, ") is admitted in ",
+                     Seconds(*added.held_back.until - now_), ": ", added.held_back.why);
+    out_.Log(why);
+    out_.SendTo(added, Waiting{why});
+    return;
+  }
+  if (gathering()) {  // told what it waits for if that takes long
+    out_.Log(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers"));
+    return;
+  }
+  std::string waiting = WhyNewcomerWaits(View(), added);
+  out_.Log(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers: ", waiting));
+  out_.SendTo(added, Waiting{std::move(waiting)});
+}
+
+// `first` hears it once, of whichever node: a command may have something of its node in it.
+void JobMachine::WarnIfArgumentsDiffer(const Node& first, const Node& added) {
+  const auto argument = FirstOtherArgument(first.role.program, added.role.program);
+  if (!argument) return;
+  const auto warn = [&](const Node& node, const Node& other) {
+    const std::string text =
+        absl::StrCat("argument ", *argument, " of ", node.role.program.name, " is not the same on ",
+                     node.spec.host, " and ", other.spec.host,
+                     "; if that is not meant, start every node with the same command");
+    out_.SendTo(node, Warning{text});
+    out_.Log(text);
+  };
+  warn(added, first);
+  if (!std::exchange(life_.warned_of_arguments, true)) warn(first, added);
+}
+
+// Where nodes come and go it may come again, and be fit then.
+void JobMachine::OnIneligible(const Header& header, const Join& join) {
+  const std::string& host = join.node.host;
+  const std::string why = absl::StrCat(host, " stays out: ", join.why_ineligible);
+  out_.Log(why);
+  out_.Emit({.kind = JobEvent::Kind::kLeft, .host = host, .reason = join.why_ineligible});
+  NoteLost(host, join.why_ineligible);
+  if (life_.spec->all_nodes > 0 && life_.quarantine->Exclude(host)) {
+    ++life_.agents_joined;
+    life_.absences.ineligible_host = host;
+    life_.absences.why_ineligible = absl::StrCat("it is not fit (", join.why_ineligible, ")");
+    SaveRecord();
+  }
+  out_.Reply(header, FinishedForOne(life_, {Outcome::kLeft, kExitUnavailable, why}));
+}
+
+// `first`, who had the rank of `second`, was cut off meanwhile, and is back.
+void JobMachine::RefuseSecond(const Node& first, Node& second) {
+  const std::string why = WhyRankIsTaken(*second.spec.requested_rank, first.spec.host);
+  out_.SendTo(second, Refused{why});
+  out_.Emit({.kind = JobEvent::Kind::kLeft, .host = second.spec.host, .reason = why});
+  out_.Log(absl::StrCat(second.spec.host, " has to go: ", why));
+  Erase(second);
+}
+
+// The session of an agent was replaced: it repeats what it said, and so do we.
+void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
+  roster_.Heard(node, now_);
+  TakeUpRun(join);
+  node.role.program = join.program;
+  survey_.Take(node, join);
+  if (node.suspect) {
+    for (Node* const second : roster_.WaitingForRankOf(node)) RefuseSecond(node, *second);
+    roster_.SetSuspect(node, false);
+    generation_.incidents.ClearSuspicion(node.agent_id);
+    out_.Emit({.kind = JobEvent::Kind::kRejoined, .host = node.spec.host});
+    out_.Log(absl::StrCat(node.spec.host, " is back within its lease"));
+  }
+  TakeFailures(node, join.failed_checkpoints);
+  held_back_.TakeStuck(node, join.stuck, now_);
+  const bool here = header.generation == generation_.number;
+  if (join.workers_running && !here) {
+    out_.Reply(header, Fenced{"its workers are of a generation that is over"});
+    return;
+  }
+  if (!node.member()) {
+    node.offered_port = join.offered_port;
+    survey_.AskToLookAgain(node);
+    return;
+  }
+  if (header.generation > generation_.number) {
+    // The record that this rendezvous began with was older than the job: this generation is over.
+    highest_claimed_ =
+        std::max(highest_claimed_, std::min(header.generation, Generation{kMaxClaimedGeneration}));
+    Free(node);
+    node.offered_port = join.offered_port;
+    if (running()) {
+      generation_.incidents.AddNode(node.agent_id, RootCause::Kind::kNodeLost, node.spec.host,
+                                    node.rank,
+                                    "it had gone on to a later generation than is recorded");
+    }
+    return;
+  }
+  if (!here && state_ != JobState::kStopping) {  // it never heard of this generation
+    roster_.SetPhase(node, Phase::kAssigned);
+    out_.SendTo(node, AssignmentOf(View(), node));
+    return;
+  }
+  switch (state_) {
+    case JobState::kRunning:
+    case JobState::kSaving:
+      out_.SendTo(node, Start{});
+      if (state_ == JobState::kSaving) out_.SendTo(node, Save{});
+      stacks_.AskAgain(node);
+      break;
+    case JobState::kStopping:
+      if (here) {
+        out_.SendTo(node, Stop{StateReason(View()), survey_.look()});
+      } else {
+        Free(node);  // none of its workers ever ran
+      }
+      break;
+    default:  // Forming: it knows, and says AssignmentAck once more
+      break;
+  }
+}
+
+}  // namespace ddprun

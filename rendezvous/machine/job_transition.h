@@ -1,0 +1,13 @@
+// Which state of a job may follow which: the edges of the diagram in job_machine.h.
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_JOB_TRANSITION_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_JOB_TRANSITION_H_
+
+#include "rendezvous/core/job_status.h"
+
+namespace ddprun {
+
+bool IsTransition(JobState from, JobState to);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_JOB_TRANSITION_H_

@@ -1,0 +1,66 @@
+#include "rendezvous/machine/nodes/held_back_nodes.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/words.h"
+
+namespace ddprun {
+
+void HeldBackNodes::OnJoined(Node& node, TimePoint now) {
+  const auto wait = life_->late_admission.WaitOf(node.spec);
+  if (!wait) return;
+  const TimePoint until = now + wait->delay;
+  HeldBack held_back = node.held_back;
+  held_back.until = until;
+  held_back.why = wait->reason;
+  roster_->SetHeldBack(node, std::move(held_back));
+  next_ = std::min(next_.value_or(until), until);
+}
+
+void HeldBackNodes::TakeStuck(Node& node, const StuckProcesses& stuck, TimePoint now) {
+  if (stuck.report == 0 || stuck.report < node.held_back.stuck.report) return;
+  const bool was_stuck = node.held_back.is_stuck();
+  HeldBack held_back = node.held_back;
+  held_back.stuck = stuck;
+  held_back.stuck_told_at = now;
+  roster_->SetHeldBack(node, std::move(held_back));
+  if (was_stuck == node.held_back.is_stuck()) return;
+  const std::string& host = node.spec.host;
+  if (!was_stuck) {
+    const std::string why = Describe(stuck);
+    out_->Emit({.kind = JobEvent::Kind::kStuck, .host = host, .reason = why});
+    const std::string text =
+        absl::StrCat(host, " is left out of the job until its processes are gone: ", why);
+    out_->Log(text);
+    out_->SendTo(node, Waiting{text});
+    survey_->LoseSight(
+        now);  // the group may form without it, and it alone may know what it has told
+    return;
+  }
+  out_->Emit({.kind = JobEvent::Kind::kAdmitted, .host = host});
+  out_->Log(absl::StrCat(host, " is admitted again: its processes are gone"));
+  survey_->LoseSight(now);  // until now they may have written
+}
+
+void HeldBackNodes::Admit(TimePoint now) {
+  if (!next_ || now < *next_) return;
+  next_.reset();
+  for (Node& node : roster_->nodes()) {
+    if (!node.held_back.until) continue;
+    const TimePoint until = *node.held_back.until;
+    if (now >= until) {
+      HeldBack held_back = node.held_back;
+      held_back.until.reset();
+      roster_->SetHeldBack(node, std::move(held_back));
+      if (node.held_back.any()) continue;
+      out_->Log(absl::StrCat(node.spec.host, " is admitted again"));
+    } else {
+      next_ = std::min(next_.value_or(until), until);
+    }
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,48 @@
+// HeldBackNodes: keeps nodes out of the next generation for a while: those that are lost soon after
+// joining again and again, and those with processes that SIGKILL did not end.
+//
+// Owned by the JobMachine.
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_NODES_HELD_BACK_NODES_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_NODES_HELD_BACK_NODES_H_
+
+#include <optional>
+
+#include "rendezvous/core/messages.h"
+#include "rendezvous/core/types.h"
+#include "rendezvous/machine/job_life.h"
+#include "rendezvous/machine/nodes/roster.h"
+#include "rendezvous/machine/states/state_survey.h"
+#include "rendezvous/machine/step/job_outbox.h"
+
+namespace ddprun {
+
+class HeldBackNodes {
+ public:
+  // All of these outlive it.
+  HeldBackNodes(const JobLife* life, Roster* roster, StateSurvey* survey, JobOutbox* out)
+      : life_(life), roster_(roster), survey_(survey), out_(out) {}
+  HeldBackNodes(const HeldBackNodes&) = delete;
+  HeldBackNodes& operator=(const HeldBackNodes&) = delete;
+
+  // A node that was lost soon after joining again and again waits first.
+  void OnJoined(Node& node, TimePoint now);
+  // Which of its processes SIGKILL did not end: it is held back until they are gone.
+  void TakeStuck(Node& node, const StuckProcesses& stuck, TimePoint now);
+  // Those whose time has come.
+  void Admit(TimePoint now);
+
+  std::optional<TimePoint> NextDeadline() const { return next_; }
+  // All nodes are gone.
+  void Reset() { next_.reset(); }
+
+ private:
+  const JobLife* const life_;
+  Roster* const roster_;
+  StateSurvey* const survey_;
+  JobOutbox* const out_;
+  std::optional<TimePoint> next_;  // a node may come in
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_NODES_HELD_BACK_NODES_H_

@@ -1,0 +1,97 @@
+#include "rendezvous/machine/states/state_survey.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/machine/states/known_states.h"
+
+namespace ddprun {
+
+void StateSurvey::Take(Node& node, const Join& join) {
+  roster_->SetStatesPending(node, join.states_pending);
+  node.held.told = node.held.told || !join.states_pending;
+  node.held.can_look_again = join.can_look_again;
+  node.held.looked = join.look;
+  node.held.asked = LookId{};  // what was said on another session may be lost
+  Take(node, join.states);
+}
+
+void StateSurvey::Take(Node& node, const Stopped& stopped) {
+  roster_->SetStatesPending(node, stopped.states_pending);
+  node.held.told = node.held.told || !stopped.states_pending;
+  node.held.looked = stopped.look;
+  Take(node, stopped.states);
+}
+
+void StateSurvey::Take(Node& node, const HeldStates& held, const StateJudge& judge) {
+  if (node.phase == Phase::kStarted) return;  // too late: what its workers tell is newer
+  // An earlier look, overtaken by a later one.
+  if (held.look != look_ && node.held.looked == look_) return;
+  node.held.looked = held.look;
+  node.held.told = true;
+  roster_->SetStatesPending(node, false);
+  Take(node, held.states);
+  AskToLookAgain(node);
+  if (!wait_ || !wait_->furthest) return;
+  const SavedState* const newest = NewestOf(node, judge);
+  if (newest != nullptr && newest->step >= *wait_->furthest) wait_->news = true;
+}
+
+void StateSurvey::Take(Node& node, const std::vector<SavedState>& states) {
+  node.held.states = states;
+  if (node.held.states.size() > kMaxSavedStates) node.held.states.resize(kMaxSavedStates);
+  if (!states.empty()) life_->told_of_states = true;
+}
+
+void StateSurvey::LoseSight(TimePoint now) {
+  look_ = LookId{numbers_->Draw(look_.value, now)};
+  to_ask_ = true;
+}
+
+void StateSurvey::AskToLookAgain(const JobView& view) {
+  if (!std::exchange(to_ask_, false) || view.finished) return;
+  for (Node& node : roster_->nodes()) AskToLookAgain(node);
+  if (wait_) wait_->furthest = FurthestPossibleStep(view);
+}
+
+void StateSurvey::AskToLookAgain(Node& node) {
+  if (node.member() || node.suspect) return;  // said with Stop, or when it is back
+  if (node.held_back.is_stuck()) return;      // its disk may not answer; when it is admitted
+  if (!node.held.can_look_again || node.held.looked == look_) return;
+  roster_->SetStatesPending(node, true);
+  if (std::exchange(node.held.asked, look_) == look_) return;
+  out_->SendTo(node, LookAgain{look_, life_->run_id});
+}
+
+bool StateSurvey::HaveTold(const JobView& view) const {
+  const auto members = roster_->NextMembers(view.life.spec->max_nodes);
+  return !MayHoldNewer(members, wait_->furthest, view.judge());
+}
+
+bool StateSurvey::Awaits(const JobView& view) {
+  const int pending = roster_->states_pending();
+  if (pending == 0) return false;
+  if (!wait_) {
+    wait_ = Wait{view.now + view.life.spec->join_timeout, FurthestPossibleStep(view)};
+    if (HaveTold(view)) {
+      wait_.reset();
+      return false;
+    }
+  } else {
+    // The disk of a member is pending where there are more of them than nodes to spare. So who the
+    // members are is looked up seldom.
+    const bool fewer = std::exchange(wait_->pending, pending) != pending;
+    const bool news = std::exchange(wait_->news, false);
+    const int spare = roster_->free() - view.life.spec->max_nodes;
+    if ((news || (fewer && pending <= spare)) && HaveTold(view)) return false;
+  }
+  if (view.now < wait_->until) return true;
+  out_->Log(absl::StrCat("going on without the states of ", HostsWithPendingStates(view)));
+  return false;
+}
+
+std::optional<TimePoint> StateSurvey::NextDeadline() const {
+  return wait_ ? std::optional(wait_->until) : std::nullopt;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,34 @@
+// A client that speaks gRPC, and what it is told.
+#ifndef DDPRUN_TESTS_CHAOS_HOSTILE_GRPC_CLIENT_H_
+#define DDPRUN_TESTS_CHAOS_HOSTILE_GRPC_CLIENT_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+
+#include "ddprun/v1/rendezvous.grpc.pb.h"
+
+namespace ddprun {
+
+using RendezvousStub = v1::Rendezvous::Stub;
+
+// The verdict of a call.
+std::string NameOf(grpc::StatusCode code);
+
+// On a connection of its own.
+std::unique_ptr<RendezvousStub> Connect(const std::string& endpoint,
+                                        const std::shared_ptr<grpc::ChannelCredentials>&
+                                            credentials = grpc::InsecureChannelCredentials());
+
+v1::AgentMessage JoinOf(const std::string& job);
+
+// A session that sends `message` (nothing, if it is null) and waits for its end.
+std::string Session(RendezvousStub& stub, grpc::ClientContext& context,
+                    const v1::AgentMessage* message);
+
+std::string ReportGone(RendezvousStub& stub, grpc::ClientContext& context);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_TESTS_CHAOS_HOSTILE_GRPC_CLIENT_H_

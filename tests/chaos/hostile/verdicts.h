@@ -1,0 +1,22 @@
+// What each kind of client should get, and what it got.
+#ifndef DDPRUN_TESTS_CHAOS_HOSTILE_VERDICTS_H_
+#define DDPRUN_TESTS_CHAOS_HOSTILE_VERDICTS_H_
+
+#include <map>
+#include <string>
+
+namespace ddprun {
+
+struct Verdicts {
+  std::map<std::string, std::map<std::string, int>> got;  // by kind and verdict
+  std::map<std::string, std::string> expected;            // by kind
+
+  void Add(const std::string& kind, const std::string& want, const std::string& verdict);
+  void AddAll(const Verdicts& others);
+  // As a table. Returns whether all are right.
+  bool Print() const;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_TESTS_CHAOS_HOSTILE_VERDICTS_H_

@@ -1,0 +1,26 @@
+"""A disk that does not give out all of its files."""
+import errno
+import os
+import unittest.mock
+
+
+class BadDisk:
+    """While it is entered, reads in this process that reach the given byte of a file give EIO. `lost`: by
+    path. What other than os.preadv reads is not seen."""
+
+    def __init__(self, lost):
+        self._lost, self._preadv = lost, os.preadv
+        self._patch = unittest.mock.patch.object(os, "preadv", self._read)
+
+    def _read(self, file, buffers, offset, *more):
+        lost = self._lost.get(os.readlink("/proc/self/fd/%d" % file))
+        if lost is not None and offset + sum(map(len, buffers)) > lost:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return self._preadv(file, buffers, offset, *more)
+
+    def __enter__(self):
+        self._patch.start()
+        return self
+
+    def __exit__(self, *exception):
+        self._patch.stop()

@@ -1,0 +1,37 @@
+// Text from elsewhere, made fit for a log or a terminal.
+//
+// Standard library only, header only: shared by the launcher and the worker library.
+#ifndef DDPRUN_WORKER_CONTRACT_WITHOUT_CONTROLS_H_
+#define DDPRUN_WORKER_CONTRACT_WITHOUT_CONTROLS_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+// The length of the control character at the front of UTF-8 text: 1 for those of ASCII, 2 for
+// U+0080 to U+009F, which some terminals obey like ESC; 0: there is none.
+inline std::size_t ControlLength(std::string_view text) {
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+  if (text.empty()) return 0;
+  if (byte(0) < 0x20 || byte(0) == 0x7f) return 1;
+  return text.size() > 1 && byte(0) == 0xc2 && byte(1) >= 0x80 && byte(1) < 0xa0 ? 2 : 0;
+}
+
+// Every control character but those in `kept` becomes a '?'. All else stays as it is.
+inline std::string WithoutControls(std::string_view text, std::string_view kept = {}) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const bool keep = kept.find(text[0]) != std::string_view::npos;
+    const std::size_t control = keep ? 0 : ControlLength(text);
+    result += control > 0 ? '?' : text[0];
+    text.remove_prefix(control > 0 ? control : 1);
+  }
+  return result;
+}
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_WORKER_CONTRACT_WITHOUT_CONTROLS_H_
