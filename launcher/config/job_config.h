@@ -86,7 +86,9 @@ struct RestartConfig {
   // A node whose workers were the root cause so often within the window is left out; 0: never.
   int quarantine = 0;
   std::chrono::milliseconds quarantine_window = kDefaultQuarantineWindow;
-  int warm = 0;                      // standbys that are kept on this node; 0: none
+  int warm = 0;  // standbys that are kept on this node; 0: none
+  // For a worker that stays to leave its generation; 0: it is ended instead.
+  std::chrono::milliseconds in_place_timeout = std::chrono::seconds(2);
   std::vector<std::string> preload;  // with standbys under Python: the modules they have imported
 };
 

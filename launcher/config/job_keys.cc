@@ -156,6 +156,11 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.restart.preload; },
      "For warm standbys of a Python program: the modules that waiting interpreters have imported, "
      "such as \"torch,numpy\". The program itself is run at the restart, unchanged."},
+    {"restart", "in_place_timeout", KeyType::kDuration, 0, kLongest,
+     [](JobDraft& d) -> Field { return &d.config.restart.in_place_timeout; },
+     "How long a worker that uses ddp::run_in_place() has to leave its generation, and stay for "
+     "the "
+     "next one, before it is ended as other workers are. 0: it is ended at once."},
     {"hang", "timeout", KeyType::kHangTimeout, kShortestHangTimeout.count(), kLongest,
      [](JobDraft& d) -> Field { return &d.config.restart.hang.timeout; },
      "How long no rank may move before the job hangs. auto: 30 s, or five times the longest time "
