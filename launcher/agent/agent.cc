@@ -64,7 +64,9 @@ Agent::~Agent() { client_->Close(); }
 absl::StatusOr<Verdict> Agent::Run() {
   auto control = ControlSocket::Listen(
       loop_, run_->sockets(),
-      [this](pid_t peer, const ControlMessage& message) { OnControlMessage(peer, message); },
+      [this](const ControlPeer& peer, const ControlMessage& message) {
+        OnControlMessage(peer, message);
+      },
       [](pid_t peer, const std::string& reason) {
         LogWarning(absl::StrCat("control socket, process ", peer, ": ", reason));
       });
@@ -296,12 +298,10 @@ void Agent::Perform(const Supervisor::AskWorkersToLeave& ask) {
 }
 
 void Agent::Perform(const Supervisor::TakeWorkerStacks& take) {
-  std::vector<stacks::StackTarget> targets;
-  for (const auto& worker : take.workers) {
-    targets.push_back({static_cast<std::uint32_t>(worker.rank.value), worker.pid});
-  }
-  watch_->TakeStacks(std::move(targets), [this, generation = take.generation,
-                                          request = take.request](const EncodedStackTree& tree) {
+  std::vector<RankProcess> ranks;
+  for (const auto& worker : take.workers) ranks.push_back({worker.rank, {}, worker.pid});
+  watch_->TakeStacks(std::move(ranks), [this, generation = take.generation,
+                                        request = take.request](const EncodedStackTree& tree) {
     Feed(Supervisor::WorkerStacksTaken{generation, request, tree});
   });
 }
@@ -364,12 +364,12 @@ std::optional<RestartTimes> Agent::TakeRestartTimes() {
   return times;
 }
 
-void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
+void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& message) {
   const auto now = EventLoop::Clock::now();
-  const auto worker = workers_->WithPid(peer);
-  if (!worker) return OnMessageOfAnother(peer, message);
+  const auto worker = workers_->WithPid(peer.worker);
+  if (!worker) return OnMessageOfAnother(peer.worker, message);
   const LocalRank local_rank = *worker;
-  workers_->Hear(local_rank, message, now);
+  workers_->Hear(local_rank, peer.process, message, now);
   std::visit(
       Overloaded{
           [&](const StepMsg& step) {

@@ -106,7 +106,7 @@ class Agent {
   void LookWhetherAllRun();
   void FailSpawn(LocalRank local_rank, const absl::Status& status);
   void OnWorkerEnded(const NodeWorkers::Ended& worker);
-  void OnControlMessage(pid_t peer, const ControlMessage& message);
+  void OnControlMessage(const ControlPeer& peer, const ControlMessage& message);
   void OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint);
   void OnMessageOfAnother(pid_t peer, const ControlMessage& message);
   // Of a restart that is over, where one is: for people and for the report.

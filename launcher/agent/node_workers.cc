@@ -121,8 +121,9 @@ void NodeWorkers::HandOverSecret(LocalRank local_rank) {
   if (pid) control_->SendTo(*pid, control::kSecret, absl::BytesToHexString(secret_));
 }
 
-void NodeWorkers::Hear(LocalRank local_rank, const ControlMessage& message, TimePoint now) {
-  progress_.OnMessage(local_rank, message, now);
+void NodeWorkers::Hear(LocalRank local_rank, const ProcessId& speaker,
+                       const ControlMessage& message, TimePoint now) {
+  progress_.OnMessage(local_rank, message, now, speaker);
   if (!std::holds_alternative<ReadyMsg>(message)) return;
   const auto pid = PidOf(local_rank);
   const int page = pid ? progress_.PageOf(local_rank) : -1;

@@ -93,7 +93,8 @@ class NodeWorkers {
   // To the worker that has asked for it.
   void HandOverSecret(LocalRank local_rank);
   // What the worker has said counts as progress. One that has said READY gets its progress page.
-  void Hear(LocalRank local_rank, const ControlMessage& message, TimePoint now);
+  void Hear(LocalRank local_rank, const ProcessId& speaker, const ControlMessage& message,
+            TimePoint now);
   // The progress of all workers of this generation. Dead workers are included.
   ProgressWatch& progress() { return progress_; }
   std::vector<pid_t> Pids() const;

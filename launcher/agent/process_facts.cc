@@ -2,9 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -12,10 +15,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "launcher/agent/rank_processes.h"
+#include "launcher/os/process/process_id.h"
 #include "launcher/stacks/process_facts.h"
 
 namespace ddprun {
 namespace {
+
+constexpr std::size_t kMostProcesses = 64;  // of a rank
 
 // Of the line "NAME: 123" in `text`.
 std::int64_t Number(const std::string& text, absl::string_view name) {
@@ -65,23 +72,6 @@ bool IsOwnThread(std::int64_t tid) {
   return ::access(absl::StrCat("/proc/self/task/", tid).c_str(), F_OK) == 0;
 }
 
-// `pid`, its children, and their children; at most kMost.
-std::vector<pid_t> WithDescendants(pid_t pid) {
-  constexpr std::size_t kMost = 64;
-  std::vector<pid_t> all{pid};
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    for (const pid_t thread : stacks::ThreadsOf(all[i], kMost)) {
-      const std::string children =
-          stacks::ReadProc(absl::StrCat("/proc/", all[i], "/task/", thread, "/children"));
-      for (const absl::string_view word : absl::StrSplit(children, ' ', absl::SkipWhitespace())) {
-        int child = 0;
-        if (all.size() < kMost && absl::SimpleAtoi(word, &child)) all.push_back(child);
-      }
-    }
-  }
-  return all;
-}
-
 // How often a thread was switched out; of its status.
 std::uint64_t SwitchesOf(const std::string& status) {
   return static_cast<std::uint64_t>(Number(status, "voluntary_ctxt_switches:") +
@@ -121,28 +111,63 @@ void LookAtThreads(pid_t pid, ProcessFacts* facts) {
   }
 }
 
+// A process of the rank that traces another one, as some sandboxes do, is no debugger, either.
+void LookAtSpeaker(pid_t pid, const std::vector<pid_t>& family, ProcessFacts* facts) {
+  const stacks::ThreadFacts thread = stacks::LookAtThread(pid, pid);
+  facts->state = StateOf(thread.state);
+  facts->waits_for = WaitOf(thread);
+  const std::string status = stacks::ReadProc(absl::StrCat("/proc/", pid, "/status"));
+  const std::int64_t tracer = Number(status, "TracerPid:");
+  if (tracer == 0) return;
+  const bool harmless =
+      IsOwnThread(tracer) || std::find(family.begin(), family.end(), tracer) != family.end();
+  facts->state = harmless ? ProcessState::kRunnable : ProcessState::kTraced;
+}
+
+// Processes that load its data or copy its files work for it.
+void AddUse(pid_t pid, const std::string& stat, ProcessFacts* facts) {
+  facts->cpu += CpuTime(stat);
+  const std::string io = stacks::ReadProc(absl::StrCat("/proc/", pid, "/io"));
+  // The last two count mapped files, too.
+  for (const char* const name : {"rchar:", "wchar:", "read_bytes:", "write_bytes:"}) {
+    facts->io_bytes += Number(io, name);
+  }
+}
+
+// A rank is stopped if one of its processes is. The kernel's function says nothing more, but which
+// process to continue does.
+void AddStopped(pid_t pid, const std::string& name, pid_t worker, ProcessFacts* facts) {
+  if (facts->state == ProcessState::kTraced) return;
+  facts->state = ProcessState::kStopped;
+  facts->waits_for = pid == worker ? "" : absl::StrCat("process ", pid, " (", name, ")");
+}
+
+// It may write a checkpoint behind the training's back, as a thread may: it is told, and does not
+// decide.
+void AddDiskWait(pid_t pid, const std::string& name, ProcessFacts* facts) {
+  facts->disk = DiskWaitOf(pid, pid);
+  if (facts->disk) facts->disk->process = name;
+}
+
 }  // namespace
 
-ProcessFacts ReadProcessFacts(pid_t pid) {
+ProcessFacts ReadProcessFacts(pid_t worker, pid_t speaker) {
   ProcessFacts facts;
-  const std::string folder = absl::StrCat("/proc/", pid);
-  const stacks::ThreadFacts thread = stacks::LookAtThread(pid, pid);
-  facts.state = StateOf(thread.state);
-  const std::int64_t tracer = Number(stacks::ReadProc(folder + "/status"), "TracerPid:");
-  if (tracer != 0)
-    facts.state = IsOwnThread(tracer) ? ProcessState::kRunnable : ProcessState::kTraced;
-  facts.waits_for = WaitOf(thread);
-  // Processes that load its data or copy its files work for it.
-  for (const pid_t each : WithDescendants(pid)) {
-    facts.cpu += CpuTime(stacks::ReadProc(absl::StrCat("/proc/", each, "/stat")));
-    const std::string io = stacks::ReadProc(absl::StrCat("/proc/", each, "/io"));
-    // The last two count mapped files, too.
-    for (const char* const name : {"rchar:", "wchar:", "read_bytes:", "write_bytes:"}) {
-      facts.io_bytes += Number(io, name);
+  const std::vector<pid_t> all = ProcessesOf(speaker, worker, kMostProcesses);
+  LookAtSpeaker(speaker, all, &facts);
+  LookAtThreads(speaker, &facts);
+  bool found_stopped = false;
+  for (const pid_t each : all) {
+    const std::string stat = stacks::ReadProc(absl::StrCat("/proc/", each, "/stat"));
+    AddUse(each, stat, &facts);
+    const std::optional<ProcessStat> parsed = ParseProcessStat(stat);
+    if (!parsed) continue;
+    if (parsed->state == 'T' && !std::exchange(found_stopped, true)) {
+      AddStopped(each, parsed->name, worker, &facts);
     }
+    if (parsed->state == 'D' && !facts.disk) AddDiskWait(each, parsed->name, &facts);
   }
   facts.read_at = std::chrono::steady_clock::now();
-  LookAtThreads(pid, &facts);
   return facts;
 }
 

@@ -33,6 +33,12 @@ void SetPhase(ProgressPhase phase, const std::string& name, TimePoint now, Progr
   CountBegun(to);
 }
 
+// Only the process that does the work knows of these. Others may say that steps will come.
+bool IsOfTheWork(const ControlMessage& message) {
+  return std::holds_alternative<StepMsg>(message) || std::holds_alternative<PhaseMsg>(message) ||
+         std::holds_alternative<ReadyMsg>(message);
+}
+
 }  // namespace
 
 void ProgressWatch::BeginGeneration(Generation generation, bool will_tell) {
@@ -45,11 +51,15 @@ void ProgressWatch::BeginGeneration(Generation generation, bool will_tell) {
     if (will_tell) worker.told.source = ProgressSource::kMessages;
     worker.page.reset();
     worker.seen_moves = 0;
+    worker.speaker = {};
   }
 }
 
-void ProgressWatch::OnMessage(LocalRank local_rank, const ControlMessage& message, TimePoint now) {
+void ProgressWatch::OnMessage(LocalRank local_rank, const ControlMessage& message, TimePoint now,
+                              const ProcessId& speaker) {
   WorkerProgress& told = workers_[local_rank.value].told;
+  ProcessId& known = workers_[local_rank.value].speaker;
+  if (known == ProcessId{} || IsOfTheWork(message)) known = speaker;
   told.moved_at = now;
   ++told.now.moves;
   if (told.source == ProgressSource::kNone) told.source = ProgressSource::kMessages;
@@ -67,6 +77,12 @@ void ProgressWatch::OnMessage(LocalRank local_rank, const ControlMessage& messag
     told.said_bye = true;
     SetPhase(ProgressPhase::kEnd, "end", now, &told.now);
   }
+}
+
+std::optional<ProcessId> ProgressWatch::SpeakerOf(LocalRank local_rank) const {
+  const ProcessId& speaker = workers_[local_rank.value].speaker;
+  if (!IsAlive(speaker)) return std::nullopt;
+  return speaker;
 }
 
 int ProgressWatch::PageOf(LocalRank local_rank) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/core/worker_progress.h"
+#include "launcher/os/process/process_id.h"
 #include "launcher/os/progress_page_file.h"
 #include "launcher/text/parse_control.h"
 #include "rendezvous/core/types.h"
@@ -26,8 +27,14 @@ class ProgressWatch {
 
   Generation generation() const { return generation_; }
 
-  // What the worker has said.
-  void OnMessage(LocalRank local_rank, const ControlMessage& message, TimePoint now);
+  // What the worker has said, by the process `speaker`: the worker itself, or one that it has
+  // started.
+  void OnMessage(LocalRank local_rank, const ControlMessage& message, TimePoint now,
+                 const ProcessId& speaker = {});
+
+  // The process that does the rank's work: the one that told its last step or phase, else the first
+  // that has told anything. nullopt: none has, or it has ended.
+  std::optional<ProcessId> SpeakerOf(LocalRank local_rank) const;
 
   // The descriptor of the worker's page, which stays ours; -1 where there is none to be had, which
   // is said once. Makes the page the first time.
@@ -41,6 +48,7 @@ class ProgressWatch {
     WorkerProgress told;  // by messages; its moved_at is of both
     std::optional<ProgressPageFile> page;
     std::uint64_t seen_moves = 0;
+    ProcessId speaker{};
   };
 
   Generation generation_;

@@ -78,17 +78,24 @@ ProcessFacts WorkerWatch::FactsOf(int pid) {
   const auto known = facts_.find(pid);
   const bool copying = taking_stacks_ > 0 && EventLoop::Clock::now() < copying_until_;
   if (copying && known != facts_.end()) return known->second;
-  return facts_[pid] = ReadProcessFacts(pid);
+  return facts_[pid] = ReadProcessFacts(pid, SpeakerOf(pid).pid);
 }
 
-void WorkerWatch::TakeStacks(std::vector<stacks::StackTarget> targets,
+ProcessId WorkerWatch::SpeakerOf(pid_t worker) const {
+  const auto local_rank = workers_->WithPid(worker);
+  const auto speaker = local_rank ? workers_->progress().SpeakerOf(*local_rank) : std::nullopt;
+  return speaker.value_or(ProcessIdOf(worker));
+}
+
+void WorkerWatch::TakeStacks(std::vector<RankProcess> ranks,
                              std::function<void(const EncodedStackTree&)> done) {
+  for (RankProcess& rank : ranks) rank.process = SpeakerOf(rank.worker);
   ++taking_stacks_;
   const auto deadline = EventLoop::Clock::now() + kStacksLimit;
   copying_until_ = deadline + std::chrono::seconds(1);
   stack_taker_.Run(
-      [targets = std::move(targets), deadline, urgency = urgency_] {
-        return stacks::TakeStacks(targets, deadline, urgency).tree.Encode(kMaxSentStackTreeBytes);
+      [ranks = std::move(ranks), deadline, urgency = urgency_] {
+        return TakeStacksOf(ranks, deadline, urgency).Encode(kMaxSentStackTreeBytes);
       },
       [this, done = std::move(done)](const EncodedStackTree& tree) {
         --taking_stacks_;

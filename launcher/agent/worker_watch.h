@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "launcher/agent/node_workers.h"
+#include "launcher/agent/rank_processes.h"
 #include "launcher/core/still_watch.h"
 #include "launcher/core/straggler_list.h"
 #include "launcher/os/event_loop.h"
@@ -41,8 +42,9 @@ class WorkerWatch {
   // For Stopped: the last collectives of the workers of this generation, the dead included.
   std::vector<EnteredCall> LastCalls(Generation generation);
 
-  // Copies the stacks of these workers, and calls `done` however long it takes.
-  void TakeStacks(std::vector<stacks::StackTarget> targets,
+  // Copies the stacks of these ranks, whose speakers it looks up, and of the processes that they
+  // have started. Calls `done` however long it takes.
+  void TakeStacks(std::vector<RankProcess> ranks,
                   std::function<void(const EncodedStackTree&)> done);
 
   void OnStraggler(const StragglerMsg& straggler);
@@ -50,6 +52,8 @@ class WorkerWatch {
  private:
   void SayThatHangsAreNotNoticed();
   ProcessFacts FactsOf(int pid);
+  // The process that does the work of this worker's rank; itself where no other one is known.
+  ProcessId SpeakerOf(pid_t worker) const;
 
   EventLoop* const loop_;
   NodeWorkers* const workers_;

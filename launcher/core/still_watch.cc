@@ -88,6 +88,13 @@ std::optional<CollectiveCall> InsideOf(const ProgressSnapshot& snapshot) {
   return inside;
 }
 
+// "thread 4243", "process 4250 (rsync)".
+std::string NameOf(const DiskWait& disk) {
+  const std::string number = std::to_string(disk.thread);
+  return disk.process.empty() ? "thread " + number
+                              : "process " + number + " (" + disk.process + ")";
+}
+
 }  // namespace
 
 std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid) {
@@ -159,9 +166,8 @@ void StillWatch::DescribeState(const ProcessFacts& facts, Memory* memory, StillW
     if (!same_wait && !idle) worker->state = ProcessState::kRunnable;
   } else if (same_wait) {
     // It may write a checkpoint behind the training's back: that does not hold the rank.
-    worker->waits_for += (worker->waits_for.empty() ? "its thread " : ", and its thread ") +
-                         std::to_string(facts.disk->thread) + " is in disk wait (D) in " +
-                         facts.disk->waits_for;
+    worker->waits_for += (worker->waits_for.empty() ? "its " : ", and its ") + NameOf(*facts.disk) +
+                         " is in disk wait (D) in " + facts.disk->waits_for;
   }
 }
 

@@ -46,6 +46,7 @@ struct DiskWait {
   int thread = 0;
   std::uint64_t switches = 0;  // so far; 0: not known
   std::string waits_for{};     // for people
+  std::string process{};       // the name, where it is the first thread of another process
 
   bool IsThatOf(const DiskWait& before) const {
     return thread == before.thread && switches != 0 && switches == before.switches;
@@ -60,7 +61,7 @@ struct ProcessFacts {
   std::map<int, Duration> waited{};  // by thread id: so far, for a CPU
   std::string waits_for{};           // for people
   TimePoint read_at{};
-  std::optional<DiskWait> disk{};  // of the first thread, else of another one
+  std::optional<DiskWait> disk{};  // of the first thread, else of another thread or process
 };
 
 class StillWatch {

@@ -26,15 +26,15 @@ constexpr int kPacketsPerDrain = 4096;
 
 UniqueFd OpenSpare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
-// The worker behind a connection: the leader of its process group. 0 when the kernel does not know
-// (a process of another pid namespace).
-pid_t PeerOf(int fd) {
+// The worker behind a connection: the leader of its process group. Nobody when the kernel does not
+// know (a process of another pid namespace).
+ControlPeer PeerOf(int fd) {
   ucred credentials{};
   socklen_t size = sizeof(credentials);
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return 0;
-  if (credentials.pid <= 0) return 0;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return {};
+  if (credentials.pid <= 0) return {};
   const pid_t group = ::getpgid(credentials.pid);
-  return group > 0 ? group : credentials.pid;
+  return {group > 0 ? group : credentials.pid, ProcessIdOf(credentials.pid)};
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ bool ControlSocket::AcceptOne() {
     spare_.reset();
     fd.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     const bool waiting = fd.valid();
-    const pid_t peer = waiting ? PeerOf(fd.get()) : 0;
+    const pid_t peer = waiting ? PeerOf(fd.get()).worker : 0;
     fd.reset();
     spare_ = OpenSpare();
     if (!waiting) return false;
@@ -106,13 +106,13 @@ bool ControlSocket::AcceptOne() {
   }
   if (!fd.valid()) return errno == EINTR || errno == ECONNABORTED;
 
-  const pid_t peer = PeerOf(fd.get());
-  if (peer == 0) {
-    on_error_(peer, "control connection refused: its process is unknown (another pid namespace?)");
+  const ControlPeer peer = PeerOf(fd.get());
+  if (peer.worker == 0) {
+    on_error_(0, "control connection refused: its process is unknown (another pid namespace?)");
     return true;
   }
   if (connections_.size() >= kMaxConnections) {
-    on_error_(peer,
+    on_error_(peer.worker,
               absl::StrCat("control connection refused: there are ", kMaxConnections, " already"));
     return true;
   }
@@ -138,7 +138,7 @@ void ControlSocket::Read(std::uint64_t id, int max_packets) {
 ControlSocket::Received ControlSocket::ReadPacket(std::uint64_t id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return Received::kNothing;
-  const pid_t peer = found->second.peer;
+  const ControlPeer peer = found->second.peer;
   char buffer[control::kMaxPacketBytes];
   iovec data{buffer, sizeof(buffer)};
   msghdr header{};
@@ -152,14 +152,15 @@ ControlSocket::Received ControlSocket::ReadPacket(std::uint64_t id) {
   if (size < 0 && errno == EAGAIN) return Received::kNothing;
   if (size <= 0) return Received::kClosed;  // an empty packet looks like the end, and ends it
   if ((header.msg_flags & MSG_TRUNC) != 0) {
-    on_error_(peer, absl::StrCat("control packet refused: more than ", control::kMaxPacketBytes,
-                                 " bytes; the connection is closed"));
+    on_error_(peer.worker,
+              absl::StrCat("control packet refused: more than ", control::kMaxPacketBytes,
+                           " bytes; the connection is closed"));
     return Received::kClosed;
   }
   const absl::StatusOr<std::vector<ControlMessage>> messages =
       ParseControl(std::string_view(buffer, static_cast<std::size_t>(size)));
   if (!messages.ok()) {
-    on_error_(peer, absl::StrCat(messages.status().message(), "; the connection is closed"));
+    on_error_(peer.worker, absl::StrCat(messages.status().message(), "; the connection is closed"));
     return Received::kClosed;
   }
   for (const ControlMessage& message : *messages) on_message_(peer, message);
@@ -194,7 +195,7 @@ int ControlSocket::SendTo(pid_t peer, std::string_view key, std::string_view val
   }
   int sent = 0;
   for (const auto& [id, connection] : connections_) {
-    if (connection.peer != peer) continue;
+    if (connection.peer.worker != peer) continue;
     if (::sendmsg(connection.fd.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) ++sent;
   }
   return sent;
@@ -204,7 +205,7 @@ void ControlSocket::DrainPeer(pid_t peer) {
   AcceptAll();
   std::vector<std::uint64_t> ids;
   for (const auto& [id, connection] : connections_) {
-    if (connection.peer == peer) ids.push_back(id);
+    if (connection.peer.worker == peer) ids.push_back(id);
   }
   for (const std::uint64_t id : ids) Read(id, kPacketsPerDrain);
 }

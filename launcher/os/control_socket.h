@@ -1,10 +1,10 @@
 // The agent's end of the control socket: workers connect and say what they are doing.
 //
 // Belongs to the agent and its loop's thread, where all callbacks run. Who a worker is comes from
-// the kernel (SO_PEERCRED), never from a message: `peer` is the leader of the process group of the
-// process that connected, which is the worker's pid even when the worker is a shell and one of its
-// children speaks. A process that left its worker's group is reported with its own pid; one that
-// has been collected by its parent before the agent accepted it likewise.
+// the kernel (SO_PEERCRED), never from a message: `worker` is the leader of the process group of
+// the process that connected, which is the worker's pid even when the worker is a shell and one of
+// its children speaks. A process that left its worker's group is reported with its own pid; one
+// that has been collected by its parent before the agent accepted it likewise.
 //
 // A packet that is malformed or larger than control::kMaxPacketBytes closes that connection, with a
 // reason to the error handler; nothing a worker sends can end the agent.
@@ -24,17 +24,25 @@
 
 #include "absl/status/statusor.h"
 #include "launcher/os/event_loop.h"
+#include "launcher/os/process/process_id.h"
 #include "launcher/text/parse_control.h"
 #include "worker/contract/unique_fd.h"
 
 namespace ddprun {
+
+// Who has connected.
+struct ControlPeer {
+  pid_t worker = 0;     // its pid, or that of a process which belongs to no worker
+  ProcessId process{};  // the one that speaks
+};
 
 class ControlSocket {
  public:
   // At once; the next one is closed again, with a reason to the error handler.
   static constexpr std::size_t kMaxConnections = 1024;
 
-  using MessageHandler = std::function<void(pid_t peer, const ControlMessage& message)>;
+  using MessageHandler =
+      std::function<void(const ControlPeer& peer, const ControlMessage& message)>;
   using ErrorHandler = std::function<void(pid_t peer, const std::string& reason)>;
 
   // Listens at `directory`/control.sock, mode 0600. `loop` must outlive the socket, and the
@@ -53,12 +61,12 @@ class ControlSocket {
   // For DDPRUN_CONTROL_SOCKET.
   const std::string& path() const { return path_; }
 
-  // Handles what `peer` has sent until now, even if it connected a moment ago. Call it when a
-  // worker has died and before its death is acted upon: its last words are in here.
+  // Handles what the worker `peer` has sent until now, even if it connected a moment ago. Call it
+  // when a worker has died and before its death is acted upon: its last words are in here.
   void DrainPeer(pid_t peer);
 
-  // Sends a packet with the line key=value on every connection of `peer`. A worker that does not
-  // read, and whose buffer is full, does not get it. Returns how many got it.
+  // Sends a packet with the line key=value on every connection of the worker `peer`. A worker that
+  // does not read, and whose buffer is full, does not get it. Returns how many got it.
   // `descriptors`, at most control::kGoDescriptors, go with it and stay the caller's too.
   int SendTo(pid_t peer, std::string_view key, std::string_view value,
              std::span<const int> descriptors = {});
@@ -68,7 +76,7 @@ class ControlSocket {
  private:
   struct Connection {
     UniqueFd fd;
-    pid_t peer;
+    ControlPeer peer;
   };
   enum class Received { kPacket, kNothing, kClosed };
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "launcher/os/process/process_id.h"
 #include "launcher/stacks/process_facts.h"
 #include "launcher/stacks/seize.h"
 
@@ -19,6 +20,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMostThreadNotes = 8;  // of one process
 constexpr int kNiceBesideTraining = 8;       // a sixth of the CPU time of a process with nice 0
 constexpr std::size_t kMostBeginning = 4;    // frames
+// For processes beside a rank's own.
+constexpr std::size_t kMostOfOthers = std::size_t{64} << 20;
+constexpr std::chrono::milliseconds kPatienceWithOthers{200};
+constexpr pid_t kNobody = -1;
 constexpr std::string_view kPythonLoop = "_PyEval_EvalFrameDefault";
 
 bool IsBeginning(const StackFrame& frame) {
@@ -72,16 +77,24 @@ std::string NameOf(const CopiedProcess& process, const CopiedThread& thread) {
   return absl::StrCat("thread ", thread.tid, " (", thread.name, ")");
 }
 
+// Of a target. That another process of a rank cannot be seen does not mean that the rank cannot.
 class Notes {
  public:
-  Notes(std::uint32_t rank, StackTree* tree) : rank_(rank), tree_(tree) {}
+  Notes(const StackTarget& target, const std::string& name, StackTree* tree)
+      : target_(target), tree_(tree) {
+    if (!target.is_other) return;
+    prefix_ = absl::StrCat("process ", target.pid, name.empty() ? "" : " (" + name + ")", ": ");
+  }
 
-  void Add(RankTrouble trouble, std::string text) {
-    tree_->Add(RankNote{rank_, trouble, std::move(text)});
+  void Add(RankTrouble trouble, const std::string& text) {
+    const bool refused = target_.is_other && trouble == RankTrouble::kNotPermitted;
+    tree_->Add(RankNote{target_.rank, refused ? RankTrouble::kIncomplete : trouble,
+                        absl::StrCat(prefix_, text)});
   }
 
  private:
-  std::uint32_t rank_;
+  const StackTarget& target_;
+  std::string prefix_;
   StackTree* tree_;
 };
 
@@ -109,6 +122,50 @@ std::vector<StackFrame> FramesFromOutside(const CopiedThread& thread) {
   if (thread.state == 'D') frame.function += " in disk wait";
   frame.image = "kernel";
   return {std::move(frame)};
+}
+
+// `frames`: the outermost first.
+void AddThread(const StackTarget& target, const CopiedProcess& process, const CopiedThread& thread,
+               std::vector<StackFrame> frames, StackTree* tree) {
+  const bool main = thread.tid == process.pid && !target.is_other;
+  // Without the pid: equal processes of many ranks are one branch.
+  if (target.is_other) frames.insert(frames.begin(), {"process " + process.name, "", 0, ""});
+  tree->Add(target.rank, main ? ThreadKind::kMain : ThreadKind::kOther, frames);
+}
+
+// A number that now is another process's is not looked at; it could have become one meanwhile.
+bool IsStill(const StackTarget& target) {
+  return target.started == 0 || ProcessIdOf(target.pid).started == target.started;
+}
+
+std::vector<CopiedProcess> CopyEach(absl::Span<const StackTarget> targets,
+                                    Clock::time_point deadline, const SeizeOptions& options) {
+  std::vector<pid_t> pids;
+  for (const StackTarget& target : targets) pids.push_back(IsStill(target) ? target.pid : kNobody);
+  std::vector<CopiedProcess> processes = CopyStacks(pids, deadline, options);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (pids[i] != kNobody && IsStill(targets[i])) continue;
+    processes[i] = {};
+    processes[i].pid = targets[i].pid;
+    processes[i].status = absl::NotFoundError("it has ended");
+  }
+  return processes;
+}
+
+// The ranks' own processes first, so that the others take nothing from them.
+std::vector<CopiedProcess> CopyTargets(absl::Span<const StackTarget> targets,
+                                       Clock::time_point deadline) {
+  const auto half = Clock::now() + (deadline - Clock::now()) / 2;
+  const auto other = std::find_if(targets.begin(), targets.end(),
+                                  [](const StackTarget& target) { return target.is_other; });
+  const auto ranks = static_cast<std::size_t>(other - targets.begin());
+  std::vector<CopiedProcess> processes = CopyEach(targets.first(ranks), deadline, {});
+  SeizeOptions options;
+  options.total_bytes = kMostOfOthers;
+  options.patience = kPatienceWithOthers;
+  std::vector<CopiedProcess> others = CopyEach(targets.subspan(ranks), half, options);
+  std::move(others.begin(), others.end(), std::back_inserter(processes));
+  return processes;
 }
 
 }  // namespace
@@ -165,9 +222,10 @@ std::vector<StackFrame> WithPython(const std::vector<StackFrame>& native,
   return frames;
 }
 
-void AddProcess(std::uint32_t rank, const CopiedProcess& process, const Unwound& unwound,
+void AddProcess(const StackTarget& target, const CopiedProcess& process, const Unwound& unwound,
                 StackTree* tree) {
-  Notes notes(rank, tree);
+  if (target.is_other && absl::IsNotFound(process.status)) return;  // as a thread that ended
+  Notes notes(target, process.name, tree);
   if (process.stopped)
     notes.Add(RankTrouble::kStopped, "stopped by a signal (SIGCONT continues it)");
   if (!process.status.ok()) notes.Add(TroubleOf(process), std::string(process.status.message()));
@@ -178,7 +236,6 @@ void AddProcess(std::uint32_t rank, const CopiedProcess& process, const Unwound&
   std::size_t missing = 0;
   std::string why;
   for (const CopiedThread& thread : process.threads) {
-    const ThreadKind kind = thread.tid == process.pid ? ThreadKind::kMain : ThreadKind::kOther;
     if (absl::IsNotFound(thread.copied)) continue;  // it ended meanwhile
     std::vector<StackFrame> frames;
     const auto found = unwound.threads.find(thread.tid);
@@ -203,7 +260,8 @@ void AddProcess(std::uint32_t rank, const CopiedProcess& process, const Unwound&
     frames = WithPython(frames, thread.python_frames);
     std::reverse(frames.begin(), frames.end());
     if (frames.empty()) continue;
-    tree->Add(rank, kind, WithoutLibcInside(WithoutBeginning(std::move(frames))));
+    AddThread(target, process, thread, WithoutLibcInside(WithoutBeginning(std::move(frames))),
+              tree);
   }
   if (missing > 0) {
     notes.Add(RankTrouble::kIncomplete, absl::StrCat("frames are missing in ", missing, " of ",
@@ -213,9 +271,7 @@ void AddProcess(std::uint32_t rank, const CopiedProcess& process, const Unwound&
 
 TakenStacks TakeStacks(absl::Span<const StackTarget> targets, Clock::time_point deadline,
                        StackUrgency urgency) {
-  std::vector<pid_t> pids;
-  for (const StackTarget& target : targets) pids.push_back(target.pid);
-  std::vector<CopiedProcess> processes = CopyStacks(pids, deadline);
+  std::vector<CopiedProcess> processes = CopyTargets(targets, deadline);
   HelperLimits limits;
   limits.time =
       std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()),
@@ -229,7 +285,7 @@ TakenStacks TakeStacks(absl::Span<const StackTarget> targets, Clock::time_point 
   const Unwound unwound = any ? UnwindInHelper(processes, limits) : Unwound();
   TakenStacks taken;
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    AddProcess(targets[i].rank, processes[i], unwound, &taken.tree);
+    AddProcess(targets[i], processes[i], unwound, &taken.tree);
     taken.held.push_back(processes[i].held);
     taken.missing += processes[i].status.ok() ? 0 : 1;
     taken.refused += absl::IsPermissionDenied(processes[i].status) ? 1 : 0;

@@ -22,6 +22,10 @@ namespace ddprun::stacks {
 struct StackTarget {
   std::uint32_t rank = 0;  // or whatever number the tree is to have for it
   pid_t pid = 0;
+  // ProcessId::started: a process that began at another time is not looked at. 0: any.
+  std::uint64_t started = 0;
+  // Another process of the rank: all its threads are other threads, below "process NAME".
+  bool is_other = false;
 };
 
 struct TakenStacks {
@@ -35,7 +39,8 @@ struct TakenStacks {
 // stacks take longer.
 enum class StackUrgency { kAtOnce, kBesideTraining };
 
-// Blocks until `deadline` at most. Any thread.
+// Blocks until `deadline` at most. Any thread. Those that `is_other` come last in `targets`, and
+// have half of the time at most.
 TakenStacks TakeStacks(absl::Span<const StackTarget> targets,
                        std::chrono::steady_clock::time_point deadline,
                        StackUrgency urgency = StackUrgency::kAtOnce);
@@ -43,7 +48,7 @@ TakenStacks TakeStacks(absl::Span<const StackTarget> targets,
 // ---- the pure part ----
 
 // Adds what is known of one process. `unwound` has the frames of its threads, and maybe others.
-void AddProcess(std::uint32_t rank, const CopiedProcess& process, const Unwound& unwound,
+void AddProcess(const StackTarget& target, const CopiedProcess& process, const Unwound& unwound,
                 StackTree* tree);
 
 // Without what every thread begins with: _start, __libc_start_main, clone3, start_thread, and what

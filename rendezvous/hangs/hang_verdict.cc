@@ -22,11 +22,11 @@ std::string Count(std::size_t count, const char* one, const char* many) {
   return absl::StrCat(count, " ", count == 1 ? one : many);
 }
 
-// The kernel function of a stopped process says nothing more.
+// Of a stopped rank: which of its processes is.
 std::string At(const StillWorker& worker) {
-  return worker.waits_for.empty() || worker.state == ProcessState::kStopped
-             ? ""
-             : absl::StrCat("; it is in ", worker.waits_for);
+  if (worker.waits_for.empty()) return "";
+  return absl::StrCat(worker.state == ProcessState::kStopped ? ": " : "; it is in ",
+                      worker.waits_for);
 }
 
 std::vector<StillRank> ThatTell(const std::vector<StillRank>& ranks) {
@@ -213,8 +213,9 @@ HangVerdict AllAlike(const std::vector<StillRank>& ranks, const StillRank& first
   const bool busy = std::any_of(ranks.begin(), ranks.end(),
                                 [](const StillRank& rank) { return rank.worker.busy; });
   if (const auto collective = CollectiveOfAll(ranks, stacks)) {
-    return {first, absl::StrCat("all ranks wait in ", *collective, ": network or library"), busy,
-            false};
+    return {first,
+            absl::StrCat("all ranks wait in ", *collective, ": network or library"),
+            busy, false};
   }
   std::string why =
       absl::StrCat("all ranks look alike: they are in ", PhaseName(first.worker.phase));
@@ -260,8 +261,8 @@ HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& st
     if (auto missing = OutsideTheCollective(telling, *call)) return *std::move(missing);
     if (auto other = InAnotherCall(telling, *call)) return *std::move(other);
     return {telling.front(),
-            absl::StrCat("all ranks wait in ", Describe(*call), ": network or library"), false,
-            false};
+            absl::StrCat("all ranks wait in ", Describe(*call), ": network or library"),
+            false, false};
   }
   if (silent_tell) {
     if (auto missing = MissingInInit(ranks, stacks)) return *std::move(missing);

@@ -185,7 +185,8 @@ std::string DescribeStack(const StillRank& rank, const StackTree& tree) {
   Stack stack = WithoutMachinery(MainStackOf(tree, rank.number()));
   std::vector<std::string> frames;
   const std::string& waits_for = rank.worker.waits_for;
-  const bool call_known = absl::StrContains(waits_for, '(');
+  const bool call_known =
+      rank.worker.state != ProcessState::kStopped && absl::StrContains(waits_for, '(');
   if (call_known && !stack.empty() && IsMachinery(stack.back())) stack.pop_back();
   const std::size_t first = stack.size() > kFramesInLine ? stack.size() - kFramesInLine : 0;
   for (std::size_t i = first; i < stack.size(); ++i) frames.push_back(FrameText(stack[i]));

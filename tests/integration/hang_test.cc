@@ -52,10 +52,12 @@ class HangTest : public testing::Test {
  protected:
   HangTest() { std::ofstream(folder_ / "worker.py") << kWorker; }
 
-  Program& Start(const std::string& fault, std::vector<std::string> flags) {
+  Program& Start(const std::string& fault, std::vector<std::string> flags,
+                 const std::vector<std::string>& wrapper = {}) {
     flags.insert(flags.end(), {"--nproc-per-node", "2", "--hang-timeout", "3s", "--max-restarts",
-                               "1", "--report", folder_ / "report.json", folder_ / "worker.py",
-                               folder_.path(), fault});
+                               "1", "--report", folder_ / "report.json"});
+    flags.insert(flags.end(), wrapper.begin(), wrapper.end());
+    flags.insert(flags.end(), {folder_ / "worker.py", folder_.path(), fault});
     job_ = std::make_unique<Job>(folder_.path());
     return job_->AddNode(flags);
   }
@@ -76,6 +78,20 @@ TEST_F(HangTest, AStoppedWorkerIsNamedAndTheJobGoesOnToItsEnd) {
   EXPECT_EQ(cause.at("kind"), "hung");
   EXPECT_EQ(cause.at("rank"), 1);
   EXPECT_EQ(cause.at("step"), 9);
+  EXPECT_THAT(job_->Survivors(), IsEmpty());
+}
+
+// A script without `exec`. Seen red where the shell alone was looked at: "all ranks look alike".
+TEST_F(HangTest, AStoppedChildOfAShellIsNamedAndItsStackIsTheRanks) {
+  EXPECT_EQ(Start("stop", {"--on-hang", "restart"}, {"sh", "-c", "python3 \"$@\"; exit $?", "sh"})
+                .ExitCode(),
+            0)
+      << err();
+  EXPECT_THAT(err(), ContainsRegex("rank 1 on .* is stopped by a signal .*: process [0-9]+ \\("));
+  EXPECT_THAT(err(), HasSubstr("<module> worker.py:"));
+  EXPECT_THAT(ReadFile(job_->run(0) + "/stacks.txt"),
+              ContainsRegex("other threads:(.|\n)*process sh"));
+  EXPECT_THAT(err(), HasSubstr("restart 1 of 1"));
   EXPECT_THAT(job_->Survivors(), IsEmpty());
 }
 

@@ -36,6 +36,19 @@ TEST(FindCulpritTest, ARankThatIsStoppedComesFirst) {
   EXPECT_THAT(verdict.why, HasSubstr("rank 3 on n2 (pid 103) is stopped by a signal"));
 }
 
+// Seen red where it was not said: whoever continues pid 103, a shell, changes nothing.
+TEST(FindCulpritTest, TheProcessOfARankThatIsStoppedIsNamed) {
+  auto ranks = Ranks(AllReduce(7));
+  ranks[3].worker.state = ProcessState::kStopped;
+  ranks[3].worker.waits_for = "process 204 (python3)";
+  EXPECT_EQ(FindCulprit(ranks, StackTree()).why,
+            "rank 3 on n2 (pid 103) is stopped by a signal (SIGCONT continues it) since 42.0 s: "
+            "process 204 (python3)");
+  StackTree tree;
+  tree.Add(3, ThreadKind::kMain, {{"main", "m.cc", 1, "trainer"}});
+  EXPECT_EQ(DescribeStack(ranks[3], tree), "rank 3: main m.cc:1 stopped since 42.0 s");
+}
+
 TEST(FindCulpritTest, AStoppedRankComesBeforeOneInDiskWait) {
   auto ranks = Ranks();
   ranks[0].worker.state = ProcessState::kDiskWait;

@@ -118,6 +118,9 @@ TEST_F(StillWatchTest, AnotherThreadInDiskWaitDoesNotHoldTheRankAndIsToldAllTheS
   EXPECT_EQ(progress.still_workers[0].state, ProcessState::kRunnable);
   EXPECT_EQ(progress.still_workers[0].waits_for,
             "futex, and its thread 177 is in disk wait (D) in write(/ckpt/x)");
+  facts_[100].disk->process = "rsync";
+  EXPECT_EQ(Look().still_workers[0].waits_for,
+            "futex, and its process 177 (rsync) is in disk wait (D) in write(/ckpt/x)");
 }
 
 TEST_F(StillWatchTest, AStepOfAProgramThatReportsNoneIsSeenByThePhase) {

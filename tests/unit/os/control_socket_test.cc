@@ -68,7 +68,10 @@ class ControlSocketTest : public ::testing::Test {
   ControlSocketTest() {
     auto socket = ControlSocket::Listen(
         &loop_, dir_.path(),
-        [this](pid_t peer, const ControlMessage& m) { messages_.emplace_back(peer, Show(m)); },
+        [this](const ControlPeer& peer, const ControlMessage& m) {
+          messages_.emplace_back(peer.worker, Show(m));
+          speakers_.push_back(peer.process);
+        },
         [this](pid_t peer, const std::string& reason) { errors_.emplace_back(peer, reason); });
     EXPECT_TRUE(socket.ok()) << socket.status();
     socket_ = *std::move(socket);
@@ -103,6 +106,7 @@ class ControlSocketTest : public ::testing::Test {
   EventLoop loop_;
   PosixProcessRunner runner_;
   std::vector<std::pair<pid_t, std::string>> messages_;
+  std::vector<ProcessId> speakers_;  // of each message
   std::vector<std::pair<pid_t, std::string>> errors_;
   std::unique_ptr<ControlSocket> socket_;
 };
@@ -212,6 +216,9 @@ TEST_F(ControlSocketTest, AWorkersChildSpeaksForTheWorker) {
   const SpawnedProcess worker = Start(request);
   ASSERT_TRUE(RunUntil(&loop_, [&] { return !messages_.empty(); }));
   EXPECT_THAT(messages_, ElementsAre(Pair(worker.pid, "step 7")));
+  ASSERT_EQ(speakers_.size(), 1u);
+  EXPECT_NE(speakers_.front().pid, worker.pid) << "the process that spoke is known, too";
+  EXPECT_NE(speakers_.front().started, 0u);
   ASSERT_TRUE(runner_.SignalGroup(worker.pid, SIGKILL).ok());
   ASSERT_TRUE(RunUntilDead(&loop_, worker.pidfd.get()));
   EXPECT_TRUE(runner_.Reap(worker.pidfd.get()).ok());
@@ -304,7 +311,7 @@ TEST_F(ControlSocketTest, IsForTheOwnerOnlyAndIsRemovedAtTheEnd) {
 TEST_F(ControlSocketTest, ListenSaysWhatIsWrongWithThePlace) {
   const auto listen = [&](const std::string& directory) {
     return ControlSocket::Listen(
-               &loop_, directory, [](pid_t, const ControlMessage&) {},
+               &loop_, directory, [](const ControlPeer&, const ControlMessage&) {},
                [](pid_t, const std::string&) {})
         .status();
   };

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/os/process/process_id.h"
 #include "launcher/stacks/process_facts.h"
 #include "launcher/stacks/seize.h"
 #include "rendezvous/stacks/stack_text.h"
@@ -143,6 +144,20 @@ TEST_F(RunningStackTest, AllThreads) {
     return seen.find("Inner") != std::string::npos && seen.find("InThread") != std::string::npos;
   });
   EXPECT_THAT(text, ContainsRegex("other threads:\n1 .*InThread stack_probe.cc:[0-9]+"));
+}
+
+// As a DataLoader's. Seen red where it was a main thread: the rank was in two places.
+TEST_F(RunningStackTest, AnotherProcessOfTheRankStandsBelowItsNameAmongTheOtherThreads) {
+  const Probe own({probe_, "chain"});
+  const Probe other({probe_, "chain"});
+  StackTarget targets[] = {{3, own.pid()},
+                           {3, other.pid(), ProcessIdOf(other.pid()).started, true}};
+  const std::string text = TextOf(TakeStacks(targets, In(20)));
+  EXPECT_THAT(text, ContainsRegex("^1 main stack_probe.cc:[0-9]+ → Outer .*\n"
+                                  "other threads:\n1 process stack_probe → main .* → Inner "));
+  // Another process has its number now.
+  ++targets[1].started;
+  EXPECT_THAT(TextOf(TakeStacks(targets, In(20))), Not(HasSubstr("process")));
 }
 
 TEST_F(RunningStackTest, OneProgramInSeveralProcessesIsOneTree) {
@@ -339,7 +354,7 @@ TEST_F(RunningStackTest, OneWhoseMemoryIsLockedIsGivenUpAndTheOthersAreCopied) {
     EXPECT_TRUE(copied[1].status.ok()) << copied[1].status;
     EXPECT_TRUE(copied[1].threads[0].copied.ok());
     StackTree tree;
-    AddProcess(7, copied[0], Unwound(), &tree);
+    AddProcess({7}, copied[0], Unwound(), &tree);
     EXPECT_THAT(ToText(tree, StackTextOptions()), HasSubstr(why)) << "the report names it";
   }
   EXPECT_EQ(waiting, 1) << "one thread is left behind, however often it is tried";
@@ -359,7 +374,7 @@ TEST_F(RunningStackTest, AHelperThatTakesTooLongIsEnded) {
   const Unwound unwound = UnwindInHelper(CopyStacks(pids, In(20)), limits);
   EXPECT_TRUE(absl::IsDeadlineExceeded(unwound.status)) << unwound.status;
   StackTree tree;
-  AddProcess(3, CopyStacks(pids, In(20))[0], unwound, &tree);
+  AddProcess({3}, CopyStacks(pids, In(20))[0], unwound, &tree);
   EXPECT_THAT(ToText(tree, {}), HasSubstr("not all stacks could be read within 0 ms"));
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), 0);  // the probe, and no other child
 }
@@ -373,7 +388,7 @@ TEST_F(RunningStackTest, OfADeepOneOnlyTheBytesAskedForAreCopied) {
   ASSERT_EQ(copied[0].threads[0].stack.size(), 200u);
   EXPECT_FALSE(copied[0].threads[0].stack_is_whole);
   StackTree tree;
-  AddProcess(3, copied[0], UnwindInHelper(copied), &tree);
+  AddProcess({3}, copied[0], UnwindInHelper(copied), &tree);
   EXPECT_THAT(ToText(tree, {}),
               HasSubstr("frames are missing in 1 of 1 threads: only 200 bytes of its stack"));
   options.total_bytes = 100;

@@ -10,6 +10,7 @@
 
 #include <ctime>
 #include <future>
+#include <string>
 #include <thread>
 
 namespace ddprun {
@@ -64,6 +65,53 @@ TEST(ProcessFactsTest, AThreadOfThisProcessIsNoDebugger) {
   ASSERT_EQ(::ptrace(PTRACE_INTERRUPT, child, 0, 0), 0);
   ASSERT_EQ(::waitpid(child, nullptr, __WALL), child);
   EXPECT_EQ(ReadProcessFacts(child).state, ProcessState::kRunnable);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+// As where a shell starts the training. Seen red where the worker alone was looked at: the shell
+// waits for its child, and nothing was wrong with it.
+TEST(ProcessFactsTest, ARankIsStoppedIfOneOfItsProcessesIs) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  const std::string name = "process " + std::to_string(child) + " (launcher_test)";
+  EXPECT_EQ(ReadProcessFacts(::getpid(), child).state, ProcessState::kRunnable);
+  ASSERT_EQ(::kill(child, SIGSTOP), 0);
+  ASSERT_EQ(::waitpid(child, nullptr, WUNTRACED), child);
+  for (const pid_t speaker : {child, ::getpid()}) {
+    const ProcessFacts facts = ReadProcessFacts(::getpid(), speaker);
+    EXPECT_EQ(facts.state, ProcessState::kStopped);
+    EXPECT_EQ(facts.waits_for, name);
+  }
+  EXPECT_EQ(ReadProcessFacts(child).state, ProcessState::kStopped);
+  EXPECT_EQ(ReadProcessFacts(child).waits_for, "") << "a worker is named anyway";
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+// A child may write a checkpoint behind the training's back.
+TEST(ProcessFactsTest, AChildInDiskWaitIsToldAndTheRankIsNotInIt) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (::vfork() == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (;;) ::pause();
+    }
+    ::_exit(0);
+  }
+  ProcessFacts facts = ReadProcessFacts(::getpid());
+  for (int i = 0; i < 10'000 && !facts.disk; ++i) {
+    ::usleep(1000);
+    facts = ReadProcessFacts(::getpid());
+  }
+  ASSERT_TRUE(facts.disk.has_value());
+  EXPECT_EQ(facts.disk->thread, child);
+  EXPECT_EQ(facts.disk->process, "launcher_test");
+  EXPECT_NE(facts.state, ProcessState::kDiskWait);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
 }

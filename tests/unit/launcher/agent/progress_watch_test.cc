@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <vector>
@@ -83,6 +84,25 @@ TEST(ProgressWatchTest, CountsHowOftenEachPhaseHasBegun) {
   EXPECT_EQ(watch.Read(At(4))[0].now.begun.size(), 32u) << "names that are made up";
   watch.BeginGeneration(Generation{1});
   EXPECT_EQ(times("save"), 0u);
+}
+
+// Helpers say TELLS, too, where they import the module.
+TEST(ProgressWatchTest, TheProcessThatToldTheLastStepOrPhaseDoesTheWork) {
+  const ProcessId alive = ProcessIdOf(::getpid());
+  const ProcessId other = ProcessIdOf(::getppid());
+  ProgressWatch watch(2);
+  EXPECT_FALSE(watch.SpeakerOf(kA).has_value());
+  watch.OnMessage(kA, TellsMsg{true}, At(1), other);
+  EXPECT_EQ(watch.SpeakerOf(kA), other);
+  watch.OnMessage(kA, StepMsg{1}, At(2), alive);
+  watch.OnMessage(kA, CheckpointMsg{1, "/x"}, At(3), other);
+  watch.OnMessage(kA, TellsMsg{true}, At(4), other);
+  EXPECT_EQ(watch.SpeakerOf(kA), alive);
+  EXPECT_FALSE(watch.SpeakerOf(kB).has_value());
+  watch.OnMessage(kA, StepMsg{2}, At(5), {alive.pid, alive.started + 1});
+  EXPECT_FALSE(watch.SpeakerOf(kA).has_value()) << "its number is another process's now";
+  watch.BeginGeneration(Generation{1});
+  EXPECT_FALSE(watch.SpeakerOf(kA).has_value());
 }
 
 TEST(ProgressWatchTest, AWorkerThatSaysThatItWillTellTellsFromThenOn) {
