@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "launcher/stacks/process_facts.h"
+#include "launcher/stacks/unanswered_peers.h"
 
 namespace ddprun {
 namespace {
@@ -17,7 +18,17 @@ namespace {
 constexpr std::size_t kMostThreads = 64;     // whose children are looked for
 constexpr std::size_t kMostProcesses = 256;  // of a rank, that are counted
 
+constexpr std::size_t kMostPeers = 4;  // of a rank, that are told
+
 std::uint32_t NumberOf(Rank rank) { return static_cast<std::uint32_t>(rank.value); }
+
+void AddUnansweredPeers(const RankProcess& rank, StackTree* tree) {
+  for (const auto& [address, tries] : stacks::UnansweredPeersOf(rank.process.pid, kMostPeers)) {
+    tree->Add(RankNote{NumberOf(rank.rank), RankTrouble::kNoAnswer,
+                       absl::StrCat("no answer from ", address, " to ", tries,
+                                    tries == 1 ? " repetition" : " repetitions")});
+  }
+}
 
 }  // namespace
 
@@ -69,6 +80,9 @@ StackTree TakeStacksOf(absl::Span<const RankProcess> ranks,
   targets.insert(targets.end(), others.begin(), others.end());
   StackTree tree = stacks::TakeStacks(targets, deadline, urgency).tree;
   for (RankNote& note : notes) tree.Add(std::move(note));
+  for (const RankProcess& rank : ranks) {
+    if (IsAlive(rank.process)) AddUnansweredPeers(rank, &tree);
+  }
   return tree;
 }
 

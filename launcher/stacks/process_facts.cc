@@ -49,6 +49,20 @@ std::uint64_t HexOrNone(absl::string_view text) {
   return absl::SimpleHexAtoi(text, &number) ? number : 0;
 }
 
+// The names in a folder that are numbers; at most `most`.
+std::vector<int> NumbersIn(const std::string& path, std::size_t most) {
+  std::vector<int> numbers;
+  DIR* const folder = ::opendir(path.c_str());
+  if (folder == nullptr) return numbers;
+  while (const dirent* const entry = ::readdir(folder)) {
+    int number;
+    if (numbers.size() < most && absl::SimpleAtoi(entry->d_name, &number))
+      numbers.push_back(number);
+  }
+  ::closedir(folder);
+  return numbers;
+}
+
 // "name", "state" of "4242 (name) S 1 ...": the name may have brackets and spaces in it.
 void TakeStat(absl::string_view stat, ThreadFacts* facts) {
   const auto open = stat.find('(');
@@ -106,15 +120,12 @@ std::string ReadMaps(pid_t pid) {
   return ReadProc(absl::StrCat("/proc/", pid, "/maps"), kMapsBytes);
 }
 
+std::vector<int> DescriptorsOf(pid_t pid, std::size_t most) {
+  return NumbersIn(absl::StrCat("/proc/", pid, "/fd"), most);
+}
+
 std::vector<pid_t> ThreadsOf(pid_t pid, std::size_t most) {
-  std::vector<pid_t> threads;
-  DIR* const folder = ::opendir(absl::StrCat("/proc/", pid, "/task").c_str());
-  if (folder == nullptr) return threads;
-  while (const dirent* const entry = ::readdir(folder)) {
-    pid_t tid;
-    if (threads.size() < most && absl::SimpleAtoi(entry->d_name, &tid)) threads.push_back(tid);
-  }
-  ::closedir(folder);
+  std::vector<pid_t> threads = NumbersIn(absl::StrCat("/proc/", pid, "/task"), most);
   std::sort(threads.begin(), threads.end(), [pid](pid_t a, pid_t b) {
     return std::make_pair(a != pid, a) < std::make_pair(b != pid, b);
   });

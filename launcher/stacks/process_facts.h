@@ -29,6 +29,9 @@ std::string ReadMaps(pid_t pid);
 // at most `most`. Empty: no such process.
 std::vector<pid_t> ThreadsOf(pid_t pid, std::size_t most);
 
+// Its descriptors, in no order; at most `most`. Empty where ddprun may not see them.
+std::vector<int> DescriptorsOf(pid_t pid, std::size_t most);
+
 struct ThreadFacts {
   std::string name;
   char state = '?';

@@ -85,10 +85,30 @@ constexpr CallRow kCalls[] = {
 constexpr std::size_t kRemote = 2;
 constexpr std::size_t kInode = 9;
 
+}  // namespace
+
+std::optional<WaitingCall> ParseWaitingCall(std::string_view text) {
+  const std::vector<std::string> words =
+      absl::StrSplit(absl::StripAsciiWhitespace(absl::string_view(text.data(), text.size())), ' ');
+  long number = -1;
+  if (!absl::SimpleAtoi(words.front(), &number) || number < 0) return std::nullopt;
+  for (const CallRow& row : kCalls) {
+    if (row.number != number) continue;
+    WaitingCall call{row.name, -1};
+    std::uint64_t argument;
+    if (row.has_descriptor && words.size() > 1 && absl::SimpleHexAtoi(words[1], &argument)) {
+      call.descriptor = static_cast<int>(argument);
+    }
+    return call;
+  }
+  return WaitingCall{absl::StrCat("system call ", number), -1};
+}
+
 // "0100007F:7148": words of 32 bits as the processor has them in memory, and the port.
-std::string ReadAddress(absl::string_view text) {
+std::string TcpAddress(std::string_view text) {
   constexpr std::size_t kWordDigits = 8;
-  const std::vector<absl::string_view> parts = absl::StrSplit(text, ':');
+  const std::vector<absl::string_view> parts =
+      absl::StrSplit(absl::string_view(text.data(), text.size()), ':');
   const absl::string_view digits = parts.front();
   std::uint32_t port = 0;
   if (parts.size() != 2 || !absl::SimpleHexAtoi(parts[1], &port) || port == 0) return "";
@@ -110,25 +130,6 @@ std::string ReadAddress(absl::string_view text) {
   return absl::StrCat(name, ":", port);
 }
 
-}  // namespace
-
-std::optional<WaitingCall> ParseWaitingCall(std::string_view text) {
-  const std::vector<std::string> words =
-      absl::StrSplit(absl::StripAsciiWhitespace(absl::string_view(text.data(), text.size())), ' ');
-  long number = -1;
-  if (!absl::SimpleAtoi(words.front(), &number) || number < 0) return std::nullopt;
-  for (const CallRow& row : kCalls) {
-    if (row.number != number) continue;
-    WaitingCall call{row.name, -1};
-    std::uint64_t argument;
-    if (row.has_descriptor && words.size() > 1 && absl::SimpleHexAtoi(words[1], &argument)) {
-      call.descriptor = static_cast<int>(argument);
-    }
-    return call;
-  }
-  return WaitingCall{absl::StrCat("system call ", number), -1};
-}
-
 std::string PeerInTable(std::string_view table, std::string_view inode) {
   for (const absl::string_view line :
        absl::StrSplit(absl::string_view(table.data(), table.size()), '\n')) {
@@ -137,7 +138,8 @@ std::string PeerInTable(std::string_view table, std::string_view inode) {
     if (columns.size() <= kInode ||
         columns[kInode] != absl::string_view(inode.data(), inode.size()))
       continue;
-    return ReadAddress(columns[kRemote]);
+    const absl::string_view remote = columns[kRemote];
+    return TcpAddress(std::string_view(remote.data(), remote.size()));
   }
   return "";
 }

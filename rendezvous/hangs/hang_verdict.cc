@@ -207,6 +207,19 @@ std::optional<HangVerdict> Behind(const std::vector<StillRank>& ranks) {
       odd->worker.busy && !odd->worker.inside};
 }
 
+// Why all wait: "; rank 0: no answer from 10.0.0.7:41234 to 7 repetitions". Of the first few.
+std::string WhoDoesNotAnswer(const StackTree& stacks) {
+  constexpr std::size_t kMost = 4;
+  std::string text;
+  std::size_t count = 0;
+  for (const RankNote& note : stacks.notes()) {
+    if (note.trouble != RankTrouble::kNoAnswer || ++count > kMost) continue;
+    absl::StrAppend(&text, "; rank ", note.rank, ": ", note.text);
+  }
+  if (count > kMost) absl::StrAppend(&text, "; and ", count - kMost, " more");
+  return text;
+}
+
 // `first`: one of them, which stands for all.
 HangVerdict AllAlike(const std::vector<StillRank>& ranks, const StillRank& first,
                      const StackTree& stacks) {
@@ -214,7 +227,8 @@ HangVerdict AllAlike(const std::vector<StillRank>& ranks, const StillRank& first
                                 [](const StillRank& rank) { return rank.worker.busy; });
   if (const auto collective = CollectiveOfAll(ranks, stacks)) {
     return {first,
-            absl::StrCat("all ranks wait in ", *collective, ": network or library"),
+            absl::StrCat("all ranks wait in ", *collective, ": network or library",
+                         WhoDoesNotAnswer(stacks)),
             busy, false};
   }
   std::string why =
@@ -222,6 +236,7 @@ HangVerdict AllAlike(const std::vector<StillRank>& ranks, const StillRank& first
   if (!first.worker.waits_for.empty()) {
     absl::StrAppend(&why, "; rank ", first.rank.value, " is in ", first.worker.waits_for);
   }
+  absl::StrAppend(&why, WhoDoesNotAnswer(stacks));
   return {first, std::move(why), busy, false};
 }
 
@@ -261,7 +276,8 @@ HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& st
     if (auto missing = OutsideTheCollective(telling, *call)) return *std::move(missing);
     if (auto other = InAnotherCall(telling, *call)) return *std::move(other);
     return {telling.front(),
-            absl::StrCat("all ranks wait in ", Describe(*call), ": network or library"),
+            absl::StrCat("all ranks wait in ", Describe(*call), ": network or library",
+                         WhoDoesNotAnswer(stacks)),
             false, false};
   }
   if (silent_tell) {

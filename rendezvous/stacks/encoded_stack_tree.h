@@ -42,8 +42,9 @@ enum class RankTrouble : std::uint8_t {
   kNotPermitted,  // ddprun may not trace it
   kGone,          // it ended
   kIncomplete,    // some of its frames or threads are missing
+  kNoAnswer,      // a TCP peer does not answer
 };
-inline constexpr std::size_t kRankTroubles = 7;
+inline constexpr std::size_t kRankTroubles = 8;
 const char* ToString(RankTrouble trouble);  // "stopped", "traced", "disk_wait", ...
 
 struct RankNote {

@@ -95,8 +95,9 @@ absl::Status CheckNodes(const EncodedStackTree& tree) {
 }  // namespace
 
 const char* ToString(RankTrouble trouble) {
-  constexpr const char* kNames[kRankTroubles] = {"stopped",       "traced", "disk_wait", "in_call",
-                                                 "not_permitted", "gone",   "incomplete"};
+  constexpr const char* kNames[kRankTroubles] = {"stopped",    "traced",        "disk_wait",
+                                                 "in_call",    "not_permitted", "gone",
+                                                 "incomplete", "no_answer"};
   return kNames[static_cast<std::size_t>(trouble)];
 }
 

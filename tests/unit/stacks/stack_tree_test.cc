@@ -223,7 +223,7 @@ TEST(StackTreeTest, RefusesWhatItNeverEncodes) {
   EXPECT_THAT(refused([](auto* t) { t->names[0] = std::string(513, 'x'); }), HasSubstr("too long"));
   EXPECT_THAT(refused([](auto* t) { t->notes[0].text = std::string(513, 'x'); }),
               HasSubstr("too long"));
-  EXPECT_THAT(refused([](auto* t) { t->notes[0].trouble = static_cast<RankTrouble>(7); }),
+  EXPECT_THAT(refused([](auto* t) { t->notes[0].trouble = static_cast<RankTrouble>(8); }),
               HasSubstr("unknown"));
   EXPECT_THAT(refused([](auto* t) { t->notes.resize(kMaxStackNotes + 1); }),
               HasSubstr("too many notes"));
