@@ -69,7 +69,8 @@ absl::StatusOr<Verdict> Agent::Run() {
       },
       [](pid_t peer, const std::string& reason) {
         LogWarning(absl::StrCat("control socket, process ", peer, ": ", reason));
-      });
+      },
+      [this](pid_t pid) { return workers_ != nullptr && workers_->WithPid(pid).has_value(); });
   if (!control.ok()) return control.status();
   control_ = *std::move(control);
   workers_ = std::make_unique<NodeWorkers>(
@@ -367,7 +368,7 @@ std::optional<RestartTimes> Agent::TakeRestartTimes() {
 void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& message) {
   const auto now = EventLoop::Clock::now();
   const auto worker = workers_->WithPid(peer.worker);
-  if (!worker) return OnMessageOfAnother(peer.worker, message);
+  if (!worker) return OnMessageOfAnother(peer, message);
   const LocalRank local_rank = *worker;
   workers_->Hear(local_rank, peer.process, message, now);
   std::visit(
@@ -434,11 +435,13 @@ void Agent::OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint) 
 }
 
 // A standby, or a process that a worker has started.
-void Agent::OnMessageOfAnother(pid_t peer, const ControlMessage& message) {
+void Agent::OnMessageOfAnother(const ControlPeer& peer, const ControlMessage& message) {
   const auto* const standby = std::get_if<StandbyMsg>(&message);
-  if (standby != nullptr && standby->waiting) standbys_->OnWaiting(peer);
+  if (standby != nullptr && standby->waiting) standbys_->OnWaiting(peer.worker);
   const auto* const elsewhere = std::get_if<StoreElsewhereMsg>(&message);
   if (elsewhere != nullptr) Feed(Supervisor::StoreSoughtElsewhere{elsewhere->where});
+  const bool runs = supervisor_.state() == SupervisorState::kRunning;
+  if (runs && std::holds_alternative<StepMsg>(message)) watch_->OnStepOfNobody(peer.process);
 }
 
 void Agent::OnRendezvousEvent(const RendezvousClient::Event& event) {

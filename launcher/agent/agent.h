@@ -108,7 +108,7 @@ class Agent {
   void OnWorkerEnded(const NodeWorkers::Ended& worker);
   void OnControlMessage(const ControlPeer& peer, const ControlMessage& message);
   void OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint);
-  void OnMessageOfAnother(pid_t peer, const ControlMessage& message);
+  void OnMessageOfAnother(const ControlPeer& peer, const ControlMessage& message);
   // Of a restart that is over, where one is: for people and for the report.
   std::optional<RestartTimes> TakeRestartTimes();
   void OnRendezvousEvent(const RendezvousClient::Event& event);

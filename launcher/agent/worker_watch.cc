@@ -103,6 +103,17 @@ void WorkerWatch::TakeStacks(std::vector<RankProcess> ranks,
       });
 }
 
+void WorkerWatch::OnStepOfNobody(const ProcessId& speaker) {
+  if (std::exchange(said_nobody_, true)) return;
+  const std::optional<ProcessStat> stat = ReadProcessStat(speaker.pid);
+  const std::string process = absl::StrCat("process ", speaker.pid);
+  const std::string why =
+      stat && IsAlive(speaker)
+          ? absl::StrCat(process, " (", stat->name, ") tells its steps and descends from no worker")
+          : absl::StrCat(process, " told a step and ended before ddprun could see whose it is");
+  LogWarning(absl::StrCat(why, ": such steps do not count, so hangs of this rank are not noticed"));
+}
+
 void WorkerWatch::OnStraggler(const StragglerMsg& straggler) {
   const auto news = straggler.ended ? stragglers_.Ended(straggler.rank)
                                     : stragglers_.Told(straggler.rank, straggler.host,

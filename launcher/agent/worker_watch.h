@@ -48,6 +48,8 @@ class WorkerWatch {
                   std::function<void(const EncodedStackTree&)> done);
 
   void OnStraggler(const StragglerMsg& straggler);
+  // A process that belongs to no worker has told a step: the log says so, once.
+  void OnStepOfNobody(const ProcessId& speaker);
 
  private:
   void SayThatHangsAreNotNoticed();
@@ -61,6 +63,7 @@ class WorkerWatch {
   StillWatch still_;
   // The log has said that the workers tell nothing, or need not.
   bool said_silent_;
+  bool said_nobody_ = false;
   EventLoop::TimerId silence_ = 0;     // until it says so
   std::map<int, ProcessFacts> facts_;  // by pid, as they were read last
   OffLoop stack_taker_;

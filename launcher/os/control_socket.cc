@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,15 +27,12 @@ constexpr int kPacketsPerDrain = 4096;
 
 UniqueFd OpenSpare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
-// The worker behind a connection: the leader of its process group. Nobody when the kernel does not
-// know (a process of another pid namespace).
-ControlPeer PeerOf(int fd) {
-  ucred credentials{};
-  socklen_t size = sizeof(credentials);
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return {};
-  if (credentials.pid <= 0) return {};
-  const pid_t group = ::getpgid(credentials.pid);
-  return {group > 0 ? group : credentials.pid, ProcessIdOf(credentials.pid)};
+constexpr int kMostAncestors = 64;
+
+// The leader of its process group, which may be in another pid namespace, or itself.
+pid_t GroupOf(pid_t pid) {
+  const pid_t group = ::getpgid(pid);
+  return group > 0 ? group : pid;
 }
 
 }  // namespace
@@ -42,7 +40,8 @@ ControlPeer PeerOf(int fd) {
 absl::StatusOr<std::unique_ptr<ControlSocket>> ControlSocket::Listen(EventLoop* loop,
                                                                      const std::string& directory,
                                                                      MessageHandler on_message,
-                                                                     ErrorHandler on_error) {
+                                                                     ErrorHandler on_error,
+                                                                     IsWorker is_worker) {
   const std::string path = absl::StrCat(directory, "/control.sock");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -63,16 +62,18 @@ absl::StatusOr<std::unique_ptr<ControlSocket>> ControlSocket::Listen(EventLoop* 
       ::listen(listener.get(), kBacklog) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen at control socket ", path));
   }
-  return std::unique_ptr<ControlSocket>(new ControlSocket(
-      loop, path, std::move(listener), std::move(on_message), std::move(on_error)));
+  return std::unique_ptr<ControlSocket>(
+      new ControlSocket(loop, path, std::move(listener), std::move(on_message), std::move(on_error),
+                        std::move(is_worker)));
 }
 
 ControlSocket::ControlSocket(EventLoop* loop, std::string path, UniqueFd listener,
-                             MessageHandler on_message, ErrorHandler on_error)
+                             MessageHandler on_message, ErrorHandler on_error, IsWorker is_worker)
     : loop_(loop),
       path_(std::move(path)),
       on_message_(std::move(on_message)),
       on_error_(std::move(on_error)),
+      is_worker_(std::move(is_worker)),
       listener_(std::move(listener)),
       spare_(OpenSpare()) {
   loop_->Watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { AcceptAll(); });
@@ -82,6 +83,24 @@ ControlSocket::~ControlSocket() {
   loop_->Unwatch(listener_.get());
   while (!connections_.empty()) Close(connections_.begin()->first);
   ::unlink(path_.c_str());
+}
+
+// Nobody when the kernel does not know it (a process of another pid namespace).
+ControlPeer ControlSocket::PeerOf(int fd) const {
+  ucred credentials{};
+  socklen_t size = sizeof(credentials);
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return {};
+  if (credentials.pid <= 0) return {};
+  const ProcessId process = ProcessIdOf(credentials.pid);
+  pid_t pid = credentials.pid;
+  for (int i = 0; i < kMostAncestors && pid > 1; ++i) {
+    const pid_t group = GroupOf(pid);
+    if (is_worker_(group)) return {group, process};
+    const std::optional<ProcessStat> stat = ReadProcessStat(pid);
+    if (!stat) break;
+    pid = stat->parent;
+  }
+  return {GroupOf(credentials.pid), process};
 }
 
 void ControlSocket::AcceptAll() {

@@ -3,8 +3,9 @@
 // Belongs to the agent and its loop's thread, where all callbacks run. Who a worker is comes from
 // the kernel (SO_PEERCRED), never from a message: `worker` is the leader of the process group of
 // the process that connected, which is the worker's pid even when the worker is a shell and one of
-// its children speaks. A process that left its worker's group is reported with its own pid; one
-// that has been collected by its parent before the agent accepted it likewise.
+// its children speaks. Of a process that left its worker's group (setsid) the worker is the next of
+// its ancestors that is one. A process that has no such ancestor is reported with its own group or
+// pid; one that has been collected by its parent before the agent accepted it likewise.
 //
 // A packet that is malformed or larger than control::kMaxPacketBytes closes that connection, with a
 // reason to the error handler; nothing a worker sends can end the agent.
@@ -44,14 +45,16 @@ class ControlSocket {
   using MessageHandler =
       std::function<void(const ControlPeer& peer, const ControlMessage& message)>;
   using ErrorHandler = std::function<void(pid_t peer, const std::string& reason)>;
+  using IsWorker = std::function<bool(pid_t pid)>;
 
   // Listens at `directory`/control.sock, mode 0600. `loop` must outlive the socket, and the
   // handlers must not destroy it. Errors: InvalidArgument when the path is too long for a Unix
-  // socket (107 bytes), otherwise errno's.
+  // socket (107 bytes), otherwise errno's. `is_worker`: asked when a process connects.
   static absl::StatusOr<std::unique_ptr<ControlSocket>> Listen(EventLoop* loop,
                                                                const std::string& directory,
                                                                MessageHandler on_message,
-                                                               ErrorHandler on_error);
+                                                               ErrorHandler on_error,
+                                                               IsWorker is_worker);
 
   // Closes all connections and removes the socket's file.
   ~ControlSocket();
@@ -81,8 +84,9 @@ class ControlSocket {
   enum class Received { kPacket, kNothing, kClosed };
 
   ControlSocket(EventLoop* loop, std::string path, UniqueFd listener, MessageHandler on_message,
-                ErrorHandler on_error);
+                ErrorHandler on_error, IsWorker is_worker);
 
+  ControlPeer PeerOf(int fd) const;
   void AcceptAll();
   bool AcceptOne();
   void Read(std::uint64_t id, int max_packets);
@@ -93,6 +97,7 @@ class ControlSocket {
   const std::string path_;
   const MessageHandler on_message_;
   const ErrorHandler on_error_;
+  const IsWorker is_worker_;
   UniqueFd listener_;
   UniqueFd spare_;  // given up for a moment to refuse a connection when descriptors have run out
   std::uint64_t next_id_ = 1;

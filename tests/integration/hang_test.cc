@@ -48,6 +48,23 @@ for step in range(30):
 print('done', rank)
 )";
 
+// Tells a step from a process whose parent has ended, in a session of its own.
+constexpr char kFar[] = R"(
+import os, socket, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(0.3)
+        agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        agent.connect(os.environ['DDPRUN_CONTROL_SOCKET'])
+        agent.send(b'STEP=1')
+        agent.send(b'STEP=2')
+        time.sleep(1000)
+    os._exit(0)
+os.wait()
+time.sleep(2)
+)";
+
 class HangTest : public testing::Test {
  protected:
   HangTest() { std::ofstream(folder_ / "worker.py") << kWorker; }
@@ -93,6 +110,25 @@ TEST_F(HangTest, AStoppedChildOfAShellIsNamedAndItsStackIsTheRanks) {
               ContainsRegex("other threads:(.|\n)*process sh"));
   EXPECT_THAT(err(), HasSubstr("restart 1 of 1"));
   EXPECT_THAT(job_->Survivors(), IsEmpty());
+}
+
+// Seen red where the process group alone said whose it is: no verdict, and no line.
+TEST_F(HangTest, AChildInASessionOfItsOwnIsJudged) {
+  EXPECT_EQ(Start("stop", {"--on-hang", "restart"}, {"setsid", "-w", "python3"}).ExitCode(), 0)
+      << err();
+  EXPECT_THAT(err(), ContainsRegex("rank 1 on .* is stopped by a signal .*: process [0-9]+ \\("));
+  EXPECT_THAT(err(), HasSubstr("restart 1 of 1"));
+  EXPECT_THAT(job_->Survivors(), IsEmpty());
+}
+
+// Its parent has ended. It still has the control socket of rank 1.
+TEST_F(HangTest, StepsOfAProcessThatDescendsFromNoWorkerAreToldOnce) {
+  std::ofstream(folder_ / "far.py") << kFar;
+  job_ = std::make_unique<Job>(folder_.path());
+  Program& node = job_->AddNode({folder_ / "far.py"});
+  EXPECT_EQ(node.ExitCode(), 0) << err();
+  EXPECT_THAT(err(), ContainsRegex("process [0-9]+ \\(.*\\) tells its steps and descends from no "
+                                   "worker: such steps do not count"));
 }
 
 TEST_F(HangTest, WithReportTheWorkersAreLeftAloneAndGoOnWhereTheyCan) {

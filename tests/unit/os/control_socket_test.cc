@@ -11,6 +11,7 @@
 
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -72,7 +73,8 @@ class ControlSocketTest : public ::testing::Test {
           messages_.emplace_back(peer.worker, Show(m));
           speakers_.push_back(peer.process);
         },
-        [this](pid_t peer, const std::string& reason) { errors_.emplace_back(peer, reason); });
+        [this](pid_t peer, const std::string& reason) { errors_.emplace_back(peer, reason); },
+        [this](pid_t pid) { return workers_.contains(pid); });
     EXPECT_TRUE(socket.ok()) << socket.status();
     socket_ = *std::move(socket);
   }
@@ -81,6 +83,7 @@ class ControlSocketTest : public ::testing::Test {
     request.env.push_back("DDPRUN_CONTROL_SOCKET=" + socket_->path());
     absl::StatusOr<SpawnedProcess> process = runner_.Spawn(request);
     EXPECT_TRUE(process.ok()) << process.status();
+    workers_.insert(process->pid);
     return *std::move(process);
   }
 
@@ -105,6 +108,7 @@ class ControlSocketTest : public ::testing::Test {
   const test::TempDir dir_;
   EventLoop loop_;
   PosixProcessRunner runner_;
+  std::set<pid_t> workers_;
   std::vector<std::pair<pid_t, std::string>> messages_;
   std::vector<ProcessId> speakers_;  // of each message
   std::vector<std::pair<pid_t, std::string>> errors_;
@@ -224,6 +228,19 @@ TEST_F(ControlSocketTest, AWorkersChildSpeaksForTheWorker) {
   EXPECT_TRUE(runner_.Reap(worker.pidfd.get()).ok());
 }
 
+// Seen red where its group alone was looked at: it belonged to no worker.
+TEST_F(ControlSocketTest, AChildInASessionOfItsOwnSpeaksForTheWorkerAndHearsWhatTheWorkerIsTold) {
+  SpawnRequest request = test::Shell("setsid \"$0\" control STEP=7 & exec sleep 100000");
+  request.argv.push_back(OS_TEST_CHILD);
+  const SpawnedProcess worker = Start(request);
+  ASSERT_TRUE(RunUntil(&loop_, [&] { return !messages_.empty(); }));
+  EXPECT_THAT(messages_, ElementsAre(Pair(worker.pid, "step 7")));
+  EXPECT_NE(::getpgid(speakers_.front().pid), worker.pid);
+  ASSERT_TRUE(runner_.SignalGroup(worker.pid, SIGKILL).ok());
+  ASSERT_TRUE(RunUntilDead(&loop_, worker.pidfd.get()));
+  EXPECT_TRUE(runner_.Reap(worker.pidfd.get()).ok());
+}
+
 TEST_F(ControlSocketTest, AMalformedPacketClosesThatConnectionWithAReason) {
   const UniqueFd bad = Connect();
   const UniqueFd good = Connect();
@@ -312,7 +329,7 @@ TEST_F(ControlSocketTest, ListenSaysWhatIsWrongWithThePlace) {
   const auto listen = [&](const std::string& directory) {
     return ControlSocket::Listen(
                &loop_, directory, [](const ControlPeer&, const ControlMessage&) {},
-               [](pid_t, const std::string&) {})
+               [](pid_t, const std::string&) {}, [](pid_t) { return false; })
         .status();
   };
   const std::string deep = "/" + std::string(120, 'd');
