@@ -214,7 +214,8 @@ int RunJob(const RunCommand& command) {
                     context, config, console);
   };
   if (!why_ineligible.empty() && config.standalone()) return stay_out();
-  const auto connection = PrepareConnection(config, *run, agent_id.value, &heard_at, &loop);
+  const auto connection =
+      PrepareConnection(config, *run, DDPRUN_VERSION, agent_id.value, &heard_at, &loop);
   if (!connection.ok() && !why_ineligible.empty()) return stay_out();
   if (!connection.ok()) return fail(connection.status(), ExitCodeOf(connection.status()));
   // The others are told, who would wait for this node; it may have to run their rendezvous, too.

@@ -18,6 +18,7 @@
 #include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/auth/server_credentials.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
+#include "rendezvous/service/job/event_log.h"
 
 namespace ddprun {
 
@@ -102,10 +103,13 @@ absl::Status AddHosts(const JobConfig& config, const RunDirectory& run, int plac
 
 // The rendezvous of a job on one node, in this process. It stops and goes on together with its only
 // agent (Ctrl-Z), so silence means nothing: no lease.
-absl::StatusOr<std::unique_ptr<RendezvousServer>> StartOwnRendezvous(const std::string& listen) {
+absl::StatusOr<std::unique_ptr<RendezvousServer>> StartOwnRendezvous(const std::string& listen,
+                                                                     const std::string& version) {
   RendezvousServer::Options options;
   options.listen = listen;
   options.round.leases = false;
+  options.events = std::make_shared<EventLog>(EventLog::Options{});
+  options.version = version;
   options.log = [](std::string_view, std::string_view text) { LogDebug(std::string(text)); };
   auto server = RendezvousServer::Start(std::move(options));
   if (!server.ok()) return absl::InternalError(server.status().message());
@@ -139,8 +143,8 @@ std::string WarnOfName(const JobConfig& config, const std::string& node_address)
 }
 
 absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,
-                                             std::uint64_t seed, SharedPlace* heard_at,
-                                             EventLoop* loop) {
+                                             const std::string& version, std::uint64_t seed,
+                                             SharedPlace* heard_at, EventLoop* loop) {
   Connection connection;
   auto address = NodeAddress(config);
   if (!address.ok()) return address.status();
@@ -148,8 +152,10 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
 
   if (config.standalone()) {
     const std::string endpoint = absl::StrCat("unix:", run.sockets(), "/rendezvous.sock");
-    auto server = StartOwnRendezvous(endpoint);
+    auto server = StartOwnRendezvous(endpoint, version);
     if (!server.ok()) return server.status();
+    LogInfo(absl::StrCat("for ddprun status, stacks and stop of job ", config.rendezvous.id,
+                         ": --rdzv-endpoint ", endpoint));
     connection.server = *std::move(server);
     connection.client = std::make_unique<GrpcRendezvousClient>(
         GrpcRendezvousClient::Options{endpoint, config.rendezvous.connect_timeout});

@@ -41,14 +41,15 @@ struct Connection {
   std::unique_ptr<RendezvousClient> client;  // not open yet
 };
 
+// `version`: of this program, for a rendezvous in this process.
 // `seed`: of the jitter between attempts to connect, another one for each agent. `heard_at` is told
 // where the rendezvous is. It and `loop` must outlive the result. May block on a name server.
 // Errors are sentences for the user: FailedPrecondition for credentials that are no good and for a
 // rendezvous that would need --insecure, PermissionDenied where munged does not run on this host,
 // Internal for one that cannot run in this process, others when the endpoint cannot be found.
 absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,
-                                             std::uint64_t seed, SharedPlace* heard_at,
-                                             EventLoop* loop);
+                                             const std::string& version, std::uint64_t seed,
+                                             SharedPlace* heard_at, EventLoop* loop);
 
 }  // namespace ddprun
 

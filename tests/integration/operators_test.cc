@@ -477,5 +477,27 @@ TEST(RendezvousDescriptorsTest, AnAgentThatDoesNotFitIsToldWhy) {
   EXPECT_EQ(daemon.ExitCode(), 0);
 }
 
+// Seen red where the rendezvous of such a job had no history: "does not answer operators".
+TEST(StandaloneTest, ItsStatusAndStacksAreToldAndItStops) {
+  const TempDir folder;
+  Job job(folder.path());
+  Program& node = job.AddNode({"--standalone", "--no-python", "/bin/sleep", "1000"});
+  ASSERT_TRUE(node.WaitForErr("rendezvous.sock")) << node.err();
+  const std::string start = "--rdzv-endpoint unix:";
+  const std::string said = node.err().substr(node.err().find(start) + start.size());
+  const std::string endpoint = "unix:" + said.substr(0, said.find('\n'));
+  const auto ask = [&](const std::string& command, const std::string& what) {
+    Program program({DdprunPath(), command, "none", "--rdzv-endpoint", endpoint});
+    EXPECT_EQ(program.ExitCode(), 0) << command << ": " << program.err();
+    EXPECT_THAT(program.out() + program.err(), HasSubstr(what));
+  };
+  ASSERT_TRUE(node.WaitForErr("generation 0")) << node.err();
+  ask("status", "running");
+  ask("stacks", "nanosleep");
+  ask("stop", "");
+  EXPECT_EQ(node.ExitCode(), 143) << node.err();
+  EXPECT_THAT(job.Survivors(), testing::IsEmpty());
+}
+
 }  // namespace operators_test
 }  // namespace ddprun
