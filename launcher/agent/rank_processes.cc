@@ -15,8 +15,8 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMostThreads = 64;     // whose children are looked for
-constexpr std::size_t kMostProcesses = 256;  // of a rank, that are counted
+constexpr std::size_t kMostForkers = 64;   // whose children are looked for
+constexpr std::size_t kMostCounted = 256;  // of a rank, that are counted
 
 constexpr std::size_t kMostPeers = 4;  // of a rank, that are told
 
@@ -35,7 +35,7 @@ void AddUnansweredPeers(const RankProcess& rank, StackTree* tree) {
 std::vector<pid_t> WithDescendants(pid_t pid, std::size_t most) {
   std::vector<pid_t> all{pid};
   for (std::size_t i = 0; i < all.size(); ++i) {
-    for (const pid_t thread : stacks::ThreadsOf(all[i], kMostThreads)) {
+    for (const pid_t thread : stacks::ThreadsOf(all[i], kMostForkers)) {
       const std::string children =
           stacks::ReadProc(absl::StrCat("/proc/", all[i], "/task/", thread, "/children"));
       for (const absl::string_view word : absl::StrSplit(children, ' ', absl::SkipWhitespace())) {
@@ -65,7 +65,7 @@ StackTree TakeStacksOf(absl::Span<const RankProcess> ranks,
   std::vector<RankNote> notes;
   for (const RankProcess& rank : ranks) {
     targets.push_back({NumberOf(rank.rank), rank.process.pid, rank.process.started});
-    std::vector<pid_t> all = ProcessesOf(rank.process.pid, rank.worker, kMostProcesses);
+    std::vector<pid_t> all = ProcessesOf(rank.process.pid, rank.worker, kMostCounted);
     all.erase(all.begin());
     if (all.size() > kMostShownProcesses) {
       notes.push_back({NumberOf(rank.rank), RankTrouble::kIncomplete,

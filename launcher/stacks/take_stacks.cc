@@ -129,7 +129,8 @@ void AddThread(const StackTarget& target, const CopiedProcess& process, const Co
                std::vector<StackFrame> frames, StackTree* tree) {
   const bool main = thread.tid == process.pid && !target.is_other;
   // Without the pid: equal processes of many ranks are one branch.
-  if (target.is_other) frames.insert(frames.begin(), {"process " + process.name, "", 0, ""});
+  if (target.is_other)
+    frames.insert(frames.begin(), StackFrame{"process " + process.name, "", 0, ""});
   tree->Add(target.rank, main ? ThreadKind::kMain : ThreadKind::kOther, frames);
 }
 

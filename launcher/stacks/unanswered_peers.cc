@@ -14,13 +14,13 @@ namespace ddprun::stacks {
 namespace {
 
 constexpr std::size_t kMostDescriptors = 4096;
-constexpr std::size_t kTableBytes = std::size_t{4} << 20;
+constexpr std::size_t kMostTableBytes = std::size_t{4} << 20;
 
 // Columns of proc_net_tcp(5).
-constexpr std::size_t kRemote = 2;
-constexpr std::size_t kResent = 6;
-constexpr std::size_t kProbes = 8;  // called "timeout"
-constexpr std::size_t kInode = 9;
+constexpr std::size_t kPeerColumn = 2;
+constexpr std::size_t kResentColumn = 6;
+constexpr std::size_t kProbesColumn = 8;  // called "timeout"
+constexpr std::size_t kInodeColumn = 9;
 
 std::set<std::string> SocketsOf(pid_t pid) {
   constexpr std::string_view kStart = "socket:[";
@@ -44,12 +44,12 @@ std::vector<UnansweredPeer> UnansweredInTable(std::string_view table,
         absl::StrSplit(line, ' ', absl::SkipWhitespace());
     int resent = 0;
     int probes = 0;
-    if (columns.size() <= kInode || !inodes.contains(std::string(columns[kInode])) ||
-        !absl::SimpleHexAtoi(columns[kResent], &resent) ||
-        !absl::SimpleAtoi(columns[kProbes], &probes) || resent + probes == 0) {
+    if (columns.size() <= kInodeColumn || !inodes.contains(std::string(columns[kInodeColumn])) ||
+        !absl::SimpleHexAtoi(columns[kResentColumn], &resent) ||
+        !absl::SimpleAtoi(columns[kProbesColumn], &probes) || resent + probes == 0) {
       continue;
     }
-    const absl::string_view remote = columns[kRemote];
+    const absl::string_view remote = columns[kPeerColumn];
     peers.push_back(
         {TcpAddress(std::string_view(remote.data(), remote.size())), std::max(resent, probes)});
   }
@@ -61,7 +61,7 @@ std::vector<UnansweredPeer> UnansweredPeersOf(pid_t pid, std::size_t most) {
   if (inodes.empty()) return {};
   std::vector<UnansweredPeer> peers;
   for (const char* const name : {"tcp", "tcp6"}) {
-    const std::string table = ReadProc(absl::StrCat("/proc/", pid, "/net/", name), kTableBytes);
+    const std::string table = ReadProc(absl::StrCat("/proc/", pid, "/net/", name), kMostTableBytes);
     std::ranges::move(UnansweredInTable(table, inodes), std::back_inserter(peers));
   }
   std::sort(peers.begin(), peers.end());

@@ -125,26 +125,6 @@ TEST(FindCulpritTest, WhereAllWaitInOneCollectiveItIsTheNetworkOrTheLibrary) {
             "all ranks wait in all_reduce 5 (12.1 MB): network or library");
 }
 
-// A cable that is cut. Seen red where no address was told.
-TEST(FindCulpritTest, WhereAllWaitThePeersThatDoNotAnswerAreTold) {
-  StackTree tree;
-  for (const std::uint32_t rank : {0, 1, 2, 3}) {
-    AddStack(rank, {"main", "c10d::Wait", "wait"}, &tree);
-    tree.Add(RankNote{rank, RankTrouble::kInCall, "main thread: S (waiting)"});
-  }
-  tree.Add(RankNote{1, RankTrouble::kNoAnswer, "no answer from 10.0.0.7:41234 to 7 repetitions"});
-  const std::string addresses = "; rank 1: no answer from 10.0.0.7:41234 to 7 repetitions";
-  EXPECT_EQ(FindCulprit(Ranks(AllReduce(5)), tree).why,
-            "all ranks wait in all_reduce 5 (12.1 MB): network or library" + addresses);
-  EXPECT_EQ(FindCulprit(Ranks(), tree).why,
-            "all ranks wait in c10d::Wait: network or library" + addresses);
-  for (int port = 1; port <= 5; ++port) {
-    tree.Add(RankNote{2, RankTrouble::kNoAnswer, "no answer from n9:" + std::to_string(port)});
-  }
-  EXPECT_THAT(FindCulprit(Ranks(), tree).why,
-              testing::EndsWith("; rank 2: no answer from n9:3; and 2 more"));
-}
-
 // ---- by stacks ----
 
 // Each frame is FUNCTION, or FUNCTION@FILE of Python.
@@ -213,6 +193,26 @@ TEST(CulpritByStacksTest, HowALibraryWaitsInACollectiveSaysNothing) {
   }
   EXPECT_EQ(FindCulprit(Ranks(), tree).why,
             "all ranks wait in c10d::Reducer::finalize_backward: network or library");
+}
+
+// A cable that is cut. Seen red where no address was told.
+TEST(CulpritByStacksTest, WhereAllWaitThePeersThatDoNotAnswerAreTold) {
+  StackTree tree;
+  for (const std::uint32_t rank : {0, 1, 2, 3}) {
+    AddStack(rank, {"main", "c10d::Wait", "wait"}, &tree);
+    tree.Add(RankNote{rank, RankTrouble::kInCall, "main thread: S (waiting)"});
+  }
+  tree.Add(RankNote{1, RankTrouble::kNoAnswer, "no answer from 10.0.0.7:41234 to 7 repetitions"});
+  const std::string addresses = "; rank 1: no answer from 10.0.0.7:41234 to 7 repetitions";
+  EXPECT_EQ(FindCulprit(Ranks(AllReduce(5)), tree).why,
+            "all ranks wait in all_reduce 5 (12.1 MB): network or library" + addresses);
+  EXPECT_EQ(FindCulprit(Ranks(), tree).why,
+            "all ranks wait in c10d::Wait: network or library" + addresses);
+  for (int port = 1; port <= 5; ++port) {
+    tree.Add(RankNote{2, RankTrouble::kNoAnswer, "no answer from n9:" + std::to_string(port)});
+  }
+  EXPECT_THAT(FindCulprit(Ranks(), tree).why,
+              testing::EndsWith("; rank 2: no answer from n9:3; and 2 more"));
 }
 
 TEST(CulpritByStacksTest, ARankInAnotherCollectiveIsNamed) {

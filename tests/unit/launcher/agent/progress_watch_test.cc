@@ -1,7 +1,9 @@
 #include "launcher/agent/progress_watch.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -89,7 +91,11 @@ TEST(ProgressWatchTest, CountsHowOftenEachPhaseHasBegun) {
 // Helpers say TELLS, too, where they import the module.
 TEST(ProgressWatchTest, TheProcessThatToldTheLastStepOrPhaseDoesTheWork) {
   const ProcessId alive = ProcessIdOf(::getpid());
-  const ProcessId other = ProcessIdOf(::getppid());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  const ProcessId other = ProcessIdOf(child);
   ProgressWatch watch(2);
   EXPECT_FALSE(watch.SpeakerOf(kA).has_value());
   watch.OnMessage(kA, TellsMsg{true}, At(1), other);
@@ -101,8 +107,11 @@ TEST(ProgressWatchTest, TheProcessThatToldTheLastStepOrPhaseDoesTheWork) {
   EXPECT_FALSE(watch.SpeakerOf(kB).has_value());
   watch.OnMessage(kA, StepMsg{2}, At(5), {alive.pid, alive.started + 1});
   EXPECT_FALSE(watch.SpeakerOf(kA).has_value()) << "its number is another process's now";
+  watch.OnMessage(kA, StepMsg{3}, At(6), alive);
   watch.BeginGeneration(Generation{1});
   EXPECT_FALSE(watch.SpeakerOf(kA).has_value());
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(ProgressWatchTest, AWorkerThatSaysThatItWillTellTellsFromThenOn) {

@@ -59,7 +59,7 @@ TEST(RankProcessesTest, EightOthersAreShownAndTheRestIsCounted) {
   std::vector<std::string> texts;
   for (const RankNote& note : tree.notes()) texts.push_back(note.text);
   EXPECT_THAT(texts, testing::Contains("of 10 other processes of it, 8 are shown"));
-  EXPECT_THAT(texts, testing::Contains(HasSubstr("process ")).Times(9)) << "8, and the line above";
+  EXPECT_THAT(texts, testing::Contains(HasSubstr("process ")).Times(8));
 }
 
 TEST(RankProcessesTest, AnotherProcessWithTheNumberOfOneThatEndedIsNotLookedAt) {
