@@ -27,7 +27,7 @@ cat "$outputs"/*
 echo "simulate.sh: $runs runs in $(awk "BEGIN { print $(date +%s.%N) - $began }") s on $cores cores"
 
 for bug in no_agent_id_check lease_from_ack_arrival ranks_before_lease timeline_forgotten \
-    nobody_looks_again stuck_forgotten; do
+    nobody_looks_again stuck_forgotten left_too_early; do
   build/bin/simulate --seeds "$first:$((first + 20000))" --bug "$bug" >"$outputs/bug" || failed=1
   grep -E '^(seed|bug)' "$outputs/bug"
 done

@@ -291,6 +291,10 @@ void Agent::Perform(const Supervisor::AskWorkersToSave& ask) {
   for (const LocalRank local_rank : ask.local_ranks) workers_->AskToSave(local_rank);
 }
 
+void Agent::Perform(const Supervisor::AskWorkersToLeave& ask) {
+  for (const LocalRank local_rank : ask.local_ranks) workers_->AskToLeave(local_rank);
+}
+
 void Agent::Perform(const Supervisor::TakeWorkerStacks& take) {
   std::vector<stacks::StackTarget> targets;
   for (const auto& worker : take.workers) {
@@ -409,11 +413,14 @@ void Agent::OnControlMessage(pid_t peer, const ControlMessage& message) {
             Feed(Supervisor::WorkerSpoke{local_rank});
           },
           [](const ByeMsg&) {},
+          [&](const StaysMsg&) { Feed(Supervisor::WorkerStays{local_rank}); },
           [&](const StoreElsewhereMsg& elsewhere) {
             Feed(Supervisor::StoreSoughtElsewhere{elsewhere.where});
           },
           [&](const StandbyMsg& standby) {
-            if (!standby.waiting) standbys_->Feed(StandbyPool::WorkerCanStandBy{});
+            if (!standby.waiting) return standbys_->Feed(StandbyPool::WorkerCanStandBy{});
+            if (!workers_->LetStay(local_rank, standbys_.get())) return;
+            Feed(Supervisor::WorkerLeft{local_rank});
           },
       },
       message);

@@ -91,6 +91,7 @@ class Agent {
   void Perform(const Supervisor::SpawnWorkers& spawn);
   void Perform(const Supervisor::SignalWorkers& signal);
   void Perform(const Supervisor::AskWorkersToSave& ask);
+  void Perform(const Supervisor::AskWorkersToLeave& ask);
   void Perform(const Supervisor::TakeWorkerStacks& take);
   void Perform(const Supervisor::ShowHangStacks& show);
   void Perform(const Supervisor::SetFence& fence);

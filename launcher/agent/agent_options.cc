@@ -41,6 +41,7 @@ SupervisorOptions SupervisorOptionsOf(const AgentOptions& options) {
   supervisor.program = ProgramOf(config.command, config.role);
   supervisor.why_ineligible = options.why_ineligible;
   supervisor.stop_grace = config.stop_grace;
+  supervisor.in_place_timeout = config.restart.in_place_timeout;
   supervisor.hang_signal = SignalNamed(config.restart.hang.signal);
   supervisor.leases = !config.standalone();
   if (!config.standalone()) {

@@ -56,7 +56,7 @@ absl::Status NodeWorkers::Start(LocalRank local_rank, Rank rank, const SpawnRequ
                  [this, local_rank](std::uint32_t) { OnOutcome(local_rank); });
   }
   LogDebug(absl::StrCat("rank ", rank.value, " is pid ", worker->process.pid,
-                        worker->standby_pump ? ", which was a warm standby" : ""));
+                        worker->standby_pump ? ", which had waited" : ""));
   workers_[local_rank.value] = std::move(worker);
   return absl::OkStatus();
 }
@@ -91,12 +91,29 @@ void NodeWorkers::SignalAll(int signo) {
 
 void NodeWorkers::Signal(Worker& worker, int signo) {
   if (signo == SIGKILL && !worker.killed_at) worker.killed_at = EventLoop::Clock::now();
+  if (signo == SIGTERM || signo == SIGKILL) worker.leaves = false;  // it is late
   const absl::Status status = runner_->SignalGroup(worker.process.pid, signo);
   if (!status.ok() && !absl::IsNotFound(status)) LogWarning(status.message());
 }
 
 void NodeWorkers::AskToSave(LocalRank local_rank) {
   if (const auto pid = PidOf(local_rank)) control_->SendTo(*pid, control::kSave, "1");
+}
+
+void NodeWorkers::AskToLeave(LocalRank local_rank) {
+  Worker* const worker = workers_[local_rank.value].get();
+  if (worker == nullptr) return;
+  worker->leaves = control_->SendTo(worker->process.pid, control::kLeave, "1") > 0;
+}
+
+bool NodeWorkers::LetStay(LocalRank local_rank, Standbys* standbys) {
+  if (const Worker* const worker = workers_[local_rank.value].get(); !worker || !worker->leaves) {
+    return false;
+  }
+  const std::unique_ptr<Worker> worker = std::move(workers_[local_rank.value]);
+  loop_->Unwatch(worker->process.pidfd.get());  // should it have ended, `standbys` will see it
+  standbys->Adopt(local_rank, std::move(worker->process), std::move(worker->pump));
+  return true;
 }
 
 void NodeWorkers::HandOverSecret(LocalRank local_rank) {
@@ -202,6 +219,7 @@ void NodeWorkers::OnEnded(LocalRank local_rank) {
 }
 
 void NodeWorkers::LetGo(Worker& worker) {
+  worker.leaves = false;  // whatever it still has said
   control_->DrainPeer(worker.process.pid);
   worker.pump->Drain();
   loop_->Unwatch(worker.process.pidfd.get());

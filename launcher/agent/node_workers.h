@@ -57,13 +57,18 @@ class NodeWorkers {
   // It is not known yet whether its program runs.
   bool IsStarting(LocalRank local_rank) const;
   bool AnyIsStarting() const;
-  // That are there and were standbys.
+  // That are there and were not started: they had waited.
   int warm_count() const;
 
   // Nothing where it is not there any more: its end is being handled.
   void Signal(LocalRank local_rank, int signo);
   void SignalAll(int signo);
   void AskToSave(LocalRank local_rank);
+  // It is to leave its generation, and then says that it waits.
+  void AskToLeave(LocalRank local_rank);
+  // The worker says that it waits. Where it was asked to leave it is given to `standbys`, and is
+  // not there any more: true.
+  bool LetStay(LocalRank local_rank, Standbys* standbys);
   std::optional<pid_t> PidOf(LocalRank local_rank) const;
   std::optional<LocalRank> WithPid(pid_t pid) const;
 
@@ -100,8 +105,10 @@ class NodeWorkers {
   struct Worker {
     SpawnedProcess process;
     std::unique_ptr<LogPump> pump;
-    std::unique_ptr<LogPump> standby_pump;  // of what it wrote as a standby; null: it was none
+    // Of what it wrote as a standby, or in the generation before; null: it was started.
+    std::unique_ptr<LogPump> standby_pump;
     Rank rank;
+    bool leaves = false;                 // it was asked to
     std::optional<TimePoint> killed_at;  // when it got its first SIGKILL
     bool starting() const { return process.outcome_pipe.valid(); }
   };

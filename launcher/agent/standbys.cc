@@ -77,11 +77,23 @@ absl::Status Standbys::Start(Id id, LocalRank local_rank) {
       std::make_unique<LogPump>(loop_, files_, std::move(logs), std::move(process->stdout_pipe),
                                 std::move(process->stderr_pipe));
   standby.process = *std::move(process);
-  loop_->Watch(standby.process.pidfd.get(), EPOLLIN, [this, id](std::uint32_t) { OnEnded(id); });
   LogDebug(absl::StrCat("standby ", id, " for local rank ", local_rank.value, " is pid ",
                         standby.process.pid));
-  standbys_.emplace(id, std::move(standby));
+  Keep(id, std::move(standby));
   return absl::OkStatus();
+}
+
+void Standbys::Keep(Id id, Standby standby) {
+  loop_->Watch(standby.process.pidfd.get(), EPOLLIN, [this, id](std::uint32_t) { OnEnded(id); });
+  standbys_.emplace(id, std::move(standby));
+}
+
+void Standbys::Adopt(LocalRank local_rank, SpawnedProcess process, std::unique_ptr<LogPump> pump) {
+  Standby standby{std::move(process), std::move(pump), /*was_worker=*/true};
+  const std::optional<Id> id = pool_.Adopt(local_rank, EventLoop::Clock::now());
+  if (!id) return Discard(standby);
+  LogDebug(absl::StrCat("pid ", standby.process.pid, " stays, and has left its generation"));
+  Keep(*id, std::move(standby));
 }
 
 void Standbys::Perform(const StandbyPool::EndStandby& end) { Discard(Release(end.id)); }
@@ -102,7 +114,7 @@ std::optional<Standbys::HandedOver> Standbys::HandOver(LocalRank local_rank,
       const int descriptors[control::kGoDescriptors] = {environment->get(), out->write_end.get(),
                                                         err->write_end.get()};
       if (control_->SendTo(standby.process.pid, control::kGo, "1", descriptors) > 0) {
-        disk_->Run([folder, id = *id] { LinkStandby(folder, id); });
+        if (!standby.was_worker) disk_->Run([folder, id = *id] { LinkStandby(folder, id); });
         standby.process.stdout_pipe = std::move(out->read_end);
         standby.process.stderr_pipe = std::move(err->read_end);
         standby.process.outcome_pipe.reset();  // its program runs
@@ -132,7 +144,10 @@ void Standbys::OnEnded(Id id) {
   runner_->SignalGroup(standby.process.pid, SIGKILL).IgnoreError();
   standby.pump->Drain();
   const auto status = runner_->Reap(standby.process.pidfd.get());
-  const auto outcome = SpawnOutcome(standby.process.outcome_pipe.get());
+  // Of one that was a worker it was heard before.
+  const auto outcome = standby.process.outcome_pipe.valid()
+                           ? SpawnOutcome(standby.process.outcome_pipe.get())
+                           : std::nullopt;
   if (outcome && !outcome->ok()) {
     Feed(StandbyPool::StandbyEnded{id, absl::StrCat("did not start: ", outcome->message())});
     return;

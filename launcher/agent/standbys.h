@@ -1,5 +1,6 @@
 // The warm standbys of this node: processes of the job's command that were started ahead of time,
-// have loaded what they need, and wait on the control socket to become workers.
+// have loaded what they need, and wait on the control socket to become workers. And workers that
+// have left their generation and wait there for the next one.
 //
 // StandbyPool decides; this carries out. A standby is started as a worker is, below the guardian,
 // with DDPRUN_STANDBY=1 and without a rank. It says STANDBY=waiting; HandOver() gives it the
@@ -55,7 +56,10 @@ class Standbys {
   // is left when ProcessRunner::EndOrphans has found nobody.
   void Feed(const StandbyPool::Event& event);
 
-  // Makes a worker of a standby that waits for this local rank; `env` is that of a worker which is
+  // A worker has left its generation and waits; `pump` still reads what it writes.
+  void Adopt(LocalRank local_rank, SpawnedProcess process, std::unique_ptr<LogPump> pump);
+
+  // Makes a worker of a process that waits for this local rank; `env` is that of a worker which is
   // started, and `folder` is the worker's for its
   // logs. nullopt: there is none, and the worker is to be started.
   std::optional<HandedOver> HandOver(LocalRank local_rank, const std::vector<std::string>& env,
@@ -75,12 +79,14 @@ class Standbys {
   struct Standby {
     SpawnedProcess process;
     std::unique_ptr<LogPump> pump;
+    bool was_worker = false;
   };
 
   void Perform(const StandbyPool::StartStandby& start);
   void Perform(const StandbyPool::EndStandby& end);
   void Perform(const StandbyPool::Note& note);
   absl::Status Start(Id id, LocalRank local_rank);
+  void Keep(Id id, Standby standby);
   void OnEnded(Id id);
   // Takes it out of standbys_ and off the loop; what it has written is in its files.
   Standby Release(Id id);

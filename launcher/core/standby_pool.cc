@@ -30,7 +30,7 @@ const char* ToString(StandbyPoolState state) {
 
 std::vector<StandbyPool::Action> StandbyPool::Step(const Event& event, TimePoint now) {
   actions_.clear();
-  if (state_ == State::kClosed || options_.wanted == 0) return {};
+  if (state_ == State::kClosed) return {};
   std::visit(Overloaded{
                  [&](const GenerationStarted&) { OnStarted(now); },
                  [&](const WorkerCanStandBy&) { able_ = true; },
@@ -67,17 +67,28 @@ std::optional<TimePoint> StandbyPool::NextDeadline() const {
   return next;
 }
 
+std::optional<StandbyPool::Id> StandbyPool::Adopt(LocalRank local_rank, TimePoint now) {
+  if (state_ == State::kClosed) return std::nullopt;
+  const Id id = next_id_++;
+  standbys_[id] = Standby{local_rank, now, now, /*was_worker=*/true};
+  return id;
+}
+
 std::optional<StandbyPool::Id> StandbyPool::Take(LocalRank local_rank) {
-  for (const auto& [id, standby] : standbys_) {
+  auto chosen = standbys_.end();
+  for (auto it = standbys_.begin(); it != standbys_.end(); ++it) {
+    const Standby& standby = it->second;
     if (!standby.waiting_since || standby.local_rank != local_rank) continue;
-    const Id taken = id;
-    standbys_.erase(taken);
-    return taken;
+    if (chosen == standbys_.end() || standby.was_worker) chosen = it;
   }
-  return std::nullopt;
+  if (chosen == standbys_.end()) return std::nullopt;
+  const Id taken = chosen->first;
+  standbys_.erase(chosen);
+  return taken;
 }
 
 void StandbyPool::OnStarted(TimePoint now) {
+  if (options_.wanted == 0) return;
   ++generations_;
   stepped_.clear();
   if (state_ == State::kGivenUp) return;
@@ -99,7 +110,9 @@ void StandbyPool::OnEnded(const StandbyEnded& ended, TimePoint now) {
   const auto found = standbys_.find(ended.id);
   if (found == standbys_.end()) return;
   const auto waiting_since = found->second.waiting_since;
+  const bool was_worker = found->second.was_worker;
   standbys_.erase(found);
+  if (was_worker) return;
   if (waiting_since && now - *waiting_since >= options_.steady) {
     early_ends_ = 0;
     return;
@@ -132,7 +145,7 @@ void StandbyPool::Fill(TimePoint now) {
   const auto local_rank = Wanted();
   if (!local_rank) return;
   const Id id = next_id_++;
-  standbys_[id] = Standby{*local_rank, now, std::nullopt};
+  standbys_[id] = Standby{*local_rank, now, std::nullopt, /*was_worker=*/false};
   actions_.emplace_back(StartStandby{id, *local_rank});
 }
 
@@ -158,7 +171,7 @@ std::optional<LocalRank> StandbyPool::Wanted() const {
     const int target =
         options_.wanted / options_.workers + (rank < options_.wanted % options_.workers ? 1 : 0);
     const auto there = std::count_if(standbys_.begin(), standbys_.end(), [&](const auto& entry) {
-      return entry.second.local_rank.value == rank;
+      return entry.second.local_rank.value == rank && !entry.second.was_worker;
     });
     if (there < target) return LocalRank{rank};
   }

@@ -17,6 +17,9 @@
 // a second time.
 //
 // Each standby is for one local rank, since arguments, devices and the caches of its CPU may be.
+//
+// A worker that has left its generation and stays (STANDBY=stays) waits here as well, whatever
+// number of standbys is wanted: it is taken before them, and is none of them.
 #ifndef DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 #define DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 
@@ -96,7 +99,10 @@ class StandbyPool {
   // When to call Step(Tick) next, or nullopt while nothing is timed.
   std::optional<TimePoint> NextDeadline() const;
 
-  // Takes a standby that waits for this local rank out of the pool: it becomes a worker. nullopt:
+  // This process waits from now on. nullopt: the job has ended, and nobody needs it.
+  std::optional<Id> Adopt(LocalRank local_rank, TimePoint now);
+
+  // Takes a process that waits for this local rank out of the pool: it becomes a worker. nullopt:
   // there is none.
   std::optional<Id> Take(LocalRank local_rank);
 
@@ -107,6 +113,7 @@ class StandbyPool {
     LocalRank local_rank;
     TimePoint started_at;
     std::optional<TimePoint> waiting_since;
+    bool was_worker = false;  // Adopt()
   };
 
   void OnStarted(TimePoint now);

@@ -54,6 +54,11 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
             worker->speaks = worker->speaks || spoke.listens;
             checkpoints_ = checkpoints_ || spoke.checkpoints;
           },
+          [&](const WorkerStays& stays) {
+            NodeWork::Worker* worker = work_.Find(stays.local_rank);
+            if (worker != nullptr) worker->stays = options_.in_place_timeout > Duration(0);
+          },
+          [&](const WorkerLeft& left) { OnWorkerLeft(left, now); },
           [&](const CheckpointReported& report) { OnCheckpointReported(report); },
           [&](const CheckpointFailureReported& report) { OnCheckpointFailureReported(report); },
           [&](const CheckpointDamageReported& report) { OnCheckpointDamageReported(report); },
@@ -135,6 +140,7 @@ std::optional<TimePoint> Supervisor::NextDeadline() const {
   also(GiveUpAt());
   if (GiveUpAt()) also(contact_.SayWaitingAt());
   also(work_.kill_hung_at);
+  also(work_.leave_until);
   if (state_ != SupervisorState::kLeaving) also(preempted_until_);
   if (SendsHeartbeats()) also(session_.next_heartbeat);
   return next;
@@ -386,8 +392,7 @@ void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
   // Stopping: our own failure came first, and the rendezvous tells everybody.
   if (state_ != SupervisorState::kRunning) return;
   Log(absl::StrCat("generation ", work_.generation.value, " ends: ", stop.reason));
-  if (stop.hung.empty()) return StopWorkers(SupervisorState::kStopping, SIGTERM, now);
-  StopHung(stop.hung, now);
+  EndGeneration(stop.hung, now);
 }
 
 // Whatever generation it is about: the disk is the same.

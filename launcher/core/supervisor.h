@@ -78,8 +78,11 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void OnStart(const Header& header, TimePoint now);
   void OnSave(const Header& header);
   void OnStop(const Header& header, const Stop& stop, TimePoint now);
-  // Ends all workers. Those in `hung` get hang_signal and a short grace.
-  void StopHung(const std::vector<LocalRank>& hung, TimePoint now);
+  // Ends all workers but those that stay, which leave. Those in `hung` get hang_signal and a short
+  // grace.
+  void EndGeneration(const std::vector<LocalRank>& hung, TimePoint now);
+  // They have had in_place_timeout.
+  void EndThoseThatStay();
   // They have had hang_grace. The others keep the rest of stop_grace, in which they may save.
   void KillHung(TimePoint now);
   void OnLookAgain(const LookAgain& again);
@@ -93,6 +96,7 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void OnWorkerSpawned(const WorkerSpawned& spawned);
   void OnSpawnFailed(const SpawnFailed& failed, TimePoint now);
   void ReportSpawnFailure(const SpawnFailed& failed, const char* kind, TimePoint now);
+  void OnWorkerLeft(const WorkerLeft& left, TimePoint now);
   // ---- torch's store ----
   void OnStoreOpened(const StoreOpened& opened);
   void OnStoreFailed(const StoreFailed& failed);

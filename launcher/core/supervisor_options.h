@@ -55,6 +55,9 @@ struct SupervisorOptions {
   std::string why_ineligible{};  // why this node must stay out, as the rendezvous is told; empty:
                                  // it may run
   Duration stop_grace = kDefaultStopGrace;  // from the first signal to SIGKILL
+  // For a worker that stays to leave its generation, before it is ended like the others. 0: none is
+  // asked to.
+  Duration in_place_timeout = std::chrono::seconds(2);
   // To a worker that hangs, and how long it then has until SIGKILL; at most stop_grace.
   int hang_signal = SIGABRT;
   Duration hang_grace = std::chrono::seconds(2);

@@ -67,7 +67,16 @@ void Supervisor::ReportSpawnFailure(const SpawnFailed& failed, const char* kind,
   report.error_text = failed.reason;
   work_.exits.push_back(report);
   SendUp(std::move(report));
-  StopWorkers(SupervisorState::kStopping, SIGTERM, now);
+  EndGeneration({}, now);
+}
+
+// One that was not asked to has not left.
+void Supervisor::OnWorkerLeft(const WorkerLeft& left, TimePoint now) {
+  NodeWork::Worker* worker = work_.Find(left.local_rank);
+  if (worker == nullptr || !worker->alive || !worker->stays) return;
+  if (state_ == SupervisorState::kRunning) return;
+  worker->alive = false;
+  SettleIfGone(now);
 }
 
 // Until it is open no worker of any node may start: none could connect.
@@ -172,7 +181,7 @@ void Supervisor::ReportExit(const WorkerEnded& ended, const std::string& error_f
   // Exit code 0 while others run: wait for them, however long they take. A victim: the cause may be
   // on this node too and yet to be heard of; the rendezvous says when to stop waiting for it.
   if (ended.status.ok() || IsVictim(report)) return;
-  StopWorkers(SupervisorState::kStopping, SIGTERM, now);
+  EndGeneration({}, now);
 }
 
 // ---- the user and time ----
@@ -282,12 +291,14 @@ void Supervisor::OnTick(TimePoint now) {
     return;
   }
   if (work_.kill_hung_at && now >= *work_.kill_hung_at) KillHung(now);
+  if (work_.leave_until && now >= *work_.leave_until) EndThoseThatStay();
   if (!ending_.deadline || now < *ending_.deadline) return;
   if (ending_.signo != SIGKILL) {
     StopWorkers(state_, SIGKILL, now);
     return;
   }
-  Log(absl::StrCat(work_.DescribeAlive(), " did not end after SIGKILL, and is not waited for"));
+  Log(absl::StrCat(work_.Describe(work_.Alive()),
+                   " did not end after SIGKILL, and is not waited for"));
   work_.Abandon();
   SettleIfGone(now);
 }
@@ -327,6 +338,7 @@ void Supervisor::SetStuck(std::vector<StuckProcess> processes, TimePoint now) {
 void Supervisor::StopWorkers(SupervisorState next, int signo, TimePoint now) {
   if (state_ != next) Enter(next);
   ending_.signo = signo;
+  work_.leave_until.reset();  // the signal is for those as well
   ending_.deadline = now + (signo == SIGKILL ? options_.kill_grace : options_.stop_grace);
   if (const auto alive = work_.Alive(); !alive.empty()) {
     outbox_.Push(SignalWorkers{signo, alive});
@@ -335,7 +347,7 @@ void Supervisor::StopWorkers(SupervisorState next, int signo, TimePoint now) {
 }
 
 // SIGCONT, because a signal waits for as long as its process is stopped.
-void Supervisor::StopHung(const std::vector<LocalRank>& hung, TimePoint now) {
+void Supervisor::EndGeneration(const std::vector<LocalRank>& hung, TimePoint now) {
   Enter(SupervisorState::kStopping);
   ending_.signo = SIGTERM;
   ending_.deadline = now + options_.stop_grace;
@@ -345,10 +357,23 @@ void Supervisor::StopHung(const std::vector<LocalRank>& hung, TimePoint now) {
     outbox_.Push(SignalWorkers{options_.hang_signal, first});
     outbox_.Push(SignalWorkers{SIGCONT, first});
   }
-  if (const auto others = work_.AliveOthers(); !others.empty()) {
+  if (const auto others = work_.AliveOthers(/*that_stay=*/false); !others.empty()) {
     outbox_.Push(SignalWorkers{SIGTERM, others});
   }
+  if (const auto others = work_.AliveOthers(/*that_stay=*/true); !others.empty()) {
+    work_.leave_until = now + options_.in_place_timeout;
+    outbox_.Push(AskWorkersToLeave{others});
+  }
   SettleIfGone(now);
+}
+
+void Supervisor::EndThoseThatStay() {
+  work_.leave_until.reset();
+  const auto late = work_.AliveOthers(/*that_stay=*/true);
+  if (late.empty()) return;
+  Log(absl::StrCat(work_.Describe(late), " did not leave the generation within ",
+                   TenthsOfSeconds(options_.in_place_timeout), ": it is ended, and started anew"));
+  outbox_.Push(SignalWorkers{SIGTERM, late});
 }
 
 void Supervisor::KillHung(TimePoint now) {
@@ -363,6 +388,7 @@ void Supervisor::SettleIfGone(TimePoint now) {
   if (!work_.Alive().empty() || work_.AwaitsErrorFile()) return;
   ending_.deadline.reset();
   work_.kill_hung_at.reset();
+  work_.leave_until.reset();
   if (state_ == SupervisorState::kLeaving || verdict_) {
     outbox_.Push(EndStandbys{});
     outbox_.Clear(/*always=*/true);

@@ -74,13 +74,15 @@ struct ByeMsg {};  // about to exit 0
 struct SecretMsg {};  // asks for the generation's secret
 
 struct StandbyMsg {
-  bool waiting = false;  // else: it could be a standby
+  bool waiting = false;  // as a standby, or after it has left; else: it could be a standby
 };
+
+struct StaysMsg {};  // it can leave this generation, and wait for the next one
 
 using ControlMessage =
     std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg, CheckpointDamagedMsg,
                  SnapshotMsg, PhaseMsg, TellsMsg, StragglerMsg, ErrorMsg, ByeMsg, SecretMsg,
-                 StandbyMsg, StoreElsewhereMsg>;
+                 StandbyMsg, StaysMsg, StoreElsewhereMsg>;
 
 // The messages of one packet, in order. A key that this version does not know is skipped, so that a
 // newer worker library can talk to an older agent. InvalidArgument when the packet has a line

@@ -3,8 +3,9 @@
 
 A random one of two workers is killed (SIGKILL) after gaps that are drawn from an exponential
 distribution of mean 30, 15 and 8 s, under
-    C++ warm            ddprun --warm recovery_worker
-    C++ cold            ddprun recovery_worker
+    C++ in place        ddprun --warm recovery_worker: the other worker stays
+    C++ warm            ddprun --warm --in-place-timeout 0 recovery_worker
+    C++ cold            ddprun --in-place-timeout 0 recovery_worker
     Python preloaded    ddprun --warm --preload torch,... ettr_worker.py
     Python cold         ddprun ettr_worker.py
     torchrun            python3 -m torch.distributed.run --monitor-interval 0.1 ettr_worker.py
@@ -125,9 +126,11 @@ def contenders(arguments, folder):
     torchrun = ["/usr/bin/python3", "-m", "torch.distributed.run", "--nproc_per_node", "2",
                 "--max_restarts", budget, "--monitor_interval", "0.1", "-r", "1", "-t", "1",
                 "--log_dir", folder]
+    none_stays = ["--in-place-timeout", "0"]
     return {
-        "C++ warm": ddprun + ["--warm"] + cpp,
-        "C++ cold": ddprun + cpp,
+        "C++ in place": ddprun + ["--warm"] + cpp,
+        "C++ warm": ddprun + ["--warm"] + none_stays + cpp,
+        "C++ cold": ddprun + none_stays + cpp,
         "Python preloaded": ddprun + ["--warm", "--preload", PRELOAD] + script,
         "Python cold": ddprun + script,
         "torchrun": torchrun + script,

@@ -2,8 +2,10 @@
 """From the death of a worker to the first training step that is done on all ranks.
 
 One of two workers is killed (SIGKILL) again and again, under
-    C++ warm            ddprun --warm recovery_worker
-    C++ cold            ddprun recovery_worker
+    C++ in place        ddprun --warm recovery_worker: the other worker stays, a standby takes the place
+                        of the dead one
+    C++ warm            ddprun --warm --in-place-timeout 0 recovery_worker: two standbys take both places
+    C++ cold            ddprun --in-place-timeout 0 recovery_worker
     Python preloaded    ddprun --warm --preload torch,... recovery_worker.py
     Python cold         ddprun recovery_worker.py
     torchrun            python3 -m torch.distributed.run --monitor-interval 0.1 recovery_worker.py
@@ -41,7 +43,7 @@ class Job:
 
     def __init__(self, argv, folder, standbys):
         self.steps = os.path.join(folder, "steps")
-        self.standbys = standbys
+        self.standbys, self.used = standbys
         self.said = os.path.join(folder, "stderr")
         open(self.steps, "wb").close()
         with open(self.said, "wb") as err:
@@ -71,7 +73,7 @@ class Job:
     def standbys_wait(self, generation):
         with open(self.said, encoding="utf-8", errors="replace") as file:
             waits = sum(line.rstrip().endswith("waits") for line in file)
-        return waits >= self.standbys * (generation + 1)
+        return waits >= self.standbys + self.used * generation
 
     def kill_one(self, generation):
         """Milliseconds from SIGKILL of rank 1 to both ranks' first step in the next generation."""
@@ -90,7 +92,7 @@ class Job:
 
 
 def contenders(arguments, folder):
-    """name: (argv without the steps' file, standbys)"""
+    """name: (argv without the steps' file, (standbys, those that a kill uses up))"""
     binary = os.path.abspath(arguments.bin)
     budget = str(arguments.kills)
     cpp = [os.path.join(binary, "recovery_worker")]
@@ -102,12 +104,14 @@ def contenders(arguments, folder):
     torchrun = ["/usr/bin/python3", "-m", "torch.distributed.run", "--nproc_per_node", "2",
                 "--max_restarts", budget, "--monitor_interval", "0.1", "-r", "1", "-t", "1",
                 "--log_dir", folder]
+    none_stays = ["--in-place-timeout", "0"]
     return {
-        "C++ warm": (ddprun + ["--warm"] + cpp, 2),
-        "C++ cold": (ddprun + cpp, 0),
-        "Python preloaded": (ddprun + ["--warm", "--preload", PRELOAD] + script, 2),
-        "Python cold": (ddprun + script, 0),
-        "torchrun": (torchrun + script, 0),
+        "C++ in place": (ddprun + ["--warm"] + cpp, (2, 1)),
+        "C++ warm": (ddprun + ["--warm"] + none_stays + cpp, (2, 2)),
+        "C++ cold": (ddprun + none_stays + cpp, (0, 0)),
+        "Python preloaded": (ddprun + ["--warm", "--preload", PRELOAD] + script, (2, 2)),
+        "Python cold": (ddprun + script, (0, 0)),
+        "torchrun": (torchrun + script, (0, 0)),
     }
 
 

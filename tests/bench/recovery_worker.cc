@@ -22,6 +22,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "worker/examples/mnist/net.h"
 
@@ -56,10 +57,13 @@ int main(int argc, char** argv) {
   const char* const progress = argc == 4 ? argv[2] : nullptr;
   const std::chrono::milliseconds step_time(argc == 4 ? std::atoi(argv[3]) : 0);
   const char* const rank = std::getenv("RANK");  // a standby has none
-  if (progress != nullptr && rank != nullptr) Begin(progress, rank);
-  return ddp::run([&] {
-    const ddp::Context ctx = ddp::init();
-    if (progress != nullptr && rank == nullptr) Begin(progress, std::to_string(ctx.rank()));
+  bool began = progress == nullptr;
+  if (!began && rank != nullptr) {
+    Begin(progress, rank);
+    began = true;
+  }
+  return ddp::run_in_place([&](const ddp::Context& ctx) {
+    if (!std::exchange(began, true)) Begin(progress, std::to_string(ctx.rank()));
     ctx.report_phase("model");
     torch::manual_seed(1);
     const auto net = std::make_shared<mnist::Net>();

@@ -14,7 +14,11 @@ With --resize the second job loses one of its nodes in mid-epoch and goes on wit
 workers; later a node joins again. Each sample is used exactly once per epoch all the same. The
 parameters are others: another number of workers makes other batches.
 
-usage: tests/chaos/exactly_once_campaign.py [--seed 1] [--seeds N] [--kills 10] [--resize]
+With --in-place the workers that are not ended stay (ddp::run_in_place), and no rank makes more than
+one step a second time for a kill, but for the one that costs a node: BatchNorm's statistics of rank 0
+are lost with it. Else all are started anew.
+
+usage: tests/chaos/exactly_once_campaign.py [--seed 1] [--seeds N] [--kills 10] [--resize | --in-place]
                                             [--bin build/bin]
 Prints what was done and found; exits 1 if anything differs.
 """
@@ -72,7 +76,8 @@ def make_plan(rng, kills):
 
 
 class Job:
-    def __init__(self, folder, bin_folder, nnodes, plan):
+    def __init__(self, folder, bin_folder, nnodes, plan, in_place=False):
+        self.stay = [] if in_place else ["--in-place-timeout", "0"]
         self.folder = folder
         self.bin = bin_folder
         self.nnodes = nnodes
@@ -103,7 +108,7 @@ class Job:
         self.agents.append(subprocess.Popen(
             [os.path.join(self.bin, "ddprun"), "--rdzv-endpoint", self.endpoint, "--rdzv-id", "job",
              "--nnodes", self.nnodes, "--nproc-per-node", str(WORKERS_PER_NODE),
-             *node_rank, "--max-restarts", "100",
+             *node_rank, "--max-restarts", "100", *self.stay,
              "--rdzv-conf", "last_call_timeout=1",
              "--checkpoint-dir", self.path(f"disk{number}"), "--log-dir", self.path(f"logs{number}"),
              "--", "/usr/bin/env", "LD_PRELOAD=" + os.path.join(self.bin, "fault_points.so"),
@@ -161,7 +166,8 @@ class Job:
         return os.path.join(folder, max(names))
 
     def traces(self):
-        """By rank, by step: (generation, epoch, samples), after dropping what was rolled back."""
+        """By rank, by step: (epoch, samples), after dropping what was rolled back; and how many steps of
+        each (generation, rank) that was."""
         first_step = {}  # of each generation
         lines = []
         for name in sorted(os.listdir(self.path("trace"))):
@@ -172,10 +178,10 @@ class Job:
                     lines.append((rank, generation, epoch, step, samples))
                     first_step[generation] = min(step, first_step.get(generation, step))
         kept = collections.defaultdict(dict)
-        dropped = 0
+        dropped = collections.Counter()
         for rank, generation, epoch, step, samples in lines:
             if any(later > generation and step >= first for later, first in first_step.items()):
-                dropped += 1
+                dropped[generation, rank] += 1
                 continue
             if step in kept[rank]:
                 raise Difference(f"rank {rank} made step {step} twice in what counts")
@@ -242,8 +248,8 @@ def run_undisturbed(folder, bin_folder):
     return job, traces
 
 
-def run_killed(folder, bin_folder, plan):
-    job = Job(folder, bin_folder, "2", plan)
+def run_killed(folder, bin_folder, plan, in_place):
+    job = Job(folder, bin_folder, "2", plan, in_place)
     try:
         job.add_node(0)
         job.add_node(1)
@@ -300,6 +306,13 @@ def describe(events):
     return formed, sources, dict(tiers)
 
 
+def check_steps_repeated(plan, dropped):
+    node_lost = {generation for generation, _, _, _, kind in plan if kind == "node"}
+    for (generation, rank), steps in dropped.items():
+        if steps > 1 and generation not in node_lost:
+            raise Difference(f"rank {rank} made {steps} steps of generation {generation} twice")
+
+
 def campaign(arguments, seed, folder):
     rng = random.Random(seed)
     if arguments.resize:  # it is not compared with another job
@@ -308,14 +321,15 @@ def campaign(arguments, seed, folder):
         check_each_sample_once(traces, EPOCHS)
         formed, _, tiers = describe(events)
         sizes = [event.get("workers", event.get("world_size")) for event in formed]
-        print(f"seed {seed}: world sizes {sizes}, restored from {tiers}, {dropped} steps rolled "
+        print(f"seed {seed}: world sizes {sizes}, restored from {tiers}, {dropped.total()} steps rolled "
               f"back: each of {SAMPLES} samples exactly once in each of {EPOCHS} epochs", flush=True)
         return
     undisturbed, expected = run_undisturbed(os.path.join(folder, "undisturbed"), arguments.bin)
     plan = make_plan(rng, arguments.kills)
     for fault in plan:
         print("    generation {}: rank {}, {} {}, {}".format(*fault), flush=True)
-    job, events = run_killed(os.path.join(folder, "killed"), arguments.bin, plan)
+    job, events = run_killed(os.path.join(folder, "killed"), arguments.bin, plan,
+                             arguments.in_place)
     traces, dropped = job.traces()
     formed, sources, tiers = describe(events)
     if traces != expected:
@@ -324,10 +338,12 @@ def campaign(arguments, seed, folder):
     compare_checkpoints(undisturbed.final_checkpoint(0), job.final_checkpoint(2))
     if len(formed) < arguments.kills + 1:
         raise Difference(f"{len(formed)} generations only: not every fault of the plan happened")
+    if arguments.in_place:
+        check_steps_repeated(plan, dropped)
     if WORKERS_PER_NODE not in sources:
         raise Difference("no restore was given by node 1")
     print(f"seed {seed}: {len(formed) - 1} restarts, restored from ranks {sources} {tiers}, "
-          f"{dropped} lines of steps rolled back: final checkpoints equal to the last bit, each "
+          f"{dropped.total()} lines of steps rolled back: final checkpoints equal to the last bit, each "
           f"sample exactly once per epoch", flush=True)
 
 
@@ -338,6 +354,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=1, help="so many, from --seed on")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--resize", action="store_true")
+    parser.add_argument("--in-place", action="store_true")
     parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"))
     arguments = parser.parse_args()
     for seed in range(arguments.seed, arguments.seed + arguments.seeds):

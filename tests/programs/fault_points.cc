@@ -10,6 +10,9 @@
 //   count   the how-maniest time counts, from 1
 //   kind    kill (SIGKILL), segv (SIGSEGV), exit (code 1), or node: writes a line into the FIFO
 //           FAULT_FIFO and waits for its end, which the reader sees to
+//
+// A worker that stays for another generation (ddp::run_in_place) is in the one that its agent has
+// told it with GO=1.
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -39,28 +42,52 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// This process's, or one that never comes.
-const Fault& Planned() {
-  static const Fault* const fault = [] {
-    auto* const found = new Fault;
-    std::ifstream plan(Variable("FAULT_PLAN"));
-    for (std::string line; std::getline(plan, line);) {
-      std::istringstream fields(line);
-      std::string generation, rank;
-      Fault one;
-      fields >> generation >> rank >> one.point >> one.count >> one.kind;
-      if (generation == Variable("DDPRUN_GENERATION") && rank == Variable("RANK")) *found = one;
-    }
-    return found;
-  }();
-  return *fault;
+// Of a generation in which this process has this rank, or one that never comes.
+Fault Planned(const std::string& in_generation, const std::string& of_rank) {
+  Fault found;
+  std::ifstream plan(Variable("FAULT_PLAN"));
+  for (std::string line; std::getline(plan, line);) {
+    std::istringstream fields(line);
+    std::string generation, rank;
+    Fault one;
+    fields >> generation >> rank >> one.point >> one.count >> one.kind;
+    if (generation == in_generation && rank == of_rank) found = one;
+  }
+  return found;
+}
+
+// The process's. Written between generations, while nothing else goes on.
+struct Life {
+  Fault fault = Planned(Variable("DDPRUN_GENERATION"), Variable("RANK"));
+  std::atomic<int> count{0};
+};
+Life& TheLife() {
+  static auto* const life = new Life;
+  return *life;
+}
+
+// `environment`: entries NAME=value, each with a NUL behind it.
+std::string ValueIn(const std::string& environment, const std::string& name) {
+  const std::size_t at = (std::string(1, '\0') + environment).find('\0' + name + "=");
+  if (at == std::string::npos) return "";
+  return std::string(environment.c_str() + at + name.size() + 1);
+}
+
+// The agent has said GO=1, with the next environment in this file.
+void BeginGeneration(int file) {
+  std::string environment(1 << 16, '\0');
+  const ssize_t size = pread(file, environment.data(), environment.size(), 0);
+  if (size <= 0) return;
+  environment.resize(static_cast<std::size_t>(size));
+  TheLife().fault =
+      Planned(ValueIn(environment, "DDPRUN_GENERATION"), ValueIn(environment, "RANK"));
+  TheLife().count = 0;
 }
 
 void Reach(const char* point) {
   if (Variable("RANK").empty()) return;  // no worker yet
-  const Fault& fault = Planned();
-  static std::atomic<int> count{0};
-  if (fault.point != point || ++count != fault.count) return;
+  const Fault& fault = TheLife().fault;
+  if (fault.point != point || ++TheLife().count != fault.count) return;
   if (fault.kind == "segv") raise(SIGSEGV);
   if (fault.kind == "exit") _exit(1);
   if (fault.kind == "node") {
@@ -121,6 +148,20 @@ extern "C" int renameat2(int from_folder, const char* from, int to_folder, const
       Real<int (*)(int, const char*, int, const char*, unsigned int)>("renameat2");
   if (EndsWith(from, ".tmp") && EndsWith(to, ".safetensors")) Reach("save");
   return real(from_folder, from, to_folder, to, flags);
+}
+
+extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
+  static const auto real = Real<ssize_t (*)(int, msghdr*, int)>("recvmsg");
+  const ssize_t size = real(fd, message, flags);
+  constexpr char kGo[] = "GO=1";
+  const bool goes = size >= 4 && std::memcmp(message->msg_iov[0].iov_base, kGo, 4) == 0;
+  cmsghdr* const part = goes ? CMSG_FIRSTHDR(message) : nullptr;
+  if (part != nullptr && part->cmsg_type == SCM_RIGHTS) {
+    int file = -1;
+    std::memcpy(&file, CMSG_DATA(part), sizeof(file));
+    BeginGeneration(file);
+  }
+  return size;
 }
 
 extern "C" int connect(int fd, const sockaddr* address, socklen_t size) {

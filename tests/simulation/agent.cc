@@ -206,6 +206,7 @@ void Agent::Perform(const Supervisor::Action& action) {
                      world_->training.AskToSave(workers_[local.value]->worker);
                    }
                  },
+                 [&](const Supervisor::AskWorkersToLeave& ask) { Perform(ask); },
                  [&](const Supervisor::TakeWorkerStacks& take) {
                    AfterTheDisk(Supervisor::WorkerStacksTaken{take.generation, take.request, {}});
                  },
@@ -245,6 +246,17 @@ void Agent::Perform(const Supervisor::Send& send) {
     deliver();
     world_->scheduler.After(later, deliver);
   });
+}
+
+void Agent::Perform(const Supervisor::AskWorkersToLeave& ask) {
+  for (const LocalRank local : ask.local_ranks) {
+    const int worker = workers_[local.value]->worker;
+    if (world_->bug == Bug::kLeftTooEarly) {
+      OnWorkerLeft(worker, local);
+    } else {
+      world_->training.AskToLeave(worker);
+    }
+  }
 }
 
 void Agent::FillIn(AgentMessage* message) {
@@ -547,15 +559,32 @@ void Agent::OnWorkerEnded(int worker, LocalRank local_rank, ExitStatus status,
   if (!last_words.empty()) ended.stderr_tail = {last_words};
   ended.ended_at_ms = 1 + world_->scheduler.now() / kMillisecond;
   Post([this, worker, ended = std::move(ended)] {
-    // By then others may be in the place of one that was given up.
-    const auto place = static_cast<std::size_t>(ended.local_rank.value);
-    if (place >= workers_.size() || workers_[place]->worker != worker) return;
-    if (workers_[place]->given_up) {
-      Step(Supervisor::StuckProcessEnded{PidOf(*workers_[place])});
+    if (!IsIn(ended.local_rank, worker)) return;
+    const Process& process = *workers_[ended.local_rank.value];
+    if (process.given_up) {
+      Step(Supervisor::StuckProcessEnded{PidOf(process)});
     } else {
       Step(ended);
     }
   });
+}
+
+void Agent::OnWorkerStays(int worker, LocalRank local_rank) {
+  Post([this, worker, local_rank] {
+    if (IsIn(local_rank, worker)) Step(Supervisor::WorkerStays{local_rank});
+  });
+}
+
+void Agent::OnWorkerLeft(int worker, LocalRank local_rank) {
+  Post([this, worker, local_rank] {
+    if (IsIn(local_rank, worker)) Step(Supervisor::WorkerLeft{local_rank});
+  });
+}
+
+// By then others may be in the place of one that was given up.
+bool Agent::IsIn(LocalRank local_rank, int worker) const {
+  const auto place = static_cast<std::size_t>(local_rank.value);
+  return place < workers_.size() && workers_[place]->worker == worker;
 }
 
 }  // namespace ddprun::sim

@@ -52,6 +52,8 @@ class Agent {
   // ---- from its workers ----
   void OnWorkerEnded(int worker, LocalRank local_rank, ExitStatus status,
                      const std::string& last_words);
+  void OnWorkerStays(int worker, LocalRank local_rank);
+  void OnWorkerLeft(int worker, LocalRank local_rank);
   void Feed(Supervisor::Event event);
   // A state is whole, in memory or at `path`.
   void OnSaved(LocalRank local_rank, const SavedState& state, const std::string& path);
@@ -72,6 +74,7 @@ class Agent {
   void AfterTheDisk(Supervisor::Event event);
   void Scan();
   void Perform(const Supervisor::SpawnWorkers& spawn);
+  void Perform(const Supervisor::AskWorkersToLeave& ask);
   void Perform(const Supervisor::SetFence& fence);
   void FillIn(AgentMessage* message);  // what this node holds
   void Exit(const Verdict& verdict);
@@ -98,6 +101,7 @@ class Agent {
   // On the agent's loop, unless it does not wait for this process any more.
   void FeedOf(const ProcessPtr& process, Supervisor::Event event);
   // Workers that are stuck are not counted: nobody can end them.
+  bool IsIn(LocalRank local_rank, int worker) const;
   bool AnyLeft() const;
   bool AnyStuck() const;
   // The answer to ClearNode: everybody who is still there is given up.

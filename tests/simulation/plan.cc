@@ -67,6 +67,10 @@ void PlanStuck(Random& random, Plan* plan) {
   if (!plan->benign && random.Percent(12)) plan->stuck_workers = random.Int(1, 3);
 }
 
+void PlanStays(Random& random, Plan* plan) {
+  plan->stays = plan->workers_speak && random.Percent(40);
+}
+
 Time LivenessBound(const Plan& plan) {
   const auto time = [](Duration duration) -> Time {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();

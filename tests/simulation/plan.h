@@ -28,6 +28,7 @@ struct Plan {
   int snapshot_every = 0;     // steps, in memory, on every node; some fail. 0: none
   int flapping_host = -1;     // is killed soon after each start of its workers, and comes back
   bool shared_disk = false;   // for checkpoints; else each host has its own
+  bool stays = false;         // workers leave a generation, in place of ending with it
   int stuck_workers = 0;      // that wait for a disk for a while, and cannot be ended
 
   Time shortest_delay = 0;  // of a message
@@ -48,6 +49,9 @@ Plan MakePlan(Random& random);
 void PlanStates(Random& random, Plan* plan);
 // From one more: which workers are stuck moves no other fault.
 void PlanStuck(Random& random, Plan* plan);
+
+// From another one, for the same reason: whether workers stay.
+void PlanStays(Random& random, Plan* plan);
 
 // How long after the last fault a job may take to end; docs/simulation.md explains each term.
 Time LivenessBound(const Plan& plan);

@@ -15,6 +15,7 @@ std::optional<Bug> BugNamed(const std::string& name) {
   if (name == "timeline_forgotten") return Bug::kTimelineForgotten;
   if (name == "nobody_looks_again") return Bug::kNobodyLooksAgain;
   if (name == "stuck_forgotten") return Bug::kStuckForgotten;
+  if (name == "left_too_early") return Bug::kLeftTooEarly;
   return std::nullopt;
 }
 
@@ -23,6 +24,7 @@ World::World(std::uint64_t seed, Bug bug, std::string* trace)
       state_random(~seed),
       disk_random(seed ^ 0xD15C),
       stuck_random(seed ^ 0x57C4),
+      stay_random(seed ^ 0x57A7),
       plan(MakePlan(random)),
       bug(bug),
       recorder(&scheduler, trace),
@@ -33,6 +35,7 @@ World::World(std::uint64_t seed, Bug bug, std::string* trace)
   result.seed = seed;
   PlanStates(state_random, &plan);
   PlanStuck(stuck_random, &plan);
+  PlanStays(stay_random, &plan);
 }
 
 Host& World::AddHost() {

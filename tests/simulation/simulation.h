@@ -19,6 +19,7 @@ enum class Bug {
   kTimelineForgotten,    // an agent says that the newest generation made what it holds
   kNobodyLooksAgain,     // the rendezvous takes every agent for one that cannot
   kStuckForgotten,       // an agent does not tell which workers SIGKILL did not end
+  kLeftTooEarly,         // a worker says that it has left its generation when it is asked to
 };
 // nullopt: no such bug.
 std::optional<Bug> BugNamed(const std::string& name);
@@ -41,6 +42,7 @@ struct Result {
   int failed_checkpoints = 0;  // that a job which was finished had counted
   int stuck = 0;               // workers that SIGKILL did not end for a while
   int left_out = 0;            // nodes, until these were gone
+  int stayed = 0;              // workers that left a generation
 };
 
 // `trace`: where a line for each event goes, or nullptr.

@@ -33,6 +33,7 @@ TEST(SimulationTest, EverythingHoldsWhateverHappens) {
     all.failed_checkpoints += result.failed_checkpoints;
     all.stuck += result.stuck;
     all.left_out += result.left_out;
+    all.stayed += result.stayed;
     succeeded += result.outcome == "succeeded";
   }
   // It was not held because nothing happened, or because nothing was finished.
@@ -46,6 +47,7 @@ TEST(SimulationTest, EverythingHoldsWhateverHappens) {
   EXPECT_GT(all.failed_checkpoints, static_cast<int>(kRuns));
   EXPECT_GT(all.stuck, static_cast<int>(kRuns) / 20);
   EXPECT_GT(all.left_out, static_cast<int>(kRuns) / 100);
+  EXPECT_GT(all.stayed, static_cast<int>(kRuns) / 10);
   EXPECT_GT(succeeded, static_cast<int>(kRuns) * 3 / 4);
 }
 
@@ -83,7 +85,7 @@ TEST_P(PlantedBugTest, IsFound) {
 INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest,
                          testing::Values("no_agent_id_check", "lease_from_ack_arrival",
                                          "ranks_before_lease", "timeline_forgotten",
-                                         "nobody_looks_again", "stuck_forgotten"),
+                                         "nobody_looks_again", "stuck_forgotten", "left_too_early"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(BugNameTest, OthersHaveNone) { EXPECT_FALSE(BugNamed("none_of_them")); }

@@ -54,6 +54,12 @@ int Training::Start(Agent* agent, const Supervisor::SpawnWorkers& spawn,
                                        " rank ", rank.value));
   }
   world_->checker.OnWorkerStarted(workers_.back());
+  if (world_->plan.stays) {
+    world_->scheduler.After(world_->stay_random.Wide(1, 60) * kMillisecond, [this, id] {
+      const Worker& worker = workers_[id];
+      if (worker.alive) worker.agent->OnWorkerStays(id, worker.local_rank);
+    });
+  }
   if (group->alive == group->world_size && !group->broken && !group->steps) {
     group->steps = true;
     world_->scheduler.After(world_->plan.step_time, [this, group] { StepGroup(group); });
@@ -87,6 +93,26 @@ void Training::PowerOff(int id) {
 
 void Training::AskToSave(int id) {
   if (world_->plan.workers_speak) workers_[id].group->save = true;
+}
+
+void Training::AskToLeave(int id) {
+  if (world_->stay_random.Percent(5)) return;
+  world_->scheduler.After(world_->stay_random.Wide(1, 1000) * kMillisecond,
+                          [this, id] { Leave(id); });
+}
+
+void Training::Leave(int id) {
+  Worker& worker = workers_[id];
+  if (!worker.alive || worker.stuck) return;
+  worker.alive = false;
+  std::erase(alive_, id);
+  --worker.group->alive;
+  ++world_->result.stayed;
+  if (world_->recorder.tracing()) {
+    world_->recorder.Line(absl::StrCat("    worker ", id, " (", worker.agent->Name(), " rank ",
+                                       worker.rank.value, ") has left its generation"));
+  }
+  worker.agent->OnWorkerLeft(id, worker.local_rank);
 }
 
 void Training::FailOne() {

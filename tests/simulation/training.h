@@ -56,6 +56,8 @@ class Training {
   // Its machine is off: it is gone, stuck or not.
   void PowerOff(int worker);
   void AskToSave(int worker);
+  // It leaves its generation a little later, unless its body does not return.
+  void AskToLeave(int worker);
   // One of those that run fails by itself.
   void FailOne();
   // One of those that run waits for a disk, for so long, and a peer of it may fail meanwhile.
@@ -69,6 +71,7 @@ class Training {
 
  private:
   void End(int worker, ExitStatus status, const std::string& kind);
+  void Leave(int worker);
   void Unstick(int worker);
   void Break(Group* group);
   void StepGroup(Group* group);

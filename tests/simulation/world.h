@@ -65,6 +65,7 @@ struct World {
   Random state_random;  // for what nodes hold
   Random disk_random;   // for checkpoints that fail
   Random stuck_random;  // for workers that SIGKILL does not end
+  Random stay_random;   // for workers that leave a generation and stay
   Plan plan;
   const Bug bug;
   Result result;

@@ -53,10 +53,12 @@ inline constexpr char kBye[] = "BYE";      // BYE=1: about to exit 0
 // empty value where there is none.
 inline constexpr char kSecret[] = "SECRET";
 // STANDBY=able: were this program started with DDPRUN_STANDBY=1, it would wait for GO=1.
-// STANDBY=waiting: it was, and it does.
+// STANDBY=waiting: it was, and it does. Or it was a worker that has left its generation.
 inline constexpr char kStandby[] = "STANDBY";
 inline constexpr char kAble[] = "able";
 inline constexpr char kWaiting[] = "waiting";
+// STAYS=1: where LEAVE=1 comes in this generation, this worker leaves it and says STANDBY=waiting.
+inline constexpr char kStays[] = "STAYS";
 
 // PHASE=init: ddp::init() has begun. After a restart the agent measures how long each phase takes,
 // from one PHASE, or READY, to the next, until the first STEP.
@@ -77,6 +79,9 @@ inline constexpr char kSave[] = "SAVE";
 // memfd that nobody can resize. A worker that knows the layout of that version (progress_page.h)
 // maps it and says there what it does, in place of STEP and PHASE.
 inline constexpr char kProgress[] = "PROGRESS";
+// LEAVE=1, to a worker that stays: the generation is over. Give up the collectives under way, close
+// what connects you with the other ranks, and say STANDBY=waiting.
+inline constexpr char kLeave[] = "LEAVE";
 // GO=1, to a standby: be a worker. Three descriptors come with it (SCM_RIGHTS): a file that holds
 // the whole environment from now on, NAME=value entries that each end with a NUL; stdout; stderr.
 inline constexpr char kGo[] = "GO";

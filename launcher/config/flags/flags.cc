@@ -115,6 +115,9 @@ constexpr FlagSpec kRestartFlags[] = {
            "keep N processes (default one for each worker) ready in ddp::init() for a restart"),
     Sets("preload", 0, "MODULE,...", "restart.preload",
          "with --warm and a Python program: modules that waiting interpreters have imported"),
+    Sets(
+        "in-place-timeout", 0, "DURATION", "restart.in_place_timeout",
+        "for a worker of ddp::run_in_place() to leave a generation (default {})"),
     Sets("stop-grace", 0, "DURATION", "stop_grace", "from SIGTERM to SIGKILL (default {})"),
     SetsSeconds("shutdown-timeout", "stop_grace", "the same, as torchrun calls it"),
     Sets("save-timeout", 0, "DURATION", "save_timeout",
@@ -229,6 +232,12 @@ constexpr FlagSpec kSlurmFlags[] = {
     Immediate("version", 0, "print the version"),
 };
 
+constexpr FlagSpec kKubernetesFlags[] = {
+    Option("jobset", 0, "", "a JobSet instead of a Job: it starts all pods anew, and numbers that"),
+    Immediate("help", 'h', "print this text"),
+    Immediate("version", 0, "print the version"),
+};
+
 struct FlagGroup {
   absl::string_view title;
   absl::Span<const FlagSpec> flags;
@@ -264,6 +273,7 @@ absl::Span<const FlagSpec> ValidateFlags() { return kValidateFlags; }
 absl::Span<const FlagSpec> CertsFlags() { return kCertsFlags; }
 absl::Span<const FlagSpec> PythonModuleFlags() { return kPythonModuleFlags; }
 absl::Span<const FlagSpec> SlurmFlags() { return kSlurmFlags; }
+absl::Span<const FlagSpec> KubernetesFlags() { return kKubernetesFlags; }
 
 std::string HelpOf(const FlagSpec& flag) {
   const JobKey* const key = FindJobKey(flag.key);

@@ -89,6 +89,11 @@ struct SupervisorActions {
     std::vector<LocalRank> local_ranks;
     bool operator==(const AskWorkersToSave&) const = default;
   };
+  // The generation is over: these are to leave it. Step(WorkerLeft) for each, unless it ends.
+  struct AskWorkersToLeave {
+    std::vector<LocalRank> local_ranks;
+    bool operator==(const AskWorkersToLeave&) const = default;
+  };
   // Copy the stacks of these workers. Step(WorkerStacksTaken), however long it takes.
   struct TakeWorkerStacks {
     struct Worker {
@@ -135,7 +140,7 @@ struct SupervisorActions {
   using Action =
       std::variant<Send, ClearNode, ScanStates, OfferPort, OpenStore, CloseStore, EndStandbys,
                    PrepareFolders, SpawnWorkers, ReadErrorFile, SignalWorkers, AskWorkersToSave,
-                   TakeWorkerStacks, ShowHangStacks, SetFence, Note, Exit>;
+                   AskWorkersToLeave, TakeWorkerStacks, ShowHangStacks, SetFence, Note, Exit>;
 };
 
 }  // namespace ddprun

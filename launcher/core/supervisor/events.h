@@ -55,6 +55,14 @@ struct SupervisorEvents {
     bool checkpoints = false;  // and it was about a state: it can be asked for a checkpoint
     bool listens = true;       // false: it may only tell, and hear nothing
   };
+  // The worker can leave this generation, and go on in the next one: AskWorkersToLeave.
+  struct WorkerStays {
+    LocalRank local_rank;
+  };
+  // It has left, and holds nothing of the generation any more.
+  struct WorkerLeft {
+    LocalRank local_rank;
+  };
   // The worker reported it over the control socket.
   struct CheckpointReported {
     LocalRank local_rank;
@@ -150,11 +158,12 @@ struct SupervisorEvents {
   struct Tick {};
   using Event =
       std::variant<AgentStarted, SessionOpened, Received, SessionLost, FoldersReady, WorkerSpawned,
-                   SpawnFailed, WorkerSpoke, CheckpointReported, CheckpointFailureReported,
-                   CheckpointDamageReported, StepReported, ErrorReported, WorkerEnded,
-                   ErrorFileRead, SignalReceived, Superseded, NodeCleared, StuckProcessEnded,
-                   StatesFound, PortOffered, StoreOpened, StoreFailed, StoreSoughtElsewhere,
-                   RestartMeasured, StartMeasured, WorkerStacksTaken, WorkersLost, Tick>;
+                   SpawnFailed, WorkerSpoke, WorkerStays, WorkerLeft, CheckpointReported,
+                   CheckpointFailureReported, CheckpointDamageReported, StepReported, ErrorReported,
+                   WorkerEnded, ErrorFileRead, SignalReceived, Superseded, NodeCleared,
+                   StuckProcessEnded, StatesFound, PortOffered, StoreOpened, StoreFailed,
+                   StoreSoughtElsewhere, RestartMeasured, StartMeasured, WorkerStacksTaken,
+                   WorkersLost, Tick>;
 };
 
 }  // namespace ddprun

@@ -28,10 +28,11 @@ std::vector<LocalRank> NodeWork::AliveHung() const {
   return alive;
 }
 
-std::vector<LocalRank> NodeWork::AliveOthers() const {
+std::vector<LocalRank> NodeWork::AliveOthers(bool that_stay) const {
   std::vector<LocalRank> alive = Alive();
-  std::erase_if(alive, [this](LocalRank local_rank) {
-    return std::find(hung.begin(), hung.end(), local_rank) != hung.end();
+  std::erase_if(alive, [&](LocalRank local_rank) {
+    return workers[local_rank.value].stays != that_stay ||
+           std::find(hung.begin(), hung.end(), local_rank) != hung.end();
   });
   return alive;
 }
@@ -50,8 +51,8 @@ std::vector<LocalRank> NodeWork::WithProgram() const {
   return running;
 }
 
-std::string NodeWork::DescribeAlive() const {
-  return absl::StrJoin(Alive(), ", ", [this](std::string* out, LocalRank local_rank) {
+std::string NodeWork::Describe(const std::vector<LocalRank>& some) const {
+  return absl::StrJoin(some, ", ", [this](std::string* out, LocalRank local_rank) {
     const Worker& worker = workers[local_rank.value];
     absl::StrAppend(out, "rank ", RankOf(local_rank).value,
                     worker.starting ? " (being started)" : absl::StrCat(" (pid ", worker.pid, ")"));

@@ -20,6 +20,7 @@ struct NodeWork {
     bool alive = false;     // also while it is being started
     bool starting = false;  // the agent has yet to answer SpawnWorkers for it
     bool speaks = false;    // the control socket, and not of its progress alone
+    bool stays = false;     // it can leave the generation instead of ending
     std::optional<std::int64_t> step;
     std::int64_t checkpoint_failures = 0;  // the highest number that it told
     std::string error_kind;
@@ -50,6 +51,7 @@ struct NodeWork {
   // Those that hang and were told to end, and when they are killed.
   std::vector<LocalRank> hung;
   std::optional<TimePoint> kill_hung_at;
+  std::optional<TimePoint> leave_until;  // those that were asked to leave; then they are ended
   // What was said, to be said again on the next session.
   bool acknowledged = false;
   std::vector<WorkerExited> exits;
@@ -58,13 +60,13 @@ struct NodeWork {
   Rank RankOf(LocalRank local_rank) const {
     return Rank{assignment.first_rank.value + local_rank.value};
   }
-  Worker* Find(LocalRank local_rank);        // nullptr: there is none
-  std::vector<LocalRank> Alive() const;      // or being started
-  std::vector<LocalRank> AliveHung() const;  // of `hung`
-  std::vector<LocalRank> AliveOthers() const;
-  std::vector<LocalRank> Speaking() const;     // and alive
-  std::vector<LocalRank> WithProgram() const;  // alive, and not being started
-  std::string DescribeAlive() const;           // for people, with their pids
+  Worker* Find(LocalRank local_rank);                              // nullptr: there is none
+  std::vector<LocalRank> Alive() const;                            // or being started
+  std::vector<LocalRank> AliveHung() const;                        // of `hung`
+  std::vector<LocalRank> AliveOthers(bool that_stay) const;        // not of `hung`
+  std::vector<LocalRank> Speaking() const;                         // and alive
+  std::vector<LocalRank> WithProgram() const;                      // alive, and not being started
+  std::string Describe(const std::vector<LocalRank>& some) const;  // for people, with their pids
   bool AwaitsErrorFile() const;
   std::optional<std::int64_t> NewestStep() const;
   // Nothing more is expected of any worker.

@@ -175,7 +175,7 @@ TEST(FactsTest, WhatAJobFileSaysReachesTheRendezvous) {
   });
   JobConfig config;
   config.nodes = {2, 4};
-  config.slurm_task.all_nodes = 5;
+  config.place.all_nodes = 5;
   const JobSpec spec = JobSpecOf(config);
   EXPECT_EQ(std::vector({spec.min_nodes, spec.max_nodes, spec.all_nodes}), std::vector({2, 4, 5}));
 }

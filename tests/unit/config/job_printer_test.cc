@@ -32,6 +32,7 @@ JobConfig UnusualJob() {
   job.restart.warm = 9;
   job.restart.hang = {"90s", std::chrono::minutes(3), "report", "SIGQUIT", 5};
   job.restart.preload = {"torch", "a.b"};
+  job.restart.in_place_timeout = std::chrono::milliseconds(0);
   job.stop_grace = std::chrono::milliseconds(0);
   job.role = "true";
   job.local_addr = "::1";
@@ -71,6 +72,7 @@ void ExpectEqual(const JobConfig& a, const JobConfig& b) {
   EXPECT_EQ(a.restart.quarantine, b.restart.quarantine);
   EXPECT_EQ(a.restart.quarantine_window, b.restart.quarantine_window);
   EXPECT_EQ(a.restart.warm, b.restart.warm);
+  EXPECT_EQ(a.restart.in_place_timeout, b.restart.in_place_timeout);
   EXPECT_EQ(a.restart.hang.timeout, b.restart.hang.timeout);
   EXPECT_EQ(a.restart.hang.startup_timeout, b.restart.hang.startup_timeout);
   EXPECT_EQ(a.restart.hang.on_hang, b.restart.hang.on_hang);

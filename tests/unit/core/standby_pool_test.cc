@@ -66,6 +66,9 @@ class Driver {
     Step(StandbyPool::StandbyWaiting{0});
     Step(StandbyPool::StandbyWaiting{1});
   }
+  std::optional<StandbyPool::Id> Adopt(int local_rank) {
+    return pool_.Adopt(LocalRank{local_rank}, now_);
+  }
   StandbyPool& pool() { return pool_; }
 
  private:
@@ -202,6 +205,39 @@ TEST(StandbyPoolTest, NothingIsLeftWhenTheJobEnds) {
   EXPECT_EQ(node.Step(StandbyPool::JobEnded{}), "end 0, end 1");
   EXPECT_EQ(node.Settle(), "");
   EXPECT_EQ(node.pool().Take(LocalRank{0}), std::nullopt);
+}
+
+TEST(StandbyPoolTest, AWorkerThatStaysIsTakenBeforeAStandby) {
+  Driver node;
+  node.Fill();
+  node.Step(StandbyPool::GenerationEnded{});
+  EXPECT_EQ(node.Adopt(1), 2);
+  EXPECT_EQ(node.pool().Take(LocalRank{1}), 2);
+  EXPECT_EQ(node.pool().Take(LocalRank{1}), 1);
+}
+
+TEST(StandbyPoolTest, AWorkerThatStaysIsNoStandby) {
+  Driver node;
+  node.Settle();
+  node.Step(StandbyPool::StandbyWaiting{0});
+  EXPECT_EQ(node.Step(StandbyPool::GenerationEnded{}), "end 1");
+  node.Adopt(1);
+  EXPECT_EQ(node.Settle(), "start 3 for rank 1") << "it does not fill a standby's place";
+  node.Step(StandbyPool::StandbyWaiting{3});
+  EXPECT_EQ(node.Step(StandbyPool::StandbyEnded{2, "SIGKILL"}), "") << "nor is it replaced";
+  EXPECT_EQ(node.pool().Take(LocalRank{1}), 3);
+}
+
+TEST(StandbyPoolTest, WithoutStandbysWorkersStayAllTheSame) {
+  Driver node(0);
+  EXPECT_EQ(node.Settle(), "");
+  node.Step(StandbyPool::GenerationEnded{});
+  EXPECT_EQ(node.Adopt(0), 0);
+  EXPECT_EQ(node.Adopt(1), 1);
+  EXPECT_EQ(node.pool().Take(LocalRank{1}), 1);
+  EXPECT_EQ(node.Settle(), "");
+  EXPECT_EQ(node.Step(StandbyPool::JobEnded{}), "end 0");
+  EXPECT_EQ(node.Adopt(1), std::nullopt) << "there is nothing to wait for";
 }
 
 struct State {

@@ -219,6 +219,19 @@ const std::vector<Event>& Events() {
          node.Step(Supervisor::WorkerSpoke{LocalRank{0}});
          node.Receive(0, Save{});
        }},
+      {"WorkerStays, Stop", false,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::WorkerStays{LocalRank{0}});
+         node.Stop(0);
+       }},
+      {"WorkerStays, Stop, WorkerLeft", false,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::WorkerStays{LocalRank{0}});
+         node.Stop(0);
+         node.Step(Supervisor::WorkerLeft{LocalRank{0}});
+       }},
+      {"WorkerLeft", false,
+       [](SupervisorDriver& node) { node.Step(Supervisor::WorkerLeft{LocalRank{0}}); }},
       {"CheckpointReported", false,
        [](SupervisorDriver& node) {
          node.Step(Supervisor::CheckpointReported{LocalRank{0}, 5});

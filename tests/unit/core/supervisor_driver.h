@@ -236,6 +236,13 @@ class SupervisorDriver {
             [&](const Supervisor::AskWorkersToSave& ask) {
               log_.push_back(absl::StrCat("ask ", ask.local_ranks.size(), " to save"));
             },
+            [&](const Supervisor::AskWorkersToLeave& ask) {
+              log_.push_back(absl::StrCat(
+                  "ask to leave: ",
+                  absl::StrJoin(ask.local_ranks, ",", [](std::string* out, LocalRank r) {
+                    absl::StrAppend(out, r.value);
+                  })));
+            },
             [&](const Supervisor::TakeWorkerStacks& take) {
               log_.push_back(absl::StrCat(
                   "take stacks of ",

@@ -56,6 +56,7 @@ std::string Show(const ControlMessage& message) {
     }
     std::string operator()(const ErrorMsg& m) const { return "error " + m.kind + " " + m.text; }
     std::string operator()(const ByeMsg&) const { return "bye"; }
+    std::string operator()(const StaysMsg&) const { return "stays"; }
     std::string operator()(const StoreElsewhereMsg& m) const { return "store at " + m.where; }
     std::string operator()(const StandbyMsg& m) const { return m.waiting ? "waiting" : "able"; }
   };

@@ -158,11 +158,11 @@ class Training {
 
 }  // namespace
 
-ddp::Context Join(const TrainingFlags& flags) {
+ddp::Options OptionsOf(const TrainingFlags& flags) {
   ddp::Options options;
   options.backend = flags.backend;
   options.device = flags.device;
-  return ddp::init(options);
+  return options;
 }
 
 void LoadOnEveryRank(const ddp::Context& ctx, const std::function<void()>& load) {

@@ -35,8 +35,8 @@ class Task {
   virtual std::string Describe(double result) const = 0;
 };
 
-// ddp::init() with what the flags say.
-ddp::Context Join(const TrainingFlags& flags);
+// How to join the job, as the flags say.
+ddp::Options OptionsOf(const TrainingFlags& flags);
 
 // Calls `load`, which reads what the training needs. Throws on every rank if it throws on one. A
 // collective.

@@ -1,8 +1,6 @@
 // gpt_ddp: a character-level transformer, for `ddprun` and for torchrun.
 //
 //   ddprun --nproc-per-node 2 build/bin/gpt_ddp --max-steps 300
-#include <ddp/run.h>
-
 #include "worker/examples/gpt/flags.h"
 #include "worker/examples/gpt/trainer.h"
 
@@ -10,5 +8,5 @@ int main(int argc, char** argv) {
   gpt::Flags flags;
   int exit_code = 0;
   if (!gpt::ParseFlags(argc, argv, &flags, &exit_code)) return exit_code;
-  return ddp::run([&] { return gpt::Train(flags); });
+  return gpt::Train(flags);
 }

@@ -174,14 +174,15 @@ class Prediction final : public example::Task {
 
 }  // namespace
 
-int Train(const Flags& flags) {
-  const ddp::Context ctx = example::Join(flags);
+namespace {
+
+// `text` outlives a generation of the job: it is read once.
+int TrainInOneGeneration(const ddp::Context& ctx, const Flags& flags, std::optional<Text>* text) {
   const bool bf16 =
       flags.precision == "bf16" || (flags.precision == "auto" && ctx.device().is_cuda());
-  Text text;
   std::optional<example::StepLog> log;
   example::LoadOnEveryRank(ctx, [&] {
-    text = Load(flags.data, flags.limit_text, flags.context);
+    if (!*text) *text = Load(flags.data, flags.limit_text, flags.context);
     log.emplace(ctx, flags.step_log, flags.trace_samples);
     if (bf16 && !ctx.device().is_cuda()) {
       throw ddp::ConfigError("--precision bf16 needs CUDA; this rank computes on the CPU");
@@ -191,19 +192,28 @@ int Train(const Flags& flags) {
     std::printf(
         "training on %lld windows of %lld characters with %d workers over %s on %s, %d x "
         "%d per step, in %s\n",
-        static_cast<long long>(text.train.size()), static_cast<long long>(flags.context),
+        static_cast<long long>((*text)->train.size()), static_cast<long long>(flags.context),
         ctx.world_size(), ctx.backend().c_str(), ctx.device().str().c_str(), flags.accumulate,
         flags.batch_size, bf16 ? "bf16" : "float32");
     std::fflush(stdout);
   }
-  Prediction task(ctx, flags, text, bf16);
+  Prediction task(ctx, flags, **text, bf16);
   const double loss =
-      example::Train(ctx, flags, text.train.size(),
+      example::Train(ctx, flags, (*text)->train.size(),
                      std::int64_t{flags.batch_size} * flags.accumulate, &*log, &task);
   if (ctx.rank() != 0) return 0;
   std::printf("%s\n", task.Describe(loss).c_str());
   if (flags.sample > 0) std::printf("sample:%s\n", task.Sample().c_str());
   return 0;
+}
+
+}  // namespace
+
+int Train(const Flags& flags) {
+  std::optional<Text> text;
+  return ddp::run_in_place(
+      [&](const ddp::Context& ctx) { return TrainInOneGeneration(ctx, flags, &text); },
+      example::OptionsOf(flags));
 }
 
 }  // namespace gpt

@@ -6,7 +6,7 @@
 
 namespace gpt {
 
-// Returns the exit code; throws what ddp::run() reports.
+// Returns the exit code, or ends the process, as ddp::run_in_place() does.
 int Train(const Flags& flags);
 
 }  // namespace gpt

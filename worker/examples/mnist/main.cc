@@ -1,8 +1,6 @@
 // mnist_ddp: the example of a real training program, for `ddprun` and for torchrun.
 //
 //   ddprun --nproc-per-node 2 build/bin/mnist_ddp --epochs 3
-#include <ddp/run.h>
-
 #include "worker/examples/mnist/flags.h"
 #include "worker/examples/mnist/trainer.h"
 
@@ -10,5 +8,5 @@ int main(int argc, char** argv) {
   mnist::Flags flags;
   int exit_code = 0;
   if (!mnist::ParseFlags(argc, argv, &flags, &exit_code)) return exit_code;
-  return ddp::run([&] { return mnist::Train(flags); });
+  return mnist::Train(flags);
 }

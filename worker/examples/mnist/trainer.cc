@@ -87,16 +87,25 @@ class Classification final : public example::Task {
 
 }  // namespace
 
-int Train(const Flags& flags) {
-  const ddp::Context ctx = example::Join(flags);
+namespace {
+
+// What outlives a generation of the job: it is read once.
+struct Images {
   Dataset train;
   Dataset test;
+};
+
+int TrainInOneGeneration(const ddp::Context& ctx, const Flags& flags,
+                         std::optional<Images>* images) {
   std::optional<example::StepLog> log;
   example::LoadOnEveryRank(ctx, [&] {
-    train = Load(flags.data, "train", flags.limit_train);
-    test = Load(flags.data, "t10k", 0);
+    if (!*images) {
+      images->emplace(
+          Images{Load(flags.data, "train", flags.limit_train), Load(flags.data, "t10k", 0)});
+    }
     log.emplace(ctx, flags.step_log, flags.trace_samples);
   });
+  const auto& [train, test] = **images;
   if (ctx.rank() == 0) {
     std::printf("training on %lld images with %d workers over %s on %s, %d per batch\n",
                 static_cast<long long>(train.size()), ctx.world_size(), ctx.backend().c_str(),
@@ -107,6 +116,15 @@ int Train(const Flags& flags) {
   const double accuracy = example::Train(ctx, flags, train.size(), flags.batch_size, &*log, &task);
   if (ctx.rank() == 0) std::printf("test accuracy %.4f\n", accuracy);
   return 0;
+}
+
+}  // namespace
+
+int Train(const Flags& flags) {
+  std::optional<Images> images;
+  return ddp::run_in_place(
+      [&](const ddp::Context& ctx) { return TrainInOneGeneration(ctx, flags, &images); },
+      example::OptionsOf(flags));
 }
 
 }  // namespace mnist

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -114,6 +115,7 @@ class Context {
 
  private:
   friend Context init(const Options& options);
+  friend int run_in_place(const std::function<int(Context&)>& body, const Options& options);
   struct State;
   explicit Context(std::unique_ptr<State> state);
 

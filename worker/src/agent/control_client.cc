@@ -115,41 +115,81 @@ int ControlClient::AgentPid() {
   return known ? peer.pid : 0;
 }
 
-std::optional<std::string> ControlClient::ReadAll() {
-  std::optional<std::string> secret;
+void ControlClient::ReadAll() {
   while (fd_.valid()) {
     Packet packet = Receive(fd_.get());
     if (packet.size <= 0) break;
     std::string_view lines = packet.lines();
     while (const auto line = control::NextLine(&lines)) {
       if (line->key == control::kSave && line->value == "1") ++save_requests_;
-      if (line->key == control::kSecret) secret = line->value;
+      if (line->key == control::kLeave && line->value == "1") Leave();
+      if (line->key == control::kSecret) secret_ = line->value;
       const bool page = line->key == control::kProgress && packet.descriptors.size() == 1 &&
                         line->value == std::to_string(ddprun::kProgressVersion);
       if (page) progress_page_ = std::move(packet.descriptors[0]);
     }
   }
-  return secret;
 }
 
-ddprun::UniqueFd ControlClient::TakeProgressPage(std::chrono::milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+void ControlClient::SayThatItStays() {
+  stays_ = true;
+  Send(control::kStays, "1");
+}
+
+void ControlClient::Leave() {
+  if (!leaves_.exchange(true) && on_leave_ != nullptr) on_leave_();
+}
+
+void ControlClient::OnLeave(std::function<void()> on_leave) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  on_leave_ = std::move(on_leave);
+  if (leaves_ && on_leave_ != nullptr) on_leave_();
+}
+
+void ControlClient::Read() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ReadAll();
+}
+
+int ControlClient::descriptor() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return fd_.get();
+}
+
+void ControlClient::BeginGeneration() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  leaves_ = false;
+  save_requests_ = 0;
+}
+
+bool ControlClient::WaitUntil(std::chrono::steady_clock::time_point deadline,
+                              const std::function<bool()>& has_come) {
+  // Another thread may read what is waited for here, and then nothing wakes this one.
+  constexpr std::chrono::milliseconds kSlice{1};
   for (;;) {
     int fd = -1;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       ReadAll();
-      if (progress_page_.valid()) return std::move(progress_page_);
+      if (has_come()) return true;
       fd = fd_.get();
     }
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (fd < 0 || left.count() <= 0) return false;
     pollfd readable = {fd, POLLIN, 0};
-    if (fd < 0 || left.count() <= 0 || poll(&readable, 1, static_cast<int>(left.count())) != 1 ||
-        (readable.revents & POLLHUP) != 0) {
-      return ddprun::UniqueFd();
-    }
+    poll(&readable, 1, static_cast<int>(std::min(left, kSlice).count()));
+    if ((readable.revents & POLLHUP) != 0) return false;
   }
+}
+
+ddprun::UniqueFd ControlClient::TakeProgressPage(std::chrono::milliseconds patience) {
+  ddprun::UniqueFd page;
+  WaitUntil(std::chrono::steady_clock::now() + patience, [&] {
+    page = std::move(progress_page_);
+    return page.valid();
+  });
+  return page;
 }
 
 std::int64_t ControlClient::SaveRequests() {
@@ -159,25 +199,15 @@ std::int64_t ControlClient::SaveRequests() {
 }
 
 std::string ControlClient::AskForSecret(std::chrono::milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
   Send(control::kSecret, "1");
-  for (;;) {
-    int fd = -1;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (const auto hex = ReadAll()) return FromHex(*hex);
-      fd = fd_.get();
-    }
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    pollfd readable = {fd, POLLIN, 0};
-    if (fd < 0 || left.count() <= 0 ||
-        (poll(&readable, 1, static_cast<int>(left.count())) == 1 &&
-         (readable.revents & POLLHUP) != 0)) {
-      throw std::runtime_error("the agent (ddprun) does not answer on the control socket " + path_ +
-                               ": this rank does not know the secret of its job");
-    }
-  }
+  std::optional<std::string> secret;
+  const bool answered = WaitUntil(std::chrono::steady_clock::now() + patience, [&] {
+    secret = std::exchange(secret_, std::nullopt);
+    return secret.has_value();
+  });
+  if (answered) return FromHex(*secret);
+  throw std::runtime_error("the agent (ddprun) does not answer on the control socket " + path_ +
+                           ": this rank does not know the secret of its job");
 }
 
 std::vector<ddprun::UniqueFd> ControlClient::WaitForGo() {

@@ -2,8 +2,10 @@
 #ifndef DDPRUN_WORKER_SRC_AGENT_CONTROL_CLIENT_H_
 #define DDPRUN_WORKER_SRC_AGENT_CONTROL_CLIENT_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -29,16 +31,32 @@ class ControlClient {
   // the packet would exceed control::kMaxPacketBytes.
   void Send(std::string_view key, std::string_view value);
 
-  // How often the agent has said SAVE=1 in this process. Reads what has come, and waits for
+  // How often the agent has said SAVE=1 in this generation. Reads what has come, and waits for
   // nothing.
   std::int64_t SaveRequests();
+
+  // Says STAYS=1: this process can leave its generation.
+  void SayThatItStays();
+  bool stays() const { return stays_; }
+  // Whether the agent has said LEAVE=1 in this generation, as far as anybody has read it.
+  bool leaves() const { return leaves_; }
+  // `on_leave` is called once that is read, at once if it was before; by any thread, and it must
+  // not call this object. Null: no more, and it is not being called.
+  void OnLeave(std::function<void()> on_leave);
+  // Reads what has come, and waits for nothing.
+  void Read();
+  // What can be polled for more of it; -1: there is no connection.
+  int descriptor();
+  // What SAVE=1 and LEAVE=1 were about is over.
+  void BeginGeneration();
 
   // The agent's process; 0: it is not connected.
   int AgentPid();
 
   // For a warm standby: says STANDBY=waiting, and waits for GO=1 and the descriptors that come with
   // it, which it returns. Ends the process, with exit code 0, when the agent goes away. Throws
-  // std::runtime_error when the agent cannot be reached at all. This call blocks.
+  // std::runtime_error when the agent cannot be reached at all. This call blocks; no other thread
+  // may read meanwhile.
   std::vector<ddprun::UniqueFd> WaitForGo();
 
   // The secret of this generation, 32 bytes, or "". Says SECRET=1 and waits for the answer. Throws
@@ -55,15 +73,22 @@ class ControlClient {
 
  private:
   bool Connect();
-  // What has come; waits for nothing. Counts SAVE, keeps the newest progress page; returns the
-  // value of SECRET, where that came.
-  std::optional<std::string> ReadAll();
+  // What has come; waits for nothing. Counts SAVE, keeps the newest secret and progress page.
+  void ReadAll();
+  void Leave();
+  // Waits until `has_come`, which is asked with the mutex held, or nothing more can come.
+  bool WaitUntil(std::chrono::steady_clock::time_point deadline,
+                 const std::function<bool()>& has_come);
 
   const std::string path_;
+  std::atomic<bool> stays_{false};
+  std::atomic<bool> leaves_{false};
   std::mutex mutex_;  // guards what follows; held while nothing blocks
   ddprun::UniqueFd fd_;
   std::int64_t save_requests_ = 0;
+  std::optional<std::string> secret_;  // in hex
   ddprun::UniqueFd progress_page_;
+  std::function<void()> on_leave_;
 };
 
 }  // namespace ddp::internal

@@ -1,10 +1,10 @@
 #include "worker/src/agent/generation_secret.h"
 
 #include <chrono>
-#include <cstdlib>
 #include <string>
 
 #include "worker/contract/environment.h"
+#include "worker/src/agent/launch_variables.h"
 
 namespace ddp::internal {
 namespace {
@@ -23,9 +23,9 @@ std::string& Secret() {
 const std::string& GenerationSecret() { return Secret(); }
 
 void FetchGenerationSecret(ControlClient* agent) {
-  const char* const how = std::getenv(ddprun::env::kPeerSecret);
-  if (how == nullptr || std::string(how) != ddprun::env::kAskForSecret || !Secret().empty()) return;
-  Secret() = agent->AskForSecret(kPatience);
+  const char* const how = LaunchVariable(ddprun::env::kPeerSecret);
+  const bool has_one = how != nullptr && std::string(how) == ddprun::env::kAskForSecret;
+  Secret() = has_one ? agent->AskForSecret(kPatience) : "";
 }
 
 }  // namespace ddp::internal

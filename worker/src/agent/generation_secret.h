@@ -14,7 +14,7 @@ namespace ddp::internal {
 // FetchGenerationSecret().
 const std::string& GenerationSecret();
 
-// Asks the agent, where DDPRUN_PEER_SECRET says that there is one. Once per process, before its
+// Asks the agent, where DDPRUN_PEER_SECRET says that there is one. Once per generation, before the
 // first connection to another rank; blocks. Throws std::runtime_error where the agent does not
 // answer.
 void FetchGenerationSecret(ControlClient* agent);

@@ -48,12 +48,22 @@ void Progress::TakePage(ControlClient* agent, std::chrono::milliseconds patience
   const std::lock_guard<std::mutex> lock(mutex_);
   if (has_page_.exchange(true)) return;  // another thread was faster; the agent has one page
   writer_.MoveTo(page);
+  LetGoOfPage();
   page_ = page;
+}
+
+void Progress::LetGoOfPage() {
+  if (page_ == own_page_.get()) return;
+  munmap(const_cast<ProgressPage*>(page_), ddprun::kProgressFileBytes);
 }
 
 void Progress::BeginGeneration(std::int64_t generation) {
   if (!enabled_) return;
   groups_ = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    has_page_ = false;  // the agent makes a new one for each generation
+  }
   writer_.BeginGeneration(generation);
   SetStage(ProgressPhase::kInit);
 }

@@ -45,7 +45,8 @@ class Progress {
   // happens, and the next call tries again. A page that can be resized is not taken.
   void TakePage(ControlClient* agent, std::chrono::milliseconds patience);
 
-  // This process joins a group: what was known of groups is forgotten.
+  // This process joins a group: what was known of groups is forgotten. The page stays the old one
+  // until the agent's next one is taken.
   void BeginGeneration(std::int64_t generation);
   // `name` is for kNamed.
   void SetStage(ProgressPhase stage, const std::string& name = "");
@@ -90,6 +91,7 @@ class Progress {
     std::string name;
   };
 
+  void LetGoOfPage();  // of an earlier generation; mutex_ is held
   void Push(Named phase);
   void Pop();
   void Publish();  // what the rest of what mutex_ guards leads to
@@ -104,7 +106,7 @@ class Progress {
 
   mutable std::mutex mutex_;
   // Guarded by mutex_.
-  const ddprun::ProgressPage* page_ = own_page_.get();  // mapped for good, if it is the agent's
+  const ddprun::ProgressPage* page_ = own_page_.get();  // or the agent's, mapped
   Named stage_{ProgressPhase::kStart, ""};
   std::vector<Named> scopes_;
   Named published_{ProgressPhase::kStart, ""};

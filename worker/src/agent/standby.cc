@@ -15,6 +15,7 @@
 
 #include "worker/contract/control.h"
 #include "worker/contract/environment.h"
+#include "worker/src/agent/launch_variables.h"
 
 namespace ddp::internal {
 namespace {
@@ -45,6 +46,19 @@ void Redirect(int from, int to) {
   }
 }
 
+// The environment that comes with GO=1; stdout and stderr are the worker's from now on.
+std::string WaitForOrders(ControlClient* client) {
+  const std::vector<ddprun::UniqueFd> received = client->WaitForGo();
+  if (received.size() != control::kGoDescriptors) FailToStart("GO came without its descriptors");
+  std::string environment = ReadAll(received[0].get());
+  std::cout.flush();
+  std::clog.flush();
+  std::fflush(nullptr);
+  Redirect(received[1].get(), STDOUT_FILENO);
+  Redirect(received[2].get(), STDERR_FILENO);
+  return environment;
+}
+
 }  // namespace
 
 bool IsStandby() {
@@ -67,16 +81,8 @@ void ReplaceEnvironment(const std::string& entries) {
   environ = pointers->data();
 }
 
-void WaitAsStandby(ControlClient* client) {
-  const std::vector<ddprun::UniqueFd> received = client->WaitForGo();
-  if (received.size() != control::kGoDescriptors) FailToStart("GO came without its descriptors");
-  const std::string environment = ReadAll(received[0].get());
-  std::cout.flush();
-  std::clog.flush();
-  std::fflush(nullptr);
-  Redirect(received[1].get(), STDOUT_FILENO);
-  Redirect(received[2].get(), STDERR_FILENO);
-  ReplaceEnvironment(environment);
-}
+void WaitAsStandby(ControlClient* client) { ReplaceEnvironment(WaitForOrders(client)); }
+
+void WaitAsSurvivor(ControlClient* client) { SetLaunchVariables(WaitForOrders(client)); }
 
 }  // namespace ddp::internal

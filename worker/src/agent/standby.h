@@ -1,4 +1,5 @@
-// A process that was started ahead of time, and becomes a worker when its agent needs one.
+// A process that was started ahead of time, or has left its generation, and becomes a worker when
+// its agent needs one.
 #ifndef DDPRUN_WORKER_SRC_AGENT_STANDBY_H_
 #define DDPRUN_WORKER_SRC_AGENT_STANDBY_H_
 
@@ -22,6 +23,10 @@ bool IsStandby();
 // To be called while no other thread writes to stdout or stderr, or changes the environment.
 // Another thread that reads the environment gets old or new values.
 void WaitAsStandby(ControlClient* client);
+
+// The same for a worker that has left its generation, on the thread that trains. The environment
+// stays; what GO=1 brings is what LaunchVariable() says from now on.
+void WaitAsSurvivor(ControlClient* client);
 
 // The environment becomes `entries`: NAME=value, each with a NUL behind it.
 void ReplaceEnvironment(const std::string& entries);

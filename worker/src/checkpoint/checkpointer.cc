@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -21,7 +20,9 @@
 #include "worker/contract/control.h"
 #include "worker/contract/environment.h"
 #include "worker/src/agent/control_client.h"
+#include "worker/src/agent/launch_variables.h"
 #include "worker/src/agent/progress.h"
+#include "worker/src/checkpoint/end_snapshot.h"
 #include "worker/src/checkpoint/state_texts.h"
 #include "worker/src/checkpoint/step_agreement.h"
 #include "worker/src/data_parallel/model_sync.h"
@@ -42,7 +43,6 @@
 #include "worker/src/storage/restore_order.h"
 #include "worker/src/storage/set_aside.h"
 #include "worker/src/storage/snapshot_schedule.h"
-#include "worker/src/storage/snapshot_writer.h"
 
 namespace ddp {
 namespace {
@@ -55,7 +55,7 @@ using internal::StatePart;
 using internal::TensorInfo;
 using nlohmann::json;
 
-const char* GetEnvironment(const char* name) { return std::getenv(name); }
+constexpr auto GetEnvironment = internal::LaunchVariable;
 
 // Rank 0's status on every rank. A collective.
 SaveStatus Share(const Context& ctx, const SaveStatus& s) {
@@ -109,7 +109,9 @@ struct Checkpointer::Impl {
   internal::SnapshotSchedule schedule;
   internal::PackedBroadcast buffers_of_rank0;
   internal::StagingBuffer snapshot_staging;           // of a GPU's tensors
+  internal::SnapshotTurn turn;                        // of who has the next one; let go after it
   std::optional<internal::SnapshotWriter> snapshots;  // a local rank 0's, from the first step on
+  std::optional<internal::LiveState> live;  // where keeps_live, and there is memory for it
   bool began = false;
   Clock::time_point last_step;
   std::int64_t steps_since_snapshot = 0;
@@ -128,16 +130,22 @@ struct Checkpointer::Impl {
                 }},
                internal::OwnerOfProcess(GetEnvironment), OwnerOptions()),
         agreement(context),
-        schedule(given.snapshot_every, given.snapshot_interval) {}
+        schedule(given.snapshot_every, given.snapshot_interval) {
+    const char* const memory = internal::LaunchVariable(ddprun::env::kSnapshotDir);
+    if (memory != nullptr && keeps_live()) live.emplace(ctx, memory);
+    if (memory != nullptr) turn.In(memory);
+  }
 
   static constexpr char kWaits[] = "waits";
 
   static internal::FolderOwnerOptions OwnerOptions() {
     internal::FolderOwnerOptions owner;
-    owner.take_folder = std::getenv(ddprun::env::kTakeFolder) != nullptr;
+    owner.take_folder = internal::LaunchVariable(ddprun::env::kTakeFolder) != nullptr;
     return owner;
   }
 
+  // The same on all ranks.
+  bool keeps_live() const { return options.snapshots && internal::LiveState::IsFor(ctx); }
   bool saves() const { return !directory.empty() && !options.read_only; }
 
   // Before the folder is read or written first. A collective, of short ones: rank 0 may wait for
@@ -232,6 +240,11 @@ Checkpointer::~Checkpointer() {
   const bool well =
       std::uncaught_exceptions() <= impl_->run.exceptions_at_start && !internal::GroupIsLost();
   if (well && impl_->ctx.rank() == 0) impl_->writer.Release();
+  if (well || !impl_->live) return;
+  if (auto state = impl_->live->Take()) {
+    internal::MakeEndSnapshot(*std::move(state), impl_->ctx.rank(), &impl_->turn,
+                              &impl_->snapshots);
+  }
 }
 
 std::string Checkpointer::save(const State& state, torch::nn::Module& module,
@@ -267,6 +280,10 @@ std::string Checkpointer::Impl::Save(const State& state, const CheckpointParts& 
 void Checkpointer::step(const State& state, const CheckpointParts& parts) {
   Impl& impl = *impl_;
   impl.ctx.report_step(state.step);
+  if (impl.keeps_live()) {
+    Metadata metadata = impl.TextsOf(state, parts);  // on all ranks: it may be a collective
+    if (impl.live) impl.live->Finish(state.step, parts, std::move(metadata));
+  }
   const auto start = Impl::Clock::now();
   if (impl.began) {
     impl.schedule.StepTook(start - impl.last_step);
@@ -288,12 +305,11 @@ void Checkpointer::step(const State& state, const CheckpointParts& parts) {
 
 void Checkpointer::Impl::BeginSteps(const CheckpointParts& parts) {
   began = true;
-  const char* const folder = std::getenv(ddprun::env::kSnapshotDir);
+  const char* const folder = internal::LaunchVariable(ddprun::env::kSnapshotDir);
   if (!options.snapshots || folder == nullptr || ctx.local_rank() != 0) return;
   internal::RemoveOldSetAside(folder, run.lineage.run());  // nobody else has this folder
-  snapshots.emplace(folder, ctx.rank(), resumed_step, [this](std::int64_t step) {
-    internal::ControlClient::Process().Send(ddprun::control::kSnapshot, std::to_string(step));
-  });
+  turn.Take(std::chrono::milliseconds(0));
+  internal::MakeSnapshotWriter(ctx.rank(), resumed_step, &snapshots);
   const StateImage image(internal::TensorsOf(parts));
   std::function<void()> pin;
   if (image.has_gpu_tensors()) {
@@ -318,6 +334,7 @@ void Checkpointer::Impl::Snapshot(const State& state, const CheckpointParts& par
   steps_since_snapshot = 0;
   Metadata metadata = TextsOf(state, parts);
   AddGenerators(&metadata);
+  if (live) live->Gathered(metadata.at("rng"));
   // Every node's snapshot has the same bytes: rank 0's buffers, where those differ.
   std::vector<NamedTensor> tensors = internal::TensorsOf(parts);
   const std::vector<torch::Tensor> buffers = internal::BuffersAmong(parts, &tensors, ctx.rank());
@@ -393,6 +410,10 @@ std::optional<State> Checkpointer::Impl::Load(const internal::WhereToLook& where
     };
     generators("rng", torch::Device(torch::kCPU));
     if (ctx.device().is_cuda()) generators("rng_cuda", ctx.device());
+    if (const char* const memory = internal::LaunchVariable(ddprun::env::kSnapshotDir)) {
+      internal::LiveState::RestoreGenerator(ctx, memory, state.step, found->metadata);
+    }
+    if (live) live->Begin(state.step, parts, found->metadata["rng"]);
     run.lineage.Loaded(found->metadata);
     return state;
   }
@@ -410,7 +431,7 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
     where.looks_everywhere = true;
     return Load(where, parts);
   }
-  const char* const memory = std::getenv(ddprun::env::kSnapshotDir);
+  const char* const memory = internal::LaunchVariable(ddprun::env::kSnapshotDir);
   if (memory != nullptr) where.folders.insert(where.folders.begin(), memory);
   where.highest_step = order.step;
   where.allows = [&](const Metadata& metadata) { return order.Allows(GetEnvironment, metadata); };
@@ -471,6 +492,7 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
     internal::RefuseToBeginAnew(order, impl.rejected, ctx.rank());
   }
   if (state) impl.resumed_step = state->step;
+  if (!state && impl.live) impl.live->Begin(0, parts, "");
   ctx.report_phase(ddprun::control::kPhaseFirstStep);
   return state;
 }

@@ -23,6 +23,7 @@
 #include "worker/contract/control.h"
 #include "worker/contract/environment.h"
 #include "worker/src/agent/control_client.h"
+#include "worker/src/agent/launch_variables.h"
 #include "worker/src/peers/activity.h"
 #include "worker/src/peers/lost_group.h"
 #include "worker/src/peers/rank_failure_detector.h"
@@ -103,8 +104,22 @@ Failure Describe(const std::exception& error, int rank) {
   return failure;
 }
 
+bool IsVictim(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const AgreedError& e) {
+    return !e.failed_here();
+  } catch (const CollectiveError&) {
+    return true;
+  } catch (const std::exception& e) {
+    return IsCollective(TypeName(e), TextOf(e));
+  } catch (...) {
+    return false;
+  }
+}
+
 int RankForMessages() {
-  const char* const text = std::getenv(ddprun::env::kRank);
+  const char* const text = LaunchVariable(ddprun::env::kRank);
   if (text == nullptr) return 0;
   return static_cast<int>(control::ParseNumber(text).value_or(0));
 }
@@ -125,7 +140,7 @@ void EndWithFailure(const std::exception_ptr& error) {
     if (const auto detector = ProcessFailureDetector()) detector->ReportError(failure.text);
   }
   ControlClient::Process().Send(control::kError, failure.kind + " " + failure.text);
-  if (const char* const path = std::getenv(ddprun::env::kErrorFile)) {
+  if (const char* const path = LaunchVariable(ddprun::env::kErrorFile)) {
     WriteErrorFile(path, failure, rank);
   }
   std::_Exit(failure.exit_code);

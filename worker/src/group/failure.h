@@ -31,6 +31,9 @@ std::string Cause();
 Failure Describe(const std::exception_ptr& error, int rank);
 Failure Describe(const std::exception& error, int rank);
 
+// Whether another rank is to blame: a collective failed, or that rank has said so. Asks nobody.
+bool IsVictim(const std::exception_ptr& error);
+
 // This process's rank for messages; 0 if nobody set it or it is malformed, because the environment
 // may be the very thing that is wrong.
 int RankForMessages();

@@ -22,6 +22,18 @@ void GradientBuckets::Remove(const void* owner) {
   memory_.erase(owner);
 }
 
+void GradientBuckets::OnAverage(std::function<void()> on_average) {
+  const std::lock_guard<std::mutex> lock(calling_);
+  is_called_ = on_average != nullptr;
+  on_average_ = std::move(on_average);
+}
+
+void GradientBuckets::BeginAverage() {
+  if (!is_called_) return;
+  const std::lock_guard<std::mutex> lock(calling_);
+  if (on_average_ != nullptr) on_average_();
+}
+
 std::optional<std::uint32_t> GradientBuckets::Find(const at::Tensor& tensor) const {
   const void* const memory = MemoryOf(tensor);
   if (memory == nullptr) return std::nullopt;

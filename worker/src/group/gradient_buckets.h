@@ -1,10 +1,13 @@
-// Which bucket of gradients a collective averages: for people who read about a hang.
+// Which bucket of gradients a collective averages: for people who read about a hang, and for what
+// is to be done before.
 #ifndef DDPRUN_WORKER_SRC_GROUP_GRADIENT_BUCKETS_H_
 #define DDPRUN_WORKER_SRC_GROUP_GRADIENT_BUCKETS_H_
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -23,10 +26,18 @@ class GradientBuckets {
   void Set(const void* owner, std::vector<const void*> memory);
   void Remove(const void* owner);
 
+  // Called before a bucket of any of them is averaged, by the thread that does; null: no more. One
+  // at a time.
+  void OnAverage(std::function<void()> on_average);
+  void BeginAverage();
+
   // The number of the bucket that is in the memory of `tensor`, from 0.
   std::optional<std::uint32_t> Find(const at::Tensor& tensor) const;
 
  private:
+  std::mutex calling_;                // held in calls
+  std::function<void()> on_average_;  // guarded by calling_
+  std::atomic<bool> is_called_{false};
   mutable std::mutex mutex_;
   std::map<const void*, std::vector<const void*>> memory_;  // guarded by mutex_
 };

@@ -1,11 +1,13 @@
 #include "worker/src/group/recorded_group.h"
 
 #include <ATen/core/ivalue.h>
+#include <ddp/errors.h>
 #include <pthread.h>
 
 #include <exception>
 #include <utility>
 
+#include "worker/src/agent/control_client.h"
 #include "worker/src/group/gradient_buckets.h"
 
 namespace ddp::internal {
@@ -40,6 +42,11 @@ c10::intrusive_ptr<c10::ivalue::Future> FutureOf(const CollectiveRecord::WorkPtr
 
 }  // namespace
 
+void CollectiveRecord::ThrowIfLeaving() {
+  if (!ControlClient::Process().leaves()) return;
+  throw CollectiveError("this generation of the job is over, and its ranks leave the group");
+}
+
 CollectiveRecord::Begun CollectiveRecord::Enter(ProgressOperation operation, const Tensors& input) {
   TakeCompleted();
   Progress& progress = Progress::Process();
@@ -47,8 +54,9 @@ CollectiveRecord::Begun CollectiveRecord::Enter(ProgressOperation operation, con
   if (!group_) group_ = progress.NewGroup();
   const std::uint64_t bytes = BytesOf(input);
   const bool on_cpu = !input.empty() && input.front().defined() && input.front().is_cpu();
-  const std::uint64_t number =
-      progress.Enter(*group_, operation, bytes, BucketOf(operation, input));
+  const std::optional<std::uint32_t> bucket = BucketOf(operation, input);
+  if (bucket) GradientBuckets::Process().BeginAverage();
+  const std::uint64_t number = progress.Enter(*group_, operation, bytes, bucket);
   return {WorkPtr(), *group_, number, operation, bytes, on_cpu};
 }
 

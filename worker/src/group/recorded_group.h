@@ -32,9 +32,11 @@ class CollectiveRecord {
                             std::chrono::milliseconds look_every = std::chrono::milliseconds(500))
       : is_nccl_(is_nccl), look_every_(look_every) {}
 
-  // Begins a collective by `begin`. `input` is what this rank gives.
+  // Begins a collective by `begin`. `input` is what this rank gives. Throws CollectiveError where
+  // the agent has said LEAVE: the others are leaving too.
   template <typename Begin>
   WorkPtr Record(ProgressOperation operation, const Tensors& input, Begin begin) {
+    ThrowIfLeaving();
     if (!Progress::Process().enabled()) return begin();
     Begun begun = Enter(operation, input);
     try {
@@ -49,6 +51,8 @@ class CollectiveRecord {
   }
 
  private:
+  static void ThrowIfLeaving();
+
   struct Begun {
     WorkPtr work;
     std::size_t group;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "worker/src/agent/parameter_watch.h"
 #include "worker/src/agent/progress.h"
 
 namespace ddp::internal {
@@ -86,6 +87,7 @@ void EnterBackward() {
 
 void LeaveBackward() {
   Enter(Phase::kBetweenSteps);
+  ParameterWatch::Process().GradientsAreAveraged();
   Progress::Process().FinishBackward();
 }
 

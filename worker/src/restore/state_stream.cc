@@ -9,7 +9,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,6 +20,7 @@
 
 #include "worker/contract/environment.h"
 #include "worker/src/agent/generation_secret.h"
+#include "worker/src/agent/launch_variables.h"
 #include "worker/src/group/failure.h"
 #include "worker/src/group/process_group.h"
 #include "worker/src/peers/rank_failure_detector.h"
@@ -41,7 +41,7 @@ std::size_t LargestOf(const std::vector<StateChunk>& chunks) {
 }
 
 std::string RingPath(const Context& ctx) {
-  const char* const folder = std::getenv(ddprun::env::kSnapshotDir);
+  const char* const folder = LaunchVariable(ddprun::env::kSnapshotDir);
   return std::string(folder == nullptr ? "/dev/shm" : folder) + "/.ddp-restore-" +
          std::to_string(getuid()) + "-" + std::to_string(getpid()) + "-" +
          std::to_string(ctx.rank());

@@ -19,7 +19,9 @@
 #include "worker/src/agent/control_client.h"
 #include "worker/src/agent/generation_secret.h"
 #include "worker/src/agent/launch_environment.h"
+#include "worker/src/agent/launch_variables.h"
 #include "worker/src/agent/own_stacks.h"
+#include "worker/src/agent/parameter_watch.h"
 #include "worker/src/agent/progress.h"
 #include "worker/src/agent/standby.h"
 #include "worker/src/agent/stray_sigterm.h"
@@ -31,6 +33,7 @@
 #include "worker/src/peers/activity.h"
 #include "worker/src/peers/lost_group.h"
 #include "worker/src/peers/rank_failure_detector.h"
+#include "worker/src/run/context_state.h"
 #include "worker/src/run/warm_up.h"
 
 namespace ddp {
@@ -51,23 +54,15 @@ void TakeProgressPage(std::chrono::milliseconds patience = std::chrono::millisec
 
 }  // namespace
 
-struct Context::State {
-  internal::LaunchEnvironment env;
-  std::string backend;
-  c10::Device device{c10::kCPU};
-  std::chrono::milliseconds timeout{};
-  c10::intrusive_ptr<c10d::Store> store;
-  std::shared_ptr<internal::RankFailureDetector>
-      detector;  // null if there are none, or they cannot be reached
-  internal::Group group;
-  int exceptions_at_start = std::uncaught_exceptions();
-};
-
 Context::Context(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Context::Context(Context&&) noexcept = default;
 
 Context::~Context() {
   if (state_ == nullptr) return;  // moved from
+  if (state_->in_place && ControlClient::Process().leaves()) {
+    state_->Abandon();
+    return;
+  }
   bool well = std::uncaught_exceptions() <= state_->exceptions_at_start;
   if (well && state_->group.leave != nullptr) {
     try {
@@ -83,12 +78,22 @@ Context::~Context() {
     state_->store.release();
     return;  // ProcessFailureDetector() lives on: what is being thrown may be a collective's error
   }
-  internal::SetProcessFailureDetector(nullptr);
-  state_->detector.reset();
-  state_->group = {};
-  state_->store.reset();
+  state_->TakeDown();
   Progress::Process().SetStage(ddprun::ProgressPhase::kEnd);
   ControlClient::Process().Send(control::kBye, "1");
+}
+
+void Context::State::Abandon() {
+  internal::NoteEnd();
+  loops.ShutDown();  // else the group's destructor waits for what is under way
+  TakeDown();
+}
+
+void Context::State::TakeDown() {
+  internal::SetProcessFailureDetector(nullptr);
+  detector.reset();
+  group = {};
+  store.reset();
 }
 
 int Context::rank() const { return state_->env.rank; }
@@ -147,7 +152,10 @@ Phase::Phase(const Context&, const std::string& name) {
 }
 Phase::~Phase() = default;
 
-OptimizerStep::OptimizerStep(const Context&) { Progress::Process().SetInOptimizerStep(true); }
+OptimizerStep::OptimizerStep(const Context&) {
+  internal::ParameterWatch::Process().OptimizerStepBegins();
+  Progress::Process().SetInOptimizerStep(true);
+}
 OptimizerStep::~OptimizerStep() { Progress::Process().SetInOptimizerStep(false); }
 
 namespace {
@@ -194,9 +202,11 @@ std::shared_ptr<internal::RankFailureDetector> ConnectToPeers(
 
 }  // namespace
 
-Context init(const Options& given) {
+Context init(const Options& options) { return Context::State::Join(options, /*in_place=*/false); }
+
+Context Context::State::Join(const Options& given, bool in_place) {
   Options options = given;
-  if (!options.timeout) options.timeout = internal::DefaultTimeout(std::getenv);
+  if (!options.timeout) options.timeout = internal::DefaultTimeout(internal::LaunchVariable);
   const bool keeps_memory = options.keep_freed_memory && internal::KeepFreedMemory(std::getenv);
   if (internal::IsStandby()) {
     internal::WarmUp(options);
@@ -208,9 +218,10 @@ Context init(const Options& given) {
     internal::WriteOwnStacksOnSignal();
     if (std::getenv("SLURM_JOB_ID") != nullptr) internal::LeaveStraySigtermTo(agent);
   }
-  auto state = std::make_unique<Context::State>();
+  auto state = std::make_unique<State>();
+  state->in_place = in_place;
   const internal::LaunchEnvironment& env = state->env;
-  state->env = internal::ReadLaunchEnvironment([](const char* name) { return std::getenv(name); });
+  state->env = internal::ReadLaunchEnvironment(internal::LaunchVariable);
   state->backend = internal::ChooseBackend(options.backend);
   if (state->backend == "nccl") internal::SetNcclSettings();
   internal::FetchGenerationSecret(&ControlClient::Process());
@@ -226,7 +237,12 @@ Context init(const Options& given) {
     c10d::setDebugLevelFromEnvironment();  // as `import torch.distributed` does
     state->device = internal::ChooseDevice(options.device, state->backend, env);
     const internal::ShortestTimeSlice of_gloos_threads;
-    gloo_devices = internal::MakeGlooDevices(env);
+    const auto make = [&] { gloo_devices = internal::MakeGlooDevices(env); };
+    if (in_place) {
+      state->loops = internal::GlooLoops::Of(make);
+    } else {
+      make();
+    }
     address = internal::AddressOf(gloo_devices);
   } catch (const std::exception& e) {
     internal::RefuseToJoin(env, e.what(), state->store.get());

@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <sstream>
 #include <string>
@@ -19,14 +20,18 @@ namespace {
 
 constexpr char kDigits[] = "0123456789abcdef";
 
-std::string ToHex(const torch::Tensor& bytes) {
+std::string ToHex(const std::uint8_t* data, std::size_t size) {
   std::string text;
-  const auto* const data = bytes.data_ptr<std::uint8_t>();
-  for (std::int64_t i = 0; i < bytes.numel(); ++i) {
+  text.reserve(2 * size);
+  for (std::size_t i = 0; i < size; ++i) {
     text += kDigits[data[i] >> 4];
     text += kDigits[data[i] & 15];
   }
   return text;
+}
+
+std::string ToHex(const torch::Tensor& bytes) {
+  return ToHex(bytes.data_ptr<std::uint8_t>(), static_cast<std::size_t>(bytes.numel()));
 }
 
 torch::Tensor FromHex(const std::string& text) {
@@ -42,6 +47,17 @@ torch::Tensor FromHex(const std::string& text) {
     data[i / 2] = static_cast<std::uint8_t>(data[i / 2] << 4 | digit);
   }
   return bytes;
+}
+
+void Set(c10::Device device, const torch::Tensor& state) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  try {
+    generator.set_state(state);
+  } catch (const std::exception& e) {
+    throw CheckpointError("the generator state in the checkpoint does not fit this libtorch: " +
+                          TextOf(e));
+  }
 }
 
 }  // namespace
@@ -66,22 +82,36 @@ std::string GatherRngStates(const Context& ctx, c10::Device device) {
   return text;
 }
 
-void RestoreRngState(const Context& ctx, c10::Device device, const std::string& states) {
+std::string RngStateOf(const std::string& states, int rank) {
   std::istringstream parts(states);
-  std::string mine;
-  for (int rank = 0; rank <= ctx.rank(); ++rank) {
-    if (!std::getline(parts, mine, ',')) return;
+  std::string one;
+  for (int i = 0; i <= rank; ++i) {
+    if (!std::getline(parts, one, ',')) return "";
   }
-  at::Generator generator = at::globalContext().defaultGenerator(device);
+  return one;
+}
+
+std::string RngText(const std::string& bytes) {
+  return ToHex(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+}
+
+std::string OwnRngState() {
+  at::Generator generator = at::globalContext().defaultGenerator(c10::Device(c10::kCPU));
   const std::lock_guard<std::mutex> lock(generator.mutex());
-  try {
-    generator.set_state(FromHex(mine));
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& e) {
-    throw CheckpointError("the generator state in the checkpoint does not fit this libtorch: " +
-                          TextOf(e));
-  }
+  const torch::Tensor state = generator.get_state();
+  return {static_cast<const char*>(state.data_ptr()), state.nbytes()};
+}
+
+void SetOwnRngState(const std::string& bytes) {
+  const torch::Tensor state =
+      torch::empty({static_cast<std::int64_t>(bytes.size())}, torch::kUInt8);
+  std::memcpy(state.data_ptr(), bytes.data(), bytes.size());
+  Set(c10::Device(c10::kCPU), state);
+}
+
+void RestoreRngState(const Context& ctx, c10::Device device, const std::string& states) {
+  const std::string mine = RngStateOf(states, ctx.rank());
+  if (!mine.empty()) Set(device, FromHex(mine));
 }
 
 }  // namespace ddp::internal

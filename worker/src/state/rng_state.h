@@ -16,6 +16,15 @@ std::string GatherRngStates(const Context& ctx, c10::Device device);
 // does not know (the job has grown) keeps the state it has. Throws CheckpointError.
 void RestoreRngState(const Context& ctx, c10::Device device, const std::string& states);
 
+// This process's CPU generator, as bytes. Throw CheckpointError for what is none.
+std::string OwnRngState();
+void SetOwnRngState(const std::string& bytes);
+
+// One rank's part of what GatherRngStates() gives; "": there is none.
+std::string RngStateOf(const std::string& states, int rank);
+// How that text writes such bytes.
+std::string RngText(const std::string& bytes);
+
 }  // namespace ddp::internal
 
 #endif  // DDPRUN_WORKER_SRC_STATE_RNG_STATE_H_

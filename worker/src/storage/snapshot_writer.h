@@ -37,6 +37,8 @@ class SnapshotWriter {
   std::byte* Begin(std::size_t bytes);
   // Hashes and publishes what was written there, on the thread.
   void Publish(CheckpointImage image);
+  // Until all that was begun is done.
+  void Wait() { thread_.Wait(); }
 
   // What the last snapshot took: CPU time of the thread, and the time of a GPU's copy.
   std::chrono::nanoseconds background_time() const;

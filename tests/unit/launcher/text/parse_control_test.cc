@@ -32,6 +32,7 @@ TEST(ParseControlTest, UnderstandsEveryMessage) {
   EXPECT_FALSE(ParseOne<TellsMsg>("TELLS=0").tells);
   EXPECT_FALSE(ParseOne<StandbyMsg>("STANDBY=able").waiting);
   EXPECT_TRUE(ParseOne<StandbyMsg>("STANDBY=waiting").waiting);
+  ParseOne<StaysMsg>("STAYS=1");
   const auto checkpoint = ParseOne<CheckpointMsg>("CHECKPOINT=200 /ck/a b=c.safetensors");
   EXPECT_EQ(checkpoint.step, 200);
   EXPECT_EQ(checkpoint.path, "/ck/a b=c.safetensors");

@@ -1,0 +1,170 @@
+// ddp::run_in_place() under ddprun: real deaths, and what the survivors do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/support/job.h"
+
+namespace ddprun {
+namespace in_place_test {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr int kSteps = 30;
+
+struct Line {
+  int generation = 0;
+  pid_t pid = 0;
+  int step = 0;
+  std::string sum;
+};
+
+class InPlaceTest : public testing::Test {
+ protected:
+  static std::vector<std::string> Command(const std::string& files,
+                                          const std::vector<std::string>& death) {
+    std::vector<std::string> command = {IN_PLACE_WORKER, files, std::to_string(kSteps)};
+    command.insert(command.end(), death.begin(), death.end());
+    return command;
+  }
+  // Runs a job of one node to its end.
+  void Run(int workers, const std::vector<std::string>& death,
+           const std::vector<std::string>& flags = {}) {
+    job_ = std::make_unique<Job>(folder_.path());
+    std::vector<std::string> arguments = {"-v", "--nproc-per-node", std::to_string(workers),
+                                          "--max-restarts", "5"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    for (const std::string& word : Command(files_.path(), death)) arguments.push_back(word);
+    job_->AddNode(arguments);
+    ASSERT_EQ(job_->node(0).ExitCode(), 0) << job_->node(0).err() << job_->node(0).out();
+    EXPECT_THAT(job_->Survivors(), IsEmpty());
+  }
+  std::vector<Line> Log(int rank, const std::string& folder) const {
+    std::vector<Line> lines;
+    for (const std::string& text : ReadLines(folder + "/rank" + std::to_string(rank) + ".log")) {
+      std::istringstream words(text);
+      lines.emplace_back();
+      words >> lines.back().generation >> lines.back().pid >> lines.back().step >> lines.back().sum;
+    }
+    return lines;
+  }
+  std::vector<Line> Log(int rank) const { return Log(rank, files_.path()); }
+  std::set<pid_t> Pids(int rank) const {
+    std::set<pid_t> pids;
+    for (const Line& line : Log(rank)) pids.insert(line.pid);
+    return pids;
+  }
+  // Each step's sum as a job has it that nothing happens to.
+  std::map<int, std::string> Undisturbed(int workers) {
+    const TempDir folder;
+    const TempDir files;
+    Job job(folder.path());
+    std::vector<std::string> arguments = {"--nproc-per-node", std::to_string(workers)};
+    for (const std::string& word : Command(files.path(), {})) arguments.push_back(word);
+    EXPECT_EQ(job.AddNode(arguments).ExitCode(), 0) << job.node(0).err();
+    std::map<int, std::string> sums;
+    for (const Line& line : Log(0, files.path())) sums[line.step] = line.sum;
+    EXPECT_EQ(sums.size(), static_cast<std::size_t>(kSteps));
+    return sums;
+  }
+  void ExpectStepsOf(const std::map<int, std::string>& undisturbed, int workers) const {
+    for (int rank = 0; rank < workers; ++rank) {
+      std::set<int> steps;
+      for (const Line& line : Log(rank)) {
+        steps.insert(line.step);
+        EXPECT_EQ(line.sum, undisturbed.at(line.step))
+            << "rank " << rank << ", step " << line.step << ", generation " << line.generation;
+      }
+      EXPECT_EQ(steps.size(), static_cast<std::size_t>(kSteps));
+    }
+  }
+
+  TempDir folder_;
+  TempDir files_;
+  std::unique_ptr<Job> job_;
+};
+
+// Who dies, and where in its step.
+class InPlaceDeathTest : public InPlaceTest,
+                         public testing::WithParamInterface<std::tuple<int, const char*>> {};
+
+TEST_P(InPlaceDeathTest, TheOthersStayAndEndAsIfNothingHadHappened) {
+  static const auto undisturbed = Undisturbed(3);
+  const auto& [victim, point] = GetParam();
+  Run(3, {std::to_string(victim), "12", point});
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(Pids(rank).size(), rank == victim ? 2u : 1u) << "rank " << rank;
+  }
+  ExpectStepsOf(undisturbed, 3);
+  EXPECT_THAT(job_->node(0).err(), Not(HasSubstr("did not leave")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Points, InPlaceDeathTest,
+                         testing::Combine(testing::Values(0, 1),
+                                          testing::Values("forward", "backward", "optimizer")));
+
+TEST_F(InPlaceTest, OutputOfTheNextGenerationGoesToItsFolder) {
+  Run(2, {"1", "12", "forward"});
+  EXPECT_EQ(Log(0).back().generation, 1);
+  for (const char* const attempt : {"/attempt_0/0/", "/attempt_1/0/"}) {
+    EXPECT_TRUE(std::filesystem::exists(job_->run(0) + attempt + "stdout.log")) << attempt;
+  }
+}
+
+TEST_F(InPlaceTest, OneThatDoesNotComeBackIsReplaced) {
+  Run(2, {"1", "12", "stays"}, {"--in-place-timeout", "300ms"});
+  EXPECT_THAT(job_->node(0).err(),
+              HasSubstr("did not leave the generation within 0.3 s: it is ended"));
+  EXPECT_EQ(Pids(0).size(), 2u);
+  EXPECT_EQ(Log(0).back().step, kSteps);
+}
+
+TEST_F(InPlaceTest, ANewcomerThatDiesTooCostsOneMoreGeneration) {
+  Run(2, {"1", "12", "start"});
+  EXPECT_EQ(Log(0).back().generation, 2);
+  EXPECT_EQ(Pids(0).size(), 1u);
+}
+
+TEST_F(InPlaceTest, WithoutATimeoutAllAreStartedAnew) {
+  Run(2, {"1", "12", "forward"}, {"--in-place-timeout", "0"});
+  EXPECT_EQ(Pids(0).size(), 2u);
+  EXPECT_EQ(Pids(1).size(), 2u);
+}
+
+TEST_F(InPlaceTest, AStandbyTakesThePlaceOfTheDeadRankAlone) {
+  Run(2, {"1", "25", "forward"}, {"--warm"});
+  EXPECT_EQ(Pids(0).size(), 1u);
+  EXPECT_EQ(Pids(1).size(), 2u);
+}
+
+TEST_F(InPlaceTest, WorkersOfOtherNodesStayToo) {
+  Daemon daemon(folder_.path());
+  job_ = std::make_unique<Job>(folder_.path());
+  std::vector<std::string> arguments = {
+      "--nnodes",       "2", "--nproc-per-node", "1", "--rdzv-endpoint", daemon.endpoint(),
+      "--max-restarts", "5"};
+  for (const std::string& word : Command(files_.path(), {"1", "12", "forward"})) {
+    arguments.push_back(word);
+  }
+  job_->AddNode(arguments);
+  job_->AddNode(arguments);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(job_->node(i).ExitCode(), 0) << job_->node(i).err();
+  }
+  EXPECT_EQ(Pids(0).size(), 1u);
+  EXPECT_EQ(Pids(1).size(), 2u);
+  EXPECT_EQ(Log(0).back().step, kSteps);
+}
+
+}  // namespace in_place_test
+}  // namespace ddprun

@@ -1,0 +1,141 @@
+// A small training of ddp::run_in_place(), of which one rank dies where the test says.
+//
+//   in_place_worker FOLDER STEPS [RANK STEP POINT]
+//
+// After each step a rank appends "GENERATION PID STEP SUM" to FOLDER/rank<R>.log; SUM names the
+// bits of all parameters. When rank RANK is in step STEP, at POINT, it dies by SIGKILL, once in a
+// job:
+//   forward, backward, optimizer
+//   stays      it does not die: the other ranks do, and its body does not return
+//   start      as forward; and the first process that takes its place dies as soon as it is called
+#include <ddp/ddp.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <torch/nn/functional/dropout.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adam.h>
+#include <torch/types.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+namespace {
+
+struct NetImpl : torch::nn::Module {
+  NetImpl() {
+    register_module("in", in);
+    register_module("norm", norm);
+    register_module("out", out);
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    const torch::Tensor hidden = torch::relu(norm(in(x)));
+    return out(torch::dropout(hidden, 0.25, is_training()));
+  }
+  torch::nn::Linear in{16, 64};
+  torch::nn::BatchNorm1d norm{64};
+  torch::nn::Linear out{64, 4};
+};
+
+struct Flags {
+  std::string folder;
+  std::int64_t steps = 0;
+  int rank = -1;
+  std::int64_t step = -1;
+  std::string point;
+};
+
+// True for the first process that asks, of all that the job has.
+bool First(const Flags& flags, const std::string& what) {
+  const std::string path = flags.folder + "/" + what;
+  const int file = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+  if (file >= 0) close(file);
+  return file >= 0;
+}
+
+void MayDie(const Flags& flags, const ddp::Context& ctx, std::int64_t step, const char* point) {
+  if (step != flags.step || flags.point != point || ctx.rank() != flags.rank) return;
+  if (First(flags, "died")) raise(SIGKILL);
+}
+
+std::uint64_t SumOf(const torch::nn::Module& module) {
+  std::uint64_t sum = 14695981039346656037u;
+  for (const torch::Tensor& parameter : module.parameters()) {
+    const torch::Tensor values = parameter.detach().contiguous();
+    const auto* const bytes = static_cast<const unsigned char*>(values.data_ptr());
+    for (std::size_t i = 0; i < values.nbytes(); ++i) sum = (sum ^ bytes[i]) * 1099511628211u;
+  }
+  return sum;
+}
+
+void Tell(const Flags& flags, const ddp::Context& ctx, std::int64_t step, std::uint64_t sum) {
+  const std::string path = flags.folder + "/rank" + std::to_string(ctx.rank()) + ".log";
+  const std::string line = std::to_string(ctx.generation()) + " " + std::to_string(getpid()) + " " +
+                           std::to_string(step) + " " + std::to_string(sum) + "\n";
+  const int file = open(path.c_str(), O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0600);
+  if (write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size())) std::abort();
+  close(file);
+}
+
+int Train(const ddp::Context& ctx, const Flags& flags) {
+  if (flags.point == "start" && ctx.rank() == flags.rank && ctx.generation() == 1 &&
+      First(flags, "died at the start")) {
+    raise(SIGKILL);
+  }
+  ddp::seed_everything(1);
+  const auto net = std::make_shared<NetImpl>();
+  ddp::DistributedDataParallel<NetImpl> model(ctx, net);
+  torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(1e-2));
+  ddp::seed_everything(1, static_cast<std::uint64_t>(ctx.rank()) + 1);
+  const ddp::CheckpointParts parts(model, optimizer);
+  ddp::Checkpointer checkpointer(ctx, "");
+  ddp::State state;
+  if (const auto found = checkpointer.load_latest(parts)) state = *found;
+  net->out->weight.register_hook(
+      [&](const torch::Tensor&) { MayDie(flags, ctx, state.step + 1, "backward"); });
+  while (state.step < flags.steps) {
+    const std::int64_t step = state.step + 1;
+    const torch::Tensor input = torch::randn({8, 16});  // each rank has its own
+    MayDie(flags, ctx, step, "forward");
+    MayDie(flags, ctx, step, "start");
+    model.zero_grad();
+    model.forward(input).pow(2).sum().backward();
+    {
+      const ddp::OptimizerStep in_step(ctx);
+      optimizer.step();
+      MayDie(flags, ctx, step, "optimizer");
+    }
+    ++state.step;
+    checkpointer.step(state, parts);
+    Tell(flags, ctx, state.step, SumOf(*net));
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3 && argc != 6) return 64;
+  Flags flags{argv[1], std::atoll(argv[2]), -1, -1, ""};
+  if (argc == 6) {
+    flags.rank = std::atoi(argv[3]);
+    flags.step = std::atoll(argv[4]);
+    flags.point = argv[5];
+  }
+  const bool stays = flags.point == "stays";
+  if (stays) flags.point = "forward";
+  return ddp::run_in_place([&](const ddp::Context& ctx) {
+    try {
+      return Train(ctx, flags);
+    } catch (const std::exception&) {
+      if (stays && ctx.generation() == 0) {
+        for (;;) pause();
+      }
+      throw;
+    }
+  });
+}

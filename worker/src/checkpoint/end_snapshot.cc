@@ -1,0 +1,59 @@
+#include "worker/src/checkpoint/end_snapshot.h"
+
+#include <chrono>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "worker/contract/control.h"
+#include "worker/contract/environment.h"
+#include "worker/src/agent/control_client.h"
+#include "worker/src/agent/launch_variables.h"
+#include "worker/src/group/failure.h"
+#include "worker/src/state/state_image.h"
+#include "worker/src/storage/checkpoint_folder.h"
+
+namespace ddp::internal {
+namespace {
+
+// For the local rank 0, which leaves as well, to end with its own snapshot. It is short beside the
+// time that a process has to leave.
+constexpr std::chrono::milliseconds kTurn(300);
+
+}  // namespace
+
+void MakeSnapshotWriter(int rank, std::optional<std::int64_t> keep_step,
+                        std::optional<SnapshotWriter>* writer) {
+  const char* const folder = LaunchVariable(ddprun::env::kSnapshotDir);
+  writer->emplace(folder, rank, keep_step, [](std::int64_t step) {
+    ControlClient::Process().Send(ddprun::control::kSnapshot, std::to_string(step));
+  });
+}
+
+void MakeEndSnapshot(LiveState::State state, int rank, SnapshotTurn* turn,
+                     std::optional<SnapshotWriter>* writer) {
+  try {
+    const StateImage image(std::move(state.tensors));
+    if (!*writer) {
+      if (!turn->Take(kTurn)) return;
+      const std::optional<std::int64_t> newest = turn->NewestStep();
+      if (newest >= state.step) return;
+      MakeSnapshotWriter(rank, newest, writer);
+      (*writer)->Prepare(image.bytes());
+    }
+    (*writer)->Wait();
+    if (!(*writer)->usable() || (*writer)->newest_step() >= state.step) return;
+    std::byte* const memory = (*writer)->Begin(image.bytes());
+    if (memory == nullptr) return;
+    CheckpointImage copy = image.CopyTo(memory);
+    copy.step = state.step;
+    copy.metadata = std::move(state.metadata);
+    (*writer)->Publish(std::move(copy));
+    (*writer)->Wait();
+  } catch (const std::exception& e) {
+    Warn(rank,
+         "there is no snapshot of the last step, " + std::to_string(state.step) + ": " + TextOf(e));
+  }
+}
+
+}  // namespace ddp::internal

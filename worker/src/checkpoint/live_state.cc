@@ -1,0 +1,146 @@
+#include "worker/src/checkpoint/live_state.h"
+
+#include <ddp/errors.h>
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "worker/contract/checkpoint_file.h"
+#include "worker/src/agent/control_client.h"
+#include "worker/src/agent/parameter_watch.h"
+#include "worker/src/group/gradient_buckets.h"
+#include "worker/src/state/rng_state.h"
+#include "worker/src/state/training_state.h"
+#include "worker/src/storage/checkpoint_folder.h"
+
+namespace ddp::internal {
+namespace {
+
+constexpr char kGenerators[] = "rng";
+constexpr char kMadeAtTheEnd[] = "ddprun_left";  // "1"
+
+// What a rank leaves: its generator's state, and the bytes of its buffers.
+struct Own {
+  std::string generator;
+  std::string buffers;
+
+  std::string Packed() const {
+    const std::uint64_t size = generator.size();
+    std::string bytes(reinterpret_cast<const char*>(&size), sizeof(size));
+    return bytes + generator + buffers;
+  }
+  static std::optional<Own> Unpack(const std::optional<std::string>& bytes) {
+    std::uint64_t size = 0;
+    if (!bytes || bytes->size() < sizeof(size)) return std::nullopt;
+    std::memcpy(&size, bytes->data(), sizeof(size));
+    if (size > bytes->size() - sizeof(size)) return std::nullopt;
+    return Own{bytes->substr(sizeof(size), size), bytes->substr(sizeof(size) + size)};
+  }
+};
+
+std::string BytesOf(const std::vector<torch::Tensor>& tensors) {
+  std::string bytes;
+  for (const torch::Tensor& tensor : tensors) {
+    const torch::Tensor dense = tensor.detach().contiguous();
+    bytes.append(static_cast<const char*>(dense.data_ptr()), dense.nbytes());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+bool LiveState::IsFor(const Context& ctx) {
+  return ctx.device().is_cpu() && ControlClient::Process().stays();
+}
+
+LiveState::LiveState(const Context& ctx, std::string folder)
+    : ctx_(ctx), folder_(std::move(folder)), slots_(folder_, ctx.rank()) {
+  ParameterWatch::Process().Forget();
+  GradientBuckets::Process().OnAverage([this] { LeaveOwn(); });
+}
+
+LiveState::~LiveState() { GradientBuckets::Process().OnAverage(nullptr); }
+
+void LiveState::Begin(std::int64_t step, const CheckpointParts& parts, std::string generators) {
+  step_ = step;
+  finished_ = false;
+  generators_ = std::move(generators);
+  own_buffers_.clear();
+  for (const NamedTensor& buffer : Buffers(parts.module())) own_buffers_.push_back(buffer.tensor);
+}
+
+void LiveState::Finish(std::int64_t step, const CheckpointParts& parts, Metadata metadata) {
+  step_ = step;
+  finished_ = true;
+  tensors_ = TensorsOf(parts);
+  first_buffer_ = Parameters(parts.module()).size();
+  own_buffers_.clear();
+  for (const NamedTensor& buffer : Buffers(parts.module())) own_buffers_.push_back(buffer.tensor);
+  metadata_ = std::move(metadata);
+  ParameterWatch::Process().StepIsFinished();
+}
+
+void LiveState::LeaveOwn() {
+  if (!usable_) return;
+  try {
+    slots_.Put({ctx_.generation(), step_ + 1}, Own{OwnRngState(), BytesOf(own_buffers_)}.Packed());
+  } catch (const CheckpointError& e) {
+    usable_ = false;
+    Warn(ctx_.rank(),
+         std::string("a restart will lose the steps after the last snapshot: ") + e.what());
+  }
+}
+
+std::optional<LiveState::State> LiveState::Take() const {
+  if (!usable_ || !finished_ || !ParameterWatch::Process().whole()) return std::nullopt;
+  State state{step_, tensors_, metadata_};
+  std::optional<std::string> generators = AllGenerators(step_);
+  if (!generators || !TakeBuffers(step_, &state.tensors)) return std::nullopt;
+  state.metadata[kGenerators] = *std::move(generators);
+  state.metadata[kMadeAtTheEnd] = "1";
+  return state;
+}
+
+// Those of other nodes' ranks are older, and each rank has its own there.
+std::optional<std::string> LiveState::AllGenerators(std::int64_t step) const {
+  std::string all;
+  for (int rank = 0; rank < ctx_.world_size(); ++rank) {
+    const RankSlots::View slots(folder_, rank);
+    const auto own = Own::Unpack(slots.Find({ctx_.generation(), step}));
+    // Two steps ahead, and its place for this one is written over.
+    if (!own && slots.HasAnyOf(ctx_.generation())) return std::nullopt;
+    const std::string hex = own ? RngText(own->generator) : RngStateOf(generators_, rank);
+    if (hex.empty()) return std::nullopt;
+    if (rank > 0) all += ',';
+    all += hex;
+  }
+  return all;
+}
+
+// Every snapshot has rank 0's.
+bool LiveState::TakeBuffers(std::int64_t step, std::vector<NamedTensor>* tensors) const {
+  if (own_buffers_.empty()) return true;
+  const auto own = Own::Unpack(RankSlots::View(folder_, 0).Find({ctx_.generation(), step}));
+  if (!own) return false;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < own_buffers_.size(); ++i) {
+    torch::Tensor& tensor = (*tensors)[first_buffer_ + i].tensor;
+    tensor = torch::empty(tensor.sizes(), tensor.options());
+    if (at + tensor.nbytes() > own->buffers.size()) return false;
+    std::memcpy(tensor.data_ptr(), own->buffers.data() + at, tensor.nbytes());
+    at += tensor.nbytes();
+  }
+  return at == own->buffers.size();
+}
+
+void LiveState::RestoreGenerator(const Context& ctx, const std::string& folder, std::int64_t step,
+                                 const Metadata& metadata) {
+  const auto generation = metadata.find(ddprun::checkpoint_file::kGeneration);
+  if (metadata.count(kMadeAtTheEnd) == 0 || generation == metadata.end()) return;
+  const auto own =
+      Own::Unpack(RankSlots::View(folder, ctx.rank()).Find({std::stoll(generation->second), step}));
+  if (own) SetOwnRngState(own->generator);
+}
+
+}  // namespace ddp::internal

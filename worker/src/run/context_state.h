@@ -1,0 +1,49 @@
+// What a ddp::Context is made of.
+#ifndef DDPRUN_WORKER_SRC_RUN_CONTEXT_STATE_H_
+#define DDPRUN_WORKER_SRC_RUN_CONTEXT_STATE_H_
+
+#include <ddp/context.h>
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "worker/src/agent/launch_environment.h"
+#include "worker/src/group/gloo_loops.h"
+#include "worker/src/group/process_group.h"
+#include "worker/src/peers/rank_failure_detector.h"
+
+namespace ddp {
+
+struct Context::State {
+  // ddp::init(). `in_place`: of run_in_place(), which may leave the group while it is in use.
+  static Context Join(const Options& options, bool in_place);
+  // One generation of run_in_place(): the exit code, or nothing where this process has left it.
+  static std::optional<int> RunGeneration(const std::function<int(Context&)>& body,
+                                          const Options& options);
+
+  // Leaves the group, in which nothing is under way.
+  void TakeDown();
+  // Leaves it whatever is: that fails.
+  void Abandon();
+
+  internal::LaunchEnvironment env;
+  bool in_place = false;
+  std::string backend;
+  c10::Device device{c10::kCPU};
+  std::chrono::milliseconds timeout{};
+  c10::intrusive_ptr<c10d::Store> store;
+  std::shared_ptr<internal::RankFailureDetector>
+      detector;               // null if there are none, or they cannot be reached
+  internal::GlooLoops loops;  // only where in_place; as long as the group, which has the devices
+  internal::Group group;
+  int exceptions_at_start = std::uncaught_exceptions();
+};
+
+}  // namespace ddp
+
+#endif  // DDPRUN_WORKER_SRC_RUN_CONTEXT_STATE_H_

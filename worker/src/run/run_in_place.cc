@@ -1,0 +1,57 @@
+#include <ddp/run_in_place.h>
+
+#include <chrono>
+#include <exception>
+#include <optional>
+
+#include "worker/src/agent/control_client.h"
+#include "worker/src/agent/leave_watch.h"
+#include "worker/src/agent/standby.h"
+#include "worker/src/group/failure.h"
+#include "worker/src/run/context_state.h"
+
+namespace ddp {
+namespace {
+
+// From a failed collective until the agent says that the generation is over: for a node that is
+// lost, a lease and a little more.
+constexpr std::chrono::seconds kPatience{5};
+
+}  // namespace
+
+std::optional<int> Context::State::RunGeneration(const std::function<int(Context&)>& body,
+                                                 const Options& options) {
+  internal::ControlClient& agent = internal::ControlClient::Process();
+  Context ctx = Join(options, /*in_place=*/true);
+  const internal::GlooLoops& loops = ctx.state_->loops;
+  internal::LeaveWatch watch(&agent, [&loops] { loops.ShutDown(); });
+  if (ctx.backend() == "gloo") agent.SayThatItStays();
+  try {
+    const int code = body(ctx);
+    internal::ThrowIfGroupIsLost();
+    return code;
+  } catch (...) {
+    const std::exception_ptr error = std::current_exception();
+    if (!agent.leaves() && internal::IsVictim(error)) {
+      loops.ShutDown();  // who waits for this rank is to fail as well
+      watch.Wait(kPatience);
+    }
+    if (!agent.leaves()) internal::EndWithFailure(error);
+  }
+  return std::nullopt;
+}
+
+int run_in_place(const std::function<int(Context&)>& body, const Options& options) {
+  internal::ControlClient& agent = internal::ControlClient::Process();
+  try {
+    for (;;) {
+      if (const auto code = Context::State::RunGeneration(body, options)) return *code;
+      internal::WaitAsSurvivor(&agent);
+      agent.BeginGeneration();
+    }
+  } catch (...) {
+    internal::EndWithFailure(std::current_exception());
+  }
+}
+
+}  // namespace ddp

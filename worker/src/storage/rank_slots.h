@@ -1,0 +1,71 @@
+// What differs between ranks at the end of a step, in a folder in memory (DDPRUN_SNAPSHOT_DIR): the
+// generators, and the buffers. It outlives its rank, so that whoever takes the place of a dead rank
+// goes on with that rank's own.
+//
+// A rank has a file of two places and writes them in turns, before it enters the last collective of
+// a step. So where any rank has finished step k, every rank's place for step k is whole: all have
+// entered that collective. The place for step k + 1, which may be half written, is the other one.
+#ifndef DDPRUN_WORKER_SRC_STORAGE_RANK_SLOTS_H_
+#define DDPRUN_WORKER_SRC_STORAGE_RANK_SLOTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "worker/contract/unique_fd.h"
+
+namespace ddp::internal {
+
+// A step of one generation: another generation may have made a step of the same number.
+struct StampedStep {
+  std::int64_t generation = 0;
+  std::int64_t step = 0;
+  bool operator==(const StampedStep&) const = default;
+};
+
+// One thread at a time.
+class RankSlots {
+ public:
+  RankSlots(std::string folder, int rank) : path_(PathOf(folder, rank)) {}
+  ~RankSlots() { Close(); }
+  RankSlots(const RankSlots&) = delete;
+  RankSlots& operator=(const RankSlots&) = delete;
+
+  // Writes the place of this step. Replaces the file, and with it what other places hold, where
+  // `bytes` do not fit into it. Throws CheckpointError.
+  void Put(const StampedStep& step, std::string_view bytes);
+
+  // What a rank has put, for others to read.
+  class View {
+   public:
+    View(const std::string& folder, int rank);
+    ~View();
+    View(const View&) = delete;
+    View& operator=(const View&) = delete;
+
+    // For that step, if it is whole.
+    std::optional<std::string> Find(const StampedStep& step) const;
+    // For any step of it: the rank was on this node then.
+    bool HasAnyOf(std::int64_t generation) const;
+
+   private:
+    std::byte* map_ = nullptr;
+    std::size_t room_ = 0;
+  };
+
+ private:
+  static std::string PathOf(const std::string& folder, int rank);
+  void Open(std::size_t bytes);
+  void Close();
+
+  const std::string path_;
+  ddprun::UniqueFd file_;
+  std::byte* map_ = nullptr;
+  std::size_t room_ = 0;  // of each place
+};
+
+}  // namespace ddp::internal
+
+#endif  // DDPRUN_WORKER_SRC_STORAGE_RANK_SLOTS_H_
