@@ -9,6 +9,7 @@
 #include "rendezvous/core/check.h"
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/root_cause.h"
+#include "rendezvous/core/words.h"
 #include "worker/contract/control.h"
 
 namespace ddprun {
