@@ -71,6 +71,19 @@ void Supervisor::ReportSpawnFailure(const SpawnFailed& failed, const char* kind,
   EndGeneration({}, now);
 }
 
+void Supervisor::OnWorkerSpoke(const WorkerSpoke& spoke) {
+  NodeWork::Worker* worker = work_.Find(spoke.local_rank);
+  if (worker == nullptr) return;
+  work_.tells = true;
+  worker->speaks = worker->speaks || spoke.listens;
+  checkpoints_ = checkpoints_ || spoke.checkpoints;
+}
+
+void Supervisor::OnWorkerStays(const WorkerStays& stays) {
+  NodeWork::Worker* worker = work_.Find(stays.local_rank);
+  if (worker != nullptr) worker->stays = options_.in_place_timeout > Duration(0);
+}
+
 // One that was not asked to has not left.
 void Supervisor::OnWorkerLeft(const WorkerLeft& left, TimePoint now) {
   NodeWork::Worker* worker = work_.Find(left.local_rank);
