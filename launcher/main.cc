@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
           [](const OperatorCommand& command) { return Operate(command); },
           [](const StacksCommand& command) { return ShowStacks(command); },
           [&](const SlurmCommand& command) { return SubmitToSlurm(command, host); },
+          [&](const KubernetesCommand& command) { return PrintManifest(command, host); },
           [&](const DoctorCommand& command) { return CheckNode(command, host); },
           [](const CompletionCommand& command) {
             std::fputs(CompletionScript(command.shell).c_str(), stdout);

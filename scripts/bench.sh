@@ -24,6 +24,7 @@ bench build/bin/session_bench
 bench build/bin/verify_bench
 bench build/bin/progress_bench
 bench tests/bench/stacks_bench.py
+bench build/bin/job_machine_bench
 bench build/bin/verdict_bench
 bench tests/bench/hang_bench.py
 bench build/bin/checkpoint_bench

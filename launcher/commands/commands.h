@@ -25,6 +25,9 @@ int Operate(const OperatorCommand& command);
 // submitted.
 int SubmitToSlurm(const SlurmCommand& command, const Host& host);
 
+// ddprun kubernetes FILE: prints the manifest.
+int PrintManifest(const KubernetesCommand& command, const Host& host);
+
 // ddprun doctor: prints what it finds.
 int CheckNode(const DoctorCommand& command, const Host& host);
 

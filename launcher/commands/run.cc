@@ -14,7 +14,7 @@
 #include "launcher/agent/run/run_directory.h"
 #include "launcher/agent/run/run_retention.h"
 #include "launcher/commands/commands.h"
-#include "launcher/commands/lost_batch_host.h"
+#include "launcher/commands/schedulers/lost_batch_host.h"
 #include "launcher/config/host.h"
 #include "launcher/config/job_printer.h"
 #include "launcher/connection/connection.h"
@@ -123,9 +123,9 @@ std::string WhyNotReady(const JobConfig& config) {
 }
 
 ReportContext ContextOf(const JobConfig& config, const std::string& run_dir) {
-  const SlurmTask& task = config.slurm_task;
-  return {config.rendezvous.id, task.node_name.empty() ? HostName() : task.node_name, run_dir,
-          config.rendezvous.requeue_number, task.is_task};
+  const LaunchPlace& place = config.place;
+  return {config.rendezvous.id, place.node_name.empty() ? HostName() : place.node_name, run_dir,
+          config.rendezvous.requeue_number, place.slurm_requeues};
 }
 
 // Of a job that may lose nodes. Others lose their allocation with the node, and Slurm requeues them
@@ -133,9 +133,9 @@ ReportContext ContextOf(const JobConfig& config, const std::string& run_dir) {
 void RequeueIfBatchHostIsGone(const JobConfig& config, const Verdict& verdict, bool has_joined,
                               const Console& console) {
   const bool may_lose_nodes =
-      config.nodes.min < config.nodes.max || config.nodes.max < config.slurm_task.all_nodes;
+      config.nodes.min < config.nodes.max || config.nodes.max < config.place.all_nodes;
   const bool was_in_it = verdict.own && has_joined;
-  if (config.slurm_task.is_task && may_lose_nodes && verdict.outcome == Outcome::kUnreachable &&
+  if (config.place.slurm_requeues && may_lose_nodes && verdict.outcome == Outcome::kUnreachable &&
       was_in_it && RequeueWithoutBatchHost()) {
     LogWarning("the node with the batch script is gone: the job goes back to the queue");
     console.err->Flush(EventLoop::Clock::now() + std::chrono::seconds(2));
@@ -178,7 +178,7 @@ int RunJob(const RunCommand& command) {
     std::fputs((command.json ? ToJson(config) : ToYaml(config)).c_str(), stdout);
     return 0;
   }
-  if (config.slurm_task.is_task) ContinueUnderTaskShim();
+  if (config.place.ends_with_process) ContinueUnderTaskShim();
   std::vector<std::string> environment = InheritedEnvironment();
   UseSystemResolver();
   // Before any thread is started: they inherit the blocked signals.
@@ -196,7 +196,7 @@ int RunJob(const RunCommand& command) {
                     : absl::StatusOr<std::unique_ptr<GuardedProcessRunner>>(run.status());
   RaiseDescriptorLimit();  // after the guardian: workers get the limit that the user has set
   const Console console = OpenConsole(STDOUT_FILENO, STDERR_FILENO, ConsoleOptions(run));
-  InitLog(console.err, config.verbosity);
+  InitLog(console.err, config.logs.verbosity);
   const ReportContext context = ContextOf(config, run.ok() ? run->path() : "");
   const auto fail = [&](const absl::Status& status, int exit_code) {
     return Conclude(NotStarted(status, exit_code), context, config, console);

@@ -1,10 +1,14 @@
 #include "launcher/config/host.h"
 
+#include <limits.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include "absl/strings/ascii.h"
@@ -57,6 +61,16 @@ std::string PosixHost::CurrentDirectory() const {
   std::error_code error;
   const std::filesystem::path path = std::filesystem::current_path(error);
   return error ? "/" : path.string();
+}
+
+std::string PosixHost::Name() const {
+  char name[HOST_NAME_MAX + 1] = {};
+  return ::gethostname(name, sizeof(name) - 1) == 0 ? name : "";
+}
+
+std::string PosixHost::HostsFile() const {
+  std::ifstream file("/etc/hosts");
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 int VisibleGpuCount(const Host& host) {

@@ -24,6 +24,12 @@ class Host {
 
   // Absolute path that relative paths start from.
   virtual std::string CurrentDirectory() const = 0;
+
+  // This host's name, as `hostname` prints it.
+  virtual std::string Name() const = 0;
+
+  // The text of /etc/hosts; "" where it cannot be read.
+  virtual std::string HostsFile() const = 0;
 };
 
 class PosixHost : public Host {
@@ -32,6 +38,8 @@ class PosixHost : public Host {
   int CpuCount() const override;
   int GpuDeviceCount() const override;
   std::string CurrentDirectory() const override;
+  std::string Name() const override;
+  std::string HostsFile() const override;
 };
 
 // GPUs that a worker started from here would see: the entries of CUDA_VISIBLE_DEVICES up to the

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/config/kubernetes/kubernetes_config.h"
+#include "launcher/config/launch_place.h"
 #include "launcher/config/log_options.h"
 #include "launcher/config/slurm/slurm_config.h"
 #include "rendezvous/core/job_spec.h"
@@ -48,7 +50,8 @@ struct RendezvousConfig {
       kDefaultLease;  // unheard for so long a node is lost; ≥ 3 heartbeats
   std::chrono::milliseconds daemon_grace =
       kDefaultDaemonGrace;  // how long the job goes on without a rendezvous
-  // 0, or Slurm's restart count: a job that was requeued is not disturbed by its former life.
+  // 0, Slurm's restart count, or JobSet's restart attempt: a job that was requeued is not disturbed
+  // by its former life.
   std::uint32_t requeue_number = 0;
   // Where nobody listens on the endpoint and its address is this host's: start the rendezvous.
   // true, false, or auto: as true where that needs no credentials and none are given.
@@ -122,9 +125,9 @@ struct JobConfig {
   std::vector<std::string> command;        // argv of a worker; interpreter already in front
   std::map<std::string, std::string> env;  // set for the workers, over the inherited environment
   SlurmConfig slurm{};                     // what `ddprun slurm` asks for
+  KubernetesConfig kubernetes{};           // what `ddprun kubernetes` prints
   bool insecure = false;  // the rendezvous asks nobody who calls, also one that is started here
-  int verbosity = 0;      // -1 quiet, 0 normal, 1 verbose
-  SlurmTask slurm_task{};
+  LaunchPlace place{};
 
   bool standalone() const { return rendezvous.endpoint.empty(); }
 };

@@ -123,15 +123,19 @@ class Finisher {
   }
 
   void ResolveEpoch() {
-    const auto text = host_.Environment("SLURM_RESTART_COUNT");
-    if (!text.has_value() || text->empty()) return;
-    const auto count = ParseWholeNumber(*text);
-    if (count.has_value() && *count <= std::numeric_limits<std::uint32_t>::max()) {
-      config_.rendezvous.requeue_number = static_cast<std::uint32_t>(*count);
+    // JobSet has the second one as an annotation, which the pod's manifest makes a variable.
+    for (const char* const name : {"SLURM_RESTART_COUNT", "JOBSET_RESTART_ATTEMPT"}) {
+      const std::string text = host_.Environment(name).value_or("");
+      if (text.empty()) continue;
+      const auto count = ParseWholeNumber(text);
+      if (count.has_value() && *count <= std::numeric_limits<std::uint32_t>::max()) {
+        config_.rendezvous.requeue_number = static_cast<std::uint32_t>(*count);
+      } else {
+        AddProblem({Source::kEnvironment, name},
+                   absl::StrCat("expected a whole number (found ", Quoted(text), ")"));
+      }
       return;
     }
-    AddProblem({Source::kEnvironment, "SLURM_RESTART_COUNT"},
-               absl::StrCat("expected a whole number (found ", Quoted(*text), ")"));
   }
 
   void ResolveCommand() {

@@ -44,7 +44,7 @@ struct JobProblem {
 
 // Checks what no single setting shows, resolves `auto`, `gpu` and `cpu` to a number, puts the
 // interpreter in front of the command, and makes paths absolute. `where` is the source and place
-// that a missing command is blamed on. `verbosity` is the caller's to set.
+// that a missing command is blamed on. `logs.verbosity` is the caller's to set.
 std::variant<JobConfig, std::vector<JobProblem>> FinishJob(const JobDraft& draft,
                                                            const Origin& where, const Host& host);
 

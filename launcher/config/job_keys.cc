@@ -1,6 +1,10 @@
 #include "launcher/config/job_keys.h"
 
+#include <iterator>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "launcher/config/kubernetes/kubernetes_keys.h"
 #include "launcher/config/values.h"
 #include "rendezvous/core/limits.h"
 #include "worker/contract/environment.h"
@@ -186,7 +190,7 @@ constexpr JobKey kKeys[] = {
     {"checkpoint", "start_anew", KeyType::kBoolean, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.checkpoint.start_anew; },
      "Begin the training at step 0 although there are checkpoints. Nothing is moved or deleted. "
-     "A job that Slurm has requeued goes on from its own."},
+     "A job that Slurm or JobSet has requeued goes on from its own."},
     {"checkpoint", "state_timeout", KeyType::kDuration, 0, kLongest,
      [](JobDraft& d) -> Field { return &d.config.checkpoint.state_timeout; },
      "How long a folder or a file of checkpoints that cannot be read is tried again before the job "
@@ -279,6 +283,7 @@ constexpr JobSection kSections[] = {
     {"python", "What ddprun does for Python programs."},
     {"logs", "What of the workers' output is shown on the console."},
     {"slurm", "What `ddprun slurm` asks Slurm for."},
+    {"kubernetes", "What `ddprun kubernetes` asks Kubernetes for."},
 };
 
 }  // namespace
@@ -287,12 +292,19 @@ std::string JobKey::Path() const {
   return section.empty() ? std::string(name) : absl::StrCat(section, ".", name);
 }
 
-absl::Span<const JobKey> JobKeys() { return kKeys; }
+absl::Span<const JobKey> JobKeys() {
+  static const auto* const keys = new std::vector<JobKey>([] {
+    std::vector<JobKey> all(std::begin(kKeys), std::end(kKeys));
+    all.insert(all.end(), KubernetesKeys().begin(), KubernetesKeys().end());
+    return all;
+  }());
+  return *keys;
+}
 
 absl::Span<const JobSection> JobSections() { return kSections; }
 
 const JobKey* FindJobKey(absl::string_view path) {
-  for (const JobKey& key : kKeys) {
+  for (const JobKey& key : JobKeys()) {
     if (key.Path() == path) return &key;
   }
   return nullptr;

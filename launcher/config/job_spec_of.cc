@@ -29,7 +29,7 @@ JobSpec JobSpecOf(const JobConfig& config) {
   JobSpec spec;
   spec.min_nodes = config.nodes.min;
   spec.max_nodes = config.nodes.max;
-  spec.all_nodes = config.slurm_task.all_nodes;
+  spec.all_nodes = config.place.all_nodes;
   spec.start_anew = config.checkpoint.start_anew ? 1 : 0;
   const HangConfig& hang = config.restart.hang;
   if (const auto limit = ParseDuration(hang.timeout)) spec.hang_timeout = *limit;

@@ -45,6 +45,7 @@ struct LogsConfig {
   std::string when_full = "drop";    // the disk of the files: drop or wait
   std::int64_t max_size = 0;         // bytes of one file, and as many of the one before; 0: any
   int keep_runs = 0;                 // run folders of this job on this node; 0: all
+  int verbosity = 0;                 // of ddprun itself: −1 quiet, 0 normal, 1 verbose
 };
 
 // What of this worker's output is shown on the console.

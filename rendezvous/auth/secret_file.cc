@@ -1,7 +1,9 @@
 #include "rendezvous/auth/secret_file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -35,6 +37,15 @@ bool IsServiceCredential(const std::string& path) {
   return !error && parent == std::filesystem::canonical(folder, error) && !error;
 }
 
+// Whether it is in a volume of secrets that kubelet made for this pod: in memory, root's, and for
+// the pod's fsGroup to read. Nobody but the pod has the volume.
+bool IsPodSecret(int file, const struct stat& info) {
+  const char* const in_pod = std::getenv("KUBERNETES_SERVICE_HOST");
+  struct statfs system {};
+  return in_pod != nullptr && *in_pod != '\0' && info.st_uid == 0 && fstatfs(file, &system) == 0 &&
+         system.f_type == TMPFS_MAGIC;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ReadCredentialFile(const std::string& what, const std::string& path,
@@ -49,7 +60,8 @@ absl::StatusOr<std::string> ReadCredentialFile(const std::string& what, const st
   };
   if (!S_ISREG(info.st_mode)) return refused("expected a regular file");
   if (readers == Readers::kOwner) {
-    const bool group_may_read = (info.st_mode & 077) == 040 && IsServiceCredential(path);
+    const bool group_may_read =
+        (info.st_mode & 077) == 040 && (IsServiceCredential(path) || IsPodSecret(file.get(), info));
     if ((info.st_mode & 077) != 0 && !group_may_read) {
       return refused(absl::StrFormat("others than its owner may use it (mode %04o): chmod 600 %s",
                                      info.st_mode & 07777, path));

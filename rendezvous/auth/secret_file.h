@@ -11,7 +11,8 @@ namespace ddprun::auth {
 
 enum class Readers {
   // A secret: refused when its group or others can read or write it, or a stranger owns it. Its
-  // group may read it where systemd has put it, in $CREDENTIALS_DIRECTORY (LoadCredential=).
+  // group may read it where systemd has put it, in $CREDENTIALS_DIRECTORY (LoadCredential=), and
+  // where kubelet has, in a pod's volume of secrets.
   kOwner,
   kAnybody,
 };

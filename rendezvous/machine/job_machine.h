@@ -57,6 +57,7 @@ class JobMachine {
   using Event = job_input::Any;
   using Persist = job_action::Persist;
   using Send = job_action::Send;
+  using SendToMany = job_action::SendToMany;
   using Answer = job_action::Answer;
   using ShowStacks = job_action::ShowStacks;
   using MergeStacks = job_action::MergeStacks;

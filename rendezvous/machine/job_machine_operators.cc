@@ -166,10 +166,11 @@ void JobMachine::CarryOnPlan() {
     generation_.tally.cannot_save = 0;
     out_.Emit({.kind = JobEvent::Kind::kSaving, .reason = life_.plan->reason});
     out_.Log(absl::StrCat("asking for a checkpoint: ", life_.plan->reason));
+    const auto save = JobOutbox::Share(Save{});
     for (Node* const node : roster_.members()) {
       if (node == nullptr) continue;
       node->cannot_save = false;
-      out_.SendTo(*node, Save{});
+      out_.SendTo(*node, save);
     }
   }
 }

@@ -20,8 +20,9 @@ void JobMachine::OnTick() {
   if (timers_.report && now_ >= *timers_.report) {
     const std::string reason = WhyItWaits(View());
     out_.Log(reason);
+    const auto waiting = JobOutbox::Share(Waiting{reason});
     for (const Node& node : roster_.nodes()) {
-      if (!node.member() && !node.suspect) out_.SendTo(node, Waiting{reason});
+      if (!node.member() && !node.suspect) out_.SendTo(node, waiting);
     }
     timers_.report_interval =
         std::min<Duration>(2 * timers_.report_interval, std::chrono::minutes(1));

@@ -78,12 +78,13 @@ void JobMachine::AdvanceForming() {
   out_.Emit({.kind = JobEvent::Kind::kStarted,
              .nodes = roster_.member_count(),
              .workers = generation_.tally.world_size});
+  const auto start = JobOutbox::Share(Start{});
   for (Node* const node : roster_.members()) {
     if (node == nullptr) continue;
     roster_.SetPhase(*node, Phase::kStarted);
     if (!std::exchange(node->stay.has_started, true)) node->stay.since = now_;
     node->stay.taken_in = false;
-    out_.SendTo(*node, Start{});  // one whose session broke hears it when it is back
+    out_.SendTo(*node, start);  // one whose session broke hears it when it is back
   }
 }
 
@@ -143,6 +144,7 @@ void JobMachine::StopGeneration(const std::string& reason) {
   generation_.stop_reason = reason;
   out_.Emit({.kind = JobEvent::Kind::kStopping, .reason = reason});
   const auto cause = generation_.incidents.FindRootCause();
+  const auto stop = JobOutbox::Share(Stop{reason, survey_.look()});
   std::vector<Node*> gone;
   for (Node* const node : roster_.members()) {
     if (node == nullptr) continue;
@@ -151,9 +153,11 @@ void JobMachine::StopGeneration(const std::string& reason) {
     } else if (node->phase == Phase::kStarted) {
       const bool hung =
           cause && cause->kind == RootCause::Kind::kHung && cause->failure.node_rank == node->rank;
-      out_.SendTo(*node, Stop{reason, survey_.look(),
-                              hung ? std::vector{cause->failure.exit.local_rank}
-                                   : std::vector<LocalRank>()});
+      if (hung) {
+        out_.SendTo(*node, Stop{reason, survey_.look(), {cause->failure.exit.local_rank}});
+      } else {
+        out_.SendTo(*node, stop);
+      }
     } else {
       Free(*node);  // back after a break, and not started yet
     }
@@ -379,8 +383,9 @@ void JobMachine::Finish(JobEnd end) {
              .cause = finished.root_cause,
              .outcome = outcome,
              .exit_code = finished.exit_code});
+  const auto told = JobOutbox::Share(finished);
   for (const Node& node : roster_.nodes()) {
-    if (!node.suspect) out_.SendTo(node, finished);
+    if (!node.suspect) out_.SendTo(node, told);
   }
 }
 

@@ -440,7 +440,7 @@ void JobScript::Receive(const Command& command, Agent& agent, AgentMessage messa
 
 void JobScript::Step(const JobMachine::Event& event) {
   std::vector<JobMachine::Event> next;
-  for (const JobMachine::Action& action : machine().Step(event, now_)) {
+  for (const JobMachine::Action& action : job_action::OneByOne(machine().Step(event, now_))) {
     std::visit(
         Overloaded{
             [&](const JobMachine::Persist& persist) {
@@ -454,6 +454,7 @@ void JobScript::Step(const JobMachine::Event& event) {
                                      Nodes(static_cast<int>(record_->members.size())))));
             },
             [&](const JobMachine::Send& send) { Show(send); },
+            [](const JobMachine::SendToMany&) {},  // one by one
             [&](const JobMachine::Answer& answer) {
               Print(absl::StrCat("> ", answer.accepted ? "yes: " : "no: ", answer.text));
             },

@@ -190,7 +190,7 @@ void Daemon::Step(const JobMachine::Event& event) {
   if (!up_ || machine_ == nullptr) return;
   const TimePoint now = clock_.Local(world_->scheduler.now());
   const JobState before = machine_->state();
-  const std::vector<JobMachine::Action> actions = machine_->Step(event, now);
+  const std::vector<JobMachine::Action> actions = job_action::OneByOne(machine_->Step(event, now));
   world_->recorder.Event(kMachineStepped, event.index(),
                          static_cast<std::uint64_t>(machine_->state()), actions.size());
   if (machine_->state() != before && world_->recorder.tracing()) {
@@ -214,6 +214,7 @@ void Daemon::Perform(const JobMachine::Action& action) {
                          [this, send, life] { SendNow(send.header, send.message, life); });
                    }
                  },
+                 [](const JobMachine::SendToMany&) {},  // one by one
                  [&](const JobMachine::Answer& answer) {
                    world_->recorder.Line("  answer: " + answer.text);
                  },

@@ -18,7 +18,7 @@ constexpr std::chrono::seconds kReleaseLimit{1};
 }  // namespace
 
 void HeldCheckpoints::WatchOwner(std::function<void(std::string)> superseded) {
-  if (!config_.slurm_task.is_task || config_.checkpoint_dir.empty()) return;
+  if (!config_.place.has_later_lives || config_.checkpoint_dir.empty()) return;
   owner_watch_.emplace(loop_,
                        OwnerWatch::Options{
                            config_.checkpoint_dir,

@@ -28,8 +28,8 @@ class HeldCheckpoints {
 
   NodeStates& states() { return states_; }
 
-  // Under Slurm: calls `superseded`, at most once, when the folder of checkpoints belongs to a
-  // later life of this job. Only Slurm starts a job again under its name, and says so.
+  // Under Slurm and in a JobSet, which start a job again under its name and number that: calls
+  // `superseded`, at most once, when the folder of checkpoints belongs to a later life of this job.
   void WatchOwner(std::function<void(std::string)> superseded);
 
   // Looks which states there are on the disk, and calls `done` however long it takes; at once where

@@ -24,6 +24,7 @@ constexpr absl::string_view kRunUsage =
     "  ddprun stacks JOB | --pid PID                  where ranks, or processes here, are in their "
     "code\n"
     "  ddprun slurm job.yaml [--dry-run]              write the batch script and submit it\n"
+    "  ddprun kubernetes job.yaml [--jobset]          print the manifest, for kubectl apply\n"
     "  ddprun doctor                                  check this node before a job does\n"
     "  ddprun certs DIR [--host NAME]...              make a job CA and node certificates\n"
     "  ddprun python-module DIR                       write the Python module ddprun to DIR\n"
@@ -65,6 +66,7 @@ constexpr Subcommand kSubcommands[] = {
     {"rendezvous", ParseRendezvous, RendezvousHelp},
     {"validate", ParseValidate, ValidateHelp},
     {"slurm", ParseSlurm, SlurmHelp},
+    {"kubernetes", ParseKubernetes, KubernetesHelp},
     {"doctor", ParseDoctor, DoctorHelp},
     {"certs", ParseCerts, CertsHelp},
     {"python-module", ParsePythonModule, PythonModuleHelp},
@@ -90,10 +92,10 @@ Command ParseHelp(const Arguments& arguments, const Host&) {
   const Subcommand* const topic =
       arguments.size() == 1 ? FindSubcommand(arguments.front()) : nullptr;
   if (topic != nullptr && topic->help != nullptr) return topic->help();
-  return UsageError(
-      {absl::StrCat("help: expected nothing, rendezvous, validate, slurm, doctor, certs, "
-                    "python-module, status, stop, drain, events, stacks or completion (found ",
-                    Quoted(absl::StrJoin(arguments, " ")), ")")});
+  return UsageError({absl::StrCat(
+      "help: expected nothing, rendezvous, validate, slurm, kubernetes, doctor, "
+      "certs, python-module, status, stop, drain, events, stacks or completion (found ",
+      Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
 
 }  // namespace

@@ -98,6 +98,12 @@ struct SlurmCommand {
   std::vector<std::string> sbatch_options;
 };
 
+// ddprun kubernetes FILE [--jobset]
+struct KubernetesCommand {
+  std::string path;  // as given
+  bool jobset = false;
+};
+
 // ddprun doctor [OPTIONS OF A JOB] [COMMAND...]
 struct DoctorCommand {
   JobConfig config;  // of the job that is to run here; its command is empty where none was given
@@ -134,8 +140,8 @@ struct CommandLineError {
 
 using Command =
     std::variant<RunCommand, RendezvousCommand, ValidateCommand, CertsCommand, PythonModuleCommand,
-                 OperatorCommand, SlurmCommand, DoctorCommand, StacksCommand, CompletionCommand,
-                 VersionCommand, HelpCommand, CommandLineError>;
+                 OperatorCommand, SlurmCommand, KubernetesCommand, DoctorCommand, StacksCommand,
+                 CompletionCommand, VersionCommand, HelpCommand, CommandLineError>;
 
 // `argv[0]` is the program's name, as in main. Reads the job file that -c names.
 Command ParseCommandLine(int argc, const char* const* argv, const Host& host);

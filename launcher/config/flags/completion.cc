@@ -289,6 +289,8 @@ absl::Span<const CompletedSubcommand> CompletedSubcommands() {
        OperatorFlags(Kind::kStacks)},
       {"slurm", "write the batch script of a job file and submit it", CompletedArgument::kFile,
        SlurmFlags()},
+      {"kubernetes", "print the Kubernetes manifest of a job file", CompletedArgument::kFile,
+       KubernetesFlags()},
       {"doctor", "check this node before a job does", CompletedArgument::kNone, RunFlags()},
       {"certs", "make a job CA and node certificates", CompletedArgument::kFolder, CertsFlags()},
       {"python-module", "write the Python module ddprun to a folder", CompletedArgument::kFolder,

@@ -232,6 +232,12 @@ constexpr FlagSpec kSlurmFlags[] = {
     Immediate("version", 0, "print the version"),
 };
 
+constexpr FlagSpec kKubernetesFlags[] = {
+    Option("jobset", 0, "", "a JobSet instead of a Job: it starts all pods anew, and numbers that"),
+    Immediate("help", 'h', "print this text"),
+    Immediate("version", 0, "print the version"),
+};
+
 struct FlagGroup {
   absl::string_view title;
   absl::Span<const FlagSpec> flags;
@@ -267,6 +273,7 @@ absl::Span<const FlagSpec> ValidateFlags() { return kValidateFlags; }
 absl::Span<const FlagSpec> CertsFlags() { return kCertsFlags; }
 absl::Span<const FlagSpec> PythonModuleFlags() { return kPythonModuleFlags; }
 absl::Span<const FlagSpec> SlurmFlags() { return kSlurmFlags; }
+absl::Span<const FlagSpec> KubernetesFlags() { return kKubernetesFlags; }
 
 std::string HelpOf(const FlagSpec& flag) {
   const JobKey* const key = FindJobKey(flag.key);

@@ -45,6 +45,7 @@ absl::Span<const FlagSpec> ValidateFlags();
 absl::Span<const FlagSpec> CertsFlags();
 absl::Span<const FlagSpec> PythonModuleFlags();
 absl::Span<const FlagSpec> SlurmFlags();
+absl::Span<const FlagSpec> KubernetesFlags();
 
 // What --help says of the flag, with the default of its key.
 std::string HelpOf(const FlagSpec& flag);

@@ -20,6 +20,7 @@
 #include "launcher/config/job_draft.h"
 #include "launcher/config/job_keys.h"
 #include "launcher/config/job_values.h"
+#include "launcher/config/kubernetes/kubernetes_pod.h"
 #include "launcher/config/slurm/slurm_step.h"
 #include "launcher/config/values.h"
 #include "launcher/config/yaml_config.h"
@@ -60,7 +61,7 @@ class RunOptions {
     for (const GivenFlag& flag : reading_.given) Apply(flag);
     CheckOptions();
     ResolveBackend();
-    TakeSlurmStep();
+    TakeLaunchPlace();
     if (draft_.config.standalone()) draft_.config.rendezvous.autostart = "auto";
     if (!reading_.rest.empty()) TakeCommand();
     if (!errors_.empty()) return CommandLineError{kExitUsage, absl::StrJoin(errors_, "\n")};
@@ -73,6 +74,10 @@ class RunOptions {
  private:
   void AddError(const Origin& origin, absl::string_view what) {
     errors_.push_back(absl::StrCat(origin.place, ": ", what));
+  }
+  // Where `status` is one.
+  void AddError(const absl::Status& status) {
+    if (!status.ok()) errors_.emplace_back(status.message());
   }
 
   void Apply(const GivenFlag& flag) {
@@ -266,14 +271,15 @@ class RunOptions {
     rendezvous.endpoint = FormatEndpoint({rendezvous.master_addr, rendezvous.master_port + 1});
   }
 
-  void TakeSlurmStep() {
+  // A Slurm step in a pod is Slurm's.
+  void TakeLaunchPlace() {
+    const bool insecure = reading_.IsOn("insecure");
     const auto step = FindSlurmStep(host_);
-    if (!step.ok()) {
-      errors_.emplace_back(step.status().message());
-    } else if (step->has_value()) {
-      const absl::Status status = ApplySlurm(**step, host_, reading_.IsOn("insecure"), &draft_);
-      if (!status.ok()) errors_.emplace_back(status.message());
-    }
+    if (!step.ok()) return AddError(step.status());
+    if (step->has_value()) return AddError(ApplySlurm(**step, host_, insecure, &draft_));
+    const auto pod = FindKubernetesPod(host_);
+    if (!pod.ok()) return AddError(pod.status());
+    if (pod->has_value()) return AddError(ApplyKubernetes(**pod, host_, insecure, &draft_));
   }
 
   void ApplyModule() {
@@ -308,7 +314,7 @@ class RunOptions {
     }
     RunCommand run;
     run.config = std::get<JobConfig>(std::move(result));
-    run.config.verbosity = Verbosity(reading_);
+    run.config.logs.verbosity = Verbosity(reading_);
     run.config.insecure = reading_.IsOn("insecure");
     run.dry_run = reading_.IsOn("dry-run");
     run.json = reading_.IsOn("json");

@@ -19,6 +19,7 @@ namespace ddprun {
 Command ParseRendezvous(const std::vector<std::string>& arguments, const Host& host);
 Command ParseValidate(const std::vector<std::string>& arguments, const Host& host);
 Command ParseSlurm(const std::vector<std::string>& arguments, const Host& host);
+Command ParseKubernetes(const std::vector<std::string>& arguments, const Host& host);
 Command ParseDoctor(const std::vector<std::string>& arguments, const Host& host);
 Command ParseCerts(const std::vector<std::string>& arguments, const Host& host);
 Command ParsePythonModule(const std::vector<std::string>& arguments, const Host& host);
@@ -33,6 +34,7 @@ Command ParseCompletion(const std::vector<std::string>& arguments, const Host& h
 HelpCommand RendezvousHelp();
 HelpCommand ValidateHelp();
 HelpCommand SlurmHelp();
+HelpCommand KubernetesHelp();
 HelpCommand DoctorHelp();
 HelpCommand CertsHelp();
 HelpCommand PythonModuleHelp();

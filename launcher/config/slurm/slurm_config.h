@@ -26,15 +26,6 @@ struct SlurmConfig {
   std::vector<std::string> extra{};  // further options of sbatch
 };
 
-// What this process is in a Slurm step; not a setting, but found in the environment.
-struct SlurmTask {
-  // Slurm ends what a task began on its node as soon as the task's process ends: the agent is a
-  // child of this process, which outlives it for the rendezvous.
-  bool is_task = false;
-  std::string node_name{};  // Slurm's, which `hostname` need not say; empty: not under Slurm
-  int all_nodes = 0;        // that can ever be in the job; 0: that is not known
-};
-
 }  // namespace ddprun
 
 #endif  // DDPRUN_LAUNCHER_CONFIG_SLURM_SLURM_CONFIG_H_

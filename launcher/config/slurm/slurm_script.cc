@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "launcher/config/save_notice.h"
 #include "launcher/config/slurm/slurm_step.h"
 #include "launcher/config/values.h"
 
@@ -19,9 +20,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-// For Slurm to notice the end, out of the time of the warning.
-constexpr seconds kAfterTheEnd{10};
 
 constexpr absl::string_view kSave =
     R"SH(# A checkpoint has to be durable, and the workers gone, before the time of the warning is over.
@@ -113,14 +111,8 @@ int WorkersPerNode(const SlurmJob& job) {
 std::string SaveTimeout(const SlurmJob& job) {
   const milliseconds warning = job.draft.config.slurm.warning;
   if (warning == milliseconds::zero()) return "";
-  const bool grace_given = job.draft.origins.count("stop_grace") != 0;
-  const milliseconds grace = grace_given ? job.draft.config.stop_grace : kSlurmStopGrace;
-  const milliseconds left = std::max<milliseconds>(
-      {warning - grace - kAfterTheEnd, (warning - grace) / 2, milliseconds::zero()});
-  const bool given = job.draft.origins.count("save_timeout") != 0;
   return absl::StrReplaceAll(
-      kSave,
-      {{"%SAVE%", FormatDuration(given ? std::min(left, job.draft.config.save_timeout) : left)}});
+      kSave, {{"%SAVE%", FormatDuration(SaveTimeoutWithin(warning, kSlurmStopGrace, job.draft))}});
 }
 
 class ScriptWriter {

@@ -128,7 +128,8 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
       given("rendezvous.id") ? absl::StrCat(rendezvous.id, ".", step.job_id) : step.job_id;
   if (!given("save_timeout")) config.save_timeout = kSlurmSaveTimeout;
   if (!given("stop_grace")) config.stop_grace = kSlurmStopGrace;
-  config.slurm_task = {/*is_task=*/true, step.node_name, step.nodes};
+  config.place = {/*ends_with_process=*/true, /*has_later_lives=*/true, /*slurm_requeues=*/true,
+                  step.node_name, step.nodes};
   if (!given("nodes")) {
     const int train = std::max(step.nodes - config.slurm.spare_nodes, 1);
     config.nodes = {train, train};

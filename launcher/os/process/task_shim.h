@@ -1,5 +1,6 @@
 // The task shim: a process that stands in the agent's place where whoever started it ends
-// everything on this node as soon as it has ended, as Slurm does with a step.
+// everything on this node as soon as it has ended, as Slurm does with a step, and a container does
+// with all of its processes when the first one ends.
 //
 //     slurmstepd ── ddprun-shim ──┬── ddprun (the agent) ── ddprun-guardian ── workers
 //                                   └── ddprun rendezvous, when the agent has ended

@@ -117,10 +117,9 @@ bool HangJudge::IsAtWork(TimePoint now) const {
 // Every node that tells of its workers was heard a moment ago: their ranks do not move now.
 bool HangJudge::KnowsEveryRank(TimePoint now) const {
   const Duration fresh = 2 * job_.life->spec->heartbeat + std::chrono::milliseconds(500);
-  const auto& nodes = job_.roster->nodes();
-  return std::all_of(nodes.begin(), nodes.end(), [&](const Node& node) {
-    return !node.member() || node.done() || job_.generation->hang.Find(node.agent_id) == nullptr ||
-           (!node.suspect && now - node.heard <= fresh);
+  const std::vector<const Node*> unheard = job_.roster->Unheard(now - fresh);
+  return std::all_of(unheard.begin(), unheard.end(), [&](const Node* node) {
+    return !node->member() || node->done() || job_.generation->hang.Find(node->agent_id) == nullptr;
   });
 }
 
@@ -249,10 +248,12 @@ void HangJudge::SendStacks(HangStacks stacks) {
     no_tree.verdict.push_back(
         absl::StrCat("the stacks of all ranks are in the run's folder on ", first->spec.host));
   }
-  const HangReported whole{std::make_shared<const HangStacks>(std::move(stacks))};
-  const HangReported lines{std::make_shared<const HangStacks>(std::move(no_tree))};
+  const auto share = [](HangStacks report) {
+    return JobOutbox::Share(HangReported{std::make_shared<const HangStacks>(std::move(report))});
+  };
+  const JobOutbox::Shared whole = share(std::move(stacks));
+  const JobOutbox::Shared lines = share(std::move(no_tree));
   const auto trees = static_cast<int>(job_.options->hang_bytes_of_all_nodes / ShownStackBytes());
-  job_.out->Reserve(job_.roster->size());
   for (const Node& node : job_.roster->nodes()) {
     if (node.suspect) continue;
     const bool gets_tree =

@@ -90,6 +90,7 @@ Node& Roster::Add(Node node, TimePoint now) {
   ++counts_[static_cast<int>(added.phase)];
   added.held.has_worked = added.phase == Phase::kStarted;
   Count(added, 1);
+  if (added.suspect) suspects_.insert(&added);
   removed_ += added.removed;
   return added;
 }
@@ -103,6 +104,7 @@ void Roster::RestoreMember(Node node, TimePoint now) {
 
 void Roster::Erase(Node& node) {
   EndLease(node);
+  suspects_.erase(&node);
   --counts_[static_cast<int>(node.phase)];
   Count(node, -1);
   removed_ -= node.removed;
@@ -122,6 +124,7 @@ void Roster::Clear() {
   entries_.clear();
   claimants_.clear();
   leases_.clear();
+  suspects_.clear();
   members_.clear();
   counts_ = {};
   free_ = states_pending_ = removed_ = candidates_ = 0;
@@ -149,6 +152,15 @@ void Roster::EndLease(Node& node) {
   lease.reset();
 }
 
+std::vector<const Node*> Roster::Unheard(TimePoint since) const {
+  std::vector<const Node*> nodes(suspects_.begin(), suspects_.end());
+  for (const Node* const node : leases_) {
+    if (node->heard >= since) break;
+    if (!node->suspect) nodes.push_back(node);
+  }
+  return nodes;
+}
+
 Node* Roster::MostSilent() { return leases_.empty() ? nullptr : leases_.front(); }
 
 void Roster::Count(const Node& node, int by) {
@@ -169,6 +181,7 @@ void Roster::SetPhase(Node& node, Phase phase) {
 void Roster::SetSuspect(Node& node, bool suspect) {
   Count(node, -1);
   node.suspect = suspect;
+  suspect ? void(suspects_.insert(&node)) : void(suspects_.erase(&node));
   Count(node, 1);
 }
 

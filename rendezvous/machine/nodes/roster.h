@@ -134,6 +134,10 @@ class Roster {
   // The node with a lease that was silent for longest; nullptr when none has a lease.
   Node* MostSilent();
 
+  // Those without a session, and those that were not heard since then. O(how
+  // many they are).
+  std::vector<const Node*> Unheard(TimePoint since) const;
+
   // In the order of their arrival.
   std::list<Node>& nodes() { return nodes_; }
   const std::list<Node>& nodes() const { return nodes_; }
@@ -167,6 +171,7 @@ class Roster {
   std::unordered_map<int, std::vector<Node*>>
       claimants_;            // by the rank they ask for; the first has it
   std::list<Node*> leases_;  // the most silent first
+  std::set<const Node*> suspects_;
   std::vector<Node*> members_;
   std::array<int, 4> counts_{};  // by phase
   int free_ = 0;

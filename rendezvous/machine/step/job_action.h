@@ -29,6 +29,19 @@ struct Send {
   RendezvousMessage message;
   bool operator==(const Send&) const = default;
 };
+// The same to many agents: a job has thousands, and to make a message for each takes long.
+struct SendToMany {
+  Header header;  // of each, but for header.agent_id
+  std::vector<AgentId> to;
+  std::shared_ptr<const RendezvousMessage> message;  // never null
+
+  Header HeaderOf(AgentId agent_id) const {
+    return {header.job, header.requeue_number, header.generation, agent_id};
+  }
+  bool operator==(const SendToMany& other) const {
+    return header == other.header && to == other.to && *message == *other.message;
+  }
+};
 // To the operator who asked.
 struct Answer {
   std::uint64_t ticket = 0;
@@ -72,8 +85,11 @@ struct Note {
   std::string text;
   bool operator==(const Note&) const = default;
 };
-using Any = std::variant<Persist, Send, Answer, ShowStacks, MergeStacks, JudgeStacks, ForgetStacks,
-                         Happened, Note>;
+using Any = std::variant<Persist, Send, SendToMany, Answer, ShowStacks, MergeStacks, JudgeStacks,
+                         ForgetStacks, Happened, Note>;
+
+// The same with a Send for each message, for who does not send in portions.
+std::vector<Any> OneByOne(std::vector<Any> actions);
 
 }  // namespace ddprun::job_action
 

@@ -6,6 +6,16 @@ void JobOutbox::SendTo(const Node& node, RendezvousMessage message) {
   Reply({*job_, life_->requeue_number, generation_->number, node.agent_id}, std::move(message));
 }
 
+void JobOutbox::SendTo(const Node& node, const Shared& message) {
+  auto* last = actions_.empty() ? nullptr : std::get_if<job_action::SendToMany>(&actions_.back());
+  if (last == nullptr || last->message != message) {
+    const Header header{*job_, life_->requeue_number, generation_->number, {}};
+    actions_.push_back(job_action::SendToMany{header, {}, message});
+    last = &std::get<job_action::SendToMany>(actions_.back());
+  }
+  last->to.push_back(node.agent_id);
+}
+
 void JobOutbox::Reply(const Header& header, RendezvousMessage message) {
   actions_.push_back(job_action::Send{header, std::move(message)});
 }
@@ -20,8 +30,9 @@ void JobOutbox::Log(std::string text) { actions_.push_back(job_action::Note{std:
 
 void JobOutbox::WarnAll(const Roster& roster, const std::string& text) {
   Log(text);
+  const Shared warning = Share(Warning{text});
   for (const Node& node : roster.nodes()) {
-    if (!node.suspect) SendTo(node, Warning{text});
+    if (!node.suspect) SendTo(node, warning);
   }
 }
 

@@ -4,6 +4,7 @@
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_OUTBOX_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_OUTBOX_H_
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,13 @@ class JobOutbox {
   JobOutbox& operator=(const JobOutbox&) = delete;
 
   void SendTo(const Node& node, RendezvousMessage message);
+  // A message for many nodes. Those to which it goes one after the other are
+  // one action.
+  using Shared = std::shared_ptr<const RendezvousMessage>;
+  static Shared Share(RendezvousMessage message) {
+    return std::make_shared<const RendezvousMessage>(std::move(message));
+  }
+  void SendTo(const Node& node, const Shared& message);
   // To who sent the message with this header.
   void Reply(const Header& header, RendezvousMessage message);
   void Emit(JobEvent event);
@@ -33,8 +41,6 @@ class JobOutbox {
   // To the log, and to a person on each node.
   void WarnAll(const Roster& roster, const std::string& text);
   void Add(job_action::Any action) { actions_.push_back(std::move(action)); }
-  // So many more come at once.
-  void Reserve(int more) { actions_.reserve(actions_.size() + static_cast<std::size_t>(more)); }
 
   // What the step has said. The next one begins.
   std::vector<job_action::Any> Take() { return std::exchange(actions_, {}); }

@@ -5,17 +5,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "rendezvous/auth/crypto.h"
 #include "rendezvous/auth/principal.h"
 #include "rendezvous/auth/refusal_counters.h"
+#include "rendezvous/service/job/drain_answer.h"
 
 namespace ddprun {
 namespace {
-
-// Actions of one step that are performed at once. Of a step with more, all go to the outbox, which
-// is sent in portions.
-constexpr std::size_t kMostAtOnce = 64;
 
 absl::Status ShutDownStatus() { return absl::UnavailableError("the rendezvous is shutting down"); }
 
@@ -28,42 +24,6 @@ absl::Status LostRightStatus() {
 absl::Status OthersJob(const std::string& job) {
   return absl::PermissionDeniedError(absl::StrCat("the job ", job, " belongs to somebody else"));
 }
-
-// The operator's answer to DrainNode. Of a node that is in one job, what that job says; of one that
-// is in several, what all of them say.
-class DrainAnswer {
- public:
-  DrainAnswer(std::size_t jobs, std::string not_there, JobLoop::AnswerCallback done)
-      : left_(jobs), not_there_(std::move(not_there)), done_(std::move(done)) {
-    if (left_ == 0) Conclude();
-  }
-
-  void Add(bool in_it, const absl::StatusOr<std::string>& answer) {
-    if (answer.ok()) {
-      accepted_.push_back(*answer);
-    } else if (in_it) {
-      refused_.emplace_back(answer.status().message());
-    }
-    if (--left_ == 0) Conclude();
-  }
-
- private:
-  void Conclude() {
-    if (!accepted_.empty()) {
-      done_(absl::StrJoin(accepted_, "; "));
-    } else if (!refused_.empty()) {
-      done_(absl::FailedPreconditionError(absl::StrJoin(refused_, "; ")));
-    } else {
-      done_(absl::NotFoundError(not_there_));
-    }
-  }
-
-  std::size_t left_;  // jobs that have not answered
-  const std::string not_there_;
-  const JobLoop::AnswerCallback done_;
-  std::vector<std::string> accepted_;
-  std::vector<std::string> refused_;
-};
 
 }  // namespace
 
@@ -196,7 +156,7 @@ void JobLoop::Shutdown() { executor_.Shutdown(); }
 TimePoint JobLoop::Handler::Handle(std::vector<Event>& events, TimePoint now) {
   loop_->HandleAll(events, now);
   loop_->Tick();
-  loop_->WorkOff();
+  loop_->outboxes_.WorkOff(loop_->options_.portion);
   loop_->CloseRefused();
   loop_->ReportLoad();
   return loop_->NextDeadline();
@@ -204,7 +164,7 @@ TimePoint JobLoop::Handler::Handle(std::vector<Event>& events, TimePoint now) {
 
 void JobLoop::Handler::HandleLast(std::vector<Event>& events, TimePoint now) {
   loop_->HandleAll(events, now);
-  while (loop_->HasWork()) loop_->WorkOff();
+  while (!loop_->outboxes_.empty()) loop_->outboxes_.WorkOff(loop_->options_.portion);
   loop_->EndAll(ShutDownStatus());
 }
 
@@ -214,22 +174,6 @@ void JobLoop::HandleAll(std::vector<Event>& events, TimePoint now) {
     std::visit([this](auto& alternative) { Handle(alternative); }, event);
     CloseRefused();
   }
-}
-
-void JobLoop::WorkOff() {
-  using Clock = std::chrono::steady_clock;
-  if (outboxes_.empty()) return;
-  const JobPtr job = std::move(outboxes_.front());
-  outboxes_.pop_front();
-  const CompletionBarrier::Burst burst(&completions_, job->outbox.size());
-  const TimePoint until = Clock::now() + options_.portion;
-  while (!job->outbox.empty()) {
-    JobMachine::Action action = std::move(job->outbox.front());
-    job->outbox.pop_front();
-    Perform(*job, action);
-    if (Clock::now() >= until) break;
-  }
-  if (!job->outbox.empty()) outboxes_.push_back(job);
 }
 
 void JobLoop::TakeUp(const RecordedJob& recorded) {
@@ -375,9 +319,11 @@ void JobLoop::Handle(Written& event) {
   if (event.outcome == Store::Outcome::kFailed) return;  // the store tries on: all that waits waits
   output_.SetDurable(event.batch);
   while (const JobPtr job = output_.NextReleased()) {
-    const bool many = job->held.size() > kMostAtOnce;
-    const CompletionBarrier::Burst burst(&completions_, many ? 0 : job->held.size());
-    while (auto action = output_.TakeReleased(*job)) Deliver(job, *action, many);
+    std::size_t messages = 0;
+    for (const auto& [batch, action] : job->held) messages += Outboxes::MessagesOf(action);
+    const bool many = Outboxes::AreMany(messages);
+    const CompletionBarrier::Burst burst(&completions_, many ? 0 : messages);
+    while (auto action = output_.TakeReleased(*job)) outboxes_.Deliver(job, *action, many);
   }
 }
 
@@ -394,7 +340,7 @@ void JobLoop::LoseRight() {
 }
 
 void JobLoop::EndAll(const absl::Status& why) {
-  for (const JobPtr& job : std::exchange(outboxes_, {})) job->outbox.clear();
+  outboxes_.Clear();
   for (auto& [ticket, done] : std::exchange(answers_, {})) done(why);
   for (auto& [ticket, done] : std::exchange(stacks_, {})) done(why);
   sessions_.CloseAll(why);
@@ -421,7 +367,7 @@ void JobLoop::Tick() {
 
 TimePoint JobLoop::NextDeadline() const {
   if (lost_right_) return TimePoint::max();
-  if (HasWork()) return now_;
+  if (!outboxes_.empty()) return now_;
   // At the latest when a session that opens meanwhile must have joined.
   TimePoint next = now_ + options_.time_to_join;
   if (!deadlines_.empty()) next = std::min(next, deadlines_.begin()->first);
@@ -450,13 +396,15 @@ void JobLoop::Step(const JobPtr& job, const JobMachine::Event& event) {
   const bool was_finished = job->round.finished();
   std::optional<OutputCommit::Batch> batch;  // what the following actions wait for
   std::vector<JobMachine::Action> actions = job->round.Step(event, now_);
-  const bool many = actions.size() > kMostAtOnce;
-  const CompletionBarrier::Burst burst(&completions_, many ? 0 : actions.size());
+  std::size_t messages = 0;
+  for (const JobMachine::Action& action : actions) messages += Outboxes::MessagesOf(action);
+  const bool many = Outboxes::AreMany(messages);
+  const CompletionBarrier::Burst burst(&completions_, many ? 0 : messages);
   for (JobMachine::Action& action : actions) {
     if (const auto* const persist = std::get_if<JobMachine::Persist>(&action)) {
       batch = output_.Persist(*job, persist->record);
     } else if (!output_.Hold(job, batch, action)) {
-      Deliver(job, action, many);
+      outboxes_.Deliver(job, action, many);
     }
   }
   if (job->round.finished() && !was_finished) {
@@ -472,26 +420,21 @@ void JobLoop::Step(const JobPtr& job, const JobMachine::Event& event) {
   }
 }
 
-void JobLoop::Deliver(const JobPtr& job, JobMachine::Action& action, bool many) {
-  if ((!many && job->outbox.empty()) || IsHeartbeatAck(action)) {
-    Perform(*job, action);
-    return;
+void JobLoop::Send(ServedJob& job, const Header& header, const RendezvousMessage& message) {
+  const auto stream = job.streams.find(header.agent_id.value);
+  if (stream == job.streams.end()) return;
+  stream->second->Send(header, message);
+  if (const auto* const refused = std::get_if<Refused>(&message)) {
+    refused_.emplace_back(sessions_.Find(stream->second)->stream, refused->reason);
   }
-  if (job->outbox.empty()) outboxes_.push_back(job);
-  job->outbox.push_back(std::move(action));
 }
 
 void JobLoop::Perform(ServedJob& job, JobMachine::Action& action) {
   if (auto* const send = std::get_if<JobMachine::Send>(&action)) {
-    const auto stream = job.streams.find(send->header.agent_id.value);
-    if (stream == job.streams.end()) return;
     if (auto* const assignment = std::get_if<Assignment>(&send->message)) {
       assignment->secret = SecretOf(job, send->header);
     }
-    stream->second->Send(send->header, send->message);
-    if (const auto* const refused = std::get_if<Refused>(&send->message)) {
-      refused_.emplace_back(sessions_.Find(stream->second)->stream, refused->reason);
-    }
+    Send(job, send->header, send->message);
   } else if (auto* const answer = std::get_if<JobMachine::Answer>(&action)) {
     Answer(*answer);
   } else if (auto* const merge = std::get_if<JobMachine::MergeStacks>(&action)) {

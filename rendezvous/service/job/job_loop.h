@@ -1,8 +1,9 @@
 // JobLoop: owns the JobMachine of every job, and passes events to it and its messages on.
 //
-// It composes four parts: the SerialExecutor decides which thread handles an event, the
+// It composes five parts: the SerialExecutor decides which thread handles an event, the
 // SessionRegistry knows who is connected, OutputCommit keeps back what a JobMachine says until the
-// state that it rests on is durable, EndedJobs tells how long a job that is over stays known.
+// state that it rests on is durable, the Outboxes send to thousands in portions, EndedJobs tells
+// how long a job that is over stays known.
 //
 // The thread that handles an event also sends the JobMachine's messages. This is mostly the thread
 // of the agent's call, so that no other thread has to wake. The executor's own thread handles
@@ -26,7 +27,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -49,6 +49,7 @@
 #include "rendezvous/service/agent_stream.h"
 #include "rendezvous/service/completion_barrier.h"
 #include "rendezvous/service/job/ended_jobs.h"
+#include "rendezvous/service/job/outboxes.h"
 #include "rendezvous/service/job/output_commit.h"
 #include "rendezvous/service/job/serial_executor.h"
 #include "rendezvous/service/job/served_job.h"
@@ -180,11 +181,17 @@ class JobLoop final {
   using Session = SessionRegistry::Session;
 
   // The executor's calls: below them, everything is of the thread that handles.
-  class Handler final : public Executor::Handler {
+  class Handler final : public Executor::Handler, public Outboxes::Actor {
    public:
     explicit Handler(JobLoop* loop) : loop_(loop) {}
     TimePoint Handle(std::vector<Event>& events, TimePoint now) override;
     void HandleLast(std::vector<Event>& events, TimePoint now) override;
+    void Send(ServedJob& job, const Header& header, const RendezvousMessage& message) override {
+      loop_->Send(job, header, message);
+    }
+    void Perform(ServedJob& job, JobMachine::Action& action) override {
+      loop_->Perform(job, action);
+    }
 
    private:
     JobLoop* const loop_;
@@ -201,9 +208,6 @@ class JobLoop final {
   void Handle(Written& event);
   void Handle(Asked& event) { lost_right_ ? event.refuse() : event.run(); }
   void Handle(OfStacks& event);
-  // A portion of what is to be sent.
-  void WorkOff();
-  bool HasWork() const { return !outboxes_.empty(); }
   // Takes the session into its job, which begins if there is none, on its first message. False, and
   // the session is closed, when it cannot.
   bool Admit(Session& session, const Header& header, const Join& join);
@@ -224,9 +228,7 @@ class JobLoop final {
   void ReportLoad();
 
   void Step(const JobPtr& job, const JobMachine::Event& event);
-  // Performs `action` now. It goes to the end of the job's outbox instead if that is not empty, or
-  // for `many` actions of one step; never a HeartbeatAck.
-  void Deliver(const JobPtr& job, JobMachine::Action& action, bool many);
+  void Send(ServedJob& job, const Header& header, const RendezvousMessage& message);
   void Perform(ServedJob& job, JobMachine::Action& action);
   void Answer(JobMachine::Answer& answer);
   void SetDeadline(ServedJob& job, std::optional<TimePoint> deadline);
@@ -250,7 +252,8 @@ class JobLoop final {
   EndedJobs ended_;
   SessionRegistry sessions_;
   OutputCommit output_;
-  std::deque<JobPtr> outboxes_;                                                // that are not empty
+  Handler handler_{this};
+  Outboxes outboxes_{&handler_, &completions_};
   std::vector<std::pair<std::shared_ptr<AgentStream>, std::string>> refused_;  // to be closed; why
   std::uint64_t next_ticket_ = 0;
   std::unordered_map<std::uint64_t, AnswerCallback> answers_;  // by ticket
@@ -259,7 +262,6 @@ class JobLoop final {
 
   StackWorker stack_worker_;
 
-  Handler handler_{this};
   Executor executor_{&handler_};  // last: its thread uses everything above
 };
 

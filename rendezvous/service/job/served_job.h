@@ -42,8 +42,11 @@ struct ServedJob {
   const std::string owner;  // the principal of its first Join; empty: nobody was asked who he is
   JobMachine round;
   // JobLoop's.
-  std::optional<TimePoint> deadline;      // as it is in its order of deadlines
+  std::optional<TimePoint> deadline;  // as it is in its order of deadlines
+
+  // The Outboxes'.
   std::deque<JobMachine::Action> outbox;  // in the order in which the JobMachine said it
+  std::size_t outbox_sent = 0;            // messages of its first action
 
   // The SessionRegistry's: by agent_id; it shares their ownership.
   std::unordered_map<std::uint64_t, AgentStream*> streams;

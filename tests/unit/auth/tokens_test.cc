@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "tests/support/temp_dir.h"
@@ -102,6 +105,28 @@ TEST_F(TokenFileTest, MayBeReadByItsGroupWhereSystemdHasPutIt) {
   EXPECT_THAT(std::string(LoadTokens(folder + "/link").status().message()), HasSubstr("chmod 600"));
   EXPECT_EQ(chmod(folder.c_str(), 0700), 0);  // so that it can be removed
   ASSERT_EQ(unsetenv("CREDENTIALS_DIRECTORY"), 0);
+}
+
+// As kubelet leaves the secret of a pod with an fsGroup: root's, of mode 0440, in memory.
+TEST_F(TokenFileTest, MayBeReadByItsGroupInAPodsVolumeOfSecrets) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root makes files of root's";
+  char folder[] = "/dev/shm/ddprun-secret-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string file = std::string(folder) + "/token";
+  std::ofstream(file) << "0123456789abcdef\n";
+  const auto error = [&](mode_t mode) {
+    EXPECT_EQ(chmod(file.c_str(), mode), 0);
+    return std::string(LoadTokens(file).status().message());
+  };
+  EXPECT_THAT(error(0440), HasSubstr("chmod 600")) << "not in a pod";
+  ASSERT_EQ(setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1", 1), 0);
+  EXPECT_EQ(error(0440), "");
+  EXPECT_THAT(error(0444), HasSubstr("chmod 600"));
+  EXPECT_THAT(error(0460), HasSubstr("chmod 600"));
+  ASSERT_EQ(chown(file.c_str(), 1000, 0), 0);
+  EXPECT_THAT(error(0440), HasSubstr("chmod 600")) << "not root's";
+  ASSERT_EQ(unsetenv("KUBERNETES_SERVICE_HOST"), 0);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(TokenFileTest, MustBeARegularFileThatIsThere) {

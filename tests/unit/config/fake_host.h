@@ -15,6 +15,8 @@ struct FakeHost : Host {
   int cpus = 6;
   int gpu_devices = 0;
   std::string directory = "/home/user";
+  std::string name = "n1";
+  std::string hosts_file;
 
   std::optional<std::string> Environment(const std::string& name) const override {
     const auto it = variables.find(name);
@@ -24,6 +26,8 @@ struct FakeHost : Host {
   int CpuCount() const override { return cpus; }
   int GpuDeviceCount() const override { return gpu_devices; }
   std::string CurrentDirectory() const override { return directory; }
+  std::string Name() const override { return name; }
+  std::string HostsFile() const override { return hosts_file; }
 };
 
 }  // namespace ddprun

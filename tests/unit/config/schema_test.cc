@@ -120,11 +120,12 @@ TEST(SchemaTest, RangesEndWhereTheLoadersDo) {
     EXPECT_THAT(ErrorOf(property.File(property.name, min - 1)), HasSubstr("expected a"));
     EXPECT_THAT(ErrorOf(property.File(property.name, max + 1)), HasSubstr("expected a"));
   }
-  EXPECT_EQ(ranges, 14) << "nodes, nproc_per_node, rendezvous.master_port, restart.max_restarts, "
+  EXPECT_EQ(ranges, 18) << "nodes, nproc_per_node, rendezvous.master_port, restart.max_restarts, "
                            "restart.max_membership_changes, "
                            "restart.never_on, quarantine, warm, hang.quarantine, logs.keep_runs "
                            "and slurm.nodes, spare_nodes, "
-                           "gpus_per_node, cpus_per_task";
+                           "gpus_per_node, cpus_per_task, and kubernetes.gpus_per_node, "
+                           "run_as, pod_failures, requeues";
 }
 
 TEST(SchemaTest, EveryKeyIsDescribed) {

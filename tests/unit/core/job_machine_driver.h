@@ -177,7 +177,7 @@ class JobMachineDriver {
   int NextPort() { return ++port_; }
 
   void Step(const JobMachine::Event& event) {
-    for (const JobMachine::Action& action : machine_->Step(event, now_)) {
+    for (const JobMachine::Action& action : job_action::OneByOne(machine_->Step(event, now_))) {
       std::visit(
           Overloaded{
               [&](const JobMachine::Send& send) {
@@ -192,6 +192,7 @@ class JobMachineDriver {
                   assignments_.push_back(*assignment);
                 }
               },
+              [](const JobMachine::SendToMany&) {},  // one by one
               [&](const JobMachine::Persist& persist) { record_ = persist.record; },
               [&](const JobMachine::Answer& answer) {
                 log_.push_back(absl::StrCat(answer.accepted ? "yes: " : "no: ", answer.text));

@@ -224,6 +224,12 @@ const std::vector<Event>& Events() {
          node.Step(Supervisor::WorkerStays{LocalRank{0}});
          node.Stop(0);
        }},
+      {"WorkerStays, Stop, WorkerLeft", false,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::WorkerStays{LocalRank{0}});
+         node.Stop(0);
+         node.Step(Supervisor::WorkerLeft{LocalRank{0}});
+       }},
       {"WorkerLeft", false,
        [](SupervisorDriver& node) { node.Step(Supervisor::WorkerLeft{LocalRank{0}}); }},
       {"CheckpointReported", false,

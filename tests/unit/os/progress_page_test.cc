@@ -182,13 +182,17 @@ TEST(ProgressPageTest, TrustsNoValue) {
     }
     page->magic = kProgressMagic;
     page->version = kProgressVersion;
-    page->size = sizeof(ProgressPage);
+    page->size = kProgressFirstBytes;
     const auto read = ReadProgress(page.get(), sizeof(ProgressPage));
     ASSERT_TRUE(read);
     ASSERT_GE(read->step, -1);
     ASSERT_LE(read->phase_name.size(), kProgressNameBytes);
     for (const char c : read->phase_name) ASSERT_GE(static_cast<unsigned char>(c), 0x20);
     if (read->phase) ++phases;
+    for (const ProgressBegun& begun : read->begun) {
+      ASSERT_LE(begun.name.size(), kProgressNameBytes);
+      for (const char c : begun.name) ASSERT_GE(static_cast<unsigned char>(c), 0x20);
+    }
     ASSERT_LE(read->phase_since_ns, ProgressNow());
     for (const ProgressGroup& group : read->groups) {
       for (const auto& collective : {group.entered, group.completed}) {

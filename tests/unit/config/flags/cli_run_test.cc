@@ -25,7 +25,7 @@ TEST(CliRunTest, ProgramAloneIsAStandaloneJob) {
   EXPECT_TRUE(run.config.standalone());
   EXPECT_EQ(run.config.nproc_per_node, 1);
   EXPECT_EQ(run.config.restart.max_restarts, 0);
-  EXPECT_EQ(run.config.verbosity, 0);
+  EXPECT_EQ(run.config.logs.verbosity, 0);
   EXPECT_FALSE(run.dry_run);
   EXPECT_THAT(run.notes, IsEmpty());
 }
@@ -78,7 +78,7 @@ TEST(CliRunTest, EveryFlagReachesItsField) {
   EXPECT_EQ(config.checkpoint_dir, "/ckpt");
   EXPECT_TRUE(config.checkpoint.take_folder);
   EXPECT_EQ(config.report, "/home/user/r.json");
-  EXPECT_EQ(config.verbosity, 1);
+  EXPECT_EQ(config.logs.verbosity, 1);
   EXPECT_TRUE(run.dry_run);
   EXPECT_TRUE(run.json);
 }
@@ -270,8 +270,8 @@ TEST(CliRunTest, FlagsWithoutEffectAreCheckedAndNoted) {
 }
 
 TEST(CliRunTest, VerboseAndQuietConflict) {
-  EXPECT_EQ(RunOf({"-q", "a"}).config.verbosity, -1);
-  EXPECT_EQ(RunOf({"-v", "-v", "a"}).config.verbosity, 1);
+  EXPECT_EQ(RunOf({"-q", "a"}).config.logs.verbosity, -1);
+  EXPECT_EQ(RunOf({"-v", "-v", "a"}).config.logs.verbosity, 1);
   EXPECT_EQ(ErrorOf({"-v", "-q", "a"}), "--quiet: conflicts with --verbose; give one of them");
 }
 

@@ -40,7 +40,7 @@ TEST(SlurmStepTest, StepGivesAJobAllThatFlagsWouldSay) {
   EXPECT_EQ(config.rendezvous.node_rank, 1);
   EXPECT_EQ(config.rendezvous.autostart, "true");
   EXPECT_TRUE(config.rendezvous.credentials.munge);
-  EXPECT_TRUE(config.slurm_task.is_task);
+  EXPECT_TRUE(config.place.slurm_requeues);
   // Within the 30 s that Slurm gives a job after its SIGTERM.
   EXPECT_EQ(config.save_timeout, seconds(20));
   EXPECT_EQ(config.stop_grace, seconds(5));
@@ -71,7 +71,7 @@ TEST(SlurmStepTest, WhoNamesARendezvousMeetsThere) {
        {"--rdzv-endpoint=head:29400", "--standalone", "--master-addr=n3"}) {
     const JobConfig config = RunOf({"--nnodes=1", flag, "./train"}, Task()).config;
     EXPECT_THAT(config.rendezvous.endpoint, testing::Not(StartsWith("n1:"))) << flag;
-    EXPECT_FALSE(config.slurm_task.is_task) << flag;
+    EXPECT_FALSE(config.place.slurm_requeues) << flag;
     EXPECT_FALSE(config.rendezvous.credentials.munge) << flag;
   }
 }
@@ -127,7 +127,7 @@ TEST(SlurmStepTest, ANodeOfAnotherPartIsRefusedUnlessARendezvousIsNamed) {
 TEST(SlurmStepTest, TheNodesNameIsSlurms) {
   FakeHost host = Task();
   host.variables["SLURMD_NODENAME"] = "rack2-n1";
-  EXPECT_EQ(RunOf({"./train"}, host).config.slurm_task.node_name, "rack2-n1");
+  EXPECT_EQ(RunOf({"./train"}, host).config.place.node_name, "rack2-n1");
 }
 
 TEST(SlurmStepTest, MoreNodesThanTheStepHasAreRefused) {
@@ -150,7 +150,7 @@ TEST(SlurmStepTest, OutsideOfAStepNothingChanges) {
   const JobConfig config = RunOf({"./train"}, host).config;
   EXPECT_TRUE(config.standalone());
   EXPECT_EQ(config.rendezvous.id, "none");
-  EXPECT_FALSE(config.slurm_task.is_task);
+  EXPECT_FALSE(config.place.slurm_requeues);
 }
 
 TEST(SlurmStepTest, FirstHostOfEveryFormOfAList) {

@@ -1,4 +1,4 @@
-#include "launcher/commands/lost_batch_host.h"
+#include "launcher/commands/schedulers/lost_batch_host.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-// The command line of `ddprun slurm`.
+// The command lines of `ddprun slurm` and `ddprun kubernetes`.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +17,15 @@ constexpr absl::string_view kSlurmUsage =
     "  ddprun slurm FILE [--dry-run] [-- OPTIONS OF SBATCH...]\n"
     "\n";
 
+constexpr absl::string_view kKubernetesUsage =
+    "Prints the Kubernetes manifest of a job file, for `kubectl apply -f -`. The file's section\n"
+    "`kubernetes` says what to ask for. The manifest makes the job survive evictions and lost "
+    "nodes;\n"
+    "docs/kubernetes.md.\n"
+    "\n"
+    "  ddprun kubernetes FILE [--jobset]\n"
+    "\n";
+
 }  // namespace
 
 HelpCommand SlurmHelp() { return HelpFor(kSlurmUsage, SlurmFlags()); }
@@ -33,6 +42,18 @@ Command ParseSlurm(const std::vector<std::string>& arguments, const Host& host) 
   SlurmCommand command{reading.rest.front(), reading.IsOn("dry-run"), {}};
   if (dashes != arguments.end()) command.sbatch_options.assign(dashes + 1, arguments.end());
   return command;
+}
+
+HelpCommand KubernetesHelp() { return HelpFor(kKubernetesUsage, KubernetesFlags()); }
+
+Command ParseKubernetes(const std::vector<std::string>& arguments, const Host& host) {
+  const FlagReading reading = ReadFlags(KubernetesFlags(), arguments, Positionals::kAnywhere, host);
+  if (auto end = EarlyEnd(reading, KubernetesHelp)) return *std::move(end);
+  if (reading.rest.size() != 1) {
+    return UsageError({absl::StrCat("kubernetes: expected one job file (found ",
+                                    reading.rest.size(), "); ddprun kubernetes FILE [--jobset]")});
+  }
+  return KubernetesCommand{reading.rest.front(), reading.IsOn("jobset")};
 }
 
 }  // namespace ddprun

@@ -1,8 +1,8 @@
 // A Slurm job that may lose nodes (--no-kill) and has lost the one with its batch script: nobody is
 // left to end it or to put it back into the queue, and Slurm shows it as running until its time is
 // over.
-#ifndef DDPRUN_LAUNCHER_COMMANDS_LOST_BATCH_HOST_H_
-#define DDPRUN_LAUNCHER_COMMANDS_LOST_BATCH_HOST_H_
+#ifndef DDPRUN_LAUNCHER_COMMANDS_SCHEDULERS_LOST_BATCH_HOST_H_
+#define DDPRUN_LAUNCHER_COMMANDS_SCHEDULERS_LOST_BATCH_HOST_H_
 
 namespace ddprun {
 
@@ -13,4 +13,4 @@ bool RequeueWithoutBatchHost();
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_COMMANDS_LOST_BATCH_HOST_H_
+#endif  // DDPRUN_LAUNCHER_COMMANDS_SCHEDULERS_LOST_BATCH_HOST_H_

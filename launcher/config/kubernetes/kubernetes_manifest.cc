@@ -1,0 +1,183 @@
+#include "launcher/config/kubernetes/kubernetes_manifest.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "launcher/config/kubernetes/kubernetes_pod_spec.h"
+#include "launcher/config/kubernetes/yaml_text.h"
+
+namespace ddprun {
+namespace {
+
+constexpr absl::string_view kService = R"Y(apiVersion: v1
+kind: Service
+metadata:
+%META%spec:
+  # One name for each pod, also before it is ready: the pods look for index 0 as they start.
+  clusterIP: None
+  publishNotReadyAddresses: true
+  selector:
+%LABELS%  ports:
+  - {name: rendezvous, port: %PORT%}
+)Y";
+
+constexpr absl::string_view kBudget = R"Y(apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+%META%spec:
+  # %WHY%
+  minAvailable: %LEAST%
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+%LABELS%)Y";
+
+constexpr absl::string_view kJobRules = R"Y(backoffLimit: %FAILURES%
+podFailurePolicy:
+  rules:
+  # Wrong flags (64), job file (65), state (66) or credentials (77): another pod ends as this one.
+  - action: FailJob
+    onExitCodes: {containerName: ddprun, operator: In, values: [64, 65, 66, 77]}
+  # Evicted, preempted, or its node is gone.
+  - action: Ignore
+    onPodConditions:
+    - {type: DisruptionTarget, status: "True"}
+  # Ended on purpose, after a checkpoint to go on from.
+  - action: Ignore
+    onExitCodes: {containerName: ddprun, operator: In, values: [75]}
+  # The workers' own code, with no restart left. Pods that lose the rendezvous (69), fail by
+  # themselves (70), are killed (137) or end without a checkpoint (143) count for backoffLimit.
+  - action: FailJob
+    onExitCodes: {containerName: ddprun, operator: NotIn, values: [69, 70, 137, 143]}
+)Y";
+
+constexpr absl::string_view kJobSetHead = R"Y(apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata:
+%META%spec:
+  # JobSet makes the headless Service itself.
+  network:
+    enableDNSHostnames: true
+    subdomain: %NAME%
+    publishNotReadyAddresses: true
+  failurePolicy:
+    maxRestarts: %REQUEUES%
+    rules:
+    # What podFailurePolicy fails is not started anew; used up pods are.
+    - name: verdict
+      action: FailJobSet
+      onJobFailureReasons: [PodFailurePolicy]
+  replicatedJobs:
+  - name: %GROUP%
+    replicas: 1
+    template:
+      spec:
+)Y";
+
+class ManifestWriter {
+ public:
+  explicit ManifestWriter(const KubernetesJob& job)
+      : job_(job), config_(job.draft.config), wanted_(config_.kubernetes) {}
+
+  std::string Write() {
+    const std::string meta = Meta();
+    std::string text = "# Written by `ddprun kubernetes`. To start it: kubectl apply -f FILE\n";
+    const auto add = [&](const std::string& object) { absl::StrAppend(&text, "---\n", object); };
+    if (Several() && !job_.jobset) {
+      add(absl::StrReplaceAll(
+          kService,
+          {{"%META%", meta}, {"%LABELS%", Labels(4)}, {"%PORT%", absl::StrCat(kDefaultPort)}}));
+    }
+    add(absl::StrCat("apiVersion: v1\nkind: ConfigMap\nmetadata:\n", meta, "data:\n  ", kJobFileKey,
+                     ": ", YamlBlock(job_.job_file, 2)));
+    if (!job_.secrets.empty()) add(Secret());
+    if (Several()) add(Budget());
+    add(job_.jobset ? JobSet() : Job());
+    return text;
+  }
+
+ private:
+  bool Several() const { return config_.nodes.max > 1; }
+  bool Elastic() const { return config_.nodes.min < config_.nodes.max; }
+
+  std::string Labels(int indent) const {
+    return Indented(
+        absl::StrCat("app.kubernetes.io/name: ddprun\napp.kubernetes.io/instance: ", job_.name),
+        indent);
+  }
+
+  std::string Meta() const {
+    std::string meta = absl::StrCat("  name: ", job_.name, "\n");
+    if (!wanted_.name_space.empty()) {
+      absl::StrAppend(&meta, "  namespace: ", wanted_.name_space, "\n");
+    }
+    return absl::StrCat(meta, "  labels:\n", Labels(4));
+  }
+
+  // Of the Job or JobSet: Kueue's webhook reads the label of the queue there.
+  std::string MetaWithQueue() const {
+    if (wanted_.queue.empty()) return Meta();
+    return absl::StrCat(Meta(), "    kueue.x-k8s.io/queue-name: ", YamlWord(wanted_.queue), "\n");
+  }
+
+  std::string Secret() const {
+    std::string text =
+        absl::StrCat("apiVersion: v1\nkind: Secret\nmetadata:\n", Meta(), "type: Opaque\n",
+                     "# Pods with another token are refused: keep this file, and do not print it ",
+                     "anew while the job runs.\nstringData:\n");
+    for (const auto& [name, value] : job_.secrets) {
+      absl::StrAppend(&text, "  ", name, ": ", YamlBlock(value, 2));
+    }
+    return text;
+  }
+
+  // A Job has no scale, so Kubernetes takes minAvailable alone.
+  std::string Budget() const {
+    const int least = Elastic() ? config_.nodes.min : config_.nodes.max - 1;
+    return absl::StrReplaceAll(
+        kBudget, {{"%META%", Meta()},
+                  {"%WHY%", Elastic() ? "As few pods as the job goes on with."
+                                      : "One pod at a time is evicted, and the whole job saves "
+                                        "before it."},
+                  {"%LEAST%", absl::StrCat(least)},
+                  {"%LABELS%", Labels(6)}});
+  }
+
+  std::string Job() const {
+    return absl::StrCat("apiVersion: batch/v1\nkind: Job\nmetadata:\n", MetaWithQueue(), "spec:\n",
+                        Indented(JobSpec(), 2));
+  }
+
+  std::string JobSet() const {
+    return absl::StrCat(
+        absl::StrReplaceAll(kJobSetHead, {{"%META%", MetaWithQueue()},
+                                          {"%NAME%", job_.name},
+                                          {"%GROUP%", kReplicatedJob},
+                                          {"%REQUEUES%", absl::StrCat(wanted_.requeues)}}),
+        Indented(JobSpec(), 8));
+  }
+
+  std::string JobSpec() const {
+    std::string text = absl::StrCat("completionMode: Indexed\ncompletions: ", config_.nodes.max,
+                                    "\nparallelism: ", config_.nodes.max, "\n");
+    if (Elastic()) {
+      absl::StrAppend(&text,
+                      "# Pods that found no place until the others are done do not keep the job.\n",
+                      "successPolicy:\n  rules:\n  - {succeededCount: ", config_.nodes.min, "}\n");
+    }
+    absl::StrAppend(
+        &text, absl::StrReplaceAll(kJobRules, {{"%FAILURES%", absl::StrCat(wanted_.pod_failures)}}),
+        "template:\n  metadata:\n    labels:\n", Labels(6), "  spec:\n",
+        Indented(KubernetesPodSpec(job_), 4));
+    return text;
+  }
+
+  const KubernetesJob& job_;
+  const JobConfig& config_;
+  const KubernetesConfig& wanted_;
+};
+
+}  // namespace
+
+std::string KubernetesManifest(const KubernetesJob& job) { return ManifestWriter(job).Write(); }
+
+}  // namespace ddprun

@@ -1,0 +1,190 @@
+#include "launcher/config/kubernetes/kubernetes_pod_spec.h"
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "launcher/config/kubernetes/kubernetes_pod.h"
+#include "launcher/config/kubernetes/yaml_text.h"
+#include "launcher/config/save_notice.h"
+#include "launcher/config/values.h"
+
+namespace ddprun {
+namespace {
+
+constexpr int kSecretGroup = 65'532;  // of pods whose user the image chooses
+constexpr absl::string_view kJobFolder = "/etc/ddprun/job";
+constexpr absl::string_view kSecretFolder = "/etc/ddprun/secret";
+constexpr absl::string_view kScratchFolder = "/var/lib/ddprun";
+
+constexpr absl::string_view kJobSetVariables =
+    R"Y(  # Which life of the job this is, and of which JobSet of this name.
+  - name: JOBSET_NAME
+    valueFrom: {fieldRef: {fieldPath: "metadata.labels['jobset.sigs.k8s.io/jobset-name']"}}
+  - name: JOBSET_UID
+    valueFrom: {fieldRef: {fieldPath: "metadata.labels['jobset.sigs.k8s.io/jobset-uid']"}}
+  - name: JOBSET_RESTART_ATTEMPT
+    valueFrom: {fieldRef: {fieldPath: "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"}}
+)Y";
+
+// The file of a secret and the variable that names it to ddprun.
+constexpr struct {
+  absl::string_view file;
+  absl::string_view variable;
+} kSecretFiles[] = {{"token", "DDPRUN_TOKEN_FILE"},
+                    {"ca.crt", "DDPRUN_TLS_CA"},
+                    {"node.crt", "DDPRUN_TLS_CERT"},
+                    {"node.key", "DDPRUN_TLS_KEY"}};
+
+class PodWriter {
+ public:
+  explicit PodWriter(const KubernetesJob& job)
+      : job_(job), config_(job.draft.config), wanted_(config_.kubernetes) {}
+
+  std::string Write() {
+    if (Several() && !job_.jobset) Line("subdomain: ", job_.name);
+    Line("restartPolicy: Never");
+    Line("# From SIGTERM to SIGKILL: a checkpoint, and the workers' end.");
+    Line("terminationGracePeriodSeconds: ",
+         std::chrono::floor<std::chrono::seconds>(wanted_.grace).count());
+    Line("enableServiceLinks: false");
+    if (wanted_.service_account.empty()) {
+      Line("automountServiceAccountToken: false");
+    } else {
+      Line("serviceAccountName: ", YamlWord(wanted_.service_account));
+    }
+    if (!wanted_.priority_class.empty()) {
+      Line("priorityClassName: ", YamlWord(wanted_.priority_class));
+    }
+    User();
+    if (wanted_.gpus_per_node > 0) {
+      Line("tolerations:");
+      Line("- {key: ", YamlWord(wanted_.gpu_resource), ", operator: Exists, effect: NoSchedule}");
+    }
+    Line("containers:");
+    Line("- name: ", kContainer);
+    Line("  image: ", YamlWord(wanted_.image));
+    Line("  command: [ddprun, -c, ", kJobFolder, "/", kJobFileKey, "]");
+    Variables();
+    Resources();
+    Privileges();
+    Mounts();
+    Volumes();
+    return text_;
+  }
+
+ private:
+  template <typename... Parts>
+  void Line(const Parts&... parts) {
+    absl::StrAppend(&text_, parts..., "\n");
+  }
+  bool Several() const { return config_.nodes.max > 1; }
+  bool Given(const char* key) const { return job_.draft.origins.count(key) != 0; }
+  bool OwnLogFolder() const { return !Given("log_dir"); }
+
+  void Variable(absl::string_view name, absl::string_view value) {
+    Line("  - {name: ", name, ", value: ", YamlWord(value), "}");
+  }
+
+  void User() {
+    Line("securityContext:");
+    if (wanted_.run_as > 0) {
+      Line("  runAsNonRoot: true");
+      Line("  runAsUser: ", wanted_.run_as);
+      Line("  runAsGroup: ", wanted_.run_as);
+      Line("  seccompProfile: {type: RuntimeDefault}");
+    }
+    Line("  # May read the token, and write to the volumes.");
+    Line("  fsGroup: ", wanted_.run_as > 0 ? wanted_.run_as : kSecretGroup);
+    Line("  fsGroupChangePolicy: OnRootMismatch");
+  }
+
+  void Variables() {
+    Line("  env:");
+    Variable("DDPRUN_NNODES", FormatNodes(config_.nodes));
+    if (Several() && !Given("rendezvous.endpoint")) {
+      const std::string first =
+          job_.jobset ? absl::StrCat(job_.name, "-", kReplicatedJob, "-0-0") : job_.name + "-0";
+      Variable("DDPRUN_RDZV_ENDPOINT", absl::StrCat(first, ".", job_.name, ":", kDefaultPort));
+    }
+    Line("  # Of the pod's grace, what the workers' end leaves.");
+    Variable("DDPRUN_SAVE_TIMEOUT",
+             FormatDuration(SaveTimeoutWithin(wanted_.grace, kPodStopGrace, job_.draft)));
+    for (const auto& [file, variable] : kSecretFiles) {
+      if (job_.secrets.count(std::string(file)) == 0) continue;
+      Variable(variable, absl::StrCat(kSecretFolder, "/", file));
+    }
+    if (OwnLogFolder()) Variable("DDPRUN_LOG_DIR", absl::StrCat(kScratchFolder, "/logs"));
+    Line("  - {name: DDPRUN_LOCAL_ADDR, valueFrom: {fieldRef: {fieldPath: status.podIP}}}");
+    if (job_.jobset) absl::StrAppend(&text_, kJobSetVariables);
+  }
+
+  void Resources() {
+    if (wanted_.cpu.empty() && wanted_.memory.empty() && wanted_.gpus_per_node == 0) return;
+    Line("  resources:");
+    if (!wanted_.cpu.empty() || !wanted_.memory.empty()) {
+      Line("    requests:");
+      if (!wanted_.cpu.empty()) Line("      cpu: ", YamlWord(wanted_.cpu));
+      if (!wanted_.memory.empty()) Line("      memory: ", YamlWord(wanted_.memory));
+    }
+    if (wanted_.memory.empty() && wanted_.gpus_per_node == 0) return;
+    Line("    limits:");
+    if (!wanted_.memory.empty()) Line("      memory: ", YamlWord(wanted_.memory));
+    if (wanted_.gpus_per_node > 0) {
+      Line("      ", YamlWord(wanted_.gpu_resource), ": ", wanted_.gpus_per_node);
+    }
+  }
+
+  void Privileges() {
+    if (wanted_.run_as == 0 && !wanted_.stacks) return;
+    Line("  securityContext:");
+    if (wanted_.run_as > 0) Line("    allowPrivilegeEscalation: false");
+    Line("    capabilities:");
+    if (wanted_.run_as > 0) Line("      drop: [ALL]");
+    if (wanted_.stacks) Line("      add: [SYS_PTRACE]");
+  }
+
+  void Mounts() {
+    Line("  volumeMounts:");
+    Line("  - {name: job, mountPath: ", kJobFolder, ", readOnly: true}");
+    if (!job_.secrets.empty()) {
+      Line("  - {name: secret, mountPath: ", kSecretFolder, ", readOnly: true}");
+    }
+    Line("  - {name: shm, mountPath: /dev/shm}");
+    if (OwnLogFolder()) Line("  - {name: scratch, mountPath: ", kScratchFolder, "}");
+    if (const std::string path = VolumePath(wanted_, config_); !path.empty()) {
+      Line("  - {name: checkpoints, mountPath: ", YamlWord(path), "}");
+    }
+  }
+
+  void Volumes() {
+    Line("volumes:");
+    Line("- {name: job, configMap: {name: ", job_.name, "}}");
+    if (!job_.secrets.empty()) {
+      Line("- {name: secret, secret: {secretName: ", job_.name, ", defaultMode: 256}}  # 0400");
+    }
+    const std::string size =
+        wanted_.shm_size.empty() ? "" : absl::StrCat(", sizeLimit: ", YamlWord(wanted_.shm_size));
+    Line("- {name: shm, emptyDir: {medium: Memory", size, "}}");
+    if (OwnLogFolder()) Line("- {name: scratch, emptyDir: {}}");
+    if (!VolumePath(wanted_, config_).empty()) {
+      Line("- {name: checkpoints, persistentVolumeClaim: {claimName: ",
+           YamlWord(wanted_.volume_claim), "}}");
+    }
+  }
+
+  const KubernetesJob& job_;
+  const JobConfig& config_;
+  const KubernetesConfig& wanted_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string VolumePath(const KubernetesConfig& wanted, const JobConfig& config) {
+  if (wanted.volume_claim.empty()) return "";
+  return wanted.volume_path.empty() ? config.checkpoint_dir : wanted.volume_path;
+}
+
+std::string KubernetesPodSpec(const KubernetesJob& job) { return PodWriter(job).Write(); }
+
+}  // namespace ddprun

@@ -1,0 +1,25 @@
+#include "launcher/config/save_notice.h"
+
+#include <algorithm>
+
+namespace ddprun {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+// For the scheduler to notice the end.
+constexpr std::chrono::seconds kAfterTheEnd{10};
+
+}  // namespace
+
+milliseconds SaveTimeoutWithin(milliseconds notice, milliseconds stop_grace,
+                               const JobDraft& draft) {
+  const auto given = [&](const char* key) { return draft.origins.count(key) != 0; };
+  const milliseconds grace = given("stop_grace") ? draft.config.stop_grace : stop_grace;
+  const milliseconds left = std::max<milliseconds>(
+      {notice - grace - kAfterTheEnd, (notice - grace) / 2, milliseconds::zero()});
+  return given("save_timeout") ? std::min(left, draft.config.save_timeout) : left;
+}
+
+}  // namespace ddprun

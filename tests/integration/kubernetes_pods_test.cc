@@ -1,0 +1,273 @@
+// Pods as kubelet runs them, without Kubernetes: containers that are network, mount, pid and UTS
+// namespaces, with the host names, the /etc/hosts, the variables and the signals of the pods of an
+// Indexed Job with a headless service. What its name server knows stands in each pod's /etc/hosts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/capabilities.h"
+#include "tests/support/job.h"
+#include "tests/support/network.h"
+#include "tests/support/temp_dir.h"
+
+namespace ddprun {
+namespace kubernetes_pods_test {
+
+using std::chrono::nanoseconds;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr int kMachines = 4;
+constexpr char kDomain[] = ".train.default.svc.cluster.local";
+
+// $0: the pod's name; its /etc/hosts, and what it runs.
+constexpr char kContainer[] = R"(
+echo "$0" > /proc/sys/kernel/hostname
+mount --bind "$1" /etc/hosts && mount --bind /dev/null /etc/resolv.conf && shift && exec "$@"
+)";
+
+nanoseconds Now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::chrono::seconds(now.tv_sec) + nanoseconds(now.tv_nsec);
+}
+
+// One life of the pod train-INDEX on a machine of its own.
+class Pod {
+ public:
+  Pod(const Network& network, const std::string& folder, int index, int machine,
+      std::map<std::string, std::string> variables, const std::vector<std::string>& command)
+      : name_("train-" + std::to_string(index)),
+        address_("10.77." + std::to_string(machine + 1) + ".2"),
+        hosts_(folder + "/hosts." + name_ + "." + std::to_string(machine)) {
+    std::ofstream(hosts_) << "127.0.0.1\tlocalhost\n"
+                          << address_ << "\t" << name_ << kDomain << "\t" << name_ << "\n";
+    variables.insert({{"KUBERNETES_SERVICE_HOST", "10.96.0.1"},
+                      {"JOB_COMPLETION_INDEX", std::to_string(index)},
+                      {"DDPRUN_LOCAL_ADDR", address_},
+                      // Ends with the container.
+                      {"DDPRUN_STATE_HOME", folder + "/state." + std::to_string(machine)},
+                      {"DDPRUN_LOG_DIR", folder + "/logs." + std::to_string(machine)}});
+    std::vector<std::string> argv = {"unshare", "--uts",        "--mount",      "--pid",
+                                     "--fork",  "--kill-child", "--mount-proc", "sh",
+                                     "-c",      kContainer,     name_,          hosts_};
+    argv.insert(argv.end(), command.begin(), command.end());
+    program_ = std::make_unique<Program>(network.OnNode(machine, argv), variables, SourceDir());
+  }
+
+  const std::string& name() const { return name_; }
+  const std::string& address() const { return address_; }
+  Program& program() { return *program_; }
+
+  // What a name server says of another pod from now on.
+  void Resolve(const std::string& name, const std::string& address) {
+    std::istringstream lines(ReadFile(hosts_));
+    std::string text;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find("\t" + name + ".") == std::string::npos) text += line + "\n";
+    }
+    // In its place: it is mounted.
+    std::ofstream(hosts_) << text << address << "\t" << name << kDomain << "\n";
+  }
+
+  // As kubelet does: to the container's first process.
+  void Signal(int signo) const {
+    const std::string pid = std::to_string(program_->pid());
+    pid_t first = 0;
+    std::istringstream(ReadFile("/proc/" + pid + "/task/" + pid + "/children")) >> first;
+    ASSERT_GT(first, 0) << name_;
+    kill(first, signo);
+  }
+
+  // With all that is in the container.
+  void Kill() {
+    Signal(SIGKILL);
+    EXPECT_TRUE(program_->Wait().has_value()) << name_;
+  }
+
+ private:
+  const std::string name_;
+  const std::string address_;
+  const std::string hosts_;
+  std::unique_ptr<Program> program_;
+};
+
+class KubernetesPodsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    DDPRUN_NEEDS(MissingForNetworks());
+    std::string why_not;
+    network_ = std::make_unique<Network>(kMachines, &why_not);
+    ASSERT_EQ(why_not, "");
+    for (const std::string& folder : {alive_, checkpoints_}) {
+      std::filesystem::create_directory(folder);
+    }
+    std::ofstream(folder_ / "token") << "0123456789abcdef0123456789abcdef\n";
+    ASSERT_EQ(chmod((folder_ / "token").c_str(), 0600), 0);
+  }
+
+  void TearDown() override {
+    if (!HasFailure()) return;
+    for (const auto& pod : pods_) {
+      fprintf(stderr, "---- %s\n%s", pod->name().c_str(), pod->program().err().c_str());
+    }
+  }
+
+  // Two pods are a job. All variables are those of the manifest that `ddprun kubernetes` prints.
+  Pod& Start(int index, int machine, const std::vector<std::string>& flags = {}) {
+    std::map<std::string, std::string> variables = {{"DDPRUN_TEST_MARK", mark_},
+                                                    {"DDPRUN_NNODES", "2"},
+                                                    {"DDPRUN_RDZV_ENDPOINT", "train-0.train:29400"},
+                                                    {"DDPRUN_TOKEN_FILE", folder_ / "token"},
+                                                    {"DDPRUN_CHECKPOINT_DIR", checkpoints_}};
+    std::vector<std::string> command = {DdprunPath()};
+    command.insert(command.end(), flags.begin(), flags.end());
+    command.insert(command.end(), {SourceDir() + "/tests/programs/pod_worker.py", alive_});
+    pods_.push_back(std::make_unique<Pod>(*network_, folder_.path(), index, machine,
+                                          std::move(variables), command));
+    return *pods_.back();
+  }
+
+  // Both, each known to the other by name.
+  void StartBoth(const std::vector<std::string>& flags = {}) {
+    Pod& first = Start(0, 0, flags);
+    Pod& second = Start(1, 1, flags);
+    second.Resolve(first.name(), first.address());
+    ASSERT_TRUE(LivesAfter(0, nanoseconds(0)) && LivesAfter(1, nanoseconds(0)));
+  }
+
+  // The newest sign of life of the worker of pod train-INDEX, which must have rank INDEX.
+  nanoseconds LastSign(int index) const {
+    const std::string begin = "train-" + std::to_string(index) + ".g";
+    nanoseconds last{0};
+    for (const auto& entry : std::filesystem::directory_iterator(alive_)) {
+      const std::string name = entry.path().filename();
+      if (!name.starts_with(begin)) continue;
+      EXPECT_TRUE(name.ends_with(".r" + std::to_string(index))) << name;
+      std::istringstream text(ReadFile(entry.path()));
+      long pid = 0;
+      for (long long time = 0; text >> pid >> time;) last = std::max(last, nanoseconds(time));
+    }
+    return last;
+  }
+  bool LivesAfter(int index, nanoseconds time) const {
+    return WaitForChange(alive_, [&] { return LastSign(index) > time; });
+  }
+  void ExpectBothLiveAfter(nanoseconds time) {
+    EXPECT_TRUE(LivesAfter(0, time)) << "train-0";
+    EXPECT_TRUE(LivesAfter(1, time)) << "train-1";
+  }
+  bool SaidRestore(Pod& pod, int step) {
+    return pod.program().WaitForOut("restore " + std::to_string(step));
+  }
+
+  pid_t Worker(int rank) const {
+    for (const pid_t pid :
+         ProcessesWith({{"DDPRUN_TEST_MARK", mark_}, {"RANK", std::to_string(rank)}})) {
+      if (getpgid(pid) == pid) return pid;
+    }
+    return 0;
+  }
+
+  void ExpectEnd(Pod& first, Pod& second) {
+    std::ofstream(alive_ + ".go") << "";
+    EXPECT_EQ(first.program().ExitCode(), 0) << first.program().err();
+    EXPECT_EQ(second.program().ExitCode(), 0) << second.program().err();
+    EXPECT_THAT(ProcessesWith({{"DDPRUN_TEST_MARK", mark_}}), IsEmpty());
+  }
+
+  Network& network() { return *network_; }
+  Pod& pod(std::size_t started) { return *pods_[started]; }
+
+ private:
+  static inline int count_ = 0;
+  const TempDir folder_;
+  const std::string alive_ = folder_ / "alive";
+  const std::string checkpoints_ = folder_ / "checkpoints";
+  const std::string mark_ = "pods-" + std::to_string(getpid()) + "-" + std::to_string(count_++);
+  std::unique_ptr<Network> network_;
+  std::vector<std::unique_ptr<Pod>> pods_;
+};
+
+// The name of index 0 is not there yet: its pod has not been scheduled. Seen red with an agent that
+// resolves the endpoint once, as it starts.
+TEST_F(KubernetesPodsTest, PodsMeetAtIndexZeroWhicheverStartsFirstAndAWorkerIsReplaced) {
+  Pod& second = Start(1, 1, {"--max-restarts=1"});
+  ASSERT_TRUE(second.program().WaitForErr("waiting for")) << second.program().err();
+  Pod& first = Start(0, 0, {"--max-restarts=1"});
+  second.Resolve(first.name(), first.address());
+  ExpectBothLiveAfter(nanoseconds(0));
+  kill(Worker(1), SIGKILL);
+  EXPECT_TRUE(first.program().WaitForErr("restart 1 of 1")) << first.program().err();
+  ExpectBothLiveAfter(Now());
+  ExpectEnd(first, second);
+}
+
+// No restart is spent: another agent takes part in the same job.
+TEST_F(KubernetesPodsTest, APodThatIsKilledIsReplacedByANewAgentOfTheSameJob) {
+  StartBoth();
+  pod(1).Kill();
+  const nanoseconds killed = Now();
+  Pod& replaced = Start(1, 2);
+  replaced.Resolve(pod(0).name(), pod(0).address());
+  ExpectBothLiveAfter(killed);
+  EXPECT_TRUE(SaidRestore(replaced, 1));
+  EXPECT_THAT(pod(0).program().err(), Not(HasSubstr("restart 1 of")));
+  ExpectEnd(pod(0), replaced);
+}
+
+// With it goes the rendezvous and what it has written down. The new one has another address.
+TEST_F(KubernetesPodsTest, IndexZeroIsReplacedAndFoundByItsNameAgain) {
+  StartBoth();
+  pod(0).Kill();
+  const nanoseconds killed = Now();
+  Pod& replaced = Start(0, 3);
+  pod(1).Resolve(replaced.name(), replaced.address());
+  ExpectBothLiveAfter(killed);
+  EXPECT_TRUE(SaidRestore(pod(1), 1));
+  ExpectEnd(replaced, pod(1));
+}
+
+// SIGTERM to one of them: both save, and both end with what podFailurePolicy ignores.
+TEST_F(KubernetesPodsTest, APodThatIsEvictedSavesAndAllPodsComeBack) {
+  StartBoth();
+  pod(1).Signal(SIGTERM);
+  EXPECT_EQ(pod(0).program().ExitCode(), 75) << pod(0).program().err();
+  EXPECT_EQ(pod(1).program().ExitCode(), 75) << pod(1).program().err();
+  Pod& first = Start(0, 2);
+  Pod& second = Start(1, 3);
+  second.Resolve(first.name(), first.address());
+  EXPECT_TRUE(SaidRestore(first, 2));
+  EXPECT_TRUE(SaidRestore(second, 2));
+  ExpectEnd(first, second);
+}
+
+// Its machine is cut off, and Kubernetes has given it up: the pod there ends its worker by itself
+// before the new one begins.
+TEST_F(KubernetesPodsTest, APodWhoseMachineIsLostIsReplacedAndDoesNoHarm) {
+  StartBoth();
+  network().Unplug(1);
+  EXPECT_TRUE(pod(1).program().WaitForErr("fenced")) << pod(1).program().err();
+  const nanoseconds last = LastSign(1);
+  Pod& replaced = Start(1, 2);
+  replaced.Resolve(pod(0).name(), pod(0).address());
+  ExpectBothLiveAfter(last + std::chrono::milliseconds(1));
+  EXPECT_TRUE(SaidRestore(replaced, 1));
+  pod(1).Kill();
+  ExpectEnd(pod(0), replaced);
+}
+
+}  // namespace kubernetes_pods_test
+}  // namespace ddprun
