@@ -237,12 +237,7 @@ Context Context::State::Join(const Options& given, bool in_place) {
     c10d::setDebugLevelFromEnvironment();  // as `import torch.distributed` does
     state->device = internal::ChooseDevice(options.device, state->backend, env);
     const internal::ShortestTimeSlice of_gloos_threads;
-    const auto make = [&] { gloo_devices = internal::MakeGlooDevices(env); };
-    if (in_place) {
-      state->loops = internal::GlooLoops::Of(make);
-    } else {
-      make();
-    }
+    state->loops = internal::GlooLoops::Of([&] { gloo_devices = internal::MakeGlooDevices(env); });
     address = internal::AddressOf(gloo_devices);
   } catch (const std::exception& e) {
     internal::RefuseToJoin(env, e.what(), state->store.get());
