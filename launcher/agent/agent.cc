@@ -420,8 +420,7 @@ void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& mess
           },
           [&](const StandbyMsg& standby) {
             if (!standby.waiting) return standbys_->Feed(StandbyPool::WorkerCanStandBy{});
-            if (!workers_->LetStay(local_rank, standbys_.get())) return;
-            Feed(Supervisor::WorkerLeft{local_rank});
+            if (workers_->LetStay(local_rank, *standbys_)) Feed(Supervisor::WorkerLeft{local_rank});
           },
       },
       message);

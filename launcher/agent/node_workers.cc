@@ -106,13 +106,13 @@ void NodeWorkers::AskToLeave(LocalRank local_rank) {
   worker->leaves = control_->SendTo(worker->process.pid, control::kLeave, "1") > 0;
 }
 
-bool NodeWorkers::LetStay(LocalRank local_rank, Standbys* standbys) {
+bool NodeWorkers::LetStay(LocalRank local_rank, Standbys& standbys) {
   if (const Worker* const worker = workers_[local_rank.value].get(); !worker || !worker->leaves) {
     return false;
   }
   const std::unique_ptr<Worker> worker = std::move(workers_[local_rank.value]);
   loop_->Unwatch(worker->process.pidfd.get());  // should it have ended, `standbys` will see it
-  standbys->Adopt(local_rank, std::move(worker->process), std::move(worker->pump));
+  standbys.Adopt(local_rank, std::move(worker->process), std::move(worker->pump));
   return true;
 }
 

@@ -68,7 +68,7 @@ class NodeWorkers {
   void AskToLeave(LocalRank local_rank);
   // The worker says that it waits. Where it was asked to leave it is given to `standbys`, and is
   // not there any more: true.
-  bool LetStay(LocalRank local_rank, Standbys* standbys);
+  bool LetStay(LocalRank local_rank, Standbys& standbys);
   std::optional<pid_t> PidOf(LocalRank local_rank) const;
   std::optional<LocalRank> WithPid(pid_t pid) const;
 

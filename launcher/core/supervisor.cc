@@ -47,17 +47,8 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           [&](const FoldersReady& ready) { OnFoldersReady(ready, now); },
           [&](const WorkerSpawned& spawned) { OnWorkerSpawned(spawned); },
           [&](const SpawnFailed& failed) { OnSpawnFailed(failed, now); },
-          [&](const WorkerSpoke& spoke) {
-            NodeWork::Worker* worker = work_.Find(spoke.local_rank);
-            if (worker == nullptr) return;
-            work_.tells = true;
-            worker->speaks = worker->speaks || spoke.listens;
-            checkpoints_ = checkpoints_ || spoke.checkpoints;
-          },
-          [&](const WorkerStays& stays) {
-            NodeWork::Worker* worker = work_.Find(stays.local_rank);
-            if (worker != nullptr) worker->stays = options_.in_place_timeout > Duration(0);
-          },
+          [&](const WorkerSpoke& spoke) { OnWorkerSpoke(spoke); },
+          [&](const WorkerStays& stays) { OnWorkerStays(stays); },
           [&](const WorkerLeft& left) { OnWorkerLeft(left, now); },
           [&](const CheckpointReported& report) { OnCheckpointReported(report); },
           [&](const CheckpointFailureReported& report) { OnCheckpointFailureReported(report); },

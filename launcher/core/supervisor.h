@@ -96,6 +96,8 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void OnWorkerSpawned(const WorkerSpawned& spawned);
   void OnSpawnFailed(const SpawnFailed& failed, TimePoint now);
   void ReportSpawnFailure(const SpawnFailed& failed, const char* kind, TimePoint now);
+  void OnWorkerSpoke(const WorkerSpoke& spoke);
+  void OnWorkerStays(const WorkerStays& stays);
   void OnWorkerLeft(const WorkerLeft& left, TimePoint now);
   // ---- torch's store ----
   void OnStoreOpened(const StoreOpened& opened);

@@ -9,6 +9,7 @@
 #include "rendezvous/core/check.h"
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/root_cause.h"
+#include "rendezvous/core/words.h"
 #include "worker/contract/control.h"
 
 namespace ddprun {
@@ -68,6 +69,19 @@ void Supervisor::ReportSpawnFailure(const SpawnFailed& failed, const char* kind,
   work_.exits.push_back(report);
   SendUp(std::move(report));
   EndGeneration({}, now);
+}
+
+void Supervisor::OnWorkerSpoke(const WorkerSpoke& spoke) {
+  NodeWork::Worker* worker = work_.Find(spoke.local_rank);
+  if (worker == nullptr) return;
+  work_.tells = true;
+  worker->speaks = worker->speaks || spoke.listens;
+  checkpoints_ = checkpoints_ || spoke.checkpoints;
+}
+
+void Supervisor::OnWorkerStays(const WorkerStays& stays) {
+  NodeWork::Worker* worker = work_.Find(stays.local_rank);
+  if (worker != nullptr) worker->stays = options_.in_place_timeout > Duration(0);
 }
 
 // One that was not asked to has not left.

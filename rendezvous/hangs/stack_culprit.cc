@@ -101,12 +101,27 @@ bool IsAhead(const StillRank& rank, const std::vector<StillRank>& ranks) {
   });
 }
 
+// What the culprit and most ranks are in. Where both are in a collective it is that: which of two
+// different collectives is wrong, stacks do not tell.
+std::string BothSides(const Stack& culprit, const Stack& most, const StackOutliers& outliers) {
+  if (CollectiveAt(culprit) < culprit.size() && CollectiveAt(most) < most.size()) {
+    return absl::StrCat("in ", CollectiveText(culprit), ", most ranks are in ",
+                        CollectiveText(most), ": different collectives");
+  }
+  if (outliers.majority_next.empty()) return absl::StrCat("in ", WhereText(culprit));
+  return absl::StrCat("in ", WhereText(culprit), ", most ranks are in ",
+                      FrameText(outliers.majority_next.front()));
+}
+
 std::optional<HangVerdict> UnlikeMost(const std::vector<StillRank>& ranks, const StackTree& tree,
                                       const Sides& sides) {
   RankSet all = sides.inside;
   all.Add(sides.outside);
   if (all.empty()) return std::nullopt;  // else every rank of the tree counts
-  for (const StackOutliers& outliers : OutliersOf(tree, all)) {
+  const std::vector<StackOutliers> leave = OutliersOf(tree, all);
+  RankSet most = all;
+  for (const StackOutliers& outliers : leave) most = most.Minus(outliers.ranks);
+  for (const StackOutliers& outliers : leave) {
     const std::uint32_t number = outliers.ranks.ranges().front().first;
     const StillRank& culprit = *Find(ranks, number);
     const Stack stack = MainStackOf(tree, number);
@@ -114,13 +129,10 @@ std::optional<HangVerdict> UnlikeMost(const std::vector<StillRank>& ranks, const
     // nothing.
     if (outliers.depth > CollectiveAt(stack)) return std::nullopt;
     if (IsAhead(culprit, ranks)) continue;
-    const std::string others =
-        outliers.majority_next.empty()
-            ? std::string()
-            : absl::StrCat(", most ranks are in ", FrameText(outliers.majority_next.front()));
+    const Stack typical = MainStackOf(tree, most.ranges().front().first);
     return HangVerdict{culprit,
-                       absl::StrCat(NameOf(culprit), AndOthers(outliers.ranks.count()), " is in ",
-                                    WhereText(stack), others),
+                       absl::StrCat(NameOf(culprit), AndOthers(outliers.ranks.count()), " is ",
+                                    BothSides(stack, typical, outliers)),
                        culprit.worker.busy};
   }
   return std::nullopt;

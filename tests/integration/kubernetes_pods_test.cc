@@ -201,8 +201,7 @@ class KubernetesPodsTest : public testing::Test {
   std::vector<std::unique_ptr<Pod>> pods_;
 };
 
-// The name of index 0 is not there yet: its pod has not been scheduled. Seen red with an agent that
-// resolves the endpoint once, as it starts.
+// The name of index 0 is not there yet: its pod has not been scheduled.
 TEST_F(KubernetesPodsTest, PodsMeetAtIndexZeroWhicheverStartsFirstAndAWorkerIsReplaced) {
   Pod& second = Start(1, 1, {"--max-restarts=1"});
   ASSERT_TRUE(second.program().WaitForErr("waiting for")) << second.program().err();

@@ -48,6 +48,7 @@ class FakeAgent:
 
     def add_auto_step(self):
         shutil.copy(SOURCES / "auto_step.py", self.module / "_ddprun_auto_step.py")
+        shutil.copy(SOURCES / "after_import.py", self.module / "_ddprun_after_import.py")
 
     def start(self, source, **more):
         """Runs this source as a worker; it can wait for a line of its stdin."""

@@ -22,6 +22,33 @@ class HangTest(unittest.TestCase):
                           [frame["function"] for frame in cause["frames"]])
             self.assertIn("read_the_next_shard hang_in_data_loading.py:", cause["reason"])
 
+    def mismatch(self, what, *flags, **environment):
+        """The root cause of three ranks of which rank 1 enters another collective."""
+        result = launchers.run(self, "ddprun", "scripts/mismatch.py", nproc=3, flags=flags,
+                               arguments=[what], environment=environment)
+        self.assertNotEqual(result.code, 0, result.err)
+        return result.report["root_cause"]
+
+    def test_of_another_operation_both_are_named(self):
+        """Break: leave BothSides() out of stack_culprit.cc."""
+        cause = self.mismatch("operation", "--auto-step", "--hang-startup-timeout", "4s",
+                              "--on-hang", "restart")
+        self.assertEqual((cause["kind"], cause["rank"]), ("hung", 1))
+        self.assertRegex(cause["reason"], "is in .*broadcast.*, most ranks are in .*all_?reduce")
+
+    def test_of_another_size_the_peer_is_not_guessed(self):
+        cause = self.mismatch("size")
+        self.assertIn("it and a peer entered a collective with different sizes",
+                      cause["description"])
+
+    def test_with_torchs_own_checks_both_are_named(self):
+        """Break: a limit below 1,000 bytes for the lines of stderr that a root cause quotes."""
+        cause = self.mismatch("size", TORCH_DISTRIBUTED_DEBUG="DETAIL")
+        said = "\n".join(cause["stderr_tail"])
+        self.assertIn("Detected mismatch between collectives", said)
+        self.assertRegex(said, "Rank 1 is running collective: .*TensorShape=.3000")
+        self.assertRegex(said, "Rank [02] is running collective: .*TensorShape=.2000")
+
 
 if __name__ == "__main__":
     unittest.main()

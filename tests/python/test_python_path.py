@@ -48,16 +48,21 @@ class PythonPathTest(unittest.TestCase):
                     for name in ("stdout.log", "stderr.log"))
         return done.returncode, out, err
 
-    def both(self, command, environment=()):
+    def both(self, command, environment=(), flags=()):
         """What the program shows under Python alone and under ddprun."""
         alone = self.run_in(command, dict(environment))
-        code, out, err = self.under_ddprun(command, environment)
+        code, out, err = self.under_ddprun(command, environment, flags)
         self.assertEqual((alone.returncode, alone.stderr), (code, err))
         self.assertEqual(code, 0, err)
         return json.loads(alone.stdout.splitlines()[-1]), json.loads(out.splitlines()[-1])
 
-    def check(self, command, environment=(), module=True):
-        alone, under = self.both(command, environment)
+    def check(self, command, environment=(), module=True, flags=()):
+        """With the agent's store one finder waits for torch's rendezvous; nothing else differs."""
+        alone, under = self.both(command, environment, flags)
+        if module and not flags:
+            (finder,) = under.pop("hooks")
+            self.assertTrue(finder.startswith("<_ddprun_after_import._Finder"), finder)
+            self.assertEqual(alone.pop("hooks"), [])
         self.assertIsNone(alone.pop("module"))
         found = under.pop("module")
         if module:
@@ -76,6 +81,7 @@ class PythonPathTest(unittest.TestCase):
                                   ("bytes", {"PYTHONPATH": b"/\xff"})):
             with self.subTest(name):
                 self.check([PYTHON, "show.py"], environment)
+                self.check([PYTHON, "show.py"], environment, flags=["--store", "worker"])
 
     def test_however_the_program_is_named(self):
         with zipfile.ZipFile(self.folder / "app.zip", "w") as archive:
@@ -117,7 +123,8 @@ class PythonPathTest(unittest.TestCase):
     def test_a_users_module_of_the_same_name_wins(self):
         (self.folder / "lib").mkdir()
         (self.folder / "lib" / "ddprun.py").write_text("")
-        alone, under = self.both([PYTHON, "show.py"], {"PYTHONPATH": str(self.folder / "lib")})
+        alone, under = self.both([PYTHON, "show.py"], {"PYTHONPATH": str(self.folder / "lib")},
+                                 ["--store", "worker"])
         self.assertEqual(under["module"], str(self.folder / "lib" / "ddprun.py"))
         under["path"].pop()
         self.assertEqual(under, alone)

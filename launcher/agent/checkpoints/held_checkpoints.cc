@@ -19,11 +19,11 @@ constexpr std::chrono::seconds kReleaseLimit{1};
 
 void HeldCheckpoints::WatchOwner(std::function<void(std::string)> superseded) {
   if (!config_.place.has_later_lives || config_.checkpoint_dir.empty()) return;
-  owner_watch_.emplace(loop_,
-                       OwnerWatch::Options{
-                           config_.checkpoint_dir,
-                           LifeOf(config_.rendezvous.id, config_.rendezvous.requeue_number)},
-                       std::move(superseded));
+  owner_watch_.emplace(
+      loop_,
+      OwnerWatch::Options{config_.checkpoint_dir,
+                          LifeOf(config_.rendezvous.id, config_.rendezvous.requeue_number)},
+      std::move(superseded));
 }
 
 void HeldCheckpoints::Scan(RunId run_id, std::function<void()> done) {

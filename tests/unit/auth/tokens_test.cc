@@ -108,7 +108,7 @@ TEST_F(TokenFileTest, MayBeReadByItsGroupWhereSystemdHasPutIt) {
 }
 
 // As kubelet leaves the secret of a pod with an fsGroup: root's, of mode 0440, in a folder in
-// memory that everybody may enter. Seen red without IsPodSecret.
+// memory that everybody may enter.
 TEST_F(TokenFileTest, MayBeReadByItsGroupInAPodsVolumeOfSecrets) {
   if (geteuid() != 0) GTEST_SKIP() << "only root makes files of root's";
   char folder[] = "/dev/shm/ddprun-secret-XXXXXX";

@@ -164,9 +164,11 @@ TEST(FactsTest, WhatAJobFileSaysReachesTheRendezvous) {
   ForEachField([&](auto member, const JobSpecField& field) {
     if (*field.key == '\0') return;
     const JobKey& key = *FindJobKey(field.key);
-    const bool is_duration = key.type == KeyType::kDuration;
+    const char* const other = key.type == KeyType::kDuration ? "7s"
+                              : key.type == KeyType::kStore  ? "worker"
+                                                             : "7";
     JobDraft draft;
-    ASSERT_TRUE(SetFromText(key, is_duration ? "7s" : "7", &draft).ok()) << field.key;
+    ASSERT_TRUE(SetFromText(key, other, &draft).ok()) << field.key;
     const JobSpec after = JobSpecOf(draft.config);
     EXPECT_NE(after.*member, before.*member) << field.key;
     JobSpec others = after;

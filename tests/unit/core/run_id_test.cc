@@ -62,6 +62,7 @@ TEST(RunIdTest, AnAgentThatComesLateLooksAgainKnowingTheRun) {
   for (const int start_anew : {0, 1}) {
     JobSpec spec = JobMachineDriver::Spec(1, 2);
     spec.start_anew = start_anew;
+    spec.last_call = seconds(1);  // no heartbeat is needed until then
     JobMachine machine("job", 0, WithSeed(1));
     TimePoint now{std::chrono::hours(1)};
     RunId assigned;

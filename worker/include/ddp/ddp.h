@@ -32,7 +32,6 @@
 #include <ddp/main_first.h>
 #include <ddp/output_tensors.h>
 #include <ddp/run.h>
-#include <ddp/run_in_place.h>
 #include <ddp/state_dict.h>
 #include <ddp/sync_batch_norm.h>
 #include <ddp/verify.h>

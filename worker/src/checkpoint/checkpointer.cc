@@ -96,9 +96,11 @@ struct Checkpointer::Impl {
     int exceptions_at_start = std::uncaught_exceptions();
   } run;
   SaveStatus known;  // what rank 0 said last
-  bool followed_order = false;
-  std::optional<std::int64_t> resumed_step;  // of the state that was loaded
-  std::vector<std::string> rejected;         // what load_latest() found and could not load
+  struct {
+    bool followed_order = false;
+    std::optional<std::int64_t> step;   // of the state that was loaded
+    std::vector<std::string> rejected;  // what load_latest() found and could not load
+  } loaded;
 
   // Rank 0's. The writer reads from the buffer, so it must end first.
   internal::StagingBuffer staging;
@@ -309,7 +311,7 @@ void Checkpointer::Impl::BeginSteps(const CheckpointParts& parts) {
   if (!options.snapshots || folder == nullptr || ctx.local_rank() != 0) return;
   internal::RemoveOldSetAside(folder, run.lineage.run());  // nobody else has this folder
   turn.Take(std::chrono::milliseconds(0));
-  internal::MakeSnapshotWriter(ctx.rank(), resumed_step, &snapshots);
+  internal::MakeSnapshotWriter(ctx.rank(), loaded.step, &snapshots);
   const StateImage image(internal::TensorsOf(parts));
   std::function<void()> pin;
   if (image.has_gpu_tensors()) {
@@ -417,7 +419,7 @@ std::optional<State> Checkpointer::Impl::Load(const internal::WhereToLook& where
     run.lineage.Loaded(found->metadata);
     return state;
   }
-  rejected.insert(rejected.end(), search.rejected().begin(), search.rejected().end());
+  loaded.rejected.insert(loaded.rejected.end(), search.rejected().begin(), search.rejected().end());
   return std::nullopt;
 }
 
@@ -444,13 +446,13 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
     where.source = 0;
     state = Load(where, parts);
   }
-  if (!state && rejected.empty() && !internal::IsOfThisRun(GetEnvironment, order)) {
+  if (!state && loaded.rejected.empty() && !internal::IsOfThisRun(GetEnvironment, order)) {
     // Of another training, which has gone on until this one took the folder (--take-folder).
     where.highest_step = internal::WhereToLook().highest_step;
     where.allows = internal::WhereToLook().allows;
     state = Load(where, parts);
   }
-  if (!state && rejected.empty()) rejected.push_back("its files are gone");
+  if (!state && loaded.rejected.empty()) loaded.rejected.push_back("its files are gone");
   if (state && ctx.rank() == 0 && state->step != order.step) {
     internal::Warn(0, "the state of step " + std::to_string(order.step) +
                           ", with which all ranks were to begin, is not usable; they begin with "
@@ -466,12 +468,12 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
   ctx.report_phase(ddprun::control::kPhaseRestore);
   impl.writer.Wait();
   impl.Claim();
-  impl.rejected.clear();
+  impl.loaded.rejected.clear();
   internal::WhereToLook where;
   if (!impl.directory.empty()) where.folders = {impl.directory};
   where.patience = internal::StateTimeout(GetEnvironment);
   where.damaged = {!impl.options.read_only, impl.run.lineage.run()};
-  const bool first = !std::exchange(impl.followed_order, true);
+  const bool first = !std::exchange(impl.loaded.followed_order, true);
   const bool anew = internal::BeginsAnew(GetEnvironment);
   const auto order =
       first ? internal::ReadRestoreOrder(GetEnvironment, ctx.world_size()) : std::nullopt;
@@ -482,16 +484,16 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
     if (anew) {  // what this process has written itself
       where.allows = [&impl](const Metadata& metadata) {
         const std::int64_t step = std::stoll(metadata.at("step"));
-        return impl.writer.HasSaved(step) || step == impl.resumed_step;
+        return impl.writer.HasSaved(step) || step == impl.loaded.step;
       };
     }
     where.looks_everywhere = !anew;
     state = impl.Load(where, parts);
   }
-  if (!state && !impl.rejected.empty()) {
-    internal::RefuseToBeginAnew(order, impl.rejected, ctx.rank());
+  if (!state && !impl.loaded.rejected.empty()) {
+    internal::RefuseToBeginAnew(order, impl.loaded.rejected, ctx.rank());
   }
-  if (state) impl.resumed_step = state->step;
+  if (state) impl.loaded.step = state->step;
   if (!state && impl.live) impl.live->Begin(0, parts, "");
   ctx.report_phase(ddprun::control::kPhaseFirstStep);
   return state;

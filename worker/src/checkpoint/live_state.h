@@ -1,5 +1,5 @@
 // The newest finished step of a process that runs in place, kept so that the state in its memory
-// outlives the generation: a snapshot of it is made while the process leaves (run_in_place.h).
+// outlives the generation: a snapshot of it is made while the process leaves (ddp/run.h).
 //
 // By then every rank is somewhere in the next step. Parameters and optimizer state are still those
 // of the finished step, unless ParameterWatch says otherwise; generators and buffers are not. Each

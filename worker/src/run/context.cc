@@ -200,6 +200,21 @@ std::shared_ptr<internal::RankFailureDetector> ConnectToPeers(
   }
 }
 
+// A standby waits here until it has a rank.
+void BeginWithAgent(const Options& options) {
+  const bool keeps_memory = options.keep_freed_memory && internal::KeepFreedMemory(std::getenv);
+  ControlClient& agent = ControlClient::Process();
+  if (internal::IsStandby()) {
+    internal::WarmUp(options);
+    if (keeps_memory) internal::TakeMemoryAhead(options.warm_memory);
+    internal::WaitAsStandby(&agent);
+  }
+  agent.Send(control::kPhase, control::kPhaseInit);
+  if (agent.AgentPid() == 0) return;
+  internal::WriteOwnStacksOnSignal();
+  if (std::getenv("SLURM_JOB_ID") != nullptr) internal::LeaveStraySigtermTo(agent.AgentPid());
+}
+
 }  // namespace
 
 Context init(const Options& options) { return Context::State::Join(options, /*in_place=*/false); }
@@ -207,17 +222,7 @@ Context init(const Options& options) { return Context::State::Join(options, /*in
 Context Context::State::Join(const Options& given, bool in_place) {
   Options options = given;
   if (!options.timeout) options.timeout = internal::DefaultTimeout(internal::LaunchVariable);
-  const bool keeps_memory = options.keep_freed_memory && internal::KeepFreedMemory(std::getenv);
-  if (internal::IsStandby()) {
-    internal::WarmUp(options);
-    if (keeps_memory) internal::TakeMemoryAhead(options.warm_memory);
-    internal::WaitAsStandby(&ControlClient::Process());
-  }
-  ControlClient::Process().Send(control::kPhase, control::kPhaseInit);
-  if (const int agent = ControlClient::Process().AgentPid(); agent != 0) {
-    internal::WriteOwnStacksOnSignal();
-    if (std::getenv("SLURM_JOB_ID") != nullptr) internal::LeaveStraySigtermTo(agent);
-  }
+  BeginWithAgent(options);
   auto state = std::make_unique<State>();
   state->in_place = in_place;
   const internal::LaunchEnvironment& env = state->env;
@@ -237,12 +242,7 @@ Context Context::State::Join(const Options& given, bool in_place) {
     c10d::setDebugLevelFromEnvironment();  // as `import torch.distributed` does
     state->device = internal::ChooseDevice(options.device, state->backend, env);
     const internal::ShortestTimeSlice of_gloos_threads;
-    const auto make = [&] { gloo_devices = internal::MakeGlooDevices(env); };
-    if (in_place) {
-      state->loops = internal::GlooLoops::Of(make);
-    } else {
-      make();
-    }
+    state->loops = internal::GlooLoops::Of([&] { gloo_devices = internal::MakeGlooDevices(env); });
     address = internal::AddressOf(gloo_devices);
   } catch (const std::exception& e) {
     internal::RefuseToJoin(env, e.what(), state->store.get());

@@ -39,7 +39,7 @@ struct Context::State {
   c10::intrusive_ptr<c10d::Store> store;
   std::shared_ptr<internal::RankFailureDetector>
       detector;               // null if there are none, or they cannot be reached
-  internal::GlooLoops loops;  // only where in_place; as long as the group, which has the devices
+  internal::GlooLoops loops;  // good as long as the group, which has the devices
   internal::Group group;
   int exceptions_at_start = std::uncaught_exceptions();
 };

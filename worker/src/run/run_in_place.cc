@@ -1,4 +1,4 @@
-#include <ddp/run_in_place.h>
+#include <ddp/run.h>
 
 #include <chrono>
 #include <exception>
