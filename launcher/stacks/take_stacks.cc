@@ -128,9 +128,9 @@ std::vector<StackFrame> FramesFromOutside(const CopiedThread& thread) {
 void AddThread(const StackTarget& target, const CopiedProcess& process, const CopiedThread& thread,
                std::vector<StackFrame> frames, StackTree* tree) {
   const bool main = thread.tid == process.pid && !target.is_other;
-  // Without the pid: equal processes of many ranks are one branch.
+  // Without the pid: equal processes of many ranks are one branch. The kernel has the name.
   if (target.is_other)
-    frames.insert(frames.begin(), StackFrame{"process " + process.name, "", 0, ""});
+    frames.insert(frames.begin(), StackFrame{"process " + process.name, "", 0, "kernel"});
   tree->Add(target.rank, main ? ThreadKind::kMain : ThreadKind::kOther, frames);
 }
 

@@ -492,7 +492,7 @@ TEST(StandaloneTest, ItsStatusAndStacksAreToldAndItStops) {
     EXPECT_THAT(program.out() + program.err(), HasSubstr(what));
   };
   ASSERT_TRUE(node.WaitForErr("generation 0")) << node.err();
-  ask("status", "running");
+  ask("status", "Running");
   ask("stacks", "nanosleep");
   ask("stop", "");
   EXPECT_EQ(node.ExitCode(), 143) << node.err();
