@@ -10,7 +10,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "launcher/stacks/process_facts.h"
-#include "launcher/stacks/unanswered_peers.h"
 
 namespace ddprun {
 namespace {

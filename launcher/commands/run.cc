@@ -170,14 +170,17 @@ ConsoleWriter::Options ConsoleOptions(const absl::StatusOr<RunDirectory>& run) {
   return options;
 }
 
+int PrintConfig(const RunCommand& command) {
+  const JobConfig& config = command.config;
+  std::fputs((command.json ? ToJson(config) : ToYaml(config)).c_str(), stdout);
+  return 0;
+}
+
 }  // namespace
 
 int RunJob(const RunCommand& command) {
   const JobConfig& config = command.config;
-  if (command.dry_run) {
-    std::fputs((command.json ? ToJson(config) : ToYaml(config)).c_str(), stdout);
-    return 0;
-  }
+  if (command.dry_run) return PrintConfig(command);
   if (config.place.ends_with_process) ContinueUnderTaskShim();
   std::vector<std::string> environment = InheritedEnvironment();
   UseSystemResolver();

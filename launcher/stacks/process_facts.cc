@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <iterator>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -92,6 +94,19 @@ const char* StateWord(char state) {
     default:
       return "state not known";
   }
+}
+
+constexpr std::size_t kMostSocketLinks = 4096;
+
+std::set<std::string> SocketsOf(pid_t pid) {
+  constexpr std::string_view kStart = "socket:[";
+  std::set<std::string> inodes;
+  for (const int descriptor : DescriptorsOf(pid, kMostSocketLinks)) {
+    const std::string link = ReadLink(absl::StrCat("/proc/", pid, "/fd/", descriptor));
+    if (!link.starts_with(kStart) || !link.ends_with(']')) continue;
+    inodes.insert(link.substr(kStart.size(), link.size() - kStart.size() - 1));
+  }
+  return inodes;
 }
 
 }  // namespace
@@ -256,6 +271,19 @@ std::string ExplainDenied(const ProcessFacts& process, const TracePermission& pe
         kGive);
   }
   return "a security module forbids it (see the kernel's log)";
+}
+
+std::vector<UnansweredPeer> UnansweredPeersOf(pid_t pid, std::size_t most) {
+  const std::set<std::string> inodes = SocketsOf(pid);
+  if (inodes.empty()) return {};
+  std::vector<UnansweredPeer> peers;
+  for (const char* const name : {"tcp", "tcp6"}) {
+    const std::string table = ReadProc(absl::StrCat("/proc/", pid, "/net/", name), kTableBytes);
+    std::ranges::move(UnansweredInTable(table, inodes), std::back_inserter(peers));
+  }
+  std::sort(peers.begin(), peers.end());
+  if (peers.size() > most) peers.resize(most);
+  return peers;
 }
 
 }  // namespace ddprun::stacks

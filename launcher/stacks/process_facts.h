@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/stacks/system_calls.h"
+
 namespace ddprun::stacks {
 
 // At most `most` bytes of a file of /proc; empty where it cannot be read.
@@ -31,6 +33,10 @@ std::vector<pid_t> ThreadsOf(pid_t pid, std::size_t most);
 
 // Its descriptors, in no order; at most `most`. Empty where ddprun may not see them.
 std::vector<int> DescriptorsOf(pid_t pid, std::size_t most);
+
+// At most `most` of a process, by address. Reads procfs, which never waits for a disk. Any thread.
+// Empty, too, where ddprun may not see the descriptors of the process.
+std::vector<UnansweredPeer> UnansweredPeersOf(pid_t pid, std::size_t most);
 
 struct ThreadFacts {
   std::string name;

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -84,6 +85,8 @@ constexpr CallRow kCalls[] = {
 // Columns of proc_net_tcp(5).
 constexpr std::size_t kRemote = 2;
 constexpr std::size_t kInode = 9;
+constexpr std::size_t kResentColumn = 6;
+constexpr std::size_t kProbesColumn = 8;  // called "timeout"
 
 }  // namespace
 
@@ -142,6 +145,27 @@ std::string PeerInTable(std::string_view table, std::string_view inode) {
     return TcpAddress(std::string_view(remote.data(), remote.size()));
   }
   return "";
+}
+
+std::vector<UnansweredPeer> UnansweredInTable(std::string_view table,
+                                              const std::set<std::string>& inodes) {
+  std::vector<UnansweredPeer> peers;
+  for (const absl::string_view line :
+       absl::StrSplit(absl::string_view(table.data(), table.size()), '\n')) {
+    const std::vector<absl::string_view> columns =
+        absl::StrSplit(line, ' ', absl::SkipWhitespace());
+    int resent = 0;
+    int probes = 0;
+    if (columns.size() <= kInode || !inodes.contains(std::string(columns[kInode])) ||
+        !absl::SimpleHexAtoi(columns[kResentColumn], &resent) ||
+        !absl::SimpleAtoi(columns[kProbesColumn], &probes) || resent + probes == 0) {
+      continue;
+    }
+    const absl::string_view remote = columns[kRemote];
+    peers.push_back(
+        {TcpAddress(std::string_view(remote.data(), remote.size())), std::max(resent, probes)});
+  }
+  return peers;
 }
 
 }  // namespace ddprun::stacks

@@ -3,9 +3,12 @@
 #ifndef DDPRUN_LAUNCHER_STACKS_SYSTEM_CALLS_H_
 #define DDPRUN_LAUNCHER_STACKS_SYSTEM_CALLS_H_
 
+#include <compare>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun::stacks {
 
@@ -24,6 +27,19 @@ std::string TcpAddress(std::string_view text);
 // The peer of the TCP socket `inode` ("123") in `table`, the text of /proc/PID/net/tcp or tcp6:
 // "10.0.0.1:29500", "[fe80::1]:29500". "" where it has none.
 std::string PeerInTable(std::string_view table, std::string_view inode);
+
+// A TCP peer that does not answer: its cable is cut, it is gone, or a firewall drops the packets.
+struct UnansweredPeer {
+  std::string address;  // "10.0.0.7:41234"
+  int tries = 0;  // how often the kernel has sent the same again, or asked whether it is there
+
+  friend auto operator<=>(const UnansweredPeer&, const UnansweredPeer&) = default;
+};
+
+// Those of the sockets `inodes` in `table`, the text of /proc/PID/net/tcp or tcp6. Data that is
+// merely on its way does not count: the kernel sends it again after some 200 ms. Pure.
+std::vector<UnansweredPeer> UnansweredInTable(std::string_view table,
+                                              const std::set<std::string>& inodes);
 
 }  // namespace ddprun::stacks
 

@@ -115,9 +115,8 @@ constexpr FlagSpec kRestartFlags[] = {
            "keep N processes (default one for each worker) ready in ddp::init() for a restart"),
     Sets("preload", 0, "MODULE,...", "restart.preload",
          "with --warm and a Python program: modules that waiting interpreters have imported"),
-    Sets(
-        "in-place-timeout", 0, "DURATION", "restart.in_place_timeout",
-        "for a worker of ddp::run_in_place() to leave a generation (default {})"),
+    Sets("in-place-timeout", 0, "DURATION", "restart.in_place_timeout",
+         "for a worker of ddp::run_in_place() to leave a generation (default {})"),
     Sets("stop-grace", 0, "DURATION", "stop_grace", "from SIGTERM to SIGKILL (default {})"),
     SetsSeconds("shutdown-timeout", "stop_grace", "the same, as torchrun calls it"),
     Sets("save-timeout", 0, "DURATION", "save_timeout",

@@ -1,6 +1,4 @@
 // Which TCP peers of a process do not answer.
-#include "launcher/stacks/unanswered_peers.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "launcher/stacks/process_facts.h"
 #include "worker/contract/unique_fd.h"
 
 namespace ddprun::stacks {

@@ -18,8 +18,8 @@
 
 #include "worker/contract/control.h"
 #include "worker/contract/environment.h"
-#include "worker/contract/without_controls.h"
 #include "worker/contract/unique_fd.h"
+#include "worker/contract/without_controls.h"
 #include "worker/src/storage/durable_file.h"
 #include "worker/src/storage/process_identity.h"
 
@@ -67,7 +67,7 @@ std::string LockHolder(const std::string& path) {
     std::string name;
     std::getline(std::ifstream("/proc/" + pid + "/comm"), name);
     return ddprun::WithoutControls("process " + pid + (name.empty() ? "" : " (" + name + ")") +
-                                 " on this host");
+                                   " on this host");
   }
   return "";
 }
