@@ -260,6 +260,8 @@ TEST_F(KubernetesPodsTest, APodWhoseMachineIsLostIsReplacedAndDoesNoHarm) {
   network().Unplug(1);
   EXPECT_TRUE(pod(1).program().WaitForErr("fenced")) << pod(1).program().err();
   const nanoseconds last = LastSign(1);
+  // Kubernetes waits longer than the lease; who comes before is refused: its rank is taken.
+  EXPECT_TRUE(pod(0).program().WaitForErr("train-1 was lost")) << pod(0).program().err();
   Pod& replaced = Start(1, 2);
   replaced.Resolve(pod(0).name(), pod(0).address());
   ExpectBothLiveAfter(last + std::chrono::milliseconds(1));

@@ -94,7 +94,8 @@ class TrainTest : public testing::Test {
            ".safetensors";
   }
 
-  // Four workers on two nodes; `victim` gets SIGKILL in the second epoch.
+  // Four workers on two nodes; `victim` gets SIGKILL in the second epoch. Survivors do not stay:
+  // they would have the state of the last step.
   void KillInMidEpochAndFinish(int victim) {
     const std::string config = "configs/mnist_two_nodes.yaml";
     Daemon daemon(folder_.path());
@@ -102,8 +103,10 @@ class TrainTest : public testing::Test {
     const auto command = CommandOf(config, {"--step-log", steps});
     const int checkpoint_every =
         std::stoi(*(std::find(command.begin(), command.end(), "--checkpoint-every") + 1));
-    Program& a = AddNode(config, {"--rdzv-endpoint", daemon.endpoint()}, command);
-    Program& b = AddNode(config, {"--rdzv-endpoint", daemon.endpoint()}, command);
+    const std::vector<std::string> flags = {"--rdzv-endpoint", daemon.endpoint(),
+                                            "--in-place-timeout", "0"};
+    Program& a = AddNode(config, flags, command);
+    Program& b = AddNode(config, flags, command);
 
     // Between two checkpoints, some steps after the first one of the second epoch that is on disk:
     // it is written while training goes on.
@@ -167,11 +170,12 @@ class TrainTest : public testing::Test {
     std::filesystem::resize_file((folder_ / name) + "/" + kTrainImages, 1000);
   }
 
-  // Two ranks, each with its own data. SIGTERM is ignored: each rank has to end by itself.
+  // Two ranks, each with its own data. SIGTERM is ignored, and none stays: each rank has to end by
+  // itself.
   Program& RunOnData() {
-    return job_.AddNode({"--nproc-per-node", "2", "--report", folder_ / "report.json", "sh", "-c",
-                         "trap '' TERM; exec \"$0\" \"$@\"", DDPRUN_BIN_DIR "/mnist_ddp", "--data",
-                         folder_ / "data${local_rank}"});
+    return job_.AddNode({"--nproc-per-node", "2", "--in-place-timeout", "0", "--report",
+                         folder_ / "report.json", "sh", "-c", "trap '' TERM; exec \"$0\" \"$@\"",
+                         DDPRUN_BIN_DIR "/mnist_ddp", "--data", folder_ / "data${local_rank}"});
   }
 
   // `rank` has found its data damaged: the job has ended, and says so once, in its name.

@@ -294,8 +294,8 @@ TEST(StackTreeProtoTest, EverySizeIsBounded) {
               tree.mutable_nodes(0)->add_ranks(1 << 28);
             }),
             refused("StackTree.Node.ranks is 268435456, expected 9 to 268435455"));
-  EXPECT_EQ(ReadSpoiled([](v1::StackTree& tree) { tree.mutable_notes(0)->set_trouble(7); }),
-            refused("StackTree.Note.trouble is 7, expected 0 to 6"));
+  EXPECT_EQ(ReadSpoiled([](v1::StackTree& tree) { tree.mutable_notes(0)->set_trouble(8); }),
+            refused("StackTree.Note.trouble is 8, expected 0 to 7"));
   EXPECT_EQ(ReadSpoiled([](v1::StackTree& tree) {
               tree.mutable_notes(0)->set_text(std::string(513, 't'));
             }),

@@ -97,9 +97,11 @@ TEST(ProcessFactsTest, AChildInDiskWaitIsToldAndTheRankIsNotInIt) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
+    const pid_t parent = ::getpid();
     if (::vfork() == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      for (;;) ::pause();
+      while (::getppid() == parent) ::pause();
+      ::_exit(0);
     }
     ::_exit(0);
   }
