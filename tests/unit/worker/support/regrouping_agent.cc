@@ -65,7 +65,8 @@ void RegroupingAgent::Run() {
       ++connected_;
     }
     if (generation_ + 1 == options_.generations) continue;
-    const bool complete = connected_ == options_.world_size && All(&Rank::stays);
+    const bool complete =
+        connected_ == options_.world_size && All(&Rank::stays) && All(&Rank::trains);
     if (!ending_ && connected_ == options_.world_size &&
         (options_.ends_them ? complete : gone > 0)) {
       EndGeneration();
@@ -84,7 +85,11 @@ void RegroupingAgent::Hear(Rank* rank) {
   std::string said(packet.data(), static_cast<std::size_t>(size));
   if (said == "STAYS=1") rank->stays = true;
   if (said == "STANDBY=waiting") rank->waits = true;
-  if (!said.starts_with("STEP=")) heard_.push_back(std::move(said));
+  if (said.starts_with("STEP=")) {
+    rank->trains = true;
+  } else {
+    heard_.push_back(std::move(said));
+  }
 }
 
 void RegroupingAgent::EndGeneration() {
@@ -107,7 +112,7 @@ void RegroupingAgent::BeginGeneration() {
           std::string("OTHER=not the launcher's")}) {
       environment.append(entry).push_back('\0');
     }
-    ranks_[i].stays = ranks_[i].waits = false;
+    ranks_[i].stays = ranks_[i].waits = ranks_[i].trains = false;
     const UniqueFd file = MemoryFile(environment);
     Send(ranks_[i], "GO=1", {file.get(), output.get(), output.get()});
   }

@@ -45,6 +45,7 @@ class RegroupingAgent {
     ddprun::UniqueFd socket;
     bool stays = false;
     bool waits = false;
+    bool trains = false;  // it has said a step
   };
 
   void Run();
