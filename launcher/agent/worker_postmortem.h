@@ -26,7 +26,7 @@ std::string ReadErrorFile(const std::string& path);
 //  - The kernel's log names the process. Its word is final where this user may read it, it has lost
 //    no line since Begin(), and its pids are this process's (no PID namespace of a container).
 //  - Else a count of kills: of the cgroup, or of the host where the cgroup has none. It tells that
-//    there was a kill, not of whom. So a kill is of a worker that ended within kRecent of it.
+//    a process was killed, not which one. The worker that ended within kRecent of it is blamed.
 //
 // Times come from the caller. Never waits: what it reads is the kernel's, and on no disk.
 class OomProbe {

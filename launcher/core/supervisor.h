@@ -78,8 +78,8 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void OnStart(const Header& header, TimePoint now);
   void OnSave(const Header& header);
   void OnStop(const Header& header, const Stop& stop, TimePoint now);
-  // Ends all workers but those that stay, which leave. Those in `hung` get hang_signal and a short
-  // grace.
+  // Asks workers that can stay in their process to leave the generation, and ends the others.
+  // Those in `hung` get hang_signal and a short grace.
   void EndGeneration(const std::vector<LocalRank>& hung, TimePoint now);
   // They have had in_place_timeout.
   void EndThoseThatStay();

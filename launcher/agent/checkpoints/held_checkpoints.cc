@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-// A folder of checkpoints that has not answered for so long is worth a line.
+// The log names a checkpoint folder that has not answered after this time.
 constexpr std::chrono::seconds kScanWarning{1};
 // To release the folder at the end of the job: whoever comes next waits otherwise.
 constexpr std::chrono::seconds kReleaseLimit{1};

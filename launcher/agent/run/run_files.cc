@@ -15,8 +15,8 @@ namespace {
 
 // For what a worker that has failed left in its error file: long for a disk, short beside a lease.
 constexpr std::chrono::milliseconds kErrorFileLimit{500};
-// Where the disk of the log files is full when workers start: as for their log files, and then for
-// so long that somebody can make room.
+// The disk of the log files may be full when workers start. The folders are tried again after these
+// delays, until kFolderLimit: long enough for a person to make room.
 constexpr std::chrono::milliseconds kFirstFolderRetry{100};
 constexpr std::chrono::milliseconds kLastFolderRetry{5000};
 constexpr std::chrono::minutes kFolderLimit{2};

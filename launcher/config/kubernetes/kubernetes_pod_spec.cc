@@ -17,7 +17,7 @@ constexpr absl::string_view kSecretFolder = "/etc/ddprun/secret";
 constexpr absl::string_view kScratchFolder = "/var/lib/ddprun";
 
 constexpr absl::string_view kJobSetVariables =
-    R"Y(  # Which life of the job this is, and of which JobSet of this name.
+    R"Y(  # The JobSet, and how often it was restarted.
   - name: JOBSET_NAME
     valueFrom: {fieldRef: {fieldPath: "metadata.labels['jobset.sigs.k8s.io/jobset-name']"}}
   - name: JOBSET_UID

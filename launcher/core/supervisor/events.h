@@ -31,7 +31,8 @@ struct SupervisorEvents {
     TimePoint attempt_started_at{};
     bool denied = false;  // one side does not take the other's credentials
   };
-  // The folders of a generation are made, or could not be: `error` says why, of which worker.
+  // The folders of a generation exist, or one could not be made: `error` says why, `local_rank`
+  // whose.
   struct FoldersReady {
     Generation generation;
     LocalRank local_rank;
@@ -140,7 +141,7 @@ struct SupervisorEvents {
   struct RestartMeasured {
     RestartTimes times;
   };
-  // Every worker of this generation is at work, so long after they were spawned.
+  // Every worker of this generation is at work. `took`: since they were spawned.
   struct StartMeasured {
     Generation generation;
     Duration took{};

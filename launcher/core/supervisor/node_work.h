@@ -51,7 +51,7 @@ struct NodeWork {
   // Those that hang and were told to end, and when they are killed.
   std::vector<LocalRank> hung;
   std::optional<TimePoint> kill_hung_at;
-  std::optional<TimePoint> leave_until;  // those that were asked to leave; then they are ended
+  std::optional<TimePoint> leave_until;  // when workers that were asked to leave are ended
   // What was said, to be said again on the next session.
   bool acknowledged = false;
   std::vector<WorkerExited> exits;

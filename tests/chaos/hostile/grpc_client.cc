@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "rendezvous/auth/crypto.h"
 #include "tests/chaos/hostile/live_job.h"
 
 namespace ddprun {
@@ -67,6 +68,20 @@ std::string Session(RendezvousStub& stub, grpc::ClientContext& context,
   }
   const grpc::Status status = stream->Finish();
   return told ? "was answered" : NameOf(status.error_code());
+}
+
+std::string ForgedProof(RendezvousStub& stub, const v1::HandshakeRequest& request,
+                        const std::string& name) {
+  grpc::ClientContext handshake;
+  v1::HandshakeReply reply;
+  stub.Handshake(&handshake, request, &reply);
+  v1::AuthProof proof;
+  proof.set_scheme(request.scheme());
+  proof.set_name(name);
+  proof.set_client_nonce(request.client_nonce());
+  proof.set_server_nonce(reply.server_nonce());
+  proof.set_client_proof(auth::RandomBytes(32));
+  return proof.SerializeAsString();
 }
 
 std::string ReportGone(RendezvousStub& stub, grpc::ClientContext& context) {

@@ -27,6 +27,10 @@ v1::AgentMessage JoinOf(const std::string& job);
 std::string Session(RendezvousStub& stub, grpc::ClientContext& context,
                     const v1::AgentMessage* message);
 
+// The handshake, and then as proof what is no proof: random bytes, for the metadata of a call.
+std::string ForgedProof(RendezvousStub& stub, const v1::HandshakeRequest& request,
+                        const std::string& name);
+
 std::string ReportGone(RendezvousStub& stub, grpc::ClientContext& context);
 
 }  // namespace ddprun

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "ddprun/v1/operator.grpc.pb.h"
-#include "rendezvous/auth/crypto.h"
 #include "rendezvous/auth/transcript.h"
 #include "tests/chaos/hostile/grpc_client.h"
 
@@ -33,17 +32,8 @@ void LoopbackAttacks::ReportsGone(Verdicts& verdicts) const {
 void LoopbackAttacks::Guesses(Verdicts& verdicts) const {
   const auto stub = Connect(endpoint_);
   const auto request = owner_->NewHandshake();
-  grpc::ClientContext handshake;
-  v1::HandshakeReply reply;
-  stub->Handshake(&handshake, request, &reply);
-  v1::AuthProof proof;
-  proof.set_scheme(request.scheme());
-  proof.set_name(request.name());
-  proof.set_client_nonce(request.client_nonce());
-  proof.set_server_nonce(reply.server_nonce());
-  proof.set_client_proof(auth::RandomBytes(32));
   grpc::ClientContext context;
-  context.AddMetadata(auth::kProofMetadata, proof.SerializeAsString());
+  context.AddMetadata(auth::kProofMetadata, ForgedProof(*stub, request, request.name()));
   const auto message = JoinOf("live");
   verdicts.Add("loopback: a stranger guesses the token", "UNAUTHENTICATED",
                Session(*stub, context, &message));

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 
-#include "rendezvous/auth/crypto.h"
 #include "rendezvous/auth/transcript.h"
 
 namespace ddprun {
@@ -23,18 +22,8 @@ void TokenAttacks::NoProofReport(Verdicts& verdicts) const {
 void TokenAttacks::WrongToken(Verdicts& verdicts) const {
   // A client that, unlike ours, answers although the server has not proven anything.
   const auto stub = Connect(endpoint_);
-  grpc::ClientContext handshake;
-  const auto request = wrong_->NewHandshake();
-  v1::HandshakeReply reply;
-  stub->Handshake(&handshake, request, &reply);
-  v1::AuthProof proof;
-  proof.set_scheme(request.scheme());
-  proof.set_name("ann");
-  proof.set_client_nonce(request.client_nonce());
-  proof.set_server_nonce(reply.server_nonce());
-  proof.set_client_proof(auth::RandomBytes(32));
   grpc::ClientContext context;
-  context.AddMetadata(auth::kProofMetadata, proof.SerializeAsString());
+  context.AddMetadata(auth::kProofMetadata, ForgedProof(*stub, wrong_->NewHandshake(), "ann"));
   const auto message = JoinOf("live");
   verdicts.Add("token: a wrong one", "UNAUTHENTICATED", Session(*stub, context, &message));
   grpc::ClientContext honest;

@@ -94,19 +94,35 @@ TEST(ProcessFactsTest, ARankIsStoppedIfOneOfItsProcessesIs) {
 
 #ifndef __SANITIZE_THREAD__  // which makes a fork of vfork(), and nobody is in disk wait
 
-// A child may write a checkpoint behind the training's back.
-TEST(ProcessFactsTest, AChildInDiskWaitIsToldAndTheRankIsNotInIt) {
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+// For the kernel, a process that calls vfork() is in disk wait until its child executes a program.
+// This one waits until it is killed, and its child ends with it.
+class ChildInDiskWait {
+ public:
+  ChildInDiskWait() : pid_(::fork()) {
+    if (pid_ != 0) return;
     const pid_t parent = ::getpid();
     if (::vfork() == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       while (::getppid() == parent) ::pause();
-      ::_exit(0);
     }
     ::_exit(0);
   }
+  ~ChildInDiskWait() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  ChildInDiskWait(const ChildInDiskWait&) = delete;
+  ChildInDiskWait& operator=(const ChildInDiskWait&) = delete;
+  pid_t pid() const { return pid_; }
+
+ private:
+  const pid_t pid_;
+};
+
+// A child may write a checkpoint behind the training's back.
+TEST(ProcessFactsTest, AChildInDiskWaitIsToldAndTheRankIsNotInIt) {
+  const ChildInDiskWait waiting;
+  const pid_t child = waiting.pid();
   ProcessFacts facts = ReadProcessFacts(::getpid());
   for (int i = 0; i < 10'000 && !facts.disk; ++i) {
     ::usleep(1000);
@@ -116,23 +132,11 @@ TEST(ProcessFactsTest, AChildInDiskWaitIsToldAndTheRankIsNotInIt) {
   EXPECT_EQ(facts.disk->thread, child);
   EXPECT_EQ(facts.disk->process, "launcher_test");
   EXPECT_NE(facts.state, ProcessState::kDiskWait);
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
 }
 
-// Who calls vfork() is in disk wait, as the kernel says, until the child executes a program.
 TEST(ProcessFactsTest, AThreadThatStaysInDiskWaitIsTheSameAtTwoLooks) {
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    const pid_t parent = ::getpid();
-    if (::vfork() == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      while (::getppid() == parent) ::pause();
-      ::_exit(0);
-    }
-    ::_exit(0);
-  }
+  const ChildInDiskWait waiting;
+  const pid_t child = waiting.pid();
   ProcessFacts facts = ReadProcessFacts(child);
   for (int i = 0; i < 10'000 && facts.state != ProcessState::kDiskWait; ++i) {
     ::usleep(1000);
@@ -143,8 +147,6 @@ TEST(ProcessFactsTest, AThreadThatStaysInDiskWaitIsTheSameAtTwoLooks) {
   EXPECT_TRUE(ReadProcessFacts(child).disk->IsThatOf(*facts.disk));
   ++facts.disk->switches;
   EXPECT_FALSE(ReadProcessFacts(child).disk->IsThatOf(*facts.disk));
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
 }
 
 #endif  // __SANITIZE_THREAD__
