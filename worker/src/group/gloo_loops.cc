@@ -48,6 +48,12 @@ std::vector<int> WatchedBy(int epoll) {
   return watched;
 }
 
+bool Listens(int socket) {
+  int listens = 0;
+  socklen_t size = sizeof(listens);
+  return getsockopt(socket, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0;
+}
+
 }  // namespace
 
 GlooLoops GlooLoops::Of(const std::function<void()>& make) {
@@ -62,7 +68,10 @@ GlooLoops GlooLoops::Of(const std::function<void()>& make) {
 
 void GlooLoops::ShutDown() const {
   for (const int loop : loops_) {
-    for (const int socket : WatchedBy(loop)) shutdown(socket, SHUT_RDWR);
+    for (const int socket : WatchedBy(loop)) {
+      // Newer versions of Gloo end the process where a listening socket accepts no more.
+      if (!Listens(socket)) shutdown(socket, SHUT_RDWR);
+    }
   }
 }
 

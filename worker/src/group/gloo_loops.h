@@ -21,7 +21,7 @@ class GlooLoops {
   // thread opens at the same moment is not among them.
   static GlooLoops Of(const std::function<void()>& make);
 
-  // shutdown(2) of each socket that they watch now. Any thread; waits for nothing.
+  // shutdown(2) of each connection that they watch now. Any thread; waits for nothing.
   void ShutDown() const;
 
  private:
