@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,7 +17,6 @@
 #include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/auth/server_credentials.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
-#include "rendezvous/service/job/event_log.h"
 
 namespace ddprun {
 
@@ -101,21 +99,6 @@ absl::Status AddHosts(const JobConfig& config, const RunDirectory& run, int plac
   return absl::OkStatus();
 }
 
-// The rendezvous of a job on one node, in this process. It stops and goes on together with its only
-// agent (Ctrl-Z), so silence means nothing: no lease.
-absl::StatusOr<std::unique_ptr<RendezvousServer>> StartOwnRendezvous(const std::string& listen,
-                                                                     const std::string& version) {
-  RendezvousServer::Options options;
-  options.listen = listen;
-  options.round.leases = false;
-  options.events = std::make_shared<EventLog>(EventLog::Options{});
-  options.version = version;
-  options.log = [](std::string_view, std::string_view text) { LogDebug(std::string(text)); };
-  auto server = RendezvousServer::Start(std::move(options));
-  if (!server.ok()) return absl::InternalError(server.status().message());
-  return server;
-}
-
 // Whether munged, where it is needed, answers on this host; it may just be starting again. `hosts`
 // may be null. The other nodes hear from the rendezvous alone that it does not: that begins first.
 absl::Status CheckMunged(const auth::ClientCredentials& credentials, RendezvousHosts* hosts) {
@@ -152,13 +135,12 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
 
   if (config.standalone()) {
     const std::string endpoint = absl::StrCat("unix:", run.sockets(), "/rendezvous.sock");
-    auto server = StartOwnRendezvous(endpoint, version);
-    if (!server.ok()) return server.status();
+    auto own = OwnRendezvous::Start(endpoint, version, loop);
+    if (!own.ok()) return own.status();
     LogInfo(absl::StrCat("for ddprun status, stacks and stop of job ", config.rendezvous.id,
                          ": --rdzv-endpoint ", endpoint));
-    connection.server = *std::move(server);
-    connection.client = std::make_unique<GrpcRendezvousClient>(
-        GrpcRendezvousClient::Options{endpoint, config.rendezvous.connect_timeout});
+    connection.own = *std::move(own);
+    connection.client = connection.own->MakeClient();
     return connection;
   }
   const std::string& endpoint = config.rendezvous.endpoint;

@@ -12,11 +12,11 @@
 #include "absl/status/statusor.h"
 #include "launcher/agent/run/run_directory.h"
 #include "launcher/config/job_config.h"
+#include "launcher/connection/own_rendezvous.h"
 #include "launcher/connection/rendezvous_host.h"
 #include "launcher/connection/shared_place.h"
 #include "launcher/os/event_loop.h"
 #include "rendezvous/client/rendezvous_client.h"
-#include "rendezvous/service/rendezvous_server.h"
 
 namespace ddprun {
 
@@ -36,7 +36,7 @@ std::string WarnOfName(const JobConfig& config, const std::string& node_address)
 struct Connection {
   std::string node_address;  // of this node, for the others
   // In the order in which they must be made; each but the last may be null.
-  std::unique_ptr<RendezvousServer> server;
+  std::unique_ptr<OwnRendezvous> own;  // of a standalone job
   std::unique_ptr<RendezvousHosts> hosts;
   std::unique_ptr<RendezvousClient> client;  // not open yet
 };

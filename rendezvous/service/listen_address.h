@@ -1,10 +1,9 @@
-// Where a server listens: parsing, and why it cannot.
+// Where a server listens.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_LISTEN_ADDRESS_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_LISTEN_ADDRESS_H_
 
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace ddprun {
@@ -19,11 +18,6 @@ struct ListenAddress {
 
 // Takes "HOST:PORT", "[IPV6]:PORT" or "unix:/path". Error: InvalidArgument.
 absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text);
-
-// Binds the path for a moment to learn what gRPC does not tell: why it would fail. One that no
-// process listens on succeeds, a stale socket file too. Error: AlreadyExists when another process
-// listens there, else Unavailable; the message is the system's, in lower case.
-absl::Status TryListenUnix(const std::string& path);
 
 }  // namespace ddprun
 

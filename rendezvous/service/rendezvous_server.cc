@@ -1,14 +1,12 @@
 #include "rendezvous/service/rendezvous_server.h"
 
 #include <grpcpp/grpcpp.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <random>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -17,6 +15,7 @@
 #include "rendezvous/auth/grpc_log.h"
 #include "rendezvous/auth/server_credentials.h"
 #include "rendezvous/json/status_json.h"
+#include "rendezvous/service/acceptor.h"
 #include "rendezvous/service/access_control.h"
 #include "rendezvous/service/agent_service.h"
 #include "rendezvous/service/call_queues.h"
@@ -25,7 +24,6 @@
 #include "rendezvous/service/listen_address.h"
 #include "rendezvous/service/operator_service.h"
 #include "rendezvous/service/slow_calls.h"
-#include "rendezvous/service/tcp_acceptor.h"
 #include "rendezvous/wire/limits.h"
 #include "rendezvous/wire/record.h"
 #include "worker/contract/task_queue.h"
@@ -61,6 +59,10 @@ void Configure(grpc::ServerBuilder& builder, bool is_unix) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // The agents do the same; without this their pings end the connection (too_many_pings).
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
+}
+
+absl::Status CannotListen(const std::string& address, const absl::Status& why) {
+  return absl::Status(why.code(), absl::StrCat("cannot listen on ", address, ": ", why.message()));
 }
 
 absl::StatusOr<std::vector<RecordedJob>> LoadJobs(Store* store, const JobLog& log) {
@@ -100,35 +102,44 @@ struct RendezvousServer::GrpcServer {
 };
 
 RendezvousServer::RendezvousServer(Options options)
-    : options_(std::move(options)), started_(std::chrono::steady_clock::now()) {}
+    : options_(std::move(options)),
+      started_(std::chrono::steady_clock::now()),
+      descriptors_(std::make_unique<DescriptorGuard>(options_.descriptor_limit)) {}
 
 absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Options options) {
-  const auto cannot_listen = [listen = options.listen](const absl::Status& why) {
-    return absl::Status(why.code(), absl::StrCat("cannot listen on ", listen, ": ", why.message()));
-  };
-  const absl::StatusOr<ListenAddress> address = ParseListenAddress(options.listen);
-  if (!address.ok()) return cannot_listen(address.status());
-  // Before anybody can connect, who would wait for an answer while a long journal is read.
-  const auto recorded = LoadJobs(options.store.get(), options.log);
-  if (!recorded.ok()) return recorded.status();
-  std::unique_ptr<RendezvousServer> server(new RendezvousServer(std::move(options)));
-  server->descriptors_ = std::make_unique<DescriptorGuard>(server->options_.descriptor_limit);
-  if (absl::Status bound = server->Bind(*address); !bound.ok()) return cannot_listen(bound);
-  server->MakeAccessControl();
-  server->MakeLoop(*recorded);
-  server->MakeServices();
-  if (absl::Status served = server->Serve(*address); !served.ok()) return cannot_listen(served);
+  auto server = Create(std::move(options));
+  if (!server.ok()) return server;
+  if (absl::Status served = (*server)->Serve(); !served.ok()) return served;
   return server;
 }
 
-absl::Status RendezvousServer::Bind(const ListenAddress& address) {
-  if (address.is_unix()) return TryListenUnix(address.path);
-  auto acceptor = TcpAcceptor::Bind(address);
-  if (!acceptor.ok()) return acceptor.status();
-  acceptor_ = *std::move(acceptor);
-  port_ = acceptor_->port();
+absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Create(Options options) {
+  const absl::StatusOr<ListenAddress> address = ParseListenAddress(options.listen);
+  if (!address.ok()) return CannotListen(options.listen, address.status());
+  // Before anybody can connect, who would wait for an answer while a long journal is read.
+  const auto recorded = LoadJobs(options.store.get(), options.log);
+  if (!recorded.ok()) return recorded.status();
+  auto acceptor = Acceptor::Bind(*address);
+  if (!acceptor.ok()) return CannotListen(options.listen, acceptor.status());
+  std::unique_ptr<RendezvousServer> server(new RendezvousServer(std::move(options)));
+  server->acceptor_ = *std::move(acceptor);
+  server->MakeAccessControl();
+  server->MakeLoop(*recorded);
+  return server;
+}
+
+absl::Status RendezvousServer::Serve() {
+  MakeServices();
+  if (absl::Status started = StartGrpc(); !started.ok()) {
+    return CannotListen(options_.listen, started);
+  }
+  StartAccepting();
   return absl::OkStatus();
 }
+
+int RendezvousServer::port() const { return acceptor_->port(); }
+
+int RendezvousServer::listener() const { return acceptor_->listener(); }
 
 void RendezvousServer::MakeAccessControl() {
   const auto& credentials = options_.credentials;
@@ -188,23 +199,19 @@ void RendezvousServer::MakeServices() {
       }});
 }
 
-absl::Status RendezvousServer::Serve(const ListenAddress& address) {
+absl::Status RendezvousServer::StartGrpc() {
   const std::shared_ptr<grpc::ServerCredentials> transport = options_.credentials == nullptr
                                                                  ? grpc::InsecureServerCredentials()
                                                                  : options_.credentials->transport;
   grpc::ServerBuilder builder;
-  Configure(builder, address.is_unix());
+  Configure(builder, /*is_unix=*/acceptor_->port() == 0);
   auto grpc_server = std::make_unique<GrpcServer>(
       options_.sessions_per_thread,
       SlowCalls::Limits{options_.max_slow_calls, options_.max_slow_calls_of_address},
       &access_->refusals());
-  if (address.is_unix()) {
-    builder.AddListeningPort(options_.listen, transport);
-  } else {
-    using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
-    grpc_server->connections =
-        builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, transport);
-  }
+  using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  grpc_server->connections =
+      builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, transport);
   grpc_server->queues.AddTo(builder);
   builder.RegisterService(agent_service_->service());
   if (operator_service_ != nullptr) builder.RegisterService(operator_service_->service());
@@ -216,12 +223,6 @@ absl::Status RendezvousServer::Serve(const ListenAddress& address) {
     operator_service_->Serve(&grpc_server->queues, &grpc_server->tasks, &grpc_server->slow);
   }
   server_ = std::move(grpc_server);
-  if (!address.is_unix()) {
-    StartAccepting();
-  } else if (chmod(address.path.c_str(), 0600) != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot set mode 0600: ", std::generic_category().message(errno)));
-  }
   return absl::OkStatus();
 }
 
@@ -251,7 +252,7 @@ DaemonStatus RendezvousServer::Describe() const {
   status.event_lines_dropped =
       options_.events == nullptr ? 0 : options_.events->dropped_from_file();
   status.refused = Refusals();
-  if (acceptor_ != nullptr && acceptor_->refused() > 0) {
+  if (acceptor_->refused() > 0) {
     status.refused["connections_without_descriptors"] = acceptor_->refused();
   }
   return status;
@@ -264,8 +265,8 @@ std::map<std::string, std::uint64_t> RendezvousServer::Refusals() const {
 RendezvousServer::~RendezvousServer() { Shutdown(); }
 
 void RendezvousServer::Shutdown() {
-  if (acceptor_ != nullptr) acceptor_->Stop();
-  if (loop_ != nullptr) loop_->Shutdown();
+  acceptor_->Stop();
+  loop_->Shutdown();
   if (options_.events != nullptr) options_.events->Close();
   if (server_ == nullptr) return;
   // Waits for the sessions, which the loop has told to end, and cancels those that do not.

@@ -32,16 +32,14 @@ class AgentService;
 class DescriptorGuard;
 class EventLog;
 class OperatorService;
-class TcpAcceptor;
+class Acceptor;
 struct DaemonStatus;
-struct ListenAddress;
 
 class RendezvousServer {
  public:
   struct Options {
-    // "HOST:PORT" (port 0: any free one), "[IPV6]:PORT" or "unix:/path". The socket of a path gets
-    // mode 0600, but only after it exists: put it into a folder of mode 0700. It is removed at the
-    // end.
+    // "HOST:PORT" (port 0: any free one), "[IPV6]:PORT" or "unix:/path". The socket of a path has
+    // mode 0600, and is removed at the end.
     std::string listen;
     JobMachineOptions round{};
     JobLog log{};
@@ -66,10 +64,17 @@ class RendezvousServer {
     std::function<void()> lost_right{};
   };
 
-  // Returns when connections are accepted. Errors: InvalidArgument for a malformed address,
+  // Create and Serve: returns when connections are accepted.
+  static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(Options options);
+
+  // Listens, but accepts no connection yet, and has no part of gRPC, whose start takes longer than
+  // all else. The loop runs. Errors: InvalidArgument for a malformed address,
   // AlreadyExists when it is taken, Unavailable otherwise; each says which address and why. Those
   // of the store's Load, and DataLoss for a record in it that cannot be one.
-  static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(Options options);
+  static absl::StatusOr<std::unique_ptr<RendezvousServer>> Create(Options options);
+  // Accepts connections from now on. Once; from any thread, and not beside Shutdown. Error:
+  // Unavailable.
+  absl::Status Serve();
 
   // Shuts down.
   ~RendezvousServer();
@@ -80,7 +85,9 @@ class RendezvousServer {
   JobLoop& loop() { return *loop_; }
 
   // The TCP port, 0 for a Unix socket.
-  int port() const { return port_; }
+  int port() const;
+  // A socket that listens, until Shutdown. Before Serve it is readable once somebody connects.
+  int listener() const;
 
   // How often what was refused, since the start (rendezvous/auth/refusal_counters.h). Any thread.
   std::map<std::string, std::uint64_t> Refusals() const;
@@ -94,20 +101,19 @@ class RendezvousServer {
   struct GrpcServer;  // keeps gRPC out of this header
 
   explicit RendezvousServer(Options options);
-  // The steps of Start, in their order.
-  absl::Status Bind(const ListenAddress& address);
+  // The steps of Create and Serve, in their order.
   void MakeAccessControl();
   void MakeLoop(const std::vector<RecordedJob>& recorded);
   void MakeServices();
-  absl::Status Serve(const ListenAddress& address);
+  absl::Status StartGrpc();
   void StartAccepting();
 
   DaemonStatus Describe() const;
 
-  Options options_;  // without the store; does not change after Start
+  Options options_;  // without the store; does not change after Create
   const std::chrono::steady_clock::time_point started_;
   std::unique_ptr<DescriptorGuard> descriptors_;
-  std::unique_ptr<TcpAcceptor> acceptor_;  // null for a Unix socket
+  std::unique_ptr<Acceptor> acceptor_;
   mutable std::mutex load_mutex_;
   JobLoopLoad load_;  // guarded by load_mutex_
   std::shared_ptr<JobLoop> loop_;
@@ -117,8 +123,7 @@ class RendezvousServer {
   std::shared_ptr<AccessControl> access_;
   std::unique_ptr<AgentService> agent_service_;
   std::unique_ptr<OperatorService> operator_service_;  // null without events
-  std::unique_ptr<GrpcServer> server_;
-  int port_ = 0;
+  std::unique_ptr<GrpcServer> server_;                 // from Serve
 };
 
 }  // namespace ddprun

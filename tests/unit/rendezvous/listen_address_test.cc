@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "rendezvous/service/tcp_acceptor.h"
+#include "rendezvous/service/acceptor.h"
 
 namespace ddprun {
 namespace listen_address_test {
@@ -41,18 +41,21 @@ TEST(ListenAddressTest, RefusesWhatIsNoAddress) {
 
 TEST(ListenAddressTest, AnAddressOfAnotherHostCannotBeListenedOn) {
   // 192.0.2.0/24 is for documentation: no host has it.
-  const auto acceptor = TcpAcceptor::Bind({.host = "192.0.2.1", .port = 29400, .path = ""});
+  const auto acceptor = Acceptor::Bind({.host = "192.0.2.1", .port = 29400, .path = ""});
   EXPECT_EQ(std::string(acceptor.status().message()), "cannot assign requested address");
 }
 
 TEST(ListenAddressTest, APathThatIsTooLongIsExplained) {
-  const absl::Status status = TryListenUnix("/tmp/" + std::string(200, 'x'));
-  EXPECT_EQ(std::string(status.message()), "the path has 205 bytes, at most 107 are possible");
+  const auto acceptor =
+      Acceptor::Bind({.host = "", .port = 0, .path = "/tmp/" + std::string(200, 'x')});
+  EXPECT_EQ(std::string(acceptor.status().message()),
+            "the path has 205 bytes, at most 107 are possible");
 }
 
 TEST(ListenAddressTest, AFolderThatIsMissingIsExplained) {
-  const absl::Status status = TryListenUnix("/nonexistent-folder/socket");
-  EXPECT_EQ(std::string(status.message()), "no such file or directory");
+  const auto acceptor =
+      Acceptor::Bind({.host = "", .port = 0, .path = "/nonexistent-folder/socket"});
+  EXPECT_EQ(std::string(acceptor.status().message()), "no such file or directory");
 }
 
 }  // namespace listen_address_test

@@ -17,7 +17,7 @@
 #include "rendezvous/client/grpc_rendezvous_client.h"
 #include "rendezvous/service/descriptor_guard.h"
 #include "rendezvous/service/rendezvous_server.h"
-#include "rendezvous/service/tcp_acceptor.h"
+#include "rendezvous/service/acceptor.h"
 #include "tests/unit/rendezvous/event_inbox.h"
 #include "tests/unit/rendezvous/messages_for_test.h"
 
@@ -47,7 +47,7 @@ int PeerPort(int fd) {
 
 TEST(ThinStreamTest, WhatARendezvousAcceptsSendsAgainSteadily) {
   const DescriptorGuard guard;
-  const auto acceptor = TcpAcceptor::Bind({.host = "127.0.0.1", .port = 0, .path = ""});
+  const auto acceptor = Acceptor::Bind({.host = "127.0.0.1", .port = 0, .path = ""});
   ASSERT_TRUE(acceptor.ok()) << acceptor.status();
   std::promise<bool> steadily;
   (*acceptor)->Start(

@@ -1,4 +1,4 @@
-#include "rendezvous/service/tcp_acceptor.h"
+#include "rendezvous/service/acceptor.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -18,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "rendezvous/service/errno_text.h"
 #include "rendezvous/wire/thin_stream.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace {
@@ -71,6 +74,24 @@ int Listen(const sockaddr_storage& name, socklen_t size, bool both_families) {
   return fd;
 }
 
+// A socket that listens there, or the errno, negative. `name` holds the path.
+int ListenUnix(const sockaddr_un& name) {
+  const auto* const generic = reinterpret_cast<const sockaddr*>(&name);
+  {
+    const UniqueFd client(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (connect(client.get(), generic, sizeof name) == 0) return -EADDRINUSE;
+    if (errno == ECONNREFUSED) unlink(name.sun_path);  // a stale file
+  }
+  UniqueFd server(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!server.valid() || bind(server.get(), generic, sizeof name) != 0) return -errno;
+  if (chmod(name.sun_path, 0600) != 0 || listen(server.get(), kBacklog) != 0) {
+    const int error = errno;
+    unlink(name.sun_path);
+    return -error;
+  }
+  return server.release();
+}
+
 int ListenOnEverything(int port) {
   sockaddr_storage name{};
   reinterpret_cast<sockaddr_in6&>(name) = {};
@@ -86,12 +107,13 @@ int ListenOnEverything(int port) {
 
 }  // namespace
 
-struct TcpAcceptor::State {
+struct Acceptor::State {
   ~State() {
     CloseListeners();
     if (stop >= 0) close(stop);
   }
   void CloseListeners() {
+    if (!path.empty() && !listeners.empty()) unlink(path.c_str());
     for (const int fd : listeners) close(fd);
     listeners.clear();
   }
@@ -101,6 +123,7 @@ struct TcpAcceptor::State {
   void Failed(const std::string& why);
 
   std::vector<int> listeners;
+  std::string path;                                   // of a Unix socket, else empty
   int stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);  // readable: end
   const DescriptorGuard* guard = nullptr;
   Take take;
@@ -111,7 +134,29 @@ struct TcpAcceptor::State {
   std::optional<std::chrono::steady_clock::time_point> failure_logged_at;
 };
 
-absl::StatusOr<std::unique_ptr<TcpAcceptor>> TcpAcceptor::Bind(const ListenAddress& address) {
+absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Bind(const ListenAddress& address) {
+  return address.is_unix() ? BindUnix(address.path) : BindTcp(address);
+}
+
+absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::BindUnix(const std::string& path) {
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  if (path.size() >= sizeof name.sun_path) {
+    return absl::UnavailableError(absl::StrCat("the path has ", path.size(), " bytes, at most ",
+                                               sizeof name.sun_path - 1, " are possible"));
+  }
+  path.copy(name.sun_path, path.size());
+  auto state = std::make_unique<State>();
+  if (state->stop < 0) return absl::UnavailableError(ErrnoText(errno));
+  const int fd = ListenUnix(name);
+  if (fd == -EADDRINUSE) return absl::AlreadyExistsError(ErrnoText(EADDRINUSE));
+  if (fd < 0) return absl::UnavailableError(ErrnoText(-fd));
+  state->listeners.push_back(fd);
+  state->path = path;
+  return std::unique_ptr<Acceptor>(new Acceptor(std::move(state), 0));
+}
+
+absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::BindTcp(const ListenAddress& address) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
@@ -147,15 +192,17 @@ absl::StatusOr<std::unique_ptr<TcpAcceptor>> TcpAcceptor::Bind(const ListenAddre
     if (wildcard) break;
   }
   if (state->listeners.empty()) return absl::UnavailableError(ErrnoText(error));
-  return std::unique_ptr<TcpAcceptor>(new TcpAcceptor(std::move(state), port));
+  return std::unique_ptr<Acceptor>(new Acceptor(std::move(state), port));
 }
 
-TcpAcceptor::TcpAcceptor(std::unique_ptr<State> state, int port)
+Acceptor::Acceptor(std::unique_ptr<State> state, int port)
     : state_(std::move(state)), port_(port) {}
 
-TcpAcceptor::~TcpAcceptor() { Stop(); }
+Acceptor::~Acceptor() { Stop(); }
 
-void TcpAcceptor::Start(const DescriptorGuard* guard, Take take, Log log) {
+int Acceptor::listener() const { return state_->listeners.front(); }
+
+void Acceptor::Start(const DescriptorGuard* guard, Take take, Log log) {
   state_->guard = guard;
   state_->take = std::move(take);
   state_->log = std::move(log);
@@ -176,7 +223,7 @@ void TcpAcceptor::Start(const DescriptorGuard* guard, Take take, Log log) {
   });
 }
 
-void TcpAcceptor::Stop() {
+void Acceptor::Stop() {
   if (thread_.joinable()) {
     const std::uint64_t one = 1;
     (void)!write(state_->stop, &one, sizeof one);
@@ -185,9 +232,9 @@ void TcpAcceptor::Stop() {
   state_->CloseListeners();
 }
 
-std::uint64_t TcpAcceptor::refused() const { return state_->refused; }
+std::uint64_t Acceptor::refused() const { return state_->refused; }
 
-bool TcpAcceptor::State::AcceptAll(int listener) {
+bool Acceptor::State::AcceptAll(int listener) {
   for (;;) {
     const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
@@ -219,7 +266,7 @@ bool TcpAcceptor::State::AcceptAll(int listener) {
   }
 }
 
-void TcpAcceptor::State::Refused(const std::string& why) {
+void Acceptor::State::Refused(const std::string& why) {
   ++refused;
   const auto now = std::chrono::steady_clock::now();
   if (logged_at && now - *logged_at < kBetweenLogs) return;
@@ -229,7 +276,7 @@ void TcpAcceptor::State::Refused(const std::string& why) {
   logged_at = now;
 }
 
-void TcpAcceptor::State::Failed(const std::string& why) {
+void Acceptor::State::Failed(const std::string& why) {
   const auto now = std::chrono::steady_clock::now();
   if (failure_logged_at && now - *failure_logged_at < kBetweenLogs) return;
   log(absl::StrCat("cannot accept a connection: ", why, "; trying again"));

@@ -1,0 +1,36 @@
+// A RendezvousClient of the rendezvous in this process: messages go to its JobLoop and come back as
+// they are, without gRPC.
+//
+// Nothing is asked of who calls, and no flow control is needed: the agent is the process itself.
+#ifndef DDPRUN_LAUNCHER_CONNECTION_IN_PROCESS_CLIENT_H_
+#define DDPRUN_LAUNCHER_CONNECTION_IN_PROCESS_CLIENT_H_
+
+#include <memory>
+
+#include "rendezvous/client/rendezvous_client.h"
+#include "rendezvous/service/job/job_loop.h"
+
+namespace ddprun {
+
+class InProcessClient final : public RendezvousClient {
+ public:
+  // `loop` outlives this object.
+  explicit InProcessClient(JobLoop* loop) : loop_(loop) {}
+  // Closes.
+  ~InProcessClient() override { Close(); }
+
+  void Open(Handler handler) override;
+  // May handle the message on the calling thread.
+  void Send(const Header& header, const AgentMessage& message) override;
+  void Close() override;
+
+ private:
+  class Stream;
+
+  JobLoop* const loop_;
+  std::shared_ptr<Stream> stream_;  // from Open until Close
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONNECTION_IN_PROCESS_CLIENT_H_

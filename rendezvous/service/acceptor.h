@@ -1,0 +1,66 @@
+// Listens, and accepts connections for a server that cannot be trusted with it: a gRPC server whose
+// accept() fails once (EMFILE) never accepts again.
+//
+// One thread of its own accepts. An accept that fails is tried again; a connection that the
+// DescriptorGuard has no room for is reset at once.
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_ACCEPTOR_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_ACCEPTOR_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rendezvous/service/descriptor_guard.h"
+#include "rendezvous/service/listen_address.h"
+
+namespace ddprun {
+
+class Acceptor {
+ public:
+  // Both on the acceptor's thread. `take` owns the connection from then on.
+  using Take = std::function<void(int listener, int connection)>;
+  // `refused` connections since the last time, `why` for people; at most every few seconds.
+  using Log = std::function<void(const std::string& text)>;
+
+  // Binds every address that `address.host` stands for, of which this host must have one; a
+  // wildcard means IPv6 and IPv4. Port 0: any free one, the same for all. The file of a Unix socket
+  // gets mode 0600 before anybody can connect, takes the place of a stale one, and is removed by
+  // Stop. Connections wait until Start. Errors: AlreadyExists when another process listens there,
+  // else Unavailable; the message is the system's, in lower case.
+  static absl::StatusOr<std::unique_ptr<Acceptor>> Bind(const ListenAddress& address);
+
+  ~Acceptor();  // stops
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+
+  int port() const { return port_; }  // 0 for a Unix socket
+  // One of the sockets that listen, until Stop: readable while a connection waits.
+  int listener() const;
+
+  // Once. `guard` must outlive the acceptor.
+  void Start(const DescriptorGuard* guard, Take take, Log log);
+  // `take` is not called any more when it returns, and the port is free. Idempotent.
+  void Stop();
+
+  std::uint64_t refused() const;  // connections; any thread
+
+ private:
+  struct State;
+  static absl::StatusOr<std::unique_ptr<Acceptor>> BindUnix(const std::string& path);
+  static absl::StatusOr<std::unique_ptr<Acceptor>> BindTcp(const ListenAddress& address);
+  explicit Acceptor(std::unique_ptr<State> state, int port);
+
+  const std::unique_ptr<State> state_;
+  const int port_;
+  std::thread thread_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_ACCEPTOR_H_
