@@ -15,9 +15,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
+#include "rendezvous/service/acceptor.h"
 #include "rendezvous/service/descriptor_guard.h"
 #include "rendezvous/service/rendezvous_server.h"
-#include "rendezvous/service/acceptor.h"
 #include "tests/unit/rendezvous/event_inbox.h"
 #include "tests/unit/rendezvous/messages_for_test.h"
 
