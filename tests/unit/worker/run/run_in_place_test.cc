@@ -200,7 +200,7 @@ constexpr long kSlackKib = 4096;
 // is what shutting the connections down alone gives, this test hangs.
 TEST(RunInPlaceTest, ManyGenerationsLeaveNothingBehind) {
   const char* const wanted = std::getenv("DDP_TEST_REGROUPINGS");
-  const int generations = wanted != nullptr ? std::atoi(wanted) : 200;
+  const int generations = wanted != nullptr ? std::atoi(wanted) : 100;
   if (InRank()) {
     Held early;
     End(run_in_place([&](Context& ctx) {
@@ -226,7 +226,7 @@ TEST(RunInPlaceTest, ManyGenerationsLeaveNothingBehind) {
   const ddprun::TempDir folder;
   RegroupingAgent agent(
       {.world_size = 2, .generations = generations, .ends_them = true, .output = folder / "later"});
-  const std::chrono::seconds limit(60 + generations / 4);
+  const std::chrono::seconds limit(60 + generations);
   ExpectAllEndedWell(RunRanks({2, {}, agent.environment(), limit}));
   std::cout << test::ReadFile(folder / "later");
 }
