@@ -36,14 +36,7 @@ endif()
 set(DDPRUN_TORCH_CXX_STANDARD ${DDPRUN_TORCH_CXX_STANDARD} CACHE INTERNAL "")
 set(DDPRUN_TORCH_VERSION "${Torch_VERSION}" CACHE INTERNAL "")
 
-# c10d's headers of the Gloo backend include Gloo's own, which some builds of libtorch leave out.
-find_path(DDPRUN_GLOO_INCLUDE_DIR gloo/algorithm.h HINTS ${TORCH_INCLUDE_DIRS})
-mark_as_advanced(DDPRUN_GLOO_INCLUDE_DIR)
-if(NOT DDPRUN_GLOO_INCLUDE_DIR)
-  message(FATAL_ERROR
-    "gloo/algorithm.h not found: this libtorch comes without Gloo's headers. Install them (Debian: "
-    "libgloo-dev), or name their folder with -DDDPRUN_GLOO_INCLUDE_DIR=DIR.")
-endif()
+include(DdprunGloo)
 
 # Is there an NCCL backend in it, and can we compile against it? A Python environment has nccl.h in
 # a folder beside torch.
@@ -85,6 +78,9 @@ target_link_libraries(ddprun_torch INTERFACE ddprun_options ${TORCH_LIBRARIES})
 target_compile_definitions(ddprun_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
 target_compile_options(ddprun_torch INTERFACE -fPIC)
 target_include_directories(ddprun_torch SYSTEM INTERFACE ${DDPRUN_GLOO_INCLUDE_DIR})
+if(DDPRUN_GLOO_FITS)
+  target_compile_definitions(ddprun_torch INTERFACE DDPRUN_GLOO_FITS)
+endif()
 if(use_nccl)
   target_compile_definitions(ddprun_torch INTERFACE USE_C10D_NCCL)
   target_include_directories(ddprun_torch SYSTEM INTERFACE ${DDPRUN_NCCL_INCLUDE_DIR})

@@ -38,6 +38,10 @@ std::string WhoseAddress(const LaunchEnvironment& env, const std::string& error,
 
 }  // namespace
 
+void EndCollectives(const GlooDevices& devices) {
+  for (const auto& device : devices) device->Abort();
+}
+
 std::string AddressKey(int rank) { return "address/" + std::to_string(rank); }
 
 // Gloo writes "tcp, pci=, iface=eth0, speed=0, addr=[10.0.0.3]". A link-local address needs the
@@ -59,7 +63,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
   const std::string address = AddressOf(devices);
   const auto own_store = c10::make_intrusive<c10d::PrefixStore>("gloo", store);
   const auto group_options = c10d::ProcessGroupGloo::Options::create(*options.timeout);
-  group_options->devices = devices;
+  group_options->devices.assign(devices.begin(), devices.end());
   group_options->threads = 2 * static_cast<int>(devices.size());
   const std::set<c10::DeviceType> device_types = {c10::kCPU, device.type()};
   return ConnectWithDeadline(

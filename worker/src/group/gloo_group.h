@@ -12,10 +12,14 @@
 #include <vector>
 
 #include "worker/src/agent/launch_environment.h"
+#include "worker/src/group/abortable_device.h"
 
 namespace ddp::internal {
 
-using GlooDevices = std::vector<std::shared_ptr<gloo::transport::Device>>;
+using GlooDevices = std::vector<std::shared_ptr<AbortableDevice>>;
+
+// Ends all collectives over `devices`: AbortableDevice::Abort().
+void EndCollectives(const GlooDevices& devices);
 
 // Where this rank waits for others, and they for this one: a numeric address, of the first device.
 std::string AddressOf(const GlooDevices& devices);

@@ -1,6 +1,8 @@
 #include "worker/src/group/gloo_loops.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <charconv>
@@ -11,16 +13,21 @@
 #include <string_view>
 #include <system_error>
 
+#include "worker/contract/unique_fd.h"
+
 namespace ddp::internal {
 namespace {
 
 constexpr std::string_view kEpoll = "anon_inode:[eventpoll]";
 constexpr std::string_view kWatched = "tfd:";
+constexpr std::string_view kInode = " ino:";
 
-int NumberIn(std::string_view text) {
+// -1: there is none.
+template <typename Number>
+Number NumberIn(std::string_view text, int base) {
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-  int number = -1;
-  std::from_chars(text.data(), text.data() + text.size(), number);
+  Number number = static_cast<Number>(-1);
+  std::from_chars(text.data(), text.data() + text.size(), number, base);
   return number;
 }
 
@@ -30,22 +37,37 @@ std::vector<int> EpollDescriptors() {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
     const auto target = std::filesystem::read_symlink(entry.path(), error);  // it may be closed
     if (!error && target.native() == kEpoll) {
-      found.push_back(NumberIn(entry.path().filename().native()));
+      found.push_back(NumberIn<int>(entry.path().filename().native(), 10));
     }
   }
   std::sort(found.begin(), found.end());
   return found;
 }
 
-std::vector<int> WatchedBy(int epoll) {
+struct Watched {
+  int descriptor;
+  ino_t inode;
+};
+
+std::vector<Watched> WatchedBy(int epoll) {
   std::ifstream info("/proc/self/fdinfo/" + std::to_string(epoll));
-  std::vector<int> watched;
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with(kWatched)) {
-      watched.push_back(NumberIn(std::string_view(line).substr(kWatched.size())));
-    }
+  std::vector<Watched> watched;
+  for (std::string text; std::getline(info, text);) {
+    const std::string_view line = text;
+    const std::size_t inode = line.find(kInode);
+    if (!line.starts_with(kWatched) || inode == std::string_view::npos) continue;
+    watched.push_back({NumberIn<int>(line.substr(kWatched.size()), 10),
+                       NumberIn<ino_t>(line.substr(inode + kInode.size()), 16)});
   }
   return watched;
+}
+
+// Not valid where the loop has closed it meanwhile: the descriptor may be another file by now.
+ddprun::UniqueFd SameFile(const Watched& watched) {
+  ddprun::UniqueFd file(fcntl(watched.descriptor, F_DUPFD_CLOEXEC, 0));
+  struct stat status = {};
+  if (fstat(file.get(), &status) != 0 || status.st_ino != watched.inode) file.reset();
+  return file;
 }
 
 bool Listens(int socket) {
@@ -68,9 +90,10 @@ GlooLoops GlooLoops::Of(const std::function<void()>& make) {
 
 void GlooLoops::ShutDown() const {
   for (const int loop : loops_) {
-    for (const int socket : WatchedBy(loop)) {
+    for (const Watched& watched : WatchedBy(loop)) {
+      const ddprun::UniqueFd socket = SameFile(watched);
       // Newer versions of Gloo end the process where a listening socket accepts no more.
-      if (!Listens(socket)) shutdown(socket, SHUT_RDWR);
+      if (!Listens(socket.get())) shutdown(socket.get(), SHUT_RDWR);
     }
   }
 }

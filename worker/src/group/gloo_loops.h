@@ -1,9 +1,9 @@
-// Ends the connections of Gloo under the collectives that use them.
+// Ends the connections of Gloo, all at once.
 //
-// A collective of Gloo waits for as long as its connections are there, and closing a connection
-// (gloo::transport::Pair::close) wakes no waiter. shutdown(2) of the socket does: Gloo's own event
-// loop then sees the connection end, and every waiter throws. The sockets are those that the event
-// loop watches, and the kernel lists them: /proc/self/fdinfo/<the loop's epoll descriptor>.
+// Gloo closes a connection by itself once its event loop sees the end of it, and shutdown(2) of the
+// socket is such an end: here, and for the peer. Closing each one (gloo::transport::Pair::close)
+// waits up to 10 ms for the event loop every time. The sockets are those that the event loop
+// watches, and the kernel lists them: /proc/self/fdinfo/<the loop's epoll descriptor>.
 #ifndef DDPRUN_WORKER_SRC_GROUP_GLOO_LOOPS_H_
 #define DDPRUN_WORKER_SRC_GROUP_GLOO_LOOPS_H_
 
@@ -17,8 +17,8 @@ class GlooLoops {
  public:
   GlooLoops() = default;
 
-  // Those of the devices that `make` makes, on this thread; so an epoll descriptor that another
-  // thread opens at the same moment is not among them.
+  // Those of the devices that `make` makes. No other thread is to open an epoll descriptor
+  // meanwhile: it would be among them.
   static GlooLoops Of(const std::function<void()>& make);
 
   // shutdown(2) of each connection that they watch now. Any thread; waits for nothing.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -196,12 +197,14 @@ GlooDevices MakeGlooDevices(const LaunchEnvironment& env) {
   const char* const interfaces = std::getenv("GLOO_SOCKET_IFNAME");
   if (interfaces == nullptr || *interfaces == '\0') {
     const std::string master = env.master_addr.empty() ? "127.0.0.1" : env.master_addr;
-    return {ProcessGroupGloo::createDeviceForHostname(LocalAddressTowards(master))};
+    return {std::make_shared<AbortableDevice>(
+        [&] { return ProcessGroupGloo::createDeviceForHostname(LocalAddressTowards(master)); })};
   }
   std::istringstream names(interfaces);
   for (std::string name; std::getline(names, name, ',');) {
     try {
-      devices.push_back(ProcessGroupGloo::createDeviceForInterface(name));
+      devices.push_back(std::make_shared<AbortableDevice>(
+          [&] { return ProcessGroupGloo::createDeviceForInterface(name); }));
     } catch (const std::exception& e) {
       throw ConfigError("GLOO_SOCKET_IFNAME=" + std::string(interfaces) + ": interface '" + name +
                         "' cannot be used on this host: " + TextOf(e));

@@ -85,7 +85,8 @@ Context::~Context() {
 
 void Context::State::Abandon() {
   internal::NoteEnd();
-  loops.ShutDown();  // else the group's destructor waits for what is under way
+  // Else the group's destructor waits for what is under way.
+  internal::EndCollectives(gloo_devices);
   TakeDown();
 }
 
@@ -93,6 +94,7 @@ void Context::State::TakeDown() {
   internal::SetProcessFailureDetector(nullptr);
   detector.reset();
   group = {};
+  gloo_devices.clear();
   store.reset();
 }
 
@@ -242,7 +244,7 @@ Context Context::State::Join(const Options& given, bool in_place) {
     c10d::setDebugLevelFromEnvironment();  // as `import torch.distributed` does
     state->device = internal::ChooseDevice(options.device, state->backend, env);
     const internal::ShortestTimeSlice of_gloos_threads;
-    state->loops = internal::GlooLoops::Of([&] { gloo_devices = internal::MakeGlooDevices(env); });
+    gloo_devices = internal::MakeGlooDevices(env);
     address = internal::AddressOf(gloo_devices);
   } catch (const std::exception& e) {
     internal::RefuseToJoin(env, e.what(), state->store.get());
@@ -258,6 +260,7 @@ Context Context::State::Join(const Options& given, bool in_place) {
     state->group = internal::MakeGroup(env, options, state->backend, state->device, gloo_devices,
                                        state->store);
   }
+  if (state->group.carries_cpu_tensors) state->gloo_devices = gloo_devices;
   internal::LossPlan plan;
   plan.abort = state->group.abort;
   plan.end = internal::EndBecauseOfLoss;

@@ -13,7 +13,6 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "worker/src/agent/launch_environment.h"
-#include "worker/src/group/gloo_loops.h"
 #include "worker/src/group/process_group.h"
 #include "worker/src/peers/rank_failure_detector.h"
 
@@ -37,10 +36,10 @@ struct Context::State {
   c10::Device device{c10::kCPU};
   std::chrono::milliseconds timeout{};
   c10::intrusive_ptr<c10d::Store> store;
-  std::shared_ptr<internal::RankFailureDetector>
-      detector;               // null if there are none, or they cannot be reached
-  internal::GlooLoops loops;  // good as long as the group, which has the devices
+  // Null if there are none, or they cannot be reached.
+  std::shared_ptr<internal::RankFailureDetector> detector;
   internal::Group group;
+  internal::GlooDevices gloo_devices;  // of the group, where Gloo carries its tensors
   int exceptions_at_start = std::uncaught_exceptions();
 };
 

@@ -8,6 +8,7 @@
 #include "worker/src/agent/leave_watch.h"
 #include "worker/src/agent/standby.h"
 #include "worker/src/group/failure.h"
+#include "worker/src/group/gloo_group.h"
 #include "worker/src/run/context_state.h"
 
 namespace ddp {
@@ -23,8 +24,8 @@ std::optional<int> Context::State::RunGeneration(const std::function<int(Context
                                                  const Options& options) {
   internal::ControlClient& agent = internal::ControlClient::Process();
   Context ctx = Join(options, /*in_place=*/true);
-  const internal::GlooLoops& loops = ctx.state_->loops;
-  internal::LeaveWatch watch(&agent, [&loops] { loops.ShutDown(); });
+  const internal::GlooDevices& devices = ctx.state_->gloo_devices;
+  internal::LeaveWatch watch(&agent, [&devices] { internal::EndCollectives(devices); });
   if (ctx.backend() == "gloo") agent.SayThatItStays();
   try {
     const int code = body(ctx);
@@ -33,7 +34,7 @@ std::optional<int> Context::State::RunGeneration(const std::function<int(Context
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
     if (!agent.leaves() && internal::IsVictim(error)) {
-      loops.ShutDown();  // who waits for this rank is to fail as well
+      internal::EndCollectives(devices);  // who waits for this rank is to fail as well
       watch.Wait(kPatience);
     }
     if (!agent.leaves()) internal::EndWithFailure(error);
