@@ -52,9 +52,8 @@ TEST(ThinStreamTest, WhatARendezvousAcceptsSendsAgainSteadily) {
   std::promise<bool> steadily;
   (*acceptor)->Start(
       &guard,
-      [&](int, int connection) {
-        steadily.set_value(SendsAgainSteadily(connection));
-        close(connection);
+      [&](int, const UniqueFd& connection) {
+        steadily.set_value(SendsAgainSteadily(connection.get()));
       },
       [](const std::string&) {});
   const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
