@@ -96,6 +96,18 @@ std::vector<std::string> SplitLines(const std::string& text) {
   return lines;
 }
 
+std::uint64_t LinesNotShown(const std::string& text, const std::string& log_directory) {
+  const std::string before = "ddprun: ";
+  const std::string after =
+      " lines not shown: the terminal did not keep up (they are in " + log_directory + ")\n";
+  const std::size_t start = text.rfind(before);
+  if (start == std::string::npos || !text.ends_with(after)) return 0;
+  const std::size_t number = start + before.size();
+  const std::string digits = text.substr(number, text.size() - after.size() - number);
+  const bool whole = !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
+  return whole ? std::stoull(digits) : 0;
+}
+
 SpawnRequest Shell(const std::string& script) {
   return {{"sh", "-c", script}, {"PATH=/usr/bin:/bin"}, ""};
 }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -53,6 +54,10 @@ std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& content, int mode);
 
 std::vector<std::string> SplitLines(const std::string& text);
+
+// The last line of `text` is the one with which a ConsoleWriter admits how many lines it has left
+// out, and this is that number. Else 0.
+std::uint64_t LinesNotShown(const std::string& text, const std::string& log_directory);
 
 // `sh -c script` with a plain PATH.
 SpawnRequest Shell(const std::string& script);

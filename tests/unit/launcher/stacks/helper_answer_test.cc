@@ -1,9 +1,12 @@
 // What ddprun accepts of its unwind helper, which a damaged library may have turned into anything.
+#include "launcher/stacks/helper_answer.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 #include <string>
+#include <vector>
 
 #include "launcher/stacks/unwind_helper.h"
 
@@ -15,6 +18,14 @@ using testing::HasSubstr;
 std::vector<UnwoundThread> TwoThreads() {
   return {{7, {{"Inner(bool)", "/src/a.cc", 12, "a"}, {"main", "/src/a.cc", 30, "a"}}, true, ""},
           {8, {{"", "", 0, "libc.so.6"}}, false, "no CFI"}};
+}
+
+// As the helper writes it.
+std::string FormatAnswer(const std::vector<UnwoundThread>& threads) {
+  AnswerWriter writer;
+  for (const UnwoundThread& thread : threads) writer.Add(thread);
+  writer.End();
+  return writer.Take();
 }
 
 TEST(HelperAnswerTest, ComesBackAsItWasWritten) {

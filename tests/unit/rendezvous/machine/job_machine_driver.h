@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "rendezvous/machine/job_machine.h"
 #include "rendezvous/stacks/stack_tree.h"
+#include "tests/support/one_by_one.h"
 #include "tests/support/stacks_at_once.h"
 #include "worker/contract/overloaded.h"
 
@@ -177,7 +178,7 @@ class JobMachineDriver {
   int NextPort() { return ++port_; }
 
   void Step(const JobMachine::Event& event) {
-    for (const JobMachine::Action& action : job_action::OneByOne(machine_->Step(event, now_))) {
+    for (const JobMachine::Action& action : OneByOne(machine_->Step(event, now_))) {
       std::visit(
           Overloaded{
               [&](const JobMachine::Send& send) {

@@ -8,10 +8,11 @@
 #include <variant>
 #include <vector>
 
+#include "tests/support/one_by_one.h"
+
 namespace ddprun {
 namespace job_outbox_test {
 
-using job_action::OneByOne;
 using job_action::Send;
 using job_action::SendToMany;
 using testing::ElementsAre;
