@@ -1,7 +1,8 @@
 #!/bin/bash
 # What a reviewer should not have to look for. Names every finding; exits 1 if there is one.
 #   format     clang-format agrees with every C++ file
-#   layers     no #include breaks the arrows of docs/architecture.md
+#   includes   none runs upwards: none breaks the arrows of docs/architecture.md
+#   layers     what stops in one folder is nowhere else, and nothing pure asks for the time
 #   sizes      files per folder, lines per function, members per class: scripts/check_sizes.py
 #   tests      every test source is named by the nearest CMakeLists.txt
 #   warnings   every target of ours is compiled with -Wall -Wextra, and -Werror in a developer's build
@@ -21,7 +22,12 @@ while read -r file; do
   clang-format --dry-run --Werror "$file" 2>/dev/null || finding format "$file: run clang-format -i"
 done < <(sources '*.h' '*.cc')
 
-# ---- layers ----
+# ---- includes ----
+upward_includes=0
+upward() { # file:line:include
+  finding includes "$1"
+  upward_includes=$((upward_includes + 1))
+}
 # folder | what its files may not include
 no_grpc='(grpc|grpcpp|google/protobuf|ddprun/v1)/'
 no_torch='(torch|ATen|c10|gloo)/'
@@ -53,7 +59,7 @@ arrows=(
 for arrow in "${arrows[@]}"; do
   folder=${arrow%%|*}
   while IFS= read -r line; do
-    finding layers "$line"
+    upward "$line"
   done < <(sources "$folder" | xargs -r grep -HnE "#include.*(${arrow#*|})" || true)
 done
 # Each folder of worker/src may include those named before it. The first ones make ddp_base.
@@ -63,18 +69,21 @@ allowed=
 for folder in "${without_torch[@]}" "${with_torch[@]}"; do
   allowed+="${allowed:+|}$folder"
   while IFS= read -r line; do
-    finding layers "$line: runs upwards"
+    upward "$line"
   done < <(sources "worker/src/$folder" |
     xargs -r grep -HnE '#include "worker/src/' | grep -vE "\"worker/src/($allowed)/" || true)
 done
 while IFS= read -r file; do
-  finding layers "$file: its folder has no place in the order of worker/src"
+  finding includes "$file: its folder has no place in the order of worker/src"
 done < <(sources worker/src | grep -vE "^worker/src/($allowed)/" || true)
 while IFS= read -r line; do
-  finding layers "$line: ddp_base has no libtorch"
+  upward "$line: ddp_base has no libtorch"
 done < <(sources "${without_torch[@]/#/worker/src/}" |
   xargs -r grep -HnE "#include.*($no_torch)|#include +<ddp/" |
   grep -vE '<ddp/(errors|save_status|data_parallel_options)\.h>' || true)
+echo "check.sh: upward includes: $upward_includes"
+
+# ---- layers ----
 # yaml-cpp and CLI11 stop in launcher/config (CLI11 also parses the example's flags).
 while IFS= read -r line; do
   finding layers "$line: yaml-cpp and CLI11 stop in launcher/config"
@@ -94,9 +103,7 @@ done < <(sources launcher rendezvous | grep -vE '^launcher/stacks/(images|unwind
 
 # ---- sizes ----
 command -v ctags >/dev/null || scripts/install_packages.sh --no-worker universal-ctags
-while IFS= read -r line; do
-  finding sizes "$line"
-done < <(scripts/check_sizes.py || true)
+scripts/check_sizes.py || failed=1
 
 # ---- tests ----
 while read -r file; do
@@ -131,5 +138,5 @@ else
   finding warnings "no $database: run scripts/test.sh or cmake --preset release first"
 fi
 
-((failed)) || echo "check.sh: format, layers, sizes, tests and warnings are clean"
+((failed)) || echo "check.sh: format, includes, layers, sizes, tests and warnings are clean"
 exit $failed

@@ -1,16 +1,18 @@
 #!/bin/bash
-# Builds worker/ against the libtorch of another Debian, in a chroot, and runs the worker tests there.
-# On trixie, Debian 13, ddprun too, and what scripts/quickstart.sh runs.
+# Tries this checkout on another Debian, in a chroot, with a copy of its files.
 # usage: scripts/compat.sh trixie|sid|trixie-cuda [--root DIR] [--jobs N] [--quick] [--build] [CTEST_OPTION...]
-#   trixie        libtorch 2.6
-#   sid           whatever is newest; 2.14 at the time of writing
-#   trixie-cuda   libtorch 2.6 with CUDA and NCCL: compiled and linked only. Downloads 2.8 GB
+#   trixie        Debian 13, libtorch 2.6: the README's two commands, scripts/quickstart.sh, which must reach
+#                 its accuracy, and scripts/test.sh CTEST_OPTION...
+#   sid           the worker library and its tests on the newest libtorch; 2.14 at the time of writing
+#   trixie-cuda   the worker library on libtorch 2.6 with CUDA and NCCL: compiled and linked only. Downloads
+#                 2.8 GB
 #   --root DIR    where the chroot lies, or is made; build/compat/NAME by default
-#   --quick       only worker_test but its long trainings, what needs no libtorch, and the main job
+#   --jobs N      of sid and trixie-cuda; trixie has those of the CMake presets
+#   --quick       of the tests only worker_base_test and worker_test
 #   --build       builds, and runs nothing
 # Needs root, for chroot and mounts, and a Debian machine: mirror, proxies and keys are those of its
-# own apt. A chroot that is there is used again; remove DIR for a fresh one. Mounts are made in a
-# mount namespace, so that none outlives this script, however it ends.
+# own apt. A chroot that is there is used again, with what was built in it; remove DIR for a fresh one.
+# Mounts are made in a mount namespace, so that none outlives this script, however it ends.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -72,6 +74,12 @@ if [[ ! -d $root ]]; then
 fi
 root=$(realpath "$root")
 
+# The files as they are now, and what was built of them before.
+find "$root/source" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
+git ls-files -z --cached --others --exclude-standard |
+  tar --create --file - --null --files-from - --ignore-failed-read |
+  tar --extract --file - --directory "$root/source"
+
 # ---- inside ----
 # What runs in it: $1 name, $2 jobs, $3 quick, $4 build_only, then CTest's options.
 inside=$(cat <<'INSIDE'
@@ -80,7 +88,22 @@ name=$1 jobs=$2 quick=$3 build_only=$4
 shift 4
 cd /source
 export DEBIAN_FRONTEND=noninteractive HOME=/root LC_ALL=C.UTF-8 CCACHE_DIR=/ccache OMP_NUM_THREADS=1
-# Less optimization: it is the headers that are tried here, and that takes long enough.
+
+if [[ $name == trixie ]]; then
+  scripts/quickstart.sh ${build_only:+--build} | tee /tmp/quickstart
+  if [[ -z $build_only ]]; then
+    accuracy=$(sed -n 's/.*test accuracy \([0-9.]*\).*/\1/p' /tmp/quickstart | tail -1)
+    [[ $accuracy > 0.97 ]] || {
+      echo "compat.sh: the main job ended with test accuracy '$accuracy', expected 0.97 or better" >&2
+      exit 1
+    }
+  fi
+  if [[ -z $quick && -z $build_only ]]; then
+    exec scripts/test.sh "$@"
+  fi
+fi
+
+# Less optimization where only the headers are tried: that takes long enough.
 configure=(cmake -S . -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release
   "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG" -DDDPRUN_LAUNCHER=OFF)
 if [[ $name == trixie-cuda ]]; then
@@ -101,42 +124,21 @@ if [[ $name == trixie-cuda ]]; then
   echo "compat.sh: the worker library with NCCL is compiled and linked; it was not run"
   exit
 fi
-tests=(-L worker) targets=(all)
-scripts/install_packages.sh --worker-only --tests
-[[ $name == trixie ]] && scripts/install_packages.sh
+build=/build targets=() tests=(-LE python)  # sid's python3-torch may be another torch's, or not there
 if [[ -n $quick ]]; then
-  tests+=(-R '^([A-Z]|worker_test\.others$)' -LE 'python|install')
-  targets=(worker_base_test worker_test mnist_ddp)
-elif [[ $name == trixie ]]; then
-  scripts/install_packages.sh --worker-only python3 python3-torch
-else
-  tests+=(-LE python)  # its python3-torch may be of another version, or not there at all
+  targets=(--target worker_base_test worker_test)
+  tests=(-LE 'python|install')
 fi
-"${configure[@]}"
-cmake --build /build -j "$jobs" --target "${targets[@]}" -- -k 0  # every error at once
 if [[ $name == trixie ]]; then
-  cmake -S . -B /build/launcher -G Ninja "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG" \
-    -DDDPRUN_WORKER=OFF -DDDPRUN_TESTS=OFF
-  cmake --build /build/launcher -j "$jobs" --target ddprun
+  # Where quickstart.sh has built.
+  build=build configure=(cmake --preset release -DDDPRUN_TESTS=ON) jobs=2
 fi
+scripts/install_packages.sh --worker-only --tests
+"${configure[@]}"
+cmake --build "$build" -j "$jobs" "${targets[@]}" -- -k 0  # every error at once
 [[ -z $build_only ]] || exit 0
-
-ctest --test-dir /build "${tests[@]}" --no-tests=error --output-on-failure "$@"
-[[ $name == trixie ]] || exit 0
-
-# The main job. Its programs are named by where quickstart.sh builds them.
-rm -rf /job
-mkdir -p /job/build /job/tests
-ln -sfn /build/bin /job/build/bin
-cp -r configs /job/
-cp -r tests/data /job/tests/
-cd /job
-/build/launcher/bin/ddprun -c configs/mnist_local.yaml | tee out
-accuracy=$(sed -n 's/.*test accuracy \([0-9.]*\).*/\1/p' out | tail -1)
-[[ $accuracy > 0.97 ]] || {
-  echo "compat.sh: the main job ended with test accuracy '$accuracy', expected 0.97 or better" >&2
-  exit 1
-}
+exec ctest --test-dir "$build" -L worker "${tests[@]}" --no-tests=error --output-on-failure \
+  --parallel "$((2 * jobs))" "$@"
 INSIDE
 )
 
@@ -146,8 +148,6 @@ exec unshare --mount --pid --fork --kill-child bash -c '
   mount --make-rprivate /
   mount -t proc proc "$root/proc"
   mount --rbind /dev "$root/dev"
-  mount --bind . "$root/source"
-  mount -o remount,bind,ro "$root/source"
   # The compiler cache is the one outside, and so is its limit: a smaller one would empty it.
   environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin)
   cache=$(ccache --get-config cache_dir 2>/dev/null || true)

@@ -32,18 +32,19 @@ logs=$folder/Testing/Temporary
 
 # Most tests wait more than they compute: four at a time keep two cores busy.
 rm -f "$logs/LastTestsFailed.log"
-passed=0
-ctest --preset "$preset" --no-tests=error --parallel $((2 * $(nproc))) "$@" && passed=1
+code=0
+ctest --preset "$preset" --no-tests=error --parallel $((2 * $(nproc))) "$@" || code=$?
 left_out=$(awk '/^[0-9]+\/[0-9]+ Testing: / { sub(/^[0-9]+\/[0-9]+ Testing: /, ""); name = $0 }
   /left out, it needs / { sub(/.*left out, it needs /, ""); print "  " name ": " $0 }' "$logs/LastTest.log")
-if ! ((passed)); then
-  [[ -s $logs/LastTestsFailed.log ]] || exit 1
+if ((code)) && [[ -s $logs/LastTestsFailed.log ]]; then
   # Most tests start real processes, and a machine that does other work can starve one: a failure
   # counts when it repeats with nothing beside it.
   echo "What failed runs again, one test at a time."
-  ctest --preset "$preset" --no-tests=error --rerun-failed --parallel 1 --repeat until-pass:2
+  code=0
+  ctest --preset "$preset" --no-tests=error --rerun-failed --parallel 1 --repeat until-pass:2 || code=$?
 fi
 if [[ -n $left_out ]]; then
   echo "Left out, and what each of them needs:"
   echo "$left_out"
 fi
+exit $code

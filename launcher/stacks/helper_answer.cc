@@ -53,13 +53,6 @@ void AnswerWriter::End() { bytes_.Put(std::uint8_t{kEnd}); }
 
 std::string AnswerWriter::Take() { return std::exchange(bytes_.bytes(), {}); }
 
-std::string FormatAnswer(const std::vector<UnwoundThread>& threads) {
-  AnswerWriter writer;
-  for (const UnwoundThread& thread : threads) writer.Add(thread);
-  writer.End();
-  return writer.Take();
-}
-
 namespace {
 
 class AnswerReader {

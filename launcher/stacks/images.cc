@@ -106,15 +106,15 @@ bool Images::Place(const std::string& path, bool fixed, Image* image) {
   if (last <= first) return false;
   image->base = fixed ? 0 : next_base_ - first;
   if (!fixed) next_base_ = PageOf(next_base_ + (last - first) + 2 * kGapBytes);
-  const int copy = ::fcntl(image->file.get(), F_DUPFD_CLOEXEC, 0);
-  if (copy < 0) return false;
+  UniqueFd copy(::fcntl(image->file.get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) return false;
   const std::string name(absl::StripSuffix(path, " (deleted)"));
-  // On success libdwfl owns the descriptor.
-  if (::dwfl_report_elf(dwfl_, name.c_str(), name.c_str(), copy, image->base, true) != nullptr) {
-    return true;
+  if (::dwfl_report_elf(dwfl_, name.c_str(), name.c_str(), copy.get(), image->base, true) ==
+      nullptr) {
+    return false;
   }
-  ::close(copy);
-  return false;
+  (void)copy.release();  // libdwfl owns it now
+  return true;
 }
 
 Images::Image* Images::Open(int pid, const Mapping& mapping) {

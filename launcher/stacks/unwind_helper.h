@@ -43,8 +43,6 @@ Unwound UnwindInHelper(const std::vector<CopiedProcess>& processes,
 // its writer ended early, keeps the threads before the cut and gets DataLoss.
 Unwound ParseAnswer(std::string_view answer);
 
-std::string FormatAnswer(const std::vector<UnwoundThread>& threads);  // as the helper writes it
-
 // The copies as the helper gets them; nullopt where they are not well formed.
 std::string FormatCopies(const std::vector<CopiedProcess>& processes);
 std::optional<std::vector<CopiedProcess>> ParseCopies(std::string_view bytes);

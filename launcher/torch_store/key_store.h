@@ -44,6 +44,7 @@ class KeyStore {
   // It is gone: nothing is sent to it any more.
   void Forget(ClientId client);
 
+  // For tests: nothing else shows that they are bounded.
   std::size_t key_count() const { return values_.size(); }
   std::size_t byte_count() const { return bytes_; }  // as Limits::bytes counts
 

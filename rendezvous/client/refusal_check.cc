@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +12,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace {
@@ -70,27 +71,26 @@ bool IsOneAddress(const std::string& endpoint) {
 
 bool EveryAddressRefuses(const std::string& endpoint, std::chrono::milliseconds limit) {
   const Addresses addresses = Resolve(Split(endpoint));
-  std::vector<pollfd> waiting;
+  std::vector<UniqueFd> waiting;
   bool refused = addresses != nullptr;
   for (const addrinfo* one = addresses.get(); one != nullptr && refused; one = one->ai_next) {
-    const int fd =
-        ::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, one->ai_protocol);
-    if (fd < 0) {
-      refused = IsRefusal(errno, *one);
-    } else if (::connect(fd, one->ai_addr, one->ai_addrlen) == 0 || errno == EINPROGRESS) {
-      waiting.push_back({fd, POLLOUT, 0});
+    UniqueFd socket(::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                             one->ai_protocol));
+    if (socket.valid() &&
+        (::connect(socket.get(), one->ai_addr, one->ai_addrlen) == 0 || errno == EINPROGRESS)) {
+      waiting.push_back(std::move(socket));
     } else {
       refused = IsRefusal(errno, *one);
-      ::close(fd);
     }
   }
   const auto deadline = std::chrono::steady_clock::now() + limit;
-  for (pollfd& one : waiting) {
+  for (const UniqueFd& socket : waiting) {
+    if (!refused) break;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
     const int wait = static_cast<int>(std::max<std::chrono::milliseconds::rep>(left.count(), 0));
-    if (refused) refused = ::poll(&one, 1, wait) == 1 && ErrorOf(one.fd) == ECONNREFUSED;
-    ::close(one.fd);
+    pollfd watched = {socket.get(), POLLOUT, 0};
+    refused = ::poll(&watched, 1, wait) == 1 && ErrorOf(socket.get()) == ECONNREFUSED;
   }
   return refused;
 }

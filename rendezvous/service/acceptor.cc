@@ -53,10 +53,14 @@ bool IsWildcard(const addrinfo& candidate) {
   return reinterpret_cast<sockaddr_in*>(candidate.ai_addr)->sin_addr.s_addr == INADDR_ANY;
 }
 
-// A socket that listens, or the errno, negative.
-int Listen(const sockaddr_storage& name, socklen_t size, bool both_families) {
-  const int fd = socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return -errno;
+// A socket that listens. Where there is none, `error` is the errno.
+UniqueFd Listen(const sockaddr_storage& name, socklen_t size, bool both_families, int* error) {
+  UniqueFd listener(socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener.valid()) {
+    *error = errno;
+    return listener;
+  }
+  const int fd = listener.get();
   const int on = 1;
   const int v6_only = both_families ? 0 : 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -67,54 +71,55 @@ int Listen(const sockaddr_storage& name, socklen_t size, bool both_families) {
     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
   }
   if (bind(fd, reinterpret_cast<const sockaddr*>(&name), size) != 0 || listen(fd, kBacklog) != 0) {
-    const int error = errno;
-    close(fd);
-    return -error;
+    *error = errno;
+    listener.reset();
   }
-  return fd;
+  return listener;
 }
 
-// A socket that listens there, or the errno, negative. `name` holds the path.
-int ListenUnix(const sockaddr_un& name) {
+// A socket that listens there. Where there is none, `error` is the errno. `name` holds the path.
+UniqueFd ListenUnix(const sockaddr_un& name, int* error) {
   const auto* const generic = reinterpret_cast<const sockaddr*>(&name);
   {
     const UniqueFd client(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (connect(client.get(), generic, sizeof name) == 0) return -EADDRINUSE;
+    if (connect(client.get(), generic, sizeof name) == 0) {
+      *error = EADDRINUSE;
+      return UniqueFd();
+    }
     if (errno == ECONNREFUSED) unlink(name.sun_path);  // a stale file
   }
   UniqueFd server(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!server.valid() || bind(server.get(), generic, sizeof name) != 0) return -errno;
-  if (chmod(name.sun_path, 0600) != 0 || listen(server.get(), kBacklog) != 0) {
-    const int error = errno;
-    unlink(name.sun_path);
-    return -error;
+  if (!server.valid() || bind(server.get(), generic, sizeof name) != 0) {
+    *error = errno;
+    return UniqueFd();
   }
-  return server.release();
+  if (chmod(name.sun_path, 0600) != 0 || listen(server.get(), kBacklog) != 0) {
+    *error = errno;
+    unlink(name.sun_path);
+    return UniqueFd();
+  }
+  return server;
 }
 
-int ListenOnEverything(int port) {
+UniqueFd ListenOnEverything(int port, int* error) {
   sockaddr_storage name{};
   reinterpret_cast<sockaddr_in6&>(name) = {};
   name.ss_family = AF_INET6;
   SetPort(&name, port);
-  const int fd = Listen(name, sizeof(sockaddr_in6), true);
-  if (fd >= 0 || fd == -EADDRINUSE) return fd;
+  UniqueFd listener = Listen(name, sizeof(sockaddr_in6), true, error);
+  if (listener.valid() || *error == EADDRINUSE) return listener;
   name = {};  // a host without IPv6
   name.ss_family = AF_INET;
   SetPort(&name, port);
-  return Listen(name, sizeof(sockaddr_in), false);
+  return Listen(name, sizeof(sockaddr_in), false, error);
 }
 
 }  // namespace
 
 struct Acceptor::State {
-  ~State() {
-    CloseListeners();
-    if (stop >= 0) close(stop);
-  }
+  ~State() { CloseListeners(); }
   void CloseListeners() {
     if (!path.empty() && !listeners.empty()) unlink(path.c_str());
-    for (const int fd : listeners) close(fd);
     listeners.clear();
   }
   // Accepts what waits. False: what still does cannot be accepted now.
@@ -122,9 +127,9 @@ struct Acceptor::State {
   void Refused(const std::string& why);
   void Failed(const std::string& why);
 
-  std::vector<int> listeners;
-  std::string path;                                   // of a Unix socket, else empty
-  int stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);  // readable: end
+  std::vector<UniqueFd> listeners;
+  std::string path;                                       // of a Unix socket, else empty
+  UniqueFd stop{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  // readable: end
   const DescriptorGuard* guard = nullptr;
   Take take;
   Log log;
@@ -147,11 +152,12 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::BindUnix(const std::string& 
   }
   path.copy(name.sun_path, path.size());
   auto state = std::make_unique<State>();
-  if (state->stop < 0) return absl::UnavailableError(ErrnoText(errno));
-  const int fd = ListenUnix(name);
-  if (fd == -EADDRINUSE) return absl::AlreadyExistsError(ErrnoText(EADDRINUSE));
-  if (fd < 0) return absl::UnavailableError(ErrnoText(-fd));
-  state->listeners.push_back(fd);
+  if (!state->stop.valid()) return absl::UnavailableError(ErrnoText(errno));
+  int error = 0;
+  UniqueFd listener = ListenUnix(name, &error);
+  if (error == EADDRINUSE) return absl::AlreadyExistsError(ErrnoText(EADDRINUSE));
+  if (!listener.valid()) return absl::UnavailableError(ErrnoText(error));
+  state->listeners.push_back(std::move(listener));
   state->path = path;
   return std::unique_ptr<Acceptor>(new Acceptor(std::move(state), 0));
 }
@@ -166,29 +172,28 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::BindTcp(const ListenAddress&
   if (failure != 0) return absl::UnavailableError(absl::AsciiStrToLower(gai_strerror(failure)));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
   auto state = std::make_unique<State>();
-  if (state->stop < 0) return absl::UnavailableError(ErrnoText(errno));
+  if (!state->stop.valid()) return absl::UnavailableError(ErrnoText(errno));
   int port = address.port;
   int error = EADDRNOTAVAIL;
   // A name may stand for several addresses, of which this host need not have all (IPv6 may be off);
   // but one that is taken would let two servers share the name, each with some of the clients.
   for (const addrinfo* candidate = found; candidate != nullptr; candidate = candidate->ai_next) {
     const bool wildcard = IsWildcard(*candidate);
-    int fd = 0;
+    UniqueFd listener;
     if (wildcard) {
-      fd = ListenOnEverything(port);
+      listener = ListenOnEverything(port, &error);
     } else {
       sockaddr_storage name{};
       std::memcpy(&name, candidate->ai_addr, candidate->ai_addrlen);
       SetPort(&name, port);
-      fd = Listen(name, candidate->ai_addrlen, false);
+      listener = Listen(name, candidate->ai_addrlen, false, &error);
     }
-    if (fd == -EADDRINUSE) return absl::AlreadyExistsError(ErrnoText(EADDRINUSE));
-    if (fd < 0) {
-      error = -fd;
-      continue;
+    if (!listener.valid() && error == EADDRINUSE) {
+      return absl::AlreadyExistsError(ErrnoText(EADDRINUSE));
     }
-    state->listeners.push_back(fd);
-    if (port == 0) port = PortOf(fd);
+    if (!listener.valid()) continue;
+    if (port == 0) port = PortOf(listener.get());
+    state->listeners.push_back(std::move(listener));
     if (wildcard) break;
   }
   if (state->listeners.empty()) return absl::UnavailableError(ErrnoText(error));
@@ -200,7 +205,7 @@ Acceptor::Acceptor(std::unique_ptr<State> state, int port)
 
 Acceptor::~Acceptor() { Stop(); }
 
-int Acceptor::listener() const { return state_->listeners.front(); }
+int Acceptor::listener() const { return state_->listeners.front().get(); }
 
 void Acceptor::Start(const DescriptorGuard* guard, Take take, Log log) {
   state_->guard = guard;
@@ -208,8 +213,8 @@ void Acceptor::Start(const DescriptorGuard* guard, Take take, Log log) {
   state_->log = std::move(log);
   thread_ = std::thread([state = state_.get()] {
     std::vector<pollfd> watched;
-    for (const int fd : state->listeners) watched.push_back({fd, POLLIN, 0});
-    watched.push_back({state->stop, POLLIN, 0});
+    for (const UniqueFd& one : state->listeners) watched.push_back({one.get(), POLLIN, 0});
+    watched.push_back({state->stop.get(), POLLIN, 0});
     for (;;) {
       if (poll(watched.data(), watched.size(), -1) < 0) continue;  // EINTR
       if (watched.back().revents != 0) return;
@@ -226,7 +231,7 @@ void Acceptor::Start(const DescriptorGuard* guard, Take take, Log log) {
 void Acceptor::Stop() {
   if (thread_.joinable()) {
     const std::uint64_t one = 1;
-    (void)!write(state_->stop, &one, sizeof one);
+    (void)!write(state_->stop.get(), &one, sizeof one);
     thread_.join();
   }
   state_->CloseListeners();
@@ -236,8 +241,8 @@ std::uint64_t Acceptor::refused() const { return state_->refused; }
 
 bool Acceptor::State::AcceptAll(int listener) {
   for (;;) {
-    const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) {
+    UniqueFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!connection.valid()) {
       switch (errno) {
         case EAGAIN:
           return true;
@@ -255,14 +260,16 @@ bool Acceptor::State::AcceptAll(int listener) {
           return false;
       }
     }
-    if (guard->HasRoomFor(fd)) {
-      take(listener, fd);
+    const int number = connection.get();
+    if (guard->HasRoomFor(number)) {
+      take(listener, std::move(connection));
       continue;
     }
     const linger reset{1, 0};  // no TIME_WAIT for somebody who may come back at once
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    close(fd);
-    Refused(absl::StrCat("descriptor ", fd, " is above the limit of ", guard->connection_limit()));
+    setsockopt(number, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    connection.reset();
+    Refused(
+        absl::StrCat("descriptor ", number, " is above the limit of ", guard->connection_limit()));
   }
 }
 

@@ -18,13 +18,14 @@
 #include "absl/status/statusor.h"
 #include "rendezvous/service/descriptor_guard.h"
 #include "rendezvous/service/listen_address.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 
 class Acceptor {
  public:
-  // Both on the acceptor's thread. `take` owns the connection from then on.
-  using Take = std::function<void(int listener, int connection)>;
+  // Both on the acceptor's thread.
+  using Take = std::function<void(int listener, UniqueFd connection)>;
   // `refused` connections since the last time, `why` for people; at most every few seconds.
   using Log = std::function<void(const std::string& text)>;
 

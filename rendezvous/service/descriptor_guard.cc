@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <limits>
@@ -29,15 +28,9 @@ DescriptorGuard::DescriptorGuard(int limit)
   session_limit_ = connection_limit_ - to_hear_why;
 }
 
-DescriptorGuard::~DescriptorGuard() {
-  if (probe_ >= 0) close(probe_);
-}
-
 int DescriptorGuard::InUse() const {
-  const int lowest_free = fcntl(probe_, F_DUPFD_CLOEXEC, 0);
-  if (lowest_free < 0) return limit_;
-  close(lowest_free);
-  return lowest_free;
+  const UniqueFd lowest_free(fcntl(probe_.get(), F_DUPFD_CLOEXEC, 0));
+  return lowest_free.valid() ? lowest_free.get() : limit_;
 }
 
 absl::Status DescriptorGuard::CheckSession() const {

@@ -12,6 +12,7 @@
 #define DDPRUN_RENDEZVOUS_SERVICE_DESCRIPTOR_GUARD_H_
 
 #include "absl/status/status.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 
@@ -19,7 +20,6 @@ class DescriptorGuard {
  public:
   // `limit`: RLIMIT_NOFILE; 0: that of this process now.
   explicit DescriptorGuard(int limit = 0);
-  ~DescriptorGuard();
   DescriptorGuard(const DescriptorGuard&) = delete;
   DescriptorGuard& operator=(const DescriptorGuard&) = delete;
 
@@ -40,7 +40,7 @@ class DescriptorGuard {
   int limit_;
   int session_limit_;
   int connection_limit_;
-  int probe_;  // duplicated to learn what is free
+  UniqueFd probe_;  // duplicated to learn what is free
 };
 
 }  // namespace ddprun

@@ -229,10 +229,10 @@ absl::Status RendezvousServer::StartGrpc() {
 void RendezvousServer::StartAccepting() {
   acceptor_->Start(
       descriptors_.get(),
-      [connections = server_->connections.get()](int listener, int connection) {
+      [connections = server_->connections.get()](int listener, UniqueFd connection) {
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
         parameters.listener_fd = listener;
-        parameters.fd = connection;
+        parameters.fd = connection.release();
         connections->HandleNewConnection(&parameters);
       },
       [log = options_.log](const std::string& text) { log("", text); });

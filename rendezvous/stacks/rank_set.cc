@@ -1,8 +1,8 @@
 #include "rendezvous/stacks/rank_set.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -34,13 +34,6 @@ bool RankSet::AreASet(const std::vector<RankRange>& ranges) {
     if (ranges[i].first <= ranges[i - 1].last || Touches(ranges[i - 1], ranges[i])) return false;
   }
   return true;
-}
-
-std::optional<RankSet> RankSet::FromRanges(std::vector<RankRange> ranges) {
-  if (!AreASet(ranges)) return std::nullopt;
-  RankSet set;
-  set.ranges_ = std::move(ranges);
-  return set;
 }
 
 void RankSet::Add(RankRange range) {

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,8 +28,6 @@ class RankSet {
   // Whether the ranges ascend, and neither overlap nor touch: then equal sets have equal ranges.
   // For what comes from elsewhere.
   static bool AreASet(const std::vector<RankRange>& ranges);
-  // nullopt unless AreASet().
-  static std::optional<RankSet> FromRanges(std::vector<RankRange> ranges);
 
   void Add(std::uint32_t rank) { Add(RankRange{rank, rank}); }
   void Add(RankRange range);

@@ -63,7 +63,8 @@ class FileStore final : public Store {
   absl::StatusOr<std::map<std::string, std::string>> Load() override;
   void Commit(Batch batch, Done done) override;
 
-  // Bytes of keys and values that wait for the disk, without those that it is writing.
+  // Bytes of keys and values that wait for the disk, without those that it is writing. For tests:
+  // nothing else shows that they are bounded.
   std::size_t QueuedBytes() const;
 
  private:

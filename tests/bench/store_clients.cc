@@ -26,7 +26,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/torch_store/requests.h"
+#include "tests/unit/launcher/torch_store/requests.h"
 #include "worker/contract/unique_fd.h"
 
 namespace {

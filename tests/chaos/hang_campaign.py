@@ -37,8 +37,7 @@ import time
 import slices
 from campaign_world import read, run, wait_until
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MISSING = 77  # the exit code that CTest takes for "skipped"
 INSIDE = "DDPRUN_HANG_CAMPAIGN_INSIDE"
 
@@ -103,7 +102,7 @@ class Job:
         if plan["program"] == "cpp":
             command = [os.path.join(binaries, "hang_trainer"), *arguments]
         else:
-            command = [os.path.join(HERE, "hang_trainer.py"), *arguments, plan["program"]]
+            command = [os.path.join(ROOT, "tests/programs/hang_trainer.py"), *arguments, plan["program"]]
         flags = ["--nnodes", str(plan["nodes"]), "--nproc-per-node", str(WORKERS), "--max-restarts", "2",
                  "--hang-timeout", limits[0], "--hang-startup-timeout", limits[1], "--on-hang", "restart"]
         if plan["program"] == "unmodified":

@@ -10,8 +10,8 @@
 #include "rendezvous/store/journal_format.h"
 #include "rendezvous/wire/record.h"
 #include "rendezvous/wire/translate.h"
-#include "tests/unit/rendezvous/messages_for_test.h"
-#include "tests/unit/torch_store/requests.h"
+#include "tests/unit/launcher/torch_store/requests.h"
+#include "tests/unit/rendezvous/wire/messages_for_test.h"
 
 namespace ddprun {
 namespace {

@@ -8,7 +8,7 @@
 #include "launcher/config/job_printer.h"
 #include "launcher/config/yaml_config.h"
 #include "tests/fuzz/require.h"
-#include "tests/unit/config/fake_host.h"
+#include "tests/unit/launcher/config/fake_host.h"
 
 namespace ddprun {
 namespace {

@@ -20,7 +20,7 @@
 #include "launcher/os/process/guarded_process_runner.h"
 #include "launcher/os/process/posix_process_runner.h"
 #include "launcher/os/signal_source.h"
-#include "tests/unit/os/pattern.h"
+#include "tests/unit/launcher/os/pattern.h"
 
 namespace {
 

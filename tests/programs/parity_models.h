@@ -1,4 +1,4 @@
-// The modules of tests/python/scripts/parity_models.py in C++, name for name, operation for
+// The modules of tests/programs/python/parity_models.py in C++, name for name, operation for
 // operation: equal results to the last bit need the same order of parameters and the same kernels.
 //
 // A module takes images [batch, 1, 8, 8] and gives 10 logits for each. `turn` is a number that

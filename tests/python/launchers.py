@@ -1,6 +1,6 @@
 """Runs a script under ddprun and, as the reference, under torchrun.
 
-    under = launchers.both(self, "scripts/gather_objects.py", nproc=2)
+    under = launchers.both(self, "gather_objects.py", nproc=2)
     self.assertEqual(under["ddprun"].files, under["torchrun"].files)
 
 A script gets a folder as its first argument, and leaves its results there as JSON files.
@@ -16,6 +16,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+PROGRAMS = HERE.parent / "programs" / "python"  # the scripts that these tests run
 TORCHRUN = "/usr/bin/torchrun"
 HANG = 120  # seconds: reached only when something hangs
 
@@ -73,7 +74,7 @@ def _run_ranks(script, nproc, folder, arguments, environment):
     # Debian's torch has no libuv, which newer ones look for.
     common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(nproc),
               "LOCAL_WORLD_SIZE": str(nproc), "USE_LIBUV": "0", **environment}
-    command = ["/usr/bin/python3", str(HERE / script)] if script.endswith(".py") else [script]
+    command = ["/usr/bin/python3", str(PROGRAMS / script)] if script.endswith(".py") else [script]
     command += [str(folder / "out"), *arguments]
     ranks = []
     for rank in range(nproc):
@@ -100,7 +101,7 @@ def _run_ranks(script, nproc, folder, arguments, environment):
 
 
 def run(test, launcher, script, nproc=2, flags=(), arguments=(), environment=None):
-    """`script`: a path from this folder, or what follows -m. Waits for the end.
+    """`script`: a file of PROGRAMS, or what follows -m. Waits for the end.
 
     `launcher`: "ddprun", "torchrun", or "none", which knows no flags."""
     require_torch(test)
@@ -116,7 +117,7 @@ def run(test, launcher, script, nproc=2, flags=(), arguments=(), environment=Non
         return _run_ranks(script, nproc, folder, arguments, environment or {})
     command = _command(launcher, str(folder / "logs"), str(report))
     command += ["--nproc_per_node", str(nproc), *flags]
-    command.append(str(HERE / script) if script.endswith(".py") else script)
+    command.append(str(PROGRAMS / script) if script.endswith(".py") else script)
     command += [str(folder / "out"), *arguments]
     done = subprocess.run(command, env=_environment(environment or {}), stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=HANG, check=False)

@@ -18,7 +18,7 @@ class AgentStoreTest(unittest.TestCase):
     """Scripts that know nothing of ddprun, where rank 0's agent serves torch's store."""
 
     def run_script(self, script, *arguments, flags=()):
-        result = launchers.run(self, "ddprun", "scripts/" + script, flags=[*FLAGS, *flags],
+        result = launchers.run(self, "ddprun", script, flags=[*FLAGS, *flags],
                                arguments=arguments)
         self.assertEqual(result.code, 0, result.err)
         return result

@@ -172,7 +172,7 @@ class UnderDdprunTest(unittest.TestCase):
     """A DDP script that was written for torchrun, whose rank 1 dies after its sixth step."""
 
     def test_an_unmodified_script_tells_its_steps(self):
-        result = launchers.run(self, "ddprun", "scripts/train_ddp.py", nproc=2,
+        result = launchers.run(self, "ddprun", "train_ddp.py", nproc=2,
                                flags=["--max-restarts", "1", "--auto-step"])
         self.assertEqual(result.code, 0, result.err)
         self.assertEqual(result.report["earlier_generations"][0]["step"], 6)

@@ -15,7 +15,7 @@ import fake_agent
 import launchers
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "worker/examples/python/ddp_tutorial.py"
-KILL = launchers.HERE / "scripts" / "kill_in_training.py"
+KILL = launchers.PROGRAMS / "kill_in_training.py"
 EPOCHS = "3"
 STEPS_OF_AN_EPOCH = 32  # of two workers, with batches of 32
 

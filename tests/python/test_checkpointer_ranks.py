@@ -9,7 +9,7 @@ import launchers
 
 class RanksTest(unittest.TestCase):
     def run_ranks(self, scenario, nproc=2, *more):
-        result = launchers.run(self, "none", "scripts/checkpoint_ranks.py", nproc=nproc,
+        result = launchers.run(self, "none", "checkpoint_ranks.py", nproc=nproc,
                                arguments=[scenario, *more])
         self.assertEqual(result.code, 0, result.err)
         self.said = result.err

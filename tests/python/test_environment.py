@@ -18,7 +18,7 @@ class EnvironmentTest(unittest.TestCase):
         test = unittest.TestCase()
         cls.addClassCleanup(test.doCleanups)
         cls.under = launchers.both(
-            test, "scripts/write_environment.py", nproc=2,
+            test, "write_environment.py", nproc=2,
             flags=["--max_restarts", "3", "--rdzv_id", "job7", "--role", "trainer"],
             arguments=["fail-once", "--gpu=${local_rank}", "${local_rank}-of-${local_rank}"],
             environment={"MINE": "inherited"})
@@ -132,7 +132,7 @@ class StaticBackendTest(unittest.TestCase):
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
         under = launchers.both(
-            self, "scripts/write_environment.py", nproc=1,
+            self, "write_environment.py", nproc=1,
             flags=["--rdzv_backend", "static", "--rdzv_endpoint", f"127.0.0.1:{port}",
                    "--master_port", "1"])
         for launcher, result in under.items():
@@ -148,11 +148,11 @@ class ProgramTest(unittest.TestCase):
         super().setUpClass()
         test = unittest.TestCase()
         cls.addClassCleanup(test.doCleanups)
-        wrapper = launchers.HERE / "scripts" / "python_wrapper.sh"
+        wrapper = launchers.PROGRAMS / "python_wrapper.sh"
         cls.under = launchers.both(
             test, "write_environment", nproc=1, flags=["-m"],
             environment={"PYTHON_EXEC": str(wrapper), "OMP_NUM_THREADS": "3",
-                         "PYTHONPATH": str(launchers.HERE / "scripts")})
+                         "PYTHONPATH": str(launchers.PROGRAMS)})
 
     def given(self, launcher):
         result = self.under[launcher]

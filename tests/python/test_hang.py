@@ -8,7 +8,7 @@ class HangTest(unittest.TestCase):
     """Two ranks of a script that knows nothing of ddprun: what their stacks alone tell."""
 
     def test_the_rank_that_sleeps_in_its_data_loading_is_named_with_its_function(self):
-        result = launchers.run(self, "ddprun", "scripts/hang_in_data_loading.py", nproc=2,
+        result = launchers.run(self, "ddprun", "hang_in_data_loading.py", nproc=2,
                                flags=["--auto-step", "--hang-timeout", "4s", "--on-hang", "restart",
                                       "--max-restarts", "1"])
         self.assertEqual(result.code, 0, result.err)
@@ -24,7 +24,7 @@ class HangTest(unittest.TestCase):
 
     def mismatch(self, what, *flags, **environment):
         """The root cause of three ranks of which rank 1 enters another collective."""
-        result = launchers.run(self, "ddprun", "scripts/mismatch.py", nproc=3, flags=flags,
+        result = launchers.run(self, "ddprun", "mismatch.py", nproc=3, flags=flags,
                                arguments=[what], environment=environment)
         self.assertNotEqual(result.code, 0, result.err)
         return result.report["root_cause"]

@@ -41,7 +41,7 @@ class ParityTest(unittest.TestCase):
     def setUpClass(cls):
         launchers.require_torch(cls())
         import torch
-        sys.path.insert(0, str(launchers.HERE / "scripts"))
+        sys.path.insert(0, str(launchers.PROGRAMS))
         cls.addClassCleanup(sys.path.pop, 0)
         from parity_models import MODELS
         temporary = tempfile.TemporaryDirectory(prefix="ddprun-parity-")
@@ -69,7 +69,7 @@ class ParityTest(unittest.TestCase):
 
     def check_world_size(self, world_size):
         cpp = self.results(world_size, os.environ["PARITY_TRAINER"], flags=["--no_python"])
-        python = self.results(world_size, "scripts/parity_trainer.py")
+        python = self.results(world_size, "parity_trainer.py")
         # Of a case whose optimizers alone round otherwise there, on one rank too.
         optimizers_bound = "bound_on_2" if int(self.torch.__version__.split(".")[0]) >= 2 else ""
         expected = {f"{case['name']}.{optimizer}": case.get("bound", case.get(optimizers_bound))

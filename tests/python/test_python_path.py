@@ -15,7 +15,7 @@ import zipfile
 import fake_agent
 import launchers
 
-SHOW = (launchers.HERE / "scripts" / "show_python.py").read_text()
+SHOW = (launchers.PROGRAMS / "show_python.py").read_text()
 PYTHON = fake_agent.PYTHON
 
 

@@ -12,7 +12,7 @@ class RecordTest(unittest.TestCase):
     """The message of TORCHELASTIC_ERROR_FILE, in both forms in which torch's handlers write it."""
 
     def check(self, how):
-        under = launchers.both(self, "scripts/record_error.py", nproc=2, arguments=[how])
+        under = launchers.both(self, "record_error.py", nproc=2, arguments=[how])
         self.assertEqual(under["torchrun"].code, 1)
         self.assertIn(MESSAGE, under["torchrun"].err)
 
@@ -32,7 +32,7 @@ class RecordTest(unittest.TestCase):
         for launcher in ("ddprun", "torchrun"):
             with tempfile.TemporaryDirectory() as folder:
                 path = pathlib.Path(folder, "reply.json")
-                result = launchers.run(self, launcher, "scripts/record_error.py", nproc=2,
+                result = launchers.run(self, launcher, "record_error.py", nproc=2,
                                        arguments=["record"],
                                        environment={"TORCHELASTIC_ERROR_FILE": str(path)})
                 messages[launcher] = json.loads(path.read_text())["message"]

@@ -188,7 +188,7 @@ class StandbyTest(unittest.TestCase):
                 self.assertEqual(standby.wait(timeout=launchers.HANG), 0)
 
     def test_the_first_start_is_cold_and_a_restart_is_warm(self):
-        script = str(launchers.HERE / "scripts" / "restart_when_warm.py")
+        script = str(launchers.PROGRAMS / "restart_when_warm.py")
         with tempfile.TemporaryDirectory() as path:
             command = [os.environ["DDPRUN"], "-v", "--log-dir", path + "/logs", "--nproc-per-node",
                        "2", "--max-restarts", "1", "--warm", "--preload", "json,decimal", script, path]

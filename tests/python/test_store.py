@@ -99,16 +99,17 @@ class StoreTest(unittest.TestCase):
         self.assertEqual(store.get("nobody sets it"), b"but now")
 
     def run_script(self, script, *arguments, environment=None):
-        result = subprocess.run([PYTHON, script, *arguments], stdout=subprocess.PIPE, text=True,
-                                env=environment, timeout=launchers.HANG, check=True)
+        result = subprocess.run([PYTHON, launchers.PROGRAMS / script, *arguments],
+                                stdout=subprocess.PIPE, text=True, env=environment,
+                                timeout=launchers.HANG, check=True)
         return result.stdout.split()
 
     def test_eight_processes_meet(self):
-        said = self.run_script("scripts/store_client.py", "127.0.0.1", str(self.port), "8")
+        said = self.run_script("store_client.py", "127.0.0.1", str(self.port), "8")
         self.assertEqual(said, ["well"] * 8)
 
     def test_ranks_form_a_group_with_every_one_a_client(self):
-        said = self.run_script("scripts/store_group.py", "3", environment={
+        said = self.run_script("store_group.py", "3", environment={
             **os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port),
             "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0",
             "GLOO_SOCKET_IFNAME": "lo"})

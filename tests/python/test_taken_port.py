@@ -7,7 +7,7 @@ class TakenPortTest(unittest.TestCase):
     """torch's TCPStore cannot listen on MASTER_PORT, and the script knows nothing of ddprun."""
 
     def test_another_port_is_tried_without_a_restart(self):
-        result = launchers.run(self, "ddprun", "scripts/taken_port.py",
+        result = launchers.run(self, "ddprun", "taken_port.py",
                                flags=["--max-restarts", "0"])
         self.assertEqual(result.code, 0, result.err)
         self.assertIn("ddress already in use", result.err)

@@ -5,7 +5,7 @@ import launchers
 
 class TrainingTest(unittest.TestCase):
     def test_a_killed_worker_resumes_from_the_checkpoint_with_the_same_numbers_under_both(self):
-        under = launchers.both(self, "scripts/train_ddp.py", nproc=2,
+        under = launchers.both(self, "train_ddp.py", nproc=2,
                                flags=["--max_restarts", "2"])
         for launcher, result in under.items():
             self.assertEqual(result.code, 0, f"{launcher}: {result.err}")

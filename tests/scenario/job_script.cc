@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/words.h"
+#include "tests/support/one_by_one.h"
 #include "worker/contract/overloaded.h"
 
 namespace ddprun {
@@ -440,7 +441,7 @@ void JobScript::Receive(const Command& command, Agent& agent, AgentMessage messa
 
 void JobScript::Step(const JobMachine::Event& event) {
   std::vector<JobMachine::Event> next;
-  for (const JobMachine::Action& action : job_action::OneByOne(machine().Step(event, now_))) {
+  for (const JobMachine::Action& action : OneByOne(machine().Step(event, now_))) {
     std::visit(
         Overloaded{
             [&](const JobMachine::Persist& persist) {

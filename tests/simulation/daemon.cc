@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/simulation/text.h"
 #include "tests/simulation/world.h"
+#include "tests/support/one_by_one.h"
 #include "worker/contract/overloaded.h"
 
 namespace ddprun::sim {
@@ -190,7 +191,7 @@ void Daemon::Step(const JobMachine::Event& event) {
   if (!up_ || machine_ == nullptr) return;
   const TimePoint now = clock_.Local(world_->scheduler.now());
   const JobState before = machine_->state();
-  const std::vector<JobMachine::Action> actions = job_action::OneByOne(machine_->Step(event, now));
+  const std::vector<JobMachine::Action> actions = OneByOne(machine_->Step(event, now));
   world_->recorder.Event(kMachineStepped, event.index(),
                          static_cast<std::uint64_t>(machine_->state()), actions.size());
   if (machine_->state() != before && world_->recorder.tracing()) {

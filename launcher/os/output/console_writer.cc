@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
+#include <cstdint>
 #include <cstdlib>
 #include <mutex>
 #include <utility>
@@ -85,9 +86,8 @@ struct ConsoleWriter::State {
   // Guarded by mutex.
   TerminalScreen screen;  // as it will be when all of `pending` is written
   std::string pending;
-  std::size_t queued = 0;  // pending, and what is being written
-  std::uint64_t dropped = 0;
-  std::uint64_t dropped_untold = 0;  // not yet admitted by a line on the console
+  std::size_t queued = 0;     // pending, and what is being written
+  std::uint64_t dropped = 0;  // lines, not yet admitted by one on the console
   bool broken = false;
   bool scheduled = false;  // a task shows what is pending
   int flushing = 0;        // threads that wait for `idle`
@@ -112,7 +112,7 @@ void ConsoleWriter::State::TellDropped() {
   const std::string where = options.log_directory.empty()
                                 ? ""
                                 : absl::StrCat(" (they are in ", options.log_directory, ")");
-  Append("", absl::StrCat("ddprun: ", std::exchange(dropped_untold, 0),
+  Append("", absl::StrCat("ddprun: ", std::exchange(dropped, 0),
                           " lines not shown: the terminal did not keep up", where));
 }
 
@@ -129,12 +129,12 @@ void ConsoleWriter::State::Show() {
       left.remove_prefix(part.size());
       queued -= part.size();
       broken = !written;
-      if (dropped_untold > 0 && queued <= options.capacity / 2) TellDropped();
+      if (dropped > 0 && queued <= options.capacity / 2) TellDropped();
     }
     queued -= left.size();
     if (broken) {
       queued -= std::exchange(pending, {}).size();
-      dropped_untold = 0;
+      dropped = 0;
     }
     if (queued == 0) idle.notify_all();
     work.wait_for(lock, kPause, [this] { return flushing > 0 || stop; });
@@ -163,10 +163,8 @@ void ConsoleWriter::Write(std::string_view prefix, std::string_view lines) {
   const std::lock_guard lock(state_->mutex);
   if (state_->broken || lines.empty()) return;
   // Once lines are missing, all are until the line that says so: a gap has one place.
-  if (state_->dropped_untold > 0 || state_->queued >= state_->options.capacity) {
-    const std::uint64_t count = CountLines(lines);
-    state_->dropped += count;
-    state_->dropped_untold += count;
+  if (state_->dropped > 0 || state_->queued >= state_->options.capacity) {
+    state_->dropped += CountLines(lines);
     return;
   }
   state_->Append(prefix, lines);
@@ -177,7 +175,7 @@ void ConsoleWriter::ShowBar(int id, std::string_view prefix, std::string_view te
   const std::lock_guard lock(state_->mutex);
   if (state_->broken) return;
   // That a bar is gone is small and never left out; else it would stay for ever.
-  const bool slow = state_->dropped_untold > 0 || state_->queued >= state_->options.capacity;
+  const bool slow = state_->dropped > 0 || state_->queued >= state_->options.capacity;
   if (slow && !text.empty()) return;
   const std::size_t before = state_->pending.size();
   state_->screen.Bar(id, prefix, text, &state_->pending);
@@ -193,11 +191,6 @@ bool ConsoleWriter::Flush(std::chrono::steady_clock::time_point deadline) {
       lock, deadline, [this] { return state_->queued == 0 || state_->broken; });
   --state_->flushing;
   return done;
-}
-
-std::uint64_t ConsoleWriter::DroppedLines() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->dropped;
 }
 
 Console OpenConsole(int out_fd, int err_fd, const ConsoleWriter::Options& options) {

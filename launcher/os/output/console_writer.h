@@ -17,7 +17,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -58,9 +57,6 @@ class ConsoleWriter {
   // Blocks until everything is shown, or the reader is gone, or until `deadline`. Returns false in
   // the last case.
   bool Flush(std::chrono::steady_clock::time_point deadline);
-
-  // Lines dropped so far.
-  std::uint64_t DroppedLines() const;
 
  private:
   struct State;

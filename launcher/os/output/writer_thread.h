@@ -79,7 +79,8 @@ class WriterThread {
   // meanwhile.
   bool Flush(std::chrono::steady_clock::time_point deadline);
 
-  // The most that any one file's queue has held so far.
+  // The most that any one file's queue has held so far. For tests: nothing else shows that it is
+  // bounded.
   std::size_t PeakQueuedBytes() const;
 
  private:

@@ -53,7 +53,6 @@ class GuardedProcessRunner final : public ProcessRunner {
   void SetFence(std::optional<std::chrono::steady_clock::time_point> at) override;
   absl::StatusOr<std::vector<pid_t>> EndOrphans(std::chrono::microseconds limit) override;
 
-  pid_t guardian_pid() const { return pid_; }
   // For the agent's loop: readable when the guardian has ended. Then call Lost().
   int guardian_pidfd() const { return pidfd_.get(); }
 

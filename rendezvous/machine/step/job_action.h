@@ -88,9 +88,6 @@ struct Note {
 using Any = std::variant<Persist, Send, SendToMany, Answer, ShowStacks, MergeStacks, JudgeStacks,
                          ForgetStacks, Happened, Note>;
 
-// The same with a Send for each message, for who does not send in portions.
-std::vector<Any> OneByOne(std::vector<Any> actions);
-
 }  // namespace ddprun::job_action
 
 #endif  // DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_ACTION_H_

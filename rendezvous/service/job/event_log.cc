@@ -122,10 +122,6 @@ void EventLog::ReopenFile() {
   if (file_ != nullptr) file_->Reopen();
 }
 
-bool EventLog::FlushFile(std::chrono::milliseconds limit) {
-  return file_ == nullptr || file_->Flush(limit);
-}
-
 std::size_t EventLog::dropped_from_file() const { return file_ == nullptr ? 0 : file_->dropped(); }
 
 std::uint64_t EventLog::Oldest() const {

@@ -8,7 +8,6 @@
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_EVENT_LOG_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_EVENT_LOG_H_
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -64,8 +63,6 @@ class EventLog {
 
   // After somebody else has renamed the file. Returns at once.
   void ReopenFile();
-  // Until what was added is in the file. For the end, and for tests.
-  bool FlushFile(std::chrono::milliseconds limit);
   std::size_t dropped_from_file() const;
 
   // A place in the history: before the oldest line that is kept, or after the newest.

@@ -12,12 +12,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 namespace {
 
-int OpenForAppend(const std::string& path) {
-  return open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+UniqueFd OpenForAppend(const std::string& path) {
+  return UniqueFd(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600));
 }
 
 // Appends all of `text` or nothing. Returns 0 or the errno.
@@ -66,13 +67,10 @@ struct LineFile::State {
   void OpenAnew();
   // Where `bytes` more are too many for the file.
   void RotateIfFull(std::size_t bytes);
-  void Close() {
-    if (fd >= 0) close(std::exchange(fd, -1));
-  }
 
   const Options options;
   // The thread's own, once Open has returned.
-  int fd = -1;
+  UniqueFd fd;
   bool cannot_rename = false;  // and that was said
 
   std::mutex mutex;
@@ -88,13 +86,13 @@ struct LineFile::State {
 LineFile::LineFile(Options options) : state_(std::make_shared<State>(std::move(options))) {}
 
 LineFile::~LineFile() {
-  tasks_.Post([state = state_] { state->Close(); });
+  tasks_.Post([state = state_] { state->fd.reset(); });
   tasks_.CloseWithin(kCloseGrace);
 }
 
 absl::Status LineFile::Open() {
   state_->fd = OpenForAppend(state_->options.path);
-  if (state_->fd >= 0) return absl::OkStatus();
+  if (state_->fd.valid()) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("cannot open ", state_->options.path, ": ",
                                              std::generic_category().message(errno)));
 }
@@ -127,19 +125,15 @@ void LineFile::Reopen() {
   Schedule();
 }
 
-bool LineFile::Flush(std::chrono::milliseconds limit) {
-  return tasks_.WaitUntil(std::chrono::steady_clock::now() + limit);
-}
-
 std::size_t LineFile::dropped() const {
   const std::lock_guard lock(state_->mutex);
   return state_->dropped;
 }
 
 void LineFile::State::OpenAnew() {
-  const int fresh = OpenForAppend(options.path);
-  if (fresh >= 0) {
-    close(std::exchange(fd, fresh));
+  UniqueFd fresh = OpenForAppend(options.path);
+  if (fresh.valid()) {
+    fd = std::move(fresh);
   } else {
     options.log(absl::StrCat("cannot open ", options.path, " anew, the old file goes on: ",
                              std::generic_category().message(errno)));
@@ -147,10 +141,10 @@ void LineFile::State::OpenAnew() {
 }
 
 void LineFile::State::RotateIfFull(std::size_t bytes) {
-  const std::size_t size = SizeOf(fd);
+  const std::size_t size = SizeOf(fd.get());
   if (size == 0 || size + bytes <= options.max_file_bytes) return;
   int error = 0;
-  if (IsAt(options.path, fd)) {
+  if (IsAt(options.path, fd.get())) {
     for (int age = options.kept; age > 1; --age) {
       // The oldest is replaced; there may be fewer.
       (void)!rename(RenamedPath(options.path, age - 1).c_str(),
@@ -185,7 +179,7 @@ void LineFile::State::Write() {
       bytes += line.size() + 1;
     }
     if (!lines.empty()) RotateIfFull(text.size());
-    const int error = lines.empty() ? 0 : AppendWhole(fd, text);
+    const int error = lines.empty() ? 0 : AppendWhole(fd.get(), text);
     if (error != 0 && unwritten == 0) {
       options.log(absl::StrCat("cannot write to ", options.path, ": ",
                                std::generic_category().message(error),

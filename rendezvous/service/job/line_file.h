@@ -58,9 +58,6 @@ class LineFile {
   // cannot be opened, the old file goes on.
   void Reopen();
 
-  // Blocks until what was appended before is written or dropped; false when that takes too long.
-  bool Flush(std::chrono::milliseconds limit);
-
   std::size_t dropped() const;  // since the start
 
   // The name of the `age`-th renamed file; 1 is the newest.

@@ -13,8 +13,8 @@
 #include "launcher/os/event_loop.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
 #include "tests/support/temp_dir.h"
-#include "tests/unit/rendezvous/event_inbox.h"
-#include "tests/unit/rendezvous/messages_for_test.h"
+#include "tests/unit/rendezvous/client/event_inbox.h"
+#include "tests/unit/rendezvous/wire/messages_for_test.h"
 
 namespace ddprun {
 namespace own_rendezvous_test {

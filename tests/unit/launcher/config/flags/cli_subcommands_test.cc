@@ -1,0 +1,135 @@
+// The other subcommands: certs, python-module, validate, doctor, help and version.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <variant>
+
+#include "tests/unit/launcher/config/parse_command.h"
+
+namespace ddprun {
+namespace cli_subcommands_test {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+TEST(CliCertsTest, TakesAFolderAndOneHostForEachNode) {
+  FakeHost host;
+  host.variables["USER"] = "ann";
+  const auto command = Parse(
+      {"certs", "--host", "a,10.0.0.7", "out", "--days", "7", "--host", "b", "--host=c"}, host);
+  const auto& certs = std::get<CertsCommand>(command);
+  EXPECT_EQ(certs.folder, host.CurrentDirectory() + "/out");
+  EXPECT_EQ(certs.name, "ann");
+  EXPECT_EQ(certs.days, 7);
+  EXPECT_THAT(certs.nodes,
+              testing::ElementsAre(testing::ElementsAre("a", "10.0.0.7"), testing::ElementsAre("b"),
+                                   testing::ElementsAre("c")));
+  EXPECT_EQ(std::get<CertsCommand>(Parse({"certs", "out", "--name", "bob"}, host)).name, "bob");
+}
+
+TEST(CliCertsTest, SaysWhatWasExpected) {
+  EXPECT_THAT(ErrorOf({"certs"}), StartsWith("certs: expected one folder (found 0)"));
+  EXPECT_THAT(ErrorOf({"certs", "a", "b"}), StartsWith("certs: expected one folder (found 2)"));
+  EXPECT_THAT(ErrorOf({"certs", "a", "--days", "0"}),
+              StartsWith("--days: expected a whole number"));
+}
+
+TEST(CliPythonModuleTest, TakesOneFolder) {
+  FakeHost host;
+  const auto command = Parse({"python-module", "lib/"}, host);
+  EXPECT_EQ(std::get<PythonModuleCommand>(command).folder, host.CurrentDirectory() + "/lib/");
+  EXPECT_THAT(ErrorOf({"python-module"}),
+              StartsWith("python-module: expected one folder (found 0)"));
+  EXPECT_THAT(ErrorOf({"python-module", "a", "b"}), HasSubstr("(found 2)"));
+  EXPECT_EQ(ParseAs<HelpCommand>({"help", "python-module"}).text,
+            ParseAs<HelpCommand>({"python-module", "-h"}).text);
+}
+
+TEST(CliValidateTest, TakesOneFile) {
+  const auto command = ParseAs<ValidateCommand>({"validate", "job.yaml", "--json"});
+  EXPECT_EQ(command.path, "job.yaml");
+  EXPECT_TRUE(command.json);
+  EXPECT_THAT(ErrorOf({"validate"}), StartsWith("validate: expected one job file (found 0)"));
+  EXPECT_THAT(ErrorOf({"validate", "a", "b"}), HasSubstr("(found 2)"));
+}
+
+TEST(CliHelpTest, IsThereForEachSubcommand) {
+  EXPECT_THAT(ParseAs<HelpCommand>({"--help"}).text, HasSubstr("--nproc-per-node"));
+  EXPECT_EQ(ParseAs<HelpCommand>({"help"}).text, ParseAs<HelpCommand>({"-h"}).text);
+  EXPECT_THAT(ParseAs<HelpCommand>({"rendezvous", "--help"}).text, HasSubstr("--port-file"));
+  EXPECT_EQ(ParseAs<HelpCommand>({"help", "validate"}).text,
+            ParseAs<HelpCommand>({"validate", "-h"}).text);
+  EXPECT_EQ(ParseAs<HelpCommand>({"help", "drain"}).text,
+            ParseAs<HelpCommand>({"drain", "--help"}).text);
+  EXPECT_THAT(ErrorOf({"help", "zebra"}),
+              StartsWith("help: expected nothing, rendezvous, validate,"));
+}
+
+TEST(CliHelpTest, IsGivenEvenIfOtherFlagsAreWrong) {
+  EXPECT_THAT(ParseAs<HelpCommand>({"--zebra", "--help"}).text, HasSubstr("ddprun [OPTIONS]"));
+}
+
+TEST(CliHelpTest, HelpOfTheCommandIsTheCommands) {
+  EXPECT_THAT(RunOf({"./train", "--help"}).config.command, ElementsAre("./train", "--help"));
+}
+
+TEST(CliVersionTest, IsAWordOrAFlag) {
+  ParseAs<VersionCommand>({"version"});
+  ParseAs<VersionCommand>({"--version"});
+  EXPECT_THAT(ErrorOf({"version", "x"}), StartsWith("version: expected nothing"));
+}
+
+TEST(CliDoctorTest, TakesTheOptionsOfAJobAndNeedsNoCommand) {
+  const auto bare = ParseAs<DoctorCommand>({"doctor"});
+  EXPECT_THAT(bare.config.command, IsEmpty());
+  EXPECT_TRUE(bare.config.standalone());
+  EXPECT_FALSE(bare.json);
+  const auto job = ParseAs<DoctorCommand>({"doctor", "--json", "--nnodes", "2", "--rdzv-endpoint",
+                                           "n1", "--token-file=t", "./train", "--json"});
+  EXPECT_TRUE(job.json);
+  EXPECT_EQ(job.config.nodes.max, 2);
+  EXPECT_EQ(job.config.rendezvous.endpoint, "n1:29400");
+  EXPECT_THAT(job.config.rendezvous.credentials.token_file, testing::EndsWith("/t"));
+  EXPECT_THAT(job.config.command, ElementsAre("./train", "--json"));
+  EXPECT_THAT(ErrorOf({"doctor", "--zebra"}), HasSubstr("--zebra"));
+}
+
+TEST(CliStacksTest, TakesProcessesEachOnce) {
+  const auto command =
+      ParseAs<StacksCommand>({"stacks", "--pid", "12", "-p", "7", "--pid=12", "--json"});
+  EXPECT_THAT(command.pids, ElementsAre(12, 7));
+  EXPECT_TRUE(command.json);
+  EXPECT_FALSE(command.full);
+  EXPECT_EQ(command.timeout, std::chrono::seconds(10));
+  EXPECT_EQ(ParseAs<StacksCommand>({"stacks", "--pid", "1", "--timeout", "500ms"}).timeout,
+            std::chrono::milliseconds(500));
+}
+
+TEST(CliStacksTest, SaysWhatWasExpected) {
+  EXPECT_THAT(ErrorOf({"stacks"}), StartsWith("stacks: expected one job, or --pid PID"));
+  EXPECT_THAT(ErrorOf({"stacks", "--pid", "0"}),
+              StartsWith("--pid: expected the number of a process (found \"0\")"));
+  EXPECT_THAT(ErrorOf({"stacks", "--pid", "1x"}), HasSubstr("\"1x\""));
+  EXPECT_THAT(ErrorOf({"stacks", "job", "--pid", "1"}), HasSubstr("nothing but flags"));
+  EXPECT_THAT(ErrorOf({"stacks", "--pid", "1", "--timeout", "0"}), HasSubstr("above 0"));
+  EXPECT_THAT(ErrorOf({"stacks", "--pid", "1", "--rank", "0"}), HasSubstr("leave one of them out"));
+  EXPECT_THAT(ErrorOf({"stacks", "job", "--rank", "-1"}), HasSubstr("0 or more (found \"-1\")"));
+}
+
+TEST(CliStacksTest, TakesAJobAndOneRankOfIt) {
+  const auto command = ParseAs<OperatorCommand>(
+      {"stacks", "exp7", "--rank", "5", "--full", "--rdzv-endpoint", "n1"});
+  EXPECT_EQ(command.kind, OperatorCommand::Kind::kStacks);
+  EXPECT_EQ(command.job, "exp7");
+  EXPECT_EQ(command.rank, 5);
+  EXPECT_TRUE(command.full);
+  EXPECT_EQ(command.endpoint, "n1:29400");
+  EXPECT_FALSE(ParseAs<OperatorCommand>({"stacks", "exp7"}).rank.has_value());
+}
+
+}  // namespace cli_subcommands_test
+}  // namespace ddprun

@@ -1,0 +1,287 @@
+// A job in a pod, without any flag and with some.
+#include "launcher/config/kubernetes/kubernetes_pod.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/unit/launcher/config/parse_command.h"
+
+namespace ddprun {
+namespace kubernetes_pod_test {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr char kHostsHead[] =
+    "# Kubernetes-managed hosts file.\n"
+    "127.0.0.1\tlocalhost\n"
+    "::1\tlocalhost ip6-localhost ip6-loopback\n"
+    "fe00::0\tip6-localnet\n";
+
+// As kubelet sets a pod up. `service`: its headless service; "": none.
+FakeHost Pod(const std::string& name, const std::string& service = "train") {
+  FakeHost host;
+  host.name = name;
+  host.variables["KUBERNETES_SERVICE_HOST"] = "10.96.0.1";
+  const std::string whole =
+      service.empty() ? "" : name + "." + service + ".default.svc.cluster.local\t";
+  host.hosts_file = kHostsHead + ("10.244.1.7\t" + whole) + name + "\n";
+  return host;
+}
+
+// Pod 2 of an Indexed Job whose manifest `ddprun kubernetes` has printed.
+FakeHost PrintedPod() {
+  FakeHost host = Pod("train-2");
+  host.variables.insert({{"JOB_COMPLETION_INDEX", "2"},
+                         {"DDPRUN_NNODES", "4"},
+                         {"DDPRUN_RDZV_ENDPOINT", "train-0.train:29400"},
+                         {"DDPRUN_TOKEN_FILE", "/etc/ddprun/secret/token"},
+                         {"DDPRUN_SAVE_TIMEOUT", "105s"},
+                         {"DDPRUN_LOCAL_ADDR", "10.244.1.7"}});
+  return host;
+}
+
+// Pod 2 of another manifest, which has the headless service and nothing for ddprun.
+FakeHost ForeignPod() {
+  FakeHost host = Pod("train-2");
+  host.variables["JOB_COMPLETION_INDEX"] = "2";
+  return host;
+}
+
+JobConfig ConfigOf(const std::vector<std::string>& arguments, const FakeHost& host) {
+  return RunOf(arguments, host).config;
+}
+
+TEST(KubernetesPodTest, APrintedManifestGivesAJobAllThatFlagsWouldSay) {
+  const JobConfig config = ConfigOf({"./train"}, PrintedPod());
+  EXPECT_EQ(config.nodes.min, 4);
+  EXPECT_EQ(config.nodes.max, 4);
+  EXPECT_EQ(config.nproc_per_node, 1);
+  EXPECT_EQ(config.rendezvous.endpoint, "train-0.train.default.svc.cluster.local:29400");
+  EXPECT_EQ(config.rendezvous.id, "train");
+  EXPECT_EQ(config.rendezvous.node_rank, 2);
+  EXPECT_EQ(config.rendezvous.autostart, "false");
+  EXPECT_EQ(config.rendezvous.requeue_number, 0U);
+  EXPECT_EQ(config.local_addr, "10.244.1.7");
+  EXPECT_EQ(config.save_timeout, seconds(105));
+  EXPECT_TRUE(config.place.ends_with_process);
+  EXPECT_FALSE(config.place.has_later_lives);
+  EXPECT_FALSE(config.place.slurm_requeues);
+  EXPECT_EQ(config.place.all_nodes, 0) << "a pod that is lost is replaced";
+}
+
+TEST(KubernetesPodTest, IndexZeroStartsTheRendezvous) {
+  FakeHost host = PrintedPod();
+  host.name = "train-0";
+  host.variables["JOB_COMPLETION_INDEX"] = "0";
+  EXPECT_EQ(ConfigOf({"./train"}, host).rendezvous.autostart, "true");
+  EXPECT_EQ(ConfigOf({"--rdzv-backend=c10d", "./train"}, host).rendezvous.autostart, "true");
+  // Elsewhere it would be looked for on this host, by a name that may not be known yet.
+  EXPECT_EQ(ConfigOf({"--rdzv-backend=c10d", "./train"}, PrintedPod()).rendezvous.autostart,
+            "false");
+  // It is the user's then.
+  EXPECT_EQ(ConfigOf({"--rdzv-backend=ddprun", "./train"}, host).rendezvous.autostart, "false");
+}
+
+TEST(KubernetesPodTest, TimesFitInThePodsGraceAndPodsWaitForEachOther) {
+  const JobConfig config = ConfigOf({"--nnodes=4", "--insecure", "./train"}, ForeignPod());
+  EXPECT_EQ(config.save_timeout, seconds(20));
+  EXPECT_EQ(config.stop_grace, seconds(5));
+  EXPECT_EQ(config.rendezvous.connect_timeout, minutes(10));
+  EXPECT_EQ(config.rendezvous.daemon_grace, minutes(10));
+  const JobConfig given =
+      ConfigOf({"--nnodes=4", "--insecure", "--save-timeout=3min", "--stop-grace=1s",
+                "--daemon-grace=2min", "--rdzv-conf=connect_timeout=7", "./train"},
+               ForeignPod());
+  EXPECT_EQ(given.save_timeout, seconds(180));
+  EXPECT_EQ(given.stop_grace, seconds(1));
+  EXPECT_EQ(given.rendezvous.connect_timeout, seconds(7));
+  EXPECT_EQ(given.rendezvous.daemon_grace, minutes(2));
+}
+
+TEST(KubernetesPodTest, AnotherManifestNeedsTheNumberOfPodsAndIsToldWhatToAdd) {
+  const std::string error = ErrorOf({"./train"}, kExitUsage, ForeignPod());
+  EXPECT_THAT(error, AllOf(StartsWith("--nnodes: expected the number of pods"),
+                           HasSubstr("pod train-2 with index 2"),
+                           HasSubstr("{name: DDPRUN_NNODES, value: \"4\"}"),
+                           HasSubstr("value: \"train-0.train:29400\"}"),
+                           HasSubstr("subdomain: train "), HasSubstr("clusterIP: None")));
+  const JobConfig config = ConfigOf({"--nnodes=4", "--token-file=t", "./train"}, ForeignPod());
+  EXPECT_EQ(config.rendezvous.endpoint, "train-0.train.default.svc.cluster.local:29400");
+  EXPECT_EQ(config.rendezvous.node_rank, 2);
+  EXPECT_EQ(config.local_addr, "10.244.1.7") << "from /etc/hosts";
+}
+
+TEST(KubernetesPodTest, AJobFileMaySayTheNumberOfPods) {
+  const JobFile file("{command: a, nodes: 4, rendezvous: {id: mine}}");
+  const JobConfig config = ConfigOf({"-c", file.path(), "--insecure"}, ForeignPod());
+  EXPECT_EQ(config.rendezvous.id, "mine");
+  EXPECT_EQ(config.rendezvous.node_rank, 2);
+}
+
+TEST(KubernetesPodTest, WithoutAHeadlessServiceNobodyFindsIndexZero) {
+  FakeHost host = Pod("train-2", "");
+  host.variables["JOB_COMPLETION_INDEX"] = "2";
+  EXPECT_THAT(ErrorOf({"--nnodes=4", "--insecure", "./train"}, kExitUsage, host),
+              AllOf(StartsWith("--rdzv-endpoint: no headless Service gives pod train-2 a name"),
+                    HasSubstr("subdomain: train ")));
+  EXPECT_EQ(
+      ConfigOf({"--nnodes=4", "--insecure", "--rdzv-endpoint=x:1", "a"}, host).rendezvous.node_rank,
+      2);
+}
+
+TEST(KubernetesPodTest, WithoutCredentialsEveryPodRefusesAtOnce) {
+  for (const char* const index : {"0", "2"}) {
+    FakeHost host = Pod(std::string("train-") + index);
+    host.variables["JOB_COMPLETION_INDEX"] = index;
+    EXPECT_THAT(
+        ErrorOf({"--nnodes=4", "./train"}, kExitUsage, host),
+        AllOf(StartsWith("--token-file: expected a token"), HasSubstr("{name: DDPRUN_TOKEN_FILE")));
+    for (const char* const flag : {"--token-file=t", "--tls-ca=c", "--tls-cert=c", "--munge"}) {
+      EXPECT_EQ(ConfigOf({"--nnodes=4", flag, "./train"}, host).nodes.max, 4) << flag;
+    }
+  }
+}
+
+TEST(KubernetesPodTest, ARendezvousOfTheUsersIsLeftAlone) {
+  FakeHost host = PrintedPod();
+  host.variables["DDPRUN_RDZV_ENDPOINT"] = "rendezvous:29400";
+  host.variables.erase("DDPRUN_TOKEN_FILE");
+  const JobConfig config = ConfigOf({"./train"}, host);
+  EXPECT_EQ(config.rendezvous.endpoint, "rendezvous:29400");
+  EXPECT_EQ(config.rendezvous.autostart, "auto");
+  EXPECT_EQ(config.rendezvous.node_rank, 2);
+  EXPECT_EQ(config.local_addr, "10.244.1.7");
+}
+
+TEST(KubernetesPodTest, EachPodOnItsOwnWhereItsUserSaysSo) {
+  for (const char* const flag : {"--nnodes=1", "--standalone"}) {
+    const JobConfig config = ConfigOf({flag, "./train"}, ForeignPod());
+    EXPECT_TRUE(config.standalone()) << flag;
+  }
+  EXPECT_TRUE(ConfigOf({"--nnodes=1", "./train"}, ForeignPod()).place.ends_with_process);
+}
+
+TEST(KubernetesPodTest, StaticModeIsLeftAlone) {
+  const JobConfig config =
+      ConfigOf({"--nnodes=4", "--node-rank=1", "--master-addr=10.0.0.1", "--insecure", "./train"},
+               ForeignPod());
+  EXPECT_EQ(config.rendezvous.node_rank, 1);
+  EXPECT_EQ(config.rendezvous.endpoint, "10.0.0.1:29501");
+  EXPECT_FALSE(config.place.ends_with_process);
+}
+
+TEST(KubernetesPodTest, ElasticJobsGiveAnyPodAnyRank) {
+  const JobConfig config = ConfigOf({"--nnodes=2:4", "--insecure", "./train"}, ForeignPod());
+  EXPECT_EQ(config.rendezvous.node_rank, -1);
+  EXPECT_EQ(config.place.all_nodes, 0);
+}
+
+TEST(KubernetesPodTest, APodBeyondTheNodesIsASpare) {
+  EXPECT_EQ(ConfigOf({"--nnodes=2", "--insecure", "./train"}, ForeignPod()).rendezvous.node_rank,
+            -1);
+}
+
+// Pod 1 of the first Job of a JobSet, and of its second one.
+TEST(KubernetesPodTest, AJobSetsPodsMeetAtTheFirstPodOfItsFirstJob) {
+  FakeHost host = Pod("train-node-0-1");
+  host.variables.insert({{"JOB_COMPLETION_INDEX", "1"}, {"JOBSET_NAME", "train"}});
+  const std::vector<std::string> arguments = {"--nnodes=4", "--insecure", "./train"};
+  const JobConfig first = ConfigOf(arguments, host);
+  EXPECT_EQ(first.rendezvous.endpoint, "train-node-0-0.train.default.svc.cluster.local:29400");
+  EXPECT_EQ(first.rendezvous.id, "train-node");
+  EXPECT_EQ(first.rendezvous.node_rank, 1);
+  host = Pod("train-node-1-0");
+  host.variables.insert({{"JOB_COMPLETION_INDEX", "0"}, {"JOBSET_NAME", "train"}});
+  const JobConfig second = ConfigOf(arguments, host);
+  EXPECT_EQ(second.rendezvous.endpoint, first.rendezvous.endpoint);
+  EXPECT_EQ(second.rendezvous.node_rank, -1) << "its index is not its rank";
+  EXPECT_EQ(second.rendezvous.autostart, "false");
+}
+
+TEST(KubernetesPodTest, OnlyJobSetsRestartAttemptIsARequeue) {
+  FakeHost host = Pod("train-node-0-1");
+  host.variables.insert({{"JOB_COMPLETION_INDEX", "1"},
+                         {"JOBSET_NAME", "train"},
+                         {"JOBSET_UID", "6c1d0e2f-aaaa-bbbb-cccc-0123456789ab"},
+                         {"JOBSET_RESTART_ATTEMPT", "2"}});
+  const std::vector<std::string> arguments = {"--nnodes=4", "--insecure", "./train"};
+  const JobConfig config = ConfigOf(arguments, host);
+  EXPECT_EQ(config.rendezvous.requeue_number, 2U);
+  EXPECT_EQ(config.rendezvous.id, "train-node.6c1d0e2f") << "not an earlier JobSet of this name";
+  EXPECT_TRUE(config.place.has_later_lives);
+  host.variables["JOBSET_RESTART_ATTEMPT"] = "x";
+  EXPECT_THAT(ErrorOf(arguments, kExitUsage, host),
+              StartsWith("JOBSET_RESTART_ATTEMPT: expected a whole number"));
+}
+
+TEST(KubernetesPodTest, AStatefulSetsPodsHaveTheirIndexInTheirNames) {
+  const FakeHost host = Pod("train-3");
+  const JobConfig config = ConfigOf({"--nnodes=4", "--insecure", "./train"}, host);
+  EXPECT_EQ(config.rendezvous.endpoint, "train-0.train.default.svc.cluster.local:29400");
+  EXPECT_EQ(config.rendezvous.node_rank, 3);
+  EXPECT_THAT(ErrorOf({"./train"}, kExitUsage, host), StartsWith("--nnodes: expected"));
+}
+
+TEST(KubernetesPodTest, OtherPodsAndHostsAreAsTheyWere) {
+  FakeHost outside = Pod("train-3");
+  outside.variables.clear();
+  FakeHost other_name = Pod("shell-5d4f8c-xk2lp");
+  for (const FakeHost& host : {outside, other_name, Pod("train-3", ""), FakeHost()}) {
+    const JobConfig config = ConfigOf({"./train"}, host);
+    EXPECT_TRUE(config.standalone());
+    EXPECT_EQ(config.rendezvous.id, "none");
+    EXPECT_FALSE(config.place.ends_with_process);
+  }
+}
+
+TEST(KubernetesPodTest, WhatKubernetesWouldNotSetIsNamed) {
+  FakeHost host = ForeignPod();
+  host.variables["JOB_COMPLETION_INDEX"] = "-1";
+  EXPECT_THAT(ErrorOf({"./train"}, kExitUsage, host),
+              StartsWith("JOB_COMPLETION_INDEX: expected a whole number"));
+}
+
+// hostNetwork: the pod has the name of its machine.
+TEST(KubernetesPodTest, APodWithAnotherNameNeedsAnEndpoint) {
+  FakeHost host;
+  host.name = "gpu-node-17";
+  host.variables["JOB_COMPLETION_INDEX"] = "2";
+  EXPECT_THAT(ErrorOf({"--nnodes=4", "--insecure", "a"}, kExitUsage, host),
+              StartsWith("--rdzv-endpoint: no headless Service gives pod gpu-node-17"));
+  const JobConfig config =
+      ConfigOf({"--nnodes=4", "--insecure", "--rdzv-endpoint=train-0.train:29400", "a"}, host);
+  EXPECT_EQ(config.rendezvous.endpoint, "train-0.train:29400");
+  EXPECT_EQ(config.rendezvous.node_rank, 2);
+  EXPECT_EQ(config.rendezvous.id, "none");
+}
+
+TEST(KubernetesPodTest, WorkersAreTheGpusThatThePodSees) {
+  FakeHost host = PrintedPod();
+  host.gpu_devices = 8;
+  EXPECT_EQ(ConfigOf({"a"}, host).nproc_per_node, 8);
+  EXPECT_EQ(ConfigOf({"--nproc-per-node=3", "a"}, host).nproc_per_node, 3);
+}
+
+// A step of a Slurm whose nodes are pods.
+TEST(KubernetesPodTest, ASlurmStepInAPodIsSlurms) {
+  FakeHost host = ForeignPod();
+  host.variables.insert({{"SLURM_JOB_ID", "4711"},
+                         {"SLURM_STEP_NUM_NODES", "4"},
+                         {"SLURM_NODEID", "1"},
+                         {"SLURM_STEP_NODELIST", "n[1-4]"}});
+  const JobConfig config = ConfigOf({"./train"}, host);
+  EXPECT_TRUE(config.place.slurm_requeues);
+  EXPECT_EQ(config.rendezvous.id, "4711");
+}
+
+}  // namespace kubernetes_pod_test
+}  // namespace ddprun

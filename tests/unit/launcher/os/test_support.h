@@ -1,0 +1,88 @@
+// What the tests of launcher/os share. Nothing here sleeps: waiting is done by turning the loop.
+#ifndef DDPRUN_TESTS_UNIT_LAUNCHER_OS_TEST_SUPPORT_H_
+#define DDPRUN_TESTS_UNIT_LAUNCHER_OS_TEST_SUPPORT_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "launcher/os/event_loop.h"
+#include "launcher/os/process/posix_process_runner.h"
+#include "worker/contract/unique_fd.h"
+
+namespace ddprun::test {
+
+inline constexpr std::chrono::seconds kPatience{60};
+
+// A folder that is removed, with what is in it, at the end.
+class TempDir {
+ public:
+  TempDir();
+  ~TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+struct PipeEnds {
+  UniqueFd read_end;  // nonblocking
+  UniqueFd write_end;
+};
+PipeEnds MakePipe();
+
+// Fills a pipe, so that the next write to it blocks. Returns how many bytes it took.
+std::size_t FillPipe(const PipeEnds& pipe);
+
+// Turns the loop until `done` (asked every millisecond), for at most kPatience. Returns done().
+bool RunUntil(EventLoop* loop, const std::function<bool()>& done);
+
+// Turns the loop until the process has ended.
+bool RunUntilDead(EventLoop* loop, int pidfd);
+
+// Appends what is in a nonblocking descriptor to `text`. False at the end of the stream.
+bool ReadAvailable(int fd, std::string* text);
+
+std::string ReadFile(const std::string& path);
+void WriteFile(const std::string& path, const std::string& content, int mode);
+
+std::vector<std::string> SplitLines(const std::string& text);
+
+// The last line of `text` is the one with which a ConsoleWriter admits how many lines it has left
+// out, and this is that number. Else 0.
+std::uint64_t LinesNotShown(const std::string& text, const std::string& log_directory);
+
+// `sh -c script` with a plain PATH.
+SpawnRequest Shell(const std::string& script);
+
+// os_test_child with these arguments.
+SpawnRequest Child(const std::vector<std::string>& arguments);
+
+// Waits for what becomes of a process that was spawned.
+absl::Status AwaitOutcome(const SpawnedProcess& process);
+
+// Why this request cannot be carried out, at once or later. The process is discarded.
+absl::Status OutcomeOf(ProcessRunner* runner, const SpawnRequest& request);
+
+// The request's exec hangs while the returned file in `folder` is there; it has begun to when
+// there is one called FILE.hangs (tests/programs/hang_exec.cc).
+std::string HangExec(const TempDir& folder, SpawnRequest* request);
+
+// One process run to its end.
+struct Finished {
+  ExitStatus status;
+  std::string out;
+  std::string err;
+};
+Finished RunToEnd(const SpawnRequest& request);
+
+}  // namespace ddprun::test
+
+#endif  // DDPRUN_TESTS_UNIT_LAUNCHER_OS_TEST_SUPPORT_H_

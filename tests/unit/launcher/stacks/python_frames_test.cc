@@ -1,0 +1,311 @@
+#include "launcher/stacks/python_frames.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "launcher/stacks/take_stacks.h"
+#include "rendezvous/stacks/stack_text.h"
+#include "tests/unit/launcher/stacks/probe.h"
+
+namespace ddprun::stacks {
+namespace python_frames_test {
+
+StackFrame Native(const std::string& function, const std::string& image) {
+  return {function, "", 0, image};
+}
+StackFrame Python(const std::string& function) { return {function, "a.py", 1, "python"}; }
+
+std::vector<std::string> Names(const std::vector<StackFrame>& frames) {
+  std::vector<std::string> names;
+  for (const StackFrame& frame : frames) names.push_back(frame.function);
+  return names;
+}
+
+TEST(WithPythonTest, PythonFramesTakeThePlaceOfTheInterpreters) {
+  const std::vector<StackFrame> native = {Native("clock_nanosleep", "libc.so.6"),
+                                          Native("time_sleep", "python3.11"),
+                                          Native("_PyEval_EvalFrameDefault", "python3.11"),
+                                          Native("PyObject_Call", "python3.11"),
+                                          Native("torch::call", "libtorch.so"),
+                                          Native("cfunction_call", "python3.11"),
+                                          Native("_PyEval_EvalFrameDefault", "python3.11"),
+                                          Native("Py_RunMain", "python3.11"),
+                                          Native("main", "launcher")};
+  const std::vector<PythonFrame> python = {
+      {Python("inner"), false},
+      {{"_load", "<frozen importlib._bootstrap>", 7, "python"}, false},
+      {Python("outer"), true},
+      {Python("<module>"), true}};
+  EXPECT_THAT(Names(WithPython(native, python)),
+              testing::ElementsAre("clock_nanosleep", "time_sleep", "inner", "outer", "torch::call",
+                                   "<module>", "main"));
+  EXPECT_EQ(WithPython(native, {}), native);
+}
+
+TEST(WithPythonTest, WhereTheInterpreterIsNotRecognizedNoPythonFrameIsLost) {
+  EXPECT_THAT(Names(WithPython({Native("", "libc.so.6")}, {{Python("inner"), true}})),
+              testing::ElementsAre("", "inner"));
+}
+
+// f.__code__.co_linetable and what co_lines() makes of it, by 3.11, of
+//     def f(x):                 # line 1
+//         try:
+//             g(                # line 3
+//                 x)            # line 204
+//         except E:
+//             return 2          # line 206
+TEST(PythonLineTest, ReadsTheTableOfLocations) {
+  const std::string table = absl::HexStringToBytes(
+      "8000f0024c030511dd0809f05206000b0cf153064903090df4004903090df0004903090df0004903"
+      "090df0004903090df8f55406000c0df000010511f000010511f000010511d80f1088718871f00301"
+      "0511f8f8f8");
+  const std::pair<int, std::uint32_t> kLines[] = {{0, 1},    {2, 2},    {4, 3},   {14, 3},
+                                                  {16, 204}, {18, 3},   {36, 3},  {38, 0},
+                                                  {40, 205}, {58, 206}, {62, 206}};
+  for (const auto& [offset, line] : kLines) {
+    EXPECT_EQ(PythonLine(table, 1, static_cast<std::uint64_t>(offset) / 2), line) << offset;
+  }
+  EXPECT_EQ(PythonLine(table, 1, 1000), 0u);
+  for (std::size_t size = 0; size < table.size(); ++size) {
+    PythonLine(table.substr(0, size), 1, 1000);
+    PythonLine(table.substr(size), 1, 1000);
+  }
+}
+
+// ---- 3.13: the memory of an interpreter, made by hand ----
+
+// Memory at addresses of its own. What is not there cannot be read.
+class Image {
+ public:
+  void Put(std::uint64_t address, const void* from, std::size_t size) {
+    const char* const bytes = static_cast<const char*>(from);
+    for (std::size_t i = 0; i < size; ++i) bytes_[address + i] = bytes[i];
+  }
+  void Put(std::uint64_t address, std::uint64_t word) { Put(address, &word, sizeof(word)); }
+
+  ReadMemory reader() const {
+    return [this](std::uint64_t address, void* to, std::size_t size) {
+      for (std::size_t i = 0; i < size; ++i) {
+        const auto byte = bytes_.find(address + i);
+        if (byte == bytes_.end()) return false;
+        static_cast<char*>(to)[i] = byte->second;
+      }
+      return true;
+    };
+  }
+
+ private:
+  std::map<std::uint64_t, char> bytes_;
+};
+
+// An interpreter whose structures are other ones than in any release: the numbers in its
+// _Py_DebugOffsets alone say where things are.
+class Interpreter {
+ public:
+  static constexpr std::uint64_t kRuntime = 0x10000;
+
+  Interpreter() {
+    std::uint64_t words[73] = {};
+    std::memcpy(words, "xdebugpy", 8);
+    words[1] = 0x030D00F0;
+    const std::pair<int, std::uint64_t> kOffsets[] = {
+        {5, 800}, {8, 24},  {9, 40},  {21, 16}, {23, 48}, {25, 56}, {29, 8},
+        {30, 24}, {31, 32}, {33, 45}, {35, 16}, {37, 24}, {38, 32}, {39, 40},
+        {43, 64}, {65, 8},  {66, 24}, {68, 16}, {69, 8},  {70, 32},
+    };
+    for (const auto& [word, offset] : kOffsets) words[word] = offset;
+    image_.Put(kRuntime, words, sizeof(words));
+  }
+
+  void SetWord(int index, std::uint64_t value) {
+    image_.Put(kRuntime + 8 * static_cast<std::uint64_t>(index), value);
+  }
+
+  // `text` has one byte for each letter.
+  std::uint64_t Text(const std::string& text, bool ascii = true) {
+    const std::uint64_t at = New();
+    image_.Put(at + 8, text.size());
+    const std::uint32_t state = 1u << 2 | 1u << 5 | (ascii ? 1u << 6 : 0);
+    image_.Put(at + 16, &state, sizeof(state));
+    image_.Put(at + (ascii ? 32 : 48), text.data(), text.size());
+    return at;
+  }
+
+  std::uint64_t Code(std::uint64_t name, std::uint32_t first_line) {
+    const std::uint64_t at = New();
+    const std::uint64_t lines = New();
+    // Each instruction is one line after the one before it.
+    const std::string table = "\xd8\x01\xd8\x01\xd8\x01";
+    image_.Put(lines + 8, table.size());
+    image_.Put(lines + 24, table.data(), table.size());
+    image_.Put(at + 16, Text("train.py"));
+    image_.Put(at + 24, name);
+    image_.Put(at + 32, lines);
+    image_.Put(at + 40, &first_line, sizeof(first_line));
+    return at;
+  }
+
+  std::uint64_t Frame(std::uint64_t code, std::uint64_t instruction, std::uint64_t previous,
+                      char owner = 0) {
+    const std::uint64_t at = New();
+    image_.Put(at + 8, previous);
+    image_.Put(at + 24, code);
+    image_.Put(at + 32, code + 64 + 2 * instruction);
+    image_.Put(at + 45, &owner, 1);
+    return at;
+  }
+
+  void SetPrevious(std::uint64_t frame, std::uint64_t previous) { image_.Put(frame + 8, previous); }
+
+  std::uint64_t Thread(std::uint64_t tid, std::uint64_t frame, std::uint64_t next = 0) {
+    const std::uint64_t at = New();
+    image_.Put(at + 16, next);
+    image_.Put(at + 48, frame);
+    image_.Put(at + 56, tid);
+    return at;
+  }
+
+  std::map<pid_t, std::vector<PythonFrame>> Frames(std::uint64_t threads) {
+    const std::uint64_t interpreter = New();
+    image_.Put(kRuntime + 800, interpreter);
+    image_.Put(interpreter + 24, 0);
+    image_.Put(interpreter + 40, threads);
+    const auto offsets = ReadPython313Offsets(kRuntime, image_.reader());
+    EXPECT_TRUE(offsets.has_value());
+    if (!offsets) return {};
+    return ReadPythonFrames(*offsets, kRuntime, image_.reader());
+  }
+
+  const Image& image() const { return image_; }
+
+ private:
+  std::uint64_t New() { return next_ += 0x1000; }
+
+  Image image_;
+  std::uint64_t next_ = 0x100000;
+};
+
+TEST(Python313Test, FramesAreWhereTheInterpreterSaysThatTheyAre) {
+  Interpreter python;
+  const std::uint64_t none = python.Code(python.Text("None"), 0);
+  const std::uint64_t outer = python.Code(python.Text("main"), 10);
+  const std::uint64_t inner = python.Code(python.Text("Loader.l\xe4"
+                                                      "dt",
+                                                      false),
+                                          20);
+  // C calls the loop, which runs main; main calls C, which calls the loop again.
+  const std::uint64_t from_c = python.Frame(none, 0, 0, 3);
+  const std::uint64_t first = python.Frame(outer, 1, from_c);
+  const std::uint64_t again = python.Frame(none, 0, first, 3);
+  const std::uint64_t second = python.Frame(inner, 0, again);
+  const std::uint64_t third = python.Frame(inner, 2, second);
+  const std::uint64_t other = python.Thread(78, python.Frame(outer, 0, from_c));
+  const auto frames = python.Frames(python.Thread(77, third, other));
+  ASSERT_EQ(frames.size(), 2u);
+  const auto frame = [](const char* name, std::uint32_t line) {
+    return StackFrame{name, "train.py", line, "python"};
+  };
+  EXPECT_THAT(frames.at(77), testing::ElementsAre(PythonFrame{frame("Loader.lädt", 23), false},
+                                                  PythonFrame{frame("Loader.lädt", 21), true},
+                                                  PythonFrame{frame("main", 12), true}));
+  EXPECT_THAT(frames.at(78), testing::ElementsAre(PythonFrame{frame("main", 11), true}));
+}
+
+TEST(Python313Test, AChainWithoutAnEndEnds) {
+  Interpreter python;
+  const std::uint64_t code = python.Code(python.Text("f"), 1);
+  const std::uint64_t frame = python.Frame(code, 0, 0);
+  python.SetPrevious(frame, frame);
+  const std::uint64_t thread = python.Thread(77, frame);
+  EXPECT_LE(python.Frames(thread)[77].size(), 256u);
+}
+
+TEST(Python313Test, OffsetsOfAnotherVersionOrThatCannotBeAreRefused) {
+  const auto read = [](const Interpreter& python) {
+    return ReadPython313Offsets(Interpreter::kRuntime, python.image().reader());
+  };
+  Interpreter python;
+  EXPECT_TRUE(read(python).has_value());
+  python.SetWord(1, 0x030E00F0);
+  EXPECT_FALSE(read(python).has_value());
+  python.SetWord(1, 0x030D02F0);
+  EXPECT_TRUE(read(python).has_value());
+  python.SetWord(31, std::uint64_t{1} << 40);
+  EXPECT_FALSE(read(python).has_value());
+  python.SetWord(31, 32);
+  python.SetWord(0, 7);
+  EXPECT_FALSE(read(python).has_value());
+  EXPECT_FALSE(ReadPython313Offsets(0x5000, python.image().reader()).has_value());
+}
+
+// ---- the interpreters that are installed ----
+
+// The frames of a script that waits, once it does. The interpreter is of version 3.`minor`.
+std::string TextOfScript(const std::string& python, int* minor) {
+  const stacks_test::Probe probe({python, "-c",
+                                  "import sys, threading, time\n"
+                                  "class Loader:\n"
+                                  "    def get(self, index):\n"
+                                  "        print('ready', flush=True)\n"
+                                  "        time.sleep(1000)\n"
+                                  "def train(loader):\n"
+                                  "    for step in [1]:\n"
+                                  "        sorted([1], key=lambda each:\n"
+                                  "            loader.get(each))\n"
+                                  "threading.Thread(target=time.sleep, args=(1000,),\n"
+                                  "                 daemon=True).start()\n"
+                                  "\n"
+                                  "train(Loader())\n"});
+  const std::string program = std::filesystem::canonical(python).filename();
+  *minor = std::atoi(program.substr(std::min(program.size(), sizeof("python3.") - 1)).c_str());
+  const StackTarget target{3, probe.pid()};
+  std::string text;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  do {  // "ready" comes a moment before it waits
+    StackTextOptions options;
+    options.most_in_line = 0;
+    text = ToText(TakeStacks({&target, 1}, until).tree, options);
+  } while (text.find("<string>:5") == std::string::npos &&
+           text.find("are not shown") == std::string::npos &&
+           std::chrono::steady_clock::now() < until);
+  return text;
+}
+
+class PythonFramesTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(PythonFramesTest, AScriptThatWaitsInAFunction) {
+  const char* const named = std::getenv("DDPRUN_TEST_PYTHON");
+  const std::string python = *GetParam() != '\0' ? GetParam() : named != nullptr ? named : "";
+  if (::access(python.c_str(), X_OK) != 0) GTEST_SKIP() << "no interpreter \"" << python << '"';
+  int minor = 0;
+  const std::string text = TextOfScript(python, &minor);
+  if (minor != 11 && minor != 13) {
+    EXPECT_THAT(text, testing::HasSubstr("are not shown, only native ones"));
+    return;
+  }
+  EXPECT_THAT(text, testing::ContainsRegex(
+                        "1 [^\n]*<module> <string>:13 → train <string>:8 → train.<locals>.<lambda> "
+                        "<string>:9 → Loader.get <string>:5 → .*nanosleep"));
+  EXPECT_THAT(text,
+              testing::ContainsRegex("other threads:\n1 [^\n]*Thread.run threading.py:[0-9]+"));
+}
+
+// The last one is whatever DDPRUN_TEST_PYTHON names.
+INSTANTIATE_TEST_SUITE_P(Installed, PythonFramesTest,
+                         testing::Values("/usr/bin/python3", "/usr/bin/python3.13", ""));
+
+}  // namespace python_frames_test
+}  // namespace ddprun::stacks

@@ -1,0 +1,135 @@
+// What JobMachine does when nodes fall silent, leave or are gone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rendezvous/machine/job_machine.h"
+#include "tests/unit/rendezvous/machine/job_machine_driver.h"
+
+namespace ddprun {
+namespace job_machine_losses_test {
+
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr ExitStatus kCode3{3, 0, false};
+constexpr ExitStatus kOk{};
+
+TEST(JobMachineTest, PeersThatFailBecauseANodeWasLostSpendNoBudget) {
+  JobMachineDriver job(JobMachineDriver::Spec(1, 2, 0));
+  job.RunTwoNodes();
+  job.Break('b');
+  job.Exit('a', 0, 0, kCode3, "collective");
+  job.Drain('a');
+  EXPECT_EQ(job.machine().state(), JobState::kStopping) << "b's workers may still run";
+  job.Clear();
+  job.Advance(seconds(2));
+  job.Beat('a');
+  job.Advance(seconds(1));
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("a<-g1 Assignment node 0/1 first 0 world 2")));
+  EXPECT_EQ(job.machine().restarts_used(), 0);
+}
+
+TEST(JobMachineTest, ASilentNodeIsLostWhenItsLeaseRunsOut) {
+  JobMachineDriver job(JobMachineDriver::Spec(2, 2, 0));
+  job.RunTwoNodes();
+  job.Advance(seconds(2));
+  job.Beat('a');
+  job.Advance(seconds(1));
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Stop"));
+  job.Beat('b');
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("b<-g0 Fenced: ")));
+}
+
+TEST(JobMachineTest, AFinishedNodeMayGoSilentWithoutHarm) {
+  JobMachineDriver job(JobMachineDriver::Spec(2, 2, 0));
+  job.RunTwoNodes();
+  job.Exit('a', 0, 0, kOk);
+  job.Exit('a', 1, 1, kOk);
+  job.Advance(seconds(2));
+  job.Beat('b');
+  job.Advance(seconds(1));
+  EXPECT_EQ(job.machine().state(), JobState::kRunning);
+  EXPECT_EQ(job.machine().NextDeadline(), job.now() + seconds(2)) << "only b's lease is left";
+  job.Clear();
+  job.Exit('b', 2, 0, kOk);
+  job.Exit('b', 3, 1, kOk);
+  EXPECT_THAT(job.Take(), ElementsAre("b<-g0 Finished 0"));
+}
+
+TEST(JobMachineTest, ANodeLostWhileFormingAbandonsTheFormingAndUsesUpItsNumber) {
+  JobMachineDriver job(JobMachineDriver::Spec(1, 2));
+  job.Join('a');
+  job.Join('b');
+  job.Prepare('a');
+  job.Clear();
+  job.Gone('b');
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("a<-g1 Assignment node 0/1")));
+  job.Receive('a', AssignmentAck{}, Generation{0});  // crossed ours on the way
+  EXPECT_THAT(job.Take(), IsEmpty());
+  job.Prepare('a');
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g1 Start"));
+}
+
+TEST(JobMachineTest, AnAgentThatDoesNotPrepareIsLost) {
+  JobMachineDriver job(JobMachineDriver::Spec(1, 2), JobMachineOptions{.leases = false});
+  job.Join('a');
+  job.Join('b');
+  job.Prepare('a');
+  job.Clear();
+  job.Advance(seconds(30));
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("b<-g0 Fenced: out of the generation: it did not"),
+                                      HasSubstr("a<-g1 Assignment node 0/1")));
+}
+
+TEST(JobMachineTest, ALeavingNodeEndsTheJobOnlyBelowMin) {
+  JobMachineDriver enough(JobMachineDriver::Spec(1, 2));
+  enough.RunTwoNodes();
+  enough.Leave('b');
+  EXPECT_THAT(enough.Take(), ElementsAre("a<-g0 Stop"));
+  JobMachineDriver too_few(JobMachineDriver::Spec(2, 2));
+  too_few.RunTwoNodes();
+  too_few.Leave('b');
+  EXPECT_THAT(too_few.Take(), ElementsAre("a<-g0 Finished 143 left b"));
+}
+
+TEST(JobMachineTest, AFinishedNodeThatLeavesDoesNotEndTheJob) {
+  JobMachineDriver job(JobMachineDriver::Spec(2, 2));
+  job.RunTwoNodes();
+  job.Exit('a', 0, 0, kOk);
+  job.Exit('a', 1, 1, kOk);
+  job.Leave('a');
+  EXPECT_EQ(job.machine().state(), JobState::kRunning);
+  job.Exit('b', 2, 0, kOk);
+  job.Exit('b', 3, 1, kOk);
+  EXPECT_THAT(job.Take(), ElementsAre("b<-g0 Finished 0"));
+}
+
+TEST(JobMachineGoneTest, TheRanksOfAnAgentWhoseWorkersAreGoneAreGivenAwayAtOnce) {
+  JobMachineDriver job(JobMachineDriver::Spec(2, 2));
+  job.RunTwoNodes();
+  job.Join('c');  // a spare
+  job.Break('a');
+  EXPECT_EQ(job.machine().state(), JobState::kRunning) << "suspect: its lease runs";
+  job.Gone('a');
+  EXPECT_EQ(job.machine().state(), JobState::kStopping);
+  job.Drain('b');
+  EXPECT_EQ(job.machine().state(), JobState::kForming);
+  EXPECT_EQ(job.machine().generation(), Generation{1});
+}
+
+TEST(JobMachineGoneTest, ANodeWhosePartIsFinishedIsNotMissed) {
+  JobMachineDriver job(JobMachineDriver::Spec(2, 2));
+  job.RunTwoNodes();
+  job.Exit('a', 0, 0, {});
+  job.Exit('a', 1, 1, {});
+  job.Gone('a');
+  EXPECT_EQ(job.machine().state(), JobState::kRunning);
+  job.Exit('b', 2, 0, {});
+  job.Exit('b', 3, 1, {});
+  EXPECT_EQ(job.machine().state(), JobState::kSucceeded);
+}
+
+}  // namespace job_machine_losses_test
+}  // namespace ddprun
