@@ -9,13 +9,13 @@
 #include "launcher/os/file_util.h"
 #include "launcher/text/error_file.h"
 #include "rendezvous/core/root_cause.h"
-#include "rendezvous/core/words.h"
 #include "rendezvous/json/dump.h"
 #include "rendezvous/json/failed_checkpoints_json.h"
 #include "rendezvous/json/restart_times_json.h"
 #include "rendezvous/json/restore_json.h"
 #include "rendezvous/json/root_cause_json.h"
 #include "rendezvous/stacks/stack_text.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 namespace {

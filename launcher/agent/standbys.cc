@@ -142,7 +142,7 @@ void Standbys::OnEnded(Id id) {
   const Standby standby = Release(id);
   // The zombie keeps the group's number ours.
   runner_->SignalGroup(standby.process.pid, SIGKILL).IgnoreError();
-  standby.pump->Drain();
+  standby.pump->ReadToEnd();
   const auto status = runner_->Reap(standby.process.pidfd.get());
   // Of one that was a worker it was heard before.
   const auto outcome = standby.process.outcome_pipe.valid()
@@ -167,7 +167,7 @@ Standbys::Standby Standbys::Release(Id id) {
 }
 
 void Standbys::Discard(const Standby& standby) {
-  standby.pump->Drain();
+  standby.pump->ReadToEnd();
   RestorePriority(standby.process.pid);  // also dying takes CPU time
   const absl::Status status = runner_->Discard(standby.process);
   // Unavailable: it died with the guardian, as the agent is about to learn.
@@ -183,7 +183,7 @@ void Standbys::Signal(int signo) {
 void Standbys::Lose() {
   pool_.Step(StandbyPool::JobEnded{}, EventLoop::Clock::now());  // what it wants is not possible
   loop_->CancelTimer(timer_);
-  while (!standbys_.empty()) Release(standbys_.begin()->first).pump->Drain();
+  while (!standbys_.empty()) Release(standbys_.begin()->first).pump->ReadToEnd();
 }
 
 }  // namespace ddprun

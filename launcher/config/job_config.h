@@ -16,6 +16,7 @@
 #include "launcher/config/slurm/slurm_config.h"
 #include "rendezvous/core/job_spec.h"
 #include "rendezvous/core/limits.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 
@@ -88,7 +89,7 @@ struct RestartConfig {
   std::chrono::milliseconds quarantine_window = kDefaultQuarantineWindow;
   int warm = 0;  // standbys that are kept on this node; 0: none
   // For a worker that stays to leave its generation; 0: it is ended instead.
-  std::chrono::milliseconds in_place_timeout = std::chrono::seconds(2);
+  std::chrono::milliseconds in_place_timeout = kDefaultInPlaceTimeout;
   std::vector<std::string> preload;  // with standbys under Python: the modules they have imported
 };
 

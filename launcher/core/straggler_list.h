@@ -6,15 +6,21 @@
 #define DDPRUN_LAUNCHER_CORE_STRAGGLER_LIST_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
 
+#include "rendezvous/core/limits.h"
+
 namespace ddprun {
 
 class StragglerList {
  public:
+  // A bound on what a worker can make the agent remember. Further ranks are ignored.
+  static constexpr std::size_t kMaxListed = kMaxWorkersPerNode;
+
   // So much of each step this rank computes on its own, and the others. Nothing where it is known.
   std::optional<std::string> Told(std::int64_t rank, const std::string& host,
                                   std::chrono::microseconds time, std::chrono::microseconds others);
@@ -24,7 +30,7 @@ class StragglerList {
   void Clear() { ranks_.clear(); }
 
  private:
-  std::set<std::int64_t> ranks_;  // at most kMost
+  std::set<std::int64_t> ranks_;  // at most kMaxListed
 };
 
 }  // namespace ddprun

@@ -57,7 +57,7 @@ struct SupervisorOptions {
   Duration stop_grace = kDefaultStopGrace;  // from the first signal to SIGKILL
   // For a worker that stays to leave its generation, before it is ended like the others. 0: none is
   // asked to.
-  Duration in_place_timeout = std::chrono::seconds(2);
+  Duration in_place_timeout = kDefaultInPlaceTimeout;
   // To a worker that hangs, and how long it then has until SIGKILL; at most stop_grace.
   int hang_signal = SIGABRT;
   Duration hang_grace = std::chrono::seconds(2);

@@ -41,7 +41,7 @@ struct WriterThread::File {
 struct WriterThread::Callbacks {  // the loop's thread only
   ErrorHandler on_error;
   std::function<void(FileId, std::chrono::milliseconds)> retry_later;
-  std::unordered_map<FileId, std::function<void()>> on_drained;
+  std::unordered_map<FileId, std::function<void()>> on_room;
 };
 
 struct WriterThread::State {
@@ -61,8 +61,8 @@ struct WriterThread::State {
     loop->Post([weak = callbacks, id] {
       const std::shared_ptr<Callbacks> alive = weak.lock();
       if (alive == nullptr) return;
-      const auto found = alive->on_drained.find(id);
-      if (found == alive->on_drained.end()) return;  // closed meanwhile
+      const auto found = alive->on_room.find(id);
+      if (found == alive->on_room.end()) return;  // closed meanwhile
       const std::function<void()> callback = found->second;
       callback();
     });
@@ -156,9 +156,9 @@ void WriterThread::RetryLater(FileId id, std::chrono::milliseconds delay) {
                          });
 }
 
-WriterThread::FileId WriterThread::Open(std::string path, std::function<void()> on_drained) {
+WriterThread::FileId WriterThread::Open(std::string path, std::function<void()> on_room) {
   const FileId id = next_file_++;
-  callbacks_->on_drained[id] = std::move(on_drained);
+  callbacks_->on_room[id] = std::move(on_room);
   auto file = std::make_unique<File>(std::move(path), max_file_bytes_);
   const std::lock_guard lock(state_->mutex);
   Schedule(id, file.get());
@@ -187,7 +187,7 @@ bool WriterThread::Write(FileId id, std::string_view bytes) {
 }
 
 void WriterThread::Close(FileId id) {
-  callbacks_->on_drained.erase(id);
+  callbacks_->on_room.erase(id);
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->files.find(id);
   Check(found != state_->files.end(), "WriterThread::Close: the file is not open");

@@ -12,6 +12,7 @@
 #include "rendezvous/hangs/hang_verdict.h"
 #include "rendezvous/machine/job_view.h"
 #include "rendezvous/stacks/rank_set.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 namespace {
