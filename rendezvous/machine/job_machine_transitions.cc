@@ -12,6 +12,7 @@
 #include "rendezvous/machine/nodes/admission.h"
 #include "rendezvous/machine/states/known_states.h"
 #include "rendezvous/machine/states/restore_choice.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 
@@ -427,8 +428,8 @@ void JobMachine::Supersede(std::uint32_t requeue_number) {
   if (life_.spec) {
     const std::string reason =
         requeue_number == life_.requeue_number
-            ? absl::StrCat("job ", job_, " was started again, with other settings")
-            : absl::StrCat("job ", job_, " was started again: requeue number ", requeue_number,
+            ? absl::StrCat(NameOfJob(job_), " was started again, with other settings")
+            : absl::StrCat(NameOfJob(job_), " was started again: requeue number ", requeue_number,
                            " takes the place of requeue number ", life_.requeue_number);
     out_.Log(reason);
     out_.Emit({.kind = JobEvent::Kind::kSuperseded, .reason = reason});

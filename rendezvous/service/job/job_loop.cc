@@ -9,6 +9,7 @@
 #include "rendezvous/auth/principal.h"
 #include "rendezvous/auth/refusal_counters.h"
 #include "rendezvous/service/job/drain_answer.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 namespace {
@@ -22,7 +23,7 @@ absl::Status LostRightStatus() {
 }
 
 absl::Status OthersJob(const std::string& job) {
-  return absl::PermissionDeniedError(absl::StrCat("the job ", job, " belongs to somebody else"));
+  return absl::PermissionDeniedError(absl::StrCat(NameOfJob(job), " belongs to somebody else"));
 }
 
 }  // namespace
@@ -103,7 +104,7 @@ void JobLoop::StopJob(std::string owner, std::string name, bool save, AnswerCall
   const auto run = [this, owner = std::move(owner), name = std::move(name), save, done] {
     const JobPtr job = FindOwned(owner, name);
     if (job == nullptr) {
-      done(absl::NotFoundError(absl::StrCat("there is no job ", name)));
+      done(absl::NotFoundError(absl::StrCat("there is ", NoSuchJob(name))));
       return;
     }
     answers_[++next_ticket_] = done;
@@ -123,7 +124,7 @@ void JobLoop::DrainNode(std::string owner, std::string name, std::string host,
     }
     const auto answer = std::make_shared<DrainAnswer>(
         meant.size(),
-        absl::StrCat("there is no node ", host, name.empty() ? " in any job" : " in job " + name),
+        absl::StrCat("there is no node ", host, " in ", name.empty() ? "any job" : NameOfJob(name)),
         done);
     for (const JobPtr& job : meant) {
       answers_[++next_ticket_] =
@@ -140,7 +141,7 @@ void JobLoop::GetStacks(std::string owner, std::string name, StacksCallback done
   const auto run = [this, owner = std::move(owner), name = std::move(name), done] {
     const JobPtr job = FindOwned(owner, name);
     if (job == nullptr) {
-      done(absl::NotFoundError(absl::StrCat("there is no job ", name)));
+      done(absl::NotFoundError(absl::StrCat("there is ", NoSuchJob(name))));
       return;
     }
     stacks_[++next_ticket_] = done;
@@ -239,7 +240,7 @@ bool JobLoop::Admit(Session& session, const Header& header, const Join& join) {
       static_cast<std::size_t>(job->round.agent_count()) >= most) {
     Refuse(session.stream, refusal::kTooManyAgents,
            absl::ResourceExhaustedError(
-               absl::StrCat("the job ", header.job, " has ", most, " agents already")));
+               absl::StrCat(NameOfJob(header.job), " has ", most, " agents already")));
     return false;
   }
   if (job == nullptr) job = BeginJob(header.job, session, header.requeue_number);
