@@ -17,7 +17,7 @@ bool HasBeenKilled(const Worker& worker) {
 }
 
 std::string Text(const Worker& worker) {
-  return absl::StrCat("worker ", worker.id, " of ", worker.agent->Name(), ", epoch ",
+  return absl::StrCat("worker ", worker.id, " of ", worker.agent->Name(), ", requeue number ",
                       worker.group->requeue_number, " generation ", worker.group->generation.value,
                       " rank ", worker.rank.value);
 }
@@ -60,8 +60,8 @@ void Checker::CheckNobodyRuns(const JobMachine& round, int life) {
 }
 
 void Checker::OnEvent(const JobMachine& round, int life, const JobEvent& event) {
-  const std::string generation =
-      absl::StrCat("epoch ", round.requeue_number(), " generation ", event.generation.value);
+  const std::string generation = absl::StrCat("requeue number ", round.requeue_number(),
+                                              " generation ", event.generation.value);
   switch (event.kind) {
     case JobEvent::Kind::kFormed:
       CheckNobodyRuns(round, life);
@@ -209,9 +209,9 @@ bool Checker::IsDead(const SavedState& state) const {
 void Checker::CheckPlan(const JobRecord& record) {
   if (!world_->plan.states) return;
   if (world_->bug == Bug::kNoAgentIdCheck) return;  // members are not who they seem
-  const std::string where =
-      absl::StrCat("epoch ", record.requeue_number, " generation ", record.generation.value,
-                   " begins with ", record.restore ? Describe(*record.restore) : "no plan");
+  const std::string where = absl::StrCat("requeue number ", record.requeue_number, " generation ",
+                                         record.generation.value, " begins with ",
+                                         record.restore ? Describe(*record.restore) : "no plan");
   const auto& plan = record.restore;
   const bool all_disks = !std::exchange(without_a_disk_, false);
   for (const NodeRecord& member : record.members) {
@@ -249,8 +249,8 @@ void Checker::OnAssigned(int life, const Header& header, const Assignment& assig
   const Key key{life, header.requeue_number, header.generation.value};
   Formed& formed = formed_[key];
   const std::string where =
-      absl::StrCat("epoch ", header.requeue_number, " generation ", header.generation.value,
-                   " node ", assignment.node_rank.value);
+      absl::StrCat("requeue number ", header.requeue_number, " generation ",
+                   header.generation.value, " node ", assignment.node_rank.value);
   const auto [place, fresh] = formed.by_node.emplace(assignment.node_rank.value, assignment);
   if (!fresh && place->second != assignment) {
     world_->Violation(absl::StrCat("a generation's number is used twice: ", where));

@@ -25,7 +25,11 @@
 #include "rendezvous/core/job_event.h"
 #include "rendezvous/core/job_spec.h"
 #include "rendezvous/core/job_status.h"
+#include "worker/contract/checkpoint_file.h"
+#include "worker/contract/control.h"
 #include "worker/contract/environment.h"
+#include "worker/contract/limits.h"
+#include "worker/contract/own_stacks.h"
 
 namespace ddprun {
 namespace facts_test {
@@ -211,7 +215,43 @@ TEST(FactsTest, HelpTellsTheDefaultsThatHold) {
   EXPECT_THAT(HelpOfFlag(status, "timeout"),
               HasSubstr(absl::StrCat("(default ", FormatDuration(OperatorCommand().timeout), ")")));
   EXPECT_THAT(HelpOfFlag(status, "rdzv-endpoint"), HasSubstr(absl::StrCat(":", kDefaultPort, ")")));
-  for (const FlagSpec& flag : RunFlags()) EXPECT_THAT(HelpOf(flag), testing::Not(HasSubstr("{}")));
+  EXPECT_THAT(FindJobKey("rendezvous.endpoint")->description,
+              HasSubstr(absl::StrCat(kDefaultPort)));
+  for (const FlagSpec& flag : RunFlags()) EXPECT_THAT(HelpOf(flag), testing::Not(HasSubstr("{")));
+  for (const FlagSpec& flag : status) EXPECT_THAT(HelpOf(flag), testing::Not(HasSubstr("{")));
+}
+
+// The number that a file of the Python module gives this name.
+double PythonNumber(const std::string& file, const std::string& name) {
+  for (const absl::string_view line : absl::StrSplit(ReadSource(file), '\n')) {
+    const std::vector<absl::string_view> sides =
+        absl::StrSplit(line, absl::MaxSplits(absl::StrCat(name, " = "), 1));
+    double number = 0;
+    if (sides.size() != 2 || !sides[0].empty()) continue;
+    const std::vector<absl::string_view> parts = absl::StrSplit(sides[1], '#');
+    if (absl::SimpleAtod(absl::StripAsciiWhitespace(parts[0]), &number)) return number;
+  }
+  ADD_FAILURE() << file << " has no number " << name;
+  return -1;
+}
+
+// The module cannot include a header.
+TEST(FactsTest, ThePythonModuleHasTheNumbersOfTheCppLibrary) {
+  using Seconds = std::chrono::duration<double>;
+  const std::string owner = "launcher/python/_ddprun_state/owner.py";
+  EXPECT_EQ(PythonNumber(owner, "_FILE_BYTES"), kOwnerFileBytes);
+  EXPECT_EQ(PythonNumber(owner, "_REFRESH_S"), Seconds(kOwnerRefresh).count());
+  EXPECT_EQ(PythonNumber(owner, "_SILENCE_S"), Seconds(kOwnerSilence).count());
+  EXPECT_EQ(PythonNumber(owner, "_LOCK_S"), Seconds(kOwnerLock).count());
+  EXPECT_EQ(PythonNumber(owner, "LOOK_S"), Seconds(kOwnerLook).count());
+  const std::string plan = "launcher/python/_ddprun_state/plan.py";
+  EXPECT_EQ(PythonNumber(plan, "_MAX_ANCESTORS"), checkpoint_file::kMaxAncestors);
+  EXPECT_EQ(PythonNumber(plan, "_STATE_TIMEOUT_MS"), kDefaultStateTimeout.count());
+  EXPECT_EQ(PythonNumber(plan, "_LONGEST_TIMEOUT_MS"), kMaxTimeout.count());
+  const std::string module = "launcher/python/ddprun.py";
+  EXPECT_EQ(PythonNumber(module, "_MAX_PHASE_BYTES"), kMaxPhaseBytes);
+  EXPECT_EQ(PythonNumber(module, "_MAX_PACKET_BYTES"), control::kMaxPacketBytes);
+  EXPECT_EQ(PythonNumber(module, "_STACK_SIGNAL"), kStackSignal);
 }
 
 }  // namespace facts_test
