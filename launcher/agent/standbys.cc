@@ -79,11 +79,11 @@ absl::Status Standbys::Start(Id id, LocalRank local_rank) {
   standby.process = *std::move(process);
   LogDebug(absl::StrCat("standby ", id, " for local rank ", local_rank.value, " is pid ",
                         standby.process.pid));
-  Keep(id, std::move(standby));
+  Add(id, std::move(standby));
   return absl::OkStatus();
 }
 
-void Standbys::Keep(Id id, Standby standby) {
+void Standbys::Add(Id id, Standby standby) {
   loop_->Watch(standby.process.pidfd.get(), EPOLLIN, [this, id](std::uint32_t) { OnEnded(id); });
   standbys_.emplace(id, std::move(standby));
 }
@@ -93,7 +93,7 @@ void Standbys::Adopt(LocalRank local_rank, SpawnedProcess process, std::unique_p
   const std::optional<Id> id = pool_.Adopt(local_rank, EventLoop::Clock::now());
   if (!id) return Discard(standby);
   LogDebug(absl::StrCat("pid ", standby.process.pid, " stays, and has left its generation"));
-  Keep(*id, std::move(standby));
+  Add(*id, std::move(standby));
 }
 
 void Standbys::Perform(const StandbyPool::EndStandby& end) { Discard(Release(end.id)); }

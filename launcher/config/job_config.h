@@ -43,7 +43,7 @@ struct RendezvousConfig {
   std::string id = kUnnamedJob;  // names the job; one daemon serves many
   std::chrono::milliseconds join_timeout = kDefaultJoinTimeout;  // first join → enough nodes
   std::chrono::milliseconds last_call =
-      kDefaultLastCall;  // from `min` nodes joined until the round closes
+      kDefaultLastCall;  // from `min` nodes joined until the group closes
   std::chrono::milliseconds connect_timeout =
       kDefaultConnectTimeout;                               // until the endpoint must have answered
   std::chrono::milliseconds heartbeat = kDefaultHeartbeat;  // how often an agent says that it lives

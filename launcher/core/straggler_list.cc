@@ -12,9 +12,9 @@ double Milliseconds(std::chrono::microseconds time) {
 
 }  // namespace
 
-std::optional<std::string> StragglerList::Told(std::int64_t rank, const std::string& host,
-                                               std::chrono::microseconds time,
-                                               std::chrono::microseconds others) {
+std::optional<std::string> StragglerList::Begun(std::int64_t rank, const std::string& host,
+                                                std::chrono::microseconds time,
+                                                std::chrono::microseconds others) {
   if (ranks_.size() >= kMaxListed || !ranks_.insert(rank).second) return std::nullopt;
   return absl::StrFormat(
       "rank %d on %s keeps the others waiting: of each step it computes %.1f ms before its first "

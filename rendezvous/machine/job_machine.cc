@@ -178,7 +178,7 @@ void JobMachine::TakeFailures(const Node& node, const FailedCheckpoints& failed)
 void JobMachine::OnAssignmentAck(Node& node) {
   if (node.phase != Phase::kAssigned) return;  // answered before
   if (state_ == JobState::kForming) {
-    roster_.SetPhase(node, Phase::kPrepared);
+    roster_.SetPhase(node, Phase::kAcknowledged);
   } else if (running()) {  // the others run already: its first session broke before it could
     roster_.SetPhase(node, Phase::kStarted);
     out_.SendTo(node, Start{});
@@ -325,7 +325,7 @@ void JobMachine::Erase(Node& node) {
 }
 
 void JobMachine::PlanRestore(const StateJudge& judge) {
-  if (!life_.told_of_states && life_.spec->start_anew == 0) return;
+  if (!life_.has_states && life_.spec->start_anew == 0) return;
   RestoreChoice choice = ChooseRestore(roster_, judge);
   if (!choice.discarded.empty()) {
     out_.Log(absl::StrCat("discarded, because a later generation resumed before it: ",

@@ -187,7 +187,7 @@ void JobMachine::CarryOutPlan() {
     return;
   }
   life_.saved_for_removed = plan.saved;
-  RemoveDrained();
+  RemoveMarkedNodes();
   out_.Emit({.kind = JobEvent::Kind::kRestarted,
              .reason = absl::StrCat(plan.for_store ? "" : "the membership changes: ", plan.reason),
              .restarts = restarts_used()});
@@ -195,12 +195,12 @@ void JobMachine::CarryOutPlan() {
   AdvanceGathering();
 }
 
-void JobMachine::RemoveDrained() {
-  std::vector<Node*> drained;
+void JobMachine::RemoveMarkedNodes() {
+  std::vector<Node*> marked;
   for (Node& node : roster_.nodes()) {
-    if (node.removed) drained.push_back(&node);
+    if (node.removed) marked.push_back(&node);
   }
-  for (Node* const node : drained) Remove(*node, life_.saved_for_removed);
+  for (Node* const node : marked) Remove(*node, life_.saved_for_removed);
   life_.saved_for_removed = false;
 }
 

@@ -172,7 +172,7 @@ void JobMachine::OnGenerationEnded() {
     CarryOutPlan();
     return;
   }
-  DDPRUN_CHECK(generation_.incidents.any(), "a generation drains for a reason");
+  DDPRUN_CHECK(generation_.incidents.any(), "a generation stops for a reason");
   RecordCause();
   const RootCause& cause = life_.causes.back();
   out_.Emit({.kind = JobEvent::Kind::kFailed, .reason = Describe(cause), .cause = cause});
@@ -202,7 +202,7 @@ void JobMachine::OnGenerationEnded() {
              .reason = decision.reason,
              .restarts = life_.governor->restarts_used()});
   life_.plan.reset();
-  RemoveDrained();
+  RemoveMarkedNodes();
   if (decision.delay > Duration{}) {
     Enter(JobState::kBackoff);
     timers_.state = now_ + decision.delay;
@@ -420,7 +420,7 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
   } else {
     generation_.incidents.AddNode(
         agent_id, left ? RootCause::Kind::kNodeLeft : RootCause::Kind::kNodeLost, host, rank,
-        why);  // Advance drains
+        why);  // Advance stops the generation
   }
 }
 

@@ -87,7 +87,7 @@ struct ConsoleWriter::State {
   std::string pending;
   std::size_t queued = 0;  // pending, and what is being written
   std::uint64_t dropped = 0;
-  std::uint64_t dropped_untold = 0;  // not yet admitted by a line on the console
+  std::uint64_t dropped_unreported = 0;  // not yet admitted by a line on the console
   bool broken = false;
   bool scheduled = false;  // a task shows what is pending
   int flushing = 0;        // threads that wait for `idle`
@@ -95,7 +95,7 @@ struct ConsoleWriter::State {
 
   void Show();
   void Append(std::string_view prefix, std::string_view lines);
-  void TellDropped();
+  void AppendDroppedNotice();
 };
 
 void ConsoleWriter::State::Append(std::string_view prefix, std::string_view lines) {
@@ -108,11 +108,11 @@ void ConsoleWriter::State::Append(std::string_view prefix, std::string_view line
   queued += pending.size() - before;
 }
 
-void ConsoleWriter::State::TellDropped() {
+void ConsoleWriter::State::AppendDroppedNotice() {
   const std::string where = options.log_directory.empty()
                                 ? ""
                                 : absl::StrCat(" (they are in ", options.log_directory, ")");
-  Append("", absl::StrCat("ddprun: ", std::exchange(dropped_untold, 0),
+  Append("", absl::StrCat("ddprun: ", std::exchange(dropped_unreported, 0),
                           " lines not shown: the terminal did not keep up", where));
 }
 
@@ -129,12 +129,12 @@ void ConsoleWriter::State::Show() {
       left.remove_prefix(part.size());
       queued -= part.size();
       broken = !written;
-      if (dropped_untold > 0 && queued <= options.capacity / 2) TellDropped();
+      if (dropped_unreported > 0 && queued <= options.capacity / 2) AppendDroppedNotice();
     }
     queued -= left.size();
     if (broken) {
       queued -= std::exchange(pending, {}).size();
-      dropped_untold = 0;
+      dropped_unreported = 0;
     }
     if (queued == 0) idle.notify_all();
     work.wait_for(lock, kPause, [this] { return flushing > 0 || stop; });
@@ -163,10 +163,10 @@ void ConsoleWriter::Write(std::string_view prefix, std::string_view lines) {
   const std::lock_guard lock(state_->mutex);
   if (state_->broken || lines.empty()) return;
   // Once lines are missing, all are until the line that says so: a gap has one place.
-  if (state_->dropped_untold > 0 || state_->queued >= state_->options.capacity) {
+  if (state_->dropped_unreported > 0 || state_->queued >= state_->options.capacity) {
     const std::uint64_t count = CountLines(lines);
     state_->dropped += count;
-    state_->dropped_untold += count;
+    state_->dropped_unreported += count;
     return;
   }
   state_->Append(prefix, lines);
@@ -177,7 +177,7 @@ void ConsoleWriter::ShowBar(int id, std::string_view prefix, std::string_view te
   const std::lock_guard lock(state_->mutex);
   if (state_->broken) return;
   // That a bar is gone is small and never left out; else it would stay for ever.
-  const bool slow = state_->dropped_untold > 0 || state_->queued >= state_->options.capacity;
+  const bool slow = state_->dropped_unreported > 0 || state_->queued >= state_->options.capacity;
   if (slow && !text.empty()) return;
   const std::size_t before = state_->pending.size();
   state_->screen.Bar(id, prefix, text, &state_->pending);

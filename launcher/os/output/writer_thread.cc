@@ -56,7 +56,7 @@ struct WriterThread::State {
   std::unordered_map<FileId, std::unique_ptr<File>> files;
   std::size_t peak = 0;
 
-  void PostDrained(FileId id) {
+  void PostRoom(FileId id) {
     if (loop == nullptr) return;
     loop->Post([weak = callbacks, id] {
       const std::shared_ptr<Callbacks> alive = weak.lock();
@@ -83,7 +83,7 @@ struct WriterThread::State {
                        drops ? "beyond 4 MiB until then will be missing"
                              : "beyond 4 MiB until then makes its worker wait")));
     }
-    if (drops && std::exchange(file->over, false)) PostDrained(id);  // nobody waits for the disk
+    if (drops && std::exchange(file->over, false)) PostRoom(id);  // nobody waits for the disk
     PostRetry(id, std::min(kLastRetry, kFirstRetry * (1 << std::min(file->retries, 10))));
     ++file->retries;
   }
@@ -225,7 +225,7 @@ void WriterThread::Serve(State* state, FileId id) {
   } while (!file->pending.empty() && file->retries == 0 && !file->scheduled);
   if (file->over && file->queued <= kLowWater) {
     file->over = false;
-    state->PostDrained(id);
+    state->PostRoom(id);
   }
   if (file->closing && file->queued == 0 && file->retries == 0) {
     const std::unique_ptr<File> gone = std::move(state->files.at(id));

@@ -118,7 +118,7 @@ TEST(FactsTest, EveryVariablesKeyExists) {
   }
 }
 
-TEST(FactsTest, EveryStateOfARoundIsDocumented) {
+TEST(FactsTest, EveryStateOfJobMachineIsDocumented) {
   const std::string text = ReadSource("docs/architecture.md");
   int states = 0;
   for (;; ++states) {

@@ -25,7 +25,7 @@ std::optional<int> Context::State::RunGeneration(const std::function<int(Context
   Context ctx = Join(options, /*in_place=*/true);
   const internal::GlooLoops& loops = ctx.state_->loops;
   internal::LeaveWatch watch(&agent, [&loops] { loops.ShutDown(); });
-  if (ctx.backend() == "gloo") agent.SayThatItStays();
+  if (ctx.backend() == "gloo") agent.SendStays();
   try {
     const int code = body(ctx);
     internal::ThrowIfGroupIsLost();
