@@ -21,10 +21,13 @@
 #include "launcher/config/job_spec_of.h"
 #include "launcher/config/job_values.h"
 #include "launcher/config/values.h"
+#include "launcher/core/supervisor_options.h"
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/job_event.h"
 #include "rendezvous/core/job_spec.h"
 #include "rendezvous/core/job_status.h"
+#include "rendezvous/core/words.h"
+#include "rendezvous/hangs/hang_watch.h"
 #include "worker/contract/checkpoint_file.h"
 #include "worker/contract/control.h"
 #include "worker/contract/environment.h"
@@ -215,10 +218,18 @@ TEST(FactsTest, HelpTellsTheDefaultsThatHold) {
   EXPECT_THAT(HelpOfFlag(status, "timeout"),
               HasSubstr(absl::StrCat("(default ", FormatDuration(OperatorCommand().timeout), ")")));
   EXPECT_THAT(HelpOfFlag(status, "rdzv-endpoint"), HasSubstr(absl::StrCat(":", kDefaultPort, ")")));
-  EXPECT_THAT(FindJobKey("rendezvous.endpoint")->description,
-              HasSubstr(absl::StrCat(kDefaultPort)));
   for (const FlagSpec& flag : RunFlags()) EXPECT_THAT(HelpOf(flag), testing::Not(HasSubstr("{")));
   for (const FlagSpec& flag : status) EXPECT_THAT(HelpOf(flag), testing::Not(HasSubstr("{")));
+}
+
+TEST(FactsTest, KeysOfJobFilesAreDescribedWithTheNumbersThatHold) {
+  const auto expect = [](const char* key, const std::string& number) {
+    EXPECT_THAT(std::string(FindJobKey(key)->description), HasSubstr(number)) << key;
+  };
+  expect("rendezvous.endpoint", absl::StrCat("; ", kDefaultPort, " where"));
+  expect("hang.timeout", absl::StrCat("auto: ", Seconds(HangWatch::kFloor)));
+  expect("hang.signal", absl::StrCat("within ", Seconds(SupervisorOptions().hang_grace)));
+  expect("checkpoint.take_folder", absl::StrCat("silent for ", Seconds(kOwnerSilence)));
 }
 
 // The number that a file of the Python module gives this name.
@@ -237,13 +248,13 @@ double PythonNumber(const std::string& file, const std::string& name) {
 
 // The module cannot include a header.
 TEST(FactsTest, ThePythonModuleHasTheNumbersOfTheCppLibrary) {
-  using Seconds = std::chrono::duration<double>;
+  using InSeconds = std::chrono::duration<double>;
   const std::string owner = "launcher/python/_ddprun_state/owner.py";
   EXPECT_EQ(PythonNumber(owner, "_FILE_BYTES"), kOwnerFileBytes);
-  EXPECT_EQ(PythonNumber(owner, "_REFRESH_S"), Seconds(kOwnerRefresh).count());
-  EXPECT_EQ(PythonNumber(owner, "_SILENCE_S"), Seconds(kOwnerSilence).count());
-  EXPECT_EQ(PythonNumber(owner, "_LOCK_S"), Seconds(kOwnerLock).count());
-  EXPECT_EQ(PythonNumber(owner, "LOOK_S"), Seconds(kOwnerLook).count());
+  EXPECT_EQ(PythonNumber(owner, "_REFRESH_S"), InSeconds(kOwnerRefresh).count());
+  EXPECT_EQ(PythonNumber(owner, "_SILENCE_S"), InSeconds(kOwnerSilence).count());
+  EXPECT_EQ(PythonNumber(owner, "_LOCK_S"), InSeconds(kOwnerLock).count());
+  EXPECT_EQ(PythonNumber(owner, "LOOK_S"), InSeconds(kOwnerLook).count());
   const std::string plan = "launcher/python/_ddprun_state/plan.py";
   EXPECT_EQ(PythonNumber(plan, "_MAX_ANCESTORS"), checkpoint_file::kMaxAncestors);
   EXPECT_EQ(PythonNumber(plan, "_STATE_TIMEOUT_MS"), kDefaultStateTimeout.count());
