@@ -138,7 +138,7 @@ TEST(CheckpointOwnerTest, ADescriptionHasNoControlCharacters) {
 }
 
 TEST(CheckpointOwnerTest, AJobWithoutAnIdIsNotCalledNone) {
-  EXPECT_EQ(Describe({"none", 1, 2}), "requeue number 1, generation 2, of the job");
+  EXPECT_EQ(Describe(CheckpointOwner{"none", 1, 2}), "requeue number 1, generation 2, of the job");
 }
 
 // ---- processes and their folder ----
