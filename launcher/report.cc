@@ -9,13 +9,13 @@
 #include "launcher/os/file_util.h"
 #include "launcher/text/error_file.h"
 #include "rendezvous/core/root_cause.h"
-#include "rendezvous/core/words.h"
 #include "rendezvous/json/dump.h"
 #include "rendezvous/json/failed_checkpoints_json.h"
 #include "rendezvous/json/restart_times_json.h"
 #include "rendezvous/json/restore_json.h"
 #include "rendezvous/json/root_cause_json.h"
 #include "rendezvous/stacks/stack_text.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 namespace {
@@ -65,8 +65,8 @@ std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportCon
     lines.push_back(
         absl::StrCat("generation ", cause.failure.generation.value, " ended: ", Describe(cause)));
   }
-  if (!verdict.left_out.empty()) {
-    lines.push_back(absl::StrCat("left out of the job: ", absl::StrJoin(verdict.left_out, ", ")));
+  if (!verdict.excluded.empty()) {
+    lines.push_back(absl::StrCat("left out of the job: ", absl::StrJoin(verdict.excluded, ", ")));
   }
   if (verdict.outcome == Outcome::kSucceeded) {
     if (!verdict.earlier.empty()) {
@@ -131,7 +131,7 @@ std::string VerdictToJson(const Verdict& verdict, const ReportContext& context) 
   }
   json["restore"] = verdict.restore ? ToJson(*verdict.restore) : OrderedJson(nullptr);
   AddTo(&json, verdict.failed_checkpoints);
-  if (!verdict.left_out.empty()) json["left_out"] = verdict.left_out;
+  if (!verdict.excluded.empty()) json["left_out"] = verdict.excluded;
   if (verdict.hang) {
     json["hang"] = {{"verdict", verdict.hang->verdict},
                     {"missing", verdict.hang->missing},
@@ -150,8 +150,9 @@ absl::Status CopyErrorFile(const std::string& path, const Verdict& verdict) {
 absl::Status WriteReport(const std::string& path, const Verdict& verdict,
                          const ReportContext& context) {
   const std::string text = VerdictToJson(verdict, context);
-  const int weight =
-      verdict.own && verdict.outcome != Outcome::kPreempted ? kOfANode : Weight(verdict.outcome);
+  const int weight = verdict.decided_by_agent && verdict.outcome != Outcome::kPreempted
+                         ? kOfANode
+                         : Weight(verdict.outcome);
   if (context.once && weight < kOfTheJob) {
     if (WriteNewFileAtomic(path, text).ok()) return absl::OkStatus();
     const int there = WeightIn(path, context);

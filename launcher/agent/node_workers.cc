@@ -221,8 +221,8 @@ void NodeWorkers::OnEnded(LocalRank local_rank) {
 
 void NodeWorkers::LetGo(Worker& worker) {
   worker.leaves = false;  // whatever it still has said
-  control_->DrainPeer(worker.process.pid);
-  worker.pump->Drain();
+  control_->ReadToEnd(worker.process.pid);
+  worker.pump->ReadToEnd();
   loop_->Unwatch(worker.process.pidfd.get());
   if (worker.starting()) loop_->Unwatch(worker.process.outcome_pipe.get());
 }

@@ -79,11 +79,11 @@ absl::Status Standbys::Start(Id id, LocalRank local_rank) {
   standby.process = *std::move(process);
   LogDebug(absl::StrCat("standby ", id, " for local rank ", local_rank.value, " is pid ",
                         standby.process.pid));
-  Keep(id, std::move(standby));
+  Add(id, std::move(standby));
   return absl::OkStatus();
 }
 
-void Standbys::Keep(Id id, Standby standby) {
+void Standbys::Add(Id id, Standby standby) {
   loop_->Watch(standby.process.pidfd.get(), EPOLLIN, [this, id](std::uint32_t) { OnEnded(id); });
   standbys_.emplace(id, std::move(standby));
 }
@@ -93,7 +93,7 @@ void Standbys::Adopt(LocalRank local_rank, SpawnedProcess process, std::unique_p
   const std::optional<Id> id = pool_.Adopt(local_rank, EventLoop::Clock::now());
   if (!id) return Discard(standby);
   LogDebug(absl::StrCat("pid ", standby.process.pid, " stays, and has left its generation"));
-  Keep(*id, std::move(standby));
+  Add(*id, std::move(standby));
 }
 
 void Standbys::Perform(const StandbyPool::EndStandby& end) { Discard(Release(end.id)); }
@@ -142,7 +142,7 @@ void Standbys::OnEnded(Id id) {
   const Standby standby = Release(id);
   // The zombie keeps the group's number ours.
   runner_->SignalGroup(standby.process.pid, SIGKILL).IgnoreError();
-  standby.pump->Drain();
+  standby.pump->ReadToEnd();
   const auto status = runner_->Reap(standby.process.pidfd.get());
   // Of one that was a worker it was heard before.
   const auto outcome = standby.process.outcome_pipe.valid()
@@ -167,7 +167,7 @@ Standbys::Standby Standbys::Release(Id id) {
 }
 
 void Standbys::Discard(const Standby& standby) {
-  standby.pump->Drain();
+  standby.pump->ReadToEnd();
   RestorePriority(standby.process.pid);  // also dying takes CPU time
   const absl::Status status = runner_->Discard(standby.process);
   // Unavailable: it died with the guardian, as the agent is about to learn.
@@ -183,7 +183,7 @@ void Standbys::Signal(int signo) {
 void Standbys::Lose() {
   pool_.Step(StandbyPool::JobEnded{}, EventLoop::Clock::now());  // what it wants is not possible
   loop_->CancelTimer(timer_);
-  while (!standbys_.empty()) Release(standbys_.begin()->first).pump->Drain();
+  while (!standbys_.empty()) Release(standbys_.begin()->first).pump->ReadToEnd();
 }
 
 }  // namespace ddprun

@@ -86,7 +86,7 @@ class Standbys {
   void Perform(const StandbyPool::EndStandby& end);
   void Perform(const StandbyPool::Note& note);
   absl::Status Start(Id id, LocalRank local_rank);
-  void Keep(Id id, Standby standby);
+  void Add(Id id, Standby standby);
   void OnEnded(Id id);
   // Takes it out of standbys_ and off the loop; what it has written is in its files.
   Standby Release(Id id);

@@ -34,13 +34,13 @@ void WorkerWatch::Begin(bool of_rank_0) {
   if (!of_rank_0 || said_silent_) return;
   silence_ = loop_->AddTimer(EventLoop::Clock::now() + kSilence, [this] {
     silence_ = 0;
-    SayThatHangsAreNotNoticed();
+    LogThatHangsGoUnnoticed();
   });
 }
 
 void WorkerWatch::End() { loop_->CancelTimer(std::exchange(silence_, 0)); }
 
-void WorkerWatch::SayThatHangsAreNotNoticed() {
+void WorkerWatch::LogThatHangsGoUnnoticed() {
   const auto workers = workers_->progress().Read(EventLoop::Clock::now());
   const bool told = std::any_of(workers.begin(), workers.end(), [](const auto& worker) {
     return worker.source != ProgressSource::kNone;
@@ -115,10 +115,11 @@ void WorkerWatch::OnStepOfNobody(const ProcessId& speaker) {
 }
 
 void WorkerWatch::OnStraggler(const StragglerMsg& straggler) {
-  const auto news = straggler.ended ? stragglers_.Ended(straggler.rank)
-                                    : stragglers_.Told(straggler.rank, straggler.host,
-                                                       std::chrono::microseconds(straggler.time),
-                                                       std::chrono::microseconds(straggler.others));
+  const auto news = straggler.ended
+                        ? stragglers_.Ended(straggler.rank)
+                        : stragglers_.Begun(straggler.rank, straggler.host,
+                                            std::chrono::microseconds(straggler.time),
+                                            std::chrono::microseconds(straggler.others));
   if (news && straggler.ended) LogInfo(*news);
   if (news && !straggler.ended) LogWarning(*news);
 }

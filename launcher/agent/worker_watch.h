@@ -52,7 +52,7 @@ class WorkerWatch {
   void OnStepOfNobody(const ProcessId& speaker);
 
  private:
-  void SayThatHangsAreNotNoticed();
+  void LogThatHangsGoUnnoticed();
   ProcessFacts FactsOf(int pid);
   // The process that does the work of this worker's rank; itself where no other one is known.
   ProcessId SpeakerOf(pid_t worker) const;

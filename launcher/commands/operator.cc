@@ -10,6 +10,7 @@
 #include "launcher/text/printable.h"
 #include "rendezvous/client/system_resolver.h"
 #include "rendezvous/core/exit_codes.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 namespace {
@@ -66,8 +67,9 @@ absl::Status CheckThatJobExists(const OperatorCommand& command, const std::strin
   const auto json = nlohmann::json::parse(status, nullptr, false);
   const bool found = json.is_object() && json.contains("jobs") && !json["jobs"].empty();
   if (found) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("the rendezvous at ", command.endpoint, " has no job ",
-                                          command.job, "; `ddprun status` shows those it has"));
+  return absl::NotFoundError(absl::StrCat("the rendezvous at ", command.endpoint, " has ",
+                                          NoSuchJob(command.job),
+                                          "; `ddprun status` shows those it has"));
 }
 
 int Operate(const OperatorCommand& command) {

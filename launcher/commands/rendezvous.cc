@@ -35,6 +35,7 @@
 #include "rendezvous/service/job/event_log.h"
 #include "rendezvous/service/rendezvous_server.h"
 #include "rendezvous/store/file_store.h"
+#include "worker/contract/job_name.h"
 #include "worker/contract/unique_fd.h"
 
 namespace ddprun {
@@ -240,7 +241,7 @@ RendezvousServer::Options Daemon::ServerOptions() {
   RendezvousServer::Options options;
   options.listen = ListenEndpoint(command_, command_.port);
   options.log = [](std::string_view job, std::string_view text) {
-    LogInfo(absl::StrCat(job.empty() ? "" : absl::StrCat("job ", std::string(job), ": "),
+    LogInfo(absl::StrCat(job.empty() ? "" : absl::StrCat(NameOfJob(std::string(job)), ": "),
                          std::string(text)));
   };
   options.credentials = credentials_;

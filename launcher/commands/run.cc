@@ -108,7 +108,7 @@ Verdict NotStarted(const absl::Status& status, int exit_code) {
   const Outcome outcome = exit_code == kExitUnavailable ? Outcome::kUnreachable
                           : exit_code == kExitRefused   ? Outcome::kRefused
                                                         : Outcome::kFailed;
-  return Verdict::Own(outcome, exit_code, std::string(status.message()));
+  return Verdict::OfAgent(outcome, exit_code, std::string(status.message()));
 }
 
 // What --preflight finds that would keep the job from running here; or "".
@@ -134,7 +134,7 @@ void RequeueIfBatchHostIsGone(const JobConfig& config, const Verdict& verdict, b
                               const Console& console) {
   const bool may_lose_nodes =
       config.nodes.min < config.nodes.max || config.nodes.max < config.place.all_nodes;
-  const bool was_in_it = verdict.own && has_joined;
+  const bool was_in_it = verdict.decided_by_agent && has_joined;
   if (config.place.slurm_requeues && may_lose_nodes && verdict.outcome == Outcome::kUnreachable &&
       was_in_it && RequeueWithoutBatchHost()) {
     LogWarning("the node with the batch script is gone: the job goes back to the queue");
@@ -143,7 +143,7 @@ void RequeueIfBatchHostIsGone(const JobConfig& config, const Verdict& verdict, b
 }
 
 // What a person may want to know before the job begins.
-void SayNotes(const RunCommand& command, const RunDirectory& run) {
+void LogRunNotes(const RunCommand& command, const RunDirectory& run) {
   for (const std::string& note : command.notes) LogDebug(note);
   if (!run.why_no_snapshots().empty()) {
     LogWarning(
@@ -155,8 +155,8 @@ void SayNotes(const RunCommand& command, const RunDirectory& run) {
   }
 }
 
-// From the thread of the RunRetention: the job may be over, and what it said shown.
-void SayWhichAreGone(const RemovedRuns& removed, ConsoleWriter* console) {
+// On the thread of RunRetention. It flushes the console itself: the job may be over already.
+void LogRemovedRuns(const RemovedRuns& removed, ConsoleWriter* console) {
   for (const std::string& path : removed.paths) {
     LogInfo(absl::StrCat("logs.keep_runs: removed the old run folder ", path));
   }
@@ -205,15 +205,15 @@ int RunJob(const RunCommand& command) {
     return Conclude(NotStarted(status, exit_code), context, config, console);
   };
   if (!runner.ok()) return fail(runner.status(), kExitInternal);
-  SayNotes(command, *run);
+  LogRunNotes(command, *run);
   const RunRetention retention(
       {config.log_dir, config.rendezvous.id, HostName(), config.logs.keep_runs},
-      [err = console.err](const RemovedRuns& removed) { SayWhichAreGone(removed, err.get()); });
+      [err = console.err](const RemovedRuns& removed) { LogRemovedRuns(removed, err.get()); });
 
   const std::string why_ineligible = config.rendezvous.preflight ? WhyNotReady(config) : "";
   const auto stay_out = [&] {
-    return Conclude(Verdict::Own(Outcome::kLeft, kExitUnavailable,
-                                 absl::StrCat("this node stays out: ", why_ineligible)),
+    return Conclude(Verdict::OfAgent(Outcome::kLeft, kExitUnavailable,
+                                     absl::StrCat("this node stays out: ", why_ineligible)),
                     context, config, console);
   };
   if (!why_ineligible.empty() && config.standalone()) return stay_out();

@@ -15,6 +15,7 @@
 #include "rendezvous/json/dump.h"
 #include "rendezvous/stacks/rank_stacks.h"
 #include "rendezvous/stacks/stack_text.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 namespace {
@@ -82,8 +83,9 @@ int ShowJobStacks(const OperatorCommand& command, OperatorClient& client) {
     FailOperator(
         command,
         absl::NotFoundError(
-            command.rank ? absl::StrCat("job ", command.job, " has no rank ", *command.rank, " now")
-                         : absl::StrCat("no worker of job ", command.job, " is left")));
+            command.rank
+                ? absl::StrCat(NameOfJob(command.job), " has no rank ", *command.rank, " now")
+                : absl::StrCat("no worker of ", NameOfJob(command.job), " is left")));
   }
   return none || !stacks->missing.empty() ? 1 : 0;
 }

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/operator.h"
-#include "rendezvous/core/words.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 namespace {

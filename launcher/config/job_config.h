@@ -16,6 +16,7 @@
 #include "launcher/config/slurm/slurm_config.h"
 #include "rendezvous/core/job_spec.h"
 #include "rendezvous/core/limits.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 
@@ -42,7 +43,7 @@ struct RendezvousConfig {
   std::string id = kUnnamedJob;  // names the job; one daemon serves many
   std::chrono::milliseconds join_timeout = kDefaultJoinTimeout;  // first join → enough nodes
   std::chrono::milliseconds last_call =
-      kDefaultLastCall;  // from `min` nodes joined until the round closes
+      kDefaultLastCall;  // from `min` nodes joined until the group closes
   std::chrono::milliseconds connect_timeout =
       kDefaultConnectTimeout;                               // until the endpoint must have answered
   std::chrono::milliseconds heartbeat = kDefaultHeartbeat;  // how often an agent says that it lives
@@ -88,7 +89,7 @@ struct RestartConfig {
   std::chrono::milliseconds quarantine_window = kDefaultQuarantineWindow;
   int warm = 0;  // standbys that are kept on this node; 0: none
   // For a worker that stays to leave its generation; 0: it is ended instead.
-  std::chrono::milliseconds in_place_timeout = std::chrono::seconds(2);
+  std::chrono::milliseconds in_place_timeout = kDefaultInPlaceTimeout;
   std::vector<std::string> preload;  // with standbys under Python: the modules they have imported
 };
 

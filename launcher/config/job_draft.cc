@@ -43,7 +43,7 @@ class Finisher {
     CheckNodes();
     CheckGpus();
     CheckLease();
-    ResolveEpoch();
+    ResolveRequeueNumber();
     ResolveCommand();
     ResolveStandbys();
     CheckAutoStep();
@@ -122,7 +122,7 @@ class Finisher {
                      FormatDuration(rendezvous.heartbeat), ")"));
   }
 
-  void ResolveEpoch() {
+  void ResolveRequeueNumber() {
     // JobSet has the second one as an annotation, which the pod's manifest makes a variable.
     for (const char* const name : {"SLURM_RESTART_COUNT", "JOBSET_RESTART_ATTEMPT"}) {
       const std::string text = host_.Environment(name).value_or("");

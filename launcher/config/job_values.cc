@@ -168,7 +168,7 @@ std::string Expected(const JobKey& key) {  // table
     case KeyType::kNumbers:
       return absl::StrCat("a list of whole numbers, each ", Range(key));
     case KeyType::kEndpoint:
-      return absl::StrCat("HOST:PORT, the port ", Range(key), ", such as node1:29400");
+      return absl::StrCat("HOST:PORT, the port ", Range(key), ", such as node1:", kDefaultPort);
     case KeyType::kNodes:
       return absl::StrCat("a number of nodes N, or MIN:MAX with MIN not above MAX, ", Range(key));
     case KeyType::kProcesses:

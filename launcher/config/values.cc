@@ -43,8 +43,7 @@ std::optional<std::int64_t> ParseWithUnit(absl::string_view text, absl::Span<con
 }
 
 bool IsHost(absl::string_view text, bool ipv6) {
-  constexpr std::size_t kLongestHost = 255;  // DNS has no longer names
-  if (text.empty() || text.size() > kLongestHost) return false;
+  if (text.empty() || text.size() > kMaxHostBytes) return false;
   return std::all_of(text.begin(), text.end(), [ipv6](char c) {
     return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_' ||
            (ipv6 && (c == ':' || c == '%'));

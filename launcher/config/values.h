@@ -44,7 +44,7 @@ struct Endpoint {
 };
 
 // HOST:PORT, [IPV6]:PORT, or, where `default_port` is given, HOST alone. The port is from
-// `min_port` to 65535.
+// `min_port` to kMaxPort.
 std::optional<Endpoint> ParseEndpoint(absl::string_view text, int min_port,
                                       std::optional<int> default_port);
 std::string FormatEndpoint(const Endpoint& endpoint);

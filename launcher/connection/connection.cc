@@ -17,6 +17,7 @@
 #include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/auth/server_credentials.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 
@@ -137,7 +138,7 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
     const std::string endpoint = absl::StrCat("unix:", run.sockets(), "/rendezvous.sock");
     auto own = OwnRendezvous::Start(endpoint, version, loop);
     if (!own.ok()) return own.status();
-    LogInfo(absl::StrCat("for ddprun status, stacks and stop of job ", config.rendezvous.id,
+    LogInfo(absl::StrCat("for ddprun status, stacks and stop of ", NameOfJob(config.rendezvous.id),
                          ": --rdzv-endpoint ", endpoint));
     connection.own = *std::move(own);
     connection.client = connection.own->MakeClient();

@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<OwnRendezvous>> OwnRendezvous::Start(const std::s
   RendezvousServer::Options options;
   options.listen = listen;
   // It stops and goes on together with its only agent (Ctrl-Z), so silence means nothing.
-  options.round.leases = false;
+  options.machine.leases = false;
   options.events = std::make_shared<EventLog>(EventLog::Options{});
   options.version = version;
   options.log = [](std::string_view, std::string_view text) { LogDebug(std::string(text)); };

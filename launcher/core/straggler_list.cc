@@ -1,14 +1,10 @@
 #include "launcher/core/straggler_list.h"
 
-#include <cstddef>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace ddprun {
 namespace {
-
-constexpr std::size_t kMost = 1024;  // whatever a worker may say
 
 double Milliseconds(std::chrono::microseconds time) {
   return static_cast<double>(time.count()) / 1000;
@@ -16,10 +12,10 @@ double Milliseconds(std::chrono::microseconds time) {
 
 }  // namespace
 
-std::optional<std::string> StragglerList::Told(std::int64_t rank, const std::string& host,
-                                               std::chrono::microseconds time,
-                                               std::chrono::microseconds others) {
-  if (ranks_.size() >= kMost || !ranks_.insert(rank).second) return std::nullopt;
+std::optional<std::string> StragglerList::Begun(std::int64_t rank, const std::string& host,
+                                                std::chrono::microseconds time,
+                                                std::chrono::microseconds others) {
+  if (ranks_.size() >= kMaxListed || !ranks_.insert(rank).second) return std::nullopt;
   return absl::StrFormat(
       "rank %d on %s keeps the others waiting: of each step it computes %.1f ms before its first "
       "gradients are ready, the others %.1f ms",

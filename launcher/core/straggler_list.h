@@ -1,30 +1,38 @@
-// Which ranks keep the others of the job waiting, as rank 0's worker tells again and again; what is
-// new of it comes out as text for the log.
+// Ranks that keep the others of the job waiting. Rank 0's worker reports them again and again; this
+// returns a line for the log where a report is news.
 //
 // Pure. One owner.
 #ifndef DDPRUN_LAUNCHER_CORE_STRAGGLER_LIST_H_
 #define DDPRUN_LAUNCHER_CORE_STRAGGLER_LIST_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
 
+#include "rendezvous/core/limits.h"
+
 namespace ddprun {
 
 class StragglerList {
  public:
-  // So much of each step this rank computes on its own, and the others. Nothing where it is known.
-  std::optional<std::string> Told(std::int64_t rank, const std::string& host,
-                                  std::chrono::microseconds time, std::chrono::microseconds others);
-  // It keeps them waiting no longer. Nothing where it never did.
+  // A bound on what a worker can make the agent remember. Further ranks are ignored.
+  static constexpr std::size_t kMaxListed = kMaxWorkersPerNode;
+
+  // A rank is slow: it computes for `time` in each step, the others for `others`. Nothing where
+  // that was known.
+  std::optional<std::string> Begun(std::int64_t rank, const std::string& host,
+                                   std::chrono::microseconds time,
+                                   std::chrono::microseconds others);
+  // The rank is slow no longer. Nothing where it was not known to be.
   std::optional<std::string> Ended(std::int64_t rank);
-  // Other workers, of whom nothing is known yet.
+  // For a new generation.
   void Clear() { ranks_.clear(); }
 
  private:
-  std::set<std::int64_t> ranks_;  // at most kMost
+  std::set<std::int64_t> ranks_;  // at most kMaxListed
 };
 
 }  // namespace ddprun

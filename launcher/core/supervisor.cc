@@ -129,7 +129,7 @@ std::optional<TimePoint> Supervisor::NextDeadline() const {
   };
   also(FenceAt());
   also(GiveUpAt());
-  if (GiveUpAt()) also(contact_.SayWaitingAt());
+  if (GiveUpAt()) also(contact_.WaitingNoteAt());
   also(work_.kill_hung_at);
   also(work_.leave_until);
   if (state_ != SupervisorState::kLeaving) also(preempted_until_);
@@ -186,7 +186,7 @@ void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
   contact_.Failed(lost.reason);
   if (state_ == SupervisorState::kLeaving || verdict_) return;  // nothing more was to be heard
   if (lost.denied && !contact_.ever()) {
-    verdict_ = Verdict::Own(Outcome::kRefused, kExitRefused, lost.reason);
+    verdict_ = Verdict::OfAgent(Outcome::kRefused, kExitRefused, lost.reason);
     StopWorkers(SupervisorState::kStopping, SIGKILL, now);
   } else if (!options_.leases) {
     GiveUp(now);
@@ -203,7 +203,7 @@ std::optional<TimePoint> Supervisor::GiveUpAt() const {
 }
 
 void Supervisor::GiveUp(TimePoint now) {
-  verdict_ = Verdict::Own(Outcome::kUnreachable, kExitUnavailable, contact_.WhyGivenUp(now));
+  verdict_ = Verdict::OfAgent(Outcome::kUnreachable, kExitUnavailable, contact_.WhyGivenUp(now));
   if (state_ == SupervisorState::kFenced) return;  // when the workers are gone
   // Without the rendezvous nobody can tell whether our ranks are still ours: no grace.
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);
@@ -422,8 +422,8 @@ void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
   if (state_ == SupervisorState::kLeaving) return;  // this node's own end is decided
   if (!options_.why_ineligible.empty()) {           // however the others end
     verdict_ =
-        Verdict::Own(Outcome::kLeft, kExitUnavailable,
-                     absl::StrCat(options_.node.host, " stays out: ", options_.why_ineligible));
+        Verdict::OfAgent(Outcome::kLeft, kExitUnavailable,
+                         absl::StrCat(options_.node.host, " stays out: ", options_.why_ineligible));
   } else {
     if (work_.generation.value < 0) Log("the job is over; this node has started nothing");
     verdict_ = Verdict{finished.outcome,
@@ -433,7 +433,7 @@ void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
                        finished.root_cause,
                        finished.earlier,
                        finished.failed_checkpoints,
-                       finished.left_out};
+                       finished.excluded};
   }
   // When the workers are gone.
   if (state_ == SupervisorState::kStopping || state_ == SupervisorState::kFenced) return;
@@ -465,7 +465,7 @@ void Supervisor::OnRefused(const Refused& refused, TimePoint now) {
     if (ending_.signo != SIGKILL) StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
     return;
   }
-  verdict_ = Verdict::Own(Outcome::kRefused, kExitRefused, refused.reason);
+  verdict_ = Verdict::OfAgent(Outcome::kRefused, kExitRefused, refused.reason);
   if (state_ == SupervisorState::kFenced) return;  // when the workers are gone
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);
 }

@@ -24,21 +24,21 @@ struct Verdict {
   std::optional<RootCause> root_cause;
   std::vector<RootCause> earlier;          // of the generations before, oldest first
   FailedCheckpoints failed_checkpoints{};  // of the job; of this node, where no more is known
-  std::vector<std::string> left_out{};     // hosts whose workers failed again and again
-  bool own = false;                        // not the rendezvous's
+  std::vector<std::string> excluded{};     // hosts whose workers failed again and again
+  bool decided_by_agent = false;           // not by the rendezvous
   // The agent adds these. On this node, oldest first:
   std::vector<RestartTimes> restart_times{};
   std::optional<RestorePlan> restore{};  // of the last generation that it started
   std::optional<HangStacks> hang{};      // of the last hang that was called
   std::string error_file{};  // what the root cause left there; "": nothing, or it ran elsewhere
 
-  // An end that this agent came to by itself, without the rendezvous.
-  static Verdict Own(Outcome outcome, int exit_code, std::string reason) {
+  // An end that this agent decided, without the rendezvous.
+  static Verdict OfAgent(Outcome outcome, int exit_code, std::string reason) {
     Verdict verdict;
     verdict.outcome = outcome;
     verdict.exit_code = exit_code;
     verdict.reason = std::move(reason);
-    verdict.own = true;
+    verdict.decided_by_agent = true;
     return verdict;
   }
 
@@ -57,7 +57,7 @@ struct SupervisorOptions {
   Duration stop_grace = kDefaultStopGrace;  // from the first signal to SIGKILL
   // For a worker that stays to leave its generation, before it is ended like the others. 0: none is
   // asked to.
-  Duration in_place_timeout = std::chrono::seconds(2);
+  Duration in_place_timeout = kDefaultInPlaceTimeout;
   // To a worker that hangs, and how long it then has until SIGKILL; at most stop_grace.
   int hang_signal = SIGABRT;
   Duration hang_grace = std::chrono::seconds(2);

@@ -235,9 +235,9 @@ void Supervisor::LeaveJob(int signo, TimePoint now) {
   const std::string name = SignalName(signo);
   Log(absl::StrCat("got ", name, ": ending this node's workers"));
   const bool may_go_on = signo == SIGTERM && durable_;  // from the last checkpoint
-  verdict_ =
-      Verdict::Own(may_go_on ? Outcome::kPreempted : Outcome::kLeft,
-                   may_go_on ? kExitPreempted : 128 + signo, absl::StrCat("this agent got ", name));
+  verdict_ = Verdict::OfAgent(may_go_on ? Outcome::kPreempted : Outcome::kLeft,
+                              may_go_on ? kExitPreempted : 128 + signo,
+                              absl::StrCat("this agent got ", name));
   // Fenced: no grace, whoever asks.
   StopWorkers(SupervisorState::kLeaving, state_ == SupervisorState::kFenced ? SIGKILL : signo, now);
 }
@@ -249,7 +249,7 @@ void Supervisor::OnSuperseded(const Superseded& superseded, TimePoint now) {
     return;
   }
   ending_.signalled_at = now;
-  verdict_ = Verdict::Own(Outcome::kRefused, kExitRefused, superseded.reason);
+  verdict_ = Verdict::OfAgent(Outcome::kRefused, kExitRefused, superseded.reason);
   StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
 }
 
@@ -271,8 +271,9 @@ void Supervisor::LeaveWithoutWorkers(const WorkersLost& lost, std::vector<Worker
   const std::optional<Verdict>& known = held ? held : verdict_;
   SendUp(Leave{lost.reason, kExitInternal});
   // What the rendezvous has said of the job's end stays true.
-  PushExit(known && !known->own ? *known
-                                : Verdict::Own(Outcome::kLeft, kExitInternal, lost.reason));
+  PushExit(known && !known->decided_by_agent
+               ? *known
+               : Verdict::OfAgent(Outcome::kLeft, kExitInternal, lost.reason));
 }
 
 void Supervisor::SendHeartbeat(TimePoint now) {
@@ -296,8 +297,8 @@ void Supervisor::OnTick(TimePoint now) {
     return;
   }
   if (GiveUpAt()) {
-    const auto say = contact_.SayWaitingAt();
-    if (say && now >= *say) Log(contact_.SayWaiting());
+    const auto say = contact_.WaitingNoteAt();
+    if (say && now >= *say) Log(contact_.TakeWaitingNote());
   }
   if (preempted_until_ && now >= *preempted_until_ && state_ != SupervisorState::kLeaving) {
     Log("no checkpoint came in time");
@@ -448,8 +449,8 @@ void Supervisor::End(SupervisorState next, Verdict verdict) {
 std::optional<Supervisor::FolderClaim> Supervisor::ClaimToRelease(const Verdict& verdict) const {
   const Assignment& last = work_.assignment;
   if (work_.workers.empty() || last.first_rank != Rank{0}) return std::nullopt;
-  const bool left =
-      verdict.own && (verdict.outcome == Outcome::kLeft || verdict.outcome == Outcome::kPreempted);
+  const bool left = verdict.decided_by_agent &&
+                    (verdict.outcome == Outcome::kLeft || verdict.outcome == Outcome::kPreempted);
   const bool over = job_is_over_ || (left && last.node_count <= options_.spec.min_nodes);
   if (!over) return std::nullopt;
   return FolderClaim{work_.generation, last.run_id};

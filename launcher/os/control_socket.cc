@@ -20,10 +20,11 @@
 namespace ddprun {
 namespace {
 
-constexpr int kBacklog = 1024;
+// A node's workers connect at the same time, and a connection that finds the queue full is refused.
+constexpr int kBacklog = ControlSocket::kMaxConnections;  // the kernel: net.core.somaxconn at most
 constexpr int kPacketsPerTurn = 64;  // then the other descriptors have their turn
 // A dead worker's connection holds far fewer; one that a grandchild still feeds has no end.
-constexpr int kPacketsPerDrain = 4096;
+constexpr int kPacketsToTheEnd = 4096;
 
 UniqueFd OpenSpare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
@@ -135,13 +136,13 @@ bool ControlSocket::AcceptOne() {
               absl::StrCat("control connection refused: there are ", kMaxConnections, " already"));
     return true;
   }
-  const std::uint64_t id = next_id_++;
+  const ConnectionId id{peer.worker, next_number_++};
   loop_->Watch(fd.get(), EPOLLIN, [this, id](std::uint32_t) { Read(id, kPacketsPerTurn); });
   connections_.emplace(id, Connection{std::move(fd), peer});
   return true;
 }
 
-void ControlSocket::Read(std::uint64_t id, int max_packets) {
+void ControlSocket::Read(ConnectionId id, int max_packets) {
   for (int i = 0; i < max_packets; ++i) {
     switch (ReadPacket(id)) {
       case Received::kPacket:
@@ -154,7 +155,7 @@ void ControlSocket::Read(std::uint64_t id, int max_packets) {
   }
 }
 
-ControlSocket::Received ControlSocket::ReadPacket(std::uint64_t id) {
+ControlSocket::Received ControlSocket::ReadPacket(ConnectionId id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return Received::kNothing;
   const ControlPeer peer = found->second.peer;
@@ -186,7 +187,7 @@ ControlSocket::Received ControlSocket::ReadPacket(std::uint64_t id) {
   return Received::kPacket;
 }
 
-void ControlSocket::Close(std::uint64_t id) {
+void ControlSocket::Close(ConnectionId id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   loop_->Unwatch(found->second.fd.get());
@@ -213,20 +214,23 @@ int ControlSocket::SendTo(pid_t peer, std::string_view key, std::string_view val
     std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
   }
   int sent = 0;
-  for (const auto& [id, connection] : connections_) {
-    if (connection.peer.worker != peer) continue;
-    if (::sendmsg(connection.fd.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) ++sent;
+  for (const ConnectionId id : ConnectionsOf(peer)) {
+    const int fd = connections_.at(id).fd.get();
+    if (::sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) ++sent;
   }
   return sent;
 }
 
-void ControlSocket::DrainPeer(pid_t peer) {
+void ControlSocket::ReadToEnd(pid_t peer) {
   AcceptAll();
-  std::vector<std::uint64_t> ids;
-  for (const auto& [id, connection] : connections_) {
-    if (connection.peer.worker == peer) ids.push_back(id);
-  }
-  for (const std::uint64_t id : ids) Read(id, kPacketsPerDrain);
+  for (const ConnectionId id : ConnectionsOf(peer)) Read(id, kPacketsToTheEnd);
+}
+
+std::vector<ControlSocket::ConnectionId> ControlSocket::ConnectionsOf(pid_t worker) const {
+  std::vector<ConnectionId> ids;
+  auto at = connections_.lower_bound({worker, 0});
+  for (; at != connections_.end() && at->first.worker == worker; ++at) ids.push_back(at->first);
+  return ids;
 }
 
 }  // namespace ddprun

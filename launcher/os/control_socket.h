@@ -14,6 +14,7 @@
 
 #include <sys/types.h>
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,11 +23,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/process/process_id.h"
 #include "launcher/text/parse_control.h"
+#include "rendezvous/core/limits.h"
 #include "worker/contract/unique_fd.h"
 
 namespace ddprun {
@@ -39,8 +42,9 @@ struct ControlPeer {
 
 class ControlSocket {
  public:
-  // At once; the next one is closed again, with a reason to the error handler.
-  static constexpr std::size_t kMaxConnections = 1024;
+  // At once: of each worker, and of each warm standby. The next one is closed again, with a reason
+  // to the error handler.
+  static constexpr std::size_t kMaxConnections = 2 * kMaxWorkersPerNode;
 
   using MessageHandler =
       std::function<void(const ControlPeer& peer, const ControlMessage& message)>;
@@ -66,7 +70,7 @@ class ControlSocket {
 
   // Handles what the worker `peer` has sent until now, even if it connected a moment ago. Call it
   // when a worker has died and before its death is acted upon: its last words are in here.
-  void DrainPeer(pid_t peer);
+  void ReadToEnd(pid_t peer);
 
   // Sends a packet with the line key=value on every connection of the worker `peer`. A worker that
   // does not read, and whose buffer is full, does not get it. Returns how many got it.
@@ -81,6 +85,13 @@ class ControlSocket {
     UniqueFd fd;
     ControlPeer peer;
   };
+  // By its worker first: a message to one worker does not look at the connections of all others.
+  struct ConnectionId {
+    pid_t worker = 0;
+    std::uint64_t number = 0;
+    auto operator<=>(const ConnectionId&) const = default;
+  };
+  using Connections = std::map<ConnectionId, Connection>;
   enum class Received { kPacket, kNothing, kClosed };
 
   ControlSocket(EventLoop* loop, std::string path, UniqueFd listener, MessageHandler on_message,
@@ -89,9 +100,10 @@ class ControlSocket {
   ControlPeer PeerOf(int fd) const;
   void AcceptAll();
   bool AcceptOne();
-  void Read(std::uint64_t id, int max_packets);
-  Received ReadPacket(std::uint64_t id);
-  void Close(std::uint64_t id);
+  void Read(ConnectionId id, int max_packets);
+  Received ReadPacket(ConnectionId id);
+  void Close(ConnectionId id);
+  std::vector<ConnectionId> ConnectionsOf(pid_t worker) const;
 
   EventLoop* const loop_;
   const std::string path_;
@@ -100,8 +112,8 @@ class ControlSocket {
   const IsWorker is_worker_;
   UniqueFd listener_;
   UniqueFd spare_;  // given up for a moment to refuse a connection when descriptors have run out
-  std::uint64_t next_id_ = 1;
-  std::map<std::uint64_t, Connection> connections_;
+  std::uint64_t next_number_ = 1;
+  Connections connections_;
 };
 
 }  // namespace ddprun

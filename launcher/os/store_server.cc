@@ -133,14 +133,14 @@ class StoreServer::Thread {
       UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket.valid()) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-          Say(absl::ErrnoToStatus(errno, "cannot accept a client").message());
+          ReportRefusal(absl::ErrnoToStatus(errno, "cannot accept a client").message());
           PauseAccepting(true);
         }
         return;
       }
       if (options_.this_host_only && !IsOfThisHost(socket.get())) continue;
       if (connections_.size() >= kMaxClients) {
-        Say(absl::StrCat("there are ", kMaxClients, " clients already"));
+        ReportRefusal(absl::StrCat("there are ", kMaxClients, " clients already"));
         continue;
       }
       const int on = 1;
@@ -169,7 +169,7 @@ class StoreServer::Thread {
     if (status.ok() && !std::exchange(connection->served, true)) ++clients_served_;
     for (const torch_store::Reply& reply : replies_) Send(reply);
     if (status.ok()) return;
-    Say(status.message());
+    ReportRefusal(status.message());
     Disconnect(id);
   }
 
@@ -186,7 +186,7 @@ class StoreServer::Thread {
     unsent_bytes_ += bytes.size();
     absl::StrAppend(&connection.unsent, bytes);
     if (unsent_bytes_ <= kMaxUnsentBytes) return;
-    Say("it does not read what it is sent");
+    ReportRefusal("it does not read what it is sent");
     Disconnect(reply.client);
   }
 
@@ -214,7 +214,7 @@ class StoreServer::Thread {
     connections_.erase(connection);
   }
 
-  void Say(absl::string_view why) {
+  void ReportRefusal(absl::string_view why) {
     if (++refusals_ <= kMaxRefusals) options_.on_refused(std::string(why));
   }
 

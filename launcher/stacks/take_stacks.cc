@@ -61,7 +61,7 @@ bool IsImport(const StackFrame& frame) {
 
 // The interpreter's own frames between Python frames tell nothing. The innermost ones do, such as
 // time_sleep, where their names are known, and are not those of its calls.
-bool TellsSomething(const StackFrame& frame) {
+bool IsInformative(const StackFrame& frame) {
   return !frame.function.empty() && !absl::StartsWith(frame.function, "Py") &&
          !absl::StartsWith(frame.function, "_Py");
 }
@@ -213,7 +213,7 @@ std::vector<StackFrame> WithPython(const std::vector<StackFrame>& native,
         if (!IsImport(next->frame)) frames.push_back(next->frame);
         if ((next++)->entered_from_c) break;
       }
-    } else if (!IsInterpreter(frame) || (!in_python && TellsSomething(frame))) {
+    } else if (!IsInterpreter(frame) || (!in_python && IsInformative(frame))) {
       frames.push_back(frame);
     }
   }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxQuotedBytes = 60;
 
-absl::Status Malformed(std::string line, const char* expected) {
+absl::Status Malformed(std::string line, const std::string& expected) {
   const bool cut = line.size() > kMaxQuotedBytes;
   if (cut) line.resize(kMaxQuotedBytes);
   return absl::InvalidArgumentError(absl::StrCat("malformed control message \"",
@@ -115,7 +115,7 @@ absl::StatusOr<ControlMessage> ParseError(const control::Line& line) {
 
 // nullopt: a key from the future.
 absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& line) {
-  const auto malformed = [&line](const char* expected) {
+  const auto malformed = [&line](const std::string& expected) {
     return Malformed(ToText(line), expected);
   };
   if (line.key.empty()) return Malformed(std::string(line.value), "KEY=VALUE");
@@ -147,7 +147,7 @@ absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& lin
   }
   if (line.key == control::kPhase) {
     if (line.value.empty() || line.value.size() > kMaxPhaseBytes) {
-      return malformed("PHASE=<name of 1 to 64 bytes>");
+      return malformed(absl::StrCat("PHASE=<name of 1 to ", kMaxPhaseBytes, " bytes>"));
     }
     return PhaseMsg{std::string(line.value)};
   }

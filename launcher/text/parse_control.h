@@ -56,12 +56,12 @@ struct StragglerMsg {
   bool ended = false;       // else all that follows is set
   std::int64_t time = 0;    // µs of each step that it computes on its own
   std::int64_t others = 0;  // µs that others do; more than 0
-  std::string host;         // no control characters, at most 255 bytes
+  std::string host;         // no control characters, at most kMaxHostBytes
 };
 
 // A process looks for torch's store elsewhere than on MASTER_PORT.
 struct StoreElsewhereMsg {
-  std::string where;  // host:port; no control characters, 1 to 255 bytes
+  std::string where;  // host:port; no control characters, 1 to kMaxHostBytes
 };
 
 struct ErrorMsg {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "launcher/text/printable.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 namespace {
@@ -61,7 +62,7 @@ void AddNodes(const std::vector<const Json*>& nodes, std::string* out) {
 
 // What it is doing, and why.
 void AddState(const Json& job, bool over, std::string* out) {
-  absl::StrAppend(out, "job ", Text(job.at("job")), ": ");
+  absl::StrAppend(out, NameOfJob(Text(job.at("job"))), ": ");
   if (over) {
     absl::StrAppend(out, Text(job.at("outcome")), " (exit code ", job.at("exit_code").get<int>(),
                     ")");
@@ -70,7 +71,9 @@ void AddState(const Json& job, bool over, std::string* out) {
   }
   absl::StrAppend(out, ", ", over ? "" : "for ", Age(job.at("since_ms_ago").get<double>()),
                   over ? " ago" : "", "; generation ", job.at("generation").get<int>());
-  if (job.at("epoch") != 0) absl::StrAppend(out, ", epoch ", job.at("epoch").get<std::int64_t>());
+  if (job.at("epoch") != 0) {
+    absl::StrAppend(out, ", requeue number ", job.at("epoch").get<std::int64_t>());
+  }
   absl::StrAppend(out, "\n");
   if (job.at("reason") != "") absl::StrAppend(out, "  ", Text(job.at("reason")), "\n");
 }

@@ -117,7 +117,7 @@ absl::Status KeyStore::Set(absl::string_view key, absl::string_view value, Repli
     old_value = std::exchange(at->second, std::string(value));
   }
   WakeClientsOf(key, replies);
-  TellWatchers(is_new ? kKeyCreated : kKeyUpdated, key, old_value, value, replies);
+  NotifyWatchers(is_new ? kKeyCreated : kKeyUpdated, key, old_value, value, replies);
   return absl::OkStatus();
 }
 
@@ -156,7 +156,7 @@ absl::Status KeyStore::Append(absl::string_view key, absl::string_view value, Re
   bytes_ += value.size();
   absl::StrAppend(&at->second, value);
   WakeClientsOf(key, replies);
-  TellWatchers(kKeyAppended, key, "", value, replies);
+  NotifyWatchers(kKeyAppended, key, "", value, replies);
   return absl::OkStatus();
 }
 
@@ -190,7 +190,7 @@ void KeyStore::Delete(ClientId client, absl::string_view key, Replies* replies) 
   const auto at = values_.find(key);
   const bool is_there = at != values_.end();
   if (is_there) {
-    TellWatchers(kKeyDeleted, key, at->second, "", replies);
+    NotifyWatchers(kKeyDeleted, key, at->second, "", replies);
     bytes_ -= key.size() + at->second.size();
     values_.erase(at);
   }
@@ -255,8 +255,8 @@ absl::Status KeyStore::Watch(ClientId client, absl::string_view key, Replies* re
   return absl::OkStatus();
 }
 
-void KeyStore::TellWatchers(char event, absl::string_view key, absl::string_view old_value,
-                            absl::string_view new_value, Replies* replies) const {
+void KeyStore::NotifyWatchers(char event, absl::string_view key, absl::string_view old_value,
+                              absl::string_view new_value, Replies* replies) const {
   if (watchers_.empty()) return;
   const auto watching = watchers_.find(key);
   if (watching == watchers_.end()) return;

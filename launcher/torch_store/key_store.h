@@ -70,8 +70,8 @@ class KeyStore {
   bool HasAll(const Request& request) const;
   void WakeClientsOf(absl::string_view key, Replies* replies);
   // To those that watch `key`: `event` is what libtorch 1.13 calls WatchResponseType.
-  void TellWatchers(char event, absl::string_view key, absl::string_view old_value,
-                    absl::string_view new_value, Replies* replies) const;
+  void NotifyWatchers(char event, absl::string_view key, absl::string_view old_value,
+                      absl::string_view new_value, Replies* replies) const;
   absl::Status CheckRoom(std::size_t new_keys, std::size_t added, std::size_t removed) const;
 
   const Limits limits_{};

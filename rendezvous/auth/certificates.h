@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "rendezvous/auth/tls_files.h"
+#include "rendezvous/core/limits.h"
 
 namespace ddprun::auth {
 
@@ -20,7 +21,7 @@ struct CertificatesToMake {
   // files.
   std::vector<std::vector<std::string>> nodes;
   // Counted from now; negative makes one that has expired, for tests.
-  std::chrono::seconds lifetime = std::chrono::hours(24 * 365);
+  std::chrono::seconds lifetime = std::chrono::hours(24 * kDefaultCertificateDays);
 };
 
 // Writes ca.crt and ca.key where the folder has neither, else uses those; then NODE.crt and

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "rendezvous/client/rendezvous_client.h"
+#include "rendezvous/core/limits.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
@@ -20,7 +21,7 @@ class GrpcRendezvousClient final : public RendezvousClient {
   struct Options {
     std::string endpoint;  // "HOST:PORT", "[IPV6]:PORT" or "unix:/path"
     // For connecting; then Lost says why there is no connection.
-    Duration connect_timeout = std::chrono::seconds(60);
+    Duration connect_timeout = kDefaultConnectTimeout;
     // Try again within that time, however often the connection is refused. Otherwise the first
     // failure is the end.
     bool retry = true;

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "rendezvous/core/limits.h"
 #include "rendezvous/stacks/stack_tree.h"
 
 namespace ddprun {
@@ -27,7 +28,7 @@ class OperatorClient {
  public:
   struct Options {
     std::string endpoint;
-    std::chrono::milliseconds timeout = std::chrono::seconds(10);  // for each answer
+    std::chrono::milliseconds timeout = kDefaultAnswerTimeout;     // for each answer
     std::shared_ptr<const auth::ClientCredentials> credentials{};  // null: none
   };
 

@@ -12,7 +12,7 @@ namespace {
 
 // gRPC says so in words only. What it says of others' words (a proxy's, a server's) never is the
 // reason for a connection that was not made.
-bool SaysRefused(const std::string& text) {
+bool IsConnectionRefused(const std::string& text) {
   return absl::StrContains(text, "Failed to connect to remote host") &&
          RootOfError(text) == RootOfError(strerror(ECONNREFUSED));
 }
@@ -34,7 +34,7 @@ void ExplainUnavailable(const SessionFacts& facts, const std::string& text,
     lost->reason = absl::StrCat("lost ", there, ": ", text);
     return;
   }
-  lost->refused = SaysRefused(text);
+  lost->refused = IsConnectionRefused(text);
   if (const auto trouble = TlsTrouble(text)) {
     lost->reason = absl::StrCat("no trust between us and ", there, ": ", *trouble);
     lost->denied = !facts.tries_another;

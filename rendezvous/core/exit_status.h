@@ -36,7 +36,7 @@ inline std::string SignalName(int signal) {
 }
 
 struct ExitStatus {
-  int code = 0;              // 0..255; meaningless when `signal` is set
+  int code = 0;              // 0..kMaxExitCode; meaningless when `signal` is set
   int signal = 0;            // 0: it ended by itself
   bool core_dumped = false;  // only with a signal
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/core/limits.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
@@ -50,7 +51,7 @@ struct FailureRecord {
 class FailureTally {
  public:
   // Others than the first so many agents that told of a failure are not heard.
-  static constexpr std::size_t kMaxAgents = 65536;
+  static constexpr std::size_t kMaxAgents = kMaxNodes;
 
   FailureTally() = default;
   explicit FailureTally(const FailureRecord& record);

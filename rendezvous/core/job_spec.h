@@ -35,7 +35,7 @@ struct GroupSpec {
   int max_nodes = 1;
   int max_restarts = 0;
   Duration join_timeout{};  // from the first join until min_nodes must be there
-  Duration last_call{};     // from min_nodes joined until the round closes below max_nodes
+  Duration last_call{};     // from min_nodes joined until the group closes below max_nodes
   // How often an agent says that it lives, and how long after the last time its node is lost. The
   // lease is at least three heartbeats: see WhyMalformed.
   Duration heartbeat = kDefaultHeartbeat;

@@ -1,11 +1,15 @@
 // What a job may be set to, and what it is set to unless somebody says otherwise. The parser of job
-// files, its schema, the flags, the wire and the documentation all take these. Constants only.
+// files, its schema, the flags, the wire and the documentation all take these; those that workers
+// share stand in worker/contract/limits.h. Constants only.
 #ifndef DDPRUN_RENDEZVOUS_CORE_LIMITS_H_
 #define DDPRUN_RENDEZVOUS_CORE_LIMITS_H_
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+
+#include "worker/contract/limits.h"
+#include "worker/contract/progress.h"
 
 namespace ddprun {
 
@@ -14,10 +18,8 @@ namespace ddprun {
 inline constexpr std::int64_t kMaxNodes = 65'536;
 inline constexpr std::int64_t kMaxWorkersPerNode = 4'096;
 inline constexpr std::int64_t kMaxRestarts = 1'000'000;
-inline constexpr std::int64_t kMaxPort = 65'535;
 inline constexpr std::int64_t kMaxExitCode = 255;
 inline constexpr std::int64_t kMaxNeverRestartOn = 256;  // exit codes
-inline constexpr std::chrono::milliseconds kMaxTimeout = std::chrono::hours(24 * 366);
 inline constexpr std::chrono::milliseconds kMinHeartbeat{10};
 inline constexpr std::chrono::milliseconds kMaxHeartbeat{60'000};
 inline constexpr int kHeartbeatsPerLease = 3;  // at least; else one late heartbeat ends a node
@@ -29,7 +31,7 @@ inline constexpr std::size_t kMaxHostBytes = 255;     // as DNS; addresses too
 inline constexpr std::size_t kMaxProgramBytes = 255;  // a file's name; of a role too
 inline constexpr std::size_t kMaxComparedArguments = 256;
 inline constexpr std::size_t kMaxErrorKindBytes = 64;
-inline constexpr std::size_t kMaxPhaseBytes = 64;
+inline constexpr std::size_t kMaxPhaseBytes = kProgressNameBytes;
 
 // Of a hang: lines about it, hosts that sent no stacks, frames of the rank that is named.
 inline constexpr std::size_t kMaxVerdictLines = 16;
@@ -44,7 +46,6 @@ inline constexpr std::size_t kMaxEarlierTailBytes = 1024;  // stderr_tail of eac
 
 // ---- defaults ----
 
-inline constexpr char kUnnamedJob[] = "none";      // torchrun's; stays so in JSON and in paths
 inline constexpr int kDefaultPort = 29'400;        // of a rendezvous; torchrun's
 inline constexpr int kDefaultMasterPort = 29'500;  // in static mode; torchrun's
 inline constexpr std::chrono::milliseconds kDefaultJoinTimeout = std::chrono::minutes(10);
@@ -58,13 +59,16 @@ inline constexpr std::chrono::milliseconds kDefaultSaveTimeout = std::chrono::se
 // Agents send details of a worker once it is still for 1 s, with the next heartbeat.
 inline constexpr std::chrono::milliseconds kShortestHangTimeout = std::chrono::seconds(2);
 inline constexpr std::chrono::milliseconds kDefaultHangStartupTimeout = std::chrono::minutes(10);
-inline constexpr std::chrono::milliseconds kDefaultStateTimeout = std::chrono::minutes(2);
+// For a worker that stays to leave its generation.
+inline constexpr std::chrono::milliseconds kDefaultInPlaceTimeout = std::chrono::seconds(2);
+inline constexpr std::chrono::milliseconds kDefaultAnswerTimeout = std::chrono::seconds(10);
 // Under Slurm, which ends what is left 30 s after its SIGTERM (KillWait) unless its administrator
 // has chosen otherwise: a checkpoint and the workers' end have to fit.
 inline constexpr std::chrono::milliseconds kSlurmSaveTimeout = std::chrono::seconds(20);
 inline constexpr std::chrono::milliseconds kSlurmStopGrace = std::chrono::seconds(5);
 inline constexpr std::chrono::milliseconds kDefaultQuarantineWindow = std::chrono::hours(1);
 inline constexpr int kDefaultHangQuarantine = 2;
+inline constexpr int kDefaultCertificateDays = 365;
 
 }  // namespace ddprun
 

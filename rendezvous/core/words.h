@@ -1,4 +1,4 @@
-// Amounts and names in words, for messages to people.
+// Amounts in words, for messages to people.
 #ifndef DDPRUN_RENDEZVOUS_CORE_WORDS_H_
 #define DDPRUN_RENDEZVOUS_CORE_WORDS_H_
 
@@ -8,8 +8,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "rendezvous/core/limits.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
@@ -27,11 +25,6 @@ inline std::string TenthsOfSeconds(Duration duration) {
 
 // "1 node", "2 nodes".
 inline std::string Nodes(int count) { return absl::StrCat(count, count == 1 ? " node" : " nodes"); }
-
-// A job in a sentence: "job exp7"; "the job" where nobody has given it a name.
-inline std::string NameOfJob(absl::string_view job) {
-  return job == kUnnamedJob ? "the job" : absl::StrCat("job ", job);
-}
 
 }  // namespace ddprun
 

@@ -288,7 +288,7 @@ HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& st
   }
   if (auto unlike = CulpritByStacks(ranks, stacks)) return *std::move(unlike);
   if (silent_tell) {
-    if (auto silent = ToldNothing(ranks, stacks)) return *std::move(silent);
+    if (auto silent = ReportedNothing(ranks, stacks)) return *std::move(silent);
   }
   if (auto behind = Behind(telling)) return *std::move(behind);
   return AllAlike(ranks, (telling.empty() ? ranks : telling).front(), stacks);

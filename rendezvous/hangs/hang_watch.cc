@@ -38,8 +38,8 @@ HangPolicy PolicyOfHangs(const JobSpec& spec) {
 }
 
 std::shared_ptr<const NodeProgress> HangWatch::Find(AgentId node) const {
-  const auto found = told_.find(node.value);
-  if (found == told_.end()) return nullptr;
+  const auto found = reports_.find(node.value);
+  if (found == reports_.end()) return nullptr;
   const auto& told = found->second.progress;
   return told->workers == 0 && told->silent_workers.empty() ? nullptr : told;
 }
@@ -47,7 +47,7 @@ std::shared_ptr<const NodeProgress> HangWatch::Find(AgentId node) const {
 bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
                      PhaseIntervals* intervals) {
   static const auto nothing = std::make_shared<const NodeProgress>();
-  Told& last = told_.try_emplace(node.value, Told{nothing, now}).first->second;
+  Report& last = reports_.try_emplace(node.value, Report{nothing, now}).first->second;
   const NodeProgress& before = *last.progress;  // without workers where it is new
   const bool changed = before.phases != progress.phases ||
                        (before.workers > 0) != (progress.workers > 0) ||

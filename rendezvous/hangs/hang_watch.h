@@ -81,7 +81,7 @@ class HangWatch {
   bool called() const { return called_; }
 
  private:
-  struct Told {
+  struct Report {
     std::shared_ptr<const NodeProgress> progress;  // never null
     TimePoint at;
   };
@@ -98,7 +98,7 @@ class HangWatch {
   int nodes_ = 0;                      // that tell
   int silent_nodes_ = 0;               // with silent ranks
   // By AgentId. Shared with who looks at it on another thread.
-  std::unordered_map<std::uint64_t, Told> told_;
+  std::unordered_map<std::uint64_t, Report> reports_;
   bool step_seen_ = false;
   bool excused_ = false;  // since the last move
   bool called_ = false;   // since the last move

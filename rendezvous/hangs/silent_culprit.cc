@@ -69,8 +69,8 @@ std::optional<HangVerdict> MissingInInit(const std::vector<StillRank>& ranks,
       culprit.worker.busy};
 }
 
-std::optional<HangVerdict> ToldNothing(const std::vector<StillRank>& ranks,
-                                       const StackTree& stacks) {
+std::optional<HangVerdict> ReportedNothing(const std::vector<StillRank>& ranks,
+                                           const StackTree& stacks) {
   const RankSet silent = SilentOf(ranks);
   if (silent.empty() || silent.count() == ranks.size()) return std::nullopt;
   const StillRank& culprit = ChosenOf(ranks, silent, stacks);

@@ -20,8 +20,8 @@ std::optional<HangVerdict> MissingInInit(const std::vector<StillRank>& ranks,
 
 // The same where the others have told something else. A program in which not every rank tells looks
 // like this too, so stacks should be asked first (stack_culprit.h).
-std::optional<HangVerdict> ToldNothing(const std::vector<StillRank>& ranks,
-                                       const StackTree& stacks);
+std::optional<HangVerdict> ReportedNothing(const std::vector<StillRank>& ranks,
+                                           const StackTree& stacks);
 
 }  // namespace ddprun
 

@@ -48,7 +48,7 @@ struct Absences {
 };
 
 // What its ranks have told of how far they are, in all generations.
-struct ToldProgress {
+struct ReportedProgress {
   PhaseIntervals intervals;
   bool any = false;
   bool names_phases = false;  // its program has named a phase
@@ -68,14 +68,14 @@ struct JobLife {
   LateAdmission late_admission;
   std::optional<Plan> plan;
   Absences absences;
-  ToldProgress progress;           // for what counts as a hang
+  ReportedProgress progress;       // for what counts as a hang
   bool abandoned = false;          // the last node that went will not come back
   bool saved_for_removed = false;  // the nodes that are to go leave a checkpoint behind
   // Of the generations that have ended: the first, and the last ones; kMaxEarlierCauses in all.
   std::vector<RootCause> causes;
   bool reports_checkpoints = false;
   std::optional<std::int64_t> checkpoint;  // the newest that was reported
-  bool told_of_states = false;             // some node holds a state
+  bool has_states = false;                 // some node holds a state
   FailureTally failures;                   // of checkpoints
   bool warned_of_arguments = false;        // a node that was there before another one
   bool needs_worker_store = false;         // the program cannot use a store that an agent serves

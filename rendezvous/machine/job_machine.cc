@@ -10,6 +10,7 @@
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/words.h"
 #include "rendezvous/machine/nodes/admission.h"
+#include "worker/contract/job_name.h"
 #include "worker/contract/overloaded.h"
 
 namespace ddprun {
@@ -63,14 +64,15 @@ void JobMachine::OnReceived(const Received& received) {
   const Header& header = received.header;
   const auto* const join = std::get_if<Join>(&received.message);
   if (header.job != job_) {
-    out_.Reply(header, Refused{absl::StrCat("this is job ", job_, ", not ", header.job)});
+    out_.Reply(header,
+               Refused{absl::StrCat("this is ", NameOfJob(job_), ", not ", NameOfJob(header.job))});
     return;
   }
   if (header.requeue_number < life_.requeue_number) {
     out_.Reply(header,
-               Refused{absl::StrCat("requeue number ", header.requeue_number, " of job ", job_,
-                                    " is over: it was started again, as requeue number ",
-                                    life_.requeue_number)});
+               Refused{absl::StrCat(
+                   "requeue number ", header.requeue_number, " of ", NameOfJob(job_),
+                   " is over: it was started again, as requeue number ", life_.requeue_number)});
     return;
   }
   if (finished_) {
@@ -176,7 +178,7 @@ void JobMachine::TakeFailures(const Node& node, const FailedCheckpoints& failed)
 void JobMachine::OnAssignmentAck(Node& node) {
   if (node.phase != Phase::kAssigned) return;  // answered before
   if (state_ == JobState::kForming) {
-    roster_.SetPhase(node, Phase::kPrepared);
+    roster_.SetPhase(node, Phase::kAcknowledged);
   } else if (running()) {  // the others run already: its first session broke before it could
     roster_.SetPhase(node, Phase::kStarted);
     out_.SendTo(node, Start{});
@@ -323,7 +325,7 @@ void JobMachine::Erase(Node& node) {
 }
 
 void JobMachine::PlanRestore(const StateJudge& judge) {
-  if (!life_.told_of_states && life_.spec->start_anew == 0) return;
+  if (!life_.has_states && life_.spec->start_anew == 0) return;
   RestoreChoice choice = ChooseRestore(roster_, judge);
   if (!choice.discarded.empty()) {
     out_.Log(absl::StrCat("discarded, because a later generation resumed before it: ",

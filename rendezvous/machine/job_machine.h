@@ -7,9 +7,10 @@
 //     Gathering ──▶ LastCall ──▶ Forming ──▶ Running ──▶ Succeeded
 //      ▲  ▲  └──────────────────────▲ │       │   └─▶ Saving
 //      │  └───────────────────────────┘       ▼         │
-//      └── Backoff ◀───────────────────── Draining ◀────┘ ──▶ Failed
+//      └── Backoff ◀───────────────────── Stopping ◀────┘ ──▶ Failed
 //
-// docs/architecture.md has the diagram with every event, docs/leases.md what a lease is.
+// People and JSON see Stopping as "Draining". docs/architecture.md has the diagram with every
+// event, docs/leases.md what a lease is.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_JOB_MACHINE_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_JOB_MACHINE_H_
 
@@ -161,13 +162,13 @@ class JobMachine {
   void AddToPlan(Plan plan);  // or makes it the plan
   void CarryOnPlan();
   void CarryOutPlan();
-  void RemoveDrained();
+  void RemoveMarkedNodes();
   void Remove(Node& node, bool saved);
 
   // ---- what time does: job_machine_time.cc ----
   void OnTick();
   void LoseSilent();
-  void LoseUnprepared();
+  void LoseUnacknowledged();
   void ConcludeStacks();
   void OnStacksJudged(const StacksJudged& judged);
 

@@ -7,6 +7,7 @@
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/words.h"
 #include "rendezvous/machine/job_machine.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 
@@ -15,11 +16,11 @@ void JobMachine::OnStopAsked(const StopAsked& asked) {
     out_.Add(Answer{asked.ticket, accepted, std::move(text)});
   };
   if (finished_) {
-    answer(false, absl::StrCat("job ", job_, " is over: ", finished_->reason));
+    answer(false, absl::StrCat(NameOfJob(job_), " is over: ", finished_->reason));
     return;
   }
   if (!life_.spec) {
-    answer(false, absl::StrCat("job ", job_, " has not begun"));
+    answer(false, absl::StrCat(NameOfJob(job_), " has not begun"));
     return;
   }
   Plan plan{.stop = true, .save = asked.save, .saved = false, .reason = "stopped by an operator"};
@@ -28,19 +29,21 @@ void JobMachine::OnStopAsked(const StopAsked& asked) {
     case JobState::kSaving: {
       const bool saves = plan.save;
       StartPlan(std::move(plan));
-      answer(true, absl::StrCat(
-                       "job ", job_, saves ? " stops after a checkpoint, at most " : " stops now",
-                       saves ? Seconds(life_.spec->save_timeout) : "", saves ? " from now" : ""));
+      answer(true, absl::StrCat(NameOfJob(job_),
+                                saves ? " stops after a checkpoint, at most " : " stops now",
+                                saves ? Seconds(life_.spec->save_timeout) : "",
+                                saves ? " from now" : ""));
       break;
     }
     case JobState::kStopping:
       AddToPlan(std::move(plan));
       SaveRecord();
-      answer(true, absl::StrCat("job ", job_, " stops when the workers that still run are gone"));
+      answer(true,
+             absl::StrCat(NameOfJob(job_), " stops when the workers that still run are gone"));
       break;
     default:
       Finish({Outcome::kLeft, kExitTerminated, plan.reason});
-      answer(true, absl::StrCat("job ", job_, " stopped; none of its workers ran"));
+      answer(true, absl::StrCat(NameOfJob(job_), " stopped; no worker of it ran"));
   }
 }
 
@@ -58,17 +61,17 @@ void JobMachine::OnDrainAsked(const DrainAsked& asked) {
     }
   }
   if (finished_ || drained.empty()) {
-    answer(false, absl::StrCat("job ", job_, " has no node ", asked.host));
+    answer(false, absl::StrCat(NameOfJob(job_), " has no node ", asked.host));
     return;
   }
   if (others < life_.spec->min_nodes) {
-    answer(false, absl::StrCat("without ", asked.host, " job ", job_, " has ", Nodes(others),
+    answer(false, absl::StrCat("without ", asked.host, " ", NameOfJob(job_), " has ", Nodes(others),
                                " and needs at least ", life_.spec->min_nodes,
                                ": start another node first, or stop the job"));
     return;
   }
   if (life_.plan && life_.plan->stop) {
-    answer(true, absl::StrCat("job ", job_, " stops anyway: ", life_.plan->reason));
+    answer(true, absl::StrCat(NameOfJob(job_), " stops anyway: ", life_.plan->reason));
     return;
   }
   bool member = false;
@@ -79,13 +82,13 @@ void JobMachine::OnDrainAsked(const DrainAsked& asked) {
   }
   if (!member) {
     for (Node* node : drained) Remove(*node, false);
-    answer(true, absl::StrCat(asked.host, " is out of job ", job_, "; no worker of it ran"));
+    answer(true, absl::StrCat(asked.host, " is out of ", NameOfJob(job_), "; no worker of it ran"));
     return;
   }
   for (Node* node : drained) roster_.SetRemoved(*node);
   if (state_ == JobState::kStopping) {
     SaveRecord();
-    answer(true, absl::StrCat("job ", job_, " forms anew without ", asked.host,
+    answer(true, absl::StrCat(NameOfJob(job_), " forms anew without ", asked.host,
                               "; the workers are being ended already"));
     return;
   }
@@ -93,14 +96,14 @@ void JobMachine::OnDrainAsked(const DrainAsked& asked) {
              .save = true,
              .saved = false,
              .reason = absl::StrCat(asked.host, " is drained by an operator")});
-  answer(true, absl::StrCat("job ", job_, " forms anew without ", asked.host,
+  answer(true, absl::StrCat(NameOfJob(job_), " forms anew without ", asked.host,
                             " after a checkpoint, at most ", Seconds(life_.spec->save_timeout),
                             " from now"));
 }
 
 void JobMachine::OnStacksAsked(const StacksAsked& asked) {
   const auto refuse = [&](const std::string& why) {
-    out_.Add(Answer{asked.ticket, false, absl::StrCat("job ", job_, why)});
+    out_.Add(Answer{asked.ticket, false, absl::StrCat(NameOfJob(job_), why)});
   };
   if (finished_) return refuse(absl::StrCat(" is over: ", finished_->reason));
   if (!life_.spec) return refuse(" has not begun");
@@ -184,7 +187,7 @@ void JobMachine::CarryOutPlan() {
     return;
   }
   life_.saved_for_removed = plan.saved;
-  RemoveDrained();
+  RemoveMarkedNodes();
   out_.Emit({.kind = JobEvent::Kind::kRestarted,
              .reason = absl::StrCat(plan.for_store ? "" : "the membership changes: ", plan.reason),
              .restarts = restarts_used()});
@@ -192,12 +195,12 @@ void JobMachine::CarryOutPlan() {
   AdvanceGathering();
 }
 
-void JobMachine::RemoveDrained() {
-  std::vector<Node*> drained;
+void JobMachine::RemoveMarkedNodes() {
+  std::vector<Node*> marked;
   for (Node& node : roster_.nodes()) {
-    if (node.removed) drained.push_back(&node);
+    if (node.removed) marked.push_back(&node);
   }
-  for (Node* const node : drained) Remove(*node, life_.saved_for_removed);
+  for (Node* const node : marked) Remove(*node, life_.saved_for_removed);
   life_.saved_for_removed = false;
 }
 

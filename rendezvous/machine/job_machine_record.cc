@@ -75,7 +75,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
   life_.progress.any = !record.longest_intervals.empty();
   life_.reports_checkpoints = record.reports_checkpoints;
   life_.checkpoint = record.checkpoint;
-  life_.told_of_states = record.restore.has_value();
+  life_.has_states = record.restore.has_value();
   life_.failures = FailureTally(record.failed_checkpoints);
   generation_.master_addr = record.master_addr;
   generation_.master_port = record.master_port;

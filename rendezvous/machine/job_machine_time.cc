@@ -48,7 +48,7 @@ void JobMachine::OnTick() {
       if (roster_.free() >= life_.spec->min_nodes) FormWithAllStates();
       break;
     case JobState::kForming:
-      LoseUnprepared();
+      LoseUnacknowledged();
       break;
     case JobState::kSaving:
       out_.Log(absl::StrCat("no checkpoint came within ", Seconds(life_.spec->save_timeout)));
@@ -77,14 +77,14 @@ void JobMachine::LoseSilent() {
   }
 }
 
-void JobMachine::LoseUnprepared() {
+void JobMachine::LoseUnacknowledged() {
   const std::string why =
       absl::StrCat("it did not prepare its ranks within ", Seconds(options_.forming_timeout));
-  std::vector<AgentId> unprepared;
+  std::vector<AgentId> unacknowledged;
   for (const Node& node : roster_.nodes()) {
-    if (node.phase == Phase::kAssigned) unprepared.push_back(node.agent_id);
+    if (node.phase == Phase::kAssigned) unacknowledged.push_back(node.agent_id);
   }
-  for (const AgentId agent_id : unprepared) {
+  for (const AgentId agent_id : unacknowledged) {
     if (Node* const node = roster_.Find(agent_id); node != nullptr && !finished_) {
       out_.SendTo(*node, Fenced{absl::StrCat("out of the generation: ", why)});
       Lose(*node, HowLost::kSilent, why);

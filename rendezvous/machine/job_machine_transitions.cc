@@ -12,6 +12,7 @@
 #include "rendezvous/machine/nodes/admission.h"
 #include "rendezvous/machine/states/known_states.h"
 #include "rendezvous/machine/states/restore_choice.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 
@@ -171,7 +172,7 @@ void JobMachine::OnGenerationEnded() {
     CarryOutPlan();
     return;
   }
-  DDPRUN_CHECK(generation_.incidents.any(), "a generation drains for a reason");
+  DDPRUN_CHECK(generation_.incidents.any(), "a generation stops for a reason");
   RecordCause();
   const RootCause& cause = life_.causes.back();
   out_.Emit({.kind = JobEvent::Kind::kFailed, .reason = Describe(cause), .cause = cause});
@@ -201,7 +202,7 @@ void JobMachine::OnGenerationEnded() {
              .reason = decision.reason,
              .restarts = life_.governor->restarts_used()});
   life_.plan.reset();
-  RemoveDrained();
+  RemoveMarkedNodes();
   if (decision.delay > Duration{}) {
     Enter(JobState::kBackoff);
     timers_.state = now_ + decision.delay;
@@ -419,7 +420,7 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
   } else {
     generation_.incidents.AddNode(
         agent_id, left ? RootCause::Kind::kNodeLeft : RootCause::Kind::kNodeLost, host, rank,
-        why);  // Advance drains
+        why);  // Advance stops the generation
   }
 }
 
@@ -427,8 +428,8 @@ void JobMachine::Supersede(std::uint32_t requeue_number) {
   if (life_.spec) {
     const std::string reason =
         requeue_number == life_.requeue_number
-            ? absl::StrCat("job ", job_, " was started again, with other settings")
-            : absl::StrCat("job ", job_, " was started again: requeue number ", requeue_number,
+            ? absl::StrCat(NameOfJob(job_), " was started again, with other settings")
+            : absl::StrCat(NameOfJob(job_), " was started again: requeue number ", requeue_number,
                            " takes the place of requeue number ", life_.requeue_number);
     out_.Log(reason);
     out_.Emit({.kind = JobEvent::Kind::kSuperseded, .reason = reason});

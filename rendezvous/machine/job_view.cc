@@ -80,7 +80,7 @@ NodeStatus StatusOf(const JobView& view, const Node& node) {
         return node.held_back.any() ? "held back" : spare ? "spare" : "waiting";
       case Phase::kAssigned:
         return "assigned";
-      case Phase::kPrepared:
+      case Phase::kAcknowledged:
         return "prepared";
       case Phase::kStarted:
         if (node.done()) return "done";

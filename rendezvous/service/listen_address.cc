@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "worker/contract/limits.h"
 
 namespace ddprun {
 
@@ -22,7 +23,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text) {
   const std::size_t colon = rest.rfind(':');
   if (colon == absl::string_view::npos) return malformed();
   if (!absl::SimpleAtoi(rest.substr(colon + 1), &address.port) || address.port < 0 ||
-      address.port > 65535) {
+      address.port > kMaxPort) {
     return malformed();
   }
   absl::string_view host = rest.substr(0, colon);

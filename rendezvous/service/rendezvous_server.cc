@@ -157,9 +157,9 @@ void RendezvousServer::MakeAccessControl() {
 void RendezvousServer::MakeLoop(const std::vector<RecordedJob>& recorded) {
   store_ = std::move(options_.store);
   JobLoopOptions loop;
-  loop.round = options_.round;
+  loop.machine = options_.machine;
   std::random_device random;
-  loop.round.seed = std::uint64_t{random()} << 32 | random();
+  loop.machine.seed = std::uint64_t{random()} << 32 | random();
   loop.time_to_join = options_.time_to_join;
   loop.log = options_.log;
   loop.store = store_.get();

@@ -1,7 +1,7 @@
 // RendezvousServer: the rendezvous as a gRPC server in this process, with threads of its own.
 //
 //     absl::StatusOr<std::unique_ptr<RendezvousServer>> server = RendezvousServer::Start(
-//         {.listen = "127.0.0.1:0", .round = {}, .log = log});
+//         {.listen = "127.0.0.1:0", .machine = {}, .log = log});
 //     if (!server.ok()) ...  // "cannot listen on 127.0.0.1:29400: address already in use"
 //     (*server)->port();
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_RENDEZVOUS_SERVER_H_
@@ -41,7 +41,7 @@ class RendezvousServer {
     // "HOST:PORT" (port 0: any free one), "[IPV6]:PORT" or "unix:/path". The socket of a path has
     // mode 0600, and is removed at the end.
     std::string listen;
-    JobMachineOptions round{};
+    JobMachineOptions machine{};
     JobLog log{};
     LoadObserver load{};  // may be empty
     // What is asked of callers (rendezvous/auth/server_credentials.h); null: nothing.

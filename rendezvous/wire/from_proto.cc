@@ -87,7 +87,7 @@ Stop ReadStop(const v1::Stop& from, FieldChecker& check) {
   return to;
 }
 
-Stopped ReadDrained(const v1::Stopped& from, FieldChecker& check) {
+Stopped ReadStopped(const v1::Stopped& from, FieldChecker& check) {
   Stopped to;
   if (from.has_start_ms()) to.start = check.Timeout("Stopped.start_ms", from.start_ms());
   to.offered_port = ReadPort("Stopped.offered_port", from.offered_port(), check);
@@ -183,7 +183,7 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {  // table
       result.message = ReadRestartTimed(message.restart_timed(), result.header.generation, check);
       break;
     case v1::AgentMessage::kDrained:
-      result.message = ReadDrained(message.drained(), check);
+      result.message = ReadStopped(message.drained(), check);
       break;
     case v1::AgentMessage::kLeave:
       result.message =

@@ -10,6 +10,7 @@
 
 #include "rendezvous/core/failed_checkpoints.h"
 #include "rendezvous/core/limits.h"
+#include "worker/contract/progress.h"
 
 namespace ddprun::wire {
 
@@ -21,7 +22,8 @@ inline constexpr std::size_t kMaxTextBytes = 4096;
 inline constexpr std::size_t kSecretBytes = 32;
 inline constexpr int kMaxPhases = 32;
 inline constexpr std::size_t kMaxWaitsForBytes = 512;
-inline constexpr std::size_t kMaxOperationBytes = 64;  // of a collective; its group too
+// Of a collective; its group too.
+inline constexpr std::size_t kMaxOperationBytes = kProgressNameBytes;
 inline constexpr std::size_t kMaxTailLines = 64;
 inline constexpr std::size_t kMaxTailBytes = 16384;  // of all lines together
 

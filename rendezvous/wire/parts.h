@@ -26,8 +26,8 @@ Finished ReadFinished(const v1::Finished& from, FieldChecker& check);
 std::vector<SavedState> ReadStates(const google::protobuf::RepeatedPtrField<v1::SavedState>& from,
                                    FieldChecker& check);
 // What one agent tells of, or the sum of many.
-std::vector<std::string> ReadLeftOut(const google::protobuf::RepeatedPtrField<std::string>& from,
-                                     FieldChecker& check);
+std::vector<std::string> ReadExcluded(const google::protobuf::RepeatedPtrField<std::string>& from,
+                                      FieldChecker& check);
 FailedCheckpoints ReadFailed(const v1::FailedCheckpoints& from, std::int64_t max_count,
                              FieldChecker& check);
 NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check);

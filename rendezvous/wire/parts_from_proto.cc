@@ -144,13 +144,13 @@ Finished ReadFinished(const v1::Finished& from, FieldChecker& check) {
   if (from.has_failed_checkpoints()) {
     to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxFailedCheckpoints, check);
   }
-  to.left_out = ReadLeftOut(from.left_out(), check);
+  to.excluded = ReadExcluded(from.left_out(), check);
   to.job_is_over = from.job_is_over();
   return to;
 }
 
-std::vector<std::string> ReadLeftOut(const google::protobuf::RepeatedPtrField<std::string>& from,
-                                     FieldChecker& check) {
+std::vector<std::string> ReadExcluded(const google::protobuf::RepeatedPtrField<std::string>& from,
+                                      FieldChecker& check) {
   std::vector<std::string> to;
   check.Number("left_out: number", from.size(), 0, Quarantine::kMaxHosts);
   for (const std::string& host : from) {

@@ -100,7 +100,7 @@ void Fill(const Finished& from, v1::Finished* to) {
   for (const RootCause& cause : from.earlier) Fill(cause, to->add_earlier());
   FillIfAny(from.failed_checkpoints, to);
   to->set_job_is_over(from.job_is_over);
-  for (const std::string& host : from.left_out) to->add_left_out(CleanText(host, kMaxHostBytes));
+  for (const std::string& host : from.excluded) to->add_left_out(CleanText(host, kMaxHostBytes));
 }
 
 void Fill(const std::vector<SavedState>& from,

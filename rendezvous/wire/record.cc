@@ -144,7 +144,7 @@ QuarantineRecord ReadQuarantine(const v1::JobRecord& from, FieldChecker& check) 
     to.blames.push_back({check.Name("Blame.host", blame.host(), kMaxHostBytes),
                          check.Timeout("Blame.age_ms", blame.age_ms())});
   }
-  to.hosts = ReadLeftOut(from.left_out(), check);
+  to.hosts = ReadExcluded(from.left_out(), check);
   check.Number("JobRecord.hangs: number", from.hangs_size(), 0, Quarantine::kMaxBlames);
   for (const std::string& host : from.hangs()) {
     to.hangs.push_back(check.Name("JobRecord.hangs", host, kMaxHostBytes));

@@ -57,19 +57,19 @@ struct AgentBody {
   }
   void operator()(const AssignmentAck&) const { to->mutable_prepared(); }
   void operator()(const WorkerExited& exit) const { Fill(exit, to->mutable_worker_exited()); }
-  void operator()(const Stopped& drained) const {
-    to->mutable_drained()->set_offered_port(drained.offered_port);
-    if (drained.last_step) to->mutable_drained()->set_last_step(*drained.last_step);
-    to->mutable_drained()->set_fenced_at_ms(drained.fenced_at_ms);
-    Fill(drained.states, to->mutable_drained()->mutable_states());
-    to->mutable_drained()->set_states_pending(drained.states_pending);
-    to->mutable_drained()->set_look(drained.look.value);
-    FillIfAny(drained.failed_checkpoints, to->mutable_drained());
-    FillIfAny(drained.stuck, to->mutable_drained());
-    if (drained.start)
+  void operator()(const Stopped& stopped) const {
+    to->mutable_drained()->set_offered_port(stopped.offered_port);
+    if (stopped.last_step) to->mutable_drained()->set_last_step(*stopped.last_step);
+    to->mutable_drained()->set_fenced_at_ms(stopped.fenced_at_ms);
+    Fill(stopped.states, to->mutable_drained()->mutable_states());
+    to->mutable_drained()->set_states_pending(stopped.states_pending);
+    to->mutable_drained()->set_look(stopped.look.value);
+    FillIfAny(stopped.failed_checkpoints, to->mutable_drained());
+    FillIfAny(stopped.stuck, to->mutable_drained());
+    if (stopped.start)
       to->mutable_drained()->set_start_ms(
-          std::chrono::floor<std::chrono::milliseconds>(*drained.start).count());
-    for (const EnteredCall& call : drained.calls) Fill(call, to->mutable_drained()->add_calls());
+          std::chrono::floor<std::chrono::milliseconds>(*stopped.start).count());
+    for (const EnteredCall& call : stopped.calls) Fill(call, to->mutable_drained()->add_calls());
   }
   void operator()(const Checkpointed& checkpointed) const {
     to->mutable_checkpointed()->set_step(checkpointed.step);

@@ -224,7 +224,7 @@ TEST_F(SecurityTest, JobsBelongToTheirToken) {
   Job job(folder_.path());
   Program& first = AddNode(job, daemon.endpoint(), {"--token-file", ann}, "exit 0");
   ASSERT_TRUE(first.WaitForErr("waiting for 1 node"));
-  ExpectRefused(daemon, {"--token-file", bob}, "the job job belongs to somebody else");
+  ExpectRefused(daemon, {"--token-file", bob}, "job job belongs to somebody else");
   AddNode(job, daemon.endpoint(), {"--token-file", ann}, "exit 0");
   EXPECT_EQ(job.node(0).ExitCode(), 0) << job.node(0).err();
   EXPECT_EQ(job.node(1).ExitCode(), 0) << job.node(1).err();

@@ -286,8 +286,8 @@ class FolderTest(TemporaryFolder):
                                                f"step-3.elsewhere-1-{pid}.tmp"]))
 
 
-def an_owner(run="r1", job="j", epoch=0, generation=0, **more):
-    made = owner.Owner(job, epoch, generation)
+def an_owner(run="r1", job="j", requeue_number=0, generation=0, **more):
+    made = owner.Owner(job, requeue_number, generation)
     made.run = run
     vars(made).update(more)
     return made
@@ -312,16 +312,20 @@ class OwnerTest(TemporaryFolder):
         """Break: return the text as it is."""
         text = "0 2 j\x1b[2J\x9b1m\u00e4\nrun=r\x07 host=n\x7f3 pid=7 started= machine= slurm= state=held\n"
         self.assertEqual(str(owner.Owner.parse(text)),
-                         "epoch 0, generation 2, of job j?[2J?1m\u00e4 (run r?, process 7 on n?3)")
+                         "requeue number 0, generation 2, of job j?[2J?1m\u00e4 (run r?, process 7 on n?3)")
+
+    def test_a_job_without_an_id_is_not_called_none(self):
+        self.assertEqual(str(an_owner(job="none")),
+                         "requeue number 0, generation 0, of the job (run r1, process 0 on )")
 
     def test_who_may_have_the_folder(self):
-        own = an_owner(epoch=1, generation=3)
+        own = an_owner(requeue_number=1, generation=3)
         for other, silent, gone, verdict in (
                 (None, 0, False, "take"),
-                (an_owner(epoch=1, generation=2), 0, False, "take"),
-                (an_owner(epoch=1, generation=4), 0, False, "refuse"),
-                (an_owner("r2", epoch=0), 0, False, "take"),
-                (an_owner("r2", epoch=2), 0, False, "refuse"),
+                (an_owner(requeue_number=1, generation=2), 0, False, "take"),
+                (an_owner(requeue_number=1, generation=4), 0, False, "refuse"),
+                (an_owner("r2", requeue_number=0), 0, False, "take"),
+                (an_owner("r2", requeue_number=2), 0, False, "refuse"),
                 (an_owner("r2", "k"), 0, False, "wait"),
                 (an_owner("r2", "k"), 30, False, "take"),
                 (an_owner("r2", "k"), 0, True, "take"),
@@ -351,8 +355,8 @@ class OwnerTest(TemporaryFolder):
         with unittest.mock.patch.object(owner, "_LOCK_S", 0):
             with self.assertRaisesRegex(
                     ddprun.CheckpointError, r"the lock of the checkpoint folder %s was not free for 0 s: "
-                    r"process %d \(sleep\) on this host has it; the folder belongs to epoch 0, generation "
-                    r"2, of job exp 7 " % (self.folder, holder.pid)):
+                    r"process %d \(sleep\) on this host has it; the folder belongs to requeue number 0, "
+                    r"generation 2, of job exp 7 " % (self.folder, holder.pid)):
                 with claim.guard():
                     self.fail("it may not change the folder")
 

@@ -51,7 +51,7 @@ TimePoint Agent::Now() const { return world_->hosts[host_]->clock.Local(world_->
 // ---- the process ----
 
 void Agent::Start() {
-  world_->recorder.Line(absl::StrCat(Name(), " starts, epoch ", requeue_number_));
+  world_->recorder.Line(absl::StrCat(Name(), " starts, requeue number ", requeue_number_));
   Feed(Supervisor::AgentStarted{});
   Connect();
 }

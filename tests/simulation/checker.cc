@@ -17,7 +17,7 @@ bool HasBeenKilled(const Worker& worker) {
 }
 
 std::string Text(const Worker& worker) {
-  return absl::StrCat("worker ", worker.id, " of ", worker.agent->Name(), ", epoch ",
+  return absl::StrCat("worker ", worker.id, " of ", worker.agent->Name(), ", requeue number ",
                       worker.group->requeue_number, " generation ", worker.group->generation.value,
                       " rank ", worker.rank.value);
 }
@@ -50,26 +50,27 @@ void Checker::OnWorkerStarted(const Worker& started) {
   }
 }
 
-void Checker::CheckNobodyRuns(const JobMachine& round, int life) {
+void Checker::CheckNobodyRuns(const JobMachine& machine, int life) {
   for (const int id : world_->training.alive()) {
     const Worker& worker = world_->training.worker(id);
     if (HasBeenKilled(worker) || !Excludes(worker.group->life, life)) continue;
-    world_->Violation(absl::StrCat("ranks are given away for generation ", round.generation().value,
-                                   " while there is still ", Text(worker)));
+    world_->Violation(absl::StrCat("ranks are given away for generation ",
+                                   machine.generation().value, " while there is still ",
+                                   Text(worker)));
   }
 }
 
-void Checker::OnEvent(const JobMachine& round, int life, const JobEvent& event) {
-  const std::string generation =
-      absl::StrCat("epoch ", round.requeue_number(), " generation ", event.generation.value);
+void Checker::OnEvent(const JobMachine& machine, int life, const JobEvent& event) {
+  const std::string generation = absl::StrCat("requeue number ", machine.requeue_number(),
+                                              " generation ", event.generation.value);
   switch (event.kind) {
     case JobEvent::Kind::kFormed:
-      CheckNobodyRuns(round, life);
+      CheckNobodyRuns(machine, life);
       failed_ = false;
       break;
     case JobEvent::Kind::kStarted:
       if (planned_)
-        resumed_.push_back({round.requeue_number(), event.generation, planned_->step()});
+        resumed_.push_back({machine.requeue_number(), event.generation, planned_->step()});
       break;
     case JobEvent::Kind::kFailed:
       failed_ = true;
@@ -78,7 +79,7 @@ void Checker::OnEvent(const JobMachine& round, int life, const JobEvent& event) 
       break;
     case JobEvent::Kind::kCheckpointFailed:
     case JobEvent::Kind::kFinished:
-      CheckFailures(round);
+      CheckFailures(machine);
       break;
     case JobEvent::Kind::kRestarted: {
       const int expected = restarts_ + (failed_ && spends_ ? 1 : 0);
@@ -100,8 +101,8 @@ void Checker::OnEvent(const JobMachine& round, int life, const JobEvent& event) 
     default:
       break;
   }
-  if (round.restarts_used() > world_->plan.spec.max_restarts) {
-    world_->Violation(absl::StrCat("budget exceeded: ", round.restarts_used(), " restarts of ",
+  if (machine.restarts_used() > world_->plan.spec.max_restarts) {
+    world_->Violation(absl::StrCat("budget exceeded: ", machine.restarts_used(), " restarts of ",
                                    world_->plan.spec.max_restarts));
   }
 }
@@ -122,18 +123,18 @@ void Checker::CheckLosses(const RootCause& cause) {
   }
 }
 
-void Checker::CheckFailures(const JobMachine& round) {
+void Checker::CheckFailures(const JobMachine& machine) {
   std::int64_t failed = 0;
   for (const auto& agent : world_->agents) {
-    if (agent->requeue_number() == round.requeue_number()) failed += agent->failed_checkpoints();
+    if (agent->requeue_number() == machine.requeue_number()) failed += agent->failed_checkpoints();
   }
-  const std::int64_t counted = round.Record().failed_checkpoints.total.count;
-  const bool all = world_->plan.benign && round.state() == JobState::kSucceeded;
+  const std::int64_t counted = machine.Record().failed_checkpoints.total.count;
+  const bool all = world_->plan.benign && machine.state() == JobState::kSucceeded;
   if (counted > failed || (all && counted < failed)) {
     world_->Violation(
         absl::StrCat(counted, " failed checkpoints are counted, and there were ", failed));
   }
-  if (round.finished()) world_->result.failed_checkpoints += static_cast<int>(counted);
+  if (machine.finished()) world_->result.failed_checkpoints += static_cast<int>(counted);
 }
 
 void Checker::OnJobBegins() {
@@ -143,10 +144,10 @@ void Checker::OnJobBegins() {
 }
 
 // The workers of a generation that was recorded may have been told to start.
-void Checker::OnRestored(const JobMachine& round, const JobRecord& record) {
+void Checker::OnRestored(const JobMachine& machine, const JobRecord& record) {
   planned_ = record.restore;
   if (planned_) resumed_.push_back({record.requeue_number, record.generation, planned_->step()});
-  restarts_ = round.restarts_used();
+  restarts_ = machine.restarts_used();
   failed_ = false;
   losses_.clear();  // the rendezvous that counted them is gone
 }
@@ -209,9 +210,9 @@ bool Checker::IsDead(const SavedState& state) const {
 void Checker::CheckPlan(const JobRecord& record) {
   if (!world_->plan.states) return;
   if (world_->bug == Bug::kNoAgentIdCheck) return;  // members are not who they seem
-  const std::string where =
-      absl::StrCat("epoch ", record.requeue_number, " generation ", record.generation.value,
-                   " begins with ", record.restore ? Describe(*record.restore) : "no plan");
+  const std::string where = absl::StrCat("requeue number ", record.requeue_number, " generation ",
+                                         record.generation.value, " begins with ",
+                                         record.restore ? Describe(*record.restore) : "no plan");
   const auto& plan = record.restore;
   const bool all_disks = !std::exchange(without_a_disk_, false);
   for (const NodeRecord& member : record.members) {
@@ -249,8 +250,8 @@ void Checker::OnAssigned(int life, const Header& header, const Assignment& assig
   const Key key{life, header.requeue_number, header.generation.value};
   Formed& formed = formed_[key];
   const std::string where =
-      absl::StrCat("epoch ", header.requeue_number, " generation ", header.generation.value,
-                   " node ", assignment.node_rank.value);
+      absl::StrCat("requeue number ", header.requeue_number, " generation ",
+                   header.generation.value, " node ", assignment.node_rank.value);
   const auto [place, fresh] = formed.by_node.emplace(assignment.node_rank.value, assignment);
   if (!fresh && place->second != assignment) {
     world_->Violation(absl::StrCat("a generation's number is used twice: ", where));
@@ -297,20 +298,20 @@ void Checker::OnAssigned(int life, const Header& header, const Assignment& assig
 }
 
 void Checker::OnEnd(bool in_time) {
-  const JobMachine* round = world_->daemon.machine();
+  const JobMachine* machine = world_->daemon.machine();
   std::optional<Outcome> outcome;
   for (const auto& agent : world_->agents) {
     if (agent->alive()) {
       world_->Violation(absl::StrCat(
           "no end within the bound: ", agent->Name(), " is ", ToString(agent->state()),
           agent->state() == SupervisorState::kJoining ? "" : "!", ", the job is ",
-          round == nullptr ? "unknown" : ToString(round->state()), in_time ? "" : " (late)"));
+          machine == nullptr ? "unknown" : ToString(machine->state()), in_time ? "" : " (late)"));
       return;
     }
     const std::optional<Verdict>& verdict = agent->verdict();
-    if (!verdict || round == nullptr || !round->finished()) continue;
+    if (!verdict || machine == nullptr || !machine->finished()) continue;
     if (agent->verdict_life() != world_->daemon.life() ||
-        agent->requeue_number() != round->requeue_number()) {
+        agent->requeue_number() != machine->requeue_number()) {
       continue;
     }
     // Stopped, sent away, or refused: its end is its own.
@@ -321,7 +322,7 @@ void Checker::OnEnd(bool in_time) {
                                      ", another one with ", ToString(*outcome)));
     }
   }
-  if (round != nullptr && round->finished() && round->state() == JobState::kSucceeded &&
+  if (machine != nullptr && machine->finished() && machine->state() == JobState::kSucceeded &&
       !world_->training.complete() && world_->plan.checkpoint_every > 0) {
     world_->Violation("the job succeeded without its last step");
   }

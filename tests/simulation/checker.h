@@ -24,12 +24,12 @@ class Checker {
 
   void OnWorkerStarted(const Worker& started);
   // The JobMachine of job `life` said that this happened.
-  void OnEvent(const JobMachine& round, int life, const JobEvent& event);
+  void OnEvent(const JobMachine& machine, int life, const JobEvent& event);
   void OnRecord(int life, const JobRecord& record);
   void OnNote(const std::string& text);
   // An assignment becomes visible to the agents.
   void OnAssigned(int life, const Header& header, const Assignment& assignment);
-  void OnRestored(const JobMachine& round, const JobRecord& record);
+  void OnRestored(const JobMachine& machine, const JobRecord& record);
   void OnJobBegins();
   // An agent came back from a generation that the daemon of job `life` has no record of.
   void OnReturner(int life) { returners_.insert(life); }
@@ -48,14 +48,14 @@ class Checker {
   bool Excludes(int older, int newer) const;
   // A node that is lost soon after joining, again and again, ends few generations.
   void CheckLosses(const RootCause& cause);
-  void CheckNobodyRuns(const JobMachine& round, int life);
+  void CheckNobodyRuns(const JobMachine& machine, int life);
   // A generation is being formed: what it begins with.
   void CheckPlan(const JobRecord& record);
   // What is on the disk of a member, whether its agent has seen it or not.
   void CheckDisk(const NodeRecord& member, const RestorePlan& plan, const std::string& where);
   // Each checkpoint that failed is counted once at most; each is, where no agent is ended by a
   // fault.
-  void CheckFailures(const JobMachine& round);
+  void CheckFailures(const JobMachine& machine);
   // By all generations that may have started, one by one.
   bool IsDead(const SavedState& state) const;
 

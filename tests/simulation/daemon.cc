@@ -31,7 +31,7 @@ void Daemon::Boot() {
   world_->recorder.Event(kFault, 100, boot_);
   if (durable_) {
     machine_ = std::make_unique<JobMachine>(kJob, *durable_, clock_.Local(world_->scheduler.now()),
-                                            world_->plan.round);
+                                            world_->plan.machine);
     life_ = durable_life_;
     world_->checker.OnRestored(*machine_, *durable_);
     world_->recorder.Line(
@@ -139,7 +139,7 @@ void Daemon::OnMessage(const SessionPtr& session, Header header, AgentMessage me
     if (machine_ == nullptr || machine_->BeginsAnother(header, *join)) {
       life_ = ++lives_;
       world_->checker.OnJobBegins();
-      machine_ = std::make_unique<JobMachine>(kJob, header.requeue_number, world_->plan.round);
+      machine_ = std::make_unique<JobMachine>(kJob, header.requeue_number, world_->plan.machine);
       world_->recorder.Line(absl::StrCat("a job begins: life ", life_));
     }
     if (returns && machine_->generation().value < 0 &&

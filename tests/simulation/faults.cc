@@ -151,7 +151,7 @@ void Requeue(World* world) {
   const int old_hosts = static_cast<int>(world->hosts.size());
   if (old_hosts > world->plan.hosts) return;  // once
   ++world->requeue_number;
-  world->recorder.Line(absl::StrCat("fault: requeued as epoch ", world->requeue_number));
+  world->recorder.Line(absl::StrCat("fault: requeued as requeue number ", world->requeue_number));
   for (int host = 0; host < old_hosts; ++host) {
     if (world->random.Percent(50)) {
       world->network.Cut(host, kUp);

@@ -26,7 +26,7 @@ Plan MakePlan(Random& random) {
     spec.lease = milliseconds(1500);
   }
   spec.save_timeout = seconds(4);
-  plan.round.forming_timeout = seconds(5);
+  plan.machine.forming_timeout = seconds(5);
   plan.stop_grace = seconds(2);
   plan.kill_grace = seconds(2);
   plan.daemon_grace = seconds(60);
@@ -76,9 +76,9 @@ Time LivenessBound(const Plan& plan) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
   };
   const Time notice = 11 * kSecond;  // an attempt to connect that was silent, and the backoff
-  const Time end_of_generation = time(plan.spec.lease + plan.round.victim_grace +
+  const Time end_of_generation = time(plan.spec.lease + plan.machine.victim_grace +
                                       plan.spec.save_timeout + plan.stop_grace + plan.kill_grace);
-  const Time forming = time(plan.spec.last_call + plan.round.forming_timeout);
+  const Time forming = time(plan.spec.last_call + plan.machine.forming_timeout);
   const Time training = plan.step_time * (plan.total_steps + 2);
   // Two generations may still be ended by what happened before: by the last failure, and for the
   // nodes that came after it.

@@ -11,7 +11,7 @@ namespace ddprun::sim {
 
 struct Plan {
   JobSpec spec;
-  JobMachineOptions round;
+  JobMachineOptions machine;
   Duration stop_grace{};
   Duration kill_grace{};
   Duration daemon_grace{};

@@ -49,9 +49,9 @@ int Training::Start(Agent* agent, const Supervisor::SpawnWorkers& spawn,
   ++group->alive;
   world_->recorder.Event(kWorkerStarted, id, rank.value, spawn.generation.value);
   if (world_->recorder.tracing()) {
-    world_->recorder.Line(absl::StrCat("    worker ", id, " starts: ", agent->Name(), " epoch ",
-                                       requeue_number, " generation ", spawn.generation.value,
-                                       " rank ", rank.value));
+    world_->recorder.Line(absl::StrCat("    worker ", id, " starts: ", agent->Name(),
+                                       " requeue number ", requeue_number, " generation ",
+                                       spawn.generation.value, " rank ", rank.value));
   }
   world_->checker.OnWorkerStarted(workers_.back());
   if (world_->plan.stays) {

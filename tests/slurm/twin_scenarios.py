@@ -39,7 +39,8 @@ def twin(cluster):
     job.wait_for_output(r"generation 1: node 0 of 1, ranks 0-0 of 1")  # the twin trains on
     cluster.declare_down("n1")
     job.wait_for(Restarts="1")
-    job.wait_for_output(r"epoch 0 of job \d+ is over: it was started again, and .* belongs to epoch 1")
+    job.wait_for_output(r"requeue number 0 of job \d+ is over: it was started again, and .* "
+                        r"belongs to requeue number 1")
     wait_until(lambda: not any("ddp" in read(f"/proc/{pid}/comm") for pid in cluster.pids("n1")),
                lambda: f"the twin's end: {cluster.pids('n1')}")
     job.expect_output(r"exit code 77; logs of n1")

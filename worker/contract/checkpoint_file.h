@@ -9,19 +9,23 @@
 #ifndef DDPRUN_WORKER_CONTRACT_CHECKPOINT_FILE_H_
 #define DDPRUN_WORKER_CONTRACT_CHECKPOINT_FILE_H_
 
+#include <cstddef>
+
 namespace ddprun::checkpoint_file {
 
 inline constexpr char kPrefix[] = "step-";
 inline constexpr char kSuffix[] = ".safetensors";
 
 inline constexpr char kJob[] = "ddprun_job";                // TORCHELASTIC_RUN_ID
-inline constexpr char kEpoch[] = "ddprun_epoch";            // DDPRUN_EPOCH, decimal
+inline constexpr char kEpoch[] = "ddprun_epoch";            // DDPRUN_EPOCH: the requeue number
 inline constexpr char kGeneration[] = "ddprun_generation";  // DDPRUN_GENERATION, decimal
 // DDPRUN_JOB_RUN_ID, or a random number of 16 hex digits where there is no launcher; and the runs
 // from whose states that run went on, the nearest first, separated by commas. Files without them
 // are of older versions.
 inline constexpr char kRun[] = "ddprun_run";
 inline constexpr char kAncestors[] = "ddprun_descends_from";
+// More would be those of a job that was requeued every hour for weeks.
+inline constexpr std::size_t kMaxAncestors = 256;
 
 }  // namespace ddprun::checkpoint_file
 

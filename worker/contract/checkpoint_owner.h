@@ -1,6 +1,6 @@
 // Whose a folder of checkpoints is: the file `owner` in it, two lines:
 //
-//     EPOCH GENERATION JOB
+//     REQUEUE_NUMBER GENERATION JOB
 //     run=RUN host=HOST pid=PID started=TICKS machine=BOOT/PIDNS slurm=SLURM_JOB
 //     state=held|released
 //
@@ -34,6 +34,8 @@
 #include <thread>
 #include <tuple>
 
+#include "worker/contract/job_name.h"
+#include "worker/contract/limits.h"
 #include "worker/contract/unique_fd.h"
 #include "worker/contract/without_controls.h"
 
@@ -43,7 +45,7 @@ inline constexpr char kOwnerFile[] = "owner";
 
 struct CheckpointOwner {
   std::string job;
-  std::int64_t epoch = 0;
+  std::int64_t requeue_number = 0;
   std::int64_t generation = 0;
   // The second line; no value has a space in it, and "" is a value that is not known.
   std::string run{};  // DDPRUN_JOB_RUN_ID; "": an agent's claim, or an older version's
@@ -63,14 +65,15 @@ inline bool IsSameJob(const CheckpointOwner& a, const CheckpointOwner& b) {
 
 // The same job, started again later.
 inline bool Succeeds(const CheckpointOwner& later, const CheckpointOwner& earlier) {
-  return later.job == earlier.job &&
-         std::tie(later.epoch, later.generation) > std::tie(earlier.epoch, earlier.generation);
+  return later.job == earlier.job && std::tie(later.requeue_number, later.generation) >
+                                         std::tie(earlier.requeue_number, earlier.generation);
 }
 
 inline std::string ToText(const CheckpointOwner& owner) {
-  return std::to_string(owner.epoch) + " " + std::to_string(owner.generation) + " " + owner.job +
-         "\nrun=" + owner.run + " host=" + owner.host + " pid=" + std::to_string(owner.pid) +
-         " started=" + owner.started + " machine=" + owner.machine + " slurm=" + owner.slurm +
+  return std::to_string(owner.requeue_number) + " " + std::to_string(owner.generation) + " " +
+         owner.job + "\nrun=" + owner.run + " host=" + owner.host +
+         " pid=" + std::to_string(owner.pid) + " started=" + owner.started +
+         " machine=" + owner.machine + " slurm=" + owner.slurm +
          " state=" + (owner.released ? "released" : "held") + "\n";
 }
 
@@ -104,7 +107,7 @@ inline std::optional<CheckpointOwner> ParseOwner(std::string_view text) {
   CheckpointOwner owner;
   const char* const last = line.data() + line.size();
   const char* at = line.data();
-  for (std::int64_t* const number : {&owner.epoch, &owner.generation}) {
+  for (std::int64_t* const number : {&owner.requeue_number, &owner.generation}) {
     const auto [next, error] = std::from_chars(at, last, *number);
     if (error != std::errc() || next == last || *next != ' ' || *number < 0) return std::nullopt;
     at = next + 1;
@@ -114,11 +117,12 @@ inline std::optional<CheckpointOwner> ParseOwner(std::string_view text) {
   return owner;
 }
 
-// For people: "epoch 1, generation 0, of job 17 (run 00c0ffee00c0ffee, process 4711 on n3)".
+// For people: "requeue number 1, generation 0, of job 17 (run 00c0ffee00c0ffee, process 4711 on
+// n3)".
 // Another user may have written the file: there are no control characters in it.
 inline std::string Describe(const CheckpointOwner& owner) {
-  std::string text = "epoch " + std::to_string(owner.epoch) + ", generation " +
-                     std::to_string(owner.generation) + ", of job " + owner.job;
+  std::string text = "requeue number " + std::to_string(owner.requeue_number) + ", generation " +
+                     std::to_string(owner.generation) + ", of " + NameOfJob(owner.job);
   if (!owner.run.empty()) {
     text +=
         " (run " + owner.run + ", process " + std::to_string(owner.pid) + " on " + owner.host + ")";
@@ -150,7 +154,7 @@ class OwnerFile {
   }
 
   std::optional<CheckpointOwner> Read() const {
-    char text[4096];
+    char text[kOwnerFileBytes];
     const ssize_t size = ::pread(fd_.get(), text, sizeof text, 0);
     if (size < 0) Fail("read");
     return ParseOwner({text, static_cast<std::size_t>(size)});

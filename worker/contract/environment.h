@@ -36,7 +36,7 @@ inline constexpr char kOmpNumThreads[] = "OMP_NUM_THREADS";
 
 // ddprun's.
 inline constexpr char kGeneration[] = "DDPRUN_GENERATION";  // which forming of the group, from 0
-inline constexpr char kEpoch[] = "DDPRUN_EPOCH";  // which life of the job: Slurm's restarts
+inline constexpr char kEpoch[] = "DDPRUN_EPOCH";            // the requeue number of the job
 // Which run of the job, 16 hex digits: random, and the same in all of its generations. Not set: the
 // rendezvous is older than that.
 inline constexpr char kJobRunId[] = "DDPRUN_JOB_RUN_ID";
@@ -55,9 +55,9 @@ inline constexpr char kStandby[] = "DDPRUN_STANDBY";
 
 // What this generation begins with: the same values for every rank. None of them is set where no
 // agent has been told of a state; rank 0 loads the newest that it finds then. A state is named by
-// the epoch and generation that made it and its step: see checkpoint_file.h. With the tier "none"
-// the training starts at step 0: there is no state, or only such as must not be loaded, and the
-// others of these are not set.
+// the requeue number and generation that made it and its step: see checkpoint_file.h. With the tier
+// "none" the training starts at step 0: there is no state, or only such as must not be loaded, and
+// the others of these are not set.
 inline constexpr char kRestoreStep[] = "DDPRUN_RESTORE_STEP";  // 0 with "none"
 inline constexpr char kRestoreTier[] = "DDPRUN_RESTORE_TIER";  // memory | durable | none
 inline constexpr char kRestoreRank[] = "DDPRUN_RESTORE_RANK";  // holds it, and gives it to all

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 constexpr std::chrono::seconds kLockLimit{1};
 
 bool IsLaterLife(const CheckpointOwner& owner, const CheckpointOwner& life) {
-  return IsSameJob(owner, life) && owner.epoch > life.epoch;
+  return IsSameJob(owner, life) && owner.requeue_number > life.requeue_number;
 }
 
 }  // namespace
@@ -47,7 +48,7 @@ void ClaimFromEarlierLife(const std::string& folder, const CheckpointOwner& life
 void ReleaseFolder(const std::string& folder, const CheckpointOwner& holder) {
   const auto held = [&](const std::optional<CheckpointOwner>& owner) {
     return owner && !owner->released && owner->run == holder.run && owner->job == holder.job &&
-           owner->epoch == holder.epoch && owner->generation == holder.generation;
+           owner->requeue_number == holder.requeue_number && owner->generation == holder.generation;
   };
   if (!held(ReadOwner(folder))) return;
   try {
@@ -76,18 +77,18 @@ OwnerWatch::OwnerWatch(EventLoop* loop, Options options,
 OwnerWatch::~OwnerWatch() { loop_->CancelTimer(next_look_); }
 
 void OwnerWatch::Look() {
-  thread_.Run(
-      [folder = options_.folder] { return ReadOwner(folder); },
-      [this](const std::optional<CheckpointOwner>& owner) {
-        if (owner && IsLaterLife(*owner, options_.life)) {
-          superseded_(absl::StrCat("epoch ", options_.life.epoch, " of job ", options_.life.job,
-                                   " is over: it was started again, and ", options_.folder,
-                                   " belongs to epoch ", owner->epoch));
-          return;
-        }
-        next_look_ =
-            loop_->AddTimer(EventLoop::Clock::now() + options_.interval, [this] { Look(); });
-      });
+  thread_.Run([folder = options_.folder] { return ReadOwner(folder); },
+              [this](const std::optional<CheckpointOwner>& owner) {
+                if (owner && IsLaterLife(*owner, options_.life)) {
+                  superseded_(absl::StrCat("requeue number ", options_.life.requeue_number, " of ",
+                                           NameOfJob(options_.life.job),
+                                           " is over: it was started again, and ", options_.folder,
+                                           " belongs to requeue number ", owner->requeue_number));
+                  return;
+                }
+                next_look_ = loop_->AddTimer(EventLoop::Clock::now() + options_.interval,
+                                             [this] { Look(); });
+              });
 }
 
 }  // namespace ddprun

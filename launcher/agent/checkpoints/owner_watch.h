@@ -24,10 +24,10 @@ CheckpointOwner LifeOf(const std::string& job, std::uint32_t requeue_number);
 // writes checkpoints to say.
 void ClaimFromEarlierLife(const std::string& folder, const CheckpointOwner& life);
 
-// Releases the folder where it is held by this process's run, with this epoch and generation: its
-// job has ended, and so have its workers, whether they came to release it or not. Where the process
-// that holds it is still there (in an uninterruptible wait), it keeps the folder. May block on the
-// disk.
+// Releases the folder where it is held by this process's run, with this requeue number and
+// generation: its job has ended, and so have its workers, whether they came to release it or not.
+// Where the process that holds it is still there (in an uninterruptible wait), it keeps the folder.
+// May block on the disk.
 void ReleaseFolder(const std::string& folder, const CheckpointOwner& holder);
 
 // Belongs to the loop's thread.

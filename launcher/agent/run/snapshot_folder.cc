@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/os/file_util.h"
+#include "worker/contract/job_name.h"
 #include "worker/contract/memory_room.h"
 
 namespace ddprun {
@@ -99,8 +100,8 @@ absl::StatusOr<SnapshotFolder> SnapshotFolder::Create(const std::string& job,
   std::string path = absl::StrCat(Prefix(place), NameOf(job), "-", requeue_number, "-XXXXXX");
   if (::mkdtemp(path.data()) == nullptr) return Error("make the folder", path);
   // The text is for people.
-  auto owner =
-      MakeLockedFile(OwnerPathIn(path), absl::StrCat("agent ", ::getpid(), " of job ", job, "\n"));
+  auto owner = MakeLockedFile(OwnerPathIn(path),
+                              absl::StrCat("agent ", ::getpid(), " of ", NameOfJob(job), "\n"));
   if (!owner.ok()) return owner.status();
   return SnapshotFolder(std::move(path), *std::move(owner));
 }

@@ -18,6 +18,7 @@
 #include "launcher/config/host.h"
 #include "launcher/config/job_config.h"
 #include "rendezvous/core/exit_codes.h"
+#include "rendezvous/core/limits.h"
 
 namespace ddprun {
 
@@ -62,7 +63,7 @@ struct CertsCommand {
   std::string name;    // the common name
   // Names and addresses of each node; empty: this host's.
   std::vector<std::vector<std::string>> nodes;
-  int days = 365;
+  int days = kDefaultCertificateDays;
 };
 
 // ddprun python-module DIR
@@ -75,7 +76,7 @@ struct OperatorCommand {
   enum class Kind { kStatus, kStop, kDrain, kEvents, kStacks };
   Kind kind = Kind::kStatus;
   std::string endpoint;  // HOST:PORT
-  std::chrono::milliseconds timeout{10'000};
+  std::chrono::milliseconds timeout = kDefaultAnswerTimeout;
   CredentialsConfig credentials;
   bool insecure = false;                           // that of a rendezvous on loopback
   std::string job;                                 // empty: all
@@ -115,7 +116,7 @@ struct StacksCommand {
   std::vector<int> pids;  // at least one, each once
   bool json = false;
   bool full = false;  // all frames of a line
-  std::chrono::milliseconds timeout{10'000};
+  std::chrono::milliseconds timeout = kDefaultAnswerTimeout;
 };
 
 // ddprun completion bash|zsh: CompletionScript().

@@ -8,6 +8,8 @@
 #include "absl/strings/string_view.h"
 #include "launcher/config/job_keys.h"
 #include "launcher/config/job_values.h"
+#include "launcher/config/values.h"
+#include "rendezvous/core/limits.h"
 
 namespace ddprun {
 namespace {
@@ -60,7 +62,7 @@ constexpr FlagSpec kEverydayFlags[] = {
     SetsTo("standalone", "rendezvous.endpoint", "",
            "this node alone, no daemon; the default when there is no endpoint"),
     Sets("rdzv-endpoint", 0, "HOST:PORT", "rendezvous.endpoint",
-         "where the nodes meet (port 29400 if left out); started where nobody listens"),
+         "where the nodes meet (port {port} if left out); started where nobody listens"),
     Sets("rdzv-id", 0, "NAME", "rendezvous.id", "name of the job, the same on every node"),
     Sets("max-restarts", 0, "N", "restart.max_restarts",
          "restarts of the whole job before it fails (default {})"),
@@ -103,7 +105,7 @@ constexpr FlagSpec kRendezvousOfJobFlags[] = {
     Sets("master-addr", 0, "ADDRESS", "rendezvous.master_addr",
          "static mode: MASTER_ADDR (default 127.0.0.1)"),
     Sets("master-port", 0, "PORT", "rendezvous.master_port",
-         "static mode: MASTER_PORT (default 29500); the rendezvous takes the next one"),
+         "static mode: MASTER_PORT (default {master-port}); the rendezvous takes the next one"),
     Sets("daemon-grace", 0, "DURATION", "rendezvous.daemon_grace",
          "how long to go on without the rendezvous (default {})"),
 };
@@ -215,7 +217,7 @@ constexpr FlagSpec kCertsFlags[] = {
     {"host", 0, "NAME[,NAME...]", FlagEffect::kList, "", "",
      "a node's names and addresses; once for each node (default: this host)"},
     Option("name", 0, "NAME", "whose jobs these are, the same for all nodes (default $USER)"),
-    Option("days", 0, "N", "how long the certificates are good (default 365)"),
+    Option("days", 0, "N", "how long the certificates are good (default {days})"),
     Immediate("help", 'h', "print this text"),
     Immediate("version", 0, "print the version"),
 };
@@ -276,8 +278,12 @@ absl::Span<const FlagSpec> KubernetesFlags() { return kKubernetesFlags; }
 
 std::string HelpOf(const FlagSpec& flag) {
   const JobKey* const key = FindJobKey(flag.key);
-  if (key == nullptr) return std::string(flag.help);
-  return absl::StrReplaceAll(flag.help, {{"{}", FormatValue(*key, JobDraft())}});
+  return absl::StrReplaceAll(flag.help,
+                             {{"{}", key == nullptr ? "" : FormatValue(*key, JobDraft())},
+                              {"{port}", absl::StrCat(kDefaultPort)},
+                              {"{master-port}", absl::StrCat(kDefaultMasterPort)},
+                              {"{days}", absl::StrCat(kDefaultCertificateDays)},
+                              {"{answer}", FormatDuration(kDefaultAnswerTimeout)}});
 }
 
 std::string DescribeFlags(absl::Span<const FlagSpec> flags) {

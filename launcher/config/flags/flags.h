@@ -31,8 +31,8 @@ struct FlagSpec {
   FlagEffect effect;
   absl::string_view key;    // kSetsKey, kSetsSeconds: the path of the key
   absl::string_view fixed;  // kSetsKey, a switch, and kMaySetKey: the value
-
-  absl::string_view help;        // "{}" in it stands for the default of the key; see HelpOf()
+  // "{}" in it stands for the default of the key, "{port}" and the like for constants: HelpOf().
+  absl::string_view help;
   absl::string_view group = "";  // the heading that it stands under in --help
 
   // May stand without a value.
@@ -47,7 +47,7 @@ absl::Span<const FlagSpec> PythonModuleFlags();
 absl::Span<const FlagSpec> SlurmFlags();
 absl::Span<const FlagSpec> KubernetesFlags();
 
-// What --help says of the flag, with the default of its key.
+// What --help says of the flag: its `help`, with the defaults.
 std::string HelpOf(const FlagSpec& flag);
 
 // One line for each flag, the groups under their headings, and the refused ones by name at the end.

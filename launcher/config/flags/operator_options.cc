@@ -20,9 +20,9 @@ using Kind = OperatorCommand::Kind;
 
 constexpr FlagSpec kCommonFlags[] = {
     {"rdzv-endpoint", 0, "HOST:PORT", FlagEffect::kOption, "", "",
-     "the rendezvous (default 127.0.0.1:29400)"},
+     "the rendezvous (default 127.0.0.1:{port})"},
     {"timeout", 0, "DURATION", FlagEffect::kOption, "", "",
-     "for each answer of the rendezvous (default 10s)"},
+     "for each answer of the rendezvous (default {answer})"},
     {"token-file", 0, "FILE", FlagEffect::kOption, "", "",
      "the token that the rendezvous asks for; docs/security.md"},
     {"tls-ca", 0, "FILE", FlagEffect::kOption, "", "",
@@ -232,7 +232,9 @@ class OperatorOptions {
 
 template <Kind kind>
 HelpCommand Help() {
-  return HelpFor(RowOf(kind).usage, OperatorFlags(kind));
+  return HelpFor(absl::StrCat(RowOf(kind).usage, "JOB is the --rdzv-id of the job, or ",
+                              kUnnamedJob, " where it has none.\n\n"),
+                 OperatorFlags(kind));
 }
 
 template <Kind kind>

@@ -43,13 +43,13 @@ std::string Contact::WhyGivenUp(TimePoint now) const {
   return reason;
 }
 
-std::optional<TimePoint> Contact::SayWaitingAt() const {
-  if (ever_ || said_waiting_) return std::nullopt;
+std::optional<TimePoint> Contact::WaitingNoteAt() const {
+  if (ever_ || waiting_noted_) return std::nullopt;
   return lost_since_ + kQuietWait;
 }
 
-std::string Contact::SayWaiting() {
-  said_waiting_ = true;
+std::string Contact::TakeWaitingNote() {
+  waiting_noted_ = true;
   return absl::StrCat("waiting for ", options_.rendezvous, ", at most ",
                       Seconds(options_.connect_timeout),
                       why_lost_.empty() ? "" : "; so far: ", why_lost_,

@@ -48,14 +48,14 @@ class Contact {
   // While there is no session: when this agent gives up.
   TimePoint GiveUpAt() const;
   std::string WhyGivenUp(TimePoint now) const;
-  // Likewise: when to say that nothing was heard yet; nullopt: something was, or it was said.
-  std::optional<TimePoint> SayWaitingAt() const;
-  std::string SayWaiting();
+  // Likewise: when to log that nothing was heard yet. nullopt: something was, or it is logged.
+  std::optional<TimePoint> WaitingNoteAt() const;
+  std::string TakeWaitingNote();
 
  private:
   const SupervisorOptions options_;
   bool ever_ = false;  // something was heard
-  bool said_waiting_ = false;
+  bool waiting_noted_ = false;
   TimePoint lost_since_;  // the agent's start, or when the last session with a word ended
   std::string why_lost_;
   TimePoint last_{};  // the newest time that Had() was told

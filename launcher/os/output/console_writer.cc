@@ -95,7 +95,7 @@ struct ConsoleWriter::State {
 
   void Show();
   void Append(std::string_view prefix, std::string_view lines);
-  void TellDropped();
+  void AppendDroppedNotice();
 };
 
 void ConsoleWriter::State::Append(std::string_view prefix, std::string_view lines) {
@@ -108,7 +108,7 @@ void ConsoleWriter::State::Append(std::string_view prefix, std::string_view line
   queued += pending.size() - before;
 }
 
-void ConsoleWriter::State::TellDropped() {
+void ConsoleWriter::State::AppendDroppedNotice() {
   const std::string where = options.log_directory.empty()
                                 ? ""
                                 : absl::StrCat(" (they are in ", options.log_directory, ")");
@@ -129,7 +129,7 @@ void ConsoleWriter::State::Show() {
       left.remove_prefix(part.size());
       queued -= part.size();
       broken = !written;
-      if (dropped > 0 && queued <= options.capacity / 2) TellDropped();
+      if (dropped > 0 && queued <= options.capacity / 2) AppendDroppedNotice();
     }
     queued -= left.size();
     if (broken) {

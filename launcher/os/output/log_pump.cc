@@ -57,9 +57,9 @@ class LogPump::Stream {
     Resume();
   }
 
-  ~Stream() { Drain(); }
+  ~Stream() { ReadToEnd(); }
 
-  void Drain() {
+  void ReadToEnd() {
     if (!pipe_.valid()) return;
     // What is there now and no more: a grandchild may go on writing for ever.
     int available = 0;
@@ -157,9 +157,9 @@ LogPump::LogPump(EventLoop* loop, WriterThread* files, Options options, UniqueFd
 
 LogPump::~LogPump() = default;
 
-void LogPump::Drain() {
-  out_->Drain();
-  err_->Drain();
+void LogPump::ReadToEnd() {
+  out_->ReadToEnd();
+  err_->ReadToEnd();
 }
 
 bool LogPump::finished() const { return out_->finished() && err_->finished(); }

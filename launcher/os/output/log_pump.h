@@ -43,7 +43,7 @@ class LogPump {
   LogPump(EventLoop* loop, WriterThread* files, Options options, UniqueFd stdout_pipe,
           UniqueFd stderr_pipe);
 
-  // As Drain().
+  // As ReadToEnd().
   ~LogPump();
   LogPump(const LogPump&) = delete;
   LogPump& operator=(const LogPump&) = delete;
@@ -51,9 +51,9 @@ class LogPump {
   // The worker is dead: reads what is in the pipes now and closes them. A half line at the end is
   // shown as a line; the file gets it as it is. What a surviving grandchild writes later is not
   // waited for: it gets an EPIPE.
-  void Drain();
+  void ReadToEnd();
 
-  // Both pipes have ended by themselves or were drained.
+  // Both pipes have ended by themselves or were read to the end.
   bool finished() const;
 
   // The last lines of stderr, oldest first: at most 20, together at most 8 KiB.

@@ -41,7 +41,7 @@ struct WriterThread::File {
 struct WriterThread::Callbacks {  // the loop's thread only
   ErrorHandler on_error;
   std::function<void(FileId, std::chrono::milliseconds)> retry_later;
-  std::unordered_map<FileId, std::function<void()>> on_drained;
+  std::unordered_map<FileId, std::function<void()>> on_room;
 };
 
 struct WriterThread::State {
@@ -56,13 +56,13 @@ struct WriterThread::State {
   std::unordered_map<FileId, std::unique_ptr<File>> files;
   std::size_t peak = 0;
 
-  void PostDrained(FileId id) {
+  void PostRoom(FileId id) {
     if (loop == nullptr) return;
     loop->Post([weak = callbacks, id] {
       const std::shared_ptr<Callbacks> alive = weak.lock();
       if (alive == nullptr) return;
-      const auto found = alive->on_drained.find(id);
-      if (found == alive->on_drained.end()) return;  // closed meanwhile
+      const auto found = alive->on_room.find(id);
+      if (found == alive->on_room.end()) return;  // closed meanwhile
       const std::function<void()> callback = found->second;
       callback();
     });
@@ -83,7 +83,7 @@ struct WriterThread::State {
                        drops ? "beyond 4 MiB until then will be missing"
                              : "beyond 4 MiB until then makes its worker wait")));
     }
-    if (drops && std::exchange(file->over, false)) PostDrained(id);  // nobody waits for the disk
+    if (drops && std::exchange(file->over, false)) PostRoom(id);  // nobody waits for the disk
     PostRetry(id, std::min(kLastRetry, kFirstRetry * (1 << std::min(file->retries, 10))));
     ++file->retries;
   }
@@ -156,9 +156,9 @@ void WriterThread::RetryLater(FileId id, std::chrono::milliseconds delay) {
                          });
 }
 
-WriterThread::FileId WriterThread::Open(std::string path, std::function<void()> on_drained) {
+WriterThread::FileId WriterThread::Open(std::string path, std::function<void()> on_room) {
   const FileId id = next_file_++;
-  callbacks_->on_drained[id] = std::move(on_drained);
+  callbacks_->on_room[id] = std::move(on_room);
   auto file = std::make_unique<File>(std::move(path), max_file_bytes_);
   const std::lock_guard lock(state_->mutex);
   Schedule(id, file.get());
@@ -187,7 +187,7 @@ bool WriterThread::Write(FileId id, std::string_view bytes) {
 }
 
 void WriterThread::Close(FileId id) {
-  callbacks_->on_drained.erase(id);
+  callbacks_->on_room.erase(id);
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->files.find(id);
   Check(found != state_->files.end(), "WriterThread::Close: the file is not open");
@@ -225,7 +225,7 @@ void WriterThread::Serve(State* state, FileId id) {
   } while (!file->pending.empty() && file->retries == 0 && !file->scheduled);
   if (file->over && file->queued <= kLowWater) {
     file->over = false;
-    state->PostDrained(id);
+    state->PostRoom(id);
   }
   if (file->closing && file->queued == 0 && file->retries == 0) {
     const std::unique_ptr<File> gone = std::move(state->files.at(id));

@@ -63,12 +63,12 @@ class WriterThread {
   WriterThread& operator=(const WriterThread&) = delete;
 
   // Opens `path` for appending, on the writer's thread, with its folders; makes it if need be.
-  // `on_drained` is called each time the file's queue falls to kLowWater after Write() returned
+  // `on_room` is called each time the file's queue falls to kLowWater after Write() returned
   // false, and never after Close().
-  FileId Open(std::string path, std::function<void()> on_drained);
+  FileId Open(std::string path, std::function<void()> on_room);
 
   // Queues `bytes`, but where the disk is full and they are to be dropped. False: the queue is over
-  // kHighWater, wait for on_drained.
+  // kHighWater, wait for on_room.
   bool Write(FileId file, std::string_view bytes);
 
   // Writes what is queued, then closes the file. The id is not valid any more.

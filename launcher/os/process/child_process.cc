@@ -124,12 +124,12 @@ void ChildProgram::Become(const ChildDescriptors& descriptors, pid_t parent,
                           const std::function<void()>& may_allocate) const {
   const Failure failure = Execute(descriptors, parent);
   may_allocate();
-  Tell(failure, descriptors.outcome);  // and frees all of it: the memory is the parent's
+  ReportFailure(failure, descriptors.outcome);  // and frees all of it: the memory is the parent's
   ::_exit(kExitCode);
 }
 
 // One write that fits into an empty pipe whole: the reader never sees a part of it.
-void ChildProgram::Tell(const Failure& failure, int outcome) const {
+void ChildProgram::ReportFailure(const Failure& failure, int outcome) const {
   const absl::Status status = Explain(failure);
   std::string report(1, static_cast<char>(status.raw_code()));
   absl::StrAppend(&report, status.message());

@@ -50,7 +50,7 @@ class ChildProgram {
 
   ChildProgram() = default;
   Failure Execute(const ChildDescriptors& descriptors, pid_t parent) const;
-  void Tell(const Failure& failure, int outcome) const;
+  void ReportFailure(const Failure& failure, int outcome) const;
   absl::Status Explain(const Failure& failure) const;
 
   SpawnRequest request_;

@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 // A killed process ends within microseconds; one that does not is looked at again so often.
 constexpr int kPollMilliseconds = 2;
 
-std::set<pid_t>& KeptChildren() {
+std::set<pid_t>& ExcludedChildren() {
   static auto* kept = new std::set<pid_t>;
   return *kept;
 }
@@ -85,9 +85,9 @@ void BecomeSubreaper() {
   CheckSyscall(::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)");
 }
 
-void KeepChild(pid_t pid) { KeptChildren().insert(pid); }
+void ExcludeChild(pid_t pid) { ExcludedChildren().insert(pid); }
 
-void ReleaseChild(pid_t pid) { KeptChildren().erase(pid); }
+void IncludeChild(pid_t pid) { ExcludedChildren().erase(pid); }
 
 std::vector<pid_t> ListChildren() {
   std::vector<pid_t> children;
@@ -103,7 +103,7 @@ std::vector<pid_t> ListChildren() {
     for (pid_t pid; numbers >> pid;) children.push_back(pid);
   });
   if (!supported) children = internal::ListChildrenByScan();
-  std::erase_if(children, [](pid_t pid) { return KeptChildren().contains(pid); });
+  std::erase_if(children, [](pid_t pid) { return ExcludedChildren().contains(pid); });
   return children;
 }
 

@@ -21,10 +21,10 @@ namespace ddprun {
 // inherited by its children.
 void BecomeSubreaper();
 
-// A child that this process wants to keep, and collects elsewhere: what follows does as if it were
-// not there, until it is released.
-void KeepChild(pid_t pid);
-void ReleaseChild(pid_t pid);
+// A child that is no worker's and is collected elsewhere. The functions below ignore an excluded
+// child.
+void ExcludeChild(pid_t pid);
+void IncludeChild(pid_t pid);
 
 // The children of this process, zombies too, in no order.
 std::vector<pid_t> ListChildren();

@@ -72,14 +72,14 @@ absl::Status DetachedProcess::StartSelf(const std::vector<std::string>& argument
         absl::StrCat("cannot start ddprun ", arguments.front(), ": ", std::strerror(error)));
   }
   pid_ = pid;
-  KeepChild(pid_);  // it is no worker's, whatever ends those
+  ExcludeChild(pid_);  // it is no worker's, whatever ends those
   return absl::OkStatus();
 }
 
 bool DetachedProcess::running() {
   if (pid_ < 0) return false;
   if (waitpid(pid_, nullptr, WNOHANG) == 0) return true;
-  ReleaseChild(pid_);
+  IncludeChild(pid_);
   pid_ = -1;
   return false;
 }

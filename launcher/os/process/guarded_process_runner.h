@@ -36,7 +36,7 @@ class GuardedProcessRunner final : public ProcessRunner {
  public:
   // Forks the guardian, about 0.3 ms. Before the process has a second thread, and before anything
   // that minds a fork (gRPC). The agent becomes a subreaper too, for when the guardian is killed:
-  // then every child of this process is ended, but for those of KeepChild (child_reaper.h).
+  // then every child of this process is ended, but for those of ExcludeChild (child_reaper.h).
   static absl::StatusOr<std::unique_ptr<GuardedProcessRunner>> Start(
       const GuardianOptions& options);
 

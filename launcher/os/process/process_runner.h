@@ -5,8 +5,8 @@
 // watches nothing. Its caller watches `pidfd` on its loop, and does this when it becomes readable:
 //
 //     runner->SignalGroup(pid, SIGKILL);    // grandchildren; the zombie keeps the pid ours
-//     control_socket->DrainPeer(pid);       // what it said just before
-//     log_pump.Drain();                     // what it wrote just before
+//     control_socket->ReadToEnd(pid);       // what it said just before
+//     log_pump.ReadToEnd();                 // what it wrote just before
 //     loop->Unwatch(pidfd);
 //     StatusOr<ExitStatus> status = runner->Reap(pidfd);   // from here on the pid may be anyone's
 //

@@ -14,10 +14,16 @@ from .durable_file import make_folder
 from .errors import CheckpointError, printable
 
 _FILE = "owner"
+_FILE_BYTES = 4096  # that are read
 _REFRESH_S = 10.0
 _SILENCE_S = 30.0
 _LOCK_S = 10.0
 LOOK_S = 0.5  # how often who waits looks
+
+
+def _name_of_job(job):
+    """In a sentence (worker/contract/job_name.h)."""
+    return "the job" if job == "none" else "job " + job
 
 
 class FolderTaken(CheckpointError):
@@ -27,8 +33,8 @@ class FolderTaken(CheckpointError):
 class Owner:
     """What the file says."""
 
-    def __init__(self, job, epoch, generation):
-        self.job, self.epoch, self.generation = job, epoch, generation
+    def __init__(self, job, requeue_number, generation):
+        self.job, self.requeue_number, self.generation = job, requeue_number, generation
         self.run = self.host = self.started = self.machine = self.slurm = ""
         self.pid = 0
         self.released = False
@@ -39,8 +45,8 @@ class Owner:
         names = ("TORCHELASTIC_RUN_ID", "DDPRUN_EPOCH", "DDPRUN_GENERATION", "DDPRUN_JOB_RUN_ID")
         if not all(name in environ for name in names):
             return None
-        job, epoch, generation, run = (environ[name] for name in names)
-        owner = cls(job, int(epoch), int(generation))
+        job, requeue_number, generation, run = (environ[name] for name in names)
+        owner = cls(job, int(requeue_number), int(generation))
         owner.run = run
         owner.host = process.host_name()
         owner.pid = os.getpid()
@@ -68,18 +74,19 @@ class Owner:
 
     def text(self, released=False):
         return ("%d %d %s\nrun=%s host=%s pid=%d started=%s machine=%s slurm=%s state=%s\n"
-                % (self.epoch, self.generation, self.job, self.run, self.host, self.pid,
+                % (self.requeue_number, self.generation, self.job, self.run, self.host, self.pid,
                    self.started, self.machine, self.slurm, "released" if released else "held"))
 
     def life(self):
-        return (self.epoch, self.generation)
+        return (self.requeue_number, self.generation)
 
     def is_same_life(self, other):
         return self.run == other.run and self.life() == other.life()
 
     def __str__(self):
         """For people. Another user may have written the file: without control characters."""
-        text = "epoch %d, generation %d, of job %s" % (self.epoch, self.generation, self.job)
+        text = "requeue number %d, generation %d, of %s" % (self.requeue_number, self.generation,
+                                                            _name_of_job(self.job))
         if self.run:
             text += " (run %s, process %d on %s)" % (self.run, self.pid, self.host)
         return printable(text)
@@ -93,8 +100,8 @@ def judge_claim(own, owner, silent_s, gone, take_folder):
     if owner.run == own.run:
         return "refuse" if owner.job == own.job and owner.life() > own.life() else "take"
     if owner.job == own.job and (owner.slurm == own.slurm or not owner.slurm or not own.slurm):
-        if owner.epoch != own.epoch:
-            return "refuse" if owner.epoch > own.epoch else "take"  # Slurm requeues jobs
+        if owner.requeue_number != own.requeue_number:
+            return "refuse" if owner.requeue_number > own.requeue_number else "take"  # Slurm requeues jobs
     free = owner.released or gone or silent_s >= _SILENCE_S or take_folder
     return "take" if free else "wait"
 
@@ -133,7 +140,7 @@ class _OwnerFile:
                    "; the folder belongs to %s" % owner if owner else ""))
 
     def read(self):
-        return Owner.parse(os.pread(self.file, 4096, 0).decode(errors="replace"))
+        return Owner.parse(os.pread(self.file, _FILE_BYTES, 0).decode(errors="replace"))
 
     def write(self, owner, released=False):
         """In place, for the lock is on the file."""

@@ -4,6 +4,8 @@ import os
 
 MAX_STEP = 2**63 - 1
 _MAX_ANCESTORS = 256
+_STATE_TIMEOUT_MS = 120000
+_LONGEST_TIMEOUT_MS = 31622400000  # 366 days
 _drawn = os.urandom(8).hex()  # of this process alone, where no launcher has drawn any
 
 
@@ -37,12 +39,12 @@ class RestoreOrder:
                              "durable or none" % tier)
         self.step = _number(environ, "DDPRUN_RESTORE_STEP", MAX_STEP)
         self.rank = _number(environ, "DDPRUN_RESTORE_RANK", world_size)
-        self.epoch = _maker(environ, "DDPRUN_RESTORE_EPOCH")
+        self.requeue_number = _maker(environ, "DDPRUN_RESTORE_EPOCH")
         self.generation = _maker(environ, "DDPRUN_RESTORE_GENERATION")
         self._job = environ.get("TORCHELASTIC_RUN_ID")
         # Made by a generation of this run: no folder has a newer state that is not known of.
         self.of_this_run = (self.generation >= 0 and _maker(environ, "DDPRUN_GENERATION") > 0
-                            and _maker(environ, "DDPRUN_EPOCH") == self.epoch)
+                            and _maker(environ, "DDPRUN_EPOCH") == self.requeue_number)
 
     def allows(self, metadata):
         """Whether a file may be loaded: the state itself, or, should that be damaged, an older one
@@ -52,7 +54,7 @@ class RestoreOrder:
         maker = (-1, -1)
         if self._job is not None and metadata.get("ddprun_job") == self._job:
             maker = (number_in(metadata, "ddprun_epoch"), number_in(metadata, "ddprun_generation"))
-        ordered = (self.epoch, self.generation)
+        ordered = (self.requeue_number, self.generation)
         return maker == ordered if number_in(metadata, "step") == self.step else maker <= ordered
 
 
@@ -68,8 +70,8 @@ def begins_anew(environ):
 def state_timeout_s(environ):
     """How long a state that is not given out is tried again."""
     if "DDPRUN_STATE_TIMEOUT_MS" not in environ:
-        return 120.0
-    return _number(environ, "DDPRUN_STATE_TIMEOUT_MS", 366 * 24 * 3600 * 1000) / 1000
+        return _STATE_TIMEOUT_MS / 1000
+    return _number(environ, "DDPRUN_STATE_TIMEOUT_MS", _LONGEST_TIMEOUT_MS + 1) / 1000
 
 
 def maker(environ):

@@ -31,13 +31,13 @@ struct TlsWatch::State {
       lock.unlock();
       const auto taken_up = identity->Refresh(std::chrono::system_clock::now());
       lock.lock();
-      if (!stop) Tell(taken_up);
+      if (!stop) LogOutcome(taken_up);
     }
     ended = true;
     changed.notify_all();
   }
 
-  void Tell(const absl::StatusOr<bool>& taken_up) {
+  void LogOutcome(const absl::StatusOr<bool>& taken_up) {
     if (taken_up.ok()) {
       trouble.clear();
       if (!*taken_up) return;

@@ -95,7 +95,7 @@ struct Finished {
   std::optional<RootCause> root_cause;     // of the last generation, unless it succeeded
   std::vector<RootCause> earlier;          // of the generations before, oldest first; at most 64
   FailedCheckpoints failed_checkpoints{};  // of the whole job
-  std::vector<std::string> left_out{};     // hosts, because their workers failed again and again
+  std::vector<std::string> excluded{};     // hosts, because their workers failed again and again
   bool job_is_over = false;                // for all; else for this node, and perhaps for all
 
   bool operator==(const Finished&) const = default;

@@ -12,6 +12,7 @@
 #include "rendezvous/hangs/hang_verdict.h"
 #include "rendezvous/machine/job_view.h"
 #include "rendezvous/stacks/rank_set.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 namespace {
@@ -280,8 +281,8 @@ std::pair<bool, std::string> HangJudge::AfterHang(const HangVerdict& verdict, bo
   if (spec.on_hang == JobSpec::kRestartHang) {
     return {true, "the workers are ended, and started again where a restart is left"};
   }
-  const bool loses_nothing = job_.life->told_of_states || job_.life->reports_checkpoints ||
-                             !job_.generation->hang.step_seen();
+  const bool loses_nothing =
+      job_.life->has_states || job_.life->reports_checkpoints || !job_.generation->hang.step_seen();
   if (!job_.life->progress.names_phases || !loses_nothing) {
     return {false,
             job_.life->progress.names_phases

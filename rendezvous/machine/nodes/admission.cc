@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "rendezvous/core/words.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 namespace {
@@ -122,11 +123,11 @@ std::string WhyJoinIsRefused(const JobView& view, int max_agents, const Join& jo
     if (!why.empty()) return why;
   }
   if (join.why_ineligible.empty() && view.life.quarantine->Excludes(join.node.host)) {
-    return absl::StrCat(join.node.host, " is left out of job ", view.job, ": ",
+    return absl::StrCat(join.node.host, " is left out of ", NameOfJob(view.job), ": ",
                         WhyExcluded(view.life, join.node.host));
   }
   if (view.roster.size() >= max_agents) {
-    return absl::StrCat("job ", view.job, " has ", view.roster.size(),
+    return absl::StrCat(NameOfJob(view.job), " has ", view.roster.size(),
                         " agents, and no more are possible");
   }
   return WhyRankIsRefused(view, join.node);

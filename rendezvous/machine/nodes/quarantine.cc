@@ -63,7 +63,7 @@ void LateAdmission::OnLost(const NodeSpec& node, Duration stayed) {
   if (stayed > kSoon) return;
   ++losses.in_a_row;
   losses_.push_back(std::move(losses));
-  if (losses_.size() > kMaxNodes) losses_.pop_front();
+  if (losses_.size() > kMaxLostNodes) losses_.pop_front();
 }
 
 std::optional<LateAdmission::Wait> LateAdmission::WaitOf(const NodeSpec& node) const {

@@ -81,8 +81,8 @@ class LateAdmission {
   // After the second such loss in a row a node waits kFirstDelay, and with each more twice as long.
   static constexpr Duration kFirstDelay = std::chrono::seconds(1);
   static constexpr Duration kMaxDelay = std::chrono::seconds(60);
-  // Of more nodes than these the one is forgotten that was lost longest ago.
-  static constexpr std::size_t kMaxNodes = 1024;
+  // Of more lost nodes than these, the one that was lost longest ago is forgotten.
+  static constexpr std::size_t kMaxLostNodes = 1024;
 
   // This node was lost or left by itself, so long after it had joined.
   void OnLost(const NodeSpec& node, Duration stayed);

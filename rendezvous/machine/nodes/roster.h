@@ -21,10 +21,10 @@ namespace ddprun {
 
 // How far an agent is in the current generation.
 enum class Phase {
-  kWaiting,   // joined, or its workers have stopped: free to be assigned; no worker of it runs
-  kAssigned,  // got its assignment
-  kPrepared,  // answered it
-  kStarted,   // was told to start; its workers may run
+  kWaiting,       // joined, or its workers have stopped: free to be assigned; no worker of it runs
+  kAssigned,      // got its assignment
+  kAcknowledged,  // answered it
+  kStarted,       // was told to start; its workers may run
 };
 
 // What keeps a node out of the next generation, while it stays in the job.
@@ -49,7 +49,7 @@ struct Stay {
 struct Holdings {
   std::vector<SavedState> states{};
   bool pending = false;     // its disk has yet to answer, or is to be looked at again
-  bool told = false;        // its disk has answered, since the agent joined
+  bool answered = false;    // its disk has answered, since the agent joined
   bool has_worked = false;  // set by Roster: workers of the job ran here, since the agent joined
   bool can_look_again = false;
   LookId looked;  // Join::look

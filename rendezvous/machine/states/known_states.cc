@@ -24,7 +24,7 @@ std::optional<std::int64_t> FurthestPossibleStep(const JobView& view) {
   if (!one_has_told) return std::nullopt;
   const auto& nodes = view.roster.nodes();
   const bool known = std::all_of(nodes.begin(), nodes.end(), [](const Node& node) {
-    return !node.held.pending || node.stay.has_started || node.held.told;
+    return !node.held.pending || node.stay.has_started || node.held.answered;
   });
   return known ? std::max(generation.furthest_step, view.life.checkpoint) : std::nullopt;
 }

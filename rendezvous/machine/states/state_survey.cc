@@ -9,7 +9,7 @@ namespace ddprun {
 
 void StateSurvey::Take(Node& node, const Join& join) {
   roster_->SetStatesPending(node, join.states_pending);
-  node.held.told = node.held.told || !join.states_pending;
+  node.held.answered = node.held.answered || !join.states_pending;
   node.held.can_look_again = join.can_look_again;
   node.held.looked = join.look;
   node.held.asked = LookId{};  // what was said on another session may be lost
@@ -18,7 +18,7 @@ void StateSurvey::Take(Node& node, const Join& join) {
 
 void StateSurvey::Take(Node& node, const Stopped& stopped) {
   roster_->SetStatesPending(node, stopped.states_pending);
-  node.held.told = node.held.told || !stopped.states_pending;
+  node.held.answered = node.held.answered || !stopped.states_pending;
   node.held.looked = stopped.look;
   Take(node, stopped.states);
 }
@@ -28,7 +28,7 @@ void StateSurvey::Take(Node& node, const HeldStates& held, const StateJudge& jud
   // An earlier look, overtaken by a later one.
   if (held.look != look_ && node.held.looked == look_) return;
   node.held.looked = held.look;
-  node.held.told = true;
+  node.held.answered = true;
   roster_->SetStatesPending(node, false);
   Take(node, held.states);
   AskToLookAgain(node);
@@ -40,7 +40,7 @@ void StateSurvey::Take(Node& node, const HeldStates& held, const StateJudge& jud
 void StateSurvey::Take(Node& node, const std::vector<SavedState>& states) {
   node.held.states = states;
   if (node.held.states.size() > kMaxSavedStates) node.held.states.resize(kMaxSavedStates);
-  if (!states.empty()) life_->told_of_states = true;
+  if (!states.empty()) life_->has_states = true;
 }
 
 void StateSurvey::LoseSight(TimePoint now) {
@@ -63,7 +63,7 @@ void StateSurvey::AskToLookAgain(Node& node) {
   out_->SendTo(node, LookAgain{look_, life_->run_id});
 }
 
-bool StateSurvey::HaveTold(const JobView& view) const {
+bool StateSurvey::HaveReported(const JobView& view) const {
   const auto members = roster_->NextMembers(view.life.spec->max_nodes);
   return !MayHoldNewer(members, wait_->furthest, view.judge());
 }
@@ -73,7 +73,7 @@ bool StateSurvey::Awaits(const JobView& view) {
   if (pending == 0) return false;
   if (!wait_) {
     wait_ = Wait{view.now + view.life.spec->join_timeout, FurthestPossibleStep(view)};
-    if (HaveTold(view)) {
+    if (HaveReported(view)) {
       wait_.reset();
       return false;
     }
@@ -83,7 +83,7 @@ bool StateSurvey::Awaits(const JobView& view) {
     const bool fewer = std::exchange(wait_->pending, pending) != pending;
     const bool news = std::exchange(wait_->news, false);
     const int spare = roster_->free() - view.life.spec->max_nodes;
-    if ((news || (fewer && pending <= spare)) && HaveTold(view)) return false;
+    if ((news || (fewer && pending <= spare)) && HaveReported(view)) return false;
   }
   if (view.now < wait_->until) return true;
   out_->Log(absl::StrCat("going on without the states of ", HostsWithPendingStates(view)));

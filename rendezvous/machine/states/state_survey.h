@@ -64,7 +64,7 @@ class StateSurvey {
     int pending = 0;                       // Roster::states_pending(), when it was looked at last
   };
   // The members to be have told of the newest state, or all of their disks have answered.
-  bool HaveTold(const JobView& view) const;
+  bool HaveReported(const JobView& view) const;
 
   const JobNumbers* const numbers_;
   JobLife* const life_;

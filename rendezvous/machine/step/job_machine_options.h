@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "rendezvous/core/limits.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/hangs/stack_collection.h"
 
@@ -27,7 +28,7 @@ struct JobMachineOptions {
   StackPace stacks_pace{};
   // The stacks at a hang go to every node, or to the first ones where this would be more.
   std::size_t hang_bytes_of_all_nodes = 64 << 20;
-  int max_agents = 65536;  // of one job, spares included
+  int max_agents = kMaxNodes;  // of one job, spares included
   // Random, and another one for each rendezvous: the ids of runs are made of it. The same seed and
   // the same events give the same ids.
   std::uint64_t seed = 0;

@@ -3,7 +3,7 @@
 namespace ddprun {
 
 void EndedJobs::Add(const JobPtr& job, TimePoint now) {
-  const auto agents = static_cast<std::size_t>(job->round.agent_count());
+  const auto agents = static_cast<std::size_t>(job->machine.agent_count());
   entries_.push_back({now, job, agents});
   agents_ += agents;
 }
@@ -30,7 +30,7 @@ std::optional<TimePoint> EndedJobs::NextDeadline() const {
 std::size_t EndedJobs::AwaitedAgents() const {
   std::size_t awaited = 0;
   for (const Entry& entry : entries_) {
-    if (const JobPtr job = entry.job.lock()) awaited += job->round.awaited();
+    if (const JobPtr job = entry.job.lock()) awaited += job->machine.awaited();
   }
   return awaited;
 }

@@ -9,6 +9,7 @@
 #include "rendezvous/auth/principal.h"
 #include "rendezvous/auth/refusal_counters.h"
 #include "rendezvous/service/job/drain_answer.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 namespace {
@@ -22,7 +23,7 @@ absl::Status LostRightStatus() {
 }
 
 absl::Status OthersJob(const std::string& job) {
-  return absl::PermissionDeniedError(absl::StrCat("the job ", job, " belongs to somebody else"));
+  return absl::PermissionDeniedError(absl::StrCat(NameOfJob(job), " belongs to somebody else"));
 }
 
 }  // namespace
@@ -92,7 +93,7 @@ void JobLoop::GetStatus(std::string owner, std::string name,
     for (const auto& [job_name, job] : jobs_) {
       const bool owned = owner.empty() || job->owner == owner;
       const bool meant = name.empty() || job_name == name;
-      if (owned && meant) found.push_back(job->round.Status(now_));
+      if (owned && meant) found.push_back(job->machine.Status(now_));
     }
     done(std::move(found));
   };
@@ -103,7 +104,7 @@ void JobLoop::StopJob(std::string owner, std::string name, bool save, AnswerCall
   const auto run = [this, owner = std::move(owner), name = std::move(name), save, done] {
     const JobPtr job = FindOwned(owner, name);
     if (job == nullptr) {
-      done(absl::NotFoundError(absl::StrCat("there is no job ", name)));
+      done(absl::NotFoundError(absl::StrCat("there is ", NoSuchJob(name))));
       return;
     }
     answers_[++next_ticket_] = done;
@@ -118,16 +119,16 @@ void JobLoop::DrainNode(std::string owner, std::string name, std::string host,
                     done] {
     std::vector<JobPtr> meant;
     for (const auto& [job_name, job] : jobs_) {
-      if (job->round.finished() || (!name.empty() && job_name != name)) continue;
+      if (job->machine.finished() || (!name.empty() && job_name != name)) continue;
       if (owner.empty() || job->owner == owner) meant.push_back(job);
     }
     const auto answer = std::make_shared<DrainAnswer>(
         meant.size(),
-        absl::StrCat("there is no node ", host, name.empty() ? " in any job" : " in job " + name),
+        absl::StrCat("there is no node ", host, " in ", name.empty() ? "any job" : NameOfJob(name)),
         done);
     for (const JobPtr& job : meant) {
       answers_[++next_ticket_] =
-          [answer, in_it = job->round.HasHost(host)](const absl::StatusOr<std::string>& of_one) {
+          [answer, in_it = job->machine.HasHost(host)](const absl::StatusOr<std::string>& of_one) {
             answer->Add(in_it, of_one);
           };
       Step(job, JobMachine::DrainAsked{host, next_ticket_});
@@ -140,7 +141,7 @@ void JobLoop::GetStacks(std::string owner, std::string name, StacksCallback done
   const auto run = [this, owner = std::move(owner), name = std::move(name), done] {
     const JobPtr job = FindOwned(owner, name);
     if (job == nullptr) {
-      done(absl::NotFoundError(absl::StrCat("there is no job ", name)));
+      done(absl::NotFoundError(absl::StrCat("there is ", NoSuchJob(name))));
       return;
     }
     stacks_[++next_ticket_] = done;
@@ -177,15 +178,15 @@ void JobLoop::HandleAll(std::vector<Event>& events, TimePoint now) {
 }
 
 void JobLoop::TakeUp(const RecordedJob& recorded) {
-  const auto job = std::make_shared<ServedJob>(recorded, now_, options_.round);
+  const auto job = std::make_shared<ServedJob>(recorded, now_, options_.machine);
   jobs_[recorded.name] = job;
-  if (job->round.finished()) {
+  if (job->machine.finished()) {
     ended_.Add(job, now_);
     return;
   }
   live_jobs_.Add(*job);
   ++jobs_begun_;
-  SetDeadline(*job, job->round.NextDeadline());
+  SetDeadline(*job, job->machine.NextDeadline());
   if (options_.events) {
     JobEvent event{.kind = JobEvent::Kind::kRecovered};
     event.generation = recorded.record.generation;
@@ -230,16 +231,16 @@ bool JobLoop::Admit(Session& session, const Header& header, const Join& join) {
     Refuse(session.stream, refusal::kOtherOwner, OthersJob(header.job));
     return false;
   }
-  if (job != nullptr && job->round.BeginsAnother(header, join)) {
+  if (job != nullptr && job->machine.BeginsAnother(header, join)) {
     Forget(header.job);  // its name is used again
     job = nullptr;
   }
-  const auto most = static_cast<std::size_t>(options_.round.max_agents);
-  if (job != nullptr && !job->round.Knows(header.agent_id) &&
-      static_cast<std::size_t>(job->round.agent_count()) >= most) {
+  const auto most = static_cast<std::size_t>(options_.machine.max_agents);
+  if (job != nullptr && !job->machine.Knows(header.agent_id) &&
+      static_cast<std::size_t>(job->machine.agent_count()) >= most) {
     Refuse(session.stream, refusal::kTooManyAgents,
            absl::ResourceExhaustedError(
-               absl::StrCat("the job ", header.job, " has ", most, " agents already")));
+               absl::StrCat(NameOfJob(header.job), " has ", most, " agents already")));
     return false;
   }
   if (job == nullptr) job = BeginJob(header.job, session, header.requeue_number);
@@ -275,7 +276,7 @@ JobPtr JobLoop::BeginJob(const std::string& name, const Session& session,
     return nullptr;
   }
   auto job = std::make_shared<ServedJob>(name, session.stream->Principal(), requeue_number,
-                                         options_.round);
+                                         options_.machine);
   jobs_[name] = job;
   ++jobs_begun_;
   live_jobs_.Add(*job);
@@ -393,9 +394,9 @@ void JobLoop::SetDeadline(ServedJob& job, std::optional<TimePoint> deadline) {
 // ---- a job ----
 
 void JobLoop::Step(const JobPtr& job, const JobMachine::Event& event) {
-  const bool was_finished = job->round.finished();
+  const bool was_finished = job->machine.finished();
   std::optional<OutputCommit::Batch> batch;  // what the following actions wait for
-  std::vector<JobMachine::Action> actions = job->round.Step(event, now_);
+  std::vector<JobMachine::Action> actions = job->machine.Step(event, now_);
   std::size_t messages = 0;
   for (const JobMachine::Action& action : actions) messages += Outboxes::MessagesOf(action);
   const bool many = Outboxes::AreMany(messages);
@@ -407,12 +408,12 @@ void JobLoop::Step(const JobPtr& job, const JobMachine::Event& event) {
       outboxes_.Deliver(job, action, many);
     }
   }
-  if (job->round.finished() && !was_finished) {
+  if (job->machine.finished() && !was_finished) {
     live_jobs_.Remove(*job);
     ended_.Add(job, now_);
   }
-  SetDeadline(*job, job->round.NextDeadline());
-  if (!job->round.begun() && job->streams.size() <= 1 && IsCurrent(*job)) {
+  SetDeadline(*job, job->machine.NextDeadline());
+  if (!job->machine.begun() && job->streams.size() <= 1 && IsCurrent(*job)) {
     // Its first Join was refused: there never was such a job.
     jobs_.erase(job->name);
     live_jobs_.Remove(*job);

@@ -81,7 +81,7 @@ using EventSink = std::function<void(std::string_view job, std::string_view owne
                                      std::uint32_t requeue_number, const JobEvent& event)>;
 
 struct JobLoopOptions {
-  JobMachineOptions round{};
+  JobMachineOptions machine{};
   JobLog log;
   LoadObserver load{};     // may be empty
   EventSink events{};      // may be empty

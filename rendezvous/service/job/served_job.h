@@ -32,15 +32,15 @@ struct ServedJob {
             const JobMachineOptions& options)
       : name(std::move(name)),
         owner(std::move(owner)),
-        round(this->name, requeue_number, options) {}
+        machine(this->name, requeue_number, options) {}
   ServedJob(const RecordedJob& recorded, TimePoint now, const JobMachineOptions& options)
       : name(recorded.name),
         owner(recorded.owner),
-        round(recorded.name, recorded.record, now, options) {}
+        machine(recorded.name, recorded.record, now, options) {}
 
   const std::string name;
   const std::string owner;  // the principal of its first Join; empty: nobody was asked who he is
-  JobMachine round;
+  JobMachine machine;
   // JobLoop's.
   std::optional<TimePoint> deadline;  // as it is in its order of deadlines
 

@@ -107,7 +107,7 @@ TEST(ReportTest, SaysNothingAboutAJobWithoutTrouble) {
 TEST(DescribeVerdictTest, AJobWithoutANameIsNotCalledNone) {
   ReportContext context = kContext;
   context.job = "none";
-  const Verdict verdict = Verdict::Own(Outcome::kLeft, 143, "SIGTERM");
+  const Verdict verdict = Verdict::OfAgent(Outcome::kLeft, 143, "SIGTERM");
   EXPECT_THAT(DescribeVerdict(verdict, context), testing::Contains("the job left: SIGTERM"));
   EXPECT_THAT(VerdictToJson(verdict, context), testing::HasSubstr("\"job\": \"none\""));
 }
@@ -228,14 +228,14 @@ TEST_F(SharedReportTest, WhatOnlyOneNodeCameToDoesNotReplaceTheJobsEnd) {
     for (const Outcome own : {Outcome::kLeft, Outcome::kRefused, Outcome::kUnreachable,
                               Outcome::kPreempted, Outcome::kFailed}) {
       Write(OfTheJob(of_the_job), ++requeue_number);
-      Write(Verdict::Own(own, 1, ""), requeue_number);
+      Write(Verdict::OfAgent(own, 1, ""), requeue_number);
       EXPECT_EQ(Word(), ToString(of_the_job)) << ToString(own);
     }
   }
 }
 
 TEST_F(SharedReportTest, TheJobsEndReplacesWhatANodeCameTo) {
-  Write(Verdict::Own(Outcome::kLeft, 143, ""));
+  Write(Verdict::OfAgent(Outcome::kLeft, 143, ""));
   Write(OfTheJob(Outcome::kPreempted));
   EXPECT_EQ(Word(), "preempted");
   Write(OfTheJob(Outcome::kSucceeded));
@@ -252,26 +252,26 @@ TEST_F(SharedReportTest, WhoWentBeforeTheEndDoesNotReplaceIt) {
 }
 
 TEST_F(SharedReportTest, OfNodesByThemselvesPreemptedCountsMost) {
-  Write(Verdict::Own(Outcome::kLeft, 143, ""));
-  Write(Verdict::Own(Outcome::kUnreachable, 69, ""));
+  Write(Verdict::OfAgent(Outcome::kLeft, 143, ""));
+  Write(Verdict::OfAgent(Outcome::kUnreachable, 69, ""));
   EXPECT_EQ(Word(), "left");
-  Write(Verdict::Own(Outcome::kPreempted, 75, ""));
-  Write(Verdict::Own(Outcome::kRefused, 77, ""));
+  Write(Verdict::OfAgent(Outcome::kPreempted, 75, ""));
+  Write(Verdict::OfAgent(Outcome::kRefused, 77, ""));
   EXPECT_EQ(Word(), "preempted");
 }
 
 TEST_F(SharedReportTest, AnotherLifeOrAnotherFileIsReplaced) {
   Write(OfTheJob(Outcome::kSucceeded), 0);
-  Write(Verdict::Own(Outcome::kLeft, 143, ""), 1);
+  Write(Verdict::OfAgent(Outcome::kLeft, 143, ""), 1);
   EXPECT_EQ(Word(), "left");
   std::ofstream(path_) << "no JSON";
-  Write(Verdict::Own(Outcome::kRefused, 77, ""), 1);
+  Write(Verdict::OfAgent(Outcome::kRefused, 77, ""), 1);
   EXPECT_EQ(Word(), "refused");
 }
 
 TEST_F(SharedReportTest, WhereTheNameOfAJobMayBeUsedAgainTheLastOneIsThere) {
   Write(OfTheJob(Outcome::kSucceeded), 0, false);
-  Write(Verdict::Own(Outcome::kUnreachable, 69, ""), 0, false);
+  Write(Verdict::OfAgent(Outcome::kUnreachable, 69, ""), 0, false);
   EXPECT_EQ(Word(), "unreachable");
 }
 

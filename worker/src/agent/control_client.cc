@@ -131,7 +131,7 @@ void ControlClient::ReadAll() {
   }
 }
 
-void ControlClient::SayThatItStays() {
+void ControlClient::SendStays() {
   stays_ = true;
   Send(control::kStays, "1");
 }

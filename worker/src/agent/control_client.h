@@ -36,7 +36,7 @@ class ControlClient {
   std::int64_t SaveRequests();
 
   // Says STAYS=1: this process can leave its generation.
-  void SayThatItStays();
+  void SendStays();
   bool stays() const { return stays_; }
   // Whether the agent has said LEAVE=1 in this generation, as far as anybody has read it.
   bool leaves() const { return leaves_; }

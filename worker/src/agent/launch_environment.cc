@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "worker/contract/environment.h"
+#include "worker/contract/limits.h"
 
 namespace ddp::internal {
 namespace {
@@ -99,7 +100,8 @@ LaunchEnvironment ReadLaunchEnvironment(const Getenv& getenv) {
   }
 
   if (const char* const address = getenv(env::kMasterAddr)) result.master_addr = address;
-  result.master_port = static_cast<std::uint16_t>(Number(getenv, env::kMasterPort, 1, 65535, 0));
+  result.master_port =
+      static_cast<std::uint16_t>(Number(getenv, env::kMasterPort, 1, ddprun::kMaxPort, 0));
   if (const char* const agent_store = getenv(env::kUseAgentStore)) {
     result.agent_hosts_store = std::string_view(agent_store) == "True";
   }

@@ -41,7 +41,7 @@ void AdviseNext(std::size_t bytes, int advice) {
 
 }  // namespace
 
-bool KeepFreedMemory(const std::function<const char*(const char* name)>& get_environment) {
+bool RetainFreedMemory(const std::function<const char*(const char* name)>& get_environment) {
   for (const char* const name : {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_",
                                  "MALLOC_MMAP_MAX_", "MALLOC_TOP_PAD_"}) {
     if (get_environment(name) != nullptr) return false;

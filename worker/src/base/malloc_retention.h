@@ -20,9 +20,9 @@ namespace ddp::internal {
 // variables for it (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_, MALLOC_MMAP_MAX_,
 // MALLOC_TOP_PAD_, glibc.malloc in GLIBC_TUNABLES), or where the C library is not glibc. Another
 // allocator that was preloaded (jemalloc, tcmalloc) has its own settings, and is not affected.
-bool KeepFreedMemory(const std::function<const char*(const char* name)>& get_environment);
+bool RetainFreedMemory(const std::function<const char*(const char* name)>& get_environment);
 
-// After KeepFreedMemory(), for a process that has time: takes `bytes` of memory from the system,
+// After RetainFreedMemory(), for a process that has time: takes `bytes` of memory from the system,
 // for what the process allocates next, and moves what it has allocated to large pages. As far as
 // there is memory; before Linux 5.14 and 6.1 not at all.
 void TakeMemoryAhead(std::size_t bytes);

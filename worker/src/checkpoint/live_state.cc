@@ -57,7 +57,7 @@ bool LiveState::IsFor(const Context& ctx) {
 LiveState::LiveState(const Context& ctx, std::string folder)
     : ctx_(ctx), folder_(std::move(folder)), slots_(folder_, ctx.rank()) {
   ParameterWatch::Process().Forget();
-  GradientBuckets::Process().OnAverage([this] { LeaveOwn(); });
+  GradientBuckets::Process().OnAverage([this] { PutOwnState(); });
 }
 
 LiveState::~LiveState() { GradientBuckets::Process().OnAverage(nullptr); }
@@ -81,7 +81,7 @@ void LiveState::Finish(std::int64_t step, const CheckpointParts& parts, Metadata
   ParameterWatch::Process().StepIsFinished();
 }
 
-void LiveState::LeaveOwn() {
+void LiveState::PutOwnState() {
   if (!usable_) return;
   try {
     slots_.Put({ctx_.generation(), step_ + 1}, Own{OwnRngState(), BytesOf(own_buffers_)}.Packed());

@@ -60,7 +60,7 @@ class LiveState {
                                const Metadata& metadata);
 
  private:
-  void LeaveOwn();
+  void PutOwnState();
   std::optional<std::string> AllGenerators(std::int64_t step) const;
   bool TakeBuffers(std::int64_t step, std::vector<NamedTensor>* tensors) const;
 

@@ -183,7 +183,7 @@ void GradientReducer::State::NoteBackwardsEnd() {
   }
 }
 
-void GradientReducer::State::TellWhereBucketsAre() {
+void GradientReducer::State::PublishBuckets() {
   std::vector<const void*> memory;
   for (const torch::Tensor& gradients : reducer->BucketGradients()) {
     memory.push_back(internal::MemoryOf(gradients));
@@ -194,7 +194,7 @@ void GradientReducer::State::TellWhereBucketsAre() {
 // From now on gradients of the first bucket are those that count.
 void GradientReducer::State::AwaitGradients() {
   awaits_gradient = true;
-  TellWhereBucketsAre();
+  PublishBuckets();
   if (stragglers == nullptr) return;
   if (first_bucket != reducer->FirstBucket()) first_bucket = reducer->FirstBucket();
   for (const std::size_t parameter : first_bucket) in_first_bucket[parameter] = true;

@@ -48,7 +48,7 @@ struct GradientReducer::State {
   std::int64_t measured_steps = 0;
 
   void AwaitGradients();  // an averaging backward may follow
-  void TellWhereBucketsAre();
+  void PublishBuckets();
   void NoteGradient(std::size_t parameter);
   void NoteBackwardsEnd();
 

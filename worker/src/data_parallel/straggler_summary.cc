@@ -91,7 +91,7 @@ void StragglerSummaries::Collect() {
   });
   const StragglerWatch::Verdict verdict = watch_.Judge(ranks);
   newest_.stragglers = verdict.stragglers;
-  if (ctx_.rank() == 0) Tell(verdict);
+  if (ctx_.rank() == 0) Report(verdict);
 }
 
 std::string StragglerSummaries::HostOf(int rank) const {
@@ -99,7 +99,7 @@ std::string StragglerSummaries::HostOf(int rank) const {
   return {host.begin(), host.end()};
 }
 
-void StragglerSummaries::Tell(const StragglerWatch::Verdict& verdict) const {
+void StragglerSummaries::Report(const StragglerWatch::Verdict& verdict) const {
   ControlClient& agent = ControlClient::Process();
   for (std::size_t i = 0; i < verdict.stragglers.size(); ++i) {
     if (i == kMostTold) {

@@ -47,7 +47,7 @@ class StragglerSummaries {
  private:
   void Begin();    // of the exchange of times
   void Collect();  // what has been exchanged
-  void Tell(const StragglerWatch::Verdict& verdict) const;
+  void Report(const StragglerWatch::Verdict& verdict) const;
   std::string HostOf(int rank) const;
 
   const Context& ctx_;

@@ -98,7 +98,7 @@ std::string TextOf(const std::exception& error) {
 }
 
 Failure Describe(const std::exception& error, int rank) {
-  NoteLossTold();
+  NoteLossReported();
   Failure failure;
   Classify(error, rank, &failure);
   return failure;
@@ -182,7 +182,7 @@ void WriteErrorFile(const std::string& path, const Failure& failure, int rank) {
 
 void ThrowIfGroupIsLost() {
   if (!GroupIsLost()) return;
-  NoteLossTold();
+  NoteLossReported();
   throw CollectiveError(kGroupIsLost + Cause());
 }
 
@@ -199,7 +199,7 @@ void Collective(const std::string& what, int rank, int world_size,
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
-    NoteLossTold();
+    NoteLossReported();
     throw CollectiveError(what + " failed on rank " + std::to_string(rank) + " of " +
                           std::to_string(world_size) + ": " + TextOf(e) + Cause());
   }

@@ -69,7 +69,7 @@ void ActWhenLost(RankFailureDetector* detector, LossPlan plan) {
 
 bool GroupIsLost() { return Current()->lost; }
 
-void NoteLossTold() {
+void NoteLossReported() {
   if (GroupIsLost()) NoteEnd();
 }
 

@@ -33,9 +33,9 @@ void ActWhenLost(RankFailureDetector* detector, LossPlan plan);
 // From when this is known, which is before anything is aborted. Any thread.
 bool GroupIsLost();
 
-// If a rank is lost, this process has been told: what is left of the plan is not carried out. Of a
-// loss to come it says nothing. Any thread.
-void NoteLossTold();
+// The program has been told of the loss: the rest of the plan is not carried out. Does nothing
+// before a loss. Any thread.
+void NoteLossReported();
 
 // This process ends, or needs the group no more: whatever is lost from now on, no plan is carried
 // out. Any thread.

@@ -212,7 +212,7 @@ void RankFailureDetector::Run() {
     lines_.erase(
         std::remove_if(lines_.begin(), lines_.end(), [](const auto& line) { return line->closed; }),
         lines_.end());
-    if (ready[0].revents != 0 && !ObeyOwner()) return;
+    if (ready[0].revents != 0 && !ServeRequests()) return;
     if (IsHub()) LookForLoss();
   }
 }
@@ -235,7 +235,7 @@ void RankFailureDetector::CutOffStrangers() {
 }
 
 // False: the owner wants the thread to end.
-bool RankFailureDetector::ObeyOwner() {
+bool RankFailureDetector::ServeRequests() {
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t taken = read(wake_.get(), &count, sizeof(count));
   Requests requests;

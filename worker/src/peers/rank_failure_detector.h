@@ -117,7 +117,7 @@ class RankFailureDetector {
   // When there is something to do though nobody says anything; max(): never.
   std::chrono::steady_clock::time_point NextDeadline() const;
   void CutOffStrangers();
-  bool ObeyOwner();
+  bool ServeRequests();
   void Accept();
   void Receive(Line* line);
   void HandleLine(Line* from, const std::string& text);

@@ -204,7 +204,7 @@ std::shared_ptr<internal::RankFailureDetector> ConnectToPeers(
 
 // A standby waits here until it has a rank.
 void BeginWithAgent(const Options& options) {
-  const bool keeps_memory = options.keep_freed_memory && internal::KeepFreedMemory(std::getenv);
+  const bool keeps_memory = options.keep_freed_memory && internal::RetainFreedMemory(std::getenv);
   ControlClient& agent = ControlClient::Process();
   if (internal::IsStandby()) {
     internal::WarmUp(options);

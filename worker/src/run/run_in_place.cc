@@ -26,7 +26,7 @@ std::optional<int> Context::State::RunGeneration(const std::function<int(Context
   Context ctx = Join(options, /*in_place=*/true);
   const internal::GlooDevices& devices = ctx.state_->gloo_devices;
   internal::LeaveWatch watch(&agent, [&devices] { internal::EndCollectives(devices); });
-  if (ctx.backend() == "gloo") agent.SayThatItStays();
+  if (ctx.backend() == "gloo") agent.SendStays();
   try {
     const int code = body(ctx);
     internal::ThrowIfGroupIsLost();

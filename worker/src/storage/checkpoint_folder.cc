@@ -52,7 +52,7 @@ Listing ListFolder(const std::string& directory) {
 }
 
 // The agent, which makes an event of it.
-void TellOfDamage(const StepFile& file, const std::string& reason) {
+void ReportDamage(const StepFile& file, const std::string& reason) {
   ControlClient::Process().Send(ddprun::control::kCheckpointDamaged,
                                 std::to_string(file.step) + " " + file.path + ": " + reason);
 }
@@ -244,7 +244,7 @@ bool CheckpointSearch::Accept() {
     if (pending_) return false;
   }
   for (const PutOffFile& file : std::exchange(put_off_, {})) {
-    TellOfDamage(file.file, file.reason);
+    ReportDamage(file.file, file.reason);
     Warn(rank_, "checkpoint " + file.file.path + " is damaged: " + file.reason +
                     ", again after an older one was read whole. It is left as it is; going on "
                     "with " +
@@ -256,7 +256,7 @@ bool CheckpointSearch::Accept() {
 void CheckpointSearch::Reject(const StepFile& file, const std::string& reason) {
   rejected_.push_back(file.path + ": " + reason);
   if (!warned_of_.insert(file.path).second) return;
-  TellOfDamage(file, reason);
+  ReportDamage(file, reason);
   Warn(rank_, "skipping checkpoint " + file.path + ": " + reason +
                   ". It is left as it is; looking for an older one");
 }
@@ -273,7 +273,7 @@ void CheckpointSearch::SetAside(const std::string& reason) {
   if (!error) fs::rename(path(), aside, error);
   rejected_.push_back(path() + ": it is damaged: " + reason);
   if (error && !warned_of_.insert(path()).second) return;  // it was said
-  TellOfDamage(file, reason);
+  ReportDamage(file, reason);
   Warn(rank_, "checkpoint " + path() + " is damaged: " + reason + ". " +
                   (error ? "It cannot be renamed to " + aside + " (" + error.message() + ")"
                          : "Renamed it to " + aside) +

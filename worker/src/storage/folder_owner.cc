@@ -86,13 +86,13 @@ auto OnFile(const Action& action) {
 
 std::optional<CheckpointOwner> OwnerOfProcess(const Getenv& getenv) {
   const char* const job = getenv(env::kRunId);
-  const char* const epoch = getenv(env::kEpoch);
+  const char* const requeue_number = getenv(env::kEpoch);
   const char* const generation = getenv(env::kGeneration);
   const char* const run = getenv(env::kJobRunId);
-  if (job == nullptr || epoch == nullptr || generation == nullptr || run == nullptr) {
+  if (job == nullptr || requeue_number == nullptr || generation == nullptr || run == nullptr) {
     return std::nullopt;
   }
-  CheckpointOwner self{job, ddprun::control::ParseNumber(epoch).value_or(0),
+  CheckpointOwner self{job, ddprun::control::ParseNumber(requeue_number).value_or(0),
                        ddprun::control::ParseNumber(generation).value_or(0)};
   self.run = run;
   self.host = HostName();
@@ -111,8 +111,9 @@ ClaimVerdict JudgeClaim(const CheckpointOwner& self, const OwnerSeen& seen,
   if (owner.run == self.run) {
     return Succeeds(owner, self) ? ClaimVerdict::kRefuse : ClaimVerdict::kTake;
   }
-  if (same_job && owner.epoch > self.epoch) return ClaimVerdict::kRefuse;
-  if (same_job && owner.epoch < self.epoch) return ClaimVerdict::kTake;  // it was requeued
+  if (same_job && owner.requeue_number > self.requeue_number) return ClaimVerdict::kRefuse;
+  if (same_job && owner.requeue_number < self.requeue_number)
+    return ClaimVerdict::kTake;  // it was requeued
   if (owner.released || seen.gone || seen.silent >= options.silence || options.take_folder) {
     return ClaimVerdict::kTake;
   }
@@ -158,7 +159,7 @@ OwnerSeen FolderOwner::Look(const OwnerFile& file) const {
 }
 
 bool FolderOwner::IsOurs(const std::optional<CheckpointOwner>& owner) const {
-  return owner && owner->run == self_->run && owner->epoch == self_->epoch &&
+  return owner && owner->run == self_->run && owner->requeue_number == self_->requeue_number &&
          owner->generation == self_->generation;
 }
 

@@ -1,9 +1,9 @@
 // Keeps two trainings, and two generations of one, from writing into one folder of checkpoints: see
 // worker/contract/checkpoint_owner.h for the file that says whose it is.
 //
-// Who comes later in the same run (a higher epoch or generation) takes the folder at once, and who
-// came before is refused from then on. Another run waits: its owner may have died where nobody sees
-// it, or be cut off. Time is that of the file server, so no two clocks are compared.
+// Who comes later in the same run (a higher requeue number or generation) takes the folder at once,
+// and who came before is refused from then on. Another run waits: its owner may have died where
+// nobody sees it, or be cut off. Time is that of the file server, so no two clocks are compared.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_FOLDER_OWNER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_FOLDER_OWNER_H_
 
@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "worker/contract/checkpoint_owner.h"
+#include "worker/contract/limits.h"
 #include "worker/src/agent/launch_environment.h"
 
 namespace ddp::internal {
@@ -32,11 +33,11 @@ class FolderTaken : public CheckpointError {
 };
 
 struct FolderOwnerOptions {
-  bool take_folder = false;                   // from another training too that is using it
-  std::chrono::milliseconds refresh{10'000};  // how often the owner is heard
-  std::chrono::milliseconds silence{30'000};  // after which the folder is another run's to take
-  std::chrono::milliseconds look{500};        // how often who waits looks
-  std::chrono::milliseconds lock{10'000};     // for the lock, which is held for some renames
+  bool take_folder = false;  // from another training too that is using it
+  std::chrono::milliseconds refresh = ddprun::kOwnerRefresh;
+  std::chrono::milliseconds silence = ddprun::kOwnerSilence;
+  std::chrono::milliseconds look = ddprun::kOwnerLook;
+  std::chrono::milliseconds lock = ddprun::kOwnerLock;
 };
 
 // What a process sees that wants a folder.

@@ -15,9 +15,6 @@ namespace {
 
 namespace checkpoint_file = ddprun::checkpoint_file;
 
-// More would be those of a job that was requeued every hour for weeks.
-constexpr std::size_t kMaxAncestors = 256;
-
 std::string ValueOf(const Metadata& metadata, const char* key) {
   const auto found = metadata.find(key);
   return found == metadata.end() ? "" : found->second;
@@ -41,7 +38,7 @@ Lineage Lineage::Of(const Metadata& metadata) {
   lineage.run_ = ValueOf(metadata, checkpoint_file::kRun);
   const std::string list = ValueOf(metadata, checkpoint_file::kAncestors);
   std::string_view rest = list;
-  while (!rest.empty() && lineage.ancestors_.size() < kMaxAncestors) {
+  while (!rest.empty() && lineage.ancestors_.size() < checkpoint_file::kMaxAncestors) {
     const std::string_view one = rest.substr(0, rest.find(','));
     rest.remove_prefix(one.size() < rest.size() ? one.size() + 1 : one.size());
     if (!one.empty()) lineage.ancestors_.emplace_back(one);
@@ -54,7 +51,8 @@ void Lineage::Loaded(const Metadata& metadata) {
   ancestors_ = std::move(loaded.ancestors_);
   if (loaded.run_.empty() || loaded.run_ == run_) return;
   ancestors_.insert(ancestors_.begin(), std::move(loaded.run_));
-  if (ancestors_.size() > kMaxAncestors) ancestors_.resize(kMaxAncestors);
+  if (ancestors_.size() > checkpoint_file::kMaxAncestors)
+    ancestors_.resize(checkpoint_file::kMaxAncestors);
 }
 
 void Lineage::AddTo(Metadata* metadata) const {

@@ -13,6 +13,7 @@
 #include "worker/contract/checkpoint_file.h"
 #include "worker/contract/control.h"
 #include "worker/contract/environment.h"
+#include "worker/contract/limits.h"
 
 namespace ddp::internal {
 namespace {
@@ -53,7 +54,7 @@ bool RestoreOrder::Allows(const Getenv& getenv, const Metadata& metadata) const 
     maker = {NumberIn(metadata, checkpoint_file::kEpoch),
              NumberIn(metadata, checkpoint_file::kGeneration)};
   }
-  const std::pair<std::int64_t, std::int64_t> ordered = {epoch, generation};
+  const std::pair<std::int64_t, std::int64_t> ordered = {requeue_number, generation};
   return NumberIn(metadata, "step") == step ? maker == ordered : maker <= ordered;
 }
 
@@ -70,14 +71,14 @@ std::optional<RestoreOrder> ReadRestoreOrder(const Getenv& getenv, int world_siz
   }
   order.step = Number(getenv, env::kRestoreStep, std::numeric_limits<std::int64_t>::max());
   order.rank = static_cast<int>(Number(getenv, env::kRestoreRank, world_size));
-  order.epoch = MakerNumber(getenv, env::kRestoreEpoch);
+  order.requeue_number = MakerNumber(getenv, env::kRestoreEpoch);
   order.generation = MakerNumber(getenv, env::kRestoreGeneration);
   return order;
 }
 
 bool IsOfThisRun(const Getenv& getenv, const RestoreOrder& order) {
   return order.generation >= 0 && MakerNumber(getenv, env::kGeneration) > 0 &&
-         MakerNumber(getenv, env::kEpoch) == order.epoch;
+         MakerNumber(getenv, env::kEpoch) == order.requeue_number;
 }
 
 bool BeginsAnew(const Getenv& getenv) {
@@ -86,18 +87,18 @@ bool BeginsAnew(const Getenv& getenv) {
 }
 
 std::chrono::milliseconds StateTimeout(const Getenv& getenv) {
-  if (getenv(env::kStateTimeout) == nullptr) return std::chrono::minutes(2);
-  constexpr std::int64_t kYear = std::int64_t{366} * 24 * 3600 * 1000;
-  return std::chrono::milliseconds(Number(getenv, env::kStateTimeout, kYear));
+  if (getenv(env::kStateTimeout) == nullptr) return ddprun::kDefaultStateTimeout;
+  return std::chrono::milliseconds(
+      Number(getenv, env::kStateTimeout, ddprun::kMaxTimeout.count() + 1));
 }
 
 void AddMaker(const Getenv& getenv, Metadata* metadata) {
   const char* const job = getenv(env::kRunId);
-  const char* const epoch = getenv(env::kEpoch);
+  const char* const requeue_number = getenv(env::kEpoch);
   const char* const generation = getenv(env::kGeneration);
-  if (job == nullptr || epoch == nullptr || generation == nullptr) return;
+  if (job == nullptr || requeue_number == nullptr || generation == nullptr) return;
   (*metadata)[checkpoint_file::kJob] = job;
-  (*metadata)[checkpoint_file::kEpoch] = epoch;
+  (*metadata)[checkpoint_file::kEpoch] = requeue_number;
   (*metadata)[checkpoint_file::kGeneration] = generation;
 }
 

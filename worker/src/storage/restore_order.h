@@ -18,8 +18,9 @@ struct RestoreOrder {
   bool from_the_start = false;  // tier "none": no state is to be loaded
   bool in_memory = false;       // else the state is in a checkpoint folder
   std::int64_t step = 0;
-  int rank = 0;             // that has the state
-  std::int64_t epoch = -1;  // who made it; -1: that is not known, or it was another job
+  int rank = 0;  // that has the state
+  // Who made it; -1: that is not known, or it was another job.
+  std::int64_t requeue_number = -1;
   std::int64_t generation = -1;
 
   // Whether a file on the source may be loaded: the state itself, or, should that be damaged, an

@@ -21,11 +21,18 @@
 #include "launcher/config/job_spec_of.h"
 #include "launcher/config/job_values.h"
 #include "launcher/config/values.h"
+#include "launcher/core/supervisor_options.h"
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/job_event.h"
 #include "rendezvous/core/job_spec.h"
 #include "rendezvous/core/job_status.h"
+#include "rendezvous/core/words.h"
+#include "rendezvous/hangs/hang_watch.h"
+#include "worker/contract/checkpoint_file.h"
+#include "worker/contract/control.h"
 #include "worker/contract/environment.h"
+#include "worker/contract/limits.h"
+#include "worker/contract/own_stacks.h"
 
 namespace ddprun {
 namespace facts_test {
@@ -114,7 +121,7 @@ TEST(FactsTest, EveryVariablesKeyExists) {
   }
 }
 
-TEST(FactsTest, EveryStateOfARoundIsDocumented) {
+TEST(FactsTest, EveryStateOfJobMachineIsDocumented) {
   const std::string text = ReadSource("docs/architecture.md");
   int states = 0;
   for (;; ++states) {
@@ -211,7 +218,51 @@ TEST(FactsTest, HelpTellsTheDefaultsThatHold) {
   EXPECT_THAT(HelpOfFlag(status, "timeout"),
               HasSubstr(absl::StrCat("(default ", FormatDuration(OperatorCommand().timeout), ")")));
   EXPECT_THAT(HelpOfFlag(status, "rdzv-endpoint"), HasSubstr(absl::StrCat(":", kDefaultPort, ")")));
-  for (const FlagSpec& flag : RunFlags()) EXPECT_THAT(HelpOf(flag), testing::Not(HasSubstr("{}")));
+  for (const FlagSpec& flag : RunFlags()) EXPECT_THAT(HelpOf(flag), testing::Not(HasSubstr("{")));
+  for (const FlagSpec& flag : status) EXPECT_THAT(HelpOf(flag), testing::Not(HasSubstr("{")));
+}
+
+TEST(FactsTest, KeysOfJobFilesAreDescribedWithTheNumbersThatHold) {
+  const auto expect = [](const char* key, const std::string& number) {
+    EXPECT_THAT(std::string(FindJobKey(key)->description), HasSubstr(number)) << key;
+  };
+  expect("rendezvous.endpoint", absl::StrCat("; ", kDefaultPort, " where"));
+  expect("hang.timeout", absl::StrCat("auto: ", Seconds(HangWatch::kFloor)));
+  expect("hang.signal", absl::StrCat("within ", Seconds(SupervisorOptions().hang_grace)));
+  expect("checkpoint.take_folder", absl::StrCat("silent for ", Seconds(kOwnerSilence)));
+}
+
+// The number that a file of the Python module gives this name.
+double PythonNumber(const std::string& file, const std::string& name) {
+  for (const absl::string_view line : absl::StrSplit(ReadSource(file), '\n')) {
+    const std::vector<absl::string_view> sides =
+        absl::StrSplit(line, absl::MaxSplits(absl::StrCat(name, " = "), 1));
+    double number = 0;
+    if (sides.size() != 2 || !sides[0].empty()) continue;
+    const std::vector<absl::string_view> parts = absl::StrSplit(sides[1], '#');
+    if (absl::SimpleAtod(absl::StripAsciiWhitespace(parts[0]), &number)) return number;
+  }
+  ADD_FAILURE() << file << " has no number " << name;
+  return -1;
+}
+
+// The module cannot include a header.
+TEST(FactsTest, ThePythonModuleHasTheNumbersOfTheCppLibrary) {
+  using InSeconds = std::chrono::duration<double>;
+  const std::string owner = "launcher/python/_ddprun_state/owner.py";
+  EXPECT_EQ(PythonNumber(owner, "_FILE_BYTES"), kOwnerFileBytes);
+  EXPECT_EQ(PythonNumber(owner, "_REFRESH_S"), InSeconds(kOwnerRefresh).count());
+  EXPECT_EQ(PythonNumber(owner, "_SILENCE_S"), InSeconds(kOwnerSilence).count());
+  EXPECT_EQ(PythonNumber(owner, "_LOCK_S"), InSeconds(kOwnerLock).count());
+  EXPECT_EQ(PythonNumber(owner, "LOOK_S"), InSeconds(kOwnerLook).count());
+  const std::string plan = "launcher/python/_ddprun_state/plan.py";
+  EXPECT_EQ(PythonNumber(plan, "_MAX_ANCESTORS"), checkpoint_file::kMaxAncestors);
+  EXPECT_EQ(PythonNumber(plan, "_STATE_TIMEOUT_MS"), kDefaultStateTimeout.count());
+  EXPECT_EQ(PythonNumber(plan, "_LONGEST_TIMEOUT_MS"), kMaxTimeout.count());
+  const std::string module = "launcher/python/ddprun.py";
+  EXPECT_EQ(PythonNumber(module, "_MAX_PHASE_BYTES"), kMaxPhaseBytes);
+  EXPECT_EQ(PythonNumber(module, "_MAX_PACKET_BYTES"), control::kMaxPacketBytes);
+  EXPECT_EQ(PythonNumber(module, "_STACK_SIGNAL"), kStackSignal);
 }
 
 }  // namespace facts_test

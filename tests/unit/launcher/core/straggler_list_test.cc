@@ -12,38 +12,40 @@ namespace straggler_list_test {
 
 using std::chrono::microseconds;
 
-std::optional<std::string> Told(StragglerList& list, std::int64_t rank) {
-  return list.Told(rank, "n2", microseconds(15250), microseconds(10100));
+std::optional<std::string> Begun(StragglerList& list, std::int64_t rank) {
+  return list.Begun(rank, "n2", microseconds(15250), microseconds(10100));
 }
 
 TEST(StragglerListTest, SaysOnceWhoIsSlowAndOnceThatItIsOver) {
   StragglerList list;
   EXPECT_EQ(list.Ended(3), std::nullopt);
-  EXPECT_EQ(Told(list, 3),
+  EXPECT_EQ(Begun(list, 3),
             "rank 3 on n2 keeps the others waiting: of each step it computes 15.2 ms before its "
             "first gradients are ready, the others 10.1 ms");
-  EXPECT_EQ(Told(list, 3), std::nullopt);
-  EXPECT_NE(Told(list, 4), std::nullopt);
+  EXPECT_EQ(Begun(list, 3), std::nullopt);
+  EXPECT_NE(Begun(list, 4), std::nullopt);
   EXPECT_EQ(list.Ended(3), "rank 3 keeps the others waiting no longer");
   EXPECT_EQ(list.Ended(3), std::nullopt);
-  EXPECT_NE(Told(list, 3), std::nullopt);
+  EXPECT_NE(Begun(list, 3), std::nullopt);
 }
 
 TEST(StragglerListTest, KnowsNothingOfOtherWorkers) {
   StragglerList list;
-  Told(list, 3);
+  Begun(list, 3);
   list.Clear();
   EXPECT_EQ(list.Ended(3), std::nullopt);
-  EXPECT_NE(Told(list, 3), std::nullopt);
+  EXPECT_NE(Begun(list, 3), std::nullopt);
 }
 
 TEST(StragglerListTest, IsBoundedWhateverAWorkerSays) {
   StragglerList list;
-  for (std::int64_t rank = 0; rank < 1024; ++rank) EXPECT_NE(Told(list, rank), std::nullopt);
-  EXPECT_EQ(Told(list, 1024), std::nullopt);
-  EXPECT_EQ(list.Ended(1024), std::nullopt);
+  constexpr std::int64_t kMany = StragglerList::kMaxListed;
+  static_assert(kMany >= kMaxWorkersPerNode, "else a worker of a full node goes unheard");
+  for (std::int64_t rank = 0; rank < kMany; ++rank) EXPECT_NE(Begun(list, rank), std::nullopt);
+  EXPECT_EQ(Begun(list, kMany), std::nullopt);
+  EXPECT_EQ(list.Ended(kMany), std::nullopt);
   EXPECT_NE(list.Ended(0), std::nullopt);
-  EXPECT_NE(Told(list, 1024), std::nullopt);
+  EXPECT_NE(Begun(list, kMany), std::nullopt);
 }
 
 }  // namespace straggler_list_test

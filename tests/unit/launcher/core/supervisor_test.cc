@@ -421,7 +421,7 @@ TEST(SupervisorTest, WhoIsPreemptedBeforeItsWorkersRunMayGoOnFromWhatIsOnTheDisk
     node.Step(Supervisor::SignalReceived{SIGTERM, durable});
     EXPECT_EQ(node.verdict().outcome, durable ? Outcome::kPreempted : Outcome::kLeft);
     EXPECT_EQ(node.verdict().exit_code, durable ? 75 : 143);
-    EXPECT_TRUE(node.verdict().own);
+    EXPECT_TRUE(node.verdict().decided_by_agent);
   }
 }
 
@@ -436,7 +436,7 @@ TEST(SupervisorTest, ANodeThatMustStayOutSaysSoAndEndsHoweverTheOthersDo) {
     EXPECT_EQ(node.verdict().outcome, Outcome::kLeft);
     EXPECT_EQ(node.verdict().exit_code, 69);
     EXPECT_EQ(node.verdict().reason, "b stays out: preflight: files: too few");
-    EXPECT_TRUE(node.verdict().own);
+    EXPECT_TRUE(node.verdict().decided_by_agent);
   }
 }
 

@@ -81,6 +81,14 @@ TEST(StatusTableTest, AJobThatIsOverSaysHow) {
   EXPECT_THAT(text, Not(HasSubstr("NODE")));
 }
 
+TEST(StatusTableTest, AJobWithoutAnIdIsNotCalledNone) {
+  JobStatus job = RunningJob(2);
+  job.job = "none";
+  job.requeue_number = 1;
+  EXPECT_THAT(TableOf(job),
+              HasSubstr("\nthe job: Running, for 1 h 1 min; generation 2, requeue number 1\n"));
+}
+
 TEST(StatusTableTest, WhoIsMissingInInitIsSaid) {
   JobStatus job = RunningJob(2);
   EXPECT_THAT(TableOf(job), Not(HasSubstr("init()")));

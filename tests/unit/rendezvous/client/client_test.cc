@@ -58,7 +58,7 @@ class HeldPort {
 
 std::unique_ptr<RendezvousServer> StartServer(const std::string& listen) {
   auto server = RendezvousServer::Start({.listen = listen,
-                                         .round = {.leases = false},
+                                         .machine = {.leases = false},
                                          .log = [](std::string_view, std::string_view) {}});
   EXPECT_TRUE(server.ok()) << server.status();
   return *std::move(server);

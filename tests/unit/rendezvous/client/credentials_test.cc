@@ -68,7 +68,7 @@ class CredentialsTest : public testing::Test {
     ASSERT_TRUE(credentials.ok()) << credentials.status();
     RendezvousServer::Options server;
     server.listen = host_ + ":0";
-    server.round.leases = false;
+    server.machine.leases = false;
     server.log = [](std::string_view, std::string_view) {};
     server.credentials = *credentials;
     server.time_to_join = time_to_join_;

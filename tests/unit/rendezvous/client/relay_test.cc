@@ -55,7 +55,7 @@ class RelayTest : public testing::Test {
     ASSERT_TRUE(credentials.ok()) << credentials.status();
     RendezvousServer::Options server;
     server.listen = listen;
-    server.round.leases = false;
+    server.machine.leases = false;
     server.log = [](std::string_view, std::string_view) {};
     server.credentials = *credentials;
     auto started = RendezvousServer::Start(std::move(server));

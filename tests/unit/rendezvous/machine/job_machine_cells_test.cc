@@ -1,18 +1,25 @@
 // Every state × event cell of JobMachine, written down in tests/data/cells/job_machine.txt.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <functional>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/golden.h"
 #include "tests/unit/rendezvous/machine/job_machine_driver.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 namespace job_machine_cells_test {
 
 using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::uint32_t kEpoch = 1;
 
@@ -330,6 +337,36 @@ const std::vector<Event>& Events() {
       {"Tick after the deadline", [](JobMachineDriver& job) { job.Advance(seconds(600)); }},
   };
   return *events;
+}
+
+// What operators, agents and the log are told of an event in a state.
+std::vector<std::string> Sentences(const State& state, const Event& event, const char* job_name) {
+  JobMachineDriver job(JobMachineDriver::Spec(2, 3, 2), JobMachineOptions{.leases = false}, kEpoch,
+                       job_name);
+  job.set_workers(1);
+  state.reach(job);
+  event.send(job);
+  std::vector<std::string> sentences = job.Take();
+  for (std::string& note : job.TakeNotes()) sentences.push_back(std::move(note));
+  for (JobEvent& told : job.TakeEvents()) sentences.push_back(std::move(told.reason));
+  sentences.push_back(job.last_finished().reason);
+  return sentences;
+}
+
+// Break: write the id of the job into any answer.
+TEST(JobMachineCellsTest, AJobWithoutAnIdIsNotCalledNone) {
+  int named = 0;
+  for (const State& state : States()) {
+    for (const Event& event : Events()) {
+      for (const std::string& sentence : Sentences(state, event, kUnnamedJob)) {
+        EXPECT_THAT(sentence, Not(HasSubstr(kUnnamedJob))) << state.name << ": " << event.name;
+      }
+      for (const std::string& sentence : Sentences(state, event, "exp7")) {
+        named += sentence.find("job exp7") != std::string::npos ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(named, 100) << "these sentences do not name their job";
 }
 
 TEST(JobMachineCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {

@@ -22,11 +22,12 @@ namespace ddprun {
 class JobMachineDriver {
  public:
   explicit JobMachineDriver(JobSpec spec, JobMachineOptions options = {},
-                            std::uint32_t requeue_number = 0)
+                            std::uint32_t requeue_number = 0, std::string name = "job")
       : spec_(spec),
         options_(options),
         requeue_number_(requeue_number),
-        machine_(std::make_unique<JobMachine>("job", requeue_number, options)) {}
+        name_(std::move(name)),
+        machine_(std::make_unique<JobMachine>(name_, requeue_number, options)) {}
 
   static JobSpec Spec(int min, int max, int max_restarts = 0) {
     JobSpec spec;
@@ -134,7 +135,7 @@ class JobMachineDriver {
   void Receive(char agent, AgentMessage message, std::optional<Generation> generation = {}) {
     JobMachine::Event event;
     auto& received = std::get<JobMachine::Received>(event);
-    received.header = {"job", requeue_number_, generation.value_or(machine_->generation()),
+    received.header = {name_, requeue_number_, generation.value_or(machine_->generation()),
                        AgentId{Number(agent)}};
     received.message = std::move(message);
     Step(event);
@@ -164,7 +165,7 @@ class JobMachineDriver {
   // The daemon is killed, and another one reads its journal: everybody's session is broken.
   void RestartDaemon(Duration away) {
     now_ += away;
-    machine_ = std::make_unique<JobMachine>("job", record_.value(), now_, options_);
+    machine_ = std::make_unique<JobMachine>(name_, record_.value(), now_, options_);
   }
   TimePoint now() const { return now_; }
   const JobSpec& spec() const { return spec_; }
@@ -299,6 +300,7 @@ class JobMachineDriver {
   JobSpec spec_;
   JobMachineOptions options_;
   std::uint32_t requeue_number_ = 0;
+  std::string name_;
   std::unique_ptr<JobMachine> machine_;
   TimePoint now_{std::chrono::hours(1)};
   int port_ = 1000;

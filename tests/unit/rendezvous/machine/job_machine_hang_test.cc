@@ -316,7 +316,7 @@ TEST_F(JobMachineHangQuarantineTest, ANodeWhoseRanksHungSoOftenIsLeftOutForASpar
   EXPECT_EQ(job_->last_finished().outcome, Outcome::kLeft);
   EXPECT_EQ(job_->last_finished().reason,
             "b was left out: its ranks hung 2 times; the job goes on without it");
-  EXPECT_THAT(job_->last_finished().left_out, testing::ElementsAre("b"));
+  EXPECT_THAT(job_->last_finished().excluded, testing::ElementsAre("b"));
   job_->Join('b');
   EXPECT_THAT(job_->Take(),
               Contains(HasSubstr("Refused: b is left out of job job: its ranks hung")));

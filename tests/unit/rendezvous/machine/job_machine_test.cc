@@ -404,8 +404,8 @@ TEST(JobMachineTest, AnAgentStartedWithAnotherCommandIsRefusedAndToldWhy) {
 
 TEST(JobMachineTest, AMessageForAnotherJobOrEpochIsRefused) {
   JobMachineDriver job(JobMachineDriver::Spec(1, 1));
-  JobMachine round("job", 7);
-  const auto actions = round.Step(
+  JobMachine machine("job", 7);
+  const auto actions = machine.Step(
       JobMachine::Received{{"job", 6, Generation{0}, AgentId{1}}, Heartbeat{}}, job.now());
   ASSERT_EQ(actions.size(), 1u);
   EXPECT_TRUE(std::holds_alternative<Refused>(std::get<JobMachine::Send>(actions[0]).message));

@@ -30,7 +30,7 @@ using ::testing::MatchesRegex;
 
 absl::StatusOr<std::unique_ptr<RendezvousServer>> StartServer(const std::string& listen) {
   return RendezvousServer::Start({.listen = listen,
-                                  .round = {.leases = false},
+                                  .machine = {.leases = false},
                                   .log = [](std::string_view, std::string_view) {}});
 }
 
@@ -249,7 +249,7 @@ TEST_P(RendezvousServerTest, AnAgentThatDoesNotReadCannotHoldUpTheShutdown) {
 TEST(RendezvousServerLimitsTest, WhatOperatorsAskTooMuchOfIsRefusedAndCounted) {
   auto server =
       RendezvousServer::Start({.listen = "127.0.0.1:0",
-                               .round = {.leases = false},
+                               .machine = {.leases = false},
                                .log = [](std::string_view, std::string_view) {},
                                .events = std::make_shared<EventLog>(EventLog::Options{})});
   ASSERT_TRUE(server.ok()) << server.status();
@@ -286,7 +286,7 @@ TEST(RendezvousServerLimitsTest, WhatOperatorsAskTooMuchOfIsRefusedAndCounted) {
 
 TEST(RendezvousServerThreadsTest, TheSessionsOfAJobMayBeServedByManyThreads) {
   auto server = RendezvousServer::Start({.listen = "127.0.0.1:0",
-                                         .round = {.leases = false},
+                                         .machine = {.leases = false},
                                          .log = [](std::string_view, std::string_view) {},
                                          .sessions_per_thread = 2});
   ASSERT_TRUE(server.ok()) << server.status();

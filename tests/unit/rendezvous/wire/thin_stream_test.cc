@@ -70,7 +70,7 @@ TEST(ThinStreamTest, WhatARendezvousAcceptsSendsAgainSteadily) {
 
 TEST(ThinStreamTest, AnAgentsConnectionSendsAgainSteadily) {
   const auto server = RendezvousServer::Start({.listen = "127.0.0.1:0",
-                                               .round = {.leases = false},
+                                               .machine = {.leases = false},
                                                .log = [](std::string_view, std::string_view) {}});
   ASSERT_TRUE(server.ok()) << server.status();
   EventInbox inbox;

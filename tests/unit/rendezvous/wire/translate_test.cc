@@ -149,7 +149,7 @@ Stopped DrainedWithCalls() {
 Finished FinishedWithFailures() {
   Finished finished{Outcome::kSucceeded, 0, "done", 0, {}, {}};
   finished.failed_checkpoints = {kMaxFailedCheckpoints, 120, "disk full", "n2"};
-  finished.left_out = {"n3", "n7"};
+  finished.excluded = {"n3", "n7"};
   finished.job_is_over = true;
   return finished;
 }

@@ -28,7 +28,7 @@ void AllocateAndFree() {
 }
 
 TEST(MallocRetentionTest, WhatIsFreedIsThereForTheNextStepWithoutTheSystem) {
-  ASSERT_TRUE(KeepFreedMemory([](const char*) -> const char* { return nullptr; }));
+  ASSERT_TRUE(RetainFreedMemory([](const char*) -> const char* { return nullptr; }));
   AllocateAndFree();
   const long before = PageFaults();
   for (int step = 0; step < 10; ++step) AllocateAndFree();
@@ -36,7 +36,7 @@ TEST(MallocRetentionTest, WhatIsFreedIsThereForTheNextStepWithoutTheSystem) {
 }
 
 TEST(MallocRetentionTest, MemoryTakenAheadIsThereForTheFirstStep) {
-  ASSERT_TRUE(KeepFreedMemory([](const char*) -> const char* { return nullptr; }));
+  ASSERT_TRUE(RetainFreedMemory([](const char*) -> const char* { return nullptr; }));
   TakeMemoryAhead(std::size_t{96} << 20);
   const long before = PageFaults();
   AllocateAndFree();
@@ -46,11 +46,11 @@ TEST(MallocRetentionTest, MemoryTakenAheadIsThereForTheFirstStep) {
 TEST(MallocRetentionTest, TheEnvironmentsOwnSettingsAreLeftAlone) {
   for (const std::string set : {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_",
                                 "MALLOC_MMAP_MAX_", "MALLOC_TOP_PAD_"}) {
-    EXPECT_FALSE(KeepFreedMemory([&](const char* name) { return name == set ? "1" : nullptr; }))
+    EXPECT_FALSE(RetainFreedMemory([&](const char* name) { return name == set ? "1" : nullptr; }))
         << set;
   }
   const auto tunables = [](const char* value) {
-    return KeepFreedMemory([value](const char* name) {
+    return RetainFreedMemory([value](const char* name) {
       return std::string(name) == "GLIBC_TUNABLES" ? value : nullptr;
     });
   };

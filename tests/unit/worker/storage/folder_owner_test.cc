@@ -50,15 +50,15 @@ ClaimVerdict Judge(const OwnerSeen& seen, bool take_folder = false) {
 
 OwnerSeen Seen(const CheckpointOwner& owner) { return {.owner = owner}; }
 
-CheckpointOwner OfThisRun(std::int64_t epoch, std::int64_t generation) {
+CheckpointOwner OfThisRun(std::int64_t requeue_number, std::int64_t generation) {
   CheckpointOwner owner = Self();
-  owner.epoch = epoch;
+  owner.requeue_number = requeue_number;
   owner.generation = generation;
   return owner;
 }
 
-CheckpointOwner OfAnotherRun(std::int64_t epoch = 1) {
-  CheckpointOwner owner = OfThisRun(epoch, 9);
+CheckpointOwner OfAnotherRun(std::int64_t requeue_number = 1) {
+  CheckpointOwner owner = OfThisRun(requeue_number, 9);
   owner.run = "bbbb";
   return owner;
 }
@@ -109,8 +109,8 @@ TEST(JudgeClaimTest, ARequeuedJobTakesItFromItsEarlierLifeAndThatOneNeverBack) {
 
 // Somebody gave another job of Slurm the same --rdzv-id.
 TEST(JudgeClaimTest, AnotherJobOfSlurmWithThisNameIsNoLifeOfThisJob) {
-  for (const std::int64_t epoch : {0, 2}) {
-    OwnerSeen seen = Seen(OfAnotherRun(epoch));
+  for (const std::int64_t requeue_number : {0, 2}) {
+    OwnerSeen seen = Seen(OfAnotherRun(requeue_number));
     seen.owner->slurm = "18";
     EXPECT_EQ(Judge(seen), ClaimVerdict::kWait);
     seen.owner->released = true;
@@ -134,7 +134,11 @@ TEST(CheckpointOwnerTest, ADescriptionHasNoControlCharacters) {
       "3 pid=7 state=held\n");
   ASSERT_TRUE(owner);
   EXPECT_EQ(Describe(*owner),
-            "epoch 0, generation 2, of job j?[2J?1m\xc3\xa4 (run r?, process 7 on n?3)");
+            "requeue number 0, generation 2, of job j?[2J?1m\xc3\xa4 (run r?, process 7 on n?3)");
+}
+
+TEST(CheckpointOwnerTest, AJobWithoutAnIdIsNotCalledNone) {
+  EXPECT_EQ(Describe(CheckpointOwner{"none", 1, 2}), "requeue number 1, generation 2, of the job");
 }
 
 // ---- processes and their folder ----
@@ -209,10 +213,10 @@ TEST_F(FolderOwnerTest, AZombieOfAnEarlierGenerationCannotTakeTheFolderBack) {
   EXPECT_EQ(Save(zombie), "saved");
   EXPECT_EQ(Claim(successor), "claimed");
   for (int i = 0; i < 2; ++i) {
-    EXPECT_THAT(Save(zombie), AllOf(HasSubstr("generation 4, of job none (run a, process " +
+    EXPECT_THAT(Save(zombie), AllOf(HasSubstr("generation 4, of the job (run a, process " +
                                               std::to_string(getpid()) +
                                               " on n1), and this is "
-                                              "what is left of epoch 0, generation 3")));
+                                              "what is left of requeue number 0, generation 3")));
   }
   EXPECT_EQ(Owner(), "a 4");
   EXPECT_EQ(Save(successor), "saved");
@@ -419,10 +423,11 @@ TEST_F(FolderOwnerTest, WhoHoldsTheLockForTooLongIsNamed) {
   EXPECT_EQ(Save(process), "saved");
   ddprun::OwnerFile other(folder_.path(), ddprun::OwnerFile::For::kReading);
   other.Lock(milliseconds(0));
-  EXPECT_THAT(Save(process),
-              AllOf(StartsWith("the lock of the checkpoint folder " + folder_.path() + " was not "),
-                    HasSubstr("process " + std::to_string(getpid()) + " (worker_base"),
-                    HasSubstr("the folder belongs to epoch 0, generation 0, of job none (run a")));
+  EXPECT_THAT(
+      Save(process),
+      AllOf(StartsWith("the lock of the checkpoint folder " + folder_.path() + " was not "),
+            HasSubstr("process " + std::to_string(getpid()) + " (worker_base"),
+            HasSubstr("the folder belongs to requeue number 0, generation 0, of the job (run a")));
 }
 
 // Seen red without the guard around the rename.

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "worker/contract/limits.h"
+
 namespace ddp::internal {
 namespace restore_order_test {
 
@@ -113,6 +115,11 @@ TEST(RestoreOrderTest, TheTimeForAnUnavailableStateIsTwoMinutesUnlessItIsSaid) {
   EXPECT_EQ(StateTimeout(From(variables)), std::chrono::minutes(2));
   variables["DDPRUN_STATE_TIMEOUT_MS"] = "250";
   EXPECT_EQ(StateTimeout(From(variables)), std::chrono::milliseconds(250));
+  // The longest that a job file may give. Seen red: one limit was "up to", the other "below".
+  variables["DDPRUN_STATE_TIMEOUT_MS"] = std::to_string(ddprun::kMaxTimeout.count());
+  EXPECT_EQ(StateTimeout(From(variables)), ddprun::kMaxTimeout);
+  variables["DDPRUN_STATE_TIMEOUT_MS"] = std::to_string(ddprun::kMaxTimeout.count() + 1);
+  EXPECT_THROW(StateTimeout(From(variables)), ConfigError);
   variables["DDPRUN_STATE_TIMEOUT_MS"] = "soon";
   EXPECT_THROW(StateTimeout(From(variables)), ConfigError);
 }

@@ -62,12 +62,12 @@ TEST_F(OwnerWatchTest, AFolderIsReleasedByTheAgentOfWhoHeldIt) {
 
 TEST_F(OwnerWatchTest, AFolderIsNotReleasedByAnotherRunOrGeneration) {
   SetOwner(kHeld);
-  for (const auto& [run, epoch, generation] :
+  for (const auto& [run, requeue_number, generation] :
        std::vector<std::tuple<std::string, int, int>>{{"b", 1, 5}, {"a", 0, 5}, {"a", 1, 4}}) {
-    CheckpointOwner other{"17", epoch, generation};
+    CheckpointOwner other{"17", requeue_number, generation};
     other.run = run;
     ReleaseFolder(folder_.path(), other);
-    EXPECT_FALSE(ReadOwner(folder_.path())->released) << run << epoch << generation;
+    EXPECT_FALSE(ReadOwner(folder_.path())->released) << run << requeue_number << generation;
   }
   std::filesystem::remove(folder_ / kOwnerFile);
   ReleaseFolder(folder_.path(), {"17", 1, 5});
@@ -85,8 +85,8 @@ TEST_F(OwnerWatchTest, AFolderIsNotReleasedWhileItsProcessIsThere) {
 
 TEST_F(OwnerWatchTest, ALaterLifeOfTheJobIsTold) {
   SetOwner("2 0 17");
-  EXPECT_EQ(Watch(1), "epoch 1 of job 17 is over: it was started again, and " + folder_.path() +
-                          " belongs to epoch 2");
+  EXPECT_EQ(Watch(1), "requeue number 1 of job 17 is over: it was started again, and " +
+                          folder_.path() + " belongs to requeue number 2");
 }
 
 TEST_F(OwnerWatchTest, NobodyElseIs) {
@@ -108,7 +108,7 @@ TEST_F(OwnerWatchTest, AnOwnerWhoComesLaterIsSeen) {
   loop_.AddTimer(EventLoop::Clock::now() + std::chrono::milliseconds(20),
                  [&] { ClaimFromEarlierLife(folder_.path(), Life(1)); });
   loop_.Run();
-  EXPECT_NE(told.find("belongs to epoch 1"), std::string::npos) << told;
+  EXPECT_NE(told.find("belongs to requeue number 1"), std::string::npos) << told;
 }
 
 TEST_F(OwnerWatchTest, ARequeuedJobTakesItsOwnFolderAndNoOther) {
@@ -122,7 +122,7 @@ TEST_F(OwnerWatchTest, ARequeuedJobTakesItsOwnFolderAndNoOther) {
   }
   SetOwner("1 7 17");
   ClaimFromEarlierLife(folder_.path(), Life(2));
-  EXPECT_EQ(Owner(), "epoch 2, generation 0, of job 17");
+  EXPECT_EQ(Owner(), "requeue number 2, generation 0, of job 17");
 }
 
 // Two jobs that nobody named are both `none`, and Slurm has started the one again. Seen red with
@@ -139,7 +139,7 @@ TEST_F(OwnerWatchTest, ARequeuedJobTakesNothingFromAnotherJobOfSlurmWithItsName)
   ClaimFromEarlierLife(folder_.path(), Life(3, "1000"));
   const auto owner = ReadOwner(folder_.path());
   EXPECT_TRUE(owner->released);
-  EXPECT_EQ(owner->epoch, 3);
+  EXPECT_EQ(owner->requeue_number, 3);
   EXPECT_EQ(owner->slurm, "1000");
 }
 

@@ -56,7 +56,7 @@ class LogPumpTest : public ::testing::Test {
   // What the agent does at a worker's death.
   void End(Worker* worker) {
     ASSERT_TRUE(RunUntilDead(&loop_, worker->process.pidfd.get()));
-    worker->pump->Drain();
+    worker->pump->ReadToEnd();
     EXPECT_TRUE(worker->pump->finished());
     runner_.SignalGroup(worker->process.pid, SIGKILL).IgnoreError();
     EXPECT_TRUE(runner_.Reap(worker->process.pidfd.get()).ok());
@@ -314,7 +314,7 @@ TEST_F(LogPumpTest, WhatWasWrittenJustBeforeDeathIsReadByDrainAlone) {
   ASSERT_TRUE(RunUntilDead(&loop_, process->pidfd.get()));  // nothing has read the pipes
   LogPump pump(&loop_, &files_, {dir_.path(), "", {}}, std::move(process->stdout_pipe),
                std::move(process->stderr_pipe));
-  pump.Drain();
+  pump.ReadToEnd();
   const std::vector<std::string> tail = pump.StderrTail();
   ASSERT_EQ(tail.size(), 20u);
   EXPECT_EQ(tail.front(), "981");

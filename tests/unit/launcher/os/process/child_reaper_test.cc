@@ -86,10 +86,10 @@ TEST_F(ChildReaperTest, SparesWhomItIsTold) {
 
 TEST_F(ChildReaperTest, LeavesAKeptChildAloneUntilItIsReleased) {
   const pid_t kept = PidsOf("echo $$; exec sleep 1000", 1)[0];
-  KeepChild(kept);
+  ExcludeChild(kept);
   EXPECT_THAT(EndChildren({}, milliseconds(20)), IsEmpty());
   EXPECT_TRUE(Exists(kept));
-  ReleaseChild(kept);
+  IncludeChild(kept);
   EXPECT_THAT(EndChildren({}, seconds(10)), IsEmpty());
   EXPECT_FALSE(Exists(kept));
 }

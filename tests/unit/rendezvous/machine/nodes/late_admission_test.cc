@@ -53,7 +53,7 @@ TEST(LateAdmissionTest, ANodeIsItsHostNameTogetherWithItsAddress) {
 TEST(LateAdmissionTest, WhatItRemembersIsBounded) {
   LateAdmission admission;
   for (int i = 0; i < 2; ++i) admission.OnLost(kNode, seconds(3));
-  for (std::size_t i = 0; i < LateAdmission::kMaxNodes; ++i) {
+  for (std::size_t i = 0; i < LateAdmission::kMaxLostNodes; ++i) {
     admission.OnLost({absl::StrCat("m", i), "10.0.0.9", 1}, seconds(3));
   }
   EXPECT_EQ(DelayOf(admission, kNode), Duration{});

@@ -80,7 +80,7 @@ TEST(QuarantineTest, TheHangsThatItRemembersAreBounded) {
   EXPECT_EQ(quarantine.Record(TimePoint()).hangs.size(), Quarantine::kMaxBlames);
 }
 
-// ---- in a round ----
+// ---- in a JobMachine ----
 
 JobSpec Spec(int min, int max, int all_nodes) {
   JobSpec spec = JobMachineDriver::Spec(min, max, 10);
@@ -112,7 +112,7 @@ TEST(JobMachineQuarantineTest, TheNodeIsDismissedWithTheReasonAndASpareTakesItsP
       job.last_finished().reason,
       "b was left out: its workers were the root cause 2 times within 3600 s; the job goes on "
       "without it");
-  EXPECT_THAT(job.last_finished().left_out, ElementsAre("b"));
+  EXPECT_THAT(job.last_finished().excluded, ElementsAre("b"));
   // It stays out, whoever starts its agent again.
   job.Clear();
   job.Join('b');
@@ -133,7 +133,7 @@ TEST(JobMachineQuarantineTest, WithTooFewLeftForGoodTheJobEndsAtOnceToBeRunAgain
   EXPECT_EQ(job.last_finished().reason,
             "b is left out, for its workers were the root cause 2 times within 3600 s, and 1 node "
             "of at least 2 remains; the last checkpoint is of step 40");
-  EXPECT_THAT(job.last_finished().left_out, ElementsAre("b"));
+  EXPECT_THAT(job.last_finished().excluded, ElementsAre("b"));
 }
 
 TEST(JobMachineQuarantineTest, WithoutACheckpointItHasFailed) {
@@ -192,7 +192,7 @@ TEST(JobMachineUnfitTest, ASpareTakesThePlaceOfANodeThatMustStayOut) {
   EXPECT_EQ(job.TakeText(), "a<-g-1 Finished 69");
   EXPECT_EQ(job.last_finished().outcome, Outcome::kLeft);
   EXPECT_EQ(job.last_finished().reason, "a stays out: preflight: shm: 0 MiB are free");
-  EXPECT_THAT(job.last_finished().left_out, ElementsAre("a"));
+  EXPECT_THAT(job.last_finished().excluded, ElementsAre("a"));
   EXPECT_FALSE(job.machine().finished());
   job.Join('b');
   job.Join('c');
@@ -221,7 +221,7 @@ TEST(JobMachineUnfitTest, AJobThatCanBeginWithAStateIsToBeRunAgainElsewhere) {
   JoinUnfit(job, 'b');
   EXPECT_EQ(job.last_finished().outcome, Outcome::kPreempted);
   EXPECT_THAT(job.last_finished().reason, HasSubstr("; the last checkpoint is of step 40"));
-  EXPECT_THAT(job.last_finished().left_out, ElementsAre("b"));
+  EXPECT_THAT(job.last_finished().excluded, ElementsAre("b"));
 }
 
 // Other nodes would be no better, and the next ones neither.

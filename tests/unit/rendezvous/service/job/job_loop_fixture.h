@@ -105,10 +105,10 @@ class JobLoopTest : public testing::Test {
                      JoinOf(absl::StrCat("n", agent_id), nodes));
     return stream;
   }
-  void Restart(JobMachineOptions round) { loop_ = std::make_unique<JobLoop>(Options(round)); }
-  JobLoopOptions Options(JobMachineOptions round) {
+  void Restart(JobMachineOptions machine) { loop_ = std::make_unique<JobLoop>(Options(machine)); }
+  JobLoopOptions Options(JobMachineOptions machine) {
     JobLoopOptions options;
-    options.round = round;
+    options.machine = machine;
     options.log = [this](std::string_view job, std::string_view text) {
       const std::lock_guard lock(log_mutex_);
       log_.append(job).append(": ").append(text).append("\n");

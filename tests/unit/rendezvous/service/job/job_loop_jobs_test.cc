@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "rendezvous/service/job/job_loop.h"
 #include "tests/unit/rendezvous/service/job/job_loop_fixture.h"
@@ -44,9 +45,36 @@ TEST_F(JobLoopTest, AJobHasSoManyAgentsAndNoMore) {
   const auto third = Joined("job", 3, 2);
   const absl::Status why = third->WaitForClose();
   EXPECT_EQ(why.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(why.message()), HasSubstr("the job job has 2 agents already"));
+  EXPECT_THAT(std::string(why.message()), HasSubstr("job job has 2 agents already"));
   EXPECT_EQ(third->refused_for(), "too_many_agents");
   EXPECT_TRUE(Joined("another", 3, 1)->WaitFor<Assignment>());
+}
+
+// Break: write the name that an operator gave into an answer.
+TEST_F(JobLoopTest, AJobWithoutAnIdIsNotCalledNone) {
+  const auto answer = [&](auto ask) {
+    std::promise<std::string> text;
+    ask([&](const absl::StatusOr<std::string>& of) {
+      text.set_value(of.ok() ? *of : std::string(of.status().message()));
+    });
+    return text.get_future().get();
+  };
+  const auto stacks = [&] {
+    std::promise<std::string> text;
+    loop_->GetStacks("", "none", [&](const absl::StatusOr<JobLoop::Stacks>& of) {
+      text.set_value(std::string(of.status().message()));
+    });
+    return text.get_future().get();
+  };
+  const auto stop = [&](auto done) { loop_->StopJob("", "none", false, done); };
+  const auto drain = [&](auto done) { loop_->DrainNode("", "none", "n7", done); };
+  EXPECT_EQ(answer(stop), "there is no job without an id");
+  EXPECT_EQ(stacks(), "there is no job without an id");
+  EXPECT_EQ(answer(drain), "there is no node n7 in the job");
+  const auto agent = Joined("none", 1, 2, "token:ann");
+  EXPECT_EQ(Joined("none", 2, 2, "token:bob")->WaitForClose().message(),
+            "the job belongs to somebody else");
+  EXPECT_EQ(answer(stop), "the job stopped; no worker of it ran");
 }
 
 TEST_F(JobLoopTest, ThereAreSoManyJobsAndNoMoreUntilOneIsOver) {
