@@ -1,6 +1,6 @@
 // Limits and defaults that workers, agents and the rendezvous share; rendezvous/core/limits.h has
-// the others. The Python module repeats some of them: tests/unit/config/facts_test.cc compares.
-// Constants only.
+// the others. The Python module repeats some of them: tests/unit/launcher/config/facts_test.cc
+// compares. Constants only.
 #ifndef DDPRUN_WORKER_CONTRACT_LIMITS_H_
 #define DDPRUN_WORKER_CONTRACT_LIMITS_H_
 
