@@ -13,6 +13,8 @@
 #include <chrono>
 #include <set>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -45,11 +47,29 @@ void LetGoOfStdio() {
   if (!has_stderr) ::dup2(null, 2);
 }
 
-// Nobody waits for the reader of our stderr: where it does not read, the text is lost.
+// Where the reader of our stderr does not read, the text is lost. Waits where stderr is a file on a
+// disk that does not answer.
 void TryToSay(const std::string& text) {
   pollfd writable{STDERR_FILENO, POLLOUT, 0};
   if (::poll(&writable, 1, 0) != 1 || (writable.revents & POLLOUT) == 0) return;
   [[maybe_unused]] const ssize_t size = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+// For a guardian that goes on: a thread of its own waits for stderr.
+void SayBeside(std::string text) {
+#ifdef __SANITIZE_THREAD__
+  TryToSay(text);  // it lets no process that was forked start threads
+#else
+  try {
+    std::thread([text = std::move(text)] {
+      pollfd writable{STDERR_FILENO, POLLOUT, 0};
+      while (::poll(&writable, 1, -1) < 0 && errno == EINTR) continue;
+      [[maybe_unused]] const ssize_t size = ::write(STDERR_FILENO, text.data(), text.size());
+    }).detach();
+  } catch (const std::system_error&) {
+    // No more threads: the text is lost.
+  }
+#endif
 }
 
 class Guardian {
@@ -108,10 +128,9 @@ class Guardian {
       if (pidfd.valid()) ::poll(&ended, 1, static_cast<int>(left().count()));
     }
     EndChildren(workers_, left());
-    // Last: where stderr is a file on a disk that hangs, this waits.
-    TryToSay(absl::StrCat("ddprun: the agent (pid ", agent_,
-                          ") has not renewed its lease in time; its ", workers_.size(),
-                          " workers are killed\n"));
+    SayBeside(absl::StrCat("ddprun: the agent (pid ", agent_,
+                           ") has not renewed its lease in time; its ", workers_.size(),
+                           " workers are killed\n"));
   }
 
   std::size_t worker_count() const { return workers_.size(); }

@@ -15,7 +15,8 @@
 //
 // It is a fork of the agent, made before the agent has a second thread: no signal that can be
 // caught reaches it, and of the agent's descriptors it keeps stderr and its socket. One thread
-// serves the agent; the others only make children (vfork_threads.h).
+// serves the agent; the others only make children (vfork_threads.h) or write a line to stderr,
+// which may be on a disk that hangs.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_H_
 
