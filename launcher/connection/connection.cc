@@ -55,7 +55,8 @@ constexpr std::chrono::milliseconds kMungedWithin{1000};
 
 // nullptr when the endpoint lives elsewhere.
 absl::StatusOr<std::unique_ptr<RendezvousHosts>> MakeHosts(const JobConfig& config,
-                                                           const RunDirectory& run, int places) {
+                                                           const RunDirectory& run, int places,
+                                                           EventLoop* loop) {
   const auth::CredentialOptions options =
       CredentialOptionsOf(config.rendezvous.credentials, IsReachable(config.rendezvous.endpoint));
   std::vector<std::unique_ptr<RendezvousHost>> hosts;
@@ -67,7 +68,7 @@ absl::StatusOr<std::unique_ptr<RendezvousHosts>> MakeHosts(const JobConfig& conf
     host_options.asks_who_calls = auth::AsksWhoCalls(options);
     host_options.credentials = CredentialArguments(config.rendezvous.credentials);
     host_options.log_file = absl::StrCat(run.path(), "/rendezvous.log");
-    auto host = RendezvousHost::Create(std::move(host_options));
+    auto host = RendezvousHost::Create(std::move(host_options), loop);
     if (!host.ok()) return host.status();
     if (*host == nullptr) return nullptr;
     hosts.push_back(*std::move(host));
@@ -86,10 +87,10 @@ bool MayStart(const RendezvousConfig& rendezvous) {
 }
 
 // `hosts` stays null where this agent starts no rendezvous.
-absl::Status AddHosts(const JobConfig& config, const RunDirectory& run, int places,
+absl::Status AddHosts(const JobConfig& config, const RunDirectory& run, int places, EventLoop* loop,
                       std::unique_ptr<RendezvousHosts>* hosts) {
   if (!MayStart(config.rendezvous)) return absl::OkStatus();
-  auto made = MakeHosts(config, run, places);
+  auto made = MakeHosts(config, run, places, loop);
   if (made.ok()) {
     *hosts = *std::move(made);
   } else if (config.rendezvous.autostart == "auto") {
@@ -153,7 +154,7 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
     LogWarning(warning);
   }
   const int places = 1 + config.rendezvous.spare_ports;
-  const absl::Status hosted = AddHosts(config, run, places, &connection.hosts);
+  const absl::Status hosted = AddHosts(config, run, places, loop, &connection.hosts);
   if (!hosted.ok()) return hosted;
   const absl::Status munged = CheckMunged(**credentials, connection.hosts.get());
   if (!munged.ok()) return munged;

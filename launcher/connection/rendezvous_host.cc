@@ -38,12 +38,15 @@ std::string AddressToListenOn(const std::string& host, const std::string& addres
 
 }  // namespace
 
-RendezvousHost::RendezvousHost(Options options, std::string address, std::string listen_address)
+RendezvousHost::RendezvousHost(Options options, std::string address, std::string listen_address,
+                               EventLoop* loop)
     : options_(std::move(options)),
       address_(std::move(address)),
-      listen_address_(std::move(listen_address)) {}
+      listen_address_(std::move(listen_address)),
+      process_(loop) {}
 
-absl::StatusOr<std::unique_ptr<RendezvousHost>> RendezvousHost::Create(Options options) {
+absl::StatusOr<std::unique_ptr<RendezvousHost>> RendezvousHost::Create(Options options,
+                                                                       EventLoop* loop) {
   const auto address = OwnAddress(options.host);
   if (!address.ok()) return address.status();
   if (!address->has_value()) return nullptr;
@@ -60,7 +63,7 @@ absl::StatusOr<std::unique_ptr<RendezvousHost>> RendezvousHost::Create(Options o
   // The rendezvous would say so only in its log.
   if (const auto home = StateHome(); !home.ok()) return home.status();
   return std::unique_ptr<RendezvousHost>(
-      new RendezvousHost(std::move(options), **address, listen_address));
+      new RendezvousHost(std::move(options), **address, listen_address, loop));
 }
 
 bool RendezvousHost::SomebodyListensHere() const {
@@ -80,10 +83,8 @@ bool RendezvousHost::EnsureRunning() {
       absl::StrCat(getpid())};
   if (options_.insecure) arguments.emplace_back("--insecure");
   arguments.insert(arguments.end(), options_.credentials.begin(), options_.credentials.end());
-  if (const absl::Status status = process_.StartSelf(arguments, options_.log_file); !status.ok()) {
-    LogWarning(status.message());
-    return false;
-  }
+  process_.StartSelf(arguments, options_.log_file,
+                     [](const absl::Status& status) { LogWarning(status.message()); });
   LogInfo(absl::StrCat("nobody listens on ", HostAndPort(options_.host, options_.port),
                        ": starting the rendezvous there, which says more in ", options_.log_file));
   return true;

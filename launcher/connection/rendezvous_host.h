@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "launcher/os/event_loop.h"
 #include "launcher/os/process/detached_process.h"
 #include "worker/contract/unique_fd.h"
 
@@ -40,7 +41,8 @@ class RendezvousHost {
   // nullptr when the endpoint lives elsewhere. May block on a name server. Errors: NotFound when
   // the name does not resolve; FailedPrecondition when nobody listens, and a rendezvous here would
   // be open to others without credentials, or could not keep its jobs (StateHome).
-  static absl::StatusOr<std::unique_ptr<RendezvousHost>> Create(Options options);
+  // `loop` must outlive this object.
+  static absl::StatusOr<std::unique_ptr<RendezvousHost>> Create(Options options, EventLoop* loop);
 
   // Starts the rendezvous, unless somebody listens on the endpoint or the one that was started last
   // is about to. Call it again while no connection comes about: the rendezvous of an earlier job
@@ -56,7 +58,7 @@ class RendezvousHost {
   bool running() { return process_.running(); }
 
  private:
-  RendezvousHost(Options options, std::string address, std::string listen_address);
+  RendezvousHost(Options options, std::string address, std::string listen_address, EventLoop* loop);
 
   const Options options_;
   const std::string address_;         // this host's own, numeric: where to look for a listener

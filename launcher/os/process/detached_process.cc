@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/os/check.h"
 #include "launcher/os/process/child_reaper.h"
@@ -52,12 +54,9 @@ class SpawnPlan {
   posix_spawnattr_t attributes_;
 };
 
-}  // namespace
-
-DetachedProcess::~DetachedProcess() { running(); }
-
-absl::Status DetachedProcess::StartSelf(const std::vector<std::string>& arguments,
-                                        const std::string& log_file) {
+// Returns when it has executed the program. The error names what could not be started.
+absl::StatusOr<pid_t> SpawnSelf(const std::vector<std::string>& arguments,
+                                const std::string& log_file) {
   std::vector<std::string> words = {"ddprun"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -71,12 +70,28 @@ absl::Status DetachedProcess::StartSelf(const std::vector<std::string>& argument
     return absl::UnavailableError(
         absl::StrCat("cannot start ddprun ", arguments.front(), ": ", std::strerror(error)));
   }
-  pid_ = pid;
-  ExcludeChild(pid_);  // it is no worker's, whatever ends those
-  return absl::OkStatus();
+  return pid;
+}
+
+}  // namespace
+
+DetachedProcess::~DetachedProcess() { running(); }
+
+void DetachedProcess::StartSelf(const std::vector<std::string>& arguments,
+                                const std::string& log_file,
+                                std::function<void(const absl::Status&)> failed) {
+  starting_ = true;
+  starter_.Run([arguments, log_file] { return SpawnSelf(arguments, log_file); },
+               [this, failed = std::move(failed)](const absl::StatusOr<pid_t>& pid) {
+                 starting_ = false;
+                 if (!pid.ok()) return failed(pid.status());
+                 pid_ = *pid;
+                 ExcludeChild(pid_);  // it is no worker's, whatever ends those
+               });
 }
 
 bool DetachedProcess::running() {
+  if (starting_) return true;
   if (pid_ < 0) return false;
   if (waitpid(pid_, nullptr, WNOHANG) == 0) return true;
   IncludeChild(pid_);
