@@ -1,8 +1,6 @@
 #include "launcher/agent/agent.h"
 
-#include <algorithm>
 #include <csignal>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -50,9 +48,8 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
       client_(client),
       console_(std::move(console)),
       run_(run),
-      supervisor_(SupervisorOptionsOf(options_)),
       history_{RestartClock(options_.config.nproc_per_node)},
-      held_(&options_.config, loop),
+      checkpoints_(&options_.config, loop),
       master_(loop),
       run_files_(loop, run),
       files_(
@@ -89,8 +86,12 @@ absl::StatusOr<Verdict> Agent::Run() {
   programs_ = std::make_unique<WorkerPrograms>(&options_, run_, control_->path());
   standbys_ = std::make_unique<Standbys>(programs_->StandbyOptions(), loop_, runner_, &files_,
                                          control_.get(), run_files_.disk(), run_);
+  SupervisorOptions supervisor = SupervisorOptionsOf(options_);
+  supervisor.tells_steps = programs_->WillTellSteps();
+  supervisor_ = std::make_unique<Supervisor>(std::move(supervisor));
 
-  held_.WatchOwner([this](std::string why) { Feed(Supervisor::Superseded{std::move(why)}); });
+  checkpoints_.WatchOwner(
+      [this](std::string why) { Feed(Supervisor::Superseded{std::move(why)}); });
   Feed(Supervisor::AgentStarted{});
   client_->Open([this](RendezvousClient::Event event) {
     loop_->Post([this, event = std::move(event)] { OnRendezvousEvent(event); });
@@ -116,7 +117,7 @@ absl::StatusOr<Verdict> Agent::Run() {
 }
 
 void Agent::OnSignal(int signo) {
-  Feed(Supervisor::SignalReceived{signo, /*durable=*/!held_.states().files().empty()});
+  Feed(Supervisor::SignalReceived{signo, /*durable=*/!checkpoints_.states().files().empty()});
 }
 
 void Agent::OnSuspend() {
@@ -132,50 +133,46 @@ void Agent::OnContinue() {
 // ---- deciding ----
 
 void Agent::Feed(const Supervisor::Event& event) {
-  const bool was_running = supervisor_.state() == SupervisorState::kRunning;
-  const auto now = EventLoop::Clock::now();
-  std::vector<Supervisor::Action> actions = supervisor_.Step(event, now);
-  if (was_running && supervisor_.state() != SupervisorState::kRunning) {
-    history_.clock.GenerationEnded(now);
-    history_.start_watch->End();
-    watch_->End();
-    standbys_->Feed(StandbyPool::GenerationEnded{});
-  }
-  std::move(actions.begin(), actions.end(), std::back_inserter(actions_));
-  PerformQueued();
+  supervisor_->Step(event, EventLoop::Clock::now());
+  PerformDecided();
   if (const auto times = TakeRestartTimes()) Feed(Supervisor::RestartMeasured{*times});
 }
 
-// In the order in which they were decided, also when performing one leads to the next decision.
-void Agent::PerformQueued() {
+// One action after the other, also when performing one leads to the next decision.
+void Agent::PerformDecided() {
   if (performing_) return;
   performing_ = true;
-  while (!actions_.empty() && !verdict_) {
-    Supervisor::Action action = std::move(actions_.front());
-    actions_.pop_front();
-    std::visit([this](auto& chosen) { Perform(chosen); }, action);
+  while (!verdict_) {
+    std::optional<Supervisor::Action> action = supervisor_->NextAction(EventLoop::Clock::now());
+    if (!action) break;
+    std::visit([this](auto& chosen) { Perform(chosen); }, *action);
   }
   performing_ = false;
   ArmDeadline();
 }
 
 void Agent::ArmDeadline() {
-  loop_->SetDeadline(supervisor_.NextDeadline(), [this] { Feed(Supervisor::Tick{}); });
+  loop_->SetDeadline(supervisor_->NextDeadline(), [this] { Feed(Supervisor::Tick{}); });
 }
 
 // ---- acting ----
 
 void Agent::Perform(Supervisor::Send& send) {
-  held_.states().FillIn(&send.message);
-  auto* const heartbeat = std::get_if<Heartbeat>(&send.message);
-  if (heartbeat != nullptr && supervisor_.state() == SupervisorState::kRunning) {
-    workers_->LookForOomKills(EventLoop::Clock::now());
-    heartbeat->progress = watch_->Look();
-    heartbeat->arrivals = master_.arrivals();
-  }
   auto* const stopped = std::get_if<Stopped>(&send.message);
   if (stopped != nullptr) stopped->calls = watch_->LastCalls(send.header.generation);
+  checkpoints_.states().FillIn(&send.message);
   client_->Send(send.header, send.message);
+}
+
+void Agent::Perform(Supervisor::SendHeartbeat& send) {
+  if (send.with_progress) {
+    workers_->LookForOomKills(EventLoop::Clock::now());
+    send.heartbeat.progress = watch_->Look();
+    send.heartbeat.arrivals = master_.arrivals();
+  }
+  AgentMessage message = std::move(send.heartbeat);
+  checkpoints_.states().FillIn(&message);
+  client_->Send(send.header, message);
 }
 
 void Agent::Perform(const Supervisor::ClearNode&) {
@@ -187,7 +184,7 @@ void Agent::Perform(const Supervisor::ClearNode&) {
 }
 
 void Agent::Perform(const Supervisor::ScanStates& scan) {
-  held_.Scan(scan.run_id, [this] { Feed(Supervisor::StatesFound{}); });
+  checkpoints_.Scan(scan.run_id, [this] { Feed(Supervisor::StatesFound{}); });
 }
 
 void Agent::Perform(const Supervisor::OfferPort& offer) {
@@ -232,37 +229,33 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
                        assignment.restore ? "; " + Describe(*assignment.restore) : ""));
   master_.port().Use();
   history_.restore = assignment.restore;
-  held_.EndScan();  // what it would find is older than what the workers tell
-  if (assignment.restore) held_.states().OnStarted(*assignment.restore);
+  checkpoints_.EndScan();  // what it would find is older than what the workers tell
+  if (assignment.restore) checkpoints_.states().OnStarted(*assignment.restore);
   history_.clock.GenerationStarted(spawn.generation, EventLoop::Clock::now());
   run_files_.BeginGeneration(spawn.generation, assignment.first_rank);
   workers_->BeginGeneration(spawn.generation, assignment.secret, programs_->WillTellSteps());
   watch_->Begin(/*of_rank_0=*/assignment.first_rank == Rank{0});
   history_.start_watch->Begin(spawn.generation, assignment.master_port, assignment.world_size == 1);
-  absl::Status status;
-  for (int i = 0; i < options_.config.nproc_per_node; ++i) {
-    if (status.ok()) status = Start(spawn, LocalRank{i});
-    if (!status.ok()) FailSpawn(LocalRank{i}, status);  // the later ones are not tried
-  }
-  for (int i = 0; i < options_.config.nproc_per_node; ++i) {
-    const auto pid = workers_->PidOf(LocalRank{i});
-    if (!pid || workers_->IsStarting(LocalRank{i})) continue;
-    Feed(Supervisor::WorkerSpawned{LocalRank{i}, *pid});  // it was a standby
-  }
-  if (programs_->WillTellSteps())
-    Feed(Supervisor::WorkerSpoke{LocalRank{0}, false, /*listens=*/false});
-  LookWhetherAllRun();
+  workers_->StartAll(
+      {assignment.first_rank,
+       [this, spawn](LocalRank local_rank) { return programs_->RequestFor(spawn, local_rank); },
+       [this, generation = spawn.generation](LocalRank local_rank) {
+         return run_->WorkerFolder(generation, local_rank);
+       }},
+      standbys_.get());
 }
 
-void Agent::LookWhetherAllRun() {
-  if (workers_->AnyIsStarting() || supervisor_.state() != SupervisorState::kRunning) return;
+void Agent::Perform(const Supervisor::AllWorkersRun&) {
   history_.clock.WorkersSpawned(workers_->warm_count(), EventLoop::Clock::now());
   standbys_->Feed(StandbyPool::GenerationStarted{});
 }
 
-void Agent::FailSpawn(LocalRank local_rank, const absl::Status& status) {
-  Feed(Supervisor::SpawnFailed{local_rank, SpawnExitCode(status), std::string(status.message()),
-                               IsPermanent(status)});
+void Agent::Perform(const Supervisor::GenerationEnded&) {
+  workers_->StopStarting();
+  history_.clock.GenerationEnded(EventLoop::Clock::now());
+  history_.start_watch->End();
+  watch_->End();
+  standbys_->Feed(StandbyPool::GenerationEnded{});
 }
 
 NodeWorkers::Events Agent::WorkerEvents() {
@@ -270,20 +263,13 @@ NodeWorkers::Events Agent::WorkerEvents() {
       .started =
           [this](LocalRank local_rank, pid_t pid) {
             Feed(Supervisor::WorkerSpawned{local_rank, pid});
-            LookWhetherAllRun();
           },
       .not_started = [this](LocalRank local_rank,
-                            const absl::Status& why) { FailSpawn(local_rank, why); },
+                            const absl::Status& why) { OnWorkerNotStarted(local_rank, why); },
       .ended = [this](const NodeWorkers::Ended& ended) { OnWorkerEnded(ended); },
       .lost = [this](const absl::Status& why) { OnWorkersLost(why); },
       .stuck_ended = [this](pid_t pid) { Feed(Supervisor::StuckProcessEnded{pid}); },
   };
-}
-
-absl::Status Agent::Start(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank) {
-  const Rank rank{spawn.assignment.first_rank.value + local_rank.value};
-  return workers_->Start(local_rank, rank, programs_->RequestFor(spawn, local_rank),
-                         run_->WorkerFolder(spawn.generation, local_rank), standbys_.get());
 }
 
 void Agent::Perform(const Supervisor::SignalWorkers& signal) {
@@ -329,10 +315,15 @@ bool Agent::Release(const Supervisor::FolderClaim& claim) {
   CheckpointOwner holder{options_.config.rendezvous.id, options_.config.rendezvous.requeue_number,
                          claim.generation.value};
   holder.run = RunIdText(claim.run_id);
-  return held_.Release(holder, [this] { loop_->Quit(); });
+  return checkpoints_.Release(holder, [this] { loop_->Quit(); });
 }
 
 // ---- what happened ----
+
+void Agent::OnWorkerNotStarted(LocalRank local_rank, const absl::Status& why) {
+  Feed(Supervisor::SpawnFailed{local_rank, SpawnExitCode(why), std::string(why.message()),
+                               IsPermanent(why)});
+}
 
 void Agent::OnWorkerEnded(const NodeWorkers::Ended& worker) {
   Supervisor::WorkerEnded ended;
@@ -342,9 +333,7 @@ void Agent::OnWorkerEnded(const NodeWorkers::Ended& worker) {
   ended.ended_at_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
                           std::chrono::system_clock::now().time_since_epoch())
                           .count();
-  ended.oom_killed = ended.status.signal == SIGKILL &&
-                     supervisor_.state() == SupervisorState::kRunning &&
-                     workers_->WasOomKilled(worker.pid);
+  ended.oom_killed = worker.oom_killed;
   Feed(ended);
 }
 
@@ -352,7 +341,6 @@ void Agent::OnWorkersLost(const absl::Status& why) {
   if (verdict_) return;
   workers_->Abandon();
   standbys_->Lose();
-  actions_.clear();
   Feed(Supervisor::WorkersLost{std::string(why.message())});
 }
 
@@ -392,8 +380,7 @@ void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& mess
             Feed(Supervisor::CheckpointDamageReported{local_rank, damaged.step, damaged.text});
           },
           [&](const SnapshotMsg& snapshot) {
-            const Header here = supervisor_.header();
-            held_.states().OnSnapshot(here.requeue_number, here.generation, snapshot.step);
+            checkpoints_.OnSnapshot(workers_->generation(), snapshot.step);
             Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
           },
           [&](const ReadyMsg&) {
@@ -427,9 +414,7 @@ void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& mess
 }
 
 void Agent::OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint) {
-  const Header here = supervisor_.header();
-  held_.states().OnCheckpoint(here.requeue_number, here.generation, checkpoint.step,
-                              checkpoint.path);
+  checkpoints_.OnCheckpoint(workers_->generation(), checkpoint.step, checkpoint.path);
   Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
 }
 
@@ -439,8 +424,7 @@ void Agent::OnMessageOfAnother(const ControlPeer& peer, const ControlMessage& me
   if (standby != nullptr && standby->waiting) standbys_->OnWaiting(peer.worker);
   const auto* const elsewhere = std::get_if<StoreElsewhereMsg>(&message);
   if (elsewhere != nullptr) Feed(Supervisor::StoreSoughtElsewhere{elsewhere->where});
-  const bool runs = supervisor_.state() == SupervisorState::kRunning;
-  if (runs && std::holds_alternative<StepMsg>(message)) watch_->OnStepOfNobody(peer.process);
+  if (std::holds_alternative<StepMsg>(message)) watch_->OnStepOfNobody(peer.process);
 }
 
 void Agent::OnRendezvousEvent(const RendezvousClient::Event& event) {

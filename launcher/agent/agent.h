@@ -59,7 +59,7 @@ class Agent {
   void OnContinue();
 
   // The rendezvous has answered at some time.
-  bool has_joined() const { return supervisor_.has_joined(); }
+  bool has_joined() const { return supervisor_ != nullptr && supervisor_->has_joined(); }
 
   // On the loop: the workers are out of reach (ProcessRunner's Unavailable). They are dead, and
   // this node leaves the job with exit code 70.
@@ -76,10 +76,11 @@ class Agent {
   };
 
   void Feed(const Supervisor::Event& event);
-  void PerformQueued();
+  void PerformDecided();
   void ArmDeadline();
 
   void Perform(Supervisor::Send& send);
+  void Perform(Supervisor::SendHeartbeat& send);
   void Perform(const Supervisor::ClearNode& clear);
   void Perform(const Supervisor::ScanStates& scan);
   void Perform(const Supervisor::OfferPort& offer);
@@ -89,6 +90,8 @@ class Agent {
   void Perform(const Supervisor::PrepareFolders& prepare);
   void Perform(const Supervisor::ReadErrorFile& read);
   void Perform(const Supervisor::SpawnWorkers& spawn);
+  void Perform(const Supervisor::AllWorkersRun& run);
+  void Perform(const Supervisor::GenerationEnded& ended);
   void Perform(const Supervisor::SignalWorkers& signal);
   void Perform(const Supervisor::AskWorkersToSave& ask);
   void Perform(const Supervisor::AskWorkersToLeave& ask);
@@ -101,10 +104,7 @@ class Agent {
   bool Release(const Supervisor::FolderClaim& claim);
 
   NodeWorkers::Events WorkerEvents();
-  absl::Status Start(const Supervisor::SpawnWorkers& spawn, LocalRank local_rank);
-  // After each start: the last one ends the node's.
-  void LookWhetherAllRun();
-  void FailSpawn(LocalRank local_rank, const absl::Status& status);
+  void OnWorkerNotStarted(LocalRank local_rank, const absl::Status& why);
   void OnWorkerEnded(const NodeWorkers::Ended& worker);
   void OnControlMessage(const ControlPeer& peer, const ControlMessage& message);
   void OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint);
@@ -121,9 +121,8 @@ class Agent {
   const Console console_;
   RunDirectory* const run_;
 
-  Supervisor supervisor_;
   History history_;
-  HeldCheckpoints held_;
+  HeldCheckpoints checkpoints_;
   MasterStore master_;
   RunFiles run_files_;
   WriterThread files_;
@@ -133,7 +132,7 @@ class Agent {
   std::unique_ptr<Standbys> standbys_;
   std::unique_ptr<NodeWorkers> workers_;
   std::unique_ptr<WorkerWatch> watch_;
-  std::deque<Supervisor::Action> actions_;  // decided and not yet performed
+  std::unique_ptr<Supervisor> supervisor_;
   bool performing_ = false;
   std::optional<Verdict> verdict_;
 };

@@ -1,6 +1,5 @@
 #include "launcher/agent/node_workers.h"
 
-#include <poll.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -20,6 +19,8 @@ namespace {
 
 // For a child that was forked earlier and is about to fail as well.
 constexpr std::chrono::milliseconds kLowerRankWait{20};
+// In one turn of the loop workers are started for so long. Each takes some 0.2 ms.
+constexpr std::chrono::milliseconds kStartTurn{5};
 
 }  // namespace
 
@@ -35,11 +36,38 @@ NodeWorkers::NodeWorkers(int count, WorkerLogs::Options logs, EventLoop* loop,
       clearer_(loop, runner, {events_.stuck_ended, events_.lost}),
       workers_(count) {}
 
-absl::Status NodeWorkers::Start(LocalRank local_rank, Rank rank, const SpawnRequest& request,
-                                const std::string& folder, Standbys* standbys) {
+NodeWorkers::~NodeWorkers() { ForgetStarts(); }
+
+void NodeWorkers::StartAll(Start start, Standbys* standbys) {
+  starting_ = Starting{std::move(start), standbys};
+  StartSome();
+}
+
+void NodeWorkers::StartSome() {
+  const auto until = EventLoop::Clock::now() + kStartTurn;
+  // An event may end it.
+  while (starting_ && starting_->next < static_cast<int>(workers_.size())) {
+    const auto now = EventLoop::Clock::now();
+    if (now >= until) {
+      starting_->turn = loop_->AddTimer(now, [this] { StartSome(); });
+      return;
+    }
+    const LocalRank local_rank{starting_->next++};
+    if (const absl::Status status = StartOne(local_rank); !status.ok() && starting_) {
+      events_.not_started(local_rank, status);
+      StopStarting(status);  // the later ones are not tried
+    }
+  }
+  starting_.reset();
+}
+
+absl::Status NodeWorkers::StartOne(LocalRank local_rank) {
+  const Rank rank{starting_->how.first_rank.value + local_rank.value};
+  const SpawnRequest request = starting_->how.request(local_rank);
+  const std::string folder = starting_->how.folder(local_rank);
   auto worker = std::make_unique<Worker>();
   worker->rank = rank;
-  if (auto standby = standbys->HandOver(local_rank, request.env, folder)) {
+  if (auto standby = starting_->standbys->HandOver(local_rank, request.env, folder)) {
     worker->process = std::move(standby->process);
     worker->standby_pump = std::move(standby->before);
   } else {
@@ -51,25 +79,39 @@ absl::Status NodeWorkers::Start(LocalRank local_rank, Rank rank, const SpawnRequ
   worker->pump = logs_.Pump(folder, rank, local_rank, &worker->process);
   loop_->Watch(worker->process.pidfd.get(), EPOLLIN,
                [this, local_rank](std::uint32_t) { OnEnded(local_rank); });
-  if (worker->starting()) {
-    loop_->Watch(worker->process.outcome_pipe.get(), EPOLLIN,
-                 [this, local_rank](std::uint32_t) { OnOutcome(local_rank); });
-  }
   LogDebug(absl::StrCat("rank ", rank.value, " is pid ", worker->process.pid,
                         worker->standby_pump ? ", which had waited" : ""));
+  const pid_t pid = worker->process.pid;
+  const int outcome = worker->process.outcome_pipe.get();
+  const bool starts = worker->starting();
   workers_[local_rank.value] = std::move(worker);
+  if (starts) {
+    loop_->Watch(outcome, EPOLLIN, [this, local_rank](std::uint32_t) { OnOutcome(local_rank); });
+  } else {
+    events_.started(local_rank, pid);
+  }
   return absl::OkStatus();
 }
 
-bool NodeWorkers::IsStarting(LocalRank local_rank) const {
-  const Worker* const worker = workers_[local_rank.value].get();
-  return worker != nullptr && worker->starting();
+void NodeWorkers::StopStarting() {
+  StopStarting(absl::CancelledError("its generation ended before it was started"));
 }
 
-bool NodeWorkers::AnyIsStarting() const {
-  return std::any_of(workers_.begin(), workers_.end(), [](const std::unique_ptr<Worker>& worker) {
-    return worker != nullptr && worker->starting();
-  });
+void NodeWorkers::StopStarting(const absl::Status& why) {
+  if (!starting_) return;
+  loop_->CancelTimer(starting_->turn);
+  const int first = starting_->next;
+  starting_.reset();
+  for (int i = first; i < static_cast<int>(workers_.size()); ++i) {
+    events_.not_started(LocalRank{i}, why);
+  }
+}
+
+void NodeWorkers::ForgetStarts() {
+  if (starting_) loop_->CancelTimer(starting_->turn);
+  starting_.reset();
+  loop_->CancelTimer(std::exchange(tell_not_executed_, 0));
+  not_executed_.clear();
 }
 
 int NodeWorkers::warm_count() const {
@@ -155,6 +197,7 @@ std::optional<LocalRank> NodeWorkers::WithPid(pid_t pid) const {
 }
 
 void NodeWorkers::Abandon() {
+  ForgetStarts();
   for (std::unique_ptr<Worker>& worker : workers_) {
     if (worker != nullptr) LetGo(*worker);
     worker.reset();
@@ -163,6 +206,7 @@ void NodeWorkers::Abandon() {
 }
 
 void NodeWorkers::Clear(NodeClearer::Done done) {
+  ForgetStarts();
   bool is_late = false;  // the Supervisor gave one up: it had its time
   for (std::unique_ptr<Worker>& worker : workers_) {
     if (worker == nullptr) continue;
@@ -183,30 +227,40 @@ void NodeWorkers::OnOutcome(LocalRank local_rank) {
     loop_->Unwatch(worker->process.outcome_pipe.get());
     worker->process.outcome_pipe.reset();
     events_.started(local_rank, worker->process.pid);
-    return;
+  } else {
+    const std::unique_ptr<Worker> failed = std::move(worker);
+    LetGo(*failed);
+    const absl::Status discarded = runner_->Discard(failed->process);
+    if (absl::IsUnavailable(discarded)) return events_.lost(discarded);
+    not_executed_.emplace(local_rank, *outcome);
   }
-  HearLowerRanks(local_rank);
-  if (worker == nullptr) return;  // let go of meanwhile
-  const std::unique_ptr<Worker> failed = std::move(worker);
-  LetGo(*failed);
-  const absl::Status discarded = runner_->Discard(failed->process);
-  if (absl::IsUnavailable(discarded)) return events_.lost(discarded);
-  events_.not_started(local_rank, *outcome);
+  TellNotExecuted(/*all=*/false);
 }
 
-void NodeWorkers::HearLowerRanks(LocalRank local_rank) {
-  for (int lower = 0; lower < local_rank.value; ++lower) {
-    if (!IsStarting(LocalRank{lower})) continue;
-    pollfd outcome{workers_[lower]->process.outcome_pipe.get(), POLLIN, 0};
-    if (::poll(&outcome, 1, static_cast<int>(kLowerRankWait.count())) == 1) {
-      OnOutcome(LocalRank{lower});
+void NodeWorkers::TellNotExecuted(bool all) {
+  while (!not_executed_.empty()) {
+    const LocalRank lowest = not_executed_.begin()->first;
+    const bool waits = std::any_of(
+        workers_.begin(), workers_.begin() + lowest.value,
+        [](const std::unique_ptr<Worker>& lower) { return lower != nullptr && lower->starting(); });
+    if (waits && !all) {
+      if (tell_not_executed_ != 0) return;
+      tell_not_executed_ = loop_->AddTimer(EventLoop::Clock::now() + kLowerRankWait, [this] {
+        tell_not_executed_ = 0;
+        TellNotExecuted(/*all=*/true);
+      });
+      return;
     }
+    const auto failed = not_executed_.extract(not_executed_.begin());
+    events_.not_started(lowest, failed.mapped());
   }
+  loop_->CancelTimer(std::exchange(tell_not_executed_, 0));
 }
 
 void NodeWorkers::OnEnded(LocalRank local_rank) {
-  if (IsStarting(local_rank)) OnOutcome(local_rank);  // it is known by now
+  if (workers_[local_rank.value]->starting()) OnOutcome(local_rank);  // it is known by now
   if (workers_[local_rank.value] == nullptr) return;
+  const bool was_killed = workers_[local_rank.value]->killed_at.has_value();  // by us
   // The zombie keeps the group's number ours: end what the worker left behind, then hear its last
   // words, and only then let it go.
   Signal(*workers_[local_rank.value], SIGKILL);
@@ -215,8 +269,10 @@ void NodeWorkers::OnEnded(LocalRank local_rank) {
   const auto status = runner_->Reap(worker->process.pidfd.get());
   if (absl::IsUnavailable(status.status())) return events_.lost(status.status());
   if (!status.ok()) LogError(status.status().message());
+  const bool oom_killed = status.ok() && status->signal == SIGKILL && !was_killed &&
+                          oom_.WasKilled(worker->process.pid, EventLoop::Clock::now());
   events_.ended({local_rank, worker->process.pid, status.value_or(ExitStatus{255}),
-                 worker->pump->StderrTail()});
+                 worker->pump->StderrTail(), oom_killed});
 }
 
 void NodeWorkers::LetGo(Worker& worker) {

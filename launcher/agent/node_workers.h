@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,28 +36,38 @@ class NodeWorkers {
     pid_t pid = 0;
     ExitStatus status;
     std::vector<std::string> stderr_tail;
+    bool oom_killed = false;  // by the kernel, which was out of memory
   };
   // Called on the loop.
   struct Events {
     std::function<void(LocalRank, pid_t)> started;  // its program runs
+    // It does not, and will not. Of several whose programs cannot be executed the lowest rank comes
+    // first: the root cause of a wrong command is always the same.
     std::function<void(LocalRank, const absl::Status&)> not_started;
     std::function<void(const Ended&)> ended;
     // Unavailable, of ProcessRunner: the workers are out of reach, and dead.
     std::function<void(const absl::Status&)> lost;
     std::function<void(pid_t)> stuck_ended;  // one that Clear() named is gone
   };
+  // How the workers of a generation are started.
+  struct Start {
+    Rank first_rank;
+    std::function<SpawnRequest(LocalRank)> request;
+    std::function<std::string(LocalRank)> folder;  // for its log files
+  };
 
   // All pointers must outlive this object.
   NodeWorkers(int count, WorkerLogs::Options logs, EventLoop* loop, ProcessRunner* runner,
               WriterThread* files, Console console, ControlSocket* control, Events events);
+  ~NodeWorkers();
+  NodeWorkers(const NodeWorkers&) = delete;
+  NodeWorkers& operator=(const NodeWorkers&) = delete;
 
-  // Begins to start one worker, or makes one of a standby; `folder` gets its log files. OK: it runs
-  // already (IsStarting is false), or an event will tell. An error says what is wrong.
-  absl::Status Start(LocalRank local_rank, Rank rank, const SpawnRequest& request,
-                     const std::string& folder, Standbys* standbys);
-  // It is not known yet whether its program runs.
-  bool IsStarting(LocalRank local_rank) const;
-  bool AnyIsStarting() const;
+  // Begins to start all workers, or makes them of standbys. An event tells of each, now or later.
+  // Of many a few are started in each turn of the loop: heartbeats go on.
+  void StartAll(Start start, Standbys* standbys);
+  // The generation is over: those that StartAll has not reached are told of as not started.
+  void StopStarting();
   // That are there and were not started: they had waited.
   int warm_count() const;
 
@@ -79,8 +90,6 @@ class NodeWorkers {
   // `done`: node_clearer.h.
   void Clear(NodeClearer::Done done);
 
-  // Of one that ended by SIGKILL, which was not ours: whether the kernel was out of memory.
-  bool WasOomKilled(pid_t pid) { return oom_.WasKilled(pid, EventLoop::Clock::now()); }
   // With each heartbeat of a generation that runs.
   void LookForOomKills(TimePoint now) { oom_.Look(now); }
   // The workers of a generation are about to start. `secret`: theirs; empty: they have none.
@@ -90,6 +99,8 @@ class NodeWorkers {
     progress_.BeginGeneration(generation, will_tell);
     secret_ = std::move(secret);
   }
+  // Of the workers that are there.
+  Generation generation() const { return progress_.generation(); }
   // To the worker that has asked for it.
   void HandOverSecret(LocalRank local_rank);
   // What the worker has said counts as progress. One that has said READY gets its progress page.
@@ -111,14 +122,28 @@ class NodeWorkers {
     Rank rank;
     bool leaves = false;                 // it was asked to
     std::optional<TimePoint> killed_at;  // when it got its first SIGKILL
+    // It is not known yet whether its program runs.
     bool starting() const { return process.outcome_pipe.valid(); }
   };
+  // StartAll, while it goes on.
+  struct Starting {
+    Start how;
+    Standbys* standbys;
+    int next = 0;  // local rank
+    EventLoop::TimerId turn = 0;
+  };
 
+  // Those whose turn it is, and has the loop call it again for the others.
+  void StartSome();
+  absl::Status StartOne(LocalRank local_rank);
+  void StopStarting(const absl::Status& why);
+  // Nobody waits for what becomes of the workers that are being started.
+  void ForgetStarts();
   // Its exec has succeeded or failed.
   void OnOutcome(LocalRank local_rank);
-  // This one cannot be executed: where that is so for lower ranks, they are told of first, so that
-  // the root cause of a wrong command is always the same.
-  void HearLowerRanks(LocalRank local_rank);
+  // Those whose exec has failed. One waits for a moment while a lower rank is starting, which may
+  // be about to fail as well; `all`: none does.
+  void TellNotExecuted(bool all);
   void OnEnded(LocalRank local_rank);
   void Signal(Worker& worker, int signo);
   void LetGo(Worker& worker);
@@ -133,6 +158,9 @@ class NodeWorkers {
   ProgressWatch progress_;
   NodeClearer clearer_;
   std::vector<std::unique_ptr<Worker>> workers_;  // by local rank; null: not there
+  std::optional<Starting> starting_;
+  std::map<LocalRank, absl::Status> not_executed_;  // gone, and not told of
+  EventLoop::TimerId tell_not_executed_ = 0;
 };
 
 }  // namespace ddprun

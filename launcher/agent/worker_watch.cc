@@ -1,19 +1,15 @@
 #include "launcher/agent/worker_watch.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "launcher/agent/process_facts.h"
 #include "launcher/log.h"
 #include "rendezvous/core/limits.h"
-#include "rendezvous/core/words.h"
 
 namespace ddprun {
 namespace {
 
-// Where no worker has told anything for this long, the log says that hangs are not noticed.
-constexpr std::chrono::seconds kSilence{60};
 // For the stacks of this node's workers. Shorter than the 5 s that the rendezvous waits for them.
 constexpr std::chrono::seconds kStacksLimit{4};
 
@@ -23,33 +19,28 @@ WorkerWatch::WorkerWatch(const Options& options, EventLoop* loop, NodeWorkers* w
     : loop_(loop),
       workers_(workers),
       still_(options.heartbeat),
-      said_silent_(!options.judges_hangs),
+      silence_(options.judges_hangs),
       stack_taker_(loop, "ddprun-stacks") {}
 
 void WorkerWatch::Begin(bool of_rank_0) {
-  stragglers_.Clear();
-  still_.Begin(EventLoop::Clock::now());
-  facts_.clear();
   End();
-  if (!of_rank_0 || said_silent_) return;
-  silence_ = loop_->AddTimer(EventLoop::Clock::now() + kSilence, [this] {
-    silence_ = 0;
-    LogThatHangsGoUnnoticed();
+  const auto now = EventLoop::Clock::now();
+  runs_ = true;
+  stragglers_.Clear();
+  still_.Begin(now);
+  facts_.clear();
+  silence_.Begin(of_rank_0, now);
+  if (!silence_.deadline()) return;
+  silence_timer_ = loop_->AddTimer(*silence_.deadline(), [this] {
+    const auto told = workers_->progress().Read(EventLoop::Clock::now());
+    if (const auto text = silence_.Look(told)) LogInfo(*text);
   });
 }
 
-void WorkerWatch::End() { loop_->CancelTimer(std::exchange(silence_, 0)); }
-
-void WorkerWatch::LogThatHangsGoUnnoticed() {
-  const auto workers = workers_->progress().Read(EventLoop::Clock::now());
-  const bool told = std::any_of(workers.begin(), workers.end(), [](const auto& worker) {
-    return worker.source != ProgressSource::kNone;
-  });
-  if (told) return;
-  said_silent_ = true;
-  LogInfo(absl::StrCat("no worker has told a step for ", Seconds(kSilence),
-                       ": if this job hangs, ddprun does not notice. Python: --auto-step, or "
-                       "ddprun.step(n) in the script; other programs: STEP=n (docs/hangs.md)"));
+void WorkerWatch::End() {
+  runs_ = false;
+  silence_.End();
+  loop_->CancelTimer(silence_timer_);
 }
 
 NodeProgress WorkerWatch::Look() {
@@ -104,7 +95,7 @@ void WorkerWatch::TakeStacks(std::vector<RankProcess> ranks,
 }
 
 void WorkerWatch::OnStepOfNobody(const ProcessId& speaker) {
-  if (std::exchange(said_nobody_, true)) return;
+  if (!runs_ || std::exchange(said_nobody_, true)) return;
   const std::optional<ProcessStat> stat = ReadProcessStat(speaker.pid);
   const std::string process = absl::StrCat("process ", speaker.pid);
   const std::string why =

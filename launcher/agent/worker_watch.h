@@ -12,6 +12,7 @@
 
 #include "launcher/agent/node_workers.h"
 #include "launcher/agent/rank_processes.h"
+#include "launcher/core/silence_watch.h"
 #include "launcher/core/still_watch.h"
 #include "launcher/core/straggler_list.h"
 #include "launcher/os/event_loop.h"
@@ -48,11 +49,10 @@ class WorkerWatch {
                   std::function<void(const EncodedStackTree&)> done);
 
   void OnStraggler(const StragglerMsg& straggler);
-  // A process that belongs to no worker has told a step: the log says so, once.
+  // A process that belongs to no worker has told a step: while workers run the log says so, once.
   void OnStepOfNobody(const ProcessId& speaker);
 
  private:
-  void LogThatHangsGoUnnoticed();
   ProcessFacts FactsOf(int pid);
   // The process that does the work of this worker's rank; itself where no other one is known.
   ProcessId SpeakerOf(pid_t worker) const;
@@ -61,10 +61,10 @@ class WorkerWatch {
   NodeWorkers* const workers_;
   StragglerList stragglers_;
   StillWatch still_;
-  // The log has said that the workers tell nothing, or need not.
-  bool said_silent_;
+  SilenceWatch silence_;
+  EventLoop::TimerId silence_timer_ = 0;
+  bool runs_ = false;  // a generation does
   bool said_nobody_ = false;
-  EventLoop::TimerId silence_ = 0;     // until it says so
   std::map<int, ProcessFacts> facts_;  // by pid, as they were read last
   OffLoop stack_taker_;
   stacks::StackUrgency urgency_ = stacks::StackUrgency::kBesideTraining;

@@ -13,15 +13,14 @@ namespace ddprun {
 Supervisor::Supervisor(SupervisorOptions options)
     : options_(std::move(options)), contact_(options_) {}
 
-std::vector<Supervisor::Action> Supervisor::Step(const Event& event, TimePoint now) {
-  if (ended()) {
-    DispatchAfterTheEnd(event, now);
-  } else {
-    DispatchInTime(event, now);
-  }
-  std::vector<Action> actions = outbox_.Release();
-  stuck_.AddTo(&actions, now);
-  return actions;
+void Supervisor::Step(const Event& event, TimePoint now) {
+  ended() ? DispatchAfterTheEnd(event, now) : DispatchInTime(event, now);
+}
+
+std::optional<Supervisor::Action> Supervisor::NextAction(TimePoint now) {
+  std::optional<Action> action = outbox_.Next();
+  if (action) stuck_.AddTo(&*action, now);
+  return action;
 }
 
 void Supervisor::DispatchInTime(const Event& event, TimePoint now) {
@@ -102,7 +101,7 @@ void Supervisor::DispatchAfterTheEnd(const Event& event, TimePoint now) {
                    if (!outbox_.empty()) LeaveWithoutWorkers(lost);  // else all was done
                  },
                  [&](const Tick&) {
-                   if (HeartbeatsGoOn() && now >= session_.next_heartbeat) SendHeartbeat(now);
+                   if (HeartbeatsGoOn() && now >= session_.next_heartbeat) PushHeartbeat(now);
                  },
                  [](const auto&) {},
              },
@@ -176,7 +175,7 @@ void Supervisor::Introduce(TimePoint now) {
   if (preempted_until_) SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
   // What answers a later Join may have crossed it: only an acknowledgement shows that it was read,
   // and it has to come before the next assignment, or the lease would be over again.
-  if (again && options_.leases) SendHeartbeat(now);
+  if (again && options_.leases) PushHeartbeat(now);
 }
 
 void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
@@ -327,7 +326,7 @@ void Supervisor::OnAssignment(const Header& header, const Assignment& assignment
     // say nothing of now; or answer our newest Join. The answer to a heartbeat tells: until then
     // there is no lease under which anything could be prepared.
     unconfirmed_ = Unconfirmed{header.generation, assignment};
-    SendHeartbeat(now);
+    PushHeartbeat(now);
     return;
   }
   Take(header.generation, assignment);
@@ -413,7 +412,7 @@ void Supervisor::OnTakeStacks(const Header& header, const TakeStacks& take) {
 void Supervisor::OnWorkerStacksTaken(const WorkerStacksTaken& taken, TimePoint now) {
   if (taken.generation != work_.generation) return;
   // First how far the workers are by now: a verdict may wait for these stacks alone.
-  if (SendsHeartbeats()) SendHeartbeat(now);
+  if (SendsHeartbeats()) PushHeartbeat(now);
   SendUp(StacksTaken{taken.request, std::make_shared<const EncodedStackTree>(taken.tree)});
 }
 

@@ -1,8 +1,8 @@
 // Supervisor: decides what happens to the workers of one node.
 //
 // A pure state machine. It does no I/O, reads no clock and owns no thread: an event and the time go
-// in, actions come out. Its owner (launcher/agent) carries the actions out, in order, on the
-// agent's loop, and feeds back what came of them.
+// in, actions come out. Its owner (launcher/agent) carries them out on the agent's loop, in the
+// order in which they come, and feeds back what came of them.
 //
 //     Joining ──▶ Spawning ──▶ Running ──▶ Stopping ──▶ Joining (the next generation)
 //        │            │           │            ├──────▶ Done     (the rendezvous said: finished)
@@ -43,7 +43,11 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
 
   // Handles one event. What does not fit the state is ignored, for the reason given in the code.
   // Where the lease is over by `now`, the workers are killed before anything else is considered.
-  std::vector<Action> Step(const Event& event, TimePoint now);
+  void Step(const Event& event, TimePoint now);
+
+  // What is to be done next; nullopt: nothing. Its owner does it, and asks again until there is
+  // nothing. What it has not asked for yet, an event may still drop.
+  std::optional<Action> NextAction(TimePoint now);
 
   // When to call Step(Tick) next, or nullopt while nothing is timed.
   std::optional<TimePoint> NextDeadline() const;
@@ -118,7 +122,7 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void LeaveJob(int signo, TimePoint now);
   // Its workers save when they are asked, and the rendezvous can have them asked.
   bool CanBePreempted() const;
-  void SendHeartbeat(TimePoint now);
+  void PushHeartbeat(TimePoint now);
   // Before what may be the last word: whoever hears that has heard of all failures.
   void EmitFailures(TimePoint now);
   bool HasUntoldFailures() const { return failed_.count > session_.told_failures; }

@@ -69,6 +69,8 @@ struct SupervisorOptions {
   // False: the rendezvous is in this process. There is no lease, and a session that is lost is the
   // end. Heartbeats are sent only while there is something to tell.
   bool leases = true;
+  // The workers tell their steps, as if each had said so when it was started.
+  bool tells_steps = false;
   std::string rendezvous = "the rendezvous";  // for people: with its endpoint
   std::string unreachable_hint{};             // for people, where it was never reached; "": none
   Duration connect_timeout = kDefaultConnectTimeout;  // for the first word of the rendezvous

@@ -37,6 +37,7 @@ void Supervisor::StartWorkers(TimePoint now) {
     return;
   }
   for (NodeWork::Worker& worker : work_.workers) worker.alive = worker.starting = true;
+  work_.tells = options_.tells_steps;
   UpdateFence();  // before there is anything to fence
   outbox_.WorkersStart();
   outbox_.Push(SpawnWorkers{work_.generation, work_.assignment});
@@ -48,6 +49,7 @@ void Supervisor::OnWorkerSpawned(const WorkerSpawned& spawned) {
   DDPRUN_CHECK(worker != nullptr, "spawned unasked");
   worker->pid = spawned.pid;
   worker->starting = false;
+  if (state_ == SupervisorState::kRunning && !work_.AnyStarts()) outbox_.Push(AllWorkersRun{});
 }
 
 void Supervisor::OnSpawnFailed(const SpawnFailed& failed, TimePoint now) {
@@ -266,7 +268,7 @@ void Supervisor::OnWorkersLost(const WorkersLost& lost) {
 }
 
 void Supervisor::LeaveWithoutWorkers(const WorkersLost& lost, std::vector<WorkerExited> reports) {
-  const std::optional<Verdict> held = outbox_.DropEverything();
+  const std::optional<Verdict> held = outbox_.OnWorkersLost();
   for (WorkerExited& report : reports) SendUp(std::move(report));
   const std::optional<Verdict>& known = held ? held : verdict_;
   SendUp(Leave{lost.reason, kExitInternal});
@@ -276,22 +278,23 @@ void Supervisor::LeaveWithoutWorkers(const WorkersLost& lost, std::vector<Worker
                : Verdict::OfAgent(Outcome::kLeft, kExitInternal, lost.reason));
 }
 
-void Supervisor::SendHeartbeat(TimePoint now) {
+void Supervisor::PushHeartbeat(TimePoint now) {
   Heartbeat heartbeat{std::chrono::nanoseconds(now.time_since_epoch()).count(), work_.NewestStep()};
   if (HasUntoldFailures()) {
     heartbeat.failed_checkpoints = failed_;
     session_.told_failures = failed_.count;
   }
-  SendUp(std::move(heartbeat));
+  const bool runs = state_ == SupervisorState::kRunning;
+  if (session_.joined) outbox_.Push(SendHeartbeat{header(), std::move(heartbeat), runs});
   session_.next_heartbeat = now + options_.spec.heartbeat;
 }
 
 void Supervisor::EmitFailures(TimePoint now) {
-  if (session_.joined && HasUntoldFailures()) SendHeartbeat(now);
+  if (session_.joined && HasUntoldFailures()) PushHeartbeat(now);
 }
 
 void Supervisor::OnTick(TimePoint now) {
-  if (SendsHeartbeats() && now >= session_.next_heartbeat) SendHeartbeat(now);
+  if (SendsHeartbeats() && now >= session_.next_heartbeat) PushHeartbeat(now);
   if (const auto give_up = GiveUpAt(); give_up && now >= *give_up) {
     GiveUp(now);
     return;
@@ -345,7 +348,7 @@ void Supervisor::SetStuck(std::vector<StuckProcess> processes, TimePoint now) {
   const bool had_any = !stuck_.empty();
   stuck_.Set(std::move(processes), now);
   // The first ones are told with the Join or Stopped that waits for NodeCleared.
-  if (had_any && session_.joined && !ended()) SendHeartbeat(now);
+  if (had_any && session_.joined && !ended()) PushHeartbeat(now);
 }
 
 // ---- transitions ----
@@ -466,6 +469,7 @@ void Supervisor::PushExit(Verdict verdict, std::optional<FolderClaim> claim) {
 
 void Supervisor::Enter(SupervisorState next) {
   DDPRUN_CHECK(MayFollow(state_, next), ToString(next));
+  if (state_ == SupervisorState::kRunning) outbox_.Push(GenerationEnded{});
   state_ = next;
 }
 

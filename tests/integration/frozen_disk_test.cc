@@ -2,11 +2,16 @@
 //
 // Two nodes of a job have their log folders on a file system of its own, in a file, which is frozen
 // (fsfreeze) for 10 s. No node may be lost, fence itself, or cost a restart. Seen red with the
-// folders made on the agent's loop: both nodes fenced themselves.
+// folders made on the agent's loop: both nodes fenced themselves. Another one has its stderr there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -53,6 +58,23 @@ class FrozenDiskTest : public testing::Test {
   // Shell: until the flag is there, a line each tenth of a second.
   std::string Until(const std::string& name) const {
     return "while [ ! -e " + Flag(name) + " ]; do echo still here; sleep 0.1; done; ";
+  }
+
+  // That an agent of the job has started.
+  pid_t PidOfRendezvous() const {
+    for (const pid_t pid : ProcessesWith({{"DDPRUN_TEST_MARK", job_->mark()}})) {
+      const std::string arguments = ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
+      if (arguments.find("--until-idle") != std::string::npos) return pid;
+    }
+    return 0;
+  }
+
+  static bool HasEndedWithin10Seconds(int pid) {
+    const int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    pollfd ended{process, POLLIN, 0};
+    const bool has_ended = process < 0 || poll(&ended, 1, 10'000) == 1;
+    close(process);
+    return has_ended;
   }
 
   void FreezeFor10Seconds() {
@@ -118,6 +140,57 @@ TEST_F(FrozenDiskTest, WhileAJobStartsAgain) {
   for (const std::size_t node : {0, 1}) {
     EXPECT_THAT(job_->node(node).err(), HasSubstr("restart 1 of 3"));
   }
+}
+
+// The log of the rendezvous is on that disk. Seen red with an agent that started it on its loop:
+// the guardian kept the fence.
+TEST_F(FrozenDiskTest, WhileAnAgentStartsTheRendezvousAgain) {
+  daemon_.Kill();  // its port is the agent's
+  job_->AddNode(Flags(1, "echo up; " + Until("end")));
+  Program& node = job_->node(0);
+  ASSERT_TRUE(node.WaitForOut("up")) << node.err();
+  disk_->Freeze();
+  const pid_t rendezvous = PidOfRendezvous();
+  ASSERT_GT(rendezvous, 0);
+  kill(rendezvous, SIGKILL);
+  EXPECT_TRUE(node.WaitForErr("connecting again")) << node.err();
+  std::this_thread::sleep_for(kFrozen);  // how long it is frozen is what is tested
+  disk_->Thaw();
+  Raise("end");
+  EXPECT_EQ(node.ExitCode(), 0) << node.err();
+  EXPECT_THAT(node.err(), Not(ContainsRegex("fenced|not heard|not renewed|restart 1")));
+}
+
+// Seen red with a guardian that wrote there on its only thread: the agent waited 10 s for its
+// answer, gave it up, and left the job with exit code 70.
+TEST_F(FrozenDiskTest, UnderStderrWhenTheGuardianKeepsTheFence) {
+  const std::string script =
+      "echo $$ > " + Flag("pid.$RANK.$DDPRUN_GENERATION") + "; " + Until("end");
+  std::vector<std::string> argv = {
+      "sh",        "-c",        "exec \"$@\" 2> " + disk_->path() + "/err", "sh", DdprunPath(),
+      "--log-dir", Flag("logs")};
+  for (const std::string& argument : Flags(1, script)) argv.push_back(argument);
+  Program node(argv);
+  const auto pid_of = [&](int rank, int generation) {
+    const std::string name = "pid." + std::to_string(rank) + "." + std::to_string(generation);
+    return std::atoi(ReadFile(Flag(name)).c_str());
+  };
+  const auto wait_for_both = [&](int generation) {
+    return WaitForChange(folder_.path(),
+                         [&] { return pid_of(0, generation) > 0 && pid_of(1, generation) > 0; });
+  };
+  ASSERT_TRUE(wait_for_both(0));
+  disk_->Freeze();
+  node.Signal(SIGSTOP);
+  for (const int rank : {0, 1}) ASSERT_TRUE(HasEndedWithin10Seconds(pid_of(rank, 0)));
+  node.Signal(SIGCONT);
+  EXPECT_TRUE(wait_for_both(1)) << "while the disk is frozen";
+  disk_->Thaw();
+  Raise("end");
+  EXPECT_EQ(node.ExitCode(), 0);
+  const std::string err = ReadFile(disk_->path() + "/err");
+  EXPECT_THAT(err, HasSubstr("has not renewed its lease in time; its 2 workers are killed"));
+  EXPECT_THAT(err, HasSubstr("fenced"));
 }
 
 }  // namespace frozen_disk_test

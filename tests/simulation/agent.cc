@@ -136,7 +136,7 @@ void Agent::Feed(Supervisor::Event event) {
 void Agent::Step(const Supervisor::Event& event) {
   if (!alive_) return;
   const SupervisorState before = supervisor_.state();
-  const std::vector<Supervisor::Action> actions = supervisor_.Step(event, Now());
+  supervisor_.Step(event, Now());
   if (supervisor_.state() != before) {
     if (supervisor_.state() == SupervisorState::kFenced) ++world_->result.fences;
     if (world_->recorder.tracing()) {
@@ -144,18 +144,17 @@ void Agent::Step(const Supervisor::Event& event) {
                                          ToString(supervisor_.state())));
     }
   }
-  actions_.insert(actions_.end(), actions.begin(), actions.end());
-  PerformQueued();
+  PerformDecided();
   ScheduleTick();
 }
 
-void Agent::PerformQueued() {
+void Agent::PerformDecided() {
   if (performing_) return;
   performing_ = true;
-  while (alive_ && !actions_.empty()) {
-    const Supervisor::Action action = std::move(actions_.front());
-    actions_.pop_front();
-    Perform(action);
+  while (alive_) {
+    const std::optional<Supervisor::Action> action = supervisor_.NextAction(Now());
+    if (!action) break;
+    Perform(*action);
   }
   performing_ = false;
 }
@@ -179,52 +178,55 @@ void Agent::ScheduleTick() {
 // ---- what the Supervisor wants ----
 
 void Agent::Perform(const Supervisor::Action& action) {
-  std::visit(Overloaded{
-                 [&](const Supervisor::Send& send) { Perform(send); },
-                 [&](const Supervisor::ClearNode&) { Feed(Clear()); },
-                 [&](const Supervisor::ScanStates&) { Scan(); },
-                 [&](const Supervisor::OfferPort&) { Feed(Supervisor::PortOffered{}); },
-                 [&](const Supervisor::OpenStore& open) {
-                   Feed(Supervisor::StoreOpened{open.generation});
-                 },
-                 [&](const Supervisor::CloseStore&) {},
-                 [&](const Supervisor::EndStandbys&) {},
-                 [&](const Supervisor::PrepareFolders& prepare) {
-                   AfterTheDisk(Supervisor::FoldersReady{prepare.generation, LocalRank{0}, ""});
-                 },
-                 [&](const Supervisor::SpawnWorkers& spawn) { Perform(spawn); },
-                 [&](const Supervisor::ReadErrorFile& read) {
-                   AfterTheDisk(Supervisor::ErrorFileRead{read.generation, read.local_rank, ""});
-                 },
-                 [&](const Supervisor::SignalWorkers& signal) {
-                   for (const LocalRank local : signal.local_ranks) {
-                     Signal(workers_[local.value], signal.signo);
-                   }
-                 },
-                 [&](const Supervisor::AskWorkersToSave& ask) {
-                   for (const LocalRank local : ask.local_ranks) {
-                     world_->training.AskToSave(workers_[local.value]->worker);
-                   }
-                 },
-                 [&](const Supervisor::AskWorkersToLeave& ask) { Perform(ask); },
-                 [&](const Supervisor::TakeWorkerStacks& take) {
-                   AfterTheDisk(Supervisor::WorkerStacksTaken{take.generation, take.request, {}});
-                 },
-                 [&](const Supervisor::ShowHangStacks&) {},
-                 [&](const Supervisor::SetFence& fence) { Perform(fence); },
-                 [&](const Supervisor::Note& note) {
-                   world_->recorder.Line(absl::StrCat("  ", Name(), ": ", note.text));
-                 },
-                 [&](const Supervisor::Exit& exit) { Exit(exit.verdict); },
-             },
-             action);
+  std::visit(
+      Overloaded{
+          [&](const Supervisor::Send& send) { Transmit(send.header, send.message); },
+          [&](const Supervisor::SendHeartbeat& send) { Transmit(send.header, send.heartbeat); },
+          [&](const Supervisor::ClearNode&) { Feed(Clear()); },
+          [&](const Supervisor::ScanStates&) { Scan(); },
+          [&](const Supervisor::OfferPort&) { Feed(Supervisor::PortOffered{}); },
+          [&](const Supervisor::OpenStore& open) {
+            Feed(Supervisor::StoreOpened{open.generation});
+          },
+          [&](const Supervisor::CloseStore&) {},
+          [&](const Supervisor::EndStandbys&) {},
+          [&](const Supervisor::PrepareFolders& prepare) {
+            AfterTheDisk(Supervisor::FoldersReady{prepare.generation, LocalRank{0}, ""});
+          },
+          [&](const Supervisor::SpawnWorkers& spawn) { Perform(spawn); },
+          [&](const Supervisor::AllWorkersRun&) {},
+          [&](const Supervisor::GenerationEnded&) { StopStarting(); },
+          [&](const Supervisor::ReadErrorFile& read) {
+            AfterTheDisk(Supervisor::ErrorFileRead{read.generation, read.local_rank, ""});
+          },
+          [&](const Supervisor::SignalWorkers& signal) {
+            for (const LocalRank local : signal.local_ranks) {
+              Signal(workers_[local.value], signal.signo);
+            }
+          },
+          [&](const Supervisor::AskWorkersToSave& ask) {
+            for (const LocalRank local : ask.local_ranks) {
+              world_->training.AskToSave(workers_[local.value]->worker);
+            }
+          },
+          [&](const Supervisor::AskWorkersToLeave& ask) { Perform(ask); },
+          [&](const Supervisor::TakeWorkerStacks& take) {
+            AfterTheDisk(Supervisor::WorkerStacksTaken{take.generation, take.request, {}});
+          },
+          [&](const Supervisor::ShowHangStacks&) {},
+          [&](const Supervisor::SetFence& fence) { Perform(fence); },
+          [&](const Supervisor::Note& note) {
+            world_->recorder.Line(absl::StrCat("  ", Name(), ": ", note.text));
+          },
+          [&](const Supervisor::Exit& exit) { Exit(exit.verdict); },
+      },
+      action);
 }
 
-void Agent::Perform(const Supervisor::Send& send) {
+void Agent::Transmit(const Header& header, AgentMessage message) {
   if (session_ == nullptr) return;
-  AgentMessage filled = send.message;
-  if (world_->plan.states) FillIn(&filled);
-  const auto deliver = [this, session = session_, header = send.header, message = filled] {
+  if (world_->plan.states) FillIn(&message);
+  const auto deliver = [this, session = session_, header, message] {
     if (!session->server_open) {  // nobody is there: the other machine says so
       if (!session->broken && (world_->daemon.up() || world_->daemon.refuses())) {
         world_->network.SendOnce(host_, kDown,
@@ -235,7 +237,7 @@ void Agent::Perform(const Supervisor::Send& send) {
     world_->daemon.Post(
         [this, session, header, message] { world_->daemon.OnMessage(session, header, message); });
   };
-  const bool twice = world_->plan.duplicates && !std::holds_alternative<Join>(send.message) &&
+  const bool twice = world_->plan.duplicates && !std::holds_alternative<Join>(message) &&
                      world_->random.Percent(5);
   if (!twice) {
     world_->network.Send(session_, kUp, deliver);
@@ -328,8 +330,22 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   if (fenced_) EndWorkers();  // the guardian starts nothing after the fence
 }
 
+// Workers are started one after the other. Here: in every other generation, every other one was
+// about to be.
+void Agent::StopStarting() {
+  if (supervisor_.header().generation.value % 2 == 0) return;
+  for (std::size_t i = 1; i < workers_.size(); i += 2) {
+    Process& process = *workers_[i];
+    if (process.known || process.signalled != 0) continue;
+    process.known = true;  // there is none
+    FeedOf(workers_[i],
+           Supervisor::SpawnFailed{LocalRank{static_cast<int>(i)}, 126, "too late", false});
+  }
+}
+
 void Agent::OnExecuted(const ProcessPtr& process, LocalRank local_rank,
                        const Supervisor::SpawnWorkers& spawn, int life) {
+  if (process->known) return;  // StopStarting
   process->known = true;
   if (!world_->healed && !world_->plan.benign && world_->random.Percent(1)) {
     FeedOf(process, Supervisor::SpawnFailed{local_rank, 126, "no room", false});

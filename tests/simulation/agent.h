@@ -68,9 +68,9 @@ class Agent {
   void Post(std::function<void()> task);
   void RunInbox();
   void Step(const Supervisor::Event& event);
-  void PerformQueued();
+  void PerformDecided();
   void Perform(const Supervisor::Action& action);
-  void Perform(const Supervisor::Send& send);
+  void Transmit(const Header& header, AgentMessage message);
   void AfterTheDisk(Supervisor::Event event);
   void Scan();
   void Perform(const Supervisor::SpawnWorkers& spawn);
@@ -95,6 +95,7 @@ class Agent {
   };
   using ProcessPtr = std::shared_ptr<Process>;
   static int PidOf(const Process& process) { return 100 + process.worker; }
+  void StopStarting();
   void OnExecuted(const ProcessPtr& process, LocalRank local_rank,
                   const Supervisor::SpawnWorkers& spawn, int life);
   void Signal(const ProcessPtr& process, int signo);
@@ -119,7 +120,6 @@ class Agent {
   int stalls_ = 0;
   std::deque<std::function<void()>> inbox_;
   Supervisor supervisor_;
-  std::deque<Supervisor::Action> actions_;  // decided and not yet performed
   bool performing_ = false;
   Time tick_at_ = -1;
   int failed_checkpoints_ = 0;

@@ -17,6 +17,15 @@ constexpr std::chrono::seconds kReleaseLimit{1};
 
 }  // namespace
 
+void HeldCheckpoints::OnSnapshot(Generation generation, std::int64_t step) {
+  states_.OnSnapshot(config_.rendezvous.requeue_number, generation, step);
+}
+
+void HeldCheckpoints::OnCheckpoint(Generation generation, std::int64_t step,
+                                   const std::string& path) {
+  states_.OnCheckpoint(config_.rendezvous.requeue_number, generation, step, path);
+}
+
 void HeldCheckpoints::WatchOwner(std::function<void(std::string)> superseded) {
   if (!config_.place.has_later_lives || config_.checkpoint_dir.empty()) return;
   owner_watch_.emplace(

@@ -5,6 +5,7 @@
 #ifndef DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_HELD_CHECKPOINTS_H_
 #define DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_HELD_CHECKPOINTS_H_
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <set>
@@ -27,6 +28,9 @@ class HeldCheckpoints {
   HeldCheckpoints(const JobConfig* config, EventLoop* loop) : config_(*config), loop_(loop) {}
 
   NodeStates& states() { return states_; }
+  // Workers of `generation` told of it.
+  void OnSnapshot(Generation generation, std::int64_t step);
+  void OnCheckpoint(Generation generation, std::int64_t step, const std::string& path);
 
   // Under Slurm and in a JobSet, which start a job again under its name and number that: calls
   // `superseded`, at most once, when the folder of checkpoints belongs to a later life of this job.

@@ -15,12 +15,21 @@ namespace ddprun {
 
 // A scope of names, like std::ios_base: Supervisor::SpawnWorkers is one of them.
 struct SupervisorActions {
-  // To the rendezvous, on the session that is open. Join, Stopped, HeldStates and Heartbeat say
-  // which states this node holds: the agent fills that in.
+  // To the rendezvous, on the session that is open. Join, Stopped and HeldStates say which states
+  // this node holds, and Stopped what the last collectives of its workers were: the agent fills
+  // that in.
   struct Send {
     Header header;
-    AgentMessage message;
+    AgentMessage message;  // no Heartbeat
     bool operator==(const Send&) const = default;
+  };
+  // The same for a heartbeat, which is done before all else that is to be done, but after the Join
+  // of its session. The agent fills in which states this node holds, where that has changed.
+  struct SendHeartbeat {
+    Header header;
+    Heartbeat heartbeat;
+    bool with_progress = false;  // a generation runs: and how far its workers are
+    bool operator==(const SendHeartbeat&) const = default;
   };
   // End what the workers have left behind, and give up whoever does not end. Step(NodeCleared) when
   // no process of theirs is left, or within 2 s: the rendezvous is about to hear which are.
@@ -70,13 +79,23 @@ struct SupervisorActions {
     LocalRank local_rank;
     bool operator==(const ReadErrorFile&) const = default;
   };
-  // Start every worker of this node. Step(WorkerSpawned or SpawnFailed) for each, in any order and
-  // however long it takes: a program may be on a disk that does not answer. A SignalWorkers that
-  // comes before that is for what is there of it.
+  // Start every worker of this node, one after the other; what else is to be done goes on beside
+  // it. Step(WorkerSpawned or SpawnFailed) for each, in any order and however long it takes: a
+  // program may be on a disk that does not answer. A SignalWorkers that comes before that is for
+  // what is there of it.
   struct SpawnWorkers {
     Generation generation;
     Assignment assignment;
     bool operator==(const SpawnWorkers&) const = default;
+  };
+  // Every worker of this node has been started.
+  struct AllWorkersRun {
+    bool operator==(const AllWorkersRun&) const = default;
+  };
+  // Once for each Start, before anything is done to end its workers: those that have not been
+  // started by now are not started. Step(SpawnFailed) for each of these.
+  struct GenerationEnded {
+    bool operator==(const GenerationEnded&) const = default;
   };
   // To the process groups of these workers.
   struct SignalWorkers {
@@ -138,9 +157,10 @@ struct SupervisorActions {
     bool operator==(const Exit&) const = default;
   };
   using Action =
-      std::variant<Send, ClearNode, ScanStates, OfferPort, OpenStore, CloseStore, EndStandbys,
-                   PrepareFolders, SpawnWorkers, ReadErrorFile, SignalWorkers, AskWorkersToSave,
-                   AskWorkersToLeave, TakeWorkerStacks, ShowHangStacks, SetFence, Note, Exit>;
+      std::variant<Send, SendHeartbeat, ClearNode, ScanStates, OfferPort, OpenStore, CloseStore,
+                   EndStandbys, PrepareFolders, SpawnWorkers, AllWorkersRun, GenerationEnded,
+                   ReadErrorFile, SignalWorkers, AskWorkersToSave, AskWorkersToLeave,
+                   TakeWorkerStacks, ShowHangStacks, SetFence, Note, Exit>;
 };
 
 }  // namespace ddprun

@@ -51,6 +51,11 @@ std::vector<LocalRank> NodeWork::WithProgram() const {
   return running;
 }
 
+bool NodeWork::AnyStarts() const {
+  return std::any_of(workers.begin(), workers.end(),
+                     [](const Worker& worker) { return worker.starting; });
+}
+
 std::string NodeWork::Describe(const std::vector<LocalRank>& some) const {
   return absl::StrJoin(some, ", ", [this](std::string* out, LocalRank local_rank) {
     const Worker& worker = workers[local_rank.value];

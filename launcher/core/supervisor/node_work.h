@@ -66,6 +66,7 @@ struct NodeWork {
   std::vector<LocalRank> AliveOthers(bool that_stay) const;        // not of `hung`
   std::vector<LocalRank> Speaking() const;                         // and alive
   std::vector<LocalRank> WithProgram() const;                      // alive, and not being started
+  bool AnyStarts() const;                                          // is being started
   std::string Describe(const std::vector<LocalRank>& some) const;  // for people, with their pids
   bool AwaitsErrorFile() const;
   std::optional<std::int64_t> NewestStep() const;

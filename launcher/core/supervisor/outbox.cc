@@ -1,16 +1,24 @@
 #include "launcher/core/supervisor/outbox.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace ddprun {
 namespace {
 
-template <typename Message>
-bool Carries(const SupervisorActions::Action& action) {
+using Action = SupervisorActions::Action;
+
+bool IsHeartbeat(const Action& action) {
+  return std::holds_alternative<SupervisorActions::SendHeartbeat>(action);
+}
+
+bool IsMessage(const Action& action) {
+  return IsHeartbeat(action) || std::holds_alternative<SupervisorActions::Send>(action);
+}
+
+bool IsJoin(const Action& action) {
   const auto* const send = std::get_if<SupervisorActions::Send>(&action);
-  return send != nullptr && std::holds_alternative<Message>(send->message);
+  return send != nullptr && std::holds_alternative<Join>(send->message);
 }
 
 }  // namespace
@@ -46,16 +54,18 @@ void SupervisorOutbox::WorkersStart() {
 }
 
 void SupervisorOutbox::DropMessages() {
-  std::erase_if(held_, [](const Held& held) { return std::holds_alternative<Send>(held.action); });
+  std::erase_if(held_, [](const Held& held) { return IsMessage(held.action); });
   owes_states_ = false;
 }
 
-std::optional<Verdict> SupervisorOutbox::DropEverything() {
+std::optional<Verdict> SupervisorOutbox::OnWorkersLost() {
   std::optional<Verdict> verdict;
   for (const Held& held : held_) {
     if (const auto* const exit = std::get_if<Exit>(&held.action)) verdict = exit->verdict;
   }
-  held_.clear();
+  std::erase_if(held_, [](const Held& held) {
+    return !std::holds_alternative<GenerationEnded>(held.action);
+  });
   awaited_ = Awaited::kNothing;
   owes_states_ = false;
   return verdict;
@@ -100,8 +110,18 @@ void SupervisorOutbox::OnPortOffered(int port) {
   if (auto* const stopped = std::get_if<Stopped>(&send->message)) stopped->offered_port = port;
 }
 
-std::vector<SupervisorActions::Action> SupervisorOutbox::Release() {
-  std::vector<Action> released;
+std::optional<Action> SupervisorOutbox::NextHeartbeat() {
+  const auto first = std::find_if(held_.begin(), held_.end(), [](const Held& held) {
+    return IsHeartbeat(held.action) || IsJoin(held.action);
+  });
+  if (first == held_.end() || !IsHeartbeat(first->action)) return std::nullopt;
+  Action heartbeat = std::move(first->action);
+  held_.erase(first);
+  return heartbeat;
+}
+
+std::optional<Action> SupervisorOutbox::Next() {
+  if (auto heartbeat = NextHeartbeat()) return heartbeat;
   while (awaited_ == Awaited::kNothing && !held_.empty()) {
     Held next = std::move(held_.front());
     held_.pop_front();
@@ -114,16 +134,9 @@ std::vector<SupervisorActions::Action> SupervisorOutbox::Release() {
     }
     MarkPendingStates(&next.action);
     awaited_ = next.answer;
-    released.push_back(std::move(next.action));
+    return std::move(next.action);
   }
-  // Heartbeats stand behind nothing but the Join of their session.
-  const auto join = std::find_if(held_.begin(), held_.end(),
-                                 [](const Held& held) { return Carries<Join>(held.action); });
-  const auto heartbeats = std::stable_partition(
-      held_.begin(), join, [](const Held& held) { return !Carries<Heartbeat>(held.action); });
-  for (auto held = heartbeats; held != join; ++held) released.push_back(std::move(held->action));
-  held_.erase(heartbeats, join);
-  return released;
+  return std::nullopt;
 }
 
 }  // namespace ddprun

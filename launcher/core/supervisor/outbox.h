@@ -1,10 +1,9 @@
-// SupervisorOutbox: what waits for what on the way from a decision to the agent. Pure.
+// SupervisorOutbox: what was decided and has not been done, and in which order it is done. Pure.
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_OUTBOX_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_OUTBOX_H_
 
 #include <deque>
 #include <optional>
-#include <vector>
 
 #include "launcher/core/supervisor/actions.h"
 #include "rendezvous/core/messages.h"
@@ -12,8 +11,8 @@
 
 namespace ddprun {
 
-// The actions, in the order in which they were decided. What comes after ClearNode or OfferPort
-// waits for its answer, but for heartbeats.
+// The actions, in the order in which they were decided, but for heartbeats, which come first. What
+// comes after ClearNode or OfferPort waits for its answer.
 class SupervisorOutbox : private SupervisorActions {
  public:
   void Push(Action action);
@@ -36,8 +35,10 @@ class SupervisorOutbox : private SupervisorActions {
   void WorkersStart();
   // They were for a session that is over.
   void DropMessages();
-  // Returns what the agent was to exit with, where that was decided.
-  std::optional<Verdict> DropEverything();
+  // The workers are lost: what was to be done for them, or waits for what they left behind, cannot
+  // be done. That their generation has ended stays true. Returns what the agent was to exit with,
+  // where that was decided.
+  std::optional<Verdict> OnWorkersLost();
 
   // False: it was not waited for.
   bool OnNodeCleared();
@@ -47,8 +48,8 @@ class SupervisorOutbox : private SupervisorActions {
   LookId look() const { return scanning_ ? scan_look_ : found_look_; }
   void OnPortOffered(int port);
 
-  // What is to be done now.
-  std::vector<Action> Release();
+  // What is to be done next; nullopt: nothing, or it waits for an answer.
+  std::optional<Action> Next();
   bool empty() const { return held_.empty(); }
 
  private:
@@ -58,6 +59,8 @@ class SupervisorOutbox : private SupervisorActions {
     Awaited answer = Awaited::kNothing;
     bool always = false;  // also where nothing seems to need it
   };
+  // nullopt: there is none, or the Join of its session has yet to be sent.
+  std::optional<Action> NextHeartbeat();
   void MarkPendingStates(Action* action);
 
   std::deque<Held> held_;

@@ -18,15 +18,14 @@ std::optional<std::vector<StuckProcess>> StuckList::Without(int pid, TimePoint n
   return was_in_it ? std::optional(std::move(others)) : std::nullopt;
 }
 
-void StuckList::AddTo(std::vector<SupervisorActions::Action>* actions, TimePoint now) const {
+void StuckList::AddTo(SupervisorActions::Action* action, TimePoint now) const {
   if (told_.report == 0) return;
   const StuckProcesses stuck = told_.After(now - seen_at_);
-  for (SupervisorActions::Action& action : *actions) {
-    auto* const send = std::get_if<SupervisorActions::Send>(&action);
-    if (send == nullptr) continue;
+  if (auto* const beat = std::get_if<SupervisorActions::SendHeartbeat>(action)) {
+    beat->heartbeat.stuck = stuck;
+  } else if (auto* const send = std::get_if<SupervisorActions::Send>(action)) {
     if (auto* const join = std::get_if<Join>(&send->message)) join->stuck = stuck;
     if (auto* const stopped = std::get_if<Stopped>(&send->message)) stopped->stuck = stuck;
-    if (auto* const heartbeat = std::get_if<Heartbeat>(&send->message)) heartbeat->stuck = stuck;
   }
 }
 

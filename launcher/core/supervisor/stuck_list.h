@@ -18,8 +18,8 @@ class StuckList {
   void Set(std::vector<StuckProcess> processes, TimePoint now);
   // The list without this process; nullopt: it is not in it.
   std::optional<std::vector<StuckProcess>> Without(int pid, TimePoint now) const;
-  // Into Join, Stopped and Heartbeat.
-  void AddTo(std::vector<SupervisorActions::Action>* actions, TimePoint now) const;
+  // Into a Join, Stopped or Heartbeat; all else stays as it is.
+  void AddTo(SupervisorActions::Action* action, TimePoint now) const;
 
  private:
   StuckProcesses told_;

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tests/support/golden.h"
 #include "tests/unit/launcher/core/supervisor_driver.h"
 
@@ -323,6 +324,7 @@ TEST(SupervisorCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
       "# state × event → next state: actions. Two workers; in Stopping, Leaving and Fenced worker "
       "1 "
       "is gone.\n"
+      "# [ended after 2]: GenerationEnded comes after two actions; all run: AllWorkersRun.\n"
       "# Not shown: heartbeats without news, and SetFence. AgentStarted and SessionOpened came "
       "first; "
       "WorkerSpawned and SpawnFailed only answer Spawn.\n# The disk answers at once and workers "
@@ -335,10 +337,13 @@ TEST(SupervisorCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
       SupervisorDriver node;
       state.reach(node);
       node.Take();
+      node.TakeMarks();
       event.send(node);
       const std::string said = node.TakeText();
+      const std::string marks = absl::StrJoin(node.TakeMarks(), ", ");
       absl::StrAppend(&text, "  ", event.name, " -> ", ToString(node.supervisor().state()),
-                      said.empty() ? "" : ": ", said, "\n");
+                      said.empty() ? "" : ": ", said);
+      absl::StrAppend(&text, marks.empty() ? "" : absl::StrCat(" [", marks, "]"), "\n");
     }
   }
   ExpectGolden("tests/data/cells/supervisor.txt", text);

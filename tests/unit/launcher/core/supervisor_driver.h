@@ -1,13 +1,12 @@
 // Drives a Supervisor with a fake clock and fake workers, and writes down what it does in one line
-// each, but for heartbeats without news and fences, which have members of their own. Workers are
-// spawned with pid 100 + local rank as soon as the Supervisor asks for them, but after
-// HoldSpawns().
+// each. Heartbeats without news, fences, and where generations begin and end have members of their
+// own. Workers are spawned with pid 100 + local rank as soon as the Supervisor asks for them, but
+// after HoldSpawns().
 #ifndef DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -109,18 +108,12 @@ class SupervisorDriver {
     }
     now_ = end;
   }
-  // Actions are performed in their order, also when performing one leads to the next decision.
+  // One action after the other, also when performing one leads to the next decision.
   void Step(const Supervisor::Event& event) {
-    for (Supervisor::Action& action : supervisor_.Step(event, now_)) {
-      actions_.push_back(std::move(action));
-    }
+    supervisor_.Step(event, now_);
     if (performing_) return;
     performing_ = true;
-    while (!actions_.empty()) {
-      const Supervisor::Action action = std::move(actions_.front());
-      actions_.pop_front();
-      Perform(action);
-    }
+    while (const auto action = supervisor_.NextAction(now_)) Perform(*action);
     performing_ = false;
   }
   // ClearNode, ScanStates and OfferPort are answered at once, and not in the log; or they are, and
@@ -177,6 +170,8 @@ class SupervisorDriver {
   std::vector<std::string> Take() { return std::exchange(log_, {}); }
   std::string TakeText() { return absl::StrJoin(Take(), "; "); }
   std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
+  // "all run" and "ended", each with how many lines of the log there were before.
+  std::vector<std::string> TakeMarks() { return std::exchange(marks_, {}); }
   const Supervisor& supervisor() const { return supervisor_; }
   const WorkerExited& last_exit() const { return last_exit_; }
   const Verdict& verdict() const { return verdict_; }
@@ -185,22 +180,23 @@ class SupervisorDriver {
   const Stopped& last_stopped() const { return last_drained_; }
   const Join& last_join() const { return last_join_; }
   const std::vector<Heartbeat>& heartbeats() const { return heartbeats_; }
+  bool last_had_progress() const { return had_progress_; }  // the newest heartbeat
   const std::optional<TimePoint>& fence() const { return fence_; }
   TimePoint now() const { return now_; }
 
  private:
   static constexpr std::int64_t kWall = 1'700'000'000'000;  // when workers end, by the wall clock
 
-  void Record(const Supervisor::Send& send) {
-    if (const auto* heartbeat = std::get_if<Heartbeat>(&send.message)) {
-      heartbeats_.push_back(*heartbeat);
-      const bool news = heartbeat->failed_checkpoints.count > 0 ||
-                        heartbeat->stuck.report > std::exchange(told_, heartbeat->stuck.report);
-      if (news) log_.push_back(Describe(send));
-    } else {
-      log_.push_back(Describe(send));
-    }
+  void Record(const Supervisor::SendHeartbeat& send) {
+    const Heartbeat& heartbeat = send.heartbeat;
+    heartbeats_.push_back(heartbeat);
+    had_progress_ = send.with_progress;
+    const bool news = heartbeat.failed_checkpoints.count > 0 ||
+                      heartbeat.stuck.report > std::exchange(told_, heartbeat.stuck.report);
+    if (news) log_.push_back(Describe({send.header, heartbeat}));
   }
+
+  void Mark(const char* what) { marks_.push_back(absl::StrCat(what, " after ", log_.size())); }
 
   void Open(const Supervisor::OpenStore& open) {
     log_.push_back(absl::StrCat("open store g", open.generation.value, " at ", open.master_addr,
@@ -211,7 +207,8 @@ class SupervisorDriver {
   void Perform(const Supervisor::Action& action) {
     std::visit(
         Overloaded{
-            [&](const Supervisor::Send& send) { Record(send); },
+            [&](const Supervisor::Send& send) { log_.push_back(Describe(send)); },
+            [&](const Supervisor::SendHeartbeat& send) { Record(send); },
             [&](const Supervisor::ClearNode&) { Answer("clear", Supervisor::NodeCleared{stuck_}); },
             [&](const Supervisor::ScanStates&) { Answer("scan", Supervisor::StatesFound{}); },
             [&](const Supervisor::OfferPort& offer) {
@@ -225,6 +222,8 @@ class SupervisorDriver {
             },
             [&](const Supervisor::PrepareFolders& prepare) { Prepare(prepare); },
             [&](const Supervisor::SpawnWorkers& spawn) { Spawn(spawn); },
+            [&](const Supervisor::AllWorkersRun&) { Mark("all run"); },
+            [&](const Supervisor::GenerationEnded&) { Mark("ended"); },
             [&](const Supervisor::ReadErrorFile& read) { Read(read); },
             [&](const Supervisor::SignalWorkers& signal) {
               log_.push_back(absl::StrCat(
@@ -359,7 +358,6 @@ class SupervisorDriver {
 
   Supervisor supervisor_;
   Answers answers_ = Answers::kAtOnce;
-  std::deque<Supervisor::Action> actions_;  // decided and not yet performed
   bool performing_ = false;
   TimePoint now_{std::chrono::hours(1)};
   int unspawnable_ = -1;
@@ -372,10 +370,12 @@ class SupervisorDriver {
   std::string error_file_;
   std::vector<std::string> log_;
   std::vector<std::string> notes_;
+  std::vector<std::string> marks_;
   WorkerExited last_exit_;
   Stopped last_drained_;
   Join last_join_;
   std::vector<Heartbeat> heartbeats_;
+  bool had_progress_ = false;
   std::vector<StuckProcess> stuck_;
   std::uint32_t told_ = 0;  // the newest report of stuck processes that was sent
   std::optional<TimePoint> fence_;

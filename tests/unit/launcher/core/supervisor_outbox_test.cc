@@ -7,6 +7,8 @@
 #include <csignal>
 #include <functional>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "tests/unit/launcher/core/supervisor_driver.h"
 
@@ -28,6 +30,15 @@ SupervisorDriver AfterAStop() {
   node.End(0, kTerminated);
   node.End(1, kTerminated);
   return node;
+}
+
+// All that is to be done after `event`, which does not wait for what comes before it.
+std::vector<Supervisor::Action> Decide(Supervisor& supervisor, const Supervisor::Event& event,
+                                       TimePoint now) {
+  supervisor.Step(event, now);
+  std::vector<Supervisor::Action> actions;
+  while (auto action = supervisor.NextAction(now)) actions.push_back(*std::move(action));
+  return actions;
 }
 
 TEST(SupervisorOutboxTest, DrainedIsSaidOfAClearNodeWithItsStatesAndAPort) {
@@ -101,15 +112,15 @@ TEST(SupervisorOutboxTest, EachLookAfterwardsKnowsTheRunThatItWasToldWithTheRequ
     }
     return RunId{404};
   };
-  EXPECT_EQ(run_of(supervisor.Step(Supervisor::AgentStarted{}, now)), RunId{});
-  supervisor.Step(Supervisor::SessionOpened{}, now);
-  supervisor.Step(Supervisor::PortOffered{5}, now);
-  supervisor.Step(Supervisor::StatesFound{}, now);
+  EXPECT_EQ(run_of(Decide(supervisor, Supervisor::AgentStarted{}, now)), RunId{});
+  Decide(supervisor, Supervisor::SessionOpened{}, now);
+  Decide(supervisor, Supervisor::PortOffered{5}, now);
+  Decide(supervisor, Supervisor::StatesFound{}, now);
   const Supervisor::Received asked{supervisor.header(), LookAgain{LookId{5}, RunId{7}}};
-  EXPECT_EQ(run_of(supervisor.Step(asked, now)), RunId{7});
-  supervisor.Step(Supervisor::StatesFound{}, now);
+  EXPECT_EQ(run_of(Decide(supervisor, asked, now)), RunId{7});
+  Decide(supervisor, Supervisor::StatesFound{}, now);
   const Supervisor::Received again{supervisor.header(), LookAgain{LookId{6}}};
-  EXPECT_EQ(run_of(supervisor.Step(again, now)), RunId{7}) << "an older rendezvous tells none";
+  EXPECT_EQ(run_of(Decide(supervisor, again, now)), RunId{7}) << "an older rendezvous tells none";
 }
 
 TEST(SupervisorOutboxTest, ALookThatBeganBeforeItWasAskedForIsFollowedByAnother) {
@@ -181,18 +192,18 @@ TEST(SupervisorOutboxTest, WhatWasSaidOnALostSessionIsDropped) {
 TEST(SupervisorOutboxTest, TheFirstJoinDoesNotWaitForTheScanThatBeganBeforeIt) {
   Supervisor supervisor(SupervisorDriver::Options());
   const TimePoint now{std::chrono::hours(1)};
-  const auto first = supervisor.Step(Supervisor::AgentStarted{}, now);
+  const auto first = Decide(supervisor, Supervisor::AgentStarted{}, now);
   ASSERT_EQ(first.size(), 1u);
   EXPECT_TRUE(std::holds_alternative<Supervisor::ScanStates>(first[0]));
-  const auto then = supervisor.Step(Supervisor::SessionOpened{}, now);
+  const auto then = Decide(supervisor, Supervisor::SessionOpened{}, now);
   ASSERT_EQ(then.size(), 1u);
   EXPECT_TRUE(std::holds_alternative<Supervisor::OfferPort>(then[0]));
-  const auto joined = supervisor.Step(Supervisor::PortOffered{5}, now);
+  const auto joined = Decide(supervisor, Supervisor::PortOffered{5}, now);
   ASSERT_EQ(joined.size(), 1u);
   const auto& join = std::get<Join>(std::get<Supervisor::Send>(joined[0]).message);
   EXPECT_EQ(join.offered_port, 5);
   EXPECT_TRUE(join.states_pending);
-  const auto last = supervisor.Step(Supervisor::StatesFound{}, now);
+  const auto last = Decide(supervisor, Supervisor::StatesFound{}, now);
   ASSERT_EQ(last.size(), 1u);
   EXPECT_TRUE(std::holds_alternative<HeldStates>(std::get<Supervisor::Send>(last[0]).message));
 }

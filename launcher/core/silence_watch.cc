@@ -1,0 +1,27 @@
+#include "launcher/core/silence_watch.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/words.h"
+
+namespace ddprun {
+
+void SilenceWatch::Begin(bool of_rank_0, TimePoint now) {
+  End();
+  if (of_rank_0 && !done_) deadline_ = now + kSilence;
+}
+
+std::optional<std::string> SilenceWatch::Look(const std::vector<WorkerProgress>& workers) {
+  End();
+  const bool told = std::any_of(workers.begin(), workers.end(), [](const WorkerProgress& worker) {
+    return worker.source != ProgressSource::kNone;
+  });
+  if (told) return std::nullopt;
+  done_ = true;
+  return absl::StrCat("no worker has told a step for ", Seconds(kSilence),
+                      ": if this job hangs, ddprun does not notice. Python: --auto-step, or "
+                      "ddprun.step(n) in the script; other programs: STEP=n (docs/hangs.md)");
+}
+
+}  // namespace ddprun

@@ -1,0 +1,41 @@
+// SilenceWatch: decides when a person is told that hangs of this job are not noticed, because no
+// worker says how far it is: once in the agent's life, and on the node of rank 0 alone.
+//
+// Pure. Belongs to the agent, which calls Look() at the deadline.
+#ifndef DDPRUN_LAUNCHER_CORE_SILENCE_WATCH_H_
+#define DDPRUN_LAUNCHER_CORE_SILENCE_WATCH_H_
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/core/worker_progress.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+class SilenceWatch {
+ public:
+  // From the start of a generation.
+  static constexpr std::chrono::seconds kSilence{60};
+
+  // `judges_hangs` false: nobody misses what the workers do not tell.
+  explicit SilenceWatch(bool judges_hangs) : done_(!judges_hangs) {}
+
+  // A generation starts; `of_rank_0`: its rank 0 runs on this node.
+  void Begin(bool of_rank_0, TimePoint now);
+  void End() { deadline_.reset(); }
+
+  std::optional<TimePoint> deadline() const { return deadline_; }
+  // At the deadline. What a person is to be told; nullopt: nothing.
+  std::optional<std::string> Look(const std::vector<WorkerProgress>& workers);
+
+ private:
+  bool done_;
+  std::optional<TimePoint> deadline_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CORE_SILENCE_WATCH_H_

@@ -1,0 +1,210 @@
+// How the workers of a node are started, with a runner whose programs execute when the test says
+// so. Each test was seen to fail with the rule that it is about taken out.
+#include "launcher/agent/node_workers.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/temp_dir.h"
+
+namespace ddprun {
+namespace node_workers_test {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr pid_t kFirstPid = 1 << 30;  // nobody's
+
+struct Pipe {
+  UniqueFd read_end;
+  UniqueFd write_end;
+};
+
+Pipe MakePipe() {
+  int ends[2];
+  EXPECT_EQ(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// Starts nothing. What became of the exec of the n-th process is what the test writes.
+class FakeRunner final : public ProcessRunner {
+ public:
+  absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest&) override {
+    const auto end = EventLoop::Clock::now() + takes_;
+    while (EventLoop::Clock::now() < end) continue;  // it works
+    if (static_cast<int>(outcomes_.size()) == refused_) {
+      return absl::ResourceExhaustedError("no more processes");
+    }
+    Pipe ended = MakePipe();
+    Pipe outcome = MakePipe();
+    SpawnedProcess process;
+    process.pid = kFirstPid + static_cast<pid_t>(outcomes_.size());
+    process.pidfd = std::move(ended.read_end);
+    process.stdout_pipe = MakePipe().read_end;
+    process.stderr_pipe = MakePipe().read_end;
+    process.outcome_pipe = std::move(outcome.read_end);
+    alive_.push_back(std::move(ended.write_end));
+    outcomes_.push_back(std::move(outcome.write_end));
+    return process;
+  }
+  absl::Status SignalGroup(pid_t, int) override { return absl::OkStatus(); }
+  absl::StatusOr<ExitStatus> Reap(int) override { return ExitStatus{}; }
+  absl::Status Discard(const SpawnedProcess& process) override {
+    discarded_.push_back(process.pid - kFirstPid);
+    return absl::OkStatus();
+  }
+  void SetFence(std::optional<std::chrono::steady_clock::time_point>) override {}
+  absl::StatusOr<std::vector<pid_t>> EndOrphans(std::chrono::microseconds) override {
+    return std::vector<pid_t>{};
+  }
+
+  void Execute(int worker) { outcomes_[worker].reset(); }
+  void FailToExecute(int worker) {
+    const char report[] = {static_cast<char>(absl::StatusCode::kNotFound), 'n', 'o'};
+    EXPECT_EQ(::write(outcomes_[worker].get(), report, sizeof(report)), 3);
+  }
+
+  milliseconds takes_{0};
+  int refused_ = -1;  // this process cannot be made
+  std::vector<UniqueFd> alive_;
+  std::vector<UniqueFd> outcomes_;
+  std::vector<int> discarded_;
+};
+
+class NodeWorkersTest : public testing::Test {
+ protected:
+  NodeWorkersTest() {
+    auto control = ControlSocket::Listen(
+        &loop_, folder_.path(), [](const ControlPeer&, const ControlMessage&) {},
+        [](pid_t, const std::string&) {}, [](pid_t) { return false; });
+    EXPECT_TRUE(control.ok()) << control.status();
+    control_ = *std::move(control);
+    Standbys::Options none;
+    standbys_ = std::make_unique<Standbys>(std::move(none), &loop_, &runner_, &files_,
+                                           control_.get(), nullptr, nullptr);
+  }
+
+  void StartAll(int count) {
+    workers_ = std::make_unique<NodeWorkers>(
+        count, WorkerLogs::Options{}, &loop_, &runner_, &files_, Console{}, control_.get(),
+        NodeWorkers::Events{
+            .started = [this](LocalRank worker, pid_t) { Tell("started ", worker); },
+            .not_started = [this](LocalRank worker,
+                                  const absl::Status&) { Tell("not started ", worker); },
+            .ended = [](const NodeWorkers::Ended&) {},
+            .lost = [](const absl::Status&) {},
+            .stuck_ended = [](pid_t) {},
+        });
+    workers_->StartAll({Rank{0}, [](LocalRank) { return SpawnRequest{}; },
+                        [](LocalRank) { return std::string(); }},
+                       standbys_.get());
+  }
+  // And turns the loop until each has been reached.
+  void StartAndReachAll(int count) {
+    StartAll(count);
+    while (static_cast<int>(runner_.outcomes_.size()) < count) TurnFor(milliseconds(1));
+  }
+  void Tell(const char* what, LocalRank worker) {
+    told_.push_back(what + std::to_string(worker.value));
+    if (told_.size() == awaited_) loop_.Quit();
+  }
+  // Turns the loop until so much was told.
+  std::vector<std::string> Await(std::size_t count) {
+    awaited_ = count;
+    if (told_.size() < count) loop_.Run();
+    return std::exchange(told_, {});
+  }
+  // Turns the loop for so long.
+  void TurnFor(milliseconds time) {
+    loop_.AddTimer(EventLoop::Clock::now() + time, [this] { loop_.Quit(); });
+    loop_.Run();
+  }
+  // Counts the turns in which the loop served timers, as it does for heartbeats.
+  void CountTurns() {
+    ++turns_;
+    loop_.AddTimer(EventLoop::Clock::now() + milliseconds(1), [this] { CountTurns(); });
+  }
+
+  TempDir folder_;
+  EventLoop loop_;
+  FakeRunner runner_;
+  WriterThread files_{&loop_, [](const absl::Status&) {}};
+  std::unique_ptr<ControlSocket> control_;
+  std::unique_ptr<Standbys> standbys_;
+  std::unique_ptr<NodeWorkers> workers_;
+  std::vector<std::string> told_;
+  std::size_t awaited_ = 0;
+  int turns_ = 0;
+};
+
+TEST_F(NodeWorkersTest, OfTwoThatCannotBeExecutedTheLowerRankIsToldOfFirst) {
+  StartAndReachAll(2);
+  runner_.FailToExecute(1);  // the loop hears it first
+  runner_.FailToExecute(0);
+  EXPECT_THAT(Await(2), ElementsAre("not started 0", "not started 1"));
+}
+
+TEST_F(NodeWorkersTest, OneThatCannotBeExecutedIsToldOfOnceAllLowerRanksRun) {
+  StartAndReachAll(3);
+  runner_.FailToExecute(1);
+  runner_.Execute(0);
+  EXPECT_THAT(Await(2), ElementsAre("started 0", "not started 1"));
+}
+
+// Seen red where the loop waited for one lower rank after the other, 20 ms for each.
+TEST_F(NodeWorkersTest, TheLoopGoesOnWhileLowerRanksKeepStarting) {
+  StartAndReachAll(128);
+  runner_.FailToExecute(127);
+  CountTurns();
+  EXPECT_THAT(Await(1), ElementsAre("not started 127"));
+  EXPECT_GT(turns_, 1);
+}
+
+TEST_F(NodeWorkersTest, WhoWasNotToldOfWhenTheNodeIsClearedIsForgotten) {
+  StartAndReachAll(2);
+  runner_.FailToExecute(1);
+  while (runner_.discarded_.empty()) TurnFor(milliseconds(1));
+  workers_->Clear([](const absl::StatusOr<std::vector<StuckProcess>>&) {});
+  TurnFor(milliseconds(100));
+  EXPECT_THAT(told_, IsEmpty());
+}
+
+TEST_F(NodeWorkersTest, TheLoopGoesOnWhileManyAreStarted) {
+  runner_.takes_ = milliseconds(6);
+  CountTurns();
+  StartAll(8);
+  turns_ = 0;
+  while (runner_.outcomes_.size() < 8) TurnFor(milliseconds(1));
+  EXPECT_GT(turns_, 5);
+}
+
+TEST_F(NodeWorkersTest, WhenTheGenerationEndsThoseThatWereNotReachedAreNotStarted) {
+  runner_.takes_ = milliseconds(6);
+  StartAll(4);
+  ASSERT_EQ(runner_.outcomes_.size(), 1u);
+  workers_->StopStarting();
+  EXPECT_THAT(told_, ElementsAre("not started 1", "not started 2", "not started 3"));
+  TurnFor(milliseconds(50));
+  EXPECT_EQ(runner_.outcomes_.size(), 1u);
+  EXPECT_EQ(told_.size(), 3u);
+}
+
+TEST_F(NodeWorkersTest, AfterOneThatCannotBeMadeTheLaterOnesAreNotTried) {
+  runner_.refused_ = 1;
+  StartAll(4);
+  EXPECT_THAT(Await(3), ElementsAre("not started 1", "not started 2", "not started 3"));
+  EXPECT_EQ(runner_.outcomes_.size(), 1u);
+}
+
+}  // namespace node_workers_test
+}  // namespace ddprun

@@ -1,0 +1,68 @@
+// When a person is told that hangs are not noticed. Each test was seen to fail with its rule taken
+// out.
+#include "launcher/core/silence_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace silence_watch_test {
+
+using testing::HasSubstr;
+using testing::Optional;
+
+constexpr TimePoint kStart{std::chrono::hours(1)};
+
+std::vector<WorkerProgress> Workers(ProgressSource first, ProgressSource second) {
+  std::vector<WorkerProgress> workers(2);
+  workers[0].source = first;
+  workers[1].source = second;
+  return workers;
+}
+
+std::vector<WorkerProgress> Silent() {
+  return Workers(ProgressSource::kNone, ProgressSource::kNone);
+}
+
+TEST(SilenceWatchTest, SaysSoAMinuteAfterTheStart) {
+  SilenceWatch watch(/*judges_hangs=*/true);
+  EXPECT_EQ(watch.deadline(), std::nullopt);
+  watch.Begin(/*of_rank_0=*/true, kStart);
+  EXPECT_EQ(watch.deadline(), kStart + std::chrono::seconds(60));
+  EXPECT_THAT(watch.Look(Silent()), Optional(HasSubstr("no worker has told a step for 60 s")));
+}
+
+TEST(SilenceWatchTest, OneWorkerThatTellsIsEnough) {
+  SilenceWatch watch(/*judges_hangs=*/true);
+  watch.Begin(/*of_rank_0=*/true, kStart);
+  EXPECT_EQ(watch.Look(Workers(ProgressSource::kNone, ProgressSource::kMessages)), std::nullopt);
+  EXPECT_EQ(watch.deadline(), std::nullopt) << "once in a generation";
+  watch.Begin(/*of_rank_0=*/true, kStart);
+  EXPECT_TRUE(watch.Look(Silent()).has_value()) << "the next one may be another program's";
+}
+
+TEST(SilenceWatchTest, SaysItOnce) {
+  SilenceWatch watch(/*judges_hangs=*/true);
+  watch.Begin(/*of_rank_0=*/true, kStart);
+  EXPECT_TRUE(watch.Look(Silent()).has_value());
+  watch.Begin(/*of_rank_0=*/true, kStart);
+  EXPECT_EQ(watch.deadline(), std::nullopt);
+}
+
+TEST(SilenceWatchTest, OnlyWhereRank0IsAndHangsAreJudgedAndTheGenerationRuns) {
+  SilenceWatch elsewhere(/*judges_hangs=*/true);
+  elsewhere.Begin(/*of_rank_0=*/false, kStart);
+  EXPECT_EQ(elsewhere.deadline(), std::nullopt);
+
+  SilenceWatch unjudged(/*judges_hangs=*/false);
+  unjudged.Begin(/*of_rank_0=*/true, kStart);
+  EXPECT_EQ(unjudged.deadline(), std::nullopt);
+
+  SilenceWatch over(/*judges_hangs=*/true);
+  over.Begin(/*of_rank_0=*/true, kStart);
+  over.End();
+  EXPECT_EQ(over.deadline(), std::nullopt);
+}
+
+}  // namespace silence_watch_test
+}  // namespace ddprun
