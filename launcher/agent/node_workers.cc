@@ -41,7 +41,8 @@ absl::Status NodeWorkers::Start(LocalRank local_rank, Rank rank, const SpawnRequ
   worker->rank = rank;
   if (auto standby = standbys->HandOver(local_rank, request.env, folder)) {
     worker->process = std::move(standby->process);
-    worker->standby_pump = std::move(standby->before);
+    worker->waited = true;
+    worker->pump_before = std::move(standby->before);
   } else {
     auto process = runner_->Spawn(request);
     if (absl::IsUnavailable(process.status())) events_.lost(process.status());
@@ -56,7 +57,7 @@ absl::Status NodeWorkers::Start(LocalRank local_rank, Rank rank, const SpawnRequ
                  [this, local_rank](std::uint32_t) { OnOutcome(local_rank); });
   }
   LogDebug(absl::StrCat("rank ", rank.value, " is pid ", worker->process.pid,
-                        worker->standby_pump ? ", which had waited" : ""));
+                        worker->waited ? ", which had waited" : ""));
   workers_[local_rank.value] = std::move(worker);
   return absl::OkStatus();
 }
@@ -73,10 +74,9 @@ bool NodeWorkers::AnyIsStarting() const {
 }
 
 int NodeWorkers::warm_count() const {
-  return static_cast<int>(
-      std::count_if(workers_.begin(), workers_.end(), [](const std::unique_ptr<Worker>& worker) {
-        return worker != nullptr && worker->standby_pump != nullptr;
-      }));
+  return static_cast<int>(std::count_if(
+      workers_.begin(), workers_.end(),
+      [](const std::unique_ptr<Worker>& worker) { return worker != nullptr && worker->waited; }));
 }
 
 void NodeWorkers::Signal(LocalRank local_rank, int signo) {
