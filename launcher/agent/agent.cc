@@ -19,6 +19,11 @@ constexpr std::chrono::seconds kFileFlushTimeout{30};
 constexpr std::chrono::seconds kConsoleFlushTimeout{2};
 constexpr std::size_t kMostTreeLines = 40;  // on the console
 
+// Until the fork server has imported its modules, or will not: longer than ForkServer's own limit.
+constexpr std::chrono::minutes kFirstStartLimit{6};
+// The same for a later start: shorter than the 30 s that the rendezvous waits for this node.
+constexpr std::chrono::seconds kStartLimit{20};
+
 // The command cannot be executed, however often it is tried.
 bool IsPermanent(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ||
@@ -92,10 +97,8 @@ absl::StatusOr<Verdict> Agent::Run() {
 
   checkpoints_.WatchOwner(
       [this](std::string why) { Feed(Supervisor::Superseded{std::move(why)}); });
-  Feed(Supervisor::AgentStarted{});
-  client_->Open([this](RendezvousClient::Event event) {
-    loop_->Post([this, event = std::move(event)] { OnRendezvousEvent(event); });
-  });
+  standbys_->Begin();
+  standbys_->AwaitStart(kFirstStartLimit, [this] { Join(); });
   loop_->Run();
   client_->Close();
 
@@ -114,6 +117,13 @@ absl::StatusOr<Verdict> Agent::Run() {
   verdict_->hang = history_.hang;
   if (verdict_->root_cause) verdict_->error_file = run_files_.ErrorFileOf(*verdict_->root_cause);
   return *verdict_;
+}
+
+void Agent::Join() {
+  Feed(Supervisor::AgentStarted{});
+  client_->Open([this](RendezvousClient::Event event) {
+    loop_->Post([this, event = std::move(event)] { OnRendezvousEvent(event); });
+  });
 }
 
 void Agent::OnSignal(int signo) {
@@ -205,10 +215,13 @@ void Agent::Perform(const Supervisor::CloseStore&) { master_.Close(); }
 void Agent::Perform(const Supervisor::EndStandbys&) { standbys_->Feed(StandbyPool::JobEnded{}); }
 
 void Agent::Perform(const Supervisor::PrepareFolders& prepare) {
+  const auto ready = [this, generation = prepare.generation](const MadeFolders& made) {
+    standbys_->AwaitStart(kStartLimit, [this, generation, made] {
+      Feed(Supervisor::FoldersReady{generation, made.local_rank, made.error});
+    });
+  };
   run_files_.MakeFolders(prepare.generation, prepare.first_rank, options_.config.nproc_per_node,
-                         [this, generation = prepare.generation](const MadeFolders& made) {
-                           Feed(Supervisor::FoldersReady{generation, made.local_rank, made.error});
-                         });
+                         ready);
 }
 
 void Agent::Perform(const Supervisor::ReadErrorFile& read) {
@@ -379,10 +392,7 @@ void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& mess
           [&](const CheckpointDamagedMsg& damaged) {
             Feed(Supervisor::CheckpointDamageReported{local_rank, damaged.step, damaged.text});
           },
-          [&](const SnapshotMsg& snapshot) {
-            checkpoints_.OnSnapshot(workers_->generation(), snapshot.step);
-            Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
-          },
+          [&](const SnapshotMsg& snapshot) { OnSnapshot(local_rank, snapshot); },
           [&](const ReadyMsg&) {
             history_.clock.PhaseBegan(local_rank, "ready", now);
             history_.start_watch->OnAtWork(local_rank);
@@ -409,6 +419,8 @@ void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& mess
             if (!standby.waiting) return standbys_->Feed(StandbyPool::WorkerCanStandBy{});
             if (workers_->LetStay(local_rank, *standbys_)) Feed(Supervisor::WorkerLeft{local_rank});
           },
+          [](const ForkServerMsg&) {},
+          [](const ForkedMsg&) {},
       },
       message);
 }
@@ -418,10 +430,14 @@ void Agent::OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint) 
   Feed(Supervisor::CheckpointReported{local_rank, checkpoint.step});
 }
 
+void Agent::OnSnapshot(LocalRank local_rank, const SnapshotMsg& snapshot) {
+  checkpoints_.OnSnapshot(workers_->generation(), snapshot.step);
+  Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
+}
+
 // A standby, or a process that a worker has started.
 void Agent::OnMessageOfAnother(const ControlPeer& peer, const ControlMessage& message) {
-  const auto* const standby = std::get_if<StandbyMsg>(&message);
-  if (standby != nullptr && standby->waiting) standbys_->OnWaiting(peer.worker);
+  standbys_->Hear(peer.worker, message);
   const auto* const elsewhere = std::get_if<StoreElsewhereMsg>(&message);
   if (elsewhere != nullptr) Feed(Supervisor::StoreSoughtElsewhere{elsewhere->where});
   if (std::holds_alternative<StepMsg>(message)) watch_->OnStepOfNobody(peer.process);

@@ -20,7 +20,7 @@
 #include "launcher/agent/node_workers.h"
 #include "launcher/agent/run/run_directory.h"
 #include "launcher/agent/run/run_files.h"
-#include "launcher/agent/standbys.h"
+#include "launcher/agent/standbys/standbys.h"
 #include "launcher/agent/start_watch.h"
 #include "launcher/agent/worker_programs.h"
 #include "launcher/agent/worker_watch.h"
@@ -77,6 +77,8 @@ class Agent {
 
   void Feed(const Supervisor::Event& event);
   void PerformDecided();
+  // Nothing waits for the fork server any more: the job begins.
+  void Join();
   void ArmDeadline();
 
   void Perform(Supervisor::Send& send);
@@ -108,6 +110,7 @@ class Agent {
   void OnWorkerEnded(const NodeWorkers::Ended& worker);
   void OnControlMessage(const ControlPeer& peer, const ControlMessage& message);
   void OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint);
+  void OnSnapshot(LocalRank local_rank, const SnapshotMsg& snapshot);
   void OnMessageOfAnother(const ControlPeer& peer, const ControlMessage& message);
   // Of a restart that is over, where one is: for people and for the report.
   std::optional<RestartTimes> TakeRestartTimes();

@@ -45,6 +45,7 @@ void MasterStore::Open(const SupervisorActions::OpenStore& open,
   board_ = std::make_shared<Board>();
   StoreServer::Options options;
   options.this_host_only = IsLoopback(open.master_addr);
+  options.world_size = open.world_size;
   options.on_refused = [](const std::string& why) {
     LogWarning(absl::StrCat("the store disconnected a client: ", why));
   };

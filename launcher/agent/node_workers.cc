@@ -69,7 +69,8 @@ absl::Status NodeWorkers::StartOne(LocalRank local_rank) {
   worker->rank = rank;
   if (auto standby = starting_->standbys->HandOver(local_rank, request.env, folder)) {
     worker->process = std::move(standby->process);
-    worker->standby_pump = std::move(standby->before);
+    worker->waited = true;
+    worker->pump_before = std::move(standby->before);
   } else {
     auto process = runner_->Spawn(request);
     if (absl::IsUnavailable(process.status())) events_.lost(process.status());
@@ -80,7 +81,7 @@ absl::Status NodeWorkers::StartOne(LocalRank local_rank) {
   loop_->Watch(worker->process.pidfd.get(), EPOLLIN,
                [this, local_rank](std::uint32_t) { OnEnded(local_rank); });
   LogDebug(absl::StrCat("rank ", rank.value, " is pid ", worker->process.pid,
-                        worker->standby_pump ? ", which had waited" : ""));
+                        worker->waited ? ", which had waited" : ""));
   const pid_t pid = worker->process.pid;
   const int outcome = worker->process.outcome_pipe.get();
   const bool starts = worker->starting();
@@ -115,10 +116,9 @@ void NodeWorkers::ForgetStarts() {
 }
 
 int NodeWorkers::warm_count() const {
-  return static_cast<int>(
-      std::count_if(workers_.begin(), workers_.end(), [](const std::unique_ptr<Worker>& worker) {
-        return worker != nullptr && worker->standby_pump != nullptr;
-      }));
+  return static_cast<int>(std::count_if(
+      workers_.begin(), workers_.end(),
+      [](const std::unique_ptr<Worker>& worker) { return worker != nullptr && worker->waited; }));
 }
 
 void NodeWorkers::Signal(LocalRank local_rank, int signo) {

@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "launcher/agent/node_clearer.h"
 #include "launcher/agent/progress_watch.h"
-#include "launcher/agent/standbys.h"
+#include "launcher/agent/standbys/standbys.h"
 #include "launcher/agent/worker_logs.h"
 #include "launcher/agent/worker_postmortem.h"
 #include "launcher/os/control_socket.h"
@@ -117,8 +117,8 @@ class NodeWorkers {
   struct Worker {
     SpawnedProcess process;
     std::unique_ptr<LogPump> pump;
-    // Of what it wrote as a standby, or in the generation before; null: it was started.
-    std::unique_ptr<LogPump> standby_pump;
+    bool waited = false;  // as a standby, or after the generation before; it was not started
+    std::unique_ptr<LogPump> pump_before;  // of what it wrote until then; null: it was forked
     Rank rank;
     bool leaves = false;                 // it was asked to
     std::optional<TimePoint> killed_at;  // when it got its first SIGKILL

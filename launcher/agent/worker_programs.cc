@@ -1,17 +1,39 @@
 #include "launcher/agent/worker_programs.h"
 
+#include <array>
+#include <cstddef>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "launcher/config/command_line_program.h"
 #include "launcher/config/job_spec_of.h"
 #include "launcher/log.h"
 #include "launcher/os/file_util.h"
+#include "launcher/python/fork_server_source.h"
 #include "launcher/python/python_path.h"
-#include "launcher/python/standby_source.h"
 
 namespace ddprun {
+namespace {
+
+// The fork server may have one thread only: OpenBLAS starts its own when it is loaded, and
+// fork_server.py gives the workers theirs. torch counts the GPUs without CUDA, which could not be
+// forked.
+constexpr std::array<std::pair<absl::string_view, absl::string_view>, 2> kForkServerVariables = {
+    {{"OPENBLAS_NUM_THREADS", "1"}, {"PYTORCH_NVML_BASED_CUDA_CHECK", "1"}}};
+
+void SetForkServerVariables(std::vector<std::string>* env) {
+  for (const auto& [name, value] : kForkServerVariables) {
+    std::erase_if(*env, [name = name](const std::string& entry) {
+      return absl::StartsWith(entry, absl::StrCat(name, "="));
+    });
+    env->push_back(absl::StrCat(name, "=", value));
+  }
+}
+
+}  // namespace
 
 WorkerPrograms::WorkerPrograms(const AgentOptions* options, RunDirectory* run,
                                std::string control_socket)
@@ -68,33 +90,45 @@ void WorkerPrograms::AddPythonModule() {
   }
 }
 
+SpawnRequest WorkerPrograms::StandbyRequest(const std::vector<std::string>& command,
+                                            LocalRank local_rank) const {
+  SpawnRequest request;
+  request.argv = WorkerArguments(command, local_rank);
+  request.env = StandbyEnvironment(Place(local_rank), options_.environ, options_.config.env);
+  PutOnPythonPath(run_.python_path(), &request.env);
+  return request;
+}
+
 Standbys::Options WorkerPrograms::StandbyOptions() const {
   Standbys::Options standbys;
   standbys.pool.wanted = options_.config.restart.warm;
   standbys.pool.workers = options_.config.nproc_per_node;
-  standbys.pool.waits_in = "ddp::init()";
   standbys.python_path = run_.python_path();
-  std::vector<std::string> command = options_.config.command;
-  if (!options_.config.restart.preload.empty()) {
-    const std::string program = run_.sockets() + "/standby.py";
-    if (const auto written = WriteFileAtomic(program, kPythonStandby); !written.ok()) {
-      LogWarning(absl::StrCat("there will be no warm standbys: ", written.message()));
-      standbys.pool.wanted = 0;
-    }
-    // The configuration has checked that there is a program.
-    const auto at = command.begin() + static_cast<std::ptrdiff_t>(*FindPythonProgram(command));
-    command.insert(at, {program, absl::StrJoin(options_.config.restart.preload, ",")});
-    standbys.pool.always_able = true;
-    standbys.pool.waits_in = "the end of its imports";
-  }
-  standbys.request = [this, command](LocalRank local_rank) {
-    SpawnRequest request;
-    request.argv = WorkerArguments(command, local_rank);
-    request.env = StandbyEnvironment(Place(local_rank), options_.environ, options_.config.env);
-    PutOnPythonPath(run_.python_path(), &request.env);
-    return request;
+  standbys.request = [this](LocalRank local_rank) {
+    return StandbyRequest(options_.config.command, local_rank);
   };
+  if (!options_.config.restart.preload.empty()) Preload(&standbys);
   return standbys;
+}
+
+void WorkerPrograms::Preload(Standbys::Options* standbys) const {
+  const std::string preloader = run_.sockets() + "/fork_server.py";
+  if (const auto written = WriteFileAtomic(preloader, kPythonForkServer); !written.ok()) {
+    LogWarning(absl::StrCat("nothing is imported ahead of time: ", written.message()));
+    standbys->pool.wanted = 0;
+    return;
+  }
+  std::vector<std::string> command = options_.config.command;
+  // The configuration has checked that there is a program.
+  const auto at = command.begin() + static_cast<std::ptrdiff_t>(*FindPythonProgram(command));
+  const std::vector<std::string> program(at, command.end());
+  command.insert(at, {preloader, absl::StrJoin(options_.config.restart.preload, ",")});
+  ForkServerProcess::Options& server = standbys->fork_server.emplace();
+  server.request = StandbyRequest(command, LocalRank{0});
+  SetForkServerVariables(&server.request.env);
+  server.arguments = [program](LocalRank rank) { return WorkerArguments(program, rank); };
+  server.log_folder = run_.ForkServerFolder();
+  standbys->pool.forks = true;
 }
 
 }  // namespace ddprun

@@ -6,10 +6,11 @@
 #define DDPRUN_LAUNCHER_AGENT_WORKER_PROGRAMS_H_
 
 #include <string>
+#include <vector>
 
 #include "launcher/agent/agent_options.h"
 #include "launcher/agent/run/run_directory.h"
-#include "launcher/agent/standbys.h"
+#include "launcher/agent/standbys/standbys.h"
 #include "launcher/agent/worker_environment.h"
 #include "launcher/core/supervisor/actions.h"
 #include "launcher/os/process/process_runner.h"
@@ -30,6 +31,9 @@ class WorkerPrograms {
 
  private:
   void AddPythonModule();
+  SpawnRequest StandbyRequest(const std::vector<std::string>& command, LocalRank local_rank) const;
+  // With --preload: the options of the fork server.
+  void Preload(Standbys::Options* standbys) const;
   // Where this node's worker with this local rank is: what is the same in every generation.
   WorkerPlace Place(LocalRank local_rank) const;
 

@@ -171,10 +171,6 @@ class Finisher {
       AddProblem(OriginOf("restart.warm"),
                  "a Python program needs --preload (restart.preload) with the modules that a "
                  "waiting interpreter has imported, such as --preload torch");
-    } else if (restart.warm == 0) {
-      AddProblem(OriginOf("restart.preload"),
-                 "without warm standbys nothing is imported ahead of time; give --warm "
-                 "(restart.warm) too");
     } else if (!python) {
       AddProblem(OriginOf("restart.preload"),
                  absl::StrCat("modules are for a Python program (found the command ",

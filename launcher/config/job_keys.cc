@@ -154,8 +154,9 @@ constexpr JobKey kKeys[] = {
      "The command runs up to ddp::init() ahead of time."},
     {"restart", "preload", KeyType::kModules, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.restart.preload; },
-     "For warm standbys of a Python program: the modules that waiting interpreters have imported, "
-     "such as \"torch,numpy\". The program itself is run at the restart, unchanged."},
+     "For a Python program: the modules that one interpreter of this node imports, such as "
+     "\"torch,numpy\". Every worker and every warm standby is forked from it. The program itself "
+     "needs no change."},
     {"restart", "in_place_timeout", KeyType::kDuration, 0, kLongest,
      [](JobDraft& d) -> Field { return &d.config.restart.in_place_timeout; },
      "How long a worker that uses ddp::run_in_place() has to leave its generation, and stay for "

@@ -40,28 +40,35 @@ std::vector<StandbyPool::Action> StandbyPool::Step(const Event& event, TimePoint
                  },
                  [&](const GenerationEnded&) {
                    if (state_ != State::kGivenUp) state_ = State::kIdle;
-                   EndThose(false);  // they would take time from those that start now
+                   // What loads would take time from those that start now. A fork on its way may be
+                   // swept away with what the generation leaves behind.
+                   EndThose(false);
                  },
                  [&](const StandbyWaiting& waiting) { OnWaiting(waiting.id, now); },
                  [&](const StandbyEnded& ended) { OnEnded(ended, now); },
+                 [&](const ForksChanged& changed) { OnForksChanged(changed.forks); },
+                 [&](const StartComing& coming) { start_limit_ = now + coming.limit; },
                  [&](const JobEnded&) {
                    state_ = State::kClosed;
+                   start_limit_.reset();
                    EndThose(true);
                  },
                  [&](const Tick&) { OnTick(now); },
              },
              event);
   Fill(now);
+  LookWhetherStartCanBegin(now);
   return std::exchange(actions_, {});
 }
 
 std::optional<TimePoint> StandbyPool::NextDeadline() const {
   std::optional<TimePoint> next;
   const auto also = [&](TimePoint at) { next = next ? std::min(*next, at) : at; };
+  if (start_limit_) also(*start_limit_);
   if (state_ == State::kSettling) also(settled_at_);
   if (const Standby* loading = Loading()) {
     also(loading->started_at + options_.start_limit);
-  } else if (state_ == State::kFilling && (able_ || options_.always_able) && Wanted()) {
+  } else if (state_ != State::kGivenUp && CanMake() && Wanted()) {
     also(not_before_);
   }
   return next;
@@ -94,11 +101,11 @@ void StandbyPool::OnStarted(TimePoint now) {
   if (state_ == State::kGivenUp) return;
   state_ = State::kSettling;
   settled_at_ = now + options_.settle;
-  if (generations_ == 1 || able_ || options_.always_able || said_unable_) return;
+  if (generations_ == 1 || able_ || options_.forks || said_unable_) return;
   said_unable_ = true;
-  actions_.emplace_back(Note{absl::StrCat(
-      "there is no warm standby: no worker has come to ", options_.waits_in,
-      ", and a program that does not would do its work twice; workers are started cold")});
+  actions_.emplace_back(Note{
+      "there is no warm standby: no worker has come to ddp::init(), and a program that does not "
+      "would do its work twice; workers are started cold"});
 }
 
 void StandbyPool::OnWaiting(Id id, TimePoint now) {
@@ -123,13 +130,20 @@ void StandbyPool::OnEnded(const StandbyEnded& ended, TimePoint now) {
       absl::StrCat(early_ends_, " standbys in a row have ended early, the last one ", ended.how));
 }
 
+void StandbyPool::OnForksChanged(Forks forks) {
+  forks_ = forks;
+  if (forks_ == Forks::kNow) return;
+  std::erase_if(standbys_, [](const auto& entry) { return !entry.second.waiting_since; });
+  if (forks_ == Forks::kNever) state_ = State::kGivenUp;  // the fork server has said why
+}
+
 void StandbyPool::OnTick(TimePoint now) {
   if (state_ == State::kSettling && now >= settled_at_) state_ = State::kFilling;
   const Standby* const loading = Loading();
   if (loading == nullptr || now < loading->started_at + options_.start_limit) return;
   EndThose(false);
   GiveUp(
-      absl::StrCat("a standby has not come to ", options_.waits_in, " within ",
+      absl::StrCat("a standby has not come to ddp::init() within ",
                    Seconds(std::chrono::round<std::chrono::milliseconds>(options_.start_limit))));
 }
 
@@ -138,15 +152,31 @@ void StandbyPool::Settle() {
   if (state_ == State::kSettling && all) state_ = State::kFilling;
 }
 
-// One at a time: what loads its libraries keeps a core busy.
+// All at once where they are forked. Else one at a time: what loads its libraries keeps a core
+// busy.
 void StandbyPool::Fill(TimePoint now) {
-  if (state_ != State::kFilling || now < not_before_ || Loading() != nullptr) return;
-  if (!able_ && !options_.always_able) return;
-  const auto local_rank = Wanted();
-  if (!local_rank) return;
-  const Id id = next_id_++;
-  standbys_[id] = Standby{*local_rank, now, std::nullopt, /*was_worker=*/false};
-  actions_.emplace_back(StartStandby{id, *local_rank});
+  if (state_ == State::kGivenUp || now < not_before_ || !CanMake()) return;
+  while (Loading() == nullptr) {
+    const auto local_rank = Wanted();
+    if (!local_rank) return;
+    const Id id = next_id_++;
+    standbys_[id] = Standby{*local_rank, now, std::nullopt, /*was_worker=*/false};
+    actions_.emplace_back(StartStandby{id, *local_rank});
+  }
+}
+
+// A fork that has just failed is not waited for: the worker is started plainly.
+void StandbyPool::LookWhetherStartCanBegin(TimePoint now) {
+  if (!start_limit_) return;
+  std::set<LocalRank> there;
+  for (const auto& [id, standby] : standbys_) {
+    if (standby.waiting_since) there.insert(standby.local_rank);
+  }
+  const bool all = there.size() == static_cast<std::size_t>(options_.workers);
+  const bool cannot = state_ == State::kGivenUp || now < not_before_;
+  if (!all && !cannot && now < *start_limit_) return;
+  start_limit_.reset();
+  actions_.emplace_back(StartCanBegin{});
 }
 
 void StandbyPool::GiveUp(const std::string& why) {
@@ -167,9 +197,11 @@ void StandbyPool::EndThose(bool that_wait_too) {
 }
 
 std::optional<LocalRank> StandbyPool::Wanted() const {
+  const int starting = start_limit_ ? 1 : 0;
   for (int rank = 0; rank < options_.workers; ++rank) {
-    const int target =
+    const int kept =
         options_.wanted / options_.workers + (rank < options_.wanted % options_.workers ? 1 : 0);
+    const int target = std::max(starting, state_ == State::kFilling ? kept : 0);
     const auto there = std::count_if(standbys_.begin(), standbys_.end(), [&](const auto& entry) {
       return entry.second.local_rank.value == rank && !entry.second.was_worker;
     });
@@ -178,7 +210,10 @@ std::optional<LocalRank> StandbyPool::Wanted() const {
   return std::nullopt;
 }
 
+bool StandbyPool::CanMake() const { return options_.forks ? forks_ == Forks::kNow : able_; }
+
 const StandbyPool::Standby* StandbyPool::Loading() const {
+  if (options_.forks) return nullptr;
   for (const auto& [id, standby] : standbys_) {
     if (!standby.waiting_since) return &standby;
   }

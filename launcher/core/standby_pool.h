@@ -2,7 +2,7 @@
 //
 // A standby is a process of the job's command that was started ahead of time and waits to become a
 // worker. This class starts none: a pure state machine, an event and the time go in, actions come
-// out (launcher/standbys carries them out).
+// out (launcher/agent/standbys/standbys.h carries them out).
 //
 //            GenerationStarted          it is settled
 //     Idle ──────────────────▶ Settling ──────────────▶ Filling ──▶ (one standby after the other)
@@ -13,13 +13,17 @@
 //
 // A generation is settled when each of its workers has finished a step, or some time after its
 // start: only then there is time to spare. Nothing is started before a worker of the job has shown
-// that its program can wait as a standby (or options say so): another program would do all its work
-// a second time.
+// that its program can wait as a standby: another program would do all its work a second time. What
+// a fork server makes can always wait.
 //
 // Each standby is for one local rank, since arguments, devices and the caches of its CPU may be.
 //
 // A worker that has left its generation and stays (STANDBY=stays) waits here as well, whatever
 // number of standbys is wanted: it is taken before them, and is none of them.
+//
+// With a fork server (fork_server.h) a standby costs milliseconds. Then all are made at once, and
+// also workers that start are made of standbys: StartComing has one made for each local rank, and
+// StartCanBegin tells when they wait. A worker for which there is none is started plainly.
 #ifndef DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 #define DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 
@@ -37,13 +41,15 @@ namespace ddprun {
 enum class StandbyPoolState { kIdle, kSettling, kFilling, kGivenUp, kClosed };
 const char* ToString(StandbyPoolState state);
 
+// Of the fork server: it imports, or is to be started again; it forks; it cannot be used.
+enum class Forks { kLater, kNow, kNever };
+
 class StandbyPool {
  public:
   struct Options {
-    int wanted = 0;            // how many are kept; spread over the local ranks
-    int workers = 1;           // of this node
-    bool always_able = false;  // the program can wait as a standby, without having shown it
-    std::string waits_in;      // for people: "ddp::init()"
+    int wanted = 0;      // how many are kept; spread over the local ranks
+    int workers = 1;     // of this node
+    bool forks = false;  // there is a fork server, Forks::kLater at the beginning
     Duration settle = std::chrono::seconds(3);       // after the start, where no steps are told
     Duration start_limit = std::chrono::minutes(5);  // from its start until a standby waits
     Duration steady = std::chrono::seconds(10);      // one that ends sooner has ended early
@@ -58,7 +64,7 @@ class StandbyPool {
   struct WorkerStepped {
     LocalRank local_rank;
   };
-  // Before the next one starts, and what does not wait yet is in its way.
+  // Before the next one starts. What does not wait yet is ended.
   struct GenerationEnded {};
   struct StandbyWaiting {
     Id id = 0;
@@ -68,10 +74,19 @@ class StandbyPool {
     Id id = 0;
     std::string how;  // for people: "exited with code 1: no such dataset"
   };
+  // Of the fork server. What it was asked for and does not wait yet is lost, except with kNow.
+  struct ForksChanged {
+    Forks forks = Forks::kLater;
+  };
+  // With Options::forks: workers are about to be started. Answer: StartCanBegin, within `limit`.
+  struct StartComing {
+    Duration limit{};
+  };
   struct JobEnded {};
   struct Tick {};
-  using Event = std::variant<GenerationStarted, WorkerCanStandBy, WorkerStepped, GenerationEnded,
-                             StandbyWaiting, StandbyEnded, JobEnded, Tick>;
+  using Event =
+      std::variant<GenerationStarted, WorkerCanStandBy, WorkerStepped, GenerationEnded,
+                   StandbyWaiting, StandbyEnded, ForksChanged, StartComing, JobEnded, Tick>;
 
   // ---- actions ----
   // Answer: StandbyWaiting when it waits, StandbyEnded if it ends or does not start.
@@ -90,7 +105,11 @@ class StandbyPool {
     std::string text;
     bool operator==(const Note&) const = default;
   };
-  using Action = std::variant<StartStandby, EndStandby, Note>;
+  // What can wait for the workers that are about to start does.
+  struct StartCanBegin {
+    bool operator==(const StartCanBegin&) const = default;
+  };
+  using Action = std::variant<StartStandby, EndStandby, Note, StartCanBegin>;
 
   explicit StandbyPool(Options options) : options_(std::move(options)) {}
 
@@ -119,19 +138,26 @@ class StandbyPool {
   void OnStarted(TimePoint now);
   void OnWaiting(Id id, TimePoint now);
   void OnEnded(const StandbyEnded& ended, TimePoint now);
+  void OnForksChanged(Forks forks);
   void OnTick(TimePoint now);
   void Settle();
   void Fill(TimePoint now);
   void GiveUp(const std::string& why);
+  void LookWhetherStartCanBegin(TimePoint now);
   void EndThose(bool that_wait_too);
   // The local rank that is short of a standby, lowest first.
   std::optional<LocalRank> Wanted() const;
+  // One can be made, as far as is known: not whether it is time.
+  bool CanMake() const;
+  // One that is on its way and is no fork, whose time is the fork server's.
   const Standby* Loading() const;
 
   const Options options_;
 
   StandbyPoolState state_ = StandbyPoolState::kIdle;
-  bool able_ = false;  // a worker has shown it
+  Forks forks_ = Forks::kLater;           // with Options::forks
+  std::optional<TimePoint> start_limit_;  // from StartComing to StartCanBegin
+  bool able_ = false;                     // a worker has shown it
   bool said_unable_ = false;
   int generations_ = 0;          // started so far
   TimePoint settled_at_;         // kSettling: at the latest

@@ -98,4 +98,10 @@ absl::StatusOr<UniqueFd> MemoryFile(std::string_view content) {
   return file;
 }
 
+absl::StatusOr<UniqueFd> MemoryFile(const std::vector<std::string>& entries) {
+  std::string bytes;
+  for (const std::string& entry : entries) bytes.append(entry).push_back('\0');
+  return MemoryFile(std::string_view(bytes));
+}
+
 }  // namespace ddprun

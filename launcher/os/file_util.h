@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,6 +30,8 @@ absl::StatusOr<UniqueFd> MakeLockedFile(const std::string& path, std::string_vie
 // A file in memory with this content, open for reading from its start; it has no name and is gone
 // when its last descriptor is closed.
 absl::StatusOr<UniqueFd> MemoryFile(std::string_view content);
+// The same of entries, each with a NUL behind it.
+absl::StatusOr<UniqueFd> MemoryFile(const std::vector<std::string>& entries);
 
 }  // namespace ddprun
 

@@ -11,8 +11,10 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -29,6 +31,7 @@ namespace {
 
 using torch_store::ClientId;
 using torch_store::Replies;
+using torch_store::StoreClients;
 
 // What epoll reports: these two, or the id of a client.
 constexpr std::uint64_t kListener = 0;
@@ -79,6 +82,7 @@ class StoreServer::Thread {
         listener_(std::move(listener)),
         epoll_(CheckSyscall(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
         stop_(CheckSyscall(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")),
+        clients_({}, options_.world_size),
         buffer_(kBufferBytes) {
     Watch(EPOLL_CTL_ADD, listener_.get(), EPOLLIN, kListener);
     Watch(EPOLL_CTL_ADD, stop_.get(), EPOLLIN, kStop);
@@ -111,8 +115,7 @@ class StoreServer::Thread {
   void Run() {
     std::array<epoll_event, 256> events{};
     while (true) {
-      const int ready = ::epoll_wait(epoll_.get(), events.data(), events.size(),
-                                     accept_paused_ ? kAcceptPauseMs : -1);
+      const int ready = ::epoll_wait(epoll_.get(), events.data(), events.size(), LongestPauseMs());
       if (accept_paused_) PauseAccepting(false);
       for (int i = 0; i < ready; ++i) {
         const std::uint64_t id = events[i].data.u64;
@@ -120,7 +123,28 @@ class StoreServer::Thread {
         id == kListener ? Accept() : Serve(id, events[i].events);
       }
       if (clients_.TakeNewArrivals()) options_.on_arrivals(clients_.arrivals());
+      AnswerPolls();
     }
+  }
+
+  int LongestPauseMs() const {
+    if (clients_.any_polls()) return static_cast<int>(StoreClients::kPollLimit.count());
+    return accept_paused_ ? kAcceptPauseMs : -1;
+  }
+
+  // Those that wait for a barrier: after kPollLimit, and a little more where others keep this busy.
+  void AnswerPolls() {
+    if (!clients_.any_polls()) {
+      polls_since_.reset();
+      return;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (!polls_since_) polls_since_ = now;
+    if (now - *polls_since_ < StoreClients::kPollLimit) return;
+    polls_since_.reset();
+    replies_.clear();
+    clients_.AnswerPolls(&replies_);
+    for (const torch_store::Reply& reply : replies_) Send(reply);
   }
 
   void PauseAccepting(bool pause) {
@@ -224,12 +248,13 @@ class StoreServer::Thread {
   const UniqueFd stop_;
   std::atomic<int> clients_served_ = 0;
 
-  torch_store::StoreClients clients_;
+  StoreClients clients_;
   std::unordered_map<ClientId, Connection> connections_;
   ClientId next_client_ = kFirstClient;
   std::size_t unsent_bytes_ = 0;  // of all connections
   int refusals_ = 0;
   bool accept_paused_ = false;
+  std::optional<std::chrono::steady_clock::time_point> polls_since_;  // clients wait for a barrier
   std::vector<char> buffer_;
   Replies replies_;
   std::thread thread_;

@@ -31,6 +31,7 @@ class StoreServer {
     std::function<void(const torch_store::Arrivals&)> on_arrivals =
         [](const torch_store::Arrivals&) {};
     bool this_host_only = false;  // clients of other hosts are disconnected at once
+    int world_size = 0;           // of the generation; 0: not known
   };
 
   // Listens on `socket`, a TCP socket that is bound and does not listen, and serves from now on.

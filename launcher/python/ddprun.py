@@ -411,7 +411,7 @@ def _auto_step(n):
 
 
 def _begin():
-    """Tells that steps will come. A warm standby is no worker yet: standby.py calls this later."""
+    """Tells that steps will come. A warm standby is no worker yet: fork_server.py calls this later."""
     if os.environ.get("DDPRUN_STANDBY") != "1":
         _agent.tell(tells=True)
 

@@ -113,6 +113,21 @@ absl::StatusOr<ControlMessage> ParseError(const control::Line& line) {
   return Malformed(ToText(line), "ERROR=<user|collective|bind|checkpoint|folder|state> <text>");
 }
 
+absl::StatusOr<ControlMessage> ParseForkServer(const control::Line& line) {
+  if (line.value == control::kForkServerReady) return ForkServerMsg{};
+  std::string_view rest = line.value;
+  if (NextWord(&rest) != control::kUnfit || rest.empty()) {
+    return Malformed(ToText(line), "FORKSERVER=<ready|unfit why>");
+  }
+  return ForkServerMsg{Shown(rest, kMaxFailureReasonBytes)};
+}
+
+absl::StatusOr<ControlMessage> ParseForked(const control::Line& line) {
+  const std::optional<std::int64_t> number = control::ParseNumber(line.value);
+  if (!number) return Malformed(ToText(line), "FORKED=<number>, 0 or more");
+  return ForkedMsg{*number};
+}
+
 // nullopt: a key from the future.
 absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& line) {
   const auto malformed = [&line](const std::string& expected) {
@@ -165,6 +180,8 @@ absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& lin
     if (line.value.empty()) return malformed("STORE=<host>:<port>");
     return StoreElsewhereMsg{Shown(line.value, kMaxHostBytes)};
   }
+  if (line.key == control::kForkServer) return ParseForkServer(line);
+  if (line.key == control::kForked) return ParseForked(line);
   if (line.key == control::kCheckpoint) return ParseCheckpoint(line);
   if (line.key == control::kCheckpointFailed) return ParseCheckpointFailed(line);
   if (line.key == control::kCheckpointDamaged) return ParseCheckpointDamaged(line);

@@ -79,10 +79,19 @@ struct StandbyMsg {
 
 struct StaysMsg {};  // it can leave this generation, and wait for the next one
 
+// Of the fork server.
+struct ForkServerMsg {
+  std::string unfit;  // why it must not be forked; "": it is ready
+};
+
+struct ForkedMsg {
+  std::int64_t number = 0;  // of the FORK that it was made for; it waits
+};
+
 using ControlMessage =
     std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg, CheckpointDamagedMsg,
                  SnapshotMsg, PhaseMsg, TellsMsg, StragglerMsg, ErrorMsg, ByeMsg, SecretMsg,
-                 StandbyMsg, StaysMsg, StoreElsewhereMsg>;
+                 StandbyMsg, StaysMsg, StoreElsewhereMsg, ForkServerMsg, ForkedMsg>;
 
 // The messages of one packet, in order. A key that this version does not know is skipped, so that a
 // newer worker library can talk to an older agent. InvalidArgument when the packet has a line

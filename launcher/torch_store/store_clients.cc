@@ -32,6 +32,7 @@ absl::Status StoreClients::Receive(ClientId id, absl::string_view bytes, Replies
 
 void StoreClients::Close(ClientId id) {
   keys_.Forget(id);
+  polls_.Forget(id);
   const auto client = clients_.find(id);
   if (client == clients_.end()) return;
   unfinished_bytes_ -= client->second.unfinished.size();
@@ -50,9 +51,13 @@ absl::Status StoreClients::HandleRequests(ClientId id, Client* client, absl::str
     const auto parsed = ParseRequest(*client->dialect, *bytes);
     if (!parsed.ok()) return parsed.status();
     if (!*parsed) break;
-    const absl::Status handled = keys_.Handle(id, (*parsed)->request, replies);
+    const Request& request = (*parsed)->request;
+    if (polls_.any()) polls_.Answer(id, replies);
+    const std::size_t first = replies->size();
+    const absl::Status handled = keys_.Handle(id, request, replies);
     if (!handled.ok()) return handled;
-    new_arrivals_ = arrivals_.See((*parsed)->request) || new_arrivals_;
+    if (client->dialect == Dialect::kAtOnce) polls_.See(id, request, first, replies);
+    new_arrivals_ = arrivals_.See(request) || new_arrivals_;
     bytes->remove_prefix((*parsed)->size);
   }
   return absl::OkStatus();

@@ -4,6 +4,7 @@
 #ifndef DDPRUN_LAUNCHER_TORCH_STORE_STORE_CLIENTS_H_
 #define DDPRUN_LAUNCHER_TORCH_STORE_STORE_CLIENTS_H_
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "launcher/torch_store/arrivals.h"
+#include "launcher/torch_store/barrier_polls.h"
 #include "launcher/torch_store/key_store.h"
 #include "launcher/torch_store/wire.h"
 
@@ -26,7 +28,9 @@ class StoreClients {
   };
 
   StoreClients() = default;
-  explicit StoreClients(Limits limits) : limits_(limits), keys_(limits.keys) {}
+  // `world_size`: of the generation; 0: not known.
+  explicit StoreClients(Limits limits, int world_size = 0)
+      : limits_(limits), keys_(limits.keys), polls_(world_size) {}
 
   // `client` has sent `bytes`: any part of a stream of requests. Appends what clients are to be
   // sent. The error says why it is to be disconnected; Close() must follow.
@@ -34,6 +38,11 @@ class StoreClients {
 
   // The connection is over.
   void Close(ClientId client);
+
+  // Whether clients wait for a barrier (barrier_polls.h). AnswerPolls() is due within kPollLimit.
+  static constexpr std::chrono::milliseconds kPollLimit{100};
+  bool any_polls() const { return polls_.any(); }
+  void AnswerPolls(Replies* replies) { polls_.AnswerAll(replies); }
 
   const KeyStore& keys() const { return keys_; }
   const Arrivals& arrivals() const { return arrivals_; }
@@ -53,6 +62,7 @@ class StoreClients {
 
   const Limits limits_{};
   KeyStore keys_;
+  BarrierPolls polls_;
   Arrivals arrivals_;
   bool new_arrivals_ = false;
   absl::flat_hash_map<ClientId, Client> clients_;

@@ -7,15 +7,25 @@ Whole process, from exec to exit, of
 in one run, alternating; the median and the extremes of each, and the ratio. Peak memory is that of
 the launcher's own process.
 
-usage: tests/bench/launch_bench.py [--ddprun build/bin/ddprun] [--runs 10]
+Then, likewise, how long --workers Python workers take to start: from exec of
+    ddprun --preload torch launch_worker.py, ddprun launch_worker.py, torchrun launch_worker.py
+until the last of them has imported torch and made a process group. Last, the memory of one standby
+that ddprun --warm --preload torch keeps: what is its own, and with its share of what it has in common
+with others (Pss).
+
+usage: tests/bench/launch_bench.py [--ddprun build/bin/ddprun] [--runs 10] [--starts 5] [--workers 8]
 Needs python3-torch for /usr/bin/torchrun.
 """
 import argparse
 import os
+import re
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+
+WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch_worker.py")
 
 
 def run(argv):
@@ -34,29 +44,21 @@ def run(argv):
     return elapsed, usage.ru_maxrss / 1024
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--ddprun", default="build/bin/ddprun")
-    parser.add_argument("--torchrun", default="/usr/bin/torchrun")
-    parser.add_argument("--runs", type=int, default=10)
-    arguments = parser.parse_args()
-    if not os.path.exists(arguments.torchrun):
-        sys.exit(f"{arguments.torchrun} is missing: apt-get install python3-torch")
-    with tempfile.TemporaryDirectory() as logs:
-        # With Python 3.11 this torchrun crashes unless -r and -t are given.
-        torchrun = [arguments.torchrun, "--nproc_per_node", "2", "--log_dir", logs, "-r", "1", "-t",
-                    "1", "--no_python"]
-        contenders = {
-            "ddprun": [arguments.ddprun, "--log-dir", logs, "--nproc-per-node", "2", "/bin/true"],
-            "torchrun, monitor interval 0.1 s": torchrun + ["--monitor_interval", "0.1", "/bin/true"],
-            "torchrun, default interval 5 s": torchrun + ["/bin/true"],
-        }
-        results = {name: [] for name in contenders}
-        for i in range(arguments.runs):
-            for name, argv in contenders.items():
-                if "default" in name and i >= 3:
-                    continue  # 6 s each, and always the same
-                results[name].append(run(argv))
+def measure_launches(arguments, logs):
+    # With Python 3.11 this torchrun crashes unless -r and -t are given.
+    torchrun = [arguments.torchrun, "--nproc_per_node", "2", "--log_dir", logs, "-r", "1", "-t",
+                "1", "--no_python"]
+    contenders = {
+        "ddprun": [arguments.ddprun, "--log-dir", logs, "--nproc-per-node", "2", "/bin/true"],
+        "torchrun, monitor interval 0.1 s": torchrun + ["--monitor_interval", "0.1", "/bin/true"],
+        "torchrun, default interval 5 s": torchrun + ["/bin/true"],
+    }
+    results = {name: [] for name in contenders}
+    for i in range(arguments.runs):
+        for name, argv in contenders.items():
+            if "default" in name and i >= 3:
+                continue  # 6 s each, and always the same
+            results[name].append(run(argv))
     floor = statistics.median(elapsed for elapsed, _ in results["ddprun"])
     print(f"{'launcher':34} {'median ms':>10} {'min':>8} {'max':>8} {'MiB':>6} {'× ddprun':>9}")
     for name, measured in results.items():
@@ -65,6 +67,89 @@ def main():
         median = statistics.median(times)
         print(f"{name:34} {median:10.1f} {min(times):8.1f} {max(times):8.1f} {memory:6.1f} "
               f"{median / floor:9.1f}")
+
+
+def start(argv, folder, workers):
+    """Milliseconds from exec until every worker has made the process group."""
+    for name in os.listdir(folder):
+        os.unlink(os.path.join(folder, name))
+    began = time.monotonic_ns()
+    run([*argv, WORKER, folder])
+    times = []
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), encoding="ascii") as file:
+            times.append(int(file.read()))
+    if len(times) != workers:
+        sys.exit(f"{' '.join(argv)}: {len(times)} of {workers} workers have started")
+    return (max(times) - began) / 1e6
+
+
+def measure_starts(arguments, logs):
+    with tempfile.TemporaryDirectory() as folder:
+        count = str(arguments.workers)
+        ddprun = [arguments.ddprun, "--log-dir", logs, "--nproc-per-node", count]
+        contenders = {
+            "ddprun --preload torch": ddprun + ["--preload", "torch"],
+            "ddprun": ddprun,
+            "torchrun, monitor interval 0.1 s": [
+                arguments.torchrun, "--nproc_per_node", count, "--log_dir", logs, "-r", "1", "-t",
+                "1", "--monitor_interval", "0.1"],
+        }
+        results = {name: [] for name in contenders}
+        for _ in range(arguments.starts):
+            for name, argv in contenders.items():
+                results[name].append(start(argv, folder, arguments.workers))
+    floor = statistics.median(results["ddprun --preload torch"])
+    title = f"start of {count} Python workers"
+    print(f"\n{title:34} {'median ms':>10} {'min':>8} {'max':>8} {'':6} {'× preload':>9}")
+    for name, times in results.items():
+        median = statistics.median(times)
+        print(f"{name:34} {median:10.1f} {min(times):8.1f} {max(times):8.1f} {'':6} "
+              f"{median / floor:9.1f}")
+
+
+def memory_of(pid):
+    """MiB: what is the process's own, and its Pss."""
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+        found = dict(re.findall(r"^(\w+):\s+(\d+) kB", file.read(), re.M))
+    own = int(found["Private_Clean"]) + int(found["Private_Dirty"])
+    return own / 1024, int(found["Pss"]) / 1024
+
+
+def show_standby_memory(arguments, logs):
+    """Of the last standby that is forked beside two workers."""
+    argv = [arguments.ddprun, "-v", "--log-dir", logs, "--nproc-per-node", "2", "--warm", "--preload",
+            "torch", WORKER, "--stay"]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as job:
+        waits = []
+        while len(waits) < 4:  # two became the workers
+            line = job.stderr.readline()
+            if not line:
+                sys.exit("ddprun has ended without standbys")
+            waits += re.findall(r"standby \d+ \(pid (\d+)\) waits", line)
+        time.sleep(1)  # a standby takes memory ahead once it has waited for a while
+        own, pss = memory_of(waits[-1])
+        job.terminate()
+        job.communicate()
+    print(f"\na standby with torch: {own:.1f} MiB of its own, {pss:.1f} MiB with its share (Pss)")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--ddprun", default="build/bin/ddprun")
+    parser.add_argument("--torchrun", default="/usr/bin/torchrun")
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--starts", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=8)
+    arguments = parser.parse_args()
+    if not os.path.exists(arguments.torchrun):
+        sys.exit(f"{arguments.torchrun} is missing: apt-get install python3-torch")
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    os.environ["PYTHON_EXEC"] = "/usr/bin/python3"  # that torch is installed for
+    with tempfile.TemporaryDirectory() as logs:
+        measure_launches(arguments, logs)
+        measure_starts(arguments, logs)
+        show_standby_memory(arguments, logs)
 
 
 if __name__ == "__main__":

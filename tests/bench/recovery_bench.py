@@ -6,7 +6,7 @@ One of two workers is killed (SIGKILL) again and again, under
                         of the dead one
     C++ warm            ddprun --warm --in-place-timeout 0 recovery_worker: two standbys take both places
     C++ cold            ddprun --in-place-timeout 0 recovery_worker
-    Python preloaded    ddprun --warm --preload torch,... recovery_worker.py
+    Python preloaded    ddprun --warm --preload torch,... recovery_worker.py: the same, all forked
     Python cold         ddprun recovery_worker.py
     torchrun            python3 -m torch.distributed.run --monitor-interval 0.1 recovery_worker.py
 in one run, alternating: each in turn is started, loses a worker --kills times, and is ended; and that
@@ -44,6 +44,7 @@ class Job:
     def __init__(self, argv, folder, standbys):
         self.steps = os.path.join(folder, "steps")
         self.standbys, self.used = standbys
+        self.waited = self.standbys if "--preload" in argv else 0  # the first workers: forked as well
         self.said = os.path.join(folder, "stderr")
         open(self.steps, "wb").close()
         with open(self.said, "wb") as err:
@@ -73,7 +74,7 @@ class Job:
     def standbys_wait(self, generation):
         with open(self.said, encoding="utf-8", errors="replace") as file:
             waits = sum(line.rstrip().endswith("waits") for line in file)
-        return waits >= self.standbys + self.used * generation
+        return waits >= self.waited + self.standbys + self.used * generation
 
     def kill_one(self, generation):
         """Milliseconds from SIGKILL of rank 1 to both ranks' first step in the next generation."""

@@ -46,6 +46,10 @@ struct ToPacket {
   std::string operator()(const StandbyMsg& m) const {
     return m.waiting ? "STANDBY=waiting" : "STANDBY=able";
   }
+  std::string operator()(const ForkServerMsg& m) const {
+    return m.unfit.empty() ? "FORKSERVER=ready" : "FORKSERVER=unfit " + m.unfit;
+  }
+  std::string operator()(const ForkedMsg& m) const { return absl::StrCat("FORKED=", m.number); }
 };
 
 std::string Packet(const std::vector<ControlMessage>& messages) {

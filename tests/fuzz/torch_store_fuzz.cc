@@ -37,6 +37,7 @@ class Store {
   void CloseAll() {
     for (const ClientId client : {0, 1}) clients_.Close(client);
     Require(clients_.unfinished_bytes() == 0, "nothing of a client is left");
+    Require(!clients_.any_polls(), "nobody who is gone waits for a barrier");
   }
 
   // What the client was sent, and whether it was disconnected then.
@@ -53,7 +54,7 @@ class Store {
     clients_.Close(client);
   }
 
-  StoreClients clients_{kLimits};
+  StoreClients clients_{kLimits, /*world_size=*/2};
   std::string heard_[2];
   bool closed_[2] = {};
   bool full_ = false;

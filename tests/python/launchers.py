@@ -6,6 +6,7 @@
 A script gets a folder as its first argument, and leaves its results there as JSON files.
 """
 
+import ctypes
 import importlib.util
 import json
 import os
@@ -18,6 +19,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = HERE.parent / "programs" / "python"  # the scripts that these tests run
 TORCHRUN = "/usr/bin/torchrun"
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 HANG = 120  # seconds: reached only when something hangs
 
 # What a launcher sets must come from the one under test.
@@ -44,6 +46,13 @@ def require_torch(test):
     """Fails the test where python3-torch is missing: these tests are not to be skipped."""
     if importlib.util.find_spec("torch") is None or not os.path.exists(TORCHRUN):
         test.fail("python3-torch is missing: apt-get install python3-torch")
+
+
+def become_subreaper(test):
+    """For the tests of a class: orphans become children of this process, as they do the guardian's."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    test.addClassCleanup(prctl, PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 def _environment(extra):

@@ -8,9 +8,16 @@ class HangTest(unittest.TestCase):
     """Two ranks of a script that knows nothing of ddprun: what their stacks alone tell."""
 
     def test_the_rank_that_sleeps_in_its_data_loading_is_named_with_its_function(self):
+        self.rank_that_sleeps_is_named()
+
+    def test_so_it_is_where_workers_are_forked(self):
+        """Their stacks are those of copies of one interpreter."""
+        self.rank_that_sleeps_is_named("--preload", "torch")
+
+    def rank_that_sleeps_is_named(self, *flags):
         result = launchers.run(self, "ddprun", "hang_in_data_loading.py", nproc=2,
                                flags=["--auto-step", "--hang-timeout", "4s", "--on-hang", "restart",
-                                      "--max-restarts", "1"])
+                                      "--max-restarts", "1", *flags])
         self.assertEqual(result.code, 0, result.err)
         cause, = result.report["earlier_generations"]
         self.assertEqual((cause["kind"], cause["rank"]), ("hung", 1), result.err)

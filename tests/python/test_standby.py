@@ -1,5 +1,4 @@
 import array
-import contextlib
 import json
 import os
 import pathlib
@@ -9,11 +8,12 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
 
 import launchers
 
-STANDBY = launchers.HERE.parents[1] / "launcher" / "python" / "standby.py"
+SERVER = launchers.HERE.parents[1] / "launcher" / "python" / "fork_server.py"
 PYTHON = "/usr/bin/python3"
 
 # Name, files, and the program as it is written behind `python3`.
@@ -75,13 +75,29 @@ def make_files(folder, sources):
         (folder / "linked" / "program.py").symlink_to(folder / f"program{index}.py")
 
 
-def outcome(folder, process):
-    process.wait(timeout=launchers.HANG)
-    return (process.returncode, (folder / "out").read_text(), (folder / "err").read_text())
+def outcome(folder, code):
+    return (code, (folder / "out").read_text(), (folder / "err").read_text())
+
+
+def memory_file(entries):
+    file = os.memfd_create("entries")
+    os.write(file, b"".join(entry.encode() + b"\0" for entry in entries))
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
+
+
+def send(connection, text, descriptors):
+    rights = array.array("i", descriptors)
+    connection.sendmsg([text], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+
+
+def peer_of(connection):
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int.from_bytes(credentials[:4], "little")
 
 
 class Agent:
-    """The agent's end of the control socket, for one standby."""
+    """The agent's end of the control socket."""
 
     def __init__(self, folder):
         self.path = str(folder / "socket")
@@ -95,45 +111,67 @@ class Agent:
         return self.connection.recv(8192)
 
     def go(self, environment, out, err):
-        file = os.memfd_create("environment")
-        os.write(file, b"".join(f"{k}={v}".encode() + b"\0" for k, v in environment.items()))
-        os.lseek(file, 0, os.SEEK_SET)
-        rights = array.array("i", [file, out.fileno(), err.fileno()])
-        self.connection.sendmsg([b"GO=1"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        file = memory_file([f"{k}={v}" for k, v in environment.items()])
+        send(self.connection, b"GO=1", [file, out.fileno(), err.fileno()])
         os.close(file)
 
+    def ask(self, number, arguments):
+        file = memory_file(arguments)
+        send(self.server, b"FORK=%d" % number, [file])
+        os.close(file)
+
+    def fork(self, number, arguments):
+        """Has the fork server, which waits, fork: the new process is what this agent talks to then.
+        Its pid."""
+        self.ask(number, arguments)
+        hello = self.wait()
+        assert hello == b"FORKED=%d" % number, hello
+        return peer_of(self.connection)
+
+    def await_server(self):
+        hello = self.wait()
+        self.server = self.connection
+        return hello
+
     def close(self):
-        self.connection.close()
-        self.listener.close()
+        for mine in (self.connection, self.server, self.listener):
+            mine.close()
 
 
 class StandbyTest(unittest.TestCase):
-    """launcher/python/standby.py against `python3 PROGRAM`, and under ddprun."""
+    """launcher/python/fork_server.py against `python3 PROGRAM`, and under ddprun."""
+
+    @classmethod
+    def setUpClass(cls):
+        launchers.become_subreaper(cls)
 
     def cold(self, folder, arguments):
         with open(folder / "out", "w") as out, open(folder / "err", "w") as err:
             process = subprocess.Popen([PYTHON, "-u", *arguments], cwd=folder, stdout=out,
                                        stderr=err, stdin=subprocess.DEVNULL,
                                        env={"PATH": os.environ["PATH"], "NEW": "1"})
-        return outcome(folder, process)
+        return outcome(folder, process.wait(timeout=launchers.HANG))
 
-    def warm(self, folder, arguments, modules="json,decimal"):
+    def forked(self, folder, arguments, modules="json,decimal"):
         agent = Agent(folder)
         environment = {"PATH": os.environ["PATH"], "DDPRUN_CONTROL_SOCKET": agent.path, "OLD": "1"}
-        standby = subprocess.Popen([PYTHON, "-u", STANDBY, modules, *arguments], cwd=folder,
-                                   env=environment, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        with standby, open(folder / "out", "w") as out, open(folder / "err", "w") as err:
-            self.assertEqual(agent.wait(), b"STANDBY=waiting")
+        server = subprocess.Popen(
+            [PYTHON, "-u", SERVER, modules, *arguments[:-1], "another"], cwd=folder, env=environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        with server, open(folder / "out", "w") as out, open(folder / "err", "w") as err:
+            self.assertEqual(agent.await_server(), b"FORKSERVER=ready")
+            process = agent.fork(7, arguments)
             agent.go({"PATH": os.environ["PATH"], "NEW": "1"}, out, err)
+            result = outcome(folder, os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
             agent.close()
-            result = outcome(folder, standby)
-            self.assertEqual(standby.communicate(), (b"", b""), "its own streams before GO")
+            self.assertEqual(server.communicate(), (b"", b""), "its own streams before GO")
+            self.assertEqual(server.returncode, 0)
         return result
 
-    def both(self, sources, arguments):
+    def both_ways(self, sources, arguments):
+        """The outcome under `python3 PROGRAM`, and forked."""
         results = []
-        for run in (self.cold, self.warm):
+        for run in (self.cold, self.forked):
             with tempfile.TemporaryDirectory() as path:
                 folder = pathlib.Path(path) / "job"
                 folder.mkdir()
@@ -147,47 +185,93 @@ class StandbyTest(unittest.TestCase):
     def test_every_program_runs_as_under_python_itself(self):
         for name, (sources, arguments) in PROGRAMS.items():
             with self.subTest(name):
-                cold, warm = self.both(sources, arguments)
-                self.assertEqual(warm, cold)
+                cold, forked = self.both_ways(sources, arguments)
+                self.assertEqual(forked, cold)
 
     def test_the_environment_is_the_workers_and_nothing_else(self):
-        cold, warm = self.both(["import os, subprocess\nprint(sorted(os.environ.items()))\n"
-                                "print(os.getenv('OLD'), os.getenv('NEW'), flush=True)\n"
-                                "subprocess.run(['/usr/bin/env'])\n"], ["{0}"])
-        self.assertEqual(warm, cold)
-        self.assertIn("None 1", warm[1])
+        cold, forked = self.both_ways(["import os, subprocess\nprint(sorted(os.environ.items()))\n"
+                                       "print(os.getenv('OLD'), os.getenv('NEW'), flush=True)\n"
+                                       "subprocess.run(['/usr/bin/env'])\n"], ["{0}"])
+        self.assertEqual(forked, cold)
+        self.assertIn("None 1", forked[1])
 
-    def test_a_standby_whose_agent_goes_away_ends_quietly(self):
+    def start_server(self, folder, module, environment=None):
+        """A server that has imported `module` and forks; and the agent's end."""
+        agent = Agent(folder)
+        self.addCleanup(agent.close)
+        server = subprocess.Popen([PYTHON, "-B", SERVER, module, "program.py"], cwd=folder,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  env={"DDPRUN_CONTROL_SOCKET": agent.path, **(environment or {})})
+        self.addCleanup(server.communicate, timeout=launchers.HANG)
+        self.addCleanup(server.kill)
+        self.assertEqual(agent.await_server(), b"FORKSERVER=ready")
+        return agent, server
+
+    def test_a_server_and_what_waits_end_quietly_when_their_agent_goes_away(self):
+        with tempfile.TemporaryDirectory() as path:
+            agent, server = self.start_server(pathlib.Path(path), "json")
+            process = agent.fork(0, ["program.py"])
+            agent.connection.close()
+            self.assertEqual(os.waitpid(process, 0)[1], 0)
+            agent.server.shutdown(socket.SHUT_RDWR)
+            self.assertEqual(server.communicate(timeout=launchers.HANG)[0], b"")
+            self.assertEqual(server.returncode, 0)
+
+    def test_what_waits_for_long_takes_memory_for_its_program_and_still_becomes_a_worker(self):
+        """Break: free the last piece in take_memory(), too."""
         with tempfile.TemporaryDirectory() as path:
             folder = pathlib.Path(path)
-            agent = Agent(folder)
-            with subprocess.Popen([PYTHON, STANDBY, "json", "x.py"], stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT,
-                                  env={"DDPRUN_CONTROL_SOCKET": agent.path}) as standby:
-                self.assertEqual(agent.wait(), b"STANDBY=waiting")
-                agent.close()
-                self.assertEqual(standby.communicate(timeout=launchers.HANG)[0], b"")
-            self.assertEqual(standby.returncode, 0)
+            (folder / "program.py").write_text("print('here')\n")
+            agent, _ = self.start_server(folder, "json")
+            process = agent.fork(0, ["program.py"])
+            status = pathlib.Path(f"/proc/{process}/status")
+            deadline = time.monotonic() + launchers.HANG
+            while int(re.search(r"RssAnon:\s+(\d+) kB", status.read_text()).group(1)) < 12000:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.02)
+            time.sleep(0.2)  # it keeps it
+            self.assertGreater(int(re.search(r"RssAnon:\s+(\d+) kB", status.read_text()).group(1)),
+                               12000)
+            with open(folder / "out", "w") as out:
+                agent.go({}, out, out)
+            self.assertEqual(os.waitpid(process, 0)[1], 0)
+            self.assertEqual((folder / "out").read_text(), "here\n")
+
+    def test_what_is_asked_for_together_is_forked_together(self):
+        """Break: let each of fork_each() have the last order."""
+        with tempfile.TemporaryDirectory() as path:
+            folder = pathlib.Path(path)
+            (folder / "program.py").write_text("import sys\nprint(*sys.argv[1:])\n")
+            agent, server = self.start_server(folder, "json")
+            os.kill(server.pid, signal.SIGSTOP)
+            for number in range(3):
+                agent.ask(number, ["program.py", f"argument {number}"])
+            os.kill(server.pid, signal.SIGCONT)
+            for _ in range(3):
+                number = int(agent.wait().removeprefix(b"FORKED="))
+                with open(folder / f"out{number}", "w") as out:
+                    agent.go({}, out, out)
+                os.waitpid(peer_of(agent.connection), 0)
+                agent.connection.close()
+            self.assertEqual([(folder / f"out{number}").read_text() for number in range(3)],
+                             [f"argument {number}\n" for number in range(3)])
 
     def test_a_preloaded_module_ddprun_tells_once_its_process_is_a_worker(self):
         """Break: leave out begin_to_tell(), or the look at DDPRUN_STANDBY in ddprun.py."""
         with tempfile.TemporaryDirectory() as path:
             folder = pathlib.Path(path)
-            shutil.copy(STANDBY.parent / "ddprun.py", folder)
+            shutil.copy(SERVER.parent / "ddprun.py", folder)
             (folder / "program.py").write_text("")
-            agent = Agent(folder)
-            given = {"DDPRUN_CONTROL_SOCKET": agent.path}
-            with open(folder / "out", "w") as out, subprocess.Popen(
-                    [PYTHON, "-B", STANDBY, "ddprun", "program.py"], cwd=folder,
-                    env={"DDPRUN_STANDBY": "1", **given}) as standby, contextlib.closing(agent):
-                self.assertEqual(agent.wait(), b"STANDBY=waiting")
-                agent.go(given, out, out)
-                connection, _ = agent.listener.accept()
-                with connection:
-                    self.assertEqual(connection.recv(8192), b"TELLS=1")
-                self.assertEqual(standby.wait(timeout=launchers.HANG), 0)
+            agent, _ = self.start_server(folder, "ddprun", {"DDPRUN_STANDBY": "1"})
+            process = agent.fork(0, ["program.py"])
+            with open(folder / "out", "w") as out:
+                agent.go({"DDPRUN_CONTROL_SOCKET": agent.path}, out, out)
+            connection, _ = agent.listener.accept()
+            with connection:
+                self.assertEqual(connection.recv(8192), b"TELLS=1")
+            self.assertEqual(os.waitpid(process, 0)[1], 0)
 
-    def test_the_first_start_is_cold_and_a_restart_is_warm(self):
+    def test_the_first_start_and_a_restart_are_forked(self):
         script = str(launchers.PROGRAMS / "restart_when_warm.py")
         with tempfile.TemporaryDirectory() as path:
             command = [os.environ["DDPRUN"], "-v", "--log-dir", path + "/logs", "--nproc-per-node",
@@ -196,7 +280,7 @@ class StandbyTest(unittest.TestCase):
             with subprocess.Popen(command, stderr=subprocess.PIPE, text=True,
                                   env=environment) as ddprun:
                 said = []
-                while sum(line.rstrip().endswith("waits") for line in said) < 2:
+                while sum(line.rstrip().endswith("waits") for line in said) < 4:
                     said.append(ddprun.stderr.readline())
                     self.assertTrue(said[-1], "".join(said))
                 worker = re.search(r"rank 1 is pid (\d+)", "".join(said)).group(1)
@@ -210,13 +294,18 @@ class StandbyTest(unittest.TestCase):
                 self.assertEqual(facts["argv"], [script, path])
                 self.assertEqual(facts["main"], script)
                 self.assertEqual(facts["environment"]["TORCHELASTIC_RESTART_COUNT"], "1")
-                self.assertNotIn("DDPRUN_STANDBY", facts["environment"])
+                for name in ("DDPRUN_STANDBY", "OPENBLAS_NUM_THREADS",
+                             "PYTORCH_NVML_BASED_CUDA_CHECK"):
+                    self.assertNotIn(name, facts["environment"])
                 self.assertEqual(facts["environment"].get("PYTHONPATH"), "/a:")
                 self.assertEqual(facts["path"][1], "/a")
                 self.assertRegex(facts["path"][-1], "/python/module$")
                 self.assertEqual([at for at in facts["path"] if "/python/site" in at], [])
-                self.assertTrue((run / f"attempt_1/{rank}/standby/stdout.log").exists())
-                self.assertFalse((run / f"attempt_0/{rank}/standby").exists())
+                for attempt in (0, 1):
+                    self.assertTrue((run / f"attempt_{attempt}/{rank}/standby/stdout.log").exists())
+            text = "".join(said)
+            self.assertEqual(len(re.findall(r"rank \d is pid \d+, which had waited", text)), 4)
+            self.assertEqual(text.count("the fork server is pid"), 1)
 
 
 if __name__ == "__main__":

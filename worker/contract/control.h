@@ -59,6 +59,14 @@ inline constexpr char kAble[] = "able";
 inline constexpr char kWaiting[] = "waiting";
 // STAYS=1: where LEAVE=1 comes in this generation, this worker leaves it and says STANDBY=waiting.
 inline constexpr char kStays[] = "STAYS";
+// The fork server of Python workers (launcher/python/fork_server.py). FORKSERVER=ready: it has
+// imported the modules and can be forked. FORKSERVER=unfit reason: it has imported them and must
+// not be forked; it exits.
+inline constexpr char kForkServer[] = "FORKSERVER";
+inline constexpr char kForkServerReady[] = "ready";
+inline constexpr char kUnfit[] = "unfit";
+// FORKED=n, from a process that was forked for FORK=n: as STANDBY=waiting.
+inline constexpr char kForked[] = "FORKED";
 
 // PHASE=init: ddp::init() has begun. After a restart the agent measures how long each phase takes,
 // from one PHASE, or READY, to the next, until the first STEP.
@@ -86,6 +94,9 @@ inline constexpr char kLeave[] = "LEAVE";
 // the whole environment from now on, NAME=value entries that each end with a NUL; stdout; stderr.
 inline constexpr char kGo[] = "GO";
 inline constexpr int kGoDescriptors = 3;
+// FORK=n, to the fork server: fork a process that waits. One descriptor comes with it: a file that
+// holds its program and arguments, entries that each end with a NUL.
+inline constexpr char kFork[] = "FORK";
 
 // Kinds of ERROR. A `collective` error usually means that a peer died: such a worker is a victim.
 inline constexpr char kErrorUser[] = "user";

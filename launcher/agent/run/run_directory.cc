@@ -117,6 +117,8 @@ std::string RunDirectory::StandbyFolder(int standby) const {
   return absl::StrCat(path_, "/standby/", standby);
 }
 
+std::string RunDirectory::ForkServerFolder() const { return path_ + "/fork_server"; }
+
 MadeFolders MakeWorkerFolders(const std::string& path, Generation generation, Rank first_rank,
                               int workers) {
   const std::string attempt = absl::StrCat(path, "/attempt_", generation.value);
@@ -139,9 +141,10 @@ MadeFolders MakeWorkerFolders(const std::string& path, Generation generation, Ra
   return {};
 }
 
-void LinkStandby(const std::string& worker_folder, int standby) {
+void LinkStandby(const std::string& worker_folder, const std::string& folder) {
   std::error_code ignored;  // it helps people, and nothing depends on it
-  fs::create_symlink(absl::StrCat("../../standby/", standby), worker_folder + "/standby", ignored);
+  fs::create_symlink(fs::path(folder).lexically_relative(worker_folder), worker_folder + "/standby",
+                     ignored);
 }
 
 }  // namespace ddprun

@@ -5,6 +5,8 @@
 //                                                      /by_rank/<rank> -> ../<local rank>
 //     <log-dir>/<rdzv-id>_<unique>/standby/<n>/{stdout,stderr}.log    what a warm standby wrote
 //     before it became a worker; attempt_<generation>/<local rank>/standby points there
+//     <log-dir>/<rdzv-id>_<unique>/fork_server/{stdout,stderr}.log    what the modules of --preload
+//     wrote when they were imported; attempt_<generation>/<local rank>/standby points there, too
 //     <log-dir>/<rdzv-id>_<unique>/.owner    the host, and the agent's lock: run_retention.h
 //     <temporary>/ddprun-<unique>/    sockets, python/; removed when the run ends
 //     /dev/shm/ddprun-<...>/          snapshots; removed when the run ends: snapshot_folder.h
@@ -56,6 +58,7 @@ class RunDirectory {
   std::string WorkerFolder(Generation generation, LocalRank local_rank) const;
   std::string ErrorFile(Generation generation, LocalRank local_rank) const;
   std::string StandbyFolder(int standby) const;
+  std::string ForkServerFolder() const;
 
  private:
   RunDirectory() = default;
@@ -87,8 +90,8 @@ struct MadeFolders {
 // missing.
 MadeFolders MakeWorkerFolders(const std::string& path, Generation generation, Rank first_rank,
                               int workers);
-// Shows in the folder of a worker which standby it was.
-void LinkStandby(const std::string& worker_folder, int standby);
+// Shows in the folder of a worker where that is which it wrote as a standby: in `folder`.
+void LinkStandby(const std::string& worker_folder, const std::string& folder);
 
 }  // namespace ddprun
 

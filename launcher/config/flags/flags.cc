@@ -116,7 +116,7 @@ constexpr FlagSpec kRestartFlags[] = {
     MaySet("warm", "[=N]", "restart.warm", "auto",
            "keep N processes (default one for each worker) ready in ddp::init() for a restart"),
     Sets("preload", 0, "MODULE,...", "restart.preload",
-         "with --warm and a Python program: modules that waiting interpreters have imported"),
+         "of a Python program: modules that one interpreter imports, to fork all workers from it"),
     Sets("in-place-timeout", 0, "DURATION", "restart.in_place_timeout",
          "for a worker of ddp::run_in_place() to leave a generation (default {})"),
     Sets("stop-grace", 0, "DURATION", "stop_grace", "from SIGTERM to SIGKILL (default {})"),

@@ -102,6 +102,17 @@ absl::StatusOr<SpawnedProcess> GuardedProcessRunner::Spawn(const SpawnRequest& s
   guardian::Request request{};
   request.type = Type::kSpawn;
   request.spawn = spawn;
+  return TakeProcess(request);
+}
+
+absl::StatusOr<SpawnedProcess> GuardedProcessRunner::Adopt(pid_t pid) {
+  guardian::Request request{};
+  request.type = Type::kAdopt;
+  request.pid = pid;
+  return TakeProcess(request);
+}
+
+absl::StatusOr<SpawnedProcess> GuardedProcessRunner::TakeProcess(const guardian::Request& request) {
   absl::StatusOr<guardian::Reply> reply = Call(request);
   if (!reply.ok()) return reply.status();
   if (!reply->process.pidfd.valid()) {

@@ -46,6 +46,7 @@ class GuardedProcessRunner final : public ProcessRunner {
   GuardedProcessRunner& operator=(const GuardedProcessRunner&) = delete;
 
   absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest& request) override;
+  absl::StatusOr<SpawnedProcess> Adopt(pid_t pid) override;
   absl::Status SignalGroup(pid_t pid, int signo) override;
   absl::StatusOr<ExitStatus> Reap(int pidfd) override;
   absl::Status Discard(const SpawnedProcess& process) override;
@@ -67,6 +68,8 @@ class GuardedProcessRunner final : public ProcessRunner {
 
   // One request and its reply. Unavailable: the guardian is lost. Any other error is the reply's.
   absl::StatusOr<guardian::Reply> Call(const guardian::Request& request);
+  // Of a request that makes a worker.
+  absl::StatusOr<SpawnedProcess> TakeProcess(const guardian::Request& request);
   absl::Status DiscardPid(pid_t pid);
 
   const pid_t pid_;

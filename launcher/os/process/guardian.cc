@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <functional>
 #include <set>
 #include <string>
 #include <system_error>
@@ -141,18 +142,10 @@ class Guardian {
     Reply reply;
     switch (request.type) {
       case Request::Type::kSpawn:
-        if (fence_.Take()) EndWorkers();
-        if (fenced_ && fence_.Pending()) fenced_ = false;
-        if (fenced_) {  // nothing runs after it, however briefly
-          reply.status = absl::DeadlineExceededError("the agent has not renewed its lease in time");
-          break;
-        }
-        if (auto process = runner_.Spawn(request.spawn); process.ok()) {
-          reply.process = *std::move(process);
-          workers_.insert(reply.process.pid);
-        } else {
-          reply.status = process.status();
-        }
+        Take([&] { return runner_.Spawn(request.spawn); }, &reply);
+        break;
+      case Request::Type::kAdopt:
+        Take([&] { return Adopt(request.pid); }, &reply);
         break;
       case Request::Type::kReap:
         reply.status = Reap(request.pid, &reply.exit);
@@ -170,6 +163,26 @@ class Guardian {
         break;
     }
     return reply;
+  }
+
+  // The process is a worker from now on.
+  void Take(const std::function<absl::StatusOr<SpawnedProcess>()>& make, Reply* reply) {
+    if (fence_.Take()) EndWorkers();
+    if (fenced_ && fence_.Pending()) fenced_ = false;
+    if (fenced_) {  // nothing runs after it, however briefly
+      reply->status = absl::DeadlineExceededError("the agent has not renewed its lease in time");
+      return;
+    }
+    auto process = make();
+    reply->status = process.status();
+    if (!process.ok()) return;
+    reply->process = *std::move(process);
+    workers_.insert(reply->process.pid);
+  }
+
+  absl::StatusOr<SpawnedProcess> Adopt(pid_t pid) {
+    if (!workers_.contains(pid)) return runner_.Adopt(pid);
+    return absl::NotFoundError(absl::StrCat("process ", pid, " is a worker already"));
   }
 
   absl::Status Reap(pid_t pid, ExitStatus* exit) {

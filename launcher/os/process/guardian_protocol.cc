@@ -194,11 +194,12 @@ absl::Status Send(int socket, const Reply& reply) {
   fields.Number(reply.exit.core_dumped ? 1 : 0);
   fields.Number(static_cast<std::int64_t>(reply.left.size()));
   for (const pid_t pid : reply.left) fields.Number(pid);
-  std::vector<int> descriptors;
-  if (reply.process.pidfd.valid()) {
-    descriptors = {reply.process.pidfd.get(), reply.process.stdout_pipe.get(),
-                   reply.process.stderr_pipe.get(), reply.process.outcome_pipe.get()};
+  std::vector<int> descriptors;  // all four, or the pidfd of a process that was adopted
+  for (const UniqueFd* const fd : {&reply.process.pidfd, &reply.process.stdout_pipe,
+                                   &reply.process.stderr_pipe, &reply.process.outcome_pipe}) {
+    if (fd->valid()) descriptors.push_back(fd->get());
   }
+  fields.Number(static_cast<std::int64_t>(descriptors.size()));
   return SendMessage(socket, fields.bytes(), descriptors);
 }
 
@@ -223,9 +224,11 @@ absl::StatusOr<Reply> ReceiveReply(int socket, std::chrono::milliseconds limit) 
   for (std::int64_t left = fields.Number(); left > 0 && fields.ok(); --left) {
     reply.left.push_back(static_cast<pid_t>(fields.Number()));
   }
+  const std::int64_t sent = fields.Number();
   if (!fields.complete()) return absl::InvalidArgumentError("not a guardian's reply");
-  if (descriptors.size() == kDescriptors) {
-    reply.process.pidfd = std::move(descriptors[0]);
+  if (sent != static_cast<std::int64_t>(descriptors.size())) return reply;
+  if (sent > 0) reply.process.pidfd = std::move(descriptors[0]);
+  if (sent == kDescriptors) {
     reply.process.stdout_pipe = std::move(descriptors[1]);
     reply.process.stderr_pipe = std::move(descriptors[2]);
     reply.process.outcome_pipe = std::move(descriptors[3]);

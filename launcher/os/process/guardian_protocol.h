@@ -18,6 +18,15 @@
 //   at last   pidfd is readable, and the agent asks with kReap, once, how it ended. kDiscard, at
 //             any time, kills what is left and makes kReap needless. Until one of both the process
 //             stays a zombie, and its pid its own.
+// The adopt request is for a process that a fork server has made, which the guardian has spawned.
+// Its parent has ended, so it is the guardian's child by now, and it waits for orders:
+//
+//   request   the pid, as the kernel told it to the agent (SO_PEERCRED).
+//   reply     at once. Either an error: it is no child of the guardian, leads no process group, or
+//             the fence is reached. Or the pid and one descriptor: pidfd.
+//   at last   as above: the guardian keeps its zombie until kReap or kDiscard.
+//
+// A process that is not adopted yet is a stray: kEndOrphans and the fence end it.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_PROTOCOL_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_PROTOCOL_H_
 
@@ -37,6 +46,7 @@ namespace ddprun::guardian {
 struct Request {
   enum class Type : std::int64_t {
     kSpawn,       // spawn → process
+    kAdopt,       // pid → process, with no pipes
     kReap,        // pid → exit
     kDiscard,     // pid: kill the worker; nobody will ask for its end
     kEndOrphans,  // limit → left

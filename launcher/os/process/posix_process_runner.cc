@@ -78,6 +78,20 @@ absl::StatusOr<SpawnedProcess> PosixProcessRunner::Spawn(const SpawnRequest& req
                         std::move(outcome->read_end)};
 }
 
+absl::StatusOr<SpawnedProcess> PosixProcessRunner::Adopt(pid_t pid) {
+  siginfo_t info{};
+  if (pid <= 1 ||
+      ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
+    return absl::NotFoundError(absl::StrCat("process ", pid, " is no child of this one"));
+  }
+  if (::getpgid(pid) != pid) {
+    return absl::NotFoundError(absl::StrCat("process ", pid, " leads no process group"));
+  }
+  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!pidfd.valid()) return absl::ErrnoToStatus(errno, "cannot watch a worker (ulimit -n)");
+  return SpawnedProcess{pid, std::move(pidfd), UniqueFd(), UniqueFd(), UniqueFd()};
+}
+
 absl::Status SignalProcessGroup(pid_t pid, int signo) {
   // kill(-1) and kill(0) would reach everybody, and us.
   if (pid <= 1) {

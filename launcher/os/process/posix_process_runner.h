@@ -39,6 +39,7 @@ class PosixProcessRunner final : public ProcessRunner {
   PosixProcessRunner();
 
   absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest& request) override;
+  absl::StatusOr<SpawnedProcess> Adopt(pid_t pid) override;
   absl::Status SignalGroup(pid_t pid, int signo) override;
   absl::StatusOr<ExitStatus> Reap(int pidfd) override;
   // Waits for its end: nobody else would collect it.

@@ -68,6 +68,13 @@ class ProcessRunner {
   //   ResourceExhausted  no more processes or descriptors
   virtual absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest& request) = 0;
 
+  // Takes over a process that one of those started here has forked and left to the parent of the
+  // workers, by ending what was between. It leads a process group of its own. From now on it is as
+  // one that Spawn() has started, but the pipes are its own affair: SpawnedProcess has pid and
+  // pidfd alone. NotFound: it is no child of the workers' parent, or it has ended and was
+  // collected.
+  virtual absl::StatusOr<SpawnedProcess> Adopt(pid_t pid) = 0;
+
   // Sends `signo` to every process in the worker's group. NotFound when nothing is left of it.
   // SIGTERM, SIGINT, SIGQUIT and SIGHUP also continue what is stopped, so that it can end in order.
   // Call it only before Reap(): afterwards the number may belong to somebody else.

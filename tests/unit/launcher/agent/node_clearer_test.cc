@@ -25,6 +25,7 @@ using testing::IsEmpty;
 class IdleRunner final : public ProcessRunner {
  public:
   absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest&) override { return lost_; }
+  absl::StatusOr<SpawnedProcess> Adopt(pid_t) override { return lost_; }
   absl::Status SignalGroup(pid_t pid, int) override {
     signalled_.push_back(pid);
     return absl::OkStatus();

@@ -22,11 +22,8 @@ using testing::HasSubstr;
 // Two workers, two standbys; a clock that the test sets.
 class Driver {
  public:
-  explicit Driver(int wanted = 2, bool always_able = false)
-      : pool_({.wanted = wanted,
-               .workers = 2,
-               .always_able = always_able,
-               .waits_in = "ddp::init()"}) {}
+  explicit Driver(int wanted = 2, bool forks = false)
+      : pool_({.wanted = wanted, .workers = 2, .forks = forks}) {}
 
   // What came of it: "start 0 for rank 0, end 1, note: ...".
   std::string Step(const StandbyPool::Event& event) {
@@ -38,6 +35,7 @@ class Driver {
               },
               [&](const StandbyPool::EndStandby& end) { absl::StrAppend(out, "end ", end.id); },
               [&](const StandbyPool::Note& note) { absl::StrAppend(out, "note: ", note.text); },
+              [&](const StandbyPool::StartCanBegin&) { absl::StrAppend(out, "begin"); },
           },
           action);
     });
@@ -109,12 +107,6 @@ TEST(StandbyPoolTest, NeverStartsAProgramThatHasNotShownThatItWaits) {
   EXPECT_EQ(node.Advance(minutes(60)), "");
   node.Step(StandbyPool::GenerationEnded{});
   EXPECT_EQ(node.Step(StandbyPool::GenerationStarted{}), "") << "said once";
-}
-
-TEST(StandbyPoolTest, AnInterpreterNeedNotShowAnything) {
-  Driver node(2, true);
-  node.Step(StandbyPool::GenerationStarted{});
-  EXPECT_EQ(node.Advance(seconds(3)), "start 0 for rank 0");
 }
 
 TEST(StandbyPoolTest, HandsOutWhatWaitsForThisRankOnce) {
@@ -238,6 +230,119 @@ TEST(StandbyPoolTest, WithoutStandbysWorkersStayAllTheSame) {
   EXPECT_EQ(node.Settle(), "");
   EXPECT_EQ(node.Step(StandbyPool::JobEnded{}), "end 0");
   EXPECT_EQ(node.Adopt(1), std::nullopt) << "there is nothing to wait for";
+}
+
+// ---- with a fork server ----
+
+constexpr StandbyPool::ForksChanged kForks{Forks::kNow};
+constexpr StandbyPool::ForksChanged kForksLater{Forks::kLater};
+constexpr StandbyPool::ForksChanged kNeverForks{Forks::kNever};
+constexpr StandbyPool::StartComing kStartComing{seconds(20)};
+
+Driver Forking(int wanted) { return Driver(wanted, /*forks=*/true); }
+
+TEST(StandbyPoolForksTest, TheFirstWorkersAreForkedAtOnceWhenTheImportsHaveEnded) {
+  Driver node = Forking(0);
+  EXPECT_EQ(node.Step(kStartComing), "");
+  EXPECT_EQ(node.Step(kForks), "start 0 for rank 0, start 1 for rank 1");
+  EXPECT_EQ(node.Step(StandbyPool::StandbyWaiting{1}), "");
+  EXPECT_EQ(node.Step(StandbyPool::StandbyWaiting{0}), "begin");
+  EXPECT_EQ(node.pool().Take(LocalRank{0}), 0);
+  EXPECT_EQ(node.pool().Take(LocalRank{1}), 1);
+  EXPECT_EQ(node.Settle(), "") << "none is kept";
+}
+
+TEST(StandbyPoolForksTest, AStartForWhichAllWaitBeginsAtOnce) {
+  Driver node = Forking(0);
+  node.Step(kStartComing);
+  node.Step(kForks);
+  node.Step(StandbyPool::StandbyWaiting{0});
+  node.Step(StandbyPool::StandbyWaiting{1});
+  EXPECT_EQ(node.Step(kStartComing), "begin");
+}
+
+TEST(StandbyPoolForksTest, StandbysAreForkedTogetherOnceAllWorkersHaveMadeAStep) {
+  Driver node = Forking(2);
+  node.Step(kForks);
+  EXPECT_EQ(node.Settle(), "start 0 for rank 0, start 1 for rank 1");
+}
+
+TEST(StandbyPoolForksTest, WorkersThatStartHaveAStandbyEachAlsoWhereFewerAreKept) {
+  Driver node = Forking(1);
+  node.Step(kForks);
+  node.Settle();
+  node.Step(StandbyPool::StandbyWaiting{0});
+  node.Step(StandbyPool::GenerationEnded{});
+  EXPECT_EQ(node.Step(kStartComing), "start 1 for rank 1");
+}
+
+// Break: leave out the limit, and a fork server that never answers holds up the job for ever.
+TEST(StandbyPoolForksTest, AStartWaitsForAForkServerNoLongerThanItsLimit) {
+  Driver node = Forking(0);
+  node.Step(kStartComing);
+  EXPECT_EQ(node.Advance(seconds(20) - Duration(1)), "");
+  EXPECT_EQ(node.Advance(Duration(1)), "begin");
+  EXPECT_EQ(node.Advance(minutes(60)), "") << "once";
+}
+
+// Break: leave kNever out of OnForksChanged(), and the start waits for its limit.
+TEST(StandbyPoolForksTest, WithoutAForkServerAStartBeginsAndNothingIsKept) {
+  Driver node = Forking(2);
+  node.Step(kStartComing);
+  EXPECT_EQ(node.Step(kNeverForks), "begin");
+  EXPECT_EQ(node.pool().state(), StandbyPoolState::kGivenUp);
+  EXPECT_EQ(node.Settle(), "");
+  node.Step(StandbyPool::GenerationEnded{});
+  EXPECT_EQ(node.Step(kStartComing), "begin");
+}
+
+// Break: end them only where they are no forks, and NodeCleared kills one that nobody asks for
+// again.
+TEST(StandbyPoolForksTest, ForksOnTheirWayWhenAGenerationEndsAreAskedForAgain) {
+  Driver node = Forking(2);
+  node.Step(kForks);
+  node.Settle();
+  EXPECT_EQ(node.Step(StandbyPool::GenerationEnded{}), "end 0, end 1");
+  EXPECT_EQ(node.Step(kStartComing), "start 2 for rank 0, start 3 for rank 1");
+}
+
+// Break: count them as early ends.
+TEST(StandbyPoolForksTest, ForksThatAreLostWithTheirServerAreAskedForAgain) {
+  Driver node = Forking(0);
+  for (const int first : {0, 2, 4, 6, 8}) {
+    node.Step(kStartComing);
+    EXPECT_EQ(node.Step(kForks),
+              absl::StrCat("start ", first, " for rank 0, start ", first + 1, " for rank 1"));
+    EXPECT_EQ(node.Step(kForksLater), "");
+  }
+}
+
+TEST(StandbyPoolForksTest, WhatWaitsOutlivesItsServer) {
+  Driver node = Forking(2);
+  node.Step(kForks);
+  node.Settle();
+  node.Step(StandbyPool::StandbyWaiting{0});
+  EXPECT_EQ(node.Step(kForksLater), "");
+  EXPECT_EQ(node.Advance(minutes(60)), "") << "1 has no limit of its own: it is forgotten";
+  EXPECT_EQ(node.pool().Take(LocalRank{0}), 0);
+  EXPECT_EQ(node.pool().Take(LocalRank{1}), std::nullopt);
+}
+
+TEST(StandbyPoolForksTest, AStartDoesNotWaitForOneThatEndsAtOnce) {
+  Driver node = Forking(0);
+  node.Step(kForks);
+  node.Step(kStartComing);
+  EXPECT_EQ(node.Step(StandbyPool::StandbyEnded{0, "by SIGSEGV"}), "begin");
+}
+
+TEST(StandbyPoolForksTest, NoStartBeginsOnceTheJobHasEnded) {
+  Driver node = Forking(0);
+  node.Step(kForks);
+  node.Step(kStartComing);
+  node.Step(StandbyPool::StandbyWaiting{0});
+  EXPECT_EQ(node.Step(StandbyPool::JobEnded{}), "end 0, end 1");
+  EXPECT_EQ(node.Step(StandbyPool::StandbyWaiting{1}), "");
+  EXPECT_EQ(node.pool().NextDeadline(), std::nullopt);
 }
 
 struct State {

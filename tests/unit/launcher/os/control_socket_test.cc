@@ -60,6 +60,10 @@ std::string Show(const ControlMessage& message) {
     std::string operator()(const StaysMsg&) const { return "stays"; }
     std::string operator()(const StoreElsewhereMsg& m) const { return "store at " + m.where; }
     std::string operator()(const StandbyMsg& m) const { return m.waiting ? "waiting" : "able"; }
+    std::string operator()(const ForkServerMsg& m) const { return "fork server " + m.unfit; }
+    std::string operator()(const ForkedMsg& m) const {
+      return "forked " + std::to_string(m.number);
+    }
   };
   return std::visit(Visitor(), message);
 }

@@ -33,6 +33,9 @@ TEST(ParseControlTest, UnderstandsEveryMessage) {
   EXPECT_FALSE(ParseOne<StandbyMsg>("STANDBY=able").waiting);
   EXPECT_TRUE(ParseOne<StandbyMsg>("STANDBY=waiting").waiting);
   ParseOne<StaysMsg>("STAYS=1");
+  EXPECT_EQ(ParseOne<ForkServerMsg>("FORKSERVER=ready").unfit, "");
+  EXPECT_EQ(ParseOne<ForkServerMsg>("FORKSERVER=unfit two threads").unfit, "two threads");
+  EXPECT_EQ(ParseOne<ForkedMsg>("FORKED=7").number, 7);
   const auto checkpoint = ParseOne<CheckpointMsg>("CHECKPOINT=200 /ck/a b=c.safetensors");
   EXPECT_EQ(checkpoint.step, 200);
   EXPECT_EQ(checkpoint.path, "/ck/a b=c.safetensors");
@@ -83,6 +86,9 @@ TEST(ParseControlTest, RefusesWhatIsMalformedAndQuotesIt) {
                                     std::string("READY=0"),
                                     std::string("TELLS=2"),
                                     std::string("STANDBY=1"),
+                                    std::string("FORKSERVER=1"),
+                                    std::string("FORKSERVER=unfit"),
+                                    std::string("FORKED=x"),
                                     std::string("READY="),
                                     std::string("BYE=yes"),
                                     std::string("PHASE="),

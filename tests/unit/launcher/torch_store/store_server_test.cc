@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -66,6 +67,7 @@ class StoreServerTest : public ::testing::Test {
     ASSERT_TRUE(port.ok()) << port.status();
     port_ = port->port();
     StoreServer::Options options;
+    options.world_size = 2;
     options.on_refused = [this](const std::string& why) {
       const std::lock_guard<std::mutex> lock(mutex_);
       refusals_.push_back(why);
@@ -96,6 +98,23 @@ TEST_F(StoreServerTest, AClientHearsWhatAnotherOneDoes) {
   one.Say(kOld.Get("key"));
   EXPECT_EQ(one.Hear(13), Text("value"));
   EXPECT_EQ(server_->clients_served(), 2);
+}
+
+// Break: call AnswerPolls() never, and the first one waits for ever.
+TEST_F(StoreServerTest, WhoWaitsForABarrierIsAnsweredInTimeWhetherTheOtherComesOrNot) {
+  const std::string key = "store_based_barrier_key:1";
+  Client one(port_);
+  one.Say(kOld.Add(key, 1));
+  EXPECT_EQ(one.Hear(8), Raw<std::int64_t>(1));
+  const auto asked = std::chrono::steady_clock::now();
+  one.Say(kOld.Add(key, 0));
+  EXPECT_EQ(one.Hear(8), Raw<std::int64_t>(1));
+  EXPECT_GE(std::chrono::steady_clock::now() - asked, std::chrono::milliseconds(90));
+  one.Say(kOld.Add(key, 0));
+  Client other(port_);
+  other.Say(kOld.Add(key, 1));
+  EXPECT_EQ(other.Hear(8), Raw<std::int64_t>(2));
+  EXPECT_EQ(one.Hear(8), Raw<std::int64_t>(2));
 }
 
 // Break: without a queue for what is not read, the server's thread waits for the one client.

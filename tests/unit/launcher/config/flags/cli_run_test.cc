@@ -365,7 +365,7 @@ TEST(CliRunTest, WarmIsOneStandbyForEachWorkerOrAsManyAsAreSaid) {
   EXPECT_EQ(RunOf({"-c", file.path(), "--warm=5"}).config.restart.warm, 5);
 }
 
-TEST(CliRunTest, PreloadGoesWithWarmAndPython) {
+TEST(CliRunTest, PreloadGoesWithPythonAndWarmNeedsIt) {
   const JobConfig job = RunOf({"--warm", "--preload", "torch,a.b", "train.py"}).config;
   EXPECT_THAT(job.restart.preload, testing::ElementsAre("torch", "a.b"));
   EXPECT_EQ(job.restart.warm, 1);
@@ -373,8 +373,7 @@ TEST(CliRunTest, PreloadGoesWithWarmAndPython) {
   RunOf({"--warm", "--preload", "torch", "--", "/usr/bin/python3.11", "-X", "dev", "-uB", "t.py"});
   EXPECT_THAT(ErrorOf({"--warm", "train.py"}),
               HasSubstr("--warm: a Python program needs --preload"));
-  EXPECT_THAT(ErrorOf({"--preload", "torch", "train.py"}),
-              HasSubstr("--preload: without warm standbys nothing is imported"));
+  EXPECT_EQ(RunOf({"--preload", "torch", "train.py"}).config.restart.warm, 0);
   EXPECT_THAT(ErrorOf({"--warm", "--preload", "torch", "./train"}),
               HasSubstr("--preload: modules are for a Python program (found the command "
                         "\"./train\")"));

@@ -370,5 +370,59 @@ TEST_F(GuardedProcessRunnerTest, AKilledAgentsWorkersAreEndedAndItsLastDutiesAre
   EXPECT_FALSE(Exists(worker));
 }
 
+// ---- adopted processes ----
+
+// A process that `server` leaves to the guardian, in a group of its own.
+constexpr char kLeavesOne[] = "(setsid sh -c 'echo $$; exec sleep 1000' &) ; sleep 1000";
+
+TEST_F(GuardedProcessRunnerTest, AnAdoptedProcessIsAWorkerWithoutPipes) {
+  const SpawnedProcess server = Spawn(kLeavesOne);
+  const pid_t pid = ReadPid(server);
+  const auto adopted = runner_->Adopt(pid);
+  ASSERT_TRUE(adopted.ok()) << adopted.status();
+  EXPECT_EQ(adopted->pid, pid);
+  EXPECT_FALSE(adopted->stdout_pipe.valid());
+  EXPECT_FALSE(adopted->outcome_pipe.valid());
+  // Break: leave it out of the guardian's workers, and it is a stray.
+  EXPECT_THAT(*runner_->EndOrphans(seconds(1)), IsEmpty());
+  EXPECT_TRUE(Exists(pid));
+  EXPECT_TRUE(runner_->SignalGroup(pid, SIGTERM).ok());
+  ASSERT_TRUE(test::RunUntilDead(&loop_, adopted->pidfd.get()));
+  EXPECT_TRUE(Exists(pid)) << "a zombie keeps its number";
+  EXPECT_EQ(*runner_->Reap(adopted->pidfd.get()), (ExitStatus{0, SIGTERM, false}));
+  EXPECT_FALSE(Exists(pid));
+}
+
+TEST_F(GuardedProcessRunnerTest, AnAdoptedProcessOutlivesTheOneThatHasForkedIt) {
+  const SpawnedProcess server = Spawn(kLeavesOne);
+  const auto adopted = runner_->Adopt(ReadPid(server));
+  ASSERT_TRUE(adopted.ok()) << adopted.status();
+  EXPECT_TRUE(runner_->Discard(server).ok());
+  ASSERT_TRUE(test::RunUntilDead(&loop_, server.pidfd.get()));
+  EXPECT_TRUE(Exists(adopted->pid));
+  EXPECT_TRUE(runner_->Discard(*adopted).ok());
+  ASSERT_TRUE(test::RunUntilDead(&loop_, adopted->pidfd.get()));
+}
+
+TEST_F(GuardedProcessRunnerTest, OnlyAChildOfTheGuardianThatIsNoWorkerYetIsAdopted) {
+  const SpawnedProcess server = Spawn(kLeavesOne);
+  const pid_t pid = ReadPid(server);
+  for (const pid_t other : {pid_t{0}, pid_t{1}, ::getpid(), server.pid}) {
+    EXPECT_EQ(runner_->Adopt(other).status().code(), absl::StatusCode::kNotFound) << other;
+  }
+  ASSERT_TRUE(runner_->Adopt(pid).ok());
+  EXPECT_EQ(runner_->Adopt(pid).status().code(), absl::StatusCode::kNotFound) << "twice";
+}
+
+TEST_F(GuardedProcessRunnerTest, AfterTheFenceNothingIsAdopted) {
+  const SpawnedProcess server = Spawn(kLeavesOne);
+  const pid_t pid = ReadPid(server);
+  runner_->SetFence(std::chrono::steady_clock::now());
+  ASSERT_TRUE(test::RunUntilDead(&loop_, server.pidfd.get()));
+  EXPECT_FALSE(runner_->Adopt(pid).ok());
+  EXPECT_THAT(*runner_->EndOrphans(seconds(1)), IsEmpty());
+  EXPECT_FALSE(Exists(pid)) << "it was a stray";
+}
+
 }  // namespace guarded_process_runner_test
 }  // namespace ddprun

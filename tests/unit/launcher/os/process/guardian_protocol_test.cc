@@ -77,6 +77,24 @@ TEST(GuardianProtocolTest, AReplyBringsStatusNumbersAndDescriptors) {
   EXPECT_EQ(SpawnOutcome(received->process.outcome_pipe.get()), absl::OkStatus());
 }
 
+TEST(GuardianProtocolTest, AProcessThatWasAdoptedComesWithItsPidfdAlone) {
+  const Sockets sockets;
+  Request request{};
+  request.type = Request::Type::kAdopt;
+  request.pid = 43;
+  ASSERT_TRUE(Send(sockets.a.get(), request).ok());
+  EXPECT_EQ(ReceiveRequest(sockets.b.get())->pid, 43);
+  Reply reply;
+  reply.process.pid = 43;
+  reply.process.pidfd.reset(::dup(0));
+  ASSERT_TRUE(Send(sockets.b.get(), reply).ok());
+  const auto received = ReceiveReply(sockets.a.get(), milliseconds(60'000));
+  ASSERT_TRUE(received.ok()) << received.status();
+  EXPECT_TRUE(received->process.pidfd.valid());
+  EXPECT_FALSE(received->process.stdout_pipe.valid());
+  EXPECT_FALSE(received->process.outcome_pipe.valid());
+}
+
 TEST(GuardianProtocolTest, AnEndThatIsGoneIsUnavailable) {
   Sockets sockets;
   ASSERT_EQ(::write(sockets.a.get(), "abc", 3), 3);  // a part of a message

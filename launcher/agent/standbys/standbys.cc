@@ -1,4 +1,4 @@
-#include "launcher/agent/standbys.h"
+#include "launcher/agent/standbys/standbys.h"
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -22,11 +22,16 @@ bool HasEnded(const SpawnedProcess& process) {
   return ::poll(&ended, 1, 0) == 1;
 }
 
-// NAME=value entries, each with a NUL behind it.
-std::string NulTerminated(const std::vector<std::string>& env) {
-  std::string bytes;
-  for (const std::string& entry : env) bytes.append(entry).push_back('\0');
-  return bytes;
+Forks ForksIn(ForkServerState state) {
+  switch (state) {
+    case ForkServerState::kImporting:
+    case ForkServerState::kPaused:
+      return Forks::kLater;
+    case ForkServerState::kServing:
+      return Forks::kNow;
+    default:
+      return Forks::kNever;
+  }
 }
 
 }  // namespace
@@ -40,15 +45,39 @@ Standbys::Standbys(Options options, EventLoop* loop, ProcessRunner* runner, Writ
       control_(control),
       disk_(disk),
       run_(run),
-      pool_(options_.pool) {}
+      pool_(options_.pool) {
+  if (!options_.fork_server) return;
+  fork_server_.emplace(
+      *options_.fork_server, loop, runner, files, control,
+      [this](ForkServerState state) { Feed(StandbyPool::ForksChanged{ForksIn(state)}); });
+}
 
 Standbys::~Standbys() { Lose(); }
+
+void Standbys::Begin() {
+  if (fork_server_) fork_server_->Feed(ForkServer::JobStarted{});
+}
+
+void Standbys::AwaitStart(Duration limit, std::function<void()> done) {
+  if (!fork_server_) return done();
+  when_start_can_begin_.push_back(std::move(done));
+  Feed(StandbyPool::StartComing{limit});
+}
 
 void Standbys::Feed(const StandbyPool::Event& event) {
   for (const StandbyPool::Action& action : pool_.Step(event, EventLoop::Clock::now())) {
     std::visit([this](const auto& chosen) { Perform(chosen); }, action);
   }
   ArmDeadline();
+  if (fork_server_) TellForkServer(event);
+}
+
+void Standbys::TellForkServer(const StandbyPool::Event& event) {
+  if (std::holds_alternative<StandbyPool::GenerationStarted>(event)) fork_server_->GiveWay(true);
+  if (std::holds_alternative<StandbyPool::GenerationEnded>(event)) fork_server_->GiveWay(false);
+  if (std::holds_alternative<StandbyPool::JobEnded>(event)) {
+    fork_server_->Feed(ForkServer::JobEnded{});
+  }
 }
 
 void Standbys::ArmDeadline() {
@@ -61,6 +90,7 @@ void Standbys::ArmDeadline() {
 // ---- acting ----
 
 void Standbys::Perform(const StandbyPool::StartStandby& start) {
+  if (fork_server_) return fork_server_->Ask(start.id, start.local_rank);
   const absl::Status status = Start(start.id, start.local_rank);
   if (status.ok()) return;
   Feed(StandbyPool::StandbyEnded{start.id, absl::StrCat("did not start: ", status.message())});
@@ -96,7 +126,14 @@ void Standbys::Adopt(LocalRank local_rank, SpawnedProcess process, std::unique_p
   Add(*id, std::move(standby));
 }
 
-void Standbys::Perform(const StandbyPool::EndStandby& end) { Discard(Release(end.id)); }
+void Standbys::Perform(const StandbyPool::EndStandby& end) {
+  if (fork_server_ && fork_server_->Answered(end.id)) return;  // OnForked() will end it
+  Discard(Release(end.id));
+}
+
+void Standbys::Perform(const StandbyPool::StartCanBegin&) {
+  for (const auto& done : std::exchange(when_start_can_begin_, {})) done();
+}
 
 void Standbys::Perform(const StandbyPool::Note& note) { LogInfo(note.text); }
 
@@ -109,12 +146,14 @@ std::optional<Standbys::HandedOver> Standbys::HandOver(LocalRank local_rank,
     TakeOffPythonPath(options_.python_path, &own);
     auto out = OutputPipe::Make();
     auto err = OutputPipe::Make();
-    const auto environment = MemoryFile(NulTerminated(own));
+    const auto environment = MemoryFile(own);
     if (out.ok() && err.ok() && environment.ok() && !HasEnded(standby.process)) {
       const int descriptors[control::kGoDescriptors] = {environment->get(), out->write_end.get(),
                                                         err->write_end.get()};
       if (control_->SendTo(standby.process.pid, control::kGo, "1", descriptors) > 0) {
-        if (!standby.was_worker) disk_->Run([folder, id = *id] { LinkStandby(folder, id); });
+        if (!standby.was_worker) {
+          disk_->Run([folder, before = FolderOf(*id, standby)] { LinkStandby(folder, before); });
+        }
         standby.process.stdout_pipe = std::move(out->read_end);
         standby.process.stderr_pipe = std::move(err->read_end);
         standby.process.outcome_pipe.reset();  // its program runs
@@ -127,7 +166,38 @@ std::optional<Standbys::HandedOver> Standbys::HandOver(LocalRank local_rank,
   return std::nullopt;
 }
 
+std::string Standbys::FolderOf(Id id, const Standby& standby) const {
+  return standby.pump ? run_->StandbyFolder(id) : run_->ForkServerFolder();
+}
+
 // ---- what happened ----
+
+void Standbys::Hear(pid_t peer, const ControlMessage& message) {
+  if (const auto* standby = std::get_if<StandbyMsg>(&message)) {
+    if (standby->waiting) OnWaiting(peer);
+  } else if (const auto* server = std::get_if<ForkServerMsg>(&message)) {
+    if (fork_server_) fork_server_->Hear(peer, *server);
+  } else if (const auto* forked = std::get_if<ForkedMsg>(&message)) {
+    if (fork_server_) OnForked(peer, forked->number);
+  }
+}
+
+void Standbys::OnForked(pid_t peer, std::int64_t number) {
+  auto process = runner_->Adopt(peer);
+  const Id id = static_cast<Id>(number);
+  const bool wanted = id == number && fork_server_->Answered(id);
+  if (!process.ok()) {
+    LogDebug(absl::StrCat("standby ", number, " (pid ", peer,
+                          ") cannot be used: ", process.status().message()));
+    if (wanted) Feed(StandbyPool::StandbyEnded{id, std::string(process.status().message())});
+    return;
+  }
+  Standby standby{*std::move(process), nullptr};
+  if (!wanted) return Discard(standby);
+  LogDebug(absl::StrCat("standby ", id, " (pid ", peer, ") waits"));
+  Add(id, std::move(standby));
+  Feed(StandbyPool::StandbyWaiting{id});
+}
 
 void Standbys::OnWaiting(pid_t peer) {
   for (const auto& [id, standby] : standbys_) {
@@ -142,9 +212,9 @@ void Standbys::OnEnded(Id id) {
   const Standby standby = Release(id);
   // The zombie keeps the group's number ours.
   runner_->SignalGroup(standby.process.pid, SIGKILL).IgnoreError();
-  standby.pump->ReadToEnd();
+  if (standby.pump) standby.pump->ReadToEnd();
   const auto status = runner_->Reap(standby.process.pidfd.get());
-  // Of one that was a worker it was heard before.
+  // Of one that was a worker it was heard before; one that was forked has none.
   const auto outcome = standby.process.outcome_pipe.valid()
                            ? SpawnOutcome(standby.process.outcome_pipe.get())
                            : std::nullopt;
@@ -154,8 +224,9 @@ void Standbys::OnEnded(Id id) {
   }
   std::string how = status.ok() ? status->Describe() : std::string(status.status().message());
   LogDebug(absl::StrCat("standby ", id, " (pid ", standby.process.pid, ") ended: ", how));
-  const std::vector<std::string> words = standby.pump->StderrTail();
-  if (!words.empty()) absl::StrAppend(&how, " (", words.back(), ")");
+  if (standby.pump && !standby.pump->StderrTail().empty()) {
+    absl::StrAppend(&how, " (", standby.pump->StderrTail().back(), ")");
+  }
   Feed(StandbyPool::StandbyEnded{id, absl::StrCat("by ", how)});
 }
 
@@ -167,7 +238,7 @@ Standbys::Standby Standbys::Release(Id id) {
 }
 
 void Standbys::Discard(const Standby& standby) {
-  standby.pump->ReadToEnd();
+  if (standby.pump) standby.pump->ReadToEnd();
   RestorePriority(standby.process.pid);  // also dying takes CPU time
   const absl::Status status = runner_->Discard(standby.process);
   // Unavailable: it died with the guardian, as the agent is about to learn.
@@ -178,12 +249,17 @@ void Standbys::Signal(int signo) {
   for (const auto& [id, standby] : standbys_) {
     runner_->SignalGroup(standby.process.pid, signo).IgnoreError();
   }
+  if (fork_server_) fork_server_->Signal(signo);
 }
 
 void Standbys::Lose() {
   pool_.Step(StandbyPool::JobEnded{}, EventLoop::Clock::now());  // what it wants is not possible
   loop_->CancelTimer(timer_);
-  while (!standbys_.empty()) Release(standbys_.begin()->first).pump->ReadToEnd();
+  if (fork_server_) fork_server_->Lose();
+  while (!standbys_.empty()) {
+    const Standby standby = Release(standbys_.begin()->first);
+    if (standby.pump) standby.pump->ReadToEnd();
+  }
 }
 
 }  // namespace ddprun

@@ -1,0 +1,113 @@
+// ForkServer: decides when this node's fork server runs, and what is to be made of workers
+// meanwhile.
+//
+// The fork server is a Python interpreter that has imported the modules of --preload and forks a
+// process that waits, a standby, for each one it is asked for (launcher/python/fork_server.py).
+// This class starts none: a pure state machine, an event and the time go in, actions come out
+// (launcher/agent/standbys/fork_server_process.h carries them out).
+//
+//                  ServerReady
+//     Importing ───────────────▶ Serving
+//      ▲  │                         │ it has ended, or does not answer
+//      │  └──────── it has ended ───┤
+//      │ a pause is over            ▼
+//      └──────────────────────── Paused
+//
+//     any of these: it must not be forked, its first imports fail, or it ended early again and
+//                   again ──▶ Unfit, for good        the job ends ──▶ Closed
+//
+// Its end is nobody's failure: no worker is its child.
+#ifndef DDPRUN_LAUNCHER_CORE_FORK_SERVER_H_
+#define DDPRUN_LAUNCHER_CORE_FORK_SERVER_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+enum class ForkServerState { kOff, kImporting, kServing, kPaused, kUnfit, kClosed };
+const char* ToString(ForkServerState state);
+
+class ForkServer {
+ public:
+  struct Options {
+    Duration import_limit = std::chrono::minutes(5);  // from its start until it serves
+    Duration fork_limit = std::chrono::seconds(10);   // for each process that it is asked for
+    Duration steady = std::chrono::seconds(10);       // one that serves for less has ended early
+    Duration backoff = std::chrono::seconds(1);       // after an early end; doubles with the next
+    int give_up_after = 4;                            // early ends in a row
+  };
+  using Number = int;  // of a process that it is asked for
+
+  // ---- events ----
+  struct JobStarted {};
+  struct ServerReady {};
+  // It has imported the modules and says why it must not be forked.
+  struct ServerUnfit {
+    std::string why;
+  };
+  // It ended, or could not be started.
+  struct ServerEnded {
+    std::string how;  // for people: "by exit code 1 (ModuleNotFoundError: ...)"
+  };
+  struct ForkAsked {
+    Number number = 0;
+  };
+  // The process waits, or is not wanted any more.
+  struct ForkAnswered {
+    Number number = 0;
+  };
+  struct JobEnded {};
+  struct Tick {};
+  using Event = std::variant<JobStarted, ServerReady, ServerUnfit, ServerEnded, ForkAsked,
+                             ForkAnswered, JobEnded, Tick>;
+
+  // ---- actions ----
+  struct StartServer {  // answer: ServerReady or ServerUnfit, and ServerEnded when it ends
+    bool operator==(const StartServer&) const = default;
+  };
+  struct EndServer {  // kill it; it is not to be spoken of again
+    bool operator==(const EndServer&) const = default;
+  };
+  // Something a person should read.
+  struct Note {
+    std::string text;
+    bool operator==(const Note&) const = default;
+  };
+  using Action = std::variant<StartServer, EndServer, Note>;
+
+  explicit ForkServer(Options options) : options_(std::move(options)) {}
+
+  std::vector<Action> Step(const Event& event, TimePoint now);
+
+  // When to call Step(Tick) next, or nullopt while nothing is timed.
+  std::optional<TimePoint> NextDeadline() const;
+
+  ForkServerState state() const { return state_; }
+
+ private:
+  void Start(TimePoint now);
+  void OnEnded(const std::string& how, TimePoint now);
+  void OnTick(TimePoint now);
+  void GiveUp(const std::string& why);
+
+  const Options options_;
+
+  ForkServerState state_ = ForkServerState::kOff;
+  TimePoint since_{};                  // kImporting, kServing: from when on; kPaused: until when
+  std::map<Number, TimePoint> asked_;  // kServing: and not answered
+  bool has_served_ = false;
+  int early_ends_ = 0;  // in a row
+
+  std::vector<Action> actions_;  // of the Step in progress
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CORE_FORK_SERVER_H_
