@@ -12,8 +12,9 @@
 namespace ddprun {
 namespace {
 
-// Where no worker has told anything for this long, the log says that hangs are not noticed.
+// Until a program must have told something. A Python program imports at its start what it needs.
 constexpr std::chrono::seconds kSilence{60};
+constexpr std::chrono::seconds kSilenceOfPython{15};
 // For the stacks of this node's workers. Shorter than the 5 s that the rendezvous waits for them.
 constexpr std::chrono::seconds kStacksLimit{4};
 
@@ -22,6 +23,7 @@ constexpr std::chrono::seconds kStacksLimit{4};
 WorkerWatch::WorkerWatch(const Options& options, EventLoop* loop, NodeWorkers* workers)
     : loop_(loop),
       workers_(workers),
+      silence_limit_(options.is_python ? kSilenceOfPython : kSilence),
       still_(options.heartbeat),
       said_silent_(!options.judges_hangs),
       stack_taker_(loop, "ddprun-stacks") {}
@@ -32,7 +34,7 @@ void WorkerWatch::Begin(bool of_rank_0) {
   facts_.clear();
   End();
   if (!of_rank_0 || said_silent_) return;
-  silence_ = loop_->AddTimer(EventLoop::Clock::now() + kSilence, [this] {
+  silence_ = loop_->AddTimer(EventLoop::Clock::now() + silence_limit_, [this] {
     silence_ = 0;
     LogThatHangsGoUnnoticed();
   });
@@ -47,7 +49,7 @@ void WorkerWatch::LogThatHangsGoUnnoticed() {
   });
   if (told) return;
   said_silent_ = true;
-  LogInfo(absl::StrCat("no worker has told a step for ", Seconds(kSilence),
+  LogInfo(absl::StrCat("no worker has told a step for ", Seconds(silence_limit_),
                        ": if this job hangs, ddprun does not notice. Python: --auto-step, or "
                        "ddprun.step(n) in the script; other programs: STEP=n (docs/hangs.md)"));
 }

@@ -5,6 +5,7 @@
 #ifndef DDPRUN_LAUNCHER_AGENT_WORKER_WATCH_H_
 #define DDPRUN_LAUNCHER_AGENT_WORKER_WATCH_H_
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -28,6 +29,7 @@ class WorkerWatch {
   struct Options {
     Duration heartbeat;        // of the job: how often Look() is called
     bool judges_hangs = true;  // false: nobody misses what the workers do not tell
+    bool is_python = false;    // its import of the module ddprun tells that steps will come
   };
 
   // Both pointers must outlive this object.
@@ -59,6 +61,8 @@ class WorkerWatch {
 
   EventLoop* const loop_;
   NodeWorkers* const workers_;
+  // Where no worker has told anything for this long, the log says that hangs are not noticed.
+  const std::chrono::seconds silence_limit_;
   StragglerList stragglers_;
   StillWatch still_;
   // The log has said that the workers tell nothing, or need not.
