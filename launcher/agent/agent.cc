@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "launcher/config/command_line_program.h"
 #include "launcher/log.h"
 #include "launcher/text/hang_text.h"
 #include "rendezvous/core/exit_codes.h"
@@ -86,7 +87,8 @@ absl::StatusOr<Verdict> Agent::Run() {
         Feed(Supervisor::StartMeasured{generation, took});
       });
   const WorkerWatch::Options watched{options_.config.rendezvous.heartbeat,
-                                     options_.config.restart.hang.timeout != "off"};
+                                     options_.config.restart.hang.timeout != "off",
+                                     RunsSitecustomize(options_.config.command)};
   watch_ = std::make_unique<WorkerWatch>(watched, loop_, workers_.get());
   programs_ = std::make_unique<WorkerPrograms>(&options_, run_, control_->path());
   standbys_ = std::make_unique<Standbys>(programs_->StandbyOptions(), loop_, runner_, &files_,

@@ -90,24 +90,29 @@ std::optional<DiskWait> DiskWaitOf(pid_t pid, pid_t tid) {
   return DiskWait{tid, SwitchesOf(status), WaitOf(thread)};
 }
 
-bool IsInDiskWait(pid_t pid, pid_t tid) {
+// As in ps(1); ' ': it has ended.
+char StateOfThread(pid_t pid, pid_t tid) {
   const std::string stat = stacks::ReadProc(absl::StrCat("/proc/", pid, "/task/", tid, "/stat"));
   const std::size_t name_end = stat.rfind(')');
-  return name_end != std::string::npos && stat.compare(name_end + 1, 2, " D") == 0;
+  return name_end == std::string::npos || name_end + 2 >= stat.size() ? ' ' : stat[name_end + 2];
 }
 
-// How long each thread has waited for a CPU: the main thread may wait for one that does, as in
-// backward(). And one that is in disk wait, the first thread where it is.
+// How long each thread has waited for a CPU, and run: the main thread may wait for one that does,
+// as in backward(). And one that is in disk wait, the first thread where it is.
 void LookAtThreads(pid_t pid, ProcessFacts* facts) {
   constexpr std::size_t kMost = 512;  // some microseconds each
   for (const pid_t thread : stacks::ThreadsOf(pid, kMost)) {
     const std::vector<std::string> schedule = absl::StrSplit(
         stacks::ReadProc(absl::StrCat("/proc/", pid, "/task/", thread, "/schedstat")), ' ');
+    const char state = StateOfThread(pid, thread);
+    std::int64_t ran = 0;
     std::int64_t waited = 0;
-    if (schedule.size() > 1 && absl::SimpleAtoi(schedule[1], &waited)) {
+    if (schedule.size() > 1 && absl::SimpleAtoi(schedule[0], &ran) &&
+        absl::SimpleAtoi(schedule[1], &waited)) {
       facts->waited[thread] = std::chrono::nanoseconds(waited);
+      if (state == 'R') facts->wants[thread] = std::chrono::nanoseconds(ran);
     }
-    if (!facts->disk && IsInDiskWait(pid, thread)) facts->disk = DiskWaitOf(pid, thread);
+    if (!facts->disk && state == 'D') facts->disk = DiskWaitOf(pid, thread);
   }
 }
 

@@ -19,7 +19,7 @@ WorkerWatch::WorkerWatch(const Options& options, EventLoop* loop, NodeWorkers* w
     : loop_(loop),
       workers_(workers),
       still_(options.heartbeat),
-      silence_(options.judges_hangs),
+      silence_(options.judges_hangs, options.is_python),
       stack_taker_(loop, "ddprun-stacks") {}
 
 void WorkerWatch::Begin(bool of_rank_0) {

@@ -5,6 +5,7 @@
 #ifndef DDPRUN_LAUNCHER_AGENT_WORKER_WATCH_H_
 #define DDPRUN_LAUNCHER_AGENT_WORKER_WATCH_H_
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -29,6 +30,7 @@ class WorkerWatch {
   struct Options {
     Duration heartbeat;        // of the job: how often Look() is called
     bool judges_hangs = true;  // false: nobody misses what the workers do not tell
+    bool is_python = false;    // its import of the module ddprun tells that steps will come
   };
 
   // Both pointers must outlive this object.

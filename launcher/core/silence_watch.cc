@@ -9,7 +9,7 @@ namespace ddprun {
 
 void SilenceWatch::Begin(bool of_rank_0, TimePoint now) {
   End();
-  if (of_rank_0 && !done_) deadline_ = now + kSilence;
+  if (of_rank_0 && !done_) deadline_ = now + limit_;
 }
 
 std::optional<std::string> SilenceWatch::Look(const std::vector<WorkerProgress>& workers) {
@@ -19,7 +19,7 @@ std::optional<std::string> SilenceWatch::Look(const std::vector<WorkerProgress>&
   });
   if (told) return std::nullopt;
   done_ = true;
-  return absl::StrCat("no worker has told a step for ", Seconds(kSilence),
+  return absl::StrCat("no worker has told a step for ", Seconds(limit_),
                       ": if this job hangs, ddprun does not notice. Python: --auto-step, or "
                       "ddprun.step(n) in the script; other programs: STEP=n (docs/hangs.md)");
 }

@@ -17,11 +17,14 @@ namespace ddprun {
 
 class SilenceWatch {
  public:
-  // From the start of a generation.
+  // From the start of a generation. A Python program imports what it needs at its start, the module
+  // ddprun too, which says that steps will come.
   static constexpr std::chrono::seconds kSilence{60};
+  static constexpr std::chrono::seconds kSilenceOfPython{15};
 
   // `judges_hangs` false: nobody misses what the workers do not tell.
-  explicit SilenceWatch(bool judges_hangs) : done_(!judges_hangs) {}
+  SilenceWatch(bool judges_hangs, bool is_python)
+      : limit_(is_python ? kSilenceOfPython : kSilence), done_(!judges_hangs) {}
 
   // A generation starts; `of_rank_0`: its rank 0 runs on this node.
   void Begin(bool of_rank_0, TimePoint now);
@@ -32,6 +35,7 @@ class SilenceWatch {
   std::optional<std::string> Look(const std::vector<WorkerProgress>& workers);
 
  private:
+  const std::chrono::seconds limit_;
   bool done_;
   std::optional<TimePoint> deadline_;
 };

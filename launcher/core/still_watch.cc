@@ -22,17 +22,6 @@ double Share(Duration part, Duration whole) {
                             : 0;
 }
 
-// Of the thread that waited longest from `before` to `now`. Not the sum: a process whose many
-// threads each wait a little is not starved.
-Duration LongestWait(const std::map<int, Duration>& before, const std::map<int, Duration>& now) {
-  Duration longest{};
-  for (const auto& [thread, waited] : now) {
-    const auto found = before.find(thread);
-    longest = std::max(longest, found == before.end() ? waited : waited - found->second);
-  }
-  return longest;
-}
-
 // What a Python program is in outside of all that it names: launcher/python/ddprun.py.
 constexpr char kPythonTraining[] = "train";
 
@@ -75,17 +64,31 @@ CollectiveCall CallOf(std::size_t group, const ProgressCollective& collective) {
   return call;
 }
 
-// The newest call that has begun and not completed.
-std::optional<CollectiveCall> InsideOf(const ProgressSnapshot& snapshot) {
-  std::optional<CollectiveCall> inside;
+// The calls of a group that have begun and not completed, in the order of their numbers, as far as
+// they are known. Later ones may be over already: of two buckets the second one, for example.
+std::vector<CollectiveCall> UnfinishedOf(std::size_t group, const ProgressGroup& told) {
+  std::vector<CollectiveCall> calls;
+  for (const auto& [collective, completed] : told.recent) {
+    if (!completed) calls.push_back(CallOf(group, collective));
+  }
+  // An older one, or the worker is of an earlier version: it is somewhere up to here.
+  if (calls.empty()) calls.push_back(CallOf(group, *told.entered));
+  return calls;
+}
+
+// In which collectives it waits: those of the group that entered one last.
+void SetInside(const ProgressSnapshot& snapshot, SeenWorker* seen) {
   std::int64_t newest = 0;
   for (std::size_t i = 0; i < snapshot.groups.size(); ++i) {
     const ProgressGroup& group = snapshot.groups[i];
-    if (group.unfinished() == 0 || (inside && group.entered->at_ns <= newest)) continue;
+    if (group.unfinished() == 0 || (seen->inside && group.entered->at_ns <= newest)) continue;
     newest = group.entered->at_ns;
-    inside = CallOf(i, *group.entered);
+    seen->earlier = UnfinishedOf(i, group);
+    seen->inside = std::move(seen->earlier.back());
+    seen->earlier.pop_back();
+    const std::int64_t entered = Bounded(group.entered->number);
+    seen->entered = entered > seen->inside->sequence ? entered : 0;
   }
-  return inside;
 }
 
 // "thread 4243", "process 4250 (rsync)".
@@ -105,7 +108,7 @@ std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid) 
   if (seen.silent) return seen;
   if (now.step >= 0) seen.step = now.step;
   seen.phase = PhaseOf(now.phase, now.phase_name);
-  seen.inside = InsideOf(now);
+  SetInside(now, &seen);
   // ddp:: names its phases. It has the page once it is in the group, and says PHASE before.
   seen.names_phases =
       progress.source == ProgressSource::kPage || IsOfTheStart(now.phase) || !seen.phase.empty();
@@ -135,12 +138,15 @@ std::vector<EnteredCall> LastCallsOf(const std::vector<WorkerProgress>& workers)
   };
   for (const WorkerProgress& worker : workers) {
     for (std::size_t i = 0; i < worker.now.groups.size(); ++i) {
-      const auto& [entered, completed, finished] = worker.now.groups[i];
-      if (entered && entered->number > 0) add(worker.local_rank, CallOf(i, *entered));
-      if (!completed || completed->number == 0) continue;
-      if (!entered || entered->number != completed->number) {
-        add(worker.local_rank, CallOf(i, *completed));
+      const ProgressGroup& group = worker.now.groups[i];
+      std::map<std::uint64_t, const ProgressCollective*> last;  // by number
+      for (const ProgressRecent& recent : group.recent) {
+        last[recent.collective.number] = &recent.collective;
       }
+      for (const auto& one : {&group.entered, &group.completed}) {
+        if (*one && (*one)->number > 0) last.try_emplace((*one)->number, &**one);
+      }
+      for (const auto& [number, collective] : last) add(worker.local_rank, CallOf(i, *collective));
     }
   }
   return calls;
@@ -171,6 +177,32 @@ void StillWatch::DescribeState(const ProcessFacts& facts, Memory* memory, StillW
   }
 }
 
+// The kernel counts a wait for a CPU once it is over.
+void StillWatch::FindStarved(const ProcessFacts& facts, Memory* memory) {
+  std::map<int, TimePoint> since;
+  for (const auto& [thread, ran] : facts.wants) {
+    if (!memory->last) break;
+    const auto before = memory->last->wants.find(thread);
+    if (before == memory->last->wants.end() || before->second != ran) continue;
+    const auto known = memory->starved_since.find(thread);
+    since[thread] = known != memory->starved_since.end() ? known->second : memory->last->read_at;
+  }
+  memory->starved_since = std::move(since);
+}
+
+// Not the sum: a process whose many threads each wait a little is not starved.
+Duration StillWatch::LongestWait(const ProcessFacts& facts, const Memory& memory) {
+  Duration longest{};
+  for (const auto& [thread, waited] : facts.waited) {
+    const auto found = memory.facts->waited.find(thread);
+    Duration wait = found == memory.facts->waited.end() ? waited : waited - found->second;
+    const auto starved = memory.starved_since.find(thread);
+    if (starved != memory.starved_since.end()) wait += facts.read_at - starved->second;
+    longest = std::max(longest, wait);
+  }
+  return longest;
+}
+
 bool StillWatch::IsBusy(const ProcessFacts& facts, TimePoint now, Memory* memory) {
   std::deque<Use>& uses = memory->uses;
   if (uses.empty() || now - uses.back().at >= kBusyWindow / kUsesInWindow) {
@@ -187,6 +219,7 @@ bool StillWatch::IsBusy(const ProcessFacts& facts, TimePoint now, Memory* memory
 StillWatch::Excuse StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memory,
                                         StillWorker* worker) {
   if (!memory->last || memory->last->read_at != facts.read_at) {
+    FindStarved(facts, memory);
     DescribeState(facts, memory, worker);
     memory->state = worker->state;
     memory->waits_for = worker->waits_for;
@@ -202,7 +235,7 @@ StillWatch::Excuse StillWatch::Describe(const ProcessFacts& facts, TimePoint now
   const bool traced = facts.state == ProcessState::kTraced;
   if (traced) memory->debugged += now - std::max(memory->moved_at, last_look_.value_or(now));
   const Duration passed = now - memory->facts_at;
-  const Duration waited = LongestWait(memory->facts->waited, facts.waited);
+  const Duration waited = LongestWait(facts, *memory);
   const bool starves = passed >= kShortest && Share(waited, passed) > kStarvedShare;
   const Duration excused = memory->debugged + (starves ? waited : Duration{});
   return {std::min(excused, worker->still), traced || starves};
@@ -265,6 +298,8 @@ void StillWatch::LookAtStill(const std::vector<SeenWorker>& workers, TimePoint n
     if (still == Duration{}) continue;
     StillWorker described{worker.local_rank, worker.pid, still, worker.step, worker.phase};
     described.inside = worker.inside;
+    described.earlier = worker.earlier;
+    described.entered = worker.entered;
     const Excuse excuse = Describe(facts(worker.pid), now, &memory, &described);
     if (excuse.now) progress->excused = true;
     counted = std::min(counted, still - excuse.time);

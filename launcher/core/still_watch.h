@@ -27,6 +27,8 @@ struct SeenWorker {
   std::optional<std::int64_t> step{};
   std::string phase{};  // empty: training
   std::optional<CollectiveCall> inside{};
+  std::vector<CollectiveCall> earlier{};  // as in StillWorker
+  std::int64_t entered = 0;               // likewise
   bool names_phases = false;
   bool stepped = false;                          // it has finished a step
   bool silent = false;                           // it has told nothing since its start
@@ -36,8 +38,8 @@ struct SeenWorker {
 // Of the process `pid`; nullopt where it has said that it ends.
 std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid);
 
-// The last collectives of these workers: of each process group the one that they entered last, and
-// the one that completed last. A rank that has sent what it had may be in the next one already.
+// The last collectives of these workers: of each process group the few that they entered last. A
+// rank that has sent what it had may be in the next one already.
 std::vector<EnteredCall> LastCallsOf(const std::vector<WorkerProgress>& workers);
 
 // A thread that is in disk wait (state D). It has not run between two looks if it was switched out
@@ -58,8 +60,9 @@ struct ProcessFacts {
   ProcessState state = ProcessState::kRunnable;
   Duration cpu{};                    // used so far, by all of its threads
   std::int64_t io_bytes = 0;         // read and written so far
-  std::map<int, Duration> waited{};  // by thread id: so far, for a CPU
-  std::string waits_for{};           // for people
+  std::map<int, Duration> waited{};  // by thread id: so far, for a CPU, but for a wait that goes on
+  std::map<int, Duration> wants{};  // by thread id: how long those that want to run have run so far
+  std::string waits_for{};          // for people
   TimePoint read_at{};
   std::optional<DiskWait> disk{};  // of the first thread, else of another thread or process
 };
@@ -99,6 +102,7 @@ class StillWatch {
     std::string waits_for;                         // likewise
     std::map<std::string, std::uint64_t> begun;    // SeenWorker::begun
     std::deque<Use> uses;                          // from kBusyWindow ago on
+    std::map<int, TimePoint> starved_since;        // by thread id: it wants to run, and does not
     Duration debugged{};                           // of the time that it has been still
   };
   // What does not count.
@@ -117,6 +121,10 @@ class StillWatch {
   // Adds what the kernel says of a worker that is still. What does not count is the time under a
   // debugger, and the time one of its threads waited for a CPU, if that is more than half.
   Excuse Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
+  // Which threads have not run since the last look, though they want to.
+  static void FindStarved(const ProcessFacts& facts, Memory* memory);
+  // How long the thread waited for a CPU that waited longest, since it was seen still first.
+  static Duration LongestWait(const ProcessFacts& facts, const Memory& memory);
   // It used the CPU or did I/O lately. What it did before that is over.
   static bool IsBusy(const ProcessFacts& facts, TimePoint now, Memory* memory);
   // Its state, and what it waits for.

@@ -54,9 +54,17 @@ struct StillWorker {
   std::optional<std::int64_t> step{};  // the last that it finished
   std::string phase{};                 // as the program names it; empty: training
   ProcessState state = ProcessState::kRunnable;
-  bool busy = false;  // kBusyWindow
-  std::optional<CollectiveCall> inside{};
+  bool busy = false;                       // kBusyWindow
+  std::optional<CollectiveCall> inside{};  // the newest
+  // Of the same group, entered before `inside` and not completed either, in the order of their
+  // numbers; at most kMaxEarlier. Buckets of gradients are averaged at once.
+  std::vector<CollectiveCall> earlier{};
+  // The number of the group's collective that it entered last, where it has completed those after
+  // `inside`; else 0.
+  std::int64_t entered = 0;
   std::string waits_for{};  // for people: system call, kernel function, file
+
+  static constexpr std::size_t kMaxEarlier = 3;
 
   bool operator==(const StillWorker&) const = default;
 };

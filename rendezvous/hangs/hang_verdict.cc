@@ -80,14 +80,33 @@ std::optional<std::string> GroupOfMost(const std::vector<StillRank>& ranks) {
       ->first;
 }
 
-// The sequence numbers of its calls in which a rank waits.
+// Calls `visit` with the calls of a group in which a rank waits, in the order of their numbers.
+template <class Visit>
+void VisitCalls(const std::string& group, const StillRank& rank, Visit visit) {
+  const StillWorker& worker = rank.worker;
+  if (!worker.inside || worker.inside->group != group) return;
+  for (const CollectiveCall& earlier : worker.earlier) {
+    if (earlier.group == group) visit(earlier);
+  }
+  visit(*worker.inside);
+}
+
+// Their sequence numbers, of all ranks.
 std::set<std::int64_t> NumbersIn(const std::string& group, const std::vector<StillRank>& ranks) {
   std::set<std::int64_t> numbers;
   for (const StillRank& rank : ranks) {
-    const auto& inside = rank.worker.inside;
-    if (inside && inside->group == group) numbers.insert(inside->sequence);
+    VisitCalls(group, rank, [&](const CollectiveCall& call) { numbers.insert(call.sequence); });
   }
   return numbers;
+}
+
+// The rank's call of this number; nullptr: it waits in none.
+const CollectiveCall* CallOf(const std::string& group, std::int64_t number, const StillRank& rank) {
+  const CollectiveCall* found = nullptr;
+  VisitCalls(group, rank, [&](const CollectiveCall& call) {
+    if (call.sequence == number) found = &call;
+  });
+  return found;
 }
 
 // The call as most ranks that wait in it entered it; at least one does.
@@ -97,41 +116,35 @@ CollectiveCall FormOfMost(const std::string& group, std::int64_t number,
   int of_most = 0;
   std::map<std::pair<std::string, std::int64_t>, int> forms;
   for (const StillRank& rank : ranks) {
-    const auto& inside = rank.worker.inside;
-    if (!inside || inside->group != group || inside->sequence != number) continue;
-    const int count = ++forms[{inside->operation, inside->bytes}];
+    const CollectiveCall* const call = CallOf(group, number, rank);
+    if (call == nullptr) continue;
+    const int count = ++forms[{call->operation, call->bytes}];
     if (count <= of_most) continue;
     of_most = count;
-    most = *inside;
+    most = *call;
   }
   return most;
 }
 
-// The newest call of the group in which most ranks wait.
-std::optional<CollectiveCall> CallOfMost(const std::vector<StillRank>& ranks) {
-  const auto group = GroupOfMost(ranks);
-  if (!group) return std::nullopt;
-  return FormOfMost(*group, *NumbersIn(*group, ranks).rbegin(), ranks);
-}
-
-// How far a rank is in the calls of a group; -1: it is in no collective.
+// How far a rank is in the calls of a group; -1: it waits in no collective.
 std::int64_t PlaceIn(const std::string& group, const StillRank& rank) {
   const auto& inside = rank.worker.inside;
   if (!inside) return -1;
-  return inside->group == group ? inside->sequence : 0;
+  return inside->group == group ? std::max(inside->sequence, rank.worker.entered) : 0;
 }
 
 std::optional<HangVerdict> OutsideTheCollective(const std::vector<StillRank>& ranks,
-                                                const CollectiveCall& newest) {
-  const std::string& group = newest.group;
+                                                const std::string& group) {
+  const std::set<std::int64_t> numbers = NumbersIn(group, ranks);
+  const std::int64_t newest = *numbers.rbegin();
   // One that is in no collective; else the one that is the furthest behind.
   const StillRank& first =
       *std::min_element(ranks.begin(), ranks.end(), [&](const StillRank& a, const StillRank& b) {
         return PlaceIn(group, a) < PlaceIn(group, b);
       });
-  if (PlaceIn(group, first) >= newest.sequence) return std::nullopt;
+  if (PlaceIn(group, first) >= newest) return std::nullopt;
   // Of the calls that it has not entered and others wait in, the first: others are further already.
-  const std::int64_t number = *NumbersIn(group, ranks).upper_bound(PlaceIn(group, first));
+  const std::int64_t number = *numbers.upper_bound(PlaceIn(group, first));
   const CollectiveCall call = FormOfMost(group, number, ranks);
   std::size_t missing = 0;
   Ranks waiting;
@@ -149,27 +162,61 @@ std::optional<HangVerdict> OutsideTheCollective(const std::vector<StillRank>& ra
       first,
       absl::StrCat(NameOf(first), AndOthers(missing), " has not entered ", Describe(call), "; ",
                    Count(waiting.size(), "rank waits", "ranks wait"),
-                   number < newest.sequence ? " in it or a later one since " : " in it since ",
+                   number < newest ? " in it or a later one since " : " in it since ",
                    ForHowLong(waiting.front()->worker.still), where),
       first.worker.busy && !inside};
 }
 
+// In the first call that does not match: ranks may wait in later ones that do.
 std::optional<HangVerdict> InAnotherCall(const std::vector<StillRank>& ranks,
-                                         const CollectiveCall& call) {
-  const StillRank* like_most = nullptr;
-  const StillRank* other = nullptr;
-  for (const StillRank& rank : ranks) {
-    const auto& inside = rank.worker.inside;
-    if (!inside) continue;
-    if (like_most == nullptr && inside == call) like_most = &rank;
-    if (other == nullptr && !Match(*inside, call)) other = &rank;
+                                         const std::string& group) {
+  for (const std::int64_t number : NumbersIn(group, ranks)) {
+    const CollectiveCall usual = FormOfMost(group, number, ranks);
+    const StillRank* like_most = nullptr;
+    const StillRank* other = nullptr;
+    for (const StillRank& rank : ranks) {
+      const CollectiveCall* const call = CallOf(group, number, rank);
+      if (call == nullptr) continue;
+      if (like_most == nullptr && *call == usual) like_most = &rank;
+      if (other == nullptr && !Match(*call, usual)) other = &rank;
+    }
+    if (other == nullptr || like_most == nullptr) continue;
+    return HangVerdict{
+        *other,
+        absl::StrCat(NameOf(*other), " entered ", DescribeExactly(*CallOf(group, number, *other)),
+                     "; ", NameOf(*like_most), " entered ", DescribeExactly(usual),
+                     ": their calls do not match"),
+        false, false};
   }
-  if (other == nullptr || like_most == nullptr) return std::nullopt;
-  return HangVerdict{*other,
-                     absl::StrCat(NameOf(*other), " entered ",
-                                  DescribeExactly(*other->worker.inside), "; ", NameOf(*like_most),
-                                  " entered ", DescribeExactly(call), ": their calls do not match"),
-                     false, false};
+  return std::nullopt;
+}
+
+// Why all wait: "; rank 0: no answer from 10.0.0.7:41234 to 7 repetitions". Of the first few.
+std::string WhoDoesNotAnswer(const StackTree& stacks) {
+  constexpr std::size_t kMost = 4;
+  std::string text;
+  std::size_t count = 0;
+  for (const RankNote& note : stacks.notes()) {
+    if (note.trouble != RankTrouble::kNoAnswer || ++count > kMost) continue;
+    absl::StrAppend(&text, "; rank ", note.rank, ": ", note.text);
+  }
+  if (count > kMost) absl::StrAppend(&text, "; and ", count - kMost, " more");
+  return text;
+}
+
+// What the ranks say that tell of their collectives, where one waits in `group`.
+HangVerdict ByCollectives(const std::vector<StillRank>& telling, const std::string& group,
+                          const StackTree& stacks) {
+  auto missing = OutsideTheCollective(telling, group);
+  auto other = InAnotherCall(telling, group);
+  // A rank that waits in an earlier call is behind because that one does not match.
+  if (missing && !(other && missing->culprit->worker.inside)) return *std::move(missing);
+  if (other) return *std::move(other);
+  const CollectiveCall oldest = FormOfMost(group, *NumbersIn(group, telling).begin(), telling);
+  return {telling.front(),
+          absl::StrCat("all ranks wait in ", Describe(oldest), ": network or library",
+                       WhoDoesNotAnswer(stacks)),
+          false, false};
 }
 
 std::string PhaseName(const std::string& phase) { return phase.empty() ? "training" : phase; }
@@ -205,19 +252,6 @@ std::optional<HangVerdict> Behind(const std::vector<StillRank>& ranks) {
       absl::StrCat(NameOf(*odd), AndOthers(rarest->second), " is in ", PhaseName(odd->worker.phase),
                    ", the others are not", At(odd->worker)),
       odd->worker.busy && !odd->worker.inside};
-}
-
-// Why all wait: "; rank 0: no answer from 10.0.0.7:41234 to 7 repetitions". Of the first few.
-std::string WhoDoesNotAnswer(const StackTree& stacks) {
-  constexpr std::size_t kMost = 4;
-  std::string text;
-  std::size_t count = 0;
-  for (const RankNote& note : stacks.notes()) {
-    if (note.trouble != RankTrouble::kNoAnswer || ++count > kMost) continue;
-    absl::StrAppend(&text, "; rank ", note.rank, ": ", note.text);
-  }
-  if (count > kMost) absl::StrAppend(&text, "; and ", count - kMost, " more");
-  return text;
 }
 
 // `first`: one of them, which stands for all.
@@ -271,15 +305,7 @@ HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& st
   if (ranks.empty()) return {std::nullopt, "no node has said which rank", false};
   if (auto held = HeldByTheKernel(ranks)) return *std::move(held);
   const std::vector<StillRank> telling = silent_tell ? ranks : ThatTell(ranks);
-  const auto call = CallOfMost(telling);
-  if (call) {
-    if (auto missing = OutsideTheCollective(telling, *call)) return *std::move(missing);
-    if (auto other = InAnotherCall(telling, *call)) return *std::move(other);
-    return {telling.front(),
-            absl::StrCat("all ranks wait in ", Describe(*call), ": network or library",
-                         WhoDoesNotAnswer(stacks)),
-            false, false};
-  }
+  if (const auto group = GroupOfMost(telling)) return ByCollectives(telling, *group, stacks);
   if (silent_tell) {
     if (auto missing = MissingInInit(ranks, stacks)) return *std::move(missing);
   }

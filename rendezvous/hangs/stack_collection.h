@@ -19,11 +19,12 @@
 namespace ddprun {
 
 // At most `at_once` nodes are asked together, the next ones after `pause`. Thousands of answers at
-// once would be gigabytes on one machine, and would delay its other jobs. Nor are more asked while
-// so many answers wait to be merged.
+// once would be gigabytes on one machine, and would delay its other jobs: what comes together is
+// read one after the other. 16,384 nodes are asked within 3.3 s of the 5 s. Nor are more asked
+// while so many answers wait to be merged.
 struct StackPace {
-  std::size_t at_once = 64;
-  Duration pause = std::chrono::milliseconds(10);
+  std::size_t at_once = 8;
+  Duration pause = std::chrono::microseconds(1600);
   std::size_t most_waiting = 256;
 };
 

@@ -44,8 +44,7 @@ std::vector<StillRank> RanksOf(const StackQuestion::Culprit& question) {
 
 void StackMerge::Take(const std::string& host, RankRange ranks, const EncodedStackTree& tree) {
   if (const absl::Status status = CheckAnswer(ranks, tree); !status.ok()) {
-    refused_.push_back({host, std::string(status.message())});
-    return;
+    return Refuse(host, std::string(status.message()));
   }
   recent_.Merge(tree);
   bytes_ += WireBytes(tree);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/core/progress.h"
@@ -63,6 +64,10 @@ class StackMerge {
   // The answer of a node, which has these ranks. One that is malformed, or has other ranks, is
   // refused.
   void Take(const std::string& host, RankRange ranks, const EncodedStackTree& tree);
+  // An answer that is no tree.
+  void Refuse(const std::string& host, std::string why) {
+    refused_.push_back({host, std::move(why)});
+  }
   // Of all that were taken. The last call.
   StackFindings Conclude(const StackQuestion& question);
 

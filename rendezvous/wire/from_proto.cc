@@ -199,9 +199,10 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {  // table
           check.Text("StoreElsewhere.where", message.store_elsewhere().where(), kMaxHostBytes)};
       break;
     case v1::AgentMessage::kStacksTaken:
-      result.message = StacksTaken{StackRequestId{message.stacks_taken().request()},
-                                   std::make_shared<const EncodedStackTree>(
-                                       ReadStackTree(message.stacks_taken().tree(), check))};
+      result.message =
+          StacksTaken{StackRequestId{message.stacks_taken().request()},
+                      std::make_shared<const EncodedStackTree>(),
+                      std::make_shared<const std::string>(message.stacks_taken().tree())};
       break;
     case v1::AgentMessage::BODY_NOT_SET:
       check.Fail("AgentMessage.body is not set, or is one that this version does not know");

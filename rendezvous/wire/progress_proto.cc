@@ -69,6 +69,8 @@ void FillWorker(const StillWorker& from, v1::StillWorker* to) {
   to->set_state(StateToProto(from.state));
   to->set_busy(from.busy);
   if (from.inside) FillCall(*from.inside, to->mutable_inside());
+  for (const CollectiveCall& call : from.earlier) FillCall(call, to->add_earlier());
+  to->set_entered(from.entered);
   to->set_waits_for(CleanText(from.waits_for, kMaxWaitsForBytes));
 }
 
@@ -83,6 +85,12 @@ StillWorker ReadWorker(const v1::StillWorker& from, FieldChecker& check) {
   to.state = ReadState(from.state());
   to.busy = from.busy();
   if (from.has_inside()) to.inside = ReadCall(from.inside(), check);
+  check.Number("StillWorker.earlier: number", from.earlier_size(), 0, StillWorker::kMaxEarlier);
+  for (const v1::CollectiveCall& call : from.earlier()) {
+    if (to.earlier.size() == StillWorker::kMaxEarlier) break;
+    to.earlier.push_back(ReadCall(call, check));
+  }
+  to.entered = check.Step("StillWorker.entered", from.entered());
   to.waits_for = check.Text("StillWorker.waits_for", from.waits_for(), kMaxWaitsForBytes);
   return to;
 }

@@ -1,6 +1,9 @@
 // Trees of stacks and their wire form. What makes a tree valid, StackTree::Decode() checks: here
 // its sizes are, so that nothing large is made of what is refused then.
+#include <google/protobuf/arena.h>
+
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "rendezvous/stacks/encoded_stack_tree.h"
@@ -147,6 +150,17 @@ absl::StatusOr<EncodedStackTree> FromProto(const v1::StackTree& tree) {
   EncodedStackTree to = ReadStackTree(tree, check);
   if (!check.status().ok()) return check.status();
   return to;
+}
+
+std::string PackTree(const EncodedStackTree& tree) { return ToProto(tree).SerializeAsString(); }
+
+absl::StatusOr<EncodedStackTree> UnpackTree(const std::string& packed) {
+  google::protobuf::Arena arena;  // it has hundreds of small parts
+  auto* const tree = google::protobuf::Arena::CreateMessage<v1::StackTree>(&arena);
+  if (!tree->ParseFromString(packed)) {
+    return absl::InvalidArgumentError("StacksTaken.tree is no StackTree");
+  }
+  return FromProto(*tree);
 }
 
 }  // namespace ddprun::wire

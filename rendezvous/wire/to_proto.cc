@@ -101,7 +101,7 @@ struct AgentBody {
   }
   void operator()(const StacksTaken& taken) const {
     to->mutable_stacks_taken()->set_request(taken.request.value);
-    Fill(*taken.tree, to->mutable_stacks_taken()->mutable_tree());
+    to->mutable_stacks_taken()->set_tree(taken.packed ? *taken.packed : PackTree(*taken.tree));
   }
   void operator()(const Leave& leave) const {
     to->mutable_leave()->set_reason(CleanText(leave.reason, kMaxTextBytes));

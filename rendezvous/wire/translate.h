@@ -35,6 +35,9 @@ absl::StatusOr<Header> FromProto(const v1::GoneReport& report);
 absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message);
 // Its sizes alone are checked: StackTree::Decode() takes nothing that is not well formed.
 absl::StatusOr<EncodedStackTree> FromProto(const v1::StackTree& tree);
+// The same as bytes: StacksTaken::packed. InvalidArgument: they are no tree.
+std::string PackTree(const EncodedStackTree& tree);
+absl::StatusOr<EncodedStackTree> UnpackTree(const std::string& packed);
 
 }  // namespace ddprun::wire
 

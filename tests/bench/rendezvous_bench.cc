@@ -264,9 +264,10 @@ class Bench {
                         flags_.bound));
   }
 
-  // Agents that only live, in turns with and without a summary of their workers' progress in each
-  // heartbeat. The bounds are for few connections: with one for each agent they alone cost a bare
-  // server more memory (the table above has it).
+  // Agents that only live, in turns without a summary of their workers' progress in each heartbeat,
+  // with one, and with one that describes workers that stand still. The bounds are for few
+  // connections: with one for each agent they alone cost a bare server more memory (the table above
+  // has it).
   void Heartbeats(int agents, int channels) {
     const bool bounded = channels < agents;
     const auto daemon = StartDaemon();
@@ -279,24 +280,29 @@ class Bench {
     std::vector<double> with;
     std::vector<double> without;
     std::vector<double> ratio;
+    std::vector<double> still_ratio;
     const std::uint64_t received = job.messages_received();
     const BenchClock::time_point began = BenchClock::now();
     for (int turn = 0; turn < kHeartbeatTurns; ++turn) {
       without.push_back(ShareOfACore(*daemon, &job, Tells::kStep));
       with.push_back(ShareOfACore(*daemon, &job, Tells::kProgress));
       ratio.push_back(with.back() / without.back());
+      still_ratio.push_back(ShareOfACore(*daemon, &job, Tells::kStandstill) / without.back());
     }
     const double answers = static_cast<double>(job.messages_received() - received) /
                            Milliseconds(BenchClock::now() - began).count() * 1000;
     const double rss = daemon->rss_mib();
     std::printf(
         "%d agents over %d channels, 1 heartbeat/s each: %.1f%% of a core %s, %.0f MiB %s; "
-        "%.0f answers/s; without progress %.1f%%, ×%.3f %s\n",
+        "%.0f answers/s; without progress %.1f%%, ×%.3f %s; while all stand still ×%.3f %s\n",
         agents, channels, Median(with) * 100,
         Verdict("heartbeats, share of a core", Median(with), bounded ? 0.2 : kNoBound), rss,
         Verdict("heartbeats, MiB", rss, bounded ? 120 : kNoBound), answers, Median(without) * 100,
         Median(ratio),
         Verdict("heartbeats with progress over those without", Median(ratio),
+                bounded ? kMostForProgress : kNoBound),
+        Median(still_ratio),
+        Verdict("heartbeats of a standstill over those without progress", Median(still_ratio),
                 bounded ? kMostForProgress : kNoBound));
     job.FinishAll();
   }
@@ -351,8 +357,10 @@ int Main(int argc, char** argv) {
          "Daemon and floor speak TLS with a certificate of their own making, and prove a token")
       ->excludes("--mtls");
   app.add_option("--bound", flags.bound, "Times the floor (1.3; with the journal 1.5)");
-  app.add_option("--heartbeats", flags.heartbeat_seconds,
-                 "Heartbeats of 4,096 idle agents: seconds with progress, and as many without");
+  app.add_option(
+      "--heartbeats", flags.heartbeat_seconds,
+      "Heartbeats of 4,096 idle agents: seconds with progress, and as many without, and of "
+      "a standstill");
   app.add_flag("--floor-server", floor_server)->group("");
   app.add_option("--assignment-bytes", floor.assignment_bytes)->group("");
   app.add_option("--start-bytes", floor.start_bytes)->group("");

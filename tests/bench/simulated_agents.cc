@@ -347,7 +347,7 @@ void SimulatedAgents::OnTakeStacks(SimulatedAgent* agent, std::uint64_t request)
   if (!make_stacks_) return;
   v1::AgentMessage message;
   message.mutable_stacks_taken()->set_request(request);
-  *message.mutable_stacks_taken()->mutable_tree() = make_stacks_(agent->first_rank);
+  message.mutable_stacks_taken()->set_tree(make_stacks_(agent->first_rank).SerializeAsString());
   agent->Send(std::move(message));
 }
 

@@ -269,6 +269,8 @@ class Bench {
     Check("more resident memory, MiB", more, kMostMib);
     Print("heartbeats of another job, idle", idle);
     Print("heartbeats of another job, meanwhile", meanwhile);
+    Print("    while stacks come", TimesOf(heartbeats, verdict.asked, verdict.decided));
+    Print("    while the verdict goes out", TimesOf(heartbeats, verdict.decided, verdict.told));
     Check("their p99, × idle", meanwhile.p99 / idle.p99, kMostTimesIdle);
     Require(!verdict.moves_again, "the job is said to move again");
     CheckVerdict(verdict.stacks);

@@ -3,12 +3,15 @@
 
     tests/chaos/no_hang_campaign.py --seeds 1:100 --out FILE
 
-A seed draws a situation of those below, the program (as in hang_campaign.py), the rank, and one or two nodes with two
-workers each. All run with --on-hang restart and limits so low that a rule which only looks at the time since the last
-step would end the job. Expected: no hang is reported, the job ends with 0, and its parameters are those of an
-undisturbed job.
+A seed is a situation of those below, a program (as in hang_campaign.py), and one or two nodes with two workers each:
+each such cell comes once before one comes again. The rank is drawn. All run with --on-hang restart, and with limits so
+low that a naive rule would end the job, one that looks at nothing but the time since the last step. Expected: no hang
+is reported, the job ends with 0, and its parameters are those of an undisturbed job. What the naive rule says is
+computed for each run. It must call each one a hang: else the run shows nothing. With --naive it is believed, so all
+jobs count as disturbed.
 
     slow_step        one step of 3.5 s, the limit is 5 s; the others take 0.05 s
+    moving_step      one step of 8 s, in which all ranks enter a collective each second; the limit is 5 s
     evaluation       the first evaluation, which is named, takes longer than the 30 s that are the limit of a step
     slow_start       a rank that comes to init after more than that limit
     slow_first_step  the same for the first step
@@ -19,7 +22,7 @@ undisturbed job.
     clock_step       the wall clock goes on by an hour, or back
     rendezvous_away  the rendezvous is killed, and started again later
     joins_late       a rank that comes to init late in a restart
-    slow_save        the first save takes that long: the disk of the checkpoints is frozen
+    slow_save        a save waits for the disk of the checkpoints for more than that limit; one before took 10 s
 
 Each seed's result is one line of JSON in FILE; finished seeds are skipped. Exits 1 if a job was disturbed. Needs what
 hang_campaign.py needs, and build/bin/wall_clock_offset.so.
@@ -27,6 +30,7 @@ hang_campaign.py needs, and build/bin/wall_clock_offset.so.
 import collections
 import ctypes
 import errno
+import itertools
 import json
 import os
 import random
@@ -40,18 +44,24 @@ import time
 
 import slices
 from campaign_world import children, read, wait_until
-from hang_campaign import JOB_LIMIT, LIMIT, PROGRAMS, WORKERS, Disk, Job, campaign, equal, undisturbed
+from hang_campaign import campaign
+from hang_job import GIVEN, JOB_LIMIT, LIMIT, Disk, Job, equal, undisturbed
+from hang_plan import PROGRAMS, WITH_CHECKPOINTER, WORKERS
 
 LONGER = LIMIT + 3.0  # than the limit of a step, shorter than that of a start
 # A limit that is given holds in all phases. Only "auto" allows a phase that was never seen more time.
-LIMITS_OF_PHASES = ("auto", "60s")
+FLAGS_OF_PHASES = ("--hang-timeout", "auto", "--hang-startup-timeout", "60s", "--on-hang", "restart")
 FIRST_TIME = 35.0
+LEARNED = 10.0  # of a save; 5 times that is the limit of the next ones
+NAIVE_FACTOR = 10  # a step that takes so many times longer than each one before
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 
 # Situation: what the rank does, where, and the choices of program and number of nodes.
 SITUATIONS = {
     "slow_step": ("ReadFifo", "step", PROGRAMS, (1, 2)),
-    "evaluation": ("ReadFifo", "first_evaluation", ("cpp", "module"), (1, 2)),
+    # Python programs do not tell of their collectives.
+    "moving_step": ("MoveSlowly", "step", ("cpp",), (1, 2)),
+    "evaluation": ("ReadFifo", "first_evaluation", ("cpp", "module", "wrapper"), (1, 2)),
     "slow_start": ("ReadFifo", "before_init", PROGRAMS, (1, 2)),
     "slow_first_step": ("ReadFifo", "first_step", PROGRAMS, (1, 2)),
     "debugger": ("ReadFifo", "step", PROGRAMS, (1, 2)),
@@ -61,18 +71,34 @@ SITUATIONS = {
     "clock_step": ("ReadFifo", "step", PROGRAMS, (1, 2)),
     "rendezvous_away": ("ReadFifo", "step", PROGRAMS, (2,)),
     "joins_late": ("DieAndJoinLate", "step", PROGRAMS, (1, 2)),
-    "slow_save": ("ReadFifo", "first_step", ("cpp",), (1, 2)),
+    "slow_save": ("ReadFifo", "first_step", WITH_CHECKPOINTER, (1, 2)),
 }
+CELLS = tuple((situation, program, nodes) for situation, (_, _, programs, numbers) in sorted(SITUATIONS.items())
+              for program in programs for nodes in numbers)
 
 
 def draw(seed):
+    turn, number = divmod(seed - 1, len(CELLS))
+    order = list(CELLS)
+    random.Random(f"cells {turn}").shuffle(order)
+    situation, program, nodes = order[number]
+    fault, place, _, _ = SITUATIONS[situation]
     rng = random.Random(seed)
-    situation = rng.choice(sorted(SITUATIONS))
-    fault, place, programs, nodes = SITUATIONS[situation]
-    plan = {"situation": situation, "fault": fault, "place": place, "program": rng.choice(programs),
-            "nodes": rng.choice(nodes)}
-    plan["rank"] = rng.choice((0, rng.randrange(1, plan["nodes"] * WORKERS)))
-    return plan
+    return {"situation": situation, "fault": fault, "place": place, "program": program, "nodes": nodes,
+            "rank": rng.choice((0, rng.randrange(1, nodes * WORKERS)))}
+
+
+def naive_rule(steps, began=None):
+    """Why it calls a hang; "": it does not. The times when rank 0 finished its steps, in ns; `began`: when the job did,
+    where its start counts."""
+    longest = None
+    for before, after in itertools.pairwise(sorted([began, *steps] if began else steps)):
+        passed = (after - before) / 1e9
+        if passed > LIMIT or (longest is not None and passed > NAIVE_FACTOR * longest):
+            return f"no step for {passed:.1f} s"
+        if before != began:
+            longest = max(longest or 0, passed)
+    return ""
 
 
 def descendants(pid):
@@ -138,6 +164,19 @@ def starve(job):
         process.wait()
 
 
+def save_slowly(job, disk):
+    """A save waits until the one before it is on disk: the second one for LEARNED, and one of the next two for longer."""
+    disk.freeze()
+    go_on(job)
+    time.sleep(LEARNED)
+    steps = len(job.times("steps"))
+    disk.thaw()
+    wait_until(lambda: len(job.times("steps")) > steps, JOB_LIMIT, pause=0.001)
+    disk.freeze()
+    time.sleep(FIRST_TIME)
+    disk.thaw()
+
+
 def disturb(job, plan, disk, rng):
     """Begins where the rank has told that it is at its place; lets it go on at the end."""
     situation = plan["situation"]
@@ -162,6 +201,8 @@ def disturb(job, plan, disk, rng):
     elif situation == "starved":
         starve(job)
         return
+    elif situation == "moving_step":
+        return  # it goes on by itself
     elif situation == "clock_step":
         with open(job.path("clock"), "r+b") as file:
             file.write(struct.pack("=q", rng.choice((-1, 1)) * 3600 * 10**9))
@@ -175,10 +216,7 @@ def disturb(job, plan, disk, rng):
         wait_until(lambda: "restart 1" in read(job.path("err0")), 30)
         time.sleep(LONGER)
     elif situation == "slow_save":
-        disk.freeze()
-        go_on(job)
-        time.sleep(FIRST_TIME)
-        disk.thaw()
+        save_slowly(job, disk)
         return
     go_on(job)
 
@@ -199,7 +237,7 @@ def judge(job, plan, expected):
     return ""
 
 
-def run_seed(seed, binaries, keep):
+def run_seed(seed, binaries, arguments):
     plan = draw(seed)
     expected = undisturbed({**plan, "fault": "none"}, binaries)
     folder = tempfile.mkdtemp(prefix=f"ddprun-no-hang-{seed}-", dir="/var/tmp")
@@ -213,26 +251,32 @@ def run_seed(seed, binaries, keep):
         environment = {"LD_PRELOAD": os.path.join(binaries, "wall_clock_offset.so"), "WALL_CLOCK_OFFSET_FILE": clock}
     job = None
     try:
-        limits = {"limits": LIMITS_OF_PHASES} if plan["situation"] in ("evaluation", "slow_save") else {}
-        job = Job(plan, folder, binaries, environment=environment, **limits)
+        flags = FLAGS_OF_PHASES if plan["situation"] in ("evaluation", "slow_save") else GIVEN
+        began = time.time_ns() if plan["situation"] in ("slow_start", "slow_first_step") else None
+        job = Job(plan, folder, binaries, environment=environment, hang_flags=flags)
         if not wait_until(lambda: job.ended() or read(job.path("fault")), JOB_LIMIT) or job.ended():
             wrong = "the rank did not come to its place"
         else:
             disturb(job, plan, disk, random.Random(seed))
             wrong = judge(job, plan, expected) if wait_until(job.ended, JOB_LIMIT) else f"no end in {JOB_LIMIT} s"
+        naive = naive_rule(job.times("steps"), began)
+        if arguments.naive:
+            wrong = naive
+        elif not naive:
+            wrong = wrong or "the naive rule calls no hang: this run shows nothing"
     finally:
         if job:
             job.end()
         disk.remove()
-    record = {"seed": seed, **plan, "wrong": wrong}
-    if wrong or keep:
+    record = {"seed": seed, **plan, "naive": naive, "wrong": wrong}
+    if (wrong and not arguments.naive) or arguments.keep:
         record["folder"] = folder
     else:
         shutil.rmtree(folder)
     return record
 
 
-def show(records):
+def show(records, _):
     """Prints the sums. True: no job was disturbed."""
     disturbed = collections.Counter(record["situation"] for record in records if record["wrong"])
     print(f"{len(records)} jobs that do not hang: {sum(disturbed.values())} disturbed"
@@ -240,5 +284,10 @@ def show(records):
     return not disturbed
 
 
+def add_flags(parser):
+    parser.add_argument("--naive", action="store_true", help="believe the naive rule: all jobs must come out disturbed")
+
+
 if __name__ == "__main__":
-    sys.exit(campaign(__doc__, "1:100", slices.NO_HANGS, run_seed, show, ("ddprun", "hang_trainer", "wall_clock_offset.so")))
+    sys.exit(campaign(__doc__, "1:100", slices.NO_HANGS, run_seed, show,
+                      ("ddprun", "hang_trainer", "wall_clock_offset.so"), add_flags))

@@ -6,7 +6,8 @@ import unittest
 
 import campaign_plan
 import exactly_once_campaign
-import hang_campaign
+import hang_job
+import hang_plan
 import no_hang_campaign
 import root_cause_campaign
 import slices
@@ -26,14 +27,23 @@ class SlicesTest(unittest.TestCase):
         self.assertEqual(drawn, set(range(len(campaign_plan.FAULTS))))
 
     def test_hangs_are_of_each_kind_in_each_kind_of_program_on_one_node_and_two(self):
-        plans = [hang_campaign.draw(seed) for seed in slices.HANGS]
-        self.assertEqual({plan["fault"] for plan in plans}, set(hang_campaign.FAULTS))
-        self.assertEqual({plan["program"] for plan in plans}, set(hang_campaign.PROGRAMS))
+        plans = [hang_plan.draw(seed) for seed in slices.HANGS]
+        alike = {"LockTwice", "SleepInLoading", "ReadFifo", "WaitForThread"}
+        faults = {plan["fault"] for plan in plans}
+        self.assertEqual(faults - alike, set(hang_plan.FAULTS) - alike)
+        self.assertTrue(faults & alike)
+        self.assertEqual({plan["program"] for plan in plans}, set(hang_plan.PROGRAMS))
         self.assertEqual({plan["nodes"] for plan in plans}, {1, 2})
+        self.assertEqual({plan["limits"] for plan in plans}, {"given"})  # without them it takes 30 s
 
     def test_what_does_not_hang_is_of_the_kinds_that_the_slice_names(self):
         situations = {no_hang_campaign.draw(seed)["situation"] for seed in slices.NO_HANGS}
-        self.assertEqual(situations, {"debugger", "ctrl_z", "rendezvous_away", "clock_step"})
+        self.assertEqual(situations, {"debugger", "ctrl_z", "rendezvous_away", "clock_step", "moving_step"})
+
+    def test_the_naive_rule_is_seen_in_a_short_run(self):
+        seed = int(re.search(r"--naive --seeds (\d+):", CMAKE).group(1))
+        plan = no_hang_campaign.draw(seed)
+        self.assertEqual((plan["situation"], plan["program"]), ("slow_step", "cpp"))
 
     def test_trainings_are_killed_in_each_way_at_each_point(self):
         kills, seed = map(int, re.search(r"--kills (\d+) --seed (\d+)", CMAKE).groups())
@@ -49,8 +59,8 @@ class SlicesTest(unittest.TestCase):
     def test_waits_that_no_machine_shortens_are_less_than_half_of_the_time(self):
         waits = sum(campaign_plan.make_plan(seed).end for seed in slices.CAMPAIGN)
         for seed in slices.HANGS:
-            late = hang_campaign.draw(seed)["place"] in ("before_init", "first_step")
-            waits += hang_campaign.STARTUP_LIMIT if late else hang_campaign.LIMIT
+            late = hang_plan.draw(seed)["place"] in ("before_init", "first_step")
+            waits += hang_job.STARTUP_LIMIT if late else hang_job.LIMIT
         for seed in slices.NO_HANGS:
             long = no_hang_campaign.draw(seed)["situation"] in ("evaluation", "slow_save")
             waits += no_hang_campaign.FIRST_TIME if long else no_hang_campaign.LONGER

@@ -45,6 +45,16 @@ void CheckMessage(const std::string& bytes) {
           proto.ShortDebugString());
 }
 
+// Of a StacksTaken, which passes through the others packed.
+void CheckTree(const std::string& bytes) {
+  v1::AgentMessage proto;
+  if (!proto.ParseFromString(bytes) || !proto.has_stacks_taken()) return;
+  const auto first = UnpackTree(proto.stacks_taken().tree());
+  if (!first.ok()) return CheckRefusal(first.status());
+  const auto second = UnpackTree(PackTree(*first));
+  Require(second.ok() && *second == *first, "a tree comes back equal", proto.ShortDebugString());
+}
+
 void CheckReport(const std::string& bytes) {
   v1::GoneReport proto;
   if (!proto.ParseFromString(bytes)) return;
@@ -82,6 +92,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   switch (data[0]) {
     case 0:
       ddprun::wire::CheckMessage<ddprun::v1::AgentMessage>(bytes);
+      ddprun::wire::CheckTree(bytes);
       break;
     case 1:
       ddprun::wire::CheckMessage<ddprun::v1::RendezvousMessage>(bytes);

@@ -177,6 +177,15 @@ TEST_F(HangTest, AProgramThatTellsNothingIsNotJudged) {
   EXPECT_THAT(err(), Not(HasSubstr("hangs")));
 }
 
+// Seen red where that was said after a minute.
+TEST_F(HangTest, OfAPythonProgramThatImportsNothingItIsSaidSoon) {
+  Program& node = Start("early", {});
+  ASSERT_TRUE(node.WaitForErr("no worker has told a step for 15 s")) << err();
+  EXPECT_THAT(err(), HasSubstr("if this job hangs, ddprun does not notice. Python: --auto-step"));
+  node.Signal(SIGINT);
+  EXPECT_EQ(node.ExitCode(), 128 + SIGINT);
+}
+
 TEST_F(HangTest, WithoutARestartTheJobEndsWithTheCodeOfItsSignal) {
   job_ = std::make_unique<Job>(folder_.path());
   Program& node = job_->AddNode({"--nproc-per-node", "2", "--hang-timeout", "3s", "--on-hang",

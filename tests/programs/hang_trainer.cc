@@ -7,9 +7,12 @@
 // FAULT: none, the name of a function below, MismatchedSize, or DieAndJoinLate: the rank is killed,
 // and after the restart it waits before init. PLACE: before_init, first_step, step, checkpoint,
 // first_evaluation, evaluation. Before the fault the rank appends the time to FOLDER/fault, in ns
-// of CLOCK_REALTIME. In the end rank 0 writes the parameters into FOLDER/result.
+// of CLOCK_REALTIME, and so does rank 0 to FOLDER/steps after each step. In the end rank 0 writes
+// the parameters into FOLDER/result.
 #include <ddp/ddp.h>
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
@@ -95,6 +98,13 @@ std::string folder;
   if (file < 0 || write(file, "x", 1) != 1 || fsync(file) != 0) std::abort();
 }
 
+// The disk of the checkpoints does not answer any more. The next save but one waits for it.
+[[gnu::noinline]] void SaveFrozen() {
+  const int checkpoints = open((folder + "/checkpoints").c_str(), O_RDONLY);
+  if (ioctl(checkpoints, FIFREEZE, 0) != 0) std::abort();
+  close(checkpoints);
+}
+
 // The thread that was to bring a batch has ended.
 [[gnu::noinline]] void WaitForThread() {
   std::mutex mutex;
@@ -108,7 +118,8 @@ const std::map<std::string, void (*)()> kFaults = {
     {"StopItself", StopItself},       {"LoopForEver", LoopForEver},
     {"LockTwice", LockTwice},         {"SleepInLoading", SleepInLoading},
     {"ReadFifo", ReadFifo},           {"WriteFrozen", WriteFrozen},
-    {"WaitForThread", WaitForThread}, {"ComputeAWhile", ComputeAWhile}};
+    {"WaitForThread", WaitForThread}, {"ComputeAWhile", ComputeAWhile},
+    {"SaveFrozen", SaveFrozen}};
 
 // The others wait in the collective that this rank leaves out. Another number of seconds than in
 // SleepInLoading(): the compiler makes one function of two that do the same.
@@ -117,6 +128,14 @@ const std::map<std::string, void (*)()> kFaults = {
 }
 
 // ---- the training ----
+// Appends the time.
+void Note(const std::string& name) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const std::string line =
+      std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()) + "\n";
+  std::ofstream(folder + "/" + name, std::ios::app) << line;
+}
+
 class Fault {
  public:
   Fault(std::string what, std::string place, int rank)
@@ -145,9 +164,11 @@ class Fault {
   }
 
   // The faults of a collective: here each rank enters one, but the faulty rank skips it or enters
-  // it with another size.
+  // it with another size. MoveSlowly: all ranks enter one each second, for 8 s.
   void CollectiveAt(const ddp::Context& ctx, const char* place) {
-    if (place != place_ || (what_ != "SkipCollective" && what_ != "MismatchedSize")) return;
+    if (place != place_) return;
+    if (what_ == "MoveSlowly") return MoveSlowly(ctx);
+    if (what_ != "SkipCollective" && what_ != "MismatchedSize") return;
     if (is_here_) Note("fault");
     if (is_here_ && what_ == "SkipCollective") SkipCollective();
     torch::Tensor sum = torch::zeros({is_here_ ? 3000 : 2000});
@@ -155,10 +176,12 @@ class Fault {
   }
 
  private:
-  static void Note(const std::string& name) {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    std::ofstream(folder + "/" + name, std::ios::app)
-        << std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() << '\n';
+  void MoveSlowly(const ddp::Context& ctx) const {
+    if (is_here_) Note("fault");
+    for (int second = 0; second < 8; ++second) {
+      sleep(1);
+      ddp::all_reduce_sum(ctx, 1.0);
+    }
   }
 
   std::string what_;
@@ -209,6 +232,7 @@ int Train(Fault* fault) {
       optimizer.step();
     }
     ++state.step;
+    if (ctx.rank() == 0) Note("steps");
     if (faulty) fault->At("checkpoint");
     if (faulty) fault->CollectiveAt(ctx, "checkpoint");
     checkpointer.step(state, parts);

@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 """The Python worker of hang_campaign.py; hang_trainer.cc does the same in C++ and documents it.
 
-usage: hang_trainer.py FOLDER FAULT PLACE RANK module|unmodified
-With "module" it tells its steps and its evaluation, else nothing.
+usage: hang_trainer.py FOLDER FAULT PLACE RANK module|wrapper|unmodified
+With "module" it has a ddprun.Checkpointer, and tells its evaluation. With "wrapper" it tells its steps and its
+evaluation, and saves by itself. Else it tells nothing.
 """
 import contextlib
+import fcntl
 import os
 import signal
 import sys
@@ -14,16 +16,18 @@ import time
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
 
 STEPS = 24
 FAULTY_STEP = 12  # a multiple of the two below
 CHECKPOINT_EVERY = 4
 EVALUATE_EVERY = 6
+FIFREEZE = 0xC0045877
 
-FOLDER, FAULT, PLACE, FAULTY_RANK, TELLS = sys.argv[1:]
+FOLDER, FAULT, PLACE, FAULTY_RANK, PROGRAM = sys.argv[1:]
 RANK = int(os.environ["RANK"])
 
-if TELLS == "module":
+if PROGRAM != "unmodified":
     import ddprun
 
 
@@ -91,6 +95,29 @@ def SkipCollective():
         time.sleep(1000)
 
 
+def SleepInLoaderProcess():
+    while True:
+        time.sleep(1000)
+
+
+class Shards(Dataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        SleepInLoaderProcess()
+
+
+def WaitForLoader():
+    next(iter(DataLoader(Shards(), num_workers=1)))
+
+
+def SaveFrozen():
+    folder = os.open(FOLDER + "/checkpoints", os.O_RDONLY)
+    fcntl.ioctl(folder, FIFREEZE, 0)
+    os.close(folder)
+
+
 def note(name="fault"):
     with open(f"{FOLDER}/{name}", "a", encoding="ascii") as file:
         file.write(f"{time.time_ns()}\n")
@@ -118,7 +145,7 @@ def fault_at(place):
 
 
 def evaluation():
-    return ddprun.phase("evaluation") if TELLS == "module" else contextlib.nullcontext()
+    return contextlib.nullcontext() if PROGRAM == "unmodified" else ddprun.phase("evaluation")
 
 
 def load_batch(step):
@@ -126,11 +153,51 @@ def load_batch(step):
     return torch.randn(8, 16)
 
 
-def save(model, optimizer, step):
-    path = FOLDER + "/state.pt"
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step},
-               path + ".tmp")
-    os.replace(path + ".tmp", path)
+class OwnStates:
+    """What a program without ddprun.Checkpointer does for itself."""
+
+    def __init__(self, model, optimizer):
+        self._model, self._optimizer = model, optimizer
+        self._path = FOLDER + "/state.pt"
+
+    def load(self):
+        """The last finished step."""
+        step = 0
+        if os.path.exists(self._path):
+            state = torch.load(self._path)
+            self._model.load_state_dict(state["model"])
+            self._optimizer.load_state_dict(state["optimizer"])
+            step = state["step"]
+        dist.barrier()  # all have read the same
+        return step
+
+    def step(self, step):
+        if PROGRAM == "wrapper":
+            ddprun.step(step)
+        fault_after(step)
+        if step % CHECKPOINT_EVERY == 0 and RANK == 0:
+            torch.save({"model": self._model.state_dict(), "optimizer": self._optimizer.state_dict(),
+                        "step": step}, self._path + ".tmp")
+            os.replace(self._path + ".tmp", self._path)
+
+
+class States:
+    def __init__(self, model, optimizer):
+        self._checkpointer = ddprun.Checkpointer(model, optimizer, directory=FOLDER + "/checkpoints",
+                                                 save_every=CHECKPOINT_EVERY)
+
+    def load(self):
+        self._checkpointer.load_latest()
+        return self._checkpointer.state.step
+
+    def step(self, step):
+        fault_after(step)
+        self._checkpointer.step(step)
+
+
+def fault_after(step):
+    if step == FAULTY_STEP:
+        fault_at("checkpoint")
 
 
 def main():
@@ -140,13 +207,8 @@ def main():
     model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(),
                                                         torch.nn.Linear(32, 4)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    step = 0
-    if os.path.exists(FOLDER + "/state.pt"):
-        state = torch.load(FOLDER + "/state.pt")
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        step = state["step"]
-    dist.barrier()  # all have read the same
+    states = (States if PROGRAM == "module" else OwnStates)(model, optimizer)
+    step = states.load()
     while step < STEPS:
         faulty = step + 1 == FAULTY_STEP
         if step == 0:
@@ -158,12 +220,9 @@ def main():
         model(batch).square().mean().backward()
         optimizer.step()
         step += 1
-        if TELLS == "module":
-            ddprun.step(step)
-        if faulty:
-            fault_at("checkpoint")
-        if step % CHECKPOINT_EVERY == 0 and RANK == 0:
-            save(model, optimizer, step)
+        if RANK == 0:
+            note("steps")
+        states.step(step)
         if step % EVALUATE_EVERY == 0:
             with evaluation(), torch.no_grad():
                 if step == EVALUATE_EVERY:

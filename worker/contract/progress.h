@@ -19,6 +19,8 @@ namespace ddprun {
 inline constexpr std::size_t kProgressNameBytes = 64;
 // Process groups beyond these are not told apart: their collectives only count as movement.
 inline constexpr std::size_t kProgressGroups = 8;
+// Of the collectives that a group has entered last, so many are told apart.
+inline constexpr std::size_t kProgressRecent = 4;
 // A program's own phases: those beyond these, in the order of their first time, are not counted.
 inline constexpr std::size_t kProgressOwnPhases = 8;
 
@@ -75,11 +77,20 @@ struct ProgressCollective {
   std::optional<std::uint32_t> bucket{};  // of gradients, from 0, where it averages one
 };
 
+// One of the last collectives of a group; `at_ns` is not told of it.
+struct ProgressRecent {
+  ProgressCollective collective;
+  bool completed = false;
+};
+
 // What cannot be told, because it was being written or is nonsense, is nullopt.
 struct ProgressGroup {
   std::optional<ProgressCollective> entered;    // last
   std::optional<ProgressCollective> completed;  // last, which need not be the one before
   std::uint64_t finished = 0;                   // how many have completed
+  // Entered last, in the order of their numbers; at most kProgressRecent. Empty where a worker of
+  // an earlier version writes.
+  std::vector<ProgressRecent> recent{};
 
   // Collectives that have begun and not completed; 0 where it cannot be told.
   std::uint64_t unfinished() const {

@@ -23,6 +23,7 @@
 #include <string_view>
 #include <thread>
 #include <type_traits>
+#include <vector>
 
 #include "worker/contract/progress.h"
 
@@ -45,6 +46,13 @@ struct ProgressPage {
     Record<5> entered;    // number, operation, bytes, at, bucket + 1 (0: it averages none)
     Record<5> completed;  // number, operation, bytes, at, and how many have completed
   };
+  // One of the collectives that a group entered last. `number` is 0 while the others change.
+  struct Recent {
+    Word number;
+    Word form;  // ProgressOperation, kCompleted, and bucket + 1 in the upper half
+    Word bytes;
+  };
+  static constexpr std::uint64_t kCompleted = 1 << 16;
   // A phase of the program's own. Its name is there before it is counted, and stays.
   struct OwnPhase {
     Word name[kNameWords];  // padded with zeros
@@ -63,6 +71,7 @@ struct ProgressPage {
   // What follows stays zero where a worker of an earlier version writes.
   Word begun[kProgressPhaseNames.size()];  // how often each ProgressPhase has
   OwnPhase own[kProgressOwnPhases];
+  Recent recent[kProgressGroups][kProgressRecent];  // by number modulo kProgressRecent
 };
 // Of the part that every worker writes.
 inline constexpr std::size_t kProgressFirstBytes = offsetof(ProgressPage, begun);
@@ -115,6 +124,9 @@ class ProgressWriter {
       counts_[i] = {};
       Publish(&page_->groups[i].entered, {});
       Publish(&page_->groups[i].completed, {});
+      for (ProgressPage::Recent& recent : page_->recent[i]) {
+        recent.number.store(0, std::memory_order_release);
+      }
     }
     CountMove();
   }
@@ -153,8 +165,14 @@ class ProgressWriter {
     CountMove();
     if (group >= kProgressGroups) return 0;
     const std::uint64_t number = ++counts_[group].entered;
-    Publish(&page_->groups[group].entered, {number, static_cast<std::uint64_t>(operation), bytes,
-                                            now, bucket ? std::uint64_t{*bucket} + 1 : 0});
+    const std::uint64_t of_bucket = bucket ? std::uint64_t{*bucket} + 1 : 0;
+    const auto of_operation = static_cast<std::uint64_t>(operation);
+    Publish(&page_->groups[group].entered, {number, of_operation, bytes, now, of_bucket});
+    ProgressPage::Recent& recent = page_->recent[group][number % kProgressRecent];
+    recent.number.store(0, std::memory_order_release);
+    recent.form.store(of_operation | of_bucket << 32, std::memory_order_release);
+    recent.bytes.store(bytes, std::memory_order_release);
+    recent.number.store(number, std::memory_order_release);
     return number;
   }
 
@@ -167,6 +185,10 @@ class ProgressWriter {
     if (group >= kProgressGroups || number > counts_[group].entered) return;  // an older group's
     Publish(&page_->groups[group].completed,
             {number, static_cast<std::uint64_t>(operation), bytes, now, ++counts_[group].finished});
+    ProgressPage::Recent& recent = page_->recent[group][number % kProgressRecent];
+    if (recent.number.load(std::memory_order_relaxed) != number) return;  // later ones are there
+    const std::uint64_t form = recent.form.load(std::memory_order_relaxed);
+    recent.form.store(form | ProgressPage::kCompleted, std::memory_order_release);
   }
 
  private:
@@ -259,6 +281,28 @@ inline std::optional<std::uint32_t> Bucket(std::uint64_t word) {
   return static_cast<std::uint32_t>(word - 1);
 }
 
+// The first of `recents` is that of number 0. What is being written is left out.
+inline void ReadRecent(const ProgressPage::Recent* recents, std::vector<ProgressRecent>* to) {
+  for (std::size_t i = 0; i < kProgressRecent; ++i) {
+    const ProgressPage::Recent& recent = recents[i];
+    const std::uint64_t number = recent.number.load(std::memory_order_acquire);
+    const std::uint64_t form = recent.form.load(std::memory_order_acquire);
+    const std::uint64_t bytes = recent.bytes.load(std::memory_order_acquire);
+    const std::uint64_t operation = form & (ProgressPage::kCompleted - 1);
+    if (number == 0 || number % kProgressRecent != i ||
+        recent.number.load(std::memory_order_acquire) != number ||
+        operation >= kProgressOperationNames.size()) {
+      continue;
+    }
+    to->push_back(
+        {{number, static_cast<ProgressOperation>(operation), bytes, 0, Bucket(form >> 32)},
+         (form & ProgressPage::kCompleted) != 0});
+  }
+  std::sort(to->begin(), to->end(), [](const ProgressRecent& a, const ProgressRecent& b) {
+    return a.collective.number < b.collective.number;
+  });
+}
+
 // `words`: kNameWords words.
 inline std::string Name(const std::uint64_t* words) {
   char bytes[kProgressNameBytes];
@@ -334,6 +378,7 @@ inline std::optional<ProgressSnapshot> ReadProgress(const void* page, std::size_
       group.entered = progress_page::Collective(*entered, now);
       if (group.entered) group.entered->bucket = progress_page::Bucket((*entered)[4]);
     }
+    progress_page::ReadRecent(words.recent[i], &group.recent);
   }
   return snapshot;
 }

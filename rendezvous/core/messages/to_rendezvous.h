@@ -119,9 +119,12 @@ struct StacksTaken {
   StackRequestId request;
   std::shared_ptr<const EncodedStackTree> tree =
       std::make_shared<EncodedStackTree>();  // never null
+  // Instead of `tree`, as it has come: whoever merges it unpacks it. Null: `tree` it is.
+  std::shared_ptr<const std::string> packed{};
 
   bool operator==(const StacksTaken& other) const {
-    return request == other.request && *tree == *other.tree;
+    const auto same = [](const auto& a, const auto& b) { return a && b ? *a == *b : a == b; };
+    return request == other.request && *tree == *other.tree && same(packed, other.packed);
   }
 };
 

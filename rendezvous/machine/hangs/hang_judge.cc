@@ -132,14 +132,13 @@ void HangJudge::Consider(JobState state, TimePoint now) {
     again_ = now + job_.life->spec->heartbeat;
     return;
   }
-  if (!HasFound(now)) return job_.stacks->AskForVerdict(now);
+  if (!HasFound()) return job_.stacks->AskForVerdict(now);
   Found found = *std::exchange(found_, std::nullopt);
   Decide(std::move(found.culprit), std::move(found.missing), state, now);
 }
 
-bool HangJudge::HasFound(TimePoint now) const {
-  return found_ && found_->last_moved == job_.generation->hang.last_moved() &&
-         now - found_->at <= job_.options->stacks_timeout;
+bool HangJudge::HasFound() const {
+  return found_ && found_->last_moved == job_.generation->hang.last_moved();
 }
 
 std::vector<StillNode> HangJudge::StillNodes() const {
@@ -185,7 +184,7 @@ void HangJudge::Decide(StackFindings::Culprit found, std::vector<std::string> mi
   if (!deadline || now < *deadline) return;
   if (!KnowsEveryRank(now)) {
     again_ = now + job_.life->spec->heartbeat;
-    found_ = {std::move(found), std::move(missing), now, job_.generation->hang.last_moved()};
+    found_ = {std::move(found), std::move(missing), job_.generation->hang.last_moved()};
     return;
   }
   again_.reset();

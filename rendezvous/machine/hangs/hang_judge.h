@@ -65,8 +65,8 @@ class HangJudge {
   // For how long no rank may move, as things are now.
   Duration Limit() const;
   bool KnowsEveryRank(TimePoint now) const;
-  // Found lately, and no rank has moved since.
-  bool HasFound(TimePoint now) const;
+  // No rank has moved since the stacks were taken.
+  bool HasFound() const;
   // The rank that the verdict named may still be at work, and has time left for that.
   bool IsAtWork(TimePoint now) const;
   std::vector<StillNode> StillNodes() const;
@@ -91,7 +91,6 @@ class HangJudge {
   struct Found {
     StackFindings::Culprit culprit;
     std::vector<std::string> missing;
-    TimePoint at;
     TimePoint last_moved;  // HangWatch::last_moved() then
   };
   std::optional<Found> found_;

@@ -57,7 +57,8 @@ void StackRequests::OnTaken(const Node& node, const StacksTaken& taken) {
   if (!current_ || current_->request() != taken.request) return;
   if (current_->concluding() || !current_->Awaits(node.agent_id)) return;
   auto [host, ranks] = current_->Answered(node.agent_id);
-  out_->Add(job_action::MergeStacks{taken.request, std::move(host), ranks, taken.tree});
+  out_->Add(
+      job_action::MergeStacks{taken.request, std::move(host), ranks, taken.tree, taken.packed});
 }
 
 void StackRequests::OnMerged(const job_input::StacksMerged& merged) {

@@ -64,6 +64,7 @@ struct MergeStacks {
   std::string host;
   RankRange ranks;
   std::shared_ptr<const EncodedStackTree> tree;
+  std::shared_ptr<const std::string> packed{};  // as in StacksTaken
   bool operator==(const MergeStacks&) const = default;
 };
 struct JudgeStacks {

@@ -1,4 +1,5 @@
-// StackWorker: merges the stacks of large jobs, and says what they say, on a thread of its own.
+// StackWorker: unpacks and merges the stacks of large jobs, and says what they say, on a thread of
+// its own.
 //
 // For JobLoop, whose thread answers the agents of all jobs: to judge the stacks of 131,072 ranks
 // takes tens of milliseconds. The thread has a lower priority than the others.

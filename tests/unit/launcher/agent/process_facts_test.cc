@@ -49,6 +49,8 @@ TEST(ProcessFactsTest, EveryThreadHasItsWaitForACpu) {
   const ProcessFacts facts = ReadProcessFacts(::getpid());
   EXPECT_TRUE(facts.waited.contains(::getpid()));
   EXPECT_TRUE(facts.waited.contains(tid));
+  EXPECT_GT(facts.wants.at(::getpid()).count(), 0) << "this one runs";
+  EXPECT_FALSE(facts.wants.contains(tid)) << "it sleeps";
   end.set_value();
   other.join();
 }

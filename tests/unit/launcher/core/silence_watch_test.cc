@@ -25,15 +25,22 @@ std::vector<WorkerProgress> Silent() {
 }
 
 TEST(SilenceWatchTest, SaysSoAMinuteAfterTheStart) {
-  SilenceWatch watch(/*judges_hangs=*/true);
+  SilenceWatch watch(/*judges_hangs=*/true, /*is_python=*/false);
   EXPECT_EQ(watch.deadline(), std::nullopt);
   watch.Begin(/*of_rank_0=*/true, kStart);
   EXPECT_EQ(watch.deadline(), kStart + std::chrono::seconds(60));
   EXPECT_THAT(watch.Look(Silent()), Optional(HasSubstr("no worker has told a step for 60 s")));
 }
 
+TEST(SilenceWatchTest, OfPythonItIsKnownSooner) {
+  SilenceWatch watch(/*judges_hangs=*/true, /*is_python=*/true);
+  watch.Begin(/*of_rank_0=*/true, kStart);
+  EXPECT_EQ(watch.deadline(), kStart + std::chrono::seconds(15));
+  EXPECT_THAT(watch.Look(Silent()), Optional(HasSubstr("no worker has told a step for 15 s")));
+}
+
 TEST(SilenceWatchTest, OneWorkerThatTellsIsEnough) {
-  SilenceWatch watch(/*judges_hangs=*/true);
+  SilenceWatch watch(/*judges_hangs=*/true, /*is_python=*/false);
   watch.Begin(/*of_rank_0=*/true, kStart);
   EXPECT_EQ(watch.Look(Workers(ProgressSource::kNone, ProgressSource::kMessages)), std::nullopt);
   EXPECT_EQ(watch.deadline(), std::nullopt) << "once in a generation";
@@ -42,7 +49,7 @@ TEST(SilenceWatchTest, OneWorkerThatTellsIsEnough) {
 }
 
 TEST(SilenceWatchTest, SaysItOnce) {
-  SilenceWatch watch(/*judges_hangs=*/true);
+  SilenceWatch watch(/*judges_hangs=*/true, /*is_python=*/false);
   watch.Begin(/*of_rank_0=*/true, kStart);
   EXPECT_TRUE(watch.Look(Silent()).has_value());
   watch.Begin(/*of_rank_0=*/true, kStart);
@@ -50,15 +57,15 @@ TEST(SilenceWatchTest, SaysItOnce) {
 }
 
 TEST(SilenceWatchTest, OnlyWhereRank0IsAndHangsAreJudgedAndTheGenerationRuns) {
-  SilenceWatch elsewhere(/*judges_hangs=*/true);
+  SilenceWatch elsewhere(/*judges_hangs=*/true, /*is_python=*/false);
   elsewhere.Begin(/*of_rank_0=*/false, kStart);
   EXPECT_EQ(elsewhere.deadline(), std::nullopt);
 
-  SilenceWatch unjudged(/*judges_hangs=*/false);
+  SilenceWatch unjudged(/*judges_hangs=*/false, /*is_python=*/false);
   unjudged.Begin(/*of_rank_0=*/true, kStart);
   EXPECT_EQ(unjudged.deadline(), std::nullopt);
 
-  SilenceWatch over(/*judges_hangs=*/true);
+  SilenceWatch over(/*judges_hangs=*/true, /*is_python=*/false);
   over.Begin(/*of_rank_0=*/true, kStart);
   over.End();
   EXPECT_EQ(over.deadline(), std::nullopt);

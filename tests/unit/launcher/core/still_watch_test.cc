@@ -263,6 +263,22 @@ TEST_F(StillWatchTest, AnyOfItsThreadsMayBeTheOneThatWaitsForACpu) {
   EXPECT_EQ(progress.still, progress.still_workers[0].still - seconds(9));
 }
 
+// The kernel counts a wait once it is over. Seen red where that alone counted: on a machine where
+// waits are longer than the limit, a job was called a hang.
+TEST_F(StillWatchTest, AWaitForACpuThatGoesOnCounts) {
+  LookFor(3);
+  facts_[100].waited[100] = {};
+  facts_[100].wants[100] = seconds(1);
+  Look();
+  NodeProgress progress = LookFor(6);
+  EXPECT_TRUE(progress.excused);
+  EXPECT_EQ(progress.still, progress.still_workers[0].still - seconds(6));
+  facts_[100].waited[100] = seconds(6);
+  facts_[100].wants[100] += milliseconds(5);
+  progress = Look();
+  EXPECT_EQ(progress.still, progress.still_workers[0].still - seconds(6)) << "it is over";
+}
+
 // Seen red where the times of all threads were added up.
 TEST_F(StillWatchTest, ManyThreadsThatWaitALittleDoNotStarve) {
   LookFor(3);
@@ -375,6 +391,39 @@ TEST(SeenWorkerTest, SaysInWhichCollectiveTheWorkerWaits) {
 
 ProgressCollective AllReduce(std::uint64_t number, std::uint64_t bytes) {
   return {number, ProgressOperation::kAllReduce, bytes, 50};
+}
+
+CollectiveCall Call(std::int64_t number, std::int64_t bytes) {
+  return {"group 0", number, "all_reduce", bytes};
+}
+
+// Seen red where the newest call was told, which has completed.
+TEST(SeenWorkerTest, SaysInWhichOfSeveralCollectivesTheWorkerWaits) {
+  WorkerProgress progress;
+  progress.source = ProgressSource::kPage;
+  progress.now.groups[0] = {AllReduce(60, 6), AllReduce(60, 6), 57};
+  progress.now.groups[0].recent = {{AllReduce(57, 3), true},
+                                   {AllReduce(58, 4), false},
+                                   {AllReduce(59, 5), false},
+                                   {AllReduce(60, 6), true}};
+  const auto seen = SeenWorkerOf(progress, 100);
+  EXPECT_EQ(seen->inside, Call(59, 5));
+  EXPECT_THAT(seen->earlier, ElementsAre(Call(58, 4)));
+  EXPECT_EQ(seen->entered, 60);
+  for (ProgressRecent& recent : progress.now.groups[0].recent) recent.completed = true;
+  EXPECT_EQ(SeenWorkerOf(progress, 100)->inside, Call(60, 6)) << "it is an older one";
+  EXPECT_THAT(SeenWorkerOf(progress, 100)->earlier, IsEmpty());
+  EXPECT_EQ(SeenWorkerOf(progress, 100)->entered, 0);
+}
+
+// The sizes of bucket 0 do not match, and the buckets after it do.
+TEST(LastCallsTest, TheFewBeforeTheLastAreToldToo) {
+  std::vector<WorkerProgress> workers(1);
+  workers[0].now.groups[0] = {AllReduce(60, 6), AllReduce(59, 5), 58};
+  workers[0].now.groups[0].recent = {{AllReduce(58, 4), false}, {AllReduce(60, 6), false}};
+  EXPECT_THAT(LastCallsOf(workers), ElementsAre(EnteredCall{LocalRank{0}, 1, Call(58, 4)},
+                                                EnteredCall{LocalRank{0}, 1, Call(59, 5)},
+                                                EnteredCall{LocalRank{0}, 1, Call(60, 6)}));
 }
 
 // Seen red where only the call that was entered last was told.

@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "launcher/os/progress_page_file.h"
 
@@ -123,6 +124,35 @@ TEST(ProgressPageTest, CompletionsMayComeInAnyOrder) {
   EXPECT_EQ(w.Read().groups[1].unfinished(), 0u);
 }
 
+// Numbers of the last collectives of a group; those that have completed below zero.
+std::vector<int> RecentOf(const ProgressGroup& group) {
+  std::vector<int> numbers;
+  for (const auto& [collective, completed] : group.recent) {
+    numbers.push_back(static_cast<int>(collective.number) * (completed ? -1 : 1));
+  }
+  return numbers;
+}
+
+TEST(ProgressPageTest, TheLastCollectivesAreToldApart) {
+  Written w;
+  EXPECT_TRUE(w.Read().groups[1].recent.empty());
+  for (std::uint32_t i = 1; i <= 6; ++i) {
+    w.writer.Enter(1, ProgressOperation::kAllReduce, 100 * i, i);
+  }
+  w.writer.Complete(1, 5, ProgressOperation::kAllReduce, 500);
+  w.writer.Complete(1, 2, ProgressOperation::kAllReduce, 200);  // not among the last any more
+  const ProgressGroup group = w.Read().groups[1];
+  EXPECT_EQ(RecentOf(group), (std::vector<int>{3, 4, -5, 6}));
+  EXPECT_EQ(group.recent[0].collective.bytes, 300u);
+  EXPECT_EQ(group.recent[2].collective.operation, ProgressOperation::kAllReduce);
+  EXPECT_EQ(group.recent[2].collective.bucket, 5u);
+  w.writer.Enter(1, ProgressOperation::kBarrier, 0);
+  EXPECT_EQ(RecentOf(w.Read().groups[1]), (std::vector<int>{4, -5, 6, 7}));
+  EXPECT_EQ(w.Read().groups[1].recent[3].collective.bucket, std::nullopt);
+  w.writer.BeginGeneration(1);
+  EXPECT_TRUE(w.Read().groups[1].recent.empty());
+}
+
 TEST(ProgressPageTest, ANewGenerationForgetsTheGroups) {
   Written w;
   const auto old = w.writer.Enter(0, ProgressOperation::kAllReduce, 1);
@@ -203,6 +233,10 @@ TEST(ProgressPageTest, TrustsNoValue) {
         ASSERT_LE(collective->at_ns, ProgressNow());
       }
       ASSERT_LE(group.unfinished(), group.entered ? group.entered->number : 0);
+      ASSERT_LE(group.recent.size(), kProgressRecent);
+      for (const auto& [collective, completed] : group.recent) {
+        ASSERT_LT(static_cast<std::size_t>(collective.operation), kProgressOperationNames.size());
+      }
     }
   }
   EXPECT_GT(phases, 0);
@@ -227,6 +261,9 @@ TEST(ProgressPageTest, AReaderNeverSeesHalfARecord) {
       const bool whole = read.phase_name == std::string(64, read.phase_name[0]);
       if (!whole) ADD_FAILURE() << read.phase_name;
       if (!whole) break;
+    }
+    for (const auto& [collective, completed] : read.groups[0].recent) {
+      ASSERT_EQ(collective.number, collective.bytes);
     }
     const auto& entered = read.groups[0].entered;
     if (entered && entered->number != entered->bytes) {

@@ -109,6 +109,63 @@ TEST(FindCulpritTest, CallsThatDoNotMatchAreBothNamed) {
   EXPECT_THAT(verdict.why, HasSubstr("entered all_reduce 5 (12100000 bytes)"));
 }
 
+// Four ranks that average three buckets at once, the calls 58 to 60.
+std::vector<StillRank> RanksInBuckets() {
+  auto ranks = Ranks(AllReduce(60));
+  for (StillRank& rank : ranks) rank.worker.earlier = {AllReduce(58), AllReduce(59)};
+  return ranks;
+}
+
+// Seen red where only the newest call of each rank was compared.
+TEST(FindCulpritTest, AMismatchIsNotHiddenByLaterCallsThatMatch) {
+  auto ranks = RanksInBuckets();
+  ranks[1].worker.earlier[0] = AllReduce(58, 12'000);
+  const HangVerdict verdict = FindCulprit(ranks, StackTree());
+  EXPECT_EQ(verdict.culprit->rank, Rank{1});
+  EXPECT_EQ(verdict.why,
+            "rank 1 on n1 (pid 101) entered all_reduce 58 (12000 bytes); rank 0 on n1 (pid 100) "
+            "entered all_reduce 58 (12100000 bytes): their calls do not match");
+  EXPECT_FALSE(verdict.blames);
+}
+
+// Rank 1 waits in a broadcast, and the others go on from an all_reduce that nobody else completes.
+TEST(FindCulpritTest, ARankIsNotBehindWhereTheCallThatItWaitsInDoesNotMatch) {
+  auto ranks = RanksInBuckets();
+  ranks[1].worker.inside = CollectiveCall{"default", 58, "broadcast", 400};
+  ranks[1].worker.earlier.clear();
+  EXPECT_THAT(FindCulprit(ranks, StackTree()).why, HasSubstr("their calls do not match"));
+  ranks[3].worker.inside.reset();
+  ranks[3].worker.earlier.clear();
+  EXPECT_THAT(FindCulprit(ranks, StackTree()).why,
+              HasSubstr("rank 3 on n2 (pid 103) has not entered all_reduce 58"))
+      << "a rank that is in no collective comes first";
+}
+
+TEST(FindCulpritTest, TheFirstCallThatARankHasNotEnteredIsShown) {
+  auto ranks = RanksInBuckets();
+  ranks[2].worker.inside.reset();
+  ranks[2].worker.earlier.clear();
+  EXPECT_THAT(FindCulprit(ranks, StackTree()).why,
+              HasSubstr("has not entered all_reduce 58 (12.1 MB); 3 ranks wait in it or a later"));
+}
+
+// Of two buckets the second one may be over first. Seen red where a rank was as far as the call
+// that it waits in.
+TEST(FindCulpritTest, ARankThatHasCompletedLaterCallsIsNotBehind) {
+  auto ranks = RanksInBuckets();
+  ranks[2].worker.inside = AllReduce(58);
+  ranks[2].worker.earlier.clear();
+  EXPECT_THAT(FindCulprit(ranks, StackTree()).why, HasSubstr("(pid 102) has not entered"));
+  ranks[2].worker.entered = 60;
+  EXPECT_EQ(FindCulprit(ranks, StackTree()).why,
+            "all ranks wait in all_reduce 58 (12.1 MB): network or library");
+}
+
+TEST(FindCulpritTest, WhereAllWaitInSeveralCallsTheFirstIsShown) {
+  EXPECT_EQ(FindCulprit(RanksInBuckets(), StackTree()).why,
+            "all ranks wait in all_reduce 58 (12.1 MB): network or library");
+}
+
 TEST(FindCulpritTest, WithoutCollectivesTheRankThatIsBehindIsNamed) {
   auto ranks = Ranks();
   ranks[3].worker.step = 1203;

@@ -111,6 +111,8 @@ Heartbeat HeartbeatWithProgress() {
   worker.state = ProcessState::kDiskWait;
   worker.busy = true;
   worker.inside = CollectiveCall{"default", 9632, "all_reduce", 12'100'000, 2};
+  worker.entered = 9634;
+  worker.earlier = {CollectiveCall{"default", 9631, "all_reduce", 4'000'000, 1}};
   worker.waits_for = "read(/data/shard-0017)";
   Heartbeat heartbeat{-5, 17};
   heartbeat.progress = NodeProgress{
@@ -195,8 +197,10 @@ INSTANTIATE_TEST_SUITE_P(
         Stopped{29501, 17, 0, {}, {}, std::chrono::milliseconds(1500), true, LookId{kLook}},
         Heartbeat{-5, 17, FullStates()}, HeartbeatWithFailures(), HeartbeatWithProgress(),
         DrainedWithFailures(), DrainedWithCalls(), Leave{"SIGTERM", 143},
-        StacksTaken{StackRequestId{kLook}, std::make_shared<EncodedStackTree>(FullTree())},
-        StacksTaken{StackRequestId{1}}));
+        StacksTaken{StackRequestId{kLook}, std::make_shared<EncodedStackTree>(),
+                    std::make_shared<std::string>(PackTree(FullTree()))},
+        StacksTaken{StackRequestId{1}, std::make_shared<EncodedStackTree>(),
+                    std::make_shared<std::string>("no tree")}));
 
 // A field of one that the other does not know would be lost, or its bounds be missing.
 TEST(JobSpecProtoTest, HasTheFieldsThatAreDescribed) {
@@ -270,13 +274,27 @@ INSTANTIATE_TEST_SUITE_P(
 
 // ---- stacks ----
 
+// What an agent has taken comes packed, and equal once it is unpacked.
+TEST(StackTreeProtoTest, OfAnAgentComesPacked) {
+  const auto tree = std::make_shared<EncodedStackTree>(FullTree());
+  const auto back = FromProto(
+      ThroughBytes(ToProto(HeaderOf("job-1", 9, 3), StacksTaken{StackRequestId{1}, tree})));
+  ASSERT_TRUE(back.ok()) << back.status();
+  const auto& taken = std::get<StacksTaken>(back->message);
+  ASSERT_NE(taken.packed, nullptr);
+  const auto unpacked = UnpackTree(*taken.packed);
+  ASSERT_TRUE(unpacked.ok()) << unpacked.status();
+  EXPECT_EQ(*unpacked, *tree);
+  EXPECT_EQ(UnpackTree("no tree").status(),
+            absl::InvalidArgumentError("StacksTaken.tree is no StackTree"));
+  EXPECT_EQ(*UnpackTree(""), EncodedStackTree());
+}
+
 // As it would come from an agent whose tree was spoiled on its way.
 absl::Status ReadSpoiled(const std::function<void(v1::StackTree&)>& spoil) {
-  v1::AgentMessage proto =
-      ToProto(HeaderOf("job-1", 9, 3),
-              StacksTaken{StackRequestId{1}, std::make_shared<EncodedStackTree>(FullTree())});
-  spoil(*proto.mutable_stacks_taken()->mutable_tree());
-  return FromProto(proto).status();
+  v1::StackTree proto = ToProto(FullTree());
+  spoil(proto);
+  return UnpackTree(proto.SerializeAsString()).status();
 }
 
 TEST(StackTreeProtoTest, EverySizeIsBounded) {

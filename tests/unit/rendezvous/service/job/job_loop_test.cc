@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "rendezvous/wire/translate.h"
 #include "tests/unit/rendezvous/client/event_inbox.h"
 #include "tests/unit/rendezvous/service/job/job_loop_fixture.h"
 #include "tests/unit/rendezvous/wire/messages_for_test.h"
@@ -264,6 +265,23 @@ TEST_F(JobLoopTest, StacksOfAJobAreForItsOwnerAlone) {
   const auto shown = stacks.get();
   ASSERT_TRUE(shown.ok()) << shown.status();
   EXPECT_EQ(shown->tree, tree.Encode());
+  // As it comes from the network; what is no tree is not used.
+  const auto answer = [&](const std::string& packed) {
+    auto asked = ask("token:ann", "job");
+    StackRequestId next = request;
+    for (; next == request; std::this_thread::yield()) {
+      for (const RendezvousMessage& message : stream->sent()) {
+        if (const auto* take = std::get_if<TakeStacks>(&message)) next = take->request;
+      }
+    }
+    request = next;
+    loop_->OnMessage(
+        stream, HeaderOf("job", 1, 0),
+        StacksTaken{request, Shared(StackTree()), std::make_shared<std::string>(packed)});
+    return asked.get();
+  };
+  EXPECT_EQ(answer(wire::PackTree(tree.Encode()))->tree, tree.Encode());
+  EXPECT_EQ(answer("no tree")->tree, EncodedStackTree());
   loop_->OnMessage(stream, HeaderOf("job", 1, 0), WorkerExited{});
   ASSERT_TRUE(stream->WaitFor<Finished>());
   EXPECT_EQ(ask("token:ann", "job").get().status().code(), absl::StatusCode::kFailedPrecondition);

@@ -1,0 +1,54 @@
+"""What a seed of hang_campaign.py does to its job. Pure: the same seed is the same plan, on every machine."""
+import random
+
+# The ways in which a rank stops; hang_trainer.cc and hang_trainer.py have a function for each.
+ANYWHERE = ("StopItself", "LoopForEver", "LockTwice", "SleepInLoading", "ReadFifo", "WriteFrozen", "WaitForThread")
+OF_COLLECTIVES = ("SkipCollective", "MismatchedSize")  # there is none before init
+OF_LOADERS = ("WaitForLoader",)  # a process of a DataLoader sleeps for ever: Python alone
+OF_CHECKPOINTERS = ("SaveFrozen",)  # the disk of the checkpoints freezes before a save
+FAULTS = (*ANYWHERE, *OF_COLLECTIVES, *OF_LOADERS, *OF_CHECKPOINTERS)
+PLACES = ("before_init", "first_step", "step", "checkpoint", "evaluation")
+# cpp: with ddp::. module: ddprun.Checkpointer. wrapper: a shell starts Python, which tells its steps and phases.
+# unmodified: --auto-step.
+PROGRAMS = ("cpp", "module", "unmodified", "wrapper")
+WITH_CHECKPOINTER = ("cpp", "module")
+WORKERS = 2  # of a node
+AUTO_EACH = 5  # seeds
+
+
+def fits(fault, place, program):
+    if fault in OF_COLLECTIVES:
+        return place != "before_init"
+    if fault in OF_LOADERS:
+        return program != "cpp"
+    if fault in OF_CHECKPOINTERS:
+        return place == "checkpoint" and program in WITH_CHECKPOINTER
+    return True
+
+
+CELLS = tuple((fault, place, program) for fault in FAULTS for place in PLACES for program in PROGRAMS
+              if fits(fault, place, program))
+
+
+def draw(seed):
+    """Each cell once in len(CELLS) seeds, in an order of chance. Every fifth seed has the limits and the `--on-hang`
+    that hold where nothing is given."""
+    turn, number = divmod(seed - 1, len(CELLS))
+    order = list(CELLS)
+    random.Random(f"turn {turn}").shuffle(order)
+    fault, place, program = order[number]
+    rng = random.Random(seed)
+    plan = {"fault": fault, "place": place, "program": program, "nodes": rng.choice((1, 2)),
+            "limits": "auto" if seed % AUTO_EACH == 0 else "given"}
+    plan["rank"] = rng.choice((0, rng.randrange(1, plan["nodes"] * WORKERS)))
+    if fault in OF_CHECKPOINTERS:
+        plan["rank"] = 0  # which writes
+    return plan
+
+
+def is_restarted(plan):
+    """Else the hang is reported, and the workers are left alone. Without `--on-hang` the program must name its phases,
+    and have told of a saved state or made no step yet."""
+    if plan["limits"] == "given" or plan["program"] == "cpp":
+        return True
+    return plan["program"] == "module" and plan["place"] != "before_init"  # the Checkpointer comes after it
