@@ -57,6 +57,9 @@ class FakeRunner final : public ProcessRunner {
     outcomes_.push_back(std::move(outcome.write_end));
     return process;
   }
+  absl::StatusOr<SpawnedProcess> Adopt(pid_t) override {
+    return absl::UnimplementedError("nothing is forked here");
+  }
   absl::Status SignalGroup(pid_t, int) override { return absl::OkStatus(); }
   absl::StatusOr<ExitStatus> Reap(int) override { return ExitStatus{}; }
   absl::Status Discard(const SpawnedProcess& process) override {
