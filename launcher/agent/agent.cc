@@ -83,7 +83,7 @@ absl::StatusOr<Verdict> Agent::Run() {
       [this](Generation generation, Duration took) {
         Feed(Supervisor::StartMeasured{generation, took});
       });
-  const WorkerWatch::Options watched{options_.config.rendezvous.heartbeat,
+  const WorkerWatch::Options watched{options_.config.spec.heartbeat,
                                      options_.config.restart.hang.timeout != "off"};
   watch_ = std::make_unique<WorkerWatch>(watched, loop_, workers_.get());
   programs_ = std::make_unique<WorkerPrograms>(&options_, run_, control_->path());
